@@ -1,0 +1,207 @@
+/** What a code means and what to do about it, in one line each. */
+export interface ErrorEntry {
+  readonly meaning: string
+  readonly remedy: string
+}
+
+const REGISTRY = {
+  'duration.invalid': {
+    meaning: 'A duration cannot be read, is negative or not finite, has no fixed length, or is longer than 100 years.',
+    remedy: "Give '500ms', '5s', '1m', '2h', '3d', an ISO 8601 duration such as 'PT1M', or a number of milliseconds.",
+  },
+  'policy.invalid': {
+    meaning: 'The policy of a limit is not one of the kinds that exist, or one of its values is out of range.',
+    remedy: 'Correct the value that the message names.',
+  },
+  'limit.unknown': {
+    meaning: 'A limit was named that is not defined in this engine.',
+    remedy: 'Define it with limit(name, policy), and list it in the option limits or use it in a task.',
+  },
+  'limit.conflict': {
+    meaning: 'Two definitions of one limit name differ within one engine.',
+    remedy: 'Define the limit once and import it where it is used, or rename one of the two.',
+  },
+  'limit.key.invalid': {
+    meaning: 'A partition key is neither a string nor a finite number.',
+    remedy: 'Return a string or a number from the key function, or null where the limit shall not apply.',
+  },
+  'limit.key.missing': {
+    meaning: 'A limit that is split by keys was used without a key.',
+    remedy: 'Use the limit with .by(fn) or .key(value).',
+  },
+  'limit.key.threw': {
+    meaning: 'The key function of a limit threw for this input, so nothing was enqueued.',
+    remedy: 'Correct the key function; the error that it threw is the cause.',
+  },
+  'limit.weight.invalid': {
+    meaning: 'A weight is not a whole number of at least 1.',
+    remedy: 'Give a whole number of units, 1 or more.',
+  },
+  'limit.weight.threw': {
+    meaning: 'The weight function of a limit threw for this input, so nothing was enqueued.',
+    remedy: 'Correct the weight function; the error that it threw is the cause.',
+  },
+  'limit.weight.above_burst': {
+    meaning: 'A weight is more than the limit can ever admit at once.',
+    remedy: 'Lower the weight, split the job, or raise the burst (or max) of the limit.',
+  },
+  'limit.rejected': {
+    meaning:
+      "The job could not start in time: its limit was used up, and 'drop' or maxWait ended it. No budget was used.",
+    remedy: "Wait for the budget ('wait'), allow a longer maxWait, or treat the loss in onError.",
+  },
+  'task.unknown': {
+    meaning: 'A job or a call names a task that this engine does not list.',
+    remedy: 'List the task in the option tasks of the engine that serves the queue.',
+  },
+  'task.conflict': {
+    meaning: 'Two different tasks of one engine have the same name.',
+    remedy: 'Rename one of them.',
+  },
+  'task.no_engine': {
+    meaning: 'task.enqueue was called, but no open engine lists the task.',
+    remedy: 'Create a Sluice that lists the task first, or call sluice.enqueue(task, input).',
+  },
+  'task.ambiguous': {
+    meaning: 'task.enqueue was called, but several open engines list the task.',
+    remedy: 'Say which one is meant: sluice.enqueue(task, input).',
+  },
+  'task.name.invalid': {
+    meaning: 'A task name does not follow the pattern of job types.',
+    remedy: "Join words by dots, each a small letter and then small letters, digits, '-' or '_': 'tenant.sync'.",
+  },
+  'input.invalid': {
+    meaning: "The input does not match the task's schema.",
+    remedy: 'Correct the fields that the message lists, or the schema.',
+  },
+  'payload.unserialisable': {
+    meaning: 'A value cannot be written as JSON.',
+    remedy: 'Pass plain data: no BigInt, no cycles, no function in place of a value.',
+  },
+  'payload.too_large': {
+    meaning: 'A value is larger, as JSON text in UTF-8, than the bound that the message states.',
+    remedy: 'Store the data elsewhere and pass a reference to it.',
+  },
+  'priority.invalid': {
+    meaning: 'A priority is not a whole number from -100 to 100.',
+    remedy: 'Give a whole number in that range; higher goes first.',
+  },
+  'delay.invalid': {
+    meaning: 'A delay, runAt or expiresAt is not a usable time, or delay and runAt were both given.',
+    remedy: 'Give one of delay (a duration) and runAt (a valid Date).',
+  },
+  'queue.invalid': {
+    meaning: 'A queue name or a setting of a queue is not valid.',
+    remedy: 'Correct what the message names.',
+  },
+  'unique.conflict': {
+    meaning: "A job with the same unique key exists already, and onConflict is 'reject'.",
+    remedy: "Wait for the earlier job, or choose 'ignore', 'update' or 'replace'.",
+  },
+  'unique.invalid': {
+    meaning:
+      'A unique option is not valid: the key is empty or not a string, its function threw, or a setting is unknown.',
+    remedy: 'Correct what the message names.',
+  },
+  'retry.invalid': {
+    meaning: 'A retry option is out of range or unknown.',
+    remedy: 'Correct the option that the message names.',
+  },
+  'option.invalid': {
+    meaning: 'An option is out of range, unknown, or contradicts another.',
+    remedy: 'Correct the option that the message names.',
+  },
+  'job.not_found': {
+    meaning: 'No job with this id is in the store: it never was, or its retention is over.',
+    remedy: 'Check the id and the store; lengthen retention to keep finished jobs longer.',
+  },
+  'job.conflict': {
+    meaning: 'The job is in a state that does not allow this operation.',
+    remedy: 'Read the job again and decide by its present state.',
+  },
+  'job.discarded': {
+    meaning: 'The awaited job was discarded: its attempts are used up, or it was not to be retried.',
+    remedy: 'See the cause for the last error; sluice.jobs.retry(id) runs it again.',
+  },
+  'job.cancelled': {
+    meaning: 'The awaited job was cancelled.',
+    remedy: 'Nothing, if that was intended; otherwise enqueue it again.',
+  },
+  'job.result.timeout': {
+    meaning: 'The job did not finish within the timeout given to result(). The job itself goes on.',
+    remedy: 'Wait longer, or ask again later by the id of the job.',
+  },
+  'job.expired': {
+    meaning: 'A job had not started when its expiresAt passed, and was discarded.',
+    remedy: 'Give it more time, or raise the limits it waits for; jobs.explain tells what holds such a job.',
+  },
+  'job.timeout': {
+    meaning: "One attempt ran longer than the task's timeout and was aborted.",
+    remedy: 'Raise timeout, or make the handler faster and heed ctx.signal.',
+  },
+  'lease.lost': {
+    meaning: 'The lease of a run ended before it settled: its worker died or stalled. The late outcome is not written.',
+    remedy: 'See that the process lives and that no handler blocks the event loop for longer than the lease.',
+  },
+  'engine.stopped': {
+    meaning: 'The engine has been stopped, or is stopping, and takes no more work.',
+    remedy: 'Create a new Sluice.',
+  },
+  'engine.started': {
+    meaning: 'The engine runs already, and this must be done before start.',
+    remedy: 'Do it before start(), and call start() once.',
+  },
+  'store.url.invalid': {
+    meaning: 'The address of the store cannot be read, or its kind is not known.',
+    remedy: "Give 'sqlite:./path/to/file.db' or 'sqlite::memory:'.",
+  },
+  'store.version': {
+    meaning: 'The store was written by a newer version of Sluice, or is not a store of Sluice.',
+    remedy: 'Upgrade this process, or point it to another store.',
+  },
+  'store.busy': {
+    meaning: 'The store stayed locked by another process for longer than the time allowed.',
+    remedy: 'Find what holds the lock (a long transaction, a backup) and try again.',
+  },
+  'store.io': {
+    meaning: 'The store could not be read or written: disk full, no permission, damaged file, or connection lost.',
+    remedy: 'See the cause; what was acknowledged before is safe.',
+  },
+  'schedule.invalid': {
+    meaning: 'A schedule is not valid: its cron expression, time zone or one of its options.',
+    remedy: 'Correct what the message names.',
+  },
+  'handler.failed': {
+    meaning: "The task's handler threw or rejected.",
+    remedy: 'See the cause; the job is retried as its retry policy says.',
+  },
+  'handler.nonretryable': {
+    meaning: "The task's handler threw NonRetryable: the job is discarded without another attempt.",
+    remedy: 'Correct the input or the handler, then enqueue the job again.',
+  },
+  'cli.usage': {
+    meaning: 'The command line was called with an unknown command or a wrong option.',
+    remedy: 'See sluice --help.',
+  },
+  'demo.broken': {
+    meaning: 'The demo saw a promise broken, such as a call that the server refused.',
+    remedy: 'Report it together with the summary that the demo printed.',
+  },
+} as const
+
+/** A stable code of an error; branch on it, never on a message. */
+export type ErrorCode = keyof typeof REGISTRY
+
+/** Every code that Sluice gives to an error, with its meaning and remedy; docs/errors.md has an entry for each. */
+export const ERRORS: Readonly<Record<ErrorCode, ErrorEntry>> = REGISTRY
+
+/** An error of Sluice: `code` says which one, `message` what happened to what, `cause` what was thrown below. */
+export class SluiceError extends Error {
+  readonly code: ErrorCode
+
+  constructor(code: ErrorCode, message: string, options?: { readonly cause?: unknown }) {
+    super(message, options)
+    this.name = 'SluiceError'
+    this.code = code
+  }
+}

@@ -1,0 +1,104 @@
+import { SluiceError } from './errors.ts'
+
+/** A value that JSON can hold. */
+export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue }
+
+/** What JSON makes of a value: what comes back after it was stored. */
+export type Json<T> = unknown extends T
+  ? T
+  : T extends { toJSON(): infer J }
+    ? Json<J>
+    : T extends string | number | boolean | null
+      ? T
+      : T extends undefined | symbol | ((...a: never[]) => unknown)
+        ? never
+        : T extends bigint
+          ? never
+          : T extends readonly unknown[]
+            ? { [K in keyof T]: Json<T[K]> }
+            : { [K in keyof T as T[K] extends (...a: never[]) => unknown ? never : K]: Json<T[K]> }
+
+/** The default bound on a payload or a result: 1 MiB of JSON text in UTF-8, in bytes. */
+const MAX_JSON_BYTES = 1_048_576
+
+/**
+ * Writes a value as JSON text; `undefined` becomes `null`. Inside it, JSON's own rules hold: functions and undefined are
+ * left out, NaN becomes null.
+ *
+ * @param what names the value in the message, as in `'the input of task tenant.sync'`.
+ * @param maxBytes the largest text that is accepted, in bytes of UTF-8; 1 MiB by default.
+ * @throws SluiceError `payload.unserialisable` for a BigInt, a cycle, a function or symbol at the top, or a `toJSON` that
+ *   throws; `payload.too_large`
+ */
+export function toJsonText(value: unknown, what: string, maxBytes: number = MAX_JSON_BYTES): string {
+  const text = stringify(value, what)
+  // A UTF-16 unit takes at most three bytes of UTF-8, so most payloads need not be counted.
+  if (text.length * 3 <= maxBytes) return text
+  const bytes = Buffer.byteLength(text)
+  if (bytes <= maxBytes) return text
+  throw new SluiceError(
+    'payload.too_large',
+    `${what} is ${bytes} bytes as JSON and may be at most ${maxBytes}; store the data elsewhere and pass a reference to it`,
+  )
+}
+
+function stringify(value: unknown, what: string): string {
+  if (typeof value === 'function' || typeof value === 'symbol') {
+    throw new SluiceError(
+      'payload.unserialisable',
+      `${what} is a ${typeof value}, which JSON cannot hold; pass plain data`,
+    )
+  }
+  try {
+    // The declared type leaves out that a toJSON may return undefined.
+    const text: string | undefined = JSON.stringify(value)
+    return text ?? 'null'
+  } catch (cause) {
+    const why = faultIn(value) ?? (cause instanceof Error ? cause.message : String(cause))
+    throw new SluiceError('payload.unserialisable', `${what} cannot be written as JSON: ${why}`, { cause })
+  }
+}
+
+/** One step of the way from the top of a value; linked upwards, so that a deep value costs no more than its depth. */
+interface Place {
+  readonly value: unknown
+  readonly step: string
+  readonly above: Place | null
+}
+
+/** Runs only after a failure: repeats the walk and looks where it ends; null when the fault lies in the user's own code. */
+function faultIn(value: unknown): string | null {
+  const places = new Map<object, Place>()
+  let last: Place | null = null
+  try {
+    JSON.stringify(value, function (this: object, key: string, item: unknown): unknown {
+      const above = places.get(this) ?? null
+      last = { value: item, step: above === null ? '' : stepTo(key, Array.isArray(this)), above }
+      if (typeof item === 'object' && item !== null) places.set(item, last)
+      return item
+    })
+  } catch {
+    // Only the place is wanted: the first failure is what the caller reports.
+  }
+  return last === null ? null : faultAt(last)
+}
+
+function faultAt(place: Place): string | null {
+  if (typeof place.value === 'bigint') return `${pathOf(place)} is a BigInt; convert it to a string or a number first`
+  for (let above = place.above; above !== null; above = above.above) {
+    if (above.value === place.value) return `${pathOf(place)} leads back to ${pathOf(above)}; remove the cycle`
+  }
+  return null
+}
+
+function stepTo(key: string, inArray: boolean): string {
+  if (inArray) return `[${key}]`
+  return /^[\p{L}_$][\p{L}\p{N}_$]*$/u.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`
+}
+
+function pathOf(place: Place): string {
+  const steps: string[] = []
+  for (let at: Place | null = place; at !== null; at = at.above) steps.push(at.step)
+  const path = steps.toReversed().join('').replace(/^\./, '')
+  return path === '' ? 'the value itself' : path
+}

@@ -1,0 +1,26 @@
+/** A source of random numbers. */
+export interface Random {
+  /** A number from 0 (inclusive) to 1 (exclusive). */
+  next(): number
+}
+
+/** The runtime's random numbers; not for secrets. */
+export const systemRandom: Random = { next: () => Math.random() }
+
+/**
+ * Random numbers that are the same for the same seed, for tests and simulations; not for secrets.
+ * The algorithm is mulberry32 by Tommy Ettinger (public domain): 32 bits of state, period 2^32.
+ *
+ * @param seed any number; its lowest 32 bits count.
+ */
+export function seededRandom(seed: number): Random {
+  let state = seed | 0
+  return {
+    next(): number {
+      state = (state + 0x6d2b79f5) | 0
+      let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+      mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+      return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+    },
+  }
+}

@@ -1,0 +1,19 @@
+#!/usr/bin/env node
+// The command line: one file per command in commands/, each exporting one function that adds it to the program.
+import { readFileSync } from 'node:fs'
+import { Command } from 'commander'
+
+// To add a command: import its register function and list it here, in the order that --help shows.
+const commands: readonly ((program: Command) => void)[] = []
+
+function packageVersion(): string {
+  // The same two steps up from src/cli and from dist/cli, so one path serves both.
+  const manifest: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+  return (manifest as { version: string }).version
+}
+
+const program = new Command('sluice')
+  .description('A durable job engine for TypeScript that never exceeds a budget and never wastes one.')
+  .version(packageVersion())
+for (const register of commands) register(program)
+await program.parseAsync()

@@ -1,0 +1,249 @@
+import { closeSync, fdatasync, openSync } from 'node:fs'
+import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
+import type { Clock } from '../base/clock.ts'
+import { SluiceError } from '../base/errors.ts'
+
+/** What an acknowledgement is worth: `power` survives a power cut, `process` survives a killed process. */
+export type Durability = 'power' | 'process'
+
+/** In which order the requests of one transaction run: what frees room first, what takes it last. */
+export type Turn = 0 | 1 | 2
+
+export interface SqliteOptions {
+  /** A file path, or `:memory:`. */
+  readonly path: string
+  readonly durability: Durability
+  readonly clock: Clock
+}
+
+interface Request {
+  readonly turn: Turn
+  run(): void
+  resolve(): void
+  reject(error: unknown): void
+}
+
+const BUSY_WAIT_MS = 20
+const BUSY_TRIES = 500
+const BUSY = 5
+
+/**
+ * One connection to a SQLite file with group commit: requests made while a commit is on its way share the next one.
+ *
+ * A commit appends to the write-ahead log on this thread and never waits for the disk; with durability `power` the log is then
+ * synced once, in the background, before any of the commit's requests is answered.
+ */
+export class SqliteConnection {
+  readonly #db: DatabaseSync
+  readonly #statements = new Map<string, StatementSync>()
+  readonly #clock: Clock
+  readonly #durable: boolean
+  readonly #path: string
+  readonly #rollbackListeners: (() => void)[] = []
+  #log: number | null = null
+  #waiting: Request[] = []
+  #busyTries = 0
+  #flushing = false
+  #closed = false
+  #failure: SluiceError | null = null
+  #idle: (() => void) | null = null
+
+  constructor(options: SqliteOptions) {
+    this.#path = options.path
+    this.#clock = options.clock
+    this.#durable = options.durability === 'power' && options.path !== ':memory:'
+    try {
+      this.#db = new DatabaseSync(options.path)
+      this.#db.exec(`PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
+        PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 4000; PRAGMA busy_timeout = ${BUSY_WAIT_MS}`)
+    } catch (cause) {
+      throw new SluiceError(
+        'store.io',
+        `Cannot open the SQLite file ${options.path}: ${text(cause)}. Check the path and its permissions.`,
+        { cause },
+      )
+    }
+  }
+
+  /** Runs SQL that returns nothing, at once, outside the group commit: for migrations. */
+  exec(sql: string): void {
+    this.#db.exec(sql)
+  }
+
+  /** A prepared statement whose rows come back as arrays, cached by its text. */
+  prepare(sql: string): StatementSync {
+    let statement = this.#statements.get(sql)
+    if (!statement) {
+      statement = this.#db.prepare(sql)
+      statement.setReturnArrays(true)
+      this.#statements.set(sql, statement)
+    }
+    return statement
+  }
+
+  /** All rows of a query, as arrays. */
+  all<Row extends readonly unknown[]>(sql: string, ...values: SQLInputValue[]): Row[] {
+    return this.prepare(sql).all(...values) as unknown as Row[]
+  }
+
+  /** The first row of a query, as an array. */
+  get<Row extends readonly unknown[]>(sql: string, ...values: SQLInputValue[]): Row | undefined {
+    return this.prepare(sql).get(...values) as unknown as Row | undefined
+  }
+
+  /** Runs a statement for its effect; answers how many rows it changed. */
+  run(sql: string, ...values: SQLInputValue[]): number {
+    return Number(this.prepare(sql).run(...values).changes)
+  }
+
+  /** Called whenever a transaction was rolled back: what was remembered from inside it is void. */
+  onRollback(listener: () => void): void {
+    this.#rollbackListeners.push(listener)
+  }
+
+  /**
+   * Runs `work` inside the next transaction and answers once that is durable. `work` may run twice: when another request of
+   * the same transaction fails, all are rolled back and each runs again in a transaction of its own.
+   * @throws store.busy when other processes keep the file locked for 10 s; whatever `work` throws.
+   */
+  write<T>(turn: Turn, work: () => T): Promise<T> {
+    if (this.#closed) return Promise.reject(this.#closedError())
+    if (this.#failure) return Promise.reject(this.#failure)
+    return new Promise<T>((resolve, reject) => {
+      let result: T
+      this.#waiting.push({ turn, run: () => (result = work()), resolve: () => resolve(result), reject })
+      this.#schedule()
+    })
+  }
+
+  /** True while a request waits for its answer. */
+  get pending(): boolean {
+    return this.#flushing || this.#waiting.length > 0
+  }
+
+  /** Answers what is on its way, then closes the file. */
+  async close(): Promise<void> {
+    if (this.#closed) return
+    if (this.pending) await new Promise<void>((resolve) => (this.#idle = resolve))
+    this.#closed = true
+    if (this.#log !== null) closeSync(this.#log)
+    this.#statements.clear()
+    this.#db.close()
+  }
+
+  #schedule(): void {
+    if (this.#flushing) return
+    this.#flushing = true
+    setImmediate(() => this.#flush())
+  }
+
+  #flush(): void {
+    const requests = this.#waiting
+    this.#waiting = []
+    if (requests.length > 1) requests.sort((a, b) => a.turn - b.turn)
+    const changesBefore = this.#changes()
+    try {
+      this.#transaction(requests)
+    } catch (error) {
+      if (isBusy(error)) return this.#retryLater(requests, error)
+      if (requests.length > 1) return this.#finish(this.#oneByOne(requests), changesBefore)
+      requests[0]?.reject(error)
+      return this.#finish([], changesBefore)
+    }
+    this.#busyTries = 0
+    this.#finish(requests, changesBefore)
+  }
+
+  #transaction(requests: readonly Request[]): void {
+    this.#db.exec('BEGIN IMMEDIATE')
+    try {
+      for (const request of requests) request.run()
+      this.#db.exec('COMMIT')
+    } catch (error) {
+      if (this.#db.isTransaction) this.#db.exec('ROLLBACK')
+      for (const listener of this.#rollbackListeners) listener()
+      throw error
+    }
+  }
+
+  /** One request of a transaction failed: the others must not suffer, so each gets its own. */
+  #oneByOne(requests: readonly Request[]): Request[] {
+    return requests.filter((request) => {
+      try {
+        this.#transaction([request])
+        return true
+      } catch (error) {
+        request.reject(error)
+        return false
+      }
+    })
+  }
+
+  #retryLater(requests: Request[], cause: unknown): void {
+    this.#busyTries++
+    if (this.#busyTries > BUSY_TRIES) {
+      this.#busyTries = 0
+      const error = new SluiceError(
+        'store.busy',
+        `Another process has kept ${this.#path} locked for ${(BUSY_WAIT_MS * BUSY_TRIES) / 1000} s. Look for a stopped process or a long transaction on the file.`,
+        { cause },
+      )
+      for (const request of requests) request.reject(error)
+      return this.#finish([], this.#changes())
+    }
+    this.#waiting = [...requests, ...this.#waiting]
+    setTimeout(() => this.#flush(), BUSY_WAIT_MS * Math.min(1, 0.1 * this.#busyTries))
+  }
+
+  #finish(requests: readonly Request[], changesBefore: number): void {
+    // A look that found nothing needs no sync; any other answer may rest on another process's commit that is not synced yet.
+    const idle = this.#changes() === changesBefore && requests.every((request) => request.turn === 2)
+    if (!this.#durable || idle) return this.#answer(requests, null)
+    fdatasync(this.#logFile(), (error) => this.#answer(requests, error))
+  }
+
+  #answer(requests: readonly Request[], error: Error | null): void {
+    this.#flushing = false
+    if (error) {
+      // The kernel may have dropped the pages: a later sync that succeeds would prove nothing, so this connection ends here.
+      const failure = new SluiceError(
+        'store.io',
+        `The disk refused to sync ${this.#path}: ${error.message}. What was asked for may or may not have been kept; mend the disk and restart.`,
+        { cause: error },
+      )
+      this.#failure = failure
+      for (const request of requests) request.reject(failure)
+    } else for (const request of requests) request.resolve()
+    if (this.#waiting.length > 0) this.#schedule()
+    else this.#idle?.()
+  }
+
+  #changes(): number {
+    return (this.prepare('SELECT total_changes()').get() as unknown as [number])[0]
+  }
+
+  // SQLite keeps its locks on the database and -shm files, so a descriptor of our own on the log can be closed without dropping any.
+  #logFile(): number {
+    this.#log ??= openSync(`${this.#path}-wal`, 'r+')
+    return this.#log
+  }
+
+  #closedError(): SluiceError {
+    return new SluiceError('engine.stopped', `The store ${this.#path} is closed. Create a new engine to go on.`)
+  }
+
+  /** The clock this connection was opened with. */
+  get clock(): Clock {
+    return this.#clock
+  }
+}
+
+function isBusy(error: unknown): boolean {
+  return (
+    error instanceof Error && 'errcode' in error && typeof error.errcode === 'number' && (error.errcode & 0xff) === BUSY
+  )
+}
+
+function text(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause)
+}

@@ -1,0 +1,133 @@
+import type { Clock, Timer } from '../base/clock.ts'
+import type { Logger } from '../base/logger.ts'
+import type { Admitted } from '../jobs/job.ts'
+import type { BucketUse, Claim, ClaimRequest, Store } from '../store/store.ts'
+
+/** One queue that this process serves. */
+export interface ServedQueue {
+  readonly queue: string
+  /** Jobs of it that run at once in this process. */
+  readonly concurrency: number
+  /** Its own limits, where their keys do not hang on the job. */
+  readonly uses: readonly BucketUse[]
+}
+
+export interface DispatcherOptions {
+  readonly store: Store
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly worker: number
+  readonly leaseUs: number
+  readonly queues: readonly ServedQueue[]
+  /** Starts a claimed job; must call `finished` when it has settled. */
+  readonly start: (job: Admitted) => void
+  /** Told of every claim, for events and callbacks. */
+  readonly claimed: (claim: Claim) => void
+}
+
+const FALLBACK_POLL_MS = 5000
+const RETRY_AFTER_ERROR_MS = 250
+
+/**
+ * Decides when to claim: a bell (an arrival, a settled job, another process), the instant that the last claim named, or the
+ * fallback poll. With no free slot nothing but a finished job is a reason.
+ */
+export class Dispatcher {
+  readonly #options: DispatcherOptions
+  readonly #active = new Map<string, number>()
+  #claiming: Promise<void> | null = null
+  #rungAgain = false
+  #wake: Timer | null = null
+  #poll: Timer | null = null
+  #stopped = false
+
+  constructor(options: DispatcherOptions) {
+    this.#options = options
+    for (const { queue } of options.queues) this.#active.set(queue, 0)
+  }
+
+  /** Begins to claim. */
+  start(): void {
+    this.#pollLater()
+    this.#claim()
+  }
+
+  /** Something has changed that may let a job start. */
+  ring(): void {
+    if (this.#stopped || !this.#hasRoom()) return
+    if (this.#claiming) this.#rungAgain = true
+    else this.#claim()
+  }
+
+  /** A job of this queue has ended: its slot is free. */
+  finished(queue: string): void {
+    this.#active.set(queue, (this.#active.get(queue) ?? 1) - 1)
+    this.ring()
+  }
+
+  /** Claims no more; what a claim on its way still brings is given back with its units. */
+  async stop(): Promise<void> {
+    this.#stopped = true
+    this.#wake?.cancel()
+    this.#poll?.cancel()
+    await this.#claiming
+  }
+
+  #claim(): void {
+    this.#claiming = this.#claimOnce().finally(() => {
+      this.#claiming = null
+      if (this.#rungAgain) this.ring()
+    })
+  }
+
+  async #claimOnce(): Promise<void> {
+    const { store, logger, start, claimed, worker } = this.#options
+    let claim: Claim
+    try {
+      claim = await store.claim(() => this.#request())
+    } catch (error) {
+      logger.error({ err: error }, 'a claim failed; it will be tried again')
+      return this.#wakeIn(RETRY_AFTER_ERROR_MS)
+    }
+    if (this.#stopped) {
+      if (claim.jobs.length > 0) await store.release(worker, claim.jobs)
+      return
+    }
+    for (const job of claim.jobs) this.#active.set(job.queue, (this.#active.get(job.queue) ?? 0) + 1)
+    claimed(claim)
+    for (const job of claim.jobs) start(job)
+    if (claim.nextWakeUs !== null) this.#wakeIn((claim.nextWakeUs - store.nowUs()) / 1000)
+    else this.#wake?.cancel()
+  }
+
+  /** Read when the claim's transaction runs: slots that became free until then count, and bells until then are answered by it. */
+  #request(): ClaimRequest {
+    this.#rungAgain = false
+    const { worker, leaseUs, queues } = this.#options
+    return {
+      worker,
+      leaseUs,
+      queues: queues.map(({ queue, concurrency, uses }) => ({
+        queue,
+        slots: this.#stopped ? 0 : concurrency - (this.#active.get(queue) ?? 0),
+        uses,
+      })),
+    }
+  }
+
+  #hasRoom(): boolean {
+    return this.#options.queues.some(({ queue, concurrency }) => (this.#active.get(queue) ?? 0) < concurrency)
+  }
+
+  #wakeIn(delayMs: number): void {
+    this.#wake?.cancel()
+    if (!this.#stopped) this.#wake = this.#options.clock.setTimer(() => this.ring(), Math.max(0, delayMs))
+  }
+
+  #pollLater(): void {
+    this.#poll = this.#options.clock.setTimer(() => {
+      if (!this.#claiming) this.#claim()
+      this.#pollLater()
+    }, FALLBACK_POLL_MS)
+  }
+}

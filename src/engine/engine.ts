@@ -1,0 +1,213 @@
+import { type Duration, durationMs } from '../base/duration.ts'
+import { SluiceError } from '../base/errors.ts'
+import { createIds } from '../base/ids.ts'
+import type { NewJob } from '../jobs/job.ts'
+import { createStore } from '../store/open.ts'
+import type { Enqueued, Store } from '../store/store.ts'
+import { type EnqueueContext, prepare } from './enqueue.ts'
+import { Events, type SluiceEvents } from './events.ts'
+import { JobsApi } from './jobs-api.ts'
+import { LimitRegistry, specsOf } from './limit-registry.ts'
+import { LimitsApi } from './limits-api.ts'
+import { type EngineSettings, settingsOf, type SluiceOptions } from './options.ts'
+import { Reporter } from './report.ts'
+import { Results } from './results.ts'
+import {
+  bind,
+  definitionOf,
+  type EnqueueOptions,
+  type Job,
+  type Task,
+  type TaskDefinition,
+  type TaskEngine,
+} from './task.ts'
+import { Worker } from './worker.ts'
+
+/**
+ * An engine: enqueues the calls of its tasks, and, once started, runs them within their limits.
+ * @throws option.invalid, policy.invalid, limit.conflict, task.conflict, store.url.invalid from the constructor: nothing is opened then
+ */
+export class Sluice implements TaskEngine {
+  /** What every limit has left, and who waits. */
+  readonly limits: LimitsApi
+  /** Stored jobs: look, cancel, retry, explain. */
+  readonly jobs: JobsApi
+  readonly #settings: EngineSettings
+  readonly #tasks = new Map<string, TaskDefinition>()
+  readonly #registry: LimitRegistry
+  readonly #events: Events
+  readonly #store: Store
+  readonly #results: Results
+  readonly #prepare: EnqueueContext
+  readonly #unbind: (() => void)[]
+  readonly #detach: (() => void) | undefined
+  #opening: Promise<Store> | null = null
+  #opened = false
+  #worker: Worker | null = null
+  #starting: Promise<void> | null = null
+  #stopping: Promise<void> | null = null
+
+  constructor(options: SluiceOptions) {
+    const settings = (this.#settings = settingsOf(options))
+    const { clock, logger } = settings
+    this.#registry = new LimitRegistry((message) => logger.warn({}, message))
+    for (const use of specsOf(options.limits, 'new Sluice')) this.#registry.add(use)
+    for (const { specs } of settings.queues) for (const use of specs) this.#registry.add(use)
+    for (const each of options.tasks) this.#addTask(definitionOf(each))
+    this.#events = new Events((error, name) => logger.error({ err: error }, `a listener of ${name} threw`))
+    this.#store = createStore(options.store, settings)
+    const open = (): Promise<Store> => this.#open()
+    this.#results = new Results(open, clock)
+    this.limits = new LimitsApi(open)
+    this.jobs = new JobsApi(open, {
+      cancelled: (id, task, queue) => {
+        this.#worker?.cancel(id)
+        this.#worker?.ring()
+        if (task !== null) this.#events.emit('job.cancelled', { id, task, queue, attempt: 0 })
+        void this.#results.settled(id)
+      },
+      ring: () => this.#worker?.ring(),
+    })
+    this.#prepare = {
+      clock,
+      newId: createIds(clock),
+      limits: this.#registry,
+      queueUses: (queue) => settings.queues.find((each) => each.queue === queue)?.specs.filter(hangsOnJob) ?? [],
+    }
+    this.#unbind = options.tasks.map((each) => bind(each, this))
+    this.#detach = clock.attach?.({ pending: () => this.#store.pending, running: () => this.#worker?.running ?? 0 })
+  }
+
+  /** Begins to run jobs. @throws engine.stopped when the engine has been stopped */
+  start(): Promise<void> {
+    this.#starting ??= this.#start()
+    return this.#starting
+  }
+
+  /**
+   * Stops: takes no more jobs, lets those that run finish for `within` (30 s by default), then aborts their signals, waits 5 s, and
+   * gives back what still runs. Nothing is lost; the store is closed.
+   */
+  stop(options: { within?: Duration } = {}): Promise<void> {
+    this.#stopping ??= this.#stop(durationMs(options.within ?? '30s', 'within'))
+    return this.#stopping
+  }
+
+  /** Stores one call of a task durably. @throws as `task.enqueue` */
+  async enqueue<I, O, R>(
+    task: Task<I, O, R>,
+    ...args: undefined extends I ? [input?: I, options?: EnqueueOptions<O>] : [input: I, options?: EnqueueOptions<O>]
+  ): Promise<Job<R>> {
+    const [input, options = {}] = args
+    const definition = definitionOf(task)
+    if (this.#tasks.get(definition.name) !== definition)
+      throw new SluiceError(
+        'task.unknown',
+        `This engine does not list the task ${definition.name}. Add it to new Sluice({ tasks: [...] }).`,
+      )
+    return (await this.enqueueAll(definition, [input], options as EnqueueOptions<never>))[0] as Job<R>
+  }
+
+  /** Stores calls of one task in one transaction; what `task.enqueue` and `task.enqueueMany` come to. */
+  async enqueueAll(
+    task: TaskDefinition,
+    inputs: readonly unknown[],
+    options: EnqueueOptions<never>,
+  ): Promise<Job<unknown>[]> {
+    if (this.#stopping)
+      throw new SluiceError(
+        'engine.stopped',
+        `The engine was stopped: nothing was enqueued for ${task.name}. Create a new engine to go on.`,
+      )
+    const prepared = inputs.map((input) => prepare(this.#prepare, task, input, options))
+    const jobs = prepared.some((job) => job instanceof Promise) ? await Promise.all(prepared) : (prepared as NewJob[])
+    const store = this.#opened ? this.#store : await this.#open()
+    const answers = store.enqueue(jobs)
+    this.#worker?.ring()
+    return (await answers).map((answer, i) => this.#enqueued(jobs[i] as NewJob, answer))
+  }
+
+  /** Calls `listener` at every event of that name; returns how to stop that. */
+  on<N extends keyof SluiceEvents>(name: N, listener: (event: SluiceEvents[N]) => void): () => void {
+    return this.#events.on(name, listener)
+  }
+
+  #enqueued(job: NewJob, answer: Enqueued): Job<unknown> {
+    if (answer.kind === 'conflict')
+      throw new SluiceError(
+        'unique.conflict',
+        `The unique key of this ${job.task} job is held by the job ${answer.id}: nothing was enqueued for it.`,
+      )
+    if (answer.kind === 'created' && this.#events.heard('job.enqueued'))
+      this.#events.emit('job.enqueued', { id: job.id, task: job.task, queue: job.queue })
+    return this.#results.handle(answer.id, answer.kind !== 'created')
+  }
+
+  async #open(): Promise<Store> {
+    this.#opening ??= this.#store.open().then(async () => {
+      const changed = await this.#store.define(this.#registry.definitions())
+      if (changed.length > 0) this.#worker?.ring()
+      this.#opened = true
+      return this.#store
+    })
+    return this.#opening
+  }
+
+  async #start(): Promise<void> {
+    if (this.#stopping) throw new SluiceError('engine.stopped', 'The engine was stopped. Create a new engine to go on.')
+    const store = await this.#open()
+    const { clock, logger, queues, random, maxPenaltyUs } = this.#settings
+    const wallOf = (storeUs: number): Date => new Date(clock.now() + (storeUs - store.nowUs()) / 1000)
+    this.#worker = await Worker.start({
+      store,
+      settings: this.#settings,
+      queues: queues.map(({ queue, concurrency, specs }) => ({
+        queue,
+        concurrency,
+        uses: this.#registry.resolve(
+          specs.filter((spec) => !hangsOnJob(spec)),
+          undefined,
+          undefined,
+          `of queue ${queue}`,
+        ),
+      })),
+      tasks: this.#tasks,
+      judge: { clock, random, maxPenaltyUs, policy: (name) => this.#registry.policy(name) },
+      events: this.#events,
+      reporter: new Reporter({
+        clock,
+        logger,
+        events: this.#events,
+        tasks: this.#tasks,
+        wallOf,
+        ended: (id) => void this.#results.settled(id),
+      }),
+    })
+  }
+
+  async #stop(withinMs: number): Promise<void> {
+    await this.#starting?.catch(() => undefined)
+    await this.#worker?.stop(withinMs)
+    await this.#opening?.catch(() => undefined)
+    this.#results.close()
+    for (const unbind of this.#unbind) unbind()
+    await this.#store.close()
+    this.#detach?.()
+  }
+
+  #addTask(task: TaskDefinition): void {
+    const known = this.#tasks.get(task.name)
+    if (known && known !== task)
+      throw new SluiceError(
+        'task.conflict',
+        `Two tasks of this engine are named ${task.name}. Give one of them another name.`,
+      )
+    this.#tasks.set(task.name, task)
+    for (const use of task.uses) this.#registry.add(use)
+  }
+}
+
+/** A queue's limit whose key is computed from the input counts as the job's own. */
+function hangsOnJob(spec: { readonly key: { readonly kind: string } }): boolean {
+  return spec.key.kind === 'fn' || spec.key.kind === 'path'
+}

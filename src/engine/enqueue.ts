@@ -1,0 +1,120 @@
+import type { Clock } from '../base/clock.ts'
+import { durationUs } from '../base/duration.ts'
+import { SluiceError } from '../base/errors.ts'
+import { toJsonText } from '../base/json-value.ts'
+import type { NewJob } from '../jobs/job.ts'
+import { validate } from '../jobs/schema.ts'
+import { uniqueKey } from '../jobs/unique-key.ts'
+import type { UseSpec } from '../policy/define-limit.ts'
+import { type LimitRegistry, specsOf } from './limit-registry.ts'
+import type { EnqueueOptions, TaskDefinition } from './task.ts'
+
+/** What turning a call into a stored job needs of its engine. */
+export interface EnqueueContext {
+  readonly clock: Clock
+  readonly newId: () => string
+  readonly limits: LimitRegistry
+  /** Limits of a queue whose keys hang on the job: they count as the job's own. */
+  readonly queueUses: (queue: string) => readonly UseSpec<never>[]
+}
+
+const QUEUE = /^[a-z0-9][a-z0-9.-]*$/
+const OPTIONS: ReadonlySet<string> = new Set([
+  'delay',
+  'runAt',
+  'expiresAt',
+  'queue',
+  'priority',
+  'weight',
+  'unique',
+  'limits',
+  'meta',
+  'tags',
+])
+
+/**
+ * Checks one call and turns it into a job: everything that can be refused is refused here, before anything is written.
+ * Answers at once when the schema does.
+ */
+export function prepare(
+  context: EnqueueContext,
+  task: TaskDefinition,
+  input: unknown,
+  options: EnqueueOptions<never>,
+): NewJob | Promise<NewJob> {
+  checkOptions(options, task.name)
+  const what = `the input of task ${task.name}`
+  const checked = task.schema ? validate(task.schema, input, what) : input
+  const text = toJsonText(input, what)
+  return checked instanceof Promise
+    ? checked.then((output) => toJob(context, task, text, output, options))
+    : toJob(context, task, text, checked, options)
+}
+
+/** Refuses a name that is no queue's. @throws queue.invalid */
+export function checkQueue(queue: string): string {
+  if (typeof queue === 'string' && queue.length <= 128 && QUEUE.test(queue)) return queue
+  throw new SluiceError(
+    'queue.invalid',
+    `${JSON.stringify(queue)} is no queue name; write at most 128 lower case letters, digits, dots and hyphens, as mail-high`,
+  )
+}
+
+function toJob(
+  context: EnqueueContext,
+  task: TaskDefinition,
+  text: string,
+  output: unknown,
+  options: EnqueueOptions<never>,
+): NewJob {
+  const queue = checkQueue(options.queue ?? task.queue)
+  const own = options.limits
+    ? [...task.uses, ...specsOf(options.limits, `limits of a call of ${task.name}`)]
+    : task.uses
+  const more = context.queueUses(queue)
+  return {
+    id: context.newId(),
+    task: task.name,
+    queue,
+    priority: options.priority ?? 0,
+    input: text,
+    uses: context.limits.resolve(more.length > 0 ? [...own, ...more] : own, output, options.weight, task.name),
+    maxAttempts: task.retry.attempts,
+    runAtMs: runAtMs(context.clock, options),
+    expiresAtMs: options.expiresAt ? dateMs(options.expiresAt, 'expiresAt') : null,
+    unique: uniqueKey(options.unique, output as never, task.name),
+    extra: extraText(options),
+  }
+}
+
+function checkOptions(options: EnqueueOptions<never>, task: string): void {
+  for (const key in options)
+    if (!OPTIONS.has(key))
+      throw new SluiceError(
+        'option.invalid',
+        `enqueue of ${task} has no option ${key}; it knows ${[...OPTIONS].join(', ')}`,
+      )
+  const { priority, delay, runAt } = options
+  if (priority !== undefined && !(Number.isInteger(priority) && priority >= -100 && priority <= 100))
+    throw new SluiceError(
+      'priority.invalid',
+      `The priority of a ${task} job is ${String(priority)}; give a whole number from -100 to 100, higher goes first`,
+    )
+  if (delay !== undefined && runAt !== undefined)
+    throw new SluiceError('delay.invalid', `enqueue of ${task} got both delay and runAt; give one`)
+}
+
+function runAtMs(clock: Clock, { delay, runAt }: EnqueueOptions<never>): number | null {
+  if (runAt !== undefined) return dateMs(runAt, 'runAt')
+  return delay === undefined ? null : clock.now() + durationUs(delay, 'delay') / 1000
+}
+
+function dateMs(date: Date, what: string): number {
+  const ms = date instanceof Date ? date.getTime() : Number.NaN
+  if (Number.isNaN(ms)) throw new SluiceError('delay.invalid', `${what} is no valid Date`)
+  return ms
+}
+
+function extraText({ meta, tags }: EnqueueOptions<never>): string | null {
+  return meta || tags ? toJsonText({ ...(meta && { meta }), ...(tags && { tags }) }, 'meta and tags') : null
+}

@@ -1,0 +1,81 @@
+import type { JobState } from '../jobs/job-state.ts'
+
+interface JobEvent {
+  readonly id: string
+  readonly task: string
+  readonly queue: string
+  readonly attempt: number
+}
+
+/** A bucket: a limit, for one partition key. */
+interface BucketEvent {
+  readonly limit: string
+  /** Empty for a limit without keys. */
+  readonly key: string
+}
+
+/** Every event with its payload; the names are the Open Job Spec's. */
+export interface SluiceEvents {
+  'job.enqueued': Omit<JobEvent, 'attempt'>
+  'job.started': JobEvent & { readonly waitedMs: number }
+  'job.progress': JobEvent & { readonly progress: number }
+  'job.completed': JobEvent
+  'job.failed': JobEvent & { readonly error: Error }
+  'job.retrying': JobEvent & { readonly error: Error; readonly delayMs: number }
+  'job.discarded': JobEvent & { readonly error: Error }
+  'job.cancelled': JobEvent
+  /** The lease ran out before the run settled: what the run came to was refused. */
+  'job.lease_lost': JobEvent
+  /** A job was taken back from a dead worker or an expired lease. */
+  'job.recovered': JobEvent & { readonly state: JobState }
+  /** An open bucket first left a job waiting. */
+  'rate_limit.exceeded': BucketEvent & {
+    readonly queue: string
+    readonly wanted: number
+    readonly granted: number
+    readonly nextAt: Date | null
+  }
+  /** Nobody waits for the bucket any more. */
+  'rate_limit.released': BucketEvent
+  'rate_limit.dropped': BucketEvent & {
+    readonly id: string
+    readonly task: string
+    readonly expectedStart: Date | null
+  }
+  /** The other side pushed back: the bucket is closed. */
+  'rate_limit.dynamic_adjusted': BucketEvent & { readonly until: Date }
+  'worker.started': { readonly worker: number; readonly queues: readonly string[] }
+  'worker.stopped': { readonly worker: number }
+}
+
+/** Hands events to whoever listens; a listener that throws harms nobody else. */
+export class Events {
+  readonly #listeners = new Map<keyof SluiceEvents, Set<(event: never) => void>>()
+  readonly #onThrow: (error: unknown, name: string) => void
+
+  constructor(onThrow: (error: unknown, name: string) => void) {
+    this.#onThrow = onThrow
+  }
+
+  /** Calls `listener` at every event of that name; returns how to stop that. */
+  on<N extends keyof SluiceEvents>(name: N, listener: (event: SluiceEvents[N]) => void): () => void {
+    const listeners = this.#listeners.get(name) ?? new Set()
+    this.#listeners.set(name, listeners.add(listener as (event: never) => void))
+    return () => listeners.delete(listener as (event: never) => void)
+  }
+
+  /** Whether anybody listens: spares making payloads for nobody. */
+  heard(name: keyof SluiceEvents): boolean {
+    return (this.#listeners.get(name)?.size ?? 0) > 0
+  }
+
+  emit<N extends keyof SluiceEvents>(name: N, event: SluiceEvents[N]): void {
+    for (const listener of this.#listeners.get(name) ?? []) {
+      try {
+        listener(event as never)
+      } catch (error) {
+        this.#onThrow(error, name)
+      }
+    }
+  }
+}

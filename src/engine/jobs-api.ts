@@ -1,0 +1,170 @@
+import { SluiceError } from '../base/errors.ts'
+import type { JobError, JobQuery, JobRecord } from '../jobs/job.ts'
+import type { JobState } from '../jobs/job-state.ts'
+import type { Explanation, Store } from '../store/store.ts'
+
+/** A stored job, as callers see it. */
+export interface JobView {
+  readonly id: string
+  readonly task: string
+  readonly queue: string
+  readonly state: JobState
+  readonly priority: number
+  readonly input: unknown
+  readonly result: unknown
+  readonly error: JobError | null
+  /** Runs that have started. */
+  readonly attempt: number
+  readonly maxAttempts: number
+  readonly createdAt: Date
+  readonly startedAt: Date | null
+  readonly finishedAt: Date | null
+  readonly meta: Readonly<Record<string, unknown>>
+  readonly tags: readonly string[]
+  /** Set while the job waits for budget: when its lane may go on; null: not throttled, or a permit has to return first. */
+  readonly throttledUntil: Date | null
+}
+
+/** Why a job waits, as data and in words. */
+export interface JobExplanation {
+  readonly job: JobView
+  /** Every bucket that must admit it. */
+  readonly limits: readonly { readonly limit: string; readonly key: string | null; readonly weight: number }[]
+  /** The bucket that holds it back; null when none does. */
+  readonly waitsOn: { readonly limit: string; readonly key: string | null } | null
+  /** 1 for the next of its lane. */
+  readonly position: number | null
+  readonly since: Date | null
+  /** When the head of its lane may start. */
+  readonly until: Date | null
+  readonly expectedStart: Date | null
+  /** False: `expectedStart` is the earliest possible, other lanes or limits may delay it. */
+  readonly exact: boolean
+  readonly words: string
+}
+
+interface Hooks {
+  cancelled(id: string, task: string | null, queue: string): void
+  ring(): void
+}
+
+/** Stored jobs: look, cancel, retry, explain. */
+export class JobsApi {
+  readonly #store: () => Promise<Store>
+  readonly #hooks: Hooks
+
+  constructor(store: () => Promise<Store>, hooks: Hooks) {
+    this.#store = store
+    this.#hooks = hooks
+  }
+
+  /** One job; null when there is none (any more). */
+  async get(id: string): Promise<JobView | null> {
+    const store = await this.#store()
+    const explanation = await store.explain(id)
+    return explanation && viewOf(store, explanation.job, explanation.untilUs)
+  }
+
+  /** Jobs by state, queue and task, newest first. @throws option.invalid for a limit out of range */
+  async list(query: JobQuery = {}): Promise<JobView[]> {
+    if (query.limit !== undefined && !(Number.isInteger(query.limit) && query.limit >= 1 && query.limit <= 1000))
+      throw new SluiceError('option.invalid', `jobs.list got limit ${String(query.limit)}; give 1 to 1,000`)
+    const store = await this.#store()
+    return Promise.all(
+      (await store.list(query)).map(async (job) =>
+        viewOf(store, job, job.state === 'available' ? ((await store.explain(job.id))?.untilUs ?? null) : null),
+      ),
+    )
+  }
+
+  /**
+   * Cancels a job: a waiting one is gone at once, everyone behind it moves up and nothing was charged; a running one has its signal
+   * aborted. Answers false when it had already ended.
+   * @throws job.not_found
+   */
+  async cancel(id: string): Promise<boolean> {
+    const store = await this.#store()
+    const answer = await store.cancel(id)
+    if (answer.kind === 'missing') throw missing(id)
+    if (answer.kind === 'finished') return false
+    const job = answer.kind === 'cancelled' ? await store.get(id) : null
+    this.#hooks.cancelled(id, job?.task ?? null, job?.queue ?? '')
+    return true
+  }
+
+  /** Runs a discarded job again, with fresh attempts; false when it is not discarded. @throws job.not_found */
+  async retry(id: string): Promise<boolean> {
+    const store = await this.#store()
+    if (!(await store.get(id))) throw missing(id)
+    const retried = await store.retry(id)
+    if (retried) this.#hooks.ring()
+    return retried
+  }
+
+  /** Why a job waits, until when, and at which position. @throws job.not_found */
+  async explain(id: string): Promise<JobExplanation> {
+    const store = await this.#store()
+    const explanation = await store.explain(id)
+    if (!explanation) throw missing(id)
+    const date = (us: number | null): Date | null => (us === null ? null : dateOf(us))
+    const { position, exact, uses, waitsOn } = explanation
+    const found = {
+      job: viewOf(store, explanation.job, explanation.untilUs),
+      limits: uses.map(({ limit, key, weight }) => ({ limit, key: key === '' ? null : key, weight })),
+      waitsOn: waitsOn && { limit: waitsOn.limit, key: waitsOn.key === '' ? null : waitsOn.key },
+      since: date(explanation.sinceUs),
+      until: date(explanation.untilUs),
+      expectedStart: date(explanation.expectedStartUs),
+      position,
+      exact,
+    }
+    return { ...found, words: wordsFor(explanation, found) }
+  }
+}
+
+function wordsFor(
+  { job }: Explanation,
+  { waitsOn, position, until, expectedStart, exact }: Omit<JobExplanation, 'words'>,
+): string {
+  if (job.state !== 'available') return `The job is ${job.state}.`
+  if (!waitsOn)
+    return `The job waits for a free slot of queue ${job.queue}${position === null ? '' : `, at position ${position} of its lane`}.`
+  const who = waitsOn.key === null ? waitsOn.limit : `${waitsOn.limit} for ${waitsOn.key}`
+  const lane = until ? `whose next start is at ${until.toISOString()}` : 'until one of its permits returns'
+  const start = expectedStart
+    ? `; it should start ${exact ? 'at' : 'no sooner than'} ${expectedStart.toISOString()}`
+    : ''
+  return `The job waits for the budget of ${who}, ${lane}, at position ${position ?? 1}${start}.`
+}
+
+function viewOf(_store: Store, job: JobRecord, untilUs: number | null): JobView {
+  const { meta = {}, tags = [] } =
+    job.extra === null ? {} : (JSON.parse(job.extra) as { meta?: Record<string, unknown>; tags?: string[] })
+  return {
+    id: job.id,
+    task: job.task,
+    queue: job.queue,
+    state: job.state,
+    priority: job.priority,
+    input: JSON.parse(job.input) as unknown,
+    result: job.result === null ? null : (JSON.parse(job.result) as unknown),
+    error: job.error,
+    attempt: job.attempt,
+    maxAttempts: job.maxAttempts,
+    createdAt: dateOf(job.createdUs),
+    startedAt: job.startedUs === null ? null : dateOf(job.startedUs),
+    finishedAt: job.finishedUs === null ? null : dateOf(job.finishedUs),
+    meta,
+    tags,
+    throttledUntil: untilUs === null ? null : dateOf(untilUs),
+  }
+}
+
+/** Store time as a date: it is close to the wall clock unless that was stepped since the boot. */
+function dateOf(us: number): Date {
+  return new Date(us / 1000)
+}
+
+function missing(id: string): SluiceError {
+  return new SluiceError('job.not_found', `There is no job ${id}; its retention may be over.`)
+}

@@ -1,0 +1,149 @@
+import { SluiceError } from '../base/errors.ts'
+import { checkUnits, isLimitUse, type Limit, type LimitUse, useOf, type UseSpec } from '../policy/define-limit.ts'
+import type { LimitPolicy } from '../policy/limit.ts'
+import { partitionKey, readPath, SHARED_KEY } from '../policy/partition-key.ts'
+import type { BucketUse, LimitDefinition } from '../store/store.ts'
+
+/** The limits that one engine knows, and what a job costs in each of them. */
+export class LimitRegistry {
+  readonly #policies = new Map<string, LimitPolicy>()
+  readonly #warn: (message: string) => void
+  readonly #warned = new Set<string>()
+
+  constructor(warn: (message: string) => void) {
+    this.#warn = warn
+  }
+
+  /** Adds a limit; the same name with the same policy is the same limit. @throws limit.conflict */
+  add(use: UseSpec<never>): void {
+    if (use.policy.scope === 'worker')
+      throw new SluiceError(
+        'policy.invalid',
+        `The limit ${use.limit} has scope 'worker', which this version cannot hold yet; every limit is fleet-wide.`,
+      )
+    const known = this.#policies.get(use.limit)
+    if (known && JSON.stringify(known) !== JSON.stringify(use.policy))
+      throw new SluiceError(
+        'limit.conflict',
+        `The limit ${use.limit} is defined twice: as ${JSON.stringify(known)} and as ${JSON.stringify(use.policy)}. Define it once, or give one of them another name.`,
+      )
+    this.#policies.set(use.limit, use.policy)
+  }
+
+  policy(name: string): LimitPolicy | null {
+    return this.#policies.get(name) ?? null
+  }
+
+  definitions(): LimitDefinition[] {
+    return [...this.#policies].map(([name, policy]) => ({ name, policy, version: policy.version ?? 0 }))
+  }
+
+  /**
+   * The buckets that a job of this input needs, sorted by limit and key, each once.
+   * @throws limit.unknown, limit.key.invalid, limit.key.missing, limit.key.threw, limit.weight.invalid, limit.weight.threw, limit.weight.above_burst
+   */
+  resolve(specs: readonly UseSpec<never>[], input: unknown, weight: number | undefined, task: string): BucketUse[] {
+    const uses: BucketUse[] = []
+    for (const spec of specs) {
+      const use = this.#resolveOne(spec, input, weight, task)
+      if (!use) continue
+      const same = uses.findIndex((each) => each.limit === use.limit && each.key === use.key)
+      if (same < 0) uses.push(use)
+      else if ((uses[same] as BucketUse).weight < use.weight) uses[same] = use
+    }
+    return uses.length < 2 ? uses : uses.sort((a, b) => compare(a.limit, b.limit) || compare(a.key, b.key))
+  }
+
+  #resolveOne(spec: UseSpec<never>, input: unknown, defaultWeight: number | undefined, task: string): BucketUse | null {
+    const policy = this.#policies.get(spec.limit)
+    if (!policy)
+      throw new SluiceError(
+        'limit.unknown',
+        `The task ${task} names the limit ${spec.limit}, which this engine does not know. List it in new Sluice({ limits: [...] }).`,
+      )
+    const what = `limit ${spec.limit} of task ${task}`
+    let key = SHARED_KEY
+    if (spec.key.kind !== 'none') {
+      const found = partitionKey(this.#keyOf(spec, input, what), policy.onMissingKey ?? 'unlimited', what)
+      if (found.kind === 'missing') {
+        this.#warnOnce(
+          `${what}: the key is missing, so the job is not limited this time; set onMissingKey to 'fail' or 'shared' to change that`,
+        )
+        return null
+      }
+      key = found.key
+    }
+    return { limit: spec.limit, key, weight: this.#weightOf(spec, policy, input, defaultWeight, what) }
+  }
+
+  #keyOf({ key }: UseSpec<never>, input: unknown, what: string): unknown {
+    if (key.kind === 'value') return key.value
+    if (key.kind === 'path') return readPath(input, key.path)
+    if (key.kind === 'none') return undefined
+    try {
+      return key.fn(input as never)
+    } catch (cause) {
+      throw new SluiceError(
+        'limit.key.threw',
+        `${what}: its key function threw: ${messageOf(cause)}. Nothing was enqueued.`,
+        { cause },
+      )
+    }
+  }
+
+  #weightOf(
+    spec: UseSpec<never>,
+    policy: LimitPolicy,
+    input: unknown,
+    defaultWeight: number | undefined,
+    what: string,
+  ): number {
+    let units: unknown = spec.weight ?? defaultWeight ?? 1
+    if (typeof units === 'function') {
+      try {
+        units = (units as (input: unknown) => unknown)(input)
+      } catch (cause) {
+        throw new SluiceError(
+          'limit.weight.threw',
+          `${what}: its weight function threw: ${messageOf(cause)}. Nothing was enqueued.`,
+          { cause },
+        )
+      }
+    }
+    const weight = checkUnits(units, what)
+    const { rule } = policy
+    if (!rule || rule.kind === 'spacing') return 1
+    const most = rule.kind === 'rate' ? rule.burst : rule.max
+    if (weight > most)
+      throw new SluiceError(
+        'limit.weight.above_burst',
+        `${what}: a job of weight ${weight} can never start under a ${rule.kind === 'rate' ? 'burst' : 'max'} of ${most}. Raise that, or split the job.`,
+      )
+    return weight
+  }
+
+  #warnOnce(message: string): void {
+    if (this.#warned.has(message)) return
+    this.#warned.add(message)
+    this.#warn(message)
+  }
+}
+
+/** Reads uses that the user listed as limits. @throws option.invalid */
+export function specsOf(limits: readonly (Limit | LimitUse<never>)[] | undefined, what: string): UseSpec<never>[] {
+  return (limits ?? []).map((use) => {
+    if (isLimitUse(use)) return useOf(use) as UseSpec<never>
+    throw new SluiceError(
+      'option.invalid',
+      `${what} lists something that is no limit; make limits with limit(name, policy)`,
+    )
+  })
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}
+
+function messageOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause)
+}

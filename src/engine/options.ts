@@ -1,0 +1,129 @@
+import { type Clock, systemClock } from '../base/clock.ts'
+import { durationUs, type Duration } from '../base/duration.ts'
+import { SluiceError } from '../base/errors.ts'
+import { consoleLogger, type Logger } from '../base/logger.ts'
+import { type Random, systemRandom } from '../base/random.ts'
+import type { Durability } from '../database/sqlite.ts'
+import type { Limit, LimitUse } from '../policy/define-limit.ts'
+import { checkQueue } from './enqueue.ts'
+import { specsOf } from './limit-registry.ts'
+import type { AnyTask } from './task.ts'
+import type { UseSpec } from '../policy/define-limit.ts'
+
+/** How one queue is served by this process. */
+export interface QueueOptions {
+  /** Jobs of it that run at once in this process (in a limit, `concurrency` is fleet-wide); 10 by default. */
+  concurrency?: number
+  /** Every job of the queue needs them too; a closed one puts the queue to sleep as a whole. */
+  limits?: readonly LimitUse<unknown>[]
+}
+
+/** How an engine is made. */
+export interface SluiceOptions {
+  /** `sqlite:./file.db`, or `sqlite::memory:` for a store that ends with the process. */
+  store: string
+  tasks: readonly AnyTask[]
+  /** Limits that calls name and no task lists. */
+  limits?: readonly Limit[]
+  /** The queues that this process serves once started; `default` alone by default. */
+  queues?: Readonly<Record<string, QueueOptions>>
+  /** `power` (default): what was acknowledged survives a power cut; `process`: it survives a killed process. */
+  durability?: Durability
+  /** A job's lease: how long after a worker fell silent its jobs are given to others; 30 s by default, at least 100 ms. */
+  lease?: Duration
+  /** How often leases are extended; a third of the lease by default. */
+  heartbeat?: Duration
+  /** How long finished jobs are kept: completed and cancelled 24 h, discarded 7 d by default. */
+  retention?: { completed?: Duration; cancelled?: Duration; discarded?: Duration }
+  /** The longest that a push-back (`RateLimited`) may close a bucket; 1 h by default. */
+  maxPenalty?: Duration
+  /** A manual clock in tests. */
+  clock?: Clock
+  /** Any pino-like object; warnings and errors on stderr by default. */
+  logger?: Logger
+  /** Where jitter comes from; a seeded one makes it repeatable. */
+  random?: Random
+}
+
+/** The options with all defaults filled in. */
+export interface EngineSettings {
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly random: Random
+  readonly durability: Durability
+  readonly leaseUs: number
+  readonly heartbeatMs: number
+  readonly maxPenaltyUs: number
+  readonly retention: { readonly completedUs: number; readonly cancelledUs: number; readonly discardedUs: number }
+  readonly queues: readonly {
+    readonly queue: string
+    readonly concurrency: number
+    readonly specs: readonly UseSpec<never>[]
+  }[]
+}
+
+const KNOWN: ReadonlySet<string> = new Set([
+  'store',
+  'tasks',
+  'limits',
+  'queues',
+  'durability',
+  'lease',
+  'heartbeat',
+  'retention',
+  'maxPenalty',
+  'clock',
+  'logger',
+  'random',
+])
+const DEFAULT_CONCURRENCY = 10
+const SHORTEST_LEASE_US = 100_000
+
+/** Checks the options of an engine. @throws option.invalid, queue.invalid, duration.invalid */
+export function settingsOf(options: SluiceOptions): EngineSettings {
+  for (const key of Object.keys(options))
+    if (!KNOWN.has(key))
+      throw new SluiceError('option.invalid', `new Sluice has no option ${key}; it knows ${[...KNOWN].join(', ')}`)
+  if (!Array.isArray(options.tasks))
+    throw new SluiceError(
+      'option.invalid',
+      'new Sluice needs tasks: the list of tasks that it enqueues and runs (an empty one is allowed)',
+    )
+  const durability = options.durability ?? 'power'
+  if (durability !== 'power' && durability !== 'process')
+    throw new SluiceError('option.invalid', `durability is ${String(durability)}; it is 'power' or 'process'`)
+  const leaseUs = durationUs(options.lease ?? '30s', 'lease')
+  if (leaseUs < SHORTEST_LEASE_US)
+    throw new SluiceError(
+      'option.invalid',
+      `lease is ${leaseUs / 1000} ms; give at least ${SHORTEST_LEASE_US / 1000} ms`,
+    )
+  const { completed = '24h', cancelled = '24h', discarded = '7d' } = options.retention ?? {}
+  return {
+    clock: options.clock ?? systemClock,
+    logger: options.logger ?? consoleLogger,
+    random: options.random ?? systemRandom,
+    durability,
+    leaseUs,
+    heartbeatMs: options.heartbeat === undefined ? leaseUs / 3000 : durationUs(options.heartbeat, 'heartbeat') / 1000,
+    maxPenaltyUs: durationUs(options.maxPenalty ?? '1h', 'maxPenalty'),
+    retention: {
+      completedUs: durationUs(completed, 'retention.completed'),
+      cancelledUs: durationUs(cancelled, 'retention.cancelled'),
+      discardedUs: durationUs(discarded, 'retention.discarded'),
+    },
+    queues: Object.entries(options.queues ?? { default: {} }).map(([queue, each]) => ({
+      queue: checkQueue(queue),
+      concurrency: checkConcurrency(queue, each.concurrency ?? DEFAULT_CONCURRENCY),
+      specs: specsOf(each.limits, `queue ${queue}`),
+    })),
+  }
+}
+
+function checkConcurrency(queue: string, value: number): number {
+  if (Number.isInteger(value) && value >= 1 && value <= 10_000) return value
+  throw new SluiceError(
+    'option.invalid',
+    `The concurrency of queue ${queue} is ${String(value)}; give a whole number from 1 to 10,000`,
+  )
+}

@@ -1,0 +1,166 @@
+import type { Clock } from '../base/clock.ts'
+import { SluiceError } from '../base/errors.ts'
+import type { Logger } from '../base/logger.ts'
+import type { Admitted } from '../jobs/job.ts'
+import type { JobState } from '../jobs/job-state.ts'
+import { RateLimitRejected } from '../jobs/rate-limit-rejected.ts'
+import { validate } from '../jobs/schema.ts'
+import type { Claim, Recovered, Rejected } from '../store/store.ts'
+import type { Events } from './events.ts'
+import type { Verdict } from './settle.ts'
+import type { TaskDefinition } from './task.ts'
+
+/** What a reporter tells with. */
+export interface ReporterOptions {
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly events: Events
+  readonly tasks: ReadonlyMap<string, TaskDefinition>
+  /** Store time to wall time. */
+  readonly wallOf: (storeUs: number) => Date
+  /** Told of every job that has ended, so that whoever waits for it learns it. */
+  readonly ended: (id: string) => void
+}
+
+/** Tells the outside what was written: events for everybody, callbacks for the task. Nothing is told before it is durable. */
+export class Reporter {
+  readonly #options: ReporterOptions
+
+  constructor(options: ReporterOptions) {
+    this.#options = options
+  }
+
+  started(job: Admitted): void {
+    const { events } = this.#options
+    if (events.heard('job.started'))
+      events.emit('job.started', { ...about(job), waitedMs: (job.startedUs - job.createdUs) / 1000 })
+  }
+
+  /** A run was settled in this state. */
+  settled(job: Admitted, task: TaskDefinition | null, verdict: Verdict, state: JobState, input: unknown): void {
+    const { events, ended } = this.#options
+    const { error, settlement } = verdict
+    if (state === 'completed') {
+      if (events.heard('job.completed')) events.emit('job.completed', about(job))
+      return ended(job.id)
+    }
+    if (settlement.kind === 'push-back') {
+      const until = this.#options.wallOf(job.startedUs + settlement.closedForUs)
+      if (settlement.limit !== null)
+        events.emit('rate_limit.dynamic_adjusted', { limit: settlement.limit, key: settlement.key, until })
+      return
+    }
+    if (error) events.emit('job.failed', { ...about(job), error })
+    if (state === 'cancelled') {
+      events.emit('job.cancelled', about(job))
+      return ended(job.id)
+    }
+    if (!error) return
+    if (settlement.kind === 'retry') {
+      const delayMs = settlement.delayUs / 1000
+      events.emit('job.retrying', { ...about(job), error, delayMs })
+      this.#call(
+        task?.onRetry &&
+          (() => task.onRetry?.(error, { id: job.id, input: input as never, attempt: job.attempt, delayMs })),
+        job,
+        'onRetry',
+      )
+      return
+    }
+    events.emit('job.discarded', { ...about(job), error })
+    this.#call(task?.onError && (() => task.onError?.(error, { id: job.id, input: input as never })), job, 'onError')
+    ended(job.id)
+  }
+
+  lost(job: Admitted): void {
+    const { logger, events } = this.#options
+    logger.warn(
+      { job: job.id, task: job.task, attempt: job.attempt },
+      'the lease of this run was over before it settled: its result was refused',
+    )
+    events.emit('job.lease_lost', about(job))
+  }
+
+  /** What a claim did beside starting jobs. */
+  claimed(claim: Claim): void {
+    const { events, wallOf } = this.#options
+    for (const { nextAtUs, ...closed } of claim.closed)
+      events.emit('rate_limit.exceeded', { ...closed, nextAt: nextAtUs === null ? null : wallOf(nextAtUs) })
+    for (const bucket of claim.released) events.emit('rate_limit.released', bucket)
+    for (const job of claim.rejected) this.#rejected(job)
+  }
+
+  /** Jobs that were taken back from dead workers or expired leases. */
+  recovered(jobs: readonly Recovered[]): void {
+    const { events, logger, ended } = this.#options
+    for (const job of jobs) {
+      const { state } = job
+      logger.warn(
+        { job: job.id, task: job.task, attempt: job.attempt, state },
+        'a run was lost with its worker or its lease',
+      )
+      events.emit('job.recovered', { ...about(job), state })
+      if (state === 'available') continue
+      const error = new SluiceError(
+        'lease.lost',
+        `The worker of job ${job.id} died or stopped extending its lease, and this was its last attempt.`,
+      )
+      if (state === 'discarded') {
+        events.emit('job.discarded', { ...about(job), error })
+        this.#onError(job, error)
+      }
+      ended(job.id)
+    }
+  }
+
+  #rejected(job: Rejected): void {
+    const { events, wallOf, ended } = this.#options
+    const expectedStart = job.expectedStartUs === null ? null : wallOf(job.expectedStartUs)
+    const error =
+      job.reason === 'expired'
+        ? new SluiceError('job.expired', `The job ${job.id} of task ${job.task} had not started when it expired.`)
+        : new RateLimitRejected(job.limit, job.key, expectedStart)
+    if (job.reason !== 'expired')
+      events.emit('rate_limit.dropped', { limit: job.limit, key: job.key, id: job.id, task: job.task, expectedStart })
+    events.emit('job.discarded', { ...about(job), error })
+    this.#onError(job, error)
+    ended(job.id)
+  }
+
+  /** For a job that ended without a run: its input is read from the store. */
+  #onError(job: { readonly id: string; readonly task: string; readonly input: string }, error: Error): void {
+    const task = this.#options.tasks.get(job.task)
+    if (!task?.onError) return
+    this.#call(
+      async () => {
+        const raw: unknown = JSON.parse(job.input)
+        const input = task.schema ? await validate(task.schema, raw, `the stored input of task ${task.name}`) : raw
+        task.onError?.(error, { id: job.id, input: input as never })
+      },
+      job,
+      'onError',
+    )
+  }
+
+  /** A callback that throws harms nobody: the job's state is already written. */
+  #call(callback: (() => unknown) | undefined, job: { readonly id: string }, name: string): void {
+    if (!callback) return
+    const failed = (error: unknown): void =>
+      this.#options.logger.error({ err: error, job: job.id }, `${name} threw; the job's state is not affected`)
+    try {
+      Promise.resolve(callback()).catch(failed)
+    } catch (error) {
+      failed(error)
+    }
+  }
+}
+
+/** What every job event names. */
+export function about(job: {
+  readonly id: string
+  readonly task: string
+  readonly queue: string
+  readonly attempt: number
+}): { id: string; task: string; queue: string; attempt: number } {
+  return { id: job.id, task: job.task, queue: job.queue, attempt: job.attempt }
+}

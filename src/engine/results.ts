@@ -1,0 +1,139 @@
+import type { Clock, Timer } from '../base/clock.ts'
+import { durationMs, type Duration } from '../base/duration.ts'
+import { SluiceError } from '../base/errors.ts'
+import type { JobRecord } from '../jobs/job.ts'
+import { isFinal } from '../jobs/job-state.ts'
+import type { Store } from '../store/store.ts'
+import type { Job } from './task.ts'
+
+interface Waiter {
+  resolve(value: unknown): void
+  reject(error: unknown): void
+}
+
+const POLL_MS = 1000
+
+/** Lets callers wait for the end of jobs, whichever process runs them. */
+export class Results {
+  readonly #store: () => Promise<Store>
+  readonly #clock: Clock
+  readonly #waiters = new Map<string, Set<Waiter>>()
+  #stopWatching: (() => void) | null = null
+  #poll: Timer | null = null
+
+  constructor(store: () => Promise<Store>, clock: Clock) {
+    this.#store = store
+    this.#clock = clock
+  }
+
+  /** The handle of a stored job. */
+  handle(id: string, duplicate: boolean): Job<unknown> {
+    return { id, duplicate, result: (options = {}) => this.#wait(id, options.timeout) as Promise<never> }
+  }
+
+  /** A job has ended, or may have: whoever waits for it is told. */
+  async settled(id: string): Promise<void> {
+    if (!this.#waiters.has(id)) return
+    const job = await (await this.#store()).get(id)
+    if (job === null)
+      this.#answer(id, (waiter) =>
+        waiter.reject(
+          new SluiceError('job.not_found', `The job ${id} is not stored any more; its retention may be over.`),
+        ),
+      )
+    else if (isFinal(job.state)) this.#answer(id, (waiter) => finish(job, waiter))
+  }
+
+  /** Stops waiting: whoever still waits is told that the engine has stopped. */
+  close(): void {
+    for (const id of [...this.#waiters.keys()])
+      this.#answer(id, (waiter) =>
+        waiter.reject(
+          new SluiceError('engine.stopped', `The engine was stopped before the job ${id} had ended; the job is kept.`),
+        ),
+      )
+  }
+
+  async #wait(id: string, timeout: Duration | undefined): Promise<unknown> {
+    const store = await this.#store()
+    const timeoutMs = timeout === undefined ? null : durationMs(timeout, 'timeout of result()')
+    return new Promise((resolve, reject) => {
+      const waiter: Waiter = { resolve, reject }
+      const waiters = this.#waiters.get(id) ?? new Set()
+      this.#waiters.set(id, waiters.add(waiter))
+      this.#watch(store)
+      if (timeoutMs !== null)
+        this.#clock.setTimer(() => {
+          waiters.delete(waiter)
+          if (waiters.size === 0) this.#waiters.delete(id)
+          this.#rest()
+          reject(
+            new SluiceError('job.result.timeout', `The job ${id} had not ended after ${timeoutMs} ms; it goes on.`),
+          )
+        }, timeoutMs)
+      this.settled(id).catch(reject)
+    })
+  }
+
+  /** Other processes may run the job: look again when they have committed, and now and then. */
+  #watch(store: Store): void {
+    if (this.#stopWatching) return
+    const look = (): void => {
+      for (const id of this.#waiters.keys()) this.settled(id).catch(() => undefined)
+    }
+    this.#stopWatching = store.watch(look)
+    const again = (): void => {
+      look()
+      this.#poll = this.#clock.setTimer(again, POLL_MS)
+    }
+    this.#poll = this.#clock.setTimer(again, POLL_MS)
+  }
+
+  #rest(): void {
+    if (this.#waiters.size > 0) return
+    this.#stopWatching?.()
+    this.#poll?.cancel()
+    this.#stopWatching = null
+  }
+
+  #answer(id: string, tell: (waiter: Waiter) => void): void {
+    const waiters = this.#waiters.get(id)
+    this.#waiters.delete(id)
+    this.#rest()
+    for (const waiter of waiters ?? []) tell(waiter)
+  }
+}
+
+function finish(job: JobRecord, waiter: Waiter): void {
+  if (job.state === 'completed') return waiter.resolve(job.result === null ? undefined : JSON.parse(job.result))
+  if (job.state === 'cancelled') return waiter.reject(new JobCancelled(job))
+  waiter.reject(new JobDiscarded(job))
+}
+
+/** The job will not complete: its attempts are used up, it was refused for good, or a limit rejected it. */
+export class JobDiscarded extends SluiceError {
+  readonly jobId: string
+  /** The stored code of the last error. */
+  readonly reason: string
+
+  constructor(job: JobRecord) {
+    super(
+      'job.discarded',
+      `The job ${job.id} of task ${job.task} was discarded after ${job.attempt} attempt${job.attempt === 1 ? '' : 's'}: ${job.error?.message ?? 'no error is stored'}`,
+    )
+    this.name = 'JobDiscarded'
+    this.jobId = job.id
+    this.reason = job.error?.code ?? 'handler.failed'
+  }
+}
+
+/** The job was cancelled before it completed. */
+export class JobCancelled extends SluiceError {
+  readonly jobId: string
+
+  constructor(job: JobRecord) {
+    super('job.cancelled', `The job ${job.id} of task ${job.task} was cancelled.`)
+    this.name = 'JobCancelled'
+    this.jobId = job.id
+  }
+}

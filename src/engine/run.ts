@@ -1,0 +1,128 @@
+import type { Clock, Timer } from '../base/clock.ts'
+import { SluiceError } from '../base/errors.ts'
+import type { Logger } from '../base/logger.ts'
+import type { Admitted } from '../jobs/job.ts'
+import { validate } from '../jobs/schema.ts'
+import type { Context, TaskDefinition } from './task.ts'
+
+/** How one run ended, before anything is written. */
+export type RunEnd =
+  | { readonly kind: 'returned'; readonly value: unknown }
+  | { readonly kind: 'threw'; readonly error: unknown }
+  /** Ended from outside: cancelled, lease lost, worker stopped. */
+  | { readonly kind: 'ended'; readonly by: EndReason }
+
+/** Who ended a run from outside. */
+export type EndReason = 'cancel' | 'lease' | 'stop'
+
+/** What a run may ask of its engine. */
+export interface RunHost {
+  readonly clock: Clock
+  readonly logger: Logger
+  charge(job: Admitted, limit: string, units: number): void
+  observe(job: Admitted, response: Response): void
+  progress(job: Admitted, fraction: number): void
+}
+
+/** One attempt of one job in this process. */
+export class JobRun {
+  readonly job: Admitted
+  readonly task: TaskDefinition
+  /** The schema's output, once known: what callbacks are given. */
+  input: unknown
+  readonly #host: RunHost
+  #controller: AbortController | null = null
+  #reason: unknown = null
+  #timer: Timer | null = null
+  #end: ((end: RunEnd) => void) | null = null
+
+  constructor(job: Admitted, task: TaskDefinition, host: RunHost) {
+    this.job = job
+    this.task = task
+    this.#host = host
+  }
+
+  /** Runs the handler to its end, its timeout, or an end from outside; never rejects. */
+  run(): Promise<RunEnd> {
+    return new Promise((resolve) => {
+      this.#end = (end): void => {
+        this.#end = null
+        this.#timer?.cancel()
+        resolve(end)
+      }
+      const { timeoutMs } = this.task
+      if (timeoutMs !== null) this.#timer = this.#host.clock.setTimer(() => this.#timeOut(timeoutMs), timeoutMs)
+      this.#call().then(
+        (value) => this.#end?.({ kind: 'returned', value }),
+        (error: unknown) => this.#end?.({ kind: 'threw', error }),
+      )
+    })
+  }
+
+  /** Aborts the handler's signal; with `now`, does not wait for the handler. */
+  abort(by: EndReason, now: boolean): void {
+    this.#abort(
+      new SluiceError(
+        by === 'cancel' ? 'job.cancelled' : by === 'lease' ? 'lease.lost' : 'engine.stopped',
+        REASONS[by],
+      ),
+    )
+    if (now) this.#end?.({ kind: 'ended', by })
+  }
+
+  async #call(): Promise<unknown> {
+    const { job, task } = this
+    const raw: unknown = JSON.parse(job.input)
+    if (task.schema) {
+      const checked = validate(task.schema, raw, `the stored input of task ${task.name}`)
+      this.input = checked instanceof Promise ? await checked : checked
+    } else this.input = raw === null ? undefined : raw
+    return task.run(this.input as never, this.#context() as Context<never>)
+  }
+
+  #context(): Context<unknown> {
+    const host = this.#host
+    const { job, input } = this
+    const signal = (): AbortSignal => this.#signal()
+    return {
+      job: { id: job.id, input },
+      attempt: job.attempt,
+      get signal(): AbortSignal {
+        return signal()
+      },
+      logger: host.logger,
+      charge: (limit, units): void => host.charge(job, typeof limit === 'string' ? limit : limit.name, units),
+      observe: (response): void => host.observe(job, response),
+      progress: (fraction): void => host.progress(job, Math.min(1, Math.max(0, fraction))),
+    }
+  }
+
+  /** Made when first asked for: most handlers never look. */
+  #signal(): AbortSignal {
+    if (!this.#controller) {
+      this.#controller = new AbortController()
+      if (this.#reason !== null) this.#controller.abort(this.#reason)
+    }
+    return this.#controller.signal
+  }
+
+  #timeOut(timeoutMs: number): void {
+    const error = new SluiceError(
+      'job.timeout',
+      `The job ${this.job.id} of task ${this.task.name} ran longer than its timeout of ${timeoutMs} ms.`,
+    )
+    this.#abort(error)
+    this.#end?.({ kind: 'threw', error })
+  }
+
+  #abort(reason: unknown): void {
+    this.#reason ??= reason
+    this.#controller?.abort(reason)
+  }
+}
+
+const REASONS: Readonly<Record<EndReason, string>> = {
+  cancel: 'The job was cancelled while it ran.',
+  lease: 'The lease of this run is over: another worker may run the job.',
+  stop: 'The worker was stopped before the job ended.',
+}

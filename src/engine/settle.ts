@@ -1,0 +1,146 @@
+import type { Clock } from '../base/clock.ts'
+import { SluiceError } from '../base/errors.ts'
+import { toJsonText } from '../base/json-value.ts'
+import type { Random } from '../base/random.ts'
+import type { Admitted, JobError, Settlement } from '../jobs/job.ts'
+import { NonRetryable } from '../jobs/non-retryable.ts'
+import { penaltyUs, type RateLimited, isRateLimited } from '../jobs/rate-limited.ts'
+import { retryDelayUs } from '../jobs/retry-policy.ts'
+import type { LimitPolicy } from '../policy/limit.ts'
+import type { RunEnd } from './run.ts'
+import type { TaskDefinition } from './task.ts'
+
+/** What judging a run needs beside the run. */
+export interface JudgeContext {
+  readonly clock: Clock
+  readonly random: Random
+  /** The longest that a push-back may close a bucket, µs. */
+  readonly maxPenaltyUs: number
+  readonly policy: (limit: string) => LimitPolicy | null
+}
+
+/** A run's settlement, and the error behind it for callbacks and events. */
+export interface Verdict {
+  readonly settlement: Settlement
+  readonly error: Error | null
+}
+
+/** A bucket to close, and for how long. */
+export interface PushBack {
+  readonly limit: string | null
+  readonly key: string
+  readonly closedForUs: number
+}
+
+const MAX_PUSH_BACKS = 100
+
+/** Says what a run comes to: complete, retry, push-back, discard, cancel. */
+export function judge(context: JudgeContext, job: Admitted, task: TaskDefinition, end: RunEnd): Verdict {
+  const { seq, attempt } = job
+  if (end.kind === 'ended')
+    return { settlement: { seq, attempt, kind: end.by === 'cancel' ? 'cancel' : 'give-back' }, error: null }
+  if (end.kind === 'threw') return judgeError(context, job, task, end.error)
+  try {
+    const result = end.value === undefined ? null : toJsonText(end.value, `the result of task ${task.name}`)
+    return { settlement: { seq, attempt, kind: 'complete', result }, error: null }
+  } catch (error) {
+    return judgeError(context, job, task, error)
+  }
+}
+
+/** A run whose task this engine does not know: a failed attempt, since another deployment may know it. */
+export function judgeUnknown(
+  context: JudgeContext,
+  job: Admitted,
+  task: Pick<TaskDefinition, 'retry' | 'name'>,
+): Verdict {
+  return failed(
+    context,
+    job,
+    task,
+    new SluiceError(
+      'task.unknown',
+      `No task ${job.task} is known to this worker. Add it to new Sluice({ tasks: [...] }), or let only workers that know it serve the queue ${job.queue}.`,
+    ),
+  )
+}
+
+/** Which bucket a refusal closes, and for how long: the named limit's, else that of the first limit that the task lists. */
+export function pushBackOf(context: JudgeContext, job: Admitted, task: TaskDefinition, refusal: RateLimited): PushBack {
+  const listed = task.uses
+    .map((use) => job.uses.find((each) => each.limit === use.limit))
+    .find((use) => use !== undefined)
+  const own =
+    refusal.limitName === null ? (listed ?? job.uses[0]) : job.uses.find((use) => use.limit === refusal.limitName)
+  const limit = refusal.limitName ?? own?.limit ?? null
+  const key = refusal.key === null ? (own?.key ?? '') : String(refusal.key)
+  const { intervalUs, periodUs } = paceOf(limit === null ? null : context.policy(limit))
+  return {
+    limit,
+    key,
+    closedForUs: penaltyUs(refusal, {
+      nowMs: context.clock.now(),
+      intervalUs,
+      periodUs,
+      maxPenaltyUs: context.maxPenaltyUs,
+    }),
+  }
+}
+
+/** An error as it is stored with the job. */
+export function storedError(error: Error): JobError {
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : 'handler.failed'
+  return { code, message: `${error.name}: ${error.message}`.slice(0, 8000) }
+}
+
+function judgeError(context: JudgeContext, job: Admitted, task: TaskDefinition, thrown: unknown): Verdict {
+  const { seq, attempt } = job
+  const error = thrown instanceof Error ? thrown : new Error(String(thrown))
+  if (isRateLimited(error) && job.pushedBack + 1 < MAX_PUSH_BACKS)
+    return {
+      settlement: {
+        seq,
+        attempt,
+        kind: 'push-back',
+        error: storedError(error),
+        ...pushBackOf(context, job, task, error),
+      },
+      error,
+    }
+  if (error instanceof NonRetryable)
+    return { settlement: { seq, attempt, kind: 'discard', error: storedError(error) }, error }
+  return failed(context, job, task, error)
+}
+
+function failed(context: JudgeContext, job: Admitted, task: Pick<TaskDefinition, 'retry'>, error: Error): Verdict {
+  const { seq, attempt } = job
+  if (attempt >= job.maxAttempts)
+    return { settlement: { seq, attempt, kind: 'discard', error: storedError(error) }, error }
+  return {
+    settlement: {
+      seq,
+      attempt,
+      kind: 'retry',
+      delayUs: retryDelayUs(task.retry, attempt, context.random),
+      error: storedError(error),
+    },
+    error,
+  }
+}
+
+/** The pace of a limit at its full rate: what a penalty that was not told is measured by. */
+function paceOf(policy: LimitPolicy | null): { intervalUs: number; periodUs: number } {
+  const rule = policy?.rule ?? null
+  if (!rule) return { intervalUs: 1_000_000, periodUs: 1_000_000 }
+  if (rule.kind === 'spacing') return { intervalUs: rule.everyUs, periodUs: rule.everyUs }
+  if (rule.kind === 'fixed') {
+    const periodUs = rule.window.align === 'epoch' ? rule.window.periodUs : CALENDAR_US[rule.window.unit]
+    return { intervalUs: Math.ceil(periodUs / rule.max), periodUs }
+  }
+  return {
+    intervalUs: Math.ceil(rule.periodUs / (rule.kind === 'rate' ? rule.rate : rule.max)),
+    periodUs: rule.periodUs,
+  }
+}
+
+const CALENDAR_US = { hour: 3_600_000_000, day: 86_400_000_000, week: 604_800_000_000, month: 2_678_400_000_000 }

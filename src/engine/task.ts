@@ -1,0 +1,227 @@
+import { durationMs, type Duration } from '../base/duration.ts'
+import { SluiceError } from '../base/errors.ts'
+import type { Json } from '../base/json-value.ts'
+import type { Logger } from '../base/logger.ts'
+import type { RetryOptions, RetryPolicy } from '../jobs/retry-policy.ts'
+import { retryPolicy } from '../jobs/retry-policy.ts'
+import type { Schema } from '../jobs/schema.ts'
+import type { Unique } from '../jobs/unique-key.ts'
+import {
+  type InlineLimit,
+  inlineUse,
+  isLimitUse,
+  type Limit,
+  type LimitUse,
+  useOf,
+  type UseSpec,
+} from '../policy/define-limit.ts'
+
+/** What a handler is given beside its input. */
+export interface Context<I> {
+  readonly job: { readonly id: string; readonly input: I }
+  /** 1 on the first run. */
+  readonly attempt: number
+  /** Aborted by a cancel, by the timeout, by a lost lease, and by a stop that waited long enough. */
+  readonly signal: AbortSignal
+  readonly logger: Logger
+  /** Corrects what this job was charged by a limit: positive units more, negative ones back. */
+  charge(limit: Limit | string, units: number): void
+  /** Reads the rate-limit headers of a response; a refusal in them closes the bucket as `RateLimited` does. */
+  observe(response: Response): void
+  /** Reports how far the run has come, 0 to 1; seen in the `job.progress` event. */
+  progress(fraction: number): void
+}
+
+/** A stored job, as `enqueue` answers it. */
+export interface Job<R> {
+  readonly id: string
+  /** An earlier job with the same unique key was returned. */
+  readonly duplicate: boolean
+  /**
+   * Waits until the job has ended; the result is what JSON made of `run`'s.
+   * @throws job.discarded, job.cancelled; job.result.timeout when `timeout` is over (the job goes on)
+   */
+  result(options?: { timeout?: Duration }): Promise<Json<R>>
+}
+
+/** How one call of a task is enqueued. */
+export interface EnqueueOptions<I> {
+  /** Start no sooner than this from now; wall clock. */
+  delay?: Duration
+  /** Start no sooner than this; wall clock. */
+  runAt?: Date
+  /** Discarded when it has not started by then; wall clock. */
+  expiresAt?: Date
+  queue?: string
+  /** −100 to 100, higher first; 0 by default. */
+  priority?: number
+  /** Units for rate and window rules that name no weight of their own; 1 by default. */
+  weight?: number
+  unique?: Unique<I>
+  /** Added to the task's. */
+  limits?: readonly LimitUse<I>[]
+  meta?: Readonly<Record<string, unknown>>
+  tags?: readonly string[]
+}
+
+/** A task of any input and result. */
+export interface AnyTask {
+  readonly name: string
+}
+
+/** Code with a name: enqueued as jobs, run by workers. */
+export interface Task<I, O, R> extends AnyTask {
+  /**
+   * Stores one call durably, through the one engine that lists the task.
+   * @throws task.no_engine, task.ambiguous; input.invalid and the other refusals of the edge: nothing is written then
+   */
+  enqueue(
+    ...args: undefined extends I ? [input?: I, options?: EnqueueOptions<O>] : [input: I, options?: EnqueueOptions<O>]
+  ): Promise<Job<R>>
+  /** Stores many calls in one transaction, all or none. */
+  enqueueMany(inputs: readonly I[], options?: EnqueueOptions<O>): Promise<Job<R>[]>
+}
+
+/** How a task runs. */
+export interface TaskOptions<O, R> {
+  /** All must admit a job; none by default. */
+  limits?: readonly (LimitUse<NoInfer<O>> | InlineLimit<NoInfer<O>>)[]
+  /** `default` by default. */
+  queue?: string
+  /** Per attempt, from its start; none by default. */
+  timeout?: Duration
+  retry?: RetryOptions
+  run(input: NoInfer<O>, ctx: Context<NoInfer<O>>): R | Promise<R>
+  /** Called once, after a job was discarded. */
+  onError?(error: Error, job: { id: string; input: NoInfer<O> }): void
+  /** Called after each failed attempt that is followed by another. */
+  onRetry?(error: Error, job: { id: string; input: NoInfer<O>; attempt: number; delayMs: number }): void
+}
+
+/** What an engine knows of a task: its options, normalised. */
+export interface TaskDefinition {
+  readonly name: string
+  readonly schema: Schema<never, unknown> | null
+  readonly uses: readonly UseSpec<never>[]
+  readonly queue: string
+  readonly timeoutMs: number | null
+  readonly retry: RetryPolicy
+  readonly run: (input: never, ctx: Context<never>) => unknown
+  readonly onError: ((error: Error, job: { id: string; input: never }) => void) | undefined
+  readonly onRetry:
+    | ((error: Error, job: { id: string; input: never; attempt: number; delayMs: number }) => void)
+    | undefined
+}
+
+/** The engine behind a task's `enqueue`. */
+export interface TaskEngine {
+  enqueueAll(task: TaskDefinition, inputs: readonly unknown[], options: EnqueueOptions<never>): Promise<Job<unknown>[]>
+}
+
+interface Bound {
+  readonly definition: TaskDefinition
+  readonly engines: Set<TaskEngine>
+}
+
+const BOUND = new WeakMap<AnyTask, Bound>()
+const NAME = /^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$/
+const OPTIONS: ReadonlySet<string> = new Set(['limits', 'queue', 'timeout', 'retry', 'run', 'onError', 'onRetry'])
+
+/**
+ * Defines a task: a handler under a name, with its input's schema and its options.
+ * @param name lower case words with dots, as `tenant.sync`; at most 255 characters.
+ * @param input any Standard Schema: checked at `enqueue` and again before the run.
+ * @throws task.name.invalid, option.invalid, policy.invalid, retry.invalid, duration.invalid
+ */
+export function task<I, O, R>(name: string, input: Schema<I, O>, options: TaskOptions<O, R>): Task<I, O, R>
+export function task<R>(name: string, options: TaskOptions<void, R>): Task<void, void, R>
+export function task<I, O, R>(
+  name: string,
+  second: Schema<I, O> | TaskOptions<void, R>,
+  third?: TaskOptions<O, R>,
+): Task<I, O, R> {
+  const schema = third ? (second as Schema<never, unknown>) : null
+  const definition = define(name, schema, (third ?? second) as TaskOptions<O, R>)
+  const engines = new Set<TaskEngine>()
+  const created: Task<I, O, R> = Object.freeze({
+    name,
+    enqueue: async (value?: I, options: EnqueueOptions<O> = {}): Promise<Job<R>> =>
+      (await theOne(name, engines).enqueueAll(definition, [value], options))[0] as Job<R>,
+    enqueueMany: (inputs: readonly I[], options: EnqueueOptions<O> = {}): Promise<Job<R>[]> =>
+      theOne(name, engines).enqueueAll(definition, inputs, options) as Promise<Job<R>[]>,
+  })
+  BOUND.set(created, { definition, engines })
+  return created
+}
+
+/** What `task` was told, normalised. @throws option.invalid for what `task` did not make */
+export function definitionOf(created: AnyTask): TaskDefinition {
+  return boundOf(created).definition
+}
+
+/** Makes an engine the one behind a task's `enqueue`; returns how to undo that. */
+export function bind(created: AnyTask, engine: TaskEngine): () => void {
+  const { engines } = boundOf(created)
+  engines.add(engine)
+  return () => engines.delete(engine)
+}
+
+function boundOf(created: AnyTask): Bound {
+  const bound = BOUND.get(created)
+  if (!bound)
+    throw new SluiceError(
+      'option.invalid',
+      `${describe(created)} is no task; make tasks with task(name, input, options)`,
+    )
+  return bound
+}
+
+function theOne(name: string, engines: ReadonlySet<TaskEngine>): TaskEngine {
+  const [first, second] = engines
+  if (!first)
+    throw new SluiceError(
+      'task.no_engine',
+      `No engine lists the task ${name}. Create one with new Sluice({ tasks: [...] }), or use sluice.enqueue(task, input).`,
+    )
+  if (second)
+    throw new SluiceError(
+      'task.ambiguous',
+      `${engines.size} engines list the task ${name}. Say which with sluice.enqueue(task, input).`,
+    )
+  return first
+}
+
+function define<O, R>(name: string, schema: Schema<never, unknown> | null, options: TaskOptions<O, R>): TaskDefinition {
+  if (typeof name !== 'string' || name.length > 255 || !NAME.test(name))
+    throw new SluiceError(
+      'task.name.invalid',
+      `${describe(name)} is no task name; write lower case words with dots between them, as tenant.sync`,
+    )
+  if (typeof options !== 'object' || options === null || typeof options.run !== 'function')
+    throw new SluiceError('option.invalid', `task ${name} has no run function; give { run(input, ctx) { … } }`)
+  for (const key of Object.keys(options))
+    if (!OPTIONS.has(key))
+      throw new SluiceError('option.invalid', `task ${name} has no option ${key}; it knows ${[...OPTIONS].join(', ')}`)
+  let inline = 0
+  const uses = (options.limits ?? []).map((use) => {
+    if (isLimitUse(use)) return useOf(use)
+    inline++
+    return inlineUse(use as InlineLimit<O>, inline === 1 ? name : `${name}#${inline}`)
+  })
+  const timeoutMs = options.timeout === undefined ? null : durationMs(options.timeout, `timeout of task ${name}`)
+  return {
+    name,
+    schema,
+    uses: uses as readonly UseSpec<never>[],
+    timeoutMs,
+    queue: options.queue ?? 'default',
+    retry: retryPolicy(options.retry, `retry of task ${name}`),
+    run: options.run as TaskDefinition['run'],
+    onError: options.onError as TaskDefinition['onError'],
+    onRetry: options.onRetry as TaskDefinition['onRetry'],
+  }
+}
+
+function describe(value: unknown): string {
+  return typeof value === 'string' ? JSON.stringify(value.slice(0, 60)) : `A value of type ${typeof value}`
+}

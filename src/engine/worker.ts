@@ -1,0 +1,221 @@
+import type { Admitted } from '../jobs/job.ts'
+import { RateLimited } from '../jobs/rate-limited.ts'
+import { retryPolicy } from '../jobs/retry-policy.ts'
+import type { Store } from '../store/store.ts'
+import { Chores } from './chores.ts'
+import { Dispatcher, type ServedQueue } from './dispatch.ts'
+import type { Events } from './events.ts'
+import type { EngineSettings } from './options.ts'
+import { about, type Reporter } from './report.ts'
+import { JobRun, type RunHost } from './run.ts'
+import { judge, type JudgeContext, judgeUnknown, pushBackOf, type Verdict } from './settle.ts'
+import type { TaskDefinition } from './task.ts'
+
+/** What a worker is made of. */
+export interface WorkerOptions {
+  readonly store: Store
+  readonly settings: EngineSettings
+  readonly queues: readonly ServedQueue[]
+  readonly tasks: ReadonlyMap<string, TaskDefinition>
+  readonly judge: JudgeContext
+  readonly events: Events
+  readonly reporter: Reporter
+}
+
+const RECOVER_EVERY_MS = 5000
+const PRUNE_EVERY_MS = 60_000
+const PRUNE_AT_ONCE = 1000
+const ABORT_GRACE_MS = 5000
+const UNKNOWN_TASK_RETRY = retryPolicy(undefined, 'a task that is not known')
+
+/** This process's share of the work: it claims, runs and settles, keeps its leases, and takes back what others lost. */
+export class Worker implements RunHost {
+  readonly clock: EngineSettings['clock']
+  readonly logger: EngineSettings['logger']
+  readonly #options: WorkerOptions
+  readonly #id: number
+  readonly #runs = new Map<number, JobRun>()
+  readonly #dispatcher: Dispatcher
+  readonly #chores: Chores
+  readonly #stopWatching: () => void
+  #settling = 0
+  #whenIdle: (() => void) | null = null
+
+  private constructor(id: number, options: WorkerOptions) {
+    const { store, settings, queues, reporter } = options
+    this.#id = id
+    this.#options = options
+    this.clock = settings.clock
+    this.logger = settings.logger
+    this.#dispatcher = new Dispatcher({
+      store,
+      queues,
+      clock: this.clock,
+      logger: this.logger,
+      worker: id,
+      leaseUs: settings.leaseUs,
+      start: (job) => void this.#run(job),
+      claimed: (claim) => reporter.claimed(claim),
+    })
+    this.#chores = new Chores(this.clock, this.logger, [
+      { name: 'the recovery of lost jobs', everyMs: RECOVER_EVERY_MS, work: () => this.#recover() },
+      { name: 'a heartbeat', everyMs: settings.heartbeatMs, work: () => this.#beat() },
+      { name: 'pruning', everyMs: PRUNE_EVERY_MS, work: () => this.#prune() },
+    ])
+    this.#stopWatching = store.watch(() => void this.#othersCommitted())
+  }
+
+  /** Registers with the store, takes back what dead workers of this host left, and begins to work. */
+  static async start(options: WorkerOptions): Promise<Worker> {
+    const queues = options.queues.map((each) => each.queue)
+    const worker = new Worker(await options.store.join(queues, options.settings.leaseUs), options)
+    await worker.#recover()
+    worker.#dispatcher.start()
+    options.events.emit('worker.started', { worker: worker.#id, queues })
+    return worker
+  }
+
+  /** Handlers that are running. */
+  get running(): number {
+    return this.#runs.size
+  }
+
+  /** Something has changed that may let a job start. */
+  ring(): void {
+    this.#dispatcher.ring()
+  }
+
+  /** Aborts a run of this process that somebody cancelled. */
+  cancel(id: string): void {
+    for (const run of this.#runs.values()) if (run.job.id === id) run.abort('cancel', true)
+  }
+
+  /** Finishes what runs, for at most `withinMs`; then aborts it, waits 5 s, and gives back what still has not ended. */
+  async stop(withinMs: number): Promise<void> {
+    await this.#dispatcher.stop()
+    if (!(await this.#idleWithin(withinMs))) {
+      for (const run of this.#runs.values()) run.abort('stop', false)
+      if (!(await this.#idleWithin(ABORT_GRACE_MS))) for (const run of this.#runs.values()) run.abort('stop', true)
+      await this.#idleWithin(null)
+    }
+    this.#stopWatching()
+    this.#chores.stop()
+    await this.#options.store.leave(this.#id)
+    this.#options.events.emit('worker.stopped', { worker: this.#id })
+  }
+
+  charge(job: Admitted, limit: string, units: number): void {
+    const use = job.uses.find((each) => each.limit === limit)
+    if (!use || !Number.isInteger(units))
+      return this.logger.warn(
+        { job: job.id, limit, units },
+        'charge: the job does not use that limit, or the units are no whole number; nothing was corrected',
+      )
+    if (units === 0) return
+    this.#options.store.charge(limit, use.key, Math.max(units, -use.weight), job.startedUs).then(
+      () => this.ring(),
+      (error: unknown) => this.logger.error({ err: error, job: job.id, limit }, 'a charge could not be corrected'),
+    )
+  }
+
+  observe(job: Admitted, response: Response): void {
+    const { tasks, store, events, judge: context } = this.#options
+    const task = tasks.get(job.task)
+    if (response.status !== 429 || !task) return
+    const { limit, key, closedForUs } = pushBackOf(
+      context,
+      job,
+      task,
+      RateLimited.from(response, { now: this.clock.now() }),
+    )
+    if (limit === null) return
+    store.penalize(limit, key, store.nowUs() + closedForUs).then(
+      () =>
+        events.emit('rate_limit.dynamic_adjusted', {
+          limit,
+          key,
+          until: new Date(this.clock.now() + closedForUs / 1000),
+        }),
+      (error: unknown) => this.logger.error({ err: error, job: job.id, limit }, 'a refusal could not be noted'),
+    )
+  }
+
+  progress(job: Admitted, progress: number): void {
+    this.#options.events.emit('job.progress', { ...about(job), progress })
+  }
+
+  async #run(job: Admitted): Promise<void> {
+    const { tasks, reporter, judge: context } = this.#options
+    reporter.started(job)
+    const task = tasks.get(job.task)
+    if (!task)
+      return this.#settle(
+        job,
+        null,
+        judgeUnknown(context, job, { name: job.task, retry: UNKNOWN_TASK_RETRY }),
+        undefined,
+      )
+    const run = new JobRun(job, task, this)
+    this.#runs.set(job.seq, run)
+    const end = await run.run()
+    this.#runs.delete(job.seq)
+    await this.#settle(job, task, judge(context, job, task, end), run.input)
+  }
+
+  async #settle(job: Admitted, task: TaskDefinition | null, verdict: Verdict, input: unknown): Promise<void> {
+    const { store, reporter } = this.#options
+    this.#settling++
+    const settling = store.settle(this.#id, verdict.settlement)
+    // The slot is free in the transaction that settles the job: the claim that fills it again shares its commit.
+    this.#dispatcher.finished(job.queue)
+    try {
+      const settled = await settling
+      if (settled.kind === 'lost') reporter.lost(job)
+      else reporter.settled(job, task, verdict, settled.state, input)
+    } catch (error) {
+      this.logger.error(
+        { err: error, job: job.id, task: job.task },
+        'a run could not be settled; its lease will end and the job runs again',
+      )
+    }
+    this.#settling--
+    if (this.#runs.size === 0 && this.#settling === 0) this.#whenIdle?.()
+  }
+
+  async #recover(): Promise<void> {
+    const { store, reporter } = this.#options
+    const recovered = await store.recover()
+    reporter.recovered(recovered)
+    if (recovered.length > 0) this.ring()
+  }
+
+  async #beat(): Promise<void> {
+    const runs = [...this.#runs.values()].map((run) => run.job)
+    const { cancelled, lost } = await this.#options.store.heartbeat(this.#id, runs, this.#options.settings.leaseUs)
+    for (const seq of cancelled) this.#runs.get(seq)?.abort('cancel', true)
+    for (const seq of lost) this.#runs.get(seq)?.abort('lease', false)
+  }
+
+  async #prune(): Promise<void> {
+    while ((await this.#options.store.prune(PRUNE_AT_ONCE)) >= PRUNE_AT_ONCE);
+  }
+
+  /** Another process has written: there may be work, and runs of this one may have been cancelled. */
+  async #othersCommitted(): Promise<void> {
+    this.ring()
+    if (this.#runs.size === 0) return
+    for (const seq of await this.#options.store.cancellations(this.#id)) this.#runs.get(seq)?.abort('cancel', true)
+  }
+
+  /** True once nothing runs or is being settled; false when the time is over first. */
+  #idleWithin(ms: number | null): Promise<boolean> {
+    if (this.#runs.size === 0 && this.#settling === 0) return Promise.resolve(true)
+    return new Promise((resolve) => {
+      const timer = ms === null ? null : this.clock.setTimer(() => resolve(false), ms)
+      this.#whenIdle = (): void => {
+        timer?.cancel()
+        resolve(true)
+      }
+    })
+  }
+}

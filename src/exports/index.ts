@@ -1,0 +1,29 @@
+/** The main door: define limits and tasks, run an engine. */
+export { SluiceError, type ErrorCode } from '../base/errors.ts'
+export type { Duration } from '../base/duration.ts'
+export type { Json } from '../base/json-value.ts'
+export { silentLogger, type Logger } from '../base/logger.ts'
+export { seededRandom } from '../base/random.ts'
+export type { Clock } from '../base/clock.ts'
+export { limit, type InlineLimit, type Key, type Limit, type LimitUse } from '../policy/define-limit.ts'
+export type { Policy } from '../policy/policy.ts'
+export { NonRetryable } from '../jobs/non-retryable.ts'
+export { RateLimited } from '../jobs/rate-limited.ts'
+export { RateLimitRejected } from '../jobs/rate-limit-rejected.ts'
+export { input } from '../jobs/schema.ts'
+export type { Unique } from '../jobs/unique-key.ts'
+export { Sluice } from '../engine/engine.ts'
+export type { SluiceOptions, QueueOptions } from '../engine/options.ts'
+export type { SluiceEvents } from '../engine/events.ts'
+export { JobCancelled, JobDiscarded } from '../engine/results.ts'
+export type { JobExplanation, JobView } from '../engine/jobs-api.ts'
+export type { BucketView, LimitView } from '../engine/limits-api.ts'
+export {
+  task,
+  type AnyTask,
+  type Context,
+  type EnqueueOptions,
+  type Job,
+  type Task,
+  type TaskOptions,
+} from '../engine/task.ts'

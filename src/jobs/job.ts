@@ -1,0 +1,102 @@
+import type { JobState } from './job-state.ts'
+import type { UniqueRule } from './unique-key.ts'
+
+/** A job as it is handed to a store: everything is checked, every key is computed. */
+export interface NewJob {
+  readonly id: string
+  readonly task: string
+  readonly queue: string
+  readonly priority: number
+  /** JSON text. */
+  readonly input: string
+  /** The buckets that must admit it, sorted by limit and key, none twice. */
+  readonly uses: readonly { readonly limit: string; readonly key: string; readonly weight: number }[]
+  readonly maxAttempts: number
+  /** Wall clock; null: now. */
+  readonly runAtMs: number | null
+  /** Wall clock; a job that has not started by then is discarded; null: never. */
+  readonly expiresAtMs: number | null
+  readonly unique: UniqueRule | null
+  /** JSON text of `{ meta, tags }`, or null. */
+  readonly extra: string | null
+}
+
+/** A job as it is stored. */
+export interface JobRecord {
+  readonly seq: number
+  readonly id: string
+  readonly task: string
+  readonly queue: string
+  readonly state: JobState
+  readonly priority: number
+  readonly input: string
+  readonly result: string | null
+  readonly error: JobError | null
+  readonly attempt: number
+  readonly maxAttempts: number
+  readonly createdUs: number
+  /** When a scheduled (wall clock) or retryable job moves on, when an active one's lease ends; null otherwise. */
+  readonly dueUs: number | null
+  readonly startedUs: number | null
+  readonly finishedUs: number | null
+  readonly extra: string | null
+}
+
+/** Why a run failed or a job was discarded, as it is stored. */
+export interface JobError {
+  readonly code: string
+  readonly message: string
+  readonly details?: { readonly [name: string]: string | number | null }
+}
+
+/** A job that was granted: it is active, its units are paid, its permits are held. */
+export interface Admitted {
+  readonly seq: number
+  readonly id: string
+  readonly task: string
+  readonly queue: string
+  readonly priority: number
+  readonly input: string
+  /** 1 on the first run. */
+  readonly attempt: number
+  readonly maxAttempts: number
+  /** Times it was sent back by the other side's push-back, in a row. */
+  readonly pushedBack: number
+  readonly createdUs: number
+  readonly startedUs: number
+  readonly extra: string | null
+  /** The buckets that it was charged to; in the order of its lane. */
+  readonly uses: readonly { readonly limit: string; readonly key: string; readonly weight: number }[]
+}
+
+/** What one run came to, with the run that it speaks of: it counts only while that run holds the lease. */
+export type Settlement = { readonly seq: number; readonly attempt: number } & (
+  | { readonly kind: 'complete'; readonly result: string | null }
+  | { readonly kind: 'retry'; readonly delayUs: number; readonly error: JobError }
+  | { readonly kind: 'discard'; readonly error: JobError }
+  | { readonly kind: 'cancel' }
+  /** Interrupted by a stop of the worker: goes back to its lane, the attempt is not charged. */
+  | { readonly kind: 'give-back' }
+  /** Pushed back by the other side: closes the bucket, goes back to its lane, the attempt is not charged. */
+  | {
+      readonly kind: 'push-back'
+      readonly limit: string | null
+      readonly key: string
+      readonly closedForUs: number
+      readonly error: JobError
+    }
+)
+
+/** Whether a settlement counted; `lost`: the lease was no longer the caller's, nothing was written. */
+export type Settled = { readonly kind: 'settled'; readonly state: JobState } | { readonly kind: 'lost' }
+
+/** Which jobs to list. */
+export interface JobQuery {
+  readonly states?: readonly JobState[]
+  readonly queue?: string
+  readonly task?: string
+  /** 1 to 1,000; 100 by default. */
+  readonly limit?: number
+  /** Only jobs older than this one (its `seq`), for paging. */
+  readonly before?: number
+}

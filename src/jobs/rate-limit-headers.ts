@@ -1,0 +1,194 @@
+import { MAX_DURATION_US } from '../base/duration.ts'
+import { httpDateMs } from './http-date.ts'
+
+/** How long to stay away, as it was told: for a time from now, until an instant of the wall clock, or not told. */
+export type RetryAfter =
+  | { readonly kind: 'delay'; /** Whole µs; 0 or more. */ readonly us: number }
+  | { readonly kind: 'at'; /** Wall clock. */ readonly epochMs: number }
+  | { readonly kind: 'absent' }
+
+/** What a response says of its server's budget; what it does not say, or says unreadably, is left out. */
+export interface RateLimitFacts {
+  /** From Retry-After or retry-after-ms. */
+  retryAfter?: RetryAfter
+  /** When the scarcest budget is renewed, as it was told. */
+  reset?: RetryAfter
+  /** The same instant on the wall clock, in epoch ms. */
+  resetAtMs?: number
+  /** Units left of that budget. */
+  remaining?: number
+  /** Units of that budget in all. */
+  limit?: number
+}
+
+/** Where headers are read from: `Headers`, or any object with such a `get`. */
+export interface HeaderSource {
+  get(name: string): string | null | undefined
+}
+
+interface Budget {
+  limit?: number | undefined
+  remaining?: number | undefined
+  reset?: RetryAfter | undefined
+}
+
+const MAX_HEADER_LENGTH = 4_096
+const NUMBER = /^\d+(?:\.\d+)?$/
+const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/
+const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+// Larger numbers are instants: as a delay they would be 31 years, or as seconds lie in the year 5138.
+const FIRST_EPOCH_SECONDS = 1e9
+const FIRST_EPOCH_MS = 1e11
+const LAST_EPOCH_MS = 8.64e15
+
+/**
+ * Reads what a response says of its server's budget: Retry-After, the RateLimit fields of the IETF drafts (the three fields
+ * of draft 3 to 6, the dictionary of draft 7, the list of draft 8 on) and the common x-ratelimit-* headers. Of several budgets the
+ * scarcest counts: of those that are used up (else of all) the one renewed last. What cannot be read is ignored; it never throws.
+ *
+ * @param nowMs the wall clock when the response arrived.
+ */
+export function readRateLimitHeaders(headers: HeaderSource, nowMs: number): RateLimitFacts {
+  const field = (name: string): string => (headers.get(name) ?? '').trim().slice(0, MAX_HEADER_LENGTH)
+  const budget = scarcest(budgets(field, nowMs), nowMs)
+  const retryAfter = millis(field('retry-after-ms')) ?? retryAfterField(field('retry-after'), nowMs)
+  const resetAtMs = budget?.reset === undefined ? undefined : instantMs(budget.reset, nowMs)
+  return {
+    ...(retryAfter === undefined ? {} : { retryAfter }),
+    ...(budget?.reset === undefined ? {} : { reset: budget.reset }),
+    ...(resetAtMs === undefined ? {} : { resetAtMs }),
+    ...(budget?.remaining === undefined ? {} : { remaining: budget.remaining }),
+    ...(budget?.limit === undefined ? {} : { limit: budget.limit }),
+  }
+}
+
+/** The first family of headers that is there: two families speak of the same budgets, the newer one more exactly. */
+function budgets(field: (name: string) => string, nowMs: number): readonly Budget[] {
+  const structured = structuredBudgets(field('ratelimit'))
+  if (structured.length > 0) return structured
+  const families = [
+    [separate(field, 'ratelimit-limit', 'ratelimit-remaining', ['ratelimit-reset'], nowMs)],
+    ['', '-requests', '-tokens'].map((suffix) =>
+      separate(
+        field,
+        `x-ratelimit-limit${suffix}`,
+        `x-ratelimit-remaining${suffix}`,
+        // The delay first: the instant is by the server's clock, which need not agree with ours.
+        [`x-ratelimit-reset-after${suffix}`, `x-ratelimit-reset${suffix}`],
+        nowMs,
+      ),
+    ),
+    [separate(field, 'x-rate-limit-limit', 'x-rate-limit-remaining', ['x-rate-limit-reset'], nowMs)],
+  ]
+  for (const family of families) {
+    const told = family.filter((budget) => budget !== null)
+    if (told.length > 0) return told
+  }
+  return []
+}
+
+function separate(
+  field: (name: string) => string,
+  limitName: string,
+  remainingName: string,
+  resetNames: readonly string[],
+  nowMs: number,
+): Budget | null {
+  // Draft 3 appends the policy to the limit: `10, 10;w=1, 50;w=60`.
+  const limit = count(/^\d+/.exec(field(limitName))?.[0])
+  const remaining = count(field(remainingName))
+  const reset = resetNames.map((name) => resetField(field(name), nowMs)).find((read) => read !== undefined)
+  return limit === undefined && remaining === undefined && reset === undefined ? null : { limit, remaining, reset }
+}
+
+/** `"burst";r=0;t=5, "daily";r=100;t=3600` (draft 8 on) or `limit=100, remaining=0, reset=5` (draft 7). */
+function structuredBudgets(text: string): readonly Budget[] {
+  const list: Budget[] = []
+  const dictionary: Record<string, number | undefined> = {}
+  for (const member of split(text, ',')) {
+    const [head = '', ...parameters] = split(member, ';').map((part) => part.trim())
+    const entry = /^(limit|remaining|reset)=(\d+)$/.exec(head)
+    if (entry?.[1] !== undefined) {
+      dictionary[entry[1]] = count(entry[2])
+      continue
+    }
+    const remaining = parameter(parameters, 'r')
+    const seconds = parameter(parameters, 't')
+    if (remaining === undefined && seconds === undefined) continue
+    list.push({
+      limit: parameter(parameters, 'q'),
+      remaining,
+      reset: seconds === undefined ? undefined : delay(seconds * 1_000),
+    })
+  }
+  const { limit, remaining, reset } = dictionary
+  if (limit !== undefined || remaining !== undefined || reset !== undefined) {
+    list.push({ limit, remaining, reset: reset === undefined ? undefined : delay(reset * 1_000) })
+  }
+  return list
+}
+
+/** Splits at a separator outside of quoted strings. */
+function split(text: string, separator: ',' | ';'): readonly string[] {
+  const pattern = separator === ',' ? /(?:"(?:[^"\\]|\\.)*"|[^,"])+/g : /(?:"(?:[^"\\]|\\.)*"|[^;"])+/g
+  return text.match(pattern) ?? []
+}
+
+function parameter(parameters: readonly string[], name: string): number | undefined {
+  return count(parameters.find((text) => text.startsWith(`${name}=`))?.slice(name.length + 1))
+}
+
+function scarcest(all: readonly Budget[], nowMs: number): Budget | undefined {
+  const empty = all.filter((budget) => budget.remaining === 0)
+  const renewedMs = ({ reset }: Budget): number =>
+    reset === undefined ? -Infinity : (instantMs(reset, nowMs) ?? -Infinity)
+  return (empty.length > 0 ? empty : all).toSorted((a, b) => renewedMs(b) - renewedMs(a))[0]
+}
+
+function retryAfterField(text: string, nowMs: number): RetryAfter | undefined {
+  if (NUMBER.test(text)) return delay(Number(text) * 1_000)
+  const epochMs = httpDateMs(text, nowMs)
+  return epochMs === null ? undefined : at(epochMs)
+}
+
+function millis(text: string): RetryAfter | undefined {
+  return NUMBER.test(text) ? delay(Number(text)) : undefined
+}
+
+/** Seconds from now, an instant in epoch seconds or ms, a timestamp, an HTTP date, or units as in `6m0s`. */
+function resetField(text: string, nowMs: number): RetryAfter | undefined {
+  if (NUMBER.test(text)) {
+    const value = Number(text)
+    if (value < FIRST_EPOCH_SECONDS) return delay(value * 1_000)
+    return at(value < FIRST_EPOCH_MS ? value * 1_000 : value)
+  }
+  if (TIMESTAMP.test(text)) return at(Date.parse(text))
+  return unitsField(text) ?? retryAfterField(text, nowMs)
+}
+
+function unitsField(text: string): RetryAfter | undefined {
+  if (!/^(?:\d+(?:\.\d+)?(?:ms|[smhd]))+$/.test(text)) return undefined
+  const parts = text.matchAll(/(\d+(?:\.\d+)?)(ms|[smhd])/g)
+  let ms = 0
+  for (const [, value, unit] of parts) ms += Number(value) * (UNIT_MS[unit ?? ''] ?? 0)
+  return delay(ms)
+}
+
+function delay(ms: number): RetryAfter {
+  // Rounded up: a start too early is refused again. The bound keeps a number of many digits an exact integer.
+  return { kind: 'delay', us: Math.min(Math.ceil(ms * 1_000), MAX_DURATION_US) }
+}
+
+function at(epochMs: number): RetryAfter | undefined {
+  // Rounded up, since a Date would drop the fraction; NaN and what no Date can hold are no instants.
+  return epochMs <= LAST_EPOCH_MS ? { kind: 'at', epochMs: Math.ceil(epochMs) } : undefined
+}
+
+function count(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : undefined
+}
+
+function instantMs(reset: RetryAfter, nowMs: number): number | undefined {
+  if (reset.kind === 'absent') return undefined
+  return reset.kind === 'at' ? reset.epochMs : nowMs + reset.us / 1_000
+}

@@ -1,0 +1,22 @@
+import { SluiceError } from '../base/errors.ts'
+
+/** A limit would not let the job start in time: it is discarded, nothing was charged. Given to `onError`. */
+export class RateLimitRejected extends SluiceError {
+  readonly limit: string
+  /** The partition key; null for a limit without keys. */
+  readonly key: string | null
+  /** When it could have started; null when a permit would have had to return first. */
+  readonly expectedStart: Date | null
+
+  constructor(limit: string, key: string, expectedStart: Date | null) {
+    const of = key === '' ? `limit ${limit}` : `limit ${limit} for ${key}`
+    super(
+      'limit.rejected',
+      `The ${of} could not let the job start in time${expectedStart ? `: it would have started at ${expectedStart.toISOString()}` : ''}.`,
+    )
+    this.name = 'RateLimitRejected'
+    this.limit = limit
+    this.key = key === '' ? null : key
+    this.expectedStart = expectedStart
+  }
+}

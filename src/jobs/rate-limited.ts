@@ -1,0 +1,119 @@
+import { systemClock } from '../base/clock.ts'
+import { durationUs, MAX_DURATION_US, type Duration } from '../base/duration.ts'
+import { readRateLimitHeaders, type HeaderSource, type RetryAfter } from './rate-limit-headers.ts'
+
+/** A limit by its name, or the limit itself. */
+export type LimitName = string | { readonly name: string }
+
+/** What is known when the other side refused a call. */
+export interface RateLimitedOptions {
+  /**
+   * For how long, or until when, the other side wants no calls. A time that is past counts as one interval of the limit;
+   * NaN and an invalid date as not told, since a failure to read it must not turn the refusal into a failed attempt.
+   */
+  retryAfter: Duration | Date
+  /** The limit whose bucket is closed; default: the first that the task lists. */
+  limit?: LimitName
+  /** The partition key of the bucket; default: the job's own. */
+  key?: string | number
+}
+
+/**
+ * Thrown by a handler when the other side refused a call (429): closes the bucket until then, and the job waits in its lane
+ * without a charged attempt.
+ */
+export class RateLimited extends Error {
+  /** As it was told; read against the clock only when the job settles. */
+  readonly retryAfter: RetryAfter
+  readonly limitName: string | null
+  readonly key: string | number | null
+
+  /** @throws SluiceError `duration.invalid` for a text that is no duration */
+  constructor(options: RateLimitedOptions) {
+    const retryAfter = fact(options.retryAfter)
+    super(`the other side refused the call; ${wording(retryAfter)}`)
+    this.name = 'RateLimited'
+    this.retryAfter = retryAfter
+    this.limitName = typeof options.limit === 'object' ? options.limit.name : (options.limit ?? null)
+    this.key = options.key ?? null
+  }
+
+  /**
+   * Reads the refusal from a response: Retry-After, else when its RateLimit or x-ratelimit headers say that the budget is renewed.
+   *
+   * @param options.now the wall clock in epoch ms; default: the system's. It only tells the century of a date without one.
+   */
+  static from(
+    response: { readonly headers: HeaderSource },
+    options: { limit?: LimitName; now?: number } = {},
+  ): RateLimited {
+    const { retryAfter, reset } = readRateLimitHeaders(response.headers, options.now ?? systemClock.now())
+    const told = retryAfter ?? reset ?? { kind: 'absent' }
+    return new RateLimited({
+      retryAfter: duration(told),
+      ...(options.limit === undefined ? {} : { limit: options.limit }),
+    })
+  }
+}
+
+/** What a penalty is measured by. */
+export interface PenaltyBasis {
+  /** The wall clock, in epoch ms. */
+  readonly nowMs: number
+  /** The time between two starts of the limit at its full rate, in µs. */
+  readonly intervalUs: number
+  /** The period of the limit, in µs. */
+  readonly periodUs: number
+  /** The longest penalty, in µs; 1 hour by default. */
+  readonly maxPenaltyUs?: number
+}
+
+const MAX_PENALTY_US = 3_600_000_000
+const MIN_UNTOLD_US = 1_000_000
+
+/**
+ * How long a bucket is closed by a refusal, in whole µs: as told; one interval when that is past; one period and at least a second
+ * when nothing was told; never longer than `maxPenaltyUs`.
+ */
+export function penaltyUs(limited: Pick<RateLimited, 'retryAfter'>, basis: PenaltyBasis): number {
+  const { intervalUs, periodUs, maxPenaltyUs = MAX_PENALTY_US } = basis
+  const us = toldUs(limited.retryAfter, basis.nowMs) ?? Math.max(periodUs, MIN_UNTOLD_US)
+  return Math.min(us > 0 ? us : intervalUs, maxPenaltyUs)
+}
+
+function toldUs(told: RetryAfter, nowMs: number): number | null {
+  if (told.kind === 'absent') return null
+  return told.kind === 'delay' ? told.us : Math.ceil((told.epochMs - nowMs) * 1_000)
+}
+
+function fact(retryAfter: unknown): RetryAfter {
+  if (retryAfter instanceof Date) {
+    const epochMs = retryAfter.getTime()
+    return Number.isNaN(epochMs) ? { kind: 'absent' } : { kind: 'at', epochMs }
+  }
+  if (typeof retryAfter === 'string') {
+    return { kind: 'delay', us: durationUs(retryAfter as Duration, 'retryAfter of RateLimited') }
+  }
+  if (typeof retryAfter !== 'number' || Number.isNaN(retryAfter)) return { kind: 'absent' }
+  return { kind: 'delay', us: Math.min(Math.max(0, Math.round(retryAfter * 1_000)), MAX_DURATION_US) }
+}
+
+function duration(told: RetryAfter): Duration | Date {
+  if (told.kind === 'at') return new Date(told.epochMs)
+  return told.kind === 'delay' ? told.us / 1_000 : Number.NaN
+}
+
+function wording(told: RetryAfter): string {
+  if (told.kind === 'absent') return 'it did not say when to come back'
+  return told.kind === 'at'
+    ? `come back at ${new Date(told.epochMs).toISOString()}`
+    : `come back in ${told.us / 1_000} ms`
+}
+
+/** Whether an error is a refusal of the other side, of any copy of this package. */
+export function isRateLimited(error: unknown): error is RateLimited {
+  return (
+    error instanceof RateLimited ||
+    (error instanceof Error && error.name === 'RateLimited' && 'retryAfter' in error && 'limitName' in error)
+  )
+}

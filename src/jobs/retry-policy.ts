@@ -1,0 +1,94 @@
+import { durationUs, type Duration } from '../base/duration.ts'
+import { SluiceError } from '../base/errors.ts'
+import type { Random } from '../base/random.ts'
+
+/** How a task's failed attempts are repeated. */
+export interface RetryOptions {
+  /** Attempts in all, the first included; a whole number from 1 to 10,000. Default 3. */
+  attempts?: number
+  /** How the delay grows from one failure to the next. Default `'exponential'`. */
+  backoff?: 'exponential' | 'fixed' | 'linear' | 'none'
+  /** Delay after the first failure. Default 1 s. */
+  initial?: Duration
+  /** Longest delay. Default 5 min, or `initial` where that is longer. */
+  max?: Duration
+  /** What each delay is multiplied by to give the next, with exponential back-off; at least 1. Default 2. */
+  factor?: number
+  /** Multiplies each delay by a random number from 0.5 to 1.5, so that jobs that failed together do not return together. Default true. */
+  jitter?: boolean
+}
+
+/** Retry options with all defaults filled in and durations in µs. */
+export interface RetryPolicy {
+  readonly attempts: number
+  readonly backoff: 'exponential' | 'fixed' | 'linear' | 'none'
+  readonly initialUs: number
+  readonly maxUs: number
+  readonly factor: number
+  readonly jitter: boolean
+}
+
+const MAX_ATTEMPTS = 10_000
+const DEFAULT_MAX_US = 300_000_000
+const BACKOFFS: readonly string[] = ['exponential', 'fixed', 'linear', 'none']
+const OPTIONS: ReadonlySet<string> = new Set(['attempts', 'backoff', 'initial', 'max', 'factor', 'jitter'])
+
+/**
+ * Checks retry options and fills in the defaults.
+ *
+ * @param what names the options in the message, as in `'retry of task tenant.sync'`.
+ * @throws SluiceError `retry.invalid`; `duration.invalid` for a duration that cannot be read
+ */
+export function retryPolicy(options: RetryOptions | undefined, what: string): RetryPolicy {
+  const given = checkedShape(options, what)
+  const { attempts = 3, backoff = 'exponential', factor = 2, jitter = true } = given
+  const initialUs = durationUs(given.initial ?? 1_000, `${what}: initial`)
+  const maxUs = given.max === undefined ? Math.max(DEFAULT_MAX_US, initialUs) : durationUs(given.max, `${what}: max`)
+  if (!Number.isInteger(attempts) || attempts < 1 || attempts > MAX_ATTEMPTS) {
+    throw invalid(what, `attempts is ${shown(attempts)}; give a whole number from 1 (no retry) to ${MAX_ATTEMPTS}`)
+  }
+  if (!BACKOFFS.includes(backoff))
+    throw invalid(what, `backoff is ${shown(backoff)}; give one of ${BACKOFFS.join(', ')}`)
+  if (!Number.isFinite(factor) || factor < 1)
+    throw invalid(what, `factor is ${shown(factor)}; give a number of 1 or more`)
+  if (typeof jitter !== 'boolean') throw invalid(what, `jitter is ${shown(jitter)}; give true or false`)
+  if (maxUs < initialUs) throw invalid(what, 'max is shorter than initial; raise max or lower initial')
+  return { attempts, backoff, initialUs, maxUs, factor, jitter }
+}
+
+/**
+ * The delay after a failed attempt, in whole µs from 0 to `maxUs`: grown, capped, jittered, capped again.
+ *
+ * @param attempt the number of the attempt that failed; 1 for the first.
+ */
+export function retryDelayUs(policy: RetryPolicy, attempt: number, random: Random): number {
+  const capped = Math.min(grownUs(policy, attempt), policy.maxUs)
+  return policy.jitter ? Math.min(Math.round(capped * (0.5 + random.next())), policy.maxUs) : Math.round(capped)
+}
+
+function grownUs({ backoff, initialUs, factor }: RetryPolicy, attempt: number): number {
+  // The power may be infinite, and 0 times that is no number.
+  if (initialUs === 0 || backoff === 'none') return 0
+  if (backoff === 'fixed') return initialUs
+  return backoff === 'linear' ? initialUs * attempt : initialUs * factor ** (attempt - 1)
+}
+
+function checkedShape(options: unknown, what: string): RetryOptions {
+  if (options === undefined) return {}
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw invalid(what, `it is ${shown(options)}; give an object such as { attempts: 5, initial: '2s' }`)
+  }
+  const unknown = Object.keys(options).find((name) => !OPTIONS.has(name))
+  if (unknown !== undefined) {
+    throw invalid(what, `there is no option ${JSON.stringify(unknown)}; the options are ${[...OPTIONS].join(', ')}`)
+  }
+  return options
+}
+
+function shown(value: unknown): string {
+  return typeof value === 'string' ? JSON.stringify(value) : String(value)
+}
+
+function invalid(what: string, why: string): SluiceError {
+  return new SluiceError('retry.invalid', `${what}: ${why}`)
+}

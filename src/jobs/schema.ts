@@ -1,0 +1,60 @@
+import type { StandardSchemaV1 } from '@standard-schema/spec'
+import { SluiceError } from '../base/errors.ts'
+
+const MAX_ISSUES_SHOWN = 10
+
+/** A schema of any library that implements Standard Schema (zod, valibot, arktype and others). */
+export type Schema<I = unknown, O = I> = StandardSchemaV1<I, O>
+
+/**
+ * Checks a value against a schema and gives the schema's output; at once when the schema is synchronous, else as a promise.
+ *
+ * @param what names the value in the message, as in `'the input of task tenant.sync'`.
+ * @throws SluiceError `input.invalid` (a rejection when the schema is asynchronous), listing the path and message of up to
+ *   ten issues
+ */
+export function validate<O>(
+  schema: Schema<never, O> | Schema<unknown, O>,
+  value: unknown,
+  what: string,
+): O | Promise<O> {
+  let result: StandardSchemaV1.Result<O> | Promise<StandardSchemaV1.Result<O>>
+  try {
+    result = schema['~standard'].validate(value)
+  } catch (cause) {
+    throw threw(what, cause)
+  }
+  if (!('then' in result)) return output(result, what)
+  return result.then(
+    (settled) => output(settled, what),
+    (cause: unknown) => {
+      throw threw(what, cause)
+    },
+  )
+}
+
+/** A schema that checks nothing: gives a task's input a type without a validator. */
+export function input<T>(): Schema<T, T> {
+  return { '~standard': { version: 1, vendor: 'sluice', validate: (value) => ({ value: value as T }) } }
+}
+
+function output<O>(result: StandardSchemaV1.Result<O>, what: string): O {
+  if (result.issues === undefined) return result.value
+  const shown = result.issues.slice(0, MAX_ISSUES_SHOWN).map(issueText)
+  const more = result.issues.length - shown.length
+  if (more > 0) shown.push(`and ${more} more`)
+  throw new SluiceError('input.invalid', `${what} does not match its schema: ${shown.join('; ')}`, {
+    cause: result.issues,
+  })
+}
+
+function issueText(issue: StandardSchemaV1.Issue): string {
+  const path = (issue.path ?? []).map((step) => (typeof step === 'object' ? step.key : step))
+  const text = path.map((key) => (typeof key === 'number' ? `[${key}]` : `.${String(key)}`)).join('')
+  return text === '' ? issue.message : `${text.replace(/^\./, '')}: ${issue.message}`
+}
+
+function threw(what: string, cause: unknown): SluiceError {
+  const why = cause instanceof Error ? cause.message : String(cause)
+  return new SluiceError('input.invalid', `${what} could not be checked: its schema threw: ${why}`, { cause })
+}

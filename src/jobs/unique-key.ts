@@ -1,0 +1,110 @@
+import { createHash } from 'node:crypto'
+import { durationUs, type Duration } from '../base/duration.ts'
+import { SluiceError } from '../base/errors.ts'
+import { STATES, type JobState } from './job-state.ts'
+
+/** What happens when a job is enqueued whose unique key another job holds. */
+export type OnConflict = 'ignore' | 'reject' | 'replace' | 'update'
+
+/** At most one job of a task per key: the key alone, or with what a second one does. */
+export type Unique<I> =
+  | string
+  | {
+      /** Not empty; over 1 KiB it is kept as its SHA-256. */
+      key: string | ((input: I) => string)
+      /** Default `'ignore'`: the earlier job is returned. */
+      onConflict?: OnConflict
+      /** How long after its enqueueing a job holds its key. Default: without end, while it is in one of `states`. */
+      within?: Duration
+      /** The states in which a job holds its key. Default: all but the final ones. */
+      states?: readonly JobState[]
+    }
+
+/** A unique option in the form in which it is stored. */
+export interface UniqueRule {
+  /** The task's name, a colon, and the key; at most 1 KiB beyond the name. */
+  readonly key: string
+  readonly onConflict: OnConflict
+  /** µs; null: without end. */
+  readonly withinUs: number | null
+  /** Null: all but the final states. */
+  readonly states: readonly JobState[] | null
+}
+
+const MAX_KEY_BYTES = 1_024
+const HASHED = 'sha256:'
+const ON_CONFLICT: readonly string[] = ['ignore', 'reject', 'replace', 'update']
+const OPTIONS: ReadonlySet<string> = new Set(['key', 'onConflict', 'within', 'states'])
+
+/**
+ * Normalises a unique option for one input; null when there is none. Keys of different tasks never meet.
+ *
+ * @param taskName the scope of the key; a task name holds no colon, so the scope ends at the first one.
+ * @throws SluiceError `unique.invalid`, with the error of a key function that throws as its cause; `duration.invalid`
+ */
+export function uniqueKey<I>(unique: Unique<I> | undefined, input: I, taskName: string): UniqueRule | null {
+  if (unique === undefined) return null
+  const what = `unique of task ${taskName}`
+  const options = typeof unique === 'string' ? { key: unique } : checkedShape(unique, what)
+  const { onConflict = 'ignore', within, states } = options
+  if (!ON_CONFLICT.includes(onConflict)) {
+    throw invalid(what, `onConflict is ${JSON.stringify(onConflict)}; give one of ${ON_CONFLICT.join(', ')}`)
+  }
+  return {
+    key: `${taskName}:${stored(keyText(options.key, input, what))}`,
+    onConflict,
+    withinUs: within === undefined ? null : withinUs(within, what),
+    states: states === undefined ? null : checkedStates(states, what),
+  }
+}
+
+function checkedShape<I>(unique: Exclude<Unique<I>, string>, what: string): Exclude<Unique<I>, string> {
+  // Callers without types may pass anything.
+  const given: unknown = unique
+  if (typeof given !== 'object' || given === null) throw invalid(what, 'give a key, or an object with a key')
+  const unknown = Object.keys(given).find((name) => !OPTIONS.has(name))
+  if (unknown === undefined) return unique
+  throw invalid(what, `there is no option ${JSON.stringify(unknown)}; the options are ${[...OPTIONS].join(', ')}`)
+}
+
+function keyText<I>(key: string | ((input: I) => string), input: I, what: string): string {
+  const value: unknown = typeof key === 'function' ? called(key, input, what) : key
+  if (typeof value !== 'string') throw invalid(what, `the key is of type ${typeof value}; it must be a string`)
+  if (value === '') throw invalid(what, 'the key is empty; leave unique out where the job need not be unique')
+  return value
+}
+
+function called<I>(key: (input: I) => string, input: I, what: string): string {
+  try {
+    return key(input)
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    throw new SluiceError('unique.invalid', `${what}: the key function threw: ${why}; nothing was enqueued`, { cause })
+  }
+}
+
+function stored(key: string): string {
+  // NUL and lone surrogates cannot be kept by every store; a key that looks hashed must not meet one that is.
+  const plain = Buffer.byteLength(key) <= MAX_KEY_BYTES && !/[\0\p{Surrogate}]/u.test(key) && !key.startsWith(HASHED)
+  // As JSON, in which lone surrogates are escaped: as UTF-8 they would all be the same.
+  return plain ? key : HASHED + createHash('sha256').update(JSON.stringify(key)).digest('hex')
+}
+
+function withinUs(within: Duration, what: string): number {
+  const us = durationUs(within, `${what}: within`)
+  if (us === 0) throw invalid(what, 'within is zero, so no two jobs would ever meet; give a longer time')
+  return us
+}
+
+function checkedStates(states: readonly JobState[], what: string): readonly JobState[] {
+  // Callers without types may pass anything.
+  const given: unknown = states
+  if (!Array.isArray(given) || given.length === 0) throw invalid(what, 'states must be a list of at least one state')
+  const unknown = states.find((state) => !STATES.includes(state))
+  if (unknown === undefined) return states
+  throw invalid(what, `${JSON.stringify(unknown)} is not a state; the states are ${STATES.join(', ')}`)
+}
+
+function invalid(what: string, why: string): SluiceError {
+  return new SluiceError('unique.invalid', `${what}: ${why}`)
+}

@@ -1,0 +1,217 @@
+/** A bucket: the state of one limit for one partition key, and every question and change that its rules allow together. */
+import { SluiceError } from '../base/errors.ts'
+import { freePermits } from './concurrency.ts'
+import type { LimitPolicy } from './limit.ts'
+import { decodeRule, encodeRule } from './rule-codec.ts'
+import {
+  adoptRule,
+  capacityOf,
+  debtOf,
+  giveBack,
+  grantable,
+  grantUs,
+  newRuleState,
+  reclockRule,
+  type RuleState,
+  take,
+  unitsInUse,
+} from './rule-state.ts'
+import { capAtOneToken, rateIsFull, type RateState } from './token-bucket.ts'
+
+/** What is kept of a bucket: plain data. Permits held are counted apart, where the jobs that hold them are. */
+export interface BucketState {
+  /** The clock at the last change, in µs. */
+  atUs: number
+  /** A penalty: nothing starts before; 0 or past: none. */
+  closedUntilUs: number
+  /** Null for a limit without a rule over time. */
+  rule: RuleState | null
+}
+
+/** What a bucket looks like from outside. */
+export interface BucketView {
+  /** Whole units that may start now; at least 0. */
+  readonly available: number
+  /** Units taken beyond the bound, which later ones pay; at least 0. */
+  readonly debt: number
+  /** Units that start back to back after a quiet time; Infinity: no bound. */
+  readonly capacity: number
+  /** First instant at which one unit may start: now, if it may; null: when a permit returns. */
+  readonly nextAtUs: number | null
+}
+
+/** A bucket nobody has used. */
+export function newBucket(policy: LimitPolicy, nowUs: number): BucketState {
+  return { atUs: nowUs, closedUntilUs: 0, rule: policy.rule === null ? null : newRuleState(policy.rule, nowUs) }
+}
+
+/**
+ * Until when a start of `weight` is denied, if nothing else changes: the exact first µs at which it is granted.
+ * Null: it is admitted now. Infinity: not before a permit returns.
+ *
+ * @param active permits held now.
+ * @param weight units; 0 waives the rule over time (a retry that is free), never permits or a penalty.
+ */
+export function deniedUntil(
+  policy: LimitPolicy,
+  state: BucketState,
+  active: number,
+  nowUs: number,
+  weight: number,
+): number | null {
+  if (policy.concurrency !== null && active >= policy.concurrency) return Infinity
+  const openUs = Math.max(nowUs, state.closedUntilUs)
+  const { rule } = policy
+  const grantedUs = rule === null || weight === 0 ? openUs : grantUs(rule, penalised(policy, state), openUs, weight)
+  return grantedUs <= nowUs ? null : grantedUs
+}
+
+/** Takes the units of a start, without asking: the caller has. Spacing counts one start, whatever the weight; 0 takes nothing. */
+export function charge(policy: LimitPolicy, state: BucketState, nowUs: number, weight: number): void {
+  touch(policy, state, nowUs)
+  if (policy.rule !== null && weight > 0) take(policy.rule, ruleState(state), nowUs, weight)
+}
+
+/**
+ * Gives back units that were taken at `chargedAtUs`: of a start that did not happen, or of a weight that was too high.
+ * Never more than a bucket would hold now if they had not been taken; what cannot be told apart is not given back.
+ */
+export function refund(
+  policy: LimitPolicy,
+  state: BucketState,
+  nowUs: number,
+  weight: number,
+  chargedAtUs: number,
+): void {
+  touch(policy, state, nowUs)
+  if (policy.rule !== null && weight > 0) giveBack(policy.rule, ruleState(state), nowUs, weight, chargedAtUs)
+}
+
+/** Takes further units of a start that cost more than its weight; may go into debt. A spacing, which counts starts, is as before. */
+export function debit(policy: LimitPolicy, state: BucketState, nowUs: number, units: number): void {
+  if (policy.rule?.kind !== 'spacing') charge(policy, state, nowUs, units)
+}
+
+/**
+ * The bucket under a changed policy. The level carries, with its fraction, at most the new bound; windows keep their log;
+ * under a rule of another kind it is charged with the units in use. A penalty goes on.
+ */
+export function adopt(from: LimitPolicy, to: LimitPolicy, state: BucketState, nowUs: number): BucketState {
+  const next: BucketState = { ...state, atUs: nowUs }
+  touch(from, next, nowUs)
+  if (to.rule === null) return { ...next, rule: null }
+  if (from.rule !== null && sameRule(from.rule, to.rule)) return next
+  return { ...next, rule: adoptRule(from.rule, to.rule, next.rule, nowUs) }
+}
+
+/** Closes the bucket until `untilUs`, or for as long as it is closed already; a rate then holds exactly one token. */
+export function penalize(policy: LimitPolicy, state: BucketState, untilUs: number, nowUs: number): void {
+  touch(policy, state, nowUs)
+  if (untilUs > nowUs) state.closedUntilUs = Math.max(state.closedUntilUs, untilUs)
+}
+
+/** What a bucket looks like from outside. */
+export function view(policy: LimitPolicy, state: BucketState, active: number, nowUs: number): BucketView {
+  const { rule } = policy
+  const next = deniedUntil(policy, state, active, nowUs, 1)
+  const capacity = rule === null ? (policy.concurrency ?? Infinity) : capacityOf(rule)
+  const debt = rule === null ? 0 : debtOf(rule, ruleState(state), nowUs)
+  return {
+    available: Math.min(couldGrant(policy, state, active, nowUs), capacity),
+    debt,
+    capacity,
+    nextAtUs: next === Infinity ? null : (next ?? nowUs),
+  }
+}
+
+/** How many starts of weight 1 the bucket admits at this instant. */
+export function couldGrant(policy: LimitPolicy, state: BucketState, active: number, nowUs: number): number {
+  if (state.closedUntilUs > nowUs) return 0
+  const permits = freePermits(policy.concurrency, active)
+  if (policy.rule === null || permits === 0) return permits
+  return Math.min(permits, grantable(policy.rule, penalised(policy, state), nowUs))
+}
+
+/** Whether the bucket behaves as a new one would from now on, so that it may be forgotten; never under `startEmpty`. */
+export function isCold(policy: LimitPolicy, state: BucketState, active: number, nowUs: number): boolean {
+  if (active > 0 || state.closedUntilUs > nowUs) return false
+  const { rule } = policy
+  if (rule === null) return true
+  if (rule.kind === 'rate' && rule.startEmpty) return false
+  const current = penalised(policy, state)
+  if (current.kind === 'rate') return rateIsFull(current, nowUs)
+  return unitsInUse(rule, current, nowUs) === 0
+}
+
+/**
+ * The bucket after the clock went back to before its last change: as it was then, at the new time.
+ * At least that long has passed, so nothing is given for free; and nothing stays closed for longer than the limit's own period.
+ */
+export function reclock(policy: LimitPolicy, state: BucketState, nowUs: number): BucketState {
+  const byUs = state.atUs - nowUs
+  if (byUs <= 0) return state
+  const closedUntilUs = state.closedUntilUs === 0 ? 0 : state.closedUntilUs - byUs
+  const { rule } = policy
+  return { atUs: nowUs, closedUntilUs, rule: rule === null ? null : reclockRule(rule, ruleState(state), byUs, nowUs) }
+}
+
+/** A bucket as compact text, a JSON array. */
+export function encodeBucket(state: BucketState): string {
+  const head = `[${state.atUs},${state.closedUntilUs}`
+  return state.rule === null ? `${head}]` : `${head},${encodeRule(state.rule, state.atUs)}]`
+}
+
+/** Reads what `encodeBucket` wrote. @throws SluiceError `store.io` for a text that it cannot have written. */
+export function decodeBucket(text: string): BucketState {
+  const values = numbersOf(text)
+  const [atUs, closedUntilUs] = values
+  if (atUs === undefined || closedUntilUs === undefined) throw damaged(text)
+  if (values.length === 2) return { atUs, closedUntilUs, rule: null }
+  const rule = decodeRule(values, 2, atUs)
+  if (rule === null) throw damaged(text)
+  return { atUs, closedUntilUs, rule }
+}
+
+function numbersOf(text: string): readonly number[] {
+  let values: unknown
+  try {
+    values = JSON.parse(text)
+  } catch (cause) {
+    throw damaged(text, cause)
+  }
+  if (!Array.isArray(values)) throw damaged(text)
+  for (const value of values as unknown[]) if (!Number.isSafeInteger(value)) throw damaged(text)
+  return values as readonly number[]
+}
+
+function damaged(text: string, cause?: unknown): SluiceError {
+  const message = `the state of a bucket cannot be read (${text.slice(0, 40)}); check the store for damage`
+  return new SluiceError('store.io', message, { cause })
+}
+
+/** The rule's state as a penalty that is over leaves it; the same object where there is none. */
+function penalised(policy: LimitPolicy, state: BucketState): RuleState {
+  const current = ruleState(state)
+  if (state.closedUntilUs === 0 || policy.rule?.kind !== 'rate' || current.kind !== 'rate') return current
+  const copy: RateState = { ...current }
+  capAtOneToken(policy.rule, copy, state.closedUntilUs)
+  return copy
+}
+
+/** Notes the time of a change, and writes down what a penalty that is over has left. */
+function touch(policy: LimitPolicy, state: BucketState, nowUs: number): void {
+  state.atUs = nowUs
+  if (state.closedUntilUs === 0 || state.closedUntilUs > nowUs) return
+  if (policy.rule !== null) state.rule = penalised(policy, state)
+  state.closedUntilUs = 0
+}
+
+function ruleState(state: BucketState): RuleState {
+  if (state.rule === null)
+    throw new TypeError('a bucket without a rule was read under a policy with one; adopt it first')
+  return state.rule
+}
+
+function sameRule(from: NonNullable<LimitPolicy['rule']>, to: NonNullable<LimitPolicy['rule']>): boolean {
+  return from === to || JSON.stringify(from) === JSON.stringify(to)
+}

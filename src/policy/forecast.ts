@@ -1,0 +1,155 @@
+/** When waiting jobs will start, by the rules alone: what nothing else than the limit's own rule delays. */
+import { type BucketState, charge, deniedUntil } from './bucket.ts'
+import { freePermits } from './concurrency.ts'
+import { quotient } from './exact.ts'
+import { fixedGrantUs, fixedInUse, type FixedState, laterStartUs } from './fixed-window.ts'
+import type { FixedRule, LimitPolicy, RateRule, SlidingRule } from './limit.ts'
+import { expire, slidingGrantUs, type SlidingState } from './sliding-window.ts'
+import { capAtOneToken, isBehind, type RateState } from './token-bucket.ts'
+
+/** Waiting jobs of one bucket, all of one weight. */
+export interface Backlog {
+  readonly count: number
+  readonly weight: number
+}
+
+/**
+ * When the last of a line of waiting jobs will start, if each starts as soon as the bucket admits it.
+ * Null: that depends on when permits return.
+ *
+ * In closed form for a backlog of one weight, however long: O(1), for a sliding window O(its log). A list of different weights
+ * is summed for a rate and a spacing, and followed job by job for windows.
+ *
+ * @param line weights of the waiting jobs in order, the last being the job asked for; or how many there are, it included.
+ */
+export function expectedStartUs(
+  policy: LimitPolicy,
+  state: BucketState,
+  active: number,
+  nowUs: number,
+  line: readonly number[] | Backlog,
+): number | null {
+  const backlog = 'count' in line ? line : sameWeights(line)
+  const count = backlog === null ? (line as readonly number[]).length : backlog.count
+  if (count === 0) return nowUs
+  if (freePermits(policy.concurrency, active) < count) return null
+  const openUs = Math.max(nowUs, state.closedUntilUs)
+  const { rule } = policy
+  if (rule === null || state.rule === null) return openUs
+  if (rule.kind === 'spacing' && state.rule.kind === 'spacing')
+    return Math.max(openUs, state.rule.nextUs) + (count - 1) * rule.everyUs
+  if (rule.kind === 'rate' && state.rule.kind === 'rate') {
+    const units = 'count' in line ? line.count * line.weight : line.reduce((sum, weight) => sum + weight, 0)
+    const last = 'count' in line ? line.weight : (line.at(-1) ?? 1)
+    return rateStartUs(rule, afterPenalty(rule, state, state.rule), openUs, units - last, last)
+  }
+  if (backlog === null) return followedStartUs(policy, state, openUs, line as readonly number[])
+  if (rule.kind === 'fixed' && state.rule.kind === 'fixed') return fixedStartUs(rule, state.rule, openUs, backlog)
+  if (rule.kind === 'sliding' && state.rule.kind === 'sliding') return slidingStartUs(rule, state.rule, openUs, backlog)
+  return null
+}
+
+/** How long until the last job of a backlog starts, in µs; null: that depends on when permits return. */
+export function drainUs(
+  policy: LimitPolicy,
+  state: BucketState,
+  active: number,
+  nowUs: number,
+  backlog: Backlog,
+): number | null {
+  const startUs = expectedStartUs(policy, state, active, nowUs, backlog)
+  return startUs === null ? null : startUs - nowUs
+}
+
+/** How long the jobs of a backlog wait from now on: half of them at most `p50Us`, 99 of 100 at most `p99Us`. */
+export interface WaitQuantiles {
+  readonly p50Us: number | null
+  readonly p99Us: number | null
+}
+
+/** Quantiles of the waits of a backlog, in µs; null where they depend on when permits return. */
+export function waitQuantiles(
+  policy: LimitPolicy,
+  state: BucketState,
+  active: number,
+  nowUs: number,
+  backlog: Backlog,
+): WaitQuantiles {
+  const { count, weight } = backlog
+  const at = (percent: number): number | null =>
+    drainUs(policy, state, active, nowUs, { count: Math.ceil((count * percent) / 100), weight })
+  return { p50Us: at(50), p99Us: at(99) }
+}
+
+/** Starts at exact instants keep the bucket from being full, so what goes before only adds up. */
+function rateStartUs(rule: RateRule, state: RateState, openUs: number, unitsBefore: number, weight: number): number {
+  const behind = isBehind(state, openUs)
+  const tatUs = behind ? openUs : state.tatUs
+  const rem = behind ? 0 : state.rem
+  const units = unitsBefore + Math.min(weight, rule.burst) - rule.burst
+  return Math.max(openUs, tatUs - quotient(-units, rule.periodUs, -rem, rule.rate))
+}
+
+function afterPenalty(rule: RateRule, state: BucketState, current: RateState): RateState {
+  if (state.closedUntilUs === 0) return current
+  const copy = { ...current }
+  capAtOneToken(rule, copy, state.closedUntilUs)
+  return copy
+}
+
+function fixedStartUs(rule: FixedRule, state: FixedState, openUs: number, { count, weight }: Backlog): number {
+  const firstUs = fixedGrantUs(rule, state, openUs, weight)
+  // A job above the bound takes whole windows, the last of them only in part, which no other such job may use.
+  if (weight > rule.max) {
+    const windows = (count - 1) * Math.ceil(weight / rule.max)
+    return windows === 0 ? firstUs : laterStartUs(rule.window, firstUs, windows)
+  }
+  const inFirst = Math.floor((rule.max - fixedInUse(rule, state, firstUs)) / weight)
+  if (count <= inFirst) return firstUs
+  return laterStartUs(rule.window, firstUs, Math.ceil((count - inFirst) / Math.floor(rule.max / weight)))
+}
+
+/**
+ * A window with a backlog repeats itself: the job `floor(max / weight)` places behind another starts one period later.
+ * So only the starts of the first such turn are worked out, in as many groups as the log has entries.
+ */
+function slidingStartUs(rule: SlidingRule, current: SlidingState, openUs: number, backlog: Backlog): number {
+  const { count, weight } = backlog
+  const { max, periodUs } = rule
+  const firstUs = Math.max(openUs, slidingGrantUs(rule, current, weight))
+  if (weight > max) return firstUs + (count - 1) * Math.ceil(weight / max) * periodUs
+  const state = { ...current, log: [...current.log] }
+  expire(rule, state, firstUs)
+  const turn = Math.floor(max / weight)
+  const place = ((count - 1) % turn) + 1
+  const turns = Math.floor((count - 1) / turn)
+  let atUs = firstUs
+  let started = 0
+  let { used } = state
+  for (let i = 0; ; i += 2) {
+    const now = Math.max(0, Math.floor((max - used) / weight))
+    started += now
+    used += now * weight
+    if (started >= place) return atUs + turns * periodUs
+    if (i >= state.log.length) return atUs + turns * periodUs
+    atUs = (state.log[i] ?? 0) + periodUs
+    used -= state.log[i + 1] ?? 0
+  }
+}
+
+/** Follows a line of different weights through a copy of the bucket. */
+function followedStartUs(policy: LimitPolicy, state: BucketState, openUs: number, line: readonly number[]): number {
+  const copy = structuredClone(state)
+  const alone: LimitPolicy = { ...policy, concurrency: null }
+  let atUs = openUs
+  for (const weight of line) {
+    atUs = deniedUntil(alone, copy, 0, atUs, weight) ?? atUs
+    charge(alone, copy, atUs, weight)
+  }
+  return atUs
+}
+
+function sameWeights(line: readonly number[]): Backlog | null {
+  const [weight = 1] = line
+  return line.every((other) => other === weight) ? { count: line.length, weight } : null
+}

@@ -1,0 +1,65 @@
+import { createHash } from 'node:crypto'
+import { SluiceError } from '../base/errors.ts'
+import type { OnMissingKey } from './limit.ts'
+
+/** The longest key that is kept as it is, in bytes of UTF-8; longer ones are kept by their SHA-256. */
+const MAX_KEY_BYTES = 1024
+
+/** The key that a use came to; `missing`: the limit does not apply this time. */
+export type PartitionKey = { readonly kind: 'key'; readonly key: string } | { readonly kind: 'missing' }
+
+/** The key of a limit without partitions, and of the bucket that jobs without a key share under `onMissingKey: 'shared'`. */
+export const SHARED_KEY = ''
+
+const MISSING: PartitionKey = { kind: 'missing' }
+const SHARED: PartitionKey = { kind: 'key', key: SHARED_KEY }
+
+/**
+ * Reads a partition key: any text, or a finite number (42 is '42'). `null`, `undefined` and `''` are no key.
+ *
+ * @param what names the use in the message, as in `'limit crm of task tenant.sync'`.
+ * @throws SluiceError `limit.key.invalid` for what is neither text nor number; `limit.key.missing` under `onMissingKey: 'fail'`
+ */
+export function partitionKey(value: unknown, onMissing: OnMissingKey, what: string): PartitionKey {
+  if (value === null || value === undefined || value === '') {
+    if (onMissing === 'unlimited') return MISSING
+    if (onMissing === 'shared') return SHARED
+    const shown = value === '' ? "''" : String(value)
+    throw new SluiceError(
+      'limit.key.missing',
+      `${what}: the key is ${shown}, and onMissingKey is 'fail'; give every input a key, or choose 'unlimited' or 'shared'`,
+    )
+  }
+  // -0 would be the same key as 0 in every way but this one.
+  if (typeof value === 'number' && Number.isFinite(value)) return { kind: 'key', key: String(value + 0) }
+  if (typeof value === 'string') return { kind: 'key', key: bounded(value) }
+  throw new SluiceError(
+    'limit.key.invalid',
+    `${what}: a key is a string or a finite number, and this is ${describe(value)}; return one, or null where the limit shall not apply`,
+  )
+}
+
+/**
+ * Reads the value at a path of property names joined by dots, as in `'config.provider'` or `'items.0.id'`.
+ * Undefined where a part is missing; own properties only, so that no input reaches a prototype.
+ */
+export function readPath(input: unknown, path: string): unknown {
+  let value = input
+  for (const name of path.split('.')) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined
+    value = (value as Readonly<Record<string, unknown>>)[name]
+  }
+  return value
+}
+
+function bounded(text: string): string {
+  // A UTF-16 unit takes at most three bytes, so short texts need not be measured.
+  if (text.length * 3 <= MAX_KEY_BYTES || Buffer.byteLength(text) <= MAX_KEY_BYTES) return text
+  return `sha256:${createHash('sha256').update(text).digest('hex')}`
+}
+
+function describe(value: unknown): string {
+  if (Array.isArray(value)) return 'a list'
+  if (typeof value === 'number') return String(value)
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`
+}

@@ -1,0 +1,47 @@
+/** A limit's policy as a user writes it, in code or in JSON; `limit.ts` has what it comes to. */
+import type { Duration } from '../base/duration.ts'
+import type { OnLimit, OnMissingKey } from './limit.ts'
+
+/** What happens where a limit refuses, and how it counts. */
+export interface Behaviour {
+  /** `wait` (default), go back to be scheduled at the expected start, or be dropped at once. */
+  onLimit?: OnLimit
+  /** A job that cannot start within this time is rejected; default: it waits without bound. */
+  maxWait?: Duration
+  /** Whether a retry pays again; default `charge`. */
+  retries?: 'charge' | 'free'
+  /** Lengthens windows, intervals and periods by how much the way to the other side may vary; default 0. */
+  guard?: Duration
+  /** One budget for the whole fleet (default), or one for each worker. */
+  scope?: 'fleet' | 'worker'
+  /** What `null`, `undefined` or `''` as a key means; default `unlimited`: the limit does not apply this time. */
+  onMissingKey?: OnMissingKey
+  /** Of two definitions in different processes the higher version wins; a whole number, default 0. */
+  version?: number
+}
+
+type No<K extends string> = { [P in K]?: never }
+
+/**
+ * `rate` units per period, up to `burst` (default: `rate`) back to back after a quiet time.
+ * So a quiet key may start nearly 2 × `rate` in its first period: for a hard window on the other side use `window: 'sliding'`.
+ */
+export type Rate = { rate: number; per: Duration; burst?: number; startEmpty?: boolean } & No<
+  'window' | 'max' | 'every' | 'timezone'
+>
+
+/** At most `max` units per window: any window of that length, or those aligned to the epoch or to a calendar. */
+export type Window = { window: 'sliding' | 'fixed'; max: number; per: Duration; timezone?: string } & No<
+  'rate' | 'burst' | 'startEmpty' | 'every'
+>
+
+/** Never two starts closer than `every`. */
+export type Spacing = { every: Duration } & No<'rate' | 'window' | 'max' | 'per' | 'burst' | 'startEmpty' | 'timezone'>
+
+/** At most `concurrency` jobs at once, over the whole fleet; 0 pauses. */
+export type Slots = { concurrency: number } & No<
+  'rate' | 'window' | 'max' | 'per' | 'burst' | 'startEmpty' | 'every' | 'timezone'
+>
+
+/** What a limit allows: one rule over time, with or without a bound on jobs at once, or that bound alone. */
+export type Policy = Behaviour & (({ concurrency?: number } & (Rate | Window | Spacing)) | Slots)

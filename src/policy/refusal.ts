@@ -1,0 +1,61 @@
+import { expectedStartUs } from './forecast.ts'
+import type { OnLimit } from './limit.ts'
+import { type Bucket, type Head, type Lane, NEVER_US } from './line.ts'
+
+/** Why a head cannot start now, and what becomes of it. */
+export interface Refusal {
+  /** The bucket that refuses longest. */
+  readonly bucket: Bucket
+  /** When that bucket would admit it; NEVER_US when a permit has to return first. */
+  readonly untilUs: number
+  /** `late`: it would start after its `maxWait`. */
+  readonly behaviour: OnLimit | 'late'
+}
+
+/** What several refusing limits decide together: drop before late before reschedule before wait. */
+export function refusalBehaviour(
+  refusing: readonly Bucket[],
+  lane: readonly Bucket[],
+  head: Head,
+  untilUs: number,
+): Refusal['behaviour'] {
+  if (refusing.some((bucket) => bucket.policy?.onLimit === 'drop')) return 'drop'
+  if (untilUs === NEVER_US) return 'wait'
+  if (untilUs > head.sinceUs + maxWaitUs(lane)) return 'late'
+  return refusing.some((bucket) => bucket.policy?.onLimit === 'reschedule') ? 'reschedule' : 'wait'
+}
+
+/** The shortest `maxWait` of a lane's limits; Infinity when none has one. */
+export function maxWaitUs(lane: readonly Bucket[]): number {
+  let shortest = Infinity
+  for (const { policy } of lane)
+    if (policy && policy.maxWaitUs !== null) shortest = Math.min(shortest, policy.maxWaitUs)
+  return shortest
+}
+
+/** Jobs behind a refused head that this bucket alone already makes later than their `maxWait`. */
+export function* overdue(
+  lane: Lane,
+  { bucket }: Refusal,
+  nowUs: number,
+): Generator<{ readonly head: Head; readonly refusal: Refusal }> {
+  const { policy, state, active } = bucket
+  if (!policy) return
+  const at = lane.buckets.indexOf(bucket)
+  const bound = maxWaitUs(lane.buckets)
+  const line: number[] = []
+  for (const head of lane.heads.slice(lane.next)) {
+    const weight = head.weights?.[at] ?? 1
+    const even = line.every((each) => each === weight)
+    const untilUs = expectedStartUs(
+      policy,
+      state,
+      active,
+      nowUs,
+      even ? { count: line.length + 1, weight } : [...line, weight],
+    )
+    if (untilUs !== null && untilUs > head.sinceUs + bound)
+      yield { head, refusal: { bucket, untilUs, behaviour: 'late' } }
+    else line.push(weight)
+  }
+}

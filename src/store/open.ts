@@ -1,0 +1,27 @@
+import type { Clock } from '../base/clock.ts'
+import { SluiceError } from '../base/errors.ts'
+import type { Durability } from '../database/sqlite.ts'
+import { SqliteStore } from './sqlite/sqlite-store.ts'
+import type { Store } from './store.ts'
+
+/** What every backend is opened with. */
+export interface StoreOptions {
+  readonly clock: Clock
+  readonly durability: Durability
+  readonly retention: { readonly completedUs: number; readonly cancelledUs: number; readonly discardedUs: number }
+}
+
+/**
+ * The store behind a URL: `sqlite:<path>` or `sqlite::memory:`.
+ * @throws store.url.invalid
+ */
+export function createStore(url: string, options: StoreOptions): Store {
+  const path =
+    typeof url === 'string' && url.startsWith('sqlite:') ? url.slice('sqlite:'.length).replace(/^\/\/(?=\/)/, '') : ''
+  if (path === '')
+    throw new SluiceError(
+      'store.url.invalid',
+      `${JSON.stringify(url)} is no store; write sqlite:./path/to/file.db, or sqlite::memory: for a store that ends with the process`,
+    )
+  return new SqliteStore({ path, ...options })
+}

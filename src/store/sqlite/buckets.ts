@@ -1,0 +1,98 @@
+import { decodeBucket, encodeBucket, newBucket } from '../../policy/bucket.ts'
+import type { LimitPolicy } from '../../policy/limit.ts'
+import type { Bucket } from '../../policy/line.ts'
+import type { Context } from './context.ts'
+
+/** A bucket of the store within one transaction. */
+export interface StoredBucket extends Bucket {
+  /** Lanes that need it: one that many need is shared, and its lines are grouped by it. */
+  readonly lanes: number
+  /** `wakeAtUs` as it was loaded. */
+  readonly wokeAtUs: number | null
+}
+
+type Row = [
+  id: number,
+  limit: string,
+  key: string,
+  state: string | null,
+  revision: number,
+  active: number,
+  lanes: number,
+  wakeAt: number | null,
+]
+
+const COLUMNS = 'id, limit_name, key, state, revision, active, lanes, wake_at'
+const NO_POLICY: LimitPolicy = { rule: null, concurrency: null, onLimit: 'wait', maxWaitUs: null, retries: 'charge' }
+
+/** Loads a bucket by its id, carried over to the limit's current policy. */
+export function loadBucket(context: Context, id: number, nowUs: number): StoredBucket {
+  const row = context.db.get<Row>(`SELECT ${COLUMNS} FROM buckets WHERE id = ?`, id)
+  if (!row) throw new RangeError(`Bucket ${id} is named by a lane, but it is not stored`)
+  return fromRow(context, row, nowUs)
+}
+
+/** Loads a bucket by limit and key; null when it has never been needed. */
+export function findBucket(context: Context, limit: string, key: string, nowUs: number): StoredBucket | null {
+  const row = context.db.get<Row>(`SELECT ${COLUMNS} FROM buckets WHERE limit_name = ? AND key = ?`, limit, key)
+  return row ? fromRow(context, row, nowUs) : null
+}
+
+/** The buckets of a limit, in the order of their keys. */
+export function bucketsOf(context: Context, limit: string, nowUs: number): StoredBucket[] {
+  return context.db
+    .all<Row>(`SELECT ${COLUMNS} FROM buckets WHERE limit_name = ? ORDER BY key`, limit)
+    .map((row) => fromRow(context, row, nowUs))
+}
+
+/** The buckets whose ids a query answers. */
+export function bucketsById(context: Context, query: string, limit: number, nowUs: number): StoredBucket[] {
+  return context.db.all<[number]>(query, limit).map(([id]) => loadBucket(context, id, nowUs))
+}
+
+/** The id of a bucket, which is created when new. */
+export function bucketId(context: Context, limit: string, key: string, nowUs: number): number {
+  const found = context.db.get<[number]>('SELECT id FROM buckets WHERE limit_name = ? AND key = ?', limit, key)
+  if (found) return found[0]
+  return Number(
+    context.db.prepare('INSERT INTO buckets (limit_name, key, touched) VALUES (?, ?, ?)').run(limit, key, nowUs)
+      .lastInsertRowid,
+  )
+}
+
+/** Writes back what a decision changed. */
+export function saveBucket(context: Context, bucket: StoredBucket, nowUs: number): void {
+  if (bucket.changed) {
+    const revision = context.policies.current(bucket.limit)?.revision ?? 0
+    context.db.run(
+      'UPDATE buckets SET state = ?, revision = ?, active = ?, wake_at = ?, touched = ? WHERE id = ?',
+      encodeBucket(bucket.state),
+      revision,
+      bucket.active,
+      bucket.wakeAtUs,
+      nowUs,
+      bucket.id,
+    )
+  } else if (bucket.wakeAtUs !== bucket.wokeAtUs)
+    context.db.run('UPDATE buckets SET wake_at = ? WHERE id = ?', bucket.wakeAtUs, bucket.id)
+}
+
+/** Has the first of a bucket's line looked at again, if anybody waits there. */
+export function wakeLine(context: Context, bucket: number, nowUs: number): void {
+  context.db.run('UPDATE buckets SET wake_at = min(wake_at, ?) WHERE id = ? AND wake_at IS NOT NULL', nowUs, bucket)
+}
+
+/** Gives a permit back to each bucket of a stored list, and wakes their lines. */
+export function returnPermits(context: Context, permits: string, nowUs: number): void {
+  for (const id of JSON.parse(permits) as number[])
+    context.db.run('UPDATE buckets SET active = max(active - 1, 0), wake_at = min(wake_at, ?) WHERE id = ?', nowUs, id)
+}
+
+function fromRow(context: Context, row: Row, nowUs: number): StoredBucket {
+  const [id, limit, key, stored, revision, active, lanes, wakeAtUs] = row
+  const policy = context.policies.current(limit)?.policy ?? null
+  const state =
+    context.policies.carry(limit, stored === null ? null : decodeBucket(stored), revision, nowUs) ??
+    newBucket(NO_POLICY, nowUs)
+  return { id, limit, key, policy, state, active, lanes, wakeAtUs, wokeAtUs: wakeAtUs, granted: 0, changed: false }
+}

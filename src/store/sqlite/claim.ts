@@ -1,0 +1,169 @@
+import type { Admitted } from '../../jobs/job.ts'
+import { Admission, type Grant, type QueueShare } from '../../policy/admission.ts'
+import { NEVER_US } from '../../policy/line.ts'
+import type { Claim, ClaimRequest, Closed, QueueSlots } from '../store.ts'
+import { bucketId, type StoredBucket } from './buckets.ts'
+import { type Context, queueId, queueName } from './context.ts'
+import { Decision } from './decision.ts'
+import { nextDueUs, promote } from './promote.ts'
+import { rejectHeads, rejectLate } from './reject.ts'
+import { STATE } from './state.ts'
+
+type Row = [
+  seq: number,
+  id: string,
+  task: string,
+  queue: number,
+  priority: number,
+  input: string,
+  attempt: number,
+  maxAttempts: number,
+  pushedBack: number,
+  created: number,
+  extra: string | null,
+]
+
+const ACTIVATE = `UPDATE jobs SET state = ${STATE.active}, attempt = attempt + 1, worker = ?1, due = ?2, started = ?3, permits = s.value ->> 1
+  FROM json_each(?4) s WHERE jobs.seq = s.value ->> 0 AND jobs.state = ${STATE.available}
+  RETURNING seq, id, task, queue, priority, input, attempt, max_attempts, pushed_back, created, extra`
+
+const AT_ONCE = 1000
+const OPEN_LANES_AT_MOST = 4000
+
+/** Takes the jobs that all their budgets admit at this instant, in turn, and says when to look again. */
+export function claim(context: Context, request: ClaimRequest): Claim {
+  context.policies.refresh()
+  const instant = context.clock.read()
+  const { nowUs } = instant
+  const moved = promote(context, instant, AT_ONCE)
+  const late = rejectLate(context, nowUs, AT_ONCE)
+  const decision = new Decision(context, nowUs, request.worker)
+  const shares = request.queues.map((each) => shareOf(context, decision, each, nowUs))
+  decision.serve(shares)
+  const admission = new Admission(nowUs, nowUs, shares, decision)
+  const more = decide(admission, decision, shares)
+  const wakeUs = admission.retime()
+  const jobs = activate(context, request, admission.grants, nowUs)
+  const rejected = rejectHeads(context, admission.rejections, instant)
+  decision.save()
+  for (const share of shares) context.openLineNext.set(share.queue, share.openLineNext)
+  const again = more || moved === AT_ONCE || late.length === AT_ONCE
+  const nextWakeUs = again
+    ? nowUs
+    : Math.min(wakeUs, nextLineUs(context, nowUs, shares), nextDueUs(context, context.clock.read()))
+  return {
+    jobs,
+    nowUs,
+    looks: admission.looks,
+    rejected: [...late, ...rejected],
+    nextWakeUs: nextWakeUs === NEVER_US ? null : nextWakeUs,
+    closed: newlyClosed(context, admission),
+    released: newlyReleased(decision),
+  }
+}
+
+/** Feeds the decision in bounded portions until slots or candidates run out; true when candidates are left for which there is room. */
+function decide(admission: Admission, decision: Decision, shares: readonly QueueShare[]): boolean {
+  const room = (): number => shares.reduce((sum, share) => sum + share.slots, 0)
+  let due = 0
+  const skip = new Map(shares.map((share) => [share, 0]))
+  for (let looked = 0; looked < OPEN_LANES_AT_MOST;) {
+    const count = 64 + 2 * room()
+    if (room() === 0) return false
+    const buckets = decision.dueBuckets(count, due)
+    due += buckets.length
+    let found = buckets.length
+    for (const bucket of buckets) admission.addDue(bucket)
+    for (const share of shares) {
+      if (share.slots === 0) continue
+      const lanes = decision.openLanes(share.queue, count, skip.get(share) ?? 0)
+      skip.set(share, (skip.get(share) ?? 0) + lanes.length)
+      found += lanes.length
+      for (const lane of lanes) admission.addLane(lane)
+    }
+    admission.decide()
+    looked += found
+    if (found === 0) return false
+  }
+  return room() > 0
+}
+
+function shareOf(context: Context, decision: Decision, { queue, slots, uses }: QueueSlots, nowUs: number): QueueShare {
+  const id = queueId(context, queue)
+  const buckets = uses.map((use) => ({
+    bucket: decision.bucket(bucketId(context, use.limit, use.key, nowUs)),
+    weight: use.weight,
+  }))
+  return { queue: id, slots, buckets, openLineNext: context.openLineNext.get(id) ?? true }
+}
+
+function activate(context: Context, request: ClaimRequest, grants: readonly Grant[], nowUs: number): Admitted[] {
+  if (grants.length === 0) return []
+  const starts = grants.map((grant) => [grant.head.seq, permitsOf(grant)])
+  const rows = context.db.all<Row>(ACTIVATE, request.worker, nowUs + request.leaseUs, nowUs, JSON.stringify(starts))
+  if (rows.length !== grants.length)
+    throw new RangeError(`${grants.length} jobs were granted, ${rows.length} could be started`)
+  const bySeq = new Map(rows.map((row) => [row[0], row]))
+  return grants.map((grant) => toAdmitted(context, grant, bySeq.get(grant.head.seq) as Row, nowUs))
+}
+
+function permitsOf(grant: Grant): string | null {
+  const ids = grant.charged.filter(({ bucket }) => bucket.policy?.concurrency != null).map(({ bucket }) => bucket.id)
+  return ids.length === 0 ? null : JSON.stringify(ids)
+}
+
+function toAdmitted(context: Context, grant: Grant, row: Row, startedUs: number): Admitted {
+  const [seq, id, task, queue, priority, input, attempt, maxAttempts, pushedBack, createdUs, extra] = row
+  const uses = grant.charged.map(({ bucket, weight }) => ({ limit: bucket.limit, key: bucket.key, weight }))
+  return {
+    seq,
+    id,
+    task,
+    queue: queueName(context, queue),
+    priority,
+    input,
+    attempt,
+    maxAttempts,
+    pushedBack,
+    createdUs,
+    startedUs,
+    extra,
+    uses,
+  }
+}
+
+/** Buckets in whose line the first lane came to stand. */
+function newlyClosed(context: Context, admission: Admission): Closed[] {
+  const closed: Closed[] = []
+  for (const { bucket, joined } of admission.lines.values()) {
+    if ((bucket as StoredBucket).wokeAtUs !== null || bucket.wakeAtUs === null) continue
+    for (const lane of joined) {
+      const weight = lane.heads[lane.next]?.weights?.[lane.buckets.indexOf(bucket)] ?? 1
+      const nextAtUs = bucket.wakeAtUs === NEVER_US ? null : bucket.wakeAtUs
+      closed.push({
+        limit: bucket.limit,
+        key: bucket.key,
+        queue: queueName(context, lane.queue),
+        wanted: weight,
+        granted: bucket.granted,
+        nextAtUs,
+      })
+      break
+    }
+  }
+  return closed
+}
+
+/** Buckets whose line has become empty. */
+function newlyReleased(decision: Decision): { limit: string; key: string }[] {
+  const released: { limit: string; key: string }[] = []
+  for (const bucket of decision.buckets.values())
+    if (bucket.wokeAtUs !== null && bucket.wakeAtUs === null) released.push({ limit: bucket.limit, key: bucket.key })
+  return released
+}
+
+/** When the next line that this decision did not touch is due. */
+function nextLineUs(context: Context, nowUs: number, shares: readonly QueueShare[]): number {
+  if (shares.every((share) => share.slots === 0)) return NEVER_US
+  return context.db.get<[number | null]>('SELECT min(wake_at) FROM buckets WHERE wake_at > ?', nowUs)?.[0] ?? NEVER_US
+}

@@ -1,0 +1,51 @@
+import type { SqliteConnection } from '../../database/sqlite.ts'
+import type { Policies } from './policies.ts'
+import type { StoreClock } from './store-clock.ts'
+
+/** How long finished jobs are kept, in µs. */
+export interface Retention {
+  readonly completedUs: number
+  readonly cancelledUs: number
+  readonly discardedUs: number
+}
+
+/** What every verb of the SQLite store works with. */
+export interface Context {
+  readonly db: SqliteConnection
+  readonly clock: StoreClock
+  readonly policies: Policies
+  readonly retention: Retention
+  /** Ids of queues and lanes by name and key, as committed or written in the current transaction. */
+  readonly ids: {
+    readonly queues: Map<string, number>
+    readonly queueNames: Map<number, string>
+    readonly lanes: Map<string, number>
+  }
+  /** At equal priority, whether a queue's open line is next; by queue id. */
+  readonly openLineNext: Map<number, boolean>
+}
+
+/** The id of a queue, which is created when new. */
+export function queueId(context: Context, name: string): number {
+  let id = context.ids.queues.get(name)
+  if (id !== undefined) return id
+  context.db.run('INSERT INTO queues (name) VALUES (?) ON CONFLICT DO NOTHING', name)
+  id = (context.db.get<[number]>('SELECT id FROM queues WHERE name = ?', name) as [number])[0]
+  context.ids.queues.set(name, id)
+  context.ids.queueNames.set(id, name)
+  return id
+}
+
+/** The name of a queue by its id. */
+export function queueName(context: Context, id: number): string {
+  let name = context.ids.queueNames.get(id)
+  if (name !== undefined) return name
+  name = (context.db.get<[string]>('SELECT name FROM queues WHERE id = ?', id) as [string])[0]
+  context.ids.queueNames.set(id, name)
+  return name
+}
+
+/** The lane number of a queue's open line, in which jobs without limits stand: no lane has a number below zero. */
+export function openLineOf(queue: number): number {
+  return -queue
+}

@@ -1,0 +1,93 @@
+import type { JobError, JobQuery, JobRecord } from '../../jobs/job.ts'
+import { type Context, queueName } from './context.ts'
+import { STATE, stateName } from './state.ts'
+
+type Row = [
+  seq: number,
+  id: string,
+  task: string,
+  queue: number,
+  state: number,
+  priority: number,
+  input: string,
+  result: string | null,
+  error: string | null,
+  attempt: number,
+  maxAttempts: number,
+  created: number,
+  due: number | null,
+  started: number | null,
+  finished: number | null,
+  extra: string | null,
+]
+
+const SELECT =
+  'SELECT seq, id, task, queue, state, priority, input, result, error, attempt, max_attempts, created, due, started, finished, extra FROM jobs'
+
+/** One job by its id. */
+export function get(context: Context, id: string): JobRecord | null {
+  const row = context.db.get<Row>(`${SELECT} WHERE id = ?`, id)
+  return row ? toRecord(context, row) : null
+}
+
+/** Jobs by state, queue, task and age, newest first. */
+export function list(context: Context, query: JobQuery): JobRecord[] {
+  const where: string[] = ['seq < ?']
+  const values: (string | number)[] = [query.before ?? Number.MAX_SAFE_INTEGER]
+  if (query.states) where.push(`state IN (${query.states.map((state) => STATE[state]).join(', ')})`)
+  if (query.queue !== undefined) {
+    where.push('queue = (SELECT id FROM queues WHERE name = ?)')
+    values.push(query.queue)
+  }
+  if (query.task !== undefined) {
+    where.push('task = ?')
+    values.push(query.task)
+  }
+  const rows = context.db.all<Row>(
+    `${SELECT} WHERE ${where.join(' AND ')} ORDER BY seq DESC LIMIT ?`,
+    ...values,
+    query.limit ?? 100,
+  )
+  return rows.map((row) => toRecord(context, row))
+}
+
+function toRecord(context: Context, row: Row): JobRecord {
+  const [
+    seq,
+    id,
+    task,
+    queue,
+    state,
+    priority,
+    input,
+    result,
+    error,
+    attempt,
+    maxAttempts,
+    createdUs,
+    due,
+    startedUs,
+    finishedUs,
+    extra,
+  ] = row
+  const name = stateName(state)
+  const dueUs = name === 'scheduled' || name === 'retryable' || name === 'active' ? due : null
+  return {
+    seq,
+    id,
+    task,
+    queue: queueName(context, queue),
+    state: name,
+    priority,
+    input,
+    result,
+    error: error === null ? null : (JSON.parse(error) as JobError),
+    attempt,
+    maxAttempts,
+    createdUs,
+    dueUs,
+    startedUs,
+    finishedUs,
+    extra,
+  }
+}

@@ -1,0 +1,110 @@
+import { laneKey } from '../../jobs/lane.ts'
+import { bucketId, wakeLine } from './buckets.ts'
+import { type Context, openLineOf } from './context.ts'
+import { LANE } from './state.ts'
+
+/** Outside the claim, this file alone writes lanes: whatever changes a lane's head opens it again, and the next claim looks at it. */
+
+interface Use {
+  readonly limit: string
+  readonly key: string
+}
+
+type Row = [state: number, priority: number, head: number, turn: number, bucket: number | null, deputyOf: number | null]
+
+/** The number of the lane of a job with these buckets, which is created when new; the queue's open line without any. */
+export function laneOf(
+  context: Context,
+  queue: number,
+  queueName: string,
+  uses: readonly Use[],
+  nowUs: number,
+): number {
+  if (uses.length === 0) return openLineOf(queue)
+  const key = laneKey(queueName, uses)
+  const known = context.ids.lanes.get(key)
+  if (known !== undefined) return known
+  const id =
+    context.db.get<[number]>('SELECT id FROM lanes WHERE key = ?', key)?.[0] ??
+    createLane(context, key, queue, uses, nowUs)
+  if (context.ids.lanes.size >= 20_000) context.ids.lanes.clear()
+  context.ids.lanes.set(key, id)
+  return id
+}
+
+/**
+ * A job has come to its lane: an empty lane opens, and one whose head it outranks is looked at again.
+ * @param look have the lane looked at even if its head stays: a job with a bound on its wait must learn soon that it comes too late.
+ */
+export function arrive(
+  context: Context,
+  lane: number,
+  priority: number,
+  seq: number,
+  nowUs: number,
+  look = false,
+): void {
+  if (lane < 0) return
+  const row = context.db.get<Row>('SELECT state, priority, head, turn, bucket, deputy_of FROM lanes WHERE id = ?', lane)
+  if (!row) throw new RangeError(`Lane ${lane} is named by a job, but it is not stored`)
+  const [state, headPriority, head, turn] = row
+  if (state === LANE.empty) {
+    const first = context.db.get<[number]>('SELECT turn FROM lanes WHERE state > 0 ORDER BY turn LIMIT 1')?.[0] ?? turn
+    context.db.run(
+      'UPDATE lanes SET state = ?, priority = ?, head = ?, turn = ? WHERE id = ?',
+      LANE.open,
+      priority,
+      seq,
+      Math.max(turn, first),
+      lane,
+    )
+  } else if (priority > headPriority || (priority === headPriority && seq < head))
+    openLane(context, lane, row, priority, seq, nowUs)
+  else if (look && state === LANE.waiting) openLane(context, lane, row, headPriority, head, nowUs)
+}
+
+/** A waiting job has left its lane (cancelled, changed, rejected): if it was the head, the lane opens for the next. */
+export function depart(context: Context, lane: number, seq: number, nowUs: number): void {
+  if (lane < 0) return
+  const row = context.db.get<Row>('SELECT state, priority, head, turn, bucket, deputy_of FROM lanes WHERE id = ?', lane)
+  if (!row || row[0] === LANE.empty || row[2] !== seq) return
+  const next = context.db.get<[number, number]>(
+    'SELECT priority, seq FROM jobs WHERE lane = ? AND state = 1 ORDER BY priority DESC, seq LIMIT 1',
+    lane,
+  )
+  if (next) return openLane(context, lane, row, next[0], next[1], nowUs)
+  leaveLine(context, row, nowUs)
+  context.db.run(
+    'UPDATE lanes SET state = ?, bucket = NULL, over = NULL, deputy_of = NULL, emptied = ? WHERE id = ?',
+    LANE.empty,
+    nowUs,
+    lane,
+  )
+}
+
+function openLane(context: Context, lane: number, row: Row, priority: number, head: number, nowUs: number): void {
+  leaveLine(context, row, nowUs)
+  context.db.run(
+    'UPDATE lanes SET state = ?, priority = ?, head = ?, bucket = NULL, over = NULL, deputy_of = NULL WHERE id = ?',
+    LANE.open,
+    priority,
+    head,
+    lane,
+  )
+}
+
+/** Whoever becomes first in the line that it leaves, or is freed by its leaving, is looked at again. */
+function leaveLine(context: Context, row: Row, nowUs: number): void {
+  const [, , , , bucket, deputyOf] = row
+  if (bucket !== null) wakeLine(context, bucket, nowUs)
+  if (deputyOf !== null) wakeLine(context, deputyOf, nowUs)
+}
+
+function createLane(context: Context, key: string, queue: number, uses: readonly Use[], nowUs: number): number {
+  const buckets = uses.map((use) => bucketId(context, use.limit, use.key, nowUs))
+  for (const bucket of buckets) context.db.run('UPDATE buckets SET lanes = lanes + 1 WHERE id = ?', bucket)
+  const { lastInsertRowid } = context.db
+    .prepare('INSERT INTO lanes (key, queue, buckets, emptied) VALUES (?, ?, ?, ?)')
+    .run(key, queue, JSON.stringify(buckets), nowUs)
+  return Number(lastInsertRowid)
+}

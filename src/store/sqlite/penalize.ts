@@ -1,0 +1,38 @@
+import { debit, penalize as penalizeState, refund } from '../../policy/bucket.ts'
+import { bucketId, loadBucket, saveBucket, type StoredBucket, wakeLine } from './buckets.ts'
+import type { Context } from './context.ts'
+
+/** Closes a bucket until `untilUs`; every lane that waits on it is re-timed by the next claim. */
+export function penalizeBucket(context: Context, limit: string, key: string, untilUs: number, nowUs: number): void {
+  change(
+    context,
+    limit,
+    key,
+    nowUs,
+    (bucket) => bucket.policy && penalizeState(bucket.policy, bucket.state, untilUs, nowUs),
+  )
+}
+
+/** Corrects what was charged: positive units go out, into debt if need be; negative ones come back. */
+export function charge(context: Context, limit: string, key: string, units: number, chargedAtUs: number): void {
+  const nowUs = context.clock.nowUs()
+  change(context, limit, key, nowUs, ({ policy, state }) => {
+    if (policy && units > 0) debit(policy, state, nowUs, units)
+    if (policy && units < 0) refund(policy, state, nowUs, -units, chargedAtUs)
+  })
+}
+
+function change(
+  context: Context,
+  limit: string,
+  key: string,
+  nowUs: number,
+  apply: (bucket: StoredBucket) => void,
+): void {
+  context.policies.refresh()
+  const bucket = loadBucket(context, bucketId(context, limit, key, nowUs), nowUs)
+  apply(bucket)
+  bucket.changed = true
+  saveBucket(context, bucket, nowUs)
+  wakeLine(context, bucket.id, nowUs)
+}

@@ -1,0 +1,56 @@
+import { isCold } from '../../policy/bucket.ts'
+import { bucketsById } from './buckets.ts'
+import type { Context } from './context.ts'
+import { STATE } from './state.ts'
+
+const IDLE_LANE_US = 60_000_000
+
+/** Deletes up to `limit` finished jobs whose retention is over, idle lanes, and buckets that a new one would equal. Answers how many rows went. */
+export function prune(context: Context, limit: number): number {
+  context.policies.refresh()
+  const { nowUs } = context.clock.read()
+  return pruneJobs(context, nowUs, limit) + pruneLanes(context, nowUs, limit) + pruneBuckets(context, nowUs, limit)
+}
+
+function pruneJobs(context: Context, nowUs: number, limit: number): number {
+  let gone = 0
+  for (const state of [STATE.completed, STATE.cancelled, STATE.discarded])
+    gone += context.db.run(
+      'DELETE FROM jobs WHERE seq IN (SELECT seq FROM jobs WHERE state = ? AND due <= ? ORDER BY due LIMIT ?)',
+      state,
+      nowUs,
+      limit,
+    )
+  return gone
+}
+
+/** A lane goes when it has been empty for a minute and no job will come back to it. */
+function pruneLanes(context: Context, nowUs: number, limit: number): number {
+  const rows = context.db.all<[number, string]>(
+    `SELECT id, buckets FROM lanes l WHERE state = 0 AND emptied <= ?
+     AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = l.id AND state IN (0, 4))
+     AND id NOT IN (SELECT lane FROM jobs WHERE state = ${STATE.active} AND due IS NOT NULL) ORDER BY emptied LIMIT ?`,
+    nowUs - IDLE_LANE_US,
+    limit,
+  )
+  for (const [id, buckets] of rows) {
+    context.db.run('DELETE FROM lanes WHERE id = ?', id)
+    for (const bucket of JSON.parse(buckets) as number[])
+      context.db.run('UPDATE buckets SET lanes = lanes - 1 WHERE id = ?', bucket)
+  }
+  if (rows.length > 0) context.ids.lanes.clear()
+  return rows.length
+}
+
+function pruneBuckets(context: Context, nowUs: number, limit: number): number {
+  let gone = 0
+  for (const bucket of bucketsById(
+    context,
+    'SELECT id FROM buckets WHERE lanes = 0 AND wake_at IS NULL ORDER BY touched LIMIT ?',
+    limit,
+    nowUs,
+  ))
+    if (bucket.policy && isCold(bucket.policy, bucket.state, bucket.active, nowUs))
+      gone += context.db.run('DELETE FROM buckets WHERE id = ?', bucket.id)
+  return gone
+}

@@ -1,0 +1,53 @@
+import type { Recovered } from '../store.ts'
+import { returnPermits } from './buckets.ts'
+import { type Context, queueName } from './context.ts'
+import { arrive } from './lanes.ts'
+import { STATE, stateName } from './state.ts'
+import { buryDead } from './workers.ts'
+
+type Row = [
+  seq: number,
+  id: string,
+  task: string,
+  queue: number,
+  input: string,
+  state: number,
+  attempt: number,
+  permits: string | null,
+  lane: number,
+  priority: number,
+]
+
+const AT_ONCE = 1000
+const LOST = JSON.stringify({
+  code: 'lease.lost',
+  message: 'The worker died or stopped extending its lease, and this was the last attempt.',
+})
+const RECOVER = `UPDATE jobs SET worker = NULL, since = ?1,
+    state = CASE WHEN cancelling THEN ${STATE.cancelled} WHEN attempt >= max_attempts THEN ${STATE.discarded} ELSE ${STATE.available} END,
+    due = CASE WHEN cancelling THEN ?2 WHEN attempt >= max_attempts THEN ?3 END,
+    finished = CASE WHEN cancelling OR attempt >= max_attempts THEN ?1 END,
+    error = CASE WHEN attempt >= max_attempts AND NOT cancelling THEN ?4 ELSE error END
+  WHERE seq = ?5 RETURNING seq, id, task, queue, input, state, attempt, permits, lane, priority`
+
+/** Takes back the jobs of dead workers, and those whose lease ran out; a lost run counts as an attempt. */
+export function recover(context: Context): Recovered[] {
+  const { nowUs } = context.clock.read()
+  const dead = buryDead(context, nowUs)
+  const lost = context.db.all<[number]>(
+    `SELECT seq FROM jobs WHERE state = ${STATE.active} AND (due <= ? OR worker IN (SELECT value FROM json_each(?))) ORDER BY due LIMIT ?`,
+    nowUs,
+    JSON.stringify(dead),
+    AT_ONCE,
+  )
+  return lost.map(([seq]) => takeBack(context, seq, nowUs))
+}
+
+function takeBack(context: Context, job: number, nowUs: number): Recovered {
+  const { cancelledUs, discardedUs } = context.retention
+  const row = context.db.get<Row>(RECOVER, nowUs, nowUs + cancelledUs, nowUs + discardedUs, LOST, job) as Row
+  const [seq, id, task, queue, input, state, attempt, permits, lane, priority] = row
+  if (permits !== null) returnPermits(context, permits, nowUs)
+  if (state === STATE.available) arrive(context, lane, priority, seq, nowUs)
+  return { id, task, queue: queueName(context, queue), input, attempt, state: stateName(state) }
+}

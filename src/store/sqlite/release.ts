@@ -1,0 +1,30 @@
+import { refund } from '../../policy/bucket.ts'
+import type { Unstarted } from '../store.ts'
+import { findBucket, returnPermits, saveBucket, wakeLine } from './buckets.ts'
+import type { Context } from './context.ts'
+import { arrive } from './lanes.ts'
+import { STATE } from './state.ts'
+
+const RELEASE = `UPDATE jobs SET state = ${STATE.available}, attempt = attempt - 1, worker = NULL, started = NULL, due = NULL
+  WHERE seq = ? AND attempt = ? AND worker = ? AND state = ${STATE.active} RETURNING lane, priority, permits`
+
+/** Gives claimed jobs that never started back: their units, their permits, their attempt and their place. */
+export function release(context: Context, worker: number, runs: readonly Unstarted[]): void {
+  context.policies.refresh()
+  const { nowUs } = context.clock.read()
+  for (const { seq, attempt, uses, startedUs } of runs) {
+    const row = context.db.get<[number, number, string | null]>(RELEASE, seq, attempt, worker)
+    if (!row) continue
+    const [lane, priority, permits] = row
+    for (const { limit, key, weight } of uses) {
+      const bucket = findBucket(context, limit, key, nowUs)
+      if (!bucket?.policy || weight === 0) continue
+      refund(bucket.policy, bucket.state, nowUs, weight, startedUs)
+      bucket.changed = true
+      saveBucket(context, bucket, nowUs)
+      wakeLine(context, bucket.id, nowUs)
+    }
+    if (permits !== null) returnPermits(context, permits, nowUs)
+    arrive(context, lane, priority, seq, nowUs)
+  }
+}

@@ -1,0 +1,90 @@
+import type { Settled, Settlement } from '../../jobs/job.ts'
+import { returnPermits } from './buckets.ts'
+import type { Context } from './context.ts'
+import { arrive } from './lanes.ts'
+import { penalizeBucket } from './penalize.ts'
+import { STATE, stateName } from './state.ts'
+
+/** A settlement with the worker that makes it. */
+export interface SettleRequest {
+  readonly worker: number
+  readonly settlement: Settlement
+}
+
+type Row = [seq: number, attempt: number, state: number, permits: string | null, lane: number, priority: number]
+
+// One statement for a whole batch; it counts only where the lease is still the caller's. `s`: seq, attempt, worker, state, due, result, error, attempt back, pushed back.
+const SETTLE = `UPDATE jobs SET
+    state = CASE WHEN cancelling AND s.value ->> 3 IN (${STATE.retryable}, ${STATE.available}) THEN ${STATE.cancelled} ELSE s.value ->> 3 END,
+    due = s.value ->> 4, result = s.value ->> 5, error = coalesce(s.value ->> 6, error), attempt = attempt - (s.value ->> 7),
+    pushed_back = CASE s.value ->> 7 WHEN 0 THEN 0 ELSE pushed_back + 1 END,
+    finished = CASE WHEN s.value ->> 3 IN (${STATE.retryable}, ${STATE.available}) THEN NULL ELSE ?1 END, since = ?1, worker = NULL
+  FROM json_each(?2) s
+  WHERE jobs.seq = s.value ->> 0 AND jobs.attempt = s.value ->> 1 AND jobs.worker = s.value ->> 2 AND jobs.state = ${STATE.active}
+  RETURNING seq, attempt, state, permits, lane, priority`
+
+/** Writes what runs came to, returns their permits, and sends back to their lanes those that go on. */
+export function settle(context: Context, requests: readonly SettleRequest[]): Settled[] {
+  const { nowUs } = context.clock.read()
+  const rows = context.db.all<Row>(
+    SETTLE,
+    nowUs,
+    JSON.stringify(requests.map((request) => toRow(context, request, nowUs))),
+  )
+  const counted = new Map(rows.map((row) => [row[0], row]))
+  for (const [seq, , state, permits, lane, priority] of rows) {
+    if (permits !== null) returnPermits(context, permits, nowUs)
+    if (state === STATE.available) arrive(context, lane, priority, seq, nowUs)
+  }
+  return requests.map(({ settlement }) => {
+    const row = counted.get(settlement.seq)
+    const attemptBack = settlement.kind === 'push-back' || settlement.kind === 'give-back' ? 1 : 0
+    if (row?.[1] !== settlement.attempt - attemptBack) return { kind: 'lost' }
+    if (settlement.kind === 'push-back') close(context, settlement, nowUs)
+    return { kind: 'settled', state: stateName(row[2]) }
+  })
+}
+
+type SettleRow = [
+  seq: number,
+  attempt: number,
+  worker: number,
+  state: number,
+  due: number | null,
+  result: string | null,
+  error: string | null,
+  attemptBack: number,
+]
+
+function toRow({ retention }: Context, { worker, settlement }: SettleRequest, nowUs: number): SettleRow {
+  const { seq, attempt } = settlement
+  const row = (state: number, due: number | null, result: string | null, error: object | null, back = 0): SettleRow => [
+    seq,
+    attempt,
+    worker,
+    state,
+    due,
+    result,
+    error && JSON.stringify(error),
+    back,
+  ]
+  if (settlement.kind === 'complete')
+    return row(STATE.completed, nowUs + retention.completedUs, settlement.result, null)
+  if (settlement.kind === 'cancel') return row(STATE.cancelled, nowUs + retention.cancelledUs, null, null)
+  if (settlement.kind === 'discard') return row(STATE.discarded, nowUs + retention.discardedUs, null, settlement.error)
+  if (settlement.kind === 'give-back') return row(STATE.available, null, null, null, 1)
+  if (settlement.kind === 'push-back') {
+    if (settlement.limit === null)
+      return row(STATE.retryable, nowUs + settlement.closedForUs, null, settlement.error, 1)
+    return row(STATE.available, null, null, settlement.error, 1)
+  }
+  return settlement.delayUs <= 0
+    ? row(STATE.available, null, null, settlement.error)
+    : row(STATE.retryable, nowUs + settlement.delayUs, null, settlement.error)
+}
+
+/** The other side has pushed back: its bucket is closed, and every lane that waits on it is re-timed. */
+function close(context: Context, settlement: Extract<Settlement, { kind: 'push-back' }>, nowUs: number): void {
+  if (settlement.limit === null) return
+  penalizeBucket(context, settlement.limit, settlement.key, nowUs + settlement.closedForUs, nowUs)
+}

@@ -1,0 +1,242 @@
+import type { Clock } from '../../base/clock.ts'
+import { SluiceError } from '../../base/errors.ts'
+import { type Durability, SqliteConnection } from '../../database/sqlite.ts'
+import type { JobQuery, JobRecord, NewJob, Settled, Settlement } from '../../jobs/job.ts'
+import type {
+  Beat,
+  BucketReport,
+  CancelAnswer,
+  Claim,
+  ClaimRequest,
+  Enqueued,
+  Explanation,
+  LimitDefinition,
+  Recovered,
+  Run,
+  Store,
+  Unstarted,
+} from '../store.ts'
+import { cancel } from './cancel.ts'
+import { claim } from './claim.ts'
+import type { Context, Retention } from './context.ts'
+import { define } from './define.ts'
+import { enqueue } from './enqueue.ts'
+import { get, list } from './get.ts'
+import { explain, inspect } from './inspect.ts'
+import { charge, penalizeBucket } from './penalize.ts'
+import { Policies } from './policies.ts'
+import { promote } from './promote.ts'
+import { prune } from './prune.ts'
+import { recover } from './recover.ts'
+import { release } from './release.ts'
+import { retry } from './retry.ts'
+import { MIGRATIONS } from './schema.ts'
+import { settle, type SettleRequest } from './settle.ts'
+import { StoreClock } from './store-clock.ts'
+import { cancellations, hasCompany, heartbeat, join, leave } from './workers.ts'
+
+/** How a SQLite store is opened. */
+export interface SqliteStoreOptions {
+  /** A file path, or `:memory:`. */
+  readonly path: string
+  readonly clock: Clock
+  readonly durability: Durability
+  readonly retention: Retention
+}
+
+const OTHERS_EVERY_MS = 50
+const COMPANY_EVERY_MS = 5000
+
+/** What runs first in a transaction: what frees budgets and slots, then what arrives, then what takes. */
+const FREES = 0
+const CHANGES = 1
+const TAKES = 2
+
+/** The embedded store: one SQLite file, which several processes of one machine may share. */
+export class SqliteStore implements Store {
+  readonly backend = 'sqlite'
+  readonly #db: SqliteConnection
+  readonly #clock: Clock
+  readonly #storeClock: StoreClock
+  readonly #context: Context
+  #settling: SettleBatch | null = null
+
+  constructor(options: SqliteStoreOptions) {
+    const { clock, path, durability, retention } = options
+    this.#clock = clock
+    this.#db = new SqliteConnection({ path, clock, durability })
+    this.#storeClock = new StoreClock(clock)
+    const ids = {
+      queues: new Map<string, number>(),
+      queueNames: new Map<number, string>(),
+      lanes: new Map<string, number>(),
+    }
+    const policies = new Policies(this.#db)
+    this.#context = { db: this.#db, clock: this.#storeClock, policies, retention, ids, openLineNext: new Map() }
+    this.#db.onRollback(() => {
+      policies.forget()
+      for (const map of Object.values(ids)) map.clear()
+    })
+  }
+
+  open(): Promise<void> {
+    return this.#db.write(FREES, () => {
+      const [version] = this.#db.get<[number]>('PRAGMA user_version') as [number]
+      if (version > MIGRATIONS.length)
+        throw new SluiceError(
+          'store.version',
+          `The store was written by a newer Sluice (schema ${version}, this one knows ${MIGRATIONS.length}). Update Sluice, or open another file.`,
+        )
+      for (const migration of MIGRATIONS.slice(version)) this.#db.exec(migration)
+      this.#db.exec(`PRAGMA user_version = ${MIGRATIONS.length}`)
+      this.#storeClock.anchor(this.#db)
+      this.#context.policies.refresh()
+    })
+  }
+
+  close(): Promise<void> {
+    return this.#db.close()
+  }
+
+  nowUs(): number {
+    return this.#storeClock.nowUs()
+  }
+
+  get pending(): boolean {
+    return this.#db.pending
+  }
+
+  /** Looks every 50 ms whether another process has committed, while one is registered; every 5 s whether there is one. */
+  watch(listener: () => void): () => void {
+    let version = this.#dataVersion()
+    let company = hasCompany(this.#context, this.nowUs())
+    let companySeenMs = this.#clock.now()
+    const look = (): void => {
+      timer = this.#clock.setTimer(look, company ? OTHERS_EVERY_MS : COMPANY_EVERY_MS)
+      const seen = this.#dataVersion()
+      if (!company || this.#clock.now() - companySeenMs >= COMPANY_EVERY_MS) {
+        company = hasCompany(this.#context, this.nowUs())
+        companySeenMs = this.#clock.now()
+      }
+      if (seen !== version) listener()
+      version = seen
+    }
+    let timer = this.#clock.setTimer(look, company ? OTHERS_EVERY_MS : COMPANY_EVERY_MS)
+    return () => timer.cancel()
+  }
+
+  enqueue(jobs: readonly NewJob[]): Promise<Enqueued[]> {
+    return this.#db.write(CHANGES, () => enqueue(this.#context, jobs))
+  }
+
+  get(id: string): Promise<JobRecord | null> {
+    return this.#read(() => get(this.#context, id))
+  }
+
+  list(query: JobQuery): Promise<JobRecord[]> {
+    return this.#read(() => list(this.#context, query))
+  }
+
+  explain(id: string): Promise<Explanation | null> {
+    return this.#read(() => explain(this.#context, id))
+  }
+
+  cancel(id: string): Promise<CancelAnswer> {
+    return this.#db.write(CHANGES, () => cancel(this.#context, id))
+  }
+
+  retry(id: string): Promise<boolean> {
+    return this.#db.write(CHANGES, () => retry(this.#context, id))
+  }
+
+  prune(limit: number): Promise<number> {
+    return this.#db.write(CHANGES, () => prune(this.#context, limit))
+  }
+
+  claim(request: () => ClaimRequest): Promise<Claim> {
+    return this.#db.write(TAKES, () => claim(this.#context, request()))
+  }
+
+  /** Settlements made while a commit is on its way are written by one statement of the next. */
+  async settle(worker: number, settlement: Settlement): Promise<Settled> {
+    if (!this.#settling) {
+      const requests: SettleRequest[] = []
+      const answers = this.#db.write(FREES, () => {
+        this.#settling = null
+        return settle(this.#context, requests)
+      })
+      this.#settling = { requests, answers }
+    }
+    const { requests, answers } = this.#settling
+    const at = requests.push({ worker, settlement }) - 1
+    return (await answers)[at] as Settled
+  }
+
+  release(worker: number, runs: readonly Unstarted[]): Promise<void> {
+    return this.#db.write(FREES, () => release(this.#context, worker, runs))
+  }
+
+  promote(limit: number): Promise<number> {
+    return this.#db.write(CHANGES, () => promote(this.#context, this.#storeClock.read(), limit))
+  }
+
+  recover(): Promise<Recovered[]> {
+    return this.#db.write(FREES, () => recover(this.#context))
+  }
+
+  define(limits: readonly LimitDefinition[]): Promise<string[]> {
+    return this.#db.write(CHANGES, () => define(this.#context, limits))
+  }
+
+  penalize(limit: string, key: string, untilUs: number): Promise<void> {
+    return this.#db.write(CHANGES, () => penalizeBucket(this.#context, limit, key, untilUs, this.nowUs()))
+  }
+
+  charge(limit: string, key: string, units: number, chargedAtUs: number): Promise<void> {
+    return this.#db.write(FREES, () => charge(this.#context, limit, key, units, chargedAtUs))
+  }
+
+  inspect(limit: string, key?: string): Promise<BucketReport[]> {
+    return this.#read(() => inspect(this.#context, limit, key))
+  }
+
+  limits(): Promise<LimitDefinition[]> {
+    return this.#read(() => {
+      const { policies } = this.#context
+      policies.refresh()
+      return policies.names().flatMap((name) => {
+        const current = policies.current(name)
+        return current ? [{ name, policy: current.policy, version: current.version }] : []
+      })
+    })
+  }
+
+  join(queues: readonly string[], leaseUs: number): Promise<number> {
+    return this.#db.write(CHANGES, () => join(this.#context, queues, leaseUs))
+  }
+
+  heartbeat(worker: number, runs: readonly Run[], leaseUs: number): Promise<Beat> {
+    return this.#db.write(FREES, () => heartbeat(this.#context, worker, runs, leaseUs))
+  }
+
+  cancellations(worker: number): Promise<number[]> {
+    return this.#read(() => cancellations(this.#context, worker))
+  }
+
+  leave(worker: number): Promise<void> {
+    return this.#db.write(FREES, () => leave(this.#context, worker))
+  }
+
+  async #read<T>(work: () => T): Promise<T> {
+    return work()
+  }
+
+  #dataVersion(): number {
+    return (this.#db.get<[number]>('PRAGMA data_version') as [number])[0]
+  }
+}
+
+interface SettleBatch {
+  readonly requests: SettleRequest[]
+  readonly answers: Promise<Settled[]>
+}

@@ -1,0 +1,33 @@
+import type { UniqueRule } from '../../jobs/unique-key.ts'
+import type { Context } from './context.ts'
+import { LIVE_STATES, STATE } from './state.ts'
+
+/** The job that holds a unique key. */
+export interface Holder {
+  readonly seq: number
+  readonly id: string
+  readonly state: number
+  readonly lane: number
+  readonly due: number | null
+  /** It has not started: it may be updated or replaced. */
+  readonly changeable: boolean
+}
+
+/** The newest job that holds the key, by the states and the time that the rule counts; null: the key is free. */
+export function findHolder(context: Context, rule: UniqueRule, nowUs: number): Holder | null {
+  const states = rule.states
+    ? rule.states.map((state) => STATE[state]).join(', ')
+    : rule.withinUs === null
+      ? LIVE_STATES
+      : `${LIVE_STATES}, ${STATE.completed}`
+  const row = context.db.get<[number, string, number, number, number | null]>(
+    `SELECT seq, id, state, lane, due FROM jobs WHERE unique_key = ? AND state IN (${states}) AND created > ? ORDER BY seq DESC LIMIT 1`,
+    rule.key,
+    rule.withinUs === null ? -1 : nowUs - rule.withinUs,
+  )
+  if (!row) return null
+  const [seq, id, state, lane, due] = row
+  const changeable =
+    state === STATE.scheduled || state === STATE.available || state === STATE.retryable || state === STATE.pending
+  return { seq, id, state, lane, due, changeable }
+}

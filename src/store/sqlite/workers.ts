@@ -1,0 +1,97 @@
+import { isAlive, ownProcess } from '../../base/process.ts'
+import type { Beat, Run } from '../store.ts'
+import type { Context } from './context.ts'
+import { STATE } from './state.ts'
+
+/** Registers this process as a worker of these queues. */
+export function join(context: Context, queues: readonly string[], leaseUs: number): number {
+  const { nowUs } = context.clock.read()
+  const { pid, born } = ownProcess()
+  const fresh = queues.filter((queue) => !liveQueues(context, nowUs, 0).includes(queue))
+  const worker = Number(
+    context.db
+      .prepare('INSERT INTO workers (boot, pid, born, queues, alive_until) VALUES (?, ?, ?, ?, ?)')
+      .run(context.clock.bootId, pid, born, JSON.stringify(queues), nowUs + leaseUs).lastInsertRowid,
+  )
+  if (fresh.length > 0) wakeMixedLines(context, nowUs)
+  return worker
+}
+
+/** Removes the registration. */
+export function leave(context: Context, worker: number): void {
+  context.db.run('DELETE FROM workers WHERE id = ?', worker)
+}
+
+/** Extends the leases of a worker's runs. */
+export function heartbeat(context: Context, worker: number, runs: readonly Run[], leaseUs: number): Beat {
+  const untilUs = context.clock.nowUs() + leaseUs
+  context.db.run('UPDATE workers SET alive_until = ? WHERE id = ?', untilUs, worker)
+  if (runs.length === 0) return { cancelled: [], lost: [] }
+  const rows = context.db.all<[number, number, number]>(
+    `UPDATE jobs SET due = ? FROM json_each(?) s WHERE jobs.seq = s.value ->> 0 AND jobs.attempt = s.value ->> 1
+     AND jobs.worker = ? AND jobs.state = ${STATE.active} RETURNING seq, attempt, cancelling`,
+    untilUs,
+    JSON.stringify(runs.map((run) => [run.seq, run.attempt])),
+    worker,
+  )
+  const held = new Set(rows.map(([seq]) => seq))
+  return {
+    cancelled: rows.filter(([, , cancelling]) => cancelling === 1).map(([seq]) => seq),
+    lost: runs.filter((run) => !held.has(run.seq)).map((run) => run.seq),
+  }
+}
+
+/** Active jobs of a worker that somebody asked to cancel. */
+export function cancellations(context: Context, worker: number): number[] {
+  return context.db
+    .all<[number]>(
+      `SELECT seq FROM jobs WHERE state = ${STATE.active} AND due IS NOT NULL AND worker = ? AND cancelling = 1`,
+      worker,
+    )
+    .map(([seq]) => seq)
+}
+
+/** Queues that a live worker other than `except` serves. */
+export function liveQueues(context: Context, nowUs: number, except: number): string[] {
+  return context.db
+    .all<[string]>(
+      'SELECT DISTINCT q.value FROM workers w, json_each(w.queues) q WHERE w.alive_until > ? AND w.id <> ?',
+      nowUs,
+      except,
+    )
+    .map(([queue]) => queue)
+}
+
+/** Tells whether another process is at work on this file. */
+export function hasCompany(context: Context, nowUs: number): boolean {
+  const { pid } = ownProcess()
+  return (
+    context.db.get(
+      'SELECT 1 FROM workers WHERE alive_until > ? AND (pid <> ? OR boot <> ?) LIMIT 1',
+      nowUs,
+      pid,
+      context.clock.bootId,
+    ) !== undefined
+  )
+}
+
+/** Forgets workers whose process is gone or whose lease is over, and answers the ids of the dead processes among them. */
+export function buryDead(context: Context, nowUs: number): number[] {
+  const dead = context.db
+    .all<[number, number, string]>('SELECT id, pid, born FROM workers WHERE boot = ?', context.clock.bootId)
+    .filter(([, pid, born]) => !isAlive({ pid, born }))
+    .map(([id]) => id)
+  for (const id of dead) leave(context, id)
+  if (context.db.get('SELECT 1 FROM workers WHERE alive_until <= ? LIMIT 1', nowUs))
+    context.db.run('DELETE FROM workers WHERE alive_until <= ?', nowUs)
+  return dead
+}
+
+/** A queue has come alive: in lines where lanes of several queues stand, who is first may have changed. */
+function wakeMixedLines(context: Context, nowUs: number): void {
+  context.db.run(
+    `UPDATE buckets SET wake_at = min(wake_at, ?) WHERE wake_at IS NOT NULL AND id IN
+     (SELECT bucket FROM lanes WHERE state = 2 GROUP BY bucket HAVING min(queue) < max(queue))`,
+    nowUs,
+  )
+}

@@ -1,0 +1,233 @@
+import type { JobState } from '../jobs/job-state.ts'
+import type { Admitted, NewJob, JobRecord, JobQuery, Settlement, Settled } from '../jobs/job.ts'
+import type { LimitPolicy } from '../policy/limit.ts'
+
+/**
+ * What the engine asks of a store, by role. Every backend answers alike; one conformance suite says so.
+ * Times named `…Us` are integer microseconds of the store's own clock, times named `…Ms` are wall-clock epoch milliseconds.
+ */
+export interface Store extends Jobs, Claims, Limits, Workers {
+  /** Which backend this is, for messages: `sqlite`. */
+  readonly backend: string
+  /** Creates or upgrades the tables. @throws store.version when a newer Sluice has written them. */
+  open(): Promise<void>
+  /** Answers what is on its way, then lets go of the file or the connections. */
+  close(): Promise<void>
+  /** The store's clock now. */
+  nowUs(): number
+  /** Calls `listener` when another process may have changed what there is to claim. Returns how to stop that. */
+  watch(listener: () => void): () => void
+  /** True while a call is on its way; a manual clock waits for it. */
+  readonly pending: boolean
+}
+
+/** Jobs from arrival to the end of their retention. */
+export interface Jobs {
+  /** Stores jobs durably, all or none; each answer says whether its job is new or whose duplicate it is. */
+  enqueue(jobs: readonly NewJob[]): Promise<Enqueued[]>
+  /** One job by its id. */
+  get(id: string): Promise<JobRecord | null>
+  /** Jobs by state, queue, task, newest first. */
+  list(query: JobQuery): Promise<JobRecord[]>
+  /** Ends a job that has not ended; an active one is only marked, its worker learns it through the answer or a heartbeat. */
+  cancel(id: string): Promise<CancelAnswer>
+  /** Makes a discarded job available again with a fresh attempt count; false when it is in no such state. */
+  retry(id: string): Promise<boolean>
+  /** Deletes up to `limit` jobs whose retention is over and forgets idle lanes and cold buckets; answers how many rows went. */
+  prune(limit: number): Promise<number>
+  /** Why a job waits; null when there is no such job. */
+  explain(id: string): Promise<Explanation | null>
+}
+
+/** Taking work and saying what it came to. */
+export interface Claims {
+  /** Takes jobs that every budget admits now. The request is read when the transaction runs, not when the call is made. */
+  claim(request: () => ClaimRequest): Promise<Claim>
+  /** Writes what one run came to; calls made together are written together. */
+  settle(worker: number, settlement: Settlement): Promise<Settled>
+  /** Gives claimed jobs that never started back, with their units and their attempt. */
+  release(worker: number, runs: readonly Unstarted[]): Promise<void>
+  /** Moves jobs whose time has come to their lanes, at most `limit`; answers how many. Claims do it by themselves. */
+  promote(limit: number): Promise<number>
+  /** Takes back the jobs of dead workers and of leases that ran out; their permits return in the same transaction. */
+  recover(): Promise<Recovered[]>
+}
+
+/** Policies and the state of their buckets. */
+export interface Limits {
+  /** Declares limits; a higher version wins, at the same version the later call. Answers the names whose policy changed. */
+  define(limits: readonly LimitDefinition[]): Promise<string[]>
+  /** Closes a bucket until `untilUs`; lanes that wait on it are re-timed at once. */
+  penalize(limit: string, key: string, untilUs: number): Promise<void>
+  /** Corrects what was charged: positive units go out, into debt if need be; negative ones come back. */
+  charge(limit: string, key: string, units: number, chargedAtUs: number): Promise<void>
+  /** The buckets of a limit, or the one of a key; a bucket that was never used reads as a new one. */
+  inspect(limit: string, key?: string): Promise<BucketReport[]>
+  /** Every declared limit. */
+  limits(): Promise<LimitDefinition[]>
+}
+
+/** Which processes are at work. */
+export interface Workers {
+  /** Registers this process as a worker of these queues; the number names it in claims. */
+  join(queues: readonly string[], leaseUs: number): Promise<number>
+  /** Extends the leases of a worker's active jobs; answers which of them were cancelled or are no longer its own. */
+  heartbeat(worker: number, runs: readonly Run[], leaseUs: number): Promise<Beat>
+  /** Which active jobs of a worker somebody asked to cancel (`seq`). */
+  cancellations(worker: number): Promise<number[]>
+  /** Removes the registration; jobs still active stay leased until their lease runs out. */
+  leave(worker: number): Promise<void>
+}
+
+/** One run of a job: the job and the attempt that it is. */
+export interface Run {
+  readonly seq: number
+  readonly attempt: number
+}
+
+/** A claimed job that never started, with what was charged for it. */
+export interface Unstarted extends Run {
+  readonly uses: readonly BucketUse[]
+  readonly startedUs: number
+}
+
+/** What became of a job that was enqueued. */
+export type Enqueued =
+  | { readonly kind: 'created'; readonly id: string }
+  | { readonly kind: 'duplicate'; readonly id: string }
+  | { readonly kind: 'updated'; readonly id: string }
+  | { readonly kind: 'conflict'; readonly id: string }
+
+/** What a request to cancel came to; `requested`: the job is active, its worker has to end it. */
+export type CancelAnswer =
+  | { readonly kind: 'cancelled' }
+  | { readonly kind: 'requested' }
+  | { readonly kind: 'finished'; readonly state: JobState }
+  | { readonly kind: 'missing' }
+
+/** Units that one start takes from one bucket. */
+export interface BucketUse {
+  readonly limit: string
+  /** The partition key; empty for the one bucket of a limit without keys. */
+  readonly key: string
+  /** Units for rules over time; integer ≥ 1. */
+  readonly weight: number
+}
+
+/** Room in one queue of a process that claims. */
+export interface QueueSlots {
+  readonly queue: string
+  /** Free slots of this process; 0 when it is full. */
+  readonly slots: number
+  /** The queue's own limits. */
+  readonly uses: readonly BucketUse[]
+}
+
+/** Who claims, for how long, and how much. */
+export interface ClaimRequest {
+  readonly worker: number
+  readonly leaseUs: number
+  readonly queues: readonly QueueSlots[]
+}
+
+/** What a claim came to. */
+export interface Claim {
+  readonly jobs: readonly Admitted[]
+  /** Jobs that will not run: refused by a limit that drops, or too late; already discarded. */
+  readonly rejected: readonly Rejected[]
+  /** When to claim again if no bell rings before; null: never. */
+  readonly nextWakeUs: number | null
+  /** The decision's clock. */
+  readonly nowUs: number
+  /** Lanes looked at: what a claim costs. */
+  readonly looks: number
+  /** Buckets whose budget ran out for somebody in this claim. */
+  readonly closed: readonly Closed[]
+  /** Buckets that nobody waits for any more. */
+  readonly released: readonly { readonly limit: string; readonly key: string }[]
+}
+
+/** A bucket in whose line the first lane came to stand. */
+export interface Closed {
+  readonly limit: string
+  readonly key: string
+  readonly queue: string
+  /** Units that the refused head asked for. */
+  readonly wanted: number
+  /** Jobs that this bucket admitted in the same claim. */
+  readonly granted: number
+  /** When the next may go; null when a permit has to return first. */
+  readonly nextAtUs: number | null
+}
+
+/** A job that was discarded before it could start. */
+export interface Rejected {
+  readonly id: string
+  readonly task: string
+  readonly queue: string
+  readonly input: string
+  readonly attempt: number
+  readonly reason: 'dropped' | 'late' | 'expired'
+  readonly limit: string
+  readonly key: string
+  readonly expectedStartUs: number | null
+}
+
+/** A job that was taken back from a worker. */
+export interface Recovered {
+  readonly id: string
+  readonly task: string
+  readonly queue: string
+  readonly input: string
+  readonly attempt: number
+  readonly state: JobState
+}
+
+/** A declared limit. */
+export interface LimitDefinition {
+  readonly name: string
+  readonly policy: LimitPolicy
+  /** Compared between processes; 0 when not given. */
+  readonly version: number
+}
+
+/** One bucket as it stands. */
+export interface BucketReport {
+  readonly limit: string
+  readonly key: string
+  /** Units that could start now; ≥ 0. */
+  readonly available: number
+  /** Units owed beyond the budget; ≥ 0. */
+  readonly debt: number
+  readonly capacity: number
+  /** Permits held by active jobs. */
+  readonly active: number
+  /** Jobs that wait in lanes of this bucket. */
+  readonly waiting: number
+  /** When the first of its line may start; null: nobody waits, or a permit has to return. */
+  readonly nextStartUs: number | null
+  /** When all that waits now could have started; null: unknown. */
+  readonly drainedUs: number | null
+}
+
+/** Why a job waits. */
+export interface Explanation {
+  readonly job: JobRecord
+  readonly uses: readonly BucketUse[]
+  /** The bucket whose line the job's lane stands in. */
+  readonly waitsOn: { readonly limit: string; readonly key: string } | null
+  /** Jobs ahead of it in its lane, plus one; null when it does not wait. */
+  readonly position: number | null
+  readonly sinceUs: number | null
+  /** When the head of the lane may start. */
+  readonly untilUs: number | null
+  readonly expectedStartUs: number | null
+  /** False: other lanes or buckets may delay it beyond the expected start. */
+  readonly exact: boolean
+}
+
+/** What a heartbeat learned (`seq` of active jobs). */
+export interface Beat {
+  readonly cancelled: readonly number[]
+  readonly lost: readonly number[]
+}

@@ -1,0 +1,157 @@
+import type { Activity, Clock, Timer } from '../base/clock.ts'
+import { durationUs, type Duration } from '../base/duration.ts'
+
+/** A clock that stands still until it is told to go on: what a test waits for happens at once, in order, and always the same way. */
+export interface ManualClock extends Clock {
+  /** The wall clock, epoch ms. */
+  now(): number
+  /** Moves both clocks forward through every timer that is due on the way; answers when nothing is due and nothing is at work. */
+  advance(by: Duration): Promise<void>
+  /** Waits on this clock: for handlers, in place of a real sleep. */
+  sleep(duration: Duration): Promise<void>
+  /** Steps the wall clock alone, as a time correction does: `'-30m'` or `'2h'`; timers and limits do not notice. */
+  step(by: string | number): void
+}
+
+interface Due extends Timer {
+  readonly atUs: number
+  readonly order: number
+  run(): void
+}
+
+/** Real turns of the event loop without any progress after which a handler counts as parked: it waits for something that no clock brings. */
+const PARKED_AFTER_MS = 50
+let boots = 0
+
+/**
+ * Makes a manual clock. Give it to `new Sluice({ clock })`; several engines may share one.
+ * @param options.start epoch ms, a Date or an ISO text; 2026-01-01T00:00:00Z by default
+ */
+export function createManualClock(options: { start?: number | Date | string } = {}): ManualClock {
+  return new SteppedClock(new Date(options.start ?? '2026-01-01T00:00:00Z').getTime())
+}
+
+class SteppedClock implements ManualClock {
+  readonly bootId: string = `manual-${process.pid}-${++boots}`
+  readonly #activities = new Set<Activity>()
+  readonly #timers: Due[] = []
+  #steadyUs = 0
+  #wallOffsetUs: number
+  #order = 0
+  #sleeping = 0
+  #parked = 0
+
+  constructor(startMs: number) {
+    this.#wallOffsetUs = Math.round(startMs * 1000)
+  }
+
+  now(): number {
+    return (this.#steadyUs + this.#wallOffsetUs) / 1000
+  }
+
+  monotonicUs(): number {
+    return this.#steadyUs
+  }
+
+  setTimer(run: () => void, delayMs: number): Timer {
+    const atUs = this.#steadyUs + Math.max(0, Math.ceil(delayMs * 1000))
+    const due: Due = { atUs, run, order: ++this.#order, cancel: () => this.#remove(due) }
+    this.#insert(due)
+    return due
+  }
+
+  attach(activity: Activity): () => void {
+    this.#activities.add(activity)
+    return () => this.#activities.delete(activity)
+  }
+
+  sleep(duration: Duration): Promise<void> {
+    this.#sleeping++
+    return new Promise((resolve) => {
+      this.setTimer(
+        () => {
+          this.#sleeping--
+          resolve()
+        },
+        durationUs(duration, 'sleep') / 1000,
+      )
+    })
+  }
+
+  step(by: string | number): void {
+    const text = String(by)
+    const back = text.startsWith('-')
+    const us =
+      typeof by === 'number' ? Math.round(by * 1000) : durationUs((back ? text.slice(1) : text) as Duration, 'step')
+    this.#wallOffsetUs += typeof by === 'string' && back ? -us : us
+  }
+
+  async advance(by: Duration): Promise<void> {
+    const untilUs = this.#steadyUs + durationUs(by, 'advance')
+    for (;;) {
+      await this.#quiet()
+      const next = this.#timers[0]
+      if (!next || next.atUs > untilUs) break
+      this.#timers.shift()
+      this.#steadyUs = Math.max(this.#steadyUs, next.atUs)
+      next.run()
+    }
+    this.#steadyUs = untilUs
+  }
+
+  /** Lets the event loop turn until no store call is on its way and no handler is at work. */
+  async #quiet(): Promise<void> {
+    let calm = 0
+    let sinceMs: number | null = null
+    while (calm < 3) {
+      await new Promise<void>((resolve) => setImmediate(resolve))
+      const working = this.#working()
+      if (this.#storeBusy()) {
+        calm = 0
+        sinceMs = null
+        continue
+      }
+      if (working <= this.#parked) {
+        this.#parked = Math.max(0, working)
+        calm++
+        continue
+      }
+      // Real time, not this clock's: a handler that waits for the test itself would be waited for without end.
+      sinceMs ??= realMs()
+      if (realMs() - sinceMs > PARKED_AFTER_MS) this.#parked = working
+      calm = 0
+    }
+  }
+
+  #storeBusy(): boolean {
+    for (const activity of this.#activities) if (activity.pending()) return true
+    return false
+  }
+
+  #working(): number {
+    let running = 0
+    for (const activity of this.#activities) running += activity.running()
+    return running - this.#sleeping
+  }
+
+  #insert(due: Due): void {
+    let low = 0
+    let high = this.#timers.length
+    while (low < high) {
+      const middle = (low + high) >> 1
+      const other = this.#timers[middle] as Due
+      if (other.atUs < due.atUs || (other.atUs === due.atUs && other.order < due.order)) low = middle + 1
+      else high = middle
+    }
+    this.#timers.splice(low, 0, due)
+  }
+
+  #remove(due: Due): void {
+    const at = this.#timers.indexOf(due)
+    if (at >= 0) this.#timers.splice(at, 1)
+  }
+}
+
+function realMs(): number {
+  return Number(process.hrtime.bigint() / 1_000_000n)
+}

@@ -1,0 +1,613 @@
+// Holds the house together: every rule below is one function over parsed sources. It is run on src/, where it must find
+// nothing, and on small bad snippets, where it must find exactly what is wrong: a rule that cannot fail guards nothing.
+import { readdirSync, readFileSync } from 'node:fs'
+import { posix, sep } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseSync } from 'oxc-parser'
+import { describe, expect, it } from 'vitest'
+
+const FILE_LINES = 300
+const FUNCTION_LINES = 70
+
+/** A syntax node as ESTree has it; its other fields are read through `child` and `children`. */
+interface Node {
+  readonly type: string
+  readonly start: number
+  readonly end: number
+  readonly [field: string]: unknown
+}
+
+interface Comment {
+  readonly type: string
+  readonly value: string
+  readonly start: number
+  readonly end: number
+}
+
+/** A parsed file; `path` is relative to src/, with forward slashes. */
+interface Source {
+  readonly path: string
+  readonly text: string
+  readonly body: readonly Node[]
+  /** Every node of the file, parents before children. */
+  readonly nodes: readonly Node[]
+  readonly comments: readonly Comment[]
+}
+
+type Rule = (source: Source) => string[]
+
+// ------------------------------------------------------------------------------------------------ reading sources
+
+function isNode(value: unknown): value is Node {
+  return typeof value === 'object' && value !== null && typeof (value as Node).type === 'string'
+}
+
+function child(node: Node | undefined, field: string): Node | undefined {
+  const value = node?.[field]
+  return isNode(value) ? value : undefined
+}
+
+function children(node: Node, field: string): Node[] {
+  const value = node[field]
+  return Array.isArray(value) ? value.filter(isNode) : []
+}
+
+function text(node: Node | undefined, field: string): string | undefined {
+  const value = node?.[field]
+  return typeof value === 'string' ? value : undefined
+}
+
+function everyNode(root: Node): Node[] {
+  const found: Node[] = []
+  const visit = (value: unknown): void => {
+    if (Array.isArray(value)) for (const item of value) visit(item)
+    if (!isNode(value)) return
+    found.push(value)
+    for (const inner of Object.values(value)) if (typeof inner === 'object') visit(inner)
+  }
+  visit(root)
+  return found
+}
+
+function parse(path: string, content: string): Source {
+  const { program, comments, errors } = parseSync(path, content)
+  if (errors.length > 0) throw new Error(`${path} does not parse: ${errors[0]?.message}`)
+  const root: unknown = program
+  if (!isNode(root)) throw new Error(`${path}: the parser returned no program`)
+  return { path, text: content, body: children(root, 'body'), nodes: everyNode(root), comments }
+}
+
+function at(source: Source, node: { start: number }, problem: string): string {
+  return `${source.path}:${source.text.slice(0, node.start).split('\n').length} ${problem}`
+}
+
+function lineCount(content: string): number {
+  return content.split('\n').length - (content.endsWith('\n') ? 1 : 0)
+}
+
+/** What a file imports, in whichever way: static, re-export, dynamic, `import('…')` as a type, `require`. */
+function imports(source: Source): { node: Node; from: string }[] {
+  return source.nodes.flatMap((node) => {
+    const isRequire = node.type === 'CallExpression' && text(child(node, 'callee'), 'name') === 'require'
+    const from = isRequire ? children(node, 'arguments')[0] : child(node, 'source')
+    const target = text(from, 'value')
+    return target === undefined ? [] : [{ node, from: target }]
+  })
+}
+
+/** The path in src/ that a relative import names, or undefined for a package. */
+function resolve(source: Source, from: string): string | undefined {
+  return from.startsWith('.') ? posix.join(posix.dirname(source.path), from) : undefined
+}
+
+// ---------------------------------------------------------------------------------------------------- floors
+
+const FLOORS = new Map(
+  Object.entries({
+    base: 0,
+    policy: 1,
+    jobs: 2,
+    database: 3,
+    store: 4,
+    limiter: 4,
+    engine: 5,
+    flows: 6,
+    http: 7,
+    cli: 8,
+  }),
+)
+const TESTING = 'testing'
+const TESTING_SEES = 5
+const DOORS = 'exports'
+const BACKENDS = ['sqlite', 'postgres', 'redis', 'nats', 'memory']
+/** The one file of a floor that chooses a backend by URL, and so may name them all. */
+const CHOOSERS = ['store/open.ts', 'limiter/open.ts']
+/** Packages that only their backend may import; the whole database floor may, since it holds the connections. */
+const DRIVERS = new Map(
+  Object.entries({ 'node:sqlite': 'sqlite', pg: 'postgres', redis: 'redis', '@nats-io': 'nats', iovalkey: 'redis' }),
+)
+
+function folderOf(path: string): string {
+  return path.includes('/') ? (path.split('/')[0] ?? '') : ''
+}
+
+/** The backend that a file belongs to: store/sqlite/claim.ts and database/sqlite-file.ts are sqlite's. */
+function backendOf(path: string): string | undefined {
+  const [folder = '', second = ''] = path.split('/')
+  if (!['database', 'store', 'limiter'].includes(folder)) return undefined
+  return BACKENDS.find((backend) => new RegExp(`^${backend}([-.]|$)`).test(second))
+}
+
+const everyFileIsOnAFloor: Rule = (source) => {
+  const folder = folderOf(source.path)
+  const known = FLOORS.has(folder) || folder === TESTING || folder === DOORS
+  return known ? [] : [`${source.path} is on no floor: its first folder must be one that FLOORS knows`]
+}
+
+function mayImport(importer: string, imported: string): boolean {
+  if (importer === imported || importer === DOORS) return true
+  const floor = FLOORS.get(imported)
+  if (floor === undefined) return false
+  if (importer === TESTING) return floor <= TESTING_SEES
+  return floor < (FLOORS.get(importer) ?? -1)
+}
+
+const importsGoDown: Rule = (source) =>
+  imports(source).flatMap(({ node, from }) => {
+    const target = resolve(source, from)
+    if (target === undefined) return []
+    if (target.startsWith('../')) {
+      // The command line reads its version there; code outside src/ is not part of the package.
+      return target === '../package.json' ? [] : [at(source, node, `imports ${from}, which is outside src/`)]
+    }
+    const allowed = mayImport(folderOf(source.path), folderOf(target))
+    return allowed ? [] : [at(source, node, `imports ${target}, which is not below ${folderOf(source.path)}`)]
+  })
+
+/** Backends never meet, and nobody else names one: but for the doors and the one file that chooses. */
+const backendsStayApart: Rule = (source) => {
+  const own = backendOf(source.path)
+  if (folderOf(source.path) === DOORS || CHOOSERS.includes(source.path)) return []
+  return imports(source).flatMap(({ node, from }) => {
+    const target = resolve(source, from)
+    const driver = [...DRIVERS.keys()].find((name) => from === name || from.startsWith(`${name}/`))
+    if (driver !== undefined && folderOf(source.path) === 'database') return []
+    const named = target === undefined ? DRIVERS.get(driver ?? '') : backendOf(target)
+    return named === undefined || named === own ? [] : [at(source, node, `imports ${from}, which is ${named}'s alone`)]
+  })
+}
+
+/** policy/ and jobs/ are functions of their arguments: of the platform they may use hashing only. */
+const pureFloorsStayPure: Rule = (source) => {
+  if (!['policy', 'jobs'].includes(folderOf(source.path))) return []
+  const reads = imports(source).filter(({ from }) => from.startsWith('node:') && from !== 'node:crypto')
+  const globals = source.nodes.filter((node) => node.type === 'Identifier' && text(node, 'name') === 'process')
+  return [
+    ...reads.map(({ node, from }) => at(source, node, `imports ${from}: policy/ and jobs/ are pure`)),
+    ...globals.map((node) => at(source, node, 'uses process: policy/ and jobs/ are pure')),
+  ]
+}
+
+// ---------------------------------------------------------------------------------------------------- ceilings
+
+const filesStayShort: Rule = (source) => {
+  const lines = lineCount(source.text)
+  return lines < FILE_LINES ? [] : [`${source.path} has ${lines} lines, ${FILE_LINES} or more: it holds two concepts`]
+}
+
+const FUNCTIONS = ['FunctionDeclaration', 'FunctionExpression', 'ArrowFunctionExpression', 'StaticBlock']
+
+const functionsStayShort: Rule = (source) =>
+  source.nodes
+    .filter((node) => FUNCTIONS.includes(node.type))
+    .map((node) => ({ node, lines: lineCount(source.text.slice(node.start, node.end)) }))
+    .filter(({ lines }) => lines >= FUNCTION_LINES)
+    .map(({ node, lines }) => at(source, node, `a function of ${lines} lines, ${FUNCTION_LINES} or more`))
+
+// ---------------------------------------------------------------------------------------------------- language
+
+const noAny: Rule = (source) =>
+  source.nodes.filter((node) => node.type === 'TSAnyKeyword').map((node) => at(source, node, '`any`'))
+
+/** Clocks and dice by the object that holds them; a simulation can only replay what comes through base/. */
+const IMPURE = new Map<string | undefined, readonly string[]>(
+  Object.entries({ Date: ['now'], performance: ['now', 'timeOrigin'], process: ['hrtime'], Math: ['random'] }),
+)
+const TIMERS = ['setTimeout', 'setInterval']
+/** Floors that wait in real time: on another process's file lock, and for a person who reads a terminal. */
+const REAL_TIME_FLOORS = ['base', 'database', 'cli']
+
+function nameOf(node: Node | undefined): string | undefined {
+  if (node?.type === 'MemberExpression')
+    return text(child(node, 'property'), 'name') ?? text(child(node, 'property'), 'value')
+  return node?.type === 'Identifier' ? text(node, 'name') : undefined
+}
+
+/** The clock or dice that a node reads: `Date.now`, `globalThis.Math['random']`, `const { now } = Date`, `new Date()`. */
+function impurity(node: Node): string | undefined {
+  const of = (holder: Node | undefined, property: string | undefined): string | undefined =>
+    property !== undefined && IMPURE.get(nameOf(holder))?.includes(property)
+      ? `${nameOf(holder)}.${property}`
+      : undefined
+  switch (node.type) {
+    case 'MemberExpression':
+      return of(child(node, 'object'), nameOf(node))
+    case 'VariableDeclarator':
+      return children(child(node, 'id') ?? node, 'properties')
+        .map((property) => of(child(node, 'init'), nameOf(child(property, 'key'))))
+        .find((found) => found !== undefined)
+    case 'NewExpression':
+      return nameOf(child(node, 'callee')) === 'Date' && children(node, 'arguments').length === 0
+        ? 'new Date()'
+        : undefined
+    case 'CallExpression':
+      return nameOf(child(node, 'callee')) === 'Date' ? 'Date()' : undefined
+    default:
+      return undefined
+  }
+}
+
+const timeAndChanceComeFromBase: Rule = (source) => {
+  const folder = folderOf(source.path)
+  if (folder === 'base') return []
+  const reads = source.nodes.flatMap((node) => {
+    const found = impurity(node)
+    return found === undefined ? [] : [at(source, node, `${found} outside base/`)]
+  })
+  if (REAL_TIME_FLOORS.includes(folder)) return reads
+  const timers = source.nodes.filter(
+    (node) => node.type === 'CallExpression' && TIMERS.includes(nameOf(child(node, 'callee')) ?? ''),
+  )
+  return [
+    ...reads,
+    ...timers.map((node) => at(source, node, `${nameOf(child(node, 'callee'))}: set timers on the clock`)),
+  ]
+}
+
+// ---------------------------------------------------------------------------------------------------- names and doors
+
+const namesSayWhatIsInside: Rule = (source) =>
+  /(^|[/.-])(utils?|helpers?|managers?|commons?)([/.-]|$)/.test(source.path)
+    ? [`${source.path}: a name that says nothing of what is inside`]
+    : []
+
+const noBarrels: Rule = (source) => {
+  if (folderOf(source.path) === DOORS) return []
+  if (posix.basename(source.path) === 'index.ts') return [`${source.path}: an index file outside exports/`]
+  const stars = source.body.filter((node) => node.type === 'ExportAllDeclaration')
+  const owns = source.body.some((node) =>
+    node.type.startsWith('Export') ? child(node, 'declaration') !== undefined : node.type !== 'ImportDeclaration',
+  )
+  return [
+    ...stars.map((node) => at(source, node, '`export *` outside exports/')),
+    ...(owns ? [] : [`${source.path} declares nothing of its own: a barrel outside exports/`]),
+  ]
+}
+
+/** Each key of package.json's `exports` has its file in src/exports/, each file its key, and each key the built paths. */
+function doorsMatch(doors: Readonly<Record<string, unknown>>, files: readonly string[]): string[] {
+  const names = Object.keys(doors).filter((key) => key !== './package.json')
+  const fileOf = (key: string): string => (key === '.' ? 'index.ts' : `${key.slice(2)}.ts`)
+  const wrongPath = names.filter((key) => {
+    const built = `./dist/exports/${fileOf(key).replace(/\.ts$/, '')}`
+    return JSON.stringify(doors[key]) !== JSON.stringify({ types: `${built}.d.ts`, default: `${built}.js` })
+  })
+  return [
+    ...names.filter((key) => !files.includes(fileOf(key))).map((key) => `"${key}" has no src/exports/${fileOf(key)}`),
+    ...files
+      .filter((file) => !names.some((key) => fileOf(key) === file))
+      .map((file) => `src/exports/${file} is not in "exports"`),
+    ...wrongPath.map((key) => `"${key}" must be types, then default, in dist/exports/`),
+  ]
+}
+
+// ---------------------------------------------------------------------------------------------------- documentation
+
+function declaredNames(declaration: Node | undefined): string[] {
+  if (declaration === undefined) return []
+  if (declaration.type === 'VariableDeclaration') {
+    return children(declaration, 'declarations').map((one) => text(child(one, 'id'), 'name') ?? '(a pattern)')
+  }
+  return [text(child(declaration, 'id'), 'name') ?? '(unnamed)']
+}
+
+function isDocumented(source: Source, node: Node): boolean {
+  return source.comments.some(
+    (comment) =>
+      comment.type === 'Block' &&
+      comment.value.startsWith('*') &&
+      /[a-z]/i.test(comment.value) &&
+      comment.end <= node.start &&
+      source.text.slice(comment.end, node.start).trim() === '',
+  )
+}
+
+/** What a file exports of its own: declared in place, or declared above and named in `export { … }`. */
+function ownExports(source: Source): { node: Node; names: string[] }[] {
+  const listed = new Set(
+    source.body
+      .filter((node) => node.type === 'ExportNamedDeclaration' && child(node, 'source') === undefined)
+      .flatMap((node) => children(node, 'specifiers').map((specifier) => text(child(specifier, 'local'), 'name'))),
+  )
+  return source.body.flatMap((node) => {
+    if (node.type === 'ExportDefaultDeclaration') return [{ node, names: ['default'] }]
+    if (node.type === 'ExportNamedDeclaration') return [{ node, names: declaredNames(child(node, 'declaration')) }]
+    return [{ node, names: declaredNames(node).filter((name) => listed.has(name)) }]
+  })
+}
+
+/** One comment serves all overloads of a name. */
+const exportsAreDocumented: Rule = (source) => {
+  const own = ownExports(source)
+  const documented = new Set(own.filter(({ node }) => isDocumented(source, node)).flatMap(({ names }) => names))
+  const reported = new Set<string>()
+  return own.flatMap(({ node, names }) =>
+    names
+      .filter((name) => !documented.has(name) && !reported.has(name))
+      .map((name) => {
+        reported.add(name)
+        return at(source, node, `${name} is exported without a doc comment`)
+      }),
+  )
+}
+
+// ------------------------------------------------------------------------------------------------------ the house
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+
+function sources(): Source[] {
+  return readdirSync(`${root}/src`, { recursive: true, encoding: 'utf8' })
+    .map((path) => path.split(sep).join('/'))
+    .filter((path) => path.endsWith('.ts'))
+    .toSorted()
+    .map((path) => parse(path, readFileSync(`${root}/src/${path}`, 'utf8')))
+}
+
+const RULES: Readonly<Record<string, Rule>> = {
+  'every file is on a floor': everyFileIsOnAFloor,
+  'imports go down the floors': importsGoDown,
+  'backends never meet, and only doors and choosers name one': backendsStayApart,
+  'policy and jobs are pure': pureFloorsStayPure,
+  'files are under 300 lines': filesStayShort,
+  'functions are under 70 lines': functionsStayShort,
+  'there is no any': noAny,
+  'time and chance come from base': timeAndChanceComeFromBase,
+  'file names say what is inside': namesSayWhatIsInside,
+  'there are no barrels outside exports': noBarrels,
+  'every export has a doc comment': exportsAreDocumented,
+}
+
+describe('the sources', () => {
+  const house = sources()
+
+  it('are found where this file looks', () => {
+    expect(house.map((source) => source.path)).toEqual(
+      expect.arrayContaining(['base/errors.ts', 'policy/limit.ts', 'cli/main.ts']),
+    )
+  })
+
+  it.each(Object.entries(RULES))('%s', (_, rule) => {
+    expect(house.flatMap(rule)).toEqual([])
+  })
+
+  it("are entered through the doors of package.json's exports, and no other", () => {
+    const manifest = JSON.parse(readFileSync(`${root}/package.json`, 'utf8')) as { exports: Record<string, unknown> }
+    const files = house
+      .filter((source) => folderOf(source.path) === DOORS)
+      .map((source) => posix.relative(DOORS, source.path))
+    expect(doorsMatch(manifest.exports, files)).toEqual([])
+  })
+})
+
+// --------------------------------------------------------------------------------------- the rules can fail, and pass
+
+/** Runs a rule on one file made up for the purpose. */
+function run(rule: Rule, path: string, content: string): string[] {
+  return rule(parse(path, content))
+}
+
+describe('floors', () => {
+  it('refuses a file on no floor', () => {
+    expect(run(everyFileIsOnAFloor, 'claim.ts', '')).toHaveLength(1)
+    expect(run(everyFileIsOnAFloor, 'attic/claim.ts', '')).toHaveLength(1)
+    expect(run(everyFileIsOnAFloor, 'engine/claim.ts', '')).toEqual([])
+  })
+
+  it.each([
+    ['an import from above', 'policy/a.ts', "import { x } from '../jobs/b.ts'"],
+    ['a type from above', 'policy/a.ts', "import type { X } from '../engine/b.ts'"],
+    ['an inline import type', 'base/a.ts', "type X = import('../engine/b.ts').X"],
+    ['a re-export from above', 'base/a.ts', "export { x } from '../policy/b.ts'"],
+    ['`export *` from above', 'base/a.ts', "export * from '../policy/b.ts'"],
+    ['a dynamic import from above', 'base/a.ts', "await import('../policy/b.ts')"],
+    ['a require from above', 'base/a.ts', "require('../policy/b.ts')"],
+    ['another folder of the same floor', 'store/a.ts', "import { x } from '../limiter/b.ts'"],
+    ['the same, the other way round', 'limiter/redis/a.ts', "import { x } from '../../store/b.ts'"],
+    ['a door from inside', 'cli/a.ts', "import { x } from '../exports/index.ts'"],
+    ['the test kit from the engine', 'engine/a.ts', "import { x } from '../testing/b.ts'"],
+    ['the test kit from above the engine', 'http/a.ts', "import { x } from '../testing/b.ts'"],
+    ['flows from the test kit', 'testing/a.ts', "import { x } from '../flows/b.ts'"],
+    ['code outside src', 'engine/a.ts', "import { x } from '../../test/b.ts'"],
+  ])('refuse %s', (_, path, content) => {
+    expect(run(importsGoDown, path, content)).toHaveLength(1)
+  })
+
+  it.each([
+    ['down', 'engine/a.ts', "import { x } from '../base/b.ts'"],
+    ['sideways in a folder', 'store/sqlite/a.ts', "import { x } from '../store.ts'"],
+    ['a package', 'base/a.ts', "import { uuidv7 } from 'uuidv7'"],
+    ['the engine from the test kit', 'testing/a.ts', "import { x } from '../engine/b.ts'"],
+    ['anything from a door', 'exports/testing.ts', "export { x } from '../testing/b.ts'"],
+  ])('allow %s', (_, path, content) => {
+    expect(run(importsGoDown, path, content)).toEqual([])
+  })
+
+  it.each([
+    ['the engine', 'engine/a.ts', "import { x } from '../store/sqlite/b.ts'"],
+    ['the engine, through the database floor', 'engine/a.ts', "import { x } from '../database/sqlite.ts'"],
+    ['the contract', 'store/store.ts', "import { x } from './sqlite/b.ts'"],
+    ['another backend', 'store/postgres/a.ts', "import { x } from '../sqlite/b.ts'"],
+    [
+      'another backend, through the database floor',
+      'store/postgres/a.ts',
+      "import { x } from '../../database/sqlite.ts'",
+    ],
+    ['the engine, by its driver', 'engine/a.ts', "import { DatabaseSync } from 'node:sqlite'"],
+    ['another backend, by its driver', 'limiter/redis/a.ts', "import { connect } from '@nats-io/transport-node'"],
+  ])('keep a backend from %s', (_, path, content) => {
+    expect(run(backendsStayApart, path, content)).toHaveLength(1)
+  })
+
+  it.each([
+    ['itself', 'store/sqlite/a.ts', "import { x } from './b.ts'"],
+    ['its own connection', 'store/sqlite/a.ts', "import { x } from '../../database/sqlite.ts'"],
+    ['its own driver', 'limiter/redis/a.ts', "import { createClient } from 'redis'"],
+    ['the file that chooses', 'store/open.ts', "import { x } from './sqlite/b.ts'"],
+    ['the doors', 'exports/postgres.ts', "export { x } from '../store/postgres/b.ts'"],
+  ])('show a backend to %s', (_, path, content) => {
+    expect(run(backendsStayApart, path, content)).toEqual([])
+  })
+
+  it('keep policy and jobs from the platform, but for hashing', () => {
+    expect(run(pureFloorsStayPure, 'policy/a.ts', "import { readFileSync } from 'node:fs'")).toHaveLength(1)
+    expect(run(pureFloorsStayPure, 'jobs/a.ts', 'export const x = process.pid')).toHaveLength(1)
+    expect(run(pureFloorsStayPure, 'jobs/a.ts', "import { createHash } from 'node:crypto'")).toEqual([])
+    expect(run(pureFloorsStayPure, 'engine/a.ts', "import { readFileSync } from 'node:fs'")).toEqual([])
+  })
+})
+
+describe('ceilings', () => {
+  it('a file of 300 lines is too long, one of 299 is not', () => {
+    expect(run(filesStayShort, 'base/a.ts', '\n'.repeat(300))).toHaveLength(1)
+    expect(run(filesStayShort, 'base/a.ts', '\n'.repeat(299))).toEqual([])
+  })
+
+  it.each([
+    ['function', (inside: string) => `function f() {${inside}}`],
+    ['arrow function', (inside: string) => `const f = () => {${inside}}`],
+    ['method', (inside: string) => `class A { f() {${inside}} }`],
+    ['constructor', (inside: string) => `class A { constructor() {${inside}} }`],
+    ['nested function', (inside: string) => `const a = { b: [() => {${inside}}] }`],
+  ])('%s: 70 lines are too long, 69 are not', (_, make) => {
+    expect(run(functionsStayShort, 'base/a.ts', make('\n'.repeat(69)))).toHaveLength(1)
+    expect(run(functionsStayShort, 'base/a.ts', make('\n'.repeat(68)))).toEqual([])
+  })
+})
+
+describe('language', () => {
+  it.each(['let x: any', 'const f = (x: any[]) => x', 'let m: Map<string, any>', 'x as any', 'type A<T = any> = T'])(
+    'finds the any in `%s`',
+    (content) => {
+      expect(run(noAny, 'base/a.ts', content)).toHaveLength(1)
+    },
+  )
+
+  it('does not take a word for the type', () => {
+    expect(run(noAny, 'base/a.ts', "// any\nconst any = 'any'\nlet x: unknown")).toEqual([])
+  })
+
+  it.each([
+    'Date.now()',
+    'globalThis.Date.now()',
+    "Date['now']()",
+    'const read = Date.now',
+    'const { now } = Date',
+    'const { random: dice } = Math',
+    'Math.random()',
+    'performance.now()',
+    'process.hrtime.bigint()',
+    'new Date()',
+    'Date()',
+    'setTimeout(f, 5)',
+    'globalThis.setInterval(f, 5)',
+  ])('finds `%s` outside base', (content) => {
+    expect(run(timeAndChanceComeFromBase, 'engine/a.ts', content)).toHaveLength(1)
+    expect(run(timeAndChanceComeFromBase, 'base/a.ts', content)).toEqual([])
+  })
+
+  it('lets through a date made from a number, the clock, and words in text', () => {
+    const content = "new Date(5); clock.now(); Math.max(1, 2); random.next(); 'Date.now()' // Date.now()"
+    expect(run(timeAndChanceComeFromBase, 'engine/a.ts', content)).toEqual([])
+  })
+
+  it('lets the database wait in real time, but not read a clock of its own', () => {
+    expect(run(timeAndChanceComeFromBase, 'database/a.ts', 'setTimeout(f, 5)')).toEqual([])
+    expect(run(timeAndChanceComeFromBase, 'database/a.ts', 'Date.now()')).toHaveLength(1)
+  })
+})
+
+describe('names and doors', () => {
+  it.each([
+    'base/utils.ts',
+    'base/time-helpers.ts',
+    'engine/job-manager.ts',
+    'common/a.ts',
+    'store/sqlite/sql.util.ts',
+  ])('refuses %s', (path) => {
+    expect(run(namesSayWhatIsInside, path, '')).toHaveLength(1)
+  })
+
+  it('allows a name that only contains such a word', () => {
+    expect(run(namesSayWhatIsInside, 'policy/uncommon-utilities.ts', '')).toEqual([])
+  })
+
+  it.each([
+    ['an index file', 'store/index.ts', 'export const x = 1'],
+    ['`export *`', 'store/a.ts', "export * from './b.ts'\nexport const x = 1"],
+    ['nothing but re-exports', 'store/a.ts', "export { x } from './b.ts'\nexport type { Y } from './c.ts'"],
+    ['nothing but imports exported again', 'store/a.ts', "import { x } from './b.ts'\nexport { x }"],
+  ])('finds a barrel: %s', (_, path, content) => {
+    expect(run(noBarrels, path, content)).toHaveLength(1)
+  })
+
+  it('allows doors to be barrels, and others to declare and export', () => {
+    expect(run(noBarrels, 'exports/index.ts', "export { x } from '../store/b.ts'")).toEqual([])
+    expect(run(noBarrels, 'store/a.ts', 'export interface A { readonly a: 1 }')).toEqual([])
+    expect(run(noBarrels, 'cli/main.ts', "import { f } from './b.ts'\nf()")).toEqual([])
+  })
+
+  it('finds a door without a file, a file without a door, and a door to the wrong place', () => {
+    const door = (name: string): unknown => ({
+      types: `./dist/exports/${name}.d.ts`,
+      default: `./dist/exports/${name}.js`,
+    })
+    const doors = { '.': door('index'), './testing': door('testing'), './package.json': './package.json' }
+    expect(doorsMatch(doors, ['index.ts', 'testing.ts'])).toEqual([])
+    expect(doorsMatch(doors, ['index.ts'])).toEqual(['"./testing" has no src/exports/testing.ts'])
+    expect(doorsMatch(doors, ['index.ts', 'testing.ts', 'x.ts'])).toEqual(['src/exports/x.ts is not in "exports"'])
+    expect(doorsMatch({ '.': door('main') }, ['index.ts'])).toHaveLength(1)
+    expect(doorsMatch({ '.': { default: './dist/exports/index.js' } }, ['index.ts'])).toHaveLength(1)
+  })
+})
+
+describe('documentation', () => {
+  it.each([
+    ['a constant', 'export const x = 1'],
+    ['a function', 'export function f() {}'],
+    ['a type', 'export type A = 1'],
+    ['an interface', 'export interface A { readonly a: 1 }'],
+    ['a class', 'export class A {}'],
+    ['a default', 'export default 1'],
+    ['a name exported later', 'const x = 1\nexport { x }'],
+    ['a line comment', '// Says why.\nexport const x = 1'],
+    ['an ordinary block', '/* Says why. */\nexport const x = 1'],
+    ['an empty comment', '/** */\nexport const x = 1'],
+    ['a comment on something else', '/** About y. */\nconst y = 1\nexport const x = y'],
+    ['overloads', 'export function f(a: 1): 1\nexport function f(a: 2): 2\nexport function f(a: 1 | 2) { return a }'],
+  ])('is missed on %s', (_, content) => {
+    expect(run(exportsAreDocumented, 'base/a.ts', content)).toHaveLength(1)
+  })
+
+  it.each([
+    ['the export', '/** What it is. */\nexport const x = 1'],
+    ['the declaration of a name exported later', '/** What it is. */\nconst x = 1\nexport { x }'],
+    [
+      'the first overload',
+      '/** What. */\nexport function f(a: 1): 1\nexport function f(a: 2): 2\nexport function f(a: 1 | 2) { return a }',
+    ],
+    ['the file that a re-export comes from', "export { x } from './b.ts'"],
+    ['nothing, where nothing is exported', 'const x = 1\nfunction f() {}'],
+  ])('is enough on %s', (_, content) => {
+    expect(run(exportsAreDocumented, 'base/a.ts', content)).toEqual([])
+  })
+})

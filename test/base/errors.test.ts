@@ -1,0 +1,48 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { ERRORS, SluiceError } from '../../src/base/errors.ts'
+
+const documented = new Map(
+  readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8')
+    .split(/^## /m)
+    .slice(1)
+    .map((entry) => [/^`(.+)`/.exec(entry)?.[1] ?? entry, entry] as const),
+)
+
+describe('the registry of errors', () => {
+  test('and the documentation list the same codes in the same order', () => {
+    expect([...documented.keys()]).toEqual(Object.keys(ERRORS))
+  })
+
+  test.each(Object.entries(ERRORS))(
+    '%s is documented with its meaning, when it happens and its remedy',
+    (code, entry) => {
+      const text = documented.get(code)
+      expect(text).toContain(entry.meaning)
+      expect(text).toMatch(/^\*\*When:\*\* \S/m)
+      expect(text).toContain(`**What to do:** ${entry.remedy}`)
+    },
+  )
+
+  test('has only dotted lower-case codes', () => {
+    for (const code of Object.keys(ERRORS)) expect(code).toMatch(/^[a-z]+(\.[a-z_]+)+$/)
+  })
+})
+
+describe('SluiceError', () => {
+  test('carries its code, its message and what was thrown below', () => {
+    const cause = new Error('disk full')
+    const error = new SluiceError('store.io', 'the store could not be written', { cause })
+    expect(error).toBeInstanceOf(Error)
+    expect(error).toMatchObject({
+      name: 'SluiceError',
+      code: 'store.io',
+      message: 'the store could not be written',
+      cause,
+    })
+  })
+
+  test('has no cause when none is given', () => {
+    expect('cause' in new SluiceError('store.io', 'x')).toBe(false)
+  })
+})

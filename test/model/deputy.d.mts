@@ -1,0 +1,4 @@
+// Types of deputy.mjs.
+import { Model } from './lanes.mjs'
+
+export declare class Deputy extends Model {}

@@ -1,0 +1,106 @@
+import * as fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { type BucketState, charge, debit, deniedUntil, newBucket, penalize } from '../../src/policy/bucket.ts'
+import { drainUs, expectedStartUs, waitQuantiles } from '../../src/policy/forecast.ts'
+import type { LimitPolicy } from '../../src/policy/limit.ts'
+import { EPOCH_US, play, policyOf, rate, rules, SECOND, steps } from './histories.ts'
+
+/** What really happens: each job starts at the first instant at which the bucket admits it. */
+function replay(policy: LimitPolicy, state: BucketState, nowUs: number, line: readonly number[]): number {
+  const copy = structuredClone(state)
+  let atUs = nowUs
+  for (const weight of line) {
+    atUs = deniedUntil(policy, copy, 0, atUs, weight) ?? atUs
+    charge(policy, copy, atUs, weight)
+  }
+  return atUs
+}
+
+describe('the forecast is what happens', () => {
+  const situation = [
+    rules,
+    steps(12),
+    fc.integer({ min: 0, max: 300 }),
+    fc.integer({ min: 0, max: 30 }),
+    fc.integer({ min: 0, max: 500 }),
+  ] as const
+
+  test('for backlogs of one weight, above the bound too, with debts and penalties', () => {
+    fc.assert(
+      fc.property(
+        ...situation,
+        fc.integer({ min: 1, max: 40 }),
+        fc.integer({ min: 1, max: 20 }),
+        (rule, history, laterUs, debt, closedUs, count, weight) => {
+          const policy = policyOf(rule)
+          const { state, nowUs } = play(policy, history)
+          if (debt > 20) debit(policy, state, nowUs, debt)
+          if (closedUs > 400) penalize(policy, state, nowUs + closedUs, nowUs)
+          const atUs = nowUs + laterUs
+          const line = Array.from({ length: count }, () => weight)
+          expect(expectedStartUs(policy, state, 0, atUs, { count, weight })).toBe(replay(policy, state, atUs, line))
+        },
+      ),
+      { numRuns: 3000 },
+    )
+  })
+
+  test('for lines of different weights', () => {
+    fc.assert(
+      fc.property(
+        ...situation,
+        fc.array(fc.integer({ min: 1, max: 15 }), { minLength: 1, maxLength: 30 }),
+        (rule, history, laterUs, debt, closedUs, line) => {
+          const policy = policyOf(rule)
+          const { state, nowUs } = play(policy, history)
+          if (debt > 20) debit(policy, state, nowUs, debt)
+          if (closedUs > 400) penalize(policy, state, nowUs + closedUs, nowUs)
+          const before = structuredClone(state)
+          expect(expectedStartUs(policy, state, 0, nowUs + laterUs, line)).toBe(
+            replay(policy, state, nowUs + laterUs, line),
+          )
+          expect(state).toEqual(before)
+        },
+      ),
+      { numRuns: 2000 },
+    )
+  })
+})
+
+test('a million waiting jobs are as quick to forecast as one', () => {
+  const million = { count: 1_000_000, weight: 1 }
+  const minute = 60 * SECOND
+  const policies = [
+    policyOf(rate(1000, minute, 1)),
+    policyOf({ kind: 'spacing', everyUs: minute / 1000 }),
+    policyOf({ kind: 'sliding', max: 1000, periodUs: minute }),
+    policyOf({ kind: 'fixed', max: 1000, window: { align: 'epoch', periodUs: minute }, guardUs: 0 }),
+  ]
+  const seconds = policies.map(
+    (policy) => (drainUs(policy, newBucket(policy, EPOCH_US), 0, EPOCH_US, million) ?? 0) / SECOND,
+  )
+  expect(seconds).toEqual([59_999.94, 59_999.94, 59_940, 59_940])
+})
+
+test('quantiles of the waits', () => {
+  const policy = policyOf(rate(1, SECOND))
+  expect(waitQuantiles(policy, newBucket(policy, EPOCH_US), 0, EPOCH_US, { count: 200, weight: 1 })).toEqual({
+    p50Us: 99 * SECOND,
+    p99Us: 197 * SECOND,
+  })
+})
+
+test('what depends on a permit is not foretold', () => {
+  const policy = policyOf(rate(1, SECOND), { concurrency: 3 })
+  const state = newBucket(policy, EPOCH_US)
+  expect(expectedStartUs(policy, state, 1, EPOCH_US, { count: 2, weight: 1 })).toBe(EPOCH_US + SECOND)
+  expect(expectedStartUs(policy, state, 1, EPOCH_US, { count: 3, weight: 1 })).toBeNull()
+  expect(waitQuantiles(policy, state, 2, EPOCH_US, { count: 9, weight: 1 })).toEqual({ p50Us: null, p99Us: null })
+})
+
+test('no line, no wait; no rule, no wait', () => {
+  expect(drainUs(policyOf(null), newBucket(policyOf(null), EPOCH_US), 0, EPOCH_US, { count: 9, weight: 1 })).toBe(0)
+  expect(
+    expectedStartUs(policyOf(rate(1, SECOND)), newBucket(policyOf(rate(1, SECOND)), EPOCH_US), 0, EPOCH_US, []),
+  ).toBe(EPOCH_US)
+})
