@@ -5,6 +5,7 @@ import { consoleLogger, type Logger } from '../base/logger.ts'
 import { type Random, systemRandom } from '../base/random.ts'
 import type { Durability } from '../database/sqlite.ts'
 import type { Limit, LimitUse } from '../policy/define-limit.ts'
+import type { Store } from '../store/store.ts'
 import { checkQueue } from './enqueue.ts'
 import { specsOf } from './limit-registry.ts'
 import type { AnyTask } from './task.ts'
@@ -20,8 +21,11 @@ export interface QueueOptions {
 
 /** How an engine is made. */
 export interface SluiceOptions {
-  /** `sqlite:./file.db`, or `sqlite::memory:` for a store that ends with the process. */
-  store: string
+  /**
+   * `sqlite:./file.db`, or `sqlite::memory:` for a store that ends with the process. Or a store itself, which this engine alone
+   * opens and closes; then `durability` and `retention` are that store's own, and its clock must be this engine's.
+   */
+  store: string | Store
   tasks: readonly AnyTask[]
   /** Limits that calls name and no task lists. */
   limits?: readonly Limit[]

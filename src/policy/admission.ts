@@ -1,24 +1,22 @@
-import { charge, deniedUntil } from './bucket.ts'
-import { type Bucket, type Head, type Lane, Line, type LineSource, NEVER_US, type Served } from './line.ts'
-import { maxWaitUs, overdue, type Refusal, refusalBehaviour } from './refusal.ts'
+import {
+  admittedAtUs,
+  type Bucket,
+  deniedUntilUs,
+  type Head,
+  headOf,
+  type HeadSource,
+  type Lane,
+  loadHeads,
+  NEVER_US,
+  weightOf,
+} from './lane.ts'
+import { Line, type LineSource, type Served } from './line.ts'
+import { type Charge, pay, type QueueShare } from './queue-share.ts'
+import { maxWaitUs, overdue, type Refusal, refusalBehaviour, type Rejection } from './refusal.ts'
 import { rank, type Ranked, TurnOrder } from './turn-order.ts'
 
-/** One queue within a decision. */
-export interface QueueShare {
-  readonly queue: number
-  slots: number
-  /** The queue's own buckets, with the units that each start costs: a closed one puts the whole queue to sleep. */
-  readonly buckets: readonly Charge[]
-  /** At equal priority the open line and the lanes go in turn; true: the open line is next. */
-  openLineNext: boolean
-}
-
 /** What a decision reads while it goes: a backend reads it from its tables, bounded by what is asked for. */
-export interface AdmissionSource extends LineSource {
-  /** Further waiting jobs of a lane, in order; fewer than asked for: there are no more. */
-  heads(lane: Lane, count: number): Head[]
-  /** Further waiting jobs of a queue's open line, in order. */
-  openLine(queue: number, count: number): Head[]
+export interface AdmissionSource extends LineSource, HeadSource {
   served(queue: number): Served
 }
 
@@ -31,32 +29,12 @@ export interface Grant {
   readonly charged: readonly Charge[]
 }
 
-/** Units that one start took from one bucket. */
-export interface Charge {
-  readonly bucket: Bucket
-  readonly weight: number
-}
-
-/** One job that will not start. */
-export interface Rejection {
-  readonly lane: Lane
-  readonly head: Head
-  readonly refusal: Refusal
-}
-
 interface Candidate extends Ranked {
   readonly lane: Lane
   /** Set: the lane is looked at as the first of this line. */
   readonly line: Line | null
 }
 
-interface OpenLine {
-  readonly share: QueueShare
-  heads: Head[]
-  next: number
-}
-
-const HEADS_AT_ONCE = 16
 const REJECTIONS_AT_MOST = 1000
 
 /**
@@ -72,37 +50,39 @@ export class Admission {
   readonly lines: Map<Bucket, Line> = new Map()
   /** Lanes looked at. */
   looks = 0
+  /** The latest turn that was served. */
+  served = 0
+  /** The last turn that was given. */
+  turn: number
   /** When something that can start here may start, beyond the lines: a sleeping queue. */
   #wakeUs = NEVER_US
   readonly #source: AdmissionSource
   readonly #shares = new Map<number, QueueShare>()
-  readonly #openLines: OpenLine[] = []
   readonly #order = new TurnOrder<Candidate>()
-  #turn: number
+  /** Lanes and lines offered: among so many the slots are shared. */
+  #lanes = 0
 
   constructor(nowUs: number, turn: number, shares: readonly QueueShare[], source: AdmissionSource) {
     this.nowUs = nowUs
-    this.#turn = turn
+    this.turn = turn
     this.#source = source
-    for (const share of shares) {
-      this.#shares.set(share.queue, share)
-      this.#openLines.push({ share, heads: [], next: 0 })
-    }
+    for (const share of shares) this.#shares.set(share.queue, share)
   }
 
   /** Adds an open lane. */
   addLane(lane: Lane): void {
+    this.#lanes++
+    this.#offer(lane)
+  }
+
+  #offer(lane: Lane): void {
     this.#order.push({ id: lane.id, priority: lane.priority, turn: lane.turn, head: lane.head, lane, line: null })
   }
 
   /** Adds a bucket whose line is due. */
   addDue(bucket: Bucket): void {
+    this.#lanes++
     this.#queueLine(this.#line(bucket))
-  }
-
-  /** The last turn that was given. */
-  get turn(): number {
-    return this.#turn
   }
 
   /** Grants until slots, budgets or jobs run out. */
@@ -110,15 +90,14 @@ export class Admission {
     for (;;) {
       const candidate = this.#order.top
       if (!candidate) break
-      const openLine = this.#openLineBefore(candidate)
-      if (openLine) this.#startOpen(openLine)
+      const share = this.#shares.get(candidate.lane.queue)
+      if (share?.openLineBefore(candidate.priority)) this.#startOpen(share)
       else {
         this.#order.pop()
         this.#consider(candidate)
       }
     }
-    for (const openLine of this.#openLines)
-      while (openLine.share.slots > 0 && this.#headOfOpen(openLine)) this.#startOpen(openLine)
+    for (const share of this.#shares.values()) while (share.slots > 0 && share.openHead) this.#startOpen(share)
   }
 
   /** Re-times every line that was touched, and answers when the next of them may start here. */
@@ -185,7 +164,7 @@ export class Admission {
     const refusal = this.#refusal(lane, head)
     if (!refusal) return this.#start(lane, head, share)
     if (refusal.behaviour !== 'wait' && this.rejections.length < REJECTIONS_AT_MOST)
-      return this.#reject(lane, head, refusal)
+      return this.#reject(lane, { head, refusal })
     const { bucket, untilUs } = refusal
     this.#wait(lane, bucket, untilUs)
     this.#rejectOverdue(lane, refusal)
@@ -204,7 +183,7 @@ export class Admission {
     const refusing: Bucket[] = []
     for (let i = 0; i < lane.buckets.length; i++) {
       const bucket = lane.buckets[i] as Bucket
-      let denied = this.#denied(bucket, weightOf(head, i, bucket))
+      let denied = deniedUntilUs(bucket, weightOf(head, i, bucket), this.nowUs)
       if (denied === null && bucket.wakeAtUs !== null) {
         const ahead = this.#line(bucket).first((queue) => this.#hinders(queue), lane)
         if (ahead && rank(ahead, lane) < 0) {
@@ -222,38 +201,31 @@ export class Admission {
     return worst && { bucket: worst, untilUs, behaviour: refusalBehaviour(refusing, lane.buckets, head, untilUs) }
   }
 
-  #denied(bucket: Bucket, weight: number): number | null {
-    if (!bucket.policy) return NEVER_US
-    const until = deniedUntil(bucket.policy, bucket.state, bucket.active, this.nowUs, weight)
-    return until === Infinity ? NEVER_US : until
-  }
-
-  /** When this bucket alone would admit the lane's head. */
   #needOf(lane: Lane, bucket: Bucket): number {
     const head = this.#headOf(lane)
-    if (!head) return this.nowUs
-    return this.#denied(bucket, weightOf(head, lane.buckets.indexOf(bucket), bucket)) ?? this.nowUs
+    return head ? admittedAtUs(lane, head, bucket, this.nowUs) : this.nowUs
   }
 
   #start(lane: Lane, head: Head, share: QueueShare): void {
     const own = lane.buckets.map((bucket, i) => ({ bucket, weight: weightOf(head, i, bucket) }))
     this.#grant(share, lane, head, [...own, ...share.buckets.filter(({ bucket }) => !lane.buckets.includes(bucket))])
     share.openLineNext = true
-    lane.turn = ++this.#turn
+    this.served = Math.max(this.served, lane.turn)
+    lane.turn = ++this.turn
     this.#shift(lane)
   }
 
-  #reject(lane: Lane, head: Head, refusal: Refusal): void {
-    this.rejections.push({ lane, head, refusal })
+  #reject(lane: Lane, rejection: Rejection): void {
+    this.rejections.push(rejection)
     this.#shift(lane)
   }
 
   /** Jobs behind a refused head that cannot start in time either: they learn it now, not when their time is over. */
   #rejectOverdue(lane: Lane, refusal: Refusal): void {
     if (this.rejections.length >= REJECTIONS_AT_MOST || maxWaitUs(lane.buckets) === Infinity) return
-    this.#loadHeads(lane, REJECTIONS_AT_MOST)
+    loadHeads(lane, this.#source, REJECTIONS_AT_MOST)
     for (const rejection of overdue(lane, refusal, this.nowUs)) {
-      this.rejections.push({ lane, head: rejection.head, refusal: rejection.refusal })
+      this.rejections.push(rejection)
       lane.heads.splice(lane.heads.indexOf(rejection.head), 1)
     }
   }
@@ -266,7 +238,7 @@ export class Admission {
     if (!head) return this.#setEmpty(lane)
     lane.priority = head.priority
     lane.head = head.seq
-    this.addLane(lane)
+    this.#offer(lane)
   }
 
   #wait(lane: Lane, bucket: Bucket, untilUs: number): void {
@@ -302,45 +274,22 @@ export class Admission {
     lane.state = 'empty'
   }
 
+  /** Slots are shared among all lanes: that many turns may come to each. */
   #headOf(lane: Lane): Head | null {
-    if (lane.next >= lane.heads.length) this.#loadHeads(lane, lane.heads.length === 0 ? 1 : HEADS_AT_ONCE)
-    return lane.heads[lane.next] ?? null
+    return headOf(lane, this.#source, Math.ceil(this.#slots(lane.queue) / Math.max(1, this.#lanes)), this.nowUs)
   }
 
-  #loadHeads(lane: Lane, count: number): void {
-    if (lane.heads.length > lane.next + count) return
-    lane.heads.push(...this.#source.heads(lane, count))
-  }
-
-  #headOfOpen(line: OpenLine): Head | null {
-    if (line.next >= line.heads.length) line.heads.push(...this.#source.openLine(line.share.queue, line.share.slots))
-    return line.heads[line.next] ?? null
-  }
-
-  /** The open line of the candidate's queue, when its head outranks the candidate or it is its turn. */
-  #openLineBefore(candidate: Candidate): OpenLine | null {
-    for (const line of this.#openLines) {
-      if (line.share.queue !== candidate.lane.queue || line.share.slots === 0) continue
-      const head = this.#headOfOpen(line)
-      if (!head || head.priority < candidate.priority) return null
-      return head.priority > candidate.priority || line.share.openLineNext ? line : null
-    }
-    return null
-  }
-
-  #startOpen(line: OpenLine): void {
-    const head = this.#headOfOpen(line)
-    if (!head || this.#queueIsClosed(line.share)) return
-    line.next++
-    line.share.openLineNext = false
-    this.#grant(line.share, null, head, line.share.buckets)
+  #startOpen(share: QueueShare): void {
+    const head = share.openHead
+    if (!head || this.#queueIsClosed(share)) return
+    share.shiftOpen()
+    this.#grant(share, null, head, share.buckets)
   }
 
   /** A closed bucket of the queue itself puts the queue to sleep as a whole. */
   #queueIsClosed(share: QueueShare): boolean {
-    let untilUs = -1
-    for (const { bucket, weight } of share.buckets) untilUs = Math.max(untilUs, this.#denied(bucket, weight) ?? -1)
-    if (untilUs < 0) return false
+    const untilUs = share.closedUntilUs(this.nowUs)
+    if (untilUs === null) return false
     share.slots = 0
     this.#wakeUs = Math.min(this.#wakeUs, untilUs)
     return true
@@ -349,18 +298,6 @@ export class Admission {
   #grant(share: QueueShare, lane: Lane | null, head: Head, charged: readonly Charge[]): void {
     share.slots--
     this.grants.push({ lane, queue: share.queue, head, charged })
-    for (const { bucket, weight } of charged) {
-      if (!bucket.policy) continue
-      charge(bucket.policy, bucket.state, this.nowUs, weight)
-      if (bucket.policy.concurrency !== null) bucket.active++
-      bucket.granted++
-      bucket.changed = true
-    }
+    pay(charged, this.nowUs)
   }
-}
-
-/** Units that a head costs in the i-th bucket of its lane; a retry that is free of charge costs none. */
-export function weightOf(head: Head, i: number, bucket: Bucket): number {
-  if (head.attempt > 0 && bucket.policy?.retries === 'free') return 0
-  return head.weights?.[i] ?? 1
 }

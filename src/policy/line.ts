@@ -1,57 +1,5 @@
-import type { BucketState } from './bucket.ts'
-import type { LimitPolicy } from './limit.ts'
-import { rank, type Ranked } from './turn-order.ts'
-
-/** `wakeAtUs` of a line that waits for a permit, or whose lanes are all held: no clock can tell when. */
-export const NEVER_US: number = Number.MAX_SAFE_INTEGER
-
-/** One bucket within a decision: loaded under its lock, written back at the end. */
-export interface Bucket {
-  readonly id: number
-  readonly limit: string
-  readonly key: string
-  /** Null: the limit is not defined here yet, nothing is admitted. */
-  readonly policy: LimitPolicy | null
-  readonly state: BucketState
-  /** Permits held by active jobs. */
-  active: number
-  /** When the first of the line may go; null: nobody waits; NEVER_US: a permit has to return first. */
-  wakeAtUs: number | null
-  /** Starts that this decision granted from it. */
-  granted: number
-  /** Its state or its permits changed. */
-  changed: boolean
-}
-
-/** One waiting job at the head of its lane. */
-export interface Head {
-  readonly seq: number
-  readonly priority: number
-  /** Units per bucket, in the order of the lane's buckets; null: one each. */
-  readonly weights: readonly number[] | null
-  /** Runs so far. */
-  readonly attempt: number
-  /** When it became available. */
-  readonly sinceUs: number
-}
-
-/** One lane within a decision: the waiting jobs of one queue that need the same buckets. */
-export interface Lane extends Ranked {
-  readonly queue: number
-  readonly buckets: readonly Bucket[]
-  state: 'open' | 'waiting' | 'empty'
-  /** The bucket in whose line it stands. */
-  on: Bucket | null
-  /** The bucket whose line it left to wait, on behalf of the lanes behind it, in another one's. */
-  deputyOf: Bucket | null
-  priority: number
-  turn: number
-  head: number
-  /** Head jobs loaded so far; `next` is the first that was not granted or rejected. */
-  heads: Head[]
-  next: number
-  changed: boolean
-}
+import type { Bucket, Lane } from './lane.ts'
+import { rank } from './turn-order.ts'
 
 /** Lanes of one line that share a queue and their other widely shared buckets, in turn; read as far as needed. */
 export interface LineGroup {

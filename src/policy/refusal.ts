@@ -1,6 +1,6 @@
 import { expectedStartUs } from './forecast.ts'
 import type { OnLimit } from './limit.ts'
-import { type Bucket, type Head, type Lane, NEVER_US } from './line.ts'
+import { type Bucket, type Head, type Lane, NEVER_US } from './lane.ts'
 
 /** Why a head cannot start now, and what becomes of it. */
 export interface Refusal {
@@ -10,6 +10,12 @@ export interface Refusal {
   readonly untilUs: number
   /** `late`: it would start after its `maxWait`. */
   readonly behaviour: OnLimit | 'late'
+}
+
+/** One job that will not start now, and why. */
+export interface Rejection {
+  readonly head: Head
+  readonly refusal: Refusal
 }
 
 /** What several refusing limits decide together: drop before late before reschedule before wait. */
@@ -34,11 +40,7 @@ export function maxWaitUs(lane: readonly Bucket[]): number {
 }
 
 /** Jobs behind a refused head that this bucket alone already makes later than their `maxWait`. */
-export function* overdue(
-  lane: Lane,
-  { bucket }: Refusal,
-  nowUs: number,
-): Generator<{ readonly head: Head; readonly refusal: Refusal }> {
+export function* overdue(lane: Lane, { bucket }: Refusal, nowUs: number): Generator<Rejection> {
   const { policy, state, active } = bucket
   if (!policy) return
   const at = lane.buckets.indexOf(bucket)

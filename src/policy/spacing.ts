@@ -1,3 +1,4 @@
+import { MAX_DURATION_US } from '../base/duration.ts'
 import { LATEST_US } from './exact.ts'
 import type { SpacingRule } from './limit.ts'
 
@@ -7,9 +8,9 @@ export interface SpacingState {
   nextUs: number
 }
 
-/** Spacing nobody has used: the first start may be at once. */
+/** Spacing nobody has used: the first start may be at once, under any interval that it may be changed to. */
 export function newSpacing(nowUs: number): SpacingState {
-  return { kind: 'spacing', nextUs: nowUs }
+  return { kind: 'spacing', nextUs: nowUs - 2 * MAX_DURATION_US }
 }
 
 /** Counts one start, whatever the weight of the job. */

@@ -12,10 +12,11 @@ export interface StoreOptions {
 }
 
 /**
- * The store behind a URL: `sqlite:<path>` or `sqlite::memory:`.
+ * The store behind a URL, `sqlite:<path>` or `sqlite::memory:`; a store that was made elsewhere is taken as it is.
  * @throws store.url.invalid
  */
-export function createStore(url: string, options: StoreOptions): Store {
+export function createStore(url: string | Store, options: StoreOptions): Store {
+  if (typeof url === 'object' && url !== null) return url
   const path =
     typeof url === 'string' && url.startsWith('sqlite:') ? url.slice('sqlite:'.length).replace(/^\/\/(?=\/)/, '') : ''
   if (path === '')

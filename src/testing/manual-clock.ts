@@ -7,6 +7,8 @@ export interface ManualClock extends Clock {
   now(): number
   /** Moves both clocks forward through every timer that is due on the way; answers when nothing is due and nothing is at work. */
   advance(by: Duration): Promise<void>
+  /** How far the next timer is, in ms (fractions allowed); null when none is set. Advancing by it runs that one and no later one. */
+  next(): number | null
   /** Waits on this clock: for handlers, in place of a real sleep. */
   sleep(duration: Duration): Promise<void>
   /** Steps the wall clock alone, as a time correction does: `'-30m'` or `'2h'`; timers and limits do not notice. */
@@ -51,6 +53,11 @@ class SteppedClock implements ManualClock {
 
   monotonicUs(): number {
     return this.#steadyUs
+  }
+
+  next(): number | null {
+    const first = this.#timers[0]
+    return first ? Math.max(0, first.atUs - this.#steadyUs) / 1000 : null
   }
 
   setTimer(run: () => void, delayMs: number): Timer {

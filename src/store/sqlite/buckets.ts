@@ -1,6 +1,6 @@
 import { decodeBucket, encodeBucket, newBucket } from '../../policy/bucket.ts'
 import type { LimitPolicy } from '../../policy/limit.ts'
-import type { Bucket } from '../../policy/line.ts'
+import type { Bucket } from '../../policy/lane.ts'
 import type { Context } from './context.ts'
 
 /** A bucket of the store within one transaction. */

@@ -1,6 +1,7 @@
 import type { Admitted } from '../../jobs/job.ts'
-import { Admission, type Grant, type QueueShare } from '../../policy/admission.ts'
-import { NEVER_US } from '../../policy/line.ts'
+import { Admission, type Grant } from '../../policy/admission.ts'
+import { QueueShare } from '../../policy/queue-share.ts'
+import { NEVER_US } from '../../policy/lane.ts'
 import type { Claim, ClaimRequest, Closed, QueueSlots } from '../store.ts'
 import { bucketId, type StoredBucket } from './buckets.ts'
 import { type Context, queueId, queueName } from './context.ts'
@@ -40,14 +41,16 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   const decision = new Decision(context, nowUs, request.worker)
   const shares = request.queues.map((each) => shareOf(context, decision, each, nowUs))
   decision.serve(shares)
-  const admission = new Admission(nowUs, nowUs, shares, decision)
+  const admission = new Admission(nowUs, Math.max(nowUs, context.turns.given), shares, decision)
   const more = decide(admission, decision, shares)
   const wakeUs = admission.retime()
   const jobs = activate(context, request, admission.grants, nowUs)
   const rejected = rejectHeads(context, admission.rejections, instant)
   decision.save()
+  context.turns.given = admission.turn
+  context.turns.served = Math.max(context.turns.served, admission.served)
   for (const share of shares) context.openLineNext.set(share.queue, share.openLineNext)
-  const again = more || moved === AT_ONCE || late.length === AT_ONCE
+  const again = more || moved >= AT_ONCE || late.length >= AT_ONCE
   const nextWakeUs = again
     ? nowUs
     : Math.min(wakeUs, nextLineUs(context, nowUs, shares), nextDueUs(context, context.clock.read()))
@@ -94,7 +97,9 @@ function shareOf(context: Context, decision: Decision, { queue, slots, uses }: Q
     bucket: decision.bucket(bucketId(context, use.limit, use.key, nowUs)),
     weight: use.weight,
   }))
-  return { queue: id, slots, buckets, openLineNext: context.openLineNext.get(id) ?? true }
+  return new QueueShare(id, slots, buckets, context.openLineNext.get(id) ?? true, (of, skip, count) =>
+    decision.openLine(of, skip, count),
+  )
 }
 
 function activate(context: Context, request: ClaimRequest, grants: readonly Grant[], nowUs: number): Admitted[] {

@@ -1,8 +1,10 @@
-import type { AdmissionSource, QueueShare } from '../../policy/admission.ts'
-import { couldGrant } from '../../policy/bucket.ts'
-import type { Bucket, Head, Lane, LineGroup, Served } from '../../policy/line.ts'
+import type { AdmissionSource } from '../../policy/admission.ts'
+import type { QueueShare } from '../../policy/queue-share.ts'
+import type { Bucket, Head, Lane } from '../../policy/lane.ts'
+import type { LineGroup, Served } from '../../policy/line.ts'
 import { loadBucket, saveBucket, type StoredBucket } from './buckets.ts'
 import { type Context, openLineOf, queueId } from './context.ts'
+import { portion } from './portion.ts'
 import { LANE } from './state.ts'
 import { liveQueues } from './workers.ts'
 
@@ -20,11 +22,11 @@ type LaneRow = [
 type HeadRow = [seq: number, priority: number, weights: string | null, attempt: number, since: number]
 
 const LANE_COLUMNS = 'id, queue, buckets, state, bucket, deputy_of, priority, turn, head'
-const HEADS = 'SELECT seq, priority, weights, attempt, since FROM jobs WHERE lane = ? AND state = 1'
+const HEADS =
+  'SELECT seq, priority, weights, attempt, since FROM jobs WHERE lane = ? AND state = 1 ORDER BY priority DESC, seq'
 
 /** A bucket that so many lanes need groups the lines of others: its lanes can be held together behind one deputy. */
 const SHARED_BY = 16
-const ROWS_AT_ONCE = 8
 
 /** One claim's view of the tables: read as the decision asks, each lane and bucket once, written back by the claim. */
 export class Decision implements AdmissionSource {
@@ -33,7 +35,6 @@ export class Decision implements AdmissionSource {
   readonly buckets: Map<number, StoredBucket> = new Map()
   readonly #context: Context
   #shares: ReadonlyMap<number, QueueShare> = new Map()
-  readonly #heads = new Map<number, Head>()
   #live: ReadonlySet<number> | null = null
   readonly #worker: number
 
@@ -58,9 +59,8 @@ export class Decision implements AdmissionSource {
   openLanes(queue: number, count: number, skip: number): Lane[] {
     return this.#context.db
       .all<LaneRow>(
-        `SELECT ${LANE_COLUMNS} FROM lanes WHERE queue = ? AND state = ${LANE.open} ORDER BY priority DESC, turn, head LIMIT ? OFFSET ?`,
+        `SELECT ${LANE_COLUMNS} FROM lanes WHERE queue = ? AND state = ${LANE.open} ORDER BY priority DESC, turn, head LIMIT ${portion(count)} OFFSET ?`,
         queue,
-        count,
         skip,
       )
       .map((row) => this.#lane(row))
@@ -70,24 +70,19 @@ export class Decision implements AdmissionSource {
   dueBuckets(count: number, skip: number): StoredBucket[] {
     return this.#context.db
       .all<[number]>(
-        'SELECT id FROM buckets WHERE wake_at <= ? ORDER BY wake_at LIMIT ? OFFSET ?',
+        `SELECT id FROM buckets WHERE wake_at <= ? ORDER BY wake_at LIMIT ${portion(count)} OFFSET ?`,
         this.nowUs,
-        count,
         skip,
       )
       .map(([id]) => this.bucket(id))
   }
 
   heads(lane: Lane, count: number): Head[] {
-    return this.#read(lane.id, lane.heads.at(-1), Math.min(count, Math.max(1, this.#grantable(lane))))
+    return this.#read(lane.id, lane.loaded, count)
   }
 
-  openLine(queue: number, count: number): Head[] {
-    const line = openLineOf(queue)
-    const heads = this.#read(line, this.#heads.get(line), count)
-    const last = heads.at(-1)
-    if (last) this.#heads.set(line, last)
-    return heads
+  openLine(queue: number, skip: number, count: number): Head[] {
+    return this.#read(openLineOf(queue), skip, count)
   }
 
   groups(bucket: Bucket): LineGroup[] {
@@ -158,34 +153,9 @@ export class Decision implements AdmissionSource {
     }
   }
 
-  /** Starts that the lane's buckets could admit at once, at one unit each: no more heads than that are worth loading. */
-  #grantable(lane: Lane): number {
-    let most = this.#shares.get(lane.queue)?.slots ?? 0
-    for (const { policy, state, active } of lane.buckets)
-      most = Math.min(most, policy ? couldGrant(policy, state, active, this.nowUs) : 0)
-    return most
-  }
-
-  #read(lane: number, after: Head | undefined, count: number): Head[] {
-    const { db } = this.#context
-    if (!after) return db.all<HeadRow>(`${HEADS} ORDER BY priority DESC, seq LIMIT ?`, lane, count).map(toHead)
-    const same = db.all<HeadRow>(
-      `${HEADS} AND priority = ? AND seq > ? ORDER BY seq LIMIT ?`,
-      lane,
-      after.priority,
-      after.seq,
-      count,
-    )
-    const lower =
-      same.length < count
-        ? db.all<HeadRow>(
-            `${HEADS} AND priority < ? ORDER BY priority DESC, seq LIMIT ?`,
-            lane,
-            after.priority,
-            count - same.length,
-          )
-        : []
-    return [...same, ...lower].map(toHead)
+  // Nothing is written while a decision reads, so an offset is as good as a key, and a claim grants few jobs of one lane.
+  #read(lane: number, skip: number, count: number): Head[] {
+    return this.#context.db.all<HeadRow>(`${HEADS} LIMIT ${portion(count)} OFFSET ?`, lane, skip).map(toHead)
   }
 
   #group(bucket: number, queue: number, over: string): LineGroup {
@@ -196,11 +166,10 @@ export class Decision implements AdmissionSource {
       skipped += rows.length
       at = 0
       rows = this.#context.db.all<LaneRow>(
-        `SELECT ${LANE_COLUMNS} FROM lanes WHERE bucket = ? AND state = ${LANE.waiting} AND queue = ? AND over = ? ORDER BY priority DESC, turn, head LIMIT ? OFFSET ?`,
+        `SELECT ${LANE_COLUMNS} FROM lanes WHERE bucket = ? AND state = ${LANE.waiting} AND queue = ? AND over = ? ORDER BY priority DESC, turn, head LIMIT ${portion(2 + skipped)} OFFSET ?`,
         bucket,
         queue,
         over,
-        skipped === 0 ? 2 : ROWS_AT_ONCE + skipped,
         skipped,
       )
     }
@@ -231,6 +200,8 @@ export class Decision implements AdmissionSource {
       deputyOf: deputyOf === null ? null : this.bucket(deputyOf),
       heads: [],
       next: 0,
+      loaded: 0,
+      ended: false,
       changed: false,
     }
     this.lanes.set(id, lane)

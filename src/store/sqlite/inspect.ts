@@ -1,6 +1,6 @@
 import { view } from '../../policy/bucket.ts'
 import { expectedStartUs } from '../../policy/forecast.ts'
-import { NEVER_US } from '../../policy/line.ts'
+import { NEVER_US } from '../../policy/lane.ts'
 import type { BucketReport, BucketUse, Explanation } from '../store.ts'
 import { bucketsOf, findBucket, loadBucket, type StoredBucket } from './buckets.ts'
 import type { Context } from './context.ts'

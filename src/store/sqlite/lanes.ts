@@ -49,13 +49,13 @@ export function arrive(
   if (!row) throw new RangeError(`Lane ${lane} is named by a job, but it is not stored`)
   const [state, headPriority, head, turn] = row
   if (state === LANE.empty) {
-    const first = context.db.get<[number]>('SELECT turn FROM lanes WHERE state > 0 ORDER BY turn LIMIT 1')?.[0] ?? turn
+    // A newcomer begins where the service has come to: it neither waits behind all nor goes before those that wait longer.
     context.db.run(
       'UPDATE lanes SET state = ?, priority = ?, head = ?, turn = ? WHERE id = ?',
       LANE.open,
       priority,
       seq,
-      Math.max(turn, first),
+      Math.max(turn, context.turns.served),
       lane,
     )
   } else if (priority > headPriority || (priority === headPriority && seq < head))

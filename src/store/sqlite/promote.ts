@@ -1,7 +1,8 @@
-import { NEVER_US } from '../../policy/line.ts'
+import { NEVER_US } from '../../policy/lane.ts'
 import type { Context } from './context.ts'
 import { latestStartUs } from './enqueue.ts'
 import { arrive } from './lanes.ts'
+import { portion } from './portion.ts'
 import { STATE } from './state.ts'
 import type { Instant } from './store-clock.ts'
 
@@ -30,10 +31,9 @@ export function nextDueUs(context: Context, { nowUs, wallUs }: Instant): number 
 
 function promoteFrom(context: Context, state: number, untilUs: number, instant: Instant, limit: number): number {
   const rows = context.db.all<Row>(
-    'SELECT seq, lane, priority, expires FROM jobs WHERE state = ? AND due <= ? ORDER BY due LIMIT ?',
+    `SELECT seq, lane, priority, expires FROM jobs WHERE state = ? AND due <= ? ORDER BY due LIMIT ${portion(limit)}`,
     state,
     untilUs,
-    limit,
   )
   for (const [seq, lane, priority, expires] of rows) {
     const latest = latestStartUs(context, limitsOf(context, lane), expires === null ? null : expires / 1000, instant)

@@ -1,8 +1,9 @@
-import type { Rejection } from '../../policy/admission.ts'
-import { NEVER_US } from '../../policy/line.ts'
+import type { Rejection } from '../../policy/refusal.ts'
+import { NEVER_US } from '../../policy/lane.ts'
 import type { Rejected } from '../store.ts'
 import { type Context, queueName } from './context.ts'
 import { depart } from './lanes.ts'
+import { portion } from './portion.ts'
 import { STATE } from './state.ts'
 import type { Instant } from './store-clock.ts'
 
@@ -43,9 +44,8 @@ export function rejectHeads(
 /** Ends waiting jobs whose latest start has passed: their `maxWait` is over, or they have expired. */
 export function rejectLate(context: Context, nowUs: number, limit: number): Rejected[] {
   const rows = context.db.all<[number, number, number | null, number]>(
-    `SELECT seq, lane, expires, since FROM jobs WHERE state = ${STATE.available} AND due <= ? ORDER BY due LIMIT ?`,
+    `SELECT seq, lane, expires, since FROM jobs WHERE state = ${STATE.available} AND due <= ? ORDER BY due LIMIT ${portion(limit)}`,
     nowUs,
-    limit,
   )
   return rows.map(([seq, lane]) => {
     const [limitName, key] = context.db.get<[string, string]>(

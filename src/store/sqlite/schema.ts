@@ -60,7 +60,6 @@ export const MIGRATIONS: readonly string[] = [
    CREATE INDEX lanes_open ON lanes (queue, priority DESC, turn, head) WHERE state = 1;
    CREATE INDEX lanes_line ON lanes (bucket, queue, over, priority DESC, turn, head) WHERE state = 2;
    CREATE INDEX lanes_deputies ON lanes (deputy_of) WHERE deputy_of IS NOT NULL;
-   CREATE INDEX lanes_turn ON lanes (turn) WHERE state > 0;
    CREATE INDEX lanes_emptied ON lanes (emptied) WHERE state = 0;
 
    CREATE TABLE buckets (

@@ -72,7 +72,15 @@ export class SqliteStore implements Store {
       lanes: new Map<string, number>(),
     }
     const policies = new Policies(this.#db)
-    this.#context = { db: this.#db, clock: this.#storeClock, policies, retention, ids, openLineNext: new Map() }
+    this.#context = {
+      db: this.#db,
+      clock: this.#storeClock,
+      policies,
+      retention,
+      ids,
+      turns: { given: 0, served: 0 },
+      openLineNext: new Map(),
+    }
     this.#db.onRollback(() => {
       policies.forget()
       for (const map of Object.values(ids)) map.clear()

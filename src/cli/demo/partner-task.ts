@@ -1,0 +1,49 @@
+import { systemClock } from '../../base/clock.ts'
+import { RateLimited } from '../../jobs/rate-limited.ts'
+import { input } from '../../jobs/schema.ts'
+import { type Task, task } from '../../engine/task.ts'
+import { limit, type Limit, type LimitUse } from '../../policy/define-limit.ts'
+import { GUARD, PER, type Plan, PLAN_MAX, TOTAL_MAX } from './scenario.ts'
+
+/** One call to the partner on behalf of a tenant. */
+export interface PartnerCall {
+  readonly tenant: string
+}
+
+/** The partner's cap over all tenants. */
+export const total: Limit = limit('partner-total', { window: 'sliding', max: TOTAL_MAX, per: PER, guard: GUARD })
+
+/** What each plan allows a tenant. */
+export const plans: Readonly<Record<Plan, Limit>> = {
+  starter: limit('partner-starter', { window: 'sliding', max: PLAN_MAX.starter, per: PER, guard: GUARD }),
+  growth: limit('partner-growth', { window: 'sliding', max: PLAN_MAX.growth, per: PER, guard: GUARD }),
+  scale: limit('partner-scale', { window: 'sliding', max: PLAN_MAX.scale, per: PER, guard: GUARD }),
+}
+
+/** The budget of a tenant on this plan. */
+export function budgetOf(plan: Plan): LimitUse<PartnerCall> {
+  return plans[plan].by((call: PartnerCall) => call.tenant)
+}
+
+/** Names the job to the partner, whose log shows then what ran twice. */
+export const JOB_HEADER = 'x-job'
+
+/** Tells the partner's log when the handler began, in µs of the host's monotonic clock. */
+export const BEGAN_HEADER = 'x-began-us'
+
+/**
+ * The demo's task: one real call to the partner. Its calls are held to the total here, and to the tenant's plan at `enqueue`.
+ * @param partnerUrl where the partner listens.
+ */
+export function partnerTask(partnerUrl: string): Task<PartnerCall, PartnerCall, undefined> {
+  return task('partner.sync', input<PartnerCall>(), {
+    limits: [total],
+    async run({ tenant }, ctx): Promise<undefined> {
+      const headers = { [JOB_HEADER]: ctx.job.id, [BEGAN_HEADER]: String(systemClock.monotonicUs()) }
+      const reply = await fetch(`${partnerUrl}/tenants/${tenant}/sync`, { method: 'POST', headers, signal: ctx.signal })
+      await reply.arrayBuffer()
+      if (reply.status === 429) throw RateLimited.from(reply)
+      if (!reply.ok) throw new Error(`The partner answered ${reply.status} for ${tenant}.`)
+    },
+  })
+}

@@ -1,0 +1,158 @@
+import { type Lateness, latenessOf, quantile } from './lateness.ts'
+import { type Budget, type DemoRecord, startsOf } from './record.ts'
+import { worstWindow } from './strict-window.ts'
+import { type Utilisation, utilisations } from './utilisation.ts'
+
+/** How one budget fared. */
+export interface BudgetReport {
+  /** A tenant, or `total`. */
+  readonly name: string
+  /** Calls that the partner allows in any window. */
+  readonly max: number
+  /** The most calls that arrived in any half-open window, wherever it starts. */
+  readonly worstWindow: number
+  readonly calls: number
+  /** Null where its backlog was too short for one whole window to be measured. */
+  readonly utilisation: number | null
+}
+
+/** How the urgent jobs fared that came late. */
+export interface UrgentReport {
+  readonly jobs: number
+  readonly waitP50Ms: number
+  readonly waitMaxMs: number
+  /** The longest that one of them would have waited at the end of its tenant's backlog, as forecast when it came. */
+  readonly atTheEndMaxMs: number
+  /** Ordinary jobs of the same tenant that started while an urgent one waited. */
+  readonly overtakenBy: number
+}
+
+/** What the demo promises, and what came of it. */
+export interface DemoSummary {
+  readonly jobs: number
+  readonly seconds: number
+  readonly refused: number
+  readonly lost: number
+  readonly doubleRuns: number
+  /** Of the double runs, those that were in flight when the worker was killed. */
+  readonly doubleRunsInFlight: number
+  readonly kills: number
+  readonly inFlightAtKill: number
+  readonly total: BudgetReport
+  readonly tenants: readonly BudgetReport[]
+  readonly lowestUtilisation: number | null
+  readonly urgent: UrgentReport
+  readonly lateness: Lateness
+  /** Every promise that was not kept, in words; empty when all were. */
+  readonly broken: readonly string[]
+}
+
+/** The least share of a budget that must be in use while jobs wait for it. */
+export const LEAST_UTILISATION = 0.98
+
+/**
+ * Judges a run by the partner's log and the store's record.
+ * @param atTheEndMs by urgent job, what it would have waited behind its tenant's backlog.
+ */
+export function judge(record: DemoRecord, atTheEndMs: ReadonlyMap<string, number>): DemoSummary {
+  const measured = utilisations(record)
+  const reports = [...record.tenants].map(([name, budget]) => {
+    const calls = record.calls.filter((call) => call.tenant === name)
+    return reportOf(name, budget, calls, measured.tenants.get(name))
+  })
+  const total = reportOf('total', record.total, record.calls, measured.total)
+  const shares = [total, ...reports].flatMap(({ utilisation }) => (utilisation === null ? [] : [utilisation]))
+  const ends = record.calls.map((call) => call.arrivedUs)
+  const summary: Omit<DemoSummary, 'broken'> = {
+    jobs: record.acknowledged.length,
+    seconds: ends.length === 0 ? 0 : (Math.max(...ends) - record.readyUs) / 1_000_000,
+    refused: record.calls.filter((call) => call.refused).length,
+    lost: lostOf(record),
+    ...doublesOf(record),
+    kills: record.outages.length,
+    inFlightAtKill: record.outages.reduce((sum, { inFlight }) => sum + inFlight.length, 0),
+    total,
+    tenants: reports,
+    lowestUtilisation: shares.length === 0 ? null : Math.min(...shares),
+    urgent: urgentOf(record, atTheEndMs),
+    lateness: latenessOf(record),
+  }
+  return { ...summary, broken: brokenOf(summary) }
+}
+
+function reportOf(
+  name: string,
+  budget: Budget,
+  calls: readonly { readonly arrivedUs: number }[],
+  utilisation: Utilisation | undefined,
+): BudgetReport {
+  const arrivals = calls.map((call) => call.arrivedUs).sort((a, b) => a - b)
+  const enough = utilisation !== undefined && utilisation.windows >= 1
+  return {
+    name,
+    max: budget.max,
+    worstWindow: worstWindow(arrivals, budget.perUs),
+    calls: calls.length,
+    utilisation: enough ? utilisation.share : null,
+  }
+}
+
+/** Jobs that were acknowledged, and that the store does not have as completed or the partner never saw. */
+function lostOf(record: DemoRecord): number {
+  const served = new Set(record.calls.filter((call) => !call.refused).map((call) => call.job))
+  const done = new Set(record.jobs.filter((job) => job.completed).map((job) => job.id))
+  return record.acknowledged.filter((id) => !done.has(id) || !served.has(id)).length
+}
+
+function doublesOf(record: DemoRecord): { doubleRuns: number; doubleRunsInFlight: number } {
+  const inFlight = new Set(record.outages.flatMap((outage) => outage.inFlight.map((job) => job.id)))
+  const seen = new Set<string>()
+  let doubleRuns = 0
+  let doubleRunsInFlight = 0
+  for (const { job, refused } of record.calls) {
+    if (refused) continue
+    if (seen.has(job)) doubleRuns++
+    if (seen.has(job) && inFlight.delete(job)) doubleRunsInFlight++
+    seen.add(job)
+  }
+  return { doubleRuns, doubleRunsInFlight }
+}
+
+function urgentOf(record: DemoRecord, atTheEndMs: ReadonlyMap<string, number>): UrgentReport {
+  const urgent = record.jobs.filter((job) => job.urgent)
+  const ordinary = startsOf(record).filter((start) => !start.urgent)
+  const waits = urgent.map((job) => ((job.startedUs ?? Infinity) - job.createdUs) / 1000).sort((a, b) => a - b)
+  const overtakenBy = urgent.reduce((sum, { tenant, createdUs, startedUs }) => {
+    const between = ordinary.filter(
+      (start) => start.tenant === tenant && start.startedUs > createdUs && start.startedUs < (startedUs ?? Infinity),
+    )
+    return sum + between.length
+  }, 0)
+  return {
+    jobs: urgent.length,
+    waitP50Ms: quantile(waits, 0.5),
+    waitMaxMs: waits.at(-1) ?? 0,
+    atTheEndMaxMs: Math.max(0, ...atTheEndMs.values()),
+    overtakenBy,
+  }
+}
+
+function brokenOf(summary: Omit<DemoSummary, 'broken'>): string[] {
+  const { refused, lost, doubleRuns, doubleRunsInFlight, urgent, total, tenants } = summary
+  const broken: string[] = []
+  if (refused > 0) broken.push(`the partner refused ${refused} calls`)
+  for (const { name, max, worstWindow: worst, utilisation } of [total, ...tenants]) {
+    if (worst > max) broken.push(`${worst} calls of ${name} arrived in one window of ${max}`)
+    if (utilisation !== null && utilisation < LEAST_UTILISATION)
+      broken.push(`only ${(utilisation * 100).toFixed(1)} % of the budget of ${name} was used while its jobs waited`)
+  }
+  if (summary.lowestUtilisation === null)
+    broken.push('no backlog lasted over a whole window, so no use of a budget was measured')
+  if (lost > 0) broken.push(`${lost} jobs were lost`)
+  if (doubleRuns > doubleRunsInFlight)
+    broken.push(`${doubleRuns - doubleRunsInFlight} jobs ran twice though no kill interrupted them`)
+  if (urgent.jobs === 0) broken.push('no urgent job arrived while there was a backlog')
+  if (urgent.overtakenBy > 0)
+    broken.push(`${urgent.overtakenBy} ordinary jobs started before an urgent one of their tenant`)
+  return broken
+}

@@ -1,0 +1,34 @@
+// The demo's worker: a process of its own, so that it can be killed. Started by worker-process.ts, which it reports to.
+import { systemClock } from '../../base/clock.ts'
+import { consoleLogger, silentLogger } from '../../base/logger.ts'
+import { Sluice } from '../../engine/engine.ts'
+import { partnerTask, plans } from './partner-task.ts'
+
+const WARM_UP_ROUNDS = 3
+
+const [store = '', partnerUrl = '', slots = ''] = process.argv.slice(2)
+const concurrency = Number(slots)
+const sluice = new Sluice({
+  store,
+  tasks: [partnerTask(partnerUrl)],
+  limits: Object.values(plans),
+  queues: { default: { concurrency } },
+  // That runs were lost with a killed worker is no news here, and would tear the live table.
+  logger: { ...silentLogger, error: consoleLogger.error },
+})
+const stop = async (): Promise<void> => {
+  await sluice.stop()
+  if (process.connected) process.disconnect()
+}
+
+process.once('message', () => void stop())
+// Whoever started this process is gone: nobody would count what it does.
+process.once('disconnect', () => void stop())
+// Ctrl-C reaches the whole group; the parent decides how this process ends.
+process.on('SIGINT', () => undefined)
+
+// A connection for every slot, opened before the first call: otherwise the first starts arrive late and the next ones early.
+for (let round = 0; round < WARM_UP_ROUNDS; round++)
+  await Promise.all(Array.from({ length: concurrency }, async () => (await fetch(partnerUrl)).arrayBuffer()))
+await sluice.start()
+process.send?.({ readyUs: systemClock.monotonicUs() })
