@@ -11,7 +11,8 @@ async function drain(path: string, limits: readonly LimitUse<{ key: string }>[])
   const finished = new Promise<void>((resolve) => (finish = resolve))
   const noop = task('noop', input<{ key: string }>(), { limits, run: () => void (--left === 0 && finish()) })
   const sluice = new Sluice({ store: `sqlite:${path}`, tasks: [noop], queues: { default: { concurrency: 100 } } })
-  for (let i = 0; i < JOBS; i += 1000) await noop.enqueueMany(Array.from({ length: 1000 }, (_, k) => ({ key: `k${(i + k) % KEYS}` })))
+  for (let i = 0; i < JOBS; i += 1000)
+    await noop.enqueueMany(Array.from({ length: 1000 }, (_, k) => ({ key: `k${(i + k) % KEYS}` })))
   const startMs = nowMs()
   await sluice.start()
   await finished
@@ -25,5 +26,11 @@ await measure(`Drain ${JOBS.toLocaleString('en')} no-op jobs at concurrency 100`
   const free = await drain(path, [])
   const keyed = await drain(`${path}-keyed`, [never.by((job) => job.key)])
   const single = await drain(`${path}-single`, [never])
-  return { 'jobs/s without limits': free, [`jobs/s, ${KEYS} keys, never bites`]: keyed, 'ratio': keyed / free, 'jobs/s, one bucket, never bites': single, 'ratio of one bucket': single / free }
+  return {
+    'jobs/s without limits': free,
+    [`jobs/s, ${KEYS} keys, never bites`]: keyed,
+    ratio: keyed / free,
+    'jobs/s, one bucket, never bites': single,
+    'ratio of one bucket': single / free,
+  }
 })

@@ -19,7 +19,9 @@ export async function measure(question: string, run: (path: string) => Promise<N
       rmSync(folder, { recursive: true, force: true })
     }
   }
-  console.log(`\n${question}\n  node ${process.version}, ${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}, ${RUNS} runs`)
+  console.log(
+    `\n${question}\n  node ${process.version}, ${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}, ${RUNS} runs`,
+  )
   const medians: Record<string, number> = {}
   for (const name of Object.keys(all[0] ?? {})) {
     const sorted = all.map((numbers) => numbers[name] ?? Number.NaN).sort((a, b) => a - b)

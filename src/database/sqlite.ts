@@ -3,16 +3,15 @@ import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlit
 import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
 
-/** What an acknowledgement is worth: `power` survives a power cut, `process` survives a killed process. */
-export type Durability = 'power' | 'process'
-
 /** In which order the requests of one transaction run: what frees room first, what takes it last. */
 export type Turn = 0 | 1 | 2
 
+/** How a connection is opened. */
 export interface SqliteOptions {
   /** A file path, or `:memory:`. */
   readonly path: string
-  readonly durability: Durability
+  /** Sync the log before a request is answered. */
+  readonly sync: boolean
   readonly clock: Clock
 }
 
@@ -30,7 +29,7 @@ const BUSY = 5
 /**
  * One connection to a SQLite file with group commit: requests made while a commit is on its way share the next one.
  *
- * A commit appends to the write-ahead log on this thread and never waits for the disk; with durability `power` the log is then
+ * A commit appends to the write-ahead log on this thread and never waits for the disk; with `sync` the log is then
  * synced once, in the background, before any of the commit's requests is answered.
  */
 export class SqliteConnection {
@@ -51,7 +50,7 @@ export class SqliteConnection {
   constructor(options: SqliteOptions) {
     this.#path = options.path
     this.#clock = options.clock
-    this.#durable = options.durability === 'power' && options.path !== ':memory:'
+    this.#durable = options.sync && options.path !== ':memory:'
     try {
       this.#db = new DatabaseSync(options.path)
       this.#db.exec(`PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;

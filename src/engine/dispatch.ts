@@ -12,6 +12,7 @@ export interface ServedQueue {
   readonly uses: readonly BucketUse[]
 }
 
+/** What a dispatcher claims with. */
 export interface DispatcherOptions {
   readonly store: Store
   readonly clock: Clock

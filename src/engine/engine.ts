@@ -105,7 +105,7 @@ export class Sluice implements TaskEngine {
         'task.unknown',
         `This engine does not list the task ${definition.name}. Add it to new Sluice({ tasks: [...] }).`,
       )
-    return (await this.enqueueAll(definition, [input], options as EnqueueOptions<never>))[0] as Job<R>
+    return (await this.enqueueAll(definition, [input], options))[0] as Job<R>
   }
 
   /** Stores calls of one task in one transaction; what `task.enqueue` and `task.enqueueMany` come to. */
@@ -120,7 +120,8 @@ export class Sluice implements TaskEngine {
         `The engine was stopped: nothing was enqueued for ${task.name}. Create a new engine to go on.`,
       )
     const prepared = inputs.map((input) => prepare(this.#prepare, task, input, options))
-    const jobs = prepared.some((job) => job instanceof Promise) ? await Promise.all(prepared) : (prepared as NewJob[])
+    const later = prepared.some((job) => job instanceof Promise)
+    const jobs = later ? await Promise.all(prepared.map(async (job) => job)) : (prepared as NewJob[])
     const store = this.#opened ? this.#store : await this.#open()
     const answers = store.enqueue(jobs)
     this.#worker?.ring()

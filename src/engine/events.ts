@@ -60,8 +60,8 @@ export class Events {
   /** Calls `listener` at every event of that name; returns how to stop that. */
   on<N extends keyof SluiceEvents>(name: N, listener: (event: SluiceEvents[N]) => void): () => void {
     const listeners = this.#listeners.get(name) ?? new Set()
-    this.#listeners.set(name, listeners.add(listener as (event: never) => void))
-    return () => listeners.delete(listener as (event: never) => void)
+    this.#listeners.set(name, listeners.add(listener))
+    return () => listeners.delete(listener)
   }
 
   /** Whether anybody listens: spares making payloads for nobody. */

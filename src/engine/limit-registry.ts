@@ -132,7 +132,7 @@ export class LimitRegistry {
 /** Reads uses that the user listed as limits. @throws option.invalid */
 export function specsOf(limits: readonly (Limit | LimitUse<never>)[] | undefined, what: string): UseSpec<never>[] {
   return (limits ?? []).map((use) => {
-    if (isLimitUse(use)) return useOf(use) as UseSpec<never>
+    if (isLimitUse(use)) return useOf(use)
     throw new SluiceError(
       'option.invalid',
       `${what} lists something that is no limit; make limits with limit(name, policy)`,

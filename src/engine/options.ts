@@ -3,9 +3,8 @@ import { durationUs, type Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
 import { consoleLogger, type Logger } from '../base/logger.ts'
 import { type Random, systemRandom } from '../base/random.ts'
-import type { Durability } from '../database/sqlite.ts'
+import type { Durability, Retention, Store } from '../store/store.ts'
 import type { Limit, LimitUse } from '../policy/define-limit.ts'
-import type { Store } from '../store/store.ts'
 import { checkQueue } from './enqueue.ts'
 import { specsOf } from './limit-registry.ts'
 import type { AnyTask } from './task.ts'
@@ -58,7 +57,7 @@ export interface EngineSettings {
   readonly leaseUs: number
   readonly heartbeatMs: number
   readonly maxPenaltyUs: number
-  readonly retention: { readonly completedUs: number; readonly cancelledUs: number; readonly discardedUs: number }
+  readonly retention: Retention
   readonly queues: readonly {
     readonly queue: string
     readonly concurrency: number

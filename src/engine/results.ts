@@ -28,7 +28,7 @@ export class Results {
 
   /** The handle of a stored job. */
   handle(id: string, duplicate: boolean): Job<unknown> {
-    return { id, duplicate, result: (options = {}) => this.#wait(id, options.timeout) as Promise<never> }
+    return { id, duplicate, result: (options = {}) => this.#wait(id, options.timeout) }
   }
 
   /** A job has ended, or may have: whoever waits for it is told. */
@@ -46,7 +46,7 @@ export class Results {
 
   /** Stops waiting: whoever still waits is told that the engine has stopped. */
   close(): void {
-    for (const id of [...this.#waiters.keys()])
+    for (const id of this.#waiters.keys())
       this.#answer(id, (waiter) =>
         waiter.reject(
           new SluiceError('engine.stopped', `The engine was stopped before the job ${id} had ended; the job is kept.`),

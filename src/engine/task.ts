@@ -212,13 +212,13 @@ function define<O, R>(name: string, schema: Schema<never, unknown> | null, optio
   return {
     name,
     schema,
-    uses: uses as readonly UseSpec<never>[],
+    uses: uses,
     timeoutMs,
     queue: options.queue ?? 'default',
     retry: retryPolicy(options.retry, `retry of task ${name}`),
-    run: options.run as TaskDefinition['run'],
-    onError: options.onError as TaskDefinition['onError'],
-    onRetry: options.onRetry as TaskDefinition['onRetry'],
+    run: options.run,
+    onError: options.onError,
+    onRetry: options.onRetry,
   }
 }
 

@@ -50,9 +50,8 @@ export class Admission {
   readonly lines: Map<Bucket, Line> = new Map()
   /** Lanes looked at. */
   looks = 0
-  /** The latest turn that was served. */
+  /** The latest turn that was served, before its service; and the last that was given. */
   served = 0
-  /** The last turn that was given. */
   turn: number
   /** When something that can start here may start, beyond the lines: a sleeping queue. */
   #wakeUs = NEVER_US
@@ -75,8 +74,8 @@ export class Admission {
     this.#offer(lane)
   }
 
-  #offer(lane: Lane): void {
-    this.#order.push({ id: lane.id, priority: lane.priority, turn: lane.turn, head: lane.head, lane, line: null })
+  #offer(lane: Lane, line: Line | null = null): void {
+    this.#order.push({ id: lane.id, priority: lane.priority, turn: lane.turn, head: lane.head, lane, line })
   }
 
   /** Adds a bucket whose line is due. */
@@ -105,10 +104,8 @@ export class Admission {
     let wakeUs = this.#wakeUs
     for (const line of this.lines.values()) {
       const { bucket } = line
-      if (line.empty) {
-        bucket.wakeAtUs = null
-        continue
-      }
+      bucket.wakeAtUs = null
+      if (line.empty) continue
       const live = line.first((queue) => this.#source.served(queue) !== 'nowhere') ?? line.first(() => true)
       bucket.wakeAtUs = live ? this.#needOf(live, bucket) : NEVER_US
       const next = live && this.#slots(live.queue) > 0 ? live : line.first((queue) => this.#hinders(queue))
@@ -136,7 +133,7 @@ export class Admission {
     line.bucket.wakeAtUs = needUs
     if (needUs > this.nowUs || this.#slots(lane.queue) === 0) return
     line.queued = true
-    this.#order.push({ id: lane.id, priority: lane.priority, turn: lane.turn, head: lane.head, lane, line })
+    this.#offer(lane, line)
   }
 
   /** A queue that is full here and served nowhere else holds nobody up. */
@@ -165,10 +162,9 @@ export class Admission {
     if (!refusal) return this.#start(lane, head, share)
     if (refusal.behaviour !== 'wait' && this.rejections.length < REJECTIONS_AT_MOST)
       return this.#reject(lane, { head, refusal })
-    const { bucket, untilUs } = refusal
-    this.#wait(lane, bucket, untilUs)
+    this.#wait(lane, refusal)
     this.#rejectOverdue(lane, refusal)
-    if (!line || line.bucket === bucket) return
+    if (!line || line.bucket === refusal.bucket) return
     if (!lane.deputyOf) {
       lane.deputyOf = line.bucket
       line.addDeputy(lane)
@@ -241,7 +237,7 @@ export class Admission {
     this.#offer(lane)
   }
 
-  #wait(lane: Lane, bucket: Bucket, untilUs: number): void {
+  #wait(lane: Lane, { bucket, untilUs }: Refusal): void {
     if (lane.on !== bucket) {
       this.#open(lane)
       lane.on = bucket

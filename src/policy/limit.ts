@@ -52,6 +52,7 @@ export interface SpacingRule {
   readonly everyUs: number
 }
 
+/** A rule over time. */
 export type Rule = RateRule | SlidingRule | FixedRule | SpacingRule
 
 /** What happens to a job that its buckets refuse. */

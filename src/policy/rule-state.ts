@@ -34,6 +34,7 @@ import {
   refundRate,
 } from './token-bucket.ts'
 
+/** What a rule over time remembers. */
 export type RuleState = RateState | SlidingState | FixedState | SpacingState
 
 /** The state of a rule nobody has used. */

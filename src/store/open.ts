@@ -1,14 +1,13 @@
 import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
-import type { Durability } from '../database/sqlite.ts'
 import { SqliteStore } from './sqlite/sqlite-store.ts'
-import type { Store } from './store.ts'
+import type { Durability, Retention, Store } from './store.ts'
 
 /** What every backend is opened with. */
 export interface StoreOptions {
   readonly clock: Clock
   readonly durability: Durability
-  readonly retention: { readonly completedUs: number; readonly cancelledUs: number; readonly discardedUs: number }
+  readonly retention: Retention
 }
 
 /**

@@ -21,6 +21,16 @@ export interface Store extends Jobs, Claims, Limits, Workers {
   readonly pending: boolean
 }
 
+/** What an acknowledgement is worth: `power` survives a power cut, `process` survives a killed process. */
+export type Durability = 'power' | 'process'
+
+/** How long finished jobs are kept, in µs. */
+export interface Retention {
+  readonly completedUs: number
+  readonly cancelledUs: number
+  readonly discardedUs: number
+}
+
 /** Jobs from arrival to the end of their retention. */
 export interface Jobs {
   /** Stores jobs durably, all or none; each answer says whether its job is new or whose duplicate it is. */

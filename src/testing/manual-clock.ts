@@ -1,4 +1,4 @@
-import type { Activity, Clock, Timer } from '../base/clock.ts'
+import { type Activity, type Clock, systemClock, type Timer } from '../base/clock.ts'
 import { durationUs, type Duration } from '../base/duration.ts'
 
 /** A clock that stands still until it is told to go on: what a test waits for happens at once, in order, and always the same way. */
@@ -160,5 +160,5 @@ class SteppedClock implements ManualClock {
 }
 
 function realMs(): number {
-  return Number(process.hrtime.bigint() / 1_000_000n)
+  return systemClock.monotonicUs() / 1000
 }

@@ -69,16 +69,21 @@ export function periodUs({ perUs, guardUs }: Budget): number {
 
 /** Every start that was paid for, in order: the last of each job, and those that ended with a killed worker. */
 export function startsOf(record: DemoRecord): Start[] {
-  const killedUs = new Map(
-    record.outages.flatMap(({ fromUs, inFlight }) => inFlight.map(({ id }) => [id, fromUs] as const)),
-  )
-  const starts: Start[] = []
-  const add = ({ id, tenant, urgent, startedUs }: RecordedJob, sinceUs: number): void => {
-    if (startedUs !== null) starts.push({ job: id, tenant, urgent, sinceUs, startedUs })
+  const starts = new Map<string, Start>()
+  const killedUs = new Map<string, number>()
+  const add = ({ id, tenant, urgent, createdUs, startedUs }: RecordedJob): void => {
+    if (startedUs === null) return
+    const key = `${id} ${startedUs}`
+    // A run that was interrupted and never done again is in both lists.
+    if (!starts.has(key))
+      starts.set(key, { job: id, tenant, urgent, sinceUs: killedUs.get(id) ?? createdUs, startedUs })
   }
-  for (const { inFlight } of record.outages) for (const job of inFlight) add(job, job.createdUs)
-  for (const job of record.jobs) add(job, killedUs.get(job.id) ?? job.createdUs)
-  return starts.sort((a, b) => a.startedUs - b.startedUs)
+  for (const { fromUs, inFlight } of record.outages) {
+    for (const job of inFlight) add(job)
+    for (const { id } of inFlight) killedUs.set(id, fromUs)
+  }
+  for (const job of record.jobs) add(job)
+  return [...starts.values()].sort((a, b) => a.startedUs - b.startedUs)
 }
 
 const PAGE = 1000

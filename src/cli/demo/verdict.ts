@@ -120,20 +120,21 @@ function doublesOf(record: DemoRecord): { doubleRuns: number; doubleRunsInFlight
 
 function urgentOf(record: DemoRecord, atTheEndMs: ReadonlyMap<string, number>): UrgentReport {
   const urgent = record.jobs.filter((job) => job.urgent)
-  const ordinary = startsOf(record).filter((start) => !start.urgent)
-  const waits = urgent.map((job) => ((job.startedUs ?? Infinity) - job.createdUs) / 1000).sort((a, b) => a - b)
-  const overtakenBy = urgent.reduce((sum, { tenant, createdUs, startedUs }) => {
-    const between = ordinary.filter(
-      (start) => start.tenant === tenant && start.startedUs > createdUs && start.startedUs < (startedUs ?? Infinity),
-    )
-    return sum + between.length
-  }, 0)
+  const starts = startsOf(record)
+  // A run that a kill interrupted had overtaken the backlog all the same, so its first start counts.
+  const firstUs = new Map(starts.toReversed().map((start) => [start.job, start.startedUs]))
+  const startUs = (id: string): number => firstUs.get(id) ?? Infinity
+  const waits = urgent.map(({ id, createdUs }) => (startUs(id) - createdUs) / 1000).sort((a, b) => a - b)
+  const overtaking = (tenant: string, fromUs: number, untilUs: number): number =>
+    starts.filter(
+      (start) => !start.urgent && start.tenant === tenant && start.startedUs > fromUs && start.startedUs < untilUs,
+    ).length
   return {
     jobs: urgent.length,
     waitP50Ms: quantile(waits, 0.5),
     waitMaxMs: waits.at(-1) ?? 0,
     atTheEndMaxMs: Math.max(0, ...atTheEndMs.values()),
-    overtakenBy,
+    overtakenBy: urgent.reduce((sum, job) => sum + overtaking(job.tenant, job.createdUs, startUs(job.id)), 0),
   }
 }
 

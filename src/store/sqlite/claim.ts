@@ -113,7 +113,9 @@ function activate(context: Context, request: ClaimRequest, grants: readonly Gran
 }
 
 function permitsOf(grant: Grant): string | null {
-  const ids = grant.charged.filter(({ bucket }) => bucket.policy?.concurrency != null).map(({ bucket }) => bucket.id)
+  const ids = grant.charged
+    .filter(({ bucket }) => bucket.policy !== null && bucket.policy.concurrency !== null)
+    .map(({ bucket }) => bucket.id)
   return ids.length === 0 ? null : JSON.stringify(ids)
 }
 

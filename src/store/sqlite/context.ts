@@ -1,13 +1,7 @@
 import type { SqliteConnection } from '../../database/sqlite.ts'
+import type { Retention } from '../store.ts'
 import type { Policies } from './policies.ts'
 import type { StoreClock } from './store-clock.ts'
-
-/** How long finished jobs are kept, in µs. */
-export interface Retention {
-  readonly completedUs: number
-  readonly cancelledUs: number
-  readonly discardedUs: number
-}
 
 /** What every verb of the SQLite store works with. */
 export interface Context {

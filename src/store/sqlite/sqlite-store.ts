@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
-import { type Durability, SqliteConnection } from '../../database/sqlite.ts'
+import { SqliteConnection } from '../../database/sqlite.ts'
 import type { JobQuery, JobRecord, NewJob, Settled, Settlement } from '../../jobs/job.ts'
 import type {
   Beat,
@@ -8,17 +8,19 @@ import type {
   CancelAnswer,
   Claim,
   ClaimRequest,
+  Durability,
   Enqueued,
   Explanation,
   LimitDefinition,
   Recovered,
+  Retention,
   Run,
   Store,
   Unstarted,
 } from '../store.ts'
 import { cancel } from './cancel.ts'
 import { claim } from './claim.ts'
-import type { Context, Retention } from './context.ts'
+import type { Context } from './context.ts'
 import { define } from './define.ts'
 import { enqueue } from './enqueue.ts'
 import { get, list } from './get.ts'
@@ -64,7 +66,7 @@ export class SqliteStore implements Store {
   constructor(options: SqliteStoreOptions) {
     const { clock, path, durability, retention } = options
     this.#clock = clock
-    this.#db = new SqliteConnection({ path, clock, durability })
+    this.#db = new SqliteConnection({ path, clock, sync: durability === 'power' })
     this.#storeClock = new StoreClock(clock)
     const ids = {
       queues: new Map<string, number>(),

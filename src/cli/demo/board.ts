@@ -1,0 +1,127 @@
+import { type BucketState, charge, deniedUntil, newBucket, view } from '../../policy/bucket.ts'
+import { useOf } from '../../policy/define-limit.ts'
+import { expectedStartUs } from '../../policy/forecast.ts'
+import type { LimitPolicy } from '../../policy/limit.ts'
+import { plans, total } from './partner-task.ts'
+import type { Tenant } from './scenario.ts'
+
+/** One line of the live table. */
+export interface BoardRow {
+  readonly name: string
+  readonly plan: string
+  readonly done: number
+  readonly jobs: number
+  readonly waiting: number
+  /** Units that count in the current window. */
+  readonly used: number
+  readonly max: number
+  /** When the next waiting job may start, in ms from now; null: nothing waits. */
+  readonly nextMs: number | null
+  /** When the last job that waits now should start, in ms from now, as forecast by the budget alone. */
+  readonly drainMs: number
+}
+
+/** The state of the demo at one moment. */
+export interface BoardView {
+  readonly total: BoardRow
+  readonly tenants: readonly BoardRow[]
+  /** When all should be done, in ms from now: the latest forecast of all budgets. */
+  readonly etaMs: number
+}
+
+interface Line {
+  readonly name: string
+  readonly plan: string
+  readonly policy: LimitPolicy
+  readonly bucket: BucketState
+  jobs: number
+  done: number
+}
+
+/**
+ * What the partner's log says about every budget, by the maths that the engine decides with. It reads no store, so that watching the
+ * worker does not slow it.
+ */
+export class Board {
+  readonly #total: Line
+  readonly #tenants: ReadonlyMap<string, Line>
+  readonly #seen = new Set<string>()
+
+  /** @param nowUs any steady clock, the same for all calls. */
+  constructor(tenants: readonly Tenant[], nowUs: number) {
+    const line = (name: string, plan: string, policy: LimitPolicy): Line => {
+      return { name, plan, policy, bucket: newBucket(policy, nowUs), jobs: 0, done: 0 }
+    }
+    this.#total = line('total', '', useOf(total).policy)
+    this.#tenants = new Map(tenants.map(({ name, plan }) => [name, line(name, plan, useOf(plans[plan]).policy)]))
+  }
+
+  /** Jobs that were acknowledged. */
+  get jobs(): number {
+    return this.#total.jobs
+  }
+
+  /** Jobs that the partner has seen. */
+  get done(): number {
+    return this.#total.done
+  }
+
+  /** Jobs of a tenant were acknowledged. */
+  enqueued(tenant: string, count: number): void {
+    for (const line of this.#linesOf(tenant)) line.jobs += count
+  }
+
+  /** The partner let a call in; one that it has seen before uses budget, but no further job is done. */
+  called(tenant: string, job: string, nowUs: number): void {
+    const first = !this.#seen.has(job)
+    this.#seen.add(job)
+    for (const line of this.#linesOf(tenant)) {
+      charge(line.policy, line.bucket, nowUs, 1)
+      if (first) line.done++
+    }
+  }
+
+  /** How long a job would wait at the end of a tenant's backlog, in ms: the later of its budget's and the total's forecast for it. */
+  waitAtTheEndMs(tenant: string, nowUs: number): number {
+    return Math.max(0, ...this.#linesOf(tenant).map((line) => (forecastUs(line, 1, nowUs) - nowUs) / 1000))
+  }
+
+  /** Tenants with jobs that have not been done. */
+  backlogs(): { tenant: string; waiting: number }[] {
+    return [...this.#tenants.values()].map(({ name, jobs, done }) => ({ tenant: name, waiting: jobs - done }))
+  }
+
+  view(nowUs: number): BoardView {
+    const rows = [...this.#tenants.values()].map((line) => this.#row(line, nowUs))
+    const all = this.#row(this.#total, nowUs)
+    return { total: all, tenants: rows, etaMs: Math.max(all.drainMs, ...rows.map((row) => row.drainMs)) }
+  }
+
+  #row(line: Line, nowUs: number): BoardRow {
+    const { name, plan, policy, bucket, jobs, done } = line
+    const waiting = jobs - done
+    const { available, capacity } = view(policy, bucket, 0, nowUs)
+    const starts = [line, this.#total].map((each) => deniedUntil(each.policy, each.bucket, 0, nowUs, 1) ?? nowUs)
+    return {
+      name,
+      plan,
+      done,
+      jobs,
+      waiting,
+      used: capacity - available,
+      max: capacity,
+      nextMs: waiting === 0 ? null : (Math.max(...starts) - nowUs) / 1000,
+      drainMs: (forecastUs(line, 0, nowUs) - nowUs) / 1000,
+    }
+  }
+
+  #linesOf(tenant: string): Line[] {
+    const own = this.#tenants.get(tenant)
+    return own ? [own, this.#total] : [this.#total]
+  }
+}
+
+/** When the last of a line's waiting jobs, and of so many more, should start. */
+function forecastUs({ policy, bucket, jobs, done }: Line, more: number, nowUs: number): number {
+  return expectedStartUs(policy, bucket, 0, nowUs, { count: jobs - done + more, weight: 1 }) ?? nowUs
+}
