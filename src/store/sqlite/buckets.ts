@@ -91,8 +91,9 @@ export function returnPermits(context: Context, permits: string, nowUs: number):
 function fromRow(context: Context, row: Row, nowUs: number): StoredBucket {
   const [id, limit, key, stored, revision, active, lanes, wakeAtUs] = row
   const policy = context.policies.current(limit)?.policy ?? null
-  const state =
-    context.policies.carry(limit, stored === null ? null : decodeBucket(stored), revision, nowUs) ??
-    newBucket(NO_POLICY, nowUs)
-  return { id, limit, key, policy, state, active, lanes, wakeAtUs, wokeAtUs: wakeAtUs, granted: 0, changed: false }
+  const written = stored === null ? null : decodeBucket(stored)
+  const state = context.policies.carry(limit, written, revision, nowUs) ?? newBucket(NO_POLICY, nowUs)
+  // The clock went back over a reboot: what was made of that is kept, or the wait would begin anew at every look.
+  const changed = written !== null && nowUs < written.atUs
+  return { id, limit, key, policy, state, active, lanes, wakeAtUs, wokeAtUs: wakeAtUs, granted: 0, changed }
 }

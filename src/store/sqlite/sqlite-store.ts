@@ -29,6 +29,7 @@ import { charge, penalizeBucket } from './penalize.ts'
 import { Policies } from './policies.ts'
 import { promote } from './promote.ts'
 import { prune } from './prune.ts'
+import { afterReboot } from './reboot.ts'
 import { recover } from './recover.ts'
 import { release } from './release.ts'
 import { retry } from './retry.ts'
@@ -99,7 +100,7 @@ export class SqliteStore implements Store {
         )
       for (const migration of MIGRATIONS.slice(version)) this.#db.exec(migration)
       this.#db.exec(`PRAGMA user_version = ${MIGRATIONS.length}`)
-      this.#storeClock.anchor(this.#db)
+      if (this.#storeClock.anchor(this.#db)) afterReboot(this.#context)
       this.#context.policies.refresh()
     })
   }

@@ -21,19 +21,20 @@ export class StoreClock {
     this.#clock = clock
   }
 
-  /** Takes the offset of this boot from the file, or fixes it there. Runs inside a transaction. */
-  anchor(db: SqliteConnection): void {
+  /** Takes the offset of this boot from the file, or fixes it there; true when this is the first of a new boot. Runs inside a transaction. */
+  anchor(db: SqliteConnection): boolean {
     const stored = db.get<[string]>(`SELECT value FROM store WHERE name = 'boot'`)?.[0]
     const [boot, offset] = stored ? (JSON.parse(stored) as [string, number]) : [null, 0]
     const fresh = Math.round(this.#clock.now() * 1000) - this.#clock.monotonicUs()
     // Where the system does not name its boots, a steady clock that is far off the wall has begun anew.
     const same = boot === this.#clock.bootId && (boot !== 'boot' || Math.abs(fresh - offset) < UNNAMED_BOOT_SLACK_US)
     this.#offsetUs = same ? offset : fresh
-    if (same) return
+    if (same) return false
     db.run(
       `INSERT OR REPLACE INTO store (name, value) VALUES ('boot', ?)`,
       JSON.stringify([this.#clock.bootId, this.#offsetUs]),
     )
+    return stored !== undefined
   }
 
   /** Which boot of the host this is. */

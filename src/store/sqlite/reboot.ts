@@ -1,0 +1,13 @@
+import type { Context } from './context.ts'
+import { STATE } from './state.ts'
+
+/**
+ * The host has booted anew: no worker of the last boot lives, and the clock may have gone back, so that instants written before
+ * lie too far ahead. Leases end now, and every line is looked at again.
+ */
+export function afterReboot(context: Context): void {
+  const nowUs = context.clock.nowUs()
+  context.db.run('DELETE FROM workers')
+  context.db.run(`UPDATE jobs SET due = ? WHERE state = ${STATE.active} AND due > ?`, nowUs, nowUs)
+  context.db.run('UPDATE buckets SET wake_at = ? WHERE wake_at > ?', nowUs, nowUs)
+}
