@@ -4,11 +4,10 @@ import { SluiceError } from '../base/errors.ts'
 import { consoleLogger, type Logger } from '../base/logger.ts'
 import { type Random, systemRandom } from '../base/random.ts'
 import type { Durability, Retention, Store } from '../store/store.ts'
-import type { Limit, LimitUse } from '../policy/define-limit.ts'
+import type { Limit, LimitUse, UseSpec } from '../policy/define-limit.ts'
 import { checkQueue } from './enqueue.ts'
 import { specsOf } from './limit-registry.ts'
 import type { AnyTask } from './task.ts'
-import type { UseSpec } from '../policy/define-limit.ts'
 
 /** How one queue is served by this process. */
 export interface QueueOptions {

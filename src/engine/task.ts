@@ -216,9 +216,9 @@ function define<O, R>(name: string, schema: Schema<never, unknown> | null, optio
     timeoutMs,
     queue: options.queue ?? 'default',
     retry: retryPolicy(options.retry, `retry of task ${name}`),
-    run: options.run,
-    onError: options.onError,
-    onRetry: options.onRetry,
+    run: (input, ctx) => options.run(input, ctx),
+    onError: options.onError && ((error, job) => options.onError?.(error, job)),
+    onRetry: options.onRetry && ((error, job) => options.onRetry?.(error, job)),
   }
 }
 

@@ -90,10 +90,19 @@ export function returnPermits(context: Context, permits: string, nowUs: number):
 
 function fromRow(context: Context, row: Row, nowUs: number): StoredBucket {
   const [id, limit, key, stored, revision, active, lanes, wakeAtUs] = row
-  const policy = context.policies.current(limit)?.policy ?? null
+  const policy = onTheWall(context, context.policies.current(limit)?.policy ?? null)
   const written = stored === null ? null : decodeBucket(stored)
   const state = context.policies.carry(limit, written, revision, nowUs) ?? newBucket(NO_POLICY, nowUs)
   // The clock went back over a reboot: what was made of that is kept, or the wait would begin anew at every look.
   const changed = written !== null && nowUs < written.atUs
   return { id, limit, key, policy, state, active, lanes, wakeAtUs, wokeAtUs: wakeAtUs, granted: 0, changed }
+}
+
+/** Calendar windows follow the wall clock: their policy is told how far that is from the store's. */
+function onTheWall(context: Context, policy: LimitPolicy | null): LimitPolicy | null {
+  if (policy?.rule?.kind !== 'fixed' || policy.rule.window.align !== 'calendar') return policy
+  return {
+    ...policy,
+    rule: { ...policy.rule, window: { ...policy.rule.window, wallOffsetUs: context.clock.wallOffsetUs() } },
+  }
 }

@@ -46,6 +46,12 @@ export class StoreClock {
     return this.#clock.monotonicUs() + this.#offsetUs
   }
 
+  /** The wall clock minus this one, to a tenth of a second: the wall is read in ms, and a window's edge must not tremble. */
+  wallOffsetUs(): number {
+    const { nowUs, wallUs } = this.read()
+    return Math.round((wallUs - nowUs) / 100_000) * 100_000
+  }
+
   read(): Instant {
     return { nowUs: this.nowUs(), wallUs: Math.round(this.#clock.now() * 1000) }
   }
