@@ -2,9 +2,10 @@
 // The command line: one file per command in commands/, each exporting one function that adds it to the program.
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
+import { registerDemo } from './commands/demo.ts'
 
 // To add a command: import its register function and list it here, in the order that --help shows.
-const commands: readonly ((program: Command) => void)[] = []
+const commands: readonly ((program: Command) => void)[] = [registerDemo]
 
 function packageVersion(): string {
   // The same two steps up from src/cli and from dist/cli, so one path serves both.

@@ -86,11 +86,13 @@ export class Board {
     return Math.max(0, ...this.#linesOf(tenant).map((line) => (forecastUs(line, 1, nowUs) - nowUs) / 1000))
   }
 
-  /** Tenants with jobs that have not been done. */
-  backlogs(): { tenant: string; waiting: number }[] {
-    return [...this.#tenants.values()].map(({ name, jobs, done }) => ({ tenant: name, waiting: jobs - done }))
+  /** Jobs of a tenant that have not been done. */
+  waiting(tenant: string): number {
+    const line = this.#tenants.get(tenant)
+    return line ? line.jobs - line.done : 0
   }
 
+  /** How all budgets stand. */
   view(nowUs: number): BoardView {
     const rows = [...this.#tenants.values()].map((line) => this.#row(line, nowUs))
     const all = this.#row(this.#total, nowUs)

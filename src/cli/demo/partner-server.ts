@@ -19,6 +19,8 @@ export interface PartnerServer {
   readonly url: string
   /** Every call in the order of arrival. */
   readonly log: readonly PartnerLogEntry[]
+  /** Calls that have arrived and not been answered. */
+  readonly open: number
   close(): Promise<void>
 }
 
@@ -40,6 +42,7 @@ const PATH = /^\/tenants\/([^/]+)\/sync$/
 /** Starts the partner on a free port of 127.0.0.1. */
 export async function startPartner(options: PartnerOptions): Promise<PartnerServer> {
   const log: PartnerLogEntry[] = []
+  let open = 0
   const gate = new Gate(options)
   const server = createServer((request, response) => {
     // The first thing a call meets: later reading would count the partner's own work as a variation of the way.
@@ -50,9 +53,16 @@ export async function startPartner(options: PartnerOptions): Promise<PartnerServ
     const retryAfterUs = gate.enter(tenant, arrivedUs)
     const entry = entryOf(request, tenant, arrivedUs, retryAfterUs !== null)
     log.push(entry)
+    open++
     if (retryAfterUs !== null) response.setHeader('retry-after', Math.max(1, Math.ceil(retryAfterUs / 1_000_000)))
     // The work takes a partner some time, which differs from call to call.
-    options.clock.setTimer(() => answer(response, entry.refused ? 429 : 200), 3 + ((log.length * 7) % 13))
+    options.clock.setTimer(
+      () => {
+        open--
+        answer(response, entry.refused ? 429 : 200)
+      },
+      3 + ((log.length * 7) % 13),
+    )
     options.onCall(entry)
   })
   // Longer than any pause of the demo: a connection that closes just as it is used again would fail a call.
@@ -62,7 +72,14 @@ export async function startPartner(options: PartnerOptions): Promise<PartnerServ
     server.listen(0, '127.0.0.1', resolve)
   })
   const { port } = server.address() as AddressInfo
-  return { url: `http://127.0.0.1:${port}`, log, close: () => close(server) }
+  return {
+    url: `http://127.0.0.1:${port}`,
+    log,
+    get open(): number {
+      return open
+    },
+    close: () => close(server),
+  }
 }
 
 /** The partner's budgets: a tenant's own and the total; a refused call uses neither. */

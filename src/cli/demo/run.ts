@@ -5,6 +5,7 @@ import { systemClock } from '../../base/clock.ts'
 import { durationUs } from '../../base/duration.ts'
 import { silentLogger } from '../../base/logger.ts'
 import { Sluice } from '../../engine/engine.ts'
+import type { Task } from '../../engine/task.ts'
 import { createStore } from '../../store/open.ts'
 import type { Store } from '../../store/store.ts'
 import { Board } from './board.ts'
@@ -12,10 +13,10 @@ import { type PartnerLogEntry, type PartnerServer, startPartner } from './partne
 import { budgetOf, type PartnerCall, partnerTask, plans } from './partner-task.ts'
 import { type Budget, type DemoRecord, type Outage, readJobs } from './record.ts'
 import { GUARD, PER, PLAN_MAX, type Scenario, scenarioOf, type Tenant, TOTAL_MAX } from './scenario.ts'
+import { grouped } from './paint.ts'
 import type { ScreenSource } from './screen.ts'
 import { type DemoSummary, judge } from './verdict.ts'
 import { startWorker, type WorkerProcess } from './worker-process.ts'
-import type { Task } from '../../engine/task.ts'
 
 /** How the demo is run. */
 export interface DemoOptions {
@@ -71,34 +72,21 @@ class DemoRun {
     const { say, show } = this.#options
     const { tenants } = this.#scenario
     const partner = await this.#startPartner()
-    const partnerCall = partnerTask(partner.url)
-    const sluice = new Sluice({
-      store: this.#url,
-      tasks: [partnerCall],
-      limits: Object.values(plans),
-      logger: silentLogger,
-    })
+    const sync = partnerTask(partner.url)
+    const sluice = new Sluice({ store: this.#url, tasks: [sync], limits: Object.values(plans), logger: silentLogger })
     this.#closing.push(() => sluice.stop())
-    for (const tenant of tenants) await this.#enqueue(partnerCall, tenant, tenant.jobs, 0)
+    for (const tenant of tenants) await this.#enqueue(sync, tenant, tenant.jobs, 0)
     say(
-      `${this.#board.jobs.toLocaleString('en-US')} jobs of ${tenants.length} tenants are enqueued; the partner listens on ${partner.url}`,
+      `${grouped(this.#board.jobs)} jobs of ${tenants.length} tenants are enqueued; the partner listens on ${partner.url}`,
     )
-    const store = createStore(this.#url, {
-      clock: systemClock,
-      durability: 'power',
-      retention: { completedUs: 0, cancelledUs: 0, discardedUs: 0 },
-    })
-    await store.open()
-    this.#closing.push(() => store.close())
-    const worker = await startWorker(this.#url, partner.url, SLOTS)
+    const store = await this.#openStore()
+    const worker = await this.#startWorker(partner)
     const beganUs = worker.readyUs
     show(() => {
       const nowUs = systemClock.monotonicUs()
       return { view: this.#board.view(nowUs), elapsedMs: (nowUs - beganUs) / 1000, refused: this.#refused }
     })
-    this.#sendUrgent(partnerCall)
-    const last = await this.#drain(worker, partner, store)
-    await last.stop()
+    await this.#drain(worker, partner, store, this.#sendUrgent(sync))
     return judge(await this.#record(store, partner, beganUs), this.#atTheEndMs)
   }
 
@@ -106,4 +94,143 @@ class DemoRun {
   async close(): Promise<void> {
     for (const close of this.#closing.toReversed()) await close()
   }
+
+  async #startPartner(): Promise<PartnerServer> {
+    const partner = await startPartner({
+      clock: systemClock,
+      perUs: durationUs(PER, 'the window of the partner'),
+      totalMax: TOTAL_MAX,
+      tenantMax: new Map(this.#scenario.tenants.map(({ name, plan }) => [name, PLAN_MAX[plan]])),
+      onCall: (entry) => this.#called(entry),
+    })
+    this.#closing.push(() => partner.close())
+    return partner
+  }
+
+  async #openStore(): Promise<Store> {
+    const retention = { completedUs: 0, cancelledUs: 0, discardedUs: 0 }
+    const store = createStore(this.#url, { clock: systemClock, durability: 'power', retention })
+    await store.open()
+    this.#closing.push(() => store.close())
+    return store
+  }
+
+  async #startWorker(partner: PartnerServer): Promise<WorkerProcess> {
+    const worker = await startWorker(this.#url, partner.url, SLOTS)
+    this.#closing.push(() => worker.kill())
+    return worker
+  }
+
+  #called({ tenant, job, arrivedUs, refused }: PartnerLogEntry): void {
+    if (refused) this.#refused++
+    else this.#board.called(tenant, job, arrivedUs)
+    this.#onCall()
+  }
+
+  async #enqueue(
+    sync: Task<PartnerCall, PartnerCall, undefined>,
+    tenant: Tenant,
+    count: number,
+    priority: number,
+  ): Promise<string[]> {
+    const calls = Array.from({ length: count }, () => ({ tenant: tenant.name }))
+    const jobs = await sync.enqueueMany(calls, { limits: [budgetOf(tenant.plan)], priority })
+    const ids = jobs.map((job) => job.id)
+    this.#acknowledged.push(...ids)
+    this.#board.enqueued(tenant.name, count)
+    return ids
+  }
+
+  /** Urgent jobs arrive while their tenants' backlogs wait. */
+  async #sendUrgent(sync: Task<PartnerCall, PartnerCall, undefined>): Promise<void> {
+    let passedMs = 0
+    for (const atMs of this.#scenario.urgentAtMs) {
+      await sleep(atMs - passedMs)
+      passedMs = atMs
+      const behind = this.#scenario.tenants.filter(({ name }) => this.#board.waiting(name) > 0)
+      for (const tenant of behind) {
+        const atTheEndMs = this.#board.waitAtTheEndMs(tenant.name, systemClock.monotonicUs())
+        for (const id of await this.#enqueue(sync, tenant, 1, URGENT)) this.#atTheEndMs.set(id, atTheEndMs)
+      }
+      this.#options.say(`${behind.length} urgent jobs arrived, one for each tenant with a backlog`)
+    }
+  }
+
+  async #drain(first: WorkerProcess, partner: PartnerServer, store: Store, urgent: Promise<void>): Promise<void> {
+    const deadline = sleep(this.#scenario.deadlineMs)
+    const failed = Promise.race([this.#aborted(), urgent.then(() => new Promise<never>(() => undefined))])
+    failed.catch(() => undefined)
+    let worker = first
+    if (this.#options.kill) {
+      const { killAfter } = this.#scenario
+      // In the thick of it: a kill between two bursts would interrupt nothing.
+      const midway = (): boolean => this.#board.done >= killAfter * this.#board.jobs && partner.open >= SLOTS / 2
+      await Promise.race([this.#until(midway), worker.died, failed, deadline])
+      worker = await this.#replace(worker, partner, store)
+    }
+    const drained = urgent.then(() => this.#until(() => this.#board.done >= this.#board.jobs))
+    await Promise.race([drained, worker.died, failed, deadline])
+    await worker.stop()
+  }
+
+  /** Kills the worker in the middle of its work, and starts another. */
+  async #replace(worker: WorkerProcess, partner: PartnerServer, store: Store): Promise<WorkerProcess> {
+    const fromUs = systemClock.monotonicUs()
+    await worker.kill()
+    const inFlight = await readJobs(store, 'active')
+    this.#options.say(`the worker was killed (SIGKILL) with ${inFlight.length} jobs in flight`)
+    const next = await this.#startWorker(partner)
+    this.#outages.push({ fromUs, untilUs: next.readyUs, inFlight })
+    this.#options.say(`a new worker took over after ${Math.round((next.readyUs - fromUs) / 1000)} ms`)
+    return next
+  }
+
+  /** Resolves inside the call that makes it true, so that what follows meets the worker at work. */
+  #until(reached: () => boolean): Promise<void> {
+    return new Promise((resolve) => {
+      this.#onCall = (): void => void (reached() && resolve())
+      this.#onCall()
+    })
+  }
+
+  #aborted(): Promise<never> {
+    const { signal } = this.#options
+    return new Promise((_resolve, reject) => {
+      const abort = (): void => reject(signal.reason as Error)
+      if (signal.aborted) abort()
+      else signal.addEventListener('abort', abort, { once: true })
+    })
+  }
+
+  async #record(store: Store, partner: PartnerServer, beganUs: number): Promise<DemoRecord> {
+    // The store's clock is the host's monotonic clock plus an offset that is fixed per boot.
+    const offsetUs = store.nowUs() - systemClock.monotonicUs()
+    const perUs = durationUs(PER, 'the window of the partner')
+    const guardUs = durationUs(GUARD, 'the guard')
+    const budget = (max: number): Budget => ({ max, perUs, guardUs })
+    return {
+      total: budget(TOTAL_MAX),
+      tenants: new Map(this.#scenario.tenants.map(({ name, plan }) => [name, budget(PLAN_MAX[plan])])),
+      readyUs: beganUs + offsetUs,
+      acknowledged: this.#acknowledged,
+      jobs: await readJobs(store, 'all'),
+      calls: partner.log.map((call) => ({
+        ...call,
+        arrivedUs: call.arrivedUs + offsetUs,
+        beganUs: call.beganUs + offsetUs,
+      })),
+      outages: this.#outages.map((outage) => ({
+        ...outage,
+        fromUs: outage.fromUs + offsetUs,
+        untilUs: outage.untilUs + offsetUs,
+      })),
+    }
+  }
+}
+
+/** Waits without keeping the process alive. */
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    systemClock.setTimer(resolve, ms).unref?.()
+  })
 }

@@ -43,7 +43,7 @@ const GROWTH_EVERY = 5
  * tenant has as many jobs as all others together.
  */
 export function scenarioOf({ fast }: { readonly fast: boolean }): Scenario {
-  const windows = fast ? [1.2, 1.7, 2.4] : [3, 4, 5, 6, 7.5]
+  const windows = fast ? [1.2, 1.7, 2.4] : [3, 4, 5.5, 6.5, 8]
   const [first = '', ...names] = NAMES.split(' ')
   const others = names.map((name, i): Tenant => {
     const plan = i % GROWTH_EVERY === 0 ? 'growth' : 'starter'

@@ -19,7 +19,7 @@ interface Meter {
   readonly periodUs: number
   waiting: number
   inUse: number
-  /** Until then the opening burst runs, which slots bound and not the budget; null: not begun. */
+  /** Until then the burst after a worker's start runs, which slots bound and not the budget; null: it has not begun. */
   openingUntilUs: number | null
   used: number
   wasted: number
@@ -36,8 +36,8 @@ const STARTS = 2
  * Replays the starts against the budgets, and adds up what was in use and what was free though it was wanted.
  *
  * A unit is free and wanted while its tenant has a job waiting and both the tenant's budget and the total have room. Not counted: what
- * the total withheld from a tenant, times without a worker, and the opening burst, until a budget is first used up (at most one
- * window).
+ * the total withheld from a tenant, times without a worker, and the burst after a worker's start, until the budget (or the total) is
+ * used up, at most one window.
  */
 export function utilisations(record: DemoRecord): Utilisations {
   const total = meter(record.total.max, periodUs(record.total))
@@ -68,8 +68,11 @@ function changesOf(
   setAlive: (alive: boolean) => void,
 ): Change[] {
   const changes: Change[] = [[record.readyUs, STARTS, (): void => setAlive(true)]]
-  for (const { fromUs, untilUs } of record.outages)
+  for (const { fromUs, untilUs } of record.outages) {
     changes.push([fromUs, FREES, (): void => setAlive(false)], [untilUs, STARTS, (): void => setAlive(true)])
+    // What came free in the meantime is caught up in a burst.
+    for (const each of [total, ...tenants.values()]) changes.push([untilUs, FREES, (): void => reopen(each)])
+  }
   for (const { tenant, sinceUs, startedUs } of startsOf(record)) {
     const own = tenants.get(tenant)
     if (!own) continue
@@ -89,6 +92,10 @@ function begin(own: Meter, total: Meter, nowUs: number): void {
   }
   // A tenant that the total stops has come to the end of its opening burst as well.
   if (total.inUse >= total.max && own.openingUntilUs !== null) own.openingUntilUs = Math.min(own.openingUntilUs, nowUs)
+}
+
+function reopen(each: Meter): void {
+  each.openingUntilUs = null
 }
 
 function addUp(total: Meter, tenants: readonly Meter[], fromUs: number, untilUs: number): void {

@@ -14,7 +14,7 @@ const sluice = new Sluice({
   limits: Object.values(plans),
   queues: { default: { concurrency } },
   // That runs were lost with a killed worker is no news here, and would tear the live table.
-  logger: { ...silentLogger, error: consoleLogger.error },
+  logger: { ...silentLogger, error: (fields, message) => consoleLogger.error(fields, message) },
 })
 const stop = async (): Promise<void> => {
   await sluice.stop()

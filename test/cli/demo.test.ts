@@ -1,0 +1,78 @@
+// The demo as its users start it: processes of its own, in real time.
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, it } from 'vitest'
+import type { DemoSummary } from '../../src/cli/demo/verdict.ts'
+
+const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
+const TIMEOUT_MS = 90_000
+
+interface Ended {
+  readonly code: number
+  readonly out: string
+  readonly err: string
+}
+
+function sluice(...args: string[]): Promise<Ended> {
+  return new Promise((resolve) => {
+    execFile(process.execPath, [MAIN, ...args], (error, out, err) => {
+      resolve({ code: error === null ? 0 : typeof error.code === 'number' ? error.code : -1, out, err })
+    })
+  })
+}
+
+function expectKept({ code, out, err }: Ended): DemoSummary {
+  expect({ code, err: code === 0 ? '' : err }).toEqual({ code: 0, err: '' })
+  const summary = JSON.parse(out) as DemoSummary
+  expect(summary.broken).toEqual([])
+  expect(summary.refused).toBe(0)
+  expect(summary.lost).toBe(0)
+  expect(summary.jobs).toBeGreaterThan(1_700)
+  expect(summary.tenants).toHaveLength(40)
+  for (const { worstWindow, max, calls } of [summary.total, ...summary.tenants]) {
+    expect(worstWindow).toBeLessThanOrEqual(max)
+    expect(calls).toBeGreaterThan(0)
+  }
+  // The budgets bite: the total and the largest tenant were used to the last unit.
+  expect(summary.total.worstWindow).toBe(summary.total.max)
+  expect(summary.lowestUtilisation).toBeGreaterThanOrEqual(0.98)
+  expect(summary.tenants.filter((each) => each.utilisation !== null).length).toBeGreaterThanOrEqual(10)
+  expect(summary.urgent.jobs).toBeGreaterThanOrEqual(10)
+  expect(summary.urgent.overtakenBy).toBe(0)
+  expect(summary.urgent.waitMaxMs).toBeLessThan(summary.urgent.atTheEndMaxMs)
+  expect(summary.lateness.starts).toBeGreaterThan(300)
+  return summary
+}
+
+describe('sluice demo --fast', () => {
+  it(
+    'keeps every promise, and says so in plain lines and as data',
+    async () => {
+      const ended = await sluice('demo', '--fast', '--json')
+      const summary = expectKept(ended)
+      expect(summary).toMatchObject({ kills: 0, doubleRuns: 0 })
+      expect(summary.total.calls).toBe(summary.jobs)
+      expect(ended.err).toMatch(/\d s {2}[\d,]+ of [\d,]+ done/)
+      expect(ended.err).not.toContain('\u001B')
+    },
+    TIMEOUT_MS,
+  )
+
+  it(
+    'keeps them when the worker is killed midway; only what was in flight then ran twice',
+    async () => {
+      const summary = expectKept(await sluice('demo', '--fast', '--kill', '--json'))
+      expect(summary.kills).toBe(1)
+      expect(summary.inFlightAtKill).toBeGreaterThan(0)
+      expect(summary.doubleRuns).toBe(summary.doubleRunsInFlight)
+      expect(summary.doubleRuns).toBeLessThanOrEqual(summary.inFlightAtKill)
+    },
+    TIMEOUT_MS,
+  )
+})
+
+it('sluice demo --help says what is checked and what the exit code means', async () => {
+  const { code, out } = await sluice('demo', '--help')
+  expect(code).toBe(0)
+  for (const word of ['--fast', '--kill', '--json', 'refused', 'Exit code', 'NO_COLOR']) expect(out).toContain(word)
+})
