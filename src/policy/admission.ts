@@ -50,8 +50,7 @@ export class Admission {
   readonly lines: Map<Bucket, Line> = new Map()
   /** Lanes looked at. */
   looks = 0
-  /** The latest turn that was served, before its service; and the last that was given. */
-  served = 0
+  /** The last turn that was given. */
   turn: number
   /** When something that can start here may start, beyond the lines: a sleeping queue. */
   #wakeUs = NEVER_US
@@ -149,9 +148,9 @@ export class Admission {
         return this.#queueLine(line)
     } else if (lane.state !== 'open' || lane.turn !== candidate.turn || lane.head !== candidate.head) return
     const share = this.#shares.get(lane.queue)
-    if (!share || share.slots === 0) return
-    if (this.#queueIsClosed(share)) return
-    this.#look(lane, line, share)
+    if (share && share.slots > 0 && !this.#queueIsClosed(share)) return this.#look(lane, line, share)
+    // Its queue has gone to sleep or is full since: the next of the line whose queue can start something is offered instead.
+    if (line) this.#queueLine(line)
   }
 
   #look(lane: Lane, line: Line | null, share: QueueShare): void {
@@ -206,7 +205,6 @@ export class Admission {
     const own = lane.buckets.map((bucket, i) => ({ bucket, weight: weightOf(head, i, bucket) }))
     this.#grant(share, lane, head, [...own, ...share.buckets.filter(({ bucket }) => !lane.buckets.includes(bucket))])
     share.openLineNext = true
-    this.served = Math.max(this.served, lane.turn)
     lane.turn = ++this.turn
     this.#shift(lane)
   }

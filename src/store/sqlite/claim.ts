@@ -48,7 +48,6 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   const rejected = rejectHeads(context, admission.rejections, instant)
   decision.save()
   context.turns.given = admission.turn
-  context.turns.served = Math.max(context.turns.served, admission.served)
   for (const share of shares) context.openLineNext.set(share.queue, share.openLineNext)
   const again = more || moved >= AT_ONCE || late.length >= AT_ONCE
   const nextWakeUs = again

@@ -15,8 +15,8 @@ export interface Context {
     readonly queueNames: Map<number, string>
     readonly lanes: Map<string, number>
   }
-  /** The last turn that was given; and the turn, before its service, of the lane served last: where a newcomer begins. */
-  readonly turns: { given: number; served: number }
+  /** The last turn that was given by this process. */
+  readonly turns: { given: number }
   /** At equal priority, whether a queue's open line is next; by queue id. */
   readonly openLineNext: Map<number, boolean>
 }

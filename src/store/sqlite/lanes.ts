@@ -49,13 +49,13 @@ export function arrive(
   if (!row) throw new RangeError(`Lane ${lane} is named by a job, but it is not stored`)
   const [state, headPriority, head, turn] = row
   if (state === LANE.empty) {
-    // A newcomer begins where the service has come to: it neither waits behind all nor goes before those that wait longer.
+    // Turns are about times of service: a newcomer stands behind all that wait, so that no stream of new lanes can starve one.
     context.db.run(
       'UPDATE lanes SET state = ?, priority = ?, head = ?, turn = ? WHERE id = ?',
       LANE.open,
       priority,
       seq,
-      Math.max(turn, context.turns.served),
+      Math.max(turn, nowUs, context.turns.given),
       lane,
     )
   } else if (priority > headPriority || (priority === headPriority && seq < head))

@@ -25,7 +25,8 @@ export function nextDueUs(context: Context, { nowUs, wallUs }: Instant): number 
   return Math.min(
     scheduled === undefined ? NEVER_US : nowUs + Math.max(0, scheduled - wallUs),
     first(STATE.retryable) ?? NEVER_US,
-    first(STATE.available) ?? NEVER_US,
+    // At its latest start itself a job may still start.
+    (first(STATE.available) ?? NEVER_US) + 1,
   )
 }
 

@@ -24,11 +24,11 @@ function pruneJobs(context: Context, nowUs: number, limit: number): number {
   return gone
 }
 
-/** A lane goes when it has been empty for a minute and no job will come back to it. */
+/** A lane goes when it has been empty for a minute and no job can come back to it, as a discarded one does by a manual retry. */
 function pruneLanes(context: Context, nowUs: number, limit: number): number {
   const rows = context.db.all<[number, string]>(
     `SELECT id, buckets FROM lanes l WHERE state = 0 AND emptied <= ?
-     AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = l.id AND state IN (0, 4))
+     AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = l.id AND state IN (0, 4, 7))
      AND id NOT IN (SELECT lane FROM jobs WHERE state = ${STATE.active} AND due IS NOT NULL) ORDER BY emptied LIMIT ?`,
     nowUs - IDLE_LANE_US,
     limit,

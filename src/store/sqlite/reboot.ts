@@ -10,4 +10,5 @@ export function afterReboot(context: Context): void {
   context.db.run('DELETE FROM workers')
   context.db.run(`UPDATE jobs SET due = ? WHERE state = ${STATE.active} AND due > ?`, nowUs, nowUs)
   context.db.run('UPDATE buckets SET wake_at = ? WHERE wake_at > ?', nowUs, nowUs)
+  context.db.run('UPDATE lanes SET turn = ? WHERE turn > ?', nowUs, nowUs)
 }

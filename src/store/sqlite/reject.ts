@@ -44,7 +44,7 @@ export function rejectHeads(
 /** Ends waiting jobs whose latest start has passed: their `maxWait` is over, or they have expired. */
 export function rejectLate(context: Context, nowUs: number, limit: number): Rejected[] {
   const rows = context.db.all<[number, number, number | null, number]>(
-    `SELECT seq, lane, expires, since FROM jobs WHERE state = ${STATE.available} AND due <= ? ORDER BY due LIMIT ${portion(limit)}`,
+    `SELECT seq, lane, expires, since FROM jobs WHERE state = ${STATE.available} AND due < ? ORDER BY due LIMIT ${portion(limit)}`,
     nowUs,
   )
   return rows.map(([seq, lane]) => {

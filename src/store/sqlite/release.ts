@@ -1,21 +1,27 @@
 import { refund } from '../../policy/bucket.ts'
 import type { Unstarted } from '../store.ts'
 import { findBucket, returnPermits, saveBucket, wakeLine } from './buckets.ts'
+import { cancelWaiting } from './cancel.ts'
 import type { Context } from './context.ts'
+import { latestStartUs } from './enqueue.ts'
 import { arrive } from './lanes.ts'
+import { limitsOf } from './promote.ts'
 import { STATE } from './state.ts'
 
 const RELEASE = `UPDATE jobs SET state = ${STATE.available}, attempt = attempt - 1, worker = NULL, started = NULL, due = NULL
-  WHERE seq = ? AND attempt = ? AND worker = ? AND state = ${STATE.active} RETURNING lane, priority, permits`
+  WHERE seq = ? AND attempt = ? AND worker = ? AND state = ${STATE.active} RETURNING lane, priority, permits, cancelling, expires`
+
+type Row = [lane: number, priority: number, permits: string | null, cancelling: number, expires: number | null]
 
 /** Gives claimed jobs that never started back: their units, their permits, their attempt and their place. */
 export function release(context: Context, worker: number, runs: readonly Unstarted[]): void {
   context.policies.refresh()
-  const { nowUs } = context.clock.read()
+  const instant = context.clock.read()
+  const { nowUs } = instant
   for (const { seq, attempt, uses, startedUs } of runs) {
-    const row = context.db.get<[number, number, string | null]>(RELEASE, seq, attempt, worker)
+    const row = context.db.get<Row>(RELEASE, seq, attempt, worker)
     if (!row) continue
-    const [lane, priority, permits] = row
+    const [lane, priority, permits, cancelling, expires] = row
     for (const { limit, key, weight } of uses) {
       const bucket = findBucket(context, limit, key, nowUs)
       if (!bucket?.policy || weight === 0) continue
@@ -25,6 +31,12 @@ export function release(context: Context, worker: number, runs: readonly Unstart
       wakeLine(context, bucket.id, nowUs)
     }
     if (permits !== null) returnPermits(context, permits, nowUs)
-    arrive(context, lane, priority, seq, nowUs)
+    if (cancelling === 1) {
+      cancelWaiting(context, { seq, state: STATE.active, lane }, nowUs)
+      continue
+    }
+    const latest = latestStartUs(context, limitsOf(context, lane), expires === null ? null : expires / 1000, instant)
+    if (latest !== null) context.db.run('UPDATE jobs SET due = ? WHERE seq = ?', latest, seq)
+    arrive(context, lane, priority, seq, nowUs, latest !== null)
   }
 }

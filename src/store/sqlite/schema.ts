@@ -40,7 +40,7 @@ export const MIGRATIONS: readonly string[] = [
    CREATE UNIQUE INDEX jobs_id ON jobs (id);
    CREATE INDEX jobs_waiting ON jobs (lane, priority DESC, seq) WHERE state = 1;
    CREATE INDEX jobs_due ON jobs (state, due) WHERE due IS NOT NULL;
-   CREATE INDEX jobs_parked ON jobs (lane) WHERE state IN (0, 4);
+   CREATE INDEX jobs_parked ON jobs (lane) WHERE state IN (0, 4, 7);
    CREATE INDEX jobs_unique ON jobs (unique_key, seq) WHERE unique_key IS NOT NULL;
 
    CREATE TABLE lanes (

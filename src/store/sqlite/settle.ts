@@ -13,12 +13,15 @@ export interface SettleRequest {
 
 type Row = [seq: number, attempt: number, state: number, permits: string | null, lane: number, priority: number]
 
+const GOES_ON = `${STATE.retryable}, ${STATE.available}`
+/** Somebody asked to cancel it while it ran: it does not run again. */
+const STOPPED = `cancelling AND s.value ->> 3 IN (${GOES_ON})`
 // One statement for a whole batch; it counts only where the lease is still the caller's. `s`: seq, attempt, worker, state, due, result, error, attempt back, pushed back.
 const SETTLE = `UPDATE jobs SET
-    state = CASE WHEN cancelling AND s.value ->> 3 IN (${STATE.retryable}, ${STATE.available}) THEN ${STATE.cancelled} ELSE s.value ->> 3 END,
-    due = s.value ->> 4, result = s.value ->> 5, error = coalesce(s.value ->> 6, error), attempt = attempt - (s.value ->> 7),
+    state = CASE WHEN ${STOPPED} THEN ${STATE.cancelled} ELSE s.value ->> 3 END,
+    due = CASE WHEN ${STOPPED} THEN ?3 ELSE s.value ->> 4 END, result = s.value ->> 5, error = coalesce(s.value ->> 6, error), attempt = attempt - (s.value ->> 7),
     pushed_back = CASE s.value ->> 7 WHEN 0 THEN 0 ELSE pushed_back + 1 END,
-    finished = CASE WHEN s.value ->> 3 IN (${STATE.retryable}, ${STATE.available}) THEN NULL ELSE ?1 END, since = ?1, worker = NULL
+    finished = CASE WHEN s.value ->> 3 IN (${GOES_ON}) AND NOT cancelling THEN NULL ELSE ?1 END, since = ?1, worker = NULL
   FROM json_each(?2) s
   WHERE jobs.seq = s.value ->> 0 AND jobs.attempt = s.value ->> 1 AND jobs.worker = s.value ->> 2 AND jobs.state = ${STATE.active}
   RETURNING seq, attempt, state, permits, lane, priority`
@@ -30,6 +33,7 @@ export function settle(context: Context, requests: readonly SettleRequest[]): Se
     SETTLE,
     nowUs,
     JSON.stringify(requests.map((request) => toRow(context, request, nowUs))),
+    nowUs + context.retention.cancelledUs,
   )
   const counted = new Map(rows.map((row) => [row[0], row]))
   for (const [seq, , state, permits, lane, priority] of rows) {

@@ -62,6 +62,8 @@ export class SqliteStore implements Store {
   readonly #clock: Clock
   readonly #storeClock: StoreClock
   readonly #context: Context
+  /** Workers that joined through this store: whoever else is registered is company. */
+  readonly #workers = new Set<number>()
   #settling: SettleBatch | null = null
 
   constructor(options: SqliteStoreOptions) {
@@ -81,7 +83,7 @@ export class SqliteStore implements Store {
       policies,
       retention,
       ids,
-      turns: { given: 0, served: 0 },
+      turns: { given: 0 },
       openLineNext: new Map(),
     }
     this.#db.onRollback(() => {
@@ -120,15 +122,15 @@ export class SqliteStore implements Store {
   /** Looks every 50 ms whether another process has committed, while one is registered; every 5 s whether there is one. */
   watch(listener: () => void): () => void {
     let version = this.#dataVersion()
-    let company = hasCompany(this.#context, this.nowUs())
-    let companySeenMs = this.#clock.now()
+    let company = hasCompany(this.#context, this.nowUs(), this.#workers)
+    let companySeenUs = this.nowUs()
     const look = (): void => {
-      timer = this.#clock.setTimer(look, company ? OTHERS_EVERY_MS : COMPANY_EVERY_MS)
       const seen = this.#dataVersion()
-      if (!company || this.#clock.now() - companySeenMs >= COMPANY_EVERY_MS) {
-        company = hasCompany(this.#context, this.nowUs())
-        companySeenMs = this.#clock.now()
+      if (!company || this.nowUs() - companySeenUs >= COMPANY_EVERY_MS * 1000) {
+        company = hasCompany(this.#context, this.nowUs(), this.#workers)
+        companySeenUs = this.nowUs()
       }
+      timer = this.#clock.setTimer(look, company ? OTHERS_EVERY_MS : COMPANY_EVERY_MS)
       if (seen !== version) listener()
       version = seen
     }
@@ -222,8 +224,10 @@ export class SqliteStore implements Store {
     })
   }
 
-  join(queues: readonly string[], leaseUs: number): Promise<number> {
-    return this.#db.write(CHANGES, () => join(this.#context, queues, leaseUs))
+  async join(queues: readonly string[], leaseUs: number): Promise<number> {
+    const worker = await this.#db.write(CHANGES, () => join(this.#context, queues, leaseUs))
+    this.#workers.add(worker)
+    return worker
   }
 
   heartbeat(worker: number, runs: readonly Run[], leaseUs: number): Promise<Beat> {
@@ -235,6 +239,7 @@ export class SqliteStore implements Store {
   }
 
   leave(worker: number): Promise<void> {
+    this.#workers.delete(worker)
     return this.#db.write(FREES, () => leave(this.#context, worker))
   }
 

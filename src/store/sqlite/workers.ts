@@ -19,7 +19,7 @@ export function join(context: Context, queues: readonly string[], leaseUs: numbe
 
 /** Removes the registration. */
 export function leave(context: Context, worker: number): void {
-  context.db.run('DELETE FROM workers WHERE id = ?', worker)
+  if (context.db.run('DELETE FROM workers WHERE id = ?', worker) > 0) wakeMixedLines(context, context.clock.nowUs())
 }
 
 /** Extends the leases of a worker's runs. */
@@ -62,32 +62,29 @@ export function liveQueues(context: Context, nowUs: number, except: number): str
     .map(([queue]) => queue)
 }
 
-/** Tells whether another process is at work on this file. */
-export function hasCompany(context: Context, nowUs: number): boolean {
-  const { pid } = ownProcess()
-  return (
-    context.db.get(
-      'SELECT 1 FROM workers WHERE alive_until > ? AND (pid <> ? OR boot <> ?) LIMIT 1',
-      nowUs,
-      pid,
-      context.clock.bootId,
-    ) !== undefined
-  )
+/** Tells whether anybody but these workers is at work on this file: another process, or another engine of this one. */
+export function hasCompany(context: Context, nowUs: number, own: ReadonlySet<number>): boolean {
+  return context.db
+    .all<[number]>('SELECT id FROM workers WHERE alive_until > ?', nowUs)
+    .some(([worker]) => !own.has(worker))
 }
 
-/** Forgets workers whose process is gone or whose lease is over, and answers the ids of the dead processes among them. */
+/**
+ * Forgets workers whose process is gone, and answers their ids. One whose lease is over while its process lives counts as dead
+ * until its next heartbeat: it may only have been stopped for a while.
+ */
 export function buryDead(context: Context, nowUs: number): number[] {
   const dead = context.db
     .all<[number, number, string]>('SELECT id, pid, born FROM workers WHERE boot = ?', context.clock.bootId)
     .filter(([, pid, born]) => !isAlive({ pid, born }))
     .map(([id]) => id)
   for (const id of dead) leave(context, id)
-  if (context.db.get('SELECT 1 FROM workers WHERE alive_until <= ? LIMIT 1', nowUs))
-    context.db.run('DELETE FROM workers WHERE alive_until <= ?', nowUs)
+  if (context.db.run('UPDATE workers SET alive_until = 0 WHERE alive_until BETWEEN 1 AND ?', nowUs) > 0)
+    wakeMixedLines(context, nowUs)
   return dead
 }
 
-/** A queue has come alive: in lines where lanes of several queues stand, who is first may have changed. */
+/** A queue has come alive or died: in lines where lanes of several queues stand, who is first may have changed. */
 function wakeMixedLines(context: Context, nowUs: number): void {
   context.db.run(
     `UPDATE buckets SET wake_at = min(wake_at, ?) WHERE wake_at IS NOT NULL AND id IN

@@ -1,0 +1,834 @@
+import { describe, expect, test } from 'vitest'
+import type { StoreHarness } from './harness.ts'
+import { eachWorld, FAILURE } from './world.ts'
+
+/** Taking work: what starts, in which order, at which instant, and what it costs. */
+export function claims(harness: StoreHarness): void {
+  describe('buckets', () => buckets(harness))
+  describe('order', () => order(harness))
+  describe('lines', () => lines(harness))
+  describe('instants', () => instants(harness))
+  describe('refusals', () => refusals(harness))
+  describe('outcomes', () => outcomes(harness))
+}
+
+function buckets(harness: StoreHarness): void {
+  const world = eachWorld(harness)
+
+  test('a job without limits starts at once, with all that its handler needs', async () => {
+    const w = world()
+    await w.add('plain', { input: '{"n":1}', priority: 7, attempts: 5 })
+    w.at(3)
+    const claim = await w.claim()
+    expect(claim.nowUs).toBe(w.us(3))
+    expect(claim.nextWakeUs).toBeNull()
+    expect(claim.jobs).toEqual([
+      {
+        seq: expect.any(Number) as number,
+        id: w.id('plain'),
+        task: 'plain',
+        queue: 'q',
+        priority: 7,
+        input: '{"n":1}',
+        attempt: 1,
+        maxAttempts: 5,
+        pushedBack: 0,
+        createdUs: w.us(0),
+        startedUs: w.us(3),
+        extra: null,
+        uses: [],
+      },
+    ])
+    expect(await w.states('plain')).toEqual(['active'])
+  })
+
+  test('a claim never takes more than the slots, nor from other queues', async () => {
+    const w = world()
+    await w.add('a', {}, 5)
+    await w.add('other', { queue: 'p' })
+    expect(await w.start(2)).toEqual(['a1', 'a2'])
+    expect(await w.start(0)).toEqual([])
+    expect(await w.start(100)).toEqual(['a3', 'a4', 'a5'])
+    expect(await w.start({ queue: 'p' })).toEqual(['other'])
+  })
+
+  test('no more start than the bucket admits, whatever the weight', async () => {
+    const w = world()
+    await w.define({ r: { rate: 5, per: '5s' } })
+    await w.add('a', { limits: ['r*2'] }, 4)
+    expect(await w.start()).toEqual(['a1', 'a2'])
+    expect(await w.bucket('r')).toMatchObject({ available: 1, waiting: 2 })
+  })
+
+  test('keys have budgets of their own', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1m' } })
+    await w.add('a', { limits: ['r:a'] }, 2)
+    await w.add('b', { limits: ['r:b'] }, 2)
+    expect(await w.start()).toEqual(['a1', 'b1'])
+  })
+
+  test('a job starts when all of its buckets admit it, and a denial charges nobody', async () => {
+    const w = world()
+    await w.define({ free: { rate: 10, per: '10s' }, tight: { rate: 1, per: '10s' } })
+    await w.add('a', { limits: ['free', 'tight'] }, 2)
+    expect(await w.start()).toEqual(['a1'])
+    expect(await w.bucket('free')).toMatchObject({ available: 9 })
+    expect(await w.wake()).toBe(10_000)
+    expect(await w.bucket('free')).toMatchObject({ available: 9 })
+    w.at(10_000)
+    expect(await w.start()).toEqual(['a2'])
+    expect(await w.bucket('free')).toMatchObject({ available: 9 })
+  })
+
+  test('an admitted job names what it was charged', async () => {
+    const w = world()
+    await w.define({ r: { rate: 5, per: '5s' }, t: { rate: 5, per: '5s' } })
+    await w.add('a', { limits: ['t:x', 'r*3'] })
+    const [job] = (await w.claim()).jobs
+    expect(job!.uses).toEqual([
+      { limit: 'r', key: '', weight: 3 },
+      { limit: 't', key: 'x', weight: 1 },
+    ])
+  })
+
+  test('permits are held until the run is settled, however it ends', async () => {
+    const w = world()
+    await w.define({ c: { concurrency: 1 } })
+    await w.add('a', { limits: ['c'], attempts: 1 }, 5)
+    const ends = [
+      { kind: 'complete', result: null },
+      { kind: 'discard', error: FAILURE },
+      { kind: 'cancel' },
+      { kind: 'retry', delayUs: 60_000_000, error: FAILURE },
+    ] as const
+    for (const [i, end] of ends.entries()) {
+      expect(await w.start()).toEqual([`a${i + 1}`])
+      expect(await w.wake()).toBeNull()
+      expect(await w.bucket('c')).toMatchObject({ active: 1, available: 0 })
+      await w.settle(`a${i + 1}`, end)
+      expect(await w.bucket('c')).toMatchObject({ active: 0, available: 1 })
+    }
+    expect(await w.start()).toEqual(['a5'])
+  })
+
+  test('a permit is one start, whatever the weight', async () => {
+    const w = world()
+    await w.define({ c: { rate: 100, per: '1s', concurrency: 2 } })
+    await w.add('a', { limits: ['c*10'] }, 3)
+    expect(await w.start()).toEqual(['a1', 'a2'])
+  })
+
+  test('a concurrency of zero pauses, and holds up nobody else', async () => {
+    const w = world()
+    await w.define({ c: { concurrency: 0 } })
+    await w.add('a', { limits: ['c'] })
+    await w.add('b')
+    expect(await w.start()).toEqual(['b'])
+    expect(await w.wake()).toBeNull()
+  })
+
+  test('a retry that is free of charge pays no units but holds a permit', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1h', concurrency: 1, retries: 'free' } })
+    await w.add('a', { limits: ['r'] }, 2)
+    expect(await w.start()).toEqual(['a1'])
+    await w.retry('a1')
+    expect(await w.start()).toEqual(['a1'])
+    expect(await w.bucket('r')).toMatchObject({ active: 1, debt: 0 })
+    await w.complete('a1')
+    expect(await w.wake()).toBe(3_600_000)
+  })
+}
+
+function order(harness: StoreHarness): void {
+  const world = eachWorld(harness)
+
+  test('within a lane: priority, then sequence', async () => {
+    const w = world()
+    await w.define({ r: { rate: 9, per: '1h' } })
+    await w.add('low', { limits: ['r'], priority: -1 }, 2)
+    await w.add('mid', { limits: ['r'] }, 2)
+    await w.add('high', { limits: ['r'], priority: 3 }, 2)
+    expect(await w.start()).toEqual(['high1', 'high2', 'mid1', 'mid2', 'low1', 'low2'])
+  })
+
+  test('without limits: priority, then sequence', async () => {
+    const w = world()
+    await w.add('mid', {}, 2)
+    await w.add('high', { priority: 3 })
+    await w.add('low', { priority: -3 })
+    expect(await w.start(2)).toEqual(['high', 'mid1'])
+    expect(await w.start()).toEqual(['mid2', 'low'])
+  })
+
+  test('at equal priority lanes take turns', async () => {
+    const w = world()
+    await w.define({ r: { rate: 100, per: '1h' } })
+    await w.add('a', { limits: ['r:a'] }, 6)
+    await w.add('b', { limits: ['r:b'] }, 3)
+    expect(await w.start(4)).toEqual(['a1', 'b1', 'a2', 'b2'])
+    await w.add('c', { limits: ['r:c'] }, 2)
+    expect((await w.start(3)).sort()).toEqual(['a3', 'b3', 'c1'])
+  })
+
+  test('a lane that comes back gets no turns for the time it was away', async () => {
+    const w = world()
+    await w.define({ r: { rate: 100, per: '1h' } })
+    await w.add('a', { limits: ['r:a'] })
+    expect(await w.start()).toEqual(['a1'].map(() => 'a'))
+    await w.add('b', { limits: ['r:b'] }, 9)
+    await w.start(3)
+    await w.add('again', { limits: ['r:a'] }, 6)
+    const started = await w.start(4)
+    expect(started.filter((name) => name.startsWith('again'))).toHaveLength(2)
+  })
+
+  test('a higher priority goes first across lanes, the open line and queues', async () => {
+    const w = world()
+    await w.define({ r: { rate: 100, per: '1h' } })
+    await w.add('plain')
+    await w.add('lane', { limits: ['r:a'], priority: 1 })
+    await w.add('urgent', { priority: 2 })
+    await w.add('most', { limits: ['r:b'], priority: 3 })
+    expect(await w.start(1)).toEqual(['most'])
+    expect(await w.start(2)).toEqual(['urgent', 'lane'])
+    expect(await w.start(2)).toEqual(['plain'])
+  })
+
+  test('the open line gets half of the slots, and no more while lanes can start', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1000, per: '1h' } })
+    for (const key of ['a', 'b', 'c', 'd']) await w.add(key, { limits: [`r:${key}`] }, 10)
+    await w.add('plain', {}, 20)
+    const started = await w.start(10)
+    expect(started.filter((name) => name.startsWith('plain'))).toHaveLength(5)
+  })
+
+  test('with one slot the open line and the lanes go in turn', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1000, per: '1h' } })
+    await w.add('lane', { limits: ['r'] }, 3)
+    await w.add('plain', {}, 3)
+    const kinds: string[] = []
+    for (let i = 0; i < 6; i++) {
+      const [name] = await w.start(1)
+      kinds.push(name!.slice(0, -1))
+    }
+    expect(kinds.slice(0, 2).sort()).toEqual(['lane', 'plain'])
+    expect(kinds).toEqual([...kinds.slice(0, 2), ...kinds.slice(0, 2), ...kinds.slice(0, 2)])
+  })
+
+  test('a claim for several queues fills the slots of each', async () => {
+    const w = world()
+    await w.define({ r: { rate: 3, per: '1h' } })
+    await w.add('q', { limits: ['r'] }, 3)
+    await w.add('p', { queue: 'p', limits: ['r'] }, 3)
+    await w.add('x', { queue: 'p' }, 3)
+    const started = await w.start({ queues: { q: 1, p: 4 } })
+    expect(started.filter((name) => name.startsWith('q'))).toHaveLength(1)
+    expect(started.filter((name) => name.startsWith('p'))).toHaveLength(2)
+    expect(started.filter((name) => name.startsWith('x'))).toHaveLength(2)
+  })
+
+  test('a key without budget delays no other, however deep its backlog', async () => {
+    const w = world()
+    await w.define({ r: { rate: 2, per: '1h' } })
+    await w.add('deep', { limits: ['r:deep'], priority: 9 }, 500)
+    expect(await w.start(10)).toEqual(['deep1', 'deep2'])
+    await w.add('late', { limits: ['r:late'] })
+    expect(await w.start(1)).toEqual(['late'])
+  })
+}
+
+function lines(harness: StoreHarness): void {
+  const world = eachWorld(harness)
+
+  test('a newcomer waits behind those it does not outrank', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s', burst: 1 }, k: { rate: 99, per: '1s' } })
+    await w.add('a', { limits: ['r', 'k:a'] }, 2)
+    await w.start()
+    w.at(1000)
+    await w.add('b', { limits: ['r', 'k:b'] })
+    expect(await w.start()).toEqual(['a2'])
+    w.at(2000)
+    expect(await w.start()).toEqual(['b'])
+  })
+
+  test('lanes that wait on one bucket are served in turn', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s', burst: 1 }, k: { rate: 99, per: '1s' } })
+    for (const key of ['a', 'b', 'c']) await w.add(key, { limits: ['r', `k:${key}`] }, 3)
+    const started: string[] = []
+    for (let s = 0; s < 9; s++) {
+      w.at(s * 1000)
+      started.push(...(await w.start()))
+    }
+    expect(started).toEqual(['a1', 'b1', 'c1', 'a2', 'b2', 'c2', 'a3', 'b3', 'c3'])
+  })
+
+  test('a heavy head banks units, and lighter jobs of its own lane do not pass it', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s', burst: 5 } })
+    await w.add('first', { limits: ['r*5'] })
+    await w.add('heavy', { limits: ['r*5'] })
+    await w.add('light', { limits: ['r'] }, 3)
+    expect(await w.start()).toEqual(['first'])
+    for (let s = 1; s < 5; s++) {
+      w.at(s * 1000)
+      expect(await w.wake()).toBe(5000)
+    }
+    w.at(5000)
+    expect(await w.start()).toEqual(['heavy'])
+    expect(await w.wake()).toBe(6000)
+  })
+
+  test('a heavy head is not robbed by lighter lanes that come later', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s', burst: 5 }, k: { rate: 99, per: '1s' } })
+    await w.add('light', { limits: ['r', 'k:light'] }, 5)
+    await w.start()
+    await w.add('heavy', { limits: ['r*5', 'k:heavy'] })
+    expect(await w.wake()).toBe(5000)
+    for (let s = 1; s < 5; s++) {
+      w.at(s * 1000)
+      await w.add(`flood${s}-`, { limits: ['r', 'k:light'] }, 50)
+      await w.add(`new${s}-`, { limits: ['r', `k:new${s}`] }, 2)
+      expect(await w.wake()).toBe(5000)
+    }
+    w.at(5000)
+    expect(await w.start()).toEqual(['heavy'])
+  })
+
+  test('a head is not starved by a stream of lanes that are new, nor by one that comes back', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s', burst: 5 }, k: { rate: 99, per: '1s' } })
+    await w.add('first', { limits: ['r*5', 'k:heavy'] })
+    await w.start()
+    w.at(1)
+    await w.add('heavy', { limits: ['r*5', 'k:heavy'] })
+    for (let ms = 100; ms < 5000; ms += 100) {
+      w.at(ms)
+      await w.add(`new${ms}`, { limits: ['r', `k:${ms % 400 === 0 ? 0 : ms}`] })
+      expect(await w.wake()).toBe(5000)
+    }
+    w.at(5000)
+    expect(await w.start()).toEqual(['heavy'])
+  })
+
+  test('a heavy head is not robbed by another queue', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s', burst: 3 } })
+    const other = await w.store.join(['p'], 1e12)
+    await w.add('first', { limits: ['r*3'] })
+    await w.start()
+    await w.add('heavy', { limits: ['r*3'] })
+    await w.wake()
+    await w.add('thief', { limits: ['r'], queue: 'p' }, 4)
+    for (let s = 1; s < 3; s++) {
+      w.at(s * 1000)
+      expect(await w.start({ queue: 'p', worker: other })).toEqual([])
+    }
+    w.at(3000)
+    expect(await w.start({ queue: 'p', worker: other })).toEqual([])
+    expect(await w.start()).toEqual(['heavy'])
+    w.at(4000)
+    expect(await w.start({ queue: 'p', worker: other })).toEqual(['thief1'])
+  })
+
+  test('a lane of a queue that no live worker serves holds nobody up', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s', burst: 3 } })
+    const other = await w.store.join(['p'], 2_000_000)
+    await w.add('first', { limits: ['r*3'] })
+    await w.start()
+    await w.add('heavy', { limits: ['r*3'], queue: 'p' })
+    expect(await w.start({ queue: 'p', worker: other })).toEqual([])
+    await w.add('light', { limits: ['r'] }, 2)
+    w.at(1000)
+    expect(await w.start()).toEqual([])
+    w.at(2000)
+    await w.store.recover()
+    expect(await w.start()).toEqual(['light1', 'light2'])
+  })
+
+  test('nor does one whose worker has left', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s', burst: 3 } })
+    const other = await w.store.join(['p'], 1e12)
+    await w.add('first', { limits: ['r*3'] })
+    await w.start()
+    await w.add('heavy', { limits: ['r*3'], queue: 'p' })
+    expect(await w.start({ queue: 'p', worker: other })).toEqual([])
+    await w.add('light', { limits: ['r'] })
+    w.at(1000)
+    expect(await w.start()).toEqual([])
+    await w.store.leave(other)
+    expect(await w.start()).toEqual(['light'])
+  })
+
+  test('a queue that comes back to life is looked at again', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s', burst: 1 } })
+    const other = await w.store.join(['p'], 1_000_000)
+    await w.add('p', { limits: ['r'], queue: 'p' }, 2)
+    expect(await w.start({ queue: 'p', worker: other })).toEqual(['p1'])
+    await w.store.leave(other)
+    await w.add('q', { limits: ['r'] }, 3)
+    expect(await w.wake()).toBe(1000)
+    w.at(1000)
+    expect(await w.start()).toEqual(['q1'])
+    const again = await w.store.join(['p'], 1e12)
+    w.at(2000)
+    expect(await w.start({ queue: 'p', worker: again })).toEqual(['p2'])
+  })
+
+  test('a line with a full worker in front goes on elsewhere', async () => {
+    const w = world()
+    await w.define({ r: { rate: 10, per: '1s', burst: 1 } })
+    await w.add('q', { limits: ['r'] }, 2)
+    await w.add('p', { limits: ['r'], queue: 'p' }, 2)
+    expect(await w.start({ queues: { q: 1, p: 1 } })).toEqual(['q1'])
+    w.at(100)
+    expect(await w.start({ queues: { q: 0, p: 1 } })).toEqual(['p1'])
+    w.at(200)
+    expect(await w.start({ queues: { q: 1, p: 0 } })).toEqual(['q2'])
+  })
+
+  test('a more urgent arrival is looked at, in its own lane and across lanes', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s', burst: 5 }, k: { rate: 99, per: '1s' } })
+    await w.add('first', { limits: ['r*5', 'k:a'] })
+    await w.start()
+    await w.add('heavy', { limits: ['r*5', 'k:a'] })
+    expect(await w.wake()).toBe(5000)
+    await w.add('urgent', { limits: ['r', 'k:a'], priority: 1 })
+    expect(await w.wake()).toBe(1000)
+    await w.add('more-urgent', { limits: ['r', 'k:b'], priority: 2 })
+    expect(await w.wake()).toBe(1000)
+    w.at(1000)
+    expect(await w.start()).toEqual(['more-urgent'])
+    w.at(2000)
+    expect(await w.start()).toEqual(['urgent'])
+    expect(await w.wake()).toBe(7000)
+  })
+
+  test('cancelling a heavy head lets the next of its lane and of its line go', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s', burst: 5 }, k: { rate: 99, per: '1s' } })
+    await w.add('first', { limits: ['r*5', 'k:a'] })
+    await w.start()
+    await w.add('heavy', { limits: ['r*5', 'k:a'] })
+    await w.add('behind', { limits: ['r', 'k:a'] })
+    expect(await w.wake()).toBe(5000)
+    await w.add('other', { limits: ['r', 'k:b'] })
+    expect(await w.wake()).toBe(5000)
+    expect(await w.cancel('heavy')).toBe('cancelled')
+    expect(await w.wake()).toBe(1000)
+    w.at(2000)
+    expect((await w.start()).sort()).toEqual(['behind', 'other'])
+  })
+
+  test('a head that moves to another line leaves its old line to the next at once', async () => {
+    const w = world()
+    await w.define({ g: { rate: 1, per: '1s', burst: 1 }, t: { rate: 1, per: '1m', burst: 1 } })
+    await w.add('a', { limits: ['g', 't:a'] }, 2)
+    await w.add('b', { limits: ['g', 't:b'] }, 2)
+    expect(await w.start()).toEqual(['a1'])
+    w.at(1000)
+    expect(await w.start()).toEqual(['b1'])
+    await w.add('c', { limits: ['g', 't:c'] })
+    expect(await w.wake()).toBe(2000)
+    w.at(2000)
+    expect(await w.start()).toEqual(['c'])
+    w.at(60_000)
+    expect(await w.start()).toEqual(['a2'])
+    w.at(61_000)
+    expect(await w.start()).toEqual(['b2'])
+  })
+
+  test('the first in a line is reported once, and its end once', async () => {
+    const w = world()
+    await w.define({ r: { rate: 2, per: '2s' } })
+    await w.add('a', { limits: ['r:x'] }, 4)
+    const first = await w.claim()
+    expect(first.closed).toEqual([{ limit: 'r', key: 'x', queue: 'q', wanted: 1, granted: 2, nextAtUs: w.us(1000) }])
+    expect(first.released).toEqual([])
+    w.at(1000)
+    const second = await w.claim()
+    expect([second.closed, second.released]).toEqual([[], []])
+    w.at(2000)
+    const third = await w.claim()
+    expect(third.jobs.map((job) => job.task)).toEqual(['a4'])
+    expect(third.released).toEqual([{ limit: 'r', key: 'x' }])
+    expect(third.closed).toEqual([])
+  })
+
+  test('a claim that finds nothing to do looks at nothing', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1h' } })
+    for (let i = 0; i < 20; i++) await w.add(`k${i}-`, { limits: [`r:k${i}`] }, 5)
+    await w.start()
+    expect((await w.claim()).looks).toBe(0)
+  })
+}
+
+function instants(harness: StoreHarness): void {
+  const world = eachWorld(harness)
+  const policies = {
+    'a rate': { rate: 3, per: '1s', burst: 1 },
+    'a sliding window': { window: 'sliding', max: 2, per: '700ms' },
+    'a fixed window': { window: 'fixed', max: 2, per: '700ms' },
+    'a spacing': { every: '123ms' },
+    'a rate of a prime period': { rate: 7, per: '1013ms' },
+  } as const
+
+  test.each(Object.entries(policies))(
+    '%s: one microsecond before the named instant nothing starts, at it one does',
+    async (_name, policy) => {
+      const w = world()
+      await w.define({ r: policy })
+      await w.add('a', { limits: ['r'] }, 30)
+      await w.start()
+      for (let i = 0; i < 8; i++) {
+        const next = (await w.wake())!
+        w.at(next - 0.001)
+        expect(await w.wake()).toBe(next)
+        w.at(next)
+        expect(await w.start()).not.toEqual([])
+      }
+    },
+  )
+
+  test('a third of a second is rounded up to the microsecond and does not drift', async () => {
+    const w = world()
+    await w.define({ r: { rate: 3, per: '1s', burst: 1 } })
+    await w.add('a', { limits: ['r'] }, 7)
+    const seen: number[] = []
+    await w.start()
+    for (let i = 0; i < 6; i++) {
+      const next = (await w.wake())!
+      seen.push(next)
+      w.at(next)
+      await w.start()
+    }
+    expect(seen).toEqual([333.334, 666.667, 1000, 1333.334, 1666.667, 2000])
+  })
+
+  test('no wake while nothing but a permit is waited for, nor without a slot', async () => {
+    const w = world()
+    await w.define({ c: { concurrency: 1 }, r: { rate: 1, per: '1s' } })
+    await w.add('a', { limits: ['c'] }, 2)
+    await w.start()
+    expect(await w.wake()).toBeNull()
+    await w.add('b', { limits: ['r'] }, 2)
+    expect(await w.start()).toEqual(['b1'])
+    expect(await w.wake({ slots: 0 })).toBeNull()
+    expect(await w.wake({ slots: 1 })).toBe(1000)
+  })
+
+  test('the earliest of all lines and of all scheduled jobs is named', async () => {
+    const w = world()
+    await w.define({ slow: { rate: 1, per: '1m' }, quick: { rate: 1, per: '5s' } })
+    await w.add('s', { limits: ['slow'] }, 2)
+    await w.start()
+    expect(await w.wake()).toBe(60_000)
+    await w.add('f', { limits: ['quick'] }, 2)
+    await w.start()
+    expect(await w.wake()).toBe(5000)
+    await w.add('sched', { runAtMs: w.clock.now() + 2000 })
+    expect(await w.wake()).toBe(2000)
+  })
+
+  test('the request is read, and then the clock, when the claim is made', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s' } })
+    await w.add('a', { limits: ['r'] }, 2)
+    await w.start()
+    const claim = await w.store.claim(() => {
+      w.at(1000)
+      return { worker: w.worker, leaseUs: 1_000_000, queues: [{ queue: 'q', slots: 1, uses: [] }] }
+    })
+    expect(claim.nowUs).toBe(w.us(1000))
+    expect(claim.jobs.map((job) => job.task)).toEqual(['a2'])
+  })
+
+  test('what one claim leaves for want of room is claimed by the next, which is due at once', async () => {
+    const w = world()
+    await w.add('s', { runAtMs: w.clock.now() + 1000 }, 1200)
+    w.at(1000)
+    let started = 0
+    for (let claims = 0; started < 1200 && claims < 10; claims++) {
+      const claim = await w.claim({ slots: 5000 })
+      started += claim.jobs.length
+      if (started < 1200) expect(w.ms(claim.nextWakeUs)).toBe(1000)
+    }
+    expect(started).toBe(1200)
+  })
+
+  test("a queue's own limits put the queue to sleep as a whole, and no other", async () => {
+    const w = world()
+    await w.define({ ql: { rate: 1, per: '1s' }, r: { rate: 99, per: '1s' } })
+    await w.add('plain', {}, 2)
+    await w.add('lane', { limits: ['r'] }, 2)
+    await w.add('other', { queue: 'p' }, 2)
+    expect(await w.start({ limits: ['ql'] })).toHaveLength(1)
+    expect(await w.wake({ limits: ['ql'] })).toBe(1000)
+    expect(await w.start({ queue: 'p' })).toHaveLength(2)
+    const rest: string[] = []
+    for (let s = 1; s <= 3; s++) {
+      w.at(s * 1000 - 0.001)
+      expect(await w.wake({ limits: ['ql'] })).toBe(s * 1000)
+      w.at(s * 1000)
+      rest.push(...(await w.start({ limits: ['ql'] })))
+    }
+    expect(rest).toHaveLength(3)
+  })
+
+  test("a permit of the queue's own limit returns with the settlement", async () => {
+    const w = world()
+    await w.define({ ql: { concurrency: 1 } })
+    await w.add('a', {}, 2)
+    expect(await w.start({ limits: ['ql'] })).toEqual(['a1'])
+    expect(await w.wake({ limits: ['ql'] })).toBeNull()
+    await w.complete('a1')
+    expect(await w.start({ limits: ['ql'] })).toEqual(['a2'])
+  })
+}
+
+function refusals(harness: StoreHarness): void {
+  const world = eachWorld(harness)
+
+  test('a limit that nobody has defined holds only its own jobs, and they run once it is', async () => {
+    const w = world()
+    await w.define({ r: { rate: 9, per: '1s' } })
+    await w.add('unknown', { limits: ['nope:x', 'r'] }, 2)
+    await w.add('known', { limits: ['r'] })
+    expect(await w.start()).toEqual(['known'])
+    expect(await w.wake()).toBeNull()
+    expect(await w.bucket('r')).toMatchObject({ available: 8 })
+    expect(await w.define({ nope: { rate: 1, per: '1s' } })).toEqual(['nope'])
+    expect(await w.start()).toEqual(['unknown1'])
+    expect(await w.wake()).toBe(1000)
+  })
+
+  test('a limit that drops ends what it cannot start at once', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s', onLimit: 'drop' } })
+    await w.add('a', { limits: ['r:k'], input: '"in"' }, 3)
+    const claim = await w.claim()
+    expect(claim.jobs.map((job) => job.task)).toEqual(['a1'])
+    expect(claim.rejected).toEqual(
+      ['a2', 'a3'].map((name) => ({
+        id: w.id(name),
+        task: name,
+        queue: 'q',
+        input: '"in"',
+        attempt: 0,
+        reason: 'dropped',
+        limit: 'r',
+        key: 'k',
+        expectedStartUs: w.us(1000),
+      })),
+    )
+    expect(await w.get('a2')).toMatchObject({ state: 'discarded', error: { code: 'limit.rejected' } })
+    expect(await w.bucket('r', 'k')).toMatchObject({ available: 0, waiting: 0, debt: 0 })
+    expect(await w.wake()).toBeNull()
+  })
+
+  test('a job that cannot start within its maxWait learns it at once, and uses no budget', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s', burst: 1, maxWait: '2500ms' } })
+    await w.add('a', { limits: ['r'] }, 6)
+    const claim = await w.claim()
+    expect(claim.jobs.map((job) => job.task)).toEqual(['a1'])
+    expect(claim.rejected.map(({ task, reason }) => [task, reason])).toEqual([
+      ['a4', 'late'],
+      ['a5', 'late'],
+      ['a6', 'late'],
+    ])
+    w.at(1000)
+    expect(await w.start()).toEqual(['a2'])
+    w.at(2000)
+    expect(await w.start()).toEqual(['a3'])
+    expect(await w.wake()).toBeNull()
+  })
+
+  test('a job that can start exactly at the end of its maxWait does', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s', maxWait: '1s' } })
+    await w.add('a', { limits: ['r'] }, 3)
+    expect((await w.claim()).rejected.map((job) => job.task)).toEqual(['a3'])
+    expect(await w.wake()).toBe(1000)
+    w.at(1000)
+    expect(await w.start()).toEqual(['a2'])
+  })
+
+  test('a job whose maxWait ends while it waits for a permit is discarded when it is over', async () => {
+    const w = world()
+    await w.define({ c: { concurrency: 1, maxWait: '5s' } })
+    await w.add('a', { limits: ['c'] }, 2)
+    await w.start()
+    w.at(5000)
+    expect((await w.claim()).rejected).toEqual([])
+    const next = (await w.wake())!
+    expect(next).toBe(5000.001)
+    w.at(next)
+    const { rejected } = await w.claim()
+    expect(rejected.map(({ task, reason, limit }) => [task, reason, limit])).toEqual([['a2', 'late', 'c']])
+    await w.complete('a1')
+    expect(await w.wake()).toBeNull()
+  })
+
+  test('a limit that reschedules sends a job to its expected start, and it rejoins its lane then', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s', onLimit: 'reschedule' } })
+    await w.add('a', { limits: ['r'] }, 2)
+    expect(await w.start()).toEqual(['a1'])
+    expect(await w.states('a2')).toEqual(['scheduled'])
+    expect(await w.wake()).toBe(1000)
+    w.at(1000)
+    expect(await w.start()).toEqual(['a2'])
+  })
+
+  test('of several limits that refuse, one that drops decides', async () => {
+    const w = world()
+    await w.define({
+      drops: { rate: 1, per: '1s', onLimit: 'drop' },
+      waits: { rate: 1, per: '1h' },
+    })
+    await w.add('a', { limits: ['drops', 'waits'] }, 2)
+    expect((await w.claim()).rejected).toMatchObject([{ task: 'a2', reason: 'dropped' }])
+  })
+
+  test('a job that has expired before it could start is discarded and never runs', async () => {
+    const w = world()
+    await w.add('soon', { expiresAtMs: w.clock.now() + 1000 })
+    await w.add('later', { expiresAtMs: w.clock.now() + 2000 })
+    w.at(1500)
+    const claim = await w.claim()
+    expect(claim.jobs.map((job) => job.task)).toEqual(['later'])
+    expect(claim.rejected).toMatchObject([{ task: 'soon', reason: 'expired', limit: '', key: '' }])
+    expect(await w.get('soon')).toMatchObject({ state: 'discarded', error: { code: 'job.expired' } })
+  })
+}
+
+function outcomes(harness: StoreHarness): void {
+  const world = eachWorld(harness)
+
+  test('a completed job keeps its result, a discarded one its error', async () => {
+    const w = world()
+    await w.add('a', {}, 2)
+    await w.start()
+    w.at(5)
+    expect(await w.settle('a1', { kind: 'complete', result: '{"rows":3}' })).toEqual({
+      kind: 'settled',
+      state: 'completed',
+    })
+    expect(await w.settle('a2', { kind: 'discard', error: FAILURE })).toEqual({ kind: 'settled', state: 'discarded' })
+    expect(await w.get('a1')).toMatchObject({ state: 'completed', result: '{"rows":3}', finishedUs: w.us(5) })
+    expect(await w.get('a2')).toMatchObject({ state: 'discarded', error: FAILURE, finishedUs: w.us(5) })
+  })
+
+  test('a retry pays again and keeps its place and its attempt count', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s', burst: 2 } })
+    await w.add('a', { limits: ['r'] }, 4)
+    expect(await w.start()).toEqual(['a1', 'a2'])
+    expect(await w.retry('a1')).toEqual({ kind: 'settled', state: 'available' })
+    w.at(1000)
+    expect(await w.start()).toEqual(['a1'])
+    expect(w.run('a1').attempt).toBe(2)
+    expect(await w.wake()).toBe(2000)
+  })
+
+  test('a delayed retry is retryable until its instant, then goes before those that came after it', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '10s' } })
+    await w.add('a', { limits: ['r'] }, 3)
+    await w.start()
+    expect(await w.retry('a1', 4000)).toEqual({ kind: 'settled', state: 'retryable' })
+    expect(await w.get('a1')).toMatchObject({ state: 'retryable', dueUs: w.us(4000), error: FAILURE })
+    expect(await w.wake()).toBe(4000)
+    w.at(4000)
+    expect(await w.wake()).toBe(10_000)
+    expect(await w.states('a1')).toEqual(['available'])
+    w.at(10_000)
+    expect(await w.start()).toEqual(['a1'])
+  })
+
+  test('a retry without limits starts at its instant, not before', async () => {
+    const w = world()
+    await w.add('a')
+    await w.start()
+    await w.retry('a', 250)
+    w.at(249.999)
+    expect(await w.wake()).toBe(250)
+    w.at(250)
+    expect(await w.start()).toEqual(['a'])
+  })
+
+  test('push-back closes the bucket for everybody, costs no attempt, and leaves one token', async () => {
+    const w = world()
+    await w.define({ r: { rate: 5, per: '1s' } })
+    await w.add('a', { limits: ['r:k'] }, 6)
+    await w.add('other', { limits: ['r:o'] })
+    await w.start(1)
+    await w.settle('a1', { kind: 'push-back', limit: 'r', key: 'k', closedForUs: 7_000_000, error: FAILURE })
+    expect(await w.get('a1')).toMatchObject({ state: 'available', attempt: 0 })
+    expect(await w.start()).toEqual(['other'])
+    expect(await w.wake()).toBe(7000)
+    w.at(6999.999)
+    expect(await w.wake()).toBe(7000)
+    w.at(7000)
+    expect(await w.start()).toEqual(['a1'])
+    expect(w.run('a1')).toMatchObject({ attempt: 1, pushedBack: 1 })
+    expect(await w.wake()).toBe(7200)
+  })
+
+  test('push-back without a limit puts the job off', async () => {
+    const w = world()
+    await w.add('a')
+    await w.start()
+    await w.settle('a', { kind: 'push-back', limit: null, key: '', closedForUs: 3_000_000, error: FAILURE })
+    expect(await w.get('a')).toMatchObject({ state: 'retryable', attempt: 0, dueUs: w.us(3000) })
+    w.at(3000)
+    expect(await w.start()).toEqual(['a'])
+    expect(w.run('a')).toMatchObject({ attempt: 1, pushedBack: 1 })
+    await w.retry('a')
+    await w.start()
+    expect(w.run('a')).toMatchObject({ attempt: 2, pushedBack: 0 })
+  })
+
+  test('what is given back keeps its place and its attempt', async () => {
+    const w = world()
+    await w.define({ c: { concurrency: 1 } })
+    await w.add('a', { limits: ['c'] }, 2)
+    await w.start()
+    expect(await w.settle('a1', { kind: 'give-back' })).toEqual({ kind: 'settled', state: 'available' })
+    expect(await w.get('a1')).toMatchObject({ attempt: 0, state: 'available' })
+    expect(await w.start()).toEqual(['a1'])
+    expect(w.run('a1').attempt).toBe(1)
+  })
+
+  test('settlements made together are answered each for itself', async () => {
+    const w = world()
+    await w.add('a', {}, 4)
+    await w.start()
+    const [done, retried, lost, twice] = await Promise.all([
+      w.settle('a1'),
+      w.retry('a2', 1000),
+      w.settle('a3', { kind: 'complete', result: null }, w.worker + 1),
+      w.settle('a4'),
+    ])
+    expect([done, retried, lost, twice]).toEqual([
+      { kind: 'settled', state: 'completed' },
+      { kind: 'settled', state: 'retryable' },
+      { kind: 'lost' },
+      { kind: 'settled', state: 'completed' },
+    ])
+    expect(await w.settle('a4', { kind: 'discard', error: FAILURE })).toEqual({ kind: 'lost' })
+    expect(await w.states('a3', 'a4')).toEqual(['active', 'completed'])
+  })
+}

@@ -1,0 +1,18 @@
+import { describe } from 'vitest'
+import { claims } from './claims.ts'
+import { deputies } from './deputies.ts'
+import type { StoreHarness } from './harness.ts'
+import { jobs } from './jobs.ts'
+import { limits } from './limits.ts'
+import { workers } from './workers.ts'
+
+/** Registers every test of the store's contract for one backend. */
+export function storeConformance(harness: StoreHarness): void {
+  describe(harness.name, () => {
+    describe('jobs', () => jobs(harness))
+    describe('claims', () => claims(harness))
+    describe('deputies', () => deputies(harness))
+    describe('limits', () => limits(harness))
+    describe('workers', () => workers(harness))
+  })
+}

@@ -1,0 +1,241 @@
+import { uuidv7 } from 'uuidv7'
+import { afterEach, beforeEach, expect } from 'vitest'
+import type { Admitted, JobRecord, NewJob, Settled, Settlement } from '../../../src/jobs/job.ts'
+import type { UniqueRule } from '../../../src/jobs/unique-key.ts'
+import { normalisePolicy } from '../../../src/policy/normalise-policy.ts'
+import type { Policy } from '../../../src/policy/policy.ts'
+import type {
+  BucketReport,
+  BucketUse,
+  Claim,
+  Enqueued,
+  Explanation,
+  Recovered,
+  Store,
+} from '../../../src/store/store.ts'
+import type { StoreHarness } from './harness.ts'
+import { VirtualClock } from './virtual-clock.ts'
+
+/** What the suites say of a job; all else has a default. */
+export interface JobSpec {
+  /** `name`, `name:key`, each with `*weight` behind it if that is not 1. */
+  readonly limits?: readonly string[]
+  readonly queue?: string
+  readonly priority?: number
+  readonly attempts?: number
+  readonly input?: string
+  readonly runAtMs?: number
+  readonly expiresAtMs?: number
+  readonly unique?: Partial<UniqueRule> & { readonly key: string }
+}
+
+/** How one claim is made. */
+export interface ClaimSpec {
+  readonly slots?: number
+  readonly queue?: string
+  /** Several queues at once, with the slots of each; instead of `slots` and `queue`. */
+  readonly queues?: Readonly<Record<string, number>>
+  /** The queue's own limits. */
+  readonly limits?: readonly string[]
+  readonly leaseMs?: number
+  readonly worker?: number
+}
+
+const LEASE_MS = 30_000
+const LONG_US = 1e15
+export const FAILURE: { readonly code: string; readonly message: string } = { code: 'task.failed', message: 'no' }
+
+/** One store, its clock, and a worker; jobs go by the name of their task, times are ms since the start. */
+export class World {
+  readonly store: Store
+  readonly clock: VirtualClock
+  readonly worker: number
+  readonly startUs: number
+  readonly #jobs: Map<string, string>
+  readonly #running: Map<string, Admitted>
+
+  private constructor(store: Store, clock: VirtualClock, worker: number, before?: World) {
+    this.store = store
+    this.clock = clock
+    this.worker = worker
+    this.startUs = before?.startUs ?? store.nowUs()
+    this.#jobs = before ? before.#jobs : new Map<string, string>()
+    this.#running = before ? before.#running : new Map<string, Admitted>()
+  }
+
+  static async open(harness: StoreHarness): Promise<World> {
+    const clock = new VirtualClock()
+    const store = await harness.open(clock)
+    return new World(store, clock, await store.join(['q'], LONG_US))
+  }
+
+  /** The same storage and clock through another store. */
+  async reopen(harness: StoreHarness): Promise<World> {
+    const store = await harness.reopen?.(this.clock)
+    if (!store) throw new TypeError(`${harness.name} cannot be opened twice`)
+    return new World(store, this.clock, await store.join(['q'], LONG_US), this)
+  }
+
+  /** Sets the clock, in ms since the start; fractions are µs. */
+  at(ms: number): void {
+    this.clock.set(Math.round(ms * 1000))
+  }
+
+  /** ms since the start, of an instant of the store's clock. */
+  ms(us: number | null | undefined): number | null {
+    return us === null || us === undefined ? null : (us - this.startUs) / 1000
+  }
+
+  /** An instant of the store's clock. */
+  us(ms: number): number {
+    return this.startUs + Math.round(ms * 1000)
+  }
+
+  define(policies: Readonly<Record<string, Policy>>, version = 0): Promise<string[]> {
+    return this.store.define(
+      Object.entries(policies).map(([name, policy]) => ({ name, policy: normalisePolicy(policy, name), version })),
+    )
+  }
+
+  job(task: string, spec: JobSpec = {}): NewJob {
+    return {
+      id: uuidv7(),
+      task,
+      queue: spec.queue ?? 'q',
+      priority: spec.priority ?? 0,
+      input: spec.input ?? 'null',
+      uses: usesOf(spec.limits ?? []),
+      maxAttempts: spec.attempts ?? 3,
+      runAtMs: spec.runAtMs ?? null,
+      expiresAtMs: spec.expiresAtMs ?? null,
+      unique: spec.unique ? { onConflict: 'ignore', withinUs: null, states: null, ...spec.unique } : null,
+      extra: null,
+    }
+  }
+
+  /** Enqueues jobs that are named `name1`, `name2`, …; or one that is named as given. */
+  async add(name: string, spec: JobSpec = {}, count?: number): Promise<void> {
+    const names = count === undefined ? [name] : Array.from({ length: count }, (_, i) => `${name}${i + 1}`)
+    const jobs = names.map((each) => this.job(each, spec))
+    const answers = await this.store.enqueue(jobs)
+    expect(answers.map((answer) => answer.kind)).toEqual(names.map(() => 'created'))
+    for (const [i, each] of names.entries()) this.#jobs.set(each, jobs[i]!.id)
+  }
+
+  /** Enqueues one job and says what came of it; it takes the name if it is stored. */
+  async offer(name: string, spec: JobSpec = {}): Promise<Enqueued> {
+    const job = this.job(name, spec)
+    const [answer] = await this.store.enqueue([job])
+    if (answer!.kind === 'created') this.#jobs.set(name, job.id)
+    return answer!
+  }
+
+  id(name: string): string {
+    const id = this.#jobs.get(name)
+    if (id === undefined) throw new RangeError(`There is no job ${name}`)
+    return id
+  }
+
+  async get(name: string): Promise<JobRecord> {
+    const job = await this.store.get(this.id(name))
+    if (!job) throw new RangeError(`The job ${name} is gone`)
+    return job
+  }
+
+  async states(...names: string[]): Promise<string[]> {
+    return Promise.all(names.map(async (name) => (await this.get(name)).state))
+  }
+
+  async explain(name: string): Promise<Explanation> {
+    const explanation = await this.store.explain(this.id(name))
+    if (!explanation) throw new RangeError(`The job ${name} is gone`)
+    return explanation
+  }
+
+  async bucket(limit: string, key = ''): Promise<BucketReport> {
+    const [report] = await this.store.inspect(limit, key)
+    if (!report) throw new RangeError(`There is no limit ${limit}`)
+    return report
+  }
+
+  async claim(spec: ClaimSpec = {}): Promise<Claim> {
+    const queues = spec.queues ?? { [spec.queue ?? 'q']: spec.slots ?? 100 }
+    const claim = await this.store.claim(() => ({
+      worker: spec.worker ?? this.worker,
+      leaseUs: (spec.leaseMs ?? LEASE_MS) * 1000,
+      queues: Object.entries(queues).map(([queue, slots]) => ({ queue, slots, uses: usesOf(spec.limits ?? []) })),
+    }))
+    for (const job of claim.jobs) this.#running.set(job.task, job)
+    return claim
+  }
+
+  /** The names of the jobs that one claim starts, in order. */
+  async start(spec: ClaimSpec | number = {}): Promise<string[]> {
+    return (await this.claim(typeof spec === 'number' ? { slots: spec } : spec)).jobs.map((job) => job.task)
+  }
+
+  /** When a claim that starts nothing says to come again, in ms since the start. */
+  async wake(spec: ClaimSpec = {}): Promise<number | null> {
+    const claim = await this.claim(spec)
+    expect(claim.jobs.map((job) => job.task)).toEqual([])
+    return this.ms(claim.nextWakeUs)
+  }
+
+  /** The last run of a job that was claimed here. */
+  run(name: string): Admitted {
+    const job = this.#running.get(name)
+    if (!job) throw new RangeError(`The job ${name} was never claimed`)
+    return job
+  }
+
+  settle(
+    name: string,
+    what: Outcome = { kind: 'complete', result: null },
+    worker: number = this.worker,
+  ): Promise<Settled> {
+    const { seq, attempt } = this.run(name)
+    return this.store.settle(worker, { seq, attempt, ...what })
+  }
+
+  async complete(...names: string[]): Promise<void> {
+    const answers = await Promise.all(names.map((name) => this.settle(name)))
+    expect(answers).toEqual(names.map(() => ({ kind: 'settled', state: 'completed' })))
+  }
+
+  retry(name: string, delayMs = 0): Promise<Settled> {
+    return this.settle(name, { kind: 'retry', delayUs: delayMs * 1000, error: FAILURE })
+  }
+
+  async cancel(name: string): Promise<string> {
+    return (await this.store.cancel(this.id(name))).kind
+  }
+
+  /** What was taken back, as `[name, state]`. */
+  async recover(): Promise<string[][]> {
+    return (await this.store.recover()).map((job: Recovered) => [job.task, job.state])
+  }
+}
+
+type WithoutRun<T> = T extends unknown ? Omit<T, 'seq' | 'attempt'> : never
+/** A settlement without the run that it speaks of. */
+export type Outcome = WithoutRun<Settlement>
+
+/** Gives every test of the surrounding block a world of its own. */
+export function eachWorld(harness: StoreHarness): () => World {
+  let world: World
+  beforeEach(async () => {
+    world = await World.open(harness)
+  })
+  afterEach(() => world.store.close())
+  return () => world
+}
+
+/** Reads `name:key*weight`; sorted by limit and key, as a store is handed them. */
+export function usesOf(texts: readonly string[]): BucketUse[] {
+  return texts
+    .map((text) => {
+      const [, limit = '', key = '', weight = '1'] = /^([^:*]+)(?::([^*]*))?(?:\*(\d+))?$/.exec(text) ?? []
+      return { limit, key, weight: Number(weight) }
+    })
+    .sort((a, b) => (a.limit < b.limit || (a.limit === b.limit && a.key < b.key) ? -1 : 1))
+}

@@ -1,0 +1,31 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll } from 'vitest'
+import type { Clock } from '../../src/base/clock.ts'
+import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
+import type { Store } from '../../src/store/store.ts'
+import { RETENTION, type StoreHarness } from '../conformance/store/harness.ts'
+
+/** SQLite for the suites: in memory, or on files of a folder that goes when the tests are over. */
+export function sqliteHarness(name: string, kind: ':memory:' | 'file'): StoreHarness {
+  if (kind === ':memory:') return { name, open: (clock) => openStore(':memory:', clock) }
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-store-'))
+  afterAll(() => rmSync(folder, { recursive: true }))
+  let files = 0
+  const path = (): string => join(folder, `${files}.db`)
+  return {
+    name,
+    open: (clock) => {
+      files++
+      return openStore(path(), clock)
+    },
+    reopen: (clock) => openStore(path(), clock),
+  }
+}
+
+async function openStore(path: string, clock: Clock): Promise<Store> {
+  const store = new SqliteStore({ path, clock, durability: 'process', retention: RETENTION })
+  await store.open()
+  return store
+}
