@@ -3,7 +3,7 @@ import { input, limit, type LimitUse, Sluice, task } from '../src/exports/index.
 import { measure, nowMs } from './measure.ts'
 
 const JOBS = Number(process.env['JOBS'] ?? 100_000)
-const KEYS = Number(process.env["KEYS"] ?? 100)
+const KEYS = Number(process.env['KEYS'] ?? 100)
 
 async function drain(path: string, limits: readonly LimitUse<{ key: string }>[]): Promise<number> {
   let left = JOBS

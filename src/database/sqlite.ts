@@ -115,6 +115,11 @@ export class SqliteConnection {
     })
   }
 
+  /** Whether the database ends with this connection, and nobody else can see it. */
+  get inMemory(): boolean {
+    return this.#path === ':memory:'
+  }
+
   /** True while a request waits for its answer. */
   get pending(): boolean {
     return this.#flushing || this.#waiting.length > 0

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from '../base/clock.ts'
+import type { Clock } from '../base/clock.ts'
 import { durationMs, type Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
 import type { JobRecord } from '../jobs/job.ts'
@@ -11,15 +11,12 @@ interface Waiter {
   reject(error: unknown): void
 }
 
-const POLL_MS = 1000
-
 /** Lets callers wait for the end of jobs, whichever process runs them. */
 export class Results {
   readonly #store: () => Promise<Store>
   readonly #clock: Clock
   readonly #waiters = new Map<string, Set<Waiter>>()
   #stopWatching: (() => void) | null = null
-  #poll: Timer | null = null
 
   constructor(store: () => Promise<Store>, clock: Clock) {
     this.#store = store
@@ -75,24 +72,16 @@ export class Results {
     })
   }
 
-  /** Other processes may run the job: look again when they have committed, and now and then. */
+  /** Other processes may run the job: look again when they have committed. */
   #watch(store: Store): void {
-    if (this.#stopWatching) return
-    const look = (): void => {
+    this.#stopWatching ??= store.watch(() => {
       for (const id of this.#waiters.keys()) this.settled(id).catch(() => undefined)
-    }
-    this.#stopWatching = store.watch(look)
-    const again = (): void => {
-      look()
-      this.#poll = this.#clock.setTimer(again, POLL_MS)
-    }
-    this.#poll = this.#clock.setTimer(again, POLL_MS)
+    })
   }
 
   #rest(): void {
     if (this.#waiters.size > 0) return
     this.#stopWatching?.()
-    this.#poll?.cancel()
     this.#stopWatching = null
   }
 

@@ -23,6 +23,8 @@ interface Due extends Timer {
 
 /** Real turns of the event loop without any progress after which a handler counts as parked: it waits for something that no clock brings. */
 const PARKED_AFTER_MS = 50
+/** What a whole number of µs may gain on its way through fractions of ms: 1,001 µs must not become 1,002. */
+const ROUNDING_US = 0.001
 let boots = 0
 
 /**
@@ -61,7 +63,7 @@ class SteppedClock implements ManualClock {
   }
 
   setTimer(run: () => void, delayMs: number): Timer {
-    const atUs = this.#steadyUs + Math.max(0, Math.ceil(delayMs * 1000))
+    const atUs = this.#steadyUs + Math.max(0, Math.ceil(delayMs * 1000 - ROUNDING_US))
     const due: Due = { atUs, run, order: ++this.#order, cancel: () => this.#remove(due) }
     this.#insert(due)
     return due

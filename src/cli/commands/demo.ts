@@ -1,4 +1,5 @@
 import { type Command, Option } from 'commander'
+import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 
 /** The options of `sluice demo`. */
@@ -6,6 +7,7 @@ interface DemoFlags {
   readonly fast?: true
   readonly kill?: true
   readonly json?: true
+  readonly guard: Duration
 }
 
 const DETAILS = `
@@ -36,6 +38,12 @@ export function registerDemo(program: Command): void {
     .description("drain many tenants' jobs through their budgets against a real HTTP server, and check every promise")
     .addOption(new Option('--fast', 'about 1,800 jobs in about 12 s instead of over 5,000 in about 40 s'))
     .addOption(new Option('--kill', 'kill the worker process (SIGKILL) midway and go on with a new one'))
+    .addOption(
+      new Option(
+        '--guard <duration>',
+        'by how much the way to the partner may vary; try 0ms to see what it is for',
+      ).default('250ms'),
+    )
     .addOption(new Option('--json', 'print the summary as JSON on standard output, and progress on standard error'))
     .addHelpText('after', DETAILS)
     .action(demo)
@@ -59,6 +67,7 @@ async function demo(flags: DemoFlags): Promise<void> {
     const summary = await runDemo({
       fast: flags.fast === true,
       kill: flags.kill === true,
+      guard: flags.guard,
       say: (line) => screen.say(line),
       show: (source) => {
         screen.close()

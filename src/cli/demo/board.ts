@@ -2,7 +2,7 @@ import { type BucketState, charge, deniedUntil, newBucket, view } from '../../po
 import { useOf } from '../../policy/define-limit.ts'
 import { expectedStartUs } from '../../policy/forecast.ts'
 import type { LimitPolicy } from '../../policy/limit.ts'
-import { plans, total } from './partner-task.ts'
+import type { PartnerLimits } from './partner-task.ts'
 import type { Tenant } from './scenario.ts'
 
 /** One line of the live table. */
@@ -48,7 +48,7 @@ export class Board {
   readonly #seen = new Set<string>()
 
   /** @param nowUs any steady clock, the same for all calls. */
-  constructor(tenants: readonly Tenant[], nowUs: number) {
+  constructor(tenants: readonly Tenant[], { total, plans }: PartnerLimits, nowUs: number) {
     const line = (name: string, plan: string, policy: LimitPolicy): Line => {
       return { name, plan, policy, bucket: newBucket(policy, nowUs), jobs: 0, done: 0 }
     }

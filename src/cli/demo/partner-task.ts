@@ -1,27 +1,41 @@
 import { systemClock } from '../../base/clock.ts'
+import type { Duration } from '../../base/duration.ts'
 import { RateLimited } from '../../jobs/rate-limited.ts'
 import { input } from '../../jobs/schema.ts'
 import { type Task, task } from '../../engine/task.ts'
 import { limit, type Limit, type LimitUse } from '../../policy/define-limit.ts'
-import { GUARD, PER, type Plan, PLAN_MAX, TOTAL_MAX } from './scenario.ts'
+import { PER, type Plan, PLAN_MAX, TOTAL_MAX } from './scenario.ts'
 
 /** One call to the partner on behalf of a tenant. */
 export interface PartnerCall {
   readonly tenant: string
 }
 
-/** The partner's cap over all tenants. */
-export const total: Limit = limit('partner-total', { window: 'sliding', max: TOTAL_MAX, per: PER, guard: GUARD })
+/** The partner's budgets, as Sluice is told of them. */
+export interface PartnerLimits {
+  /** The cap over all tenants. */
+  readonly total: Limit
+  /** What each plan allows a tenant. */
+  readonly plans: Readonly<Record<Plan, Limit>>
+}
 
-/** What each plan allows a tenant. */
-export const plans: Readonly<Record<Plan, Limit>> = {
-  starter: limit('partner-starter', { window: 'sliding', max: PLAN_MAX.starter, per: PER, guard: GUARD }),
-  growth: limit('partner-growth', { window: 'sliding', max: PLAN_MAX.growth, per: PER, guard: GUARD }),
-  scale: limit('partner-scale', { window: 'sliding', max: PLAN_MAX.scale, per: PER, guard: GUARD }),
+/**
+ * Declares the partner's budgets.
+ * @param guard by how much the way to the partner may vary.
+ */
+export function partnerLimits(guard: Duration): PartnerLimits {
+  return {
+    total: limit('partner-total', { window: 'sliding', max: TOTAL_MAX, per: PER, guard }),
+    plans: {
+      starter: limit('partner-starter', { window: 'sliding', max: PLAN_MAX.starter, per: PER, guard }),
+      growth: limit('partner-growth', { window: 'sliding', max: PLAN_MAX.growth, per: PER, guard }),
+      scale: limit('partner-scale', { window: 'sliding', max: PLAN_MAX.scale, per: PER, guard }),
+    },
+  }
 }
 
 /** The budget of a tenant on this plan. */
-export function budgetOf(plan: Plan): LimitUse<PartnerCall> {
+export function budgetOf({ plans }: PartnerLimits, plan: Plan): LimitUse<PartnerCall> {
   return plans[plan].by((call: PartnerCall) => call.tenant)
 }
 
@@ -35,7 +49,7 @@ export const BEGAN_HEADER = 'x-began-us'
  * The demo's task: one real call to the partner. Its calls are held to the total here, and to the tenant's plan at `enqueue`.
  * @param partnerUrl where the partner listens.
  */
-export function partnerTask(partnerUrl: string): Task<PartnerCall, PartnerCall, undefined> {
+export function partnerTask(partnerUrl: string, { total }: PartnerLimits): Task<PartnerCall, PartnerCall, undefined> {
   return task('partner.sync', input<PartnerCall>(), {
     limits: [total],
     async run({ tenant }, ctx): Promise<undefined> {

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { systemClock } from '../../base/clock.ts'
-import { durationUs } from '../../base/duration.ts'
+import { type Duration, durationMs, durationUs } from '../../base/duration.ts'
 import { silentLogger } from '../../base/logger.ts'
 import { Sluice } from '../../engine/engine.ts'
 import type { Task } from '../../engine/task.ts'
@@ -10,9 +10,9 @@ import { createStore } from '../../store/open.ts'
 import type { Store } from '../../store/store.ts'
 import { Board } from './board.ts'
 import { type PartnerLogEntry, type PartnerServer, startPartner } from './partner-server.ts'
-import { budgetOf, type PartnerCall, partnerTask, plans } from './partner-task.ts'
+import { budgetOf, type PartnerCall, type PartnerLimits, partnerLimits, partnerTask } from './partner-task.ts'
 import { type Budget, type DemoRecord, type Outage, readJobs } from './record.ts'
-import { GUARD, PER, PLAN_MAX, type Scenario, scenarioOf, type Tenant, TOTAL_MAX } from './scenario.ts'
+import { PER, PLAN_MAX, type Scenario, scenarioOf, type Tenant, TOTAL_MAX } from './scenario.ts'
 import { grouped } from './paint.ts'
 import type { ScreenSource } from './screen.ts'
 import { type DemoSummary, judge } from './verdict.ts'
@@ -23,6 +23,8 @@ export interface DemoOptions {
   readonly fast: boolean
   /** Kill the worker midway, and go on with a new one. */
   readonly kill: boolean
+  /** By how much the way to the partner may vary; shorter than it does, and the partner refuses calls. */
+  readonly guard: Duration
   /** Told what happens, one line each. */
   readonly say: (line: string) => void
   /** Given what there is to see, as soon as there is. */
@@ -53,6 +55,7 @@ class DemoRun {
   readonly #options: DemoOptions
   readonly #url: string
   readonly #scenario: Scenario
+  readonly #limits: PartnerLimits
   readonly #board: Board
   readonly #acknowledged: string[] = []
   readonly #atTheEndMs = new Map<string, number>()
@@ -65,15 +68,21 @@ class DemoRun {
     this.#options = options
     this.#url = url
     this.#scenario = scenarioOf(options)
-    this.#board = new Board(this.#scenario.tenants, systemClock.monotonicUs())
+    this.#limits = partnerLimits(options.guard)
+    this.#board = new Board(this.#scenario.tenants, this.#limits, systemClock.monotonicUs())
   }
 
   async run(): Promise<DemoSummary> {
     const { say, show } = this.#options
     const { tenants } = this.#scenario
     const partner = await this.#startPartner()
-    const sync = partnerTask(partner.url)
-    const sluice = new Sluice({ store: this.#url, tasks: [sync], limits: Object.values(plans), logger: silentLogger })
+    const sync = partnerTask(partner.url, this.#limits)
+    const sluice = new Sluice({
+      store: this.#url,
+      tasks: [sync],
+      limits: Object.values(this.#limits.plans),
+      logger: silentLogger,
+    })
     this.#closing.push(() => sluice.stop())
     for (const tenant of tenants) await this.#enqueue(sync, tenant, tenant.jobs, 0)
     say(
@@ -116,7 +125,12 @@ class DemoRun {
   }
 
   async #startWorker(partner: PartnerServer): Promise<WorkerProcess> {
-    const worker = await startWorker(this.#url, partner.url, SLOTS)
+    const worker = await startWorker({
+      store: this.#url,
+      partnerUrl: partner.url,
+      concurrency: SLOTS,
+      guardMs: durationMs(this.#options.guard, 'guard'),
+    })
     this.#closing.push(() => worker.kill())
     return worker
   }
@@ -134,7 +148,7 @@ class DemoRun {
     priority: number,
   ): Promise<string[]> {
     const calls = Array.from({ length: count }, () => ({ tenant: tenant.name }))
-    const jobs = await sync.enqueueMany(calls, { limits: [budgetOf(tenant.plan)], priority })
+    const jobs = await sync.enqueueMany(calls, { limits: [budgetOf(this.#limits, tenant.plan)], priority })
     const ids = jobs.map((job) => job.id)
     this.#acknowledged.push(...ids)
     this.#board.enqueued(tenant.name, count)
@@ -206,7 +220,7 @@ class DemoRun {
     // The store's clock is the host's monotonic clock plus an offset that is fixed per boot.
     const offsetUs = store.nowUs() - systemClock.monotonicUs()
     const perUs = durationUs(PER, 'the window of the partner')
-    const guardUs = durationUs(GUARD, 'the guard')
+    const guardUs = durationUs(this.#options.guard, 'guard')
     const budget = (max: number): Budget => ({ max, perUs, guardUs })
     return {
       total: budget(TOTAL_MAX),

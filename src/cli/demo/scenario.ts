@@ -1,3 +1,5 @@
+import type { Duration } from '../../base/duration.ts'
+
 /** Who calls the partner, how much, and what happens on the way. */
 export interface Scenario {
   readonly tenants: readonly Tenant[]
@@ -28,8 +30,8 @@ export const TOTAL_MAX = 750
 /** The partner's window: half open, wherever it starts. */
 export const PER = '5s'
 
-/** By how much the way from a start to the partner's door may vary: garbage collection, a busy machine, a new connection. */
-export const GUARD = '250ms'
+/** By how much the way from a start to the partner's door may vary, unless told: garbage collection, a busy machine, a new connection. */
+export const GUARD: Duration = '250ms'
 
 const NAMES =
   'acme alder aspen beech birch cedar cherry cypress ebony elder elm fir ginkgo hazel hemlock holly ivy juniper larch laurel ' +

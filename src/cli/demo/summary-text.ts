@@ -1,4 +1,4 @@
-import { GUARD, PER } from './scenario.ts'
+import { PER } from './scenario.ts'
 import { grouped, inWords, type Paint } from './paint.ts'
 import { type BudgetReport, type DemoSummary, LEAST_UTILISATION } from './verdict.ts'
 
@@ -36,14 +36,14 @@ function worstText(total: BudgetReport, tenants: readonly BudgetReport[]): strin
   return `${over} of ${tenants.length} tenants above their budget in any ${PER}; ${some.join(', ')}; total ${total.worstWindow}/${total.max}`
 }
 
-function usedText({ total, tenants, lowestUtilisation }: DemoSummary): string {
+function usedText({ total, tenants, lowestUtilisation, guardMs }: DemoSummary): string {
   if (lowestUtilisation === null) return 'nothing was measured'
   const measured = tenants.filter((each) => each.utilisation !== null)
   const least = measured.toSorted((a, b) => (a.utilisation ?? 1) - (b.utilisation ?? 1))[0]
   const percent = (share: number | null): string => (share === null ? 'not measured' : `${(share * 100).toFixed(2)} %`)
   return (
     `while jobs waited: total ${percent(total.utilisation)}, lowest of ${measured.length} tenants ${percent(least?.utilisation ?? null)}` +
-    `${least ? ` (${least.name})` : ''}; at least ${LEAST_UTILISATION * 100} % of max × ${PER} / (${PER} + ${GUARD}) is promised`
+    `${least ? ` (${least.name})` : ''}; at least ${LEAST_UTILISATION * 100} % of max × ${PER} / (${PER} + ${guardMs}ms) is promised`
   )
 }
 

@@ -36,6 +36,8 @@ export interface DemoSummary {
   readonly doubleRuns: number
   /** Of the double runs, those that were in flight when the worker was killed. */
   readonly doubleRunsInFlight: number
+  /** The guard that the limits were declared with, ms. */
+  readonly guardMs: number
   readonly kills: number
   readonly inFlightAtKill: number
   readonly total: BudgetReport
@@ -69,6 +71,7 @@ export function judge(record: DemoRecord, atTheEndMs: ReadonlyMap<string, number
     refused: record.calls.filter((call) => call.refused).length,
     lost: lostOf(record),
     ...doublesOf(record),
+    guardMs: record.total.guardUs / 1000,
     kills: record.outages.length,
     inFlightAtKill: record.outages.reduce((sum, { inFlight }) => sum + inFlight.length, 0),
     total,

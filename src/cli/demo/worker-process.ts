@@ -2,6 +2,15 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { SluiceError } from '../../base/errors.ts'
 
+/** What a worker process works on. */
+export interface WorkerProcessOptions {
+  readonly store: string
+  readonly partnerUrl: string
+  /** Calls at once. */
+  readonly concurrency: number
+  readonly guardMs: number
+}
+
 /** A running worker process of the demo. */
 export interface WorkerProcess {
   /** When it began to claim, in µs of the host's monotonic clock. */
@@ -15,8 +24,9 @@ export interface WorkerProcess {
 }
 
 /** Starts a worker process on this store, and waits until it works. @throws demo.broken when it ends before */
-export async function startWorker(store: string, partnerUrl: string, concurrency: number): Promise<WorkerProcess> {
-  const child = fork(ownFile(), [store, partnerUrl, String(concurrency)], {
+export async function startWorker(options: WorkerProcessOptions): Promise<WorkerProcess> {
+  const { store, partnerUrl, concurrency, guardMs } = options
+  const child = fork(ownFile(), [store, partnerUrl, String(concurrency), String(guardMs)], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   })
   let expected = false

@@ -2,16 +2,17 @@
 import { systemClock } from '../../base/clock.ts'
 import { consoleLogger, silentLogger } from '../../base/logger.ts'
 import { Sluice } from '../../engine/engine.ts'
-import { partnerTask, plans } from './partner-task.ts'
+import { partnerLimits, partnerTask } from './partner-task.ts'
 
 const WARM_UP_ROUNDS = 3
 
-const [store = '', partnerUrl = '', slots = ''] = process.argv.slice(2)
+const [store = '', partnerUrl = '', slots = '', guardMs = ''] = process.argv.slice(2)
 const concurrency = Number(slots)
+const limits = partnerLimits(Number(guardMs))
 const sluice = new Sluice({
   store,
-  tasks: [partnerTask(partnerUrl)],
-  limits: Object.values(plans),
+  tasks: [partnerTask(partnerUrl, limits)],
+  limits: Object.values(limits.plans),
   queues: { default: { concurrency } },
   // That runs were lost with a killed worker is no news here, and would tear the live table.
   logger: { ...silentLogger, error: (fields, message) => consoleLogger.error(fields, message) },

@@ -20,9 +20,10 @@ type Row = [
   active: number,
   lanes: number,
   wakeAt: number | null,
+  touched: number,
 ]
 
-const COLUMNS = 'id, limit_name, key, state, revision, active, lanes, wake_at'
+const COLUMNS = 'id, limit_name, key, state, revision, active, lanes, wake_at, touched'
 const NO_POLICY: LimitPolicy = { rule: null, concurrency: null, onLimit: 'wait', maxWaitUs: null, retries: 'charge' }
 
 /** Loads a bucket by its id, carried over to the limit's current policy. */
@@ -89,10 +90,10 @@ export function returnPermits(context: Context, permits: string, nowUs: number):
 }
 
 function fromRow(context: Context, row: Row, nowUs: number): StoredBucket {
-  const [id, limit, key, stored, revision, active, lanes, wakeAtUs] = row
+  const [id, limit, key, stored, revision, active, lanes, wakeAtUs, touchedUs] = row
   const policy = onTheWall(context, context.policies.current(limit)?.policy ?? null)
   const written = stored === null ? null : decodeBucket(stored)
-  const state = context.policies.carry(limit, written, revision, nowUs) ?? newBucket(NO_POLICY, nowUs)
+  const state = context.policies.carry(limit, written ?? touchedUs, revision, nowUs) ?? newBucket(NO_POLICY, nowUs)
   // The clock went back over a reboot: what was made of that is kept, or the wait would begin anew at every look.
   const changed = written !== null && nowUs < written.atUs
   return { id, limit, key, policy, state, active, lanes, wakeAtUs, wokeAtUs: wakeAtUs, granted: 0, changed }

@@ -36,7 +36,8 @@ import { retry } from './retry.ts'
 import { MIGRATIONS } from './schema.ts'
 import { settle, type SettleRequest } from './settle.ts'
 import { StoreClock } from './store-clock.ts'
-import { cancellations, hasCompany, heartbeat, join, leave } from './workers.ts'
+import { watchOthers } from './watch.ts'
+import { cancellations, heartbeat, join, leave } from './workers.ts'
 
 /** How a SQLite store is opened. */
 export interface SqliteStoreOptions {
@@ -46,9 +47,6 @@ export interface SqliteStoreOptions {
   readonly durability: Durability
   readonly retention: Retention
 }
-
-const OTHERS_EVERY_MS = 50
-const COMPANY_EVERY_MS = 5000
 
 /** What runs first in a transaction: what frees budgets and slots, then what arrives, then what takes. */
 const FREES = 0
@@ -119,23 +117,8 @@ export class SqliteStore implements Store {
     return this.#db.pending
   }
 
-  /** Looks every 50 ms whether another process has committed, while one is registered; every 5 s whether there is one. */
   watch(listener: () => void): () => void {
-    let version = this.#dataVersion()
-    let company = hasCompany(this.#context, this.nowUs(), this.#workers)
-    let companySeenUs = this.nowUs()
-    const look = (): void => {
-      const seen = this.#dataVersion()
-      if (!company || this.nowUs() - companySeenUs >= COMPANY_EVERY_MS * 1000) {
-        company = hasCompany(this.#context, this.nowUs(), this.#workers)
-        companySeenUs = this.nowUs()
-      }
-      timer = this.#clock.setTimer(look, company ? OTHERS_EVERY_MS : COMPANY_EVERY_MS)
-      if (seen !== version) listener()
-      version = seen
-    }
-    let timer = this.#clock.setTimer(look, company ? OTHERS_EVERY_MS : COMPANY_EVERY_MS)
-    return () => timer.cancel()
+    return watchOthers(this.#context, this.#clock, listener)
   }
 
   enqueue(jobs: readonly NewJob[]): Promise<Enqueued[]> {
@@ -245,10 +228,6 @@ export class SqliteStore implements Store {
 
   async #read<T>(work: () => T): Promise<T> {
     return work()
-  }
-
-  #dataVersion(): number {
-    return (this.#db.get<[number]>('PRAGMA data_version') as [number])[0]
   }
 }
 
