@@ -8,13 +8,17 @@ const ROOT = join(import.meta.dirname, '..')
 const run = promisify(execFile)
 
 describe('the examples', () => {
-  it.each(readdirSync(join(ROOT, 'examples')).filter((file) => file.endsWith('.ts')))('%s runs to its end', async (file) => {
-    const { stdout } = await run(process.execPath, [join(ROOT, 'examples', file)], { timeout: 20_000 })
-    expect(stdout).not.toBe('')
-  })
+  it.each(readdirSync(join(ROOT, 'examples')).filter((file) => file.endsWith('.ts')))(
+    '%s runs to its end',
+    async (file) => {
+      const { stdout } = await run(process.execPath, [join(ROOT, 'examples', file)], { timeout: 20_000 })
+      expect(stdout).not.toBe('')
+    },
+  )
 
   it('the README shows the quick start that is run', () => {
-    const shown = /```ts\n(import \{ input, limit[^`]*)```/.exec(readFileSync(join(ROOT, 'README.md'), 'utf8'))?.[1] ?? ''
+    const shown =
+      /```ts\n(import \{ input, limit.*?)\n```/s.exec(readFileSync(join(ROOT, 'README.md'), 'utf8'))?.[1] ?? ''
     const example = readFileSync(join(ROOT, 'examples/quickstart.ts'), 'utf8')
     const code = (text: string): string[] => text.split('\n').map((line) => line.replace(/\s*\/\/ .*$/, '').trim())
     const differing = code(shown).filter((line) => line !== '' && !code(example).includes(line))

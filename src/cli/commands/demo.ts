@@ -15,14 +15,15 @@ What it does
   A real HTTP server on 127.0.0.1 plays a partner's API with budgets of its own: each tenant's plan (10, 24 or 400 calls in
   any 5 s) and 750 calls in any 5 s over all. It logs every call and answers 429 to what is too much. 40 tenants enqueue
   over 5,000 jobs, half of them one tenant's; a worker process drains them from a SQLite file in a temporary folder, with
-  each budget declared as limit(name, { window: 'sliding', max, per: '5s', guard: '250ms' }). Urgent jobs arrive late.
+  each budget declared as limit(name, { window: 'sliding', max, per: '5s', guard }). Without a guard calls are refused: two
+  starts 5 s apart may arrive closer than that. Urgent jobs arrive late.
 
 What it checks, from the partner's log and the store's record
   refused calls      none
   worst window       over every half-open 5 s of the partner's log: no tenant and not the total above its budget
   budget used        at least 98 % of max × per / (per + guard) while jobs waited for it. Left out: what the total withholds
-                     from a tenant, the time between a kill and the next worker, and the opening burst until a budget is
-                     first used up; backlogs too short for one whole window are not measured
+                     from a tenant, the time between a kill and the next worker, and the burst after a worker's start until the
+                     budget is used up; backlogs too short for one whole window are not measured
   jobs lost          none; every acknowledged job was completed and reached the partner
   double runs        none; with --kill only of the jobs that were in flight at the kill
   late urgent jobs   no ordinary job of the same tenant starts while one waits
@@ -81,7 +82,7 @@ async function demo(flags: DemoFlags): Promise<void> {
     if (summary.broken.length > 0)
       throw new SluiceError(
         'demo.broken',
-        `The demo saw ${summary.broken.length} promises broken: ${summary.broken.join('; ')}.`,
+        `The demo saw ${summary.broken.length} broken promises: ${summary.broken.join('; ')}.`,
       )
   } catch (error) {
     screen.close()

@@ -4,7 +4,7 @@ import { type BudgetReport, type DemoSummary, LEAST_UTILISATION } from './verdic
 
 /** The summary as lines of text. */
 export function summaryLines(summary: DemoSummary, paint: Paint): string[] {
-  const { refused, lost, urgent, lateness, kills, total, tenants, broken } = summary
+  const { refused, lost, urgent, kills, total, tenants, lowestUtilisation, broken } = summary
   const line = (kept: boolean, name: string, text: string): string =>
     `${kept ? paint('green', '✓') : paint('red', '✗')} ${name.padEnd(20)} ${text}`
   const all = [total, ...tenants]
@@ -16,11 +16,11 @@ export function summaryLines(summary: DemoSummary, paint: Paint): string[] {
     paint('bold', `${grouped(summary.jobs)} jobs of ${tenants.length} tenants in ${summary.seconds.toFixed(1)} s`),
     line(refused === 0, 'refused calls', `${refused} of ${grouped(total.calls)}`),
     line(all.every(withinBudget), 'worst window', worstText(total, tenants)),
-    line(!broken.some((each) => each.includes('budget')), 'budget used', usedText(summary)),
+    line((lowestUtilisation ?? 0) >= LEAST_UTILISATION, 'budget used', usedText(summary)),
     line(lost === 0, 'jobs lost', String(lost)),
     line(unexplained === 0, 'double runs', `${unexplained}${kill}`),
     line(urgent.jobs > 0 && urgent.overtakenBy === 0, 'late urgent jobs', urgentText(summary)),
-    `  ${'start lateness'.padEnd(20)} p50 ${lateness.p50Ms.toFixed(1)} ms, p99 ${lateness.p99Ms.toFixed(1)} ms, from the instant that the budgets allowed to the handler's first line, over ${grouped(lateness.starts)} starts that had to wait`,
+    `  ${'start lateness'.padEnd(20)} ${latenessText(summary)}`,
     ...broken.map((each) => paint('red', `broken: ${each}`)),
   ]
 }
@@ -37,7 +37,7 @@ function worstText(total: BudgetReport, tenants: readonly BudgetReport[]): strin
 }
 
 function usedText({ total, tenants, lowestUtilisation, guardMs }: DemoSummary): string {
-  if (lowestUtilisation === null) return 'nothing was measured'
+  if (lowestUtilisation === null) return 'not measured'
   const measured = tenants.filter((each) => each.utilisation !== null)
   const least = measured.toSorted((a, b) => (a.utilisation ?? 1) - (b.utilisation ?? 1))[0]
   const percent = (share: number | null): string => (share === null ? 'not measured' : `${(share * 100).toFixed(2)} %`)
@@ -51,5 +51,13 @@ function urgentText({ urgent }: DemoSummary): string {
   return (
     `${urgent.jobs} waited p50 ${inWords(urgent.waitP50Ms)}, at most ${inWords(urgent.waitMaxMs)} (behind the backlog: ` +
     `${inWords(urgent.atTheEndMaxMs)}); ${urgent.overtakenBy} ordinary jobs of their tenants started before them`
+  )
+}
+
+function latenessText({ lateness }: DemoSummary): string {
+  if (lateness === null) return 'not measured'
+  return (
+    `p50 ${lateness.p50Ms.toFixed(1)} ms, p99 ${lateness.p99Ms.toFixed(1)} ms from the instant that the budgets allowed to the handler's ` +
+    `first line, over ${grouped(lateness.starts)} starts that had to wait`
   )
 }

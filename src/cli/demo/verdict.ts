@@ -12,7 +12,7 @@ export interface BudgetReport {
   /** The most calls that arrived in any half-open window, wherever it starts. */
   readonly worstWindow: number
   readonly calls: number
-  /** Null where its backlog was too short for one whole window to be measured. */
+  /** Null where its backlog was too short for one whole window to be measured, and when calls were refused. */
   readonly utilisation: number | null
 }
 
@@ -44,7 +44,8 @@ export interface DemoSummary {
   readonly tenants: readonly BudgetReport[]
   readonly lowestUtilisation: number | null
   readonly urgent: UrgentReport
-  readonly lateness: Lateness
+  /** Null when calls were refused. */
+  readonly lateness: Lateness | null
   /** Every promise that was not kept, in words; empty when all were. */
   readonly broken: readonly string[]
 }
@@ -57,18 +58,20 @@ export const LEAST_UTILISATION = 0.98
  * @param atTheEndMs by urgent job, what it would have waited behind its tenant's backlog.
  */
 export function judge(record: DemoRecord, atTheEndMs: ReadonlyMap<string, number>): DemoSummary {
-  const measured = utilisations(record)
+  const refused = record.calls.filter((call) => call.refused).length
+  // A refusal closes budgets for a while, and the store forgets the start that was refused: what is left says nothing.
+  const measured = refused === 0 ? utilisations(record) : null
   const reports = [...record.tenants].map(([name, budget]) => {
     const calls = record.calls.filter((call) => call.tenant === name)
-    return reportOf(name, budget, calls, measured.tenants.get(name))
+    return reportOf(name, budget, calls, measured?.tenants.get(name))
   })
-  const total = reportOf('total', record.total, record.calls, measured.total)
+  const total = reportOf('total', record.total, record.calls, measured?.total)
   const shares = [total, ...reports].flatMap(({ utilisation }) => (utilisation === null ? [] : [utilisation]))
   const ends = record.calls.map((call) => call.arrivedUs)
   const summary: Omit<DemoSummary, 'broken'> = {
     jobs: record.acknowledged.length,
     seconds: ends.length === 0 ? 0 : (Math.max(...ends) - record.readyUs) / 1_000_000,
-    refused: record.calls.filter((call) => call.refused).length,
+    refused,
     lost: lostOf(record),
     ...doublesOf(record),
     guardMs: record.total.guardUs / 1000,
@@ -78,7 +81,7 @@ export function judge(record: DemoRecord, atTheEndMs: ReadonlyMap<string, number
     tenants: reports,
     lowestUtilisation: shares.length === 0 ? null : Math.min(...shares),
     urgent: urgentOf(record, atTheEndMs),
-    lateness: latenessOf(record),
+    lateness: refused === 0 ? latenessOf(record) : null,
   }
   return { ...summary, broken: brokenOf(summary) }
 }
@@ -145,12 +148,19 @@ function brokenOf(summary: Omit<DemoSummary, 'broken'>): string[] {
   const { refused, lost, doubleRuns, doubleRunsInFlight, urgent, total, tenants } = summary
   const broken: string[] = []
   if (refused > 0) broken.push(`the partner refused ${refused} calls`)
-  for (const { name, max, worstWindow: worst, utilisation } of [total, ...tenants]) {
-    if (worst > max) broken.push(`${worst} calls of ${name} arrived in one window of ${max}`)
-    if (utilisation !== null && utilisation < LEAST_UTILISATION)
-      broken.push(`only ${(utilisation * 100).toFixed(1)} % of the budget of ${name} was used while its jobs waited`)
-  }
-  if (summary.lowestUtilisation === null)
+  const over = [total, ...tenants].filter((each) => each.worstWindow > each.max)
+  const [worst] = over.toSorted((a, b) => b.worstWindow / b.max - a.worstWindow / a.max)
+  if (worst)
+    broken.push(
+      `${over.length} budgets were exceeded, ${worst.name} with ${worst.worstWindow} calls in a window of ${worst.max}`,
+    )
+  const unused = [total, ...tenants].filter((each) => (each.utilisation ?? 1) < LEAST_UTILISATION)
+  const [least] = unused.toSorted((a, b) => (a.utilisation ?? 1) - (b.utilisation ?? 1))
+  if (least)
+    broken.push(
+      `${unused.length} budgets were left unused while jobs waited, ${least.name} was used to ${((least.utilisation ?? 1) * 100).toFixed(1)} %`,
+    )
+  if (refused === 0 && summary.lowestUtilisation === null)
     broken.push('no backlog lasted over a whole window, so no use of a budget was measured')
   if (lost > 0) broken.push(`${lost} jobs were lost`)
   if (doubleRuns > doubleRunsInFlight)

@@ -13,7 +13,6 @@ export interface Context {
   readonly ids: {
     readonly queues: Map<string, number>
     readonly queueNames: Map<number, string>
-    readonly lanes: Map<string, number>
   }
   /** The last turn that was given by this process. */
   readonly turns: { given: number }

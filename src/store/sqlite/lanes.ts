@@ -22,14 +22,11 @@ export function laneOf(
 ): number {
   if (uses.length === 0) return openLineOf(queue)
   const key = laneKey(queueName, uses)
-  const known = context.ids.lanes.get(key)
-  if (known !== undefined) return known
-  const id =
+  // Never remembered: another process may have forgotten the lane, and its number may be another's by now.
+  return (
     context.db.get<[number]>('SELECT id FROM lanes WHERE key = ?', key)?.[0] ??
     createLane(context, key, queue, uses, nowUs)
-  if (context.ids.lanes.size >= 20_000) context.ids.lanes.clear()
-  context.ids.lanes.set(key, id)
-  return id
+  )
 }
 
 /**

@@ -38,7 +38,6 @@ function pruneLanes(context: Context, nowUs: number, limit: number): number {
     for (const bucket of JSON.parse(buckets) as number[])
       context.db.run('UPDATE buckets SET lanes = lanes - 1 WHERE id = ?', bucket)
   }
-  if (rows.length > 0) context.ids.lanes.clear()
   return rows.length
 }
 

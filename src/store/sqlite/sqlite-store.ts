@@ -72,7 +72,6 @@ export class SqliteStore implements Store {
     const ids = {
       queues: new Map<string, number>(),
       queueNames: new Map<number, string>(),
-      lanes: new Map<string, number>(),
     }
     const policies = new Policies(this.#db)
     this.#context = {
@@ -118,7 +117,7 @@ export class SqliteStore implements Store {
   }
 
   watch(listener: () => void): () => void {
-    return watchOthers(this.#context, this.#clock, listener)
+    return watchOthers(this.#context, this.#clock, this.#workers, listener)
   }
 
   enqueue(jobs: readonly NewJob[]): Promise<Enqueued[]> {

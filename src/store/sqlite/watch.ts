@@ -8,10 +8,15 @@ const ALONE_MS = 1000
 const COMPANY_LASTS_MS = 60_000
 
 /**
- * Calls `listener` when another process has committed. SQLite has no bell between processes, but tells cheaply that the file has
+ * Calls `listener` when another process has committed (`own`: the workers of this one). SQLite has no bell between processes, but tells cheaply that the file has
  * changed: asked every 50 ms in company, every second alone. A store in memory has no other processes.
  */
-export function watchOthers(context: Context, clock: Clock, listener: () => void): () => void {
+export function watchOthers(
+  context: Context,
+  clock: Clock,
+  own: ReadonlySet<number>,
+  listener: () => void,
+): () => void {
   if (context.db.inMemory) return () => undefined
   const readVersion = (): number => (context.db.get<[number]>('PRAGMA data_version') as [number])[0]
   let version = readVersion()
@@ -20,7 +25,7 @@ export function watchOthers(context: Context, clock: Clock, listener: () => void
     const seen = readVersion()
     const nowUs = clock.monotonicUs()
     if (seen !== version) companyUntilUs = nowUs + COMPANY_LASTS_MS * 1000
-    const company = nowUs < companyUntilUs || hasCompany(context, context.clock.nowUs())
+    const company = nowUs < companyUntilUs || hasCompany(context, context.clock.nowUs(), own)
     timer = clock.setTimer(look, company ? IN_COMPANY_MS : ALONE_MS)
     if (seen === version) return
     version = seen
