@@ -230,7 +230,7 @@ export class Room {
       expect(why.position).toBeGreaterThan(0)
       if (this.running > 0) continue
       expect(why.waitsOn, `${why.words} (at ${this.atUs} µs)`).not.toBeNull()
-      expect(why.until?.getTime() ?? 0, `${why.words}`).toBeGreaterThanOrEqual(Math.floor(this.#storeNowMs()))
+      expect(why.until?.getTime() ?? 0, `${why.words} (until)`).toBeGreaterThanOrEqual(Math.floor(this.#storeNowMs()))
     }
   }
 

@@ -1,0 +1,115 @@
+import { expect, test } from 'vitest'
+import { input, limit, task } from '../../src/exports/index.ts'
+import { record, setStage } from './stage.ts'
+
+test('the life of a job is told in order, once', async () => {
+  const { clock, start } = setStage()
+  const work = task('work.item', {
+    retry: { attempts: 2, backoff: 'fixed', initial: '1s', jitter: false },
+    run: (_, ctx) => {
+      ctx.progress(0.5)
+      if (ctx.attempt === 1) throw new Error('once')
+    },
+  })
+  const engine = await start({ tasks: [work] })
+  const events = record(
+    engine,
+    'job.enqueued',
+    'job.started',
+    'job.progress',
+    'job.failed',
+    'job.retrying',
+    'job.completed',
+    'job.discarded',
+  )
+  const job = await work.enqueue()
+  await clock.advance('10s')
+  const about = { id: job.id, task: 'work.item', queue: 'default' }
+  expect(events).toMatchObject([
+    { name: 'job.enqueued', event: about },
+    { name: 'job.started', event: { ...about, attempt: 1, waitedMs: 0 } },
+    { name: 'job.progress', event: { ...about, attempt: 1, progress: 0.5 } },
+    { name: 'job.failed', event: { ...about, attempt: 1, error: new Error('once') } },
+    { name: 'job.retrying', event: { ...about, attempt: 1, delayMs: 1000 } },
+    { name: 'job.started', event: { ...about, attempt: 2 } },
+    { name: 'job.progress', event: { ...about, attempt: 2 } },
+    { name: 'job.completed', event: { ...about, attempt: 2 } },
+  ])
+})
+
+test('a budget that runs out is told once, and once more when nobody waits for it', async () => {
+  const { clock, start } = setStage()
+  const work = task('work.item', input<{ key: string }>(), {
+    limits: [limit('gate', { rate: 2, per: '10s' }).by((item) => item.key)],
+    run: () => undefined,
+  })
+  const engine = await start({ tasks: [work] })
+  const events = record(engine, 'rate_limit.exceeded', 'rate_limit.released')
+  const openedMs = clock.now()
+  for (let i = 0; i < 5; i++) await work.enqueue({ key: 'A' })
+  await clock.advance('1s')
+  expect(events).toEqual([
+    {
+      name: 'rate_limit.exceeded',
+      event: expect.objectContaining({
+        limit: 'gate',
+        key: 'A',
+        queue: 'default',
+        wanted: 1,
+        nextAt: new Date(openedMs + 5000),
+      }) as object,
+    },
+  ])
+  await clock.advance('1m')
+  expect(events.map(({ name }) => name)).toEqual(['rate_limit.exceeded', 'rate_limit.released'])
+  expect(events[1]?.event).toEqual({ limit: 'gate', key: 'A' })
+})
+
+test('a dropped job is told with its limit', async () => {
+  const { clock, start } = setStage()
+  const work = task('work.item', {
+    limits: [limit('gate', { rate: 1, per: '10s', onLimit: 'drop' })],
+    run: () => undefined,
+  })
+  const engine = await start({ tasks: [work] })
+  const events = record(engine, 'rate_limit.dropped', 'job.discarded')
+  await work.enqueue()
+  const job = await work.enqueue()
+  await clock.advance('1s')
+  expect(events).toMatchObject([
+    { name: 'rate_limit.dropped', event: { limit: 'gate', id: job.id, task: 'work.item' } },
+    { name: 'job.discarded', event: { id: job.id, error: { code: 'limit.rejected' } } },
+  ])
+})
+
+test('a listener that throws harms neither the job nor other listeners, and one that is taken off hears no more', async () => {
+  const { clock, start, errors } = setStage()
+  const work = task('work.item', { run: () => undefined })
+  const engine = await start({ tasks: [work] })
+  let heard = 0
+  engine.on('job.completed', () => {
+    throw new Error('broken')
+  })
+  const off = engine.on('job.completed', () => void heard++)
+  await work.enqueue()
+  await clock.advance('1s')
+  expect(heard).toBe(1)
+  expect(errors).toHaveLength(1)
+  off()
+  const job = await work.enqueue()
+  await clock.advance('1s')
+  expect(heard).toBe(1)
+  expect(await engine.jobs.get(job.id)).toMatchObject({ state: 'completed' })
+})
+
+test('a worker tells of its start and its stop', async () => {
+  const { create } = setStage()
+  const engine = create({ tasks: [], queues: { mail: {}, default: {} } })
+  const events = record(engine, 'worker.started', 'worker.stopped')
+  await engine.start()
+  await engine.stop()
+  expect(events).toMatchObject([
+    { name: 'worker.started', event: { queues: ['mail', 'default'] } },
+    { name: 'worker.stopped' },
+  ])
+})

@@ -1,0 +1,72 @@
+import { onTestFinished } from 'vitest'
+import { Sluice, type SluiceEvents, type SluiceOptions } from '../../src/exports/index.ts'
+import { createManualClock, type ManualClock } from '../../src/exports/testing.ts'
+
+/** A manual clock and the engines on it, which end with the test. */
+export interface Stage {
+  readonly clock: ManualClock
+  /** Seconds since the stage was set. */
+  readonly at: () => number
+  readonly warnings: string[]
+  readonly errors: string[]
+  /** An engine on a store of its own, at work. */
+  readonly start: (options: Partial<SluiceOptions> & Pick<SluiceOptions, 'tasks'>) => Promise<Sluice>
+  /** The same, not at work. */
+  readonly create: (options: Partial<SluiceOptions> & Pick<SluiceOptions, 'tasks'>) => Sluice
+  /** Stops an engine; handlers that sleep on the clock are given time to be given up. */
+  readonly stop: (engine: Sluice) => Promise<void>
+}
+
+/** Sets a stage for one test. */
+export function setStage(): Stage {
+  const clock = createManualClock()
+  const engines: Sluice[] = []
+  const stage: Stage = {
+    clock,
+    at: () => clock.monotonicUs() / 1e6,
+    warnings: [],
+    errors: [],
+    async start(options) {
+      const engine = stage.create(options)
+      await engine.start()
+      return engine
+    },
+    create(options) {
+      const { warnings, errors } = stage
+      const engine = new Sluice({
+        store: 'sqlite::memory:',
+        clock,
+        logger: {
+          debug: () => undefined,
+          info: () => undefined,
+          warn: (_, message) => void warnings.push(message),
+          error: (_, message) => void errors.push(message),
+        },
+        ...options,
+      })
+      engines.push(engine)
+      return engine
+    },
+    async stop(engine) {
+      const end = { reached: false }
+      const stopping = engine.stop({ within: 0 }).finally(() => (end.reached = true))
+      await clock.advance(0)
+      while (!end.reached) await clock.advance('500ms')
+      await stopping
+    },
+  }
+  onTestFinished(async () => {
+    for (const engine of engines) await stage.stop(engine)
+  })
+  return stage
+}
+
+/** Every event of these names as it comes, oldest first. */
+export function record<N extends keyof SluiceEvents>(
+  engine: Sluice,
+  ...names: readonly N[]
+): { readonly name: N; readonly event: SluiceEvents[N] }[] {
+  const events: { name: N; event: SluiceEvents[N] }[] = []
+  for (const name of names) engine.on(name, (event) => void events.push({ name, event }))
+  return events
+}
