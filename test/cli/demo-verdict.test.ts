@@ -66,8 +66,11 @@ describe('a verdict', () => {
   })
 
   it('finds a refused call, by the partner alone', () => {
-    const { broken, refused } = summaryOf({ calls: ([first, ...rest]) => [{ ...first!, refused: true }, ...rest] })
+    const { broken, refused, lowestUtilisation } = summaryOf({
+      calls: ([first, ...rest]) => [{ ...first!, refused: true }, ...rest],
+    })
     expect(refused).toBe(1)
+    expect(lowestUtilisation).toBeNull()
     expect(broken).toContain('the partner refused 1 calls')
   })
 
@@ -77,7 +80,7 @@ describe('a verdict', () => {
         calls: (calls) =>
           calls.map((call, i) => (i === MAX ? { ...call, arrivedUs: calls[0]!.arrivedUs + byUs } : call)),
       }).broken
-    expect(moved(5 * S - 1)).toEqual(['5 calls of a arrived in one window of 4'])
+    expect(moved(5 * S - 1)).toEqual(['1 budgets were exceeded, a with 5 calls in a window of 4'])
     expect(moved(5 * S)).toEqual([])
   })
 
@@ -86,7 +89,7 @@ describe('a verdict', () => {
     expect(summaryOf({ lateUs: 0.01 * PERIOD }).broken).toEqual([])
     const { broken, lowestUtilisation } = summaryOf({ lateUs: 0.03 * PERIOD })
     expect(lowestUtilisation).toBeCloseTo(1 / 1.03, 3)
-    expect(broken).toEqual(['only 97.1 % of the budget of a was used while its jobs waited'])
+    expect(broken).toEqual(['1 budgets were left unused while jobs waited, a was used to 97.1 %'])
   })
 
   it('does not hold against a tenant what the total withheld', () => {

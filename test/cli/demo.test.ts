@@ -40,7 +40,7 @@ function expectKept({ code, out, err }: Ended): DemoSummary {
   expect(summary.urgent.jobs).toBeGreaterThanOrEqual(10)
   expect(summary.urgent.overtakenBy).toBe(0)
   expect(summary.urgent.waitMaxMs).toBeLessThan(summary.urgent.atTheEndMaxMs)
-  expect(summary.lateness.starts).toBeGreaterThan(300)
+  expect(summary.lateness?.starts).toBeGreaterThan(300)
   return summary
 }
 
@@ -70,6 +70,17 @@ describe('sluice demo --fast', () => {
     TIMEOUT_MS,
   )
 })
+
+it(
+  'sluice demo fails with a code when a promise is broken: without a guard the partner refuses calls',
+  async () => {
+    const { code, out, err } = await sluice('demo', '--fast', '--guard', '0ms')
+    expect(code).toBe(1)
+    expect(out).toMatch(/✗ refused calls +[1-9]/)
+    expect(err).toMatch(/^error demo\.broken: .*the partner refused \d+ calls/)
+  },
+  TIMEOUT_MS,
+)
 
 it('sluice demo --help says what is checked and what the exit code means', async () => {
   const { code, out } = await sluice('demo', '--help')

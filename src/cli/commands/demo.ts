@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander'
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
+import { GUARD } from '../demo/scenario.ts'
 
 /** The options of `sluice demo`. */
 interface DemoFlags {
@@ -43,7 +44,7 @@ export function registerDemo(program: Command): void {
       new Option(
         '--guard <duration>',
         'by how much the way to the partner may vary; try 0ms to see what it is for',
-      ).default('250ms'),
+      ).default(GUARD),
     )
     .addOption(new Option('--json', 'print the summary as JSON on standard output, and progress on standard error'))
     .addHelpText('after', DETAILS)

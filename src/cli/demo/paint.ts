@@ -26,6 +26,9 @@ export function grouped(value: number): string {
   return value.toLocaleString('en-US')
 }
 
+/** What a line of the table takes. */
+export const TABLE_COLUMNS = 70
+
 const BAR = 30
 const USED_BAR = 10
 
@@ -51,13 +54,15 @@ export function tableLines(view: BoardView, elapsedMs: number, refused: number, 
     paint('green', '█'.repeat(Math.round(share * BAR))) + paint('dim', '░'.repeat(BAR - Math.round(share * BAR)))
   const left = waiting === 0 ? 'done' : `${inWords(view.etaMs)} to go`
   const refusals = paint(refused === 0 ? 'green' : 'red', `${refused} refused`)
-  const head = `${bar} ${paint('bold', `${Math.floor(share * 100)} %`)}  ${grouped(done)} of ${grouped(jobs)} jobs  ${(elapsedMs / 1000).toFixed(0)} s, ${left}  ${refusals}`
+  const head = `${bar} ${paint('bold', `${Math.floor(share * 100)} %`)}  ${grouped(done)} of ${grouped(jobs)} jobs`
+  const state = `${(elapsedMs / 1000).toFixed(0)} s, ${left}, ${refusals}`
   const columns = `${'tenant'.padEnd(10)} ${'plan'.padEnd(8)} ${'done'.padStart(6)} ${'waiting'.padStart(8)}  ${'budget used'.padEnd(USED_BAR + 9)} ${'next start'.padStart(10)}`
-  const shown = Math.max(1, Math.min(view.tenants.length, rows - 6))
+  const shown = Math.max(1, Math.min(view.tenants.length, rows - 7))
   const sorted = view.tenants.toSorted((a, b) => b.jobs - a.jobs).slice(0, shown)
   const hidden = view.tenants.length - shown
   return [
     head,
+    state,
     paint('dim', columns),
     paint('bold', rowText(view.total)),
     ...sorted.map((row) => (row.waiting === 0 ? paint('dim', rowText(row)) : rowText(row))),

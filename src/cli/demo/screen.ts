@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '../../base/clock.ts'
 import type { BoardView } from './board.ts'
-import { paintFor, progressLine, tableLines } from './paint.ts'
+import { paintFor, progressLine, TABLE_COLUMNS, tableLines } from './paint.ts'
 
 /** Shows how the demo goes, until it is closed. */
 export interface Screen {
@@ -30,9 +30,12 @@ const HIDE_CURSOR = '\u001B[?25l'
 const SHOW_CURSOR = '\u001B[?25h'
 const CLEAR_BELOW = '\u001B[0J'
 
-/** A live table on a terminal, a plain line every 2 s elsewhere. */
+/** A live table on a terminal that can show it, a plain line every 2 s elsewhere. */
 export function openScreen(options: ScreenOptions): Screen {
-  return options.out.isTTY ? new LiveScreen(options) : new PlainScreen(options)
+  const { out } = options
+  // A line that wraps would be counted as one, and the table would climb up the screen.
+  const live = out.isTTY && out.columns >= TABLE_COLUMNS && process.env['TERM'] !== 'dumb'
+  return live ? new LiveScreen(options) : new PlainScreen(options)
 }
 
 class PlainScreen implements Screen {
