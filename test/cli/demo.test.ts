@@ -87,3 +87,9 @@ it('sluice demo --help says what is checked and what the exit code means', async
   expect(code).toBe(0)
   for (const word of ['--fast', '--kill', '--json', 'refused', 'Exit code', 'NO_COLOR']) expect(out).toContain(word)
 })
+
+it('sluice demo refuses a guard that is no duration, before anything starts', async () => {
+  const { code, out, err } = await sluice('demo', '--guard', 'nope')
+  expect({ code, out }).toEqual({ code: 2, out: '' })
+  expect(err).toMatch(/^error policy\.invalid: /)
+})

@@ -30,7 +30,7 @@ What it checks, from the partner's log and the store's record
   late urgent jobs   no ordinary job of the same tenant starts while one waits
   start lateness     shown, not judged: from the instant the budgets allowed a start to the handler's first line
 
-Exit code: 0 when every promise was kept, 1 when one was broken, 130 after Ctrl-C.
+Exit code: 0 when every promise was kept, 1 when one was broken, 2 for a wrong option, 130 after Ctrl-C.
 A live table on a terminal, plain lines elsewhere; NO_COLOR turns colours off.`
 
 /** Adds `sluice demo`. */
@@ -88,8 +88,9 @@ async function demo(flags: DemoFlags): Promise<void> {
   } catch (error) {
     screen.close()
     if (error !== INTERRUPTED && !(error instanceof SluiceError)) throw error
-    process.exitCode = error === INTERRUPTED ? 130 : 1
-    if (error instanceof SluiceError) process.stderr.write(`error ${error.code}: ${error.message}\n`)
+    if (!(error instanceof SluiceError)) return void (process.exitCode = 130)
+    process.exitCode = error.code === 'demo.broken' ? 1 : 2
+    process.stderr.write(`error ${error.code}: ${error.message}\n`)
   }
 }
 

@@ -42,11 +42,14 @@ const URGENT = 50
  */
 export async function runDemo(options: DemoOptions): Promise<DemoSummary> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-demo-'))
-  const run = new DemoRun(options, `sqlite:${join(folder, 'demo.db')}`)
   try {
-    return await run.run()
+    const run = new DemoRun(options, `sqlite:${join(folder, 'demo.db')}`)
+    try {
+      return await run.run()
+    } finally {
+      await run.close()
+    }
   } finally {
-    await run.close()
     await rm(folder, { recursive: true, force: true, maxRetries: 3 })
   }
 }
