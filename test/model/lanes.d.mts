@@ -15,12 +15,14 @@ export declare class Model {
   readonly log: ModelStart[]
   readonly looks: number
   readonly moves: number
+  turnNo: number
   bucket(name: string): ModelBucket
   enqueue(job: { readonly buckets: Iterable<string>; readonly priority?: number; readonly weight?: number; readonly ms?: number }): ModelJob
   cancel(job: ModelJob): void
   finish(job: ModelJob): void
   claim(): ModelJob[]
   deny(bucket: ModelBucket, weight: number): number | null
+  charge(bucket: ModelBucket, weight: number): void
   rank(a: ModelLane, b: ModelLane): number
   nextWake(): number
   run(until: number, check?: (model: this) => void): void

@@ -51,5 +51,7 @@ function pruneBuckets(context: Context, nowUs: number, limit: number): number {
   ))
     if (bucket.policy && isCold(bucket.policy, bucket.state, bucket.active, nowUs))
       gone += context.db.run('DELETE FROM buckets WHERE id = ?', bucket.id)
+    // One that must be kept goes to the back, or so many of them would hide all others for ever.
+    else context.db.run('UPDATE buckets SET touched = ? WHERE id = ?', nowUs, bucket.id)
   return gone
 }

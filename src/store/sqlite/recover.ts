@@ -23,6 +23,9 @@ const LOST = JSON.stringify({
   code: 'lease.lost',
   message: 'The worker died or stopped extending its lease, and this was the last attempt.',
 })
+// Two questions, since one with an OR would read every job there is.
+const LEASE_OVER = `SELECT seq FROM jobs WHERE state = ${STATE.active} AND due <= ? ORDER BY due LIMIT ${AT_ONCE}`
+const OF_THE_DEAD = `SELECT seq FROM jobs WHERE state = ${STATE.active} AND due > ? AND worker IN (SELECT value FROM json_each(?)) LIMIT ${AT_ONCE}`
 const RECOVER = `UPDATE jobs SET worker = NULL, since = ?1,
     state = CASE WHEN cancelling THEN ${STATE.cancelled} WHEN attempt >= max_attempts THEN ${STATE.discarded} ELSE ${STATE.available} END,
     due = CASE WHEN cancelling THEN ?2 WHEN attempt >= max_attempts THEN ?3 END,
@@ -34,12 +37,8 @@ const RECOVER = `UPDATE jobs SET worker = NULL, since = ?1,
 export function recover(context: Context): Recovered[] {
   const { nowUs } = context.clock.read()
   const dead = buryDead(context, nowUs)
-  const lost = context.db.all<[number]>(
-    `SELECT seq FROM jobs WHERE state = ${STATE.active} AND (due <= ? OR worker IN (SELECT value FROM json_each(?))) ORDER BY due LIMIT ?`,
-    nowUs,
-    JSON.stringify(dead),
-    AT_ONCE,
-  )
+  const lost = context.db.all<[number]>(LEASE_OVER, nowUs)
+  if (dead.length > 0) lost.push(...context.db.all<[number]>(OF_THE_DEAD, nowUs, JSON.stringify(dead)))
   return lost.map(([seq]) => takeBack(context, seq, nowUs))
 }
 

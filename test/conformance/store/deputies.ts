@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import type { NewJob } from '../../../src/jobs/job.ts'
 import type { StoreHarness } from './harness.ts'
-import { eachWorld, type World } from './world.ts'
+import { World } from './world.ts'
 
 const KINDS = {
   'a global limit and one per tenant': (tenant: number) => ['g', `t:${tenant}`],
@@ -11,15 +11,12 @@ const JOBS_PER_LANE = 3
 
 /** What a claim costs where limits that many lanes share are near their bounds. */
 export function deputies(harness: StoreHarness): void {
-  const world = eachWorld(harness)
-
   test.each(Object.entries(KINDS))(
     '%s: few lanes are looked at per start, as many with 1,600 lanes as with 50',
     async (_name, limitsOf) => {
-      const few = await drain(world(), 50, limitsOf)
-      const fresh = eachOther(harness)
-      const many = await fresh((w) => drain(w, 400, limitsOf))
-      const most = await fresh((w) => drain(w, 1600, limitsOf))
+      const few = await drainAnew(harness, 50, limitsOf)
+      const many = await drainAnew(harness, 400, limitsOf)
+      const most = await drainAnew(harness, 1600, limitsOf)
       const allowed = 2 + 2 * limitsOf(0).length
       for (const looks of [few, many, most]) expect(looks).toBeLessThanOrEqual(allowed)
       expect(most).toBeLessThanOrEqual(1.2 * few)
@@ -28,15 +25,16 @@ export function deputies(harness: StoreHarness): void {
   )
 }
 
-function eachOther(harness: StoreHarness): <T>(run: (world: World) => Promise<T>) => Promise<T> {
-  return async (run) => {
-    const { World } = await import('./world.ts')
-    const world = await World.open(harness)
-    try {
-      return await run(world)
-    } finally {
-      await world.store.close()
-    }
+async function drainAnew(
+  harness: StoreHarness,
+  tenants: number,
+  limitsOf: (tenant: number) => readonly string[],
+): Promise<number> {
+  const world = await World.open(harness)
+  try {
+    return await drain(world, tenants, limitsOf)
+  } finally {
+    await world.store.close()
   }
 }
 

@@ -505,6 +505,31 @@ function pruning(harness: StoreHarness): void {
     expect(await w.start()).toEqual([])
   })
 
+  test('buckets that must be kept do not hide those that can go', async () => {
+    const w = world()
+    await w.define({ empty: { rate: 5, per: '5s', startEmpty: true }, r: { rate: 1, per: '1s' } })
+    for (const key of ['a', 'b', 'c', 'd']) {
+      await w.add(key, { limits: [`empty:${key}`] })
+      await w.start()
+      await w.complete(key)
+    }
+    w.at(1)
+    await w.add('z', { limits: ['r'] })
+    await w.start()
+    await w.complete('z')
+    w.at(3_600_000)
+    await w.store.prune(1000)
+    await w.add('y', { limits: ['r'] })
+    await w.start()
+    await w.complete('y')
+    for (let i = 1; i <= 12; i++) {
+      w.at(7_200_000 + i)
+      await w.store.prune(2)
+    }
+    expect(await w.store.inspect('r')).toEqual([])
+    expect(await w.store.inspect('empty')).toHaveLength(4)
+  })
+
   test('a forgotten bucket can be charged, closed and waited on like any other', async () => {
     const w = world()
     await w.define({ r: { rate: 2, per: '2s' } })

@@ -63,9 +63,10 @@ export class World {
     this.#running = before ? before.#running : new Map<string, Admitted>()
   }
 
-  static async open(harness: StoreHarness): Promise<World> {
+  /** @param wrap puts something between the world and its store. */
+  static async open(harness: StoreHarness, wrap: (store: Store) => Store = (store) => store): Promise<World> {
     const clock = new VirtualClock()
-    const store = await harness.open(clock)
+    const store = wrap(await harness.open(clock))
     return new World(store, clock, await store.join(['q'], LONG_US))
   }
 

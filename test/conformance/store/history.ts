@@ -1,0 +1,101 @@
+import type { ModelLimit } from '../../model/lanes.mjs'
+
+/** One job of a history; times in ms. */
+export interface Arrival {
+  readonly buckets: readonly string[]
+  readonly priority: number
+  readonly weight: number
+  readonly ms: number
+}
+
+/** What happens, in order: jobs arrive, the n-th job is cancelled, time goes on until `ms`. */
+export type Step =
+  | { readonly kind: 'arrive'; readonly job: Arrival }
+  | { readonly kind: 'cancel'; readonly job: number }
+  | { readonly kind: 'run'; readonly ms: number }
+
+/** A random history, with all that is needed to run it. */
+export interface History {
+  readonly seed: number
+  readonly limits: Readonly<Record<string, ModelLimit>>
+  readonly slots: number
+  readonly steps: readonly Step[]
+}
+
+/**
+ * `any`: whatever the rules allow; which of several lanes goes first decides what comes after, so two sound schedulers may differ.
+ * `single`: every job needs one bucket, and slots are without end: nothing is left to choose.
+ * `shared`: lanes of one shared limit, whose own limits never refuse, with jobs that are alike: whoever is chosen, as many start.
+ */
+export type HistoryKind = 'any' | 'single' | 'shared'
+
+/** The history of a seed, always the same. */
+export function historyOf(seed: number, kind: HistoryKind): History {
+  const random = mulberry(seed)
+  const int = (n: number): number => Math.floor(random() * n)
+  const limit = (): ModelLimit =>
+    random() < 0.25
+      ? { concurrency: 1 + int(3) }
+      : { T: 10 + int(200), burst: 1 + int(5), ...(random() < 0.3 && { concurrency: 1 + int(4) }) }
+  return kind === 'shared' ? shared(seed, random, int, limit) : mixed(seed, kind, random, int, limit)
+}
+
+function mixed(
+  seed: number,
+  kind: HistoryKind,
+  random: () => number,
+  int: (n: number) => number,
+  limit: () => ModelLimit,
+): History {
+  const limits: Record<string, ModelLimit> = {}
+  const count = 1 + int(3)
+  for (let i = 0; i < count; i++) limits[`l${i}`] = limit()
+  const keys = 1 + int(4)
+  const slots = kind === 'single' ? 1e6 : 1 + int(20)
+  const steps: Step[] = []
+  let atMs = 0
+  for (let i = 0; i < 60; i++) {
+    const wanted = kind === 'single' ? 1 : 1 + int(count)
+    const names = new Set<string>()
+    while (names.size < wanted) names.add(`l${int(count)}${random() < 0.6 ? `:${int(keys)}` : ''}`)
+    const most = Math.min(...[...names].map((name) => limits[name.split(':')[0]!]?.burst ?? 99))
+    const weight = Math.min(1 + int(3), most)
+    steps.push({
+      kind: 'arrive',
+      job: { buckets: [...names].sort(), priority: random() < 0.2 ? 5 : 0, weight, ms: int(80) },
+    })
+    if (random() < 0.1) steps.push({ kind: 'cancel', job: int(i + 1) })
+    if (random() < 0.6) {
+      atMs += int(120)
+      steps.push({ kind: 'run', ms: atMs })
+    }
+  }
+  steps.push({ kind: 'run', ms: 10_000_000 })
+  return { seed, limits, slots, steps }
+}
+
+function shared(seed: number, random: () => number, int: (n: number) => number, limit: () => ModelLimit): History {
+  const limits = { g: limit(), own: { T: 1, burst: 1000 } }
+  const job = { weight: Math.min(1 + int(3), limits.g.burst ?? 99), ms: int(80) }
+  const steps: Step[] = []
+  const lanes = 1 + int(10)
+  let atMs = 0
+  for (let i = 0; i < 60; i++) {
+    const priority = random() < 0.2 ? 5 : 0
+    steps.push({ kind: 'arrive', job: { buckets: ['g', `own:${int(lanes)}`], priority, ...job } })
+    if (random() < 0.4) steps.push({ kind: 'run', ms: (atMs += int(300)) })
+  }
+  steps.push({ kind: 'run', ms: 10_000_000 })
+  return { seed, limits, slots: 1e6, steps }
+}
+
+/** Source: mulberry32, by Tommy Ettinger (public domain). */
+function mulberry(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
+  }
+}

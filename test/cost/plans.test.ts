@@ -1,0 +1,86 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { DatabaseSync } from 'node:sqlite'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
+import { RETENTION } from '../conformance/store/harness.ts'
+import { FAILURE, World } from '../conformance/store/world.ts'
+import { eachLog } from './statement-log.ts'
+
+/** Reads a table from end to end, rightly: once when a process starts, leaves or dies; from the oldest on, to a bound. */
+const ALLOWED: readonly RegExp[] = [
+  /HAVING min\(queue\) < max\(queue\)/,
+  /^SELECT id FROM buckets WHERE lanes = 0 AND wake_at IS NULL ORDER BY touched LIMIT/,
+  /^SELECT DISTINCT q.value FROM workers/,
+]
+
+/** Everything that a fleet at work does all the time. */
+async function work(world: World): Promise<void> {
+  const soon = world.clock.now() + 5
+  await world.define({
+    g: { rate: 3, per: '1s' },
+    t: { rate: 2, per: '1s', concurrency: 2 },
+    late: { rate: 1, per: '1s', maxWait: '1s' },
+  })
+  await world.store.join(['p'], 1_000_000)
+  for (let tenant = 0; tenant < 20; tenant++) await world.add(`t${tenant}-`, { limits: ['g', `t:${tenant}`] }, 3)
+  await world.add('late', { limits: ['late'] }, 4)
+  await world.add('open', {}, 3)
+  await world.add('timed', { runAtMs: soon }, 3)
+  await world.offer('unique', { unique: { key: 'k' } })
+  await world.offer('unique', { unique: { key: 'k', onConflict: 'update' }, limits: ['t:x'] })
+  await world.offer('unique', { unique: { key: 'k', onConflict: 'replace' } })
+  for (let ms = 10; ms < 2000; ms += 200) {
+    world.at(ms)
+    const { jobs } = await world.claim({ slots: 6 })
+    await world.store.heartbeat(world.worker, jobs, 30_000_000)
+    await world.store.cancellations(world.worker)
+    for (const [i, job] of jobs.entries())
+      if (i === 0) await world.retry(job.task, 100)
+      else if (i === 1) await world.retry(job.task)
+      else if (i === 2) await world.settle(job.task, { kind: 'discard', error: FAILURE })
+      else if (i === 3) await world.store.release(world.worker, [job])
+      else await world.complete(job.task)
+  }
+  await world.cancel('t19-3')
+  world.at(60_000)
+  await world.claim({ slots: 6 })
+  world.at(200_000)
+  await world.recover()
+  for (let i = 0; i < 3; i++) await world.store.prune(100)
+}
+
+describe('query plans', () => {
+  const log = eachLog()
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-plans-'))
+  afterAll(() => rmSync(folder, { recursive: true }))
+
+  test('no statement of a fleet at work reads a growing table from end to end, nor sorts it, on tables never analysed', async () => {
+    const path = join(folder, 'jobs.db')
+    const world = await World.open({
+      name: path,
+      open: async (clock) => {
+        const store = new SqliteStore({ path, clock, durability: 'process', retention: RETENTION })
+        await store.open()
+        return store
+      },
+    })
+    log().clear()
+    await work(world)
+    const reader = new DatabaseSync(path)
+    const texts = log().distinct.filter((sql) => /^(SELECT|UPDATE|DELETE|INSERT)/.test(sql))
+    const faults = texts.flatMap((sql) => {
+      if (ALLOWED.some((allowed) => allowed.test(sql))) return []
+      const plan = reader.prepare(`EXPLAIN QUERY PLAN ${sql}`).all() as { detail: string }[]
+      const bad = plan.filter(
+        ({ detail }) => /^SCAN (jobs|lanes|buckets|[jlb])\b/.test(detail) || /TEMP B-TREE/.test(detail),
+      )
+      return bad.map(({ detail }) => `${detail}: ${sql.replaceAll(/\s+/g, ' ')}`)
+    })
+    reader.close()
+    await world.store.close()
+    expect(texts.length).toBeGreaterThan(30)
+    expect(faults).toEqual([])
+  })
+})
