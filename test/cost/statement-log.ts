@@ -36,12 +36,10 @@ export class StatementLog {
   }
 }
 
-type Prepare = (this: SqliteConnection, sql: string) => StatementSync
-
 /** Watches every store of each test of the surrounding block. */
 export function eachLog(): () => StatementLog {
   let log: StatementLog
-  const original = Reflect.get(SqliteConnection.prototype, 'prepare') as Prepare
+  const original = Reflect.get(SqliteConnection.prototype, 'prepare')
   beforeEach(() => {
     const fresh = new StatementLog()
     log = fresh
