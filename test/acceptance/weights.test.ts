@@ -47,6 +47,21 @@ describe('a heavy job', () => {
     await room.finish()
   })
 
+  test('is not robbed of what it saves up by another queue on the same budget', async () => {
+    const room = await Room.open({
+      policy: rate(5, 1),
+      engine: { queues: { default: { concurrency: 10 }, units: { concurrency: 10 } } },
+    })
+    await room.enqueueMany(5, { key: 'A', name: 'drain' })
+    await room.until(0)
+    await room.enqueue({ key: 'A', name: 'fat', weight: 5 })
+    await room.enqueueMany(20, { key: 'A', name: 'unit' }, { queue: 'units' })
+    await room.until(1)
+    expect(room.story.slice(5)).toEqual(['fat@1'])
+    await room.until(6)
+    await room.finish()
+  })
+
   test('that could never start is refused, and the light ones on its key run', async () => {
     const room = await Room.open({ policy: rate(5, 1) })
     await expect(room.enqueue({ key: 'A', weight: 6 })).rejects.toMatchObject({ code: 'limit.weight.above_burst' })
