@@ -1,23 +1,32 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { NewJob } from '../../../src/jobs/job.ts'
 import type { StoreHarness } from './harness.ts'
-import { World } from './world.ts'
+import { eachWorld, World } from './world.ts'
 
-const KINDS = {
-  'a global limit and one per tenant': (tenant: number) => ['g', `t:${tenant}`],
-  'a global limit, one per plan and one per tenant': (tenant: number) => ['g', `p:${tenant % 5}`, `t:${tenant}`],
-} as const
+type LimitsOf = (tenant: number, tenants: number) => readonly string[]
+
+// Tenants of one plan stand side by side, so that a plan runs out while others have units left, and a whole line has to give way.
+const KINDS: Readonly<Record<string, LimitsOf>> = {
+  'a global limit and one per tenant': (tenant) => ['g', `t:${tenant}`],
+  'a global limit, one per plan and one per tenant': (tenant, tenants) => [
+    'g',
+    `p:${Math.floor((5 * tenant) / tenants)}`,
+    `t:${tenant}`,
+  ],
+}
 const JOBS_PER_LANE = 3
 
 /** What a claim costs where limits that many lanes share are near their bounds. */
 export function deputies(harness: StoreHarness): void {
+  describe('held lanes', () => held(harness))
+
   test.each(Object.entries(KINDS))(
     '%s: few lanes are looked at per start, as many with 1,600 lanes as with 50',
     async (_name, limitsOf) => {
       const few = await drainAnew(harness, 50, limitsOf)
       const many = await drainAnew(harness, 400, limitsOf)
       const most = await drainAnew(harness, 1600, limitsOf)
-      const allowed = 2 + 2 * limitsOf(0).length
+      const allowed = 2 + 2 * limitsOf(0, 1).length
       for (const looks of [few, many, most]) expect(looks).toBeLessThanOrEqual(allowed)
       expect(most).toBeLessThanOrEqual(1.2 * few)
     },
@@ -25,11 +34,56 @@ export function deputies(harness: StoreHarness): void {
   )
 }
 
-async function drainAnew(
-  harness: StoreHarness,
-  tenants: number,
-  limitsOf: (tenant: number) => readonly string[],
-): Promise<number> {
+/** A deputy goes to another line; those that it left behind must not be forgotten when it is gone. */
+function held(harness: StoreHarness): void {
+  const world = eachWorld(harness)
+
+  /** `first` stands in the line of `c` on behalf of the line of `b`, where `second` is held; `hold` has the only permit. */
+  async function begin(w: World): Promise<void> {
+    await w.define({ b: { rate: 1, per: '1s' }, c: { concurrency: 1 }, k: { rate: 99, per: '1s' } })
+    await w.add('drain', { limits: ['b'] })
+    expect(await w.start()).toEqual(['drain'])
+    await w.add('first', { limits: ['b', 'c', 'k:1'] })
+    await w.add('second', { limits: ['b', 'c', 'k:2'] })
+    expect(await w.wake()).toBe(1000)
+    await w.add('hold', { limits: ['c'] })
+    expect(await w.start()).toEqual(['hold'])
+    w.at(1000)
+    expect(await w.wake()).toBeNull()
+    expect((await w.explain('first')).waitsOn).toEqual({ limit: 'c', key: '' })
+  }
+
+  test('when the deputy starts, those it left behind go on in their turn', async () => {
+    const w = world()
+    await begin(w)
+    await w.complete('hold')
+    expect(await w.start()).toEqual(['first'])
+    await w.complete('first')
+    expect(await w.wake()).toBe(2000)
+    w.at(2000)
+    expect(await w.start()).toEqual(['second'])
+  })
+
+  test('when the deputy is cancelled, those it left behind are looked at again', async () => {
+    const w = world()
+    await begin(w)
+    await w.cancel('first')
+    expect(await w.wake()).toBeNull()
+    await w.complete('hold')
+    expect(await w.start()).toEqual(['second'])
+  })
+
+  test('lanes of the line that do not need what the deputy waits for are not held', async () => {
+    const w = world()
+    await begin(w)
+    await w.add('third', { limits: ['b', 'k:3'] })
+    expect(await w.start()).toEqual(['third'])
+    await w.add('fourth', { limits: ['b', 'k:4'] })
+    expect(await w.wake()).toBe(2000)
+  })
+}
+
+async function drainAnew(harness: StoreHarness, tenants: number, limitsOf: LimitsOf): Promise<number> {
   const world = await World.open(harness)
   try {
     return await drain(world, tenants, limitsOf)
@@ -39,7 +93,7 @@ async function drainAnew(
 }
 
 /** Drains the lanes of so many tenants, each claim at the instant that the last one named; answers lanes looked at per start. */
-async function drain(w: World, tenants: number, limitsOf: (tenant: number) => readonly string[]): Promise<number> {
+async function drain(w: World, tenants: number, limitsOf: LimitsOf): Promise<number> {
   await w.define({
     g: { rate: 1, per: '10ms', burst: 5 },
     p: { rate: 1, per: '40ms', burst: 3 },
@@ -47,7 +101,7 @@ async function drain(w: World, tenants: number, limitsOf: (tenant: number) => re
   })
   const jobs: NewJob[] = []
   for (let tenant = 0; tenant < tenants; tenant++)
-    for (let i = 0; i < JOBS_PER_LANE; i++) jobs.push(w.job(`t${tenant}`, { limits: limitsOf(tenant) }))
+    for (let i = 0; i < JOBS_PER_LANE; i++) jobs.push(w.job(`t${tenant}`, { limits: limitsOf(tenant, tenants) }))
   await w.store.enqueue(jobs)
   let looks = 0
   let started = 0
