@@ -93,6 +93,15 @@ function leases(harness: StoreHarness): void {
     expect((await w.get('a2')).dueUs).toBe(w.us(6000))
   })
 
+  test('a heartbeat does not extend the runs of another worker', async () => {
+    const w = world()
+    await w.add('a')
+    await w.claim({ leaseMs: 1000 })
+    const other = await w.store.join(['q'], 1e12)
+    expect(await w.store.heartbeat(other, [w.run('a')], 9_000_000)).toEqual({ cancelled: [], lost: [w.run('a').seq] })
+    expect((await w.get('a')).dueUs).toBe(w.us(1000))
+  })
+
   test('a heartbeat without runs keeps the worker alive', async () => {
     const w = world()
     await w.define({ r: { rate: 1, per: '1s', burst: 3 } })
