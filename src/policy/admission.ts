@@ -105,12 +105,29 @@ export class Admission {
       const { bucket } = line
       bucket.wakeAtUs = null
       if (line.empty) continue
-      const live = line.first((queue) => this.#source.served(queue) !== 'nowhere') ?? line.first(() => true)
-      bucket.wakeAtUs = live ? this.#needOf(live, bucket) : NEVER_US
-      const next = live && this.#slots(live.queue) > 0 ? live : line.first((queue) => this.#hinders(queue))
+      bucket.wakeAtUs = this.#wakeOf(line)
+      const next = line.first((queue) => this.#hinders(queue))
       if (next && this.#slots(next.queue) > 0) wakeUs = Math.min(wakeUs, this.#needOf(next, bucket))
     }
     return wakeUs
+  }
+
+  /**
+   * When anybody could serve the line: the first of each queue counts, since a process in which the queue of the first of all is
+   * full goes on with the next queue's, and only that process knows.
+   */
+  #wakeOf(line: Line): number {
+    let wakeUs = NEVER_US
+    let live = false
+    for (const queue of line.queues()) {
+      if (this.#source.served(queue) === 'nowhere') continue
+      live = true
+      const lane = line.first((each) => each === queue)
+      if (lane) wakeUs = Math.min(wakeUs, this.#needOf(lane, line.bucket))
+    }
+    if (live) return wakeUs
+    const first = line.first(() => true)
+    return first ? this.#needOf(first, line.bucket) : NEVER_US
   }
 
   #line(bucket: Bucket): Line {
@@ -183,7 +200,10 @@ export class Admission {
         const ahead = this.#line(bucket).first((queue) => this.#hinders(queue), lane)
         if (ahead && rank(ahead, lane) < 0) {
           denied = Math.max(bucket.wakeAtUs, this.nowUs)
-          if (denied === this.nowUs) this.#queueLine(this.#line(bucket))
+          if (denied === this.nowUs) {
+            denied = Math.max(this.#needOf(ahead, bucket), this.nowUs)
+            this.#queueLine(this.#line(bucket))
+          }
         }
       }
       if (denied === null) continue

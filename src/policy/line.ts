@@ -78,6 +78,14 @@ export class Line {
     return best
   }
 
+  /** The queues whose lanes stand here. */
+  queues(): ReadonlySet<number> {
+    const queues = new Set<number>()
+    for (const lane of this.#joined) queues.add(lane.queue)
+    for (const group of this.#groups) queues.add(group.queue)
+    return queues
+  }
+
   get empty(): boolean {
     return this.#joined.size === 0 && this.#groups.every((group) => this.#skipMoved(group) === null)
   }

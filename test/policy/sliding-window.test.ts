@@ -163,6 +163,17 @@ describe('debt', () => {
     )
   })
 
+  test('a start that has left the window pays no debt of later ones when it is handed back', () => {
+    const policy = policyOf(sliding(2, SECOND))
+    const state = newBucket(policy, EPOCH_US)
+    charge(policy, state, EPOCH_US, 2)
+    debit(policy, state, EPOCH_US + SECOND, 5)
+    refund(policy, state, EPOCH_US + SECOND, 2, EPOCH_US)
+    expect(view(policy, state, 0, EPOCH_US + SECOND).debt).toBe(3)
+    refund(policy, state, EPOCH_US + SECOND, 2, EPOCH_US + SECOND)
+    expect(view(policy, state, 0, EPOCH_US + SECOND).debt).toBe(1)
+  })
+
   test('a large debt is paid one bound per window, and read in one step', () => {
     const policy = policyOf(sliding(10, SECOND))
     const state = newBucket(policy, EPOCH_US)

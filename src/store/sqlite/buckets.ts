@@ -20,10 +20,9 @@ type Row = [
   active: number,
   lanes: number,
   wakeAt: number | null,
-  touched: number,
 ]
 
-const COLUMNS = 'id, limit_name, key, state, revision, active, lanes, wake_at, touched'
+const COLUMNS = 'buckets.id, limit_name, buckets.key, state, revision, active, lanes, wake_at'
 const NO_POLICY: LimitPolicy = { rule: null, concurrency: null, onLimit: 'wait', maxWaitUs: null, retries: 'charge' }
 
 /** Loads a bucket by its id, carried over to the limit's current policy. */
@@ -31,6 +30,13 @@ export function loadBucket(context: Context, id: number, nowUs: number): StoredB
   const row = context.db.get<Row>(`SELECT ${COLUMNS} FROM buckets WHERE id = ?`, id)
   if (!row) throw new RangeError(`Bucket ${id} is named by a lane, but it is not stored`)
   return fromRow(context, row, nowUs)
+}
+
+/** Loads many buckets by their ids. */
+export function loadBuckets(context: Context, ids: readonly number[], nowUs: number): StoredBucket[] {
+  return context.db
+    .all<Row>(`SELECT ${COLUMNS} FROM json_each(?) e CROSS JOIN buckets ON buckets.id = e.value`, JSON.stringify(ids))
+    .map((row) => fromRow(context, row, nowUs))
 }
 
 /** Loads a bucket by limit and key; null when it has never been needed. */
@@ -90,12 +96,13 @@ export function returnPermits(context: Context, permits: string, nowUs: number):
 }
 
 function fromRow(context: Context, row: Row, nowUs: number): StoredBucket {
-  const [id, limit, key, stored, revision, active, lanes, wakeAtUs, touchedUs] = row
+  const [id, limit, key, stored, revision, active, lanes, wakeAtUs] = row
   const policy = onTheWall(context, context.policies.current(limit)?.policy ?? null)
   const written = stored === null ? null : decodeBucket(stored)
-  const state = context.policies.carry(limit, written ?? touchedUs, revision, nowUs) ?? newBucket(NO_POLICY, nowUs)
-  // The clock went back over a reboot: what was made of that is kept, or the wait would begin anew at every look.
-  const changed = written !== null && nowUs < written.atUs
+  const state = context.policies.carry(limit, written, revision, nowUs) ?? newBucket(NO_POLICY, nowUs)
+  // Kept even when nothing is charged: a bucket that begins empty fills from the first look on, and a clock that went back over a
+  // reboot is made up for once, or the wait would begin anew at every look.
+  const changed = written === null ? beginsEmpty(policy) : nowUs < written.atUs
   return { id, limit, key, policy, state, active, lanes, wakeAtUs, wokeAtUs: wakeAtUs, granted: 0, changed }
 }
 
@@ -106,4 +113,8 @@ function onTheWall(context: Context, policy: LimitPolicy | null): LimitPolicy | 
     ...policy,
     rule: { ...policy.rule, window: { ...policy.rule.window, wallOffsetUs: context.clock.wallOffsetUs() } },
   }
+}
+
+function beginsEmpty(policy: LimitPolicy | null): boolean {
+  return policy?.rule?.kind === 'rate' && policy.rule.startEmpty
 }

@@ -2,7 +2,7 @@ import type { AdmissionSource } from '../../policy/admission.ts'
 import type { QueueShare } from '../../policy/queue-share.ts'
 import type { Bucket, Head, Lane } from '../../policy/lane.ts'
 import type { LineGroup, Served } from '../../policy/line.ts'
-import { loadBucket, saveBucket, type StoredBucket } from './buckets.ts'
+import { loadBucket, loadBuckets, saveBucket, type StoredBucket } from './buckets.ts'
 import { type Context, openLineOf, queueId } from './context.ts'
 import { portion } from './portion.ts'
 import { LANE } from './state.ts'
@@ -35,6 +35,8 @@ export class Decision implements AdmissionSource {
   readonly buckets: Map<number, StoredBucket> = new Map()
   readonly #context: Context
   #shares: ReadonlyMap<number, QueueShare> = new Map()
+  readonly #first = new Map<number, Head[]>()
+  readonly #open = new Set<Lane>()
   #live: ReadonlySet<number> | null = null
   readonly #worker: number
 
@@ -55,15 +57,19 @@ export class Decision implements AdmissionSource {
     return bucket
   }
 
-  /** Open lanes of a queue in turn, those after `skip` of them. */
+  /** Open lanes of a queue in turn, those after `skip` of them; their buckets and first jobs are read along, in one statement each. */
   openLanes(queue: number, count: number, skip: number): Lane[] {
-    return this.#context.db
-      .all<LaneRow>(
-        `SELECT ${LANE_COLUMNS} FROM lanes WHERE queue = ? AND state = ${LANE.open} ORDER BY priority DESC, turn, head LIMIT ${portion(count)} OFFSET ?`,
-        queue,
-        skip,
-      )
-      .map((row) => this.#lane(row))
+    const rows = this.#context.db.all<LaneRow>(
+      `SELECT ${LANE_COLUMNS} FROM lanes WHERE queue = ? AND state = ${LANE.open} ORDER BY priority DESC, turn, head LIMIT ${portion(count)} OFFSET ?`,
+      queue,
+      skip,
+    )
+    const missing = rows.flatMap((row) => JSON.parse(row[2]) as number[]).filter((id) => !this.buckets.has(id))
+    for (const bucket of loadBuckets(this.#context, [...new Set(missing)], this.nowUs))
+      this.buckets.set(bucket.id, bucket)
+    const lanes = rows.map((row) => this.#lane(row))
+    if (lanes.length > 1) this.#readFirst(lanes, 1 + Math.ceil((this.#shares.get(queue)?.slots ?? 0) / lanes.length))
+    return lanes
   }
 
   /** Buckets whose line is due, longest due first. */
@@ -78,7 +84,8 @@ export class Decision implements AdmissionSource {
   }
 
   heads(lane: Lane, count: number): Head[] {
-    return this.#read(lane.id, lane.loaded, count)
+    const first = lane.loaded === 0 ? this.#first.get(lane.id) : undefined
+    return first ?? this.#read(lane.id, lane.loaded, count)
   }
 
   openLine(queue: number, skip: number, count: number): Head[] {
@@ -131,6 +138,14 @@ export class Decision implements AdmissionSource {
         this.nowUs,
         lane.id,
       )
+    } else if (lane.state === 'open' && this.#open.has(lane)) {
+      db.run(
+        'UPDATE lanes SET priority = ?, head = ?, turn = ? WHERE id = ?',
+        lane.priority,
+        lane.head,
+        lane.turn,
+        lane.id,
+      )
     } else if (lane.state === 'open') {
       db.run(
         'UPDATE lanes SET state = 1, bucket = NULL, over = NULL, deputy_of = NULL, priority = ?, head = ?, turn = ? WHERE id = ?',
@@ -151,6 +166,18 @@ export class Decision implements AdmissionSource {
         lane.id,
       )
     }
+  }
+
+  /** The first jobs of many lanes at once: a statement for each costs twice as much. */
+  #readFirst(lanes: readonly Lane[], count: number): void {
+    const ids = JSON.stringify(lanes.map((lane) => lane.id))
+    const rows = this.#context.db.all<[lane: number, ...HeadRow]>(firstHeads(portion(count)), ids)
+    for (const [lane, ...row] of rows) {
+      const heads = this.#first.get(lane)
+      if (heads) heads.push(toHead(row))
+      else this.#first.set(lane, [toHead(row)])
+    }
+    for (const heads of this.#first.values()) heads.sort((a, b) => b.priority - a.priority || a.seq - b.seq)
   }
 
   // Nothing is written while a decision reads, so an offset is as good as a key, and a claim grants few jobs of one lane.
@@ -205,8 +232,14 @@ export class Decision implements AdmissionSource {
       changed: false,
     }
     this.lanes.set(id, lane)
+    if (lane.state === 'open') this.#open.add(lane)
     return lane
   }
+}
+
+function firstHeads(count: number): string {
+  return `SELECT j.lane, j.seq, j.priority, j.weights, j.attempt, j.since FROM json_each(?) e CROSS JOIN jobs j ON j.seq IN
+    (SELECT seq FROM jobs h WHERE h.lane = e.value AND h.state = 1 ORDER BY h.priority DESC, h.seq LIMIT ${count})`
 }
 
 /** Deputies stand in a group of their own: they are never held. */

@@ -15,7 +15,7 @@ export function inspect(context: Context, limit: string, key?: string): BucketRe
   if (key === undefined) return bucketsOf(context, limit, nowUs).map((bucket) => report(context, bucket, nowUs))
   const bucket = findBucket(context, limit, key, nowUs)
   if (bucket) return [report(context, bucket, nowUs)]
-  const state = context.policies.carry(limit, nowUs, 0, nowUs)
+  const state = context.policies.carry(limit, null, 0, nowUs)
   if (!state) return []
   const { available, debt, capacity } = view(policy, state, 0, nowUs)
   return [{ limit, key, available, debt, capacity, active: 0, waiting: 0, nextStartUs: null, drainedUs: null }]

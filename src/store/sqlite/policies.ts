@@ -66,13 +66,12 @@ export class Policies {
     this.refresh()
   }
 
-  /** A stored bucket state, as of now and under the limit's current policy; a time instead: a bucket nobody has used since it was made then. */
-  carry(name: string, stored: BucketState | number, revision: number, nowUs: number): BucketState | null {
+  /** A stored bucket state, as of now and under the limit's current policy; `stored` null: a new bucket. */
+  carry(name: string, stored: BucketState | null, revision: number, nowUs: number): BucketState | null {
     const history = this.#limits.get(name)
     const last = history?.at(-1)
-    if (!history || !last) return typeof stored === 'number' ? null : stored
-    // A bucket that begins empty fills from then on, not anew at every look.
-    if (typeof stored === 'number') return newBucket(last.policy, Math.min(nowUs, Math.max(stored, last.sinceUs)))
+    if (!history || !last) return stored
+    if (!stored) return newBucket(last.policy, nowUs)
     let state = stored
     let from = history.find((each) => each.revision === revision)
     for (const to of history) {
