@@ -90,6 +90,27 @@ describe('a lost lease', () => {
     await room.finish()
   })
 
+  test('that the same engine takes back: the first run still settles nothing', async () => {
+    const room = await Room.open({
+      policy: rate(10, 1),
+      run: (_, ctx, clock) => clock.sleep(ctx.attempt === 1 ? '7s' : '10s').then(() => `attempt ${ctx.attempt}`),
+      engine: { lease: '500ms', heartbeat: '1h' },
+    })
+    const job = await room.enqueue({ key: 'A' })
+    // The recovery pass at 5 s takes the job back; its second run lasts beyond the end of the first, and is not taken back before 10 s.
+    await room.until(7.5, { look: false })
+    expect(room.starts.map(({ attempt, atUs }) => [attempt, atUs])).toEqual([
+      [1, 0],
+      [2, 5_000_000],
+    ])
+    expect(await room.view(job)).toMatchObject({ state: 'active', attempt: 2, result: null })
+    expect(room.warnings.filter((message) => message.includes('result was refused'))).toHaveLength(1)
+    await room.first.jobs.cancel(job.id)
+    await room.until(16)
+    expect(await room.view(job)).toMatchObject({ state: 'cancelled', attempt: 2 })
+    await room.finish()
+  })
+
   test('of the last attempt discards the job with that reason', async () => {
     const discarded: string[] = []
     const room = await Room.open({

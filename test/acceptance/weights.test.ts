@@ -62,6 +62,31 @@ describe('a heavy job', () => {
     await room.finish()
   })
 
+  test('that is cancelled lets those behind it go at once with what it had saved up', async () => {
+    const room = await Room.open({ policy: rate(5, 5) })
+    await room.enqueueMany(5, { key: 'A', name: 'drain' })
+    await room.until(0)
+    const fat = await room.enqueue({ key: 'A', name: 'fat', weight: 5 })
+    await room.enqueueMany(4, { key: 'A', name: 'light' })
+    await room.until(2.5)
+    await room.first.jobs.cancel(fat.id)
+    await room.until(4)
+    expect(room.story.slice(5)).toEqual(['light1@2.5', 'light2@2.5', 'light3@3', 'light4@4'])
+    await room.finish()
+  })
+
+  test('gives way to a more urgent light one, which takes of what was saved up', async () => {
+    const room = await Room.open({ policy: rate(5, 5) })
+    await room.enqueueMany(5, { key: 'A', name: 'drain' })
+    await room.until(0)
+    await room.enqueue({ key: 'A', name: 'fat', weight: 5 })
+    await room.until(2.5)
+    await room.enqueue({ key: 'A', name: 'urgent' }, { priority: 1 })
+    await room.until(6)
+    expect(room.story.slice(5)).toEqual(['urgent@2.5', 'fat@6'])
+    await room.finish()
+  })
+
   test('that could never start is refused, and the light ones on its key run', async () => {
     const room = await Room.open({ policy: rate(5, 1) })
     await expect(room.enqueue({ key: 'A', weight: 6 })).rejects.toMatchObject({ code: 'limit.weight.above_burst' })

@@ -1,4 +1,7 @@
-import { describe, expect, test } from 'vitest'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { input, limit, NonRetryable, seededRandom, task, type TaskOptions } from '../../src/exports/index.ts'
 import { setStage } from './stage.ts'
 
@@ -155,29 +158,19 @@ test('what a handler throws need not be an error', async () => {
 })
 
 test('a job whose task no worker here knows fails with that reason and is tried again', async () => {
-  const { clock, start } = setStage()
-  const known = task('work.known', { run: () => undefined })
+  const directory = mkdtempSync(join(tmpdir(), 'sluice-engine-'))
+  onTestFinished(() => rmSync(directory, { recursive: true, force: true }))
+  const store = `sqlite:${join(directory, 'jobs.db')}`
+  const { clock, create, start } = setStage()
   const unknown = task('work.unknown', { run: () => undefined })
-  const { mkdtempSync, rmSync } = await import('node:fs')
-  const directory = mkdtempSync('/tmp/sluice-engine-')
-  try {
-    const store = `sqlite:${directory}/jobs.db`
-    const writer = setStageEngine(store)
-    const job = await writer.enqueue(unknown, undefined)
-    await writer.stop()
-    const engine = await start({ tasks: [known], store })
-    await clock.advance('1h')
-    expect(await engine.jobs.get(job.id)).toMatchObject({
-      state: 'discarded',
-      attempt: 3,
-      error: { code: 'task.unknown' },
-    })
-    await engine.stop()
-  } finally {
-    rmSync(directory, { recursive: true, force: true })
-  }
-
-  function setStageEngine(store: string): ReturnType<ReturnType<typeof setStage>['create']> {
-    return setStage().create({ tasks: [unknown], store, clock })
-  }
+  const writer = create({ tasks: [unknown], store })
+  const job = await writer.enqueue(unknown, undefined)
+  await writer.stop()
+  const engine = await start({ tasks: [], store })
+  await clock.advance('20s')
+  expect(await engine.jobs.get(job.id)).toMatchObject({
+    state: 'discarded',
+    attempt: 3,
+    error: { code: 'task.unknown' },
+  })
 })
