@@ -13,6 +13,7 @@ import {
 import { Line, type LineSource, type Served } from './line.ts'
 import { type Charge, pay, type QueueShare } from './queue-share.ts'
 import { maxWaitUs, overdue, type Refusal, refusalBehaviour, type Rejection } from './refusal.ts'
+import { wakeOf } from './retime.ts'
 import { rank, type Ranked, TurnOrder } from './turn-order.ts'
 
 /** What a decision reads while it goes: a backend reads it from its tables, bounded by what is asked for. */
@@ -105,29 +106,15 @@ export class Admission {
       const { bucket } = line
       bucket.wakeAtUs = null
       if (line.empty) continue
-      bucket.wakeAtUs = this.#wakeOf(line)
+      bucket.wakeAtUs = wakeOf(
+        line,
+        (queue) => this.#source.served(queue),
+        (lane) => this.#needOf(lane, bucket),
+      )
       const next = line.first((queue) => this.#hinders(queue))
       if (next && this.#slots(next.queue) > 0) wakeUs = Math.min(wakeUs, this.#needOf(next, bucket))
     }
     return wakeUs
-  }
-
-  /**
-   * When anybody could serve the line: the first of each queue counts, since a process in which the queue of the first of all is
-   * full goes on with the next queue's, and only that process knows.
-   */
-  #wakeOf(line: Line): number {
-    let wakeUs = NEVER_US
-    let live = false
-    for (const queue of line.queues()) {
-      if (this.#source.served(queue) === 'nowhere') continue
-      live = true
-      const lane = line.first((each) => each === queue)
-      if (lane) wakeUs = Math.min(wakeUs, this.#needOf(lane, line.bucket))
-    }
-    if (live) return wakeUs
-    const first = line.first(() => true)
-    return first ? this.#needOf(first, line.bucket) : NEVER_US
   }
 
   #line(bucket: Bucket): Line {
