@@ -11,7 +11,7 @@ import {
   weightOf,
 } from './lane.ts'
 import { Line, type LineSource, type Served } from './line.ts'
-import { type Charge, pay, type QueueShare } from './queue-share.ts'
+import { type Charge, type Grant, pay, type QueueShare } from './queue-share.ts'
 import { maxWaitUs, overdue, type Refusal, refusalBehaviour, type Rejection } from './refusal.ts'
 import { wakeOf } from './retime.ts'
 import { rank, type Ranked, TurnOrder } from './turn-order.ts'
@@ -19,15 +19,6 @@ import { rank, type Ranked, TurnOrder } from './turn-order.ts'
 /** What a decision reads while it goes: a backend reads it from its tables, bounded by what is asked for. */
 export interface AdmissionSource extends LineSource, HeadSource {
   served(queue: number): Served
-}
-
-/** One start. */
-export interface Grant {
-  readonly lane: Lane | null
-  readonly queue: number
-  readonly head: Head
-  /** What was paid for it, and where. */
-  readonly charged: readonly Charge[]
 }
 
 interface Candidate extends Ranked {

@@ -1,10 +1,19 @@
 import { charge } from './bucket.ts'
-import { type Bucket, deniedUntilUs, type Head } from './lane.ts'
+import { type Bucket, deniedUntilUs, type Head, type Lane } from './lane.ts'
 
 /** Units that one start takes from one bucket. */
 export interface Charge {
   readonly bucket: Bucket
   readonly weight: number
+}
+
+/** One start. */
+export interface Grant {
+  readonly lane: Lane | null
+  readonly queue: number
+  readonly head: Head
+  /** What was paid for it, and where. */
+  readonly charged: readonly Charge[]
 }
 
 /** Takes the units and the permits of one start. */

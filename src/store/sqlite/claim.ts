@@ -1,6 +1,6 @@
 import type { Admitted } from '../../jobs/job.ts'
-import { Admission, type Grant } from '../../policy/admission.ts'
-import { QueueShare } from '../../policy/queue-share.ts'
+import { Admission } from '../../policy/admission.ts'
+import { type Grant, QueueShare } from '../../policy/queue-share.ts'
 import { NEVER_US } from '../../policy/lane.ts'
 import type { Claim, ClaimRequest, Closed, QueueSlots } from '../store.ts'
 import { bucketId, type StoredBucket } from './buckets.ts'
