@@ -1,8 +1,7 @@
 import { NEVER_US } from '../../policy/lane.ts'
 import type { Context } from './context.ts'
-import { latestStartUs } from './enqueue.ts'
-import { arrive } from './lanes.ts'
 import { portion } from './portion.ts'
+import { rejoin } from './rejoin.ts'
 import { STATE } from './state.ts'
 import type { Instant } from './store-clock.ts'
 
@@ -36,26 +35,6 @@ function promoteFrom(context: Context, state: number, untilUs: number, instant: 
     state,
     untilUs,
   )
-  for (const [seq, lane, priority, expires] of rows) {
-    const latest = latestStartUs(context, limitsOf(context, lane), expires === null ? null : expires / 1000, instant)
-    context.db.run(
-      `UPDATE jobs SET state = ${STATE.available}, since = ?, due = ? WHERE seq = ?`,
-      instant.nowUs,
-      latest,
-      seq,
-    )
-    arrive(context, lane, priority, seq, instant.nowUs, latest !== null)
-  }
+  for (const [seq, lane, priority, expires] of rows) rejoin(context, { seq, lane, priority, expires }, instant)
   return rows.length
-}
-
-/** The limits of a lane's buckets; none for the open line. */
-export function limitsOf(context: Context, lane: number): { limit: string }[] {
-  if (lane < 0) return []
-  return context.db
-    .all<[string]>(
-      'SELECT b.limit_name FROM lanes l, json_each(l.buckets) e, buckets b WHERE l.id = ? AND b.id = e.value',
-      lane,
-    )
-    .map(([limit]) => ({ limit }))
 }

@@ -1,8 +1,9 @@
 import type { Recovered } from '../store.ts'
 import { returnPermits } from './buckets.ts'
 import { type Context, queueName } from './context.ts'
-import { arrive } from './lanes.ts'
+import { rejoin } from './rejoin.ts'
 import { STATE, stateName } from './state.ts'
+import type { Instant } from './store-clock.ts'
 import { buryDead } from './workers.ts'
 
 type Row = [
@@ -16,6 +17,7 @@ type Row = [
   permits: string | null,
   lane: number,
   priority: number,
+  expires: number | null,
 ]
 
 const AT_ONCE = 1000
@@ -31,22 +33,24 @@ const RECOVER = `UPDATE jobs SET worker = NULL, since = ?1,
     due = CASE WHEN cancelling THEN ?2 WHEN attempt >= max_attempts THEN ?3 END,
     finished = CASE WHEN cancelling OR attempt >= max_attempts THEN ?1 END,
     error = CASE WHEN attempt >= max_attempts AND NOT cancelling THEN ?4 ELSE error END
-  WHERE seq = ?5 RETURNING seq, id, task, queue, input, state, attempt, permits, lane, priority`
+  WHERE seq = ?5 RETURNING seq, id, task, queue, input, state, attempt, permits, lane, priority, expires`
 
 /** Takes back the jobs of dead workers, and those whose lease ran out; a lost run counts as an attempt. */
 export function recover(context: Context): Recovered[] {
-  const { nowUs } = context.clock.read()
+  const instant = context.clock.read()
+  const { nowUs } = instant
   const dead = buryDead(context, nowUs)
   const lost = context.db.all<[number]>(LEASE_OVER, nowUs)
   if (dead.length > 0) lost.push(...context.db.all<[number]>(OF_THE_DEAD, nowUs, JSON.stringify(dead)))
-  return lost.map(([seq]) => takeBack(context, seq, nowUs))
+  return lost.map(([seq]) => takeBack(context, seq, instant))
 }
 
-function takeBack(context: Context, job: number, nowUs: number): Recovered {
+function takeBack(context: Context, job: number, instant: Instant): Recovered {
+  const { nowUs } = instant
   const { cancelledUs, discardedUs } = context.retention
   const row = context.db.get<Row>(RECOVER, nowUs, nowUs + cancelledUs, nowUs + discardedUs, LOST, job) as Row
-  const [seq, id, task, queue, input, state, attempt, permits, lane, priority] = row
+  const [seq, id, task, queue, input, state, attempt, permits, lane, priority, expires] = row
   if (permits !== null) returnPermits(context, permits, nowUs)
-  if (state === STATE.available) arrive(context, lane, priority, seq, nowUs)
+  if (state === STATE.available) rejoin(context, { seq, lane, priority, expires }, instant)
   return { id, task, queue: queueName(context, queue), input, attempt, state: stateName(state) }
 }

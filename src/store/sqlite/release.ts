@@ -3,9 +3,7 @@ import type { Unstarted } from '../store.ts'
 import { findBucket, returnPermits, saveBucket, wakeLine } from './buckets.ts'
 import { cancelWaiting } from './cancel.ts'
 import type { Context } from './context.ts'
-import { latestStartUs } from './enqueue.ts'
-import { arrive } from './lanes.ts'
-import { limitsOf } from './promote.ts'
+import { rejoin } from './rejoin.ts'
 import { STATE } from './state.ts'
 
 const RELEASE = `UPDATE jobs SET state = ${STATE.available}, attempt = attempt - 1, worker = NULL, started = NULL, due = NULL
@@ -35,8 +33,6 @@ export function release(context: Context, worker: number, runs: readonly Unstart
       cancelWaiting(context, { seq, state: STATE.active, lane }, nowUs)
       continue
     }
-    const latest = latestStartUs(context, limitsOf(context, lane), expires === null ? null : expires / 1000, instant)
-    if (latest !== null) context.db.run('UPDATE jobs SET due = ? WHERE seq = ?', latest, seq)
-    arrive(context, lane, priority, seq, nowUs, latest !== null)
+    rejoin(context, { seq, lane, priority, expires }, instant)
   }
 }

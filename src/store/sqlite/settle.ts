@@ -1,8 +1,8 @@
 import type { Settled, Settlement } from '../../jobs/job.ts'
 import { returnPermits } from './buckets.ts'
 import type { Context } from './context.ts'
-import { arrive } from './lanes.ts'
 import { penalizeBucket } from './penalize.ts'
+import { rejoin } from './rejoin.ts'
 import { STATE, stateName } from './state.ts'
 
 /** A settlement with the worker that makes it. */
@@ -11,7 +11,15 @@ export interface SettleRequest {
   readonly settlement: Settlement
 }
 
-type Row = [seq: number, attempt: number, state: number, permits: string | null, lane: number, priority: number]
+type Row = [
+  seq: number,
+  attempt: number,
+  state: number,
+  permits: string | null,
+  lane: number,
+  priority: number,
+  expires: number | null,
+]
 
 const GOES_ON = `${STATE.retryable}, ${STATE.available}`
 /** Somebody asked to cancel it while it ran: it does not run again. */
@@ -24,11 +32,12 @@ const SETTLE = `UPDATE jobs SET
     finished = CASE WHEN s.value ->> 3 IN (${GOES_ON}) AND NOT cancelling THEN NULL ELSE ?1 END, since = ?1, worker = NULL
   FROM json_each(?2) s
   WHERE jobs.seq = s.value ->> 0 AND jobs.attempt = s.value ->> 1 AND jobs.worker = s.value ->> 2 AND jobs.state = ${STATE.active}
-  RETURNING seq, attempt, state, permits, lane, priority`
+  RETURNING seq, attempt, state, permits, lane, priority, expires`
 
 /** Writes what runs came to, returns their permits, and sends back to their lanes those that go on. */
 export function settle(context: Context, requests: readonly SettleRequest[]): Settled[] {
-  const { nowUs } = context.clock.read()
+  const instant = context.clock.read()
+  const { nowUs } = instant
   const rows = context.db.all<Row>(
     SETTLE,
     nowUs,
@@ -36,9 +45,9 @@ export function settle(context: Context, requests: readonly SettleRequest[]): Se
     nowUs + context.retention.cancelledUs,
   )
   const counted = new Map(rows.map((row) => [row[0], row]))
-  for (const [seq, , state, permits, lane, priority] of rows) {
+  for (const [seq, , state, permits, lane, priority, expires] of rows) {
     if (permits !== null) returnPermits(context, permits, nowUs)
-    if (state === STATE.available) arrive(context, lane, priority, seq, nowUs)
+    if (state === STATE.available) rejoin(context, { seq, lane, priority, expires }, instant)
   }
   return requests.map(({ settlement }) => {
     const row = counted.get(settlement.seq)

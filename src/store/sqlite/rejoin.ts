@@ -1,0 +1,41 @@
+import type { Context } from './context.ts'
+import { latestStartUs } from './enqueue.ts'
+import { arrive } from './lanes.ts'
+import { STATE } from './state.ts'
+import type { Instant } from './store-clock.ts'
+
+/** A stored job that may start (again). */
+export interface Rejoining {
+  readonly seq: number
+  readonly lane: number
+  readonly priority: number
+  /** Wall clock, µs. */
+  readonly expires: number | null
+}
+
+/**
+ * A job's time has come, or it has come back: it is available in its lane, at its old place. The bound on its wait begins anew, its
+ * expiry stays what it was.
+ */
+export function rejoin(context: Context, { seq, lane, priority, expires }: Rejoining, instant: Instant): void {
+  context.policies.refresh()
+  const latest = latestStartUs(context, limitsOf(context, lane), expires === null ? null : expires / 1000, instant)
+  context.db.run(
+    `UPDATE jobs SET state = ${STATE.available}, since = ?, due = ? WHERE seq = ?`,
+    instant.nowUs,
+    latest,
+    seq,
+  )
+  arrive(context, lane, priority, seq, instant.nowUs, latest !== null)
+}
+
+/** The limits of a lane's buckets; none for the open line. */
+function limitsOf(context: Context, lane: number): { limit: string }[] {
+  if (lane < 0) return []
+  return context.db
+    .all<[string]>(
+      'SELECT b.limit_name FROM lanes l, json_each(l.buckets) e, buckets b WHERE l.id = ? AND b.id = e.value',
+      lane,
+    )
+    .map(([limit]) => ({ limit }))
+}
