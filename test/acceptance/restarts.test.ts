@@ -33,6 +33,18 @@ describe('an engine that is stopped and another that goes on', () => {
     await room.finish()
   })
 
+  test('keep the distance between starts, however long jobs were stored before anybody worked', async () => {
+    const room = await Room.open({ policy: { ...rate(2, 2), startEmpty: true }, file: true, started: false })
+    const writer = await room.engine({ started: false })
+    await room.enqueueMany(3, { key: 'A' }, {}, writer)
+    await room.until(5)
+    await room.halt(writer)
+    await room.engine()
+    await room.until(10)
+    expectSeconds(room.secondsOf('A'), [5, 6, 7])
+    await room.finish()
+  })
+
   test('keep the distance between starts, with jobs that were stored while nobody worked', async () => {
     const room = await Room.open({ policy: { ...rate(2, 2), startEmpty: true }, file: true, started: false })
     const writer = await room.engine({ started: false })
