@@ -61,8 +61,8 @@ export class JobsApi {
   /** One job; null when there is none (any more). */
   async get(id: string): Promise<JobView | null> {
     const store = await this.#store()
-    const explanation = await store.explain(id)
-    return explanation && viewOf(store, explanation.job, explanation.untilUs)
+    const job = await store.get(id)
+    return job && viewOf(job)
   }
 
   /** Jobs by state, queue and task, newest first. @throws option.invalid for a limit out of range */
@@ -70,11 +70,7 @@ export class JobsApi {
     if (query.limit !== undefined && !(Number.isInteger(query.limit) && query.limit >= 1 && query.limit <= 1000))
       throw new SluiceError('option.invalid', `jobs.list got limit ${String(query.limit)}; give 1 to 1,000`)
     const store = await this.#store()
-    return Promise.all(
-      (await store.list(query)).map(async (job) =>
-        viewOf(store, job, job.state === 'available' ? ((await store.explain(job.id))?.untilUs ?? null) : null),
-      ),
-    )
+    return (await store.list(query)).map(viewOf)
   }
 
   /**
@@ -109,7 +105,7 @@ export class JobsApi {
     const date = (us: number | null): Date | null => (us === null ? null : dateOf(us))
     const { position, exact, uses, waitsOn } = explanation
     const found = {
-      job: viewOf(store, explanation.job, explanation.untilUs),
+      job: viewOf(explanation.job),
       limits: uses.map(({ limit, key, weight }) => ({ limit, key: key === '' ? null : key, weight })),
       waitsOn: waitsOn && { limit: waitsOn.limit, key: waitsOn.key === '' ? null : waitsOn.key },
       since: date(explanation.sinceUs),
@@ -137,7 +133,7 @@ function wordsFor(
   return `The job waits for the budget of ${who}, ${lane}, at position ${position ?? 1}${start}.`
 }
 
-function viewOf(_store: Store, job: JobRecord, untilUs: number | null): JobView {
+function viewOf(job: JobRecord): JobView {
   const { meta = {}, tags = [] } =
     job.extra === null ? {} : (JSON.parse(job.extra) as { meta?: Record<string, unknown>; tags?: string[] })
   return {
@@ -156,7 +152,7 @@ function viewOf(_store: Store, job: JobRecord, untilUs: number | null): JobView 
     finishedAt: job.finishedUs === null ? null : dateOf(job.finishedUs),
     meta,
     tags,
-    throttledUntil: untilUs === null ? null : dateOf(untilUs),
+    throttledUntil: job.throttledUntilUs === null ? null : dateOf(job.throttledUntilUs),
   }
 }
 

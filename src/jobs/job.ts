@@ -40,6 +40,8 @@ export interface JobRecord {
   readonly startedUs: number | null
   readonly finishedUs: number | null
   readonly extra: string | null
+  /** Available and held back by a closed bucket: when that lets the job's lane go on; null otherwise, or when a permit has to return. */
+  readonly throttledUntilUs: number | null
 }
 
 /** Why a run failed or a job was discarded, as it is stored. */

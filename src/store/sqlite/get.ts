@@ -1,3 +1,4 @@
+import { NEVER_US } from '../../policy/lane.ts'
 import type { JobError, JobQuery, JobRecord } from '../../jobs/job.ts'
 import { type Context, queueName } from './context.ts'
 import { STATE, stateName } from './state.ts'
@@ -19,10 +20,11 @@ type Row = [
   started: number | null,
   finished: number | null,
   extra: string | null,
+  wakeAt: number | null,
 ]
 
-const SELECT =
-  'SELECT seq, id, task, queue, state, priority, input, result, error, attempt, max_attempts, created, due, started, finished, extra FROM jobs'
+const SELECT = `SELECT seq, id, task, queue, state, priority, input, result, error, attempt, max_attempts, created, due, started, finished, extra,
+  CASE WHEN state = 1 THEN (SELECT b.wake_at FROM lanes l JOIN buckets b ON b.id = l.bucket WHERE l.id = jobs.lane AND l.state = 2) END FROM jobs`
 
 /** One job by its id. */
 export function get(context: Context, id: string): JobRecord | null {
@@ -69,6 +71,7 @@ function toRecord(context: Context, row: Row): JobRecord {
     startedUs,
     finishedUs,
     extra,
+    wakeAt,
   ] = row
   const name = stateName(state)
   const dueUs = name === 'scheduled' || name === 'retryable' || name === 'active' ? due : null
@@ -89,5 +92,11 @@ function toRecord(context: Context, row: Row): JobRecord {
     startedUs,
     finishedUs,
     extra,
+    throttledUntilUs: throttledUntilUs(wakeAt, context.clock.nowUs()),
   }
+}
+
+/** When the line that a waiting job's lane stands in may go on; null: it stands in none, or a permit has to return. */
+function throttledUntilUs(wakeAtUs: number | null, nowUs: number): number | null {
+  return wakeAtUs === null || wakeAtUs === NEVER_US ? null : Math.max(wakeAtUs, nowUs)
 }

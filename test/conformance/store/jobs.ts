@@ -39,6 +39,7 @@ function arrival(harness: StoreHarness): void {
       startedUs: null,
       finishedUs: null,
       extra: null,
+      throttledUntilUs: null,
     })
   })
 
