@@ -284,6 +284,8 @@ export class Admission {
     if (untilUs === null) return false
     share.slots = 0
     this.#wakeUs = Math.min(this.#wakeUs, untilUs)
+    // Its lanes hold nobody up any more: whoever stands behind them in a line of several queues is looked at now.
+    for (const line of this.lines.values()) this.#queueLine(line)
     return true
   }
 
