@@ -67,12 +67,13 @@ export class Line {
   first(passes: (queue: number) => boolean, except: Lane | null = null): Lane | null {
     let best: Lane | null = null
     for (const lane of this.#joined) {
-      if (lane === except || !passes(lane.queue) || (best && rank(lane, best) > 0) || this.#held(lane)) continue
+      if (lane === except || !passes(lane.queue) || (best && rank(lane, best) > 0) || this.#holder(lane, passes))
+        continue
       best = lane
     }
     for (const group of this.#groups) {
       if (!passes(group.queue)) continue
-      const lane = this.#firstOfGroup(group, except)
+      const lane = this.#firstOfGroup(group, passes, except)
       if (lane && (!best || rank(lane, best) < 0)) best = lane
     }
     return best
@@ -90,11 +91,11 @@ export class Line {
     return this.#joined.size === 0 && this.#groups.every((group) => this.#skipMoved(group) === null)
   }
 
-  #firstOfGroup(group: LineGroup, except: Lane | null): Lane | null {
+  #firstOfGroup(group: LineGroup, passes: (queue: number) => boolean, except: Lane | null): Lane | null {
     for (;;) {
       const lane = this.#skipMoved(group)
       if (!lane) return null
-      const holder = this.#holder(lane)
+      const holder = this.#holder(lane, passes)
       if (!holder && lane !== except) return lane
       if (holder && holder.on && group.over.includes(holder.on.id)) return null
       this.#joined.add(lane)
@@ -111,16 +112,13 @@ export class Line {
     }
   }
 
-  #held(lane: Lane): boolean {
-    return this.#holder(lane) !== null
-  }
-
-  /** The deputy that waits elsewhere on this lane's behalf. */
-  #holder(lane: Lane): Lane | null {
+  /** The deputy that waits elsewhere on this lane's behalf; one whose queue can start nothing here does so for nobody. */
+  #holder(lane: Lane, passes: (queue: number) => boolean): Lane | null {
     if (lane.deputyOf || this.#deputies.size === 0) return null
     for (const deputy of this.#deputies) {
       const over = deputy.on
-      if (over && over !== this.bucket && lane.buckets.includes(over) && rank(deputy, lane) < 0) return deputy
+      if (!over || over === this.bucket || !lane.buckets.includes(over) || !passes(deputy.queue)) continue
+      if (rank(deputy, lane) < 0) return deputy
     }
     return null
   }
