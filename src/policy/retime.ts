@@ -7,7 +7,19 @@ import type { Line, Served } from './line.ts'
  * @param needOf when the line's bucket alone would admit a lane's head
  */
 export function wakeOf(line: Line, served: (queue: number) => Served, needOf: (lane: Lane) => number): number {
-  const live = [...line.queues()].filter((queue) => served(queue) !== 'nowhere')
-  const firsts = live.length > 0 ? live.map((queue) => line.first((each) => each === queue)) : [line.first(() => true)]
-  return Math.min(NEVER_US, ...firsts.map((lane) => (lane ? needOf(lane) : NEVER_US)))
+  const isLive = (queue: number): boolean => served(queue) !== 'nowhere'
+  const live = [...line.queues()].filter(isLive)
+  if (live.length === 0) return earliest([line.first(() => true)], needOf)
+  // Whether the deputies of other queues hold its lanes is known to each process alone, too: the sooner of both counts.
+  return earliest(
+    live.flatMap((queue) => {
+      const own = (each: number): boolean => each === queue
+      return line.hasDeputies ? [line.first(own), line.first(own, null, isLive)] : [line.first(own)]
+    }),
+    needOf,
+  )
+}
+
+function earliest(lanes: readonly (Lane | null)[], needOf: (lane: Lane) => number): number {
+  return Math.min(NEVER_US, ...lanes.map((lane) => (lane ? needOf(lane) : NEVER_US)))
 }
