@@ -76,7 +76,7 @@ export class Line {
   ): Lane | null {
     let best: Lane | null = null
     for (const lane of this.#joined) {
-      if (lane === except || !passes(lane.queue) || (best && rank(lane, best) > 0) || this.#holder(lane, passes))
+      if (lane === except || !passes(lane.queue) || (best && rank(lane, best) > 0) || this.#holder(lane, holds))
         continue
       best = lane
     }
