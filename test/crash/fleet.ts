@@ -12,6 +12,8 @@ type Message =
   | { readonly kind: 'lease-lost'; readonly run: string }
   | { readonly kind: 'error'; readonly message: string }
 
+type Condition = () => boolean | Promise<boolean>
+
 /** A process of the fleet. */
 export interface Member {
   readonly name: string
@@ -112,16 +114,18 @@ export class Fleet {
 }
 
 /** Waits for what must come; fails when it has not come in time. */
-export async function until(
-  what: string,
-  withinMs: number,
-  condition: () => boolean | Promise<boolean>,
-): Promise<void> {
+export async function until(what: string, withinMs: number, condition: Condition): Promise<void> {
+  if (!(await comesTrue(withinMs, condition))) throw new Error(`waited ${withinMs} ms in vain: ${what}`)
+}
+
+/** Waits for what may come; answers whether it has. */
+export async function comesTrue(withinMs: number, condition: Condition): Promise<boolean> {
   const endMs = performance.now() + withinMs
   while (!(await condition())) {
-    if (performance.now() > endMs) throw new Error(`waited ${withinMs} ms in vain: ${what}`)
+    if (performance.now() > endMs) return false
     await pause(5)
   }
+  return true
 }
 
 /** Lets real time pass. */

@@ -9,6 +9,8 @@ export interface Start {
   readonly attempt: number
   readonly tenant: string
   readonly worker: string
+  /** How long the job had waited when it was claimed, as its worker said. */
+  readonly waitedMs: number
   /** When its call arrived, in µs of this process's monotonic clock. */
   readonly atUs: number
 }
@@ -37,6 +39,7 @@ export class Witness {
         attempt: Number(of('attempt')),
         tenant: of('tenant'),
         worker: of('worker'),
+        waitedMs: Number(of('waitedMs')),
         atUs: monotonicUs(),
       }
       void this.#serve(start, answer(start), response)
@@ -58,6 +61,11 @@ export class Witness {
   killing(worker: string): void {
     this.#killed.add(worker)
     for (const start of this.#open) if (start.worker === worker) this.#open.delete(start)
+  }
+
+  /** Whether a call of this worker is open. */
+  isBusy(worker: string): boolean {
+    return [...this.#open].some((start) => start.worker === worker)
   }
 
   /** Starts of one job, by attempt. */
