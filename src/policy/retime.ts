@@ -8,16 +8,12 @@ import type { Line, Served } from './line.ts'
  */
 export function wakeOf(line: Line, served: (queue: number) => Served, needOf: (lane: Lane) => number): number {
   const isLive = (queue: number): boolean => served(queue) !== 'nowhere'
-  const live = [...line.queues()].filter(isLive)
-  if (live.length === 0) return earliest([line.first(() => true)], needOf)
   // Whether the deputies of other queues hold its lanes is known to each process alone, too: the sooner of both counts.
-  return earliest(
-    live.flatMap((queue) => {
-      const own = (each: number): boolean => each === queue
-      return line.hasDeputies ? [line.first(own), line.first(own, null, isLive)] : [line.first(own)]
-    }),
-    needOf,
-  )
+  const firsts = [...line.queues()].filter(isLive).flatMap((queue) => {
+    const own = (each: number): boolean => each === queue
+    return line.hasDeputies ? [line.first(own), line.first(own, null, isLive)] : [line.first(own)]
+  })
+  return earliest(firsts.some((lane) => lane !== null) ? firsts : [line.first(() => true)], needOf)
 }
 
 function earliest(lanes: readonly (Lane | null)[], needOf: (lane: Lane) => number): number {

@@ -72,7 +72,20 @@ export class WatchedFile {
     )
     this.#seen = Number(rows.at(-1)?.[0] ?? this.#seen)
     return rows.map((row) => {
-      const [, seq, id, from, to, attempt, queue, lane, worker, inputBefore, input, due] = row as [number, number, string, number | null, number, number, number, number, number | null, string | null, string, number | null]
+      const [, seq, id, from, to, attempt, queue, lane, worker, inputBefore, input, due] = row as [
+        number,
+        number,
+        string,
+        number | null,
+        number,
+        number,
+        number,
+        number,
+        number | null,
+        string | null,
+        string,
+        number | null,
+      ]
       return { seq, id, from, to, attempt, queue, lane, worker, inputBefore, input, due }
     })
   }
@@ -92,9 +105,15 @@ export class WatchedFile {
 
   buckets(): Map<number, { name: string; active: number; looked: boolean }> {
     return new Map(
-      (this.#all('SELECT id, limit_name, key, active, state IS NOT NULL FROM buckets') as [number, string, string, number, number][]).map(
-        ([id, limit, key, active, looked]) => [id, { name: `${limit}:${key}`, active, looked: looked === 1 }],
-      ),
+      (
+        this.#all('SELECT id, limit_name, key, active, state IS NOT NULL FROM buckets') as [
+          number,
+          string,
+          string,
+          number,
+          number,
+        ][]
+      ).map(([id, limit, key, active, looked]) => [id, { name: `${limit}:${key}`, active, looked: looked === 1 }]),
     )
   }
 
@@ -105,12 +124,24 @@ export class WatchedFile {
 
   lanes(): LaneRow[] {
     return (
-      this.#all('SELECT id, queue, state, bucket, deputy_of, turn, buckets FROM lanes') as [number, number, number, number | null, number | null, number, string][]
-    ).map(([id, queue, state, bucket, deputyOf, turn, buckets]) => ({ id, queue, state, bucket, deputyOf, turn, buckets: JSON.parse(buckets) as number[] }))
-  }
-
-  dump(): void {
-    for (const t of ['SELECT id, limit_name, key, state, active, lanes, wake_at from buckets','select * from lanes where state>0','select * from workers', 'select seq,state,queue,lane,priority,due,weights,attempt,worker,started,input from jobs where state in (0,1,2,4)','select name, policy from limits','select * from witness order by at desc limit 12']) for (const row of this.#db!.prepare(t).all()) console.log(JSON.stringify(row))
+      this.#all('SELECT id, queue, state, bucket, deputy_of, turn, buckets FROM lanes') as [
+        number,
+        number,
+        number,
+        number | null,
+        number | null,
+        number,
+        string,
+      ][]
+    ).map(([id, queue, state, bucket, deputyOf, turn, buckets]) => ({
+      id,
+      queue,
+      state,
+      bucket,
+      deputyOf,
+      turn,
+      buckets: JSON.parse(buckets) as number[],
+    }))
   }
 
   close(): void {

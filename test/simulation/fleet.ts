@@ -29,7 +29,11 @@ export interface EngineOptions {
   readonly limits: ReadonlyMap<string, Limit>
   readonly task: (engine: Engine) => Task<{ n: number }, { n: number }, unknown>
   readonly witness: Witness
+  readonly sabotage: Sabotage
 }
+
+/** Puts a fault into a store: for showing that the simulator notices. */
+export type Sabotage = (store: Store, path: string) => Store
 
 /** One engine of the fleet. */
 export class Engine {
@@ -41,9 +45,10 @@ export class Engine {
   /** Handlers that run in it now, by run. */
   readonly running: Map<string, { readonly queue: string; readonly seq: number }> = new Map()
   stopping: Promise<void> | null = null
+  stopped = false
 
   constructor(options: EngineOptions) {
-    const { place, path, clock, scenario, limits, task, witness } = options
+    const { place, path, clock, scenario, limits, task, witness, sabotage } = options
     this.place = place
     this.clock = new MortalClock(clock)
     const inner = createStore(`sqlite:${path}`, {
@@ -51,7 +56,7 @@ export class Engine {
       durability: 'process',
       retention: { completedUs: 1e13, cancelledUs: 1e13, discardedUs: 1e13 },
     })
-    this.store = new MortalStore(inner, this, witness)
+    this.store = new MortalStore(sabotage(inner, path), this, witness)
     this.task = task(this)
     this.sluice = new Sluice({
       store: this.store,
@@ -84,6 +89,13 @@ export class Engine {
   /** Takes no more part in the fleet: dead, or on its way to stop. */
   get gone(): boolean {
     return this.dead || this.stopping !== null
+  }
+
+  /** Ends in good order. */
+  stop(withinMs: number): void {
+    this.stopping = this.sluice.stop({ within: withinMs }).finally(() => {
+      this.stopped = true
+    })
   }
 
   /** Falls silent at once: no timer fires, no call is answered, nothing is given back. */
@@ -180,13 +192,19 @@ class MortalStore implements Store {
   }
 
   release(worker: number, runs: readonly Unstarted[]): Promise<void> {
-    return this.#through(() => this.inner.release(worker, runs), { tell: () => this.#witness.released(this.#engine, runs) })
+    return this.#through(() => this.inner.release(worker, runs), {
+      tell: () => this.#witness.released(this.#engine, runs),
+    })
   }
 
   heartbeat(worker: number, runs: readonly Run[], leaseUs: number): Promise<Beat> {
     if (this.nowUs() < this.silentUntilUs) return Promise.resolve({ cancelled: [], lost: [] })
     return this.#through(() => this.inner.heartbeat(worker, runs, leaseUs), {
-      tell: () => this.#witness.beat(this.#engine, runs),
+      tell: ({ lost }) =>
+        this.#witness.beat(
+          this.#engine,
+          runs.filter((run) => !lost.includes(run.seq)),
+        ),
     })
   }
 

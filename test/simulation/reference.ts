@@ -4,7 +4,13 @@
 /** A limit as the scenario made it; all times in µs, guard not yet added. */
 export interface ReferencePolicy {
   readonly rule:
-    | { readonly kind: 'rate'; readonly rate: number; readonly perUs: number; readonly burst: number; readonly startEmpty: boolean }
+    | {
+        readonly kind: 'rate'
+        readonly rate: number
+        readonly perUs: number
+        readonly burst: number
+        readonly startEmpty: boolean
+      }
     | { readonly kind: 'sliding'; readonly max: number; readonly perUs: number }
     | { readonly kind: 'fixed'; readonly max: number; readonly perUs: number }
     | { readonly kind: 'spacing'; readonly everyUs: number }
@@ -27,7 +33,10 @@ export class ReferenceBucket {
   readonly log: Entry[] = []
   /** Runs that hold a permit. */
   readonly holders: Set<string> = new Set()
-  readonly #events: ({ readonly kind: 'charge'; readonly atUs: number; readonly units: number } | { readonly kind: 'close'; readonly atUs: number; readonly untilUs: number })[] = []
+  readonly #events: (
+    | { readonly kind: 'charge'; readonly atUs: number; readonly units: number }
+    | { readonly kind: 'close'; readonly atUs: number; readonly untilUs: number }
+  )[] = []
   /** False: the bucket may hold less than its log says. */
   exact = true
   #bornUs: number | null = null
@@ -77,7 +86,9 @@ export class ReferenceBucket {
   }
 
   #slidingAt(max: number, lengthUs: number, fromUs: number, units: number): number {
-    const instants = [fromUs, ...this.log.map((each) => each.atUs + lengthUs).filter((atUs) => atUs > fromUs)].sort((a, b) => a - b)
+    const instants = [fromUs, ...this.log.map((each) => each.atUs + lengthUs).filter((atUs) => atUs > fromUs)].sort(
+      (a, b) => a - b,
+    )
     return instants.find((atUs) => sum(this.log, atUs - lengthUs + 1, atUs) + units <= max) ?? NEVER
   }
 
@@ -92,7 +103,11 @@ export class ReferenceBucket {
   }
 
   // In exact fractions: one unit is `perUs` parts, and `rate` parts flow in every µs.
-  #rateAt(rule: { rate: number; perUs: number; burst: number; startEmpty: boolean }, fromUs: number, units: number): number {
+  #rateAt(
+    rule: { rate: number; perUs: number; burst: number; startEmpty: boolean },
+    fromUs: number,
+    units: number,
+  ): number {
     const rate = BigInt(rule.rate)
     const unit = BigInt(rule.perUs + this.policy.guardUs)
     const full = BigInt(rule.burst) * unit
@@ -145,7 +160,11 @@ export function brokenBudget(policy: ReferencePolicy, starts: readonly Entry[]):
       units += last.units
       if (rule.kind === 'sliding' && apartUs < rule.perUs + guardUs && units > rule.max)
         return `${units} units in ${apartUs} µs from ${first.atUs}, ${rule.max} per ${rule.perUs} + ${guardUs} allowed`
-      if (rule.kind === 'fixed' && Math.floor(first.atUs / rule.perUs) === Math.floor(last.atUs / rule.perUs) && units > rule.max)
+      if (
+        rule.kind === 'fixed' &&
+        Math.floor(first.atUs / rule.perUs) === Math.floor(last.atUs / rule.perUs) &&
+        units > rule.max
+      )
         return `${units} units in the window of ${first.atUs}, ${rule.max} allowed`
       if (rule.kind === 'spacing' && j === i + 1 && apartUs < rule.everyUs + guardUs)
         return `two starts ${apartUs} µs apart at ${first.atUs}, ${rule.everyUs} + ${guardUs} demanded`

@@ -75,7 +75,11 @@ export interface Behaviour {
 export function behaviourOf(seed: number, n: number, run: number): Behaviour {
   const draw = new Draw(seededRandom(seed * 7919 + n * 104_729 + run * 1_299_709))
   return {
-    lastsMs: draw.chance(0.25) ? 0 : draw.chance(0.2) ? draw.int(500, 4000) : draw.int(1, 300) + draw.int(0, 999) / 1000,
+    lastsMs: draw.chance(0.25)
+      ? 0
+      : draw.chance(0.2)
+        ? draw.int(500, 6000)
+        : draw.int(1, 300) + draw.int(0, 999) / 1000,
     end: draw.pick(['return', 'return', 'return', 'return', 'return', 'return', 'throw', 'throw', 'refused', 'fatal']),
     retryAfterMs: draw.int(1, 1500),
     deaf: draw.chance(0.5),
@@ -95,7 +99,9 @@ export function scenarioOf(seed: number): Scenario {
   const queues = Array.from({ length: draw.chance(0.6) ? 1 : 2 }, (_, i) => ({
     name: i === 0 ? 'default' : `q${i}`,
     concurrency: draw.pick([1, 2, 3, 5, 10, 40]),
-    servedBy: Array.from({ length: engines }, (_, engine) => engine).filter((engine) => i === 0 || engine === 0 || draw.chance(0.6)),
+    servedBy: Array.from({ length: engines }, (_, engine) => engine).filter(
+      (engine) => i === 0 || engine === 0 || draw.chance(0.6),
+    ),
     uses: draw.chance(0.2) ? [{ ...use(limitOf(draw, `queue${i}`)), weight: 1 }] : [],
   }))
   const actions = actionsOf(draw, engines, limits, queues, use)
@@ -160,7 +166,13 @@ function limitOf(draw: Draw, name: string): LimitSpec {
     }
   }
   const permitsAlone = draw.int(1, 4)
-  return { name, policy: { concurrency: permitsAlone }, reference: { rule: null, concurrency: permitsAlone, guardUs: 0, freeRetries: false }, most: 1, keyed }
+  return {
+    name,
+    policy: { concurrency: permitsAlone },
+    reference: { rule: null, concurrency: permitsAlone, guardUs: 0, freeRetries: false },
+    most: 1,
+    keyed,
+  }
 }
 
 function actionsOf(
@@ -171,41 +183,51 @@ function actionsOf(
   use: (limit: LimitSpec) => Use,
 ): Action[] {
   const actions: Action[] = []
-  const jobs = draw.int(5, 60)
   const gapUs = draw.pick([2000, 30_000, 300_000])
   const calm = draw.chance(0.3)
+  const cancels = draw.pick([0.05, 0.1, 0.5])
   let atUs = 0
-  for (let n = 0; n < jobs;) {
+  const left = Array.from({ length: draw.int(5, 60) }, (_, n) => n)
+  while (left.length > 0) {
     atUs += draw.chance(0.4) ? 0 : draw.int(0, gapUs)
     // Long enough for lanes and buckets that nobody needs any more to be forgotten.
     if (draw.chance(0.002)) atUs += 190_000_000
     const engine = draw.int(0, 3)
-    const many = draw.chance(0.1) ? draw.int(2, 10) : 1
-    actions.push({
-      kind: 'enqueue',
-      atUs,
-      engine,
-      jobs: Array.from({ length: many }, () => jobOf(draw, n++, limits, queues, use)),
-    })
-    if (draw.chance(0.08)) actions.push({ kind: 'cancel', atUs: atUs + draw.int(0, gapUs), pick: draw.int(0, 1000), engine })
+    const numbers = left.splice(0, draw.chance(0.1) ? draw.int(2, 10) : 1)
+    const jobs = numbers.map((n) => jobOf(draw, n, limits, queues, use))
+    actions.push({ kind: 'enqueue', atUs, engine, jobs })
+    if (draw.chance(cancels))
+      actions.push({ kind: 'cancel', atUs: atUs + draw.int(0, gapUs), pick: draw.int(0, 1000), engine })
     if (calm) continue
     if (draw.chance(0.02)) {
-      actions.push({ kind: 'crash', atUs, engine, how: draw.pick(['idle', 'after-claim', 'before-settle', 'after-settle', 'after-enqueue']) })
+      actions.push({
+        kind: 'crash',
+        atUs,
+        engine,
+        how: draw.pick(['idle', 'after-claim', 'before-settle', 'after-settle', 'after-enqueue']),
+      })
       actions.push({ kind: 'start', atUs: atUs + draw.int(0, 3_000_000) })
     }
     if (draw.chance(0.01)) {
       actions.push({ kind: 'stop', atUs, engine, withinMs: draw.int(0, 2000) })
       actions.push({ kind: 'start', atUs: atUs + draw.int(0, 3_000_000) })
     }
-    if (draw.chance(0.02)) actions.push({ kind: 'silence', atUs, engine, forUs: draw.int(100_000, 12_000_000) })
-    if (draw.chance(0.02)) actions.push({ kind: 'step', atUs, byMs: draw.pick([-1, 1]) * draw.pick([1, 250, 60_000, 7_200_000]) })
+    if (draw.chance(0.04)) actions.push({ kind: 'silence', atUs, engine, forUs: draw.int(100_000, 12_000_000) })
+    if (draw.chance(0.02))
+      actions.push({ kind: 'step', atUs, byMs: draw.pick([-1, 1]) * draw.pick([1, 250, 60_000, 7_200_000]) })
   }
   // Whatever is down comes back at the end, so that nothing has a reason to be left over.
   for (let i = 0; i < engines; i++) actions.push({ kind: 'start', atUs: atUs + 4_000_000 })
   return actions.sort((a, b) => a.atUs - b.atUs)
 }
 
-function jobOf(draw: Draw, n: number, limits: readonly LimitSpec[], queues: readonly QueueSpec[], use: (limit: LimitSpec) => Use): JobSpec {
+function jobOf(
+  draw: Draw,
+  n: number,
+  limits: readonly LimitSpec[],
+  queues: readonly QueueSpec[],
+  use: (limit: LimitSpec) => Use,
+): JobSpec {
   const count = draw.pick([0, 1, 1, 1, 2, 2, 3])
   const shuffled = limits.map((limit) => ({ limit, by: draw.int(0, 1e9) })).sort((a, b) => a.by - b.by)
   return {
@@ -214,7 +236,9 @@ function jobOf(draw: Draw, n: number, limits: readonly LimitSpec[], queues: read
     uses: shuffled.slice(0, count).map(({ limit }) => use(limit)),
     priority: draw.chance(0.2) ? draw.int(-3, 3) : 0,
     delayMs: draw.chance(0.1) ? draw.int(1, 2000) : null,
-    unique: draw.chance(0.1) ? { key: `u${draw.int(1, 4)}`, onConflict: draw.pick(['ignore', 'reject', 'replace', 'update']) } : null,
+    unique: draw.chance(0.1)
+      ? { key: `u${draw.int(1, 4)}`, onConflict: draw.pick(['ignore', 'reject', 'replace', 'update']) }
+      : null,
   }
 }
 

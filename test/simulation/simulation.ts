@@ -9,7 +9,7 @@ import { type Context, type Task, task } from '../../src/engine/task.ts'
 import type { Claim, Run, Unstarted } from '../../src/store/store.ts'
 import { createManualClock, type ManualClock } from '../../src/testing/manual-clock.ts'
 import { type Change, type LaneRow, WatchedFile } from './file.ts'
-import { Engine, limitUse, type Witness } from './fleet.ts'
+import { Engine, limitUse, type Sabotage, type Witness } from './fleet.ts'
 import { brokenBudget, ReferenceBucket } from './reference.ts'
 import { type Action, behaviourOf, type JobSpec, type Scenario, scenarioOf, type Use } from './scenario.ts'
 
@@ -64,8 +64,8 @@ export interface Summary {
 }
 
 /** Runs the scenario of one seed. @throws BrokenPromise */
-export async function simulate(seed: number): Promise<Summary> {
-  const simulation = new Simulation(scenarioOf(seed))
+export async function simulate(seed: number, sabotage: Sabotage = (store) => store): Promise<Summary> {
+  const simulation = new Simulation(scenarioOf(seed), sabotage)
   try {
     return await simulation.run()
   } finally {
@@ -75,6 +75,7 @@ export async function simulate(seed: number): Promise<Summary> {
 
 class Simulation implements Witness {
   readonly #scenario: Scenario
+  readonly #sabotage: Sabotage
   readonly #clock: ManualClock = createManualClock()
   readonly #file = new WatchedFile()
   readonly #limits: ReadonlyMap<string, Limit>
@@ -95,15 +96,17 @@ class Simulation implements Witness {
   /** Handlers entered at this instant, by run; and runs handed to an engine at this instant. */
   #entered = new Map<string, Engine>()
   #handed = new Map<string, Engine>()
-  #changedUs = -Infinity
   #joinedUs = -Infinity
+  /** When more than one engine was last at work. */
+  #companyUs = -Infinity
   #steppedUs = -Infinity
   #nextTryUs = Infinity
   #crashes = 0
   #lost = 0
   #failure: BrokenPromise | null = null
 
-  constructor(scenario: Scenario) {
+  constructor(scenario: Scenario, sabotage: Sabotage) {
+    this.#sabotage = sabotage
     this.#scenario = scenario
     this.#limits = new Map(scenario.limits.map((each) => [each.name, limit(each.name, each.policy)]))
   }
@@ -120,13 +123,21 @@ class Simulation implements Witness {
       await this.#act(action)
       await this.#settleDown()
     }
+    // Whatever was going to die has had its occasion.
+    for (const engine of this.#engines) engine.store.fate = null
+    for (let i = 0; i < this.#scenario.engines; i++) await this.#act({ kind: 'start', atUs: 0 })
     // What was scheduled by a wall clock that has gone back would have to wait for it.
-    const steppedMs = this.#scenario.actions.reduce((sum, action) => sum + (action.kind === 'step' ? action.byMs : 0), 0)
-    if (steppedMs < 0) await this.#act({ kind: 'step', atUs: 0, byMs: -steppedMs })
+    const wallUs = this.#clock.now() * 1000
+    const aheadUs = Math.max(0, ...this.#left().map((job) => (job.state === SCHEDULED ? (job.due ?? 0) - wallUs : 0)))
+    if (aheadUs > POLL_US) await this.#act({ kind: 'step', atUs: 0, byMs: aheadUs / 1000 })
     while (this.#left().length > 0) {
       if (this.#nowUs() - beganUs > END_US + (this.#scenario.actions.at(-1)?.atUs ?? 0))
-        this.#fail(`${this.#left().map((job) => `job ${job.spec.n} in state ${job.state}`).join(', ')}: never ended`)
-      await this.#until(this.#nowUs() + 60_000_000, true)
+        this.#fail(
+          `${this.#left()
+            .map((job) => `job ${job.spec.n} in state ${job.state}`)
+            .join(', ')}: never ended`,
+        )
+      await this.#until(this.#nowUs() + 60_000_000, () => this.#left().length === 0)
     }
     this.#checkEnd()
     return {
@@ -153,16 +164,15 @@ class Simulation implements Witness {
   }
 
   /** Goes on from instant to instant: wherever a timer is due, and wherever the reference says that something must start. */
-  async #until(untilUs: number, onlyWhileBusy = false): Promise<void> {
-    while (!onlyWhileBusy || this.#left().length > 0) {
+  async #until(untilUs: number, done: () => boolean = () => false): Promise<void> {
+    while (!done()) {
       const nowUs = this.#nowUs()
       const timerUs = Math.round((this.#clock.next() ?? Infinity) * 1000)
+      this.#noteCompany(nowUs)
       const byUs = Math.min(untilUs - nowUs, timerUs, Math.max(0, this.#nextTryUs - nowUs))
-      if (process.env['DBG']) console.log(nowUs, byUs, timerUs, this.#nextTryUs, this.#left().map((j)=>j.spec.n+':'+j.state).join(' '))
       await this.#clock.advance(byUs / 1000)
-      const fromUs = nowUs
       await this.#settleDown()
-      if (fromUs + byUs >= untilUs) return
+      if (nowUs + byUs >= untilUs) return
     }
   }
 
@@ -176,12 +186,13 @@ class Simulation implements Witness {
     this.#bear(nowUs)
     if (this.#failure) throw this.#failure
     for (const [run, engine] of this.#handed)
-      if (this.#entered.get(run) !== engine && !engine.dead) this.#fail(`run ${run} was handed to engine ${engine.place}, but its handler did not start at that instant`)
+      if (this.#entered.get(run) !== engine && !engine.dead)
+        this.#fail(`run ${run} was handed to engine ${engine.place}, but its handler did not start at that instant`)
     for (const [run, engine] of this.#entered)
-      if (this.#handed.get(run) !== engine && !engine.dead) this.#fail(`the handler of run ${run} started on engine ${engine.place} without a claim at that instant`)
+      if (this.#handed.get(run) !== engine && !engine.dead)
+        this.#fail(`the handler of run ${run} started on engine ${engine.place} without a claim at that instant`)
     this.#entered = new Map()
     this.#handed = new Map()
-    if (changes.length > 0) this.#changedUs = nowUs
     if (changes.length > 0 || nowUs >= this.#nextTryUs) this.#checkConserving(nowUs)
     this.#checkRecovery(nowUs)
   }
@@ -206,10 +217,16 @@ class Simulation implements Witness {
       limits: this.#limits,
       task: (self) => this.#task(self),
       witness: this,
+      sabotage: this.#sabotage,
     })
     this.#engines.push(engine)
     await engine.sluice.start()
-    this.#joinedUs = this.#nowUs()
+    this.#joinedUs = Math.max(this.#joinedUs, this.#nowUs())
+    this.#noteCompany(this.#nowUs())
+  }
+
+  #noteCompany(nowUs: number): void {
+    if (this.#engines.filter((engine) => !engine.dead && !engine.stopped).length > 1) this.#companyUs = nowUs
   }
 
   async #act(action: Action): Promise<void> {
@@ -220,7 +237,9 @@ class Simulation implements Witness {
       return
     }
     if (action.kind === 'start') {
-      const place = Array.from({ length: this.#scenario.engines }, (_, i) => i).find((i) => !alive.some((each) => each.place === i))
+      const place = Array.from({ length: this.#scenario.engines }, (_, i) => i).find(
+        (i) => !alive.some((each) => each.place === i),
+      )
       return place === undefined ? undefined : this.#start(place)
     }
     const engine = alive[('engine' in action ? action.engine : 0) % alive.length]
@@ -228,7 +247,7 @@ class Simulation implements Witness {
     if (action.kind === 'enqueue') for (const job of action.jobs) await this.#enqueue(engine, job)
     else if (action.kind === 'cancel') await this.#cancel(engine, action.pick)
     else if (action.kind === 'silence') engine.store.silentUntilUs = this.#nowUs() + action.forUs
-    else if (action.kind === 'stop') engine.stopping = engine.sluice.stop({ within: action.withinMs })
+    else if (action.kind === 'stop') engine.stop(action.withinMs)
     else if (action.how === 'idle') this.#kill(engine)
     else {
       engine.store.fate = action.how
@@ -247,13 +266,17 @@ class Simulation implements Witness {
     this.#specs.set(job.n, job)
     // An engine that dies over the call never answers: then it is not waited for.
     const answer = engine.sluice
-      .enqueue(engine.task, { n: job.n }, {
-        queue: job.queue,
-        priority: job.priority,
-        limits: job.uses.map((use) => limitUse(this.#limits, use)),
-        ...(job.delayMs === null ? {} : { delay: job.delayMs }),
-        ...(job.unique === null ? {} : { unique: job.unique }),
-      })
+      .enqueue(
+        engine.task,
+        { n: job.n },
+        {
+          queue: job.queue,
+          priority: job.priority,
+          limits: job.uses.map((use) => limitUse(this.#limits, use)),
+          ...(job.delayMs === null ? {} : { delay: job.delayMs }),
+          ...(job.unique === null ? {} : { unique: job.unique }),
+        },
+      )
       .catch((error: unknown) => {
         if (!(error instanceof SluiceError) || error.code !== 'unique.conflict' || job.unique?.onConflict !== 'reject')
           this.#note(`enqueue of job ${job.n} was refused: ${String(error)}`)
@@ -263,7 +286,9 @@ class Simulation implements Witness {
   }
 
   async #cancel(engine: Engine, pick: number): Promise<void> {
-    const jobs = [...this.#jobs.values()]
+    // Mostly one that still waits: there are more ways to get that wrong.
+    const waiting = this.#left().filter((job) => job.state !== ACTIVE)
+    const jobs = pick % 4 === 0 || waiting.length === 0 ? [...this.#jobs.values()] : waiting
     const job = jobs[pick % jobs.length]
     if (!job) return
     this.#cancelled.add(job.seq)
@@ -288,7 +313,10 @@ class Simulation implements Witness {
     this.#entered.set(run, engine)
     for (const other of this.#engines)
       for (const [theirs, { seq: same }] of other.running)
-        if (same === seq && !this.#mayHaveLost(other)) this.#note(`run ${run} starts on engine ${engine.place} while run ${theirs} goes on engine ${other.place}, which never lost a lease`)
+        if (same === seq && !this.#mayHaveLost(other))
+          this.#note(
+            `run ${run} starts on engine ${engine.place} while run ${theirs} goes on engine ${other.place}, which never lost a lease`,
+          )
     engine.running.set(run, { queue: spec.queue, seq })
     await this.#sleep(engine, behaviour.lastsMs, ctx.signal, behaviour.deaf)
     engine.running.delete(run)
@@ -328,13 +356,19 @@ class Simulation implements Witness {
 
   claimed(engine: Engine, claim: Claim): void {
     const dies = engine.store.fate === 'after-claim' && claim.jobs.length > 0
-    for (const job of claim.jobs) if (!dies && engine.stopping === null) this.#handed.set(`${job.seq}:${job.attempt}`, engine)
+    for (const job of claim.jobs)
+      if (!dies && engine.stopping === null) this.#handed.set(`${job.seq}:${job.attempt}`, engine)
   }
 
   settled(_engine: Engine, settlement: Settlement, answer: Settled): void {
     const run = `${settlement.seq}:${settlement.attempt}`
     if (answer.kind === 'settled') {
-      if (this.#settlements.has(run) && settlement.kind !== 'push-back' && settlement.kind !== 'give-back' && this.#settlements.get(run)?.kind === 'complete')
+      if (
+        this.#settlements.has(run) &&
+        settlement.kind !== 'push-back' &&
+        settlement.kind !== 'give-back' &&
+        this.#settlements.get(run)?.kind === 'complete'
+      )
         this.#note(`run ${run} was settled twice`)
       this.#settlements.set(run, settlement)
     } else this.#lost++
@@ -367,14 +401,27 @@ class Simulation implements Witness {
     const spec = this.#specs.get((JSON.parse(change.input) as { n: number }).n)!
     const job = this.#jobs.get(change.seq)
     if (change.from === null || !job) {
-      this.#jobs.set(change.seq, { seq: change.seq, id: change.id, spec, state: change.to, attempt: 0, due: change.due, run: null, startedUs: 0, leaseEndUs: 0, sinceUs: nowUs, runs: 0 })
+      this.#jobs.set(change.seq, {
+        seq: change.seq,
+        id: change.id,
+        spec,
+        state: change.to,
+        attempt: 0,
+        due: change.due,
+        run: null,
+        startedUs: 0,
+        leaseEndUs: 0,
+        sinceUs: nowUs,
+        runs: 0,
+      })
       for (const use of spec.uses) this.#bucket(use.limit.name, use.key)
       return
     }
     const waits = change.from === SCHEDULED || change.from === AVAILABLE || change.from === RETRYABLE
     if (waits && change.to === change.from) {
       if (change.input !== change.inputBefore) {
-        if (spec.unique?.onConflict !== 'update') this.#note(`job ${job.spec.n} was changed into job ${spec.n}, which did not ask for it`)
+        if (spec.unique?.onConflict !== 'update')
+          this.#note(`job ${job.spec.n} was changed into job ${spec.n}, which did not ask for it`)
         for (const use of spec.uses) this.#bucket(use.limit.name, use.key)
         job.spec = spec
       } else if (job.sinceUs < nowUs) this.#note(`the row of job ${spec.n} was rewritten while it waited`)
@@ -392,8 +439,10 @@ class Simulation implements Witness {
   }
 
   #applyStart(job: Ledger, change: Change, nowUs: number): void {
-    if (change.attempt !== job.attempt + 1) this.#note(`job ${job.spec.n} starts attempt ${change.attempt} after attempt ${job.attempt}`)
-    if (change.attempt > this.#scenario.attempts) this.#note(`job ${job.spec.n} starts attempt ${change.attempt} of ${this.#scenario.attempts}`)
+    if (change.attempt !== job.attempt + 1)
+      this.#note(`job ${job.spec.n} starts attempt ${change.attempt} after attempt ${job.attempt}`)
+    if (change.attempt > this.#scenario.attempts)
+      this.#note(`job ${job.spec.n} starts attempt ${change.attempt} of ${this.#scenario.attempts}`)
     job.attempt = change.attempt
     job.run = `${job.seq}:${change.attempt}`
     job.startedUs = nowUs
@@ -401,7 +450,8 @@ class Simulation implements Witness {
     job.runs++
     for (const { name, bucket, units } of this.#needs(job, change.attempt)) {
       const admitUs = bucket.admitAt(nowUs, units)
-      if (admitUs > nowUs) this.#note(`job ${job.spec.n} starts at ${nowUs}, but ${name} admits ${units} only at ${admitUs}`)
+      if (admitUs > nowUs)
+        this.#note(`job ${job.spec.n} starts at ${nowUs}, but ${name} admits ${units} only at ${admitUs}`)
       bucket.charge(nowUs, units)
       bucket.holders.add(job.run)
       if (units > 0) {
@@ -428,18 +478,31 @@ class Simulation implements Witness {
     } else if (settlement) {
       if (settlement.kind === 'push-back' && settlement.limit !== null)
         this.#bucket(settlement.limit, settlement.key).close(nowUs, nowUs + settlement.closedForUs)
-      if (change.to === COMPLETED && !this.#returned.has(run)) this.#note(`job ${job.spec.n} is completed, but run ${run} did not return`)
-      if (change.to === DISCARDED && settlement.kind === 'discard' && job.attempt < this.#scenario.attempts && settlement.error.message.includes('Error: ') && !settlement.error.message.startsWith('NonRetryable'))
+      if (change.to === COMPLETED && !this.#returned.has(run))
+        this.#note(`job ${job.spec.n} is completed, but run ${run} did not return`)
+      if (
+        change.to === DISCARDED &&
+        settlement.kind === 'discard' &&
+        job.attempt < this.#scenario.attempts &&
+        settlement.error.message.includes('Error: ') &&
+        !settlement.error.message.startsWith('NonRetryable')
+      )
         this.#note(`job ${job.spec.n} was discarded after attempt ${job.attempt} of ${this.#scenario.attempts}`)
     } else {
       this.#lost++
-      if (nowUs < job.leaseEndUs) this.#note(`run ${run} was taken back at ${nowUs}, its lease ends at ${job.leaseEndUs}`)
-      if (change.to === DISCARDED && job.attempt < this.#scenario.attempts) this.#note(`job ${job.spec.n} was discarded with its lease after attempt ${job.attempt} of ${this.#scenario.attempts}`)
+      if (nowUs < job.leaseEndUs)
+        this.#note(`run ${run} was taken back at ${nowUs}, its lease ends at ${job.leaseEndUs}`)
+      if (change.to === DISCARDED && job.attempt < this.#scenario.attempts)
+        this.#note(
+          `job ${job.spec.n} was discarded with its lease after attempt ${job.attempt} of ${this.#scenario.attempts}`,
+        )
     }
     const uncharged = back !== undefined || settlement?.kind === 'push-back' || settlement?.kind === 'give-back'
     const expected = uncharged ? job.attempt - 1 : job.attempt
-    if (change.attempt !== expected) this.#note(`job ${job.spec.n} counts ${change.attempt} attempts after run ${run}, ${expected} expected`)
-    if (change.to === CANCELLED && !this.#cancelled.has(job.seq)) this.#note(`job ${job.spec.n} was cancelled by nobody`)
+    if (change.attempt !== expected)
+      this.#note(`job ${job.spec.n} counts ${change.attempt} attempts after run ${run}, ${expected} expected`)
+    if (change.to === CANCELLED && !this.#cancelled.has(job.seq))
+      this.#note(`job ${job.spec.n} was cancelled by nobody`)
     job.attempt = change.attempt
     job.run = null
     this.#settlements.delete(run)
@@ -501,14 +564,20 @@ class Simulation implements Witness {
       const { head } = waiting
       if (!this.#engines.some((engine) => this.#free(engine, head.spec.queue) > 0)) continue
       let admitUs = nowUs
-      for (const { bucket, units } of this.#needs(head, head.attempt + 1)) admitUs = Math.max(admitUs, bucket.admitAt(nowUs, units))
+      for (const { bucket, units } of this.#needs(head, head.attempt + 1))
+        admitUs = Math.max(admitUs, bucket.admitAt(nowUs, units))
       if (admitUs === Infinity || this.#needs(head, 1).some(({ bucket }) => !bucket.exact)) continue
       if (admitUs > nowUs) {
         this.#nextTryUs = Math.min(this.#nextTryUs, admitUs)
         continue
       }
       if (this.#isBehind(waiting, heads, nowUs)) continue
-      this.#late(`job ${head.spec.n} waits, although everything admits it and a slot is free`, `${head.seq}:${head.attempt}`, nowUs, could)
+      this.#late(
+        `job ${head.spec.n} waits, although everything admits it and a slot is free`,
+        `${head.seq}:${head.attempt}`,
+        nowUs,
+        could,
+      )
     }
     this.#checkDue(nowUs, could)
     for (const key of this.#couldSince.keys()) if (!could.has(key)) this.#couldSince.delete(key)
@@ -522,22 +591,27 @@ class Simulation implements Witness {
       if (job.due === null || !this.#engines.some((engine) => this.#free(engine, job.spec.queue) > 0)) continue
       const leftUs = job.due - (job.state === SCHEDULED ? wallUs : nowUs)
       if (leftUs > 0) this.#nextTryUs = Math.min(this.#nextTryUs, nowUs + leftUs)
-      else if (job.state === SCHEDULED && nowUs - this.#steppedUs <= POLL_US) this.#nextTryUs = Math.min(this.#nextTryUs, this.#steppedUs + POLL_US + 1)
-      else this.#late(`job ${job.spec.n} is due since ${-leftUs} µs and was not moved on`, `due ${job.seq}`, nowUs, could)
+      else if (job.state === SCHEDULED && nowUs - this.#steppedUs <= POLL_US)
+        this.#nextTryUs = Math.min(this.#nextTryUs, this.#steppedUs + POLL_US + 1)
+      else
+        this.#late(`job ${job.spec.n} is due since ${-leftUs} µs and was not moved on`, `due ${job.seq}`, nowUs, could)
     }
   }
 
-  /** With one engine nothing may be late; others' commits are noticed a little later. */
+  /** Where one engine is alone nothing may be late; others' commits are noticed a little later. */
   #late(what: string, key: string, nowUs: number, could: Set<string>): void {
     const sinceUs = this.#couldSince.get(key) ?? nowUs
     this.#couldSince.set(key, sinceUs)
     could.add(key)
     let untilUs = sinceUs
-    if (this.#scenario.engines > 1) {
-      if (sinceUs < this.#changedUs + NOTICE_US) untilUs = sinceUs + NOTICE_US
-      if (nowUs < this.#joinedUs + COMPANY_US + NOTICE_US) untilUs = Math.max(untilUs, this.#joinedUs + COMPANY_US + NOTICE_US)
+    if (this.#companyUs > sinceUs - COMPANY_US) {
+      // One engine may have to move a lane to another line before a second one can see that the way is free.
+      untilUs = sinceUs + 2 * NOTICE_US
+      if (nowUs < this.#joinedUs + COMPANY_US + NOTICE_US)
+        untilUs = Math.max(untilUs, this.#joinedUs + COMPANY_US + NOTICE_US)
     }
-    if (nowUs >= untilUs && (untilUs === sinceUs || nowUs > untilUs)) this.#fail(`${what} (since ${sinceUs}, now ${nowUs})`)
+    if (nowUs >= untilUs && (untilUs === sinceUs || nowUs > untilUs))
+      this.#fail(`${what} (since ${sinceUs}, now ${nowUs})`)
     this.#nextTryUs = Math.min(this.#nextTryUs, untilUs + 1)
   }
 
@@ -603,7 +677,9 @@ class Simulation implements Witness {
   }
 
   #left(): Ledger[] {
-    return [...this.#jobs.values()].filter(({ state }) => state !== COMPLETED && state !== CANCELLED && state !== DISCARDED)
+    return [...this.#jobs.values()].filter(
+      ({ state }) => state !== COMPLETED && state !== CANCELLED && state !== DISCARDED,
+    )
   }
 
   #checkEnd(): void {
@@ -612,19 +688,18 @@ class Simulation implements Witness {
       if (broken !== null) this.#fail(`${name}: ${broken}`)
     }
     for (const job of this.#jobs.values())
-      if (job.state === CANCELLED && !this.#cancelled.has(job.seq) && !this.#replaced.has(job.seq)) this.#fail(`job ${job.spec.n} was cancelled by nobody`)
+      if (job.state === CANCELLED && !this.#cancelled.has(job.seq) && !this.#replaced.has(job.seq))
+        this.#fail(`job ${job.spec.n} was cancelled by nobody`)
     for (const [id, { name, active }] of this.#file.buckets())
       if (active !== 0) this.#fail(`bucket ${id} (${name}) counts ${active} permits, but nothing runs`)
   }
 
   /** Remembers the first thing that is wrong where throwing would only be caught by the engine. */
   #note(what: string): void {
-    if (process.env['DBG'] && !this.#failure) { console.log(what, [...this.#buckets].map(([n,b])=>n+'='+[...b.holders].join(','))); this.#file.dump() }
     this.#failure ??= new BrokenPromise(`${what}\n${this.#replay()}`)
   }
 
   #fail(what: string): never {
-    if (process.env['DBG']) this.#file.dump()
     throw this.#failure ?? new BrokenPromise(`${what}\n${this.#replay()}`)
   }
 
