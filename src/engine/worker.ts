@@ -60,7 +60,7 @@ export class Worker implements RunHost {
     this.#chores = new Chores(this.clock, this.logger, [
       {
         name: 'the recovery of lost jobs',
-        everyMs: Math.min(RECOVER_EVERY_MS, settings.leaseUs / 1000),
+        everyMs: RECOVER_EVERY_MS,
         work: () => this.#recover(),
       },
       { name: 'a heartbeat', everyMs: settings.heartbeatMs, work: () => this.#beat() },
