@@ -102,7 +102,7 @@ function cronText(cron: unknown, what: string): string {
   if (fields === 5 || fields === 6 || text.startsWith('@')) return text
   throw invalid(
     what,
-    `cron ${JSON.stringify(text)} has ${fields} fields; give five, six with seconds first, or a nickname as @daily`,
+    `cron ${JSON.stringify(text)} has not five fields, nor six with seconds first, nor is it a nickname as @daily`,
   )
 }
 

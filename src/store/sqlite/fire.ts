@@ -123,7 +123,9 @@ class Firing {
     return { dues: missed ? [] : dues, missed: false }
   }
 
+  /** What was to begin at once is never missed: it waited for somebody to come, as any job does. */
   #isMissed(dueUs: number): boolean {
+    if (dueUs === this.#schedule.anchorUs) return false
     const { nowUs } = this.#instant
     return nowUs - (this.#clockUs - dueUs) + MISSED_AFTER_US < attendedSinceUs(this.#context, nowUs)
   }

@@ -128,7 +128,7 @@ function begin(given: NewSchedule, known: StoredSchedule | null, instant: Instan
   const { recurrence } = given
   const { nowUs, wallUs } = instant
   const fromUs = recurrence.kind === 'cron' ? wallUs : nowUs
-  const first = recurrence.kind === 'cron' ? firstDueUs(recurrence, 0, fromUs) : fromUs + recurrence.everyUs
+  const first = recurrence.kind === 'cron' ? firstDueUs(recurrence, 0, fromUs + 1) : fromUs + recurrence.everyUs
   return {
     spec: given,
     anchorUs: fromUs,
