@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import { assert, constantFrom, integer, property } from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { duesWithin, firstDueUs, latestDuesUs, type Recurrence, recurrenceOf } from '../../src/jobs/recurrence.ts'
 
@@ -24,9 +24,9 @@ describe('even distances', () => {
   })
 
   test('hold for any grid: the first due time lies less than one distance ahead, on the grid', () => {
-    const us = fc.integer({ min: -1e15, max: 1e15 })
-    fc.assert(
-      fc.property(us, us, fc.integer({ min: 10_000, max: 1e12 }), (anchorUs, fromUs, everyUs) => {
+    const us = integer({ min: -1e15, max: 1e15 })
+    assert(
+      property(us, us, integer({ min: 10_000, max: 1e12 }), (anchorUs, fromUs, everyUs) => {
         const due = firstDueUs({ kind: 'every', everyUs }, anchorUs, fromUs) ?? Number.NaN
         expect(due - fromUs).toBeGreaterThanOrEqual(0)
         expect(due - fromUs).toBeLessThan(everyUs)
@@ -96,12 +96,12 @@ describe('a cron', () => {
   test('looks back as it looks ahead, over changes to daylight saving too', () => {
     const patterns = ['30 2 * * *', '*/15 * * * *', '*/7 1-3 * * *', '0 0 L * *', '0 9 * * MON#1', '0 0 1 * *']
     const zones = ['UTC', 'Europe/Berlin', 'America/New_York', 'Australia/Lord_Howe']
-    fc.assert(
-      fc.property(
-        fc.constantFrom(...patterns),
-        fc.constantFrom(...zones),
-        fc.constantFrom('2026-03-27', '2026-10-24', '2026-11-01', '2026-04-04'),
-        fc.integer({ min: 0, max: 3 * 86_400_000 }),
+    assert(
+      property(
+        constantFrom(...patterns),
+        constantFrom(...zones),
+        constantFrom('2026-03-27', '2026-10-24', '2026-11-01', '2026-04-04'),
+        integer({ min: 0, max: 3 * 86_400_000 }),
         (pattern, zone, day, ms) => {
           const recurrence = cron(pattern, zone)
           const toUs = at(`${day}T00:00:00Z`) + ms * 1000
