@@ -31,13 +31,14 @@ const RETRY_AFTER_ERROR_MS = 250
 
 /**
  * Decides when to claim: a bell (an arrival, a settled job, another process), the instant that the last claim named, or the
- * fallback poll. With no free slot nothing but a finished job is a reason.
+ * fallback poll. With no free slot nothing but a finished job is a reason, or a schedule that is due: others may have room for it.
  */
 export class Dispatcher {
   readonly #options: DispatcherOptions
   readonly #active = new Map<string, number>()
   #claiming: Promise<void> | null = null
-  #rungAgain = false
+  /** What came up while a claim was on its way. */
+  #again: 'ring' | 'look' | null = null
   #wake: Timer | null = null
   #poll: Timer | null = null
   #stopped = false
@@ -57,7 +58,14 @@ export class Dispatcher {
   /** Something has changed that may let a job start. */
   ring(): void {
     if (this.#stopped || !this.#hasRoom()) return
-    if (this.#claiming) this.#rungAgain = true
+    if (this.#claiming) this.#again ??= 'ring'
+    else this.#claim()
+  }
+
+  /** A schedule may be due, whether or not a slot is free. */
+  look(): void {
+    if (this.#stopped) return
+    if (this.#claiming) this.#again = 'look'
     else this.#claim()
   }
 
@@ -78,7 +86,8 @@ export class Dispatcher {
   #claim(): void {
     this.#claiming = this.#claimOnce().finally(() => {
       this.#claiming = null
-      if (this.#rungAgain) this.ring()
+      if (this.#again === 'look') this.look()
+      else if (this.#again === 'ring') this.ring()
     })
   }
 
@@ -98,13 +107,14 @@ export class Dispatcher {
     for (const job of claim.jobs) this.#active.set(job.queue, (this.#active.get(job.queue) ?? 0) + 1)
     claimed(claim)
     for (const job of claim.jobs) start(job)
-    if (claim.nextWakeUs !== null) this.#wakeIn((claim.nextWakeUs - store.nowUs()) / 1000)
+    const wakeUs = this.#hasRoom() ? claim.nextWakeUs : claim.nextFireUs
+    if (wakeUs !== null) this.#wakeIn((wakeUs - store.nowUs()) / 1000)
     else this.#wake?.cancel()
   }
 
   /** Read when the claim's transaction runs: slots that became free until then count, and bells until then are answered by it. */
   #request(): ClaimRequest {
-    this.#rungAgain = false
+    this.#again = null
     const { worker, leaseUs, queues } = this.#options
     return {
       worker,
@@ -123,7 +133,7 @@ export class Dispatcher {
 
   #wakeIn(delayMs: number): void {
     this.#wake?.cancel()
-    if (!this.#stopped) this.#wake = this.#options.clock.setTimer(() => this.ring(), Math.max(0, delayMs))
+    if (!this.#stopped) this.#wake = this.#options.clock.setTimer(() => this.look(), Math.max(0, delayMs))
   }
 
   #pollLater(): void {

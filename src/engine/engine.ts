@@ -12,7 +12,10 @@ import { LimitsApi } from './limits-api.ts'
 import { type EngineSettings, settingsOf, type SluiceOptions } from './options.ts'
 import { Reporter } from './report.ts'
 import { Results } from './results.ts'
+import { jobOptions, type ScheduleOptions } from './schedule.ts'
+import { SchedulesApi, type ScheduleView } from './schedules-api.ts'
 import {
+  type AnyTask,
   bind,
   definitionOf,
   type EnqueueOptions,
@@ -32,6 +35,8 @@ export class Sluice implements TaskEngine {
   readonly limits: LimitsApi
   /** Stored jobs: look, cancel, retry, explain. */
   readonly jobs: JobsApi
+  /** Recurring work: list, look, remove. */
+  readonly schedules: SchedulesApi
   readonly #settings: EngineSettings
   readonly #tasks = new Map<string, TaskDefinition>()
   readonly #registry: LimitRegistry
@@ -68,6 +73,12 @@ export class Sluice implements TaskEngine {
       },
       ring: () => this.#worker?.ring(),
     })
+    this.schedules = new SchedulesApi({
+      store: open,
+      logger,
+      policy: (name) => this.#registry.policy(name),
+      changed: () => this.#worker?.look(),
+    })
     this.#prepare = {
       clock,
       newId: createIds(clock),
@@ -99,13 +110,32 @@ export class Sluice implements TaskEngine {
     ...args: undefined extends I ? [input?: I, options?: EnqueueOptions<O>] : [input: I, options?: EnqueueOptions<O>]
   ): Promise<Job<R>> {
     const [input, options = {}] = args
-    const definition = definitionOf(task)
-    if (this.#tasks.get(definition.name) !== definition)
-      throw new SluiceError(
-        'task.unknown',
-        `This engine does not list the task ${definition.name}. Add it to new Sluice({ tasks: [...] }).`,
-      )
-    return (await this.enqueueAll(definition, [input], options))[0] as Job<R>
+    return (await this.enqueueAll(this.#listed(task), [input], options))[0] as Job<R>
+  }
+
+  /**
+   * Registers recurring calls of a task, kept in the store until they are removed: a call with the same name and content changes
+   * nothing, one with other content changes the schedule and keeps its count of runs. The engines at work on the store fire each
+   * occurrence once between them, none of them being the leader.
+   *
+   * The input may be left out where the task has none. Each occurrence is a job under the task's limits: it runs late when they say so,
+   * while the due times stay where they are; what could start only after `until` or a limit's `maxWait` is skipped, and is no run.
+   * @throws schedule.invalid, task.unknown, engine.stopped, and as `enqueue` for the input and the limits
+   */
+  async schedule<I, O, R>(
+    task: Task<I, O, R>,
+    ...args: undefined extends I
+      ? [options: ScheduleOptions<O>] | [input: I, options: ScheduleOptions<O>]
+      : [input: I, options: ScheduleOptions<O>]
+  ): Promise<ScheduleView> {
+    const definition = this.#listed(task)
+    const [input, options] =
+      args.length > 1 ? (args as [I, ScheduleOptions<O>]) : [undefined, args[0] as ScheduleOptions<O>]
+    this.#checkOpen(`scheduled for ${definition.name}`)
+    return this.schedules.register(
+      options,
+      await prepare(this.#prepare, definition, input, jobOptions(definition, options)),
+    )
   }
 
   /** Stores calls of one task in one transaction; what `task.enqueue` and `task.enqueueMany` come to. */
@@ -114,11 +144,7 @@ export class Sluice implements TaskEngine {
     inputs: readonly unknown[],
     options: EnqueueOptions<never>,
   ): Promise<Job<unknown>[]> {
-    if (this.#stopping)
-      throw new SluiceError(
-        'engine.stopped',
-        `The engine was stopped: nothing was enqueued for ${task.name}. Create a new engine to go on.`,
-      )
+    this.#checkOpen(`enqueued for ${task.name}`)
     const prepared = inputs.map((input) => prepare(this.#prepare, task, input, options))
     const later = prepared.some((job) => job instanceof Promise)
     const jobs = later ? await Promise.all(prepared.map(async (job) => job)) : (prepared as NewJob[])
@@ -131,6 +157,23 @@ export class Sluice implements TaskEngine {
   /** Calls `listener` at every event of that name; returns how to stop that. */
   on<N extends keyof SluiceEvents>(name: N, listener: (event: SluiceEvents[N]) => void): () => void {
     return this.#events.on(name, listener)
+  }
+
+  #checkOpen(what: string): void {
+    if (this.#stopping)
+      throw new SluiceError(
+        'engine.stopped',
+        `The engine was stopped: nothing was ${what}. Create a new engine to go on.`,
+      )
+  }
+
+  #listed(task: AnyTask): TaskDefinition {
+    const definition = definitionOf(task)
+    if (this.#tasks.get(definition.name) === definition) return definition
+    throw new SluiceError(
+      'task.unknown',
+      `This engine does not list the task ${definition.name}. Add it to new Sluice({ tasks: [...] }).`,
+    )
   }
 
   #enqueued(job: NewJob, answer: Enqueued): Job<unknown> {

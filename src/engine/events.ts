@@ -1,4 +1,5 @@
 import type { JobState } from '../jobs/job-state.ts'
+import type { SkipReason } from '../jobs/schedule.ts'
 
 interface JobEvent {
   readonly id: string
@@ -12,6 +13,10 @@ interface BucketEvent {
   readonly limit: string
   /** Empty for a limit without keys. */
   readonly key: string
+}
+
+interface ScheduleEvent {
+  readonly schedule: string
 }
 
 /** Every event with its payload; the names are the Open Job Spec's. */
@@ -44,6 +49,12 @@ export interface SluiceEvents {
   }
   /** The other side pushed back: the bucket is closed. */
   'rate_limit.dynamic_adjusted': BucketEvent & { readonly until: Date }
+  /** An occurrence came due and became a job. */
+  'schedule.fired': ScheduleEvent & { readonly dueAt: Date; readonly id: string; readonly task: string }
+  /** An occurrence was left out: nobody was at work, the last one had not ended, or its limits let it start only too late. */
+  'schedule.skipped': ScheduleEvent & { readonly dueAt: Date; readonly reason: SkipReason }
+  /** The series came to its end. */
+  'schedule.ended': ScheduleEvent & { readonly runs: number }
   'worker.started': { readonly worker: number; readonly queues: readonly string[] }
   'worker.stopped': { readonly worker: number }
 }

@@ -23,6 +23,8 @@ export interface JobView {
   readonly tags: readonly string[]
   /** Set while the job waits for budget: when its lane may go on; null: not throttled, or a permit has to return first. */
   readonly throttledUntil: Date | null
+  /** Which due time of which schedule this job stands for; absent for any other job. */
+  readonly occurrence?: { readonly schedule: string; readonly dueAt: Date }
 }
 
 /** Why a job waits, as data and in words. */
@@ -165,6 +167,9 @@ function viewOf(job: JobRecord): JobView {
     meta,
     tags,
     throttledUntil: job.throttledUntilUs === null ? null : dateOf(job.throttledUntilUs),
+    ...(job.occurrence && {
+      occurrence: { schedule: job.occurrence.schedule, dueAt: new Date(job.occurrence.dueMs) },
+    }),
   }
 }
 

@@ -4,6 +4,7 @@ import type { Logger } from '../base/logger.ts'
 import type { Admitted } from '../jobs/job.ts'
 import type { JobState } from '../jobs/job-state.ts'
 import { RateLimitRejected } from '../jobs/rate-limit-rejected.ts'
+import type { ScheduleNews } from '../jobs/schedule.ts'
 import { validate } from '../jobs/schema.ts'
 import type { Claim, Recovered, Rejected } from '../store/store.ts'
 import type { Events } from './events.ts'
@@ -87,7 +88,19 @@ export class Reporter {
     for (const { nextAtUs, ...closed } of claim.closed)
       events.emit('rate_limit.exceeded', { ...closed, nextAt: nextAtUs === null ? null : wallOf(nextAtUs) })
     for (const bucket of claim.released) events.emit('rate_limit.released', bucket)
+    for (const news of claim.schedules) this.#scheduled(news)
     for (const job of claim.rejected) this.#rejected(job)
+  }
+
+  #scheduled(news: ScheduleNews): void {
+    const { events } = this.#options
+    if (news.kind === 'ended') return events.emit('schedule.ended', { schedule: news.schedule, runs: news.runs })
+    const { schedule, dueMs } = news.occurrence
+    const dueAt = new Date(dueMs)
+    if (news.kind === 'skipped') return events.emit('schedule.skipped', { schedule, dueAt, reason: news.reason })
+    const { id, task, queue } = news
+    events.emit('schedule.fired', { schedule, dueAt, id, task })
+    events.emit('job.enqueued', { id, task, queue })
   }
 
   /** Jobs that were taken back from dead workers or expired leases. */
@@ -115,6 +128,11 @@ export class Reporter {
 
   #rejected(job: Rejected): void {
     const { events, wallOf, ended } = this.#options
+    if (job.occurrence) {
+      this.#scheduled({ kind: 'skipped', occurrence: job.occurrence, reason: 'late' })
+      events.emit('job.cancelled', about(job))
+      return ended(job.id)
+    }
     const expectedStart = job.expectedStartUs === null ? null : wallOf(job.expectedStartUs)
     const error =
       job.reason === 'expired'

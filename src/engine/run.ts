@@ -83,9 +83,13 @@ export class JobRun {
   #context(): Context<unknown> {
     const host = this.#host
     const { job, input } = this
+    const { id } = job
+    const occurrence = job.occurrence
+      ? { schedule: job.occurrence.schedule, dueAt: new Date(job.occurrence.dueMs) }
+      : null
     const signal = (): AbortSignal => this.#signal()
     return {
-      job: { id: job.id, input },
+      job: { id, input, occurrence },
       attempt: job.attempt,
       get signal(): AbortSignal {
         return signal()

@@ -18,7 +18,12 @@ import {
 
 /** What a handler is given beside its input. */
 export interface Context<I> {
-  readonly job: { readonly id: string; readonly input: I }
+  readonly job: {
+    readonly id: string
+    readonly input: I
+    /** Which due time of which schedule this job stands for; null for any other job. */
+    readonly occurrence: { readonly schedule: string; readonly dueAt: Date } | null
+  }
   /** 1 on the first run. */
   readonly attempt: number
   /** Aborted by a cancel, by the timeout, by a lost lease, and by a stop that waited long enough. */

@@ -89,6 +89,11 @@ export class Worker implements RunHost {
     this.#dispatcher.ring()
   }
 
+  /** A schedule may be due, whether or not a slot is free. */
+  look(): void {
+    this.#dispatcher.look()
+  }
+
   /** Aborts a run of this process that somebody cancelled. */
   cancel(id: string): void {
     for (const run of this.#runs.values()) if (run.job.id === id) run.abort('cancel', true)

@@ -18,6 +18,8 @@ export type { SluiceOptions, QueueOptions } from '../engine/options.ts'
 export type { SluiceEvents } from '../engine/events.ts'
 export { JobCancelled, JobDiscarded } from '../engine/results.ts'
 export type { JobExplanation, JobView } from '../engine/jobs-api.ts'
+export type { ScheduleOptions } from '../engine/schedule.ts'
+export type { ScheduleView } from '../engine/schedules-api.ts'
 export type { BucketView, LimitView } from '../engine/limits-api.ts'
 export {
   task,

@@ -19,6 +19,15 @@ export interface NewJob {
   readonly unique: UniqueRule | null
   /** JSON text of `{ meta, tags }`, or null. */
   readonly extra: string | null
+  /** Absent: the job belongs to no schedule. */
+  readonly occurrence?: Occurrence
+}
+
+/** Which due time of which schedule a job stands for. */
+export interface Occurrence {
+  readonly schedule: string
+  /** Wall clock. */
+  readonly dueMs: number
 }
 
 /** A job as it is stored. */
@@ -42,6 +51,8 @@ export interface JobRecord {
   readonly extra: string | null
   /** Available and held back by a closed bucket: when that lets the job's lane go on; null otherwise, or when a permit has to return. */
   readonly throttledUntilUs: number | null
+  /** Absent: the job belongs to no schedule. */
+  readonly occurrence?: Occurrence
 }
 
 /** Why a run failed or a job was discarded, as it is stored. */
@@ -69,6 +80,8 @@ export interface Admitted {
   readonly extra: string | null
   /** The buckets that it was charged to; in the order of its lane. */
   readonly uses: readonly { readonly limit: string; readonly key: string; readonly weight: number }[]
+  /** Absent: the job belongs to no schedule. */
+  readonly occurrence?: Occurrence
 }
 
 /** What one run came to, with the run that it speaks of: it counts only while that run holds the lease. */

@@ -1,12 +1,13 @@
 import type { JobState } from '../jobs/job-state.ts'
-import type { Admitted, NewJob, JobRecord, JobQuery, Settlement, Settled } from '../jobs/job.ts'
+import type { Admitted, NewJob, JobRecord, JobQuery, Occurrence, Settlement, Settled } from '../jobs/job.ts'
+import type { NewSchedule, ScheduleNews, ScheduleRecord } from '../jobs/schedule.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
 
 /**
  * What the engine asks of a store, by role. Every backend answers alike; one conformance suite says so.
  * Times named `…Us` are integer microseconds of the store's own clock, times named `…Ms` are wall-clock epoch milliseconds.
  */
-export interface Store extends Jobs, Claims, Limits, Workers {
+export interface Store extends Jobs, Claims, Limits, Schedules, Workers {
   /** Which backend this is, for messages: `sqlite`. */
   readonly backend: string
   /** Creates or upgrades the tables. @throws store.version when a newer Sluice has written them. */
@@ -77,6 +78,16 @@ export interface Limits {
   limits(): Promise<LimitDefinition[]>
 }
 
+/** Recurring work. Claims fire what is due, in the transaction that moves the schedule on: no occurrence becomes two jobs. */
+export interface Schedules {
+  /** Registers a schedule: one of the same name and content stays as it is, one of other content is changed and keeps its count. */
+  schedule(schedule: NewSchedule): Promise<Scheduled>
+  /** Every schedule, ended ones too, by name. */
+  schedules(): Promise<ScheduleRecord[]>
+  /** Forgets a schedule; an occurrence that waits or runs goes on. False when there is none of that name. */
+  unschedule(name: string): Promise<boolean>
+}
+
 /** Which processes are at work. */
 export interface Workers {
   /** Registers this process as a worker of these queues; the number names it in claims. */
@@ -107,6 +118,12 @@ export type Enqueued =
   | { readonly kind: 'duplicate'; readonly id: string }
   | { readonly kind: 'updated'; readonly id: string }
   | { readonly kind: 'conflict'; readonly id: string }
+
+/** What registering a schedule came to. */
+export interface Scheduled {
+  readonly kind: 'created' | 'updated' | 'unchanged'
+  readonly schedule: ScheduleRecord
+}
 
 /** What a request to cancel came to; `requested`: the job is active, its worker has to end it. */
 export type CancelAnswer =
@@ -147,6 +164,10 @@ export interface Claim {
   readonly rejected: readonly Rejected[]
   /** When to claim again if no bell rings before; null: never. */
   readonly nextWakeUs: number | null
+  /** When the next occurrence of a schedule is due: a reason to claim even without a free slot; null: none is. */
+  readonly nextFireUs: number | null
+  /** Occurrences that became jobs or were skipped, and series that ended. */
+  readonly schedules: readonly ScheduleNews[]
   /** The decision's clock. */
   readonly nowUs: number
   /** Lanes looked at: what a claim costs. */
@@ -181,6 +202,8 @@ export interface Rejected {
   readonly limit: string
   readonly key: string
   readonly expectedStartUs: number | null
+  /** Set: it was an occurrence of a schedule, which is skipped: the job is cancelled, not discarded, and does not count as a run. */
+  readonly occurrence?: Occurrence
 }
 
 /** A job that was taken back from a worker. */

@@ -43,6 +43,10 @@ async function work(world: World): Promise<void> {
       else if (i === 3) await world.store.release(world.worker, [job])
       else await world.complete(job.task)
   }
+  const job = { task: 'tick', queue: 'q', priority: 0, input: 'null', uses: [], maxAttempts: 1, extra: null }
+  const rest = { immediately: false, untilMs: null, maxRuns: null, overlap: 'skip', onMissed: 'catchUp', job } as const
+  await world.store.schedule({ name: 's', recurrence: { kind: 'every', everyUs: 10_000_000 }, ...rest })
+  await world.store.schedule({ name: 'c', recurrence: { kind: 'cron', cron: '* * * * *', timezone: 'UTC' }, ...rest })
   await world.cancel('t19-3')
   world.at(60_000)
   await world.claim({ slots: 6 })

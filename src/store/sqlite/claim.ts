@@ -7,8 +7,10 @@ import type { Claim, ClaimRequest, Closed, QueueSlots } from '../store.ts'
 import { bucketId, type StoredBucket } from './buckets.ts'
 import { type Context, queueId, queueName } from './context.ts'
 import { Decision } from './decision.ts'
+import { fire, nextFireUs } from './fire.ts'
 import { nextDueUs, promote } from './promote.ts'
 import { rejectHeads, rejectLate } from './reject.ts'
+import { occurrenceOf } from './schedule.ts'
 import { STATE } from './state.ts'
 
 type Row = [
@@ -23,11 +25,15 @@ type Row = [
   pushedBack: number,
   created: number,
   extra: string | null,
+  schedule: string | null,
+  occurs: number | null,
 ]
 
-const ACTIVATE = `UPDATE jobs SET state = ${STATE.active}, attempt = attempt + 1, worker = ?1, due = ?2, started = ?3, permits = s.value ->> 1
+// An occurrence of a schedule has to start before the end of the series; a retry of it need not.
+const ACTIVATE = `UPDATE jobs SET state = ${STATE.active}, attempt = attempt + 1, worker = ?1, due = ?2, started = ?3, permits = s.value ->> 1,
+    expires = CASE WHEN schedule IS NULL THEN expires END
   FROM json_each(?4) s WHERE jobs.seq = s.value ->> 0 AND jobs.state = ${STATE.available}
-  RETURNING seq, id, task, queue, priority, input, attempt, max_attempts, pushed_back, created, extra`
+  RETURNING seq, id, task, queue, priority, input, attempt, max_attempts, pushed_back, created, extra, schedule, occurs`
 
 const AT_ONCE = 1000
 const OPEN_LANES_AT_MOST = 4000
@@ -38,7 +44,8 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   const instant = context.clock.read()
   const { nowUs } = instant
   const moved = promote(context, instant, AT_ONCE)
-  const late = rejectLate(context, nowUs, AT_ONCE)
+  const fired = fire(context, instant, AT_ONCE)
+  const late = rejectLate(context, instant, AT_ONCE)
   const decision = new Decision(context, nowUs, request.worker)
   const shares = request.queues.map((each) => shareOf(context, decision, each, nowUs))
   decision.serve(shares)
@@ -46,20 +53,23 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   const more = decide(admission, decision, shares)
   const wakeUs = admission.retime()
   const jobs = activate(context, request, admission.grants, nowUs)
-  const rejected = rejectHeads(context, admission.rejections, instant)
+  const rejected = [...late, ...rejectHeads(context, admission.rejections, instant)]
   decision.save()
   context.turns.given = admission.turn
   for (const share of shares) context.openLineNext.set(share.queue, share.openLineNext)
+  const fireUs = rejected.some((job) => job.occurrence) ? nextFireUs(context, context.clock.read()) : fired.nextUs
   const again = more || isFull(admission.rejections) || moved >= AT_ONCE || late.length >= AT_ONCE
   const nextWakeUs = again
     ? nowUs
-    : Math.min(wakeUs, nextLineUs(context, nowUs, shares), nextDueUs(context, context.clock.read()))
+    : Math.min(wakeUs, fireUs, nextLineUs(context, nowUs, shares), nextDueUs(context, context.clock.read()))
   return {
     jobs,
     nowUs,
     looks: admission.looks,
-    rejected: [...late, ...rejected],
+    rejected,
+    schedules: fired.news,
     nextWakeUs: nextWakeUs === NEVER_US ? null : nextWakeUs,
+    nextFireUs: fireUs === NEVER_US ? null : fireUs,
     closed: newlyClosed(context, admission),
     released: newlyReleased(decision),
   }
@@ -120,7 +130,8 @@ function permitsOf(grant: Grant): string | null {
 }
 
 function toAdmitted(context: Context, grant: Grant, row: Row, startedUs: number): Admitted {
-  const [seq, id, task, queue, priority, input, attempt, maxAttempts, pushedBack, createdUs, extra] = row
+  const [seq, id, task, queue, priority, input, attempt, maxAttempts, pushedBack, createdUs, extra, schedule, occurs] =
+    row
   const uses = grant.charged.map(({ bucket, weight }) => ({ limit: bucket.limit, key: bucket.key, weight }))
   return {
     seq,
@@ -136,6 +147,7 @@ function toAdmitted(context: Context, grant: Grant, row: Row, startedUs: number)
     startedUs,
     extra,
     uses,
+    ...occurrenceOf(schedule, occurs),
   }
 }
 

@@ -9,6 +9,8 @@ export interface Context {
   readonly clock: StoreClock
   readonly policies: Policies
   readonly retention: Retention
+  /** Ids for the jobs that the store itself makes: occurrences of schedules. */
+  readonly newId: () => string
   /** Ids of queues and lanes by name and key, as committed or written in the current transaction. */
   readonly ids: {
     readonly queues: Map<string, number>

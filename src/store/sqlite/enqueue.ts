@@ -7,13 +7,16 @@ import { STATE } from './state.ts'
 import type { Instant } from './store-clock.ts'
 import { findHolder, type Holder } from './unique.ts'
 
-const INSERT = `INSERT INTO jobs (id, task, queue, state, lane, priority, max_attempts, created, since, due, expires, weights, unique_key, input, extra)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+const INSERT = `INSERT INTO jobs (id, task, queue, state, lane, priority, max_attempts, created, since, due, expires, weights, unique_key, input, extra, schedule, occurs)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 /** Stores jobs; a lane learns of its arrival in the same transaction, and only if that can change what it does next. */
-export function enqueue(context: Context, jobs: readonly NewJob[]): Enqueued[] {
+export function enqueue(
+  context: Context,
+  jobs: readonly NewJob[],
+  instant: Instant = context.clock.read(),
+): Enqueued[] {
   context.policies.refresh()
-  const instant = context.clock.read()
   return jobs.map((job) => (job.unique ? enqueueUnique(context, job, instant) : insert(context, job, instant)))
 }
 
@@ -41,6 +44,8 @@ function insert(context: Context, job: NewJob, { nowUs, wallUs }: Instant): Enqu
       job.unique?.key ?? null,
       job.input,
       job.extra,
+      job.occurrence?.schedule ?? null,
+      job.occurrence ? Math.round(job.occurrence.dueMs * 1000) : null,
     )
   if (scheduledUs === null) arrive(context, lane, job.priority, Number(lastInsertRowid), nowUs, due !== null)
   return { kind: 'created', id: job.id }
@@ -91,7 +96,7 @@ export function latestStartUs(
   expiresAtMs: number | null,
   { nowUs, wallUs }: Instant,
 ): number | null {
-  let latest = expiresAtMs === null ? Infinity : nowUs + Math.max(0, Math.round(expiresAtMs * 1000) - wallUs)
+  let latest = expiresAtMs === null ? Infinity : nowUs + Math.round(expiresAtMs * 1000) - wallUs
   for (const { limit } of uses) {
     const maxWaitUs = context.policies.current(limit)?.policy.maxWaitUs ?? null
     if (maxWaitUs !== null) latest = Math.min(latest, nowUs + maxWaitUs)

@@ -1,6 +1,7 @@
 import { NEVER_US } from '../../policy/lane.ts'
 import type { JobError, JobQuery, JobRecord } from '../../jobs/job.ts'
 import { type Context, queueName } from './context.ts'
+import { occurrenceOf } from './schedule.ts'
 import { STATE, stateName } from './state.ts'
 
 type Row = [
@@ -20,10 +21,12 @@ type Row = [
   started: number | null,
   finished: number | null,
   extra: string | null,
+  schedule: string | null,
+  occurs: number | null,
   wakeAt: number | null,
 ]
 
-const SELECT = `SELECT seq, id, task, queue, state, priority, input, result, error, attempt, max_attempts, created, due, started, finished, extra,
+const SELECT = `SELECT seq, id, task, queue, state, priority, input, result, error, attempt, max_attempts, created, due, started, finished, extra, schedule, occurs,
   CASE WHEN state = 1 THEN (SELECT b.wake_at FROM lanes l JOIN buckets b ON b.id = l.bucket WHERE l.id = jobs.lane AND l.state = 2) END FROM jobs`
 
 /** One job by its id. */
@@ -71,6 +74,8 @@ function toRecord(context: Context, row: Row): JobRecord {
     startedUs,
     finishedUs,
     extra,
+    schedule,
+    occurs,
     wakeAt,
   ] = row
   const name = stateName(state)
@@ -93,6 +98,7 @@ function toRecord(context: Context, row: Row): JobRecord {
     finishedUs,
     extra,
     throttledUntilUs: throttledUntilUs(wakeAt, context.clock.nowUs()),
+    ...occurrenceOf(schedule, occurs),
   }
 }
 

@@ -4,19 +4,29 @@ import type { Rejected } from '../store.ts'
 import { type Context, queueName } from './context.ts'
 import { depart } from './lanes.ts'
 import { portion } from './portion.ts'
+import { occurrenceOf } from './schedule.ts'
+import { skipOccurrence } from './skip.ts'
 import { STATE } from './state.ts'
 import type { Instant } from './store-clock.ts'
 
-type Row = [id: string, task: string, queue: number, input: string, attempt: number]
+type Row = [
+  id: string,
+  task: string,
+  queue: number,
+  input: string,
+  attempt: number,
+  schedule: string | null,
+  occurs: number | null,
+]
 
-const DISCARD = `UPDATE jobs SET state = ${STATE.discarded}, finished = ?, due = ?, error = ? WHERE seq = ? RETURNING id, task, queue, input, attempt`
+/** An occurrence of a schedule that never ran is not discarded: it is skipped. */
+const SKIPPED = 'schedule IS NOT NULL AND attempt = 0'
+const DISCARD = `UPDATE jobs SET state = CASE WHEN ${SKIPPED} THEN ${STATE.cancelled} ELSE ${STATE.discarded} END, finished = ?1,
+    due = CASE WHEN ${SKIPPED} THEN ?2 ELSE ?3 END, error = ?4 WHERE seq = ?5 RETURNING id, task, queue, input, attempt, schedule, occurs`
 
 /** Ends the jobs that a decision refused for good; those that are put off go back to `scheduled`, for their expected start. */
-export function rejectHeads(
-  context: Context,
-  rejections: readonly Rejection[],
-  { nowUs, wallUs }: Instant,
-): Rejected[] {
+export function rejectHeads(context: Context, rejections: readonly Rejection[], instant: Instant): Rejected[] {
+  const { nowUs, wallUs } = instant
   const rejected: Rejected[] = []
   for (const { head, refusal } of rejections) {
     const { bucket, untilUs, behaviour } = refusal
@@ -34,7 +44,7 @@ export function rejectHeads(
         context,
         head.seq,
         { reason: behaviour === 'drop' ? 'dropped' : 'late', limit: bucket.limit, key: bucket.key, expectedStartUs },
-        nowUs,
+        instant,
       ),
     )
   }
@@ -42,7 +52,8 @@ export function rejectHeads(
 }
 
 /** Ends waiting jobs whose latest start has passed: their `maxWait` is over, or they have expired. */
-export function rejectLate(context: Context, nowUs: number, limit: number): Rejected[] {
+export function rejectLate(context: Context, instant: Instant, limit: number): Rejected[] {
+  const { nowUs } = instant
   const rows = context.db.all<[number, number, number | null, number]>(
     `SELECT seq, lane, expires, since FROM jobs WHERE state = ${STATE.available} AND due < ? ORDER BY due LIMIT ${portion(limit)}`,
     nowUs,
@@ -56,7 +67,7 @@ export function rejectLate(context: Context, nowUs: number, limit: number): Reje
       context,
       seq,
       { reason: limitName === '' ? 'expired' : 'late', limit: limitName, key, expectedStartUs: null },
-      nowUs,
+      instant,
     )
     depart(context, lane, seq, nowUs)
     return rejected
@@ -67,21 +78,27 @@ function discard(
   context: Context,
   seq: number,
   why: Pick<Rejected, 'reason' | 'limit' | 'key' | 'expectedStartUs'>,
-  nowUs: number,
+  instant: Instant,
 ): Rejected {
   const error = {
     code: why.reason === 'expired' ? 'job.expired' : 'limit.rejected',
     message: messageOf(why),
     details: { limit: why.limit, key: why.key, expectedStartUs: why.expectedStartUs },
   }
-  const [id, task, queue, input, attempt] = context.db.get<Row>(
+  const { nowUs } = instant
+  const { cancelledUs, discardedUs } = context.retention
+  const [id, task, queue, input, attempt, schedule, occurs] = context.db.get<Row>(
     DISCARD,
     nowUs,
-    nowUs + context.retention.discardedUs,
+    nowUs + cancelledUs,
+    nowUs + discardedUs,
     JSON.stringify(error),
     seq,
   ) as Row
-  return { id, task, queue: queueName(context, queue), input, attempt, ...why }
+  const rejected = { id, task, queue: queueName(context, queue), input, attempt, ...why }
+  if (schedule === null || attempt > 0) return rejected
+  skipOccurrence(context, schedule, why.expectedStartUs, instant)
+  return { ...rejected, ...occurrenceOf(schedule, occurs) }
 }
 
 function messageOf({ reason, limit, key }: Pick<Rejected, 'reason' | 'limit' | 'key'>): string {

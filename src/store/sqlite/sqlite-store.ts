@@ -1,7 +1,9 @@
 import type { Clock } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
+import { createIds } from '../../base/ids.ts'
 import { SqliteConnection } from '../../database/sqlite.ts'
 import type { JobQuery, JobRecord, NewJob, Settled, Settlement } from '../../jobs/job.ts'
+import type { NewSchedule, ScheduleRecord } from '../../jobs/schedule.ts'
 import type {
   Beat,
   BucketReport,
@@ -15,6 +17,7 @@ import type {
   Recovered,
   Retention,
   Run,
+  Scheduled,
   Store,
   Unstarted,
 } from '../store.ts'
@@ -34,6 +37,7 @@ import { afterReboot } from './reboot.ts'
 import { recover } from './recover.ts'
 import { release } from './release.ts'
 import { retry } from './retry.ts'
+import { schedule, schedules, unschedule } from './schedule.ts'
 import { MIGRATIONS } from './schema.ts'
 import { settle, type SettleRequest } from './settle.ts'
 import { StoreClock } from './store-clock.ts'
@@ -81,6 +85,7 @@ export class SqliteStore implements Store {
       policies,
       retention,
       ids,
+      newId: createIds(clock),
       turns: { given: 0 },
       openLineNext: new Map(),
     }
@@ -205,6 +210,18 @@ export class SqliteStore implements Store {
         return current ? [{ name, policy: current.policy, version: current.version }] : []
       })
     })
+  }
+
+  schedule(given: NewSchedule): Promise<Scheduled> {
+    return this.#db.write(CHANGES, () => schedule(this.#context, given))
+  }
+
+  schedules(): Promise<ScheduleRecord[]> {
+    return this.#read(() => schedules(this.#context))
+  }
+
+  unschedule(name: string): Promise<boolean> {
+    return this.#db.write(CHANGES, () => unschedule(this.#context, name))
   }
 
   async join(queues: readonly string[], leaseUs: number): Promise<number> {

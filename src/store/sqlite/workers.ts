@@ -10,8 +10,8 @@ export function join(context: Context, queues: readonly string[], leaseUs: numbe
   const fresh = queues.filter((queue) => !liveQueues(context, nowUs, 0).includes(queue))
   const worker = Number(
     context.db
-      .prepare('INSERT INTO workers (boot, pid, born, queues, alive_until) VALUES (?, ?, ?, ?, ?)')
-      .run(context.clock.bootId, pid, born, JSON.stringify(queues), nowUs + leaseUs).lastInsertRowid,
+      .prepare('INSERT INTO workers (boot, pid, born, queues, alive_until, joined) VALUES (?, ?, ?, ?, ?, ?)')
+      .run(context.clock.bootId, pid, born, JSON.stringify(queues), nowUs + leaseUs, nowUs).lastInsertRowid,
   )
   if (fresh.length > 0) wakeMixedLines(context, nowUs)
   return worker
@@ -60,6 +60,14 @@ export function liveQueues(context: Context, nowUs: number, except: number): str
       except,
     )
     .map(([queue]) => queue)
+}
+
+/** Since when somebody has been at work without a break, as far as those know who are at work now; `nowUs` when nobody is. */
+export function attendedSinceUs(context: Context, nowUs: number): number {
+  const [joined] = context.db.get<[number | null]>('SELECT min(joined) FROM workers WHERE alive_until > ?', nowUs) as [
+    number | null,
+  ]
+  return joined ?? nowUs
 }
 
 /** Tells whether anybody but these workers is at work on this file: another process, or another engine of this one. */

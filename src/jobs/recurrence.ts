@@ -1,0 +1,115 @@
+import { Cron } from 'croner'
+import { type Duration, durationUs } from '../base/duration.ts'
+import { SluiceError } from '../base/errors.ts'
+
+/** The grid of a schedule: even distances on the store's clock, or a cron expression on the wall clock of a time zone. */
+export type Recurrence =
+  | { readonly kind: 'every'; readonly everyUs: number }
+  | { readonly kind: 'cron'; readonly cron: string; readonly timezone: string }
+
+/** How often, as it is given: one of `every` and `cron`. */
+export interface RecurrenceOptions {
+  readonly every?: Duration | undefined
+  readonly cron?: string | undefined
+  readonly timezone?: string | undefined
+}
+
+const SHORTEST_US = 10_000
+const LONGEST_CRON = 255
+
+/**
+ * Checks how often a schedule is due. `every` is at least 10 ms. `cron` has five fields, or six with seconds first, or is a nickname
+ * such as `@daily`; `timezone` is an IANA name, UTC by default.
+ *
+ * @param what names the schedule in the message.
+ * @throws schedule.invalid, also for an expression that no date fulfils; duration.invalid
+ */
+export function recurrenceOf({ every, cron, timezone }: RecurrenceOptions, what: string): Recurrence {
+  if ((every === undefined) === (cron === undefined)) throw invalid(what, 'give one of every and cron')
+  if (every !== undefined) {
+    if (timezone !== undefined) throw invalid(what, 'timezone belongs to cron; every is a length of time')
+    const everyUs = durationUs(every, `every of ${what}`)
+    if (everyUs < SHORTEST_US)
+      throw invalid(what, `every is ${everyUs / 1000} ms; give at least ${SHORTEST_US / 1000} ms`)
+    return { kind: 'every', everyUs }
+  }
+  const recurrence = { kind: 'cron', cron: cronText(cron, what), timezone: timezone ?? 'UTC' } as const
+  let next: number | null
+  try {
+    next = firstDueUs(recurrence, 0, 0)
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause)
+    throw invalid(
+      what,
+      `cron ${JSON.stringify(recurrence.cron)} in ${recurrence.timezone} cannot be used: ${why}`,
+      cause,
+    )
+  }
+  if (next === null) throw invalid(what, `cron ${JSON.stringify(recurrence.cron)} is never due`)
+  return recurrence
+}
+
+/**
+ * The first due time at or after `fromUs`; null when there is none.
+ *
+ * Over a change to daylight saving a cron of one time of day is due once: at the first instant after a gap that holds it, at the
+ * first of two hours that show it. One of several times (`*`, lists, steps) leaves a gap out and is due in both hours.
+ *
+ * @param anchorUs any due time of an `every`, before or after; a cron needs none.
+ */
+export function firstDueUs(recurrence: Recurrence, anchorUs: number, fromUs: number): number | null {
+  if (recurrence.kind === 'every') {
+    const { everyUs } = recurrence
+    return anchorUs + Math.ceil((fromUs - anchorUs) / everyUs) * everyUs
+  }
+  // Croner answers what is strictly after; due times are whole seconds, so 1 ms before is as good as the instant itself.
+  const next = cronOf(recurrence).nextRun(new Date(Math.ceil(fromUs / 1000) - 1))
+  return next && next.getTime() * 1000
+}
+
+/** The latest due times from `dueUs`, itself one even if not of the grid, to `toUs`, both included; at most so many, oldest first. */
+export function latestDuesUs(recurrence: Recurrence, dueUs: number, toUs: number, most: number): number[] {
+  if (recurrence.kind === 'every') {
+    const { everyUs } = recurrence
+    const last = Math.floor((toUs - dueUs) / everyUs)
+    const first = Math.max(0, last - most + 1)
+    return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => dueUs + (first + i) * everyUs)
+  }
+  if (toUs < dueUs) return []
+  const later = cronOf(recurrence)
+    .previousRuns(most, new Date(Math.floor(toUs / 1000) + 1))
+    .map((date) => date.getTime() * 1000)
+    .filter((us) => us > dueUs)
+    .toSorted((a, b) => a - b)
+  return later.length < most ? [dueUs, ...later] : later
+}
+
+/** How many due times the half-open interval of this length from a due time on holds; counts to `most`. */
+export function duesWithin(recurrence: Recurrence, dueUs: number, lengthUs: number, most: number): number {
+  if (recurrence.kind === 'every') return Math.min(most, Math.ceil(lengthUs / recurrence.everyUs))
+  let count = 0
+  for (let us: number | null = dueUs; us !== null && us < dueUs + lengthUs && count < most; count++)
+    us = firstDueUs(recurrence, 0, us + 1)
+  return count
+}
+
+function cronText(cron: unknown, what: string): string {
+  if (typeof cron !== 'string' || cron.length > LONGEST_CRON)
+    throw invalid(what, `cron must be a text of at most ${LONGEST_CRON} characters`)
+  const text = cron.trim().replaceAll(/\s+/g, ' ')
+  const fields = text.split(' ').length
+  // Croner would take a date too, for one run.
+  if (fields === 5 || fields === 6 || text.startsWith('@')) return text
+  throw invalid(
+    what,
+    `cron ${JSON.stringify(text)} has not five fields, nor six with seconds first, nor is it a nickname as @daily`,
+  )
+}
+
+function cronOf({ cron, timezone }: Extract<Recurrence, { kind: 'cron' }>): Cron {
+  return new Cron(cron, { timezone, mode: '5-or-6-parts', paused: true })
+}
+
+function invalid(what: string, why: string, cause?: unknown): SluiceError {
+  return new SluiceError('schedule.invalid', `${what}: ${why}`, cause === undefined ? {} : { cause })
+}

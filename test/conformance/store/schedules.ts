@@ -1,0 +1,529 @@
+import { describe, expect, test } from 'vitest'
+import type { NewSchedule, ScheduleNews, ScheduleRecord } from '../../../src/jobs/schedule.ts'
+import type { Claim, Scheduled } from '../../../src/store/store.ts'
+import type { StoreHarness } from './harness.ts'
+import { VirtualClock } from './virtual-clock.ts'
+import { type ClaimSpec, eachWorld, usesOf, type World } from './world.ts'
+
+/** What the suite says of a schedule; all else has a default. Times are ms since the start. */
+interface Spec extends Partial<Omit<NewSchedule, 'job' | 'untilMs'>> {
+  readonly every?: number
+  readonly cron?: string
+  readonly limits?: readonly string[]
+  readonly until?: number
+  readonly input?: string
+}
+
+const LONG_US = 1e15
+
+/** Recurring work. */
+export function schedules(harness: StoreHarness): void {
+  describe('registering', () => registering(harness))
+  describe('due times', () => dueTimes(harness))
+  describe('missed occurrences', () => missed(harness))
+  describe('limits of an occurrence', () => limited(harness))
+  if (harness.reopen) describe('several stores on one storage', () => shared(harness))
+}
+
+function register(w: World, name: string, spec: Spec = {}): Promise<Scheduled> {
+  const { every = 1000, cron, limits = [], until, input = 'null', ...given } = spec
+  const startMs = w.clock.now() - w.clock.monotonicUs() / 1000
+  return w.store.schedule({
+    name,
+    recurrence: cron === undefined ? { kind: 'every', everyUs: every * 1000 } : { kind: 'cron', cron, timezone: 'UTC' },
+    immediately: false,
+    untilMs: until === undefined ? null : startMs + until,
+    maxRuns: null,
+    overlap: 'skip',
+    onMissed: 'skip',
+    ...given,
+    job: { task: name, queue: 'q', priority: 0, input, uses: usesOf(limits), maxAttempts: 3, extra: null },
+  })
+}
+
+async function stored(w: World, name: string): Promise<ScheduleRecord> {
+  const found = (await w.store.schedules()).find((each) => each.name === name)
+  if (!found) throw new RangeError(`There is no schedule ${name}`)
+  return found
+}
+
+/** When a schedule is due next, in ms since the start. */
+async function next(w: World, name: string): Promise<number | null> {
+  const { nextDueMs } = await stored(w, name)
+  return nextDueMs === null ? null : Math.round(nextDueMs - w.startUs / 1000)
+}
+
+/** What a claim says of schedules, in short: `name!due` fired, `name-due reason` skipped, `name. runs` ended. */
+function short(w: World, news: readonly ScheduleNews[]): string[] {
+  const due = (ms: number): number => Math.round(ms - w.startUs / 1000)
+  return news.map((each) => {
+    if (each.kind === 'ended') return `${each.schedule}. ${each.runs}`
+    const { schedule, dueMs } = each.occurrence
+    return each.kind === 'fired' ? `${schedule}!${due(dueMs)}` : `${schedule}-${due(dueMs)} ${each.reason}`
+  })
+}
+
+async function claimNews(w: World, atMs: number, spec: ClaimSpec = {}): Promise<string[]> {
+  w.at(atMs)
+  return short(w, (await w.claim(spec)).schedules)
+}
+
+/** Claims at each of these instants and completes what starts; answers `task@ms`. */
+async function runs(w: World, ...instants: readonly number[]): Promise<string[]> {
+  const starts: string[] = []
+  for (const ms of instants) {
+    w.at(ms)
+    const { jobs } = await w.claim()
+    for (const { task } of jobs) {
+      starts.push(`${task}@${ms}`)
+      await w.complete(task)
+    }
+  }
+  return starts
+}
+
+function registering(harness: StoreHarness): void {
+  const world = eachWorld(harness)
+
+  test('a schedule that is not there is not removed, and none are listed', async () => {
+    expect(await world().store.schedules()).toEqual([])
+    expect(await world().store.unschedule('s')).toBe(false)
+  })
+
+  test('what was registered can be read back, with its next due time', async () => {
+    const w = world()
+    w.at(5)
+    const { kind, schedule } = await register(w, 's', { maxRuns: 3, until: 9000, limits: ['r:k*2'], input: '{"a":1}' })
+    expect(kind).toBe('created')
+    expect(schedule).toEqual(await stored(w, 's'))
+    expect(schedule).toEqual({
+      name: 's',
+      recurrence: { kind: 'every', everyUs: 1_000_000 },
+      immediately: false,
+      untilMs: w.startUs / 1000 + 9000,
+      maxRuns: 3,
+      overlap: 'skip',
+      onMissed: 'skip',
+      job: {
+        task: 's',
+        queue: 'q',
+        priority: 0,
+        input: '{"a":1}',
+        uses: [{ limit: 'r', key: 'k', weight: 2 }],
+        maxAttempts: 3,
+        extra: null,
+      },
+      nextDueMs: w.startUs / 1000 + 1005,
+      lastDueMs: null,
+      lastJob: null,
+      runs: 0,
+    })
+  })
+
+  test('the same again changes nothing, not even an immediate first occurrence', async () => {
+    const w = world()
+    await register(w, 's', { immediately: true })
+    expect(await runs(w, 0, 300)).toEqual(['s@0'])
+    expect((await register(w, 's', { immediately: true })).kind).toBe('unchanged')
+    expect(await runs(w, 400, 1000)).toEqual(['s@1000'])
+  })
+
+  test('other content on the same grid keeps the due times and the count of runs', async () => {
+    const w = world()
+    await register(w, 's')
+    expect(await runs(w, 1000)).toEqual(['s@1000'])
+    w.at(1700)
+    expect(await register(w, 's', { input: '2' })).toMatchObject({ kind: 'updated', schedule: { runs: 1 } })
+    w.at(2000)
+    expect((await w.claim()).jobs).toMatchObject([{ task: 's', input: '2' }])
+  })
+
+  test('another grid begins anew, and the count of runs goes on', async () => {
+    const w = world()
+    await register(w, 's')
+    expect(await runs(w, 1000)).toEqual(['s@1000'])
+    w.at(1700)
+    await register(w, 's', { every: 500, immediately: true, maxRuns: 2 })
+    expect(await runs(w, 1700, 2000, 2199.999, 2200, 2700)).toEqual(['s@2200'])
+    expect(await stored(w, 's')).toMatchObject({ runs: 2, nextDueMs: null })
+  })
+
+  test('a series that has ended stays so, unless its end is moved', async () => {
+    const w = world()
+    await register(w, 's', { maxRuns: 1 })
+    expect(await runs(w, 1000, 2000)).toEqual(['s@1000'])
+    expect((await register(w, 's', { maxRuns: 1 })).schedule.nextDueMs).toBeNull()
+    expect(await runs(w, 3000)).toEqual([])
+    w.at(3300)
+    await register(w, 's', { maxRuns: 2 })
+    expect(await runs(w, 4000, 5000)).toEqual(['s@4000'])
+  })
+
+  test('a series whose end has passed already never begins', async () => {
+    const w = world()
+    w.at(5000)
+    expect((await register(w, 's', { until: 4000, immediately: true })).schedule.nextDueMs).toBeNull()
+    expect(await runs(w, 6000)).toEqual([])
+  })
+
+  test('a removed schedule fires no more, and what it has enqueued goes on', async () => {
+    const w = world()
+    await register(w, 's')
+    w.at(1000)
+    await w.claim({ slots: 0 })
+    expect(await w.store.unschedule('s')).toBe(true)
+    expect(await runs(w, 1500, 2000)).toEqual(['s@1500'])
+    expect(await w.store.schedules()).toEqual([])
+  })
+}
+
+function dueTimes(harness: StoreHarness): void {
+  const world = eachWorld(harness)
+
+  test('an occurrence starts at its due time, and claims name the next one exactly', async () => {
+    const w = world()
+    await register(w, 's', { every: 333 })
+    const waits = async (): Promise<(number | null)[]> => {
+      const claim = await w.claim()
+      for (const { task } of claim.jobs) await w.complete(task)
+      return [claim.jobs.length, w.ms(claim.nextWakeUs), w.ms(claim.nextFireUs)]
+    }
+    expect(await waits()).toEqual([0, 333, 333])
+    w.at(332.999)
+    expect(await waits()).toEqual([0, 333, 333])
+    w.at(333)
+    expect(await waits()).toEqual([1, 666, 666])
+  })
+
+  test('the job names its schedule and its due time', async () => {
+    const w = world()
+    await register(w, 's')
+    w.at(1000)
+    const [job] = (await w.claim()).jobs
+    const occurrence = { schedule: 's', dueMs: w.startUs / 1000 + 1000 }
+    expect(job).toMatchObject({ task: 's', occurrence })
+    expect(await w.store.get(job!.id)).toMatchObject({ occurrence })
+    expect(await stored(w, 's')).toMatchObject({ lastJob: job!.id, lastDueMs: occurrence.dueMs, runs: 1 })
+  })
+
+  test('an occurrence becomes a job on time though no slot is free', async () => {
+    const w = world()
+    await register(w, 's')
+    w.at(1000)
+    const claim = await w.claim({ slots: 0 })
+    expect(short(w, claim.schedules)).toEqual(['s!1000'])
+    expect(w.ms(claim.nextFireUs)).toBe(2000)
+    expect(await runs(w, 1400)).toEqual(['s@1400'])
+  })
+
+  test('one that is due before the last has ended is skipped; the due times stay where they are', async () => {
+    const w = world()
+    await register(w, 's')
+    expect(await claimNews(w, 1000)).toEqual(['s!1000'])
+    expect(await claimNews(w, 2000)).toEqual(['s-2000 overlap'])
+    await w.retry('s', 5000)
+    expect(await claimNews(w, 3000)).toEqual(['s-3000 overlap'])
+    expect(await claimNews(w, 7000)).toEqual(['s-4000 missed', 's-7000 overlap'])
+    await w.complete('s')
+    expect(await claimNews(w, 8000)).toEqual(['s!8000'])
+    expect((await stored(w, 's')).runs).toBe(2)
+  })
+
+  test('overlap allowed: both run', async () => {
+    const w = world()
+    await register(w, 's', { overlap: 'allow' })
+    w.at(1000)
+    expect(await w.start()).toEqual(['s'])
+    w.at(2000)
+    expect(await w.start()).toEqual(['s'])
+  })
+
+  test('the series ends with its last run', async () => {
+    const w = world()
+    await register(w, 's', { maxRuns: 2, overlap: 'allow' })
+    expect(await claimNews(w, 1000)).toEqual(['s!1000'])
+    expect(await claimNews(w, 2000)).toEqual(['s!2000', 's. 2'])
+    expect((await w.claim()).nextFireUs).toBeNull()
+    expect(await claimNews(w, 3000)).toEqual([])
+  })
+
+  test('the end of a series is exclusive', async () => {
+    const w = world()
+    await register(w, 's', { until: 2000 })
+    expect(await claimNews(w, 1000)).toEqual(['s!1000', 's. 1'])
+    await register(w, 't', { until: 3001 })
+    expect(await claimNews(w, 2000)).toEqual(['t!2000'])
+    await w.complete('t')
+    expect(await claimNews(w, 3000)).toEqual(['t!3000', 't. 2'])
+  })
+
+  test('what is fired late is not fired after the end', async () => {
+    const w = world()
+    await register(w, 's', { until: 1001 })
+    expect(await claimNews(w, 1001)).toEqual(['s. 0'])
+  })
+
+  test('even distances follow the steady clock, a cron and the end of a series the wall clock', async () => {
+    const w = world()
+    await register(w, 'even', { every: 60_000 })
+    await register(w, 'cron', { cron: '* * * * *' })
+    w.clock.stepWall(30_000)
+    const claim = await w.claim()
+    expect(w.ms(claim.nextFireUs)).toBe(30_000)
+    expect(await claimNews(w, 30_000)).toEqual(['cron!60000'])
+    w.clock.stepWall(-30_000)
+    expect(await claimNews(w, 60_000)).toEqual(['even!60000'])
+  })
+
+  test('a wall clock that goes back does not make a cron fire twice', async () => {
+    const w = world()
+    await register(w, 'cron', { cron: '* * * * *' })
+    expect(await claimNews(w, 60_000)).toEqual(['cron!60000'])
+    await w.complete('cron')
+    w.clock.stepWall(-30_000)
+    expect(await claimNews(w, 90_000)).toEqual([])
+    expect(w.ms((await w.claim()).nextFireUs)).toBe(150_000)
+    expect(await claimNews(w, 150_000)).toEqual(['cron!120000'])
+  })
+
+  test('many that are due at once are all fired', async () => {
+    const w = world()
+    for (let i = 0; i < 1100; i++) await register(w, `s${i}`, { every: 1000, overlap: 'allow' })
+    w.at(1000)
+    let fired = 0
+    for (let claim: Claim | null = null; claim === null || claim.schedules.length > 0;) {
+      claim = await w.claim({ slots: 0 })
+      fired += claim.schedules.length
+      if (fired < 1100) expect(w.ms(claim.nextWakeUs)).toBe(1000)
+    }
+    expect(fired).toBe(1100)
+  })
+}
+
+function missed(harness: StoreHarness): void {
+  const world = eachWorld(harness)
+
+  /** Nobody is at work between these two instants. */
+  async function absence(w: World, fromMs: number, toMs: number): Promise<ClaimSpec> {
+    w.at(fromMs)
+    await w.store.leave(w.worker)
+    w.at(toMs)
+    return { worker: await w.store.join(['q'], LONG_US) }
+  }
+
+  test('skip: they are left out, and the series goes on with the next due time', async () => {
+    const w = world()
+    await register(w, 's', { every: 10_000 })
+    const spec = await absence(w, 15_000, 34_000)
+    expect(await claimNews(w, 34_000, spec)).toEqual(['s-10000 missed'])
+    expect(await next(w, 's')).toBe(40_000)
+    expect(await claimNews(w, 40_000, spec)).toEqual(['s!40000'])
+  })
+
+  test('skip: a break of a moment misses nothing', async () => {
+    const w = world()
+    await register(w, 's', { every: 10_000 })
+    const spec = await absence(w, 9000, 11_000)
+    expect(await claimNews(w, 11_000, spec)).toEqual(['s!10000'])
+  })
+
+  test('skip: whoever is late but was there runs the latest', async () => {
+    const w = world()
+    await register(w, 's', { every: 10_000 })
+    expect(await claimNews(w, 35_000)).toEqual(['s-10000 missed', 's!30000'])
+  })
+
+  test('skip: a series that is to begin at once waits for somebody to begin it', async () => {
+    const w = world()
+    await register(w, 's', { every: 100_000, immediately: true })
+    const spec = await absence(w, 0, 50_000)
+    expect(await claimNews(w, 50_000, spec)).toEqual(['s!0'])
+    expect(await next(w, 's')).toBe(100_000)
+  })
+
+  test('catchUp: each runs, one after the other where they may not overlap', async () => {
+    const w = world()
+    await register(w, 's', { every: 10_000, onMissed: 'catchUp' })
+    const spec = await absence(w, 5000, 34_000)
+    expect(await claimNews(w, 34_000, spec)).toEqual(['s!10000'])
+    expect(await claimNews(w, 35_000, spec)).toEqual([])
+    expect(w.ms((await w.claim(spec)).nextFireUs)).toBeNull()
+    await w.settle('s', { kind: 'complete', result: null }, spec.worker)
+    expect(await claimNews(w, 36_000, spec)).toEqual(['s!20000'])
+    await w.settle('s', { kind: 'complete', result: null }, spec.worker)
+    expect(await claimNews(w, 36_500, spec)).toEqual(['s!30000'])
+    expect(await claimNews(w, 40_000, spec)).toEqual(['s-40000 overlap'])
+    await w.settle('s', { kind: 'complete', result: null }, spec.worker)
+    expect(await claimNews(w, 50_000, spec)).toEqual(['s!50000'])
+  })
+
+  test('catchUp: all at once where they may overlap, no more than the runs that are left', async () => {
+    const w = world()
+    await register(w, 's', { every: 10_000, onMissed: 'catchUp', overlap: 'allow', maxRuns: 2 })
+    const spec = await absence(w, 5000, 34_000)
+    expect(await claimNews(w, 34_000, spec)).toEqual(['s!10000', 's!20000', 's. 2'])
+  })
+
+  test('catchUp: the latest thousand', async () => {
+    const w = world()
+    await register(w, 's', { every: 1000, onMissed: 'catchUp', overlap: 'allow' })
+    const spec = await absence(w, 0, 2_000_000)
+    const news = await claimNews(w, 2_000_000, spec)
+    expect(news).toHaveLength(1001)
+    expect([news[0], news[1], news.at(-1)]).toEqual(['s-1000 missed', 's!1001000', 's!2000000'])
+    expect(await next(w, 's')).toBe(2_001_000)
+  })
+
+  test('catchUp: a cron is caught up with too', async () => {
+    const w = world()
+    await register(w, 's', { cron: '* * * * *', onMissed: 'catchUp', overlap: 'allow' })
+    const spec = await absence(w, 0, 190_000)
+    expect(await claimNews(w, 190_000, spec)).toEqual(['s!60000', 's!120000', 's!180000'])
+    expect(await next(w, 's')).toBe(240_000)
+  })
+}
+
+function limited(harness: StoreHarness): void {
+  const world = eachWorld(harness)
+
+  test('it runs late, the due times do not move', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1500ms', burst: 1 } })
+    await register(w, 's', { limits: ['r'], every: 1000 })
+    expect(await runs(w, 1000, 2000, 2499.999, 2500, 3000, 4000)).toEqual(['s@1000', 's@2500', 's@4000'])
+    expect(await next(w, 's')).toBe(5000)
+  })
+
+  test('past its maxWait it is skipped before it is stored; the series goes on when its limit lets it', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '3500ms', burst: 1, maxWait: '1s' } })
+    await register(w, 's', { limits: ['r'], maxRuns: 2 })
+    expect(await runs(w, 1000)).toEqual(['s@1000'])
+    expect(await claimNews(w, 2000)).toEqual(['s-2000 late'])
+    expect(await next(w, 's')).toBe(5000)
+    expect(await w.store.list({})).toHaveLength(1)
+    expect(await runs(w, 5000, 6000)).toEqual(['s@5000'])
+    expect(await stored(w, 's')).toMatchObject({ runs: 2, nextDueMs: null })
+  })
+
+  test('one that could start only at the end of the series or later is skipped, and the series is over', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '3s', burst: 1 } })
+    await w.add('before', { limits: ['r'] })
+    expect(await runs(w, 0)).toEqual(['before@0'])
+    await register(w, 's', { limits: ['r'], until: 3000 })
+    await register(w, 't', { limits: ['r'], until: 3001 })
+    expect(await claimNews(w, 1000)).toEqual(['s-1000 late', 's. 0', 't!1000'])
+    expect(await runs(w, 3000)).toEqual(['t@3000'])
+  })
+
+  test('where the limit drops, it is skipped, and nobody is told of a discarded job', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1500ms', burst: 1, onLimit: 'drop' } })
+    await register(w, 's', { limits: ['r'] })
+    expect(await runs(w, 1000)).toEqual(['s@1000'])
+    w.at(2000)
+    const claim = await w.claim()
+    expect([claim.rejected, short(w, claim.schedules)]).toEqual([[], ['s-2000 late']])
+    expect(await runs(w, 3000)).toEqual(['s@3000'])
+  })
+
+  test('one that waits and learns that it comes too late is no run, and is cancelled', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s', burst: 1, maxWait: '2s' } })
+    await register(w, 's', { limits: ['r'], maxRuns: 1 })
+    w.at(1000)
+    await w.claim({ slots: 0 })
+    expect((await stored(w, 's')).runs).toBe(1)
+    await w.store.penalize('r', '', w.us(7500))
+    w.at(1100)
+    const { rejected, nextWakeUs } = await w.claim()
+    const occurrence = { schedule: 's', dueMs: w.startUs / 1000 + 1000 }
+    expect(rejected).toMatchObject([{ task: 's', attempt: 0, occurrence }])
+    expect(await w.store.get(rejected[0]!.id)).toMatchObject({ state: 'cancelled' })
+    expect([(await stored(w, 's')).runs, w.ms(nextWakeUs)]).toEqual([0, 8000])
+    expect(await runs(w, 8000, 9000)).toEqual(['s@8000'])
+    expect(await stored(w, 's')).toMatchObject({ runs: 1, nextDueMs: null })
+  })
+
+  test('one that waits for a permit until the series ends never starts', async () => {
+    const w = world()
+    await w.define({ c: { concurrency: 1 } })
+    await w.add('long', { limits: ['c'] })
+    expect(await w.start()).toEqual(['long'])
+    await register(w, 's', { limits: ['c'], until: 1500 })
+    expect(await claimNews(w, 1000)).toEqual(['s!1000', 's. 1'])
+    w.at(1500)
+    await w.complete('long')
+    expect((await w.claim()).rejected).toMatchObject([{ task: 's', occurrence: { schedule: 's' } }])
+    expect(await stored(w, 's')).toMatchObject({ runs: 0, nextDueMs: null })
+  })
+
+  test('one that a limit puts off to the end of the series does not start there', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s', burst: 1, onLimit: 'reschedule' } })
+    await register(w, 's', { limits: ['r'], until: 3000 })
+    w.at(1000)
+    await w.claim({ slots: 0 })
+    await w.store.penalize('r', '', w.us(3000))
+    expect(await runs(w, 1100, 3000, 4000)).toEqual([])
+    expect((await stored(w, 's')).runs).toBe(0)
+  })
+
+  test('a run that failed is retried after the end of the series, and one that is too late then is discarded', async () => {
+    const w = world()
+    await w.define({ r: { rate: 10, per: '1s', maxWait: '1s' } })
+    await register(w, 's', { limits: ['r'], until: 1500 })
+    w.at(1000)
+    expect(await w.start()).toEqual(['s'])
+    await w.retry('s', 1000)
+    w.at(2000)
+    expect(await w.start()).toEqual(['s'])
+    await w.store.penalize('r', '', w.us(60_000))
+    await w.retry('s')
+    const [rejected] = (await w.claim()).rejected
+    expect(rejected).not.toHaveProperty('occurrence')
+    expect(await w.store.get(rejected!.id)).toMatchObject({ state: 'discarded' })
+  })
+}
+
+function shared(harness: StoreHarness): void {
+  const world = eachWorld(harness)
+
+  test('an occurrence that two claim at the same instant is fired once', async () => {
+    const w = world()
+    const other = await w.reopen(harness)
+    for (let i = 0; i < 20; i++) await register(w, `s${i}`, { overlap: 'allow' })
+    for (let ms = 1000; ms <= 5000; ms += 1000) {
+      w.at(ms)
+      const claims = await Promise.all([w.claim(), other.claim(), w.claim(), other.claim()])
+      expect(claims.flatMap((claim) => claim.schedules)).toHaveLength(20)
+      expect(claims.flatMap((claim) => claim.jobs)).toHaveLength(20)
+    }
+    await other.store.close()
+  })
+
+  test('schedules, their counts and their due times survive', async () => {
+    const w = world()
+    await register(w, 's')
+    expect(await runs(w, 1000)).toEqual(['s@1000'])
+    const other = await w.reopen(harness)
+    expect((await register(other, 's')).kind).toBe('unchanged')
+    expect(await stored(other, 's')).toMatchObject({ runs: 1, lastDueMs: w.startUs / 1000 + 1000 })
+    expect(await runs(other, 2000)).toEqual(['s@2000'])
+    await other.store.close()
+  })
+
+  test('after a reboot with a clock that went back, even distances wait for no longer than one of them', async () => {
+    const w = world()
+    w.at(100_000)
+    await register(w, 's')
+    const clock = new VirtualClock()
+    const rebooted = await harness.reopen?.(clock)
+    if (!rebooted) throw new TypeError(`${harness.name} cannot be opened twice`)
+    const worker = await rebooted.join(['q'], LONG_US)
+    const claim = await rebooted.claim(() => ({ worker, leaseUs: LONG_US, queues: [] }))
+    expect((claim.nextFireUs ?? 0) - rebooted.nowUs()).toBeLessThanOrEqual(1_000_000)
+    await rebooted.close()
+  })
+}
