@@ -10,7 +10,6 @@ import type {
   ClaimRequest,
   Durability,
   Enqueued,
-  Explanation,
   LimitDefinition,
   Recovered,
   Retention,
@@ -18,6 +17,8 @@ import type {
   Store,
   Unstarted,
 } from '../store.ts'
+import type { BucketBacklog, Explanation, Throttled } from '../waits.ts'
+import { backlog } from './backlog.ts'
 import { cancel } from './cancel.ts'
 import { claim } from './claim.ts'
 import type { Context } from './context.ts'
@@ -37,6 +38,7 @@ import { retry } from './retry.ts'
 import { MIGRATIONS } from './schema.ts'
 import { settle, type SettleRequest } from './settle.ts'
 import { StoreClock } from './store-clock.ts'
+import { throttled } from './throttled.ts'
 import { watchOthers } from './watch.ts'
 import { cancellations, heartbeat, join, leave } from './workers.ts'
 
@@ -205,6 +207,14 @@ export class SqliteStore implements Store {
         return current ? [{ name, policy: current.policy, version: current.version }] : []
       })
     })
+  }
+
+  throttled(rows: number): Promise<Throttled> {
+    return this.#read(() => throttled(this.#context, rows))
+  }
+
+  backlog(limit: string, key?: string): Promise<BucketBacklog[] | null> {
+    return this.#read(() => backlog(this.#context, limit, key))
   }
 
   async join(queues: readonly string[], leaseUs: number): Promise<number> {
