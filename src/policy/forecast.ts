@@ -83,38 +83,6 @@ export function loadStartUs(policy: LimitPolicy, state: BucketState, nowUs: numb
   return ruleStartUs(policy, state, nowUs, { count, weight: 1 })
 }
 
-/** How long until the last job of a backlog starts, in µs; null: that depends on when permits return. */
-export function drainUs(
-  policy: LimitPolicy,
-  state: BucketState,
-  active: number,
-  nowUs: number,
-  backlog: Backlog,
-): number | null {
-  const startUs = expectedStartUs(policy, state, active, nowUs, backlog)
-  return startUs === null ? null : startUs - nowUs
-}
-
-/** How long the jobs of a backlog wait from now on: half of them at most `p50Us`, 99 of 100 at most `p99Us`. */
-export interface WaitQuantiles {
-  readonly p50Us: number | null
-  readonly p99Us: number | null
-}
-
-/** Quantiles of the waits of a backlog, in µs; null where they depend on when permits return. */
-export function waitQuantiles(
-  policy: LimitPolicy,
-  state: BucketState,
-  active: number,
-  nowUs: number,
-  backlog: Backlog,
-): WaitQuantiles {
-  const { count, weight } = backlog
-  const at = (percent: number): number | null =>
-    drainUs(policy, state, active, nowUs, { count: Math.ceil((count * percent) / 100), weight })
-  return { p50Us: at(50), p99Us: at(99) }
-}
-
 /** Starts at exact instants keep the bucket from being full, so what goes before only adds up. */
 function rateStartUs(rule: RateRule, state: RateState, openUs: number, unitsBefore: number, weight: number): number {
   const behind = isBehind(state, openUs)

@@ -1,6 +1,7 @@
 /** What a store tells of waiting jobs: why each waits, how many wait where, and what they would cost. */
 import type { JobRecord } from '../jobs/job.ts'
 import type { BucketState } from '../policy/bucket.ts'
+import type { LimitPolicy } from '../policy/limit.ts'
 import type { BucketUse } from './store.ts'
 
 /** Why a job waits. */
@@ -51,6 +52,8 @@ export interface ThrottledRow {
 /** All that waits for one bucket, with what a forecast needs of it. */
 export interface BucketBacklog {
   readonly key: string
+  /** As it holds for this key; null: the limit is not defined. */
+  readonly policy: LimitPolicy | null
   readonly state: BucketState
   readonly active: number
   /** Available jobs that need it, wherever their lanes stand. */

@@ -23,6 +23,7 @@ export function backlog(context: Context, limit: string, key?: string): BucketBa
   const found = new Map(rows.map((row) => [row[0], row]))
   return buckets.map((bucket) => {
     const [, jobs, units, least, most] = found.get(bucket.id) ?? [bucket.id, 0, 0, 1, 1]
-    return { key: bucket.key, state: bucket.state, active: bucket.active, jobs, units, even: least === most }
+    const { key, policy, state, active } = bucket
+    return { key, policy, state, active, jobs, units, even: least === most }
   })
 }
