@@ -2,7 +2,6 @@ import { SluiceError } from '../base/errors.ts'
 import type { JobError, JobQuery, JobRecord } from '../jobs/job.ts'
 import type { JobState } from '../jobs/job-state.ts'
 import type { Store } from '../store/store.ts'
-import type { Explanation } from '../store/waits.ts'
 
 /** A stored job, as callers see it. */
 export interface JobView {
