@@ -159,6 +159,10 @@ const REGISTRY = {
     meaning: 'The store was written by a newer version of Sluice, or is not a store of Sluice.',
     remedy: 'Upgrade this process, or point it to another store.',
   },
+  'store.missing': {
+    meaning: 'There is no store of Sluice where one was to be read: no file, or a file that is something else.',
+    remedy: 'Check the address (--store, SLUICE_STORE), or start the engine that makes the store.',
+  },
   'store.busy': {
     meaning: 'The store stayed locked by another process for longer than the time allowed.',
     remedy: 'Find what holds the lock (a long transaction, a backup) and try again.',
