@@ -2,12 +2,12 @@
 import type { JobRecord } from '../jobs/job.ts'
 import type { BucketState } from '../policy/bucket.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
-import type { BucketUse } from './store.ts'
 
 /** Why a job waits. */
 export interface Explanation {
   readonly job: JobRecord
-  readonly uses: readonly BucketUse[]
+  /** The buckets that must admit it, with the units that it costs there. */
+  readonly uses: readonly { readonly limit: string; readonly key: string; readonly weight: number }[]
   /** The bucket whose line the job's lane stands in. */
   readonly waitsOn: { readonly limit: string; readonly key: string } | null
   /** Jobs ahead of it in its lane, plus one; null when it does not wait. */
