@@ -161,8 +161,13 @@ const REGISTRY = {
     remedy: "Give 'sqlite:./path/to/file.db' or 'sqlite::memory:'.",
   },
   'store.version': {
-    meaning: 'The store was written by a newer version of Sluice, or is not a store of Sluice.',
-    remedy: 'Upgrade this process, or point it to another store.',
+    meaning:
+      'The store was written by a newer version of Sluice; or by an older one, and it was only to be looked into.',
+    remedy: 'Upgrade this process; or let an engine of this version open the store once, which upgrades it.',
+  },
+  'store.missing': {
+    meaning: 'There is no store of Sluice where one was to be read: no file, or a file that is something else.',
+    remedy: 'Check the address (--store, SLUICE_STORE), or start the engine that makes the store.',
   },
   'store.busy': {
     meaning: 'The store stayed locked by another process for longer than the time allowed.',

@@ -2,10 +2,13 @@ import { type Duration, durationMs } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
 import { createIds } from '../base/ids.ts'
 import type { NewJob } from '../jobs/job.ts'
+import type { Limit } from '../policy/define-limit.ts'
+import type { Forecast } from '../policy/what-if.ts'
 import { createStore } from '../store/open.ts'
 import type { Enqueued, Store } from '../store/store.ts'
 import { type EnqueueContext, prepare } from './enqueue.ts'
 import { Events, type SluiceEvents } from './events.ts'
+import { forecastLimit, type LiveForecastOptions } from './forecast.ts'
 import { JobsApi } from './jobs-api.ts'
 import { LimitRegistry, specsOf } from './limit-registry.ts'
 import { LimitsApi } from './limits-api.ts'
@@ -72,6 +75,8 @@ export class Sluice implements TaskEngine {
         void this.#results.settled(id)
       },
       ring: () => this.#worker?.ring(),
+      queueIsLimited: (queue) =>
+        settings.queues.some((each) => each.queue === queue && each.specs.some((spec) => !hangsOnJob(spec))),
     })
     this.schedules = new SchedulesApi({
       store: open,
@@ -174,6 +179,14 @@ export class Sluice implements TaskEngine {
       'task.unknown',
       `This engine does not list the task ${definition.name}. Add it to new Sluice({ tasks: [...] }).`,
     )
+  }
+
+  /**
+   * How long a limit's backlog takes: what waits now, before its buckets as they are, or a backlog and a policy that might be.
+   * @throws limit.unknown, policy.invalid, option.invalid, limit.weight.invalid, limit.weight.above_burst
+   */
+  async forecast(limit: Limit | string, options: LiveForecastOptions = {}): Promise<Forecast> {
+    return forecastLimit(await this.#open(), limit, options)
   }
 
   #enqueued(job: NewJob, answer: Enqueued): Job<unknown> {

@@ -1,7 +1,7 @@
 import { SluiceError } from '../base/errors.ts'
 import type { JobError, JobQuery, JobRecord } from '../jobs/job.ts'
 import { type JobState, STATES } from '../jobs/job-state.ts'
-import type { Explanation, Store } from '../store/store.ts'
+import type { Store } from '../store/store.ts'
 
 /** A stored job, as callers see it. */
 export interface JobView {
@@ -34,20 +34,33 @@ export interface JobExplanation {
   readonly limits: readonly { readonly limit: string; readonly key: string | null; readonly weight: number }[]
   /** The bucket that holds it back; null when none does. */
   readonly waitsOn: { readonly limit: string; readonly key: string | null } | null
-  /** 1 for the next of its lane. */
+  /** 1 for the next of its lane; null when it does not wait. */
   readonly position: number | null
+  /**
+   * 1 for the next of all that wait for the job's only budget, which jobs of other queues may need too; null when it needs several
+   * budgets or none.
+   */
+  readonly linePosition: number | null
+  /** When it came to its present state. */
   readonly since: Date | null
   /** When the head of its lane may start. */
   readonly until: Date | null
+  /** When it starts if nothing changes; of a scheduled or retryable job, when it becomes available. */
   readonly expectedStart: Date | null
-  /** False: `expectedStart` is the earliest possible, other lanes or limits may delay it. */
+  /** False: `expectedStart` is the earliest possible; other limits, permits or the lack of a free slot may delay it. */
   readonly exact: boolean
+  /** When it is given up unless it has started; null: never. */
+  readonly givenUpAt: Date | null
+  /** A process that is at work now serves its queue. */
+  readonly served: boolean
   readonly words: string
 }
 
 interface Hooks {
   cancelled(id: string, task: string | null, queue: string): void
   ring(): void
+  /** The queue has limits of its own, which no job names. */
+  queueIsLimited(queue: string): boolean
 }
 
 /** Stored jobs: look, cancel, retry, explain. */
@@ -104,18 +117,21 @@ export class JobsApi {
     const explanation = await store.explain(id)
     if (!explanation) throw missing(id)
     const date = (us: number | null): Date | null => (us === null ? null : dateOf(us))
-    const { position, exact, uses, waitsOn } = explanation
+    const { position, linePosition, uses, waitsOn, served, job } = explanation
     const found = {
-      job: viewOf(explanation.job),
+      job: viewOf(job),
       limits: uses.map(({ limit, key, weight }) => ({ limit, key: key === '' ? null : key, weight })),
       waitsOn: waitsOn && { limit: waitsOn.limit, key: waitsOn.key === '' ? null : waitsOn.key },
       since: date(explanation.sinceUs),
       until: date(explanation.untilUs),
       expectedStart: date(explanation.expectedStartUs),
+      givenUpAt: date(explanation.givenUpAtUs),
       position,
-      exact,
+      linePosition,
+      exact: explanation.exact && !this.#hooks.queueIsLimited(job.queue),
+      served,
     }
-    return { ...found, words: wordsFor(explanation, found) }
+    return { ...found, words: wordsFor(found) }
   }
 }
 
@@ -132,11 +148,26 @@ function checkQuery({ limit, states, ...rest }: JobQuery): void {
     throw new SluiceError('option.invalid', `jobs.list got limit ${String(limit)}; give 1 to 1,000`)
 }
 
-function wordsFor(
-  { job }: Explanation,
-  { waitsOn, position, until, expectedStart, exact }: Omit<JobExplanation, 'words'>,
-): string {
+function wordsFor(found: Omit<JobExplanation, 'words'>): string {
+  const { job, expectedStart, givenUpAt, served } = found
+  const at = expectedStart?.toISOString()
+  if (job.state === 'scheduled') return `The job is scheduled for ${at ?? 'later'}.`
+  if (job.state === 'retryable') return `The job has failed and becomes available again at ${at ?? 'a later time'}.`
   if (job.state !== 'available') return `The job is ${job.state}.`
+  const unserved = served ? '' : ` No process that is at work now serves queue ${job.queue}.`
+  const bound = givenUpAt ? ` It is given up unless it starts by ${givenUpAt.toISOString()}.` : ''
+  return `${waitInWords(found)}${unserved}${bound}`
+}
+
+function waitInWords({
+  job,
+  waitsOn,
+  position,
+  linePosition,
+  until,
+  expectedStart,
+  exact,
+}: Omit<JobExplanation, 'words'>): string {
   if (!waitsOn)
     return `The job waits for a free slot of queue ${job.queue}${position === null ? '' : `, at position ${position} of its lane`}.`
   const who = waitsOn.key === null ? waitsOn.limit : `${waitsOn.limit} for ${waitsOn.key}`
@@ -144,7 +175,7 @@ function wordsFor(
   const start = expectedStart
     ? `; it should start ${exact ? 'at' : 'no sooner than'} ${expectedStart.toISOString()}`
     : ''
-  return `The job waits for the budget of ${who}, ${lane}, at position ${position ?? 1}${start}.`
+  return `The job waits for the budget of ${who}, ${lane}, at position ${linePosition ?? position ?? 1}${start}.`
 }
 
 function viewOf(job: JobRecord): JobView {

@@ -29,6 +29,25 @@ export interface LimitView {
   readonly policy: LimitPolicy
 }
 
+/** How many jobs wait for budget, and where. */
+export interface WaitingView {
+  /** Jobs that a closed bucket holds back; they are available in every other respect. */
+  readonly waiting: number
+  /** One row for each queue and bucket, the longest first. */
+  readonly rows: readonly WaitingRow[]
+}
+
+/** Jobs of one queue that wait for one bucket. */
+export interface WaitingRow {
+  readonly queue: string
+  readonly limit: string
+  /** The partition key; null for the one bucket of a limit without keys. */
+  readonly key: string | null
+  readonly waiting: number
+  /** When the first that waits for this bucket, of whatever queue, may start; null when a permit has to return. */
+  readonly nextStart: Date | null
+}
+
 /** What every limit has left, and who waits. */
 export class LimitsApi {
   readonly #store: () => Promise<Store>
@@ -52,6 +71,27 @@ export class LimitsApi {
     if (!(await store.limits()).some((each) => each.name === name))
       throw new SluiceError('limit.unknown', `No limit ${name} is defined in this store.`)
     return (await store.inspect(name, key === undefined ? undefined : String(key))).map(toView)
+  }
+
+  /**
+   * How many jobs wait for budget, by queue and bucket, the longest first. It counts every job that waits.
+   *
+   * @param options.rows 1 to 1,000; 100 by default. The total counts all.
+   * @throws option.invalid
+   */
+  async waiting(options: { readonly rows?: number } = {}): Promise<WaitingView> {
+    const { rows = 100 } = options
+    if (!(Number.isInteger(rows) && rows >= 1 && rows <= 1000))
+      throw new SluiceError('option.invalid', `limits.waiting got rows ${String(rows)}; give 1 to 1,000`)
+    const found = await (await this.#store()).throttled(rows)
+    return {
+      waiting: found.waiting,
+      rows: found.rows.map(({ nextStartUs, key, ...row }) => ({
+        ...row,
+        key: key === '' ? null : key,
+        nextStart: nextStartUs === null ? null : new Date(nextStartUs / 1000),
+      })),
+    }
   }
 }
 

@@ -7,6 +7,7 @@ export { seededRandom } from '../base/random.ts'
 export type { Clock } from '../base/clock.ts'
 export { limit, type InlineLimit, type Key, type Limit, type LimitUse } from '../policy/define-limit.ts'
 export type { Policy } from '../policy/policy.ts'
+export { forecast, type BacklogSpec, type Forecast, type ForecastOptions, type Waits } from '../policy/what-if.ts'
 export { NonRetryable } from '../jobs/non-retryable.ts'
 export { RateLimited } from '../jobs/rate-limited.ts'
 export { RateLimitRejected } from '../jobs/rate-limit-rejected.ts'
@@ -20,7 +21,8 @@ export { JobCancelled, JobDiscarded } from '../engine/results.ts'
 export type { JobExplanation, JobView } from '../engine/jobs-api.ts'
 export type { ScheduleOptions } from '../engine/schedule.ts'
 export type { ScheduleView } from '../engine/schedules-api.ts'
-export type { BucketView, LimitView } from '../engine/limits-api.ts'
+export type { LiveForecastOptions } from '../engine/forecast.ts'
+export type { BucketView, LimitView, WaitingRow, WaitingView } from '../engine/limits-api.ts'
 export {
   task,
   type AnyTask,

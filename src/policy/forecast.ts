@@ -13,6 +13,15 @@ export interface Backlog {
   readonly weight: number
 }
 
+/** Waiting jobs of which only sums are known; the last of them is the job asked for. */
+export interface Load {
+  /** Jobs that cost units. */
+  readonly starts: number
+  readonly units: number
+  /** Units of the last job. */
+  readonly last: number
+}
+
 /**
  * When the last of a line of waiting jobs will start, if each starts as soon as the bucket admits it.
  * Null: that depends on when permits return.
@@ -21,6 +30,7 @@ export interface Backlog {
  * is summed for a rate and a spacing, and followed job by job for windows.
  *
  * @param line weights of the waiting jobs in order, the last being the job asked for; or how many there are, it included.
+ *   A job of weight 0 (a retry that is free) starts with the one before it.
  */
 export function expectedStartUs(
   policy: LimitPolicy,
@@ -29,56 +39,48 @@ export function expectedStartUs(
   nowUs: number,
   line: readonly number[] | Backlog,
 ): number | null {
-  const backlog = 'count' in line ? line : sameWeights(line)
-  const count = backlog === null ? (line as readonly number[]).length : backlog.count
+  const count = 'count' in line ? line.count : line.length
   if (count === 0) return nowUs
   if (freePermits(policy.concurrency, active) < count) return null
+  return ruleStartUs(policy, state, nowUs, line)
+}
+
+/** The same by the rule over time alone, as if permits were always free: no job can start sooner. */
+export function ruleStartUs(
+  policy: LimitPolicy,
+  state: BucketState,
+  nowUs: number,
+  line: readonly number[] | Backlog,
+): number {
   const openUs = Math.max(nowUs, state.closedUntilUs)
   const { rule } = policy
   if (rule === null || state.rule === null) return openUs
-  if (rule.kind === 'spacing' && state.rule.kind === 'spacing')
-    return Math.max(openUs, state.rule.nextUs) + (count - 1) * rule.everyUs
-  if (rule.kind === 'rate' && state.rule.kind === 'rate') {
-    const units = 'count' in line ? line.count * line.weight : line.reduce((sum, weight) => sum + weight, 0)
-    const last = 'count' in line ? line.weight : (line.at(-1) ?? 1)
-    return rateStartUs(rule, afterPenalty(rule, state, state.rule), openUs, units - last, last)
-  }
-  if (backlog === null) return followedStartUs(policy, state, openUs, line as readonly number[])
+  const weights = 'count' in line ? null : line.filter((weight) => weight > 0)
+  const backlog = 'count' in line ? line : sameWeights(weights ?? [])
+  if (backlog?.count === 0 || backlog?.weight === 0) return openUs
+  if (rule.kind === 'rate' || rule.kind === 'spacing')
+    return loadStartUs(policy, state, nowUs, loadOf(backlog ?? weights ?? []))
+  if (backlog === null) return followedStartUs(policy, state, openUs, weights ?? [])
   if (rule.kind === 'fixed' && state.rule.kind === 'fixed') return fixedStartUs(rule, state.rule, openUs, backlog)
   if (rule.kind === 'sliding' && state.rule.kind === 'sliding') return slidingStartUs(rule, state.rule, openUs, backlog)
-  return null
+  return openUs
 }
 
-/** How long until the last job of a backlog starts, in µs; null: that depends on when permits return. */
-export function drainUs(
-  policy: LimitPolicy,
-  state: BucketState,
-  active: number,
-  nowUs: number,
-  backlog: Backlog,
-): number | null {
-  const startUs = expectedStartUs(policy, state, active, nowUs, backlog)
-  return startUs === null ? null : startUs - nowUs
-}
-
-/** How long the jobs of a backlog wait from now on: half of them at most `p50Us`, 99 of 100 at most `p99Us`. */
-export interface WaitQuantiles {
-  readonly p50Us: number | null
-  readonly p99Us: number | null
-}
-
-/** Quantiles of the waits of a backlog, in µs; null where they depend on when permits return. */
-export function waitQuantiles(
-  policy: LimitPolicy,
-  state: BucketState,
-  active: number,
-  nowUs: number,
-  backlog: Backlog,
-): WaitQuantiles {
-  const { count, weight } = backlog
-  const at = (percent: number): number | null =>
-    drainUs(policy, state, active, nowUs, { count: Math.ceil((count * percent) / 100), weight })
-  return { p50Us: at(50), p99Us: at(99) }
+/**
+ * The same from sums alone: exact for a rate and a spacing. For windows no later than the start, since units are laid out there
+ * as if each were a job of its own, and no window is left partly empty because the next job does not fit in.
+ */
+export function loadStartUs(policy: LimitPolicy, state: BucketState, nowUs: number, load: Load): number {
+  const openUs = Math.max(nowUs, state.closedUntilUs)
+  const { rule } = policy
+  if (rule === null || state.rule === null || load.starts === 0) return openUs
+  if (rule.kind === 'spacing' && state.rule.kind === 'spacing')
+    return Math.max(openUs, state.rule.nextUs) + (load.starts - 1) * rule.everyUs
+  if (rule.kind === 'rate' && state.rule.kind === 'rate')
+    return rateStartUs(rule, afterPenalty(rule, state, state.rule), openUs, load.units - load.last, load.last)
+  if (rule.kind === 'rate' || rule.kind === 'spacing') return openUs
+  const count = load.units - load.last + Math.min(load.last, rule.max)
+  return ruleStartUs(policy, state, nowUs, { count, weight: 1 })
 }
 
 /** Starts at exact instants keep the bucket from being full, so what goes before only adds up. */
@@ -147,6 +149,11 @@ function followedStartUs(policy: LimitPolicy, state: BucketState, openUs: number
     charge(alone, copy, atUs, weight)
   }
   return atUs
+}
+
+function loadOf(line: readonly number[] | Backlog): Load {
+  if ('count' in line) return { starts: line.count, units: line.count * line.weight, last: line.weight }
+  return { starts: line.length, units: line.reduce((sum, weight) => sum + weight, 0), last: line.at(-1) ?? 1 }
 }
 
 function sameWeights(line: readonly number[]): Backlog | null {

@@ -1,5 +1,6 @@
 import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
+import { checkExisting } from './sqlite/existing.ts'
 import { SqliteStore } from './sqlite/sqlite-store.ts'
 import type { Durability, Retention, Store } from './store.ts'
 
@@ -16,12 +17,28 @@ export interface StoreOptions {
  */
 export function createStore(url: string | Store, options: StoreOptions): Store {
   if (typeof url === 'object' && url !== null) return url
+  return new SqliteStore({ path: pathOf(url), ...options })
+}
+
+/**
+ * Opens a store that is there already, to look into it.
+ * @throws store.url.invalid, store.missing, store.version
+ */
+export async function openExisting(url: string, clock: Clock): Promise<Store> {
+  const path = pathOf(url)
+  checkExisting(path)
+  const retention = { completedUs: 0, cancelledUs: 0, discardedUs: 0 }
+  const store = new SqliteStore({ path, clock, durability: 'process', retention })
+  await store.open()
+  return store
+}
+
+function pathOf(url: string): string {
   const path =
     typeof url === 'string' && url.startsWith('sqlite:') ? url.slice('sqlite:'.length).replace(/^\/\/(?=\/)/, '') : ''
-  if (path === '')
-    throw new SluiceError(
-      'store.url.invalid',
-      `${JSON.stringify(url)} is no store; write sqlite:./path/to/file.db, or sqlite::memory: for a store that ends with the process`,
-    )
-  return new SqliteStore({ path, ...options })
+  if (path !== '') return path
+  throw new SluiceError(
+    'store.url.invalid',
+    `${JSON.stringify(url)} is no store; write sqlite:./path/to/file.db, or sqlite::memory: for a store that ends with the process`,
+  )
 }

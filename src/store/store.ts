@@ -2,6 +2,7 @@ import type { JobState } from '../jobs/job-state.ts'
 import type { Admitted, NewJob, JobRecord, JobQuery, Occurrence, Settlement, Settled } from '../jobs/job.ts'
 import type { NewSchedule, ScheduleNews, ScheduleRecord } from '../jobs/schedule.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
+import type { BucketBacklog, Explanation, Throttled } from './waits.ts'
 
 /**
  * What the engine asks of a store, by role. Every backend answers alike; one conformance suite says so.
@@ -76,6 +77,10 @@ export interface Limits {
   inspect(limit: string, key?: string): Promise<BucketReport[]>
   /** Every declared limit. */
   limits(): Promise<LimitDefinition[]>
+  /** Waiting jobs by queue and bucket, at most `rows` of these, the longest first; counted one by one, so not for a hot path. */
+  throttled(rows: number): Promise<Throttled>
+  /** What waits for each bucket of a limit, or for the one of a key; null for a limit that is not defined. */
+  backlog(limit: string, key?: string): Promise<readonly BucketBacklog[] | null>
 }
 
 /** Recurring work. Claims fire what is due, in the transaction that moves the schedule on: no occurrence becomes two jobs. */
@@ -241,22 +246,6 @@ export interface BucketReport {
   readonly nextStartUs: number | null
   /** When all that waits now could have started; null: unknown. */
   readonly drainedUs: number | null
-}
-
-/** Why a job waits. */
-export interface Explanation {
-  readonly job: JobRecord
-  readonly uses: readonly BucketUse[]
-  /** The bucket whose line the job's lane stands in. */
-  readonly waitsOn: { readonly limit: string; readonly key: string } | null
-  /** Jobs ahead of it in its lane, plus one; null when it does not wait. */
-  readonly position: number | null
-  readonly sinceUs: number | null
-  /** When the head of the lane may start. */
-  readonly untilUs: number | null
-  readonly expectedStartUs: number | null
-  /** False: other lanes or buckets may delay it beyond the expected start. */
-  readonly exact: boolean
 }
 
 /** What a heartbeat learned (`seq` of active jobs). */

@@ -54,6 +54,22 @@ describe('while jobs wait', () => {
     await room.finish()
   })
 
+  test('the last of seventeen is told its place and its start, and both come true as the line moves on', async () => {
+    const room = await Room.open({ policy: rate(5, 5) })
+    const jobs = await room.enqueueMany(22, { key: 'acme', name: 't' })
+    await room.until(0.4)
+    const last = jobs.at(-1)!
+    const why = await room.first.jobs.explain(last.id)
+    expect(why).toMatchObject({ position: 17, linePosition: 17, waitsOn: { limit: 'gate', key: 'acme' }, exact: true })
+    expect(why.expectedStart).toEqual(room.wall(17))
+    expect(await room.first.limits.inspect('gate', 'acme')).toMatchObject([{ waiting: 17, drained: room.wall(17) }])
+    await room.until(10.5)
+    expect(await room.first.jobs.explain(last.id)).toMatchObject({ position: 7, expectedStart: room.wall(17) })
+    await room.until(17)
+    expect(room.story.at(-1)).toBe('t22@17')
+    await room.finish()
+  })
+
   test('an urgent one goes first, and the others keep their order', async () => {
     const room = await Room.open({ policy: rate(1, 10) })
     await room.enqueueMany(4, { key: 'A', name: 't' })

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { type BucketState, charge, debit, deniedUntil, newBucket, penalize } from '../../src/policy/bucket.ts'
-import { drainUs, expectedStartUs, waitQuantiles } from '../../src/policy/forecast.ts'
+import { expectedStartUs, loadStartUs } from '../../src/policy/forecast.ts'
 import type { LimitPolicy } from '../../src/policy/limit.ts'
 import { EPOCH_US, play, policyOf, rate, rules, SECOND, steps } from './histories.ts'
 
@@ -67,6 +67,37 @@ describe('the forecast is what happens', () => {
   })
 })
 
+describe('from sums alone', () => {
+  const line = fc.array(fc.integer({ min: 0, max: 15 }), { minLength: 1, maxLength: 30 })
+
+  test('a job of weight 0 starts with the one before it', () => {
+    fc.assert(
+      fc.property(rules, steps(12), line, (rule, history, weights) => {
+        const policy = policyOf(rule)
+        const { state, nowUs } = play(policy, history)
+        expect(expectedStartUs(policy, state, 0, nowUs, weights)).toBe(replay(policy, state, nowUs, weights))
+      }),
+      { numRuns: 1000 },
+    )
+  })
+
+  test('it is exact for a rate and a spacing, and never late for a window', () => {
+    fc.assert(
+      fc.property(rules, steps(12), line, fc.integer({ min: 1, max: 15 }), (rule, history, before, last) => {
+        const policy = policyOf(rule)
+        const { state, nowUs } = play(policy, history)
+        const weights = [...before.filter((weight) => weight > 0), last]
+        const units = weights.reduce((sum, weight) => sum + weight, 0)
+        const reckoned = loadStartUs(policy, state, nowUs, { starts: weights.length, units, last })
+        const real = replay(policy, state, nowUs, weights)
+        if (rule.kind === 'rate' || rule.kind === 'spacing') expect(reckoned).toBe(real)
+        else expect(reckoned).toBeLessThanOrEqual(real)
+      }),
+      { numRuns: 2000 },
+    )
+  })
+})
+
 test('a million waiting jobs are as quick to forecast as one', () => {
   const million = { count: 1_000_000, weight: 1 }
   const minute = 60 * SECOND
@@ -77,17 +108,9 @@ test('a million waiting jobs are as quick to forecast as one', () => {
     policyOf({ kind: 'fixed', max: 1000, window: { align: 'epoch', periodUs: minute }, guardUs: 0 }),
   ]
   const seconds = policies.map(
-    (policy) => (drainUs(policy, newBucket(policy, EPOCH_US), 0, EPOCH_US, million) ?? 0) / SECOND,
+    (policy) => ((expectedStartUs(policy, newBucket(policy, EPOCH_US), 0, EPOCH_US, million) ?? 0) - EPOCH_US) / SECOND,
   )
   expect(seconds).toEqual([59_999.94, 59_999.94, 59_940, 59_940])
-})
-
-test('quantiles of the waits', () => {
-  const policy = policyOf(rate(1, SECOND))
-  expect(waitQuantiles(policy, newBucket(policy, EPOCH_US), 0, EPOCH_US, { count: 200, weight: 1 })).toEqual({
-    p50Us: 99 * SECOND,
-    p99Us: 197 * SECOND,
-  })
 })
 
 test('what depends on a permit is not foretold', () => {
@@ -95,11 +118,11 @@ test('what depends on a permit is not foretold', () => {
   const state = newBucket(policy, EPOCH_US)
   expect(expectedStartUs(policy, state, 1, EPOCH_US, { count: 2, weight: 1 })).toBe(EPOCH_US + SECOND)
   expect(expectedStartUs(policy, state, 1, EPOCH_US, { count: 3, weight: 1 })).toBeNull()
-  expect(waitQuantiles(policy, state, 2, EPOCH_US, { count: 9, weight: 1 })).toEqual({ p50Us: null, p99Us: null })
 })
 
 test('no line, no wait; no rule, no wait', () => {
-  expect(drainUs(policyOf(null), newBucket(policyOf(null), EPOCH_US), 0, EPOCH_US, { count: 9, weight: 1 })).toBe(0)
+  const free = newBucket(policyOf(null), EPOCH_US)
+  expect(expectedStartUs(policyOf(null), free, 0, EPOCH_US, { count: 9, weight: 1 })).toBe(EPOCH_US)
   expect(
     expectedStartUs(policyOf(rate(1, SECOND)), newBucket(policyOf(rate(1, SECOND)), EPOCH_US), 0, EPOCH_US, []),
   ).toBe(EPOCH_US)

@@ -3,7 +3,8 @@ import { charge, deniedUntil, newBucket, type BucketState } from '../../src/poli
 import type { LimitPolicy, Rule } from '../../src/policy/limit.ts'
 
 // The same histories in every run, unless asked for others.
-fc.configureGlobal({ seed: Number(process.env['SEED'] ?? 20_260_101) })
+export const SEED: number = Number(process.env['SEED'] ?? 20_260_101)
+fc.configureGlobal({ seed: SEED })
 
 /** 2026-01-01, in µs: state is that of real clocks, with sixteen digits. */
 export const EPOCH_US = 1_767_225_600_000_000

@@ -1,3 +1,4 @@
+import { grouped, inWords } from '../words.ts'
 import type { BoardRow, BoardView } from './board.ts'
 
 /** Text with colours, or the same text without. */
@@ -10,20 +11,6 @@ const CODES: Readonly<Record<Style, number>> = { bold: 1, dim: 2, red: 31, green
 /** Paints with ANSI codes, or not at all. */
 export function paintFor(colours: boolean): Paint {
   return colours ? (style, text): string => `\u001B[${CODES[style]}m${text}\u001B[0m` : (_style, text): string => text
-}
-
-/** A time to come, in words. */
-export function inWords(ms: number): string {
-  if (ms < 0.5) return 'now'
-  if (ms < 1000) return `${Math.round(ms)} ms`
-  return ms < 60_000
-    ? `${(ms / 1000).toFixed(1)} s`
-    : `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`
-}
-
-/** A number with commas, as in 5,200. */
-export function grouped(value: number): string {
-  return value.toLocaleString('en-US')
 }
 
 /** What a line of the table takes. */

@@ -13,7 +13,7 @@ import { type PartnerLogEntry, type PartnerServer, startPartner } from './partne
 import { budgetOf, type PartnerCall, type PartnerLimits, partnerLimits, partnerTask } from './partner-task.ts'
 import { type Budget, type DemoRecord, type Outage, readJobs } from './record.ts'
 import { PER, PLAN_MAX, type Scenario, scenarioOf, type Tenant, TOTAL_MAX } from './scenario.ts'
-import { grouped } from './paint.ts'
+import { grouped } from '../words.ts'
 import type { ScreenSource } from './screen.ts'
 import { type DemoSummary, judge } from './verdict.ts'
 import { startWorker, type WorkerProcess } from './worker-process.ts'

@@ -1,5 +1,6 @@
 import { PER } from './scenario.ts'
-import { grouped, inWords, type Paint } from './paint.ts'
+import { grouped, inWords } from '../words.ts'
+import type { Paint } from './paint.ts'
 import { type BudgetReport, type DemoSummary, LEAST_UTILISATION } from './verdict.ts'
 
 /** The summary as lines of text. */

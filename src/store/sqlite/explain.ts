@@ -1,17 +1,14 @@
-import { type Backlog, expectedStartUs } from '../../policy/forecast.ts'
-import type { BucketUse, Explanation } from '../store.ts'
+import type { JobRecord } from '../../jobs/job.ts'
+import type { BucketUse } from '../store.ts'
+import type { Explanation } from '../waits.ts'
 import { loadBucket, type StoredBucket } from './buckets.ts'
 import type { Context } from './context.ts'
 import { get } from './get.ts'
+import { type Outlook, outlookOfLane, outlookOfLine } from './line-place.ts'
+import { LANE } from './state.ts'
+import { liveQueues } from './workers.ts'
 
-/** A waiting job's place: its lane, and what stands before it there. */
-interface Place {
-  readonly lane: number
-  readonly seq: number
-  readonly priority: number
-}
-
-const AHEAD = 'lane = ? AND state = 1 AND (priority > ? OR (priority = ? AND seq < ?))'
+type Row = [lane: number, weights: string | null, sinceUs: number, attempt: number, due: number | null]
 
 /** Why a job waits: the line that its lane stands in, its place, and when it may start. */
 export function explain(context: Context, id: string): Explanation | null {
@@ -19,56 +16,76 @@ export function explain(context: Context, id: string): Explanation | null {
   const nowUs = context.clock.nowUs()
   const job = get(context, id)
   if (!job) return null
-  const [lane, weights, sinceUs] = context.db.get<[number, string | null, number]>(
-    'SELECT lane, weights, since FROM jobs WHERE seq = ?',
+  const [lane, weights, sinceUs, attempt, due] = context.db.get<Row>(
+    'SELECT lane, weights, since, attempt, due FROM jobs WHERE seq = ?',
     job.seq,
-  ) as [number, string | null, number]
+  ) as Row
   const buckets = lane < 0 ? [] : bucketsOfLane(context, lane, nowUs)
   const units = weights === null ? null : (JSON.parse(weights) as number[])
   const uses: BucketUse[] = buckets.map(({ limit, key }, i) => ({ limit, key, weight: units?.[i] ?? 1 }))
-  const free = { job, uses, waitsOn: null, position: null, sinceUs: null, expectedStartUs: null, exact: false }
-  if (job.state !== 'available') return { ...free, untilUs: null }
-  const place = { lane, seq: job.seq, priority: job.priority }
-  const ahead = countAhead(context, place)
-  const waits = { ...free, position: ahead + 1, sinceUs, untilUs: job.throttledUntilUs }
-  const on = context.db.get<[number | null]>('SELECT bucket FROM lanes WHERE id = ? AND state = 2', lane)?.[0]
-  const at = buckets.findIndex((each) => each.id === on)
-  const bucket = buckets[at]
-  if (!bucket) return waits
-  const line = lineOf(context, place, at, ahead)
-  const expected = bucket.policy ? expectedStartUs(bucket.policy, bucket.state, bucket.active, nowUs, line) : null
-  const alone =
-    buckets.length === 1 &&
-    context.db.all('SELECT 1 FROM lanes WHERE bucket = ? AND state = 2 LIMIT 2', bucket.id).length === 1
-  const waitsOn = { limit: bucket.limit, key: bucket.key }
-  return { ...waits, waitsOn, expectedStartUs: expected, exact: expected !== null && alone }
+  const served = liveQueues(context, nowUs, 0).includes(job.queue)
+  const idle = {
+    job,
+    uses,
+    waitsOn: null,
+    position: null,
+    linePosition: null,
+    sinceUs,
+    untilUs: null,
+    exact: false,
+    served,
+  }
+  if (job.state !== 'available') {
+    const expectedStartUs = job.state === 'scheduled' || job.state === 'retryable' ? job.dueUs : null
+    return { ...idle, expectedStartUs, givenUpAtUs: null }
+  }
+  const ahead = countAhead(context, lane, job)
+  const waits = { ...idle, position: ahead + 1, untilUs: job.throttledUntilUs, givenUpAtUs: due }
+  const costs = buckets.map((bucket, i) => (attempt > 0 && bucket.policy?.retries === 'free' ? 0 : (units?.[i] ?? 1)))
+  const outlooks = buckets.map((bucket, i) => {
+    const asked = { lane, priority: job.priority, ahead, units: costs[i] ?? 1 }
+    return buckets.length === 1
+      ? outlookOfLine(context, asked, bucket, nowUs)
+      : outlookOfLane(context, asked, bucket, i, nowUs)
+  })
+  const on = context.db.get<[number | null]>(`SELECT bucket FROM lanes WHERE id = ? AND state = ${LANE.waiting}`, lane)
+  const bucket = buckets.find((each) => each.id === on?.[0])
+  const expectedStartUs = latest(outlooks)
+  const [only] = outlooks
+  return {
+    ...waits,
+    waitsOn: bucket ? { limit: bucket.limit, key: bucket.key } : null,
+    linePosition: buckets.length === 1 ? (only?.place ?? null) : null,
+    expectedStartUs,
+    // What its budget would let start now waits for a free slot, and nobody can tell for how long.
+    exact: buckets.length === 1 && only?.exact === true && served && (expectedStartUs ?? 0) > nowUs,
+  }
 }
 
-function countAhead(context: Context, { lane, seq, priority }: Place): number {
-  return (
-    context.db.get<[number]>(`SELECT count(*) FROM jobs WHERE ${AHEAD}`, lane, priority, priority, seq) as [number]
-  )[0]
+/** Every bucket must admit a job, so the last of them to do so decides; null when that hangs on a permit. */
+function latest(outlooks: readonly Outlook[]): number | null {
+  let latestUs: number | null = null
+  for (const { startUs } of outlooks) {
+    if (startUs === null) return null
+    latestUs = Math.max(latestUs ?? 0, startUs)
+  }
+  return latestUs
 }
 
-/** The weights up to and with the job; where all are one, their number says it, however many they are. */
-function lineOf(context: Context, { lane, seq, priority }: Place, at: number, ahead: number): number[] | Backlog {
-  const weighted = context.db.get(
-    `SELECT 1 FROM jobs WHERE ${AHEAD} AND weights IS NOT NULL LIMIT 1`,
+function countAhead(context: Context, lane: number, { seq, priority }: JobRecord): number {
+  // Two ranges and not a disjunction, of which only the lane would be looked up.
+  const [higher] = context.db.get<[number]>(
+    'SELECT count(*) FROM jobs WHERE lane = ? AND state = 1 AND priority > ?',
     lane,
     priority,
+  ) as [number]
+  const [earlier] = context.db.get<[number]>(
+    'SELECT count(*) FROM jobs WHERE lane = ? AND state = 1 AND priority = ? AND seq < ?',
+    lane,
     priority,
-    seq + 1,
-  )
-  if (!weighted) return { count: ahead + 1, weight: 1 }
-  return context.db
-    .all<[string | null]>(
-      `SELECT weights FROM jobs WHERE ${AHEAD} ORDER BY priority DESC, seq`,
-      lane,
-      priority,
-      priority,
-      seq + 1,
-    )
-    .map(([text]) => (text === null ? 1 : ((JSON.parse(text) as number[])[at] ?? 1)))
+    seq,
+  ) as [number]
+  return higher + earlier
 }
 
 function bucketsOfLane(context: Context, lane: number, nowUs: number): StoredBucket[] {

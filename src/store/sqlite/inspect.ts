@@ -1,5 +1,5 @@
 import { view } from '../../policy/bucket.ts'
-import { expectedStartUs } from '../../policy/forecast.ts'
+import { type Backlog, expectedStartUs } from '../../policy/forecast.ts'
 import { NEVER_US } from '../../policy/lane.ts'
 import type { BucketReport } from '../store.ts'
 import { bucketsOf, findBucket, type StoredBucket } from './buckets.ts'
@@ -29,7 +29,9 @@ function report(context: Context, bucket: StoredBucket, nowUs: number): BucketRe
   const nextStartUs = wakeAtUs === null || wakeAtUs === NEVER_US ? null : Math.max(wakeAtUs, nowUs)
   const seen = policy ? view(policy, state, active, nowUs) : { available: 0, debt: 0, capacity: 0 }
   const drainedUs =
-    policy && waiting > 0 ? expectedStartUs(policy, state, active, nowUs, { count: waiting, weight: 1 }) : null
+    policy && waiting > 0
+      ? expectedStartUs(policy, state, active, nowUs, backlogOf(context, bucket.id, waiting, policy.concurrency))
+      : null
   return {
     limit,
     key,
@@ -41,4 +43,20 @@ function report(context: Context, bucket: StoredBucket, nowUs: number): BucketRe
     nextStartUs,
     drainedUs,
   }
+}
+
+/** A look at all weights of a deep backlog would cost too much for a report: the first of them speak for the rest. */
+const WEIGHED_AT_MOST = 10_000
+
+function backlogOf(context: Context, bucket: number, waiting: number, concurrency: number | null): Backlog {
+  const [mean, least, most] = context.db.get<[number, number, number]>(
+    `SELECT avg(units), min(units), max(units) FROM
+     (SELECT coalesce(j.weights ->> (SELECT key FROM json_each(l.buckets) WHERE value = l.bucket), 1) AS units
+      FROM lanes l CROSS JOIN jobs j ON j.lane = l.id AND j.state = 1
+      WHERE l.bucket = ? AND l.state = 2 LIMIT ${WEIGHED_AT_MOST})`,
+    bucket,
+  ) as [number, number, number]
+  // Of different weights only the units are reckoned, but permits count jobs.
+  if (least === most || concurrency !== null) return { count: waiting, weight: least }
+  return { count: Math.round(waiting * mean), weight: 1 }
 }

@@ -12,7 +12,6 @@ import type {
   ClaimRequest,
   Durability,
   Enqueued,
-  Explanation,
   LimitDefinition,
   Recovered,
   Retention,
@@ -21,6 +20,8 @@ import type {
   Store,
   Unstarted,
 } from '../store.ts'
+import type { BucketBacklog, Explanation, Throttled } from '../waits.ts'
+import { backlog } from './backlog.ts'
 import { cancel } from './cancel.ts'
 import { claim } from './claim.ts'
 import type { Context } from './context.ts'
@@ -41,6 +42,7 @@ import { schedule, schedules, unschedule } from './schedule.ts'
 import { MIGRATIONS } from './schema.ts'
 import { settle, type SettleRequest } from './settle.ts'
 import { StoreClock } from './store-clock.ts'
+import { throttled } from './throttled.ts'
 import { watchOthers } from './watch.ts'
 import { cancellations, heartbeat, join, leave } from './workers.ts'
 
@@ -222,6 +224,14 @@ export class SqliteStore implements Store {
 
   unschedule(name: string): Promise<boolean> {
     return this.#db.write(CHANGES, () => unschedule(this.#context, name))
+  }
+
+  throttled(rows: number): Promise<Throttled> {
+    return this.#read(() => throttled(this.#context, rows))
+  }
+
+  backlog(limit: string, key?: string): Promise<BucketBacklog[] | null> {
+    return this.#read(() => backlog(this.#context, limit, key))
   }
 
   async join(queues: readonly string[], leaseUs: number): Promise<number> {

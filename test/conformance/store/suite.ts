@@ -5,6 +5,7 @@ import type { StoreHarness } from './harness.ts'
 import { jobs } from './jobs.ts'
 import { limits } from './limits.ts'
 import { schedules } from './schedules.ts'
+import { waits } from './waits.ts'
 import { workers } from './workers.ts'
 
 /** Registers every test of the store's contract for one backend. */
@@ -15,6 +16,7 @@ export function storeConformance(harness: StoreHarness): void {
     describe('deputies', () => deputies(harness))
     describe('limits', () => limits(harness))
     describe('schedules', () => schedules(harness))
+    describe('waits', () => waits(harness))
     describe('workers', () => workers(harness))
   })
 }

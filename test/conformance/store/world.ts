@@ -4,15 +4,8 @@ import type { Admitted, JobRecord, NewJob, Settled, Settlement } from '../../../
 import type { UniqueRule } from '../../../src/jobs/unique-key.ts'
 import { normalisePolicy } from '../../../src/policy/normalise-policy.ts'
 import type { Policy } from '../../../src/policy/policy.ts'
-import type {
-  BucketReport,
-  BucketUse,
-  Claim,
-  Enqueued,
-  Explanation,
-  Recovered,
-  Store,
-} from '../../../src/store/store.ts'
+import type { BucketReport, BucketUse, Claim, Enqueued, Recovered, Store } from '../../../src/store/store.ts'
+import type { Explanation } from '../../../src/store/waits.ts'
 import type { StoreHarness } from './harness.ts'
 import { VirtualClock } from './virtual-clock.ts'
 

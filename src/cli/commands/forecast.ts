@@ -1,0 +1,194 @@
+import type { Command } from 'commander'
+import type { Duration } from '../../base/duration.ts'
+import { SluiceError } from '../../base/errors.ts'
+import type { Policy } from '../../policy/policy.ts'
+import type { BacklogSpec, Forecast, Waits } from '../../policy/what-if.ts'
+import { type Column, tableOf } from '../table.ts'
+import { addViewOptions, show, showOnce, type View, type ViewFlags, wholeOf } from '../view.ts'
+import { grouped, inWords } from '../words.ts'
+
+interface ForecastFlags extends ViewFlags {
+  readonly count?: string
+  readonly keys?: string
+  readonly weight?: string
+  readonly key?: string
+  readonly shared?: string
+  readonly runTime?: string
+  readonly rate?: string
+  readonly per?: string
+  readonly burst?: string
+  readonly startEmpty?: true
+  readonly window?: string
+  readonly max?: string
+  readonly timezone?: string
+  readonly every?: string
+  readonly concurrency?: string
+  readonly guard?: string
+}
+
+const DETAILS = `
+With the name of a limit: what waits for it now in the store, before its budgets as they are. With a policy beside it: what
+if the limit were that. With --count: what if that were the backlog. Without a name: --count and a policy, and no store.
+
+  sluice forecast crm                                      when is today's backlog done with?
+  sluice forecast crm --window sliding --max 30 --per 1m   … and on the partner's higher plan?
+  sluice forecast --count 10000 --keys 40 --rate 60 --per 1m --shared 1000/1m
+  sluice forecast --keys acme=5000,birch=20 --every 100ms --json
+
+With a second limit (--shared) the times are the later of both, a lower bound. A limit with concurrency needs --run-time.
+
+Exit code: 0; 1 when there is no such store or limit; 2 for a wrong option or policy.`
+
+/** Adds `sluice forecast`. */
+export function registerForecast(program: Command): void {
+  const command = program
+    .command('forecast')
+    .description('when a backlog will be done with, how long its jobs wait, and what twice the rate would change')
+    .argument('[limit]', 'a limit of the store')
+    .option('--count <jobs>', 'a backlog of so many jobs')
+    .option('--keys <keys>', 'spread over so many keys, or the jobs of each: acme=500,birch=20')
+    .option('--weight <units>', 'units that each job costs (default: 1)')
+    .option('--key <key>', 'of the store, what waits for this key alone')
+    .option('--shared <limit>', 'a second limit for all keys together: its name in the store, or a rate as 1000/1m')
+    .option('--run-time <duration>', 'how long each job runs, for a limit with concurrency')
+    .option('--rate <units>', 'policy: a token bucket, with --per')
+    .option('--per <duration>', 'policy: the period of --rate or --window')
+    .option('--burst <units>', 'policy: units that may start back to back (default: the rate)')
+    .option('--start-empty', 'policy: a new bucket begins with one token')
+    .option('--window <kind>', 'policy: sliding or fixed, with --max and --per')
+    .option('--max <units>', 'policy: units in a window')
+    .option('--timezone <zone>', 'policy: fixed windows by this calendar')
+    .option('--every <duration>', 'policy: never two starts closer than this')
+    .option('--concurrency <jobs>', 'policy: so many at once')
+    .option('--guard <duration>', 'policy: by how much the way to the other side may vary')
+  addViewOptions(command).addHelpText('after', DETAILS).action(forecast)
+}
+
+function forecast(limit: string | undefined, flags: ForecastFlags): Promise<void> {
+  return limit === undefined ? ofPolicy(flags) : ofStore(limit, flags)
+}
+
+async function ofPolicy(flags: ForecastFlags): Promise<void> {
+  const [{ forecast }, { systemClock }] = await Promise.all([
+    import('../../policy/what-if.ts'),
+    import('../../base/clock.ts'),
+  ])
+  await showOnce(flags, () => {
+    const policy = policyOf(flags)
+    const backlog = backlogOf(flags)
+    if (policy === undefined || backlog === undefined)
+      throw new SluiceError(
+        'cli.usage',
+        'Name a limit of the store (sluice forecast crm), or give a backlog and a policy: --count 1000 --rate 60 --per 1m',
+      )
+    const shared = flags.shared === undefined ? undefined : rateOf(flags.shared)
+    if (flags.shared !== undefined && shared === undefined)
+      throw new SluiceError(
+        'cli.usage',
+        `--shared is ${JSON.stringify(flags.shared)}; without a store give a rate as 1000/1m`,
+      )
+    const { runTime } = flags
+    return viewOf(
+      forecast(policy, {
+        backlog,
+        at: new Date(systemClock.now()),
+        ...(shared === undefined ? {} : { shared }),
+        ...(runTime === undefined ? {} : { runTime: runTime as Duration }),
+      }),
+    )
+  })
+}
+
+async function ofStore(limit: string, flags: ForecastFlags): Promise<void> {
+  const { forecastLimit } = await import('../../engine/forecast.ts')
+  await show(flags, async (store) => {
+    const policy = policyOf(flags)
+    const backlog = backlogOf(flags)
+    const { key, runTime, shared } = flags
+    if (shared !== undefined && rateOf(shared) !== undefined)
+      throw new SluiceError('cli.usage', '--shared names a limit of the store here; without a limit it may be a rate')
+    return viewOf(
+      await forecastLimit(store, limit, {
+        ...(key === undefined ? {} : { key }),
+        ...(policy === undefined ? {} : { policy }),
+        ...(backlog === undefined ? {} : { backlog }),
+        ...(shared === undefined ? {} : { shared }),
+        ...(runTime === undefined ? {} : { runTime: runTime as Duration }),
+      }),
+    )
+  })
+}
+
+const COLUMNS: readonly Column[] = [
+  { head: '' },
+  { head: 'as it is', right: true },
+  { head: 'at twice the rate', right: true },
+]
+
+function viewOf(found: Forecast): View {
+  const { jobs, keys, doubled, exact, caveats } = found
+  const row = (name: string, of: (waits: Waits) => number | null): string[] => {
+    const cell = (waits: Waits): string => {
+      const ms = of(waits)
+      return ms === null ? 'unknown' : inWords(ms)
+    }
+    return [name, cell(found), cell(doubled)]
+  }
+  return {
+    data: found,
+    lines: (paint) => [
+      `${paint('bold', `${grouped(jobs)} ${jobs === 1 ? 'job' : 'jobs'}`)} of ${grouped(keys)} ${keys === 1 ? 'key' : 'keys'}`,
+      ...tableOf(
+        COLUMNS,
+        [
+          row('the last starts after', (waits) => waits.drainMs),
+          row('half wait at most', (waits) => waits.p50Ms),
+          row('99 of 100 wait at most', (waits) => waits.p99Ms),
+        ],
+        paint,
+      ),
+      ...(exact ? [] : caveats.map((caveat) => paint('yellow', `not exact: ${caveat}`))),
+    ],
+  }
+}
+
+/** The policy that the options spell out, unchecked; undefined: none. */
+function policyOf(flags: ForecastFlags): Policy | undefined {
+  const fields: Record<string, unknown> = {}
+  for (const name of ['rate', 'burst', 'max', 'concurrency'] as const) {
+    const text = flags[name]
+    if (text !== undefined) fields[name] = wholeOf(text, `--${name}`)
+  }
+  for (const name of ['per', 'window', 'timezone', 'every', 'guard', 'startEmpty'] as const)
+    if (flags[name] !== undefined) fields[name] = flags[name]
+  // What is wrong with it, the policy's own check says.
+  return Object.keys(fields).length === 0 ? undefined : (fields as unknown as Policy)
+}
+
+function backlogOf({ count, keys, weight }: ForecastFlags): BacklogSpec | undefined {
+  const units = weight === undefined ? {} : { weight: wholeOf(weight, '--weight') }
+  if (keys?.includes('=')) {
+    if (count !== undefined)
+      throw new SluiceError('cli.usage', '--count and --keys both say how many jobs there are; leave --count out')
+    return { keys: Object.fromEntries(keys.split(',').map(jobsOfKey)), ...units }
+  }
+  if (count !== undefined)
+    return {
+      count: wholeOf(count, '--count'),
+      ...units,
+      ...(keys === undefined ? {} : { keys: wholeOf(keys, '--keys') }),
+    }
+  if (keys === undefined && weight === undefined) return undefined
+  throw new SluiceError('cli.usage', '--keys and --weight speak of a backlog; give --count too')
+}
+
+function jobsOfKey(text: string): [string, number] {
+  const at = text.lastIndexOf('=')
+  return [text.slice(0, Math.max(0, at)), wholeOf(text.slice(at + 1), `--keys ${text}`)]
+}
+
+/** A rate as in 1000/1m. */
+function rateOf(text: string): Policy | undefined {
+  const found = /^(\d{1,15})\/(.+)$/.exec(text)
+  return found ? { rate: Number(found[1]), per: found[2] as Duration } : undefined
+}

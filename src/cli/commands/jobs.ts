@@ -1,0 +1,162 @@
+import type { Command } from 'commander'
+import { SluiceError } from '../../base/errors.ts'
+import type { JobExplanation, JobsApi, JobView } from '../../engine/jobs-api.ts'
+import type { JobQuery } from '../../jobs/job.ts'
+import { type JobState, STATES } from '../../jobs/job-state.ts'
+import type { Store } from '../../store/store.ts'
+import type { Paint } from '../demo/paint.ts'
+import { type Column, tableOf } from '../table.ts'
+import { addViewOptions, show, type View, type ViewFlags, wholeOf } from '../view.ts'
+import { inWords, printable } from '../words.ts'
+
+interface JobsFlags extends ViewFlags {
+  readonly state?: string
+  readonly queue?: string
+  readonly task?: string
+  readonly limit: string
+}
+
+const DETAILS = `
+Without an id: jobs, newest first. With an id: that job, and why it waits.
+
+States: ${STATES.join(', ')}. A job that a closed budget holds back is available, and its line
+says when the budget lets the next go on.
+
+Exit code: 0; 1 when there is no such store or job; 2 for a wrong option.`
+
+/** Adds `sluice jobs`. */
+export function registerJobs(program: Command): void {
+  const command = program
+    .command('jobs')
+    .description('the jobs of a store, or one job and why it waits')
+    .argument('[id]', 'one job: its state, its limits, its place and its expected start')
+    .option('--state <states>', 'only jobs in this state, or in one of several: available,active')
+    .option('--queue <queue>', 'only jobs of this queue')
+    .option('--task <task>', 'only jobs of this task')
+    .option('--limit <count>', 'so many jobs, 1 to 1000', '20')
+  addViewOptions(command)
+    .addHelpText('after', DETAILS)
+    .action((id: string | undefined, flags: JobsFlags) => show(flags, (store) => look(store, id, flags)))
+}
+
+async function look(store: Store, id: string | undefined, flags: JobsFlags): Promise<View> {
+  const { JobsApi } = await import('../../engine/jobs-api.ts')
+  // A command that only looks rings no bell, and knows no queue's own limits.
+  const jobs = new JobsApi(async () => store, {
+    cancelled: () => undefined,
+    ring: () => undefined,
+    queueIsLimited: () => false,
+  })
+  const nowMs = store.nowUs() / 1000
+  return id === undefined ? list(jobs, flags, nowMs) : one(await jobs.explain(id), nowMs)
+}
+
+async function list(jobs: JobsApi, flags: JobsFlags, nowMs: number): Promise<View> {
+  const query: JobQuery = {
+    limit: wholeOf(flags.limit, '--limit'),
+    ...(flags.state === undefined ? {} : { states: statesOf(flags.state) }),
+    ...(flags.queue === undefined ? {} : { queue: flags.queue }),
+    ...(flags.task === undefined ? {} : { task: flags.task }),
+  }
+  const found = await jobs.list(query)
+  return {
+    data: found,
+    lines: (paint) =>
+      found.length === 0
+        ? ['No such jobs.']
+        : tableOf(
+            COLUMNS,
+            found.map((job) => row(job, nowMs)),
+            paint,
+          ),
+  }
+}
+
+const COLUMNS: readonly Column[] = [
+  { head: 'id' },
+  { head: 'task' },
+  { head: 'queue' },
+  { head: 'state' },
+  { head: 'priority', right: true },
+  { head: 'attempt', right: true },
+  { head: 'created', right: true },
+  { head: 'budget', right: true },
+]
+
+function row(job: JobView, nowMs: number): string[] {
+  return [
+    job.id,
+    job.task,
+    job.queue,
+    job.state,
+    String(job.priority),
+    `${job.attempt} of ${job.maxAttempts}`,
+    `${inWords(nowMs - job.createdAt.getTime())} ago`.replace('now ago', 'now'),
+    job.throttledUntil ? `in ${inWords(job.throttledUntil.getTime() - nowMs)}`.replace('in now', 'now') : '',
+  ]
+}
+
+function one(found: JobExplanation, nowMs: number): View {
+  return {
+    data: found,
+    lines: (paint) => {
+      const facts = factsOf(found, nowMs)
+      const width = Math.max(...facts.map(([name]) => name.length))
+      return [
+        ...facts.map(([name, value]) => `${paint('dim', name.padEnd(width))}  ${printable(value)}`),
+        ...budgetLines(found, width, paint),
+        '',
+        printable(found.words),
+      ]
+    },
+  }
+}
+
+function factsOf(
+  { job, position, linePosition, since, until, expectedStart, exact, givenUpAt }: JobExplanation,
+  nowMs: number,
+): [string, string][] {
+  const at = (date: Date): string =>
+    date.getTime() > nowMs ? `${date.toISOString()} (in ${inWords(date.getTime() - nowMs)})` : date.toISOString()
+  const facts: [string, string | null][] = [
+    ['job', job.id],
+    ['task', job.task],
+    ['queue', job.queue],
+    ['state', job.state],
+    ['priority', String(job.priority)],
+    ['attempt', `${job.attempt} of ${job.maxAttempts}`],
+    ['created', at(job.createdAt)],
+    ['since', since && job.state === 'available' ? at(since) : null],
+    ['started', job.startedAt && at(job.startedAt)],
+    ['finished', job.finishedAt && at(job.finishedAt)],
+    [
+      'position',
+      position === null
+        ? null
+        : `${position} of its lane${linePosition === null ? '' : `, ${linePosition} of its budget's line`}`,
+    ],
+    ['next start', until && at(until)],
+    ['expected start', expectedStart && `${exact ? '' : 'no sooner than '}${at(expectedStart)}`],
+    ['given up at', givenUpAt && at(givenUpAt)],
+    ['error', job.error && `${job.error.code}: ${job.error.message}`],
+  ]
+  return facts.flatMap(([name, value]): [string, string][] => (value === null ? [] : [[name, value]]))
+}
+
+/** Every budget that must admit the job; the one that holds it back is marked. */
+function budgetLines({ limits, waitsOn }: JobExplanation, width: number, paint: Paint): string[] {
+  return limits.map(({ limit, key, weight }, i) => {
+    const holds = waitsOn?.limit === limit && waitsOn.key === key ? paint('yellow', ' holds it back') : ''
+    const units = weight === 1 ? '' : `, ${weight} units`
+    const name = paint('dim', (i === 0 ? 'limits' : '').padEnd(width))
+    return `${name}  ${printable(key === null ? limit : `${limit} for ${key}`)}${units}${holds}`
+  })
+}
+
+function statesOf(text: string): JobState[] {
+  return text.split(',').map((name) => {
+    const state = STATES.find((each) => each === name.trim())
+    if (state !== undefined) return state
+    throw new SluiceError('cli.usage', `--state is ${JSON.stringify(name)}; it is one of ${STATES.join(', ')}`)
+  })
+}

@@ -1,0 +1,152 @@
+import type { Command } from 'commander'
+import { SluiceError } from '../../base/errors.ts'
+import type { BucketView, LimitsApi, LimitView } from '../../engine/limits-api.ts'
+import type { Store } from '../../store/store.ts'
+import { type Column, tableOf } from '../table.ts'
+import { addViewOptions, show, type View, type ViewFlags } from '../view.ts'
+import { grouped, inWords, policyInWords } from '../words.ts'
+
+interface LimitsFlags extends ViewFlags {
+  readonly key?: string
+}
+
+/** One limit with all its buckets taken together. */
+interface LimitTotal extends LimitView {
+  readonly buckets: number
+  readonly waiting: number
+  readonly nextStart: Date | null
+  readonly drained: Date | null
+}
+
+const DETAILS = `
+Without a name: every declared limit, with what waits for it. With a name: its budgets, those with the most waiting first.
+
+  available   units that could start now, of the capacity (burst, max or permits); owed: a debt that later units pay
+  running     permits held by running jobs
+  waiting     jobs in the line of this budget
+  next start  when the first of the line may start; "a permit": when a running job ends
+  drained     when all that waits now could have started, if nothing else delays it
+
+Exit code: 0; 1 when there is no such store or limit; 2 for a wrong option.`
+
+const SHOWN = 50
+
+/** Adds `sluice limits`. */
+export function registerLimits(program: Command): void {
+  const command = program
+    .command('limits')
+    .description('what every limit has left, and who waits for it')
+    .argument('[name]', 'one limit: its budgets, one for each key')
+    .option('--key <key>', 'the budget of this key alone')
+  addViewOptions(command)
+    .addHelpText('after', DETAILS)
+    .action((name: string | undefined, flags: LimitsFlags) => show(flags, (store) => look(store, name, flags.key)))
+}
+
+async function look(store: Store, name: string | undefined, key: string | undefined): Promise<View> {
+  const { LimitsApi } = await import('../../engine/limits-api.ts')
+  const limits = new LimitsApi(async () => store)
+  const nowMs = store.nowUs() / 1000
+  if (name === undefined) {
+    if (key !== undefined)
+      throw new SluiceError('cli.usage', '--key needs the name of a limit: sluice limits <name> --key <key>')
+    return allLimits(limits, nowMs)
+  }
+  const buckets = [...(await limits.inspect(name, key))].sort((a, b) => b.waiting - a.waiting)
+  const policy = (await limits.list()).find((each) => each.name === name)?.policy
+  return {
+    data: buckets,
+    lines: (paint) => [
+      `${paint('bold', name)}${policy ? `: ${policyInWords(policy)}` : ''}`,
+      ...(buckets.length === 0
+        ? ['No budget of this limit is in use.']
+        : tableOf(
+            BUCKET_COLUMNS,
+            buckets.slice(0, SHOWN).map((bucket) => bucketRow(bucket, nowMs)),
+            paint,
+          )),
+      ...(buckets.length > SHOWN ? [paint('dim', `and ${grouped(buckets.length - SHOWN)} more; --json has all`)] : []),
+    ],
+  }
+}
+
+async function allLimits(limits: LimitsApi, nowMs: number): Promise<View> {
+  const totals: LimitTotal[] = []
+  for (const limit of await limits.list()) {
+    const buckets = await limits.inspect(limit.name)
+    const waiting = buckets.filter((bucket) => bucket.waiting > 0)
+    const drained = waiting.map((bucket) => bucket.drained)
+    totals.push({
+      ...limit,
+      buckets: buckets.length,
+      waiting: waiting.reduce((sum, bucket) => sum + bucket.waiting, 0),
+      nextStart: extreme(
+        Math.min,
+        waiting.map((bucket) => bucket.nextStart),
+      ),
+      // One of them that nobody can tell makes the whole unknown.
+      drained: drained.includes(null) ? null : extreme(Math.max, drained),
+    })
+  }
+  return {
+    data: totals,
+    lines: (paint) =>
+      totals.length === 0
+        ? ['No limit is defined in this store.']
+        : tableOf(
+            LIMIT_COLUMNS,
+            totals.map((total) => [
+              total.name,
+              policyInWords(total.policy),
+              grouped(total.buckets),
+              grouped(total.waiting),
+              ...times(total, nowMs),
+            ]),
+            paint,
+          ),
+  }
+}
+
+const TIMES: readonly Column[] = [
+  { head: 'next start', right: true },
+  { head: 'drained', right: true },
+]
+const LIMIT_COLUMNS: readonly Column[] = [
+  { head: 'limit' },
+  { head: 'policy' },
+  { head: 'budgets', right: true },
+  { head: 'waiting', right: true },
+  ...TIMES,
+]
+const BUCKET_COLUMNS: readonly Column[] = [
+  { head: 'key' },
+  { head: 'available', right: true },
+  { head: 'running', right: true },
+  { head: 'waiting', right: true },
+  ...TIMES,
+]
+
+function bucketRow(bucket: BucketView, nowMs: number): string[] {
+  const { key, available, debt, capacity, active, waiting } = bucket
+  const owed = debt > 0 ? `, ${grouped(debt)} owed` : ''
+  return [
+    key ?? '(all)',
+    `${grouped(available)} of ${grouped(capacity)}${owed}`,
+    active === 0 ? '' : grouped(active),
+    grouped(waiting),
+    ...times(bucket, nowMs),
+  ]
+}
+
+/** When the line goes on and when it is done with; empty where nobody waits. */
+function times(each: Pick<BucketView, 'waiting' | 'nextStart' | 'drained'>, nowMs: number): string[] {
+  if (each.waiting === 0) return ['', '']
+  const words = (date: Date | null, unknown: string): string => (date ? inWords(date.getTime() - nowMs) : unknown)
+  return [words(each.nextStart, 'a permit'), words(each.drained, 'unknown')]
+}
+
+function extreme(choose: (...values: number[]) => number, dates: readonly (Date | null)[]): Date | null {
+  const known = dates.flatMap((date) => (date ? [date.getTime()] : []))
+  // Not by spreading them all: a limit may have more keys than a call may have arguments.
+  return known.length === 0 ? null : new Date(known.reduce((a, b) => choose(a, b)))
+}

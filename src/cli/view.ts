@@ -1,0 +1,116 @@
+/** What the commands that look have in common: a store that is opened to be read, a table or JSON, once or every second. */
+import { type Command, Option } from 'commander'
+import { systemClock } from '../base/clock.ts'
+import { SluiceError } from '../base/errors.ts'
+import type { Store } from '../store/store.ts'
+import { type Paint, paintFor } from './demo/paint.ts'
+
+/** The options that every such command takes. */
+export interface ViewFlags {
+  readonly store?: string
+  readonly json?: true
+  readonly watch?: true
+}
+
+/** What a command found: as data, and as lines for a person. */
+export interface View {
+  readonly data: unknown
+  lines(paint: Paint): string[]
+}
+
+const DEFAULT_STORE = 'sqlite:./sluice.db'
+const WATCH_EVERY_MS = 1000
+const CLEAR_BELOW = '\u001B[0J'
+
+/** Adds `--store`, `--json` and `--watch`. */
+export function addViewOptions(command: Command): Command {
+  return command
+    .addOption(new Option('--store <url>', `the store to read (default: SLUICE_STORE, else ${DEFAULT_STORE})`))
+    .addOption(new Option('--json', 'print JSON; with --watch one line each time'))
+    .addOption(new Option('--watch', 'show it again every second, until Ctrl-C'))
+}
+
+/** Prints what `look` finds in the store, once or until Ctrl-C. Errors go to standard error, with an exit code. */
+export async function show(flags: ViewFlags, look: (store: Store) => Promise<View>): Promise<void> {
+  await reportErrors(async () => {
+    const { openExisting } = await import('../store/open.ts')
+    const store = await openExisting(flags.store ?? (process.env['SLUICE_STORE'] || DEFAULT_STORE), systemClock)
+    try {
+      await print(flags, () => look(store))
+    } finally {
+      await store.close()
+    }
+  })
+}
+
+/** Prints what needs no store, once. */
+export function showOnce(flags: ViewFlags, look: () => View): Promise<void> {
+  return reportErrors(() => print({ ...flags, watch: undefined }, async () => look()))
+}
+
+async function print(
+  flags: { json?: true | undefined; watch?: true | undefined },
+  look: () => Promise<View>,
+): Promise<void> {
+  const out = process.stdout
+  const live = flags.watch === true && !flags.json && out.isTTY && process.env['TERM'] !== 'dumb'
+  const paint = paintFor(out.isTTY && !process.env['NO_COLOR'])
+  const interrupt = interruption(flags.watch === true)
+  let drawn = 0
+  for (let first = true; ; first = false) {
+    const view = await look()
+    if (flags.json) out.write(`${JSON.stringify(view.data, null, flags.watch ? 0 : 2)}\n`)
+    else if (live) {
+      // What does not fit on the screen could not be drawn over.
+      const lines = view.lines(paint).slice(0, Math.max(1, out.rows - 1))
+      out.write(`${drawn === 0 ? '' : `\u001B[${drawn}A\r${CLEAR_BELOW}`}${lines.join('\n')}\n`)
+      drawn = lines.length
+    } else out.write(`${first ? '' : '\n'}${view.lines(paint).join('\n')}\n`)
+    if (!flags.watch || (await interrupt.within(WATCH_EVERY_MS))) return
+  }
+}
+
+/** Ctrl-C, or a reader that has gone away (`| head`), ends the watching and is no error. */
+function interruption(watch: boolean): { within(ms: number): Promise<boolean> } {
+  let over = false
+  let wake = (): void => undefined
+  const stop = (): void => {
+    over = true
+    wake()
+  }
+  if (watch) {
+    process.once('SIGINT', stop)
+    process.once('SIGTERM', stop)
+  }
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPIPE') throw error
+    stop()
+  })
+  return {
+    within: (ms) =>
+      new Promise((resolve) => {
+        if (over) return resolve(true)
+        const timer = systemClock.setTimer(() => resolve(over), ms)
+        wake = (): void => {
+          timer.cancel()
+          resolve(true)
+        }
+      }),
+  }
+}
+
+async function reportErrors(work: () => Promise<void>): Promise<void> {
+  try {
+    await work()
+  } catch (error) {
+    if (!(error instanceof SluiceError)) throw error
+    process.exitCode = /^(store|job)\./.test(error.code) || error.code === 'limit.unknown' ? 1 : 2
+    process.stderr.write(`error ${error.code}: ${error.message}\n`)
+  }
+}
+
+/** Reads a whole number of an option. @throws cli.usage */
+export function wholeOf(text: string, option: string): number {
+  if (/^\d{1,15}$/.test(text)) return Number(text)
+  throw new SluiceError('cli.usage', `${option} is ${JSON.stringify(text)}; give a whole number`)
+}

@@ -1,0 +1,57 @@
+/** Numbers, times and policies as a person reads them. */
+import type { LimitPolicy, Rule } from '../policy/limit.ts'
+
+const MINUTE_S = 60
+const HOUR_S = 3600
+const DAY_S = 86_400
+
+/** A time to come, in words: `now`, `250 ms`, `12.3 s`, `2 min 5 s`, `3 h 20 min`, `4 d 6 h`. */
+export function inWords(ms: number): string {
+  if (ms < 0.5) return 'now'
+  if (ms < 999.5) return `${Math.round(ms)} ms`
+  if (ms < 59_950) return `${(ms / 1000).toFixed(1)} s`
+  const seconds = Math.round(ms / 1000)
+  if (seconds < HOUR_S) return `${Math.floor(seconds / MINUTE_S)} min ${seconds % MINUTE_S} s`
+  if (seconds < DAY_S) return `${Math.floor(seconds / HOUR_S)} h ${Math.floor((seconds % HOUR_S) / MINUTE_S)} min`
+  return `${Math.floor(seconds / DAY_S)} d ${Math.floor((seconds % DAY_S) / HOUR_S)} h`
+}
+
+/** A number with commas, as in 5,200. */
+export function grouped(value: number): string {
+  return value.toLocaleString('en-US')
+}
+
+/** Text of others as it may be shown: a key or an error must not send commands to the terminal, nor break a table. */
+export function printable(text: string): string {
+  return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '�')
+}
+
+/** A policy in a few words, as in `60 per 1 min, burst 60, 4 at once`. */
+export function policyInWords({ rule, concurrency }: LimitPolicy): string {
+  const parts = rule === null ? [] : [ruleInWords(rule)]
+  if (concurrency !== null) parts.push(concurrency === 0 ? 'paused' : `${grouped(concurrency)} at once`)
+  return parts.join(', ')
+}
+
+function ruleInWords(rule: Rule): string {
+  if (rule.kind === 'rate') return `${grouped(rule.rate)} per ${period(rule.periodUs)}, burst ${grouped(rule.burst)}`
+  if (rule.kind === 'spacing') return `one every ${period(rule.everyUs)}`
+  if (rule.kind === 'sliding') return `${grouped(rule.max)} in any ${period(rule.periodUs)}`
+  const { window } = rule
+  const length = window.align === 'epoch' ? period(window.periodUs) : `${window.unit} of ${window.timezone}`
+  return `${grouped(rule.max)} in each ${length}`
+}
+
+const UNITS: readonly (readonly [string, number])[] = [
+  ['d', DAY_S * 1e6],
+  ['h', HOUR_S * 1e6],
+  ['min', MINUTE_S * 1e6],
+  ['s', 1e6],
+  ['ms', 1e3],
+]
+
+/** Exactly, in the largest unit that needs at most three decimals. */
+function period(us: number): string {
+  for (const [unit, unitUs] of UNITS) if (us >= unitUs && (us * 1000) % unitUs === 0) return `${us / unitUs} ${unit}`
+  return `${us} µs`
+}

@@ -1,0 +1,29 @@
+import type { BucketBacklog } from '../waits.ts'
+import { bucketsOf, findBucket } from './buckets.ts'
+import type { Context } from './context.ts'
+import { LANE } from './state.ts'
+
+type Row = [bucket: number, jobs: number, units: number, least: number, most: number]
+
+/** What waits for the buckets of a limit, wherever the lanes stand: read from all lanes that are not empty. */
+export function backlog(context: Context, limit: string, key?: string): BucketBacklog[] | null {
+  context.policies.refresh()
+  const nowUs = context.clock.nowUs()
+  if (!context.policies.current(limit)) return null
+  const only = key === undefined ? null : findBucket(context, limit, key, nowUs)
+  const buckets = key === undefined ? bucketsOf(context, limit, nowUs) : only ? [only] : []
+  const rows = context.db.all<Row>(
+    `SELECT bucket, count(*), sum(units), min(units), max(units) FROM
+     (SELECT e.value AS bucket, coalesce(j.weights ->> e.key, 1) AS units
+      FROM lanes l CROSS JOIN json_each(l.buckets) e CROSS JOIN jobs j ON j.lane = l.id AND j.state = 1
+      WHERE l.state IN (${LANE.open}, ${LANE.waiting}) AND e.value IN (SELECT value FROM json_each(?)))
+     GROUP BY bucket`,
+    JSON.stringify(buckets.map(({ id }) => id)),
+  )
+  const found = new Map(rows.map((row) => [row[0], row]))
+  return buckets.map((bucket) => {
+    const [, jobs, units, least, most] = found.get(bucket.id) ?? [bucket.id, 0, 0, 1, 1]
+    const { key, policy, state, active } = bucket
+    return { key, policy, state, active, jobs, units, even: least === most }
+  })
+}

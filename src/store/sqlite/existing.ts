@@ -1,0 +1,48 @@
+import { existsSync } from 'node:fs'
+import { DatabaseSync } from 'node:sqlite'
+import { SluiceError } from '../../base/errors.ts'
+import { MIGRATIONS } from './schema.ts'
+
+/**
+ * Makes sure that a file is a store of this version, and changes nothing: to read what may not be there must not make it.
+ * @throws SluiceError `store.missing`; `store.version` when its tables are of another version
+ */
+export function checkExisting(path: string): void {
+  if (path === ':memory:')
+    throw new SluiceError(
+      'store.missing',
+      'A store in memory ends with its process: there is nothing to read. Name a file.',
+    )
+  if (!existsSync(path)) throw missing(path, 'does not exist')
+  const version = schemaOf(path)
+  if (version < MIGRATIONS.length)
+    throw new SluiceError(
+      'store.version',
+      `The store ${path} was written by an older Sluice (schema ${version}, this one knows ${MIGRATIONS.length}). An engine of this version upgrades it when it opens it; reading does not.`,
+    )
+}
+
+function schemaOf(path: string): number {
+  let db: DatabaseSync | null = null
+  try {
+    db = new DatabaseSync(path, { readOnly: true })
+    const tables = db
+      .prepare(`SELECT count(*) AS n FROM sqlite_schema WHERE name IN ('jobs', 'lanes', 'buckets')`)
+      .get()
+    if (tables?.['n'] !== 3) throw missing(path, 'is not a store of Sluice')
+    return Number(db.prepare('PRAGMA user_version').get()?.['user_version'])
+  } catch (cause) {
+    if (cause instanceof SluiceError) throw cause
+    throw missing(path, 'cannot be read as a store', cause)
+  } finally {
+    db?.close()
+  }
+}
+
+function missing(path: string, what: string, cause?: unknown): SluiceError {
+  return new SluiceError(
+    'store.missing',
+    `${path} ${what}. Name the file that your engine is given, as in sqlite:./sluice.db.`,
+    { cause },
+  )
+}

@@ -1,0 +1,64 @@
+/** What a store tells of waiting jobs: why each waits, how many wait where, and what they would cost. */
+import type { JobRecord } from '../jobs/job.ts'
+import type { BucketState } from '../policy/bucket.ts'
+import type { LimitPolicy } from '../policy/limit.ts'
+
+/** Why a job waits. */
+export interface Explanation {
+  readonly job: JobRecord
+  /** The buckets that must admit it, with the units that it costs there. */
+  readonly uses: readonly { readonly limit: string; readonly key: string; readonly weight: number }[]
+  /** The bucket whose line the job's lane stands in. */
+  readonly waitsOn: { readonly limit: string; readonly key: string } | null
+  /** Jobs ahead of it in its lane, plus one; null when it does not wait. */
+  readonly position: number | null
+  /**
+   * Jobs that start before it in the line of its only bucket, whatever lane they stand in, plus one; null when it needs several
+   * buckets or none, or does not wait.
+   */
+  readonly linePosition: number | null
+  /** When it came to its present state. */
+  readonly sinceUs: number | null
+  /** When the head of the lane may start. */
+  readonly untilUs: number | null
+  /** When it will start; of a scheduled or retryable job, when it joins its lane (wall clock for `scheduled`). */
+  readonly expectedStartUs: number | null
+  /** False: it starts no sooner than expected; other lanes, buckets, permits or a free slot may delay it. */
+  readonly exact: boolean
+  /** When it is given up unless it has started; null: never. */
+  readonly givenUpAtUs: number | null
+  /** A live worker serves its queue. */
+  readonly served: boolean
+}
+
+/** Waiting jobs by what holds them back. */
+export interface Throttled {
+  /** Waiting jobs that a closed bucket holds back. */
+  readonly waiting: number
+  /** One row for each queue and bucket, the longest first; at most as many as were asked for. */
+  readonly rows: readonly ThrottledRow[]
+}
+
+/** Jobs of one queue in the line of one bucket. */
+export interface ThrottledRow {
+  readonly queue: string
+  readonly limit: string
+  readonly key: string
+  readonly waiting: number
+  /** When the first of the line may start; null when a permit has to return. */
+  readonly nextStartUs: number | null
+}
+
+/** All that waits for one bucket, with what a forecast needs of it. */
+export interface BucketBacklog {
+  readonly key: string
+  /** As it holds for this key; null: the limit is not defined. */
+  readonly policy: LimitPolicy | null
+  readonly state: BucketState
+  readonly active: number
+  /** Available jobs that need it, wherever their lanes stand. */
+  readonly jobs: number
+  readonly units: number
+  /** All of them cost the same. */
+  readonly even: boolean
+}

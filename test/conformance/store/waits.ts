@@ -1,0 +1,140 @@
+import { expect, test } from 'vitest'
+import type { StoreHarness } from './harness.ts'
+import { eachWorld } from './world.ts'
+
+/** What is told of waiting jobs: places, expected starts, counts. */
+export function waits(harness: StoreHarness): void {
+  const world = eachWorld(harness)
+
+  test('what drains a line is the weight of its jobs', async () => {
+    const w = world()
+    await w.define({ r: { rate: 4, per: '4s' } })
+    await w.add('a', { limits: ['r*2'] }, 2)
+    await w.start()
+    await w.add('b', { limits: ['r*3'] }, 2)
+    await w.add('c', { limits: ['r*2'] })
+    await w.start()
+    expect(await w.bucket('r')).toMatchObject({ waiting: 3, nextStartUs: w.us(3000), drainedUs: w.us(8000) })
+  })
+
+  test('the place in a line counts the jobs of all queues that take turns there', async () => {
+    const w = world()
+    await w.store.join(['p'], 1e15)
+    await w.define({ r: { rate: 1, per: '1s' } })
+    await w.add('first', { limits: ['r:k'] })
+    await w.start()
+    await w.add('a', { limits: ['r:k'] }, 3)
+    await w.add('b', { limits: ['r:k'], queue: 'p' }, 2)
+    await w.add('urgent', { limits: ['r:k'], queue: 'p', priority: 1 })
+    await w.claim({ queues: { q: 9, p: 9 } })
+    const told = await Promise.all(['urgent', 'a1', 'b1', 'a2', 'b2', 'a3'].map((name) => w.explain(name)))
+    expect(told.map(({ linePosition }) => linePosition)).toEqual([1, 2, 3, 4, 5, 6])
+    expect(told.map(({ position }) => position)).toEqual([1, 1, 2, 2, 3, 3])
+    expect(told.map(({ expectedStartUs }) => w.ms(expectedStartUs))).toEqual([1000, 2000, 3000, 4000, 5000, 6000])
+    expect(told.map(({ exact }) => exact)).not.toContain(false)
+  })
+
+  test('a place in several lines is none, and the latest of them bounds the start', async () => {
+    const w = world()
+    await w.define({ g: { rate: 1, per: '1s' }, k: { rate: 1, per: '10s' } })
+    await w.add('a', { limits: ['g', 'k:a'] }, 3)
+    await w.start()
+    expect(await w.explain('a3')).toMatchObject({
+      position: 2,
+      linePosition: null,
+      expectedStartUs: w.us(20_000),
+      exact: false,
+    })
+  })
+
+  test('a retry that is free costs its line nothing', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s', retries: 'free' } })
+    await w.add('a', { limits: ['r'] })
+    await w.start()
+    await w.add('b', { limits: ['r'] }, 2)
+    await w.retry('a')
+    await w.add('urgent', { limits: ['r'], priority: 1 })
+    expect(await w.explain('b2')).toMatchObject({ expectedStartUs: w.us(3000), position: 4 })
+    expect(await w.explain('a')).toMatchObject({ expectedStartUs: w.us(1000), position: 2 })
+  })
+
+  test('a job that may be given up before its turn makes the start of those behind it a lower bound', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s' } })
+    await w.add('a', { limits: ['r'] })
+    await w.add('mortal', { limits: ['r'], expiresAtMs: w.clock.now() + 1500 })
+    await w.add('b', { limits: ['r'] }, 2)
+    await w.start()
+    expect(await w.explain('mortal')).toMatchObject({
+      expectedStartUs: w.us(1000),
+      givenUpAtUs: w.us(1500),
+      exact: true,
+    })
+    expect(await w.explain('b2')).toMatchObject({ expectedStartUs: w.us(2000), givenUpAtUs: null, exact: false })
+  })
+
+  test('what waits for a free slot has no exact start, nor has what nobody serves', async () => {
+    const w = world()
+    await w.define({ r: { rate: 5, per: '1s' } })
+    await w.add('a', { limits: ['r'] }, 3)
+    expect(await w.start({ slots: 1 })).toEqual(['a1'])
+    expect(await w.explain('a3')).toMatchObject({ expectedStartUs: w.us(0), exact: false, served: true })
+    await w.add('b', { limits: ['r:k'], queue: 'nobody' }, 9)
+    expect(await w.explain('b9')).toMatchObject({ expectedStartUs: w.us(800), exact: false, served: false })
+  })
+
+  test('a job whose time has not come is expected when it comes', async () => {
+    const w = world()
+    await w.define({ r: { rate: 5, per: '1s' } })
+    const dueMs = w.clock.now() + 5000
+    await w.add('later', { limits: ['r'], runAtMs: dueMs })
+    expect(await w.explain('later')).toMatchObject({ expectedStartUs: dueMs * 1000, exact: false, position: null })
+    await w.add('again', { limits: ['r'] })
+    await w.start()
+    await w.retry('again', 3000)
+    expect(await w.explain('again')).toMatchObject({ expectedStartUs: w.us(3000), exact: false, position: null })
+  })
+
+  test('jobs that wait are counted by queue and bucket, the longest line first', async () => {
+    const w = world()
+    await w.store.join(['exports'], 1e15)
+    await w.define({ r: { rate: 1, per: '10s' }, c: { concurrency: 1 } })
+    await w.add('a', { limits: ['r:A'] }, 3)
+    await w.add('b', { limits: ['r:B'], queue: 'exports' }, 2)
+    await w.add('c', { limits: ['c'] }, 2)
+    await w.add('free', {}, 2)
+    expect(await w.store.throttled(9)).toEqual({ waiting: 0, rows: [] })
+    await w.claim({ queues: { q: 9, exports: 9 } })
+    const rows = [
+      { queue: 'q', limit: 'r', key: 'A', waiting: 2, nextStartUs: w.us(10_000) },
+      { queue: 'q', limit: 'c', key: '', waiting: 1, nextStartUs: null },
+      { queue: 'exports', limit: 'r', key: 'B', waiting: 1, nextStartUs: w.us(10_000) },
+    ]
+    expect(await w.store.throttled(9)).toEqual({ waiting: 4, rows })
+    expect(await w.store.throttled(1)).toEqual({ waiting: 4, rows: rows.slice(0, 1) })
+    w.at(11_000)
+    await w.claim({ queues: { q: 9, exports: 9 } })
+    expect((await w.store.throttled(9)).rows.map(({ key, waiting }) => [key, waiting])).toEqual([
+      ['', 1],
+      ['A', 1],
+    ])
+  })
+
+  test('the backlog of a limit is all that needs its buckets, wherever it waits', async () => {
+    const w = world()
+    await w.define({ r: { rate: 3, per: '1s' }, k: { rate: 1, per: '10s' } })
+    await w.add('a', { limits: ['r', 'k:a'] }, 2)
+    await w.add('b', { limits: ['r*2', 'k:b'] }, 2)
+    expect(await w.store.backlog('r')).toMatchObject([{ key: '', jobs: 4, units: 6, even: false, active: 0 }])
+    await w.start()
+    expect(await w.store.backlog('r')).toMatchObject([{ key: '', jobs: 2, units: 3, even: false }])
+    expect(await w.store.backlog('k')).toMatchObject([
+      { key: 'a', jobs: 1, units: 1, even: true, policy: { rule: { kind: 'rate', rate: 1 } } },
+      { key: 'b', jobs: 1, units: 1, even: true },
+    ])
+    expect(await w.store.backlog('k', 'b')).toMatchObject([{ key: 'b', jobs: 1 }])
+    expect(await w.store.backlog('k', 'unused')).toEqual([])
+    expect(await w.store.backlog('unknown')).toBeNull()
+  })
+}
