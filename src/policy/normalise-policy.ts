@@ -48,6 +48,7 @@ export function normalisePolicy(policy: Policy, what: string): LimitPolicy {
     scope: oneOf<'fleet' | 'worker'>(fields, 'scope', ['fleet', 'worker'], what),
     onMissingKey: oneOf<OnMissingKey>(fields, 'onMissingKey', ['unlimited', 'fail', 'shared'], what),
     version: fields['version'] === undefined ? 0 : whole(fields, 'version', what, 0, Number.MAX_SAFE_INTEGER),
+    ...(guardUs > 0 && { guardUs }),
   }
 }
 

@@ -1,0 +1,212 @@
+import { adopt, type BucketState, newBucket, reclock } from './bucket.ts'
+import type { LimitPolicy } from './limit.ts'
+import { overriddenWhereFit, type OverrideEvent } from './override.ts'
+
+/** A limit was defined, or defined anew. */
+export interface DefinitionEvent {
+  readonly kind: 'definition'
+  readonly revision: number
+  readonly sinceUs: number
+  readonly policy: LimitPolicy
+  readonly version: number
+}
+
+/** An override or a pause from its beginning to its end. */
+export interface OverrideRecord extends Omit<OverrideEvent, 'revision' | 'change'> {
+  readonly change: NonNullable<OverrideEvent['change']>
+  /** Null: it is in force. One that another took the place of ended with that one's beginning. */
+  readonly ended: { readonly atUs: number; readonly by: string | null; readonly reason: string | null } | null
+}
+
+/** What holds for one key at one moment. */
+export interface InForce {
+  /** Null: the limit is not defined. */
+  readonly policy: LimitPolicy | null
+  /** The same without regard to pauses. */
+  readonly unpaused: LimitPolicy | null
+  /** The last change that concerned this key; 0: none. */
+  readonly revision: number
+}
+
+/** What a bucket knows of a limit that nobody has defined. */
+export const NO_POLICY: LimitPolicy = {
+  rule: null,
+  concurrency: null,
+  onLimit: 'wait',
+  maxWaitUs: null,
+  retries: 'charge',
+}
+
+/**
+ * All changes of one limit, in order: its definitions, and the overrides and pauses of all its keys or of one. Of what is in force
+ * at once, a key's override wins over the limit's, and that over the definition; a pause of either stops it.
+ *
+ * A bucket remembers the revision that its state was written under and is carried over when it is next loaded, change by change, each
+ * as of its own moment: so nobody has to touch the buckets when a limit changes, and none is refilled for free.
+ */
+export class Timeline {
+  readonly #events: readonly (DefinitionEvent | OverrideEvent)[]
+  /** Keys that have changes of their own. */
+  readonly #keys = new Set<string>()
+  readonly #inForce = new Map<string | null, InForce>()
+
+  /** @param events by revision, ascending */
+  constructor(events: readonly (DefinitionEvent | OverrideEvent)[]) {
+    this.#events = events
+    for (const event of events) if (event.kind !== 'definition' && event.key !== null) this.#keys.add(event.key)
+  }
+
+  /** The last change's revision; 0: none. */
+  get revision(): number {
+    return this.#events.at(-1)?.revision ?? 0
+  }
+
+  /** The definition in force. */
+  get definition(): DefinitionEvent | null {
+    return this.#events.findLast((event) => event.kind === 'definition') ?? null
+  }
+
+  /** What holds for a key now; null: for every key without changes of its own. */
+  at(key: string | null): InForce {
+    const own = key !== null && this.#keys.has(key) ? key : null
+    let found = this.#inForce.get(own)
+    if (!found) {
+      const fold = new Fold(own)
+      for (const event of this.#events) fold.apply(event)
+      this.#inForce.set(own, (found = fold.inForce()))
+    }
+    return found
+  }
+
+  /** Null, and the keys that have changes of their own. */
+  keys(): (string | null)[] {
+    return [null, ...this.#keys]
+  }
+
+  /** A stored bucket state, as of now and under what is in force; `stored` null: a new bucket. */
+  carry(key: string, stored: BucketState | null, revision: number, nowUs: number): BucketState | null {
+    const { policy, revision: last } = this.at(key)
+    if (!policy) return stored
+    if (!stored) return newBucket(policy, nowUs)
+    const state = revision < last ? this.#replay(key, stored, revision) : stored
+    return nowUs < state.atUs ? reclock(policy, state, nowUs) : state
+  }
+
+  /** The ends of what is over at `nowUs`, in the order in which it ended; they are not in the timeline yet. */
+  overdue(nowUs: number): OverrideEvent[] {
+    return this.#standing()
+      .filter((event) => event.untilUs !== null && event.untilUs <= nowUs)
+      .sort((a, b) => (a.untilUs ?? 0) - (b.untilUs ?? 0))
+      .map((event, i) => ({
+        ...event,
+        revision: this.revision + 1 + i,
+        sinceUs: event.untilUs ?? nowUs,
+        change: null,
+        by: null,
+        reason: null,
+      }))
+  }
+
+  /** When the next override or pause ends by itself; null: none does. */
+  get nextEndUs(): number | null {
+    const ends = this.#standing().flatMap((event) => event.untilUs ?? [])
+    return ends.length === 0 ? null : Math.min(...ends)
+  }
+
+  /** Every override and pause, oldest first. */
+  records(): OverrideRecord[] {
+    const standing = new Map<string, number>()
+    const records: OverrideRecord[] = []
+    for (const event of this.#events) {
+      if (event.kind === 'definition') continue
+      const slot = slotOf(event)
+      const at = standing.get(slot)
+      const { revision: _, change, ...rest } = event
+      const ended = { atUs: event.sinceUs, by: event.by, reason: change === null ? event.reason : null }
+      if (at !== undefined) records[at] = { ...(records[at] as OverrideRecord), ended }
+      if (change === null) standing.delete(slot)
+      else standing.set(slot, records.push({ ...rest, change, ended: null }) - 1)
+    }
+    return records
+  }
+
+  /** Overrides and pauses that are in force for a key. */
+  overridesOf(key: string): OverrideRecord[] {
+    return this.records().filter((each) => each.ended === null && (each.key === null || each.key === key))
+  }
+
+  #standing(): OverrideEvent[] {
+    const standing = new Map<string, OverrideEvent>()
+    for (const event of this.#events) {
+      if (event.kind === 'definition') continue
+      if (event.change === null) standing.delete(slotOf(event))
+      else standing.set(slotOf(event), event)
+    }
+    return [...standing.values()]
+  }
+
+  #replay(key: string, stored: BucketState, revision: number): BucketState {
+    const fold = new Fold(key)
+    let state = stored
+    let from: LimitPolicy | null = null
+    for (const event of this.#events) {
+      if (!fold.apply(event)) continue
+      if (event.revision <= revision) continue
+      from ??= fold.before ?? NO_POLICY
+      const to: LimitPolicy = fold.inForce().policy ?? NO_POLICY
+      state = adopt(from, to, state, Math.max(event.sinceUs, state.atUs))
+      from = to
+    }
+    return state
+  }
+}
+
+/** Plays the changes of a limit as one key sees them. */
+class Fold {
+  /** What was in force before the last change that was applied. */
+  before: LimitPolicy | null = null
+  readonly #key: string | null
+  #definition: LimitPolicy | null = null
+  #revision = 0
+  readonly #standing = new Map<string, OverrideEvent>()
+  #now: InForce | null = null
+
+  constructor(key: string | null) {
+    this.#key = key
+  }
+
+  /** False: it does not concern this key. */
+  apply(event: DefinitionEvent | OverrideEvent): boolean {
+    if (event.kind !== 'definition' && event.key !== null && event.key !== this.#key) return false
+    this.before = this.inForce().policy
+    this.#now = null
+    this.#revision = event.revision
+    if (event.kind === 'definition') this.#definition = event.policy
+    else if (event.change === null) this.#standing.delete(slotOf(event))
+    else this.#standing.set(slotOf(event), event)
+    return true
+  }
+
+  inForce(): InForce {
+    this.#now ??= this.#compute()
+    return this.#now
+  }
+
+  #compute(): InForce {
+    const definition = this.#definition
+    if (!definition) return { policy: null, unpaused: null, revision: this.#revision }
+    const standing = [...this.#standing.values()]
+    const changes = standing.filter((event) => event.kind === 'override')
+    let unpaused = definition
+    // The limit's first: what the key's own says is said last.
+    for (const each of changes) if (each.key === null && each.change) unpaused = overriddenWhereFit(unpaused, each.change)
+    for (const each of changes) if (each.key !== null && each.change) unpaused = overriddenWhereFit(unpaused, each.change)
+    const paused = standing.some((event) => event.kind === 'pause')
+    return { policy: paused ? { ...unpaused, concurrency: 0 } : unpaused, unpaused, revision: this.#revision }
+  }
+}
+
+/** At most one override and one pause stand for a key, and one of each for the limit. */
+function slotOf({ kind, key }: OverrideEvent): string {
+  return JSON.stringify([kind, key])
+}
