@@ -42,8 +42,10 @@ export interface SluiceEvents {
     readonly task: string
     readonly expectedStart: Date | null
   }
-  /** The other side pushed back: the bucket is closed. */
+  /** The other side pushed back, or somebody penalized it: the bucket is closed. */
   'rate_limit.dynamic_adjusted': BucketEvent & { readonly until: Date }
+  /** A job waits for a limit that nobody has defined; it starts once somebody has. */
+  'rate_limit.unknown': BucketEvent & { readonly queue: string }
   'worker.started': { readonly worker: number; readonly queues: readonly string[] }
   'worker.stopped': { readonly worker: number }
 }

@@ -2,6 +2,7 @@ import { SluiceError } from '../base/errors.ts'
 import type { JobError, JobQuery, JobRecord } from '../jobs/job.ts'
 import type { JobState } from '../jobs/job-state.ts'
 import type { Explanation, Store } from '../store/store.ts'
+import { type OverrideView, viewOfOverride } from './override-view.ts'
 
 /** A stored job, as callers see it. */
 export interface JobView {
@@ -38,6 +39,8 @@ export interface JobExplanation {
   /** When the head of its lane may start. */
   readonly until: Date | null
   readonly expectedStart: Date | null
+  /** Overrides and pauses in force for that bucket. */
+  readonly overrides: readonly OverrideView[]
   /** False: `expectedStart` is the earliest possible, other lanes or limits may delay it. */
   readonly exact: boolean
   readonly words: string
@@ -111,6 +114,7 @@ export class JobsApi {
       since: date(explanation.sinceUs),
       until: date(explanation.untilUs),
       expectedStart: date(explanation.expectedStartUs),
+      overrides: explanation.overrides.map(viewOfOverride),
       position,
       exact,
     }
@@ -120,12 +124,17 @@ export class JobsApi {
 
 function wordsFor(
   { job }: Explanation,
-  { waitsOn, position, until, expectedStart, exact }: Omit<JobExplanation, 'words'>,
+  { waitsOn, position, until, expectedStart, exact, overrides }: Omit<JobExplanation, 'words'>,
 ): string {
   if (job.state !== 'available') return `The job is ${job.state}.`
   if (!waitsOn)
     return `The job waits for a free slot of queue ${job.queue}${position === null ? '' : `, at position ${position} of its lane`}.`
   const who = waitsOn.key === null ? waitsOn.limit : `${waitsOn.limit} for ${waitsOn.key}`
+  const pause = overrides.find((each) => each.kind === 'pause')
+  if (pause) {
+    const whom = `${pause.by === null ? '' : ` by ${pause.by}`}${pause.reason === null ? '' : ` (${pause.reason})`}`
+    return `The job waits for the budget of ${who}, which is paused${whom} ${until ? `until ${until.toISOString()}` : 'until it is resumed'}, at position ${position ?? 1}.`
+  }
   const lane = until ? `whose next start is at ${until.toISOString()}` : 'until one of its permits returns'
   const start = expectedStart
     ? `; it should start ${exact ? 'at' : 'no sooner than'} ${expectedStart.toISOString()}`

@@ -6,6 +6,7 @@ export { silentLogger, type Logger } from '../base/logger.ts'
 export { seededRandom } from '../base/random.ts'
 export type { Clock } from '../base/clock.ts'
 export { limit, type InlineLimit, type Key, type Limit, type LimitUse } from '../policy/define-limit.ts'
+export type { PolicyChange } from '../policy/override.ts'
 export type { Policy } from '../policy/policy.ts'
 export { NonRetryable } from '../jobs/non-retryable.ts'
 export { RateLimited } from '../jobs/rate-limited.ts'
@@ -19,6 +20,7 @@ export type { SluiceEvents } from '../engine/events.ts'
 export { JobCancelled, JobDiscarded } from '../engine/results.ts'
 export type { JobExplanation, JobView } from '../engine/jobs-api.ts'
 export type { BucketView, LimitView } from '../engine/limits-api.ts'
+export type { OverrideView } from '../engine/override-view.ts'
 export {
   task,
   type AnyTask,

@@ -18,6 +18,12 @@ export interface OverrideRecord extends Omit<OverrideEvent, 'revision' | 'change
   readonly ended: { readonly atUs: number; readonly by: string | null; readonly reason: string | null } | null
 }
 
+interface Past {
+  record: OverrideRecord
+  readonly revisions: number[]
+  endRevision: number | null
+}
+
 /** What holds for one key at one moment. */
 export interface InForce {
   /** Null: the limit is not defined. */
@@ -49,6 +55,7 @@ export class Timeline {
   /** Keys that have changes of their own. */
   readonly #keys = new Set<string>()
   readonly #inForce = new Map<string | null, InForce>()
+  #records: readonly Past[] | null = null
 
   /** @param events by revision, ascending */
   constructor(events: readonly (DefinitionEvent | OverrideEvent)[]) {
@@ -92,57 +99,69 @@ export class Timeline {
     return nowUs < state.atUs ? reclock(policy, state, nowUs) : state
   }
 
-  /** The ends of what is over at `nowUs`, in the order in which it ended; they are not in the timeline yet. */
-  overdue(nowUs: number): OverrideEvent[] {
-    return this.#standing()
-      .filter((event) => event.untilUs !== null && event.untilUs <= nowUs)
-      .sort((a, b) => (a.untilUs ?? 0) - (b.untilUs ?? 0))
-      .map((event, i) => ({
-        ...event,
-        revision: this.revision + 1 + i,
-        sinceUs: event.untilUs ?? nowUs,
-        change: null,
-        by: null,
-        reason: null,
-      }))
+  /** This timeline and one change more. */
+  with(event: DefinitionEvent | OverrideEvent): Timeline {
+    return new Timeline([...this.#events, event])
   }
 
-  /** When the next override or pause ends by itself; null: none does. */
-  get nextEndUs(): number | null {
-    const ends = this.#standing().flatMap((event) => event.untilUs ?? [])
-    return ends.length === 0 ? null : Math.min(...ends)
+  /** The ends of what is over at `nowUs`, in the order in which it ended; they are not in the timeline yet. */
+  overdue(nowUs: number): Omit<OverrideEvent, 'revision'>[] {
+    return this.#standing()
+      .flatMap(({ kind, key, untilUs }) => (untilUs !== null && untilUs <= nowUs ? { kind, key, untilUs } : []))
+      .sort((a, b) => a.untilUs - b.untilUs)
+      .map((end) => ({ ...end, sinceUs: end.untilUs, change: null, by: null, reason: null }))
+  }
+
+  /** When the next override or pause ends by itself; Infinity: none does. */
+  get nextEndUs(): number {
+    return Math.min(Infinity, ...this.#standing().map((record) => record.untilUs ?? Infinity))
   }
 
   /** Every override and pause, oldest first. */
   records(): OverrideRecord[] {
-    const standing = new Map<string, number>()
-    const records: OverrideRecord[] = []
-    for (const event of this.#events) {
-      if (event.kind === 'definition') continue
-      const slot = slotOf(event)
-      const at = standing.get(slot)
-      const { revision: _, change, ...rest } = event
-      const ended = { atUs: event.sinceUs, by: event.by, reason: change === null ? event.reason : null }
-      if (at !== undefined) records[at] = { ...(records[at] as OverrideRecord), ended }
-      if (change === null) standing.delete(slot)
-      else standing.set(slot, records.push({ ...rest, change, ended: null }) - 1)
-    }
-    return records
+    return this.#past().map((each) => each.record)
   }
 
   /** Overrides and pauses that are in force for a key. */
   overridesOf(key: string): OverrideRecord[] {
-    return this.records().filter((each) => each.ended === null && (each.key === null || each.key === key))
+    return this.#standing().filter((record) => record.key === null || record.key === key)
   }
 
-  #standing(): OverrideEvent[] {
-    const standing = new Map<string, OverrideEvent>()
+  /** The changes that make up each override that is over, by its end: the last of them is the end, or what took its place. */
+  over(): { readonly revisions: readonly number[]; readonly endRevision: number }[] {
+    return this.#past()
+      .flatMap(({ revisions, endRevision }) => (endRevision === null ? [] : { revisions, endRevision }))
+      .sort((a, b) => a.endRevision - b.endRevision)
+  }
+
+  #standing(): OverrideRecord[] {
+    return this.records().filter((record) => record.ended === null)
+  }
+
+  #past(): readonly Past[] {
+    if (this.#records) return this.#records
+    const standing = new Map<string, number>()
+    const records: Past[] = []
     for (const event of this.#events) {
       if (event.kind === 'definition') continue
-      if (event.change === null) standing.delete(slotOf(event))
-      else standing.set(slotOf(event), event)
+      const { revision, change, ...rest } = event
+      const slot = slotOf(event)
+      const earlier = records[standing.get(slot) ?? -1]
+      if (earlier) {
+        const ended = { atUs: event.sinceUs, by: event.by, reason: change === null ? event.reason : null }
+        earlier.record = { ...earlier.record, ended }
+        earlier.endRevision = revision
+        if (change === null) earlier.revisions.push(revision)
+      }
+      if (change === null) standing.delete(slot)
+      else
+        standing.set(
+          slot,
+          records.push({ record: { ...rest, change, ended: null }, revisions: [revision], endRevision: null }) - 1,
+        )
     }
-    return [...standing.values()]
+    this.#records = records
+    return records
   }
 
   #replay(key: string, stored: BucketState, revision: number): BucketState {
@@ -150,9 +169,9 @@ export class Timeline {
     let state = stored
     let from: LimitPolicy | null = null
     for (const event of this.#events) {
-      if (!fold.apply(event)) continue
-      if (event.revision <= revision) continue
-      from ??= fold.before ?? NO_POLICY
+      const missed = event.revision > revision
+      if (missed) from ??= fold.inForce().policy ?? NO_POLICY
+      if (!fold.apply(event) || !missed || !from) continue
       const to: LimitPolicy = fold.inForce().policy ?? NO_POLICY
       state = adopt(from, to, state, Math.max(event.sinceUs, state.atUs))
       from = to
@@ -163,8 +182,6 @@ export class Timeline {
 
 /** Plays the changes of a limit as one key sees them. */
 class Fold {
-  /** What was in force before the last change that was applied. */
-  before: LimitPolicy | null = null
   readonly #key: string | null
   #definition: LimitPolicy | null = null
   #revision = 0
@@ -178,7 +195,6 @@ class Fold {
   /** False: it does not concern this key. */
   apply(event: DefinitionEvent | OverrideEvent): boolean {
     if (event.kind !== 'definition' && event.key !== null && event.key !== this.#key) return false
-    this.before = this.inForce().policy
     this.#now = null
     this.#revision = event.revision
     if (event.kind === 'definition') this.#definition = event.policy
@@ -199,14 +215,16 @@ class Fold {
     const changes = standing.filter((event) => event.kind === 'override')
     let unpaused = definition
     // The limit's first: what the key's own says is said last.
-    for (const each of changes) if (each.key === null && each.change) unpaused = overriddenWhereFit(unpaused, each.change)
-    for (const each of changes) if (each.key !== null && each.change) unpaused = overriddenWhereFit(unpaused, each.change)
+    for (const each of changes)
+      if (each.key === null && each.change) unpaused = overriddenWhereFit(unpaused, each.change)
+    for (const each of changes)
+      if (each.key !== null && each.change) unpaused = overriddenWhereFit(unpaused, each.change)
     const paused = standing.some((event) => event.kind === 'pause')
     return { policy: paused ? { ...unpaused, concurrency: 0 } : unpaused, unpaused, revision: this.#revision }
   }
 }
 
 /** At most one override and one pause stand for a key, and one of each for the limit. */
-function slotOf({ kind, key }: OverrideEvent): string {
+function slotOf({ kind, key }: Pick<OverrideEvent, 'kind' | 'key'>): string {
   return JSON.stringify([kind, key])
 }

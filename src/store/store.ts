@@ -1,6 +1,8 @@
 import type { JobState } from '../jobs/job-state.ts'
 import type { Admitted, NewJob, JobRecord, JobQuery, Settlement, Settled } from '../jobs/job.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
+import type { PolicyChange } from '../policy/override.ts'
+import type { OverrideRecord } from '../policy/timeline.ts'
 
 /**
  * What the engine asks of a store, by role. Every backend answers alike; one conformance suite says so.
@@ -75,6 +77,13 @@ export interface Limits {
   inspect(limit: string, key?: string): Promise<BucketReport[]>
   /** Every declared limit. */
   limits(): Promise<LimitDefinition[]>
+  /**
+   * Begins, replaces or ends an override or a pause; lanes that wait are re-timed at once, and again at the instant it ends by itself.
+   * False: there was none to end. @throws limit.unknown, policy.invalid
+   */
+  override(request: OverrideRequest): Promise<boolean>
+  /** Every override and pause on record, of one limit or of all, oldest first; some of what is over may have been forgotten. */
+  overrides(limit?: string): Promise<Override[]>
 }
 
 /** Which processes are at work. */
@@ -168,6 +177,8 @@ export interface Closed {
   readonly granted: number
   /** When the next may go; null when a permit has to return first. */
   readonly nextAtUs: number | null
+  /** False: the limit is not declared, and nothing starts before it is. */
+  readonly defined: boolean
 }
 
 /** A job that was discarded before it could start. */
@@ -201,6 +212,26 @@ export interface LimitDefinition {
   readonly version: number
 }
 
+/** A change of a limit while it runs, for all keys or for one. */
+export interface OverrideRequest {
+  readonly limit: string
+  /** Null: all keys. */
+  readonly key: string | null
+  /** One of each kind stands for a key, and one of each for the limit: a new one takes the place of the old. */
+  readonly kind: 'override' | 'pause'
+  /** Null: what stands ends. Of a pause only whether it is null counts. */
+  readonly change: PolicyChange | null
+  /** The store's clock; null: until it is ended. */
+  readonly untilUs: number | null
+  readonly by: string | null
+  readonly reason: string | null
+}
+
+/** An override or a pause on record. */
+export interface Override extends OverrideRecord {
+  readonly limit: string
+}
+
 /** One bucket as it stands. */
 export interface BucketReport {
   readonly limit: string
@@ -218,6 +249,8 @@ export interface BucketReport {
   readonly nextStartUs: number | null
   /** When all that waits now could have started; null: unknown. */
   readonly drainedUs: number | null
+  /** What is in force for it beside the definition. */
+  readonly overrides: readonly Override[]
 }
 
 /** Why a job waits. */
@@ -231,6 +264,8 @@ export interface Explanation {
   readonly sinceUs: number | null
   /** When the head of the lane may start. */
   readonly untilUs: number | null
+  /** What is in force for that bucket beside the definition. */
+  readonly overrides: readonly Override[]
   readonly expectedStartUs: number | null
   /** False: other lanes or buckets may delay it beyond the expected start. */
   readonly exact: boolean

@@ -6,6 +6,7 @@ import type { Claim, ClaimRequest, Closed, QueueSlots } from '../store.ts'
 import { bucketId, type StoredBucket } from './buckets.ts'
 import { type Context, queueId, queueName } from './context.ts'
 import { Decision } from './decision.ts'
+import { endOverdue } from './override.ts'
 import { nextDueUs, promote } from './promote.ts'
 import { rejectHeads, rejectLate } from './reject.ts'
 import { STATE } from './state.ts'
@@ -33,7 +34,7 @@ const OPEN_LANES_AT_MOST = 4000
 
 /** Takes the jobs that all their budgets admit at this instant, in turn, and says when to look again. */
 export function claim(context: Context, request: ClaimRequest): Claim {
-  context.policies.refresh()
+  endOverdue(context)
   const instant = context.clock.read()
   const { nowUs } = instant
   const moved = promote(context, instant, AT_ONCE)
@@ -52,13 +53,18 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   const again = more || moved >= AT_ONCE || late.length >= AT_ONCE
   const nextWakeUs = again
     ? nowUs
-    : Math.min(wakeUs, nextLineUs(context, nowUs, shares), nextDueUs(context, context.clock.read()))
+    : Math.min(
+        wakeUs,
+        nextLineUs(context, nowUs, shares),
+        nextDueUs(context, context.clock.read()),
+        context.policies.nextEndUs,
+      )
   return {
     jobs,
     nowUs,
     looks: admission.looks,
     rejected: [...late, ...rejected],
-    nextWakeUs: nextWakeUs === NEVER_US ? null : nextWakeUs,
+    nextWakeUs: nextWakeUs >= NEVER_US ? null : nextWakeUs,
     closed: newlyClosed(context, admission),
     released: newlyReleased(decision),
   }
@@ -153,6 +159,7 @@ function newlyClosed(context: Context, admission: Admission): Closed[] {
         wanted: weight,
         granted: bucket.granted,
         nextAtUs,
+        defined: bucket.policy !== null,
       })
       break
     }

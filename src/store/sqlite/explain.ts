@@ -3,6 +3,7 @@ import type { BucketUse, Explanation } from '../store.ts'
 import { loadBucket, type StoredBucket } from './buckets.ts'
 import type { Context } from './context.ts'
 import { get } from './get.ts'
+import { overridesOf, pausedUntilUs } from './override.ts'
 
 /** A waiting job's place: its lane, and what stands before it there. */
 interface Place {
@@ -15,7 +16,6 @@ const AHEAD = 'lane = ? AND state = 1 AND (priority > ? OR (priority = ? AND seq
 
 /** Why a job waits: the line that its lane stands in, its place, and when it may start. */
 export function explain(context: Context, id: string): Explanation | null {
-  context.policies.refresh()
   const nowUs = context.clock.nowUs()
   const job = get(context, id)
   if (!job) return null
@@ -26,7 +26,16 @@ export function explain(context: Context, id: string): Explanation | null {
   const buckets = lane < 0 ? [] : bucketsOfLane(context, lane, nowUs)
   const units = weights === null ? null : (JSON.parse(weights) as number[])
   const uses: BucketUse[] = buckets.map(({ limit, key }, i) => ({ limit, key, weight: units?.[i] ?? 1 }))
-  const free = { job, uses, waitsOn: null, position: null, sinceUs: null, expectedStartUs: null, exact: false }
+  const free = {
+    job,
+    uses,
+    waitsOn: null,
+    position: null,
+    sinceUs: null,
+    overrides: [],
+    expectedStartUs: null,
+    exact: false,
+  }
   if (job.state !== 'available') return { ...free, untilUs: null }
   const place = { lane, seq: job.seq, priority: job.priority }
   const ahead = countAhead(context, place)
@@ -41,7 +50,17 @@ export function explain(context: Context, id: string): Explanation | null {
     buckets.length === 1 &&
     context.db.all('SELECT 1 FROM lanes WHERE bucket = ? AND state = 2 LIMIT 2', bucket.id).length === 1
   const waitsOn = { limit: bucket.limit, key: bucket.key }
-  return { ...waits, waitsOn, expectedStartUs: expected, exact: expected !== null && alone }
+  const overrides = overridesOf(context, bucket.limit, bucket.key)
+  const untilUs = waits.untilUs ?? pausedUntilUs(overrides)
+  const changes = overrides.some(({ untilUs }) => untilUs !== null && (expected === null || untilUs < expected))
+  return {
+    ...waits,
+    untilUs,
+    waitsOn,
+    overrides,
+    expectedStartUs: expected,
+    exact: expected !== null && alone && !changes,
+  }
 }
 
 function countAhead(context: Context, { lane, seq, priority }: Place): number {

@@ -12,6 +12,8 @@ import type {
   Enqueued,
   Explanation,
   LimitDefinition,
+  Override,
+  OverrideRequest,
   Recovered,
   Retention,
   Run,
@@ -26,6 +28,7 @@ import { enqueue } from './enqueue.ts'
 import { explain } from './explain.ts'
 import { get, list } from './get.ts'
 import { inspect } from './inspect.ts'
+import { endOverdue, override, overrides } from './override.ts'
 import { charge, penalizeBucket } from './penalize.ts'
 import { Policies } from './policies.ts'
 import { promote } from './promote.ts'
@@ -134,7 +137,7 @@ export class SqliteStore implements Store {
   }
 
   explain(id: string): Promise<Explanation | null> {
-    return this.#read(() => explain(this.#context, id))
+    return this.#readLimits(() => explain(this.#context, id))
   }
 
   cancel(id: string): Promise<CancelAnswer> {
@@ -193,18 +196,25 @@ export class SqliteStore implements Store {
   }
 
   inspect(limit: string, key?: string): Promise<BucketReport[]> {
-    return this.#read(() => inspect(this.#context, limit, key))
+    return this.#readLimits(() => inspect(this.#context, limit, key))
   }
 
   limits(): Promise<LimitDefinition[]> {
-    return this.#read(() => {
-      const { policies } = this.#context
-      policies.refresh()
-      return policies.names().flatMap((name) => {
-        const current = policies.current(name)
-        return current ? [{ name, policy: current.policy, version: current.version }] : []
-      })
-    })
+    const { policies } = this.#context
+    return this.#readLimits(() =>
+      policies.names().flatMap((name) => {
+        const { definition } = policies.timeline(name)
+        return definition ? [{ name, policy: definition.policy, version: definition.version }] : []
+      }),
+    )
+  }
+
+  override(request: OverrideRequest): Promise<boolean> {
+    return this.#db.write(CHANGES, () => override(this.#context, request))
+  }
+
+  overrides(limit?: string): Promise<Override[]> {
+    return this.#readLimits(() => overrides(this.#context, limit))
   }
 
   async join(queues: readonly string[], leaseUs: number): Promise<number> {
@@ -227,6 +237,14 @@ export class SqliteStore implements Store {
   }
 
   async #read<T>(work: () => T): Promise<T> {
+    return work()
+  }
+
+  /** For what tells of limits: an override whose time is over is ended first, if no claim has done so yet. */
+  async #readLimits<T>(work: () => T): Promise<T> {
+    const { policies } = this.#context
+    policies.refresh()
+    if (policies.nextEndUs <= this.nowUs()) await this.#db.write(CHANGES, () => endOverdue(this.#context))
     return work()
   }
 }

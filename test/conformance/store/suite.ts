@@ -4,6 +4,7 @@ import { deputies } from './deputies.ts'
 import type { StoreHarness } from './harness.ts'
 import { jobs } from './jobs.ts'
 import { limits } from './limits.ts'
+import { overrides } from './overrides.ts'
 import { workers } from './workers.ts'
 
 /** Registers every test of the store's contract for one backend. */
@@ -13,6 +14,7 @@ export function storeConformance(harness: StoreHarness): void {
     describe('claims', () => claims(harness))
     describe('deputies', () => deputies(harness))
     describe('limits', () => limits(harness))
+    describe('overrides', () => overrides(harness))
     describe('workers', () => workers(harness))
   })
 }
