@@ -32,8 +32,8 @@ describe('an override', () => {
     ],
     [
       { window: 'fixed', max: 5, per: '1d', timezone: 'Europe/Paris' },
-      { per: '1w' },
-      { window: 'fixed', max: 5, per: '1w', timezone: 'Europe/Paris' },
+      { per: '1h' },
+      { window: 'fixed', max: 5, per: '1h', timezone: 'Europe/Paris' },
     ],
     [{ every: '1s', guard: '1ms' }, { every: '2s' }, { every: '2s', guard: '1ms' }],
     [{ every: '1s' }, { concurrency: 3 }, { every: '1s', concurrency: 3 }],

@@ -268,7 +268,9 @@ describe('no sequence of overrides, pauses and their ends', () => {
     'is seen differently by a %s bucket that was carried over late than by one that was carried at once',
     (_, rule, steps) => {
       fc.assert(
-        fc.property(rule, steps, (each, history) => expect(play(policyOf(each), history).agree).toBe(true)),
+        fc.property(rule, steps, (each, history) => {
+          expect(play(policyOf(each), history).agree).toBe(true)
+        }),
         { numRuns: 1000 },
       )
     },
