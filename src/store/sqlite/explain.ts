@@ -3,7 +3,7 @@ import type { BucketUse, Explanation } from '../store.ts'
 import { loadBucket, type StoredBucket } from './buckets.ts'
 import type { Context } from './context.ts'
 import { get } from './get.ts'
-import { overridesOf, pausedUntilUs } from './override.ts'
+import { isPaused, overridesOf, pausedUntilUs } from './override.ts'
 
 /** A waiting job's place: its lane, and what stands before it there. */
 interface Place {
@@ -51,7 +51,7 @@ export function explain(context: Context, id: string): Explanation | null {
     context.db.all('SELECT 1 FROM lanes WHERE bucket = ? AND state = 2 LIMIT 2', bucket.id).length === 1
   const waitsOn = { limit: bucket.limit, key: bucket.key }
   const overrides = overridesOf(context, bucket.limit, bucket.key)
-  const untilUs = waits.untilUs ?? pausedUntilUs(overrides)
+  const untilUs = isPaused(overrides) ? pausedUntilUs(overrides) : waits.untilUs
   const changes = overrides.some(({ untilUs }) => untilUs !== null && (expected === null || untilUs < expected))
   return {
     ...waits,

@@ -4,7 +4,7 @@ import { NEVER_US } from '../../policy/lane.ts'
 import type { BucketReport, Override } from '../store.ts'
 import { bucketsOf, findBucket, type StoredBucket } from './buckets.ts'
 import type { Context } from './context.ts'
-import { overridesOf, pausedUntilUs } from './override.ts'
+import { isPaused, overridesOf, pausedUntilUs } from './override.ts'
 
 /** The buckets of a limit, or the one of a key, as they stand now. */
 export function inspect(context: Context, limit: string, key?: string): BucketReport[] {
@@ -51,5 +51,6 @@ function report(context: Context, bucket: StoredBucket, nowUs: number): BucketRe
 
 function nextStartOf(wakeAtUs: number | null, overrides: readonly Override[], nowUs: number): number | null {
   if (wakeAtUs === null) return null
-  return wakeAtUs === NEVER_US ? pausedUntilUs(overrides) : Math.max(wakeAtUs, nowUs)
+  if (isPaused(overrides)) return pausedUntilUs(overrides)
+  return wakeAtUs === NEVER_US ? null : Math.max(wakeAtUs, nowUs)
 }

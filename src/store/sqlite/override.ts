@@ -51,6 +51,11 @@ export function overrides(context: Context, limit?: string): Override[] {
   )
 }
 
+/** Whether a pause is among what is in force. */
+export function isPaused(inForce: readonly Override[]): boolean {
+  return inForce.some((each) => each.kind === 'pause')
+}
+
 /** When the pauses among these are over; null: there is none, or one of them stands until it is ended. */
 export function pausedUntilUs(inForce: readonly Override[]): number | null {
   const pauses = inForce.filter((each) => each.kind === 'pause')

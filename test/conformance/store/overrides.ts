@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { StoreHarness } from './harness.ts'
-import { eachWorld, World } from './world.ts'
+import { eachWorld } from './world.ts'
 
 /** What changes limits while they run: overrides, pauses, their ends, and the record of all that. */
 export function overrides(harness: StoreHarness): void {
@@ -399,27 +399,30 @@ function records(harness: StoreHarness): void {
     expect(await w.bucket('r')).toMatchObject({ available: 2000, capacity: 3000 })
   })
 
-  test.runIf(harness.reopen)('what one process changes holds in all, and after all of them have gone', async () => {
-    const w = world()
-    await w.define({ r: { rate: 1, per: '1m' } })
-    await w.add('a', { limits: ['r'] }, 4)
-    await w.start()
-    await w.wake()
-    const other = await w.reopen(harness)
-    await other.override('r', { per: '2s' }, 5000)
-    expect(await w.wake()).toBe(2000)
-    await other.store.close()
-    const third: World = await w.reopen(harness)
-    await third.define({ r: { rate: 1, per: '1m' } })
-    expect(await third.wake()).toBe(2000)
-    w.at(2000)
-    expect(await third.start()).toEqual(['a2'])
-    expect(await third.wake()).toBe(4000)
-    w.at(4000)
-    expect(await third.start()).toEqual(['a3'])
-    w.at(6000)
-    // Half a unit was left at 5 s; from then on one per minute.
-    expect(await third.wake()).toBe(5000 + 30_000)
-    await third.store.close()
-  })
+  test.runIf('reopen' in harness)(
+    'what one process changes holds in all, and after all of them have gone',
+    async () => {
+      const w = world()
+      await w.define({ r: { rate: 1, per: '1m' } })
+      await w.add('a', { limits: ['r'] }, 4)
+      await w.start()
+      await w.wake()
+      const other = await w.reopen(harness)
+      await other.override('r', { per: '2s' }, 5000)
+      expect(await w.wake()).toBe(2000)
+      await other.store.close()
+      const third = await w.reopen(harness)
+      await third.define({ r: { rate: 1, per: '1m' } })
+      expect(await third.wake()).toBe(2000)
+      w.at(2000)
+      expect(await third.start()).toEqual(['a2'])
+      expect(await third.wake()).toBe(4000)
+      w.at(4000)
+      expect(await third.start()).toEqual(['a3'])
+      w.at(6000)
+      // Half a unit was left at 5 s; from then on one per minute.
+      expect(await third.wake()).toBe(5000 + 30_000)
+      await third.store.close()
+    },
+  )
 }
