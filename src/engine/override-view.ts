@@ -17,7 +17,7 @@ export interface Remark {
 /** An override or a pause of a limit, in force or on record. */
 export interface OverrideView {
   readonly limit: string
-  /** Null: all keys. */
+  /** Null: all keys; empty: the bucket of jobs without a key. */
   readonly key: string | null
   readonly kind: 'override' | 'pause'
   /** What it changes; null for a pause. */
@@ -65,10 +65,10 @@ export function nameOf(limit: Limit | string): string {
   return typeof limit === 'string' ? limit : limit.name
 }
 
-/** A key as buckets have it; null: none was given. @throws limit.key.invalid, limit.key.missing for an empty one */
+/** A key as buckets have it: `''` is that of jobs without a key; null: none was given. @throws limit.key.invalid */
 export function keyOf(key: Key | undefined, limit: string): string | null {
   if (key === undefined) return null
-  const found = partitionKey(key, 'fail', `limit ${limit}`)
+  const found = partitionKey(key, 'shared', `limit ${limit}`)
   return found.kind === 'key' ? found.key : null
 }
 

@@ -151,6 +151,16 @@ describe('a penalty by hand', () => {
   })
 })
 
+test('of jobs without a key, the bucket that they share is changed as any other', async () => {
+  const room = await Room.open({ policy: { ...rate(1, 1), onMissingKey: 'shared' } })
+  await room.first.limits.override('gate', '', { per: '3s' })
+  await room.enqueueMany(2, { key: null })
+  await room.enqueueMany(2, { key: 'A' })
+  await room.until(5)
+  expectSeconds(room.secondsOf(''), [0, 3])
+  expectSeconds(room.secondsOf('A'), [0, 1])
+})
+
 describe('what is refused', () => {
   test('changes nothing, and says what is wrong', async () => {
     const room = await Room.open({ policy: rate(5, 5) })
@@ -167,7 +177,7 @@ describe('what is refused', () => {
     expect(await codeOf(limits.override('gate', undefined, { max: 5 }))).toBe('policy.invalid')
     expect(await codeOf(limits.override('gate', undefined, { rate: -1 }))).toBe('policy.invalid')
     expect(await codeOf(limits.override('gate', undefined, null as unknown as object))).toBe('policy.invalid')
-    expect(await codeOf(limits.override('gate', '', { rate: 5 }))).toBe('limit.key.missing')
+    expect(await codeOf(limits.override('gate', Number.NaN, { rate: 5 }))).toBe('limit.key.invalid')
     expect(await codeOf(limits.override('gate', 'A', { rate: 5 }, { until: new Date(0) }))).toBe('option.invalid')
     expect(await codeOf(limits.override('gate', 'A', { rate: 5 }, { until: new Date(Number.NaN) }))).toBe(
       'option.invalid',

@@ -43,6 +43,11 @@ async function work(world: World): Promise<void> {
       else if (i === 3) await world.store.release(world.worker, [job])
       else await world.complete(job.task)
   }
+  await world.override('g', { rate: 5 }, 2500)
+  await world.override('t:1', { concurrency: null })
+  await world.clear('t:1')
+  await world.pause('late', 3000)
+  await world.store.overrides()
   await world.cancel('t19-3')
   world.at(60_000)
   await world.claim({ slots: 6 })
