@@ -52,15 +52,24 @@ export const NO_POLICY: LimitPolicy = {
  */
 export class Timeline {
   readonly #events: readonly (DefinitionEvent | OverrideEvent)[]
-  /** Keys that have changes of their own. */
-  readonly #keys = new Set<string>()
+  /** Changes of all keys. */
+  readonly #shared: readonly (DefinitionEvent | OverrideEvent)[]
+  /** Changes of one key alone, by the key. */
+  readonly #own = new Map<string, OverrideEvent[]>()
   readonly #inForce = new Map<string | null, InForce>()
   #records: readonly Past[] | null = null
+  #standingNow: readonly OverrideRecord[] | null = null
 
   /** @param events by revision, ascending */
   constructor(events: readonly (DefinitionEvent | OverrideEvent)[]) {
     this.#events = events
-    for (const event of events) if (event.kind !== 'definition' && event.key !== null) this.#keys.add(event.key)
+    this.#shared = events.filter((event) => event.kind === 'definition' || event.key === null)
+    for (const event of events) {
+      if (event.kind === 'definition' || event.key === null) continue
+      const own = this.#own.get(event.key)
+      if (own) own.push(event)
+      else this.#own.set(event.key, [event])
+    }
   }
 
   /** The last change's revision; 0: none. */
@@ -75,11 +84,11 @@ export class Timeline {
 
   /** What holds for a key now; null: for every key without changes of its own. */
   at(key: string | null): InForce {
-    const own = key !== null && this.#keys.has(key) ? key : null
+    const own = key !== null && this.#own.has(key) ? key : null
     let found = this.#inForce.get(own)
     if (!found) {
-      const fold = new Fold(own)
-      for (const event of this.#events) fold.apply(event)
+      const fold = new Fold()
+      for (const event of this.#eventsOf(own)) fold.apply(event)
       this.#inForce.set(own, (found = fold.inForce()))
     }
     return found
@@ -87,7 +96,7 @@ export class Timeline {
 
   /** Null, and the keys that have changes of their own. */
   keys(): (string | null)[] {
-    return [null, ...this.#keys]
+    return [null, ...this.#own.keys()]
   }
 
   /** A stored bucket state, as of now and under what is in force; `stored` null: a new bucket. */
@@ -114,7 +123,9 @@ export class Timeline {
 
   /** When the next override or pause ends by itself; Infinity: none does. */
   get nextEndUs(): number {
-    return Math.min(Infinity, ...this.#standing().map((record) => record.untilUs ?? Infinity))
+    let nextUs = Infinity
+    for (const { untilUs } of this.#standing()) nextUs = Math.min(nextUs, untilUs ?? Infinity)
+    return nextUs
   }
 
   /** Every override and pause, oldest first. */
@@ -134,8 +145,14 @@ export class Timeline {
       .sort((a, b) => a.endRevision - b.endRevision)
   }
 
-  #standing(): OverrideRecord[] {
-    return this.records().filter((record) => record.ended === null)
+  #standing(): readonly OverrideRecord[] {
+    this.#standingNow ??= this.records().filter((record) => record.ended === null)
+    return this.#standingNow
+  }
+
+  #eventsOf(key: string | null): readonly (DefinitionEvent | OverrideEvent)[] {
+    const own = key === null ? undefined : this.#own.get(key)
+    return own ? [...this.#shared, ...own].sort((a, b) => a.revision - b.revision) : this.#shared
   }
 
   #past(): readonly Past[] {
@@ -165,13 +182,14 @@ export class Timeline {
   }
 
   #replay(key: string, stored: BucketState, revision: number): BucketState {
-    const fold = new Fold(key)
+    const fold = new Fold()
     let state = stored
     let from: LimitPolicy | null = null
-    for (const event of this.#events) {
+    for (const event of this.#eventsOf(key)) {
       const missed = event.revision > revision
       if (missed) from ??= fold.inForce().policy ?? NO_POLICY
-      if (!fold.apply(event) || !missed || !from) continue
+      fold.apply(event)
+      if (!from) continue
       const to: LimitPolicy = fold.inForce().policy ?? NO_POLICY
       state = adopt(from, to, state, Math.max(event.sinceUs, state.atUs))
       from = to
@@ -180,27 +198,19 @@ export class Timeline {
   }
 }
 
-/** Plays the changes of a limit as one key sees them. */
+/** Plays changes one after another, all of them of one key. */
 class Fold {
-  readonly #key: string | null
   #definition: LimitPolicy | null = null
   #revision = 0
   readonly #standing = new Map<string, OverrideEvent>()
   #now: InForce | null = null
 
-  constructor(key: string | null) {
-    this.#key = key
-  }
-
-  /** False: it does not concern this key. */
-  apply(event: DefinitionEvent | OverrideEvent): boolean {
-    if (event.kind !== 'definition' && event.key !== null && event.key !== this.#key) return false
+  apply(event: DefinitionEvent | OverrideEvent): void {
     this.#now = null
     this.#revision = event.revision
     if (event.kind === 'definition') this.#definition = event.policy
     else if (event.change === null) this.#standing.delete(slotOf(event))
     else this.#standing.set(slotOf(event), event)
-    return true
   }
 
   inForce(): InForce {

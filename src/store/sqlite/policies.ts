@@ -139,6 +139,7 @@ export class Policies {
   }
 
   #findNextEnd(): void {
-    this.#nextEndUs = Math.min(Infinity, ...[...this.#timelines.values()].map((timeline) => timeline.nextEndUs))
+    this.#nextEndUs = Infinity
+    for (const timeline of this.#timelines.values()) this.#nextEndUs = Math.min(this.#nextEndUs, timeline.nextEndUs)
   }
 }
