@@ -34,7 +34,7 @@ import { Worker } from './worker.ts'
  * @throws option.invalid, policy.invalid, limit.conflict, task.conflict, store.url.invalid from the constructor: nothing is opened then
  */
 export class Sluice implements TaskEngine {
-  /** What every limit has left, and who waits. */
+  /** What every limit has left and who waits; overrides, pauses and penalties. */
   readonly limits: LimitsApi
   /** Stored jobs: look, cancel, retry, explain. */
   readonly jobs: JobsApi
@@ -66,7 +66,7 @@ export class Sluice implements TaskEngine {
     this.#store = createStore(options.store, settings)
     const open = (): Promise<Store> => this.#open()
     this.#results = new Results(open, clock)
-    this.limits = new LimitsApi(open)
+    this.limits = new LimitsApi(open, { clock, events: this.#events, ring: () => this.#worker?.ring() })
     this.jobs = new JobsApi(open, {
       cancelled: (id, task, queue) => {
         this.#worker?.cancel(id)

@@ -47,8 +47,10 @@ export interface SluiceEvents {
     readonly task: string
     readonly expectedStart: Date | null
   }
-  /** The other side pushed back: the bucket is closed. */
+  /** The other side pushed back, or somebody penalized it: the bucket is closed. */
   'rate_limit.dynamic_adjusted': BucketEvent & { readonly until: Date }
+  /** A job waits for a limit that nobody has defined; it starts once somebody has. */
+  'rate_limit.unknown': BucketEvent & { readonly queue: string }
   /** An occurrence came due and became a job. */
   'schedule.fired': ScheduleEvent & { readonly dueAt: Date; readonly id: string; readonly task: string }
   /** An occurrence was left out: nobody was at work, the last one had not ended, or its limits let it start only too late. */

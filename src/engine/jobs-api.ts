@@ -2,6 +2,7 @@ import { SluiceError } from '../base/errors.ts'
 import type { JobError, JobQuery, JobRecord } from '../jobs/job.ts'
 import { type JobState, STATES } from '../jobs/job-state.ts'
 import type { Store } from '../store/store.ts'
+import { type OverrideView, viewOfOverride } from './override-view.ts'
 
 /** A stored job, as callers see it. */
 export interface JobView {
@@ -47,6 +48,8 @@ export interface JobExplanation {
   readonly until: Date | null
   /** When it starts if nothing changes; of a scheduled or retryable job, when it becomes available. */
   readonly expectedStart: Date | null
+  /** Overrides and pauses in force for that bucket. */
+  readonly overrides: readonly OverrideView[]
   /** False: `expectedStart` is the earliest possible; other limits, permits or the lack of a free slot may delay it. */
   readonly exact: boolean
   /** When it is given up unless it has started; null: never. */
@@ -126,6 +129,7 @@ export class JobsApi {
       until: date(explanation.untilUs),
       expectedStart: date(explanation.expectedStartUs),
       givenUpAt: date(explanation.givenUpAtUs),
+      overrides: explanation.overrides.map(viewOfOverride),
       position,
       linePosition,
       exact: explanation.exact && !this.#hooks.queueIsLimited(job.queue),
@@ -167,10 +171,16 @@ function waitInWords({
   until,
   expectedStart,
   exact,
+  overrides,
 }: Omit<JobExplanation, 'words'>): string {
   if (!waitsOn)
     return `The job waits for a free slot of queue ${job.queue}${position === null ? '' : `, at position ${position} of its lane`}.`
   const who = waitsOn.key === null ? waitsOn.limit : `${waitsOn.limit} for ${waitsOn.key}`
+  const pause = overrides.find((each) => each.kind === 'pause')
+  if (pause) {
+    const whom = `${pause.by === null ? '' : ` by ${pause.by}`}${pause.reason === null ? '' : ` (${pause.reason})`}`
+    return `The job waits for the budget of ${who}, which is paused${whom} ${until ? `until ${until.toISOString()}` : 'until it is resumed'}, at position ${position ?? 1}.`
+  }
   const lane = until ? `whose next start is at ${until.toISOString()}` : 'until one of its permits returns'
   const start = expectedStart
     ? `; it should start ${exact ? 'at' : 'no sooner than'} ${expectedStart.toISOString()}`

@@ -1,7 +1,21 @@
+import type { Clock } from '../base/clock.ts'
+import type { Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
-import type { Limit } from '../policy/define-limit.ts'
+import type { Key, Limit } from '../policy/define-limit.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
+import type { PolicyChange } from '../policy/override.ts'
+import { SHARED_KEY } from '../policy/partition-key.ts'
 import type { BucketReport, Store } from '../store/store.ts'
+import type { Events } from './events.ts'
+import {
+  checkRemark,
+  keyOf,
+  nameOf,
+  type OverrideView,
+  type Remark,
+  untilUsOf,
+  viewOfOverride,
+} from './override-view.ts'
 
 /** One bucket as it stands now. */
 export interface BucketView {
@@ -21,12 +35,18 @@ export interface BucketView {
   readonly nextStart: Date | null
   /** When all that waits now could have started, if nothing else delays it; null when permits decide. */
   readonly drained: Date | null
+  /** Overrides and pauses in force for it, of the limit as a whole or of this key. */
+  readonly overrides: readonly OverrideView[]
 }
 
 /** A declared limit. */
 export interface LimitView {
   readonly name: string
+  /** As it is defined; what overrides make of it is seen at each bucket. */
   readonly policy: LimitPolicy
+  readonly version: number
+  /** Overrides and pauses in force, of the limit as a whole or of one of its keys. */
+  readonly overrides: readonly OverrideView[]
 }
 
 /** How many jobs wait for budget, and where. */
@@ -48,29 +68,125 @@ export interface WaitingRow {
   readonly nextStart: Date | null
 }
 
-/** What every limit has left, and who waits. */
+/** What the limits of an engine need of it. */
+export interface LimitHooks {
+  readonly clock: Clock
+  readonly events: Events
+  /** Something has changed that may let a job start. */
+  readonly ring: () => void
+}
+
+/** What every limit has left and who waits, and what is changed of it while it runs. */
 export class LimitsApi {
   readonly #store: () => Promise<Store>
+  readonly #hooks: LimitHooks
 
-  constructor(store: () => Promise<Store>) {
+  constructor(store: () => Promise<Store>, hooks: LimitHooks) {
     this.#store = store
+    this.#hooks = hooks
   }
 
   /** Every declared limit. */
   async list(): Promise<LimitView[]> {
-    return (await (await this.#store()).limits()).map(({ name, policy }) => ({ name, policy }))
+    const store = await this.#store()
+    const inForce = (await store.overrides()).filter((each) => each.ended === null)
+    return (await store.limits()).map(({ name, policy, version }) => ({
+      name,
+      policy,
+      version,
+      overrides: inForce.filter((each) => each.limit === name).map(viewOfOverride),
+    }))
   }
 
   /**
    * The buckets of a limit that are or were in use; with a key, that one, which reads as full when it was never used.
    * @throws limit.unknown
    */
-  async inspect(limit: Limit | string, key?: string | number): Promise<BucketView[]> {
+  async inspect(limit: Limit | string, key?: Key): Promise<BucketView[]> {
     const store = await this.#store()
-    const name = typeof limit === 'string' ? limit : limit.name
-    if (!(await store.limits()).some((each) => each.name === name))
-      throw new SluiceError('limit.unknown', `No limit ${name} is defined in this store.`)
-    return (await store.inspect(name, key === undefined ? undefined : String(key))).map(toView)
+    const name = nameOf(limit)
+    await requireLimit(store, name)
+    return (await store.inspect(name, keyOf(key, name) ?? undefined)).map(toView)
+  }
+
+  /**
+   * Changes numbers of a limit while it runs, in every process and at once: for one key, or, without one, for all. What it does not
+   * name stays as it is defined. A key's override wins over the limit's, and that over the definition; the level carries over, so that
+   * nothing is refilled for free. A second override of the same key takes the place of the first.
+   *
+   * @param options.until when it ends by itself; by default it stands until it is cleared, over restarts and new definitions.
+   * @throws limit.unknown, policy.invalid for a change that does not fit the limit, option.invalid
+   */
+  async override(
+    limit: Limit | string,
+    key: Key | undefined,
+    change: PolicyChange,
+    options: { until?: Duration | Date } & Remark = {},
+  ): Promise<void> {
+    if (typeof change !== 'object' || change === null)
+      throw new SluiceError('policy.invalid', `limit ${nameOf(limit)}: give what the override changes, as { rate: 5 }`)
+    await this.#change(limit, key, 'override', change, options)
+  }
+
+  /** Ends an override before its time; false: there was none. @throws limit.unknown */
+  clearOverride(limit: Limit | string, key?: Key, options: Remark = {}): Promise<boolean> {
+    return this.#change(limit, key, 'override', null, options)
+  }
+
+  /**
+   * Holds all further starts of a limit, or of one key of it; what runs goes on. A pause stands beside overrides, and wins.
+   * @throws limit.unknown, option.invalid
+   */
+  async pause(limit: Limit | string, key?: Key, options: { until?: Duration | Date } & Remark = {}): Promise<void> {
+    await this.#change(limit, key, 'pause', { concurrency: 0 }, options)
+  }
+
+  /** Ends a pause; false: there was none. A key stays held while its limit as a whole is paused. @throws limit.unknown */
+  resume(limit: Limit | string, key?: Key, options: Remark = {}): Promise<boolean> {
+    return this.#change(limit, key, 'pause', null, options)
+  }
+
+  /**
+   * Closes one bucket until then, as a reply of 429 does: a rate then holds one unit, so that it resumes without a burst.
+   * @param key without one: the bucket of a limit without keys. To hold all keys, use `pause` with `until`.
+   * @throws limit.unknown, option.invalid
+   */
+  async penalize(limit: Limit | string, key: Key | undefined, until: Duration | Date): Promise<void> {
+    const store = await this.#store()
+    const name = nameOf(limit)
+    await requireLimit(store, name)
+    const { clock, events, ring } = this.#hooks
+    const nowUs = store.nowUs()
+    const untilUs = untilUsOf(until, clock, nowUs)
+    const bucket = keyOf(key, name) ?? SHARED_KEY
+    await store.penalize(name, bucket, untilUs)
+    ring()
+    const at = new Date(clock.now() + (untilUs - nowUs) / 1000)
+    events.emit('rate_limit.dynamic_adjusted', { limit: name, key: bucket, until: at })
+  }
+
+  /** The record of overrides and pauses, in force and over, newest first: who, why, from when, until when. @throws limit.unknown */
+  async overrides(limit?: Limit | string): Promise<OverrideView[]> {
+    const store = await this.#store()
+    const name = limit === undefined ? undefined : nameOf(limit)
+    if (name !== undefined) await requireLimit(store, name)
+    return (await store.overrides(name)).toSorted((a, b) => b.sinceUs - a.sinceUs).map(viewOfOverride)
+  }
+
+  async #change(
+    limit: Limit | string,
+    key: Key | undefined,
+    kind: 'override' | 'pause',
+    change: PolicyChange | null,
+    options: { until?: Duration | Date } & Remark,
+  ): Promise<boolean> {
+    const store = await this.#store()
+    const name = nameOf(limit)
+    const untilUs = options.until === undefined ? null : untilUsOf(options.until, this.#hooks.clock, store.nowUs())
+    const remark = checkRemark(options)
+    const changed = await store.override({ limit: name, key: keyOf(key, name), kind, change, untilUs, ...remark })
+    if (changed) this.#hooks.ring()
+    return changed
   }
 
   /**
@@ -95,7 +211,18 @@ export class LimitsApi {
   }
 }
 
-function toView({ key, nextStartUs, drainedUs, ...report }: BucketReport): BucketView {
+async function requireLimit(store: Store, name: string): Promise<void> {
+  if (!(await store.limits()).some((each) => each.name === name))
+    throw new SluiceError('limit.unknown', `No limit ${name} is defined in this store.`)
+}
+
+function toView({ key, nextStartUs, drainedUs, overrides, ...report }: BucketReport): BucketView {
   const date = (us: number | null): Date | null => (us === null ? null : new Date(us / 1000))
-  return { ...report, key: key === '' ? null : key, nextStart: date(nextStartUs), drained: date(drainedUs) }
+  return {
+    ...report,
+    key: key === SHARED_KEY ? null : key,
+    nextStart: date(nextStartUs),
+    drained: date(drainedUs),
+    overrides: overrides.map(viewOfOverride),
+  }
 }

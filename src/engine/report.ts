@@ -85,8 +85,11 @@ export class Reporter {
   /** What a claim did beside starting jobs. */
   claimed(claim: Claim): void {
     const { events, wallOf } = this.#options
-    for (const { nextAtUs, ...closed } of claim.closed)
-      events.emit('rate_limit.exceeded', { ...closed, nextAt: nextAtUs === null ? null : wallOf(nextAtUs) })
+    for (const { nextAtUs, defined, ...closed } of claim.closed) {
+      const { limit, key, queue } = closed
+      if (!defined) events.emit('rate_limit.unknown', { limit, key, queue })
+      else events.emit('rate_limit.exceeded', { ...closed, nextAt: nextAtUs === null ? null : wallOf(nextAtUs) })
+    }
     for (const bucket of claim.released) events.emit('rate_limit.released', bucket)
     for (const news of claim.schedules) this.#scheduled(news)
     for (const job of claim.rejected) this.#rejected(job)

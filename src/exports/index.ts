@@ -6,6 +6,7 @@ export { silentLogger, type Logger } from '../base/logger.ts'
 export { seededRandom } from '../base/random.ts'
 export type { Clock } from '../base/clock.ts'
 export { limit, type InlineLimit, type Key, type Limit, type LimitUse } from '../policy/define-limit.ts'
+export type { PolicyChange } from '../policy/override.ts'
 export type { Policy } from '../policy/policy.ts'
 export { forecast, type BacklogSpec, type Forecast, type ForecastOptions, type Waits } from '../policy/what-if.ts'
 export { NonRetryable } from '../jobs/non-retryable.ts'
@@ -23,6 +24,7 @@ export type { ScheduleOptions } from '../engine/schedule.ts'
 export type { ScheduleView } from '../engine/schedules-api.ts'
 export type { LiveForecastOptions } from '../engine/forecast.ts'
 export type { BucketView, LimitView, WaitingRow, WaitingView } from '../engine/limits-api.ts'
+export type { OverrideView } from '../engine/override-view.ts'
 export {
   task,
   type AnyTask,

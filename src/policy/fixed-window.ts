@@ -8,6 +8,8 @@ export interface FixedState {
   /** Start of the window that `used` speaks of; of the wall clock where the windows are the calendar's. */
   startUs: number
   used: number
+  /** Units of this window alone that its bound, lowered since, has no room for: they count again when it is raised. */
+  beyond: number
 }
 
 /** A window, in the store's time. */
@@ -45,7 +47,7 @@ const MOST_WINDOWS = 2_000_000
 
 /** A window nobody has used. */
 export function newFixed(rule: FixedRule, nowUs: number): FixedState {
-  return { kind: 'fixed', startUs: wallStart(rule, nowUs), used: 0 }
+  return { kind: 'fixed', startUs: wallStart(rule, nowUs), used: 0, beyond: 0 }
 }
 
 /** Units that count in the window of `nowUs`; more than the bound: debt. */
@@ -73,25 +75,33 @@ export function fixedGrantUs(rule: FixedRule, state: FixedState, nowUs: number, 
 
 /** Takes units, without asking whether there are enough. */
 export function chargeFixed(rule: FixedRule, state: FixedState, nowUs: number, weight: number): void {
+  const startUs = wallStart(rule, nowUs)
   state.used = fixedInUse(rule, state, nowUs) + weight
-  state.startUs = Math.max(state.startUs, wallStart(rule, nowUs))
+  if (startUs <= state.startUs) return
+  state.startUs = startUs
+  state.beyond = 0
 }
 
 /** Gives back units that were taken at `chargedAtUs`, if that was in the window that counts now. */
 export function refundFixed(rule: FixedRule, state: FixedState, weight: number, chargedAtUs: number): void {
-  if (wallStart(rule, chargedAtUs) === state.startUs) state.used = Math.max(0, state.used - weight)
+  if (wallStart(rule, chargedAtUs) !== state.startUs) return
+  const fromBeyond = Math.min(weight, state.beyond)
+  state.beyond -= fromBeyond
+  state.used = Math.max(0, state.used - weight + fromBeyond)
 }
 
 /** The state under another bound or other windows; of a debt nothing is lost, and nothing becomes one. */
 export function adoptFixed(from: FixedRule, to: FixedRule, state: FixedState, nowUs: number): FixedState {
   const used = fixedInUse(from, state, nowUs)
   const debt = Math.max(0, used - from.max)
-  return { kind: 'fixed', startUs: wallStart(to, nowUs), used: Math.min(used - debt, to.max) + debt }
+  const taken = used - debt + (wallStart(from, nowUs) <= state.startUs ? state.beyond : 0)
+  const counted = Math.min(taken, to.max)
+  return { kind: 'fixed', startUs: wallStart(to, nowUs), used: counted + debt, beyond: taken - counted }
 }
 
 /** The state after the clock went back: what was used counts in the window of `nowUs`; a debt is forgiven. */
 export function reclockFixed(rule: FixedRule, state: FixedState, nowUs: number): FixedState {
-  return { kind: 'fixed', startUs: wallStart(rule, nowUs), used: Math.min(state.used, rule.max) }
+  return { ...state, startUs: wallStart(rule, nowUs), used: Math.min(state.used, rule.max) }
 }
 
 /** The store's instant at which a state that is ahead of the clock begins to be of the present. */

@@ -75,6 +75,8 @@ export interface LimitPolicy {
   readonly scope?: 'fleet' | 'worker'
   /** Absent: `unlimited`. */
   readonly onMissingKey?: OnMissingKey
+  /** How much of the rule's period or interval is guard, in µs; absent: 0. A fixed rule has its own. */
+  readonly guardUs?: number
   /** Between processes the higher version of a definition wins; absent: 0. */
   readonly version?: number
 }

@@ -39,8 +39,9 @@ export function normalisePolicy(policy: Policy, what: string): LimitPolicy {
   const kind = ruleKind(fields, what)
   refuseUnknown(fields, kind, what)
   const guardUs = fields['guard'] === undefined ? 0 : duration(fields, 'guard', what, 0)
+  const rule = ruleOf(fields, kind, guardUs, what)
   return {
-    rule: ruleOf(fields, kind, guardUs, what),
+    rule,
     concurrency: fields['concurrency'] === undefined ? null : whole(fields, 'concurrency', what, 0),
     onLimit: oneOf<OnLimit>(fields, 'onLimit', ['wait', 'reschedule', 'drop'], what),
     maxWaitUs: fields['maxWait'] === undefined ? null : duration(fields, 'maxWait', what, 0),
@@ -48,6 +49,7 @@ export function normalisePolicy(policy: Policy, what: string): LimitPolicy {
     scope: oneOf<'fleet' | 'worker'>(fields, 'scope', ['fleet', 'worker'], what),
     onMissingKey: oneOf<OnMissingKey>(fields, 'onMissingKey', ['unlimited', 'fail', 'shared'], what),
     version: fields['version'] === undefined ? 0 : whole(fields, 'version', what, 0, Number.MAX_SAFE_INTEGER),
+    ...(guardUs > 0 && rule?.kind !== 'fixed' && { guardUs }),
   }
 }
 

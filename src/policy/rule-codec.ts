@@ -26,7 +26,8 @@ export function encodeRule(state: RuleState, atUs: number): string {
     }
     return text
   }
-  if (state.kind === 'fixed') return `${FIXED},${state.startUs},${state.used}`
+  if (state.kind === 'fixed')
+    return `${FIXED},${state.startUs},${state.used}${state.beyond === 0 ? '' : `,${state.beyond}`}`
   return `${SPACING},${state.nextUs - atUs}`
 }
 
@@ -56,7 +57,7 @@ export function decodeRule(values: readonly number[], from: number, atUs: number
     }
     return { kind: 'sliding', log, used, debt: a, coarse: b === 1 }
   }
-  if (kind === FIXED && count === 3) return { kind: 'fixed', startUs: a, used: b }
+  if (kind === FIXED && (count === 3 || count === 4)) return { kind: 'fixed', startUs: a, used: b, beyond: c }
   if (kind === SPACING && count === 2) return { kind: 'spacing', nextUs: atUs + a }
   return null
 }

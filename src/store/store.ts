@@ -3,6 +3,7 @@ import type { Admitted, NewJob, JobRecord, JobQuery, Occurrence, Settlement, Set
 import type { NewSchedule, ScheduleNews, ScheduleRecord } from '../jobs/schedule.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
 import type { BucketBacklog, Explanation, Throttled } from './waits.ts'
+import type { Override, OverrideRequest } from './overrides.ts'
 
 /**
  * What the engine asks of a store, by role. Every backend answers alike; one conformance suite says so.
@@ -81,6 +82,13 @@ export interface Limits {
   throttled(rows: number): Promise<Throttled>
   /** What waits for each bucket of a limit, or for the one of a key; null for a limit that is not defined. */
   backlog(limit: string, key?: string): Promise<readonly BucketBacklog[] | null>
+  /**
+   * Begins, replaces or ends an override or a pause; lanes that wait are re-timed at once, and again at the instant it ends by itself.
+   * False: there was none to end. @throws limit.unknown, policy.invalid
+   */
+  override(request: OverrideRequest): Promise<boolean>
+  /** Every override and pause on record, of one limit or of all, oldest first; some of what is over may have been forgotten. */
+  overrides(limit?: string): Promise<Override[]>
 }
 
 /** Recurring work. Claims fire what is due, in the transaction that moves the schedule on: no occurrence becomes two jobs. */
@@ -194,6 +202,8 @@ export interface Closed {
   readonly granted: number
   /** When the next may go; null when a permit has to return first. */
   readonly nextAtUs: number | null
+  /** False: the limit is not declared, and nothing starts before it is. */
+  readonly defined: boolean
 }
 
 /** A job that was discarded before it could start. */
@@ -246,6 +256,8 @@ export interface BucketReport {
   readonly nextStartUs: number | null
   /** When all that waits now could have started; null: unknown. */
   readonly drainedUs: number | null
+  /** What is in force for it beside the definition. */
+  readonly overrides: readonly Override[]
 }
 
 /** What a heartbeat learned (`seq` of active jobs). */

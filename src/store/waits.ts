@@ -2,6 +2,7 @@
 import type { JobRecord } from '../jobs/job.ts'
 import type { BucketState } from '../policy/bucket.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
+import type { Override } from './overrides.ts'
 
 /** Why a job waits. */
 export interface Explanation {
@@ -21,6 +22,8 @@ export interface Explanation {
   readonly sinceUs: number | null
   /** When the head of the lane may start. */
   readonly untilUs: number | null
+  /** What is in force for that bucket beside the definition. */
+  readonly overrides: readonly Override[]
   /** When it will start; of a scheduled or retryable job, when it joins its lane (wall clock for `scheduled`). */
   readonly expectedStartUs: number | null
   /** False: it starts no sooner than expected; other lanes, buckets, permits or a free slot may delay it. */

@@ -47,6 +47,11 @@ async function work(world: World): Promise<void> {
   const rest = { immediately: false, untilMs: null, maxRuns: null, overlap: 'skip', onMissed: 'catchUp', job } as const
   await world.store.schedule({ name: 's', recurrence: { kind: 'every', everyUs: 10_000_000 }, ...rest })
   await world.store.schedule({ name: 'c', recurrence: { kind: 'cron', cron: '* * * * *', timezone: 'UTC' }, ...rest })
+  await world.override('g', { rate: 5 }, 2500)
+  await world.override('t:1', { concurrency: null })
+  await world.clear('t:1')
+  await world.pause('late', 3000)
+  await world.store.overrides()
   await world.cancel('t19-3')
   world.at(60_000)
   await world.claim({ slots: 6 })

@@ -19,11 +19,15 @@ describe('a policy', () => {
     [{ rate: 15, per: '1m' }, { rule: { kind: 'rate', rate: 15, periodUs: 60_000_000, burst: 15, startEmpty: false } }],
     [
       { rate: 15, per: 'PT1M', burst: 3, startEmpty: true, guard: '1s', concurrency: 4 },
-      { rule: { kind: 'rate', rate: 15, periodUs: 61_000_000, burst: 3, startEmpty: true }, concurrency: 4 },
+      {
+        rule: { kind: 'rate', rate: 15, periodUs: 61_000_000, burst: 3, startEmpty: true },
+        concurrency: 4,
+        guardUs: 1_000_000,
+      },
     ],
     [
       { window: 'sliding', max: 5, per: '1s', guard: '100ms' },
-      { rule: { kind: 'sliding', max: 5, periodUs: 1_100_000 } },
+      { rule: { kind: 'sliding', max: 5, periodUs: 1_100_000 }, guardUs: 100_000 },
     ],
     [
       { window: 'fixed', max: 5, per: '1h', guard: 5 },

@@ -228,6 +228,8 @@ class MortalStore implements Store {
   unschedule: Store['unschedule'] = (name) => this.#through(() => this.inner.unschedule(name))
   throttled: Store['throttled'] = (rows) => this.#through(() => this.inner.throttled(rows))
   backlog: Store['backlog'] = (...args) => this.#through(() => this.inner.backlog(...args))
+  override: Store['override'] = (request) => this.#through(() => this.inner.override(request))
+  overrides: Store['overrides'] = (limit) => this.#through(() => this.inner.overrides(limit))
   join: Store['join'] = (...args) => this.#through(() => this.inner.join(...args))
   cancellations: Store['cancellations'] = (worker) => this.#through(() => this.inner.cancellations(worker))
   leave: Store['leave'] = (worker) => this.#through(() => this.inner.leave(worker))

@@ -1,10 +1,12 @@
 import type { Command } from 'commander'
+import { systemClock } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
 import type { BucketView, LimitsApi, LimitView } from '../../engine/limits-api.ts'
+import type { OverrideView } from '../../engine/override-view.ts'
 import type { Store } from '../../store/store.ts'
 import { type Column, tableOf } from '../table.ts'
 import { addViewOptions, show, type View, type ViewFlags } from '../view.ts'
-import { grouped, inWords, policyInWords } from '../words.ts'
+import { grouped, inWords, policyInWords, printable } from '../words.ts'
 
 interface LimitsFlags extends ViewFlags {
   readonly key?: string
@@ -45,7 +47,12 @@ export function registerLimits(program: Command): void {
 
 async function look(store: Store, name: string | undefined, key: string | undefined): Promise<View> {
   const { LimitsApi } = await import('../../engine/limits-api.ts')
-  const limits = new LimitsApi(async () => store)
+  const { Events } = await import('../../engine/events.ts')
+  const limits = new LimitsApi(async () => store, {
+    clock: systemClock,
+    events: new Events(() => undefined),
+    ring: () => undefined,
+  })
   const nowMs = store.nowUs() / 1000
   if (name === undefined) {
     if (key !== undefined)
@@ -54,10 +61,12 @@ async function look(store: Store, name: string | undefined, key: string | undefi
   }
   const buckets = [...(await limits.inspect(name, key))].sort((a, b) => b.waiting - a.waiting)
   const policy = (await limits.list()).find((each) => each.name === name)?.policy
+  const changed = (await limits.overrides(name)).filter((each) => each.ended === null)
   return {
     data: buckets,
     lines: (paint) => [
       `${paint('bold', name)}${policy ? `: ${policyInWords(policy)}` : ''}`,
+      ...changed.map(overrideInWords),
       ...(buckets.length === 0
         ? ['No budget of this limit is in use.']
         : tableOf(
@@ -68,6 +77,12 @@ async function look(store: Store, name: string | undefined, key: string | undefi
       ...(buckets.length > SHOWN ? [paint('dim', `and ${grouped(buckets.length - SHOWN)} more; --json has all`)] : []),
     ],
   }
+}
+
+function overrideInWords({ kind, key, change, until, by, reason }: OverrideView): string {
+  const what = kind === 'pause' ? 'paused' : `overridden: ${JSON.stringify(change)}`
+  const details = [until && `until ${until.toISOString()}`, by && `by ${by}`, reason].filter(Boolean).join(', ')
+  return `${printable(key ?? 'all keys')} ${what}${details === '' ? '' : ` (${printable(details)})`}`
 }
 
 async function allLimits(limits: LimitsApi, nowMs: number): Promise<View> {

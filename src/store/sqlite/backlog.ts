@@ -9,7 +9,7 @@ type Row = [bucket: number, jobs: number, units: number, least: number, most: nu
 export function backlog(context: Context, limit: string, key?: string): BucketBacklog[] | null {
   context.policies.refresh()
   const nowUs = context.clock.nowUs()
-  if (!context.policies.current(limit)) return null
+  if (context.policies.policy(limit, key ?? '') === null) return null
   const only = key === undefined ? null : findBucket(context, limit, key, nowUs)
   const buckets = key === undefined ? bucketsOf(context, limit, nowUs) : only ? [only] : []
   const rows = context.db.all<Row>(

@@ -1,6 +1,7 @@
 import { decodeBucket, encodeBucket, newBucket } from '../../policy/bucket.ts'
 import type { LimitPolicy } from '../../policy/limit.ts'
 import type { Bucket } from '../../policy/lane.ts'
+import { NO_POLICY } from '../../policy/timeline.ts'
 import type { Context } from './context.ts'
 
 /** A bucket of the store within one transaction. */
@@ -23,7 +24,6 @@ type Row = [
 ]
 
 const COLUMNS = 'buckets.id, limit_name, buckets.key, state, revision, active, lanes, wake_at'
-const NO_POLICY: LimitPolicy = { rule: null, concurrency: null, onLimit: 'wait', maxWaitUs: null, retries: 'charge' }
 
 /** Loads a bucket by its id, carried over to the limit's current policy. */
 export function loadBucket(context: Context, id: number, nowUs: number): StoredBucket {
@@ -70,7 +70,7 @@ export function bucketId(context: Context, limit: string, key: string, nowUs: nu
 /** Writes back what a decision changed. */
 export function saveBucket(context: Context, bucket: StoredBucket, nowUs: number): void {
   if (bucket.changed) {
-    const revision = context.policies.current(bucket.limit)?.revision ?? 0
+    const { revision } = context.policies.timeline(bucket.limit)
     context.db.run(
       'UPDATE buckets SET state = ?, revision = ?, active = ?, wake_at = ?, touched = ? WHERE id = ?',
       encodeBucket(bucket.state),
@@ -97,9 +97,9 @@ export function returnPermits(context: Context, permits: string, nowUs: number):
 
 function fromRow(context: Context, row: Row, nowUs: number): StoredBucket {
   const [id, limit, key, stored, revision, active, lanes, wakeAtUs] = row
-  const policy = onTheWall(context, context.policies.current(limit)?.policy ?? null)
+  const policy = onTheWall(context, context.policies.policy(limit, key))
   const written = stored === null ? null : decodeBucket(stored)
-  const state = context.policies.carry(limit, written, revision, nowUs) ?? newBucket(NO_POLICY, nowUs)
+  const state = context.policies.timeline(limit).carry(key, written, revision, nowUs) ?? newBucket(NO_POLICY, nowUs)
   // Kept even when nothing is charged: a bucket that begins empty fills from the first look on, and a clock that went back over a
   // reboot is made up for once, or the wait would begin anew at every look.
   const changed = written === null ? beginsEmpty(policy) : nowUs < written.atUs

@@ -8,6 +8,7 @@ import { bucketId, type StoredBucket } from './buckets.ts'
 import { type Context, queueId, queueName } from './context.ts'
 import { Decision } from './decision.ts'
 import { fire, nextFireUs } from './fire.ts'
+import { endOverdue } from './override.ts'
 import { nextDueUs, promote } from './promote.ts'
 import { rejectHeads, rejectLate } from './reject.ts'
 import { occurrenceOf } from './schedule.ts'
@@ -40,7 +41,7 @@ const OPEN_LANES_AT_MOST = 4000
 
 /** Takes the jobs that all their budgets admit at this instant, in turn, and says when to look again. */
 export function claim(context: Context, request: ClaimRequest): Claim {
-  context.policies.refresh()
+  endOverdue(context)
   const instant = context.clock.read()
   const { nowUs } = instant
   const moved = promote(context, instant, AT_ONCE)
@@ -61,14 +62,20 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   const again = more || isFull(admission.rejections) || moved >= AT_ONCE || late.length >= AT_ONCE
   const nextWakeUs = again
     ? nowUs
-    : Math.min(wakeUs, fireUs, nextLineUs(context, nowUs, shares), nextDueUs(context, context.clock.read()))
+    : Math.min(
+        wakeUs,
+        fireUs,
+        nextLineUs(context, nowUs, shares),
+        nextDueUs(context, context.clock.read()),
+        context.policies.nextEndUs,
+      )
   return {
     jobs,
     nowUs,
     looks: admission.looks,
     rejected,
     schedules: fired.news,
-    nextWakeUs: nextWakeUs === NEVER_US ? null : nextWakeUs,
+    nextWakeUs: nextWakeUs >= NEVER_US ? null : nextWakeUs,
     nextFireUs: fireUs === NEVER_US ? null : fireUs,
     closed: newlyClosed(context, admission),
     released: newlyReleased(decision),
@@ -166,6 +173,7 @@ function newlyClosed(context: Context, admission: Admission): Closed[] {
         wanted: weight,
         granted: bucket.granted,
         nextAtUs,
+        defined: bucket.policy !== null,
       })
       break
     }

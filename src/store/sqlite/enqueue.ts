@@ -92,13 +92,13 @@ function update(context: Context, job: NewJob, holder: Holder, instant: Instant)
 /** When an available job is given up: the end of its `maxWait` or its expiry, whichever is first; in the store's clock. */
 export function latestStartUs(
   context: Context,
-  uses: readonly { readonly limit: string }[],
+  uses: readonly { readonly limit: string; readonly key: string }[],
   expiresAtMs: number | null,
   { nowUs, wallUs }: Instant,
 ): number | null {
   let latest = expiresAtMs === null ? Infinity : nowUs + Math.round(expiresAtMs * 1000) - wallUs
-  for (const { limit } of uses) {
-    const maxWaitUs = context.policies.current(limit)?.policy.maxWaitUs ?? null
+  for (const { limit, key } of uses) {
+    const maxWaitUs = context.policies.policy(limit, key)?.maxWaitUs ?? null
     if (maxWaitUs !== null) latest = Math.min(latest, nowUs + maxWaitUs)
   }
   return latest === Infinity ? null : latest

@@ -7,12 +7,12 @@ import { get } from './get.ts'
 import { type Outlook, outlookOfLane, outlookOfLine } from './line-place.ts'
 import { LANE } from './state.ts'
 import { liveQueues } from './workers.ts'
+import { isPaused, overridesOf, pausedUntilUs } from './override.ts'
 
 type Row = [lane: number, weights: string | null, sinceUs: number, attempt: number, due: number | null]
 
 /** Why a job waits: the line that its lane stands in, its place, and when it may start. */
 export function explain(context: Context, id: string): Explanation | null {
-  context.policies.refresh()
   const nowUs = context.clock.nowUs()
   const job = get(context, id)
   if (!job) return null
@@ -31,6 +31,7 @@ export function explain(context: Context, id: string): Explanation | null {
     position: null,
     linePosition: null,
     sinceUs,
+    overrides: [],
     untilUs: null,
     exact: false,
     served,
@@ -52,13 +53,19 @@ export function explain(context: Context, id: string): Explanation | null {
   const bucket = buckets.find((each) => each.id === on?.[0])
   const expectedStartUs = latest(outlooks)
   const [only] = outlooks
+  const overrides = bucket ? overridesOf(context, bucket.limit, bucket.key) : []
+  const changes = overrides.some(
+    ({ untilUs }) => untilUs !== null && (expectedStartUs === null || untilUs < expectedStartUs),
+  )
   return {
     ...waits,
+    untilUs: isPaused(overrides) ? pausedUntilUs(overrides) : waits.untilUs,
+    overrides,
     waitsOn: bucket ? { limit: bucket.limit, key: bucket.key } : null,
     linePosition: buckets.length === 1 ? (only?.place ?? null) : null,
     expectedStartUs,
     // What its budget would let start now waits for a free slot, and nobody can tell for how long.
-    exact: buckets.length === 1 && only?.exact === true && served && (expectedStartUs ?? 0) > nowUs,
+    exact: buckets.length === 1 && only?.exact === true && served && !changes && (expectedStartUs ?? 0) > nowUs,
   }
 }
 

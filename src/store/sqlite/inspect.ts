@@ -1,23 +1,28 @@
 import { view } from '../../policy/bucket.ts'
 import { type Backlog, expectedStartUs } from '../../policy/forecast.ts'
 import { NEVER_US } from '../../policy/lane.ts'
+import type { Override } from '../overrides.ts'
 import type { BucketReport } from '../store.ts'
 import { bucketsOf, findBucket, type StoredBucket } from './buckets.ts'
 import type { Context } from './context.ts'
+import { isPaused, overridesOf, pausedUntilUs } from './override.ts'
 
 /** The buckets of a limit, or the one of a key, as they stand now. */
 export function inspect(context: Context, limit: string, key?: string): BucketReport[] {
-  context.policies.refresh()
   const nowUs = context.clock.nowUs()
-  const policy = context.policies.current(limit)?.policy
-  if (!policy) return []
+  const timeline = context.policies.timeline(limit)
+  if (!timeline.definition) return []
   if (key === undefined) return bucketsOf(context, limit, nowUs).map((bucket) => report(context, bucket, nowUs))
   const bucket = findBucket(context, limit, key, nowUs)
   if (bucket) return [report(context, bucket, nowUs)]
-  const state = context.policies.carry(limit, null, 0, nowUs)
-  if (!state) return []
+  const { policy } = timeline.at(key)
+  const state = timeline.carry(key, null, 0, nowUs)
+  if (!policy || !state) return []
   const { available, debt, capacity } = view(policy, state, 0, nowUs)
-  return [{ limit, key, available, debt, capacity, active: 0, waiting: 0, nextStartUs: null, drainedUs: null }]
+  const overrides = overridesOf(context, limit, key)
+  return [
+    { limit, key, available, debt, capacity, active: 0, waiting: 0, nextStartUs: null, drainedUs: null, overrides },
+  ]
 }
 
 function report(context: Context, bucket: StoredBucket, nowUs: number): BucketReport {
@@ -26,7 +31,8 @@ function report(context: Context, bucket: StoredBucket, nowUs: number): BucketRe
     'SELECT count(*) FROM lanes l JOIN jobs j ON j.lane = l.id AND j.state = 1 WHERE l.bucket = ? AND l.state = 2',
     bucket.id,
   ) as [number]
-  const nextStartUs = wakeAtUs === null || wakeAtUs === NEVER_US ? null : Math.max(wakeAtUs, nowUs)
+  const overrides = overridesOf(context, limit, key)
+  const nextStartUs = nextStartOf(wakeAtUs, overrides, nowUs)
   const seen = policy ? view(policy, state, active, nowUs) : { available: 0, debt: 0, capacity: 0 }
   const drainedUs =
     policy && waiting > 0
@@ -42,6 +48,7 @@ function report(context: Context, bucket: StoredBucket, nowUs: number): BucketRe
     waiting,
     nextStartUs,
     drainedUs,
+    overrides,
   }
 }
 
@@ -59,4 +66,10 @@ function backlogOf(context: Context, bucket: number, waiting: number, concurrenc
   // Of different weights only the units are reckoned, but permits count jobs.
   if (least === most || concurrency !== null) return { count: waiting, weight: least }
   return { count: Math.round(waiting * mean), weight: 1 }
+}
+
+function nextStartOf(wakeAtUs: number | null, overrides: readonly Override[], nowUs: number): number | null {
+  if (wakeAtUs === null) return null
+  if (isPaused(overrides)) return pausedUntilUs(overrides)
+  return wakeAtUs === NEVER_US ? null : Math.max(wakeAtUs, nowUs)
 }

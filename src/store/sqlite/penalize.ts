@@ -1,6 +1,7 @@
 import { debit, penalize as penalizeState, refund } from '../../policy/bucket.ts'
 import { bucketId, loadBucket, saveBucket, type StoredBucket, wakeLine } from './buckets.ts'
 import type { Context } from './context.ts'
+import { endOverdue } from './override.ts'
 
 /** Closes a bucket until `untilUs`; every lane that waits on it is re-timed by the next claim. */
 export function penalizeBucket(context: Context, limit: string, key: string, untilUs: number, nowUs: number): void {
@@ -29,7 +30,7 @@ function change(
   nowUs: number,
   apply: (bucket: StoredBucket) => void,
 ): void {
-  context.policies.refresh()
+  endOverdue(context)
   const bucket = loadBucket(context, bucketId(context, limit, key, nowUs), nowUs)
   apply(bucket)
   bucket.changed = true

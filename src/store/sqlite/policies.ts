@@ -1,22 +1,29 @@
 import type { SqliteConnection } from '../../database/sqlite.ts'
-import { adopt, type BucketState, newBucket, reclock } from '../../policy/bucket.ts'
 import type { LimitPolicy } from '../../policy/limit.ts'
+import type { OverrideEvent, PolicyChange } from '../../policy/override.ts'
+import { type DefinitionEvent, Timeline } from '../../policy/timeline.ts'
 
-interface Revision {
-  readonly revision: number
-  readonly policy: LimitPolicy
-  readonly version: number
-  readonly sinceUs: number
-}
+type DefinitionRow = [name: string, revision: number, policy: string, version: number, since: number]
+type OverrideRow = [
+  name: string,
+  revision: number,
+  kind: 'override' | 'pause',
+  key: string | null,
+  change: string | null,
+  since: number,
+  until: number | null,
+  author: string | null,
+  reason: string | null,
+]
 
-/**
- * The declared limits, each with its history: a bucket remembers the revision that its state was written under, and is carried
- * over to the current one when it is next loaded, as of the moment of each change.
- */
+const UNDEFINED = new Timeline([])
+
+/** The limits with all their changes, as this process remembers them until somebody changes one. */
 export class Policies {
   readonly #db: SqliteConnection
-  #limits = new Map<string, readonly Revision[]>()
+  #timelines = new Map<string, Timeline>()
   #generation = -1
+  #nextEndUs = Infinity
 
   constructor(db: SqliteConnection) {
     this.#db = db
@@ -27,15 +34,26 @@ export class Policies {
     const generation = this.#db.get<[number]>(`SELECT value FROM store WHERE name = 'limits'`)?.[0] ?? 0
     if (generation === this.#generation) return
     this.#generation = generation
-    this.#limits = new Map()
-    const rows = this.#db.all<[string, number, string, number, number]>(
-      'SELECT name, revision, policy, version, since FROM limits ORDER BY name, revision',
+    const events = new Map<string, (DefinitionEvent | OverrideEvent)[]>()
+    const add = (name: string, event: DefinitionEvent | OverrideEvent): void => {
+      const known = events.get(name)
+      if (known) known.push(event)
+      else events.set(name, [event])
+    }
+    const definitions = this.#db.all<DefinitionRow>('SELECT name, revision, policy, version, since FROM limits')
+    for (const [name, revision, policy, version, sinceUs] of definitions)
+      add(name, { kind: 'definition', revision, sinceUs, policy: JSON.parse(policy) as LimitPolicy, version })
+    const overrides = this.#db.all<OverrideRow>(
+      'SELECT name, revision, kind, key, change, since, until, author, reason FROM overrides',
     )
-    for (const [name, revision, policy, version, sinceUs] of rows)
-      this.#limits.set(name, [
-        ...(this.#limits.get(name) ?? []),
-        { revision, policy: JSON.parse(policy) as LimitPolicy, version, sinceUs },
-      ])
+    for (const [name, revision, kind, key, text, sinceUs, untilUs, by, reason] of overrides) {
+      const change = text === null ? null : (JSON.parse(text) as PolicyChange)
+      add(name, { kind, revision, sinceUs, key, change, untilUs, by, reason })
+    }
+    this.#timelines = new Map()
+    for (const [name, all] of events)
+      this.#timelines.set(name, new Timeline(all.sort((a, b) => a.revision - b.revision)))
+    this.#findNextEnd()
   }
 
   /** What was remembered may have been rolled back. */
@@ -43,17 +61,28 @@ export class Policies {
     this.#generation = -1
   }
 
-  current(name: string): Revision | null {
-    return this.#limits.get(name)?.at(-1) ?? null
+  /** All changes of a limit; none of one that nobody has defined. */
+  timeline(name: string): Timeline {
+    return this.#timelines.get(name) ?? UNDEFINED
+  }
+
+  /** What holds for one key of a limit; null: the limit is not defined. */
+  policy(name: string, key: string): LimitPolicy | null {
+    return this.timeline(name).at(key).policy
   }
 
   names(): string[] {
-    return [...this.#limits.keys()]
+    return [...this.#timelines.keys()].sort()
   }
 
-  /** Adds a revision; the first is number 1. */
-  add(name: string, policy: LimitPolicy, version: number, nowUs: number): void {
-    const revision = (this.current(name)?.revision ?? 0) + 1
+  /** When the next override or pause of any limit ends by itself; Infinity: none does. */
+  get nextEndUs(): number {
+    return this.#nextEndUs
+  }
+
+  /** Defines a limit, anew or for the first time. */
+  define(name: string, policy: LimitPolicy, version: number, nowUs: number): void {
+    const revision = this.timeline(name).revision + 1
     this.#db.run(
       'INSERT INTO limits (name, revision, policy, version, since) VALUES (?, ?, ?, ?, ?)',
       name,
@@ -62,23 +91,55 @@ export class Policies {
       version,
       nowUs,
     )
-    this.#db.run(`INSERT INTO store (name, value) VALUES ('limits', 1) ON CONFLICT DO UPDATE SET value = value + 1`)
-    this.refresh()
+    this.#add(name, { kind: 'definition', revision, sinceUs: nowUs, policy, version })
   }
 
-  /** A stored bucket state, as of now and under the limit's current policy; `stored` null: a new bucket. */
-  carry(name: string, stored: BucketState | null, revision: number, nowUs: number): BucketState | null {
-    const history = this.#limits.get(name)
-    const last = history?.at(-1)
-    if (!history || !last) return stored
-    if (!stored) return newBucket(last.policy, nowUs)
-    let state = stored
-    let from = history.find((each) => each.revision === revision)
-    for (const to of history) {
-      if (!from || to.revision <= from.revision) continue
-      state = adopt(from.policy, to.policy, state, Math.max(to.sinceUs, state.atUs))
-      from = to
-    }
-    return nowUs < state.atUs ? reclock(last.policy, state, nowUs) : state
+  /** Adds the beginning or the end of an override or a pause. */
+  override(name: string, event: Omit<OverrideEvent, 'revision'>): void {
+    const revision = this.timeline(name).revision + 1
+    this.#db.run(
+      'INSERT INTO overrides (name, revision, kind, key, change, since, until, author, reason) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)',
+      name,
+      revision,
+      event.kind,
+      event.key,
+      event.change && JSON.stringify(event.change),
+      event.sinceUs,
+      event.untilUs,
+      event.by,
+      event.reason,
+    )
+    this.#add(name, { ...event, revision })
+  }
+
+  /** Forgets changes that no bucket has to be carried through any more; answers how many rows went. */
+  forgetOverrides(name: string, revisions: readonly number[]): number {
+    const gone = this.#db.run(
+      'DELETE FROM overrides WHERE name = ? AND revision IN (SELECT value FROM json_each(?))',
+      name,
+      JSON.stringify(revisions),
+    )
+    this.#bump()
+    this.refresh()
+    return gone
+  }
+
+  #add(name: string, event: DefinitionEvent | OverrideEvent): void {
+    const generation = this.#bump()
+    this.#timelines.set(name, this.timeline(name).with(event))
+    this.#generation = generation
+    this.#findNextEnd()
+  }
+
+  #bump(): number {
+    const [generation] = this.#db.get<[number]>(
+      `INSERT INTO store (name, value) VALUES ('limits', 1) ON CONFLICT DO UPDATE SET value = value + 1 RETURNING value`,
+    ) as [number]
+    return generation
+  }
+
+  #findNextEnd(): void {
+    this.#nextEndUs = Infinity
+    for (const timeline of this.#timelines.values()) this.#nextEndUs = Math.min(this.#nextEndUs, timeline.nextEndUs)
   }
 }

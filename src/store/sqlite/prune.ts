@@ -1,15 +1,20 @@
 import { isCold } from '../../policy/bucket.ts'
-import { bucketsById } from './buckets.ts'
+import { bucketsById, type StoredBucket } from './buckets.ts'
 import type { Context } from './context.ts'
+import { endOverdue, pruneOverrides } from './override.ts'
 import { STATE } from './state.ts'
 
 const IDLE_LANE_US = 60_000_000
 
 /** Deletes up to `limit` finished jobs whose retention is over, idle lanes, and buckets that a new one would equal. Answers how many rows went. */
 export function prune(context: Context, limit: number): number {
-  context.policies.refresh()
-  const { nowUs } = context.clock.read()
-  return pruneJobs(context, nowUs, limit) + pruneLanes(context, nowUs, limit) + pruneBuckets(context, nowUs, limit)
+  const nowUs = endOverdue(context)
+  return (
+    pruneJobs(context, nowUs, limit) +
+    pruneLanes(context, nowUs, limit) +
+    pruneBuckets(context, nowUs, limit) +
+    pruneOverrides(context, limit, nowUs)
+  )
 }
 
 function pruneJobs(context: Context, nowUs: number, limit: number): number {
@@ -49,9 +54,14 @@ function pruneBuckets(context: Context, nowUs: number, limit: number): number {
     limit,
     nowUs,
   ))
-    if (bucket.policy && isCold(bucket.policy, bucket.state, bucket.active, nowUs))
-      gone += context.db.run('DELETE FROM buckets WHERE id = ?', bucket.id)
+    if (isForgettable(context, bucket, nowUs)) gone += context.db.run('DELETE FROM buckets WHERE id = ?', bucket.id)
     // One that must be kept goes to the back, or so many of them would hide all others for ever.
     else context.db.run('UPDATE buckets SET touched = ? WHERE id = ?', nowUs, bucket.id)
   return gone
+}
+
+/** Under an override a bucket may be full and still hold less than a new one would when that ends. */
+function isForgettable(context: Context, { limit, key, policy, state, active }: StoredBucket, nowUs: number): boolean {
+  if (!policy || context.policies.timeline(limit).overridesOf(key).length > 0) return false
+  return isCold(policy, state, active, nowUs)
 }

@@ -30,12 +30,12 @@ export function rejoin(context: Context, { seq, lane, priority, expires }: Rejoi
 }
 
 /** The limits of a lane's buckets; none for the open line. */
-function limitsOf(context: Context, lane: number): { limit: string }[] {
+function limitsOf(context: Context, lane: number): { limit: string; key: string }[] {
   if (lane < 0) return []
   return context.db
-    .all<[string]>(
-      'SELECT b.limit_name FROM lanes l, json_each(l.buckets) e, buckets b WHERE l.id = ? AND b.id = e.value',
+    .all<[string, string]>(
+      'SELECT b.limit_name, b.key FROM lanes l, json_each(l.buckets) e, buckets b WHERE l.id = ? AND b.id = e.value',
       lane,
     )
-    .map(([limit]) => ({ limit }))
+    .map(([limit, key]) => ({ limit, key }))
 }

@@ -3,6 +3,7 @@ import type { Unstarted } from '../store.ts'
 import { findBucket, returnPermits, saveBucket, wakeLine } from './buckets.ts'
 import { cancelWaiting } from './cancel.ts'
 import type { Context } from './context.ts'
+import { endOverdue } from './override.ts'
 import { rejoin } from './rejoin.ts'
 import { STATE } from './state.ts'
 
@@ -13,7 +14,7 @@ type Row = [lane: number, priority: number, permits: string | null, cancelling: 
 
 /** Gives claimed jobs that never started back: their units, their permits, their attempt and their place. */
 export function release(context: Context, worker: number, runs: readonly Unstarted[]): void {
-  context.policies.refresh()
+  endOverdue(context)
   const instant = context.clock.read()
   const { nowUs } = instant
   for (const { seq, attempt, uses, startedUs } of runs) {

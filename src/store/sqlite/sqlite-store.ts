@@ -4,6 +4,7 @@ import { createIds } from '../../base/ids.ts'
 import { SqliteConnection } from '../../database/sqlite.ts'
 import type { JobQuery, JobRecord, NewJob, Settled, Settlement } from '../../jobs/job.ts'
 import type { NewSchedule, ScheduleRecord } from '../../jobs/schedule.ts'
+import type { Override, OverrideRequest } from '../overrides.ts'
 import type {
   Beat,
   BucketReport,
@@ -30,6 +31,7 @@ import { enqueue } from './enqueue.ts'
 import { explain } from './explain.ts'
 import { get, list } from './get.ts'
 import { inspect } from './inspect.ts'
+import { endOverdue, override, overrides } from './override.ts'
 import { charge, penalizeBucket } from './penalize.ts'
 import { Policies } from './policies.ts'
 import { promote } from './promote.ts'
@@ -141,7 +143,7 @@ export class SqliteStore implements Store {
   }
 
   explain(id: string): Promise<Explanation | null> {
-    return this.#read(() => explain(this.#context, id))
+    return this.#readLimits(() => explain(this.#context, id))
   }
 
   cancel(id: string): Promise<CancelAnswer> {
@@ -200,18 +202,25 @@ export class SqliteStore implements Store {
   }
 
   inspect(limit: string, key?: string): Promise<BucketReport[]> {
-    return this.#read(() => inspect(this.#context, limit, key))
+    return this.#readLimits(() => inspect(this.#context, limit, key))
   }
 
   limits(): Promise<LimitDefinition[]> {
-    return this.#read(() => {
-      const { policies } = this.#context
-      policies.refresh()
-      return policies.names().flatMap((name) => {
-        const current = policies.current(name)
-        return current ? [{ name, policy: current.policy, version: current.version }] : []
-      })
-    })
+    const { policies } = this.#context
+    return this.#readLimits(() =>
+      policies.names().flatMap((name) => {
+        const { definition } = policies.timeline(name)
+        return definition ? [{ name, policy: definition.policy, version: definition.version }] : []
+      }),
+    )
+  }
+
+  override(request: OverrideRequest): Promise<boolean> {
+    return this.#db.write(CHANGES, () => override(this.#context, request))
+  }
+
+  overrides(limit?: string): Promise<Override[]> {
+    return this.#readLimits(() => overrides(this.#context, limit))
   }
 
   schedule(given: NewSchedule): Promise<Scheduled> {
@@ -254,6 +263,14 @@ export class SqliteStore implements Store {
   }
 
   async #read<T>(work: () => T): Promise<T> {
+    return work()
+  }
+
+  /** For what tells of limits: an override whose time is over is ended first, if no claim has done so yet. */
+  async #readLimits<T>(work: () => T): Promise<T> {
+    const { policies } = this.#context
+    policies.refresh()
+    if (policies.nextEndUs <= this.nowUs()) await this.#db.write(CHANGES, () => endOverdue(this.#context))
     return work()
   }
 }

@@ -453,7 +453,9 @@ function lines(harness: StoreHarness): void {
     await w.define({ r: { rate: 2, per: '2s' } })
     await w.add('a', { limits: ['r:x'] }, 4)
     const first = await w.claim()
-    expect(first.closed).toEqual([{ limit: 'r', key: 'x', queue: 'q', wanted: 1, granted: 2, nextAtUs: w.us(1000) }])
+    expect(first.closed).toEqual([
+      { limit: 'r', key: 'x', queue: 'q', wanted: 1, granted: 2, nextAtUs: w.us(1000), defined: true },
+    ])
     expect(first.released).toEqual([])
     w.at(1000)
     const second = await w.claim()

@@ -194,6 +194,7 @@ function reports(harness: StoreHarness): void {
         waiting: 3,
         nextStartUs: null,
         drainedUs: null,
+        overrides: [],
       },
     ])
     await w.define({ r: { rate: 4, per: '4s' } })
@@ -219,6 +220,7 @@ function reports(harness: StoreHarness): void {
         waiting: 0,
         nextStartUs: null,
         drainedUs: null,
+        overrides: [],
       },
     ])
     expect(await w.store.inspect('r')).toEqual([])

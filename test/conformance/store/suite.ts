@@ -6,6 +6,7 @@ import { jobs } from './jobs.ts'
 import { limits } from './limits.ts'
 import { schedules } from './schedules.ts'
 import { waits } from './waits.ts'
+import { overrides } from './overrides.ts'
 import { workers } from './workers.ts'
 
 /** Registers every test of the store's contract for one backend. */
@@ -17,6 +18,7 @@ export function storeConformance(harness: StoreHarness): void {
     describe('limits', () => limits(harness))
     describe('schedules', () => schedules(harness))
     describe('waits', () => waits(harness))
+    describe('overrides', () => overrides(harness))
     describe('workers', () => workers(harness))
   })
 }

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect } from 'vitest'
 import type { Admitted, JobRecord, NewJob, Settled, Settlement } from '../../../src/jobs/job.ts'
 import type { UniqueRule } from '../../../src/jobs/unique-key.ts'
 import { normalisePolicy } from '../../../src/policy/normalise-policy.ts'
+import type { PolicyChange } from '../../../src/policy/override.ts'
 import type { Policy } from '../../../src/policy/policy.ts'
 import type { BucketReport, BucketUse, Claim, Enqueued, Recovered, Store } from '../../../src/store/store.ts'
 import type { Explanation } from '../../../src/store/waits.ts'
@@ -89,6 +90,29 @@ export class World {
     return this.store.define(
       Object.entries(policies).map(([name, policy]) => ({ name, policy: normalisePolicy(policy, name), version })),
     )
+  }
+
+  /** Begins an override of `limit` or `limit:key`; `untilMs` since the start. */
+  override(target: string, change: PolicyChange, untilMs?: number): Promise<boolean> {
+    return this.#change(target, 'override', change, untilMs)
+  }
+
+  clear(target: string): Promise<boolean> {
+    return this.#change(target, 'override', null)
+  }
+
+  pause(target: string, untilMs?: number): Promise<boolean> {
+    return this.#change(target, 'pause', { concurrency: 0 }, untilMs)
+  }
+
+  resume(target: string): Promise<boolean> {
+    return this.#change(target, 'pause', null)
+  }
+
+  #change(target: string, kind: 'override' | 'pause', change: PolicyChange | null, untilMs?: number): Promise<boolean> {
+    const [limit = '', key = null] = target.split(':')
+    const untilUs = untilMs === undefined ? null : this.us(untilMs)
+    return this.store.override({ limit, key, kind, change, untilUs, by: null, reason: null })
   }
 
   job(task: string, spec: JobSpec = {}): NewJob {

@@ -1,0 +1,240 @@
+import { adopt, type BucketState, newBucket, reclock } from './bucket.ts'
+import type { LimitPolicy } from './limit.ts'
+import { overriddenWhereFit, type OverrideEvent } from './override.ts'
+
+/** A limit was defined, or defined anew. */
+export interface DefinitionEvent {
+  readonly kind: 'definition'
+  readonly revision: number
+  readonly sinceUs: number
+  readonly policy: LimitPolicy
+  readonly version: number
+}
+
+/** An override or a pause from its beginning to its end. */
+export interface OverrideRecord extends Omit<OverrideEvent, 'revision' | 'change'> {
+  readonly change: NonNullable<OverrideEvent['change']>
+  /** Null: it is in force. One that another took the place of ended with that one's beginning. */
+  readonly ended: { readonly atUs: number; readonly by: string | null; readonly reason: string | null } | null
+}
+
+interface Past {
+  record: OverrideRecord
+  readonly revisions: number[]
+  endRevision: number | null
+}
+
+/** What holds for one key at one moment. */
+export interface InForce {
+  /** Null: the limit is not defined. */
+  readonly policy: LimitPolicy | null
+  /** The same without regard to pauses. */
+  readonly unpaused: LimitPolicy | null
+  /** The last change that concerned this key; 0: none. */
+  readonly revision: number
+}
+
+/** What a bucket knows of a limit that nobody has defined. */
+export const NO_POLICY: LimitPolicy = {
+  rule: null,
+  concurrency: null,
+  onLimit: 'wait',
+  maxWaitUs: null,
+  retries: 'charge',
+}
+
+/**
+ * All changes of one limit, in order: its definitions, and the overrides and pauses of all its keys or of one. Of what is in force
+ * at once, a key's override wins over the limit's, and that over the definition; a pause of either stops it.
+ *
+ * A bucket remembers the revision that its state was written under and is carried over when it is next loaded, change by change, each
+ * as of its own moment: so nobody has to touch the buckets when a limit changes, and none is refilled for free.
+ */
+export class Timeline {
+  readonly #events: readonly (DefinitionEvent | OverrideEvent)[]
+  /** Changes of all keys. */
+  readonly #shared: readonly (DefinitionEvent | OverrideEvent)[]
+  /** Changes of one key alone, by the key. */
+  readonly #own = new Map<string, OverrideEvent[]>()
+  readonly #inForce = new Map<string | null, InForce>()
+  #records: readonly Past[] | null = null
+  #standingNow: readonly OverrideRecord[] | null = null
+
+  /** @param events by revision, ascending */
+  constructor(events: readonly (DefinitionEvent | OverrideEvent)[]) {
+    this.#events = events
+    this.#shared = events.filter((event) => event.kind === 'definition' || event.key === null)
+    for (const event of events) {
+      if (event.kind === 'definition' || event.key === null) continue
+      const own = this.#own.get(event.key)
+      if (own) own.push(event)
+      else this.#own.set(event.key, [event])
+    }
+  }
+
+  /** The last change's revision; 0: none. */
+  get revision(): number {
+    return this.#events.at(-1)?.revision ?? 0
+  }
+
+  /** The definition in force. */
+  get definition(): DefinitionEvent | null {
+    return this.#events.findLast((event) => event.kind === 'definition') ?? null
+  }
+
+  /** What holds for a key now; null: for every key without changes of its own. */
+  at(key: string | null): InForce {
+    const own = key !== null && this.#own.has(key) ? key : null
+    let found = this.#inForce.get(own)
+    if (!found) {
+      const fold = new Fold()
+      for (const event of this.#eventsOf(own)) fold.apply(event)
+      this.#inForce.set(own, (found = fold.inForce()))
+    }
+    return found
+  }
+
+  /** Null, and the keys that have changes of their own. */
+  keys(): (string | null)[] {
+    return [null, ...this.#own.keys()]
+  }
+
+  /** A stored bucket state, as of now and under what is in force; `stored` null: a new bucket. */
+  carry(key: string, stored: BucketState | null, revision: number, nowUs: number): BucketState | null {
+    const { policy, revision: last } = this.at(key)
+    if (!policy) return stored
+    if (!stored) return newBucket(policy, nowUs)
+    const state = revision < last ? this.#replay(key, stored, revision) : stored
+    return nowUs < state.atUs ? reclock(policy, state, nowUs) : state
+  }
+
+  /** This timeline and one change more. */
+  with(event: DefinitionEvent | OverrideEvent): Timeline {
+    return new Timeline([...this.#events, event])
+  }
+
+  /** The ends of what is over at `nowUs`, in the order in which it ended; they are not in the timeline yet. */
+  overdue(nowUs: number): Omit<OverrideEvent, 'revision'>[] {
+    return this.#standing()
+      .flatMap(({ kind, key, untilUs }) => (untilUs !== null && untilUs <= nowUs ? { kind, key, untilUs } : []))
+      .sort((a, b) => a.untilUs - b.untilUs)
+      .map((end) => ({ ...end, sinceUs: end.untilUs, change: null, by: null, reason: null }))
+  }
+
+  /** When the next override or pause ends by itself; Infinity: none does. */
+  get nextEndUs(): number {
+    let nextUs = Infinity
+    for (const { untilUs } of this.#standing()) nextUs = Math.min(nextUs, untilUs ?? Infinity)
+    return nextUs
+  }
+
+  /** Every override and pause, oldest first. */
+  records(): OverrideRecord[] {
+    return this.#past().map((each) => each.record)
+  }
+
+  /** Overrides and pauses that are in force for a key. */
+  overridesOf(key: string): OverrideRecord[] {
+    return this.#standing().filter((record) => record.key === null || record.key === key)
+  }
+
+  /** The changes that make up each override that is over, by its end: the last of them is the end, or what took its place. */
+  over(): { readonly revisions: readonly number[]; readonly endRevision: number }[] {
+    return this.#past()
+      .flatMap(({ revisions, endRevision }) => (endRevision === null ? [] : { revisions, endRevision }))
+      .sort((a, b) => a.endRevision - b.endRevision)
+  }
+
+  #standing(): readonly OverrideRecord[] {
+    this.#standingNow ??= this.records().filter((record) => record.ended === null)
+    return this.#standingNow
+  }
+
+  #eventsOf(key: string | null): readonly (DefinitionEvent | OverrideEvent)[] {
+    const own = key === null ? undefined : this.#own.get(key)
+    return own ? [...this.#shared, ...own].sort((a, b) => a.revision - b.revision) : this.#shared
+  }
+
+  #past(): readonly Past[] {
+    if (this.#records) return this.#records
+    const standing = new Map<string, number>()
+    const records: Past[] = []
+    for (const event of this.#events) {
+      if (event.kind === 'definition') continue
+      const { revision, change, ...rest } = event
+      const slot = slotOf(event)
+      const earlier = records[standing.get(slot) ?? -1]
+      if (earlier) {
+        const ended = { atUs: event.sinceUs, by: event.by, reason: change === null ? event.reason : null }
+        earlier.record = { ...earlier.record, ended }
+        earlier.endRevision = revision
+        if (change === null) earlier.revisions.push(revision)
+      }
+      if (change === null) standing.delete(slot)
+      else
+        standing.set(
+          slot,
+          records.push({ record: { ...rest, change, ended: null }, revisions: [revision], endRevision: null }) - 1,
+        )
+    }
+    this.#records = records
+    return records
+  }
+
+  #replay(key: string, stored: BucketState, revision: number): BucketState {
+    const fold = new Fold()
+    let state = stored
+    let from: LimitPolicy | null = null
+    for (const event of this.#eventsOf(key)) {
+      const missed = event.revision > revision
+      if (missed) from ??= fold.inForce().policy ?? NO_POLICY
+      fold.apply(event)
+      if (!from) continue
+      const to: LimitPolicy = fold.inForce().policy ?? NO_POLICY
+      state = adopt(from, to, state, Math.max(event.sinceUs, state.atUs))
+      from = to
+    }
+    return state
+  }
+}
+
+/** Plays changes one after another, all of them of one key. */
+class Fold {
+  #definition: LimitPolicy | null = null
+  #revision = 0
+  readonly #standing = new Map<string, OverrideEvent>()
+  #now: InForce | null = null
+
+  apply(event: DefinitionEvent | OverrideEvent): void {
+    this.#now = null
+    this.#revision = event.revision
+    if (event.kind === 'definition') this.#definition = event.policy
+    else if (event.change === null) this.#standing.delete(slotOf(event))
+    else this.#standing.set(slotOf(event), event)
+  }
+
+  inForce(): InForce {
+    this.#now ??= this.#compute()
+    return this.#now
+  }
+
+  #compute(): InForce {
+    const definition = this.#definition
+    if (!definition) return { policy: null, unpaused: null, revision: this.#revision }
+    const standing = [...this.#standing.values()]
+    const changes = standing.filter((event) => event.kind === 'override')
+    let unpaused = definition
+    // The limit's first: what the key's own says is said last.
+    for (const each of changes)
+      if (each.key === null && each.change) unpaused = overriddenWhereFit(unpaused, each.change)
+    for (const each of changes)
+      if (each.key !== null && each.change) unpaused = overriddenWhereFit(unpaused, each.change)
+    const paused = standing.some((event) => event.kind === 'pause')
+    return { policy: paused ? { ...unpaused, concurrency: 0 } : unpaused, unpaused, revision: this.#revision }
+  }
+}
+
+/** At most one override and one pause stand for a key, and one of each for the limit. */
+function slotOf({ kind, key }: Pick<OverrideEvent, 'kind' | 'key'>): string {
+  return JSON.stringify([kind, key])
+}

@@ -1,0 +1,53 @@
+import type { Timeline } from '../../policy/timeline.ts'
+import type { Context } from './context.ts'
+
+/**
+ * Changes what is in force for a limit, or for one key of it. Every line that this concerns is due at once: the next claims carry
+ * its buckets over and re-time them.
+ *
+ * @param key null: all keys.
+ */
+export function changeLimit(
+  context: Context,
+  limit: string,
+  key: string | null,
+  nowUs: number,
+  write: () => void,
+): void {
+  const before = context.policies.timeline(limit)
+  write()
+  const after = context.policies.timeline(limit)
+  if (key === null)
+    context.db.run('UPDATE buckets SET wake_at = ? WHERE limit_name = ? AND wake_at IS NOT NULL', nowUs, limit)
+  else
+    context.db.run(
+      'UPDATE buckets SET wake_at = ? WHERE limit_name = ? AND key = ? AND wake_at IS NOT NULL',
+      nowUs,
+      limit,
+      key,
+    )
+  const concerned = key === null ? after.keys() : [key]
+  if (concerned.some((each) => gainsPermits(before, after, each)))
+    countPermits(context, limit, (each) => gainsPermits(before, after, each))
+}
+
+/** A pause lets nothing start, so that permits need not be counted for it. */
+function gainsPermits(before: Timeline, after: Timeline, key: string | null): boolean {
+  const was = before.at(key).unpaused
+  return was !== null && was.concurrency === null && after.at(key).unpaused?.concurrency !== null
+}
+
+/** A limit without permits now has some: jobs that are active already hold theirs. */
+function countPermits(context: Context, limit: string, concerns: (key: string) => boolean): void {
+  const rows = context.db.all<[seq: number, bucket: number, key: string, permits: string | null]>(
+    `SELECT j.seq, b.id, b.key, j.permits FROM jobs j, lanes l, json_each(l.buckets) e, buckets b
+     WHERE j.state = 2 AND j.due IS NOT NULL AND l.id = j.lane AND b.id = e.value AND b.limit_name = ?`,
+    limit,
+  )
+  for (const [seq, bucket, key, permits] of rows) {
+    const held = permits === null ? [] : (JSON.parse(permits) as number[])
+    if (!concerns(key) || held.includes(bucket)) continue
+    context.db.run('UPDATE jobs SET permits = ? WHERE seq = ?', JSON.stringify([...held, bucket]), seq)
+    context.db.run('UPDATE buckets SET active = active + 1 WHERE id = ?', bucket)
+  }
+}
