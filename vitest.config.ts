@@ -1,11 +1,12 @@
 import { defineConfig } from 'vitest/config'
 
+/** Tests that run real processes against the real clock: beside others they would measure those, not us. */
+const REAL_TIME = ['test/crash/**/*.test.ts', 'test/cli/**/*.test.ts', 'test/acceptance/processes.test.ts']
+
 // Everything named *.test.ts under test/ runs, crash/ and simulation/ too: what is left out of `npm test` is soon broken.
 // Types are checked by `npm run types`, which compiles test/ with the sources.
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
-    exclude: [],
     // Processes, not threads: crash tests kill children, and the SQLite connections of one file must not meet in one process.
     pool: 'forks',
     testTimeout: 30_000,
@@ -13,5 +14,21 @@ export default defineConfig({
     teardownTimeout: 10_000,
     allowOnly: false,
     passWithNoTests: false,
+    projects: [
+      {
+        extends: true,
+        test: { name: 'virtual', include: ['test/**/*.test.ts'], exclude: REAL_TIME, sequence: { groupOrder: 0 } },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'real time',
+          include: REAL_TIME,
+          exclude: [],
+          fileParallelism: false,
+          sequence: { groupOrder: 1 },
+        },
+      },
+    ],
   },
 })

@@ -33,7 +33,7 @@ async function looksPerStart(tenants: number, withPlan: boolean): Promise<number
           extra: null,
           uses: [
             { limit: 'global', key: '', weight: 1 },
-            ...(withPlan ? [{ limit: 'plan', key: `p${t % 5}`, weight: 1 }] : []),
+            ...(withPlan ? [{ limit: 'plan', key: `p${t % 2 === 0 ? 0 : t % 5}`, weight: 1 }] : []),
             { limit: 'tenant', key: `t${t}`, weight: 1 },
           ],
         },

@@ -131,6 +131,11 @@ const REGISTRY = {
     meaning: 'The job did not finish within the timeout given to result(). The job itself goes on.',
     remedy: 'Wait longer, or ask again later by the id of the job.',
   },
+  'drain.timeout': {
+    meaning:
+      'Jobs were left when drain() had let the manual clock run for as long as it may, or when no timer was left.',
+    remedy: 'Look at what the job in the message waits for, or allow a longer within.',
+  },
   'job.expired': {
     meaning: 'A job had not started when its expiresAt passed, and was discarded.',
     remedy: 'Give it more time, or raise the limits it waits for; jobs.explain tells what holds such a job.',

@@ -51,7 +51,8 @@ export class Dispatcher {
   /** Begins to claim. */
   start(): void {
     this.#pollLater()
-    this.#claim()
+    // Jobs that were taken back before this may have rung already: a second claim beside the first would count the same slots.
+    this.ring()
   }
 
   /** Something has changed that may let a job start. */

@@ -1,6 +1,6 @@
 import { SluiceError } from '../base/errors.ts'
 import type { JobError, JobQuery, JobRecord } from '../jobs/job.ts'
-import type { JobState } from '../jobs/job-state.ts'
+import { type JobState, STATES } from '../jobs/job-state.ts'
 import type { Explanation, Store } from '../store/store.ts'
 
 /** A stored job, as callers see it. */
@@ -67,10 +67,9 @@ export class JobsApi {
     return job && viewOf(job)
   }
 
-  /** Jobs by state, queue and task, newest first. @throws option.invalid for a limit out of range */
+  /** Jobs by state, queue and task, newest first. @throws option.invalid for an option it does not know or a value out of range */
   async list(query: JobQuery = {}): Promise<JobView[]> {
-    if (query.limit !== undefined && !(Number.isInteger(query.limit) && query.limit >= 1 && query.limit <= 1000))
-      throw new SluiceError('option.invalid', `jobs.list got limit ${String(query.limit)}; give 1 to 1,000`)
+    checkQuery(query)
     const store = await this.#store()
     return (await store.list(query)).map(viewOf)
   }
@@ -118,6 +117,19 @@ export class JobsApi {
     }
     return { ...found, words: wordsFor(explanation, found) }
   }
+}
+
+const QUERY: ReadonlySet<string> = new Set(['states', 'queue', 'task', 'limit', 'before'])
+
+function checkQuery({ limit, states, ...rest }: JobQuery): void {
+  for (const key of Object.keys(rest))
+    if (!QUERY.has(key))
+      throw new SluiceError('option.invalid', `jobs.list has no option ${key}; it knows ${[...QUERY].join(', ')}`)
+  for (const state of states ?? [])
+    if (!STATES.includes(state))
+      throw new SluiceError('option.invalid', `jobs.list got the state ${state}; states are ${STATES.join(', ')}`)
+  if (limit !== undefined && !(Number.isInteger(limit) && limit >= 1 && limit <= 1000))
+    throw new SluiceError('option.invalid', `jobs.list got limit ${String(limit)}; give 1 to 1,000`)
 }
 
 function wordsFor(

@@ -58,7 +58,11 @@ export class Worker implements RunHost {
       claimed: (claim) => reporter.claimed(claim),
     })
     this.#chores = new Chores(this.clock, this.logger, [
-      { name: 'the recovery of lost jobs', everyMs: RECOVER_EVERY_MS, work: () => this.#recover() },
+      {
+        name: 'the recovery of lost jobs',
+        everyMs: RECOVER_EVERY_MS,
+        work: () => this.#recover(),
+      },
       { name: 'a heartbeat', everyMs: settings.heartbeatMs, work: () => this.#beat() },
       { name: 'pruning', everyMs: PRUNE_EVERY_MS, work: () => this.#prune() },
     ])

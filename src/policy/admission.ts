@@ -6,13 +6,12 @@ import {
   headOf,
   type HeadSource,
   type Lane,
-  loadHeads,
   NEVER_US,
   weightOf,
 } from './lane.ts'
 import { Line, type LineSource, type Served } from './line.ts'
 import { type Charge, type Grant, pay, type QueueShare } from './queue-share.ts'
-import { maxWaitUs, overdue, type Refusal, refusalBehaviour, type Rejection } from './refusal.ts'
+import { isFull, type Refusal, refusalBehaviour, type Rejection, takeOverdue } from './refusal.ts'
 import { wakeOf } from './retime.ts'
 import { rank, type Ranked, TurnOrder } from './turn-order.ts'
 
@@ -26,8 +25,6 @@ interface Candidate extends Ranked {
   /** Set: the lane is looked at as the first of this line. */
   readonly line: Line | null
 }
-
-const REJECTIONS_AT_MOST = 1000
 
 /**
  * Decides which waiting jobs start at one instant: all buckets of a job must admit it, or none is charged.
@@ -154,10 +151,9 @@ export class Admission {
     if (!head) return this.#setEmpty(lane)
     const refusal = this.#refusal(lane, head)
     if (!refusal) return this.#start(lane, head, share)
-    if (refusal.behaviour !== 'wait' && this.rejections.length < REJECTIONS_AT_MOST)
-      return this.#reject(lane, { head, refusal })
+    if (refusal.behaviour !== 'wait') return this.#reject(lane, { head, refusal })
     this.#wait(lane, refusal)
-    this.#rejectOverdue(lane, refusal)
+    if (!isFull(this.rejections)) this.rejections.push(...takeOverdue(lane, refusal, this.#source, this.nowUs))
     if (!line || line.bucket === refusal.bucket) return
     if (!lane.deputyOf) {
       lane.deputyOf = line.bucket
@@ -207,19 +203,11 @@ export class Admission {
     this.#shift(lane)
   }
 
+  /** Bounded: a lane with more to reject stays open for the next decision. */
   #reject(lane: Lane, rejection: Rejection): void {
+    if (isFull(this.rejections)) return this.#open(lane)
     this.rejections.push(rejection)
     this.#shift(lane)
-  }
-
-  /** Jobs behind a refused head that cannot start in time either: they learn it now, not when their time is over. */
-  #rejectOverdue(lane: Lane, refusal: Refusal): void {
-    if (this.rejections.length >= REJECTIONS_AT_MOST || maxWaitUs(lane.buckets) === Infinity) return
-    loadHeads(lane, this.#source, REJECTIONS_AT_MOST)
-    for (const rejection of overdue(lane, refusal, this.nowUs)) {
-      this.rejections.push(rejection)
-      lane.heads.splice(lane.heads.indexOf(rejection.head), 1)
-    }
   }
 
   /** The head has gone: the lane stands open for its next, or is empty. */

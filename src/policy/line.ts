@@ -47,6 +47,11 @@ export class Line {
     return this.#joined
   }
 
+  /** Some of its lanes may be held. */
+  get hasDeputies(): boolean {
+    return this.#deputies.size > 0
+  }
+
   join(lane: Lane): void {
     this.#joined.add(lane)
   }
@@ -63,17 +68,21 @@ export class Line {
     this.#deputies.delete(lane)
   }
 
-  /** The first lane in turn that is not held and whose queue passes; `except` is looked past. */
-  first(passes: (queue: number) => boolean, except: Lane | null = null): Lane | null {
+  /** The first lane in turn that is not held and whose queue passes; `except` is looked past. Deputies of queues that `holds` refuses hold nobody. */
+  first(
+    passes: (queue: number) => boolean,
+    except: Lane | null = null,
+    holds: (queue: number) => boolean = passes,
+  ): Lane | null {
     let best: Lane | null = null
     for (const lane of this.#joined) {
-      if (lane === except || !passes(lane.queue) || (best && rank(lane, best) > 0) || this.#holder(lane, passes))
+      if (lane === except || !passes(lane.queue) || (best && rank(lane, best) > 0) || this.#holder(lane, holds))
         continue
       best = lane
     }
     for (const group of this.#groups) {
       if (!passes(group.queue)) continue
-      const lane = this.#firstOfGroup(group, passes, except)
+      const lane = this.#firstOfGroup(group, holds, except)
       if (lane && (!best || rank(lane, best) < 0)) best = lane
     }
     return best
@@ -91,11 +100,11 @@ export class Line {
     return this.#joined.size === 0 && this.#groups.every((group) => this.#skipMoved(group) === null)
   }
 
-  #firstOfGroup(group: LineGroup, passes: (queue: number) => boolean, except: Lane | null): Lane | null {
+  #firstOfGroup(group: LineGroup, holds: (queue: number) => boolean, except: Lane | null): Lane | null {
     for (;;) {
       const lane = this.#skipMoved(group)
       if (!lane) return null
-      const holder = this.#holder(lane, passes)
+      const holder = this.#holder(lane, holds)
       if (!holder && lane !== except) return lane
       if (holder && holder.on && group.over.includes(holder.on.id)) return null
       this.#joined.add(lane)
@@ -113,11 +122,11 @@ export class Line {
   }
 
   /** The deputy that waits elsewhere on this lane's behalf; one whose queue can start nothing here does so for nobody. */
-  #holder(lane: Lane, passes: (queue: number) => boolean): Lane | null {
+  #holder(lane: Lane, holds: (queue: number) => boolean): Lane | null {
     if (lane.deputyOf || this.#deputies.size === 0) return null
     for (const deputy of this.#deputies) {
       const over = deputy.on
-      if (!over || over === this.bucket || !lane.buckets.includes(over) || !passes(deputy.queue)) continue
+      if (!over || over === this.bucket || !lane.buckets.includes(over) || !holds(deputy.queue)) continue
       if (rank(deputy, lane) < 0) return deputy
     }
     return null

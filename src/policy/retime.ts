@@ -7,7 +7,15 @@ import type { Line, Served } from './line.ts'
  * @param needOf when the line's bucket alone would admit a lane's head
  */
 export function wakeOf(line: Line, served: (queue: number) => Served, needOf: (lane: Lane) => number): number {
-  const live = [...line.queues()].filter((queue) => served(queue) !== 'nowhere')
-  const firsts = live.length > 0 ? live.map((queue) => line.first((each) => each === queue)) : [line.first(() => true)]
-  return Math.min(NEVER_US, ...firsts.map((lane) => (lane ? needOf(lane) : NEVER_US)))
+  const isLive = (queue: number): boolean => served(queue) !== 'nowhere'
+  // Whether the deputies of other queues hold its lanes is known to each process alone, too: the sooner of both counts.
+  const firsts = [...line.queues()].filter(isLive).flatMap((queue) => {
+    const own = (each: number): boolean => each === queue
+    return line.hasDeputies ? [line.first(own), line.first(own, null, isLive)] : [line.first(own)]
+  })
+  return earliest(firsts.some((lane) => lane !== null) ? firsts : [line.first(() => true)], needOf)
+}
+
+function earliest(lanes: readonly (Lane | null)[], needOf: (lane: Lane) => number): number {
+  return Math.min(NEVER_US, ...lanes.map((lane) => (lane ? needOf(lane) : NEVER_US)))
 }

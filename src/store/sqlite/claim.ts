@@ -1,6 +1,7 @@
 import type { Admitted } from '../../jobs/job.ts'
 import { Admission } from '../../policy/admission.ts'
 import { type Grant, QueueShare } from '../../policy/queue-share.ts'
+import { isFull } from '../../policy/refusal.ts'
 import { NEVER_US } from '../../policy/lane.ts'
 import type { Claim, ClaimRequest, Closed, QueueSlots } from '../store.ts'
 import { bucketId, type StoredBucket } from './buckets.ts'
@@ -57,7 +58,7 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   context.turns.given = admission.turn
   for (const share of shares) context.openLineNext.set(share.queue, share.openLineNext)
   const fireUs = rejected.some((job) => job.occurrence) ? nextFireUs(context, context.clock.read()) : fired.nextUs
-  const again = more || moved >= AT_ONCE || late.length >= AT_ONCE
+  const again = more || isFull(admission.rejections) || moved >= AT_ONCE || late.length >= AT_ONCE
   const nextWakeUs = again
     ? nowUs
     : Math.min(wakeUs, fireUs, nextLineUs(context, nowUs, shares), nextDueUs(context, context.clock.read()))

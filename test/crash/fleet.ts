@@ -1,0 +1,134 @@
+import { type ChildProcess, fork, type StdioOptions } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { DatabaseSync } from 'node:sqlite'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { onTestFinished } from 'vitest'
+import { type AnyTask, silentLogger, Sluice } from '../../src/exports/index.ts'
+
+type Message =
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'lease-lost'; readonly run: string }
+  | { readonly kind: 'error'; readonly message: string }
+
+type Condition = () => boolean | Promise<boolean>
+
+/** A process of the fleet. */
+export interface Member {
+  readonly name: string
+  readonly child: ChildProcess
+  /** It has begun to claim. */
+  ready: boolean
+}
+
+/** Real processes on one SQLite file; what is left of them is killed, and the file removed, when the test has finished. */
+export class Fleet {
+  /** What no test asked for: processes that ended by themselves, errors that an engine logged. */
+  readonly accidents: string[] = []
+  /** Runs whose settle was refused: worker, job and attempt. */
+  readonly lost: string[] = []
+  readonly #folder = mkdtempSync(join(tmpdir(), 'sluice-crash-'))
+  readonly #members = new Set<Member>()
+  readonly #engines: Sluice[] = []
+  #born = 0
+
+  constructor() {
+    onTestFinished(async () => {
+      for (const member of this.#members) await this.kill(member)
+      for (const engine of this.#engines) await engine.stop()
+      rmSync(this.#folder, { recursive: true, force: true })
+    })
+  }
+
+  get store(): string {
+    return `sqlite:${this.#file}`
+  }
+
+  get #file(): string {
+    return join(this.#folder, 'jobs.db')
+  }
+
+  /** An engine of this process on the same file; not started. */
+  engine(tasks: readonly AnyTask[]): Sluice {
+    const engine = new Sluice({ store: this.store, tasks, logger: silentLogger })
+    this.#engines.push(engine)
+    return engine
+  }
+
+  /** A new worker, perhaps not yet at work. */
+  worker(witness: string, lease = '30s'): Member {
+    const name = `w${++this.#born}`
+    return this.#fork(name, 'worker.ts', JSON.stringify({ store: this.store, witness, name, lease }), 'ignore')
+  }
+
+  /** A new process that enqueues; its standard output has the ids. */
+  enqueuer(): Member {
+    return this.#fork(`e${++this.#born}`, 'enqueuer.ts', this.store, 'pipe')
+  }
+
+  /** `kill -9`; answers once the system has it gone. */
+  async kill(member: Member): Promise<void> {
+    await this.#end(member, () => member.child.kill('SIGKILL'))
+  }
+
+  /** Lets it finish what runs. */
+  async stop(member: Member): Promise<void> {
+    await this.#end(member, () => member.child.send('stop'))
+  }
+
+  /** What is wrong with the file, and how many jobs it holds. */
+  look(): { readonly faults: unknown; readonly jobs: number } {
+    const database = new DatabaseSync(this.#file, { readOnly: true, timeout: 5000 })
+    try {
+      const rows = database.prepare('PRAGMA integrity_check').all()
+      const jobs = Number(database.prepare('SELECT count(*) AS jobs FROM jobs').get()?.['jobs'])
+      return { faults: rows.map((row) => row['integrity_check']).filter((word) => word !== 'ok'), jobs }
+    } finally {
+      database.close()
+    }
+  }
+
+  #fork(name: string, file: string, argument: string, stdout: 'ignore' | 'pipe'): Member {
+    const stdio: StdioOptions = ['ignore', stdout, 'inherit', 'ipc']
+    const child = fork(join(import.meta.dirname, 'fixtures', file), [argument], { execArgv: [], stdio })
+    const member: Member = { name, child, ready: false }
+    this.#members.add(member)
+    child.on('message', (message: Message) => {
+      if (message.kind === 'ready') member.ready = true
+      else if (message.kind === 'lease-lost') this.lost.push(`${name} ${message.run}`)
+      else this.accidents.push(`${name}: ${message.message}`)
+    })
+    child.on('exit', (code, signal) => {
+      if (this.#members.delete(member)) this.accidents.push(`${name} ended by itself: ${String(signal ?? code)}`)
+    })
+    return member
+  }
+
+  async #end(member: Member, by: () => void): Promise<void> {
+    if (!this.#members.delete(member)) return
+    const closed = once(member.child, 'close')
+    by()
+    await closed
+  }
+}
+
+/** Waits for what must come; fails when it has not come in time. */
+export async function until(what: string, withinMs: number, condition: Condition): Promise<void> {
+  if (!(await comesTrue(withinMs, condition))) throw new Error(`waited ${withinMs} ms in vain: ${what}`)
+}
+
+/** Waits for what may come; answers whether it has. */
+export async function comesTrue(withinMs: number, condition: Condition): Promise<boolean> {
+  const endMs = performance.now() + withinMs
+  while (!(await condition())) {
+    if (performance.now() > endMs) return false
+    await pause(5)
+  }
+  return true
+}
+
+/** Lets real time pass. */
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}

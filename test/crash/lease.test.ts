@@ -1,0 +1,93 @@
+import { expect, test } from 'vitest'
+import { callTask } from './tasks.ts'
+import { Fleet, pause, until } from './fleet.ts'
+import { Witness } from './witness.ts'
+
+const LEASE_MS = 500
+
+/** A witness whose answers wait until the test gives them. */
+class Patient {
+  readonly witness: Witness = new Witness(async ({ attempt }) => {
+    await until(`attempt ${attempt} may end`, 20_000, () => this.#results.has(attempt))
+    return this.#results.get(attempt) ?? ''
+  })
+  readonly #results = new Map<number, string>()
+
+  /** What the run of this attempt is to end with. */
+  end(attempt: number, result: string): void {
+    this.#results.set(attempt, result)
+  }
+
+  async started(attempt: number): Promise<void> {
+    await until(`attempt ${attempt} has started`, 10_000, () => this.witness.starts.length >= attempt)
+    expect(this.witness.starts.map((start) => start.attempt)).toEqual(Array.from({ length: attempt }, (_, i) => i + 1))
+  }
+}
+
+test.each(['while the job runs again', 'after the job has ended'])(
+  'a worker that was stopped past its lease settles %s: it is refused, and told so',
+  async (when) => {
+    const fleet = new Fleet()
+    const patient = new Patient()
+    const url = await patient.witness.listen()
+    const call = callTask()
+    const engine = fleet.engine([call])
+    const { id } = await call.enqueue({ tenant: 'a' })
+    const held = async (): Promise<number | undefined> => (await engine.limits.inspect('fleet'))[0]?.active
+
+    const first = fleet.worker(url, `${LEASE_MS}ms`)
+    await patient.started(1)
+    first.child.kill('SIGSTOP')
+    await pause(LEASE_MS + 50)
+    const second = fleet.worker(url, `${LEASE_MS}ms`)
+    await patient.started(2)
+    const lateSettle = async (): Promise<void> => {
+      patient.end(1, 'of the first run')
+      first.child.kill('SIGCONT')
+      await until('the first worker learns that its lease was lost', 10_000, () => fleet.lost.length > 0)
+    }
+    if (when === 'while the job runs again') {
+      await lateSettle()
+      expect(await engine.jobs.get(id)).toMatchObject({ state: 'active', attempt: 2 })
+      expect(await held(), 'the permit of the second run').toBe(1)
+    }
+    patient.end(2, 'of the second run')
+    await until('the job is completed', 10_000, async () => (await engine.jobs.get(id))?.state === 'completed')
+    if (when === 'after the job has ended') await lateSettle()
+    await fleet.stop(first)
+    await fleet.stop(second)
+
+    expect(await engine.jobs.get(id)).toMatchObject({ state: 'completed', attempt: 2, result: 'of the second run' })
+    expect(await held()).toBe(0)
+    expect(fleet.lost).toEqual([`${first.name} ${id} 1`])
+    expect(patient.witness.starts.map(({ worker }) => worker)).toEqual([first.name, second.name])
+    expect(fleet.accidents).toEqual([])
+  },
+)
+
+test('the next start takes back a killed worker’s job at once, long before its lease ends', async () => {
+  const fleet = new Fleet()
+  const patient = new Patient()
+  const url = await patient.witness.listen()
+  const call = callTask()
+  const engine = fleet.engine([call])
+  const { id } = await call.enqueue({ tenant: 'a' })
+  const first = fleet.worker(url, '30s')
+  await patient.started(1)
+  await fleet.kill(first)
+  patient.end(1, 'of the first run')
+  expect(await engine.jobs.get(id)).toMatchObject({ state: 'active', attempt: 1 })
+
+  const second = fleet.worker(url, '30s')
+  await until('the second worker is at work', 10_000, () => second.ready)
+  const readyMs = performance.now()
+  await patient.started(2)
+  // Sooner than the first of its regular probes, which come every 5 s.
+  expect(performance.now() - readyMs, 'ms from its start to the job’s').toBeLessThan(3000)
+  patient.end(2, 'of the second run')
+  await until('the job is completed', 10_000, async () => (await engine.jobs.get(id))?.state === 'completed')
+  await fleet.stop(second)
+  expect(await engine.jobs.get(id)).toMatchObject({ attempt: 2, result: 'of the second run' })
+  expect(patient.witness.starts).toHaveLength(2)
+  expect(fleet.accidents).toEqual([])
+})

@@ -1,0 +1,247 @@
+// One engine of the simulated fleet, on a clock and a store that can fall silent at any moment, as a killed process does.
+import type { Activity, Clock, Timer } from '../../src/base/clock.ts'
+import { silentLogger } from '../../src/base/logger.ts'
+import { seededRandom } from '../../src/base/random.ts'
+import { Sluice } from '../../src/engine/engine.ts'
+import type { Task } from '../../src/engine/task.ts'
+import type { Settled, Settlement } from '../../src/jobs/job.ts'
+import type { Limit } from '../../src/policy/define-limit.ts'
+import { createStore } from '../../src/store/open.ts'
+import type { Beat, Enqueued, Claim, Recovered, Run, Store, Unstarted } from '../../src/store/store.ts'
+import type { ManualClock } from '../../src/testing/manual-clock.ts'
+import type { Crash, Scenario, Use } from './scenario.ts'
+
+/** What a simulated engine tells of itself. */
+export interface Witness {
+  claimed(engine: Engine, claim: Claim): void
+  settled(engine: Engine, settlement: Settlement, answer: Settled): void
+  released(engine: Engine, runs: readonly Unstarted[]): void
+  /** The engine logged an error. */
+  complained(engine: Engine, about: object, message: string): void
+  beat(engine: Engine, runs: readonly Run[]): void
+}
+
+export interface EngineOptions {
+  readonly place: number
+  readonly path: string
+  readonly clock: ManualClock
+  readonly scenario: Scenario
+  readonly limits: ReadonlyMap<string, Limit>
+  readonly task: (engine: Engine) => Task<{ n: number }, { n: number }, unknown>
+  readonly witness: Witness
+  readonly sabotage: Sabotage
+}
+
+/** Puts a fault into a store: for showing that the simulator notices. */
+export type Sabotage = (store: Store, path: string) => Store
+
+/** One engine of the fleet. */
+export class Engine {
+  readonly place: number
+  readonly sluice: Sluice
+  readonly task: Task<{ n: number }, { n: number }, unknown>
+  readonly clock: MortalClock
+  readonly store: MortalStore
+  /** Handlers that run in it now, by run. */
+  readonly running: Map<string, { readonly queue: string; readonly seq: number }> = new Map()
+  stopping: Promise<void> | null = null
+  stopped = false
+
+  constructor(options: EngineOptions) {
+    const { place, path, clock, scenario, limits, task, witness, sabotage } = options
+    this.place = place
+    this.clock = new MortalClock(clock)
+    const inner = createStore(`sqlite:${path}`, {
+      clock: this.clock,
+      durability: 'process',
+      retention: { completedUs: 1e13, cancelledUs: 1e13, discardedUs: 1e13 },
+    })
+    this.store = new MortalStore(sabotage(inner, path), this, witness)
+    this.task = task(this)
+    this.sluice = new Sluice({
+      store: this.store,
+      tasks: [this.task],
+      limits: [...limits.values()],
+      queues: Object.fromEntries(
+        scenario.queues
+          .filter((queue) => queue.servedBy.includes(place))
+          .map((queue) => [
+            queue.name,
+            { concurrency: queue.concurrency, limits: queue.uses.map((use) => limitUse(limits, use)) },
+          ]),
+      ),
+      clock: this.clock,
+      logger: {
+        ...silentLogger,
+        error: (about: object, message?: string) => {
+          if (!this.dead) witness.complained(this, about, message ?? '')
+        },
+      },
+      lease: scenario.leaseMs,
+      random: seededRandom(scenario.seed + place),
+    })
+  }
+
+  get dead(): boolean {
+    return this.clock.dead
+  }
+
+  /** Takes no more part in the fleet: dead, or on its way to stop. */
+  get gone(): boolean {
+    return this.dead || this.stopping !== null
+  }
+
+  /** Ends in good order. */
+  stop(withinMs: number): void {
+    this.stopping = this.sluice.stop({ within: withinMs }).finally(() => {
+      this.stopped = true
+    })
+  }
+
+  /** Falls silent at once: no timer fires, no call is answered, nothing is given back. */
+  die(): void {
+    this.clock.dead = true
+    this.running.clear()
+  }
+}
+
+/** A use of a limit as a scenario has it. */
+export function limitUse(limits: ReadonlyMap<string, Limit>, { limit, key, weight }: Use): ReturnType<Limit['key']> {
+  const found = limits.get(limit.name)!
+  return key === '' ? found.weight(weight) : found.key(key, { weight })
+}
+
+class MortalClock implements Clock {
+  readonly bootId: string
+  dead = false
+  readonly #clock: ManualClock
+
+  constructor(clock: ManualClock) {
+    this.#clock = clock
+    this.bootId = clock.bootId
+  }
+
+  now(): number {
+    return this.#clock.now()
+  }
+
+  monotonicUs(): number {
+    return this.#clock.monotonicUs()
+  }
+
+  setTimer(run: () => void, delayMs: number): Timer {
+    return this.#clock.setTimer(() => {
+      if (!this.dead) run()
+    }, delayMs)
+  }
+
+  // Handlers wait on this clock alone, so that it need not wait for them.
+  attach(activity: Activity): () => void {
+    return this.#clock.attach?.({ pending: () => activity.pending(), running: () => 0 }) ?? ((): void => undefined)
+  }
+}
+
+/** A store between the engine and its file: tells the witness what was answered, and can stop answering. */
+class MortalStore implements Store {
+  readonly backend: string
+  /** How the engine dies at the next occasion. */
+  fate: Exclude<Crash, 'idle'> | null = null
+  /** Until when heartbeats do not reach the file. */
+  silentUntilUs = 0
+  readonly inner: Store
+  readonly #engine: Engine
+  readonly #witness: Witness
+
+  constructor(inner: Store, engine: Engine, witness: Witness) {
+    this.inner = inner
+    this.backend = inner.backend
+    this.#engine = engine
+    this.#witness = witness
+  }
+
+  get pending(): boolean {
+    return this.inner.pending
+  }
+
+  nowUs(): number {
+    return this.inner.nowUs()
+  }
+
+  watch(listener: () => void): () => void {
+    return this.inner.watch(listener)
+  }
+
+  enqueue(jobs: Parameters<Store['enqueue']>[0]): Promise<Enqueued[]> {
+    return this.#through(() => this.inner.enqueue(jobs), { dies: 'after-enqueue' })
+  }
+
+  claim(request: Parameters<Store['claim']>[0]): Promise<Claim> {
+    return this.#through(() => this.inner.claim(request), {
+      dies: 'after-claim',
+      if: (claim) => claim.jobs.length > 0,
+      tell: (claim) => this.#witness.claimed(this.#engine, claim),
+    })
+  }
+
+  settle(worker: number, settlement: Settlement): Promise<Settled> {
+    if (this.fate === 'before-settle') this.#engine.die()
+    return this.#through(() => this.inner.settle(worker, settlement), {
+      dies: 'after-settle',
+      tell: (answer) => this.#witness.settled(this.#engine, settlement, answer),
+    })
+  }
+
+  release(worker: number, runs: readonly Unstarted[]): Promise<void> {
+    return this.#through(() => this.inner.release(worker, runs), {
+      tell: () => this.#witness.released(this.#engine, runs),
+    })
+  }
+
+  heartbeat(worker: number, runs: readonly Run[], leaseUs: number): Promise<Beat> {
+    if (this.nowUs() < this.silentUntilUs) return Promise.resolve({ cancelled: [], lost: [] })
+    return this.#through(() => this.inner.heartbeat(worker, runs, leaseUs), {
+      tell: ({ lost }) =>
+        this.#witness.beat(
+          this.#engine,
+          runs.filter((run) => !lost.includes(run.seq)),
+        ),
+    })
+  }
+
+  open: Store['open'] = () => this.#through(() => this.inner.open())
+  close: Store['close'] = () => this.#through(() => this.inner.close())
+  get: Store['get'] = (id) => this.#through(() => this.inner.get(id))
+  list: Store['list'] = (query) => this.#through(() => this.inner.list(query))
+  cancel: Store['cancel'] = (id) => this.#through(() => this.inner.cancel(id))
+  retry: Store['retry'] = (id) => this.#through(() => this.inner.retry(id))
+  prune: Store['prune'] = (limit) => this.#through(() => this.inner.prune(limit))
+  explain: Store['explain'] = (id) => this.#through(() => this.inner.explain(id))
+  promote: Store['promote'] = (limit) => this.#through(() => this.inner.promote(limit))
+  recover: Store['recover'] = (): Promise<Recovered[]> => this.#through(() => this.inner.recover())
+  define: Store['define'] = (limits) => this.#through(() => this.inner.define(limits))
+  penalize: Store['penalize'] = (...args) => this.#through(() => this.inner.penalize(...args))
+  charge: Store['charge'] = (...args) => this.#through(() => this.inner.charge(...args))
+  inspect: Store['inspect'] = (...args) => this.#through(() => this.inner.inspect(...args))
+  limits: Store['limits'] = () => this.#through(() => this.inner.limits())
+  schedule: Store['schedule'] = (schedule) => this.#through(() => this.inner.schedule(schedule))
+  schedules: Store['schedules'] = () => this.#through(() => this.inner.schedules())
+  unschedule: Store['unschedule'] = (name) => this.#through(() => this.inner.unschedule(name))
+  join: Store['join'] = (...args) => this.#through(() => this.inner.join(...args))
+  cancellations: Store['cancellations'] = (worker) => this.#through(() => this.inner.cancellations(worker))
+  leave: Store['leave'] = (worker) => this.#through(() => this.inner.leave(worker))
+
+  async #through<T>(
+    call: () => Promise<T>,
+    on: { dies?: Crash; if?: (answer: T) => boolean; tell?: (answer: T) => void } = {},
+  ): Promise<T> {
+    if (this.#engine.dead) return silence()
+    const answer = await call()
+    on.tell?.(answer)
+    if (on.dies !== undefined && this.fate === on.dies && (on.if?.(answer) ?? true)) this.#engine.die()
+    return this.#engine.dead ? silence() : answer
+  }
+}
+
+function silence<T>(): Promise<T> {
+  return new Promise(() => undefined)
+}

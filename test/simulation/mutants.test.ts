@@ -1,0 +1,174 @@
+// The simulator has to be able to fail: each of these faults is put into the store, and must be noticed within 200 seeds.
+import { DatabaseSync } from 'node:sqlite'
+import { describe, expect, it } from 'vitest'
+import { SqliteConnection } from '../../src/database/sqlite.ts'
+import type { NewJob } from '../../src/jobs/job.ts'
+import type { ClaimRequest, LimitDefinition, Store } from '../../src/store/store.ts'
+import type { Sabotage } from './fleet.ts'
+import { BrokenPromise, simulate } from './simulation.ts'
+
+const SEEDS = 200
+
+/** A store with some of its verbs replaced. */
+function altered(store: Store, changes: Partial<Store>): Store {
+  return new Proxy(store, {
+    get(target, name): unknown {
+      if (Object.hasOwn(changes, name)) return Reflect.get(changes, name)
+      const value: unknown = Reflect.get(target, name)
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value
+    },
+  })
+}
+
+/** What breaks first, and how. */
+async function firstBroken(sabotage: Sabotage = (store) => store): Promise<string | null> {
+  for (let seed = 1; seed <= SEEDS; seed++) {
+    try {
+      await simulate(seed, sabotage)
+    } catch (error) {
+      if (error instanceof BrokenPromise) return error.message
+      throw error
+    }
+  }
+  return null
+}
+
+/** Runs with every statement of the store rewritten. The change must bite, or the mutant is none. */
+async function withStatements<T>(from: string, to: string, run: () => Promise<T>): Promise<T> {
+  const { prototype } = SqliteConnection
+  const prepare = Object.getOwnPropertyDescriptor(prototype, 'prepare')?.value as SqliteConnection['prepare']
+  let bites = 0
+  prototype.prepare = function (this: SqliteConnection, sql: string): ReturnType<SqliteConnection['prepare']> {
+    const changed = sql.replace(from, to)
+    if (changed !== sql) bites++
+    return prepare.call(this, changed)
+  }
+  try {
+    const result = await run()
+    expect(bites).toBeGreaterThan(0)
+    return result
+  } finally {
+    prototype.prepare = prepare
+  }
+}
+
+describe('the simulator notices', () => {
+  it('a limiter that ignores weight', async () => {
+    const light = (job: NewJob): NewJob => ({ ...job, uses: job.uses.map((use) => ({ ...use, weight: 1 })) })
+    const broken = await firstBroken((store) => altered(store, { enqueue: (jobs) => store.enqueue(jobs.map(light)) }))
+    expect(broken).toContain('admits')
+  })
+
+  it('a bucket that lets one more through', async () => {
+    const wider = (limit: LimitDefinition): LimitDefinition => {
+      const { rule } = limit.policy
+      if (rule?.kind === 'rate')
+        return { ...limit, policy: { ...limit.policy, rule: { ...rule, burst: rule.burst + 1 } } }
+      return rule?.kind === 'sliding'
+        ? { ...limit, policy: { ...limit.policy, rule: { ...rule, max: rule.max + 1 } } }
+        : limit
+    }
+    const broken = await firstBroken((store) => altered(store, { define: (limits) => store.define(limits.map(wider)) }))
+    expect(broken).toContain('admits')
+  })
+
+  it('an interval that is one microsecond short', async () => {
+    const shorter = (limit: LimitDefinition): LimitDefinition => {
+      const { rule } = limit.policy
+      if (rule?.kind !== 'spacing') return limit
+      return { ...limit, policy: { ...limit.policy, rule: { ...rule, everyUs: rule.everyUs - 1 } } }
+    }
+    const broken = await firstBroken((store) =>
+      altered(store, { define: (limits) => store.define(limits.map(shorter)) }),
+    )
+    expect(broken).toContain('admits')
+  })
+
+  it('a claim that forgets to pay', async () => {
+    const broken = await withStatements(
+      'UPDATE buckets SET state = ?,',
+      'UPDATE buckets SET state = iif(1, state, ?),',
+      firstBroken,
+    )
+    expect(broken).toContain('admits')
+  })
+
+  it('a claim that skips a lane', async () => {
+    const broken = await withStatements(
+      'FROM lanes WHERE queue = ? AND state = 1',
+      'FROM lanes WHERE id % 4 > 0 AND queue = ? AND state = 1',
+      firstBroken,
+    )
+    expect(broken).toContain('waits, although everything admits it')
+  })
+
+  it('a wake-up that is a millisecond late', async () => {
+    const broken = await firstBroken((store) =>
+      altered(store, {
+        claim: async (request: () => ClaimRequest) => {
+          const claim = await store.claim(request)
+          return { ...claim, nextWakeUs: claim.nextWakeUs === null ? null : claim.nextWakeUs + 1000 }
+        },
+      }),
+    )
+    expect(broken).toMatch(/waits, although everything admits it|was not moved on/)
+  })
+
+  it('a line that is not woken when its first leaves', async () => {
+    const broken = await withStatements(
+      'SET wake_at = min(wake_at, ?) WHERE id = ? AND',
+      'SET wake_at = iif(1, wake_at, ?) WHERE id = ? AND',
+      firstBroken,
+    )
+    expect(broken).toContain('waits, although everything admits it')
+  })
+
+  it('a permit that returns without a word to those who wait for it', async () => {
+    const broken = await withStatements(
+      'active = max(active - 1, 0), wake_at = min(wake_at, ?)',
+      'active = max(active - 1, 0), wake_at = iif(1, wake_at, ?)',
+      firstBroken,
+    )
+    expect(broken).toContain('waits, although everything admits it')
+  })
+
+  it('a settle that forgets the permit', async () => {
+    const broken = await withStatements('active = max(active - 1, 0)', 'active = active', firstBroken)
+    expect(broken).toMatch(/waits, although everything admits it|permits, but nothing runs/)
+  })
+
+  it('a settle that does not ask whose the job is', async () => {
+    const broken = await withStatements(
+      'AND jobs.attempt = s.value ->> 1 AND jobs.worker = s.value ->> 2',
+      '',
+      firstBroken,
+    )
+    expect(broken).not.toBeNull()
+  })
+
+  it('a job that is taken back before its lease is over', async () => {
+    const broken = await withStatements('AND due <= ? ORDER BY due', 'AND due - 500000 <= ? ORDER BY due', firstBroken)
+    expect(broken).not.toBeNull()
+  })
+
+  it('jobs of dead workers that nobody takes back', async () => {
+    const broken = await firstBroken((store) => altered(store, { recover: () => Promise.resolve([]) }))
+    expect(broken).toContain('still active')
+  })
+
+  it('rows of waiting jobs that are written again', async () => {
+    const broken = await firstBroken((store, path) =>
+      altered(store, {
+        promote: (limit) => store.promote(limit),
+        claim: async (request: () => ClaimRequest) => {
+          const claim = await store.claim(request)
+          const db = new DatabaseSync(path)
+          db.exec('UPDATE jobs SET since = since WHERE state = 1')
+          db.close()
+          return claim
+        },
+      }),
+    )
+    expect(broken).toContain('was rewritten while it waited')
+  })
+})
