@@ -31,9 +31,7 @@ const nightly = await sluice.schedule(
 )
 console.log(`${nightly.name}: next at ${nightly.nextAt?.toISOString()}`)
 
-const { promise: ended, resolve } = Promise.withResolvers<void>()
-sluice.on('schedule.ended', () => resolve())
-await ended
+await new Promise<void>((resolve) => sluice.on('schedule.ended', () => resolve()))
 await sleep(700)
 
 console.log((await sluice.schedules.list()).map(({ name, state, runs }) => ({ name, state, runs })))

@@ -90,7 +90,8 @@ class PiecedTimer implements Timer {
 
   #arm(): NodeJS.Timeout {
     const remainingMs = Math.ceil((this.#dueUs - monotonicUs()) / 1_000)
-    const handle = setTimeout(() => this.#wake(), Math.min(remainingMs, LONGEST_PIECE_MS))
+    // On a busy machine the time may have passed since it was computed, and Node warns of a negative one.
+    const handle = setTimeout(() => this.#wake(), Math.max(0, Math.min(remainingMs, LONGEST_PIECE_MS)))
     if (!this.#referenced) handle.unref()
     return handle
   }

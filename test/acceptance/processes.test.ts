@@ -45,8 +45,8 @@ class Fleet {
   }
 
   /** A worker process; answers once it is at work. */
-  async start(): Promise<ChildProcess> {
-    const settings = { store: this.#store, witness: this.#witness, policy: this.#policy, queues: this.#queues }
+  async start(tickMs?: number): Promise<ChildProcess> {
+    const settings = { store: this.#store, witness: this.#witness, policy: this.#policy, queues: this.#queues, tickMs }
     const child = fork(WORKER, [JSON.stringify(settings)], {
       execArgv: [],
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
@@ -211,5 +211,21 @@ describe.concurrent('real processes', () => {
     const starts = await fleet.started(60, 15)
     expectOnTime(starts, fromUs, [...times(15, 0), ...every(0.2, 0.2, 9)])
     await fleet.finish(60)
+  })
+})
+
+describe('a series that every process registers', () => {
+  test('fires each occurrence once and on time, in company and after a kill', { timeout: 20_000 }, async () => {
+    const fleet = new Fleet(rate(1000, 1))
+    const tickMs = 200
+    const [first] = [await fleet.start(tickMs), await fleet.start(tickMs)]
+    await fleet.started(10, 5)
+    await fleet.kill(first)
+    const starts = await fleet.started(20, 5)
+    const dues = starts.map((start) => Date.parse(start.name))
+    expect(dues).toEqual(dues.map((_, i) => (dues[0] ?? 0) + i * tickMs))
+    // The two clocks of the witness and of the due times agree but for the moment at which each was read.
+    const lateMs = starts.map((start, i) => start.atUs / 1000 - (dues[i] ?? 0))
+    expect(Math.max(...lateMs) - Math.min(...lateMs)).toBeLessThanOrEqual(LATE_S * 1000)
   })
 })

@@ -358,6 +358,13 @@ function manualRetry(harness: StoreHarness): void {
 function scheduled(harness: StoreHarness): void {
   const world = eachWorld(harness)
 
+  test('a job that has expired when its time comes never starts', async () => {
+    const w = world()
+    await w.add('a', { runAtMs: w.clock.now() + 2000, expiresAtMs: w.clock.now() + 1000 })
+    w.at(2000)
+    expect(await w.claim()).toMatchObject({ jobs: [], rejected: [{ task: 'a', reason: 'expired' }] })
+  })
+
   test('a job starts at its time by the wall clock, not before', async () => {
     const w = world()
     const runAtMs = w.clock.now() + 5000
