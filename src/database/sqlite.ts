@@ -1,6 +1,5 @@
 import { closeSync, fdatasync, openSync } from 'node:fs'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
-import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
 
 /** In which order the requests of one transaction run: what frees room first, what takes it last. */
@@ -12,7 +11,6 @@ export interface SqliteOptions {
   readonly path: string
   /** Sync the log before a request is answered. */
   readonly sync: boolean
-  readonly clock: Clock
 }
 
 interface Request {
@@ -35,7 +33,6 @@ const BUSY = 5
 export class SqliteConnection {
   readonly #db: DatabaseSync
   readonly #statements = new Map<string, StatementSync>()
-  readonly #clock: Clock
   readonly #durable: boolean
   readonly #path: string
   readonly #rollbackListeners: (() => void)[] = []
@@ -49,7 +46,6 @@ export class SqliteConnection {
 
   constructor(options: SqliteOptions) {
     this.#path = options.path
-    this.#clock = options.clock
     this.#durable = options.sync && options.path !== ':memory:'
     try {
       this.#db = new DatabaseSync(options.path)
@@ -151,7 +147,7 @@ export class SqliteConnection {
     } catch (error) {
       if (isBusy(error)) return this.#retryLater(requests, error)
       if (requests.length > 1) return this.#finish(this.#oneByOne(requests), changesBefore)
-      requests[0]?.reject(error)
+      requests[0]?.reject(this.#told(error))
       return this.#finish([], changesBefore)
     }
     this.#busyTries = 0
@@ -177,7 +173,8 @@ export class SqliteConnection {
         this.#transaction([request])
         return true
       } catch (error) {
-        request.reject(error)
+        if (isBusy(error)) this.#waiting.push(request)
+        else request.reject(this.#told(error))
         return false
       }
     })
@@ -203,20 +200,24 @@ export class SqliteConnection {
     // A look that found nothing needs no sync; any other answer may rest on another process's commit that is not synced yet.
     const idle = this.#changes() === changesBefore && requests.every((request) => request.turn === 2)
     if (!this.#durable || idle) return this.#answer(requests, null)
-    fdatasync(this.#logFile(), (error) => this.#answer(requests, error))
+    try {
+      fdatasync(this.#logFile(), (error) => this.#answer(requests, error))
+    } catch (error) {
+      this.#answer(requests, error)
+    }
   }
 
-  #answer(requests: readonly Request[], error: Error | null): void {
+  #answer(requests: readonly Request[], error: unknown): void {
     this.#flushing = false
     if (error) {
       // The kernel may have dropped the pages: a later sync that succeeds would prove nothing, so this connection ends here.
       const failure = new SluiceError(
         'store.io',
-        `The disk refused to sync ${this.#path}: ${error.message}. What was asked for may or may not have been kept; mend the disk and restart.`,
+        `The disk refused to sync ${this.#path}: ${text(error)}. What was asked for may or may not have been kept; mend the disk and restart.`,
         { cause: error },
       )
       this.#failure = failure
-      for (const request of requests) request.reject(failure)
+      for (const request of [...requests, ...this.#waiting.splice(0)]) request.reject(failure)
     } else for (const request of requests) request.resolve()
     if (this.#waiting.length > 0) this.#schedule()
     else this.#idle?.()
@@ -232,13 +233,15 @@ export class SqliteConnection {
     return this.#log
   }
 
-  #closedError(): SluiceError {
-    return new SluiceError('engine.stopped', `The store ${this.#path} is closed. Create a new engine to go on.`)
+  /** What SQLite itself refused is told as the store's error; what a request threw stays what it is. */
+  #told(error: unknown): unknown {
+    if (!(error instanceof Error && 'errcode' in error)) return error
+    const message = `SQLite could not write to ${this.#path}: ${error.message}. Nothing of this call was kept; look at the disk and the file.`
+    return new SluiceError('store.io', message, { cause: error })
   }
 
-  /** The clock this connection was opened with. */
-  get clock(): Clock {
-    return this.#clock
+  #closedError(): SluiceError {
+    return new SluiceError('engine.stopped', `The store ${this.#path} is closed. Create a new engine to go on.`)
   }
 }
 

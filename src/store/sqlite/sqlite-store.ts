@@ -76,7 +76,7 @@ export class SqliteStore implements Store {
   constructor(options: SqliteStoreOptions) {
     const { clock, path, durability, retention } = options
     this.#clock = clock
-    this.#db = new SqliteConnection({ path, clock, sync: durability === 'power' })
+    this.#db = new SqliteConnection({ path, sync: durability === 'power' })
     this.#storeClock = new StoreClock(clock)
     const ids = {
       queues: new Map<string, number>(),
