@@ -181,6 +181,23 @@ const REGISTRY = {
     meaning: 'A schedule is not valid: its cron expression, time zone or one of its options.',
     remedy: 'Correct what the message names.',
   },
+  'flow.invalid': {
+    meaning: 'A flow is not valid: it has no jobs or too many, a unique one, or an option that does not exist.',
+    remedy: 'Correct what the message names; nothing was stored.',
+  },
+  'flow.not_found': {
+    meaning: 'No flow with this id is in the store: it never was, or its retention is over.',
+    remedy: 'Check the id and the store; lengthen retention to keep flows that have ended longer.',
+  },
+  'flow.stopped': {
+    meaning: 'A job of a flow was cancelled: one that it waited for did not complete, or its flow ended without it.',
+    remedy: 'Look at the job that failed; sluice.jobs.retry(id) runs it again and lets the flow go on.',
+  },
+  'flow.results_too_large': {
+    meaning:
+      'The results of earlier jobs of a flow are too large together to be handed to a later one, which was discarded.',
+    remedy: 'Let results be references to data that is stored elsewhere.',
+  },
   'handler.failed': {
     meaning: "The task's handler threw or rejected.",
     remedy: 'See the cause; the job is retried as its retry policy says.',

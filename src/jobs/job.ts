@@ -1,3 +1,4 @@
+import type { FlowNews, FlowPlace, FlowRun } from './flow.ts'
 import type { JobState } from './job-state.ts'
 import type { UniqueRule } from './unique-key.ts'
 
@@ -53,6 +54,8 @@ export interface JobRecord {
   readonly throttledUntilUs: number | null
   /** Absent: the job belongs to no schedule. */
   readonly occurrence?: Occurrence
+  /** Absent: the job belongs to no flow. */
+  readonly flow?: FlowPlace
 }
 
 /** Why a run failed or a job was discarded, as it is stored. */
@@ -82,6 +85,8 @@ export interface Admitted {
   readonly uses: readonly { readonly limit: string; readonly key: string; readonly weight: number }[]
   /** Absent: the job belongs to no schedule. */
   readonly occurrence?: Occurrence
+  /** Absent: the job belongs to no flow. */
+  readonly flow?: FlowRun
 }
 
 /** What one run came to, with the run that it speaks of: it counts only while that run holds the lease. */
@@ -103,13 +108,24 @@ export type Settlement = { readonly seq: number; readonly attempt: number } & (
 )
 
 /** Whether a settlement counted; `lost`: the lease was no longer the caller's, nothing was written. */
-export type Settled = { readonly kind: 'settled'; readonly state: JobState } | { readonly kind: 'lost' }
+export type Settled =
+  | {
+      readonly kind: 'settled'
+      readonly state: JobState
+      /** Set: the job ended, and that changed the flow it belongs to. */
+      readonly flow?: FlowNews
+    }
+  | { readonly kind: 'lost' }
 
 /** Which jobs to list. */
 export interface JobQuery {
   readonly states?: readonly JobState[]
   readonly queue?: string
   readonly task?: string
+  /** Only jobs of the flow with this id: in the order of its nodes, callbacks last. */
+  readonly flow?: string
+  /** With `flow`, only jobs behind this node, for paging. */
+  readonly afterNode?: number
   /** 1 to 1,000; 100 by default. */
   readonly limit?: number
   /** Only jobs older than this one (its `seq`), for paging. */

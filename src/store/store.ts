@@ -1,15 +1,17 @@
+import type { FlowNews } from '../jobs/flow.ts'
 import type { JobState } from '../jobs/job-state.ts'
 import type { Admitted, NewJob, JobRecord, JobQuery, Occurrence, Settlement, Settled } from '../jobs/job.ts'
 import type { NewSchedule, ScheduleNews, ScheduleRecord } from '../jobs/schedule.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
 import type { BucketBacklog, Explanation, Throttled } from './waits.ts'
+import type { Flows } from './flows.ts'
 import type { Override, OverrideRequest } from './overrides.ts'
 
 /**
  * What the engine asks of a store, by role. Every backend answers alike; one conformance suite says so.
  * Times named `…Us` are integer microseconds of the store's own clock, times named `…Ms` are wall-clock epoch milliseconds.
  */
-export interface Store extends Jobs, Claims, Limits, Schedules, Workers {
+export interface Store extends Jobs, Claims, Flows, Limits, Schedules, Workers {
   /** Which backend this is, for messages: `sqlite`. */
   readonly backend: string
   /** Creates or upgrades the tables. @throws store.version when a newer Sluice has written them. */
@@ -44,7 +46,7 @@ export interface Jobs {
   list(query: JobQuery): Promise<JobRecord[]>
   /** Ends a job that has not ended; an active one is only marked, its worker learns it through the answer or a heartbeat. */
   cancel(id: string): Promise<CancelAnswer>
-  /** Makes a discarded job available again with a fresh attempt count; false when it is in no such state. */
+  /** Makes a discarded job available again with a fresh attempt count; false when it is in no such state. Opens its flow again. */
   retry(id: string): Promise<boolean>
   /** Deletes up to `limit` jobs whose retention is over and forgets idle lanes and cold buckets; answers how many rows went. */
   prune(limit: number): Promise<number>
@@ -140,7 +142,7 @@ export interface Scheduled {
 
 /** What a request to cancel came to; `requested`: the job is active, its worker has to end it. */
 export type CancelAnswer =
-  | { readonly kind: 'cancelled' }
+  | { readonly kind: 'cancelled'; readonly flow?: FlowNews }
   | { readonly kind: 'requested' }
   | { readonly kind: 'finished'; readonly state: JobState }
   | { readonly kind: 'missing' }
@@ -181,6 +183,8 @@ export interface Claim {
   readonly nextFireUs: number | null
   /** Occurrences that became jobs or were skipped, and series that ended. */
   readonly schedules: readonly ScheduleNews[]
+  /** What the end of jobs that were rejected meant for their flows. */
+  readonly flows: readonly FlowNews[]
   /** The decision's clock. */
   readonly nowUs: number
   /** Lanes looked at: what a claim costs. */
@@ -229,6 +233,8 @@ export interface Recovered {
   readonly input: string
   readonly attempt: number
   readonly state: JobState
+  /** Set: it ended, and that changed the flow it belongs to. */
+  readonly flow?: FlowNews
 }
 
 /** A declared limit. */

@@ -1,21 +1,27 @@
 import type { CancelAnswer } from '../store.ts'
+import { advance } from './advance.ts'
 import type { Context } from './context.ts'
 import { depart } from './lanes.ts'
 import { STATE, stateName } from './state.ts'
 
 /** Ends a job that has not started at once; an active one is marked, and ends when its handler does. */
 export function cancel(context: Context, id: string): CancelAnswer {
-  const row = context.db.get<[number, number, number]>('SELECT seq, state, lane FROM jobs WHERE id = ?', id)
+  const row = context.db.get<[number, number, number, number | null]>(
+    'SELECT seq, state, lane, flow FROM jobs WHERE id = ?',
+    id,
+  )
   if (!row) return { kind: 'missing' }
-  const [seq, state, lane] = row
+  const [seq, state, lane, flow] = row
   if (state === STATE.completed || state === STATE.cancelled || state === STATE.discarded)
     return { kind: 'finished', state: stateName(state) }
   if (state === STATE.active) {
     context.db.run('UPDATE jobs SET cancelling = 1 WHERE seq = ?', seq)
     return { kind: 'requested' }
   }
-  cancelWaiting(context, { seq, state, lane }, context.clock.nowUs())
-  return { kind: 'cancelled' }
+  const instant = context.clock.read()
+  cancelWaiting(context, { seq, state, lane }, instant.nowUs)
+  const news = flow === null ? undefined : advance(context, [seq], instant).get(flow)
+  return { kind: 'cancelled', ...(news && { flow: news }) }
 }
 
 /** Cancels a job that has not started: everyone behind it moves up, nothing is charged. */

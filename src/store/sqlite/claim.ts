@@ -4,11 +4,13 @@ import { type Grant, QueueShare } from '../../policy/queue-share.ts'
 import { isFull } from '../../policy/refusal.ts'
 import { NEVER_US } from '../../policy/lane.ts'
 import type { Claim, ClaimRequest, Closed, QueueSlots } from '../store.ts'
+import { advance } from './advance.ts'
 import { bucketId, type StoredBucket } from './buckets.ts'
 import { type Context, queueId, queueName } from './context.ts'
 import { Decision } from './decision.ts'
 import { fire, nextFireUs } from './fire.ts'
 import { endOverdue } from './override.ts'
+import { ParentResults } from './parent-results.ts'
 import { nextDueUs, promote } from './promote.ts'
 import { rejectHeads, rejectLate } from './reject.ts'
 import { occurrenceOf } from './schedule.ts'
@@ -28,13 +30,15 @@ type Row = [
   extra: string | null,
   schedule: string | null,
   occurs: number | null,
+  flow: number | null,
+  node: number | null,
 ]
 
 // An occurrence of a schedule has to start before the end of the series; a retry of it need not.
 const ACTIVATE = `UPDATE jobs SET state = ${STATE.active}, attempt = attempt + 1, worker = ?1, due = ?2, started = ?3, permits = s.value ->> 1,
     expires = CASE WHEN schedule IS NULL THEN expires END
   FROM json_each(?4) s WHERE jobs.seq = s.value ->> 0 AND jobs.state = ${STATE.available}
-  RETURNING seq, id, task, queue, priority, input, attempt, max_attempts, pushed_back, created, extra, schedule, occurs`
+  RETURNING seq, id, task, queue, priority, input, attempt, max_attempts, pushed_back, created, extra, schedule, occurs, flow, node`
 
 const AT_ONCE = 1000
 const OPEN_LANES_AT_MOST = 4000
@@ -46,7 +50,8 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   const { nowUs } = instant
   const moved = promote(context, instant, AT_ONCE)
   const fired = fire(context, instant, AT_ONCE)
-  const late = rejectLate(context, instant, AT_ONCE)
+  const inFlows: number[] = []
+  const late = rejectLate(context, instant, AT_ONCE, inFlows)
   const decision = new Decision(context, nowUs, request.worker)
   const shares = request.queues.map((each) => shareOf(context, decision, each, nowUs))
   decision.serve(shares)
@@ -54,12 +59,13 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   const more = decide(admission, decision, shares)
   const wakeUs = admission.retime()
   const jobs = activate(context, request, admission.grants, nowUs)
-  const rejected = [...late, ...rejectHeads(context, admission.rejections, instant)]
+  const rejected = [...late, ...rejectHeads(context, admission.rejections, instant, inFlows)]
   decision.save()
+  const flows = [...advance(context, inFlows, instant).values()]
   context.turns.given = admission.turn
   for (const share of shares) context.openLineNext.set(share.queue, share.openLineNext)
   const fireUs = rejected.some((job) => job.occurrence) ? nextFireUs(context, context.clock.read()) : fired.nextUs
-  const again = more || isFull(admission.rejections) || moved >= AT_ONCE || late.length >= AT_ONCE
+  const again = flows.length > 0 || more || isFull(admission.rejections) || moved >= AT_ONCE || late.length >= AT_ONCE
   const nextWakeUs = again
     ? nowUs
     : Math.min(
@@ -75,6 +81,7 @@ export function claim(context: Context, request: ClaimRequest): Claim {
     looks: admission.looks,
     rejected,
     schedules: fired.news,
+    flows,
     nextWakeUs: nextWakeUs >= NEVER_US ? null : nextWakeUs,
     nextFireUs: fireUs === NEVER_US ? null : fireUs,
     closed: newlyClosed(context, admission),
@@ -125,8 +132,9 @@ function activate(context: Context, request: ClaimRequest, grants: readonly Gran
   const rows = context.db.all<Row>(ACTIVATE, request.worker, nowUs + request.leaseUs, nowUs, JSON.stringify(starts))
   if (rows.length !== grants.length)
     throw new RangeError(`${grants.length} jobs were granted, ${rows.length} could be started`)
+  const parents = new ParentResults(context)
   const bySeq = new Map(rows.map((row) => [row[0], row]))
-  return grants.map((grant) => toAdmitted(context, grant, bySeq.get(grant.head.seq) as Row, nowUs))
+  return grants.map((grant) => toAdmitted(context, grant, bySeq.get(grant.head.seq) as Row, nowUs, parents))
 }
 
 function permitsOf(grant: Grant): string | null {
@@ -136,9 +144,24 @@ function permitsOf(grant: Grant): string | null {
   return ids.length === 0 ? null : JSON.stringify(ids)
 }
 
-function toAdmitted(context: Context, grant: Grant, row: Row, startedUs: number): Admitted {
-  const [seq, id, task, queue, priority, input, attempt, maxAttempts, pushedBack, createdUs, extra, schedule, occurs] =
-    row
+function toAdmitted(context: Context, grant: Grant, row: Row, startedUs: number, parents: ParentResults): Admitted {
+  const [
+    seq,
+    id,
+    task,
+    queue,
+    priority,
+    input,
+    attempt,
+    maxAttempts,
+    pushedBack,
+    createdUs,
+    extra,
+    schedule,
+    occurs,
+    flow,
+    node,
+  ] = row
   const uses = grant.charged.map(({ bucket, weight }) => ({ limit: bucket.limit, key: bucket.key, weight }))
   return {
     seq,
@@ -155,6 +178,7 @@ function toAdmitted(context: Context, grant: Grant, row: Row, startedUs: number)
     extra,
     uses,
     ...occurrenceOf(schedule, occurs),
+    ...parents.of(flow, node),
   }
 }
 

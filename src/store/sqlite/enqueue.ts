@@ -7,8 +7,30 @@ import { STATE } from './state.ts'
 import type { Instant } from './store-clock.ts'
 import { findHolder, type Holder } from './unique.ts'
 
-const INSERT = `INSERT INTO jobs (id, task, queue, state, lane, priority, max_attempts, created, since, due, expires, weights, unique_key, input, extra, schedule, occurs)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+const INSERT = `INSERT INTO jobs (id, task, queue, state, lane, priority, max_attempts, created, since, due, expires, weights, unique_key, input, extra, schedule, occurs,
+    flow, node, waits, plan)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+/** Where a new job stands among those of its flow. */
+export interface Membership {
+  readonly flow: number
+  readonly node: number
+  /** Jobs that have yet to complete before its turn comes. */
+  readonly waits: number
+  /** Kept until its turn comes; null: that is now. */
+  readonly plan: string | null
+}
+
+/** Where a job begins. */
+export interface Place {
+  readonly state: number
+  readonly lane: number
+  readonly due: number | null
+}
+
+/** No lane: that of a job whose turn has not come. */
+export const NO_LANE = 0
+const PENDING: Place = { state: STATE.pending, lane: NO_LANE, due: null }
 
 /** Stores jobs; a lane learns of its arrival in the same transaction, and only if that can change what it does next. */
 export function enqueue(
@@ -20,18 +42,38 @@ export function enqueue(
   return jobs.map((job) => (job.unique ? enqueueUnique(context, job, instant) : insert(context, job, instant)))
 }
 
-function insert(context: Context, job: NewJob, { nowUs, wallUs }: Instant): Enqueued {
-  const queue = queueId(context, job.queue)
-  const lane = laneOf(context, queue, job.queue, job.uses, nowUs)
-  const scheduledUs = job.runAtMs !== null && job.runAtMs * 1000 > wallUs ? Math.round(job.runAtMs * 1000) : null
-  const state = scheduledUs === null ? STATE.available : STATE.scheduled
-  const due = scheduledUs ?? latestStartUs(context, job.uses, job.expiresAtMs, { nowUs, wallUs })
+/** Where a job begins whose turn has come: in its lane, or scheduled. @param delayUs to wait from now on, in any case */
+export function placeOf(
+  context: Context,
+  job: Pick<NewJob, 'queue' | 'uses' | 'runAtMs' | 'expiresAtMs'>,
+  { nowUs, wallUs }: Instant,
+  delayUs = 0,
+): Place {
+  const lane = laneOf(context, queueId(context, job.queue), job.queue, job.uses, nowUs)
+  const runAtUs = Math.max(
+    job.runAtMs === null ? 0 : Math.round(job.runAtMs * 1000),
+    delayUs > 0 ? wallUs + delayUs : 0,
+  )
+  if (runAtUs > wallUs) return { state: STATE.scheduled, lane, due: runAtUs }
+  return { state: STATE.available, lane, due: latestStartUs(context, job.uses, job.expiresAtMs, { nowUs, wallUs }) }
+}
+
+/** Stores a job where it begins: one of a flow that has a plan is pending. */
+export function insert(
+  context: Context,
+  job: NewJob,
+  instant: Instant,
+  member: Membership | null = null,
+  delayUs = 0,
+): Enqueued {
+  const { nowUs } = instant
+  const { state, lane, due } = member?.plan == null ? placeOf(context, job, instant, delayUs) : PENDING
   const { lastInsertRowid } = context.db
     .prepare(INSERT)
     .run(
       job.id,
       job.task,
-      queue,
+      queueId(context, job.queue),
       state,
       lane,
       job.priority,
@@ -46,8 +88,12 @@ function insert(context: Context, job: NewJob, { nowUs, wallUs }: Instant): Enqu
       job.extra,
       job.occurrence?.schedule ?? null,
       job.occurrence ? Math.round(job.occurrence.dueMs * 1000) : null,
+      member?.flow ?? null,
+      member?.node ?? null,
+      member?.waits ?? null,
+      member?.plan ?? null,
     )
-  if (scheduledUs === null) arrive(context, lane, job.priority, Number(lastInsertRowid), nowUs, due !== null)
+  if (state === STATE.available) arrive(context, lane, job.priority, Number(lastInsertRowid), nowUs, due !== null)
   return { kind: 'created', id: job.id }
 }
 

@@ -1,6 +1,7 @@
 import { NEVER_US } from '../../policy/lane.ts'
 import type { JobError, JobQuery, JobRecord } from '../../jobs/job.ts'
 import { type Context, queueName } from './context.ts'
+import { placeIn } from './get-flow.ts'
 import { occurrenceOf } from './schedule.ts'
 import { STATE, stateName } from './state.ts'
 
@@ -23,10 +24,14 @@ type Row = [
   extra: string | null,
   schedule: string | null,
   occurs: number | null,
+  flow: string | null,
+  node: number | null,
+  total: number | null,
   wakeAt: number | null,
 ]
 
 const SELECT = `SELECT seq, id, task, queue, state, priority, input, result, error, attempt, max_attempts, created, due, started, finished, extra, schedule, occurs,
+  (SELECT id FROM flows WHERE seq = jobs.flow), node, (SELECT total FROM flows WHERE seq = jobs.flow),
   CASE WHEN state = 1 THEN (SELECT b.wake_at FROM lanes l JOIN buckets b ON b.id = l.bucket WHERE l.id = jobs.lane AND l.state = 2) END FROM jobs`
 
 /** One job by its id. */
@@ -35,7 +40,7 @@ export function get(context: Context, id: string): JobRecord | null {
   return row ? toRecord(context, row) : null
 }
 
-/** Jobs by state, queue, task and age, newest first. */
+/** Jobs by state, queue, task and age, newest first; those of one flow in its order. */
 export function list(context: Context, query: JobQuery): JobRecord[] {
   const where: string[] = ['seq < ?']
   const values: (string | number)[] = [query.before ?? Number.MAX_SAFE_INTEGER]
@@ -48,8 +53,15 @@ export function list(context: Context, query: JobQuery): JobRecord[] {
     where.push('task = ?')
     values.push(query.task)
   }
+  if (query.flow !== undefined) {
+    where.push('flow = (SELECT seq FROM flows WHERE id = ?)')
+    values.push(query.flow)
+    where.push('node > ?')
+    values.push(query.afterNode ?? -1)
+  }
+  const order = query.flow === undefined ? 'seq DESC' : 'node'
   const rows = context.db.all<Row>(
-    `${SELECT} WHERE ${where.join(' AND ')} ORDER BY seq DESC LIMIT ?`,
+    `${SELECT} WHERE ${where.join(' AND ')} ORDER BY ${order} LIMIT ?`,
     ...values,
     query.limit ?? 100,
   )
@@ -76,6 +88,9 @@ function toRecord(context: Context, row: Row): JobRecord {
     extra,
     schedule,
     occurs,
+    flow,
+    node,
+    total,
     wakeAt,
   ] = row
   const name = stateName(state)
@@ -99,6 +114,7 @@ function toRecord(context: Context, row: Row): JobRecord {
     extra,
     throttledUntilUs: throttledUntilUs(wakeAt, context.clock.nowUs()),
     ...occurrenceOf(schedule, occurs),
+    ...placeIn(flow, node, total),
   }
 }
 

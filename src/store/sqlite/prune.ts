@@ -2,7 +2,7 @@ import { isCold } from '../../policy/bucket.ts'
 import { bucketsById, type StoredBucket } from './buckets.ts'
 import type { Context } from './context.ts'
 import { endOverdue, pruneOverrides } from './override.ts'
-import { STATE } from './state.ts'
+import { LIVE_STATES, STATE } from './state.ts'
 
 const IDLE_LANE_US = 60_000_000
 
@@ -11,6 +11,7 @@ export function prune(context: Context, limit: number): number {
   const nowUs = endOverdue(context)
   return (
     pruneJobs(context, nowUs, limit) +
+    pruneFlows(context, nowUs, limit) +
     pruneLanes(context, nowUs, limit) +
     pruneBuckets(context, nowUs, limit) +
     pruneOverrides(context, limit, nowUs)
@@ -26,6 +27,33 @@ function pruneJobs(context: Context, nowUs: number, limit: number): number {
       nowUs,
       limit,
     )
+  return gone
+}
+
+const HOUR_US = 3_600_000_000
+
+/** A flow goes with all its jobs; while one of them lives (a callback, a straggler of a flow that was cancelled), it may need the others. */
+function pruneFlows(context: Context, nowUs: number, limit: number): number {
+  let gone = 0
+  for (const [flow] of context.db.all<[number]>(
+    'SELECT seq FROM flows WHERE due <= ? ORDER BY due LIMIT ?',
+    nowUs,
+    limit,
+  )) {
+    if (gone >= limit) break
+    if (context.db.get(`SELECT 1 FROM jobs WHERE flow = ? AND state IN (${LIVE_STATES}) LIMIT 1`, flow)) {
+      context.db.run('UPDATE flows SET due = ? WHERE seq = ?', nowUs + HOUR_US, flow)
+      continue
+    }
+    gone += context.db.run(
+      'DELETE FROM jobs WHERE seq IN (SELECT seq FROM jobs WHERE flow = ? LIMIT ?)',
+      flow,
+      limit - gone,
+    )
+    if (context.db.get('SELECT 1 FROM jobs WHERE flow = ? LIMIT 1', flow)) break
+    context.db.run('DELETE FROM flow_edges WHERE flow = ?', flow)
+    gone += context.db.run('DELETE FROM flows WHERE seq = ?', flow)
+  }
   return gone
 }
 

@@ -1,8 +1,9 @@
 import type { Recovered } from '../store.ts'
+import { advance } from './advance.ts'
 import { returnPermits } from './buckets.ts'
 import { type Context, queueName } from './context.ts'
 import { rejoin } from './rejoin.ts'
-import { STATE, stateName } from './state.ts'
+import { isEnd, STATE, stateName } from './state.ts'
 import type { Instant } from './store-clock.ts'
 import { buryDead } from './workers.ts'
 
@@ -18,6 +19,7 @@ type Row = [
   lane: number,
   priority: number,
   expires: number | null,
+  flow: number | null,
 ]
 
 const AT_ONCE = 1000
@@ -33,7 +35,7 @@ const RECOVER = `UPDATE jobs SET worker = NULL, since = ?1,
     due = CASE WHEN cancelling THEN ?2 WHEN attempt >= max_attempts THEN ?3 END,
     finished = CASE WHEN cancelling OR attempt >= max_attempts THEN ?1 END,
     error = CASE WHEN attempt >= max_attempts AND NOT cancelling THEN ?4 ELSE error END
-  WHERE seq = ?5 RETURNING seq, id, task, queue, input, state, attempt, permits, lane, priority, expires`
+  WHERE seq = ?5 RETURNING seq, id, task, queue, input, state, attempt, permits, lane, priority, expires, flow`
 
 /** Takes back the jobs of dead workers, and those whose lease ran out; a lost run counts as an attempt. */
 export function recover(context: Context): Recovered[] {
@@ -49,8 +51,17 @@ function takeBack(context: Context, job: number, instant: Instant): Recovered {
   const { nowUs } = instant
   const { cancelledUs, discardedUs } = context.retention
   const row = context.db.get<Row>(RECOVER, nowUs, nowUs + cancelledUs, nowUs + discardedUs, LOST, job) as Row
-  const [seq, id, task, queue, input, state, attempt, permits, lane, priority, expires] = row
+  const [seq, id, task, queue, input, state, attempt, permits, lane, priority, expires, flow] = row
   if (permits !== null) returnPermits(context, permits, nowUs)
   if (state === STATE.available) rejoin(context, { seq, lane, priority, expires }, instant)
-  return { id, task, queue: queueName(context, queue), input, attempt, state: stateName(state) }
+  const news = flow !== null && isEnd(state) ? advance(context, [seq], instant).get(flow) : undefined
+  return {
+    id,
+    task,
+    queue: queueName(context, queue),
+    input,
+    attempt,
+    state: stateName(state),
+    ...(news && { flow: news }),
+  }
 }

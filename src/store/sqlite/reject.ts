@@ -17,15 +17,24 @@ type Row = [
   attempt: number,
   schedule: string | null,
   occurs: number | null,
+  flow: number | null,
 ]
 
 /** An occurrence of a schedule that never ran is not discarded: it is skipped. */
 const SKIPPED = 'schedule IS NOT NULL AND attempt = 0'
 const DISCARD = `UPDATE jobs SET state = CASE WHEN ${SKIPPED} THEN ${STATE.cancelled} ELSE ${STATE.discarded} END, finished = ?1,
-    due = CASE WHEN ${SKIPPED} THEN ?2 ELSE ?3 END, error = ?4 WHERE seq = ?5 RETURNING id, task, queue, input, attempt, schedule, occurs`
+    due = CASE WHEN ${SKIPPED} THEN ?2 ELSE ?3 END, error = ?4 WHERE seq = ?5 RETURNING id, task, queue, input, attempt, schedule, occurs, flow`
 
-/** Ends the jobs that a decision refused for good; those that are put off go back to `scheduled`, for their expected start. */
-export function rejectHeads(context: Context, rejections: readonly Rejection[], instant: Instant): Rejected[] {
+/**
+ * Ends the jobs that a decision refused for good; those that are put off go back to `scheduled`, for their expected start.
+ * @param inFlows is told of those that belong to flows: these may only go on once the decision is written, since their next jobs come to lanes.
+ */
+export function rejectHeads(
+  context: Context,
+  rejections: readonly Rejection[],
+  instant: Instant,
+  inFlows: number[],
+): Rejected[] {
   const { nowUs, wallUs } = instant
   const rejected: Rejected[] = []
   for (const { head, refusal } of rejections) {
@@ -45,6 +54,7 @@ export function rejectHeads(context: Context, rejections: readonly Rejection[], 
         head.seq,
         { reason: behaviour === 'drop' ? 'dropped' : 'late', limit: bucket.limit, key: bucket.key, expectedStartUs },
         instant,
+        inFlows,
       ),
     )
   }
@@ -52,7 +62,7 @@ export function rejectHeads(context: Context, rejections: readonly Rejection[], 
 }
 
 /** Ends waiting jobs whose latest start has passed: their `maxWait` is over, or they have expired. */
-export function rejectLate(context: Context, instant: Instant, limit: number): Rejected[] {
+export function rejectLate(context: Context, instant: Instant, limit: number, inFlows: number[]): Rejected[] {
   const { nowUs } = instant
   const rows = context.db.all<[number, number, number | null, number]>(
     `SELECT seq, lane, expires, since FROM jobs WHERE state = ${STATE.available} AND due < ? ORDER BY due LIMIT ${portion(limit)}`,
@@ -68,6 +78,7 @@ export function rejectLate(context: Context, instant: Instant, limit: number): R
       seq,
       { reason: limitName === '' ? 'expired' : 'late', limit: limitName, key, expectedStartUs: null },
       instant,
+      inFlows,
     )
     depart(context, lane, seq, nowUs)
     return rejected
@@ -79,6 +90,7 @@ function discard(
   seq: number,
   why: Pick<Rejected, 'reason' | 'limit' | 'key' | 'expectedStartUs'>,
   instant: Instant,
+  inFlows: number[],
 ): Rejected {
   const error = {
     code: why.reason === 'expired' ? 'job.expired' : 'limit.rejected',
@@ -87,7 +99,7 @@ function discard(
   }
   const { nowUs } = instant
   const { cancelledUs, discardedUs } = context.retention
-  const [id, task, queue, input, attempt, schedule, occurs] = context.db.get<Row>(
+  const [id, task, queue, input, attempt, schedule, occurs, flow] = context.db.get<Row>(
     DISCARD,
     nowUs,
     nowUs + cancelledUs,
@@ -95,6 +107,7 @@ function discard(
     JSON.stringify(error),
     seq,
   ) as Row
+  if (flow !== null) inFlows.push(seq)
   const rejected = { id, task, queue: queueName(context, queue), input, attempt, ...why }
   if (schedule === null || attempt > 0) return rejected
   skipOccurrence(context, schedule, why.expectedStartUs, instant)

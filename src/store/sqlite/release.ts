@@ -1,5 +1,6 @@
 import { refund } from '../../policy/bucket.ts'
 import type { Unstarted } from '../store.ts'
+import { advance } from './advance.ts'
 import { findBucket, returnPermits, saveBucket, wakeLine } from './buckets.ts'
 import { cancelWaiting } from './cancel.ts'
 import type { Context } from './context.ts'
@@ -8,9 +9,16 @@ import { rejoin } from './rejoin.ts'
 import { STATE } from './state.ts'
 
 const RELEASE = `UPDATE jobs SET state = ${STATE.available}, attempt = attempt - 1, worker = NULL, started = NULL, due = NULL
-  WHERE seq = ? AND attempt = ? AND worker = ? AND state = ${STATE.active} RETURNING lane, priority, permits, cancelling, expires`
+  WHERE seq = ? AND attempt = ? AND worker = ? AND state = ${STATE.active} RETURNING lane, priority, permits, cancelling, expires, flow`
 
-type Row = [lane: number, priority: number, permits: string | null, cancelling: number, expires: number | null]
+type Row = [
+  lane: number,
+  priority: number,
+  permits: string | null,
+  cancelling: number,
+  expires: number | null,
+  flow: number | null,
+]
 
 /** Gives claimed jobs that never started back: their units, their permits, their attempt and their place. */
 export function release(context: Context, worker: number, runs: readonly Unstarted[]): void {
@@ -20,7 +28,7 @@ export function release(context: Context, worker: number, runs: readonly Unstart
   for (const { seq, attempt, uses, startedUs } of runs) {
     const row = context.db.get<Row>(RELEASE, seq, attempt, worker)
     if (!row) continue
-    const [lane, priority, permits, cancelling, expires] = row
+    const [lane, priority, permits, cancelling, expires, flow] = row
     for (const { limit, key, weight } of uses) {
       const bucket = findBucket(context, limit, key, nowUs)
       if (!bucket?.policy || weight === 0) continue
@@ -32,6 +40,7 @@ export function release(context: Context, worker: number, runs: readonly Unstart
     if (permits !== null) returnPermits(context, permits, nowUs)
     if (cancelling === 1) {
       cancelWaiting(context, { seq, state: STATE.active, lane }, nowUs)
+      if (flow !== null) advance(context, [seq], instant)
       continue
     }
     rejoin(context, { seq, lane, priority, expires }, instant)

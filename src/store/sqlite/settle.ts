@@ -1,9 +1,11 @@
 import type { Settled, Settlement } from '../../jobs/job.ts'
+import type { FlowNews } from '../../jobs/flow.ts'
+import { advance } from './advance.ts'
 import { returnPermits } from './buckets.ts'
 import type { Context } from './context.ts'
 import { penalizeBucket } from './penalize.ts'
 import { rejoin } from './rejoin.ts'
-import { STATE, stateName } from './state.ts'
+import { isEnd, STATE, stateName } from './state.ts'
 
 /** A settlement with the worker that makes it. */
 export interface SettleRequest {
@@ -19,6 +21,7 @@ type Row = [
   lane: number,
   priority: number,
   expires: number | null,
+  flow: number | null,
 ]
 
 const GOES_ON = `${STATE.retryable}, ${STATE.available}`
@@ -32,7 +35,7 @@ const SETTLE = `UPDATE jobs SET
     finished = CASE WHEN s.value ->> 3 IN (${GOES_ON}) AND NOT cancelling THEN NULL ELSE ?1 END, since = ?1, worker = NULL
   FROM json_each(?2) s
   WHERE jobs.seq = s.value ->> 0 AND jobs.attempt = s.value ->> 1 AND jobs.worker = s.value ->> 2 AND jobs.state = ${STATE.active}
-  RETURNING seq, attempt, state, permits, lane, priority, expires`
+  RETURNING seq, attempt, state, permits, lane, priority, expires, flow`
 
 /** Writes what runs came to, returns their permits, and sends back to their lanes those that go on. */
 export function settle(context: Context, requests: readonly SettleRequest[]): Settled[] {
@@ -49,13 +52,23 @@ export function settle(context: Context, requests: readonly SettleRequest[]): Se
     if (permits !== null) returnPermits(context, permits, nowUs)
     if (state === STATE.available) rejoin(context, { seq, lane, priority, expires }, instant)
   }
+  const ended = rows.filter(([, , state, , , , , flow]) => flow !== null && isEnd(state)).map(([seq]) => seq)
+  const flows = advance(context, ended, instant)
   return requests.map(({ settlement }) => {
     const row = counted.get(settlement.seq)
     const attemptBack = settlement.kind === 'push-back' || settlement.kind === 'give-back' ? 1 : 0
     if (row?.[1] !== settlement.attempt - attemptBack) return { kind: 'lost' }
     if (settlement.kind === 'push-back') close(context, settlement, nowUs)
-    return { kind: 'settled', state: stateName(row[2]) }
+    return { kind: 'settled', state: stateName(row[2]), ...newsOf(row[7], flows) }
   })
+}
+
+/** What is to be told of a flow is told once, with the first of its jobs. */
+function newsOf(flow: number | null, flows: Map<number, FlowNews>): { readonly flow?: FlowNews } {
+  const news = flow === null ? undefined : flows.get(flow)
+  if (flow === null || !news) return {}
+  flows.delete(flow)
+  return { flow: news }
 }
 
 type SettleRow = [

@@ -24,11 +24,13 @@ import type {
 import type { BucketBacklog, Explanation, Throttled } from '../waits.ts'
 import { backlog } from './backlog.ts'
 import { cancel } from './cancel.ts'
+import { cancelFlow } from './cancel-flow.ts'
 import { claim } from './claim.ts'
 import type { Context } from './context.ts'
 import { define } from './define.ts'
 import { enqueue } from './enqueue.ts'
 import { explain } from './explain.ts'
+import { flows, getFlow } from './get-flow.ts'
 import { get, list } from './get.ts'
 import { inspect } from './inspect.ts'
 import { endOverdue, override, overrides } from './override.ts'
@@ -43,6 +45,7 @@ import { retry } from './retry.ts'
 import { schedule, schedules, unschedule } from './schedule.ts'
 import { MIGRATIONS } from './schema.ts'
 import { settle, type SettleRequest } from './settle.ts'
+import { startFlow } from './start-flow.ts'
 import { StoreClock } from './store-clock.ts'
 import { throttled } from './throttled.ts'
 import { watchOthers } from './watch.ts'
@@ -157,6 +160,11 @@ export class SqliteStore implements Store {
   prune(limit: number): Promise<number> {
     return this.#db.write(CHANGES, () => prune(this.#context, limit))
   }
+
+  startFlow: Store['startFlow'] = (flow) => this.#db.write(CHANGES, () => startFlow(this.#context, flow))
+  cancelFlow: Store['cancelFlow'] = (id) => this.#db.write(CHANGES, () => cancelFlow(this.#context, id))
+  getFlow: Store['getFlow'] = (id) => this.#read(() => getFlow(this.#context, id))
+  flows: Store['flows'] = (query) => this.#read(() => flows(this.#context, query))
 
   claim(request: () => ClaimRequest): Promise<Claim> {
     return this.#db.write(TAKES, () => claim(this.#context, request()))

@@ -24,5 +24,13 @@ export function stateName(stored: number): JobState {
 /** States in which a job has not ended. */
 export const LIVE_STATES: string = `${STATE.scheduled}, ${STATE.available}, ${STATE.active}, ${STATE.retryable}, ${STATE.pending}`
 
+/** States in which a job has ended. */
+export const FINAL_STATES: string = `${STATE.completed}, ${STATE.cancelled}, ${STATE.discarded}`
+
+/** Whether a job in this stored state has ended. */
+export function isEnd(stored: number): boolean {
+  return stored === STATE.completed || stored === STATE.cancelled || stored === STATE.discarded
+}
+
 /** Lane states as they are stored; the schema's partial indexes name 1 and 2. */
 export const LANE: { readonly empty: 0; readonly open: 1; readonly waiting: 2 } = { empty: 0, open: 1, waiting: 2 }

@@ -1,0 +1,33 @@
+import type { FlowJob } from '../../jobs/flow.ts'
+import type { NewJob } from '../../jobs/job.ts'
+import type { Context } from './context.ts'
+import { placeOf } from './enqueue.ts'
+import { arrive } from './lanes.ts'
+import { STATE } from './state.ts'
+import type { Instant } from './store-clock.ts'
+
+/** What a pending job is kept with: all that its lane is made of. Its lane itself might be forgotten before its turn comes. */
+type Plan = Omit<NewJob, 'id' | 'task' | 'input' | 'extra' | 'unique'> & { readonly delayUs: number | null }
+
+/** The plan of a job whose turn has not come. */
+export function planOf({ job, delayUs }: FlowJob): string {
+  const { id: _id, task: _task, input: _input, extra: _extra, unique: _unique, ...rest } = job
+  const plan: Plan = { ...rest, delayUs }
+  return JSON.stringify(plan)
+}
+
+/** A pending job's turn has come: it goes to its lane, at its old place, or is scheduled. */
+export function activate(context: Context, seq: number, planText: string, instant: Instant): void {
+  const plan = JSON.parse(planText) as Plan
+  context.policies.refresh()
+  const { state, lane, due } = placeOf(context, plan, instant, plan.delayUs ?? 0)
+  context.db.run(
+    'UPDATE jobs SET state = ?, lane = ?, due = ?, since = ?, plan = NULL WHERE seq = ?',
+    state,
+    lane,
+    due,
+    instant.nowUs,
+    seq,
+  )
+  if (state === STATE.available) arrive(context, lane, plan.priority, seq, instant.nowUs, due !== null)
+}

@@ -1,0 +1,248 @@
+import {
+  callbackOf,
+  callbacksDue,
+  consequence,
+  type FlowKind,
+  type FlowNews,
+  type FlowState,
+  MAX_PARENT_RESULTS_BYTES,
+  type MovedJob,
+  stateOf,
+} from '../../jobs/flow.ts'
+import { activate } from './activate.ts'
+import { type Context, queueName } from './context.ts'
+import { flowStateName, storedFlowState } from './get-flow.ts'
+import { bytesBefore } from './parent-results.ts'
+import { isEnd, STATE, stateName } from './state.ts'
+import type { Instant } from './store-clock.ts'
+
+/** A flow's row, as the end of its jobs changes it. */
+export interface StoredFlow {
+  readonly seq: number
+  readonly id: string
+  readonly kind: FlowKind
+  readonly name: string | null
+  state: FlowState
+  readonly total: number
+  readonly edges: number
+  completed: number
+  discarded: number
+  cancelled: number
+  bytes: number
+  finishedUs: number | null
+  dueUs: number | null
+}
+
+type FlowRow = [
+  id: string,
+  kind: FlowKind,
+  name: string | null,
+  state: number,
+  total: number,
+  edges: number,
+  completed: number,
+  discarded: number,
+  cancelled: number,
+  bytes: number,
+  finished: number | null,
+  due: number | null,
+]
+type EndedRow = [flow: number, node: number, state: number, bytes: number | null]
+type MovedRow = [id: string, task: string, queue: number]
+type NextRow = [...MovedRow, seq: number, node: number, waits: number, plan: string]
+
+const FLOW =
+  'SELECT id, kind, name, state, total, edges, completed, discarded, cancelled, bytes, finished, due FROM flows WHERE seq = ?'
+const SAVE =
+  'UPDATE flows SET state = ?, completed = ?, discarded = ?, cancelled = ?, bytes = ?, finished = ?, due = ? WHERE seq = ?'
+// What has ended is kept as long as its flow.
+const ENDED = `UPDATE jobs SET due = NULL FROM json_each(?) e WHERE jobs.seq = e.value RETURNING flow, node, state, octet_length(result)`
+const RELEASE = `UPDATE jobs SET waits = waits - 1 FROM flow_edges e
+  WHERE e.flow = ?1 AND e.before = ?2 AND jobs.flow = ?1 AND jobs.node = e.node AND jobs.state = ${STATE.pending}
+  RETURNING id, task, queue, seq, jobs.node, waits, plan`
+const BEHIND = `WITH RECURSIVE behind (node) AS (SELECT node FROM flow_edges WHERE flow = ?1 AND before = ?2
+    UNION SELECT e.node FROM behind b CROSS JOIN flow_edges e ON e.flow = ?1 AND e.before = b.node)`
+const STOP = `${BEHIND} UPDATE jobs SET state = ${STATE.cancelled}, finished = ?3, error = ?4
+  WHERE flow = ?1 AND node IN (SELECT node FROM behind) AND state = ${STATE.pending} RETURNING id, task, queue`
+const CALLBACKS = `SELECT id, task, queue, seq, node, waits, plan FROM jobs WHERE flow = ? AND node >= ? AND state = ${STATE.pending} ORDER BY node`
+
+/** The error of a job that was cancelled because its flow went on without it; a retry that opens the flow again finds it by this. */
+export const STOPPED: string = JSON.stringify({
+  code: 'flow.stopped',
+  message: 'A job that it waited for did not complete, or its flow ended without it.',
+})
+const TOO_LARGE = JSON.stringify({
+  code: 'flow.results_too_large',
+  message: `The results that it was to be handed come to more than ${MAX_PARENT_RESULTS_BYTES} bytes together.`,
+})
+
+/** What the end of these jobs, each of some flow, means for their flows, by the flows' numbers; without those that only go on. */
+export function advance(context: Context, seqs: readonly number[], instant: Instant): Map<number, FlowNews> {
+  const news = new Map<number, FlowNews>()
+  if (seqs.length === 0) return news
+  const ended = new Map<number, EndedRow[]>()
+  for (const row of context.db.all<EndedRow>(ENDED, JSON.stringify(seqs))) {
+    const rows = ended.get(row[0])
+    if (rows) rows.push(row)
+    else ended.set(row[0], [row])
+  }
+  for (const [seq, rows] of ended) {
+    const flow = loadFlow(context, seq)
+    const told = flow && new Advance(context, flow, instant).run(rows)
+    if (told) news.set(seq, told)
+  }
+  return news
+}
+
+/** A flow by its number; null: its retention is over. */
+export function loadFlow(context: Context, seq: number): StoredFlow | null {
+  const row = context.db.get<FlowRow>(FLOW, seq)
+  if (!row) return null
+  const [id, kind, name, state, total, edges, completed, discarded, cancelled, bytes, finishedUs, dueUs] = row
+  return {
+    seq,
+    id,
+    kind,
+    name,
+    state: flowStateName(state),
+    total,
+    edges,
+    completed,
+    discarded,
+    cancelled,
+    bytes,
+    finishedUs,
+    dueUs,
+  }
+}
+
+/** Writes back what has changed of a flow. */
+export function saveFlow(context: Context, flow: StoredFlow): void {
+  const { state, completed, discarded, cancelled, bytes, finishedUs, dueUs, seq } = flow
+  context.db.run(SAVE, storedFlowState(state), completed, discarded, cancelled, bytes, finishedUs, dueUs, seq)
+}
+
+/** A job that moved, as it is told of. */
+export function moved(context: Context, [id, task, queue]: readonly [string, string, number, ...unknown[]]): MovedJob {
+  return { id, task, queue: queueName(context, queue) }
+}
+
+/** One flow, some of whose jobs have ended. */
+class Advance {
+  readonly #context: Context
+  readonly #flow: StoredFlow
+  readonly #instant: Instant
+  readonly #activated: MovedJob[] = []
+  readonly #cancelled: MovedJob[] = []
+  readonly #discarded: MovedJob[] = []
+  /** Nodes that have ended, and whose dependents have yet to learn it. */
+  readonly #open: { readonly node: number; readonly state: number }[] = []
+
+  constructor(context: Context, flow: StoredFlow, instant: Instant) {
+    this.#context = context
+    this.#flow = flow
+    this.#instant = instant
+  }
+
+  run(rows: readonly EndedRow[]): FlowNews | null {
+    const flow = this.#flow
+    const ran = flow.state === 'running'
+    for (const [, node, state, bytes] of rows) {
+      if (node < flow.total) {
+        this.#count(node, state)
+        flow.bytes += bytes ?? 0
+      }
+      // A callback, or a straggler of a flow that was cancelled: kept for its own time, and the flow with it.
+      if (!ran) flow.dueUs = Math.max(flow.dueUs ?? 0, this.#instant.nowUs + this.#retentionUs(state))
+    }
+    if (ran) this.#goOn()
+    saveFlow(this.#context, flow)
+    const ended = ran && flow.state !== 'running' ? flow.state : null
+    const [activated, cancelled, discarded] = [this.#activated, this.#cancelled, this.#discarded]
+    if (ended === null && activated.length + cancelled.length + discarded.length === 0) return null
+    return { id: flow.id, kind: flow.kind, name: flow.name, ended, activated, cancelled, discarded }
+  }
+
+  #count(node: number, state: number): void {
+    if (!isEnd(state)) return
+    const end = stateName(state) as 'completed' | 'discarded' | 'cancelled'
+    this.#flow[end]++
+    this.#open.push({ node, state })
+  }
+
+  #goOn(): void {
+    const flow = this.#flow
+    if (flow.edges > 0) {
+      for (let next = this.#open.pop(); next; next = this.#open.pop()) {
+        const end = stateName(next.state) as 'completed' | 'discarded' | 'cancelled'
+        if (consequence(end) === 'release') this.#release(next.node)
+        else this.#stop(next.node)
+      }
+    }
+    const state = stateOf(flow)
+    if (state === 'running') return
+    flow.state = state
+    flow.finishedUs = this.#instant.nowUs
+    const { completedUs, discardedUs } = this.#context.retention
+    flow.dueUs = this.#instant.nowUs + (state === 'completed' ? completedUs : discardedUs)
+    this.#callBack()
+  }
+
+  /** Those that waited for this node alone have their turn. */
+  #release(node: number): void {
+    const { seq } = this.#flow
+    for (const row of this.#context.db.all<NextRow>(RELEASE, seq, node)) if (row[5] === 0) this.#activate(row)
+  }
+
+  #activate(row: NextRow): void {
+    const { db } = this.#context
+    const [, , , seq, node, , plan] = row
+    const flow = this.#flow
+    if (flow.bytes > MAX_PARENT_RESULTS_BYTES && node < flow.total) {
+      if (bytesBefore(this.#context, flow.seq, node) > MAX_PARENT_RESULTS_BYTES) {
+        db.run(
+          `UPDATE jobs SET state = ${STATE.discarded}, finished = ?, error = ? WHERE seq = ?`,
+          this.#instant.nowUs,
+          TOO_LARGE,
+          seq,
+        )
+        this.#discarded.push(moved(this.#context, row))
+        return this.#count(node, STATE.discarded)
+      }
+    }
+    activate(this.#context, seq, plan, this.#instant)
+    this.#activated.push(moved(this.#context, row))
+  }
+
+  /** Those that wait for this node, directly or not, will never have their turn. */
+  #stop(node: number): void {
+    const { seq } = this.#flow
+    const rows = this.#context.db.all<MovedRow>(STOP, seq, node, this.#instant.nowUs, STOPPED)
+    this.#flow.cancelled += rows.length
+    for (const row of rows) this.#cancelled.push(moved(this.#context, row))
+  }
+
+  #callBack(): void {
+    const { seq, total, state, kind } = this.#flow
+    if (kind !== 'batch') return
+    const due = callbacksDue(state)
+    for (const row of this.#context.db.all<NextRow>(CALLBACKS, seq, total)) {
+      const callback = callbackOf(row[4], total)
+      if (callback && due.includes(callback)) this.#activate(row)
+      else {
+        this.#context.db.run(
+          `UPDATE jobs SET state = ${STATE.cancelled}, finished = ?, error = ? WHERE seq = ?`,
+          this.#instant.nowUs,
+          STOPPED,
+          row[3],
+        )
+        this.#cancelled.push(moved(this.#context, row))
+      }
+    }
+  }
+
+  #retentionUs(state: number): number {
+    const { completedUs, cancelledUs, discardedUs } = this.#context.retention
+    return state === STATE.completed ? completedUs : state === STATE.cancelled ? cancelledUs : discardedUs
+  }
+}
