@@ -1,6 +1,7 @@
 import { describe } from 'vitest'
 import { claims } from './claims.ts'
 import { deputies } from './deputies.ts'
+import { flows } from './flows.ts'
 import type { StoreHarness } from './harness.ts'
 import { jobs } from './jobs.ts'
 import { limits } from './limits.ts'
@@ -15,6 +16,7 @@ export function storeConformance(harness: StoreHarness): void {
     describe('jobs', () => jobs(harness))
     describe('claims', () => claims(harness))
     describe('deputies', () => deputies(harness))
+    describe('flows', () => flows(harness))
     describe('limits', () => limits(harness))
     describe('schedules', () => schedules(harness))
     describe('waits', () => waits(harness))

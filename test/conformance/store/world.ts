@@ -1,5 +1,13 @@
 import { uuidv7 } from 'uuidv7'
 import { afterEach, beforeEach, expect } from 'vitest'
+import {
+  type Callback,
+  dependencies,
+  type FlowJob,
+  type FlowKind,
+  type FlowRecord,
+  type NewFlow,
+} from '../../../src/jobs/flow.ts'
 import type { Admitted, JobRecord, NewJob, Settled, Settlement } from '../../../src/jobs/job.ts'
 import type { UniqueRule } from '../../../src/jobs/unique-key.ts'
 import { normalisePolicy } from '../../../src/policy/normalise-policy.ts'
@@ -21,6 +29,13 @@ export interface JobSpec {
   readonly runAtMs?: number
   readonly expiresAtMs?: number
   readonly unique?: Partial<UniqueRule> & { readonly key: string }
+}
+
+/** What the suites say of a flow: its jobs by name. */
+export interface FlowSpec {
+  readonly kind?: FlowKind
+  readonly jobs: Readonly<Record<string, JobSpec & { readonly after?: readonly string[]; readonly delayMs?: number }>>
+  readonly callbacks?: Readonly<Partial<Record<Callback, string>>>
 }
 
 /** How one claim is made. */
@@ -140,6 +155,46 @@ export class World {
     for (const [i, each] of names.entries()) this.#jobs.set(each, jobs[i]!.id)
   }
 
+  /** A flow of jobs that are named as given; without `after`, they wait for each other as its kind says. */
+  newFlow({ kind = 'group', jobs, callbacks = {} }: FlowSpec): NewFlow {
+    const names = Object.keys(jobs)
+    const byKind = dependencies(kind, names.length)
+    const nodes = Object.values(jobs).map((spec, i) => ({
+      job: this.job(names[i]!, spec),
+      delayUs: spec.delayMs === undefined ? null : spec.delayMs * 1000,
+      after: spec.after?.map((name) => names.indexOf(name)) ?? byKind[i]!,
+    }))
+    const called: Partial<Record<Callback, FlowJob>> = {}
+    for (const [callback, name] of Object.entries(callbacks) as [Callback, string][])
+      called[callback] = { job: this.job(name), delayUs: null }
+    for (const { job } of [...nodes, ...Object.values(called)]) this.#jobs.set(job.task, job.id)
+    return { id: uuidv7(), kind, name: null, nodes, callbacks: called, extra: null }
+  }
+
+  /** Starts a flow; answers its id. */
+  async flow(spec: FlowSpec): Promise<string> {
+    const flow = this.newFlow(spec)
+    await this.store.startFlow(flow)
+    return flow.id
+  }
+
+  /** A chain of jobs by name. */
+  chain(...names: string[]): Promise<string> {
+    return this.flow({ kind: 'chain', jobs: Object.fromEntries(names.map((name) => [name, {}])) })
+  }
+
+  async flowOf(id: string): Promise<FlowRecord> {
+    const flow = await this.store.getFlow(id)
+    if (!flow) throw new RangeError(`The flow ${id} is gone`)
+    return flow
+  }
+
+  /** Its state, and how many of its jobs have completed, were discarded, were cancelled. */
+  async tally(id: string): Promise<[string, number, number, number]> {
+    const { state, completed, discarded, cancelled } = await this.flowOf(id)
+    return [state, completed, discarded, cancelled]
+  }
+
   /** Enqueues one job and says what came of it; it takes the name if it is stored. */
   async offer(name: string, spec: JobSpec = {}): Promise<Enqueued> {
     const job = this.job(name, spec)
@@ -217,7 +272,7 @@ export class World {
 
   async complete(...names: string[]): Promise<void> {
     const answers = await Promise.all(names.map((name) => this.settle(name)))
-    expect(answers).toEqual(names.map(() => ({ kind: 'settled', state: 'completed' })))
+    expect(answers).toMatchObject(names.map(() => ({ kind: 'settled', state: 'completed' })))
   }
 
   retry(name: string, delayMs = 0): Promise<Settled> {
