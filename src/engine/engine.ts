@@ -8,6 +8,7 @@ import { createStore } from '../store/open.ts'
 import type { Enqueued, Store } from '../store/store.ts'
 import { type EnqueueContext, prepare } from './enqueue.ts'
 import { Events, type SluiceEvents } from './events.ts'
+import { FlowsApi } from './flows-api.ts'
 import { forecastLimit, type LiveForecastOptions } from './forecast.ts'
 import { JobsApi } from './jobs-api.ts'
 import { LimitRegistry, specsOf } from './limit-registry.ts'
@@ -40,6 +41,8 @@ export class Sluice implements TaskEngine {
   readonly jobs: JobsApi
   /** Recurring work: list, look, remove. */
   readonly schedules: SchedulesApi
+  /** Jobs that wait for each other: start, look, cancel. */
+  readonly flows: FlowsApi
   readonly #settings: EngineSettings
   readonly #tasks = new Map<string, TaskDefinition>()
   readonly #registry: LimitRegistry
@@ -74,6 +77,7 @@ export class Sluice implements TaskEngine {
         if (task !== null) this.#events.emit('job.cancelled', { id, task, queue, attempt: 0 })
         void this.#results.settled(id)
       },
+      flow: (news) => this.flows.tell(news),
       ring: () => this.#worker?.ring(),
       queueIsLimited: (queue) =>
         settings.queues.some((each) => each.queue === queue && each.specs.some((spec) => !hangsOnJob(spec))),
@@ -90,6 +94,17 @@ export class Sluice implements TaskEngine {
       limits: this.#registry,
       queueUses: (queue) => settings.queues.find((each) => each.queue === queue)?.specs.filter(hangsOnJob) ?? [],
     }
+    this.flows = new FlowsApi({
+      store: open,
+      newId: this.#prepare.newId,
+      prepare: (task, input, given) => {
+        this.#checkOpen('started as a flow')
+        return prepare(this.#prepare, this.#listed(task), input, given)
+      },
+      events: this.#events,
+      results: this.#results,
+      worker: () => this.#worker,
+    })
     this.#unbind = options.tasks.map((each) => bind(each, this))
     this.#detach = clock.attach?.({ pending: () => this.#store.pending, running: () => this.#worker?.running ?? 0 })
   }

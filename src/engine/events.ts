@@ -1,3 +1,4 @@
+import type { FlowKind } from '../jobs/flow.ts'
 import type { JobState } from '../jobs/job-state.ts'
 import type { SkipReason } from '../jobs/schedule.ts'
 
@@ -17,6 +18,12 @@ interface BucketEvent {
 
 interface ScheduleEvent {
   readonly schedule: string
+}
+
+interface FlowEvent {
+  readonly id: string
+  readonly kind: FlowKind
+  readonly name: string | null
 }
 
 /** Every event with its payload; the names are the Open Job Spec's. */
@@ -57,6 +64,11 @@ export interface SluiceEvents {
   'schedule.skipped': ScheduleEvent & { readonly dueAt: Date; readonly reason: SkipReason }
   /** The series came to its end. */
   'schedule.ended': ScheduleEvent & { readonly runs: number }
+  'flow.started': FlowEvent & { readonly jobs: number }
+  'flow.completed': FlowEvent
+  /** All its jobs have ended, and not all of them completed. */
+  'flow.failed': FlowEvent
+  'flow.cancelled': FlowEvent
   'worker.started': { readonly worker: number; readonly queues: readonly string[] }
   'worker.stopped': { readonly worker: number }
 }

@@ -1,4 +1,5 @@
 import { SluiceError } from '../base/errors.ts'
+import type { FlowNews, FlowPlace } from '../jobs/flow.ts'
 import type { JobError, JobQuery, JobRecord } from '../jobs/job.ts'
 import { type JobState, STATES } from '../jobs/job-state.ts'
 import type { Store } from '../store/store.ts'
@@ -26,6 +27,8 @@ export interface JobView {
   readonly throttledUntil: Date | null
   /** Which due time of which schedule this job stands for; absent for any other job. */
   readonly occurrence?: { readonly schedule: string; readonly dueAt: Date }
+  /** Where it stands in which flow; absent for any other job. */
+  readonly flow?: FlowPlace
 }
 
 /** Why a job waits, as data and in words. */
@@ -61,6 +64,8 @@ export interface JobExplanation {
 
 interface Hooks {
   cancelled(id: string, task: string | null, queue: string): void
+  /** The end of a job changed its flow. */
+  flow(news: FlowNews): void
   ring(): void
   /** The queue has limits of its own, which no job names. */
   queueIsLimited(queue: string): boolean
@@ -83,7 +88,7 @@ export class JobsApi {
     return job && viewOf(job)
   }
 
-  /** Jobs by state, queue and task, newest first. @throws option.invalid for an option it does not know or a value out of range */
+  /** Jobs by state, queue and task, newest first; those of one flow in its order. @throws option.invalid for an option it does not know or a value out of range */
   async list(query: JobQuery = {}): Promise<JobView[]> {
     checkQuery(query)
     const store = await this.#store()
@@ -102,10 +107,11 @@ export class JobsApi {
     if (answer.kind === 'finished') return false
     const job = answer.kind === 'cancelled' ? await store.get(id) : null
     this.#hooks.cancelled(id, job?.task ?? null, job?.queue ?? '')
+    if (answer.kind === 'cancelled' && answer.flow) this.#hooks.flow(answer.flow)
     return true
   }
 
-  /** Runs a discarded job again, with fresh attempts; false when it is not discarded. @throws job.not_found */
+  /** Runs a discarded job again, with fresh attempts, and lets its flow go on; false when it is not discarded. @throws job.not_found */
   async retry(id: string): Promise<boolean> {
     const store = await this.#store()
     if (!(await store.get(id))) throw missing(id)
@@ -139,7 +145,7 @@ export class JobsApi {
   }
 }
 
-const QUERY: ReadonlySet<string> = new Set(['states', 'queue', 'task', 'limit', 'before'])
+const QUERY: ReadonlySet<string> = new Set(['states', 'queue', 'task', 'limit', 'before', 'flow', 'afterNode'])
 
 function checkQuery({ limit, states, ...rest }: JobQuery): void {
   for (const key of Object.keys(rest))
@@ -157,6 +163,7 @@ function wordsFor(found: Omit<JobExplanation, 'words'>): string {
   const at = expectedStart?.toISOString()
   if (job.state === 'scheduled') return `The job is scheduled for ${at ?? 'later'}.`
   if (job.state === 'retryable') return `The job has failed and becomes available again at ${at ?? 'a later time'}.`
+  if (job.state === 'pending' && job.flow) return `The job waits for other jobs of its flow ${job.flow.id}.`
   if (job.state !== 'available') return `The job is ${job.state}.`
   const unserved = served ? '' : ` No process that is at work now serves queue ${job.queue}.`
   const bound = givenUpAt ? ` It is given up unless it starts by ${givenUpAt.toISOString()}.` : ''
@@ -188,7 +195,8 @@ function waitInWords({
   return `The job waits for the budget of ${who}, ${lane}, at position ${linePosition ?? position ?? 1}${start}.`
 }
 
-function viewOf(job: JobRecord): JobView {
+/** A stored job, as callers see it. */
+export function viewOf(job: JobRecord): JobView {
   const { meta = {}, tags = [] } =
     job.extra === null ? {} : (JSON.parse(job.extra) as { meta?: Record<string, unknown>; tags?: string[] })
   return {
@@ -211,6 +219,7 @@ function viewOf(job: JobRecord): JobView {
     ...(job.occurrence && {
       occurrence: { schedule: job.occurrence.schedule, dueAt: new Date(job.occurrence.dueMs) },
     }),
+    ...(job.flow && { flow: job.flow }),
   }
 }
 

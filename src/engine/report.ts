@@ -2,12 +2,14 @@ import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
 import type { Admitted } from '../jobs/job.ts'
+import type { FlowNews } from '../jobs/flow.ts'
 import type { JobState } from '../jobs/job-state.ts'
 import { RateLimitRejected } from '../jobs/rate-limit-rejected.ts'
 import type { ScheduleNews } from '../jobs/schedule.ts'
 import { validate } from '../jobs/schema.ts'
 import type { Claim, Recovered, Rejected } from '../store/store.ts'
 import type { Events } from './events.ts'
+import { resultsTooLarge, tellFlow } from './flow-news.ts'
 import type { Verdict } from './settle.ts'
 import type { TaskDefinition } from './task.ts'
 
@@ -93,6 +95,13 @@ export class Reporter {
     for (const bucket of claim.released) events.emit('rate_limit.released', bucket)
     for (const news of claim.schedules) this.#scheduled(news)
     for (const job of claim.rejected) this.#rejected(job)
+    for (const news of claim.flows) this.flow(news)
+  }
+
+  /** The end of a job changed the flow it belongs to. */
+  flow(news: FlowNews): void {
+    tellFlow(news, this.#options.events, this.#options.ended)
+    for (const job of news.discarded) this.#onError(job, resultsTooLarge(job.id))
   }
 
   #scheduled(news: ScheduleNews): void {
@@ -126,6 +135,7 @@ export class Reporter {
         this.#onError(job, error)
       }
       ended(job.id)
+      if (job.flow) this.flow(job.flow)
     }
   }
 

@@ -89,7 +89,7 @@ export class JobRun {
       : null
     const signal = (): AbortSignal => this.#signal()
     return {
-      job: { id, input, occurrence },
+      job: { id, input, occurrence, ...flowOf(job) },
       attempt: job.attempt,
       get signal(): AbortSignal {
         return signal()
@@ -123,6 +123,14 @@ export class JobRun {
     this.#reason ??= reason
     this.#controller?.abort(reason)
   }
+}
+
+/** What the handler of a flow's job is told of the flow. */
+function flowOf({ flow }: Admitted): Pick<Context<unknown>['job'], 'flow' | 'parentResults'> {
+  if (!flow) return { flow: null, parentResults: null }
+  const { id, node, callback, parentResults: texts } = flow
+  const parentResults = texts && texts.map((text): unknown => (text === null ? null : JSON.parse(text)))
+  return { flow: { id, node, callback }, parentResults }
 }
 
 const REASONS: Readonly<Record<EndReason, string>> = {

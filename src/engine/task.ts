@@ -2,6 +2,7 @@ import { durationMs, type Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
 import type { Json } from '../base/json-value.ts'
 import type { Logger } from '../base/logger.ts'
+import type { FlowPlace } from '../jobs/flow.ts'
 import type { RetryOptions, RetryPolicy } from '../jobs/retry-policy.ts'
 import { retryPolicy } from '../jobs/retry-policy.ts'
 import type { Schema } from '../jobs/schema.ts'
@@ -23,6 +24,13 @@ export interface Context<I> {
     readonly input: I
     /** Which due time of which schedule this job stands for; null for any other job. */
     readonly occurrence: { readonly schedule: string; readonly dueAt: Date } | null
+    /** Where this job stands in which flow; null for any other job. */
+    readonly flow: FlowPlace | null
+    /**
+     * In the order of the flow: what the jobs came to that this one waited for, directly or not; to a callback, what all jobs came to, null
+     * where one did not complete. Null for a job of no flow, and for a callback whose results come to more than 4 MiB.
+     */
+    readonly parentResults: readonly unknown[] | null
   }
   /** 1 on the first run. */
   readonly attempt: number

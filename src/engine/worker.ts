@@ -180,7 +180,13 @@ export class Worker implements RunHost {
     try {
       const settled = await settling
       if (settled.kind === 'lost') reporter.lost(job)
-      else reporter.settled(job, task, verdict, settled.state, input)
+      else {
+        reporter.settled(job, task, verdict, settled.state, input)
+        if (settled.flow) {
+          reporter.flow(settled.flow)
+          this.ring()
+        }
+      }
     } catch (error) {
       this.logger.error(
         { err: error, job: job.id, task: job.task },

@@ -118,7 +118,7 @@ export interface FlowNews {
   /** Jobs that will never run, since one that they wait for did not complete. */
   readonly cancelled: readonly MovedJob[]
   /** Jobs that could not be handed the results they wait for. */
-  readonly discarded: readonly MovedJob[]
+  readonly discarded: readonly (MovedJob & { readonly input: string })[]
 }
 
 /** What the ends of its nodes make of a flow: it runs until all of them have ended. */

@@ -44,6 +44,7 @@ async function look(store: Store, id: string | undefined, flags: JobsFlags): Pro
   // A command that only looks rings no bell, and knows no queue's own limits.
   const jobs = new JobsApi(async () => store, {
     cancelled: () => undefined,
+    flow: () => undefined,
     ring: () => undefined,
     queueIsLimited: () => false,
   })

@@ -64,6 +64,7 @@ const BEHIND = `WITH RECURSIVE behind (node) AS (SELECT node FROM flow_edges WHE
     UNION SELECT e.node FROM behind b CROSS JOIN flow_edges e ON e.flow = ?1 AND e.before = b.node)`
 const STOP = `${BEHIND} UPDATE jobs SET state = ${STATE.cancelled}, finished = ?3, error = ?4
   WHERE flow = ?1 AND node IN (SELECT node FROM behind) AND state = ${STATE.pending} RETURNING id, task, queue`
+const DISCARD = `UPDATE jobs SET state = ${STATE.discarded}, finished = ?, error = ? WHERE seq = ? RETURNING input`
 const CALLBACKS = `SELECT id, task, queue, seq, node, waits, plan FROM jobs WHERE flow = ? AND node >= ? AND state = ${STATE.pending} ORDER BY node`
 
 /** The error of a job that was cancelled because its flow went on without it; a retry that opens the flow again finds it by this. */
@@ -134,7 +135,7 @@ class Advance {
   readonly #instant: Instant
   readonly #activated: MovedJob[] = []
   readonly #cancelled: MovedJob[] = []
-  readonly #discarded: MovedJob[] = []
+  readonly #discarded: (MovedJob & { readonly input: string })[] = []
   /** Nodes that have ended, and whose dependents have yet to learn it. */
   readonly #open: { readonly node: number; readonly state: number }[] = []
 
@@ -200,13 +201,8 @@ class Advance {
     const flow = this.#flow
     if (flow.bytes > MAX_PARENT_RESULTS_BYTES && node < flow.total) {
       if (bytesBefore(this.#context, flow.seq, node) > MAX_PARENT_RESULTS_BYTES) {
-        db.run(
-          `UPDATE jobs SET state = ${STATE.discarded}, finished = ?, error = ? WHERE seq = ?`,
-          this.#instant.nowUs,
-          TOO_LARGE,
-          seq,
-        )
-        this.#discarded.push(moved(this.#context, row))
+        const [input] = db.get<[string]>(DISCARD, this.#instant.nowUs, TOO_LARGE, seq) as [string]
+        this.#discarded.push({ ...moved(this.#context, row), input })
         return this.#count(node, STATE.discarded)
       }
     }

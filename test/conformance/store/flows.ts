@@ -655,7 +655,7 @@ function keeping(harness: StoreHarness): void {
 
   test('a flow whose callback has yet to run keeps the results that it needs', async () => {
     const w = world()
-    const id = await w.flow({ kind: 'batch', jobs: { a: {} }, callbacks: { success: 's' } })
+    await w.flow({ kind: 'batch', jobs: { a: {} }, callbacks: { success: 's' } })
     await w.start()
     await w.settle('a', { kind: 'complete', result: '7' })
     w.at(RETENTION.completedUs / 1000 + 1)

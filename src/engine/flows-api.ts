@@ -1,0 +1,165 @@
+import { SluiceError } from '../base/errors.ts'
+import {
+  checkFlow,
+  FLOW_STATES,
+  type FlowKind,
+  type FlowNews,
+  type FlowQuery,
+  type FlowRecord,
+  type FlowState,
+  type NewFlow,
+} from '../jobs/flow.ts'
+import type { NewJob } from '../jobs/job.ts'
+import type { Store } from '../store/store.ts'
+import type { Events } from './events.ts'
+import { tellFlow } from './flow-news.ts'
+import { type FlowOptions, toFlow } from './flow.ts'
+import { type JobView, viewOf } from './jobs-api.ts'
+import type { Results } from './results.ts'
+import type { AnyTask, EnqueueOptions, Job } from './task.ts'
+
+/** A stored flow, as callers see it. */
+export interface FlowView {
+  readonly id: string
+  readonly kind: FlowKind
+  readonly name: string | null
+  readonly state: FlowState
+  /** Its jobs, without callbacks. */
+  readonly total: number
+  readonly completed: number
+  /** Jobs that were discarded; those that were cancelled because of them count as cancelled. */
+  readonly discarded: number
+  readonly cancelled: number
+  readonly createdAt: Date
+  readonly finishedAt: Date | null
+  readonly meta: Readonly<Record<string, unknown>>
+}
+
+/** A flow that was started. */
+export interface StartedFlow {
+  readonly id: string
+  /** Its jobs in their order, callbacks not among them. */
+  readonly jobs: readonly Job<unknown>[]
+}
+
+interface Hooks {
+  readonly store: () => Promise<Store>
+  readonly newId: () => string
+  /** Turns a call into a job. @throws engine.stopped, task.unknown, and as `enqueue` */
+  readonly prepare: (task: AnyTask, input: unknown, options: EnqueueOptions<never>) => NewJob | Promise<NewJob>
+  readonly events: Events
+  readonly results: Results
+  /** This process's share of the work, if it has begun any. */
+  readonly worker: () => { ring(): void; cancel(id: string): void } | null
+}
+
+const QUERY: ReadonlySet<string> = new Set(['states', 'kind', 'name', 'limit', 'before'])
+
+/** Flows: start, look, cancel. */
+export class FlowsApi {
+  readonly #hooks: Hooks
+
+  constructor(hooks: Hooks) {
+    this.#hooks = hooks
+  }
+
+  /**
+   * Stores a flow and all its jobs durably, all or none. Jobs that wait for others are `pending` until their turn comes; then they wait
+   * for their own limits as any job does.
+   * @throws flow.invalid, task.unknown, engine.stopped, and as `enqueue` for each call: nothing is stored then
+   */
+  async start(options: FlowOptions): Promise<StartedFlow> {
+    const { newId, prepare, results } = this.#hooks
+    const flow = await toFlow(newId(), options, prepare)
+    await this.register(flow)
+    return { id: flow.id, jobs: flow.nodes.map(({ job }) => results.handle(job.id, false)) }
+  }
+
+  /** Stores a flow whose jobs are prepared already; what `start` comes to. @throws flow.invalid */
+  async register(flow: NewFlow): Promise<void> {
+    checkFlow(flow)
+    const store = await this.#hooks.store()
+    await store.startFlow(flow)
+    const { id, kind, name, nodes } = flow
+    this.#hooks.events.emit('flow.started', { id, kind, name, jobs: nodes.length })
+    this.#hooks.worker()?.ring()
+  }
+
+  /** One flow; null when there is none (any more). */
+  async get(id: string): Promise<FlowView | null> {
+    const flow = await (await this.#hooks.store()).getFlow(id)
+    return flow && toView(flow)
+  }
+
+  /** Flows by state, kind and name, newest first. @throws option.invalid for an option it does not know or a value out of range */
+  async list(query: FlowQuery = {}): Promise<FlowView[]> {
+    checkQuery(query)
+    return (await (await this.#hooks.store()).flows(query)).map(toView)
+  }
+
+  /**
+   * The jobs of a flow in their order, callbacks last.
+   * @param page how many (1 to 1,000; 100 by default), and behind which place
+   * @throws flow.not_found
+   */
+  async jobs(id: string, page: { readonly limit?: number; readonly afterNode?: number } = {}): Promise<JobView[]> {
+    const store = await this.#hooks.store()
+    if (!(await store.getFlow(id))) throw missing(id)
+    return (await store.list({ flow: id, ...page })).map(viewOf)
+  }
+
+  /**
+   * Cancels a flow: its jobs that wait are gone at once, those that run have their signals aborted, and nobody is called back. Answers
+   * false when it had already ended.
+   * @throws flow.not_found
+   */
+  async cancel(id: string): Promise<boolean> {
+    const answer = await (await this.#hooks.store()).cancelFlow(id)
+    if (answer.kind === 'missing') throw missing(id)
+    if (answer.kind === 'finished') return false
+    const worker = this.#hooks.worker()
+    for (const job of answer.requested) worker?.cancel(job)
+    this.tell(answer.news)
+    worker?.ring()
+    return true
+  }
+
+  /** Tells listeners, and whoever waits for a job, what the end of jobs meant for their flow. */
+  tell(news: FlowNews): void {
+    const { events, results } = this.#hooks
+    tellFlow(news, events, (id) => void results.settled(id))
+  }
+}
+
+function checkQuery({ limit, states, ...rest }: FlowQuery): void {
+  for (const key of Object.keys(rest))
+    if (!QUERY.has(key))
+      throw new SluiceError('option.invalid', `flows.list has no option ${key}; it knows ${[...QUERY].join(', ')}`)
+  for (const state of states ?? [])
+    if (!FLOW_STATES.includes(state))
+      throw new SluiceError('option.invalid', `flows.list got the state ${state}; states are ${FLOW_STATES.join(', ')}`)
+  if (limit !== undefined && !(Number.isInteger(limit) && limit >= 1 && limit <= 1000))
+    throw new SluiceError('option.invalid', `flows.list got limit ${String(limit)}; give 1 to 1,000`)
+}
+
+function toView(flow: FlowRecord): FlowView {
+  const { id, kind, name, state, total, completed, discarded, cancelled, createdUs, finishedUs, extra } = flow
+  const { meta = {} } = extra === null ? {} : (JSON.parse(extra) as { meta?: Record<string, unknown> })
+  return {
+    id,
+    kind,
+    name,
+    state,
+    total,
+    completed,
+    discarded,
+    cancelled,
+    createdAt: new Date(createdUs / 1000),
+    finishedAt: finishedUs === null ? null : new Date(finishedUs / 1000),
+    meta,
+  }
+}
+
+function missing(id: string): SluiceError {
+  return new SluiceError('flow.not_found', `There is no flow ${id}; its retention may be over.`)
+}
