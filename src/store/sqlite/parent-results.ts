@@ -1,6 +1,7 @@
 import { callbackOf, type FlowRun, MAX_PARENT_RESULTS_BYTES } from '../../jobs/flow.ts'
 import type { Context } from './context.ts'
 
+type Row = [node: number, result: string | null]
 type FlowRow = [id: string, total: number, edges: number, bytes: number]
 
 // All nodes that one waits for, directly or not.
@@ -25,24 +26,22 @@ export class ParentResults {
     if (!row) return {}
     const [id, total, edges, bytes] = row
     const callback = callbackOf(node, total)
-    return { flow: { id, node, callback, parentResults: this.#results(flow, node, callback !== null, edges, bytes) } }
+    const parentResults =
+      callback === null
+        ? this.#before(flow, node, edges)
+        : bytes > MAX_PARENT_RESULTS_BYTES
+          ? null
+          : this.#all(flow, total)
+    return { flow: { id, node, callback, parentResults } }
   }
 
-  #results(
-    flow: number,
-    node: number,
-    callback: boolean,
-    edges: number,
-    bytes: number,
-  ): readonly (string | null)[] | null {
-    const { db } = this.#context
-    type Row = [node: number, result: string | null]
-    if (callback) {
-      if (bytes > MAX_PARENT_RESULTS_BYTES) return null
-      return db.all<Row>(ALL, flow, node).map(([, result]) => result)
-    }
+  #all(flow: number, total: number): (string | null)[] {
+    return this.#context.db.all<Row>(ALL, flow, total).map(([, result]) => result)
+  }
+
+  #before(flow: number, node: number, edges: number): (string | null)[] {
     if (edges === 0) return []
-    return db
+    return this.#context.db
       .all<Row>(RESULTS, flow, node)
       .sort(([a], [b]) => a - b)
       .map(([, result]) => result)

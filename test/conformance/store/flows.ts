@@ -480,13 +480,15 @@ function results(harness: StoreHarness): void {
 
   test('a callback is handed the results of all jobs in their order, null where one failed', async () => {
     const w = world()
-    const id = await w.flow({ kind: 'batch', jobs: { a: {}, b: {}, c: {} }, callbacks: { complete: 'z' } })
+    const callbacks = { success: 's', failure: 'f', complete: 'z' }
+    const id = await w.flow({ kind: 'batch', jobs: { a: {}, b: {}, c: {} }, callbacks })
     expect(await parents(w)).toEqual({ a: [], b: [], c: [] })
     await w.settle('c', { kind: 'complete', result: '3' })
     await w.settle('b', DISCARD)
     await w.settle('a', { kind: 'complete', result: '1' })
     const { jobs } = await w.claim()
-    expect(jobs[0]?.flow).toEqual({ id, node: 5, callback: 'complete', parentResults: ['1', null, '3'] })
+    expect(jobs.map(({ flow }) => flow?.node)).toEqual([4, 5])
+    expect(jobs[1]?.flow).toEqual({ id, node: 5, callback: 'complete', parentResults: ['1', null, '3'] })
   })
 
   test('a job is handed the results of those that it waited for, directly or not, and of no other', async () => {
