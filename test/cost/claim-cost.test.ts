@@ -57,6 +57,40 @@ describe('what a start costs', () => {
     }
   })
 
+  test('jobs of one flow that are settled together move their flow once, however many they are', async () => {
+    const costs: number[] = []
+    for (const jobs of [2, 50]) {
+      const world = await World.open(harness)
+      try {
+        const names = Array.from({ length: jobs }, (_, i) => `a${i}`)
+        await world.flow({ jobs: Object.fromEntries(['rest', ...names].map((name) => [name, {}])) })
+        await world.start()
+        log().clear()
+        await world.complete(...names)
+        costs.push(log().texts.filter((sql) => !sql.includes('total_changes')).length)
+      } finally {
+        await world.store.close()
+      }
+    }
+    expect(costs).toEqual([4, 4])
+  })
+
+  test('a job that waits for its turn is written when its turn comes, and not before', async () => {
+    const world = await World.open(harness)
+    try {
+      await world.chain('a', 'b', 'c')
+      log().clear()
+      await world.start()
+      await world.retry('a')
+      await world.start()
+      await world.complete('a')
+      const writes = log().texts.filter((sql) => /^UPDATE jobs SET (waits|state = \?, lane)/.test(sql))
+      expect(writes).toHaveLength(2)
+    } finally {
+      await world.store.close()
+    }
+  })
+
   test('fifty starts of one lane are written together', async () => {
     const world = await World.open(harness)
     try {

@@ -61,7 +61,7 @@ const RELEASE = `UPDATE jobs SET waits = waits - 1 FROM flow_edges e
   WHERE e.flow = ?1 AND e.before = ?2 AND jobs.flow = ?1 AND jobs.node = e.node AND jobs.state = ${STATE.pending}
   RETURNING id, task, queue, seq, jobs.node, waits, plan`
 const BEHIND = `WITH RECURSIVE behind (node) AS (SELECT node FROM flow_edges WHERE flow = ?1 AND before = ?2
-    UNION SELECT e.node FROM behind b CROSS JOIN flow_edges e ON e.flow = ?1 AND e.before = b.node)`
+    UNION SELECT e.node FROM behind had CROSS JOIN flow_edges e ON e.flow = ?1 AND e.before = had.node)`
 const STOP = `${BEHIND} UPDATE jobs SET state = ${STATE.cancelled}, finished = ?3, error = ?4
   WHERE flow = ?1 AND node IN (SELECT node FROM behind) AND state = ${STATE.pending} RETURNING id, task, queue`
 const DISCARD = `UPDATE jobs SET state = ${STATE.discarded}, finished = ?, error = ? WHERE seq = ? RETURNING input`

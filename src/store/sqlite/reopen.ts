@@ -3,8 +3,8 @@ import type { Context } from './context.ts'
 import { STATE } from './state.ts'
 
 const STOPPED_BEHIND = `WITH RECURSIVE behind (node) AS (SELECT node FROM flow_edges WHERE flow = ?1 AND before = ?2
-    UNION SELECT e.node FROM behind b CROSS JOIN flow_edges e ON e.flow = ?1 AND e.before = b.node)
-  SELECT j.node FROM behind b CROSS JOIN jobs j ON j.flow = ?1 AND j.node = b.node WHERE j.state = ${STATE.cancelled} AND j.error = ?3`
+    UNION SELECT e.node FROM behind had CROSS JOIN flow_edges e ON e.flow = ?1 AND e.before = had.node)
+  SELECT j.node FROM behind had CROSS JOIN jobs j ON j.flow = ?1 AND j.node = had.node WHERE j.state = ${STATE.cancelled} AND j.error = ?3`
 const WAITS = `SELECT count(*), count(*) FILTER (WHERE j.state IN (${STATE.cancelled}, ${STATE.discarded}))
   FROM flow_edges e CROSS JOIN jobs j ON j.flow = e.flow AND j.node = e.before
   WHERE e.flow = ? AND e.node = ? AND j.state <> ${STATE.completed}`
