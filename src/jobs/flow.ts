@@ -160,6 +160,8 @@ export function checkFlow({ kind, nodes, callbacks }: NewFlow): void {
   let edges = 0
   for (const [node, { after }] of nodes.entries()) {
     edges += after.length
+    if (kind === 'chain' && after.join() !== (node === 0 ? '' : String(node - 1)))
+      throw invalid(kind, `job ${node} does not wait for the one before it alone`)
     if (new Set(after).size !== after.length) throw invalid(kind, `job ${node} waits for one job twice`)
     const wrong = after.find((before) => !(Number.isInteger(before) && before >= 0 && before < node))
     if (wrong !== undefined)

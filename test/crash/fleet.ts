@@ -67,6 +67,11 @@ export class Fleet {
     return this.#fork(`e${++this.#born}`, 'enqueuer.ts', this.store, 'pipe')
   }
 
+  /** A new worker for jobs of flows. */
+  flowWorker(): Member {
+    return this.#fork(`f${++this.#born}`, 'flow-worker.ts', this.store, 'ignore')
+  }
+
   /** `kill -9`; answers once the system has it gone. */
   async kill(member: Member): Promise<void> {
     await this.#end(member, () => member.child.kill('SIGKILL'))

@@ -31,3 +31,16 @@ export function callTask(
 export function noteTask(): Task<number, number, number> {
   return task('note', input<number>(), { run: (n) => n })
 }
+
+/** What a job of a flow tells of its place: its node, and how many results it was handed. */
+export interface Told {
+  readonly node: number
+  readonly handed: number
+}
+
+/** A job of a flow, which takes so many ms. */
+export function stepTask(
+  run: (ms: number, ctx: Context<number>) => Promise<Told> = () => Promise.reject(new Error('not by this process')),
+): Task<number, number, Told> {
+  return task('step', input<number>(), { retry: { attempts: 50 }, run })
+}

@@ -116,6 +116,12 @@ describe('what no store may be handed', () => {
     refused(flowOf(dense))
   })
 
+  test('a chain that is none', () => {
+    refused(flowOf([[], []], { kind: 'chain' }))
+    refused(flowOf([[], [0], [0]], { kind: 'chain' }))
+    refused(flowOf([[], [0], [0, 1]], { kind: 'chain' }))
+  })
+
   test('a batch without callbacks; a unique job, as a node or as a callback', () => {
     refused(flowOf([[]], { kind: 'batch' }))
     const unique = { ...JOB, unique: { key: 'k', onConflict: 'ignore', withinUs: null, states: null } as const }

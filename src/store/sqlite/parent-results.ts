@@ -1,15 +1,15 @@
-import { callbackOf, type FlowRun, MAX_PARENT_RESULTS_BYTES } from '../../jobs/flow.ts'
+import { callbackOf, type FlowKind, type FlowRun, MAX_PARENT_RESULTS_BYTES } from '../../jobs/flow.ts'
 import type { Context } from './context.ts'
 
 type Row = [node: number, result: string | null]
-type FlowRow = [id: string, total: number, edges: number, bytes: number]
+type FlowRow = [id: string, kind: FlowKind, total: number, edges: number, bytes: number]
 
 // All nodes that one waits for, directly or not.
 const BEFORE = `WITH RECURSIVE ahead (node) AS (SELECT before FROM flow_edges WHERE flow = ?1 AND node = ?2
     UNION SELECT e.before FROM ahead a CROSS JOIN flow_edges e ON e.flow = ?1 AND e.node = a.node)`
 const RESULTS = `${BEFORE} SELECT j.node, j.result FROM ahead a CROSS JOIN jobs j ON j.flow = ?1 AND j.node = a.node`
 const BYTES = `${BEFORE} SELECT sum(octet_length(j.result)) FROM ahead a CROSS JOIN jobs j ON j.flow = ?1 AND j.node = a.node`
-const ALL = 'SELECT node, result FROM jobs WHERE flow = ? AND node < ? ORDER BY node'
+const UP_TO = 'SELECT node, result FROM jobs WHERE flow = ? AND node < ? ORDER BY node'
 
 /** Tells runs of a flow's jobs what came before them; reads each flow of a claim once. */
 export class ParentResults {
@@ -24,23 +24,25 @@ export class ParentResults {
     if (flow === null || node === null) return {}
     const row = this.#flow(flow)
     if (!row) return {}
-    const [id, total, edges, bytes] = row
+    const [id, kind, total, edges, bytes] = row
     const callback = callbackOf(node, total)
     const parentResults =
       callback === null
-        ? this.#before(flow, node, edges)
+        ? this.#before(flow, node, kind, edges)
         : bytes > MAX_PARENT_RESULTS_BYTES
           ? null
-          : this.#all(flow, total)
+          : this.#upTo(flow, total)
     return { flow: { id, node, callback, parentResults } }
   }
 
-  #all(flow: number, total: number): (string | null)[] {
-    return this.#context.db.all<Row>(ALL, flow, total).map(([, result]) => result)
+  #upTo(flow: number, node: number): (string | null)[] {
+    return this.#context.db.all<Row>(UP_TO, flow, node).map(([, result]) => result)
   }
 
-  #before(flow: number, node: number, edges: number): (string | null)[] {
+  #before(flow: number, node: number, kind: FlowKind, edges: number): (string | null)[] {
     if (edges === 0) return []
+    // A walk along a chain would find the same, four times slower.
+    if (kind === 'chain') return this.#upTo(flow, node)
     return this.#context.db
       .all<Row>(RESULTS, flow, node)
       .sort(([a], [b]) => a - b)
@@ -50,7 +52,7 @@ export class ParentResults {
   #flow(flow: number): FlowRow | null {
     let row = this.#flows.get(flow)
     if (row === undefined) {
-      row = this.#context.db.get<FlowRow>('SELECT id, total, edges, bytes FROM flows WHERE seq = ?', flow) ?? null
+      row = this.#context.db.get<FlowRow>('SELECT id, kind, total, edges, bytes FROM flows WHERE seq = ?', flow) ?? null
       this.#flows.set(flow, row)
     }
     return row
