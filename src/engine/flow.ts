@@ -1,7 +1,8 @@
 import { durationUs } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
 import { toJsonText } from '../base/json-value.ts'
-import { type Callback, dependencies, type FlowJob, type FlowKind, type NewFlow } from '../jobs/flow.ts'
+import type { Callback, FlowKind } from '../jobs/flow.ts'
+import { dependencies, type FlowJob, type NewFlow } from '../jobs/new-flow.ts'
 import type { NewJob } from '../jobs/job.ts'
 import type { AnyTask, EnqueueOptions, Task } from './task.ts'
 
@@ -67,7 +68,7 @@ export function call<I, O, R>(
   ...args: undefined extends I ? [input?: I, options?: CallOptions<O>] : [input: I, options?: CallOptions<O>]
 ): Call {
   const [input, options = {}] = args
-  return { task, input, options: options as EnqueueOptions<never> }
+  return { task, input, options }
 }
 
 /** A flow's jobs prepared and linked as its kind says. @throws flow.invalid, and as `enqueue` for each call: nothing is stored then */

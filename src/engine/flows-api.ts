@@ -1,14 +1,13 @@
 import { SluiceError } from '../base/errors.ts'
 import {
-  checkFlow,
   FLOW_STATES,
   type FlowKind,
   type FlowNews,
   type FlowQuery,
   type FlowRecord,
   type FlowState,
-  type NewFlow,
 } from '../jobs/flow.ts'
+import { checkFlow, type NewFlow } from '../jobs/new-flow.ts'
 import type { NewJob } from '../jobs/job.ts'
 import type { Store } from '../store/store.ts'
 import type { Events } from './events.ts'

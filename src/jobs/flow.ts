@@ -1,6 +1,3 @@
-import { SluiceError } from '../base/errors.ts'
-import type { NewJob } from './job.ts'
-
 /** How the nodes of a flow hang together: one after the other, all at once, or all at once with callbacks. */
 export type FlowKind = 'chain' | 'group' | 'batch'
 
@@ -16,38 +13,8 @@ export const CALLBACKS: readonly Callback[] = ['success', 'failure', 'complete']
 /** Every state of a flow. */
 export const FLOW_STATES: readonly FlowState[] = ['running', 'completed', 'failed', 'cancelled']
 
-/** Nodes of one flow at most: starting and cancelling a flow is one transaction. */
-export const MAX_NODES = 10_000
-/** Dependencies in one flow at most. */
-export const MAX_EDGES = 50_000
-/** Steps of a chain at most: each is handed the results of all before it. */
-export const MAX_STEPS = 1_000
 /** What the results that one job is handed may come to, in bytes of JSON text in UTF-8. */
 export const MAX_PARENT_RESULTS_BYTES: number = 4 * 1_048_576
-
-/** A job of a flow, which is enqueued when its turn comes. */
-export interface FlowJob {
-  readonly job: NewJob
-  /** How long after its turn has come it is to start at the earliest, µs; null: at once. */
-  readonly delayUs: number | null
-}
-
-/** A job that waits for others of its flow. */
-export interface FlowNode extends FlowJob {
-  /** The nodes that must complete before it starts, by their places; each smaller than its own, so that there is no cycle; none twice. */
-  readonly after: readonly number[]
-}
-
-/** A flow as it is handed to a store: everything is checked, every job is prepared. */
-export interface NewFlow {
-  readonly id: string
-  readonly kind: FlowKind
-  readonly name: string | null
-  readonly nodes: readonly FlowNode[]
-  readonly callbacks: Readonly<Partial<Record<Callback, FlowJob>>>
-  /** JSON text of `{ meta }`, or null. */
-  readonly extra: string | null
-}
 
 /** How many nodes of a flow there are and how they ended; callbacks do not count. */
 export interface Tally {
@@ -141,40 +108,4 @@ export function consequence(end: 'completed' | 'discarded' | 'cancelled'): 'rele
 /** The callback that a node is, or null for one of the flow's own. */
 export function callbackOf(node: number, total: number): Callback | null {
   return CALLBACKS[node - total] ?? null
-}
-
-/** What each node of a flow of this kind waits for. @param size nodes */
-export function dependencies(kind: FlowKind, size: number): readonly (readonly number[])[] {
-  return Array.from({ length: size }, (_, node) => (kind === 'chain' && node > 0 ? [node - 1] : []))
-}
-
-/**
- * Refuses a flow that no store may be handed: without nodes, with too many, with a cycle, with jobs that may turn out to be others.
- * @throws flow.invalid
- */
-export function checkFlow({ kind, nodes, callbacks }: NewFlow): void {
-  if (nodes.length === 0) throw invalid(kind, 'it has no jobs; give at least one')
-  const most = kind === 'chain' ? MAX_STEPS : MAX_NODES
-  if (nodes.length > most)
-    throw invalid(kind, `it has ${nodes.length} jobs, and may have ${most}; split it into several flows`)
-  let edges = 0
-  for (const [node, { after }] of nodes.entries()) {
-    edges += after.length
-    if (kind === 'chain' && after.join() !== (node === 0 ? '' : String(node - 1)))
-      throw invalid(kind, `job ${node} does not wait for the one before it alone`)
-    if (new Set(after).size !== after.length) throw invalid(kind, `job ${node} waits for one job twice`)
-    const wrong = after.find((before) => !(Number.isInteger(before) && before >= 0 && before < node))
-    if (wrong !== undefined)
-      throw invalid(kind, `job ${node} waits for job ${wrong}; a job may wait for jobs that are listed before it`)
-  }
-  if (edges > MAX_EDGES) throw invalid(kind, `it has ${edges} dependencies, and may have ${MAX_EDGES}`)
-  if (kind === 'batch' && Object.keys(callbacks).length === 0)
-    throw invalid(kind, 'it has no callback; give at least one, or make it a group')
-  for (const { job } of [...nodes, ...Object.values(callbacks)])
-    if (job.unique)
-      throw invalid(kind, `its ${job.task} job is unique, so that another job might stand for it; leave unique out`)
-}
-
-function invalid(kind: string, why: string): SluiceError {
-  return new SluiceError('flow.invalid', `A ${kind} was not started: ${why}.`)
 }

@@ -1,5 +1,6 @@
 /** Flows: jobs that wait for each other. */
-import type { FlowNews, FlowQuery, FlowRecord, FlowState, NewFlow } from '../jobs/flow.ts'
+import type { FlowNews, FlowQuery, FlowRecord, FlowState } from '../jobs/flow.ts'
+import type { NewFlow } from '../jobs/new-flow.ts'
 
 /**
  * Jobs that wait for each other, under one parent. All rows exist from the start; a job that waits for others is `pending`, has no lane

@@ -1,4 +1,4 @@
-import type { FlowJob } from '../../jobs/flow.ts'
+import type { FlowJob } from '../../jobs/new-flow.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import type { Context } from './context.ts'
 import { placeOf } from './enqueue.ts'

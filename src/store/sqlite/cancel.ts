@@ -1,7 +1,7 @@
 import type { CancelAnswer } from '../store.ts'
 import { advance } from './advance.ts'
+import { cancelWaiting } from './cancel-waiting.ts'
 import type { Context } from './context.ts'
-import { depart } from './lanes.ts'
 import { STATE, stateName } from './state.ts'
 
 /** Ends a job that has not started at once; an active one is marked, and ends when its handler does. */
@@ -22,19 +22,4 @@ export function cancel(context: Context, id: string): CancelAnswer {
   cancelWaiting(context, { seq, state, lane }, instant.nowUs)
   const news = flow === null ? undefined : advance(context, [seq], instant).get(flow)
   return { kind: 'cancelled', ...(news && { flow: news }) }
-}
-
-/** Cancels a job that has not started: everyone behind it moves up, nothing is charged. */
-export function cancelWaiting(
-  context: Context,
-  job: { readonly seq: number; readonly state: number; readonly lane: number },
-  nowUs: number,
-): void {
-  context.db.run(
-    `UPDATE jobs SET state = ${STATE.cancelled}, finished = ?, due = ? WHERE seq = ?`,
-    nowUs,
-    nowUs + context.retention.cancelledUs,
-    job.seq,
-  )
-  if (job.state === STATE.available) depart(context, job.lane, job.seq, nowUs)
 }

@@ -1,6 +1,6 @@
 import type { NewJob } from '../../jobs/job.ts'
 import type { Enqueued } from '../store.ts'
-import { cancelWaiting } from './cancel.ts'
+import { cancelWaiting } from './cancel-waiting.ts'
 import { type Context, queueId } from './context.ts'
 import { arrive, depart, laneOf } from './lanes.ts'
 import { STATE } from './state.ts'
@@ -29,7 +29,7 @@ export interface Place {
 }
 
 /** No lane: that of a job whose turn has not come. */
-export const NO_LANE = 0
+const NO_LANE = 0
 const PENDING: Place = { state: STATE.pending, lane: NO_LANE, due: null }
 
 /** Stores jobs; a lane learns of its arrival in the same transaction, and only if that can change what it does next. */
@@ -67,7 +67,8 @@ export function insert(
   delayUs = 0,
 ): Enqueued {
   const { nowUs } = instant
-  const { state, lane, due } = member?.plan == null ? placeOf(context, job, instant, delayUs) : PENDING
+  const { state, lane, due } =
+    member === null || member.plan === null ? placeOf(context, job, instant, delayUs) : PENDING
   const { lastInsertRowid } = context.db
     .prepare(INSERT)
     .run(

@@ -1,4 +1,5 @@
-import { CALLBACKS, type NewFlow } from '../../jobs/flow.ts'
+import { CALLBACKS } from '../../jobs/flow.ts'
+import type { NewFlow } from '../../jobs/new-flow.ts'
 import { planOf } from './activate.ts'
 import type { Context } from './context.ts'
 import { insert } from './enqueue.ts'

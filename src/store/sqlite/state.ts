@@ -24,9 +24,6 @@ export function stateName(stored: number): JobState {
 /** States in which a job has not ended. */
 export const LIVE_STATES: string = `${STATE.scheduled}, ${STATE.available}, ${STATE.active}, ${STATE.retryable}, ${STATE.pending}`
 
-/** States in which a job has ended. */
-export const FINAL_STATES: string = `${STATE.completed}, ${STATE.cancelled}, ${STATE.discarded}`
-
 /** Whether a job in this stored state has ended. */
 export function isEnd(stored: number): boolean {
   return stored === STATE.completed || stored === STATE.cancelled || stored === STATE.discarded

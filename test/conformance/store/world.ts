@@ -1,13 +1,7 @@
 import { uuidv7 } from 'uuidv7'
 import { afterEach, beforeEach, expect } from 'vitest'
-import {
-  type Callback,
-  dependencies,
-  type FlowJob,
-  type FlowKind,
-  type FlowRecord,
-  type NewFlow,
-} from '../../../src/jobs/flow.ts'
+import type { Callback, FlowKind, FlowRecord } from '../../../src/jobs/flow.ts'
+import { dependencies, type FlowJob, type NewFlow } from '../../../src/jobs/new-flow.ts'
 import type { Admitted, JobRecord, NewJob, Settled, Settlement } from '../../../src/jobs/job.ts'
 import type { UniqueRule } from '../../../src/jobs/unique-key.ts'
 import { normalisePolicy } from '../../../src/policy/normalise-policy.ts'

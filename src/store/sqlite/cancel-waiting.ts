@@ -1,0 +1,18 @@
+import type { Context } from './context.ts'
+import { depart } from './lanes.ts'
+import { STATE } from './state.ts'
+
+/** Cancels a job that has not started: everyone behind it moves up, nothing is charged. */
+export function cancelWaiting(
+  context: Context,
+  job: { readonly seq: number; readonly state: number; readonly lane: number },
+  nowUs: number,
+): void {
+  context.db.run(
+    `UPDATE jobs SET state = ${STATE.cancelled}, finished = ?, due = ? WHERE seq = ?`,
+    nowUs,
+    nowUs + context.retention.cancelledUs,
+    job.seq,
+  )
+  if (job.state === STATE.available) depart(context, job.lane, job.seq, nowUs)
+}
