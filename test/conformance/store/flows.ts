@@ -379,6 +379,20 @@ function cancelling(harness: StoreHarness): void {
     expect(await w.start()).toEqual([])
   })
 
+  test('whoever waited behind a heavy job of it is looked at again', async () => {
+    const w = world()
+    await w.define({ r: { rate: 4, per: '4s' } })
+    await w.add('x', { limits: ['r*4'] })
+    const id = await w.flow({ jobs: { a: { limits: ['r*4'] }, b: { limits: ['r*4'] } } })
+    await w.add('z', { limits: ['r'] })
+    expect(await w.start()).toEqual(['x'])
+    expect(await w.wake()).toBe(4000)
+    await w.store.cancelFlow(id)
+    expect(await w.wake()).toBe(1000)
+    w.at(1000)
+    expect(await w.start()).toEqual(['z'])
+  })
+
   test('a flow that has ended stays as it is', async () => {
     const w = world()
     const id = await w.chain('a')
