@@ -595,7 +595,15 @@ function graphs(harness: StoreHarness): void {
       settleGraph(after, ended).map((state, node) => (running.has(node) && state === 'available' ? 'active' : state))
     expect(await w.states(...names)).toEqual(expected())
     while ((await w.flowOf(id)).state === 'running') {
-      for (const name of await w.start(1 + roll())) running.add(Number(name.slice(1)))
+      for (const name of await w.start({ slots: 1 + roll(), leaseMs: 10 })) running.add(Number(name.slice(1)))
+      if (roll() === 8) {
+        // Every worker dies; what had attempts left is back, at its old place.
+        w.at(w.clock.monotonicUs() / 1000 + 20)
+        const lost = await w.recover()
+        expect(lost.map(([name]) => name).toSorted()).toEqual([...running].map((node) => `n${node}`).toSorted())
+        for (const [name, state] of lost) if (state === 'discarded') ended.set(Number(name?.slice(1)), 'discarded')
+        running.clear()
+      }
       const ending = [...running].filter(() => roll() < 5)
       await Promise.all(
         ending.map(async (node) => {
