@@ -17,7 +17,7 @@ export function tellFlow(news: FlowNews, events: Events, ended: (id: string) => 
   if (news.ended !== null) events.emit(`flow.${news.ended}`, { id, kind, name })
 }
 
-/** Why a job of a flow was discarded when its turn came. */
+/** Why a job of a flow was discarded when its time came. */
 export function resultsTooLarge(id: string): SluiceError {
   return new SluiceError(
     'flow.results_too_large',

@@ -6,7 +6,7 @@ import { dependencies, type FlowJob, type NewFlow } from '../jobs/new-flow.ts'
 import type { NewJob } from '../jobs/job.ts'
 import type { AnyTask, EnqueueOptions, Task } from './task.ts'
 
-/** How a call that is part of a flow is enqueued; its `delay` counts from when its turn comes. */
+/** How a call that is part of a flow is enqueued; its `delay` counts from when its time comes. */
 export type CallOptions<I> = Omit<EnqueueOptions<I>, 'unique'>
 
 /** One call of a task, to be enqueued as part of a flow. Opaque: `call` makes it. */

@@ -63,7 +63,7 @@ export class FlowsApi {
   }
 
   /**
-   * Stores a flow and all its jobs durably, all or none. Jobs that wait for others are `pending` until their turn comes; then they wait
+   * Stores a flow and all its jobs durably, all or none. Jobs that wait for others are `pending` until their time comes; then they wait
    * for their own limits as any job does.
    * @throws flow.invalid, task.unknown, engine.stopped, and as `enqueue` for each call: nothing is stored then
    */

@@ -80,7 +80,7 @@ export interface FlowNews {
   readonly name: string | null
   /** The state that it came to by this; null: it goes on, or had ended before. */
   readonly ended: Exclude<FlowState, 'running'> | null
-  /** Jobs whose turn has come. */
+  /** Jobs whose time has come. */
   readonly activated: readonly MovedJob[]
   /** Jobs that will never run, since one that they wait for did not complete. */
   readonly cancelled: readonly MovedJob[]

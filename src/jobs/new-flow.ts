@@ -9,10 +9,10 @@ export const MAX_EDGES = 50_000
 /** Steps of a chain at most: each is handed the results of all before it. */
 export const MAX_STEPS = 1_000
 
-/** A job of a flow, which is enqueued when its turn comes. */
+/** A job of a flow, which is enqueued when its time comes. */
 export interface FlowJob {
   readonly job: NewJob
-  /** How long after its turn has come it is to start at the earliest, µs; null: at once. */
+  /** How long after its time has come it is to start at the earliest, µs; null: at once. */
   readonly delayUs: number | null
 }
 

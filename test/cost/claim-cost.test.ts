@@ -75,7 +75,7 @@ describe('what a start costs', () => {
     expect(costs).toEqual([4, 4])
   })
 
-  test('a job that waits for its turn is written when its turn comes, and not before', async () => {
+  test('a job that waits for its time is written when its time comes, and not before', async () => {
     const world = await World.open(harness)
     try {
       await world.chain('a', 'b', 'c')

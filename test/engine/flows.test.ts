@@ -117,7 +117,7 @@ describe('a chain', () => {
     expect(names(heard)).toEqual(['1', '2', '3'])
   })
 
-  test('a delay counts from the turn of a step', async () => {
+  test('a delay counts from when the time of a step comes', async () => {
     const { at, clock, start } = setStage()
     const starts: number[] = []
     const tick = task('tick', { run: () => void starts.push(at()) })

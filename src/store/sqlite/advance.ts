@@ -9,7 +9,7 @@ import {
   type MovedJob,
   stateOf,
 } from '../../jobs/flow.ts'
-import { activate } from './activate.ts'
+import { begin } from './begin.ts'
 import { type Context, queueName } from './context.ts'
 import { flowStateName, storedFlowState } from './get-flow.ts'
 import { bytesBefore } from './parent-results.ts'
@@ -189,7 +189,7 @@ class Advance {
     this.#callBack()
   }
 
-  /** Those that waited for this node alone have their turn. */
+  /** Those that waited for this node alone have their time. */
   #release(node: number): void {
     const { seq } = this.#flow
     for (const row of this.#context.db.all<NextRow>(RELEASE, seq, node)) if (row[5] === 0) this.#activate(row)
@@ -206,11 +206,11 @@ class Advance {
         return this.#count(node, STATE.discarded)
       }
     }
-    activate(this.#context, seq, plan, this.#instant)
+    begin(this.#context, seq, plan, this.#instant)
     this.#activated.push(moved(this.#context, row))
   }
 
-  /** Those that wait for this node, directly or not, will never have their turn. */
+  /** Those that wait for this node, directly or not, will never have their time. */
   #stop(node: number): void {
     const { seq } = this.#flow
     const rows = this.#context.db.all<MovedRow>(STOP, seq, node, this.#instant.nowUs, STOPPED)

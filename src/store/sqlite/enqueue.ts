@@ -15,9 +15,9 @@ const INSERT = `INSERT INTO jobs (id, task, queue, state, lane, priority, max_at
 export interface Membership {
   readonly flow: number
   readonly node: number
-  /** Jobs that have yet to complete before its turn comes. */
+  /** Jobs that have yet to complete before its time comes. */
   readonly waits: number
-  /** Kept until its turn comes; null: that is now. */
+  /** Kept until its time comes; null: that is now. */
   readonly plan: string | null
 }
 
@@ -28,7 +28,7 @@ export interface Place {
   readonly due: number | null
 }
 
-/** No lane: that of a job whose turn has not come. */
+/** No lane: that of a job whose time has not come. */
 const NO_LANE = 0
 const PENDING: Place = { state: STATE.pending, lane: NO_LANE, due: null }
 
@@ -42,7 +42,7 @@ export function enqueue(
   return jobs.map((job) => (job.unique ? enqueueUnique(context, job, instant) : insert(context, job, instant)))
 }
 
-/** Where a job begins whose turn has come: in its lane, or scheduled. @param delayUs to wait from now on, in any case */
+/** Where a job begins whose time has come: in its lane, or scheduled. @param delayUs to wait from now on, in any case */
 export function placeOf(
   context: Context,
   job: Pick<NewJob, 'queue' | 'uses' | 'runAtMs' | 'expiresAtMs'>,

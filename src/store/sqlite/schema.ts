@@ -128,7 +128,7 @@ export const MIGRATIONS: readonly string[] = [
      PRIMARY KEY (name, revision)
    ) STRICT, WITHOUT ROWID;`,
   // A flow's jobs: `node` is the place among them, `waits` how many have yet to complete before it, `plan` what its lane will be made of when
-  // its turn comes. Their `due` is empty once they have ended: they are kept as long as their flow. `bytes` is what all results come to.
+  // its time comes. Their `due` is empty once they have ended: they are kept as long as their flow. `bytes` is what all results come to.
   `CREATE TABLE flows (
      seq INTEGER PRIMARY KEY,
      id TEXT NOT NULL,

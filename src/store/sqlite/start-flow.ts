@@ -1,6 +1,6 @@
 import { CALLBACKS } from '../../jobs/flow.ts'
 import type { NewFlow } from '../../jobs/new-flow.ts'
-import { planOf } from './activate.ts'
+import { planOf } from './begin.ts'
 import type { Context } from './context.ts'
 import { insert } from './enqueue.ts'
 

@@ -104,7 +104,7 @@ function chains(harness: StoreHarness): void {
     expect(await w.states('b')).toEqual(['pending'])
   })
 
-  test('a step waits for its own limits, and from its turn on: its maxWait begins then', async () => {
+  test('a step waits for its own limits, and from its time on: its maxWait begins then', async () => {
     const w = world()
     await w.define({ r: { rate: 1, per: '1s', maxWait: '2s' } })
     await w.flow({ kind: 'chain', jobs: { a: {}, b: { limits: ['r'] } } })
@@ -118,7 +118,7 @@ function chains(harness: StoreHarness): void {
     expect(await w.start()).toEqual(['b'])
   })
 
-  test('a step goes to its lane even if that was forgotten while it waited for its turn', async () => {
+  test('a step goes to its lane even if that was forgotten while it waited for its time', async () => {
     const w = world()
     await w.define({ r: { rate: 9, per: '1s' } })
     await w.flow({ kind: 'chain', jobs: { a: {}, b: { limits: ['r:k*3'] } } })
@@ -139,7 +139,7 @@ function chains(harness: StoreHarness): void {
     expect(await w.start(1)).toEqual(['a2'])
   })
 
-  test('a delay counts from the turn of the job, a time of start from nowhere', async () => {
+  test('a delay counts from when the time of the job comes, a time of start is as it is', async () => {
     const w = world()
     const at = w.clock.now() + 700
     await w.flow({ kind: 'chain', jobs: { a: { delayMs: 100 }, b: { delayMs: 100 }, c: { runAtMs: at } } })
@@ -307,7 +307,7 @@ function ends(harness: StoreHarness): void {
     expect(await w.start()).toEqual(['f'])
   })
 
-  test('a step that had expired when its turn came', async () => {
+  test('a step that had expired when its time came', async () => {
     const w = world()
     const id = await w.flow({ kind: 'chain', jobs: { a: {}, b: { expiresAtMs: w.clock.now() + 10 } } })
     await w.start()

@@ -6,18 +6,18 @@ import { arrive } from './lanes.ts'
 import { STATE } from './state.ts'
 import type { Instant } from './store-clock.ts'
 
-/** What a pending job is kept with: all that its lane is made of. Its lane itself might be forgotten before its turn comes. */
+/** What a pending job is kept with: all that its lane is made of. Its lane itself might be forgotten before its time comes. */
 type Plan = Omit<NewJob, 'id' | 'task' | 'input' | 'extra' | 'unique'> & { readonly delayUs: number | null }
 
-/** The plan of a job whose turn has not come. */
+/** The plan of a job whose time has not come. */
 export function planOf({ job, delayUs }: FlowJob): string {
   const { id: _id, task: _task, input: _input, extra: _extra, unique: _unique, ...rest } = job
   const plan: Plan = { ...rest, delayUs }
   return JSON.stringify(plan)
 }
 
-/** A pending job's turn has come: it goes to its lane, at its old place, or is scheduled. */
-export function activate(context: Context, seq: number, planText: string, instant: Instant): void {
+/** A pending job's time has come: it goes to its lane, at its old place, or is scheduled. */
+export function begin(context: Context, seq: number, planText: string, instant: Instant): void {
   const plan = JSON.parse(planText) as Plan
   context.policies.refresh()
   const { state, lane, due } = placeOf(context, plan, instant, plan.delayUs ?? 0)
