@@ -600,7 +600,7 @@ function graphs(harness: StoreHarness): void {
         // Every worker dies; what had attempts left is back, at its old place.
         w.at(w.clock.monotonicUs() / 1000 + 20)
         const lost = await w.recover()
-        expect(lost.map(([name]) => name).toSorted()).toEqual([...running].map((node) => `n${node}`).toSorted())
+        expect(lost.map(([name]) => String(name)).toSorted()).toEqual([...running].map((node) => `n${node}`).toSorted())
         for (const [name, state] of lost) if (state === 'discarded') ended.set(Number(name?.slice(1)), 'discarded')
         running.clear()
       }
