@@ -6,6 +6,7 @@ import type { NewJob } from '../jobs/job.ts'
 import { validate } from '../jobs/schema.ts'
 import { uniqueKey } from '../jobs/unique-key.ts'
 import type { UseSpec } from '../policy/define-limit.ts'
+import { fairnessOfJob } from './fairness.ts'
 import { type LimitRegistry, specsOf } from './limit-registry.ts'
 import type { EnqueueOptions, TaskDefinition } from './task.ts'
 
@@ -28,6 +29,8 @@ const OPTIONS: ReadonlySet<string> = new Set([
   'weight',
   'unique',
   'limits',
+  'fairKey',
+  'share',
   'meta',
   'tags',
 ])
@@ -84,6 +87,7 @@ function toJob(
     expiresAtMs: options.expiresAt ? dateMs(options.expiresAt, 'expiresAt') : null,
     unique: uniqueKey(options.unique, output as never, task.name),
     extra: extraText(options),
+    ...fairnessOfJob(task.fairness, options, output, task.name),
   }
 }
 

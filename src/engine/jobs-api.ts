@@ -33,6 +33,10 @@ export interface JobExplanation {
   readonly job: JobView
   /** Every bucket that must admit it. */
   readonly limits: readonly { readonly limit: string; readonly key: string | null; readonly weight: number }[]
+  /** The key by which its jobs take turns with those of others; null: none. */
+  readonly fairKey: string | null
+  /** Starts that one turn of its lane has. */
+  readonly share: number
   /** The bucket that holds it back; null when none does. */
   readonly waitsOn: { readonly limit: string; readonly key: string | null } | null
   /** 1 for the next of its lane; null when it does not wait. */
@@ -124,6 +128,8 @@ export class JobsApi {
     const found = {
       job: viewOf(job),
       limits: uses.map(({ limit, key, weight }) => ({ limit, key: key === '' ? null : key, weight })),
+      fairKey: explanation.fairKey,
+      share: explanation.share,
       waitsOn: waitsOn && { limit: waitsOn.limit, key: waitsOn.key === '' ? null : waitsOn.key },
       since: date(explanation.sinceUs),
       until: date(explanation.untilUs),
@@ -158,9 +164,16 @@ function wordsFor(found: Omit<JobExplanation, 'words'>): string {
   if (job.state === 'scheduled') return `The job is scheduled for ${at ?? 'later'}.`
   if (job.state === 'retryable') return `The job has failed and becomes available again at ${at ?? 'a later time'}.`
   if (job.state !== 'available') return `The job is ${job.state}.`
+  const turns = turnsInWords(found)
   const unserved = served ? '' : ` No process that is at work now serves queue ${job.queue}.`
   const bound = givenUpAt ? ` It is given up unless it starts by ${givenUpAt.toISOString()}.` : ''
-  return `${waitInWords(found)}${unserved}${bound}`
+  return `${waitInWords(found)}${turns}${unserved}${bound}`
+}
+
+function turnsInWords({ fairKey, share }: Pick<JobExplanation, 'fairKey' | 'share'>): string {
+  const starts = share === 1 ? '' : `, ${share} starts each time`
+  if (fairKey !== null) return ` The jobs of ${fairKey} take turns with those of others${starts}.`
+  return share === 1 ? '' : ` Its lane takes turns with others${starts}.`
 }
 
 function waitInWords({

@@ -21,6 +21,10 @@ export interface NewJob {
   readonly extra: string | null
   /** Absent: the job belongs to no schedule. */
   readonly occurrence?: Occurrence
+  /** Splits its queue's work into lanes that take turns, beside its buckets; absent: they alone do. */
+  readonly fairKey?: string
+  /** Starts that one turn of its lane has, from this arrival on; 1 to 100; absent: 1. */
+  readonly share?: number
 }
 
 /** Which due time of which schedule a job stands for. */

@@ -13,6 +13,7 @@ import { Line, type LineSource, type Served } from './line.ts'
 import { type Charge, type Grant, pay, type QueueShare } from './queue-share.ts'
 import { isFull, type Refusal, refusalBehaviour, type Rejection, takeOverdue } from './refusal.ts'
 import { wakeOf } from './retime.ts'
+import { endsTurn } from './turn.ts'
 import { rank, type Ranked, TurnOrder } from './turn-order.ts'
 
 /** What a decision reads while it goes: a backend reads it from its tables, bounded by what is asked for. */
@@ -199,7 +200,7 @@ export class Admission {
     const own = lane.buckets.map((bucket, i) => ({ bucket, weight: weightOf(head, i, bucket) }))
     this.#grant(share, lane, head, [...own, ...share.buckets.filter(({ bucket }) => !lane.buckets.includes(bucket))])
     share.openLineNext = true
-    lane.turn = ++this.turn
+    if (endsTurn(lane)) lane.turn = ++this.turn
     this.#shift(lane)
   }
 

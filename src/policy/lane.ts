@@ -1,5 +1,6 @@
 import { type BucketState, couldGrant, deniedUntil } from './bucket.ts'
 import type { LimitPolicy } from './limit.ts'
+import type { TurnState } from './turn.ts'
 import type { Ranked } from './turn-order.ts'
 
 /** `wakeAtUs` of a line that waits for a permit, or whose lanes are all held: no clock can tell when. */
@@ -43,7 +44,7 @@ export interface Head {
 }
 
 /** One lane within a decision: the waiting jobs of one queue that need the same buckets. */
-export interface Lane extends Ranked {
+export interface Lane extends Ranked, TurnState {
   readonly queue: number
   readonly buckets: readonly Bucket[]
   state: 'open' | 'waiting' | 'empty'
@@ -53,6 +54,8 @@ export interface Lane extends Ranked {
   deputyOf: Bucket | null
   priority: number
   turn: number
+  taken: number
+  readonly share: number
   head: number
   /** Head jobs loaded so far; `next` is the first that was not granted or rejected. */
   heads: Head[]

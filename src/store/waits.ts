@@ -9,6 +9,10 @@ export interface Explanation {
   readonly job: JobRecord
   /** The buckets that must admit it, with the units that it costs there. */
   readonly uses: readonly { readonly limit: string; readonly key: string; readonly weight: number }[]
+  /** What splits its lane from others with the same buckets; null: nothing does. */
+  readonly fairKey: string | null
+  /** Starts that one turn of its lane has; 1 for a job that stands in no lane. */
+  readonly share: number
   /** The bucket whose line the job's lane stands in. */
   readonly waitsOn: { readonly limit: string; readonly key: string } | null
   /** Jobs ahead of it in its lane, plus one; null when it does not wait. */

@@ -18,10 +18,12 @@ type LaneRow = [
   priority: number,
   turn: number,
   head: number,
+  share: number,
+  taken: number,
 ]
 type HeadRow = [seq: number, priority: number, weights: string | null, attempt: number, since: number]
 
-const LANE_COLUMNS = 'id, queue, buckets, state, bucket, deputy_of, priority, turn, head'
+const LANE_COLUMNS = 'id, queue, buckets, state, bucket, deputy_of, priority, turn, head, share, taken'
 const HEADS =
   'SELECT seq, priority, weights, attempt, since FROM jobs WHERE lane = ? AND state = 1 ORDER BY priority DESC, seq'
 
@@ -133,36 +135,39 @@ export class Decision implements AdmissionSource {
     const { db } = this.#context
     if (lane.state === 'empty') {
       db.run(
-        'UPDATE lanes SET state = 0, bucket = NULL, over = NULL, deputy_of = NULL, turn = ?, emptied = ? WHERE id = ?',
+        'UPDATE lanes SET state = 0, bucket = NULL, over = NULL, deputy_of = NULL, turn = ?, taken = 0, emptied = ? WHERE id = ?',
         lane.turn,
         this.nowUs,
         lane.id,
       )
     } else if (lane.state === 'open' && this.#open.has(lane)) {
       db.run(
-        'UPDATE lanes SET priority = ?, head = ?, turn = ? WHERE id = ?',
+        'UPDATE lanes SET priority = ?, head = ?, turn = ?, taken = ? WHERE id = ?',
         lane.priority,
         lane.head,
         lane.turn,
+        lane.taken,
         lane.id,
       )
     } else if (lane.state === 'open') {
       db.run(
-        'UPDATE lanes SET state = 1, bucket = NULL, over = NULL, deputy_of = NULL, priority = ?, head = ?, turn = ? WHERE id = ?',
+        'UPDATE lanes SET state = 1, bucket = NULL, over = NULL, deputy_of = NULL, priority = ?, head = ?, turn = ?, taken = ? WHERE id = ?',
         lane.priority,
         lane.head,
         lane.turn,
+        lane.taken,
         lane.id,
       )
     } else {
       db.run(
-        'UPDATE lanes SET state = 2, bucket = ?, over = ?, deputy_of = ?, priority = ?, head = ?, turn = ? WHERE id = ?',
+        'UPDATE lanes SET state = 2, bucket = ?, over = ?, deputy_of = ?, priority = ?, head = ?, turn = ?, taken = ? WHERE id = ?',
         lane.on?.id ?? null,
         overOf(lane),
         lane.deputyOf?.id ?? null,
         lane.priority,
         lane.head,
         lane.turn,
+        lane.taken,
         lane.id,
       )
     }
@@ -212,7 +217,7 @@ export class Decision implements AdmissionSource {
   }
 
   #lane(row: LaneRow): Lane {
-    const [id, queue, buckets, state, on, deputyOf, priority, turn, head] = row
+    const [id, queue, buckets, state, on, deputyOf, priority, turn, head, share, taken] = row
     const known = this.lanes.get(id)
     if (known) return known
     const lane: Lane = {
@@ -220,6 +225,8 @@ export class Decision implements AdmissionSource {
       queue,
       priority,
       turn,
+      taken,
+      share,
       head,
       buckets: (JSON.parse(buckets) as number[]).map((bucket) => this.bucket(bucket)),
       state: state === LANE.open ? 'open' : state === LANE.waiting ? 'waiting' : 'empty',

@@ -22,7 +22,7 @@ export function enqueue(
 
 function insert(context: Context, job: NewJob, { nowUs, wallUs }: Instant): Enqueued {
   const queue = queueId(context, job.queue)
-  const lane = laneOf(context, queue, job.queue, job.uses, nowUs)
+  const lane = laneOf(context, queue, job, nowUs)
   const scheduledUs = job.runAtMs !== null && job.runAtMs * 1000 > wallUs ? Math.round(job.runAtMs * 1000) : null
   const state = scheduledUs === null ? STATE.available : STATE.scheduled
   const due = scheduledUs ?? latestStartUs(context, job.uses, job.expiresAtMs, { nowUs, wallUs })
@@ -67,7 +67,7 @@ function enqueueUnique(context: Context, job: NewJob, instant: Instant): Enqueue
 function update(context: Context, job: NewJob, holder: Holder, instant: Instant): Enqueued {
   const { nowUs } = instant
   const queue = queueId(context, job.queue)
-  const lane = laneOf(context, queue, job.queue, job.uses, nowUs)
+  const lane = laneOf(context, queue, job, nowUs)
   const waits = holder.state === STATE.available
   const due = waits ? latestStartUs(context, job.uses, job.expiresAtMs, instant) : holder.due
   context.db.run(

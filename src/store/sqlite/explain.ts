@@ -24,9 +24,15 @@ export function explain(context: Context, id: string): Explanation | null {
   const units = weights === null ? null : (JSON.parse(weights) as number[])
   const uses: BucketUse[] = buckets.map(({ limit, key }, i) => ({ limit, key, weight: units?.[i] ?? 1 }))
   const served = liveQueues(context, nowUs, 0).includes(job.queue)
+  const [fairKey, share] = context.db.get<[string | null, number]>(
+    'SELECT fair, share FROM lanes WHERE id = ?',
+    lane,
+  ) ?? [null, 1]
   const idle = {
     job,
     uses,
+    fairKey,
+    share,
     waitsOn: null,
     position: null,
     linePosition: null,

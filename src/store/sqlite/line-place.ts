@@ -2,6 +2,7 @@ import { laneKey } from '../../jobs/lane.ts'
 import { freePermits } from '../../policy/concurrency.ts'
 import { loadStartUs, ruleStartUs } from '../../policy/forecast.ts'
 import { type Contender, startsBefore, unitsInTurn, type Waiting } from '../../policy/line-order.ts'
+import type { TurnState } from '../../policy/turn.ts'
 import type { LimitPolicy } from '../../policy/limit.ts'
 import type { StoredBucket } from './buckets.ts'
 import type { Context } from './context.ts'
@@ -27,13 +28,21 @@ export interface Outlook {
 }
 
 /** The first jobs of one lane: those that start before the job that is asked for. */
-interface Stretch {
+interface Stretch extends Readonly<TurnState> {
   readonly id: number
-  readonly turn: number
   readonly count: number
   /** Where the bucket stands in the lane's list. */
   readonly at: number
 }
+
+/** The lanes that take turns before one bucket, and how many of them were found. */
+interface Contenders {
+  readonly lanes: number
+  readonly contenders: Contender[]
+}
+
+/** A lane that is asked about by itself. */
+const ALONE: TurnState = { turn: 0, taken: 0, share: 1 }
 
 interface Ahead {
   readonly starts: number
@@ -46,6 +55,7 @@ interface Ahead {
 
 /** A line of different weights is followed job by job through a window so far; beyond it is reckoned by its units. */
 const FOLLOWED_AT_MOST = 10_000
+const FAIR_AT_MOST = 1000
 
 /** When a job may start as far as one of its buckets decides, from its own lane alone: what else it needs can only make it later. */
 export function outlookOfLane(
@@ -55,7 +65,7 @@ export function outlookOfLane(
   at: number,
   nowUs: number,
 ): Outlook {
-  const found = outlook(context, bucket, [{ id: job.lane, turn: 0, count: job.ahead, at }], job, nowUs)
+  const found = outlook(context, bucket, [{ id: job.lane, ...ALONE, count: job.ahead, at }], job, nowUs)
   return { ...found, exact: false }
 }
 
@@ -64,13 +74,23 @@ export function outlookOfLane(
  * needs it together with other buckets, and nobody ahead may be given up before.
  */
 export function outlookOfLine(context: Context, job: WaitingJob, bucket: StoredBucket, nowUs: number): Outlook {
-  if (bucket.lanes === 1)
-    return outlook(context, bucket, [{ id: job.lane, turn: 0, count: job.ahead, at: 0 }], job, nowUs)
+  const alone = (): Outlook =>
+    outlook(context, bucket, [{ id: job.lane, ...ALONE, count: job.ahead, at: 0 }], job, nowUs)
+  if (bucket.lanes === 1) return alone()
   const { lanes, contenders } = contendersOf(context, bucket)
-  const higher = contenders.find(({ id }) => id === job.lane)?.levels.filter(({ priority }) => priority > job.priority)
-  const before = job.ahead - (higher ?? []).reduce((sum, { count }) => sum + count, 0)
+  const own = contenders.find(({ id }) => id === job.lane)
+  if (!own) return { ...alone(), exact: false }
+  const higher = own.levels.filter(({ priority }) => priority > job.priority)
+  const before = job.ahead - higher.reduce((sum, { count }) => sum + count, 0)
   const counts = startsBefore(contenders, { lane: job.lane, priority: job.priority, before })
-  const stretches = contenders.map(({ id, turn }) => ({ id, turn, count: counts.get(id) ?? 0, at: 0 }))
+  const stretches = contenders.map(({ id, turn, taken, share }) => ({
+    id,
+    turn,
+    taken,
+    share,
+    count: counts.get(id) ?? 0,
+    at: 0,
+  }))
   const found = outlook(context, bucket, stretches, job, nowUs)
   return { ...found, exact: found.exact && lanes === bucket.lanes }
 }
@@ -113,9 +133,11 @@ function startUs(
     return { us: ruleStartUs(policy, state, nowUs, { count: starts, weight: most }), exact: true }
   const window = policy.rule?.kind === 'sliding' || policy.rule?.kind === 'fixed'
   if (window && stretches !== null && starts <= FOLLOWED_AT_MOST) {
-    const lanes = stretches.map(({ id, turn, count, at }) => ({
+    const lanes = stretches.map(({ id, turn, taken, share, count, at }) => ({
       id,
       turn,
+      taken,
+      share,
       jobs: jobsOf(context, policy, id, count, at),
     }))
     return { us: ruleStartUs(policy, state, nowUs, [...unitsInTurn(lanes), units]), exact: true }
@@ -169,19 +191,30 @@ function jobsOf(context: Context, policy: LimitPolicy, lane: number, count: numb
     .map(([seq, priority, units]) => ({ seq, priority, units }))
 }
 
-/** The lanes that need this bucket and no other: at most one for each queue, so they are found by name and not by a search. */
-function contendersOf(context: Context, { limit, key }: StoredBucket): { lanes: number; contenders: Contender[] } {
-  const found = context.db
+type LaneRow = [id: number, turn: number, taken: number, share: number, head: number]
+
+const TURN = 'id, turn, taken, share, head'
+
+/**
+ * The lanes that need this bucket and no other. Those without a fair key are at most one for each queue, so they are found by name and
+ * not by a search; of those with one, more than are looked at leave the answer inexact.
+ */
+function contendersOf(context: Context, { id: bucket, limit, key }: StoredBucket): Contenders {
+  const plain = context.db
     .all<[string]>('SELECT name FROM queues')
     .flatMap(([queue]) =>
-      context.db.all<[id: number, turn: number, head: number]>(
-        'SELECT id, turn, head FROM lanes WHERE key = ?',
-        laneKey(queue, [{ limit, key }]),
-      ),
+      context.db.all<LaneRow>(`SELECT ${TURN} FROM lanes WHERE key = ?`, laneKey(queue, [{ limit, key }], null)),
     )
-  const contenders = found.map(([id, turn, head]) => ({
+  const fair = context.db.all<LaneRow>(
+    `SELECT ${TURN} FROM lanes WHERE buckets = ? AND fair IS NOT NULL LIMIT ${FAIR_AT_MOST}`,
+    JSON.stringify([bucket]),
+  )
+  const found = [...plain, ...fair]
+  const contenders = found.map(([id, turn, taken, share, head]) => ({
     id,
     turn,
+    taken,
+    share,
     head,
     levels: context.db
       .all<[number, number]>(

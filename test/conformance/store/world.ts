@@ -20,6 +20,8 @@ export interface JobSpec {
   readonly input?: string
   readonly runAtMs?: number
   readonly expiresAtMs?: number
+  readonly fairKey?: string
+  readonly share?: number
   readonly unique?: Partial<UniqueRule> & { readonly key: string }
 }
 
@@ -128,6 +130,8 @@ export class World {
       expiresAtMs: spec.expiresAtMs ?? null,
       unique: spec.unique ? { onConflict: 'ignore', withinUs: null, states: null, ...spec.unique } : null,
       extra: null,
+      ...(spec.fairKey !== undefined && { fairKey: spec.fairKey }),
+      ...(spec.share !== undefined && { share: spec.share }),
     }
   }
 
