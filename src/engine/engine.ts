@@ -224,7 +224,7 @@ export class Sluice implements TaskEngine {
         uses: this.#registry.resolve(
           specs.filter((spec) => !hangsOnJob(spec)),
           undefined,
-          undefined,
+          { weight: undefined, priority: null },
           `of queue ${queue}`,
         ),
       })),

@@ -75,13 +75,14 @@ function toJob(
     ? [...task.uses, ...specsOf(options.limits, `limits of a call of ${task.name}`)]
     : task.uses
   const more = context.queueUses(queue)
+  const { priority = 0, weight } = options
   return {
     id: context.newId(),
     task: task.name,
     queue,
-    priority: options.priority ?? 0,
+    priority,
     input: text,
-    uses: context.limits.resolve(more.length > 0 ? [...own, ...more] : own, output, options.weight, task.name),
+    uses: context.limits.resolve(more.length > 0 ? [...own, ...more] : own, output, { weight, priority }, task.name),
     maxAttempts: task.retry.attempts,
     runAtMs: runAtMs(context.clock, options),
     expiresAtMs: options.expiresAt ? dateMs(options.expiresAt, 'expiresAt') : null,

@@ -39,6 +39,8 @@ export interface JobExplanation {
   readonly share: number
   /** The bucket that holds it back; null when none does. */
   readonly waitsOn: { readonly limit: string; readonly key: string | null } | null
+  /** What that bucket keeps back from it for more urgent jobs; null: nothing. */
+  readonly headroom: { readonly units: number; readonly priority: number } | null
   /** 1 for the next of its lane; null when it does not wait. */
   readonly position: number | null
   /**
@@ -130,6 +132,7 @@ export class JobsApi {
       limits: uses.map(({ limit, key, weight }) => ({ limit, key: key === '' ? null : key, weight })),
       fairKey: explanation.fairKey,
       share: explanation.share,
+      headroom: explanation.headroom,
       waitsOn: waitsOn && { limit: waitsOn.limit, key: waitsOn.key === '' ? null : waitsOn.key },
       since: date(explanation.sinceUs),
       until: date(explanation.untilUs),
@@ -164,10 +167,15 @@ function wordsFor(found: Omit<JobExplanation, 'words'>): string {
   if (job.state === 'scheduled') return `The job is scheduled for ${at ?? 'later'}.`
   if (job.state === 'retryable') return `The job has failed and becomes available again at ${at ?? 'a later time'}.`
   if (job.state !== 'available') return `The job is ${job.state}.`
-  const turns = turnsInWords(found)
+  const turns = `${headroomInWords(found)}${turnsInWords(found)}`
   const unserved = served ? '' : ` No process that is at work now serves queue ${job.queue}.`
   const bound = givenUpAt ? ` It is given up unless it starts by ${givenUpAt.toISOString()}.` : ''
   return `${waitInWords(found)}${turns}${unserved}${bound}`
+}
+
+function headroomInWords({ headroom }: Pick<JobExplanation, 'headroom'>): string {
+  if (!headroom) return ''
+  return ` The last ${headroom.units} of that budget are kept for jobs of priority ${headroom.priority} and above.`
 }
 
 function turnsInWords({ fairKey, share }: Pick<JobExplanation, 'fairKey' | 'share'>): string {

@@ -35,6 +35,8 @@ export interface BucketView {
   readonly nextStart: Date | null
   /** When all that waits now could have started, if nothing else delays it; null when permits decide. */
   readonly drained: Date | null
+  /** What of `available` is kept for jobs at or above a priority; null: nothing. */
+  readonly headroom: { readonly units: number; readonly priority: number } | null
   /** Overrides and pauses in force for it, of the limit as a whole or of this key. */
   readonly overrides: readonly OverrideView[]
 }

@@ -51,6 +51,8 @@ export function newBucket(policy: LimitPolicy, nowUs: number): BucketState {
  *
  * @param active permits held now.
  * @param weight units; 0 waives the rule over time (a retry that is free), never permits or a penalty.
+ * @param kept units and permits that must remain after it: the headroom, for a job that may not use it. What no bucket could hold
+ *   beside them starts when the bucket is full.
  */
 export function deniedUntil(
   policy: LimitPolicy,
@@ -58,11 +60,13 @@ export function deniedUntil(
   active: number,
   nowUs: number,
   weight: number,
+  kept = 0,
 ): number | null {
-  if (policy.concurrency !== null && active >= policy.concurrency) return Infinity
+  if (freePermits(policy.concurrency, active) <= kept) return Infinity
   const openUs = Math.max(nowUs, state.closedUntilUs)
   const { rule } = policy
-  const grantedUs = rule === null || weight === 0 ? openUs : grantUs(rule, penalised(policy, state), openUs, weight)
+  const grantedUs =
+    rule === null || weight === 0 ? openUs : grantUs(rule, penalised(policy, state), openUs, weight + kept)
   return grantedUs <= nowUs ? null : grantedUs
 }
 

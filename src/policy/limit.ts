@@ -3,6 +3,7 @@
  * Everything in `policy/` is pure: time is an argument, in integer microseconds of the store's clock.
  */
 import type { CalendarUnit } from '../base/duration.ts'
+import type { Headroom } from './headroom.ts'
 
 /** Token bucket: `rate` units per period, up to `burst` back to back after a quiet time. */
 export interface RateRule {
@@ -77,6 +78,8 @@ export interface LimitPolicy {
   readonly onMissingKey?: OnMissingKey
   /** How much of the rule's period or interval is guard, in µs; absent: 0. A fixed rule has its own. */
   readonly guardUs?: number
+  /** Absent: every unit is for every job. */
+  readonly headroom?: Headroom
   /** Between processes the higher version of a definition wins; absent: 0. */
   readonly version?: number
 }

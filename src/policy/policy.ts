@@ -16,6 +16,11 @@ export interface Behaviour {
   scope?: 'fleet' | 'worker'
   /** What `null`, `undefined` or `''` as a key means; default `unlimited`: the limit does not apply this time. */
   onMissingKey?: OnMissingKey
+  /**
+   * Keeps the last `units` of every bucket, and as many of its permits, for jobs at or above `priority` (as they were enqueued with it):
+   * another starts only where so many remain after it. Fewer than the burst, max or concurrency; not for spacing alone.
+   */
+  headroom?: { units: number; priority: number }
   /** Of two definitions in different processes the higher version wins; a whole number, default 0. */
   version?: number
 }

@@ -1,6 +1,7 @@
 import type { JobState } from '../jobs/job-state.ts'
 import type { Admitted, NewJob, JobRecord, JobQuery, Occurrence, Settlement, Settled } from '../jobs/job.ts'
 import type { NewSchedule, ScheduleNews, ScheduleRecord } from '../jobs/schedule.ts'
+import type { Headroom } from '../policy/headroom.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
 import type { BucketBacklog, Explanation, Throttled } from './waits.ts'
 import type { Override, OverrideRequest } from './overrides.ts'
@@ -256,6 +257,8 @@ export interface BucketReport {
   readonly nextStartUs: number | null
   /** When all that waits now could have started; null: unknown. */
   readonly drainedUs: number | null
+  /** What it keeps back for urgent jobs; null: nothing. */
+  readonly headroom: Headroom | null
   /** What is in force for it beside the definition. */
   readonly overrides: readonly Override[]
 }

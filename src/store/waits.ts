@@ -1,6 +1,7 @@
 /** What a store tells of waiting jobs: why each waits, how many wait where, and what they would cost. */
 import type { JobRecord } from '../jobs/job.ts'
 import type { BucketState } from '../policy/bucket.ts'
+import type { Headroom } from '../policy/headroom.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
 import type { Override } from './overrides.ts'
 
@@ -15,6 +16,8 @@ export interface Explanation {
   readonly share: number
   /** The bucket whose line the job's lane stands in. */
   readonly waitsOn: { readonly limit: string; readonly key: string } | null
+  /** What that bucket keeps back from it for more urgent jobs; null: nothing. */
+  readonly headroom: Headroom | null
   /** Jobs ahead of it in its lane, plus one; null when it does not wait. */
   readonly position: number | null
   /**
@@ -68,4 +71,7 @@ export interface BucketBacklog {
   readonly units: number
   /** All of them cost the same. */
   readonly even: boolean
+  /** The lowest priority that one of them was given, and the highest; 0 of none. */
+  readonly lowest: number
+  readonly highest: number
 }

@@ -21,11 +21,11 @@ type LaneRow = [
   share: number,
   taken: number,
 ]
-type HeadRow = [seq: number, priority: number, weights: string | null, attempt: number, since: number]
+type HeadRow = [seq: number, priority: number, given: number, weights: string | null, attempt: number, since: number]
 
 const LANE_COLUMNS = 'id, queue, buckets, state, bucket, deputy_of, priority, turn, head, share, taken'
 const HEADS =
-  'SELECT seq, priority, weights, attempt, since FROM jobs WHERE lane = ? AND state = 1 ORDER BY priority DESC, seq'
+  'SELECT seq, priority, coalesce(asked, priority), weights, attempt, since FROM jobs WHERE lane = ? AND state = 1 ORDER BY priority DESC, seq'
 
 /** A bucket that so many lanes need groups the lines of others: its lanes can be held together behind one deputy. */
 const SHARED_BY = 16
@@ -245,7 +245,7 @@ export class Decision implements AdmissionSource {
 }
 
 function firstHeads(count: number): string {
-  return `SELECT j.lane, j.seq, j.priority, j.weights, j.attempt, j.since FROM json_each(?) e CROSS JOIN jobs j ON j.seq IN
+  return `SELECT j.lane, j.seq, j.priority, coalesce(j.asked, j.priority), j.weights, j.attempt, j.since FROM json_each(?) e CROSS JOIN jobs j ON j.seq IN
     (SELECT seq FROM jobs h WHERE h.lane = e.value AND h.state = 1 ORDER BY h.priority DESC, h.seq LIMIT ${count})`
 }
 
@@ -262,6 +262,13 @@ function overOf(lane: Lane): string {
     .join(',')
 }
 
-function toHead([seq, priority, weights, attempt, sinceUs]: HeadRow): Head {
-  return { seq, priority, weights: weights === null ? null : (JSON.parse(weights) as number[]), attempt, sinceUs }
+function toHead([seq, priority, given, weights, attempt, sinceUs]: HeadRow): Head {
+  return {
+    seq,
+    priority,
+    given,
+    weights: weights === null ? null : (JSON.parse(weights) as number[]),
+    attempt,
+    sinceUs,
+  }
 }

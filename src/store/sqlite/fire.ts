@@ -143,7 +143,7 @@ class Firing {
     const { nowUs } = this.#instant
     const wallNowUs = wallOf(this.#schedule, this.#clockUs, this.#instant)
     const endUs = spec.untilMs === null ? NEVER_US : nowUs + spec.untilMs * 1000 - wallNowUs
-    const resumeUs = startsTooLateUs(this.#context, spec.job.uses, nowUs, endUs)
+    const resumeUs = startsTooLateUs(this.#context, spec.job, nowUs, endUs)
     return resumeUs === null ? null : resumeUs === NEVER_US ? this.#clockUs : this.#clockUs + resumeUs - nowUs
   }
 

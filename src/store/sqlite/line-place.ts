@@ -1,6 +1,7 @@
 import { laneKey } from '../../jobs/lane.ts'
 import { freePermits } from '../../policy/concurrency.ts'
 import { loadStartUs, ruleStartUs } from '../../policy/forecast.ts'
+import { keptBack, metBelow } from '../../policy/headroom.ts'
 import { type Contender, startsBefore, unitsInTurn, type Waiting } from '../../policy/line-order.ts'
 import type { TurnState } from '../../policy/turn.ts'
 import type { LimitPolicy } from '../../policy/limit.ts'
@@ -10,7 +11,10 @@ import type { Context } from './context.ts'
 /** A waiting job, as the line of one bucket sees it. */
 export interface WaitingJob {
   readonly lane: number
+  /** What it is ordered by. */
   readonly priority: number
+  /** As it was enqueued with it. */
+  readonly given: number
   /** Jobs before it in its lane. */
   readonly ahead: number
   /** Units that it costs in the bucket; 0 for a retry that is free. */
@@ -49,6 +53,8 @@ interface Ahead {
   readonly units: number
   readonly least: number
   readonly most: number
+  /** The highest priority that one of them was given. */
+  readonly highest: number
   /** When the first of them is given up; null: none ever is. */
   readonly givenUpUs: number | null
 }
@@ -105,7 +111,7 @@ function outlook(
   const { policy, active } = bucket
   const place = 1 + stretches.reduce((sum, { count }) => sum + count, 0)
   if (!policy) return { place, startUs: null, exact: false }
-  const free = freePermits(policy.concurrency, active) >= place
+  const free = freePermits(policy.concurrency, active) - keptBack(policy, job.given) >= place
   if (!free && policy.rule === null) return { place, startUs: null, exact: false }
   const ahead = sumOf(context, policy, stretches, 0)
   const found = startUs(context, bucket, stretches, job, ahead, nowUs)
@@ -119,19 +125,26 @@ function outlook(
 /** @param stretches null: only sums are to be gone by. */
 function startUs(
   context: Context,
-  { policy, state }: StoredBucket,
+  bucket: StoredBucket,
   stretches: readonly Stretch[] | null,
-  { units }: WaitingJob,
+  { units, given }: WaitingJob,
   ahead: Ahead,
   nowUs: number,
 ): { readonly us: number; readonly exact: boolean } {
-  if (!policy) return { us: nowUs, exact: false }
+  if (!bucket.policy) return { us: nowUs, exact: false }
+  const { policy, state } = metBelow(
+    { policy: bucket.policy, state: bucket.state },
+    given,
+    Math.max(given, ahead.highest),
+  )
   const starts = ahead.starts + (units > 0 ? 1 : 0)
   const least = units > 0 ? Math.min(ahead.least, units) : ahead.least
   const most = Math.max(ahead.most, units)
-  if (starts === 0 || least === most)
-    return { us: ruleStartUs(policy, state, nowUs, { count: starts, weight: most }), exact: true }
   const window = policy.rule?.kind === 'sliding' || policy.rule?.kind === 'fixed'
+  // Those ahead may use what is kept back from the job itself, each as its window then stands.
+  const mixed = window && keptBack(bucket.policy, given) !== keptBack(bucket.policy, Math.max(given, ahead.highest))
+  if (starts === 0 || least === most)
+    return { us: ruleStartUs(policy, state, nowUs, { count: starts, weight: most }), exact: !mixed }
   if (window && stretches !== null && starts <= FOLLOWED_AT_MOST) {
     const lanes = stretches.map(({ id, turn, taken, share, count, at }) => ({
       id,
@@ -140,7 +153,7 @@ function startUs(
       share,
       jobs: jobsOf(context, policy, id, count, at),
     }))
-    return { us: ruleStartUs(policy, state, nowUs, [...unitsInTurn(lanes), units]), exact: true }
+    return { us: ruleStartUs(policy, state, nowUs, [...unitsInTurn(lanes), units]), exact: !mixed }
   }
   // A free retry starts with the job before it, whose units, unless they are more than a burst, make no difference of their own.
   const load = { starts, units: ahead.units + units, last: Math.max(units, 1) }
@@ -151,28 +164,36 @@ function startUs(
 const UNITS =
   'CASE WHEN ? = 1 AND attempt > 0 THEN 0 WHEN weights IS NULL THEN 1 ELSE weights ->> CAST(? AS INTEGER) END'
 
+type SumRow = [
+  starts: number,
+  units: number | null,
+  least: number | null,
+  most: number | null,
+  highest: number | null,
+  givenUp: number | null,
+]
+
 /** What the jobs ahead cost together; those that are given up before `keptUs` are left out. */
 function sumOf(context: Context, policy: LimitPolicy, stretches: readonly Stretch[], keptUs: number): Ahead {
-  let sum: Ahead = { starts: 0, units: 0, least: Infinity, most: 0, givenUpUs: null }
+  let sum: Ahead = { starts: 0, units: 0, least: Infinity, most: 0, highest: -Infinity, givenUpUs: null }
   for (const { id, count, at } of stretches) {
     if (count === 0) continue
-    const [starts, units, least, most, givenUpUs] = context.db.get<
-      [number, number | null, number | null, number | null, number | null]
-    >(
-      `SELECT count(nullif(units, 0)), sum(units), min(nullif(units, 0)), max(units), min(due) FROM
-       (SELECT ${UNITS} AS units, due FROM jobs WHERE lane = ? AND state = 1 ORDER BY priority DESC, seq LIMIT ?)
+    const [starts, units, least, most, highest, givenUpUs] = context.db.get<SumRow>(
+      `SELECT count(nullif(units, 0)), sum(units), min(nullif(units, 0)), max(units), max(given), min(due) FROM
+       (SELECT ${UNITS} AS units, coalesce(asked, priority) AS given, due FROM jobs WHERE lane = ? AND state = 1 ORDER BY priority DESC, seq LIMIT ?)
        WHERE due IS NULL OR due >= ?`,
       policy.retries === 'free' ? 1 : 0,
       at,
       id,
       count,
       keptUs,
-    ) as [number, number | null, number | null, number | null, number | null]
+    ) as SumRow
     sum = {
       starts: sum.starts + starts,
       units: sum.units + (units ?? 0),
       least: Math.min(sum.least, least ?? Infinity),
       most: Math.max(sum.most, most ?? 0),
+      highest: Math.max(sum.highest, highest ?? -Infinity),
       givenUpUs: givenUpUs === null ? sum.givenUpUs : Math.min(sum.givenUpUs ?? Infinity, givenUpUs),
     }
   }

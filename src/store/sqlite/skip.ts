@@ -12,7 +12,7 @@ import type { Instant } from './store-clock.ts'
  */
 export function startsTooLateUs(
   context: Context,
-  uses: readonly BucketUse[],
+  { uses, priority }: { readonly uses: readonly BucketUse[]; readonly priority: number },
   nowUs: number,
   endUs: number,
 ): number | null {
@@ -25,12 +25,12 @@ export function startsTooLateUs(
     const bucket = findBucket(context, limit, key, nowUs)
     if (!bucket) continue
     buckets.push(bucket)
-    const deniedUs = deniedUntilUs(bucket, weight, nowUs)
+    const deniedUs = deniedUntilUs(bucket, weight, nowUs, priority)
     if (deniedUs === null) continue
     refusing.push(bucket)
     startUs = Math.max(startUs, deniedUs)
   }
-  const head = { seq: 0, priority: 0, weights: null, attempt: 0, sinceUs: nowUs }
+  const head = { seq: 0, priority, given: priority, weights: null, attempt: 0, sinceUs: nowUs }
   const behaviour = refusalBehaviour(refusing, buckets, head, startUs)
   return behaviour === 'drop' || behaviour === 'late' || (startUs >= endUs && startUs !== NEVER_US) ? startUs : null
 }

@@ -7,6 +7,7 @@ import { eachWorld, World } from './world.ts'
 export function fairness(harness: StoreHarness): void {
   describe('shares', () => shares(harness))
   describe('fair keys', () => fairKeys(harness))
+  describe('headroom', () => headroom(harness))
 }
 
 /** The lanes of jobs that are named by their lane and a number, as `a12`. */
@@ -241,5 +242,146 @@ function fairKeys(harness: StoreHarness): void {
     await w.offer('u', { fairKey: 'b', unique: { key: 'k', onConflict: 'update' } })
     expect(await w.explain('u')).toMatchObject({ fairKey: 'b', position: 1 })
     expect(await w.start()).toEqual(['u'])
+  })
+}
+
+function headroom(harness: StoreHarness): void {
+  const world = eachWorld(harness)
+  const kept = { units: 2, priority: 10 }
+
+  test('the last units are for the urgent, and the others start at the very instant at which enough remain', async () => {
+    const w = world()
+    await w.define({ r: { rate: 5, per: '5s', headroom: kept } })
+    await w.add('low', { limits: ['r'] }, 6)
+    expect(await w.start()).toEqual(['low1', 'low2', 'low3'])
+    expect(await w.bucket('r')).toMatchObject({ available: 2, waiting: 3, headroom: kept })
+    expect(await w.wake()).toBe(1000)
+    await w.add('urgent', { limits: ['r'], priority: 10 }, 3)
+    expect(await w.start()).toEqual(['urgent1', 'urgent2'])
+    expect(await w.wake()).toBe(1000)
+    w.at(1000)
+    expect(await w.start()).toEqual(['urgent3'])
+    expect(await w.wake()).toBe(4000)
+    w.at(3999.999)
+    expect(await w.start()).toEqual([])
+    w.at(4000)
+    expect(await w.start()).toEqual(['low4'])
+  })
+
+  test('permits are kept likewise, and an urgent job takes one while others wait', async () => {
+    const w = world()
+    await w.define({ c: { concurrency: 3, headroom: kept } })
+    await w.add('low', { limits: ['c'] }, 3)
+    expect(await w.start()).toEqual(['low1'])
+    await w.add('urgent', { limits: ['c'], priority: 10 }, 3)
+    expect(await w.start()).toEqual(['urgent1', 'urgent2'])
+    await w.complete('urgent1')
+    expect(await w.start()).toEqual(['urgent3'])
+    await w.complete('urgent3')
+    expect(await w.wake()).toBeNull()
+    await w.complete('urgent2')
+    expect(await w.wake()).toBeNull()
+    await w.complete('low1')
+    expect(await w.start()).toEqual(['low2'])
+  })
+
+  test('one lane of low jobs holds back no urgent one of another lane or queue', async () => {
+    const w = world()
+    await w.define({ r: { rate: 5, per: '5s', headroom: kept }, own: { rate: 100, per: '1s' } })
+    await w.store.join(['p'], 1e12)
+    await w.add('low', { limits: ['r'] }, 5)
+    expect(await w.start()).toEqual(['low1', 'low2', 'low3'])
+    await w.add('x', { limits: ['r', 'own:x'], priority: 10 })
+    await w.add('y', { limits: ['r'], priority: 11, queue: 'p' })
+    expect(await w.start()).toEqual(['x'])
+    expect(await w.start({ queue: 'p' })).toEqual(['y'])
+  })
+
+  test('an explanation tells what is kept, and when the job starts all the same', async () => {
+    const w = world()
+    await w.define({ r: { window: 'sliding', max: 5, per: '10s', headroom: kept } })
+    await w.add('low', { limits: ['r'] }, 9)
+    expect(await w.start()).toEqual(['low1', 'low2', 'low3'])
+    const { waitsOn, headroom: told, expectedStartUs, exact } = await w.explain('low7')
+    expect(waitsOn).toEqual({ limit: 'r', key: '' })
+    expect(told).toEqual(kept)
+    expect(exact).toBe(true)
+    expect(w.ms(expectedStartUs)).toBe(20_000)
+    w.at(10_000)
+    expect(await w.start()).toEqual(['low4', 'low5', 'low6'])
+    w.at(20_000)
+    expect(await w.start()).toEqual(['low7', 'low8', 'low9'])
+  })
+
+  test('with urgent jobs ahead a window tells no more than a lower bound', async () => {
+    const w = world()
+    await w.define({ r: { window: 'fixed', max: 5, per: '10s', headroom: kept } })
+    await w.add('urgent', { limits: ['r'], priority: 10 }, 14)
+    await w.add('low', { limits: ['r'] }, 1)
+    const from = (await w.start()).length
+    expect(from).toBe(5)
+    const { expectedStartUs, exact } = await w.explain('low1')
+    expect(exact).toBe(false)
+    let startMs: number | null = null
+    for (let i = 0; startMs === null; i++) {
+      const { nextWakeUs } = await w.claim({ slots: 0 })
+      w.at(w.ms(nextWakeUs) ?? i * 10_000)
+      if ((await w.start()).includes('low1')) startMs = w.ms(w.store.nowUs())
+    }
+    expect(w.ms(expectedStartUs)).toBeLessThanOrEqual(startMs)
+  })
+
+  test('dropped, late or put off is what the reserve keeps out, and nothing else', async () => {
+    const w = world()
+    await w.define({
+      drop: { rate: 3, per: '30s', headroom: kept, onLimit: 'drop' },
+      late: { rate: 3, per: '30s', headroom: kept, maxWait: '5s' },
+      later: { rate: 3, per: '30s', headroom: kept, onLimit: 'reschedule' },
+    })
+    for (const limit of ['drop', 'late', 'later']) {
+      await w.add(`${limit}-low`, { limits: [limit] }, 2)
+      await w.add(`${limit}-urgent`, { limits: [limit], priority: 10 }, 1)
+    }
+    const { jobs, rejected } = await w.claim()
+    expect(jobs.map(({ task }) => task).toSorted()).toEqual(
+      // Each urgent one goes first and uses a unit; two remain, so that no low one may start.
+      ['drop-urgent1', 'late-urgent1', 'later-urgent1'],
+    )
+    expect(rejected.map(({ task, reason }) => `${task} ${reason}`).toSorted()).toEqual([
+      'drop-low1 dropped',
+      'drop-low2 dropped',
+      'late-low1 late',
+      'late-low2 late',
+    ])
+    expect(await w.states('later-low1', 'later-low2')).toEqual(['scheduled', 'scheduled'])
+    expect(w.ms(rejected.find(({ task }) => task === 'late-low1')!.expectedStartUs)).toBe(10_000)
+  })
+
+  test('a queue’s own limit keeps its last units for the urgent, too', async () => {
+    const w = world()
+    await w.define({ own: { rate: 5, per: '5s', headroom: kept } })
+    await w.add('low', {}, 5)
+    await w.add('fair', { fairKey: 'a' }, 5)
+    expect(await w.start({ limits: ['own'] })).toHaveLength(3)
+    expect(await w.wake({ limits: ['own'] })).toBe(1000)
+    await w.add('urgent', { priority: 10 })
+    await w.add('fast', { priority: 12, fairKey: 'b' })
+    expect(await w.start({ limits: ['own'] })).toEqual(['fast', 'urgent'])
+    expect(await w.start({ limits: ['own'] })).toEqual([])
+  })
+
+  test('a headroom that is defined, changed or lifted holds at once for what waits', async () => {
+    const w = world()
+    await w.define({ r: { rate: 5, per: '50s' } })
+    await w.add('low', { limits: ['r'] }, 9)
+    expect(await w.start(2)).toEqual(['low1', 'low2'])
+    await w.define({ r: { rate: 5, per: '50s', headroom: { units: 3, priority: 10 } } })
+    expect(await w.start()).toEqual([])
+    await w.override('r', { headroom: kept })
+    expect(await w.start()).toEqual(['low3'])
+    await w.override('r', { headroom: null })
+    expect(await w.start()).toEqual(['low4', 'low5'])
+    await w.clear('r')
+    expect(await w.wake()).toBe(40_000)
   })
 }
