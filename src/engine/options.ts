@@ -21,7 +21,7 @@ export interface QueueOptions {
 export interface SluiceOptions {
   /**
    * `sqlite:./file.db`, or `sqlite::memory:` for a store that ends with the process. Or a store itself, which this engine alone
-   * opens and closes; then `durability` and `retention` are that store's own, and its clock must be this engine's.
+   * opens and closes; then `durability`, `retention` and `ageing` are that store's own, and its clock must be this engine's.
    */
   store: string | Store
   tasks: readonly AnyTask[]
@@ -37,6 +37,12 @@ export interface SluiceOptions {
   heartbeat?: Duration
   /** How long finished jobs are kept: completed and cancelled 24 h, discarded 7 d by default. */
   retention?: { completed?: Duration; cancelled?: Duration; discarded?: Duration }
+  /**
+   * A waiting job gains one step of priority per so much time, at least 1 ms, so that none waits for ever behind more urgent ones; the
+   * priority that it shows, and that headroom goes by, stays. It holds for the whole store, as the engine that opened it last says;
+   * `null` ends it; by default it is left as it is (at first: none). Jobs of different intervals take no turns: the older goes first.
+   */
+  ageing?: Duration | null
   /** The longest that a push-back (`RateLimited`) may close a bucket; 1 h by default. */
   maxPenalty?: Duration
   /** A manual clock in tests. */
@@ -56,6 +62,7 @@ export interface EngineSettings {
   readonly leaseUs: number
   readonly heartbeatMs: number
   readonly maxPenaltyUs: number
+  readonly ageingUs?: number | null
   readonly retention: Retention
   readonly queues: readonly {
     readonly queue: string
@@ -73,6 +80,7 @@ const KNOWN: ReadonlySet<string> = new Set([
   'lease',
   'heartbeat',
   'retention',
+  'ageing',
   'maxPenalty',
   'clock',
   'logger',
@@ -80,6 +88,7 @@ const KNOWN: ReadonlySet<string> = new Set([
 ])
 const DEFAULT_CONCURRENCY = 10
 const SHORTEST_LEASE_US = 100_000
+const SHORTEST_AGEING_US = 1000
 
 /** Checks the options of an engine. @throws option.invalid, queue.invalid, duration.invalid */
 export function settingsOf(options: SluiceOptions): EngineSettings {
@@ -109,6 +118,7 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
     leaseUs,
     heartbeatMs: options.heartbeat === undefined ? leaseUs / 3000 : durationUs(options.heartbeat, 'heartbeat') / 1000,
     maxPenaltyUs: durationUs(options.maxPenalty ?? '1h', 'maxPenalty'),
+    ...(options.ageing !== undefined && { ageingUs: ageingUs(options.ageing) }),
     retention: {
       completedUs: durationUs(completed, 'retention.completed'),
       cancelledUs: durationUs(cancelled, 'retention.cancelled'),
@@ -120,6 +130,13 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
       specs: specsOf(each.limits, `queue ${queue}`),
     })),
   }
+}
+
+function ageingUs(ageing: Duration | null): number | null {
+  if (ageing === null) return null
+  const us = durationUs(ageing, 'ageing')
+  if (us >= SHORTEST_AGEING_US) return us
+  throw new SluiceError('option.invalid', `ageing is ${us / 1000} ms; give at least 1 ms, or null for none`)
 }
 
 function checkConcurrency(queue: string, value: number): number {

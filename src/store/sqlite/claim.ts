@@ -34,7 +34,7 @@ type Row = [
 const ACTIVATE = `UPDATE jobs SET state = ${STATE.active}, attempt = attempt + 1, worker = ?1, due = ?2, started = ?3, permits = s.value ->> 1,
     expires = CASE WHEN schedule IS NULL THEN expires END
   FROM json_each(?4) s WHERE jobs.seq = s.value ->> 0 AND jobs.state = ${STATE.available}
-  RETURNING seq, id, task, queue, priority, input, attempt, max_attempts, pushed_back, created, extra, schedule, occurs`
+  RETURNING seq, id, task, queue, coalesce(asked, priority), input, attempt, max_attempts, pushed_back, created, extra, schedule, occurs`
 
 const AT_ONCE = 1000
 const OPEN_LANES_AT_MOST = 4000

@@ -62,6 +62,8 @@ interface Ahead {
 /** A line of different weights is followed job by job through a window so far; beyond it is reckoned by its units. */
 const FOLLOWED_AT_MOST = 10_000
 const FAIR_AT_MOST = 1000
+/** Lanes times priorities: under ageing every job of a deep backlog may have one of its own. */
+const PLACES_AT_MOST = 200_000
 
 /** When a job may start as far as one of its buckets decides, from its own lane alone: what else it needs can only make it later. */
 export function outlookOfLane(
@@ -85,7 +87,8 @@ export function outlookOfLine(context: Context, job: WaitingJob, bucket: StoredB
   if (bucket.lanes === 1) return alone()
   const { lanes, contenders } = contendersOf(context, bucket)
   const own = contenders.find(({ id }) => id === job.lane)
-  if (!own) return { ...alone(), exact: false }
+  const levels = Math.max(...contenders.map((each) => each.levels.length), 0)
+  if (!own || levels * contenders.length > PLACES_AT_MOST) return { ...alone(), exact: false }
   const higher = own.levels.filter(({ priority }) => priority > job.priority)
   const before = job.ahead - higher.reduce((sum, { count }) => sum + count, 0)
   const counts = startsBefore(contenders, { lane: job.lane, priority: job.priority, before })

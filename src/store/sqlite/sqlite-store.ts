@@ -55,6 +55,8 @@ export interface SqliteStoreOptions {
   readonly clock: Clock
   readonly durability: Durability
   readonly retention: Retention
+  /** Priorities age by one step per so many µs; null: they do not; absent: as the store has it. */
+  readonly ageingUs?: number | null
 }
 
 /** What runs first in a transaction: what frees budgets and slots, then what arrives, then what takes. */
@@ -71,11 +73,13 @@ export class SqliteStore implements Store {
   readonly #context: Context
   /** Workers that joined through this store: whoever else is registered is company. */
   readonly #workers = new Set<number>()
+  readonly #ageingUs: number | null | undefined
   #settling: SettleBatch | null = null
 
   constructor(options: SqliteStoreOptions) {
     const { clock, path, durability, retention } = options
     this.#clock = clock
+    this.#ageingUs = options.ageingUs
     this.#db = new SqliteConnection({ path, sync: durability === 'power' })
     this.#storeClock = new StoreClock(clock)
     const ids = {
@@ -110,7 +114,9 @@ export class SqliteStore implements Store {
       for (const migration of MIGRATIONS.slice(version)) this.#db.exec(migration)
       this.#db.exec(`PRAGMA user_version = ${MIGRATIONS.length}`)
       if (this.#storeClock.anchor(this.#db)) afterReboot(this.#context)
-      this.#context.policies.refresh()
+      const { policies } = this.#context
+      policies.refresh()
+      if (this.#ageingUs !== undefined) policies.age(this.#ageingUs, this.nowUs())
     })
   }
 

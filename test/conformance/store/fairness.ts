@@ -1,5 +1,5 @@
 import * as fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import type { StoreHarness } from './harness.ts'
 import { eachWorld, World } from './world.ts'
 
@@ -8,6 +8,7 @@ export function fairness(harness: StoreHarness): void {
   describe('shares', () => shares(harness))
   describe('fair keys', () => fairKeys(harness))
   describe('headroom', () => headroom(harness))
+  describe('ageing', () => ageing(harness))
 }
 
 /** The lanes of jobs that are named by their lane and a number, as `a12`. */
@@ -383,5 +384,132 @@ function headroom(harness: StoreHarness): void {
     expect(await w.start()).toEqual(['low4', 'low5'])
     await w.clear('r')
     expect(await w.wake()).toBe(40_000)
+  })
+}
+
+function ageing(harness: StoreHarness): void {
+  const aged = async (ageingUs: number | null = 1_000_000): Promise<World> => {
+    const w = await World.open(harness, undefined, { ageingUs })
+    onTestFinished(() => w.store.close())
+    return w
+  }
+
+  test('a job that has waited long enough goes before a more urgent newcomer, and shows the priority that it was given', async () => {
+    const w = await aged()
+    await w.add('low', { priority: 1 })
+    w.at(2500)
+    await w.add('even', { priority: 3 })
+    await w.add('more', { priority: 4 })
+    // Two steps of priority gained: as urgent as `even`, and older.
+    expect(await w.start(2)).toEqual(['more', 'low'])
+    expect(await w.get('even')).toMatchObject({ priority: 3 })
+    w.at(9000)
+    await w.add('late', { priority: 8 })
+    const { jobs } = await w.claim()
+    expect(jobs.map(({ task, priority }) => [task, priority])).toEqual([
+      ['even', 3],
+      ['late', 8],
+    ])
+  })
+
+  test('no stream of urgent jobs starves another, in its lane, in its queue and in a budget’s line', async () => {
+    for (const [own, others] of [
+      [{ limits: ['g'] }, { limits: ['g'] }],
+      [{}, { fairKey: 'x' }],
+      [{ limits: ['g', 'r:a'] }, { limits: ['g', 'r:b'] }],
+    ]) {
+      const w = await aged()
+      await w.define({ g: { rate: 1, per: '1s', burst: 1 }, r: { rate: 100, per: '1s' } })
+      await w.add('low', { ...own, priority: -5 })
+      let startedMs: number | null = null
+      for (let s = 0; s < 30; s++) {
+        w.at(s * 1000)
+        await w.add(`urgent${s}x`, { ...others, priority: 5 }, 2)
+        if ((await w.start(1)).includes('low')) startedMs ??= s * 1000
+      }
+      // Ten steps apart: behind those that came in its first ten seconds, twenty of them at one a second.
+      expect(startedMs).toBe(20_000)
+    }
+  })
+
+  test('jobs of the same interval take turns, and waiting rewrites nothing', async () => {
+    const w = await aged(60_000_000)
+    await w.define({ r: { rate: 100, per: '1s' } })
+    for (const lane of ['a', 'b']) await w.add(lane, { limits: [`r:${lane}`] }, 2)
+    w.at(30_000)
+    expect(await w.start()).toEqual(['a1', 'b1', 'a2', 'b2'])
+  })
+
+  test('a scheduled job ages from its time on, a retry from its arrival', async () => {
+    const w = await aged()
+    await w.add('planned', { priority: 1, runAtMs: w.clock.now() + 10_000 })
+    await w.add('tried', { priority: 1 })
+    expect(await w.start(1)).toEqual(['tried'])
+    w.at(10_000)
+    await w.retry('tried')
+    await w.add('fresh', { priority: 2 })
+    expect(await w.start()).toEqual(['tried', 'fresh', 'planned'])
+  })
+
+  test('an update keeps the age', async () => {
+    const w = await aged()
+    await w.offer('u', { unique: { key: 'k' }, priority: 1 })
+    w.at(5000)
+    await w.add('other', { priority: 5 })
+    await w.offer('u', { unique: { key: 'k', onConflict: 'update' }, priority: 2 })
+    expect(await w.get('u')).toMatchObject({ priority: 2 })
+    expect(await w.start()).toEqual(['u', 'other'])
+  })
+
+  test('lends no right to a headroom, and no aged job keeps an urgent one from it', async () => {
+    const w = await aged()
+    const kept = { units: 2, priority: 10 }
+    await w.define({ r: { rate: 4, per: '400s', headroom: kept }, own: { rate: 100, per: '1s' } })
+    await w.add('low', { limits: ['r'], priority: 9 }, 4)
+    await w.add('side', { limits: ['own', 'r'], priority: 9 })
+    expect(await w.start()).toHaveLength(2)
+    w.at(50_000)
+    expect(await w.start()).toEqual([])
+    await w.add('urgent', { limits: ['r'], priority: 10 })
+    await w.add('aside', { limits: ['own', 'r'], priority: 10 })
+    expect(await w.start()).toEqual(['urgent', 'aside'])
+    expect(await w.wake()).toBe(300_000)
+  })
+
+  test('the pace belongs to the store: who says nothing leaves it, who says another changes it for what comes', async () => {
+    if (!harness.reopen) return
+    const w = await aged()
+    await w.add('old', { priority: 1 })
+    const quiet = await w.reopen(harness)
+    w.at(3000)
+    await quiet.add('young', { priority: 3 })
+    const off = await w.reopen(harness, { ageingUs: null })
+    w.at(60_000)
+    // Three steps are counted for ever, and no more.
+    await w.add('equal', { priority: 4 })
+    await w.add('above', { priority: 5 })
+    expect(await w.start()).toEqual(['above', 'old', 'equal', 'young'])
+    await quiet.store.close()
+    await off.store.close()
+  })
+
+  test('positions and starts to come are those of the aged', async () => {
+    const w = await aged()
+    await w.define({ g: { rate: 1, per: '1s', burst: 1 } })
+    await w.add('first', { limits: ['g'] }, 2)
+    await w.start()
+    w.at(500)
+    await w.add('high', { limits: ['g'], priority: 1 })
+    w.at(900)
+    await w.add('low', { limits: ['g'], fairKey: 'f' })
+    for (const [name, place] of [
+      ['high', 1],
+      ['low', 2],
+      ['first2', 3],
+    ] as const) {
+      const { linePosition, expectedStartUs } = await w.explain(name)
+      expect(linePosition).toBe(place)
+      expect(w.ms(expectedStartUs)).toBe(place * 1000)
+    }
   })
 }

@@ -7,7 +7,7 @@ import type { PolicyChange } from '../../../src/policy/override.ts'
 import type { Policy } from '../../../src/policy/policy.ts'
 import type { BucketReport, BucketUse, Claim, Enqueued, Recovered, Store } from '../../../src/store/store.ts'
 import type { Explanation } from '../../../src/store/waits.ts'
-import type { StoreHarness } from './harness.ts'
+import type { StoreHarness, StoreSettings } from './harness.ts'
 import { VirtualClock } from './virtual-clock.ts'
 
 /** What the suites say of a job; all else has a default. */
@@ -60,15 +60,19 @@ export class World {
   }
 
   /** @param wrap puts something between the world and its store. */
-  static async open(harness: StoreHarness, wrap: (store: Store) => Store = (store) => store): Promise<World> {
+  static async open(
+    harness: StoreHarness,
+    wrap: (store: Store) => Store = (store) => store,
+    settings: StoreSettings = {},
+  ): Promise<World> {
     const clock = new VirtualClock()
-    const store = wrap(await harness.open(clock))
+    const store = wrap(await harness.open(clock, settings))
     return new World(store, clock, await store.join(['q'], LONG_US))
   }
 
   /** The same storage and clock through another store. */
-  async reopen(harness: StoreHarness): Promise<World> {
-    const store = await harness.reopen?.(this.clock)
+  async reopen(harness: StoreHarness, settings: StoreSettings = {}): Promise<World> {
+    const store = await harness.reopen?.(this.clock, settings)
     if (!store) throw new TypeError(`${harness.name} cannot be opened twice`)
     return new World(store, this.clock, await store.join(['q'], LONG_US), this)
   }
