@@ -102,7 +102,10 @@ export interface TaskOptions<O, R> {
    * `'tenant.id'`. `null`, `undefined` and `''` are no key; by default there is none. Beside limits it splits their lanes further.
    */
   fairKey?: ((input: NoInfer<O>) => Key | null | undefined) | string
-  /** Starts that one turn of a job's lane has, a whole number from 1 to 100; 1 by default. The job that came last decides. */
+  /**
+   * Starts that one turn of a job's lane has, a whole number from 1 to 100; 1 by default. The job that came last decides; jobs without
+   * limits and fair key stand in no lane.
+   */
   share?: number | ((input: NoInfer<O>) => number)
   /** `default` by default. */
   queue?: string

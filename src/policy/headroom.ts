@@ -1,14 +1,6 @@
 import type { BucketState } from './bucket.ts'
 import type { LimitPolicy } from './limit.ts'
 
-/** The last units of a bucket, kept for jobs at or above a priority; its permits likewise. */
-export interface Headroom {
-  /** Integer ≥ 1, less than the bucket holds. */
-  readonly units: number
-  /** −100 to 100, as jobs are given it: ageing lends no right to the reserve. */
-  readonly priority: number
-}
-
 /** Units that must remain after a start of a job of this priority: a start is asked for as if it cost so many more. */
 export function keptBack({ headroom }: LimitPolicy, priority: number): number {
   return headroom && priority < headroom.priority ? headroom.units : 0

@@ -3,7 +3,6 @@
  * Everything in `policy/` is pure: time is an argument, in integer microseconds of the store's clock.
  */
 import type { CalendarUnit } from '../base/duration.ts'
-import type { Headroom } from './headroom.ts'
 
 /** Token bucket: `rate` units per period, up to `burst` back to back after a quiet time. */
 export interface RateRule {
@@ -58,6 +57,14 @@ export type Rule = RateRule | SlidingRule | FixedRule | SpacingRule
 
 /** What happens to a job that its buckets refuse. */
 export type OnLimit = 'wait' | 'reschedule' | 'drop'
+
+/** The last units of a bucket, kept for jobs at or above a priority; its permits likewise. */
+export interface Headroom {
+  /** Integer ≥ 1, less than the bucket holds. */
+  readonly units: number
+  /** −100 to 100, as jobs are given it: ageing lends no right to the reserve. */
+  readonly priority: number
+}
 
 /** What a use without a partition key means: not limited this time, an error, or the one bucket that all such jobs share. */
 export type OnMissingKey = 'unlimited' | 'fail' | 'shared'

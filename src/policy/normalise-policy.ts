@@ -2,8 +2,7 @@ import { type CalendarUnit, calendarUnit, type Duration, durationUs, MAX_DURATIO
 import { SluiceError } from '../base/errors.ts'
 import { isTimezone } from './calendar.ts'
 import { quotient } from './exact.ts'
-import type { FixedRule, LimitPolicy, OnLimit, OnMissingKey, RateRule, Rule, SlidingRule } from './limit.ts'
-import type { Headroom } from './headroom.ts'
+import type { FixedRule, Headroom, LimitPolicy, OnLimit, OnMissingKey, RateRule, Rule, SlidingRule } from './limit.ts'
 import type { Policy } from './policy.ts'
 import { capacityOf } from './rule-state.ts'
 

@@ -1,8 +1,7 @@
 import type { JobState } from '../jobs/job-state.ts'
 import type { Admitted, NewJob, JobRecord, JobQuery, Occurrence, Settlement, Settled } from '../jobs/job.ts'
 import type { NewSchedule, ScheduleNews, ScheduleRecord } from '../jobs/schedule.ts'
-import type { Headroom } from '../policy/headroom.ts'
-import type { LimitPolicy } from '../policy/limit.ts'
+import type { Headroom, LimitPolicy } from '../policy/limit.ts'
 import type { BucketBacklog, Explanation, Throttled } from './waits.ts'
 import type { Override, OverrideRequest } from './overrides.ts'
 

@@ -1,8 +1,7 @@
 /** What a store tells of waiting jobs: why each waits, how many wait where, and what they would cost. */
 import type { JobRecord } from '../jobs/job.ts'
 import type { BucketState } from '../policy/bucket.ts'
-import type { Headroom } from '../policy/headroom.ts'
-import type { LimitPolicy } from '../policy/limit.ts'
+import type { Headroom, LimitPolicy } from '../policy/limit.ts'
 import type { Override } from './overrides.ts'
 
 /** Why a job waits. */

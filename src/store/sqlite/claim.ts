@@ -38,6 +38,8 @@ const ACTIVATE = `UPDATE jobs SET state = ${STATE.active}, attempt = attempt + 1
 
 const AT_ONCE = 1000
 const OPEN_LANES_AT_MOST = 4000
+/** Lanes with a fair key alone are always open, and for a single start the first of thousands is enough. */
+const FOR_ONE = 8
 
 /** Takes the jobs that all their budgets admit at this instant, in turn, and says when to look again. */
 export function claim(context: Context, request: ClaimRequest): Claim {
@@ -96,7 +98,11 @@ function decide(admission: Admission, decision: Decision, shares: readonly Queue
     for (const bucket of buckets) admission.addDue(bucket)
     for (const share of shares) {
       if (share.slots === 0) continue
-      const lanes = decision.openLanes(share.queue, count, skip.get(share) ?? 0)
+      const lanes = decision.openLanes(
+        share.queue,
+        looked === 0 && room() === 1 ? FOR_ONE : count,
+        skip.get(share) ?? 0,
+      )
       skip.set(share, (skip.get(share) ?? 0) + lanes.length)
       found += lanes.length
       for (const lane of lanes) admission.addLane(lane)
