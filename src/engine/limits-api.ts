@@ -218,13 +218,14 @@ async function requireLimit(store: Store, name: string): Promise<void> {
     throw new SluiceError('limit.unknown', `No limit ${name} is defined in this store.`)
 }
 
-function toView({ key, nextStartUs, drainedUs, overrides, ...report }: BucketReport): BucketView {
+function toView({ key, nextStartUs, drainedUs, headroom, overrides, ...report }: BucketReport): BucketView {
   const date = (us: number | null): Date | null => (us === null ? null : new Date(us / 1000))
   return {
     ...report,
     key: key === SHARED_KEY ? null : key,
     nextStart: date(nextStartUs),
     drained: date(drainedUs),
+    headroom: headroom ?? null,
     overrides: overrides.map(viewOfOverride),
   }
 }

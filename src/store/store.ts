@@ -256,8 +256,8 @@ export interface BucketReport {
   readonly nextStartUs: number | null
   /** When all that waits now could have started; null: unknown. */
   readonly drainedUs: number | null
-  /** What it keeps back for urgent jobs; null: nothing. */
-  readonly headroom: Headroom | null
+  /** What it keeps back for urgent jobs; absent: nothing. */
+  readonly headroom?: Headroom
   /** What is in force for it beside the definition. */
   readonly overrides: readonly Override[]
 }

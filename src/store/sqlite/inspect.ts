@@ -33,7 +33,7 @@ export function inspect(context: Context, limit: string, key?: string): BucketRe
       waiting: 0,
       nextStartUs: null,
       drainedUs: null,
-      headroom: policy.headroom ?? null,
+      ...(policy.headroom && { headroom: policy.headroom }),
       overrides,
     },
   ]
@@ -59,7 +59,7 @@ function report(context: Context, bucket: StoredBucket, nowUs: number): BucketRe
     waiting,
     nextStartUs,
     drainedUs,
-    headroom: policy?.headroom ?? null,
+    ...(policy?.headroom && { headroom: policy.headroom }),
     overrides,
   }
 }
