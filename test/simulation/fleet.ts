@@ -42,6 +42,8 @@ export class Engine {
   readonly task: Task<{ n: number }, { n: number }, unknown>
   readonly clock: MortalClock
   readonly store: MortalStore
+  /** As its own code defines them. */
+  readonly limits: ReadonlyMap<string, Limit>
   /** Handlers that run in it now, by run. */
   readonly running: Map<string, { readonly queue: string; readonly seq: number }> = new Map()
   stopping: Promise<void> | null = null
@@ -50,6 +52,7 @@ export class Engine {
   constructor(options: EngineOptions) {
     const { place, path, clock, scenario, limits, task, witness, sabotage } = options
     this.place = place
+    this.limits = limits
     this.clock = new MortalClock(clock)
     const inner = createStore(`sqlite:${path}`, {
       clock: this.clock,
