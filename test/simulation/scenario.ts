@@ -313,7 +313,17 @@ function controlOf(draw: Draw, limits: readonly LimitSpec[], keys: number, lastU
     const key = limit.keyed && draw.chance(0.6) ? `k${draw.int(1, keys)}` : null
     const atUs = draw.int(0, Math.min(lastUs, 20_000_000))
     const bucket = limit.keyed ? `k${draw.int(1, keys)}` : ''
-    const what = draw.pick(['override', 'override', 'override', 'pause', 'pause', 'end', 'penalize', 'charge', 'deploy'])
+    const what = draw.pick([
+      'override',
+      'override',
+      'override',
+      'pause',
+      'pause',
+      'end',
+      'penalize',
+      'charge',
+      'deploy',
+    ])
     const deployed = versions.get(limit.name) ?? 0
     const next = limit.later[deployed]
     if (next && (what === 'deploy' || draw.chance(0.3))) {
@@ -333,7 +343,14 @@ function controlOf(draw: Draw, limits: readonly LimitSpec[], keys: number, lastU
   }
   for (const { kind, ...each } of actions.filter((action) => action.kind === 'pause' && action.forMs === null))
     if (kind === 'pause' && 'limit' in each && 'key' in each)
-      actions.push({ kind: 'end', atUs: lastUs + 1_000_000, engine: engine(), of: 'pause', limit: each.limit, key: each.key })
+      actions.push({
+        kind: 'end',
+        atUs: lastUs + 1_000_000,
+        engine: engine(),
+        of: 'pause',
+        limit: each.limit,
+        key: each.key,
+      })
   return actions
 }
 
@@ -382,7 +399,8 @@ function seriesOf(
       name: `series${i}`,
       n,
       kind,
-      everyMs: kind === 'cron' ? draw.pick([1000, 2000, 5000]) : maxRuns === null ? draw.int(2000, 9000) : draw.int(250, 2500),
+      everyMs:
+        kind === 'cron' ? draw.pick([1000, 2000, 5000]) : maxRuns === null ? draw.int(2000, 9000) : draw.int(250, 2500),
       immediately: draw.chance(0.3),
       overlap: draw.chance(0.5) ? 'skip' : 'allow',
       onMissed,

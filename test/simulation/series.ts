@@ -27,6 +27,8 @@ export class ReferenceSeries {
   readonly jobs: Set<number> = new Set()
   readonly #everyUs: number
   readonly #originUs: number
+  /** What is due at once need not be on the grid. */
+  readonly #firstUs: number
   readonly #untilUs: number
   /** Missed occurrences waited for the end of a run: those that came due meanwhile met that run too. */
   held = false
@@ -37,7 +39,9 @@ export class ReferenceSeries {
     this.#originUs = spec.kind === 'cron' ? 0 : clocks.nowUs
     const beginUs = this.#clock(clocks)
     this.cursorUs = spec.immediately ? beginUs : this.#after(beginUs)
+    this.#firstUs = this.cursorUs
     this.#untilUs = spec.untilMs === null ? Infinity : clocks.wallUs + spec.untilMs * 1000
+    this.ended = clocks.wallUs + this.cursorUs - beginUs >= this.#untilUs
   }
 
   /** How long until something is due; null: the series has ended. */
@@ -109,6 +113,7 @@ export class ReferenceSeries {
   /** The point of the grid that is told as a time on the wall; null: none is near it. */
   #pointOf(wallUs: number, clocks: Clocks): number | null {
     const us = wallUs - (this.spec.kind === 'cron' ? 0 : clocks.wallUs - clocks.nowUs)
+    if (Math.abs(us - this.#firstUs) <= 1000) return this.#firstUs
     const pointUs = this.#originUs + Math.round((us - this.#originUs) / this.#everyUs) * this.#everyUs
     return Math.abs(us - pointUs) <= (this.spec.kind === 'cron' ? 0 : READING_US) ? pointUs : null
   }

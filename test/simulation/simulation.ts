@@ -87,6 +87,7 @@ class Simulation implements Witness {
   /** As whoever starts now defines them. */
   #limits: ReadonlyMap<string, Limit>
   readonly #standing: ReadonlyMap<string, ReferenceLimit>
+  readonly #versions = new Map<string, number>()
   readonly #series = new Map<string, ReferenceSeries>()
   /** What became of occurrences at this instant. */
   readonly #occurred = new Map<string, Occurred[]>()
@@ -366,10 +367,17 @@ class Simulation implements Witness {
 
   /** A newer deployment says something else of a limit; those that run go on with what they know. */
   async #deploy({ name, policy, reference }: Scenario['limits'][number], version: number): Promise<void> {
+    // An older one that comes later does not win.
+    if (version < (this.#versions.get(name) ?? 0)) return this.#define(limit(name, { ...policy, version }))
+    this.#versions.set(name, version)
     const newer = limit(name, { ...policy, version })
     this.#limits = new Map([...this.#limits, [name, newer]])
     this.#standing.get(name)!.definition = reference
     this.#retime(name, this.#nowUs())
+    await this.#define(newer)
+  }
+
+  async #define(newer: Limit): Promise<void> {
     const process = new Sluice({
       store: `sqlite:${this.#file.path}`,
       tasks: [],
@@ -394,8 +402,7 @@ class Simulation implements Witness {
     this.#specs.set(series.n, series.job)
     this.#series.set(series.name, new ReferenceSeries(series, this.#clocks()))
     const { name, immediately, overlap, onMissed, maxRuns, untilMs } = series
-    const often =
-      series.kind === 'every' ? { every: series.everyMs } : { cron: `*/${series.everyMs / 1000} * * * * *` }
+    const often = series.kind === 'every' ? { every: series.everyMs } : { cron: `*/${series.everyMs / 1000} * * * * *` }
     await this.#answered(
       engine.sluice.schedule(
         engine.task,
@@ -470,7 +477,11 @@ class Simulation implements Witness {
     const seq = job?.seq ?? this.#seqOf(ctx.job.id)
     const spec = this.#specs.get(n)!
     const run = `${seq}:${ctx.attempt}`
-    const behaviour = behaviourOf(this.#scenario.seed, n, ctx.attempt * 1000 + (job?.runs ?? 0) + (n >= 10_000 ? seq * 31 : 0))
+    const behaviour = behaviourOf(
+      this.#scenario.seed,
+      n,
+      ctx.attempt * 1000 + (job?.runs ?? 0) + (n >= 10_000 ? seq * 31 : 0),
+    )
     this.#entered.set(run, engine)
     for (const other of this.#engines)
       for (const [theirs, { seq: same }] of other.running)
