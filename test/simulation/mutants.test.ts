@@ -275,11 +275,20 @@ describe('the simulator notices', () => {
     expect(broken).toMatch(/too early|nothing has come of it/)
   })
 
-  it('an occurrence that nobody makes a job of', async () => {
-    const broken = await withStatements(
-      'AND next_at <= ? ORDER BY next_at',
-      'AND next_at + 90000 <= ? ORDER BY next_at',
-      firstBroken,
+  it('an occurrence that is a millisecond late', async () => {
+    const broken = await firstBroken((store) =>
+      altered(store, {
+        claim: async (request: () => ClaimRequest) => {
+          const claim = await store.claim(request)
+          const { nextFireUs, nextWakeUs } = claim
+          if (nextFireUs === null || nextFireUs <= claim.nowUs) return claim
+          return {
+            ...claim,
+            nextFireUs: nextFireUs + 1000,
+            nextWakeUs: nextWakeUs === nextFireUs ? nextFireUs + 1000 : nextWakeUs,
+          }
+        },
+      }),
     )
     expect(broken).toContain('nothing has come of it')
   })

@@ -330,6 +330,9 @@ function controlOf(draw: Draw, limits: readonly LimitSpec[], keys: number, lastU
       versions.set(limit.name, deployed + 1)
       // In the order of their versions: what an older one says later is another matter, and does not count.
       actions.push({ kind: 'deploy', atUs, engine: engine(), limit: next, version: deployed + 1 })
+      const older = limit.later[deployed - 1] ?? limit
+      if (draw.chance(0.5))
+        actions.push({ kind: 'deploy', atUs: atUs + 100_000, engine: engine(), limit: older, version: deployed })
     } else if (what === 'override' && changeOf(draw, limit) !== null) {
       const change = changeOf(draw, limit) ?? { change: { concurrency: 3 }, reference: { concurrency: 3 } }
       actions.push({ kind: 'override', atUs, engine: engine(), limit, key, ...change, forMs: forMs() })

@@ -10,7 +10,7 @@ import { type Context, type Task, task } from '../../src/engine/task.ts'
 import type { Claim, Run, Unstarted } from '../../src/store/store.ts'
 import { createManualClock, type ManualClock } from '../../src/testing/manual-clock.ts'
 import { type Change, type LaneRow, WatchedFile } from './file.ts'
-import { Engine, limitUse, type Sabotage, type Witness } from './fleet.ts'
+import { Engine, limitUse, type Sabotage, storeOf, type Witness } from './fleet.ts'
 import { brokenBudget, ReferenceBucket, ReferenceLimit } from './reference.ts'
 import { type Action, behaviourOf, type JobSpec, type Scenario, scenarioOf, type Use } from './scenario.ts'
 import { type Clocks, type Occurred, ReferenceSeries } from './series.ts'
@@ -378,13 +378,9 @@ class Simulation implements Witness {
   }
 
   async #define(newer: Limit): Promise<void> {
-    const process = new Sluice({
-      store: `sqlite:${this.#file.path}`,
-      tasks: [],
-      limits: [newer],
-      clock: this.#clock,
-      durability: 'process',
-    })
+    const { path } = this.#file
+    const store = this.#sabotage(storeOf(path, this.#clock), path)
+    const process = new Sluice({ store, tasks: [], limits: [newer], clock: this.#clock })
     await this.#answered(process.limits.list())
     await this.#answered(process.stop())
     this.#joinedUs = Math.max(this.#joinedUs, this.#nowUs())
