@@ -42,7 +42,7 @@ function countPermits(context: Context, limit: string, concerns: (key: string) =
   const rows = context.db.all<[seq: number, bucket: number, key: string, permits: string | null]>(
     `SELECT j.seq, b.id, b.key, j.permits FROM jobs j, lanes l, json_each(l.buckets) e, buckets b
      WHERE j.state = 2 AND j.due IS NOT NULL AND l.id = j.lane AND b.id = e.value AND b.limit_name = ?1
-     UNION SELECT j.seq, b.id, b.key, j.permits FROM jobs j, json_each(j.permits) e, buckets b
+     UNION ALL SELECT j.seq, b.id, b.key, j.permits FROM jobs j, json_each(j.permits) e, buckets b
      WHERE j.state = 2 AND j.due IS NOT NULL AND b.id = -e.value AND b.limit_name = ?1`,
     limit,
   )

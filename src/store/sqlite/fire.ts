@@ -4,7 +4,17 @@ import { NEVER_US } from '../../policy/lane.ts'
 import type { Context } from './context.ts'
 import { enqueue } from './enqueue.ts'
 import { portion } from './portion.ts'
-import { clockOf, find, findAll, firstFrom, save, type StoredSchedule, upcoming, wallOf } from './schedule.ts'
+import {
+  clockOf,
+  find,
+  findAll,
+  firstFrom,
+  isReadable,
+  save,
+  type StoredSchedule,
+  upcoming,
+  wallOf,
+} from './schedule.ts'
 import { startsTooLateUs } from './skip.ts'
 import { LIVE_STATES } from './state.ts'
 import type { Instant } from './store-clock.ts'
@@ -13,9 +23,10 @@ import { attendedSinceUs } from './workers.ts'
 /** The next due times on both clocks, and a schedule whose missed occurrences wait no longer. */
 type Look = [storeUs: number | null, wallUs: number | null, released: string | null]
 
-const NEXT = 'SELECT next_at FROM schedules WHERE catch_up_to IS NULL AND next_at IS NOT NULL AND wall ='
-const LOOK = `SELECT (${NEXT} 0 ORDER BY next_at LIMIT 1), (${NEXT} 1 ORDER BY next_at LIMIT 1), (SELECT s.name FROM schedules s
-  WHERE s.catch_up_to IS NOT NULL AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = s.last_job AND j.state IN (${LIVE_STATES})) LIMIT 1)`
+/** Names of schedules whose time zone this process does not know, as JSON: others may fire them. */
+const KNOWN = 'AND name NOT IN (SELECT value FROM json_each(?1))'
+const LOOK = lookOf('')
+const LOOK_AT_KNOWN = lookOf(KNOWN)
 const DUE = 'catch_up_to IS NULL AND next_at IS NOT NULL AND wall = ? AND next_at <= ? ORDER BY next_at'
 /** Missed occurrences that are caught up with, at most; the older ones are skipped. */
 const CATCH_UP_AT_MOST = 1000
@@ -42,7 +53,7 @@ export function fire(context: Context, instant: Instant, limit: number): Fired {
     ...(held ? [held] : []),
     ...findAll(context, `${DUE} LIMIT ${portion(limit)}`, 0, instant.nowUs),
     ...findAll(context, `${DUE} LIMIT ${portion(limit)}`, 1, instant.wallUs),
-  ]
+  ].filter((schedule) => isReadable(context, schedule))
   for (const schedule of due) if (news.length < limit) new Firing(context, schedule, instant, news).run()
   return { news, nextUs: nextFireUs(context, instant) }
 }
@@ -52,8 +63,15 @@ export function nextFireUs(context: Context, instant: Instant): number {
   return nextOf(look(context), instant)
 }
 
-function look(context: Context): Look {
-  return context.db.get<Look>(LOOK) as Look
+function look({ db, unreadable }: Context): Look {
+  if (unreadable.size === 0) return db.get<Look>(LOOK) as Look
+  return db.get<Look>(LOOK_AT_KNOWN, JSON.stringify([...unreadable])) as Look
+}
+
+function lookOf(which: string): string {
+  const next = `SELECT next_at FROM schedules WHERE catch_up_to IS NULL AND next_at IS NOT NULL ${which} AND wall =`
+  return `SELECT (${next} 0 ORDER BY next_at LIMIT 1), (${next} 1 ORDER BY next_at LIMIT 1), (SELECT s.name FROM schedules s
+    WHERE s.catch_up_to IS NOT NULL ${which} AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = s.last_job AND j.state IN (${LIVE_STATES})) LIMIT 1)`
 }
 
 function nextOf([storeUs, onWallUs, released]: Look, { nowUs, wallUs }: Instant): number {
