@@ -246,12 +246,9 @@ describe('the simulator notices', () => {
             if (news.kind !== 'fired' || again.has(news.id)) continue
             again.add(news.id)
             const db = new DatabaseSync(path)
-            db.prepare('UPDATE schedules SET next_at = next_at - ? WHERE name = ? AND wall = 0').run(
-              JSON.parse(
-                String(db.prepare('SELECT spec FROM schedules WHERE name = ?').get(news.occurrence.schedule)?.['spec']),
-              ).recurrence.everyUs ?? 0,
-              news.occurrence.schedule,
-            )
+            db.prepare(
+              `UPDATE schedules SET next_at = next_at - (spec ->> '$.recurrence.everyUs') WHERE name = ? AND wall = 0`,
+            ).run(news.occurrence.schedule)
             db.close()
           }
           return claim
