@@ -37,6 +37,8 @@ export interface JobSpec {
   readonly uses: readonly Use[]
   readonly priority: number
   readonly delayMs: number | null
+  /** It has to start within so long; never in a scenario that steps the wall clock, for expiry goes by that. */
+  readonly expiresMs: number | null
   readonly unique: { readonly key: string; readonly onConflict: 'ignore' | 'reject' | 'replace' | 'update' } | null
 }
 
@@ -266,6 +268,7 @@ function actionsOf(
   const actions: Action[] = []
   const gapUs = draw.pick([2000, 30_000, 300_000])
   const calm = draw.chance(0.3)
+  const steps = draw.chance(0.6)
   const cancels = draw.pick([0.05, 0.1, 0.5])
   let atUs = 0
   const left = Array.from({ length: draw.int(5, 60) }, (_, n) => n)
@@ -275,7 +278,7 @@ function actionsOf(
     if (draw.chance(0.002)) atUs += 190_000_000
     const engine = draw.int(0, 3)
     const numbers = left.splice(0, draw.chance(0.1) ? draw.int(2, 10) : 1)
-    const jobs = numbers.map((n) => jobOf(draw, n, limits, queues, use))
+    const jobs = numbers.map((n) => jobOf(draw, n, limits, queues, use, !steps))
     actions.push({ kind: 'enqueue', atUs, engine, jobs })
     if (draw.chance(cancels))
       actions.push({ kind: 'cancel', atUs: atUs + draw.int(0, gapUs), pick: draw.int(0, 1000), engine })
@@ -294,7 +297,7 @@ function actionsOf(
       actions.push({ kind: 'start', atUs: atUs + draw.int(0, 3_000_000) })
     }
     if (draw.chance(0.04)) actions.push({ kind: 'silence', atUs, engine, forUs: draw.int(100_000, 12_000_000) })
-    if (draw.chance(0.02))
+    if (steps && draw.chance(0.03))
       actions.push({ kind: 'step', atUs, byMs: draw.pick([-1, 1]) * draw.pick([1, 250, 60_000, 7_200_000]) })
   }
   // Whatever is down comes back at the end, so that nothing has a reason to be left over.
@@ -410,7 +413,7 @@ function seriesOf(
       maxRuns,
       untilMs,
       mayBeLate: untilMs !== null,
-      job: { ...jobOf(draw, n, limits, queues, use), delayMs: null, unique: null },
+      job: { ...jobOf(draw, n, limits, queues, use, false), delayMs: null, unique: null },
     }
     const atUs = draw.int(0, Math.min(lastUs, 3_000_000))
     actions.push({ kind: 'schedule', atUs, engine: draw.int(0, 3), series })
@@ -425,6 +428,7 @@ function jobOf(
   limits: readonly LimitSpec[],
   queues: readonly QueueSpec[],
   use: (limit: LimitSpec) => Use,
+  mayExpire: boolean,
 ): JobSpec {
   const count = draw.pick([0, 1, 1, 1, 2, 2, 3])
   const shuffled = limits.map((limit) => ({ limit, by: draw.int(0, 1e9) })).sort((a, b) => a.by - b.by)
@@ -434,6 +438,7 @@ function jobOf(
     uses: shuffled.slice(0, count).map(({ limit }) => use(limit)),
     priority: draw.chance(0.2) ? draw.int(-3, 3) : 0,
     delayMs: draw.chance(0.1) ? draw.int(1, 2000) : null,
+    expiresMs: mayExpire && draw.chance(0.15) ? draw.int(1, 3000) : null,
     unique: draw.chance(0.1)
       ? { key: `u${draw.int(1, 4)}`, onConflict: draw.pick(['ignore', 'reject', 'replace', 'update']) }
       : null,

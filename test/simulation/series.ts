@@ -78,27 +78,31 @@ export class ReferenceSeries {
       else if (kind === 'overlap' && (spec.overlap === 'allow' || (!isLive && this.jobs.size === 0)))
         return `${what}, but no other goes on`
       else if (kind === 'late' && !spec.mayBeLate) return `${what}, but nothing makes it so`
-      maySkip = kind === 'missed'
+      maySkip = kind === 'missed' || (kind === 'overlap' && this.held)
       moved ||= kind === 'late'
       this.cursorUs = this.#after(dueUs)
     }
     // One that was skipped for its limits says when they let it go on.
     if (moved || maySkip) this.resume(next.dueUs)
     this.held = next.holds
-    return next.dueUs === null ? this.#end(clocks) : null
+    return next.dueUs === null ? this.#end(clocks, moved) : null
   }
 
   resume(dueUs: number | null): void {
     if (dueUs !== null) this.cursorUs = Math.max(this.cursorUs, dueUs)
   }
 
-  #end(clocks: Clocks): string | null {
+  /** @param late its limits let it go on only later: perhaps not before its end. */
+  #end(clocks: Clocks, late: boolean): string | null {
     if (this.ended) return null
     this.ended = true
+    if (late && this.#untilUs < Infinity) return null
     const endUs = this.#untilUs - READING_US
     if (this.runs >= (this.spec.maxRuns ?? Infinity) || clocks.wallUs >= endUs) return null
     const dueWallUs = this.cursorUs + clocks.wallUs - this.#clock(clocks)
-    return dueWallUs >= endUs ? null : `${this.spec.name} has ended after ${this.runs} runs, before its time`
+    return dueWallUs >= endUs
+      ? null
+      : `${this.spec.name} has ended after ${this.runs} runs, before its time (cursor ${this.cursorUs}, ${JSON.stringify(clocks)}, until ${this.#untilUs})`
   }
 
   #clock({ nowUs, wallUs }: Clocks): number {

@@ -29,6 +29,8 @@ const NOTICE_US = 50_000
 const COMPANY_US = 1_000_000
 /** How soon it is noticed that the wall clock was stepped, µs. */
 const POLL_US = 5_000_000
+/** How far two readings of two clocks lie apart, µs. */
+const READING_US = 1000
 const RECOVER_EVERY_US = 5_000_000
 const END_US = 900_000_000
 
@@ -93,6 +95,8 @@ class Simulation implements Witness {
   readonly #occurred = new Map<string, Occurred[]>()
   readonly #engines: Engine[] = []
   readonly #specs = new Map<number, JobSpec>()
+  /** The last instant at which a job may start, by its number. */
+  readonly #latest = new Map<number, number>()
   readonly #jobs = new Map<number, Ledger>()
   readonly #buckets = new Map<string, ReferenceBucket>()
   /** Buckets that no engine has looked at yet: one that begins empty fills from then on. */
@@ -438,6 +442,7 @@ class Simulation implements Witness {
           priority: job.priority,
           limits: job.uses.map((use) => limitUse(engine.limits, use)),
           ...(job.delayMs === null ? {} : { delay: job.delayMs }),
+          ...(job.expiresMs === null ? {} : { expiresAt: this.#expiry(job.n, job.expiresMs) }),
           ...(job.unique === null ? {} : { unique: job.unique }),
         },
       )
@@ -447,6 +452,13 @@ class Simulation implements Witness {
       })
     await Promise.race([answer, this.#clock.advance(0)])
     await this.#clock.advance(0)
+  }
+
+  #expiry(n: number, ms: number): Date {
+    const at = new Date(Math.ceil(this.#clock.now()) + ms)
+    const { nowUs, wallUs } = this.#clocks()
+    this.#latest.set(n, at.getTime() * 1000 + nowUs - wallUs)
+    return at
   }
 
   async #cancel(engine: Engine, pick: number): Promise<void> {
@@ -611,6 +623,8 @@ class Simulation implements Witness {
     if (change.from !== job.state) this.#note(`job ${spec.n} left state ${change.from}, but it was in ${job.state}`)
     if (change.to === ACTIVE) this.#applyStart(job, change, nowUs)
     else if (change.from === ACTIVE) this.#applyEnd(job, change, nowUs)
+    else if (change.to === DISCARDED && nowUs <= (this.#latest.get(spec.n) ?? Infinity))
+      this.#note(`job ${spec.n} was given up at ${nowUs}, before it had to start`)
     else if (change.to === CANCELLED && !this.#cancelled.has(job.seq)) this.#endWaiting(job)
     job.state = change.to
     job.due = change.due
@@ -632,6 +646,8 @@ class Simulation implements Witness {
       this.#note(`job ${job.spec.n} starts attempt ${change.attempt} after attempt ${job.attempt}`)
     if (change.attempt > this.#scenario.attempts)
       this.#note(`job ${job.spec.n} starts attempt ${change.attempt} of ${this.#scenario.attempts}`)
+    if (nowUs > (this.#latest.get(job.spec.n) ?? Infinity) + READING_US)
+      this.#note(`job ${job.spec.n} starts at ${nowUs}, after it has expired`)
     job.attempt = change.attempt
     job.run = `${job.seq}:${change.attempt}`
     job.startedUs = nowUs
@@ -775,7 +791,13 @@ class Simulation implements Witness {
   /** Scheduled and retryable jobs whose time has come move on while a slot is free. */
   #checkDue(nowUs: number, could: Set<string>): void {
     const wallUs = Math.round(this.#clock.now() * 1000)
+    const anyFree = this.#scenario.queues.some(({ name }) => this.#engines.some((each) => this.#free(each, name) > 0))
     for (const job of this.#jobs.values()) {
+      const leftToStartUs = (this.#latest.get(job.spec.n) ?? Infinity) + READING_US - nowUs
+      if (job.state === AVAILABLE && leftToStartUs < Infinity && anyFree) {
+        if (leftToStartUs > 0) this.#nextTryUs = Math.min(this.#nextTryUs, nowUs + leftToStartUs)
+        else this.#late(`job ${job.spec.n} has expired and still waits`, `expired ${job.seq}`, nowUs, could)
+      }
       if (job.state !== SCHEDULED && job.state !== RETRYABLE) continue
       if (job.due === null || !this.#engines.some((engine) => this.#free(engine, job.spec.queue) > 0)) continue
       const leftUs = job.due - (job.state === SCHEDULED ? wallUs : nowUs)

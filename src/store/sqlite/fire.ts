@@ -99,6 +99,7 @@ class Firing {
     const schedule = this.#schedule
     const { overlap } = schedule.spec
     const { dues, missed } = this.#dues(schedule.nextUs ?? this.#clockUs)
+    const heldUpToUs = schedule.catchUpToUs
     let nextUs = firstFrom(schedule, this.#clockUs + 1)
     schedule.catchUpToUs = null
     for (const dueUs of dues) {
@@ -121,6 +122,7 @@ class Firing {
       }
       this.#enqueue(dueUs)
     }
+    if (heldUpToUs !== null && schedule.catchUpToUs === null) this.#skipWhatCameMeanwhile(heldUpToUs)
     schedule.nextUs = upcoming(schedule, nextUs, this.#instant)
     if (schedule.nextUs === null) this.#news.push({ kind: 'ended', schedule: schedule.spec.name, runs: schedule.runs })
     save(this.#context, schedule)
@@ -177,6 +179,12 @@ class Firing {
     this.#schedule.lastDueUs = wallUs
     this.#schedule.lastJob = id
     this.#news.push({ kind: 'fired', occurrence, id, task: spec.job.task, queue: spec.job.queue })
+  }
+
+  /** What came due while missed occurrences waited for each other met one that had not ended; told once for all of it. */
+  #skipWhatCameMeanwhile(heldUpToUs: number): void {
+    const dueUs = upcoming(this.#schedule, firstFrom(this.#schedule, heldUpToUs + 1), this.#instant)
+    if (dueUs !== null && dueUs <= this.#clockUs) this.#skip(dueUs, 'overlap')
   }
 
   #skip(dueUs: number, reason: SkipReason): void {
