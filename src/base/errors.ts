@@ -186,6 +186,10 @@ const REGISTRY = {
     meaning: 'A schedule is not valid: its cron expression, time zone or one of its options.',
     remedy: 'Correct what the message names.',
   },
+  'schedule.unknown': {
+    meaning: 'No schedule of that name is registered in the store.',
+    remedy: 'Look at the names with sluice schedules.',
+  },
   'handler.failed': {
     meaning: "The task's handler threw or rejected.",
     remedy: 'See the cause; the job is retried as its retry policy says.',

@@ -51,8 +51,8 @@ const UNITS: readonly (readonly [string, number])[] = [
   ['ms', 1e3],
 ]
 
-/** Exactly, in the largest unit that needs at most three decimals. */
-function period(us: number): string {
+/** A length of time exactly, in the largest unit that needs at most three decimals. */
+export function period(us: number): string {
   for (const [unit, unitUs] of UNITS) if (us >= unitUs && (us * 1000) % unitUs === 0) return `${us / unitUs} ${unit}`
   return `${us} µs`
 }

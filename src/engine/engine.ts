@@ -75,8 +75,10 @@ export class Sluice implements TaskEngine {
         void this.#results.settled(id)
       },
       ring: () => this.#worker?.ring(),
-      queueIsLimited: (queue) =>
-        settings.queues.some((each) => each.queue === queue && each.specs.some((spec) => !hangsOnJob(spec))),
+      queueIsLimited: (queue, limits) =>
+        settings.queues.some((each) =>
+          each.specs.some((spec) => !hangsOnJob(spec) && (each.queue === queue || limits.includes(spec.limit))),
+        ),
     })
     this.schedules = new SchedulesApi({
       store: open,

@@ -68,8 +68,8 @@ export interface JobExplanation {
 interface Hooks {
   cancelled(id: string, task: string | null, queue: string): void
   ring(): void
-  /** The queue has limits of its own, which no job names. */
-  queueIsLimited(queue: string): boolean
+  /** The queue has limits of its own, which no job names, or one of these limits is another queue's own. */
+  queueIsLimited(queue: string, limits: readonly string[]): boolean
 }
 
 /** Stored jobs: look, cancel, retry, explain. */
@@ -141,7 +141,12 @@ export class JobsApi {
       overrides: explanation.overrides.map(viewOfOverride),
       position,
       linePosition,
-      exact: explanation.exact && !this.#hooks.queueIsLimited(job.queue),
+      exact:
+        explanation.exact &&
+        !this.#hooks.queueIsLimited(
+          job.queue,
+          uses.map((use) => use.limit),
+        ),
       served,
     }
     return { ...found, words: wordsFor(found) }

@@ -89,10 +89,15 @@ export function wakeLine(context: Context, bucket: number, nowUs: number): void 
   context.db.run('UPDATE buckets SET wake_at = min(wake_at, ?) WHERE id = ? AND wake_at IS NOT NULL', nowUs, bucket)
 }
 
-/** Gives a permit back to each bucket of a stored list, and wakes their lines. */
+/** Gives a permit back to each bucket of a stored list (a negative one held none), and wakes their lines. */
 export function returnPermits(context: Context, permits: string, nowUs: number): void {
   for (const id of JSON.parse(permits) as number[])
-    context.db.run('UPDATE buckets SET active = max(active - 1, 0), wake_at = min(wake_at, ?) WHERE id = ?', nowUs, id)
+    if (id > 0)
+      context.db.run(
+        'UPDATE buckets SET active = max(active - 1, 0), wake_at = min(wake_at, ?) WHERE id = ?',
+        nowUs,
+        id,
+      )
 }
 
 function fromRow(context: Context, row: Row, nowUs: number): StoredBucket {

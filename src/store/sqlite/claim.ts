@@ -135,10 +135,17 @@ function activate(context: Context, request: ClaimRequest, grants: readonly Gran
   return grants.map((grant) => toAdmitted(context, grant, bySeq.get(grant.head.seq) as Row, nowUs))
 }
 
-function permitsOf(grant: Grant): string | null {
-  const ids = grant.charged
-    .filter(({ bucket }) => bucket.policy !== null && bucket.policy.concurrency !== null)
-    .map(({ bucket }) => bucket.id)
+/**
+ * The buckets whose permits a start holds. A queue's own bucket that has none stands there as a negative number: a lane does not name
+ * it, and should its limit be given permits, this start has to hold one.
+ */
+function permitsOf({ lane, charged }: Grant): string | null {
+  const ids: number[] = []
+  for (const { bucket } of charged) {
+    if (!bucket.policy) continue
+    if (bucket.policy.concurrency !== null) ids.push(bucket.id)
+    else if (!lane?.buckets.includes(bucket)) ids.push(-bucket.id)
+  }
   return ids.length === 0 ? null : JSON.stringify(ids)
 }
 

@@ -43,7 +43,7 @@ function insert(context: Context, job: NewJob, { nowUs, wallUs }: Instant): Enqu
       nowUs,
       nowUs,
       due,
-      job.expiresAtMs === null ? null : Math.round(job.expiresAtMs * 1000),
+      expiresUs(job),
       weightsText(job.uses),
       job.unique?.key ?? null,
       job.input,
@@ -77,7 +77,7 @@ function update(context: Context, job: NewJob, holder: Holder, instant: Instant)
   const waits = holder.state === STATE.available
   const due = waits ? latestStartUs(context, job.uses, job.expiresAtMs, instant) : holder.due
   context.db.run(
-    'UPDATE jobs SET queue = ?, lane = ?, priority = ?, asked = ?, max_attempts = ?, weights = ?, input = ?, extra = ?, due = ? WHERE seq = ?',
+    'UPDATE jobs SET queue = ?, lane = ?, priority = ?, asked = ?, max_attempts = ?, weights = ?, input = ?, extra = ?, due = ?, expires = ? WHERE seq = ?',
     queue,
     lane,
     level,
@@ -87,6 +87,7 @@ function update(context: Context, job: NewJob, holder: Holder, instant: Instant)
     job.input,
     job.extra,
     due,
+    expiresUs(job),
     holder.seq,
   )
   if (waits) {
@@ -120,6 +121,11 @@ export function latestStartUs(
     if (maxWaitUs !== null) latest = Math.min(latest, nowUs + maxWaitUs)
   }
   return latest === Infinity ? null : latest
+}
+
+/** Wall clock. */
+function expiresUs({ expiresAtMs }: NewJob): number | null {
+  return expiresAtMs === null ? null : Math.round(expiresAtMs * 1000)
 }
 
 function weightsText(uses: NewJob['uses']): string | null {

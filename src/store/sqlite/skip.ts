@@ -3,7 +3,7 @@ import { refusalBehaviour } from '../../policy/refusal.ts'
 import type { BucketUse } from '../store.ts'
 import { findBucket } from './buckets.ts'
 import type { Context } from './context.ts'
-import { clockOf, find, firstFrom, save, upcoming } from './schedule.ts'
+import { clockOf, find, firstFrom, isReadable, save, upcoming } from './schedule.ts'
 import type { Instant } from './store-clock.ts'
 
 /**
@@ -46,6 +46,7 @@ export function skipOccurrence(context: Context, name: string, resumeUs: number 
   const clockUs = clockOf(schedule, instant)
   const fromUs = resumeUs === null ? clockUs : Math.max(clockUs, clockUs + resumeUs - instant.nowUs)
   schedule.runs = Math.max(0, schedule.runs - 1)
+  if (!isReadable(context, schedule)) return save(context, schedule)
   if (schedule.nextUs === null || (schedule.nextUs < fromUs && resumeUs !== null))
     schedule.nextUs = upcoming(schedule, firstFrom(schedule, fromUs), instant)
   // Limits that are used up have ended the making up for what was missed.

@@ -96,6 +96,7 @@ export class SqliteStore implements Store {
       newId: createIds(clock),
       turns: { given: 0 },
       openLineNext: new Map(),
+      unreadable: new Set(),
     }
     this.#db.onRollback(() => {
       policies.forget()
