@@ -147,6 +147,11 @@ export class WatchedFile {
     }))
   }
 
+  /** The number of a job; what else has changed is not looked at before the instant is over. */
+  seqOf(id: string): number {
+    return Number(this.#all('SELECT seq FROM jobs WHERE id = ?', id)[0]?.[0] ?? -1)
+  }
+
   /** Where a schedule goes on, and whether what was missed of it waits for the end of a run; null: it is not stored. */
   schedule(name: string): { dueUs: number | null; holds: boolean } | null {
     const row = this.#all('SELECT next_at, catch_up_to IS NOT NULL FROM schedules WHERE name = ?', name)[0] as

@@ -1,6 +1,6 @@
 // The simulator has to be able to fail: each of these faults is put into the store, and must be noticed within 200 seeds.
 import { DatabaseSync } from 'node:sqlite'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { SqliteConnection } from '../../src/database/sqlite.ts'
 import type { NewJob } from '../../src/jobs/job.ts'
 import type { ClaimRequest, LimitDefinition, Store } from '../../src/store/store.ts'
@@ -8,6 +8,9 @@ import type { Sabotage } from './fleet.ts'
 import { BrokenPromise, simulate } from './simulation.ts'
 
 const SEEDS = 200
+
+// A fault that is found late has to be found on a busy machine too; one that ran on would spoil the next.
+vi.setConfig({ testTimeout: 180_000 })
 
 /** A store with some of its verbs replaced. */
 function altered(store: Store, changes: Partial<Store>): Store {
@@ -90,7 +93,8 @@ describe('the simulator notices', () => {
       'UPDATE buckets SET state = iif(1, state, ?),',
       firstBroken,
     )
-    expect(broken).toContain('admits')
+    // Nor does a push-back close what it should: the same run may come twice in one instant.
+    expect(broken).toMatch(/admits|counts/)
   })
 
   it('a claim that skips a lane', async () => {

@@ -364,7 +364,10 @@ function controlOf(draw: Draw, limits: readonly LimitSpec[], keys: number, lastU
 function changeOf(draw: Draw, limit: LimitSpec): Pick<LimitChange, 'change' | 'reference'> | null {
   const { rule, concurrency } = limit.reference
   const permits = draw.chance(rule === null ? 1 : 0.3)
-    ? { concurrency: concurrency !== null && rule !== null && draw.chance(0.3) ? null : draw.int(1, 4) }
+    ? {
+        concurrency:
+          concurrency !== null && rule !== null && limit.later.length === 0 && draw.chance(0.3) ? null : draw.int(1, 4),
+      }
     : {}
   const only = { change: permits, reference: permits }
   if (rule === null || limit.later.length > 0) return 'concurrency' in permits ? only : null

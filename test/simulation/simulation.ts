@@ -482,7 +482,7 @@ class Simulation implements Witness {
 
   async #handle(engine: Engine, n: number, ctx: Context<{ n: number }>): Promise<unknown> {
     const job = [...this.#jobs.values()].find((each) => each.id === ctx.job.id)
-    const seq = job?.seq ?? this.#seqOf(ctx.job.id)
+    const seq = job?.seq ?? this.#file.seqOf(ctx.job.id)
     const spec = this.#specs.get(n)!
     const run = `${seq}:${ctx.attempt}`
     const behaviour = behaviourOf(
@@ -525,11 +525,6 @@ class Simulation implements Witness {
         resolve()
       })
     })
-  }
-
-  #seqOf(id: string): number {
-    for (const change of this.#file.changes()) this.#apply(change, this.#nowUs())
-    return [...this.#jobs.values()].find((each) => each.id === id)?.seq ?? -1
   }
 
   // --------------------------------------------------------------------------------- what engines tell
