@@ -27,6 +27,7 @@ import {
   type TaskDefinition,
   type TaskEngine,
 } from './task.ts'
+import { WaitHistogram } from './wait-histogram.ts'
 import { Worker } from './worker.ts'
 
 /**
@@ -44,6 +45,7 @@ export class Sluice implements TaskEngine {
   readonly #tasks = new Map<string, TaskDefinition>()
   readonly #registry: LimitRegistry
   readonly #events: Events
+  readonly #waits = new WaitHistogram()
   readonly #store: Store
   readonly #results: Results
   readonly #prepare: EnqueueContext
@@ -62,11 +64,19 @@ export class Sluice implements TaskEngine {
     for (const use of specsOf(options.limits, 'new Sluice')) this.#registry.add(use)
     for (const { specs } of settings.queues) for (const use of specs) this.#registry.add(use)
     for (const each of options.tasks) this.#addTask(definitionOf(each))
-    this.#events = new Events((error, name) => logger.error({ err: error }, `a listener of ${name} threw`))
+    this.#events = new Events(
+      (error, name) => logger.error({ err: error }, `a listener of ${name} threw`),
+      settings.events,
+    )
     this.#store = createStore(options.store, settings)
     const open = (): Promise<Store> => this.#open()
     this.#results = new Results(open, clock)
-    this.limits = new LimitsApi(open, { clock, events: this.#events, ring: () => this.#worker?.ring() })
+    this.limits = new LimitsApi(open, {
+      clock,
+      events: this.#events,
+      waits: this.#waits,
+      ring: () => this.#worker?.ring(),
+    })
     this.jobs = new JobsApi(open, {
       cancelled: (id, task, queue) => {
         this.#worker?.cancel(id)
@@ -235,6 +245,7 @@ export class Sluice implements TaskEngine {
         clock,
         logger,
         events: this.#events,
+        waits: this.#waits,
         tasks: this.#tasks,
         wallOf,
         ended: (id) => void this.#results.settled(id),

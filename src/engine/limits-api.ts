@@ -16,6 +16,7 @@ import {
   untilUsOf,
   viewOfOverride,
 } from './override-view.ts'
+import type { WaitHistogram, WaitView } from './wait-histogram.ts'
 
 /** One bucket as it stands now. */
 export interface BucketView {
@@ -72,6 +73,7 @@ export interface WaitingRow {
 export interface LimitHooks {
   readonly clock: Clock
   readonly events: Events
+  readonly waits: WaitHistogram
   /** Something has changed that may let a job start. */
   readonly ring: () => void
 }
@@ -159,8 +161,9 @@ export class LimitsApi {
     const nowUs = store.nowUs()
     const untilUs = untilUsOf(until, clock, nowUs)
     const bucket = keyOf(key, name) ?? SHARED_KEY
-    await store.penalize(name, bucket, untilUs)
+    const adjusted = await store.penalize(name, bucket, untilUs)
     ring()
+    if (!adjusted) return
     const at = new Date(clock.now() + (untilUs - nowUs) / 1000)
     events.emit('rate_limit.dynamic_adjusted', { limit: name, key: bucket, until: at })
   }
@@ -171,6 +174,11 @@ export class LimitsApi {
     const name = limit === undefined ? undefined : nameOf(limit)
     if (name !== undefined) await requireLimit(store, name)
     return (await store.overrides(name)).toSorted((a, b) => b.sinceUs - a.sinceUs).map(viewOfOverride)
+  }
+
+  /** How long jobs waited for budget, by limit: the starts of this process since the engine was made. */
+  waits(): WaitView[] {
+    return this.#hooks.waits.view()
   }
 
   async #change(

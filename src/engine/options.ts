@@ -39,6 +39,10 @@ export interface SluiceOptions {
   retention?: { completed?: Duration; cancelled?: Duration; discarded?: Duration }
   /** The longest that a push-back (`RateLimited`) may close a bucket; 1 h by default. */
   maxPenalty?: Duration
+  /** False: no event is told to anybody; true by default. */
+  events?: boolean
+  /** How often a bucket that jobs go on waiting for is told of again, per bucket; 1 minute by default, at least 1 s. */
+  eventWindow?: Duration
   /** A manual clock in tests. */
   clock?: Clock
   /** Any pino-like object; warnings and errors on stderr by default. */
@@ -57,6 +61,8 @@ export interface EngineSettings {
   readonly heartbeatMs: number
   readonly maxPenaltyUs: number
   readonly retention: Retention
+  readonly events: boolean
+  readonly eventWindowUs: number
   readonly queues: readonly {
     readonly queue: string
     readonly concurrency: number
@@ -74,12 +80,15 @@ const KNOWN: ReadonlySet<string> = new Set([
   'heartbeat',
   'retention',
   'maxPenalty',
+  'events',
+  'eventWindow',
   'clock',
   'logger',
   'random',
 ])
 const DEFAULT_CONCURRENCY = 10
 const SHORTEST_LEASE_US = 100_000
+const SHORTEST_EVENT_WINDOW_US = 1_000_000
 
 /** Checks the options of an engine. @throws option.invalid, queue.invalid, duration.invalid */
 export function settingsOf(options: SluiceOptions): EngineSettings {
@@ -109,6 +118,7 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
     leaseUs,
     heartbeatMs: options.heartbeat === undefined ? leaseUs / 3000 : durationUs(options.heartbeat, 'heartbeat') / 1000,
     maxPenaltyUs: durationUs(options.maxPenalty ?? '1h', 'maxPenalty'),
+    ...eventSettings(options),
     retention: {
       completedUs: durationUs(completed, 'retention.completed'),
       cancelledUs: durationUs(cancelled, 'retention.cancelled'),
@@ -120,6 +130,18 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
       specs: specsOf(each.limits, `queue ${queue}`),
     })),
   }
+}
+
+function eventSettings({ events = true, eventWindow = '1m' }: SluiceOptions): {
+  events: boolean
+  eventWindowUs: number
+} {
+  if (typeof events !== 'boolean')
+    throw new SluiceError('option.invalid', `events is ${String(events)}; give true or false`)
+  const eventWindowUs = durationUs(eventWindow, 'eventWindow')
+  if (eventWindowUs < SHORTEST_EVENT_WINDOW_US)
+    throw new SluiceError('option.invalid', `eventWindow is ${eventWindowUs / 1000} ms; give at least 1 s`)
+  return { events, eventWindowUs }
 }
 
 function checkConcurrency(queue: string, value: number): number {

@@ -54,6 +54,7 @@ export class Worker implements RunHost {
       logger: this.logger,
       worker: id,
       leaseUs: settings.leaseUs,
+      eventWindowUs: settings.eventWindowUs,
       start: (job) => void this.#run(job),
       claimed: (claim) => reporter.claimed(claim),
     })
@@ -139,7 +140,8 @@ export class Worker implements RunHost {
     )
     if (limit === null) return
     store.penalize(limit, key, store.nowUs() + closedForUs).then(
-      () =>
+      (adjusted) =>
+        adjusted &&
         events.emit('rate_limit.dynamic_adjusted', {
           limit,
           key,
@@ -180,7 +182,7 @@ export class Worker implements RunHost {
     try {
       const settled = await settling
       if (settled.kind === 'lost') reporter.lost(job)
-      else reporter.settled(job, task, verdict, settled.state, input)
+      else reporter.settled(job, task, verdict, settled, input)
     } catch (error) {
       this.logger.error(
         { err: error, job: job.id, task: job.task },

@@ -24,6 +24,7 @@ export type { ScheduleOptions } from '../engine/schedule.ts'
 export type { ScheduleView } from '../engine/schedules-api.ts'
 export type { LiveForecastOptions } from '../engine/forecast.ts'
 export type { BucketView, LimitView, WaitingRow, WaitingView } from '../engine/limits-api.ts'
+export type { WaitView } from '../engine/wait-histogram.ts'
 export type { OverrideView } from '../engine/override-view.ts'
 export {
   task,

@@ -110,6 +110,16 @@ export function penalize(policy: LimitPolicy, state: BucketState, untilUs: numbe
   if (untilUs > nowUs) state.closedUntilUs = Math.max(state.closedUntilUs, untilUs)
 }
 
+/**
+ * Whether a penalty until then is news: the bucket was open, or stays closed for longer by over a tenth of what was left. The calls that
+ * one refusal meets come back one after the other, each with a time that is a little later.
+ */
+export function extendsPenalty(state: BucketState, untilUs: number, nowUs: number): boolean {
+  if (untilUs <= nowUs) return false
+  const leftUs = Math.max(0, state.closedUntilUs - nowUs)
+  return untilUs - nowUs > leftUs * 1.1
+}
+
 /** What a bucket looks like from outside. */
 export function view(policy: LimitPolicy, state: BucketState, active: number, nowUs: number): BucketView {
   const { rule } = policy

@@ -70,8 +70,11 @@ export interface Claims {
 export interface Limits {
   /** Declares limits; a higher version wins, at the same version the later call. Answers the names whose policy changed. */
   define(limits: readonly LimitDefinition[]): Promise<string[]>
-  /** Closes a bucket until `untilUs`; lanes that wait on it are re-timed at once. */
-  penalize(limit: string, key: string, untilUs: number): Promise<void>
+  /**
+   * Closes a bucket until `untilUs`; lanes that wait on it are re-timed at once. True: that is news, as `extendsPenalty` says; several
+   * jobs may learn of one refusal.
+   */
+  penalize(limit: string, key: string, untilUs: number): Promise<boolean>
   /** Corrects what was charged: positive units go out, into debt if need be; negative ones come back. */
   charge(limit: string, key: string, units: number, chargedAtUs: number): Promise<void>
   /** The buckets of a limit, or the one of a key; a bucket that was never used reads as a new one. */
@@ -168,6 +171,8 @@ export interface ClaimRequest {
   readonly worker: number
   readonly leaseUs: number
   readonly queues: readonly QueueSlots[]
+  /** A bucket that jobs go on waiting for is told of again after so long, in µs; 1 minute by default. */
+  readonly eventWindowUs?: number
 }
 
 /** What a claim came to. */
@@ -187,8 +192,24 @@ export interface Claim {
   readonly looks: number
   /** Buckets whose budget ran out for somebody in this claim. */
   readonly closed: readonly Closed[]
+  /** Buckets that jobs have gone on waiting for since they were last told of. */
+  readonly sustained: readonly Sustained[]
   /** Buckets that nobody waits for any more. */
-  readonly released: readonly { readonly limit: string; readonly key: string }[]
+  readonly released: readonly Released[]
+}
+
+/** A bucket that nobody waits for any more. */
+export interface Released {
+  readonly limit: string
+  readonly key: string
+  /** Jobs that had waited for it and have started since it was last told of. */
+  readonly deferred: number
+}
+
+/** A bucket that jobs go on waiting for. */
+export interface Sustained extends Released {
+  /** When the next may go; null when a permit has to return first. */
+  readonly nextAtUs: number | null
 }
 
 /** A bucket in whose line the first lane came to stand. */
@@ -200,6 +221,8 @@ export interface Closed {
   readonly wanted: number
   /** Jobs that this bucket admitted in the same claim. */
   readonly granted: number
+  /** Lanes whose heads it refused: as many jobs, which are not counted again when they start. */
+  readonly deferred: number
   /** When the next may go; null when a permit has to return first. */
   readonly nextAtUs: number | null
   /** False: the limit is not declared, and nothing starts before it is. */

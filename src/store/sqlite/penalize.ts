@@ -1,17 +1,17 @@
-import { debit, penalize as penalizeState, refund } from '../../policy/bucket.ts'
+import { debit, extendsPenalty, penalize as penalizeState, refund } from '../../policy/bucket.ts'
 import { bucketId, loadBucket, saveBucket, type StoredBucket, wakeLine } from './buckets.ts'
 import type { Context } from './context.ts'
 import { endOverdue } from './override.ts'
 
-/** Closes a bucket until `untilUs`; every lane that waits on it is re-timed by the next claim. */
-export function penalizeBucket(context: Context, limit: string, key: string, untilUs: number, nowUs: number): void {
-  change(
-    context,
-    limit,
-    key,
-    nowUs,
-    (bucket) => bucket.policy && penalizeState(bucket.policy, bucket.state, untilUs, nowUs),
-  )
+/** Closes a bucket until `untilUs`; every lane that waits on it is re-timed by the next claim. True: that is news. */
+export function penalizeBucket(context: Context, limit: string, key: string, untilUs: number, nowUs: number): boolean {
+  let news = false
+  change(context, limit, key, nowUs, ({ policy, state }) => {
+    if (!policy) return
+    news = extendsPenalty(state, untilUs, nowUs)
+    penalizeState(policy, state, untilUs, nowUs)
+  })
+  return news
 }
 
 /** Corrects what was charged: positive units go out, into debt if need be; negative ones come back. */

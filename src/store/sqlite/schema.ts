@@ -127,4 +127,7 @@ export const MIGRATIONS: readonly string[] = [
      reason TEXT,
      PRIMARY KEY (name, revision)
    ) STRICT, WITHOUT ROWID;`,
+  // Jobs that waited for a bucket and have started since it was last told of, and when that was; `told` is NULL while nobody waits.
+  `ALTER TABLE buckets ADD COLUMN deferred INTEGER NOT NULL DEFAULT 0;
+   ALTER TABLE buckets ADD COLUMN told INTEGER;`,
 ]

@@ -193,7 +193,7 @@ export class SqliteStore implements Store {
     return this.#db.write(CHANGES, () => define(this.#context, limits))
   }
 
-  penalize(limit: string, key: string, untilUs: number): Promise<void> {
+  penalize(limit: string, key: string, untilUs: number): Promise<boolean> {
     return this.#db.write(CHANGES, () => penalizeBucket(this.#context, limit, key, untilUs, this.nowUs()))
   }
 
