@@ -61,8 +61,11 @@ export interface SluiceEvents {
     readonly task: string
     readonly expectedStart: Date | null
   }
-  /** The other side pushed back, or somebody penalized it: the bucket is closed. */
-  'rate_limit.dynamic_adjusted': BucketEvent & { readonly until: Date }
+  /**
+   * The other side pushed back, or somebody penalized it: the bucket is closed until then; or, by its headers, the other side has no more
+   * than `remaining` units until then.
+   */
+  'rate_limit.dynamic_adjusted': BucketEvent & { readonly until: Date; readonly remaining: number | null }
   /** A job waits for a limit that nobody has defined; it starts once somebody has. */
   'rate_limit.unknown': BucketEvent & { readonly queue: string }
   /** An occurrence came due and became a job. */

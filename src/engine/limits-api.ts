@@ -165,7 +165,7 @@ export class LimitsApi {
     ring()
     if (!adjusted) return
     const at = new Date(clock.now() + (untilUs - nowUs) / 1000)
-    events.emit('rate_limit.dynamic_adjusted', { limit: name, key: bucket, until: at })
+    events.emit('rate_limit.dynamic_adjusted', { limit: name, key: bucket, until: at, remaining: null })
   }
 
   /** The record of overrides and pauses, in force and over, newest first: who, why, from when, until when. @throws limit.unknown */

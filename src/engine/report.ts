@@ -54,7 +54,12 @@ export class Reporter {
     if (settlement.kind === 'push-back') {
       const { limit, key, closedForUs } = settlement
       if (limit !== null && settled.adjusted)
-        events.emit('rate_limit.dynamic_adjusted', { limit, key, until: new Date(clock.now() + closedForUs / 1000) })
+        events.emit('rate_limit.dynamic_adjusted', {
+          limit,
+          key,
+          until: new Date(clock.now() + closedForUs / 1000),
+          remaining: null,
+        })
       return
     }
     if (error) events.emit('job.failed', { ...about(job), error })

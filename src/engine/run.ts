@@ -2,6 +2,7 @@ import type { Clock, Timer } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
 import type { Admitted } from '../jobs/job.ts'
+import type { Answer } from '../jobs/rate-limit-headers.ts'
 import { validate } from '../jobs/schema.ts'
 import type { Context, TaskDefinition } from './task.ts'
 
@@ -20,7 +21,7 @@ export interface RunHost {
   readonly clock: Clock
   readonly logger: Logger
   charge(job: Admitted, limit: string, units: number): void
-  observe(job: Admitted, response: Response): void
+  observe(job: Admitted, answer: Answer): void
   progress(job: Admitted, fraction: number): void
 }
 

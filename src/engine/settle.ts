@@ -129,7 +129,7 @@ function failed(context: JudgeContext, job: Admitted, task: Pick<TaskDefinition,
 }
 
 /** The pace of a limit at its full rate: what a penalty that was not told is measured by. */
-function paceOf(policy: LimitPolicy | null): { intervalUs: number; periodUs: number } {
+export function paceOf(policy: LimitPolicy | null): { intervalUs: number; periodUs: number } {
   const rule = policy?.rule ?? null
   if (!rule) return { intervalUs: 1_000_000, periodUs: 1_000_000 }
   if (rule.kind === 'spacing') return { intervalUs: rule.everyUs, periodUs: rule.everyUs }

@@ -1,6 +1,7 @@
 import { type CalendarUnit, calendarUnit, type Duration, durationUs, MAX_DURATION_US } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
 import { isTimezone } from './calendar.ts'
+import { calibration } from './calibration.ts'
 import { quotient } from './exact.ts'
 import type { FixedRule, LimitPolicy, OnLimit, OnMissingKey, RateRule, Rule, SlidingRule } from './limit.ts'
 import type { Policy } from './policy.ts'
@@ -8,7 +9,17 @@ import type { Policy } from './policy.ts'
 /** The most that a rate, burst, max, concurrency or weight may be, so that their products with times stay manageable. */
 export const MAX_UNITS = 1_000_000_000
 
-const BEHAVIOUR = ['onLimit', 'maxWait', 'retries', 'guard', 'scope', 'onMissingKey', 'version', 'concurrency'] as const
+const BEHAVIOUR = [
+  'onLimit',
+  'maxWait',
+  'retries',
+  'guard',
+  'scope',
+  'onMissingKey',
+  'calibrate',
+  'version',
+  'concurrency',
+] as const
 const RULES = {
   rate: ['rate', 'per', 'burst', 'startEmpty'],
   window: ['window', 'max', 'per', 'timezone'],
@@ -49,6 +60,7 @@ export function normalisePolicy(policy: Policy, what: string): LimitPolicy {
     scope: oneOf<'fleet' | 'worker'>(fields, 'scope', ['fleet', 'worker'], what),
     onMissingKey: oneOf<OnMissingKey>(fields, 'onMissingKey', ['unlimited', 'fail', 'shared'], what),
     version: fields['version'] === undefined ? 0 : whole(fields, 'version', what, 0, Number.MAX_SAFE_INTEGER),
+    ...(fields['calibrate'] !== undefined && { calibrate: calibration(fields['calibrate'], what) }),
     ...(guardUs > 0 && rule?.kind !== 'fixed' && { guardUs }),
   }
 }

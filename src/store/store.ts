@@ -2,7 +2,7 @@ import type { JobState } from '../jobs/job-state.ts'
 import type { Admitted, NewJob, JobRecord, JobQuery, Occurrence, Settlement, Settled } from '../jobs/job.ts'
 import type { NewSchedule, ScheduleNews, ScheduleRecord } from '../jobs/schedule.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
-import type { BucketBacklog, Explanation, Throttled } from './waits.ts'
+import type { BucketBacklog, Calibrating, Explanation, Released, Sustained, Throttled } from './waits.ts'
 import type { Override, OverrideRequest } from './overrides.ts'
 
 /**
@@ -75,6 +75,8 @@ export interface Limits {
    * jobs may learn of one refusal.
    */
   penalize(limit: string, key: string, untilUs: number): Promise<boolean>
+  /** Corrects a bucket by what the other side says is left of it; lanes that wait on it are re-timed. True: that is news. */
+  calibrate(limit: string, key: string, told: Calibrating): Promise<boolean>
   /** Corrects what was charged: positive units go out, into debt if need be; negative ones come back. */
   charge(limit: string, key: string, units: number, chargedAtUs: number): Promise<void>
   /** The buckets of a limit, or the one of a key; a bucket that was never used reads as a new one. */
@@ -196,20 +198,6 @@ export interface Claim {
   readonly sustained: readonly Sustained[]
   /** Buckets that nobody waits for any more. */
   readonly released: readonly Released[]
-}
-
-/** A bucket that nobody waits for any more. */
-export interface Released {
-  readonly limit: string
-  readonly key: string
-  /** Jobs that had waited for it and have started since it was last told of. */
-  readonly deferred: number
-}
-
-/** A bucket that jobs go on waiting for. */
-export interface Sustained extends Released {
-  /** When the next may go; null when a permit has to return first. */
-  readonly nextAtUs: number | null
 }
 
 /** A bucket in whose line the first lane came to stand. */

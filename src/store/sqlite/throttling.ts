@@ -1,6 +1,7 @@
 import type { Admission } from '../../policy/admission.ts'
 import { NEVER_US } from '../../policy/lane.ts'
-import type { Closed, Released, Sustained } from '../store.ts'
+import type { Closed } from '../store.ts'
+import type { Released, Sustained } from '../waits.ts'
 import type { StoredBucket } from './buckets.ts'
 import { type Context, queueName } from './context.ts'
 import type { Decision } from './decision.ts'
