@@ -9,8 +9,9 @@ import type { Enqueued, Store } from '../store/store.ts'
 import { type EnqueueContext, prepare } from './enqueue.ts'
 import { Events, type SluiceEvents } from './events.ts'
 import { forecastLimit, type LiveForecastOptions } from './forecast.ts'
+import type { Carried, Instrumentation } from './instrumentation.ts'
 import { JobsApi } from './jobs-api.ts'
-import { LimitRegistry, specsOf } from './limit-registry.ts'
+import { hangsOnJob, LimitRegistry, specsOf } from './limit-registry.ts'
 import { LimitsApi } from './limits-api.ts'
 import { type EngineSettings, settingsOf, type SluiceOptions } from './options.ts'
 import { Reporter } from './report.ts'
@@ -51,6 +52,7 @@ export class Sluice implements TaskEngine {
   readonly #prepare: EnqueueContext
   readonly #unbind: (() => void)[]
   readonly #detach: (() => void) | undefined
+  #instrumentation: Instrumentation | null = null
   #opening: Promise<Store> | null = null
   #opened = false
   #worker: Worker | null = null
@@ -154,13 +156,29 @@ export class Sluice implements TaskEngine {
   }
 
   /** Stores calls of one task in one transaction; what `task.enqueue` and `task.enqueueMany` come to. */
-  async enqueueAll(
+  enqueueAll(
     task: TaskDefinition,
     inputs: readonly unknown[],
     options: EnqueueOptions<never>,
   ): Promise<Job<unknown>[]> {
+    const store = (carried: Carried): Promise<Job<unknown>[]> => this.#enqueueAll(task, inputs, options, carried)
+    const call = { task: task.name, queue: options.queue ?? task.queue, count: inputs.length }
+    return this.#instrumentation?.enqueue(call, store) ?? store({})
+  }
+
+  /** Has something stand around every enqueue and run, in place of what stood there; null: nothing. See `sluice/opentelemetry`. */
+  instrument(instrumentation: Instrumentation | null): void {
+    this.#instrumentation = instrumentation
+  }
+
+  async #enqueueAll(
+    task: TaskDefinition,
+    inputs: readonly unknown[],
+    options: EnqueueOptions<never>,
+    carried: Carried,
+  ): Promise<Job<unknown>[]> {
     this.#checkOpen(`enqueued for ${task.name}`)
-    const prepared = inputs.map((input) => prepare(this.#prepare, task, input, options))
+    const prepared = inputs.map((input) => prepare(this.#prepare, task, input, options, carried))
     const later = prepared.some((job) => job instanceof Promise)
     const jobs = later ? await Promise.all(prepared.map(async (job) => job)) : (prepared as NewJob[])
     const store = this.#opened ? this.#store : await this.#open()
@@ -241,6 +259,7 @@ export class Sluice implements TaskEngine {
       tasks: this.#tasks,
       judge: { clock, random, maxPenaltyUs, policy: (name) => this.#registry.policy(name) },
       events: this.#events,
+      instrumentation: () => this.#instrumentation,
       reporter: new Reporter({
         clock,
         logger,
@@ -273,9 +292,4 @@ export class Sluice implements TaskEngine {
     this.#tasks.set(task.name, task)
     for (const use of task.uses) this.#registry.add(use)
   }
-}
-
-/** A queue's limit whose key is computed from the input counts as the job's own. */
-function hangsOnJob(spec: { readonly key: { readonly kind: string } }): boolean {
-  return spec.key.kind === 'fn' || spec.key.kind === 'path'
 }

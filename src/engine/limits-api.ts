@@ -18,6 +18,9 @@ import {
 } from './override-view.ts'
 import type { WaitHistogram, WaitView } from './wait-histogram.ts'
 
+/** Buckets that are counted for a gauge, those with the most waiting jobs first. */
+const MOST_BUCKETS = 1_000_000
+
 /** One bucket as it stands now. */
 export interface BucketView {
   readonly limit: string
@@ -174,6 +177,18 @@ export class LimitsApi {
     const name = limit === undefined ? undefined : nameOf(limit)
     if (name !== undefined) await requireLimit(store, name)
     return (await store.overrides(name)).toSorted((a, b) => b.sinceUs - a.sinceUs).map(viewOfOverride)
+  }
+
+  /** The same total by queue and limit, over all keys: for a gauge. */
+  async waitingByLimit(): Promise<{ readonly limit: string; readonly queue: string; readonly waiting: number }[]> {
+    const totals = new Map<string, { limit: string; queue: string; waiting: number }>()
+    for (const { limit, queue, waiting } of (await (await this.#store()).throttled(MOST_BUCKETS)).rows) {
+      const name = JSON.stringify([limit, queue])
+      const total = totals.get(name) ?? { limit, queue, waiting: 0 }
+      totals.set(name, total)
+      total.waiting += waiting
+    }
+    return [...totals.values()]
   }
 
   /** How long jobs waited for budget, by limit: the starts of this process since the engine was made. */

@@ -7,7 +7,7 @@ import { NonRetryable } from '../jobs/non-retryable.ts'
 import { penaltyUs, type RateLimited, isRateLimited } from '../jobs/rate-limited.ts'
 import { retryDelayUs } from '../jobs/retry-policy.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
-import type { RunEnd } from './run.ts'
+import type { RunEnd } from './run-end.ts'
 import type { TaskDefinition } from './task.ts'
 
 /** What judging a run needs beside the run. */

@@ -6,6 +6,7 @@ import { Chores } from './chores.ts'
 import { Dispatcher, type ServedQueue } from './dispatch.ts'
 import type { Events } from './events.ts'
 import { Feedback } from './feedback.ts'
+import type { Instrumentation } from './instrumentation.ts'
 import type { EngineSettings } from './options.ts'
 import { about, type Reporter } from './report.ts'
 import { JobRun, type RunHost } from './run.ts'
@@ -21,6 +22,7 @@ export interface WorkerOptions {
   readonly judge: JudgeContext
   readonly events: Events
   readonly reporter: Reporter
+  readonly instrumentation: () => Instrumentation | null
 }
 
 const RECOVER_EVERY_MS = 5000
@@ -95,6 +97,10 @@ export class Worker implements RunHost {
   /** Handlers that are running. */
   get running(): number {
     return this.#runs.size
+  }
+
+  get instrumentation(): Instrumentation | null {
+    return this.#options.instrumentation()
   }
 
   /** Something has changed that may let a job start. */

@@ -17,7 +17,7 @@ export interface NewJob {
   /** Wall clock; a job that has not started by then is discarded; null: never. */
   readonly expiresAtMs: number | null
   readonly unique: UniqueRule | null
-  /** JSON text of `{ meta, tags }`, or null. */
+  /** JSON text of `{ meta, tags, trace }`, or null; `trace` is what the job carries to its runs. */
   readonly extra: string | null
   /** Absent: the job belongs to no schedule. */
   readonly occurrence?: Occurrence
