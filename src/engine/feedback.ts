@@ -19,6 +19,7 @@ export interface FeedbackOptions {
   readonly judge: JudgeContext
   /** The runs of this process that have not ended. */
   readonly running: () => Iterable<Admitted>
+  readonly isRunning: (job: Admitted) => boolean
   /** Something has changed that may let a job start. */
   readonly ring: () => void
 }
@@ -43,9 +44,9 @@ export class Feedback {
         ? 'the units are no whole number'
         : rule === null || rule?.kind === 'spacing'
           ? 'a limit of spacing or of permits alone counts starts, not units'
-          : this.#hasEnded(job)
-            ? 'the run is over'
-            : null
+          : this.#options.isRunning(job)
+            ? null
+            : 'the run is over'
     if (fault !== null || !use)
       return logger.warn({ job: job.id, limit, units }, `charge: ${fault}; nothing was corrected`)
     const corrected = this.#corrected.get(job) ?? new Map<string, number>()
@@ -132,10 +133,5 @@ export class Feedback {
       (news) => news && events.emit('rate_limit.dynamic_adjusted', { limit, key, until, remaining: null }),
       (error: unknown) => logger.error({ err: error, job: job.id, limit }, 'a refusal could not be noted'),
     )
-  }
-
-  #hasEnded(job: Admitted): boolean {
-    for (const each of this.#options.running()) if (each === job) return false
-    return true
   }
 }

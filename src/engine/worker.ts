@@ -70,6 +70,7 @@ export class Worker implements RunHost {
       tasks: options.tasks,
       judge: options.judge,
       running: () => [...this.#runs.values()].map((run) => run.job),
+      isRunning: (job) => this.#runs.get(job.seq)?.job === job,
       ring: () => this.ring(),
     })
     this.#chores = new Chores(this.clock, this.logger, [

@@ -157,6 +157,25 @@ describe("the headers of the other side's answers", () => {
     expect(none.starts).toEqual([0, 5])
   })
 
+  test('count the true cost of a call already, which the correction beside it does not take again', async () => {
+    const { clock, start } = setStage()
+    const tokens = limit('tokens', { rate: 100, per: '1m', calibrate: 'headers' })
+    const work = task('work.item', input<{ more: number; left: number }>(), {
+      limits: [tokens.weight(10)],
+      run: (call, ctx) => {
+        ctx.charge(tokens, call.more)
+        ctx.observe(new Response('', { headers: left(call.left, 60) }))
+      },
+    })
+    const engine = await start({ tasks: [work] })
+    await work.enqueue({ more: 5, left: 40 })
+    await clock.advance(0)
+    expect(await engine.limits.inspect(tokens)).toMatchObject([{ available: 40 }])
+    await work.enqueue({ more: -8, left: 38 })
+    await clock.advance(0)
+    expect(await engine.limits.inspect(tokens)).toMatchObject([{ available: 38 }])
+  })
+
   test('of each key correct that key alone', async () => {
     const { clock, start, at } = setStage()
     const starts: string[] = []
