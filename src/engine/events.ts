@@ -23,10 +23,11 @@ interface ScheduleEvent {
 export interface SluiceEvents {
   'job.enqueued': Omit<JobEvent, 'attempt'>
   /**
-   * `waitedMs`: since it became available; `waitedFor`: the bucket that it waited for last, null when it waited for no budget;
+   * `ageMs`: since it was enqueued; `waitedMs`: since it became available for this run; `waitedFor`: the bucket that it waited for last, null when it waited for no budget;
    * `limits`: all that it was charged by.
    */
   'job.started': JobEvent & {
+    readonly ageMs: number
     readonly waitedMs: number
     readonly waitedFor: BucketEvent | null
     readonly limits: readonly string[]

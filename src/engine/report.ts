@@ -38,8 +38,9 @@ export class Reporter {
     const { events, waits } = this.#options
     waits.add(job)
     if (!events.heard('job.started')) return
+    const ageMs = (job.startedUs - job.createdUs) / 1000
     const waitedMs = Math.max(0, job.startedUs - job.availableUs) / 1000
-    events.emit('job.started', { ...about(job), waitedMs, waitedFor: job.waitedFor, limits: limitsOf(job) })
+    events.emit('job.started', { ...about(job), ageMs, waitedMs, waitedFor: job.waitedFor, limits: limitsOf(job) })
   }
 
   /** A run was settled in this state. */

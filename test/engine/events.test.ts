@@ -76,10 +76,10 @@ test('a start tells how long the job waited, for which bucket, and what it was c
   await work.enqueueMany([{ key: 'A' }, { key: 'A' }])
   await work.enqueue({ key: 'B' }, { delay: '3s' })
   await clock.advance('1m')
-  expect(events.map(({ event }) => [event.waitedMs, event.waitedFor, event.limits])).toEqual([
-    [0, null, ['all', 'gate']],
-    [0, null, ['all', 'gate']],
-    [10_000, { limit: 'gate', key: 'A' }, ['all', 'gate']],
+  expect(events.map(({ event }) => [event.ageMs, event.waitedMs, event.waitedFor, event.limits])).toEqual([
+    [0, 0, null, ['all', 'gate']],
+    [3000, 0, null, ['all', 'gate']],
+    [10_000, 10_000, { limit: 'gate', key: 'A' }, ['all', 'gate']],
   ])
   expect(engine.limits.waits()).toMatchObject([
     { limit: 'all', starts: 3, waited: 0, maxMs: 0, p99Ms: 0 },
