@@ -9,7 +9,7 @@ export interface Start {
   readonly attempt: number
   readonly tenant: string
   readonly worker: string
-  /** How long the job had waited when it was claimed, as its worker said. */
+  /** How old the job was when it was claimed, as its worker said. */
   readonly ageMs: number
   /** When its call arrived, in µs of this process's monotonic clock. */
   readonly atUs: number
