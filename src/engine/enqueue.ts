@@ -7,6 +7,7 @@ import { validate } from '../jobs/schema.ts'
 import { uniqueKey } from '../jobs/unique-key.ts'
 import type { UseSpec } from '../policy/define-limit.ts'
 import { fairnessOfJob } from './fairness.ts'
+import { type Carried, toCarry } from './instrumentation.ts'
 import { type LimitRegistry, specsOf } from './limit-registry.ts'
 import type { EnqueueOptions, TaskDefinition } from './task.ts'
 
@@ -44,14 +45,15 @@ export function prepare(
   task: TaskDefinition,
   input: unknown,
   options: EnqueueOptions<never>,
+  carried: Carried = {},
 ): NewJob | Promise<NewJob> {
   checkOptions(options, task.name)
   const what = `the input of task ${task.name}`
   const checked = task.schema ? validate(task.schema, input, what) : input
   const text = toJsonText(input, what)
   return checked instanceof Promise
-    ? checked.then((output) => toJob(context, task, text, output, options))
-    : toJob(context, task, text, checked, options)
+    ? checked.then((output) => toJob(context, task, text, output, options, carried))
+    : toJob(context, task, text, checked, options, carried)
 }
 
 /** Refuses a name that is no queue's. @throws queue.invalid */
@@ -69,6 +71,7 @@ function toJob(
   text: string,
   output: unknown,
   options: EnqueueOptions<never>,
+  carried: Carried,
 ): NewJob {
   const queue = checkQueue(options.queue ?? task.queue)
   const own = options.limits
@@ -87,7 +90,7 @@ function toJob(
     runAtMs: runAtMs(context.clock, options),
     expiresAtMs: options.expiresAt ? dateMs(options.expiresAt, 'expiresAt') : null,
     unique: uniqueKey(options.unique, output as never, task.name),
-    extra: extraText(options),
+    extra: extraText(options, toCarry(carried)),
     ...fairnessOfJob(task.fairness, options, output, task.name),
   }
 }
@@ -120,6 +123,7 @@ function dateMs(date: Date, what: string): number {
   return ms
 }
 
-function extraText({ meta, tags }: EnqueueOptions<never>): string | null {
-  return meta || tags ? toJsonText({ ...(meta && { meta }), ...(tags && { tags }) }, 'meta and tags') : null
+function extraText({ meta, tags }: EnqueueOptions<never>, trace: Carried | null): string | null {
+  if (!meta && !tags && !trace) return null
+  return toJsonText({ ...(meta && { meta }), ...(tags && { tags }), ...(trace && { trace }) }, 'meta and tags')
 }

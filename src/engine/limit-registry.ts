@@ -149,6 +149,11 @@ export function specsOf(limits: readonly (Limit | LimitUse<never>)[] | undefined
   })
 }
 
+/** A queue's limit whose key is computed from the input counts as the job's own. */
+export function hangsOnJob(spec: { readonly key: { readonly kind: string } }): boolean {
+  return spec.key.kind === 'fn' || spec.key.kind === 'path'
+}
+
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0
 }

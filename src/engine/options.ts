@@ -45,6 +45,10 @@ export interface SluiceOptions {
   ageing?: Duration | null
   /** The longest that a push-back (`RateLimited`) may close a bucket; 1 h by default. */
   maxPenalty?: Duration
+  /** False: no event is told to anybody; true by default. */
+  events?: boolean
+  /** How often a bucket that jobs go on waiting for is told of again, per bucket; 1 minute by default, at least 1 s. */
+  eventWindow?: Duration
   /** A manual clock in tests. */
   clock?: Clock
   /** Any pino-like object; warnings and errors on stderr by default. */
@@ -64,6 +68,8 @@ export interface EngineSettings {
   readonly maxPenaltyUs: number
   readonly ageingUs?: number | null
   readonly retention: Retention
+  readonly events: boolean
+  readonly eventWindowUs: number
   readonly queues: readonly {
     readonly queue: string
     readonly concurrency: number
@@ -82,6 +88,8 @@ const KNOWN: ReadonlySet<string> = new Set([
   'retention',
   'ageing',
   'maxPenalty',
+  'events',
+  'eventWindow',
   'clock',
   'logger',
   'random',
@@ -89,6 +97,7 @@ const KNOWN: ReadonlySet<string> = new Set([
 const DEFAULT_CONCURRENCY = 10
 const SHORTEST_LEASE_US = 100_000
 const SHORTEST_AGEING_US = 1000
+const SHORTEST_EVENT_WINDOW_US = 1_000_000
 
 /** Checks the options of an engine. @throws option.invalid, queue.invalid, duration.invalid */
 export function settingsOf(options: SluiceOptions): EngineSettings {
@@ -119,6 +128,7 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
     heartbeatMs: options.heartbeat === undefined ? leaseUs / 3000 : durationUs(options.heartbeat, 'heartbeat') / 1000,
     maxPenaltyUs: durationUs(options.maxPenalty ?? '1h', 'maxPenalty'),
     ...(options.ageing !== undefined && { ageingUs: ageingUs(options.ageing) }),
+    ...eventSettings(options),
     retention: {
       completedUs: durationUs(completed, 'retention.completed'),
       cancelledUs: durationUs(cancelled, 'retention.cancelled'),
@@ -137,6 +147,18 @@ function ageingUs(ageing: Duration | null): number | null {
   const us = durationUs(ageing, 'ageing')
   if (us >= SHORTEST_AGEING_US) return us
   throw new SluiceError('option.invalid', `ageing is ${us / 1000} ms; give at least 1 ms, or null for none`)
+}
+
+function eventSettings({ events = true, eventWindow = '1m' }: SluiceOptions): {
+  events: boolean
+  eventWindowUs: number
+} {
+  if (typeof events !== 'boolean')
+    throw new SluiceError('option.invalid', `events is ${String(events)}; give true or false`)
+  const eventWindowUs = durationUs(eventWindow, 'eventWindow')
+  if (eventWindowUs < SHORTEST_EVENT_WINDOW_US)
+    throw new SluiceError('option.invalid', `eventWindow is ${eventWindowUs / 1000} ms; give at least 1 s`)
+  return { events, eventWindowUs }
 }
 
 function checkConcurrency(queue: string, value: number): number {

@@ -31,10 +31,16 @@ export interface Context<I> {
   /** Aborted by a cancel, by the timeout, by a lost lease, and by a stop that waited long enough. */
   readonly signal: AbortSignal
   readonly logger: Logger
-  /** Corrects what this job was charged by a limit: positive units more, negative ones back. */
+  /**
+   * Corrects what this job was charged by a limit of a rate or a window: positive units more, into debt if need be; negative ones back, in
+   * all no more than it was charged. Ignored with a warning for other limits, and once the run is over.
+   */
   charge(limit: Limit | string, units: number): void
-  /** Reads the rate-limit headers of a response; a refusal in them closes the bucket as `RateLimited` does. */
-  observe(response: Response): void
+  /**
+   * Reads the rate-limit headers of a response: a refusal (429) closes the bucket as `RateLimited` does, and limits with `calibrate` are
+   * corrected by what the other side says is left.
+   */
+  observe(response: { readonly status: number; readonly headers: { get(name: string): string | null } }): void
   /** Reports how far the run has come, 0 to 1; seen in the `job.progress` event. */
   progress(fraction: number): void
 }

@@ -1,6 +1,7 @@
 import { type CalendarUnit, calendarUnit, type Duration, durationUs, MAX_DURATION_US } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
 import { isTimezone } from './calendar.ts'
+import { calibration } from './calibration.ts'
 import { quotient } from './exact.ts'
 import type { FixedRule, Headroom, LimitPolicy, OnLimit, OnMissingKey, RateRule, Rule, SlidingRule } from './limit.ts'
 import type { Policy } from './policy.ts'
@@ -17,6 +18,7 @@ const BEHAVIOUR = [
   'scope',
   'onMissingKey',
   'headroom',
+  'calibrate',
   'version',
   'concurrency',
 ] as const
@@ -62,6 +64,7 @@ export function normalisePolicy(policy: Policy, what: string): LimitPolicy {
     onMissingKey: oneOf<OnMissingKey>(fields, 'onMissingKey', ['unlimited', 'fail', 'shared'], what),
     version: fields['version'] === undefined ? 0 : whole(fields, 'version', what, 0, Number.MAX_SAFE_INTEGER),
     ...(fields['headroom'] !== undefined && { headroom: headroomOf(fields, rule, concurrency, what) }),
+    ...(fields['calibrate'] !== undefined && { calibrate: calibration(fields['calibrate'], what) }),
     ...(guardUs > 0 && rule?.kind !== 'fixed' && { guardUs }),
   }
 }

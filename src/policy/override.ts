@@ -96,7 +96,7 @@ export function overriddenWhereFit(policy: LimitPolicy, change: PolicyChange): L
 
 /** A policy as a user could have written it: what is a default of something else stays open, so that it follows that. */
 function written(policy: LimitPolicy): Readonly<Record<string, unknown>> {
-  const { rule, concurrency, maxWaitUs, onLimit, retries, scope, onMissingKey, headroom, version } = policy
+  const { rule, concurrency, maxWaitUs, onLimit, retries, scope, onMissingKey, headroom, calibrate, version } = policy
   const guardUs = rule?.kind === 'fixed' ? rule.guardUs : (policy.guardUs ?? 0)
   const shared = {
     concurrency: concurrency ?? undefined,
@@ -107,6 +107,7 @@ function written(policy: LimitPolicy): Readonly<Record<string, unknown>> {
     scope,
     onMissingKey,
     headroom,
+    ...(calibrate && { calibrate: { ...calibrate, from: 'headers', budget: calibrate.budget ?? undefined } }),
     version,
   }
   if (rule?.kind === 'rate') {

@@ -1,5 +1,6 @@
-/** What a store tells of waiting jobs: why each waits, how many wait where, and what they would cost. */
+/** What a store tells of waiting jobs, and is told of their budgets: why each waits, how many wait where, what they would cost. */
 import type { JobRecord } from '../jobs/job.ts'
+import type { Told } from '../policy/allowance.ts'
 import type { BucketState } from '../policy/bucket.ts'
 import type { Headroom, LimitPolicy } from '../policy/limit.ts'
 import type { Override } from './overrides.ts'
@@ -73,4 +74,24 @@ export interface BucketBacklog {
   /** The lowest priority that one of them was given, and the highest; 0 of none. */
   readonly lowest: number
   readonly highest: number
+}
+
+/** A bucket that nobody waits for any more. */
+export interface Released {
+  readonly limit: string
+  readonly key: string
+  /** Jobs that had waited for it and have started since it was last told of. */
+  readonly deferred: number
+}
+
+/** A bucket that jobs go on waiting for. */
+export interface Sustained extends Released {
+  /** When the next may go; null when a permit has to return first. */
+  readonly nextAtUs: number | null
+}
+
+/** What the other side said of its budget, and what it is taken for. */
+export interface Calibrating extends Told {
+  readonly direction: 'down' | 'both'
+  readonly reset: 'window' | 'refill'
 }

@@ -58,6 +58,9 @@ async function work(world: World): Promise<void> {
   await world.clear('t:1')
   await world.pause('late', 3000)
   await world.store.overrides()
+  const told = { remaining: 1, resetUs: world.us(9000), direction: 'both' } as const
+  await world.store.calibrate('g', '', { ...told, reset: 'window' })
+  await world.store.calibrate('t', '3', { ...told, reset: 'refill' })
   await world.cancel('t19-3')
   world.at(60_000)
   await world.claim({ slots: 6 })

@@ -227,6 +227,7 @@ class MortalStore implements Store {
   recover: Store['recover'] = (): Promise<Recovered[]> => this.#through(() => this.inner.recover())
   define: Store['define'] = (limits) => this.#through(() => this.inner.define(limits))
   penalize: Store['penalize'] = (...args) => this.#through(() => this.inner.penalize(...args))
+  calibrate: Store['calibrate'] = (...args) => this.#through(() => this.inner.calibrate(...args))
   charge: Store['charge'] = (...args) => this.#through(() => this.inner.charge(...args))
   inspect: Store['inspect'] = (...args) => this.#through(() => this.inner.inspect(...args))
   limits: Store['limits'] = () => this.#through(() => this.inner.limits())

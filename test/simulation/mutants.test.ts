@@ -223,6 +223,7 @@ describe('the simulator notices', () => {
         penalize: async (limit, key, untilUs) => {
           const held = { limit, key: key === '' ? null : key, kind: 'pause', untilUs, by: null, reason: null } as const
           await store.override({ ...held, change: { concurrency: 0 } })
+          return true
         },
       }),
     )

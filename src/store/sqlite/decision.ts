@@ -39,6 +39,7 @@ export class Decision implements AdmissionSource {
   #shares: ReadonlyMap<number, QueueShare> = new Map()
   readonly #first = new Map<number, Head[]>()
   readonly #open = new Set<Lane>()
+  readonly #waitedOn = new Map<Lane, StoredBucket>()
   #live: ReadonlySet<number> | null = null
   readonly #worker: number
 
@@ -57,6 +58,11 @@ export class Decision implements AdmissionSource {
     let bucket = this.buckets.get(id)
     if (!bucket) this.buckets.set(id, (bucket = loadBucket(this.#context, id, this.nowUs)))
     return bucket
+  }
+
+  /** The bucket in whose line a lane stood when the decision began; null: in none. */
+  waitedOn(lane: Lane): StoredBucket | null {
+    return this.#waitedOn.get(lane) ?? null
   }
 
   /** Open lanes of a queue in turn, those after `skip` of them; their buckets and first jobs are read along, in one statement each. */
@@ -240,6 +246,7 @@ export class Decision implements AdmissionSource {
     }
     this.lanes.set(id, lane)
     if (lane.state === 'open') this.#open.add(lane)
+    if (on !== null) this.#waitedOn.set(lane, this.bucket(on))
     return lane
   }
 }

@@ -135,4 +135,7 @@ export const MIGRATIONS: readonly string[] = [
    ALTER TABLE lanes ADD COLUMN fair TEXT;
    CREATE INDEX lanes_fair ON lanes (buckets) WHERE fair IS NOT NULL;
    ALTER TABLE jobs ADD COLUMN asked INTEGER;`,
+  // Jobs that waited for a bucket and have started since it was last told of, and when that was; `told` is NULL while nobody waits.
+  `ALTER TABLE buckets ADD COLUMN deferred INTEGER NOT NULL DEFAULT 0;
+   ALTER TABLE buckets ADD COLUMN told INTEGER;`,
 ]

@@ -21,8 +21,9 @@ import type {
   Store,
   Unstarted,
 } from '../store.ts'
-import type { BucketBacklog, Explanation, Throttled } from '../waits.ts'
+import type { BucketBacklog, Calibrating, Explanation, Throttled } from '../waits.ts'
 import { backlog } from './backlog.ts'
+import { calibrate } from './calibrate.ts'
 import { cancel } from './cancel.ts'
 import { claim } from './claim.ts'
 import type { Context } from './context.ts'
@@ -200,8 +201,12 @@ export class SqliteStore implements Store {
     return this.#db.write(CHANGES, () => define(this.#context, limits))
   }
 
-  penalize(limit: string, key: string, untilUs: number): Promise<void> {
+  penalize(limit: string, key: string, untilUs: number): Promise<boolean> {
     return this.#db.write(CHANGES, () => penalizeBucket(this.#context, limit, key, untilUs, this.nowUs()))
+  }
+
+  calibrate(limit: string, key: string, told: Calibrating): Promise<boolean> {
+    return this.#db.write(CHANGES, () => calibrate(this.#context, limit, key, told))
   }
 
   charge(limit: string, key: string, units: number, chargedAtUs: number): Promise<void> {

@@ -35,6 +35,7 @@ export interface ClaimSpec {
   readonly limits?: readonly string[]
   readonly leaseMs?: number
   readonly worker?: number
+  readonly eventWindowMs?: number
 }
 
 const LEASE_MS = 30_000
@@ -189,6 +190,7 @@ export class World {
     const claim = await this.store.claim(() => ({
       worker: spec.worker ?? this.worker,
       leaseUs: (spec.leaseMs ?? LEASE_MS) * 1000,
+      ...(spec.eventWindowMs !== undefined && { eventWindowUs: spec.eventWindowMs * 1000 }),
       queues: Object.entries(queues).map(([queue, slots]) => ({ queue, slots, uses: usesOf(spec.limits ?? []) })),
     }))
     for (const job of claim.jobs) this.#running.set(job.task, job)
