@@ -10,8 +10,9 @@ import { type EnqueueContext, prepare } from './enqueue.ts'
 import { Events, type SluiceEvents } from './events.ts'
 import { FlowsApi } from './flows-api.ts'
 import { forecastLimit, type LiveForecastOptions } from './forecast.ts'
+import type { Carried, Instrumentation } from './instrumentation.ts'
 import { JobsApi } from './jobs-api.ts'
-import { LimitRegistry, specsOf } from './limit-registry.ts'
+import { hangsOnJob, LimitRegistry, specsOf } from './limit-registry.ts'
 import { LimitsApi } from './limits-api.ts'
 import { type EngineSettings, settingsOf, type SluiceOptions } from './options.ts'
 import { Reporter } from './report.ts'
@@ -19,7 +20,6 @@ import { Results } from './results.ts'
 import { jobOptions, type ScheduleOptions } from './schedule.ts'
 import { SchedulesApi, type ScheduleView } from './schedules-api.ts'
 import {
-  type AnyTask,
   bind,
   definitionOf,
   type EnqueueOptions,
@@ -28,6 +28,8 @@ import {
   type TaskDefinition,
   type TaskEngine,
 } from './task.ts'
+import { WaitHistogram } from './wait-histogram.ts'
+import { TaskList } from './task-list.ts'
 import { Worker } from './worker.ts'
 
 /**
@@ -44,14 +46,16 @@ export class Sluice implements TaskEngine {
   /** Jobs that wait for each other: start, look, cancel. */
   readonly flows: FlowsApi
   readonly #settings: EngineSettings
-  readonly #tasks = new Map<string, TaskDefinition>()
+  readonly #tasks = new TaskList()
   readonly #registry: LimitRegistry
   readonly #events: Events
+  readonly #waits = new WaitHistogram()
   readonly #store: Store
   readonly #results: Results
   readonly #prepare: EnqueueContext
   readonly #unbind: (() => void)[]
   readonly #detach: (() => void) | undefined
+  #instrumentation: Instrumentation | null = null
   #opening: Promise<Store> | null = null
   #opened = false
   #worker: Worker | null = null
@@ -64,12 +68,23 @@ export class Sluice implements TaskEngine {
     this.#registry = new LimitRegistry((message) => logger.warn({}, message))
     for (const use of specsOf(options.limits, 'new Sluice')) this.#registry.add(use)
     for (const { specs } of settings.queues) for (const use of specs) this.#registry.add(use)
-    for (const each of options.tasks) this.#addTask(definitionOf(each))
-    this.#events = new Events((error, name) => logger.error({ err: error }, `a listener of ${name} threw`))
+    for (const task of options.tasks.map(definitionOf)) {
+      this.#tasks.add(task)
+      for (const use of task.uses) this.#registry.add(use)
+    }
+    this.#events = new Events(
+      (error, name) => logger.error({ err: error }, `a listener of ${name} threw`),
+      settings.events,
+    )
     this.#store = createStore(options.store, settings)
     const open = (): Promise<Store> => this.#open()
     this.#results = new Results(open, clock)
-    this.limits = new LimitsApi(open, { clock, events: this.#events, ring: () => this.#worker?.ring() })
+    this.limits = new LimitsApi(open, {
+      clock,
+      events: this.#events,
+      waits: this.#waits,
+      ring: () => this.#worker?.ring(),
+    })
     this.jobs = new JobsApi(open, {
       cancelled: (id, task, queue) => {
         this.#worker?.cancel(id)
@@ -79,8 +94,10 @@ export class Sluice implements TaskEngine {
       },
       flow: (news) => this.flows.tell(news),
       ring: () => this.#worker?.ring(),
-      queueIsLimited: (queue) =>
-        settings.queues.some((each) => each.queue === queue && each.specs.some((spec) => !hangsOnJob(spec))),
+      queueIsLimited: (queue, limits) =>
+        settings.queues.some((each) =>
+          each.specs.some((spec) => !hangsOnJob(spec) && (each.queue === queue || limits.includes(spec.limit))),
+        ),
     })
     this.schedules = new SchedulesApi({
       store: open,
@@ -99,7 +116,7 @@ export class Sluice implements TaskEngine {
       newId: this.#prepare.newId,
       prepare: (task, input, given) => {
         this.#checkOpen('started as a flow')
-        return prepare(this.#prepare, this.#listed(task), input, given)
+        return prepare(this.#prepare, this.#tasks.definitionOf(task), input, given)
       },
       events: this.#events,
       results: this.#results,
@@ -130,7 +147,7 @@ export class Sluice implements TaskEngine {
     ...args: undefined extends I ? [input?: I, options?: EnqueueOptions<O>] : [input: I, options?: EnqueueOptions<O>]
   ): Promise<Job<R>> {
     const [input, options = {}] = args
-    return (await this.enqueueAll(this.#listed(task), [input], options))[0] as Job<R>
+    return (await this.enqueueAll(this.#tasks.definitionOf(task), [input], options))[0] as Job<R>
   }
 
   /**
@@ -148,7 +165,7 @@ export class Sluice implements TaskEngine {
       ? [options: ScheduleOptions<O>] | [input: I, options: ScheduleOptions<O>]
       : [input: I, options: ScheduleOptions<O>]
   ): Promise<ScheduleView> {
-    const definition = this.#listed(task)
+    const definition = this.#tasks.definitionOf(task)
     const [input, options] =
       args.length > 1 ? (args as [I, ScheduleOptions<O>]) : [undefined, args[0] as ScheduleOptions<O>]
     this.#checkOpen(`scheduled for ${definition.name}`)
@@ -159,13 +176,29 @@ export class Sluice implements TaskEngine {
   }
 
   /** Stores calls of one task in one transaction; what `task.enqueue` and `task.enqueueMany` come to. */
-  async enqueueAll(
+  enqueueAll(
     task: TaskDefinition,
     inputs: readonly unknown[],
     options: EnqueueOptions<never>,
   ): Promise<Job<unknown>[]> {
+    const store = (carried: Carried): Promise<Job<unknown>[]> => this.#enqueueAll(task, inputs, options, carried)
+    const call = { task: task.name, queue: options.queue ?? task.queue, count: inputs.length }
+    return this.#instrumentation?.enqueue(call, store) ?? store({})
+  }
+
+  /** Has something stand around every enqueue and run, in place of what stood there; null: nothing. See `sluice/opentelemetry`. */
+  instrument(instrumentation: Instrumentation | null): void {
+    this.#instrumentation = instrumentation
+  }
+
+  async #enqueueAll(
+    task: TaskDefinition,
+    inputs: readonly unknown[],
+    options: EnqueueOptions<never>,
+    carried: Carried,
+  ): Promise<Job<unknown>[]> {
     this.#checkOpen(`enqueued for ${task.name}`)
-    const prepared = inputs.map((input) => prepare(this.#prepare, task, input, options))
+    const prepared = inputs.map((input) => prepare(this.#prepare, task, input, options, carried))
     const later = prepared.some((job) => job instanceof Promise)
     const jobs = later ? await Promise.all(prepared.map(async (job) => job)) : (prepared as NewJob[])
     const store = this.#opened ? this.#store : await this.#open()
@@ -185,15 +218,6 @@ export class Sluice implements TaskEngine {
         'engine.stopped',
         `The engine was stopped: nothing was ${what}. Create a new engine to go on.`,
       )
-  }
-
-  #listed(task: AnyTask): TaskDefinition {
-    const definition = definitionOf(task)
-    if (this.#tasks.get(definition.name) === definition) return definition
-    throw new SluiceError(
-      'task.unknown',
-      `This engine does not list the task ${definition.name}. Add it to new Sluice({ tasks: [...] }).`,
-    )
   }
 
   /**
@@ -239,18 +263,20 @@ export class Sluice implements TaskEngine {
         uses: this.#registry.resolve(
           specs.filter((spec) => !hangsOnJob(spec)),
           undefined,
-          undefined,
+          { weight: undefined, priority: null },
           `of queue ${queue}`,
         ),
       })),
-      tasks: this.#tasks,
+      tasks: this.#tasks.byName,
       judge: { clock, random, maxPenaltyUs, policy: (name) => this.#registry.policy(name) },
       events: this.#events,
+      instrumentation: () => this.#instrumentation,
       reporter: new Reporter({
         clock,
         logger,
         events: this.#events,
-        tasks: this.#tasks,
+        waits: this.#waits,
+        tasks: this.#tasks.byName,
         wallOf,
         ended: (id) => void this.#results.settled(id),
       }),
@@ -266,20 +292,4 @@ export class Sluice implements TaskEngine {
     await this.#store.close()
     this.#detach?.()
   }
-
-  #addTask(task: TaskDefinition): void {
-    const known = this.#tasks.get(task.name)
-    if (known && known !== task)
-      throw new SluiceError(
-        'task.conflict',
-        `Two tasks of this engine are named ${task.name}. Give one of them another name.`,
-      )
-    this.#tasks.set(task.name, task)
-    for (const use of task.uses) this.#registry.add(use)
-  }
-}
-
-/** A queue's limit whose key is computed from the input counts as the job's own. */
-function hangsOnJob(spec: { readonly key: { readonly kind: string } }): boolean {
-  return spec.key.kind === 'fn' || spec.key.kind === 'path'
 }

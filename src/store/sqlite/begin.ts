@@ -1,13 +1,12 @@
 import type { FlowJob } from '../../jobs/new-flow.ts'
-import type { NewJob } from '../../jobs/job.ts'
 import type { Context } from './context.ts'
-import { placeOf } from './enqueue.ts'
+import { type Placed, placeOf } from './enqueue.ts'
 import { arrive } from './lanes.ts'
 import { STATE } from './state.ts'
 import type { Instant } from './store-clock.ts'
 
 /** What a pending job is kept with: all that its lane is made of. Its lane itself might be forgotten before its time comes. */
-type Plan = Omit<NewJob, 'id' | 'task' | 'input' | 'extra' | 'unique'> & { readonly delayUs: number | null }
+type Plan = Placed & { readonly delayUs: number | null }
 
 /** The plan of a job whose time has not come. */
 export function planOf({ job, delayUs }: FlowJob): string {
@@ -20,14 +19,16 @@ export function planOf({ job, delayUs }: FlowJob): string {
 export function begin(context: Context, seq: number, planText: string, instant: Instant): void {
   const plan = JSON.parse(planText) as Plan
   context.policies.refresh()
-  const { state, lane, due } = placeOf(context, plan, instant, plan.delayUs ?? 0)
+  const { state, lane, level, due } = placeOf(context, plan, instant, plan.delayUs ?? 0)
   context.db.run(
-    'UPDATE jobs SET state = ?, lane = ?, due = ?, since = ?, plan = NULL WHERE seq = ?',
+    'UPDATE jobs SET state = ?, lane = ?, priority = ?, asked = ?, due = ?, since = ?, plan = NULL WHERE seq = ?',
     state,
     lane,
+    level,
+    level === plan.priority ? null : plan.priority,
     due,
     instant.nowUs,
     seq,
   )
-  if (state === STATE.available) arrive(context, lane, plan.priority, seq, instant.nowUs, due !== null)
+  if (state === STATE.available) arrive(context, lane, level, seq, instant.nowUs, due !== null)
 }

@@ -1,4 +1,5 @@
 import type { NewJob } from '../../jobs/job.ts'
+import { levelOf, NO_AGEING, stepsAt, stepsOf } from '../../policy/ageing.ts'
 import type { Enqueued } from '../store.ts'
 import { cancelWaiting } from './cancel-waiting.ts'
 import { type Context, queueId } from './context.ts'
@@ -8,8 +9,8 @@ import type { Instant } from './store-clock.ts'
 import { findHolder, type Holder } from './unique.ts'
 
 const INSERT = `INSERT INTO jobs (id, task, queue, state, lane, priority, max_attempts, created, since, due, expires, weights, unique_key, input, extra, schedule, occurs,
-    flow, node, waits, plan)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+    asked, flow, node, waits, plan)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 /** Where a new job stands among those of its flow. */
 export interface Membership {
@@ -25,12 +26,13 @@ export interface Membership {
 export interface Place {
   readonly state: number
   readonly lane: number
+  /** What it is ordered by. */
+  readonly level: number
   readonly due: number | null
 }
 
 /** No lane: that of a job whose time has not come. */
 const NO_LANE = 0
-const PENDING: Place = { state: STATE.pending, lane: NO_LANE, due: null }
 
 /** Stores jobs; a lane learns of its arrival in the same transaction, and only if that can change what it does next. */
 export function enqueue(
@@ -42,20 +44,22 @@ export function enqueue(
   return jobs.map((job) => (job.unique ? enqueueUnique(context, job, instant) : insert(context, job, instant)))
 }
 
+/** What a job's place hangs on. */
+export type Placed = Omit<NewJob, 'id' | 'task' | 'input' | 'extra' | 'unique'>
+
 /** Where a job begins whose time has come: in its lane, or scheduled. @param delayUs to wait from now on, in any case */
-export function placeOf(
-  context: Context,
-  job: Pick<NewJob, 'queue' | 'uses' | 'runAtMs' | 'expiresAtMs'>,
-  { nowUs, wallUs }: Instant,
-  delayUs = 0,
-): Place {
-  const lane = laneOf(context, queueId(context, job.queue), job.queue, job.uses, nowUs)
+export function placeOf(context: Context, job: Placed, { nowUs, wallUs }: Instant, delayUs = 0): Place {
+  const lane = laneOf(context, queueId(context, job.queue), job, nowUs)
   const runAtUs = Math.max(
     job.runAtMs === null ? 0 : Math.round(job.runAtMs * 1000),
     delayUs > 0 ? wallUs + delayUs : 0,
   )
-  if (runAtUs > wallUs) return { state: STATE.scheduled, lane, due: runAtUs }
-  return { state: STATE.available, lane, due: latestStartUs(context, job.uses, job.expiresAtMs, { nowUs, wallUs }) }
+  const laterUs = Math.max(0, runAtUs - wallUs)
+  // A job ages from when it may start.
+  const level = levelOf(job.priority, stepsAt(context.policies.ageing, nowUs + laterUs), reachedBy(context, job))
+  if (laterUs > 0) return { state: STATE.scheduled, lane, level, due: runAtUs }
+  const due = latestStartUs(context, job.uses, job.expiresAtMs, { nowUs, wallUs })
+  return { state: STATE.available, lane, level, due }
 }
 
 /** Stores a job where it begins: one of a flow that has a plan is pending. */
@@ -67,8 +71,10 @@ export function insert(
   delayUs = 0,
 ): Enqueued {
   const { nowUs } = instant
-  const { state, lane, due } =
-    member === null || member.plan === null ? placeOf(context, job, instant, delayUs) : PENDING
+  const { state, lane, level, due } =
+    member === null || member.plan === null
+      ? placeOf(context, job, instant, delayUs)
+      : { state: STATE.pending, lane: NO_LANE, level: job.priority, due: null }
   const { lastInsertRowid } = context.db
     .prepare(INSERT)
     .run(
@@ -77,24 +83,25 @@ export function insert(
       queueId(context, job.queue),
       state,
       lane,
-      job.priority,
+      level,
       job.maxAttempts,
       nowUs,
       nowUs,
       due,
-      job.expiresAtMs === null ? null : Math.round(job.expiresAtMs * 1000),
+      expiresUs(job),
       weightsText(job.uses),
       job.unique?.key ?? null,
       job.input,
       job.extra,
       job.occurrence?.schedule ?? null,
       job.occurrence ? Math.round(job.occurrence.dueMs * 1000) : null,
+      level === job.priority ? null : job.priority,
       member?.flow ?? null,
       member?.node ?? null,
       member?.waits ?? null,
       member?.plan ?? null,
     )
-  if (state === STATE.available) arrive(context, lane, job.priority, Number(lastInsertRowid), nowUs, due !== null)
+  if (state === STATE.available) arrive(context, lane, level, Number(lastInsertRowid), nowUs, due !== null)
   return { kind: 'created', id: job.id }
 }
 
@@ -114,26 +121,40 @@ function enqueueUnique(context: Context, job: NewJob, instant: Instant): Enqueue
 function update(context: Context, job: NewJob, holder: Holder, instant: Instant): Enqueued {
   const { nowUs } = instant
   const queue = queueId(context, job.queue)
-  const lane = laneOf(context, queue, job.queue, job.uses, nowUs)
+  const lane = laneOf(context, queue, job, nowUs)
+  const level = levelOf(job.priority, stepsOf(holder.level, holder.priority), reachedBy(context, job))
   const waits = holder.state === STATE.available
   const due = waits ? latestStartUs(context, job.uses, job.expiresAtMs, instant) : holder.due
   context.db.run(
-    'UPDATE jobs SET queue = ?, lane = ?, priority = ?, max_attempts = ?, weights = ?, input = ?, extra = ?, due = ? WHERE seq = ?',
+    'UPDATE jobs SET queue = ?, lane = ?, priority = ?, asked = ?, max_attempts = ?, weights = ?, input = ?, extra = ?, due = ?, expires = ? WHERE seq = ?',
     queue,
     lane,
-    job.priority,
+    level,
+    level === job.priority ? null : job.priority,
     job.maxAttempts,
     weightsText(job.uses),
     job.input,
     job.extra,
     due,
+    expiresUs(job),
     holder.seq,
   )
   if (waits) {
     depart(context, holder.lane, holder.seq, nowUs)
-    arrive(context, lane, job.priority, holder.seq, nowUs, due !== null)
+    arrive(context, lane, level, holder.seq, nowUs, due !== null)
   }
   return { kind: 'updated', id: holder.id }
+}
+
+/** The highest headroom threshold among a job's limits that its priority reaches; null: none, or nothing has ever aged here. */
+function reachedBy(context: Context, { uses, priority }: Pick<NewJob, 'uses' | 'priority'>): number | null {
+  let reached: number | null = null
+  if (context.policies.ageing === NO_AGEING) return reached
+  for (const { limit, key } of uses) {
+    const threshold = context.policies.policy(limit, key)?.headroom?.priority
+    if (threshold !== undefined && threshold <= priority) reached = Math.max(reached ?? threshold, threshold)
+  }
+  return reached
 }
 
 /** When an available job is given up: the end of its `maxWait` or its expiry, whichever is first; in the store's clock. */
@@ -149,6 +170,11 @@ export function latestStartUs(
     if (maxWaitUs !== null) latest = Math.min(latest, nowUs + maxWaitUs)
   }
   return latest === Infinity ? null : latest
+}
+
+/** Wall clock. */
+function expiresUs({ expiresAtMs }: NewJob): number | null {
+  return expiresAtMs === null ? null : Math.round(expiresAtMs * 1000)
 }
 
 function weightsText(uses: NewJob['uses']): string | null {

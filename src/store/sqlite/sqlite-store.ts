@@ -3,7 +3,6 @@ import { SluiceError } from '../../base/errors.ts'
 import { createIds } from '../../base/ids.ts'
 import { SqliteConnection } from '../../database/sqlite.ts'
 import type { JobQuery, JobRecord, NewJob, Settled, Settlement } from '../../jobs/job.ts'
-import type { NewSchedule, ScheduleRecord } from '../../jobs/schedule.ts'
 import type { Override, OverrideRequest } from '../overrides.ts'
 import type {
   Beat,
@@ -17,12 +16,12 @@ import type {
   Recovered,
   Retention,
   Run,
-  Scheduled,
   Store,
   Unstarted,
 } from '../store.ts'
-import type { BucketBacklog, Explanation, Throttled } from '../waits.ts'
+import type { Calibrating, Explanation } from '../waits.ts'
 import { backlog } from './backlog.ts'
+import { calibrate } from './calibrate.ts'
 import { cancel } from './cancel.ts'
 import { cancelFlow } from './cancel-flow.ts'
 import { claim } from './claim.ts'
@@ -58,6 +57,8 @@ export interface SqliteStoreOptions {
   readonly clock: Clock
   readonly durability: Durability
   readonly retention: Retention
+  /** Priorities age by one step per so many µs; null: they do not; absent: as the store has it. */
+  readonly ageingUs?: number | null
 }
 
 /** What runs first in a transaction: what frees budgets and slots, then what arrives, then what takes. */
@@ -74,11 +75,13 @@ export class SqliteStore implements Store {
   readonly #context: Context
   /** Workers that joined through this store: whoever else is registered is company. */
   readonly #workers = new Set<number>()
+  readonly #ageingUs: number | null | undefined
   #settling: SettleBatch | null = null
 
   constructor(options: SqliteStoreOptions) {
     const { clock, path, durability, retention } = options
     this.#clock = clock
+    this.#ageingUs = options.ageingUs
     this.#db = new SqliteConnection({ path, sync: durability === 'power' })
     this.#storeClock = new StoreClock(clock)
     const ids = {
@@ -95,6 +98,7 @@ export class SqliteStore implements Store {
       newId: createIds(clock),
       turns: { given: 0 },
       openLineNext: new Map(),
+      unreadable: new Set(),
     }
     this.#db.onRollback(() => {
       policies.forget()
@@ -113,7 +117,9 @@ export class SqliteStore implements Store {
       for (const migration of MIGRATIONS.slice(version)) this.#db.exec(migration)
       this.#db.exec(`PRAGMA user_version = ${MIGRATIONS.length}`)
       if (this.#storeClock.anchor(this.#db)) afterReboot(this.#context)
-      this.#context.policies.refresh()
+      const { policies } = this.#context
+      policies.refresh()
+      if (this.#ageingUs !== undefined) policies.age(this.#ageingUs, this.nowUs())
     })
   }
 
@@ -201,8 +207,12 @@ export class SqliteStore implements Store {
     return this.#db.write(CHANGES, () => define(this.#context, limits))
   }
 
-  penalize(limit: string, key: string, untilUs: number): Promise<void> {
+  penalize(limit: string, key: string, untilUs: number): Promise<boolean> {
     return this.#db.write(CHANGES, () => penalizeBucket(this.#context, limit, key, untilUs, this.nowUs()))
+  }
+
+  calibrate(limit: string, key: string, told: Calibrating): Promise<boolean> {
+    return this.#db.write(CHANGES, () => calibrate(this.#context, limit, key, told))
   }
 
   charge(limit: string, key: string, units: number, chargedAtUs: number): Promise<void> {
@@ -231,25 +241,12 @@ export class SqliteStore implements Store {
     return this.#readLimits(() => overrides(this.#context, limit))
   }
 
-  schedule(given: NewSchedule): Promise<Scheduled> {
-    return this.#db.write(CHANGES, () => schedule(this.#context, given))
-  }
+  schedule: Store['schedule'] = (given) => this.#db.write(CHANGES, () => schedule(this.#context, given))
+  schedules: Store['schedules'] = () => this.#read(() => schedules(this.#context))
+  unschedule: Store['unschedule'] = (name) => this.#db.write(CHANGES, () => unschedule(this.#context, name))
 
-  schedules(): Promise<ScheduleRecord[]> {
-    return this.#read(() => schedules(this.#context))
-  }
-
-  unschedule(name: string): Promise<boolean> {
-    return this.#db.write(CHANGES, () => unschedule(this.#context, name))
-  }
-
-  throttled(rows: number): Promise<Throttled> {
-    return this.#read(() => throttled(this.#context, rows))
-  }
-
-  backlog(limit: string, key?: string): Promise<BucketBacklog[] | null> {
-    return this.#read(() => backlog(this.#context, limit, key))
-  }
+  throttled: Store['throttled'] = (rows) => this.#read(() => throttled(this.#context, rows))
+  backlog: Store['backlog'] = (limit, key) => this.#read(() => backlog(this.#context, limit, key))
 
   async join(queues: readonly string[], leaseUs: number): Promise<number> {
     const worker = await this.#db.write(CHANGES, () => join(this.#context, queues, leaseUs))
