@@ -5,7 +5,7 @@ import type { NewJob } from '../jobs/job.ts'
 import type { Limit } from '../policy/define-limit.ts'
 import type { Forecast } from '../policy/what-if.ts'
 import { createStore } from '../store/open.ts'
-import type { Enqueued, Store } from '../store/store.ts'
+import type { BucketUse, Enqueued, Store } from '../store/store.ts'
 import { type EnqueueContext, prepare } from './enqueue.ts'
 import { Events, type SluiceEvents } from './events.ts'
 import { forecastLimit, type LiveForecastOptions } from './forecast.ts'
@@ -13,6 +13,7 @@ import { JobsApi } from './jobs-api.ts'
 import { LimitRegistry, specsOf } from './limit-registry.ts'
 import { LimitsApi } from './limits-api.ts'
 import { type EngineSettings, settingsOf, type SluiceOptions } from './options.ts'
+import { Remote } from './remote.ts'
 import { Reporter } from './report.ts'
 import { Results } from './results.ts'
 import { jobOptions, type ScheduleOptions } from './schedule.ts'
@@ -40,6 +41,8 @@ export class Sluice implements TaskEngine {
   readonly jobs: JobsApi
   /** Recurring work: list, look, remove. */
   readonly schedules: SchedulesApi
+  /** Jobs for and from other processes over a protocol, as `sluice/http` serves it. */
+  readonly remote: Remote
   readonly #settings: EngineSettings
   readonly #tasks = new Map<string, TaskDefinition>()
   readonly #registry: LimitRegistry
@@ -83,6 +86,16 @@ export class Sluice implements TaskEngine {
       logger,
       policy: (name) => this.#registry.policy(name),
       changed: () => this.#worker?.look(),
+    })
+    this.remote = new Remote({
+      ...settings,
+      store: open,
+      events: this.#events,
+      limits: this.#registry,
+      tasks: this.#tasks,
+      reporter: (store) => this.#reporter(store),
+      queueUses: (queue) => this.#queueUses(queue),
+      changed: () => this.#worker?.ring(),
     })
     this.#prepare = {
       clock,
@@ -156,6 +169,7 @@ export class Sluice implements TaskEngine {
     const store = this.#opened ? this.#store : await this.#open()
     const answers = store.enqueue(jobs)
     this.#worker?.ring()
+    this.remote.ring()
     return (await answers).map((answer, i) => this.#enqueued(jobs[i] as NewJob, answer))
   }
 
@@ -213,36 +227,42 @@ export class Sluice implements TaskEngine {
   async #start(): Promise<void> {
     if (this.#stopping) throw new SluiceError('engine.stopped', 'The engine was stopped. Create a new engine to go on.')
     const store = await this.#open()
-    const { clock, logger, queues, random, maxPenaltyUs } = this.#settings
-    const wallOf = (storeUs: number): Date => new Date(clock.now() + (storeUs - store.nowUs()) / 1000)
+    const { clock, queues, random, maxPenaltyUs } = this.#settings
     this.#worker = await Worker.start({
       store,
       settings: this.#settings,
-      queues: queues.map(({ queue, concurrency, specs }) => ({
-        queue,
-        concurrency,
-        uses: this.#registry.resolve(
-          specs.filter((spec) => !hangsOnJob(spec)),
-          undefined,
-          undefined,
-          `of queue ${queue}`,
-        ),
-      })),
+      queues: queues
+        .filter(({ concurrency }) => concurrency > 0)
+        .map(({ queue, concurrency }) => ({ queue, concurrency, uses: this.#queueUses(queue) })),
       tasks: this.#tasks,
       judge: { clock, random, maxPenaltyUs, policy: (name) => this.#registry.policy(name) },
       events: this.#events,
-      reporter: new Reporter({
-        clock,
-        logger,
-        events: this.#events,
-        tasks: this.#tasks,
-        wallOf,
-        ended: (id) => void this.#results.settled(id),
-      }),
+      reporter: this.#reporter(store),
+      freed: () => this.remote.ring(),
+    })
+  }
+
+  /** What a queue's own limits come to, where their keys do not hang on the job. */
+  #queueUses(queue: string): BucketUse[] {
+    const specs = this.#settings.queues.find((each) => each.queue === queue)?.specs ?? []
+    const own = specs.filter((spec) => !hangsOnJob(spec))
+    return this.#registry.resolve(own, undefined, undefined, `of queue ${queue}`)
+  }
+
+  #reporter(store: Store): Reporter {
+    const { clock, logger } = this.#settings
+    return new Reporter({
+      clock,
+      logger,
+      events: this.#events,
+      tasks: this.#tasks,
+      wallOf: (storeUs) => new Date(clock.now() + (storeUs - store.nowUs()) / 1000),
+      ended: (id) => void this.#results.settled(id),
     })
   }
 
   async #stop(withinMs: number): Promise<void> {
+    this.remote.stop()
     await this.#starting?.catch(() => undefined)
     await this.#worker?.stop(withinMs)
     await this.#opening?.catch(() => undefined)

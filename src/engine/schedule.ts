@@ -91,7 +91,7 @@ export function toSchedule(options: ScheduleOptions<never>, job: NewJob): NewSch
     maxRuns: maxRuns ?? null,
     overlap,
     onMissed,
-    job: { task, queue, priority, input, uses, maxAttempts, extra },
+    job: { task, queue, priority, input, uses, maxAttempts, extra, ...(job.terms && { terms: job.terms }) },
   }
 }
 

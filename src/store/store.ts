@@ -3,6 +3,7 @@ import type { Admitted, NewJob, JobRecord, JobQuery, Occurrence, Settlement, Set
 import type { NewSchedule, ScheduleNews, ScheduleRecord } from '../jobs/schedule.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
 import type { BucketBacklog, Explanation, Throttled } from './waits.ts'
+import type { Outside } from './outside.ts'
 import type { Override, OverrideRequest } from './overrides.ts'
 
 /**
@@ -12,6 +13,8 @@ import type { Override, OverrideRequest } from './overrides.ts'
 export interface Store extends Jobs, Claims, Limits, Schedules, Workers {
   /** Which backend this is, for messages: `sqlite`. */
   readonly backend: string
+  /** Work that comes over a protocol. */
+  readonly outside: Outside
   /** Creates or upgrades the tables. @throws store.version when a newer Sluice has written them. */
   open(): Promise<void>
   /** Answers what is on its way, then lets go of the file or the connections. */
@@ -168,6 +171,8 @@ export interface ClaimRequest {
   readonly worker: number
   readonly leaseUs: number
   readonly queues: readonly QueueSlots[]
+  /** The jobs' own leases and timeouts count: nobody here keeps an eye on the run. Absent: they do not. */
+  readonly outside?: boolean
 }
 
 /** What a claim came to. */

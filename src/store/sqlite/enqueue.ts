@@ -1,4 +1,4 @@
-import type { NewJob } from '../../jobs/job.ts'
+import type { JobTerms, NewJob } from '../../jobs/job.ts'
 import type { Enqueued } from '../store.ts'
 import { cancelWaiting } from './cancel.ts'
 import { type Context, queueId } from './context.ts'
@@ -23,9 +23,11 @@ export function enqueue(
 function insert(context: Context, job: NewJob, { nowUs, wallUs }: Instant): Enqueued {
   const queue = queueId(context, job.queue)
   const lane = laneOf(context, queue, job.queue, job.uses, nowUs)
-  const scheduledUs = job.runAtMs !== null && job.runAtMs * 1000 > wallUs ? Math.round(job.runAtMs * 1000) : null
-  const state = scheduledUs === null ? STATE.available : STATE.scheduled
-  const due = scheduledUs ?? latestStartUs(context, job.uses, job.expiresAtMs, { nowUs, wallUs })
+  const pending = job.terms?.pending === true
+  const scheduledUs =
+    !pending && job.runAtMs !== null && job.runAtMs * 1000 > wallUs ? Math.round(job.runAtMs * 1000) : null
+  const state = pending ? STATE.pending : scheduledUs === null ? STATE.available : STATE.scheduled
+  const due = pending ? null : (scheduledUs ?? latestStartUs(context, job.uses, job.expiresAtMs, { nowUs, wallUs }))
   const { lastInsertRowid } = context.db
     .prepare(INSERT)
     .run(
@@ -47,7 +49,8 @@ function insert(context: Context, job: NewJob, { nowUs, wallUs }: Instant): Enqu
       job.occurrence?.schedule ?? null,
       job.occurrence ? Math.round(job.occurrence.dueMs * 1000) : null,
     )
-  if (scheduledUs === null) arrive(context, lane, job.priority, Number(lastInsertRowid), nowUs, due !== null)
+  if (job.terms) writeTerms(context, Number(lastInsertRowid), job.terms)
+  if (state === STATE.available) arrive(context, lane, job.priority, Number(lastInsertRowid), nowUs, due !== null)
   return { kind: 'created', id: job.id }
 }
 
@@ -82,6 +85,7 @@ function update(context: Context, job: NewJob, holder: Holder, instant: Instant)
     due,
     holder.seq,
   )
+  if (job.terms) writeTerms(context, holder.seq, job.terms)
   if (waits) {
     depart(context, holder.lane, holder.seq, nowUs)
     arrive(context, lane, job.priority, holder.seq, nowUs, due !== null)
@@ -106,4 +110,14 @@ export function latestStartUs(
 
 function weightsText(uses: NewJob['uses']): string | null {
   return uses.some((use) => use.weight !== 1) ? JSON.stringify(uses.map((use) => use.weight)) : null
+}
+
+function writeTerms(context: Context, seq: number, { leaseUs, timeoutUs, deadLetter }: JobTerms): void {
+  context.db.run(
+    'UPDATE jobs SET lease = ?, timeout = ?, dead_letter = ? WHERE seq = ?',
+    leaseUs,
+    timeoutUs,
+    deadLetter ? 1 : 0,
+    seq,
+  )
 }

@@ -4,6 +4,7 @@ import { createIds } from '../../base/ids.ts'
 import { SqliteConnection } from '../../database/sqlite.ts'
 import type { JobQuery, JobRecord, NewJob, Settled, Settlement } from '../../jobs/job.ts'
 import type { NewSchedule, ScheduleRecord } from '../../jobs/schedule.ts'
+import type { Outside } from '../outside.ts'
 import type { Override, OverrideRequest } from '../overrides.ts'
 import type {
   Beat,
@@ -34,6 +35,7 @@ import { inspect } from './inspect.ts'
 import { endOverdue, override, overrides } from './override.ts'
 import { charge, penalizeBucket } from './penalize.ts'
 import { Policies } from './policies.ts'
+import { SqliteOutside } from './outside.ts'
 import { promote } from './promote.ts'
 import { prune } from './prune.ts'
 import { afterReboot } from './reboot.ts'
@@ -65,6 +67,7 @@ const TAKES = 2
 /** The embedded store: one SQLite file, which several processes of one machine may share. */
 export class SqliteStore implements Store {
   readonly backend = 'sqlite'
+  readonly outside: Outside
   readonly #db: SqliteConnection
   readonly #clock: Clock
   readonly #storeClock: StoreClock
@@ -93,6 +96,7 @@ export class SqliteStore implements Store {
       turns: { given: 0 },
       openLineNext: new Map(),
     }
+    this.outside = new SqliteOutside(this.#context)
     this.#db.onRollback(() => {
       policies.forget()
       for (const map of Object.values(ids)) map.clear()
