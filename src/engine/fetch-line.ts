@@ -11,15 +11,21 @@ export interface Tried {
   readonly nextWakeUs: number | null
 }
 
-interface Waiting {
+/** A fetch that waits. */
+export interface WaitingFetch {
   readonly queues: readonly string[]
+  readonly waitMs: number
+  /** The caller has gone. */
+  readonly signal: AbortSignal | undefined
   readonly tryClaim: TryClaim
+  /** Gives jobs back that were claimed when the caller had gone. */
+  readonly giveBack: (jobs: readonly Admitted[]) => Promise<void>
+}
+
+interface Waiting extends WaitingFetch {
   readonly answer: (jobs: readonly Admitted[]) => void
   readonly fail: (error: unknown) => void
 }
-
-/** Gives jobs back that were claimed for somebody who has gone. */
-export type GiveBack = (jobs: readonly Admitted[]) => Promise<void>
 
 /**
  * Fetches that wait for work, in the order in which they came. A bell has them looked after one by one; a queue that had nothing for
@@ -28,26 +34,20 @@ export type GiveBack = (jobs: readonly Admitted[]) => Promise<void>
 export class FetchLine {
   readonly #clock: Clock
   readonly #nowUs: () => number
-  readonly #giveBack: GiveBack
   readonly #waiting = new Set<Waiting>()
   #serving = false
   #again = false
   #wake: Timer | null = null
   #stopped = false
 
-  constructor(clock: Clock, nowUs: () => number, giveBack: GiveBack) {
+  constructor(clock: Clock, nowUs: () => number) {
     this.#clock = clock
     this.#nowUs = nowUs
-    this.#giveBack = giveBack
   }
 
   /** Waits until a claim brings jobs, the time is over, or the caller has gone; then none. */
-  wait(
-    queues: readonly string[],
-    waitMs: number,
-    signal: AbortSignal | undefined,
-    tryClaim: TryClaim,
-  ): Promise<readonly Admitted[]> {
+  wait(fetch: WaitingFetch): Promise<readonly Admitted[]> {
+    const { waitMs, signal } = fetch
     if (this.#stopped || signal?.aborted) return Promise.resolve([])
     return new Promise((resolve, reject) => {
       const leave = (): void => {
@@ -65,7 +65,7 @@ export class FetchLine {
       }
       const gone = (): void => answer([])
       const timer = this.#clock.setTimer(gone, waitMs)
-      const waiting: Waiting = { queues, tryClaim, answer, fail }
+      const waiting: Waiting = { ...fetch, answer, fail }
       signal?.addEventListener('abort', gone)
       this.#waiting.add(waiting)
       this.ring()
@@ -105,7 +105,7 @@ export class FetchLine {
   async #serveOne(waiting: Waiting, empty: Set<string>): Promise<number> {
     try {
       const { jobs, nextWakeUs } = await waiting.tryClaim(empty)
-      if (jobs.length > 0 && !this.#waiting.has(waiting)) await this.#giveBack(jobs)
+      if (jobs.length > 0 && !this.#waiting.has(waiting)) await waiting.giveBack(jobs)
       else if (jobs.length > 0) waiting.answer(jobs)
       else for (const queue of waiting.queues) empty.add(queue)
       return nextWakeUs ?? Infinity

@@ -57,8 +57,6 @@ export function errorOf({ code, message }: JobError): Error {
 function isNonRetryable({ code, type, details }: Failure, { nonRetryable }: RetryTerms): boolean {
   const names = [code, type, details?.['error_class']].filter((name) => typeof name === 'string')
   return nonRetryable.some((pattern) =>
-    pattern.endsWith('.*')
-      ? names.some((name) => name.startsWith(pattern.slice(0, -1)))
-      : names.includes(pattern),
+    pattern.endsWith('.*') ? names.some((name) => name.startsWith(pattern.slice(0, -1))) : names.includes(pattern),
   )
 }

@@ -1,15 +1,15 @@
 import type { Clock } from '../base/clock.ts'
 import type { Logger } from '../base/logger.ts'
 import type { Random } from '../base/random.ts'
-import type { Admitted, NewJob } from '../jobs/job.ts'
+import type { NewJob } from '../jobs/job.ts'
 import { penaltyUs } from '../jobs/rate-limited.ts'
 import type { RetryAfter } from '../jobs/rate-limit-headers.ts'
 import type { ScheduleRecord } from '../jobs/schedule.ts'
 import type { JobFacts, Offered, Outside } from '../store/outside.ts'
 import type { BucketUse, LimitDefinition, Store } from '../store/store.ts'
 import type { Events } from './events.ts'
-import { FetchLine, type Tried } from './fetch-line.ts'
 import type { LimitRegistry } from './limit-registry.ts'
+import { RemoteClaims, type RemoteFetch } from './remote-claims.ts'
 import { errorOf, type Failure, judgeFailure, retryTermsOf, storedFailure } from './remote-retry.ts'
 import {
   asRun,
@@ -25,6 +25,7 @@ import { RemoteWorkers } from './remote-workers.ts'
 import type { Reporter } from './report.ts'
 import { Sweeper } from './sweeper.ts'
 import type { TaskDefinition } from './task.ts'
+import { withTask } from './remote-task.ts'
 
 /** What serving outside workers needs of its engine. */
 export interface RemoteHooks {
@@ -43,26 +44,13 @@ export interface RemoteHooks {
   readonly changed: () => void
 }
 
-/** A fetch from outside. */
-export interface RemoteFetch {
-  /** The name under which it is known. */
-  readonly worker: string
-  /** From left to right: nothing of one as long as one before it has something. */
-  readonly queues: readonly string[]
-  readonly count: number
-  /** For jobs that name no lease of their own, unless it is forced on all. */
-  readonly leaseUs: number
-  readonly waitMs: number
-  readonly signal?: AbortSignal | undefined
-}
-
 const SWEEP_AT_ONCE = 100
 const MAX_PUSH_BACKS = 100
 
 /** Work for and from other processes over a protocol: what an engine does for its own, by job ids and names of workers. */
 export class Remote {
   readonly #hooks: RemoteHooks
-  readonly #line: FetchLine
+  readonly #claims: RemoteClaims
   readonly #workers: RemoteWorkers
   #store: Store | null = null
   #reporter: Reporter | null = null
@@ -71,11 +59,11 @@ export class Remote {
 
   constructor(hooks: RemoteHooks) {
     this.#hooks = hooks
-    this.#line = new FetchLine(
-      hooks.clock,
-      () => this.#store?.nowUs() ?? 0,
-      async (jobs) => this.#giveBack(jobs),
-    )
+    this.#claims = new RemoteClaims({
+      clock: hooks.clock,
+      queueUses: hooks.queueUses,
+      reporter: () => this.#reporter,
+    })
     this.#workers = new RemoteWorkers()
     this.#sweeper = new Sweeper(hooks.clock, hooks.logger, (store) => this.#sweepOnce(store))
   }
@@ -93,9 +81,9 @@ export class Remote {
   /** Stores jobs and the limits that come with them, all or nothing. Jobs of a task that this engine knows get its limits too. */
   async offer(jobs: readonly NewJob[], limits: readonly LimitDefinition[]): Promise<Offered> {
     const store = await this.#open()
-    const { events } = this.#hooks
+    const { events, tasks, limits: registry } = this.#hooks
     const offered = await store.outside.offer(
-      jobs.map((job) => this.#withTask(job)),
+      jobs.map((job) => withTask(job, tasks, registry)),
       limits,
     )
     if (offered.kind === 'refused') return offered
@@ -121,20 +109,11 @@ export class Remote {
   /** Takes jobs for an outside worker, as any claim does; waits for some if it is told to. */
   async fetch(request: RemoteFetch): Promise<readonly JobFacts[]> {
     const store = await this.#open()
-    const { queues, waitMs, signal } = request
-    const { worker, directive } = await this.#workers.enlist(store, request.worker, queues, null)
+    const { worker, directive } = await this.#workers.enlist(store, request.worker, request.queues, null)
     if (directive !== 'running') return []
-    const { jobs } = await this.#claim(store, worker, request, new Set())
-    const got =
-      jobs.length > 0 || waitMs <= 0
-        ? jobs
-        : await this.#line.wait(queues, waitMs, signal, (empty) => this.#claim(store, worker, request, empty))
-    if (signal?.aborted && got.length > 0) {
-      await this.#giveBack(got, worker)
-      return []
-    }
-    if (got.length > 0) await this.#sweeper.arm(store)
-    const facts = await Promise.all(got.map((job) => store.outside.get(job.id)))
+    const jobs = await this.#claims.fetch(store, worker, request)
+    if (jobs.length > 0) await this.#sweeper.arm(store)
+    const facts = await Promise.all(jobs.map((job) => store.outside.get(job.id)))
     return facts.filter((job) => job !== null)
   }
 
@@ -250,7 +229,7 @@ export class Remote {
 
   /** Something has changed that may let a job start. */
   ring(): void {
-    this.#line.ring()
+    this.#claims.ring()
   }
 
   /** Something was changed that may let a job start, here or in this engine. */
@@ -261,7 +240,7 @@ export class Remote {
 
   /** Answers fetches that wait, and serves nobody any more. */
   stop(): void {
-    this.#line.stop()
+    this.#claims.stop()
     this.#sweeper.stop()
     this.#stopWatching?.()
   }
@@ -273,24 +252,6 @@ export class Remote {
     this.#stopWatching ??= store.watch(() => this.ring())
     void this.#sweeper.arm(store)
     return store
-  }
-
-  async #claim(store: Store, worker: number, request: RemoteFetch, empty: ReadonlySet<string>): Promise<Tried> {
-    const jobs: Admitted[] = []
-    let nextWakeUs: number | null = null
-    for (const queue of request.queues) {
-      const slots = request.count - jobs.length
-      if (slots <= 0) break
-      if (empty.has(queue)) continue
-      const { leaseUs } = request
-      const uses = this.#hooks.queueUses(queue)
-      const claim = await store.claim(() => ({ worker, leaseUs, outside: true, queues: [{ queue, slots, uses }] }))
-      this.#reporter?.claimed(claim)
-      for (const job of claim.jobs) this.#reporter?.started(job)
-      jobs.push(...claim.jobs)
-      if (claim.nextWakeUs !== null) nextWakeUs = Math.min(nextWakeUs ?? Infinity, claim.nextWakeUs)
-    }
-    return { jobs, nextWakeUs }
   }
 
   async #settle(id: string, holder: Holder, settlementOf: SettlementOf): Promise<RemoteSettled> {
@@ -328,28 +289,4 @@ export class Remote {
     this.#reporter?.recovered(recovered)
     if (recovered.length > 0) this.ring()
   }
-
-  async #giveBack(jobs: readonly Admitted[], worker?: number): Promise<void> {
-    const store = await this.#open()
-    const holder = worker ?? (await store.outside.get(jobs[0]?.id ?? ''))?.worker ?? null
-    if (holder !== null) await store.release(holder, jobs)
-    this.ring()
-  }
-
-  #withTask(job: NewJob): NewJob {
-    const task = this.#hooks.tasks.get(job.task)
-    if (!task || task.uses.length === 0) return job
-    const input: unknown = JSON.parse(job.input)
-    const own = this.#hooks.limits.resolve(task.uses, input, undefined, job.task)
-    const uses = [...job.uses, ...own.filter((use) => !job.uses.some((each) => same(each, use)))]
-    return { ...job, uses: uses.sort((a, b) => compare(a.limit, b.limit) || compare(a.key, b.key)) }
-  }
-}
-
-function same(a: BucketUse, b: BucketUse): boolean {
-  return a.limit === b.limit && a.key === b.key
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0
 }

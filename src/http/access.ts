@@ -88,7 +88,8 @@ function checkToken(token: Token): Token {
   const wrong = (why: string): SluiceError => new SluiceError('option.invalid', `a token of the server: ${why}`)
   if (typeof token.token !== 'string' || token.token.length < SHORTEST_TOKEN || /\s/.test(token.token))
     throw wrong(`give at least ${SHORTEST_TOKEN} characters without spaces, such as 32 random ones`)
-  if (!Array.isArray(token.scopes) || token.scopes.length === 0 || token.scopes.some((each) => !SCOPES.has(each)))
+  const scopes: readonly string[] = token.scopes
+  if (!Array.isArray(scopes) || scopes.length === 0 || !scopes.every((each: string) => SCOPES.has(each)))
     throw wrong(`scopes are any of ${[...SCOPES].join(', ')}`)
   if (token.queues !== undefined && !Array.isArray(token.queues)) throw wrong('queues is a list of names')
   return token

@@ -7,6 +7,7 @@ import type { Sluice } from '../engine/engine.ts'
 import { createAccess, type Token } from './access.ts'
 import { EventLog } from './event-log.ts'
 import { Handler } from './handler.ts'
+import { openApi } from './open-api.ts'
 import { ROUTES } from './routes.ts'
 import type { Server } from './server.ts'
 
@@ -47,6 +48,8 @@ export function createHttpApp(options: HttpOptions): HttpApp {
   const closing = new AbortController()
   let draining = false
   const operations = ROUTES.filter((each) => testMode || !each.testOnly)
+  const version = packageVersion()
+  let document: Record<string, unknown> | null = null
   const server: Server = {
     sluice,
     remote: sluice.remote,
@@ -54,12 +57,13 @@ export function createHttpApp(options: HttpOptions): HttpApp {
     logger,
     newId,
     events: new EventLog(sluice, clock, newId),
-    version: packageVersion(),
+    version,
     backend: options.backend ?? 'sqlite',
     testMode,
     startedMs: clock.now(),
     ready: () => !draining,
-    operations,
+    serves: (path) => operations.some((each) => each.path === path),
+    openApi: () => (document ??= openApi(operations, version)),
     outside: () => sluice.remote.outside(),
   }
   const handler = new Handler(server, access, options.maxBodyBytes ?? MAX_BODY_BYTES, closing.signal)

@@ -13,7 +13,9 @@ export function checked(schema: z.ZodType | null, value: unknown, part: 'path' |
     throw new Refusal(400, 'invalid_payload', 'The request has no body; send a JSON object.')
   const words = issues.slice(0, ISSUES_SHOWN).map(wordsOf).join('; ')
   const first = issues[0]
-  const details = { issues: issues.slice(0, ISSUES_SHOWN).map((issue) => ({ path: pathOf(issue), message: issue.message })) }
+  const details = {
+    issues: issues.slice(0, ISSUES_SHOWN).map((issue) => ({ path: pathOf(issue), message: issue.message })),
+  }
   // A retry policy of the right shape whose numbers cannot be is understood, and refused.
   if (first?.path.includes('retry') && first.code !== 'invalid_type')
     throw new Refusal(422, 'invalid_request', words, { type: 'validation_error', details })

@@ -115,15 +115,16 @@ export class EventLog {
     type: string,
     payload: Readonly<Record<string, unknown>>,
   ): { tenant: string; subject: string; data: Record<string, unknown> } {
-    const { id, task, queue, error, limit, key, schedule, ...rest } = payload
-    const own = splitName(text(queue) ?? text(limit) ?? text(schedule) ?? '')
+    const { id, task, error, key, ...rest } = payload
+    const [queue, limit, schedule] = [text(rest['queue']), text(rest['limit']), text(rest['schedule'])]
+    const own = splitName(queue ?? limit ?? schedule ?? '')
     const data: Record<string, unknown> = Object.fromEntries(
       Object.entries(rest).map(([name, value]) => [snake(name), value]),
     )
     if (id !== undefined) Object.assign(data, { job_id: id, job_type: task })
-    if (queue !== undefined) data['queue'] = splitName(String(queue)).name
-    if (limit !== undefined) Object.assign(data, { limit: splitName(String(limit)).name, key })
-    if (schedule !== undefined) data['schedule'] = splitName(String(schedule)).name
+    if (queue !== undefined) data['queue'] = splitName(queue).name
+    if (limit !== undefined) Object.assign(data, { limit: splitName(limit).name, key })
+    if (schedule !== undefined) data['schedule'] = splitName(schedule).name
     if (error instanceof Error) data['error'] = { message: error.message }
     if (typeof id === 'string') this.#time(type, id, data)
     return { tenant: own.tenant, subject: text(id) ?? own.name, data }

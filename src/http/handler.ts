@@ -66,7 +66,8 @@ export class Handler {
     requestId: string,
   ): Promise<Reply> {
     const url = new URL(request.url)
-    if (!operation) throw new Refusal(404, 'not_found', `There is nothing at ${request.method} ${url.pathname.slice(0, 200)}.`)
+    if (!operation)
+      throw new Refusal(404, 'not_found', `There is nothing at ${request.method} ${url.pathname.slice(0, 200)}.`)
     const { headers } = request
     const version = headers.get('ojs-version')
     if (version !== null && version !== VERSION && version !== '1')

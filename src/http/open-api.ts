@@ -87,7 +87,10 @@ interface ObjectSchema {
 function flat(schema: ObjectSchema): { properties: Record<string, unknown>; required: string[] } {
   const parts = (schema.allOf ?? []).map(flat)
   return {
-    properties: Object.assign({}, schema.properties, ...parts.map((part) => part.properties)) as Record<string, unknown>,
+    properties: Object.assign({}, schema.properties, ...parts.map((part) => part.properties)) as Record<
+      string,
+      unknown
+    >,
     required: [...(schema.required ?? []), ...parts.flatMap((part) => part.required)],
   }
 }

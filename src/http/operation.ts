@@ -76,7 +76,7 @@ export function operation<
     params: params ?? null,
     query: query ?? null,
     body: body ?? null,
-    run: (call) => spec.run(call as unknown as Call<Out<P>, Out<Q>, Out<B>>),
+    run: (call) => spec.run(call),
   }
 }
 

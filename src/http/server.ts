@@ -4,7 +4,6 @@ import type { Sluice } from '../engine/engine.ts'
 import type { Remote } from '../engine/remote.ts'
 import type { Outside } from '../store/outside.ts'
 import type { EventLog } from './event-log.ts'
-import type { Operation } from './operation.ts'
 
 /** What all operations share. */
 export interface Server {
@@ -20,6 +19,9 @@ export interface Server {
   readonly startedMs: number
   /** False while it starts or stops. */
   readonly ready: () => boolean
-  readonly operations: readonly Operation[]
+  /** Whether it serves that path. */
+  readonly serves: (path: string) => boolean
+  /** Its OpenAPI document. */
+  readonly openApi: () => Record<string, unknown>
   readonly outside: () => Promise<Outside>
 }

@@ -1,7 +1,7 @@
 /** What a store keeps for work that comes from other processes over a protocol: their jobs' terms, their workers, queues as things of their own. */
 import type { JobError, JobRecord, NewJob } from '../jobs/job.ts'
 import type { JobState } from '../jobs/job-state.ts'
-import type { Enqueued, LimitDefinition } from './store.ts'
+import type { LimitPolicy } from '../policy/limit.ts'
 
 /** The part of a store that serves workers and clients outside of any engine. */
 export interface Outside {
@@ -9,7 +9,7 @@ export interface Outside {
    * Stores jobs and defines limits, all or nothing: where one job cannot be, the answers say which and why, and nothing was written.
    * A limit that somebody else has defined with a higher version stays as it is.
    */
-  offer(jobs: readonly NewJob[], limits: readonly LimitDefinition[]): Promise<Offered>
+  offer(jobs: readonly NewJob[], limits: readonly DefinedLimit[]): Promise<Offered>
   /** One job with all that is kept of it. */
   get(id: string): Promise<JobFacts | null>
   /** Jobs of one state and age, oldest or newest first; what `find` leaves out is told by `total`. */
@@ -52,8 +52,21 @@ export interface Outside {
 
 /** What an offer came to. `refused`: nothing was written; the answers of jobs that would have been stored are null. */
 export type Offered =
-  | { readonly kind: 'stored'; readonly answers: readonly Enqueued[]; readonly depths: readonly QueueDepth[] }
+  | { readonly kind: 'stored'; readonly answers: readonly StoredAs[]; readonly depths: readonly QueueDepth[] }
   | { readonly kind: 'refused'; readonly at: number; readonly why: Refused }
+
+/** As which job one was stored: as itself, or as the one that holds its unique key. */
+export interface StoredAs {
+  readonly kind: 'created' | 'duplicate' | 'updated' | 'conflict'
+  readonly id: string
+}
+
+/** A limit to define, as an engine's start does. */
+export interface DefinedLimit {
+  readonly name: string
+  readonly policy: LimitPolicy
+  readonly version: number
+}
 
 /** Why a job was refused. */
 export type Refused =

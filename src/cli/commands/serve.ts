@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { type Command, Option } from 'commander'
 import { SluiceError } from '../../base/errors.ts'
+import type { RunningServer, ServeOptions } from '../serve/server.ts'
 import { wholeOf } from '../view.ts'
 
 interface Flags {
@@ -53,7 +54,7 @@ async function serve(flags: Flags): Promise<void> {
   }
 }
 
-async function load(): Promise<typeof import('../serve/server.ts')> {
+async function load(): Promise<{ startServer(options: ServeOptions): Promise<RunningServer> }> {
   try {
     return await import('../serve/server.ts')
   } catch (cause) {

@@ -1,9 +1,7 @@
 import { z } from 'zod'
 import { SluiceError } from '../../base/errors.ts'
-import type { Duration } from '../../base/duration.ts'
 import type { QueueOptions } from '../../engine/options.ts'
 import { type AnyTask, task } from '../../engine/task.ts'
-import type { RetryOptions } from '../../jobs/retry-policy.ts'
 import { input } from '../../jobs/schema.ts'
 import { limit as defineLimit, type Limit, type LimitUse } from '../../policy/define-limit.ts'
 import type { Policy } from '../../policy/policy.ts'
@@ -59,7 +57,8 @@ export function readServeConfig(json: unknown): ServeConfig {
   )
   const useOf = ({ limit, by, weight }: z.output<typeof Use>): LimitUse<unknown> => {
     const found = limits.get(limit)
-    if (!found) throw new SluiceError('cli.usage', `The configuration names the limit ${limit}, but does not define it.`)
+    if (!found)
+      throw new SluiceError('cli.usage', `The configuration names the limit ${limit}, but does not define it.`)
     if (by !== undefined) return found.by(by, weight === undefined ? undefined : { weight })
     return weight === undefined ? found : found.weight(weight)
   }
@@ -69,14 +68,17 @@ export function readServeConfig(json: unknown): ServeConfig {
     tasks: Object.entries(types).map(([name, type]) =>
       task(name, input<unknown>(), {
         limits: (type.limits ?? []).map(useOf),
-        retry: (type.retry ?? {}) as RetryOptions & { initial?: Duration },
+        retry: type.retry ?? {},
         run: () => {
           throw new SluiceError('task.unknown', `The jobs of ${name} are run by workers outside of this server.`)
         },
       }),
     ),
     queues: Object.fromEntries(
-      Object.entries(queues).map(([name, queue]) => [name, { concurrency: 0, limits: (queue.limits ?? []).map(useOf) }]),
+      Object.entries(queues).map(([name, queue]) => [
+        name,
+        { concurrency: 0, limits: (queue.limits ?? []).map(useOf) },
+      ]),
     ),
   }
 }

@@ -76,7 +76,17 @@ async function ownWorkers({ server, tenant }: Call<unknown, unknown, unknown>): 
   return all.filter(({ name }) => (name === null ? tenant === '' : isOwn(tenant, name)))
 }
 
-function workerJson({ worker, name, queues, directive, alive, aliveUntilUs, joinedUs, about, active }: WorkerRecord): object {
+function workerJson({
+  worker,
+  name,
+  queues,
+  directive,
+  alive,
+  aliveUntilUs,
+  joinedUs,
+  about,
+  active,
+}: WorkerRecord): object {
   const own = name === null ? `engine-${worker}` : splitName(name).name
   return {
     ...(about === null ? {} : (JSON.parse(about) as object)),

@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import type { ScheduleOptions } from '../../engine/schedule.ts'
 import type { ScheduleRecord } from '../../jobs/schedule.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { invalid, notFound, unprocessable } from '../refusal.ts'
@@ -58,7 +57,7 @@ export const registerCron: Operation = operation({
         cron: expression,
         ...(body.timezone !== undefined && { timezone: body.timezone }),
         overlap: overlap === 'skip' ? 'skip' : 'allow',
-      } as ScheduleOptions<never>,
+      },
       { ...job, extra: JSON.stringify(extra) },
     )
     const stored = (await remote.schedules()).find((each) => each.name === name)
@@ -110,9 +109,13 @@ function gridOf({ expression, cron, overlap_policy: overlap }: z.output<typeof B
   return { expression: text, overlap }
 }
 
-function templateOf({ job_template: template, type, args, meta, options }: z.output<typeof Body>): z.output<
-  typeof NewJobJson
-> {
+function templateOf({
+  job_template: template,
+  type,
+  args,
+  meta,
+  options,
+}: z.output<typeof Body>): z.output<typeof NewJobJson> {
   if (template) {
     if (template.id !== undefined) throw invalid('job_template: its jobs have ids of their own; leave id out')
     return template

@@ -8,7 +8,7 @@ import { requireQueues } from './jobs.ts'
 import { Millis, QueueName, WorkerId } from './schemas.ts'
 
 /** A worker that says nothing of itself. */
-export const NOBODY = 'anonymous'
+const NOBODY = 'anonymous'
 /** How long a job is a worker's that names no visibility timeout, as the worker protocol has it. */
 export const DEFAULT_LEASE_US = 1_800_000_000
 const LONGEST_WAIT_MS = 60_000

@@ -59,7 +59,7 @@ export function timeOf(us: number): string {
 }
 
 /** The delay that its last failure put a job off by, in whole ms; null where it has not failed. */
-export function retryDelayMs(job: JobFacts): number | null {
+function retryDelayMs(job: JobFacts): number | null {
   return job.state === 'retryable' || job.state === 'active' ? (job.error?.retryDelayMs ?? null) : null
 }
 

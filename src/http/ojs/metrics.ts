@@ -23,7 +23,11 @@ function series(
   label: string,
   values: readonly (readonly [string, number])[],
 ): string[] {
-  return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, ...values.map(([of, n]) => `${name}{${label}="${of}"} ${n}`)]
+  return [
+    `# HELP ${name} ${help}`,
+    `# TYPE ${name} ${type}`,
+    ...values.map(([of, n]) => `${name}{${label}="${of}"} ${n}`),
+  ]
 }
 
 function single(name: string, type: string, help: string, value: number): string[] {

@@ -129,7 +129,8 @@ function timesOf(
   }
   const runAtMs = read('scheduled_at') ?? read('delay_until')
   const expiresAtMs = read('expires_at')
-  if (runAtMs !== null && runAtMs > LATEST_MS) throw unprocessable('scheduled_at is too far ahead; give a time before 2200')
+  if (runAtMs !== null && runAtMs > LATEST_MS)
+    throw unprocessable('scheduled_at is too far ahead; give a time before 2200')
   if (times['delay_until'] !== undefined) times['scheduled_at'] ??= times['delay_until']
   return {
     runAtMs,
@@ -168,7 +169,15 @@ const ON_CONFLICT: Readonly<Record<string, OnConflict>> = {
 
 /** The unique key of a job: a digest of what the policy names, the type being always part of it, as the queue's tenant is. */
 function uniqueRule(unique: UniqueJson, json: JobJson, queue: string): UniqueRule {
-  const { keys, key, args_keys: argsKeys, meta_keys: metaKeys, period, states, on_conflict: conflict = 'reject' } = unique
+  const {
+    keys,
+    key,
+    args_keys: argsKeys,
+    meta_keys: metaKeys,
+    period,
+    states,
+    on_conflict: conflict = 'reject',
+  } = unique
   const named = typeof key === 'string' ? [key] : (key ?? [])
   const dimensions = keys ?? (argsKeys || metaKeys || named.length > 0 ? [] : ['type', 'args'])
   const fieldsOf = (value: unknown, names: readonly string[]): unknown =>

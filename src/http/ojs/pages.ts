@@ -24,7 +24,10 @@ export function paginationOf(total: number, query: Page): { total: number; page:
 }
 
 /** Narrows a query to the caller's tenant; without one an admin sees all. */
-export function scopeOf({ tenant, access }: Call<unknown, unknown, unknown>): Pick<FactsQuery, 'queuePrefix' | 'queueWithout'> {
+export function scopeOf({
+  tenant,
+  access,
+}: Call<unknown, unknown, unknown>): Pick<FactsQuery, 'queuePrefix' | 'queueWithout'> {
   if (tenant !== '') return { queuePrefix: `${tenant}/` }
   return access.scopes.has('admin') ? {} : { queueWithout: '/' }
 }

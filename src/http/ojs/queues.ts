@@ -85,7 +85,12 @@ export const queueStats: Operation = operation({
     return ok({
       ...shown,
       queue: shown,
-      stats: { queue: name, depth: depthOf(counts), ...(record?.bounds && { max_depth: record.bounds.maxDepth }), ...counts },
+      stats: {
+        queue: name,
+        depth: depthOf(counts),
+        ...(record?.bounds && { max_depth: record.bounds.maxDepth }),
+        ...counts,
+      },
     })
   },
 })

@@ -51,7 +51,11 @@ export function limitsOfJob(json: RateLimitJson, queue: string, tenant: string):
 /** The limits that a rate limit defines under a name; none: it limits nothing. */
 export function definitionsOf(json: RateLimitJson, name: string, version: number): LimitDefinition[] {
   const { concurrency, on_limit: onLimit } = json
-  const rate = paceOf(json.rate ?? json.max_per_second, json.period ?? (json.max_per_second ? 'second' : undefined), 'rate')
+  const rate = paceOf(
+    json.rate ?? json.max_per_second,
+    json.period ?? (json.max_per_second ? 'second' : undefined),
+    'rate',
+  )
   const throttle = paceOf(json.throttle, json.period, 'throttle')
   const shared = { ...(concurrency !== undefined && { concurrency }), ...(onLimit && { onLimit }) }
   const define = (limit: string, policy: object): LimitDefinition => ({
@@ -62,7 +66,10 @@ export function definitionsOf(json: RateLimitJson, name: string, version: number
   const window = rate && { window: 'sliding', max: rate.limit, per: rate.periodUs / 1000 }
   const spacing = throttle && { every: throttle.periodUs / throttle.limit / 1000 }
   if (window && spacing)
-    return [define(name, { ...window, ...shared }), define(name + THROTTLE, { ...spacing, ...(onLimit && { onLimit }) })]
+    return [
+      define(name, { ...window, ...shared }),
+      define(name + THROTTLE, { ...spacing, ...(onLimit && { onLimit }) }),
+    ]
   const rule = window ?? spacing
   return rule || concurrency !== undefined ? [define(name, { ...rule, ...shared })] : []
 }
@@ -78,7 +85,10 @@ export function isThrottle(name: string): boolean {
 }
 
 function paceOf(
-  given: number | { limit?: number | undefined; period?: string | undefined; interval?: string | undefined } | undefined,
+  given:
+    | number
+    | { limit?: number | undefined; period?: string | undefined; interval?: string | undefined }
+    | undefined,
   alias: string | undefined,
   what: string,
 ): { limit: number; periodUs: number } | null {

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { type Duration } from '../../base/duration.ts'
+import type { Duration } from '../../base/duration.ts'
 import type { BucketView } from '../../engine/limits-api.ts'
 import type { Rule } from '../../policy/limit.ts'
 import type { PolicyChange } from '../../policy/override.ts'
@@ -54,14 +54,16 @@ export const putRateLimit: Operation = operation({
   summary: 'Define a rate limit, or override it until a time.',
   scope: 'admin',
   params: Params,
-  body: z.intersection(RateLimit, z.looseObject({ expires_at: Instant.nullish(), partition: z.string().max(1024).optional() })),
+  body: z.intersection(
+    RateLimit,
+    z.looseObject({ expires_at: Instant.nullish(), partition: z.string().max(1024).optional() }),
+  ),
   answers: { 200: 'The limit as it stands.' },
   async run(call) {
     const { body, params, server } = call
     const name = ownName(call.tenant, params.key)
     const known = (await server.remote.limits()).find((each) => each.name === name)
-    if (!known && typeof body.expires_at === 'string')
-      throw notFound('rate limit', params.key)
+    if (!known && typeof body.expires_at === 'string') throw notFound('rate limit', params.key)
     if (known) await override(call, known, body)
     else await server.remote.define(defined(body, name))
     server.remote.stir()
@@ -70,7 +72,10 @@ export const putRateLimit: Operation = operation({
 })
 
 /** A limit that a call names. @throws Refusal 404 */
-async function definedLimit({ server, tenant }: Call<unknown, unknown, unknown>, key: string): Promise<LimitDefinition> {
+async function definedLimit(
+  { server, tenant }: Call<unknown, unknown, unknown>,
+  key: string,
+): Promise<LimitDefinition> {
   const name = ownName(tenant, key)
   const found = (await server.remote.limits()).find((each) => each.name === name)
   if (!found) throw notFound('rate limit', key)
@@ -142,7 +147,10 @@ async function limitJson(
     }),
     ...(rule && rule.kind !== 'spacing' && { rate: rateJson(rule, bucket) }),
     ...(throttled && {
-      throttle: { ...pace(throttled.rule.everyUs), next_allowed_at: throttled.bucket?.nextStart?.toISOString() ?? null },
+      throttle: {
+        ...pace(throttled.rule.everyUs),
+        next_allowed_at: throttled.bucket?.nextStart?.toISOString() ?? null,
+      },
     }),
     waiting_count: sum(buckets, 'waiting'),
     overrides: bucket?.overrides.map(({ kind, change: what, until, by, reason }) => ({

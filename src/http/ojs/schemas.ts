@@ -8,7 +8,10 @@ const YEAR_MS = 31_536_000_000
 const MOST_BYTES_OF_NAME = 255
 
 /** A job's id: a UUIDv7 in lower case. */
-export const JobId: z.ZodType<string> = z.string().refine(isJobId, 'has to be a UUIDv7 in lower case').meta({ format: 'uuid' })
+export const JobId: z.ZodType<string> = z
+  .string()
+  .refine(isJobId, 'has to be a UUIDv7 in lower case')
+  .meta({ format: 'uuid' })
 
 /** A job's type: lower case words with dots between them. */
 export const JobType: z.ZodType<string> = z
@@ -30,7 +33,7 @@ export const WorkerId: z.ZodType<string> = z
   .regex(/^[^\p{Cc}/]+$/u, 'may hold neither control characters nor slashes')
 
 /** An ISO 8601 duration. */
-export const IsoDuration: z.ZodType<string> = z.string().max(64).refine(isDuration, 'has to be an ISO 8601 duration, as PT30S')
+const IsoDuration: z.ZodType<string> = z.string().max(64).refine(isDuration, 'has to be an ISO 8601 duration, as PT30S')
 
 /** A length of time in whole ms, at most a year. */
 export const Millis: z.ZodType<number> = z.int().min(1).max(YEAR_MS)
@@ -42,7 +45,7 @@ export const Instant: z.ZodType<string> = z
   .refine(isInstant, 'has to be an RFC 3339 time, or + and an ISO 8601 duration')
 
 /** How failures are repeated. */
-export const Retry: z.ZodType<RetryJson> = z.looseObject({
+const Retry: z.ZodType<RetryJson> = z.looseObject({
   max_attempts: z.int().min(0).max(10_000).optional(),
   initial_interval: IsoDuration.optional(),
   backoff_coefficient: z.number().min(1).max(1000).optional(),
@@ -66,12 +69,24 @@ export interface RetryJson {
   [extension: string]: unknown
 }
 
-const State: z.ZodType<JobState> = z.enum(['scheduled', 'available', 'pending', 'active', 'completed', 'retryable', 'cancelled', 'discarded'])
+const State: z.ZodType<JobState> = z.enum([
+  'scheduled',
+  'available',
+  'pending',
+  'active',
+  'completed',
+  'retryable',
+  'cancelled',
+  'discarded',
+])
 const Names = z.array(z.string().max(MOST_BYTES_OF_NAME)).max(32)
 
 /** What makes two jobs the same. */
-export const Unique: z.ZodType<UniqueJson> = z.looseObject({
-  keys: z.array(z.enum(['type', 'queue', 'args', 'meta'])).max(4).optional(),
+const Unique: z.ZodType<UniqueJson> = z.looseObject({
+  keys: z
+    .array(z.enum(['type', 'queue', 'args', 'meta']))
+    .max(4)
+    .optional(),
   key: z.union([z.string().max(MOST_BYTES_OF_NAME), Names]).optional(),
   args_keys: Names.optional(),
   meta_keys: Names.optional(),
@@ -135,7 +150,11 @@ export const RateLimit: z.ZodType<RateLimitJson> = z.looseObject({
   on_limit: z.enum(['wait', 'reschedule', 'drop']).optional(),
   x_limit: z
     .looseObject({
-      name: z.string().min(1).max(MOST_BYTES_OF_NAME).regex(/^[^\0]+$/),
+      name: z
+        .string()
+        .min(1)
+        .max(MOST_BYTES_OF_NAME)
+        .regex(/^[^\0]+$/),
       key: z.union([z.string().max(1024), z.number()]).optional(),
       weight: Units.optional(),
     })

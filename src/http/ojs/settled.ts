@@ -12,7 +12,10 @@ export interface Claimant {
 }
 
 /** Whoever settles, as the engine compares it. */
-export function holderOf({ tenant }: Call<unknown, unknown, unknown>, { worker_id: worker, attempt }: Claimant): Holder {
+export function holderOf(
+  { tenant }: Call<unknown, unknown, unknown>,
+  { worker_id: worker, attempt }: Claimant,
+): Holder {
   return { worker: worker === undefined ? undefined : ownName(tenant, worker), attempt }
 }
 

@@ -1,6 +1,5 @@
 import { z } from 'zod'
 import { ok, operation, type Operation } from '../operation.ts'
-import { openApi } from '../open-api.ts'
 import { metricsText } from './metrics.ts'
 
 const SPEC = '1.0'
@@ -24,12 +23,22 @@ export const manifest: Operation = operation({
   scope: null,
   answers: { 200: 'The manifest.' },
   async run({ server }) {
-    const features = ['retries', 'dead_letter', 'cron', 'unique', 'batch', 'priority', 'queue_pause', 'events', 'progress']
+    const features = [
+      'retries',
+      'dead_letter',
+      'cron',
+      'unique',
+      'batch',
+      'priority',
+      'queue_pause',
+      'events',
+      'progress',
+    ]
     return ok({
       specversion: SPEC,
       ojs_version: SPEC,
       implementation: { name: 'sluice', version: server.version, language: 'typescript' },
-      conformance_level: server.operations.some(({ path }) => path === '/ojs/v1/workflows') ? 4 : 2,
+      conformance_level: server.serves('/ojs/v1/workflows') ? 4 : 2,
       protocols: ['http'],
       backend: server.backend,
       capabilities: Object.fromEntries(features.map((feature) => [feature, true])),
@@ -102,7 +111,7 @@ export const openApiDocument: Operation = operation({
   answers: { 200: 'The document.' },
   run: async ({ server }) => ({
     status: 200,
-    body: openApi(server.operations, server.version),
+    body: server.openApi(),
     headers: { 'Content-Type': 'application/json' },
   }),
 })

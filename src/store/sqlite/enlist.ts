@@ -31,9 +31,7 @@ export function enlist(context: Context, { name, queues, aliveUs, about }: Outsi
 /** Workers on record, those of engines too. */
 export function workers(context: Context): WorkerRecord[] {
   const nowUs = context.clock.nowUs()
-  const rows = context.db.all<
-    [number, string | null, string, Directive, number, number, string | null, number]
-  >(
+  const rows = context.db.all<[number, string | null, string, Directive, number, number, string | null, number]>(
     `SELECT id, name, queues, directive, alive_until, joined, about,
      (SELECT count(*) FROM jobs WHERE state = ${STATE.active} AND due IS NOT NULL AND worker = workers.id) FROM workers ORDER BY id`,
   )

@@ -28,8 +28,20 @@ export function facts(context: Context, id: string): JobFacts | null {
   const job = get(context, id)
   const row = job && context.db.get<Row>(SELECT, id)
   if (!row) return null
-  const [sinceUs, expires, worker, workerName, engineRuns, pushedBack, leaseUs, leasedUs, timeoutUs, errors, progress, dead] =
-    row
+  const [
+    sinceUs,
+    expires,
+    worker,
+    workerName,
+    engineRuns,
+    pushedBack,
+    leaseUs,
+    leasedUs,
+    timeoutUs,
+    errors,
+    progress,
+    dead,
+  ] = row
   return {
     ...job,
     sinceUs,

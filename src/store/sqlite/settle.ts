@@ -26,7 +26,7 @@ const GOES_ON = `${STATE.retryable}, ${STATE.available}`
 /** Somebody asked to cancel it while it ran: it does not run again. */
 const STOPPED = `cancelling AND s.value ->> 3 IN (${GOES_ON})`
 // A failed attempt is added to the job's history; a push-back is none.
-const HISTORY = `CASE WHEN s.value ->> 6 IS NULL OR s.value ->> 7 > 0 THEN errors ELSE ${withFailure("s.value ->> 6", '?1')} END`
+const HISTORY = `CASE WHEN s.value ->> 6 IS NULL OR s.value ->> 7 > 0 THEN errors ELSE ${withFailure('s.value ->> 6', '?1')} END`
 // One statement for a whole batch; it counts only where the lease is still the caller's. `s`: seq, attempt, worker, state, due, result, error, attempt back, pushed back.
 const SETTLE = `UPDATE jobs SET
     state = CASE WHEN ${STOPPED} THEN ${STATE.cancelled} ELSE s.value ->> 3 END,

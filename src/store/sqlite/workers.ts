@@ -64,9 +64,10 @@ export function liveQueues(context: Context, nowUs: number, except: number): str
 
 /** Since when somebody has been at work without a break, as far as those know who are at work now; `nowUs` when nobody is. */
 export function attendedSinceUs(context: Context, nowUs: number): number {
-  const [joined] = context.db.get<[number | null]>('SELECT min(joined) FROM workers WHERE name IS NULL AND alive_until > ?', nowUs) as [
-    number | null,
-  ]
+  const [joined] = context.db.get<[number | null]>(
+    'SELECT min(joined) FROM workers WHERE name IS NULL AND alive_until > ?',
+    nowUs,
+  ) as [number | null]
   return joined ?? nowUs
 }
 
