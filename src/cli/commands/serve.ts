@@ -54,7 +54,7 @@ async function serve(flags: Flags): Promise<void> {
   }
 }
 
-async function load(): Promise<{ startServer(options: ServeOptions): Promise<RunningServer> }> {
+async function load(): Promise<{ readonly startServer: (options: ServeOptions) => Promise<RunningServer> }> {
   try {
     return await import('../serve/server.ts')
   } catch (cause) {
