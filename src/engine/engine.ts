@@ -266,6 +266,7 @@ export class Sluice implements TaskEngine {
     await this.#starting?.catch(() => undefined)
     await this.#worker?.stop(withinMs)
     await this.#opening?.catch(() => undefined)
+    this.remote.close()
     this.#results.close()
     for (const unbind of this.#unbind) unbind()
     await this.#store.close()

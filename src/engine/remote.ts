@@ -1,10 +1,10 @@
 import type { Clock } from '../base/clock.ts'
+import { SluiceError } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
 import type { Random } from '../base/random.ts'
 import type { NewJob } from '../jobs/job.ts'
 import { penaltyUs } from '../jobs/rate-limited.ts'
 import type { RetryAfter } from '../jobs/rate-limit-headers.ts'
-import type { ScheduleRecord } from '../jobs/schedule.ts'
 import type { JobFacts, Offered, Outside } from '../store/outside.ts'
 import type { BucketUse, LimitDefinition, Store } from '../store/store.ts'
 import type { Events } from './events.ts'
@@ -56,6 +56,7 @@ export class Remote {
   #reporter: Reporter | null = null
   readonly #sweeper: Sweeper
   #stopWatching: (() => void) | null = null
+  #closed = false
 
   constructor(hooks: RemoteHooks) {
     this.#hooks = hooks
@@ -68,14 +69,14 @@ export class Remote {
     this.#sweeper = new Sweeper(hooks.clock, hooks.logger, (store) => this.#sweepOnce(store))
   }
 
+  /** The store, to look into it. @throws engine.stopped */
+  store(): Promise<Store> {
+    return this.#open()
+  }
+
   /** What the store keeps for the outside. @throws engine.stopped */
   async outside(): Promise<Outside> {
     return (await this.#open()).outside
-  }
-
-  /** The store's clock now, µs. */
-  async nowUs(): Promise<number> {
-    return (await this.#open()).nowUs()
   }
 
   /** Stores jobs and the limits that come with them, all or nothing. Jobs of a task that this engine knows get its limits too. */
@@ -202,16 +203,6 @@ export class Remote {
     this.#workers.forget(name)
   }
 
-  /** Recurring work as it is stored. */
-  async schedules(): Promise<ScheduleRecord[]> {
-    return (await this.#open()).schedules()
-  }
-
-  /** Every limit that is defined. */
-  async limits(): Promise<LimitDefinition[]> {
-    return (await this.#open()).limits()
-  }
-
   /** Defines limits, as an engine's start does. */
   async define(limits: readonly LimitDefinition[]): Promise<void> {
     await (await this.#open()).define(limits)
@@ -238,19 +229,26 @@ export class Remote {
     this.#hooks.changed()
   }
 
-  /** Answers fetches that wait, and serves nobody any more. */
+  /** Answers fetches that wait, and lets none wait any more; all else is served until the engine has stopped. */
   stop(): void {
     this.#claims.stop()
     this.#sweeper.stop()
     this.#stopWatching?.()
   }
 
+  /** The store is about to be closed. */
+  close(): void {
+    this.stop()
+    this.#closed = true
+  }
+
   async #open(): Promise<Store> {
+    if (this.#closed) throw new SluiceError('engine.stopped', 'The engine was stopped: it serves nobody any more.')
     if (this.#store) return this.#store
     const store = (this.#store = await this.#hooks.store())
     this.#reporter = this.#hooks.reporter(store)
     this.#stopWatching ??= store.watch(() => this.ring())
-    void this.#sweeper.arm(store)
+    await this.#sweeper.arm(store)
     return store
   }
 

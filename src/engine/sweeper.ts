@@ -23,6 +23,7 @@ export class Sweeper {
 
   /** Sees to it that the next end is not missed. */
   async arm(store: Store): Promise<void> {
+    if (this.#stopped) return
     const { nextUs } = await store.outside.overdue(1)
     if (this.#stopped || nextUs === null || nextUs >= this.#atUs) return
     this.#timer?.cancel()

@@ -107,7 +107,11 @@ export class Desk {
 
   /** Takes jobs; answers their ids. */
   async fetch(more: Json = {}, sending?: Sending): Promise<string[]> {
-    const { status, body } = await this.post('/ojs/v1/workers/fetch', { queues: ['q'], worker_id: 'w', ...more }, sending)
+    const { status, body } = await this.post(
+      '/ojs/v1/workers/fetch',
+      { queues: ['q'], worker_id: 'w', ...more },
+      sending,
+    )
     if (status !== 200) throw new Error(`a fetch was refused: ${JSON.stringify(body)}`)
     return (body['jobs'] as Json[]).map((job) => job['id'] as string)
   }
@@ -126,7 +130,10 @@ export class Desk {
   }
 
   /** Workers that fetch with a wait and acknowledge at once, until the test has finished; answers their starts: what, and when in s. */
-  work(queues: readonly string[], { workers = 1, count = 10, tenant = '' } = {}): { id: string; arg: unknown; at: number }[] {
+  work(
+    queues: readonly string[],
+    { workers = 1, count = 10, tenant = '' }: { workers?: number; count?: number; tenant?: string } = {},
+  ): { id: string; arg: unknown; at: number }[] {
     const starts: { id: string; arg: unknown; at: number }[] = []
     const headers: Record<string, string> = tenant === '' ? {} : { 'X-OJS-Tenant': tenant }
     const over = new AbortController()

@@ -47,7 +47,7 @@ export const registerCron: Operation = operation({
     if (job.runAtMs !== null || job.expiresAtMs !== null || job.unique || job.terms?.pending)
       throw unprocessable('job_template: an occurrence starts when it is due; leave times, unique and pending out')
     const name = ownName(tenant, body.name)
-    const known = (await remote.schedules()).find((each) => each.name === name)
+    const known = (await (await remote.store()).schedules()).find((each) => each.name === name)
     const createdMs = (known && extraOf(known.job).cron?.createdMs) ?? clock.now()
     const extra: JobExtra = { ...extraOf(job), cron: { createdMs, expression, overlap } }
     if (limits.definitions.length > 0) await remote.define(limits.definitions)
@@ -60,7 +60,7 @@ export const registerCron: Operation = operation({
       },
       { ...job, extra: JSON.stringify(extra) },
     )
-    const stored = (await remote.schedules()).find((each) => each.name === name)
+    const stored = (await (await remote.store()).schedules()).find((each) => each.name === name)
     if (!stored) throw notFound('cron', body.name)
     return { status: 201, body: { cron: cronJson(stored), cron_job: cronJson(stored) } }
   },
@@ -76,7 +76,9 @@ export const listCron: Operation = operation({
   query: PageQuery,
   answers: { 200: 'The recurring work of the tenant.' },
   async run({ server, tenant, query }) {
-    const all = (await server.remote.schedules()).filter((each) => isOwn(tenant, each.name)).map(cronJson)
+    const all = (await (await server.remote.store()).schedules())
+      .filter((each) => isOwn(tenant, each.name))
+      .map(cronJson)
     const { items, pagination } = pageOf(all, query)
     return ok({ crons: items, cron_jobs: items, pagination })
   },

@@ -1,9 +1,12 @@
 import { z } from 'zod'
 import type { Duration } from '../../base/duration.ts'
 import type { BucketView } from '../../engine/limits-api.ts'
-import type { Rule } from '../../policy/limit.ts'
+import { view } from '../../policy/bucket.ts'
+import type { LimitPolicy, Rule } from '../../policy/limit.ts'
+import { SHARED_KEY } from '../../policy/partition-key.ts'
 import type { PolicyChange } from '../../policy/override.ts'
 import type { LimitDefinition } from '../../store/store.ts'
+import type { BucketBacklog } from '../../store/waits.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { notFound, unprocessable } from '../refusal.ts'
 import { isOwn, ownName, splitName } from '../tenant.ts'
@@ -40,7 +43,9 @@ export const listRateLimits: Operation = operation({
   query: PageQuery,
   answers: { 200: 'The limits of the tenant.' },
   async run(call) {
-    const own = (await call.server.remote.limits()).filter(({ name }) => isOwn(call.tenant, name) && !isThrottle(name))
+    const own = (await (await call.server.remote.store()).limits()).filter(
+      ({ name }) => isOwn(call.tenant, name) && !isThrottle(name),
+    )
     const { items, pagination } = pageOf(own, call.query)
     return ok({ items: await Promise.all(items.map((each) => limitJson(call, each, undefined))), pagination })
   },
@@ -62,7 +67,7 @@ export const putRateLimit: Operation = operation({
   async run(call) {
     const { body, params, server } = call
     const name = ownName(call.tenant, params.key)
-    const known = (await server.remote.limits()).find((each) => each.name === name)
+    const known = (await (await server.remote.store()).limits()).find((each) => each.name === name)
     if (!known && typeof body.expires_at === 'string') throw notFound('rate limit', params.key)
     if (known) await override(call, known, body)
     else await server.remote.define(defined(body, name))
@@ -77,7 +82,7 @@ async function definedLimit(
   key: string,
 ): Promise<LimitDefinition> {
   const name = ownName(tenant, key)
-  const found = (await server.remote.limits()).find((each) => each.name === name)
+  const found = (await (await server.remote.store()).limits()).find((each) => each.name === name)
   if (!found) throw notFound('rate limit', key)
   return found
 }
@@ -122,40 +127,32 @@ async function limitJson(
   { name, policy }: LimitDefinition,
   partition: string | undefined,
 ): Promise<Record<string, unknown>> {
-  const buckets = await server.sluice.limits.inspect(name, partition)
+  const store = await server.remote.store()
+  const { limits } = server.sluice
+  const buckets = await limits.inspect(name, partition)
   const bucket = buckets[0]
   const { rule } = policy
-  const throttled =
-    rule?.kind === 'spacing'
-      ? { rule, bucket }
-      : await server.remote
-          .limits()
-          .then((all) => all.find((each) => each.name === throttleOf(name)))
-          .then(async (found) =>
-            found?.policy.rule?.kind === 'spacing'
-              ? { rule: found.policy.rule, bucket: (await server.sluice.limits.inspect(found.name))[0] }
-              : null,
-          )
-  const change = bucket?.overrides.findLast((each) => each.change?.concurrency !== undefined)?.change
-  const permits = change?.concurrency === undefined ? policy.concurrency : change.concurrency
+  const second = (await store.limits()).find((each) => each.name === throttleOf(name))
+  const spacing = rule?.kind === 'spacing' ? rule : second?.policy.rule
+  const spaced = rule?.kind === 'spacing' || !second ? bucket : (await limits.inspect(second.name))[0]
+  const [stored] = (await store.backlog(name, partition ?? SHARED_KEY)) ?? []
+  const permits = (stored?.policy ?? policy).concurrency
   const active = sum(buckets, 'active')
   return {
     key: splitName(name).name,
     on_limit: policy.onLimit,
-    ...(permits !== null && {
-      concurrency: { limit: permits, active, available: Math.max(0, permits - active) },
-    }),
-    ...(rule && rule.kind !== 'spacing' && { rate: rateJson(rule, bucket) }),
-    ...(throttled && {
-      throttle: {
-        ...pace(throttled.rule.everyUs),
-        next_allowed_at: throttled.bucket?.nextStart?.toISOString() ?? null,
-      },
+    ...(permits !== null && { concurrency: { limit: permits, active, available: Math.max(0, permits - active) } }),
+    ...(rule &&
+      rule.kind !== 'spacing' && {
+        rate: { ...rateJson(policy, rule, stored, store.nowUs()), window_resets_at: timeOrNull(bucket?.nextStart) },
+      }),
+    ...(spacing?.kind === 'spacing' && {
+      throttle: { limit: 1, period: periodOf(spacing.everyUs), next_allowed_at: timeOrNull(spaced?.nextStart) },
     }),
     waiting_count: sum(buckets, 'waiting'),
-    overrides: bucket?.overrides.map(({ kind, change: what, until, by, reason }) => ({
+    overrides: bucket?.overrides.map(({ kind, change, until, by, reason }) => ({
       kind,
-      change: what,
+      change,
       expires_at: until,
       by,
       reason,
@@ -164,20 +161,30 @@ async function limitJson(
   }
 }
 
-function rateJson(rule: Exclude<Rule, { kind: 'spacing' }>, bucket: BucketView | undefined): Record<string, unknown> {
-  const limit = rule.kind === 'rate' ? rule.rate : rule.max
-  const periodUs = rule.kind !== 'fixed' ? rule.periodUs : rule.window.align === 'epoch' ? rule.window.periodUs : null
-  const capacity = bucket?.capacity ?? limit
+/** The rule as it holds now, and how much of it is used: permits are told apart from it. */
+function rateJson(
+  defined: LimitPolicy,
+  rule: Exclude<Rule, { kind: 'spacing' }>,
+  stored: BucketBacklog | undefined,
+  nowUs: number,
+): Record<string, unknown> {
+  const policy = { ...(stored?.policy ?? defined), concurrency: null }
+  const now = policy.rule?.kind === rule.kind ? (policy.rule as typeof rule) : rule
+  const { available, capacity } = stored ? view(policy, stored.state, 0, nowUs) : { available: 0, capacity: 0 }
+  const periodUs = now.kind !== 'fixed' ? now.periodUs : now.window.align === 'epoch' ? now.window.periodUs : null
   return {
-    limit: rule.kind === 'rate' ? rule.rate : capacity,
-    period: periodUs === null ? NONE : `PT${periodUs / 1e6}S`,
-    current_count: Math.max(0, capacity - (bucket?.available ?? capacity)),
-    window_resets_at: bucket?.nextStart?.toISOString() ?? null,
+    limit: now.kind === 'rate' ? now.rate : now.max,
+    period: periodUs === null ? NONE : periodOf(periodUs),
+    current_count: capacity - available,
   }
 }
 
-function pace(everyUs: number): { limit: number; period: string } {
-  return { limit: 1, period: `PT${everyUs / 1e6}S` }
+function periodOf(us: number): string {
+  return `PT${us / 1e6}S`
+}
+
+function timeOrNull(date: Date | null | undefined): string | null {
+  return date?.toISOString() ?? null
 }
 
 function sum(buckets: readonly BucketView[], of: 'active' | 'waiting'): number {

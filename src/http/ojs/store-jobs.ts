@@ -1,6 +1,6 @@
 import type { JobFacts, Offered, QueueDepth } from '../../store/outside.ts'
 import type { Call } from '../operation.ts'
-import { Refusal } from '../refusal.ts'
+import { Refusal, unprocessable } from '../refusal.ts'
 import { splitName } from '../tenant.ts'
 import { requireQueues } from './jobs.ts'
 import { newJob, type ReadyJob } from './new-job.ts'
@@ -23,6 +23,7 @@ export async function storeJobs(call: Call<unknown, unknown, unknown>, sent: rea
   const nowMs = server.clock.now()
   requireQueues(call, new Set(sent.map((json) => json.options?.queue ?? 'default')))
   const ready = sent.map((json) => newJob(json, tenant, nowMs, server.newId))
+  await checkWeights(call, ready)
   const offered = await server.remote.offer(
     ready.map(({ job }) => job),
     newest(ready),
@@ -34,6 +35,21 @@ export async function storeJobs(call: Call<unknown, unknown, unknown>, sent: rea
     jobs: jobs.filter((job) => job !== null),
     duplicate: offered.answers.some((answer) => answer.kind === 'duplicate'),
     headers: { ...pressureHeaders(offered.depths), ...(await rateLimitHeaders(call, ready)) },
+  }
+}
+
+/** A start that costs more than a limit ever holds would wait for ever. @throws Refusal 422 */
+async function checkWeights({ server }: Call<unknown, unknown, unknown>, ready: readonly ReadyJob[]): Promise<void> {
+  const heavy = ready.flatMap(({ limits }) => limits.uses.filter((use) => use.weight > 1))
+  if (heavy.length === 0) return
+  const known = new Map((await (await server.remote.store()).limits()).map(({ name, policy }) => [name, policy.rule]))
+  for (const { limit, weight } of heavy) {
+    const rule = known.get(limit)
+    const most = !rule || rule.kind === 'spacing' ? weight : rule.kind === 'rate' ? rule.burst : rule.max
+    if (weight > most)
+      throw unprocessable(
+        `rate_limit.x_limit: a start of weight ${weight} needs more than the ${most} units of ${limit}`,
+      )
   }
 }
 
@@ -81,7 +97,7 @@ async function rateLimitHeaders(
 ): Promise<Record<string, string>> {
   const use = ready.find(({ limits }) => limits.uses.length > 0)?.limits.uses[0]
   if (!use) return {}
-  const known = (await server.remote.limits()).some((each) => each.name === use.limit)
+  const known = (await (await server.remote.store()).limits()).some((each) => each.name === use.limit)
   const [bucket] = known ? await server.sluice.limits.inspect(use.limit, use.key === '' ? undefined : use.key) : []
   if (!bucket) return {}
   const resetMs = bucket.nextStart?.getTime() ?? server.clock.now()

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { Remote } from '../../engine/remote.ts'
 import { ok, operation, type Operation } from '../operation.ts'
 import { metricsText } from './metrics.ts'
 
@@ -132,9 +133,9 @@ export const reset: Operation = operation({
   },
 })
 
-async function isWell(remote: { nowUs(): Promise<number> }): Promise<boolean> {
+async function isWell(remote: Remote): Promise<boolean> {
   try {
-    await remote.nowUs()
+    await (await remote.store()).nowUs()
     return true
   } catch {
     return false
