@@ -9,8 +9,9 @@ import type { BucketUse, Enqueued, Store } from '../store/store.ts'
 import { type EnqueueContext, prepare } from './enqueue.ts'
 import { Events, type SluiceEvents } from './events.ts'
 import { forecastLimit, type LiveForecastOptions } from './forecast.ts'
+import type { Carried, Instrumentation } from './instrumentation.ts'
 import { JobsApi } from './jobs-api.ts'
-import { LimitRegistry, specsOf } from './limit-registry.ts'
+import { hangsOnJob, LimitRegistry, specsOf } from './limit-registry.ts'
 import { LimitsApi } from './limits-api.ts'
 import { type EngineSettings, settingsOf, type SluiceOptions } from './options.ts'
 import { Remote } from './remote.ts'
@@ -28,6 +29,7 @@ import {
   type TaskDefinition,
   type TaskEngine,
 } from './task.ts'
+import { WaitHistogram } from './wait-histogram.ts'
 import { Worker } from './worker.ts'
 
 /**
@@ -47,11 +49,13 @@ export class Sluice implements TaskEngine {
   readonly #tasks = new Map<string, TaskDefinition>()
   readonly #registry: LimitRegistry
   readonly #events: Events
+  readonly #waits = new WaitHistogram()
   readonly #store: Store
   readonly #results: Results
   readonly #prepare: EnqueueContext
   readonly #unbind: (() => void)[]
   readonly #detach: (() => void) | undefined
+  #instrumentation: Instrumentation | null = null
   #opening: Promise<Store> | null = null
   #opened = false
   #worker: Worker | null = null
@@ -65,11 +69,19 @@ export class Sluice implements TaskEngine {
     for (const use of specsOf(options.limits, 'new Sluice')) this.#registry.add(use)
     for (const { specs } of settings.queues) for (const use of specs) this.#registry.add(use)
     for (const each of options.tasks) this.#addTask(definitionOf(each))
-    this.#events = new Events((error, name) => logger.error({ err: error }, `a listener of ${name} threw`))
+    this.#events = new Events(
+      (error, name) => logger.error({ err: error }, `a listener of ${name} threw`),
+      settings.events,
+    )
     this.#store = createStore(options.store, settings)
     const open = (): Promise<Store> => this.#open()
     this.#results = new Results(open, clock)
-    this.limits = new LimitsApi(open, { clock, events: this.#events, ring: () => this.#worker?.ring() })
+    this.limits = new LimitsApi(open, {
+      clock,
+      events: this.#events,
+      waits: this.#waits,
+      ring: () => this.#worker?.ring(),
+    })
     this.jobs = new JobsApi(open, {
       cancelled: (id, task, queue) => {
         this.#worker?.cancel(id)
@@ -78,8 +90,10 @@ export class Sluice implements TaskEngine {
         void this.#results.settled(id)
       },
       ring: () => this.#worker?.ring(),
-      queueIsLimited: (queue) =>
-        settings.queues.some((each) => each.queue === queue && each.specs.some((spec) => !hangsOnJob(spec))),
+      queueIsLimited: (queue, limits) =>
+        settings.queues.some((each) =>
+          each.specs.some((spec) => !hangsOnJob(spec) && (each.queue === queue || limits.includes(spec.limit))),
+        ),
     })
     this.schedules = new SchedulesApi({
       store: open,
@@ -157,13 +171,29 @@ export class Sluice implements TaskEngine {
   }
 
   /** Stores calls of one task in one transaction; what `task.enqueue` and `task.enqueueMany` come to. */
-  async enqueueAll(
+  enqueueAll(
     task: TaskDefinition,
     inputs: readonly unknown[],
     options: EnqueueOptions<never>,
   ): Promise<Job<unknown>[]> {
+    const store = (carried: Carried): Promise<Job<unknown>[]> => this.#enqueueAll(task, inputs, options, carried)
+    const call = { task: task.name, queue: options.queue ?? task.queue, count: inputs.length }
+    return this.#instrumentation?.enqueue(call, store) ?? store({})
+  }
+
+  /** Has something stand around every enqueue and run, in place of what stood there; null: nothing. See `sluice/opentelemetry`. */
+  instrument(instrumentation: Instrumentation | null): void {
+    this.#instrumentation = instrumentation
+  }
+
+  async #enqueueAll(
+    task: TaskDefinition,
+    inputs: readonly unknown[],
+    options: EnqueueOptions<never>,
+    carried: Carried,
+  ): Promise<Job<unknown>[]> {
     this.#checkOpen(`enqueued for ${task.name}`)
-    const prepared = inputs.map((input) => prepare(this.#prepare, task, input, options))
+    const prepared = inputs.map((input) => prepare(this.#prepare, task, input, options, carried))
     const later = prepared.some((job) => job instanceof Promise)
     const jobs = later ? await Promise.all(prepared.map(async (job) => job)) : (prepared as NewJob[])
     const store = this.#opened ? this.#store : await this.#open()
@@ -237,6 +267,7 @@ export class Sluice implements TaskEngine {
       tasks: this.#tasks,
       judge: { clock, random, maxPenaltyUs, policy: (name) => this.#registry.policy(name) },
       events: this.#events,
+      instrumentation: () => this.#instrumentation,
       reporter: this.#reporter(store),
       freed: () => this.remote.ring(),
     })
@@ -246,7 +277,7 @@ export class Sluice implements TaskEngine {
   #queueUses(queue: string): BucketUse[] {
     const specs = this.#settings.queues.find((each) => each.queue === queue)?.specs ?? []
     const own = specs.filter((spec) => !hangsOnJob(spec))
-    return this.#registry.resolve(own, undefined, undefined, `of queue ${queue}`)
+    return this.#registry.resolve(own, undefined, { weight: undefined, priority: null }, `of queue ${queue}`)
   }
 
   #reporter(store: Store): Reporter {
@@ -255,6 +286,7 @@ export class Sluice implements TaskEngine {
       clock,
       logger,
       events: this.#events,
+      waits: this.#waits,
       tasks: this.#tasks,
       wallOf: (storeUs) => new Date(clock.now() + (storeUs - store.nowUs()) / 1000),
       ended: (id) => void this.#results.settled(id),
@@ -283,9 +315,4 @@ export class Sluice implements TaskEngine {
     this.#tasks.set(task.name, task)
     for (const use of task.uses) this.#registry.add(use)
   }
-}
-
-/** A queue's limit whose key is computed from the input counts as the job's own. */
-function hangsOnJob(spec: { readonly key: { readonly kind: string } }): boolean {
-  return spec.key.kind === 'fn' || spec.key.kind === 'path'
 }

@@ -1,4 +1,4 @@
-import type { Admitted, Settlement } from '../jobs/job.ts'
+import type { Admitted, Settled, Settlement } from '../jobs/job.ts'
 import type { JobState } from '../jobs/job-state.ts'
 import type { JobFacts } from '../store/outside.ts'
 import type { Store } from '../store/store.ts'
@@ -26,7 +26,11 @@ export async function settleById(
   id: string,
   holder: Holder,
   settlementOf: SettlementOf,
-): Promise<{ readonly answer: RemoteSettled; readonly settlement?: Settlement; readonly state?: JobState }> {
+): Promise<{
+  readonly answer: RemoteSettled
+  readonly settlement?: Settlement
+  readonly settled?: Extract<Settled, { kind: 'settled' }>
+}> {
   const before = await store.outside.get(id)
   if (!before) return { answer: { kind: 'missing' } }
   if (before.state !== 'active' || before.worker === null)
@@ -35,8 +39,7 @@ export async function settleById(
   const settlement = await settlementOf(before, store)
   const settled = await store.settle(before.worker, settlement)
   const after = await store.outside.get(id)
-  if (settled.kind === 'settled')
-    return { answer: { kind: 'settled', before, after }, settlement, state: settled.state }
+  if (settled.kind === 'settled') return { answer: { kind: 'settled', before, after }, settlement, settled }
   return { answer: after ? { kind: 'refused', state: after.state, why: 'holder' } : { kind: 'missing' } }
 }
 
@@ -64,5 +67,5 @@ export async function firstUse(
 
 /** A stored job as the run that it is. */
 export function asRun(job: JobFacts): Admitted {
-  return { ...job, startedUs: job.startedUs ?? job.createdUs, uses: [] }
+  return { ...job, startedUs: job.startedUs ?? job.createdUs, availableUs: job.createdUs, waitedFor: null, uses: [] }
 }

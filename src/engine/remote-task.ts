@@ -7,7 +7,12 @@ import type { TaskDefinition } from './task.ts'
 export function withTask(job: NewJob, tasks: ReadonlyMap<string, TaskDefinition>, registry: LimitRegistry): NewJob {
   const task = tasks.get(job.task)
   if (!task || task.uses.length === 0) return job
-  const own = registry.resolve(task.uses, JSON.parse(job.input), undefined, job.task)
+  const own = registry.resolve(
+    task.uses,
+    JSON.parse(job.input),
+    { weight: undefined, priority: job.priority },
+    job.task,
+  )
   const uses = [...job.uses, ...own.filter((use) => !job.uses.some((each) => isSame(each, use)))]
   return { ...job, uses: uses.sort((a, b) => compare(a.limit, b.limit) || compare(a.key, b.key)) }
 }

@@ -254,12 +254,12 @@ export class Remote {
 
   async #settle(id: string, holder: Holder, settlementOf: SettlementOf): Promise<RemoteSettled> {
     const store = await this.#open()
-    const { answer, settlement, state } = await settleById(store, id, holder, settlementOf)
-    if (answer.kind !== 'settled' || !settlement || !state) return answer
+    const { answer, settlement, settled } = await settleById(store, id, holder, settlementOf)
+    if (answer.kind !== 'settled' || !settlement || !settled) return answer
     const { before } = answer
     const task = this.#hooks.tasks.get(before.task) ?? null
     const error = 'error' in settlement ? errorOf(settlement.error) : null
-    this.#reporter?.settled(asRun(before), task, { settlement, error }, state, JSON.parse(before.input))
+    this.#reporter?.settled(asRun(before), task, { settlement, error }, settled, JSON.parse(before.input))
     this.ring()
     this.#hooks.changed()
     return answer
