@@ -7,6 +7,7 @@ import { registerForecast } from './commands/forecast.ts'
 import { registerJobs } from './commands/jobs.ts'
 import { registerLimits } from './commands/limits.ts'
 import { registerSchedules } from './commands/schedules.ts'
+import { registerServe } from './commands/serve.ts'
 
 // To add a command: import its register function and list it here, in the order that --help shows.
 const commands: readonly ((program: Command) => void)[] = [
@@ -14,6 +15,7 @@ const commands: readonly ((program: Command) => void)[] = [
   registerJobs,
   registerSchedules,
   registerForecast,
+  registerServe,
   registerDemo,
 ]
 

@@ -130,7 +130,9 @@ export class Dispatcher {
   }
 
   #hasRoom(): boolean {
-    return this.#options.queues.some(({ queue, concurrency }) => (this.#active.get(queue) ?? 0) < concurrency)
+    const { queues } = this.#options
+    // Who serves no queue promotes and fires for those who do.
+    return queues.length === 0 || queues.some(({ queue, concurrency }) => (this.#active.get(queue) ?? 0) < concurrency)
   }
 
   #wakeIn(delayMs: number): void {

@@ -5,7 +5,7 @@ import type { NewJob } from '../jobs/job.ts'
 import type { Limit } from '../policy/define-limit.ts'
 import type { Forecast } from '../policy/what-if.ts'
 import { createStore } from '../store/open.ts'
-import type { Enqueued, Store } from '../store/store.ts'
+import type { BucketUse, Store } from '../store/store.ts'
 import { type EnqueueContext, prepare } from './enqueue.ts'
 import { Events, type SluiceEvents } from './events.ts'
 import { FlowsApi } from './flows-api.ts'
@@ -15,6 +15,7 @@ import { JobsApi } from './jobs-api.ts'
 import { hangsOnJob, LimitRegistry, specsOf } from './limit-registry.ts'
 import { LimitsApi } from './limits-api.ts'
 import { type EngineSettings, settingsOf, type SluiceOptions } from './options.ts'
+import { Remote } from './remote.ts'
 import { Reporter } from './report.ts'
 import { Results } from './results.ts'
 import { jobOptions, type ScheduleOptions } from './schedule.ts'
@@ -45,6 +46,8 @@ export class Sluice implements TaskEngine {
   readonly schedules: SchedulesApi
   /** Jobs that wait for each other: start, look, cancel. */
   readonly flows: FlowsApi
+  /** Work over a protocol, as `sluice/http` serves it. */
+  readonly remote: Remote
   readonly #settings: EngineSettings
   readonly #tasks = new TaskList()
   readonly #registry: LimitRegistry
@@ -105,6 +108,16 @@ export class Sluice implements TaskEngine {
       policy: (name) => this.#registry.policy(name),
       changed: () => this.#worker?.look(),
     })
+    this.remote = new Remote({
+      ...settings,
+      store: open,
+      events: this.#events,
+      limits: this.#registry,
+      tasks: this.#tasks.byName,
+      reporter: (store) => this.#reporter(store),
+      queueUses: (queue) => this.#queueUses(queue),
+      changed: () => this.#worker?.ring(),
+    })
     this.#prepare = {
       clock,
       newId: createIds(clock),
@@ -114,10 +127,8 @@ export class Sluice implements TaskEngine {
     this.flows = new FlowsApi({
       store: open,
       newId: this.#prepare.newId,
-      prepare: (task, input, given) => {
-        this.#checkOpen('started as a flow')
-        return prepare(this.#prepare, this.#tasks.definitionOf(task), input, given)
-      },
+      checkOpen: () => this.#checkOpen('started as a flow'),
+      prepare: (task, input, given) => prepare(this.#prepare, this.#tasks.definitionOf(task), input, given),
       events: this.#events,
       results: this.#results,
       worker: () => this.#worker,
@@ -204,7 +215,8 @@ export class Sluice implements TaskEngine {
     const store = this.#opened ? this.#store : await this.#open()
     const answers = store.enqueue(jobs)
     this.#worker?.ring()
-    return (await answers).map((answer, i) => this.#enqueued(jobs[i] as NewJob, answer))
+    this.remote.ring()
+    return (await answers).map((answer, i) => this.#results.enqueued(jobs[i] as NewJob, answer, this.#events))
   }
 
   /** Calls `listener` at every event of that name; returns how to stop that. */
@@ -213,11 +225,8 @@ export class Sluice implements TaskEngine {
   }
 
   #checkOpen(what: string): void {
-    if (this.#stopping)
-      throw new SluiceError(
-        'engine.stopped',
-        `The engine was stopped: nothing was ${what}. Create a new engine to go on.`,
-      )
+    const message = `The engine was stopped: nothing was ${what}. Create a new engine to go on.`
+    if (this.#stopping) throw new SluiceError('engine.stopped', message)
   }
 
   /**
@@ -226,17 +235,6 @@ export class Sluice implements TaskEngine {
    */
   async forecast(limit: Limit | string, options: LiveForecastOptions = {}): Promise<Forecast> {
     return forecastLimit(await this.#open(), limit, options)
-  }
-
-  #enqueued(job: NewJob, answer: Enqueued): Job<unknown> {
-    if (answer.kind === 'conflict')
-      throw new SluiceError(
-        'unique.conflict',
-        `The unique key of this ${job.task} job is held by the job ${answer.id}: nothing was enqueued for it.`,
-      )
-    if (answer.kind === 'created' && this.#events.heard('job.enqueued'))
-      this.#events.emit('job.enqueued', { id: job.id, task: job.task, queue: job.queue })
-    return this.#results.handle(answer.id, answer.kind !== 'created')
   }
 
   async #open(): Promise<Store> {
@@ -252,41 +250,45 @@ export class Sluice implements TaskEngine {
   async #start(): Promise<void> {
     if (this.#stopping) throw new SluiceError('engine.stopped', 'The engine was stopped. Create a new engine to go on.')
     const store = await this.#open()
-    const { clock, logger, queues, random, maxPenaltyUs } = this.#settings
-    const wallOf = (storeUs: number): Date => new Date(clock.now() + (storeUs - store.nowUs()) / 1000)
+    const { clock, queues, random, maxPenaltyUs } = this.#settings
     this.#worker = await Worker.start({
       store,
       settings: this.#settings,
-      queues: queues.map(({ queue, concurrency, specs }) => ({
-        queue,
-        concurrency,
-        uses: this.#registry.resolve(
-          specs.filter((spec) => !hangsOnJob(spec)),
-          undefined,
-          { weight: undefined, priority: null },
-          `of queue ${queue}`,
-        ),
-      })),
+      queues: queues
+        .filter(({ concurrency }) => concurrency > 0)
+        .map(({ queue, concurrency }) => ({ queue, concurrency, uses: this.#queueUses(queue) })),
       tasks: this.#tasks.byName,
       judge: { clock, random, maxPenaltyUs, policy: (name) => this.#registry.policy(name) },
       events: this.#events,
       instrumentation: () => this.#instrumentation,
-      reporter: new Reporter({
-        clock,
-        logger,
-        events: this.#events,
-        waits: this.#waits,
-        tasks: this.#tasks.byName,
-        wallOf,
-        ended: (id) => void this.#results.settled(id),
-      }),
+      reporter: this.#reporter(store),
+      freed: () => this.remote.ring(),
+    })
+  }
+
+  #queueUses(queue: string): BucketUse[] {
+    return this.#registry.queueUses(queue, this.#settings.queues.find((each) => each.queue === queue)?.specs ?? [])
+  }
+
+  #reporter(store: Store): Reporter {
+    const { clock, logger } = this.#settings
+    return new Reporter({
+      clock,
+      logger,
+      events: this.#events,
+      waits: this.#waits,
+      tasks: this.#tasks.byName,
+      wallOf: (storeUs) => new Date(clock.now() + (storeUs - store.nowUs()) / 1000),
+      ended: (id) => void this.#results.settled(id),
     })
   }
 
   async #stop(withinMs: number): Promise<void> {
+    this.remote.stop()
     await this.#starting?.catch(() => undefined)
     await this.#worker?.stop(withinMs)
     await this.#opening?.catch(() => undefined)
+    this.remote.close()
     this.#results.close()
     for (const unbind of this.#unbind) unbind()
     await this.#store.close()

@@ -44,7 +44,9 @@ export interface StartedFlow {
 interface Hooks {
   readonly store: () => Promise<Store>
   readonly newId: () => string
-  /** Turns a call into a job. @throws engine.stopped, task.unknown, and as `enqueue` */
+  /** @throws engine.stopped */
+  readonly checkOpen: () => void
+  /** Turns a call into a job. @throws task.unknown, and as `enqueue` */
   readonly prepare: (task: AnyTask, input: unknown, options: EnqueueOptions<never>) => NewJob | Promise<NewJob>
   readonly events: Events
   readonly results: Results
@@ -74,8 +76,9 @@ export class FlowsApi {
     return { id: flow.id, jobs: flow.nodes.map(({ job }) => results.handle(job.id, false)) }
   }
 
-  /** Stores a flow whose jobs are prepared already; what `start` comes to. @throws flow.invalid */
+  /** Stores a flow whose jobs are prepared already; what `start` comes to. @throws flow.invalid, engine.stopped */
   async register(flow: NewFlow): Promise<void> {
+    this.#hooks.checkOpen()
     checkFlow(flow)
     const store = await this.#hooks.store()
     await store.startFlow(flow)

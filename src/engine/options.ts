@@ -11,7 +11,7 @@ import type { AnyTask } from './task.ts'
 
 /** How one queue is served by this process. */
 export interface QueueOptions {
-  /** Jobs of it that run at once in this process (in a limit, `concurrency` is fleet-wide); 10 by default. */
+  /** Jobs of it that run at once in this process (in a limit, `concurrency` is fleet-wide); 10 by default; 0: it runs none. */
   concurrency?: number
   /** Every job of the queue needs them too; a closed one puts the queue to sleep as a whole. */
   limits?: readonly LimitUse<unknown>[]
@@ -162,9 +162,9 @@ function eventSettings({ events = true, eventWindow = '1m' }: SluiceOptions): {
 }
 
 function checkConcurrency(queue: string, value: number): number {
-  if (Number.isInteger(value) && value >= 1 && value <= 10_000) return value
+  if (Number.isInteger(value) && value >= 0 && value <= 10_000) return value
   throw new SluiceError(
     'option.invalid',
-    `The concurrency of queue ${queue} is ${String(value)}; give a whole number from 1 to 10,000`,
+    `The concurrency of queue ${queue} is ${String(value)}; give a whole number from 0 to 10,000`,
   )
 }

@@ -47,6 +47,11 @@ export class Reporter {
 
   /** A run was settled in this state. */
   settled(job: Admitted, task: TaskDefinition | null, verdict: Verdict, settled: Counted, input: unknown): void {
+    this.#settled(job, task, verdict, settled, input)
+    if (settled.flow) this.flow(settled.flow)
+  }
+
+  #settled(job: Admitted, task: TaskDefinition | null, verdict: Verdict, settled: Counted, input: unknown): void {
     const { clock, events, ended } = this.#options
     const { state } = settled
     const { error, settlement } = verdict

@@ -1,9 +1,10 @@
 import type { Clock } from '../base/clock.ts'
 import { durationMs, type Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
-import type { JobRecord } from '../jobs/job.ts'
+import type { JobRecord, NewJob } from '../jobs/job.ts'
 import { isFinal } from '../jobs/job-state.ts'
-import type { Store } from '../store/store.ts'
+import type { Enqueued, Store } from '../store/store.ts'
+import type { Events } from './events.ts'
 import type { Job } from './task.ts'
 
 interface Waiter {
@@ -26,6 +27,18 @@ export class Results {
   /** The handle of a stored job. */
   handle(id: string, duplicate: boolean): Job<unknown> {
     return { id, duplicate, result: (options = {}) => this.#wait(id, options.timeout) }
+  }
+
+  /** What one call of a task came to. @throws unique.conflict */
+  enqueued(job: NewJob, answer: Enqueued, events: Events): Job<unknown> {
+    if (answer.kind === 'conflict')
+      throw new SluiceError(
+        'unique.conflict',
+        `The unique key of this ${job.task} job is held by the job ${answer.id}: nothing was enqueued for it.`,
+      )
+    if (answer.kind === 'created' && events.heard('job.enqueued'))
+      events.emit('job.enqueued', { id: job.id, task: job.task, queue: job.queue })
+    return this.handle(answer.id, answer.kind !== 'created')
   }
 
   /** A job has ended, or may have: whoever waits for it is told. */

@@ -110,6 +110,7 @@ export function toSchedule(options: ScheduleOptions<never>, job: NewJob): NewSch
       extra,
       ...(fairKey !== undefined && { fairKey }),
       ...(share !== undefined && { share }),
+      ...(job.terms && { terms: job.terms }),
     },
   }
 }

@@ -23,6 +23,8 @@ export interface WorkerOptions {
   readonly events: Events
   readonly reporter: Reporter
   readonly instrumentation: () => Instrumentation | null
+  /** Told when a run was settled: its permits may serve others. */
+  readonly freed: () => void
 }
 
 const RECOVER_EVERY_MS = 5000
@@ -172,13 +174,11 @@ export class Worker implements RunHost {
     this.#dispatcher.finished(job.queue)
     try {
       const settled = await settling
+      this.#options.freed()
       if (settled.kind === 'lost') reporter.lost(job)
       else {
         reporter.settled(job, task, verdict, settled, input)
-        if (settled.flow) {
-          reporter.flow(settled.flow)
-          this.ring()
-        }
+        if (settled.flow) this.ring()
       }
     } catch (error) {
       this.logger.error(
@@ -211,6 +211,7 @@ export class Worker implements RunHost {
   /** Another process has written: there may be work, and runs of this one may have been cancelled. */
   async #othersCommitted(): Promise<void> {
     this.ring()
+    this.#options.freed()
     if (this.#runs.size === 0) return
     for (const seq of await this.#options.store.cancellations(this.#id)) this.#runs.get(seq)?.abort('cancel', true)
   }

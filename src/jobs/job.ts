@@ -1,3 +1,4 @@
+import type { JsonValue } from '../base/json-value.ts'
 import type { FlowNews, FlowPlace, FlowRun } from './flow.ts'
 import type { JobState } from './job-state.ts'
 import type { UniqueRule } from './unique-key.ts'
@@ -26,6 +27,22 @@ export interface NewJob {
   readonly fairKey?: string
   /** Starts that one turn of its lane has, from this arrival on; 1 to 100; absent: 1. */
   readonly share?: number
+  /** Absent: it was enqueued by an engine. */
+  readonly terms?: JobTerms
+}
+
+/** What is said of a job that outside workers run. */
+export interface JobTerms {
+  /** The caller chose the id: another job may have it. */
+  readonly givenId: boolean
+  /** It waits to be activated. */
+  readonly pending: boolean
+  /** Null: as whoever claims it says. */
+  readonly leaseUs: number | null
+  /** How long an attempt may take; null: as long as its lease lives. */
+  readonly timeoutUs: number | null
+  /** Once given up it is kept for somebody to look at. */
+  readonly deadLetter: boolean
 }
 
 /** Which due time of which schedule a job stands for. */
@@ -66,7 +83,11 @@ export interface JobRecord {
 export interface JobError {
   readonly code: string
   readonly message: string
-  readonly details?: { readonly [name: string]: string | number | null }
+  /** How long the next attempt was put off because of it. */
+  readonly retryDelayMs?: number
+  /** What kind of failure the handler called it. */
+  readonly type?: string
+  readonly details?: { readonly [name: string]: JsonValue }
 }
 
 /** A job that was granted: it is active, its units are paid, its permits are held. */

@@ -7,12 +7,12 @@ export interface RetryOptions {
   /** Attempts in all, the first included; a whole number from 1 to 10,000. Default 3. */
   attempts?: number
   /** How the delay grows from one failure to the next. Default `'exponential'`. */
-  backoff?: 'exponential' | 'fixed' | 'linear' | 'none'
+  backoff?: 'exponential' | 'fixed' | 'linear' | 'polynomial' | 'none'
   /** Delay after the first failure. Default 1 s. */
   initial?: Duration
   /** Longest delay. Default 5 min, or `initial` where that is longer. */
   max?: Duration
-  /** What each delay is multiplied by to give the next, with exponential back-off; at least 1. Default 2. */
+  /** What each delay is multiplied by to give the next; with polynomial back-off, the power of the attempt. At least 1, default 2. */
   factor?: number
   /** Multiplies each delay by a random number from 0.5 to 1.5, so that jobs that failed together do not return together. Default true. */
   jitter?: boolean
@@ -21,7 +21,7 @@ export interface RetryOptions {
 /** Retry options with all defaults filled in and durations in µs. */
 export interface RetryPolicy {
   readonly attempts: number
-  readonly backoff: 'exponential' | 'fixed' | 'linear' | 'none'
+  readonly backoff: 'exponential' | 'fixed' | 'linear' | 'polynomial' | 'none'
   readonly initialUs: number
   readonly maxUs: number
   readonly factor: number
@@ -30,7 +30,7 @@ export interface RetryPolicy {
 
 const MAX_ATTEMPTS = 10_000
 const DEFAULT_MAX_US = 300_000_000
-const BACKOFFS: readonly string[] = ['exponential', 'fixed', 'linear', 'none']
+const BACKOFFS: readonly string[] = ['exponential', 'fixed', 'linear', 'polynomial', 'none']
 const OPTIONS: ReadonlySet<string> = new Set(['attempts', 'backoff', 'initial', 'max', 'factor', 'jitter'])
 
 /**
@@ -70,6 +70,7 @@ function grownUs({ backoff, initialUs, factor }: RetryPolicy, attempt: number): 
   // The power may be infinite, and 0 times that is no number.
   if (initialUs === 0 || backoff === 'none') return 0
   if (backoff === 'fixed') return initialUs
+  if (backoff === 'polynomial') return initialUs * attempt ** factor
   return backoff === 'linear' ? initialUs * attempt : initialUs * factor ** (attempt - 1)
 }
 

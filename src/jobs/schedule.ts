@@ -22,7 +22,7 @@ export interface NewSchedule {
   /** The job that each occurrence is. */
   readonly job: Pick<
     NewJob,
-    'task' | 'queue' | 'priority' | 'input' | 'uses' | 'maxAttempts' | 'extra' | 'fairKey' | 'share'
+    'task' | 'queue' | 'priority' | 'input' | 'uses' | 'maxAttempts' | 'extra' | 'fairKey' | 'share' | 'terms'
   >
 }
 

@@ -5,6 +5,7 @@ import type { NewSchedule, ScheduleNews, ScheduleRecord } from '../jobs/schedule
 import type { Headroom, LimitPolicy } from '../policy/limit.ts'
 import type { Flows } from './flows.ts'
 import type { BucketBacklog, Calibrating, Explanation, Released, Sustained, Throttled } from './waits.ts'
+import type { Outside } from './outside.ts'
 import type { Override, OverrideRequest } from './overrides.ts'
 
 /**
@@ -14,6 +15,8 @@ import type { Override, OverrideRequest } from './overrides.ts'
 export interface Store extends Jobs, Claims, Flows, Limits, Schedules, Workers {
   /** Which backend this is, for messages: `sqlite`. */
   readonly backend: string
+  /** Work that comes over a protocol. */
+  readonly outside: Outside
   /** Creates or upgrades the tables. @throws store.version when a newer Sluice has written them. */
   open(): Promise<void>
   /** Answers what is on its way, then lets go of the file or the connections. */
@@ -177,6 +180,8 @@ export interface ClaimRequest {
   readonly queues: readonly QueueSlots[]
   /** A bucket that jobs go on waiting for is told of again after so long, in µs; 1 minute by default. */
   readonly eventWindowUs?: number
+  /** The jobs' own leases and timeouts count: nobody here keeps an eye on the run. Absent: they do not. */
+  readonly outside?: boolean
 }
 
 /** What a claim came to. */

@@ -166,6 +166,10 @@ class MortalStore implements Store {
     this.#witness = witness
   }
 
+  get outside(): Store['outside'] {
+    return this.inner.outside
+  }
+
   get pending(): boolean {
     return this.inner.pending
   }

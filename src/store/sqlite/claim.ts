@@ -36,12 +36,14 @@ type Row = [
 ]
 
 // An occurrence of a schedule has to start before the end of the series; a retry of it need not.
-const ACTIVATE = `UPDATE jobs SET state = ${STATE.active}, attempt = attempt + 1, worker = ?1, due = ?2, started = ?3, permits = s.value ->> 1,
+const ACTIVATE = `UPDATE jobs SET state = ${STATE.active}, attempt = attempt + 1, worker = ?1, due = ?2, started = ?3, permits = s.value ->> 1, ends = NULL,
     expires = CASE WHEN schedule IS NULL THEN expires END
   FROM json_each(?4) s WHERE jobs.seq = s.value ->> 0 AND jobs.state = ${STATE.available}
   RETURNING seq, id, task, queue, coalesce(asked, priority), input, attempt, max_attempts, pushed_back, created, extra, schedule, occurs, flow, node`
 
 const DEFAULT_EVENT_WINDOW_US = 60_000_000
+const OWN_TERMS = `UPDATE jobs SET due = started + coalesce(lease, ?1), leased = coalesce(lease, ?1), ends = started + timeout FROM json_each(?2) s WHERE jobs.seq = s.value ->> 0`
+
 const AT_ONCE = 1000
 const OPEN_LANES_AT_MOST = 4000
 /** Lanes with a fair key alone are always open, and for a single start the first of thousands is enough. */
@@ -57,7 +59,7 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   const inFlows: number[] = []
   const late = rejectLate(context, instant, AT_ONCE, inFlows)
   const decision = new Decision(context, nowUs, request.worker)
-  const shares = request.queues.map((each) => shareOf(context, decision, each, nowUs))
+  const shares = atWork(context, request).map((each) => shareOf(context, decision, each, nowUs))
   decision.serve(shares)
   const admission = new Admission(nowUs, Math.max(nowUs, context.turns.given), shares, decision)
   const more = decide(admission, decision, shares)
@@ -123,6 +125,20 @@ function decide(admission: Admission, decision: Decision, shares: readonly Queue
   return room() > 0
 }
 
+/** The queues of a request that nobody has paused, each with the limit that it was given. */
+function atWork(context: Context, { queues }: ClaimRequest): readonly QueueSlots[] {
+  const rows = context.db.all<[number, number, string | null]>(
+    'SELECT id, paused, limit_name FROM queues WHERE paused = 1 OR limit_name IS NOT NULL',
+  )
+  if (rows.length === 0) return queues
+  const held = new Map(rows.map(([id, paused, limit]) => [id, { paused: paused === 1, limit }]))
+  return queues.flatMap((each) => {
+    const { paused = false, limit = null } = held.get(queueId(context, each.queue)) ?? {}
+    if (paused) return []
+    return limit === null ? [each] : [{ ...each, uses: [...each.uses, { limit, key: '', weight: 1 }] }]
+  })
+}
+
 function shareOf(context: Context, decision: Decision, { queue, slots, uses }: QueueSlots, nowUs: number): QueueShare {
   const id = queueId(context, queue)
   const buckets = uses.map((use) => ({
@@ -141,6 +157,7 @@ function activate(context: Context, request: ClaimRequest, grants: readonly Gran
   const rows = context.db.all<Row>(ACTIVATE, request.worker, nowUs + request.leaseUs, nowUs, JSON.stringify(starts))
   if (rows.length !== grants.length)
     throw new RangeError(`${grants.length} jobs were granted, ${rows.length} could be started`)
+  if (request.outside) context.db.run(OWN_TERMS, request.leaseUs, JSON.stringify(starts))
   const parents = new ParentResults(context)
   const bySeq = new Map(rows.map((row) => [row[0], row]))
   return grants.map((grant) => toAdmitted(context, grant, bySeq.get(grant.head.seq) as Row, decision, parents))

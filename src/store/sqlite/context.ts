@@ -28,7 +28,7 @@ export interface Context {
 export function queueId(context: Context, name: string): number {
   let id = context.ids.queues.get(name)
   if (id !== undefined) return id
-  context.db.run('INSERT INTO queues (name) VALUES (?) ON CONFLICT DO NOTHING', name)
+  context.db.run('INSERT INTO queues (name, created) VALUES (?, ?) ON CONFLICT DO NOTHING', name, context.clock.nowUs())
   id = (context.db.get<[number]>('SELECT id FROM queues WHERE name = ?', name) as [number])[0]
   context.ids.queues.set(name, id)
   context.ids.queueNames.set(id, name)

@@ -1,4 +1,4 @@
-import type { NewJob } from '../../jobs/job.ts'
+import type { JobTerms, NewJob } from '../../jobs/job.ts'
 import { levelOf, NO_AGEING, stepsAt, stepsOf } from '../../policy/ageing.ts'
 import type { Enqueued } from '../store.ts'
 import { cancelWaiting } from './cancel-waiting.ts'
@@ -50,13 +50,15 @@ export type Placed = Omit<NewJob, 'id' | 'task' | 'input' | 'extra' | 'unique'>
 /** Where a job begins whose time has come: in its lane, or scheduled. @param delayUs to wait from now on, in any case */
 export function placeOf(context: Context, job: Placed, { nowUs, wallUs }: Instant, delayUs = 0): Place {
   const lane = laneOf(context, queueId(context, job.queue), job, nowUs)
+  const pending = job.terms?.pending === true
   const runAtUs = Math.max(
-    job.runAtMs === null ? 0 : Math.round(job.runAtMs * 1000),
+    job.runAtMs === null || pending ? 0 : Math.round(job.runAtMs * 1000),
     delayUs > 0 ? wallUs + delayUs : 0,
   )
   const laterUs = Math.max(0, runAtUs - wallUs)
   // A job ages from when it may start.
   const level = levelOf(job.priority, stepsAt(context.policies.ageing, nowUs + laterUs), reachedBy(context, job))
+  if (pending) return { state: STATE.pending, lane, level, due: null }
   if (laterUs > 0) return { state: STATE.scheduled, lane, level, due: runAtUs }
   const due = latestStartUs(context, job.uses, job.expiresAtMs, { nowUs, wallUs })
   return { state: STATE.available, lane, level, due }
@@ -101,6 +103,7 @@ export function insert(
       member?.waits ?? null,
       member?.plan ?? null,
     )
+  if (job.terms) writeTerms(context, Number(lastInsertRowid), job.terms)
   if (state === STATE.available) arrive(context, lane, level, Number(lastInsertRowid), nowUs, due !== null)
   return { kind: 'created', id: job.id }
 }
@@ -139,6 +142,7 @@ function update(context: Context, job: NewJob, holder: Holder, instant: Instant)
     expiresUs(job),
     holder.seq,
   )
+  if (job.terms) writeTerms(context, holder.seq, job.terms)
   if (waits) {
     depart(context, holder.lane, holder.seq, nowUs)
     arrive(context, lane, level, holder.seq, nowUs, due !== null)
@@ -179,4 +183,14 @@ function expiresUs({ expiresAtMs }: NewJob): number | null {
 
 function weightsText(uses: NewJob['uses']): string | null {
   return uses.some((use) => use.weight !== 1) ? JSON.stringify(uses.map((use) => use.weight)) : null
+}
+
+function writeTerms(context: Context, seq: number, { leaseUs, timeoutUs, deadLetter }: JobTerms): void {
+  context.db.run(
+    'UPDATE jobs SET lease = ?, timeout = ?, dead_letter = ? WHERE seq = ?',
+    leaseUs,
+    timeoutUs,
+    deadLetter ? 1 : 0,
+    seq,
+  )
 }

@@ -61,7 +61,7 @@ function pruneFlows(context: Context, nowUs: number, limit: number): number {
 function pruneLanes(context: Context, nowUs: number, limit: number): number {
   const rows = context.db.all<[number, string]>(
     `SELECT id, buckets FROM lanes l WHERE state = 0 AND emptied <= ?
-     AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = l.id AND state IN (0, 4, 7))
+     AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = l.id AND state IN (0, 4, 5, 7))
      AND id NOT IN (SELECT lane FROM jobs WHERE state = ${STATE.active} AND due IS NOT NULL) ORDER BY emptied LIMIT ?`,
     nowUs - IDLE_LANE_US,
     limit,

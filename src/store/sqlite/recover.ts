@@ -2,6 +2,7 @@ import type { Recovered } from '../store.ts'
 import { advance } from './advance.ts'
 import { returnPermits } from './buckets.ts'
 import { type Context, queueName } from './context.ts'
+import { withFailure } from './history.ts'
 import { rejoin } from './rejoin.ts'
 import { isEnd, STATE, stateName } from './state.ts'
 import type { Instant } from './store-clock.ts'
@@ -25,7 +26,7 @@ type Row = [
 const AT_ONCE = 1000
 const LOST = JSON.stringify({
   code: 'lease.lost',
-  message: 'The worker died or stopped extending its lease, and this was the last attempt.',
+  message: 'The worker died or stopped extending its lease.',
 })
 // Two questions, since one with an OR would read every job there is.
 const LEASE_OVER = `SELECT seq FROM jobs WHERE state = ${STATE.active} AND due <= ? ORDER BY due LIMIT ${AT_ONCE}`
@@ -34,7 +35,8 @@ const RECOVER = `UPDATE jobs SET worker = NULL, since = ?1,
     state = CASE WHEN cancelling THEN ${STATE.cancelled} WHEN attempt >= max_attempts THEN ${STATE.discarded} ELSE ${STATE.available} END,
     due = CASE WHEN cancelling THEN ?2 WHEN attempt >= max_attempts THEN ?3 END,
     finished = CASE WHEN cancelling OR attempt >= max_attempts THEN ?1 END,
-    error = CASE WHEN attempt >= max_attempts AND NOT cancelling THEN ?4 ELSE error END
+    error = CASE WHEN attempt >= max_attempts AND NOT cancelling THEN ?4 ELSE error END,
+    errors = CASE WHEN cancelling THEN errors ELSE ${withFailure('?4', '?1')} END
   WHERE seq = ?5 RETURNING seq, id, task, queue, input, state, attempt, permits, lane, priority, expires, flow`
 
 /** Takes back the jobs of dead workers, and those whose lease ran out; a lost run counts as an attempt. */

@@ -5,6 +5,7 @@ import { returnPermits } from './buckets.ts'
 import type { Context } from './context.ts'
 import { penalizeBucket } from './penalize.ts'
 import { rejoin } from './rejoin.ts'
+import { withFailure } from './history.ts'
 import { isEnd, STATE, stateName } from './state.ts'
 
 /** A settlement with the worker that makes it. */
@@ -27,10 +28,12 @@ type Row = [
 const GOES_ON = `${STATE.retryable}, ${STATE.available}`
 /** Somebody asked to cancel it while it ran: it does not run again. */
 const STOPPED = `cancelling AND s.value ->> 3 IN (${GOES_ON})`
+// A failed attempt is added to the job's history; a push-back is none.
+const HISTORY = `CASE WHEN s.value ->> 6 IS NULL OR s.value ->> 7 > 0 THEN errors ELSE ${withFailure('s.value ->> 6', '?1')} END`
 // One statement for a whole batch; it counts only where the lease is still the caller's. `s`: seq, attempt, worker, state, due, result, error, attempt back, pushed back.
 const SETTLE = `UPDATE jobs SET
     state = CASE WHEN ${STOPPED} THEN ${STATE.cancelled} ELSE s.value ->> 3 END,
-    due = CASE WHEN ${STOPPED} THEN ?3 ELSE s.value ->> 4 END, result = s.value ->> 5, error = coalesce(s.value ->> 6, error), attempt = attempt - (s.value ->> 7),
+    due = CASE WHEN ${STOPPED} THEN ?3 ELSE s.value ->> 4 END, result = s.value ->> 5, error = coalesce(s.value ->> 6, error), errors = ${HISTORY}, attempt = attempt - (s.value ->> 7),
     pushed_back = CASE s.value ->> 7 WHEN 0 THEN 0 ELSE pushed_back + 1 END,
     finished = CASE WHEN s.value ->> 3 IN (${GOES_ON}) AND NOT cancelling THEN NULL ELSE ?1 END, since = ?1, worker = NULL
   FROM json_each(?2) s

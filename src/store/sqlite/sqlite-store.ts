@@ -3,6 +3,7 @@ import { SluiceError } from '../../base/errors.ts'
 import { createIds } from '../../base/ids.ts'
 import { SqliteConnection } from '../../database/sqlite.ts'
 import type { JobQuery, JobRecord, NewJob, Settled, Settlement } from '../../jobs/job.ts'
+import type { Outside } from '../outside.ts'
 import type { Override, OverrideRequest } from '../overrides.ts'
 import type {
   Beat,
@@ -35,6 +36,7 @@ import { inspect } from './inspect.ts'
 import { endOverdue, override, overrides } from './override.ts'
 import { charge, penalizeBucket } from './penalize.ts'
 import { Policies } from './policies.ts'
+import { SqliteOutside } from './outside.ts'
 import { promote } from './promote.ts'
 import { prune } from './prune.ts'
 import { afterReboot } from './reboot.ts'
@@ -69,6 +71,7 @@ const TAKES = 2
 /** The embedded store: one SQLite file, which several processes of one machine may share. */
 export class SqliteStore implements Store {
   readonly backend = 'sqlite'
+  readonly outside: Outside
   readonly #db: SqliteConnection
   readonly #clock: Clock
   readonly #storeClock: StoreClock
@@ -100,6 +103,7 @@ export class SqliteStore implements Store {
       openLineNext: new Map(),
       unreadable: new Set(),
     }
+    this.outside = new SqliteOutside(this.#context)
     this.#db.onRollback(() => {
       policies.forget()
       for (const map of Object.values(ids)) map.clear()

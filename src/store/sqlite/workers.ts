@@ -25,7 +25,7 @@ export function leave(context: Context, worker: number): void {
 /** Extends the leases of a worker's runs. */
 export function heartbeat(context: Context, worker: number, runs: readonly Run[], leaseUs: number): Beat {
   const untilUs = context.clock.nowUs() + leaseUs
-  context.db.run('UPDATE workers SET alive_until = ? WHERE id = ?', untilUs, worker)
+  context.db.run('UPDATE workers SET alive_until = ? WHERE id = ? AND name IS NULL', untilUs, worker)
   if (runs.length === 0) return { cancelled: [], lost: [] }
   const rows = context.db.all<[number, number, number]>(
     `UPDATE jobs SET due = ? FROM json_each(?) s WHERE jobs.seq = s.value ->> 0 AND jobs.attempt = s.value ->> 1
@@ -55,7 +55,7 @@ export function cancellations(context: Context, worker: number): number[] {
 export function liveQueues(context: Context, nowUs: number, except: number): string[] {
   return context.db
     .all<[string]>(
-      'SELECT DISTINCT q.value FROM workers w, json_each(w.queues) q WHERE w.alive_until > ? AND w.id <> ?',
+      'SELECT DISTINCT q.value FROM workers w, json_each(w.queues) q WHERE w.alive_until > ? AND w.id <> ? AND q.value NOT IN (SELECT name FROM queues WHERE (paused = 1 OR limit_name IS NOT NULL) AND paused = 1)',
       nowUs,
       except,
     )
@@ -64,16 +64,17 @@ export function liveQueues(context: Context, nowUs: number, except: number): str
 
 /** Since when somebody has been at work without a break, as far as those know who are at work now; `nowUs` when nobody is. */
 export function attendedSinceUs(context: Context, nowUs: number): number {
-  const [joined] = context.db.get<[number | null]>('SELECT min(joined) FROM workers WHERE alive_until > ?', nowUs) as [
-    number | null,
-  ]
+  const [joined] = context.db.get<[number | null]>(
+    'SELECT min(joined) FROM workers WHERE name IS NULL AND alive_until > ?',
+    nowUs,
+  ) as [number | null]
   return joined ?? nowUs
 }
 
 /** Tells whether anybody but these workers is at work on this file: another process, or another engine of this one. */
 export function hasCompany(context: Context, nowUs: number, own: ReadonlySet<number>): boolean {
   return context.db
-    .all<[number]>('SELECT id FROM workers WHERE alive_until > ?', nowUs)
+    .all<[number]>('SELECT id FROM workers WHERE name IS NULL AND alive_until > ?', nowUs)
     .some(([worker]) => !own.has(worker))
 }
 
@@ -93,7 +94,7 @@ export function buryDead(context: Context, nowUs: number): number[] {
 }
 
 /** A queue has come alive or died: in lines where lanes of several queues stand, who is first may have changed. */
-function wakeMixedLines(context: Context, nowUs: number): void {
+export function wakeMixedLines(context: Context, nowUs: number): void {
   context.db.run(
     `UPDATE buckets SET wake_at = min(wake_at, ?) WHERE wake_at IS NOT NULL AND id IN
      (SELECT bucket FROM lanes WHERE state = 2 GROUP BY bucket HAVING min(queue) < max(queue))`,

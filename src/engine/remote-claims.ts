@@ -1,0 +1,93 @@
+import type { Clock } from '../base/clock.ts'
+import type { Admitted } from '../jobs/job.ts'
+import type { BucketUse, Store } from '../store/store.ts'
+import { FetchLine, type Tried } from './fetch-line.ts'
+import type { Reporter } from './report.ts'
+
+/** A fetch from outside. */
+export interface RemoteFetch {
+  /** The name under which it is known. */
+  readonly worker: string
+  /** From left to right: nothing of one as long as one before it has something. */
+  readonly queues: readonly string[]
+  readonly count: number
+  /** For jobs that name no lease of their own, unless it is forced on all. */
+  readonly leaseUs: number
+  readonly waitMs: number
+  readonly signal?: AbortSignal | undefined
+}
+
+/** What claims for outside workers need. */
+export interface RemoteClaimsHooks {
+  readonly clock: Clock
+  /** A queue's own limits, as this engine was given them. */
+  readonly queueUses: (queue: string) => readonly BucketUse[]
+  readonly reporter: () => Reporter | null
+}
+
+/** Claims for outside workers: the same as any claim, queue after queue, and waiting for work. */
+export class RemoteClaims {
+  readonly #hooks: RemoteClaimsHooks
+  #line: FetchLine | null = null
+  #stopped = false
+
+  constructor(hooks: RemoteClaimsHooks) {
+    this.#hooks = hooks
+  }
+
+  /** Takes jobs, or waits for some; what was taken for a caller that has gone is given back. */
+  async fetch(store: Store, worker: number, request: RemoteFetch): Promise<readonly Admitted[]> {
+    const { queues, waitMs, signal } = request
+    const giveBack = (jobs: readonly Admitted[]): Promise<void> => store.release(worker, jobs)
+    const { jobs } = await this.#claim(store, worker, request, new Set())
+    const waits = jobs.length === 0 && waitMs > 0 && !this.#stopped
+    const got = waits
+      ? await this.#lineOf(store).wait({
+          queues,
+          waitMs,
+          signal,
+          giveBack,
+          tryClaim: (empty) => this.#claim(store, worker, request, empty),
+        })
+      : jobs
+    if (!signal?.aborted || got.length === 0) return got
+    await giveBack(got)
+    this.ring()
+    return []
+  }
+
+  /** Something has changed that may let a job start. */
+  ring(): void {
+    this.#line?.ring()
+  }
+
+  /** Answers everybody who waits with nothing. */
+  stop(): void {
+    this.#stopped = true
+    this.#line?.stop()
+  }
+
+  #lineOf(store: Store): FetchLine {
+    this.#line ??= new FetchLine(this.#hooks.clock, () => store.nowUs())
+    return this.#line
+  }
+
+  async #claim(store: Store, worker: number, request: RemoteFetch, empty: ReadonlySet<string>): Promise<Tried> {
+    const { queueUses, reporter } = this.#hooks
+    const jobs: Admitted[] = []
+    let nextWakeUs: number | null = null
+    for (const queue of request.queues) {
+      const slots = request.count - jobs.length
+      if (slots <= 0) break
+      if (empty.has(queue)) continue
+      const { leaseUs } = request
+      const uses = queueUses(queue)
+      const claim = await store.claim(() => ({ worker, leaseUs, outside: true, queues: [{ queue, slots, uses }] }))
+      reporter()?.claimed(claim)
+      for (const job of claim.jobs) reporter()?.started(job)
+      jobs.push(...claim.jobs)
+      if (claim.nextWakeUs !== null) nextWakeUs = Math.min(nextWakeUs ?? Infinity, claim.nextWakeUs)
+    }
+    return { jobs, nextWakeUs }
+  }
+}

@@ -1,0 +1,77 @@
+import type { Admitted, Settled, Settlement } from '../jobs/job.ts'
+import type { JobState } from '../jobs/job-state.ts'
+import type { JobFacts } from '../store/outside.ts'
+import type { Store } from '../store/store.ts'
+import type { Failure } from './remote-retry.ts'
+
+/** Who claims to hold a run; what is left out is not compared. */
+export interface Holder {
+  readonly worker?: string | undefined
+  readonly attempt?: number | undefined
+}
+
+/** What settling a job by its id came to. */
+export type RemoteSettled =
+  | { readonly kind: 'settled'; readonly before: JobFacts; readonly after: JobFacts | null }
+  | { readonly kind: 'missing' }
+  /** It is not active, or somebody else runs it. */
+  | { readonly kind: 'refused'; readonly state: JobState; readonly why: 'state' | 'holder' }
+
+/** Says what a run comes to, of the job as it was read. */
+export type SettlementOf = (job: JobFacts, store: Store) => Settlement | Promise<Settlement>
+
+/** Settles the run that a job is in, if whoever asks holds it. */
+export async function settleById(
+  store: Store,
+  id: string,
+  holder: Holder,
+  settlementOf: SettlementOf,
+): Promise<{
+  readonly answer: RemoteSettled
+  readonly settlement?: Settlement
+  readonly settled?: Extract<Settled, { kind: 'settled' }>
+}> {
+  const before = await store.outside.get(id)
+  if (!before) return { answer: { kind: 'missing' } }
+  if (before.state !== 'active' || before.worker === null)
+    return { answer: { kind: 'refused', state: before.state, why: 'state' } }
+  if (!isHolder(before, holder)) return { answer: { kind: 'refused', state: before.state, why: 'holder' } }
+  const settlement = await settlementOf(before, store)
+  const settled = await store.settle(before.worker, settlement)
+  const after = await store.outside.get(id)
+  if (settled.kind === 'settled') return { answer: { kind: 'settled', before, after }, settlement, settled }
+  return { answer: after ? { kind: 'refused', state: after.state, why: 'holder' } : { kind: 'missing' } }
+}
+
+/** Whether whoever settles a run may: what it names has to be right, and an engine's own run is settled by that engine alone. */
+export function isHolder(job: JobFacts, { worker, attempt }: Holder): boolean {
+  if (job.engineRuns) return false
+  return (worker === undefined || worker === job.workerName) && (attempt === undefined || attempt === job.attempt)
+}
+
+/** The failure of a run whose time is over. */
+export function timedOut(run: JobFacts): Failure {
+  const ms = (run.timeoutUs ?? 0) / 1000
+  return { code: 'timeout', message: `The attempt took longer than its timeout of ${ms} ms.`, retryable: true }
+}
+
+/** The bucket that a push-back closes: of the limit that the job was enqueued with, else of any that it uses. */
+export async function firstUse(
+  store: Store,
+  job: JobFacts,
+): Promise<{ readonly limit: string; readonly key: string } | null> {
+  const { limit } =
+    job.extra === null ? {} : (JSON.parse(job.extra) as { limit?: { readonly limit: string; readonly key: string } })
+  return limit ?? (await store.explain(job.id))?.uses[0] ?? null
+}
+
+/** A stored job as the run that it is. */
+export function asRun(job: JobFacts): Admitted {
+  const { flow: _flow, ...run } = job
+  return { ...run, startedUs: job.startedUs ?? job.createdUs, availableUs: job.createdUs, waitedFor: null, uses: [] }
+}
+
+/** A job as it is fetched, with the results that it is handed. */
+export function handed(job: JobFacts | null, { flow }: Admitted): JobFacts | null {
+  return job && flow ? { ...job, parentResults: flow.parentResults } : job
+}

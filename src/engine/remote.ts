@@ -1,0 +1,296 @@
+import type { Clock } from '../base/clock.ts'
+import { SluiceError } from '../base/errors.ts'
+import type { Logger } from '../base/logger.ts'
+import type { Random } from '../base/random.ts'
+import type { NewJob } from '../jobs/job.ts'
+import { penaltyUs } from '../jobs/rate-limited.ts'
+import type { RetryAfter } from '../jobs/rate-limit-headers.ts'
+import type { JobFacts, Offered, Outside } from '../store/outside.ts'
+import type { BucketUse, LimitDefinition, Store } from '../store/store.ts'
+import type { Events } from './events.ts'
+import type { LimitRegistry } from './limit-registry.ts'
+import { RemoteClaims, type RemoteFetch } from './remote-claims.ts'
+import { errorOf, type Failure, judgeFailure, retryTermsOf, storedFailure } from './remote-retry.ts'
+import {
+  asRun,
+  firstUse,
+  handed,
+  type Holder,
+  isHolder,
+  type RemoteSettled,
+  settleById,
+  type SettlementOf,
+  timedOut,
+} from './remote-settle.ts'
+import { RemoteWorkers } from './remote-workers.ts'
+import type { Reporter } from './report.ts'
+import { Sweeper } from './sweeper.ts'
+import type { TaskDefinition } from './task.ts'
+import { withTask } from './remote-task.ts'
+
+/** What serving outside workers needs of its engine. */
+export interface RemoteHooks {
+  readonly store: () => Promise<Store>
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  readonly events: Events
+  readonly limits: LimitRegistry
+  readonly maxPenaltyUs: number
+  readonly tasks: ReadonlyMap<string, TaskDefinition>
+  readonly reporter: (store: Store) => Reporter
+  /** A queue's own limits, as this engine was given them. */
+  readonly queueUses: (queue: string) => readonly BucketUse[]
+  /** Something was stored that may be due before anything else. */
+  readonly changed: () => void
+}
+
+const SWEEP_AT_ONCE = 100
+const MAX_PUSH_BACKS = 100
+
+/** Work for and from other processes over a protocol: what an engine does for its own, by job ids and names of workers. */
+export class Remote {
+  readonly #hooks: RemoteHooks
+  readonly #claims: RemoteClaims
+  readonly #workers: RemoteWorkers
+  #store: Store | null = null
+  #reporter: Reporter | null = null
+  readonly #sweeper: Sweeper
+  #stopWatching: (() => void) | null = null
+  #closed = false
+
+  constructor(hooks: RemoteHooks) {
+    this.#hooks = hooks
+    this.#claims = new RemoteClaims({
+      clock: hooks.clock,
+      queueUses: hooks.queueUses,
+      reporter: () => this.#reporter,
+    })
+    this.#workers = new RemoteWorkers()
+    this.#sweeper = new Sweeper(hooks.clock, hooks.logger, (store) => this.#sweepOnce(store))
+  }
+
+  /** The store, to look into it. @throws engine.stopped */
+  store(): Promise<Store> {
+    return this.#open()
+  }
+
+  /** What the store keeps for the outside. @throws engine.stopped */
+  async outside(): Promise<Outside> {
+    return (await this.#open()).outside
+  }
+
+  /** Stores jobs and the limits that come with them, all or nothing. Jobs of a task that this engine knows get its limits too. */
+  async offer(jobs: readonly NewJob[], limits: readonly LimitDefinition[]): Promise<Offered> {
+    const store = await this.#open()
+    const { events } = this.#hooks
+    const offered = await store.outside.offer(
+      jobs.map((job) => this.withLimits(job)),
+      limits,
+    )
+    if (offered.kind === 'refused') return offered
+    for (const [i, answer] of offered.answers.entries()) {
+      const job = jobs[i] as NewJob
+      if (answer.kind === 'created') events.emit('job.enqueued', { id: job.id, task: job.task, queue: job.queue })
+    }
+    this.ring()
+    if (limits.length > 0 || jobs.some((job) => job.runAtMs !== null || job.expiresAtMs !== null)) this.#hooks.changed()
+    return offered
+  }
+
+  /** A job of a task that this engine knows gets its limits too. */
+  withLimits(job: NewJob): NewJob {
+    return withTask(job, this.#hooks.tasks, this.#hooks.limits)
+  }
+
+  /** One job as it stands: what has come due is done before. */
+  async get(id: string): Promise<JobFacts | null> {
+    const store = await this.#open()
+    const job = await store.outside.get(id)
+    if (!job || !this.#isStale(store, job)) return job
+    if (job.state === 'active') await this.#sweeper.now(store)
+    else await this.#tidy(store)
+    return store.outside.get(id)
+  }
+
+  /** Takes jobs for an outside worker, as any claim does; waits for some if it is told to. */
+  async fetch(request: RemoteFetch): Promise<readonly JobFacts[]> {
+    const store = await this.#open()
+    const { worker, directive } = await this.#workers.enlist(store, request.worker, request.queues, null)
+    if (directive !== 'running') return []
+    const jobs = await this.#claims.fetch(store, worker, request)
+    if (jobs.length > 0) await this.#sweeper.arm(store)
+    const facts = await Promise.all(jobs.map(async (job) => handed(await store.outside.get(job.id), job)))
+    return facts.filter((job) => job !== null)
+  }
+
+  /** A run has succeeded. @param result JSON text */
+  complete(id: string, holder: Holder, result: string | null): Promise<RemoteSettled> {
+    return this.#settle(id, holder, ({ seq, attempt }) => ({ seq, attempt, kind: 'complete', result }))
+  }
+
+  /** A run has failed: it is repeated, or given up, as its retry terms say. */
+  fail(id: string, holder: Holder, failure: Failure): Promise<RemoteSettled> {
+    const { random, tasks } = this.#hooks
+    return this.#settle(id, holder, (job) =>
+      judgeFailure(job, failure, retryTermsOf(job, tasks.get(job.task)?.retry), random),
+    )
+  }
+
+  /** A run was refused by the other side: closes the bucket of its first limit, or puts the job off; the attempt is not charged. */
+  pushBack(id: string, holder: Holder, failure: Failure, retryAfter: RetryAfter): Promise<RemoteSettled> {
+    const { clock, maxPenaltyUs, random, tasks } = this.#hooks
+    const basis = { nowMs: clock.now(), intervalUs: 1_000_000, periodUs: 1_000_000, maxPenaltyUs }
+    return this.#settle(id, holder, async (job, store) => {
+      if (job.pushedBack + 1 >= MAX_PUSH_BACKS)
+        return judgeFailure(job, failure, retryTermsOf(job, tasks.get(job.task)?.retry), random)
+      const { seq, attempt } = job
+      const use = await firstUse(store, job)
+      const closedForUs = penaltyUs({ retryAfter }, basis)
+      return {
+        seq,
+        attempt,
+        kind: 'push-back',
+        limit: use?.limit ?? null,
+        key: use?.key ?? '',
+        closedForUs,
+        error: storedFailure(failure),
+      }
+    })
+  }
+
+  /** A run was given up by its worker: the job goes back to its lane, the attempt is not charged. */
+  giveUp(id: string, holder: Holder): Promise<RemoteSettled> {
+    return this.#settle(id, holder, ({ seq, attempt }) => ({ seq, attempt, kind: 'give-back' }))
+  }
+
+  /** Ends a run that somebody cancelled: nobody here could. False: it is no longer active, or an engine runs it. */
+  async endCancelled(id: string): Promise<boolean> {
+    const settled = await this.#settle(id, {}, ({ seq, attempt }) => ({ seq, attempt, kind: 'cancel' }))
+    return settled.kind === 'settled'
+  }
+
+  /** Extends the leases of a worker's jobs; answers which of them it still holds. */
+  async heartbeat(
+    name: string,
+    ids: readonly string[],
+    leaseUsOf: (job: JobFacts) => number,
+    about: string | null,
+  ): Promise<{ readonly directive: string; readonly held: readonly JobFacts[] }> {
+    const store = await this.#open()
+    const { directive } = await this.#workers.enlist(store, name, [], about)
+    const jobs = (await Promise.all(ids.map((id) => store.outside.get(id)))).filter((job) => job !== null)
+    const held: JobFacts[] = []
+    await Promise.all(
+      jobs.map(async (job) => {
+        if (job.state !== 'active' || job.worker === null || !isHolder(job, { worker: name })) return
+        const { lost } = await store.heartbeat(job.worker, [job], leaseUsOf(job))
+        if (lost.length === 0) held.push(job)
+      }),
+    )
+    if (held.length > 0) await this.#sweeper.arm(store)
+    return { directive, held }
+  }
+
+  /** A run shows that it lives: its lease begins anew. */
+  async extend(job: JobFacts): Promise<void> {
+    if (job.worker === null || job.leasedUs === null) return
+    const store = await this.#open()
+    await store.heartbeat(job.worker, [job], job.leasedUs)
+  }
+
+  /** What a worker is told; it need not have been heard of. */
+  async enlist(name: string, queues: readonly string[], about: string | null): Promise<string> {
+    return (await this.#workers.enlist(await this.#open(), name, queues, about)).directive
+  }
+
+  /** Forgets what is remembered of a worker: somebody has changed its record. */
+  forget(name: string): void {
+    this.#workers.forget(name)
+  }
+
+  /** Defines limits, as an engine's start does. */
+  async define(limits: readonly LimitDefinition[]): Promise<void> {
+    await (await this.#open()).define(limits)
+    this.ring()
+    this.#hooks.changed()
+  }
+
+  /** Empties the store, for tests: the limits of this engine are defined anew. */
+  async clear(): Promise<void> {
+    const store = await this.#open()
+    await store.outside.clear()
+    this.#workers.clear()
+    await store.define(this.#hooks.limits.definitions())
+  }
+
+  /** Something has changed that may let a job start. */
+  ring(): void {
+    this.#claims.ring()
+  }
+
+  /** Something was changed that may let a job start, here or in this engine. */
+  stir(): void {
+    this.ring()
+    this.#hooks.changed()
+  }
+
+  /** Answers fetches that wait, and lets none wait any more; all else is served until the engine has stopped. */
+  stop(): void {
+    this.#claims.stop()
+    this.#sweeper.stop()
+    this.#stopWatching?.()
+  }
+
+  /** The store is about to be closed. */
+  close(): void {
+    this.stop()
+    this.#closed = true
+  }
+
+  async #open(): Promise<Store> {
+    if (this.#closed) throw new SluiceError('engine.stopped', 'The engine was stopped: it serves nobody any more.')
+    if (this.#store) return this.#store
+    const store = (this.#store = await this.#hooks.store())
+    this.#reporter = this.#hooks.reporter(store)
+    this.#stopWatching ??= store.watch(() => this.ring())
+    await this.#sweeper.arm(store)
+    return store
+  }
+
+  async #settle(id: string, holder: Holder, settlementOf: SettlementOf): Promise<RemoteSettled> {
+    const store = await this.#open()
+    const { answer, settlement, settled } = await settleById(store, id, holder, settlementOf)
+    if (answer.kind !== 'settled' || !settlement || !settled) return answer
+    const { before } = answer
+    const task = this.#hooks.tasks.get(before.task) ?? null
+    const error = 'error' in settlement ? errorOf(settlement.error) : null
+    this.#reporter?.settled(asRun(before), task, { settlement, error }, settled, JSON.parse(before.input))
+    this.ring()
+    this.#hooks.changed()
+    return answer
+  }
+
+  /** What has come due is promoted, fired or given up; nothing is claimed. */
+  async #tidy(store: Store): Promise<void> {
+    this.#reporter?.claimed(await store.claim(() => ({ worker: 0, leaseUs: 1, queues: [] })))
+  }
+
+  #isStale(store: Store, job: JobFacts): boolean {
+    const { clock } = this.#hooks
+    if (job.state === 'scheduled') return job.dueUs !== null && job.dueUs <= clock.now() * 1000
+    if (job.state === 'available') return job.expiresMs !== null && job.expiresMs < clock.now()
+    if (job.state === 'active' && job.timeoutUs !== null && job.startedUs !== null)
+      if (job.startedUs + job.timeoutUs <= store.nowUs()) return true
+    return (job.state === 'retryable' || job.state === 'active') && (job.dueUs ?? Infinity) <= store.nowUs()
+  }
+
+  /** Ends runs whose time is over, and takes back what was lost. */
+  async #sweepOnce(store: Store): Promise<void> {
+    const { runs } = await store.outside.overdue(SWEEP_AT_ONCE)
+    for (const run of runs) await this.fail(run.id, { attempt: run.attempt }, timedOut(run))
+    const recovered = await store.recover()
+    this.#reporter?.recovered(recovered)
+    if (recovered.length > 0) this.ring()
+  }
+}

@@ -1,0 +1,91 @@
+import { Hono } from 'hono'
+import { readFileSync } from 'node:fs'
+import { type Clock, systemClock } from '../base/clock.ts'
+import { createIds } from '../base/ids.ts'
+import { type Logger, silentLogger } from '../base/logger.ts'
+import type { Sluice } from '../engine/engine.ts'
+import { createAccess, type Token } from './access.ts'
+import { EventLog } from './event-log.ts'
+import { Handler } from './handler.ts'
+import { openApi } from './open-api.ts'
+import { ROUTES } from './routes.ts'
+import type { Server } from './server.ts'
+
+/** How a server is made. */
+export interface HttpOptions {
+  /** The engine that it serves; started and stopped by whoever made it. */
+  readonly sluice: Sluice
+  /** Who may do what; without any everybody may do everything: for servers that only this host can reach. */
+  readonly tokens?: readonly Token[]
+  /** The engine's clock, where that is not the system's. */
+  readonly clock?: Clock
+  /** Any pino-like object; nothing is logged by default. */
+  readonly logger?: Logger
+  /** The largest body, in bytes; 16 MiB by default. */
+  readonly maxBodyBytes?: number
+  /** What the suites need beside the specification: directives in jobs, and a way to empty the store. */
+  readonly testMode?: boolean
+  /** Which backend the store is, for the manifest. */
+  readonly backend?: string
+}
+
+/** An Open Job Spec server: mount `fetch` in any framework that speaks the Fetch API. */
+export interface HttpApp {
+  fetch(request: Request): Promise<Response>
+  /** Answers `/ready` with 503 from now on. */
+  drain(): void
+  /** Ends streams of events; the engine is stopped by whoever made it. */
+  close(): void
+}
+
+const MAX_BODY_BYTES = 16 * 1_048_576
+
+/** Makes a server of an engine. @throws option.invalid for tokens that cannot be */
+export function createHttpApp(options: HttpOptions): HttpApp {
+  const { sluice, clock = systemClock, logger = silentLogger, testMode = false } = options
+  const newId = createIds(clock)
+  const access = createAccess(options.tokens)
+  const closing = new AbortController()
+  let draining = false
+  const operations = ROUTES.filter((each) => testMode || !each.testOnly)
+  const version = packageVersion()
+  let document: Record<string, unknown> | null = null
+  const server: Server = {
+    sluice,
+    remote: sluice.remote,
+    clock,
+    logger,
+    newId,
+    events: new EventLog(sluice, clock, newId),
+    version,
+    backend: options.backend ?? 'sqlite',
+    testMode,
+    startedMs: clock.now(),
+    ready: () => !draining,
+    serves: (path) => operations.some((each) => each.path === path),
+    openApi: () => (document ??= openApi(operations, version)),
+    outside: () => sluice.remote.outside(),
+  }
+  const handler = new Handler(server, access, options.maxBodyBytes ?? MAX_BODY_BYTES, closing.signal)
+  const app = new Hono()
+  for (const each of operations)
+    app.on(each.method, each.path, (context) => handler.handle(context.req.raw, each, context.req.param()))
+  app.all('*', (context) => handler.handle(context.req.raw, null, {}))
+  return {
+    fetch: async (request) => app.fetch(request),
+    drain: () => {
+      draining = true
+    },
+    close: () => {
+      draining = true
+      closing.abort()
+      server.events.close()
+    },
+  }
+}
+
+function packageVersion(): string {
+  // The same two steps up from src/http and from dist/http.
+  const manifest: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+  return (manifest as { version: string }).version
+}

@@ -1,0 +1,32 @@
+import type { z } from 'zod'
+import { invalid, Refusal } from './refusal.ts'
+
+const ISSUES_SHOWN = 5
+
+/** A part of a request, as its schema reads it; without a schema nothing is taken. @throws Refusal 400, 422 */
+export function checked(schema: z.ZodType | null, value: unknown, part: 'path' | 'query' | 'body'): unknown {
+  if (!schema) return undefined
+  const result = schema.safeParse(value)
+  if (result.success) return result.data
+  const { issues } = result.error
+  if (part === 'body' && value === undefined)
+    throw new Refusal(400, 'invalid_payload', 'The request has no body; send a JSON object.')
+  const words = issues.slice(0, ISSUES_SHOWN).map(wordsOf).join('; ')
+  const first = issues[0]
+  const details = {
+    issues: issues.slice(0, ISSUES_SHOWN).map((issue) => ({ path: pathOf(issue), message: issue.message })),
+  }
+  // A retry policy of the right shape whose numbers cannot be is understood, and refused.
+  if (first?.path.includes('retry') && first.code !== 'invalid_type')
+    throw new Refusal(422, 'invalid_request', words, { type: 'validation_error', details })
+  throw invalid(words, { details })
+}
+
+function wordsOf(issue: z.core.$ZodIssue): string {
+  const path = pathOf(issue)
+  return path === '' ? issue.message : `${path}: ${issue.message}`
+}
+
+function pathOf(issue: z.core.$ZodIssue): string {
+  return issue.path.map(String).join('.').slice(0, 200)
+}

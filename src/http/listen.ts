@@ -1,0 +1,70 @@
+import type { Server as NodeServer } from 'node:http'
+import { createAdaptorServer } from '@hono/node-server'
+import { SluiceError } from '../base/errors.ts'
+import type { HttpApp } from './app.ts'
+
+/** Where a server listens. */
+export interface ListenOptions {
+  /** 0: any that is free. */
+  readonly port: number
+  readonly host: string
+}
+
+/** A server that listens. */
+export interface Listening {
+  readonly url: string
+  /** Takes no more connections, lets requests end, and cuts off those that have not after `withinMs`. */
+  close(withinMs: number): Promise<void>
+}
+
+const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|::1)$/
+/** Longest times for the head of a request and for all of it: who sends more slowly is answered 408 and cut off. */
+const HEADERS_TIMEOUT_MS = 10_000
+const REQUEST_TIMEOUT_MS = 30_000
+const CHECK_EVERY_MS = 1000
+const HEADER_BYTES = 16_384
+
+/** Whether a host can be reached from this machine alone. */
+export function isLoopback(host: string): boolean {
+  return LOOPBACK.test(host)
+}
+
+/** Serves an app over HTTP/1.1. @throws cli.usage where it cannot listen */
+export async function listen(app: HttpApp, { port, host }: ListenOptions): Promise<Listening> {
+  const server = createAdaptorServer({
+    fetch: (request: Request) => app.fetch(request),
+    // The engine's own Response and Request stay what they are for everybody else in this process.
+    overrideGlobalObjects: false,
+    serverOptions: {
+      headersTimeout: HEADERS_TIMEOUT_MS,
+      requestTimeout: REQUEST_TIMEOUT_MS,
+      connectionsCheckingInterval: CHECK_EVERY_MS,
+      maxHeaderSize: HEADER_BYTES,
+    },
+  }) as NodeServer
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (cause) =>
+      reject(
+        new SluiceError('cli.usage', `Cannot listen on ${host}:${port}: ${cause.message}. Give another --port.`, {
+          cause,
+        }),
+      ),
+    )
+    server.listen(port, host, () => resolve())
+  })
+  const address = server.address()
+  const at = typeof address === 'object' && address ? address.port : port
+  return {
+    url: `http://${host.includes(':') ? `[${host}]` : host}:${at}`,
+    close: (withinMs) => close(server, withinMs),
+  }
+}
+
+function close(server: NodeServer, withinMs: number): Promise<void> {
+  return new Promise((resolve) => {
+    const cutOff = AbortSignal.timeout(withinMs)
+    cutOff.addEventListener('abort', () => server.closeAllConnections())
+    server.close(() => resolve())
+    server.closeIdleConnections()
+  })
+}

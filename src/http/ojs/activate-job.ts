@@ -1,0 +1,27 @@
+import { z } from 'zod'
+import { ok, operation, type Operation } from '../operation.ts'
+import { extraOf, jobJson } from './job-json.ts'
+import { namedJob, wrongState } from './jobs.ts'
+import { runAtOf } from './new-job.ts'
+import { JobParams } from './schemas.ts'
+
+/** Lets a pending job go. */
+export const activateJob: Operation = operation({
+  method: 'POST',
+  path: '/ojs/v1/jobs/:id/activate',
+  name: 'activateJob',
+  summary: 'Let a pending job go.',
+  scope: 'client',
+  params: JobParams,
+  body: z.unknown().optional(),
+  answers: { 200: 'The job is available, or scheduled.' },
+  async run(call) {
+    const { id } = call.params
+    const job = await namedJob(call, id)
+    const { remote } = call.server
+    const was = await (await remote.outside()).activate(id, runAtOf(extraOf(job)))
+    if (was !== 'pending') throw wrongState(id, was ?? job.state, 'activated')
+    remote.ring()
+    return ok({ job: jobJson((await remote.get(id)) ?? job) })
+  },
+})

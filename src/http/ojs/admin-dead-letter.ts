@@ -1,0 +1,66 @@
+import { z } from 'zod'
+import { ok, operation, type Operation } from '../operation.ts'
+import { deadJob, retryDead } from './dead-letter.ts'
+import { jobJson } from './job-json.ts'
+import { paginationOf, rowsOf, scopeOf } from './pages.ts'
+import { JobParams, PageQuery } from './schemas.ts'
+
+/** Lists the jobs that were given up. */
+export const adminListDeadLetter: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/admin/dead-letter',
+  name: 'adminListDeadLetter',
+  summary: 'List the jobs that were given up.',
+  scope: 'admin',
+  query: PageQuery,
+  answers: { 200: 'The jobs, the latest first.' },
+  async run(call) {
+    const outside = await call.server.remote.outside()
+    const { jobs, total } = await outside.find({ deadLetter: true, ...scopeOf(call), ...rowsOf(call.query) })
+    return ok({ items: jobs.map(jobJson), pagination: paginationOf(total, call.query) })
+  },
+})
+
+/** How many jobs were given up. */
+export const deadLetterStats: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/admin/dead-letter/stats',
+  name: 'deadLetterStats',
+  summary: 'Count the jobs that were given up.',
+  scope: 'admin',
+  answers: { 200: 'The number.' },
+  async run(call) {
+    const outside = await call.server.remote.outside()
+    const { total } = await outside.find({ deadLetter: true, ...scopeOf(call), limit: 1, offset: 0 })
+    return ok({ total })
+  },
+})
+
+/** Runs a job that was given up again. */
+export const adminRetryDeadLetter: Operation = operation({
+  method: 'POST',
+  path: '/ojs/v1/admin/dead-letter/:id/retry',
+  name: 'adminRetryDeadLetter',
+  summary: 'Run a job that was given up again.',
+  scope: 'admin',
+  params: JobParams,
+  body: z.unknown().optional(),
+  answers: { 200: 'The job is available.' },
+  run: (call) => retryDead(call, call.params.id),
+})
+
+/** Deletes a job that was given up. */
+export const adminDeleteDeadLetter: Operation = operation({
+  method: 'DELETE',
+  path: '/ojs/v1/admin/dead-letter/:id',
+  name: 'adminDeleteDeadLetter',
+  summary: 'Delete a job that was given up.',
+  scope: 'admin',
+  params: JobParams,
+  answers: { 204: 'The job is gone.' },
+  async run(call) {
+    const { id } = await deadJob(call, call.params.id)
+    await (await call.server.remote.outside()).remove(id)
+    return { status: 204, body: null }
+  },
+})

@@ -1,0 +1,192 @@
+import { z } from 'zod'
+import { SluiceError } from '../../base/errors.ts'
+import type { JobFacts } from '../../store/outside.ts'
+import { type Call, ok, operation, type Operation, type Reply } from '../operation.ts'
+import { invalid } from '../refusal.ts'
+import { ownName } from '../tenant.ts'
+import { cancelNamed } from './cancel-job.ts'
+import { jobJson } from './job-json.ts'
+import { maySee, namedJob, wrongState } from './jobs.ts'
+import { paginationOf, rowsOf, scopeOf } from './pages.ts'
+import { Instant, instantMs, JobParams, JobStates, JobType, PageQuery, QueueName } from './schemas.ts'
+
+const Filter = z.object({
+  queue: QueueName.optional(),
+  state: JobStates.optional(),
+  type: JobType.optional(),
+  since: Instant.optional(),
+  until: Instant.optional(),
+})
+const AT_ONCE = 1000
+
+/** Lists jobs of any state. */
+export const listJobs: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/admin/jobs',
+  name: 'listJobs',
+  summary: 'List jobs.',
+  scope: 'admin',
+  query: z.intersection(
+    z.intersection(PageQuery, Filter),
+    z.object({ sort: z.enum(['created_at']).optional(), order: z.enum(['asc', 'desc']).optional() }),
+  ),
+  answers: { 200: 'The jobs, the latest first.' },
+  async run(call) {
+    const { query } = call
+    const found = await find(call, query, rowsOf(query), query.order === 'asc')
+    return ok({ items: found.jobs.map(jobJson), pagination: paginationOf(found.total, query) })
+  },
+})
+
+/** One job, without a wrapping. */
+export const adminGetJob: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/admin/jobs/:id',
+  name: 'adminGetJob',
+  summary: 'Read one job.',
+  scope: 'admin',
+  params: JobParams,
+  answers: { 200: 'The job.' },
+  run: async (call) => ok(jobJson(await namedJob(call, call.params.id))),
+})
+
+/** Cancels a job. */
+export const adminCancelJob: Operation = operation({
+  method: 'POST',
+  path: '/ojs/v1/admin/jobs/:id/cancel',
+  name: 'adminCancelJob',
+  summary: 'Cancel a job.',
+  scope: 'admin',
+  params: JobParams,
+  body: z.unknown().optional(),
+  answers: { 200: 'The job was cancelled.' },
+  run: async (call) => ok(await cancelNamed(call, call.params.id)),
+})
+
+/** Runs a discarded job again. */
+export const adminRetryJob: Operation = operation({
+  method: 'POST',
+  path: '/ojs/v1/admin/jobs/:id/retry',
+  name: 'adminRetryJob',
+  summary: 'Run a discarded job again.',
+  scope: 'admin',
+  params: JobParams,
+  body: z.unknown().optional(),
+  answers: { 200: 'The job is available.' },
+  async run(call) {
+    const job = await namedJob(call, call.params.id)
+    const { sluice, remote } = call.server
+    if (!(await sluice.jobs.retry(job.id))) throw wrongState(job.id, job.state, 'retried')
+    remote.ring()
+    return ok(jobJson((await remote.get(job.id)) ?? job))
+  },
+})
+
+/** Runs many discarded jobs again. */
+export const bulkRetry: Operation = bulk('retry', 'Run discarded jobs again.', async ({ server }, job) =>
+  server.sluice.jobs.retry(job.id),
+)
+
+/** Cancels many jobs. */
+export const bulkCancel: Operation = bulk('cancel', 'Cancel jobs.', async ({ server }, job) => {
+  const cancelled = await server.sluice.jobs.cancel(job.id)
+  if (cancelled && job.state === 'active') await server.remote.endCancelled(job.id)
+  return cancelled
+})
+
+/** Deletes many jobs that have ended. */
+export const bulkDelete: Operation = bulk('delete', 'Delete jobs that have ended.', async ({ server }, job) =>
+  (await server.remote.outside()).remove(job.id),
+)
+
+/** Deletes what waits in a queue: its jobs are cancelled first. */
+export const purgeQueue: Operation = operation({
+  method: 'DELETE',
+  path: '/ojs/v1/admin/queues/:name/jobs',
+  name: 'purgeQueue',
+  summary: 'Cancel and delete the jobs of a queue that have not started.',
+  scope: 'admin',
+  params: z.object({ name: QueueName }),
+  query: z.object({ confirm: z.string().optional() }),
+  body: z.looseObject({ confirm: z.boolean().optional() }).optional(),
+  answers: { 200: 'How many jobs are gone.' },
+  async run(call) {
+    if (call.query.confirm !== 'true' && call.body?.confirm !== true) throw unconfirmed()
+    const { sluice, remote } = call.server
+    const outside = await remote.outside()
+    let deleted = 0
+    for (const state of ['available', 'scheduled', 'retryable', 'pending'] as const)
+      for (;;) {
+        const { jobs } = await find(call, { queue: call.params.name, state }, { limit: AT_ONCE, offset: 0 }, false)
+        const gone = await countAsync(jobs, async (job) => {
+          return (await succeeded(() => sluice.jobs.cancel(job.id))) && (await outside.remove(job.id))
+        })
+        deleted += gone
+        if (gone === 0) break
+      }
+    return ok({ deleted, queue: call.params.name })
+  },
+})
+
+type Bulk = (call: Call<unknown, unknown, unknown>, job: JobFacts) => Promise<boolean>
+
+function bulk(verb: string, summary: string, each: Bulk): Operation {
+  return operation({
+    method: 'POST',
+    path: `/ojs/v1/admin/jobs/bulk/${verb}`,
+    name: `bulk_${verb}`,
+    summary: `${summary} At most 1,000 at once; confirm has to be true.`,
+    scope: 'admin',
+    body: z.looseObject({ filter: Filter.optional(), confirm: z.boolean().optional() }),
+    answers: { 200: 'How many jobs matched, and of how many it was done.' },
+    async run(call): Promise<Reply> {
+      const { filter = {}, confirm } = call.body
+      if (confirm !== true) throw unconfirmed()
+      const wanted = verb === 'retry' ? { state: 'discarded' as const, ...filter } : filter
+      const { jobs, total } = await find(call, wanted, { limit: AT_ONCE, offset: 0 }, true)
+      const done = await countAsync(jobs, (job) => succeeded(() => each(call, job)))
+      call.server.remote.stir()
+      return ok({ matched: total, succeeded: done, failed: jobs.length - done })
+    },
+  })
+}
+
+async function find(
+  call: Call<unknown, unknown, unknown>,
+  { queue, state, type, since, until }: z.output<typeof Filter>,
+  rows: { limit: number; offset: number },
+  oldestFirst: boolean,
+): Promise<{ jobs: JobFacts[]; total: number }> {
+  const nowMs = call.server.clock.now()
+  const found = await (
+    await call.server.remote.outside()
+  ).find({
+    ...rows,
+    oldestFirst,
+    ...(queue === undefined ? scopeOf(call) : { queue: ownName(call.tenant, queue) }),
+    ...(state && { states: [state] }),
+    ...(type !== undefined && { task: type }),
+    ...(since !== undefined && { sinceMs: instantMs(since, nowMs) }),
+    ...(until !== undefined && { untilMs: instantMs(until, nowMs) }),
+  })
+  return { total: found.total, jobs: found.jobs.filter((job) => maySee(call, job)) }
+}
+
+/** A job that ended or went meanwhile is not one that it was done of. */
+async function succeeded(work: () => Promise<boolean>): Promise<boolean> {
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof SluiceError && error.code === 'job.not_found') return false
+    throw error
+  }
+}
+
+async function countAsync(jobs: readonly JobFacts[], work: (job: JobFacts) => Promise<boolean>): Promise<number> {
+  const answers = await Promise.all(jobs.map(work))
+  return answers.filter(Boolean).length
+}
+
+function unconfirmed(): Error {
+  return invalid('confirm: this concerns many jobs at once; send true to have it done.')
+}

@@ -1,0 +1,133 @@
+import { z } from 'zod'
+import { ok, operation, type Operation } from '../operation.ts'
+import { notFound } from '../refusal.ts'
+import { ownName, splitName } from '../tenant.ts'
+import { pageOf } from './pages.ts'
+import { countsOf, depthOf, ownQueues, setPaused } from './queues.ts'
+import { defined } from './rate-limits.ts'
+import { PageQuery, QueueParams, RateLimit } from './schemas.ts'
+
+/** Lists queues with the number of their jobs. */
+export const adminListQueues: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/admin/queues',
+  name: 'adminListQueues',
+  summary: 'List queues with the number of their jobs.',
+  scope: 'admin',
+  query: PageQuery,
+  answers: { 200: 'The queues.' },
+  async run(call) {
+    const { items, pagination } = pageOf(await ownQueues(call), call.query)
+    const counts = await (await call.server.remote.outside()).counts()
+    const shown = items.map(({ name, paused }) => ({
+      name: splitName(name).name,
+      state: paused ? 'paused' : 'active',
+      paused,
+      counts: countsOf(counts.filter((row) => row.queue === name)),
+    }))
+    return ok({ items: shown, pagination })
+  },
+})
+
+/** One queue with the number of its jobs. */
+export const adminGetQueue: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/admin/queues/:name',
+  name: 'adminGetQueue',
+  summary: 'Read a queue.',
+  scope: 'admin',
+  params: QueueParams,
+  answers: { 200: 'The queue.' },
+  async run(call) {
+    const { name } = call.params
+    const stored = ownName(call.tenant, name)
+    const record = (await ownQueues(call)).find((each) => each.name === stored)
+    if (!record) throw notFound('queue', name)
+    const counts = countsOf(await (await call.server.remote.outside()).counts(stored))
+    const { paused, bounds, limit } = record
+    return ok({
+      name,
+      state: paused ? 'paused' : 'active',
+      paused,
+      counts,
+      depth: depthOf(counts),
+      config: { backpressure: bounds && { max_depth: bounds.maxDepth, warning_threshold: bounds.warnAt } },
+      rate_limit: limit && splitName(limit).name,
+    })
+  },
+})
+
+/** Hands out no more jobs of a queue. */
+export const adminPauseQueue: Operation = pauseOperation('pause', true)
+
+/** Hands out the jobs of a queue again. */
+export const adminResumeQueue: Operation = pauseOperation('resume', false)
+
+/** Bounds a queue. */
+export const configureQueue: Operation = operation({
+  method: 'PUT',
+  path: '/ojs/v1/admin/queues/:name/config',
+  name: 'configureQueue',
+  summary: 'Bound how many jobs a queue holds that have not started.',
+  scope: 'admin',
+  params: QueueParams,
+  body: z.looseObject({
+    backpressure: z
+      .looseObject({
+        max_depth: z.int().min(1).max(100_000_000),
+        strategy: z.enum(['reject']).default('reject'),
+        warning_threshold: z.number().gt(0).max(1).optional(),
+      })
+      .nullish(),
+  }),
+  answers: { 200: 'The bounds hold from now on.' },
+  async run(call) {
+    const { name } = call.params
+    const { backpressure } = call.body
+    const outside = await call.server.remote.outside()
+    if (backpressure !== undefined)
+      await outside.bound(
+        ownName(call.tenant, name),
+        backpressure && { maxDepth: backpressure.max_depth, warnAt: backpressure.warning_threshold ?? null },
+      )
+    return ok({ name, config: { backpressure: backpressure ?? null } })
+  },
+})
+
+/** Holds all starts of a queue to a rate limit. */
+export const limitQueue: Operation = operation({
+  method: 'PUT',
+  path: '/ojs/v1/admin/queues/:name/rate-limit',
+  name: 'limitQueue',
+  summary: 'Hold all starts of a queue to a rate limit; an empty object lifts it.',
+  scope: 'admin',
+  params: QueueParams,
+  body: RateLimit,
+  answers: { 200: 'The limit holds from now on.' },
+  async run(call) {
+    const { name } = call.params
+    const { remote } = call.server
+    const outside = await remote.outside()
+    const queue = ownName(call.tenant, name)
+    const lift = Object.keys(call.body).length === 0
+    const limit = `queue:${queue}`
+    if (!lift) await remote.define(defined(call.body, limit))
+    await outside.limit(queue, lift ? null : limit)
+    remote.stir()
+    return ok({ name, queue: { name }, rate_limit: lift ? null : call.body })
+  },
+})
+
+function pauseOperation(verb: string, paused: boolean): Operation {
+  return operation({
+    method: 'POST',
+    path: `/ojs/v1/admin/queues/:name/${verb}`,
+    name: `admin_${verb}_queue`,
+    summary: paused ? 'Hand out no more jobs of a queue.' : 'Hand out the jobs of a queue again.',
+    scope: 'admin',
+    params: QueueParams,
+    body: z.unknown().optional(),
+    answers: { 200: 'The state of the queue.' },
+    run: async (call) => ok(await setPaused(call, call.params.name, paused)),
+  })
+}

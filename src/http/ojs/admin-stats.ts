@@ -1,0 +1,116 @@
+import { z } from 'zod'
+import type { QueueCount } from '../../store/outside.ts'
+import { type Call, ok, operation, type Operation } from '../operation.ts'
+import { notFound } from '../refusal.ts'
+import { checkTenant, isOwn, splitName } from '../tenant.ts'
+import { countsOf, depthOf, ownQueues } from './queues.ts'
+import { QueueName } from './schemas.ts'
+
+const MINUTE_US = 60_000_000
+const POOL = 'pool:'
+
+/** All there is, in numbers. */
+export const adminStats: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/admin/stats',
+  name: 'adminStats',
+  summary: 'Count queues, workers and jobs.',
+  scope: 'admin',
+  answers: { 200: 'The numbers.' },
+  async run(call) {
+    const { remote } = call.server
+    const outside = await remote.outside()
+    const ended = await outside.ended((await (await remote.store()).nowUs()) - MINUTE_US)
+    const workers = (await outside.workers()).filter((worker) => worker.alive && worker.name !== null)
+    return ok({
+      queues: (await ownQueues(call)).length,
+      workers: workers.length,
+      jobs: countsOf(await ownCounts(call)),
+      throughput: { processed_per_minute: ended.completed, failed_per_minute: ended.discarded },
+    })
+  },
+})
+
+/** The jobs of a tenant, in numbers. */
+export const tenantStats: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/admin/tenants/:id/stats',
+  name: 'tenantStats',
+  summary: 'Count the jobs of a tenant.',
+  scope: 'admin',
+  params: z.object({ id: z.string().max(128) }),
+  answers: { 200: 'The numbers.' },
+  async run(call) {
+    const tenant = checkTenant(call.params.id)
+    if (call.tenant !== '' && call.tenant !== tenant) throw notFound('tenant', tenant)
+    const rows = (await (await call.server.remote.outside()).counts()).filter((row) => isOwn(tenant, row.queue))
+    const jobs = countsOf(rows)
+    return ok({
+      tenant_id: tenant,
+      total_jobs: rows.reduce((total, row) => total + row.jobs, 0),
+      jobs,
+      queues: new Set(rows.map((row) => row.queue)).size,
+    })
+  },
+})
+
+/** How starts are shared out between queues. */
+export const schedulingStats: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/admin/scheduling/stats',
+  name: 'schedulingStats',
+  summary: 'Say how starts are shared out between queues.',
+  scope: 'admin',
+  answers: { 200: 'The numbers by queue.' },
+  async run(call) {
+    const counts = await ownCounts(call)
+    const queues = (await ownQueues(call)).map(({ name }) => {
+      const own = countsOf(counts.filter((row) => row.queue === name))
+      return { name: splitName(name).name, depth: depthOf(own), active: own.active, completed: own.completed }
+    })
+    return ok({ stats: { strategy: 'turns', queues }, queues })
+  },
+})
+
+/** Keeps a pool of queues; a worker that names its queues takes from them left to right, so weights advise workers only. */
+export const putPool: Operation = operation({
+  method: 'PUT',
+  path: '/ojs/v1/admin/pools/:name',
+  name: 'putPool',
+  summary: 'Keep a pool of queues with their weights, for workers to read.',
+  scope: 'admin',
+  params: z.object({ name: QueueName }),
+  body: z.looseObject({
+    name: QueueName.optional(),
+    strategy: z.enum(['weighted', 'round-robin', 'round_robin', 'strict', 'priority', 'fair']),
+    queues: z.union([
+      z.array(QueueName).max(1000),
+      z.record(QueueName, z.looseObject({ weight: z.number().min(0).max(1_000_000).optional() })),
+    ]),
+  }),
+  answers: { 200: 'The pool.' },
+  async run({ server, params, tenant, body }) {
+    const pool = { ...body, name: params.name }
+    await (await server.remote.outside()).keep(`${POOL}${tenant}/${params.name}`, JSON.stringify(pool))
+    return ok({ pool })
+  },
+})
+
+/** Lists the pools that are kept. */
+export const listPools: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/admin/pools',
+  name: 'listPools',
+  summary: 'List pools of queues.',
+  scope: 'admin',
+  answers: { 200: 'The pools.' },
+  async run({ server, tenant }) {
+    const kept = await (await server.remote.outside()).kept(`${POOL}${tenant}/`)
+    return ok({ pools: kept.map(({ value }) => JSON.parse(value) as unknown) })
+  },
+})
+
+async function ownCounts({ server, tenant }: Call<unknown, unknown, unknown>): Promise<QueueCount[]> {
+  const all = await (await server.remote.outside()).counts()
+  return all.filter((row) => isOwn(tenant, row.queue))
+}

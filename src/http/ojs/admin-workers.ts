@@ -1,0 +1,102 @@
+import { z } from 'zod'
+import type { WorkerRecord } from '../../store/outside.ts'
+import { type Call, ok, operation, type Operation } from '../operation.ts'
+import { notFound } from '../refusal.ts'
+import { isOwn, ownName, splitName } from '../tenant.ts'
+import { timeOf } from './job-json.ts'
+import { pageOf } from './pages.ts'
+import { PageQuery, WorkerId } from './schemas.ts'
+
+const Params = z.object({ id: WorkerId })
+
+/** Lists workers, those of engines too. */
+export const listWorkers: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/admin/workers',
+  name: 'listWorkers',
+  summary: 'List workers.',
+  scope: 'admin',
+  query: PageQuery,
+  answers: { 200: 'The workers.' },
+  async run(call) {
+    const workers = await ownWorkers(call)
+    const { items, pagination } = pageOf(workers, call.query)
+    const alive = workers.filter((worker) => worker.alive)
+    const quiet = alive.filter((worker) => worker.directive !== 'running').length
+    return ok({
+      items: items.map(workerJson),
+      pagination,
+      summary: {
+        total: workers.length,
+        running: alive.length - quiet,
+        quiet,
+        stale: workers.length - alive.length,
+      },
+    })
+  },
+})
+
+/** Has a worker take no more jobs. */
+export const quietWorker: Operation = operation({
+  method: 'POST',
+  path: '/ojs/v1/admin/workers/:id/quiet',
+  name: 'quietWorker',
+  summary: 'Have a worker take no more jobs.',
+  scope: 'admin',
+  params: Params,
+  body: z.unknown().optional(),
+  answers: { 200: 'Its next heartbeat says so.' },
+  async run({ server, tenant, params }) {
+    const name = ownName(tenant, params.id)
+    if (!(await (await server.remote.outside()).direct(name, 'quiet'))) throw notFound('worker', params.id)
+    server.remote.forget(name)
+    return ok({ worker_id: params.id, id: params.id, state: 'quiet' })
+  },
+})
+
+/** Forgets a worker; its jobs stay leased to it until the lease is over. */
+export const deleteWorker: Operation = operation({
+  method: 'DELETE',
+  path: '/ojs/v1/admin/workers/:id',
+  name: 'deleteWorker',
+  summary: 'Forget a worker.',
+  scope: 'admin',
+  params: Params,
+  answers: { 200: 'The worker is forgotten.' },
+  async run({ server, tenant, params }) {
+    const name = ownName(tenant, params.id)
+    if (!(await (await server.remote.outside()).dismiss(name))) throw notFound('worker', params.id)
+    server.remote.forget(name)
+    return ok({ worker_id: params.id, deleted: true })
+  },
+})
+
+async function ownWorkers({ server, tenant }: Call<unknown, unknown, unknown>): Promise<WorkerRecord[]> {
+  const all = await (await server.remote.outside()).workers()
+  return all.filter(({ name }) => (name === null ? tenant === '' : isOwn(tenant, name)))
+}
+
+function workerJson({
+  worker,
+  name,
+  queues,
+  directive,
+  alive,
+  aliveUntilUs,
+  joinedUs,
+  about,
+  active,
+}: WorkerRecord): object {
+  const own = name === null ? `engine-${worker}` : splitName(name).name
+  return {
+    ...(about === null ? {} : (JSON.parse(about) as object)),
+    id: own,
+    worker_id: own,
+    state: alive ? directive : 'stale',
+    directive,
+    queues: queues.map((queue) => splitName(queue).name),
+    active_jobs: active,
+    started_at: timeOf(joinedUs),
+    ...(alive && { alive_until: timeOf(aliveUntilUs) }),
+  }
+}

@@ -1,0 +1,157 @@
+import { z } from 'zod'
+import type { ScheduleRecord } from '../../jobs/schedule.ts'
+import { type Call, ok, operation, type Operation } from '../operation.ts'
+import { invalid, notFound, unprocessable } from '../refusal.ts'
+import { isOwn, ownName, splitName } from '../tenant.ts'
+import { extraOf } from './job-json.ts'
+import { requireQueues } from './jobs.ts'
+import { type JobExtra, newJob } from './new-job.ts'
+import { pageOf } from './pages.ts'
+import { JobType, NewJobJson, Options, PageQuery } from './schemas.ts'
+
+const Name = z
+  .string()
+  .min(1)
+  .max(120)
+  .regex(/^[A-Za-z0-9][A-Za-z0-9._:-]*$/, 'has to be letters, digits, dots, colons, hyphens and underscores')
+const Overlap = z.enum(['skip', 'allow', 'cancel_previous', 'enqueue'])
+const Body = z.looseObject({
+  name: Name,
+  expression: z.string().max(255).optional(),
+  cron: z.string().max(255).optional(),
+  timezone: z.string().max(64).optional(),
+  overlap_policy: Overlap.default('skip'),
+  job_template: NewJobJson.optional(),
+  type: JobType.optional(),
+  args: z.array(z.unknown()).optional(),
+  meta: z.record(z.string(), z.unknown()).nullish(),
+  options: Options.nullish(),
+})
+
+/** Registers recurring work, or changes it. */
+export const registerCron: Operation = operation({
+  method: 'POST',
+  path: '/ojs/v1/cron',
+  name: 'registerCron',
+  summary: 'Register recurring work, or change it.',
+  scope: 'client',
+  body: Body,
+  answers: { 201: 'The work is registered.' },
+  async run(call) {
+    const { body, server, tenant } = call
+    const { clock, sluice, remote } = server
+    const { expression, overlap } = gridOf(body)
+    const template = templateOf(body)
+    requireQueues(call, [template.options?.queue ?? 'default'])
+    const { job, limits } = newJob(template, tenant, clock.now(), server.newId)
+    if (job.runAtMs !== null || job.expiresAtMs !== null || job.unique || job.terms?.pending)
+      throw unprocessable('job_template: an occurrence starts when it is due; leave times, unique and pending out')
+    const name = ownName(tenant, body.name)
+    const known = (await (await remote.store()).schedules()).find((each) => each.name === name)
+    const createdMs = (known && extraOf(known.job).cron?.createdMs) ?? clock.now()
+    const extra: JobExtra = { ...extraOf(job), cron: { createdMs, expression, overlap } }
+    if (limits.definitions.length > 0) await remote.define(limits.definitions)
+    await sluice.schedules.register(
+      {
+        name,
+        cron: expression,
+        ...(body.timezone !== undefined && { timezone: body.timezone }),
+        overlap: overlap === 'skip' ? 'skip' : 'allow',
+      },
+      { ...job, extra: JSON.stringify(extra) },
+    )
+    const stored = (await (await remote.store()).schedules()).find((each) => each.name === name)
+    if (!stored) throw notFound('cron', body.name)
+    return { status: 201, body: { cron: cronJson(stored), cron_job: cronJson(stored) } }
+  },
+})
+
+/** Lists recurring work. */
+export const listCron: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/cron',
+  name: 'listCron',
+  summary: 'List recurring work.',
+  scope: 'client',
+  query: PageQuery,
+  answers: { 200: 'The recurring work of the tenant.' },
+  async run({ server, tenant, query }) {
+    const all = (await (await server.remote.store()).schedules())
+      .filter((each) => isOwn(tenant, each.name))
+      .map(cronJson)
+    const { items, pagination } = pageOf(all, query)
+    return ok({ crons: items, cron_jobs: items, pagination })
+  },
+})
+
+/** Ends recurring work. */
+export const deleteCron: Operation = operation({
+  method: 'DELETE',
+  path: '/ojs/v1/cron/:name',
+  name: 'deleteCron',
+  summary: 'End recurring work; what waits or runs of it goes on.',
+  scope: 'client',
+  params: z.object({ name: Name }),
+  answers: { 200: 'It is registered no more.' },
+  async run(call: Call<{ name: string }, unknown, unknown>) {
+    const { name } = call.params
+    if (!(await call.server.sluice.schedules.remove(ownName(call.tenant, name)))) throw notFound('cron', name)
+    return ok({ cron: { name }, deleted: true, name })
+  },
+})
+
+function gridOf({ expression, cron, overlap_policy: overlap }: z.output<typeof Body>): {
+  expression: string
+  overlap: z.output<typeof Overlap>
+} {
+  const text = expression ?? cron
+  if (text === undefined) throw invalid('expression: give a cron expression of five fields, or a nickname as @daily')
+  if (overlap === 'cancel_previous')
+    throw unprocessable('overlap_policy: cancel_previous is not known here; give skip, allow or enqueue')
+  return { expression: text, overlap }
+}
+
+function templateOf({
+  job_template: template,
+  type,
+  args,
+  meta,
+  options,
+}: z.output<typeof Body>): z.output<typeof NewJobJson> {
+  if (template) {
+    if (template.id !== undefined) throw invalid('job_template: its jobs have ids of their own; leave id out')
+    return template
+  }
+  if (type === undefined) throw invalid('type: name the type of the jobs, or give a job_template')
+  return { type, args: args ?? [], meta, options }
+}
+
+function cronJson(record: ScheduleRecord): Record<string, unknown> {
+  const { name, recurrence, job, nextDueMs, lastDueMs, lastJob, runs } = record
+  const { cron, meta, ojs } = extraOf(job)
+  const expression = cron?.expression ?? (recurrence.kind === 'cron' ? recurrence.cron : undefined)
+  const input: unknown = JSON.parse(job.input)
+  const args = ojs?.args === 'many' ? input : ojs?.args === 'none' ? [] : [input]
+  const time = (ms: number | null | undefined): string | undefined =>
+    ms === null || ms === undefined ? undefined : new Date(ms).toISOString()
+  return {
+    name: splitName(name).name,
+    expression,
+    cron: expression,
+    timezone: recurrence.kind === 'cron' ? recurrence.timezone : undefined,
+    overlap_policy: cron?.overlap ?? record.overlap,
+    enabled: nextDueMs !== null,
+    status: nextDueMs === null ? 'completed' : 'active',
+    type: job.task,
+    args,
+    meta,
+    options: ojs?.options,
+    queue: splitName(job.queue).name,
+    job_template: { type: job.task, args, options: ojs?.options },
+    next_run_at: time(nextDueMs),
+    last_run_at: time(lastDueMs),
+    last_job_id: lastJob ?? undefined,
+    run_count: runs,
+    created_at: time(cron?.createdMs),
+  }
+}

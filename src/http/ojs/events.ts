@@ -1,0 +1,122 @@
+import { z } from 'zod'
+import type { LoggedEvent } from '../event-log.ts'
+import { type Call, ok, operation, type Operation } from '../operation.ts'
+
+const Names = z.string().max(1000).optional()
+const Query = z.object({
+  types: Names,
+  queues: Names,
+  after: z.string().max(20).regex(/^\d*$/).optional(),
+  limit: z.coerce.number().int().min(1).max(1000).default(100),
+})
+const KEEP_ALIVE_MS = 15_000
+/** A listener that reads more slowly than this many events behind is cut off. */
+const BEHIND_AT_MOST = 1000
+
+/** The latest events, for whoever polls. */
+export const listEvents: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/events',
+  name: 'listEvents',
+  summary: 'Read events behind a cursor, oldest first.',
+  scope: 'client',
+  query: Query,
+  answers: { 200: 'The events, and the cursor to go on from.' },
+  async run(call) {
+    const { after, limit } = call.query
+    const types = listOf(call.query.types)
+    const queues = listOf(call.query.queues)
+    const matches = (logged: LoggedEvent): boolean =>
+      isVisible(call, logged) &&
+      (types === null || types.some((type) => matchesType(type, logged.event.type))) &&
+      (queues === null || queues.includes(String(logged.event.data['queue'])))
+    const found = call.server.events.after(Number(after ?? 0), matches, limit + 1)
+    const shown = found.slice(0, limit)
+    return ok({
+      events: shown.map(({ event }) => event),
+      cursor: String(shown.at(-1)?.seq ?? after ?? 0),
+      has_more: found.length > limit,
+    })
+  },
+})
+
+/** Events as they happen, as server-sent events. */
+export const streamEvents: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/events/stream',
+  name: 'streamEvents',
+  summary: 'Listen to the events of a job or a queue, as server-sent events.',
+  scope: 'client',
+  query: z.object({ channel: z.string().max(300).optional() }),
+  answers: { 200: 'A stream of events.' },
+  async run(call) {
+    const matches = channelOf(call.query.channel)
+    return {
+      status: 200,
+      body: streamOf(call, (logged) => isVisible(call, logged) && matches(logged)),
+      headers: { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-cache' },
+    }
+  },
+})
+
+function streamOf(
+  { server, signal }: Call<unknown, unknown, unknown>,
+  matches: (event: LoggedEvent) => boolean,
+): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder()
+  let stop = (): void => undefined
+  return new ReadableStream<Uint8Array>(
+    {
+      start(controller) {
+        const send = (text: string): void => controller.enqueue(encoder.encode(text))
+        const end = (): void => {
+          stop()
+          controller.close()
+        }
+        const unlisten = server.events.listen((logged) => {
+          if (!matches(logged)) return
+          if ((controller.desiredSize ?? 0) <= 0) return end()
+          const { event } = logged
+          send(`id: ${logged.seq}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
+        })
+        const beat = (): void => {
+          if ((controller.desiredSize ?? 0) > 0) send(': alive\n\n')
+          timer = server.clock.setTimer(beat, KEEP_ALIVE_MS)
+        }
+        let timer = server.clock.setTimer(beat, KEEP_ALIVE_MS)
+        stop = (): void => {
+          unlisten()
+          timer.cancel()
+          signal.removeEventListener('abort', end)
+          stop = (): void => undefined
+        }
+        signal.addEventListener('abort', end)
+        // Headers go out with the first bytes.
+        send(': listening\n\n')
+      },
+      cancel: () => stop(),
+    },
+    new CountQueuingStrategy({ highWaterMark: BEHIND_AT_MOST }),
+  )
+}
+
+function channelOf(channel: string | undefined): (event: LoggedEvent) => boolean {
+  const [, kind, name] = /^(job|queue):(.*)$/.exec(channel ?? '') ?? []
+  if (kind === 'job') return ({ event }) => event.data['job_id'] === name
+  if (kind === 'queue') return ({ event }) => event.data['queue'] === name
+  return () => true
+}
+
+function isVisible({ tenant, access }: Call<unknown, unknown, unknown>, { tenant: of, event }: LoggedEvent): boolean {
+  const queue = event.data['queue']
+  return of === tenant && (typeof queue === 'string' ? access.mayName(queue) : access.everywhere)
+}
+
+function matchesType(pattern: string, type: string): boolean {
+  return pattern.endsWith('*') ? type.startsWith(pattern.slice(0, -1)) : pattern === type
+}
+
+function listOf(text: string | undefined): string[] | null {
+  const names = (text ?? '').split(',').filter((name) => name !== '')
+  return names.length === 0 ? null : names
+}

@@ -1,0 +1,50 @@
+import { z } from 'zod'
+import { type Duration, durationMs } from '../../base/duration.ts'
+import { ok, operation, type Operation } from '../operation.ts'
+import { unprocessable } from '../refusal.ts'
+import { ownName } from '../tenant.ts'
+import { jobJson } from './job-json.ts'
+import { requireQueues } from './jobs.ts'
+import { Millis, QueueName, WorkerId } from './schemas.ts'
+
+/** A worker that says nothing of itself. */
+const NOBODY = 'anonymous'
+/** How long a job is a worker's that names no visibility timeout, as the worker protocol has it. */
+export const DEFAULT_LEASE_US = 1_800_000_000
+const LONGEST_WAIT_MS = 60_000
+
+/** FETCH: takes jobs to run. */
+export const fetchJobs: Operation = operation({
+  method: 'POST',
+  path: '/ojs/v1/workers/fetch',
+  name: 'fetchJobs',
+  summary: 'Take jobs to run, from the first queue that has some.',
+  scope: 'worker',
+  body: z.looseObject({
+    queues: z.array(QueueName).min(1).max(100),
+    count: z.int().min(1).max(1000).default(1),
+    worker_id: WorkerId.optional(),
+    visibility_timeout_ms: Millis.optional(),
+    wait: z
+      .union([z.number().min(0), z.string().max(64)])
+      .optional()
+      .meta({ description: 'How long to wait for work: ms, or an ISO 8601 duration; at most a minute.' }),
+  }),
+  answers: { 200: 'The jobs; none when there is nothing to do.' },
+  async run(call) {
+    const { body, server, tenant, signal } = call
+    requireQueues(call, body.queues)
+    const waitMs = body.wait === undefined ? 0 : durationMs(body.wait as Duration, 'wait')
+    if (waitMs > LONGEST_WAIT_MS) throw unprocessable(`wait is ${waitMs} ms; give at most ${LONGEST_WAIT_MS}`)
+    const leaseMs = body.visibility_timeout_ms
+    const jobs = await server.remote.fetch({
+      worker: ownName(tenant, body.worker_id ?? NOBODY),
+      queues: [...new Set(body.queues)].map((queue) => ownName(tenant, queue)),
+      count: body.count,
+      leaseUs: leaseMs === undefined ? DEFAULT_LEASE_US : leaseMs * 1000,
+      waitMs,
+      signal,
+    })
+    return ok({ jobs: jobs.map(jobJson) })
+  },
+})

@@ -1,0 +1,59 @@
+import { z } from 'zod'
+import type { JobFacts } from '../../store/outside.ts'
+import { ok, operation, type Operation } from '../operation.ts'
+import { ownName } from '../tenant.ts'
+import { DEFAULT_LEASE_US } from './fetch.ts'
+import { extraOf } from './job-json.ts'
+import { Millis, WorkerId } from './schemas.ts'
+
+const Ids = z.array(z.string().max(64)).max(1000)
+const LONGEST_ABOUT = 4096
+
+/** BEAT: a worker lives, and so do its runs. */
+export const heartbeat: Operation = operation({
+  method: 'POST',
+  path: '/ojs/v1/workers/heartbeat',
+  name: 'heartbeat',
+  summary: 'Extend the leases of a worker’s jobs, and learn what it is to do.',
+  scope: 'worker',
+  body: z.looseObject({
+    worker_id: WorkerId,
+    active_jobs: z.union([z.int().min(0), Ids]).optional(),
+    active_job_ids: Ids.optional(),
+    visibility_timeout_ms: Millis.optional(),
+    hostname: z.string().max(255).optional(),
+    pid: z.number().optional(),
+    state: z.string().max(64).optional(),
+    labels: z.array(z.string().max(255)).max(100).optional(),
+    concurrency: z.number().optional(),
+  }),
+  answers: { 200: 'What the worker is to do, and which jobs it still holds.' },
+  async run({ body, server, tenant }) {
+    const ids = Array.isArray(body.active_jobs) ? body.active_jobs : (body.active_job_ids ?? [])
+    const asked = body.visibility_timeout_ms
+    const leaseUsOf = (job: JobFacts): number =>
+      asked === undefined ? (job.leasedUs ?? DEFAULT_LEASE_US) : asked * 1000
+    const { hostname, pid, state, labels, concurrency } = body
+    const about = JSON.stringify({ hostname, pid, state, labels, concurrency })
+    const told = await server.remote.heartbeat(
+      ownName(tenant, body.worker_id),
+      ids,
+      leaseUsOf,
+      about.length <= LONGEST_ABOUT ? about : null,
+    )
+    return ok({
+      state: (server.testMode ? directiveOf(told.held) : null) ?? told.directive,
+      jobs_extended: told.held.map((job) => job.id),
+      server_time: new Date(server.clock.now()).toISOString(),
+    })
+  },
+})
+
+/** The suites tell a worker what to do through a job that it runs. */
+function directiveOf(held: readonly JobFacts[]): string | null {
+  for (const job of held) {
+    const directive = extraOf(job).ojs?.options.metadata?.['test_directive']
+    if (directive === 'quiet' || directive === 'terminate') return directive
+  }
+  return null
+}

@@ -1,0 +1,113 @@
+import type { Failure, JobFacts } from '../../store/outside.ts'
+import type { JobError } from '../../jobs/job.ts'
+import { splitName } from '../tenant.ts'
+import type { JobExtra } from './new-job.ts'
+
+/** A job as it is shown. */
+export type JobAsJson = Record<string, unknown> & { readonly id: string }
+
+/** The codes under which failures of the server's own are told. */
+const CODES: Readonly<Record<string, string>> = {
+  'lease.lost': 'visibility_timeout',
+  'job.expired': 'x_expired',
+  'job.timeout': 'timeout',
+  'limit.rejected': 'x_rate_limit_rejected',
+  'handler.failed': 'handler_error',
+}
+
+/** What was kept beside a job. */
+export function extraOf(job: { readonly extra: string | null }): JobExtra {
+  return job.extra === null ? {} : (JSON.parse(job.extra) as JobExtra)
+}
+
+/** A stored job in the form of the Open Job Spec. */
+export function jobJson(job: JobFacts): JobAsJson {
+  const extra = extraOf(job)
+  const { ojs } = extra
+  const options = ojs?.options ?? {}
+  const shown: Record<string, unknown> = {
+    ...ojs?.fields,
+    specversion: '1.0',
+    id: job.id,
+    type: job.task,
+    state: job.state,
+    queue: splitName(job.queue).name,
+    args: argsOf(job, extra),
+    meta: extra.meta ?? {},
+    priority: job.priority,
+    attempt: job.attempt,
+    max_attempts: ojs?.maxAttempts ?? job.maxAttempts,
+    tags: extra.tags,
+    schema: ojs?.schema,
+    timeout_ms: options.timeout_ms,
+    timeout: options.timeout_ms,
+    visibility_timeout_ms: options.visibility_timeout_ms,
+    retry: options.retry,
+    unique: options.unique ?? undefined,
+    rate_limit: options.rate_limit ?? undefined,
+    ...timesOf(job, extra),
+    ...failuresOf(job),
+    result: job.state === 'completed' && job.result !== null ? (JSON.parse(job.result) as unknown) : undefined,
+    workflow_id: job.flow?.id,
+    parent_results: job.parentResults?.map((text): unknown => (text === null ? null : JSON.parse(text))),
+    progress: job.progress === null ? undefined : (JSON.parse(job.progress) as { progress: number }).progress,
+  }
+  return Object.fromEntries(Object.entries(shown).filter(([, value]) => value !== undefined)) as JobAsJson
+}
+
+/** Store time as RFC 3339; it is close to the wall clock unless that was stepped since the boot. */
+export function timeOf(us: number): string {
+  return new Date(us / 1000).toISOString()
+}
+
+/** The delay that its last failure put a job off by, in whole ms; null where it has not failed. */
+function retryDelayMs(job: JobFacts): number | null {
+  return job.state === 'retryable' || job.state === 'active' ? (job.error?.retryDelayMs ?? null) : null
+}
+
+function argsOf(job: JobFacts, { ojs }: JobExtra): unknown {
+  const input: unknown = JSON.parse(job.input)
+  if (ojs?.args === 'none' || (!ojs && input === null)) return []
+  return ojs?.args === 'many' ? input : [input]
+}
+
+function timesOf(job: JobFacts, { ojs, activatedUs }: JobExtra): Record<string, unknown> {
+  const { state } = job
+  const { times = {}, options = {} } = ojs ?? {}
+  const waits = state === 'scheduled' || state === 'pending'
+  const finished = job.finishedUs === null ? undefined : timeOf(job.finishedUs)
+  const sent = times['scheduled_at'] ?? options.scheduled_at ?? options.delay_until ?? undefined
+  return {
+    created_at: timeOf(job.createdUs),
+    enqueued_at: waits ? undefined : timeOf(state === 'available' ? job.sinceUs : (activatedUs ?? job.createdUs)),
+    activated_at: activatedUs === undefined ? undefined : timeOf(activatedUs),
+    scheduled_at: sent ?? (state === 'scheduled' && job.dueUs !== null ? timeOf(job.dueUs) : undefined),
+    expires_at: times['expires_at'] ?? options.expires_at ?? undefined,
+    started_at: job.startedUs === null ? undefined : timeOf(job.startedUs),
+    next_attempt_at: state === 'retryable' && job.dueUs !== null ? timeOf(job.dueUs) : undefined,
+    retry_delay_ms: retryDelayMs(job) ?? undefined,
+    // A job that was given up before it started has not run to any end.
+    completed_at: state === 'completed' || (state === 'discarded' && job.attempt > 0) ? finished : undefined,
+    discarded_at: state === 'discarded' ? finished : undefined,
+    cancelled_at: state === 'cancelled' ? finished : undefined,
+  }
+}
+
+function failuresOf(job: JobFacts): Record<string, unknown> {
+  const errors = job.errors.map(failureJson)
+  const last = job.error && errorJson(job.error)
+  return {
+    error: job.state === 'completed' ? undefined : (last ?? undefined),
+    errors: errors.length > 0 ? errors : undefined,
+  }
+}
+
+function failureJson({ attempt, atUs, retryDelayMs: _delay, ...error }: Failure): Record<string, unknown> {
+  return { ...errorJson(error), attempt, occurred_at: timeOf(atUs) }
+}
+
+function errorJson({ code, message, type, details }: JobError): Record<string, unknown> {
+  const shown = CODES[code] ?? code
+  const kind = type ?? details?.['error_class'] ?? shown
+  return { code: shown, type: kind, message, ...(details && { details }) }
+}

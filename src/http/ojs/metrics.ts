@@ -1,0 +1,35 @@
+import type { Server } from '../server.ts'
+import { countsOf } from './queues.ts'
+
+/** The server's numbers in the text format of Prometheus; labels are states and types of events, never keys. */
+export async function metricsText(server: Server): Promise<string> {
+  const outside = await server.remote.outside()
+  const counts = countsOf(await outside.counts())
+  const workers = (await outside.workers()).filter((worker) => worker.alive && worker.name !== null)
+  const waiting = await server.sluice.limits.waiting({ rows: 1 })
+  return [
+    ...series('ojs_jobs', 'gauge', 'Jobs by state.', 'state', Object.entries(counts)),
+    ...series('ojs_events_total', 'counter', 'Events since the start, by type.', 'type', [...server.events.counts]),
+    ...single('ojs_workers', 'gauge', 'Outside workers that were heard of within a minute.', workers.length),
+    ...single('ojs_rate_limit_waiting', 'gauge', 'Jobs that a closed budget holds back.', waiting.waiting),
+    '',
+  ].join('\n')
+}
+
+function series(
+  name: string,
+  type: string,
+  help: string,
+  label: string,
+  values: readonly (readonly [string, number])[],
+): string[] {
+  return [
+    `# HELP ${name} ${help}`,
+    `# TYPE ${name} ${type}`,
+    ...values.map(([of, n]) => `${name}{${label}="${of}"} ${n}`),
+  ]
+}
+
+function single(name: string, type: string, help: string, value: number): string[] {
+  return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, `${name} ${value}`]
+}

@@ -1,0 +1,83 @@
+import { z } from 'zod'
+import type { Failure } from '../../engine/remote-retry.ts'
+import type { Holder, RemoteSettled } from '../../engine/remote-settle.ts'
+import type { RetryAfter } from '../../jobs/rate-limit-headers.ts'
+import { type Call, ok, operation, type Operation } from '../operation.ts'
+import { jobJson } from './job-json.ts'
+import { namedJob } from './jobs.ts'
+import { holderOf, settledJob } from './settled.ts'
+import { Instant, instantMs, JobId, WorkerId } from './schemas.ts'
+
+const Name = z.string().max(255)
+const Body = z.looseObject({
+  job_id: JobId,
+  worker_id: WorkerId.nullish(),
+  attempt: z.int().min(1).optional(),
+  requeue: z.boolean().optional(),
+  error: z.looseObject({
+    code: Name.default('handler_error'),
+    message: z.string().max(100_000).default(''),
+    type: Name.optional(),
+    retryable: z.boolean().default(true),
+    details: z.record(z.string(), z.json()).nullish(),
+    rate_limit_until: Instant.optional(),
+    retry_after: z.union([z.number().min(0).max(31_536_000), Instant]).optional(),
+  }),
+})
+
+/** NACK: a run has failed, was refused by the other side, or is given up. */
+export const nack: Operation = operation({
+  method: 'POST',
+  path: '/ojs/v1/workers/nack',
+  name: 'nackJob',
+  summary: 'Say that a run has failed.',
+  scope: 'worker',
+  body: Body,
+  answers: { 200: 'What the failure comes to.' },
+  async run(call) {
+    const { job_id: id, worker_id: worker, attempt } = call.body
+    await namedJob(call, id)
+    const holder = holderOf(call, { worker_id: worker ?? undefined, attempt })
+    const job = settledJob(await settle(call, holder), id, 'failed')
+    const shown = jobJson(job)
+    return ok({
+      id,
+      job_id: id,
+      state: job.state,
+      attempt: job.attempt,
+      max_attempts: shown['max_attempts'],
+      next_attempt_at: shown['next_attempt_at'],
+      retry_delay_ms: shown['retry_delay_ms'],
+      discarded_at: shown['discarded_at'],
+      completed_at: shown['completed_at'],
+    })
+  },
+})
+
+function settle(
+  { body, server }: Call<unknown, unknown, z.output<typeof Body>>,
+  holder: Holder,
+): Promise<RemoteSettled> {
+  const { remote, clock } = server
+  const { job_id: id, error, requeue } = body
+  if (requeue) return remote.giveUp(id, holder)
+  const failure: Failure = {
+    code: error.code,
+    message: error.message,
+    retryable: error.retryable,
+    ...(error.type !== undefined && { type: error.type }),
+    ...(error.details && { details: error.details }),
+  }
+  const told = retryAfter(error, clock.now())
+  return told ? remote.pushBack(id, holder, failure, told) : remote.fail(id, holder, failure)
+}
+
+function retryAfter(
+  { rate_limit_until: until, retry_after: after }: z.output<typeof Body>['error'],
+  nowMs: number,
+): RetryAfter | null {
+  if (until !== undefined) return { kind: 'at', epochMs: instantMs(until, nowMs) }
+  if (after === undefined) return null
+  if (typeof after === 'string') return { kind: 'at', epochMs: instantMs(after, nowMs) }
+  return { kind: 'delay', us: Math.round(after * 1e6) }
+}

@@ -1,0 +1,211 @@
+import { createHash } from 'node:crypto'
+import { type Duration, durationUs } from '../../base/duration.ts'
+import { toJsonText } from '../../base/json-value.ts'
+import type { RetryTerms } from '../../engine/remote-retry.ts'
+import type { NewJob } from '../../jobs/job.ts'
+import { retryPolicy } from '../../jobs/retry-policy.ts'
+import type { OnConflict, UniqueRule } from '../../jobs/unique-key.ts'
+import { invalid, unprocessable } from '../refusal.ts'
+import { ownName } from '../tenant.ts'
+import { limitsOfJob, type LimitsOfJob } from './rate-limit-policy.ts'
+import { instantMs, type JobJson, type OptionsJson, type RetryJson, type UniqueJson } from './schemas.ts'
+
+/** What is kept of a job as it was sent, for when it is shown again; the engine reads `meta`, `tags`, `retry` and `limit`. */
+export interface JobExtra {
+  readonly meta?: Readonly<Record<string, unknown>>
+  readonly tags?: readonly string[]
+  readonly retry?: RetryTerms
+  readonly limit?: { readonly limit: string; readonly key: string }
+  readonly ojs?: {
+    /** How `args` came to be the input: one argument is the input itself. */
+    readonly args: 'one' | 'many' | 'none'
+    readonly fields: Readonly<Record<string, unknown>>
+    readonly options: OptionsJson
+    readonly maxAttempts: number
+    readonly schema?: string
+    /** Where `+PT5S` was sent, the instant that it came to. */
+    readonly times: Readonly<Record<string, string>>
+  }
+  readonly activatedUs?: number
+  readonly cron?: { readonly createdMs: number; readonly expression: string; readonly overlap: string }
+}
+
+/** A job that is ready to be stored, with the limits to define along with it. */
+export interface ReadyJob {
+  readonly job: NewJob
+  readonly limits: LimitsOfJob
+}
+
+const KNOWN: ReadonlySet<string> = new Set(['type', 'args', 'id', 'meta', 'schema', 'options', 'rate_limit'])
+/** The server's own fields of a job: what a client sends under these names is not kept. */
+const OURS: ReadonlySet<string> = new Set(
+  'specversion queue priority state attempt max_attempts created_at enqueued_at started_at completed_at cancelled_at discarded_at activated_at scheduled_at expires_at next_attempt_at retry_delay_ms error errors result tags timeout timeout_ms visibility_timeout_ms retry unique progress parent_results lease workflow_id __proto__'.split(
+    ' ',
+  ),
+)
+/** Times beyond this are as good as never: the store's microseconds end here. */
+const LATEST_MS = 7_258_118_400_000
+
+/**
+ * Turns a job as it was sent into one to store. Its input is its only argument, or all of them as a list.
+ * @throws Refusal 400 and 422, SluiceError as an engine's enqueue
+ */
+export function newJob(json: JobJson, tenant: string, nowMs: number, newId: () => string): ReadyJob {
+  const options = json.options ?? {}
+  const { args, type } = json
+  const queue = options.queue ?? 'default'
+  const rateLimit = options.rate_limit ?? json.rate_limit
+  const limits = rateLimit ? limitsOfJob(rateLimit, queue, tenant) : { definitions: [], uses: [] }
+  const { terms, maxAttempts } = retryTerms(options.retry ?? {})
+  const { runAtMs, expiresAtMs, times } = timesOf(options, nowMs)
+  const meta = withTenant(json.meta ?? {}, tenant)
+  const first = limits.uses[0]
+  const extra: JobExtra = {
+    meta,
+    ...(options.tags && { tags: options.tags }),
+    retry: terms,
+    ...(first && { limit: { limit: first.limit, key: first.key } }),
+    ojs: {
+      args: args.length === 1 ? 'one' : args.length === 0 ? 'none' : 'many',
+      fields: Object.fromEntries(Object.entries(json).filter(([name]) => !KNOWN.has(name) && !OURS.has(name))),
+      options,
+      maxAttempts: options.retry?.max_attempts ?? maxAttempts,
+      ...(typeof json.schema === 'string' && { schema: json.schema }),
+      times,
+    },
+  }
+  const stored = ownName(tenant, queue)
+  return {
+    limits,
+    job: {
+      id: json.id ?? newId(),
+      task: type,
+      queue: stored,
+      priority: options.priority ?? 0,
+      input: toJsonText(args.length === 1 ? args[0] : args.length === 0 ? null : args, 'args'),
+      uses: limits.uses,
+      maxAttempts,
+      runAtMs,
+      expiresAtMs,
+      unique: options.unique ? uniqueRule(options.unique, json, stored) : null,
+      extra: toJsonText(extra, 'the job'),
+      terms: {
+        givenId: json.id !== undefined,
+        pending: options.pending === true,
+        leaseUs: options.visibility_timeout_ms === undefined ? null : options.visibility_timeout_ms * 1000,
+        timeoutUs: options.timeout_ms === undefined ? null : options.timeout_ms * 1000,
+        deadLetter: options.retry?.on_exhaustion === 'dead_letter',
+      },
+    },
+  }
+}
+
+/** When a job that waits to be activated is to run; null: at once. */
+export function runAtOf(extra: JobExtra): number | null {
+  const { times = {}, options = {} } = extra.ojs ?? {}
+  const at = times['scheduled_at'] ?? options.scheduled_at ?? options.delay_until
+  return typeof at === 'string' ? Date.parse(at) : null
+}
+
+function withTenant(meta: Readonly<Record<string, unknown>>, tenant: string): Readonly<Record<string, unknown>> {
+  if (tenant === '') return meta
+  const own = meta['tenant_id']
+  if (own !== undefined && own !== tenant)
+    throw invalid(`meta.tenant_id is ${JSON.stringify(own)}, but the request is of the tenant ${tenant}.`)
+  return { ...meta, tenant_id: tenant }
+}
+
+function timesOf(
+  options: OptionsJson,
+  nowMs: number,
+): { runAtMs: number | null; expiresAtMs: number | null; times: Record<string, string> } {
+  const times: Record<string, string> = {}
+  const read = (name: 'scheduled_at' | 'delay_until' | 'expires_at'): number | null => {
+    const text = options[name]
+    if (typeof text !== 'string') return null
+    const ms = instantMs(text, nowMs)
+    if (text.startsWith('+')) times[name] = new Date(ms).toISOString()
+    return ms
+  }
+  const runAtMs = read('scheduled_at') ?? read('delay_until')
+  const expiresAtMs = read('expires_at')
+  if (runAtMs !== null && runAtMs > LATEST_MS)
+    throw unprocessable('scheduled_at is too far ahead; give a time before 2200')
+  if (times['delay_until'] !== undefined) times['scheduled_at'] ??= times['delay_until']
+  return {
+    runAtMs,
+    expiresAtMs: expiresAtMs !== null && expiresAtMs > LATEST_MS ? null : expiresAtMs,
+    times,
+  }
+}
+
+function retryTerms(json: RetryJson): { terms: RetryTerms; maxAttempts: number } {
+  const { backoff_strategy: strategy = 'exponential' } = json
+  const initial = (json.initial_interval ?? 'PT1S') as Duration
+  const longest = (json.max_interval ?? 'PT5M') as Duration
+  const initialUs = durationUs(initial, 'retry.initial_interval')
+  const policy = retryPolicy(
+    {
+      attempts: Math.max(1, json.max_attempts ?? 3),
+      backoff: strategy === 'constant' ? 'fixed' : strategy,
+      // A cap below the first delay is no mistake here: it caps that too.
+      initial: Math.min(initialUs, durationUs(longest, 'retry.max_interval')) / 1000,
+      max: longest,
+      factor: json.backoff_coefficient ?? 2,
+      jitter: json.jitter ?? true,
+    },
+    'retry',
+  )
+  const { attempts, ...terms } = policy
+  return { terms: { ...terms, nonRetryable: json.non_retryable_errors ?? [] }, maxAttempts: attempts }
+}
+
+const ON_CONFLICT: Readonly<Record<string, OnConflict>> = {
+  reject: 'reject',
+  ignore: 'ignore',
+  replace: 'replace',
+  replace_except_schedule: 'update',
+}
+
+/** The unique key of a job: a digest of what the policy names, the type being always part of it, as the queue's tenant is. */
+function uniqueRule(unique: UniqueJson, json: JobJson, queue: string): UniqueRule {
+  const {
+    keys,
+    key,
+    args_keys: argsKeys,
+    meta_keys: metaKeys,
+    period,
+    states,
+    on_conflict: conflict = 'reject',
+  } = unique
+  const named = typeof key === 'string' ? [key] : (key ?? [])
+  const dimensions = keys ?? (argsKeys || metaKeys || named.length > 0 ? [] : ['type', 'args'])
+  const fieldsOf = (value: unknown, names: readonly string[]): unknown =>
+    names.map((name) => (typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : null))
+  const [first] = json.args
+  const text = canonical([
+    queue.slice(0, queue.lastIndexOf('/') + 1),
+    dimensions.includes('queue') ? queue : null,
+    dimensions.includes('args') && !argsKeys ? json.args : null,
+    fieldsOf(first, [...(argsKeys ?? []), ...named]),
+    dimensions.includes('meta') && !metaKeys ? (json.meta ?? {}) : null,
+    fieldsOf(json.meta, metaKeys ?? []),
+  ])
+  const withinUs = period === undefined ? null : durationUs(period as Duration, 'unique.period')
+  if (withinUs === 0) throw unprocessable('unique.period is zero; give a longer one')
+  return {
+    key: `${json.type}:sha256:${createHash('sha256').update(text).digest('hex')}`,
+    onConflict: ON_CONFLICT[conflict] ?? 'reject',
+    withinUs,
+    states: states ?? null,
+  }
+}
+
+/** JSON with the names of each object in order: two clients may write the same arguments differently. */
+function canonical(value: unknown): string {
+  return JSON.stringify(value, (_name, inner: unknown) =>
+    typeof inner === 'object' && inner !== null && !Array.isArray(inner)
+      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  )
+}

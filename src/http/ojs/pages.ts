@@ -1,0 +1,33 @@
+import type { FactsQuery } from '../../store/outside.ts'
+import type { Call } from '../operation.ts'
+import type { Page } from './schemas.ts'
+
+/** Which rows a page of a list is. */
+export function rowsOf({ page, per_page: perPage, limit, offset }: Page): { limit: number; offset: number } {
+  const size = limit ?? perPage
+  return { limit: size, offset: offset ?? (page - 1) * size }
+}
+
+/** A page of a list that is known as a whole. */
+export function pageOf<T>(
+  all: readonly T[],
+  query: Page,
+): { items: T[]; pagination: { total: number; page: number; per_page: number } } {
+  const { limit, offset } = rowsOf(query)
+  return { items: all.slice(offset, offset + limit), pagination: paginationOf(all.length, query) }
+}
+
+/** How a list is divided into pages. */
+export function paginationOf(total: number, query: Page): { total: number; page: number; per_page: number } {
+  const { limit, offset } = rowsOf(query)
+  return { total, page: Math.floor(offset / limit) + 1, per_page: limit }
+}
+
+/** Narrows a query to the caller's tenant; without one an admin sees all. */
+export function scopeOf({
+  tenant,
+  access,
+}: Call<unknown, unknown, unknown>): Pick<FactsQuery, 'queuePrefix' | 'queueWithout'> {
+  if (tenant !== '') return { queuePrefix: `${tenant}/` }
+  return access.scopes.has('admin') ? {} : { queueWithout: '/' }
+}

@@ -1,0 +1,71 @@
+import { z } from 'zod'
+import { toJsonText } from '../../base/json-value.ts'
+import { type Call, ok, operation, type Operation } from '../operation.ts'
+import { namedJob } from './jobs.ts'
+import { JobId, JobParams } from './schemas.ts'
+
+const Told = { message: z.string().max(10_000).nullish(), data: z.unknown().optional() }
+
+/** Says how far a run has come; what is said of a job that does not run is not kept. */
+export const putProgress: Operation = operation({
+  method: 'PUT',
+  path: '/ojs/v1/jobs/:id/progress',
+  name: 'putProgress',
+  summary: 'Say how far a run has come.',
+  scope: 'worker',
+  params: JobParams,
+  body: z.looseObject({ progress: z.number(), checkpoint: z.unknown().optional(), ...Told }),
+  answers: { 200: 'What was kept.' },
+  async run(call) {
+    const { progress, message, data, checkpoint } = call.body
+    return note(call, call.params.id, { progress: clamp(progress), message, data, checkpoint })
+  },
+})
+
+/** The same as SDKs say it, in hundredths. */
+export const reportProgress: Operation = operation({
+  method: 'POST',
+  path: '/ojs/v1/workers/progress',
+  name: 'reportProgress',
+  summary: 'Say how far a run has come, from 0 to 100.',
+  scope: 'worker',
+  body: z.looseObject({ job_id: JobId, percentage: z.number(), ...Told }),
+  answers: { 200: 'What was kept.' },
+  async run(call) {
+    const { job_id: id, percentage, message, data } = call.body
+    return note(call, id, { progress: clamp(percentage / 100), message, data })
+  },
+})
+
+/** How far a job has come. */
+export const getProgress: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/jobs/:id/progress',
+  name: 'getProgress',
+  summary: 'Read how far a run has come.',
+  scope: 'client',
+  params: JobParams,
+  answers: { 200: 'What was last said; null where nothing was.' },
+  async run(call) {
+    const { id, state, progress } = await namedJob(call, call.params.id)
+    const told = progress === null ? { progress: null } : (JSON.parse(progress) as object)
+    return ok({ job_id: id, state, ...told })
+  },
+})
+
+async function note(
+  call: Call<unknown, unknown, unknown>,
+  id: string,
+  told: Readonly<Record<string, unknown>>,
+): Promise<ReturnType<typeof ok>> {
+  const { remote, clock } = call.server
+  const job = await namedJob(call, id)
+  const kept = { ...told, updated_at: new Date(clock.now()).toISOString() }
+  await (await remote.outside()).note(id, toJsonText(kept, 'the progress'))
+  if (job.state === 'active') await remote.extend(job)
+  return ok({ job_id: id, ...kept })
+}
+
+function clamp(progress: number): number {
+  return Math.min(1, Math.max(0, progress))
+}

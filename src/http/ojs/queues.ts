@@ -1,0 +1,122 @@
+import { z } from 'zod'
+import type { JobState } from '../../jobs/job-state.ts'
+import { STATES } from '../../jobs/job-state.ts'
+import type { QueueCount, QueueRecord } from '../../store/outside.ts'
+import { type Call, ok, operation, type Operation } from '../operation.ts'
+import { isOwn, ownName, splitName } from '../tenant.ts'
+import { timeOf } from './job-json.ts'
+import { requireQueues } from './jobs.ts'
+import { pageOf } from './pages.ts'
+import { PageQuery, QueueParams } from './schemas.ts'
+
+/** Jobs by state; a state without any is 0. */
+export type Counts = Readonly<Record<JobState, number>>
+
+/** Adds up counts of any queues. */
+export function countsOf(rows: readonly QueueCount[]): Counts {
+  const counts = Object.fromEntries(STATES.map((state) => [state, 0])) as Record<JobState, number>
+  for (const { state, jobs } of rows) counts[state] += jobs
+  return counts
+}
+
+/** How many jobs of a queue have not started. */
+export function depthOf(counts: Counts): number {
+  return counts.available + counts.scheduled + counts.retryable
+}
+
+/** The queues that the caller may see, by name. */
+export async function ownQueues({ server, tenant, access }: Call<unknown, unknown, unknown>): Promise<QueueRecord[]> {
+  const all = await (await server.remote.outside()).queues()
+  return all.filter(({ name }) => isOwn(tenant, name) && access.mayName(splitName(name).name))
+}
+
+/** Pauses or resumes a queue. */
+export async function setPaused(
+  call: Call<unknown, unknown, unknown>,
+  name: string,
+  paused: boolean,
+): Promise<{ name: string; paused: boolean }> {
+  requireQueues(call, [name])
+  const { remote } = call.server
+  await (await remote.outside()).pause(ownName(call.tenant, name), paused)
+  remote.stir()
+  return { name, paused }
+}
+
+/** Lists the queues of the tenant. */
+export const listQueues: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/queues',
+  name: 'listQueues',
+  summary: 'List queues.',
+  scope: 'client',
+  query: PageQuery,
+  answers: { 200: 'Every queue that was ever named.' },
+  async run(call) {
+    const { items, pagination } = pageOf(await ownQueues(call), call.query)
+    const queues = items.map(({ name, paused, createdUs }) => ({
+      name: splitName(name).name,
+      status: paused ? 'paused' : 'active',
+      paused,
+      ...(createdUs !== null && { created_at: timeOf(createdUs) }),
+    }))
+    return ok({ queues, pagination })
+  },
+})
+
+/** How many jobs of a queue are in which state. */
+export const queueStats: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/queues/:name/stats',
+  name: 'queueStats',
+  summary: 'Count the jobs of a queue.',
+  scope: 'client',
+  params: QueueParams,
+  answers: { 200: 'The jobs of the queue by state.' },
+  async run(call) {
+    const { name } = call.params
+    requireQueues(call, [name])
+    const stored = ownName(call.tenant, name)
+    const outside = await call.server.remote.outside()
+    const counts = countsOf(await outside.counts(stored))
+    const record = (await outside.queues()).find((each) => each.name === stored)
+    const paused = record?.paused ?? false
+    const shown = { name, paused, status: paused ? 'paused' : 'active', ...counts }
+    return ok({
+      ...shown,
+      queue: shown,
+      stats: {
+        queue: name,
+        depth: depthOf(counts),
+        ...(record?.bounds && { max_depth: record.bounds.maxDepth }),
+        ...counts,
+      },
+    })
+  },
+})
+
+/** Hands out no more jobs of a queue. */
+export const pauseQueue: Operation = operation({
+  method: 'POST',
+  path: '/ojs/v1/queues/:name/pause',
+  name: 'pauseQueue',
+  summary: 'Hand out no more jobs of a queue.',
+  scope: 'client',
+  params: QueueParams,
+  body: z.unknown().optional(),
+  answers: { 200: 'The queue is paused.' },
+  run: async (call) => ok({ queue: await setPaused(call, call.params.name, true) }),
+})
+
+/** Hands out the jobs of a queue again. */
+export const resumeQueue: Operation = operation({
+  method: 'POST',
+  path: '/ojs/v1/queues/:name/resume',
+  name: 'resumeQueue',
+  summary: 'Hand out the jobs of a queue again.',
+  scope: 'client',
+  params: QueueParams,
+  body: z.unknown().optional(),
+  answers: { 200: 'The queue is at work.' },
+  run: async (call) => ok({ queue: await setPaused(call, call.params.name, false) }),
+})

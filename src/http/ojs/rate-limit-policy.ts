@@ -1,0 +1,102 @@
+import type { Duration } from '../../base/duration.ts'
+import { durationUs } from '../../base/duration.ts'
+import { normalisePolicy } from '../../policy/normalise-policy.ts'
+import type { Policy } from '../../policy/policy.ts'
+import { partitionKey, SHARED_KEY } from '../../policy/partition-key.ts'
+import type { BucketUse, LimitDefinition } from '../../store/store.ts'
+import { unprocessable } from '../refusal.ts'
+import { ownName } from '../tenant.ts'
+import type { RateLimitJson } from './schemas.ts'
+
+/** Definitions that come with jobs give way to those of code and of admins, whose version is 0 or more. */
+const OF_JOBS = -1
+/** Names the second limit of a key that has both a rate and a throttle: a limit has one rule over time. */
+const THROTTLE = '#throttle'
+const PERIODS: Readonly<Record<string, Duration>> = { second: '1s', minute: '1m', hour: 'PT1H', day: 'P1D' }
+
+/** What a rate limit comes to: limits to define, and the buckets that a job needs. */
+export interface LimitsOfJob {
+  readonly definitions: readonly LimitDefinition[]
+  readonly uses: readonly BucketUse[]
+}
+
+/**
+ * Reads a rate limit of the Open Job Spec: `rate` is a sliding window, `throttle` even spacing, `concurrency` permits. Without a key the
+ * queue is the key. `x_limit` names a limit of the server, and the partition key of its bucket.
+ *
+ * @throws Refusal 422, SluiceError `policy.invalid`
+ */
+export function limitsOfJob(json: RateLimitJson, queue: string, tenant: string): LimitsOfJob {
+  const { x_limit: shared } = json
+  const uses: BucketUse[] = []
+  if (shared) {
+    const found = partitionKey(shared.key, 'shared', `limit ${shared.name}`)
+    uses.push({
+      limit: shared.name,
+      key: found.kind === 'key' ? found.key : SHARED_KEY,
+      weight: shared.weight ?? 1,
+    })
+  }
+  const key = json.key ?? (json.max_per_second === undefined ? undefined : `queue:${queue}`)
+  if (key === undefined) {
+    if (shared) return { definitions: [], uses }
+    throw unprocessable('rate_limit: key is missing; name the budget that the job needs')
+  }
+  const definitions = definitionsOf(json, ownName(tenant, key), OF_JOBS)
+  if (definitions.length === 0) throw unprocessable('rate_limit: give at least one of concurrency, rate and throttle')
+  for (const { name } of definitions) uses.push({ limit: name, key: SHARED_KEY, weight: 1 })
+  return { definitions, uses: uses.sort((a, b) => (a.limit < b.limit ? -1 : a.limit > b.limit ? 1 : 0)) }
+}
+
+/** The limits that a rate limit defines under a name; none: it limits nothing. */
+export function definitionsOf(json: RateLimitJson, name: string, version: number): LimitDefinition[] {
+  const { concurrency, on_limit: onLimit } = json
+  const rate = paceOf(
+    json.rate ?? json.max_per_second,
+    json.period ?? (json.max_per_second ? 'second' : undefined),
+    'rate',
+  )
+  const throttle = paceOf(json.throttle, json.period, 'throttle')
+  const shared = { ...(concurrency !== undefined && { concurrency }), ...(onLimit && { onLimit }) }
+  const define = (limit: string, policy: object): LimitDefinition => ({
+    name: limit,
+    policy: normalisePolicy(policy as Policy, `rate_limit ${name}`),
+    version,
+  })
+  const window = rate && { window: 'sliding', max: rate.limit, per: rate.periodUs / 1000 }
+  const spacing = throttle && { every: throttle.periodUs / throttle.limit / 1000 }
+  if (window && spacing)
+    return [
+      define(name, { ...window, ...shared }),
+      define(name + THROTTLE, { ...spacing, ...(onLimit && { onLimit }) }),
+    ]
+  const rule = window ?? spacing
+  return rule || concurrency !== undefined ? [define(name, { ...rule, ...shared })] : []
+}
+
+/** The second limit of a name that has two. */
+export function throttleOf(name: string): string {
+  return name + THROTTLE
+}
+
+/** Whether a limit is the second one of a name. */
+export function isThrottle(name: string): boolean {
+  return name.endsWith(THROTTLE)
+}
+
+function paceOf(
+  given:
+    | number
+    | { limit?: number | undefined; period?: string | undefined; interval?: string | undefined }
+    | undefined,
+  alias: string | undefined,
+  what: string,
+): { limit: number; periodUs: number } | null {
+  if (given === undefined) return null
+  const { limit = 1, period = alias, interval } = typeof given === 'number' ? { limit: given } : given
+  const text = interval ?? period
+  if (text === undefined) throw unprocessable(`rate_limit: ${what} has no period; give one as PT1M`)
+  const periodUs = durationUs(PERIODS[text] ?? (text as Duration), `period of rate_limit.${what}`)
+  if (periodUs === 0) throw unprocessable(`rate_limit: the period of ${what} is zero; give a longer one`)
+  return { limit, periodUs }
+}

@@ -1,0 +1,192 @@
+import { z } from 'zod'
+import type { Duration } from '../../base/duration.ts'
+import type { BucketView } from '../../engine/limits-api.ts'
+import { view } from '../../policy/bucket.ts'
+import type { LimitPolicy, Rule } from '../../policy/limit.ts'
+import { SHARED_KEY } from '../../policy/partition-key.ts'
+import type { PolicyChange } from '../../policy/override.ts'
+import type { LimitDefinition } from '../../store/store.ts'
+import type { BucketBacklog } from '../../store/waits.ts'
+import { type Call, ok, operation, type Operation } from '../operation.ts'
+import { notFound, unprocessable } from '../refusal.ts'
+import { isOwn, ownName, splitName } from '../tenant.ts'
+import { pageOf } from './pages.ts'
+import { definitionsOf, isThrottle, throttleOf } from './rate-limit-policy.ts'
+import { Instant, instantMs, PageQuery, RateLimit, RateLimitKey } from './schemas.ts'
+
+const Params = z.object({ key: RateLimitKey })
+const NONE = 'unspecified'
+
+/** What is left of a budget, and who waits for it. */
+export const getRateLimit: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/rate-limits/:key',
+  name: 'getRateLimit',
+  summary: 'Inspect a rate limit.',
+  scope: 'client',
+  params: Params,
+  query: z.object({ partition: z.string().max(1024).optional() }),
+  answers: { 200: 'The limit as it stands.' },
+  async run(call) {
+    const { key } = call.params
+    return ok(await limitJson(call, await definedLimit(call, key), call.query.partition))
+  },
+})
+
+/** Lists rate limits. */
+export const listRateLimits: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/rate-limits',
+  name: 'listRateLimits',
+  summary: 'List rate limits.',
+  scope: 'client',
+  query: PageQuery,
+  answers: { 200: 'The limits of the tenant.' },
+  async run(call) {
+    const own = (await (await call.server.remote.store()).limits()).filter(
+      ({ name }) => isOwn(call.tenant, name) && !isThrottle(name),
+    )
+    const { items, pagination } = pageOf(own, call.query)
+    return ok({ items: await Promise.all(items.map((each) => limitJson(call, each, undefined))), pagination })
+  },
+})
+
+/** Defines a rate limit, or overrides numbers of it, for good or for a time. */
+export const putRateLimit: Operation = operation({
+  method: 'PUT',
+  path: '/ojs/v1/rate-limits/:key',
+  name: 'putRateLimit',
+  summary: 'Define a rate limit, or override it until a time.',
+  scope: 'admin',
+  params: Params,
+  body: z.intersection(
+    RateLimit,
+    z.looseObject({ expires_at: Instant.nullish(), partition: z.string().max(1024).optional() }),
+  ),
+  answers: { 200: 'The limit as it stands.' },
+  async run(call) {
+    const { body, params, server } = call
+    const name = ownName(call.tenant, params.key)
+    const known = (await (await server.remote.store()).limits()).find((each) => each.name === name)
+    if (!known && typeof body.expires_at === 'string') throw notFound('rate limit', params.key)
+    if (known) await override(call, known, body)
+    else await server.remote.define(defined(body, name))
+    server.remote.stir()
+    return ok(await limitJson(call, await definedLimit(call, params.key), body.partition))
+  },
+})
+
+/** A limit that a call names. @throws Refusal 404 */
+async function definedLimit(
+  { server, tenant }: Call<unknown, unknown, unknown>,
+  key: string,
+): Promise<LimitDefinition> {
+  const name = ownName(tenant, key)
+  const found = (await (await server.remote.store()).limits()).find((each) => each.name === name)
+  if (!found) throw notFound('rate limit', key)
+  return found
+}
+
+/** The limits that an admin defines under a name. @throws Refusal 422 where it limits nothing */
+export function defined(body: z.output<typeof RateLimit>, name: string): LimitDefinition[] {
+  const found = definitionsOf(body, name, 0)
+  if (found.length === 0) throw unprocessable('give at least one of concurrency, rate and throttle')
+  return found
+}
+
+async function override(
+  { server }: Call<unknown, unknown, unknown>,
+  { name, policy }: LimitDefinition,
+  body: z.output<typeof RateLimit> & { expires_at?: string | null | undefined; partition?: string | undefined },
+): Promise<void> {
+  const wanted = definitionsOf(body, name, 0)
+  const change: PolicyChange = {
+    ...(body.concurrency !== undefined && { concurrency: body.concurrency }),
+    ...(body.on_limit && { onLimit: body.on_limit }),
+    ...numbersOf(wanted.find((each) => each.name === name)?.policy.rule ?? null, policy.rule),
+  }
+  const until = typeof body.expires_at === 'string' ? instantMs(body.expires_at, server.clock.now()) : null
+  if (until !== null && until <= server.clock.now()) throw unprocessable('expires_at is past; give a time ahead')
+  const options = { by: 'http', ...(until !== null && { until: new Date(until) }) }
+  await server.sluice.limits.override(name, body.partition, change, options)
+  const spacing = wanted.find((each) => each.name === throttleOf(name))
+  if (spacing) await server.remote.define([spacing])
+}
+
+/** What an override has to say so that one rule takes the numbers of another of its kind. */
+function numbersOf(wanted: Rule | null, has: Rule | null): PolicyChange {
+  if (!wanted) return {}
+  if (wanted.kind === 'sliding' && has?.kind === 'rate')
+    return { rate: wanted.max, per: (wanted.periodUs / 1000) satisfies Duration }
+  if (wanted.kind === 'sliding') return { max: wanted.max, per: wanted.periodUs / 1000 }
+  return wanted.kind === 'spacing' ? { every: wanted.everyUs / 1000 } : {}
+}
+
+async function limitJson(
+  { server }: Call<unknown, unknown, unknown>,
+  { name, policy }: LimitDefinition,
+  partition: string | undefined,
+): Promise<Record<string, unknown>> {
+  const store = await server.remote.store()
+  const { limits } = server.sluice
+  const buckets = await limits.inspect(name, partition)
+  const bucket = buckets[0]
+  const { rule } = policy
+  const second = (await store.limits()).find((each) => each.name === throttleOf(name))
+  const spacing = rule?.kind === 'spacing' ? rule : second?.policy.rule
+  const spaced = rule?.kind === 'spacing' || !second ? bucket : (await limits.inspect(second.name))[0]
+  const [stored] = (await store.backlog(name, partition ?? SHARED_KEY)) ?? []
+  const permits = (stored?.policy ?? policy).concurrency
+  const active = sum(buckets, 'active')
+  return {
+    key: splitName(name).name,
+    on_limit: policy.onLimit,
+    ...(permits !== null && { concurrency: { limit: permits, active, available: Math.max(0, permits - active) } }),
+    ...(rule &&
+      rule.kind !== 'spacing' && {
+        rate: { ...rateJson(policy, rule, stored, store.nowUs()), window_resets_at: timeOrNull(bucket?.nextStart) },
+      }),
+    ...(spacing?.kind === 'spacing' && {
+      throttle: { limit: 1, period: periodOf(spacing.everyUs), next_allowed_at: timeOrNull(spaced?.nextStart) },
+    }),
+    waiting_count: sum(buckets, 'waiting'),
+    overrides: bucket?.overrides.map(({ kind, change, until, by, reason }) => ({
+      kind,
+      change,
+      expires_at: until,
+      by,
+      reason,
+    })),
+    partitions: buckets.length,
+  }
+}
+
+/** The rule as it holds now, and how much of it is used: permits are told apart from it. */
+function rateJson(
+  defined: LimitPolicy,
+  rule: Exclude<Rule, { kind: 'spacing' }>,
+  stored: BucketBacklog | undefined,
+  nowUs: number,
+): Record<string, unknown> {
+  const policy = { ...(stored?.policy ?? defined), concurrency: null }
+  const now = policy.rule?.kind === rule.kind ? (policy.rule as typeof rule) : rule
+  const { available, capacity } = stored ? view(policy, stored.state, 0, nowUs) : { available: 0, capacity: 0 }
+  const periodUs = now.kind !== 'fixed' ? now.periodUs : now.window.align === 'epoch' ? now.window.periodUs : null
+  return {
+    limit: now.kind === 'rate' ? now.rate : now.max,
+    period: periodUs === null ? NONE : periodOf(periodUs),
+    current_count: capacity - available,
+  }
+}
+
+function periodOf(us: number): string {
+  return `PT${us / 1e6}S`
+}
+
+function timeOrNull(date: Date | null | undefined): string | null {
+  return date?.toISOString() ?? null
+}
+
+function sum(buckets: readonly BucketView[], of: 'active' | 'waiting'): number {
+  return buckets.reduce((total, bucket) => total + bucket[of], 0)
+}

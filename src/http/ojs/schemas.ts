@@ -1,0 +1,263 @@
+import { z } from 'zod'
+import { SluiceError } from '../../base/errors.ts'
+import { type Duration, durationUs } from '../../base/duration.ts'
+import { isJobId } from '../../base/ids.ts'
+import type { JobState } from '../../jobs/job-state.ts'
+
+const YEAR_MS = 31_536_000_000
+const MOST_BYTES_OF_NAME = 255
+
+/** A job's id: a UUIDv7 in lower case. */
+export const JobId: z.ZodType<string> = z
+  .string()
+  .refine(isJobId, 'has to be a UUIDv7 in lower case')
+  .meta({ format: 'uuid' })
+
+/** A job's type: lower case words with dots between them. */
+export const JobType: z.ZodType<string> = z
+  .string()
+  .max(MOST_BYTES_OF_NAME)
+  .regex(/^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$/, 'has to be lower case words with dots between them')
+
+/** The name of a queue. */
+export const QueueName: z.ZodType<string> = z
+  .string()
+  .max(128)
+  .regex(/^[a-z0-9][a-z0-9.-]*$/, 'has to be lower case letters, digits, dots and hyphens')
+
+/** The name that a worker gives itself. */
+export const WorkerId: z.ZodType<string> = z
+  .string()
+  .min(1)
+  .max(MOST_BYTES_OF_NAME)
+  .regex(/^[^\p{Cc}/]+$/u, 'may hold neither control characters nor slashes')
+
+/** An ISO 8601 duration. */
+const IsoDuration: z.ZodType<string> = z.string().max(64).refine(isDuration, 'has to be an ISO 8601 duration, as PT30S')
+
+/** A length of time in whole ms, at most a year. */
+export const Millis: z.ZodType<number> = z.int().min(1).max(YEAR_MS)
+
+/** An instant: RFC 3339, or `+PT5S` for that long from now. */
+export const Instant: z.ZodType<string> = z
+  .string()
+  .max(64)
+  .refine(isInstant, 'has to be an RFC 3339 time, or + and an ISO 8601 duration')
+
+/** How failures are repeated. */
+const Retry: z.ZodType<RetryJson> = z.looseObject({
+  max_attempts: z.int().min(0).max(10_000).optional(),
+  initial_interval: IsoDuration.optional(),
+  backoff_coefficient: z.number().min(1).max(1000).optional(),
+  backoff_strategy: z.enum(['exponential', 'linear', 'polynomial', 'fixed', 'constant', 'none']).optional(),
+  max_interval: IsoDuration.optional(),
+  jitter: z.boolean().optional(),
+  non_retryable_errors: z.array(z.string().max(MOST_BYTES_OF_NAME)).max(100).optional(),
+  on_exhaustion: z.enum(['discard', 'dead_letter']).optional(),
+})
+
+/** A retry policy as it is sent. */
+export interface RetryJson {
+  max_attempts?: number | undefined
+  initial_interval?: string | undefined
+  backoff_coefficient?: number | undefined
+  backoff_strategy?: 'exponential' | 'linear' | 'polynomial' | 'fixed' | 'constant' | 'none' | undefined
+  max_interval?: string | undefined
+  jitter?: boolean | undefined
+  non_retryable_errors?: string[] | undefined
+  on_exhaustion?: 'discard' | 'dead_letter' | undefined
+  [extension: string]: unknown
+}
+
+const State: z.ZodType<JobState> = z.enum([
+  'scheduled',
+  'available',
+  'pending',
+  'active',
+  'completed',
+  'retryable',
+  'cancelled',
+  'discarded',
+])
+const Names = z.array(z.string().max(MOST_BYTES_OF_NAME)).max(32)
+
+/** What makes two jobs the same. */
+const Unique: z.ZodType<UniqueJson> = z.looseObject({
+  keys: z
+    .array(z.enum(['type', 'queue', 'args', 'meta']))
+    .max(4)
+    .optional(),
+  key: z.union([z.string().max(MOST_BYTES_OF_NAME), Names]).optional(),
+  args_keys: Names.optional(),
+  meta_keys: Names.optional(),
+  period: IsoDuration.optional(),
+  states: z.array(State).min(1).optional(),
+  on_conflict: z.enum(['reject', 'ignore', 'replace', 'replace_except_schedule']).optional(),
+})
+
+/** A unique policy as it is sent. */
+export interface UniqueJson {
+  keys?: ('type' | 'queue' | 'args' | 'meta')[] | undefined
+  key?: string | string[] | undefined
+  args_keys?: string[] | undefined
+  meta_keys?: string[] | undefined
+  period?: string | undefined
+  states?: JobState[] | undefined
+  on_conflict?: 'reject' | 'ignore' | 'replace' | 'replace_except_schedule' | undefined
+  [extension: string]: unknown
+}
+
+/** The states of a job. */
+export const JobStates: z.ZodType<JobState> = State
+
+const Units = z.int().min(1).max(1_000_000_000)
+const Pace = z.looseObject({
+  limit: Units.optional(),
+  period: z.string().max(64).optional(),
+  interval: z.string().max(64).optional(),
+})
+
+/** The key of a rate limit. */
+export const RateLimitKey: z.ZodType<string> = z
+  .string()
+  .max(MOST_BYTES_OF_NAME)
+  .regex(/^[a-zA-Z0-9][a-zA-Z0-9._:-]*$/, 'has to be letters, digits, dots, colons, hyphens and underscores')
+
+/** A rate limit as it is sent. */
+export interface RateLimitJson {
+  key?: string | undefined
+  concurrency?: number | undefined
+  rate?: number | { limit?: number | undefined; period?: string | undefined } | undefined
+  throttle?:
+    | number
+    | { limit?: number | undefined; period?: string | undefined; interval?: string | undefined }
+    | undefined
+  period?: string | undefined
+  max_per_second?: number | undefined
+  on_limit?: 'wait' | 'reschedule' | 'drop' | undefined
+  x_limit?: { name: string; key?: string | number | undefined; weight?: number | undefined } | undefined
+  [extension: string]: unknown
+}
+
+/** A rate limit. */
+export const RateLimit: z.ZodType<RateLimitJson> = z.looseObject({
+  key: RateLimitKey.optional(),
+  concurrency: z.int().min(0).max(1_000_000_000).optional(),
+  rate: z.union([Units, Pace]).optional(),
+  throttle: z.union([Units, Pace]).optional(),
+  period: z.string().max(64).optional(),
+  max_per_second: Units.optional(),
+  on_limit: z.enum(['wait', 'reschedule', 'drop']).optional(),
+  x_limit: z
+    .looseObject({
+      name: z
+        .string()
+        .min(1)
+        .max(MOST_BYTES_OF_NAME)
+        .regex(/^[^\0]+$/),
+      key: z.union([z.string().max(1024), z.number()]).optional(),
+      weight: Units.optional(),
+    })
+    .optional(),
+})
+
+/** The options of a job. */
+export const Options: z.ZodType<OptionsJson> = z.looseObject({
+  queue: QueueName.optional(),
+  priority: z.int().min(-100).max(100).optional(),
+  timeout_ms: Millis.optional(),
+  visibility_timeout_ms: Millis.optional(),
+  scheduled_at: Instant.nullish(),
+  delay_until: Instant.nullish(),
+  expires_at: Instant.nullish(),
+  retry: Retry.optional(),
+  unique: Unique.nullish(),
+  tags: z.array(z.string().max(MOST_BYTES_OF_NAME)).max(100).optional(),
+  pending: z.boolean().optional(),
+  metadata: z.record(z.string(), z.unknown()).optional(),
+  rate_limit: RateLimit.nullish(),
+})
+
+/** The options of a job as they are sent. */
+export interface OptionsJson {
+  queue?: string | undefined
+  priority?: number | undefined
+  timeout_ms?: number | undefined
+  visibility_timeout_ms?: number | undefined
+  scheduled_at?: string | null | undefined
+  delay_until?: string | null | undefined
+  expires_at?: string | null | undefined
+  retry?: RetryJson | undefined
+  unique?: UniqueJson | null | undefined
+  tags?: string[] | undefined
+  pending?: boolean | undefined
+  metadata?: Record<string, unknown> | undefined
+  rate_limit?: RateLimitJson | null | undefined
+  [extension: string]: unknown
+}
+
+/** A job as it is sent. */
+export interface JobJson {
+  type: string
+  args: unknown[]
+  id?: string | undefined
+  meta?: Record<string, unknown> | null | undefined
+  schema?: string | null | undefined
+  options?: OptionsJson | null | undefined
+  rate_limit?: RateLimitJson | null | undefined
+  [extension: string]: unknown
+}
+
+/** A job to enqueue. */
+export const NewJobJson: z.ZodType<JobJson> = z.looseObject({
+  type: JobType,
+  args: z.array(z.unknown()),
+  id: JobId.optional(),
+  meta: z.record(z.string(), z.unknown()).nullish(),
+  schema: z.string().max(2048).nullish(),
+  options: Options.nullish(),
+  rate_limit: RateLimit.nullish(),
+})
+
+/** Parameters of a path that names a job. */
+export const JobParams: z.ZodType<{ id: string }> = z.object({ id: z.string().max(64) })
+
+/** Parameters of a path that names a queue. */
+export const QueueParams: z.ZodType<{ name: string }> = z.object({ name: QueueName })
+
+/** Which page of a list. */
+export interface Page {
+  readonly page: number
+  readonly per_page: number
+  readonly limit?: number | undefined
+  readonly offset?: number | undefined
+}
+
+/** Which page of a list: `page` and `per_page`, or `limit` and `offset`. */
+export const PageQuery: z.ZodType<Page> = z.object({
+  page: z.coerce.number().int().min(1).max(1_000_000).default(1),
+  per_page: z.coerce.number().int().min(1).max(100).default(25),
+  limit: z.coerce.number().int().min(1).max(100).optional(),
+  offset: z.coerce.number().int().min(0).max(100_000_000).optional(),
+})
+
+/** An instant as epoch ms. @param nowMs wall clock */
+export function instantMs(text: string, nowMs: number): number {
+  return text.startsWith('+') ? nowMs + durationUs(text.slice(1) as Duration, 'a time') / 1000 : Date.parse(text)
+}
+
+function isDuration(text: string): boolean {
+  if (!text.startsWith('P')) return false
+  try {
+    durationUs(text as Duration, 'a duration')
+    return true
+  } catch (error) {
+    if (error instanceof SluiceError) return false
+    throw error
+  }
+}
+
+function isInstant(text: string): boolean {
+  if (text.startsWith('+')) return isDuration(text.slice(1))
+  return /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(text) && !Number.isNaN(Date.parse(text))
+}

@@ -1,0 +1,143 @@
+import { z } from 'zod'
+import type { Remote } from '../../engine/remote.ts'
+import { ok, operation, type Operation } from '../operation.ts'
+import { metricsText } from './metrics.ts'
+
+const SPEC = '1.0'
+const EXTENSIONS = [
+  'rate-limiting',
+  'dead-letter',
+  'progress',
+  'backpressure',
+  'fair-scheduling',
+  'multi-tenancy',
+  'admin-api',
+  'observability',
+]
+
+/** What the server is, and what it can do. */
+export const manifest: Operation = operation({
+  method: 'GET',
+  path: '/ojs/manifest',
+  name: 'manifest',
+  summary: 'Say what the server is and what it can do.',
+  scope: null,
+  answers: { 200: 'The manifest.' },
+  async run({ server }) {
+    const features = [
+      'retries',
+      'dead_letter',
+      'cron',
+      'unique',
+      'batch',
+      'priority',
+      'queue_pause',
+      'events',
+      'progress',
+    ]
+    return ok({
+      specversion: SPEC,
+      ojs_version: SPEC,
+      implementation: { name: 'sluice', version: server.version, language: 'typescript' },
+      conformance_level: server.serves('/ojs/v1/workflows') ? 4 : 2,
+      protocols: ['http'],
+      backend: server.backend,
+      capabilities: Object.fromEntries(features.map((feature) => [feature, true])),
+      extensions: {
+        official: EXTENSIONS.map((name) => ({ name, uri: `urn:ojs:ext:${name}`, version: '1.0.0' })),
+      },
+    })
+  },
+})
+
+/** Whether the server and its store are well. */
+export const health: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/health',
+  name: 'health',
+  summary: 'Say whether the server and its store are well.',
+  scope: null,
+  answers: { 200: 'All is well.', 503: 'The store does not answer.' },
+  async run({ server }) {
+    const { clock, startedMs, backend } = server
+    const status = await isWell(server.remote)
+    return {
+      status: status ? 200 : 503,
+      body: {
+        status: status ? 'ok' : 'unhealthy',
+        version: SPEC,
+        uptime_seconds: Math.max(0, Math.floor((clock.now() - startedMs) / 1000)),
+        backend: { type: backend, status: status ? 'ok' : 'unhealthy' },
+      },
+    }
+  },
+})
+
+/** Whether the server takes requests: false while it starts or stops. */
+export const ready: Operation = operation({
+  method: 'GET',
+  path: '/ready',
+  name: 'ready',
+  summary: 'Say whether the server takes requests.',
+  scope: null,
+  answers: { 200: 'It does.', 503: 'It starts or stops.' },
+  async run({ server }) {
+    const well = server.ready() && (await isWell(server.remote))
+    return { status: well ? 200 : 503, body: { status: well ? 'ready' : 'unavailable' } }
+  },
+})
+
+/** Numbers for Prometheus. */
+export const metrics: Operation = operation({
+  method: 'GET',
+  path: '/metrics',
+  name: 'metrics',
+  summary: 'Numbers in the text format of Prometheus.',
+  scope: 'admin',
+  answers: { 200: 'The numbers.' },
+  run: async ({ server }) => ({
+    status: 200,
+    body: await metricsText(server),
+    headers: { 'Content-Type': 'text/plain' },
+  }),
+})
+
+/** This document. */
+export const openApiDocument: Operation = operation({
+  method: 'GET',
+  path: '/openapi.json',
+  name: 'openApi',
+  summary: 'Describe these operations in the form of OpenAPI 3.1.',
+  scope: null,
+  answers: { 200: 'The document.' },
+  run: async ({ server }) => ({
+    status: 200,
+    body: server.openApi(),
+    headers: { 'Content-Type': 'application/json' },
+  }),
+})
+
+/** Empties the store between two tests. */
+export const reset: Operation = operation({
+  method: 'POST',
+  path: '/test/reset',
+  name: 'reset',
+  summary: 'Empty the store; only in test mode.',
+  scope: 'admin',
+  body: z.unknown().optional(),
+  testOnly: true,
+  answers: { 200: 'The store is empty.' },
+  async run({ server }) {
+    await server.remote.clear()
+    return ok({ reset: true })
+  },
+})
+
+async function isWell(remote: Remote): Promise<boolean> {
+  try {
+    await (await remote.store()).nowUs()
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,67 @@
+import type { JobState } from '../../jobs/job-state.ts'
+import type { FlowView } from '../../engine/flows-api.ts'
+import type { JobView } from '../../engine/jobs-api.ts'
+
+/** What the specification calls the state of a step. */
+const STEP_STATES: Readonly<Record<JobState, string>> = {
+  pending: 'waiting',
+  scheduled: 'pending',
+  available: 'pending',
+  retryable: 'pending',
+  active: 'active',
+  completed: 'completed',
+  cancelled: 'cancelled',
+  discarded: 'failed',
+}
+
+/** A flow in the form of the Open Job Spec. @param jobs as many of its jobs as are to be shown */
+export function workflowJson(flow: FlowView, jobs: readonly JobView[]): Record<string, unknown> {
+  const { id, kind, name, state, total, completed, discarded, createdAt, finishedAt } = flow
+  const failed = jobs.filter((job) => job.state === 'discarded' && job.flow?.callback === null)
+  const startedMs = Math.min(...jobs.map(({ startedAt }) => startedAt?.getTime() ?? Infinity))
+  const shown = jobs.filter((job) => job.flow?.callback === null).map(stepJson)
+  return {
+    id,
+    type: kind,
+    name: name ?? undefined,
+    state,
+    ...(kind === 'chain'
+      ? { steps_total: total, steps_completed: completed, steps: shown }
+      : { jobs_total: total, jobs_completed: completed, jobs: shown }),
+    metadata: {
+      created_at: createdAt.toISOString(),
+      started_at: startedMs === Infinity ? undefined : new Date(startedMs).toISOString(),
+      completed_at: state === 'cancelled' ? undefined : finishedAt?.toISOString(),
+      cancelled_at: state === 'cancelled' ? finishedAt?.toISOString() : undefined,
+      job_count: total,
+      completed_count: completed,
+      failed_count: discarded,
+      ...(failed.length > 0 && failureJson(kind === 'chain', failed)),
+    },
+  }
+}
+
+function failureJson(isChain: boolean, failed: readonly JobView[]): Record<string, unknown> {
+  return {
+    ...(isChain && { failed_step_index: failed[0]?.flow?.node }),
+    failed_job_ids: failed.map(({ id }) => id),
+    errors: failed.map(({ id, error, attempt }) => ({
+      job_id: id,
+      code: error?.code,
+      message: error?.message,
+      attempt,
+    })),
+  }
+}
+
+function stepJson({ id, task, state, result, startedAt, finishedAt, flow }: JobView): Record<string, unknown> {
+  return {
+    index: flow?.node,
+    type: task,
+    state: STEP_STATES[state],
+    job_id: id,
+    result: state === 'completed' ? result : undefined,
+    started_at: startedAt?.toISOString(),
+    completed_at: state === 'completed' ? finishedAt?.toISOString() : undefined,
+  }
+}

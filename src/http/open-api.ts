@@ -1,0 +1,104 @@
+import { z } from 'zod'
+import type { Operation } from './operation.ts'
+
+const MEDIA_TYPE = 'application/openjobspec+json'
+
+/** The OpenAPI 3.1 document of these operations, made of the schemas that check their requests. */
+export function openApi(operations: readonly Operation[], version: string): Record<string, unknown> {
+  const paths: Record<string, Record<string, unknown>> = {}
+  for (const operation of operations) {
+    const path = operation.path.replaceAll(/:([a-z]+)/g, '{$1}')
+    paths[path] = { ...paths[path], [operation.method.toLowerCase()]: describe(operation) }
+  }
+  return {
+    openapi: '3.1.0',
+    info: { title: 'Sluice: Open Job Spec', version, license: { name: 'MIT', identifier: 'MIT' } },
+    paths,
+    components: {
+      securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
+      schemas: { Error: ERROR },
+    },
+  }
+}
+
+const ERROR = {
+  type: 'object',
+  required: ['error'],
+  properties: {
+    error: {
+      type: 'object',
+      required: ['code', 'message', 'retryable'],
+      properties: {
+        code: { type: 'string' },
+        message: { type: 'string' },
+        retryable: { type: 'boolean' },
+        type: { type: 'string' },
+        details: { type: 'object' },
+        hint: { type: 'string' },
+        docs_url: { type: 'string' },
+        request_id: { type: 'string' },
+      },
+    },
+  },
+}
+
+function describe({ name, summary, scope, params, query, body, answers }: Operation): Record<string, unknown> {
+  const refusal = {
+    description: 'The request is refused.',
+    content: { [MEDIA_TYPE]: { schema: { $ref: '#/components/schemas/Error' } } },
+  }
+  const parameters = [...parametersOf(params, 'path'), ...parametersOf(query, 'query')]
+  return {
+    operationId: name,
+    summary,
+    security: scope === null ? [] : [{ bearer: [] }],
+    ...(scope !== null && { 'x-scope': scope }),
+    ...(parameters.length > 0 && { parameters }),
+    ...(body && {
+      requestBody: {
+        required: !body.safeParse(undefined).success,
+        content: { [MEDIA_TYPE]: { schema: schemaOf(body) } },
+      },
+    }),
+    responses: {
+      ...Object.fromEntries(Object.entries(answers).map(([status, description]) => [status, { description }])),
+      default: refusal,
+    },
+  }
+}
+
+function parametersOf(schema: z.ZodType | null, place: 'path' | 'query'): object[] {
+  if (!schema) return []
+  const { properties, required } = flat(schemaOf(schema))
+  return Object.entries(properties).map(([name, each]) => ({
+    name,
+    in: place,
+    required: place === 'path' || required.includes(name),
+    schema: each,
+  }))
+}
+
+interface ObjectSchema {
+  readonly properties?: Record<string, unknown>
+  readonly required?: string[]
+  readonly allOf?: ObjectSchema[]
+}
+
+function flat(schema: ObjectSchema): { properties: Record<string, unknown>; required: string[] } {
+  const parts = (schema.allOf ?? []).map(flat)
+  return {
+    properties: Object.assign({}, schema.properties, ...parts.map((part) => part.properties)) as Record<
+      string,
+      unknown
+    >,
+    required: [...(schema.required ?? []), ...parts.flatMap((part) => part.required)],
+  }
+}
+
+function schemaOf(schema: z.ZodType): ObjectSchema {
+  const { $schema: _dialect, ...json } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Record<
+    string,
+    unknown
+  >
+  return json
+}

@@ -1,0 +1,91 @@
+import type { z } from 'zod'
+import type { Access, Scope } from './access.ts'
+import type { Server } from './server.ts'
+
+/** The methods that operations have. */
+export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
+
+/** One request, checked: what its operation works with. */
+export interface Call<P, Q, B> {
+  readonly server: Server
+  readonly params: P
+  readonly query: Q
+  readonly body: B
+  /** Empty: none. */
+  readonly tenant: string
+  readonly access: Access
+  readonly headers: Headers
+  /** Aborted when the client has gone. */
+  readonly signal: AbortSignal
+  readonly requestId: string
+}
+
+/** What an operation answers. */
+export interface Reply {
+  readonly status: number
+  /** Sent as JSON, unless it is a text or a stream with a content type of its own. */
+  readonly body: unknown
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** One operation: where it is, what it takes, what it does. The same schemas check requests and make the OpenAPI document. */
+export interface Operation {
+  readonly method: Method
+  /** With parameters as in `/jobs/:id`. */
+  readonly path: string
+  readonly name: string
+  readonly summary: string
+  /** What a token must be good for; null: nothing, whoever asks is answered. */
+  readonly scope: Scope | null
+  /** Only there when the server is in test mode. */
+  readonly testOnly: boolean
+  readonly params: z.ZodType | null
+  readonly query: z.ZodType | null
+  readonly body: z.ZodType | null
+  /** Statuses that it answers with beside refusals, and what of. */
+  readonly answers: Readonly<Record<number, string>>
+  run(call: Call<never, never, never>): Promise<Reply>
+}
+
+interface Spec<P extends z.ZodType | undefined, Q extends z.ZodType | undefined, B extends z.ZodType | undefined> {
+  readonly method: Method
+  readonly path: string
+  readonly name: string
+  readonly summary: string
+  readonly scope: Scope | null
+  readonly testOnly?: true
+  readonly params?: P
+  readonly query?: Q
+  readonly body?: B
+  readonly answers: Readonly<Record<number, string>>
+  run(call: Call<Out<P>, Out<Q>, Out<B>>): Promise<Reply>
+}
+
+type Out<S> = S extends z.ZodType ? z.output<S> : undefined
+
+/** Defines an operation. */
+export function operation<
+  P extends z.ZodType | undefined = undefined,
+  Q extends z.ZodType | undefined = undefined,
+  B extends z.ZodType | undefined = undefined,
+>(spec: Spec<P, Q, B>): Operation {
+  const { testOnly = false, params, query, body } = spec
+  return {
+    ...spec,
+    testOnly,
+    params: params ?? null,
+    query: query ?? null,
+    body: body ?? null,
+    run: (call) => spec.run(call),
+  }
+}
+
+/** The same operation under another path or method. */
+export function alias(of: Operation, at: { readonly method?: Method; readonly path: string }): Operation {
+  return { ...of, ...at, name: `${of.name}_at_${at.path.replaceAll(/[^a-z]+/g, '_')}` }
+}
+
+/** 200 with a JSON body. */
+export function ok(body: unknown, headers?: Readonly<Record<string, string>>): Reply {
+  return { status: 200, body, ...(headers && { headers }) }
+}

@@ -1,0 +1,67 @@
+import { invalid, Refusal } from './refusal.ts'
+
+const DEEPEST = 100
+const JSON_TYPES = /^application\/(openjobspec\+json|json)\s*(;|$)/i
+
+/**
+ * Reads the JSON body of a request, up to a number of bytes.
+ * @throws Refusal 400 for no JSON or the wrong content type, 413 for too much of it
+ */
+export async function readBody(request: Request, maxBytes: number): Promise<unknown> {
+  const type = request.headers.get('content-type')
+  const length = Number(request.headers.get('content-length') ?? 0)
+  if (length > maxBytes) throw tooLarge(maxBytes)
+  const text = await readText(request, maxBytes)
+  if (text === '') return undefined
+  if (type === null || !JSON_TYPES.test(type))
+    throw invalid(`The content type ${JSON.stringify(type ?? '')} is not application/openjobspec+json.`)
+  if (depthOf(text) > DEEPEST)
+    throw new Refusal(400, 'invalid_payload', `The body is nested deeper than ${DEEPEST} levels.`)
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    throw new Refusal(400, 'invalid_payload', 'The body is no JSON.')
+  }
+}
+
+async function readText(request: Request, maxBytes: number): Promise<string> {
+  if (!request.body) return ''
+  const decoder = new TextDecoder('utf-8', { fatal: true })
+  let bytes = 0
+  let text = ''
+  try {
+    for await (const chunk of request.body as unknown as AsyncIterable<Uint8Array>) {
+      bytes += chunk.byteLength
+      if (bytes > maxBytes) throw tooLarge(maxBytes)
+      text += decoder.decode(chunk, { stream: true })
+    }
+    return text + decoder.decode()
+  } catch (error) {
+    if (error instanceof Refusal) throw error
+    throw new Refusal(400, 'invalid_payload', 'The body could not be read as UTF-8 to its end.')
+  }
+}
+
+/** Parsers take any depth, but what writes the value again does not. */
+function depthOf(text: string): number {
+  let depth = 0
+  let deepest = 0
+  let inString = false
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (inString) {
+      if (code === 0x5c) i++
+      else if (code === 0x22) inString = false
+    } else if (code === 0x22) inString = true
+    else if (code === 0x5b || code === 0x7b) deepest = Math.max(deepest, ++depth)
+    else if (code === 0x5d || code === 0x7d) depth--
+  }
+  return deepest
+}
+
+function tooLarge(maxBytes: number): Refusal {
+  return new Refusal(413, 'x_payload_too_large', `The body is larger than ${maxBytes} bytes.`, {
+    // What is still on its way is not read: the connection cannot serve another request.
+    headers: { Connection: 'close' },
+  })
+}

@@ -1,0 +1,107 @@
+import { SluiceError } from '../base/errors.ts'
+
+/** What a refusal says beside its code and message. */
+export interface RefusalFacts {
+  readonly retryable?: boolean
+  readonly type?: string
+  readonly details?: Readonly<Record<string, unknown>>
+  readonly hint?: string
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** A request that is refused: its status, and the code and words of the Open Job Spec's error format. */
+export class Refusal extends Error {
+  readonly status: number
+  readonly code: string
+  readonly facts: RefusalFacts
+
+  constructor(status: number, code: string, message: string, facts: RefusalFacts = {}) {
+    super(message)
+    this.status = status
+    this.code = code
+    this.facts = facts
+  }
+
+  /** The error as the Open Job Spec's HTTP binding has it. */
+  body(requestId: string): { error: Record<string, unknown> } {
+    const { retryable = false, type, details, hint } = this.facts
+    return {
+      error: {
+        code: this.code,
+        message: this.message,
+        retryable,
+        ...(type !== undefined && { type }),
+        ...(details !== undefined && { details }),
+        hint: hint ?? HINTS[this.code] ?? 'Correct the request as the message says, then send it again.',
+        docs_url: `https://openjobspec.org/docs/errors#${this.code.toLowerCase()}`,
+        request_id: requestId,
+      },
+    }
+  }
+}
+
+const HINTS: Readonly<Record<string, string>> = {
+  not_found: 'Check the id; what has ended is deleted once its retention is over.',
+  conflict: 'Read the job again: its state does not allow this.',
+  duplicate: 'Use the job that is there, or send the request without this id or unique key.',
+  invalid_payload: 'Send a JSON body with the content type application/openjobspec+json.',
+  QUEUE_FULL: 'Wait until workers have taken jobs of the queue, then try again.',
+  rate_limited: 'Wait as long as Retry-After says, then try again.',
+  backend_error: 'Try again; if it stays, the log of the server tells more under this request id.',
+  unauthenticated: 'Send the header Authorization: Bearer with a token that the server knows.',
+  permission_denied: 'Use a token whose scopes and queues allow this.',
+}
+
+/** Status, code and type for the errors of the engine that a request can bring about. */
+const OF_ENGINE: Readonly<Record<string, readonly [number, string, string?]>> = {
+  'payload.too_large': [413, 'x_payload_too_large'],
+  'input.invalid': [400, 'schema_validation'],
+  'policy.invalid': [422, 'invalid_request', 'validation_error'],
+  'schedule.invalid': [422, 'invalid_request', 'validation_error'],
+  'duration.invalid': [422, 'invalid_request', 'validation_error'],
+  'retry.invalid': [422, 'invalid_request', 'validation_error'],
+  'unique.invalid': [422, 'invalid_request', 'validation_error'],
+  'option.invalid': [422, 'invalid_request', 'validation_error'],
+  'fairness.invalid': [422, 'invalid_request', 'validation_error'],
+  'limit.key.invalid': [422, 'invalid_request', 'validation_error'],
+  'limit.key.missing': [422, 'invalid_request', 'validation_error'],
+  'limit.key.threw': [422, 'invalid_request', 'validation_error'],
+  'limit.weight.invalid': [422, 'invalid_request', 'validation_error'],
+  'limit.weight.threw': [422, 'invalid_request', 'validation_error'],
+  'limit.weight.above_burst': [422, 'invalid_request', 'validation_error'],
+  'flow.invalid': [422, 'invalid_request', 'validation_error'],
+  'flow.not_found': [404, 'not_found'],
+  'limit.unknown': [404, 'not_found'],
+  'job.not_found': [404, 'not_found'],
+  'engine.stopped': [503, 'backend_error'],
+}
+
+/** What an error comes to outside: a refusal as it is, an error of the engine by its code, all else without a word of why. */
+export function refusalOf(error: unknown): Refusal {
+  if (error instanceof Refusal) return error
+  const known = error instanceof SluiceError ? OF_ENGINE[error.code] : undefined
+  if (!known || !(error instanceof Error))
+    return new Refusal(500, 'backend_error', 'The server could not do this.', { retryable: true })
+  const [status, code, type] = known
+  return new Refusal(status, code, error.message, {
+    retryable: status === 503,
+    ...(type !== undefined && { type }),
+  })
+}
+
+/** What is not there. */
+export function notFound(kind: string, id: string): Refusal {
+  return new Refusal(404, 'not_found', `There is no ${kind} ${id}.`, {
+    details: { resource_type: kind, resource_id: id },
+  })
+}
+
+/** A request that is not as it has to be. */
+export function invalid(message: string, facts: RefusalFacts = {}): Refusal {
+  return new Refusal(400, 'invalid_request', message, facts)
+}
+
+/** A value of the right type that is out of range. */
+export function unprocessable(message: string): Refusal {
+  return new Refusal(422, 'invalid_request', message, { type: 'validation_error' })
+}

@@ -1,0 +1,94 @@
+/** The one route table: what is listed here is served, and described by `/openapi.json`. */
+import type { Operation } from './operation.ts'
+import { alias } from './operation.ts'
+import { ack } from './ojs/ack.ts'
+import { activateJob } from './ojs/activate-job.ts'
+import * as deadAdmin from './ojs/admin-dead-letter.ts'
+import * as jobsAdmin from './ojs/admin-jobs.ts'
+import * as queuesAdmin from './ojs/admin-queues.ts'
+import * as statsAdmin from './ojs/admin-stats.ts'
+import * as workersAdmin from './ojs/admin-workers.ts'
+import { cancelJob, postCancelJob } from './ojs/cancel-job.ts'
+import { deleteCron, listCron, registerCron } from './ojs/cron.ts'
+import { deleteDeadLetter, listDeadLetter, retryDeadLetter } from './ojs/dead-letter.ts'
+import { enqueueBatch } from './ojs/enqueue-batch.ts'
+import { enqueue } from './ojs/enqueue.ts'
+import { listEvents, streamEvents } from './ojs/events.ts'
+import { fetchJobs } from './ojs/fetch.ts'
+import { getJob } from './ojs/get-job.ts'
+import { heartbeat } from './ojs/heartbeat.ts'
+import { nack } from './ojs/nack.ts'
+import { getProgress, putProgress, reportProgress } from './ojs/progress.ts'
+import { listQueues, pauseQueue, queueStats, resumeQueue } from './ojs/queues.ts'
+import { getRateLimit, listRateLimits, putRateLimit } from './ojs/rate-limits.ts'
+import { cancelWorkflow, createWorkflow, getWorkflow } from './ojs/workflows.ts'
+import { health, manifest, metrics, openApiDocument, ready, reset } from './ojs/system.ts'
+
+/** Every operation, those with fixed paths before those with parameters in the same place. */
+export const ROUTES: readonly Operation[] = [
+  manifest,
+  health,
+  alias(health, { path: '/health' }),
+  ready,
+  metrics,
+  openApiDocument,
+  enqueueBatch,
+  enqueue,
+  getJob,
+  cancelJob,
+  postCancelJob,
+  activateJob,
+  putProgress,
+  getProgress,
+  fetchJobs,
+  ack,
+  nack,
+  heartbeat,
+  reportProgress,
+  listDeadLetter,
+  retryDeadLetter,
+  deleteDeadLetter,
+  registerCron,
+  listCron,
+  deleteCron,
+  createWorkflow,
+  getWorkflow,
+  cancelWorkflow,
+  listQueues,
+  queueStats,
+  alias(queueStats, { path: '/ojs/v1/queues/:name' }),
+  pauseQueue,
+  resumeQueue,
+  listEvents,
+  streamEvents,
+  listRateLimits,
+  getRateLimit,
+  putRateLimit,
+  statsAdmin.adminStats,
+  statsAdmin.tenantStats,
+  statsAdmin.schedulingStats,
+  statsAdmin.listPools,
+  statsAdmin.putPool,
+  queuesAdmin.adminListQueues,
+  queuesAdmin.adminGetQueue,
+  queuesAdmin.adminPauseQueue,
+  queuesAdmin.adminResumeQueue,
+  queuesAdmin.configureQueue,
+  queuesAdmin.limitQueue,
+  jobsAdmin.purgeQueue,
+  jobsAdmin.bulkRetry,
+  jobsAdmin.bulkCancel,
+  jobsAdmin.bulkDelete,
+  jobsAdmin.listJobs,
+  jobsAdmin.adminGetJob,
+  jobsAdmin.adminCancelJob,
+  jobsAdmin.adminRetryJob,
+  workersAdmin.listWorkers,
+  workersAdmin.quietWorker,
+  workersAdmin.deleteWorker,
+  deadAdmin.deadLetterStats,
+  deadAdmin.adminListDeadLetter,
+  deadAdmin.adminRetryDeadLetter,
+  deadAdmin.adminDeleteDeadLetter,
+  reset,
+]

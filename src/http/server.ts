@@ -1,0 +1,27 @@
+import type { Clock } from '../base/clock.ts'
+import type { Logger } from '../base/logger.ts'
+import type { Sluice } from '../engine/engine.ts'
+import type { Remote } from '../engine/remote.ts'
+import type { Outside } from '../store/outside.ts'
+import type { EventLog } from './event-log.ts'
+
+/** What all operations share. */
+export interface Server {
+  readonly sluice: Sluice
+  readonly remote: Remote
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly newId: () => string
+  readonly events: EventLog
+  readonly version: string
+  readonly backend: string
+  readonly testMode: boolean
+  readonly startedMs: number
+  /** False while it starts or stops. */
+  readonly ready: () => boolean
+  /** Whether it serves that path. */
+  readonly serves: (path: string) => boolean
+  /** Its OpenAPI document. */
+  readonly openApi: () => Record<string, unknown>
+  readonly outside: () => Promise<Outside>
+}

@@ -1,0 +1,14 @@
+import type { Context } from './context.ts'
+
+/** Empties the store but for the engines at work and the clock. */
+export function clear(context: Context): void {
+  for (const table of ['jobs', 'lanes', 'buckets', 'limits', 'overrides', 'schedules', 'queues', 'flows', 'flow_edges'])
+    context.db.run(`DELETE FROM ${table}`)
+  context.db.run('DELETE FROM workers WHERE name IS NOT NULL')
+  context.db.run(`DELETE FROM store WHERE name LIKE 'setting:%'`)
+  context.db.run(`UPDATE store SET value = value + 1 WHERE name = 'limits'`)
+  context.policies.forget()
+  context.ids.queues.clear()
+  context.ids.queueNames.clear()
+  context.openLineNext.clear()
+}

@@ -1,0 +1,125 @@
+import type { JobState } from '../../jobs/job-state.ts'
+import type { NewJob } from '../../jobs/job.ts'
+import type {
+  Directive,
+  Enlisted,
+  FactsQuery,
+  JobFacts,
+  Offered,
+  Outside,
+  OutsideWorker,
+  QueueBounds,
+  QueueCount,
+  QueueRecord,
+  WorkerRecord,
+} from '../outside.ts'
+import type { LimitDefinition } from '../store.ts'
+import { activate } from './activate.ts'
+import { clear } from './clear.ts'
+import type { Context } from './context.ts'
+import { direct, dismiss, enlist, workers } from './enlist.ts'
+import { facts, find, note, remove } from './facts.ts'
+import { offer, RefusedOffer } from './offer.ts'
+import { overdue } from './overdue.ts'
+import { bound, counts, ended, keep, kept, limit, pause, queues } from './queues.ts'
+
+const CHANGES = 1
+
+/** The part of the SQLite store that serves work over a protocol. */
+export class SqliteOutside implements Outside {
+  readonly #context: Context
+
+  constructor(context: Context) {
+    this.#context = context
+  }
+
+  async offer(jobs: readonly NewJob[], limits: readonly LimitDefinition[]): Promise<Offered> {
+    try {
+      return await this.#write(() => offer(this.#context, jobs, limits))
+    } catch (error) {
+      // Thrown so that the transaction is rolled back; to the caller it is an answer.
+      if (error instanceof RefusedOffer) return { kind: 'refused', at: error.at, why: error.why }
+      throw error
+    }
+  }
+
+  async get(id: string): Promise<JobFacts | null> {
+    return facts(this.#context, id)
+  }
+
+  async find(query: FactsQuery): Promise<{ jobs: JobFacts[]; total: number }> {
+    return find(this.#context, query)
+  }
+
+  activate(id: string, runAtMs: number | null): Promise<JobState | null> {
+    return this.#write(() => activate(this.#context, id, runAtMs))
+  }
+
+  remove(id: string): Promise<boolean> {
+    return this.#write(() => remove(this.#context, id))
+  }
+
+  note(id: string, progress: string): Promise<boolean> {
+    return this.#write(() => note(this.#context, id, progress))
+  }
+
+  async overdue(limit: number): Promise<{ runs: JobFacts[]; nextUs: number | null }> {
+    return overdue(this.#context, limit)
+  }
+
+  enlist(worker: OutsideWorker): Promise<Enlisted> {
+    return this.#write(() => enlist(this.#context, worker))
+  }
+
+  async workers(): Promise<WorkerRecord[]> {
+    return workers(this.#context)
+  }
+
+  direct(name: string, directive: Directive): Promise<boolean> {
+    return this.#write(() => direct(this.#context, name, directive))
+  }
+
+  dismiss(name: string): Promise<boolean> {
+    return this.#write(() => dismiss(this.#context, name))
+  }
+
+  async queues(): Promise<QueueRecord[]> {
+    return queues(this.#context)
+  }
+
+  pause(queue: string, paused: boolean): Promise<void> {
+    return this.#write(() => pause(this.#context, queue, paused))
+  }
+
+  limit(queue: string, name: string | null): Promise<void> {
+    return this.#write(() => limit(this.#context, queue, name))
+  }
+
+  bound(queue: string, bounds: QueueBounds | null): Promise<void> {
+    return this.#write(() => bound(this.#context, queue, bounds))
+  }
+
+  async counts(queue?: string): Promise<QueueCount[]> {
+    return counts(this.#context, queue)
+  }
+
+  async ended(sinceUs: number): Promise<{ completed: number; discarded: number }> {
+    return ended(this.#context, sinceUs)
+  }
+
+  keep(name: string, value: string | null): Promise<void> {
+    return this.#write(() => keep(this.#context, name, value))
+  }
+
+  clear(): Promise<void> {
+    return this.#write(() => clear(this.#context))
+  }
+
+  async kept(prefix: string): Promise<{ name: string; value: string }[]> {
+    return kept(this.#context, prefix)
+  }
+
+  #write<T>(work: () => T): Promise<T> {
+    return this.#context.db.write(CHANGES, work)
+  }
+}

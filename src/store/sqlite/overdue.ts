@@ -1,0 +1,24 @@
+import type { JobFacts } from '../outside.ts'
+import type { Context } from './context.ts'
+import { facts } from './facts.ts'
+import { portion } from './portion.ts'
+import { STATE } from './state.ts'
+
+/** Runs whose attempt's time is over, and when the next run or lease ends. */
+export function overdue(context: Context, limit: number): { runs: JobFacts[]; nextUs: number | null } {
+  const { db } = context
+  const nowUs = context.clock.nowUs()
+  const ids = db.all<[string]>(
+    `SELECT id FROM jobs WHERE state = ${STATE.active} AND ends IS NOT NULL AND ends <= ? ORDER BY ends LIMIT ${portion(limit)}`,
+    nowUs,
+  )
+  const [ends, lease] = db.get<[number | null, number | null]>(
+    `SELECT (SELECT ends FROM jobs WHERE state = ${STATE.active} AND ends IS NOT NULL ORDER BY ends LIMIT 1),
+     (SELECT due FROM jobs WHERE state = ${STATE.active} AND due IS NOT NULL ORDER BY due LIMIT 1)`,
+  ) as [number | null, number | null]
+  const nextUs = Math.min(ends ?? Infinity, lease ?? Infinity)
+  return {
+    runs: ids.flatMap(([id]) => facts(context, id) ?? []),
+    nextUs: nextUs === Infinity ? null : nextUs,
+  }
+}

@@ -1,0 +1,85 @@
+import type { QueueBounds, QueueCount, QueueRecord } from '../outside.ts'
+import { type Context, queueId, queueName } from './context.ts'
+import { STATE, stateName } from './state.ts'
+import { wakeMixedLines } from './workers.ts'
+
+const SETTING = 'setting:'
+
+/** Every queue that was ever named. */
+export function queues(context: Context): QueueRecord[] {
+  return context.db
+    .all<[string, number, string | null, string | null, number | null]>(
+      'SELECT name, paused, bounds, limit_name, created FROM queues ORDER BY name',
+    )
+    .map(([name, paused, bounds, limit, createdUs]) => ({
+      name,
+      paused: paused === 1,
+      bounds: bounds === null ? null : (JSON.parse(bounds) as QueueBounds),
+      limit,
+      createdUs,
+    }))
+}
+
+/** Stops or resumes handing out the jobs of a queue. */
+export function pause(context: Context, queue: string, paused: boolean): void {
+  context.db.run('UPDATE queues SET paused = ? WHERE id = ?', paused ? 1 : 0, queueId(context, queue))
+  // Lanes of a paused queue hold nobody up, and take their places again when it is resumed.
+  wakeMixedLines(context, context.clock.nowUs())
+}
+
+/** Holds all starts of a queue to a limit, or no more. */
+export function limit(context: Context, queue: string, name: string | null): void {
+  context.db.run('UPDATE queues SET limit_name = ? WHERE id = ?', name, queueId(context, queue))
+}
+
+/** Bounds a queue, or lifts its bounds. */
+export function bound(context: Context, queue: string, bounds: QueueBounds | null): void {
+  const text = bounds === null ? null : JSON.stringify(bounds)
+  context.db.run('UPDATE queues SET bounds = ? WHERE id = ?', text, queueId(context, queue))
+}
+
+/** The bounds of a queue; null: it has none. */
+export function boundsOf(context: Context, queue: string): QueueBounds | null {
+  const [text] = context.db.get<[string | null]>('SELECT bounds FROM queues WHERE name = ?', queue) ?? [null]
+  return text === null ? null : (JSON.parse(text) as QueueBounds)
+}
+
+/** Jobs by queue and state. */
+export function counts(context: Context, queue?: string): QueueCount[] {
+  const where = queue === undefined ? '' : 'WHERE queue = (SELECT id FROM queues WHERE name = ?)'
+  return context.db
+    .all<[number, number, number]>(
+      `SELECT queue, state, count(*) FROM jobs ${where} GROUP BY queue, state`,
+      ...(queue === undefined ? [] : [queue]),
+    )
+    .map(([id, state, jobs]) => ({ queue: queueName(context, id), state: stateName(state), jobs }))
+}
+
+/** Runs that ended since then; the index on the end of the retention tells when. */
+export function ended(context: Context, sinceUs: number): { completed: number; discarded: number } {
+  const { completedUs, discardedUs } = context.retention
+  const count = (state: number, dueUs: number): number =>
+    (context.db.get<[number]>('SELECT count(*) FROM jobs WHERE state = ? AND due > ?', state, dueUs) as [number])[0]
+  return {
+    completed: count(STATE.completed, sinceUs + completedUs),
+    discarded: count(STATE.discarded, sinceUs + discardedUs),
+  }
+}
+
+/** Keeps a setting, or forgets it. */
+export function keep(context: Context, name: string, value: string | null): void {
+  if (value === null) context.db.run('DELETE FROM store WHERE name = ?', SETTING + name)
+  else
+    context.db.run(
+      'INSERT INTO store (name, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value',
+      SETTING + name,
+      value,
+    )
+}
+
+/** Settings whose names begin so. */
+export function kept(context: Context, prefix: string): { name: string; value: string }[] {
+  return context.db
+    .all<[string, string]>('SELECT name, value FROM store WHERE instr(name, ?) = 1 ORDER BY name', SETTING + prefix)
+    .map(([name, value]) => ({ name: name.slice(SETTING.length), value }))
+}

@@ -1,0 +1,116 @@
+import { describe, expect, test } from 'vitest'
+import { Desk, type Json } from './desk.ts'
+
+const TOKENS = [
+  { token: 'client-0123456789', scopes: ['client'] },
+  { token: 'worker-0123456789', scopes: ['worker'], queues: ['mail.*', 'q'] },
+  { token: 'admin-0123456789a', scopes: ['admin'] },
+  { token: 'acme-client-01234', scopes: ['client'], tenant: 'acme' },
+] as const
+const bearer = (name: string): { headers: Record<string, string> } => ({ headers: { Authorization: `Bearer ${name}` } })
+const CLIENT = bearer('client-0123456789')
+const WORKER = bearer('worker-0123456789')
+const ADMIN = bearer('admin-0123456789a')
+const guarded = (): Promise<Desk> => Desk.open({ http: { tokens: TOKENS } })
+
+describe('tokens', () => {
+  test.each([
+    [undefined, 401],
+    [bearer('wrong-0123456789'), 401],
+    [{ headers: { Authorization: 'Basic Y2xpZW50' } }, 401],
+    [WORKER, 403],
+    [CLIENT, 201],
+    [ADMIN, 201],
+  ])('%j is answered %d where a client is wanted', async (sending, status) => {
+    const d = await guarded()
+    const answer = await d.post('/ojs/v1/jobs', { type: 'a', args: [] }, sending)
+    expect(answer.status).toBe(status)
+    if (status === 401) expect(answer.headers.get('www-authenticate')).toMatch(/^Bearer/)
+  })
+
+  test('a client may not fetch, a worker may not administer', async () => {
+    const d = await guarded()
+    expect((await d.post('/ojs/v1/workers/fetch', { queues: ['q'] }, CLIENT)).status).toBe(403)
+    expect((await d.get('/ojs/v1/admin/stats', WORKER)).status).toBe(403)
+    expect((await d.get('/metrics', CLIENT)).status).toBe(403)
+    expect((await d.get('/ojs/v1/admin/stats', ADMIN)).status).toBe(200)
+  })
+
+  test('a token that names its queues sees and takes no others', async () => {
+    const d = await guarded()
+    expect((await d.post('/ojs/v1/workers/fetch', { queues: ['mail.high'] }, WORKER)).status).toBe(200)
+    expect((await d.post('/ojs/v1/workers/fetch', { queues: ['q', 'default'] }, WORKER)).status).toBe(403)
+    const id = await d.push({ queue: 'secret' }, {}, CLIENT)
+    expect((await d.post('/ojs/v1/workers/fetch', { queues: ['secret'] }, ADMIN)).body['jobs']).toHaveLength(1)
+    expect((await d.post('/ojs/v1/workers/ack', { job_id: id }, WORKER)).status).toBe(404)
+  })
+
+  test('health, readiness, manifest and the document are open to everybody', async () => {
+    const d = await guarded()
+    for (const path of ['/ojs/v1/health', '/health', '/ready', '/ojs/manifest', '/openapi.json'])
+      expect((await d.get(path)).status).toBe(200)
+  })
+
+  test.each([
+    [{ token: 'short', scopes: ['admin'] }],
+    [{ token: 'admin-0123456789', scopes: ['root'] }],
+    [{ token: 'admin-0123456789', scopes: [] }],
+  ])('%j is no token', async (token) => {
+    await expect(Desk.open({ http: { tokens: [token as never] } })).rejects.toMatchObject({ code: 'option.invalid' })
+  })
+})
+
+describe('tenants', () => {
+  const of = (tenant: string): { headers: Record<string, string> } => ({ headers: { 'X-OJS-Tenant': tenant } })
+
+  test('see, fetch, cancel, count and settle their own jobs alone', async () => {
+    const d = await guarded()
+    const acme = { headers: { ...CLIENT.headers, ...of('acme').headers } }
+    const globex = { headers: { ...CLIENT.headers, ...of('globex').headers } }
+    const id = await d.push({}, {}, acme)
+    expect((await d.get(`/ojs/v1/jobs/${id}`, globex)).status).toBe(404)
+    expect((await d.get(`/ojs/v1/jobs/${id}`, CLIENT)).status).toBe(404)
+    expect((await d.send('DELETE', `/ojs/v1/jobs/${id}`, undefined, globex)).status).toBe(404)
+    const worker = (tenant: string): object => ({ headers: { ...WORKER.headers, ...of(tenant).headers } })
+    const fetch = (tenant: string): Promise<{ body: Json }> =>
+      d.post('/ojs/v1/workers/fetch', { queues: ['q'], worker_id: 'w' }, worker(tenant))
+    expect((await fetch('globex')).body['jobs']).toEqual([])
+    expect((await fetch('acme')).body['jobs']).toMatchObject([{ id, queue: 'q', meta: { tenant_id: 'acme' } }])
+    expect((await d.post('/ojs/v1/workers/ack', { job_id: id }, worker('globex'))).status).toBe(404)
+    expect((await d.post('/ojs/v1/workers/ack', { job_id: id }, worker('acme'))).status).toBe(200)
+    expect((await d.get('/ojs/v1/queues/q', globex)).body).toMatchObject({ completed: 0 })
+    expect((await d.get('/ojs/v1/queues/q', acme)).body).toMatchObject({ completed: 1 })
+    expect((await d.get('/ojs/v1/events', globex)).body['events']).toEqual([])
+  })
+
+  test('share no rate limit, no unique key, no cron and no queue’s pause', async () => {
+    const d = await Desk.open()
+    const rate = { rate_limit: { key: 'k', concurrency: 1 }, unique: { keys: ['type', 'args'] } }
+    const cron = { name: 'c', expression: '@daily', job_template: { type: 'a', args: [] } }
+    for (const tenant of ['acme', 'globex']) {
+      await d.push(rate, {}, of(tenant))
+      expect((await d.post('/ojs/v1/cron', cron, of(tenant))).status).toBe(201)
+    }
+    await d.post('/ojs/v1/queues/q/pause', {}, of('acme'))
+    expect(await d.fetch({}, of('acme'))).toHaveLength(0)
+    expect(await d.fetch({}, of('globex'))).toHaveLength(1)
+    await d.post('/ojs/v1/queues/q/resume', {}, of('acme'))
+    expect(await d.fetch({}, of('acme'))).toHaveLength(1)
+    await d.send('DELETE', '/ojs/v1/cron/c', undefined, of('acme'))
+    expect((await d.get('/ojs/v1/cron', of('acme'))).body['crons']).toEqual([])
+    expect((await d.get('/ojs/v1/cron', of('globex'))).body['crons']).toHaveLength(1)
+  })
+
+  test('that the header and the body name differently are refused, and so is a tenant that is not the token’s', async () => {
+    const d = await guarded()
+    const headers = { ...CLIENT.headers, ...of('acme').headers }
+    const job = { type: 'a', args: [], meta: { tenant_id: 'globex' } }
+    expect((await d.post('/ojs/v1/jobs', job, { headers })).status).toBe(400)
+    const own = bearer('acme-client-01234').headers
+    const pushed = await d.post('/ojs/v1/jobs', { type: 'a', args: [] }, { headers: own })
+    expect(pushed.body['job'].meta).toEqual({ tenant_id: 'acme' })
+    const other = { headers: { ...own, ...of('globex').headers } }
+    expect((await d.post('/ojs/v1/jobs', { type: 'a', args: [] }, other)).status).toBe(403)
+    expect((await d.get('/ojs/v1/health', of('../x'))).status).toBe(400)
+  })
+})

@@ -1,0 +1,212 @@
+// Ten thousand requests, each a good one that was spoilt somewhere, from a seed: none is an error of the server's own, and what is
+// refused changes nothing.
+import { DatabaseSync } from 'node:sqlite'
+import { expect, test } from 'vitest'
+import { seededRandom } from '../../src/exports/index.ts'
+import { ROUTES } from '../../src/http/routes.ts'
+import { Desk, storeFile } from './desk.ts'
+
+const REQUESTS = 10_000
+const SEED = 20_261_121
+
+type Random = ReturnType<typeof seededRandom>
+
+const ODD: readonly unknown[] = [
+  null,
+  true,
+  0,
+  -1,
+  1e308,
+  9_007_199_254_740_993,
+  0.1,
+  '',
+  ' ',
+  '\0',
+  '\uD800',
+  '__proto__',
+  'constructor',
+  '+PT1S',
+  '+P99999D',
+  'P1M',
+  'PT0S',
+  '9999-12-31T23:59:59Z',
+  '0000-01-01T00:00:00Z',
+  '-271821-04-20T00:00:00Z',
+  'x'.repeat(5000),
+  '../../etc/passwd',
+  "'; DROP TABLE jobs; --",
+  [],
+  {},
+  [[[[]]]],
+  { a: { b: { c: null } } },
+  ['a', 1, null],
+  JSON.parse('{"__proto__":{"x":1},"toString":1}'),
+]
+
+const ODD_NAMES = ODD.filter((odd) => typeof odd === 'string')
+
+const GOOD: Readonly<Record<string, unknown>> = {
+  enqueueJob: {
+    type: 'mail.send',
+    args: [{ to: 'a' }, 2],
+    id: '019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f',
+    meta: { trace_id: 't' },
+    x_more: 1,
+    options: {
+      queue: 'q',
+      priority: 5,
+      timeout_ms: 5000,
+      visibility_timeout_ms: 5000,
+      scheduled_at: '+PT1S',
+      expires_at: '2099-01-01T00:00:00Z',
+      tags: ['a'],
+      retry: { max_attempts: 2, initial_interval: 'PT1S', backoff_coefficient: 2, non_retryable_errors: ['a.*'] },
+      unique: { keys: ['type', 'args'], period: 'PT1M', states: ['available'], on_conflict: 'replace' },
+      rate_limit: { key: 'k', concurrency: 2, rate: { limit: 5, period: 'PT1M' }, on_limit: 'wait' },
+    },
+  },
+  enqueueBatch: {
+    jobs: [
+      { type: 'a', args: [] },
+      { type: 'b', args: [1], options: { queue: 'q', pending: true } },
+    ],
+  },
+  fetchJobs: { queues: ['q', 'default'], count: 3, worker_id: 'w', visibility_timeout_ms: 1000, wait: 0 },
+  ackJob: { job_id: '', worker_id: 'w', attempt: 1, result: { ok: true } },
+  nackJob: {
+    job_id: '',
+    worker_id: 'w',
+    requeue: false,
+    error: { code: 'x', message: 'm', retryable: true, details: { error_class: 'E' }, retry_after: 1 },
+  },
+  heartbeat: { worker_id: 'w', active_jobs: [''], active_job_ids: [''], visibility_timeout_ms: 1000, labels: ['a'] },
+  putProgress: { progress: 0.5, message: 'm', data: { a: 1 } },
+  reportProgress: { job_id: '', percentage: 50, message: 'm' },
+  registerCron: {
+    name: 'c',
+    expression: '*/5 * * * *',
+    timezone: 'Europe/Paris',
+    overlap_policy: 'skip',
+    job_template: { type: 'a', args: [], options: { queue: 'q' } },
+  },
+  putRateLimit: { concurrency: 1, rate: { limit: 3, period: 'PT1S' }, expires_at: '+PT5S' },
+  limitQueue: { rate: { limit: 3, period: 'PT1S' } },
+  configureQueue: { backpressure: { max_depth: 50, strategy: 'reject', warning_threshold: 0.5 } },
+  putPool: { name: 'p', strategy: 'weighted', queues: { q: { weight: 1 } } },
+  bulk_retry: { filter: { state: 'discarded', queue: 'q' }, confirm: true },
+  bulk_cancel: { filter: { type: 'a' }, confirm: true },
+  bulk_delete: { filter: { since: '2026-01-01T00:00:00Z' }, confirm: true },
+}
+const QUERIES = [
+  '',
+  '?limit=5',
+  '?page=2&per_page=3',
+  '?limit=-1',
+  '?types=job.*&queues=q&after=3',
+  '?channel=job:x',
+  '?state=active&order=asc',
+  '?confirm=true',
+  '?%00=%ff&limit=1e9',
+  '?since=+PT1S&until=never',
+]
+
+function pick<T>(random: Random, of: readonly T[]): T {
+  return of[Math.floor(random.next() * of.length)] as T
+}
+
+/** Spoils one place of a value. */
+function spoil(random: Random, value: unknown): unknown {
+  if (typeof value !== 'object' || value === null || random.next() < 0.15) return pick(random, ODD)
+  if (Array.isArray(value)) {
+    if (value.length === 0 || random.next() < 0.1) return [...value, pick(random, ODD)]
+    const at = Math.floor(random.next() * value.length)
+    return value.map((each: unknown, i) => (i === at ? spoil(random, each) : each))
+  }
+  const names = Object.keys(value)
+  const name = pick(random, names)
+  const dice = random.next()
+  if (name === undefined || dice < 0.1) return { ...value, [pick(random, ODD_NAMES)]: pick(random, ODD) }
+  if (dice < 0.2) return Object.fromEntries(Object.entries(value).filter(([each]) => each !== name))
+  return { ...value, [name]: spoil(random, (value as Record<string, unknown>)[name]) }
+}
+
+/** Puts real ids where a good body has none. */
+function withIds(value: unknown, id: string): unknown {
+  return JSON.parse(
+    JSON.stringify(value ?? {}).replaceAll(/(?<="job_id":|"active_jobs":\[|"active_job_ids":\[)""/g, `"${id}"`),
+  )
+}
+
+function spoilText(random: Random, text: string): string {
+  const dice = random.next()
+  if (dice < 0.9) return text
+  const at = Math.floor(random.next() * text.length)
+  if (dice < 0.95) return text.slice(0, at)
+  return text.slice(0, at) + String.fromCharCode(Math.floor(random.next() * 0xffff)) + text.slice(at + 1)
+}
+
+function headersOf(random: Random): Record<string, string> {
+  const headers: Record<string, string> = { 'Content-Type': 'application/openjobspec+json' }
+  if (random.next() < 0.05) headers['Content-Type'] = pick(random, ['text/html', 'application/json', ''])
+  if (random.next() < 0.05)
+    headers['X-OJS-Tenant'] = pick(random, ['acme', 'a/b', 'ü', 'x'.repeat(300)]).replace('ü', '%')
+  if (random.next() < 0.05) headers['OJS-Version'] = pick(random, ['1.0', '2', ''])
+  if (random.next() < 0.05) headers['X-Request-Id'] = pick(random, ['a', 'b c', 'x'.repeat(1000)])
+  return headers
+}
+
+/** All that is stored but for who is at work. */
+function stored(db: DatabaseSync): string {
+  const tables = ['jobs', 'lanes', 'buckets', 'limits', 'overrides', 'schedules', 'queues']
+  return JSON.stringify(tables.map((table) => db.prepare(`SELECT * FROM ${table}`).all()))
+}
+
+test('10,000 spoilt requests: never an error of the server’s own, and a refusal changes nothing', async () => {
+  const random = seededRandom(SEED)
+  const store = storeFile()
+  const d = await Desk.open({ engine: { store, durability: 'process' }, http: { maxBodyBytes: 200_000 } })
+  const db = new DatabaseSync(store.slice('sqlite:'.length))
+  const routes = ROUTES.filter(({ name }) => name !== 'streamEvents' && name !== 'reset')
+  let id = await d.push()
+  const statuses = new Map<number, number>()
+  const failures: string[] = []
+  for (let i = 0; i < REQUESTS; i++) {
+    if (i % 200 === 0) {
+      await d.clock.advance('700ms')
+      await d.post('/ojs/v1/admin/queues/q/config', {})
+      id = (await d.fetch({ count: 1 }))[0] ?? (await d.push({}, {}, {}).catch(() => id))
+    }
+    const route = pick(random, routes)
+    const path = route.path
+      .replace(
+        ':id',
+        random.next() < 0.7 ? id : encodeURIComponent(pick(random, ODD_NAMES).slice(0, 50).replaceAll('\uD800', '?')),
+      )
+      .replace(/:[a-z]+/, random.next() < 0.7 ? pick(random, ['q', 'k', 'c']) : encodeURIComponent('Ö\0/'))
+    const query = random.next() < 0.3 ? pick(random, QUERIES) : ''
+    const good = withIds(GOOD[route.name], id)
+    const body = spoilText(random, JSON.stringify(random.next() < 0.15 ? good : spoil(random, good)) ?? '')
+    const headers = headersOf(random)
+    const looks = i % 10 === 0
+    const before = looks ? stored(db) : ''
+    const response = await d.app.fetch(
+      new Request(`http://desk${path}${query}`, {
+        method: route.method,
+        headers,
+        ...(route.method !== 'GET' && { body }),
+      }),
+    )
+    statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1)
+    const text = await response.text()
+    const shown = `${route.method} ${path}${query} ${body.slice(0, 300)} → ${response.status} ${text.slice(0, 200)}`
+    if (response.status >= 500) failures.push(shown)
+    if (looks && response.status >= 400 && stored(db) !== before) failures.push(`changed by ${shown}`)
+  }
+  db.close()
+  expect(failures).toEqual([])
+  // The good and the bad are both among them, or this test would show nothing.
+  const share = (of: (status: number) => boolean): number =>
+    [...statuses].reduce((sum, [status, count]) => sum + (of(status) ? count : 0), 0) / REQUESTS
+  expect(share((status) => status < 300)).toBeGreaterThan(0.2)
+  expect(share((status) => status >= 400)).toBeGreaterThan(0.2)
+}, 240_000)
