@@ -5,15 +5,16 @@ import type { NewJob } from '../jobs/job.ts'
 import type { Limit } from '../policy/define-limit.ts'
 import type { Forecast } from '../policy/what-if.ts'
 import { createStore } from '../store/open.ts'
-import type { BucketUse, Enqueued, Store } from '../store/store.ts'
-import { type EnqueueContext, prepare } from './enqueue.ts'
+import type { Enqueued, Store } from '../store/store.ts'
+import { type EnqueueContext, prepare, uniqueConflict } from './enqueue.ts'
 import { Events, type SluiceEvents } from './events.ts'
 import { forecastLimit, type LiveForecastOptions } from './forecast.ts'
 import type { Carried, Instrumentation } from './instrumentation.ts'
 import { JobsApi } from './jobs-api.ts'
-import { hangsOnJob, LimitRegistry, specsOf } from './limit-registry.ts'
+import { LimitRegistry, specsOf } from './limit-registry.ts'
 import { LimitsApi } from './limits-api.ts'
 import { type EngineSettings, settingsOf, type SluiceOptions } from './options.ts'
+import { QueueLimits } from './queue-limits.ts'
 import { Remote } from './remote.ts'
 import { Reporter } from './report.ts'
 import { Results } from './results.ts'
@@ -30,6 +31,7 @@ import {
   type TaskEngine,
 } from './task.ts'
 import { WaitHistogram } from './wait-histogram.ts'
+import { listTasks } from './task-list.ts'
 import { Worker } from './worker.ts'
 
 /**
@@ -46,8 +48,9 @@ export class Sluice implements TaskEngine {
   /** Jobs for and from other processes over a protocol, as `sluice/http` serves it. */
   readonly remote: Remote
   readonly #settings: EngineSettings
-  readonly #tasks = new Map<string, TaskDefinition>()
+  readonly #tasks: ReadonlyMap<string, TaskDefinition>
   readonly #registry: LimitRegistry
+  readonly #queueLimits: QueueLimits
   readonly #events: Events
   readonly #waits = new WaitHistogram()
   readonly #store: Store
@@ -57,6 +60,8 @@ export class Sluice implements TaskEngine {
   readonly #detach: (() => void) | undefined
   #instrumentation: Instrumentation | null = null
   #opening: Promise<Store> | null = null
+  /** Something has changed that may let a job start, here or outside. */
+  readonly #ring = (): void => [this.#worker, this.remote].forEach((each) => each?.ring())
   #opened = false
   #worker: Worker | null = null
   #starting: Promise<void> | null = null
@@ -68,7 +73,8 @@ export class Sluice implements TaskEngine {
     this.#registry = new LimitRegistry((message) => logger.warn({}, message))
     for (const use of specsOf(options.limits, 'new Sluice')) this.#registry.add(use)
     for (const { specs } of settings.queues) for (const use of specs) this.#registry.add(use)
-    for (const each of options.tasks) this.#addTask(definitionOf(each))
+    this.#tasks = listTasks(options.tasks, this.#registry)
+    const queueLimits = (this.#queueLimits = new QueueLimits(settings.queues, this.#registry))
     this.#events = new Events(
       (error, name) => logger.error({ err: error }, `a listener of ${name} threw`),
       settings.events,
@@ -80,20 +86,17 @@ export class Sluice implements TaskEngine {
       clock,
       events: this.#events,
       waits: this.#waits,
-      ring: () => this.#worker?.ring(),
+      ring: this.#ring,
     })
     this.jobs = new JobsApi(open, {
       cancelled: (id, task, queue) => {
         this.#worker?.cancel(id)
-        this.#worker?.ring()
+        this.#ring()
         if (task !== null) this.#events.emit('job.cancelled', { id, task, queue, attempt: 0 })
         void this.#results.settled(id)
       },
-      ring: () => this.#worker?.ring(),
-      queueIsLimited: (queue, limits) =>
-        settings.queues.some((each) =>
-          each.specs.some((spec) => !hangsOnJob(spec) && (each.queue === queue || limits.includes(spec.limit))),
-        ),
+      ring: this.#ring,
+      queueIsLimited: (queue, limits) => queueLimits.isLimited(queue, limits),
     })
     this.schedules = new SchedulesApi({
       store: open,
@@ -108,14 +111,14 @@ export class Sluice implements TaskEngine {
       limits: this.#registry,
       tasks: this.#tasks,
       reporter: (store) => this.#reporter(store),
-      queueUses: (queue) => this.#queueUses(queue),
+      queueLimits,
       changed: () => this.#worker?.ring(),
     })
     this.#prepare = {
       clock,
       newId: createIds(clock),
       limits: this.#registry,
-      queueUses: (queue) => settings.queues.find((each) => each.queue === queue)?.specs.filter(hangsOnJob) ?? [],
+      queueUses: (queue) => queueLimits.ofJobs(queue),
     }
     this.#unbind = options.tasks.map((each) => bind(each, this))
     this.#detach = clock.attach?.({ pending: () => this.#store.pending, running: () => this.#worker?.running ?? 0 })
@@ -198,8 +201,7 @@ export class Sluice implements TaskEngine {
     const jobs = later ? await Promise.all(prepared.map(async (job) => job)) : (prepared as NewJob[])
     const store = this.#opened ? this.#store : await this.#open()
     const answers = store.enqueue(jobs)
-    this.#worker?.ring()
-    this.remote.ring()
+    this.#ring()
     return (await answers).map((answer, i) => this.#enqueued(jobs[i] as NewJob, answer))
   }
 
@@ -234,11 +236,7 @@ export class Sluice implements TaskEngine {
   }
 
   #enqueued(job: NewJob, answer: Enqueued): Job<unknown> {
-    if (answer.kind === 'conflict')
-      throw new SluiceError(
-        'unique.conflict',
-        `The unique key of this ${job.task} job is held by the job ${answer.id}: nothing was enqueued for it.`,
-      )
+    if (answer.kind === 'conflict') throw uniqueConflict(job, answer.id)
     if (answer.kind === 'created' && this.#events.heard('job.enqueued'))
       this.#events.emit('job.enqueued', { id: job.id, task: job.task, queue: job.queue })
     return this.#results.handle(answer.id, answer.kind !== 'created')
@@ -247,7 +245,7 @@ export class Sluice implements TaskEngine {
   async #open(): Promise<Store> {
     this.#opening ??= this.#store.open().then(async () => {
       const changed = await this.#store.define(this.#registry.definitions())
-      if (changed.length > 0) this.#worker?.ring()
+      if (changed.length > 0) this.#ring()
       this.#opened = true
       return this.#store
     })
@@ -263,7 +261,7 @@ export class Sluice implements TaskEngine {
       settings: this.#settings,
       queues: queues
         .filter(({ concurrency }) => concurrency > 0)
-        .map(({ queue, concurrency }) => ({ queue, concurrency, uses: this.#queueUses(queue) })),
+        .map(({ queue, concurrency }) => ({ queue, concurrency, uses: this.#queueLimits.uses(queue) })),
       tasks: this.#tasks,
       judge: { clock, random, maxPenaltyUs, policy: (name) => this.#registry.policy(name) },
       events: this.#events,
@@ -273,23 +271,16 @@ export class Sluice implements TaskEngine {
     })
   }
 
-  /** What a queue's own limits come to, where their keys do not hang on the job. */
-  #queueUses(queue: string): BucketUse[] {
-    const specs = this.#settings.queues.find((each) => each.queue === queue)?.specs ?? []
-    const own = specs.filter((spec) => !hangsOnJob(spec))
-    return this.#registry.resolve(own, undefined, { weight: undefined, priority: null }, `of queue ${queue}`)
-  }
-
   #reporter(store: Store): Reporter {
-    const { clock, logger } = this.#settings
+    const wallOf = (storeUs: number): Date => new Date(this.#settings.clock.now() + (storeUs - store.nowUs()) / 1000)
+    const ended = (id: string): void => void this.#results.settled(id)
     return new Reporter({
-      clock,
-      logger,
+      ...this.#settings,
       events: this.#events,
       waits: this.#waits,
       tasks: this.#tasks,
-      wallOf: (storeUs) => new Date(clock.now() + (storeUs - store.nowUs()) / 1000),
-      ended: (id) => void this.#results.settled(id),
+      wallOf,
+      ended,
     })
   }
 
@@ -303,16 +294,5 @@ export class Sluice implements TaskEngine {
     for (const unbind of this.#unbind) unbind()
     await this.#store.close()
     this.#detach?.()
-  }
-
-  #addTask(task: TaskDefinition): void {
-    const known = this.#tasks.get(task.name)
-    if (known && known !== task)
-      throw new SluiceError(
-        'task.conflict',
-        `Two tasks of this engine are named ${task.name}. Give one of them another name.`,
-      )
-    this.#tasks.set(task.name, task)
-    for (const use of task.uses) this.#registry.add(use)
   }
 }

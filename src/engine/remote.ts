@@ -6,7 +6,7 @@ import type { NewJob } from '../jobs/job.ts'
 import { penaltyUs } from '../jobs/rate-limited.ts'
 import type { RetryAfter } from '../jobs/rate-limit-headers.ts'
 import type { JobFacts, Offered, Outside } from '../store/outside.ts'
-import type { BucketUse, LimitDefinition, Store } from '../store/store.ts'
+import type { LimitDefinition, Store } from '../store/store.ts'
 import type { Events } from './events.ts'
 import type { LimitRegistry } from './limit-registry.ts'
 import { RemoteClaims, type RemoteFetch } from './remote-claims.ts'
@@ -22,10 +22,11 @@ import {
   timedOut,
 } from './remote-settle.ts'
 import { RemoteWorkers } from './remote-workers.ts'
+import type { QueueLimits } from './queue-limits.ts'
 import type { Reporter } from './report.ts'
 import { Sweeper } from './sweeper.ts'
 import type { TaskDefinition } from './task.ts'
-import { withTask } from './remote-task.ts'
+import { withOwnLimits } from './remote-task.ts'
 
 /** What serving outside workers needs of its engine. */
 export interface RemoteHooks {
@@ -38,8 +39,7 @@ export interface RemoteHooks {
   readonly maxPenaltyUs: number
   readonly tasks: ReadonlyMap<string, TaskDefinition>
   readonly reporter: (store: Store) => Reporter
-  /** A queue's own limits, as this engine was given them. */
-  readonly queueUses: (queue: string) => readonly BucketUse[]
+  readonly queueLimits: QueueLimits
   /** Something was stored that may be due before anything else. */
   readonly changed: () => void
 }
@@ -62,7 +62,7 @@ export class Remote {
     this.#hooks = hooks
     this.#claims = new RemoteClaims({
       clock: hooks.clock,
-      queueUses: hooks.queueUses,
+      queueUses: (queue) => hooks.queueLimits.uses(queue),
       reporter: () => this.#reporter,
     })
     this.#workers = new RemoteWorkers()
@@ -82,9 +82,9 @@ export class Remote {
   /** Stores jobs and the limits that come with them, all or nothing. Jobs of a task that this engine knows get its limits too. */
   async offer(jobs: readonly NewJob[], limits: readonly LimitDefinition[]): Promise<Offered> {
     const store = await this.#open()
-    const { events, tasks, limits: registry } = this.#hooks
+    const { events, tasks, limits: registry, queueLimits } = this.#hooks
     const offered = await store.outside.offer(
-      jobs.map((job) => withTask(job, tasks, registry)),
+      jobs.map((job) => withOwnLimits(job, tasks, registry, queueLimits)),
       limits,
     )
     if (offered.kind === 'refused') return offered
