@@ -5,32 +5,25 @@ import type { NewJob } from '../jobs/job.ts'
 import type { Limit } from '../policy/define-limit.ts'
 import type { Forecast } from '../policy/what-if.ts'
 import { createStore } from '../store/open.ts'
-import type { BucketUse, Store } from '../store/store.ts'
+import type { Store } from '../store/store.ts'
 import { type EnqueueContext, prepare } from './enqueue.ts'
 import { Events, type SluiceEvents } from './events.ts'
 import { FlowsApi } from './flows-api.ts'
 import { forecastLimit, type LiveForecastOptions } from './forecast.ts'
 import type { Carried, Instrumentation } from './instrumentation.ts'
 import { JobsApi } from './jobs-api.ts'
-import { hangsOnJob, LimitRegistry, specsOf } from './limit-registry.ts'
+import { LimitRegistry, specsOf } from './limit-registry.ts'
 import { LimitsApi } from './limits-api.ts'
 import { type EngineSettings, settingsOf, type SluiceOptions } from './options.ts'
+import { QueueLimits } from './queue-limits.ts'
 import { Remote } from './remote.ts'
 import { Reporter } from './report.ts'
 import { Results } from './results.ts'
 import { jobOptions, type ScheduleOptions } from './schedule.ts'
 import { SchedulesApi, type ScheduleView } from './schedules-api.ts'
-import {
-  bind,
-  definitionOf,
-  type EnqueueOptions,
-  type Job,
-  type Task,
-  type TaskDefinition,
-  type TaskEngine,
-} from './task.ts'
+import { bind, type EnqueueOptions, type Job, type Task, type TaskDefinition, type TaskEngine } from './task.ts'
 import { WaitHistogram } from './wait-histogram.ts'
-import { TaskList } from './task-list.ts'
+import { listed, listTasks } from './task-list.ts'
 import { Worker } from './worker.ts'
 
 /**
@@ -49,8 +42,9 @@ export class Sluice implements TaskEngine {
   /** Work over a protocol, as `sluice/http` serves it. */
   readonly remote: Remote
   readonly #settings: EngineSettings
-  readonly #tasks = new TaskList()
+  readonly #tasks: ReadonlyMap<string, TaskDefinition>
   readonly #registry: LimitRegistry
+  readonly #queueLimits: QueueLimits
   readonly #events: Events
   readonly #waits = new WaitHistogram()
   readonly #store: Store
@@ -60,6 +54,8 @@ export class Sluice implements TaskEngine {
   readonly #detach: (() => void) | undefined
   #instrumentation: Instrumentation | null = null
   #opening: Promise<Store> | null = null
+  /** Something has changed that may let a job start, here or outside. */
+  readonly #ring = (): void => [this.#worker, this.remote].forEach((each) => each?.ring())
   #opened = false
   #worker: Worker | null = null
   #starting: Promise<void> | null = null
@@ -71,10 +67,8 @@ export class Sluice implements TaskEngine {
     this.#registry = new LimitRegistry((message) => logger.warn({}, message))
     for (const use of specsOf(options.limits, 'new Sluice')) this.#registry.add(use)
     for (const { specs } of settings.queues) for (const use of specs) this.#registry.add(use)
-    for (const task of options.tasks.map(definitionOf)) {
-      this.#tasks.add(task)
-      for (const use of task.uses) this.#registry.add(use)
-    }
+    this.#tasks = listTasks(options.tasks, this.#registry)
+    const queueLimits = (this.#queueLimits = new QueueLimits(settings.queues, this.#registry))
     this.#events = new Events(
       (error, name) => logger.error({ err: error }, `a listener of ${name} threw`),
       settings.events,
@@ -86,21 +80,18 @@ export class Sluice implements TaskEngine {
       clock,
       events: this.#events,
       waits: this.#waits,
-      ring: () => this.#worker?.ring(),
+      ring: this.#ring,
     })
     this.jobs = new JobsApi(open, {
       cancelled: (id, task, queue) => {
         this.#worker?.cancel(id)
-        this.#worker?.ring()
+        this.#ring()
         if (task !== null) this.#events.emit('job.cancelled', { id, task, queue, attempt: 0 })
         void this.#results.settled(id)
       },
       flow: (news) => this.flows.tell(news),
-      ring: () => this.#worker?.ring(),
-      queueIsLimited: (queue, limits) =>
-        settings.queues.some((each) =>
-          each.specs.some((spec) => !hangsOnJob(spec) && (each.queue === queue || limits.includes(spec.limit))),
-        ),
+      ring: this.#ring,
+      queueIsLimited: (queue, limits) => queueLimits.isLimited(queue, limits),
     })
     this.schedules = new SchedulesApi({
       store: open,
@@ -113,25 +104,26 @@ export class Sluice implements TaskEngine {
       store: open,
       events: this.#events,
       limits: this.#registry,
-      tasks: this.#tasks.byName,
+      tasks: this.#tasks,
       reporter: (store) => this.#reporter(store),
-      queueUses: (queue) => this.#queueUses(queue),
+      queueLimits,
       changed: () => this.#worker?.ring(),
     })
     this.#prepare = {
       clock,
       newId: createIds(clock),
       limits: this.#registry,
-      queueUses: (queue) => settings.queues.find((each) => each.queue === queue)?.specs.filter(hangsOnJob) ?? [],
+      queueUses: (queue) => queueLimits.ofJobs(queue),
     }
     this.flows = new FlowsApi({
       store: open,
       newId: this.#prepare.newId,
       checkOpen: () => this.#checkOpen('started as a flow'),
-      prepare: (task, input, given) => prepare(this.#prepare, this.#tasks.definitionOf(task), input, given),
+      prepare: (task, input, given) => prepare(this.#prepare, listed(this.#tasks, task), input, given),
       events: this.#events,
       results: this.#results,
-      worker: () => this.#worker,
+      ring: this.#ring,
+      cancelRun: (job) => this.#worker?.cancel(job),
     })
     this.#unbind = options.tasks.map((each) => bind(each, this))
     this.#detach = clock.attach?.({ pending: () => this.#store.pending, running: () => this.#worker?.running ?? 0 })
@@ -158,7 +150,7 @@ export class Sluice implements TaskEngine {
     ...args: undefined extends I ? [input?: I, options?: EnqueueOptions<O>] : [input: I, options?: EnqueueOptions<O>]
   ): Promise<Job<R>> {
     const [input, options = {}] = args
-    return (await this.enqueueAll(this.#tasks.definitionOf(task), [input], options))[0] as Job<R>
+    return (await this.enqueueAll(listed(this.#tasks, task), [input], options))[0] as Job<R>
   }
 
   /**
@@ -176,7 +168,7 @@ export class Sluice implements TaskEngine {
       ? [options: ScheduleOptions<O>] | [input: I, options: ScheduleOptions<O>]
       : [input: I, options: ScheduleOptions<O>]
   ): Promise<ScheduleView> {
-    const definition = this.#tasks.definitionOf(task)
+    const definition = listed(this.#tasks, task)
     const [input, options] =
       args.length > 1 ? (args as [I, ScheduleOptions<O>]) : [undefined, args[0] as ScheduleOptions<O>]
     this.#checkOpen(`scheduled for ${definition.name}`)
@@ -214,8 +206,7 @@ export class Sluice implements TaskEngine {
     const jobs = later ? await Promise.all(prepared.map(async (job) => job)) : (prepared as NewJob[])
     const store = this.#opened ? this.#store : await this.#open()
     const answers = store.enqueue(jobs)
-    this.#worker?.ring()
-    this.remote.ring()
+    this.#ring()
     return (await answers).map((answer, i) => this.#results.enqueued(jobs[i] as NewJob, answer, this.#events))
   }
 
@@ -240,7 +231,7 @@ export class Sluice implements TaskEngine {
   async #open(): Promise<Store> {
     this.#opening ??= this.#store.open().then(async () => {
       const changed = await this.#store.define(this.#registry.definitions())
-      if (changed.length > 0) this.#worker?.ring()
+      if (changed.length > 0) this.#ring()
       this.#opened = true
       return this.#store
     })
@@ -256,8 +247,8 @@ export class Sluice implements TaskEngine {
       settings: this.#settings,
       queues: queues
         .filter(({ concurrency }) => concurrency > 0)
-        .map(({ queue, concurrency }) => ({ queue, concurrency, uses: this.#queueUses(queue) })),
-      tasks: this.#tasks.byName,
+        .map(({ queue, concurrency }) => ({ queue, concurrency, uses: this.#queueLimits.uses(queue) })),
+      tasks: this.#tasks,
       judge: { clock, random, maxPenaltyUs, policy: (name) => this.#registry.policy(name) },
       events: this.#events,
       instrumentation: () => this.#instrumentation,
@@ -266,20 +257,16 @@ export class Sluice implements TaskEngine {
     })
   }
 
-  #queueUses(queue: string): BucketUse[] {
-    return this.#registry.queueUses(queue, this.#settings.queues.find((each) => each.queue === queue)?.specs ?? [])
-  }
-
   #reporter(store: Store): Reporter {
-    const { clock, logger } = this.#settings
+    const wallOf = (storeUs: number): Date => new Date(this.#settings.clock.now() + (storeUs - store.nowUs()) / 1000)
+    const ended = (id: string): void => void this.#results.settled(id)
     return new Reporter({
-      clock,
-      logger,
+      ...this.#settings,
       events: this.#events,
       waits: this.#waits,
-      tasks: this.#tasks.byName,
-      wallOf: (storeUs) => new Date(clock.now() + (storeUs - store.nowUs()) / 1000),
-      ended: (id) => void this.#results.settled(id),
+      tasks: this.#tasks,
+      wallOf,
+      ended,
     })
   }
 

@@ -127,3 +127,11 @@ function extraText({ meta, tags }: EnqueueOptions<never>, trace: Carried | null)
   if (!meta && !tags && !trace) return null
   return toJsonText({ ...(meta && { meta }), ...(tags && { tags }), ...(trace && { trace }) }, 'meta and tags')
 }
+
+/** The refusal of a job whose unique key another one holds. */
+export function uniqueConflict(job: NewJob, holder: string): SluiceError {
+  return new SluiceError(
+    'unique.conflict',
+    `The unique key of this ${job.task} job is held by the job ${holder}: nothing was enqueued for it.`,
+  )
+}

@@ -50,8 +50,10 @@ interface Hooks {
   readonly prepare: (task: AnyTask, input: unknown, options: EnqueueOptions<never>) => NewJob | Promise<NewJob>
   readonly events: Events
   readonly results: Results
-  /** This process's share of the work, if it has begun any. */
-  readonly worker: () => { ring(): void; cancel(id: string): void } | null
+  /** Jobs may start that could not before. */
+  readonly ring: () => void
+  /** Aborts a run of this process. */
+  readonly cancelRun: (job: string) => void
 }
 
 const QUERY: ReadonlySet<string> = new Set(['states', 'kind', 'name', 'limit', 'before'])
@@ -84,7 +86,7 @@ export class FlowsApi {
     await store.startFlow(flow)
     const { id, kind, name, nodes } = flow
     this.#hooks.events.emit('flow.started', { id, kind, name, jobs: nodes.length })
-    this.#hooks.worker()?.ring()
+    this.#hooks.ring()
   }
 
   /** One flow; null when there is none (any more). */
@@ -119,10 +121,9 @@ export class FlowsApi {
     const answer = await (await this.#hooks.store()).cancelFlow(id)
     if (answer.kind === 'missing') throw missing(id)
     if (answer.kind === 'finished') return false
-    const worker = this.#hooks.worker()
-    for (const job of answer.requested) worker?.cancel(job)
+    for (const job of answer.requested) this.#hooks.cancelRun(job)
     this.tell(answer.news)
-    worker?.ring()
+    this.#hooks.ring()
     return true
   }
 

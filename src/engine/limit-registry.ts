@@ -43,12 +43,6 @@ export class LimitRegistry {
     return this.#policies.get(name) ?? null
   }
 
-  /** What a queue's own limits come to, where their keys do not hang on the job. @throws as `resolve` */
-  queueUses(queue: string, specs: readonly UseSpec<never>[]): BucketUse[] {
-    const own = specs.filter((spec) => !hangsOnJob(spec))
-    return this.resolve(own, undefined, { weight: undefined, priority: null }, `of queue ${queue}`)
-  }
-
   definitions(): LimitDefinition[] {
     return [...this.#policies].map(([name, policy]) => ({ name, policy, version: policy.version ?? 0 }))
   }

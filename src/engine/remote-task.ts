@@ -1,18 +1,23 @@
 import type { NewJob } from '../jobs/job.ts'
 import type { BucketUse } from '../store/store.ts'
 import type { LimitRegistry } from './limit-registry.ts'
+import type { QueueLimits } from './queue-limits.ts'
 import type { TaskDefinition } from './task.ts'
 
-/** A job from outside, with the limits of its task where this engine knows that. @throws as the resolution of keys and weights */
-export function withTask(job: NewJob, tasks: ReadonlyMap<string, TaskDefinition>, registry: LimitRegistry): NewJob {
-  const task = tasks.get(job.task)
-  if (!task || task.uses.length === 0) return job
-  const own = registry.resolve(
-    task.uses,
-    JSON.parse(job.input),
-    { weight: undefined, priority: job.priority },
-    job.task,
-  )
+/**
+ * A job from outside, with the limits of its task, where this engine knows that, and those that its queue gives each job.
+ * @throws as the resolution of keys and weights
+ */
+export function withOwnLimits(
+  job: NewJob,
+  tasks: ReadonlyMap<string, TaskDefinition>,
+  registry: LimitRegistry,
+  queues: QueueLimits,
+): NewJob {
+  const specs = [...(tasks.get(job.task)?.uses ?? []), ...queues.ofJobs(job.queue)]
+  if (specs.length === 0) return job
+  const asked = { weight: undefined, priority: job.priority }
+  const own = registry.resolve(specs, JSON.parse(job.input), asked, job.task)
   const uses = [...job.uses, ...own.filter((use) => !job.uses.some((each) => isSame(each, use)))]
   return { ...job, uses: uses.sort((a, b) => compare(a.limit, b.limit) || compare(a.key, b.key)) }
 }

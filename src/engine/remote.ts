@@ -6,7 +6,7 @@ import type { NewJob } from '../jobs/job.ts'
 import { penaltyUs } from '../jobs/rate-limited.ts'
 import type { RetryAfter } from '../jobs/rate-limit-headers.ts'
 import type { JobFacts, Offered, Outside } from '../store/outside.ts'
-import type { BucketUse, LimitDefinition, Store } from '../store/store.ts'
+import type { LimitDefinition, Store } from '../store/store.ts'
 import type { Events } from './events.ts'
 import type { LimitRegistry } from './limit-registry.ts'
 import { RemoteClaims, type RemoteFetch } from './remote-claims.ts'
@@ -23,10 +23,11 @@ import {
   timedOut,
 } from './remote-settle.ts'
 import { RemoteWorkers } from './remote-workers.ts'
+import type { QueueLimits } from './queue-limits.ts'
 import type { Reporter } from './report.ts'
 import { Sweeper } from './sweeper.ts'
 import type { TaskDefinition } from './task.ts'
-import { withTask } from './remote-task.ts'
+import { withOwnLimits } from './remote-task.ts'
 
 /** What serving outside workers needs of its engine. */
 export interface RemoteHooks {
@@ -39,8 +40,7 @@ export interface RemoteHooks {
   readonly maxPenaltyUs: number
   readonly tasks: ReadonlyMap<string, TaskDefinition>
   readonly reporter: (store: Store) => Reporter
-  /** A queue's own limits, as this engine was given them. */
-  readonly queueUses: (queue: string) => readonly BucketUse[]
+  readonly queueLimits: QueueLimits
   /** Something was stored that may be due before anything else. */
   readonly changed: () => void
 }
@@ -63,7 +63,7 @@ export class Remote {
     this.#hooks = hooks
     this.#claims = new RemoteClaims({
       clock: hooks.clock,
-      queueUses: hooks.queueUses,
+      queueUses: (queue) => hooks.queueLimits.uses(queue),
       reporter: () => this.#reporter,
     })
     this.#workers = new RemoteWorkers()
@@ -98,9 +98,10 @@ export class Remote {
     return offered
   }
 
-  /** A job of a task that this engine knows gets its limits too. */
+  /** A job from outside, with the limits that its task and its queue have here. */
   withLimits(job: NewJob): NewJob {
-    return withTask(job, this.#hooks.tasks, this.#hooks.limits)
+    const { tasks, limits, queueLimits } = this.#hooks
+    return withOwnLimits(job, tasks, limits, queueLimits)
   }
 
   /** One job as it stands: what has come due is done before. */

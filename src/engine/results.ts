@@ -4,6 +4,7 @@ import { SluiceError } from '../base/errors.ts'
 import type { JobRecord, NewJob } from '../jobs/job.ts'
 import { isFinal } from '../jobs/job-state.ts'
 import type { Enqueued, Store } from '../store/store.ts'
+import { uniqueConflict } from './enqueue.ts'
 import type { Events } from './events.ts'
 import type { Job } from './task.ts'
 
@@ -31,11 +32,7 @@ export class Results {
 
   /** What one call of a task came to. @throws unique.conflict */
   enqueued(job: NewJob, answer: Enqueued, events: Events): Job<unknown> {
-    if (answer.kind === 'conflict')
-      throw new SluiceError(
-        'unique.conflict',
-        `The unique key of this ${job.task} job is held by the job ${answer.id}: nothing was enqueued for it.`,
-      )
+    if (answer.kind === 'conflict') throw uniqueConflict(job, answer.id)
     if (answer.kind === 'created' && events.heard('job.enqueued'))
       events.emit('job.enqueued', { id: job.id, task: job.task, queue: job.queue })
     return this.handle(answer.id, answer.kind !== 'created')

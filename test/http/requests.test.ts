@@ -62,7 +62,7 @@ describe('a request', () => {
       headers: { 'Content-Type': 'application/json' },
       body,
       duplex: 'half',
-    } as RequestInit)
+    })
     expect((await d.app.fetch(request)).status).toBe(413)
     expect(sent).toBeLessThan(20_000)
   })

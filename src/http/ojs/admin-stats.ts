@@ -20,7 +20,7 @@ export const adminStats: Operation = operation({
   async run(call) {
     const { remote } = call.server
     const outside = await remote.outside()
-    const ended = await outside.ended((await (await remote.store()).nowUs()) - MINUTE_US)
+    const ended = await outside.ended((await remote.store()).nowUs() - MINUTE_US)
     const workers = (await outside.workers()).filter((worker) => worker.alive && worker.name !== null)
     return ok({
       queues: (await ownQueues(call)).length,

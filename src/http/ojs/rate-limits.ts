@@ -169,7 +169,7 @@ function rateJson(
   nowUs: number,
 ): Record<string, unknown> {
   const policy = { ...(stored?.policy ?? defined), concurrency: null }
-  const now = policy.rule?.kind === rule.kind ? (policy.rule as typeof rule) : rule
+  const now = policy.rule && policy.rule.kind !== 'spacing' ? policy.rule : rule
   const { available, capacity } = stored ? view(policy, stored.state, 0, nowUs) : { available: 0, capacity: 0 }
   const periodUs = now.kind !== 'fixed' ? now.periodUs : now.window.align === 'epoch' ? now.window.periodUs : null
   return {

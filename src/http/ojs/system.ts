@@ -135,7 +135,7 @@ export const reset: Operation = operation({
 
 async function isWell(remote: Remote): Promise<boolean> {
   try {
-    await (await remote.store()).nowUs()
+    await (await remote.outside()).kept('health')
     return true
   } catch {
     return false
