@@ -18,7 +18,8 @@ const sendMail = task('mail.send', input<string>(), {
 const sluice = new Sluice({ store: 'sqlite::memory:', tasks: [sendMail], queues: {}, logger: silentLogger })
 await sluice.start()
 const app = createHttpApp({ sluice })
-const server = createServer(getRequestListener((request) => app.fetch(request)))
+const listener = getRequestListener((request) => app.fetch(request))
+const server = createServer((request, response) => void listener(request, response))
 await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
 const address = server.address()
 const url = `http://127.0.0.1:${typeof address === 'object' && address ? address.port : 0}`
