@@ -3,6 +3,7 @@ import { defineConfig } from 'vitest/config'
 /** Tests that run real processes against the real clock: beside others they would measure those, not us. */
 const REAL_TIME = [
   'test/conformance/ojs/*.test.ts',
+  'test/http/listen.test.ts',
   'test/crash/**/*.test.ts',
   'test/cli/**/*.test.ts',
   'test/acceptance/processes.test.ts',

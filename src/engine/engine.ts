@@ -108,6 +108,7 @@ export class Sluice implements TaskEngine {
       reporter: (store) => this.#reporter(store),
       queueLimits,
       changed: () => this.#worker?.ring(),
+      freed: () => this.#worker?.freed(),
     })
     this.#prepare = {
       clock,

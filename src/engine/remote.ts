@@ -43,6 +43,8 @@ export interface RemoteHooks {
   readonly queueLimits: QueueLimits
   /** Something was stored that may be due before anything else. */
   readonly changed: () => void
+  /** Permits may have come back: a reason to claim for who has slots. */
+  readonly freed: () => void
 }
 
 const SWEEP_AT_ONCE = 100
@@ -268,7 +270,8 @@ export class Remote {
     const error = 'error' in settlement ? errorOf(settlement.error) : null
     this.#reporter?.settled(asRun(before), task, { settlement, error }, settled, JSON.parse(before.input))
     this.ring()
-    this.#hooks.changed()
+    if (settlement.kind === 'retry' || settlement.kind === 'push-back') this.#hooks.changed()
+    else this.#hooks.freed()
     return answer
   }
 

@@ -111,6 +111,11 @@ export class Worker implements RunHost {
     this.#dispatcher.ring()
   }
 
+  /** Permits have come back: who serves no queue has no use for them. */
+  freed(): void {
+    if (this.#options.queues.length > 0) this.#dispatcher.ring()
+  }
+
   /** A schedule may be due, whether or not a slot is free. */
   look(): void {
     this.#dispatcher.look()

@@ -8,6 +8,10 @@ export interface ListenOptions {
   /** 0: any that is free. */
   readonly port: number
   readonly host: string
+  /** For the head of a request, ms; who sends it more slowly is answered 408 and cut off. 10,000 by default. */
+  readonly headersTimeoutMs?: number
+  /** The same for all of a request; 30,000 by default. */
+  readonly requestTimeoutMs?: number
 }
 
 /** A server that listens. */
@@ -18,7 +22,6 @@ export interface Listening {
 }
 
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|::1)$/
-/** Longest times for the head of a request and for all of it: who sends more slowly is answered 408 and cut off. */
 const HEADERS_TIMEOUT_MS = 10_000
 const REQUEST_TIMEOUT_MS = 30_000
 const CHECK_EVERY_MS = 1000
@@ -30,15 +33,16 @@ export function isLoopback(host: string): boolean {
 }
 
 /** Serves an app over HTTP/1.1. @throws cli.usage where it cannot listen */
-export async function listen(app: HttpApp, { port, host }: ListenOptions): Promise<Listening> {
+export async function listen(app: HttpApp, options: ListenOptions): Promise<Listening> {
+  const { port, host, headersTimeoutMs = HEADERS_TIMEOUT_MS, requestTimeoutMs = REQUEST_TIMEOUT_MS } = options
   const server = createAdaptorServer({
     fetch: (request: Request) => app.fetch(request),
     // The engine's own Response and Request stay what they are for everybody else in this process.
     overrideGlobalObjects: false,
     serverOptions: {
-      headersTimeout: HEADERS_TIMEOUT_MS,
-      requestTimeout: REQUEST_TIMEOUT_MS,
-      connectionsCheckingInterval: CHECK_EVERY_MS,
+      headersTimeout: headersTimeoutMs,
+      requestTimeout: requestTimeoutMs,
+      connectionsCheckingInterval: Math.min(CHECK_EVERY_MS, headersTimeoutMs),
       maxHeaderSize: HEADER_BYTES,
     },
   }) as NodeServer

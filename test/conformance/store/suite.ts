@@ -6,6 +6,7 @@ import { flows } from './flows.ts'
 import type { StoreHarness } from './harness.ts'
 import { jobs } from './jobs.ts'
 import { limits } from './limits.ts'
+import { outside } from './outside.ts'
 import { schedules } from './schedules.ts'
 import { waits } from './waits.ts'
 import { overrides } from './overrides.ts'
@@ -24,5 +25,6 @@ export function storeConformance(harness: StoreHarness): void {
     describe('waits', () => waits(harness))
     describe('overrides', () => overrides(harness))
     describe('workers', () => workers(harness))
+    describe('outside', () => outside(harness))
   })
 }

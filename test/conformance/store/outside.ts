@@ -1,0 +1,308 @@
+import { describe, expect, test } from 'vitest'
+import { normalisePolicy } from '../../../src/policy/normalise-policy.ts'
+import type { JobTerms, NewJob } from '../../../src/jobs/job.ts'
+import type { Claim } from '../../../src/store/store.ts'
+import type { StoreHarness } from './harness.ts'
+import { eachWorld, FAILURE, type World } from './world.ts'
+
+const TERMS: JobTerms = { givenId: false, pending: false, leaseUs: null, timeoutUs: null, deadLetter: false }
+
+/** What is kept for work over a protocol: offers, terms, outside workers, queues. */
+export function outside(harness: StoreHarness): void {
+  describe('offers', () => offers(harness))
+  describe('terms', () => terms(harness))
+  describe('outside workers', () => outsideWorkers(harness))
+  describe('queues', () => queues(harness))
+}
+
+function job(w: World, task: string, more: Partial<JobTerms> = {}, spec: Parameters<World['job']>[1] = {}): NewJob {
+  return { ...w.job(task, spec), terms: { ...TERMS, ...more } }
+}
+
+async function enlist(w: World, name: string, queues: readonly string[] = ['q']): Promise<number> {
+  return (await w.store.outside.enlist({ name, queues, aliveUs: 60_000_000, about: null })).worker
+}
+
+function claim(w: World, worker: number, slots = 10, leaseMs = 1000, queue = 'q'): Promise<Claim> {
+  const leaseUs = leaseMs * 1000
+  return w.store.claim(() => ({ worker, leaseUs, outside: true, queues: [{ queue, slots, uses: [] }] }))
+}
+
+function offers(harness: StoreHarness): void {
+  const world = eachWorld(harness)
+
+  test('of which one job cannot be stored leave nothing behind, neither jobs nor limits', async () => {
+    const w = world()
+    const { outside: store } = w.store
+    const first = job(w, 'a', { givenId: true })
+    const policy = normalisePolicy({ concurrency: 1 }, 'c')
+    const limits = [{ name: 'c', policy, version: -1 }]
+    expect(await store.offer([first], limits)).toMatchObject({ kind: 'stored', answers: [{ kind: 'created' }] })
+    const again = [{ name: 'c', policy: normalisePolicy({ concurrency: 9 }, 'c'), version: -1 }]
+    expect(await store.offer([job(w, 'b'), { ...first, task: 'x' }], again)).toEqual({
+      kind: 'refused',
+      at: 1,
+      why: { kind: 'taken', id: first.id },
+    })
+    expect(await w.store.list({})).toHaveLength(1)
+    expect((await w.store.limits())[0]?.policy.concurrency).toBe(1)
+    const unique = { unique: { key: 'k', onConflict: 'reject' } } as const
+    await store.offer([job(w, 'u', {}, unique)], [])
+    expect(await store.offer([job(w, 'v'), job(w, 'u', {}, unique)], [])).toMatchObject({ why: { kind: 'conflict' } })
+    expect(await w.store.list({})).toHaveLength(2)
+  })
+
+  test('define their limits only where nobody has with a higher version', async () => {
+    const w = world()
+    await w.define({ c: { concurrency: 1 } })
+    const policy = normalisePolicy({ concurrency: 5 }, 'c')
+    await w.store.outside.offer([job(w, 'a')], [{ name: 'c', policy, version: -1 }])
+    expect((await w.store.limits())[0]?.policy.concurrency).toBe(1)
+  })
+
+  test('to a bounded queue are refused beyond the bound: what has not started counts, what runs does not', async () => {
+    const w = world()
+    const { outside: store } = w.store
+    await store.bound('q', { maxDepth: 3, warnAt: 0.5 })
+    await w.define({ c: { rate: 1, per: '1h' } })
+    await store.offer([job(w, 'a', {}, { limits: ['c:k'] }), job(w, 'b', {}, { limits: ['c:k'] })], [])
+    const third = await store.offer([job(w, 'c', {}, { runAtMs: w.clock.now() + 60_000 })], [])
+    expect(third).toMatchObject({ depths: [{ queue: 'q', depth: 3, bounds: { maxDepth: 3, warnAt: 0.5 } }] })
+    const full = { kind: 'refused', at: 0, why: { kind: 'full', queue: 'q', depth: 3, bound: 3 } }
+    expect(await store.offer([job(w, 'd')], [])).toEqual(full)
+    await claim(w, await enlist(w, 'x'))
+    expect(await store.offer([job(w, 'd'), job(w, 'e')], [])).toMatchObject({ kind: 'refused', at: 1 })
+    expect(await store.offer([job(w, 'd')], [])).toMatchObject({ kind: 'stored' })
+    await store.bound('q', null)
+    expect(await store.offer([job(w, 'e')], [])).toMatchObject({ kind: 'stored', depths: [] })
+  })
+}
+
+function terms(harness: StoreHarness): void {
+  const world = eachWorld(harness)
+
+  test('a pending job waits to be activated, keeps its lane over pruning, and then has its place', async () => {
+    const w = world()
+    const { outside: store } = w.store
+    await w.define({ c: { concurrency: 1 } })
+    const pending = job(w, 'a', { pending: true }, { limits: ['c:k'] })
+    await store.offer([pending, job(w, 'b', { pending: true })], [])
+    const worker = await enlist(w, 'x')
+    expect((await claim(w, worker)).jobs).toEqual([])
+    w.at(7_200_000)
+    await w.store.prune(100)
+    expect(await store.activate(pending.id, null)).toBe('pending')
+    expect((await claim(w, worker)).jobs.map((each) => each.id)).toEqual([pending.id])
+    expect(await store.activate(pending.id, null)).toBe('active')
+    expect(await store.activate('none', null)).toBeNull()
+  })
+
+  test('a job’s own lease goes before the claim’s, and its timeout is told when it is over', async () => {
+    const w = world()
+    const { outside: store } = w.store
+    const own = job(w, 'own', { leaseUs: 5_000_000 })
+    const timed = job(w, 'timed', { timeoutUs: 3_000_000, leaseUs: 60_000_000 })
+    await store.offer([own, timed, job(w, 'plain')], [])
+    await claim(w, await enlist(w, 'x'), 10, 1000)
+    expect(w.ms((await store.overdue(10)).nextUs)).toBe(1000)
+    w.at(1000)
+    expect((await w.store.recover()).map((each) => each.task)).toEqual(['plain'])
+    w.at(3000)
+    const { runs, nextUs } = await store.overdue(10)
+    expect(runs).toMatchObject([{ task: 'timed', workerName: 'x', engineRuns: false, leasedUs: 60_000_000 }])
+    expect(w.ms(nextUs)).toBe(3000)
+    w.at(5000)
+    expect((await w.store.recover()).map((each) => each.task)).toEqual(['own'])
+  })
+
+  test('an engine’s claim knows neither', async () => {
+    const w = world()
+    const { outside: store } = w.store
+    await store.offer([job(w, 'a', { leaseUs: 1_000_000, timeoutUs: 500_000 })], [])
+    await claim(w, await enlist(w, 'x'), 10, 1000)
+    w.at(1000)
+    await w.store.recover()
+    await w.claim({ leaseMs: 30_000 })
+    w.at(20_000)
+    expect((await store.overdue(10)).runs).toEqual([])
+    expect(await w.store.recover()).toEqual([])
+  })
+
+  test('failures, lost leases among them, are kept in order; push-backs and given back runs are none', async () => {
+    const w = world()
+    const { outside: store } = w.store
+    const a = job(w, 'a')
+    await store.offer([{ ...a, maxAttempts: 9 }], [])
+    const worker = await enlist(w, 'x')
+    const run = async (): Promise<{ seq: number; attempt: number }> => {
+      const [started] = (await claim(w, worker)).jobs
+      return { seq: started?.seq ?? 0, attempt: started?.attempt ?? 0 }
+    }
+    await w.store.settle(worker, { ...(await run()), kind: 'retry', delayUs: 0, error: FAILURE })
+    await w.store.settle(worker, { ...(await run()), kind: 'give-back' })
+    await run()
+    w.at(1000)
+    await w.store.recover()
+    await w.store.settle(worker, { ...(await run()), kind: 'discard', error: { ...FAILURE, type: 'T' } })
+    expect((await store.get(a.id))?.errors).toMatchObject([
+      { code: FAILURE.code, attempt: 1, atUs: w.us(0) },
+      { code: 'lease.lost', attempt: 2, atUs: w.us(1000) },
+      { code: FAILURE.code, type: 'T', attempt: 3 },
+    ])
+  })
+
+  test('the dead letter holds what was given up and is to be kept, until it is retried or removed', async () => {
+    const w = world()
+    const { outside: store } = w.store
+    const jobs = [job(w, 'a', { deadLetter: true }), job(w, 'b'), job(w, 'c', { deadLetter: true })]
+    await store.offer(jobs, [])
+    const worker = await enlist(w, 'x')
+    for (const { seq, attempt } of (await claim(w, worker)).jobs)
+      await w.store.settle(worker, { seq, attempt, kind: 'discard', error: FAILURE })
+    const dead = async (): Promise<string[]> =>
+      (await store.find({ deadLetter: true, offset: 0, limit: 10, oldestFirst: true })).jobs.map((each) => each.task)
+    expect(await dead()).toEqual(['a', 'c'])
+    await w.store.retry(jobs[0]?.id ?? '')
+    expect(await dead()).toEqual(['c'])
+    expect(await store.remove(jobs[2]?.id ?? '')).toBe(true)
+    expect(await store.remove(jobs[0]?.id ?? '')).toBe(false)
+    expect(await dead()).toEqual([])
+  })
+
+  test('jobs are found by state, queue, task and age, in pages with their number', async () => {
+    const w = world()
+    const { outside: store } = w.store
+    const spec = { queue: 't/q' }
+    await store.offer([job(w, 'a'), job(w, 'b', {}, spec), job(w, 'b', {}, spec), job(w, 'c')], [])
+    const page = { offset: 0, limit: 1 }
+    expect(await store.find({ ...page, queuePrefix: 't/' })).toMatchObject({ total: 2, jobs: [{ task: 'b' }] })
+    expect(await store.find({ ...page, queueWithout: '/' })).toMatchObject({ total: 2, jobs: [{ task: 'c' }] })
+    expect(await store.find({ ...page, task: 'b', queue: 'q' })).toMatchObject({ total: 0, jobs: [] })
+    expect(await store.find({ ...page, offset: 1, states: ['available'], oldestFirst: true })).toMatchObject({
+      total: 4,
+      jobs: [{ task: 'b' }],
+    })
+    expect(await store.find({ ...page, sinceMs: w.clock.now() + 1000 })).toMatchObject({ total: 0 })
+  })
+}
+
+function outsideWorkers(harness: StoreHarness): void {
+  const world = eachWorld(harness)
+
+  test('keep their number and what they were told, and are alive for as long as they were last heard of', async () => {
+    const w = world()
+    const { outside: store } = w.store
+    const worker = await enlist(w, 'x')
+    expect(await store.direct('x', 'quiet')).toBe(true)
+    expect(await store.direct('y', 'quiet')).toBe(false)
+    w.at(30_000)
+    expect(await store.enlist({ name: 'x', queues: [], aliveUs: 60_000_000, about: '{"a":1}' })).toEqual({
+      worker,
+      directive: 'quiet',
+    })
+    const record = async (): Promise<unknown> => (await store.workers()).find((each) => each.name === 'x')
+    expect(await record()).toMatchObject({ queues: ['q'], alive: true, about: '{"a":1}', active: 0 })
+    w.at(90_001)
+    expect(await record()).toMatchObject({ alive: false })
+    expect(await store.dismiss('x')).toBe(true)
+    expect(await record()).toBeUndefined()
+  })
+
+  test('have no process here: a recovery leaves their jobs alone until the lease is over', async () => {
+    const w = world()
+    await w.store.outside.offer([job(w, 'a')], [])
+    const worker = await enlist(w, 'x')
+    const [run] = (await claim(w, worker, 1, 100_000)).jobs
+    w.at(99_999)
+    expect(await w.store.recover()).toEqual([])
+    const { seq = 0, attempt = 0 } = run ?? {}
+    expect(await w.store.settle(worker, { seq, attempt, kind: 'complete', result: null })).toMatchObject({
+      kind: 'settled',
+    })
+  })
+
+  test('hold the line of a shared bucket for their queues only while they are alive', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s' } })
+    await w.add('far', { limits: ['r'], queue: 'far', priority: 9 }, 2)
+    await claim(w, await enlist(w, 'x', ['far']), 2, 1000, 'far')
+    await w.add('near', { limits: ['r'] })
+    await w.claim()
+    w.at(1000)
+    expect((await w.claim()).jobs).toEqual([])
+    w.at(60_001)
+    await w.recover()
+    expect((await w.claim()).jobs).toHaveLength(1)
+  })
+}
+
+function queues(harness: StoreHarness): void {
+  const world = eachWorld(harness)
+
+  test('that are paused are handed out to nobody, and hold nobody up in a shared line', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s' } })
+    await w.store.join(['p'], 1e12)
+    await w.add('p', { limits: ['r'], queue: 'p', priority: 9 })
+    await w.add('q', { limits: ['r'] })
+    await w.store.outside.pause('p', true)
+    expect((await w.claim({ queues: { p: 5, q: 5 } })).jobs.map((each) => each.task)).toEqual(['q'])
+    await w.store.outside.pause('p', false)
+    w.at(1000)
+    expect((await w.claim({ queues: { p: 5, q: 5 } })).jobs.map((each) => each.task)).toEqual(['p'])
+    expect(await w.store.outside.queues()).toMatchObject([{ name: 'p', paused: false }, { name: 'q' }])
+  })
+
+  test('that were given a limit hold all starts to it, whoever claims them', async () => {
+    const w = world()
+    await w.define({ r: { rate: 2, per: '1s' } })
+    await w.add('a', {}, 5)
+    await w.store.outside.limit('q', 'r')
+    expect((await w.claim({ slots: 9 })).jobs).toHaveLength(2)
+    expect((await claim(w, await enlist(w, 'x'))).jobs).toHaveLength(0)
+    await w.store.outside.limit('q', null)
+    expect((await w.claim({ slots: 9 })).jobs).toHaveLength(3)
+  })
+
+  test('are counted by state', async () => {
+    const w = world()
+    await w.add('a', {}, 3)
+    await w.add('b', { queue: 'p', runAtMs: w.clock.now() + 1000 })
+    await w.claim({ slots: 1 })
+    const counts = await w.store.outside.counts()
+    expect(counts).toHaveLength(3)
+    expect(counts).toEqual(
+      expect.arrayContaining([
+        { queue: 'q', state: 'available', jobs: 2 },
+        { queue: 'q', state: 'active', jobs: 1 },
+        { queue: 'p', state: 'scheduled', jobs: 1 },
+      ]),
+    )
+    expect(await w.store.outside.counts('p')).toHaveLength(1)
+    await w.complete('a1')
+    expect(await w.store.outside.ended(w.us(-1))).toEqual({ completed: 1, discarded: 0 })
+  })
+
+  test('settings are kept under their names', async () => {
+    const { outside: store } = world().store
+    await store.keep('pool:a', '1')
+    await store.keep('pool:b', '2')
+    await store.keep('pool:a', '3')
+    await store.keep('pool:b', null)
+    expect(await store.kept('pool:')).toEqual([{ name: 'pool:a', value: '3' }])
+    expect(await store.kept('other:')).toEqual([])
+  })
+
+  test('an emptied store has nothing left, and goes on', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s' } })
+    await w.add('a', { limits: ['r'] }, 2)
+    await w.store.outside.keep('x', '1')
+    await w.store.outside.clear()
+    expect(await w.store.list({})).toEqual([])
+    expect(await w.store.limits()).toEqual([])
+    expect(await w.store.outside.kept('')).toEqual([])
+    await w.add('b')
+    expect((await w.claim()).jobs).toHaveLength(1)
+  })
+}

@@ -1,0 +1,118 @@
+// Over real sockets: what no Request object can show.
+import { once } from 'node:events'
+import { createConnection, type Socket } from 'node:net'
+import { spawn } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { listen, type Listening } from '../../src/http/listen.ts'
+import { serve } from '../conformance/ojs/serve.ts'
+import { Desk, storeFile } from './desk.ts'
+
+const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
+
+async function open(options: object = {}): Promise<{ desk: Desk; listening: Listening }> {
+  const desk = await Desk.open({ http: { maxBodyBytes: 10_000 } })
+  const listening = await listen(desk.app, { port: 0, host: '127.0.0.1', ...options })
+  onTestFinished(() => listening.close(0))
+  return { desk, listening }
+}
+
+async function connect({ url }: Listening): Promise<Socket> {
+  const socket = createConnection(Number(new URL(url).port), '127.0.0.1')
+  onTestFinished(() => void socket.destroy())
+  await once(socket, 'connect')
+  return socket
+}
+
+/** All that the server says until it hangs up. */
+async function answerOf(socket: Socket): Promise<string> {
+  let text = ''
+  for await (const chunk of socket) text += String(chunk)
+  return text
+}
+
+describe('a server', () => {
+  test('answers 408 to a head or a body that does not come to its end, and hangs up', async () => {
+    const { listening } = await open({ headersTimeoutMs: 100, requestTimeoutMs: 200 })
+    const head = await connect(listening)
+    head.write('POST /ojs/v1/jobs HTTP/1.1\r\nHost: x\r\nX-Slow: ')
+    expect(await answerOf(head)).toMatch(/^HTTP\/1\.1 408 /)
+    const body = await connect(listening)
+    body.write(
+      'POST /ojs/v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"a"',
+    )
+    expect(await answerOf(body)).toMatch(/^HTTP\/1\.1 (408|400) /)
+  })
+
+  test('answers 413 to a body that says it is too long, without reading it, and 431 to a head that is', async () => {
+    const { listening } = await open()
+    const long = await connect(listening)
+    long.write(
+      'POST /ojs/v1/jobs HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 99999999\r\n\r\n',
+    )
+    const [answer] = (await once(long, 'data')) as [Buffer]
+    expect(answer.toString()).toMatch(/^HTTP\/1\.1 413 /)
+    const wide = await connect(listening)
+    wide.write(`GET /ojs/v1/health HTTP/1.1\r\nHost: x\r\nX-Wide: ${'x'.repeat(20_000)}\r\n\r\n`)
+    expect(await answerOf(wide)).toMatch(/^HTTP\/1\.1 431 /)
+  })
+
+  test('notices that a waiting client has gone: its place is free, and nothing is handed to it', async () => {
+    const { desk, listening } = await open()
+    const socket = await connect(listening)
+    const body = JSON.stringify({ queues: ['q'], wait: 'PT60S' })
+    socket.write(
+      `POST /ojs/v1/workers/fetch HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+    )
+    await expect.poll(async () => (await desk.get('/ojs/v1/admin/workers')).body['summary'].total).toBe(2)
+    socket.destroy()
+    await once(socket, 'close')
+    await expect.poll(async () => (await desk.get('/health')).status).toBe(200)
+    const id = await desk.push()
+    await desk.clock.advance('1s')
+    expect(await desk.job(id)).toMatchObject({ state: 'available', attempt: 0 })
+  })
+})
+
+describe('sluice serve', () => {
+  async function refused(...flags: string[]): Promise<{ code: number | null; said: string }> {
+    const child = spawn(process.execPath, [MAIN, 'serve', '--store', 'sqlite::memory:', ...flags], {
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    let said = ''
+    child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()))
+    const [code] = (await once(child, 'exit')) as [number | null]
+    return { code, said }
+  }
+
+  test('listens beyond loopback only with tokens', async () => {
+    const { code, said } = await refused('--host', '0.0.0.0', '--port', '0')
+    expect(code).toBe(2)
+    expect(said).toMatch(/^error cli\.usage: Whoever can reach 0\.0\.0\.0 could do everything/)
+  })
+
+  test('says what is wrong with a configuration', async () => {
+    const { code, said } = await refused('--config', '/nowhere.json')
+    expect(code).toBe(2)
+    expect(said).toMatch(/^error cli\.usage: --config \/nowhere\.json cannot be read/)
+  })
+
+  test('told to stop, answers who waits, closes the store, and ends with 0', async () => {
+    const { url, child } = await serve('--store', storeFile(), '--port', '0')
+    const waiting = fetch(`${url}/ojs/v1/workers/fetch`, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ queues: ['q'], wait: 'PT60S' }),
+    })
+    await expect
+      .poll(
+        async () =>
+          ((await (await fetch(`${url}/ojs/v1/admin/workers`)).json()) as { summary: { total: number } }).summary.total,
+      )
+      .toBe(2)
+    child.kill('SIGTERM')
+    const [answer, [code]] = await Promise.all([waiting, once(child, 'exit')])
+    expect(await answer.json()).toEqual({ jobs: [] })
+    expect(code).toBe(0)
+  })
+})
