@@ -71,7 +71,13 @@ export function asRun(job: JobFacts): Admitted {
   return { ...run, startedUs: job.startedUs ?? job.createdUs, availableUs: job.createdUs, waitedFor: null, uses: [] }
 }
 
-/** A job as it is fetched, with the results that it is handed. */
-export function handed(job: JobFacts | null, { flow }: Admitted): JobFacts | null {
-  return job && flow ? { ...job, parentResults: flow.parentResults } : job
+/** Jobs as they are fetched, with the results that they are handed. */
+export async function handed(store: Store, jobs: readonly Admitted[]): Promise<JobFacts[]> {
+  const facts = await Promise.all(
+    jobs.map(async ({ id, flow }) => {
+      const job = await store.outside.get(id)
+      return job && flow ? { ...job, parentResults: flow.parentResults } : job
+    }),
+  )
+  return facts.filter((job) => job !== null)
 }

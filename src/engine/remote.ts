@@ -123,8 +123,7 @@ export class Remote {
     if (directive !== 'running') return []
     const jobs = await this.#claims.fetch(store, worker, request)
     if (jobs.length > 0) await this.#sweeper.arm(store)
-    const facts = await Promise.all(jobs.map(async (job) => handed(await store.outside.get(job.id), job)))
-    return facts.filter((job) => job !== null)
+    return handed(store, jobs)
   }
 
   /** A run has succeeded. @param result JSON text */
