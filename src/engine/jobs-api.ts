@@ -155,6 +155,7 @@ function checkQuery({ limit, states, ...rest }: JobQuery): void {
 function wordsFor(found: Omit<JobExplanation, 'words'>): string {
   const { job, expectedStart, givenUpAt, served } = found
   const at = expectedStart?.toISOString()
+  if (job.state === 'scheduled' && found.waitsOn) return `${waitInWords(found)} It is put off until then.`
   if (job.state === 'scheduled') return `The job is scheduled for ${at ?? 'later'}.`
   if (job.state === 'retryable') return `The job has failed and becomes available again at ${at ?? 'a later time'}.`
   if (job.state !== 'available') return `The job is ${job.state}.`

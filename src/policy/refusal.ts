@@ -1,6 +1,5 @@
-import { expectedStartUs } from './forecast.ts'
 import type { OnLimit } from './limit.ts'
-import { type Bucket, type Head, type Lane, NEVER_US, type HeadSource, loadHeads } from './lane.ts'
+import { type Bucket, type Head, NEVER_US } from './lane.ts'
 
 /** Why a head cannot start now, and what becomes of it. */
 export interface Refusal {
@@ -18,8 +17,6 @@ export interface Rejection {
   readonly refusal: Refusal
 }
 
-/** Jobs of a lane that are looked through for those that come too late. */
-const OVERDUE_AT_ONCE = 1000
 const REJECTIONS_AT_MOST = 1000
 
 /** No more can be rejected in one decision: another must follow at once. */
@@ -41,41 +38,9 @@ export function refusalBehaviour(
 }
 
 /** The shortest `maxWait` of a lane's limits; Infinity when none has one. */
-function maxWaitUs(lane: readonly Bucket[]): number {
+export function maxWaitUs(lane: readonly Bucket[]): number {
   let shortest = Infinity
   for (const { policy } of lane)
     if (policy && policy.maxWaitUs !== null) shortest = Math.min(shortest, policy.maxWaitUs)
   return shortest
-}
-
-/** Takes out of a lane the jobs behind its refused head that cannot start in time either: they learn it now, not when their time is over. */
-export function takeOverdue(lane: Lane, refusal: Refusal, source: HeadSource, nowUs: number): Rejection[] {
-  if (maxWaitUs(lane.buckets) === Infinity) return []
-  loadHeads(lane, source, OVERDUE_AT_ONCE)
-  const late = [...overdue(lane, refusal, nowUs)]
-  for (const { head } of late) lane.heads.splice(lane.heads.indexOf(head), 1)
-  return late
-}
-
-/** Jobs behind a refused head that this bucket alone already makes later than their `maxWait`. */
-function* overdue(lane: Lane, { bucket }: Refusal, nowUs: number): Generator<Rejection> {
-  const { policy, state, active } = bucket
-  if (!policy) return
-  const at = lane.buckets.indexOf(bucket)
-  const bound = maxWaitUs(lane.buckets)
-  const line: number[] = []
-  for (const head of lane.heads.slice(lane.next)) {
-    const weight = head.weights?.[at] ?? 1
-    const even = line.every((each) => each === weight)
-    const untilUs = expectedStartUs(
-      policy,
-      state,
-      active,
-      nowUs,
-      even ? { count: line.length + 1, weight } : [...line, weight],
-    )
-    if (untilUs !== null && untilUs > head.sinceUs + bound)
-      yield { head, refusal: { bucket, untilUs, behaviour: 'late' } }
-    else line.push(weight)
-  }
 }

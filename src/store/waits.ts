@@ -24,7 +24,10 @@ export interface Explanation {
   readonly untilUs: number | null
   /** What is in force for that bucket beside the definition. */
   readonly overrides: readonly Override[]
-  /** When it will start; of a scheduled or retryable job, when it joins its lane (wall clock for `scheduled`). */
+  /**
+   * When it will start; of a scheduled or retryable job, when it joins its lane (wall clock for `scheduled`). A job that a limit has put
+   * off is shown as scheduled but stands in its lane: of it this is told as of any that waits.
+   */
   readonly expectedStartUs: number | null
   /** False: it starts no sooner than expected; other lanes, buckets, permits or a free slot may delay it. */
   readonly exact: boolean

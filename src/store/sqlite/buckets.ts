@@ -97,13 +97,27 @@ export function returnPermits(context: Context, permits: string, nowUs: number):
 
 function fromRow(context: Context, row: Row, nowUs: number): StoredBucket {
   const [id, limit, key, stored, revision, active, lanes, wakeAtUs] = row
-  const policy = onTheWall(context, context.policies.policy(limit, key))
+  const inForce = context.policies.timeline(limit).at(key)
+  const policy = onTheWall(context, inForce.policy)
   const written = stored === null ? null : decodeBucket(stored)
   const state = context.policies.timeline(limit).carry(key, written, revision, nowUs) ?? newBucket(NO_POLICY, nowUs)
   // Kept even when nothing is charged: a bucket that begins empty fills from the first look on, and a clock that went back over a
   // reboot is made up for once, or the wait would begin anew at every look.
   const changed = written === null ? beginsEmpty(policy) : nowUs < written.atUs
-  return { id, limit, key, policy, state, active, lanes, wakeAtUs, wokeAtUs: wakeAtUs, granted: 0, changed }
+  return {
+    id,
+    limit,
+    key,
+    policy,
+    revision: inForce.revision,
+    state,
+    active,
+    lanes,
+    wakeAtUs,
+    wokeAtUs: wakeAtUs,
+    granted: 0,
+    changed,
+  }
 }
 
 /** Calendar windows follow the wall clock: their policy is told how far that is from the store's. */

@@ -1,7 +1,6 @@
 import type { Admitted } from '../../jobs/job.ts'
 import { Admission } from '../../policy/admission.ts'
 import { type Grant, QueueShare } from '../../policy/queue-share.ts'
-import { isFull } from '../../policy/refusal.ts'
 import { NEVER_US } from '../../policy/lane.ts'
 import type { Claim, ClaimRequest, Closed, QueueSlots } from '../store.ts'
 import { bucketId, type StoredBucket } from './buckets.ts'
@@ -10,7 +9,7 @@ import { Decision } from './decision.ts'
 import { fire, nextFireUs } from './fire.ts'
 import { endOverdue } from './override.ts'
 import { nextDueUs, promote } from './promote.ts'
-import { rejectHeads, rejectLate } from './reject.ts'
+import { book, rejectHeads, rejectLate } from './reject.ts'
 import { occurrenceOf } from './schedule.ts'
 import { STATE } from './state.ts'
 
@@ -31,7 +30,7 @@ type Row = [
 ]
 
 // An occurrence of a schedule has to start before the end of the series; a retry of it need not.
-const ACTIVATE = `UPDATE jobs SET state = ${STATE.active}, attempt = attempt + 1, worker = ?1, due = ?2, started = ?3, permits = s.value ->> 1,
+const ACTIVATE = `UPDATE jobs SET state = ${STATE.active}, attempt = attempt + 1, worker = ?1, due = ?2, started = ?3, permits = s.value ->> 1, booked = NULL,
     expires = CASE WHEN schedule IS NULL THEN expires END
   FROM json_each(?4) s WHERE jobs.seq = s.value ->> 0 AND jobs.state = ${STATE.available}
   RETURNING seq, id, task, queue, priority, input, attempt, max_attempts, pushed_back, created, extra, schedule, occurs`
@@ -55,11 +54,12 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   const wakeUs = admission.retime()
   const jobs = activate(context, request, admission.grants, nowUs)
   const rejected = [...late, ...rejectHeads(context, admission.rejections, instant)]
+  book(context, admission.bookings)
   decision.save()
   context.turns.given = admission.turn
   for (const share of shares) context.openLineNext.set(share.queue, share.openLineNext)
   const fireUs = rejected.some((job) => job.occurrence) ? nextFireUs(context, context.clock.read()) : fired.nextUs
-  const again = more || isFull(admission.rejections) || moved >= AT_ONCE || late.length >= AT_ONCE
+  const again = more || admission.unfinished || moved >= AT_ONCE || late.length >= AT_ONCE
   const nextWakeUs = again
     ? nowUs
     : Math.min(

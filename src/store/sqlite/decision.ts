@@ -2,6 +2,7 @@ import type { AdmissionSource } from '../../policy/admission.ts'
 import type { QueueShare } from '../../policy/queue-share.ts'
 import type { Bucket, Head, Lane } from '../../policy/lane.ts'
 import type { LineGroup, Served } from '../../policy/line.ts'
+import { decodeSieve, encodeSieve } from '../../policy/sieve.ts'
 import { loadBucket, loadBuckets, saveBucket, type StoredBucket } from './buckets.ts'
 import { type Context, openLineOf, queueId } from './context.ts'
 import { portion } from './portion.ts'
@@ -18,12 +19,13 @@ type LaneRow = [
   priority: number,
   turn: number,
   head: number,
+  sieve: string | null,
 ]
 type HeadRow = [seq: number, priority: number, weights: string | null, attempt: number, since: number]
 
-const LANE_COLUMNS = 'id, queue, buckets, state, bucket, deputy_of, priority, turn, head'
-const HEADS =
-  'SELECT seq, priority, weights, attempt, since FROM jobs WHERE lane = ? AND state = 1 ORDER BY priority DESC, seq'
+const LANE_COLUMNS = 'id, queue, buckets, state, bucket, deputy_of, priority, turn, head, sieve'
+const BEHIND = 'SELECT seq, priority, weights, attempt, since FROM jobs WHERE lane = ? AND state = 1'
+const HEADS = `${BEHIND} ORDER BY priority DESC, seq`
 
 /** A bucket that so many lanes need groups the lines of others: its lanes can be held together behind one deputy. */
 const SHARED_BY = 16
@@ -88,6 +90,17 @@ export class Decision implements AdmissionSource {
     return first ?? this.#read(lane.id, lane.loaded, count)
   }
 
+  behind(lane: Lane, priority: number, seq: number, count: number): Head[] {
+    const { db } = this.#context
+    const limit = portion(count)
+    const rows = db.all<HeadRow>(`${BEHIND} AND priority = ? AND seq > ? ORDER BY seq LIMIT ${limit}`, lane.id, priority, seq)
+    if (rows.length < count)
+      rows.push(
+        ...db.all<HeadRow>(`${BEHIND} AND priority < ? ORDER BY priority DESC, seq LIMIT ${limit}`, lane.id, priority),
+      )
+    return rows.slice(0, count).map(toHead)
+  }
+
   openLine(queue: number, skip: number, count: number): Head[] {
     return this.#read(openLineOf(queue), skip, count)
   }
@@ -131,16 +144,18 @@ export class Decision implements AdmissionSource {
 
   #saveLane(lane: Lane): void {
     const { db } = this.#context
+    const sieve = lane.sieve && encodeSieve(lane.sieve)
     if (lane.state === 'empty') {
       db.run(
-        'UPDATE lanes SET state = 0, bucket = NULL, over = NULL, deputy_of = NULL, turn = ?, emptied = ? WHERE id = ?',
+        'UPDATE lanes SET state = 0, bucket = NULL, over = NULL, deputy_of = NULL, sieve = NULL, turn = ?, emptied = ? WHERE id = ?',
         lane.turn,
         this.nowUs,
         lane.id,
       )
     } else if (lane.state === 'open' && this.#open.has(lane)) {
       db.run(
-        'UPDATE lanes SET priority = ?, head = ?, turn = ? WHERE id = ?',
+        'UPDATE lanes SET sieve = ?, priority = ?, head = ?, turn = ? WHERE id = ?',
+        sieve,
         lane.priority,
         lane.head,
         lane.turn,
@@ -148,7 +163,8 @@ export class Decision implements AdmissionSource {
       )
     } else if (lane.state === 'open') {
       db.run(
-        'UPDATE lanes SET state = 1, bucket = NULL, over = NULL, deputy_of = NULL, priority = ?, head = ?, turn = ? WHERE id = ?',
+        'UPDATE lanes SET state = 1, bucket = NULL, over = NULL, deputy_of = NULL, sieve = ?, priority = ?, head = ?, turn = ? WHERE id = ?',
+        sieve,
         lane.priority,
         lane.head,
         lane.turn,
@@ -156,7 +172,8 @@ export class Decision implements AdmissionSource {
       )
     } else {
       db.run(
-        'UPDATE lanes SET state = 2, bucket = ?, over = ?, deputy_of = ?, priority = ?, head = ?, turn = ? WHERE id = ?',
+        'UPDATE lanes SET state = 2, sieve = ?, bucket = ?, over = ?, deputy_of = ?, priority = ?, head = ?, turn = ? WHERE id = ?',
+        sieve,
         lane.on?.id ?? null,
         overOf(lane),
         lane.deputyOf?.id ?? null,
@@ -212,7 +229,7 @@ export class Decision implements AdmissionSource {
   }
 
   #lane(row: LaneRow): Lane {
-    const [id, queue, buckets, state, on, deputyOf, priority, turn, head] = row
+    const [id, queue, buckets, state, on, deputyOf, priority, turn, head, sieve] = row
     const known = this.lanes.get(id)
     if (known) return known
     const lane: Lane = {
@@ -229,6 +246,8 @@ export class Decision implements AdmissionSource {
       next: 0,
       loaded: 0,
       ended: false,
+      gone: new Set(),
+      sieve: sieve === null ? null : decodeSieve(sieve),
       changed: false,
     }
     this.lanes.set(id, lane)

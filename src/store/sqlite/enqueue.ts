@@ -2,7 +2,7 @@ import type { NewJob } from '../../jobs/job.ts'
 import type { Enqueued } from '../store.ts'
 import { cancelWaiting } from './cancel.ts'
 import { type Context, queueId } from './context.ts'
-import { arrive, depart, laneOf } from './lanes.ts'
+import { arrive, depart, forgetSieve, laneOf } from './lanes.ts'
 import { STATE } from './state.ts'
 import type { Instant } from './store-clock.ts'
 import { findHolder, type Holder } from './unique.ts'
@@ -71,7 +71,7 @@ function update(context: Context, job: NewJob, holder: Holder, instant: Instant)
   const waits = holder.state === STATE.available
   const due = waits ? latestStartUs(context, job.uses, job.expiresAtMs, instant) : holder.due
   context.db.run(
-    'UPDATE jobs SET queue = ?, lane = ?, priority = ?, max_attempts = ?, weights = ?, input = ?, extra = ?, due = ? WHERE seq = ?',
+    'UPDATE jobs SET queue = ?, lane = ?, priority = ?, max_attempts = ?, weights = ?, input = ?, extra = ?, due = ?, booked = NULL WHERE seq = ?',
     queue,
     lane,
     job.priority,
@@ -83,6 +83,7 @@ function update(context: Context, job: NewJob, holder: Holder, instant: Instant)
     holder.seq,
   )
   if (waits) {
+    forgetSieve(context, holder.lane)
     depart(context, holder.lane, holder.seq, nowUs)
     arrive(context, lane, job.priority, holder.seq, nowUs, due !== null)
   }

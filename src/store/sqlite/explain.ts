@@ -5,19 +5,19 @@ import { loadBucket, type StoredBucket } from './buckets.ts'
 import type { Context } from './context.ts'
 import { get } from './get.ts'
 import { type Outlook, outlookOfLane, outlookOfLine } from './line-place.ts'
-import { LANE } from './state.ts'
+import { LANE, STATE } from './state.ts'
 import { liveQueues } from './workers.ts'
 import { isPaused, overridesOf, pausedUntilUs } from './override.ts'
 
-type Row = [lane: number, weights: string | null, sinceUs: number, attempt: number, due: number | null]
+type Row = [lane: number, weights: string | null, sinceUs: number, attempt: number, due: number | null, state: number]
 
 /** Why a job waits: the line that its lane stands in, its place, and when it may start. */
 export function explain(context: Context, id: string): Explanation | null {
   const nowUs = context.clock.nowUs()
   const job = get(context, id)
   if (!job) return null
-  const [lane, weights, sinceUs, attempt, due] = context.db.get<Row>(
-    'SELECT lane, weights, since, attempt, due FROM jobs WHERE seq = ?',
+  const [lane, weights, sinceUs, attempt, due, state] = context.db.get<Row>(
+    'SELECT lane, weights, since, attempt, due, state FROM jobs WHERE seq = ?',
     job.seq,
   ) as Row
   const buckets = lane < 0 ? [] : bucketsOfLane(context, lane, nowUs)
@@ -36,7 +36,8 @@ export function explain(context: Context, id: string): Explanation | null {
     exact: false,
     served,
   }
-  if (job.state !== 'available') {
+  // One that a limit has put off is shown as scheduled, and waits in its lane.
+  if (state !== STATE.available) {
     const expectedStartUs = job.state === 'scheduled' || job.state === 'retryable' ? job.dueUs : null
     return { ...idle, expectedStartUs, givenUpAtUs: null }
   }

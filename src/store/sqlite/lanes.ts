@@ -1,4 +1,5 @@
 import { laneKey } from '../../jobs/lane.ts'
+import { decodeSieve, encodeSieve, isBehind, type Sieve, without } from '../../policy/sieve.ts'
 import { bucketId, wakeLine } from './buckets.ts'
 import { type Context, openLineOf } from './context.ts'
 import { LANE } from './state.ts'
@@ -10,7 +11,17 @@ interface Use {
   readonly key: string
 }
 
-type Row = [state: number, priority: number, head: number, turn: number, bucket: number | null, deputyOf: number | null]
+type Row = [
+  state: number,
+  priority: number,
+  head: number,
+  turn: number,
+  bucket: number | null,
+  deputyOf: number | null,
+  sieve: string | null,
+]
+
+const LANE_ROW = 'SELECT state, priority, head, turn, bucket, deputy_of, sieve FROM lanes WHERE id = ?'
 
 /** The number of the lane of a job with these buckets, which is created when new; the queue's open line without any. */
 export function laneOf(
@@ -31,7 +42,8 @@ export function laneOf(
 
 /**
  * A job has come to its lane: an empty lane opens, and one whose head it outranks is looked at again.
- * @param look have the lane looked at even if its head stays: a job with a bound on its wait must learn soon that it comes too late.
+ * @param look have the lane looked at even if its head stays: a job with a bound on its wait must learn soon that it comes too late. So is a
+ *   lane whose jobs are told when they start.
  */
 export function arrive(
   context: Context,
@@ -42,9 +54,11 @@ export function arrive(
   look = false,
 ): void {
   if (lane < 0) return
-  const row = context.db.get<Row>('SELECT state, priority, head, turn, bucket, deputy_of FROM lanes WHERE id = ?', lane)
+  const row = context.db.get<Row>(LANE_ROW, lane)
   if (!row) throw new RangeError(`Lane ${lane} is named by a job, but it is not stored`)
-  const [state, headPriority, head, turn] = row
+  const [state, headPriority, head, turn, , , sieve] = row
+  // Those behind it may be late by it: they are sifted anew.
+  if (sieve !== null && !isBehind(decodeSieve(sieve), { priority, seq })) forgetSieve(context, lane)
   if (state === LANE.empty) {
     // Turns are about times of service: a newcomer stands behind all that wait, so that no stream of new lanes can starve one.
     context.db.run(
@@ -57,14 +71,16 @@ export function arrive(
     )
   } else if (priority > headPriority || (priority === headPriority && seq < head))
     openLane(context, lane, row, priority, seq, nowUs)
-  else if (look && state === LANE.waiting) openLane(context, lane, row, headPriority, head, nowUs)
+  else if ((look || sieve !== null) && state === LANE.waiting) openLane(context, lane, row, headPriority, head, nowUs)
 }
 
 /** A waiting job has left its lane (cancelled, changed, rejected): if it was the head, the lane opens for the next. */
 export function depart(context: Context, lane: number, seq: number, nowUs: number): void {
   if (lane < 0) return
-  const row = context.db.get<Row>('SELECT state, priority, head, turn, bucket, deputy_of FROM lanes WHERE id = ?', lane)
-  if (!row || row[0] === LANE.empty || row[2] !== seq) return
+  const row = context.db.get<Row>(LANE_ROW, lane)
+  if (!row || row[0] === LANE.empty) return
+  if (row[6] !== null) departSieve(context, lane, decodeSieve(row[6]), seq)
+  if (row[2] !== seq) return
   const next = context.db.get<[number, number]>(
     'SELECT priority, seq FROM jobs WHERE lane = ? AND state = 1 ORDER BY priority DESC, seq LIMIT 1',
     lane,
@@ -72,7 +88,7 @@ export function depart(context: Context, lane: number, seq: number, nowUs: numbe
   if (next) return openLane(context, lane, row, next[0], next[1], nowUs)
   leaveLine(context, row, nowUs)
   context.db.run(
-    'UPDATE lanes SET state = ?, bucket = NULL, over = NULL, deputy_of = NULL, emptied = ? WHERE id = ?',
+    'UPDATE lanes SET state = ?, bucket = NULL, over = NULL, deputy_of = NULL, sieve = NULL, emptied = ? WHERE id = ?',
     LANE.empty,
     nowUs,
     lane,
@@ -88,6 +104,18 @@ function openLane(context: Context, lane: number, row: Row, priority: number, he
     head,
     lane,
   )
+}
+
+/** What was found out about the lane's jobs that wait does not hold any more. */
+export function forgetSieve(context: Context, lane: number): void {
+  context.db.run('UPDATE lanes SET sieve = NULL WHERE id = ? AND sieve IS NOT NULL', lane)
+}
+
+function departSieve(context: Context, lane: number, sieve: Sieve, seq: number): void {
+  const [priority] = context.db.get<[number]>('SELECT priority FROM jobs WHERE seq = ?', seq) as [number]
+  if (isBehind(sieve, { priority, seq })) return
+  const rest = without(sieve)
+  context.db.run('UPDATE lanes SET sieve = ? WHERE id = ?', rest && encodeSieve(rest), lane)
 }
 
 /** Whoever becomes first in the line that it leaves, or is freed by its leaving, is looked at again. */

@@ -127,4 +127,8 @@ export const MIGRATIONS: readonly string[] = [
      reason TEXT,
      PRIMARY KEY (name, revision)
    ) STRICT, WITHOUT ROWID;`,
+  // How far a lane was sifted for jobs that come too late (policy/sieve.ts), and when those that a limit put off are expected to start, on
+  // the store's clock: they keep their place in the lane, and until then they are shown as scheduled.
+  `ALTER TABLE lanes ADD COLUMN sieve TEXT;
+   ALTER TABLE jobs ADD COLUMN booked INTEGER;`,
 ]
