@@ -14,7 +14,7 @@ import { Line, type LineSource, type Served } from './line.ts'
 import { type Charge, type Grant, pay, type QueueShare } from './queue-share.ts'
 import { isFull, type Refusal, refusalBehaviour, type Rejection } from './refusal.ts'
 import { wakeOf } from './retime.ts'
-import { type Booking, leaveSieve, sift, sifts } from './sift.ts'
+import { type Booking, isStale, leaveSieve, sift, sifts } from './sift.ts'
 import { rank, type Ranked, TurnOrder } from './turn-order.ts'
 
 /** What a decision reads while it goes: a backend reads it from its tables, bounded by what is asked for. */
@@ -134,7 +134,7 @@ export class Admission {
     if (!lane) return
     const needUs = this.#needOf(lane, line.bucket)
     line.bucket.wakeAtUs = needUs
-    if (needUs > this.nowUs || this.#slots(lane.queue) === 0) return
+    if (this.#slots(lane.queue) === 0 || (needUs > this.nowUs && !isStale(lane, this.nowUs))) return
     line.queued = true
     this.#offer(lane, line)
   }

@@ -40,7 +40,11 @@ export function isBehind(sieve: Sieve, job: { readonly priority: number; readonl
  */
 export function without(sieve: Sieve): Sieve | null {
   if (sieve.count <= 1 || sieve.shares.some(({ weight, starts }) => weight === 0 || starts !== sieve.count)) return null
-  const shares = sieve.shares.map((share) => ({ ...share, starts: share.starts - 1, units: share.units - share.weight }))
+  const shares = sieve.shares.map((share) => ({
+    ...share,
+    starts: share.starts - 1,
+    units: share.units - share.weight,
+  }))
   return { ...sieve, count: sieve.count - 1, shares }
 }
 

@@ -25,6 +25,12 @@ export function sifts(lane: Lane, refusal: Refusal): boolean {
   return refusal.behaviour === 'reschedule' || maxWaitUs(lane.buckets) !== Infinity
 }
 
+/** Whether what was found out about a lane's jobs holds no more, so that it is to be looked at before its head may start. */
+export function isStale(lane: Lane, nowUs: number): boolean {
+  if (!lane.sieve) return maxWaitUs(lane.buckets) !== Infinity
+  return !holds(lane.sieve, lane, lane.sieve.books, nowUs)
+}
+
 /**
  * Goes on through a lane behind its refused head, at most `count` jobs: those that cannot start within their `maxWait` are taken
  * out, and the others booked if the refusal reschedules. By the lane's own jobs and its buckets' rules alone: other lanes and permits
@@ -97,7 +103,12 @@ function startOf(lane: Lane, sieve: Sieve, job: Head, nowUs: number): { bucket: 
   return found
 }
 
-function startIn({ policy, state }: Bucket, { starts, units, weight: even }: SieveShare, weight: number, nowUs: number): number {
+function startIn(
+  { policy, state }: Bucket,
+  { starts, units, weight: even }: SieveShare,
+  weight: number,
+  nowUs: number,
+): number {
   if (!policy || weight === 0) return Math.max(nowUs, state.closedUntilUs)
   if (starts === 0 || even === weight) return ruleStartUs(policy, state, nowUs, { count: starts + 1, weight })
   return loadStartUs(policy, state, nowUs, { starts: starts + 1, units: units + weight, last: weight })

@@ -93,7 +93,12 @@ export class Decision implements AdmissionSource {
   behind(lane: Lane, priority: number, seq: number, count: number): Head[] {
     const { db } = this.#context
     const limit = portion(count)
-    const rows = db.all<HeadRow>(`${BEHIND} AND priority = ? AND seq > ? ORDER BY seq LIMIT ${limit}`, lane.id, priority, seq)
+    const rows = db.all<HeadRow>(
+      `${BEHIND} AND priority = ? AND seq > ? ORDER BY seq LIMIT ${limit}`,
+      lane.id,
+      priority,
+      seq,
+    )
     if (rows.length < count)
       rows.push(
         ...db.all<HeadRow>(`${BEHIND} AND priority < ? ORDER BY priority DESC, seq LIMIT ${limit}`, lane.id, priority),

@@ -25,7 +25,10 @@ export function stateName(stored: number): JobState {
  * Which stored jobs are shown in one of these states, and what to bind to that: a job that a limit has put off waits in its lane, and
  * is shown as scheduled until its expected start.
  */
-export function shownIn(states: readonly JobState[], nowUs: number): { readonly where: string; readonly values: number[] } {
+export function shownIn(
+  states: readonly JobState[],
+  nowUs: number,
+): { readonly where: string; readonly values: number[] } {
   const scheduled = states.includes('scheduled')
   if (scheduled === states.includes('available'))
     return { where: `state IN (${states.map((state) => STATE[state]).join(', ')})`, values: [] }

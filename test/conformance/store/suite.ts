@@ -1,5 +1,6 @@
 import { describe } from 'vitest'
 import { claims } from './claims.ts'
+import { closedBudgets } from './closed-budgets.ts'
 import { deputies } from './deputies.ts'
 import type { StoreHarness } from './harness.ts'
 import { jobs } from './jobs.ts'
@@ -14,6 +15,7 @@ export function storeConformance(harness: StoreHarness): void {
   describe(harness.name, () => {
     describe('jobs', () => jobs(harness))
     describe('claims', () => claims(harness))
+    describe('closed budgets', () => closedBudgets(harness))
     describe('deputies', () => deputies(harness))
     describe('limits', () => limits(harness))
     describe('schedules', () => schedules(harness))
