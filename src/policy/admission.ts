@@ -14,7 +14,7 @@ import { Line, type LineSource, type Served } from './line.ts'
 import { type Charge, type Grant, pay, type QueueShare } from './queue-share.ts'
 import { isFull, type Refusal, refusalBehaviour, type Rejection } from './refusal.ts'
 import { wakeOf } from './retime.ts'
-import { type Booking, isStale, leaveSieve, sift, sifts } from './sift.ts'
+import { isStale, leaveSieve, Sifter } from './sift.ts'
 import { rank, type Ranked, TurnOrder } from './turn-order.ts'
 
 /** What a decision reads while it goes: a backend reads it from its tables, bounded by what is asked for. */
@@ -22,8 +22,6 @@ export interface AdmissionSource extends LineSource, HeadSource {
   served(queue: number): Served
 }
 
-/** Jobs of one decision that are put off, or seen to be in time; more would keep others from the store for too long. */
-const SIFTED_AT_MOST = 1000
 /** Where one job of a lane is rejected its next most often are too. */
 const REJECTED_TOGETHER = 64
 
@@ -43,10 +41,8 @@ export class Admission {
   readonly nowUs: number
   readonly grants: Grant[] = []
   readonly rejections: Rejection[] = []
-  /** Jobs that are put off to their expected start. */
-  readonly bookings: Booking[] = []
-  /** Jobs are left to be rejected or put off: another decision must follow at once. */
-  unfinished = false
+  /** Looks behind refused heads. */
+  readonly sifter: Sifter
   readonly lines: Map<Bucket, Line> = new Map()
   /** Lanes looked at. */
   looks = 0
@@ -54,7 +50,6 @@ export class Admission {
   turn: number
   /** When something that can start here may start, beyond the lines: a sleeping queue. */
   #wakeUs = NEVER_US
-  #siftable = SIFTED_AT_MOST
   readonly #source: AdmissionSource
   readonly #shares = new Map<number, QueueShare>()
   readonly #order = new TurnOrder<Candidate>()
@@ -65,6 +60,7 @@ export class Admission {
     this.nowUs = nowUs
     this.turn = turn
     this.#source = source
+    this.sifter = new Sifter(source, this.rejections, nowUs)
     for (const share of shares) this.#shares.set(share.queue, share)
   }
 
@@ -164,7 +160,7 @@ export class Admission {
     const refusal = this.#refusal(lane, head)
     if (!refusal) return this.#start(lane, head, share)
     if (refusal.behaviour === 'drop' || refusal.behaviour === 'late') return this.#reject(lane, { head, refusal })
-    if (sifts(lane, refusal) && !this.#sift(lane, refusal)) return this.#open(lane)
+    if (!this.sifter.sift(lane, refusal)) return this.#open(lane)
     this.#wait(lane, refusal)
     if (!line || line.bucket === refusal.bucket) return
     if (!lane.deputyOf) {
@@ -202,16 +198,6 @@ export class Admission {
     return worst && { bucket: worst, untilUs, behaviour: refusalBehaviour(refusing, lane.buckets, head, untilUs) }
   }
 
-  /** False: the lane has to stay open, for there is more to sift than one decision does. */
-  #sift(lane: Lane, refusal: Refusal): boolean {
-    const { late, bookings, ended } = sift(lane, refusal, this.#source, this.#siftable, this.nowUs)
-    this.#siftable -= late.length + bookings.length
-    this.rejections.push(...late)
-    this.bookings.push(...bookings)
-    this.unfinished ||= !ended
-    return ended
-  }
-
   #needOf(lane: Lane, bucket: Bucket): number {
     const head = this.#headOf(lane)
     return head ? admittedAtUs(lane, head, bucket, this.nowUs) : this.nowUs
@@ -228,10 +214,7 @@ export class Admission {
 
   /** Bounded: a lane with more to reject stays open for the next decision. */
   #reject(lane: Lane, rejection: Rejection): void {
-    if (isFull(this.rejections)) {
-      this.unfinished = true
-      return this.#open(lane)
-    }
+    if (isFull(this.rejections)) return this.#open(lane)
     this.rejections.push(rejection)
     leaveSieve(lane, rejection.head)
     if (lane.next + 1 >= lane.heads.length) loadHeads(lane, this.#source, REJECTED_TOGETHER)

@@ -14,15 +14,44 @@ export interface Booking {
 export interface Sifted {
   readonly late: readonly Rejection[]
   readonly bookings: readonly Booking[]
+  /** Jobs looked at. */
+  readonly looked: number
   /** False: more jobs are to be sifted than were asked for. */
   readonly ended: boolean
 }
 
-const NOTHING: Sifted = { late: [], bookings: [], ended: true }
+const NOTHING: Sifted = { late: [], bookings: [], looked: 0, ended: true }
 
-/** Whether jobs behind a refused head have to learn what the refusal means for them. */
-export function sifts(lane: Lane, refusal: Refusal): boolean {
-  return refusal.behaviour === 'reschedule' || maxWaitUs(lane.buckets) !== Infinity
+/** Jobs of one decision that are looked at behind heads; more would keep others from the store for too long. */
+const SIFTED_AT_MOST = 1000
+
+/** Looks behind the refused heads of one decision, at a bounded number of jobs. */
+export class Sifter {
+  readonly bookings: Booking[] = []
+  /** Jobs are left to be looked at: another decision must follow at once. */
+  unfinished = false
+  readonly #source: HeadSource
+  readonly #rejections: Rejection[]
+  readonly #nowUs: number
+  #left = SIFTED_AT_MOST
+
+  /** @param rejections takes up who comes too late. */
+  constructor(source: HeadSource, rejections: Rejection[], nowUs: number) {
+    this.#source = source
+    this.#rejections = rejections
+    this.#nowUs = nowUs
+  }
+
+  /** Lets the jobs behind a refused head learn what that means for them. False: the lane has to stay open, for more are left. */
+  sift(lane: Lane, refusal: Refusal): boolean {
+    if (refusal.behaviour !== 'reschedule' && maxWaitUs(lane.buckets) === Infinity) return true
+    const { late, bookings, looked, ended } = sift(lane, refusal, this.#source, this.#left, this.#nowUs)
+    this.#left -= looked
+    this.#rejections.push(...late)
+    this.bookings.push(...bookings)
+    this.unfinished ||= !ended
+    return ended
+  }
 }
 
 /** Whether what was found out about a lane's jobs holds no more, so that it is to be looked at before its head may start. */
@@ -61,7 +90,7 @@ export function sift(lane: Lane, refusal: Refusal, source: HeadSource, count: nu
     if (sieve.books) bookings.push({ seq: job.seq, startUs: job.seq === head.seq ? refusal.untilUs : startUs })
   }
   forget(lane, late)
-  return { late, bookings, ended: jobs.length < count }
+  return { late, bookings, looked: jobs.length, ended: jobs.length < count }
 }
 
 /** A job has left its lane from within a decision. */

@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import { array, assert, constant, integer, oneof, pre, property, record, tuple, type Arbitrary } from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { charge, deniedUntil, newBucket } from '../../src/policy/bucket.ts'
 import type { Bucket, Head, HeadSource, Lane } from '../../src/policy/lane.ts'
@@ -34,7 +34,7 @@ function laneOf(bucket: Bucket, jobs: readonly Head[]): Lane {
     priority: 0,
     turn: 0,
     head: 1,
-    heads: [...jobs.slice(0, 1)],
+    heads: jobs.slice(0, 1),
     next: 0,
     loaded: 1,
     ended: false,
@@ -81,35 +81,33 @@ function followed(policy: LimitPolicy, jobs: readonly Head[], boundUs: number): 
   return late
 }
 
-const RULES: fc.Arbitrary<{ policy: Policy; weights: fc.Arbitrary<number[]> }> = fc.oneof(
-  fc.record({ rate: fc.integer({ min: 1, max: 7 }), per: fc.integer({ min: 100, max: 3000 }) }).map((policy) => ({
+const RULES: Arbitrary<{ policy: Policy; weights: Arbitrary<number[]> }> = oneof(
+  record({ rate: integer({ min: 1, max: 7 }), per: integer({ min: 100, max: 3000 }) }).map((policy) => ({
     policy: { ...policy, burst: 1 },
-    weights: fc.array(fc.integer({ min: 1, max: 1 }), { minLength: 1, maxLength: 60 }),
+    weights: array(integer({ min: 1, max: 1 }), { minLength: 1, maxLength: 60 }),
   })),
-  fc.record({ rate: fc.integer({ min: 5, max: 9 }), per: fc.integer({ min: 100, max: 3000 }) }).map((policy) => ({
+  record({ rate: integer({ min: 5, max: 9 }), per: integer({ min: 100, max: 3000 }) }).map((policy) => ({
     policy: { ...policy, burst: 5 },
-    weights: fc.array(fc.integer({ min: 5, max: 5 }), { minLength: 1, maxLength: 60 }),
+    weights: array(integer({ min: 5, max: 5 }), { minLength: 1, maxLength: 60 }),
   })),
-  fc.record({ every: fc.integer({ min: 50, max: 900 }) }).map((policy) => ({
+  record({ every: integer({ min: 50, max: 900 }) }).map((policy) => ({
     policy,
-    weights: fc.array(fc.constant(1), { minLength: 1, maxLength: 60 }),
+    weights: array(constant(1), { minLength: 1, maxLength: 60 }),
   })),
-  fc
-    .record({
-      window: fc.constant('sliding' as const),
-      max: fc.integer({ min: 1, max: 6 }),
-      per: fc.integer({ min: 100, max: 3000 }),
-    })
-    .map((policy) => ({ policy, weights: fc.array(fc.constant(1), { minLength: 1, maxLength: 60 }) })),
+  record({
+    window: constant('sliding' as const),
+    max: integer({ min: 1, max: 6 }),
+    per: integer({ min: 100, max: 3000 }),
+  }).map((policy) => ({ policy, weights: array(constant(1), { minLength: 1, maxLength: 60 }) })),
 )
 
 describe('sifting a lane', () => {
   test('takes out exactly the jobs that following each of them would find late, in portions of any size', () => {
     const cases = RULES.chain(({ policy, weights }) =>
-      fc.tuple(fc.constant(policy), weights, fc.integer({ min: 0, max: 9000 }), fc.integer({ min: 1, max: 20 })),
+      tuple(constant(policy), weights, integer({ min: 0, max: 9000 }), integer({ min: 1, max: 20 })),
     )
-    fc.assert(
-      fc.property(cases, ([given, weights, maxWait, portion]) => {
+    assert(
+      property(cases, ([given, weights, maxWait, portion]) => {
         const policy = normalisePolicy({ ...given, maxWait }, 'r')
         const bucket = bucketOf(policy)
         charge(policy, bucket.state, 0, 1)
@@ -117,7 +115,7 @@ describe('sifting a lane', () => {
         for (const weight of weights) jobs.add(weight, 0)
         const lane = laneOf(bucket, jobs.list)
         const untilUs = deniedUntil(policy, bucket.state, 0, 0, weights[0] ?? 1) ?? 0
-        fc.pre(untilUs > 0)
+        pre(untilUs > 0)
         const late: number[] = []
         for (let ended = false; !ended;) {
           const found = sift(lane, { bucket, untilUs, behaviour: 'wait' }, jobs, portion, 0)

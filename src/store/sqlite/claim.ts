@@ -2,6 +2,7 @@ import type { Admitted } from '../../jobs/job.ts'
 import { Admission } from '../../policy/admission.ts'
 import { type Grant, QueueShare } from '../../policy/queue-share.ts'
 import { NEVER_US } from '../../policy/lane.ts'
+import { isFull } from '../../policy/refusal.ts'
 import type { Claim, ClaimRequest, Closed, QueueSlots } from '../store.ts'
 import { bucketId, type StoredBucket } from './buckets.ts'
 import { type Context, queueId, queueName } from './context.ts'
@@ -54,12 +55,13 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   const wakeUs = admission.retime()
   const jobs = activate(context, request, admission.grants, nowUs)
   const rejected = [...late, ...rejectHeads(context, admission.rejections, instant)]
-  book(context, admission.bookings)
+  book(context, admission.sifter.bookings)
   decision.save()
   context.turns.given = admission.turn
   for (const share of shares) context.openLineNext.set(share.queue, share.openLineNext)
   const fireUs = rejected.some((job) => job.occurrence) ? nextFireUs(context, context.clock.read()) : fired.nextUs
-  const again = more || admission.unfinished || moved >= AT_ONCE || late.length >= AT_ONCE
+  const again =
+    more || admission.sifter.unfinished || isFull(admission.rejections) || moved >= AT_ONCE || late.length >= AT_ONCE
   const nextWakeUs = again
     ? nowUs
     : Math.min(
