@@ -85,7 +85,7 @@ describe('limits of the task, of the call and of the queue', () => {
     }
     expect(runs).toBe(0)
     for (const name of ['mine', 'calls', 'queues'])
-      expect((await engine.limits.inspect(name))[0]?.available ?? 10, name).toBe(10)
+      expect([name, (await engine.limits.inspect(name))[0]?.available ?? 10]).toEqual([name, 10])
     await engine.stop({ within: 0 })
   })
 })
