@@ -24,11 +24,6 @@ export class LimitRegistry {
    * @throws limit.conflict
    */
   add(use: UseSpec<never>, where: string): void {
-    if (use.policy.scope === 'worker')
-      throw new SluiceError(
-        'policy.invalid',
-        `The limit ${use.limit} has scope 'worker', which this version cannot hold yet; every limit is fleet-wide.`,
-      )
     this.#check(use, where)
     if (!this.#policies.has(use.limit)) {
       this.#policies.set(use.limit, use.policy)

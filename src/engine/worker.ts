@@ -121,7 +121,7 @@ export class Worker implements RunHost {
         'charge: the job does not use that limit, or the units are no whole number; nothing was corrected',
       )
     if (units === 0) return
-    this.#options.store.charge(limit, use.key, Math.max(units, -use.weight), job.startedUs).then(
+    this.#options.store.charge(limit, use.key, Math.max(units, -use.weight), job.startedUs, this.#id).then(
       () => this.ring(),
       (error: unknown) => this.logger.error({ err: error, job: job.id, limit }, 'a charge could not be corrected'),
     )
@@ -138,7 +138,7 @@ export class Worker implements RunHost {
       RateLimited.from(response, { now: this.clock.now() }),
     )
     if (limit === null) return
-    store.penalize(limit, key, store.nowUs() + closedForUs).then(
+    store.penalize(limit, key, store.nowUs() + closedForUs, this.#id).then(
       () =>
         events.emit('rate_limit.dynamic_adjusted', {
           limit,

@@ -61,7 +61,7 @@ export class Admission {
     this.turn = turn
     this.#source = source
     this.sifter = new Sifter(source, this.rejections, nowUs)
-    for (const share of shares) this.#shares.set(share.queue, share)
+    for (const share of shares) this.#shares.set(share.queue, share).set(share.ownQueue, share)
   }
 
   /** Adds an open lane. */
@@ -157,6 +157,7 @@ export class Admission {
     this.looks++
     const head = this.#headOf(lane)
     if (!head) return this.#setEmpty(lane)
+    if (head.priority !== lane.priority) return this.#rerank(lane, head)
     const refusal = this.#refusal(lane, head)
     if (!refusal) return this.#start(lane, head, share)
     if (refusal.behaviour === 'drop' || refusal.behaviour === 'late') return this.#reject(lane, { head, refusal })
@@ -227,6 +228,14 @@ export class Admission {
     this.#open(lane)
     const head = this.#headOf(lane)
     if (!head) return this.#setEmpty(lane)
+    lane.priority = head.priority
+    lane.head = head.seq
+    this.#offer(lane)
+  }
+
+  /** Other workers have taken from the lane that this one is a view of: it stands where its head now does. */
+  #rerank(lane: Lane, head: Head): void {
+    this.#open(lane)
     lane.priority = head.priority
     lane.head = head.seq
     this.#offer(lane)

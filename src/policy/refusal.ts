@@ -34,11 +34,17 @@ export function refusalBehaviour(
   if (refusing.some((bucket) => bucket.policy?.onLimit === 'drop')) return 'drop'
   if (untilUs === NEVER_US) return 'wait'
   if (untilUs > head.sinceUs + maxWaitUs(lane)) return 'late'
-  return refusing.some((bucket) => bucket.policy?.onLimit === 'reschedule') ? 'reschedule' : 'wait'
+  return !isApart(lane) && refusing.some((bucket) => bucket.policy?.onLimit === 'reschedule') ? 'reschedule' : 'wait'
+}
+
+/** What this worker's own budget refuses another's may admit, so nobody can tell when a job of such a lane starts. */
+function isApart(lane: readonly Bucket[]): boolean {
+  return lane.some(({ policy }) => policy?.scope === 'worker')
 }
 
 /** The shortest `maxWait` of a lane's limits; Infinity when none has one. */
 export function maxWaitUs(lane: readonly Bucket[]): number {
+  if (isApart(lane)) return Infinity
   let shortest = Infinity
   for (const { policy } of lane)
     if (policy && policy.maxWaitUs !== null) shortest = Math.min(shortest, policy.maxWaitUs)

@@ -70,10 +70,13 @@ export interface Claims {
 export interface Limits {
   /** Declares limits; a higher version wins, at the same version the later call. Answers the names whose policy changed. */
   define(limits: readonly LimitDefinition[]): Promise<string[]>
-  /** Closes a bucket until `untilUs`; lanes that wait on it are re-timed at once. */
-  penalize(limit: string, key: string, untilUs: number): Promise<void>
-  /** Corrects what was charged: positive units go out, into debt if need be; negative ones come back. */
-  charge(limit: string, key: string, units: number, chargedAtUs: number): Promise<void>
+  /**
+   * Closes a bucket until `untilUs`; lanes that wait on it are re-timed at once.
+   * @param worker of a limit of scope `worker`: whose own; without one those of all workers.
+   */
+  penalize(limit: string, key: string, untilUs: number, worker?: number): Promise<void>
+  /** Corrects what was charged: positive units go out, into debt if need be; negative ones come back. `worker`: who was charged. */
+  charge(limit: string, key: string, units: number, chargedAtUs: number, worker?: number): Promise<void>
   /** The buckets of a limit, or the one of a key; a bucket that was never used reads as a new one. */
   inspect(limit: string, key?: string): Promise<BucketReport[]>
   /** Every declared limit. */
@@ -243,6 +246,8 @@ export interface LimitDefinition {
 export interface BucketReport {
   readonly limit: string
   readonly key: string
+  /** Of a limit of scope `worker`: whose own it is, null while no worker has used it; absent: it is the fleet's. */
+  readonly worker?: number | null
   /** Units that could start now; ≥ 0. */
   readonly available: number
   /** Units owed beyond the budget; ≥ 0. */

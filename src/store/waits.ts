@@ -11,6 +11,8 @@ export interface Explanation {
   readonly uses: readonly { readonly limit: string; readonly key: string; readonly weight: number }[]
   /** The bucket whose line the job's lane stands in. */
   readonly waitsOn: { readonly limit: string; readonly key: string } | null
+  /** Where a limit of scope `worker` is among its limits: the bucket that each live worker has to wait for, null: none, and until when. */
+  readonly eachWorker?: readonly WorkerWait[]
   /** Jobs ahead of it in its lane, plus one; null when it does not wait. */
   readonly position: number | null
   /**
@@ -35,6 +37,14 @@ export interface Explanation {
   readonly givenUpAtUs: number | null
   /** A live worker serves its queue. */
   readonly served: boolean
+}
+
+/** How a job stands with one worker. */
+export interface WorkerWait {
+  readonly worker: number
+  readonly waitsOn: { readonly limit: string; readonly key: string } | null
+  /** Null: it may start there now, or a permit has to return. */
+  readonly untilUs: number | null
 }
 
 /** Waiting jobs by what holds them back. */

@@ -3,9 +3,12 @@ import type { LimitPolicy } from '../../policy/limit.ts'
 import type { Bucket } from '../../policy/lane.ts'
 import { NO_POLICY } from '../../policy/timeline.ts'
 import type { Context } from './context.ts'
+import { ownRange, readName } from './own.ts'
 
 /** A bucket of the store within one transaction. */
 export interface StoredBucket extends Bucket {
+  /** Whose own it is; 0: the fleet's. */
+  readonly worker: number
   /** Lanes that need it: one that many need is shared, and its lines are grouped by it. */
   readonly lanes: number
   /** `wakeAtUs` as it was loaded. */
@@ -52,6 +55,16 @@ export function bucketsOf(context: Context, limit: string, nowUs: number): Store
     .map((row) => fromRow(context, row, nowUs))
 }
 
+/** The live workers' own buckets of a limit, by worker; of one key or of all. */
+export function ownBucketsOf(context: Context, limit: string, key: string | undefined, nowUs: number): StoredBucket[] {
+  const workers = new Set(context.db.all<[number]>('SELECT id FROM workers').map(([id]) => id))
+  return context.db
+    .all<Row>(`SELECT ${COLUMNS} FROM buckets WHERE limit_name > ? AND limit_name < ?`, ...ownRange(limit))
+    .map((row) => fromRow(context, row, nowUs))
+    .filter((bucket) => workers.has(bucket.worker) && (key === undefined || bucket.key === key))
+    .sort((a, b) => a.worker - b.worker || (a.key < b.key ? -1 : 1))
+}
+
 /** The buckets whose ids a query answers. */
 export function bucketsById(context: Context, query: string, limit: number, nowUs: number): StoredBucket[] {
   return context.db.all<[number]>(query, limit).map(([id]) => loadBucket(context, id, nowUs))
@@ -96,7 +109,8 @@ export function returnPermits(context: Context, permits: string, nowUs: number):
 }
 
 function fromRow(context: Context, row: Row, nowUs: number): StoredBucket {
-  const [id, limit, key, stored, revision, active, lanes, wakeAtUs] = row
+  const [id, name, key, stored, revision, active, lanes, wakeAtUs] = row
+  const { limit, worker } = readName(name)
   const inForce = context.policies.timeline(limit).at(key)
   const policy = onTheWall(context, inForce.policy)
   const written = stored === null ? null : decodeBucket(stored)
@@ -108,6 +122,7 @@ function fromRow(context: Context, row: Row, nowUs: number): StoredBucket {
     id,
     limit,
     key,
+    worker,
     policy,
     revision: inForce.revision,
     state,

@@ -1,5 +1,7 @@
 import type { Timeline } from '../../policy/timeline.ts'
+import { bucketId } from './buckets.ts'
 import type { Context } from './context.ts'
+import { ownName, ownRange } from './own.ts'
 
 /**
  * Changes what is in force for a limit, or for one key of it. Every line that this concerns is due at once: the next claims carry
@@ -26,6 +28,12 @@ export function changeLimit(
       limit,
       key,
     )
+  context.db.run(
+    'UPDATE buckets SET wake_at = ? WHERE limit_name > ? AND limit_name < ? AND wake_at IS NOT NULL AND key = coalesce(?, key)',
+    nowUs,
+    ...ownRange(limit),
+    key,
+  )
   const concerned = key === null ? after.keys() : [key]
   if (concerned.some((each) => gainsPermits(before, after, each)))
     countPermits(context, limit, (each) => gainsPermits(before, after, each))
@@ -39,12 +47,17 @@ function gainsPermits(before: Timeline, after: Timeline, key: string | null): bo
 
 /** A limit without permits now has some: jobs that are active already hold theirs. */
 function countPermits(context: Context, limit: string, concerns: (key: string) => boolean): void {
-  const rows = context.db.all<[seq: number, bucket: number, key: string, permits: string | null]>(
-    `SELECT j.seq, b.id, b.key, j.permits FROM jobs j, lanes l, json_each(l.buckets) e, buckets b
+  const rows = context.db.all<
+    [seq: number, bucket: number, key: string, permits: string | null, worker: number | null]
+  >(
+    `SELECT j.seq, b.id, b.key, j.permits, j.worker FROM jobs j, lanes l, json_each(l.buckets) e, buckets b
      WHERE j.state = 2 AND j.due IS NOT NULL AND l.id = j.lane AND b.id = e.value AND b.limit_name = ?`,
     limit,
   )
-  for (const [seq, bucket, key, permits] of rows) {
+  const nowUs = context.clock.nowUs()
+  for (const [seq, shared, key, permits, worker] of rows) {
+    const apart = context.policies.policy(limit, key)?.scope === 'worker' && worker !== null
+    const bucket = apart ? bucketId(context, ownName(limit, worker), key, nowUs) : shared
     const held = permits === null ? [] : (JSON.parse(permits) as number[])
     if (!concerns(key) || held.includes(bucket)) continue
     context.db.run('UPDATE jobs SET permits = ? WHERE seq = ?', JSON.stringify([...held, bucket]), seq)

@@ -9,10 +9,13 @@ import { type Context, queueId, queueName } from './context.ts'
 import { Decision } from './decision.ts'
 import { fire, nextFireUs } from './fire.ts'
 import { endOverdue } from './override.ts'
+import { arrive } from './lanes.ts'
+import { nameFor, ownQueue } from './own.ts'
 import { nextDueUs, promote } from './promote.ts'
 import { book, rejectHeads, rejectLate } from './reject.ts'
 import { occurrenceOf } from './schedule.ts'
 import { STATE } from './state.ts'
+import { adopt } from './views.ts'
 
 type Row = [
   seq: number,
@@ -47,8 +50,9 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   const moved = promote(context, instant, AT_ONCE)
   const fired = fire(context, instant, AT_ONCE)
   const late = rejectLate(context, instant, AT_ONCE)
+  const joining = takeViews(context, request, nowUs)
   const decision = new Decision(context, nowUs, request.worker)
-  const shares = request.queues.map((each) => shareOf(context, decision, each, nowUs))
+  const shares = request.queues.map((each) => shareOf(context, decision, each, nowUs, request.worker))
   decision.serve(shares)
   const admission = new Admission(nowUs, Math.max(nowUs, context.turns.given), shares, decision)
   const more = decide(admission, decision, shares)
@@ -61,7 +65,12 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   for (const share of shares) context.openLineNext.set(share.queue, share.openLineNext)
   const fireUs = rejected.some((job) => job.occurrence) ? nextFireUs(context, context.clock.read()) : fired.nextUs
   const again =
-    more || admission.sifter.unfinished || isFull(admission.rejections) || moved >= AT_ONCE || late.length >= AT_ONCE
+    joining ||
+    more ||
+    admission.sifter.unfinished ||
+    isFull(admission.rejections) ||
+    moved >= AT_ONCE ||
+    late.length >= AT_ONCE
   const nextWakeUs = again
     ? nowUs
     : Math.min(
@@ -84,11 +93,18 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   }
 }
 
+/** True when a worker that has joined has more lanes to take its views of. */
+function takeViews(context: Context, { worker, queues }: ClaimRequest, nowUs: number): boolean {
+  if (context.adopted.get(worker) === Infinity) return false
+  const served = new Set(queues.map(({ queue }) => queueId(context, queue)))
+  return adopt(context, worker, served, nowUs, (view, priority, seq) => arrive(context, view, priority, seq, nowUs))
+}
+
 /** Feeds the decision in bounded portions until slots or candidates run out; true when candidates are left for which there is room. */
 function decide(admission: Admission, decision: Decision, shares: readonly QueueShare[]): boolean {
   const room = (): number => shares.reduce((sum, share) => sum + share.slots, 0)
   let due = 0
-  const skip = new Map(shares.map((share) => [share, 0]))
+  const skip = new Map<number, number>()
   for (let looked = 0; looked < OPEN_LANES_AT_MOST;) {
     const count = 64 + 2 * room()
     if (room() === 0) return false
@@ -98,10 +114,12 @@ function decide(admission: Admission, decision: Decision, shares: readonly Queue
     for (const bucket of buckets) admission.addDue(bucket)
     for (const share of shares) {
       if (share.slots === 0) continue
-      const lanes = decision.openLanes(share.queue, count, skip.get(share) ?? 0)
-      skip.set(share, (skip.get(share) ?? 0) + lanes.length)
-      found += lanes.length
-      for (const lane of lanes) admission.addLane(lane)
+      for (const queue of [share.queue, share.ownQueue]) {
+        const lanes = decision.openLanes(queue, count, skip.get(queue) ?? 0)
+        skip.set(queue, (skip.get(queue) ?? 0) + lanes.length)
+        found += lanes.length
+        for (const lane of lanes) admission.addLane(lane)
+      }
     }
     admission.decide()
     looked += found
@@ -110,14 +128,25 @@ function decide(admission: Admission, decision: Decision, shares: readonly Queue
   return room() > 0
 }
 
-function shareOf(context: Context, decision: Decision, { queue, slots, uses }: QueueSlots, nowUs: number): QueueShare {
+function shareOf(
+  context: Context,
+  decision: Decision,
+  { queue, slots, uses }: QueueSlots,
+  nowUs: number,
+  worker: number,
+): QueueShare {
   const id = queueId(context, queue)
   const buckets = uses.map((use) => ({
-    bucket: decision.bucket(bucketId(context, use.limit, use.key, nowUs)),
+    bucket: decision.bucket(bucketId(context, nameFor(context, use.limit, use.key, worker), use.key, nowUs)),
     weight: use.weight,
   }))
-  return new QueueShare(id, slots, buckets, context.openLineNext.get(id) ?? true, (of, skip, count) =>
-    decision.openLine(of, skip, count),
+  return new QueueShare(
+    id,
+    ownQueue(id, worker),
+    slots,
+    buckets,
+    context.openLineNext.get(id) ?? true,
+    (of, skip, count) => decision.openLine(of, skip, count),
   )
 }
 

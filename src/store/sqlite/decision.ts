@@ -7,7 +7,7 @@ import { loadBucket, loadBuckets, saveBucket, type StoredBucket } from './bucket
 import { type Context, openLineOf, queueId } from './context.ts'
 import { portion } from './portion.ts'
 import { LANE } from './state.ts'
-import { liveQueues } from './workers.ts'
+import { liveOwnQueues, liveQueues } from './workers.ts'
 
 type LaneRow = [
   id: number,
@@ -20,10 +20,11 @@ type LaneRow = [
   turn: number,
   head: number,
   sieve: string | null,
+  base: number | null,
 ]
 type HeadRow = [seq: number, priority: number, weights: string | null, attempt: number, since: number]
 
-const LANE_COLUMNS = 'id, queue, buckets, state, bucket, deputy_of, priority, turn, head, sieve'
+const LANE_COLUMNS = 'id, queue, buckets, state, bucket, deputy_of, priority, turn, head, sieve, base'
 const BEHIND = 'SELECT seq, priority, weights, attempt, since FROM jobs WHERE lane = ? AND state = 1'
 const HEADS = `${BEHIND} ORDER BY priority DESC, seq`
 
@@ -40,7 +41,10 @@ export class Decision implements AdmissionSource {
   readonly #first = new Map<number, Head[]>()
   readonly #open = new Set<Lane>()
   #live: ReadonlySet<number> | null = null
+  /** The lanes in which the jobs of views are. */
+  readonly #bases = new Map<number, number>()
   readonly #worker: number
+  #apart: ReadonlySet<number> | null = null
 
   constructor(context: Context, nowUs: number, worker: number) {
     this.#context = context
@@ -50,7 +54,7 @@ export class Decision implements AdmissionSource {
 
   /** Says which queues the decision is for. */
   serve(shares: readonly QueueShare[]): void {
-    this.#shares = new Map(shares.map((share) => [share.queue, share]))
+    this.#shares = new Map(shares.flatMap((share) => [[share.queue, share] as const, [share.ownQueue, share] as const]))
   }
 
   bucket(id: number): StoredBucket {
@@ -86,8 +90,9 @@ export class Decision implements AdmissionSource {
   }
 
   heads(lane: Lane, count: number): Head[] {
-    const first = lane.loaded === 0 ? this.#first.get(lane.id) : undefined
-    return first ?? this.#read(lane.id, lane.loaded, count)
+    const of = this.#jobsOf(lane)
+    const first = lane.loaded === 0 ? this.#first.get(of) : undefined
+    return first ?? this.#read(of, lane.loaded, count)
   }
 
   behind(lane: Lane, priority: number, seq: number, count: number): Head[] {
@@ -95,13 +100,17 @@ export class Decision implements AdmissionSource {
     const limit = portion(count)
     const rows = db.all<HeadRow>(
       `${BEHIND} AND priority = ? AND seq > ? ORDER BY seq LIMIT ${limit}`,
-      lane.id,
+      this.#jobsOf(lane),
       priority,
       seq,
     )
     if (rows.length < count)
       rows.push(
-        ...db.all<HeadRow>(`${BEHIND} AND priority < ? ORDER BY priority DESC, seq LIMIT ${limit}`, lane.id, priority),
+        ...db.all<HeadRow>(
+          `${BEHIND} AND priority < ? ORDER BY priority DESC, seq LIMIT ${limit}`,
+          this.#jobsOf(lane),
+          priority,
+        ),
       )
     return rows.slice(0, count).map(toHead)
   }
@@ -138,7 +147,13 @@ export class Decision implements AdmissionSource {
     this.#live ??= new Set(
       liveQueues(this.#context, this.nowUs, this.#worker).map((name) => queueId(this.#context, name)),
     )
-    return this.#live.has(queue) ? 'elsewhere' : 'nowhere'
+    if (this.#live.has(queue)) return 'elsewhere'
+    this.#apart ??= new Set(liveOwnQueues(this.#context, this.nowUs, this.#worker))
+    return this.#apart.has(queue) ? 'apart' : 'nowhere'
+  }
+
+  #jobsOf(lane: Lane): number {
+    return this.#bases.get(lane.id) ?? lane.id
   }
 
   /** Writes lanes and buckets as the decision left them. */
@@ -192,7 +207,7 @@ export class Decision implements AdmissionSource {
 
   /** The first jobs of many lanes at once: a statement for each costs twice as much. */
   #readFirst(lanes: readonly Lane[], count: number): void {
-    const ids = JSON.stringify(lanes.map((lane) => lane.id))
+    const ids = JSON.stringify(lanes.map((lane) => this.#jobsOf(lane)))
     const rows = this.#context.db.all<[lane: number, ...HeadRow]>(firstHeads(portion(count)), ids)
     for (const [lane, ...row] of rows) {
       const heads = this.#first.get(lane)
@@ -234,7 +249,7 @@ export class Decision implements AdmissionSource {
   }
 
   #lane(row: LaneRow): Lane {
-    const [id, queue, buckets, state, on, deputyOf, priority, turn, head, sieve] = row
+    const [id, queue, buckets, state, on, deputyOf, priority, turn, head, sieve, base] = row
     const known = this.lanes.get(id)
     if (known) return known
     const lane: Lane = {
@@ -256,6 +271,7 @@ export class Decision implements AdmissionSource {
       changed: false,
     }
     this.lanes.set(id, lane)
+    if (base !== null) this.#bases.set(id, base)
     if (lane.state === 'open') this.#open.add(lane)
     return lane
   }

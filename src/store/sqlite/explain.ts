@@ -6,6 +6,7 @@ import type { Context } from './context.ts'
 import { get } from './get.ts'
 import { type Outlook, outlookOfLane, outlookOfLine } from './line-place.ts'
 import { LANE, STATE } from './state.ts'
+import { waitsOfWorkers } from './views.ts'
 import { liveQueues } from './workers.ts'
 import { isPaused, overridesOf, pausedUntilUs } from './override.ts'
 
@@ -43,6 +44,21 @@ export function explain(context: Context, id: string): Explanation | null {
   }
   const ahead = countAhead(context, lane, job)
   const waits = { ...idle, position: ahead + 1, untilUs: job.throttledUntilUs, givenUpAtUs: due }
+  const eachWorker = waitsOfWorkers(context, lane, nowUs)
+  if (eachWorker) {
+    const open = eachWorker.some((each) => each.waitsOn === null)
+    const first = open
+      ? null
+      : (eachWorker.toSorted((a, b) => (a.untilUs ?? Infinity) - (b.untilUs ?? Infinity))[0] ?? null)
+    // Whoever has budget first takes it, and more workers may come.
+    return {
+      ...waits,
+      eachWorker,
+      waitsOn: first?.waitsOn ?? null,
+      untilUs: first?.untilUs ?? null,
+      expectedStartUs: null,
+    }
+  }
   const costs = buckets.map((bucket, i) => (attempt > 0 && bucket.policy?.retries === 'free' ? 0 : (units?.[i] ?? 1)))
   const outlooks = buckets.map((bucket, i) => {
     const asked = { lane, priority: job.priority, ahead, units: costs[i] ?? 1 }

@@ -28,7 +28,9 @@ type Row = [
 ]
 
 const SELECT = `SELECT seq, id, task, queue, state, priority, input, result, error, attempt, max_attempts, created, due, started, finished, extra, schedule, occurs, booked,
-  CASE WHEN state = 1 THEN (SELECT b.wake_at FROM lanes l JOIN buckets b ON b.id = l.bucket WHERE l.id = jobs.lane AND l.state = 2) END FROM jobs`
+  CASE WHEN state = 1 THEN coalesce(
+    (SELECT b.wake_at FROM lanes l JOIN buckets b ON b.id = l.bucket WHERE l.id = jobs.lane AND l.state = 2),
+    (SELECT min(b.wake_at) FROM lanes l JOIN buckets b ON b.id = l.bucket WHERE l.base = jobs.lane AND l.state = 2)) END FROM jobs`
 
 /** One job by its id. */
 export function get(context: Context, id: string): JobRecord | null {

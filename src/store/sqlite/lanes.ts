@@ -3,6 +3,7 @@ import { decodeSieve, encodeSieve, isBehind, type Sieve, without } from '../../p
 import { bucketId, wakeLine } from './buckets.ts'
 import { type Context, openLineOf } from './context.ts'
 import { LANE } from './state.ts'
+import { viewsFor, viewsOf } from './views.ts'
 
 /** Outside the claim, this file alone writes lanes: whatever changes a lane's head opens it again, and the next claim looks at it. */
 
@@ -32,11 +33,12 @@ export function laneOf(
   nowUs: number,
 ): number {
   if (uses.length === 0) return openLineOf(queue)
-  const key = laneKey(queueName, uses)
+  const spread = uses.some(({ limit, key }) => context.policies.policy(limit, key)?.scope === 'worker')
+  const key = spread ? `${laneKey(queueName, uses)}\0` : laneKey(queueName, uses)
   // Never remembered: another process may have forgotten the lane, and its number may be another's by now.
   return (
     context.db.get<[number]>('SELECT id FROM lanes WHERE key = ?', key)?.[0] ??
-    createLane(context, key, queue, uses, nowUs)
+    createLane(context, key, queue, uses, nowUs, spread)
   )
 }
 
@@ -57,6 +59,10 @@ export function arrive(
   const row = context.db.get<Row>(LANE_ROW, lane)
   if (!row) throw new RangeError(`Lane ${lane} is named by a job, but it is not stored`)
   const [state, headPriority, head, turn, , , sieve] = row
+  if (state === LANE.spread) {
+    for (const view of viewsFor(context, lane, nowUs)) arrive(context, view, priority, seq, nowUs)
+    return
+  }
   // Those behind it may be late by it: they are sifted anew.
   if (sieve !== null && !isBehind(decodeSieve(sieve), { priority, seq })) forgetSieve(context, lane)
   if (state === LANE.empty) {
@@ -74,16 +80,23 @@ export function arrive(
   else if ((look || sieve !== null) && state === LANE.waiting) openLane(context, lane, row, headPriority, head, nowUs)
 }
 
-/** A waiting job has left its lane (cancelled, changed, rejected): if it was the head, the lane opens for the next. */
-export function depart(context: Context, lane: number, seq: number, nowUs: number): void {
+/**
+ * A waiting job has left its lane (cancelled, changed, rejected): if it was the head, the lane opens for the next.
+ * @param base the lane in which the jobs are, of a view of it.
+ */
+export function depart(context: Context, lane: number, seq: number, nowUs: number, base: number = lane): void {
   if (lane < 0) return
   const row = context.db.get<Row>(LANE_ROW, lane)
   if (!row || row[0] === LANE.empty) return
+  if (row[0] === LANE.spread) {
+    for (const view of viewsOf(context, lane)) depart(context, view, seq, nowUs, lane)
+    return
+  }
   if (row[6] !== null) departSieve(context, lane, decodeSieve(row[6]), seq)
   if (row[2] !== seq) return
   const next = context.db.get<[number, number]>(
     'SELECT priority, seq FROM jobs WHERE lane = ? AND state = 1 ORDER BY priority DESC, seq LIMIT 1',
-    lane,
+    base,
   )
   if (next) return openLane(context, lane, row, next[0], next[1], nowUs)
   leaveLine(context, row, nowUs)
@@ -125,11 +138,18 @@ function leaveLine(context: Context, row: Row, nowUs: number): void {
   if (deputyOf !== null) wakeLine(context, deputyOf, nowUs)
 }
 
-function createLane(context: Context, key: string, queue: number, uses: readonly Use[], nowUs: number): number {
+function createLane(
+  context: Context,
+  key: string,
+  queue: number,
+  uses: readonly Use[],
+  nowUs: number,
+  spread: boolean,
+): number {
   const buckets = uses.map((use) => bucketId(context, use.limit, use.key, nowUs))
   for (const bucket of buckets) context.db.run('UPDATE buckets SET lanes = lanes + 1 WHERE id = ?', bucket)
   const { lastInsertRowid } = context.db
-    .prepare('INSERT INTO lanes (key, queue, buckets, emptied) VALUES (?, ?, ?, ?)')
-    .run(key, queue, JSON.stringify(buckets), nowUs)
+    .prepare('INSERT INTO lanes (key, queue, buckets, state, emptied) VALUES (?, ?, ?, ?, ?)')
+    .run(key, queue, JSON.stringify(buckets), spread ? LANE.spread : LANE.empty, nowUs)
   return Number(lastInsertRowid)
 }

@@ -2,22 +2,46 @@ import { debit, penalize as penalizeState, refund } from '../../policy/bucket.ts
 import { bucketId, loadBucket, saveBucket, type StoredBucket, wakeLine } from './buckets.ts'
 import type { Context } from './context.ts'
 import { endOverdue } from './override.ts'
+import { nameFor, ownName } from './own.ts'
 
 /** Closes a bucket until `untilUs`; every lane that waits on it is re-timed by the next claim. */
-export function penalizeBucket(context: Context, limit: string, key: string, untilUs: number, nowUs: number): void {
-  change(
-    context,
-    limit,
-    key,
-    nowUs,
-    (bucket) => bucket.policy && penalizeState(bucket.policy, bucket.state, untilUs, nowUs),
-  )
+export function penalizeBucket(
+  context: Context,
+  limit: string,
+  key: string,
+  untilUs: number,
+  nowUs: number,
+  worker?: number,
+): void {
+  for (const name of namesFor(context, limit, key, worker))
+    change(
+      context,
+      name,
+      key,
+      nowUs,
+      (bucket) => bucket.policy && penalizeState(bucket.policy, bucket.state, untilUs, nowUs),
+    )
+}
+
+/** The buckets that are meant: the fleet's, or one worker's own, or without one those of all. */
+function namesFor(context: Context, limit: string, key: string, worker: number | undefined): string[] {
+  if (worker !== undefined) return [nameFor(context, limit, key, worker)]
+  if (context.policies.policy(limit, key)?.scope !== 'worker') return [limit]
+  return context.db.all<[number]>('SELECT id FROM workers').map(([id]) => ownName(limit, id))
 }
 
 /** Corrects what was charged: positive units go out, into debt if need be; negative ones come back. */
-export function charge(context: Context, limit: string, key: string, units: number, chargedAtUs: number): void {
+export function charge(
+  context: Context,
+  limit: string,
+  key: string,
+  units: number,
+  chargedAtUs: number,
+  worker = 0,
+): void {
   const nowUs = context.clock.nowUs()
-  change(context, limit, key, nowUs, ({ policy, state }) => {
+  context.policies.refresh()
+  change(context, nameFor(context, limit, key, worker), key, nowUs, ({ policy, state }) => {
     if (policy && units > 0) debit(policy, state, nowUs, units)
     if (policy && units < 0) refund(policy, state, nowUs, -units, chargedAtUs)
   })

@@ -131,4 +131,10 @@ export const MIGRATIONS: readonly string[] = [
   // the store's clock: they keep their place in the lane, and until then they are shown as scheduled.
   `ALTER TABLE lanes ADD COLUMN sieve TEXT;
    ALTER TABLE jobs ADD COLUMN booked INTEGER;`,
+  // A view is one worker's lane over the jobs of another one, `base` (views.ts).
+  `ALTER TABLE lanes ADD COLUMN base INTEGER;
+   ALTER TABLE lanes ADD COLUMN worker INTEGER;
+   CREATE INDEX lanes_views ON lanes (base) WHERE base IS NOT NULL;
+   CREATE INDEX lanes_of_worker ON lanes (worker) WHERE worker IS NOT NULL;
+   CREATE INDEX lanes_spread ON lanes (id) WHERE state = 3;`,
 ]

@@ -49,11 +49,11 @@ export function settle(context: Context, requests: readonly SettleRequest[]): Se
     if (permits !== null) returnPermits(context, permits, nowUs)
     if (state === STATE.available) rejoin(context, { seq, lane, priority, expires }, instant)
   }
-  return requests.map(({ settlement }) => {
+  return requests.map(({ worker, settlement }) => {
     const row = counted.get(settlement.seq)
     const attemptBack = settlement.kind === 'push-back' || settlement.kind === 'give-back' ? 1 : 0
     if (row?.[1] !== settlement.attempt - attemptBack) return { kind: 'lost' }
-    if (settlement.kind === 'push-back') close(context, settlement, nowUs)
+    if (settlement.kind === 'push-back') close(context, settlement, nowUs, worker)
     return { kind: 'settled', state: stateName(row[2]) }
   })
 }
@@ -97,7 +97,12 @@ function toRow({ retention }: Context, { worker, settlement }: SettleRequest, no
 }
 
 /** The other side has pushed back: its bucket is closed, and every lane that waits on it is re-timed. */
-function close(context: Context, settlement: Extract<Settlement, { kind: 'push-back' }>, nowUs: number): void {
+function close(
+  context: Context,
+  settlement: Extract<Settlement, { kind: 'push-back' }>,
+  nowUs: number,
+  worker: number,
+): void {
   if (settlement.limit === null) return
-  penalizeBucket(context, settlement.limit, settlement.key, nowUs + settlement.closedForUs, nowUs)
+  penalizeBucket(context, settlement.limit, settlement.key, nowUs + settlement.closedForUs, nowUs, worker)
 }

@@ -40,5 +40,10 @@ export function shownIn(
 /** States in which a job has not ended. */
 export const LIVE_STATES: string = `${STATE.scheduled}, ${STATE.available}, ${STATE.active}, ${STATE.retryable}, ${STATE.pending}`
 
-/** Lane states as they are stored; the schema's partial indexes name 1 and 2. */
-export const LANE: { readonly empty: 0; readonly open: 1; readonly waiting: 2 } = { empty: 0, open: 1, waiting: 2 }
+/** Lane states as they are stored; the schema's partial indexes name 1, 2 and 3. `spread`: each worker has a view of it (views.ts). */
+export const LANE: { readonly empty: 0; readonly open: 1; readonly waiting: 2; readonly spread: 3 } = {
+  empty: 0,
+  open: 1,
+  waiting: 2,
+  spread: 3,
+}

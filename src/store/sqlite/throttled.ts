@@ -10,7 +10,7 @@ export function throttled(context: Context, rows: number): Throttled {
   const nowUs = context.clock.nowUs()
   const all = context.db.all<Row>(
     `SELECT l.queue, b.limit_name, b.key, b.wake_at, count(*) AS waiting
-     FROM lanes l JOIN buckets b ON b.id = l.bucket CROSS JOIN jobs j ON j.lane = l.id AND j.state = 1
+     FROM lanes l JOIN buckets b ON b.id = l.bucket CROSS JOIN jobs j ON j.lane = coalesce(l.base, l.id) AND j.state = 1
      WHERE l.state = ${LANE.waiting} GROUP BY l.bucket, l.queue ORDER BY waiting DESC, b.limit_name, b.key, l.queue`,
   )
   return {

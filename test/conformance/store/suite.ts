@@ -8,6 +8,7 @@ import { limits } from './limits.ts'
 import { schedules } from './schedules.ts'
 import { waits } from './waits.ts'
 import { overrides } from './overrides.ts'
+import { workerScope } from './worker-scope.ts'
 import { workers } from './workers.ts'
 
 /** Registers every test of the store's contract for one backend. */
@@ -21,6 +22,7 @@ export function storeConformance(harness: StoreHarness): void {
     describe('schedules', () => schedules(harness))
     describe('waits', () => waits(harness))
     describe('overrides', () => overrides(harness))
+    describe('scope worker', () => workerScope(harness))
     describe('workers', () => workers(harness))
   })
 }
