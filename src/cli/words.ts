@@ -27,10 +27,10 @@ export function printable(text: string): string {
 }
 
 /** A policy in a few words, as in `60 per 1 min, burst 60, 4 at once`. */
-export function policyInWords({ rule, concurrency }: LimitPolicy): string {
+export function policyInWords({ rule, concurrency, scope }: LimitPolicy): string {
   const parts = rule === null ? [] : [ruleInWords(rule)]
   if (concurrency !== null) parts.push(concurrency === 0 ? 'paused' : `${grouped(concurrency)} at once`)
-  return parts.join(', ')
+  return `${parts.join(', ')}${scope === 'worker' ? ', in each worker' : ''}`
 }
 
 function ruleInWords(rule: Rule): string {

@@ -35,6 +35,12 @@ export interface JobExplanation {
   readonly limits: readonly { readonly limit: string; readonly key: string | null; readonly weight: number }[]
   /** The bucket that holds it back; null when none does. */
   readonly waitsOn: { readonly limit: string; readonly key: string | null } | null
+  /** Where a limit of scope `worker` is among its limits: what each live worker has to wait for, and until when. */
+  readonly eachWorker?: readonly {
+    readonly worker: number
+    readonly waitsOn: { readonly limit: string; readonly key: string | null } | null
+    readonly until: Date | null
+  }[]
   /** 1 for the next of its lane; null when it does not wait. */
   readonly position: number | null
   /**
@@ -124,7 +130,14 @@ export class JobsApi {
     const found = {
       job: viewOf(job),
       limits: uses.map(({ limit, key, weight }) => ({ limit, key: key === '' ? null : key, weight })),
-      waitsOn: waitsOn && { limit: waitsOn.limit, key: waitsOn.key === '' ? null : waitsOn.key },
+      waitsOn: bucketOf(waitsOn),
+      ...(explanation.eachWorker && {
+        eachWorker: explanation.eachWorker.map((each) => ({
+          worker: each.worker,
+          waitsOn: bucketOf(each.waitsOn),
+          until: date(each.untilUs),
+        })),
+      }),
       since: date(explanation.sinceUs),
       until: date(explanation.untilUs),
       expectedStart: date(explanation.expectedStartUs),
@@ -137,6 +150,10 @@ export class JobsApi {
     }
     return { ...found, words: wordsFor(found) }
   }
+}
+
+function bucketOf(found: { limit: string; key: string } | null): { limit: string; key: string | null } | null {
+  return found && { limit: found.limit, key: found.key === '' ? null : found.key }
 }
 
 const QUERY: ReadonlySet<string> = new Set(['states', 'queue', 'task', 'limit', 'before'])
@@ -173,6 +190,7 @@ function waitInWords({
   expectedStart,
   exact,
   overrides,
+  eachWorker,
 }: Omit<JobExplanation, 'words'>): string {
   if (!waitsOn)
     return `The job waits for a free slot of queue ${job.queue}${position === null ? '' : `, at position ${position} of its lane`}.`
@@ -181,6 +199,12 @@ function waitInWords({
   if (pause) {
     const whom = `${pause.by === null ? '' : ` by ${pause.by}`}${pause.reason === null ? '' : ` (${pause.reason})`}`
     return `The job waits for the budget of ${who}, which is paused${whom} ${until ? `until ${until.toISOString()}` : 'until it is resumed'}, at position ${position ?? 1}.`
+  }
+  if (eachWorker) {
+    const own = eachWorker.map(
+      (each) => `${each.worker} ${each.until ? `at ${each.until.toISOString()}` : 'when a permit returns'}`,
+    )
+    return `The job waits for the budget of ${who}, of which each worker has its own: worker ${own.join(', worker ')}; at position ${position ?? 1} of its lane.`
   }
   const lane = until ? `whose next start is at ${until.toISOString()}` : 'until one of its permits returns'
   const start = expectedStart

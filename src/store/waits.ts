@@ -60,6 +60,8 @@ export interface ThrottledRow {
   readonly queue: string
   readonly limit: string
   readonly key: string
+  /** Of a limit of scope `worker`: whose line it is; the same jobs stand in those of other workers too. */
+  readonly worker?: number
   readonly waiting: number
   /** When the first of the line may start; null when a permit has to return. */
   readonly nextStartUs: number | null

@@ -75,8 +75,9 @@ export function bucketId(context: Context, limit: string, key: string, nowUs: nu
   const found = context.db.get<[number]>('SELECT id FROM buckets WHERE limit_name = ? AND key = ?', limit, key)
   if (found) return found[0]
   return Number(
-    context.db.prepare('INSERT INTO buckets (limit_name, key, touched) VALUES (?, ?, ?)').run(limit, key, nowUs)
-      .lastInsertRowid,
+    context.db
+      .prepare('INSERT INTO buckets (limit_name, key, worker, touched) VALUES (?, ?, ?, ?)')
+      .run(limit, key, readName(limit).worker, nowUs).lastInsertRowid,
   )
 }
 

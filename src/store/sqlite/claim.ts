@@ -55,7 +55,7 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   const shares = request.queues.map((each) => shareOf(context, decision, each, nowUs, request.worker))
   decision.serve(shares)
   const admission = new Admission(nowUs, Math.max(nowUs, context.turns.given), shares, decision)
-  const more = decide(admission, decision, shares)
+  const more = decide(admission, decision, shares, request.worker)
   const wakeUs = admission.retime()
   const jobs = activate(context, request, admission.grants, nowUs)
   const rejected = [...late, ...rejectHeads(context, admission.rejections, instant)]
@@ -76,7 +76,7 @@ export function claim(context: Context, request: ClaimRequest): Claim {
     : Math.min(
         wakeUs,
         fireUs,
-        nextLineUs(context, nowUs, shares),
+        nextLineUs(context, nowUs, shares, request.worker),
         nextDueUs(context, context.clock.read()),
         context.policies.nextEndUs,
       )
@@ -101,17 +101,20 @@ function takeViews(context: Context, { worker, queues }: ClaimRequest, nowUs: nu
 }
 
 /** Feeds the decision in bounded portions until slots or candidates run out; true when candidates are left for which there is room. */
-function decide(admission: Admission, decision: Decision, shares: readonly QueueShare[]): boolean {
+function decide(admission: Admission, decision: Decision, shares: readonly QueueShare[], worker: number): boolean {
   const room = (): number => shares.reduce((sum, share) => sum + share.slots, 0)
-  let due = 0
+  const due = new Map<number, number>()
   const skip = new Map<number, number>()
   for (let looked = 0; looked < OPEN_LANES_AT_MOST;) {
     const count = 64 + 2 * room()
     if (room() === 0) return false
-    const buckets = decision.dueBuckets(count, due)
-    due += buckets.length
-    let found = buckets.length
-    for (const bucket of buckets) admission.addDue(bucket)
+    let found = 0
+    for (const whose of [0, worker]) {
+      const buckets = decision.dueBuckets(whose, count, due.get(whose) ?? 0)
+      due.set(whose, (due.get(whose) ?? 0) + buckets.length)
+      found += buckets.length
+      for (const bucket of buckets) admission.addDue(bucket)
+    }
     for (const share of shares) {
       if (share.slots === 0) continue
       for (const queue of [share.queue, share.ownQueue]) {
@@ -221,7 +224,13 @@ function newlyReleased(decision: Decision): { limit: string; key: string }[] {
 }
 
 /** When the next line that this decision did not touch is due. */
-function nextLineUs(context: Context, nowUs: number, shares: readonly QueueShare[]): number {
+function nextLineUs(context: Context, nowUs: number, shares: readonly QueueShare[], worker: number): number {
   if (shares.every((share) => share.slots === 0)) return NEVER_US
-  return context.db.get<[number | null]>('SELECT min(wake_at) FROM buckets WHERE wake_at > ?', nowUs)?.[0] ?? NEVER_US
+  const first = (whose: number): number =>
+    context.db.get<[number | null]>(
+      'SELECT min(wake_at) FROM buckets WHERE worker = ? AND wake_at > ?',
+      whose,
+      nowUs,
+    )?.[0] ?? NEVER_US
+  return Math.min(first(0), first(worker))
 }

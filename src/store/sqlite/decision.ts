@@ -78,11 +78,12 @@ export class Decision implements AdmissionSource {
     return lanes
   }
 
-  /** Buckets whose line is due, longest due first. */
-  dueBuckets(count: number, skip: number): StoredBucket[] {
+  /** Buckets whose line is due, longest due first: those of the fleet (worker 0), or a worker's own. */
+  dueBuckets(worker: number, count: number, skip: number): StoredBucket[] {
     return this.#context.db
       .all<[number]>(
-        `SELECT id FROM buckets WHERE wake_at <= ? ORDER BY wake_at LIMIT ${portion(count)} OFFSET ?`,
+        `SELECT id FROM buckets WHERE worker = ? AND wake_at <= ? ORDER BY wake_at LIMIT ${portion(count)} OFFSET ?`,
+        worker,
         this.nowUs,
         skip,
       )
