@@ -31,7 +31,7 @@ export function refusalBehaviour(
   head: Head,
   untilUs: number,
 ): Refusal['behaviour'] {
-  if (refusing.some((bucket) => bucket.policy?.onLimit === 'drop')) return 'drop'
+  if (refusing.some(({ policy }) => policy?.onLimit === 'drop' && policy.scope !== 'worker')) return 'drop'
   if (untilUs === NEVER_US) return 'wait'
   if (untilUs > head.sinceUs + maxWaitUs(lane)) return 'late'
   return !isApart(lane) && refusing.some((bucket) => bucket.policy?.onLimit === 'reschedule') ? 'reschedule' : 'wait'
