@@ -9,7 +9,7 @@ const apiKey = limit('api-key', { every: '250ms' })
 
 const began = Date.now()
 const ask = task('ask', input<{ tenant: string; tokens: number }>(), {
-  limits: [all, tenant.by('tenant'), tokens.by('tenant', { weight: (job) => job.tokens }), sockets],
+  limits: [all, tenant.by('tenant'), tokens.by((job) => job.tenant, { weight: (job) => job.tokens }), sockets],
   run: (job) => console.log(`${String(Date.now() - began).padStart(4)} ms  ${job.tenant} (${job.tokens} tokens)`),
 })
 

@@ -1,7 +1,6 @@
 import {
   admittedAtUs,
   type Bucket,
-  deniedUntilUs,
   type Head,
   headOf,
   type HeadSource,
@@ -12,7 +11,7 @@ import {
 } from './lane.ts'
 import { Line, type LineSource, type Served } from './line.ts'
 import { type Charge, type Grant, pay, type QueueShare } from './queue-share.ts'
-import { isFull, type Refusal, refusalBehaviour, type Rejection } from './refusal.ts'
+import { isFull, type Refusal, refusalOf, type Rejection } from './refusal.ts'
 import { wakeOf } from './retime.ts'
 import { isStale, leaveSieve, Sifter } from './sift.ts'
 import { rank, type Ranked, TurnOrder } from './turn-order.ts'
@@ -158,7 +157,7 @@ export class Admission {
     const head = this.#headOf(lane)
     if (!head) return this.#setEmpty(lane)
     if (head.priority !== lane.priority) return this.#rerank(lane, head)
-    const refusal = this.#refusal(lane, head)
+    const refusal = refusalOf(lane, head, this.nowUs, (bucket) => this.#aheadUntil(bucket, lane))
     if (!refusal) return this.#start(lane, head, share)
     if (refusal.behaviour === 'drop' || refusal.behaviour === 'late') return this.#reject(lane, { head, refusal })
     if (!this.sifter.sift(lane, refusal)) return this.#open(lane)
@@ -171,32 +170,15 @@ export class Admission {
     this.#queueLine(line)
   }
 
-  /** The bucket that refuses longest, and what its policy and the others' that refuse make of that. */
-  #refusal(lane: Lane, head: Head): Refusal | null {
-    let worst: Bucket | null = null
-    let untilUs = -1
-    const refusing: Bucket[] = []
-    for (let i = 0; i < lane.buckets.length; i++) {
-      const bucket = lane.buckets[i] as Bucket
-      let denied = deniedUntilUs(bucket, weightOf(head, i, bucket), this.nowUs)
-      if (denied === null && bucket.wakeAtUs !== null) {
-        const ahead = this.#line(bucket).first((queue) => this.#hinders(queue), lane)
-        if (ahead && rank(ahead, lane) < 0) {
-          denied = Math.max(bucket.wakeAtUs, this.nowUs)
-          if (denied === this.nowUs) {
-            denied = Math.max(this.#needOf(ahead, bucket), this.nowUs)
-            this.#queueLine(this.#line(bucket))
-          }
-        }
-      }
-      if (denied === null) continue
-      refusing.push(bucket)
-      if (denied > untilUs) {
-        untilUs = denied
-        worst = bucket
-      }
-    }
-    return worst && { bucket: worst, untilUs, behaviour: refusalBehaviour(refusing, lane.buckets, head, untilUs) }
+  /** Who stands before this lane in the line of a bucket that would admit it: until when that holds it back; null: it does not. */
+  #aheadUntil(bucket: Bucket, lane: Lane): number | null {
+    if (bucket.wakeAtUs === null) return null
+    const ahead = this.#line(bucket).first((queue) => this.#hinders(queue), lane)
+    if (!ahead || rank(ahead, lane) >= 0) return null
+    if (bucket.wakeAtUs > this.nowUs) return bucket.wakeAtUs
+    const untilUs = Math.max(this.#needOf(ahead, bucket), this.nowUs)
+    this.#queueLine(this.#line(bucket))
+    return untilUs
   }
 
   #needOf(lane: Lane, bucket: Bucket): number {

@@ -1,5 +1,5 @@
 import type { OnLimit } from './limit.ts'
-import { type Bucket, type Head, NEVER_US } from './lane.ts'
+import { type Bucket, deniedUntilUs, type Head, type Lane, NEVER_US, weightOf } from './lane.ts'
 
 /** Why a head cannot start now, and what becomes of it. */
 export interface Refusal {
@@ -22,6 +22,31 @@ const REJECTIONS_AT_MOST = 1000
 /** No more can be rejected in one decision: another must follow at once. */
 export function isFull(rejections: readonly Rejection[]): boolean {
   return rejections.length >= REJECTIONS_AT_MOST
+}
+
+/**
+ * The bucket that refuses a head longest, and what its policy and the others' that refuse make of that; null: all admit it.
+ * @param aheadUntil until when somebody before it in the line of a bucket that would admit it holds it back
+ */
+export function refusalOf(
+  lane: Lane,
+  head: Head,
+  nowUs: number,
+  aheadUntil: (bucket: Bucket) => number | null,
+): Refusal | null {
+  let worst: Bucket | null = null
+  let untilUs = -1
+  const refusing: Bucket[] = []
+  for (const [i, bucket] of lane.buckets.entries()) {
+    const denied = deniedUntilUs(bucket, weightOf(head, i, bucket), nowUs) ?? aheadUntil(bucket)
+    if (denied === null) continue
+    refusing.push(bucket)
+    if (denied > untilUs) {
+      untilUs = denied
+      worst = bucket
+    }
+  }
+  return worst && { bucket: worst, untilUs, behaviour: refusalBehaviour(refusing, lane.buckets, head, untilUs) }
 }
 
 /** What several refusing limits decide together: drop before late before reschedule before wait. */

@@ -2,10 +2,11 @@ import type { AdmissionSource } from '../../policy/admission.ts'
 import type { QueueShare } from '../../policy/queue-share.ts'
 import type { Bucket, Head, Lane } from '../../policy/lane.ts'
 import type { LineGroup, Served } from '../../policy/line.ts'
-import { decodeSieve, encodeSieve } from '../../policy/sieve.ts'
+import { decodeSieve } from '../../policy/sieve.ts'
 import { loadBucket, loadBuckets, saveBucket, type StoredBucket } from './buckets.ts'
 import { type Context, openLineOf, queueId } from './context.ts'
 import { portion } from './portion.ts'
+import { DEPUTY, saveLane } from './save-lane.ts'
 import { LANE } from './state.ts'
 import { liveOwnQueues, liveQueues } from './workers.ts'
 
@@ -27,9 +28,6 @@ type HeadRow = [seq: number, priority: number, weights: string | null, attempt: 
 const LANE_COLUMNS = 'id, queue, buckets, state, bucket, deputy_of, priority, turn, head, sieve, base'
 const BEHIND = 'SELECT seq, priority, weights, attempt, since FROM jobs WHERE lane = ? AND state = 1'
 const HEADS = `${BEHIND} ORDER BY priority DESC, seq`
-
-/** A bucket that so many lanes need groups the lines of others: its lanes can be held together behind one deputy. */
-const SHARED_BY = 16
 
 /** One claim's view of the tables: read as the decision asks, each lane and bucket once, written back by the claim. */
 export class Decision implements AdmissionSource {
@@ -159,51 +157,9 @@ export class Decision implements AdmissionSource {
 
   /** Writes lanes and buckets as the decision left them. */
   save(): void {
-    for (const lane of this.lanes.values()) if (lane.changed) this.#saveLane(lane)
+    for (const lane of this.lanes.values())
+      if (lane.changed) saveLane(this.#context, lane, this.#open.has(lane), this.nowUs)
     for (const bucket of this.buckets.values()) saveBucket(this.#context, bucket, this.nowUs)
-  }
-
-  #saveLane(lane: Lane): void {
-    const { db } = this.#context
-    const sieve = lane.sieve && encodeSieve(lane.sieve)
-    if (lane.state === 'empty') {
-      db.run(
-        'UPDATE lanes SET state = 0, bucket = NULL, over = NULL, deputy_of = NULL, sieve = NULL, turn = ?, emptied = ? WHERE id = ?',
-        lane.turn,
-        this.nowUs,
-        lane.id,
-      )
-    } else if (lane.state === 'open' && this.#open.has(lane)) {
-      db.run(
-        'UPDATE lanes SET sieve = ?, priority = ?, head = ?, turn = ? WHERE id = ?',
-        sieve,
-        lane.priority,
-        lane.head,
-        lane.turn,
-        lane.id,
-      )
-    } else if (lane.state === 'open') {
-      db.run(
-        'UPDATE lanes SET state = 1, bucket = NULL, over = NULL, deputy_of = NULL, sieve = ?, priority = ?, head = ?, turn = ? WHERE id = ?',
-        sieve,
-        lane.priority,
-        lane.head,
-        lane.turn,
-        lane.id,
-      )
-    } else {
-      db.run(
-        'UPDATE lanes SET state = 2, sieve = ?, bucket = ?, over = ?, deputy_of = ?, priority = ?, head = ?, turn = ? WHERE id = ?',
-        sieve,
-        lane.on?.id ?? null,
-        overOf(lane),
-        lane.deputyOf?.id ?? null,
-        lane.priority,
-        lane.head,
-        lane.turn,
-        lane.id,
-      )
-    }
   }
 
   /** The first jobs of many lanes at once: a statement for each costs twice as much. */
@@ -281,19 +237,6 @@ export class Decision implements AdmissionSource {
 function firstHeads(count: number): string {
   return `SELECT j.lane, j.seq, j.priority, j.weights, j.attempt, j.since FROM json_each(?) e CROSS JOIN jobs j ON j.seq IN
     (SELECT seq FROM jobs h WHERE h.lane = e.value AND h.state = 1 ORDER BY h.priority DESC, h.seq LIMIT ${count})`
-}
-
-/** Deputies stand in a group of their own: they are never held. */
-const DEPUTY = '!'
-
-/** The group of a lane within the line it stands in: the other buckets that it shares with many lanes. */
-function overOf(lane: Lane): string {
-  if (lane.deputyOf) return DEPUTY
-  return lane.buckets
-    .filter((bucket) => bucket !== lane.on && (bucket as StoredBucket).lanes >= SHARED_BY)
-    .map((bucket) => bucket.id)
-    .sort((a, b) => a - b)
-    .join(',')
 }
 
 function toHead([seq, priority, weights, attempt, sinceUs]: HeadRow): Head {

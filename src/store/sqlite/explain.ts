@@ -1,6 +1,6 @@
 import type { JobRecord } from '../../jobs/job.ts'
 import type { BucketUse } from '../store.ts'
-import type { Explanation } from '../waits.ts'
+import type { Explanation, WorkerWait } from '../waits.ts'
 import { loadBucket, type StoredBucket } from './buckets.ts'
 import type { Context } from './context.ts'
 import { get } from './get.ts'
@@ -45,20 +45,7 @@ export function explain(context: Context, id: string): Explanation | null {
   const ahead = countAhead(context, lane, job)
   const waits = { ...idle, position: ahead + 1, untilUs: job.throttledUntilUs, givenUpAtUs: due }
   const eachWorker = waitsOfWorkers(context, lane, nowUs)
-  if (eachWorker) {
-    const open = eachWorker.some((each) => each.waitsOn === null)
-    const first = open
-      ? null
-      : (eachWorker.toSorted((a, b) => (a.untilUs ?? Infinity) - (b.untilUs ?? Infinity))[0] ?? null)
-    // Whoever has budget first takes it, and more workers may come.
-    return {
-      ...waits,
-      eachWorker,
-      waitsOn: first?.waitsOn ?? null,
-      untilUs: first?.untilUs ?? null,
-      expectedStartUs: null,
-    }
-  }
+  if (eachWorker) return { ...waits, eachWorker, ...firstOf(eachWorker), expectedStartUs: null }
   const costs = buckets.map((bucket, i) => (attempt > 0 && bucket.policy?.retries === 'free' ? 0 : (units?.[i] ?? 1)))
   const outlooks = buckets.map((bucket, i) => {
     const asked = { lane, priority: job.priority, ahead, units: costs[i] ?? 1 }
@@ -84,6 +71,13 @@ export function explain(context: Context, id: string): Explanation | null {
     // What its budget would let start now waits for a free slot, and nobody can tell for how long.
     exact: buckets.length === 1 && only?.exact === true && served && !changes && (expectedStartUs ?? 0) > nowUs,
   }
+}
+
+/** Of several workers the first that has budget again; whoever that is takes it, and more may come. */
+function firstOf(workers: readonly WorkerWait[]): Pick<Explanation, 'waitsOn' | 'untilUs'> {
+  if (workers.some((each) => each.waitsOn === null)) return { waitsOn: null, untilUs: null }
+  const [first] = workers.toSorted((a, b) => (a.untilUs ?? Infinity) - (b.untilUs ?? Infinity))
+  return { waitsOn: first?.waitsOn ?? null, untilUs: first?.untilUs ?? null }
 }
 
 /** Every bucket must admit a job, so the last of them to do so decides; null when that hangs on a permit. */

@@ -1,4 +1,4 @@
-import type { Context } from './context.ts'
+import type { Policies } from './policies.ts'
 
 /**
  * A limit of scope `worker` has buckets of its own for each registration of a worker. They are stored under the limit's name, NUL and
@@ -11,8 +11,13 @@ export function ownName(limit: string, worker: number): string {
 }
 
 /** The name under which the bucket is stored that a worker has to ask: the fleet's, or its own. */
-export function nameFor(context: Context, limit: string, key: string, worker: number): string {
-  return context.policies.policy(limit, key)?.scope === 'worker' ? ownName(limit, worker) : limit
+export function nameFor(
+  { policies }: { readonly policies: Policies },
+  limit: string,
+  key: string,
+  worker: number,
+): string {
+  return policies.policy(limit, key)?.scope === 'worker' ? ownName(limit, worker) : limit
 }
 
 /** Splits a stored name; worker 0: it is the fleet's. */
