@@ -4,7 +4,7 @@ import { bucketId, wakeLine } from './buckets.ts'
 import { type Context, queueName } from './context.ts'
 import { nameFor, ownQueue, readName } from './own.ts'
 import { portion } from './portion.ts'
-import { LANE } from './state.ts'
+import { LANE, STATE } from './state.ts'
 
 /**
  * Jobs under a limit of scope `worker` wait in one lane, and each worker has a view of it: a lane of its own queue and buckets, without
@@ -63,6 +63,7 @@ export function adopt(
       id,
     )
     if (head) arrive(viewOf(context, { id, key, queue, buckets }, worker, nowUs), ...head)
+    else dropSpread(context, id)
   }
   const last = rows.at(-1)
   context.adopted.set(worker, last && rows.length >= ADOPTED_AT_ONCE ? last[0] : Infinity)
@@ -92,7 +93,7 @@ export function waitsOfWorkers(context: Context, lane: number, nowUs: number): W
 export function dropViews(context: Context, worker: number, nowUs: number): void {
   context.adopted.delete(worker)
   const views = context.db.all<[number, string, number | null, number | null]>(
-    'SELECT id, buckets, bucket, deputy_of FROM lanes WHERE worker = ?',
+    'SELECT base, buckets, bucket, deputy_of FROM lanes WHERE worker = ?',
     worker,
   )
   for (const [, buckets, bucket, deputyOf] of views) {
@@ -108,6 +109,26 @@ export function dropViews(context: Context, worker: number, nowUs: number): void
     'UPDATE buckets SET wake_at = NULL WHERE lanes = 0 AND id IN (SELECT value FROM json_each(?))',
     JSON.stringify([...new Set(views.flatMap(([, buckets]) => JSON.parse(buckets) as number[]))]),
   )
+  for (const [base] of views) dropSpread(context, base)
+}
+
+/** A spread lane goes when no view of it is left, and no job that waits, runs or can come back. */
+export function dropSpread(context: Context, lane: number): void {
+  const row = context.db.get<[string]>(
+    `SELECT buckets FROM lanes l WHERE id = ? AND NOT EXISTS (SELECT 1 FROM lanes v WHERE v.base = l.id)
+     AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = l.id AND state = 1)
+     AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = l.id AND state IN (0, 4, 7))
+     AND id NOT IN (SELECT lane FROM jobs WHERE state = ${STATE.active} AND due IS NOT NULL)`,
+    lane,
+  )
+  if (row) deleteLane(context, lane, row[0])
+}
+
+/** @param buckets as stored */
+export function deleteLane(context: Context, lane: number, buckets: string): void {
+  context.db.run('DELETE FROM lanes WHERE id = ?', lane)
+  for (const bucket of JSON.parse(buckets) as number[])
+    context.db.run('UPDATE buckets SET lanes = lanes - 1 WHERE id = ?', bucket)
 }
 
 /** The workers that are gone, as far as their views tell. */

@@ -287,6 +287,7 @@ function registrations(harness: StoreHarness): void {
       await w.store.prune(100)
     }
     expect(await w.store.inspect('r')).toEqual([])
+    expect(await w.store.prune(100)).toBe(0)
     await w.add('b', { limits: ['r:k'] }, 2)
     expect([await w.start(), await w.start({ worker: other })]).toEqual([['b1'], ['b2']])
   })
