@@ -1,6 +1,19 @@
-import { array, assert, constant, integer, oneof, pre, property, record, tuple, type Arbitrary } from 'fast-check'
+import {
+  array,
+  assert,
+  constant,
+  constantFrom,
+  integer,
+  oneof,
+  pre,
+  property,
+  record,
+  tuple,
+  type Arbitrary,
+} from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { charge, deniedUntil, newBucket } from '../../src/policy/bucket.ts'
+import { keptBack } from '../../src/policy/headroom.ts'
 import type { Bucket, Head, HeadSource, Lane } from '../../src/policy/lane.ts'
 import type { LimitPolicy } from '../../src/policy/limit.ts'
 import { normalisePolicy } from '../../src/policy/normalise-policy.ts'
@@ -50,8 +63,8 @@ class Jobs implements HeadSource {
   read = 0
   readonly list: Head[] = []
 
-  add(weight: number, sinceUs: number): void {
-    this.list.push({ seq: this.list.length + 1, priority: 0, given: 0, weights: [weight], attempt: 0, sinceUs })
+  add(weight: number, sinceUs: number, given = 0): void {
+    this.list.push({ seq: this.list.length + 1, priority: given, given, weights: [weight], attempt: 0, sinceUs })
   }
 
   heads(): Head[] {
@@ -65,20 +78,37 @@ class Jobs implements HeadSource {
   }
 }
 
-/** What following job by job says: who is late, if each of the others starts as soon as it may. */
-function followed(policy: LimitPolicy, jobs: readonly Head[], boundUs: number): number[] {
+/**
+ * What following job by job says: who is late, if each of the others starts as soon as it may.
+ * @param taken units that were taken at 0
+ * @param leave false: those who are late start too.
+ */
+function followed(policy: LimitPolicy, jobs: readonly Head[], boundUs: number, taken = 1, leave = true): number[] {
   const state = newBucket(policy, 0)
-  charge(policy, state, 0, 1)
+  charge(policy, state, 0, taken)
   const late: number[] = []
   let atUs = 0
-  for (const { seq, weights, sinceUs } of jobs) {
+  for (const { seq, weights, sinceUs, given } of jobs) {
     const weight = weights?.[0] ?? 1
-    const startUs = deniedUntil(policy, state, 0, atUs, weight) ?? atUs
-    if (seq > 1 && startUs > sinceUs + boundUs) late.push(seq)
-    else {
-      charge(policy, state, startUs, weight)
-      atUs = startUs
-    }
+    const startUs = deniedUntil(policy, state, 0, atUs, weight, keptBack(policy, given)) ?? atUs
+    const isLate = seq > 1 && startUs > sinceUs + boundUs
+    if (isLate) late.push(seq)
+    if (isLate && leave) continue
+    charge(policy, state, startUs, weight)
+    atUs = startUs
+  }
+  return late
+}
+
+/** Whom sifting takes out of a lane that is refused at 0, in portions. */
+function sifted(bucket: Bucket, jobs: Jobs, untilUs: number, portion: number): number[] {
+  const lane = laneOf(bucket, jobs.list)
+  const late: number[] = []
+  for (let ended = false; !ended;) {
+    const found = sift(lane, { bucket, untilUs, behaviour: 'wait' }, jobs, portion, 0)
+    late.push(...found.late.map(({ head }) => head.seq))
+    ended = found.ended
+    if (lane.sieve) expect(decodeSieve(encodeSieve(lane.sieve))).toEqual(lane.sieve)
   }
   return late
 }
@@ -103,6 +133,27 @@ const RULES: Arbitrary<{ policy: Policy; weights: Arbitrary<number[]> }> = oneof
   }).map((policy) => ({ policy, weights: array(constant(1), { minLength: 1, maxLength: 60 }) })),
 )
 
+/** A limit that keeps units back below priority 5, all of it used up at 0, and jobs that meet it in this order. */
+const KEEPING = tuple(
+  oneof(
+    record({
+      rate: integer({ min: 1, max: 7 }),
+      per: integer({ min: 100, max: 3000 }),
+      burst: integer({ min: 2, max: 6 }),
+    }),
+    record({
+      window: constantFrom('sliding' as const, 'fixed' as const),
+      max: integer({ min: 2, max: 6 }),
+      per: integer({ min: 100, max: 3000 }),
+    }),
+  ),
+  integer({ min: 1, max: 5 }),
+  integer({ min: 0, max: 20 }),
+  integer({ min: 0, max: 40 }),
+  integer({ min: 0, max: 9000 }),
+  integer({ min: 1, max: 20 }),
+)
+
 describe('sifting a lane', () => {
   test('takes out exactly the jobs that following each of them would find late, in portions of any size', () => {
     const cases = RULES.chain(({ policy, weights }) =>
@@ -115,19 +166,32 @@ describe('sifting a lane', () => {
         charge(policy, bucket.state, 0, 1)
         const jobs = new Jobs()
         for (const weight of weights) jobs.add(weight, 0)
-        const lane = laneOf(bucket, jobs.list)
         const untilUs = deniedUntil(policy, bucket.state, 0, 0, weights[0] ?? 1) ?? 0
         pre(untilUs > 0)
-        const late: number[] = []
-        for (let ended = false; !ended;) {
-          const found = sift(lane, { bucket, untilUs, behaviour: 'wait' }, jobs, portion, 0)
-          late.push(...found.late.map(({ head }) => head.seq))
-          ended = found.ended
-          if (lane.sieve) expect(decodeSieve(encodeSieve(lane.sieve))).toEqual(lane.sieve)
-        }
-        expect(late).toEqual(followed(policy, jobs.list, maxWait * 1000))
+        expect(sifted(bucket, jobs, untilUs, portion)).toEqual(followed(policy, jobs.list, maxWait * 1000))
       }),
       { numRuns: 500 },
+    )
+  })
+
+  test('takes nobody out below a headroom who could start in time, and where that is certain everybody who could not', () => {
+    assert(
+      property(KEEPING, ([given, units, urgent, others, maxWait, portion]) => {
+        const most = 'max' in given ? given.max : given.burst
+        pre(units < most && urgent + others > 0)
+        const policy = normalisePolicy({ ...given, headroom: { units, priority: 5 }, maxWait }, 'r')
+        const bucket = bucketOf(policy)
+        charge(policy, bucket.state, 0, most)
+        const jobs = new Jobs()
+        for (let i = 0; i < urgent + others; i++) jobs.add(1, 0, i < urgent ? 5 : 0)
+        const late = sifted(bucket, jobs, 1, portion)
+        const truly = followed(policy, jobs.list, maxWait * 1000, most)
+        // Of a window nobody can tell how much of its reserve the urgent will have used when the others come.
+        if ('rate' in given || urgent === 0) expect(late).toEqual(truly)
+        const whoWouldBe = new Set(followed(policy, jobs.list, maxWait * 1000, most, false))
+        expect(late.filter((seq) => !whoWouldBe.has(seq))).toEqual([])
+      }),
+      { numRuns: 1000 },
     )
   })
 
