@@ -100,6 +100,50 @@ function budgets(harness: StoreHarness): void {
     expect(await w.wake({ limits: ['r'] })).toBe(1000)
     expect(await w.start({ limits: ['r'], worker: other })).toEqual(['a2'])
   })
+
+  test('jobs under a queue’s own limit hold permits of their worker once it is given some', async () => {
+    const w = world()
+    const other = await another(w)
+    await w.define({ r: { rate: 100, per: '1s', scope: 'worker' } })
+    await w.add('a', {}, 8)
+    expect(await w.start({ slots: 2, limits: ['r'] })).toEqual(['a1', 'a2'])
+    expect(await w.start({ slots: 1, limits: ['r'], worker: other })).toEqual(['a3'])
+    await w.override('r', { concurrency: 3 })
+    expect((await w.store.inspect('r')).map(({ worker, active }) => [worker, active])).toEqual([
+      [w.worker, 2],
+      [other, 1],
+    ])
+    expect(await w.start({ limits: ['r'] })).toEqual(['a4'])
+    expect(await w.start({ limits: ['r'], worker: other })).toEqual(['a5', 'a6'])
+    await w.complete('a1', 'a2')
+    expect(await w.start({ limits: ['r'] })).toEqual(['a7', 'a8'])
+  })
+
+  test('what the other side says is left is left of the budget of the worker that was told', async () => {
+    const w = world()
+    const other = await another(w)
+    await w.define({ r: { rate: 10, per: '10s', scope: 'worker' } })
+    await w.add('a', { limits: ['r'] }, 20)
+    const told = { remaining: 1, resetUs: w.us(10_000), direction: 'both', reset: 'window' } as const
+    await w.start(1)
+    await w.start({ slots: 1, worker: other })
+    expect(await w.store.calibrate('r', '', told, w.worker)).toBe(true)
+    expect(await w.start()).toEqual(['a3'])
+    expect(await w.start({ worker: other })).toHaveLength(9)
+  })
+
+  test('fair keys take turns in every worker, with as many starts as their share', async () => {
+    const w = world()
+    const other = await another(w)
+    await w.define({ own: { rate: 100, per: '1s', scope: 'worker' } })
+    await w.add('a', { limits: ['own'], fairKey: 'a', share: 2 }, 8)
+    await w.add('b', { limits: ['own'], fairKey: 'b' }, 8)
+    expect(await w.start(6)).toEqual(['a1', 'a2', 'b1', 'a3', 'a4', 'b2'])
+    expect(await w.start({ slots: 3, worker: other })).toEqual(['a5', 'a6', 'b3'])
+    await w.add('c', { limits: ['own'], fairKey: 'b', share: 2 })
+    expect(await w.start(4)).toEqual(['a7', 'a8', 'b4', 'b5'])
+    expect(await w.explain('b6')).toMatchObject({ fairKey: 'b', share: 2 })
+  })
 }
 
 function waiting(harness: StoreHarness): void {
