@@ -208,6 +208,8 @@ export interface Claim {
 export interface Closed {
   readonly limit: string
   readonly key: string
+  /** Of a limit of scope `worker`: whose own it is; absent: it is the fleet's. */
+  readonly worker?: number
   readonly queue: string
   /** Units that the refused head asked for. */
   readonly wanted: number

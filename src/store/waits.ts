@@ -95,6 +95,8 @@ export interface BucketBacklog {
 export interface Released {
   readonly limit: string
   readonly key: string
+  /** Of a limit of scope `worker`: whose own it is; absent: it is the fleet's. */
+  readonly worker?: number
   /** Jobs that had waited for it and have started since it was last told of. */
   readonly deferred: number
 }

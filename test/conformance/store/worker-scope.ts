@@ -235,6 +235,23 @@ function waiting(harness: StoreHarness): void {
     expect((await w.claim()).rejected).toMatchObject([{ task: 'a3', reason: 'late', limit: 'r' }])
   })
 
+  test('what is told of a bucket names the worker whose own it is', async () => {
+    const w = world()
+    const other = await another(w)
+    await w.define({ r: { rate: 1, per: '1s', scope: 'worker' }, all: { rate: 1, per: '1s' } })
+    await w.add('a', { limits: ['r:k'] }, 3)
+    await w.add('b', { limits: ['all'] }, 2)
+    const own = { limit: 'r', key: 'k', worker: other }
+    const { closed } = await w.claim({ worker: other })
+    expect(closed).toEqual([expect.objectContaining(own), expect.not.objectContaining({ worker: other })])
+    await w.cancel('a2')
+    await w.cancel('a3')
+    w.at(1000)
+    const { released } = await w.claim({ worker: other })
+    expect(released).toContainEqual({ ...own, deferred: 0 })
+    expect(released).toContainEqual({ limit: 'all', key: '', deferred: 0 })
+  })
+
   test('a waiting job says that each worker has its own, and how they stand', async () => {
     const w = world()
     const other = await another(w)
