@@ -3,7 +3,7 @@ import type { JobError, JobQuery, JobRecord } from '../../jobs/job.ts'
 import { type Context, queueName } from './context.ts'
 import { placeIn } from './get-flow.ts'
 import { occurrenceOf } from './schedule.ts'
-import { STATE, stateName } from './state.ts'
+import { shownIn, STATE, stateName } from './state.ts'
 
 type Row = [
   seq: number,
@@ -24,15 +24,18 @@ type Row = [
   extra: string | null,
   schedule: string | null,
   occurs: number | null,
+  booked: number | null,
   flow: string | null,
   node: number | null,
   total: number | null,
   wakeAt: number | null,
 ]
 
-const SELECT = `SELECT seq, id, task, queue, state, coalesce(asked, priority), input, result, error, attempt, max_attempts, created, due, started, finished, extra, schedule, occurs,
+const SELECT = `SELECT seq, id, task, queue, state, coalesce(asked, priority), input, result, error, attempt, max_attempts, created, due, started, finished, extra, schedule, occurs, booked,
   (SELECT id FROM flows WHERE seq = jobs.flow), node, (SELECT total FROM flows WHERE seq = jobs.flow),
-  CASE WHEN state = 1 THEN (SELECT b.wake_at FROM lanes l JOIN buckets b ON b.id = l.bucket WHERE l.id = jobs.lane AND l.state = 2) END FROM jobs`
+  CASE WHEN state = 1 THEN coalesce(
+    (SELECT b.wake_at FROM lanes l JOIN buckets b ON b.id = l.bucket WHERE l.id = jobs.lane AND l.state = 2),
+    (SELECT min(b.wake_at) FROM lanes l JOIN buckets b ON b.id = l.bucket WHERE l.base = jobs.lane AND l.state = 2)) END FROM jobs`
 
 /** One job by its id. */
 export function get(context: Context, id: string): JobRecord | null {
@@ -44,7 +47,11 @@ export function get(context: Context, id: string): JobRecord | null {
 export function list(context: Context, query: JobQuery): JobRecord[] {
   const where: string[] = ['seq < ?']
   const values: (string | number)[] = [query.before ?? Number.MAX_SAFE_INTEGER]
-  if (query.states) where.push(`state IN (${query.states.map((state) => STATE[state]).join(', ')})`)
+  if (query.states) {
+    const shown = shownIn(query.states, context.clock.nowUs())
+    where.push(shown.where)
+    values.push(...shown.values)
+  }
   if (query.queue !== undefined) {
     where.push('queue = (SELECT id FROM queues WHERE name = ?)')
     values.push(query.queue)
@@ -88,13 +95,16 @@ function toRecord(context: Context, row: Row): JobRecord {
     extra,
     schedule,
     occurs,
+    booked,
     flow,
     node,
     total,
     wakeAt,
   ] = row
-  const name = stateName(state)
-  const dueUs = name === 'scheduled' || name === 'retryable' || name === 'active' ? due : null
+  const nowUs = context.clock.nowUs()
+  const putOffUs = state === STATE.available && booked !== null && booked > nowUs ? booked : null
+  const name = putOffUs === null ? stateName(state) : 'scheduled'
+  const hasDue = name === 'scheduled' || name === 'retryable' || name === 'active'
   return {
     seq,
     id,
@@ -108,11 +118,11 @@ function toRecord(context: Context, row: Row): JobRecord {
     attempt,
     maxAttempts,
     createdUs,
-    dueUs,
+    dueUs: putOffUs !== null ? putOffUs + context.clock.wallOffsetUs() : hasDue ? due : null,
     startedUs,
     finishedUs,
     extra,
-    throttledUntilUs: throttledUntilUs(wakeAt, context.clock.nowUs()),
+    throttledUntilUs: throttledUntilUs(wakeAt, nowUs),
     ...occurrenceOf(schedule, occurs),
     ...placeIn(flow, node, total),
   }

@@ -57,13 +57,13 @@ export function settle(context: Context, requests: readonly SettleRequest[]): Se
   }
   const ended = rows.filter(([, , state, , , , , flow]) => flow !== null && isEnd(state)).map(([seq]) => seq)
   const flows = advance(context, ended, instant)
-  return requests.map(({ settlement }) => {
+  return requests.map(({ worker, settlement }) => {
     const row = counted.get(settlement.seq)
     const attemptBack = settlement.kind === 'push-back' || settlement.kind === 'give-back' ? 1 : 0
     if (row?.[1] !== settlement.attempt - attemptBack) return { kind: 'lost' }
     const state = stateName(row[2])
     if (settlement.kind !== 'push-back') return { kind: 'settled', state, ...newsOf(row[7], flows) }
-    const adjusted = close(context, settlement, nowUs)
+    const adjusted = close(context, settlement, nowUs, worker)
     return { kind: 'settled', state, adjusted, ...newsOf(row[7], flows) }
   })
 }
@@ -115,7 +115,12 @@ function toRow({ retention }: Context, { worker, settlement }: SettleRequest, no
 }
 
 /** The other side has pushed back: its bucket is closed, and every lane that waits on it is re-timed. */
-function close(context: Context, settlement: Extract<Settlement, { kind: 'push-back' }>, nowUs: number): boolean {
+function close(
+  context: Context,
+  settlement: Extract<Settlement, { kind: 'push-back' }>,
+  nowUs: number,
+  worker: number,
+): boolean {
   if (settlement.limit === null) return false
-  return penalizeBucket(context, settlement.limit, settlement.key, nowUs + settlement.closedForUs, nowUs)
+  return penalizeBucket(context, settlement.limit, settlement.key, nowUs + settlement.closedForUs, nowUs, worker)
 }
