@@ -71,8 +71,8 @@ export class Sluice implements TaskEngine {
     const settings = (this.#settings = settingsOf(options))
     const { clock, logger } = settings
     this.#registry = new LimitRegistry((message) => logger.warn({}, message))
-    for (const use of specsOf(options.limits, 'new Sluice')) this.#registry.add(use)
-    for (const { specs } of settings.queues) for (const use of specs) this.#registry.add(use)
+    for (const use of specsOf(options.limits, 'new Sluice')) this.#registry.add(use, 'the limits of new Sluice')
+    for (const { queue, specs } of settings.queues) for (const use of specs) this.#registry.add(use, `queue ${queue}`)
     this.#tasks = listTasks(options.tasks, this.#registry)
     const queueLimits = (this.#queueLimits = new QueueLimits(settings.queues, this.#registry))
     this.#events = new Events(

@@ -14,7 +14,7 @@ export function listTasks(tasks: readonly AnyTask[], registry: LimitRegistry): R
         `Two tasks of this engine are named ${task.name}. Give one of them another name.`,
       )
     listed.set(task.name, task)
-    for (const use of task.uses) registry.add(use)
+    for (const use of task.uses) registry.add(use, `task ${task.name}`)
   }
   return listed
 }
