@@ -84,7 +84,7 @@ describe('an engine is refused when it has', () => {
     ['a queue without a proper name', { store, tasks: [], queues: { 'Mail High': {} } }, 'queue.invalid'],
     [
       'a queue with fewer than no slots',
-      { store, tasks: [], queues: { default: { concurrency: 0 } } },
+      { store, tasks: [], queues: { default: { concurrency: -1 } } },
       'option.invalid',
     ],
     ['a queue of half a slot', { store, tasks: [], queues: { default: { concurrency: 1.5 } } }, 'option.invalid'],
