@@ -35,11 +35,11 @@ test.each(['while the job runs again', 'after the job has ended'])(
     const { id } = await call.enqueue({ tenant: 'a' })
     const held = async (): Promise<number | undefined> => (await engine.limits.inspect('fleet'))[0]?.active
 
-    const first = fleet.worker(url, `${LEASE_MS}ms`)
+    const first = fleet.worker(url, { lease: `${LEASE_MS}ms` })
     await patient.started(1)
     first.child.kill('SIGSTOP')
     await pause(LEASE_MS + 50)
-    const second = fleet.worker(url, `${LEASE_MS}ms`)
+    const second = fleet.worker(url, { lease: `${LEASE_MS}ms` })
     await patient.started(2)
     const lateSettle = async (): Promise<void> => {
       patient.end(1, 'of the first run')
@@ -72,13 +72,13 @@ test('the next start takes back a killed worker’s job at once, long before its
   const call = callTask()
   const engine = fleet.engine([call])
   const { id } = await call.enqueue({ tenant: 'a' })
-  const first = fleet.worker(url, '30s')
+  const first = fleet.worker(url)
   await patient.started(1)
   await fleet.kill(first)
   patient.end(1, 'of the first run')
   expect(await engine.jobs.get(id)).toMatchObject({ state: 'active', attempt: 1 })
 
-  const second = fleet.worker(url, '30s')
+  const second = fleet.worker(url)
   await until('the second worker is at work', 10_000, () => second.ready)
   const readyMs = performance.now()
   await patient.started(2)
