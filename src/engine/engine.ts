@@ -94,9 +94,12 @@ export class Sluice implements TaskEngine {
     this.#detach = clock.attach?.({ pending: () => this.#store.pending, running: () => this.#worker?.running ?? 0 })
   }
 
-  /** Begins to run jobs. @throws engine.stopped when the engine has been stopped */
+  /** Begins to run jobs; after a failure it may be called again. @throws engine.stopped when the engine has been stopped */
   start(): Promise<void> {
-    this.#starting ??= this.#start()
+    this.#starting ??= this.#start().catch((error: unknown) => {
+      this.#starting = null
+      throw error
+    })
     return this.#starting
   }
 
@@ -201,13 +204,20 @@ export class Sluice implements TaskEngine {
   }
 
   async #open(): Promise<Store> {
-    this.#opening ??= this.#store.open().then(async () => {
-      const changed = await this.#store.define(this.#registry.definitions())
-      if (changed.length > 0) this.#worker?.ring()
-      this.#opened = true
-      return this.#store
+    this.#opening ??= this.#openOnce().catch((error: unknown) => {
+      // A database that comes up after the process that needs it is ordinary: the next call tries again.
+      this.#opening = null
+      throw error
     })
     return this.#opening
+  }
+
+  async #openOnce(): Promise<Store> {
+    await this.#store.open()
+    const changed = await this.#store.define(this.#registry.definitions())
+    if (changed.length > 0) this.#worker?.ring()
+    this.#opened = true
+    return this.#store
   }
 
   async #start(): Promise<void> {

@@ -73,7 +73,13 @@ export class Worker implements RunHost {
   static async start(options: WorkerOptions): Promise<Worker> {
     const queues = options.queues.map((each) => each.queue)
     const worker = new Worker(await options.store.join(queues, options.settings.leaseUs), options)
-    await worker.#recover()
+    try {
+      await worker.#recover()
+    } catch (error) {
+      // Else it would go on extending leases and looking for lost ones, though nobody holds it.
+      worker.#rest()
+      throw error
+    }
     worker.#dispatcher.start()
     options.events.emit('worker.started', { worker: worker.#id, queues })
     return worker
@@ -107,10 +113,14 @@ export class Worker implements RunHost {
       if (!(await this.#idleWithin(ABORT_GRACE_MS))) for (const run of this.#runs.values()) run.abort('stop', true)
       await this.#idleWithin(null)
     }
-    this.#stopWatching()
-    this.#chores.stop()
+    this.#rest()
     await this.#options.store.leave(this.#id)
     this.#options.events.emit('worker.stopped', { worker: this.#id })
+  }
+
+  #rest(): void {
+    this.#stopWatching()
+    this.#chores.stop()
   }
 
   charge(job: Admitted, limit: string, units: number): void {
