@@ -1,7 +1,13 @@
 import { defineConfig } from 'vitest/config'
 
 /** Tests that run real processes against the real clock: beside others they would measure those, not us. */
-const REAL_TIME = ['test/crash/**/*.test.ts', 'test/cli/**/*.test.ts', 'test/acceptance/processes.test.ts']
+const REAL_TIME = [
+  'test/crash/**/*.test.ts',
+  'test/cli/**/*.test.ts',
+  'test/acceptance/processes.test.ts',
+  'test/acceptance/process-limits.test.ts',
+  'test/acceptance/real-scale.test.ts',
+]
 
 // Everything named *.test.ts under test/ runs, crash/ and simulation/ too: what is left out of `npm test` is soon broken.
 // Types are checked by `npm run types`, which compiles test/ with the sources.

@@ -1,11 +1,12 @@
 import { type ChildProcess, fork, type StdioOptions } from 'node:child_process'
 import { once } from 'node:events'
-import { globSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { DatabaseSync } from 'node:sqlite'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { type AnyTask, silentLogger, Sluice } from '../../src/exports/index.ts'
+import { skewedEnvironment } from '../skew.ts'
 
 type Message =
   | { readonly kind: 'ready' }
@@ -115,8 +116,11 @@ export class Fleet {
 
   #fork(name: string, file: string, argument: string, stdout: 'ignore' | 'pipe', skewS = 0): Member {
     const stdio: StdioOptions = ['ignore', stdout, 'inherit', 'ipc']
-    const env = skewS === 0 ? process.env : { ...process.env, ...skewed(skewS) }
-    const child = fork(join(import.meta.dirname, 'fixtures', file), [argument], { execArgv: [], stdio, env })
+    const child = fork(join(import.meta.dirname, 'fixtures', file), [argument], {
+      execArgv: [],
+      stdio,
+      env: skewedEnvironment(skewS),
+    })
     const member: Member = { name, skewS, child, ready: false }
     this.#members.add(member)
     child.on('message', (message: Message) => {
@@ -137,18 +141,6 @@ export class Fleet {
     by()
     await closed
   }
-}
-
-/** Where libfaketime is; null: it is not installed. */
-export function faketime(): string | null {
-  return globSync('/usr/lib/*/faketime/libfaketime.so.1')[0] ?? null
-}
-
-/** The environment of a process whose wall clock is off by so many seconds, while its steady clock goes with the machine's. */
-function skewed(byS: number): NodeJS.ProcessEnv {
-  const library = faketime()
-  if (library === null) throw new Error('libfaketime is not installed')
-  return { LD_PRELOAD: library, FAKETIME: `${byS < 0 ? '' : '+'}${byS}s`, DONT_FAKE_MONOTONIC: '1' }
 }
 
 /** Waits for what must come; fails when it has not come in time. */

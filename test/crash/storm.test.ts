@@ -1,14 +1,10 @@
 import { expect, test } from 'vitest'
-import { faketime } from './fleet.ts'
 import { Storm } from './storm.ts'
-import { missing } from '../services.ts'
+import { canSkew } from '../skew.ts'
 
 const SECONDS = Number(process.env['STORM_SECONDS'] ?? 10)
 const SEED = Number(process.env['STORM_SEED'] ?? 11)
 const MINUTES_5 = 300
-
-const canSkew =
-  faketime() !== null || missing('libfaketime is not installed', 'workers whose wall clocks are off') === ''
 
 test(
   'four workers on one file, killed, stopped past their leases, with clocks five minutes apart: nothing over budget, lost or doubled',
@@ -16,7 +12,7 @@ test(
     const storm = new Storm({
       seconds: SECONDS,
       seed: SEED,
-      skewsS: canSkew ? [0, MINUTES_5, -MINUTES_5, 0] : [0, 0, 0, 0],
+      skewsS: canSkew() ? [0, MINUTES_5, -MINUTES_5, 0] : [0, 0, 0, 0],
     })
     await storm.blow()
     await storm.expectKept()
