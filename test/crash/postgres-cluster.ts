@@ -36,10 +36,15 @@ export class PostgresCluster {
     this.#port = port
   }
 
-  /** A new server, ready, gone when the test has finished; null where PostgreSQL is not installed. */
-  static async create(leftOut: string): Promise<PostgresCluster | null> {
+  /** Whether PostgreSQL is installed, so that there can be such a server. @throws under `CI=true` where it is not */
+  static installed(leftOut: string): boolean {
+    return binaries() !== null || missing('PostgreSQL is not installed under /usr/lib/postgresql', leftOut) !== null
+  }
+
+  /** A new server, ready, gone when the test has finished. */
+  static async create(): Promise<PostgresCluster> {
     const bin = binaries()
-    if (bin === null) return missing('PostgreSQL is not installed under /usr/lib/postgresql', leftOut)
+    if (bin === null) throw new Error('PostgreSQL is not installed under /usr/lib/postgresql')
     // A server refuses to run as root.
     const owner: Owner = process.getuid?.() === 0 ? { uid: idOf('-u'), gid: idOf('-g') } : {}
     const folder = mkdtempSync(join(tmpdir(), 'sluice-postgres-'))
@@ -69,7 +74,7 @@ export class PostgresCluster {
       port: this.#port,
       listen_addresses: '127.0.0.1',
       unix_socket_directories: '',
-      max_connections: 100,
+      max_connections: 300,
     }
     const options = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
     this.#server = spawn(join(this.#bin, 'postgres'), ['-D', this.#data, ...options], {
