@@ -223,9 +223,9 @@ describe.skipIf(!INSTALLED)('on PostgreSQL, in real time', () => {
         retention: { completedUs: 0, cancelledUs: 0, discardedUs: 0 },
       })
       await sweeper.open()
-      let sweeping = true
+      const sweep = { on: true }
       const swept = (async (): Promise<void> => {
-        while (sweeping) await sweeper.prune(100)
+        while (sweep.on) await sweeper.prune(100)
       })()
       const calls = Array.from({ length: 10 * KEYS }, (_, i) => ({ key: `k${i % KEYS}` }))
       await Promise.all(
@@ -233,7 +233,7 @@ describe.skipIf(!INSTALLED)('on PostgreSQL, in real time', () => {
       )
       await until('each key has had its burst', 30_000, () => sum(perKey) >= 5 * KEYS)
       await pause(1000)
-      sweeping = false
+      sweep.on = false
       await swept
       await sweeper.close()
       expect([...perKey.values()]).toEqual(Array.from({ length: KEYS }, () => 5))
