@@ -1,0 +1,47 @@
+import { SluiceError } from '../../base/errors.ts'
+import { identifier, inTransaction, type PostgresDatabase, type Statements } from '../../database/postgres.ts'
+import { MIGRATIONS } from './schema.ts'
+
+/** Brings the schema up to this version, all or nothing; processes that start together do so one after the other. */
+export async function migrate(db: PostgresDatabase): Promise<void> {
+  await db.session(async (statements) => {
+    if ((await versionOf(statements)) === MIGRATIONS.length) return
+    await inTransaction(statements, async () => {
+      await statements.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.migrate'), 0)`)
+      const version = await versionOf(statements)
+      check(version)
+      if (version === 0) await statements.script(`CREATE SCHEMA IF NOT EXISTS ${db.schema}`)
+      for (const migration of MIGRATIONS.slice(version)) await statements.script(migration)
+      await statements.run(
+        `INSERT INTO sluice.store (name, value) VALUES ('version', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
+        String(MIGRATIONS.length),
+      )
+    })
+  })
+}
+
+/** What `migrate` would run; empty when there is nothing to do. */
+export async function pendingMigrations(db: PostgresDatabase, schema: string): Promise<string> {
+  const version = await db.session(versionOf)
+  check(version)
+  const parts = MIGRATIONS.slice(version).map((text) => text.replaceAll(/\bsluice\./g, `${identifier(schema)}.`))
+  if (parts.length === 0) return ''
+  const create = version === 0 ? [`CREATE SCHEMA IF NOT EXISTS ${identifier(schema)};`] : []
+  return [...create, ...parts].join('\n')
+}
+
+/** Which migrations were applied; 0: there is no store. */
+export async function versionOf(db: Statements): Promise<number> {
+  const [exists] = (await db.get<[boolean]>(`SELECT to_regclass('sluice.store') IS NOT NULL`)) as [boolean]
+  if (!exists) return 0
+  const row = await db.get<[number]>(`SELECT value::bigint FROM sluice.store WHERE name = 'version'`)
+  return row?.[0] ?? 0
+}
+
+function check(version: number): void {
+  if (version <= MIGRATIONS.length) return
+  throw new SluiceError(
+    'store.version',
+    `The store was written by a newer Sluice (schema ${version}, this one knows ${MIGRATIONS.length}). Update Sluice, or open another store.`,
+  )
+}
