@@ -258,7 +258,10 @@ export function isLost(error: unknown): boolean {
 }
 
 /** Work in one transaction of a connection that is held already. */
-export async function inTransaction<T>(statements: Statements, work: (statements: Statements) => Promise<T>): Promise<T> {
+export async function inTransaction<T>(
+  statements: Statements,
+  work: (statements: Statements) => Promise<T>,
+): Promise<T> {
   await statements.script('BEGIN')
   try {
     const result = await work(statements)

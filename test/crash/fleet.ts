@@ -24,6 +24,8 @@ export interface Member {
   readonly child: ChildProcess
   /** It has begun to claim. */
   ready: boolean
+  /** It was stopped for a while: a server may have given its connections up meanwhile. */
+  slept: boolean
 }
 
 /** What a member may differ in. */
@@ -97,6 +99,18 @@ export class Fleet {
     await this.#end(member, () => member.child.kill('SIGKILL'))
   }
 
+  /** Stops it where it stands, until it is woken. */
+  sleep(member: Member): void {
+    // eslint-disable-next-line no-param-reassign -- it is the record
+    member.slept = true
+    member.child.kill('SIGSTOP')
+  }
+
+  /** Lets it go on as if nothing had happened. */
+  wake(member: Member): void {
+    member.child.kill('SIGCONT')
+  }
+
   /** Lets it finish what runs. */
   async stop(member: Member): Promise<void> {
     await this.#end(member, () => member.child.send('stop'))
@@ -121,13 +135,16 @@ export class Fleet {
       stdio,
       env: skewedEnvironment(skewS),
     })
-    const member: Member = { name, skewS, child, ready: false }
+    const member: Member = { name, skewS, child, ready: false, slept: false }
     this.#members.add(member)
     child.on('message', (message: Message) => {
       if (message.kind === 'ready') member.ready = true
       else if (message.kind === 'lease-lost') this.lost.push(`${name} ${message.run}`)
       else if (message.kind === 'aborted') this.aborted.push(`${name} ${message.run}`)
-      else (this.storeMayBeAway ? this.forgiven : this.accidents).push(`${name}: ${message.message}`)
+      else {
+        const forgiven = this.storeMayBeAway || (member.slept && /The connection to \w+ was lost/.test(message.message))
+        ;(forgiven ? this.forgiven : this.accidents).push(`${name}: ${message.message}`)
+      }
     })
     child.on('exit', (code, signal) => {
       if (this.#members.delete(member)) this.accidents.push(`${name} ended by itself: ${String(signal ?? code)}`)

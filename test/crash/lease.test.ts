@@ -20,7 +20,8 @@ class Patient {
   }
 
   async started(attempt: number): Promise<void> {
-    await until(`attempt ${attempt} has started`, 10_000, () => this.witness.starts.length >= attempt)
+    // The row of a job whose worker was stopped amid a heartbeat is locked until the server ends that transaction; then comes the next probe.
+    await until(`attempt ${attempt} has started`, 20_000, () => this.witness.starts.length >= attempt)
     expect(this.witness.starts.map((start) => start.attempt)).toEqual(Array.from({ length: attempt }, (_, i) => i + 1))
   }
 }
@@ -43,13 +44,13 @@ test.each(LATE_SETTLES)(
 
     const first = fleet.worker(url, { lease: `${LEASE_MS}ms` })
     await patient.started(1)
-    first.child.kill('SIGSTOP')
+    fleet.sleep(first)
     await pause(LEASE_MS + 50)
     const second = fleet.worker(url, { lease: `${LEASE_MS}ms` })
     await patient.started(2)
     const lateSettle = async (): Promise<void> => {
       patient.end(1, 'of the first run')
-      first.child.kill('SIGCONT')
+      fleet.wake(first)
       await until('the first worker learns that its lease was lost', 10_000, () => fleet.lost.length > 0)
     }
     if (when === 'while the job runs again') {
@@ -80,11 +81,11 @@ test.each(STORES)('a handler whose lease was lost is aborted, on $name, while th
   const { id } = await call.enqueue({ tenant: 'a' })
   const first = fleet.worker(url, { lease: `${LEASE_MS}ms` })
   await patient.started(1)
-  first.child.kill('SIGSTOP')
+  fleet.sleep(first)
   await pause(LEASE_MS + 50)
   const second = fleet.worker(url, { lease: `${LEASE_MS}ms` })
   await patient.started(2)
-  first.child.kill('SIGCONT')
+  fleet.wake(first)
   await until('the first handler is aborted', 10_000, () => fleet.aborted.length > 0)
   expect(fleet.aborted).toEqual([`${first.name} ${id} 1`])
   patient.end(2, 'of the second run')

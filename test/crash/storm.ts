@@ -85,7 +85,7 @@ export class Storm {
       const elapsed = (monotonicUs() - beganUs) / (seconds * 1e6)
       const dueRestarts = Math.ceil(restarts.length - elapsed * (restarts.length + 1))
       if (restartsLeft.length > dueRestarts) await this.#restart(restartsLeft.shift() as () => Promise<void>)
-      else if (this.#chance(0, 1) < 0.3) this.#sleep()
+      else if (!this.#sleeping && this.#chance(0, 1) < 0.5) await this.#sleep()
       else await this.#kill()
       await pause(this.#chance(100, 700))
       await this.#arrive(8)
@@ -143,13 +143,12 @@ export class Storm {
   }
 
   /** One process is stopped past its leases, and goes on as if nothing had happened. */
-  #sleep(): void {
-    if (this.#sleeping) return
+  async #sleep(): Promise<void> {
     const member = this.#members[Math.floor(this.#chance(0, this.#members.length))] as Member
-    if (!member.ready) return
+    await until(`${member.name} is at work`, 20_000, () => member.ready)
     const span: Span = { fromUs: monotonicUs(), toUs: Infinity }
     this.#asleep.set(member.name, [...(this.#asleep.get(member.name) ?? []), span])
-    member.child.kill('SIGSTOP')
+    this.fleet.sleep(member)
     this.sleeps++
     this.#sleeping = this.#wake(member, span)
   }
@@ -157,7 +156,7 @@ export class Storm {
   async #wake(member: Member, span: Span): Promise<void> {
     await pause(LEASE_MS + this.#chance(200, 1500))
     span.toUs = monotonicUs()
-    member.child.kill('SIGCONT')
+    this.fleet.wake(member)
     this.#sleeping = null
   }
 
