@@ -219,7 +219,7 @@ async function write(
   const rejected = rejectedOf(rejections, rows)
   await skipRejected(context, db, rejected)
   progress.rejected.push(...rejected)
-  const fireUs = rejected.some((job) => job.occurrence) ? look.now : nextFireUs(look)
+  const fireUs = nextFireUs(await looked(db, look, rejected))
   const again = decided.more || progress.more || isFull(rejections)
   const held = progress.portion.skip.length > 0 ? look.now + HELD_AGAIN_US : NEVER_US
   const nextWakeUs = again
@@ -236,6 +236,13 @@ async function write(
     closed: newlyClosed(admission, (queue) => context.queues.name(queue)),
     released: newlyReleased(decision.buckets.values()),
   }
+}
+
+/** What was looked at, with the next occurrences as they are once some were skipped. */
+async function looked(db: Statements, look: Look, rejected: readonly Rejected[]): Promise<Look> {
+  if (!rejected.some((job) => job.occurrence)) return look
+  const [text] = (await db.get<[string]>('SELECT sluice.claim_fire()::text')) as [string]
+  return { ...look, fire: JSON.parse(text) as Look['fire'] }
 }
 
 function admitted(

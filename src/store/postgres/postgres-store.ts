@@ -35,7 +35,7 @@ import { get, isUuid, list } from './get.ts'
 import { giveClock } from './given-clock.ts'
 import { inspect } from './inspect.ts'
 import { currentLimits } from './limits.ts'
-import { migrate } from './migrate.ts'
+import { checkExisting, migrate } from './migrate.ts'
 import { endOverdue, override, overrides, pruneOverrides } from './override.ts'
 import { charge, penalizeBucket } from './penalize.ts'
 import { promote } from './promote.ts'
@@ -106,6 +106,16 @@ export class PostgresStore implements Store {
     await migrate(this.#db)
     if (this.#clock !== systemClock) this.#given = await giveClock(this.#db, this.#clock)
     await this.#session((db) => readClock(this.#context, db))
+  }
+
+  /** Opens what is there, and creates and upgrades nothing. @throws store.missing, store.version */
+  async openExisting(): Promise<void> {
+    try {
+      await checkExisting(this.#db)
+    } catch (error) {
+      await this.close()
+      throw error
+    }
   }
 
   async close(): Promise<void> {
