@@ -26,7 +26,7 @@ import { backlog } from './backlog.ts'
 import { Batch } from './batch.ts'
 import { bucketId } from './buckets.ts'
 import { cancel } from './cancel.ts'
-import { claim } from './claim.ts'
+import { claim, LINE_AT_LEAST } from './claim.ts'
 import { type Context, QueueNumbers, readClock } from './context.ts'
 import { define } from './define.ts'
 import { enqueue } from './enqueue.ts'
@@ -96,6 +96,7 @@ export class PostgresStore implements Store {
       queues: new QueueNumbers(),
       turns: { given: 0 },
       openLineNext: new Map(),
+      reach: { line: LINE_AT_LEAST },
       ring: () => this.#bell.ring(),
     }
     this.#settling = new Batch((requests) => this.#session((db) => settle(this.#context, db, requests)))
