@@ -31,6 +31,9 @@ const LOOK = `BEGIN; SET LOCAL synchronous_commit = off; SELECT sluice.promote($
 const WRITE = `SELECT * FROM sluice.claim_write($1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::json, $6::json, $7::json, $8::json);
   SELECT sluice.claim_next($1::bigint); COMMIT`
 
+/** Lanes of a line that are read at least. */
+export const LINE_AT_LEAST = 4
+
 /** What a claim came to so far, while other things had to be done first. */
 interface Progress {
   readonly rejected: Rejected[]
@@ -45,7 +48,7 @@ interface Progress {
 /** Takes the jobs that all their budgets admit at this instant, in turn, and says when to look again. */
 export async function claim(context: Context, request: ClaimRequest): Promise<Claim> {
   const room = request.queues.reduce((sum, { slots }) => sum + slots, 0)
-  const progress: Progress = { rejected: [], news: [], done: new Set(), more: false, portion: portionFor(room) }
+  const progress: Progress = { rejected: [], news: [], done: new Set(), more: false, portion: portionFor(room, context.reach.line) }
   for (let tries = 1; ; tries++) {
     const done = await context.db.session((db) => attempt(context, db, request, progress, tries))
     if (done !== null) return done
@@ -53,11 +56,11 @@ export async function claim(context: Context, request: ClaimRequest): Promise<Cl
   }
 }
 
-function portionFor(room: number): Portion {
+function portionFor(room: number, line: number): Portion {
   return {
     open: 16 + 2 * room,
     due: room === 0 ? 0 : 16 + 2 * room,
-    line: Math.min(room, 16) + 2,
+    line,
     heads: 2,
     depth: 2,
     deepHeads: 2,
@@ -87,7 +90,7 @@ async function attempt(
       return null
     }
     const decision = new Decision(look, progress.portion, limits, context.queues)
-    const decided = decide(context, decision, request, look)
+    const decided = decide(context, decision, request, look, progress.portion)
     const lateUs = Math.min(LATE_US * 2 ** Math.min(tries - 1, 10), LATE_AT_MOST_US)
     return await write(context, db, request, decided, look, progress, lateUs)
   } catch (error) {
@@ -160,7 +163,13 @@ interface Decided {
   readonly more: boolean
 }
 
-function decide(context: Context, decision: Decision, request: ClaimRequest, look: Look): Decided {
+function decide(
+  context: Context,
+  decision: Decision,
+  request: ClaimRequest,
+  look: Look,
+  portion: Portion,
+): Decided {
   let at = 0
   const shares = request.queues.map(({ queue, slots, uses }) => {
     const own = uses.map((use) => ({ bucket: decision.bucket(look.own[at++] as number), weight: use.weight }))
@@ -178,7 +187,6 @@ function decide(context: Context, decision: Decision, request: ClaimRequest, loo
   for (const lane of decision.openLanes()) admission.addLane(lane)
   admission.decide()
   // As much was there as was asked for: what is behind it has its turn in the next claim, which is made at once.
-  const portion = portionFor(request.queues.reduce((sum, { slots }) => sum + slots, 0))
   const full = look.due.length >= portion.due || look.open.length >= portion.open
   return { admission, decision, shares, wakeUs: admission.retime(), more: full && room() }
 }
@@ -215,11 +223,12 @@ async function write(
     next = JSON.parse((results[1]?.[0] as [string])[0]) as NextRow
   } else await db.script('COMMIT')
   context.turns.given = admission.turn
+  context.reach.line = Math.max(LINE_AT_LEAST, decision.deepest + 2, Math.ceil(context.reach.line * 0.9))
   for (const share of shares) context.openLineNext.set(context.queues.name(share.queue), share.openLineNext)
   const rejected = rejectedOf(rejections, rows)
   await skipRejected(context, db, rejected)
   progress.rejected.push(...rejected)
-  const fireUs = rejected.some((job) => job.occurrence) ? look.now : nextFireUs(look)
+  const fireUs = nextFireUs(await looked(db, look, rejected))
   const again = decided.more || progress.more || isFull(rejections)
   const held = progress.portion.skip.length > 0 ? look.now + HELD_AGAIN_US : NEVER_US
   const nextWakeUs = again
@@ -236,6 +245,13 @@ async function write(
     closed: newlyClosed(admission, (queue) => context.queues.name(queue)),
     released: newlyReleased(decision.buckets.values()),
   }
+}
+
+/** What was looked at, with the next occurrences as they are once some were skipped. */
+async function looked(db: Statements, look: Look, rejected: readonly Rejected[]): Promise<Look> {
+  if (!rejected.some((job) => job.occurrence)) return look
+  const [text] = (await db.get<[string]>('SELECT sluice.claim_fire()::text')) as [string]
+  return { ...look, fire: JSON.parse(text) as Look['fire'] }
 }
 
 function admitted(

@@ -18,6 +18,8 @@ export interface Context {
   readonly turns: { given: number }
   /** At equal priority, whether a queue's open line is next; by queue. */
   readonly openLineNext: Map<string, boolean>
+  /** How far into lines the last claims have looked: so far the next one reads. */
+  readonly reach: { line: number }
   /** Tells others that there may be something to claim; not before what they would find is committed. */
   ring(): void
 }

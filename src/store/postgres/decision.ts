@@ -30,6 +30,7 @@ export class Decision implements AdmissionSource {
   readonly #deep: ReadonlySet<number>
   readonly #live: ReadonlySet<string>
   #shares: ReadonlyMap<number, QueueShare> = new Map()
+  #deepest = 0
 
   constructor(look: Look, portion: Portion, limits: Timelines, queues: QueueNumbers) {
     this.nowUs = look.now
@@ -44,6 +45,11 @@ export class Decision implements AdmissionSource {
     this.#lined = new Set(look.lined)
     this.#deep = new Set(portion.lanes)
     this.#live = new Set(look.live)
+  }
+
+  /** How far into a line the decision has looked. */
+  get deepest(): number {
+    return this.#deepest
   }
 
   /** Says which queues the decision is for. */
@@ -164,6 +170,7 @@ export class Decision implements AdmissionSource {
       over: over === DEPUTY || over === '' ? [] : over.split(',').map(Number),
       peek: () => {
         const row = rows[at]
+        this.#deepest = Math.max(this.#deepest, at + 1)
         if (row) return this.#lane(row[0])
         if (rows.length < this.#portion.line) return null
         throw new NotRead('more of a line', (portion) => ({ ...portion, line: 4 * portion.line }))

@@ -40,8 +40,8 @@ export async function get(db: Statements, id: string): Promise<JobRecord | null>
 /** Jobs by state, queue, task and age, newest first. */
 export async function list(db: Statements, query: JobQuery): Promise<JobRecord[]> {
   const where: string[] = ['seq < $1']
-  const values: (string | number)[] = [query.before ?? Number.MAX_SAFE_INTEGER]
-  if (query.states) where.push(`state IN (${query.states.map((state) => STATE[state]).join(', ')})`)
+  const values: (string | number | number[])[] = [query.before ?? Number.MAX_SAFE_INTEGER]
+  if (query.states) where.push(`state = ANY ($${values.push(query.states.map((state) => STATE[state]))}::int[])`)
   if (query.queue !== undefined) where.push(`queue = $${values.push(query.queue)}`)
   if (query.task !== undefined) where.push(`task = $${values.push(query.task)}`)
   const limit = values.push(query.limit ?? 100)

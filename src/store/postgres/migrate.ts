@@ -31,11 +31,27 @@ export async function pendingMigrations(db: PostgresDatabase, schema: string): P
 }
 
 /** Which migrations were applied; 0: there is no store. */
-export async function versionOf(db: Statements): Promise<number> {
+async function versionOf(db: Statements): Promise<number> {
   const [exists] = (await db.get<[boolean]>(`SELECT to_regclass('sluice.store') IS NOT NULL`)) as [boolean]
   if (!exists) return 0
   const row = await db.get<[number]>(`SELECT value::bigint FROM sluice.store WHERE name = 'version'`)
   return row?.[0] ?? 0
+}
+
+/** Makes sure that a store of this version is there. @throws store.missing, store.version */
+export async function checkExisting(db: PostgresDatabase): Promise<void> {
+  const version = await db.session(versionOf)
+  if (version === 0)
+    throw new SluiceError(
+      'store.missing',
+      `The database has no store of Sluice in the schema ${db.schema}. Name the database that your engine is given.`,
+    )
+  check(version)
+  if (version < MIGRATIONS.length)
+    throw new SluiceError(
+      'store.version',
+      `The store was written by an older Sluice (schema ${version}, this one knows ${MIGRATIONS.length}). sluice migrate upgrades it, and so does an engine of this version that opens it; reading does not.`,
+    )
 }
 
 function check(version: number): void {

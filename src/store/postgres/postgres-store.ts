@@ -26,7 +26,7 @@ import { backlog } from './backlog.ts'
 import { Batch } from './batch.ts'
 import { bucketId } from './buckets.ts'
 import { cancel } from './cancel.ts'
-import { claim } from './claim.ts'
+import { claim, LINE_AT_LEAST } from './claim.ts'
 import { type Context, QueueNumbers, readClock } from './context.ts'
 import { define } from './define.ts'
 import { enqueue } from './enqueue.ts'
@@ -35,7 +35,7 @@ import { get, isUuid, list } from './get.ts'
 import { giveClock } from './given-clock.ts'
 import { inspect } from './inspect.ts'
 import { currentLimits } from './limits.ts'
-import { migrate } from './migrate.ts'
+import { checkExisting, migrate } from './migrate.ts'
 import { endOverdue, override, overrides, pruneOverrides } from './override.ts'
 import { charge, penalizeBucket } from './penalize.ts'
 import { promote } from './promote.ts'
@@ -96,6 +96,7 @@ export class PostgresStore implements Store {
       queues: new QueueNumbers(),
       turns: { given: 0 },
       openLineNext: new Map(),
+      reach: { line: LINE_AT_LEAST },
       ring: () => this.#bell.ring(),
     }
     this.#settling = new Batch((requests) => this.#session((db) => settle(this.#context, db, requests)))
@@ -106,6 +107,16 @@ export class PostgresStore implements Store {
     await migrate(this.#db)
     if (this.#clock !== systemClock) this.#given = await giveClock(this.#db, this.#clock)
     await this.#session((db) => readClock(this.#context, db))
+  }
+
+  /** Opens what is there, and creates and upgrades nothing. @throws store.missing, store.version */
+  async openExisting(): Promise<void> {
+    try {
+      await checkExisting(this.#db)
+    } catch (error) {
+      await this.close()
+      throw error
+    }
   }
 
   async close(): Promise<void> {

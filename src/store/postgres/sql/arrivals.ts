@@ -36,20 +36,18 @@ END $f$;
 
 -- Jobs whose time has come join their lanes.
 CREATE FUNCTION sluice.promote(p_limit int) RETURNS int LANGUAGE plpgsql AS $f$
-DECLARE now bigint; wall bigint; moved int;
+DECLARE now bigint; wall bigint; moved int; ready bigint[];
 BEGIN
   now := sluice.now_us();
   wall := sluice.wall_us();
   IF NOT EXISTS (SELECT 1 FROM sluice.jobs WHERE state = 0 AND due <= wall) AND NOT EXISTS (SELECT 1 FROM sluice.jobs WHERE state = 4 AND due <= now) THEN
     RETURN 0;
   END IF;
-  WITH ready AS (
-    (SELECT seq FROM sluice.jobs WHERE state = 0 AND due <= wall ORDER BY due LIMIT p_limit FOR UPDATE SKIP LOCKED)
-    UNION ALL
-    (SELECT seq FROM sluice.jobs WHERE state = 4 AND due <= now ORDER BY due LIMIT p_limit FOR UPDATE SKIP LOCKED)
-  ), moved AS (
+  ready := ARRAY(SELECT seq FROM sluice.jobs WHERE state = 0 AND due <= wall ORDER BY due LIMIT p_limit FOR UPDATE SKIP LOCKED);
+  ready := ready || ARRAY(SELECT seq FROM sluice.jobs WHERE state = 4 AND due <= now ORDER BY due LIMIT p_limit - cardinality(ready) FOR UPDATE SKIP LOCKED);
+  WITH moved AS (
     UPDATE sluice.jobs j SET state = 1, since = now, due = sluice.latest_start(j.uses, j.expires, now, wall)
-    FROM ready WHERE j.seq = ready.seq AND j.state IN (0, 4)
+    WHERE j.seq = ANY (ready) AND j.state + 0 IN (0, 4)
     RETURNING j.queue, j.lane, j.uses, j.due
   ), announced AS (
     INSERT INTO sluice.arrivals (queue, lane, uses, look)

@@ -53,14 +53,25 @@ BEGIN
   END LOOP;
 END $f$;
 
--- The instants at which something of itself comes due, on the clocks that it goes by.
-CREATE FUNCTION sluice.claim_next(p_now bigint) RETURNS json LANGUAGE sql STABLE AS $f$
-  SELECT json_build_array(
+-- In plpgsql, whose plans are kept; those of plain SQL are made anew at each call. The instants at which something of itself comes due, on the clocks that it goes by.
+CREATE FUNCTION sluice.claim_next(p_now bigint) RETURNS json LANGUAGE plpgsql STABLE AS $f$
+BEGIN
+  RETURN (SELECT json_build_array(
     (SELECT due FROM sluice.jobs WHERE state = 0 ORDER BY due LIMIT 1),
     (SELECT due FROM sluice.jobs WHERE state = 4 ORDER BY due LIMIT 1),
     (SELECT due FROM sluice.jobs WHERE state = 1 AND due IS NOT NULL ORDER BY due LIMIT 1),
-    (SELECT wake_at FROM sluice.buckets WHERE wake_at > p_now ORDER BY wake_at LIMIT 1))
-$f$;
+    (SELECT wake_at FROM sluice.buckets WHERE wake_at > p_now ORDER BY wake_at LIMIT 1)));
+END $f$;
+
+-- The next occurrences on either clock, and a schedule whose missed occurrences wait no longer.
+CREATE FUNCTION sluice.claim_fire() RETURNS json LANGUAGE plpgsql STABLE AS $f$
+BEGIN
+  RETURN (SELECT json_build_array(
+    (SELECT next_at FROM sluice.schedules WHERE catch_up_to IS NULL AND next_at IS NOT NULL AND NOT wall ORDER BY next_at LIMIT 1),
+    (SELECT next_at FROM sluice.schedules WHERE catch_up_to IS NULL AND next_at IS NOT NULL AND wall ORDER BY next_at LIMIT 1),
+    (SELECT s.name FROM sluice.schedules s WHERE s.catch_up_to IS NOT NULL
+      AND NOT EXISTS (SELECT 1 FROM sluice.jobs j WHERE j.id = s.last_job AND j.state IN (0, 1, 2, 4, 5)) LIMIT 1)));
+END $f$;
 
 -- Locks, then reads, then the clock. Null: a bucket that nobody could have known of is locked by somebody else, and all must begin anew.
 CREATE FUNCTION sluice.claim_look(p json) RETURNS text LANGUAGE plpgsql
@@ -112,11 +123,7 @@ BEGIN
       SELECT j.seq, j.priority, j.weights, j.attempt, j.since FROM sluice.jobs j WHERE j.lane = o.lane AND j.state = 1 AND j.seq <> ALL (v_skip)
       ORDER BY j.priority DESC, j.seq LIMIT o.slots) h),
     'live', (SELECT json_agg(DISTINCT q) FROM sluice.workers w, unnest(w.queues) q WHERE w.alive_until > v_now AND w.id <> (p ->> 'worker')::bigint),
-    'fire', json_build_array(
-      (SELECT next_at FROM sluice.schedules WHERE catch_up_to IS NULL AND next_at IS NOT NULL AND NOT wall ORDER BY next_at LIMIT 1),
-      (SELECT next_at FROM sluice.schedules WHERE catch_up_to IS NULL AND next_at IS NOT NULL AND wall ORDER BY next_at LIMIT 1),
-      (SELECT s.name FROM sluice.schedules s WHERE s.catch_up_to IS NOT NULL
-        AND NOT EXISTS (SELECT 1 FROM sluice.jobs j WHERE j.id = s.last_job AND j.state IN (0, 1, 2, 4, 5)) LIMIT 1)),
+    'fire', sluice.claim_fire(),
     'next', sluice.claim_next(v_now)
   )::text INTO answer;
   RETURN answer;

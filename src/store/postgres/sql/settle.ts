@@ -32,16 +32,15 @@ END $f$;
 -- Takes back the jobs whose lease ran out, and those of workers that are known to be dead.
 CREATE FUNCTION sluice.recover(p_dead bigint[], p_cancelled_us bigint, p_discarded_us bigint, p_error text)
 RETURNS TABLE (r_id uuid, r_task text, r_queue text, r_input text, r_attempt int, r_state int) LANGUAGE plpgsql SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $f$
-DECLARE v_now bigint; v_wall bigint; v_lost bigint[]; v_permits bigint[]; v_due bigint[];
+DECLARE v_now bigint; v_wall bigint; v_lost bigint[]; v_permits bigint[];
 BEGIN
   v_now := sluice.now_us();
   v_wall := sluice.wall_us();
-  SELECT array_agg(seq) INTO v_lost FROM (
-    (SELECT seq FROM sluice.jobs WHERE state = 2 AND due <= v_now ORDER BY due LIMIT 1000 FOR UPDATE SKIP LOCKED)
-    UNION ALL
-    (SELECT seq FROM sluice.jobs WHERE state = 2 AND due > v_now AND worker = ANY (p_dead) LIMIT 1000 FOR UPDATE SKIP LOCKED)
-  ) s;
-  IF v_lost IS NULL THEN RETURN; END IF;
+  v_lost := ARRAY(SELECT seq FROM sluice.jobs WHERE state = 2 AND due <= v_now ORDER BY due LIMIT 1000 FOR UPDATE SKIP LOCKED);
+  IF cardinality(p_dead) > 0 THEN
+    v_lost := v_lost || ARRAY(SELECT seq FROM sluice.jobs WHERE state = 2 AND due > v_now AND worker = ANY (p_dead) LIMIT 1000 FOR UPDATE SKIP LOCKED);
+  END IF;
+  IF cardinality(v_lost) = 0 THEN RETURN; END IF;
   WITH back AS (
     UPDATE sluice.jobs j SET worker = NULL, since = v_now,
       state = CASE WHEN j.cancelling THEN 6 WHEN j.attempt >= j.max_attempts THEN 7 ELSE 1 END,
