@@ -257,12 +257,12 @@ export function isLost(error: unknown): boolean {
   return /^(08|57P|25P03|E[A-Z]+$)/.test(code)
 }
 
-/** Work in one transaction of a connection that is held already. */
+/** Work in one transaction of a held connection; the server ends one that stands still for 2 s: a stopped process must hold no locks. */
 export async function inTransaction<T>(
   statements: Statements,
   work: (statements: Statements) => Promise<T>,
 ): Promise<T> {
-  await statements.script('BEGIN')
+  await statements.script('BEGIN; SET LOCAL idle_in_transaction_session_timeout = 2000')
   try {
     const result = await work(statements)
     await statements.script('COMMIT')

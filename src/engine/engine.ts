@@ -72,7 +72,7 @@ export class Sluice implements TaskEngine {
         this.#worker?.cancel(id)
         this.#worker?.ring()
         if (task !== null) this.#events.emit('job.cancelled', { id, task, queue, attempt: 0 })
-        void this.#results.settled(id)
+        this.#results.settled(id)
       },
       ring: () => this.#worker?.ring(),
       queueIsLimited: (queue) =>
@@ -247,7 +247,7 @@ export class Sluice implements TaskEngine {
         events: this.#events,
         tasks: this.#tasks,
         wallOf,
-        ended: (id) => void this.#results.settled(id),
+        ended: (id) => this.#results.settled(id),
       }),
     })
   }

@@ -23,11 +23,7 @@ const SETTLE = `SELECT r_seq, r_attempt, r_state, r_now FROM sluice.settle(
   $1::bigint[], $2::int[], $3::bigint[], $4::int[], $5::bigint[], $6::text[], $7::text[], $8::int[], $9::bigint)`
 
 /** Writes what runs came to in one statement, returns their permits, and announces those that go on to their lanes. */
-export async function settle(
-  context: Context,
-  db: Statements,
-  requests: readonly SettleRequest[],
-): Promise<Settled[]> {
+export async function settle(context: Context, db: Statements, requests: readonly SettleRequest[]): Promise<Settled[]> {
   const sorted = [...requests].sort((a, b) => a.settlement.seq - b.settlement.seq)
   const rows = sorted.map(({ settlement }) => rowOf(context, settlement))
   const written = await db.all<[seq: number, attempt: number, state: number, now: number]>(
