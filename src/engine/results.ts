@@ -74,7 +74,8 @@ export class Results {
 
   /** Other processes may run the job: look again when they have committed. */
   #watch(store: Store): void {
-    this.#stopWatching ??= store.watch(() => {
+    this.#stopWatching ??= store.watch((change) => {
+      if (change === 'work') return
       for (const id of this.#waiters.keys()) this.settled(id).catch(() => undefined)
     })
   }
