@@ -249,8 +249,13 @@ export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
 
+/** Whether a call failed because the server could not be reached: it may be made anew. */
+export function wasLost(error: unknown): boolean {
+  return error instanceof SluiceError && error.code === 'store.io' && isLost(error.cause)
+}
+
 /** Whether the connection itself is gone, or the server is going. */
-export function isLost(error: unknown): boolean {
+function isLost(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const code = codeOf(error)
   if (code === undefined) return /terminated|timeout exceeded when trying to connect|not queryable/.test(error.message)

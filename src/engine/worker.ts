@@ -1,7 +1,7 @@
 import type { Admitted } from '../jobs/job.ts'
 import { RateLimited } from '../jobs/rate-limited.ts'
 import { retryPolicy } from '../jobs/retry-policy.ts'
-import type { Store } from '../store/store.ts'
+import type { Change, Store } from '../store/store.ts'
 import { Chores } from './chores.ts'
 import { Dispatcher, type ServedQueue } from './dispatch.ts'
 import type { Events } from './events.ts'
@@ -71,7 +71,11 @@ export class Worker implements RunHost {
       { name: 'a heartbeat', everyMs: settings.heartbeatMs, work: () => this.#beat() },
       { name: 'pruning', everyMs: PRUNE_EVERY_MS, work: () => this.#prune() },
     ])
+<<<<<<< HEAD
     this.#stopWatching = store.watch(() => void this.#othersCommitted().catch(this.#notLearned))
+=======
+    this.#stopWatching = store.watch((change) => void this.#changed(change))
+>>>>>>> postgres
   }
 
   /** Registers with the store, takes back what dead workers of this host left, and begins to work. */
@@ -239,11 +243,15 @@ export class Worker implements RunHost {
     while ((await this.#options.store.prune(PRUNE_AT_ONCE)) >= PRUNE_AT_ONCE);
   }
 
-  /** Another process has written: there may be work, and runs of this one may have been cancelled. */
-  async #othersCommitted(): Promise<void> {
-    this.ring()
-    if (this.#runs.size === 0) return
-    for (const seq of await this.#options.store.cancellations(this.#id)) this.#runs.get(seq)?.abort('cancel', true)
+  /** Somebody has written: there may be work, and runs of this process may have been cancelled. */
+  async #changed(change: Change): Promise<void> {
+    if (change !== 'ended' && change !== 'cancelled') this.ring()
+    if (this.#runs.size === 0 || change === 'ended' || change === 'work') return
+    try {
+      for (const seq of await this.#options.store.cancellations(this.#id)) this.#runs.get(seq)?.abort('cancel', true)
+    } catch (error) {
+      this.logger.warn({ err: error }, 'cancelled jobs could not be looked for; the next heartbeat learns of them')
+    }
   }
 
   /** The next heartbeat brings it, whatever went wrong. */

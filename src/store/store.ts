@@ -18,11 +18,14 @@ export interface Store extends Jobs, Claims, Limits, Schedules, Workers {
   close(): Promise<void>
   /** The store's clock now. */
   nowUs(): number
-  /** Calls `listener` when another process may have changed what there is to claim. Returns how to stop that. */
-  watch(listener: () => void): () => void
+  /** Calls `listener` when another process, or a commit that came after its caller's bell, may have changed something. Returns how to stop that. */
+  watch(listener: (change: Change) => void): () => void
   /** True while a call is on its way; a manual clock waits for it. */
   readonly pending: boolean
 }
+
+/** What may have changed: there is work, a job was asked to end, a job has ended, or no telling. */
+export type Change = 'work' | 'cancelled' | 'ended' | 'any'
 
 /** What an acknowledgement is worth: `power` survives a power cut, `process` survives a killed process. */
 export type Durability = 'power' | 'process'

@@ -167,7 +167,7 @@ class MortalStore implements Store {
     return this.inner.nowUs()
   }
 
-  watch(listener: () => void): () => void {
+  watch(listener: Parameters<Store['watch']>[0]): () => void {
     return this.inner.watch(listener)
   }
 

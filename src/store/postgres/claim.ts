@@ -48,13 +48,7 @@ interface Progress {
 /** Takes the jobs that all their budgets admit at this instant, in turn, and says when to look again. */
 export async function claim(context: Context, request: ClaimRequest): Promise<Claim> {
   const room = request.queues.reduce((sum, { slots }) => sum + slots, 0)
-  const progress: Progress = {
-    rejected: [],
-    news: [],
-    done: new Set(),
-    more: false,
-    portion: portionFor(room, context.reach.line),
-  }
+  const progress: Progress = { rejected: [], news: [], done: new Set(), more: false, portion: portionFor(room, context.reach.line) }
   for (let tries = 1; ; tries++) {
     const done = await context.db.session((db) => attempt(context, db, request, progress, tries))
     if (done !== null) return done
@@ -116,7 +110,12 @@ async function rollback(db: Statements): Promise<null> {
   return null
 }
 
-async function lookAt(context: Context, db: Statements, request: ClaimRequest, portion: Portion): Promise<Look | null> {
+async function lookAt(
+  context: Context,
+  db: Statements,
+  request: ClaimRequest,
+  portion: Portion,
+): Promise<Look | null> {
   const queues = request.queues.map(({ queue }) => queue)
   const asked = {
     ...portion,
@@ -164,7 +163,13 @@ interface Decided {
   readonly more: boolean
 }
 
-function decide(context: Context, decision: Decision, request: ClaimRequest, look: Look, portion: Portion): Decided {
+function decide(
+  context: Context,
+  decision: Decision,
+  request: ClaimRequest,
+  look: Look,
+  portion: Portion,
+): Decided {
   let at = 0
   const shares = request.queues.map(({ queue, slots, uses }) => {
     const own = uses.map((use) => ({ bucket: decision.bucket(look.own[at++] as number), weight: use.weight }))
@@ -249,7 +254,11 @@ async function looked(db: Statements, look: Look, rejected: readonly Rejected[])
   return { ...look, fire: JSON.parse(text) as Look['fire'] }
 }
 
-function admitted(grants: readonly Grant[], rows: readonly WrittenRow[], startedUs: number): Admitted[] {
+function admitted(
+  grants: readonly Grant[],
+  rows: readonly WrittenRow[],
+  startedUs: number,
+): Admitted[] {
   const bySeq = new Map(rows.map((row) => [row[0], row]))
   return grants.map((grant) => {
     const row = bySeq.get(grant.head.seq)

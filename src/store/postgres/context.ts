@@ -20,8 +20,6 @@ export interface Context {
   readonly openLineNext: Map<string, boolean>
   /** How far into lines the last claims have looked: so far the next one reads. */
   readonly reach: { line: number }
-  /** Tells others that there may be something to claim; not before what they would find is committed. */
-  ring(): void
 }
 
 /** Numbers for queues within this process: a decision goes by numbers, the tables by names. */

@@ -9,6 +9,7 @@ import type {
   Beat,
   BucketReport,
   CancelAnswer,
+  Change,
   Claim,
   ClaimRequest,
   Enqueued,
@@ -40,6 +41,7 @@ import { endOverdue, override, overrides, pruneOverrides } from './override.ts'
 import { charge, penalizeBucket } from './penalize.ts'
 import { promote } from './promote.ts'
 import { pruneBuckets, pruneJobs, pruneLanes } from './prune.ts'
+import { whenReachable } from './reachable.ts'
 import { recover } from './recover.ts'
 import { release } from './release.ts'
 import { retry } from './retry.ts'
@@ -97,15 +99,15 @@ export class PostgresStore implements Store {
       turns: { given: 0 },
       openLineNext: new Map(),
       reach: { line: LINE_AT_LEAST },
-      ring: () => this.#bell.ring(),
     }
-    this.#settling = new Batch((requests) => this.#session((db) => settle(this.#context, db, requests)))
+    this.#settling = new Batch((requests) => this.#settle(requests))
     this.#enqueuing = new Batch((jobs) => this.#session((db) => enqueue(this.#context, db, jobs)))
   }
 
   async open(): Promise<void> {
     await migrate(this.#db)
     if (this.#clock !== systemClock) this.#given = await giveClock(this.#db, this.#clock)
+    await this.#db.transaction((db) => db.run('SELECT sluice.check_clock()'))
     await this.#session((db) => readClock(this.#context, db))
   }
 
@@ -120,7 +122,7 @@ export class PostgresStore implements Store {
   }
 
   async close(): Promise<void> {
-    await this.#bell.close()
+    this.#bell.close()
     await this.#db.close()
   }
 
@@ -132,13 +134,13 @@ export class PostgresStore implements Store {
     return this.#db.pending || this.#settling.pending || this.#enqueuing.pending
   }
 
-  watch(listener: () => void): () => void {
+  watch(listener: (change: Change) => void): () => void {
     return this.#bell.watch(listener)
   }
 
   async enqueue(jobs: readonly NewJob[]): Promise<Enqueued[]> {
     const answers = await this.#enqueuing.add(jobs)
-    this.#context.ring()
+    this.#bell.ring('work')
     return answers
   }
 
@@ -156,7 +158,9 @@ export class PostgresStore implements Store {
 
   async cancel(id: string): Promise<CancelAnswer> {
     if (!isUuid(id)) return { kind: 'missing' }
-    return this.#change((db) => cancel(this.#context, db, id))
+    const answer = await this.#change((db) => cancel(this.#context, db, id))
+    if (answer.kind !== 'missing') this.#bell.ring(answer.kind === 'requested' ? 'cancelled' : 'ended')
+    return answer
   }
 
   async retry(id: string): Promise<boolean> {
@@ -178,13 +182,16 @@ export class PostgresStore implements Store {
 
   async settle(worker: number, settlement: Settlement): Promise<Settled> {
     const request = { worker, settlement }
-    if (closesBucket(request)) return this.#change((db) => settleAndClose(this.#context, db, request))
+    if (closesBucket(request))
+      return whenReachable(this.#clock, () =>
+        this.#change((db) => settleAndClose(this.#context, db, request)),
+      )
     const [settled] = await this.#settling.add([request])
     return settled ?? { kind: 'lost' }
   }
 
   release(worker: number, runs: readonly Unstarted[]): Promise<void> {
-    return this.#change((db) => release(this.#context, db, worker, runs))
+    return whenReachable(this.#clock, () => this.#change((db) => release(this.#context, db, worker, runs)))
   }
 
   promote(limit: number): Promise<number> {
@@ -267,6 +274,15 @@ export class PostgresStore implements Store {
     return this.#change((db) => leave(this.#context, db, worker))
   }
 
+  async #settle(requests: readonly SettleRequest[]): Promise<Settled[]> {
+    const { settled, work } = await whenReachable(this.#clock, (again) =>
+      this.#session((db) => settle(this.#context, db, requests, again)),
+    )
+    if (work) this.#bell.ring('work')
+    this.#bell.ring('ended')
+    return settled
+  }
+
   #session<T>(work: (db: Statements) => Promise<T>): Promise<T> {
     return this.#db.session(work)
   }
@@ -274,7 +290,7 @@ export class PostgresStore implements Store {
   /** A transaction after which there may be something to claim. */
   async #change<T>(work: (db: Statements) => Promise<T>): Promise<T> {
     const result = await this.#db.transaction(work)
-    this.#context.ring()
+    this.#bell.ring('work')
     return result
   }
 

@@ -6,13 +6,15 @@ import { buryDead } from './workers.ts'
 
 type Row = [id: string, task: string, queue: string, input: string, attempt: number, state: number]
 
-const LOST = JSON.stringify({
+/** The error of a job that lost its last attempt with its worker. */
+export const LOST: string = JSON.stringify({
   code: 'lease.lost',
   message: 'The worker died or stopped extending its lease, and this was the last attempt.',
 })
 
 /** Takes back the jobs of dead workers, and those whose lease ran out; a lost run counts as an attempt. */
 export async function recover(context: Context, db: Statements, bootId: string): Promise<Recovered[]> {
+  await db.run('SELECT sluice.check_clock()')
   const dead = await buryDead(context, db, bootId)
   const { cancelledUs, discardedUs } = context.retention
   const rows = await db.all<Row>(

@@ -93,3 +93,4 @@ function fromRow([spec, anchorUs, anchorWallUs, nextUs, catchUpToUs, runs, lastD
     lastJob,
   }
 }
+

@@ -3,6 +3,7 @@ import type { Settled, Settlement } from '../../jobs/job.ts'
 import { bucketId } from './buckets.ts'
 import type { Context } from './context.ts'
 import { penalizeBucket } from './penalize.ts'
+import { LOST } from './recover.ts'
 import { STATE, stateName } from './state.ts'
 
 /** A settlement with the worker that makes it. */
@@ -19,14 +20,19 @@ interface Row {
   readonly back: number
 }
 
-const SETTLE = `SELECT r_seq, r_attempt, r_state, r_now FROM sluice.settle(
+const SETTLE = `SELECT r_seq, r_attempt, r_state, r_now, r_work FROM sluice.settle(
   $1::bigint[], $2::int[], $3::bigint[], $4::int[], $5::bigint[], $6::text[], $7::text[], $8::int[], $9::bigint)`
 
 /** Writes what runs came to in one statement, returns their permits, and announces those that go on to their lanes. */
-export async function settle(context: Context, db: Statements, requests: readonly SettleRequest[]): Promise<Settled[]> {
+export async function settle(
+  context: Context,
+  db: Statements,
+  requests: readonly SettleRequest[],
+  again = false,
+): Promise<{ readonly settled: Settled[]; readonly work: boolean }> {
   const sorted = [...requests].sort((a, b) => a.settlement.seq - b.settlement.seq)
   const rows = sorted.map(({ settlement }) => rowOf(context, settlement))
-  const written = await db.all<[seq: number, attempt: number, state: number, now: number]>(
+  const written = await db.all<[seq: number, attempt: number, state: number, now: number, work: boolean | null]>(
     SETTLE,
     sorted.map(({ settlement }) => settlement.seq),
     sorted.map(({ settlement }) => settlement.attempt),
@@ -39,12 +45,28 @@ export async function settle(context: Context, db: Statements, requests: readonl
     context.retention.cancelledUs,
   )
   if (written[0]) context.clock.saw(written[0][3])
-  const bySeq = new Map(written.map((row) => [row[0], row]))
-  return requests.map(({ settlement }): Settled => {
-    const row = bySeq.get(settlement.seq)
-    if (row?.[1] !== settlement.attempt - attemptBack(settlement)) return { kind: 'lost' }
-    return { kind: 'settled', state: stateName(row[2]) }
+  const bySeq = new Map(written.map(([seq, attempt, state]) => [seq, [attempt, state] as const]))
+  if (again) for (const [seq, end] of await endedBefore(db, requests)) if (!bySeq.has(seq)) bySeq.set(seq, end)
+  const settled = requests.map(({ settlement }): Settled => {
+    const [attempt, state] = bySeq.get(settlement.seq) ?? []
+    if (state === undefined || attempt !== settlement.attempt - attemptBack(settlement)) return { kind: 'lost' }
+    return { kind: 'settled', state: stateName(state) }
   })
+  return { settled, work: again || written.some((row) => row[4] === true) }
+}
+
+/** What an earlier try had written before its answer was lost: a run that ended so was ended by its own worker, since no other may. */
+async function endedBefore(
+  db: Statements,
+  requests: readonly SettleRequest[],
+): Promise<[seq: number, end: readonly [attempt: number, state: number]][]> {
+  const rows = await db.all<[seq: number, attempt: number, state: number]>(
+    `SELECT seq, attempt, state FROM sluice.jobs WHERE seq = ANY ($1::bigint[]) AND state IN (${STATE.completed}, ${STATE.discarded}, ${STATE.cancelled})
+     AND worker IS NULL AND error IS DISTINCT FROM $2`,
+    requests.map(({ settlement }) => settlement.seq),
+    LOST,
+  )
+  return rows.map(([seq, attempt, state]) => [seq, [attempt, state]])
 }
 
 /** Whether it closes a bucket too: that needs a transaction. */
@@ -64,7 +86,7 @@ export async function settleAndClose(context: Context, db: Statements, request: 
     settlement.seq,
   )) ?? [null]
   await db.run('SELECT sluice.lock_buckets($1::bigint[])', [...(permits ?? []), bucket])
-  const [settled] = await settle(context, db, [request])
+  const [settled] = (await settle(context, db, [request])).settled
   if (settled?.kind !== 'settled') return { kind: 'lost' }
   await penalizeBucket(context, db, bucket, (nowUs) => nowUs + closedForUs)
   return settled

@@ -1,21 +1,22 @@
 import { randomUUID } from 'node:crypto'
 import type { Clock, Timer } from '../../base/clock.ts'
 import type { PgEvent, PgPoolClient, PostgresDatabase } from '../../database/postgres.ts'
+import type { Change } from '../store.ts'
 
-/** Rings made within this time go out as one. */
-const COALESCE_MS = 5
+/** Rings made within this time go out as one; that a job has ended hurries nobody but who waits for its result. */
+const COALESCE_MS: Readonly<Record<Exclude<Change, 'any'>, number>> = { work: 5, cancelled: 5, ended: 25 }
 const LISTEN_AGAIN_MS = 1000
 /** Without bells between processes others' work is looked for so often. */
 const POLL_MS = 250
 
-/** Bells between processes: NOTIFY off the commit path, never relied upon. */
+/** Bells between processes: NOTIFY off the commit path, coalesced, and never relied upon. */
 export class Bell {
   readonly #db: PostgresDatabase
   readonly #clock: Clock
   readonly #notify: boolean
   readonly #own = randomUUID()
-  readonly #listeners = new Set<() => void>()
-  #ringing: Timer | null = null
+  readonly #listeners = new Set<(change: Change) => void>()
+  readonly #ringing = new Map<Change, Timer>()
   #timer: Timer | null = null
   #client: PgPoolClient | null = null
   #closed = false
@@ -26,18 +27,21 @@ export class Bell {
     this.#notify = notify
   }
 
-  /** Tells other processes that there may be something to claim. */
-  ring(): void {
-    if (!this.#notify || this.#ringing || this.#closed) return
-    this.#ringing = this.#clock.setTimer(() => {
-      this.#ringing = null
+  /** Tells this process at once, and others soon, that something was committed. */
+  ring(change: Exclude<Change, 'any'>): void {
+    if (this.#closed) return
+    this.#tell(change)
+    if (!this.#notify || this.#ringing.has(change)) return
+    const timer = this.#clock.setTimer(() => {
+      this.#ringing.delete(change)
       if (this.#closed) return
-      this.#db.all(`SELECT pg_notify('sluice', $1)`, `${this.#db.schema}:${this.#own}`).catch(ignore)
-    }, COALESCE_MS)
-    this.#ringing.unref?.()
+      this.#db.all(`SELECT pg_notify('sluice', $1)`, `${this.#own} ${change} ${this.#db.schema}`).catch(ignore)
+    }, COALESCE_MS[change])
+    timer.unref?.()
+    this.#ringing.set(change, timer)
   }
 
-  watch(listener: () => void): () => void {
+  watch(listener: (change: Change) => void): () => void {
     this.#listeners.add(listener)
     if (this.#listeners.size === 1) this.#begin()
     return () => {
@@ -46,9 +50,9 @@ export class Bell {
     }
   }
 
-  async close(): Promise<void> {
+  close(): void {
     this.#closed = true
-    this.#ringing?.cancel()
+    for (const timer of this.#ringing.values()) timer.cancel()
     this.#end()
   }
 
@@ -67,24 +71,26 @@ export class Bell {
 
   #poll(): void {
     this.#timer = this.#clock.setTimer(() => {
-      this.#tell()
+      this.#tell('any')
       this.#poll()
     }, POLL_MS)
+    this.#timer.unref?.()
   }
 
   async #listen(): Promise<void> {
     try {
       const { client, statements } = await this.#db.reserve()
-      if (this.#closed || this.#listeners.size === 0) return client.release(true)
+      if (this.#closed || this.#listeners.size === 0 || this.#client) return client.release(true)
       this.#client = client
       client.on('notification', ({ payload = '' }: PgEvent) => {
-        const [schema, from] = payload.split(':')
-        if (schema === this.#db.schema && from !== this.#own) this.#tell()
+        const [from, change, ...schema] = payload.split(' ')
+        if (from === this.#own || schema.join(' ') !== this.#db.schema) return
+        this.#tell(change === 'cancelled' || change === 'ended' ? change : 'work')
       })
       client.on('error', () => this.#listenAgain(client))
       await statements.script('LISTEN sluice')
       // What was rung while nobody listened is looked for.
-      this.#tell()
+      this.#tell('any')
     } catch {
       this.#listenAgain(this.#client)
     }
@@ -99,8 +105,8 @@ export class Bell {
     this.#timer.unref?.()
   }
 
-  #tell(): void {
-    for (const listener of this.#listeners) listener()
+  #tell(change: Change): void {
+    for (const listener of this.#listeners) listener(change)
   }
 }
 

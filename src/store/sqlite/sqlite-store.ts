@@ -9,6 +9,7 @@ import type {
   Beat,
   BucketReport,
   CancelAnswer,
+  Change,
   Claim,
   ClaimRequest,
   Durability,
@@ -126,7 +127,7 @@ export class SqliteStore implements Store {
     return this.#db.pending
   }
 
-  watch(listener: () => void): () => void {
+  watch(listener: (change: Change) => void): () => void {
     return watchOthers(this.#context, this.#clock, this.#workers, listener)
   }
 

@@ -1,10 +1,10 @@
 /** What runs came to: one statement for a whole batch. It writes jobs and buckets, never lanes. */
 export const SETTLE = `
--- Sorted by seq: whoever writes several jobs locks them in this order. Counts only where the lease is still the caller's.
+-- r_work: some of it may start again, or lets others start. Sorted by seq: whoever writes several jobs locks them in this order. Counts only where the lease is still the caller's.
 CREATE FUNCTION sluice.settle(
   p_seqs bigint[], p_attempts int[], p_workers bigint[], p_states int[], p_after bigint[], p_results text[], p_errors text[], p_back int[], p_cancelled_us bigint
-) RETURNS TABLE (r_seq bigint, r_attempt int, r_state int, r_now bigint) LANGUAGE plpgsql SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $f$
-DECLARE v_now bigint; v_wall bigint; v_permits bigint[]; v_seqs bigint[]; v_attempts int[]; v_states int[];
+) RETURNS TABLE (r_seq bigint, r_attempt int, r_state int, r_now bigint, r_work boolean) LANGUAGE plpgsql SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $f$
+DECLARE v_now bigint; v_wall bigint; v_permits bigint[]; v_seqs bigint[]; v_attempts int[]; v_states int[]; v_work boolean;
 BEGIN
   v_now := sluice.now_us();
   v_wall := sluice.wall_us();
@@ -25,8 +25,9 @@ BEGIN
   )
   SELECT array_agg(d.seq), array_agg(d.attempt), array_agg(d.state::int), (SELECT array_agg(p) FROM done, unnest(done.permits) p)
   INTO v_seqs, v_attempts, v_states, v_permits FROM done d;
-  IF v_permits IS NOT NULL THEN PERFORM sluice.return_permits(v_permits, v_now); END IF;
-  RETURN QUERY SELECT s, a, t, v_now FROM unnest(v_seqs, v_attempts, v_states) x(s, a, t);
+  v_work := v_states && ARRAY[1, 4];
+  IF v_permits IS NOT NULL THEN v_work := sluice.return_permits(v_permits, v_now) OR v_work; END IF;
+  RETURN QUERY SELECT s, a, t, v_now, v_work FROM unnest(v_seqs, v_attempts, v_states) x(s, a, t);
 END $f$;
 
 -- Takes back the jobs whose lease ran out, and those of workers that are known to be dead.
