@@ -80,14 +80,9 @@ export class Results {
 
   /** Other processes may run the job: look again when they have committed. */
   #watch(store: Store): void {
-<<<<<<< HEAD
-    this.#stopWatching ??= store.watch(() => {
-      for (const id of this.#waiters.keys()) this.settled(id)
-=======
     this.#stopWatching ??= store.watch((change) => {
       if (change === 'work') return
-      for (const id of this.#waiters.keys()) this.settled(id).catch(() => undefined)
->>>>>>> postgres
+      for (const id of this.#waiters.keys()) this.settled(id)
     })
   }
 

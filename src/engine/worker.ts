@@ -71,11 +71,7 @@ export class Worker implements RunHost {
       { name: 'a heartbeat', everyMs: settings.heartbeatMs, work: () => this.#beat() },
       { name: 'pruning', everyMs: PRUNE_EVERY_MS, work: () => this.#prune() },
     ])
-<<<<<<< HEAD
-    this.#stopWatching = store.watch(() => void this.#othersCommitted().catch(this.#notLearned))
-=======
     this.#stopWatching = store.watch((change) => void this.#changed(change))
->>>>>>> postgres
   }
 
   /** Registers with the store, takes back what dead workers of this host left, and begins to work. */
@@ -253,10 +249,6 @@ export class Worker implements RunHost {
       this.logger.warn({ err: error }, 'cancelled jobs could not be looked for; the next heartbeat learns of them')
     }
   }
-
-  /** The next heartbeat brings it, whatever went wrong. */
-  readonly #notLearned = (error: unknown): void =>
-    this.logger.warn({ err: error }, 'it could not be learned which runs were cancelled; the next heartbeat tells')
 
   /** True once nothing runs or is being settled; false when the time is over first. */
   #idleWithin(ms: number | null): Promise<boolean> {
