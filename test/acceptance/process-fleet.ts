@@ -76,7 +76,12 @@ export class ProcessFleet {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     })
     this.#children.add(child)
-    const [message] = (await once(child, 'message')) as [unknown]
+    const gone = new AbortController()
+    child.once('exit', () => {
+      this.#children.delete(child)
+      gone.abort(new Error('a worker process ended by itself'))
+    })
+    const [message] = (await once(child, 'message', { signal: gone.signal })) as [unknown]
     expect(message).toBe('ready')
     return child
   }
