@@ -145,6 +145,13 @@ export class PostgresDatabase {
     }
   }
 
+  /** Statements of a connection of the caller's, within the transaction that it has open. @throws option.invalid */
+  within(client: unknown): Statements {
+    if (typeof client !== 'object' || client === null || typeof (client as Partial<PgClient>).query !== 'function')
+      throw new SluiceError('option.invalid', 'tx must be a connection of pg on which the caller has begun a transaction.')
+    return this.#statements(client as PgClient)
+  }
+
   /** A connection of the pool for as long as it is wanted, to listen on. */
   async reserve(): Promise<{ readonly client: PgPoolClient; readonly statements: Statements }> {
     const client = await this.#connect()
@@ -176,7 +183,7 @@ export class PostgresDatabase {
     return pool
   }
 
-  #statements(client: PgPoolClient): Statements {
+  #statements(client: PgClient): Statements {
     const run = async (sql: string, values: PgValue[]): Promise<PgResult> => {
       await this.#tellTime(client)
       const query = { text: this.#text(sql), values: values as unknown[], rowMode: 'array', types: TYPES } as const
@@ -202,7 +209,7 @@ export class PostgresDatabase {
   }
 
   /** Of a test's clock the server learns before each statement, if it has moved. */
-  async #tellTime(client: PgPoolClient): Promise<void> {
+  async #tellTime(client: PgClient): Promise<void> {
     const times = this.#options.times?.()
     if (!times) return
     const text = times.join()
@@ -255,7 +262,7 @@ export function wasLost(error: unknown): boolean {
 }
 
 /** Whether the connection itself is gone, or the server is going. */
-function isLost(error: unknown): boolean {
+export function isLost(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const code = codeOf(error)
   if (code === undefined) return /terminated|timeout exceeded when trying to connect|not queryable/.test(error.message)

@@ -157,7 +157,7 @@ export class Sluice implements TaskEngine {
     const later = prepared.some((job) => job instanceof Promise)
     const jobs = later ? await Promise.all(prepared.map(async (job) => job)) : (prepared as NewJob[])
     const store = this.#opened ? this.#store : await this.#open()
-    const answers = store.enqueue(jobs)
+    const answers = store.enqueue(jobs, options.tx)
     this.#worker?.ring()
     return (await answers).map((answer, i) => this.#enqueued(jobs[i] as NewJob, answer))
   }

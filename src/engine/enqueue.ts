@@ -30,6 +30,7 @@ const OPTIONS: ReadonlySet<string> = new Set([
   'limits',
   'meta',
   'tags',
+  'tx',
 ])
 
 /**

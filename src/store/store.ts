@@ -39,8 +39,11 @@ export interface Retention {
 
 /** Jobs from arrival to the end of their retention. */
 export interface Jobs {
-  /** Stores jobs durably, all or none; each answer says whether its job is new or whose duplicate it is. */
-  enqueue(jobs: readonly NewJob[]): Promise<Enqueued[]>
+  /**
+   * Stores jobs durably, all or none; each answer says whether its job is new or whose duplicate it is.
+   * @param tx a connection of the caller's with a transaction open: the jobs are stored with it or not at all. @throws option.invalid where a store has none
+   */
+  enqueue(jobs: readonly NewJob[], tx?: unknown): Promise<Enqueued[]>
   /** One job by its id. */
   get(id: string): Promise<JobRecord | null>
   /** Jobs by state, queue, task, newest first. */

@@ -1,4 +1,4 @@
-import { codeOf, type Statements } from '../../database/postgres.ts'
+import { codeOf, isLost, type Statements } from '../../database/postgres.ts'
 import type { Admitted } from '../../jobs/job.ts'
 import type { ScheduleNews } from '../../jobs/schedule.ts'
 import { Admission } from '../../policy/admission.ts'
@@ -33,6 +33,8 @@ const WRITE = `SELECT * FROM sluice.claim_write($1::bigint, $2::bigint, $3::bigi
 
 /** Lanes of a line that are read at least. */
 export const LINE_AT_LEAST = 4
+/** Waiting jobs of a lane in a line that are read at least. */
+export const HEADS_AT_LEAST = 2
 
 /** What a claim came to so far, while other things had to be done first. */
 interface Progress {
@@ -40,6 +42,8 @@ interface Progress {
   readonly news: ScheduleNews[]
   /** What was done first already: what is left of it is left to the next claim. */
   readonly done: Set<'ends' | 'fires' | 'late'>
+  /** A transaction has to be ended before the next look: it is, in the same round trip. */
+  open: boolean
   /** Something of more than one portion was left. */
   more: boolean
   portion: Portion
@@ -48,22 +52,25 @@ interface Progress {
 /** Takes the jobs that all their budgets admit at this instant, in turn, and says when to look again. */
 export async function claim(context: Context, request: ClaimRequest): Promise<Claim> {
   const room = request.queues.reduce((sum, { slots }) => sum + slots, 0)
-  const progress: Progress = { rejected: [], news: [], done: new Set(), more: false, portion: portionFor(room, context.reach.line) }
-  for (let tries = 1; ; tries++) {
-    const done = await context.db.session((db) => attempt(context, db, request, progress, tries))
-    if (done !== null) return done
-    if (tries >= TRIES * 4) throw new RangeError(`A claim was tried ${tries} times and never could be written`)
-  }
+  const progress: Progress = { rejected: [], news: [], done: new Set(), open: false, more: false, portion: portionFor(room, context.reach) }
+  return context.db.session(async (db) => {
+    for (let tries = 1; ; tries++) {
+      const done = await attempt(context, db, request, progress, tries)
+      if (done !== null) return done
+      if (tries >= TRIES * 4) throw new RangeError(`A claim was tried ${tries} times and never could be written`)
+    }
+  })
 }
 
-function portionFor(room: number, line: number): Portion {
+function portionFor(room: number, { line, heads }: Context['reach']): Portion {
   return {
     open: 16 + 2 * room,
     due: room === 0 ? 0 : 16 + 2 * room,
     line,
-    heads: 2,
+    heads,
+    slots: room,
     depth: 2,
-    deepHeads: 2,
+    deepHeads: heads,
     lanes: [],
     buckets: [],
     skip: [],
@@ -79,13 +86,15 @@ async function attempt(
   tries: number,
 ): Promise<Claim | null> {
   try {
-    const look = await lookAt(context, db, request, progress.portion)
-    if (!look) return await rollback(db)
+    const look = await lookAt(context, db, request, progress)
+    progress.open = true
+    if (!look) return null
     context.clock.saw(look.now)
     const limits = await limitsAt(context, db, look.generation)
     const work = dueWork(look, limits.nextEndUs, progress)
     if (work.length > 0) {
-      await rollback(db)
+      await db.script('ROLLBACK')
+      progress.open = false
       await doFirst(context, db, work, progress)
       return null
     }
@@ -99,22 +108,20 @@ async function attempt(
     else if (code === 'SL002') {
       const held = JSON.parse((error as Error).message) as number[]
       progress.portion = { ...progress.portion, skip: [...progress.portion.skip, ...held] }
-    } else if (code !== 'SL001' && code !== '40P01' && code !== '40001') throw error
-    if (tries >= TRIES && !(error instanceof NotRead)) throw error
-    return await rollback(db)
+    } else if (tries >= TRIES || (code !== 'SL001' && code !== '40P01' && code !== '40001')) {
+      if (!isLost(error)) await db.script('ROLLBACK')
+      throw error
+    }
+    progress.open = true
+    return null
   }
-}
-
-async function rollback(db: Statements): Promise<null> {
-  await db.script('ROLLBACK')
-  return null
 }
 
 async function lookAt(
   context: Context,
   db: Statements,
   request: ClaimRequest,
-  portion: Portion,
+  { portion, open }: Progress,
 ): Promise<Look | null> {
   const queues = request.queues.map(({ queue }) => queue)
   const asked = {
@@ -124,7 +131,8 @@ async function lookAt(
     uses: request.queues.flatMap(({ uses }) => uses.map(({ limit, key }) => [limit, key])),
     line_of: request.queues.map(({ queue, slots }) => [queue, openLineKey(queue), slots]),
   }
-  const results = await db.script(LOOK, JSON.stringify(queues), String(context.turns.given), JSON.stringify(asked))
+  const script = open ? `ROLLBACK; ${LOOK}` : LOOK
+  const results = await db.script(script, JSON.stringify(queues), String(context.turns.given), JSON.stringify(asked))
   const [text] = results.at(-1)?.[0] as [string | null]
   return text === null ? null : (JSON.parse(text) as Look)
 }
@@ -223,7 +231,9 @@ async function write(
     next = JSON.parse((results[1]?.[0] as [string])[0]) as NextRow
   } else await db.script('COMMIT')
   context.turns.given = admission.turn
-  context.reach.line = Math.max(LINE_AT_LEAST, decision.deepest + 2, Math.ceil(context.reach.line * 0.9))
+  const { reach } = context
+  reach.line = Math.max(LINE_AT_LEAST, decision.deepest + 2, Math.ceil(reach.line * 0.9))
+  reach.heads = Math.max(HEADS_AT_LEAST, decision.mostHeads + 1, Math.ceil(reach.heads * 0.9))
   for (const share of shares) context.openLineNext.set(context.queues.name(share.queue), share.openLineNext)
   const rejected = rejectedOf(rejections, rows)
   await skipRejected(context, db, rejected)

@@ -18,8 +18,8 @@ export interface Context {
   readonly turns: { given: number }
   /** At equal priority, whether a queue's open line is next; by queue. */
   readonly openLineNext: Map<string, boolean>
-  /** How far into lines the last claims have looked: so far the next one reads. */
-  readonly reach: { line: number }
+  /** How far into lines, and into lanes of them, the last claims have looked: so far the next one reads. */
+  readonly reach: { line: number; heads: number }
 }
 
 /** Numbers for queues within this process: a decision goes by numbers, the tables by names. */

@@ -12,6 +12,8 @@ import { LANE } from './state.ts'
 /** A bucket that so many lanes need groups the lines of others: its lanes can be held together behind one deputy. */
 const SHARED_BY = 16
 const DEPUTY = '!'
+/** A bound on what one claim that goes deep makes the next ones read. */
+const HEADS_REMEMBERED = 64
 
 /** One claim's view of what was read under its locks. Asked for more than that, it throws `NotRead`. */
 export class Decision implements AdmissionSource {
@@ -29,8 +31,11 @@ export class Decision implements AdmissionSource {
   readonly #lined: ReadonlySet<number>
   readonly #deep: ReadonlySet<number>
   readonly #live: ReadonlySet<string>
+  readonly #openIds: ReadonlySet<number>
   #shares: ReadonlyMap<number, QueueShare> = new Map()
   #deepest = 0
+  #mostHeads = 0
+  readonly #openHeads: number
 
   constructor(look: Look, portion: Portion, limits: Timelines, queues: QueueNumbers) {
     this.nowUs = look.now
@@ -45,11 +50,18 @@ export class Decision implements AdmissionSource {
     this.#lined = new Set(look.lined)
     this.#deep = new Set(portion.lanes)
     this.#live = new Set(look.live)
+    this.#openIds = new Set(look.open)
+    this.#openHeads = 1 + Math.ceil(portion.slots / Math.max(1, look.open.length))
   }
 
   /** How far into a line the decision has looked. */
   get deepest(): number {
     return this.#deepest
+  }
+
+  /** How many jobs of a lane in a line it has asked for. */
+  get mostHeads(): number {
+    return this.#mostHeads
   }
 
   /** Says which queues the decision is for. */
@@ -82,10 +94,12 @@ export class Decision implements AdmissionSource {
 
   heads(lane: Lane, count: number): Head[] {
     const rows = this.#heads.get(lane.id) ?? []
-    const read = this.#deep.has(lane.id) ? this.#portion.deepHeads : this.#portion.heads
+    const read = this.#headsRead(lane.id)
     const found = rows.slice(lane.loaded, lane.loaded + count)
     const ended = rows.length < read
     const short = found.length === 0 || (found.length < count && lane.buckets.some((each) => each.policy?.maxWaitUs))
+    if (lane.loaded + found.length > 1 && !this.#openIds.has(lane.id))
+      this.#mostHeads = Math.max(this.#mostHeads, Math.min(lane.loaded + found.length, HEADS_REMEMBERED))
     if (short && !ended && count > 0) {
       const needed = lane.loaded + count + 1
       throw new NotRead(`${needed} jobs of a lane`, (portion) => ({
@@ -95,6 +109,12 @@ export class Decision implements AdmissionSource {
       }))
     }
     return found.map(toHead)
+  }
+
+  #headsRead(lane: number): number {
+    const { heads, deepHeads } = this.#portion
+    const read = this.#openIds.has(lane) ? Math.max(heads, this.#openHeads) : heads
+    return this.#deep.has(lane) ? Math.max(read, deepHeads) : read
   }
 
   openLine(queue: number, skip: number, count: number): Head[] {

@@ -60,7 +60,9 @@ export interface Portion {
   readonly open: number
   readonly due: number
   readonly line: number
+  /** Waiting jobs of each lane that stands in a line; of open lanes so many together as there are slots, and one more each. */
   readonly heads: number
+  readonly slots: number
   readonly depth: number
   /** Waiting jobs of the lanes that were named. */
   readonly deepHeads: number

@@ -27,7 +27,7 @@ import { backlog } from './backlog.ts'
 import { Batch } from './batch.ts'
 import { bucketId } from './buckets.ts'
 import { cancel } from './cancel.ts'
-import { claim, LINE_AT_LEAST } from './claim.ts'
+import { claim, HEADS_AT_LEAST, LINE_AT_LEAST } from './claim.ts'
 import { type Context, QueueNumbers, readClock } from './context.ts'
 import { define } from './define.ts'
 import { enqueue } from './enqueue.ts'
@@ -98,7 +98,7 @@ export class PostgresStore implements Store {
       queues: new QueueNumbers(),
       turns: { given: 0 },
       openLineNext: new Map(),
-      reach: { line: LINE_AT_LEAST },
+      reach: { line: LINE_AT_LEAST, heads: HEADS_AT_LEAST },
     }
     this.#settling = new Batch((requests) => this.#settle(requests))
     this.#enqueuing = new Batch((jobs) => this.#session((db) => enqueue(this.#context, db, jobs)))
@@ -138,7 +138,8 @@ export class PostgresStore implements Store {
     return this.#bell.watch(listener)
   }
 
-  async enqueue(jobs: readonly NewJob[]): Promise<Enqueued[]> {
+  async enqueue(jobs: readonly NewJob[], tx?: unknown): Promise<Enqueued[]> {
+    if (tx !== undefined) return this.#enqueueWithin(jobs, tx)
     const answers = await this.#enqueuing.add(jobs)
     this.#bell.ring('work')
     return answers
@@ -272,6 +273,14 @@ export class PostgresStore implements Store {
 
   leave(worker: number): Promise<void> {
     return this.#change((db) => leave(this.#context, db, worker))
+  }
+
+  /** Seen by others when the caller commits; the bell rings then, too. */
+  async #enqueueWithin(jobs: readonly NewJob[], tx: unknown): Promise<Enqueued[]> {
+    const db = this.#db.within(tx)
+    const answers = await enqueue(this.#context, db, jobs)
+    await this.#bell.ringWithin(db)
+    return answers
   }
 
   async #settle(requests: readonly SettleRequest[]): Promise<Settled[]> {

@@ -2,6 +2,7 @@ import { CLAIM_LOOK } from './sql/claim-look.ts'
 import { CLAIM_WRITE } from './sql/claim-write.ts'
 import { ARRIVALS } from './sql/arrivals.ts'
 import { ENQUEUE } from './sql/enqueue.ts'
+import { ENQUEUE_CALL } from './sql/enqueue-call.ts'
 import { RETIME } from './sql/retime.ts'
 import { SETTLE } from './sql/settle.ts'
 
@@ -164,7 +165,7 @@ CREATE FUNCTION sluice.wall_us() RETURNS bigint LANGUAGE sql VOLATILE AS $f$
 
 /** The migrations in order; how many were applied is kept in the table `store`. What was shipped is never edited: changes are appended. */
 export const MIGRATIONS: readonly string[] = [
-  [TABLES, CLOCK, ARRIVALS, ENQUEUE, SETTLE, RETIME, CLAIM_LOOK, CLAIM_WRITE].join('\n'),
+  [TABLES, CLOCK, ARRIVALS, ENQUEUE, ENQUEUE_CALL, SETTLE, RETIME, CLAIM_LOOK, CLAIM_WRITE].join('\n'),
 ]
 
 /** Gives a schema the clock that its callers set, as `clock` of the engine says: for tests. */

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Clock, Timer } from '../../base/clock.ts'
-import type { PgEvent, PgPoolClient, PostgresDatabase } from '../../database/postgres.ts'
+import type { PgEvent, PgPoolClient, PostgresDatabase, Statements } from '../../database/postgres.ts'
 import type { Change } from '../store.ts'
 
 /** Rings made within this time go out as one; that a job has ended hurries nobody but who waits for its result. */
@@ -39,6 +39,11 @@ export class Bell {
     }, COALESCE_MS[change])
     timer.unref?.()
     this.#ringing.set(change, timer)
+  }
+
+  /** Tells everybody, this process too, when a transaction of somebody else's commits. */
+  async ringWithin(db: Statements): Promise<void> {
+    if (this.#notify) await db.run(`SELECT pg_notify('sluice', $1)`, `tx work ${this.#db.schema}`)
   }
 
   watch(listener: (change: Change) => void): () => void {
@@ -84,7 +89,7 @@ export class Bell {
       this.#client = client
       client.on('notification', ({ payload = '' }: PgEvent) => {
         const [from, change, ...schema] = payload.split(' ')
-        if (from === this.#own || schema.join(' ') !== this.#db.schema) return
+        if (from === this.#own || schema.join(' ').replaceAll('"', '') !== this.#db.schema.replaceAll('"', '')) return
         this.#tell(change === 'cancelled' || change === 'ended' ? change : 'work')
       })
       client.on('error', () => this.#listenAgain(client))

@@ -131,7 +131,12 @@ export class SqliteStore implements Store {
     return watchOthers(this.#context, this.#clock, this.#workers, listener)
   }
 
-  enqueue(jobs: readonly NewJob[]): Promise<Enqueued[]> {
+  async enqueue(jobs: readonly NewJob[], tx?: unknown): Promise<Enqueued[]> {
+    if (tx !== undefined)
+      throw new SluiceError(
+        'option.invalid',
+        'enqueue got tx, but a SQLite store takes part in no transaction of its callers; use a postgres:// store, or leave tx out.',
+      )
     return this.#db.write(CHANGES, () => enqueue(this.#context, jobs))
   }
 

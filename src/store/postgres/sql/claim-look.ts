@@ -82,7 +82,7 @@ DECLARE
   v_seeds bigint[] := ARRAY(SELECT json_array_elements_text(p -> 'buckets')::bigint);
   v_deep bigint[] := v_seed_lanes; v_skip bigint[] := ARRAY(SELECT json_array_elements_text(p -> 'skip')::bigint);
   v_open int := (p ->> 'open')::int; v_line int := (p ->> 'line')::int; v_depth int := (p ->> 'depth')::int;
-  v_due_at_most int := (p ->> 'due')::int; v_heads int := (p ->> 'heads')::int; v_deep_heads int := (p ->> 'deepHeads')::int;
+  v_due_at_most int := (p ->> 'due')::int; v_heads int := (p ->> 'heads')::int; v_deep_heads int := (p ->> 'deepHeads')::int; v_open_heads int;
   reach record; locked bigint[]; more bigint[]; v_now bigint; answer text;
 BEGIN
   PERFORM sluice.lock_queues(v_queues);
@@ -106,6 +106,7 @@ BEGIN
       IF EXISTS (SELECT 1 FROM unnest(reach.buckets) b WHERE b <> ALL (locked || more)) THEN RETURN NULL; END IF;
     END IF;
   END IF;
+  v_open_heads := 1 + ceil((p ->> 'slots')::float8 / greatest(1, cardinality(reach.open_lanes)));
   v_now := sluice.now_us();
   SELECT json_build_object(
     'now', v_now, 'wall', sluice.wall_us(),
@@ -117,7 +118,7 @@ BEGIN
       FROM sluice.buckets b WHERE b.id = ANY (reach.buckets)),
     'heads', (SELECT json_agg(json_build_array(l.id, h.seq, h.priority, h.weights, h.attempt, h.since)) FROM sluice.lanes l, LATERAL (
       SELECT j.seq, j.priority, j.weights, j.attempt, j.since FROM sluice.jobs j WHERE j.lane = l.key AND j.state = 1 AND j.seq <> ALL (v_skip)
-      ORDER BY j.priority DESC, j.seq LIMIT CASE WHEN l.id = ANY (v_deep) THEN v_deep_heads ELSE v_heads END) h WHERE l.id = ANY (reach.lanes)),
+      ORDER BY j.priority DESC, j.seq LIMIT greatest(v_heads, CASE WHEN l.id = ANY (v_deep) THEN v_deep_heads END, CASE WHEN l.id = ANY (reach.open_lanes) THEN v_open_heads END)) h WHERE l.id = ANY (reach.lanes)),
     'line', (SELECT json_agg(json_build_array(o.queue, h.seq, h.priority, h.weights, h.attempt, h.since)) FROM (
       SELECT q.value ->> 0 AS queue, q.value ->> 1 AS lane, (q.value ->> 2)::int AS slots FROM json_array_elements(p -> 'line_of') q) o, LATERAL (
       SELECT j.seq, j.priority, j.weights, j.attempt, j.since FROM sluice.jobs j WHERE j.lane = o.lane AND j.state = 1 AND j.seq <> ALL (v_skip)
