@@ -171,7 +171,7 @@ async function produce(count: number, tick: number): Promise<void> {
 async function hold(): Promise<void> {
   const client = await connect(values.store)
   await client.query('BEGIN')
-  await tasks.probe.enqueue({ key: 'probe' }, { tx: client } as object)
+  await tasks.probe.enqueue({ key: 'probe' }, { tx: client })
   await sleep(holdMs)
   await client.query('COMMIT')
   await client.end()

@@ -8,7 +8,6 @@ import type { Events } from './events.ts'
 import type { EngineSettings } from './options.ts'
 import { about, type Reporter } from './report.ts'
 import { JobRun, type RunHost } from './run.ts'
-import { settleAgain } from './settle-again.ts'
 import { judge, type JudgeContext, judgeUnknown, pushBackOf, type Verdict } from './settle.ts'
 import type { TaskDefinition } from './task.ts'
 
@@ -27,8 +26,6 @@ const RECOVER_EVERY_MS = 5000
 const PRUNE_EVERY_MS = 60_000
 const PRUNE_AT_ONCE = 1000
 const ABORT_GRACE_MS = 5000
-/** A result is worth a few leases: while the store is away nobody else can take the job. */
-const SETTLE_FOR_LEASES = 4
 const UNKNOWN_TASK_RETRY = retryPolicy(undefined, 'a task that is not known')
 
 /** This process's share of the work: it claims, runs and settles, keeps its leases, and takes back what others lost. */
@@ -42,8 +39,6 @@ export class Worker implements RunHost {
   readonly #chores: Chores
   readonly #stopWatching: () => void
   #settling = 0
-  /** What cannot be written now is left to its lease. */
-  #givesUp = false
   #whenIdle: (() => void) | null = null
 
   private constructor(id: number, options: WorkerOptions) {
@@ -114,7 +109,6 @@ export class Worker implements RunHost {
   async stop(withinMs: number): Promise<void> {
     await this.#dispatcher.stop()
     if (!(await this.#idleWithin(withinMs))) {
-      this.#givesUp = true
       for (const run of this.#runs.values()) run.abort('stop', false)
       if (!(await this.#idleWithin(ABORT_GRACE_MS))) for (const run of this.#runs.values()) run.abort('stop', true)
       await this.#idleWithin(null)
@@ -192,19 +186,9 @@ export class Worker implements RunHost {
   }
 
   async #settle(job: Admitted, task: TaskDefinition | null, verdict: Verdict, input: unknown): Promise<void> {
-    const { store, settings, reporter } = this.#options
+    const { store, reporter } = this.#options
     this.#settling++
-    const settling = settleAgain({
-      store,
-      clock: this.clock,
-      worker: this.#id,
-      id: job.id,
-      settlement: verdict.settlement,
-      withinMs: (SETTLE_FOR_LEASES * settings.leaseUs) / 1000,
-      givesUp: () => this.#givesUp,
-      failed: (error) =>
-        this.logger.warn({ err: error, job: job.id, task: job.task }, 'a run is not settled yet; it is tried again'),
-    })
+    const settling = store.settle(this.#id, verdict.settlement)
     // The slot is free in the transaction that settles the job: the claim that fills it again shares its commit.
     this.#dispatcher.finished(job.queue)
     try {

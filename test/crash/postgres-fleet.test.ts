@@ -131,8 +131,8 @@ test.skipIf(!INSTALLED)(
       await (await note.enqueue(0)).result()
       await keeps.query('BEGIN')
       await regrets.query('BEGIN')
-      const kept = await note.enqueue(1, { tx: keeps } as object)
-      const regretted = await note.enqueue(2, { tx: regrets } as object)
+      const kept = await note.enqueue(1, { tx: keeps })
+      const regretted = await note.enqueue(2, { tx: regrets })
       const endMs = performance.now() + HOLD_MS
       let others = 0
       while (performance.now() < endMs) {

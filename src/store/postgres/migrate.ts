@@ -32,7 +32,10 @@ export async function pendingMigrations(db: PostgresDatabase, schema: string): P
 
 /** Which migrations were applied; 0: there is no store. */
 async function versionOf(db: Statements): Promise<number> {
-  const [exists] = (await db.get<[boolean]>(`SELECT to_regclass('sluice.store') IS NOT NULL`)) as [boolean]
+  // Not to_regclass: it may answer from what this session knew before it waited for the lock.
+  const [exists] = (await db.get<[boolean]>(
+    `SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE ARRAY[schemaname, tablename]::text[] = parse_ident('sluice.store'))`,
+  )) as [boolean]
   if (!exists) return 0
   const row = await db.get<[number]>(`SELECT value::bigint FROM sluice.store WHERE name = 'version'`)
   return row?.[0] ?? 0
