@@ -1,6 +1,6 @@
 // Does a store that is churned for half an hour stay as fast and as small as it was?
-//   npm run soak -- [--minutes 30] [--rows 0] [--history 0] [--rate 2000] [--processes 2] [--hold 60] [--store postgres://…]
-// Ends with code 1 when claims became slower, dead rows or tables grew, or a lane stood still behind an open transaction.
+//   npm run soak -- [--minutes 30] [--rows 0] [--history 0] [--rate 1000] [--processes 2] [--hold 60] [--store postgres://…]
+// Without --store it makes a PostgreSQL of its own, set as it comes, and removes it. Ends with code 1 when claims became slower, dead rows or tables grew, or a lane stood still behind an open transaction.
 import { createHash } from 'node:crypto'
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -11,6 +11,8 @@ import { parseArgs } from 'node:util'
 import { Sluice } from '../src/exports/index.ts'
 import { type Churn, churnTasks, type Progress, TIGHT_KEYS, TIGHT_RATE } from './churn.ts'
 import { nowMs, quantile } from './measure.ts'
+import { PostgresCluster } from '../test/postgres-cluster.ts'
+import { inSchema } from '../test/services.ts'
 import { connect, dropSchema, PostgresStatistics } from './postgres-statistics.ts'
 
 const { values } = parseArgs({
@@ -18,13 +20,10 @@ const { values } = parseArgs({
     minutes: { type: 'string', default: '30' },
     rows: { type: 'string', default: '0' },
     history: { type: 'string', default: '0' },
-    rate: { type: 'string', default: '2000' },
+    rate: { type: 'string', default: '1000' },
     processes: { type: 'string', default: '2' },
     hold: { type: 'string', default: '60' },
-    store: {
-      type: 'string',
-      default: `${process.env['SLUICE_TEST_POSTGRES'] ?? 'postgres://postgres@127.0.0.1:5432/test'}?schema=sluice_soak`,
-    },
+    store: { type: 'string' },
   },
 })
 const [minutes, rows, history, rate] = [values.minutes, values.rows, values.history, values.rate].map(Number) as [
@@ -33,7 +32,9 @@ const [minutes, rows, history, rate] = [values.minutes, values.rows, values.hist
   number,
   number,
 ]
-const isPostgres = values.store.startsWith('postgres')
+const cluster = values.store === undefined ? await PostgresCluster.create() : null
+const url = values.store ?? inSchema(cluster?.url ?? '', 'sluice_soak')
+const isPostgres = url.startsWith('postgres')
 const totalMs = minutes * 60_000
 const holdMs = Math.min(Number(values.hold) * 1000, totalMs / 3)
 /** Thirty looks, whatever the length. */
@@ -63,10 +64,10 @@ interface Look {
 }
 
 const tasks = churnTasks(() => undefined)
-if (isPostgres) await dropSchema(values.store)
-const engine = new Sluice({ store: values.store, tasks: Object.values(tasks) })
+if (isPostgres) await dropSchema(url)
+const engine = new Sluice({ store: url, tasks: Object.values(tasks) })
 console.log(
-  `Soak of ${values.store}: ${minutes} min at ${rate} jobs/s, ${values.processes} processes at concurrency ${CONCURRENCY}, ${rows.toLocaleString('en')} jobs waiting, ${history.toLocaleString('en')} finished`,
+  `Soak of ${cluster ? 'a PostgreSQL of its own' : url}: ${minutes} min at ${rate} jobs/s, ${values.processes} processes at concurrency ${CONCURRENCY}, ${rows.toLocaleString('en')} jobs waiting, ${history.toLocaleString('en')} finished`,
 )
 console.log(`node ${process.version}, ${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}`)
 
@@ -81,7 +82,7 @@ function takeYardstick(): void {
 
 let [ran, claimsMs, settlesMs, pickUpsMs] = [0, [] as number[], [] as number[], [] as number[]]
 const workers = Array.from({ length: Number(values.processes) }, () => {
-  const order = JSON.stringify({ url: values.store, keepMs: KEEP_MS, concurrency: CONCURRENCY })
+  const order = JSON.stringify({ url, keepMs: KEEP_MS, concurrency: CONCURRENCY })
   const child = fork(join(import.meta.dirname, 'soak-worker.ts'), [order], { execArgv: [] })
   child.on('message', (told: Progress) => {
     ran += told.ran
@@ -98,7 +99,7 @@ const workers = Array.from({ length: Number(values.processes) }, () => {
 })
 
 await fill()
-const statistics = isPostgres ? await PostgresStatistics.open(values.store) : null
+const statistics = isPostgres ? await PostgresStatistics.open(url) : null
 if (statistics && history > 0) {
   const { id } = await tasks.free.enqueue({ key: '' })
   while ((await engine.jobs.get(id))?.state !== 'completed') await sleep(50)
@@ -108,7 +109,8 @@ const looks = await churn()
 await statistics?.close()
 for (const child of workers) await stop(child)
 await engine.stop()
-if (isPostgres) await dropSchema(values.store)
+if (cluster) await cluster.remove()
+else if (isPostgres) await dropSchema(url)
 process.exitCode = judge(looks) ? 0 : 1
 
 /** Jobs that wait all the time: the first of each key starts, the others wait for a year. */
@@ -169,7 +171,7 @@ async function produce(count: number, tick: number): Promise<void> {
 
 /** A user's transaction that enqueues into the probes' lane and takes its time. */
 async function hold(): Promise<void> {
-  const client = await connect(values.store)
+  const client = await connect(url)
   await client.query('BEGIN')
   await tasks.probe.enqueue({ key: 'probe' }, { tx: client })
   await sleep(holdMs)
@@ -232,7 +234,7 @@ function judge(all: readonly Look[]): boolean {
       median(late, (l) => l.probeP50 / l.yardstick) / median(early, (l) => l.probeP50 / l.yardstick),
       1.5,
     ],
-    ['jobs/s, early to late', median(early, (l) => l.ran) / median(late, (l) => l.ran), 1.1],
+    ['jobs sent to jobs run, late', (rate * lookMs) / 1000 / median(late, (l) => l.ran), 1.1],
     ...(isPostgres
       ? ([
           [

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'pg'
 import { onTestFinished } from 'vitest'
+import { PostgresCluster } from './postgres-cluster.ts'
 import { inSchema, service } from './services.ts'
 
 /** A kind of store that a test runs on. */
@@ -48,4 +49,11 @@ export async function onPostgres(leftOut: string): Promise<StoreKind | null> {
 export async function everyStore(leftOut: string): Promise<StoreKind[]> {
   const postgres = await onPostgres(`${leftOut}, on PostgreSQL`)
   return postgres ? [onSqlite, postgres] : [onSqlite]
+}
+
+/** A PostgreSQL server of the test's own, gone when it has finished. */
+export async function ownPostgres(): Promise<PostgresCluster> {
+  const cluster = await PostgresCluster.create()
+  onTestFinished(() => cluster.remove())
+  return cluster
 }

@@ -4,7 +4,8 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { input, limit, silentLogger, Sluice, type SluiceOptions, task } from '../../src/exports/index.ts'
 import { createStore } from '../../src/store/open.ts'
-import { PostgresCluster } from '../crash/postgres-cluster.ts'
+import { PostgresCluster } from '../postgres-cluster.ts'
+import { ownPostgres } from '../stores.ts'
 import { until } from '../crash/fleet.ts'
 import { inSchema } from '../services.ts'
 import { expectWithinBudget, noRefill, rate } from './harness.ts'
@@ -38,7 +39,7 @@ class Site {
   }
 
   static async open(): Promise<Site> {
-    return new Site(await PostgresCluster.create())
+    return new Site(await ownPostgres())
   }
 
   engine(options: Omit<SluiceOptions, 'store'>, store: string = this.store): Sluice {

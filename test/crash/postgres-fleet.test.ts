@@ -6,7 +6,8 @@ import { calls, nowUs, ProcessFleet } from '../acceptance/process-fleet.ts'
 import { inSchema } from '../services.ts'
 import { canSkew } from '../skew.ts'
 import { Fleet, pause, until } from './fleet.ts'
-import { PostgresCluster } from './postgres-cluster.ts'
+import { PostgresCluster } from '../postgres-cluster.ts'
+import { ownPostgres } from '../stores.ts'
 import { Storm } from './storm.ts'
 import { callTask, noteTask } from './tasks.ts'
 import { Witness } from './witness.ts'
@@ -21,7 +22,7 @@ const INSTALLED = PostgresCluster.installed('fleets whose PostgreSQL is restarte
 test.skipIf(!INSTALLED)(
   'four workers on PostgreSQL, which is restarted and crashes under load, killed, stopped past their leases, with clocks five minutes apart: nothing over budget, lost or doubled',
   async () => {
-    const cluster = await PostgresCluster.create()
+    const cluster = await ownPostgres()
     const storm = new Storm({
       store: inSchema(cluster.url, 'storm'),
       seconds: STORM_SECONDS,
@@ -44,7 +45,7 @@ test.skipIf(!INSTALLED).each(['fast', 'immediate'] as const)(
   'what runs goes on while PostgreSQL is away (%s), and is settled once when it is back',
   async (how) => {
     const RUNNING = 6
-    const cluster = await PostgresCluster.create()
+    const cluster = await ownPostgres()
     const fleet = new Fleet(inSchema(cluster.url, 'away'))
     let mayEnd = false
     const witness = new Witness(async () => {
@@ -89,7 +90,7 @@ test.skipIf(!INSTALLED)(
   async () => {
     const JOBS = 2000
     const policy = rate(200, 1)
-    const cluster = await PostgresCluster.create()
+    const cluster = await ownPostgres()
     const fleet = new ProcessFleet({ name: 'postgres', create: () => inSchema(cluster.url, 'hot') }, policy)
     const workers = [await fleet.start(), await fleet.start(), await fleet.start(), await fleet.start()]
     await fleet.enqueue(workers[0] as (typeof workers)[0], calls(JOBS, 'hot'))
@@ -119,7 +120,7 @@ test.skipIf(!INSTALLED)(
 test.skipIf(!INSTALLED)(
   `a user’s transaction that enqueues and stays open for ${HOLD_MS / 1000} s holds up no other job of its lane`,
   async () => {
-    const cluster = await PostgresCluster.create()
+    const cluster = await ownPostgres()
     const fleet = new Fleet(inSchema(cluster.url, 'held'))
     const note = noteTask()
     const engine = fleet.engine([note])

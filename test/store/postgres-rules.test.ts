@@ -117,11 +117,19 @@ describe('who writes what', () => {
     const [first, second] = claimed.jobs.filter(({ task }) => task.startsWith('c'))
     const before = await rows('SELECT id, xmin, ctid FROM sluice.lanes ORDER BY id')
     expect(before).toHaveLength(2)
-    await store.settle(worker, { seq: first!.seq, attempt: 1, kind: 'retry', delayUs: 0, error: { code: 'x', message: 'x' } })
+    await store.settle(worker, {
+      seq: first!.seq,
+      attempt: 1,
+      kind: 'retry',
+      delayUs: 0,
+      error: { code: 'x', message: 'x' },
+    })
     await store.settle(worker, { seq: second!.seq, attempt: 1, kind: 'complete', result: null })
     const [waiting] = await store.list({ states: ['available'], task: 'r2' })
     await store.cancel(waiting!.id)
-    await store.enqueue([job('u', ['c:k'], { unique: { key: 'u', onConflict: 'update', withinUs: null, states: null } })])
+    await store.enqueue([
+      job('u', ['c:k'], { unique: { key: 'u', onConflict: 'update', withinUs: null, states: null } }),
+    ])
     await store.enqueue([job('late', ['c:k'], { runAtMs: systemClock.now() + 20 })])
     await store.promote(10)
     await store.penalize('r', '', store.nowUs() + 1_000_000)
@@ -170,7 +178,15 @@ describe('locks', () => {
     const second = await other.store.join(['p'], 60_000_000)
     const batch: NewJob[] = []
     for (let i = 0; i < 240; i++)
-      batch.push(job(`j${i}`, [`b${i % 6}`, `b${(i * 5 + 1) % 6}`, `b${(i * 3 + 2) % 6}`].filter((each, at, all) => all.indexOf(each) === at), { queue: i % 2 ? 'q' : 'p' }))
+      batch.push(
+        job(
+          `j${i}`,
+          [`b${i % 6}`, `b${(i * 5 + 1) % 6}`, `b${(i * 3 + 2) % 6}`].filter(
+            (each, at, all) => all.indexOf(each) === at,
+          ),
+          { queue: i % 2 ? 'q' : 'p' },
+        ),
+      )
     await store.enqueue(batch)
     let started = 0
     const work = async (its: PostgresStore, queue: string, by: number): Promise<void> => {
@@ -183,7 +199,14 @@ describe('locks', () => {
     const meddle = async (): Promise<void> => {
       for (let i = 0; i < 20; i++) {
         await store.penalize(`b${i % 6}`, '', store.nowUs() + 1000)
-        const change = { limit: `b${(i + 3) % 6}`, key: null, kind: 'override', untilUs: null, by: null, reason: null } as const
+        const change = {
+          limit: `b${(i + 3) % 6}`,
+          key: null,
+          kind: 'override',
+          untilUs: null,
+          by: null,
+          reason: null,
+        } as const
         await store.override({ ...change, change: { rate: 400 + i } })
       }
     }
@@ -192,7 +215,9 @@ describe('locks', () => {
     expect([pool.errors.get('40P01') ?? 0, other.pool.errors.get('40P01') ?? 0]).toEqual([0, 0])
     expect(await number('SELECT coalesce(sum(active), 0) FROM sluice.buckets')).toBe(0)
     expect(
-      await number('SELECT count(*) FROM sluice.lanes l JOIN sluice.buckets b ON b.id = l.bucket WHERE l.state = 2 AND b.wake_at IS NULL'),
+      await number(
+        'SELECT count(*) FROM sluice.lanes l JOIN sluice.buckets b ON b.id = l.bucket WHERE l.state = 2 AND b.wake_at IS NULL',
+      ),
     ).toBe(0)
   }, 120_000)
 
@@ -300,7 +325,10 @@ describe('what is told and counted', () => {
     pool.queries.length = 0
     const claimed = await claim()
     expect(claimed.jobs).toHaveLength(60)
-    expect(pool.queries.map((text) => (isLook(text) ? 'look' : isWrite(text) ? 'write' : text))).toEqual(['look', 'write'])
+    expect(pool.queries.map((text) => (isLook(text) ? 'look' : isWrite(text) ? 'write' : text))).toEqual([
+      'look',
+      'write',
+    ])
     pool.queries.length = 0
     await Promise.all(claimed.jobs.map((_, at) => store.settle(worker, done(claimed, at))))
     expect(pool.queries).toHaveLength(1)
@@ -354,10 +382,9 @@ describe('what is told and counted', () => {
 async function waiting(holder: pg.PoolClient): Promise<void> {
   const { rows: own } = await holder.query('SELECT pg_backend_pid() AS pid')
   for (;;) {
-    const { rows: found } = await admin.query(
-      'SELECT 1 FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))',
-      [own[0].pid],
-    )
+    const { rows: found } = await admin.query('SELECT 1 FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))', [
+      own[0].pid,
+    ])
     if (found.length > 0) return
   }
 }

@@ -5,9 +5,8 @@ import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { onTestFinished } from 'vitest'
-import { missing } from '../services.ts'
-import { pause } from './fleet.ts'
+import { setTimeout as pause } from 'node:timers/promises'
+import { missing } from './services.ts'
 
 const run = promisify(execFile)
 const READY_WITHIN_MS = 30_000
@@ -21,17 +20,19 @@ interface Owner {
   readonly gid?: number
 }
 
-/** A PostgreSQL server of the test's own, which it may end as it likes: nobody else is on it. */
+/** A PostgreSQL server of one's own, which may be ended at will: nobody else is on it. */
 export class PostgresCluster {
   readonly #bin: string
+  readonly #folder: string
   readonly #data: string
   readonly #owner: Owner
   readonly #port: number
   #server: ChildProcess | null = null
 
-  private constructor(bin: string, data: string, owner: Owner, port: number) {
+  private constructor(bin: string, folder: string, owner: Owner, port: number) {
     this.#bin = bin
-    this.#data = data
+    this.#folder = folder
+    this.#data = join(folder, 'data')
     this.#owner = owner
     this.#port = port
   }
@@ -41,7 +42,7 @@ export class PostgresCluster {
     return binaries() !== null || missing('PostgreSQL is not installed under /usr/lib/postgresql', leftOut) !== null
   }
 
-  /** A new server, ready, gone when the test has finished. */
+  /** A new server, ready; whoever makes it removes it. */
   static async create(): Promise<PostgresCluster> {
     const bin = binaries()
     if (bin === null) throw new Error('PostgreSQL is not installed under /usr/lib/postgresql')
@@ -49,16 +50,15 @@ export class PostgresCluster {
     const owner: Owner = process.getuid?.() === 0 ? { uid: idOf('-u'), gid: idOf('-g') } : {}
     const folder = mkdtempSync(join(tmpdir(), 'sluice-postgres-'))
     if (owner.uid !== undefined) chownSync(folder, owner.uid, owner.gid ?? owner.uid)
-    const data = join(folder, 'data')
-    await run(join(bin, 'initdb'), ['-D', data, '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-sync'], {
-      ...owner,
-      cwd: folder,
-    })
-    const cluster = new PostgresCluster(bin, data, owner, await freePort())
-    onTestFinished(async () => {
-      await cluster.stop('immediate')
-      rmSync(folder, { recursive: true, force: true })
-    })
+    await run(
+      join(bin, 'initdb'),
+      ['-D', join(folder, 'data'), '-U', 'postgres', '-A', 'trust', '-E', 'UTF8', '--no-sync'],
+      {
+        ...owner,
+        cwd: folder,
+      },
+    )
+    const cluster = new PostgresCluster(bin, folder, owner, await freePort())
     await cluster.start()
     return cluster
   }
@@ -98,6 +98,12 @@ export class PostgresCluster {
     const closed = once(server, 'exit')
     server.kill(how === 'fast' ? 'SIGINT' : 'SIGQUIT')
     await closed
+  }
+
+  /** Ends it and removes its files. */
+  async remove(): Promise<void> {
+    await this.stop('immediate')
+    rmSync(this.#folder, { recursive: true, force: true })
   }
 
   async restart(how: Shutdown): Promise<void> {
