@@ -1,5 +1,5 @@
 import { SluiceError } from '../../base/errors.ts'
-import { identifier, inTransaction, type PostgresDatabase, type Statements } from '../../database/postgres.ts'
+import { inTransaction, type PostgresDatabase, type Statements } from '../../database/postgres.ts'
 import { MIGRATIONS } from './schema.ts'
 
 /** Brings the schema up to this version, all or nothing; processes that start together do so one after the other. */
@@ -21,13 +21,14 @@ export async function migrate(db: PostgresDatabase): Promise<void> {
 }
 
 /** What `migrate` would run; empty when there is nothing to do. */
-export async function pendingMigrations(db: PostgresDatabase, schema: string): Promise<string> {
+export async function pendingMigrations(db: PostgresDatabase): Promise<string> {
   const version = await db.session(versionOf)
   check(version)
-  const parts = MIGRATIONS.slice(version).map((text) => text.replaceAll(/\bsluice\./g, `${identifier(schema)}.`))
+  const parts = MIGRATIONS.slice(version).map((text) => text.replaceAll(/\bsluice\./g, `${db.schema}.`))
   if (parts.length === 0) return ''
-  const create = version === 0 ? [`CREATE SCHEMA IF NOT EXISTS ${identifier(schema)};`] : []
-  return [...create, ...parts].join('\n')
+  const create = version === 0 ? [`CREATE SCHEMA IF NOT EXISTS ${db.schema};`] : []
+  const note = `INSERT INTO ${db.schema}.store (name, value) VALUES ('version', '${MIGRATIONS.length}') ON CONFLICT (name) DO UPDATE SET value = excluded.value;`
+  return ['BEGIN;', ...create, ...parts, note, 'COMMIT;'].join('\n')
 }
 
 /** Which migrations were applied; 0: there is no store. */
