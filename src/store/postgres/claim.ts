@@ -45,17 +45,14 @@ interface Progress {
 }
 
 /** Takes the jobs that all their budgets admit at this instant, in turn, and says when to look again. */
-export async function claim(context: Context, request: ClaimRequest): Promise<Claim> {
-  const room = request.queues.reduce((sum, { slots }) => sum + slots, 0)
-  const progress: Progress = {
-    rejected: [],
-    news: [],
-    done: new Set(),
-    open: false,
-    more: false,
-    portion: portionFor(room, context.reach),
-  }
+export async function claim(context: Context, ask: () => ClaimRequest): Promise<Claim> {
   return context.db.session(async (db) => {
+    // Runs that end together end in one turn of the event loop: the claim that fills their slots asks for all of them.
+    await new Promise((resolve) => setImmediate(resolve))
+    const request = ask()
+    const room = request.queues.reduce((sum, { slots }) => sum + slots, 0)
+    const portion = portionFor(room, context.reach)
+    const progress: Progress = { rejected: [], news: [], done: new Set(), open: false, more: false, portion }
     for (let tries = 1; ; tries++) {
       const done = await attempt(context, db, request, progress, tries)
       if (done !== null) return done

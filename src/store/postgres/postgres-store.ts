@@ -159,7 +159,7 @@ export class PostgresStore implements Store {
   }
 
   claim(request: () => ClaimRequest): Promise<Claim> {
-    return claim(this.#context, request())
+    return claim(this.#context, request)
   }
 
   async settle(worker: number, settlement: Settlement): Promise<Settled> {
