@@ -10,8 +10,9 @@ export interface PgClient {
 export interface PgPoolClient extends PgClient {
   /** Gives it back; true: it is broken and must be dropped. */
   release(broken?: boolean): void
-  on(event: 'error' | 'notification', listener: (what: PgEvent) => void): unknown
-  off(event: 'error' | 'notification', listener: (what: PgEvent) => void): unknown
+  on(event: 'error', listener: (error: Error) => void): unknown
+  on(event: 'notification', listener: (message: PgEvent) => void): unknown
+  off(event: 'error', listener: (error: Error) => void): unknown
 }
 
 /** What is used of a pool of `pg`. */
@@ -21,9 +22,9 @@ export interface PgPool {
   on(event: 'error', listener: (error: Error) => void): unknown
 }
 
-/** A notification, or an error. */
+/** A notification. */
 export interface PgEvent {
-  readonly payload?: string
+  readonly payload?: string | undefined
 }
 
 /** A query as `pg` takes it. */

@@ -33,7 +33,11 @@ export async function pendingMigrations(db: PostgresDatabase): Promise<string> {
 
 /** Which migrations were applied; 0: there is no store. */
 async function versionOf(db: Statements): Promise<number> {
-  const [exists] = (await db.get<[boolean]>(`SELECT to_regclass('sluice.store') IS NOT NULL`)) as [boolean]
+  // Not by to_regclass: it remembers that there was none, and would not see what another process has just made.
+  const [exists] = (await db.get<[boolean]>(
+    `SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE c.relname = 'store' AND n.nspname = replace(rtrim('sluice.', '.'), '"', ''))`,
+  )) as [boolean]
   if (!exists) return 0
   const row = await db.get<[number]>(`SELECT value::bigint FROM sluice.store WHERE name = 'version'`)
   return row?.[0] ?? 0

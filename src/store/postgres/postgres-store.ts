@@ -21,7 +21,7 @@ import type {
 } from '../store.ts'
 import type { BucketBacklog, Explanation, Throttled } from '../waits.ts'
 import { backlog } from './backlog.ts'
-import { Batch } from './batch.ts'
+import type { Batch } from './batch.ts'
 import { bucketId } from './buckets.ts'
 import { cancel } from './cancel.ts'
 import { claim } from './claim.ts'
@@ -39,14 +39,15 @@ import { endOverdue, override, overrides, pruneOverrides } from './override.ts'
 import { charge, penalizeBucket } from './penalize.ts'
 import { promote } from './promote.ts'
 import { pruneBuckets, pruneJobs, pruneLanes } from './prune.ts'
-import { whenReachable } from './reachable.ts'
+import { READ_GIVE_UP_MS, whenReachable } from './reachable.ts'
 import { recover } from './recover.ts'
 import { release } from './release.ts'
 import { retry } from './retry.ts'
 import { schedule, schedules, unschedule } from './schedule.ts'
-import { closesBucket, settle, settleAndClose, type SettleRequest } from './settle.ts'
+import { closesBucket, settleAndClose, type SettleRequest } from './settle.ts'
 import type { GivenClock } from './store-clock.ts'
 import { takeAll } from './take-all.ts'
+import { enqueueTogether, settleTogether } from './together.ts'
 import { throttled } from './throttled.ts'
 import { Bell } from './watch.ts'
 import { cancellations, heartbeat, join, leave } from './workers.ts'
@@ -74,8 +75,8 @@ export class PostgresStore implements Store {
     })
     this.#bell = new Bell(this.#db, clock, notify)
     this.#context = createContext(this.#db, clock, retention)
-    this.#settling = new Batch((requests) => this.#settle(requests))
-    this.#enqueuing = new Batch((jobs) => this.#session((db) => enqueue(this.#context, db, jobs)))
+    this.#settling = settleTogether(this.#context, clock, this.#bell)
+    this.#enqueuing = enqueueTogether(this.#context, clock)
   }
 
   async open(): Promise<void> {
@@ -127,11 +128,11 @@ export class PostgresStore implements Store {
   }
 
   get(id: string): Promise<JobRecord | null> {
-    return this.#session((db) => get(db, id))
+    return this.#read((db) => get(db, id))
   }
 
   list(query: JobQuery): Promise<JobRecord[]> {
-    return this.#session((db) => list(db, query))
+    return this.#read((db) => list(db, query))
   }
 
   explain(id: string): Promise<Explanation | null> {
@@ -247,7 +248,7 @@ export class PostgresStore implements Store {
   }
 
   cancellations(worker: number): Promise<number[]> {
-    return this.#session((db) => cancellations(db, worker))
+    return this.#read((db) => cancellations(db, worker))
   }
 
   leave(worker: number): Promise<void> {
@@ -262,13 +263,9 @@ export class PostgresStore implements Store {
     return answers
   }
 
-  async #settle(requests: readonly SettleRequest[]): Promise<Settled[]> {
-    const { settled, work } = await whenReachable(this.#clock, (again) =>
-      this.#session((db) => settle(this.#context, db, requests, again)),
-    )
-    if (work) this.#bell.ring('work')
-    this.#bell.ring('ended')
-    return settled
+  /** Who only asks may ask twice: a connection that died unnoticed is found by its first use. */
+  #read<T>(work: (db: Statements) => Promise<T>): Promise<T> {
+    return whenReachable(this.#clock, () => this.#session(work), READ_GIVE_UP_MS)
   }
 
   #session<T>(work: (db: Statements) => Promise<T>): Promise<T> {
