@@ -6,9 +6,16 @@ import { registerDemo } from './commands/demo.ts'
 import { registerForecast } from './commands/forecast.ts'
 import { registerJobs } from './commands/jobs.ts'
 import { registerLimits } from './commands/limits.ts'
+import { registerMigrate } from './commands/migrate.ts'
 
 // To add a command: import its register function and list it here, in the order that --help shows.
-const commands: readonly ((program: Command) => void)[] = [registerLimits, registerJobs, registerForecast, registerDemo]
+const commands: readonly ((program: Command) => void)[] = [
+  registerLimits,
+  registerJobs,
+  registerForecast,
+  registerMigrate,
+  registerDemo,
+]
 
 function packageVersion(): string {
   // The same two steps up from src/cli and from dist/cli, so one path serves both.

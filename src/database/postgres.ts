@@ -1,41 +1,5 @@
 import { SluiceError } from '../base/errors.ts'
-
-/** What is used of a connection of `pg`, or of anything that behaves like one. */
-export interface PgClient {
-  query(config: PgQuery): Promise<PgResult | PgResult[]>
-}
-
-/** A connection of a pool. */
-export interface PgPoolClient extends PgClient {
-  /** Gives it back; true: it is broken and must be dropped. */
-  release(broken?: boolean): void
-  on(event: 'error' | 'notification', listener: (what: PgEvent) => void): unknown
-  off(event: 'error' | 'notification', listener: (what: PgEvent) => void): unknown
-}
-
-/** What is used of a pool of `pg`. */
-export interface PgPool {
-  connect(): Promise<PgPoolClient>
-  end(): Promise<void>
-  on(event: 'error', listener: (error: Error) => void): unknown
-}
-
-/** A notification, or an error. */
-export interface PgEvent {
-  readonly payload?: string
-}
-
-interface PgQuery {
-  readonly text: string
-  readonly values?: unknown[]
-  readonly rowMode?: 'array'
-  readonly types?: { getTypeParser(oid: number): (text: string) => unknown }
-}
-
-interface PgResult {
-  readonly rows: unknown[]
-  readonly rowCount: number | null
-}
+import { loadPg, type PgClient, type PgPool, type PgPoolClient, type PgResult, TYPES } from './pg.ts'
 
 /** A value of a statement; arrays are arrays of the database. */
 export type PgValue = string | number | boolean | null | readonly (string | number | boolean | null)[]
@@ -63,18 +27,6 @@ export interface PostgresOptions {
   /** A clock for tests: what the functions of the schema read for the time; absent: the server's own. */
   readonly times?: () => readonly [nowUs: number, wallUs: number] | null
 }
-
-const INT8 = 20
-const TYPES = { getTypeParser: (oid: number): ((text: string) => unknown) => PARSERS.get(oid) ?? String }
-const PARSERS = new Map<number, (text: string) => unknown>([
-  [16, (text) => text === 't'],
-  [21, Number],
-  [23, Number],
-  [701, Number],
-  // Microseconds since 1970 and numbers of rows stay far below 2^53.
-  [INT8, Number],
-  [1016, (text) => (text === '{}' ? [] : text.slice(1, -1).split(',').map(Number))],
-])
 
 /** Deadlock, serialisation failure. */
 const TRY_AGAIN = new Set(['40P01', '40001'])
@@ -148,7 +100,10 @@ export class PostgresDatabase {
   /** Statements of a connection of the caller's, within the transaction that it has open. @throws option.invalid */
   within(client: unknown): Statements {
     if (typeof client !== 'object' || client === null || typeof (client as Partial<PgClient>).query !== 'function')
-      throw new SluiceError('option.invalid', 'tx must be a connection of pg on which the caller has begun a transaction.')
+      throw new SluiceError(
+        'option.invalid',
+        'tx must be a connection of pg on which the caller has begun a transaction.',
+      )
     return this.#statements(client as PgClient)
   }
 
@@ -247,7 +202,7 @@ function literal(text: string): string {
 }
 
 /** Writes a name into a script. */
-export function identifier(name: string): string {
+function identifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`
 }
 
@@ -282,23 +237,6 @@ export async function inTransaction<T>(
   } catch (error) {
     if (!isLost(error)) await statements.script('ROLLBACK')
     throw error
-  }
-}
-
-interface PgModule {
-  readonly Pool: new (options: { connectionString: string; max: number }) => PgPool
-}
-
-async function loadPg(): Promise<PgModule> {
-  try {
-    const module = (await import('pg')) as unknown as { readonly default: PgModule }
-    return module.default
-  } catch (cause) {
-    throw new SluiceError(
-      'store.url.invalid',
-      'A postgres:// store needs the package pg, which is not installed. Install it: npm install pg.',
-      { cause },
-    )
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
-import { existingPostgres, isPostgresUrl, postgresStoreOf } from './postgres/address.ts'
+import { existingPostgres, isPostgresUrl, postgresStoreOf, upgradePostgres } from './postgres/address.ts'
 import { checkExisting } from './sqlite/existing.ts'
 import { SqliteStore } from './sqlite/sqlite-store.ts'
 import type { Durability, Retention, Store } from './store.ts'
@@ -34,6 +34,18 @@ export async function openExisting(url: string, clock: Clock): Promise<Store> {
   const store = new SqliteStore({ path, clock, durability: 'process', retention })
   await store.open()
   return store
+}
+
+/**
+ * Creates or upgrades the tables of a PostgreSQL store, and answers the SQL that this took; with `dryRun` it is only told.
+ * @throws store.url.invalid, store.version, store.io
+ */
+export async function upgradeStore(url: string, clock: Clock, dryRun: boolean): Promise<string> {
+  if (isPostgresUrl(url)) return upgradePostgres(url, clock, dryRun)
+  throw new SluiceError(
+    'store.url.invalid',
+    `${JSON.stringify(url)} is no postgres:// store; engines upgrade a SQLite file by themselves when they open it`,
+  )
 }
 
 function pathOf(url: string): string {

@@ -1,17 +1,17 @@
-import pg from 'pg'
-import type { PgPool, PgPoolClient } from '../../src/database/postgres.ts'
+import { Pool } from 'pg'
+import type { PgPool, PgPoolClient } from '../../src/database/pg.ts'
 import { POSTGRES_URL } from './postgres-harness.ts'
 
 /** A pool that tells of each query before it is sent, and counts the errors that come back by their code. */
 export class WatchedPool implements PgPool {
-  readonly #pool: pg.Pool
+  readonly #pool: Pool
   readonly queries: string[] = []
   readonly errors: Map<string, number> = new Map()
   /** Runs before each query; may wait, or throw in its place. */
   before: ((text: string) => Promise<void> | void) | null = null
 
   constructor(max = 4) {
-    this.#pool = new pg.Pool({ connectionString: POSTGRES_URL, max })
+    this.#pool = new Pool({ connectionString: POSTGRES_URL, max })
     this.#pool.on('error', () => undefined)
   }
 
@@ -22,7 +22,7 @@ export class WatchedPool implements PgPool {
         this.queries.push(config.text)
         await this.before?.(config.text)
         try {
-          return await client.query(config as never)
+          return await (client.query as (config: { text: string }) => Promise<unknown>).call(client, config)
         } catch (error) {
           const code = error instanceof Error && 'code' in error ? String(error.code) : 'none'
           this.errors.set(code, (this.errors.get(code) ?? 0) + 1)

@@ -1,4 +1,5 @@
 import { storeConformance } from '../conformance/store/suite.ts'
 import { postgresHarness } from './postgres-harness.ts'
+import { withPostgres } from './postgres-server.ts'
 
-storeConformance(postgresHarness('PostgreSQL'))
+withPostgres("the store's contract on PostgreSQL", () => storeConformance(postgresHarness('PostgreSQL')))

@@ -46,6 +46,16 @@ export async function existingPostgres(url: string, clock: Clock): Promise<Store
   return store
 }
 
+/** Creates or upgrades the tables, or only says how. */
+export async function upgradePostgres(url: string, clock: Clock, dryRun: boolean): Promise<string> {
+  const store = postgresStoreOf(url, { clock, retention: { completedUs: 0, cancelledUs: 0, discardedUs: 0 } })
+  try {
+    return await store.upgrade(dryRun)
+  } finally {
+    await store.close()
+  }
+}
+
 function parse(url: string): URL {
   try {
     return new URL(url)

@@ -28,7 +28,8 @@ export type BucketRow = [
   wakeAt: number | null,
 ]
 
-const SELECT = 'SELECT b.id, b.limit_name, b.key, b.state, b.revision, b.active, b.lanes, b.wake_at FROM sluice.buckets b'
+const SELECT =
+  'SELECT b.id, b.limit_name, b.key, b.state, b.revision, b.active, b.lanes, b.wake_at FROM sluice.buckets b'
 
 /** The buckets that a condition names, in the order of their ids. */
 export async function loadBuckets(
@@ -56,10 +57,9 @@ export async function findBucket(
 
 /** The id of a bucket, which is made when new. */
 export async function bucketId(db: Statements, limit: string, key: string): Promise<number> {
-  const [ids] = (await db.get<[number[]]>(
-    'SELECT sluice.own_buckets($1::json)',
-    JSON.stringify([[limit, key]]),
-  )) as [number[]]
+  const [ids] = (await db.get<[number[]]>('SELECT sluice.own_buckets($1::json)', JSON.stringify([[limit, key]]))) as [
+    number[],
+  ]
   return ids[0] as number
 }
 

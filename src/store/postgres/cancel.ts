@@ -39,11 +39,5 @@ export async function announce(
   look = false,
 ): Promise<void> {
   if (uses === null) return
-  await db.run(
-    'INSERT INTO sluice.arrivals (queue, lane, uses, look) VALUES ($1, $2, $3, $4)',
-    queue,
-    lane,
-    uses,
-    look,
-  )
+  await db.run('INSERT INTO sluice.arrivals (queue, lane, uses, look) VALUES ($1, $2, $3, $4)', queue, lane, uses, look)
 }

@@ -29,7 +29,11 @@ export async function changeLimit(
   )
   const ids = found.map(([id]) => id)
   await db.run('SELECT sluice.lock_buckets($1::bigint[])', ids)
-  await db.run('UPDATE sluice.buckets SET wake_at = $2 WHERE id = ANY ($1::bigint[]) AND wake_at IS NOT NULL', ids, nowUs)
+  await db.run(
+    'UPDATE sluice.buckets SET wake_at = $2 WHERE id = ANY ($1::bigint[]) AND wake_at IS NOT NULL',
+    ids,
+    nowUs,
+  )
 }
 
 /** A pause lets nothing start, so that permits need not be counted for it. */

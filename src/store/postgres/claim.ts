@@ -7,7 +7,7 @@ import { type Grant, QueueShare } from '../../policy/queue-share.ts'
 import { isFull } from '../../policy/refusal.ts'
 import type { Claim, ClaimRequest, Rejected } from '../store.ts'
 import { newlyClosed, newlyReleased, permitsOf, toAdmitted, type WrittenRow } from './claimed.ts'
-import type { Context } from './context.ts'
+import { type Context, REACH_AT_LEAST } from './context.ts'
 import { Decision } from './decision.ts'
 import { fire, nextFireUs } from './fire.ts'
 import { openLineKey } from './lane-key.ts'
@@ -31,11 +31,6 @@ const LOOK = `BEGIN; SET LOCAL synchronous_commit = off; SELECT sluice.promote($
 const WRITE = `SELECT * FROM sluice.claim_write($1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::json, $6::json, $7::json, $8::json);
   SELECT sluice.claim_next($1::bigint); COMMIT`
 
-/** Lanes of a line that are read at least. */
-export const LINE_AT_LEAST = 4
-/** Waiting jobs of a lane in a line that are read at least. */
-export const HEADS_AT_LEAST = 2
-
 /** What a claim came to so far, while other things had to be done first. */
 interface Progress {
   readonly rejected: Rejected[]
@@ -50,10 +45,14 @@ interface Progress {
 }
 
 /** Takes the jobs that all their budgets admit at this instant, in turn, and says when to look again. */
-export async function claim(context: Context, request: ClaimRequest): Promise<Claim> {
-  const room = request.queues.reduce((sum, { slots }) => sum + slots, 0)
-  const progress: Progress = { rejected: [], news: [], done: new Set(), open: false, more: false, portion: portionFor(room, context.reach) }
+export async function claim(context: Context, ask: () => ClaimRequest): Promise<Claim> {
   return context.db.session(async (db) => {
+    // Runs that end together end in one turn of the event loop: the claim that fills their slots asks for all of them.
+    await new Promise((resolve) => setImmediate(resolve))
+    const request = ask()
+    const room = request.queues.reduce((sum, { slots }) => sum + slots, 0)
+    const portion = portionFor(room, context.reach)
+    const progress: Progress = { rejected: [], news: [], done: new Set(), open: false, more: false, portion }
     for (let tries = 1; ; tries++) {
       const done = await attempt(context, db, request, progress, tries)
       if (done !== null) return done
@@ -133,8 +132,13 @@ async function lookAt(
   }
   const script = open ? `ROLLBACK; ${LOOK}` : LOOK
   const results = await db.script(script, JSON.stringify(queues), String(context.turns.given), JSON.stringify(asked))
-  const [text] = results.at(-1)?.[0] as [string | null]
+  const text = cellOf(results.at(-1))
   return text === null ? null : (JSON.parse(text) as Look)
+}
+
+/** The one value that a statement answers. */
+function cellOf(rows: (readonly unknown[])[] | undefined): string | null {
+  return (rows?.[0]?.[0] ?? null) as string | null
 }
 
 /** Overrides that are over, occurrences that are due, jobs that are too late: each is written first, in a transaction of its own. */
@@ -171,13 +175,7 @@ interface Decided {
   readonly more: boolean
 }
 
-function decide(
-  context: Context,
-  decision: Decision,
-  request: ClaimRequest,
-  look: Look,
-  portion: Portion,
-): Decided {
+function decide(context: Context, decision: Decision, request: ClaimRequest, look: Look, portion: Portion): Decided {
   let at = 0
   const shares = request.queues.map(({ queue, slots, uses }) => {
     const own = uses.map((use) => ({ bucket: decision.bucket(look.own[at++] as number), weight: use.weight }))
@@ -228,12 +226,12 @@ async function write(
       JSON.stringify(rejectionsOf(context, rejections, instant)),
     )
     rows = results[0] as unknown as WrittenRow[]
-    next = JSON.parse((results[1]?.[0] as [string])[0]) as NextRow
+    next = JSON.parse(cellOf(results[1]) ?? '') as NextRow
   } else await db.script('COMMIT')
   context.turns.given = admission.turn
   const { reach } = context
-  reach.line = Math.max(LINE_AT_LEAST, decision.deepest + 2, Math.ceil(reach.line * 0.9))
-  reach.heads = Math.max(HEADS_AT_LEAST, decision.mostHeads + 1, Math.ceil(reach.heads * 0.9))
+  reach.line = Math.max(REACH_AT_LEAST.line, decision.deepest + 2, Math.ceil(reach.line * 0.9))
+  reach.heads = Math.max(REACH_AT_LEAST.heads, decision.mostHeads + 1, Math.ceil(reach.heads * 0.9))
   for (const share of shares) context.openLineNext.set(context.queues.name(share.queue), share.openLineNext)
   const rejected = rejectedOf(rejections, rows)
   await skipRejected(context, db, rejected)
@@ -264,11 +262,7 @@ async function looked(db: Statements, look: Look, rejected: readonly Rejected[])
   return { ...look, fire: JSON.parse(text) as Look['fire'] }
 }
 
-function admitted(
-  grants: readonly Grant[],
-  rows: readonly WrittenRow[],
-  startedUs: number,
-): Admitted[] {
+function admitted(grants: readonly Grant[], rows: readonly WrittenRow[], startedUs: number): Admitted[] {
   const bySeq = new Map(rows.map((row) => [row[0], row]))
   return grants.map((grant) => {
     const row = bySeq.get(grant.head.seq)

@@ -1,8 +1,10 @@
+import type { Clock } from '../../base/clock.ts'
+import { createIds } from '../../base/ids.ts'
 import type { PostgresDatabase, Statements } from '../../database/postgres.ts'
 import type { Retention } from '../store.ts'
 import type { Instant } from '../series.ts'
-import type { Timelines } from '../timelines.ts'
-import type { StoreClock } from './store-clock.ts'
+import { Timelines } from '../timelines.ts'
+import { StoreClock } from './store-clock.ts'
 
 /** What every verb of the PostgreSQL store works with. */
 export interface Context {
@@ -20,6 +22,24 @@ export interface Context {
   readonly openLineNext: Map<string, boolean>
   /** How far into lines, and into lanes of them, the last claims have looked: so far the next one reads. */
   readonly reach: { line: number; heads: number }
+}
+
+/** Lanes of a line that are read at least, and waiting jobs of each of them. */
+export const REACH_AT_LEAST: { readonly line: number; readonly heads: number } = { line: 4, heads: 2 }
+
+/** What the verbs of one store share. */
+export function createContext(db: PostgresDatabase, clock: Clock, retention: Retention): Context {
+  return {
+    db,
+    clock: new StoreClock(clock),
+    retention,
+    newId: createIds(clock),
+    limits: new Timelines(-1, new Map()),
+    queues: new QueueNumbers(),
+    turns: { given: 0 },
+    openLineNext: new Map(),
+    reach: { ...REACH_AT_LEAST },
+  }
 }
 
 /** Numbers for queues within this process: a decision goes by numbers, the tables by names. */

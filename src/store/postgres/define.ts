@@ -5,11 +5,7 @@ import type { Context } from './context.ts'
 import { writeEnds } from './override.ts'
 
 /** Declares limits. A higher version wins; at the same version the later call does, so that the newest deployment decides. */
-export async function define(
-  context: Context,
-  db: Statements,
-  limits: readonly LimitDefinition[],
-): Promise<string[]> {
+export async function define(context: Context, db: Statements, limits: readonly LimitDefinition[]): Promise<string[]> {
   const { changes, nowUs } = await writeEnds(context, db)
   const changed: string[] = []
   for (const { name, policy, version } of limits) {

@@ -68,6 +68,22 @@ function columnsOf(job: NewJob): Columns {
   ]
 }
 
+/** The same after an earlier try whose answer was lost: what that has stored is known by its id. */
+export async function enqueueAgain(context: Context, db: Statements, jobs: readonly NewJob[]): Promise<Enqueued[]> {
+  const rows = await db.all<[string]>(
+    'SELECT id FROM sluice.jobs WHERE id = ANY ($1::uuid[])',
+    jobs.map(({ id }) => id),
+  )
+  const stored = new Set(rows.map(([id]) => id))
+  const answers = await enqueue(
+    context,
+    db,
+    jobs.filter(({ id }) => !stored.has(id)),
+  )
+  let at = 0
+  return jobs.map(({ id }) => (stored.has(id) ? { kind: 'created', id } : (answers[at++] as Enqueued)))
+}
+
 /** What makes another job the same call: what happens then, the states that count, and for how long. */
 function ruleOf(rule: UniqueRule | null): [string | null, number[], number | null] {
   if (!rule) return [null, [], null]

@@ -10,7 +10,7 @@ import { currentLimits } from './limits.ts'
 import { findAll, lockSchedules, save } from './schedule.ts'
 import { startsTooLateUs } from './skip.ts'
 import { LIVE_STATES } from './state.ts'
-import { type Look } from './look.ts'
+import type { Look } from './look.ts'
 import { attendedSinceUs } from './workers.ts'
 
 /** A schedule whose missed occurrences wait no longer. */

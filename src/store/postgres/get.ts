@@ -45,10 +45,7 @@ export async function list(db: Statements, query: JobQuery): Promise<JobRecord[]
   if (query.queue !== undefined) where.push(`queue = $${values.push(query.queue)}`)
   if (query.task !== undefined) where.push(`task = $${values.push(query.task)}`)
   const limit = values.push(query.limit ?? 100)
-  const rows = await db.all<Row>(
-    `${SELECT} WHERE ${where.join(' AND ')} ORDER BY seq DESC LIMIT $${limit}`,
-    ...values,
-  )
+  const rows = await db.all<Row>(`${SELECT} WHERE ${where.join(' AND ')} ORDER BY seq DESC LIMIT $${limit}`, ...values)
   return rows.map(toRecord)
 }
 

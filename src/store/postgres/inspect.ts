@@ -11,12 +11,7 @@ import { currentLimits } from './limits.ts'
 import { isPaused, overridesOf, pausedUntilUs } from './override.ts'
 
 /** The buckets of a limit, or the one of a key, as they stand now. */
-export async function inspect(
-  context: Context,
-  db: Statements,
-  limit: string,
-  key?: string,
-): Promise<BucketReport[]> {
+export async function inspect(context: Context, db: Statements, limit: string, key?: string): Promise<BucketReport[]> {
   const limits = await currentLimits(context, db)
   const instant = await readClock(context, db)
   const { nowUs } = instant
@@ -37,12 +32,7 @@ export async function inspect(
   ]
 }
 
-async function report(
-  db: Statements,
-  limits: Timelines,
-  bucket: StoredBucket,
-  nowUs: number,
-): Promise<BucketReport> {
+async function report(db: Statements, limits: Timelines, bucket: StoredBucket, nowUs: number): Promise<BucketReport> {
   const { limit, key, policy, state, active, wakeAtUs } = bucket
   const [waiting] = (await db.get<[number]>(
     'SELECT count(*) FROM sluice.lanes l JOIN sluice.jobs j ON j.lane = l.key AND j.state = 1 WHERE l.bucket = $1 AND l.state = 2',

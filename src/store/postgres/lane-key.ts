@@ -10,12 +10,6 @@ export function usesText(uses: readonly { readonly limit: string; readonly key: 
   return uses.length === 0 ? null : JSON.stringify(uses.map(({ limit, key }) => [limit, key]))
 }
 
-/** Reads what `usesText` wrote. */
-export function usesOf(text: string | null): { readonly limit: string; readonly key: string }[] {
-  if (text === null) return []
-  return (JSON.parse(text) as [string, string][]).map(([limit, key]) => ({ limit, key }))
-}
-
 /** The units that a job costs, in the order of its limits; null: one each. */
 export function weightsText(uses: readonly { readonly weight: number }[]): string | null {
   return uses.some((use) => use.weight !== 1) ? JSON.stringify(uses.map((use) => use.weight)) : null

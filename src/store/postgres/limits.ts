@@ -36,10 +36,7 @@ async function readLimits(db: Statements, generation: number): Promise<Timelines
   const events: [string, DefinitionEvent | OverrideEvent][] = []
   const definitions = await db.all<DefinitionRow>('SELECT name, revision, policy, version, since FROM sluice.limits')
   for (const [name, revision, policy, version, sinceUs] of definitions)
-    events.push([
-      name,
-      { kind: 'definition', revision, sinceUs, policy: JSON.parse(policy) as LimitPolicy, version: Number(version) },
-    ])
+    events.push([name, { kind: 'definition', revision, sinceUs, policy: JSON.parse(policy) as LimitPolicy, version }])
   const overrides = await db.all<OverrideRow>(
     'SELECT name, revision, kind, key, change, since, until, author, reason FROM sluice.overrides',
   )

@@ -62,9 +62,13 @@ export async function outlookOfLane(
  * When a job may start that needs this bucket only: the lanes that need it alone, one for each queue, take turns. Exact while nobody
  * needs it together with other buckets, and nobody ahead may be given up before.
  */
-export async function outlookOfLine(db: Statements, job: WaitingJob, bucket: StoredBucket, nowUs: number): Promise<Outlook> {
-  if (bucket.lanes === 1)
-    return outlook(db, bucket, [{ id: job.lane, turn: 0, count: job.ahead, at: 0 }], job, nowUs)
+export async function outlookOfLine(
+  db: Statements,
+  job: WaitingJob,
+  bucket: StoredBucket,
+  nowUs: number,
+): Promise<Outlook> {
+  if (bucket.lanes === 1) return outlook(db, bucket, [{ id: job.lane, turn: 0, count: job.ahead, at: 0 }], job, nowUs)
   const { lanes, contenders } = await contendersOf(db, bucket)
   const higher = contenders.find(({ id }) => id === job.lane)?.levels.filter(({ priority }) => priority > job.priority)
   const before = job.ahead - (higher ?? []).reduce((sum, { count }) => sum + count, 0)

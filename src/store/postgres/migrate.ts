@@ -1,5 +1,5 @@
 import { SluiceError } from '../../base/errors.ts'
-import { identifier, inTransaction, type PostgresDatabase, type Statements } from '../../database/postgres.ts'
+import { inTransaction, type PostgresDatabase, type Statements } from '../../database/postgres.ts'
 import { MIGRATIONS } from './schema.ts'
 
 /** Brings the schema up to this version, all or nothing; processes that start together do so one after the other. */
@@ -21,20 +21,22 @@ export async function migrate(db: PostgresDatabase): Promise<void> {
 }
 
 /** What `migrate` would run; empty when there is nothing to do. */
-export async function pendingMigrations(db: PostgresDatabase, schema: string): Promise<string> {
+export async function pendingMigrations(db: PostgresDatabase): Promise<string> {
   const version = await db.session(versionOf)
   check(version)
-  const parts = MIGRATIONS.slice(version).map((text) => text.replaceAll(/\bsluice\./g, `${identifier(schema)}.`))
+  const parts = MIGRATIONS.slice(version).map((text) => text.replaceAll(/\bsluice\./g, `${db.schema}.`))
   if (parts.length === 0) return ''
-  const create = version === 0 ? [`CREATE SCHEMA IF NOT EXISTS ${identifier(schema)};`] : []
-  return [...create, ...parts].join('\n')
+  const create = version === 0 ? [`CREATE SCHEMA IF NOT EXISTS ${db.schema};`] : []
+  const note = `INSERT INTO ${db.schema}.store (name, value) VALUES ('version', '${MIGRATIONS.length}') ON CONFLICT (name) DO UPDATE SET value = excluded.value;`
+  return ['BEGIN;', ...create, ...parts, note, 'COMMIT;'].join('\n')
 }
 
 /** Which migrations were applied; 0: there is no store. */
 async function versionOf(db: Statements): Promise<number> {
-  // Not to_regclass: it may answer from what this session knew before it waited for the lock.
+  // Not by to_regclass: it remembers that there was none, and would not see what another process has just made.
   const [exists] = (await db.get<[boolean]>(
-    `SELECT EXISTS (SELECT FROM pg_catalog.pg_tables WHERE ARRAY[schemaname, tablename]::text[] = parse_ident('sluice.store'))`,
+    `SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE c.relname = 'store' AND n.nspname = replace(rtrim('sluice.', '.'), '"', ''))`,
   )) as [boolean]
   if (!exists) return 0
   const row = await db.get<[number]>(`SELECT value::bigint FROM sluice.store WHERE name = 'version'`)

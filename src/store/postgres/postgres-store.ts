@@ -1,7 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import { systemClock } from '../../base/clock.ts'
-import { createIds } from '../../base/ids.ts'
-import { type PgPool, PostgresDatabase, type Statements } from '../../database/postgres.ts'
+import { PostgresDatabase, type Statements } from '../../database/postgres.ts'
 import type { JobQuery, JobRecord, NewJob, Settled, Settlement } from '../../jobs/job.ts'
 import type { NewSchedule, ScheduleRecord } from '../../jobs/schedule.ts'
 import type { Override, OverrideRequest } from '../overrides.ts'
@@ -15,20 +14,18 @@ import type {
   Enqueued,
   LimitDefinition,
   Recovered,
-  Retention,
   Run,
   Scheduled,
   Store,
   Unstarted,
 } from '../store.ts'
-import { Timelines } from '../timelines.ts'
 import type { BucketBacklog, Explanation, Throttled } from '../waits.ts'
 import { backlog } from './backlog.ts'
-import { Batch } from './batch.ts'
+import type { Batch } from './batch.ts'
 import { bucketId } from './buckets.ts'
 import { cancel } from './cancel.ts'
-import { claim, HEADS_AT_LEAST, LINE_AT_LEAST } from './claim.ts'
-import { type Context, QueueNumbers, readClock } from './context.ts'
+import { claim } from './claim.ts'
+import { type Context, createContext, readClock } from './context.ts'
 import { define } from './define.ts'
 import { enqueue } from './enqueue.ts'
 import { explain } from './explain.ts'
@@ -36,36 +33,24 @@ import { get, isUuid, list } from './get.ts'
 import { giveClock } from './given-clock.ts'
 import { inspect } from './inspect.ts'
 import { currentLimits } from './limits.ts'
-import { checkExisting, migrate } from './migrate.ts'
+import { checkExisting, migrate, pendingMigrations } from './migrate.ts'
+import type { PostgresStoreOptions } from './options.ts'
 import { endOverdue, override, overrides, pruneOverrides } from './override.ts'
 import { charge, penalizeBucket } from './penalize.ts'
 import { promote } from './promote.ts'
 import { pruneBuckets, pruneJobs, pruneLanes } from './prune.ts'
-import { whenReachable } from './reachable.ts'
+import { READ_GIVE_UP_MS, whenReachable } from './reachable.ts'
 import { recover } from './recover.ts'
 import { release } from './release.ts'
 import { retry } from './retry.ts'
 import { schedule, schedules, unschedule } from './schedule.ts'
-import { closesBucket, settle, settleAndClose, type SettleRequest } from './settle.ts'
-import { type GivenClock, StoreClock } from './store-clock.ts'
+import { closesBucket, settleAndClose, type SettleRequest } from './settle.ts'
+import type { GivenClock } from './store-clock.ts'
 import { takeAll } from './take-all.ts'
+import { enqueueTogether, settleTogether } from './together.ts'
 import { throttled } from './throttled.ts'
 import { Bell } from './watch.ts'
 import { cancellations, heartbeat, join, leave } from './workers.ts'
-
-/** How a PostgreSQL store is opened. */
-export interface PostgresStoreOptions {
-  /** `postgres://…`, or a pool of `pg`, which stays open when the store is closed. */
-  readonly connection: string | PgPool
-  readonly clock: Clock
-  readonly retention: Retention
-  /** The schema of the tables; `sluice` by default. */
-  readonly schema?: string
-  /** Connections of this process at most, where it makes the pool; 8 by default. */
-  readonly connections?: number
-  /** Whether processes ring each other by NOTIFY; true by default. False: by timers alone, as behind pgBouncer's transaction mode. */
-  readonly notify?: boolean
-}
 
 /** The store on PostgreSQL, for many processes on many machines. */
 export class PostgresStore implements Store {
@@ -89,19 +74,9 @@ export class PostgresStore implements Store {
       ...(given ? { times: () => this.#given?.read() ?? null } : {}),
     })
     this.#bell = new Bell(this.#db, clock, notify)
-    this.#context = {
-      db: this.#db,
-      clock: new StoreClock(clock),
-      retention,
-      newId: createIds(clock),
-      limits: new Timelines(-1, new Map()),
-      queues: new QueueNumbers(),
-      turns: { given: 0 },
-      openLineNext: new Map(),
-      reach: { line: LINE_AT_LEAST, heads: HEADS_AT_LEAST },
-    }
-    this.#settling = new Batch((requests) => this.#settle(requests))
-    this.#enqueuing = new Batch((jobs) => this.#session((db) => enqueue(this.#context, db, jobs)))
+    this.#context = createContext(this.#db, clock, retention)
+    this.#settling = settleTogether(this.#context, clock, this.#bell)
+    this.#enqueuing = enqueueTogether(this.#context, clock)
   }
 
   async open(): Promise<void> {
@@ -119,6 +94,13 @@ export class PostgresStore implements Store {
       await this.close()
       throw error
     }
+  }
+
+  /** Creates or upgrades the tables, and answers the SQL that this took; with `dryRun` nothing is run. */
+  async upgrade(dryRun: boolean): Promise<string> {
+    const sql = await pendingMigrations(this.#db)
+    if (!dryRun) await migrate(this.#db)
+    return sql
   }
 
   async close(): Promise<void> {
@@ -146,11 +128,11 @@ export class PostgresStore implements Store {
   }
 
   get(id: string): Promise<JobRecord | null> {
-    return this.#session((db) => get(db, id))
+    return this.#read((db) => get(db, id))
   }
 
   list(query: JobQuery): Promise<JobRecord[]> {
-    return this.#session((db) => list(db, query))
+    return this.#read((db) => list(db, query))
   }
 
   explain(id: string): Promise<Explanation | null> {
@@ -178,15 +160,13 @@ export class PostgresStore implements Store {
   }
 
   claim(request: () => ClaimRequest): Promise<Claim> {
-    return claim(this.#context, request())
+    return claim(this.#context, request)
   }
 
   async settle(worker: number, settlement: Settlement): Promise<Settled> {
     const request = { worker, settlement }
     if (closesBucket(request))
-      return whenReachable(this.#clock, () =>
-        this.#change((db) => settleAndClose(this.#context, db, request)),
-      )
+      return whenReachable(this.#clock, () => this.#change((db) => settleAndClose(this.#context, db, request)))
     const [settled] = await this.#settling.add([request])
     return settled ?? { kind: 'lost' }
   }
@@ -268,7 +248,7 @@ export class PostgresStore implements Store {
   }
 
   cancellations(worker: number): Promise<number[]> {
-    return this.#session((db) => cancellations(db, worker))
+    return this.#read((db) => cancellations(db, worker))
   }
 
   leave(worker: number): Promise<void> {
@@ -283,13 +263,9 @@ export class PostgresStore implements Store {
     return answers
   }
 
-  async #settle(requests: readonly SettleRequest[]): Promise<Settled[]> {
-    const { settled, work } = await whenReachable(this.#clock, (again) =>
-      this.#session((db) => settle(this.#context, db, requests, again)),
-    )
-    if (work) this.#bell.ring('work')
-    this.#bell.ring('ended')
-    return settled
+  /** Who only asks may ask twice: a connection that died unnoticed is found by its first use. */
+  #read<T>(work: (db: Statements) => Promise<T>): Promise<T> {
+    return whenReachable(this.#clock, () => this.#session(work), READ_GIVE_UP_MS)
   }
 
   #session<T>(work: (db: Statements) => Promise<T>): Promise<T> {

@@ -36,19 +36,11 @@ export async function skipRejected(context: Context, db: Statements, rejected: r
   if (skipped.length === 0) return
   await inTransaction(db, async () => {
     const instant = await readClock(context, db)
-    for (const job of skipped)
-      await skipOccurrence(db, job.occurrence?.schedule ?? '', job.expectedStartUs, instant)
+    for (const job of skipped) await skipOccurrence(db, job.occurrence?.schedule ?? '', job.expectedStartUs, instant)
   })
 }
 
-type LateRow = [
-  seq: number,
-  queue: string,
-  lane: string,
-  uses: string | null,
-  limit: string | null,
-  key: string | null,
-]
+type LateRow = [seq: number, queue: string, lane: string, uses: string | null, limit: string | null, key: string | null]
 
 const DISCARD = `UPDATE sluice.jobs j SET finished = $1, error = $2,
   state = CASE WHEN j.schedule IS NOT NULL AND j.attempt = 0 THEN ${STATE.cancelled} ELSE ${STATE.discarded} END,

@@ -93,4 +93,3 @@ function fromRow([spec, anchorUs, anchorWallUs, nextUs, catchUpToUs, runs, lastD
     lastJob,
   }
 }
-

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Clock, Timer } from '../../base/clock.ts'
-import type { PgEvent, PgPoolClient, PostgresDatabase, Statements } from '../../database/postgres.ts'
+import type { PgEvent, PgPoolClient } from '../../database/pg.ts'
+import type { PostgresDatabase, Statements } from '../../database/postgres.ts'
 import type { Change } from '../store.ts'
 
 /** Rings made within this time go out as one; that a job has ended hurries nobody but who waits for its result. */
