@@ -227,12 +227,12 @@ function judge(all: readonly Look[]): boolean {
     [
       'claim p50, late to early',
       median(late, (l) => l.claimP50 / l.yardstick) / median(early, (l) => l.claimP50 / l.yardstick),
-      1.5,
+      2,
     ],
     [
       'pick-up p50, late to early',
       median(late, (l) => l.probeP50 / l.yardstick) / median(early, (l) => l.probeP50 / l.yardstick),
-      1.5,
+      2,
     ],
     ['jobs sent to jobs run, late', (rate * lookMs) / 1000 / median(late, (l) => l.ran), 1.1],
     ...(isPostgres
