@@ -7,6 +7,7 @@ import { type Grant, QueueShare } from '../../policy/queue-share.ts'
 import { isFull } from '../../policy/refusal.ts'
 import type { Claim, ClaimRequest, Rejected } from '../store.ts'
 import { permitsOf, toAdmitted, type WrittenRow } from './claimed.ts'
+import { nextDueUs, nextLineUs } from './claim-next.ts'
 import { type Context, REACH_AT_LEAST } from './context.ts'
 import { Decision } from './decision.ts'
 import { fire, nextFireUs } from './fire.ts'
@@ -196,7 +197,8 @@ function decide(context: Context, decision: Decision, request: ClaimRequest, loo
     )
   })
   decision.serve(shares)
-  const turn = Math.max(look.now, context.turns.given)
+  // Whoever is served goes behind all that wait, also where another process gave them their turns.
+  const turn = Math.max(look.now, context.turns.given, ...(look.lanes ?? []).map((row) => row[7]))
   const admission = new Admission(look.now, turn, shares, decision)
   const room = (): boolean => shares.some((share) => share.slots > 0)
   if (!room()) return { admission, decision, shares, wakeUs: admission.retime(), more: false }
@@ -286,19 +288,4 @@ function admitted(grants: readonly Grant[], rows: readonly WrittenRow[], decisio
     if (!row) throw new RangeError(`Job ${grant.head.seq} was granted, but it was not started`)
     return toAdmitted(grant, row, decision)
   })
-}
-
-/** When the next line is due. */
-function nextLineUs([, , , wakeAtUs]: NextRow, shares: readonly QueueShare[]): number {
-  return wakeAtUs === null || shares.every((share) => share.slots === 0) ? NEVER_US : wakeAtUs
-}
-
-/** When the next job's time comes, on the store's clock. */
-function nextDueUs([scheduled, retryable, available]: NextRow, { now, wall }: Look): number {
-  return Math.min(
-    scheduled === null ? NEVER_US : now + Math.max(0, scheduled - wall),
-    retryable ?? NEVER_US,
-    // At its latest start itself a job may still start.
-    (available ?? NEVER_US) + 1,
-  )
 }

@@ -1,10 +1,11 @@
-import type { Statements } from '../../database/postgres.ts'
+import { codeOf, type Statements } from '../../database/postgres.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import type { UniqueRule } from '../../jobs/unique-key.ts'
 import { laneKey } from '../../jobs/lane.ts'
 import { levelOf, NO_AGEING, stepsAt } from '../../policy/ageing.ts'
 import type { Enqueued } from '../store.ts'
 import type { Context } from './context.ts'
+import { currentLimits } from './limits.ts'
 import { usesText, weightsText } from './lane-key.ts'
 import { STATE } from './state.ts'
 
@@ -31,7 +32,7 @@ type Columns = readonly [
 ]
 
 const LIVE = [STATE.scheduled, STATE.available, STATE.active, STATE.retryable, STATE.pending]
-const INSERT = `SELECT sluice.insert_jobs($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::int[], $7::bigint[], $8::bigint[], $9::text[], $10::text[],
+const INSERT = `SELECT sluice.check_ageing($19), sluice.insert_jobs($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::int[], $7::bigint[], $8::bigint[], $9::text[], $10::text[],
   $11::text[], $12::text[], $13::text[], $14::text[], $15::bigint[], $16::int[], $17::text[], $18::int[])`
 
 /** Stores jobs in one statement, all or none. It only inserts: no lane, no bucket and, without unique keys, no row of anybody is locked. */
@@ -41,7 +42,7 @@ export async function enqueue(context: Context, db: Statements, jobs: readonly N
   const rows = jobs.map((job) => columnsOf(context, job, nowUs))
   if (jobs.every((job) => job.unique === null)) {
     const columns = (rows[0] as Columns).map((_, i) => rows.map((row) => row[i] ?? null))
-    await db.all(INSERT, ...columns)
+    await db.all(INSERT, ...columns, ageingText(context))
     return jobs.map(({ id }) => ({ kind: 'created', id }))
   }
   const asked = jobs.map((job, i) => [
@@ -50,9 +51,10 @@ export async function enqueue(context: Context, db: Statements, jobs: readonly N
     ...ruleOf(job.unique),
   ])
   const answers = await db.all<[Enqueued['kind'], string]>(
-    'SELECT kind, id FROM sluice.enqueue_unique($1::json, $2::bigint)',
+    'SELECT kind, id FROM sluice.enqueue_unique($1::json, $2::bigint), sluice.check_ageing($3)',
     JSON.stringify(asked),
     context.retention.cancelledUs,
+    ageingText(context),
   )
   return answers.map(([kind, id]) => ({ kind, id }))
 }
@@ -99,6 +101,21 @@ function reachedBy({ limits }: Context, { uses, priority }: NewJob): number | nu
   return reached
 }
 
+/** The same on a connection that may be used again after an error: should priorities age at another pace by now, it is reckoned anew. */
+export async function enqueueAlone(context: Context, db: Statements, jobs: readonly NewJob[]): Promise<Enqueued[]> {
+  try {
+    return await enqueue(context, db, jobs)
+  } catch (error) {
+    if (codeOf(error) !== 'SL003') throw error
+    await currentLimits(context, db)
+    return enqueue(context, db, jobs)
+  }
+}
+
+function ageingText({ limits }: Context): string | null {
+  return limits.ageing === NO_AGEING ? null : JSON.stringify(limits.ageing)
+}
+
 /** The same after an earlier try whose answer was lost: what that has stored is known by its id. */
 export async function enqueueAgain(context: Context, db: Statements, jobs: readonly NewJob[]): Promise<Enqueued[]> {
   const rows = await db.all<[string]>(
@@ -106,7 +123,7 @@ export async function enqueueAgain(context: Context, db: Statements, jobs: reado
     jobs.map(({ id }) => id),
   )
   const stored = new Set(rows.map(([id]) => id))
-  const answers = await enqueue(
+  const answers = await enqueueAlone(
     context,
     db,
     jobs.filter(({ id }) => !stored.has(id)),

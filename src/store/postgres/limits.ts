@@ -147,4 +147,5 @@ export async function begin(context: Context, db: Statements, ageingUs: number |
   if (ageingUs === undefined) return void (await currentLimits(context, db))
   const changes = await LimitChanges.begin(context, db)
   await changes.age(ageingUs, nowUs)
+  context.limits = changes.limits
 }

@@ -28,7 +28,6 @@ import { cancel } from './cancel.ts'
 import { claim } from './claim.ts'
 import { type Context, createContext, readClock } from './context.ts'
 import { define } from './define.ts'
-import { enqueue } from './enqueue.ts'
 import { explain } from './explain.ts'
 import { get, isUuid, list } from './get.ts'
 import { giveClock } from './given-clock.ts'
@@ -48,7 +47,7 @@ import { schedule, schedules, unschedule } from './schedule.ts'
 import { closesBucket, settleAndClose, type SettleRequest } from './settle.ts'
 import type { GivenClock } from './store-clock.ts'
 import { takeAll } from './take-all.ts'
-import { enqueueTogether, settleTogether } from './together.ts'
+import { enqueueTogether, enqueueWithin, settleTogether } from './together.ts'
 import { throttled } from './throttled.ts'
 import { Bell } from './watch.ts'
 import { cancellations, heartbeat, join, leave } from './workers.ts'
@@ -124,7 +123,7 @@ export class PostgresStore implements Store {
   }
 
   async enqueue(jobs: readonly NewJob[], tx?: unknown): Promise<Enqueued[]> {
-    if (tx !== undefined) return this.#enqueueWithin(jobs, tx)
+    if (tx !== undefined) return enqueueWithin(this.#context, this.#bell, this.#db.within(tx), jobs)
     const answers = await this.#enqueuing.add(jobs)
     this.#bell.ring('work')
     return answers
@@ -261,14 +260,6 @@ export class PostgresStore implements Store {
 
   leave(worker: number): Promise<void> {
     return this.#change((db) => leave(this.#context, db, worker))
-  }
-
-  /** Seen by others when the caller commits; the bell rings then, too. */
-  async #enqueueWithin(jobs: readonly NewJob[], tx: unknown): Promise<Enqueued[]> {
-    const db = this.#db.within(tx)
-    const answers = await enqueue(this.#context, db, jobs)
-    await this.#bell.ringWithin(db)
-    return answers
   }
 
   /** Who only asks may ask twice: a connection that died unnoticed is found by its first use. */
