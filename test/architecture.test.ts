@@ -112,6 +112,7 @@ const FLOORS = new Map(
     limiter: 4,
     engine: 5,
     flows: 6,
+    telemetry: 6,
     http: 7,
     cli: 8,
   }),
@@ -126,6 +127,10 @@ const CHOOSERS = ['store/open.ts', 'limiter/open.ts']
 const DRIVERS = new Map(
   Object.entries({ 'node:sqlite': 'sqlite', pg: 'postgres', redis: 'redis', '@nats-io': 'nats', iovalkey: 'redis' }),
 )
+
+/** Optional peers that only one folder may import, which only the door of the same name lets in. */
+const BEHIND_A_DOOR = new Map(Object.entries({ '@opentelemetry/api': 'telemetry' }))
+const DOOR_OF = new Map(Object.entries({ telemetry: 'exports/opentelemetry.ts' }))
 
 function folderOf(path: string): string {
   return path.includes('/') ? (path.split('/')[0] ?? '') : ''
@@ -176,6 +181,18 @@ const backendsStayApart: Rule = (source) => {
     return named === undefined || named === own ? [] : [at(source, node, `imports ${from}, which is ${named}'s alone`)]
   })
 }
+
+/** Whoever does not use a peer need not have installed it: nothing else may lead to its import. */
+const optionalPeersStayBehindTheirDoor: Rule = (source) =>
+  imports(source).flatMap(({ node, from }) => {
+    const owner = BEHIND_A_DOOR.get(from)
+    if (owner !== undefined && folderOf(source.path) !== owner)
+      return [at(source, node, `imports ${from}, which is for ${owner}/ alone`)]
+    const target = folderOf(resolve(source, from) ?? '')
+    const door = DOOR_OF.get(target)
+    if (door === undefined || source.path === door || folderOf(source.path) === target) return []
+    return [at(source, node, `imports ${from}, which only ${door} may`)]
+  })
 
 /** policy/ and jobs/ are functions of their arguments: of the platform they may use hashing only. */
 const pureFloorsStayPure: Rule = (source) => {
@@ -367,6 +384,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'every file is on a floor': everyFileIsOnAFloor,
   'imports go down the floors': importsGoDown,
   'backends never meet, and only doors and choosers name one': backendsStayApart,
+  'optional peers stay behind their door': optionalPeersStayBehindTheirDoor,
   'policy and jobs are pure': pureFloorsStayPure,
   'files are under 300 lines': filesStayShort,
   'functions are under 70 lines': functionsStayShort,
@@ -466,6 +484,16 @@ describe('floors', () => {
     ['the doors', 'exports/postgres.ts', "export { x } from '../store/postgres/b.ts'"],
   ])('show a backend to %s', (_, path, content) => {
     expect(run(backendsStayApart, path, content)).toEqual([])
+  })
+
+  it('keep optional peers behind their door', () => {
+    const api = "import { trace } from '@opentelemetry/api'"
+    const traced = "export { instrument } from '../telemetry/instrument.ts'"
+    expect(run(optionalPeersStayBehindTheirDoor, 'engine/a.ts', api)).toHaveLength(1)
+    expect(run(optionalPeersStayBehindTheirDoor, 'exports/index.ts', traced)).toHaveLength(1)
+    expect(run(optionalPeersStayBehindTheirDoor, 'cli/a.ts', traced)).toHaveLength(1)
+    expect(run(optionalPeersStayBehindTheirDoor, 'telemetry/a.ts', api)).toEqual([])
+    expect(run(optionalPeersStayBehindTheirDoor, 'exports/opentelemetry.ts', traced)).toEqual([])
   })
 
   it('keep policy and jobs from the platform, but for hashing', () => {

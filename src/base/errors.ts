@@ -45,6 +45,11 @@ const REGISTRY = {
     meaning: 'A weight is more than the limit can ever admit at once.',
     remedy: 'Lower the weight, split the job, or raise the burst (or max) of the limit.',
   },
+  'fairness.invalid': {
+    meaning: 'A fair key or a share is not what it may be, or its function threw, so nothing was enqueued.',
+    remedy:
+      'Give a fair key that is a string, a finite number or null, and a share that is a whole number from 1 to 100.',
+  },
   'limit.rejected': {
     meaning:
       "The job could not start in time: its limit was used up, and 'drop' or maxWait ended it. No budget was used.",
@@ -180,6 +185,10 @@ const REGISTRY = {
   'schedule.invalid': {
     meaning: 'A schedule is not valid: its cron expression, time zone or one of its options.',
     remedy: 'Correct what the message names.',
+  },
+  'schedule.unknown': {
+    meaning: 'No schedule of that name is registered in the store.',
+    remedy: 'Look at the names with sluice schedules.',
   },
   'handler.failed': {
     meaning: "The task's handler threw or rejected.",

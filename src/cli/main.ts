@@ -7,11 +7,13 @@ import { registerForecast } from './commands/forecast.ts'
 import { registerJobs } from './commands/jobs.ts'
 import { registerLimits } from './commands/limits.ts'
 import { registerMigrate } from './commands/migrate.ts'
+import { registerSchedules } from './commands/schedules.ts'
 
 // To add a command: import its register function and list it here, in the order that --help shows.
 const commands: readonly ((program: Command) => void)[] = [
   registerLimits,
   registerJobs,
+  registerSchedules,
   registerForecast,
   registerMigrate,
   registerDemo,

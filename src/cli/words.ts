@@ -27,9 +27,10 @@ export function printable(text: string): string {
 }
 
 /** A policy in a few words, as in `60 per 1 min, burst 60, 4 at once`. */
-export function policyInWords({ rule, concurrency }: LimitPolicy): string {
+export function policyInWords({ rule, concurrency, headroom }: LimitPolicy): string {
   const parts = rule === null ? [] : [ruleInWords(rule)]
   if (concurrency !== null) parts.push(concurrency === 0 ? 'paused' : `${grouped(concurrency)} at once`)
+  if (headroom) parts.push(`the last ${grouped(headroom.units)} for priority ${headroom.priority} and above`)
   return parts.join(', ')
 }
 
@@ -50,8 +51,8 @@ const UNITS: readonly (readonly [string, number])[] = [
   ['ms', 1e3],
 ]
 
-/** Exactly, in the largest unit that needs at most three decimals. */
-function period(us: number): string {
+/** A length of time exactly, in the largest unit that needs at most three decimals. */
+export function period(us: number): string {
   for (const [unit, unitUs] of UNITS) if (us >= unitUs && (us * 1000) % unitUs === 0) return `${us / unitUs} ${unit}`
   return `${us} µs`
 }

@@ -19,6 +19,7 @@ export interface DispatcherOptions {
   readonly logger: Logger
   readonly worker: number
   readonly leaseUs: number
+  readonly eventWindowUs: number
   readonly queues: readonly ServedQueue[]
   /** Starts a claimed job; must call `finished` when it has settled. */
   readonly start: (job: Admitted) => void
@@ -119,10 +120,11 @@ export class Dispatcher {
   /** Read when the claim's transaction runs: slots that became free until then count, and bells until then are answered by it. */
   #request(): ClaimRequest {
     this.#again = null
-    const { worker, leaseUs, queues } = this.#options
+    const { worker, leaseUs, eventWindowUs, queues } = this.#options
     return {
       worker,
       leaseUs,
+      eventWindowUs,
       queues: queues.map(({ queue, concurrency, uses }) => ({
         queue,
         slots: this.#stopped ? 0 : concurrency - (this.#active.get(queue) ?? 0),

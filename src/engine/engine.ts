@@ -9,8 +9,9 @@ import type { Enqueued, Store } from '../store/store.ts'
 import { type EnqueueContext, prepare } from './enqueue.ts'
 import { Events, type SluiceEvents } from './events.ts'
 import { forecastLimit, type LiveForecastOptions } from './forecast.ts'
+import type { Carried, Instrumentation } from './instrumentation.ts'
 import { JobsApi } from './jobs-api.ts'
-import { LimitRegistry, specsOf } from './limit-registry.ts'
+import { hangsOnJob, LimitRegistry, specsOf } from './limit-registry.ts'
 import { LimitsApi } from './limits-api.ts'
 import { type EngineSettings, settingsOf, type SluiceOptions } from './options.ts'
 import { Reporter } from './report.ts'
@@ -27,6 +28,7 @@ import {
   type TaskDefinition,
   type TaskEngine,
 } from './task.ts'
+import { WaitHistogram } from './wait-histogram.ts'
 import { Worker } from './worker.ts'
 
 /**
@@ -44,11 +46,13 @@ export class Sluice implements TaskEngine {
   readonly #tasks = new Map<string, TaskDefinition>()
   readonly #registry: LimitRegistry
   readonly #events: Events
+  readonly #waits = new WaitHistogram()
   readonly #store: Store
   readonly #results: Results
   readonly #prepare: EnqueueContext
   readonly #unbind: (() => void)[]
   readonly #detach: (() => void) | undefined
+  #instrumentation: Instrumentation | null = null
   #opening: Promise<Store> | null = null
   #opened = false
   #worker: Worker | null = null
@@ -62,11 +66,19 @@ export class Sluice implements TaskEngine {
     for (const use of specsOf(options.limits, 'new Sluice')) this.#registry.add(use)
     for (const { specs } of settings.queues) for (const use of specs) this.#registry.add(use)
     for (const each of options.tasks) this.#addTask(definitionOf(each))
-    this.#events = new Events((error, name) => logger.error({ err: error }, `a listener of ${name} threw`))
+    this.#events = new Events(
+      (error, name) => logger.error({ err: error }, `a listener of ${name} threw`),
+      settings.events,
+    )
     this.#store = createStore(options.store, settings)
     const open = (): Promise<Store> => this.#open()
     this.#results = new Results(open, clock)
-    this.limits = new LimitsApi(open, { clock, events: this.#events, ring: () => this.#worker?.ring() })
+    this.limits = new LimitsApi(open, {
+      clock,
+      events: this.#events,
+      waits: this.#waits,
+      ring: () => this.#worker?.ring(),
+    })
     this.jobs = new JobsApi(open, {
       cancelled: (id, task, queue) => {
         this.#worker?.cancel(id)
@@ -75,8 +87,10 @@ export class Sluice implements TaskEngine {
         this.#results.settled(id)
       },
       ring: () => this.#worker?.ring(),
-      queueIsLimited: (queue) =>
-        settings.queues.some((each) => each.queue === queue && each.specs.some((spec) => !hangsOnJob(spec))),
+      queueIsLimited: (queue, limits) =>
+        settings.queues.some((each) =>
+          each.specs.some((spec) => !hangsOnJob(spec) && (each.queue === queue || limits.includes(spec.limit))),
+        ),
     })
     this.schedules = new SchedulesApi({
       store: open,
@@ -147,13 +161,29 @@ export class Sluice implements TaskEngine {
   }
 
   /** Stores calls of one task in one transaction; what `task.enqueue` and `task.enqueueMany` come to. */
-  async enqueueAll(
+  enqueueAll(
     task: TaskDefinition,
     inputs: readonly unknown[],
     options: EnqueueOptions<never>,
   ): Promise<Job<unknown>[]> {
+    const store = (carried: Carried): Promise<Job<unknown>[]> => this.#enqueueAll(task, inputs, options, carried)
+    const call = { task: task.name, queue: options.queue ?? task.queue, count: inputs.length }
+    return this.#instrumentation?.enqueue(call, store) ?? store({})
+  }
+
+  /** Has something stand around every enqueue and run, in place of what stood there; null: nothing. See `sluice/opentelemetry`. */
+  instrument(instrumentation: Instrumentation | null): void {
+    this.#instrumentation = instrumentation
+  }
+
+  async #enqueueAll(
+    task: TaskDefinition,
+    inputs: readonly unknown[],
+    options: EnqueueOptions<never>,
+    carried: Carried,
+  ): Promise<Job<unknown>[]> {
     this.#checkOpen(`enqueued for ${task.name}`)
-    const prepared = inputs.map((input) => prepare(this.#prepare, task, input, options))
+    const prepared = inputs.map((input) => prepare(this.#prepare, task, input, options, carried))
     const later = prepared.some((job) => job instanceof Promise)
     const jobs = later ? await Promise.all(prepared.map(async (job) => job)) : (prepared as NewJob[])
     const store = this.#opened ? this.#store : await this.#open()
@@ -234,17 +264,19 @@ export class Sluice implements TaskEngine {
         uses: this.#registry.resolve(
           specs.filter((spec) => !hangsOnJob(spec)),
           undefined,
-          undefined,
+          { weight: undefined, priority: null },
           `of queue ${queue}`,
         ),
       })),
       tasks: this.#tasks,
       judge: { clock, random, maxPenaltyUs, policy: (name) => this.#registry.policy(name) },
       events: this.#events,
+      instrumentation: () => this.#instrumentation,
       reporter: new Reporter({
         clock,
         logger,
         events: this.#events,
+        waits: this.#waits,
         tasks: this.#tasks,
         wallOf,
         ended: (id) => this.#results.settled(id),
@@ -272,9 +304,4 @@ export class Sluice implements TaskEngine {
     this.#tasks.set(task.name, task)
     for (const use of task.uses) this.#registry.add(use)
   }
-}
-
-/** A queue's limit whose key is computed from the input counts as the job's own. */
-function hangsOnJob(spec: { readonly key: { readonly kind: string } }): boolean {
-  return spec.key.kind === 'fn' || spec.key.kind === 'path'
 }

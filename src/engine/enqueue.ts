@@ -6,6 +6,8 @@ import type { NewJob } from '../jobs/job.ts'
 import { validate } from '../jobs/schema.ts'
 import { uniqueKey } from '../jobs/unique-key.ts'
 import type { UseSpec } from '../policy/define-limit.ts'
+import { fairnessOfJob } from './fairness.ts'
+import { type Carried, toCarry } from './instrumentation.ts'
 import { type LimitRegistry, specsOf } from './limit-registry.ts'
 import type { EnqueueOptions, TaskDefinition } from './task.ts'
 
@@ -28,6 +30,8 @@ const OPTIONS: ReadonlySet<string> = new Set([
   'weight',
   'unique',
   'limits',
+  'fairKey',
+  'share',
   'meta',
   'tags',
   'tx',
@@ -42,14 +46,15 @@ export function prepare(
   task: TaskDefinition,
   input: unknown,
   options: EnqueueOptions<never>,
+  carried: Carried = {},
 ): NewJob | Promise<NewJob> {
   checkOptions(options, task.name)
   const what = `the input of task ${task.name}`
   const checked = task.schema ? validate(task.schema, input, what) : input
   const text = toJsonText(input, what)
   return checked instanceof Promise
-    ? checked.then((output) => toJob(context, task, text, output, options))
-    : toJob(context, task, text, checked, options)
+    ? checked.then((output) => toJob(context, task, text, output, options, carried))
+    : toJob(context, task, text, checked, options, carried)
 }
 
 /** Refuses a name that is no queue's. @throws queue.invalid */
@@ -67,24 +72,27 @@ function toJob(
   text: string,
   output: unknown,
   options: EnqueueOptions<never>,
+  carried: Carried,
 ): NewJob {
   const queue = checkQueue(options.queue ?? task.queue)
   const own = options.limits
     ? [...task.uses, ...specsOf(options.limits, `limits of a call of ${task.name}`)]
     : task.uses
   const more = context.queueUses(queue)
+  const { priority = 0, weight } = options
   return {
     id: context.newId(),
     task: task.name,
     queue,
-    priority: options.priority ?? 0,
+    priority,
     input: text,
-    uses: context.limits.resolve(more.length > 0 ? [...own, ...more] : own, output, options.weight, task.name),
+    uses: context.limits.resolve(more.length > 0 ? [...own, ...more] : own, output, { weight, priority }, task.name),
     maxAttempts: task.retry.attempts,
     runAtMs: runAtMs(context.clock, options),
     expiresAtMs: options.expiresAt ? dateMs(options.expiresAt, 'expiresAt') : null,
     unique: uniqueKey(options.unique, output as never, task.name),
-    extra: extraText(options),
+    extra: extraText(options, toCarry(carried)),
+    ...fairnessOfJob(task.fairness, options, output, task.name),
   }
 }
 
@@ -116,6 +124,7 @@ function dateMs(date: Date, what: string): number {
   return ms
 }
 
-function extraText({ meta, tags }: EnqueueOptions<never>): string | null {
-  return meta || tags ? toJsonText({ ...(meta && { meta }), ...(tags && { tags }) }, 'meta and tags') : null
+function extraText({ meta, tags }: EnqueueOptions<never>, trace: Carried | null): string | null {
+  if (!meta && !tags && !trace) return null
+  return toJsonText({ ...(meta && { meta }), ...(tags && { tags }), ...(trace && { trace }) }, 'meta and tags')
 }

@@ -22,7 +22,16 @@ interface ScheduleEvent {
 /** Every event with its payload; the names are the Open Job Spec's. */
 export interface SluiceEvents {
   'job.enqueued': Omit<JobEvent, 'attempt'>
-  'job.started': JobEvent & { readonly waitedMs: number }
+  /**
+   * `ageMs`: since it was enqueued; `waitedMs`: since it became available for this run; `waitedFor`: the bucket that it waited for last, null when it waited for no budget;
+   * `limits`: all that it was charged by.
+   */
+  'job.started': JobEvent & {
+    readonly ageMs: number
+    readonly waitedMs: number
+    readonly waitedFor: BucketEvent | null
+    readonly limits: readonly string[]
+  }
   'job.progress': JobEvent & { readonly progress: number }
   'job.completed': JobEvent
   'job.failed': JobEvent & { readonly error: Error }
@@ -33,22 +42,31 @@ export interface SluiceEvents {
   'job.lease_lost': JobEvent
   /** A job was taken back from a dead worker or an expired lease. */
   'job.recovered': JobEvent & { readonly state: JobState }
-  /** An open bucket first left a job waiting. */
+  /**
+   * An open bucket first left a job waiting: what the first wanted of it, how many jobs it had admitted in the same claim, how many it
+   * left waiting, and when the next may go; null when a permit has to return first.
+   */
   'rate_limit.exceeded': BucketEvent & {
     readonly queue: string
     readonly wanted: number
     readonly granted: number
+    readonly deferred: number
     readonly nextAt: Date | null
   }
-  /** Nobody waits for the bucket any more. */
-  'rate_limit.released': BucketEvent
+  /** Jobs go on waiting for the bucket: at most once in an `eventWindow`, with how many more had waited and have started. */
+  'rate_limit.throttled': BucketEvent & { readonly deferred: number; readonly nextAt: Date | null }
+  /** Nobody waits for the bucket any more; `deferred`: how many more had waited and have started. */
+  'rate_limit.released': BucketEvent & { readonly deferred: number }
   'rate_limit.dropped': BucketEvent & {
     readonly id: string
     readonly task: string
     readonly expectedStart: Date | null
   }
-  /** The other side pushed back, or somebody penalized it: the bucket is closed. */
-  'rate_limit.dynamic_adjusted': BucketEvent & { readonly until: Date }
+  /**
+   * The other side pushed back, or somebody penalized it: the bucket is closed until then; or, by its headers, the other side has no more
+   * than `remaining` units until then.
+   */
+  'rate_limit.dynamic_adjusted': BucketEvent & { readonly until: Date; readonly remaining: number | null }
   /** A job waits for a limit that nobody has defined; it starts once somebody has. */
   'rate_limit.unknown': BucketEvent & { readonly queue: string }
   /** An occurrence came due and became a job. */
@@ -65,9 +83,12 @@ export interface SluiceEvents {
 export class Events {
   readonly #listeners = new Map<keyof SluiceEvents, Set<(event: never) => void>>()
   readonly #onThrow: (error: unknown, name: string) => void
+  readonly #enabled: boolean
 
-  constructor(onThrow: (error: unknown, name: string) => void) {
+  /** @param enabled false: nothing is ever told */
+  constructor(onThrow: (error: unknown, name: string) => void, enabled: boolean) {
     this.#onThrow = onThrow
+    this.#enabled = enabled
   }
 
   /** Calls `listener` at every event of that name; returns how to stop that. */
@@ -79,10 +100,11 @@ export class Events {
 
   /** Whether anybody listens: spares making payloads for nobody. */
   heard(name: keyof SluiceEvents): boolean {
-    return (this.#listeners.get(name)?.size ?? 0) > 0
+    return this.#enabled && (this.#listeners.get(name)?.size ?? 0) > 0
   }
 
   emit<N extends keyof SluiceEvents>(name: N, event: SluiceEvents[N]): void {
+    if (!this.#enabled) return
     for (const listener of this.#listeners.get(name) ?? []) {
       try {
         listener(event as never)

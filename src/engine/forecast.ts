@@ -3,6 +3,7 @@ import { SluiceError } from '../base/errors.ts'
 import { adopt } from '../policy/bucket.ts'
 import type { Limit } from '../policy/define-limit.ts'
 import type { Pile } from '../policy/drain.ts'
+import { metBelow } from '../policy/headroom.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
 import { normalisePolicy } from '../policy/normalise-policy.ts'
 import { SHARED_KEY } from '../policy/partition-key.ts'
@@ -61,15 +62,14 @@ export async function forecastLimit(
 }
 
 function pileOf(
-  { policy: from, state, active, jobs, units, even }: BucketBacklog,
+  { policy: from, state, active, jobs, units, even, lowest, highest }: BucketBacklog,
   to: LimitPolicy | null,
   nowUs: number,
 ): Pile[] {
   if (!from) return []
   const backlog = even ? { count: jobs, weight: units / jobs } : { count: units, weight: 1 }
-  return [
-    { policy: to ?? from, state: to ? adopt(from, to, state, nowUs) : state, active, backlog, even, jobs, times: 1 },
-  ]
+  const met = metBelow({ policy: to ?? from, state: to ? adopt(from, to, state, nowUs) : state }, lowest, highest)
+  return [{ ...met, active, backlog, even, jobs, times: 1 }]
 }
 
 async function sharedBucket(store: Store, name: string): Promise<NonNullable<Situation['shared']>> {

@@ -33,8 +33,14 @@ export interface JobExplanation {
   readonly job: JobView
   /** Every bucket that must admit it. */
   readonly limits: readonly { readonly limit: string; readonly key: string | null; readonly weight: number }[]
+  /** The key by which its jobs take turns with those of others; null: none. */
+  readonly fairKey: string | null
+  /** Starts that one turn of its lane has. */
+  readonly share: number
   /** The bucket that holds it back; null when none does. */
   readonly waitsOn: { readonly limit: string; readonly key: string | null } | null
+  /** What that bucket keeps back from it for more urgent jobs; null: nothing. */
+  readonly headroom: { readonly units: number; readonly priority: number } | null
   /** 1 for the next of its lane; null when it does not wait. */
   readonly position: number | null
   /**
@@ -62,8 +68,8 @@ export interface JobExplanation {
 interface Hooks {
   cancelled(id: string, task: string | null, queue: string): void
   ring(): void
-  /** The queue has limits of its own, which no job names. */
-  queueIsLimited(queue: string): boolean
+  /** The queue has limits of its own, which no job names, or one of these limits is another queue's own. */
+  queueIsLimited(queue: string, limits: readonly string[]): boolean
 }
 
 /** Stored jobs: look, cancel, retry, explain. */
@@ -124,6 +130,9 @@ export class JobsApi {
     const found = {
       job: viewOf(job),
       limits: uses.map(({ limit, key, weight }) => ({ limit, key: key === '' ? null : key, weight })),
+      fairKey: explanation.fairKey,
+      share: explanation.share,
+      headroom: explanation.headroom,
       waitsOn: waitsOn && { limit: waitsOn.limit, key: waitsOn.key === '' ? null : waitsOn.key },
       since: date(explanation.sinceUs),
       until: date(explanation.untilUs),
@@ -132,7 +141,12 @@ export class JobsApi {
       overrides: explanation.overrides.map(viewOfOverride),
       position,
       linePosition,
-      exact: explanation.exact && !this.#hooks.queueIsLimited(job.queue),
+      exact:
+        explanation.exact &&
+        !this.#hooks.queueIsLimited(
+          job.queue,
+          uses.map((use) => use.limit),
+        ),
       served,
     }
     return { ...found, words: wordsFor(found) }
@@ -158,9 +172,21 @@ function wordsFor(found: Omit<JobExplanation, 'words'>): string {
   if (job.state === 'scheduled') return `The job is scheduled for ${at ?? 'later'}.`
   if (job.state === 'retryable') return `The job has failed and becomes available again at ${at ?? 'a later time'}.`
   if (job.state !== 'available') return `The job is ${job.state}.`
+  const turns = `${headroomInWords(found)}${turnsInWords(found)}`
   const unserved = served ? '' : ` No process that is at work now serves queue ${job.queue}.`
   const bound = givenUpAt ? ` It is given up unless it starts by ${givenUpAt.toISOString()}.` : ''
-  return `${waitInWords(found)}${unserved}${bound}`
+  return `${waitInWords(found)}${turns}${unserved}${bound}`
+}
+
+function headroomInWords({ headroom }: Pick<JobExplanation, 'headroom'>): string {
+  if (!headroom) return ''
+  return ` The last ${headroom.units} of that budget are kept for jobs of priority ${headroom.priority} and above.`
+}
+
+function turnsInWords({ fairKey, share }: Pick<JobExplanation, 'fairKey' | 'share'>): string {
+  const starts = share === 1 ? '' : `, ${share} starts each time`
+  if (fairKey !== null) return ` The jobs of ${fairKey} take turns with those of others${starts}.`
+  return share === 1 ? '' : ` Its lane takes turns with others${starts}.`
 }
 
 function waitInWords({

@@ -1,8 +1,17 @@
 import { SluiceError } from '../base/errors.ts'
 import { checkUnits, isLimitUse, type Limit, type LimitUse, useOf, type UseSpec } from '../policy/define-limit.ts'
+import { keptBack } from '../policy/headroom.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
 import { partitionKey, readPath, SHARED_KEY } from '../policy/partition-key.ts'
 import type { BucketUse, LimitDefinition } from '../store/store.ts'
+
+/** What a call says that its limits go by. */
+export interface Asked {
+  /** Of uses that name none; undefined: 1. */
+  readonly weight: number | undefined
+  /** Null: not of a job. */
+  readonly priority: number | null
+}
 
 /** The limits that one engine knows, and what a job costs in each of them. */
 export class LimitRegistry {
@@ -42,10 +51,10 @@ export class LimitRegistry {
    * The buckets that a job of this input needs, sorted by limit and key, each once.
    * @throws limit.unknown, limit.key.invalid, limit.key.missing, limit.key.threw, limit.weight.invalid, limit.weight.threw, limit.weight.above_burst
    */
-  resolve(specs: readonly UseSpec<never>[], input: unknown, weight: number | undefined, task: string): BucketUse[] {
+  resolve(specs: readonly UseSpec<never>[], input: unknown, asked: Asked, task: string): BucketUse[] {
     const uses: BucketUse[] = []
     for (const spec of specs) {
-      const use = this.#resolveOne(spec, input, weight, task)
+      const use = this.#resolveOne(spec, input, asked, task)
       if (!use) continue
       const same = uses.findIndex((each) => each.limit === use.limit && each.key === use.key)
       if (same < 0) uses.push(use)
@@ -54,7 +63,7 @@ export class LimitRegistry {
     return uses.length < 2 ? uses : uses.sort((a, b) => compare(a.limit, b.limit) || compare(a.key, b.key))
   }
 
-  #resolveOne(spec: UseSpec<never>, input: unknown, defaultWeight: number | undefined, task: string): BucketUse | null {
+  #resolveOne(spec: UseSpec<never>, input: unknown, asked: Asked, task: string): BucketUse | null {
     const policy = this.#policies.get(spec.limit)
     if (!policy)
       throw new SluiceError(
@@ -73,7 +82,7 @@ export class LimitRegistry {
       }
       key = found.key
     }
-    return { limit: spec.limit, key, weight: this.#weightOf(spec, policy, input, defaultWeight, what) }
+    return { limit: spec.limit, key, weight: this.#weightOf(spec, policy, input, asked, what) }
   }
 
   #keyOf({ key }: UseSpec<never>, input: unknown, what: string): unknown {
@@ -91,14 +100,8 @@ export class LimitRegistry {
     }
   }
 
-  #weightOf(
-    spec: UseSpec<never>,
-    policy: LimitPolicy,
-    input: unknown,
-    defaultWeight: number | undefined,
-    what: string,
-  ): number {
-    let units: unknown = spec.weight ?? defaultWeight ?? 1
+  #weightOf(spec: UseSpec<never>, policy: LimitPolicy, input: unknown, asked: Asked, what: string): number {
+    let units: unknown = spec.weight ?? asked.weight ?? 1
     if (typeof units === 'function') {
       try {
         units = (units as (input: unknown) => unknown)(input)
@@ -119,6 +122,12 @@ export class LimitRegistry {
         'limit.weight.above_burst',
         `${what}: a job of weight ${weight} can never start under a ${rule.kind === 'rate' ? 'burst' : 'max'} of ${most}. Raise that, or split the job.`,
       )
+    const kept = asked.priority === null ? 0 : keptBack(policy, asked.priority)
+    if (weight > most - kept)
+      throw new SluiceError(
+        'limit.weight.above_burst',
+        `${what}: a job of weight ${weight} and priority ${asked.priority} can never start: ${kept} of ${most} units are kept for jobs at or above priority ${policy.headroom?.priority}. Raise its priority, or split the job.`,
+      )
     return weight
   }
 
@@ -138,6 +147,11 @@ export function specsOf(limits: readonly (Limit | LimitUse<never>)[] | undefined
       `${what} lists something that is no limit; make limits with limit(name, policy)`,
     )
   })
+}
+
+/** A queue's limit whose key is computed from the input counts as the job's own. */
+export function hangsOnJob(spec: { readonly key: { readonly kind: string } }): boolean {
+  return spec.key.kind === 'fn' || spec.key.kind === 'path'
 }
 
 function compare(a: string, b: string): number {

@@ -16,6 +16,10 @@ import {
   untilUsOf,
   viewOfOverride,
 } from './override-view.ts'
+import type { WaitHistogram, WaitView } from './wait-histogram.ts'
+
+/** Buckets that are counted for a gauge, those with the most waiting jobs first. */
+const MOST_BUCKETS = 1_000_000
 
 /** One bucket as it stands now. */
 export interface BucketView {
@@ -35,6 +39,8 @@ export interface BucketView {
   readonly nextStart: Date | null
   /** When all that waits now could have started, if nothing else delays it; null when permits decide. */
   readonly drained: Date | null
+  /** What of `available` is kept for jobs at or above a priority; null: nothing. */
+  readonly headroom: { readonly units: number; readonly priority: number } | null
   /** Overrides and pauses in force for it, of the limit as a whole or of this key. */
   readonly overrides: readonly OverrideView[]
 }
@@ -72,6 +78,7 @@ export interface WaitingRow {
 export interface LimitHooks {
   readonly clock: Clock
   readonly events: Events
+  readonly waits: WaitHistogram
   /** Something has changed that may let a job start. */
   readonly ring: () => void
 }
@@ -159,10 +166,11 @@ export class LimitsApi {
     const nowUs = store.nowUs()
     const untilUs = untilUsOf(until, clock, nowUs)
     const bucket = keyOf(key, name) ?? SHARED_KEY
-    await store.penalize(name, bucket, untilUs)
+    const adjusted = await store.penalize(name, bucket, untilUs)
     ring()
+    if (!adjusted) return
     const at = new Date(clock.now() + (untilUs - nowUs) / 1000)
-    events.emit('rate_limit.dynamic_adjusted', { limit: name, key: bucket, until: at })
+    events.emit('rate_limit.dynamic_adjusted', { limit: name, key: bucket, until: at, remaining: null })
   }
 
   /** The record of overrides and pauses, in force and over, newest first: who, why, from when, until when. @throws limit.unknown */
@@ -171,6 +179,23 @@ export class LimitsApi {
     const name = limit === undefined ? undefined : nameOf(limit)
     if (name !== undefined) await requireLimit(store, name)
     return (await store.overrides(name)).toSorted((a, b) => b.sinceUs - a.sinceUs).map(viewOfOverride)
+  }
+
+  /** The same total by queue and limit, over all keys: for a gauge. */
+  async waitingByLimit(): Promise<{ readonly limit: string; readonly queue: string; readonly waiting: number }[]> {
+    const totals = new Map<string, { limit: string; queue: string; waiting: number }>()
+    for (const { limit, queue, waiting } of (await (await this.#store()).throttled(MOST_BUCKETS)).rows) {
+      const name = JSON.stringify([limit, queue])
+      const total = totals.get(name) ?? { limit, queue, waiting: 0 }
+      totals.set(name, total)
+      total.waiting += waiting
+    }
+    return [...totals.values()]
+  }
+
+  /** How long jobs waited for budget, by limit: the starts of this process since the engine was made. */
+  waits(): WaitView[] {
+    return this.#hooks.waits.view()
   }
 
   async #change(
@@ -216,13 +241,14 @@ async function requireLimit(store: Store, name: string): Promise<void> {
     throw new SluiceError('limit.unknown', `No limit ${name} is defined in this store.`)
 }
 
-function toView({ key, nextStartUs, drainedUs, overrides, ...report }: BucketReport): BucketView {
+function toView({ key, nextStartUs, drainedUs, headroom, overrides, ...report }: BucketReport): BucketView {
   const date = (us: number | null): Date | null => (us === null ? null : new Date(us / 1000))
   return {
     ...report,
     key: key === SHARED_KEY ? null : key,
     nextStart: date(nextStartUs),
     drained: date(drainedUs),
+    headroom: headroom ?? null,
     overrides: overrides.map(viewOfOverride),
   }
 }

@@ -21,7 +21,7 @@ export interface QueueOptions {
 export interface SluiceOptions {
   /**
    * `sqlite:./file.db`, or `sqlite::memory:` for a store that ends with the process. Or a store itself, which this engine alone
-   * opens and closes; then `durability` and `retention` are that store's own, and its clock must be this engine's.
+   * opens and closes; then `durability`, `retention` and `ageing` are that store's own, and its clock must be this engine's.
    */
   store: string | Store
   tasks: readonly AnyTask[]
@@ -37,8 +37,18 @@ export interface SluiceOptions {
   heartbeat?: Duration
   /** How long finished jobs are kept: completed and cancelled 24 h, discarded 7 d by default. */
   retention?: { completed?: Duration; cancelled?: Duration; discarded?: Duration }
+  /**
+   * A waiting job gains one step of priority per so much time, at least 1 ms, so that none waits for ever behind more urgent ones; the
+   * priority that it shows, and that headroom goes by, stays. It holds for the whole store, as the engine that opened it last says;
+   * `null` ends it; by default it is left as it is (at first: none). Jobs of different intervals take no turns: the older goes first.
+   */
+  ageing?: Duration | null
   /** The longest that a push-back (`RateLimited`) may close a bucket; 1 h by default. */
   maxPenalty?: Duration
+  /** False: no event is told to anybody; true by default. */
+  events?: boolean
+  /** How often a bucket that jobs go on waiting for is told of again, per bucket; 1 minute by default, at least 1 s. */
+  eventWindow?: Duration
   /** A manual clock in tests. */
   clock?: Clock
   /** Any pino-like object; warnings and errors on stderr by default. */
@@ -56,7 +66,10 @@ export interface EngineSettings {
   readonly leaseUs: number
   readonly heartbeatMs: number
   readonly maxPenaltyUs: number
+  readonly ageingUs?: number | null
   readonly retention: Retention
+  readonly events: boolean
+  readonly eventWindowUs: number
   readonly queues: readonly {
     readonly queue: string
     readonly concurrency: number
@@ -73,13 +86,18 @@ const KNOWN: ReadonlySet<string> = new Set([
   'lease',
   'heartbeat',
   'retention',
+  'ageing',
   'maxPenalty',
+  'events',
+  'eventWindow',
   'clock',
   'logger',
   'random',
 ])
 const DEFAULT_CONCURRENCY = 10
 const SHORTEST_LEASE_US = 100_000
+const SHORTEST_AGEING_US = 1000
+const SHORTEST_EVENT_WINDOW_US = 1_000_000
 
 /** Checks the options of an engine. @throws option.invalid, queue.invalid, duration.invalid */
 export function settingsOf(options: SluiceOptions): EngineSettings {
@@ -109,6 +127,8 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
     leaseUs,
     heartbeatMs: options.heartbeat === undefined ? leaseUs / 3000 : durationUs(options.heartbeat, 'heartbeat') / 1000,
     maxPenaltyUs: durationUs(options.maxPenalty ?? '1h', 'maxPenalty'),
+    ...(options.ageing !== undefined && { ageingUs: ageingUs(options.ageing) }),
+    ...eventSettings(options),
     retention: {
       completedUs: durationUs(completed, 'retention.completed'),
       cancelledUs: durationUs(cancelled, 'retention.cancelled'),
@@ -120,6 +140,25 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
       specs: specsOf(each.limits, `queue ${queue}`),
     })),
   }
+}
+
+function ageingUs(ageing: Duration | null): number | null {
+  if (ageing === null) return null
+  const us = durationUs(ageing, 'ageing')
+  if (us >= SHORTEST_AGEING_US) return us
+  throw new SluiceError('option.invalid', `ageing is ${us / 1000} ms; give at least 1 ms, or null for none`)
+}
+
+function eventSettings({ events = true, eventWindow = '1m' }: SluiceOptions): {
+  events: boolean
+  eventWindowUs: number
+} {
+  if (typeof events !== 'boolean')
+    throw new SluiceError('option.invalid', `events is ${String(events)}; give true or false`)
+  const eventWindowUs = durationUs(eventWindow, 'eventWindow')
+  if (eventWindowUs < SHORTEST_EVENT_WINDOW_US)
+    throw new SluiceError('option.invalid', `eventWindow is ${eventWindowUs / 1000} ms; give at least 1 s`)
+  return { events, eventWindowUs }
 }
 
 function checkConcurrency(queue: string, value: number): number {

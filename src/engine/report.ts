@@ -1,8 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
-import type { Admitted } from '../jobs/job.ts'
-import type { JobState } from '../jobs/job-state.ts'
+import type { Admitted, Settled } from '../jobs/job.ts'
 import { RateLimitRejected } from '../jobs/rate-limit-rejected.ts'
 import type { ScheduleNews } from '../jobs/schedule.ts'
 import { validate } from '../jobs/schema.ts'
@@ -10,6 +9,9 @@ import type { Claim, Recovered, Rejected } from '../store/store.ts'
 import type { Events } from './events.ts'
 import type { Verdict } from './settle.ts'
 import type { TaskDefinition } from './task.ts'
+import { limitsOf, type WaitHistogram } from './wait-histogram.ts'
+
+type Counted = Extract<Settled, { kind: 'settled' }>
 
 /** What a reporter tells with. */
 export interface ReporterOptions {
@@ -17,6 +19,7 @@ export interface ReporterOptions {
   readonly logger: Logger
   readonly events: Events
   readonly tasks: ReadonlyMap<string, TaskDefinition>
+  readonly waits: WaitHistogram
   /** Store time to wall time. */
   readonly wallOf: (storeUs: number) => Date
   /** Told of every job that has ended, so that whoever waits for it learns it. */
@@ -32,23 +35,32 @@ export class Reporter {
   }
 
   started(job: Admitted): void {
-    const { events } = this.#options
-    if (events.heard('job.started'))
-      events.emit('job.started', { ...about(job), waitedMs: (job.startedUs - job.createdUs) / 1000 })
+    const { events, waits } = this.#options
+    waits.add(job)
+    if (!events.heard('job.started')) return
+    const ageMs = (job.startedUs - job.createdUs) / 1000
+    const waitedMs = Math.max(0, job.startedUs - job.availableUs) / 1000
+    events.emit('job.started', { ...about(job), ageMs, waitedMs, waitedFor: job.waitedFor, limits: limitsOf(job) })
   }
 
   /** A run was settled in this state. */
-  settled(job: Admitted, task: TaskDefinition | null, verdict: Verdict, state: JobState, input: unknown): void {
-    const { events, ended } = this.#options
+  settled(job: Admitted, task: TaskDefinition | null, verdict: Verdict, settled: Counted, input: unknown): void {
+    const { clock, events, ended } = this.#options
+    const { state } = settled
     const { error, settlement } = verdict
     if (state === 'completed') {
       if (events.heard('job.completed')) events.emit('job.completed', about(job))
       return ended(job.id)
     }
     if (settlement.kind === 'push-back') {
-      const until = this.#options.wallOf(job.startedUs + settlement.closedForUs)
-      if (settlement.limit !== null)
-        events.emit('rate_limit.dynamic_adjusted', { limit: settlement.limit, key: settlement.key, until })
+      const { limit, key, closedForUs } = settlement
+      if (limit !== null && settled.adjusted)
+        events.emit('rate_limit.dynamic_adjusted', {
+          limit,
+          key,
+          until: new Date(clock.now() + closedForUs / 1000),
+          remaining: null,
+        })
       return
     }
     if (error) events.emit('job.failed', { ...about(job), error })
@@ -90,6 +102,8 @@ export class Reporter {
       if (!defined) events.emit('rate_limit.unknown', { limit, key, queue })
       else events.emit('rate_limit.exceeded', { ...closed, nextAt: nextAtUs === null ? null : wallOf(nextAtUs) })
     }
+    for (const { nextAtUs, ...bucket } of claim.sustained)
+      events.emit('rate_limit.throttled', { ...bucket, nextAt: nextAtUs === null ? null : wallOf(nextAtUs) })
     for (const bucket of claim.released) events.emit('rate_limit.released', bucket)
     for (const news of claim.schedules) this.#scheduled(news)
     for (const job of claim.rejected) this.#rejected(job)

@@ -2,25 +2,19 @@ import type { Clock, Timer } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
 import type { Admitted } from '../jobs/job.ts'
+import type { Answer } from '../jobs/rate-limit-headers.ts'
 import { validate } from '../jobs/schema.ts'
+import { carriedBy, type Instrumentation } from './instrumentation.ts'
+import type { EndReason, RunEnd } from './run-end.ts'
 import type { Context, TaskDefinition } from './task.ts'
-
-/** How one run ended, before anything is written. */
-export type RunEnd =
-  | { readonly kind: 'returned'; readonly value: unknown }
-  | { readonly kind: 'threw'; readonly error: unknown }
-  /** Ended from outside: cancelled, lease lost, worker stopped. */
-  | { readonly kind: 'ended'; readonly by: EndReason }
-
-/** Who ended a run from outside. */
-export type EndReason = 'cancel' | 'lease' | 'stop'
 
 /** What a run may ask of its engine. */
 export interface RunHost {
   readonly clock: Clock
   readonly logger: Logger
+  readonly instrumentation: Instrumentation | null
   charge(job: Admitted, limit: string, units: number): void
-  observe(job: Admitted, response: Response): void
+  observe(job: Admitted, answer: Answer): void
   progress(job: Admitted, fraction: number): void
 }
 
@@ -44,6 +38,13 @@ export class JobRun {
 
   /** Runs the handler to its end, its timeout, or an end from outside; never rejects. */
   run(): Promise<RunEnd> {
+    const { instrumentation } = this.#host
+    if (!instrumentation) return this.#run()
+    const { id, task, queue, attempt, extra } = this.job
+    return instrumentation.run({ id, task, queue, attempt, carried: carriedBy(extra) }, () => this.#run())
+  }
+
+  #run(): Promise<RunEnd> {
     return new Promise((resolve) => {
       this.#end = (end): void => {
         this.#end = null

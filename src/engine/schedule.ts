@@ -23,7 +23,7 @@ interface ByCalendar {
 
 /** How often a task is to run, and how its jobs are enqueued. */
 export type ScheduleOptions<I> = (Every | ByCalendar) &
-  Pick<EnqueueOptions<I>, 'queue' | 'priority' | 'weight' | 'limits' | 'meta' | 'tags'> & {
+  Pick<EnqueueOptions<I>, 'queue' | 'priority' | 'weight' | 'limits' | 'fairKey' | 'share' | 'meta' | 'tags'> & {
     /** What it is registered under, at most 255 characters; the task's name by default. */
     name?: string
     /** The first occurrence is due at once, when the schedule is first registered; false by default. */
@@ -49,7 +49,16 @@ const OWN: ReadonlySet<string> = new Set([
   'overlap',
   'onMissed',
 ])
-const OF_JOB: ReadonlySet<string> = new Set(['queue', 'priority', 'weight', 'limits', 'meta', 'tags'])
+const OF_JOB: ReadonlySet<string> = new Set([
+  'queue',
+  'priority',
+  'weight',
+  'limits',
+  'fairKey',
+  'share',
+  'meta',
+  'tags',
+])
 const LONGEST_NAME = 255
 const HOUR_US = 3_600_000_000
 const CALENDAR_US = { hour: HOUR_US, day: 24 * HOUR_US, week: 168 * HOUR_US, month: 720 * HOUR_US } as const
@@ -82,7 +91,7 @@ export function toSchedule(options: ScheduleOptions<never>, job: NewJob): NewSch
     throw invalid(what, `overlap is ${String(overlap)}; it is skip or allow`)
   if (onMissed !== 'skip' && onMissed !== 'catchUp')
     throw invalid(what, `onMissed is ${String(onMissed)}; it is skip or catchUp`)
-  const { task, queue, priority, input, uses, maxAttempts, extra } = job
+  const { task, queue, priority, input, uses, maxAttempts, extra, fairKey, share } = job
   return {
     name,
     recurrence: recurrenceOf(options, what),
@@ -91,7 +100,17 @@ export function toSchedule(options: ScheduleOptions<never>, job: NewJob): NewSch
     maxRuns: maxRuns ?? null,
     overlap,
     onMissed,
-    job: { task, queue, priority, input, uses, maxAttempts, extra },
+    job: {
+      task,
+      queue,
+      priority,
+      input,
+      uses,
+      maxAttempts,
+      extra,
+      ...(fairKey !== undefined && { fairKey }),
+      ...(share !== undefined && { share }),
+    },
   }
 }
 

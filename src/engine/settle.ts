@@ -7,7 +7,7 @@ import { NonRetryable } from '../jobs/non-retryable.ts'
 import { penaltyUs, type RateLimited, isRateLimited } from '../jobs/rate-limited.ts'
 import { retryDelayUs } from '../jobs/retry-policy.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
-import type { RunEnd } from './run.ts'
+import type { RunEnd } from './run-end.ts'
 import type { TaskDefinition } from './task.ts'
 
 /** What judging a run needs beside the run. */
@@ -129,7 +129,7 @@ function failed(context: JudgeContext, job: Admitted, task: Pick<TaskDefinition,
 }
 
 /** The pace of a limit at its full rate: what a penalty that was not told is measured by. */
-function paceOf(policy: LimitPolicy | null): { intervalUs: number; periodUs: number } {
+export function paceOf(policy: LimitPolicy | null): { intervalUs: number; periodUs: number } {
   const rule = policy?.rule ?? null
   if (!rule) return { intervalUs: 1_000_000, periodUs: 1_000_000 }
   if (rule.kind === 'spacing') return { intervalUs: rule.everyUs, periodUs: rule.everyUs }

@@ -10,11 +10,13 @@ import {
   type InlineLimit,
   inlineUse,
   isLimitUse,
+  type Key,
   type Limit,
   type LimitUse,
   useOf,
   type UseSpec,
 } from '../policy/define-limit.ts'
+import { type Fairness, fairnessOf } from './fairness.ts'
 
 /** What a handler is given beside its input. */
 export interface Context<I> {
@@ -29,10 +31,16 @@ export interface Context<I> {
   /** Aborted by a cancel, by the timeout, by a lost lease, and by a stop that waited long enough. */
   readonly signal: AbortSignal
   readonly logger: Logger
-  /** Corrects what this job was charged by a limit: positive units more, negative ones back. */
+  /**
+   * Corrects what this job was charged by a limit of a rate or a window: positive units more, into debt if need be; negative ones back, in
+   * all no more than it was charged. Ignored with a warning for other limits, and once the run is over.
+   */
   charge(limit: Limit | string, units: number): void
-  /** Reads the rate-limit headers of a response; a refusal in them closes the bucket as `RateLimited` does. */
-  observe(response: Response): void
+  /**
+   * Reads the rate-limit headers of a response: a refusal (429) closes the bucket as `RateLimited` does, and limits with `calibrate` are
+   * corrected by what the other side says is left.
+   */
+  observe(response: { readonly status: number; readonly headers: { get(name: string): string | null } }): void
   /** Reports how far the run has come, 0 to 1; seen in the `job.progress` event. */
   progress(fraction: number): void
 }
@@ -65,6 +73,10 @@ export interface EnqueueOptions<I> {
   unique?: Unique<I>
   /** Added to the task's. */
   limits?: readonly LimitUse<I>[]
+  /** Instead of the task's: jobs of one key take turns with those of others; `null` or `''`: no key. */
+  fairKey?: Key | null
+  /** Instead of the task's: starts that a turn of the job's lane has, 1 to 100. */
+  share?: number
   meta?: Readonly<Record<string, unknown>>
   tags?: readonly string[]
   /**
@@ -95,6 +107,16 @@ export interface Task<I, O, R> extends AnyTask {
 export interface TaskOptions<O, R> {
   /** All must admit a job; none by default. */
   limits?: readonly (LimitUse<NoInfer<O>> | InlineLimit<NoInfer<O>>)[]
+  /**
+   * Jobs of one key take turns with those of others, so that no backlog delays another's: a function of the input, or a path like
+   * `'tenant.id'`. `null`, `undefined` and `''` are no key; by default there is none. Beside limits it splits their lanes further.
+   */
+  fairKey?: ((input: NoInfer<O>) => Key | null | undefined) | string
+  /**
+   * Starts that one turn of a job's lane has, a whole number from 1 to 100; 1 by default. The job that came last decides; jobs without
+   * limits and fair key stand in no lane.
+   */
+  share?: number | ((input: NoInfer<O>) => number)
   /** `default` by default. */
   queue?: string
   /** Per attempt, from its start; none by default. */
@@ -112,6 +134,7 @@ export interface TaskDefinition {
   readonly name: string
   readonly schema: Schema<never, unknown> | null
   readonly uses: readonly UseSpec<never>[]
+  readonly fairness: Fairness
   readonly queue: string
   readonly timeoutMs: number | null
   readonly retry: RetryPolicy
@@ -134,13 +157,23 @@ interface Bound {
 
 const BOUND = new WeakMap<AnyTask, Bound>()
 const NAME = /^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$/
-const OPTIONS: ReadonlySet<string> = new Set(['limits', 'queue', 'timeout', 'retry', 'run', 'onError', 'onRetry'])
+const OPTIONS: ReadonlySet<string> = new Set([
+  'limits',
+  'fairKey',
+  'share',
+  'queue',
+  'timeout',
+  'retry',
+  'run',
+  'onError',
+  'onRetry',
+])
 
 /**
  * Defines a task: a handler under a name, with its input's schema and its options.
  * @param name lower case words with dots, as `tenant.sync`; at most 255 characters.
  * @param input any Standard Schema: checked at `enqueue` and again before the run.
- * @throws task.name.invalid, option.invalid, policy.invalid, retry.invalid, duration.invalid
+ * @throws task.name.invalid, option.invalid, policy.invalid, fairness.invalid, retry.invalid, duration.invalid
  */
 export function task<I, O, R>(name: string, input: Schema<I, O>, options: TaskOptions<O, R>): Task<I, O, R>
 export function task<R>(name: string, options: TaskOptions<void, R>): Task<void, void, R>
@@ -222,6 +255,7 @@ function define<O, R>(name: string, schema: Schema<never, unknown> | null, optio
     name,
     schema,
     uses: uses,
+    fairness: fairnessOf(options.fairKey, options.share, name),
     timeoutMs,
     queue: options.queue ?? 'default',
     retry: retryPolicy(options.retry, `retry of task ${name}`),

@@ -1,14 +1,16 @@
 import type { Admitted } from '../jobs/job.ts'
-import { RateLimited } from '../jobs/rate-limited.ts'
+import type { Answer } from '../jobs/rate-limit-headers.ts'
 import { retryPolicy } from '../jobs/retry-policy.ts'
 import type { Change, Store } from '../store/store.ts'
 import { Chores } from './chores.ts'
 import { Dispatcher, type ServedQueue } from './dispatch.ts'
 import type { Events } from './events.ts'
+import { Feedback } from './feedback.ts'
+import type { Instrumentation } from './instrumentation.ts'
 import type { EngineSettings } from './options.ts'
 import { about, type Reporter } from './report.ts'
 import { JobRun, type RunHost } from './run.ts'
-import { judge, type JudgeContext, judgeUnknown, pushBackOf, type Verdict } from './settle.ts'
+import { judge, type JudgeContext, judgeUnknown, type Verdict } from './settle.ts'
 import type { TaskDefinition } from './task.ts'
 
 /** What a worker is made of. */
@@ -20,6 +22,7 @@ export interface WorkerOptions {
   readonly judge: JudgeContext
   readonly events: Events
   readonly reporter: Reporter
+  readonly instrumentation: () => Instrumentation | null
 }
 
 const RECOVER_EVERY_MS = 5000
@@ -37,6 +40,7 @@ export class Worker implements RunHost {
   readonly #runs = new Map<number, JobRun>()
   readonly #dispatcher: Dispatcher
   readonly #chores: Chores
+  readonly #feedback: Feedback
   readonly #stopWatching: () => void
   #settling = 0
   #whenIdle: (() => void) | null = null
@@ -54,8 +58,20 @@ export class Worker implements RunHost {
       logger: this.logger,
       worker: id,
       leaseUs: settings.leaseUs,
+      eventWindowUs: settings.eventWindowUs,
       start: (job) => void this.#run(job),
       claimed: (claim) => reporter.claimed(claim),
+    })
+    this.#feedback = new Feedback({
+      store,
+      clock: this.clock,
+      logger: this.logger,
+      events: options.events,
+      tasks: options.tasks,
+      judge: options.judge,
+      running: () => [...this.#runs.values()].map((run) => run.job),
+      isRunning: (job) => this.#runs.get(job.seq)?.job === job,
+      ring: () => this.ring(),
     })
     this.#chores = new Chores(this.clock, this.logger, [
       {
@@ -88,6 +104,10 @@ export class Worker implements RunHost {
   /** Handlers that are running. */
   get running(): number {
     return this.#runs.size
+  }
+
+  get instrumentation(): Instrumentation | null {
+    return this.#options.instrumentation()
   }
 
   /** Something has changed that may let a job start. */
@@ -128,39 +148,11 @@ export class Worker implements RunHost {
   }
 
   charge(job: Admitted, limit: string, units: number): void {
-    const use = job.uses.find((each) => each.limit === limit)
-    if (!use || !Number.isInteger(units))
-      return this.logger.warn(
-        { job: job.id, limit, units },
-        'charge: the job does not use that limit, or the units are no whole number; nothing was corrected',
-      )
-    if (units === 0) return
-    this.#options.store.charge(limit, use.key, Math.max(units, -use.weight), job.startedUs).then(
-      () => this.ring(),
-      (error: unknown) => this.logger.error({ err: error, job: job.id, limit }, 'a charge could not be corrected'),
-    )
+    this.#feedback.charge(job, limit, units)
   }
 
-  observe(job: Admitted, response: Response): void {
-    const { tasks, store, events, judge: context } = this.#options
-    const task = tasks.get(job.task)
-    if (response.status !== 429 || !task) return
-    const { limit, key, closedForUs } = pushBackOf(
-      context,
-      job,
-      task,
-      RateLimited.from(response, { now: this.clock.now() }),
-    )
-    if (limit === null) return
-    store.penalize(limit, key, store.nowUs() + closedForUs).then(
-      () =>
-        events.emit('rate_limit.dynamic_adjusted', {
-          limit,
-          key,
-          until: new Date(this.clock.now() + closedForUs / 1000),
-        }),
-      (error: unknown) => this.logger.error({ err: error, job: job.id, limit }, 'a refusal could not be noted'),
-    )
+  observe(job: Admitted, answer: Answer): void {
+    this.#feedback.observe(job, answer)
   }
 
   progress(job: Admitted, progress: number): void {
@@ -188,13 +180,14 @@ export class Worker implements RunHost {
   async #settle(job: Admitted, task: TaskDefinition | null, verdict: Verdict, input: unknown): Promise<void> {
     const { store, reporter } = this.#options
     this.#settling++
+    this.#feedback.refused(job, verdict.error)
     const settling = store.settle(this.#id, verdict.settlement)
     // The slot is free in the transaction that settles the job: the claim that fills it again shares its commit.
     this.#dispatcher.finished(job.queue)
     try {
       const settled = await settling
       if (settled.kind === 'lost') reporter.lost(job)
-      else reporter.settled(job, task, verdict, settled.state, input)
+      else reporter.settled(job, task, verdict, settled, input)
     } catch (error) {
       this.logger.error(
         { err: error, job: job.id, task: job.task },

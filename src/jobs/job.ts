@@ -17,10 +17,14 @@ export interface NewJob {
   /** Wall clock; a job that has not started by then is discarded; null: never. */
   readonly expiresAtMs: number | null
   readonly unique: UniqueRule | null
-  /** JSON text of `{ meta, tags }`, or null. */
+  /** JSON text of `{ meta, tags, trace }`, or null; `trace` is what the job carries to its runs. */
   readonly extra: string | null
   /** Absent: the job belongs to no schedule. */
   readonly occurrence?: Occurrence
+  /** Splits its queue's work into lanes that take turns, beside its buckets; absent: they alone do. */
+  readonly fairKey?: string
+  /** Starts that one turn of its lane has, from this arrival on; 1 to 100; absent: 1. */
+  readonly share?: number
 }
 
 /** Which due time of which schedule a job stands for. */
@@ -76,7 +80,11 @@ export interface Admitted {
   /** Times it was sent back by the other side's push-back, in a row. */
   readonly pushedBack: number
   readonly createdUs: number
+  /** When it came to wait for this start. */
+  readonly availableUs: number
   readonly startedUs: number
+  /** The bucket in whose line it stood; null: it waited for no budget. */
+  readonly waitedFor: { readonly limit: string; readonly key: string } | null
   readonly extra: string | null
   /** The buckets that it was charged to; in the order of its lane. */
   readonly uses: readonly { readonly limit: string; readonly key: string; readonly weight: number }[]
@@ -103,7 +111,14 @@ export type Settlement = { readonly seq: number; readonly attempt: number } & (
 )
 
 /** Whether a settlement counted; `lost`: the lease was no longer the caller's, nothing was written. */
-export type Settled = { readonly kind: 'settled'; readonly state: JobState } | { readonly kind: 'lost' }
+export type Settled =
+  | {
+      readonly kind: 'settled'
+      readonly state: JobState
+      /** Of a push-back: it closed a bucket that was open, or for markedly longer than it was closed already. */
+      readonly adjusted?: boolean
+    }
+  | { readonly kind: 'lost' }
 
 /** Which jobs to list. */
 export interface JobQuery {

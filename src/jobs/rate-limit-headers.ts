@@ -26,7 +26,15 @@ export interface HeaderSource {
   get(name: string): string | null | undefined
 }
 
+/** An answer of the other side, as much of it as is read. */
+export interface Answer {
+  readonly status: number
+  readonly headers: HeaderSource
+}
+
 interface Budget {
+  /** What the answer calls it, where it names several. */
+  name?: string | undefined
   limit?: number | undefined
   remaining?: number | undefined
   reset?: RetryAfter | undefined
@@ -47,10 +55,12 @@ const LAST_EPOCH_MS = 8.64e15
  * scarcest counts: of those that are used up (else of all) the one renewed last. What cannot be read is ignored; it never throws.
  *
  * @param nowMs the wall clock when the response arrived.
+ * @param name of several budgets the one that is called so, as `tokens` or `daily`; none of that name: nothing is said of it
  */
-export function readRateLimitHeaders(headers: HeaderSource, nowMs: number): RateLimitFacts {
+export function readRateLimitHeaders(headers: HeaderSource, nowMs: number, name: string | null = null): RateLimitFacts {
   const field = (name: string): string => (headers.get(name) ?? '').trim().slice(0, MAX_HEADER_LENGTH)
-  const budget = scarcest(budgets(field, nowMs), nowMs)
+  const all = budgets(field, nowMs)
+  const budget = scarcest(name === null ? all : all.filter((each) => each.name === name), nowMs)
   const retryAfter = millis(field('retry-after-ms')) ?? retryAfterField(field('retry-after'), nowMs)
   const resetAtMs = budget?.reset === undefined ? undefined : instantMs(budget.reset, nowMs)
   return {
@@ -76,6 +86,7 @@ function budgets(field: (name: string) => string, nowMs: number): readonly Budge
         // The delay first: the instant is by the server's clock, which need not agree with ours.
         [`x-ratelimit-reset-after${suffix}`, `x-ratelimit-reset${suffix}`],
         nowMs,
+        suffix.slice(1),
       ),
     ),
     [separate(field, 'x-rate-limit-limit', 'x-rate-limit-remaining', ['x-rate-limit-reset'], nowMs)],
@@ -93,12 +104,15 @@ function separate(
   remainingName: string,
   resetNames: readonly string[],
   nowMs: number,
+  name = '',
 ): Budget | null {
   // Draft 3 appends the policy to the limit: `10, 10;w=1, 50;w=60`.
   const limit = count(/^\d+/.exec(field(limitName))?.[0])
   const remaining = count(field(remainingName))
   const reset = resetNames.map((name) => resetField(field(name), nowMs)).find((read) => read !== undefined)
-  return limit === undefined && remaining === undefined && reset === undefined ? null : { limit, remaining, reset }
+  return limit === undefined && remaining === undefined && reset === undefined
+    ? null
+    : { name, limit, remaining, reset }
 }
 
 /** `"burst";r=0;t=5, "daily";r=100;t=3600` (draft 8 on) or `limit=100, remaining=0, reset=5` (draft 7). */
@@ -116,6 +130,7 @@ function structuredBudgets(text: string): readonly Budget[] {
     const seconds = parameter(parameters, 't')
     if (remaining === undefined && seconds === undefined) continue
     list.push({
+      name: /^"((?:[^"\\]|\\.)*)"$/.exec(head)?.[1] ?? head,
       limit: parameter(parameters, 'q'),
       remaining,
       reset: seconds === undefined ? undefined : delay(seconds * 1_000),

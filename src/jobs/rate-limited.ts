@@ -27,15 +27,18 @@ export class RateLimited extends Error {
   readonly retryAfter: RetryAfter
   readonly limitName: string | null
   readonly key: string | number | null
+  /** Of the answer that it was read from; null: of none. */
+  readonly headers: HeaderSource | null
 
   /** @throws SluiceError `duration.invalid` for a text that is no duration */
-  constructor(options: RateLimitedOptions) {
+  constructor(options: RateLimitedOptions, headers: HeaderSource | null = null) {
     const retryAfter = fact(options.retryAfter)
     super(`the other side refused the call; ${wording(retryAfter)}`)
     this.name = 'RateLimited'
     this.retryAfter = retryAfter
     this.limitName = typeof options.limit === 'object' ? options.limit.name : (options.limit ?? null)
     this.key = options.key ?? null
+    this.headers = headers
   }
 
   /**
@@ -49,10 +52,10 @@ export class RateLimited extends Error {
   ): RateLimited {
     const { retryAfter, reset } = readRateLimitHeaders(response.headers, options.now ?? systemClock.now())
     const told = retryAfter ?? reset ?? { kind: 'absent' }
-    return new RateLimited({
-      retryAfter: duration(told),
-      ...(options.limit === undefined ? {} : { limit: options.limit }),
-    })
+    return new RateLimited(
+      { retryAfter: duration(told), ...(options.limit === undefined ? {} : { limit: options.limit }) },
+      response.headers,
+    )
   }
 }
 

@@ -20,7 +20,10 @@ export interface NewSchedule {
   readonly overlap: Overlap
   readonly onMissed: OnMissed
   /** The job that each occurrence is. */
-  readonly job: Pick<NewJob, 'task' | 'queue' | 'priority' | 'input' | 'uses' | 'maxAttempts' | 'extra'>
+  readonly job: Pick<
+    NewJob,
+    'task' | 'queue' | 'priority' | 'input' | 'uses' | 'maxAttempts' | 'extra' | 'fairKey' | 'share'
+  >
 }
 
 /** A schedule as it is stored. */

@@ -13,6 +13,7 @@ import { Line, type LineSource, type Served } from './line.ts'
 import { type Charge, type Grant, pay, type QueueShare } from './queue-share.ts'
 import { isFull, type Refusal, refusalBehaviour, type Rejection, takeOverdue } from './refusal.ts'
 import { wakeOf } from './retime.ts'
+import { endsTurn } from './turn.ts'
 import { rank, type Ranked, TurnOrder } from './turn-order.ts'
 
 /** What a decision reads while it goes: a backend reads it from its tables, bounded by what is asked for. */
@@ -140,7 +141,8 @@ export class Admission {
         return this.#queueLine(line)
     } else if (lane.state !== 'open' || lane.turn !== candidate.turn || lane.head !== candidate.head) return
     const share = this.#shares.get(lane.queue)
-    if (share && share.slots > 0 && !this.#queueIsClosed(share)) return this.#look(lane, line, share)
+    if (share && share.slots > 0 && !this.#queueIsClosed(share, this.#askedBy(lane, share)))
+      return this.#look(lane, line, share)
     // Its queue has gone to sleep or is full since: the next of the line whose queue can start something is offered instead.
     if (line) this.#queueLine(line)
   }
@@ -169,7 +171,7 @@ export class Admission {
     const refusing: Bucket[] = []
     for (let i = 0; i < lane.buckets.length; i++) {
       const bucket = lane.buckets[i] as Bucket
-      let denied = deniedUntilUs(bucket, weightOf(head, i, bucket), this.nowUs)
+      let denied = deniedUntilUs(bucket, weightOf(head, i, bucket), this.nowUs, head.given)
       if (denied === null && bucket.wakeAtUs !== null) {
         const ahead = this.#line(bucket).first((queue) => this.#hinders(queue), lane)
         if (ahead && rank(ahead, lane) < 0) {
@@ -199,7 +201,7 @@ export class Admission {
     const own = lane.buckets.map((bucket, i) => ({ bucket, weight: weightOf(head, i, bucket) }))
     this.#grant(share, lane, head, [...own, ...share.buckets.filter(({ bucket }) => !lane.buckets.includes(bucket))])
     share.openLineNext = true
-    lane.turn = ++this.turn
+    if (endsTurn(lane)) lane.turn = ++this.turn
     this.#shift(lane)
   }
 
@@ -261,14 +263,18 @@ export class Admission {
 
   #startOpen(share: QueueShare): void {
     const head = share.openHead
-    if (!head || this.#queueIsClosed(share)) return
+    if (!head || this.#queueIsClosed(share, head.given)) return
     share.shiftOpen()
     this.#grant(share, null, head, share.buckets)
   }
 
+  #askedBy(lane: Lane, share: QueueShare): number | null {
+    return share.buckets.length === 0 ? null : (this.#headOf(lane)?.given ?? null)
+  }
+
   /** A closed bucket of the queue itself puts the queue to sleep as a whole. */
-  #queueIsClosed(share: QueueShare): boolean {
-    const untilUs = share.closedUntilUs(this.nowUs)
+  #queueIsClosed(share: QueueShare, priority: number | null): boolean {
+    const untilUs = share.closedUntilUs(this.nowUs, priority)
     if (untilUs === null) return false
     share.slots = 0
     this.#wakeUs = Math.min(this.#wakeUs, untilUs)

@@ -1,5 +1,6 @@
 /** A bucket: the state of one limit for one partition key, and every question and change that its rules allow together. */
 import { SluiceError } from '../base/errors.ts'
+import { type Allowance, allowedAtUs, spend } from './allowance.ts'
 import { freePermits } from './concurrency.ts'
 import type { LimitPolicy } from './limit.ts'
 import { decodeRule, encodeRule } from './rule-codec.ts'
@@ -26,6 +27,8 @@ export interface BucketState {
   closedUntilUs: number
   /** Null for a limit without a rule over time. */
   rule: RuleState | null
+  /** What the other side says is left; absent: it has not said, or that is over. */
+  allowance?: Allowance
 }
 
 /** What a bucket looks like from outside. */
@@ -51,6 +54,8 @@ export function newBucket(policy: LimitPolicy, nowUs: number): BucketState {
  *
  * @param active permits held now.
  * @param weight units; 0 waives the rule over time (a retry that is free), never permits or a penalty.
+ * @param kept units and permits that must remain after it: the headroom, for a job that may not use it. What no bucket could hold
+ *   beside them starts when the bucket is full.
  */
 export function deniedUntil(
   policy: LimitPolicy,
@@ -58,11 +63,17 @@ export function deniedUntil(
   active: number,
   nowUs: number,
   weight: number,
+  kept = 0,
 ): number | null {
-  if (policy.concurrency !== null && active >= policy.concurrency) return Infinity
-  const openUs = Math.max(nowUs, state.closedUntilUs)
+  if (freePermits(policy.concurrency, active) <= kept) return Infinity
+  const openUs = allowedAtUs(
+    allowanceOf(state, nowUs),
+    Math.max(nowUs, state.closedUntilUs),
+    weight === 0 ? 0 : weight + kept,
+  )
   const { rule } = policy
-  const grantedUs = rule === null || weight === 0 ? openUs : grantUs(rule, penalised(policy, state), openUs, weight)
+  const grantedUs =
+    rule === null || weight === 0 ? openUs : grantUs(rule, penalised(policy, state), openUs, weight + kept)
   return grantedUs <= nowUs ? null : grantedUs
 }
 
@@ -70,6 +81,7 @@ export function deniedUntil(
 export function charge(policy: LimitPolicy, state: BucketState, nowUs: number, weight: number): void {
   touch(policy, state, nowUs)
   if (policy.rule !== null && weight > 0) take(policy.rule, ruleState(state), nowUs, weight)
+  if (state.allowance) state.allowance = spend(state.allowance, Math.max(1, weight), nowUs)
 }
 
 /**
@@ -85,6 +97,7 @@ export function refund(
 ): void {
   touch(policy, state, nowUs)
   if (policy.rule !== null && weight > 0) giveBack(policy.rule, ruleState(state), nowUs, weight, chargedAtUs)
+  if (state.allowance) state.allowance = spend(state.allowance, -weight, chargedAtUs)
 }
 
 /** Takes further units of a start that cost more than its weight; may go into debt. A spacing, which counts starts, is as before. */
@@ -110,6 +123,16 @@ export function penalize(policy: LimitPolicy, state: BucketState, untilUs: numbe
   if (untilUs > nowUs) state.closedUntilUs = Math.max(state.closedUntilUs, untilUs)
 }
 
+/**
+ * Whether a penalty until then is news: the bucket was open, or stays closed for longer by over a tenth of what was left. The calls that
+ * one refusal meets come back one after the other, each with a time that is a little later.
+ */
+export function extendsPenalty(state: BucketState, untilUs: number, nowUs: number): boolean {
+  if (untilUs <= nowUs) return false
+  const leftUs = Math.max(0, state.closedUntilUs - nowUs)
+  return untilUs - nowUs > leftUs * 1.1
+}
+
 /** What a bucket looks like from outside. */
 export function view(policy: LimitPolicy, state: BucketState, active: number, nowUs: number): BucketView {
   const { rule } = policy
@@ -127,14 +150,15 @@ export function view(policy: LimitPolicy, state: BucketState, active: number, no
 /** How many starts of weight 1 the bucket admits at this instant. */
 export function couldGrant(policy: LimitPolicy, state: BucketState, active: number, nowUs: number): number {
   if (state.closedUntilUs > nowUs) return 0
-  const permits = freePermits(policy.concurrency, active)
+  const allowed = allowanceOf(state, nowUs)?.units ?? Infinity
+  const permits = Math.min(freePermits(policy.concurrency, active), allowed)
   if (policy.rule === null || permits === 0) return permits
   return Math.min(permits, grantable(policy.rule, penalised(policy, state), nowUs))
 }
 
 /** Whether the bucket behaves as a new one would from now on, so that it may be forgotten; never under `startEmpty`. */
 export function isCold(policy: LimitPolicy, state: BucketState, active: number, nowUs: number): boolean {
-  if (active > 0 || state.closedUntilUs > nowUs) return false
+  if (active > 0 || state.closedUntilUs > nowUs || allowanceOf(state, nowUs)) return false
   const { rule } = policy
   if (rule === null) return true
   if (rule.kind === 'rate' && rule.startEmpty) return false
@@ -152,12 +176,23 @@ export function reclock(policy: LimitPolicy, state: BucketState, nowUs: number):
   if (byUs <= 0) return state
   const closedUntilUs = state.closedUntilUs === 0 ? 0 : state.closedUntilUs - byUs
   const { rule } = policy
-  return { atUs: nowUs, closedUntilUs, rule: rule === null ? null : reclockRule(rule, ruleState(state), byUs, nowUs) }
+  const told = state.allowance
+  return {
+    atUs: nowUs,
+    closedUntilUs,
+    rule: rule === null ? null : reclockRule(rule, ruleState(state), byUs, nowUs),
+    ...(told && { allowance: { ...told, untilUs: told.untilUs - byUs, sinceUs: told.sinceUs - byUs } }),
+  }
 }
 
 /** A bucket as compact text, a JSON array. */
 export function encodeBucket(state: BucketState): string {
-  const head = `[${state.atUs},${state.closedUntilUs}`
+  const { atUs, allowance } = state
+  // Behind a number that is no rule's, and only while there is one: buckets are read and written by every claim.
+  const told = allowance
+    ? `,${ALLOWANCE},${allowance.units},${allowance.untilUs - atUs},${allowance.sinceUs - atUs}`
+    : ''
+  const head = `[${atUs},${state.closedUntilUs}${told}`
   return state.rule === null ? `${head}]` : `${head},${encodeRule(state.rule, state.atUs)}]`
 }
 
@@ -166,10 +201,19 @@ export function decodeBucket(text: string): BucketState {
   const values = numbersOf(text)
   const [atUs, closedUntilUs] = values
   if (atUs === undefined || closedUntilUs === undefined) throw damaged(text)
-  if (values.length === 2) return { atUs, closedUntilUs, rule: null }
-  const rule = decodeRule(values, 2, atUs)
-  if (rule === null) throw damaged(text)
-  return { atUs, closedUntilUs, rule }
+  const allowance = decodeAllowance(values, atUs)
+  const from = allowance ? 6 : 2
+  const rule = values.length === from ? null : decodeRule(values, from, atUs)
+  if (rule === null && values.length > from) throw damaged(text)
+  return { atUs, closedUntilUs, rule, ...(allowance && { allowance }) }
+}
+
+const ALLOWANCE = 5
+
+function decodeAllowance(values: readonly number[], atUs: number): Allowance | null {
+  if (values[2] !== ALLOWANCE || values.length < 6) return null
+  const [units = 0, untilUs = 0, sinceUs = 0] = values.slice(3, 6)
+  return { units, untilUs: atUs + untilUs, sinceUs: atUs + sinceUs }
 }
 
 function numbersOf(text: string): readonly number[] {
@@ -199,14 +243,20 @@ function penalised(policy: LimitPolicy, state: BucketState): RuleState {
 }
 
 /** Notes the time of a change, and writes down what a penalty that is over has left. */
-function touch(policy: LimitPolicy, state: BucketState, nowUs: number): void {
+export function touch(policy: LimitPolicy, state: BucketState, nowUs: number): void {
   state.atUs = nowUs
+  if (state.allowance && state.allowance.untilUs <= nowUs) delete state.allowance
   if (state.closedUntilUs === 0 || state.closedUntilUs > nowUs) return
   if (policy.rule !== null) state.rule = penalised(policy, state)
   state.closedUntilUs = 0
 }
 
-function ruleState(state: BucketState): RuleState {
+function allowanceOf({ allowance }: BucketState, nowUs: number): Allowance | undefined {
+  return allowance && allowance.untilUs > nowUs ? allowance : undefined
+}
+
+/** The state of a policy's rule. @throws TypeError where the bucket was not adopted by a policy with one */
+export function ruleState(state: BucketState): RuleState {
   if (state.rule === null)
     throw new TypeError('a bucket without a rule was read under a policy with one; adopt it first')
   return state.rule

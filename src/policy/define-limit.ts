@@ -1,6 +1,7 @@
 import { SluiceError } from '../base/errors.ts'
 import type { LimitPolicy } from './limit.ts'
 import { MAX_UNITS, normalisePolicy } from './normalise-policy.ts'
+import { isPath } from './partition-key.ts'
 import type { Policy } from './policy.ts'
 
 /** A partition key: the value that splits a limit into separate budgets; 42 and '42' are one. */
@@ -145,8 +146,7 @@ function checkKey(value: unknown, what: string): Key {
 
 function keySource<I>(by: unknown, what: string): KeySource<I> {
   if (typeof by === 'function') return { kind: 'fn', fn: by as (input: I) => Key | null | undefined }
-  if (typeof by === 'string' && by !== '' && by.split('.').every((part) => part !== ''))
-    return { kind: 'path', path: by }
+  if (isPath(by)) return { kind: 'path', path: by }
   const shown = typeof by === 'string' ? `'${by}'` : `a ${typeof by}`
   throw new SluiceError(
     'limit.key.invalid',

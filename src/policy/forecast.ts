@@ -52,6 +52,11 @@ export function ruleStartUs(
   nowUs: number,
   line: readonly number[] | Backlog,
 ): number {
+  const { allowance } = state
+  if (allowance && allowance.untilUs > nowUs) {
+    const left = beyond(line, allowance.units)
+    if (left) return ruleStartUs(policy, spent(policy, state, nowUs), allowance.untilUs, left)
+  }
   const openUs = Math.max(nowUs, state.closedUntilUs)
   const { rule } = policy
   if (rule === null || state.rule === null) return openUs
@@ -71,6 +76,11 @@ export function ruleStartUs(
  * as if each were a job of its own, and no window is left partly empty because the next job does not fit in.
  */
 export function loadStartUs(policy: LimitPolicy, state: BucketState, nowUs: number, load: Load): number {
+  const { allowance } = state
+  if (allowance && allowance.untilUs > nowUs && load.units > allowance.units) {
+    const left = { ...load, units: Math.max(load.last, load.units - allowance.units) }
+    return loadStartUs(policy, spent(policy, state, nowUs), allowance.untilUs, left)
+  }
   const openUs = Math.max(nowUs, state.closedUntilUs)
   const { rule } = policy
   if (rule === null || state.rule === null || load.starts === 0) return openUs
@@ -81,6 +91,24 @@ export function loadStartUs(policy: LimitPolicy, state: BucketState, nowUs: numb
   if (rule.kind === 'rate' || rule.kind === 'spacing') return openUs
   const count = load.units - load.last + Math.min(load.last, rule.max)
   return ruleStartUs(policy, state, nowUs, { count, weight: 1 })
+}
+
+/** What is left of a line when the other side's allowance is used up; null: nothing, all of it fits. */
+function beyond(line: readonly number[] | Backlog, units: number): number[] | Backlog | null {
+  if ('count' in line) {
+    const count = line.count - Math.floor(units / Math.max(1, line.weight))
+    return count > 0 ? { ...line, count } : null
+  }
+  let sum = 0
+  const from = line.findIndex((weight) => (sum += Math.max(1, weight)) > units)
+  return from < 0 ? null : line.slice(from)
+}
+
+/** The bucket at the end of an allowance that was used up: what it cost is taken at once, which a rate cannot tell from in turn. */
+function spent(policy: LimitPolicy, state: BucketState, nowUs: number): BucketState {
+  const { allowance, ...copy } = structuredClone(state)
+  if (allowance && allowance.units > 0) charge(policy, copy, Math.max(nowUs, copy.closedUntilUs), allowance.units)
+  return copy
 }
 
 /** Starts at exact instants keep the bucket from being full, so what goes before only adds up. */

@@ -1,5 +1,7 @@
 import { type BucketState, couldGrant, deniedUntil } from './bucket.ts'
+import { keptBack } from './headroom.ts'
 import type { LimitPolicy } from './limit.ts'
+import type { TurnState } from './turn.ts'
 import type { Ranked } from './turn-order.ts'
 
 /** `wakeAtUs` of a line that waits for a permit, or whose lanes are all held: no clock can tell when. */
@@ -23,17 +25,25 @@ export interface Bucket {
   changed: boolean
 }
 
-/** When a bucket alone admits so many units: null now, NEVER_US when a permit has to return or the limit is not defined. */
-export function deniedUntilUs(bucket: Bucket, weight: number, nowUs: number): number | null {
-  if (!bucket.policy) return NEVER_US
-  const untilUs = deniedUntil(bucket.policy, bucket.state, bucket.active, nowUs, weight)
+/**
+ * When a bucket alone admits so many units: null now, NEVER_US when a permit has to return or the limit is not defined.
+ * @param priority as the job was given it; null: it may use the headroom.
+ */
+export function deniedUntilUs(bucket: Bucket, weight: number, nowUs: number, priority: number | null): number | null {
+  const { policy } = bucket
+  if (!policy) return NEVER_US
+  const kept = priority === null ? 0 : keptBack(policy, priority)
+  const untilUs = deniedUntil(policy, bucket.state, bucket.active, nowUs, weight, kept)
   return untilUs === Infinity ? NEVER_US : untilUs
 }
 
 /** One waiting job at the head of its lane. */
 export interface Head {
   readonly seq: number
+  /** What it is ordered by. */
   readonly priority: number
+  /** As it was enqueued with it: what headroom goes by. */
+  readonly given: number
   /** Units per bucket, in the order of the lane's buckets; null: one each. */
   readonly weights: readonly number[] | null
   /** Runs so far. */
@@ -43,7 +53,7 @@ export interface Head {
 }
 
 /** One lane within a decision: the waiting jobs of one queue that need the same buckets. */
-export interface Lane extends Ranked {
+export interface Lane extends Ranked, TurnState {
   readonly queue: number
   readonly buckets: readonly Bucket[]
   state: 'open' | 'waiting' | 'empty'
@@ -53,6 +63,8 @@ export interface Lane extends Ranked {
   deputyOf: Bucket | null
   priority: number
   turn: number
+  taken: number
+  readonly share: number
   head: number
   /** Head jobs loaded so far; `next` is the first that was not granted or rejected. */
   heads: Head[]
@@ -86,7 +98,7 @@ export function loadHeads(lane: Lane, source: HeadSource, count: number): void {
 
 /** When a bucket alone admits a lane's head: now, or later. */
 export function admittedAtUs(lane: Lane, head: Head, bucket: Bucket, nowUs: number): number {
-  return deniedUntilUs(bucket, weightOf(head, lane.buckets.indexOf(bucket), bucket), nowUs) ?? nowUs
+  return deniedUntilUs(bucket, weightOf(head, lane.buckets.indexOf(bucket), bucket), nowUs, head.given) ?? nowUs
 }
 
 /** Units that a head costs in the i-th bucket of its lane; a retry that is free of charge costs none. */

@@ -58,8 +58,26 @@ export type Rule = RateRule | SlidingRule | FixedRule | SpacingRule
 /** What happens to a job that its buckets refuse. */
 export type OnLimit = 'wait' | 'reschedule' | 'drop'
 
+/** The last units of a bucket, kept for jobs at or above a priority; its permits likewise. */
+export interface Headroom {
+  /** Integer ≥ 1, less than the bucket holds. */
+  readonly units: number
+  /** −100 to 100, as jobs are given it: ageing lends no right to the reserve. */
+  readonly priority: number
+}
+
 /** What a use without a partition key means: not limited this time, an error, or the one bucket that all such jobs share. */
 export type OnMissingKey = 'unlimited' | 'fail' | 'shared'
+
+/** How the other side's answers correct a bucket. */
+export interface Calibration {
+  /** `down`: it only ever allows less than its rules; `both`: it is also refilled when the other side has more left. */
+  readonly direction: 'down' | 'both'
+  /** What the other side's reset means: until then no more than what remains (`window`), or when it is full again (`refill`). */
+  readonly reset: 'window' | 'refill'
+  /** Which of several budgets in one answer is this one; null: the scarcest. */
+  readonly budget: string | null
+}
 
 /** One limit's policy: at most one rule over time, and at most one bound on jobs running at once. */
 export interface LimitPolicy {
@@ -77,6 +95,10 @@ export interface LimitPolicy {
   readonly onMissingKey?: OnMissingKey
   /** How much of the rule's period or interval is guard, in µs; absent: 0. A fixed rule has its own. */
   readonly guardUs?: number
+  /** Absent: every unit is for every job. */
+  readonly headroom?: Headroom
+  /** What of the other side's answers corrects the buckets; absent: nothing. */
+  readonly calibrate?: Calibration
   /** Between processes the higher version of a definition wins; absent: 0. */
   readonly version?: number
 }

@@ -1,11 +1,10 @@
 /** Who starts before whom among the lanes of one line, if nothing changes: by priority, and in turn at the same priority. */
+import { endsTurn, roundOf, startsBeforeRound, type TurnState } from './turn.ts'
 import { TurnOrder } from './turn-order.ts'
 
 /** A lane that stands in the line, with its waiting jobs counted. */
-export interface Contender {
+export interface Contender extends Readonly<TurnState> {
   readonly id: number
-  /** When it was last served, as a counter. */
-  readonly turn: number
   /** Sequence of its first job. */
   readonly head: number
   /** Its waiting jobs by priority, the highest first. */
@@ -22,26 +21,31 @@ export interface LanePlace {
 
 /**
  * How many jobs of each lane start before the given one, which is itself not counted. O(lanes × priorities), whatever the backlog:
- * at each priority the lanes are served in rounds, and those served longest ago begin the next one.
+ * at each priority the lanes have their turns in rounds, and those served longest ago begin the next one.
  */
 export function startsBefore(contenders: readonly Contender[], place: LanePlace): Map<number, number> {
   const before = new Map<number, number>()
-  let order = [...contenders].sort((a, b) => a.turn - b.turn || a.head - b.head || a.id - b.id)
+  let order: Contender[] = [...contenders].sort((a, b) => a.turn - b.turn || a.head - b.head || a.id - b.id)
   const priorities = new Set(contenders.flatMap(({ levels }) => levels.map(({ priority }) => priority)))
   for (const priority of [...priorities].sort((a, b) => b - a)) {
     if (priority < place.priority) break
     const counts = new Map(order.map((lane) => [lane, countAt(lane, priority)]))
     if (priority === place.priority) {
       const own = order.findIndex(({ id }) => id === place.lane)
-      for (const [i, lane] of order.entries())
-        add(before, lane.id, Math.min(counts.get(lane) ?? 0, place.before + (i < own ? 1 : 0)))
+      const lane = order[own]
+      const round = lane ? roundOf(lane, place.before) : 0
+      for (const [i, other] of order.entries()) {
+        const turns = i === own ? place.before : startsBeforeRound(other, round + (i < own ? 1 : 0))
+        add(before, other.id, Math.min(counts.get(other) ?? 0, turns))
+      }
       break
     }
     for (const [lane, count] of counts) add(before, lane.id, count)
-    const served = order.filter((lane) => (counts.get(lane) ?? 0) > 0)
-    // The sort is stable: of two lanes that are served out in the same round, the earlier in turn stays so.
-    served.sort((a, b) => (counts.get(a) ?? 0) - (counts.get(b) ?? 0))
-    order = [...order.filter((lane) => !served.includes(lane)), ...served]
+    const rounds = new Map(order.map((lane) => [lane, roundOf(lane, counts.get(lane) ?? 0)]))
+    // The sort is stable: of two lanes whose last turn ends in the same round, the earlier stays so; one whose turn goes on keeps its place.
+    order = [...order]
+      .sort((a, b) => (rounds.get(a) ?? 0) - (rounds.get(b) ?? 0))
+      .map((lane) => afterStarts(lane, counts.get(lane) ?? 0))
   }
   return before
 }
@@ -55,20 +59,27 @@ export interface Waiting {
 
 /** The units of the first jobs of several lanes, in the order in which they start. */
 export function unitsInTurn(
-  lanes: readonly { readonly id: number; readonly turn: number; readonly jobs: readonly Waiting[] }[],
+  lanes: readonly (Readonly<TurnState> & { readonly id: number; readonly jobs: readonly Waiting[] })[],
 ): number[] {
   const order = new TurnOrder<Entry>()
   const units: number[] = []
   let turn = 0
   for (const lane of lanes) {
     turn = Math.max(turn, lane.turn)
-    push(order, lane, 0, lane.turn)
+    push(order, { ...lane }, 0)
   }
   for (let next = order.pop(); next; next = order.pop()) {
-    units.push(next.lane.jobs[next.at]?.units ?? 0)
-    push(order, next.lane, next.at + 1, ++turn)
+    const { lane, at } = next
+    units.push(lane.jobs[at]?.units ?? 0)
+    if (endsTurn(lane)) lane.turn = ++turn
+    push(order, lane, at + 1)
   }
   return units
+}
+
+interface Player extends TurnState {
+  readonly id: number
+  readonly jobs: readonly Waiting[]
 }
 
 interface Entry {
@@ -76,13 +87,18 @@ interface Entry {
   readonly priority: number
   readonly turn: number
   readonly head: number
-  readonly lane: { readonly id: number; readonly jobs: readonly Waiting[] }
+  readonly lane: Player
   readonly at: number
 }
 
-function push(order: TurnOrder<Entry>, lane: Entry['lane'], at: number, turn: number): void {
+function push(order: TurnOrder<Entry>, lane: Player, at: number): void {
   const job = lane.jobs[at]
-  if (job) order.push({ id: lane.id, priority: job.priority, turn, head: job.seq, lane, at })
+  if (job) order.push({ id: lane.id, priority: job.priority, turn: lane.turn, head: job.seq, lane, at })
+}
+
+function afterStarts(lane: Contender, starts: number): Contender {
+  const round = roundOf(lane, starts)
+  return { ...lane, taken: starts - startsBeforeRound(lane, round) + (round === 0 ? lane.taken : 0) }
 }
 
 function countAt({ levels }: Contender, priority: number): number {

@@ -1,14 +1,27 @@
 import { type CalendarUnit, calendarUnit, type Duration, durationUs, MAX_DURATION_US } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
 import { isTimezone } from './calendar.ts'
+import { calibration } from './calibration.ts'
 import { quotient } from './exact.ts'
-import type { FixedRule, LimitPolicy, OnLimit, OnMissingKey, RateRule, Rule, SlidingRule } from './limit.ts'
+import type { FixedRule, Headroom, LimitPolicy, OnLimit, OnMissingKey, RateRule, Rule, SlidingRule } from './limit.ts'
 import type { Policy } from './policy.ts'
+import { capacityOf } from './rule-state.ts'
 
 /** The most that a rate, burst, max, concurrency or weight may be, so that their products with times stay manageable. */
 export const MAX_UNITS = 1_000_000_000
 
-const BEHAVIOUR = ['onLimit', 'maxWait', 'retries', 'guard', 'scope', 'onMissingKey', 'version', 'concurrency'] as const
+const BEHAVIOUR = [
+  'onLimit',
+  'maxWait',
+  'retries',
+  'guard',
+  'scope',
+  'onMissingKey',
+  'headroom',
+  'calibrate',
+  'version',
+  'concurrency',
+] as const
 const RULES = {
   rate: ['rate', 'per', 'burst', 'startEmpty'],
   window: ['window', 'max', 'per', 'timezone'],
@@ -40,15 +53,18 @@ export function normalisePolicy(policy: Policy, what: string): LimitPolicy {
   refuseUnknown(fields, kind, what)
   const guardUs = fields['guard'] === undefined ? 0 : duration(fields, 'guard', what, 0)
   const rule = ruleOf(fields, kind, guardUs, what)
+  const concurrency = fields['concurrency'] === undefined ? null : whole(fields, 'concurrency', what, 0)
   return {
     rule,
-    concurrency: fields['concurrency'] === undefined ? null : whole(fields, 'concurrency', what, 0),
+    concurrency,
     onLimit: oneOf<OnLimit>(fields, 'onLimit', ['wait', 'reschedule', 'drop'], what),
     maxWaitUs: fields['maxWait'] === undefined ? null : duration(fields, 'maxWait', what, 0),
     retries: oneOf<'charge' | 'free'>(fields, 'retries', ['charge', 'free'], what),
     scope: oneOf<'fleet' | 'worker'>(fields, 'scope', ['fleet', 'worker'], what),
     onMissingKey: oneOf<OnMissingKey>(fields, 'onMissingKey', ['unlimited', 'fail', 'shared'], what),
     version: fields['version'] === undefined ? 0 : whole(fields, 'version', what, 0, Number.MAX_SAFE_INTEGER),
+    ...(fields['headroom'] !== undefined && { headroom: headroomOf(fields, rule, concurrency, what) }),
+    ...(fields['calibrate'] !== undefined && { calibrate: calibration(fields['calibrate'], what) }),
     ...(guardUs > 0 && rule?.kind !== 'fixed' && { guardUs }),
   }
 }
@@ -128,6 +144,29 @@ function windowRule(fields: Fields, guardUs: number, what: string): SlidingRule 
     throw invalid(what, `timezone is ${show(timezone)}, which is not known; give an IANA name such as 'Europe/Paris'`)
   refuseLongGuard(guardUs, NOMINAL_US[unit], fields, what)
   return { kind, max, window: { align: 'calendar', unit, timezone }, guardUs }
+}
+
+function headroomOf(fields: Fields, rule: Rule | null, concurrency: number | null, what: string): Headroom {
+  const { headroom } = fields
+  if (typeof headroom !== 'object' || headroom === null || Array.isArray(headroom))
+    throw invalid(what, `headroom is ${show(headroom)}; give { units, priority }`)
+  const given = headroom as Fields
+  for (const field of Object.keys(given))
+    if (field !== 'units' && field !== 'priority')
+      throw invalid(what, `headroom has no field ${field}; it takes units and priority`)
+  const units = whole(given, 'units', `${what}, headroom`, 1)
+  const priority = whole(given, 'priority', `${what}, headroom`, -100, 100)
+  const bounds = [rule === null || rule.kind === 'spacing' ? null : capacityOf(rule), concurrency].filter(isBound)
+  if (bounds.length === 0)
+    throw invalid(what, 'headroom keeps units back, and a spacing has none; add concurrency, or remove it')
+  // A limit that is paused has no permits to keep back.
+  const least = Math.min(...bounds.filter((bound) => bound > 0))
+  if (units >= least) throw invalid(what, `headroom keeps ${units} of ${least} back for the urgent; keep fewer`)
+  return { units, priority }
+}
+
+function isBound(bound: number | null): bound is number {
+  return bound !== null
 }
 
 function refuseLongGuard(guardUs: number, perUs: number, fields: Fields, what: string): void {

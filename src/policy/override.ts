@@ -23,6 +23,8 @@ export interface PolicyChange {
   /** Permits, fleet-wide; 0: nothing starts; null: no bound. */
   readonly concurrency?: number | null
   readonly onLimit?: OnLimit
+  /** Null: every unit is for every job. */
+  readonly headroom?: { readonly units: number; readonly priority: number } | null
   /** Null: a job waits without bound. */
   readonly maxWait?: Duration | null
   readonly retries?: 'charge' | 'free'
@@ -51,7 +53,7 @@ const NUMBERS = {
   fixed: ['max', 'per', 'guard'],
   spacing: ['every', 'guard'],
 } as const
-const BEHAVIOUR: readonly string[] = ['concurrency', 'onLimit', 'maxWait', 'retries']
+const BEHAVIOUR: readonly string[] = ['concurrency', 'onLimit', 'maxWait', 'retries', 'headroom']
 
 /**
  * The policy with a change made to it.
@@ -94,7 +96,7 @@ export function overriddenWhereFit(policy: LimitPolicy, change: PolicyChange): L
 
 /** A policy as a user could have written it: what is a default of something else stays open, so that it follows that. */
 function written(policy: LimitPolicy): Readonly<Record<string, unknown>> {
-  const { rule, concurrency, maxWaitUs, onLimit, retries, scope, onMissingKey, version } = policy
+  const { rule, concurrency, maxWaitUs, onLimit, retries, scope, onMissingKey, headroom, calibrate, version } = policy
   const guardUs = rule?.kind === 'fixed' ? rule.guardUs : (policy.guardUs ?? 0)
   const shared = {
     concurrency: concurrency ?? undefined,
@@ -104,6 +106,8 @@ function written(policy: LimitPolicy): Readonly<Record<string, unknown>> {
     retries,
     scope,
     onMissingKey,
+    headroom,
+    ...(calibrate && { calibrate: { ...calibrate, from: 'headers', budget: calibrate.budget ?? undefined } }),
     version,
   }
   if (rule?.kind === 'rate') {

@@ -52,6 +52,11 @@ export function readPath(input: unknown, path: string): unknown {
   return value
 }
 
+/** Whether a value is such a path: names joined by dots, none of them empty. */
+export function isPath(value: unknown): value is string {
+  return typeof value === 'string' && value !== '' && value.split('.').every((part) => part !== '')
+}
+
 function bounded(text: string): string {
   // A UTF-16 unit takes at most three bytes, so short texts need not be measured.
   if (text.length * 3 <= MAX_KEY_BYTES || Buffer.byteLength(text) <= MAX_KEY_BYTES) return text

@@ -2,6 +2,15 @@
 import type { Duration } from '../base/duration.ts'
 import type { OnLimit, OnMissingKey } from './limit.ts'
 
+/**
+ * Where a budget is corrected from. `direction`: `down` (default) or `both`. `reset`: what the other side means by it, that until then no more
+ * than what remains may start (`window`, default), or that its bucket is full again then (`refill`). `budget`: which budget of an answer that
+ * names several, as `tokens` of x-ratelimit-remaining-tokens or `daily` of `RateLimit: "daily";r=1`; default: the scarcest.
+ */
+export type Calibrate =
+  | 'headers'
+  | { from: 'headers'; direction?: 'down' | 'both'; reset?: 'window' | 'refill'; budget?: string }
+
 /** What happens where a limit refuses, and how it counts. */
 export interface Behaviour {
   /** `wait` (default), go back to be scheduled at the expected start, or be dropped at once. */
@@ -16,6 +25,13 @@ export interface Behaviour {
   scope?: 'fleet' | 'worker'
   /** What `null`, `undefined` or `''` as a key means; default `unlimited`: the limit does not apply this time. */
   onMissingKey?: OnMissingKey
+  /**
+   * Keeps the last `units` of every bucket, and as many of its permits, for jobs at or above `priority` (as they were enqueued with it):
+   * another starts only where so many remain after it. Fewer than the burst, max or concurrency; not for spacing alone.
+   */
+  headroom?: { units: number; priority: number }
+  /** Have `ctx.observe(response)` and `RateLimited.from(response)` correct the budget by the headers of an answer; default: they do not. */
+  calibrate?: Calibrate
   /** Of two definitions in different processes the higher version wins; a whole number, default 0. */
   version?: number
 }

@@ -74,11 +74,14 @@ export class QueueShare {
     this.openLineNext = false
   }
 
-  /** When the queue's own buckets let anything start; null: now. */
-  closedUntilUs(nowUs: number): number | null {
+  /**
+   * When the queue's own buckets let a job start; null: now.
+   * @param priority as the job was given it; null: the queue has no buckets of its own.
+   */
+  closedUntilUs(nowUs: number, priority: number | null): number | null {
     let untilUs: number | null = null
     for (const { bucket, weight } of this.buckets) {
-      const denied = deniedUntilUs(bucket, weight, nowUs)
+      const denied = deniedUntilUs(bucket, weight, nowUs, priority)
       if (denied !== null) untilUs = Math.max(untilUs ?? denied, denied)
     }
     return untilUs

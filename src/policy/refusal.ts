@@ -1,4 +1,5 @@
 import { expectedStartUs } from './forecast.ts'
+import { metBelow } from './headroom.ts'
 import type { OnLimit } from './limit.ts'
 import { type Bucket, type Head, type Lane, NEVER_US, type HeadSource, loadHeads } from './lane.ts'
 
@@ -64,12 +65,15 @@ function* overdue(lane: Lane, { bucket }: Refusal, nowUs: number): Generator<Rej
   const at = lane.buckets.indexOf(bucket)
   const bound = maxWaitUs(lane.buckets)
   const line: number[] = []
+  let highest = -Infinity
   for (const head of lane.heads.slice(lane.next)) {
     const weight = head.weights?.[at] ?? 1
     const even = line.every((each) => each === weight)
+    highest = Math.max(highest, head.given)
+    const met = metBelow({ policy, state }, head.given, highest)
     const untilUs = expectedStartUs(
-      policy,
-      state,
+      met.policy,
+      met.state,
       active,
       nowUs,
       even ? { count: line.length + 1, weight } : [...line, weight],

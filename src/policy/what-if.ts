@@ -5,6 +5,7 @@ import { type BucketState, newBucket } from './bucket.ts'
 import { checkUnits } from './define-limit.ts'
 import { drain, type Pile } from './drain.ts'
 import type { LimitPolicy } from './limit.ts'
+import { keptBack, type Met, metBelow } from './headroom.ts'
 import { normalisePolicy } from './normalise-policy.ts'
 import type { Policy } from './policy.ts'
 import { capacityOf } from './rule-state.ts'
@@ -75,9 +76,10 @@ export function freshSituation(policy: LimitPolicy, shared: LimitPolicy | null, 
   const spec = typeof backlog === 'number' ? { count: backlog } : backlog
   const weight = spec.weight === undefined ? 1 : checkUnits(spec.weight, 'forecast')
   for (const each of shared === null ? [policy] : [policy, shared]) refuseHeavy(each, weight)
+  // A backlog that is not there yet is one of jobs without a priority.
+  const fresh = (each: LimitPolicy): Met => metBelow({ policy: each, state: newBucket(each, nowUs) }, 0)
   const piles = pilesOf(spec).map(({ count, times }) => ({
-    policy,
-    state: newBucket(policy, nowUs),
+    ...fresh(policy),
     active: 0,
     backlog: { count, weight },
     even: true,
@@ -86,7 +88,7 @@ export function freshSituation(policy: LimitPolicy, shared: LimitPolicy | null, 
   }))
   return {
     piles,
-    shared: shared && { policy: shared, state: newBucket(shared, nowUs), active: 0 },
+    shared: shared && { ...fresh(shared), active: 0 },
     nowUs,
     runUs: runTimeUs(runTime),
   }
@@ -188,12 +190,13 @@ function whole(value: unknown, what: string, least: number): number {
 /** So that the units of a backlog stay exact integers. */
 const MOST_JOBS = 1_000_000
 
-function refuseHeavy({ rule }: LimitPolicy, weight: number): void {
-  if (rule === null || rule.kind === 'spacing' || weight <= capacityOf(rule)) return
+function refuseHeavy(policy: LimitPolicy, weight: number): void {
+  const { rule } = policy
+  if (rule === null || rule.kind === 'spacing' || weight <= capacityOf(rule) - keptBack(policy, 0)) return
   const bound = rule.kind === 'rate' ? 'burst' : 'max'
   throw new SluiceError(
     'limit.weight.above_burst',
-    `forecast: a job of weight ${weight} can never start under a ${bound} of ${capacityOf(rule)}. Raise that, or split the job.`,
+    `forecast: a job of weight ${weight} can never start under a ${bound} of ${capacityOf(rule)}${policy.headroom ? ' with its headroom' : ''}. Raise that, or split the job.`,
   )
 }
 

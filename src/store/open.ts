@@ -10,6 +10,8 @@ export interface StoreOptions {
   readonly clock: Clock
   readonly durability: Durability
   readonly retention: Retention
+  /** Priorities age by one step per so many µs; null: they do not; absent: as the store has it. */
+  readonly ageingUs?: number | null
 }
 
 /**

@@ -1,8 +1,8 @@
 import type { JobState } from '../jobs/job-state.ts'
 import type { Admitted, NewJob, JobRecord, JobQuery, Occurrence, Settlement, Settled } from '../jobs/job.ts'
 import type { NewSchedule, ScheduleNews, ScheduleRecord } from '../jobs/schedule.ts'
-import type { LimitPolicy } from '../policy/limit.ts'
-import type { BucketBacklog, Explanation, Throttled } from './waits.ts'
+import type { Headroom, LimitPolicy } from '../policy/limit.ts'
+import type { BucketBacklog, Calibrating, Explanation, Released, Sustained, Throttled } from './waits.ts'
 import type { Override, OverrideRequest } from './overrides.ts'
 
 /**
@@ -76,8 +76,13 @@ export interface Claims {
 export interface Limits {
   /** Declares limits; a higher version wins, at the same version the later call. Answers the names whose policy changed. */
   define(limits: readonly LimitDefinition[]): Promise<string[]>
-  /** Closes a bucket until `untilUs`; lanes that wait on it are re-timed at once. */
-  penalize(limit: string, key: string, untilUs: number): Promise<void>
+  /**
+   * Closes a bucket until `untilUs`; lanes that wait on it are re-timed at once. True: that is news, as `extendsPenalty` says; several
+   * jobs may learn of one refusal.
+   */
+  penalize(limit: string, key: string, untilUs: number): Promise<boolean>
+  /** Corrects a bucket by what the other side says is left of it; lanes that wait on it are re-timed. True: that is news. */
+  calibrate(limit: string, key: string, told: Calibrating): Promise<boolean>
   /** Corrects what was charged: positive units go out, into debt if need be; negative ones come back. */
   charge(limit: string, key: string, units: number, chargedAtUs: number): Promise<void>
   /** The buckets of a limit, or the one of a key; a bucket that was never used reads as a new one. */
@@ -174,6 +179,8 @@ export interface ClaimRequest {
   readonly worker: number
   readonly leaseUs: number
   readonly queues: readonly QueueSlots[]
+  /** A bucket that jobs go on waiting for is told of again after so long, in µs; 1 minute by default. */
+  readonly eventWindowUs?: number
 }
 
 /** What a claim came to. */
@@ -193,8 +200,10 @@ export interface Claim {
   readonly looks: number
   /** Buckets whose budget ran out for somebody in this claim. */
   readonly closed: readonly Closed[]
+  /** Buckets that jobs have gone on waiting for since they were last told of. */
+  readonly sustained: readonly Sustained[]
   /** Buckets that nobody waits for any more. */
-  readonly released: readonly { readonly limit: string; readonly key: string }[]
+  readonly released: readonly Released[]
 }
 
 /** A bucket in whose line the first lane came to stand. */
@@ -206,6 +215,8 @@ export interface Closed {
   readonly wanted: number
   /** Jobs that this bucket admitted in the same claim. */
   readonly granted: number
+  /** Lanes whose heads it refused: as many jobs, which are not counted again when they start. */
+  readonly deferred: number
   /** When the next may go; null when a permit has to return first. */
   readonly nextAtUs: number | null
   /** False: the limit is not declared, and nothing starts before it is. */
@@ -262,6 +273,8 @@ export interface BucketReport {
   readonly nextStartUs: number | null
   /** When all that waits now could have started; null: unknown. */
   readonly drainedUs: number | null
+  /** What it keeps back for urgent jobs; absent: nothing. */
+  readonly headroom?: Headroom
   /** What is in force for it beside the definition. */
   readonly overrides: readonly Override[]
 }

@@ -1,3 +1,4 @@
+import { type Ageing, NO_AGEING } from '../policy/ageing.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
 import type { OverrideEvent } from '../policy/override.ts'
 import { type DefinitionEvent, Timeline } from '../policy/timeline.ts'
@@ -12,8 +13,12 @@ export class Timelines {
   /** When the next override or pause of any limit ends by itself; Infinity: none does. */
   readonly nextEndUs: number
 
-  constructor(generation: number, timelines: ReadonlyMap<string, Timeline>) {
+  /** The pace at which priorities age. */
+  readonly ageing: Ageing
+
+  constructor(generation: number, timelines: ReadonlyMap<string, Timeline>, ageing: Ageing = NO_AGEING) {
     this.generation = generation
+    this.ageing = ageing
     this.#timelines = timelines
     let nextEndUs = Infinity
     for (const timeline of timelines.values()) nextEndUs = Math.min(nextEndUs, timeline.nextEndUs)
@@ -24,6 +29,7 @@ export class Timelines {
   static of(
     generation: number,
     events: Iterable<readonly [name: string, event: DefinitionEvent | OverrideEvent]>,
+    ageing: Ageing,
   ): Timelines {
     const byName = new Map<string, (DefinitionEvent | OverrideEvent)[]>()
     for (const [name, event] of events) {
@@ -33,12 +39,12 @@ export class Timelines {
     }
     const timelines = new Map<string, Timeline>()
     for (const [name, all] of byName) timelines.set(name, new Timeline(all.sort((a, b) => a.revision - b.revision)))
-    return new Timelines(generation, timelines)
+    return new Timelines(generation, timelines, ageing)
   }
 
   /** These and one change more. */
   with(generation: number, name: string, event: DefinitionEvent | OverrideEvent): Timelines {
-    return new Timelines(generation, new Map(this.#timelines).set(name, this.timeline(name).with(event)))
+    return new Timelines(generation, new Map(this.#timelines).set(name, this.timeline(name).with(event)), this.ageing)
   }
 
   /** All changes of a limit; none of one that nobody has defined. */

@@ -1,7 +1,8 @@
-/** What a store tells of waiting jobs: why each waits, how many wait where, and what they would cost. */
+/** What a store tells of waiting jobs, and is told of their budgets: why each waits, how many wait where, what they would cost. */
 import type { JobRecord } from '../jobs/job.ts'
+import type { Told } from '../policy/allowance.ts'
 import type { BucketState } from '../policy/bucket.ts'
-import type { LimitPolicy } from '../policy/limit.ts'
+import type { Headroom, LimitPolicy } from '../policy/limit.ts'
 import type { Override } from './overrides.ts'
 
 /** Why a job waits. */
@@ -9,8 +10,14 @@ export interface Explanation {
   readonly job: JobRecord
   /** The buckets that must admit it, with the units that it costs there. */
   readonly uses: readonly { readonly limit: string; readonly key: string; readonly weight: number }[]
+  /** What splits its lane from others with the same buckets; null: nothing does. */
+  readonly fairKey: string | null
+  /** Starts that one turn of its lane has; 1 for a job that stands in no lane. */
+  readonly share: number
   /** The bucket whose line the job's lane stands in. */
   readonly waitsOn: { readonly limit: string; readonly key: string } | null
+  /** What that bucket keeps back from it for more urgent jobs; null: nothing. */
+  readonly headroom: Headroom | null
   /** Jobs ahead of it in its lane, plus one; null when it does not wait. */
   readonly position: number | null
   /**
@@ -64,4 +71,27 @@ export interface BucketBacklog {
   readonly units: number
   /** All of them cost the same. */
   readonly even: boolean
+  /** The lowest priority that one of them was given, and the highest; 0 of none. */
+  readonly lowest: number
+  readonly highest: number
+}
+
+/** A bucket that nobody waits for any more. */
+export interface Released {
+  readonly limit: string
+  readonly key: string
+  /** Jobs that had waited for it and have started since it was last told of. */
+  readonly deferred: number
+}
+
+/** A bucket that jobs go on waiting for. */
+export interface Sustained extends Released {
+  /** When the next may go; null when a permit has to return first. */
+  readonly nextAtUs: number | null
+}
+
+/** What the other side said of its budget, and what it is taken for. */
+export interface Calibrating extends Told {
+  readonly direction: 'down' | 'both'
+  readonly reset: 'window' | 'refill'
 }

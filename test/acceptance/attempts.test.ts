@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { expectSeconds, rate, Room, times } from './harness.ts'
+import { every, expectSeconds, rate, Room, times } from './harness.ts'
 
 describe('every attempt pays', () => {
   test('and counts: two failures and a success are attempts 1, 2 and 3', async () => {
@@ -52,6 +52,20 @@ describe('every attempt pays', () => {
     const view = await room.view(job)
     expect(view).toMatchObject({ state: 'discarded', attempt: 5, finishedAt: room.wall(2.8) })
     expect(view?.error).toEqual({ code: 'handler.failed', message: 'Error: failure 5' })
+    await room.finish()
+  })
+
+  test('ten jobs that fail twice each are thirty attempts of one budget, and no interval holds more than it allows', async () => {
+    const room = await Room.open({
+      policy: rate(5, 1),
+      task: { retry: { attempts: 3, backoff: 'fixed', initial: '50ms', jitter: false } },
+      run: (_call, ctx) => {
+        if (ctx.attempt < 3) throw new Error('not yet')
+      },
+    })
+    await room.enqueueMany(10, { key: 'A' })
+    await room.until(20)
+    expectSeconds(room.secondsOf('A'), [...times(5, 0), ...every(0.2, 0.2, 5)])
     await room.finish()
   })
 

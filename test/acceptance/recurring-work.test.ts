@@ -170,6 +170,26 @@ describe('a series of several engines on one file', () => {
     await room.last.schedules.remove('series')
   })
 
+  test('tells of what came due while it caught up, though that met a run that had not ended', async () => {
+    const series = await Series.open({
+      policy: rate(100, 1),
+      file: true,
+      run: (_, __, clock) => clock.sleep('8s'),
+    })
+    const { room } = series
+    await series.register({ every: '10s', onMissed: 'catchUp' })
+    await room.until(1)
+    await room.halt()
+    await room.until(43, { look: false })
+    series.hear(await room.engine())
+    await room.until(75, { look: false })
+    expectSeconds(series.ticks, [43, 51, 59, 67])
+    await room.until(85, { look: false })
+    expect(series.dueSeconds).toEqual([10, 20, 30, 40, 80])
+    expect(series.skipped).toEqual(['50 overlap', '70 overlap'])
+    await room.last.schedules.remove('series')
+  })
+
   test('is run by one engine though another registered it, and changed by the other', async () => {
     const series = await Series.open({ policy: rate(100, 1), file: true })
     const { room } = series

@@ -104,6 +104,22 @@ describe('while jobs wait', () => {
     await room.finish({ waiting: 99 })
   })
 
+  test('a hundred of a noisy tenant hold up none of fifty quiet ones, and keep their own pace', async () => {
+    const room = await Room.open({
+      policy: rate(5, 1),
+      engine: { queues: { default: { concurrency: 10 } } },
+      run: (_call, _ctx, clock) => clock.sleep('10ms'),
+    })
+    await room.enqueueMany(100, { key: 'noisy' })
+    for (let i = 0; i < 50; i++) await room.enqueue({ key: `quiet${i}` })
+    await room.until(20, { look: false })
+    for (let i = 0; i < 50; i++) expect(Math.max(...room.secondsOf(`quiet${i}`))).toBeLessThanOrEqual(0.06)
+    const noisy = room.secondsOf('noisy')
+    expect(noisy).toHaveLength(100)
+    for (const [i, at] of noisy.entries()) expect(at - Math.max(0, (i - 4) * 0.2)).toBeLessThanOrEqual(0.03)
+    await room.finish()
+  })
+
   test('ten thousand of one key do not hold up another key’s job for one claim', async () => {
     const room = await Room.open({ policy: rate(1, 60), engine: { queues: { default: { concurrency: 2 } } } })
     await room.enqueueMany(10_000, { key: 'A' })

@@ -116,4 +116,34 @@ describe('after a reboot', () => {
       rmSync(directory, { recursive: true, force: true })
     }
   })
+
+  test('an hour back, a retry waits for no longer than its delay', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'sluice-acceptance-'))
+    try {
+      const store = `sqlite:${join(directory, 'jobs.db')}`
+      const startMs = Date.parse('2026-03-01T12:00:00Z')
+      const starts: string[] = []
+      let clock = createManualClock({ start: startMs })
+      const work = task('work.failing', {
+        retry: { attempts: 2, backoff: 'fixed', initial: '30s', jitter: false },
+        run: (_, ctx) => {
+          starts.push(`${ctx.attempt}@${clock.monotonicUs() / 1e6}`)
+          if (ctx.attempt === 1) throw new Error('not yet')
+        },
+      })
+      const before = new Sluice({ store, tasks: [work], clock, logger: silentLogger })
+      await before.start()
+      await work.enqueue()
+      await clock.advance('10s')
+      expect(starts.splice(0)).toEqual(['1@0'])
+      clock = createManualClock({ start: startMs - 3_600_000 })
+      const after = new Sluice({ store, tasks: [work], clock, logger: silentLogger })
+      await after.start()
+      await clock.advance('60s')
+      expect(starts).toEqual(['2@30'])
+      await after.stop({ within: 0 })
+    } finally {
+      rmSync(directory, { recursive: true, force: true })
+    }
+  })
 })

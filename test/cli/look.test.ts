@@ -5,8 +5,9 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { BucketView } from '../../src/engine/limits-api.ts'
 import type { JobExplanation, JobView } from '../../src/engine/jobs-api.ts'
+import type { ScheduleView } from '../../src/engine/schedules-api.ts'
 import type { Forecast } from '../../src/policy/what-if.ts'
-import { folder, sluice, start, storeWithWaiting } from './terminal.ts'
+import { folder, sluice, start, storeWithSchedules, storeWithWaiting } from './terminal.ts'
 
 /** What JSON makes of it. */
 async function json<T>(...args: string[]): Promise<T> {
@@ -56,6 +57,28 @@ describe('sluice limits', () => {
     const [first, second] = out.split('\n').map((line) => (line === '' ? null : (JSON.parse(line) as BucketView[])))
     expect(first).toMatchObject([{ key: 'acme', waiting: 3 }])
     expect(second).toMatchObject([{ key: 'acme', waiting: 3 }])
+  })
+})
+
+describe('sluice schedules', () => {
+  it('shows every schedule: how often, what comes next, what came last', async () => {
+    const url = await storeWithSchedules()
+    const { code, out, err } = await sluice(['schedules', '--store', url])
+    expect({ code, err }).toEqual({ code: 0, err: '' })
+    expect(out).toMatch(/^schedule +task +queue +often +next +last +runs$/m)
+    expect(out).toMatch(/^daily +report +default +0 9 \* \* \* \(Europe\/Paris\) +in .+ +0$/m)
+    expect(out).toMatch(/^once +report +default +every 1 h +ended +(now|\d+ m?s ago) +1 of 1$/m)
+  })
+
+  it('gives the same as data, of one by its name, and says when there is none of that name', async () => {
+    const url = await storeWithSchedules()
+    expect(await json<ScheduleView[]>('schedules', '--store', url)).toMatchObject([{ name: 'daily' }, { name: 'once' }])
+    const [once] = await json<ScheduleView[]>('schedules', 'once', '--store', url)
+    expect(once).toMatchObject({ state: 'completed', runs: 1, every: 3_600_000, nextAt: null })
+    expect(await sluice(['schedules', 'nothing', '--store', url])).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('No schedule nothing') as string,
+    })
   })
 })
 

@@ -65,3 +65,17 @@ export async function storeWithWaiting(path: string = folder()): Promise<{ url: 
   await engine.stop()
   return { url, acme: acme.slice(1).map((job) => job.id) }
 }
+
+/** A store with a daily schedule, and one that has had its only run. Its engine has ended. */
+export async function storeWithSchedules(path: string = folder()): Promise<string> {
+  const report = task('report', { run: () => undefined })
+  const url = `sqlite:${join(path, 'jobs.db')}`
+  const engine = new Sluice({ store: url, tasks: [report], durability: 'process', logger: silentLogger })
+  await engine.schedule(report, undefined, { cron: '0 9 * * *', timezone: 'Europe/Paris', name: 'daily' })
+  const fired = new Promise<string>((resolve) => engine.on('schedule.fired', ({ id }) => resolve(id)))
+  await engine.schedule(report, undefined, { every: '1h', immediately: true, maxRuns: 1, name: 'once' })
+  await engine.start()
+  await fired
+  await engine.stop()
+  return url
+}

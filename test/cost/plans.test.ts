@@ -22,11 +22,17 @@ async function work(world: World): Promise<void> {
     g: { rate: 3, per: '1s' },
     t: { rate: 2, per: '1s', concurrency: 2 },
     late: { rate: 1, per: '1s', maxWait: '1s' },
+    h: { rate: 3, per: '1s', headroom: { units: 1, priority: 5 } },
   })
   await world.store.join(['p'], 1_000_000)
   for (let tenant = 0; tenant < 20; tenant++) await world.add(`t${tenant}-`, { limits: ['g', `t:${tenant}`] }, 3)
   await world.add('late', { limits: ['late'] }, 4)
   await world.add('open', {}, 3)
+  for (let tenant = 0; tenant < 3; tenant++) {
+    await world.add(`f${tenant}-`, { fairKey: `f${tenant}`, share: 2 }, 3)
+    await world.add(`l${tenant}-`, { limits: ['h'], fairKey: `f${tenant}` }, 3)
+    await world.add(`l${tenant}u`, { limits: ['h'], fairKey: `f${tenant}`, share: 3, priority: 5 })
+  }
   await world.add('timed', { runAtMs: soon }, 3)
   await world.offer('unique', { unique: { key: 'k' } })
   await world.offer('unique', { unique: { key: 'k', onConflict: 'update' }, limits: ['t:x'] })
@@ -52,6 +58,9 @@ async function work(world: World): Promise<void> {
   await world.clear('t:1')
   await world.pause('late', 3000)
   await world.store.overrides()
+  const told = { remaining: 1, resetUs: world.us(9000), direction: 'both' } as const
+  await world.store.calibrate('g', '', { ...told, reset: 'window' })
+  await world.store.calibrate('t', '3', { ...told, reset: 'refill' })
   await world.cancel('t19-3')
   world.at(60_000)
   await world.claim({ slots: 6 })
@@ -70,7 +79,7 @@ describe('query plans', () => {
     const world = await World.open({
       name: path,
       open: async (clock) => {
-        const store = new SqliteStore({ path, clock, durability: 'process', retention: RETENTION })
+        const store = new SqliteStore({ path, clock, durability: 'process', retention: RETENTION, ageingUs: 50_000 })
         await store.open()
         return store
       },

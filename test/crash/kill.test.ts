@@ -52,7 +52,7 @@ async function expectTermsKept(starts: readonly Start[], engine: Sluice): Promis
     const own = starts.filter((start) => start.tenant === tenant)
     expect(closest(own.map(({ atUs }) => atUs)), `${tenant}: µs`).toBeGreaterThanOrEqual(1_000_000)
     const decidedMs = await Promise.all(
-      own.map(async ({ id, waitedMs }) => ((await engine.jobs.get(id))?.createdAt.getTime() ?? NaN) + waitedMs),
+      own.map(async ({ id, ageMs }) => ((await engine.jobs.get(id))?.createdAt.getTime() ?? NaN) + ageMs),
     )
     const closestMs = closest(decidedMs.sort((a, b) => a - b))
     // `createdAt` is a whole millisecond.

@@ -205,7 +205,7 @@ export class Storm {
     for (const id of new Set(this.witness.starts.map((start) => start.id)))
       createdUs.set(id, ((await this.engine.jobs.get(id))?.createdAt.getTime() ?? NaN) * 1000 + offsetUs)
     return this.witness.starts
-      .map((start) => ({ ...start, decidedUs: (createdUs.get(start.id) ?? NaN) + start.waitedMs * 1000 }))
+      .map((start) => ({ ...start, decidedUs: (createdUs.get(start.id) ?? NaN) + start.ageMs * 1000 }))
       .sort((a, b) => a.decidedUs - b.decidedUs)
   }
 

@@ -9,8 +9,8 @@ export interface Start {
   readonly attempt: number
   readonly tenant: string
   readonly worker: string
-  /** How long the job had waited when it was claimed, as its worker said. */
-  readonly waitedMs: number
+  /** How old the job was when it was claimed, as its worker said. */
+  readonly ageMs: number
   /** When its call arrived, in µs of this process's monotonic clock. */
   readonly atUs: number
   /** When it was answered; infinity while it is open. */
@@ -41,7 +41,7 @@ export class Witness {
         attempt: Number(of('attempt')),
         tenant: of('tenant'),
         worker: of('worker'),
-        waitedMs: Number(of('waitedMs')),
+        ageMs: Number(of('ageMs')),
         atUs: monotonicUs(),
         endUs: Infinity,
       }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { input, limit, task } from '../../src/exports/index.ts'
+import { input, limit, RateLimited, task } from '../../src/exports/index.ts'
 import { record, setStage } from './stage.ts'
 
 test('the life of a job is told in order, once', async () => {
@@ -62,7 +62,47 @@ test('a budget that runs out is told once, and once more when nobody waits for i
   ])
   await clock.advance('1m')
   expect(events.map(({ name }) => name)).toEqual(['rate_limit.exceeded', 'rate_limit.released'])
-  expect(events[1]?.event).toEqual({ limit: 'gate', key: 'A' })
+  expect(events[1]?.event).toEqual({ limit: 'gate', key: 'A', deferred: 2 })
+})
+
+test('a start tells how long the job waited, for which bucket, and what it was charged by', async () => {
+  const { clock, start } = setStage()
+  const work = task('work.item', input<{ key: string }>(), {
+    limits: [limit('gate', { rate: 1, per: '10s' }).by((item) => item.key), limit('all', { rate: 100, per: '1s' })],
+    run: () => undefined,
+  })
+  const engine = await start({ tasks: [work] })
+  const events = record(engine, 'job.started')
+  await work.enqueueMany([{ key: 'A' }, { key: 'A' }])
+  await work.enqueue({ key: 'B' }, { delay: '3s' })
+  await clock.advance('1m')
+  expect(events.map(({ event }) => [event.ageMs, event.waitedMs, event.waitedFor, event.limits])).toEqual([
+    [0, 0, null, ['all', 'gate']],
+    [3000, 0, null, ['all', 'gate']],
+    [10_000, 10_000, { limit: 'gate', key: 'A' }, ['all', 'gate']],
+  ])
+  expect(engine.limits.waits()).toMatchObject([
+    { limit: 'all', starts: 3, waited: 0, maxMs: 0, p99Ms: 0 },
+    { limit: 'gate', starts: 3, waited: 1, maxMs: 10_000, p50Ms: 0, p99Ms: 10_000 },
+  ])
+})
+
+test('a refusal that several calls meet is told once, and again when it lasts markedly longer', async () => {
+  const { clock, start } = setStage()
+  const work = task('work.item', input<{ seconds: number; after: number }>(), {
+    limits: [limit('gate', { rate: 100, per: '1s' })],
+    run: async ({ seconds, after }) => {
+      await clock.sleep(after * 1000)
+      throw new RateLimited({ retryAfter: seconds * 1000 })
+    },
+  })
+  const engine = await start({ tasks: [work] })
+  const events = record(engine, 'rate_limit.dynamic_adjusted')
+  const openedMs = clock.now()
+  const calls = [1, 1.1, 1.2].map((after) => ({ seconds: 30, after }))
+  await work.enqueueMany([...calls, { seconds: 60, after: 5 }])
+  await clock.advance('10s')
+  expect(events.map(({ event }) => (event.until.getTime() - openedMs) / 1000)).toEqual([31, 65])
 })
 
 test('a dropped job is told with its limit', async () => {

@@ -114,4 +114,17 @@ describe('an explanation in words', () => {
     await stage.clock.advance('1s')
     expect(await engine.jobs.explain(second.id)).toMatchObject({ exact: false })
   })
+
+  test('nor where a budget that it needs is spent by another queue as a whole', async () => {
+    const stage = setStage()
+    const shared = limit('shared', { rate: 1, per: '10s' })
+    const each = task('each', { limits: [shared], run: () => undefined })
+    const free = task('free', { queue: 'other', run: () => undefined })
+    const engine = await stage.start({ tasks: [each, free], queues: { default: {}, other: { limits: [shared] } } })
+    await each.enqueue()
+    const second = await each.enqueue()
+    await stage.clock.advance('1s')
+    await free.enqueue()
+    expect(await engine.jobs.explain(second.id)).toMatchObject({ exact: false })
+  })
 })

@@ -84,6 +84,8 @@ describe('an engine is refused when it has', () => {
     ['a queue without a proper name', { store, tasks: [], queues: { 'Mail High': {} } }, 'queue.invalid'],
     ['a queue without slots', { store, tasks: [], queues: { default: { concurrency: 0 } } }, 'option.invalid'],
     ['a queue of half a slot', { store, tasks: [], queues: { default: { concurrency: 1.5 } } }, 'option.invalid'],
+    ['an event window that is too short', { store, tasks: [], eventWindow: '10ms' }, 'option.invalid'],
+    ['events that are no switch', { store, tasks: [], events: 'off' as unknown as boolean }, 'option.invalid'],
     ['a lease that is too short', { store, tasks: [], lease: '10ms' }, 'option.invalid'],
     ['an unknown durability', { store, tasks: [], durability: 'none' }, 'option.invalid'],
   ])('%s', (_, options, code) => {

@@ -1,4 +1,8 @@
-import { describe, expect, test } from 'vitest'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { input, limit, type ScheduleOptions, task } from '../../src/exports/index.ts'
 import { record, setStage } from './stage.ts'
 
@@ -219,5 +223,33 @@ describe('what cannot be scheduled is refused', () => {
     await expect(engine.schedule(sync, { tenant: 'a' }, { name: 'x' })).rejects.toThrow('give one of')
     // @ts-expect-error a time zone belongs to a cron
     await expect(engine.schedule(sync, { tenant: 'a' }, { name: 'y', every: '1s', timezone: 'UTC' })).rejects.toThrow()
+  })
+})
+
+describe('a schedule in a time zone that this process does not know', () => {
+  test('is left to others, and holds up neither jobs nor other schedules', async () => {
+    const { clock, start, errors } = setStage()
+    const directory = mkdtempSync(join(tmpdir(), 'sluice-zones-'))
+    onTestFinished(() => rmSync(directory, { recursive: true, force: true }))
+    const path = join(directory, 'jobs.db')
+    const told: string[] = []
+    const job = task('tick', input<string>(), { run: (what) => void told.push(what) })
+    const engine = await start({ store: `sqlite:${path}`, tasks: [job] })
+    await engine.schedule(job, 'mars', { cron: '* * * * *', name: 'mars' })
+    await engine.schedule(job, 'earth', { cron: '* * * * *', name: 'earth' })
+    const other = new DatabaseSync(path)
+    const far = `json_set(spec, '$.recurrence.timezone', 'Mars/Olympus')`
+    other.exec(`UPDATE schedules SET spec = ${far} WHERE name = 'mars'`)
+    await clock.advance('60s')
+    await job.enqueue('job')
+    await clock.advance('60s')
+    expect(told).toEqual(['earth', 'job', 'earth'])
+    expect(errors).toEqual([])
+    other.exec(`UPDATE schedules SET spec = json_set(spec, '$.recurrence.timezone', 'UTC') WHERE name = 'mars'`)
+    other.close()
+    // It is due still, for whoever knows the zone.
+    await start({ store: `sqlite:${path}`, tasks: [job] })
+    await clock.advance('1s')
+    expect(told).toEqual(['earth', 'job', 'earth', 'mars'])
   })
 })

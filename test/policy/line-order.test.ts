@@ -6,6 +6,8 @@ import { SEED } from './histories.ts'
 interface Lane {
   readonly id: number
   readonly turn: number
+  readonly taken: number
+  readonly share: number
   readonly jobs: readonly Waiting[]
 }
 
@@ -13,16 +15,19 @@ interface Lane {
 const lanes: fc.Arbitrary<Lane[]> = fc
   .array(
     fc.record({
-      turn: fc.integer({ min: 0, max: 3 }),
+      share: fc.integer({ min: 1, max: 3 }),
+      taken: fc.nat({ max: 2 }),
       priorities: fc.array(fc.integer({ min: -2, max: 2 }), { minLength: 1, maxLength: 8 }),
     }),
     { minLength: 1, maxLength: 5 },
   )
   .map((drafts) => {
     let seq = 0
-    return drafts.map(({ turn, priorities }, id) => ({
+    return drafts.map(({ share, taken, priorities }, id) => ({
       id,
-      turn,
+      turn: id,
+      share,
+      taken,
       jobs: priorities
         .map((priority) => ({ priority, seq: ++seq, units: seq }))
         .sort((a, b) => b.priority - a.priority || a.seq - b.seq),
@@ -43,18 +48,20 @@ function played(all: readonly Lane[]): { lane: number; seq: number }[] {
     const [first] = heads
     if (!first) return starts
     starts.push({ lane: first.id, seq: first.jobs.shift()!.seq })
+    if (++first.taken < first.share) continue
     first.turn = ++turn
+    first.taken = 0
   }
 }
 
-function contender({ id, turn, jobs }: Lane): Parameters<typeof startsBefore>[0][number] {
+function contender({ id, turn, taken, share, jobs }: Lane): Parameters<typeof startsBefore>[0][number] {
   const levels: { priority: number; count: number }[] = []
   for (const { priority } of jobs) {
     const level = levels.at(-1)
     if (level?.priority === priority) level.count++
     else levels.push({ priority, count: 1 })
   }
-  return { id, turn, head: jobs[0]!.seq, levels }
+  return { id, turn, taken, share, head: jobs[0]!.seq, levels }
 }
 
 describe('the order of a line', () => {

@@ -36,6 +36,12 @@ describe('an override', () => {
       { window: 'fixed', max: 5, per: '1h', timezone: 'Europe/Paris' },
     ],
     [{ every: '1s', guard: '1ms' }, { every: '2s' }, { every: '2s', guard: '1ms' }],
+    [
+      { rate: 10, per: '1m', headroom: { units: 3, priority: 5 } },
+      { rate: 20 },
+      { rate: 20, per: '1m', headroom: { units: 3, priority: 5 } },
+    ],
+    [{ rate: 10, per: '1m', headroom: { units: 3, priority: 5 } }, { headroom: null }, { rate: 10, per: '1m' }],
     [{ every: '1s' }, { concurrency: 3 }, { every: '1s', concurrency: 3 }],
     [{ every: '1s', concurrency: 3 }, { concurrency: null }, { every: '1s' }],
     [{ concurrency: 3 }, { concurrency: 0 }, { concurrency: 0 }],

@@ -18,6 +18,8 @@ export interface Change {
   readonly inputBefore: string | null
   readonly input: string
   readonly due: number | null
+  /** Of an occurrence: when it was due, µs of the wall. */
+  readonly occurs: number | null
 }
 
 export interface LaneRow {
@@ -37,13 +39,13 @@ export function testDirectory(): string {
 
 const WATCH = `
   CREATE TABLE witness (at INTEGER PRIMARY KEY, seq INTEGER, id TEXT, was INTEGER, state INTEGER, attempt INTEGER,
-    queue INTEGER, lane INTEGER, worker INTEGER, input_before TEXT, input TEXT, due INTEGER);
+    queue INTEGER, lane INTEGER, worker INTEGER, input_before TEXT, input TEXT, due INTEGER, occurs INTEGER);
   CREATE TRIGGER witness_arrival AFTER INSERT ON jobs BEGIN
-    INSERT INTO witness (seq, id, was, state, attempt, queue, lane, worker, input_before, input, due)
-    VALUES (NEW.seq, NEW.id, NULL, NEW.state, NEW.attempt, NEW.queue, NEW.lane, NULL, NULL, NEW.input, NEW.due); END;
+    INSERT INTO witness (seq, id, was, state, attempt, queue, lane, worker, input_before, input, due, occurs)
+    VALUES (NEW.seq, NEW.id, NULL, NEW.state, NEW.attempt, NEW.queue, NEW.lane, NULL, NULL, NEW.input, NEW.due, NEW.occurs); END;
   CREATE TRIGGER witness_change AFTER UPDATE ON jobs WHEN OLD.state <> 2 OR NEW.state <> 2 BEGIN
-    INSERT INTO witness (seq, id, was, state, attempt, queue, lane, worker, input_before, input, due)
-    VALUES (NEW.seq, NEW.id, OLD.state, NEW.state, NEW.attempt, NEW.queue, NEW.lane, NEW.worker, OLD.input, NEW.input, NEW.due); END;`
+    INSERT INTO witness (seq, id, was, state, attempt, queue, lane, worker, input_before, input, due, occurs)
+    VALUES (NEW.seq, NEW.id, OLD.state, NEW.state, NEW.attempt, NEW.queue, NEW.lane, NEW.worker, OLD.input, NEW.input, NEW.due, NEW.occurs); END;`
 
 /** A connection of the simulator's own; it only reads, once the triggers are set. */
 export class WatchedFile {
@@ -67,12 +69,12 @@ export class WatchedFile {
   /** What has happened since the last call. */
   changes(): Change[] {
     const rows = this.#all(
-      'SELECT at, seq, id, was, state, attempt, queue, lane, worker, input_before, input, due FROM witness WHERE at > ? ORDER BY at',
+      'SELECT at, seq, id, was, state, attempt, queue, lane, worker, input_before, input, due, occurs FROM witness WHERE at > ? ORDER BY at',
       this.#seen,
     )
     this.#seen = Number(rows.at(-1)?.[0] ?? this.#seen)
     return rows.map((row) => {
-      const [, seq, id, from, to, attempt, queue, lane, worker, inputBefore, input, due] = row as [
+      const [, seq, id, from, to, attempt, queue, lane, worker, inputBefore, input, due, occurs] = row as [
         number,
         number,
         string,
@@ -85,8 +87,9 @@ export class WatchedFile {
         string | null,
         string,
         number | null,
+        number | null,
       ]
-      return { seq, id, from, to, attempt, queue, lane, worker, inputBefore, input, due }
+      return { seq, id, from, to, attempt, queue, lane, worker, inputBefore, input, due, occurs }
     })
   }
 
@@ -144,12 +147,25 @@ export class WatchedFile {
     }))
   }
 
+  /** The number of a job; what else has changed is not looked at before the instant is over. */
+  seqOf(id: string): number {
+    return Number(this.#all('SELECT seq FROM jobs WHERE id = ?', id)[0]?.[0] ?? -1)
+  }
+
+  /** Where a schedule goes on, and whether what was missed of it waits for the end of a run; null: it is not stored. */
+  schedule(name: string): { dueUs: number | null; holds: boolean } | null {
+    const row = this.#all('SELECT next_at, catch_up_to IS NOT NULL FROM schedules WHERE name = ?', name)[0] as
+      | [number | null, number]
+      | undefined
+    return row ? { dueUs: row[0], holds: row[1] === 1 } : null
+  }
+
   close(): void {
     this.#db?.close()
     rmSync(this.#directory, { recursive: true, force: true })
   }
 
-  #all(sql: string, ...values: number[]): unknown[][] {
+  #all(sql: string, ...values: (number | string)[]): unknown[][] {
     let statement = this.#statements.get(sql)
     if (!statement) {
       statement = this.#db!.prepare(sql)

@@ -42,6 +42,8 @@ export class Engine {
   readonly task: Task<{ n: number }, { n: number }, unknown>
   readonly clock: MortalClock
   readonly store: MortalStore
+  /** As its own code defines them. */
+  readonly limits: ReadonlyMap<string, Limit>
   /** Handlers that run in it now, by run. */
   readonly running: Map<string, { readonly queue: string; readonly seq: number }> = new Map()
   stopping: Promise<void> | null = null
@@ -50,13 +52,9 @@ export class Engine {
   constructor(options: EngineOptions) {
     const { place, path, clock, scenario, limits, task, witness, sabotage } = options
     this.place = place
+    this.limits = limits
     this.clock = new MortalClock(clock)
-    const inner = createStore(`sqlite:${path}`, {
-      clock: this.clock,
-      durability: 'process',
-      retention: { completedUs: 1e13, cancelledUs: 1e13, discardedUs: 1e13 },
-    })
-    this.store = new MortalStore(sabotage(inner, path), this, witness)
+    this.store = new MortalStore(sabotage(storeOf(path, this.clock), path), this, witness)
     this.task = task(this)
     this.sluice = new Sluice({
       store: this.store,
@@ -103,6 +101,15 @@ export class Engine {
     this.clock.dead = true
     this.running.clear()
   }
+}
+
+/** The store of the fleet's file; what has ended is kept for the simulator to look at. */
+export function storeOf(path: string, clock: Clock): Store {
+  return createStore(`sqlite:${path}`, {
+    clock,
+    durability: 'process',
+    retention: { completedUs: 1e13, cancelledUs: 1e13, discardedUs: 1e13 },
+  })
 }
 
 /** A use of a limit as a scenario has it. */
@@ -220,6 +227,7 @@ class MortalStore implements Store {
   recover: Store['recover'] = (): Promise<Recovered[]> => this.#through(() => this.inner.recover())
   define: Store['define'] = (limits) => this.#through(() => this.inner.define(limits))
   penalize: Store['penalize'] = (...args) => this.#through(() => this.inner.penalize(...args))
+  calibrate: Store['calibrate'] = (...args) => this.#through(() => this.inner.calibrate(...args))
   charge: Store['charge'] = (...args) => this.#through(() => this.inner.charge(...args))
   inspect: Store['inspect'] = (...args) => this.#through(() => this.inner.inspect(...args))
   limits: Store['limits'] = () => this.#through(() => this.inner.limits())

@@ -4,14 +4,16 @@ import { input } from '../../src/jobs/schema.ts'
 import { NonRetryable } from '../../src/jobs/non-retryable.ts'
 import { RateLimited } from '../../src/jobs/rate-limited.ts'
 import type { Settled, Settlement } from '../../src/jobs/job.ts'
+import { Sluice } from '../../src/engine/engine.ts'
 import { limit, type Limit } from '../../src/policy/define-limit.ts'
 import { type Context, type Task, task } from '../../src/engine/task.ts'
 import type { Claim, Run, Unstarted } from '../../src/store/store.ts'
 import { createManualClock, type ManualClock } from '../../src/testing/manual-clock.ts'
 import { type Change, type LaneRow, WatchedFile } from './file.ts'
-import { Engine, limitUse, type Sabotage, type Witness } from './fleet.ts'
-import { brokenBudget, ReferenceBucket } from './reference.ts'
+import { Engine, limitUse, type Sabotage, storeOf, type Witness } from './fleet.ts'
+import { brokenBudget, ReferenceBucket, ReferenceLimit } from './reference.ts'
 import { type Action, behaviourOf, type JobSpec, type Scenario, scenarioOf, type Use } from './scenario.ts'
+import { type Clocks, type Occurred, ReferenceSeries } from './series.ts'
 
 const SCHEDULED = 0
 const AVAILABLE = 1
@@ -27,6 +29,8 @@ const NOTICE_US = 50_000
 const COMPANY_US = 1_000_000
 /** How soon it is noticed that the wall clock was stepped, µs. */
 const POLL_US = 5_000_000
+/** How far two readings of two clocks lie apart, µs. */
+const READING_US = 1000
 const RECOVER_EVERY_US = 5_000_000
 const END_US = 900_000_000
 
@@ -43,6 +47,7 @@ interface Ledger {
   startedUs: number
   leaseEndUs: number
   sinceUs: number
+  createdUs: number
   runs: number
 }
 
@@ -60,6 +65,9 @@ export interface Summary {
   readonly jobs: number
   readonly crashes: number
   readonly lost: number
+  /** Overrides, pauses, penalties, charges and definitions. */
+  readonly changes: number
+  readonly occurrences: number
   readonly virtualMs: number
 }
 
@@ -78,14 +86,22 @@ class Simulation implements Witness {
   readonly #sabotage: Sabotage
   readonly #clock: ManualClock = createManualClock()
   readonly #file = new WatchedFile()
-  readonly #limits: ReadonlyMap<string, Limit>
+  /** As whoever starts now defines them. */
+  #limits: ReadonlyMap<string, Limit>
+  readonly #standing: ReadonlyMap<string, ReferenceLimit>
+  readonly #versions = new Map<string, number>()
+  readonly #series = new Map<string, ReferenceSeries>()
+  /** What became of occurrences at this instant. */
+  readonly #occurred = new Map<string, Occurred[]>()
   readonly #engines: Engine[] = []
   readonly #specs = new Map<number, JobSpec>()
+  /** The last instant at which a job may start, by its number. */
+  readonly #latest = new Map<number, number>()
   readonly #jobs = new Map<number, Ledger>()
   readonly #buckets = new Map<string, ReferenceBucket>()
   /** Buckets that no engine has looked at yet: one that begins empty fills from then on. */
   readonly #unborn = new Map<string, ReferenceBucket>()
-  readonly #starts = new Map<string, { atUs: number; units: number }[]>()
+  readonly #starts = new Map<string, { atUs: number; units: number; span: number }[]>()
   readonly #settlements = new Map<string, Settlement>()
   readonly #released = new Map<string, Unstarted>()
   readonly #cancelled = new Set<number>()
@@ -103,12 +119,15 @@ class Simulation implements Witness {
   #nextTryUs = Infinity
   #crashes = 0
   #lost = 0
+  #changes = 0
+  #occurrences = 0
   #failure: BrokenPromise | null = null
 
   constructor(scenario: Scenario, sabotage: Sabotage) {
     this.#sabotage = sabotage
     this.#scenario = scenario
     this.#limits = new Map(scenario.limits.map((each) => [each.name, limit(each.name, each.policy)]))
+    this.#standing = new Map(scenario.limits.map((each) => [each.name, new ReferenceLimit(each.reference)]))
   }
 
   async run(): Promise<Summary> {
@@ -145,6 +164,8 @@ class Simulation implements Witness {
       jobs: this.#jobs.size,
       crashes: this.#crashes,
       lost: this.#lost,
+      changes: this.#changes,
+      occurrences: this.#occurrences,
       virtualMs: (this.#nowUs() - beganUs) / 1000,
     }
   }
@@ -180,10 +201,12 @@ class Simulation implements Witness {
   async #settleDown(): Promise<void> {
     await this.#clock.advance(0)
     const nowUs = this.#nowUs()
+    this.#expire(nowUs)
     const changes = this.#file.changes()
     this.#bear(nowUs)
     for (const change of changes) this.#apply(change, nowUs)
     this.#bear(nowUs)
+    this.#accountForSeries()
     if (this.#failure) throw this.#failure
     for (const [run, engine] of this.#handed)
       if (this.#entered.get(run) !== engine && !engine.dead)
@@ -204,6 +227,60 @@ class Simulation implements Witness {
       this.#unborn.get(name)?.bear(nowUs)
       this.#unborn.delete(name)
     }
+  }
+
+  /** Overrides and pauses whose time is over have ended, before anything else happens at this instant. */
+  #expire(nowUs: number): void {
+    for (const [name, standing] of this.#standing) {
+      for (let endUs = standing.nextEndUs; endUs <= nowUs; endUs = standing.nextEndUs) {
+        standing.expire(endUs)
+        this.#retime(name, endUs)
+      }
+    }
+  }
+
+  /** What is in force for a limit may be another now: its buckets carry over. */
+  #retime(name: string, atUs: number): void {
+    const stored = new Set([...this.#file.buckets().values()].filter((each) => each.looked).map((each) => each.name))
+    for (const [bucketName, bucket] of this.#buckets) {
+      if (!bucketName.startsWith(`${name}:`)) continue
+      if (!stored.has(bucketName) && !this.#unborn.has(bucketName)) {
+        bucket.forget()
+        this.#unborn.set(bucketName, bucket)
+      }
+      bucket.change(atUs, this.#standing.get(name)!.inForce(bucketName.slice(name.length + 1)))
+    }
+  }
+
+  #clocks(): Clocks {
+    return { nowUs: this.#nowUs(), wallUs: Math.round(this.#clock.now() * 1000) }
+  }
+
+  #occur(name: string, occurred: Occurred): void {
+    const known = this.#occurred.get(name)
+    if (known) known.push(occurred)
+    else this.#occurred.set(name, [occurred])
+  }
+
+  #accountForSeries(): void {
+    const clocks = this.#clocks()
+    for (const [name, happened] of this.#occurred) {
+      const series = this.#series.get(name)
+      if (!series) continue
+      const next = this.#file.schedule(name)
+      if (!next) continue
+      const live = [...series.jobs].some((seq) => this.#wasLive(seq, clocks.nowUs))
+      const wrong = series.account(happened, clocks, live, next)
+      if (wrong !== null) this.#note(wrong)
+      this.#occurrences += happened.length
+    }
+    this.#occurred.clear()
+  }
+
+  /** Whether a job had come before this instant and has not ended yet. */
+  #wasLive(seq: number, nowUs: number): boolean {
+    const job = this.#jobs.get(seq)
+    return job !== undefined && !isOver(job.state) && job.createdUs < nowUs
   }
 
   // --------------------------------------------------------------------------------------- actions
@@ -244,7 +321,12 @@ class Simulation implements Witness {
     }
     const engine = alive[('engine' in action ? action.engine : 0) % alive.length]
     if (!engine) return
-    if (action.kind === 'enqueue') for (const job of action.jobs) await this.#enqueue(engine, job)
+    if (action.kind === 'schedule') await this.#schedule(engine, action.series)
+    else if (action.kind === 'unschedule') {
+      this.#series.delete(action.name)
+      await Promise.race([engine.sluice.schedules.remove(action.name), this.#clock.advance(0)])
+    } else if ('limit' in action) await this.#control(engine, action)
+    else if (action.kind === 'enqueue') for (const job of action.jobs) await this.#enqueue(engine, job)
     else if (action.kind === 'cancel') await this.#cancel(engine, action.pick)
     else if (action.kind === 'silence') engine.store.silentUntilUs = this.#nowUs() + action.forUs
     else if (action.kind === 'stop') engine.stop(action.withinMs)
@@ -254,6 +336,92 @@ class Simulation implements Witness {
       this.#crashes++
     }
     if (action.kind === 'silence') this.#joinedUs = Math.max(this.#joinedUs, engine.store.silentUntilUs + POLL_US)
+  }
+
+  async #control(engine: Engine, action: Extract<Action, { limit: unknown }>): Promise<void> {
+    const { limits } = engine.sluice
+    const { name } = action.limit
+    const nowUs = this.#nowUs()
+    const standing = this.#standing.get(name)!
+    this.#changes++
+    if (action.kind === 'penalize' || action.kind === 'charge') {
+      const bucket = this.#bucket(name, action.key)
+      if (action.kind === 'charge') bucket.charge(nowUs, action.units)
+      else bucket.close(nowUs, nowUs + action.forMs * 1000)
+      const told =
+        action.kind === 'charge'
+          ? engine.store.charge(name, action.key, action.units, nowUs)
+          : limits.penalize(name, action.key === '' ? undefined : action.key, action.forMs)
+      return this.#answered(told)
+    }
+    if (action.kind === 'deploy') return this.#deploy(action.limit, action.version)
+    const key = action.key ?? undefined
+    const isPause = action.kind === 'pause' || (action.kind === 'end' && action.of === 'pause')
+    const until = 'forMs' in action && action.forMs !== null ? { until: action.forMs } : {}
+    if (action.kind === 'end') standing.end(action.key, isPause)
+    else {
+      const untilUs = action.forMs === null ? Infinity : nowUs + Math.round(action.forMs * 1000)
+      standing.begin(action.key, action.kind === 'override' ? action.reference : null, untilUs)
+    }
+    this.#retime(name, nowUs)
+    if (action.kind === 'override') return this.#answered(limits.override(name, key, action.change, until))
+    if (action.kind === 'pause') return this.#answered(limits.pause(name, key, until))
+    return this.#answered(isPause ? limits.resume(name, key) : limits.clearOverride(name, key))
+  }
+
+  /** A newer deployment says something else of a limit; those that run go on with what they know. */
+  async #deploy({ name, policy, reference }: Scenario['limits'][number], version: number): Promise<void> {
+    // An older one that comes later does not win.
+    if (version < (this.#versions.get(name) ?? 0)) return this.#define(limit(name, { ...policy, version }))
+    this.#versions.set(name, version)
+    const newer = limit(name, { ...policy, version })
+    this.#limits = new Map([...this.#limits, [name, newer]])
+    this.#standing.get(name)!.definition = reference
+    this.#retime(name, this.#nowUs())
+    await this.#define(newer)
+  }
+
+  async #define(newer: Limit): Promise<void> {
+    const { path } = this.#file
+    const store = this.#sabotage(storeOf(path, this.#clock), path)
+    const process = new Sluice({ store, tasks: [], limits: [newer], clock: this.#clock })
+    await this.#answered(process.limits.list())
+    await this.#answered(process.stop())
+    this.#joinedUs = Math.max(this.#joinedUs, this.#nowUs())
+    this.#companyUs = this.#nowUs()
+  }
+
+  /** What the engine answers, if it lives to answer; a refusal is a fault of the simulator or of the engine. */
+  async #answered(told: Promise<unknown>): Promise<void> {
+    const heard = told.catch((error: unknown) => this.#note(`a change was refused: ${String(error)}`))
+    await Promise.race([heard, this.#clock.advance(0)])
+    await this.#clock.advance(0)
+  }
+
+  async #schedule(engine: Engine, series: ReferenceSeries['spec']): Promise<void> {
+    this.#specs.set(series.n, series.job)
+    this.#series.set(series.name, new ReferenceSeries(series, this.#clocks()))
+    const { name, immediately, overlap, onMissed, maxRuns, untilMs } = series
+    const often = series.kind === 'every' ? { every: series.everyMs } : { cron: `*/${series.everyMs / 1000} * * * * *` }
+    await this.#answered(
+      engine.sluice.schedule(
+        engine.task,
+        { n: series.n },
+        {
+          ...often,
+          name,
+          immediately,
+          overlap,
+          onMissed,
+          queue: series.job.queue,
+          priority: series.job.priority,
+          limits: series.job.uses.map((use) => limitUse(engine.limits, use)),
+          ...(maxRuns === null ? {} : { maxRuns }),
+          ...(untilMs === null ? {} : { until: new Date(this.#clock.now() + untilMs) }),
+        },
+      ),
+    )
+    this.#joinedUs = Math.max(this.#joinedUs, this.#nowUs())
   }
 
   #kill(engine: Engine): void {
@@ -272,8 +440,9 @@ class Simulation implements Witness {
         {
           queue: job.queue,
           priority: job.priority,
-          limits: job.uses.map((use) => limitUse(this.#limits, use)),
+          limits: job.uses.map((use) => limitUse(engine.limits, use)),
           ...(job.delayMs === null ? {} : { delay: job.delayMs }),
+          ...(job.expiresMs === null ? {} : { expiresAt: this.#expiry(job.n, job.expiresMs) }),
           ...(job.unique === null ? {} : { unique: job.unique }),
         },
       )
@@ -283,6 +452,13 @@ class Simulation implements Witness {
       })
     await Promise.race([answer, this.#clock.advance(0)])
     await this.#clock.advance(0)
+  }
+
+  #expiry(n: number, ms: number): Date {
+    const at = new Date(Math.ceil(this.#clock.now()) + ms)
+    const { nowUs, wallUs } = this.#clocks()
+    this.#latest.set(n, at.getTime() * 1000 + nowUs - wallUs)
+    return at
   }
 
   async #cancel(engine: Engine, pick: number): Promise<void> {
@@ -306,10 +482,14 @@ class Simulation implements Witness {
 
   async #handle(engine: Engine, n: number, ctx: Context<{ n: number }>): Promise<unknown> {
     const job = [...this.#jobs.values()].find((each) => each.id === ctx.job.id)
-    const seq = job?.seq ?? this.#seqOf(ctx.job.id)
+    const seq = job?.seq ?? this.#file.seqOf(ctx.job.id)
     const spec = this.#specs.get(n)!
     const run = `${seq}:${ctx.attempt}`
-    const behaviour = behaviourOf(this.#scenario.seed, n, ctx.attempt * 1000 + (job?.runs ?? 0))
+    const behaviour = behaviourOf(
+      this.#scenario.seed,
+      n,
+      ctx.attempt * 1000 + (job?.runs ?? 0) + (n >= 10_000 ? seq * 31 : 0),
+    )
     this.#entered.set(run, engine)
     for (const other of this.#engines)
       for (const [theirs, { seq: same }] of other.running)
@@ -347,17 +527,17 @@ class Simulation implements Witness {
     })
   }
 
-  #seqOf(id: string): number {
-    for (const change of this.#file.changes()) this.#apply(change, this.#nowUs())
-    return [...this.#jobs.values()].find((each) => each.id === id)?.seq ?? -1
-  }
-
   // --------------------------------------------------------------------------------- what engines tell
 
   claimed(engine: Engine, claim: Claim): void {
     const dies = engine.store.fate === 'after-claim' && claim.jobs.length > 0
     for (const job of claim.jobs)
       if (!dies && engine.stopping === null) this.#handed.set(`${job.seq}:${job.attempt}`, engine)
+    for (const news of claim.schedules) {
+      if (news.kind === 'skipped')
+        this.#occur(news.occurrence.schedule, { dueMs: news.occurrence.dueMs, kind: news.reason })
+      else if (news.kind === 'ended') this.#occurred.set(news.schedule, this.#occurred.get(news.schedule) ?? [])
+    }
   }
 
   settled(_engine: Engine, settlement: Settlement, answer: Settled): void {
@@ -412,8 +592,14 @@ class Simulation implements Witness {
         startedUs: 0,
         leaseEndUs: 0,
         sinceUs: nowUs,
+        createdUs: nowUs,
         runs: 0,
       })
+      const series = [...this.#series.values()].find((each) => each.spec.n === spec.n)
+      if (series && change.occurs !== null) {
+        series.jobs.add(change.seq)
+        this.#occur(series.spec.name, { dueMs: change.occurs / 1000, kind: 'fired' })
+      }
       for (const use of spec.uses) this.#bucket(use.limit.name, use.key)
       return
     }
@@ -432,10 +618,22 @@ class Simulation implements Witness {
     if (change.from !== job.state) this.#note(`job ${spec.n} left state ${change.from}, but it was in ${job.state}`)
     if (change.to === ACTIVE) this.#applyStart(job, change, nowUs)
     else if (change.from === ACTIVE) this.#applyEnd(job, change, nowUs)
-    else if (change.to === CANCELLED && !this.#cancelled.has(job.seq)) this.#replaced.add(job.seq)
+    else if (change.to === DISCARDED && nowUs <= (this.#latest.get(spec.n) ?? Infinity))
+      this.#note(`job ${spec.n} was given up at ${nowUs}, before it had to start`)
+    else if (change.to === CANCELLED && !this.#cancelled.has(job.seq)) this.#endWaiting(job)
     job.state = change.to
     job.due = change.due
     job.sinceUs = nowUs
+  }
+
+  /** A job that waits is cancelled by another one that takes its place, or for its series, when it comes too late to be part of it. */
+  #endWaiting(job: Ledger): void {
+    this.#replaced.add(job.seq)
+    const series = [...this.#series.values()].find((each) => each.jobs.has(job.seq))
+    if (!series) return
+    if (!series.spec.mayBeLate) this.#note(`job ${job.spec.n} of ${series.spec.name} was skipped without a reason`)
+    series.runs--
+    series.resume(this.#file.schedule(series.spec.name)?.dueUs ?? null)
   }
 
   #applyStart(job: Ledger, change: Change, nowUs: number): void {
@@ -443,6 +641,8 @@ class Simulation implements Witness {
       this.#note(`job ${job.spec.n} starts attempt ${change.attempt} after attempt ${job.attempt}`)
     if (change.attempt > this.#scenario.attempts)
       this.#note(`job ${job.spec.n} starts attempt ${change.attempt} of ${this.#scenario.attempts}`)
+    if (nowUs > (this.#latest.get(job.spec.n) ?? Infinity) + READING_US)
+      this.#note(`job ${job.spec.n} starts at ${nowUs}, after it has expired`)
     job.attempt = change.attempt
     job.run = `${job.seq}:${change.attempt}`
     job.startedUs = nowUs
@@ -457,7 +657,7 @@ class Simulation implements Witness {
       if (units > 0) {
         const starts = this.#starts.get(name) ?? []
         this.#starts.set(name, starts)
-        starts.push({ atUs: nowUs, units })
+        starts.push({ atUs: nowUs, units, span: bucket.span })
       }
     }
   }
@@ -515,8 +715,7 @@ class Simulation implements Witness {
     const name = `${limitName}:${key}`
     let bucket = this.#buckets.get(name)
     if (!bucket) {
-      const { reference } = this.#scenario.limits.find((each) => each.name === limitName)!
-      this.#buckets.set(name, (bucket = new ReferenceBucket(reference)))
+      this.#buckets.set(name, (bucket = new ReferenceBucket(this.#standing.get(limitName)!.inForce(key))))
       this.#unborn.set(name, bucket)
     }
     return bucket
@@ -559,7 +758,7 @@ class Simulation implements Witness {
     const lanes = new Map(this.#file.lanes().map((lane) => [lane.id, lane]))
     const heads = this.#heads(lanes)
     const could = new Set<string>()
-    this.#nextTryUs = Infinity
+    this.#nextTryUs = Math.min(Infinity, ...[...this.#standing.values()].map((each) => each.nextEndUs))
     for (const waiting of heads) {
       const { head } = waiting
       if (!this.#engines.some((engine) => this.#free(engine, head.spec.queue) > 0)) continue
@@ -580,13 +779,20 @@ class Simulation implements Witness {
       )
     }
     this.#checkDue(nowUs, could)
+    this.#checkSeries(nowUs, could)
     for (const key of this.#couldSince.keys()) if (!could.has(key)) this.#couldSince.delete(key)
   }
 
   /** Scheduled and retryable jobs whose time has come move on while a slot is free. */
   #checkDue(nowUs: number, could: Set<string>): void {
     const wallUs = Math.round(this.#clock.now() * 1000)
+    const anyFree = this.#scenario.queues.some(({ name }) => this.#engines.some((each) => this.#free(each, name) > 0))
     for (const job of this.#jobs.values()) {
+      const leftToStartUs = (this.#latest.get(job.spec.n) ?? Infinity) + READING_US - nowUs
+      if (job.state === AVAILABLE && leftToStartUs < Infinity && anyFree) {
+        if (leftToStartUs > 0) this.#nextTryUs = Math.min(this.#nextTryUs, nowUs + leftToStartUs)
+        else this.#late(`job ${job.spec.n} has expired and still waits`, `expired ${job.seq}`, nowUs, could)
+      }
       if (job.state !== SCHEDULED && job.state !== RETRYABLE) continue
       if (job.due === null || !this.#engines.some((engine) => this.#free(engine, job.spec.queue) > 0)) continue
       const leftUs = job.due - (job.state === SCHEDULED ? wallUs : nowUs)
@@ -595,6 +801,20 @@ class Simulation implements Witness {
         this.#nextTryUs = Math.min(this.#nextTryUs, this.#steppedUs + POLL_US + 1)
       else
         this.#late(`job ${job.spec.n} is due since ${-leftUs} µs and was not moved on`, `due ${job.seq}`, nowUs, could)
+    }
+  }
+
+  /** No occurrence is lost: while anybody is at work, each becomes a job or is skipped for a reason when it is due. */
+  #checkSeries(nowUs: number, could: Set<string>): void {
+    if (!this.#engines.some((engine) => !engine.gone)) return
+    for (const [name, series] of this.#series) {
+      const leftUs = series.leftUs(this.#clocks())
+      if (leftUs === null) continue
+      if (leftUs > 0) this.#nextTryUs = Math.min(this.#nextTryUs, nowUs + leftUs)
+      else if (series.spec.kind === 'cron' && nowUs - this.#steppedUs <= POLL_US)
+        this.#nextTryUs = Math.min(this.#nextTryUs, this.#steppedUs + POLL_US + 1)
+      else if (!(series.held && [...series.jobs].some((seq) => !isOver(this.#jobs.get(seq)!.state))))
+        this.#late(`${name} was due ${-leftUs} µs ago, and nothing has come of it`, `series ${name}`, nowUs, could)
     }
   }
 
@@ -677,15 +897,18 @@ class Simulation implements Witness {
   }
 
   #left(): Ledger[] {
-    return [...this.#jobs.values()].filter(
-      ({ state }) => state !== COMPLETED && state !== CANCELLED && state !== DISCARDED,
-    )
+    return [...this.#jobs.values()].filter(({ state }) => !isOver(state))
   }
 
   #checkEnd(): void {
     for (const [name, starts] of this.#starts) {
-      const broken = brokenBudget(this.#buckets.get(name)!.policy, starts)
-      if (broken !== null) this.#fail(`${name}: ${broken}`)
+      for (const [span, policy] of this.#buckets.get(name)!.policies.entries()) {
+        const broken = brokenBudget(
+          policy,
+          starts.filter((each) => each.span === span),
+        )
+        if (broken !== null) this.#fail(`${name}: ${broken}`)
+      }
     }
     for (const job of this.#jobs.values())
       if (job.state === CANCELLED && !this.#cancelled.has(job.seq) && !this.#replaced.has(job.seq))
@@ -706,6 +929,10 @@ class Simulation implements Witness {
   #replay(): string {
     return `replay with: SLUICE_SEED=${this.#scenario.seed} npx vitest run test/simulation`
   }
+}
+
+function isOver(state: number): boolean {
+  return state === COMPLETED || state === CANCELLED || state === DISCARDED
 }
 
 function goesBefore(a: Ledger, b: Ledger): boolean {

@@ -3,7 +3,7 @@ import type { Clock } from '../../src/base/clock.ts'
 import { PostgresDatabase } from '../../src/database/postgres.ts'
 import { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
 import type { Store } from '../../src/store/store.ts'
-import { RETENTION, type StoreHarness } from '../conformance/store/harness.ts'
+import { RETENTION, type StoreHarness, type StoreSettings } from '../conformance/store/harness.ts'
 
 /** Where the tests find PostgreSQL. */
 export const POSTGRES_URL: string = process.env['SLUICE_TEST_POSTGRES'] ?? 'postgres://postgres@127.0.0.1:5432/test'
@@ -17,7 +17,7 @@ export function postgresHarness(name: string): StoreHarness {
     for (let i = 1; i <= schemas; i++) await db.all(`DROP SCHEMA IF EXISTS "${prefix}_${i}" CASCADE`)
     await db.close()
   }, 120_000)
-  const open = async (clock: Clock): Promise<Store> => {
+  const open = async (clock: Clock, settings: StoreSettings = {}): Promise<Store> => {
     const schema = `${prefix}_${schemas}`
     const store = new PostgresStore({
       connection: POSTGRES_URL,
@@ -26,15 +26,16 @@ export function postgresHarness(name: string): StoreHarness {
       retention: RETENTION,
       connections: 2,
       notify: false,
+      ...settings,
     })
     await store.open()
     return store
   }
   return {
     name,
-    open: (clock) => {
+    open: (clock, settings) => {
       schemas++
-      return open(clock)
+      return open(clock, settings)
     },
     reopen: open,
   }

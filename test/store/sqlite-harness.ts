@@ -5,27 +5,27 @@ import { afterAll } from 'vitest'
 import type { Clock } from '../../src/base/clock.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import type { Store } from '../../src/store/store.ts'
-import { RETENTION, type StoreHarness } from '../conformance/store/harness.ts'
+import { RETENTION, type StoreHarness, type StoreSettings } from '../conformance/store/harness.ts'
 
 /** SQLite for the suites: in memory, or on files of a folder that goes when the tests are over. */
 export function sqliteHarness(name: string, kind: ':memory:' | 'file'): StoreHarness {
-  if (kind === ':memory:') return { name, open: (clock) => openStore(':memory:', clock) }
+  if (kind === ':memory:') return { name, open: (clock, settings) => openStore(':memory:', clock, settings) }
   const folder = mkdtempSync(join(tmpdir(), 'sluice-store-'))
   afterAll(() => rmSync(folder, { recursive: true }))
   let files = 0
   const path = (): string => join(folder, `${files}.db`)
   return {
     name,
-    open: (clock) => {
+    open: (clock, settings) => {
       files++
-      return openStore(path(), clock)
+      return openStore(path(), clock, settings)
     },
-    reopen: (clock) => openStore(path(), clock),
+    reopen: (clock, settings) => openStore(path(), clock, settings),
   }
 }
 
-async function openStore(path: string, clock: Clock): Promise<Store> {
-  const store = new SqliteStore({ path, clock, durability: 'process', retention: RETENTION })
+async function openStore(path: string, clock: Clock, settings: StoreSettings = {}): Promise<Store> {
+  const store = new SqliteStore({ path, clock, durability: 'process', retention: RETENTION, ...settings })
   await store.open()
   return store
 }

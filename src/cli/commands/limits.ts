@@ -48,9 +48,11 @@ export function registerLimits(program: Command): void {
 async function look(store: Store, name: string | undefined, key: string | undefined): Promise<View> {
   const { LimitsApi } = await import('../../engine/limits-api.ts')
   const { Events } = await import('../../engine/events.ts')
+  const { WaitHistogram } = await import('../../engine/wait-histogram.ts')
   const limits = new LimitsApi(async () => store, {
     clock: systemClock,
-    events: new Events(() => undefined),
+    events: new Events(() => undefined, false),
+    waits: new WaitHistogram(),
     ring: () => undefined,
   })
   const nowMs = store.nowUs() / 1000

@@ -1,6 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
-import type { Retention, Store } from '../store.ts'
+import type { Store } from '../store.ts'
+import type { PostgresStoreOptions } from './options.ts'
 import { PostgresStore } from './postgres-store.ts'
 
 /** Tells an address of PostgreSQL from any other. */
@@ -15,7 +16,7 @@ export function isPostgresUrl(url: unknown): url is string {
  */
 export function postgresStoreOf(
   url: string,
-  { clock, retention }: { readonly clock: Clock; readonly retention: Retention },
+  { clock, retention, ageingUs }: Pick<PostgresStoreOptions, 'clock' | 'retention' | 'ageingUs'>,
 ): PostgresStore {
   const parsed = parse(url)
   const schema = take(parsed, 'schema') ?? 'sluice'
@@ -29,6 +30,7 @@ export function postgresStoreOf(
     connection: parsed.toString(),
     clock,
     retention,
+    ...(ageingUs !== undefined && { ageingUs }),
     schema,
     connections,
     notify: notify === 'true',

@@ -14,6 +14,12 @@ export interface StoredBucket extends Bucket {
   readonly lanes: number
   /** `wakeAtUs` as it was loaded. */
   readonly wokeAtUs: number | null
+  /** Jobs that waited for it and have started since it was last told of; below 0: so many were told of before they started. */
+  deferred: number
+  /** When it was last told of that jobs wait for it; null: nobody waits. */
+  toldUs: number | null
+  /** `deferred` or `toldUs` changed. */
+  counted: boolean
 }
 
 /** A bucket as it is read. */
@@ -26,10 +32,12 @@ export type BucketRow = [
   active: number,
   lanes: number,
   wakeAt: number | null,
+  deferred: number,
+  told: number | null,
 ]
 
 const SELECT =
-  'SELECT b.id, b.limit_name, b.key, b.state, b.revision, b.active, b.lanes, b.wake_at FROM sluice.buckets b'
+  'SELECT b.id, b.limit_name, b.key, b.state, b.revision, b.active, b.lanes, b.wake_at, b.deferred, b.told FROM sluice.buckets b'
 
 /** The buckets that a condition names, in the order of their ids. */
 export async function loadBuckets(
@@ -95,14 +103,15 @@ export async function saveBucket(
 
 /** A bucket as it was read, carried over to the limit's current policy. */
 export function bucketOf(limits: Timelines, row: BucketRow, { nowUs, wallUs }: Instant): StoredBucket {
-  const [id, limit, key, stored, revision, active, lanes, wakeAtUs] = row
+  const [id, limit, key, stored, revision, active, lanes, wakeAtUs, deferred, toldUs] = row
   const policy = onTheWall(limits.policy(limit, key), Math.round((wallUs - nowUs) / 100_000) * 100_000)
   const written = stored === null ? null : decodeBucket(stored)
   const state = limits.timeline(limit).carry(key, written, revision, nowUs) ?? newBucket(NO_POLICY, nowUs)
   // Kept even when nothing is charged: a bucket that begins empty fills from the first look on, and a clock that went back is made up
   // for once, or the wait would begin anew at every look.
   const changed = written === null ? beginsEmpty(policy) : nowUs < written.atUs
-  return { id, limit, key, policy, state, active, lanes, wakeAtUs, wokeAtUs: wakeAtUs, granted: 0, changed }
+  const waits = { wakeAtUs, wokeAtUs: wakeAtUs, deferred, toldUs, counted: false }
+  return { id, limit, key, policy, state, active, lanes, ...waits, granted: 0, changed }
 }
 
 /** Calendar windows follow the wall clock: their policy is told how far that is from the store's. */

@@ -49,11 +49,22 @@ async function countPermits(db: Statements, limit: string, concerns: (key: strin
      WHERE j.state = 2 AND j.uses IS NOT NULL AND u ->> 0 = $1 AND b.limit_name = $1 AND b.key = u ->> 1 ORDER BY j.seq FOR UPDATE OF j`,
     limit,
   )
-  const held = rows.filter(([, bucket, key, permits]) => concerns(key) && !(permits ?? []).includes(bucket))
+  const own = await db.all<[seq: number, bucket: number, key: string, permits: number[] | null]>(
+    `SELECT j.seq, b.id, b.key, j.permits FROM sluice.jobs j, unnest(j.permits) e, sluice.buckets b
+     WHERE j.state = 2 AND b.id = -e AND b.limit_name = $1 ORDER BY j.seq FOR UPDATE OF j`,
+    limit,
+  )
+  const held = [...rows, ...own].filter(
+    ([, bucket, key, permits]) => concerns(key) && !(permits ?? []).includes(bucket),
+  )
   if (held.length === 0) return
   const buckets = held.map(([, bucket]) => bucket)
   for (const [seq, bucket] of held)
-    await db.run('UPDATE sluice.jobs SET permits = array_append(permits, $2::bigint) WHERE seq = $1', seq, bucket)
+    await db.run(
+      'UPDATE sluice.jobs SET permits = array_append(array_remove(permits, -($2::bigint)), $2::bigint) WHERE seq = $1',
+      seq,
+      bucket,
+    )
   await db.run('SELECT sluice.lock_buckets($1::bigint[])', buckets)
   await db.run(
     `UPDATE sluice.buckets b SET active = b.active + g.n

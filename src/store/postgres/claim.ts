@@ -6,7 +6,8 @@ import { NEVER_US } from '../../policy/lane.ts'
 import { type Grant, QueueShare } from '../../policy/queue-share.ts'
 import { isFull } from '../../policy/refusal.ts'
 import type { Claim, ClaimRequest, Rejected } from '../store.ts'
-import { newlyClosed, newlyReleased, permitsOf, toAdmitted, type WrittenRow } from './claimed.ts'
+import { permitsOf, toAdmitted, type WrittenRow } from './claimed.ts'
+import { nextDueUs, nextLineUs } from './claim-next.ts'
 import { type Context, REACH_AT_LEAST } from './context.ts'
 import { Decision } from './decision.ts'
 import { fire, nextFireUs } from './fire.ts'
@@ -15,7 +16,9 @@ import { limitsAt } from './limits.ts'
 import { type Look, type NextRow, NotRead, type Portion } from './look.ts'
 import { endOverdue } from './override.ts'
 import { rejectedOf, rejectionsOf, rejectLate, skipRejected } from './reject.ts'
+import { throttling } from './throttling.ts'
 
+const DEFAULT_EVENT_WINDOW_US = 60_000_000
 const AT_ONCE = 1000
 /** A decision older than this is not written: what it let start would start later than it was counted. Doubled at every try. */
 const LATE_US = 50_000
@@ -127,13 +130,22 @@ async function lookAt(
     ...portion,
     queues,
     worker: request.worker,
+    unreadable: [...context.unreadable],
     uses: request.queues.flatMap(({ uses }) => uses.map(({ limit, key }) => [limit, key])),
     line_of: request.queues.map(({ queue, slots }) => [queue, openLineKey(queue), slots]),
   }
   const script = open ? `ROLLBACK; ${LOOK}` : LOOK
   const results = await db.script(script, JSON.stringify(queues), String(context.turns.given), JSON.stringify(asked))
+  // Newcomers were given turns.
+  context.turns.given = Math.max(context.turns.given, turnOf(results))
   const text = cellOf(results.at(-1))
   return text === null ? null : (JSON.parse(text) as Look)
+}
+
+/** The last turn that was given to lanes that arrived. */
+function turnOf(results: readonly (readonly unknown[])[][]): number {
+  for (const rows of results) if (rows[0]?.length === 2) return Number(rows[0][1])
+  return 0
 }
 
 /** The one value that a statement answers. */
@@ -185,7 +197,8 @@ function decide(context: Context, decision: Decision, request: ClaimRequest, loo
     )
   })
   decision.serve(shares)
-  const turn = Math.max(look.now, context.turns.given)
+  // Whoever is served goes behind all that wait, also where another process gave them their turns.
+  const turn = Math.max(look.now, context.turns.given, ...(look.lanes ?? []).map((row) => row[7]))
   const admission = new Admission(look.now, turn, shares, decision)
   const room = (): boolean => shares.some((share) => share.slots > 0)
   if (!room()) return { admission, decision, shares, wakeUs: admission.retime(), more: false }
@@ -209,6 +222,8 @@ async function write(
   const { admission, decision, shares } = decided
   const { grants, rejections } = admission
   const instant = { nowUs: look.now, wallUs: look.wall }
+  const nameOf = (queue: number): string => context.queues.name(queue)
+  const told = throttling(nameOf, decision, admission, request.eventWindowUs ?? DEFAULT_EVENT_WINDOW_US)
   const lanes = decision.changedLanes()
   const buckets = decision.changedBuckets()
   let rows: WrittenRow[] = []
@@ -236,52 +251,41 @@ async function write(
   const rejected = rejectedOf(rejections, rows)
   await skipRejected(context, db, rejected)
   progress.rejected.push(...rejected)
-  const fireUs = nextFireUs(await looked(db, look, rejected))
+  const fireUs = nextFireUs(await looked(context, db, look, rejected))
   const again = decided.more || progress.more || isFull(rejections)
   const held = progress.portion.skip.length > 0 ? look.now + HELD_AGAIN_US : NEVER_US
   const nextWakeUs = again
     ? look.now
     : Math.min(decided.wakeUs, fireUs, held, nextLineUs(next, shares), nextDueUs(next, look), context.limits.nextEndUs)
   return {
-    jobs: admitted(grants, rows, look.now),
+    jobs: admitted(grants, rows, decision),
     nowUs: look.now,
     looks: admission.looks,
     rejected: progress.rejected,
     schedules: progress.news,
     nextWakeUs: nextWakeUs >= NEVER_US ? null : nextWakeUs,
     nextFireUs: fireUs === NEVER_US ? null : fireUs,
-    closed: newlyClosed(admission, (queue) => context.queues.name(queue)),
-    released: newlyReleased(decision.buckets.values()),
+    ...told,
   }
 }
 
 /** What was looked at, with the next occurrences as they are once some were skipped. */
-async function looked(db: Statements, look: Look, rejected: readonly Rejected[]): Promise<Look> {
+async function looked(
+  { unreadable }: Context,
+  db: Statements,
+  look: Look,
+  rejected: readonly Rejected[],
+): Promise<Look> {
   if (!rejected.some((job) => job.occurrence)) return look
-  const [text] = (await db.get<[string]>('SELECT sluice.claim_fire()::text')) as [string]
+  const [text] = (await db.get<[string]>('SELECT sluice.claim_fire($1::text[])::text', [...unreadable])) as [string]
   return { ...look, fire: JSON.parse(text) as Look['fire'] }
 }
 
-function admitted(grants: readonly Grant[], rows: readonly WrittenRow[], startedUs: number): Admitted[] {
+function admitted(grants: readonly Grant[], rows: readonly WrittenRow[], decision: Decision): Admitted[] {
   const bySeq = new Map(rows.map((row) => [row[0], row]))
   return grants.map((grant) => {
     const row = bySeq.get(grant.head.seq)
     if (!row) throw new RangeError(`Job ${grant.head.seq} was granted, but it was not started`)
-    return toAdmitted(grant, row, startedUs)
+    return toAdmitted(grant, row, decision)
   })
-}
-
-/** When the next line is due. */
-function nextLineUs([, , , wakeAtUs]: NextRow, shares: readonly QueueShare[]): number {
-  return wakeAtUs === null || shares.every((share) => share.slots === 0) ? NEVER_US : wakeAtUs
-}
-
-/** When the next job's time comes, on the store's clock. */
-function nextDueUs([scheduled, retryable, available]: NextRow, { now, wall }: Look): number {
-  return Math.min(
-    scheduled === null ? NEVER_US : now + Math.max(0, scheduled - wall),
-    retryable ?? NEVER_US,
-    // At its latest start itself a job may still start.
-    (available ?? NEVER_US) + 1,
-  )
 }

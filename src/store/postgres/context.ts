@@ -20,6 +20,8 @@ export interface Context {
   readonly turns: { given: number }
   /** At equal priority, whether a queue's open line is next; by queue. */
   readonly openLineNext: Map<string, boolean>
+  /** Names of schedules in time zones that this process does not know. */
+  readonly unreadable: Set<string>
   /** How far into lines, and into lanes of them, the last claims have looked: so far the next one reads. */
   readonly reach: { line: number; heads: number }
 }
@@ -38,6 +40,7 @@ export function createContext(db: PostgresDatabase, clock: Clock, retention: Ret
     queues: new QueueNumbers(),
     turns: { given: 0 },
     openLineNext: new Map(),
+    unreadable: new Set(),
     reach: { ...REACH_AT_LEAST },
   }
 }

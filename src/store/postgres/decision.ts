@@ -20,6 +20,7 @@ export class Decision implements AdmissionSource {
   readonly nowUs: number
   readonly lanes: Map<number, Lane> = new Map()
   readonly buckets: Map<number, StoredBucket> = new Map()
+  readonly #waitedOn: Map<Lane, StoredBucket> = new Map()
   readonly #look: Look
   readonly #portion: Portion
   readonly #limits: Timelines
@@ -77,6 +78,11 @@ export class Decision implements AdmissionSource {
     bucket = bucketOf(this.#limits, row, { nowUs: this.nowUs, wallUs: this.#look.wall })
     this.buckets.set(id, bucket)
     return bucket
+  }
+
+  /** The bucket in whose line a lane stood when the decision began; null: in none. */
+  waitedOn(lane: Lane): StoredBucket | null {
+    return this.#waitedOn.get(lane) ?? null
   }
 
   /** Every open lane that was read, in turn. */
@@ -150,7 +156,7 @@ export class Decision implements AdmissionSource {
     const changed: unknown[] = []
     for (const lane of this.lanes.values()) {
       if (!lane.changed) continue
-      const { id, state, on, deputyOf, priority, head, turn } = lane
+      const { id, state, on, deputyOf, priority, head, turn, taken } = lane
       // Jobs that somebody else holds may come back: their lane is not empty, only nothing of it can be had now.
       const emptied = state === 'empty' && this.#portion.skip.length === 0
       const stored = emptied ? LANE.empty : state === 'waiting' ? LANE.waiting : LANE.open
@@ -164,6 +170,7 @@ export class Decision implements AdmissionSource {
         priority,
         head,
         turn,
+        emptied ? 0 : taken,
       ])
     }
     return changed
@@ -173,10 +180,19 @@ export class Decision implements AdmissionSource {
   changedBuckets(): unknown[] {
     const changed: unknown[] = []
     for (const bucket of this.buckets.values()) {
-      const { id, limit, wakeAtUs, active, state } = bucket
+      const { id, limit, wakeAtUs, active, state, deferred, toldUs } = bucket
       if (bucket.changed)
-        changed.push([id, wakeAtUs, encodeBucket(state), this.#limits.timeline(limit).revision, active])
-      else if (wakeAtUs !== bucket.wokeAtUs) changed.push([id, wakeAtUs, null, 0, active])
+        changed.push([
+          id,
+          wakeAtUs,
+          encodeBucket(state),
+          this.#limits.timeline(limit).revision,
+          active,
+          deferred,
+          toldUs,
+        ])
+      else if (wakeAtUs !== bucket.wokeAtUs || bucket.counted)
+        changed.push([id, wakeAtUs, null, 0, active, deferred, toldUs])
     }
     return changed
   }
@@ -208,12 +224,14 @@ export class Decision implements AdmissionSource {
   #lane(laneId: number): Lane {
     const known = this.lanes.get(laneId)
     if (known) return known
-    const [id, queue, buckets, state, on, deputyOf, priority, turn, head] = this.#row(laneId)
+    const [id, queue, buckets, state, on, deputyOf, priority, turn, head, , , share, taken] = this.#row(laneId)
     const lane: Lane = {
       id,
       queue: this.#queues.of(queue),
       priority,
       turn,
+      taken,
+      share,
       head,
       buckets: buckets.map((bucket) => this.bucket(bucket)),
       state: state === LANE.open ? 'open' : state === LANE.waiting ? 'waiting' : 'empty',
@@ -226,6 +244,7 @@ export class Decision implements AdmissionSource {
       changed: false,
     }
     this.lanes.set(id, lane)
+    if (on !== null) this.#waitedOn.set(lane, this.bucket(on))
     return lane
   }
 }
@@ -259,6 +278,13 @@ function grouped<Place>(rows: readonly HeadRow<Place>[] | null): Map<Place, Head
   return groups
 }
 
-function toHead([, seq, priority, weights, attempt, sinceUs]: HeadRow<unknown>): Head {
-  return { seq, priority, weights: weights === null ? null : (JSON.parse(weights) as number[]), attempt, sinceUs }
+function toHead([, seq, priority, weights, attempt, sinceUs, given]: HeadRow<unknown>): Head {
+  return {
+    seq,
+    priority,
+    given,
+    weights: weights === null ? null : (JSON.parse(weights) as number[]),
+    attempt,
+    sinceUs,
+  }
 }

@@ -1,5 +1,5 @@
 import type { Statements } from '../../database/postgres.ts'
-import type { JobRecord } from '../../jobs/job.ts'
+import { keptBack } from '../../policy/headroom.ts'
 import type { BucketUse } from '../store.ts'
 import type { Explanation } from '../waits.ts'
 import type { Instant } from '../series.ts'
@@ -15,12 +15,15 @@ import { isPaused, overridesOf, pausedUntilUs } from './override.ts'
 
 type Row = [
   lane: number | null,
+  priority: number,
   weights: string | null,
   sinceUs: number,
   attempt: number,
   due: number | null,
   on: number | null,
   key: string,
+  fair: string | null,
+  share: number | null,
 ]
 
 /** Why a job waits: the line that its lane stands in, its place, and when it may start. */
@@ -30,8 +33,8 @@ export async function explain(context: Context, db: Statements, id: string): Pro
   const limits = await currentLimits(context, db)
   const job = await get(db, id)
   if (!job) return null
-  const [lane, weights, sinceUs, attempt, due, on, laneKey] = (await db.get<Row>(
-    `SELECT l.id, j.weights, j.since, j.attempt, j.due, CASE WHEN l.state = ${LANE.waiting} THEN l.bucket END, j.lane
+  const [lane, priority, weights, sinceUs, attempt, due, on, laneKey, fairKey, share] = (await db.get<Row>(
+    `SELECT l.id, j.priority, j.weights, j.since, j.attempt, j.due, CASE WHEN l.state = ${LANE.waiting} THEN l.bucket END, j.lane, j.fair, l.share
      FROM sluice.jobs j LEFT JOIN sluice.lanes l ON l.key = j.lane WHERE j.seq = $1`,
     job.seq,
   )) as Row
@@ -46,6 +49,9 @@ export async function explain(context: Context, db: Statements, id: string): Pro
     position: null,
     linePosition: null,
     sinceUs,
+    fairKey,
+    share: share ?? 1,
+    headroom: null,
     overrides: [],
     untilUs: null,
     exact: false,
@@ -55,12 +61,12 @@ export async function explain(context: Context, db: Statements, id: string): Pro
     const expectedStartUs = job.state === 'scheduled' || job.state === 'retryable' ? job.dueUs : null
     return { ...idle, expectedStartUs, givenUpAtUs: null }
   }
-  const ahead = await countAhead(db, laneKey, job)
+  const ahead = await countAhead(db, laneKey, job.seq, priority)
   const waits = { ...idle, position: ahead + 1, untilUs: job.throttledUntilUs, givenUpAtUs: due }
   const costs = buckets.map((bucket, i) => (attempt > 0 && bucket.policy?.retries === 'free' ? 0 : (units?.[i] ?? 1)))
   const outlooks: Outlook[] = []
   for (const [i, bucket] of buckets.entries()) {
-    const asked = { lane: lane ?? 0, priority: job.priority, ahead, units: costs[i] ?? 1 }
+    const asked = { lane: lane ?? 0, priority, given: job.priority, ahead, units: costs[i] ?? 1 }
     outlooks.push(
       buckets.length === 1
         ? await outlookOfLine(db, asked, bucket, nowUs)
@@ -78,6 +84,7 @@ export async function explain(context: Context, db: Statements, id: string): Pro
     ...waits,
     untilUs: isPaused(overrides) ? pausedUntilUs(overrides) : waits.untilUs,
     overrides,
+    headroom: bucket?.policy && keptBack(bucket.policy, job.priority) > 0 ? (bucket.policy.headroom ?? null) : null,
     waitsOn: bucket ? { limit: bucket.limit, key: bucket.key } : null,
     linePosition: buckets.length === 1 ? (only?.place ?? null) : null,
     expectedStartUs,
@@ -96,7 +103,7 @@ function latest(outlooks: readonly Outlook[]): number | null {
   return latestUs
 }
 
-async function countAhead(db: Statements, lane: string, { seq, priority }: JobRecord): Promise<number> {
+async function countAhead(db: Statements, lane: string, seq: number, priority: number): Promise<number> {
   // Two ranges and not a disjunction, of which only the lane would be looked up.
   const [count] = (await db.get<[number]>(
     `SELECT (SELECT count(*) FROM sluice.jobs WHERE lane = $1 AND state = 1 AND priority > $2)

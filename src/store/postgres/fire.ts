@@ -7,7 +7,7 @@ import type { Timelines } from '../timelines.ts'
 import { type Context, readClock } from './context.ts'
 import { enqueue } from './enqueue.ts'
 import { currentLimits } from './limits.ts'
-import { findAll, lockSchedules, save } from './schedule.ts'
+import { findAll, isReadable, lockSchedules, save } from './schedule.ts'
 import { startsTooLateUs } from './skip.ts'
 import { LIVE_STATES } from './state.ts'
 import type { Look } from './look.ts'
@@ -35,7 +35,7 @@ export async function fire(context: Context, db: Statements, limit: number): Pro
       ...(await findAll(db, HELD)),
       ...(await findAll(db, DUE, false, instant.nowUs, limit)),
       ...(await findAll(db, DUE, true, instant.wallUs, limit)),
-    ]
+    ].filter((schedule) => isReadable(context, schedule))
     for (const schedule of due)
       if (news.length < limit) await new Firing({ context, db, limits, schedule, instant, news }).run()
     return news
@@ -81,6 +81,7 @@ class Firing {
     const schedule = this.#schedule
     const { overlap } = schedule.spec
     const { dues, missed } = await this.#dues(schedule.nextUs ?? this.#clockUs)
+    const heldUpToUs = schedule.catchUpToUs
     let nextUs = firstFrom(schedule, this.#clockUs + 1)
     schedule.catchUpToUs = null
     for (const dueUs of dues) {
@@ -103,6 +104,7 @@ class Firing {
       }
       await this.#enqueue(dueUs)
     }
+    if (heldUpToUs !== null && schedule.catchUpToUs === null) this.#skipWhatCameMeanwhile(heldUpToUs)
     schedule.nextUs = upcoming(schedule, nextUs, this.#instant)
     if (schedule.nextUs === null) this.#news.push({ kind: 'ended', schedule: schedule.spec.name, runs: schedule.runs })
     await save(this.#db, schedule)
@@ -143,7 +145,7 @@ class Firing {
     const { nowUs } = this.#instant
     const wallNowUs = wallOf(this.#schedule, this.#clockUs, this.#instant)
     const endUs = spec.untilMs === null ? NEVER_US : nowUs + spec.untilMs * 1000 - wallNowUs
-    const resumeUs = await startsTooLateUs(this.#db, this.#limits, spec.job.uses, this.#instant, endUs)
+    const resumeUs = await startsTooLateUs(this.#db, this.#limits, spec.job, this.#instant, endUs)
     return resumeUs === null ? null : resumeUs === NEVER_US ? this.#clockUs : this.#clockUs + resumeUs - nowUs
   }
 
@@ -159,6 +161,12 @@ class Firing {
     this.#schedule.lastDueUs = wallUs
     this.#schedule.lastJob = id
     this.#news.push({ kind: 'fired', occurrence, id, task: spec.job.task, queue: spec.job.queue })
+  }
+
+  /** What came due while missed occurrences waited for each other met one that had not ended; told once for all of it. */
+  #skipWhatCameMeanwhile(heldUpToUs: number): void {
+    const dueUs = upcoming(this.#schedule, firstFrom(this.#schedule, heldUpToUs + 1), this.#instant)
+    if (dueUs !== null && dueUs <= this.#clockUs) this.#skip(dueUs, 'overlap')
   }
 
   #skip(dueUs: number, reason: SkipReason): void {

@@ -27,7 +27,7 @@ type Row = [
   now: number,
 ]
 
-const SELECT = `SELECT seq, id, task, queue, state, priority, input, result, error, attempt, max_attempts, created, due, started, finished, extra, schedule, occurs,
+const SELECT = `SELECT seq, id, task, queue, state, coalesce(asked, priority), input, result, error, attempt, max_attempts, created, due, started, finished, extra, schedule, occurs,
   CASE WHEN state = 1 THEN (SELECT b.wake_at FROM sluice.lanes l JOIN sluice.buckets b ON b.id = l.bucket WHERE l.key = j.lane AND l.state = 2) END, sluice.now_us()
   FROM sluice.jobs j`
 

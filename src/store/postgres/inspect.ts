@@ -1,7 +1,9 @@
 import type { Statements } from '../../database/postgres.ts'
 import { view } from '../../policy/bucket.ts'
 import { type Backlog, expectedStartUs } from '../../policy/forecast.ts'
+import { metBelow } from '../../policy/headroom.ts'
 import { NEVER_US } from '../../policy/lane.ts'
+import type { LimitPolicy } from '../../policy/limit.ts'
 import type { Override } from '../overrides.ts'
 import type { BucketReport } from '../store.ts'
 import type { Timelines } from '../timelines.ts'
@@ -28,7 +30,19 @@ export async function inspect(context: Context, db: Statements, limit: string, k
   const { available, debt, capacity } = view(policy, state, 0, nowUs)
   const overrides = overridesOf(limits, limit, key)
   return [
-    { limit, key, available, debt, capacity, active: 0, waiting: 0, nextStartUs: null, drainedUs: null, overrides },
+    {
+      limit,
+      key,
+      available,
+      debt,
+      capacity,
+      active: 0,
+      waiting: 0,
+      nextStartUs: null,
+      drainedUs: null,
+      ...(policy.headroom && { headroom: policy.headroom }),
+      overrides,
+    },
   ]
 }
 
@@ -41,10 +55,7 @@ async function report(db: Statements, limits: Timelines, bucket: StoredBucket, n
   const overrides = overridesOf(limits, limit, key)
   const nextStartUs = nextStartOf(wakeAtUs, overrides, nowUs)
   const seen = policy ? view(policy, state, active, nowUs) : { available: 0, debt: 0, capacity: 0 }
-  const drainedUs =
-    policy && waiting > 0
-      ? expectedStartUs(policy, state, active, nowUs, await backlogOf(db, bucket.id, waiting, policy.concurrency))
-      : null
+  const drainedUs = policy && waiting > 0 ? await drainedUsOf(db, { ...bucket, policy }, waiting, nowUs) : null
   return {
     limit,
     key,
@@ -55,6 +66,7 @@ async function report(db: Statements, limits: Timelines, bucket: StoredBucket, n
     waiting,
     nextStartUs,
     drainedUs,
+    ...(policy?.headroom && { headroom: policy.headroom }),
     overrides,
   }
 }
@@ -62,22 +74,40 @@ async function report(db: Statements, limits: Timelines, bucket: StoredBucket, n
 /** A look at all weights of a deep backlog would cost too much for a report: the first of them speak for the rest. */
 const WEIGHED_AT_MOST = 10_000
 
+async function drainedUsOf(
+  db: Statements,
+  { id, policy, state, active }: StoredBucket & { readonly policy: LimitPolicy },
+  waiting: number,
+  nowUs: number,
+): Promise<number | null> {
+  const { backlog, lowest, highest } = await backlogOf(db, id, waiting, policy.concurrency)
+  const met = metBelow({ policy, state }, lowest, highest)
+  return expectedStartUs(met.policy, met.state, active, nowUs, backlog)
+}
+
+interface Weighed {
+  readonly backlog: Backlog
+  readonly lowest: number
+  readonly highest: number
+}
+
 async function backlogOf(
   db: Statements,
   bucket: number,
   waiting: number,
   concurrency: number | null,
-): Promise<Backlog> {
-  const [mean, least, most] = (await db.get<[number, number, number]>(
-    `SELECT avg(units)::float8, min(units), max(units) FROM
-     (SELECT coalesce((j.weights::json ->> (array_position(l.buckets, l.bucket) - 1))::int, 1) AS units
+): Promise<Weighed> {
+  const [mean, least, most, lowest, highest] = (await db.get<[number, number, number, number, number]>(
+    `SELECT avg(units)::float8, min(units), max(units), min(given), max(given) FROM
+     (SELECT coalesce((j.weights::json ->> (array_position(l.buckets, l.bucket) - 1))::int, 1) AS units, coalesce(j.asked, j.priority) AS given
       FROM sluice.lanes l JOIN sluice.jobs j ON j.lane = l.key AND j.state = 1
       WHERE l.bucket = $1 AND l.state = 2 LIMIT ${WEIGHED_AT_MOST}) s`,
     bucket,
-  )) as [number, number, number]
+  )) as [number, number, number, number, number]
   // Of different weights only the units are reckoned, but permits count jobs.
-  if (least === most || concurrency !== null) return { count: waiting, weight: least }
-  return { count: Math.round(waiting * mean), weight: 1 }
+  const even = least === most || concurrency !== null
+  const backlog = even ? { count: waiting, weight: least } : { count: Math.round(waiting * mean), weight: 1 }
+  return { backlog, lowest, highest }
 }
 
 function nextStartOf(wakeAtUs: number | null, overrides: readonly Override[], nowUs: number): number | null {

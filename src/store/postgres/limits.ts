@@ -1,9 +1,10 @@
 import type { Statements } from '../../database/postgres.ts'
+import { type Ageing, changedPace, NO_AGEING } from '../../policy/ageing.ts'
 import type { LimitPolicy } from '../../policy/limit.ts'
 import type { OverrideEvent, PolicyChange } from '../../policy/override.ts'
 import type { DefinitionEvent } from '../../policy/timeline.ts'
 import { Timelines } from '../timelines.ts'
-import type { Context } from './context.ts'
+import { type Context, readClock } from './context.ts'
 
 type DefinitionRow = [name: string, revision: number, policy: string, version: number, since: number]
 type OverrideRow = [
@@ -44,7 +45,8 @@ async function readLimits(db: Statements, generation: number): Promise<Timelines
     const change = text === null ? null : (JSON.parse(text) as PolicyChange)
     events.push([name, { kind, revision, sinceUs, key, change, untilUs, by, reason }])
   }
-  return Timelines.of(generation, events)
+  const ageing = await db.get<[string]>(`SELECT value FROM sluice.store WHERE name = 'ageing'`)
+  return Timelines.of(generation, events, ageing ? (JSON.parse(ageing[0]) as Ageing) : NO_AGEING)
 }
 
 /** A transaction that changes limits: one at a time, and no claim decides meanwhile. */
@@ -95,6 +97,16 @@ export class LimitChanges {
     await this.#add(name, { ...event, revision })
   }
 
+  /** Sets the pace at which priorities age from now on; null: they age no more. */
+  async age(everyUs: number | null, nowUs: number): Promise<void> {
+    if (this.limits.ageing.everyUs === everyUs) return
+    await this.#db.run(
+      `INSERT INTO sluice.store (name, value) VALUES ('ageing', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
+      JSON.stringify(changedPace(this.limits.ageing, everyUs, nowUs)),
+    )
+    this.limits = await readLimits(this.#db, await this.#bump())
+  }
+
   /** Forgets changes that no bucket has to be carried through any more; answers how many rows went. */
   async forget(name: string, revisions: readonly number[]): Promise<number> {
     const gone = await this.#db.run(
@@ -127,4 +139,13 @@ export class LimitChanges {
     )) as [number]
     return generation
   }
+}
+
+/** What an opened store knows from the start: the limits, the server's time, and the pace at which priorities age, if that is told. */
+export async function begin(context: Context, db: Statements, ageingUs: number | null | undefined): Promise<void> {
+  const { nowUs } = await readClock(context, db)
+  if (ageingUs === undefined) return void (await currentLimits(context, db))
+  const changes = await LimitChanges.begin(context, db)
+  await changes.age(ageingUs, nowUs)
+  context.limits = changes.limits
 }

@@ -13,6 +13,8 @@ export type LaneRow = [
   head: number,
   over: string,
   key: string,
+  share: number,
+  taken: number,
 ]
 
 /** A waiting job at the front of a lane or of an open line, which stands before it. */
@@ -23,6 +25,7 @@ export type HeadRow<Place> = [
   weights: string | null,
   attempt: number,
   since: number,
+  given: number,
 ]
 
 /** When jobs come due by themselves, and the next line. */

@@ -12,6 +12,8 @@ export interface PostgresStoreOptions {
   readonly schema?: string
   /** Connections of this process at most, where it makes the pool; 8 by default. */
   readonly connections?: number
+  /** Priorities age by one step per so many µs; null: they do not; absent: as the store has it. */
+  readonly ageingUs?: number | null
   /** Whether processes ring each other by NOTIFY; true by default. False: by timers alone, as behind pgBouncer's transaction mode. */
   readonly notify?: boolean
 }

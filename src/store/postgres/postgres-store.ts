@@ -19,20 +19,20 @@ import type {
   Store,
   Unstarted,
 } from '../store.ts'
-import type { BucketBacklog, Explanation, Throttled } from '../waits.ts'
+import type { BucketBacklog, Calibrating, Explanation, Throttled } from '../waits.ts'
 import { backlog } from './backlog.ts'
 import type { Batch } from './batch.ts'
 import { bucketId } from './buckets.ts'
+import { calibrate } from './calibrate.ts'
 import { cancel } from './cancel.ts'
 import { claim } from './claim.ts'
 import { type Context, createContext, readClock } from './context.ts'
 import { define } from './define.ts'
-import { enqueue } from './enqueue.ts'
 import { explain } from './explain.ts'
 import { get, isUuid, list } from './get.ts'
 import { giveClock } from './given-clock.ts'
 import { inspect } from './inspect.ts'
-import { currentLimits } from './limits.ts'
+import { begin, currentLimits } from './limits.ts'
 import { checkExisting, migrate, pendingMigrations } from './migrate.ts'
 import type { PostgresStoreOptions } from './options.ts'
 import { endOverdue, override, overrides, pruneOverrides } from './override.ts'
@@ -47,7 +47,7 @@ import { schedule, schedules, unschedule } from './schedule.ts'
 import { closesBucket, settleAndClose, type SettleRequest } from './settle.ts'
 import type { GivenClock } from './store-clock.ts'
 import { takeAll } from './take-all.ts'
-import { enqueueTogether, settleTogether } from './together.ts'
+import { enqueueTogether, enqueueWithin, settleTogether } from './together.ts'
 import { throttled } from './throttled.ts'
 import { Bell } from './watch.ts'
 import { cancellations, heartbeat, join, leave } from './workers.ts'
@@ -61,11 +61,13 @@ export class PostgresStore implements Store {
   readonly #bell: Bell
   readonly #settling: Batch<SettleRequest, Settled>
   readonly #enqueuing: Batch<NewJob, Enqueued>
+  readonly #ageingUs: number | null | undefined
   #given: GivenClock | null = null
 
   constructor(options: PostgresStoreOptions) {
     const { clock, connection, retention, schema = 'sluice', connections = 8, notify = true } = options
     this.#clock = clock
+    this.#ageingUs = options.ageingUs
     const given = clock !== systemClock
     this.#db = new PostgresDatabase({
       source: connection,
@@ -83,7 +85,7 @@ export class PostgresStore implements Store {
     await migrate(this.#db)
     if (this.#clock !== systemClock) this.#given = await giveClock(this.#db, this.#clock)
     await this.#db.transaction((db) => db.run('SELECT sluice.check_clock()'))
-    await this.#session((db) => readClock(this.#context, db))
+    await this.#db.transaction((db) => begin(this.#context, db, this.#ageingUs))
   }
 
   /** Opens what is there, and creates and upgrades nothing. @throws store.missing, store.version */
@@ -121,7 +123,7 @@ export class PostgresStore implements Store {
   }
 
   async enqueue(jobs: readonly NewJob[], tx?: unknown): Promise<Enqueued[]> {
-    if (tx !== undefined) return this.#enqueueWithin(jobs, tx)
+    if (tx !== undefined) return enqueueWithin(this.#context, this.#bell, this.#db.within(tx), jobs)
     const answers = await this.#enqueuing.add(jobs)
     this.#bell.ring('work')
     return answers
@@ -187,9 +189,14 @@ export class PostgresStore implements Store {
     return this.#change((db) => define(this.#context, db, limits))
   }
 
-  async penalize(limit: string, key: string, untilUs: number): Promise<void> {
+  async penalize(limit: string, key: string, untilUs: number): Promise<boolean> {
     await this.#endOverdue()
-    await this.#change(async (db) => penalizeBucket(this.#context, db, await bucketId(db, limit, key), () => untilUs))
+    return this.#change(async (db) => penalizeBucket(this.#context, db, await bucketId(db, limit, key), () => untilUs))
+  }
+
+  async calibrate(limit: string, key: string, told: Calibrating): Promise<boolean> {
+    await this.#endOverdue()
+    return this.#change(async (db) => calibrate(this.#context, db, await bucketId(db, limit, key), told))
   }
 
   async charge(limit: string, key: string, units: number, chargedAtUs: number): Promise<void> {
@@ -220,7 +227,7 @@ export class PostgresStore implements Store {
   }
 
   schedule(given: NewSchedule): Promise<Scheduled> {
-    return this.#change(async (db) => schedule(db, await readClock(this.#context, db), given))
+    return this.#change(async (db) => schedule(this.#context, db, await readClock(this.#context, db), given))
   }
 
   schedules(): Promise<ScheduleRecord[]> {
@@ -253,14 +260,6 @@ export class PostgresStore implements Store {
 
   leave(worker: number): Promise<void> {
     return this.#change((db) => leave(this.#context, db, worker))
-  }
-
-  /** Seen by others when the caller commits; the bell rings then, too. */
-  async #enqueueWithin(jobs: readonly NewJob[], tx: unknown): Promise<Enqueued[]> {
-    const db = this.#db.within(tx)
-    const answers = await enqueue(this.#context, db, jobs)
-    await this.#bell.ringWithin(db)
-    return answers
   }
 
   /** Who only asks may ask twice: a connection that died unnoticed is found by its first use. */

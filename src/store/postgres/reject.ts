@@ -2,6 +2,7 @@ import { inTransaction, type Statements } from '../../database/postgres.ts'
 import { NEVER_US } from '../../policy/lane.ts'
 import type { Rejection } from '../../policy/refusal.ts'
 import type { Rejected } from '../store.ts'
+import { announce } from './cancel.ts'
 import type { WrittenRow } from './claimed.ts'
 import { type Context, readClock } from './context.ts'
 import { type Instant, occurrenceOf } from '../series.ts'
@@ -36,16 +37,25 @@ export async function skipRejected(context: Context, db: Statements, rejected: r
   if (skipped.length === 0) return
   await inTransaction(db, async () => {
     const instant = await readClock(context, db)
-    for (const job of skipped) await skipOccurrence(db, job.occurrence?.schedule ?? '', job.expectedStartUs, instant)
+    for (const job of skipped)
+      await skipOccurrence(context, db, job.occurrence?.schedule ?? '', job.expectedStartUs, instant)
   })
 }
 
-type LateRow = [seq: number, queue: string, lane: string, uses: string | null, limit: string | null, key: string | null]
+type LateRow = [
+  seq: number,
+  queue: string,
+  lane: string,
+  uses: string | null,
+  fair: string | null,
+  limit: string | null,
+  key: string | null,
+]
 
 const DISCARD = `UPDATE sluice.jobs j SET finished = $1, error = $2,
   state = CASE WHEN j.schedule IS NOT NULL AND j.attempt = 0 THEN ${STATE.cancelled} ELSE ${STATE.discarded} END,
   due = CASE WHEN j.schedule IS NOT NULL AND j.attempt = 0 THEN $3::bigint ELSE $4::bigint END WHERE j.seq = $5
-  RETURNING seq, id, task, queue, priority, input, attempt, max_attempts, pushed_back, created, extra, schedule, occurs, state`
+  RETURNING seq, id, task, queue, coalesce(asked, priority), input, attempt, max_attempts, pushed_back, created, extra, schedule, occurs, state`
 
 /** Ends waiting jobs whose latest start has passed: their `maxWait` is over, or they have expired. */
 export async function rejectLate(context: Context, db: Statements, limit: number): Promise<Rejected[]> {
@@ -54,14 +64,14 @@ export async function rejectLate(context: Context, db: Statements, limit: number
     const { nowUs } = instant
     const { cancelledUs, discardedUs } = context.retention
     const rows = await db.all<LateRow>(
-      `SELECT j.seq, j.queue, j.lane, j.uses, b.limit_name, b.key FROM sluice.jobs j
+      `SELECT j.seq, j.queue, j.lane, j.uses, j.fair, b.limit_name, b.key FROM sluice.jobs j
        LEFT JOIN sluice.lanes l ON l.key = j.lane LEFT JOIN sluice.buckets b ON b.id = l.bucket
        WHERE j.state = 1 AND j.due IS NOT NULL AND j.due < $1 ORDER BY j.due LIMIT $2 FOR UPDATE OF j SKIP LOCKED`,
       nowUs,
       limit,
     )
     const rejected: Rejected[] = []
-    for (const [seq, queue, lane, uses, limitName, key] of rows) {
+    for (const [seq, queue, lane, uses, fair, limitName, key] of rows) {
       const reason = limitName === null ? 'expired' : 'late'
       const why: Why = { reason, limit: limitName ?? '', key: key ?? '', expectedStartUs: null }
       const written = await db.get<[...WrittenRow]>(
@@ -74,14 +84,8 @@ export async function rejectLate(context: Context, db: Statements, limit: number
       )
       if (!written) continue
       const each = toRejected(written, why)
-      if (each.occurrence) await skipOccurrence(db, each.occurrence.schedule, null, instant)
-      if (uses !== null)
-        await db.run(
-          'INSERT INTO sluice.arrivals (queue, lane, uses, look) VALUES ($1, $2, $3, false)',
-          queue,
-          lane,
-          uses,
-        )
+      if (each.occurrence) await skipOccurrence(context, db, each.occurrence.schedule, null, instant)
+      await announce(db, [queue, lane, uses, fair])
       rejected.push(each)
     }
     return rejected

@@ -2,23 +2,16 @@ import type { Statements } from '../../database/postgres.ts'
 import { refund } from '../../policy/bucket.ts'
 import type { Unstarted } from '../store.ts'
 import { lockBuckets, saveBucket } from './buckets.ts'
-import { announce } from './cancel.ts'
+import { announce, type Place } from './cancel.ts'
 import { type Context, readClock } from './context.ts'
 import { STATE } from './state.ts'
 
 const RELEASE = `UPDATE sluice.jobs SET attempt = attempt - 1, worker = NULL, started = NULL,
     state = CASE WHEN cancelling THEN ${STATE.cancelled} ELSE ${STATE.available} END, since = $4, finished = CASE WHEN cancelling THEN $4::bigint END,
     due = CASE WHEN cancelling THEN $6::bigint ELSE sluice.latest_start(uses, expires, $4, $5) END
-  WHERE seq = $1 AND attempt = $2 AND worker = $3 AND state = ${STATE.active} RETURNING queue, lane, uses, permits, state, due`
+  WHERE seq = $1 AND attempt = $2 AND worker = $3 AND state = ${STATE.active} RETURNING queue, lane, uses, fair, permits, state, due`
 
-type Row = [
-  queue: string,
-  lane: string,
-  uses: string | null,
-  permits: number[] | null,
-  state: number,
-  due: number | null,
-]
+type Row = [...Place, permits: number[] | null, state: number, due: number | null]
 
 /** Gives claimed jobs that never started back, with their units, their permits, their attempt and their place. Jobs first, then buckets. */
 export async function release(
@@ -33,9 +26,9 @@ export async function release(
     const cancelledDue = nowUs + context.retention.cancelledUs
     const row = await db.get<Row>(RELEASE, run.seq, run.attempt, worker, nowUs, wallUs, cancelledDue)
     if (!row) continue
-    const [queue, lane, uses, permits, state, due] = row
+    const [queue, lane, uses, fair, permits, state, due] = row
     released.push({ run, permits: permits ?? [] })
-    if (state === STATE.available) await announce(db, queue, lane, uses, due !== null)
+    if (state === STATE.available) await announce(db, [queue, lane, uses, fair], due !== null)
   }
   await refundAll(context, db, released)
 }

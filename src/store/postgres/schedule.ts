@@ -1,7 +1,9 @@
 import type { Statements } from '../../database/postgres.ts'
+import { firstDueUs } from '../../jobs/recurrence.ts'
 import type { NewSchedule, ScheduleRecord } from '../../jobs/schedule.ts'
 import { begin, clockOf, firstFrom, type Instant, type StoredSchedule, toRecord, upcoming } from '../series.ts'
 import type { Scheduled } from '../store.ts'
+import type { Context } from './context.ts'
 
 type Row = [
   spec: string,
@@ -24,7 +26,12 @@ export async function lockSchedules(db: Statements): Promise<void> {
 }
 
 /** Registers a schedule. A changed one keeps its count of runs, and its grid if that was not what changed. */
-export async function schedule(db: Statements, instant: Instant, given: NewSchedule): Promise<Scheduled> {
+export async function schedule(
+  { unreadable }: Context,
+  db: Statements,
+  instant: Instant,
+  given: NewSchedule,
+): Promise<Scheduled> {
   await lockSchedules(db)
   const known = await find(db, given.name)
   if (known && JSON.stringify(known.spec) === JSON.stringify(given))
@@ -33,6 +40,7 @@ export async function schedule(db: Statements, instant: Instant, given: NewSched
   const planned = sameGrid ? { ...known, spec: given, catchUpToUs: null } : begin(given, known, instant)
   planned.nextUs = upcoming(planned, planned.nextUs ?? firstFrom(planned, clockOf(planned, instant)), instant)
   const { anchorUs, anchorWallUs, nextUs } = planned
+  unreadable.delete(given.name)
   const wall = given.recurrence.kind === 'cron'
   await db.run(UPSERT, given.name, JSON.stringify(given), wall, anchorUs, anchorWallUs, nextUs)
   return { kind: known ? 'updated' : 'created', schedule: toRecord(planned, instant) }
@@ -63,6 +71,20 @@ export async function findAll(
   ...values: (number | boolean)[]
 ): Promise<StoredSchedule[]> {
   return (await db.all<Row>(`SELECT ${COLUMNS} FROM sluice.schedules WHERE ${where}`, ...values)).map(fromRow)
+}
+
+/**
+ * Whether this process can tell when a schedule is due. One whose time zone it does not know, as another process may, is remembered and
+ * left alone: it must not hold up what else a claim does.
+ */
+export function isReadable({ unreadable }: Context, { spec }: StoredSchedule): boolean {
+  try {
+    firstDueUs(spec.recurrence, 0, 0)
+    return true
+  } catch {
+    unreadable.add(spec.name)
+    return false
+  }
 }
 
 /** Writes back what a firing or a skip changed. */

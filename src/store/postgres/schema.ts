@@ -10,6 +10,10 @@ import { SETTLE } from './sql/settle.ts'
  * The tables of the PostgreSQL store. As on SQLite, with what many machines need besides: a queue and a lane are known by their names, so
  * that an enqueue has nothing to look up, and `arrivals` tells the claims which lanes to look at, so that it has nothing to lock.
  *
+ * `jobs.priority` is what a job is ordered by, and `asked` the priority that it was given, where ageing makes them differ. Turns: a lane has
+ * `share` starts in a row, of which it has `taken` so many; `fair` is the key that splits lanes beside their buckets. `buckets.deferred`
+ * counts jobs that waited and have started since the bucket was last told of, at `told`.
+ *
  * `jobs.due` is when the state's own time comes: wall clock for `scheduled`, the store's clock for `retryable` (next run), `active`
  * (end of the lease), `available` (latest start, where there is one) and the final states (end of retention).
  */
@@ -23,7 +27,9 @@ CREATE TABLE sluice.jobs (
   queue text COLLATE "C" NOT NULL,
   state smallint NOT NULL,
   lane text COLLATE "C" NOT NULL,
-  priority smallint NOT NULL,
+  priority bigint NOT NULL,
+  asked smallint,
+  fair text COLLATE "C",
   attempt int NOT NULL DEFAULT 0,
   max_attempts int NOT NULL,
   pushed_back int NOT NULL DEFAULT 0,
@@ -60,6 +66,8 @@ CREATE TABLE sluice.arrivals (
   queue text COLLATE "C" NOT NULL,
   lane text COLLATE "C" NOT NULL,
   uses text NOT NULL,
+  fair text COLLATE "C",
+  share smallint,
   look boolean NOT NULL
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX arrivals_queue ON sluice.arrivals (queue, id);
@@ -73,8 +81,11 @@ CREATE TABLE sluice.lanes (
   bucket bigint,
   over text COLLATE "C" NOT NULL DEFAULT '',
   deputy_of bigint,
-  priority smallint NOT NULL DEFAULT 0,
+  priority bigint NOT NULL DEFAULT 0,
   turn bigint NOT NULL DEFAULT 0,
+  taken smallint NOT NULL DEFAULT 0,
+  share smallint NOT NULL DEFAULT 1,
+  fair text COLLATE "C",
   head bigint NOT NULL DEFAULT 0,
   emptied bigint
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
@@ -94,6 +105,8 @@ CREATE TABLE sluice.buckets (
   active int NOT NULL DEFAULT 0,
   lanes int NOT NULL DEFAULT 0,
   wake_at bigint,
+  deferred int NOT NULL DEFAULT 0,
+  told bigint,
   touched bigint NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 CREATE UNIQUE INDEX buckets_name ON sluice.buckets (limit_name, key);

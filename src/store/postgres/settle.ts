@@ -50,7 +50,8 @@ export async function settle(
   const settled = requests.map(({ settlement }): Settled => {
     const [attempt, state] = bySeq.get(settlement.seq) ?? []
     if (state === undefined || attempt !== settlement.attempt - attemptBack(settlement)) return { kind: 'lost' }
-    return { kind: 'settled', state: stateName(state) }
+    const end: Settled = { kind: 'settled', state: stateName(state) }
+    return settlement.kind === 'push-back' ? { ...end, adjusted: false } : end
   })
   return { settled, work: again || written.some((row) => row[4] === true) }
 }
@@ -88,8 +89,7 @@ export async function settleAndClose(context: Context, db: Statements, request: 
   await db.run('SELECT sluice.lock_buckets($1::bigint[])', [...(permits ?? []), bucket])
   const [settled] = (await settle(context, db, [request])).settled
   if (settled?.kind !== 'settled') return { kind: 'lost' }
-  await penalizeBucket(context, db, bucket, (nowUs) => nowUs + closedForUs)
-  return settled
+  return { ...settled, adjusted: await penalizeBucket(context, db, bucket, (nowUs) => nowUs + closedForUs) }
 }
 
 function attemptBack({ kind }: Settlement): number {

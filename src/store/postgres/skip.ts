@@ -5,7 +5,8 @@ import { clockOf, firstFrom, type Instant, upcoming } from '../series.ts'
 import type { BucketUse } from '../store.ts'
 import type { Timelines } from '../timelines.ts'
 import { findBucket } from './buckets.ts'
-import { find, lockSchedules, save } from './schedule.ts'
+import type { Context } from './context.ts'
+import { find, isReadable, lockSchedules, save } from './schedule.ts'
 
 /**
  * Whether the buckets of an occurrence, asked before it is stored, let it start only after its `maxWait` or not before `endUs`, or
@@ -14,7 +15,7 @@ import { find, lockSchedules, save } from './schedule.ts'
 export async function startsTooLateUs(
   db: Statements,
   limits: Timelines,
-  uses: readonly BucketUse[],
+  { uses, priority }: { readonly uses: readonly BucketUse[]; readonly priority: number },
   instant: Instant,
   endUs: number,
 ): Promise<number | null> {
@@ -27,12 +28,12 @@ export async function startsTooLateUs(
     const bucket = await findBucket(db, limits, instant, limit, key)
     if (!bucket) continue
     buckets.push(bucket)
-    const deniedUs = deniedUntilUs(bucket, weight, nowUs)
+    const deniedUs = deniedUntilUs(bucket, weight, nowUs, priority)
     if (deniedUs === null) continue
     refusing.push(bucket)
     startUs = Math.max(startUs, deniedUs)
   }
-  const head = { seq: 0, priority: 0, weights: null, attempt: 0, sinceUs: nowUs }
+  const head = { seq: 0, priority, given: priority, weights: null, attempt: 0, sinceUs: nowUs }
   const behaviour = refusalBehaviour(refusing, buckets, head, startUs)
   return behaviour === 'drop' || behaviour === 'late' || (startUs >= endUs && startUs !== NEVER_US) ? startUs : null
 }
@@ -43,6 +44,7 @@ export async function startsTooLateUs(
  * @param resumeUs on the store's clock; null: not known.
  */
 export async function skipOccurrence(
+  context: Context,
   db: Statements,
   name: string,
   resumeUs: number | null,
@@ -54,6 +56,7 @@ export async function skipOccurrence(
   const clockUs = clockOf(schedule, instant)
   const fromUs = resumeUs === null ? clockUs : Math.max(clockUs, clockUs + resumeUs - instant.nowUs)
   schedule.runs = Math.max(0, schedule.runs - 1)
+  if (!isReadable(context, schedule)) return save(db, schedule)
   if (schedule.nextUs === null || (schedule.nextUs < fromUs && resumeUs !== null))
     schedule.nextUs = upcoming(schedule, firstFrom(schedule, fromUs), instant)
   // Limits that are used up have ended the making up for what was missed.

@@ -2,8 +2,10 @@ import type { Clock } from '../../base/clock.ts'
 import type { NewJob, Settled } from '../../jobs/job.ts'
 import type { Enqueued } from '../store.ts'
 import { Batch } from './batch.ts'
+import type { Statements } from '../../database/postgres.ts'
 import type { Context } from './context.ts'
-import { enqueue, enqueueAgain } from './enqueue.ts'
+import { enqueue, enqueueAgain, enqueueAlone } from './enqueue.ts'
+import { currentLimits } from './limits.ts'
 import { READ_GIVE_UP_MS, whenReachable } from './reachable.ts'
 import { settle, type SettleRequest } from './settle.ts'
 import type { Bell } from './watch.ts'
@@ -24,7 +26,20 @@ export function settleTogether(context: Context, clock: Clock, bell: Bell): Batc
 export function enqueueTogether(context: Context, clock: Clock): Batch<NewJob, Enqueued> {
   return new Batch((jobs) => {
     const store = (again: boolean): Promise<Enqueued[]> =>
-      context.db.session((db) => (again ? enqueueAgain : enqueue)(context, db, jobs))
+      context.db.session((db) => (again ? enqueueAgain : enqueueAlone)(context, db, jobs))
     return whenReachable(clock, store, READ_GIVE_UP_MS)
   })
+}
+
+/** In a transaction of the caller's: seen by others when that commits, and the bell rings then, too. */
+export async function enqueueWithin(
+  context: Context,
+  bell: Bell,
+  db: Statements,
+  jobs: readonly NewJob[],
+): Promise<Enqueued[]> {
+  await currentLimits(context, db)
+  const answers = await enqueue(context, db, jobs)
+  await bell.ringWithin(db)
+  return answers
 }

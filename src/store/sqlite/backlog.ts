@@ -3,7 +3,7 @@ import { bucketsOf, findBucket } from './buckets.ts'
 import type { Context } from './context.ts'
 import { LANE } from './state.ts'
 
-type Row = [bucket: number, jobs: number, units: number, least: number, most: number]
+type Row = [bucket: number, jobs: number, units: number, least: number, most: number, lowest: number, highest: number]
 
 /** What waits for the buckets of a limit, wherever the lanes stand: read from all lanes that are not empty. */
 export function backlog(context: Context, limit: string, key?: string): BucketBacklog[] | null {
@@ -13,8 +13,8 @@ export function backlog(context: Context, limit: string, key?: string): BucketBa
   const only = key === undefined ? null : findBucket(context, limit, key, nowUs)
   const buckets = key === undefined ? bucketsOf(context, limit, nowUs) : only ? [only] : []
   const rows = context.db.all<Row>(
-    `SELECT bucket, count(*), sum(units), min(units), max(units) FROM
-     (SELECT e.value AS bucket, coalesce(j.weights ->> e.key, 1) AS units
+    `SELECT bucket, count(*), sum(units), min(units), max(units), min(given), max(given) FROM
+     (SELECT e.value AS bucket, coalesce(j.weights ->> e.key, 1) AS units, coalesce(j.asked, j.priority) AS given
       FROM lanes l CROSS JOIN json_each(l.buckets) e CROSS JOIN jobs j ON j.lane = l.id AND j.state = 1
       WHERE l.state IN (${LANE.open}, ${LANE.waiting}) AND e.value IN (SELECT value FROM json_each(?)))
      GROUP BY bucket`,
@@ -22,8 +22,8 @@ export function backlog(context: Context, limit: string, key?: string): BucketBa
   )
   const found = new Map(rows.map((row) => [row[0], row]))
   return buckets.map((bucket) => {
-    const [, jobs, units, least, most] = found.get(bucket.id) ?? [bucket.id, 0, 0, 1, 1]
+    const [, jobs, units, least, most, lowest, highest] = found.get(bucket.id) ?? [bucket.id, 0, 0, 1, 1, 0, 0]
     const { key, policy, state, active } = bucket
-    return { key, policy, state, active, jobs, units, even: least === most }
+    return { key, policy, state, active, jobs, units, even: least === most, lowest, highest }
   })
 }

@@ -10,6 +10,12 @@ export interface StoredBucket extends Bucket {
   readonly lanes: number
   /** `wakeAtUs` as it was loaded. */
   readonly wokeAtUs: number | null
+  /** Jobs that waited for it and have started since it was last told of; below 0: so many were told of before they started. */
+  deferred: number
+  /** When it was last told of that jobs wait for it; null: nobody waits. */
+  toldUs: number | null
+  /** `deferred` or `toldUs` changed. */
+  counted: boolean
 }
 
 type Row = [
@@ -21,9 +27,11 @@ type Row = [
   active: number,
   lanes: number,
   wakeAt: number | null,
+  deferred: number,
+  told: number | null,
 ]
 
-const COLUMNS = 'buckets.id, limit_name, buckets.key, state, revision, active, lanes, wake_at'
+const COLUMNS = 'buckets.id, limit_name, buckets.key, state, revision, active, lanes, wake_at, deferred, told'
 
 /** Loads a bucket by its id, carried over to the limit's current policy. */
 export function loadBucket(context: Context, id: number, nowUs: number): StoredBucket {
@@ -72,16 +80,24 @@ export function saveBucket(context: Context, bucket: StoredBucket, nowUs: number
   if (bucket.changed) {
     const { revision } = context.policies.timeline(bucket.limit)
     context.db.run(
-      'UPDATE buckets SET state = ?, revision = ?, active = ?, wake_at = ?, touched = ? WHERE id = ?',
+      'UPDATE buckets SET state = ?, revision = ?, active = ?, wake_at = ?, deferred = ?, told = ?, touched = ? WHERE id = ?',
       encodeBucket(bucket.state),
       revision,
       bucket.active,
       bucket.wakeAtUs,
+      bucket.deferred,
+      bucket.toldUs,
       nowUs,
       bucket.id,
     )
-  } else if (bucket.wakeAtUs !== bucket.wokeAtUs)
-    context.db.run('UPDATE buckets SET wake_at = ? WHERE id = ?', bucket.wakeAtUs, bucket.id)
+  } else if (bucket.wakeAtUs !== bucket.wokeAtUs || bucket.counted)
+    context.db.run(
+      'UPDATE buckets SET wake_at = ?, deferred = ?, told = ? WHERE id = ?',
+      bucket.wakeAtUs,
+      bucket.deferred,
+      bucket.toldUs,
+      bucket.id,
+    )
 }
 
 /** Has the first of a bucket's line looked at again, if anybody waits there. */
@@ -89,21 +105,27 @@ export function wakeLine(context: Context, bucket: number, nowUs: number): void 
   context.db.run('UPDATE buckets SET wake_at = min(wake_at, ?) WHERE id = ? AND wake_at IS NOT NULL', nowUs, bucket)
 }
 
-/** Gives a permit back to each bucket of a stored list, and wakes their lines. */
+/** Gives a permit back to each bucket of a stored list (a negative one held none), and wakes their lines. */
 export function returnPermits(context: Context, permits: string, nowUs: number): void {
   for (const id of JSON.parse(permits) as number[])
-    context.db.run('UPDATE buckets SET active = max(active - 1, 0), wake_at = min(wake_at, ?) WHERE id = ?', nowUs, id)
+    if (id > 0)
+      context.db.run(
+        'UPDATE buckets SET active = max(active - 1, 0), wake_at = min(wake_at, ?) WHERE id = ?',
+        nowUs,
+        id,
+      )
 }
 
 function fromRow(context: Context, row: Row, nowUs: number): StoredBucket {
-  const [id, limit, key, stored, revision, active, lanes, wakeAtUs] = row
+  const [id, limit, key, stored, revision, active, lanes, wakeAtUs, deferred, toldUs] = row
   const policy = onTheWall(context, context.policies.policy(limit, key))
   const written = stored === null ? null : decodeBucket(stored)
   const state = context.policies.timeline(limit).carry(key, written, revision, nowUs) ?? newBucket(NO_POLICY, nowUs)
   // Kept even when nothing is charged: a bucket that begins empty fills from the first look on, and a clock that went back over a
   // reboot is made up for once, or the wait would begin anew at every look.
   const changed = written === null ? beginsEmpty(policy) : nowUs < written.atUs
-  return { id, limit, key, policy, state, active, lanes, wakeAtUs, wokeAtUs: wakeAtUs, granted: 0, changed }
+  const waits = { wakeAtUs, wokeAtUs: wakeAtUs, deferred, toldUs, counted: false }
+  return { id, limit, key, policy, state, active, lanes, ...waits, granted: 0, changed }
 }
 
 /** Calendar windows follow the wall clock: their policy is told how far that is from the store's. */

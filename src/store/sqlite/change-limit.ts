@@ -41,13 +41,18 @@ function gainsPermits(before: Timeline, after: Timeline, key: string | null): bo
 function countPermits(context: Context, limit: string, concerns: (key: string) => boolean): void {
   const rows = context.db.all<[seq: number, bucket: number, key: string, permits: string | null]>(
     `SELECT j.seq, b.id, b.key, j.permits FROM jobs j, lanes l, json_each(l.buckets) e, buckets b
-     WHERE j.state = 2 AND j.due IS NOT NULL AND l.id = j.lane AND b.id = e.value AND b.limit_name = ?`,
+     WHERE j.state = 2 AND j.due IS NOT NULL AND l.id = j.lane AND b.id = e.value AND b.limit_name = ?1
+     UNION ALL SELECT j.seq, b.id, b.key, j.permits FROM jobs j, json_each(j.permits) e, buckets b
+     WHERE j.state = 2 AND j.due IS NOT NULL AND b.id = -e.value AND b.limit_name = ?1`,
     limit,
   )
+  const holds = new Map<number, number[]>()
   for (const [seq, bucket, key, permits] of rows) {
-    const held = permits === null ? [] : (JSON.parse(permits) as number[])
+    const held = holds.get(seq) ?? (permits === null ? [] : (JSON.parse(permits) as number[]))
     if (!concerns(key) || held.includes(bucket)) continue
-    context.db.run('UPDATE jobs SET permits = ? WHERE seq = ?', JSON.stringify([...held, bucket]), seq)
+    holds.set(seq, [...held.filter((id) => id !== -bucket), bucket])
     context.db.run('UPDATE buckets SET active = active + 1 WHERE id = ?', bucket)
   }
+  for (const [seq, held] of holds)
+    context.db.run('UPDATE jobs SET permits = ? WHERE seq = ?', JSON.stringify(held), seq)
 }

@@ -3,8 +3,8 @@ import { Admission } from '../../policy/admission.ts'
 import { type Grant, QueueShare } from '../../policy/queue-share.ts'
 import { isFull } from '../../policy/refusal.ts'
 import { NEVER_US } from '../../policy/lane.ts'
-import type { Claim, ClaimRequest, Closed, QueueSlots } from '../store.ts'
-import { bucketId, type StoredBucket } from './buckets.ts'
+import type { Claim, ClaimRequest, QueueSlots } from '../store.ts'
+import { bucketId } from './buckets.ts'
 import { type Context, queueId, queueName } from './context.ts'
 import { Decision } from './decision.ts'
 import { fire, nextFireUs } from './fire.ts'
@@ -13,6 +13,7 @@ import { nextDueUs, promote } from './promote.ts'
 import { rejectHeads, rejectLate } from './reject.ts'
 import { occurrenceOf } from './schedule.ts'
 import { STATE } from './state.ts'
+import { throttling } from './throttling.ts'
 
 type Row = [
   seq: number,
@@ -34,10 +35,13 @@ type Row = [
 const ACTIVATE = `UPDATE jobs SET state = ${STATE.active}, attempt = attempt + 1, worker = ?1, due = ?2, started = ?3, permits = s.value ->> 1,
     expires = CASE WHEN schedule IS NULL THEN expires END
   FROM json_each(?4) s WHERE jobs.seq = s.value ->> 0 AND jobs.state = ${STATE.available}
-  RETURNING seq, id, task, queue, priority, input, attempt, max_attempts, pushed_back, created, extra, schedule, occurs`
+  RETURNING seq, id, task, queue, coalesce(asked, priority), input, attempt, max_attempts, pushed_back, created, extra, schedule, occurs`
 
+const DEFAULT_EVENT_WINDOW_US = 60_000_000
 const AT_ONCE = 1000
 const OPEN_LANES_AT_MOST = 4000
+/** Lanes with a fair key alone are always open, and for a single start the first of thousands is enough. */
+const FOR_ONE = 8
 
 /** Takes the jobs that all their budgets admit at this instant, in turn, and says when to look again. */
 export function claim(context: Context, request: ClaimRequest): Claim {
@@ -53,8 +57,9 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   const admission = new Admission(nowUs, Math.max(nowUs, context.turns.given), shares, decision)
   const more = decide(admission, decision, shares)
   const wakeUs = admission.retime()
-  const jobs = activate(context, request, admission.grants, nowUs)
+  const jobs = activate(context, request, admission.grants, decision)
   const rejected = [...late, ...rejectHeads(context, admission.rejections, instant)]
+  const told = throttling(context, decision, admission, request.eventWindowUs ?? DEFAULT_EVENT_WINDOW_US)
   decision.save()
   context.turns.given = admission.turn
   for (const share of shares) context.openLineNext.set(share.queue, share.openLineNext)
@@ -77,8 +82,7 @@ export function claim(context: Context, request: ClaimRequest): Claim {
     schedules: fired.news,
     nextWakeUs: nextWakeUs >= NEVER_US ? null : nextWakeUs,
     nextFireUs: fireUs === NEVER_US ? null : fireUs,
-    closed: newlyClosed(context, admission),
-    released: newlyReleased(decision),
+    ...told,
   }
 }
 
@@ -96,7 +100,11 @@ function decide(admission: Admission, decision: Decision, shares: readonly Queue
     for (const bucket of buckets) admission.addDue(bucket)
     for (const share of shares) {
       if (share.slots === 0) continue
-      const lanes = decision.openLanes(share.queue, count, skip.get(share) ?? 0)
+      const lanes = decision.openLanes(
+        share.queue,
+        looked === 0 && room() === 1 ? FOR_ONE : count,
+        skip.get(share) ?? 0,
+      )
       skip.set(share, (skip.get(share) ?? 0) + lanes.length)
       found += lanes.length
       for (const lane of lanes) admission.addLane(lane)
@@ -119,27 +127,36 @@ function shareOf(context: Context, decision: Decision, { queue, slots, uses }: Q
   )
 }
 
-function activate(context: Context, request: ClaimRequest, grants: readonly Grant[], nowUs: number): Admitted[] {
+function activate(context: Context, request: ClaimRequest, grants: readonly Grant[], decision: Decision): Admitted[] {
   if (grants.length === 0) return []
+  const { nowUs } = decision
   const starts = grants.map((grant) => [grant.head.seq, permitsOf(grant)])
   const rows = context.db.all<Row>(ACTIVATE, request.worker, nowUs + request.leaseUs, nowUs, JSON.stringify(starts))
   if (rows.length !== grants.length)
     throw new RangeError(`${grants.length} jobs were granted, ${rows.length} could be started`)
   const bySeq = new Map(rows.map((row) => [row[0], row]))
-  return grants.map((grant) => toAdmitted(context, grant, bySeq.get(grant.head.seq) as Row, nowUs))
+  return grants.map((grant) => toAdmitted(context, grant, bySeq.get(grant.head.seq) as Row, decision))
 }
 
-function permitsOf(grant: Grant): string | null {
-  const ids = grant.charged
-    .filter(({ bucket }) => bucket.policy !== null && bucket.policy.concurrency !== null)
-    .map(({ bucket }) => bucket.id)
+/**
+ * The buckets whose permits a start holds. A queue's own bucket that has none stands there as a negative number: a lane does not name
+ * it, and should its limit be given permits, this start has to hold one.
+ */
+function permitsOf({ lane, charged }: Grant): string | null {
+  const ids: number[] = []
+  for (const { bucket } of charged) {
+    if (!bucket.policy) continue
+    if (bucket.policy.concurrency !== null) ids.push(bucket.id)
+    else if (!lane?.buckets.includes(bucket)) ids.push(-bucket.id)
+  }
   return ids.length === 0 ? null : JSON.stringify(ids)
 }
 
-function toAdmitted(context: Context, grant: Grant, row: Row, startedUs: number): Admitted {
+function toAdmitted(context: Context, grant: Grant, row: Row, decision: Decision): Admitted {
   const [seq, id, task, queue, priority, input, attempt, maxAttempts, pushedBack, createdUs, extra, schedule, occurs] =
     row
   const uses = grant.charged.map(({ bucket, weight }) => ({ limit: bucket.limit, key: bucket.key, weight }))
+  const held = grant.lane && decision.waitedOn(grant.lane)
   return {
     seq,
     id,
@@ -151,42 +168,13 @@ function toAdmitted(context: Context, grant: Grant, row: Row, startedUs: number)
     maxAttempts,
     pushedBack,
     createdUs,
-    startedUs,
+    availableUs: grant.head.sinceUs,
+    startedUs: decision.nowUs,
+    waitedFor: held && { limit: held.limit, key: held.key },
     extra,
     uses,
     ...occurrenceOf(schedule, occurs),
   }
-}
-
-/** Buckets in whose line the first lane came to stand. */
-function newlyClosed(context: Context, admission: Admission): Closed[] {
-  const closed: Closed[] = []
-  for (const { bucket, joined } of admission.lines.values()) {
-    if ((bucket as StoredBucket).wokeAtUs !== null || bucket.wakeAtUs === null) continue
-    for (const lane of joined) {
-      const weight = lane.heads[lane.next]?.weights?.[lane.buckets.indexOf(bucket)] ?? 1
-      const nextAtUs = bucket.wakeAtUs === NEVER_US ? null : bucket.wakeAtUs
-      closed.push({
-        limit: bucket.limit,
-        key: bucket.key,
-        queue: queueName(context, lane.queue),
-        wanted: weight,
-        granted: bucket.granted,
-        nextAtUs,
-        defined: bucket.policy !== null,
-      })
-      break
-    }
-  }
-  return closed
-}
-
-/** Buckets whose line has become empty. */
-function newlyReleased(decision: Decision): { limit: string; key: string }[] {
-  const released: { limit: string; key: string }[] = []
-  for (const bucket of decision.buckets.values())
-    if (bucket.wokeAtUs !== null && bucket.wakeAtUs === null) released.push({ limit: bucket.limit, key: bucket.key })
-  return released
 }
 
 /** When the next line that this decision did not touch is due. */

@@ -20,6 +20,8 @@ export interface Context {
   readonly turns: { given: number }
   /** At equal priority, whether a queue's open line is next; by queue id. */
   readonly openLineNext: Map<number, boolean>
+  /** Names of schedules in time zones that this process does not know. */
+  readonly unreadable: Set<string>
 }
 
 /** The id of a queue, which is created when new. */

@@ -18,12 +18,14 @@ type LaneRow = [
   priority: number,
   turn: number,
   head: number,
+  share: number,
+  taken: number,
 ]
-type HeadRow = [seq: number, priority: number, weights: string | null, attempt: number, since: number]
+type HeadRow = [seq: number, priority: number, given: number, weights: string | null, attempt: number, since: number]
 
-const LANE_COLUMNS = 'id, queue, buckets, state, bucket, deputy_of, priority, turn, head'
+const LANE_COLUMNS = 'id, queue, buckets, state, bucket, deputy_of, priority, turn, head, share, taken'
 const HEADS =
-  'SELECT seq, priority, weights, attempt, since FROM jobs WHERE lane = ? AND state = 1 ORDER BY priority DESC, seq'
+  'SELECT seq, priority, coalesce(asked, priority), weights, attempt, since FROM jobs WHERE lane = ? AND state = 1 ORDER BY priority DESC, seq'
 
 /** A bucket that so many lanes need groups the lines of others: its lanes can be held together behind one deputy. */
 const SHARED_BY = 16
@@ -37,6 +39,7 @@ export class Decision implements AdmissionSource {
   #shares: ReadonlyMap<number, QueueShare> = new Map()
   readonly #first = new Map<number, Head[]>()
   readonly #open = new Set<Lane>()
+  readonly #waitedOn = new Map<Lane, StoredBucket>()
   #live: ReadonlySet<number> | null = null
   readonly #worker: number
 
@@ -55,6 +58,11 @@ export class Decision implements AdmissionSource {
     let bucket = this.buckets.get(id)
     if (!bucket) this.buckets.set(id, (bucket = loadBucket(this.#context, id, this.nowUs)))
     return bucket
+  }
+
+  /** The bucket in whose line a lane stood when the decision began; null: in none. */
+  waitedOn(lane: Lane): StoredBucket | null {
+    return this.#waitedOn.get(lane) ?? null
   }
 
   /** Open lanes of a queue in turn, those after `skip` of them; their buckets and first jobs are read along, in one statement each. */
@@ -133,36 +141,39 @@ export class Decision implements AdmissionSource {
     const { db } = this.#context
     if (lane.state === 'empty') {
       db.run(
-        'UPDATE lanes SET state = 0, bucket = NULL, over = NULL, deputy_of = NULL, turn = ?, emptied = ? WHERE id = ?',
+        'UPDATE lanes SET state = 0, bucket = NULL, over = NULL, deputy_of = NULL, turn = ?, taken = 0, emptied = ? WHERE id = ?',
         lane.turn,
         this.nowUs,
         lane.id,
       )
     } else if (lane.state === 'open' && this.#open.has(lane)) {
       db.run(
-        'UPDATE lanes SET priority = ?, head = ?, turn = ? WHERE id = ?',
+        'UPDATE lanes SET priority = ?, head = ?, turn = ?, taken = ? WHERE id = ?',
         lane.priority,
         lane.head,
         lane.turn,
+        lane.taken,
         lane.id,
       )
     } else if (lane.state === 'open') {
       db.run(
-        'UPDATE lanes SET state = 1, bucket = NULL, over = NULL, deputy_of = NULL, priority = ?, head = ?, turn = ? WHERE id = ?',
+        'UPDATE lanes SET state = 1, bucket = NULL, over = NULL, deputy_of = NULL, priority = ?, head = ?, turn = ?, taken = ? WHERE id = ?',
         lane.priority,
         lane.head,
         lane.turn,
+        lane.taken,
         lane.id,
       )
     } else {
       db.run(
-        'UPDATE lanes SET state = 2, bucket = ?, over = ?, deputy_of = ?, priority = ?, head = ?, turn = ? WHERE id = ?',
+        'UPDATE lanes SET state = 2, bucket = ?, over = ?, deputy_of = ?, priority = ?, head = ?, turn = ?, taken = ? WHERE id = ?',
         lane.on?.id ?? null,
         overOf(lane),
         lane.deputyOf?.id ?? null,
         lane.priority,
         lane.head,
         lane.turn,
+        lane.taken,
         lane.id,
       )
     }
@@ -212,7 +223,7 @@ export class Decision implements AdmissionSource {
   }
 
   #lane(row: LaneRow): Lane {
-    const [id, queue, buckets, state, on, deputyOf, priority, turn, head] = row
+    const [id, queue, buckets, state, on, deputyOf, priority, turn, head, share, taken] = row
     const known = this.lanes.get(id)
     if (known) return known
     const lane: Lane = {
@@ -220,6 +231,8 @@ export class Decision implements AdmissionSource {
       queue,
       priority,
       turn,
+      taken,
+      share,
       head,
       buckets: (JSON.parse(buckets) as number[]).map((bucket) => this.bucket(bucket)),
       state: state === LANE.open ? 'open' : state === LANE.waiting ? 'waiting' : 'empty',
@@ -233,12 +246,13 @@ export class Decision implements AdmissionSource {
     }
     this.lanes.set(id, lane)
     if (lane.state === 'open') this.#open.add(lane)
+    if (on !== null) this.#waitedOn.set(lane, this.bucket(on))
     return lane
   }
 }
 
 function firstHeads(count: number): string {
-  return `SELECT j.lane, j.seq, j.priority, j.weights, j.attempt, j.since FROM json_each(?) e CROSS JOIN jobs j ON j.seq IN
+  return `SELECT j.lane, j.seq, j.priority, coalesce(j.asked, j.priority), j.weights, j.attempt, j.since FROM json_each(?) e CROSS JOIN jobs j ON j.seq IN
     (SELECT seq FROM jobs h WHERE h.lane = e.value AND h.state = 1 ORDER BY h.priority DESC, h.seq LIMIT ${count})`
 }
 
@@ -255,6 +269,13 @@ function overOf(lane: Lane): string {
     .join(',')
 }
 
-function toHead([seq, priority, weights, attempt, sinceUs]: HeadRow): Head {
-  return { seq, priority, weights: weights === null ? null : (JSON.parse(weights) as number[]), attempt, sinceUs }
+function toHead([seq, priority, given, weights, attempt, sinceUs]: HeadRow): Head {
+  return {
+    seq,
+    priority,
+    given,
+    weights: weights === null ? null : (JSON.parse(weights) as number[]),
+    attempt,
+    sinceUs,
+  }
 }

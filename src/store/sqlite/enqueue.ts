@@ -1,4 +1,5 @@
 import type { NewJob } from '../../jobs/job.ts'
+import { levelOf, NO_AGEING, stepsAt, stepsOf } from '../../policy/ageing.ts'
 import type { Enqueued } from '../store.ts'
 import { cancelWaiting } from './cancel.ts'
 import { type Context, queueId } from './context.ts'
@@ -7,8 +8,8 @@ import { STATE } from './state.ts'
 import type { Instant } from './store-clock.ts'
 import { findHolder, type Holder } from './unique.ts'
 
-const INSERT = `INSERT INTO jobs (id, task, queue, state, lane, priority, max_attempts, created, since, due, expires, weights, unique_key, input, extra, schedule, occurs)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+const INSERT = `INSERT INTO jobs (id, task, queue, state, lane, priority, max_attempts, created, since, due, expires, weights, unique_key, input, extra, schedule, occurs, asked)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 /** Stores jobs; a lane learns of its arrival in the same transaction, and only if that can change what it does next. */
 export function enqueue(
@@ -22,10 +23,13 @@ export function enqueue(
 
 function insert(context: Context, job: NewJob, { nowUs, wallUs }: Instant): Enqueued {
   const queue = queueId(context, job.queue)
-  const lane = laneOf(context, queue, job.queue, job.uses, nowUs)
+  const lane = laneOf(context, queue, job, nowUs)
   const scheduledUs = job.runAtMs !== null && job.runAtMs * 1000 > wallUs ? Math.round(job.runAtMs * 1000) : null
   const state = scheduledUs === null ? STATE.available : STATE.scheduled
   const due = scheduledUs ?? latestStartUs(context, job.uses, job.expiresAtMs, { nowUs, wallUs })
+  // A job ages from when it may start.
+  const steps = stepsAt(context.policies.ageing, nowUs + (scheduledUs === null ? 0 : scheduledUs - wallUs))
+  const level = levelOf(job.priority, steps, reachedBy(context, job))
   const { lastInsertRowid } = context.db
     .prepare(INSERT)
     .run(
@@ -34,20 +38,21 @@ function insert(context: Context, job: NewJob, { nowUs, wallUs }: Instant): Enqu
       queue,
       state,
       lane,
-      job.priority,
+      level,
       job.maxAttempts,
       nowUs,
       nowUs,
       due,
-      job.expiresAtMs === null ? null : Math.round(job.expiresAtMs * 1000),
+      expiresUs(job),
       weightsText(job.uses),
       job.unique?.key ?? null,
       job.input,
       job.extra,
       job.occurrence?.schedule ?? null,
       job.occurrence ? Math.round(job.occurrence.dueMs * 1000) : null,
+      level === job.priority ? null : job.priority,
     )
-  if (scheduledUs === null) arrive(context, lane, job.priority, Number(lastInsertRowid), nowUs, due !== null)
+  if (scheduledUs === null) arrive(context, lane, level, Number(lastInsertRowid), nowUs, due !== null)
   return { kind: 'created', id: job.id }
 }
 
@@ -67,26 +72,40 @@ function enqueueUnique(context: Context, job: NewJob, instant: Instant): Enqueue
 function update(context: Context, job: NewJob, holder: Holder, instant: Instant): Enqueued {
   const { nowUs } = instant
   const queue = queueId(context, job.queue)
-  const lane = laneOf(context, queue, job.queue, job.uses, nowUs)
+  const lane = laneOf(context, queue, job, nowUs)
+  const level = levelOf(job.priority, stepsOf(holder.level, holder.priority), reachedBy(context, job))
   const waits = holder.state === STATE.available
   const due = waits ? latestStartUs(context, job.uses, job.expiresAtMs, instant) : holder.due
   context.db.run(
-    'UPDATE jobs SET queue = ?, lane = ?, priority = ?, max_attempts = ?, weights = ?, input = ?, extra = ?, due = ? WHERE seq = ?',
+    'UPDATE jobs SET queue = ?, lane = ?, priority = ?, asked = ?, max_attempts = ?, weights = ?, input = ?, extra = ?, due = ?, expires = ? WHERE seq = ?',
     queue,
     lane,
-    job.priority,
+    level,
+    level === job.priority ? null : job.priority,
     job.maxAttempts,
     weightsText(job.uses),
     job.input,
     job.extra,
     due,
+    expiresUs(job),
     holder.seq,
   )
   if (waits) {
     depart(context, holder.lane, holder.seq, nowUs)
-    arrive(context, lane, job.priority, holder.seq, nowUs, due !== null)
+    arrive(context, lane, level, holder.seq, nowUs, due !== null)
   }
   return { kind: 'updated', id: holder.id }
+}
+
+/** The highest headroom threshold among a job's limits that its priority reaches; null: none, or nothing has ever aged here. */
+function reachedBy(context: Context, { uses, priority }: NewJob): number | null {
+  let reached: number | null = null
+  if (context.policies.ageing === NO_AGEING) return reached
+  for (const { limit, key } of uses) {
+    const threshold = context.policies.policy(limit, key)?.headroom?.priority
+    if (threshold !== undefined && threshold <= priority) reached = Math.max(reached ?? threshold, threshold)
+  }
+  return reached
 }
 
 /** When an available job is given up: the end of its `maxWait` or its expiry, whichever is first; in the store's clock. */
@@ -102,6 +121,11 @@ export function latestStartUs(
     if (maxWaitUs !== null) latest = Math.min(latest, nowUs + maxWaitUs)
   }
   return latest === Infinity ? null : latest
+}
+
+/** Wall clock. */
+function expiresUs({ expiresAtMs }: NewJob): number | null {
+  return expiresAtMs === null ? null : Math.round(expiresAtMs * 1000)
 }
 
 function weightsText(uses: NewJob['uses']): string | null {

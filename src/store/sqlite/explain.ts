@@ -1,4 +1,4 @@
-import type { JobRecord } from '../../jobs/job.ts'
+import { keptBack } from '../../policy/headroom.ts'
 import type { BucketUse } from '../store.ts'
 import type { Explanation } from '../waits.ts'
 import { loadBucket, type StoredBucket } from './buckets.ts'
@@ -9,25 +9,39 @@ import { LANE } from './state.ts'
 import { liveQueues } from './workers.ts'
 import { isPaused, overridesOf, pausedUntilUs } from './override.ts'
 
-type Row = [lane: number, weights: string | null, sinceUs: number, attempt: number, due: number | null]
+type Row = [
+  lane: number,
+  priority: number,
+  weights: string | null,
+  sinceUs: number,
+  attempt: number,
+  due: number | null,
+]
 
 /** Why a job waits: the line that its lane stands in, its place, and when it may start. */
 export function explain(context: Context, id: string): Explanation | null {
   const nowUs = context.clock.nowUs()
   const job = get(context, id)
   if (!job) return null
-  const [lane, weights, sinceUs, attempt, due] = context.db.get<Row>(
-    'SELECT lane, weights, since, attempt, due FROM jobs WHERE seq = ?',
+  const [lane, priority, weights, sinceUs, attempt, due] = context.db.get<Row>(
+    'SELECT lane, priority, weights, since, attempt, due FROM jobs WHERE seq = ?',
     job.seq,
   ) as Row
   const buckets = lane < 0 ? [] : bucketsOfLane(context, lane, nowUs)
   const units = weights === null ? null : (JSON.parse(weights) as number[])
   const uses: BucketUse[] = buckets.map(({ limit, key }, i) => ({ limit, key, weight: units?.[i] ?? 1 }))
   const served = liveQueues(context, nowUs, 0).includes(job.queue)
+  const [fairKey, share] = context.db.get<[string | null, number]>(
+    'SELECT fair, share FROM lanes WHERE id = ?',
+    lane,
+  ) ?? [null, 1]
   const idle = {
     job,
     uses,
+    fairKey,
+    share,
     waitsOn: null,
+    headroom: null,
     position: null,
     linePosition: null,
     sinceUs,
@@ -40,11 +54,11 @@ export function explain(context: Context, id: string): Explanation | null {
     const expectedStartUs = job.state === 'scheduled' || job.state === 'retryable' ? job.dueUs : null
     return { ...idle, expectedStartUs, givenUpAtUs: null }
   }
-  const ahead = countAhead(context, lane, job)
+  const ahead = countAhead(context, lane, job.seq, priority)
   const waits = { ...idle, position: ahead + 1, untilUs: job.throttledUntilUs, givenUpAtUs: due }
   const costs = buckets.map((bucket, i) => (attempt > 0 && bucket.policy?.retries === 'free' ? 0 : (units?.[i] ?? 1)))
   const outlooks = buckets.map((bucket, i) => {
-    const asked = { lane, priority: job.priority, ahead, units: costs[i] ?? 1 }
+    const asked = { lane, priority, given: job.priority, ahead, units: costs[i] ?? 1 }
     return buckets.length === 1
       ? outlookOfLine(context, asked, bucket, nowUs)
       : outlookOfLane(context, asked, bucket, i, nowUs)
@@ -62,6 +76,7 @@ export function explain(context: Context, id: string): Explanation | null {
     untilUs: isPaused(overrides) ? pausedUntilUs(overrides) : waits.untilUs,
     overrides,
     waitsOn: bucket ? { limit: bucket.limit, key: bucket.key } : null,
+    headroom: bucket?.policy && keptBack(bucket.policy, job.priority) > 0 ? (bucket.policy.headroom ?? null) : null,
     linePosition: buckets.length === 1 ? (only?.place ?? null) : null,
     expectedStartUs,
     // What its budget would let start now waits for a free slot, and nobody can tell for how long.
@@ -79,7 +94,7 @@ function latest(outlooks: readonly Outlook[]): number | null {
   return latestUs
 }
 
-function countAhead(context: Context, lane: number, { seq, priority }: JobRecord): number {
+function countAhead(context: Context, lane: number, seq: number, priority: number): number {
   // Two ranges and not a disjunction, of which only the lane would be looked up.
   const [higher] = context.db.get<[number]>(
     'SELECT count(*) FROM jobs WHERE lane = ? AND state = 1 AND priority > ?',

@@ -4,7 +4,17 @@ import { NEVER_US } from '../../policy/lane.ts'
 import type { Context } from './context.ts'
 import { enqueue } from './enqueue.ts'
 import { portion } from './portion.ts'
-import { clockOf, find, findAll, firstFrom, save, type StoredSchedule, upcoming, wallOf } from './schedule.ts'
+import {
+  clockOf,
+  find,
+  findAll,
+  firstFrom,
+  isReadable,
+  save,
+  type StoredSchedule,
+  upcoming,
+  wallOf,
+} from './schedule.ts'
 import { startsTooLateUs } from './skip.ts'
 import { LIVE_STATES } from './state.ts'
 import type { Instant } from './store-clock.ts'
@@ -13,9 +23,10 @@ import { attendedSinceUs } from './workers.ts'
 /** The next due times on both clocks, and a schedule whose missed occurrences wait no longer. */
 type Look = [storeUs: number | null, wallUs: number | null, released: string | null]
 
-const NEXT = 'SELECT next_at FROM schedules WHERE catch_up_to IS NULL AND next_at IS NOT NULL AND wall ='
-const LOOK = `SELECT (${NEXT} 0 ORDER BY next_at LIMIT 1), (${NEXT} 1 ORDER BY next_at LIMIT 1), (SELECT s.name FROM schedules s
-  WHERE s.catch_up_to IS NOT NULL AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = s.last_job AND j.state IN (${LIVE_STATES})) LIMIT 1)`
+/** Names of schedules whose time zone this process does not know, as JSON: others may fire them. */
+const KNOWN = 'AND name NOT IN (SELECT value FROM json_each(?1))'
+const LOOK = lookOf('')
+const LOOK_AT_KNOWN = lookOf(KNOWN)
 const DUE = 'catch_up_to IS NULL AND next_at IS NOT NULL AND wall = ? AND next_at <= ? ORDER BY next_at'
 /** Missed occurrences that are caught up with, at most; the older ones are skipped. */
 const CATCH_UP_AT_MOST = 1000
@@ -42,7 +53,7 @@ export function fire(context: Context, instant: Instant, limit: number): Fired {
     ...(held ? [held] : []),
     ...findAll(context, `${DUE} LIMIT ${portion(limit)}`, 0, instant.nowUs),
     ...findAll(context, `${DUE} LIMIT ${portion(limit)}`, 1, instant.wallUs),
-  ]
+  ].filter((schedule) => isReadable(context, schedule))
   for (const schedule of due) if (news.length < limit) new Firing(context, schedule, instant, news).run()
   return { news, nextUs: nextFireUs(context, instant) }
 }
@@ -52,8 +63,15 @@ export function nextFireUs(context: Context, instant: Instant): number {
   return nextOf(look(context), instant)
 }
 
-function look(context: Context): Look {
-  return context.db.get<Look>(LOOK) as Look
+function look({ db, unreadable }: Context): Look {
+  if (unreadable.size === 0) return db.get<Look>(LOOK) as Look
+  return db.get<Look>(LOOK_AT_KNOWN, JSON.stringify([...unreadable])) as Look
+}
+
+function lookOf(which: string): string {
+  const next = `SELECT next_at FROM schedules WHERE catch_up_to IS NULL AND next_at IS NOT NULL ${which} AND wall =`
+  return `SELECT (${next} 0 ORDER BY next_at LIMIT 1), (${next} 1 ORDER BY next_at LIMIT 1), (SELECT s.name FROM schedules s
+    WHERE s.catch_up_to IS NOT NULL ${which} AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.id = s.last_job AND j.state IN (${LIVE_STATES})) LIMIT 1)`
 }
 
 function nextOf([storeUs, onWallUs, released]: Look, { nowUs, wallUs }: Instant): number {
@@ -81,6 +99,7 @@ class Firing {
     const schedule = this.#schedule
     const { overlap } = schedule.spec
     const { dues, missed } = this.#dues(schedule.nextUs ?? this.#clockUs)
+    const heldUpToUs = schedule.catchUpToUs
     let nextUs = firstFrom(schedule, this.#clockUs + 1)
     schedule.catchUpToUs = null
     for (const dueUs of dues) {
@@ -103,6 +122,7 @@ class Firing {
       }
       this.#enqueue(dueUs)
     }
+    if (heldUpToUs !== null && schedule.catchUpToUs === null) this.#skipWhatCameMeanwhile(heldUpToUs)
     schedule.nextUs = upcoming(schedule, nextUs, this.#instant)
     if (schedule.nextUs === null) this.#news.push({ kind: 'ended', schedule: schedule.spec.name, runs: schedule.runs })
     save(this.#context, schedule)
@@ -143,7 +163,7 @@ class Firing {
     const { nowUs } = this.#instant
     const wallNowUs = wallOf(this.#schedule, this.#clockUs, this.#instant)
     const endUs = spec.untilMs === null ? NEVER_US : nowUs + spec.untilMs * 1000 - wallNowUs
-    const resumeUs = startsTooLateUs(this.#context, spec.job.uses, nowUs, endUs)
+    const resumeUs = startsTooLateUs(this.#context, spec.job, nowUs, endUs)
     return resumeUs === null ? null : resumeUs === NEVER_US ? this.#clockUs : this.#clockUs + resumeUs - nowUs
   }
 
@@ -159,6 +179,12 @@ class Firing {
     this.#schedule.lastDueUs = wallUs
     this.#schedule.lastJob = id
     this.#news.push({ kind: 'fired', occurrence, id, task: spec.job.task, queue: spec.job.queue })
+  }
+
+  /** What came due while missed occurrences waited for each other met one that had not ended; told once for all of it. */
+  #skipWhatCameMeanwhile(heldUpToUs: number): void {
+    const dueUs = upcoming(this.#schedule, firstFrom(this.#schedule, heldUpToUs + 1), this.#instant)
+    if (dueUs !== null && dueUs <= this.#clockUs) this.#skip(dueUs, 'overlap')
   }
 
   #skip(dueUs: number, reason: SkipReason): void {

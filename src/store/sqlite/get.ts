@@ -26,7 +26,7 @@ type Row = [
   wakeAt: number | null,
 ]
 
-const SELECT = `SELECT seq, id, task, queue, state, priority, input, result, error, attempt, max_attempts, created, due, started, finished, extra, schedule, occurs,
+const SELECT = `SELECT seq, id, task, queue, state, coalesce(asked, priority), input, result, error, attempt, max_attempts, created, due, started, finished, extra, schedule, occurs,
   CASE WHEN state = 1 THEN (SELECT b.wake_at FROM lanes l JOIN buckets b ON b.id = l.bucket WHERE l.id = jobs.lane AND l.state = 2) END FROM jobs`
 
 /** One job by its id. */

@@ -1,6 +1,8 @@
 import { view } from '../../policy/bucket.ts'
 import { type Backlog, expectedStartUs } from '../../policy/forecast.ts'
+import { metBelow } from '../../policy/headroom.ts'
 import { NEVER_US } from '../../policy/lane.ts'
+import type { LimitPolicy } from '../../policy/limit.ts'
 import type { Override } from '../overrides.ts'
 import type { BucketReport } from '../store.ts'
 import { bucketsOf, findBucket, type StoredBucket } from './buckets.ts'
@@ -21,7 +23,19 @@ export function inspect(context: Context, limit: string, key?: string): BucketRe
   const { available, debt, capacity } = view(policy, state, 0, nowUs)
   const overrides = overridesOf(context, limit, key)
   return [
-    { limit, key, available, debt, capacity, active: 0, waiting: 0, nextStartUs: null, drainedUs: null, overrides },
+    {
+      limit,
+      key,
+      available,
+      debt,
+      capacity,
+      active: 0,
+      waiting: 0,
+      nextStartUs: null,
+      drainedUs: null,
+      ...(policy.headroom && { headroom: policy.headroom }),
+      overrides,
+    },
   ]
 }
 
@@ -34,10 +48,7 @@ function report(context: Context, bucket: StoredBucket, nowUs: number): BucketRe
   const overrides = overridesOf(context, limit, key)
   const nextStartUs = nextStartOf(wakeAtUs, overrides, nowUs)
   const seen = policy ? view(policy, state, active, nowUs) : { available: 0, debt: 0, capacity: 0 }
-  const drainedUs =
-    policy && waiting > 0
-      ? expectedStartUs(policy, state, active, nowUs, backlogOf(context, bucket.id, waiting, policy.concurrency))
-      : null
+  const drainedUs = policy && waiting > 0 ? drainedUsOf(context, { ...bucket, policy }, waiting, nowUs) : null
   return {
     limit,
     key,
@@ -48,6 +59,7 @@ function report(context: Context, bucket: StoredBucket, nowUs: number): BucketRe
     waiting,
     nextStartUs,
     drainedUs,
+    ...(policy?.headroom && { headroom: policy.headroom }),
     overrides,
   }
 }
@@ -55,17 +67,35 @@ function report(context: Context, bucket: StoredBucket, nowUs: number): BucketRe
 /** A look at all weights of a deep backlog would cost too much for a report: the first of them speak for the rest. */
 const WEIGHED_AT_MOST = 10_000
 
-function backlogOf(context: Context, bucket: number, waiting: number, concurrency: number | null): Backlog {
-  const [mean, least, most] = context.db.get<[number, number, number]>(
-    `SELECT avg(units), min(units), max(units) FROM
-     (SELECT coalesce(j.weights ->> (SELECT key FROM json_each(l.buckets) WHERE value = l.bucket), 1) AS units
+function drainedUsOf(
+  context: Context,
+  { id, policy, state, active }: StoredBucket & { readonly policy: LimitPolicy },
+  waiting: number,
+  nowUs: number,
+): number | null {
+  const { backlog, lowest, highest } = backlogOf(context, id, waiting, policy.concurrency)
+  const met = metBelow({ policy, state }, lowest, highest)
+  return expectedStartUs(met.policy, met.state, active, nowUs, backlog)
+}
+
+interface Weighed {
+  readonly backlog: Backlog
+  readonly lowest: number
+  readonly highest: number
+}
+
+function backlogOf(context: Context, bucket: number, waiting: number, concurrency: number | null): Weighed {
+  const [mean, least, most, lowest, highest] = context.db.get<[number, number, number, number, number]>(
+    `SELECT avg(units), min(units), max(units), min(given), max(given) FROM
+     (SELECT coalesce(j.weights ->> (SELECT key FROM json_each(l.buckets) WHERE value = l.bucket), 1) AS units, coalesce(j.asked, j.priority) AS given
       FROM lanes l CROSS JOIN jobs j ON j.lane = l.id AND j.state = 1
       WHERE l.bucket = ? AND l.state = 2 LIMIT ${WEIGHED_AT_MOST})`,
     bucket,
-  ) as [number, number, number]
+  ) as [number, number, number, number, number]
   // Of different weights only the units are reckoned, but permits count jobs.
-  if (least === most || concurrency !== null) return { count: waiting, weight: least }
-  return { count: Math.round(waiting * mean), weight: 1 }
+  const even = least === most || concurrency !== null
+  const backlog = even ? { count: waiting, weight: least } : { count: Math.round(waiting * mean), weight: 1 }
+  return { backlog, lowest, highest }
 }
 
 function nextStartOf(wakeAtUs: number | null, overrides: readonly Override[], nowUs: number): number | null {

@@ -5,28 +5,30 @@ import { LANE } from './state.ts'
 
 /** Outside the claim, this file alone writes lanes: whatever changes a lane's head opens it again, and the next claim looks at it. */
 
-interface Use {
-  readonly limit: string
-  readonly key: string
+/** What a job says of the lane that it stands in. */
+export interface LaneSpec {
+  readonly queue: string
+  readonly uses: readonly { readonly limit: string; readonly key: string }[]
+  readonly fairKey?: string
+  readonly share?: number
 }
 
 type Row = [state: number, priority: number, head: number, turn: number, bucket: number | null, deputyOf: number | null]
 
-/** The number of the lane of a job with these buckets, which is created when new; the queue's open line without any. */
-export function laneOf(
-  context: Context,
-  queue: number,
-  queueName: string,
-  uses: readonly Use[],
-  nowUs: number,
-): number {
-  if (uses.length === 0) return openLineOf(queue)
-  const key = laneKey(queueName, uses)
+/**
+ * The number of the lane of a job with these buckets and this fair key, which is created when new; the queue's open line without any.
+ * A lane has the share of the job that came last.
+ */
+export function laneOf(context: Context, queue: number, spec: LaneSpec, nowUs: number): number {
+  if (spec.uses.length === 0 && spec.fairKey === undefined) return openLineOf(queue)
+  const key = laneKey(spec.queue, spec.uses, spec.fairKey ?? null)
   // Never remembered: another process may have forgotten the lane, and its number may be another's by now.
-  return (
-    context.db.get<[number]>('SELECT id FROM lanes WHERE key = ?', key)?.[0] ??
-    createLane(context, key, queue, uses, nowUs)
-  )
+  const found = context.db.get<[number, number]>('SELECT id, share FROM lanes WHERE key = ?', key)
+  if (!found) return createLane(context, key, queue, spec, nowUs)
+  const [id, known] = found
+  const { share = 1 } = spec
+  if (share !== known) context.db.run('UPDATE lanes SET share = ? WHERE id = ?', share, id)
+  return id
 }
 
 /**
@@ -46,13 +48,15 @@ export function arrive(
   if (!row) throw new RangeError(`Lane ${lane} is named by a job, but it is not stored`)
   const [state, headPriority, head, turn] = row
   if (state === LANE.empty) {
+    // A turn of several starts is not to be broken into by a lane that came at the same instant: no two have the same.
+    context.turns.given = Math.max(turn, nowUs, context.turns.given + 1)
     // Turns are about times of service: a newcomer stands behind all that wait, so that no stream of new lanes can starve one.
     context.db.run(
-      'UPDATE lanes SET state = ?, priority = ?, head = ?, turn = ? WHERE id = ?',
+      'UPDATE lanes SET state = ?, priority = ?, head = ?, turn = ?, taken = 0 WHERE id = ?',
       LANE.open,
       priority,
       seq,
-      Math.max(turn, nowUs, context.turns.given),
+      context.turns.given,
       lane,
     )
   } else if (priority > headPriority || (priority === headPriority && seq < head))
@@ -97,11 +101,12 @@ function leaveLine(context: Context, row: Row, nowUs: number): void {
   if (deputyOf !== null) wakeLine(context, deputyOf, nowUs)
 }
 
-function createLane(context: Context, key: string, queue: number, uses: readonly Use[], nowUs: number): number {
+function createLane(context: Context, key: string, queue: number, spec: LaneSpec, nowUs: number): number {
+  const { uses, share = 1, fairKey = null } = spec
   const buckets = uses.map((use) => bucketId(context, use.limit, use.key, nowUs))
   for (const bucket of buckets) context.db.run('UPDATE buckets SET lanes = lanes + 1 WHERE id = ?', bucket)
   const { lastInsertRowid } = context.db
-    .prepare('INSERT INTO lanes (key, queue, buckets, emptied) VALUES (?, ?, ?, ?)')
-    .run(key, queue, JSON.stringify(buckets), nowUs)
+    .prepare('INSERT INTO lanes (key, queue, buckets, emptied, share, fair) VALUES (?, ?, ?, ?, ?, ?)')
+    .run(key, queue, JSON.stringify(buckets), nowUs, share, fairKey)
   return Number(lastInsertRowid)
 }

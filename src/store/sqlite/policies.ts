@@ -1,4 +1,5 @@
 import type { SqliteConnection } from '../../database/sqlite.ts'
+import { type Ageing, changedPace, NO_AGEING } from '../../policy/ageing.ts'
 import type { LimitPolicy } from '../../policy/limit.ts'
 import type { OverrideEvent, PolicyChange } from '../../policy/override.ts'
 import { type DefinitionEvent, Timeline } from '../../policy/timeline.ts'
@@ -18,12 +19,13 @@ type OverrideRow = [
 
 const UNDEFINED = new Timeline([])
 
-/** The limits with all their changes, as this process remembers them until somebody changes one. */
+/** The limits with all their changes, and the pace at which priorities age, as this process remembers them until somebody changes one. */
 export class Policies {
   readonly #db: SqliteConnection
   #timelines = new Map<string, Timeline>()
   #generation = -1
   #nextEndUs = Infinity
+  #ageing: Ageing = NO_AGEING
 
   constructor(db: SqliteConnection) {
     this.#db = db
@@ -54,6 +56,8 @@ export class Policies {
     for (const [name, all] of events)
       this.#timelines.set(name, new Timeline(all.sort((a, b) => a.revision - b.revision)))
     this.#findNextEnd()
+    const ageing = this.#db.get<[string]>(`SELECT value FROM store WHERE name = 'ageing'`)?.[0]
+    this.#ageing = ageing === undefined ? NO_AGEING : (JSON.parse(ageing) as Ageing)
   }
 
   /** What was remembered may have been rolled back. */
@@ -78,6 +82,22 @@ export class Policies {
   /** When the next override or pause of any limit ends by itself; Infinity: none does. */
   get nextEndUs(): number {
     return this.#nextEndUs
+  }
+
+  get ageing(): Ageing {
+    return this.#ageing
+  }
+
+  /** Sets the pace at which priorities age from now on; null: they age no more. */
+  age(everyUs: number | null, nowUs: number): void {
+    if (this.#ageing.everyUs === everyUs) return
+    const ageing = changedPace(this.#ageing, everyUs, nowUs)
+    this.#db.run(
+      `INSERT INTO store (name, value) VALUES ('ageing', ?1) ON CONFLICT DO UPDATE SET value = ?1`,
+      JSON.stringify(ageing),
+    )
+    this.#bump()
+    this.refresh()
   }
 
   /** Defines a limit, anew or for the first time. */

@@ -3,12 +3,17 @@ import { STATE } from './state.ts'
 
 /**
  * The host has booted anew: no worker of the last boot lives, and the clock may have gone back, so that instants written before
- * lie too far ahead. Leases end now, every line is looked at again, and no series of even distances waits for longer than one of them.
+ * lie too far ahead. Leases end now, every line is looked at again, a retry waits for its whole delay at most, and no series of even
+ * distances for longer than one of them.
  */
 export function afterReboot(context: Context): void {
   const nowUs = context.clock.nowUs()
   context.db.run('DELETE FROM workers')
   context.db.run(`UPDATE jobs SET due = ? WHERE state = ${STATE.active} AND due > ?`, nowUs, nowUs)
+  context.db.run(
+    `UPDATE jobs SET due = due - (since - ?1), since = ?1 WHERE state = ${STATE.retryable} AND since > ?1`,
+    nowUs,
+  )
   context.db.run('UPDATE buckets SET wake_at = ? WHERE wake_at > ?', nowUs, nowUs)
   context.db.run(
     `UPDATE schedules SET next_at = next_at - (next_at - ?1) / (spec ->> '$.recurrence.everyUs') * (spec ->> '$.recurrence.everyUs')

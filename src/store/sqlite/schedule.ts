@@ -49,6 +49,7 @@ export function schedule(context: Context, given: NewSchedule): Scheduled {
   planned.nextUs = upcoming(planned, planned.nextUs ?? firstFrom(planned, clockOf(planned, instant)), instant)
   const { anchorUs, anchorWallUs, nextUs } = planned
   const wall = given.recurrence.kind === 'cron' ? 1 : 0
+  context.unreadable.delete(given.name)
   context.db.run(UPSERT, given.name, JSON.stringify(given), wall, anchorUs, anchorWallUs, nextUs)
   return { kind: known ? 'updated' : 'created', schedule: toRecord(planned, instant) }
 }
@@ -95,6 +96,20 @@ export function upcoming(stored: StoredSchedule, dueUs: number | null, instant: 
   const { maxRuns, untilMs } = stored.spec
   if (dueUs === null || (maxRuns !== null && stored.runs >= maxRuns)) return null
   return untilMs !== null && wallOf(stored, dueUs, instant) >= untilMs * 1000 ? null : dueUs
+}
+
+/**
+ * Whether this process can tell when a schedule is due. One whose time zone it does not know, as another process may, is remembered and
+ * left alone: it must not hold up what else a claim does.
+ */
+export function isReadable({ unreadable }: Context, { spec }: StoredSchedule): boolean {
+  try {
+    firstDueUs(spec.recurrence, 0, 0)
+    return true
+  } catch {
+    unreadable.add(spec.name)
+    return false
+  }
 }
 
 /** The first due time of a schedule at or after a time on its clock. */

@@ -127,4 +127,15 @@ export const MIGRATIONS: readonly string[] = [
      reason TEXT,
      PRIMARY KEY (name, revision)
    ) STRICT, WITHOUT ROWID;`,
+  // Under ageing `jobs.priority` is what a job is ordered by, and `asked` the priority that it was given; NULL: they are the same.
+  // Turns: a lane has `share` starts in a row, of which it has `taken` so many. `fair` is the key that splits lanes beside their buckets;
+  // those are found by their buckets, where others are by their name.
+  `ALTER TABLE lanes ADD COLUMN share INTEGER NOT NULL DEFAULT 1;
+   ALTER TABLE lanes ADD COLUMN taken INTEGER NOT NULL DEFAULT 0;
+   ALTER TABLE lanes ADD COLUMN fair TEXT;
+   CREATE INDEX lanes_fair ON lanes (buckets) WHERE fair IS NOT NULL;
+   ALTER TABLE jobs ADD COLUMN asked INTEGER;`,
+  // Jobs that waited for a bucket and have started since it was last told of, and when that was; `told` is NULL while nobody waits.
+  `ALTER TABLE buckets ADD COLUMN deferred INTEGER NOT NULL DEFAULT 0;
+   ALTER TABLE buckets ADD COLUMN told INTEGER;`,
 ]

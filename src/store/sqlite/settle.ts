@@ -53,8 +53,9 @@ export function settle(context: Context, requests: readonly SettleRequest[]): Se
     const row = counted.get(settlement.seq)
     const attemptBack = settlement.kind === 'push-back' || settlement.kind === 'give-back' ? 1 : 0
     if (row?.[1] !== settlement.attempt - attemptBack) return { kind: 'lost' }
-    if (settlement.kind === 'push-back') close(context, settlement, nowUs)
-    return { kind: 'settled', state: stateName(row[2]) }
+    const state = stateName(row[2])
+    if (settlement.kind !== 'push-back') return { kind: 'settled', state }
+    return { kind: 'settled', state, adjusted: close(context, settlement, nowUs) }
   })
 }
 
@@ -97,7 +98,7 @@ function toRow({ retention }: Context, { worker, settlement }: SettleRequest, no
 }
 
 /** The other side has pushed back: its bucket is closed, and every lane that waits on it is re-timed. */
-function close(context: Context, settlement: Extract<Settlement, { kind: 'push-back' }>, nowUs: number): void {
-  if (settlement.limit === null) return
-  penalizeBucket(context, settlement.limit, settlement.key, nowUs + settlement.closedForUs, nowUs)
+function close(context: Context, settlement: Extract<Settlement, { kind: 'push-back' }>, nowUs: number): boolean {
+  if (settlement.limit === null) return false
+  return penalizeBucket(context, settlement.limit, settlement.key, nowUs + settlement.closedForUs, nowUs)
 }

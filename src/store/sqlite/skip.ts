@@ -3,7 +3,7 @@ import { refusalBehaviour } from '../../policy/refusal.ts'
 import type { BucketUse } from '../store.ts'
 import { findBucket } from './buckets.ts'
 import type { Context } from './context.ts'
-import { clockOf, find, firstFrom, save, upcoming } from './schedule.ts'
+import { clockOf, find, firstFrom, isReadable, save, upcoming } from './schedule.ts'
 import type { Instant } from './store-clock.ts'
 
 /**
@@ -12,7 +12,7 @@ import type { Instant } from './store-clock.ts'
  */
 export function startsTooLateUs(
   context: Context,
-  uses: readonly BucketUse[],
+  { uses, priority }: { readonly uses: readonly BucketUse[]; readonly priority: number },
   nowUs: number,
   endUs: number,
 ): number | null {
@@ -25,12 +25,12 @@ export function startsTooLateUs(
     const bucket = findBucket(context, limit, key, nowUs)
     if (!bucket) continue
     buckets.push(bucket)
-    const deniedUs = deniedUntilUs(bucket, weight, nowUs)
+    const deniedUs = deniedUntilUs(bucket, weight, nowUs, priority)
     if (deniedUs === null) continue
     refusing.push(bucket)
     startUs = Math.max(startUs, deniedUs)
   }
-  const head = { seq: 0, priority: 0, weights: null, attempt: 0, sinceUs: nowUs }
+  const head = { seq: 0, priority, given: priority, weights: null, attempt: 0, sinceUs: nowUs }
   const behaviour = refusalBehaviour(refusing, buckets, head, startUs)
   return behaviour === 'drop' || behaviour === 'late' || (startUs >= endUs && startUs !== NEVER_US) ? startUs : null
 }
@@ -46,6 +46,7 @@ export function skipOccurrence(context: Context, name: string, resumeUs: number 
   const clockUs = clockOf(schedule, instant)
   const fromUs = resumeUs === null ? clockUs : Math.max(clockUs, clockUs + resumeUs - instant.nowUs)
   schedule.runs = Math.max(0, schedule.runs - 1)
+  if (!isReadable(context, schedule)) return save(context, schedule)
   if (schedule.nextUs === null || (schedule.nextUs < fromUs && resumeUs !== null))
     schedule.nextUs = upcoming(schedule, firstFrom(schedule, fromUs), instant)
   // Limits that are used up have ended the making up for what was missed.

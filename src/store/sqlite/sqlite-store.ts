@@ -22,8 +22,9 @@ import type {
   Store,
   Unstarted,
 } from '../store.ts'
-import type { BucketBacklog, Explanation, Throttled } from '../waits.ts'
+import type { BucketBacklog, Calibrating, Explanation, Throttled } from '../waits.ts'
 import { backlog } from './backlog.ts'
+import { calibrate } from './calibrate.ts'
 import { cancel } from './cancel.ts'
 import { claim } from './claim.ts'
 import type { Context } from './context.ts'
@@ -56,6 +57,8 @@ export interface SqliteStoreOptions {
   readonly clock: Clock
   readonly durability: Durability
   readonly retention: Retention
+  /** Priorities age by one step per so many µs; null: they do not; absent: as the store has it. */
+  readonly ageingUs?: number | null
 }
 
 /** What runs first in a transaction: what frees budgets and slots, then what arrives, then what takes. */
@@ -72,11 +75,13 @@ export class SqliteStore implements Store {
   readonly #context: Context
   /** Workers that joined through this store: whoever else is registered is company. */
   readonly #workers = new Set<number>()
+  readonly #ageingUs: number | null | undefined
   #settling: SettleBatch | null = null
 
   constructor(options: SqliteStoreOptions) {
     const { clock, path, durability, retention } = options
     this.#clock = clock
+    this.#ageingUs = options.ageingUs
     this.#db = new SqliteConnection({ path, sync: durability === 'power' })
     this.#storeClock = new StoreClock(clock)
     const ids = {
@@ -93,6 +98,7 @@ export class SqliteStore implements Store {
       newId: createIds(clock),
       turns: { given: 0 },
       openLineNext: new Map(),
+      unreadable: new Set(),
     }
     this.#db.onRollback(() => {
       policies.forget()
@@ -111,7 +117,9 @@ export class SqliteStore implements Store {
       for (const migration of MIGRATIONS.slice(version)) this.#db.exec(migration)
       this.#db.exec(`PRAGMA user_version = ${MIGRATIONS.length}`)
       if (this.#storeClock.anchor(this.#db)) afterReboot(this.#context)
-      this.#context.policies.refresh()
+      const { policies } = this.#context
+      policies.refresh()
+      if (this.#ageingUs !== undefined) policies.age(this.#ageingUs, this.nowUs())
     })
   }
 
@@ -199,8 +207,12 @@ export class SqliteStore implements Store {
     return this.#db.write(CHANGES, () => define(this.#context, limits))
   }
 
-  penalize(limit: string, key: string, untilUs: number): Promise<void> {
+  penalize(limit: string, key: string, untilUs: number): Promise<boolean> {
     return this.#db.write(CHANGES, () => penalizeBucket(this.#context, limit, key, untilUs, this.nowUs()))
+  }
+
+  calibrate(limit: string, key: string, told: Calibrating): Promise<boolean> {
+    return this.#db.write(CHANGES, () => calibrate(this.#context, limit, key, told))
   }
 
   charge(limit: string, key: string, units: number, chargedAtUs: number): Promise<void> {

@@ -9,6 +9,10 @@ export interface Holder {
   readonly state: number
   readonly lane: number
   readonly due: number | null
+  /** What it is ordered by. */
+  readonly level: number
+  /** As it was given. */
+  readonly priority: number
   /** It has not started: it may be updated or replaced. */
   readonly changeable: boolean
 }
@@ -20,14 +24,14 @@ export function findHolder(context: Context, rule: UniqueRule, nowUs: number): H
     : rule.withinUs === null
       ? LIVE_STATES
       : `${LIVE_STATES}, ${STATE.completed}`
-  const row = context.db.get<[number, string, number, number, number | null]>(
-    `SELECT seq, id, state, lane, due FROM jobs WHERE unique_key = ? AND state IN (${states}) AND created > ? ORDER BY seq DESC LIMIT 1`,
+  const row = context.db.get<[number, string, number, number, number | null, number, number]>(
+    `SELECT seq, id, state, lane, due, priority, coalesce(asked, priority) FROM jobs WHERE unique_key = ? AND state IN (${states}) AND created > ? ORDER BY seq DESC LIMIT 1`,
     rule.key,
     rule.withinUs === null ? -1 : nowUs - rule.withinUs,
   )
   if (!row) return null
-  const [seq, id, state, lane, due] = row
+  const [seq, id, state, lane, due, level, priority] = row
   const changeable =
     state === STATE.scheduled || state === STATE.available || state === STATE.retryable || state === STATE.pending
-  return { seq, id, state, lane, due, changeable }
+  return { seq, id, state, lane, due, level, priority, changeable }
 }

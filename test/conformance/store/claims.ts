@@ -34,7 +34,9 @@ function buckets(harness: StoreHarness): void {
         maxAttempts: 5,
         pushedBack: 0,
         createdUs: w.us(0),
+        availableUs: w.us(0),
         startedUs: w.us(3),
+        waitedFor: null,
         extra: null,
         uses: [],
       },
@@ -454,7 +456,7 @@ function lines(harness: StoreHarness): void {
     await w.add('a', { limits: ['r:x'] }, 4)
     const first = await w.claim()
     expect(first.closed).toEqual([
-      { limit: 'r', key: 'x', queue: 'q', wanted: 1, granted: 2, nextAtUs: w.us(1000), defined: true },
+      { limit: 'r', key: 'x', queue: 'q', wanted: 1, granted: 2, deferred: 1, nextAtUs: w.us(1000), defined: true },
     ])
     expect(first.released).toEqual([])
     w.at(1000)
@@ -463,8 +465,35 @@ function lines(harness: StoreHarness): void {
     w.at(2000)
     const third = await w.claim()
     expect(third.jobs.map((job) => job.task)).toEqual(['a4'])
-    expect(third.released).toEqual([{ limit: 'r', key: 'x' }])
+    expect(third.released).toEqual([{ limit: 'r', key: 'x', deferred: 1 }])
     expect(third.closed).toEqual([])
+  })
+
+  test('every job that had to wait is told of once, in whichever of the three tellings, by whoever claims', async () => {
+    const w = world()
+    const second = await w.store.join(['q'], 1e15)
+    await w.define({ r: { rate: 1, per: '1s' } })
+    await w.add('a', { limits: ['r:x'] }, 8)
+    const told: string[] = []
+    for (let ms = 0; ms < 10_000; ms += 500) {
+      w.at(ms)
+      const claim = await w.claim({ worker: ms % 1000 === 0 ? w.worker : second, eventWindowMs: 3000 })
+      for (const each of claim.closed) told.push(`closed@${ms} ${each.deferred}`)
+      for (const each of claim.sustained) told.push(`sustained@${ms} ${each.deferred} next ${w.ms(each.nextAtUs)}`)
+      for (const each of claim.released) told.push(`released@${ms} ${each.deferred}`)
+    }
+    expect(told).toEqual(['closed@0 1', 'sustained@3000 2 next 4000', 'sustained@6000 3 next 7000', 'released@7000 1'])
+  })
+
+  test('a start says since when the job waited, and for which bucket', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1s' }, ample: { rate: 100, per: '1s' } })
+    await w.add('a', { limits: ['r:x', 'ample'] }, 2)
+    expect((await w.claim()).jobs).toMatchObject([{ task: 'a1', waitedFor: null, availableUs: w.us(0) }])
+    w.at(1500)
+    expect((await w.claim()).jobs).toMatchObject([
+      { task: 'a2', waitedFor: { limit: 'r', key: 'x' }, availableUs: w.us(0), startedUs: w.us(1500) },
+    ])
   })
 
   test('a claim that finds nothing to do looks at nothing', async () => {

@@ -1,14 +1,19 @@
 import type { Clock } from '../../../src/base/clock.ts'
 import type { Store } from '../../../src/store/store.ts'
 
+/** What a store may be opened with. */
+export interface StoreSettings {
+  readonly ageingUs?: number | null
+}
+
 /** What a backend brings to the suites. */
 export interface StoreHarness {
   /** Names the backend in the titles of the tests. */
   readonly name: string
   /** A store over a storage of its own, with nothing in it, opened, with `RETENTION`. */
-  open(clock: Clock): Promise<Store>
+  open(clock: Clock, options?: StoreSettings): Promise<Store>
   /** Another store over the storage that was opened last, as another process would have it; absent where none can. */
-  reopen?(clock: Clock): Promise<Store>
+  reopen?(clock: Clock, options?: StoreSettings): Promise<Store>
 }
 
 /** How long finished jobs are kept in the suites, in µs. */

@@ -152,6 +152,20 @@ function uniqueKeys(harness: StoreHarness): void {
     expect(await w.start()).toEqual([])
   })
 
+  test('update: the latest expiry counts, also when the job has still to become due, and for its retries', async () => {
+    const w = world()
+    const startMs = Math.round(w.clock.now())
+    const unique = { key: 'k', onConflict: 'update' } as const
+    await w.offer('x', { runAtMs: startMs + 1000, expiresAtMs: startMs + 500, unique })
+    await w.offer('x', { expiresAtMs: startMs + 5000, unique })
+    w.at(2000)
+    expect(await w.start()).toEqual(['x'])
+    await w.retry('x', 1000)
+    w.at(4000)
+    expect(await w.start()).toEqual(['x'])
+    await w.complete('x')
+  })
+
   test('update: a changed key moves the job to its new lane, and its old lane to the next', async () => {
     const w = world()
     await w.define(limits)

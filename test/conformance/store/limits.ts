@@ -127,6 +127,37 @@ function corrections(harness: StoreHarness): void {
     expect(await w.wake()).toBe(10_000)
   })
 
+  test('what the other side has left bounds the starts until its reset, and who waits is re-timed', async () => {
+    const w = world()
+    await w.define({ r: { rate: 10, per: '10s' } })
+    await w.add('a', { limits: ['r:k'] }, 12)
+    expect(await w.start()).toHaveLength(10)
+    expect(await w.wake()).toBe(1000)
+    const told = { remaining: 1, resetUs: w.us(5000), direction: 'down', reset: 'window' } as const
+    expect(await w.store.calibrate('r', 'k', told)).toBe(true)
+    expect(await w.store.calibrate('r', 'k', told)).toBe(false)
+    expect(await w.wake()).toBe(1000)
+    w.at(1000)
+    expect(await w.start()).toEqual(['a11'])
+    expect(await w.wake()).toBe(5000)
+    w.at(5000)
+    expect(await w.start()).toEqual(['a12'])
+    expect(await w.bucket('r', 'k')).toMatchObject({ available: 3 })
+  })
+
+  test('the level that the other side tells is taken down, and up only where that is asked for', async () => {
+    const w = world()
+    await w.define({ r: { rate: 10, per: '10s' } })
+    const told = { remaining: 4, resetUs: w.us(5000), direction: 'down', reset: 'refill' } as const
+    await w.store.calibrate('r', 'k', told)
+    expect(await w.bucket('r', 'k')).toMatchObject({ available: 4 })
+    await w.store.calibrate('r', 'k', { ...told, remaining: 8 })
+    expect(await w.bucket('r', 'k')).toMatchObject({ available: 4 })
+    await w.store.calibrate('r', 'k', { ...told, remaining: 800, direction: 'both' })
+    expect(await w.bucket('r', 'k')).toMatchObject({ available: 10, debt: 0 })
+    await w.store.calibrate('nowhere', 'k', told)
+  })
+
   test('a penalty on a bucket that nobody has used yet holds its first job', async () => {
     const w = world()
     await w.define({ r: { rate: 2, per: '2s' } })

@@ -315,6 +315,35 @@ function permits(harness: StoreHarness): void {
     expect(await w.bucket('c')).toMatchObject({ active: 2 })
   })
 
+  test('the same for the limits of a queue, with and without limits of the jobs', async () => {
+    const w = world()
+    await w.define({ ql: { rate: 99, per: '1s' }, r: { rate: 99, per: '1s' } })
+    await w.add('open', {}, 2)
+    await w.add('laned', { limits: ['r'] }, 2)
+    expect(await w.start({ limits: ['ql'], slots: 2 })).toHaveLength(2)
+    await w.override('ql', { concurrency: 3 })
+    expect(await w.bucket('ql')).toMatchObject({ active: 2 })
+    const [third] = await w.start({ limits: ['ql'] })
+    expect(await w.start({ limits: ['ql'] })).toEqual([])
+    await w.complete(third!)
+    expect(await w.start({ limits: ['ql'] })).toHaveLength(1)
+    expect(await w.bucket('ql')).toMatchObject({ active: 3 })
+    await w.clear('ql')
+    await w.complete(...['open1', 'open2', 'laned1', 'laned2'].filter((name) => name !== third))
+    expect(await w.bucket('ql')).toMatchObject({ active: 0 })
+  })
+
+  test('a job of two keys of one limit holds a permit of each, and gives both back', async () => {
+    const w = world()
+    await w.define({ r: { rate: 99, per: '1s' } })
+    await w.add('a', { limits: ['r:k', 'r:l'] })
+    await w.start()
+    await w.override('r', { concurrency: 1 })
+    expect(await w.store.inspect('r')).toMatchObject([{ active: 1 }, { active: 1 }])
+    await w.complete('a')
+    expect(await w.store.inspect('r')).toMatchObject([{ active: 0 }, { active: 0 }])
+  })
+
   test('a permit that was held before a bound was lifted counts once when it is back', async () => {
     const w = world()
     await w.define({ c: { concurrency: 2 }, d: { rate: 99, per: '1s', concurrency: 2 } })

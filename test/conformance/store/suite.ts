@@ -1,6 +1,7 @@
 import { describe } from 'vitest'
 import { claims } from './claims.ts'
 import { deputies } from './deputies.ts'
+import { fairness } from './fairness.ts'
 import type { StoreHarness } from './harness.ts'
 import { jobs } from './jobs.ts'
 import { limits } from './limits.ts'
@@ -14,6 +15,7 @@ export function storeConformance(harness: StoreHarness): void {
   describe(harness.name, () => {
     describe('jobs', () => jobs(harness))
     describe('claims', () => claims(harness))
+    describe('fairness', () => fairness(harness))
     describe('deputies', () => deputies(harness))
     describe('limits', () => limits(harness))
     describe('schedules', () => schedules(harness))

@@ -7,7 +7,7 @@ import type { PolicyChange } from '../../../src/policy/override.ts'
 import type { Policy } from '../../../src/policy/policy.ts'
 import type { BucketReport, BucketUse, Claim, Enqueued, Recovered, Store } from '../../../src/store/store.ts'
 import type { Explanation } from '../../../src/store/waits.ts'
-import type { StoreHarness } from './harness.ts'
+import type { StoreHarness, StoreSettings } from './harness.ts'
 import { VirtualClock } from './virtual-clock.ts'
 
 /** What the suites say of a job; all else has a default. */
@@ -20,6 +20,8 @@ export interface JobSpec {
   readonly input?: string
   readonly runAtMs?: number
   readonly expiresAtMs?: number
+  readonly fairKey?: string
+  readonly share?: number
   readonly unique?: Partial<UniqueRule> & { readonly key: string }
 }
 
@@ -33,6 +35,7 @@ export interface ClaimSpec {
   readonly limits?: readonly string[]
   readonly leaseMs?: number
   readonly worker?: number
+  readonly eventWindowMs?: number
 }
 
 const LEASE_MS = 30_000
@@ -58,15 +61,19 @@ export class World {
   }
 
   /** @param wrap puts something between the world and its store. */
-  static async open(harness: StoreHarness, wrap: (store: Store) => Store = (store) => store): Promise<World> {
+  static async open(
+    harness: StoreHarness,
+    wrap: (store: Store) => Store = (store) => store,
+    settings: StoreSettings = {},
+  ): Promise<World> {
     const clock = new VirtualClock()
-    const store = wrap(await harness.open(clock))
+    const store = wrap(await harness.open(clock, settings))
     return new World(store, clock, await store.join(['q'], LONG_US))
   }
 
   /** The same storage and clock through another store. */
-  async reopen(harness: StoreHarness): Promise<World> {
-    const store = await harness.reopen?.(this.clock)
+  async reopen(harness: StoreHarness, settings: StoreSettings = {}): Promise<World> {
+    const store = await harness.reopen?.(this.clock, settings)
     if (!store) throw new TypeError(`${harness.name} cannot be opened twice`)
     return new World(store, this.clock, await store.join(['q'], LONG_US), this)
   }
@@ -128,6 +135,8 @@ export class World {
       expiresAtMs: spec.expiresAtMs ?? null,
       unique: spec.unique ? { onConflict: 'ignore', withinUs: null, states: null, ...spec.unique } : null,
       extra: null,
+      ...(spec.fairKey !== undefined && { fairKey: spec.fairKey }),
+      ...(spec.share !== undefined && { share: spec.share }),
     }
   }
 
@@ -181,6 +190,7 @@ export class World {
     const claim = await this.store.claim(() => ({
       worker: spec.worker ?? this.worker,
       leaseUs: (spec.leaseMs ?? LEASE_MS) * 1000,
+      ...(spec.eventWindowMs !== undefined && { eventWindowUs: spec.eventWindowMs * 1000 }),
       queues: Object.entries(queues).map(([queue, slots]) => ({ queue, slots, uses: usesOf(spec.limits ?? []) })),
     }))
     for (const job of claim.jobs) this.#running.set(job.task, job)

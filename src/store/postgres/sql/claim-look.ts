@@ -64,12 +64,12 @@ BEGIN
 END $f$;
 
 -- The next occurrences on either clock, and a schedule whose missed occurrences wait no longer.
-CREATE FUNCTION sluice.claim_fire() RETURNS json LANGUAGE plpgsql STABLE AS $f$
+CREATE FUNCTION sluice.claim_fire(p_unreadable text[]) RETURNS json LANGUAGE plpgsql STABLE AS $f$
 BEGIN
   RETURN (SELECT json_build_array(
-    (SELECT next_at FROM sluice.schedules WHERE catch_up_to IS NULL AND next_at IS NOT NULL AND NOT wall ORDER BY next_at LIMIT 1),
-    (SELECT next_at FROM sluice.schedules WHERE catch_up_to IS NULL AND next_at IS NOT NULL AND wall ORDER BY next_at LIMIT 1),
-    (SELECT s.name FROM sluice.schedules s WHERE s.catch_up_to IS NOT NULL
+    (SELECT next_at FROM sluice.schedules WHERE catch_up_to IS NULL AND next_at IS NOT NULL AND NOT wall AND name <> ALL (p_unreadable) ORDER BY next_at LIMIT 1),
+    (SELECT next_at FROM sluice.schedules WHERE catch_up_to IS NULL AND next_at IS NOT NULL AND wall AND name <> ALL (p_unreadable) ORDER BY next_at LIMIT 1),
+    (SELECT s.name FROM sluice.schedules s WHERE s.catch_up_to IS NOT NULL AND s.name <> ALL (p_unreadable)
       AND NOT EXISTS (SELECT 1 FROM sluice.jobs j WHERE j.id = s.last_job AND j.state IN (0, 1, 2, 4, 5)) LIMIT 1)));
 END $f$;
 
@@ -112,19 +112,19 @@ BEGIN
     'now', v_now, 'wall', sluice.wall_us(),
     'generation', coalesce((SELECT value::bigint FROM sluice.store WHERE name = 'limits'), 0),
     'due', v_due, 'open', reach.open_lanes, 'lined', reach.lined, 'lineBuckets', reach.line_buckets, 'lineLanes', reach.line_lanes, 'own', coalesce(v_own, '{}'),
-    'lanes', (SELECT json_agg(json_build_array(l.id, l.queue, l.buckets, l.state, l.bucket, l.deputy_of, l.priority, l.turn, l.head, l.over, l.key))
+    'lanes', (SELECT json_agg(json_build_array(l.id, l.queue, l.buckets, l.state, l.bucket, l.deputy_of, l.priority, l.turn, l.head, l.over, l.key, l.share, l.taken))
       FROM sluice.lanes l WHERE l.id = ANY (reach.lanes)),
-    'buckets', (SELECT json_agg(json_build_array(b.id, b.limit_name, b.key, b.state, b.revision, b.active, b.lanes, b.wake_at))
+    'buckets', (SELECT json_agg(json_build_array(b.id, b.limit_name, b.key, b.state, b.revision, b.active, b.lanes, b.wake_at, b.deferred, b.told))
       FROM sluice.buckets b WHERE b.id = ANY (reach.buckets)),
-    'heads', (SELECT json_agg(json_build_array(l.id, h.seq, h.priority, h.weights, h.attempt, h.since)) FROM sluice.lanes l, LATERAL (
-      SELECT j.seq, j.priority, j.weights, j.attempt, j.since FROM sluice.jobs j WHERE j.lane = l.key AND j.state = 1 AND j.seq <> ALL (v_skip)
+    'heads', (SELECT json_agg(json_build_array(l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given)) FROM sluice.lanes l, LATERAL (
+      SELECT j.seq, j.priority, j.weights, j.attempt, j.since, coalesce(j.asked, j.priority) AS given FROM sluice.jobs j WHERE j.lane = l.key AND j.state = 1 AND j.seq <> ALL (v_skip)
       ORDER BY j.priority DESC, j.seq LIMIT greatest(v_heads, CASE WHEN l.id = ANY (v_deep) THEN v_deep_heads END, CASE WHEN l.id = ANY (reach.open_lanes) THEN v_open_heads END)) h WHERE l.id = ANY (reach.lanes)),
-    'line', (SELECT json_agg(json_build_array(o.queue, h.seq, h.priority, h.weights, h.attempt, h.since)) FROM (
+    'line', (SELECT json_agg(json_build_array(o.queue, h.seq, h.priority, h.weights, h.attempt, h.since, h.given)) FROM (
       SELECT q.value ->> 0 AS queue, q.value ->> 1 AS lane, (q.value ->> 2)::int AS slots FROM json_array_elements(p -> 'line_of') q) o, LATERAL (
-      SELECT j.seq, j.priority, j.weights, j.attempt, j.since FROM sluice.jobs j WHERE j.lane = o.lane AND j.state = 1 AND j.seq <> ALL (v_skip)
+      SELECT j.seq, j.priority, j.weights, j.attempt, j.since, coalesce(j.asked, j.priority) AS given FROM sluice.jobs j WHERE j.lane = o.lane AND j.state = 1 AND j.seq <> ALL (v_skip)
       ORDER BY j.priority DESC, j.seq LIMIT o.slots) h),
     'live', (SELECT json_agg(DISTINCT q) FROM sluice.workers w, unnest(w.queues) q WHERE w.alive_until > v_now AND w.id <> (p ->> 'worker')::bigint),
-    'fire', sluice.claim_fire(),
+    'fire', sluice.claim_fire(ARRAY(SELECT json_array_elements_text(p -> 'unreadable'))),
     'next', sluice.claim_next(v_now)
   )::text INTO answer;
   RETURN answer;

@@ -19,15 +19,15 @@ BEGIN
     RAISE EXCEPTION '%', (SELECT json_agg(s) FROM unnest(v_seqs || v_rejected) s WHERE s <> ALL (v_had)) USING ERRCODE = 'SL002';
   END IF;
   IF json_array_length(p_lanes) > 0 THEN
-    UPDATE sluice.lanes l SET state = (g ->> 1)::int, bucket = (g ->> 2)::bigint, over = g ->> 3, deputy_of = (g ->> 4)::bigint, priority = (g ->> 5)::int,
-      head = (g ->> 6)::bigint, turn = (g ->> 7)::bigint, emptied = CASE WHEN (g ->> 1)::int = 0 THEN p_now ELSE l.emptied END
+    UPDATE sluice.lanes l SET state = (g ->> 1)::int, bucket = (g ->> 2)::bigint, over = g ->> 3, deputy_of = (g ->> 4)::bigint, priority = (g ->> 5)::bigint,
+      head = (g ->> 6)::bigint, turn = (g ->> 7)::bigint, taken = (g ->> 8)::int, emptied = CASE WHEN (g ->> 1)::int = 0 THEN p_now ELSE l.emptied END
     FROM json_array_elements(p_lanes) g WHERE l.id = (g ->> 0)::bigint;
     GET DIAGNOSTICS v_count = ROW_COUNT;
     IF v_count <> json_array_length(p_lanes) THEN RAISE EXCEPTION '[]' USING ERRCODE = 'SL002'; END IF;
   END IF;
   IF json_array_length(p_buckets) > 0 THEN
     UPDATE sluice.buckets b SET wake_at = (g ->> 1)::bigint, state = CASE WHEN g ->> 2 IS NULL THEN b.state ELSE g ->> 2 END,
-      revision = CASE WHEN g ->> 2 IS NULL THEN b.revision ELSE (g ->> 3)::int END, active = (g ->> 4)::int,
+      revision = CASE WHEN g ->> 2 IS NULL THEN b.revision ELSE (g ->> 3)::int END, active = (g ->> 4)::int, deferred = (g ->> 5)::int, told = (g ->> 6)::bigint,
       touched = CASE WHEN g ->> 2 IS NULL THEN b.touched ELSE p_now END
     FROM json_array_elements(p_buckets) g WHERE b.id = (g ->> 0)::bigint;
     GET DIAGNOSTICS v_count = ROW_COUNT;
@@ -39,12 +39,12 @@ BEGIN
       due = CASE WHEN (g ->> 1)::int = 7 AND j.schedule IS NOT NULL AND j.attempt = 0 THEN (g ->> 4)::bigint ELSE (g ->> 2)::bigint END,
       finished = CASE WHEN (g ->> 1)::int = 0 THEN j.finished ELSE p_now END, error = CASE WHEN (g ->> 1)::int = 0 THEN j.error ELSE g ->> 3 END
     FROM json_array_elements(p_rejected) g WHERE j.seq = (g ->> 0)::bigint
-    RETURNING j.seq, j.id, j.task, j.queue, j.priority::int, j.input, j.attempt, j.max_attempts, j.pushed_back, j.created, j.extra, j.schedule, j.occurs, j.state::int;
+    RETURNING j.seq, j.id, j.task, j.queue, coalesce(j.asked, j.priority)::int, j.input, j.attempt, j.max_attempts, j.pushed_back, j.created, j.extra, j.schedule, j.occurs, j.state::int;
   END IF;
   -- An occurrence of a schedule has to start before the end of the series; a retry of it need not.
   RETURN QUERY UPDATE sluice.jobs j SET state = 2, attempt = j.attempt + 1, worker = p_worker, due = p_now + p_lease_us, started = p_now,
     permits = (v_permits[array_position(v_seqs, j.seq)])::bigint[], expires = CASE WHEN j.schedule IS NULL THEN j.expires END
   WHERE j.seq = ANY (v_seqs) AND j.state + 0 = 1
-  RETURNING j.seq, j.id, j.task, j.queue, j.priority::int, j.input, j.attempt, j.max_attempts, j.pushed_back, j.created, j.extra, j.schedule, j.occurs, j.state::int;
+  RETURNING j.seq, j.id, j.task, j.queue, coalesce(j.asked, j.priority)::int, j.input, j.attempt, j.max_attempts, j.pushed_back, j.created, j.extra, j.schedule, j.occurs, j.state::int;
 END $f$;
 `

@@ -33,7 +33,7 @@ BEGIN
   v_run_at := (extract(epoch FROM enqueue.run_at) * 1000000)::bigint;
   v_expires := (extract(epoch FROM enqueue.expires_at) * 1000000)::bigint;
   v_job := json_build_array(v_id, enqueue.task, enqueue.queue, sluice.lane_key(enqueue.queue, v_uses), enqueue.priority, enqueue.max_attempts, v_run_at, v_expires,
-    v_uses, v_weights, enqueue.unique_key, coalesce(enqueue.input, 'null')::text, NULL, NULL, NULL,
+    v_uses, v_weights, enqueue.unique_key, coalesce(enqueue.input, 'null')::text, NULL, NULL, NULL, enqueue.priority, NULL, NULL, NULL,
     CASE WHEN enqueue.unique_key IS NOT NULL THEN 'ignore' END, json_build_array(0, 1, 2, 4, 5), NULL);
   SELECT e.id INTO v_id FROM sluice.enqueue_unique(json_build_array(v_job), 0) e;
   PERFORM pg_notify('sluice', 'sql work ' || rtrim('sluice.', '.'));

@@ -29,7 +29,7 @@ BEGIN
   v_by := v_seen - v_now;
   INSERT INTO sluice.store (name, value) VALUES ('stepped', v_seen::text) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
   INSERT INTO sluice.store (name, value) VALUES ('clock', v_now::text) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
-  UPDATE sluice.jobs SET due = due - v_by WHERE seq = ANY (ARRAY(
+  UPDATE sluice.jobs SET due = due - v_by, since = least(since, v_now) WHERE seq = ANY (ARRAY(
     SELECT seq FROM sluice.jobs WHERE (state IN (2, 4) OR (state = 1 AND due IS NOT NULL)) AND due > v_now ORDER BY seq FOR UPDATE));
   UPDATE sluice.workers SET alive_until = alive_until - v_by, joined = least(joined, v_now) WHERE alive_until > v_now;
   UPDATE sluice.lanes SET turn = v_now WHERE turn > v_now;

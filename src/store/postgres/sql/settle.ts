@@ -18,10 +18,10 @@ BEGIN
       finished = CASE WHEN g.state IN (4, 1) AND NOT j.cancelling THEN NULL ELSE v_now END, since = v_now, worker = NULL
     FROM unnest(p_seqs, p_attempts, p_workers, p_states, p_after, p_results, p_errors, p_back) g(seq, attempt, worker, state, after, result, error, back)
     WHERE j.seq = g.seq AND j.attempt = g.attempt AND j.worker = g.worker AND j.state = 2
-    RETURNING j.seq, j.attempt, j.state, j.permits, j.queue, j.lane, j.uses, j.due
+    RETURNING j.seq, j.attempt, j.state, j.permits, j.queue, j.lane, j.uses, j.fair, j.due
   ), announced AS (
-    INSERT INTO sluice.arrivals (queue, lane, uses, look)
-    SELECT d.queue, d.lane, min(d.uses), bool_or(d.due IS NOT NULL) FROM done d WHERE d.state = 1 AND d.uses IS NOT NULL GROUP BY d.queue, d.lane
+    INSERT INTO sluice.arrivals (queue, lane, uses, fair, look)
+    SELECT d.queue, d.lane, min(d.uses), min(d.fair), bool_or(d.due IS NOT NULL) FROM done d WHERE d.state = 1 AND d.uses IS NOT NULL GROUP BY d.queue, d.lane
   )
   SELECT array_agg(d.seq), array_agg(d.attempt), array_agg(d.state::int), (SELECT array_agg(p) FROM done, unnest(done.permits) p)
   INTO v_seqs, v_attempts, v_states, v_permits FROM done d;
@@ -50,10 +50,10 @@ BEGIN
       finished = CASE WHEN j.cancelling OR j.attempt >= j.max_attempts THEN v_now END,
       error = CASE WHEN j.attempt >= j.max_attempts AND NOT j.cancelling THEN p_error ELSE j.error END
     WHERE j.seq = ANY (v_lost) AND j.state = 2
-    RETURNING j.state, j.permits, j.queue, j.lane, j.uses, j.due
+    RETURNING j.state, j.permits, j.queue, j.lane, j.uses, j.fair, j.due
   ), announced AS (
-    INSERT INTO sluice.arrivals (queue, lane, uses, look)
-    SELECT b.queue, b.lane, min(b.uses), bool_or(b.due IS NOT NULL) FROM back b WHERE b.state = 1 AND b.uses IS NOT NULL GROUP BY b.queue, b.lane
+    INSERT INTO sluice.arrivals (queue, lane, uses, fair, look)
+    SELECT b.queue, b.lane, min(b.uses), min(b.fair), bool_or(b.due IS NOT NULL) FROM back b WHERE b.state = 1 AND b.uses IS NOT NULL GROUP BY b.queue, b.lane
   )
   SELECT array_agg(p) INTO v_permits FROM back b, unnest(b.permits) p;
   IF v_permits IS NOT NULL THEN PERFORM sluice.return_permits(v_permits, v_now); END IF;

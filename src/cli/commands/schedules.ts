@@ -1,0 +1,83 @@
+import type { Command } from 'commander'
+import { SluiceError } from '../../base/errors.ts'
+import { silentLogger } from '../../base/logger.ts'
+import type { ScheduleView } from '../../engine/schedules-api.ts'
+import type { Store } from '../../store/store.ts'
+import { type Column, tableOf } from '../table.ts'
+import { addViewOptions, show, type View, type ViewFlags } from '../view.ts'
+import { grouped, inWords, period } from '../words.ts'
+
+const DETAILS = `
+Without a name: every schedule of the store, ended ones too. With a name: that one.
+
+  often   the distance of its due times, or its cron expression with the time zone
+  next    when the next occurrence is due; "ended": by its runs or its until
+  last    when the last occurrence that became a job was due
+  runs    occurrences that became jobs, of so many if the series has an end
+
+Exit code: 0; 1 when there is no such store or schedule; 2 for a wrong option.`
+
+/** Adds `sluice schedules`. */
+export function registerSchedules(program: Command): void {
+  const command = program
+    .command('schedules')
+    .description('recurring work: how often, what comes next, what came last')
+    .argument('[name]', 'one schedule')
+  addViewOptions(command)
+    .addHelpText('after', DETAILS)
+    .action((name: string | undefined, flags: ViewFlags) => show(flags, (store) => look(store, name)))
+}
+
+async function look(store: Store, name: string | undefined): Promise<View> {
+  const { SchedulesApi } = await import('../../engine/schedules-api.ts')
+  const schedules = new SchedulesApi({
+    store: async () => store,
+    logger: silentLogger,
+    policy: () => null,
+    changed: () => undefined,
+  })
+  const nowMs = store.nowUs() / 1000
+  const all = await schedules.list()
+  const found = name === undefined ? all : all.filter((each) => each.name === name)
+  if (name !== undefined && found.length === 0)
+    throw new SluiceError(
+      'schedule.unknown',
+      `No schedule ${name} is registered in this store; sluice schedules lists those that are.`,
+    )
+  return {
+    data: found,
+    lines: (paint) =>
+      found.length === 0
+        ? ['No schedule is registered in this store.']
+        : tableOf(
+            COLUMNS,
+            found.map((each) => row(each, nowMs)),
+            paint,
+          ),
+  }
+}
+
+const COLUMNS: readonly Column[] = [
+  { head: 'schedule' },
+  { head: 'task' },
+  { head: 'queue' },
+  { head: 'often' },
+  { head: 'next', right: true },
+  { head: 'last', right: true },
+  { head: 'runs', right: true },
+]
+
+function row(
+  { name, task, queue, cron, timezone, every, nextAt, lastAt, runs, maxRuns }: ScheduleView,
+  nowMs: number,
+): string[] {
+  return [
+    name,
+    task,
+    queue,
+    cron === null ? `every ${period((every ?? 0) * 1000)}` : `${cron} (${timezone})`,
+    nextAt === null ? 'ended' : `in ${inWords(nextAt.getTime() - nowMs)}`.replace('in now', 'now'),
+    lastAt === null ? '' : `${inWords(nowMs - lastAt.getTime())} ago`.replace('now ago', 'now'),
+    maxRuns === null ? grouped(runs) : `${grouped(runs)} of ${grouped(maxRuns)}`,
+  ]
+}

@@ -1,0 +1,9 @@
+/** How one run ended, before anything is written. */
+export type RunEnd =
+  | { readonly kind: 'returned'; readonly value: unknown }
+  | { readonly kind: 'threw'; readonly error: unknown }
+  /** Ended from outside: cancelled, lease lost, worker stopped. */
+  | { readonly kind: 'ended'; readonly by: EndReason }
+
+/** Who ended a run from outside. */
+export type EndReason = 'cancel' | 'lease' | 'stop'

@@ -1,0 +1,2 @@
+/** The door to OpenTelemetry: needs the optional peer `@opentelemetry/api`. */
+export { instrument, type InstrumentOptions } from '../telemetry/instrument.ts'

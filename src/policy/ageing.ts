@@ -1,0 +1,46 @@
+/**
+ * Ageing: a job gains one step of priority for each interval that it waits. Two jobs gain at the same pace, so their order never changes,
+ * and a level that is fixed when a job arrives says it all: no row is written while it waits.
+ */
+
+/** The pace at which priorities age, and the steps that were counted before it was set. */
+export interface Ageing {
+  /** One step per so many µs; null: no more steps. */
+  readonly everyUs: number | null
+  /** The store's clock when this pace was set. */
+  readonly sinceUs: number
+  /** Steps until then. */
+  readonly steps: number
+}
+
+/** More than all steps of a store's life. */
+const TIER = 2 ** 40
+const LOWEST_PRIORITY = -100
+
+/** A store in which nobody has ever set a pace. */
+export const NO_AGEING: Ageing = { everyUs: null, sinceUs: 0, steps: 0 }
+
+/** Steps counted until an instant of the store's clock; before the pace was set, as many as then. */
+export function stepsAt({ everyUs, sinceUs, steps }: Ageing, atUs: number): number {
+  return everyUs === null ? steps : steps + Math.max(0, Math.floor((atUs - sinceUs) / everyUs))
+}
+
+/** Another pace from now on: what has aged stays ahead by what it has gained, so that no stored level has to change. */
+export function changedPace(ageing: Ageing, everyUs: number | null, nowUs: number): Ageing {
+  return { everyUs, sinceUs: nowUs, steps: stepsAt(ageing, nowUs) }
+}
+
+/**
+ * What a job is ordered by, higher first: its priority, less the steps that were counted when it came.
+ *
+ * @param reached the highest headroom threshold among its limits that its priority reaches; null: none. Ageing lifts nobody past those
+ *   who may use a reserve that he may not, or they would stand behind him while it is free.
+ */
+export function levelOf(priority: number, steps: number, reached: number | null): number {
+  return priority - steps + (reached === null ? 0 : TIER * (reached - LOWEST_PRIORITY + 1))
+}
+
+/** The steps that a level was made with. */
+export function stepsOf(level: number, priority: number): number {
+  return (((priority - level) % TIER) + TIER) % TIER
+}

@@ -1,0 +1,53 @@
+import { type Meter, metrics, trace, type Tracer } from '@opentelemetry/api'
+import { systemClock } from '../base/clock.ts'
+import type { Sluice } from '../engine/engine.ts'
+import type { Instrumentation } from '../engine/instrumentation.ts'
+import { measure } from './metrics.ts'
+import { tracing } from './tracing.ts'
+
+/** How an engine is traced and measured. */
+export interface InstrumentOptions {
+  /** Default: that of the program's meter provider, named `sluice`. */
+  meter?: Meter
+  /** Default: that of the program's tracer provider, named `sluice`. */
+  tracer?: Tracer
+  /** `child` (default): a run belongs to the trace of its enqueue; `link`: to a trace of its own, linked to it. */
+  runs?: 'child' | 'link'
+  /** Count the jobs that wait for budget at every collection, which reads each of them; true by default. */
+  waiting?: boolean
+}
+
+/**
+ * Traces and measures an engine through `@opentelemetry/api`, which does nothing until the program sets up an SDK. Labels are bounded:
+ * names of limits, queues and tasks. Counters are made of the engine's events, so that an engine with `events: false` has none.
+ *
+ * @returns how to stop that
+ */
+export function instrument(sluice: Sluice, options: InstrumentOptions = {}): () => void {
+  const { meter = metrics.getMeter('sluice'), tracer = trace.getTracer('sluice'), runs = 'child' } = options
+  const traced = tracing(tracer, runs === 'child')
+  const measures = measure(sluice, meter, options.waiting ?? true)
+  const instrumentation: Instrumentation = {
+    async enqueue(call, store) {
+      try {
+        const jobs = await traced.enqueue(call, store)
+        measures.sent(call, null)
+        return jobs
+      } catch (error) {
+        measures.sent(call, error instanceof Error ? error : new Error(String(error)))
+        throw error
+      }
+    },
+    async run(call, work) {
+      const beganUs = systemClock.monotonicUs()
+      const end = await traced.run(call, work)
+      measures.processed(call, end, (systemClock.monotonicUs() - beganUs) / 1e6)
+      return end
+    },
+  }
+  sluice.instrument(instrumentation)
+  return () => {
+    sluice.instrument(null)
+    measures.stop()
+  }
+}

@@ -1,0 +1,104 @@
+import {
+  type Attributes,
+  type Context,
+  context,
+  propagation,
+  ROOT_CONTEXT,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+  type Tracer,
+} from '@opentelemetry/api'
+import type { Carried, EnqueueCall, Instrumentation, RunCall } from '../engine/instrumentation.ts'
+import type { RunEnd } from '../engine/run-end.ts'
+import { errorType, SYSTEM } from './attributes.ts'
+
+/**
+ * Spans around enqueues and runs. Names and attributes are those of OpenTelemetry's semantic conventions for messaging; the context goes
+ * with the job by the propagator that the program has set up.
+ *
+ * @param isChild a run belongs to the trace of its enqueue; else to one of its own. It is linked to its enqueue in any case.
+ */
+export function tracing(tracer: Tracer, isChild: boolean): Instrumentation {
+  return {
+    enqueue: (call, store) =>
+      tracer.startActiveSpan(
+        `send ${call.queue}`,
+        { kind: SpanKind.PRODUCER, attributes: sendAttributes(call) },
+        (span) => sending(span, store),
+      ),
+    run: (call, work) => {
+      const origin = propagation.extract(ROOT_CONTEXT, call.carried)
+      const enqueued = trace.getSpanContext(origin)
+      const parent: Context = isChild ? origin : ROOT_CONTEXT
+      const span = tracer.startSpan(
+        `process ${call.queue}`,
+        {
+          kind: SpanKind.CONSUMER,
+          attributes: processAttributes(call),
+          ...(enqueued && { links: [{ context: enqueued }] }),
+        },
+        parent,
+      )
+      return context.with(trace.setSpan(parent, span), () => processing(span, work))
+    },
+  }
+}
+
+async function sending<T extends { readonly id: string }>(
+  span: Span,
+  store: (carried: Carried) => Promise<T[]>,
+): Promise<T[]> {
+  const carried: Record<string, string> = {}
+  propagation.inject(context.active(), carried)
+  try {
+    const jobs = await store(carried)
+    const [job] = jobs
+    if (job && jobs.length === 1) span.setAttribute('messaging.message.id', job.id)
+    return jobs
+  } catch (error) {
+    fail(span, error)
+    throw error
+  } finally {
+    span.end()
+  }
+}
+
+async function processing(span: Span, work: () => Promise<RunEnd>): Promise<RunEnd> {
+  const end = await work()
+  if (end.kind === 'threw') fail(span, end.error)
+  else if (end.kind === 'ended') span.setAttribute('sluice.job.ended_by', end.by)
+  span.end()
+  return end
+}
+
+function fail(span: Span, thrown: unknown): void {
+  const error = thrown instanceof Error ? thrown : new Error(String(thrown))
+  span.recordException(error)
+  span.setAttribute('error.type', errorType(error))
+  span.setStatus({ code: SpanStatusCode.ERROR, message: error.message })
+}
+
+function sendAttributes({ task, queue, count }: EnqueueCall): Attributes {
+  return {
+    ...SYSTEM,
+    'messaging.operation.type': 'send',
+    'messaging.operation.name': 'send',
+    'messaging.destination.name': queue,
+    'sluice.task': task,
+    ...(count > 1 && { 'messaging.batch.message_count': count }),
+  }
+}
+
+function processAttributes({ id, task, queue, attempt }: RunCall): Attributes {
+  return {
+    ...SYSTEM,
+    'messaging.operation.type': 'process',
+    'messaging.operation.name': 'process',
+    'messaging.destination.name': queue,
+    'messaging.message.id': id,
+    'sluice.task': task,
+    'sluice.job.attempt': attempt,
+  }
+}

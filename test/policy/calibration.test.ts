@@ -1,0 +1,41 @@
+import { describe, expect, test } from 'vitest'
+import { normalisePolicy } from '../../src/policy/normalise-policy.ts'
+import { overridden } from '../../src/policy/override.ts'
+import type { Policy } from '../../src/policy/policy.ts'
+
+const policy = (calibrate: unknown): Policy => ({ rate: 5, per: '1s', calibrate }) as Policy
+
+describe('calibrate of a policy', () => {
+  test.each([
+    ['headers', { direction: 'down', reset: 'window', budget: null }],
+    [{ from: 'headers' }, { direction: 'down', reset: 'window', budget: null }],
+    [
+      { from: 'headers', direction: 'both', reset: 'refill', budget: 'tokens' },
+      { direction: 'both', reset: 'refill', budget: 'tokens' },
+    ],
+  ])('%j is understood, and stays under an override', (given, normalised) => {
+    const made = normalisePolicy(policy(given), 'limit x')
+    expect(made.calibrate).toEqual(normalised)
+    expect(overridden(made, { rate: 9 }, 'limit x').calibrate).toEqual(normalised)
+  })
+
+  test('is absent where nothing is said', () => {
+    expect('calibrate' in normalisePolicy({ rate: 5, per: '1s' }, 'limit x')).toBe(false)
+  })
+
+  test.each([
+    ['body', "give 'headers'"],
+    [7, "give 'headers'"],
+    [null, "give 'headers'"],
+    [{}, "add from: 'headers'"],
+    [{ from: 'body' }, "give 'headers'"],
+    [{ from: 'headers', direction: 'up' }, "give 'down' or 'both'"],
+    [{ from: 'headers', reset: 1 }, "give 'window' or 'refill'"],
+    [{ from: 'headers', budget: '' }, "such as 'tokens'"],
+    [{ from: 'headers', toString: 1 }, 'has no toString'],
+  ])('%j is refused, with what to write instead', (given, remedy) => {
+    expect(() => normalisePolicy(policy(given), 'limit x')).toThrow(
+      expect.objectContaining({ code: 'policy.invalid', message: expect.stringContaining(remedy) as string }),
+    )
+  })
+})

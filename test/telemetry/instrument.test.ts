@@ -1,0 +1,250 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { context, propagation, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
+import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
+import { W3CTraceContextPropagator } from '@opentelemetry/core'
+import {
+  AggregationTemporality,
+  InMemoryMetricExporter,
+  MeterProvider,
+  PeriodicExportingMetricReader,
+} from '@opentelemetry/sdk-metrics'
+import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { input, limit, type Sluice, task } from '../../src/exports/index.ts'
+import { instrument, type InstrumentOptions } from '../../src/exports/opentelemetry.ts'
+import { setStage } from '../engine/stage.ts'
+
+beforeAll(() => {
+  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
+  propagation.setGlobalPropagator(new W3CTraceContextPropagator())
+})
+afterAll(() => {
+  context.disable()
+  propagation.disable()
+})
+
+/** Instruments an engine with providers of the test's own. */
+function observe(engine: Sluice, options: InstrumentOptions = {}) {
+  const spans = new InMemorySpanExporter()
+  const tracers = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(spans)] })
+  const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE)
+  const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 3_600_000 })
+  const meters = new MeterProvider({ readers: [reader] })
+  const tracer = tracers.getTracer('test')
+  const off = instrument(engine, { tracer, meter: meters.getMeter('test'), ...options })
+  onTestFinished(async () => {
+    off()
+    await meters.shutdown()
+    await tracers.shutdown()
+  })
+  /** Every data point of a metric, as it stands. */
+  const points = async (name: string): Promise<{ attributes: object; value: unknown }[]> => {
+    exporter.reset()
+    await reader.forceFlush()
+    const found = exporter
+      .getMetrics()
+      .flatMap((each) => each.scopeMetrics)
+      .flatMap((each) => each.metrics)
+      .filter(({ descriptor }) => descriptor.name === name)
+    return found.flatMap(({ dataPoints }) => dataPoints.map(({ attributes, value }) => ({ attributes, value })))
+  }
+  const named = (name: string) => spans.getFinishedSpans().filter((span) => span.name === name)
+  return { off, points, named, tracer }
+}
+
+describe('traces', () => {
+  test('a run belongs to the trace of its enqueue, is linked to it, and is active in the handler', async () => {
+    const { clock, start } = setStage()
+    let active: string | undefined
+    const work = task('work.item', input<object>(), {
+      run: async () => {
+        await Promise.resolve()
+        active = trace.getActiveSpan()?.spanContext().spanId
+      },
+    })
+    const engine = await start({ tasks: [work] })
+    const { named, tracer } = observe(engine)
+    const job = await tracer.startActiveSpan('request', async (span) => {
+      const enqueued = await work.enqueue({}, { meta: { traceparent: 'mine', trace: 'mine too' }, tags: ['t'] })
+      span.end()
+      return enqueued
+    })
+    await clock.advance('1s')
+    const [request] = named('request')
+    const [send] = named('send default')
+    const [process] = named('process default')
+    expect(send).toMatchObject({
+      kind: SpanKind.PRODUCER,
+      parentSpanContext: { spanId: request?.spanContext().spanId },
+      attributes: {
+        'messaging.system': 'sluice',
+        'messaging.operation.type': 'send',
+        'messaging.operation.name': 'send',
+        'messaging.destination.name': 'default',
+        'messaging.message.id': job.id,
+        'sluice.task': 'work.item',
+      },
+    })
+    expect(process).toMatchObject({
+      kind: SpanKind.CONSUMER,
+      parentSpanContext: { spanId: send?.spanContext().spanId },
+      links: [{ context: { spanId: send?.spanContext().spanId } }],
+      attributes: { 'messaging.operation.type': 'process', 'messaging.message.id': job.id, 'sluice.job.attempt': 1 },
+    })
+    expect(process?.spanContext().traceId).toBe(request?.spanContext().traceId)
+    expect(active).toBe(process?.spanContext().spanId)
+    // What the user said of the job is untouched by what it carries.
+    expect(await engine.jobs.get(job.id)).toMatchObject({
+      meta: { traceparent: 'mine', trace: 'mine too' },
+      tags: ['t'],
+    })
+  })
+
+  test('the context is kept over a restart, and every attempt is a span of its own that says how it failed', async () => {
+    const { clock, create, start } = setStage()
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-trace-'))
+    const store = join(folder, 'jobs.db')
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+    const work = task('work.item', {
+      retry: { attempts: 2, backoff: 'fixed', initial: '1s', jitter: false },
+      run: (_, ctx) => {
+        if (ctx.attempt === 1) throw new TypeError('once')
+      },
+    })
+    const first = create({ tasks: [work], store: `sqlite:${store}` })
+    const { named } = observe(first)
+    await work.enqueue()
+    await first.stop()
+    const second = await start({ tasks: [work], store: `sqlite:${store}` })
+    const later = observe(second)
+    await clock.advance('10s')
+    const [failed, done] = later.named('process default')
+    const traceId = named('send default')[0]?.spanContext().traceId
+    expect([failed?.spanContext().traceId, done?.spanContext().traceId]).toEqual([traceId, traceId])
+    expect(failed).toMatchObject({
+      status: { code: SpanStatusCode.ERROR, message: 'once' },
+      attributes: { 'error.type': 'TypeError', 'sluice.job.attempt': 1 },
+    })
+    expect(done).toMatchObject({ status: { code: SpanStatusCode.UNSET }, attributes: { 'sluice.job.attempt': 2 } })
+  })
+
+  test('a run may be a trace of its own that is only linked; a batch is one span', async () => {
+    const { clock, start } = setStage()
+    const work = task('work.item', input<object>(), { run: () => undefined })
+    const engine = await start({ tasks: [work] })
+    const { named } = observe(engine, { runs: 'link' })
+    await work.enqueueMany([{}, {}, {}])
+    await clock.advance('1s')
+    const [send, ...more] = named('send default')
+    expect(more).toEqual([])
+    expect(send?.attributes).toMatchObject({ 'messaging.batch.message_count': 3 })
+    expect(send?.attributes).not.toHaveProperty('messaging.message.id')
+    const runs = named('process default')
+    expect(runs).toHaveLength(3)
+    for (const run of runs) {
+      expect(run.parentSpanContext).toBeUndefined()
+      expect(run.links[0]?.context.spanId).toBe(send?.spanContext().spanId)
+    }
+  })
+
+  test('a refused enqueue is a failed span; jobs enqueued without it run in traces of their own', async () => {
+    const { clock, start } = setStage()
+    const work = task('work.item', input<object>(), { run: () => undefined })
+    const engine = await start({ tasks: [work] })
+    await work.enqueue({}, { delay: '1s', meta: { a: 1 } })
+    const { named, points } = observe(engine)
+    await expect(work.enqueue({}, { priority: 1000 })).rejects.toMatchObject({ code: 'priority.invalid' })
+    await clock.advance('2s')
+    expect(named('send default')[0]).toMatchObject({
+      status: { code: SpanStatusCode.ERROR },
+      attributes: { 'error.type': 'priority.invalid' },
+    })
+    expect(named('process default')[0]).toMatchObject({ links: [] })
+    expect(named('process default')[0]?.parentSpanContext).toBeUndefined()
+    expect(await points('messaging.client.sent.messages')).toMatchObject([
+      { attributes: { 'error.type': 'priority.invalid' }, value: 1 },
+    ])
+  })
+
+  test('after it is taken off nothing is traced, and what jobs carry harms nobody', async () => {
+    const { clock, start } = setStage()
+    const work = task('work.item', input<object>(), { run: () => 'done' })
+    const engine = await start({ tasks: [work] })
+    const { named, off, points } = observe(engine)
+    const job = await work.enqueue({}, { delay: '1s' })
+    off()
+    await clock.advance('2s')
+    expect(await job.result()).toBe('done')
+    expect(named('process default')).toEqual([])
+    expect(await points('messaging.client.consumed.messages')).toEqual([])
+  })
+})
+
+describe('metrics', () => {
+  test('waits, throttling and who waits are told by limit, never by key', async () => {
+    const { clock, start } = setStage()
+    const work = task('work.item', input<{ key: string }>(), {
+      limits: [limit('gate', { rate: 1, per: '10s' }).by((item) => item.key), limit('all', { rate: 99, per: '1s' })],
+      run: () => undefined,
+    })
+    const engine = await start({ tasks: [work] })
+    const { points } = observe(engine)
+    await work.enqueueMany(['secret-A', 'secret-A', 'secret-A', 'secret-B', 'secret-B'].map((key) => ({ key })))
+    await clock.advance('5s')
+    const gate = { 'sluice.limit': 'gate', 'messaging.destination.name': 'default' }
+    expect(await points('sluice.limit.waiting')).toEqual([{ attributes: gate, value: 3 }])
+    await clock.advance('1m')
+    expect(await points('sluice.limit.wait')).toMatchObject([
+      { attributes: { 'sluice.limit': 'all' }, value: { count: 5, sum: 0 } },
+      { attributes: gate, value: { count: 5, sum: 40, max: 20 } },
+    ])
+    expect(await points('sluice.limit.throttled')).toEqual([{ attributes: { 'sluice.limit': 'gate' }, value: 3 }])
+    expect(await points('sluice.limit.waiting')).toEqual([{ attributes: gate, value: 0 }])
+    const names = ['sluice.limit.wait', 'sluice.limit.throttled', 'messaging.process.duration']
+    expect(JSON.stringify(await Promise.all(names.map(points)))).not.toContain('secret')
+  })
+
+  test('runs, retries and discards are counted by queue, task and kind of error', async () => {
+    const { clock, start } = setStage()
+    const work = task('work.item', input<{ fails: boolean }>(), {
+      retry: { attempts: 2, backoff: 'fixed', initial: '1s', jitter: false },
+      run: ({ fails }) => {
+        if (fails) throw new RangeError('a secret')
+      },
+    })
+    const engine = await start({ tasks: [work] })
+    const { points } = observe(engine)
+    await work.enqueueMany([{ fails: true }, { fails: false }])
+    await clock.advance('1m')
+    const labels = { 'messaging.system': 'sluice', 'messaging.destination.name': 'default', 'sluice.task': 'work.item' }
+    const failed = { ...labels, 'error.type': 'RangeError' }
+    expect(await points('sluice.job.completed')).toEqual([{ attributes: labels, value: 1 }])
+    expect(await points('sluice.job.retried')).toEqual([{ attributes: failed, value: 1 }])
+    expect(await points('sluice.job.discarded')).toEqual([{ attributes: failed, value: 1 }])
+    expect(await points('messaging.client.consumed.messages')).toMatchObject([{ attributes: labels, value: 3 }])
+    const durations = await points('messaging.process.duration')
+    expect(durations.map(({ attributes, value }) => [attributes, (value as { count: number }).count])).toEqual([
+      [{ ...failed, 'messaging.operation.name': 'process' }, 2],
+      [{ ...labels, 'messaging.operation.name': 'process' }, 1],
+    ])
+  })
+
+  test('refusals of limits are counted', async () => {
+    const { clock, start } = setStage()
+    const work = task('work.item', {
+      limits: [limit('gate', { rate: 1, per: '10s', onLimit: 'drop' })],
+      retry: { attempts: 1 },
+      run: () => undefined,
+    })
+    const engine = await start({ tasks: [work] })
+    const { points } = observe(engine)
+    await work.enqueue()
+    await work.enqueue()
+    await engine.limits.penalize('gate', undefined, '5s')
+    await clock.advance('1s')
+    expect(await points('sluice.limit.dropped')).toEqual([{ attributes: { 'sluice.limit': 'gate' }, value: 1 }])
+    expect(await points('sluice.limit.adjusted')).toEqual([{ attributes: { 'sluice.limit': 'gate' }, value: 1 }])
+  })
+})
