@@ -211,16 +211,18 @@ export class Storm {
 
   /** In every half-open second and guard, wherever it begins, at most so many decisions per tenant; in every second, arrivals. */
   #expectTermsKept(starts: readonly Decided[]): void {
+    let tightestMs = Infinity
     for (const tenant of new Set(starts.map((start) => start.tenant))) {
       const own = starts.filter((start) => start.tenant === tenant)
       const closestMs = closest(own.map(({ decidedUs }) => decidedUs)) / 1000
       // `createdAt` is a whole millisecond.
       expect(closestMs, `${tenant}: ms between decisions`).toBeGreaterThan(1000 + GUARD_MS - 1)
-      // Else this budget held nothing back, and keeping it would prove nothing.
-      expect(closestMs, `${tenant}: ms between decisions`).toBeLessThan(1000 + 2 * GUARD_MS)
+      tightestMs = Math.min(tightestMs, closestMs)
       const arrivals = own.filter((start) => !this.#sleptBefore(start)).map(({ atUs }) => atUs)
       expect(closest(arrivals.sort((a, b) => a - b)), `${tenant}: µs between arrivals`).toBeGreaterThanOrEqual(1e6)
     }
+    // Else no budget held anything back, and keeping them would prove nothing.
+    expect(tightestMs, 'ms between decisions').toBeLessThan(1000 + 2 * GUARD_MS)
   }
 
   /** Its worker was stopped between the decision and the call: nobody can guard against that. */
