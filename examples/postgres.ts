@@ -1,10 +1,10 @@
 // Budgets over a fleet, and a job in a transaction of your own. Run it with: npx node examples/postgres.ts [postgres://…]
-import pg from 'pg'
+import { Pool } from 'pg'
 import { input, limit, Sluice, task } from '../src/exports/index.ts'
 import { createPostgresStore } from '../src/exports/postgres.ts'
 
 const address = process.argv[2] ?? process.env['SLUICE_TEST_POSTGRES'] ?? 'postgres://postgres@127.0.0.1:5432/test'
-const pool = new pg.Pool({ connectionString: address, connectionTimeoutMillis: 3000 })
+const pool = new Pool({ connectionString: address, connectionTimeoutMillis: 3000 })
 const schema = `sluice_example_${process.pid}`
 
 const crm = limit('crm', { rate: 20, per: '1s', burst: 2 })
@@ -25,7 +25,7 @@ async function show(): Promise<void> {
   const committed = await sync.enqueue({ tenant: 'acme' }, { tx: client })
   await client.query('COMMIT')
   client.release()
-  console.log(`committed: ${await committed.result()}; rolled back: ${await sluice.jobs.get(rolledBack.id)}`)
+  console.log('committed:', await committed.result(), '– rolled back:', await sluice.jobs.get(rolledBack.id))
 
   // Triggers and other languages enqueue by a function.
   await pool.query(
