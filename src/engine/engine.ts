@@ -13,6 +13,7 @@ import type { Carried, Instrumentation } from './instrumentation.ts'
 import { JobsApi } from './jobs-api.ts'
 import { hangsOnJob, LimitRegistry, specsOf } from './limit-registry.ts'
 import { LimitsApi } from './limits-api.ts'
+import { Once } from './once.ts'
 import { type EngineSettings, settingsOf, type SluiceOptions } from './options.ts'
 import { Reporter } from './report.ts'
 import { Results } from './results.ts'
@@ -53,10 +54,11 @@ export class Sluice implements TaskEngine {
   readonly #unbind: (() => void)[]
   readonly #detach: (() => void) | undefined
   #instrumentation: Instrumentation | null = null
-  #opening: Promise<Store> | null = null
+  /** A database that comes up after the process that needs it is ordinary: the next call tries again. */
+  readonly #opening = new Once(() => this.#open())
   #opened = false
   #worker: Worker | null = null
-  #starting: Promise<void> | null = null
+  readonly #starting = new Once(() => this.#start())
   #stopping: Promise<void> | null = null
 
   constructor(options: SluiceOptions) {
@@ -71,7 +73,7 @@ export class Sluice implements TaskEngine {
       settings.events,
     )
     this.#store = createStore(options.store, settings)
-    const open = (): Promise<Store> => this.#open()
+    const open = (): Promise<Store> => this.#opening.done()
     this.#results = new Results(open, clock)
     this.limits = new LimitsApi(open, {
       clock,
@@ -110,11 +112,7 @@ export class Sluice implements TaskEngine {
 
   /** Begins to run jobs; after a failure it may be called again. @throws engine.stopped when the engine has been stopped */
   start(): Promise<void> {
-    this.#starting ??= this.#start().catch((error: unknown) => {
-      this.#starting = null
-      throw error
-    })
-    return this.#starting
+    return this.#starting.done()
   }
 
   /**
@@ -186,7 +184,7 @@ export class Sluice implements TaskEngine {
     const prepared = inputs.map((input) => prepare(this.#prepare, task, input, options, carried))
     const later = prepared.some((job) => job instanceof Promise)
     const jobs = later ? await Promise.all(prepared.map(async (job) => job)) : (prepared as NewJob[])
-    const store = this.#opened ? this.#store : await this.#open()
+    const store = this.#opened ? this.#store : await this.#opening.done()
     const answers = store.enqueue(jobs, options.tx)
     this.#worker?.ring()
     return (await answers).map((answer, i) => this.#enqueued(jobs[i] as NewJob, answer))
@@ -219,7 +217,7 @@ export class Sluice implements TaskEngine {
    * @throws limit.unknown, policy.invalid, option.invalid, limit.weight.invalid, limit.weight.above_burst
    */
   async forecast(limit: Limit | string, options: LiveForecastOptions = {}): Promise<Forecast> {
-    return forecastLimit(await this.#open(), limit, options)
+    return forecastLimit(await this.#opening.done(), limit, options)
   }
 
   #enqueued(job: NewJob, answer: Enqueued): Job<unknown> {
@@ -234,15 +232,6 @@ export class Sluice implements TaskEngine {
   }
 
   async #open(): Promise<Store> {
-    this.#opening ??= this.#openOnce().catch((error: unknown) => {
-      // A database that comes up after the process that needs it is ordinary: the next call tries again.
-      this.#opening = null
-      throw error
-    })
-    return this.#opening
-  }
-
-  async #openOnce(): Promise<Store> {
     await this.#store.open()
     const changed = await this.#store.define(this.#registry.definitions())
     if (changed.length > 0) this.#worker?.ring()
@@ -252,7 +241,7 @@ export class Sluice implements TaskEngine {
 
   async #start(): Promise<void> {
     if (this.#stopping) throw new SluiceError('engine.stopped', 'The engine was stopped. Create a new engine to go on.')
-    const store = await this.#open()
+    const store = await this.#opening.done()
     const { clock, logger, queues, random, maxPenaltyUs } = this.#settings
     const wallOf = (storeUs: number): Date => new Date(clock.now() + (storeUs - store.nowUs()) / 1000)
     this.#worker = await Worker.start({
@@ -285,9 +274,9 @@ export class Sluice implements TaskEngine {
   }
 
   async #stop(withinMs: number): Promise<void> {
-    await this.#starting?.catch(() => undefined)
+    await this.#starting.settled()
     await this.#worker?.stop(withinMs)
-    await this.#opening?.catch(() => undefined)
+    await this.#opening.settled()
     this.#results.close()
     for (const unbind of this.#unbind) unbind()
     await this.#store.close()

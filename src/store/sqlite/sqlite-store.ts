@@ -139,11 +139,14 @@ export class SqliteStore implements Store {
     return watchOthers(this.#context, this.#clock, this.#workers, listener)
   }
 
-  async enqueue(jobs: readonly NewJob[], tx?: unknown): Promise<Enqueued[]> {
+  /** Not async: that would answer some turns late, after the claim of the same commit has told that the jobs have started. */
+  enqueue(jobs: readonly NewJob[], tx?: unknown): Promise<Enqueued[]> {
     if (tx !== undefined)
-      throw new SluiceError(
-        'option.invalid',
-        'enqueue got tx, but a SQLite store takes part in no transaction of its callers; use a postgres:// store, or leave tx out.',
+      return Promise.reject(
+        new SluiceError(
+          'option.invalid',
+          'enqueue got tx, but a SQLite store takes part in no transaction of its callers; use a postgres:// store, or leave tx out.',
+        ),
       )
     return this.#db.write(CHANGES, () => enqueue(this.#context, jobs))
   }
