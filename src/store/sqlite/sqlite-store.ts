@@ -141,13 +141,8 @@ export class SqliteStore implements Store {
 
   /** Not async: that would answer some turns late, after the claim of the same commit has told that the jobs have started. */
   enqueue(jobs: readonly NewJob[], tx?: unknown): Promise<Enqueued[]> {
-    if (tx !== undefined)
-      return Promise.reject(
-        new SluiceError(
-          'option.invalid',
-          'enqueue got tx, but a SQLite store takes part in no transaction of its callers; use a postgres:// store, or leave tx out.',
-        ),
-      )
+    const refusal = 'enqueue got tx, but a SQLite store takes part in no transaction of its callers; leave tx out.'
+    if (tx !== undefined) return Promise.reject(new SluiceError('option.invalid', refusal))
     return this.#db.write(CHANGES, () => enqueue(this.#context, jobs))
   }
 
