@@ -7,6 +7,8 @@ const REAL_TIME = [
   'test/crash/**/*.test.ts',
   'test/cli/**/*.test.ts',
   'test/acceptance/processes.test.ts',
+  'test/acceptance/process-limits.test.ts',
+  'test/acceptance/real-scale.test.ts',
 ]
 
 // Everything named *.test.ts under test/ runs, crash/ and simulation/ too: what is left out of `npm test` is soon broken.

@@ -163,7 +163,7 @@ const REGISTRY = {
   },
   'store.url.invalid': {
     meaning: 'The address of the store cannot be read, or its kind is not known.',
-    remedy: "Give 'sqlite:./path/to/file.db' or 'sqlite::memory:'.",
+    remedy: "Give 'sqlite:./path/to/file.db', 'sqlite::memory:' or 'postgres://user@host/database'.",
   },
   'store.version': {
     meaning:

@@ -6,6 +6,7 @@ import { registerDemo } from './commands/demo.ts'
 import { registerForecast } from './commands/forecast.ts'
 import { registerJobs } from './commands/jobs.ts'
 import { registerLimits } from './commands/limits.ts'
+import { registerMigrate } from './commands/migrate.ts'
 import { registerSchedules } from './commands/schedules.ts'
 import { registerServe } from './commands/serve.ts'
 
@@ -15,6 +16,7 @@ const commands: readonly ((program: Command) => void)[] = [
   registerJobs,
   registerSchedules,
   registerForecast,
+  registerMigrate,
   registerServe,
   registerDemo,
 ]

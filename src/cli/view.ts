@@ -99,7 +99,8 @@ function interruption(watch: boolean): { within(ms: number): Promise<boolean> } 
   }
 }
 
-async function reportErrors(work: () => Promise<void>): Promise<void> {
+/** Tells what went wrong in words, with an exit code: 1 for what was found, 2 for what was asked. */
+export async function reportErrors(work: () => Promise<void>): Promise<void> {
   try {
     await work()
   } catch (error) {

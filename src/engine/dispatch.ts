@@ -102,7 +102,11 @@ export class Dispatcher {
       return this.#wakeIn(RETRY_AFTER_ERROR_MS)
     }
     if (this.#stopped) {
-      if (claim.jobs.length > 0) await store.release(worker, claim.jobs)
+      try {
+        if (claim.jobs.length > 0) await store.release(worker, claim.jobs)
+      } catch (error) {
+        logger.warn({ err: error }, 'what was claimed while stopping could not be given back; its lease will end')
+      }
       return
     }
     for (const job of claim.jobs) this.#active.set(job.queue, (this.#active.get(job.queue) ?? 0) + 1)

@@ -14,6 +14,7 @@ import type { Carried, Instrumentation } from './instrumentation.ts'
 import { JobsApi } from './jobs-api.ts'
 import { LimitRegistry, specsOf } from './limit-registry.ts'
 import { LimitsApi } from './limits-api.ts'
+import { Once } from './once.ts'
 import { type EngineSettings, settingsOf, type SluiceOptions } from './options.ts'
 import { QueueLimits } from './queue-limits.ts'
 import { Remote } from './remote.ts'
@@ -53,12 +54,13 @@ export class Sluice implements TaskEngine {
   readonly #unbind: (() => void)[]
   readonly #detach: (() => void) | undefined
   #instrumentation: Instrumentation | null = null
-  #opening: Promise<Store> | null = null
   /** Something has changed that may let a job start, here or outside. */
   readonly #ring = (): void => [this.#worker, this.remote].forEach((each) => each?.ring())
+  /** A database that comes up after the process that needs it is ordinary: the next call tries again. */
+  readonly #opening = new Once(() => this.#open())
   #opened = false
   #worker: Worker | null = null
-  #starting: Promise<void> | null = null
+  readonly #starting = new Once(() => this.#start())
   #stopping: Promise<void> | null = null
 
   constructor(options: SluiceOptions) {
@@ -74,7 +76,7 @@ export class Sluice implements TaskEngine {
       settings.events,
     )
     this.#store = createStore(options.store, settings)
-    const open = (): Promise<Store> => this.#open()
+    const open = (): Promise<Store> => this.#opening.done()
     this.#results = new Results(open, clock)
     this.limits = new LimitsApi(open, {
       clock,
@@ -87,7 +89,7 @@ export class Sluice implements TaskEngine {
         this.#worker?.cancel(id)
         this.#ring()
         if (task !== null) this.#events.emit('job.cancelled', { id, task, queue, attempt: 0 })
-        void this.#results.settled(id)
+        this.#results.settled(id)
       },
       flow: (news) => this.flows.tell(news),
       ring: this.#ring,
@@ -130,10 +132,9 @@ export class Sluice implements TaskEngine {
     this.#detach = clock.attach?.({ pending: () => this.#store.pending, running: () => this.#worker?.running ?? 0 })
   }
 
-  /** Begins to run jobs. @throws engine.stopped when the engine has been stopped */
+  /** Begins to run jobs; after a failure it may be called again. @throws engine.stopped when the engine has been stopped */
   start(): Promise<void> {
-    this.#starting ??= this.#start()
-    return this.#starting
+    return this.#starting.done()
   }
 
   /**
@@ -205,8 +206,8 @@ export class Sluice implements TaskEngine {
     const prepared = inputs.map((input) => prepare(this.#prepare, task, input, options, carried))
     const later = prepared.some((job) => job instanceof Promise)
     const jobs = later ? await Promise.all(prepared.map(async (job) => job)) : (prepared as NewJob[])
-    const store = this.#opened ? this.#store : await this.#open()
-    const answers = store.enqueue(jobs)
+    const store = this.#opened ? this.#store : await this.#opening.done()
+    const answers = store.enqueue(jobs, options.tx)
     this.#ring()
     return (await answers).map((answer, i) => this.#results.enqueued(jobs[i] as NewJob, answer, this.#events))
   }
@@ -226,22 +227,20 @@ export class Sluice implements TaskEngine {
    * @throws limit.unknown, policy.invalid, option.invalid, limit.weight.invalid, limit.weight.above_burst
    */
   async forecast(limit: Limit | string, options: LiveForecastOptions = {}): Promise<Forecast> {
-    return forecastLimit(await this.#open(), limit, options)
+    return forecastLimit(await this.#opening.done(), limit, options)
   }
 
   async #open(): Promise<Store> {
-    this.#opening ??= this.#store.open().then(async () => {
-      const changed = await this.#store.define(this.#registry.definitions())
-      if (changed.length > 0) this.#ring()
-      this.#opened = true
-      return this.#store
-    })
-    return this.#opening
+    await this.#store.open()
+    const changed = await this.#store.define(this.#registry.definitions())
+    if (changed.length > 0) this.#ring()
+    this.#opened = true
+    return this.#store
   }
 
   async #start(): Promise<void> {
     if (this.#stopping) throw new SluiceError('engine.stopped', 'The engine was stopped. Create a new engine to go on.')
-    const store = await this.#open()
+    const store = await this.#opening.done()
     const { clock, queues, random, maxPenaltyUs } = this.#settings
     this.#worker = await Worker.start({
       store,
@@ -260,7 +259,7 @@ export class Sluice implements TaskEngine {
 
   #reporter(store: Store): Reporter {
     const wallOf = (storeUs: number): Date => new Date(this.#settings.clock.now() + (storeUs - store.nowUs()) / 1000)
-    const ended = (id: string): void => void this.#results.settled(id)
+    const ended = (id: string): void => this.#results.settled(id)
     return new Reporter({
       ...this.#settings,
       events: this.#events,
@@ -273,9 +272,9 @@ export class Sluice implements TaskEngine {
 
   async #stop(withinMs: number): Promise<void> {
     this.remote.stop()
-    await this.#starting?.catch(() => undefined)
+    await this.#starting.settled()
     await this.#worker?.stop(withinMs)
-    await this.#opening?.catch(() => undefined)
+    await this.#opening.settled()
     this.remote.close()
     this.#results.close()
     for (const unbind of this.#unbind) unbind()

@@ -34,6 +34,7 @@ const OPTIONS: ReadonlySet<string> = new Set([
   'share',
   'meta',
   'tags',
+  'tx',
 ])
 
 /**

@@ -8,6 +8,8 @@ import { uniqueConflict } from './enqueue.ts'
 import type { Events } from './events.ts'
 import type { Job } from './task.ts'
 
+const AGAIN_AFTER_MS = 250
+
 interface Waiter {
   resolve(value: unknown): void
   reject(error: unknown): void
@@ -38,8 +40,12 @@ export class Results {
     return this.handle(answer.id, answer.kind !== 'created')
   }
 
-  /** A job has ended, or may have: whoever waits for it is told. */
-  async settled(id: string): Promise<void> {
+  /** A job has ended, or may have: whoever waits for it is told, and while the store is away a little later. */
+  settled(id: string): void {
+    this.#tell(id).catch(() => this.#clock.setTimer(() => this.settled(id), AGAIN_AFTER_MS))
+  }
+
+  async #tell(id: string): Promise<void> {
     if (!this.#waiters.has(id)) return
     const job = await (await this.#store()).get(id)
     if (job === null)
@@ -78,14 +84,15 @@ export class Results {
             new SluiceError('job.result.timeout', `The job ${id} had not ended after ${timeoutMs} ms; it goes on.`),
           )
         }, timeoutMs)
-      this.settled(id).catch(reject)
+      this.#tell(id).catch(reject)
     })
   }
 
   /** Other processes may run the job: look again when they have committed. */
   #watch(store: Store): void {
-    this.#stopWatching ??= store.watch(() => {
-      for (const id of this.#waiters.keys()) this.settled(id).catch(() => undefined)
+    this.#stopWatching ??= store.watch((change) => {
+      if (change === 'work') return
+      for (const id of this.#waiters.keys()) this.settled(id)
     })
   }
 

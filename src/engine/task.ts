@@ -87,6 +87,10 @@ export interface EnqueueOptions<I> {
   share?: number
   meta?: Readonly<Record<string, unknown>>
   tags?: readonly string[]
+  /**
+   * A connection of `pg` on which you have begun a transaction: the job is stored if you commit, and seen only then. On PostgreSQL.
+   */
+  tx?: unknown
 }
 
 /** A task of any input and result. */

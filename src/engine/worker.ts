@@ -1,7 +1,7 @@
 import type { Admitted } from '../jobs/job.ts'
 import type { Answer } from '../jobs/rate-limit-headers.ts'
 import { retryPolicy } from '../jobs/retry-policy.ts'
-import type { Store } from '../store/store.ts'
+import type { Change, Store } from '../store/store.ts'
 import { Chores } from './chores.ts'
 import { Dispatcher, type ServedQueue } from './dispatch.ts'
 import type { Events } from './events.ts'
@@ -85,14 +85,20 @@ export class Worker implements RunHost {
       { name: 'a heartbeat', everyMs: settings.heartbeatMs, work: () => this.#beat() },
       { name: 'pruning', everyMs: PRUNE_EVERY_MS, work: () => this.#prune() },
     ])
-    this.#stopWatching = store.watch(() => void this.#othersCommitted())
+    this.#stopWatching = store.watch((change) => void this.#changed(change))
   }
 
   /** Registers with the store, takes back what dead workers of this host left, and begins to work. */
   static async start(options: WorkerOptions): Promise<Worker> {
     const queues = options.queues.map((each) => each.queue)
     const worker = new Worker(await options.store.join(queues, options.settings.leaseUs), options)
-    await worker.#recover()
+    try {
+      await worker.#recover()
+    } catch (error) {
+      // Else it would go on extending leases and looking for lost ones, though nobody holds it.
+      worker.#rest()
+      throw error
+    }
     worker.#dispatcher.start()
     options.events.emit('worker.started', { worker: worker.#id, queues })
     return worker
@@ -135,10 +141,18 @@ export class Worker implements RunHost {
       if (!(await this.#idleWithin(ABORT_GRACE_MS))) for (const run of this.#runs.values()) run.abort('stop', true)
       await this.#idleWithin(null)
     }
+    this.#rest()
+    try {
+      await this.#options.store.leave(this.#id)
+    } catch (error) {
+      this.logger.warn({ err: error }, 'the worker could not sign off; it counts as dead once its lease is over')
+    }
+    this.#options.events.emit('worker.stopped', { worker: this.#id })
+  }
+
+  #rest(): void {
     this.#stopWatching()
     this.#chores.stop()
-    await this.#options.store.leave(this.#id)
-    this.#options.events.emit('worker.stopped', { worker: this.#id })
   }
 
   charge(job: Admitted, limit: string, units: number): void {
@@ -214,12 +228,18 @@ export class Worker implements RunHost {
     while ((await this.#options.store.prune(PRUNE_AT_ONCE)) >= PRUNE_AT_ONCE);
   }
 
-  /** Another process has written: there may be work, and runs of this one may have been cancelled. */
-  async #othersCommitted(): Promise<void> {
-    this.ring()
-    this.#options.freed()
-    if (this.#runs.size === 0) return
-    for (const seq of await this.#options.store.cancellations(this.#id)) this.#runs.get(seq)?.abort('cancel', true)
+  /** Somebody has written: there may be work, and runs of this process may have been cancelled. */
+  async #changed(change: Change): Promise<void> {
+    if (change !== 'ended' && change !== 'cancelled') {
+      this.ring()
+      this.#options.freed()
+    }
+    if (this.#runs.size === 0 || change === 'ended' || change === 'work') return
+    try {
+      for (const seq of await this.#options.store.cancellations(this.#id)) this.#runs.get(seq)?.abort('cancel', true)
+    } catch (error) {
+      this.logger.warn({ err: error }, 'cancelled jobs could not be looked for; the next heartbeat learns of them')
+    }
   }
 
   /** True once nothing runs or is being settled; false when the time is over first. */

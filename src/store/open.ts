@@ -1,5 +1,6 @@
 import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
+import { existingPostgres, isPostgresUrl, postgresStoreOf, upgradePostgres } from './postgres/address.ts'
 import { checkExisting } from './sqlite/existing.ts'
 import { SqliteStore } from './sqlite/sqlite-store.ts'
 import type { Durability, Retention, Store } from './store.ts'
@@ -14,11 +15,12 @@ export interface StoreOptions {
 }
 
 /**
- * The store behind a URL, `sqlite:<path>` or `sqlite::memory:`; a store that was made elsewhere is taken as it is.
+ * The store behind a URL, `sqlite:<path>`, `sqlite::memory:` or `postgres://…`; a store that was made elsewhere is taken as it is.
  * @throws store.url.invalid
  */
 export function createStore(url: string | Store, options: StoreOptions): Store {
   if (typeof url === 'object' && url !== null) return url
+  if (isPostgresUrl(url)) return postgresStoreOf(url, options)
   return new SqliteStore({ path: pathOf(url), ...options })
 }
 
@@ -27,6 +29,7 @@ export function createStore(url: string | Store, options: StoreOptions): Store {
  * @throws store.url.invalid, store.missing, store.version
  */
 export async function openExisting(url: string, clock: Clock): Promise<Store> {
+  if (isPostgresUrl(url)) return existingPostgres(url, clock)
   const path = pathOf(url)
   checkExisting(path)
   const retention = { completedUs: 0, cancelledUs: 0, discardedUs: 0 }
@@ -35,12 +38,24 @@ export async function openExisting(url: string, clock: Clock): Promise<Store> {
   return store
 }
 
+/**
+ * Creates or upgrades the tables of a PostgreSQL store, and answers the SQL that this took; with `dryRun` it is only told.
+ * @throws store.url.invalid, store.version, store.io
+ */
+export async function upgradeStore(url: string, clock: Clock, dryRun: boolean): Promise<string> {
+  if (isPostgresUrl(url)) return upgradePostgres(url, clock, dryRun)
+  throw new SluiceError(
+    'store.url.invalid',
+    `${JSON.stringify(url)} is no postgres:// store; engines upgrade a SQLite file by themselves when they open it`,
+  )
+}
+
 function pathOf(url: string): string {
   const path =
     typeof url === 'string' && url.startsWith('sqlite:') ? url.slice('sqlite:'.length).replace(/^\/\/(?=\/)/, '') : ''
   if (path !== '') return path
   throw new SluiceError(
     'store.url.invalid',
-    `${JSON.stringify(url)} is no store; write sqlite:./path/to/file.db, or sqlite::memory: for a store that ends with the process`,
+    `${JSON.stringify(url)} is no store; write sqlite:./path/to/file.db, sqlite::memory: for a store that ends with the process, or postgres://user@host/database`,
   )
 }

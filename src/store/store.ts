@@ -23,11 +23,14 @@ export interface Store extends Jobs, Claims, Flows, Limits, Schedules, Workers {
   close(): Promise<void>
   /** The store's clock now. */
   nowUs(): number
-  /** Calls `listener` when another process may have changed what there is to claim. Returns how to stop that. */
-  watch(listener: () => void): () => void
+  /** Calls `listener` when another process, or a commit that came after its caller's bell, may have changed something. Returns how to stop that. */
+  watch(listener: (change: Change) => void): () => void
   /** True while a call is on its way; a manual clock waits for it. */
   readonly pending: boolean
 }
+
+/** What may have changed: there is work, a job was asked to end, a job has ended, or no telling. */
+export type Change = 'work' | 'cancelled' | 'ended' | 'any'
 
 /** What an acknowledgement is worth: `power` survives a power cut, `process` survives a killed process. */
 export type Durability = 'power' | 'process'
@@ -41,8 +44,11 @@ export interface Retention {
 
 /** Jobs from arrival to the end of their retention. */
 export interface Jobs {
-  /** Stores jobs durably, all or none; each answer says whether its job is new or whose duplicate it is. */
-  enqueue(jobs: readonly NewJob[]): Promise<Enqueued[]>
+  /**
+   * Stores jobs durably, all or none; each answer says whether its job is new or whose duplicate it is.
+   * @param tx a connection of the caller's with a transaction open: the jobs are stored with it or not at all. @throws option.invalid where a store has none
+   */
+  enqueue(jobs: readonly NewJob[], tx?: unknown): Promise<Enqueued[]>
   /** One job by its id. */
   get(id: string): Promise<JobRecord | null>
   /** Jobs by state, queue, task, newest first. */

@@ -6,10 +6,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { onTestFinished } from 'vitest'
 import { type AnyTask, silentLogger, Sluice } from '../../src/exports/index.ts'
+import { skewedEnvironment } from '../skew.ts'
 
 type Message =
   | { readonly kind: 'ready' }
   | { readonly kind: 'lease-lost'; readonly run: string }
+  | { readonly kind: 'aborted'; readonly run: string }
   | { readonly kind: 'error'; readonly message: string }
 
 type Condition = () => boolean | Promise<boolean>
@@ -17,23 +19,47 @@ type Condition = () => boolean | Promise<boolean>
 /** A process of the fleet. */
 export interface Member {
   readonly name: string
+  /** By how much its wall clock is off. */
+  readonly skewS: number
   readonly child: ChildProcess
   /** It has begun to claim. */
   ready: boolean
+  /** It was stopped for a while: a server may have given its connections up meanwhile. */
+  slept: boolean
 }
 
-/** Real processes on one SQLite file; what is left of them is killed, and the file removed, when the test has finished. */
+/** What a member may differ in. */
+export interface MemberOptions {
+  readonly lease?: string
+  /** By how much its wall clock is to be off, s; its steady clock is the machine's. */
+  readonly skewS?: number
+}
+
+/**
+ * Real processes on one store, a SQLite file of their own unless told otherwise; what is left of them is killed, and the file
+ * removed, when the test has finished.
+ */
 export class Fleet {
   /** What no test asked for: processes that ended by themselves, errors that an engine logged. */
   readonly accidents: string[] = []
+  /** Errors that engines logged while the store was allowed to be away. */
+  readonly forgiven: string[] = []
+  /** The store may be away: what engines log meanwhile is no accident. */
+  storeMayBeAway = false
   /** Runs whose settle was refused: worker, job and attempt. */
   readonly lost: string[] = []
+  /** Runs whose signal was aborted while their handler was at work. */
+  readonly aborted: string[] = []
+  /** Names of members that were killed, in order. */
+  readonly killed: string[] = []
   readonly #folder = mkdtempSync(join(tmpdir(), 'sluice-crash-'))
   readonly #members = new Set<Member>()
   readonly #engines: Sluice[] = []
+  readonly #url: string
   #born = 0
 
-  constructor() {
+  constructor(store?: string) {
+    this.#url = store ?? `sqlite:${this.#file}`
     onTestFinished(async () => {
       for (const member of this.#members) await this.kill(member)
       for (const engine of this.#engines) await engine.stop()
@@ -42,7 +68,7 @@ export class Fleet {
   }
 
   get store(): string {
-    return `sqlite:${this.#file}`
+    return this.#url
   }
 
   get #file(): string {
@@ -57,9 +83,9 @@ export class Fleet {
   }
 
   /** A new worker, perhaps not yet at work. */
-  worker(witness: string, lease = '30s'): Member {
+  worker(witness: string, { lease = '30s', skewS = 0 }: MemberOptions = {}): Member {
     const name = `w${++this.#born}`
-    return this.#fork(name, 'worker.ts', JSON.stringify({ store: this.store, witness, name, lease }), 'ignore')
+    return this.#fork(name, 'worker.ts', JSON.stringify({ store: this.store, witness, name, lease }), 'ignore', skewS)
   }
 
   /** A new process that enqueues; its standard output has the ids. */
@@ -74,7 +100,20 @@ export class Fleet {
 
   /** `kill -9`; answers once the system has it gone. */
   async kill(member: Member): Promise<void> {
+    this.killed.push(member.name)
     await this.#end(member, () => member.child.kill('SIGKILL'))
+  }
+
+  /** Stops it where it stands, until it is woken. */
+  sleep(member: Member): void {
+    // eslint-disable-next-line no-param-reassign -- it is the record
+    member.slept = true
+    member.child.kill('SIGSTOP')
+  }
+
+  /** Lets it go on as if nothing had happened. */
+  wake(member: Member): void {
+    member.child.kill('SIGCONT')
   }
 
   /** Lets it finish what runs. */
@@ -94,15 +133,23 @@ export class Fleet {
     }
   }
 
-  #fork(name: string, file: string, argument: string, stdout: 'ignore' | 'pipe'): Member {
+  #fork(name: string, file: string, argument: string, stdout: 'ignore' | 'pipe', skewS = 0): Member {
     const stdio: StdioOptions = ['ignore', stdout, 'inherit', 'ipc']
-    const child = fork(join(import.meta.dirname, 'fixtures', file), [argument], { execArgv: [], stdio })
-    const member: Member = { name, child, ready: false }
+    const child = fork(join(import.meta.dirname, 'fixtures', file), [argument], {
+      execArgv: [],
+      stdio,
+      env: skewedEnvironment(skewS),
+    })
+    const member: Member = { name, skewS, child, ready: false, slept: false }
     this.#members.add(member)
     child.on('message', (message: Message) => {
       if (message.kind === 'ready') member.ready = true
       else if (message.kind === 'lease-lost') this.lost.push(`${name} ${message.run}`)
-      else this.accidents.push(`${name}: ${message.message}`)
+      else if (message.kind === 'aborted') this.aborted.push(`${name} ${message.run}`)
+      else {
+        const forgiven = this.storeMayBeAway || (member.slept && /The connection to \w+ was lost/.test(message.message))
+        ;(forgiven ? this.forgiven : this.accidents).push(`${name}: ${message.message}`)
+      }
     })
     child.on('exit', (code, signal) => {
       if (this.#members.delete(member)) this.accidents.push(`${name} ended by itself: ${String(signal ?? code)}`)

@@ -13,6 +13,8 @@ export interface Start {
   readonly ageMs: number
   /** When its call arrived, in µs of this process's monotonic clock. */
   readonly atUs: number
+  /** When it was answered; infinity while it is open. */
+  endUs: number
 }
 
 /** Now, in µs of this process's monotonic clock. */
@@ -41,6 +43,7 @@ export class Witness {
         worker: of('worker'),
         ageMs: Number(of('ageMs')),
         atUs: monotonicUs(),
+        endUs: Infinity,
       }
       void this.#serve(start, answer(start), response)
     })
@@ -80,6 +83,8 @@ export class Witness {
     const text = await answer.catch(String)
     // Before the worker can know that its call has ended: so it is never counted longer than its permit was held.
     this.#open.delete(start)
+    // eslint-disable-next-line no-param-reassign -- it is the record
+    start.endUs = monotonicUs()
     response.end(text)
   }
 }

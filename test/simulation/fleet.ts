@@ -178,12 +178,12 @@ class MortalStore implements Store {
     return this.inner.nowUs()
   }
 
-  watch(listener: () => void): () => void {
+  watch(listener: Parameters<Store['watch']>[0]): () => void {
     return this.inner.watch(listener)
   }
 
-  enqueue(jobs: Parameters<Store['enqueue']>[0]): Promise<Enqueued[]> {
-    return this.#through(() => this.inner.enqueue(jobs), { dies: 'after-enqueue' })
+  enqueue(...call: Parameters<Store['enqueue']>): Promise<Enqueued[]> {
+    return this.#through(() => this.inner.enqueue(...call), { dies: 'after-enqueue' })
   }
 
   claim(request: Parameters<Store['claim']>[0]): Promise<Claim> {

@@ -9,6 +9,7 @@ import type {
   Beat,
   BucketReport,
   CancelAnswer,
+  Change,
   Claim,
   ClaimRequest,
   Durability,
@@ -141,11 +142,14 @@ export class SqliteStore implements Store {
     return this.#db.pending
   }
 
-  watch(listener: () => void): () => void {
+  watch(listener: (change: Change) => void): () => void {
     return watchOthers(this.#context, this.#clock, this.#workers, listener)
   }
 
-  enqueue(jobs: readonly NewJob[]): Promise<Enqueued[]> {
+  /** Not async: that would answer some turns late, after the claim of the same commit has told that the jobs have started. */
+  enqueue(jobs: readonly NewJob[], tx?: unknown): Promise<Enqueued[]> {
+    const refusal = 'enqueue got tx, but a SQLite store takes part in no transaction of its callers; leave tx out.'
+    if (tx !== undefined) return Promise.reject(new SluiceError('option.invalid', refusal))
     return this.#db.write(CHANGES, () => enqueue(this.#context, jobs))
   }
 

@@ -15,7 +15,7 @@ export function watchOthers(
   context: Context,
   clock: Clock,
   own: ReadonlySet<number>,
-  listener: () => void,
+  listener: (change: 'any') => void,
 ): () => void {
   if (context.db.inMemory) return () => undefined
   const readVersion = (): number => (context.db.get<[number]>('PRAGMA data_version') as [number])[0]
@@ -29,7 +29,7 @@ export function watchOthers(
     timer = clock.setTimer(look, company ? IN_COMPANY_MS : ALONE_MS)
     if (seen === version) return
     version = seen
-    listener()
+    listener('any')
   }
   let timer = clock.setTimer(look, IN_COMPANY_MS)
   return () => timer.cancel()

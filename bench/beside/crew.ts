@@ -1,0 +1,79 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import type { News, Wait, WorkerOrder } from './worker.ts'
+
+/** The worker processes of one run. */
+export class Crew {
+  readonly waits: Wait[] = []
+  ran = 0
+  readonly #children: ChildProcess[] = []
+  #until: { readonly count: number; readonly reached: () => void } | null = null
+
+  /** Starts so many processes; answers once all could begin. */
+  static async hire(order: WorkerOrder, processes: number): Promise<Crew> {
+    const crew = new Crew()
+    for (let i = 0; i < processes; i++) {
+      const child = fork(join(import.meta.dirname, 'worker.ts'), [JSON.stringify(order)], {
+        execArgv: [],
+        stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+      })
+      crew.#children.push(child)
+      child.on('message', (news: News) => crew.#hear(news))
+    }
+    await Promise.all(crew.#children.map((child) => heard(child, 'ready')))
+    return crew
+  }
+
+  /** Lets them begin; answers once all are at work. */
+  async go(): Promise<void> {
+    const working = this.#children.map((child) => heard(child, 'working'))
+    for (const child of this.#children) child.send('go')
+    await Promise.all(working)
+  }
+
+  /** Answers once they have run so many jobs; fails when that takes longer than `withinMs`. */
+  async done(count: number, withinMs: number): Promise<boolean> {
+    if (this.ran >= count) return true
+    return new Promise((resolve) => {
+      const timer = setTimeout(() => resolve(false), withinMs)
+      this.#until = {
+        count,
+        reached: () => {
+          clearTimeout(timer)
+          resolve(true)
+        },
+      }
+    })
+  }
+
+  async dismiss(): Promise<void> {
+    for (const child of this.#children) {
+      if (child.exitCode !== null || child.signalCode !== null) continue
+      const closed = once(child, 'exit')
+      child.send('stop')
+      const timer = setTimeout(() => child.kill('SIGKILL'), 10_000)
+      await closed
+      clearTimeout(timer)
+    }
+  }
+
+  #hear(news: News): void {
+    if (news.kind !== 'ran') return
+    this.ran += news.count
+    this.waits.push(...news.waits)
+    if (this.#until && this.ran >= this.#until.count) this.#until.reached()
+  }
+}
+
+function heard(child: ChildProcess, kind: News['kind']): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const listen = (news: News): void => {
+      if (news.kind !== kind) return
+      child.off('message', listen)
+      resolve()
+    }
+    child.on('message', listen)
+    child.once('exit', () => reject(new Error(`a worker process ended before it was ${kind}`)))
+  })
+}

@@ -1,0 +1,73 @@
+// What every engine that is measured looks like to the measurement.
+
+/** What a job carries. */
+export interface Payload {
+  readonly n: number
+  /** Whose budget it needs, where tenants have budgets. */
+  readonly tenant?: string
+  /** When it was enqueued, in µs of the machine's steady clock. */
+  readonly atUs?: number
+  /** Its start was booked already, by an engine that cannot hold it back itself. */
+  readonly booked?: boolean
+}
+
+/** `ordinary`: as its documentation starts out, at this concurrency. `best`: as its documentation says it is fastest. */
+export type Profile = 'ordinary' | 'best'
+
+/** Where and how an engine is opened. */
+export interface Setting {
+  readonly profile: Profile
+  /** A name of its own for this run: schema, prefix or queue. */
+  readonly space: string
+  readonly postgres: string
+  readonly redis: string
+  /** Jobs at once in one process. */
+  readonly concurrency: number
+  /** Starts per second and tenant; absent: no budgets. */
+  readonly tenantPerSecond?: number
+}
+
+/** One process's connection to an engine. */
+export interface Side {
+  readonly enqueue: (payload: Payload) => Promise<unknown>
+  readonly enqueueMany: (payloads: readonly Payload[]) => Promise<unknown>
+  /** Begins to run jobs; answers once it is at work. */
+  readonly work: (run: (payload: Payload) => void) => Promise<void>
+  readonly close: () => Promise<void>
+}
+
+/** One engine. */
+export interface Engine {
+  /** What is measured, with its version. */
+  readonly label: string
+  /** In what its profiles differ from its defaults. */
+  readonly settings: Readonly<Record<Profile, string>>
+  /** How it keeps a tenant's budget, as near as it can. */
+  readonly budgets: string
+  readonly open: (setting: Setting) => Promise<Side>
+  /** Removes everything that a run has left. */
+  readonly erase: (setting: Setting) => Promise<void>
+}
+
+/** Books the starts of one tenant's jobs one after another: what users write where an engine has no budgets per key. */
+export class Booking {
+  readonly #intervalUs: number
+  readonly #nextUs = new Map<string, number>()
+
+  constructor(perSecond: number) {
+    this.#intervalUs = 1e6 / perSecond
+  }
+
+  /** By how many ms this tenant's next start has to be put off. */
+  delayMs(tenant: string): number {
+    const now = nowUs()
+    const at = Math.max(now, this.#nextUs.get(tenant) ?? 0)
+    this.#nextUs.set(tenant, at + this.#intervalUs)
+    return (at - now) / 1000
+  }
+}
+
+/** The machine's steady clock, the same for all its processes, µs. */
+export function nowUs(): number {
+  return Number(process.hrtime.bigint() / 1000n)
+}

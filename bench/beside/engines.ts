@@ -1,0 +1,21 @@
+import { bullmqPostgres, bullmqRedis } from './engines/bullmq.ts'
+import { graphileWorker } from './engines/graphile-worker.ts'
+import { pgBoss } from './engines/pg-boss.ts'
+import { sluice } from './engines/sluice.ts'
+import { type Engine } from './engine.ts'
+
+/** Every engine by the name it is asked for. */
+export const ENGINES: Readonly<Record<string, Engine>> = {
+  sluice,
+  'pg-boss': pgBoss,
+  'graphile-worker': graphileWorker,
+  'bullmq-redis': bullmqRedis,
+  'bullmq-postgres': bullmqPostgres,
+}
+
+/** @throws where there is none of that name */
+export function engineOf(name: string): Engine {
+  const engine = ENGINES[name]
+  if (!engine) throw new Error(`there is no engine ${name}; there are ${Object.keys(ENGINES).join(', ')}`)
+  return engine
+}

@@ -1,0 +1,138 @@
+// What is asked of every engine, in the same words.
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Crew } from './crew.ts'
+import { type Engine, nowUs, type Payload, type Setting, type Side } from './engine.ts'
+
+/** How much is asked. */
+export interface Size {
+  readonly jobs: number
+  readonly seconds: number
+  readonly backlog: number
+}
+
+/** One engine in one profile, in a space of its own. */
+export interface Subject {
+  readonly name: string
+  readonly engine: Engine
+  readonly setting: Setting
+}
+
+/** Numbers of one run by what they count; those that are better when lower end in ms. */
+export type Numbers = Readonly<Record<string, number>>
+
+type Question = (subject: Subject, size: Size) => Promise<Numbers>
+
+const BULK = 1000
+const IN_FLIGHT = 100
+const PATIENCE_MS = 180_000
+/** Twice what B asks for: whatever B waits for is not its own budget. */
+const TENANT_PER_SECOND = 20
+
+/** Every question by its name. */
+export const QUESTIONS: Readonly<Record<string, Question>> = {
+  drain1: (subject, size) => drain(subject, size, 1),
+  drain2: (subject, size) => drain(subject, size, 2),
+  enqueue,
+  pickup,
+  tenants,
+}
+
+async function drain(subject: Subject, { jobs }: Size, processes: number): Promise<Numbers> {
+  return withSide(subject, async (side) => {
+    await fill(side, jobs, (n) => ({ n }))
+    const crew = await Crew.hire({ engine: subject.name, setting: subject.setting }, processes)
+    const startUs = nowUs()
+    await crew.go()
+    const all = await crew.done(jobs, PATIENCE_MS)
+    const seconds = (nowUs() - startUs) / 1e6
+    const { ran } = crew
+    await crew.dismiss()
+    return { [`drain, ${processes} process${processes > 1 ? 'es' : ''}, jobs/s`]: (all ? jobs : ran) / seconds }
+  })
+}
+
+async function enqueue(subject: Subject, { jobs }: Size): Promise<Numbers> {
+  return withSide(subject, async (side) => {
+    await side.enqueue({ n: 0 })
+    const single = Math.min(jobs, 20_000)
+    let startUs = nowUs()
+    let next = 0
+    const producer = async (): Promise<void> => {
+      while (next < single) await side.enqueue({ n: next++ })
+    }
+    await Promise.all(Array.from({ length: IN_FLIGHT }, producer))
+    const inFlight = single / ((nowUs() - startUs) / 1e6)
+    startUs = nowUs()
+    await fill(side, jobs, (n) => ({ n }))
+    const bulk = jobs / ((nowUs() - startUs) / 1e6)
+    return { [`enqueue, ${IN_FLIGHT} in flight, jobs/s`]: inFlight, [`enqueue, ${BULK} a call, jobs/s`]: bulk }
+  })
+}
+
+/** Producer and worker are processes of their own: what one process can tell itself is no answer for a fleet. */
+async function pickup(subject: Subject, { seconds }: Size): Promise<Numbers> {
+  return withSide(subject, async (side) => {
+    const crew = await Crew.hire({ engine: subject.name, setting: subject.setting }, 1)
+    await crew.go()
+    const jobs = await pace(seconds * 1000, 10, (n) => side.enqueue({ n, atUs: nowUs() }))
+    await crew.done(jobs, PATIENCE_MS)
+    await crew.dismiss()
+    const steady = crew.waits.slice(50).map(({ waitMs }) => waitMs)
+    return { 'pick-up at 100/s, p50 ms': quantile(steady, 0.5), 'pick-up at 100/s, p99 ms': quantile(steady, 0.99) }
+  })
+}
+
+async function tenants(plain: Subject, { seconds, backlog }: Size): Promise<Numbers> {
+  const subject = { ...plain, setting: { ...plain.setting, tenantPerSecond: TENANT_PER_SECOND } }
+  return withSide(subject, async (side) => {
+    await fill(side, backlog, (n) => ({ n, tenant: 'a' }))
+    const crew = await Crew.hire({ engine: subject.name, setting: subject.setting }, 1)
+    await crew.go()
+    const sent = await pace(seconds * 1000, 100, (n) => side.enqueue({ n, tenant: 'b', atUs: nowUs() }))
+    await sleep(1000)
+    await crew.dismiss()
+    const waits = crew.waits.filter(({ tenant }) => tenant === 'b').map(({ waitMs }) => waitMs)
+    const never = Array.from({ length: sent - waits.length }, () => Infinity)
+    const all = [...waits, ...never]
+    return {
+      'tenant B beside A’s backlog, p50 ms': quantile(all, 0.5),
+      'tenant B beside A’s backlog, p99 ms': quantile(all, 0.99),
+      'tenant B’s jobs started, %': (100 * waits.length) / sent,
+      'tenant A’s budget used, %': (100 * (crew.ran - waits.length)) / (TENANT_PER_SECOND * (seconds + 2)),
+    }
+  })
+}
+
+async function withSide(subject: Subject, ask: (side: Side) => Promise<Numbers>): Promise<Numbers> {
+  const { engine, setting } = subject
+  await engine.erase(setting)
+  const side = await engine.open(setting)
+  try {
+    return await ask(side)
+  } finally {
+    await side.close()
+    await engine.erase(setting)
+  }
+}
+
+async function fill(side: Side, jobs: number, payload: (n: number) => Payload): Promise<void> {
+  for (let n = 0; n < jobs; n += BULK)
+    await side.enqueueMany(Array.from({ length: Math.min(BULK, jobs - n) }, (_, i) => payload(n + i)))
+}
+
+/** Sends at a steady pace, whatever each takes; answers how many. */
+async function pace(forMs: number, everyMs: number, send: (n: number) => Promise<unknown>): Promise<number> {
+  const startUs = nowUs()
+  const sent: Promise<unknown>[] = []
+  for (let n = 0; n * everyMs < forMs; n++) {
+    await sleep(Math.max(0, (startUs + n * everyMs * 1000 - nowUs()) / 1000))
+    sent.push(send(n))
+  }
+  await Promise.all(sent)
+  return sent.length
+}
+
+function quantile(values: readonly number[], fraction: number): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * fraction))] ?? Number.NaN
+}

@@ -1,0 +1,86 @@
+// What PostgreSQL says of the tables of one schema.
+import { Client } from 'pg'
+
+/** One table as it stands. */
+export interface TableSize {
+  readonly table: string
+  readonly live: number
+  readonly dead: number
+  /** With its indexes and what is stored out of line. */
+  readonly bytes: number
+}
+
+/** A connection that looks at a schema's tables. */
+export class PostgresStatistics {
+  readonly #client: Client
+  readonly #schema: string
+
+  private constructor(client: Client, schema: string) {
+    this.#client = client
+    this.#schema = schema
+  }
+
+  static async open(url: string): Promise<PostgresStatistics> {
+    const client = await connect(url)
+    return new PostgresStatistics(client, schemaOf(url))
+  }
+
+  /** Every table that is not empty. */
+  async tables(): Promise<TableSize[]> {
+    const { rows } = await this.#client.query<Record<'table' | 'live' | 'dead' | 'bytes', string>>(
+      `SELECT relname AS table, n_live_tup AS live, n_dead_tup AS dead, pg_total_relation_size(relid) AS bytes
+       FROM pg_stat_user_tables WHERE schemaname = $1 ORDER BY bytes DESC`,
+      [this.#schema],
+    )
+    return rows.map(({ table, live, dead, bytes }) => ({
+      table,
+      live: Number(live),
+      dead: Number(dead),
+      bytes: Number(bytes),
+    }))
+  }
+
+  /** Copies one finished job as often as asked: a history, made by the server itself. */
+  async copyFinished(times: number): Promise<void> {
+    const { rows } = await this.#client.query<{ name: string; type: string }>(
+      `SELECT attname AS name, format_type(atttypid, NULL) AS type FROM pg_attribute
+       WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND attidentity = '' AND attgenerated = ''`,
+      [`${this.#schema}.jobs`],
+    )
+    const names = rows.map(({ name }) => name)
+    const values = rows.map(({ name, type }) =>
+      name === 'id' && type === 'uuid' ? 'gen_random_uuid()' : `one.${name}`,
+    )
+    await this.#client.query(
+      `INSERT INTO ${this.#schema}.jobs (${names.join(', ')})
+       SELECT ${values.join(', ')} FROM (SELECT * FROM ${this.#schema}.jobs WHERE result IS NOT NULL OR finished IS NOT NULL LIMIT 1) one,
+       generate_series(1, $1::int)`,
+      [times],
+    )
+  }
+
+  async close(): Promise<void> {
+    await this.#client.end()
+  }
+}
+
+/** A connection to the database behind a store's URL. */
+export async function connect(url: string): Promise<Client> {
+  const bare = new URL(url)
+  bare.searchParams.delete('schema')
+  const client = new Client({ connectionString: bare.toString() })
+  await client.connect()
+  return client
+}
+
+/** The schema that a store's URL names. */
+export function schemaOf(url: string): string {
+  return new URL(url).searchParams.get('schema') ?? 'sluice'
+}
+
+/** Drops the schema of a store's URL with all that is in it. */
+export async function dropSchema(url: string): Promise<void> {
+  const client = await connect(url)
+  await client.query(`DROP SCHEMA IF EXISTS ${client.escapeIdentifier(schemaOf(url))} CASCADE`)
+  await client.end()
+}

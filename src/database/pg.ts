@@ -1,0 +1,76 @@
+/** What is used of the package `pg`, which is there only where a store needs it. */
+import { SluiceError } from '../base/errors.ts'
+
+/** What is used of a connection of `pg`, or of anything that behaves like one. */
+export interface PgClient {
+  query(config: PgQuery): Promise<PgResult | PgResult[]>
+}
+
+/** A connection of a pool. */
+export interface PgPoolClient extends PgClient {
+  /** Gives it back; true: it is broken and must be dropped. */
+  release(broken?: boolean): void
+  on(event: 'error', listener: (error: Error) => void): unknown
+  on(event: 'notification', listener: (message: PgEvent) => void): unknown
+  off(event: 'error', listener: (error: Error) => void): unknown
+}
+
+/** What is used of a pool of `pg`. */
+export interface PgPool {
+  connect(): Promise<PgPoolClient>
+  end(): Promise<void>
+  on(event: 'error', listener: (error: Error) => void): unknown
+}
+
+/** A notification. */
+export interface PgEvent {
+  readonly payload?: string | undefined
+}
+
+/** A query as `pg` takes it. */
+export interface PgQuery {
+  readonly text: string
+  readonly values?: unknown[]
+  readonly rowMode?: 'array'
+  readonly types?: { getTypeParser(oid: number): (text: string) => unknown }
+}
+
+/** What `pg` answers. */
+export interface PgResult {
+  readonly rows: unknown[]
+  readonly rowCount: number | null
+}
+
+const INT8 = 20
+const PARSERS = new Map<number, (text: string) => unknown>([
+  [16, (text) => text === 't'],
+  [21, Number],
+  [23, Number],
+  [701, Number],
+  // Microseconds since 1970 and numbers of rows stay far below 2^53.
+  [INT8, Number],
+  [1016, (text) => (text === '{}' ? [] : text.slice(1, -1).split(',').map(Number))],
+])
+
+/** How columns come back: numbers as numbers, all else as text. */
+export const TYPES: NonNullable<PgQuery['types']> = {
+  getTypeParser: (oid: number): ((text: string) => unknown) => PARSERS.get(oid) ?? String,
+}
+
+interface PgModule {
+  readonly Pool: new (options: { connectionString: string; max: number }) => PgPool
+}
+
+/** The package, or what to do about its absence. @throws store.url.invalid */
+export async function loadPg(): Promise<PgModule> {
+  try {
+    const module = (await import('pg')) as unknown as { readonly default: PgModule }
+    return module.default
+  } catch (cause) {
+    throw new SluiceError(
+      'store.url.invalid',
+      'A postgres:// store needs the package pg, which is not installed. Install it: npm install pg.',
+      { cause },
+    )
+  }
+}

@@ -1,0 +1,3 @@
+/** The store on PostgreSQL over a pool of your own. Needs the package `pg`. */
+export { createPostgresStore, type PostgresOptions } from '../store/postgres/create.ts'
+export type { PgPool } from '../database/pg.ts'

@@ -1,0 +1,68 @@
+interface Call<Item, Answer> {
+  readonly items: readonly Item[]
+  resolve(answers: Answer[]): void
+  reject(error: unknown): void
+}
+
+/** So many items go together at most: a statement of more takes longer than it saves. */
+const AT_ONCE = 500
+/** Batches on their way at once: one is sent while the last is being made durable. */
+const IN_FLIGHT = 2
+
+/** Calls made while others are on their way go together in the next statement. One that fails fails alone. */
+export class Batch<Item, Answer> {
+  readonly #send: (items: readonly Item[]) => Promise<Answer[]>
+  #waiting: Call<Item, Answer>[] = []
+  #inFlight = 0
+  #scheduled = false
+
+  constructor(send: (items: readonly Item[]) => Promise<Answer[]>) {
+    this.#send = send
+  }
+
+  get pending(): boolean {
+    return this.#inFlight > 0 || this.#waiting.length > 0
+  }
+
+  add(items: readonly Item[]): Promise<Answer[]> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ items, resolve, reject })
+      this.#schedule()
+    })
+  }
+
+  #schedule(): void {
+    if (this.#scheduled || this.#inFlight >= IN_FLIGHT) return
+    this.#scheduled = true
+    setImmediate(() => {
+      this.#scheduled = false
+      void this.#flush()
+    })
+  }
+
+  async #flush(): Promise<void> {
+    const calls: Call<Item, Answer>[] = []
+    let count = 0
+    while (this.#waiting[0] && (count === 0 || count + this.#waiting[0].items.length <= AT_ONCE)) {
+      const call = this.#waiting.shift() as Call<Item, Answer>
+      count += call.items.length
+      calls.push(call)
+    }
+    if (calls.length === 0) return
+    this.#inFlight++
+    await this.#run(calls)
+    this.#inFlight--
+    if (this.#waiting.length > 0) this.#schedule()
+  }
+
+  async #run(calls: readonly Call<Item, Answer>[]): Promise<void> {
+    try {
+      const answers = await this.#send(calls.flatMap((call) => call.items))
+      let at = 0
+      for (const call of calls) call.resolve(answers.slice(at, (at += call.items.length)))
+    } catch (error) {
+      if (calls.length === 1) return calls[0]?.reject(error)
+      for (const call of calls) await this.#run([call])
+    }
+  }
+}

@@ -1,0 +1,125 @@
+import type { Statements } from '../../database/postgres.ts'
+import { decodeBucket, encodeBucket, newBucket } from '../../policy/bucket.ts'
+import type { LimitPolicy } from '../../policy/limit.ts'
+import type { Bucket } from '../../policy/lane.ts'
+import { NO_POLICY } from '../../policy/timeline.ts'
+import type { Instant } from '../series.ts'
+import type { Timelines } from '../timelines.ts'
+import { type Context, readClock } from './context.ts'
+import { currentLimits } from './limits.ts'
+
+/** A bucket of the store within one transaction. */
+export interface StoredBucket extends Bucket {
+  /** Lanes that need it: one that many need is shared, and its lines are grouped by it. */
+  readonly lanes: number
+  /** `wakeAtUs` as it was loaded. */
+  readonly wokeAtUs: number | null
+  /** Jobs that waited for it and have started since it was last told of; below 0: so many were told of before they started. */
+  deferred: number
+  /** When it was last told of that jobs wait for it; null: nobody waits. */
+  toldUs: number | null
+  /** `deferred` or `toldUs` changed. */
+  counted: boolean
+}
+
+/** A bucket as it is read. */
+export type BucketRow = [
+  id: number,
+  limit: string,
+  key: string,
+  state: string | null,
+  revision: number,
+  active: number,
+  lanes: number,
+  wakeAt: number | null,
+  deferred: number,
+  told: number | null,
+]
+
+const SELECT =
+  'SELECT b.id, b.limit_name, b.key, b.state, b.revision, b.active, b.lanes, b.wake_at, b.deferred, b.told FROM sluice.buckets b'
+
+/** The buckets that a condition names, in the order of their ids. */
+export async function loadBuckets(
+  db: Statements,
+  limits: Timelines,
+  instant: Instant,
+  where: string,
+  ...values: (string | number | null | readonly number[])[]
+): Promise<StoredBucket[]> {
+  const rows = await db.all<BucketRow>(`${SELECT} WHERE ${where}`, ...values)
+  return rows.map((row) => bucketOf(limits, row, instant))
+}
+
+/** A bucket by limit and key; null when it has never been needed. */
+export async function findBucket(
+  db: Statements,
+  limits: Timelines,
+  instant: Instant,
+  limit: string,
+  key: string,
+): Promise<StoredBucket | null> {
+  const [found] = await loadBuckets(db, limits, instant, 'b.limit_name = $1 AND b.key = $2', limit, key)
+  return found ?? null
+}
+
+/** The id of a bucket, which is made when new. */
+export async function bucketId(db: Statements, limit: string, key: string): Promise<number> {
+  const [ids] = (await db.get<[number[]]>('SELECT sluice.own_buckets($1::json)', JSON.stringify([[limit, key]]))) as [
+    number[],
+  ]
+  return ids[0] as number
+}
+
+/** Locks buckets, in the order of their ids, and loads them. One that has just been forgotten is missing. */
+export async function lockBuckets(
+  context: Context,
+  db: Statements,
+  ids: readonly number[],
+): Promise<{ readonly buckets: StoredBucket[]; readonly limits: Timelines; readonly instant: Instant }> {
+  await db.run('SELECT sluice.lock_buckets($1::bigint[])', ids)
+  const limits = await currentLimits(context, db)
+  const instant = await readClock(context, db)
+  return { buckets: await loadBuckets(db, limits, instant, 'b.id = ANY ($1::bigint[])', ids), limits, instant }
+}
+
+/** Writes back what a change of one bucket came to. */
+export async function saveBucket(
+  db: Statements,
+  limits: Timelines,
+  bucket: StoredBucket,
+  nowUs: number,
+): Promise<void> {
+  await db.run(
+    'UPDATE sluice.buckets SET state = $2, revision = $3, active = $4, wake_at = $5, touched = $6 WHERE id = $1',
+    bucket.id,
+    encodeBucket(bucket.state),
+    limits.timeline(bucket.limit).revision,
+    bucket.active,
+    bucket.wakeAtUs,
+    nowUs,
+  )
+}
+
+/** A bucket as it was read, carried over to the limit's current policy. */
+export function bucketOf(limits: Timelines, row: BucketRow, { nowUs, wallUs }: Instant): StoredBucket {
+  const [id, limit, key, stored, revision, active, lanes, wakeAtUs, deferred, toldUs] = row
+  const policy = onTheWall(limits.policy(limit, key), Math.round((wallUs - nowUs) / 100_000) * 100_000)
+  const written = stored === null ? null : decodeBucket(stored)
+  const state = limits.timeline(limit).carry(key, written, revision, nowUs) ?? newBucket(NO_POLICY, nowUs)
+  // Kept even when nothing is charged: a bucket that begins empty fills from the first look on, and a clock that went back is made up
+  // for once, or the wait would begin anew at every look.
+  const changed = written === null ? beginsEmpty(policy) : nowUs < written.atUs
+  const waits = { wakeAtUs, wokeAtUs: wakeAtUs, deferred, toldUs, counted: false }
+  return { id, limit, key, policy, state, active, lanes, ...waits, granted: 0, changed }
+}
+
+/** Calendar windows follow the wall clock: their policy is told how far that is from the store's. */
+function onTheWall(policy: LimitPolicy | null, wallOffsetUs: number): LimitPolicy | null {
+  if (policy?.rule?.kind !== 'fixed' || policy.rule.window.align !== 'calendar') return policy
+  return { ...policy, rule: { ...policy.rule, window: { ...policy.rule.window, wallOffsetUs } } }
+}
+
+function beginsEmpty(policy: LimitPolicy | null): boolean {
+  return policy?.rule?.kind === 'rate' && policy.rule.startEmpty
+}

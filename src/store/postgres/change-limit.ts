@@ -1,0 +1,74 @@
+import type { Statements } from '../../database/postgres.ts'
+import type { Timeline } from '../../policy/timeline.ts'
+import type { LimitChanges } from './limits.ts'
+
+/**
+ * Changes what is in force for a limit, or for one key of it. Every line that this concerns is due at once: the next claims carry
+ * its buckets over and re-time them.
+ *
+ * @param key null: all keys.
+ */
+export async function changeLimit(
+  db: Statements,
+  changes: LimitChanges,
+  limit: string,
+  key: string | null,
+  nowUs: number,
+  write: () => Promise<void>,
+): Promise<void> {
+  const before = changes.limits.timeline(limit)
+  await write()
+  const after = changes.limits.timeline(limit)
+  const concerned = key === null ? after.keys() : [key]
+  if (concerned.some((each) => gainsPermits(before, after, each)))
+    await countPermits(db, limit, (each) => gainsPermits(before, after, each))
+  const found = await db.all<[number]>(
+    'SELECT id FROM sluice.buckets WHERE limit_name = $1 AND ($2::text IS NULL OR key = $2) AND wake_at IS NOT NULL',
+    limit,
+    key,
+  )
+  const ids = found.map(([id]) => id)
+  await db.run('SELECT sluice.lock_buckets($1::bigint[])', ids)
+  await db.run(
+    'UPDATE sluice.buckets SET wake_at = $2 WHERE id = ANY ($1::bigint[]) AND wake_at IS NOT NULL',
+    ids,
+    nowUs,
+  )
+}
+
+/** A pause lets nothing start, so that permits need not be counted for it. */
+function gainsPermits(before: Timeline, after: Timeline, key: string | null): boolean {
+  const was = before.at(key).unpaused
+  return was !== null && was.concurrency === null && after.at(key).unpaused?.concurrency !== null
+}
+
+/** A limit without permits now has some: jobs that are active already hold theirs. Jobs first, then buckets: so does a settlement. */
+async function countPermits(db: Statements, limit: string, concerns: (key: string) => boolean): Promise<void> {
+  const rows = await db.all<[seq: number, bucket: number, key: string, permits: number[] | null]>(
+    `SELECT j.seq, b.id, b.key, j.permits FROM sluice.jobs j, json_array_elements(j.uses::json) u, sluice.buckets b
+     WHERE j.state = 2 AND j.uses IS NOT NULL AND u ->> 0 = $1 AND b.limit_name = $1 AND b.key = u ->> 1 ORDER BY j.seq FOR UPDATE OF j`,
+    limit,
+  )
+  const own = await db.all<[seq: number, bucket: number, key: string, permits: number[] | null]>(
+    `SELECT j.seq, b.id, b.key, j.permits FROM sluice.jobs j, unnest(j.permits) e, sluice.buckets b
+     WHERE j.state = 2 AND b.id = -e AND b.limit_name = $1 ORDER BY j.seq FOR UPDATE OF j`,
+    limit,
+  )
+  const held = [...rows, ...own].filter(
+    ([, bucket, key, permits]) => concerns(key) && !(permits ?? []).includes(bucket),
+  )
+  if (held.length === 0) return
+  const buckets = held.map(([, bucket]) => bucket)
+  for (const [seq, bucket] of held)
+    await db.run(
+      'UPDATE sluice.jobs SET permits = array_append(array_remove(permits, -($2::bigint)), $2::bigint) WHERE seq = $1',
+      seq,
+      bucket,
+    )
+  await db.run('SELECT sluice.lock_buckets($1::bigint[])', buckets)
+  await db.run(
+    `UPDATE sluice.buckets b SET active = b.active + g.n
+     FROM (SELECT id, count(*) AS n FROM unnest($1::bigint[]) id GROUP BY id) g WHERE b.id = g.id`,
+    buckets,
+  )
+}

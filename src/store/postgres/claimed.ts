@@ -1,0 +1,62 @@
+import type { Admitted } from '../../jobs/job.ts'
+import type { Grant } from '../../policy/queue-share.ts'
+import type { Decision } from './decision.ts'
+import { occurrenceOf } from '../series.ts'
+
+/** A job that a claim started or ended. */
+export type WrittenRow = readonly [
+  seq: number,
+  id: string,
+  task: string,
+  queue: string,
+  priority: number,
+  input: string,
+  attempt: number,
+  maxAttempts: number,
+  pushedBack: number,
+  createdUs: number,
+  extra: string | null,
+  schedule: string | null,
+  occurs: number | null,
+  state: number,
+]
+
+/**
+ * The buckets whose permits a start holds, as an array of the database; null: none. A queue's own bucket that has none stands there as
+ * a negative number: a lane does not name it, and should its limit be given permits, this start has to hold one.
+ */
+export function permitsOf({ lane, charged }: Grant): string | null {
+  const ids: number[] = []
+  for (const { bucket } of charged) {
+    if (!bucket.policy) continue
+    if (bucket.policy.concurrency !== null) ids.push(bucket.id)
+    else if (!lane?.buckets.includes(bucket)) ids.push(-bucket.id)
+  }
+  return ids.length === 0 ? null : `{${ids.join()}}`
+}
+
+/** A started job as its worker gets it. */
+export function toAdmitted(grant: Grant, row: WrittenRow, decision: Decision): Admitted {
+  const [seq, id, task, queue, priority, input, attempt, maxAttempts, pushedBack, createdUs, extra, schedule, occurs] =
+    row
+  const held = grant.lane && decision.waitedOn(grant.lane)
+  const uses = grant.charged.map(({ bucket, weight }) => ({ limit: bucket.limit, key: bucket.key, weight }))
+  return {
+    seq,
+    id,
+    task,
+    queue,
+    priority,
+    input,
+    attempt,
+    maxAttempts,
+    pushedBack,
+    createdUs,
+    availableUs: grant.head.sinceUs,
+    startedUs: decision.nowUs,
+    waitedFor: held && { limit: held.limit, key: held.key },
+    extra,
+    uses,
+    ...occurrenceOf(schedule, occurs),
+  }
+}

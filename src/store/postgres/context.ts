@@ -1,0 +1,75 @@
+import type { Clock } from '../../base/clock.ts'
+import { createIds } from '../../base/ids.ts'
+import type { PostgresDatabase, Statements } from '../../database/postgres.ts'
+import type { Retention } from '../store.ts'
+import type { Instant } from '../series.ts'
+import { Timelines } from '../timelines.ts'
+import { StoreClock } from './store-clock.ts'
+
+/** What every verb of the PostgreSQL store works with. */
+export interface Context {
+  readonly db: PostgresDatabase
+  readonly clock: StoreClock
+  readonly retention: Retention
+  /** Ids for the jobs that the store itself makes: occurrences of schedules. */
+  readonly newId: () => string
+  /** The limits as this process last read them; each transaction asks whether they still hold. */
+  limits: Timelines
+  readonly queues: QueueNumbers
+  /** The last turn that was given by this process. */
+  readonly turns: { given: number }
+  /** At equal priority, whether a queue's open line is next; by queue. */
+  readonly openLineNext: Map<string, boolean>
+  /** Names of schedules in time zones that this process does not know. */
+  readonly unreadable: Set<string>
+  /** How far into lines, and into lanes of them, the last claims have looked: so far the next one reads. */
+  readonly reach: { line: number; heads: number }
+}
+
+/** Lanes of a line that are read at least, and waiting jobs of each of them. */
+export const REACH_AT_LEAST: { readonly line: number; readonly heads: number } = { line: 4, heads: 2 }
+
+/** What the verbs of one store share. */
+export function createContext(db: PostgresDatabase, clock: Clock, retention: Retention): Context {
+  return {
+    db,
+    clock: new StoreClock(clock),
+    retention,
+    newId: createIds(clock),
+    limits: new Timelines(-1, new Map()),
+    queues: new QueueNumbers(),
+    turns: { given: 0 },
+    openLineNext: new Map(),
+    unreadable: new Set(),
+    reach: { ...REACH_AT_LEAST },
+  }
+}
+
+/** Numbers for queues within this process: a decision goes by numbers, the tables by names. */
+export class QueueNumbers {
+  readonly #numbers = new Map<string, number>()
+  readonly #names: string[] = []
+
+  of(name: string): number {
+    let number = this.#numbers.get(name)
+    if (number === undefined) {
+      number = this.#names.push(name)
+      this.#numbers.set(name, number)
+    }
+    return number
+  }
+
+  name(number: number): string {
+    return this.#names[number - 1] ?? ''
+  }
+}
+
+/** Reads the server's clock. */
+export async function readClock(context: Context, db: Statements): Promise<Instant> {
+  const [nowUs, wallUs] = (await db.get<[number, number]>('SELECT sluice.now_us(), sluice.wall_us()')) as [
+    number,
+    number,
+  ]
+  context.clock.saw(nowUs)
+  return { nowUs, wallUs }
+}

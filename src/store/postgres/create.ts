@@ -1,0 +1,35 @@
+import { type Clock, systemClock } from '../../base/clock.ts'
+import { durationUs, type Duration } from '../../base/duration.ts'
+import type { PgPool } from '../../database/pg.ts'
+import type { Store } from '../store.ts'
+import { PostgresStore } from './postgres-store.ts'
+
+/** How a store is made over a pool of the caller's. */
+export interface PostgresOptions {
+  /** A pool of `pg`, of at least 3 connections; the store leaves it open when it is closed. */
+  readonly pool: PgPool
+  /** The schema of the tables; `sluice` by default. */
+  readonly schema?: string
+  /** Whether processes ring each other by NOTIFY; true by default. False: by timers alone, as behind pgBouncer's transaction mode. */
+  readonly notify?: boolean
+  /** How long finished jobs are kept: completed and cancelled 24 h, discarded 7 d by default. */
+  readonly retention?: { readonly completed?: Duration; readonly cancelled?: Duration; readonly discarded?: Duration }
+  /** The engine's clock, where it has one of its own. */
+  readonly clock?: Clock
+}
+
+/** A store on PostgreSQL over a pool that is there already, to be given to `new Sluice({ store })`. @throws duration.invalid */
+export function createPostgresStore(options: PostgresOptions): Store {
+  const { pool, schema = 'sluice', notify = true, retention = {}, clock = systemClock } = options
+  return new PostgresStore({
+    connection: pool,
+    schema,
+    notify,
+    clock,
+    retention: {
+      completedUs: durationUs(retention.completed ?? '24h', 'retention.completed'),
+      cancelledUs: durationUs(retention.cancelled ?? '24h', 'retention.cancelled'),
+      discardedUs: durationUs(retention.discarded ?? '7d', 'retention.discarded'),
+    },
+  })
+}

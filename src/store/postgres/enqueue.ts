@@ -1,0 +1,144 @@
+import { codeOf, type Statements } from '../../database/postgres.ts'
+import type { NewJob } from '../../jobs/job.ts'
+import type { UniqueRule } from '../../jobs/unique-key.ts'
+import { laneKey } from '../../jobs/lane.ts'
+import { levelOf, NO_AGEING, stepsAt } from '../../policy/ageing.ts'
+import type { Enqueued } from '../store.ts'
+import type { Context } from './context.ts'
+import { currentLimits } from './limits.ts'
+import { usesText, weightsText } from './lane-key.ts'
+import { STATE } from './state.ts'
+
+/** A job as a row of columns, in the order of `insert_jobs`. */
+type Columns = readonly [
+  id: string,
+  task: string,
+  queue: string,
+  lane: string,
+  level: number,
+  maxAttempts: number,
+  runAt: number | null,
+  expires: number | null,
+  uses: string | null,
+  weights: string | null,
+  unique: string | null,
+  input: string,
+  extra: string | null,
+  schedule: string | null,
+  occurs: number | null,
+  asked: number | null,
+  fair: string | null,
+  share: number | null,
+]
+
+const LIVE = [STATE.scheduled, STATE.available, STATE.active, STATE.retryable, STATE.pending]
+const INSERT = `SELECT sluice.check_ageing($19), sluice.insert_jobs($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::int[], $7::bigint[], $8::bigint[], $9::text[], $10::text[],
+  $11::text[], $12::text[], $13::text[], $14::text[], $15::bigint[], $16::int[], $17::text[], $18::int[])`
+
+/** Stores jobs in one statement, all or none. It only inserts: no lane, no bucket and, without unique keys, no row of anybody is locked. */
+export async function enqueue(context: Context, db: Statements, jobs: readonly NewJob[]): Promise<Enqueued[]> {
+  if (jobs.length === 0) return []
+  const nowUs = context.clock.nowUs()
+  const rows = jobs.map((job) => columnsOf(context, job, nowUs))
+  if (jobs.every((job) => job.unique === null)) {
+    const columns = (rows[0] as Columns).map((_, i) => rows.map((row) => row[i] ?? null))
+    await db.all(INSERT, ...columns, ageingText(context))
+    return jobs.map(({ id }) => ({ kind: 'created', id }))
+  }
+  const asked = jobs.map((job, i) => [
+    ...withAsked(rows[i] as Columns, job),
+    reachedBy(context, job),
+    ...ruleOf(job.unique),
+  ])
+  const answers = await db.all<[Enqueued['kind'], string]>(
+    'SELECT kind, id FROM sluice.enqueue_unique($1::json, $2::bigint), sluice.check_ageing($3)',
+    JSON.stringify(asked),
+    context.retention.cancelledUs,
+    ageingText(context),
+  )
+  return answers.map(([kind, id]) => ({ kind, id }))
+}
+
+/** In a row of its own a job says what it asked for even where that is what it is ordered by. */
+function withAsked(row: Columns, { priority }: NewJob): unknown[] {
+  return [...row.slice(0, 15), priority, ...row.slice(16)]
+}
+
+function columnsOf(context: Context, job: NewJob, nowUs: number): Columns {
+  // A job ages from when it may start.
+  const startsUs = job.runAtMs === null ? nowUs : Math.max(nowUs, Math.round(job.runAtMs * 1000))
+  const level = levelOf(job.priority, stepsAt(context.limits.ageing, startsUs), reachedBy(context, job))
+  return [
+    job.id,
+    job.task,
+    job.queue,
+    laneKey(job.queue, job.uses, job.fairKey ?? null),
+    level,
+    job.maxAttempts,
+    job.runAtMs === null ? null : Math.round(job.runAtMs * 1000),
+    job.expiresAtMs === null ? null : Math.round(job.expiresAtMs * 1000),
+    usesText(job),
+    weightsText(job.uses),
+    job.unique?.key ?? null,
+    job.input,
+    job.extra,
+    job.occurrence?.schedule ?? null,
+    job.occurrence ? Math.round(job.occurrence.dueMs * 1000) : null,
+    level === job.priority ? null : job.priority,
+    job.fairKey ?? null,
+    job.share ?? 1,
+  ]
+}
+
+/** The highest headroom threshold among a job's limits that its priority reaches; null: none, or nothing has ever aged here. */
+function reachedBy({ limits }: Context, { uses, priority }: NewJob): number | null {
+  let reached: number | null = null
+  if (limits.ageing === NO_AGEING) return reached
+  for (const { limit, key } of uses) {
+    const threshold = limits.policy(limit, key)?.headroom?.priority
+    if (threshold !== undefined && threshold <= priority) reached = Math.max(reached ?? threshold, threshold)
+  }
+  return reached
+}
+
+/** The same on a connection that may be used again after an error: should priorities age at another pace by now, it is reckoned anew. */
+export async function enqueueAlone(context: Context, db: Statements, jobs: readonly NewJob[]): Promise<Enqueued[]> {
+  try {
+    return await enqueue(context, db, jobs)
+  } catch (error) {
+    if (codeOf(error) !== 'SL003') throw error
+    await currentLimits(context, db)
+    return enqueue(context, db, jobs)
+  }
+}
+
+function ageingText({ limits }: Context): string | null {
+  return limits.ageing === NO_AGEING ? null : JSON.stringify(limits.ageing)
+}
+
+/** The same after an earlier try whose answer was lost: what that has stored is known by its id. */
+export async function enqueueAgain(context: Context, db: Statements, jobs: readonly NewJob[]): Promise<Enqueued[]> {
+  const rows = await db.all<[string]>(
+    'SELECT id FROM sluice.jobs WHERE id = ANY ($1::uuid[])',
+    jobs.map(({ id }) => id),
+  )
+  const stored = new Set(rows.map(([id]) => id))
+  const answers = await enqueueAlone(
+    context,
+    db,
+    jobs.filter(({ id }) => !stored.has(id)),
+  )
+  let at = 0
+  return jobs.map(({ id }) => (stored.has(id) ? { kind: 'created', id } : (answers[at++] as Enqueued)))
+}
+
+/** What makes another job the same call: what happens then, the states that count, and for how long. */
+function ruleOf(rule: UniqueRule | null): [string | null, number[], number | null] {
+  if (!rule) return [null, [], null]
+  const states = rule.states
+    ? rule.states.map((state) => STATE[state])
+    : rule.withinUs === null
+      ? LIVE
+      : [...LIVE, STATE.completed]
+  return [rule.onConflict, states, rule.withinUs]
+}

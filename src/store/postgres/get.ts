@@ -1,0 +1,101 @@
+import type { Statements } from '../../database/postgres.ts'
+import { NEVER_US } from '../../policy/lane.ts'
+import type { JobError, JobQuery, JobRecord } from '../../jobs/job.ts'
+import { occurrenceOf } from '../series.ts'
+import { STATE, stateName } from './state.ts'
+
+type Row = [
+  seq: number,
+  id: string,
+  task: string,
+  queue: string,
+  state: number,
+  priority: number,
+  input: string,
+  result: string | null,
+  error: string | null,
+  attempt: number,
+  maxAttempts: number,
+  created: number,
+  due: number | null,
+  started: number | null,
+  finished: number | null,
+  extra: string | null,
+  schedule: string | null,
+  occurs: number | null,
+  wakeAt: number | null,
+  now: number,
+]
+
+const SELECT = `SELECT seq, id, task, queue, state, coalesce(asked, priority), input, result, error, attempt, max_attempts, created, due, started, finished, extra, schedule, occurs,
+  CASE WHEN state = 1 THEN (SELECT b.wake_at FROM sluice.lanes l JOIN sluice.buckets b ON b.id = l.bucket WHERE l.key = j.lane AND l.state = 2) END, sluice.now_us()
+  FROM sluice.jobs j`
+
+/** One job by its id. */
+export async function get(db: Statements, id: string): Promise<JobRecord | null> {
+  const row = isUuid(id) ? await db.get<Row>(`${SELECT} WHERE id = $1::uuid`, id) : undefined
+  return row ? toRecord(row) : null
+}
+
+/** Jobs by state, queue, task and age, newest first. */
+export async function list(db: Statements, query: JobQuery): Promise<JobRecord[]> {
+  const where: string[] = ['seq < $1']
+  const values: (string | number | number[])[] = [query.before ?? Number.MAX_SAFE_INTEGER]
+  if (query.states) where.push(`state = ANY ($${values.push(query.states.map((state) => STATE[state]))}::int[])`)
+  if (query.queue !== undefined) where.push(`queue = $${values.push(query.queue)}`)
+  if (query.task !== undefined) where.push(`task = $${values.push(query.task)}`)
+  const limit = values.push(query.limit ?? 100)
+  const rows = await db.all<Row>(`${SELECT} WHERE ${where.join(' AND ')} ORDER BY seq DESC LIMIT $${limit}`, ...values)
+  return rows.map(toRecord)
+}
+
+/** Whether a text can be the id of a job: no other is ever found. */
+export function isUuid(id: string): boolean {
+  return /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/.test(id)
+}
+
+function toRecord(row: Row): JobRecord {
+  const [
+    seq,
+    id,
+    task,
+    queue,
+    state,
+    priority,
+    input,
+    result,
+    error,
+    attempt,
+    maxAttempts,
+    createdUs,
+    due,
+    startedUs,
+    finishedUs,
+    extra,
+    schedule,
+    occurs,
+    wakeAtUs,
+    nowUs,
+  ] = row
+  const name = stateName(state)
+  return {
+    seq,
+    id,
+    task,
+    queue,
+    state: name,
+    priority,
+    input,
+    result,
+    error: error === null ? null : (JSON.parse(error) as JobError),
+    attempt,
+    maxAttempts,
+    createdUs,
+    dueUs: name === 'scheduled' || name === 'retryable' || name === 'active' ? due : null,
+    startedUs,
+    finishedUs,
+    extra,
+    throttledUntilUs: wakeAtUs === null || wakeAtUs === NEVER_US ? null : Math.max(wakeAtUs, nowUs),
+    ...occurrenceOf(schedule, occurs),
+  }
+}

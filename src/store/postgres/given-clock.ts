@@ -1,0 +1,21 @@
+import type { Clock } from '../../base/clock.ts'
+import type { PostgresDatabase } from '../../database/postgres.ts'
+import { GIVEN_CLOCK } from './schema.ts'
+import { GivenClock, wallOf } from './store-clock.ts'
+
+/** Has a schema go by a test's clock. Its offset is kept in the store, per boot: a step of the wall moves no start. */
+export async function giveClock(db: PostgresDatabase, clock: Clock): Promise<GivenClock> {
+  return db.transaction(async (statements) => {
+    await statements.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.migrate'), 0)`)
+    await statements.script(GIVEN_CLOCK)
+    const [text] = (await statements.get<[string]>(`SELECT value FROM sluice.store WHERE name = 'boot'`)) ?? ['["",0]']
+    const [boot, offset] = JSON.parse(text) as [string, number]
+    if (boot === clock.bootId) return new GivenClock(clock, offset)
+    const offsetUs = wallOf(clock) - clock.monotonicUs()
+    await statements.run(
+      `INSERT INTO sluice.store (name, value) VALUES ('boot', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
+      JSON.stringify([clock.bootId, offsetUs]),
+    )
+    return new GivenClock(clock, offsetUs)
+  })
+}

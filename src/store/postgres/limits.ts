@@ -1,0 +1,151 @@
+import type { Statements } from '../../database/postgres.ts'
+import { type Ageing, changedPace, NO_AGEING } from '../../policy/ageing.ts'
+import type { LimitPolicy } from '../../policy/limit.ts'
+import type { OverrideEvent, PolicyChange } from '../../policy/override.ts'
+import type { DefinitionEvent } from '../../policy/timeline.ts'
+import { Timelines } from '../timelines.ts'
+import { type Context, readClock } from './context.ts'
+
+type DefinitionRow = [name: string, revision: number, policy: string, version: number, since: number]
+type OverrideRow = [
+  name: string,
+  revision: number,
+  kind: 'override' | 'pause',
+  key: string | null,
+  change: string | null,
+  since: number,
+  until: number | null,
+  author: string | null,
+  reason: string | null,
+]
+
+/** The limits as they are now: read anew if somebody has changed one. */
+export async function currentLimits(context: Context, db: Statements): Promise<Timelines> {
+  const [generation] = (await db.get<[number]>(
+    `SELECT coalesce((SELECT value::bigint FROM sluice.store WHERE name = 'limits'), 0)`,
+  )) as [number]
+  return limitsAt(context, db, generation)
+}
+
+/** The limits, if their changes are known to be numbered so far. */
+export async function limitsAt(context: Context, db: Statements, generation: number): Promise<Timelines> {
+  if (context.limits.generation !== generation) context.limits = await readLimits(db, generation)
+  return context.limits
+}
+
+async function readLimits(db: Statements, generation: number): Promise<Timelines> {
+  const events: [string, DefinitionEvent | OverrideEvent][] = []
+  const definitions = await db.all<DefinitionRow>('SELECT name, revision, policy, version, since FROM sluice.limits')
+  for (const [name, revision, policy, version, sinceUs] of definitions)
+    events.push([name, { kind: 'definition', revision, sinceUs, policy: JSON.parse(policy) as LimitPolicy, version }])
+  const overrides = await db.all<OverrideRow>(
+    'SELECT name, revision, kind, key, change, since, until, author, reason FROM sluice.overrides',
+  )
+  for (const [name, revision, kind, key, text, sinceUs, untilUs, by, reason] of overrides) {
+    const change = text === null ? null : (JSON.parse(text) as PolicyChange)
+    events.push([name, { kind, revision, sinceUs, key, change, untilUs, by, reason }])
+  }
+  const ageing = await db.get<[string]>(`SELECT value FROM sluice.store WHERE name = 'ageing'`)
+  return Timelines.of(generation, events, ageing ? (JSON.parse(ageing[0]) as Ageing) : NO_AGEING)
+}
+
+/** A transaction that changes limits: one at a time, and no claim decides meanwhile. */
+export class LimitChanges {
+  readonly #db: Statements
+  /** The limits with what was changed so far. */
+  limits: Timelines
+
+  private constructor(db: Statements, limits: Timelines) {
+    this.#db = db
+    this.limits = limits
+  }
+
+  static async begin(context: Context, db: Statements): Promise<LimitChanges> {
+    await db.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.limits'), 0)`)
+    return new LimitChanges(db, await currentLimits(context, db))
+  }
+
+  /** Defines a limit, anew or for the first time. */
+  async define(name: string, policy: LimitPolicy, version: number, nowUs: number): Promise<void> {
+    const revision = this.limits.timeline(name).revision + 1
+    await this.#db.run(
+      'INSERT INTO sluice.limits (name, revision, policy, version, since) VALUES ($1, $2, $3, $4, $5)',
+      name,
+      revision,
+      JSON.stringify(policy),
+      version,
+      nowUs,
+    )
+    await this.#add(name, { kind: 'definition', revision, sinceUs: nowUs, policy, version })
+  }
+
+  /** Adds the beginning or the end of an override or a pause. */
+  async override(name: string, event: Omit<OverrideEvent, 'revision'>): Promise<void> {
+    const revision = this.limits.timeline(name).revision + 1
+    await this.#db.run(
+      'INSERT INTO sluice.overrides (name, revision, kind, key, change, since, until, author, reason) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)',
+      name,
+      revision,
+      event.kind,
+      event.key,
+      event.change && JSON.stringify(event.change),
+      event.sinceUs,
+      event.untilUs,
+      event.by,
+      event.reason,
+    )
+    await this.#add(name, { ...event, revision })
+  }
+
+  /** Sets the pace at which priorities age from now on; null: they age no more. */
+  async age(everyUs: number | null, nowUs: number): Promise<void> {
+    if (this.limits.ageing.everyUs === everyUs) return
+    await this.#db.run(
+      `INSERT INTO sluice.store (name, value) VALUES ('ageing', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
+      JSON.stringify(changedPace(this.limits.ageing, everyUs, nowUs)),
+    )
+    this.limits = await readLimits(this.#db, await this.#bump())
+  }
+
+  /** Forgets changes that no bucket has to be carried through any more; answers how many rows went. */
+  async forget(name: string, revisions: readonly number[]): Promise<number> {
+    const gone = await this.#db.run(
+      'DELETE FROM sluice.overrides WHERE name = $1 AND revision = ANY ($2::int[])',
+      name,
+      revisions,
+    )
+    this.limits = await readLimits(this.#db, await this.#bump())
+    return gone
+  }
+
+  async #add(name: string, event: DefinitionEvent | OverrideEvent): Promise<void> {
+    this.limits = this.limits.with(await this.#bump(), name, event)
+    const timeline = this.limits.timeline(name)
+    const waits = timeline.keys().map((key) => [key, timeline.at(key).policy?.maxWaitUs ?? null] as const)
+    await this.#db.run('DELETE FROM sluice.max_waits WHERE limit_name = $1', name)
+    if (waits.every(([, maxWaitUs]) => maxWaitUs === null)) return
+    await this.#db.run(
+      'INSERT INTO sluice.max_waits (limit_name, key, max_wait) SELECT $1, k, w FROM unnest($2::text[], $3::bigint[]) u(k, w)',
+      name,
+      waits.map(([key]) => key),
+      waits.map(([, maxWaitUs]) => maxWaitUs),
+    )
+  }
+
+  async #bump(): Promise<number> {
+    const [generation] = (await this.#db.get<[number]>(
+      `INSERT INTO sluice.store (name, value) VALUES ('limits', '1')
+       ON CONFLICT (name) DO UPDATE SET value = (sluice.store.value::bigint + 1)::text RETURNING value::bigint`,
+    )) as [number]
+    return generation
+  }
+}
+
+/** What an opened store knows from the start: the limits, the server's time, and the pace at which priorities age, if that is told. */
+export async function begin(context: Context, db: Statements, ageingUs: number | null | undefined): Promise<void> {
+  const { nowUs } = await readClock(context, db)
+  if (ageingUs === undefined) return void (await currentLimits(context, db))
+  const changes = await LimitChanges.begin(context, db)
+  await changes.age(ageingUs, nowUs)
+  context.limits = changes.limits
+}

@@ -1,0 +1,91 @@
+import type { BucketRow } from './buckets.ts'
+
+/** A lane as it is read. */
+export type LaneRow = [
+  id: number,
+  queue: string,
+  buckets: number[],
+  state: number,
+  bucket: number | null,
+  deputyOf: number | null,
+  priority: number,
+  turn: number,
+  head: number,
+  over: string,
+  key: string,
+  share: number,
+  taken: number,
+]
+
+/** A waiting job at the front of a lane or of an open line, which stands before it. */
+export type HeadRow<Place> = [
+  place: Place,
+  seq: number,
+  priority: number,
+  weights: string | null,
+  attempt: number,
+  since: number,
+  given: number,
+]
+
+/** When jobs come due by themselves, and the next line. */
+export type NextRow = [
+  scheduled: number | null,
+  retryable: number | null,
+  available: number | null,
+  wakeAt: number | null,
+]
+
+/** What the first round trip of a claim answers. */
+export interface Look {
+  readonly now: number
+  readonly wall: number
+  readonly generation: number
+  readonly due: readonly number[]
+  readonly open: readonly number[]
+  /** Buckets whose lines were read. */
+  readonly lined: readonly number[]
+  readonly lineBuckets: readonly number[]
+  readonly lineLanes: readonly number[]
+  /** The queues' own buckets, in the order in which they were asked for. */
+  readonly own: readonly number[]
+  readonly lanes: readonly LaneRow[] | null
+  readonly buckets: readonly BucketRow[] | null
+  readonly heads: readonly HeadRow<number>[] | null
+  readonly line: readonly HeadRow<string>[] | null
+  readonly live: readonly string[] | null
+  readonly fire: readonly [storeUs: number | null, wallUs: number | null, released: string | null]
+  readonly next: NextRow
+}
+
+/** How much of everything the first round trip reads. */
+export interface Portion {
+  readonly open: number
+  readonly due: number
+  readonly line: number
+  /** Waiting jobs of each lane that stands in a line; of open lanes so many together as there are slots, and one more each. */
+  readonly heads: number
+  readonly slots: number
+  readonly depth: number
+  /** Waiting jobs of the lanes that were named. */
+  readonly deepHeads: number
+  readonly lanes: readonly number[]
+  readonly buckets: readonly number[]
+  /** Jobs that somebody else holds. */
+  readonly skip: readonly number[]
+}
+
+/** A decision asked for what was not read. It is made anew with more of it: what it does not know it must not guess. */
+export class NotRead extends Error {
+  readonly #widen: (portion: Portion) => Portion
+
+  constructor(what: string, widen: (portion: Portion) => Portion) {
+    super(`A claim needs to read more: ${what}`)
+    this.#widen = widen
+  }
+
+  /** The portion with which it will be there. */
+  wider(portion: Portion): Portion {
+    return this.#widen(portion)
+  }
+}

@@ -1,0 +1,68 @@
+import { SluiceError } from '../../base/errors.ts'
+import { inTransaction, type PostgresDatabase, type Statements } from '../../database/postgres.ts'
+import { MIGRATIONS } from './schema.ts'
+
+/** Brings the schema up to this version, all or nothing; processes that start together do so one after the other. */
+export async function migrate(db: PostgresDatabase): Promise<void> {
+  await db.session(async (statements) => {
+    if ((await versionOf(statements)) === MIGRATIONS.length) return
+    await inTransaction(statements, async () => {
+      await statements.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.migrate'), 0)`)
+      const version = await versionOf(statements)
+      check(version)
+      if (version === 0) await statements.script(`CREATE SCHEMA IF NOT EXISTS ${db.schema}`)
+      for (const migration of MIGRATIONS.slice(version)) await statements.script(migration)
+      await statements.run(
+        `INSERT INTO sluice.store (name, value) VALUES ('version', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
+        String(MIGRATIONS.length),
+      )
+    })
+  })
+}
+
+/** What `migrate` would run; empty when there is nothing to do. */
+export async function pendingMigrations(db: PostgresDatabase): Promise<string> {
+  const version = await db.session(versionOf)
+  check(version)
+  const parts = MIGRATIONS.slice(version).map((text) => text.replaceAll(/\bsluice\./g, `${db.schema}.`))
+  if (parts.length === 0) return ''
+  const create = version === 0 ? [`CREATE SCHEMA IF NOT EXISTS ${db.schema};`] : []
+  const note = `INSERT INTO ${db.schema}.store (name, value) VALUES ('version', '${MIGRATIONS.length}') ON CONFLICT (name) DO UPDATE SET value = excluded.value;`
+  return ['BEGIN;', ...create, ...parts, note, 'COMMIT;'].join('\n')
+}
+
+/** Which migrations were applied; 0: there is no store. */
+async function versionOf(db: Statements): Promise<number> {
+  // Not by to_regclass: it remembers that there was none, and would not see what another process has just made.
+  const [exists] = (await db.get<[boolean]>(
+    `SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE c.relname = 'store' AND n.nspname = replace(rtrim('sluice.', '.'), '"', ''))`,
+  )) as [boolean]
+  if (!exists) return 0
+  const row = await db.get<[number]>(`SELECT value::bigint FROM sluice.store WHERE name = 'version'`)
+  return row?.[0] ?? 0
+}
+
+/** Makes sure that a store of this version is there. @throws store.missing, store.version */
+export async function checkExisting(db: PostgresDatabase): Promise<void> {
+  const version = await db.session(versionOf)
+  if (version === 0)
+    throw new SluiceError(
+      'store.missing',
+      `The database has no store of Sluice in the schema ${db.schema}. Name the database that your engine is given.`,
+    )
+  check(version)
+  if (version < MIGRATIONS.length)
+    throw new SluiceError(
+      'store.version',
+      `The store was written by an older Sluice (schema ${version}, this one knows ${MIGRATIONS.length}). sluice migrate upgrades it, and so does an engine of this version that opens it; reading does not.`,
+    )
+}
+
+function check(version: number): void {
+  if (version <= MIGRATIONS.length) return
+  throw new SluiceError(
+    'store.version',
+    `The store was written by a newer Sluice (schema ${version}, this one knows ${MIGRATIONS.length}). Update Sluice, or open another store.`,
+  )
+}

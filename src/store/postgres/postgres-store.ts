@@ -1,0 +1,294 @@
+import type { Clock } from '../../base/clock.ts'
+import { systemClock } from '../../base/clock.ts'
+import { PostgresDatabase, type Statements } from '../../database/postgres.ts'
+import type { JobQuery, JobRecord, NewJob, Settled, Settlement } from '../../jobs/job.ts'
+import type { NewSchedule, ScheduleRecord } from '../../jobs/schedule.ts'
+import type { Override, OverrideRequest } from '../overrides.ts'
+import type {
+  Beat,
+  BucketReport,
+  CancelAnswer,
+  Change,
+  Claim,
+  ClaimRequest,
+  Enqueued,
+  LimitDefinition,
+  Recovered,
+  Run,
+  Scheduled,
+  Store,
+  Unstarted,
+} from '../store.ts'
+import type { BucketBacklog, Calibrating, Explanation, Throttled } from '../waits.ts'
+import { backlog } from './backlog.ts'
+import type { Batch } from './batch.ts'
+import { bucketId } from './buckets.ts'
+import { calibrate } from './calibrate.ts'
+import { cancel } from './cancel.ts'
+import { claim } from './claim.ts'
+import { type Context, createContext, readClock } from './context.ts'
+import { define } from './define.ts'
+import { explain } from './explain.ts'
+import { get, isUuid, list } from './get.ts'
+import { giveClock } from './given-clock.ts'
+import { inspect } from './inspect.ts'
+import { begin, currentLimits } from './limits.ts'
+import { checkExisting, migrate, pendingMigrations } from './migrate.ts'
+import type { PostgresStoreOptions } from './options.ts'
+import { endOverdue, override, overrides, pruneOverrides } from './override.ts'
+import { charge, penalizeBucket } from './penalize.ts'
+import { promote } from './promote.ts'
+import { pruneBuckets, pruneJobs, pruneLanes } from './prune.ts'
+import { READ_GIVE_UP_MS, whenReachable } from './reachable.ts'
+import { recover } from './recover.ts'
+import { release } from './release.ts'
+import { retry } from './retry.ts'
+import { schedule, schedules, unschedule } from './schedule.ts'
+import { closesBucket, settleAndClose, type SettleRequest } from './settle.ts'
+import type { GivenClock } from './store-clock.ts'
+import { takeAll } from './take-all.ts'
+import { enqueueTogether, enqueueWithin, settleTogether } from './together.ts'
+import { throttled } from './throttled.ts'
+import { Bell } from './watch.ts'
+import { cancellations, heartbeat, join, leave } from './workers.ts'
+
+/** The store on PostgreSQL, for many processes on many machines. */
+export class PostgresStore implements Store {
+  readonly backend = 'postgres'
+  readonly #db: PostgresDatabase
+  readonly #clock: Clock
+  readonly #context: Context
+  readonly #bell: Bell
+  readonly #settling: Batch<SettleRequest, Settled>
+  readonly #enqueuing: Batch<NewJob, Enqueued>
+  readonly #ageingUs: number | null | undefined
+  #given: GivenClock | null = null
+
+  constructor(options: PostgresStoreOptions) {
+    const { clock, connection, retention, schema = 'sluice', connections = 8, notify = true } = options
+    this.#clock = clock
+    this.#ageingUs = options.ageingUs
+    const given = clock !== systemClock
+    this.#db = new PostgresDatabase({
+      source: connection,
+      connections,
+      schema,
+      ...(given ? { times: () => this.#given?.read() ?? null } : {}),
+    })
+    this.#bell = new Bell(this.#db, clock, notify)
+    this.#context = createContext(this.#db, clock, retention)
+    this.#settling = settleTogether(this.#context, clock, this.#bell)
+    this.#enqueuing = enqueueTogether(this.#context, clock)
+  }
+
+  async open(): Promise<void> {
+    await migrate(this.#db)
+    if (this.#clock !== systemClock) this.#given = await giveClock(this.#db, this.#clock)
+    await this.#db.transaction((db) => db.run('SELECT sluice.check_clock()'))
+    await this.#db.transaction((db) => begin(this.#context, db, this.#ageingUs))
+  }
+
+  /** Opens what is there, and creates and upgrades nothing. @throws store.missing, store.version */
+  async openExisting(): Promise<void> {
+    try {
+      await checkExisting(this.#db)
+    } catch (error) {
+      await this.close()
+      throw error
+    }
+  }
+
+  /** Creates or upgrades the tables, and answers the SQL that this took; with `dryRun` nothing is run. */
+  async upgrade(dryRun: boolean): Promise<string> {
+    const sql = await pendingMigrations(this.#db)
+    if (!dryRun) await migrate(this.#db)
+    return sql
+  }
+
+  async close(): Promise<void> {
+    this.#bell.close()
+    await this.#db.close()
+  }
+
+  nowUs(): number {
+    return this.#given?.read()[0] ?? this.#context.clock.nowUs()
+  }
+
+  get pending(): boolean {
+    return this.#db.pending || this.#settling.pending || this.#enqueuing.pending
+  }
+
+  watch(listener: (change: Change) => void): () => void {
+    return this.#bell.watch(listener)
+  }
+
+  async enqueue(jobs: readonly NewJob[], tx?: unknown): Promise<Enqueued[]> {
+    if (tx !== undefined) return enqueueWithin(this.#context, this.#bell, this.#db.within(tx), jobs)
+    const answers = await this.#enqueuing.add(jobs)
+    this.#bell.ring('work')
+    return answers
+  }
+
+  get(id: string): Promise<JobRecord | null> {
+    return this.#read((db) => get(db, id))
+  }
+
+  list(query: JobQuery): Promise<JobRecord[]> {
+    return this.#read((db) => list(db, query))
+  }
+
+  explain(id: string): Promise<Explanation | null> {
+    return this.#look((db) => explain(this.#context, db, id))
+  }
+
+  async cancel(id: string): Promise<CancelAnswer> {
+    if (!isUuid(id)) return { kind: 'missing' }
+    const answer = await this.#change((db) => cancel(this.#context, db, id))
+    if (answer.kind !== 'missing') this.#bell.ring(answer.kind === 'requested' ? 'cancelled' : 'ended')
+    return answer
+  }
+
+  async retry(id: string): Promise<boolean> {
+    return isUuid(id) && this.#change((db) => retry(db, id))
+  }
+
+  /** Each kind in a transaction of its own: none waits for what another holds. */
+  async prune(limit: number): Promise<number> {
+    await this.#endOverdue()
+    let gone = 0
+    for (const each of [pruneJobs, pruneLanes, pruneBuckets, pruneOverrides])
+      gone += await this.#db.transaction((db) => each(this.#context, db, limit))
+    return gone
+  }
+
+  claim(request: () => ClaimRequest): Promise<Claim> {
+    return claim(this.#context, request)
+  }
+
+  async settle(worker: number, settlement: Settlement): Promise<Settled> {
+    const request = { worker, settlement }
+    if (closesBucket(request))
+      return whenReachable(this.#clock, () => this.#change((db) => settleAndClose(this.#context, db, request)))
+    const [settled] = await this.#settling.add([request])
+    return settled ?? { kind: 'lost' }
+  }
+
+  release(worker: number, runs: readonly Unstarted[]): Promise<void> {
+    return whenReachable(this.#clock, () => this.#change((db) => release(this.#context, db, worker, runs)))
+  }
+
+  promote(limit: number): Promise<number> {
+    return this.#change((db) => promote(db, limit))
+  }
+
+  recover(): Promise<Recovered[]> {
+    return this.#change((db) => recover(this.#context, db, this.#clock.bootId))
+  }
+
+  define(limits: readonly LimitDefinition[]): Promise<string[]> {
+    return this.#change((db) => define(this.#context, db, limits))
+  }
+
+  async penalize(limit: string, key: string, untilUs: number): Promise<boolean> {
+    await this.#endOverdue()
+    return this.#change(async (db) => penalizeBucket(this.#context, db, await bucketId(db, limit, key), () => untilUs))
+  }
+
+  async calibrate(limit: string, key: string, told: Calibrating): Promise<boolean> {
+    await this.#endOverdue()
+    return this.#change(async (db) => calibrate(this.#context, db, await bucketId(db, limit, key), told))
+  }
+
+  async charge(limit: string, key: string, units: number, chargedAtUs: number): Promise<void> {
+    await this.#endOverdue()
+    await this.#change(async (db) => charge(this.#context, db, await bucketId(db, limit, key), units, chargedAtUs))
+  }
+
+  inspect(limit: string, key?: string): Promise<BucketReport[]> {
+    return this.#look((db) => inspect(this.#context, db, limit, key))
+  }
+
+  limits(): Promise<LimitDefinition[]> {
+    return this.#look(async (db) => {
+      const limits = await currentLimits(this.#context, db)
+      return limits.names().flatMap((name) => {
+        const { definition } = limits.timeline(name)
+        return definition ? [{ name, policy: definition.policy, version: definition.version }] : []
+      })
+    })
+  }
+
+  override(request: OverrideRequest): Promise<boolean> {
+    return this.#change((db) => override(this.#context, db, request))
+  }
+
+  overrides(limit?: string): Promise<Override[]> {
+    return this.#look(async (db) => overrides(await currentLimits(this.#context, db), limit))
+  }
+
+  schedule(given: NewSchedule): Promise<Scheduled> {
+    return this.#change(async (db) => schedule(this.#context, db, await readClock(this.#context, db), given))
+  }
+
+  schedules(): Promise<ScheduleRecord[]> {
+    return this.#session(async (db) => schedules(db, await readClock(this.#context, db)))
+  }
+
+  unschedule(name: string): Promise<boolean> {
+    return this.#change((db) => unschedule(db, name))
+  }
+
+  throttled(rows: number): Promise<Throttled> {
+    return this.#look((db) => throttled(db, rows))
+  }
+
+  backlog(limit: string, key?: string): Promise<BucketBacklog[] | null> {
+    return this.#look((db) => backlog(this.#context, db, limit, key))
+  }
+
+  join(queues: readonly string[], leaseUs: number): Promise<number> {
+    return this.#change((db) => join(this.#context, db, this.#clock.bootId, queues, leaseUs))
+  }
+
+  heartbeat(worker: number, runs: readonly Run[], leaseUs: number): Promise<Beat> {
+    return this.#db.transaction((db) => heartbeat(this.#context, db, worker, runs, leaseUs))
+  }
+
+  cancellations(worker: number): Promise<number[]> {
+    return this.#read((db) => cancellations(db, worker))
+  }
+
+  leave(worker: number): Promise<void> {
+    return this.#change((db) => leave(this.#context, db, worker))
+  }
+
+  /** Who only asks may ask twice: a connection that died unnoticed is found by its first use. */
+  #read<T>(work: (db: Statements) => Promise<T>): Promise<T> {
+    return whenReachable(this.#clock, () => this.#session(work), READ_GIVE_UP_MS)
+  }
+
+  #session<T>(work: (db: Statements) => Promise<T>): Promise<T> {
+    return this.#db.session(work)
+  }
+
+  /** A transaction after which there may be something to claim. */
+  async #change<T>(work: (db: Statements) => Promise<T>): Promise<T> {
+    const result = await this.#db.transaction(work)
+    this.#bell.ring('work')
+    return result
+  }
+
+  /** For what tells of waits and limits: arrivals stand in their lanes, and an override whose time is over has ended. */
+  async #look<T>(work: (db: Statements) => Promise<T>): Promise<T> {
+    await this.#session((db) => takeAll(db))
+    await this.#endOverdue()
+    return this.#session(work)
+  }
+
+  async #endOverdue(): Promise<void> {
+    await this.#session(async (db) => {
+      const limits = await currentLimits(this.#context, db)
+      if (limits.nextEndUs <= (await readClock(this.#context, db)).nowUs) await endOverdue(this.#context, db)
+    })
+  }
+}

@@ -1,0 +1,71 @@
+import type { Statements } from '../../database/postgres.ts'
+import { isCold } from '../../policy/bucket.ts'
+import type { Instant } from '../series.ts'
+import type { Timelines } from '../timelines.ts'
+import { loadBuckets, type StoredBucket } from './buckets.ts'
+import { type Context, readClock } from './context.ts'
+import { currentLimits } from './limits.ts'
+import { STATE } from './state.ts'
+
+const IDLE_LANE_US = 60_000_000
+
+/** Deletes up to `limit` finished jobs whose retention is over. Answers how many rows went. */
+export async function pruneJobs(context: Context, db: Statements, limit: number): Promise<number> {
+  const { nowUs } = await readClock(context, db)
+  let gone = 0
+  for (const state of [STATE.completed, STATE.cancelled, STATE.discarded])
+    gone += await db.run(
+      `DELETE FROM sluice.jobs WHERE seq = ANY (ARRAY(
+       SELECT seq FROM sluice.jobs WHERE state = $1 AND state IN (3, 6, 7) AND due <= $2 ORDER BY due LIMIT $3 FOR UPDATE SKIP LOCKED))`,
+      state,
+      nowUs,
+      limit,
+    )
+  return gone
+}
+
+/** Forgets lanes that have been empty for a minute. Only under the lock of their queue: a claim may be about to open them. */
+export async function pruneLanes(context: Context, db: Statements, limit: number): Promise<number> {
+  const { nowUs } = await readClock(context, db)
+  const idle = await db.all<[id: number, queue: string]>(
+    'SELECT id, queue FROM sluice.lanes WHERE state = 0 AND emptied <= $1 ORDER BY emptied LIMIT $2',
+    nowUs - IDLE_LANE_US,
+    limit,
+  )
+  if (idle.length === 0) return 0
+  await db.run('SELECT sluice.lock_queues($1::text[])', [...new Set(idle.map(([, queue]) => queue))])
+  const gone = await db.all<[buckets: number[]]>(
+    'DELETE FROM sluice.lanes WHERE id = ANY ($1::bigint[]) AND state = 0 AND emptied <= $2 RETURNING buckets',
+    idle.map(([id]) => id),
+    nowUs - IDLE_LANE_US,
+  )
+  const buckets = gone.flatMap(([ids]) => ids)
+  await db.run('SELECT sluice.lock_buckets($1::bigint[])', buckets)
+  await db.run(
+    `UPDATE sluice.buckets b SET lanes = b.lanes - g.n
+     FROM (SELECT id, count(*) AS n FROM unnest($1::bigint[]) id GROUP BY id) g WHERE b.id = g.id`,
+    buckets,
+  )
+  return gone.length
+}
+
+/** Forgets buckets that a new one would equal. What somebody holds is left alone: a bucket that is missing is a new bucket. */
+export async function pruneBuckets(context: Context, db: Statements, limit: number): Promise<number> {
+  const limits = await currentLimits(context, db)
+  const instant = await readClock(context, db)
+  const where = 'b.lanes = 0 AND b.wake_at IS NULL ORDER BY b.touched LIMIT $1 FOR UPDATE SKIP LOCKED'
+  const idle = await loadBuckets(db, limits, instant, where, limit)
+  const cold = idle.filter((bucket) => isForgettable(limits, bucket, instant)).map(({ id }) => id)
+  const kept = idle.map(({ id }) => id).filter((id) => !cold.includes(id))
+  await db.run('DELETE FROM sluice.buckets WHERE id = ANY ($1::bigint[])', cold)
+  // One that must be kept goes to the back, or so many of them would hide all others for ever.
+  await db.run('UPDATE sluice.buckets SET touched = $2 WHERE id = ANY ($1::bigint[])', kept, instant.nowUs)
+  return cold.length
+}
+
+/** Under an override a bucket may be full and still hold less than a new one would when that ends. */
+function isForgettable(limits: Timelines, bucket: StoredBucket, { nowUs }: Instant): boolean {
+  const { limit, key, policy, state, active } = bucket
+  if (!policy || limits.timeline(limit).overridesOf(key).length > 0) return false
+  return isCold(policy, state, active, nowUs)
+}

@@ -1,0 +1,59 @@
+import type { Statements } from '../../database/postgres.ts'
+import { refund } from '../../policy/bucket.ts'
+import type { Unstarted } from '../store.ts'
+import { lockBuckets, saveBucket } from './buckets.ts'
+import { announce, type Place } from './cancel.ts'
+import { type Context, readClock } from './context.ts'
+import { STATE } from './state.ts'
+
+const RELEASE = `UPDATE sluice.jobs SET attempt = attempt - 1, worker = NULL, started = NULL,
+    state = CASE WHEN cancelling THEN ${STATE.cancelled} ELSE ${STATE.available} END, since = $4, finished = CASE WHEN cancelling THEN $4::bigint END,
+    due = CASE WHEN cancelling THEN $6::bigint ELSE sluice.latest_start(uses, expires, $4, $5) END
+  WHERE seq = $1 AND attempt = $2 AND worker = $3 AND state = ${STATE.active} RETURNING queue, lane, uses, fair, permits, state, due`
+
+type Row = [...Place, permits: number[] | null, state: number, due: number | null]
+
+/** Gives claimed jobs that never started back, with their units, their permits, their attempt and their place. Jobs first, then buckets. */
+export async function release(
+  context: Context,
+  db: Statements,
+  worker: number,
+  runs: readonly Unstarted[],
+): Promise<void> {
+  const { nowUs, wallUs } = await readClock(context, db)
+  const released: { readonly run: Unstarted; readonly permits: readonly number[] }[] = []
+  for (const run of [...runs].sort((a, b) => a.seq - b.seq)) {
+    const cancelledDue = nowUs + context.retention.cancelledUs
+    const row = await db.get<Row>(RELEASE, run.seq, run.attempt, worker, nowUs, wallUs, cancelledDue)
+    if (!row) continue
+    const [queue, lane, uses, fair, permits, state, due] = row
+    released.push({ run, permits: permits ?? [] })
+    if (state === STATE.available) await announce(db, [queue, lane, uses, fair], due !== null)
+  }
+  await refundAll(context, db, released)
+}
+
+async function refundAll(
+  context: Context,
+  db: Statements,
+  released: readonly { readonly run: Unstarted; readonly permits: readonly number[] }[],
+): Promise<void> {
+  const names = released.flatMap(({ run }) => run.uses.map(({ limit, key }) => [limit, key]))
+  const rows = await db.all<[number]>(
+    'SELECT b.id FROM json_array_elements($1::json) u, sluice.buckets b WHERE b.limit_name = u ->> 0 AND b.key = u ->> 1',
+    JSON.stringify(names),
+  )
+  const ids = [...new Set([...rows.map(([id]) => id), ...released.flatMap(({ permits }) => permits)])]
+  if (ids.length === 0) return
+  const { buckets, limits, instant } = await lockBuckets(context, db, ids)
+  for (const bucket of buckets) {
+    const { policy, state } = bucket
+    for (const { run, permits } of released) {
+      const use = run.uses.find(({ limit, key }) => limit === bucket.limit && key === bucket.key)
+      if (use && policy && use.weight > 0) refund(policy, state, instant.nowUs, use.weight, run.startedUs)
+      if (permits.includes(bucket.id)) bucket.active = Math.max(0, bucket.active - 1)
+    }
+    bucket.wakeAtUs = bucket.wakeAtUs === null ? null : Math.min(bucket.wakeAtUs, instant.nowUs)
+    await saveBucket(db, limits, bucket, instant.nowUs)
+  }
+}

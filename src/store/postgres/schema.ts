@@ -1,0 +1,190 @@
+import { CLAIM_LOOK } from './sql/claim-look.ts'
+import { CLAIM_WRITE } from './sql/claim-write.ts'
+import { ARRIVALS } from './sql/arrivals.ts'
+import { ENQUEUE } from './sql/enqueue.ts'
+import { ENQUEUE_CALL } from './sql/enqueue-call.ts'
+import { RETIME } from './sql/retime.ts'
+import { SETTLE } from './sql/settle.ts'
+
+/**
+ * The tables of the PostgreSQL store. As on SQLite, with what many machines need besides: a queue and a lane are known by their names, so
+ * that an enqueue has nothing to look up, and `arrivals` tells the claims which lanes to look at, so that it has nothing to lock.
+ *
+ * `jobs.priority` is what a job is ordered by, and `asked` the priority that it was given, where ageing makes them differ. Turns: a lane has
+ * `share` starts in a row, of which it has `taken` so many; `fair` is the key that splits lanes beside their buckets. `buckets.deferred`
+ * counts jobs that waited and have started since the bucket was last told of, at `told`.
+ *
+ * `jobs.due` is when the state's own time comes: wall clock for `scheduled`, the store's clock for `retryable` (next run), `active`
+ * (end of the lease), `available` (latest start, where there is one) and the final states (end of retention).
+ */
+const TABLES = `
+CREATE TABLE sluice.store (name text COLLATE "C" PRIMARY KEY, value text NOT NULL);
+
+CREATE TABLE sluice.jobs (
+  seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  id uuid NOT NULL,
+  task text COLLATE "C" NOT NULL,
+  queue text COLLATE "C" NOT NULL,
+  state smallint NOT NULL,
+  lane text COLLATE "C" NOT NULL,
+  priority bigint NOT NULL,
+  asked smallint,
+  fair text COLLATE "C",
+  attempt int NOT NULL DEFAULT 0,
+  max_attempts int NOT NULL,
+  pushed_back int NOT NULL DEFAULT 0,
+  created bigint NOT NULL,
+  since bigint NOT NULL,
+  due bigint,
+  started bigint,
+  finished bigint,
+  worker bigint,
+  cancelling boolean NOT NULL DEFAULT false,
+  expires bigint,
+  uses text,
+  weights text,
+  permits bigint[],
+  unique_key text COLLATE "C",
+  schedule text COLLATE "C",
+  occurs bigint,
+  input text NOT NULL,
+  result text,
+  error text,
+  extra text
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
+CREATE UNIQUE INDEX jobs_id ON sluice.jobs (id);
+CREATE INDEX jobs_waiting ON sluice.jobs (lane, priority DESC, seq) WHERE state = 1;
+CREATE INDEX jobs_scheduled ON sluice.jobs (due) WHERE state = 0;
+CREATE INDEX jobs_late ON sluice.jobs (due) WHERE state = 1 AND due IS NOT NULL;
+CREATE INDEX jobs_leases ON sluice.jobs (due) WHERE state = 2;
+CREATE INDEX jobs_retryable ON sluice.jobs (due) WHERE state = 4;
+CREATE INDEX jobs_ended ON sluice.jobs (state, due) WHERE state IN (3, 6, 7);
+CREATE INDEX jobs_unique ON sluice.jobs (unique_key, seq) WHERE unique_key IS NOT NULL;
+
+CREATE TABLE sluice.arrivals (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  queue text COLLATE "C" NOT NULL,
+  lane text COLLATE "C" NOT NULL,
+  uses text NOT NULL,
+  fair text COLLATE "C",
+  share smallint,
+  look boolean NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
+CREATE INDEX arrivals_queue ON sluice.arrivals (queue, id);
+
+CREATE TABLE sluice.lanes (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  key text COLLATE "C" NOT NULL,
+  queue text COLLATE "C" NOT NULL,
+  buckets bigint[] NOT NULL,
+  state smallint NOT NULL DEFAULT 0,
+  bucket bigint,
+  over text COLLATE "C" NOT NULL DEFAULT '',
+  deputy_of bigint,
+  priority bigint NOT NULL DEFAULT 0,
+  turn bigint NOT NULL DEFAULT 0,
+  taken smallint NOT NULL DEFAULT 0,
+  share smallint NOT NULL DEFAULT 1,
+  fair text COLLATE "C",
+  head bigint NOT NULL DEFAULT 0,
+  emptied bigint
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
+CREATE UNIQUE INDEX lanes_key ON sluice.lanes (key);
+CREATE INDEX lanes_buckets ON sluice.lanes (buckets);
+CREATE INDEX lanes_open ON sluice.lanes (queue, priority DESC, turn, head) WHERE state = 1;
+CREATE INDEX lanes_line ON sluice.lanes (bucket, queue, over, priority DESC, turn, head) WHERE state = 2;
+CREATE INDEX lanes_deputies ON sluice.lanes (deputy_of) WHERE deputy_of IS NOT NULL;
+CREATE INDEX lanes_emptied ON sluice.lanes (emptied) WHERE state = 0;
+
+CREATE TABLE sluice.buckets (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  limit_name text COLLATE "C" NOT NULL,
+  key text COLLATE "C" NOT NULL,
+  state text,
+  revision int NOT NULL DEFAULT 0,
+  active int NOT NULL DEFAULT 0,
+  lanes int NOT NULL DEFAULT 0,
+  wake_at bigint,
+  deferred int NOT NULL DEFAULT 0,
+  told bigint,
+  touched bigint NOT NULL DEFAULT 0
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
+CREATE UNIQUE INDEX buckets_name ON sluice.buckets (limit_name, key);
+CREATE INDEX buckets_wake ON sluice.buckets (wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX buckets_idle ON sluice.buckets (touched) WHERE lanes = 0;
+
+CREATE TABLE sluice.limits (
+  name text COLLATE "C" NOT NULL,
+  revision int NOT NULL,
+  policy text NOT NULL,
+  version bigint NOT NULL,
+  since bigint NOT NULL,
+  PRIMARY KEY (name, revision)
+);
+CREATE TABLE sluice.overrides (
+  name text COLLATE "C" NOT NULL,
+  revision int NOT NULL,
+  kind text NOT NULL,
+  key text COLLATE "C",
+  change text,
+  since bigint NOT NULL,
+  until bigint,
+  author text,
+  reason text,
+  PRIMARY KEY (name, revision)
+);
+-- What the policies in force say of the longest wait, for statements that cannot ask them; of a limit, and of keys where that differs.
+CREATE TABLE sluice.max_waits (
+  limit_name text COLLATE "C" NOT NULL,
+  key text COLLATE "C",
+  max_wait bigint,
+  UNIQUE (limit_name, key)
+);
+
+CREATE TABLE sluice.workers (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  boot text NOT NULL,
+  pid int NOT NULL,
+  born text NOT NULL,
+  queues text[] NOT NULL,
+  alive_until bigint NOT NULL,
+  joined bigint NOT NULL
+);
+
+-- Times are the wall clock's where wall is true, else the store's; anchor is a due time, and anchor_wall is what the wall clock showed then.
+CREATE TABLE sluice.schedules (
+  name text COLLATE "C" PRIMARY KEY,
+  spec text NOT NULL,
+  wall boolean NOT NULL,
+  anchor bigint NOT NULL,
+  anchor_wall bigint NOT NULL,
+  next_at bigint,
+  catch_up_to bigint,
+  runs int NOT NULL DEFAULT 0,
+  last_due bigint,
+  last_job uuid
+);
+CREATE INDEX schedules_due ON sluice.schedules (wall, next_at) WHERE catch_up_to IS NULL AND next_at IS NOT NULL;
+CREATE INDEX schedules_held ON sluice.schedules (last_job) WHERE catch_up_to IS NOT NULL;
+`
+
+// Both are the server's one clock. They are functions of the schema, so that a test may give its own schema a clock of its own.
+const CLOCK = `
+CREATE FUNCTION sluice.now_us() RETURNS bigint LANGUAGE sql VOLATILE AS $f$
+  SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $f$;
+CREATE FUNCTION sluice.wall_us() RETURNS bigint LANGUAGE sql VOLATILE AS $f$
+  SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $f$;
+`
+
+/** The migrations in order; how many were applied is kept in the table `store`. What was shipped is never edited: changes are appended. */
+export const MIGRATIONS: readonly string[] = [
+  [TABLES, CLOCK, ARRIVALS, ENQUEUE, ENQUEUE_CALL, SETTLE, RETIME, CLAIM_LOOK, CLAIM_WRITE].join('\n'),
+]
+
+/** Gives a schema the clock that its callers set, as `clock` of the engine says: for tests. */
+export const GIVEN_CLOCK: string = `
+CREATE OR REPLACE FUNCTION sluice.now_us() RETURNS bigint LANGUAGE sql VOLATILE AS $f$
+  SELECT coalesce(nullif(current_setting('sluice_clock.now_us', true), '')::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) $f$;
+CREATE OR REPLACE FUNCTION sluice.wall_us() RETURNS bigint LANGUAGE sql VOLATILE AS $f$
+  SELECT coalesce(nullif(current_setting('sluice_clock.wall_us', true), '')::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) $f$;
+`

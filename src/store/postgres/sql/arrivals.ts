@@ -1,0 +1,147 @@
+/**
+ * Locks, arrivals, promotion: what a claim does before it looks, in a transaction of its own.
+ *
+ * Only a claim writes lanes, and only under the lock of their queue; all else that changes a lane's head says so by a row in `arrivals`.
+ * What a lane's head is now is then read from its jobs, so that a row may come late, twice, or for a job that has gone again.
+ */
+export const ARRIVALS = `
+-- In the order of the locks' own numbers, so that no two callers wait for each other.
+CREATE FUNCTION sluice.lock_queues(p_queues text[]) RETURNS void LANGUAGE plpgsql AS $f$
+DECLARE number int;
+BEGIN
+  FOR number IN SELECT DISTINCT hashtext('sluice.queue' || q) FROM unnest(p_queues) q ORDER BY 1 LOOP
+    PERFORM pg_advisory_xact_lock(hashtext('sluice.'), number);
+  END LOOP;
+END $f$;
+
+CREATE FUNCTION sluice.lock_buckets(p_ids bigint[]) RETURNS int LANGUAGE plpgsql AS $f$
+DECLARE found int;
+BEGIN
+  WITH locked AS (SELECT id FROM sluice.buckets WHERE id = ANY (p_ids) ORDER BY id FOR UPDATE) SELECT count(*) INTO found FROM locked;
+  RETURN found;
+END $f$;
+
+-- When an available job is given up: the end of its longest wait or its expiry, whichever is first.
+CREATE FUNCTION sluice.latest_start(p_uses text, p_expires bigint, p_now bigint, p_wall bigint) RETURNS bigint LANGUAGE plpgsql STABLE AS $f$
+DECLARE latest bigint := p_now + p_expires - p_wall;
+BEGIN
+  IF p_uses IS NOT NULL AND EXISTS (SELECT 1 FROM sluice.max_waits) THEN
+    SELECT least(latest, p_now + min(CASE WHEN own.limit_name IS NULL THEN every.max_wait ELSE own.max_wait END)) INTO latest
+    FROM json_array_elements(p_uses::json) u
+    LEFT JOIN sluice.max_waits every ON every.limit_name = u ->> 0 AND every.key IS NULL
+    LEFT JOIN sluice.max_waits own ON own.limit_name = u ->> 0 AND own.key = u ->> 1;
+  END IF;
+  RETURN latest;
+END $f$;
+
+-- Jobs whose time has come join their lanes.
+CREATE FUNCTION sluice.promote(p_limit int) RETURNS int LANGUAGE plpgsql AS $f$
+DECLARE now bigint; wall bigint; moved int; ready bigint[];
+BEGIN
+  now := sluice.now_us();
+  wall := sluice.wall_us();
+  IF NOT EXISTS (SELECT 1 FROM sluice.jobs WHERE state = 0 AND due <= wall) AND NOT EXISTS (SELECT 1 FROM sluice.jobs WHERE state = 4 AND due <= now) THEN
+    RETURN 0;
+  END IF;
+  ready := ARRAY(SELECT seq FROM sluice.jobs WHERE state = 0 AND due <= wall ORDER BY due LIMIT p_limit FOR UPDATE SKIP LOCKED);
+  ready := ready || ARRAY(SELECT seq FROM sluice.jobs WHERE state = 4 AND due <= now ORDER BY due LIMIT p_limit - cardinality(ready) FOR UPDATE SKIP LOCKED);
+  WITH moved AS (
+    UPDATE sluice.jobs j SET state = 1, since = now, due = sluice.latest_start(j.uses, j.expires, now, wall)
+    WHERE j.seq = ANY (ready) AND j.state + 0 IN (0, 4)
+    RETURNING j.queue, j.lane, j.uses, j.fair, j.due
+  ), announced AS (
+    INSERT INTO sluice.arrivals (queue, lane, uses, fair, look)
+    SELECT queue, lane, min(uses), min(fair), bool_or(due IS NOT NULL) FROM moved WHERE uses IS NOT NULL GROUP BY queue, lane
+  )
+  SELECT count(*) INTO moved FROM moved;
+  RETURN moved;
+END $f$;
+
+-- Creates the lanes that are not there yet, with their buckets. A bucket that was forgotten meanwhile is a new one.
+CREATE FUNCTION sluice.create_lanes(p_keys text[], p_queues text[], p_uses text[], p_fair text[], p_shares int[], p_now bigint) RETURNS void LANGUAGE plpgsql AS $f$
+DECLARE wanted bigint[]; needed int; 
+BEGIN
+  SELECT count(*) INTO needed FROM (SELECT DISTINCT e ->> 0, e ->> 1 FROM unnest(p_uses) u, json_array_elements(u::json) e) s;
+  LOOP
+    INSERT INTO sluice.buckets (limit_name, key, touched)
+    SELECT DISTINCT (e ->> 0) COLLATE "C" AS l, (e ->> 1) COLLATE "C" AS k, p_now FROM unnest(p_uses) u, json_array_elements(u::json) e
+    WHERE NOT EXISTS (SELECT 1 FROM sluice.buckets b WHERE b.limit_name = e ->> 0 AND b.key = e ->> 1)
+    ORDER BY 1, 2 ON CONFLICT DO NOTHING;
+    SELECT coalesce(array_agg(DISTINCT b.id), '{}') INTO wanted FROM unnest(p_uses) u, json_array_elements(u::json) e, sluice.buckets b
+    WHERE b.limit_name = e ->> 0 AND b.key = e ->> 1;
+    EXIT WHEN cardinality(wanted) = needed AND sluice.lock_buckets(wanted) = needed;
+  END LOOP;
+  WITH created AS (
+    INSERT INTO sluice.lanes (key, queue, fair, share, emptied, buckets)
+    SELECT g.key, g.queue, g.fair, coalesce(g.share, 1), p_now, ARRAY(
+      SELECT b.id FROM json_array_elements(g.uses::json) WITH ORDINALITY e(use, n), sluice.buckets b
+      WHERE b.limit_name = e.use ->> 0 AND b.key = e.use ->> 1 ORDER BY e.n)
+    FROM unnest(p_keys, p_queues, p_uses, p_fair, p_shares) g(key, queue, uses, fair, share)
+    ON CONFLICT DO NOTHING RETURNING buckets
+  ), counted AS (SELECT b.id, count(*) AS n FROM created, unnest(created.buckets) b(id) GROUP BY b.id)
+  UPDATE sluice.buckets b SET lanes = b.lanes + c.n FROM counted c WHERE b.id = c.id;
+END $f$;
+
+-- Takes in what has arrived for these queues: lanes open that were empty, whose head was outranked or has gone. No newcomer stands before p_turn, and no
+-- two at the same place, which would break into turns of several starts. Answers the last turn that was given.
+CREATE FUNCTION sluice.take_arrivals(p_queues text[], p_turn bigint) RETURNS bigint LANGUAGE plpgsql SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $f$
+DECLARE v_now bigint; v_keys text[]; v_queues text[]; v_uses text[]; v_looks boolean[]; v_fair text[]; v_shares int[]; absent int[]; woken bigint[]; v_turn bigint := p_turn;
+BEGIN
+  IF NOT EXISTS (SELECT 1 FROM sluice.arrivals WHERE queue = ANY (p_queues)) THEN RETURN v_turn; END IF;
+  PERFORM sluice.lock_queues(p_queues);
+  v_now := sluice.now_us();
+  WITH gone AS (
+    DELETE FROM sluice.arrivals WHERE id = ANY (ARRAY(SELECT id FROM sluice.arrivals WHERE queue = ANY (p_queues) ORDER BY queue, id LIMIT 10000))
+    RETURNING id, queue, lane, uses, fair, share, look
+  ), each AS (SELECT lane, min(queue) AS queue, min(uses) AS uses, min(fair) AS fair, (array_agg(share ORDER BY id DESC) FILTER (WHERE share IS NOT NULL))[1] AS share, bool_or(look) AS look FROM gone GROUP BY lane)
+  SELECT array_agg(e.lane), array_agg(e.queue), array_agg(e.uses), array_agg(e.fair), array_agg(e.share), array_agg(e.look) INTO v_keys, v_queues, v_uses, v_fair, v_shares, v_looks FROM each e;
+  IF v_keys IS NULL THEN RETURN v_turn; END IF;
+  SELECT array_agg(n) INTO absent FROM generate_subscripts(v_keys, 1) n WHERE NOT EXISTS (SELECT 1 FROM sluice.lanes WHERE key = v_keys[n]);
+  IF absent IS NOT NULL THEN
+    PERFORM sluice.create_lanes(ARRAY(SELECT v_keys[n] FROM unnest(absent) n), ARRAY(SELECT v_queues[n] FROM unnest(absent) n), ARRAY(SELECT v_uses[n] FROM unnest(absent) n),
+      ARRAY(SELECT v_fair[n] FROM unnest(absent) n), ARRAY(SELECT v_shares[n] FROM unnest(absent) n), v_now);
+  END IF;
+  -- A lane has the share of the job that came last.
+  UPDATE sluice.lanes l SET share = a.share FROM unnest(v_keys, v_shares) a(key, share) WHERE l.key = a.key AND l.share <> a.share;
+  v_turn := greatest(v_turn, v_now);
+  WITH head AS MATERIALIZED (
+    SELECT l.id, l.state, l.bucket, l.deputy_of, h.priority, h.seq, CASE WHEN l.state = 0 THEN row_number() OVER (ORDER BY h.seq) END AS place
+    FROM unnest(v_keys, v_looks) a(key, look) JOIN sluice.lanes l ON l.key = a.key LEFT JOIN LATERAL
+      (SELECT j.priority, j.seq FROM sluice.jobs j WHERE j.lane = a.key AND j.state = 1 ORDER BY j.priority DESC, j.seq LIMIT 1) h ON true
+    WHERE CASE WHEN h.seq IS NULL THEN l.state <> 0 WHEN l.state = 0 THEN true
+      ELSE (h.priority, h.seq) <> (l.priority, l.head) OR (a.look AND l.state = 2) END
+  ), written AS (
+    UPDATE sluice.lanes l SET
+      state = CASE WHEN h.seq IS NULL THEN 0 ELSE 1 END, bucket = NULL, over = '', deputy_of = NULL,
+      priority = coalesce(h.priority, l.priority), head = coalesce(h.seq, l.head),
+      turn = CASE WHEN l.state = 0 THEN greatest(l.turn, v_turn + h.place) ELSE l.turn END, taken = CASE WHEN l.state = 0 OR h.seq IS NULL THEN 0 ELSE l.taken END,
+      emptied = CASE WHEN h.seq IS NULL THEN v_now ELSE l.emptied END
+    FROM head h WHERE l.id = h.id
+  )
+  SELECT (SELECT array_agg(DISTINCT b) FROM head h, unnest(ARRAY[h.bucket, h.deputy_of]) b WHERE b IS NOT NULL), v_turn + coalesce(max(place), 0) INTO woken, v_turn FROM head;
+  IF woken IS NOT NULL THEN
+    PERFORM sluice.wake_lines(woken, v_now);
+  END IF;
+  RETURN v_turn;
+END $f$;
+
+-- Has the first of each line looked at again, if anybody waits there.
+CREATE FUNCTION sluice.wake_lines(p_ids bigint[], p_now bigint) RETURNS void LANGUAGE plpgsql AS $f$
+BEGIN
+  PERFORM sluice.lock_buckets(p_ids);
+  UPDATE sluice.buckets SET wake_at = least(wake_at, p_now) WHERE id = ANY (p_ids) AND wake_at > p_now;
+END $f$;
+
+-- Gives permits back and wakes the lines of their buckets; true if anybody waits there. An id that is named twice counts twice.
+CREATE FUNCTION sluice.return_permits(p_ids bigint[], p_now bigint) RETURNS boolean LANGUAGE plpgsql AS $f$
+DECLARE waits boolean;
+BEGIN
+  PERFORM sluice.lock_buckets(p_ids);
+  WITH given AS (
+    UPDATE sluice.buckets b SET active = greatest(b.active - r.n, 0), wake_at = CASE WHEN b.wake_at > p_now THEN p_now ELSE b.wake_at END
+    FROM (SELECT id, count(*) AS n FROM unnest(p_ids) id GROUP BY id) r WHERE b.id = r.id RETURNING b.wake_at
+  )
+  SELECT coalesce(bool_or(wake_at IS NOT NULL), false) INTO waits FROM given;
+  RETURN waits;
+END $f$;
+`

@@ -1,0 +1,145 @@
+/**
+ * The first round trip of a claim: locks the queue and all buckets that the decision may ask, then reads what it may ask, then the clock.
+ *
+ * What that is, is found twice: before the locks to know what to lock, and after them, since only what is read then holds.
+ */
+export const CLAIM_LOOK = `
+-- The first lanes of each group of a bucket's line, and the line's deputies. Groups are found by one index probe each.
+CREATE FUNCTION sluice.line_first(p_bucket bigint, p_count int) RETURNS TABLE (r_queue text, r_over text, r_id bigint) LANGUAGE plpgsql STABLE AS $f$
+DECLARE v_queue text; v_over text;
+BEGIN
+  SELECT l.queue, l.over INTO v_queue, v_over FROM sluice.lanes l WHERE l.bucket = p_bucket AND l.state = 2
+  ORDER BY l.queue, l.over LIMIT 1;
+  WHILE FOUND LOOP
+    RETURN QUERY SELECT l.queue, l.over, l.id FROM sluice.lanes l WHERE l.bucket = p_bucket AND l.state = 2 AND l.queue = v_queue AND l.over = v_over
+      ORDER BY l.priority DESC, l.turn, l.head LIMIT p_count;
+    SELECT l.queue, l.over INTO v_queue, v_over FROM sluice.lanes l WHERE l.bucket = p_bucket AND l.state = 2 AND (l.queue, l.over) > (v_queue, v_over)
+    ORDER BY l.queue, l.over LIMIT 1;
+  END LOOP;
+END $f$;
+
+-- What a decision may ask: open lanes, due buckets, the lines of their buckets, the buckets of those lines' lanes, and so on p_depth times.
+CREATE FUNCTION sluice.claim_reach(p_queues text[], p_due bigint[], p_lanes bigint[], p_buckets bigint[], p_open int, p_line int, p_depth int,
+  OUT open_lanes bigint[], OUT lanes bigint[], OUT buckets bigint[], OUT lined bigint[], OUT line_buckets bigint[], OUT line_lanes bigint[]
+) LANGUAGE plpgsql AS $f$
+DECLARE fresh_lanes bigint[]; fresh bigint[]; with_line bigint[]; depth int := 0; at_buckets bigint[]; at_lanes bigint[];
+BEGIN
+  open_lanes := ARRAY(SELECT l.id FROM unnest(p_queues) q, LATERAL (
+    SELECT o.id, o.priority, o.turn, o.head FROM sluice.lanes o WHERE o.queue = q AND o.state = 1 ORDER BY o.priority DESC, o.turn, o.head LIMIT p_open) l);
+  lanes := open_lanes || ARRAY(SELECT l.id FROM sluice.lanes l WHERE l.id = ANY (p_lanes) AND l.id <> ALL (open_lanes));
+  buckets := '{}';
+  lined := '{}';
+  line_buckets := '{}';
+  line_lanes := '{}';
+  fresh_lanes := lanes;
+  fresh := p_due || p_buckets;
+  LOOP
+    fresh := ARRAY(SELECT DISTINCT b FROM (SELECT unnest(fresh) AS b UNION ALL SELECT unnest(l.buckets) FROM sluice.lanes l WHERE l.id = ANY (fresh_lanes)) s
+      WHERE b <> ALL (buckets));
+    EXIT WHEN cardinality(fresh) = 0;
+    buckets := buckets || fresh;
+    EXIT WHEN depth >= p_depth;
+    depth := depth + 1;
+    with_line := ARRAY(SELECT b.id FROM sluice.buckets b WHERE b.id = ANY (fresh) AND b.wake_at IS NOT NULL);
+    lined := lined || fresh;
+    SELECT coalesce(array_agg(b), '{}'), coalesce(array_agg(f.r_id), '{}') INTO at_buckets, at_lanes FROM unnest(with_line) b, sluice.line_first(b, p_line) f;
+    line_buckets := line_buckets || at_buckets;
+    line_lanes := line_lanes || at_lanes;
+    fresh_lanes := ARRAY(SELECT DISTINCT i FROM (
+      SELECT unnest(at_lanes) AS i UNION ALL SELECT l.id FROM sluice.lanes l WHERE l.deputy_of = ANY (fresh)) s WHERE i <> ALL (lanes));
+    lanes := lanes || fresh_lanes;
+    EXIT WHEN cardinality(fresh_lanes) = 0;
+    fresh := '{}';
+  END LOOP;
+END $f$;
+
+-- In plpgsql, whose plans are kept; those of plain SQL are made anew at each call. The instants at which something of itself comes due, on the clocks that it goes by.
+CREATE FUNCTION sluice.claim_next(p_now bigint) RETURNS json LANGUAGE plpgsql STABLE AS $f$
+BEGIN
+  RETURN (SELECT json_build_array(
+    (SELECT due FROM sluice.jobs WHERE state = 0 ORDER BY due LIMIT 1),
+    (SELECT due FROM sluice.jobs WHERE state = 4 ORDER BY due LIMIT 1),
+    (SELECT due FROM sluice.jobs WHERE state = 1 AND due IS NOT NULL ORDER BY due LIMIT 1),
+    (SELECT wake_at FROM sluice.buckets WHERE wake_at > p_now ORDER BY wake_at LIMIT 1)));
+END $f$;
+
+-- The next occurrences on either clock, and a schedule whose missed occurrences wait no longer.
+CREATE FUNCTION sluice.claim_fire(p_unreadable text[]) RETURNS json LANGUAGE plpgsql STABLE AS $f$
+BEGIN
+  RETURN (SELECT json_build_array(
+    (SELECT next_at FROM sluice.schedules WHERE catch_up_to IS NULL AND next_at IS NOT NULL AND NOT wall AND name <> ALL (p_unreadable) ORDER BY next_at LIMIT 1),
+    (SELECT next_at FROM sluice.schedules WHERE catch_up_to IS NULL AND next_at IS NOT NULL AND wall AND name <> ALL (p_unreadable) ORDER BY next_at LIMIT 1),
+    (SELECT s.name FROM sluice.schedules s WHERE s.catch_up_to IS NOT NULL AND s.name <> ALL (p_unreadable)
+      AND NOT EXISTS (SELECT 1 FROM sluice.jobs j WHERE j.id = s.last_job AND j.state IN (0, 1, 2, 4, 5)) LIMIT 1)));
+END $f$;
+
+-- Locks, then reads, then the clock. Null: a bucket that nobody could have known of is locked by somebody else, and all must begin anew.
+CREATE FUNCTION sluice.claim_look(p json) RETURNS text LANGUAGE plpgsql
+SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $f$
+DECLARE
+  v_queues text[] := ARRAY(SELECT json_array_elements_text(p -> 'queues'));
+  v_due bigint[]; v_own bigint[]; v_seed_lanes bigint[] := ARRAY(SELECT json_array_elements_text(p -> 'lanes')::bigint);
+  v_seeds bigint[] := ARRAY(SELECT json_array_elements_text(p -> 'buckets')::bigint);
+  v_deep bigint[] := v_seed_lanes; v_skip bigint[] := ARRAY(SELECT json_array_elements_text(p -> 'skip')::bigint);
+  v_open int := (p ->> 'open')::int; v_line int := (p ->> 'line')::int; v_depth int := (p ->> 'depth')::int;
+  v_due_at_most int := (p ->> 'due')::int; v_heads int := (p ->> 'heads')::int; v_deep_heads int := (p ->> 'deepHeads')::int; v_open_heads int;
+  reach record; locked bigint[]; more bigint[]; v_now bigint; answer text;
+BEGIN
+  PERFORM sluice.lock_queues(v_queues);
+  -- Who changes limits waits until no claim decides by what they were.
+  PERFORM pg_advisory_xact_lock_shared(hashtext('sluice.limits'), 0);
+  IF json_array_length(p -> 'uses') > 0 THEN
+    v_own := sluice.own_buckets(p -> 'uses');
+  END IF;
+  v_now := sluice.now_us();
+  v_due := ARRAY(SELECT id FROM sluice.buckets WHERE wake_at <= v_now ORDER BY wake_at LIMIT v_due_at_most);
+  reach := sluice.claim_reach(v_queues, v_due, v_seed_lanes, v_seeds || v_own, v_open, v_line, v_depth);
+  locked := reach.buckets;
+  IF cardinality(locked) > 0 THEN
+    PERFORM sluice.lock_buckets(locked);
+    v_now := sluice.now_us();
+    v_due := ARRAY(SELECT id FROM sluice.buckets WHERE wake_at <= v_now ORDER BY wake_at LIMIT v_due_at_most);
+    reach := sluice.claim_reach(v_queues, v_due, v_seed_lanes, v_seeds || v_own, v_open, v_line, v_depth);
+    more := ARRAY(SELECT b FROM unnest(reach.buckets) b WHERE b <> ALL (locked));
+    IF cardinality(more) > 0 THEN
+      more := ARRAY(SELECT id FROM sluice.buckets WHERE id = ANY (more) ORDER BY id FOR UPDATE SKIP LOCKED);
+      IF EXISTS (SELECT 1 FROM unnest(reach.buckets) b WHERE b <> ALL (locked || more)) THEN RETURN NULL; END IF;
+    END IF;
+  END IF;
+  v_open_heads := 1 + ceil((p ->> 'slots')::float8 / greatest(1, cardinality(reach.open_lanes)));
+  v_now := sluice.now_us();
+  SELECT json_build_object(
+    'now', v_now, 'wall', sluice.wall_us(),
+    'generation', coalesce((SELECT value::bigint FROM sluice.store WHERE name = 'limits'), 0),
+    'due', v_due, 'open', reach.open_lanes, 'lined', reach.lined, 'lineBuckets', reach.line_buckets, 'lineLanes', reach.line_lanes, 'own', coalesce(v_own, '{}'),
+    'lanes', (SELECT json_agg(json_build_array(l.id, l.queue, l.buckets, l.state, l.bucket, l.deputy_of, l.priority, l.turn, l.head, l.over, l.key, l.share, l.taken))
+      FROM sluice.lanes l WHERE l.id = ANY (reach.lanes)),
+    'buckets', (SELECT json_agg(json_build_array(b.id, b.limit_name, b.key, b.state, b.revision, b.active, b.lanes, b.wake_at, b.deferred, b.told))
+      FROM sluice.buckets b WHERE b.id = ANY (reach.buckets)),
+    'heads', (SELECT json_agg(json_build_array(l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given)) FROM sluice.lanes l, LATERAL (
+      SELECT j.seq, j.priority, j.weights, j.attempt, j.since, coalesce(j.asked, j.priority) AS given FROM sluice.jobs j WHERE j.lane = l.key AND j.state = 1 AND j.seq <> ALL (v_skip)
+      ORDER BY j.priority DESC, j.seq LIMIT greatest(v_heads, CASE WHEN l.id = ANY (v_deep) THEN v_deep_heads END, CASE WHEN l.id = ANY (reach.open_lanes) THEN v_open_heads END)) h WHERE l.id = ANY (reach.lanes)),
+    'line', (SELECT json_agg(json_build_array(o.queue, h.seq, h.priority, h.weights, h.attempt, h.since, h.given)) FROM (
+      SELECT q.value ->> 0 AS queue, q.value ->> 1 AS lane, (q.value ->> 2)::int AS slots FROM json_array_elements(p -> 'line_of') q) o, LATERAL (
+      SELECT j.seq, j.priority, j.weights, j.attempt, j.since, coalesce(j.asked, j.priority) AS given FROM sluice.jobs j WHERE j.lane = o.lane AND j.state = 1 AND j.seq <> ALL (v_skip)
+      ORDER BY j.priority DESC, j.seq LIMIT o.slots) h),
+    'live', (SELECT json_agg(DISTINCT q) FROM sluice.workers w, unnest(w.queues) q WHERE w.alive_until > v_now AND w.id <> (p ->> 'worker')::bigint),
+    'fire', sluice.claim_fire(ARRAY(SELECT json_array_elements_text(p -> 'unreadable'))),
+    'next', sluice.claim_next(v_now)
+  )::text INTO answer;
+  RETURN answer;
+END $f$;
+
+-- The queue's own buckets, in the order they are asked for; those that are missing are made.
+CREATE FUNCTION sluice.own_buckets(p_uses json) RETURNS bigint[] LANGUAGE plpgsql AS $f$
+DECLARE found bigint[];
+BEGIN
+  LOOP
+    found := ARRAY(SELECT b.id FROM json_array_elements(p_uses) WITH ORDINALITY u(use, n), sluice.buckets b
+      WHERE b.limit_name = u.use ->> 0 AND b.key = u.use ->> 1 ORDER BY u.n);
+    IF cardinality(found) = json_array_length(p_uses) THEN RETURN found; END IF;
+    INSERT INTO sluice.buckets (limit_name, key, touched) SELECT DISTINCT (u ->> 0) COLLATE "C", (u ->> 1) COLLATE "C", sluice.now_us() FROM json_array_elements(p_uses) u
+    ORDER BY 1, 2 ON CONFLICT DO NOTHING;
+  END LOOP;
+END $f$;
+`

@@ -1,0 +1,50 @@
+/** The second round trip of a claim: what the decision came to, set by set. Whatever does not fit what it was decided on ends the whole. */
+export const CLAIM_WRITE = `
+-- SL001: decided too long ago. SL002: jobs that were granted cannot be had; the message names them.
+CREATE FUNCTION sluice.claim_write(
+  p_now bigint, p_late_us bigint, p_worker bigint, p_lease_us bigint, p_grants json, p_lanes json, p_buckets json, p_rejected json
+) RETURNS TABLE (r_seq bigint, r_id uuid, r_task text, r_queue text, r_priority int, r_input text, r_attempt int, r_max_attempts int, r_pushed_back int, r_created bigint,
+  r_extra text, r_schedule text, r_occurs bigint, r_state int) LANGUAGE plpgsql
+SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $f$
+DECLARE v_seqs bigint[]; v_permits text[]; v_had bigint[]; v_rejected bigint[]; v_count int;
+BEGIN
+  IF sluice.now_us() - p_now > p_late_us THEN
+    RAISE EXCEPTION 'decided % us ago', sluice.now_us() - p_now USING ERRCODE = 'SL001';
+  END IF;
+  SELECT coalesce(array_agg((g ->> 0)::bigint), '{}'), coalesce(array_agg(g ->> 1), '{}') INTO v_seqs, v_permits FROM json_array_elements(p_grants) g;
+  v_rejected := ARRAY(SELECT (r ->> 0)::bigint FROM json_array_elements(p_rejected) r);
+  -- The state is written so that no partial index seems to fit: only the jobs named are to be read.
+  v_had := ARRAY(SELECT seq FROM sluice.jobs WHERE seq = ANY (v_seqs || v_rejected) AND state + 0 = 1 ORDER BY seq FOR UPDATE SKIP LOCKED);
+  IF cardinality(v_had) <> cardinality(v_seqs) + cardinality(v_rejected) THEN
+    RAISE EXCEPTION '%', (SELECT json_agg(s) FROM unnest(v_seqs || v_rejected) s WHERE s <> ALL (v_had)) USING ERRCODE = 'SL002';
+  END IF;
+  IF json_array_length(p_lanes) > 0 THEN
+    UPDATE sluice.lanes l SET state = (g ->> 1)::int, bucket = (g ->> 2)::bigint, over = g ->> 3, deputy_of = (g ->> 4)::bigint, priority = (g ->> 5)::bigint,
+      head = (g ->> 6)::bigint, turn = (g ->> 7)::bigint, taken = (g ->> 8)::int, emptied = CASE WHEN (g ->> 1)::int = 0 THEN p_now ELSE l.emptied END
+    FROM json_array_elements(p_lanes) g WHERE l.id = (g ->> 0)::bigint;
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    IF v_count <> json_array_length(p_lanes) THEN RAISE EXCEPTION '[]' USING ERRCODE = 'SL002'; END IF;
+  END IF;
+  IF json_array_length(p_buckets) > 0 THEN
+    UPDATE sluice.buckets b SET wake_at = (g ->> 1)::bigint, state = CASE WHEN g ->> 2 IS NULL THEN b.state ELSE g ->> 2 END,
+      revision = CASE WHEN g ->> 2 IS NULL THEN b.revision ELSE (g ->> 3)::int END, active = (g ->> 4)::int, deferred = (g ->> 5)::int, told = (g ->> 6)::bigint,
+      touched = CASE WHEN g ->> 2 IS NULL THEN b.touched ELSE p_now END
+    FROM json_array_elements(p_buckets) g WHERE b.id = (g ->> 0)::bigint;
+    GET DIAGNOSTICS v_count = ROW_COUNT;
+    IF v_count <> json_array_length(p_buckets) THEN RAISE EXCEPTION '[]' USING ERRCODE = 'SL002'; END IF;
+  END IF;
+  IF cardinality(v_rejected) > 0 THEN
+    RETURN QUERY UPDATE sluice.jobs j SET
+      state = CASE WHEN (g ->> 1)::int = 7 AND j.schedule IS NOT NULL AND j.attempt = 0 THEN 6 ELSE (g ->> 1)::int END,
+      due = CASE WHEN (g ->> 1)::int = 7 AND j.schedule IS NOT NULL AND j.attempt = 0 THEN (g ->> 4)::bigint ELSE (g ->> 2)::bigint END,
+      finished = CASE WHEN (g ->> 1)::int = 0 THEN j.finished ELSE p_now END, error = CASE WHEN (g ->> 1)::int = 0 THEN j.error ELSE g ->> 3 END
+    FROM json_array_elements(p_rejected) g WHERE j.seq = (g ->> 0)::bigint
+    RETURNING j.seq, j.id, j.task, j.queue, coalesce(j.asked, j.priority)::int, j.input, j.attempt, j.max_attempts, j.pushed_back, j.created, j.extra, j.schedule, j.occurs, j.state::int;
+  END IF;
+  -- An occurrence of a schedule has to start before the end of the series; a retry of it need not.
+  RETURN QUERY UPDATE sluice.jobs j SET state = 2, attempt = j.attempt + 1, worker = p_worker, due = p_now + p_lease_us, started = p_now,
+    permits = (v_permits[array_position(v_seqs, j.seq)])::bigint[], expires = CASE WHEN j.schedule IS NULL THEN j.expires END
+  WHERE j.seq = ANY (v_seqs) AND j.state + 0 = 1
+  RETURNING j.seq, j.id, j.task, j.queue, coalesce(j.asked, j.priority)::int, j.input, j.attempt, j.max_attempts, j.pushed_back, j.created, j.extra, j.schedule, j.occurs, j.state::int;
+END $f$;
+`

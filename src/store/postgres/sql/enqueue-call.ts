@@ -1,0 +1,50 @@
+/** The enqueue for triggers and other languages: one job, in the caller's transaction. */
+export const ENQUEUE_CALL: string = `
+-- The name of the lane of a job, as the engine computes it: JSON text as JavaScript writes it, hashed where it is long.
+CREATE FUNCTION sluice.lane_key(p_queue text, p_uses text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $f$
+DECLARE v_text text;
+BEGIN
+  v_text := '[' || to_json(p_queue)::text || CASE WHEN p_uses IS NULL THEN '' ELSE ',' || substr(p_uses, 2, length(p_uses) - 2) END || ']';
+  IF length(v_text) + (SELECT count(*) FROM regexp_matches(v_text, '[\\U00010000-\\U0010FFFF]', 'g')) <= 40 THEN RETURN v_text; END IF;
+  RETURN translate(rtrim(encode(sha256(convert_to(v_text, 'UTF8')), 'base64'), '='), '+/', '-_');
+END $f$;
+
+-- limits: [{"limit": "crm", "key": "acme", "weight": 1}, …], key and weight may be left out. Keys that the task computes in code have to be given here.
+CREATE FUNCTION sluice.enqueue(task text, input json DEFAULT 'null', queue text DEFAULT 'default', limits json DEFAULT '[]', priority int DEFAULT 0,
+  max_attempts int DEFAULT 3, run_at timestamptz DEFAULT NULL, expires_at timestamptz DEFAULT NULL, unique_key text DEFAULT NULL
+) RETURNS uuid LANGUAGE plpgsql AS $f$
+#variable_conflict use_column
+DECLARE v_uses text; v_weights text; v_id uuid; v_job json; v_run_at bigint; v_expires bigint;
+BEGIN
+  IF enqueue.task IS NULL OR length(enqueue.task) = 0 THEN RAISE EXCEPTION 'sluice.enqueue: a job needs the name of its task' USING ERRCODE = '22023'; END IF;
+  IF enqueue.queue !~ '^[a-z0-9][a-z0-9.-]{0,127}$' THEN
+    RAISE EXCEPTION 'sluice.enqueue: % is no queue name; write at most 128 lower case letters, digits, dots and hyphens', enqueue.queue USING ERRCODE = '22023';
+  END IF;
+  IF enqueue.priority NOT BETWEEN -100 AND 100 THEN RAISE EXCEPTION 'sluice.enqueue: the priority is %, give -100 to 100', enqueue.priority USING ERRCODE = '22023'; END IF;
+  IF EXISTS (SELECT 1 FROM json_array_elements(enqueue.limits) u WHERE coalesce(u ->> 'limit', '') = '' OR coalesce((u ->> 'weight')::bigint, 1) < 1)
+    OR (SELECT count(*) <> count(DISTINCT (u ->> 'limit', coalesce(u ->> 'key', ''))) FROM json_array_elements(enqueue.limits) u) THEN
+    RAISE EXCEPTION 'sluice.enqueue: each of limits names a limit, none twice with the same key, with a weight of at least 1' USING ERRCODE = '22023';
+  END IF;
+  SELECT '[' || string_agg('[' || to_json(l)::text || ',' || to_json(k)::text || ']', ',' ORDER BY l, k) || ']',
+    CASE WHEN bool_or(w <> 1) THEN '[' || string_agg(w::text, ',' ORDER BY l, k) || ']' END
+  INTO v_uses, v_weights
+  FROM (SELECT (u ->> 'limit') COLLATE "C" AS l, coalesce(u ->> 'key', '') COLLATE "C" AS k, coalesce((u ->> 'weight')::bigint, 1) AS w FROM json_array_elements(enqueue.limits) u) s;
+  v_id := sluice.new_id();
+  v_run_at := (extract(epoch FROM enqueue.run_at) * 1000000)::bigint;
+  v_expires := (extract(epoch FROM enqueue.expires_at) * 1000000)::bigint;
+  v_job := json_build_array(v_id, enqueue.task, enqueue.queue, sluice.lane_key(enqueue.queue, v_uses), enqueue.priority, enqueue.max_attempts, v_run_at, v_expires,
+    v_uses, v_weights, enqueue.unique_key, coalesce(enqueue.input, 'null')::text, NULL, NULL, NULL, enqueue.priority, NULL, NULL, NULL,
+    CASE WHEN enqueue.unique_key IS NOT NULL THEN 'ignore' END, json_build_array(0, 1, 2, 4, 5), NULL);
+  SELECT e.id INTO v_id FROM sluice.enqueue_unique(json_build_array(v_job), 0) e;
+  PERFORM pg_notify('sluice', 'sql work ' || rtrim('sluice.', '.'));
+  RETURN v_id;
+END $f$;
+
+-- UUID version 7: its first 48 bits are the time in ms.
+CREATE FUNCTION sluice.new_id() RETURNS uuid LANGUAGE plpgsql VOLATILE AS $f$
+DECLARE v_bytes bytea := uuid_send(gen_random_uuid());
+BEGIN
+  v_bytes := overlay(v_bytes PLACING substring(int8send(sluice.wall_us() / 1000) FROM 3) FROM 1 FOR 6);
+  RETURN encode(set_byte(v_bytes, 6, (get_byte(v_bytes, 6) & 15) | 112), 'hex')::uuid;
+END $f$;
+`

@@ -1,0 +1,100 @@
+/** Enqueue only inserts, and locks nothing but unique keys: it may stand in a long transaction of the caller's and keep nobody waiting. */
+export const ENQUEUE = `
+CREATE FUNCTION sluice.insert_jobs(
+  p_ids uuid[], p_tasks text[], p_queues text[], p_lanes text[], p_levels bigint[], p_max_attempts int[], p_run_at bigint[], p_expires bigint[],
+  p_uses text[], p_weights text[], p_unique text[], p_inputs text[], p_extras text[], p_schedules text[], p_occurs bigint[],
+  p_asked int[], p_fair text[], p_shares int[]
+) RETURNS void LANGUAGE plpgsql SET jit = off AS $f$
+DECLARE v_now bigint; v_wall bigint;
+BEGIN
+  v_now := sluice.now_us();
+  v_wall := sluice.wall_us();
+  WITH made AS (
+    INSERT INTO sluice.jobs (id, task, queue, state, lane, priority, max_attempts, created, since, due, expires, uses, weights, unique_key, input, extra, schedule, occurs, asked, fair)
+    SELECT g.id, g.task, g.queue, CASE WHEN g.run_at > v_wall THEN 0 ELSE 1 END, g.lane, g.level, g.max_attempts, v_now, v_now,
+      CASE WHEN g.run_at > v_wall THEN g.run_at WHEN g.uses IS NULL AND g.expires IS NULL THEN NULL ELSE sluice.latest_start(g.uses, g.expires, v_now, v_wall) END,
+      g.expires, g.uses, g.weights, g.unique_key, g.input, g.extra, g.schedule, g.occurs, g.asked, g.fair
+    FROM unnest(p_ids, p_tasks, p_queues, p_lanes, p_levels, p_max_attempts, p_run_at, p_expires, p_uses, p_weights, p_unique, p_inputs, p_extras, p_schedules, p_occurs, p_asked, p_fair)
+      WITH ORDINALITY g(id, task, queue, lane, level, max_attempts, run_at, expires, uses, weights, unique_key, input, extra, schedule, occurs, asked, fair, n)
+    ORDER BY g.n
+    RETURNING state, queue, lane, uses, fair, due
+  )
+  INSERT INTO sluice.arrivals (queue, lane, uses, fair, share, look)
+  SELECT m.queue, m.lane, min(m.uses), min(m.fair), (SELECT p_shares[max(n)] FROM unnest(p_lanes) WITH ORDINALITY u(lane, n) WHERE u.lane = m.lane), bool_or(m.due IS NOT NULL AND m.state = 1)
+  FROM made m WHERE m.uses IS NOT NULL AND (m.state = 1 OR p_shares IS NOT NULL) GROUP BY m.queue, m.lane;
+END $f$;
+
+-- SL003: the pace at which priorities age is not what the caller reckoned by.
+CREATE FUNCTION sluice.check_ageing(p_ageing text) RETURNS void LANGUAGE plpgsql STABLE AS $f$
+BEGIN
+  IF (SELECT value FROM sluice.store WHERE name = 'ageing') IS DISTINCT FROM p_ageing THEN RAISE EXCEPTION 'the pace has changed' USING ERRCODE = 'SL003'; END IF;
+END $f$;
+
+-- The level of a job that another takes the place of: it keeps the steps that it has aged by (policy/ageing.ts has the maths).
+CREATE FUNCTION sluice.level_of(p_priority int, p_level bigint, p_before bigint, p_reached int) RETURNS bigint LANGUAGE sql IMMUTABLE AS $f$
+  SELECT p_priority - (((p_before - p_level) % 1099511627776) + 1099511627776) % 1099511627776 + CASE WHEN p_reached IS NULL THEN 0 ELSE 1099511627776 * (p_reached + 101) END $f$;
+
+-- Callers that come with several keys lock them in the order of their numbers.
+CREATE FUNCTION sluice.lock_unique(p_keys text[]) RETURNS void LANGUAGE plpgsql AS $f$
+DECLARE number int;
+BEGIN
+  FOR number IN SELECT DISTINCT hashtext(k) FROM unnest(p_keys) k ORDER BY 1 LOOP
+    PERFORM pg_advisory_xact_lock(hashtext('sluice.unique'), number);
+  END LOOP;
+END $f$;
+
+-- Jobs of which some have unique keys, in order; each is an array as insert_jobs has its columns, then the threshold that its priority reaches, conflict, states, within.
+CREATE FUNCTION sluice.enqueue_unique(p_jobs json, p_cancelled_us bigint) RETURNS TABLE (kind text, id uuid) LANGUAGE plpgsql SET jit = off AS $f$
+DECLARE job json; held record; conflict text; now bigint; v_wall bigint; v_states int[]; within bigint;
+BEGIN
+  PERFORM sluice.lock_unique(ARRAY(SELECT j ->> 10 FROM json_array_elements(p_jobs) j WHERE j ->> 10 IS NOT NULL));
+  FOR job IN SELECT * FROM json_array_elements(p_jobs) LOOP
+    now := sluice.now_us();
+    v_wall := sluice.wall_us();
+    conflict := job ->> 19;
+    kind := 'created';
+    id := (job ->> 0)::uuid;
+    IF conflict IS NOT NULL THEN
+      v_states := ARRAY(SELECT s::int FROM json_array_elements_text(job -> 20) s);
+      within := (job ->> 21)::bigint;
+      SELECT j.seq, j.id, j.state, j.queue, j.lane, j.uses, j.fair, j.priority, coalesce(j.asked, j.priority) AS asked INTO held FROM sluice.jobs j
+      WHERE j.unique_key = job ->> 10 AND j.state = ANY (v_states) AND (within IS NULL OR j.created > now - within) ORDER BY j.seq DESC LIMIT 1;
+      IF FOUND AND conflict IN ('ignore', 'reject') THEN
+        kind := CASE conflict WHEN 'reject' THEN 'conflict' ELSE 'duplicate' END;
+        id := held.id;
+        RETURN NEXT;
+        CONTINUE;
+      END IF;
+      -- What has started is never changed: a new job is made.
+      IF FOUND THEN
+        SELECT j.seq, j.id, j.state, j.queue, j.lane, j.uses, j.fair, j.priority, coalesce(j.asked, j.priority) AS asked INTO held FROM sluice.jobs j WHERE j.seq = held.seq AND j.state IN (0, 1, 4, 5) FOR UPDATE;
+      END IF;
+      IF FOUND THEN
+        IF held.state = 1 AND held.uses IS NOT NULL THEN
+          INSERT INTO sluice.arrivals (queue, lane, uses, fair, look) VALUES (held.queue, held.lane, held.uses, held.fair, false);
+        END IF;
+        IF conflict = 'update' THEN
+          UPDATE sluice.jobs j SET queue = job ->> 2, lane = job ->> 3, priority = sluice.level_of((job ->> 15)::int, held.priority, held.asked, (job ->> 18)::int),
+            asked = nullif((job ->> 15)::int, sluice.level_of((job ->> 15)::int, held.priority, held.asked, (job ->> 18)::int)), fair = job ->> 16, expires = (job ->> 7)::bigint, max_attempts = (job ->> 5)::int, uses = job ->> 8,
+            weights = job ->> 9, input = job ->> 11, extra = job ->> 12,
+            due = CASE WHEN j.state = 1 THEN sluice.latest_start(job ->> 8, (job ->> 7)::bigint, now, v_wall) ELSE j.due END
+          WHERE j.seq = held.seq;
+          IF held.state = 1 AND job ->> 8 IS NOT NULL THEN
+            INSERT INTO sluice.arrivals (queue, lane, uses, fair, share, look) VALUES (job ->> 2, job ->> 3, job ->> 8, job ->> 16, (job ->> 17)::int, true);
+          END IF;
+          kind := 'updated';
+          id := held.id;
+          RETURN NEXT;
+          CONTINUE;
+        END IF;
+        UPDATE sluice.jobs j SET state = 6, finished = now, due = now + p_cancelled_us WHERE j.seq = held.seq;
+      END IF;
+    END IF;
+    PERFORM sluice.insert_jobs(ARRAY[id], ARRAY[job ->> 1], ARRAY[job ->> 2], ARRAY[job ->> 3], ARRAY[(job ->> 4)::bigint], ARRAY[(job ->> 5)::int],
+      ARRAY[(job ->> 6)::bigint], ARRAY[(job ->> 7)::bigint], ARRAY[job ->> 8], ARRAY[job ->> 9], ARRAY[job ->> 10], ARRAY[job ->> 11],
+      ARRAY[job ->> 12], ARRAY[job ->> 13], ARRAY[(job ->> 14)::bigint],
+      ARRAY[nullif((job ->> 15)::int, (job ->> 4)::bigint)::int], ARRAY[job ->> 16], ARRAY[(job ->> 17)::int]);
+    RETURN NEXT;
+  END LOOP;
+END $f$;
+`

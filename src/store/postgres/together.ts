@@ -1,0 +1,45 @@
+import type { Clock } from '../../base/clock.ts'
+import type { NewJob, Settled } from '../../jobs/job.ts'
+import type { Enqueued } from '../store.ts'
+import { Batch } from './batch.ts'
+import type { Statements } from '../../database/postgres.ts'
+import type { Context } from './context.ts'
+import { enqueue, enqueueAgain, enqueueAlone } from './enqueue.ts'
+import { currentLimits } from './limits.ts'
+import { READ_GIVE_UP_MS, whenReachable } from './reachable.ts'
+import { settle, type SettleRequest } from './settle.ts'
+import type { Bell } from './watch.ts'
+
+/** Settlements made together are written together, and again after a lost connection; who may go on then is told so. */
+export function settleTogether(context: Context, clock: Clock, bell: Bell): Batch<SettleRequest, Settled> {
+  return new Batch(async (requests) => {
+    const { settled, work } = await whenReachable(clock, (again) =>
+      context.db.session((db) => settle(context, db, requests, again)),
+    )
+    if (work) bell.ring('work')
+    bell.ring('ended')
+    return settled
+  })
+}
+
+/** Jobs enqueued together are written together; what an earlier try has stored whose answer was lost is not stored twice. */
+export function enqueueTogether(context: Context, clock: Clock): Batch<NewJob, Enqueued> {
+  return new Batch((jobs) => {
+    const store = (again: boolean): Promise<Enqueued[]> =>
+      context.db.session((db) => (again ? enqueueAgain : enqueueAlone)(context, db, jobs))
+    return whenReachable(clock, store, READ_GIVE_UP_MS)
+  })
+}
+
+/** In a transaction of the caller's: seen by others when that commits, and the bell rings then, too. */
+export async function enqueueWithin(
+  context: Context,
+  bell: Bell,
+  db: Statements,
+  jobs: readonly NewJob[],
+): Promise<Enqueued[]> {
+  await currentLimits(context, db)
+  const answers = await enqueue(context, db, jobs)
+  await bell.ringWithin(db)
+  return answers
+}

@@ -1,0 +1,121 @@
+import { randomUUID } from 'node:crypto'
+import type { Clock, Timer } from '../../base/clock.ts'
+import type { PgEvent, PgPoolClient } from '../../database/pg.ts'
+import type { PostgresDatabase, Statements } from '../../database/postgres.ts'
+import type { Change } from '../store.ts'
+
+/** Rings made within this time go out as one; that a job has ended hurries nobody but who waits for its result. */
+const COALESCE_MS: Readonly<Record<Exclude<Change, 'any'>, number>> = { work: 5, cancelled: 5, ended: 25 }
+const LISTEN_AGAIN_MS = 1000
+/** Without bells between processes others' work is looked for so often. */
+const POLL_MS = 250
+
+/** Bells between processes: NOTIFY off the commit path, coalesced, and never relied upon. */
+export class Bell {
+  readonly #db: PostgresDatabase
+  readonly #clock: Clock
+  readonly #notify: boolean
+  readonly #own = randomUUID()
+  readonly #listeners = new Set<(change: Change) => void>()
+  readonly #ringing = new Map<Change, Timer>()
+  #timer: Timer | null = null
+  #client: PgPoolClient | null = null
+  #closed = false
+
+  constructor(db: PostgresDatabase, clock: Clock, notify: boolean) {
+    this.#db = db
+    this.#clock = clock
+    this.#notify = notify
+  }
+
+  /** Tells this process at once, and others soon, that something was committed. */
+  ring(change: Exclude<Change, 'any'>): void {
+    if (this.#closed) return
+    this.#tell(change)
+    if (!this.#notify || this.#ringing.has(change)) return
+    const timer = this.#clock.setTimer(() => {
+      this.#ringing.delete(change)
+      if (this.#closed) return
+      this.#db.all(`SELECT pg_notify('sluice', $1)`, `${this.#own} ${change} ${this.#db.schema}`).catch(ignore)
+    }, COALESCE_MS[change])
+    timer.unref?.()
+    this.#ringing.set(change, timer)
+  }
+
+  /** Tells everybody, this process too, when a transaction of somebody else's commits. */
+  async ringWithin(db: Statements): Promise<void> {
+    if (this.#notify) await db.run(`SELECT pg_notify('sluice', $1)`, `tx work ${this.#db.schema}`)
+  }
+
+  watch(listener: (change: Change) => void): () => void {
+    this.#listeners.add(listener)
+    if (this.#listeners.size === 1) this.#begin()
+    return () => {
+      this.#listeners.delete(listener)
+      if (this.#listeners.size === 0) this.#end()
+    }
+  }
+
+  close(): void {
+    this.#closed = true
+    for (const timer of this.#ringing.values()) timer.cancel()
+    this.#end()
+  }
+
+  #begin(): void {
+    if (this.#notify) void this.#listen()
+    else this.#poll()
+  }
+
+  #end(): void {
+    this.#timer?.cancel()
+    this.#timer = null
+    // A connection that listened is not for anybody else.
+    this.#client?.release(true)
+    this.#client = null
+  }
+
+  #poll(): void {
+    this.#timer = this.#clock.setTimer(() => {
+      this.#tell('any')
+      this.#poll()
+    }, POLL_MS)
+    this.#timer.unref?.()
+  }
+
+  async #listen(): Promise<void> {
+    try {
+      const { client, statements } = await this.#db.reserve()
+      if (this.#closed || this.#listeners.size === 0 || this.#client) return client.release(true)
+      this.#client = client
+      client.on('notification', ({ payload = '' }: PgEvent) => {
+        const [from, change, ...schema] = payload.split(' ')
+        if (from === this.#own || schema.join(' ').replaceAll('"', '') !== this.#db.schema.replaceAll('"', '')) return
+        this.#tell(change === 'cancelled' || change === 'ended' ? change : 'work')
+      })
+      client.on('error', () => this.#listenAgain(client))
+      await statements.script('LISTEN sluice')
+      // What was rung while nobody listened is looked for.
+      this.#tell('any')
+    } catch {
+      this.#listenAgain(this.#client)
+    }
+  }
+
+  #listenAgain(client: PgPoolClient | null): void {
+    if (client !== this.#client) return
+    client?.release(true)
+    this.#client = null
+    if (this.#closed || this.#listeners.size === 0) return
+    this.#timer = this.#clock.setTimer(() => void this.#listen(), LISTEN_AGAIN_MS)
+    this.#timer.unref?.()
+  }
+
+  #tell(change: Change): void {
+    for (const listener of this.#listeners) listener(change)
+  }
+}
+
+function ignore(): void {
+  // A bell that does not ring is made up for by timers.
+}

@@ -1,0 +1,101 @@
+// What limits promise flows, shown on single jobs of real processes: scale and crash of what waits, and one hot key of many nodes.
+import { describe, expect, test } from 'vitest'
+import { canSkew } from '../skew.ts'
+import { everyStore } from '../stores.ts'
+import { expectOncePerAttempt, expectWithinBudget, rate, type Start } from './harness.ts'
+import { calls, type NotedStart, nowUs, pause, ProcessFleet } from './process-fleet.ts'
+
+const STORES = await everyStore('the acceptance cases of limits over processes')
+/** As they were decided: when a handler comes to note it hangs on how busy the machine is. */
+const decisions = (starts: readonly NotedStart[]): { atUs: number; weight: number }[] =>
+  starts.map(({ decidedUs }) => ({ atUs: decidedUs, weight: 1 }))
+
+/** By how much a busy machine may be late. */
+const BUSY_S = 1
+
+const secondsOf = (starts: readonly Start[], fromUs: number): number[] =>
+  starts.map(({ atUs }) => (atUs - fromUs) / 1e6)
+
+/** A job's number among those of its key. */
+const numberOf = ({ name }: Start): number => Number(/\d+$/.exec(name)?.[0])
+
+describe.each(STORES)('waiting jobs of processes, on $name', (kind) => {
+  test('outlive a kill in order and within their budget, hold up nobody else, and are gone at once when cancelled', async () => {
+    const WAITING = 1000
+    const policy = rate(20, 1)
+    const fleet = new ProcessFleet(kind, policy)
+    const first = await fleet.start()
+    const fromUs = await fleet.enqueue(first, calls(WAITING, 'A'))
+    await fleet.enqueue(first, [
+      { key: 'B', name: 'B1', delay: 100 },
+      { key: 'C', name: 'C1', delay: 5000 },
+    ])
+    await pause(2500 - (nowUs() - fromUs) / 1000)
+    await fleet.kill(first)
+    const untilTheKill = fleet.starts()
+    const [b = NaN] = secondsOf(
+      untilTheKill.filter(({ key }) => key === 'B'),
+      fromUs,
+    )
+    expect(b, 'the start of the job that was put off by 100 ms').toBeLessThanOrEqual(1.1 + BUSY_S)
+    await pause(1500)
+    expect(fleet.starts().length, 'starts while nobody is there').toBe(untilTheKill.length)
+    await fleet.start()
+    await pause(7000 - (nowUs() - fromUs) / 1000)
+
+    const reader = fleet.reader()
+    const beganUs = nowUs()
+    for (;;) {
+      const waiting = await reader.jobs.list({ states: ['available'], limit: 1000 })
+      if (waiting.length === 0) break
+      await Promise.all(waiting.map(({ id }) => reader.jobs.cancel(id)))
+    }
+    expect((nowUs() - beganUs) / 1e6, 's until all that waited were gone').toBeLessThanOrEqual(2 + BUSY_S)
+    const untilTheEnd = fleet.starts()
+    await pause(300)
+    // One that was claimed before it could be cancelled may have been on its way.
+    expect(fleet.starts().length).toBeLessThanOrEqual(untilTheEnd.length + 1)
+
+    const starts = fleet.starts()
+    const ofA = starts.filter(({ key }) => key === 'A')
+    expectWithinBudget(policy, decisions(ofA), 'A')
+    expectOncePerAttempt(starts)
+    const again = ofA.filter(({ attempt }) => attempt > 1)
+    expect(again.length, 'jobs that the kill interrupted').toBeLessThanOrEqual(20)
+    const inOrder = ofA.filter(({ attempt }) => attempt === 1).map(numberOf)
+    expect(inOrder).toEqual([...inOrder].sort((x, y) => x - y))
+    // 20 at once and 20 a second, less the time in which nobody was there and as much as a start of a process takes.
+    expect(ofA.length).toBeGreaterThanOrEqual(20 + 20 * (7 - 3) * 0.8)
+    const [c = NaN] = secondsOf(
+      starts.filter(({ key }) => key === 'C'),
+      fromUs,
+    )
+    expect(c, 'the start of the job that was put off by 5 s').toBeGreaterThanOrEqual(5)
+    expect(c).toBeLessThanOrEqual(6 + BUSY_S)
+    expect(fleet.errors).toEqual([])
+  }, 60_000)
+})
+
+describe.each(STORES)('one hot key of four processes whose clocks disagree, on $name', (kind) => {
+  test('is used to the full and never above, without an error', async () => {
+    const SECONDS = 6
+    const PER_SECOND = 1000
+    const policy = rate(PER_SECOND, 1)
+    const fleet = new ProcessFleet(kind, policy, { default: { concurrency: 16 } })
+    const skewsS = canSkew() ? [-5, 0, 5, 0] : [0, 0, 0, 0]
+    const workers = await Promise.all(skewsS.map((skewS) => fleet.start({ skewS })))
+    const beganUs = nowUs()
+    const [first] = workers
+    if (!first) throw new Error('there are no workers')
+    for (let second = 0; second < SECONDS + 2; second++)
+      await fleet.enqueue(first, calls(PER_SECOND, 'hot', second * PER_SECOND + 1))
+    await pause(SECONDS * 1000 - (nowUs() - beganUs) / 1000)
+    const starts = await fleet.started(PER_SECOND * SECONDS, 20)
+    expectWithinBudget(policy, decisions(starts), 'hot')
+    const fromUs = Math.min(...starts.map(({ decidedUs }) => decidedUs))
+    const within = starts.filter(({ decidedUs }) => decidedUs < fromUs + (SECONDS - 1) * 1e6).length
+    expect(within / (PER_SECOND * SECONDS), 'of the budget, with its burst').toBeGreaterThanOrEqual(0.9)
+    expectOncePerAttempt(starts)
+    expect(fleet.errors).toEqual([])
+  }, 60_000)
+})

@@ -1,0 +1,136 @@
+// Engines on PostgreSQL, on the server's own clock: several of them over one store, and connections that die.
+import { Pool } from 'pg'
+import { afterAll, afterEach, expect, test } from 'vitest'
+import { input, limit, silentLogger, Sluice, type SluiceOptions, task } from '../../src/exports/index.ts'
+import { createPostgresStore } from '../../src/exports/postgres.ts'
+import { POSTGRES_URL } from '../store/postgres-harness.ts'
+import { withPostgres } from '../store/postgres-server.ts'
+
+withPostgres('engines on PostgreSQL', () => {
+  const admin = new Pool({ connectionString: POSTGRES_URL, max: 2 })
+  admin.on('error', () => undefined)
+  const engines: Sluice[] = []
+  const schemas: string[] = []
+
+  afterEach(async () => {
+    for (const engine of engines.splice(0)) await engine.stop({ within: 0 })
+    for (const schema of schemas.splice(0)) await admin.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`)
+  })
+
+  afterAll(() => admin.end())
+
+  function schema(name: string): string {
+    const full = `sluice_engine_${process.pid}_${name}`
+    schemas.push(full)
+    return full
+  }
+
+  function urlOf(of: string, more = ''): string {
+    return `${POSTGRES_URL}?schema=${of}&application_name=${of}${more}`
+  }
+
+  function engine(options: SluiceOptions): Sluice {
+    const made = new Sluice({ logger: silentLogger, ...options })
+    engines.push(made)
+    return made
+  }
+
+  test.each([[''], ['&notify=false']])(
+    'one engine enqueues, another runs, and the first learns the result%s',
+    async (more) => {
+      const of = schema(`pair${more.length}`)
+      const crm = limit('crm', { rate: 100, per: '1s' })
+      const define = () =>
+        task('sync', input<{ tenant: string }>(), {
+          limits: [crm.by(({ tenant }) => tenant)],
+          run: ({ tenant }) => tenant.toUpperCase(),
+        })
+      const [here, there] = [define(), define()]
+      const first = engine({ store: urlOf(of, more), tasks: [here] })
+      const second = engine({ store: urlOf(of, more), tasks: [there] })
+      await second.start()
+      const job = await first.enqueue(here, { tenant: 'acme' })
+      expect(await job.result({ timeout: '20s' })).toBe('ACME')
+    },
+    30_000,
+  )
+
+  test('a job that another engine cancels is aborted while it runs', async () => {
+    const of = schema('cancel')
+    let began = (): void => undefined
+    const running = new Promise<void>((resolve) => (began = resolve))
+    const wait = () =>
+      task('wait', {
+        run: (_: unknown, { signal }) =>
+          new Promise<string>((_resolve, reject) => {
+            began()
+            signal.addEventListener('abort', () => reject(new Error('aborted')))
+          }),
+      })
+    const [here, there] = [wait(), wait()]
+    const first = engine({ store: urlOf(of), tasks: [here] })
+    const second = engine({ store: urlOf(of), tasks: [there] })
+    await second.start()
+    const job = await first.enqueue(here)
+    await running
+    await first.jobs.cancel(job.id)
+    await expect(job.result({ timeout: '20s' })).rejects.toMatchObject({ code: 'job.cancelled' })
+  }, 30_000)
+
+  test('a run outlives the connections of its engine, and is settled once they are back', async () => {
+    const of = schema('lost')
+    let began = (): void => undefined
+    const running = new Promise<void>((resolve) => (began = resolve))
+    let finish = (): void => undefined
+    const runs: number[] = []
+    const slow = task('slow', {
+      run: (_: unknown, { attempt }) => {
+        runs.push(attempt)
+        began()
+        return new Promise<string>((resolve) => (finish = () => resolve('done')))
+      },
+    })
+    const made = engine({ store: urlOf(of), tasks: [slow] })
+    await made.start()
+    const job = await slow.enqueue()
+    await running
+    await admin.query('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1', [of])
+    finish()
+    expect(await job.result({ timeout: '20s' })).toBe('done')
+    expect(runs).toEqual([1])
+    expect((await slow.enqueue()).id).toMatch(/^[0-9a-f-]{36}$/)
+  }, 30_000)
+
+  test('a job enqueued in a transaction of the caller starts when that commits, and never when it is rolled back', async () => {
+    const of = schema('tx')
+    const pool = new Pool({ connectionString: POSTGRES_URL, max: 6 })
+    const ran: string[] = []
+    const note = task('note', input<string>(), { run: (what) => void ran.push(what) })
+    const made = engine({ store: createPostgresStore({ pool, schema: of }), tasks: [note] })
+    await made.start()
+    const client = await pool.connect()
+    await client.query('BEGIN')
+    await note.enqueue('never', { tx: client })
+    await client.query('ROLLBACK')
+    await client.query('BEGIN')
+    const job = await note.enqueue('once', { tx: client })
+    expect(await made.jobs.get(job.id)).toBeNull()
+    await client.query('COMMIT')
+    client.release()
+    await job.result({ timeout: '20s' })
+    expect(ran).toEqual(['once'])
+    await made.stop()
+    await pool.end()
+  }, 30_000)
+
+  test('ten engines that start at once make one store', async () => {
+    const of = schema('ten')
+    const crm = limit('crm', { rate: 1, per: '1s' })
+    const tasks = Array.from({ length: 10 }, () => task('t', { limits: [crm], run: () => undefined }))
+    const started = tasks.map((each) => engine({ store: urlOf(of, '&connections=2'), tasks: [each] }))
+    await Promise.all(started.map((each) => each.start()))
+    expect(await started[0]!.limits.list()).toHaveLength(1)
+    const { rows } = await admin.query<{ n: string }>(`SELECT count(*) AS n FROM "${of}".workers`)
+    expect(Number(rows[0]?.n)).toBe(10)
+  }, 60_000)
+})

@@ -1,0 +1,28 @@
+import { describe, expect, test } from 'vitest'
+import { checkAgainstModel } from '../conformance/store/model-check.ts'
+import { postgresHarness } from './postgres-harness.ts'
+import { withPostgres } from './postgres-server.ts'
+
+/** Set to run further seeds than those of every run. */
+const MORE = Number(process.env['SLUICE_MODEL_SEEDS'] ?? 0)
+
+withPostgres('the model check on PostgreSQL', () => {
+  describe('the store on PostgreSQL against the executable model', () => {
+    const harness = postgresHarness('PostgreSQL')
+
+    test.each([
+      ['any', 30],
+      ['single', 15],
+      ['shared', 15],
+    ] as const)(
+      '%s histories',
+      async (kind, seeds) => {
+        const { starts, looks, faults } = await checkAgainstModel(harness, { kind, from: 1, seeds: seeds + MORE })
+        expect(faults).toEqual([])
+        expect(starts).toBeGreaterThan(10 * seeds)
+        expect(looks / starts).toBeLessThan(4)
+      },
+      600_000,
+    )
+  })
+})
