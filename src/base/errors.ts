@@ -174,6 +174,10 @@ const REGISTRY = {
     meaning: 'There is no store of Sluice where one was to be read: no file, or a file that is something else.',
     remedy: 'Check the address (--store, SLUICE_STORE), or start the engine that makes the store.',
   },
+  'store.lacks': {
+    meaning: 'This kind of store does not have what was asked for yet; nothing was written.',
+    remedy: 'Use a store on SQLite for it, or do without; docs/guarantees.md lists what differs.',
+  },
   'store.busy': {
     meaning: 'The store stayed locked by another process for longer than the time allowed.',
     remedy: 'Find what holds the lock (a long transaction, a backup) and try again.',

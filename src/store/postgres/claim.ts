@@ -265,6 +265,7 @@ async function write(
     schedules: progress.news,
     nextWakeUs: nextWakeUs >= NEVER_US ? null : nextWakeUs,
     nextFireUs: fireUs === NEVER_US ? null : fireUs,
+    flows: [],
     ...told,
   }
 }
