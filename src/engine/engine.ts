@@ -63,8 +63,8 @@ export class Sluice implements TaskEngine {
     const settings = (this.#settings = settingsOf(options))
     const { clock, logger } = settings
     this.#registry = new LimitRegistry((message) => logger.warn({}, message))
-    for (const use of specsOf(options.limits, 'new Sluice')) this.#registry.add(use)
-    for (const { specs } of settings.queues) for (const use of specs) this.#registry.add(use)
+    for (const use of specsOf(options.limits, 'new Sluice')) this.#registry.add(use, 'the limits of new Sluice')
+    for (const { queue, specs } of settings.queues) for (const use of specs) this.#registry.add(use, `queue ${queue}`)
     for (const each of options.tasks) this.#addTask(definitionOf(each))
     this.#events = new Events(
       (error, name) => logger.error({ err: error }, `a listener of ${name} threw`),
@@ -292,6 +292,6 @@ export class Sluice implements TaskEngine {
         `Two tasks of this engine are named ${task.name}. Give one of them another name.`,
       )
     this.#tasks.set(task.name, task)
-    for (const use of task.uses) this.#registry.add(use)
+    for (const use of task.uses) this.#registry.add(use, `task ${task.name}`)
   }
 }

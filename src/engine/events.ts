@@ -15,6 +15,12 @@ interface BucketEvent {
   readonly key: string
 }
 
+/** A bucket that jobs wait for, or waited for. */
+interface LineEvent extends BucketEvent {
+  /** Of a limit of scope `worker`: whose own it is; absent: it is the fleet's. */
+  readonly worker?: number
+}
+
 interface ScheduleEvent {
   readonly schedule: string
 }
@@ -46,7 +52,7 @@ export interface SluiceEvents {
    * An open bucket first left a job waiting: what the first wanted of it, how many jobs it had admitted in the same claim, how many it
    * left waiting, and when the next may go; null when a permit has to return first.
    */
-  'rate_limit.exceeded': BucketEvent & {
+  'rate_limit.exceeded': LineEvent & {
     readonly queue: string
     readonly wanted: number
     readonly granted: number
@@ -54,9 +60,9 @@ export interface SluiceEvents {
     readonly nextAt: Date | null
   }
   /** Jobs go on waiting for the bucket: at most once in an `eventWindow`, with how many more had waited and have started. */
-  'rate_limit.throttled': BucketEvent & { readonly deferred: number; readonly nextAt: Date | null }
+  'rate_limit.throttled': LineEvent & { readonly deferred: number; readonly nextAt: Date | null }
   /** Nobody waits for the bucket any more; `deferred`: how many more had waited and have started. */
-  'rate_limit.released': BucketEvent & { readonly deferred: number }
+  'rate_limit.released': LineEvent & { readonly deferred: number }
   'rate_limit.dropped': BucketEvent & {
     readonly id: string
     readonly task: string

@@ -11,6 +11,8 @@ import type { TaskDefinition } from './task.ts'
 
 /** What feedback is made of. */
 export interface FeedbackOptions {
+  /** Whose own budgets are meant, of limits of scope `worker`. */
+  readonly worker: number
   readonly store: Store
   readonly clock: Clock
   readonly logger: Logger
@@ -35,7 +37,7 @@ export class Feedback {
   }
 
   charge(job: Admitted, limit: string, units: number): void {
-    const { judge, logger, ring, store } = this.#options
+    const { judge, logger, ring, store, worker } = this.#options
     const use = job.uses.find((each) => each.limit === limit)
     const rule = judge.policy(limit)?.rule
     const fault = !use
@@ -56,7 +58,7 @@ export class Feedback {
     if (now === 0) return
     corrected.set(limit, before + now)
     store
-      .charge(limit, use.key, now, job.startedUs)
+      .charge(limit, use.key, now, job.startedUs, worker)
       .then(ring, (error: unknown) =>
         logger.error({ err: error, job: job.id, limit }, 'a charge could not be corrected'),
       )
@@ -82,7 +84,7 @@ export class Feedback {
 
   /** @param isRefusal nothing left is no news then: the refusal itself says when to come back, perhaps sooner. */
   #calibrate(job: Admitted, read: (budget: string | null) => RateLimitFacts, isRefusal: boolean): void {
-    const { events, judge, logger, store } = this.#options
+    const { events, judge, logger, store, worker } = this.#options
     for (const { limit, key } of job.uses) {
       const policy = judge.policy(limit)
       if (!policy?.calibrate) continue
@@ -92,7 +94,8 @@ export class Feedback {
       const left = Math.max(0, remaining - this.#unseen(job, limit, key))
       const resetInUs = this.#resetInUs(facts, paceOf(policy).periodUs)
       const { direction, reset }: Calibration = policy.calibrate
-      store.calibrate(limit, key, { remaining: left, resetUs: store.nowUs() + resetInUs, direction, reset }).then(
+      const told = { remaining: left, resetUs: store.nowUs() + resetInUs, direction, reset }
+      store.calibrate(limit, key, told, worker).then(
         (news) => {
           if (!news) return undefined
           const until = new Date(this.#options.clock.now() + resetInUs / 1000)
@@ -127,9 +130,9 @@ export class Feedback {
   }
 
   #close(job: Admitted, limit: string, key: string, closedForUs: number): void {
-    const { clock, events, logger, store } = this.#options
+    const { clock, events, logger, store, worker } = this.#options
     const until = new Date(clock.now() + closedForUs / 1000)
-    store.penalize(limit, key, store.nowUs() + closedForUs).then(
+    store.penalize(limit, key, store.nowUs() + closedForUs, worker).then(
       (news) => news && events.emit('rate_limit.dynamic_adjusted', { limit, key, until, remaining: null }),
       (error: unknown) => logger.error({ err: error, job: job.id, limit }, 'a refusal could not be noted'),
     )

@@ -41,6 +41,12 @@ export interface JobExplanation {
   readonly waitsOn: { readonly limit: string; readonly key: string | null } | null
   /** What that bucket keeps back from it for more urgent jobs; null: nothing. */
   readonly headroom: { readonly units: number; readonly priority: number } | null
+  /** Where a limit of scope `worker` is among its limits: what each live worker has to wait for, and until when. */
+  readonly eachWorker?: readonly {
+    readonly worker: number
+    readonly waitsOn: { readonly limit: string; readonly key: string | null } | null
+    readonly until: Date | null
+  }[]
   /** 1 for the next of its lane; null when it does not wait. */
   readonly position: number | null
   /**
@@ -133,7 +139,14 @@ export class JobsApi {
       fairKey: explanation.fairKey,
       share: explanation.share,
       headroom: explanation.headroom,
-      waitsOn: waitsOn && { limit: waitsOn.limit, key: waitsOn.key === '' ? null : waitsOn.key },
+      waitsOn: bucketOf(waitsOn),
+      ...(explanation.eachWorker && {
+        eachWorker: explanation.eachWorker.map((each) => ({
+          worker: each.worker,
+          waitsOn: bucketOf(each.waitsOn),
+          until: date(each.untilUs),
+        })),
+      }),
       since: date(explanation.sinceUs),
       until: date(explanation.untilUs),
       expectedStart: date(explanation.expectedStartUs),
@@ -153,6 +166,10 @@ export class JobsApi {
   }
 }
 
+function bucketOf(found: { limit: string; key: string } | null): { limit: string; key: string | null } | null {
+  return found && { limit: found.limit, key: found.key === '' ? null : found.key }
+}
+
 const QUERY: ReadonlySet<string> = new Set(['states', 'queue', 'task', 'limit', 'before'])
 
 function checkQuery({ limit, states, ...rest }: JobQuery): void {
@@ -169,6 +186,7 @@ function checkQuery({ limit, states, ...rest }: JobQuery): void {
 function wordsFor(found: Omit<JobExplanation, 'words'>): string {
   const { job, expectedStart, givenUpAt, served } = found
   const at = expectedStart?.toISOString()
+  if (job.state === 'scheduled' && found.waitsOn) return `${waitInWords(found)} It is put off until then.`
   if (job.state === 'scheduled') return `The job is scheduled for ${at ?? 'later'}.`
   if (job.state === 'retryable') return `The job has failed and becomes available again at ${at ?? 'a later time'}.`
   if (job.state !== 'available') return `The job is ${job.state}.`
@@ -198,6 +216,7 @@ function waitInWords({
   expectedStart,
   exact,
   overrides,
+  eachWorker,
 }: Omit<JobExplanation, 'words'>): string {
   if (!waitsOn)
     return `The job waits for a free slot of queue ${job.queue}${position === null ? '' : `, at position ${position} of its lane`}.`
@@ -206,6 +225,12 @@ function waitInWords({
   if (pause) {
     const whom = `${pause.by === null ? '' : ` by ${pause.by}`}${pause.reason === null ? '' : ` (${pause.reason})`}`
     return `The job waits for the budget of ${who}, which is paused${whom} ${until ? `until ${until.toISOString()}` : 'until it is resumed'}, at position ${position ?? 1}.`
+  }
+  if (eachWorker) {
+    const own = eachWorker.map(
+      (each) => `${each.worker} ${each.until ? `at ${each.until.toISOString()}` : 'when a permit returns'}`,
+    )
+    return `The job waits for the budget of ${who}, of which each worker has its own: worker ${own.join(', worker ')}; at position ${position ?? 1} of its lane.`
   }
   const lane = until ? `whose next start is at ${until.toISOString()}` : 'until one of its permits returns'
   const start = expectedStart

@@ -16,6 +16,10 @@ export interface Asked {
 /** The limits that one engine knows, and what a job costs in each of them. */
 export class LimitRegistry {
   readonly #policies = new Map<string, LimitPolicy>()
+  /** Who listed each first. */
+  readonly #where = new Map<string, string>()
+  /** Policies that equal the one of their name. */
+  readonly #same = new WeakSet<LimitPolicy>()
   readonly #warn: (message: string) => void
   readonly #warned = new Set<string>()
 
@@ -23,20 +27,29 @@ export class LimitRegistry {
     this.#warn = warn
   }
 
-  /** Adds a limit; the same name with the same policy is the same limit. @throws limit.conflict */
-  add(use: UseSpec<never>): void {
-    if (use.policy.scope === 'worker')
-      throw new SluiceError(
-        'policy.invalid',
-        `The limit ${use.limit} has scope 'worker', which this version cannot hold yet; every limit is fleet-wide.`,
-      )
-    const known = this.#policies.get(use.limit)
-    if (known && JSON.stringify(known) !== JSON.stringify(use.policy))
+  /**
+   * Adds a limit; the same name with the same policy is the same limit.
+   * @param where names who lists it in messages, as in `task tenant.sync`.
+   * @throws limit.conflict
+   */
+  add(use: UseSpec<never>, where: string): void {
+    this.#check(use, where)
+    if (!this.#policies.has(use.limit)) {
+      this.#policies.set(use.limit, use.policy)
+      this.#where.set(use.limit, where)
+    }
+  }
+
+  /** Limits are often made anew with the same content, which is compared once for each. */
+  #check({ limit, policy }: UseSpec<never>, where: string): void {
+    const known = this.#policies.get(limit)
+    if (!known || known === policy || this.#same.has(policy)) return
+    if (JSON.stringify(known) !== JSON.stringify(policy))
       throw new SluiceError(
         'limit.conflict',
-        `The limit ${use.limit} is defined twice: as ${JSON.stringify(known)} and as ${JSON.stringify(use.policy)}. Define it once, or give one of them another name.`,
+        `The limit ${limit} is defined twice: in ${this.#where.get(limit)} as ${JSON.stringify(known)}, and in ${where} as ${JSON.stringify(policy)}. Define it once, or give one of them another name.`,
       )
-    this.#policies.set(use.limit, use.policy)
+    this.#same.add(policy)
   }
 
   policy(name: string): LimitPolicy | null {
@@ -49,7 +62,7 @@ export class LimitRegistry {
 
   /**
    * The buckets that a job of this input needs, sorted by limit and key, each once.
-   * @throws limit.unknown, limit.key.invalid, limit.key.missing, limit.key.threw, limit.weight.invalid, limit.weight.threw, limit.weight.above_burst
+   * @throws limit.unknown, limit.conflict, limit.key.invalid, limit.key.missing, limit.key.threw, limit.weight.invalid, limit.weight.threw, limit.weight.above_burst
    */
   resolve(specs: readonly UseSpec<never>[], input: unknown, asked: Asked, task: string): BucketUse[] {
     const uses: BucketUse[] = []
@@ -71,6 +84,7 @@ export class LimitRegistry {
         `The task ${task} names the limit ${spec.limit}, which this engine does not know. List it in new Sluice({ limits: [...] }).`,
       )
     const what = `limit ${spec.limit} of task ${task}`
+    this.#check(spec, `a call of task ${task}`)
     let key = SHARED_KEY
     if (spec.key.kind !== 'none') {
       const found = partitionKey(this.#keyOf(spec, input, what), policy.onMissingKey ?? 'unlimited', what)

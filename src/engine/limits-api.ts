@@ -26,6 +26,8 @@ export interface BucketView {
   readonly limit: string
   /** The partition key; null for the one bucket of a limit without keys. */
   readonly key: string | null
+  /** Of a limit of scope `worker`: the number of the worker whose own it is, null while none has used it; absent: it is the fleet's. */
+  readonly worker?: number | null
   /** Units that could start now. */
   readonly available: number
   /** Units owed beyond the budget. */
@@ -69,6 +71,8 @@ export interface WaitingRow {
   readonly limit: string
   /** The partition key; null for the one bucket of a limit without keys. */
   readonly key: string | null
+  /** Of a limit of scope `worker`: whose line it is; the same jobs stand in those of other workers too. */
+  readonly worker?: number
   readonly waiting: number
   /** When the first that waits for this bucket, of whatever queue, may start; null when a permit has to return. */
   readonly nextStart: Date | null

@@ -63,6 +63,7 @@ export class Worker implements RunHost {
       claimed: (claim) => reporter.claimed(claim),
     })
     this.#feedback = new Feedback({
+      worker: id,
       store,
       clock: this.clock,
       logger: this.logger,

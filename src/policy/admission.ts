@@ -1,18 +1,19 @@
 import {
   admittedAtUs,
   type Bucket,
-  deniedUntilUs,
   type Head,
   headOf,
   type HeadSource,
   type Lane,
+  loadHeads,
   NEVER_US,
   weightOf,
 } from './lane.ts'
 import { Line, type LineSource, type Served } from './line.ts'
 import { type Charge, type Grant, pay, type QueueShare } from './queue-share.ts'
-import { isFull, type Refusal, refusalBehaviour, type Rejection, takeOverdue } from './refusal.ts'
+import { isFull, type Refusal, refusalOf, type Rejection } from './refusal.ts'
 import { wakeOf } from './retime.ts'
+import { isStale, leaveSieve, Sifter } from './sift.ts'
 import { endsTurn } from './turn.ts'
 import { rank, type Ranked, TurnOrder } from './turn-order.ts'
 
@@ -20,6 +21,9 @@ import { rank, type Ranked, TurnOrder } from './turn-order.ts'
 export interface AdmissionSource extends LineSource, HeadSource {
   served(queue: number): Served
 }
+
+/** Where one job of a lane is rejected its next most often are too. */
+const REJECTED_TOGETHER = 64
 
 interface Candidate extends Ranked {
   readonly lane: Lane
@@ -37,6 +41,8 @@ export class Admission {
   readonly nowUs: number
   readonly grants: Grant[] = []
   readonly rejections: Rejection[] = []
+  /** Looks behind refused heads. */
+  readonly sifter: Sifter
   readonly lines: Map<Bucket, Line> = new Map()
   /** Lanes looked at. */
   looks = 0
@@ -54,7 +60,8 @@ export class Admission {
     this.nowUs = nowUs
     this.turn = turn
     this.#source = source
-    for (const share of shares) this.#shares.set(share.queue, share)
+    this.sifter = new Sifter(source, this.rejections, nowUs)
+    for (const share of shares) this.#shares.set(share.queue, share).set(share.ownQueue, share)
   }
 
   /** Adds an open lane. */
@@ -123,7 +130,7 @@ export class Admission {
     if (!lane) return
     const needUs = this.#needOf(lane, line.bucket)
     line.bucket.wakeAtUs = needUs
-    if (needUs > this.nowUs || this.#slots(lane.queue) === 0) return
+    if (this.#slots(lane.queue) === 0 || (needUs > this.nowUs && !isStale(lane, this.nowUs))) return
     line.queued = true
     this.#offer(lane, line)
   }
@@ -151,11 +158,12 @@ export class Admission {
     this.looks++
     const head = this.#headOf(lane)
     if (!head) return this.#setEmpty(lane)
-    const refusal = this.#refusal(lane, head)
+    if (head.priority !== lane.priority) return this.#rerank(lane, head)
+    const refusal = refusalOf(lane, head, this.nowUs, (bucket) => this.#aheadUntil(bucket, lane))
     if (!refusal) return this.#start(lane, head, share)
-    if (refusal.behaviour !== 'wait') return this.#reject(lane, { head, refusal })
+    if (refusal.behaviour === 'drop' || refusal.behaviour === 'late') return this.#reject(lane, { head, refusal })
+    if (!this.sifter.sift(lane, refusal)) return this.#open(lane)
     this.#wait(lane, refusal)
-    if (!isFull(this.rejections)) this.rejections.push(...takeOverdue(lane, refusal, this.#source, this.nowUs))
     if (!line || line.bucket === refusal.bucket) return
     if (!lane.deputyOf) {
       lane.deputyOf = line.bucket
@@ -164,32 +172,15 @@ export class Admission {
     this.#queueLine(line)
   }
 
-  /** The bucket that refuses longest, and what its policy and the others' that refuse make of that. */
-  #refusal(lane: Lane, head: Head): Refusal | null {
-    let worst: Bucket | null = null
-    let untilUs = -1
-    const refusing: Bucket[] = []
-    for (let i = 0; i < lane.buckets.length; i++) {
-      const bucket = lane.buckets[i] as Bucket
-      let denied = deniedUntilUs(bucket, weightOf(head, i, bucket), this.nowUs, head.given)
-      if (denied === null && bucket.wakeAtUs !== null) {
-        const ahead = this.#line(bucket).first((queue) => this.#hinders(queue), lane)
-        if (ahead && rank(ahead, lane) < 0) {
-          denied = Math.max(bucket.wakeAtUs, this.nowUs)
-          if (denied === this.nowUs) {
-            denied = Math.max(this.#needOf(ahead, bucket), this.nowUs)
-            this.#queueLine(this.#line(bucket))
-          }
-        }
-      }
-      if (denied === null) continue
-      refusing.push(bucket)
-      if (denied > untilUs) {
-        untilUs = denied
-        worst = bucket
-      }
-    }
-    return worst && { bucket: worst, untilUs, behaviour: refusalBehaviour(refusing, lane.buckets, head, untilUs) }
+  /** Who stands before this lane in the line of a bucket that would admit it: until when that holds it back; null: it does not. */
+  #aheadUntil(bucket: Bucket, lane: Lane): number | null {
+    if (bucket.wakeAtUs === null) return null
+    const ahead = this.#line(bucket).first((queue) => this.#hinders(queue), lane)
+    if (!ahead || rank(ahead, lane) >= 0) return null
+    if (bucket.wakeAtUs > this.nowUs) return bucket.wakeAtUs
+    const untilUs = Math.max(this.#needOf(ahead, bucket), this.nowUs)
+    this.#queueLine(this.#line(bucket))
+    return untilUs
   }
 
   #needOf(lane: Lane, bucket: Bucket): number {
@@ -202,6 +193,7 @@ export class Admission {
     this.#grant(share, lane, head, [...own, ...share.buckets.filter(({ bucket }) => !lane.buckets.includes(bucket))])
     share.openLineNext = true
     if (endsTurn(lane)) lane.turn = ++this.turn
+    leaveSieve(lane, head)
     this.#shift(lane)
   }
 
@@ -209,6 +201,8 @@ export class Admission {
   #reject(lane: Lane, rejection: Rejection): void {
     if (isFull(this.rejections)) return this.#open(lane)
     this.rejections.push(rejection)
+    leaveSieve(lane, rejection.head)
+    if (lane.next + 1 >= lane.heads.length) loadHeads(lane, this.#source, REJECTED_TOGETHER)
     this.#shift(lane)
   }
 
@@ -218,6 +212,14 @@ export class Admission {
     this.#open(lane)
     const head = this.#headOf(lane)
     if (!head) return this.#setEmpty(lane)
+    lane.priority = head.priority
+    lane.head = head.seq
+    this.#offer(lane)
+  }
+
+  /** Other workers have taken from the lane that this one is a view of: it stands where its head now does. */
+  #rerank(lane: Lane, head: Head): void {
+    this.#open(lane)
     lane.priority = head.priority
     lane.head = head.seq
     this.#offer(lane)

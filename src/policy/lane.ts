@@ -1,6 +1,7 @@
 import { type BucketState, couldGrant, deniedUntil } from './bucket.ts'
 import { keptBack } from './headroom.ts'
 import type { LimitPolicy } from './limit.ts'
+import type { Sieve } from './sieve.ts'
 import type { TurnState } from './turn.ts'
 import type { Ranked } from './turn-order.ts'
 
@@ -14,6 +15,8 @@ export interface Bucket {
   readonly key: string
   /** Null: the limit is not defined here yet, nothing is admitted. */
   readonly policy: LimitPolicy | null
+  /** The last change of what is in force for it. */
+  readonly revision: number
   readonly state: BucketState
   /** Permits held by active jobs. */
   active: number
@@ -73,12 +76,18 @@ export interface Lane extends Ranked, TurnState {
   loaded: number
   /** There are no more to read. */
   ended: boolean
+  /** Jobs that this decision took out from behind the head. */
+  readonly gone: Set<number>
+  /** What is known of its jobs that wait behind a closed bucket; null: nothing, or no limit asks for it. */
+  sieve: Sieve | null
   changed: boolean
 }
 
 /** Reads waiting jobs of a lane beyond those loaded, in order, at most `count`; none: there are no more. */
 export interface HeadSource {
   heads(lane: Lane, count: number): Head[]
+  /** The first waiting jobs behind a place, in order; fewer than `count`: there are no more. */
+  behind(lane: Lane, priority: number, seq: number, count: number): Head[]
 }
 
 /** The first waiting job of a lane; `turns`: how many of its jobs may come to their turn, so that few are read in vain. */
@@ -89,11 +98,14 @@ export function headOf(lane: Lane, source: HeadSource, turns: number, nowUs: num
 
 /** Loads further waiting jobs of a lane. */
 export function loadHeads(lane: Lane, source: HeadSource, count: number): void {
-  if (lane.ended) return
-  const heads = source.heads(lane, count)
-  lane.heads.push(...heads)
-  lane.loaded += heads.length
-  lane.ended = heads.length === 0
+  for (let found = 0; found === 0 && !lane.ended;) {
+    const heads = source.heads(lane, count)
+    const here = lane.gone.size === 0 ? heads : heads.filter((head) => !lane.gone.has(head.seq))
+    lane.heads.push(...here)
+    found = here.length
+    lane.loaded += heads.length
+    lane.ended = heads.length === 0
+  }
 }
 
 /** When a bucket alone admits a lane's head: now, or later. */

@@ -18,8 +18,11 @@ export interface LineSource {
   deputies(bucket: Bucket): Lane[]
 }
 
-/** Whether a queue's lanes can start in this decision, could elsewhere, or have no live worker and so hold nobody up. */
-export type Served = 'here' | 'elsewhere' | 'nowhere'
+/**
+ * Whether a queue's lanes can start in this decision, could elsewhere, or have no live worker and so hold nobody up. `apart`: they are
+ * another worker's views of lanes that each worker has its own of: they hold nobody up either, but have to be woken.
+ */
+export type Served = 'here' | 'elsewhere' | 'apart' | 'nowhere'
 
 /**
  * The waiting line of one bucket within one decision.

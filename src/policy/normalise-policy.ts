@@ -53,6 +53,11 @@ export function normalisePolicy(policy: Policy, what: string): LimitPolicy {
   refuseUnknown(fields, kind, what)
   const guardUs = fields['guard'] === undefined ? 0 : duration(fields, 'guard', what, 0)
   const rule = ruleOf(fields, kind, guardUs, what)
+  if (fields['scope'] === 'worker' && (fields['onLimit'] ?? 'wait') !== 'wait')
+    throw invalid(
+      what,
+      `onLimit is ${show(fields['onLimit'])} under scope 'worker', where another worker may have budget left; let it wait`,
+    )
   const concurrency = fields['concurrency'] === undefined ? null : whole(fields, 'concurrency', what, 0)
   return {
     rule,

@@ -33,6 +33,8 @@ export type OpenLineReader = (queue: number, skip: number, count: number) => Hea
 /** One queue within a decision: its free slots, its own buckets, and its open line of jobs without limits. */
 export class QueueShare {
   readonly queue: number
+  /** The queue in which lanes of this worker alone stand: it shares the slots. */
+  readonly ownQueue: number
   /** The queue's own buckets: a closed one puts the whole queue to sleep. */
   readonly buckets: readonly Charge[]
   slots: number
@@ -43,8 +45,16 @@ export class QueueShare {
   #next = 0
   #ended = false
 
-  constructor(queue: number, slots: number, buckets: readonly Charge[], openLineNext: boolean, read: OpenLineReader) {
+  constructor(
+    queue: number,
+    ownQueue: number,
+    slots: number,
+    buckets: readonly Charge[],
+    openLineNext: boolean,
+    read: OpenLineReader,
+  ) {
     this.queue = queue
+    this.ownQueue = ownQueue
     this.slots = slots
     this.buckets = buckets
     this.openLineNext = openLineNext

@@ -79,12 +79,16 @@ export interface Limits {
   /**
    * Closes a bucket until `untilUs`; lanes that wait on it are re-timed at once. True: that is news, as `extendsPenalty` says; several
    * jobs may learn of one refusal.
+   * @param worker of a limit of scope `worker`: whose own; without one those of all workers.
    */
-  penalize(limit: string, key: string, untilUs: number): Promise<boolean>
-  /** Corrects a bucket by what the other side says is left of it; lanes that wait on it are re-timed. True: that is news. */
-  calibrate(limit: string, key: string, told: Calibrating): Promise<boolean>
-  /** Corrects what was charged: positive units go out, into debt if need be; negative ones come back. */
-  charge(limit: string, key: string, units: number, chargedAtUs: number): Promise<void>
+  penalize(limit: string, key: string, untilUs: number, worker?: number): Promise<boolean>
+  /**
+   * Corrects a bucket by what the other side says is left of it; lanes that wait on it are re-timed. True: that is news.
+   * @param worker who was told, where the limit is of scope `worker`.
+   */
+  calibrate(limit: string, key: string, told: Calibrating, worker?: number): Promise<boolean>
+  /** Corrects what was charged: positive units go out, into debt if need be; negative ones come back. `worker`: who was charged. */
+  charge(limit: string, key: string, units: number, chargedAtUs: number, worker?: number): Promise<void>
   /** The buckets of a limit, or the one of a key; a bucket that was never used reads as a new one. */
   inspect(limit: string, key?: string): Promise<BucketReport[]>
   /** Every declared limit. */
@@ -210,6 +214,8 @@ export interface Claim {
 export interface Closed {
   readonly limit: string
   readonly key: string
+  /** Of a limit of scope `worker`: whose own it is; absent: it is the fleet's. */
+  readonly worker?: number
   readonly queue: string
   /** Units that the refused head asked for. */
   readonly wanted: number
@@ -260,6 +266,8 @@ export interface LimitDefinition {
 export interface BucketReport {
   readonly limit: string
   readonly key: string
+  /** Of a limit of scope `worker`: whose own it is, null while no worker has used it; absent: it is the fleet's. */
+  readonly worker?: number | null
   /** Units that could start now; ≥ 0. */
   readonly available: number
   /** Units owed beyond the budget; ≥ 0. */

@@ -18,6 +18,8 @@ export interface Explanation {
   readonly waitsOn: { readonly limit: string; readonly key: string } | null
   /** What that bucket keeps back from it for more urgent jobs; null: nothing. */
   readonly headroom: Headroom | null
+  /** Where a limit of scope `worker` is among its limits: the bucket that each live worker has to wait for, null: none, and until when. */
+  readonly eachWorker?: readonly WorkerWait[]
   /** Jobs ahead of it in its lane, plus one; null when it does not wait. */
   readonly position: number | null
   /**
@@ -31,7 +33,10 @@ export interface Explanation {
   readonly untilUs: number | null
   /** What is in force for that bucket beside the definition. */
   readonly overrides: readonly Override[]
-  /** When it will start; of a scheduled or retryable job, when it joins its lane (wall clock for `scheduled`). */
+  /**
+   * When it will start; of a scheduled or retryable job, when it joins its lane (wall clock for `scheduled`). A job that a limit has put
+   * off is shown as scheduled but stands in its lane: of it this is told as of any that waits.
+   */
   readonly expectedStartUs: number | null
   /** False: it starts no sooner than expected; other lanes, buckets, permits or a free slot may delay it. */
   readonly exact: boolean
@@ -39,6 +44,14 @@ export interface Explanation {
   readonly givenUpAtUs: number | null
   /** A live worker serves its queue. */
   readonly served: boolean
+}
+
+/** How a job stands with one worker. */
+export interface WorkerWait {
+  readonly worker: number
+  readonly waitsOn: { readonly limit: string; readonly key: string } | null
+  /** Null: it may start there now, or a permit has to return. */
+  readonly untilUs: number | null
 }
 
 /** Waiting jobs by what holds them back. */
@@ -54,6 +67,8 @@ export interface ThrottledRow {
   readonly queue: string
   readonly limit: string
   readonly key: string
+  /** Of a limit of scope `worker`: whose line it is; the same jobs stand in those of other workers too. */
+  readonly worker?: number
   readonly waiting: number
   /** When the first of the line may start; null when a permit has to return. */
   readonly nextStartUs: number | null
@@ -80,6 +95,8 @@ export interface BucketBacklog {
 export interface Released {
   readonly limit: string
   readonly key: string
+  /** Of a limit of scope `worker`: whose own it is; absent: it is the fleet's. */
+  readonly worker?: number
   /** Jobs that had waited for it and have started since it was last told of. */
   readonly deferred: number
 }

@@ -23,10 +23,17 @@ async function work(world: World): Promise<void> {
     t: { rate: 2, per: '1s', concurrency: 2 },
     late: { rate: 1, per: '1s', maxWait: '1s' },
     h: { rate: 3, per: '1s', headroom: { units: 1, priority: 5 } },
+    later: { rate: 1, per: '1s', onLimit: 'reschedule' },
+    own: { rate: 1, per: '1s', concurrency: 1, scope: 'worker' },
   })
   await world.store.join(['p'], 1_000_000)
   for (let tenant = 0; tenant < 20; tenant++) await world.add(`t${tenant}-`, { limits: ['g', `t:${tenant}`] }, 3)
   await world.add('late', { limits: ['late'] }, 4)
+  await world.add('later', { limits: ['later'] }, 4)
+  for (let key = 0; key < 5; key++) await world.add(`own${key}-`, { limits: ['g', `own:${key}`] }, 3)
+  await world.claim({ worker: await world.store.join(['q'], 1_000_000) })
+  await world.store.list({ states: ['scheduled'] })
+  await world.cancel('later3')
   await world.add('open', {}, 3)
   for (let tenant = 0; tenant < 3; tenant++) {
     await world.add(`f${tenant}-`, { fairKey: `f${tenant}`, share: 2 }, 3)

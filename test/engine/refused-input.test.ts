@@ -216,8 +216,3 @@ test('a key over 1 KiB is kept by its hash, and the budget is its own', async ()
   expect(starts).toEqual(['a@0', 'b@0', 'a@60'])
   for (const { key } of await engine.limits.inspect('gate')) expect(key).toMatch(/^sha256:[0-9a-f]{64}$/)
 })
-
-test('a limit that counts per worker is refused, for it cannot be held yet', () => {
-  const local = limit('local', { rate: 1, per: '1s', scope: 'worker' })
-  expect(codeOf(() => new Sluice({ store: 'sqlite::memory:', tasks: [], limits: [local] }))).toBe('policy.invalid')
-})

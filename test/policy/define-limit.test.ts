@@ -51,7 +51,6 @@ describe('a policy', () => {
         onLimit: 'drop',
         maxWait: '5s',
         retries: 'free',
-        scope: 'worker',
         onMissingKey: 'fail',
         version: 3,
       },
@@ -61,10 +60,13 @@ describe('a policy', () => {
         onLimit: 'drop',
         maxWaitUs: 5_000_000,
         retries: 'free',
-        scope: 'worker',
         onMissingKey: 'fail',
         version: 3,
       },
+    ],
+    [
+      { concurrency: 1, scope: 'worker' },
+      { rule: null, concurrency: 1, scope: 'worker' },
     ],
   ])('%j is read with its defaults', (policy, expected) => {
     expect(normalisePolicy(policy, 'limit crm')).toEqual({ ...DEFAULTS, ...expected })
@@ -107,6 +109,7 @@ describe('a policy', () => {
     [{ concurrency: 1, onLimit: 'queue' }, "onLimit is 'queue'", "'reschedule'"],
     [{ concurrency: 1, retries: 'never' }, "retries is 'never'"],
     [{ concurrency: 1, scope: 'host' }, "scope is 'host'"],
+    [{ concurrency: 1, scope: 'worker', onLimit: 'drop' }, 'onLimit', 'let it wait'],
     [{ concurrency: 1, onMissingKey: 'skip' }, "onMissingKey is 'skip'"],
     [{ concurrency: 1, version: -1 }, 'version is -1'],
     [{ concurrency: 1, maxWait: 'soon' }, 'maxWait'],

@@ -147,7 +147,7 @@ function bucketRow(bucket: BucketView, nowMs: number): string[] {
   const { key, available, debt, capacity, active, waiting } = bucket
   const owed = debt > 0 ? `, ${grouped(debt)} owed` : ''
   return [
-    key ?? '(all)',
+    `${key ?? '(all)'}${bucket.worker === undefined ? '' : bucket.worker === null ? ', each worker' : `, worker ${bucket.worker}`}`,
     `${grouped(available)} of ${grouped(capacity)}${owed}`,
     active === 0 ? '' : grouped(active),
     grouped(waiting),

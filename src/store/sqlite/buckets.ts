@@ -3,9 +3,12 @@ import type { LimitPolicy } from '../../policy/limit.ts'
 import type { Bucket } from '../../policy/lane.ts'
 import { NO_POLICY } from '../../policy/timeline.ts'
 import type { Context } from './context.ts'
+import { ownRange, readName } from './own.ts'
 
 /** A bucket of the store within one transaction. */
 export interface StoredBucket extends Bucket {
+  /** Whose own it is; 0: the fleet's. */
+  readonly worker: number
   /** Lanes that need it: one that many need is shared, and its lines are grouped by it. */
   readonly lanes: number
   /** `wakeAtUs` as it was loaded. */
@@ -60,6 +63,16 @@ export function bucketsOf(context: Context, limit: string, nowUs: number): Store
     .map((row) => fromRow(context, row, nowUs))
 }
 
+/** The live workers' own buckets of a limit, by worker; of one key or of all. */
+export function ownBucketsOf(context: Context, limit: string, key: string | undefined, nowUs: number): StoredBucket[] {
+  const workers = new Set(context.db.all<[number]>('SELECT id FROM workers').map(([id]) => id))
+  return context.db
+    .all<Row>(`SELECT ${COLUMNS} FROM buckets WHERE limit_name > ? AND limit_name < ?`, ...ownRange(limit))
+    .map((row) => fromRow(context, row, nowUs))
+    .filter((bucket) => workers.has(bucket.worker) && (key === undefined || bucket.key === key))
+    .sort((a, b) => a.worker - b.worker || (a.key < b.key ? -1 : 1))
+}
+
 /** The buckets whose ids a query answers. */
 export function bucketsById(context: Context, query: string, limit: number, nowUs: number): StoredBucket[] {
   return context.db.all<[number]>(query, limit).map(([id]) => loadBucket(context, id, nowUs))
@@ -70,8 +83,9 @@ export function bucketId(context: Context, limit: string, key: string, nowUs: nu
   const found = context.db.get<[number]>('SELECT id FROM buckets WHERE limit_name = ? AND key = ?', limit, key)
   if (found) return found[0]
   return Number(
-    context.db.prepare('INSERT INTO buckets (limit_name, key, touched) VALUES (?, ?, ?)').run(limit, key, nowUs)
-      .lastInsertRowid,
+    context.db
+      .prepare('INSERT INTO buckets (limit_name, key, worker, touched) VALUES (?, ?, ?, ?)')
+      .run(limit, key, readName(limit).worker, nowUs).lastInsertRowid,
   )
 }
 
@@ -117,15 +131,18 @@ export function returnPermits(context: Context, permits: string, nowUs: number):
 }
 
 function fromRow(context: Context, row: Row, nowUs: number): StoredBucket {
-  const [id, limit, key, stored, revision, active, lanes, wakeAtUs, deferred, toldUs] = row
-  const policy = onTheWall(context, context.policies.policy(limit, key))
+  const [id, name, key, stored, revision, active, lanes, wakeAtUs, deferred, toldUs] = row
+  const { limit, worker } = readName(name)
+  const inForce = context.policies.timeline(limit).at(key)
+  const policy = onTheWall(context, inForce.policy)
   const written = stored === null ? null : decodeBucket(stored)
   const state = context.policies.timeline(limit).carry(key, written, revision, nowUs) ?? newBucket(NO_POLICY, nowUs)
   // Kept even when nothing is charged: a bucket that begins empty fills from the first look on, and a clock that went back over a
   // reboot is made up for once, or the wait would begin anew at every look.
   const changed = written === null ? beginsEmpty(policy) : nowUs < written.atUs
+  const named = { id, limit, key, worker, policy, revision: inForce.revision }
   const waits = { wakeAtUs, wokeAtUs: wakeAtUs, deferred, toldUs, counted: false }
-  return { id, limit, key, policy, state, active, lanes, ...waits, granted: 0, changed }
+  return { ...named, state, active, lanes, ...waits, granted: 0, changed }
 }
 
 /** Calendar windows follow the wall clock: their policy is told how far that is from the store's. */

@@ -1,5 +1,7 @@
 import type { Timeline } from '../../policy/timeline.ts'
+import { bucketId } from './buckets.ts'
 import type { Context } from './context.ts'
+import { ownName, ownRange } from './own.ts'
 
 /**
  * Changes what is in force for a limit, or for one key of it. Every line that this concerns is due at once: the next claims carry
@@ -26,6 +28,12 @@ export function changeLimit(
       limit,
       key,
     )
+  context.db.run(
+    'UPDATE buckets SET wake_at = ? WHERE limit_name > ? AND limit_name < ? AND wake_at IS NOT NULL AND key = coalesce(?, key)',
+    nowUs,
+    ...ownRange(limit),
+    key,
+  )
   const concerned = key === null ? after.keys() : [key]
   if (concerned.some((each) => gainsPermits(before, after, each)))
     countPermits(context, limit, (each) => gainsPermits(before, after, each))
@@ -39,18 +47,25 @@ function gainsPermits(before: Timeline, after: Timeline, key: string | null): bo
 
 /** A limit without permits now has some: jobs that are active already hold theirs. */
 function countPermits(context: Context, limit: string, concerns: (key: string) => boolean): void {
-  const rows = context.db.all<[seq: number, bucket: number, key: string, permits: string | null]>(
-    `SELECT j.seq, b.id, b.key, j.permits FROM jobs j, lanes l, json_each(l.buckets) e, buckets b
+  const rows = context.db.all<
+    [seq: number, bucket: number, key: string, permits: string | null, worker: number | null]
+  >(
+    `SELECT j.seq, b.id, b.key, j.permits, j.worker FROM jobs j, lanes l, json_each(l.buckets) e, buckets b
      WHERE j.state = 2 AND j.due IS NOT NULL AND l.id = j.lane AND b.id = e.value AND b.limit_name = ?1
-     UNION ALL SELECT j.seq, b.id, b.key, j.permits FROM jobs j, json_each(j.permits) e, buckets b
-     WHERE j.state = 2 AND j.due IS NOT NULL AND b.id = -e.value AND b.limit_name = ?1`,
+     UNION ALL SELECT j.seq, b.id, b.key, j.permits, j.worker FROM jobs j, json_each(j.permits) e, buckets b
+     WHERE j.state = 2 AND j.due IS NOT NULL AND b.id = -e.value
+       AND (b.limit_name = ?1 OR (b.limit_name > ?2 AND b.limit_name < ?3))`,
     limit,
+    ...ownRange(limit),
   )
+  const nowUs = context.clock.nowUs()
   const holds = new Map<number, number[]>()
-  for (const [seq, bucket, key, permits] of rows) {
+  for (const [seq, named, key, permits, worker] of rows) {
+    const apart = context.policies.policy(limit, key)?.scope === 'worker' && worker !== null
+    const bucket = bucketId(context, apart ? ownName(limit, worker) : limit, key, nowUs)
     const held = holds.get(seq) ?? (permits === null ? [] : (JSON.parse(permits) as number[]))
     if (!concerns(key) || held.includes(bucket)) continue
-    holds.set(seq, [...held.filter((id) => id !== -bucket), bucket])
+    holds.set(seq, [...held.filter((id) => id !== -named), bucket])
     context.db.run('UPDATE buckets SET active = active + 1 WHERE id = ?', bucket)
   }
   for (const [seq, held] of holds)

@@ -1,19 +1,22 @@
 import type { Admitted } from '../../jobs/job.ts'
 import { Admission } from '../../policy/admission.ts'
 import { type Grant, QueueShare } from '../../policy/queue-share.ts'
-import { isFull } from '../../policy/refusal.ts'
 import { NEVER_US } from '../../policy/lane.ts'
+import { isFull } from '../../policy/refusal.ts'
 import type { Claim, ClaimRequest, QueueSlots } from '../store.ts'
 import { bucketId } from './buckets.ts'
 import { type Context, queueId, queueName } from './context.ts'
 import { Decision } from './decision.ts'
 import { fire, nextFireUs } from './fire.ts'
 import { endOverdue } from './override.ts'
+import { arrive } from './lanes.ts'
+import { nameFor, ownQueue } from './own.ts'
 import { nextDueUs, promote } from './promote.ts'
-import { rejectHeads, rejectLate } from './reject.ts'
+import { book, rejectHeads, rejectLate } from './reject.ts'
 import { occurrenceOf } from './schedule.ts'
 import { STATE } from './state.ts'
 import { throttling } from './throttling.ts'
+import { adopt } from './views.ts'
 
 type Row = [
   seq: number,
@@ -32,7 +35,7 @@ type Row = [
 ]
 
 // An occurrence of a schedule has to start before the end of the series; a retry of it need not.
-const ACTIVATE = `UPDATE jobs SET state = ${STATE.active}, attempt = attempt + 1, worker = ?1, due = ?2, started = ?3, permits = s.value ->> 1,
+const ACTIVATE = `UPDATE jobs SET state = ${STATE.active}, attempt = attempt + 1, worker = ?1, due = ?2, started = ?3, permits = s.value ->> 1, booked = NULL,
     expires = CASE WHEN schedule IS NULL THEN expires END
   FROM json_each(?4) s WHERE jobs.seq = s.value ->> 0 AND jobs.state = ${STATE.available}
   RETURNING seq, id, task, queue, coalesce(asked, priority), input, attempt, max_attempts, pushed_back, created, extra, schedule, occurs`
@@ -51,26 +54,34 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   const moved = promote(context, instant, AT_ONCE)
   const fired = fire(context, instant, AT_ONCE)
   const late = rejectLate(context, instant, AT_ONCE)
+  const joining = takeViews(context, request, nowUs)
   const decision = new Decision(context, nowUs, request.worker)
-  const shares = request.queues.map((each) => shareOf(context, decision, each, nowUs))
+  const shares = request.queues.map((each) => shareOf(context, decision, each, nowUs, request.worker))
   decision.serve(shares)
   const admission = new Admission(nowUs, Math.max(nowUs, context.turns.given), shares, decision)
-  const more = decide(admission, decision, shares)
+  const more = decide(admission, decision, shares, request.worker)
   const wakeUs = admission.retime()
   const jobs = activate(context, request, admission.grants, decision)
   const rejected = [...late, ...rejectHeads(context, admission.rejections, instant)]
+  book(context, admission.sifter.bookings)
   const told = throttling(context, decision, admission, request.eventWindowUs ?? DEFAULT_EVENT_WINDOW_US)
   decision.save()
   context.turns.given = admission.turn
   for (const share of shares) context.openLineNext.set(share.queue, share.openLineNext)
   const fireUs = rejected.some((job) => job.occurrence) ? nextFireUs(context, context.clock.read()) : fired.nextUs
-  const again = more || isFull(admission.rejections) || moved >= AT_ONCE || late.length >= AT_ONCE
+  const again =
+    joining ||
+    more ||
+    admission.sifter.unfinished ||
+    isFull(admission.rejections) ||
+    moved >= AT_ONCE ||
+    late.length >= AT_ONCE
   const nextWakeUs = again
     ? nowUs
     : Math.min(
         wakeUs,
         fireUs,
-        nextLineUs(context, nowUs, shares),
+        nextLineUs(context, nowUs, shares, request.worker),
         nextDueUs(context, context.clock.read()),
         context.policies.nextEndUs,
       )
@@ -86,28 +97,37 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   }
 }
 
+/** True when a worker that has joined has more lanes to take its views of. */
+function takeViews(context: Context, { worker, queues }: ClaimRequest, nowUs: number): boolean {
+  if (context.adopted.get(worker) === Infinity) return false
+  const served = new Set(queues.map(({ queue }) => queueId(context, queue)))
+  return adopt(context, worker, served, nowUs, (view, priority, seq) => arrive(context, view, priority, seq, nowUs))
+}
+
 /** Feeds the decision in bounded portions until slots or candidates run out; true when candidates are left for which there is room. */
-function decide(admission: Admission, decision: Decision, shares: readonly QueueShare[]): boolean {
+function decide(admission: Admission, decision: Decision, shares: readonly QueueShare[], worker: number): boolean {
   const room = (): number => shares.reduce((sum, share) => sum + share.slots, 0)
-  let due = 0
-  const skip = new Map(shares.map((share) => [share, 0]))
+  const due = new Map<number, number>()
+  const skip = new Map<number, number>()
   for (let looked = 0; looked < OPEN_LANES_AT_MOST;) {
     const count = 64 + 2 * room()
     if (room() === 0) return false
-    const buckets = decision.dueBuckets(count, due)
-    due += buckets.length
-    let found = buckets.length
-    for (const bucket of buckets) admission.addDue(bucket)
+    let found = 0
+    for (const whose of [0, worker]) {
+      const buckets = decision.dueBuckets(whose, count, due.get(whose) ?? 0)
+      due.set(whose, (due.get(whose) ?? 0) + buckets.length)
+      found += buckets.length
+      for (const bucket of buckets) admission.addDue(bucket)
+    }
     for (const share of shares) {
       if (share.slots === 0) continue
-      const lanes = decision.openLanes(
-        share.queue,
-        looked === 0 && room() === 1 ? FOR_ONE : count,
-        skip.get(share) ?? 0,
-      )
-      skip.set(share, (skip.get(share) ?? 0) + lanes.length)
-      found += lanes.length
-      for (const lane of lanes) admission.addLane(lane)
+      const portion = looked === 0 && room() === 1 ? FOR_ONE : count
+      for (const queue of [share.queue, share.ownQueue]) {
+        const lanes = decision.openLanes(queue, portion, skip.get(queue) ?? 0)
+        skip.set(queue, (skip.get(queue) ?? 0) + lanes.length)
+        found += lanes.length
+        for (const lane of lanes) admission.addLane(lane)
+      }
     }
     admission.decide()
     looked += found
@@ -116,14 +136,25 @@ function decide(admission: Admission, decision: Decision, shares: readonly Queue
   return room() > 0
 }
 
-function shareOf(context: Context, decision: Decision, { queue, slots, uses }: QueueSlots, nowUs: number): QueueShare {
+function shareOf(
+  context: Context,
+  decision: Decision,
+  { queue, slots, uses }: QueueSlots,
+  nowUs: number,
+  worker: number,
+): QueueShare {
   const id = queueId(context, queue)
   const buckets = uses.map((use) => ({
-    bucket: decision.bucket(bucketId(context, use.limit, use.key, nowUs)),
+    bucket: decision.bucket(bucketId(context, nameFor(context, use.limit, use.key, worker), use.key, nowUs)),
     weight: use.weight,
   }))
-  return new QueueShare(id, slots, buckets, context.openLineNext.get(id) ?? true, (of, skip, count) =>
-    decision.openLine(of, skip, count),
+  return new QueueShare(
+    id,
+    ownQueue(id, worker),
+    slots,
+    buckets,
+    context.openLineNext.get(id) ?? true,
+    (of, skip, count) => decision.openLine(of, skip, count),
   )
 }
 
@@ -178,7 +209,13 @@ function toAdmitted(context: Context, grant: Grant, row: Row, decision: Decision
 }
 
 /** When the next line that this decision did not touch is due. */
-function nextLineUs(context: Context, nowUs: number, shares: readonly QueueShare[]): number {
+function nextLineUs(context: Context, nowUs: number, shares: readonly QueueShare[], worker: number): number {
   if (shares.every((share) => share.slots === 0)) return NEVER_US
-  return context.db.get<[number | null]>('SELECT min(wake_at) FROM buckets WHERE wake_at > ?', nowUs)?.[0] ?? NEVER_US
+  const first = (whose: number): number =>
+    context.db.get<[number | null]>(
+      'SELECT min(wake_at) FROM buckets WHERE worker = ? AND wake_at > ?',
+      whose,
+      nowUs,
+    )?.[0] ?? NEVER_US
+  return Math.min(first(0), first(worker))
 }

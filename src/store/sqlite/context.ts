@@ -1,5 +1,6 @@
 import type { SqliteConnection } from '../../database/sqlite.ts'
 import type { Retention } from '../store.ts'
+import { sharedQueue } from './own.ts'
 import type { Policies } from './policies.ts'
 import type { StoreClock } from './store-clock.ts'
 
@@ -22,6 +23,8 @@ export interface Context {
   readonly openLineNext: Map<number, boolean>
   /** Names of schedules in time zones that this process does not know. */
   readonly unreadable: Set<string>
+  /** Up to which lane each worker of this process has taken its views; Infinity: it has all. */
+  readonly adopted: Map<number, number>
 }
 
 /** The id of a queue, which is created when new. */
@@ -36,7 +39,8 @@ export function queueId(context: Context, name: string): number {
 }
 
 /** The name of a queue by its id. */
-export function queueName(context: Context, id: number): string {
+export function queueName(context: Context, given: number): string {
+  const id = sharedQueue(given)
   let name = context.ids.queueNames.get(id)
   if (name !== undefined) return name
   name = (context.db.get<[string]>('SELECT name FROM queues WHERE id = ?', id) as [string])[0]

@@ -2,11 +2,13 @@ import type { AdmissionSource } from '../../policy/admission.ts'
 import type { QueueShare } from '../../policy/queue-share.ts'
 import type { Bucket, Head, Lane } from '../../policy/lane.ts'
 import type { LineGroup, Served } from '../../policy/line.ts'
+import { decodeSieve } from '../../policy/sieve.ts'
 import { loadBucket, loadBuckets, saveBucket, type StoredBucket } from './buckets.ts'
 import { type Context, openLineOf, queueId } from './context.ts'
 import { portion } from './portion.ts'
+import { DEPUTY, saveLane } from './save-lane.ts'
 import { LANE } from './state.ts'
-import { liveQueues } from './workers.ts'
+import { liveOwnQueues, liveQueues } from './workers.ts'
 
 type LaneRow = [
   id: number,
@@ -20,15 +22,15 @@ type LaneRow = [
   head: number,
   share: number,
   taken: number,
+  sieve: string | null,
+  base: number | null,
 ]
 type HeadRow = [seq: number, priority: number, given: number, weights: string | null, attempt: number, since: number]
 
-const LANE_COLUMNS = 'id, queue, buckets, state, bucket, deputy_of, priority, turn, head, share, taken'
-const HEADS =
-  'SELECT seq, priority, coalesce(asked, priority), weights, attempt, since FROM jobs WHERE lane = ? AND state = 1 ORDER BY priority DESC, seq'
-
-/** A bucket that so many lanes need groups the lines of others: its lanes can be held together behind one deputy. */
-const SHARED_BY = 16
+const LANE_COLUMNS = 'id, queue, buckets, state, bucket, deputy_of, priority, turn, head, share, taken, sieve, base'
+const BEHIND =
+  'SELECT seq, priority, coalesce(asked, priority), weights, attempt, since FROM jobs WHERE lane = ? AND state = 1'
+const HEADS = `${BEHIND} ORDER BY priority DESC, seq`
 
 /** One claim's view of the tables: read as the decision asks, each lane and bucket once, written back by the claim. */
 export class Decision implements AdmissionSource {
@@ -41,7 +43,10 @@ export class Decision implements AdmissionSource {
   readonly #open = new Set<Lane>()
   readonly #waitedOn = new Map<Lane, StoredBucket>()
   #live: ReadonlySet<number> | null = null
+  /** The lanes in which the jobs of views are. */
+  readonly #bases = new Map<number, number>()
   readonly #worker: number
+  #apart: ReadonlySet<number> | null = null
 
   constructor(context: Context, nowUs: number, worker: number) {
     this.#context = context
@@ -51,7 +56,7 @@ export class Decision implements AdmissionSource {
 
   /** Says which queues the decision is for. */
   serve(shares: readonly QueueShare[]): void {
-    this.#shares = new Map(shares.map((share) => [share.queue, share]))
+    this.#shares = new Map(shares.flatMap((share) => [[share.queue, share] as const, [share.ownQueue, share] as const]))
   }
 
   bucket(id: number): StoredBucket {
@@ -80,11 +85,12 @@ export class Decision implements AdmissionSource {
     return lanes
   }
 
-  /** Buckets whose line is due, longest due first. */
-  dueBuckets(count: number, skip: number): StoredBucket[] {
+  /** Buckets whose line is due, longest due first: those of the fleet (worker 0), or a worker's own. */
+  dueBuckets(worker: number, count: number, skip: number): StoredBucket[] {
     return this.#context.db
       .all<[number]>(
-        `SELECT id FROM buckets WHERE wake_at <= ? ORDER BY wake_at LIMIT ${portion(count)} OFFSET ?`,
+        `SELECT id FROM buckets WHERE worker = ? AND wake_at <= ? ORDER BY wake_at LIMIT ${portion(count)} OFFSET ?`,
+        worker,
         this.nowUs,
         skip,
       )
@@ -92,8 +98,29 @@ export class Decision implements AdmissionSource {
   }
 
   heads(lane: Lane, count: number): Head[] {
-    const first = lane.loaded === 0 ? this.#first.get(lane.id) : undefined
-    return first ?? this.#read(lane.id, lane.loaded, count)
+    const of = this.#jobsOf(lane)
+    const first = lane.loaded === 0 ? this.#first.get(of) : undefined
+    return first ?? this.#read(of, lane.loaded, count)
+  }
+
+  behind(lane: Lane, priority: number, seq: number, count: number): Head[] {
+    const { db } = this.#context
+    const limit = portion(count)
+    const rows = db.all<HeadRow>(
+      `${BEHIND} AND priority = ? AND seq > ? ORDER BY seq LIMIT ${limit}`,
+      this.#jobsOf(lane),
+      priority,
+      seq,
+    )
+    if (rows.length < count)
+      rows.push(
+        ...db.all<HeadRow>(
+          `${BEHIND} AND priority < ? ORDER BY priority DESC, seq LIMIT ${limit}`,
+          this.#jobsOf(lane),
+          priority,
+        ),
+      )
+    return rows.slice(0, count).map(toHead)
   }
 
   openLine(queue: number, skip: number, count: number): Head[] {
@@ -128,60 +155,25 @@ export class Decision implements AdmissionSource {
     this.#live ??= new Set(
       liveQueues(this.#context, this.nowUs, this.#worker).map((name) => queueId(this.#context, name)),
     )
-    return this.#live.has(queue) ? 'elsewhere' : 'nowhere'
+    if (this.#live.has(queue)) return 'elsewhere'
+    this.#apart ??= new Set(liveOwnQueues(this.#context, this.nowUs, this.#worker))
+    return this.#apart.has(queue) ? 'apart' : 'nowhere'
+  }
+
+  #jobsOf(lane: Lane): number {
+    return this.#bases.get(lane.id) ?? lane.id
   }
 
   /** Writes lanes and buckets as the decision left them. */
   save(): void {
-    for (const lane of this.lanes.values()) if (lane.changed) this.#saveLane(lane)
+    for (const lane of this.lanes.values())
+      if (lane.changed) saveLane(this.#context, lane, this.#open.has(lane), this.nowUs)
     for (const bucket of this.buckets.values()) saveBucket(this.#context, bucket, this.nowUs)
-  }
-
-  #saveLane(lane: Lane): void {
-    const { db } = this.#context
-    if (lane.state === 'empty') {
-      db.run(
-        'UPDATE lanes SET state = 0, bucket = NULL, over = NULL, deputy_of = NULL, turn = ?, taken = 0, emptied = ? WHERE id = ?',
-        lane.turn,
-        this.nowUs,
-        lane.id,
-      )
-    } else if (lane.state === 'open' && this.#open.has(lane)) {
-      db.run(
-        'UPDATE lanes SET priority = ?, head = ?, turn = ?, taken = ? WHERE id = ?',
-        lane.priority,
-        lane.head,
-        lane.turn,
-        lane.taken,
-        lane.id,
-      )
-    } else if (lane.state === 'open') {
-      db.run(
-        'UPDATE lanes SET state = 1, bucket = NULL, over = NULL, deputy_of = NULL, priority = ?, head = ?, turn = ?, taken = ? WHERE id = ?',
-        lane.priority,
-        lane.head,
-        lane.turn,
-        lane.taken,
-        lane.id,
-      )
-    } else {
-      db.run(
-        'UPDATE lanes SET state = 2, bucket = ?, over = ?, deputy_of = ?, priority = ?, head = ?, turn = ?, taken = ? WHERE id = ?',
-        lane.on?.id ?? null,
-        overOf(lane),
-        lane.deputyOf?.id ?? null,
-        lane.priority,
-        lane.head,
-        lane.turn,
-        lane.taken,
-        lane.id,
-      )
-    }
   }
 
   /** The first jobs of many lanes at once: a statement for each costs twice as much. */
   #readFirst(lanes: readonly Lane[], count: number): void {
-    const ids = JSON.stringify(lanes.map((lane) => lane.id))
+    const ids = JSON.stringify(lanes.map((lane) => this.#jobsOf(lane)))
     const rows = this.#context.db.all<[lane: number, ...HeadRow]>(firstHeads(portion(count)), ids)
     for (const [lane, ...row] of rows) {
       const heads = this.#first.get(lane)
@@ -223,7 +215,7 @@ export class Decision implements AdmissionSource {
   }
 
   #lane(row: LaneRow): Lane {
-    const [id, queue, buckets, state, on, deputyOf, priority, turn, head, share, taken] = row
+    const [id, queue, buckets, state, on, deputyOf, priority, turn, head, share, taken, sieve, base] = row
     const known = this.lanes.get(id)
     if (known) return known
     const lane: Lane = {
@@ -242,9 +234,12 @@ export class Decision implements AdmissionSource {
       next: 0,
       loaded: 0,
       ended: false,
+      gone: new Set(),
+      sieve: sieve === null ? null : decodeSieve(sieve),
       changed: false,
     }
     this.lanes.set(id, lane)
+    if (base !== null) this.#bases.set(id, base)
     if (lane.state === 'open') this.#open.add(lane)
     if (on !== null) this.#waitedOn.set(lane, this.bucket(on))
     return lane
@@ -254,19 +249,6 @@ export class Decision implements AdmissionSource {
 function firstHeads(count: number): string {
   return `SELECT j.lane, j.seq, j.priority, coalesce(j.asked, j.priority), j.weights, j.attempt, j.since FROM json_each(?) e CROSS JOIN jobs j ON j.seq IN
     (SELECT seq FROM jobs h WHERE h.lane = e.value AND h.state = 1 ORDER BY h.priority DESC, h.seq LIMIT ${count})`
-}
-
-/** Deputies stand in a group of their own: they are never held. */
-const DEPUTY = '!'
-
-/** The group of a lane within the line it stands in: the other buckets that it shares with many lanes. */
-function overOf(lane: Lane): string {
-  if (lane.deputyOf) return DEPUTY
-  return lane.buckets
-    .filter((bucket) => bucket !== lane.on && (bucket as StoredBucket).lanes >= SHARED_BY)
-    .map((bucket) => bucket.id)
-    .sort((a, b) => a - b)
-    .join(',')
 }
 
 function toHead([seq, priority, given, weights, attempt, sinceUs]: HeadRow): Head {

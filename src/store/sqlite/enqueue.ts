@@ -3,7 +3,7 @@ import { levelOf, NO_AGEING, stepsAt, stepsOf } from '../../policy/ageing.ts'
 import type { Enqueued } from '../store.ts'
 import { cancelWaiting } from './cancel.ts'
 import { type Context, queueId } from './context.ts'
-import { arrive, depart, laneOf } from './lanes.ts'
+import { arrive, depart, forgetSieve, laneOf } from './lanes.ts'
 import { STATE } from './state.ts'
 import type { Instant } from './store-clock.ts'
 import { findHolder, type Holder } from './unique.ts'
@@ -77,7 +77,7 @@ function update(context: Context, job: NewJob, holder: Holder, instant: Instant)
   const waits = holder.state === STATE.available
   const due = waits ? latestStartUs(context, job.uses, job.expiresAtMs, instant) : holder.due
   context.db.run(
-    'UPDATE jobs SET queue = ?, lane = ?, priority = ?, asked = ?, max_attempts = ?, weights = ?, input = ?, extra = ?, due = ?, expires = ? WHERE seq = ?',
+    'UPDATE jobs SET queue = ?, lane = ?, priority = ?, asked = ?, max_attempts = ?, weights = ?, input = ?, extra = ?, due = ?, expires = ?, booked = NULL WHERE seq = ?',
     queue,
     lane,
     level,
@@ -91,6 +91,7 @@ function update(context: Context, job: NewJob, holder: Holder, instant: Instant)
     holder.seq,
   )
   if (waits) {
+    forgetSieve(context, holder.lane)
     depart(context, holder.lane, holder.seq, nowUs)
     arrive(context, lane, level, holder.seq, nowUs, due !== null)
   }

@@ -1,11 +1,12 @@
 import { keptBack } from '../../policy/headroom.ts'
 import type { BucketUse } from '../store.ts'
-import type { Explanation } from '../waits.ts'
+import type { Explanation, WorkerWait } from '../waits.ts'
 import { loadBucket, type StoredBucket } from './buckets.ts'
 import type { Context } from './context.ts'
 import { get } from './get.ts'
 import { type Outlook, outlookOfLane, outlookOfLine } from './line-place.ts'
-import { LANE } from './state.ts'
+import { LANE, STATE } from './state.ts'
+import { waitsOfWorkers } from './views.ts'
 import { liveQueues } from './workers.ts'
 import { isPaused, overridesOf, pausedUntilUs } from './override.ts'
 
@@ -16,6 +17,7 @@ type Row = [
   sinceUs: number,
   attempt: number,
   due: number | null,
+  state: number,
 ]
 
 /** Why a job waits: the line that its lane stands in, its place, and when it may start. */
@@ -23,8 +25,8 @@ export function explain(context: Context, id: string): Explanation | null {
   const nowUs = context.clock.nowUs()
   const job = get(context, id)
   if (!job) return null
-  const [lane, priority, weights, sinceUs, attempt, due] = context.db.get<Row>(
-    'SELECT lane, priority, weights, since, attempt, due FROM jobs WHERE seq = ?',
+  const [lane, priority, weights, sinceUs, attempt, due, state] = context.db.get<Row>(
+    'SELECT lane, priority, weights, since, attempt, due, state FROM jobs WHERE seq = ?',
     job.seq,
   ) as Row
   const buckets = lane < 0 ? [] : bucketsOfLane(context, lane, nowUs)
@@ -50,12 +52,15 @@ export function explain(context: Context, id: string): Explanation | null {
     exact: false,
     served,
   }
-  if (job.state !== 'available') {
+  // One that a limit has put off is shown as scheduled, and waits in its lane.
+  if (state !== STATE.available) {
     const expectedStartUs = job.state === 'scheduled' || job.state === 'retryable' ? job.dueUs : null
     return { ...idle, expectedStartUs, givenUpAtUs: null }
   }
   const ahead = countAhead(context, lane, job.seq, priority)
   const waits = { ...idle, position: ahead + 1, untilUs: job.throttledUntilUs, givenUpAtUs: due }
+  const eachWorker = waitsOfWorkers(context, lane, nowUs)
+  if (eachWorker) return { ...waits, eachWorker, ...firstOf(eachWorker), expectedStartUs: null }
   const costs = buckets.map((bucket, i) => (attempt > 0 && bucket.policy?.retries === 'free' ? 0 : (units?.[i] ?? 1)))
   const outlooks = buckets.map((bucket, i) => {
     const asked = { lane, priority, given: job.priority, ahead, units: costs[i] ?? 1 }
@@ -82,6 +87,13 @@ export function explain(context: Context, id: string): Explanation | null {
     // What its budget would let start now waits for a free slot, and nobody can tell for how long.
     exact: buckets.length === 1 && only?.exact === true && served && !changes && (expectedStartUs ?? 0) > nowUs,
   }
+}
+
+/** Of several workers the first that has budget again; whoever that is takes it, and more may come. */
+function firstOf(workers: readonly WorkerWait[]): Pick<Explanation, 'waitsOn' | 'untilUs'> {
+  if (workers.some((each) => each.waitsOn === null)) return { waitsOn: null, untilUs: null }
+  const [first] = workers.toSorted((a, b) => (a.untilUs ?? Infinity) - (b.untilUs ?? Infinity))
+  return { waitsOn: first?.waitsOn ?? null, untilUs: first?.untilUs ?? null }
 }
 
 /** Every bucket must admit a job, so the last of them to do so decides; null when that hangs on a permit. */

@@ -2,7 +2,7 @@ import { NEVER_US } from '../../policy/lane.ts'
 import type { JobError, JobQuery, JobRecord } from '../../jobs/job.ts'
 import { type Context, queueName } from './context.ts'
 import { occurrenceOf } from './schedule.ts'
-import { STATE, stateName } from './state.ts'
+import { shownIn, STATE, stateName } from './state.ts'
 
 type Row = [
   seq: number,
@@ -23,11 +23,14 @@ type Row = [
   extra: string | null,
   schedule: string | null,
   occurs: number | null,
+  booked: number | null,
   wakeAt: number | null,
 ]
 
-const SELECT = `SELECT seq, id, task, queue, state, coalesce(asked, priority), input, result, error, attempt, max_attempts, created, due, started, finished, extra, schedule, occurs,
-  CASE WHEN state = 1 THEN (SELECT b.wake_at FROM lanes l JOIN buckets b ON b.id = l.bucket WHERE l.id = jobs.lane AND l.state = 2) END FROM jobs`
+const SELECT = `SELECT seq, id, task, queue, state, coalesce(asked, priority), input, result, error, attempt, max_attempts, created, due, started, finished, extra, schedule, occurs, booked,
+  CASE WHEN state = 1 THEN coalesce(
+    (SELECT b.wake_at FROM lanes l JOIN buckets b ON b.id = l.bucket WHERE l.id = jobs.lane AND l.state = 2),
+    (SELECT min(b.wake_at) FROM lanes l JOIN buckets b ON b.id = l.bucket WHERE l.base = jobs.lane AND l.state = 2)) END FROM jobs`
 
 /** One job by its id. */
 export function get(context: Context, id: string): JobRecord | null {
@@ -39,7 +42,11 @@ export function get(context: Context, id: string): JobRecord | null {
 export function list(context: Context, query: JobQuery): JobRecord[] {
   const where: string[] = ['seq < ?']
   const values: (string | number)[] = [query.before ?? Number.MAX_SAFE_INTEGER]
-  if (query.states) where.push(`state IN (${query.states.map((state) => STATE[state]).join(', ')})`)
+  if (query.states) {
+    const shown = shownIn(query.states, context.clock.nowUs())
+    where.push(shown.where)
+    values.push(...shown.values)
+  }
   if (query.queue !== undefined) {
     where.push('queue = (SELECT id FROM queues WHERE name = ?)')
     values.push(query.queue)
@@ -76,10 +83,13 @@ function toRecord(context: Context, row: Row): JobRecord {
     extra,
     schedule,
     occurs,
+    booked,
     wakeAt,
   ] = row
-  const name = stateName(state)
-  const dueUs = name === 'scheduled' || name === 'retryable' || name === 'active' ? due : null
+  const nowUs = context.clock.nowUs()
+  const putOffUs = state === STATE.available && booked !== null && booked > nowUs ? booked : null
+  const name = putOffUs === null ? stateName(state) : 'scheduled'
+  const hasDue = name === 'scheduled' || name === 'retryable' || name === 'active'
   return {
     seq,
     id,
@@ -93,11 +103,11 @@ function toRecord(context: Context, row: Row): JobRecord {
     attempt,
     maxAttempts,
     createdUs,
-    dueUs,
+    dueUs: putOffUs !== null ? putOffUs + context.clock.wallOffsetUs() : hasDue ? due : null,
     startedUs,
     finishedUs,
     extra,
-    throttledUntilUs: throttledUntilUs(wakeAt, context.clock.nowUs()),
+    throttledUntilUs: throttledUntilUs(wakeAt, nowUs),
     ...occurrenceOf(schedule, occurs),
   }
 }

@@ -5,7 +5,7 @@ import { NEVER_US } from '../../policy/lane.ts'
 import type { LimitPolicy } from '../../policy/limit.ts'
 import type { Override } from '../overrides.ts'
 import type { BucketReport } from '../store.ts'
-import { bucketsOf, findBucket, type StoredBucket } from './buckets.ts'
+import { bucketsOf, findBucket, ownBucketsOf, type StoredBucket } from './buckets.ts'
 import type { Context } from './context.ts'
 import { isPaused, overridesOf, pausedUntilUs } from './override.ts'
 
@@ -14,9 +14,25 @@ export function inspect(context: Context, limit: string, key?: string): BucketRe
   const nowUs = context.clock.nowUs()
   const timeline = context.policies.timeline(limit)
   if (!timeline.definition) return []
+  if (timeline.definition.policy.scope === 'worker') return ownReports(context, limit, key, nowUs)
   if (key === undefined) return bucketsOf(context, limit, nowUs).map((bucket) => report(context, bucket, nowUs))
   const bucket = findBucket(context, limit, key, nowUs)
   if (bucket) return [report(context, bucket, nowUs)]
+  return unused(context, limit, key, nowUs)
+}
+
+/** Each worker's own; none that has used the key: as any would find it. */
+function ownReports(context: Context, limit: string, key: string | undefined, nowUs: number): BucketReport[] {
+  const reports = ownBucketsOf(context, limit, key, nowUs).map((bucket) => ({
+    ...report(context, bucket, nowUs),
+    worker: bucket.worker,
+  }))
+  if (reports.length > 0 || key === undefined) return reports
+  return unused(context, limit, key, nowUs).map((each) => ({ ...each, worker: null }))
+}
+
+function unused(context: Context, limit: string, key: string, nowUs: number): BucketReport[] {
+  const timeline = context.policies.timeline(limit)
   const { policy } = timeline.at(key)
   const state = timeline.carry(key, null, 0, nowUs)
   if (!policy || !state) return []
@@ -42,7 +58,7 @@ export function inspect(context: Context, limit: string, key?: string): BucketRe
 function report(context: Context, bucket: StoredBucket, nowUs: number): BucketReport {
   const { limit, key, policy, state, active, wakeAtUs } = bucket
   const [waiting] = context.db.get<[number]>(
-    'SELECT count(*) FROM lanes l JOIN jobs j ON j.lane = l.id AND j.state = 1 WHERE l.bucket = ? AND l.state = 2',
+    'SELECT count(*) FROM lanes l JOIN jobs j ON j.lane = coalesce(l.base, l.id) AND j.state = 1 WHERE l.bucket = ? AND l.state = 2',
     bucket.id,
   ) as [number]
   const overrides = overridesOf(context, limit, key)
@@ -88,7 +104,7 @@ function backlogOf(context: Context, bucket: number, waiting: number, concurrenc
   const [mean, least, most, lowest, highest] = context.db.get<[number, number, number, number, number]>(
     `SELECT avg(units), min(units), max(units), min(given), max(given) FROM
      (SELECT coalesce(j.weights ->> (SELECT key FROM json_each(l.buckets) WHERE value = l.bucket), 1) AS units, coalesce(j.asked, j.priority) AS given
-      FROM lanes l CROSS JOIN jobs j ON j.lane = l.id AND j.state = 1
+      FROM lanes l CROSS JOIN jobs j ON j.lane = coalesce(l.base, l.id) AND j.state = 1
       WHERE l.bucket = ? AND l.state = 2 LIMIT ${WEIGHED_AT_MOST})`,
     bucket,
   ) as [number, number, number, number, number]

@@ -1,7 +1,9 @@
 import { laneKey } from '../../jobs/lane.ts'
+import { decodeSieve, encodeSieve, isBehind, type Sieve, without } from '../../policy/sieve.ts'
 import { bucketId, wakeLine } from './buckets.ts'
 import { type Context, openLineOf } from './context.ts'
 import { LANE } from './state.ts'
+import { viewsFor, viewsOf } from './views.ts'
 
 /** Outside the claim, this file alone writes lanes: whatever changes a lane's head opens it again, and the next claim looks at it. */
 
@@ -13,27 +15,39 @@ export interface LaneSpec {
   readonly share?: number
 }
 
-type Row = [state: number, priority: number, head: number, turn: number, bucket: number | null, deputyOf: number | null]
+type Row = [
+  state: number,
+  priority: number,
+  head: number,
+  turn: number,
+  bucket: number | null,
+  deputyOf: number | null,
+  sieve: string | null,
+]
+
+const LANE_ROW = 'SELECT state, priority, head, turn, bucket, deputy_of, sieve FROM lanes WHERE id = ?'
 
 /**
  * The number of the lane of a job with these buckets and this fair key, which is created when new; the queue's open line without any.
- * A lane has the share of the job that came last.
+ * A lane has the share of the job that came last, and so have its views.
  */
 export function laneOf(context: Context, queue: number, spec: LaneSpec, nowUs: number): number {
-  if (spec.uses.length === 0 && spec.fairKey === undefined) return openLineOf(queue)
-  const key = laneKey(spec.queue, spec.uses, spec.fairKey ?? null)
+  const { uses, share = 1, fairKey = null } = spec
+  if (uses.length === 0 && fairKey === null) return openLineOf(queue)
+  const spread = uses.some(({ limit, key }) => context.policies.policy(limit, key)?.scope === 'worker')
+  const key = `${laneKey(spec.queue, uses, fairKey)}${spread ? '\0' : ''}`
   // Never remembered: another process may have forgotten the lane, and its number may be another's by now.
   const found = context.db.get<[number, number]>('SELECT id, share FROM lanes WHERE key = ?', key)
-  if (!found) return createLane(context, key, queue, spec, nowUs)
+  if (!found) return createLane(context, key, queue, spec, nowUs, spread)
   const [id, known] = found
-  const { share = 1 } = spec
-  if (share !== known) context.db.run('UPDATE lanes SET share = ? WHERE id = ?', share, id)
+  if (share !== known) context.db.run('UPDATE lanes SET share = ?1 WHERE id = ?2 OR base = ?2', share, id)
   return id
 }
 
 /**
  * A job has come to its lane: an empty lane opens, and one whose head it outranks is looked at again.
- * @param look have the lane looked at even if its head stays: a job with a bound on its wait must learn soon that it comes too late.
+ * @param look have the lane looked at even if its head stays: a job with a bound on its wait must learn soon that it comes too late. So is a
+ *   lane whose jobs are told when they start.
  */
 export function arrive(
   context: Context,
@@ -44,9 +58,15 @@ export function arrive(
   look = false,
 ): void {
   if (lane < 0) return
-  const row = context.db.get<Row>('SELECT state, priority, head, turn, bucket, deputy_of FROM lanes WHERE id = ?', lane)
+  const row = context.db.get<Row>(LANE_ROW, lane)
   if (!row) throw new RangeError(`Lane ${lane} is named by a job, but it is not stored`)
-  const [state, headPriority, head, turn] = row
+  const [state, headPriority, head, turn, , , sieve] = row
+  if (state === LANE.spread) {
+    for (const view of viewsFor(context, lane, nowUs)) arrive(context, view, priority, seq, nowUs)
+    return
+  }
+  // Those behind it may be late by it: they are sifted anew.
+  if (sieve !== null && !isBehind(decodeSieve(sieve), { priority, seq })) forgetSieve(context, lane)
   if (state === LANE.empty) {
     // A turn of several starts is not to be broken into by a lane that came at the same instant: no two have the same.
     context.turns.given = Math.max(turn, nowUs, context.turns.given + 1)
@@ -61,22 +81,31 @@ export function arrive(
     )
   } else if (priority > headPriority || (priority === headPriority && seq < head))
     openLane(context, lane, row, priority, seq, nowUs)
-  else if (look && state === LANE.waiting) openLane(context, lane, row, headPriority, head, nowUs)
+  else if ((look || sieve !== null) && state === LANE.waiting) openLane(context, lane, row, headPriority, head, nowUs)
 }
 
-/** A waiting job has left its lane (cancelled, changed, rejected): if it was the head, the lane opens for the next. */
-export function depart(context: Context, lane: number, seq: number, nowUs: number): void {
+/**
+ * A waiting job has left its lane (cancelled, changed, rejected): if it was the head, the lane opens for the next.
+ * @param base the lane in which the jobs are, of a view of it.
+ */
+export function depart(context: Context, lane: number, seq: number, nowUs: number, base: number = lane): void {
   if (lane < 0) return
-  const row = context.db.get<Row>('SELECT state, priority, head, turn, bucket, deputy_of FROM lanes WHERE id = ?', lane)
-  if (!row || row[0] === LANE.empty || row[2] !== seq) return
+  const row = context.db.get<Row>(LANE_ROW, lane)
+  if (!row || row[0] === LANE.empty) return
+  if (row[0] === LANE.spread) {
+    for (const view of viewsOf(context, lane)) depart(context, view, seq, nowUs, lane)
+    return
+  }
+  if (row[6] !== null) departSieve(context, lane, decodeSieve(row[6]), seq)
+  if (row[2] !== seq) return
   const next = context.db.get<[number, number]>(
     'SELECT priority, seq FROM jobs WHERE lane = ? AND state = 1 ORDER BY priority DESC, seq LIMIT 1',
-    lane,
+    base,
   )
   if (next) return openLane(context, lane, row, next[0], next[1], nowUs)
   leaveLine(context, row, nowUs)
   context.db.run(
-    'UPDATE lanes SET state = ?, bucket = NULL, over = NULL, deputy_of = NULL, emptied = ? WHERE id = ?',
+    'UPDATE lanes SET state = ?, bucket = NULL, over = NULL, deputy_of = NULL, sieve = NULL, emptied = ? WHERE id = ?',
     LANE.empty,
     nowUs,
     lane,
@@ -94,6 +123,18 @@ function openLane(context: Context, lane: number, row: Row, priority: number, he
   )
 }
 
+/** What was found out about the lane's jobs that wait does not hold any more. */
+export function forgetSieve(context: Context, lane: number): void {
+  context.db.run('UPDATE lanes SET sieve = NULL WHERE id = ? AND sieve IS NOT NULL', lane)
+}
+
+function departSieve(context: Context, lane: number, sieve: Sieve, seq: number): void {
+  const [priority] = context.db.get<[number]>('SELECT priority FROM jobs WHERE seq = ?', seq) as [number]
+  if (isBehind(sieve, { priority, seq })) return
+  const rest = without(sieve)
+  context.db.run('UPDATE lanes SET sieve = ? WHERE id = ?', rest && encodeSieve(rest), lane)
+}
+
 /** Whoever becomes first in the line that it leaves, or is freed by its leaving, is looked at again. */
 function leaveLine(context: Context, row: Row, nowUs: number): void {
   const [, , , , bucket, deputyOf] = row
@@ -101,12 +142,19 @@ function leaveLine(context: Context, row: Row, nowUs: number): void {
   if (deputyOf !== null) wakeLine(context, deputyOf, nowUs)
 }
 
-function createLane(context: Context, key: string, queue: number, spec: LaneSpec, nowUs: number): number {
+function createLane(
+  context: Context,
+  key: string,
+  queue: number,
+  spec: LaneSpec,
+  nowUs: number,
+  spread: boolean,
+): number {
   const { uses, share = 1, fairKey = null } = spec
   const buckets = uses.map((use) => bucketId(context, use.limit, use.key, nowUs))
   for (const bucket of buckets) context.db.run('UPDATE buckets SET lanes = lanes + 1 WHERE id = ?', bucket)
   const { lastInsertRowid } = context.db
-    .prepare('INSERT INTO lanes (key, queue, buckets, emptied, share, fair) VALUES (?, ?, ?, ?, ?, ?)')
-    .run(key, queue, JSON.stringify(buckets), nowUs, share, fairKey)
+    .prepare('INSERT INTO lanes (key, queue, buckets, state, emptied, share, fair) VALUES (?, ?, ?, ?, ?, ?, ?)')
+    .run(key, queue, JSON.stringify(buckets), spread ? LANE.spread : LANE.empty, nowUs, share, fairKey)
   return Number(lastInsertRowid)
 }

@@ -3,6 +3,7 @@ import { bucketsById, type StoredBucket } from './buckets.ts'
 import type { Context } from './context.ts'
 import { endOverdue, pruneOverrides } from './override.ts'
 import { STATE } from './state.ts'
+import { deleteLane, dropSpread } from './views.ts'
 
 const IDLE_LANE_US = 60_000_000
 
@@ -31,17 +32,16 @@ function pruneJobs(context: Context, nowUs: number, limit: number): number {
 
 /** A lane goes when it has been empty for a minute and no job can come back to it, as a discarded one does by a manual retry. */
 function pruneLanes(context: Context, nowUs: number, limit: number): number {
-  const rows = context.db.all<[number, string]>(
-    `SELECT id, buckets FROM lanes l WHERE state = 0 AND emptied <= ?
-     AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = l.id AND state IN (0, 4, 7))
-     AND id NOT IN (SELECT lane FROM jobs WHERE state = ${STATE.active} AND due IS NOT NULL) ORDER BY emptied LIMIT ?`,
+  const rows = context.db.all<[number, string, number | null]>(
+    `SELECT id, buckets, base FROM lanes l WHERE state = 0 AND emptied <= ?
+     AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = coalesce(l.base, l.id) AND state IN (0, 4, 7))
+     AND coalesce(base, id) NOT IN (SELECT lane FROM jobs WHERE state = ${STATE.active} AND due IS NOT NULL) ORDER BY emptied LIMIT ?`,
     nowUs - IDLE_LANE_US,
     limit,
   )
-  for (const [id, buckets] of rows) {
-    context.db.run('DELETE FROM lanes WHERE id = ?', id)
-    for (const bucket of JSON.parse(buckets) as number[])
-      context.db.run('UPDATE buckets SET lanes = lanes - 1 WHERE id = ?', bucket)
+  for (const [id, buckets, base] of rows) {
+    deleteLane(context, id, buckets)
+    if (base !== null) dropSpread(context, base)
   }
   return rows.length
 }

@@ -1,5 +1,6 @@
 import type { Context } from './context.ts'
 import { STATE } from './state.ts'
+import { dropViewsOfTheGone } from './views.ts'
 
 /**
  * The host has booted anew: no worker of the last boot lives, and the clock may have gone back, so that instants written before
@@ -9,6 +10,7 @@ import { STATE } from './state.ts'
 export function afterReboot(context: Context): void {
   const nowUs = context.clock.nowUs()
   context.db.run('DELETE FROM workers')
+  dropViewsOfTheGone(context, nowUs)
   context.db.run(`UPDATE jobs SET due = ? WHERE state = ${STATE.active} AND due > ?`, nowUs, nowUs)
   context.db.run(
     `UPDATE jobs SET due = due - (since - ?1), since = ?1 WHERE state = ${STATE.retryable} AND since > ?1`,

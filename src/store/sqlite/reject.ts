@@ -1,5 +1,6 @@
 import type { Rejection } from '../../policy/refusal.ts'
 import { NEVER_US } from '../../policy/lane.ts'
+import type { Booking } from '../../policy/sift.ts'
 import type { Rejected } from '../store.ts'
 import { type Context, queueName } from './context.ts'
 import { depart } from './lanes.ts'
@@ -24,54 +25,74 @@ const SKIPPED = 'schedule IS NOT NULL AND attempt = 0'
 const DISCARD = `UPDATE jobs SET state = CASE WHEN ${SKIPPED} THEN ${STATE.cancelled} ELSE ${STATE.discarded} END, finished = ?1,
     due = CASE WHEN ${SKIPPED} THEN ?2 ELSE ?3 END, error = ?4 WHERE seq = ?5 RETURNING id, task, queue, input, attempt, schedule, occurs`
 
-/** Ends the jobs that a decision refused for good; those that are put off go back to `scheduled`, for their expected start. */
+/** Ends the jobs that a decision refused for good. */
 export function rejectHeads(context: Context, rejections: readonly Rejection[], instant: Instant): Rejected[] {
-  const { nowUs, wallUs } = instant
-  const rejected: Rejected[] = []
-  for (const { head, refusal } of rejections) {
-    const { bucket, untilUs, behaviour } = refusal
-    if (behaviour === 'reschedule') {
-      context.db.run(
-        `UPDATE jobs SET state = ${STATE.scheduled}, due = ? WHERE seq = ?`,
-        wallUs + untilUs - nowUs,
-        head.seq,
-      )
-      continue
-    }
+  return rejections.map(({ head, refusal: { bucket, untilUs, behaviour } }) => {
     const expectedStartUs = untilUs === NEVER_US ? null : untilUs
-    rejected.push(
-      discard(
-        context,
-        head.seq,
-        { reason: behaviour === 'drop' ? 'dropped' : 'late', limit: bucket.limit, key: bucket.key, expectedStartUs },
-        instant,
-      ),
-    )
-  }
-  return rejected
+    const reason = behaviour === 'drop' ? 'dropped' : 'late'
+    return discard(context, head.seq, { reason, limit: bucket.limit, key: bucket.key, expectedStartUs }, instant)
+  })
+}
+
+/** Notes when jobs that a limit puts off are expected to start; they keep their place. */
+export function book(context: Context, bookings: readonly Booking[]): void {
+  if (bookings.length === 0) return
+  const rows = bookings.map(({ seq, startUs }) => [seq, startUs])
+  context.db.run(
+    'UPDATE jobs SET booked = s.value ->> 1 FROM json_each(?) s WHERE jobs.seq = s.value ->> 0',
+    JSON.stringify(rows),
+  )
 }
 
 /** Ends waiting jobs whose latest start has passed: their `maxWait` is over, or they have expired. */
 export function rejectLate(context: Context, instant: Instant, limit: number): Rejected[] {
-  const { nowUs } = instant
+  const { nowUs, wallUs } = instant
   const rows = context.db.all<[number, number, number | null, number]>(
     `SELECT seq, lane, expires, since FROM jobs WHERE state = ${STATE.available} AND due < ? ORDER BY due LIMIT ${portion(limit)}`,
     nowUs,
   )
-  return rows.map(([seq, lane]) => {
-    const [limitName, key] = context.db.get<[string, string]>(
-      'SELECT b.limit_name, b.key FROM lanes l JOIN buckets b ON b.id = l.bucket WHERE l.id = ?',
-      lane,
-    ) ?? ['', '']
-    const rejected = discard(
-      context,
-      seq,
-      { reason: limitName === '' ? 'expired' : 'late', limit: limitName, key, expectedStartUs: null },
-      instant,
-    )
+  return rows.flatMap(([seq, lane, expires, since]) => {
+    const expiresUs = expires === null ? Infinity : nowUs + expires - wallUs
+    const bound = boundOf(context, lane, nowUs)
+    const latestUs = Math.min(expiresUs, since + bound.maxWaitUs)
+    if (latestUs >= nowUs) {
+      // The bound on its wait was changed while it waited.
+      context.db.run('UPDATE jobs SET due = ? WHERE seq = ?', latestUs === Infinity ? null : latestUs, seq)
+      return []
+    }
+    const { limit: name, key, expectedStartUs } = bound
+    const why =
+      expiresUs < nowUs
+        ? { reason: 'expired' as const, limit: '', key: '', expectedStartUs: null }
+        : { reason: 'late' as const, limit: name, key, expectedStartUs }
+    const rejected = discard(context, seq, why, instant)
     depart(context, lane, seq, nowUs)
-    return rejected
+    return [rejected]
   })
+}
+
+interface Bound extends Pick<Rejected, 'limit' | 'key' | 'expectedStartUs'> {
+  /** The shortest of the lane's limits; Infinity: none has one. */
+  readonly maxWaitUs: number
+}
+
+/** How long jobs of a lane may wait, and the bucket to blame: the one that the lane waits on, else that of the shortest `maxWait`. */
+function boundOf(context: Context, lane: number, nowUs: number): Bound {
+  const buckets = context.db.all<[limit: string, key: string, on: number, wakeAt: number | null]>(
+    `SELECT b.limit_name, b.key, b.id IS l.bucket, b.wake_at FROM lanes l, json_each(l.buckets) e CROSS JOIN buckets b ON b.id = e.value
+     WHERE l.id = ?`,
+    lane,
+  )
+  let bound: Bound = { limit: '', key: '', expectedStartUs: null, maxWaitUs: Infinity }
+  let held: Bound | null = null
+  for (const [limit, key, on, wakeAt] of buckets) {
+    const maxWaitUs = context.policies.policy(limit, key)?.maxWaitUs ?? Infinity
+    const expectedStartUs = on === 0 || wakeAt === null || wakeAt === NEVER_US ? null : Math.max(wakeAt, nowUs)
+    const each = { limit, key, expectedStartUs, maxWaitUs }
+    if (on === 1) held = each
+    if (maxWaitUs < bound.maxWaitUs) bound = each
+  }
+  return held ? { ...held, maxWaitUs: bound.maxWaitUs } : bound
 }
 
 function discard(

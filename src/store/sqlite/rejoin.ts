@@ -21,7 +21,7 @@ export function rejoin(context: Context, { seq, lane, priority, expires }: Rejoi
   context.policies.refresh()
   const latest = latestStartUs(context, limitsOf(context, lane), expires === null ? null : expires / 1000, instant)
   context.db.run(
-    `UPDATE jobs SET state = ${STATE.available}, since = ?, due = ? WHERE seq = ?`,
+    `UPDATE jobs SET state = ${STATE.available}, since = ?, due = ?, booked = NULL WHERE seq = ?`,
     instant.nowUs,
     latest,
     seq,

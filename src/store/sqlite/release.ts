@@ -4,6 +4,7 @@ import { findBucket, returnPermits, saveBucket, wakeLine } from './buckets.ts'
 import { cancelWaiting } from './cancel.ts'
 import type { Context } from './context.ts'
 import { endOverdue } from './override.ts'
+import { nameFor } from './own.ts'
 import { rejoin } from './rejoin.ts'
 import { STATE } from './state.ts'
 
@@ -22,7 +23,7 @@ export function release(context: Context, worker: number, runs: readonly Unstart
     if (!row) continue
     const [lane, priority, permits, cancelling, expires] = row
     for (const { limit, key, weight } of uses) {
-      const bucket = findBucket(context, limit, key, nowUs)
+      const bucket = findBucket(context, nameFor(context, limit, key, worker), key, nowUs)
       if (!bucket?.policy || weight === 0) continue
       refund(bucket.policy, bucket.state, nowUs, weight, startedUs)
       bucket.changed = true

@@ -138,4 +138,17 @@ export const MIGRATIONS: readonly string[] = [
   // Jobs that waited for a bucket and have started since it was last told of, and when that was; `told` is NULL while nobody waits.
   `ALTER TABLE buckets ADD COLUMN deferred INTEGER NOT NULL DEFAULT 0;
    ALTER TABLE buckets ADD COLUMN told INTEGER;`,
+  // How far a lane was sifted for jobs that come too late (policy/sieve.ts), and when those that a limit put off are expected to start, on
+  // the store's clock: they keep their place in the lane, and until then they are shown as scheduled.
+  `ALTER TABLE lanes ADD COLUMN sieve TEXT;
+   ALTER TABLE jobs ADD COLUMN booked INTEGER;`,
+  // A view is one worker's lane over the jobs of another one, `base` (views.ts).
+  `ALTER TABLE lanes ADD COLUMN base INTEGER;
+   ALTER TABLE lanes ADD COLUMN worker INTEGER;
+   CREATE INDEX lanes_views ON lanes (base) WHERE base IS NOT NULL;
+   CREATE INDEX lanes_of_worker ON lanes (worker) WHERE worker IS NOT NULL;
+   CREATE INDEX lanes_spread ON lanes (id) WHERE state = 3;
+   ALTER TABLE buckets ADD COLUMN worker INTEGER NOT NULL DEFAULT 0;
+   DROP INDEX buckets_wake;
+   CREATE INDEX buckets_due ON buckets (worker, wake_at) WHERE wake_at IS NOT NULL;`,
 ]

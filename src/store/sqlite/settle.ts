@@ -49,13 +49,13 @@ export function settle(context: Context, requests: readonly SettleRequest[]): Se
     if (permits !== null) returnPermits(context, permits, nowUs)
     if (state === STATE.available) rejoin(context, { seq, lane, priority, expires }, instant)
   }
-  return requests.map(({ settlement }) => {
+  return requests.map(({ worker, settlement }) => {
     const row = counted.get(settlement.seq)
     const attemptBack = settlement.kind === 'push-back' || settlement.kind === 'give-back' ? 1 : 0
     if (row?.[1] !== settlement.attempt - attemptBack) return { kind: 'lost' }
     const state = stateName(row[2])
     if (settlement.kind !== 'push-back') return { kind: 'settled', state }
-    return { kind: 'settled', state, adjusted: close(context, settlement, nowUs) }
+    return { kind: 'settled', state, adjusted: close(context, settlement, nowUs, worker) }
   })
 }
 
@@ -98,7 +98,12 @@ function toRow({ retention }: Context, { worker, settlement }: SettleRequest, no
 }
 
 /** The other side has pushed back: its bucket is closed, and every lane that waits on it is re-timed. */
-function close(context: Context, settlement: Extract<Settlement, { kind: 'push-back' }>, nowUs: number): boolean {
+function close(
+  context: Context,
+  settlement: Extract<Settlement, { kind: 'push-back' }>,
+  nowUs: number,
+  worker: number,
+): boolean {
   if (settlement.limit === null) return false
-  return penalizeBucket(context, settlement.limit, settlement.key, nowUs + settlement.closedForUs, nowUs)
+  return penalizeBucket(context, settlement.limit, settlement.key, nowUs + settlement.closedForUs, nowUs, worker)
 }

@@ -99,10 +99,12 @@ export class SqliteStore implements Store {
       turns: { given: 0 },
       openLineNext: new Map(),
       unreadable: new Set(),
+      adopted: new Map(),
     }
     this.#db.onRollback(() => {
       policies.forget()
       for (const map of Object.values(ids)) map.clear()
+      this.#context.adopted.clear()
     })
   }
 
@@ -207,16 +209,16 @@ export class SqliteStore implements Store {
     return this.#db.write(CHANGES, () => define(this.#context, limits))
   }
 
-  penalize(limit: string, key: string, untilUs: number): Promise<boolean> {
-    return this.#db.write(CHANGES, () => penalizeBucket(this.#context, limit, key, untilUs, this.nowUs()))
+  penalize(limit: string, key: string, untilUs: number, worker?: number): Promise<boolean> {
+    return this.#db.write(CHANGES, () => penalizeBucket(this.#context, limit, key, untilUs, this.nowUs(), worker))
   }
 
-  calibrate(limit: string, key: string, told: Calibrating): Promise<boolean> {
-    return this.#db.write(CHANGES, () => calibrate(this.#context, limit, key, told))
+  calibrate(limit: string, key: string, told: Calibrating, worker?: number): Promise<boolean> {
+    return this.#db.write(CHANGES, () => calibrate(this.#context, limit, key, told, worker))
   }
 
-  charge(limit: string, key: string, units: number, chargedAtUs: number): Promise<void> {
-    return this.#db.write(FREES, () => charge(this.#context, limit, key, units, chargedAtUs))
+  charge(limit: string, key: string, units: number, chargedAtUs: number, worker?: number): Promise<void> {
+    return this.#db.write(FREES, () => charge(this.#context, limit, key, units, chargedAtUs, worker))
   }
 
   inspect(limit: string, key?: string): Promise<BucketReport[]> {

@@ -21,8 +21,29 @@ export function stateName(stored: number): JobState {
   return name
 }
 
+/**
+ * Which stored jobs are shown in one of these states, and what to bind to that: a job that a limit has put off waits in its lane, and
+ * is shown as scheduled until its expected start.
+ */
+export function shownIn(
+  states: readonly JobState[],
+  nowUs: number,
+): { readonly where: string; readonly values: number[] } {
+  const scheduled = states.includes('scheduled')
+  if (scheduled === states.includes('available'))
+    return { where: `state IN (${states.map((state) => STATE[state]).join(', ')})`, values: [] }
+  const rest = states.filter((state) => state !== 'available').map((state) => STATE[state])
+  const waiting = scheduled ? 'booked > ?' : '(booked IS NULL OR booked <= ?)'
+  return { where: `(state IN (${rest.join(', ')}) OR (state = ${STATE.available} AND ${waiting}))`, values: [nowUs] }
+}
+
 /** States in which a job has not ended. */
 export const LIVE_STATES: string = `${STATE.scheduled}, ${STATE.available}, ${STATE.active}, ${STATE.retryable}, ${STATE.pending}`
 
-/** Lane states as they are stored; the schema's partial indexes name 1 and 2. */
-export const LANE: { readonly empty: 0; readonly open: 1; readonly waiting: 2 } = { empty: 0, open: 1, waiting: 2 }
+/** Lane states as they are stored; the schema's partial indexes name 1, 2 and 3. `spread`: each worker has a view of it (views.ts). */
+export const LANE: { readonly empty: 0; readonly open: 1; readonly waiting: 2; readonly spread: 3 } = {
+  empty: 0,
+  open: 1,
+  waiting: 2,
+  spread: 3,
+}

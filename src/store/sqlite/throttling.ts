@@ -34,13 +34,13 @@ export function throttling(
   const sustained: Sustained[] = []
   const released: Released[] = []
   for (const bucket of decision.buckets.values()) {
-    const { limit, key, wokeAtUs, wakeAtUs, deferred } = bucket
+    const { wokeAtUs, wakeAtUs, deferred } = bucket
     if (wokeAtUs === null) continue
     if (wakeAtUs === null) {
-      released.push({ limit, key, deferred: Math.max(0, deferred) })
+      released.push({ ...namesOf(bucket), deferred: Math.max(0, deferred) })
       count(bucket, 0, null)
     } else if (deferred > 0 && decision.nowUs - (bucket.toldUs ?? 0) >= eventWindowUs) {
-      sustained.push({ limit, key, deferred, nextAtUs: instantOf(wakeAtUs) })
+      sustained.push({ ...namesOf(bucket), deferred, nextAtUs: instantOf(wakeAtUs) })
       count(bucket, 0, decision.nowUs)
     }
   }
@@ -56,8 +56,7 @@ function newlyClosed(context: Context, admission: Admission): Closed[] {
     const [lane] = line.joined
     if (!lane) continue
     closed.push({
-      limit: bucket.limit,
-      key: bucket.key,
+      ...namesOf(bucket),
       queue: queueName(context, lane.queue),
       wanted: lane.heads[lane.next]?.weights?.[lane.buckets.indexOf(bucket)] ?? 1,
       granted: bucket.granted,
@@ -68,6 +67,10 @@ function newlyClosed(context: Context, admission: Admission): Closed[] {
     count(bucket, -line.joined.size, admission.nowUs)
   }
   return closed
+}
+
+function namesOf({ limit, key, worker }: StoredBucket): { limit: string; key: string; worker?: number } {
+  return worker === 0 ? { limit, key } : { limit, key, worker }
 }
 
 function count(bucket: StoredBucket, deferred: number, toldUs: number | null): void {

@@ -1,6 +1,6 @@
 import type { UniqueRule } from '../../jobs/unique-key.ts'
 import type { Context } from './context.ts'
-import { LIVE_STATES, STATE } from './state.ts'
+import { LIVE_STATES, shownIn, STATE } from './state.ts'
 
 /** The job that holds a unique key. */
 export interface Holder {
@@ -19,14 +19,13 @@ export interface Holder {
 
 /** The newest job that holds the key, by the states and the time that the rule counts; null: the key is free. */
 export function findHolder(context: Context, rule: UniqueRule, nowUs: number): Holder | null {
-  const states = rule.states
-    ? rule.states.map((state) => STATE[state]).join(', ')
-    : rule.withinUs === null
-      ? LIVE_STATES
-      : `${LIVE_STATES}, ${STATE.completed}`
+  const { where, values } = rule.states
+    ? shownIn(rule.states, nowUs)
+    : { where: `state IN (${rule.withinUs === null ? LIVE_STATES : `${LIVE_STATES}, ${STATE.completed}`})`, values: [] }
   const row = context.db.get<[number, string, number, number, number | null, number, number]>(
-    `SELECT seq, id, state, lane, due, priority, coalesce(asked, priority) FROM jobs WHERE unique_key = ? AND state IN (${states}) AND created > ? ORDER BY seq DESC LIMIT 1`,
+    `SELECT seq, id, state, lane, due, priority, coalesce(asked, priority) FROM jobs WHERE unique_key = ? AND ${where} AND created > ? ORDER BY seq DESC LIMIT 1`,
     rule.key,
+    ...values,
     rule.withinUs === null ? -1 : nowUs - rule.withinUs,
   )
   if (!row) return null

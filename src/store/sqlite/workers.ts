@@ -1,7 +1,9 @@
 import { isAlive, ownProcess } from '../../base/process.ts'
 import type { Beat, Run } from '../store.ts'
 import type { Context } from './context.ts'
+import { ownQueue } from './own.ts'
 import { STATE } from './state.ts'
+import { dropViews } from './views.ts'
 
 /** Registers this process as a worker of these queues. */
 export function join(context: Context, queues: readonly string[], leaseUs: number): number {
@@ -19,7 +21,9 @@ export function join(context: Context, queues: readonly string[], leaseUs: numbe
 
 /** Removes the registration. */
 export function leave(context: Context, worker: number): void {
-  if (context.db.run('DELETE FROM workers WHERE id = ?', worker) > 0) wakeMixedLines(context, context.clock.nowUs())
+  const nowUs = context.clock.nowUs()
+  if (context.db.run('DELETE FROM workers WHERE id = ?', worker) > 0) wakeMixedLines(context, nowUs)
+  dropViews(context, worker, nowUs)
 }
 
 /** Extends the leases of a worker's runs. */
@@ -60,6 +64,18 @@ export function liveQueues(context: Context, nowUs: number, except: number): str
       except,
     )
     .map(([queue]) => queue)
+}
+
+/** The queues in which views of live workers other than `except` stand. */
+export function liveOwnQueues(context: Context, nowUs: number, except: number): number[] {
+  return context.db
+    .all<[worker: number, queue: number]>(
+      `SELECT w.id, queues.id FROM workers w, json_each(w.queues) q CROSS JOIN queues ON queues.name = q.value
+       WHERE w.alive_until > ? AND w.id <> ?`,
+      nowUs,
+      except,
+    )
+    .map(([worker, queue]) => ownQueue(queue, worker))
 }
 
 /** Since when somebody has been at work without a break, as far as those know who are at work now; `nowUs` when nobody is. */

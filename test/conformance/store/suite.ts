@@ -1,5 +1,6 @@
 import { describe } from 'vitest'
 import { claims } from './claims.ts'
+import { closedBudgets } from './closed-budgets.ts'
 import { deputies } from './deputies.ts'
 import { fairness } from './fairness.ts'
 import type { StoreHarness } from './harness.ts'
@@ -8,6 +9,7 @@ import { limits } from './limits.ts'
 import { schedules } from './schedules.ts'
 import { waits } from './waits.ts'
 import { overrides } from './overrides.ts'
+import { workerScope } from './worker-scope.ts'
 import { workers } from './workers.ts'
 
 /** Registers every test of the store's contract for one backend. */
@@ -16,11 +18,13 @@ export function storeConformance(harness: StoreHarness): void {
     describe('jobs', () => jobs(harness))
     describe('claims', () => claims(harness))
     describe('fairness', () => fairness(harness))
+    describe('closed budgets', () => closedBudgets(harness))
     describe('deputies', () => deputies(harness))
     describe('limits', () => limits(harness))
     describe('schedules', () => schedules(harness))
     describe('waits', () => waits(harness))
     describe('overrides', () => overrides(harness))
+    describe('scope worker', () => workerScope(harness))
     describe('workers', () => workers(harness))
   })
 }

@@ -1,0 +1,184 @@
+import { NEVER_US } from '../../policy/lane.ts'
+import type { WorkerWait } from '../waits.ts'
+import { bucketId, wakeLine } from './buckets.ts'
+import { type Context, queueName } from './context.ts'
+import { nameFor, ownQueue, readName } from './own.ts'
+import { portion } from './portion.ts'
+import { LANE, STATE } from './state.ts'
+
+/**
+ * Jobs under a limit of scope `worker` wait in one lane, and each worker has a view of it: a lane of its own queue and buckets, without
+ * jobs of its own. A view waits in the line of its worker's bucket while others stay open, and all that is true of lanes is true of
+ * views: none is looked at while its bucket is closed, and its worker is woken at the instant.
+ */
+
+interface Spread {
+  readonly id: number
+  readonly key: string
+  readonly queue: number
+  readonly buckets: string
+  readonly share: number
+  readonly fair: string | null
+}
+
+type Row = [id: number, key: string, queue: number, buckets: string, share: number, fair: string | null]
+
+const COLUMNS = 'id, key, queue, buckets, share, fair'
+
+const ADOPTED_AT_ONCE = 1000
+
+/** The views of a spread lane, one for each worker that serves its queue; those that are missing are made. */
+export function viewsFor(context: Context, lane: number, nowUs: number): number[] {
+  const spread = find(context, lane)
+  const workers = context.db.all<[number]>(
+    'SELECT id FROM workers WHERE EXISTS (SELECT 1 FROM json_each(workers.queues) WHERE value = ?)',
+    queueName(context, spread.queue),
+  )
+  return workers.map(([worker]) => viewOf(context, spread, worker, nowUs))
+}
+
+/** The views of a spread lane that there are. */
+export function viewsOf(context: Context, lane: number): number[] {
+  return context.db.all<[number]>('SELECT id FROM lanes WHERE base = ?', lane).map(([id]) => id)
+}
+
+/**
+ * A worker that has joined takes its views of the lanes in which jobs wait already, a bounded number at a time.
+ * @param arrive tells a view of its first job.
+ * @returns true when more are left
+ */
+export function adopt(
+  context: Context,
+  worker: number,
+  queues: ReadonlySet<number>,
+  nowUs: number,
+  arrive: (view: number, priority: number, seq: number) => void,
+): boolean {
+  const after = context.adopted.get(worker) ?? 0
+  if (after === Infinity) return false
+  const rows = context.db.all<Row>(
+    `SELECT ${COLUMNS} FROM lanes WHERE state = ${LANE.spread} AND id > ? ORDER BY id LIMIT ${portion(ADOPTED_AT_ONCE)}`,
+    after,
+  )
+  for (const row of rows) {
+    const spread = toSpread(row)
+    if (!queues.has(spread.queue)) continue
+    const head = context.db.get<[number, number]>(
+      'SELECT priority, seq FROM jobs WHERE lane = ? AND state = 1 ORDER BY priority DESC, seq LIMIT 1',
+      spread.id,
+    )
+    if (head) arrive(viewOf(context, spread, worker, nowUs), ...head)
+    else dropSpread(context, spread.id)
+  }
+  const last = rows.at(-1)
+  context.adopted.set(worker, last && rows.length >= ADOPTED_AT_ONCE ? last[0] : Infinity)
+  return rows.length >= ADOPTED_AT_ONCE
+}
+
+/** How the views of a spread lane stand, by worker; null: it is none. */
+export function waitsOfWorkers(context: Context, lane: number, nowUs: number): WorkerWait[] | null {
+  const [state] = context.db.get<[number]>('SELECT state FROM lanes WHERE id = ?', lane) ?? [LANE.empty]
+  if (state !== LANE.spread) return null
+  return context.db
+    .all<[worker: number, name: string | null, key: string | null, wakeAt: number | null]>(
+      `SELECT l.worker, b.limit_name, b.key, b.wake_at FROM lanes l LEFT JOIN buckets b ON b.id = l.bucket WHERE l.base = ?
+       AND l.worker IN (SELECT id FROM workers WHERE alive_until > ?)`,
+      lane,
+      nowUs,
+    )
+    .map(([worker, name, key, wakeAt]) => ({
+      worker,
+      waitsOn: name === null || key === null ? null : { limit: readName(name).limit, key },
+      untilUs: wakeAt === null || wakeAt === NEVER_US ? null : Math.max(wakeAt, nowUs),
+    }))
+    .sort((a, b) => a.worker - b.worker)
+}
+
+/** A worker's registration is over: its views go, and what it had left of its budgets is nobody's. */
+export function dropViews(context: Context, worker: number, nowUs: number): void {
+  context.adopted.delete(worker)
+  const views = context.db.all<[number, string, number | null, number | null]>(
+    'SELECT base, buckets, bucket, deputy_of FROM lanes WHERE worker = ?',
+    worker,
+  )
+  for (const [, buckets, bucket, deputyOf] of views) {
+    for (const id of JSON.parse(buckets) as number[])
+      context.db.run('UPDATE buckets SET lanes = lanes - 1 WHERE id = ?', id)
+    if (bucket !== null) wakeLine(context, bucket, nowUs)
+    if (deputyOf !== null) wakeLine(context, deputyOf, nowUs)
+  }
+  if (views.length === 0) return
+  context.db.run('DELETE FROM lanes WHERE worker = ?', worker)
+  // Nobody waits there any more, and a worker's own bucket has no other lanes.
+  context.db.run(
+    'UPDATE buckets SET wake_at = NULL, deferred = 0, told = NULL WHERE lanes = 0 AND id IN (SELECT value FROM json_each(?))',
+    JSON.stringify([...new Set(views.flatMap(([, buckets]) => JSON.parse(buckets) as number[]))]),
+  )
+  for (const [base] of views) dropSpread(context, base)
+}
+
+/** A spread lane goes when no view of it is left, and no job that waits, runs or can come back. */
+export function dropSpread(context: Context, lane: number): void {
+  const row = context.db.get<[string]>(
+    `SELECT buckets FROM lanes l WHERE id = ? AND NOT EXISTS (SELECT 1 FROM lanes v WHERE v.base = l.id)
+     AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = l.id AND state = 1)
+     AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = l.id AND state IN (0, 4, 7))
+     AND id NOT IN (SELECT lane FROM jobs WHERE state = ${STATE.active} AND due IS NOT NULL)`,
+    lane,
+  )
+  if (row) deleteLane(context, lane, row[0])
+}
+
+/** @param buckets as stored */
+export function deleteLane(context: Context, lane: number, buckets: string): void {
+  context.db.run('DELETE FROM lanes WHERE id = ?', lane)
+  for (const bucket of JSON.parse(buckets) as number[])
+    context.db.run('UPDATE buckets SET lanes = lanes - 1 WHERE id = ?', bucket)
+}
+
+/** The workers that are gone, as far as their views tell. */
+export function dropViewsOfTheGone(context: Context, nowUs: number): void {
+  const gone = context.db.all<[number]>(
+    'SELECT DISTINCT worker FROM lanes WHERE worker IS NOT NULL AND worker NOT IN (SELECT id FROM workers)',
+  )
+  for (const [worker] of gone) dropViews(context, worker, nowUs)
+}
+
+function find(context: Context, lane: number): Spread {
+  const row = context.db.get<Row>(`SELECT ${COLUMNS} FROM lanes WHERE id = ?`, lane)
+  if (!row) throw new RangeError(`Lane ${lane} is named by a job, but it is not stored`)
+  return toSpread(row)
+}
+
+function toSpread([id, key, queue, buckets, share, fair]: Row): Spread {
+  return { id, key, queue, buckets, share, fair }
+}
+
+function viewOf(context: Context, spread: Spread, worker: number, nowUs: number): number {
+  const key = `${spread.key}\0${worker}`
+  const found = context.db.get<[number]>('SELECT id FROM lanes WHERE key = ?', key)
+  if (found) return found[0]
+  const buckets = (JSON.parse(spread.buckets) as number[]).map((id) => {
+    const [stored, of] = context.db.get<[string, string]>('SELECT limit_name, key FROM buckets WHERE id = ?', id) as [
+      string,
+      string,
+    ]
+    return bucketId(context, nameFor(context, readName(stored).limit, of, worker), of, nowUs)
+  })
+  for (const bucket of buckets) context.db.run('UPDATE buckets SET lanes = lanes + 1 WHERE id = ?', bucket)
+  const { lastInsertRowid } = context.db
+    .prepare(
+      'INSERT INTO lanes (key, queue, buckets, base, worker, emptied, share, fair) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+    )
+    .run(
+      key,
+      ownQueue(spread.queue, worker),
+      JSON.stringify(buckets),
+      spread.id,
+      worker,
+      nowUs,
+      spread.share,
+      spread.fair,
+    )
+  return Number(lastInsertRowid)
+}
