@@ -32,7 +32,10 @@ export interface Sieve {
 }
 
 /** Whether a job of this place in its lane has not been sifted yet. */
-export function isBehind(sieve: Sieve, job: { readonly priority: number; readonly seq: number }): boolean {
+export function isBehind(
+  sieve: Pick<Sieve, 'priority' | 'seq'>,
+  job: { readonly priority: number; readonly seq: number },
+): boolean {
   return job.priority < sieve.priority || (job.priority === sieve.priority && job.seq > sieve.seq)
 }
 

@@ -104,14 +104,16 @@ export async function saveBucket(
 /** A bucket as it was read, carried over to the limit's current policy. */
 export function bucketOf(limits: Timelines, row: BucketRow, { nowUs, wallUs }: Instant): StoredBucket {
   const [id, limit, key, stored, revision, active, lanes, wakeAtUs, deferred, toldUs] = row
-  const policy = onTheWall(limits.policy(limit, key), Math.round((wallUs - nowUs) / 100_000) * 100_000)
+  const inForce = limits.timeline(limit).at(key)
+  const policy = onTheWall(inForce.policy, Math.round((wallUs - nowUs) / 100_000) * 100_000)
   const written = stored === null ? null : decodeBucket(stored)
   const state = limits.timeline(limit).carry(key, written, revision, nowUs) ?? newBucket(NO_POLICY, nowUs)
   // Kept even when nothing is charged: a bucket that begins empty fills from the first look on, and a clock that went back is made up
   // for once, or the wait would begin anew at every look.
   const changed = written === null ? beginsEmpty(policy) : nowUs < written.atUs
   const waits = { wakeAtUs, wokeAtUs: wakeAtUs, deferred, toldUs, counted: false }
-  return { id, limit, key, policy, state, active, lanes, ...waits, granted: 0, changed }
+  const named = { id, limit, key, policy, revision: inForce.revision }
+  return { ...named, state, active, lanes, ...waits, granted: 0, changed }
 }
 
 /** Calendar windows follow the wall clock: their policy is told how far that is from the store's. */

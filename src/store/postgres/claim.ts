@@ -15,7 +15,8 @@ import { openLineKey } from './lane-key.ts'
 import { limitsAt } from './limits.ts'
 import { type Look, type NextRow, NotRead, type Portion } from './look.ts'
 import { endOverdue } from './override.ts'
-import { rejectedOf, rejectionsOf, rejectLate, skipRejected } from './reject.ts'
+import { rejectedOf, rejectionsOf, skipRejected } from './reject.ts'
+import { rejectLate } from './reject-late.ts'
 import { throttling } from './throttling.ts'
 
 const DEFAULT_EVENT_WINDOW_US = 60_000_000
@@ -31,7 +32,7 @@ const HELD_AGAIN_US = 20_000
 
 const LOOK = `BEGIN; SET LOCAL synchronous_commit = off; SELECT sluice.promote(${AT_ONCE}), sluice.take_arrivals(ARRAY(SELECT json_array_elements_text($1::json)), $2::bigint); COMMIT;
   BEGIN; SET LOCAL idle_in_transaction_session_timeout = ${STALL_MS}; SELECT sluice.claim_look($3::json)`
-const WRITE = `SELECT * FROM sluice.claim_write($1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::json, $6::json, $7::json, $8::json);
+const WRITE = `SELECT * FROM sluice.claim_write($1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::json, $6::json, $7::json, $8::json, $9::json);
   SELECT sluice.claim_next($1::bigint); COMMIT`
 
 /** What a claim came to so far, while other things had to be done first. */
@@ -174,9 +175,9 @@ async function doFirst(
   if (work.includes('ends')) await endOverdue(context, db)
   if (work.includes('fires')) progress.news.push(...(await fire(context, db, AT_ONCE)))
   if (!work.includes('late')) return
-  const late = await rejectLate(context, db, AT_ONCE)
-  progress.rejected.push(...late)
-  if (late.length >= AT_ONCE) progress.more = true
+  const { rejected, looked } = await rejectLate(context, db, AT_ONCE)
+  progress.rejected.push(...rejected)
+  if (looked >= AT_ONCE) progress.more = true
 }
 
 interface Decided {
@@ -192,9 +193,9 @@ function decide(context: Context, decision: Decision, request: ClaimRequest, loo
   const shares = request.queues.map(({ queue, slots, uses }) => {
     const own = uses.map((use) => ({ bucket: decision.bucket(look.own[at++] as number), weight: use.weight }))
     const next = context.openLineNext.get(queue) ?? true
-    return new QueueShare(context.queues.of(queue), slots, own, next, (of, skip, count) =>
-      decision.openLine(of, skip, count),
-    )
+    // No lane stands in a queue of one worker's own here.
+    const number = context.queues.of(queue)
+    return new QueueShare(number, -number, slots, own, next, (of, skip, count) => decision.openLine(of, skip, count))
   })
   decision.serve(shares)
   // Whoever is served goes behind all that wait, also where another process gave them their turns.
@@ -221,6 +222,7 @@ async function write(
 ): Promise<Claim> {
   const { admission, decision, shares } = decided
   const { grants, rejections } = admission
+  const { bookings, unfinished } = admission.sifter
   const instant = { nowUs: look.now, wallUs: look.wall }
   const nameOf = (queue: number): string => context.queues.name(queue)
   const told = throttling(nameOf, decision, admission, request.eventWindowUs ?? DEFAULT_EVENT_WINDOW_US)
@@ -228,7 +230,7 @@ async function write(
   const buckets = decision.changedBuckets()
   let rows: WrittenRow[] = []
   let { next } = look
-  if (grants.length + rejections.length + lanes.length + buckets.length > 0) {
+  if (grants.length + rejections.length + bookings.length + lanes.length + buckets.length > 0) {
     const results = await db.script(
       WRITE,
       String(look.now),
@@ -239,6 +241,7 @@ async function write(
       JSON.stringify(lanes),
       JSON.stringify(buckets),
       JSON.stringify(rejectionsOf(context, rejections, instant)),
+      JSON.stringify(bookings.map(({ seq, startUs }) => [seq, startUs])),
     )
     rows = results[0] as unknown as WrittenRow[]
     next = JSON.parse(cellOf(results[1]) ?? '') as NextRow
@@ -252,7 +255,7 @@ async function write(
   await skipRejected(context, db, rejected)
   progress.rejected.push(...rejected)
   const fireUs = nextFireUs(await looked(context, db, look, rejected))
-  const again = decided.more || progress.more || isFull(rejections)
+  const again = decided.more || progress.more || unfinished || isFull(rejections)
   const held = progress.portion.skip.length > 0 ? look.now + HELD_AGAIN_US : NEVER_US
   const nextWakeUs = again
     ? look.now

@@ -1,17 +1,17 @@
 import type { AdmissionSource } from '../../policy/admission.ts'
 import { encodeBucket } from '../../policy/bucket.ts'
 import type { Bucket, Head, Lane } from '../../policy/lane.ts'
+import type { LimitPolicy } from '../../policy/limit.ts'
 import type { LineGroup, Served } from '../../policy/line.ts'
 import type { QueueShare } from '../../policy/queue-share.ts'
+import { decodeSieve, isBehind } from '../../policy/sieve.ts'
 import type { Timelines } from '../timelines.ts'
 import { bucketOf, type StoredBucket } from './buckets.ts'
 import type { QueueNumbers } from './context.ts'
-import { type HeadRow, type LaneRow, type Look, NotRead, type Portion } from './look.ts'
+import { grouped, type HeadRow, type LaneRow, type Look, NotRead, type Portion, toHead } from './look.ts'
+import { DEPUTY, laneAsWritten } from './save-lane.ts'
 import { LANE } from './state.ts'
 
-/** A bucket that so many lanes need groups the lines of others: its lanes can be held together behind one deputy. */
-const SHARED_BY = 16
-const DEPUTY = '!'
 /** A bound on what one claim that goes deep makes the next ones read. */
 const HEADS_REMEMBERED = 64
 
@@ -28,6 +28,7 @@ export class Decision implements AdmissionSource {
   readonly #rows: ReadonlyMap<number, LaneRow>
   readonly #bucketRows: ReadonlyMap<number, NonNullable<Look['buckets']>[number]>
   readonly #heads: ReadonlyMap<number, HeadRow<number>[]>
+  readonly #behind: ReadonlyMap<number, HeadRow<number>[]>
   readonly #line: ReadonlyMap<string, HeadRow<string>[]>
   readonly #lined: ReadonlySet<number>
   readonly #deep: ReadonlySet<number>
@@ -47,6 +48,7 @@ export class Decision implements AdmissionSource {
     this.#rows = new Map((look.lanes ?? []).map((row) => [row[0], row]))
     this.#bucketRows = new Map((look.buckets ?? []).map((row) => [row[0], row]))
     this.#heads = grouped(look.heads)
+    this.#behind = grouped(look.behind)
     this.#line = grouped(look.line)
     this.#lined = new Set(look.lined)
     this.#deep = new Set(portion.lanes)
@@ -103,24 +105,47 @@ export class Decision implements AdmissionSource {
     const read = this.#headsRead(lane.id)
     const found = rows.slice(lane.loaded, lane.loaded + count)
     const ended = rows.length < read
-    const short = found.length === 0 || (found.length < count && lane.buckets.some((each) => each.policy?.maxWaitUs))
     if (lane.loaded + found.length > 1 && !this.#openIds.has(lane.id))
       this.#mostHeads = Math.max(this.#mostHeads, Math.min(lane.loaded + found.length, HEADS_REMEMBERED))
-    if (short && !ended && count > 0) {
-      const needed = lane.loaded + count + 1
-      throw new NotRead(`${needed} jobs of a lane`, (portion) => ({
-        ...portion,
-        lanes: [...portion.lanes, lane.id],
-        deepHeads: Math.max(portion.deepHeads, 2 * needed),
-      }))
-    }
+    if (found.length === 0 && !ended && count > 0) throw this.#needJobs(lane, lane.loaded + count + 1)
     return found.map(toHead)
   }
 
+  behind(lane: Lane, priority: number, seq: number, count: number): Head[] {
+    const [, , , , , , , , , , , , , sieve] = this.#row(lane.id)
+    const place = { priority, seq }
+    // Read from the first of the lane on, and from the last that was sifted before.
+    const sifted = sieve === null ? null : decodeSieve(sieve)
+    const further = sifted !== null && (isBehind(sifted, place) || (sifted.priority === priority && sifted.seq === seq))
+    const rows = (further ? this.#behind : this.#heads).get(lane.id) ?? []
+    const depth = further ? this.#depth(lane.id) : this.#headsRead(lane.id)
+    const found = rows.slice(0, depth).filter((row) => isBehind(place, { seq: row[1], priority: row[2] }))
+    if (found.length < count && rows.length >= depth) throw this.#needJobs(lane, rows.length + count + 1)
+    return found.slice(0, count).map(toHead)
+  }
+
+  /** More is read of this lane, and of all others of which there is more and whose limits make a decision go through them. */
+  #needJobs(lane: Lane, needed: number): NotRead {
+    const like = [...this.#rows.values()].filter(
+      ([id, , buckets]) =>
+        (this.#heads.get(id)?.length ?? 0) >= this.#headsRead(id) &&
+        buckets.some((bucket) => this.#bucketRows.has(bucket) && goesThrough(this.bucket(bucket).policy)),
+    )
+    const lanes = [...new Set([...this.#portion.lanes, lane.id, ...like.map(([id]) => id)])]
+    return new NotRead(`${needed} jobs of a lane`, (portion) => ({
+      ...portion,
+      lanes,
+      deepHeads: Math.max(portion.deepHeads, Math.min(2 * needed, 8 * Math.max(8, portion.deepHeads))),
+    }))
+  }
+
   #headsRead(lane: number): number {
+    return this.#openIds.has(lane) ? Math.max(this.#depth(lane), this.#openHeads) : this.#depth(lane)
+  }
+
+  #depth(lane: number): number {
     const { heads, deepHeads } = this.#portion
-    const read = this.#openIds.has(lane) ? Math.max(heads, this.#openHeads) : heads
-    return this.#deep.has(lane) ? Math.max(read, deepHeads) : read
+    return this.#deep.has(lane) ? Math.max(heads, deepHeads) : heads
   }
 
   openLine(queue: number, skip: number, count: number): Head[] {
@@ -156,22 +181,8 @@ export class Decision implements AdmissionSource {
     const changed: unknown[] = []
     for (const lane of this.lanes.values()) {
       if (!lane.changed) continue
-      const { id, state, on, deputyOf, priority, head, turn, taken } = lane
       // Jobs that somebody else holds may come back: their lane is not empty, only nothing of it can be had now.
-      const emptied = state === 'empty' && this.#portion.skip.length === 0
-      const stored = emptied ? LANE.empty : state === 'waiting' ? LANE.waiting : LANE.open
-      const waits = state === 'waiting'
-      changed.push([
-        id,
-        stored,
-        waits ? (on?.id ?? null) : null,
-        waits ? overOf(lane) : '',
-        deputyOf?.id ?? null,
-        priority,
-        head,
-        turn,
-        emptied ? 0 : taken,
-      ])
+      changed.push(laneAsWritten(lane, this.#portion.skip.length > 0))
     }
     return changed
   }
@@ -224,7 +235,7 @@ export class Decision implements AdmissionSource {
   #lane(laneId: number): Lane {
     const known = this.lanes.get(laneId)
     if (known) return known
-    const [id, queue, buckets, state, on, deputyOf, priority, turn, head, , , share, taken] = this.#row(laneId)
+    const [id, queue, buckets, state, on, deputyOf, priority, turn, head, , , share, taken, sieve] = this.#row(laneId)
     const lane: Lane = {
       id,
       queue: this.#queues.of(queue),
@@ -241,6 +252,8 @@ export class Decision implements AdmissionSource {
       next: 0,
       loaded: 0,
       ended: false,
+      gone: new Set(),
+      sieve: sieve === null ? null : decodeSieve(sieve),
       changed: false,
     }
     this.lanes.set(id, lane)
@@ -249,14 +262,9 @@ export class Decision implements AdmissionSource {
   }
 }
 
-/** The group of a lane within the line it stands in: the other buckets that it shares with many lanes. Deputies have one of their own. */
-function overOf(lane: Lane): string {
-  if (lane.deputyOf) return DEPUTY
-  return lane.buckets
-    .filter((bucket) => bucket !== lane.on && (bucket as StoredBucket).lanes >= SHARED_BY)
-    .map((bucket) => bucket.id)
-    .sort((a, b) => a - b)
-    .join(',')
+/** Whether a refusal by it concerns the jobs behind a head too. */
+function goesThrough(policy: LimitPolicy | null): boolean {
+  return policy !== null && (policy.onLimit !== 'wait' || policy.maxWaitUs !== null)
 }
 
 function needBucket(id: number): NotRead {
@@ -265,26 +273,4 @@ function needBucket(id: number): NotRead {
     depth: portion.depth + 1,
     buckets: [...portion.buckets, id],
   }))
-}
-
-function grouped<Place>(rows: readonly HeadRow<Place>[] | null): Map<Place, HeadRow<Place>[]> {
-  const groups = new Map<Place, HeadRow<Place>[]>()
-  for (const row of rows ?? []) {
-    const known = groups.get(row[0])
-    if (known) known.push(row)
-    else groups.set(row[0], [row])
-  }
-  for (const each of groups.values()) each.sort((a, b) => b[2] - a[2] || a[1] - b[1])
-  return groups
-}
-
-function toHead([, seq, priority, weights, attempt, sinceUs, given]: HeadRow<unknown>): Head {
-  return {
-    seq,
-    priority,
-    given,
-    weights: weights === null ? null : (JSON.parse(weights) as number[]),
-    attempt,
-    sinceUs,
-  }
 }

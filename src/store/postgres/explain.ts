@@ -9,7 +9,7 @@ import { type Context, readClock } from './context.ts'
 import { get } from './get.ts'
 import { type Outlook, outlookOfLane, outlookOfLine } from './line-place.ts'
 import { currentLimits } from './limits.ts'
-import { LANE } from './state.ts'
+import { LANE, STATE } from './state.ts'
 import { liveQueues } from './workers.ts'
 import { isPaused, overridesOf, pausedUntilUs } from './override.ts'
 
@@ -24,6 +24,7 @@ type Row = [
   key: string,
   fair: string | null,
   share: number | null,
+  state: number,
 ]
 
 /** Why a job waits: the line that its lane stands in, its place, and when it may start. */
@@ -33,8 +34,8 @@ export async function explain(context: Context, db: Statements, id: string): Pro
   const limits = await currentLimits(context, db)
   const job = await get(db, id)
   if (!job) return null
-  const [lane, priority, weights, sinceUs, attempt, due, on, laneKey, fairKey, share] = (await db.get<Row>(
-    `SELECT l.id, j.priority, j.weights, j.since, j.attempt, j.due, CASE WHEN l.state = ${LANE.waiting} THEN l.bucket END, j.lane, j.fair, l.share
+  const [lane, priority, weights, sinceUs, attempt, due, on, laneKey, fairKey, share, state] = (await db.get<Row>(
+    `SELECT l.id, j.priority, j.weights, j.since, j.attempt, j.due, CASE WHEN l.state = ${LANE.waiting} THEN l.bucket END, j.lane, j.fair, l.share, j.state
      FROM sluice.jobs j LEFT JOIN sluice.lanes l ON l.key = j.lane WHERE j.seq = $1`,
     job.seq,
   )) as Row
@@ -57,7 +58,8 @@ export async function explain(context: Context, db: Statements, id: string): Pro
     exact: false,
     served,
   }
-  if (job.state !== 'available') {
+  // One that a limit has put off is shown as scheduled, and waits in its lane.
+  if (state !== STATE.available) {
     const expectedStartUs = job.state === 'scheduled' || job.state === 'retryable' ? job.dueUs : null
     return { ...idle, expectedStartUs, givenUpAtUs: null }
   }

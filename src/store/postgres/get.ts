@@ -1,5 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
 import { NEVER_US } from '../../policy/lane.ts'
+import type { JobState } from '../../jobs/job-state.ts'
 import type { JobError, JobQuery, JobRecord } from '../../jobs/job.ts'
 import { occurrenceOf } from '../series.ts'
 import { STATE, stateName } from './state.ts'
@@ -23,12 +24,14 @@ type Row = [
   extra: string | null,
   schedule: string | null,
   occurs: number | null,
+  booked: number | null,
   wakeAt: number | null,
   now: number,
+  wall: number,
 ]
 
-const SELECT = `SELECT seq, id, task, queue, state, coalesce(asked, priority), input, result, error, attempt, max_attempts, created, due, started, finished, extra, schedule, occurs,
-  CASE WHEN state = 1 THEN (SELECT b.wake_at FROM sluice.lanes l JOIN sluice.buckets b ON b.id = l.bucket WHERE l.key = j.lane AND l.state = 2) END, sluice.now_us()
+const SELECT = `SELECT seq, id, task, queue, state, coalesce(asked, priority), input, result, error, attempt, max_attempts, created, due, started, finished, extra, schedule, occurs, booked,
+  CASE WHEN state = 1 THEN (SELECT b.wake_at FROM sluice.lanes l JOIN sluice.buckets b ON b.id = l.bucket WHERE l.key = j.lane AND l.state = 2) END, sluice.now_us(), sluice.wall_us()
   FROM sluice.jobs j`
 
 /** One job by its id. */
@@ -41,12 +44,21 @@ export async function get(db: Statements, id: string): Promise<JobRecord | null>
 export async function list(db: Statements, query: JobQuery): Promise<JobRecord[]> {
   const where: string[] = ['seq < $1']
   const values: (string | number | number[])[] = [query.before ?? Number.MAX_SAFE_INTEGER]
-  if (query.states) where.push(`state = ANY ($${values.push(query.states.map((state) => STATE[state]))}::int[])`)
+  if (query.states) {
+    const states = values.push(query.states.map((state) => STATE[state]))
+    where.push(`${shownAs(query.states)} = ANY ($${states}::int[])`)
+  }
   if (query.queue !== undefined) where.push(`queue = $${values.push(query.queue)}`)
   if (query.task !== undefined) where.push(`task = $${values.push(query.task)}`)
   const limit = values.push(query.limit ?? 100)
   const rows = await db.all<Row>(`${SELECT} WHERE ${where.join(' AND ')} ORDER BY seq DESC LIMIT $${limit}`, ...values)
   return rows.map(toRecord)
+}
+
+/** A job that a limit has put off waits in its lane, and is shown as scheduled until its expected start. */
+function shownAs(states: readonly JobState[]): string {
+  if (states.includes('scheduled') === states.includes('available')) return 'state'
+  return `(CASE WHEN state = ${STATE.available} AND booked > sluice.now_us() THEN ${STATE.scheduled} ELSE state END)`
 }
 
 /** Whether a text can be the id of a job: no other is ever found. */
@@ -74,10 +86,14 @@ function toRecord(row: Row): JobRecord {
     extra,
     schedule,
     occurs,
+    booked,
     wakeAtUs,
     nowUs,
+    wallUs,
   ] = row
-  const name = stateName(state)
+  const putOffUs = state === STATE.available && booked !== null && booked > nowUs ? booked : null
+  const name = putOffUs === null ? stateName(state) : 'scheduled'
+  const hasDue = name === 'scheduled' || name === 'retryable' || name === 'active'
   return {
     seq,
     id,
@@ -91,7 +107,7 @@ function toRecord(row: Row): JobRecord {
     attempt,
     maxAttempts,
     createdUs,
-    dueUs: name === 'scheduled' || name === 'retryable' || name === 'active' ? due : null,
+    dueUs: putOffUs !== null ? putOffUs + wallUs - nowUs : hasDue ? due : null,
     startedUs,
     finishedUs,
     extra,

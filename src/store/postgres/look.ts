@@ -1,3 +1,4 @@
+import type { Head } from '../../policy/lane.ts'
 import type { BucketRow } from './buckets.ts'
 
 /** A lane as it is read. */
@@ -15,6 +16,7 @@ export type LaneRow = [
   key: string,
   share: number,
   taken: number,
+  sieve: string | null,
 ]
 
 /** A waiting job at the front of a lane or of an open line, which stands before it. */
@@ -52,10 +54,36 @@ export interface Look {
   readonly lanes: readonly LaneRow[] | null
   readonly buckets: readonly BucketRow[] | null
   readonly heads: readonly HeadRow<number>[] | null
+  /** Waiting jobs behind those of their lanes that were sifted. */
+  readonly behind: readonly HeadRow<number>[] | null
   readonly line: readonly HeadRow<string>[] | null
   readonly live: readonly string[] | null
   readonly fire: readonly [storeUs: number | null, wallUs: number | null, released: string | null]
   readonly next: NextRow
+}
+
+/** Rows by the place that they name, each in the order of its lane. */
+export function grouped<Place>(rows: readonly HeadRow<Place>[] | null): Map<Place, HeadRow<Place>[]> {
+  const groups = new Map<Place, HeadRow<Place>[]>()
+  for (const row of rows ?? []) {
+    const known = groups.get(row[0])
+    if (known) known.push(row)
+    else groups.set(row[0], [row])
+  }
+  for (const each of groups.values()) each.sort((a, b) => b[2] - a[2] || a[1] - b[1])
+  return groups
+}
+
+/** A waiting job as a decision sees it. */
+export function toHead([, seq, priority, weights, attempt, sinceUs, given]: HeadRow<unknown>): Head {
+  return {
+    seq,
+    priority,
+    given,
+    weights: weights === null ? null : (JSON.parse(weights) as number[]),
+    attempt,
+    sinceUs,
+  }
 }
 
 /** How much of everything the first round trip reads. */

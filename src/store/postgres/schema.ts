@@ -16,6 +16,10 @@ import { SETTLE } from './sql/settle.ts'
  *
  * `jobs.due` is when the state's own time comes: wall clock for `scheduled`, the store's clock for `retryable` (next run), `active`
  * (end of the lease), `available` (latest start, where there is one) and the final states (end of retention).
+ *
+ * `lanes.sieve` is how far a lane was sifted for jobs that come too late (policy/sieve.ts). `jobs.booked` is when one that a limit put off is
+ * expected to start, on the store's clock: it keeps its place in the lane, and until then it is shown as scheduled. `arrivals.level` and
+ * `first` are the place of the first job that came; null: something else happened to the lane.
  */
 const TABLES = `
 CREATE TABLE sluice.store (name text COLLATE "C" PRIMARY KEY, value text NOT NULL);
@@ -41,6 +45,7 @@ CREATE TABLE sluice.jobs (
   worker bigint,
   cancelling boolean NOT NULL DEFAULT false,
   expires bigint,
+  booked bigint,
   uses text,
   weights text,
   permits bigint[],
@@ -68,7 +73,9 @@ CREATE TABLE sluice.arrivals (
   uses text NOT NULL,
   fair text COLLATE "C",
   share smallint,
-  look boolean NOT NULL
+  look boolean NOT NULL,
+  level bigint,
+  first bigint
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX arrivals_queue ON sluice.arrivals (queue, id);
 
@@ -87,6 +94,7 @@ CREATE TABLE sluice.lanes (
   share smallint NOT NULL DEFAULT 1,
   fair text COLLATE "C",
   head bigint NOT NULL DEFAULT 0,
+  sieve text,
   emptied bigint
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 500, autovacuum_vacuum_cost_delay = 0);
 CREATE UNIQUE INDEX lanes_key ON sluice.lanes (key);

@@ -85,16 +85,18 @@ END $f$;
 -- Takes in what has arrived for these queues: lanes open that were empty, whose head was outranked or has gone. No newcomer stands before p_turn, and no
 -- two at the same place, which would break into turns of several starts. Answers the last turn that was given.
 CREATE FUNCTION sluice.take_arrivals(p_queues text[], p_turn bigint) RETURNS bigint LANGUAGE plpgsql SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $f$
-DECLARE v_now bigint; v_keys text[]; v_queues text[]; v_uses text[]; v_looks boolean[]; v_fair text[]; v_shares int[]; absent int[]; woken bigint[]; v_turn bigint := p_turn;
+DECLARE v_now bigint; v_keys text[]; v_queues text[]; v_uses text[]; v_looks boolean[]; v_fair text[]; v_shares int[]; v_levels bigint[]; v_firsts bigint[]; absent int[]; woken bigint[]; v_turn bigint := p_turn;
 BEGIN
   IF NOT EXISTS (SELECT 1 FROM sluice.arrivals WHERE queue = ANY (p_queues)) THEN RETURN v_turn; END IF;
   PERFORM sluice.lock_queues(p_queues);
   v_now := sluice.now_us();
   WITH gone AS (
     DELETE FROM sluice.arrivals WHERE id = ANY (ARRAY(SELECT id FROM sluice.arrivals WHERE queue = ANY (p_queues) ORDER BY queue, id LIMIT 10000))
-    RETURNING id, queue, lane, uses, fair, share, look
-  ), each AS (SELECT lane, min(queue) AS queue, min(uses) AS uses, min(fair) AS fair, (array_agg(share ORDER BY id DESC) FILTER (WHERE share IS NOT NULL))[1] AS share, bool_or(look) AS look FROM gone GROUP BY lane)
-  SELECT array_agg(e.lane), array_agg(e.queue), array_agg(e.uses), array_agg(e.fair), array_agg(e.share), array_agg(e.look) INTO v_keys, v_queues, v_uses, v_fair, v_shares, v_looks FROM each e;
+    RETURNING id, queue, lane, uses, fair, share, look, level, first
+  ), each AS (SELECT lane, min(queue) AS queue, min(uses) AS uses, min(fair) AS fair, (array_agg(share ORDER BY id DESC) FILTER (WHERE share IS NOT NULL))[1] AS share, bool_or(look) AS look,
+    CASE WHEN bool_and(level IS NOT NULL) THEN (array_agg(level ORDER BY level DESC, first))[1] END AS level, (array_agg(first ORDER BY level DESC, first))[1] AS first FROM gone GROUP BY lane)
+  SELECT array_agg(e.lane), array_agg(e.queue), array_agg(e.uses), array_agg(e.fair), array_agg(e.share), array_agg(e.look), array_agg(e.level), array_agg(e.first)
+  INTO v_keys, v_queues, v_uses, v_fair, v_shares, v_looks, v_levels, v_firsts FROM each e;
   IF v_keys IS NULL THEN RETURN v_turn; END IF;
   SELECT array_agg(n) INTO absent FROM generate_subscripts(v_keys, 1) n WHERE NOT EXISTS (SELECT 1 FROM sluice.lanes WHERE key = v_keys[n]);
   IF absent IS NOT NULL THEN
@@ -105,14 +107,17 @@ BEGIN
   UPDATE sluice.lanes l SET share = a.share FROM unnest(v_keys, v_shares) a(key, share) WHERE l.key = a.key AND l.share <> a.share;
   v_turn := greatest(v_turn, v_now);
   WITH head AS MATERIALIZED (
-    SELECT l.id, l.state, l.bucket, l.deputy_of, h.priority, h.seq, CASE WHEN l.state = 0 THEN row_number() OVER (ORDER BY h.seq) END AS place
-    FROM unnest(v_keys, v_looks) a(key, look) JOIN sluice.lanes l ON l.key = a.key LEFT JOIN LATERAL
+    SELECT l.id, l.state, l.bucket, l.deputy_of, h.priority, h.seq,
+      -- Who came behind all that were sifted leaves them as they are; whatever else happened, they are sifted anew.
+      CASE WHEN a.level < (l.sieve::json ->> 0)::bigint OR (a.level = (l.sieve::json ->> 0)::bigint AND a.first > (l.sieve::json ->> 1)::bigint) THEN l.sieve END AS sieve,
+      CASE WHEN l.state = 0 THEN row_number() OVER (ORDER BY h.seq) END AS place
+    FROM unnest(v_keys, v_looks, v_levels, v_firsts) a(key, look, level, first) JOIN sluice.lanes l ON l.key = a.key LEFT JOIN LATERAL
       (SELECT j.priority, j.seq FROM sluice.jobs j WHERE j.lane = a.key AND j.state = 1 ORDER BY j.priority DESC, j.seq LIMIT 1) h ON true
     WHERE CASE WHEN h.seq IS NULL THEN l.state <> 0 WHEN l.state = 0 THEN true
-      ELSE (h.priority, h.seq) <> (l.priority, l.head) OR (a.look AND l.state = 2) END
+      ELSE (h.priority, h.seq) <> (l.priority, l.head) OR l.sieve IS NOT NULL OR (a.look AND l.state = 2) END
   ), written AS (
     UPDATE sluice.lanes l SET
-      state = CASE WHEN h.seq IS NULL THEN 0 ELSE 1 END, bucket = NULL, over = '', deputy_of = NULL,
+      state = CASE WHEN h.seq IS NULL THEN 0 ELSE 1 END, bucket = NULL, over = '', deputy_of = NULL, sieve = CASE WHEN h.seq IS NOT NULL AND l.state <> 0 THEN h.sieve END,
       priority = coalesce(h.priority, l.priority), head = coalesce(h.seq, l.head),
       turn = CASE WHEN l.state = 0 THEN greatest(l.turn, v_turn + h.place) ELSE l.turn END, taken = CASE WHEN l.state = 0 OR h.seq IS NULL THEN 0 ELSE l.taken END,
       emptied = CASE WHEN h.seq IS NULL THEN v_now ELSE l.emptied END

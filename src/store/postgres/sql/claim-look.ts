@@ -112,13 +112,21 @@ BEGIN
     'now', v_now, 'wall', sluice.wall_us(),
     'generation', coalesce((SELECT value::bigint FROM sluice.store WHERE name = 'limits'), 0),
     'due', v_due, 'open', reach.open_lanes, 'lined', reach.lined, 'lineBuckets', reach.line_buckets, 'lineLanes', reach.line_lanes, 'own', coalesce(v_own, '{}'),
-    'lanes', (SELECT json_agg(json_build_array(l.id, l.queue, l.buckets, l.state, l.bucket, l.deputy_of, l.priority, l.turn, l.head, l.over, l.key, l.share, l.taken))
+    'lanes', (SELECT json_agg(json_build_array(l.id, l.queue, l.buckets, l.state, l.bucket, l.deputy_of, l.priority, l.turn, l.head, l.over, l.key, l.share, l.taken, l.sieve))
       FROM sluice.lanes l WHERE l.id = ANY (reach.lanes)),
     'buckets', (SELECT json_agg(json_build_array(b.id, b.limit_name, b.key, b.state, b.revision, b.active, b.lanes, b.wake_at, b.deferred, b.told))
       FROM sluice.buckets b WHERE b.id = ANY (reach.buckets)),
     'heads', (SELECT json_agg(json_build_array(l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given)) FROM sluice.lanes l, LATERAL (
       SELECT j.seq, j.priority, j.weights, j.attempt, j.since, coalesce(j.asked, j.priority) AS given FROM sluice.jobs j WHERE j.lane = l.key AND j.state = 1 AND j.seq <> ALL (v_skip)
       ORDER BY j.priority DESC, j.seq LIMIT greatest(v_heads, CASE WHEN l.id = ANY (v_deep) THEN v_deep_heads END, CASE WHEN l.id = ANY (reach.open_lanes) THEN v_open_heads END)) h WHERE l.id = ANY (reach.lanes)),
+    -- Behind those that were sifted. Two ranges and not a disjunction, of which only the lane would be looked up.
+    'behind', (SELECT json_agg(json_build_array(l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given)) FROM sluice.lanes l,
+      LATERAL (SELECT (l.sieve::json ->> 0)::bigint AS level, (l.sieve::json ->> 1)::bigint AS seq, greatest(v_heads, CASE WHEN l.id = ANY (v_deep) THEN v_deep_heads END) AS count) c, LATERAL (
+      (SELECT j.seq, j.priority, j.weights, j.attempt, j.since, coalesce(j.asked, j.priority) AS given FROM sluice.jobs j
+        WHERE j.lane = l.key AND j.state = 1 AND j.priority = c.level AND j.seq > c.seq AND j.seq <> ALL (v_skip) ORDER BY j.priority DESC, j.seq LIMIT c.count)
+      UNION ALL (SELECT j.seq, j.priority, j.weights, j.attempt, j.since, coalesce(j.asked, j.priority) AS given FROM sluice.jobs j
+        WHERE j.lane = l.key AND j.state = 1 AND j.priority < c.level AND j.seq <> ALL (v_skip) ORDER BY j.priority DESC, j.seq LIMIT c.count)) h
+      WHERE l.id = ANY (reach.lanes) AND l.sieve IS NOT NULL),
     'line', (SELECT json_agg(json_build_array(o.queue, h.seq, h.priority, h.weights, h.attempt, h.since, h.given)) FROM (
       SELECT q.value ->> 0 AS queue, q.value ->> 1 AS lane, (q.value ->> 2)::int AS slots FROM json_array_elements(p -> 'line_of') q) o, LATERAL (
       SELECT j.seq, j.priority, j.weights, j.attempt, j.since, coalesce(j.asked, j.priority) AS given FROM sluice.jobs j WHERE j.lane = o.lane AND j.state = 1 AND j.seq <> ALL (v_skip)

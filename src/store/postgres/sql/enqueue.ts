@@ -17,10 +17,11 @@ BEGIN
     FROM unnest(p_ids, p_tasks, p_queues, p_lanes, p_levels, p_max_attempts, p_run_at, p_expires, p_uses, p_weights, p_unique, p_inputs, p_extras, p_schedules, p_occurs, p_asked, p_fair)
       WITH ORDINALITY g(id, task, queue, lane, level, max_attempts, run_at, expires, uses, weights, unique_key, input, extra, schedule, occurs, asked, fair, n)
     ORDER BY g.n
-    RETURNING state, queue, lane, uses, fair, due
+    RETURNING seq, state, priority, queue, lane, uses, fair, due
   )
-  INSERT INTO sluice.arrivals (queue, lane, uses, fair, share, look)
-  SELECT m.queue, m.lane, min(m.uses), min(m.fair), (SELECT p_shares[max(n)] FROM unnest(p_lanes) WITH ORDINALITY u(lane, n) WHERE u.lane = m.lane), bool_or(m.due IS NOT NULL AND m.state = 1)
+  INSERT INTO sluice.arrivals (queue, lane, uses, fair, share, look, level, first)
+  SELECT m.queue, m.lane, min(m.uses), min(m.fair), (SELECT p_shares[max(n)] FROM unnest(p_lanes) WITH ORDINALITY u(lane, n) WHERE u.lane = m.lane), bool_or(m.due IS NOT NULL AND m.state = 1),
+    (array_agg(m.priority ORDER BY m.priority DESC, m.seq))[1], (array_agg(m.seq ORDER BY m.priority DESC, m.seq))[1]
   FROM made m WHERE m.uses IS NOT NULL AND (m.state = 1 OR p_shares IS NOT NULL) GROUP BY m.queue, m.lane;
 END $f$;
 
@@ -58,7 +59,7 @@ BEGIN
       v_states := ARRAY(SELECT s::int FROM json_array_elements_text(job -> 20) s);
       within := (job ->> 21)::bigint;
       SELECT j.seq, j.id, j.state, j.queue, j.lane, j.uses, j.fair, j.priority, coalesce(j.asked, j.priority) AS asked INTO held FROM sluice.jobs j
-      WHERE j.unique_key = job ->> 10 AND j.state = ANY (v_states) AND (within IS NULL OR j.created > now - within) ORDER BY j.seq DESC LIMIT 1;
+      WHERE j.unique_key = job ->> 10 AND (CASE WHEN j.state = 1 AND j.booked > now THEN 0 ELSE j.state END) = ANY (v_states) AND (within IS NULL OR j.created > now - within) ORDER BY j.seq DESC LIMIT 1;
       IF FOUND AND conflict IN ('ignore', 'reject') THEN
         kind := CASE conflict WHEN 'reject' THEN 'conflict' ELSE 'duplicate' END;
         id := held.id;
@@ -75,7 +76,7 @@ BEGIN
         END IF;
         IF conflict = 'update' THEN
           UPDATE sluice.jobs j SET queue = job ->> 2, lane = job ->> 3, priority = sluice.level_of((job ->> 15)::int, held.priority, held.asked, (job ->> 18)::int),
-            asked = nullif((job ->> 15)::int, sluice.level_of((job ->> 15)::int, held.priority, held.asked, (job ->> 18)::int)), fair = job ->> 16, expires = (job ->> 7)::bigint, max_attempts = (job ->> 5)::int, uses = job ->> 8,
+            asked = nullif((job ->> 15)::int, sluice.level_of((job ->> 15)::int, held.priority, held.asked, (job ->> 18)::int)), fair = job ->> 16, expires = (job ->> 7)::bigint, max_attempts = (job ->> 5)::int, booked = NULL, uses = job ->> 8,
             weights = job ->> 9, input = job ->> 11, extra = job ->> 12,
             due = CASE WHEN j.state = 1 THEN sluice.latest_start(job ->> 8, (job ->> 7)::bigint, now, v_wall) ELSE j.due END
           WHERE j.seq = held.seq;

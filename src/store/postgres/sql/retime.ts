@@ -31,6 +31,7 @@ BEGIN
   INSERT INTO sluice.store (name, value) VALUES ('clock', v_now::text) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
   UPDATE sluice.jobs SET due = due - v_by, since = least(since, v_now) WHERE seq = ANY (ARRAY(
     SELECT seq FROM sluice.jobs WHERE (state IN (2, 4) OR (state = 1 AND due IS NOT NULL)) AND due > v_now ORDER BY seq FOR UPDATE));
+  UPDATE sluice.jobs SET booked = booked - v_by WHERE seq = ANY (ARRAY(SELECT seq FROM sluice.jobs WHERE state = 1 AND booked > v_now ORDER BY seq FOR UPDATE));
   UPDATE sluice.workers SET alive_until = alive_until - v_by, joined = least(joined, v_now) WHERE alive_until > v_now;
   UPDATE sluice.lanes SET turn = v_now WHERE turn > v_now;
   UPDATE sluice.lanes SET emptied = v_now WHERE emptied > v_now AND state = 0;

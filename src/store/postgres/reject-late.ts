@@ -1,0 +1,103 @@
+import { inTransaction, type Statements } from '../../database/postgres.ts'
+import { NEVER_US } from '../../policy/lane.ts'
+import type { Instant } from '../series.ts'
+import type { Rejected } from '../store.ts'
+import type { Timelines } from '../timelines.ts'
+import { announce } from './cancel.ts'
+import type { WrittenRow } from './claimed.ts'
+import { type Context, readClock } from './context.ts'
+import { currentLimits } from './limits.ts'
+import { errorText, toRejected, type Why } from './reject.ts'
+import { skipOccurrence } from './skip.ts'
+import { STATE } from './state.ts'
+
+type Row = [
+  seq: number,
+  queue: string,
+  lane: string,
+  uses: string | null,
+  fair: string | null,
+  expires: number | null,
+  since: number,
+  limit: string | null,
+  key: string | null,
+  wakeAt: number | null,
+]
+
+const DISCARD = `UPDATE sluice.jobs j SET finished = $1, error = $2,
+  state = CASE WHEN j.schedule IS NOT NULL AND j.attempt = 0 THEN ${STATE.cancelled} ELSE ${STATE.discarded} END,
+  due = CASE WHEN j.schedule IS NOT NULL AND j.attempt = 0 THEN $3::bigint ELSE $4::bigint END WHERE j.seq = $5
+  RETURNING seq, id, task, queue, coalesce(asked, priority), input, attempt, max_attempts, pushed_back, created, extra, schedule, occurs, state`
+
+/** Ends waiting jobs whose latest start has passed: their `maxWait` is over, or they have expired. Answers how many were looked at, too. */
+export async function rejectLate(
+  context: Context,
+  db: Statements,
+  limit: number,
+): Promise<{ readonly rejected: Rejected[]; readonly looked: number }> {
+  return inTransaction(db, async () => {
+    const limits = await currentLimits(context, db)
+    const instant = await readClock(context, db)
+    const rows = await db.all<Row>(
+      `SELECT j.seq, j.queue, j.lane, j.uses, j.fair, j.expires, j.since, b.limit_name, b.key, b.wake_at FROM sluice.jobs j
+       LEFT JOIN sluice.lanes l ON l.key = j.lane AND l.state = 2 LEFT JOIN sluice.buckets b ON b.id = l.bucket
+       WHERE j.state = 1 AND j.due IS NOT NULL AND j.due < $1 ORDER BY j.due LIMIT $2 FOR UPDATE OF j SKIP LOCKED`,
+      instant.nowUs,
+      limit,
+    )
+    const rejected: Rejected[] = []
+    for (const row of rows) {
+      const latestUs = latestStartUs(limits, row, instant)
+      // Else the bound on its wait was changed while it waited.
+      if (latestUs < instant.nowUs)
+        rejected.push(...(await end(context, db, row, whyOf(limits, row, instant), instant)))
+      else
+        await db.run('UPDATE sluice.jobs SET due = $2 WHERE seq = $1', row[0], latestUs === Infinity ? null : latestUs)
+    }
+    return { rejected, looked: rows.length }
+  })
+}
+
+async function end(context: Context, db: Statements, row: Row, why: Why, instant: Instant): Promise<Rejected[]> {
+  const [seq, queue, lane, uses, fair] = row
+  const { nowUs } = instant
+  const { cancelledUs, discardedUs } = context.retention
+  const text = errorText(why)
+  const written = await db.get<[...WrittenRow]>(DISCARD, nowUs, text, nowUs + cancelledUs, nowUs + discardedUs, seq)
+  if (!written) return []
+  const each = toRejected(written, why)
+  if (each.occurrence) await skipOccurrence(context, db, each.occurrence.schedule, why.expectedStartUs, instant)
+  await announce(db, [queue, lane, uses, fair])
+  return [each]
+}
+
+function latestStartUs(limits: Timelines, row: Row, instant: Instant): number {
+  return Math.min(expiresUs(row, instant), row[6] + boundOf(limits, row).maxWaitUs)
+}
+
+/** On the store's clock; Infinity: it does not expire. */
+function expiresUs([, , , , , expires]: Row, { nowUs, wallUs }: Instant): number {
+  return expires === null ? Infinity : nowUs + expires - wallUs
+}
+
+/** The bucket to blame is the one that the lane waits on, else that of the shortest `maxWait`. */
+function whyOf(limits: Timelines, row: Row, instant: Instant): Why {
+  if (expiresUs(row, instant) < instant.nowUs) return { reason: 'expired', limit: '', key: '', expectedStartUs: null }
+  const [, , , , , , , limit, key, wakeAt] = row
+  if (limit === null || key === null) {
+    const shortest = boundOf(limits, row)
+    return { reason: 'late', limit: shortest.limit, key: shortest.key, expectedStartUs: null }
+  }
+  const expectedStartUs = wakeAt === null || wakeAt === NEVER_US ? null : Math.max(wakeAt, instant.nowUs)
+  return { reason: 'late', limit, key, expectedStartUs }
+}
+
+/** How long jobs of a lane may wait: the shortest of its limits; Infinity: none has one. */
+function boundOf(limits: Timelines, [, , , uses]: Row): { limit: string; key: string; maxWaitUs: number } {
+  let bound = { limit: '', key: '', maxWaitUs: Infinity }
+  for (const [limit, key] of JSON.parse(uses ?? '[]') as [string, string][]) {
+    const maxWaitUs = limits.policy(limit, key)?.maxWaitUs ?? Infinity
+    if (maxWaitUs < bound.maxWaitUs) bound = { limit, key, maxWaitUs }
+  }
+  return bound
+}

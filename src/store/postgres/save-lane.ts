@@ -1,0 +1,42 @@
+import type { Lane } from '../../policy/lane.ts'
+import { encodeSieve } from '../../policy/sieve.ts'
+import type { StoredBucket } from './buckets.ts'
+import { LANE } from './state.ts'
+
+/** A bucket that so many lanes need groups the lines of others: its lanes can be held together behind one deputy. */
+const SHARED_BY = 16
+
+/** Deputies stand in a group of their own: they are never held. */
+export const DEPUTY = '!'
+
+/** The group of a lane within the line it stands in: the other buckets that it shares with many lanes. Deputies have one of their own. */
+function overOf(lane: Lane): string {
+  if (lane.deputyOf) return DEPUTY
+  return lane.buckets
+    .filter((bucket) => bucket !== lane.on && (bucket as StoredBucket).lanes >= SHARED_BY)
+    .map((bucket) => bucket.id)
+    .sort((a, b) => a - b)
+    .join(',')
+}
+
+/**
+ * A lane as a decision left it, as it is written: id, state, bucket, over, deputy_of, priority, head, turn, taken, sieve.
+ * @param held some of its jobs may be there that the decision could not have: it is never empty.
+ */
+export function laneAsWritten(lane: Lane, held: boolean): unknown[] {
+  const { id, state, on, deputyOf, priority, head, turn, taken, sieve } = lane
+  const emptied = state === 'empty' && !held
+  const waits = state === 'waiting'
+  return [
+    id,
+    emptied ? LANE.empty : waits ? LANE.waiting : LANE.open,
+    waits ? (on?.id ?? null) : null,
+    waits ? overOf(lane) : '',
+    deputyOf?.id ?? null,
+    priority,
+    head,
+    turn,
+    emptied ? 0 : taken,
+    emptied || !sieve ? null : encodeSieve(sieve),
+  ]
+}
