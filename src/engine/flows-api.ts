@@ -130,7 +130,7 @@ export class FlowsApi {
   /** Tells listeners, and whoever waits for a job, what the end of jobs meant for their flow. */
   tell(news: FlowNews): void {
     const { events, results } = this.#hooks
-    tellFlow(news, events, (id) => void results.settled(id))
+    tellFlow(news, events, (id) => results.settled(id))
   }
 }
 

@@ -3,7 +3,6 @@ import { systemClock } from '../../base/clock.ts'
 import { PostgresDatabase, type Statements } from '../../database/postgres.ts'
 import type { JobQuery, JobRecord, NewJob, Settled, Settlement } from '../../jobs/job.ts'
 import type { NewSchedule, ScheduleRecord } from '../../jobs/schedule.ts'
-import type { Outside } from '../outside.ts'
 import type { Override, OverrideRequest } from '../overrides.ts'
 import type {
   Beat,
@@ -33,7 +32,7 @@ import { explain } from './explain.ts'
 import { get, isUuid, list } from './get.ts'
 import { giveClock } from './given-clock.ts'
 import { inspect } from './inspect.ts'
-import { lacking, lackingPart } from './lacking.ts'
+import { Lacking } from './lacking.ts'
 import { begin, currentLimits } from './limits.ts'
 import { checkExisting, migrate, pendingMigrations } from './migrate.ts'
 import type { PostgresStoreOptions } from './options.ts'
@@ -55,13 +54,8 @@ import { Bell } from './watch.ts'
 import { cancellations, heartbeat, join, leave } from './workers.ts'
 
 /** The store on PostgreSQL, for many processes on many machines. */
-export class PostgresStore implements Store {
+export class PostgresStore extends Lacking implements Store {
   readonly backend = 'postgres'
-  readonly outside: Outside = lackingPart('work from outside')
-  readonly startFlow: Store['startFlow'] = lacking('flows')
-  readonly getFlow: Store['getFlow'] = lacking('flows')
-  readonly flows: Store['flows'] = lacking('flows')
-  readonly cancelFlow: Store['cancelFlow'] = lacking('flows')
   readonly #db: PostgresDatabase
   readonly #clock: Clock
   readonly #context: Context
@@ -72,6 +66,7 @@ export class PostgresStore implements Store {
   #given: GivenClock | null = null
 
   constructor(options: PostgresStoreOptions) {
+    super()
     const { clock, connection, retention, schema = 'sluice', connections = 8, notify = true } = options
     this.#clock = clock
     this.#ageingUs = options.ageingUs
