@@ -1,12 +1,13 @@
 import type { FlowNews } from '../jobs/flow.ts'
 import type { JobState } from '../jobs/job-state.ts'
 import type { Admitted, NewJob, JobRecord, JobQuery, Occurrence, Settlement, Settled } from '../jobs/job.ts'
-import type { NewSchedule, ScheduleNews, ScheduleRecord } from '../jobs/schedule.ts'
+import type { ScheduleNews } from '../jobs/schedule.ts'
 import type { Headroom, LimitPolicy } from '../policy/limit.ts'
 import type { Flows } from './flows.ts'
 import type { BucketBacklog, Calibrating, Explanation, Released, Sustained, Throttled } from './waits.ts'
 import type { Outside } from './outside.ts'
 import type { Override, OverrideRequest } from './overrides.ts'
+import type { Schedules } from './schedules.ts'
 
 /**
  * What the engine asks of a store, by role. Every backend answers alike; one conformance suite says so.
@@ -111,16 +112,6 @@ export interface Limits {
   overrides(limit?: string): Promise<Override[]>
 }
 
-/** Recurring work. Claims fire what is due, in the transaction that moves the schedule on: no occurrence becomes two jobs. */
-export interface Schedules {
-  /** Registers a schedule: one of the same name and content stays as it is, one of other content is changed and keeps its count. */
-  schedule(schedule: NewSchedule): Promise<Scheduled>
-  /** Every schedule, ended ones too, by name. */
-  schedules(): Promise<ScheduleRecord[]>
-  /** Forgets a schedule; an occurrence that waits or runs goes on. False when there is none of that name. */
-  unschedule(name: string): Promise<boolean>
-}
-
 /** Which processes are at work. */
 export interface Workers {
   /** Registers this process as a worker of these queues; the number names it in claims. */
@@ -151,12 +142,6 @@ export type Enqueued =
   | { readonly kind: 'duplicate'; readonly id: string }
   | { readonly kind: 'updated'; readonly id: string }
   | { readonly kind: 'conflict'; readonly id: string }
-
-/** What registering a schedule came to. */
-export interface Scheduled {
-  readonly kind: 'created' | 'updated' | 'unchanged'
-  readonly schedule: ScheduleRecord
-}
 
 /** What a request to cancel came to; `requested`: the job is active, its worker has to end it. */
 export type CancelAnswer =

@@ -4,6 +4,7 @@ import { PostgresDatabase, type Statements } from '../../database/postgres.ts'
 import type { JobQuery, JobRecord, NewJob, Settled, Settlement } from '../../jobs/job.ts'
 import type { NewSchedule, ScheduleRecord } from '../../jobs/schedule.ts'
 import type { Override, OverrideRequest } from '../overrides.ts'
+import type { Scheduled } from '../schedules.ts'
 import type {
   Beat,
   BucketReport,
@@ -15,7 +16,6 @@ import type {
   LimitDefinition,
   Recovered,
   Run,
-  Scheduled,
   Store,
   Unstarted,
 } from '../store.ts'

@@ -2,7 +2,7 @@ import type { Statements } from '../../database/postgres.ts'
 import { firstDueUs } from '../../jobs/recurrence.ts'
 import type { NewSchedule, ScheduleRecord } from '../../jobs/schedule.ts'
 import { begin, clockOf, firstFrom, type Instant, type StoredSchedule, toRecord, upcoming } from '../series.ts'
-import type { Scheduled } from '../store.ts'
+import type { Scheduled } from '../schedules.ts'
 import type { Context } from './context.ts'
 
 type Row = [

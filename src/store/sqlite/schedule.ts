@@ -1,7 +1,7 @@
 import { firstDueUs } from '../../jobs/recurrence.ts'
 import type { Occurrence } from '../../jobs/job.ts'
 import type { NewSchedule, ScheduleRecord } from '../../jobs/schedule.ts'
-import type { Scheduled } from '../store.ts'
+import type { Scheduled } from '../schedules.ts'
 import type { Context } from './context.ts'
 import type { Instant } from './store-clock.ts'
 

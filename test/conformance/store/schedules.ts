@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { NewSchedule, ScheduleNews, ScheduleRecord } from '../../../src/jobs/schedule.ts'
-import type { Claim, Scheduled } from '../../../src/store/store.ts'
+import type { Scheduled } from '../../../src/store/schedules.ts'
+import type { Claim } from '../../../src/store/store.ts'
 import type { StoreHarness } from './harness.ts'
 import { VirtualClock } from './virtual-clock.ts'
 import { type ClaimSpec, eachWorld, usesOf, type World } from './world.ts'
