@@ -33,6 +33,7 @@ export function postgresHarness(name: string): StoreHarness {
   }
   return {
     name,
+    workerScope: false,
     open: (clock, settings) => {
       schemas++
       return open(clock, settings)
