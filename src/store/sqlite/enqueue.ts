@@ -1,3 +1,4 @@
+import { SluiceError } from '../../base/errors.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import { levelOf, NO_AGEING, stepsAt, stepsOf } from '../../policy/ageing.ts'
 import type { Enqueued } from '../store.ts'
@@ -10,6 +11,14 @@ import { findHolder, type Holder } from './unique.ts'
 
 const INSERT = `INSERT INTO jobs (id, task, queue, state, lane, priority, max_attempts, created, since, due, expires, weights, unique_key, input, extra, schedule, occurs, asked)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+/** This store takes part in nobody's transaction: what is told to who asks for it. */
+export function transactionRefused(): SluiceError {
+  return new SluiceError(
+    'option.invalid',
+    'enqueue got tx, but a SQLite store takes part in no transaction of its callers; use a postgres:// store, or leave tx out.',
+  )
+}
 
 /** Stores jobs; a lane learns of its arrival in the same transaction, and only if that can change what it does next. */
 export function enqueue(

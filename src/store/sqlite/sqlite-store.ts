@@ -29,7 +29,7 @@ import { cancel } from './cancel.ts'
 import { claim } from './claim.ts'
 import type { Context } from './context.ts'
 import { define } from './define.ts'
-import { enqueue } from './enqueue.ts'
+import { enqueue, transactionRefused } from './enqueue.ts'
 import { explain } from './explain.ts'
 import { get, list } from './get.ts'
 import { inspect } from './inspect.ts'
@@ -142,11 +142,7 @@ export class SqliteStore implements Store {
   }
 
   async enqueue(jobs: readonly NewJob[], tx?: unknown): Promise<Enqueued[]> {
-    if (tx !== undefined)
-      throw new SluiceError(
-        'option.invalid',
-        'enqueue got tx, but a SQLite store takes part in no transaction of its callers; use a postgres:// store, or leave tx out.',
-      )
+    if (tx !== undefined) throw transactionRefused()
     return this.#db.write(CHANGES, () => enqueue(this.#context, jobs))
   }
 
