@@ -105,7 +105,13 @@ export class PostgresDatabase {
         'option.invalid',
         'tx must be a connection of pg on which the caller has begun a transaction.',
       )
-    return this.#statements(client as PgClient)
+    const its = this.#statements(client as PgClient)
+    return {
+      all: (sql, ...values) => inWords(its.all(sql, ...values)),
+      get: (sql, ...values) => inWords(its.get(sql, ...values)),
+      run: (sql, ...values) => inWords(its.run(sql, ...values)),
+      script: (sql, ...values) => inWords(its.script(sql, ...values)),
+    }
   }
 
   /** A connection of the pool for as long as it is wanted, to listen on. */
@@ -187,6 +193,12 @@ export class PostgresDatabase {
     this.#texts.set(sql, text)
     return text
   }
+}
+
+async function inWords<T>(work: Promise<T>): Promise<T> {
+  return work.catch((error: unknown) => {
+    throw toldOf(error)
+  })
 }
 
 /** Writes a text into a script. */

@@ -1,4 +1,5 @@
 import { type AddressInfo, createServer } from 'node:net'
+import { Pool } from 'pg'
 import { expect, test } from 'vitest'
 import { SluiceError } from '../../src/base/errors.ts'
 import { PostgresDatabase } from '../../src/database/postgres.ts'
@@ -82,5 +83,20 @@ withPostgres('errors of the server', () => {
     expect(error.code).toBe('store.io')
     expect(error.message).toContain('division by zero (22012)')
     expect(error.cause).toMatchObject({ code: '22012' })
+  })
+
+  test('within a transaction of the caller it is told in the same words', async () => {
+    const db = new PostgresDatabase({ source: POSTGRES_URL, connections: 1, schema: 'sluice' })
+    const pool = new Pool({ connectionString: POSTGRES_URL, max: 1 })
+    const client = await pool.connect()
+    try {
+      await client.query('BEGIN')
+      await expect(db.within(client).all('SELECT 1 / 0')).rejects.toMatchObject({ code: 'store.io' })
+      await client.query('ROLLBACK')
+    } finally {
+      client.release()
+      await pool.end()
+      await db.close()
+    }
   })
 })
