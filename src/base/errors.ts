@@ -21,6 +21,10 @@ const REGISTRY = {
     meaning: 'Two definitions of one limit name differ within one engine.',
     remedy: 'Define the limit once and import it where it is used, or rename one of the two.',
   },
+  'limit.scope.unsupported': {
+    meaning: "A limit has the scope 'worker', and this store keeps budgets of the fleet only.",
+    remedy: "Leave scope at 'fleet', bound what one process may do by the concurrency of its queue, or use SQLite.",
+  },
   'limit.key.invalid': {
     meaning: 'A partition key is neither a string nor a finite number.',
     remedy: 'Return a string or a number from the key function, or null where the limit shall not apply.',

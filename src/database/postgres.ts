@@ -1,4 +1,5 @@
 import { SluiceError } from '../base/errors.ts'
+import { codeOf, isLost, shownAddress, toldOf, unreached } from './postgres-error.ts'
 import { loadPg, type PgClient, type PgPool, type PgPoolClient, type PgResult, TYPES } from './pg.ts'
 
 /** A value of a statement; arrays are arrays of the database. */
@@ -80,7 +81,7 @@ export class PostgresDatabase {
         client.release(broken)
       }
     } catch (error) {
-      throw this.#toldOf(error)
+      throw toldOf(error)
     } finally {
       if (--this.#calls === 0) for (const resolve of this.#idle.splice(0)) resolve()
     }
@@ -104,7 +105,13 @@ export class PostgresDatabase {
         'option.invalid',
         'tx must be a connection of pg on which the caller has begun a transaction.',
       )
-    return this.#statements(client as PgClient)
+    const its = this.#statements(client as PgClient)
+    return {
+      all: (sql, ...values) => inWords(its.all(sql, ...values)),
+      get: (sql, ...values) => inWords(its.get(sql, ...values)),
+      run: (sql, ...values) => inWords(its.run(sql, ...values)),
+      script: (sql, ...values) => inWords(its.script(sql, ...values)),
+    }
   }
 
   /** A connection of the pool for as long as it is wanted, to listen on. */
@@ -124,7 +131,10 @@ export class PostgresDatabase {
   async #connect(): Promise<PgPoolClient> {
     this.#pool ??= this.#open()
     const pool = await this.#pool
-    const client = await pool.connect()
+    const client = await pool.connect().catch((error: unknown) => {
+      const { source } = this.#options
+      throw unreached(typeof source === 'string' ? shownAddress(source) : 'what the given pool is for', error)
+    })
     // A connection that dies between two statements says so by an event; whoever uses it learns it by the next statement.
     client.on('error', ignore)
     return client
@@ -183,16 +193,12 @@ export class PostgresDatabase {
     this.#texts.set(sql, text)
     return text
   }
+}
 
-  #toldOf(error: unknown): unknown {
-    if (error instanceof SluiceError || !(error instanceof Error)) return error
-    if (!isLost(error)) return error
-    return new SluiceError(
-      'store.io',
-      `The connection to PostgreSQL was lost: ${error.message}. What was asked for may or may not have been kept; it is tried again where that is safe.`,
-      { cause: error },
-    )
-  }
+async function inWords<T>(work: Promise<T>): Promise<T> {
+  return work.catch((error: unknown) => {
+    throw toldOf(error)
+  })
 }
 
 /** Writes a text into a script. */
@@ -206,25 +212,7 @@ function identifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`
 }
 
-/** PostgreSQL's code of an error, as in `23505`; undefined for any other error. */
-export function codeOf(error: unknown): string | undefined {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
-}
-
-/** Whether a call failed because the server could not be reached: it may be made anew. */
-export function wasLost(error: unknown): boolean {
-  return error instanceof SluiceError && error.code === 'store.io' && isLost(error.cause)
-}
-
-/** Whether the connection itself is gone, or the server is going. */
-export function isLost(error: unknown): boolean {
-  if (!(error instanceof Error)) return false
-  const code = codeOf(error)
-  if (code === undefined) return /terminated|timeout exceeded when trying to connect|not queryable/.test(error.message)
-  return /^(08|57P|25P03|E[A-Z]+$)/.test(code)
-}
-
-/** Work in one transaction of a held connection; the server ends one that stands still for 2 s: a stopped process must hold no locks. */
+/** Work in one transaction of a connection that is held already; the server ends one that stands still for 2 s: a stopped process must hold no locks. */
 export async function inTransaction<T>(
   statements: Statements,
   work: (statements: Statements) => Promise<T>,

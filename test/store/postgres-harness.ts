@@ -34,6 +34,7 @@ export function postgresHarness(name: string): StoreHarness {
   return {
     name,
     lacks: ['flows', 'outside'],
+    workerScope: false,
     open: (clock, settings) => {
       schemas++
       return open(clock, settings)

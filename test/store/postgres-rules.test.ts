@@ -226,9 +226,8 @@ withPostgres('the rules of the claim on PostgreSQL', () => {
     }, 120_000)
 
     test('of many claimers one at a time wakes a line: no start is given twice, none is looked for in vain', async () => {
-      await define({ g: { rate: 1, per: '1h', burst: 30 } })
-      const batch = Array.from({ length: 60 }, (_, i) => job(`t${i}`, ['g', `k${i}`].slice(0, 1), { queue: 'q' }))
-      await store.enqueue(batch)
+      await define({ g: { rate: 1, per: '1h', burst: 30 }, k: { rate: 9, per: '1h' } })
+      await store.enqueue(Array.from({ length: 60 }, (_, i) => job(`t${i}`, ['g', `k:${i}`])))
       const other = await another()
       const claims = await Promise.all(Array.from({ length: 8 }, (_, i) => claim(10, i % 2 ? other.store : store)))
       const started = claims.flatMap(names)
@@ -317,6 +316,55 @@ withPostgres('the rules of the claim on PostgreSQL', () => {
       expect(await number('SELECT count(*) FROM sluice.buckets')).toBe(0)
       await store.enqueue([job('b', ['r:k'])])
       await Promise.all([store.prune(100), claim().then((each) => expect(names(each)).toEqual(['b']))])
+    })
+  })
+
+  describe('closed budgets', () => {
+    test('the jobs of many lanes that cannot start are ended in few round trips, not in some for each lane', async () => {
+      await define({
+        d: { rate: 1, per: '1h', burst: 1, onLimit: 'drop' },
+        m: { rate: 1, per: '1h', burst: 1, maxWait: '90m' },
+      })
+      const keys = Array.from({ length: 80 }, (_, i) => i)
+      await store.enqueue(keys.flatMap((i) => jobs(`d${i}-`, [`d:${i}`], 5)))
+      await store.enqueue(keys.flatMap((i) => jobs(`m${i}-`, [`m:${i}`], 5)))
+      await claim(0)
+      pool.queries.length = 0
+      const started: string[] = []
+      const rejected: string[] = []
+      for (let more = true; more;) {
+        const claimed = await claim(200)
+        started.push(...names(claimed))
+        rejected.push(...claimed.rejected.map(({ task }) => task))
+        more = claimed.nextWakeUs !== null && claimed.nextWakeUs <= claimed.nowUs
+      }
+      expect(started).toHaveLength(160)
+      expect(rejected).toHaveLength(80 * 4 + 80 * 3)
+      expect(pool.queries.filter(isLook).length).toBeLessThanOrEqual(12)
+    })
+
+    test('an arrival behind all that were sifted has none of them looked at again', async () => {
+      await define({ r: { rate: 1, per: '1h', burst: 1, maxWait: '1000h' } })
+      await store.enqueue(jobs('a', ['r'], 400))
+      await claim()
+      await store.enqueue([job('b', ['r'])])
+      pool.queries.length = 0
+      await claim()
+      expect(pool.queries.filter(isLook)).toHaveLength(1)
+      const sieve = JSON.parse((await rows<{ sieve: string }>('SELECT sieve FROM sluice.lanes'))[0]!.sieve) as number[]
+      expect(sieve[2]).toBe(400)
+    })
+
+    test('what is put off while somebody holds one of the jobs keeps nobody waiting', async () => {
+      await define({ r: { rate: 1, per: '1h', burst: 1, onLimit: 'reschedule' } })
+      await store.enqueue(jobs('a', ['r'], 4))
+      const holder = await admin.connect()
+      await holder.query('BEGIN')
+      await holder.query(`SELECT 1 FROM "${schema}".jobs WHERE task = 'a3' FOR UPDATE`)
+      expect(names(await claim())).toEqual(['a1'])
+      expect((await store.list({ states: ['scheduled'] })).map(({ task }) => task)).toEqual(['a4', 'a2'])
+      await holder.query('ROLLBACK')
+      holder.release()
     })
   })
 

@@ -1,4 +1,5 @@
-import { codeOf, isLost, type Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/postgres.ts'
+import { codeOf, isLost } from '../../database/postgres-error.ts'
 import type { Admitted } from '../../jobs/job.ts'
 import type { ScheduleNews } from '../../jobs/schedule.ts'
 import { Admission } from '../../policy/admission.ts'

@@ -1,4 +1,5 @@
-import { codeOf, type Statements } from '../../database/postgres.ts'
+import type { Statements } from '../../database/postgres.ts'
+import { codeOf } from '../../database/postgres-error.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import type { UniqueRule } from '../../jobs/unique-key.ts'
 import { laneKey } from '../../jobs/lane.ts'

@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
-import { wasLost } from '../../database/postgres.ts'
+import { wasLost } from '../../database/postgres-error.ts'
 
 const FIRST_PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 2000

@@ -1,3 +1,4 @@
+import { SluiceError } from '../../base/errors.ts'
 import type { JobTerms, NewJob } from '../../jobs/job.ts'
 import { levelOf, NO_AGEING, stepsAt, stepsOf } from '../../policy/ageing.ts'
 import type { Enqueued } from '../store.ts'
@@ -33,6 +34,14 @@ export interface Place {
 
 /** No lane: that of a job whose time has not come. */
 const NO_LANE = 0
+
+/** This store takes part in nobody's transaction: what is told to who asks for it. */
+export function transactionRefused(): SluiceError {
+  return new SluiceError(
+    'option.invalid',
+    'enqueue got tx, but a SQLite store takes part in no transaction of its callers; use a postgres:// store, or leave tx out.',
+  )
+}
 
 /** Stores jobs; a lane learns of its arrival in the same transaction, and only if that can change what it does next. */
 export function enqueue(

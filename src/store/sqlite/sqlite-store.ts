@@ -29,7 +29,7 @@ import { cancelFlow } from './cancel-flow.ts'
 import { claim } from './claim.ts'
 import type { Context } from './context.ts'
 import { define } from './define.ts'
-import { enqueue } from './enqueue.ts'
+import { enqueue, transactionRefused } from './enqueue.ts'
 import { explain } from './explain.ts'
 import { flows, getFlow } from './get-flow.ts'
 import { get, list } from './get.ts'
@@ -148,8 +148,7 @@ export class SqliteStore implements Store {
 
   /** Not async: that would answer some turns late, after the claim of the same commit has told that the jobs have started. */
   enqueue(jobs: readonly NewJob[], tx?: unknown): Promise<Enqueued[]> {
-    const refusal = 'enqueue got tx, but a SQLite store takes part in no transaction of its callers; leave tx out.'
-    if (tx !== undefined) return Promise.reject(new SluiceError('option.invalid', refusal))
+    if (tx !== undefined) return Promise.reject(transactionRefused())
     return this.#db.write(CHANGES, () => enqueue(this.#context, jobs))
   }
 

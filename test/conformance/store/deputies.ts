@@ -30,7 +30,7 @@ export function deputies(harness: StoreHarness): void {
       for (const looks of [few, many, most]) expect(looks).toBeLessThanOrEqual(allowed)
       expect(most).toBeLessThanOrEqual(1.2 * few)
     },
-    60_000,
+    180_000,
   )
 }
 

@@ -17,6 +17,8 @@ export interface StoreHarness {
   readonly lacks?: readonly Part[]
   /** A store over a storage of its own, with nothing in it, opened, with `RETENTION`. */
   open(clock: Clock, options?: StoreSettings): Promise<Store>
+  /** False: it refuses limits of scope `worker`, and the cases of that scope are left out. */
+  readonly workerScope?: false
   /** Another store over the storage that was opened last, as another process would have it; absent where none can. */
   reopen?(clock: Clock, options?: StoreSettings): Promise<Store>
 }

@@ -1,0 +1,76 @@
+/** What errors of `pg` mean: which may be tried again, and how callers are told of them. */
+import { SluiceError } from '../base/errors.ts'
+
+/** PostgreSQL's code of an error, as in `23505`, also of one that was told of already; undefined for any other error. */
+export function codeOf(error: unknown): string | undefined {
+  if (error instanceof SluiceError) return error.code === 'store.io' ? codeOf(error.cause) : undefined
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
+}
+
+/** Whether a call failed because the server could not be reached: it may be made anew. */
+export function wasLost(error: unknown): boolean {
+  return error instanceof SluiceError && error.code === 'store.io' && isLost(error.cause)
+}
+
+/** Whether the connection itself is gone, or the server is going. */
+export function isLost(error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  const code = codeOf(error)
+  if (code === undefined) return /terminated|timeout exceeded when trying to connect|not queryable/.test(error.message)
+  return /^(08|57P|25P03|E[A-Z]+$)/.test(code)
+}
+
+/**
+ * A failure of a call, as its caller is told: `store.io`, with the error of `pg` as the cause. What is no error of the server or of the
+ * connection stays as it is.
+ */
+export function toldOf(error: unknown): unknown {
+  if (error instanceof SluiceError || !(error instanceof Error)) return error
+  if (isLost(error))
+    return told(
+      `The connection to PostgreSQL was lost: ${wordsOf(error)}. What was asked for may or may not have been kept; it is tried again where that is safe.`,
+      error,
+    )
+  if (!('severity' in error)) return error
+  const remedy =
+    codeOf(error) === '42501'
+      ? 'Grant the right to the role of the address, or run sluice migrate with a role that has it.'
+      : "Nothing of this call was kept. See the server's log."
+  return told(`PostgreSQL refused a statement of the store: ${wordsOf(error)} (${codeOf(error)}). ${remedy}`, error)
+}
+
+/**
+ * A failure to connect, as callers are told.
+ * @param where the address without its password, or what stands for it.
+ */
+export function unreached(where: string, error: unknown): unknown {
+  if (error instanceof SluiceError || !(error instanceof Error)) return error
+  return told(`No connection to PostgreSQL at ${where}: ${wordsOf(error)}. ${remedyOf(error)}`, error)
+}
+
+/** The address as it may be shown: `user@host:port/database`. */
+export function shownAddress(url: string): string {
+  const { username, hostname, port, pathname } = new URL(url)
+  return `${username === '' ? '' : `${username}@`}${hostname}:${port === '' ? '5432' : port}${pathname}`
+}
+
+function remedyOf(error: Error): string {
+  const code = codeOf(error) ?? ''
+  if (error.message.includes('no PostgreSQL user name')) return 'Name a user: postgres://user@host:5432/database.'
+  if (code.startsWith('28') || /SASL|password/.test(error.message))
+    return "Correct the user or the password of the address, or let the user in by the server's pg_hba.conf."
+  if (code === '3D000') return 'Create the database, or correct its name in the address.'
+  if (code === '53300') return "Lower connections in the address, or raise the server's max_connections."
+  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return 'Correct the host in the address.'
+  return 'Start the server, or correct the address.'
+}
+
+/** A host with several addresses fails with an error for each, and a message for none. */
+function wordsOf(error: Error): string {
+  if (error.message !== '' || !(error instanceof AggregateError)) return error.message
+  return error.errors.map((each) => (each instanceof Error ? each.message : String(each))).join('; ')
+}
+
+function told(message: string, cause: Error): SluiceError {
+  return new SluiceError('store.io', message, { cause })
+}

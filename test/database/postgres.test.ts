@@ -1,0 +1,102 @@
+import { type AddressInfo, createServer } from 'node:net'
+import { Pool } from 'pg'
+import { expect, test } from 'vitest'
+import { SluiceError } from '../../src/base/errors.ts'
+import { PostgresDatabase } from '../../src/database/postgres.ts'
+import { unreached, wasLost } from '../../src/database/postgres-error.ts'
+import { POSTGRES_URL } from '../store/postgres-harness.ts'
+import { withPostgres } from '../store/postgres-server.ts'
+
+/** What a caller learns of a statement over this address. */
+async function failure(source: string, sql = 'SELECT 1'): Promise<SluiceError> {
+  const db = new PostgresDatabase({ source, connections: 1, schema: 'sluice' })
+  try {
+    return await db.all(sql).then(
+      () => expect.fail('The statement came to an end'),
+      (error: unknown) => error as SluiceError,
+    )
+  } finally {
+    await db.close()
+  }
+}
+
+function address(changes: Readonly<Record<string, string>>): string {
+  return Object.assign(new URL(POSTGRES_URL), { password: 'secret' }, changes).toString()
+}
+
+/** A port at which nobody listens: it was somebody's a moment ago. */
+async function deserted(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}
+
+test('where nobody listens, the address is told without the password, and the call may be made anew', async () => {
+  const port = await deserted()
+  const error = await failure(`postgres://app:secret@127.0.0.1:${port}/jobs`)
+  expect(error).toBeInstanceOf(SluiceError)
+  expect(error.code).toBe('store.io')
+  expect(error.message).toContain(`at app@127.0.0.1:${port}/jobs: connect ECONNREFUSED`)
+  expect(error.message).toContain('Start the server')
+  expect(error.message).not.toContain('secret')
+  expect(wasLost(error)).toBe(true)
+})
+
+test.each([
+  ['28P01', 'password authentication failed for user "app"', 'the user or the password'],
+  ['28000', 'no PostgreSQL user name specified in startup packet', 'Name a user'],
+  ['53300', 'sorry, too many clients already', 'max_connections'],
+  ['ENOTFOUND', 'getaddrinfo ENOTFOUND db', 'Correct the host'],
+])('what to do about %s is said', (code, message, remedy) => {
+  const error = unreached('app@db:5432/jobs', Object.assign(new Error(message), { code })) as SluiceError
+  expect(error.code).toBe('store.io')
+  expect(error.message).toContain(`at app@db:5432/jobs: ${message}. `)
+  expect(error.message).toContain(remedy)
+})
+
+test('a host of which no address answers is told with what each of them said', () => {
+  const each = [new Error('connect ECONNREFUSED ::1:5432'), new Error('connect ECONNREFUSED 127.0.0.1:5432')]
+  expect((unreached('localhost:5432/jobs', new AggregateError(each)) as SluiceError).message).toContain(
+    'connect ECONNREFUSED ::1:5432; connect ECONNREFUSED 127.0.0.1:5432',
+  )
+})
+
+withPostgres('errors of the server', () => {
+  test('a missing database is named, and is not asked for again and again', async () => {
+    const error = await failure(address({ pathname: '/sluice_nowhere' }))
+    expect(error.code).toBe('store.io')
+    expect(error.message).toMatch(/\/sluice_nowhere: database "sluice_nowhere" does not exist\. Create the database/)
+    expect(error.message).not.toContain('secret')
+    expect(wasLost(error)).toBe(false)
+  })
+
+  test('a user that the server does not know is named', async () => {
+    const error = await failure(address({ username: 'sluice_nobody' }))
+    expect(error.code).toBe('store.io')
+    expect(error.message).toMatch(/at sluice_nobody@.*sluice_nobody.*pg_hba\.conf/)
+  })
+
+  test('a statement that the server refuses is told with its code, and the error of pg is the cause', async () => {
+    const error = await failure(POSTGRES_URL, 'SELECT 1 / 0')
+    expect(error.code).toBe('store.io')
+    expect(error.message).toContain('division by zero (22012)')
+    expect(error.cause).toMatchObject({ code: '22012' })
+  })
+
+  test('within a transaction of the caller it is told in the same words', async () => {
+    const db = new PostgresDatabase({ source: POSTGRES_URL, connections: 1, schema: 'sluice' })
+    const pool = new Pool({ connectionString: POSTGRES_URL, max: 1 })
+    const client = await pool.connect()
+    try {
+      await client.query('BEGIN')
+      await expect(db.within(client).all('SELECT 1 / 0')).rejects.toMatchObject({ code: 'store.io' })
+      await client.query('ROLLBACK')
+    } finally {
+      client.release()
+      await pool.end()
+      await db.close()
+    }
+  })
+})
