@@ -4,10 +4,12 @@ import { type Clock, systemClock } from '../base/clock.ts'
 import { createIds } from '../base/ids.ts'
 import { type Logger, silentLogger } from '../base/logger.ts'
 import type { Sluice } from '../engine/engine.ts'
+import type { Policy } from '../policy/policy.ts'
 import { createAccess, type Token } from './access.ts'
 import { EventLog } from './event-log.ts'
 import { Handler } from './handler.ts'
 import { openApi } from './open-api.ts'
+import { RequestBudget } from './request-budget.ts'
 import { ROUTES } from './routes.ts'
 import type { Server } from './server.ts'
 
@@ -23,6 +25,8 @@ export interface HttpOptions {
   readonly logger?: Logger
   /** The largest body, in bytes; 16 MiB by default. */
   readonly maxBodyBytes?: number
+  /** How many requests each token may make of this process, or all callers without tokens; by default as many as they like. */
+  readonly requests?: Policy
   /** What the suites need beside the specification: directives in jobs, and a way to empty the store. */
   readonly testMode?: boolean
   /** Which backend the store is, for the manifest. */
@@ -40,7 +44,7 @@ export interface HttpApp {
 
 const MAX_BODY_BYTES = 16 * 1_048_576
 
-/** Makes a server of an engine. @throws option.invalid for tokens that cannot be */
+/** Makes a server of an engine. @throws option.invalid, policy.invalid for tokens and budgets that cannot be */
 export function createHttpApp(options: HttpOptions): HttpApp {
   const { sluice, clock = systemClock, logger = silentLogger, testMode = false } = options
   const newId = createIds(clock)
@@ -66,7 +70,13 @@ export function createHttpApp(options: HttpOptions): HttpApp {
     openApi: () => (document ??= openApi(operations, version)),
     outside: () => sluice.remote.outside(),
   }
-  const handler = new Handler(server, access, options.maxBodyBytes ?? MAX_BODY_BYTES, closing.signal)
+  const handler = new Handler({
+    server,
+    access,
+    requests: options.requests ? new RequestBudget(options.requests, clock) : null,
+    maxBodyBytes: options.maxBodyBytes ?? MAX_BODY_BYTES,
+    closing: closing.signal,
+  })
   const app = new Hono()
   for (const each of operations)
     app.on(each.method, each.path, (context) => handler.handle(context.req.raw, each, context.req.param()))

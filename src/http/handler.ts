@@ -2,6 +2,7 @@ import { type Access, requireScope, type Scope } from './access.ts'
 import { checked } from './checked.ts'
 import type { Call, Operation, Reply } from './operation.ts'
 import { readBody } from './read-body.ts'
+import type { RequestBudget } from './request-budget.ts'
 import { Refusal, refusalOf } from './refusal.ts'
 import type { Server } from './server.ts'
 import { checkTenant } from './tenant.ts'
@@ -18,27 +19,28 @@ const OPEN: Access = {
   everywhere: false,
 }
 
+/** What a handler works with. */
+export interface HandlerOptions {
+  readonly server: Server
+  /** What a request may do, by its header. @throws Refusal 401 */
+  readonly access: (authorization: string | null) => Access
+  /** Null: as many as they like. */
+  readonly requests: RequestBudget | null
+  readonly maxBodyBytes: number
+  /** Aborted when the server is closed. */
+  readonly closing: AbortSignal
+}
+
 /** Takes a request through its checks to its operation, and its reply or refusal to a response. */
 export class Handler {
-  readonly #server: Server
-  readonly #access: (authorization: string | null) => Access
-  readonly #maxBodyBytes: number
-  readonly #closing: AbortSignal
+  readonly #options: HandlerOptions
 
-  constructor(
-    server: Server,
-    access: (authorization: string | null) => Access,
-    maxBodyBytes: number,
-    closing: AbortSignal,
-  ) {
-    this.#server = server
-    this.#access = access
-    this.#maxBodyBytes = maxBodyBytes
-    this.#closing = closing
+  constructor(options: HandlerOptions) {
+    this.#options = options
   }
 
   async handle(request: Request, operation: Operation | null, params: Record<string, string>): Promise<Response> {
-    const { clock, logger, newId } = this.#server
+    const { clock, logger, newId } = this.#options.server
     const beganUs = clock.monotonicUs()
     const given = request.headers.get('x-request-id')
     const requestId = given !== null && REQUEST_ID.test(given) ? given : `req_${newId()}`
@@ -65,6 +67,7 @@ export class Handler {
     params: Record<string, string>,
     requestId: string,
   ): Promise<Reply> {
+    const { server, requests, maxBodyBytes, closing } = this.#options
     const url = new URL(request.url)
     if (!operation)
       throw new Refusal(404, 'not_found', `There is nothing at ${request.method} ${url.pathname.slice(0, 200)}.`)
@@ -72,22 +75,24 @@ export class Handler {
     const version = headers.get('ojs-version')
     if (version !== null && version !== VERSION && version !== '1')
       throw new Refusal(422, 'unsupported', `This server speaks the Open Job Spec ${VERSION} and no other version.`)
-    const access = operation.scope === null ? OPEN : this.#access(headers.get('authorization'))
+    const access = operation.scope === null ? OPEN : this.#options.access(headers.get('authorization'))
     if (operation.scope !== null) requireScope(access, operation.scope)
+    const left = operation.scope === null ? {} : requests?.take(access)
     const tenant = tenantOf(access, headers.get('x-ojs-tenant'))
-    const body = request.method === 'GET' ? undefined : await readBody(request, this.#maxBodyBytes)
+    const body = request.method === 'GET' ? undefined : await readBody(request, maxBodyBytes)
     const call: Call<unknown, unknown, unknown> = {
-      server: this.#server,
+      server,
       params: checked(operation.params, params, 'path'),
       query: checked(operation.query, Object.fromEntries(url.searchParams), 'query'),
       body: checked(operation.body, body, 'body'),
       tenant,
       access,
       headers,
-      signal: AbortSignal.any([request.signal, this.#closing]),
+      signal: AbortSignal.any([request.signal, closing]),
       requestId,
     }
-    return operation.run(call as Call<never, never, never>)
+    const reply = await operation.run(call as Call<never, never, never>)
+    return { ...reply, headers: { ...left, ...reply.headers } }
   }
 }
 

@@ -40,6 +40,27 @@ async function flow(world: World): Promise<void> {
   await world.cancel('d')
 }
 
+/** What a server does all the time for clients and workers outside. */
+async function outsideWork(world: World): Promise<void> {
+  const { outside } = world.store
+  const terms = { givenId: true, pending: false, leaseUs: 1_000_000, timeoutUs: 500_000, deadLetter: true }
+  const offered = ['o1', 'o2', 'o3'].map((task) => ({ ...world.job(task, { limits: ['g'] }), terms }))
+  const pending = { ...world.job('o4'), terms: { ...terms, pending: true } }
+  await outside.bound('q', { maxDepth: 1000, warnAt: null })
+  await outside.offer([...offered, pending], [])
+  await outside.activate(pending.id, null)
+  const { worker } = await outside.enlist({ name: 'w', queues: ['q'], aliveUs: 1_000_000, about: null })
+  const queues = [{ queue: 'q', slots: 4, uses: [] }]
+  const { jobs } = await world.store.claim(() => ({ worker, leaseUs: 1_000_000, outside: true, queues }))
+  for (const { id } of jobs) {
+    await outside.note(id, '{}')
+    await outside.get(id)
+  }
+  await outside.overdue(10)
+  await outside.pause('q', true)
+  await outside.pause('q', false)
+}
+
 /** Everything that a fleet at work does all the time. */
 async function work(world: World): Promise<void> {
   const soon = world.clock.now() + 5
@@ -95,6 +116,7 @@ async function work(world: World): Promise<void> {
   await world.store.calibrate('t', '3', { ...told, reset: 'refill' })
   await world.cancel('t19-3')
   await flow(world)
+  await outsideWork(world)
   world.at(60_000)
   await world.claim({ slots: 6 })
   world.at(200_000)

@@ -60,6 +60,25 @@ describe('tokens', () => {
   })
 })
 
+describe('the budget of requests', () => {
+  test('is each token’s own; beyond it 429 says when to come back, and nothing is done', async () => {
+    const d = await Desk.open({ http: { tokens: TOKENS, requests: { rate: 2, per: '10s' } } })
+    const push = (sending: object): Promise<{ status: number; headers: Headers; body: Json }> =>
+      d.post('/ojs/v1/jobs', { type: 'a', args: [] }, sending)
+    expect((await push(CLIENT)).headers.get('x-ratelimit-remaining')).toBe('1')
+    await push(CLIENT)
+    const refused = await push(CLIENT)
+    expect(refused.status).toBe(429)
+    expect(refused.headers.get('retry-after')).toBe('5')
+    expect(refused.body['error']).toMatchObject({ code: 'rate_limited', retryable: true })
+    expect((await push(ADMIN)).status).toBe(201)
+    expect((await d.get('/ojs/v1/health')).status).toBe(200)
+    await d.clock.advance('5s')
+    expect((await push(CLIENT)).status).toBe(201)
+    expect((await d.get('/ojs/v1/admin/stats', ADMIN)).body['jobs'].available).toBe(4)
+  })
+})
+
 describe('tenants', () => {
   const of = (tenant: string): { headers: Record<string, string> } => ({ headers: { 'X-OJS-Tenant': tenant } })
 

@@ -25,6 +25,8 @@ const Config = z.strictObject({
       }),
     )
     .optional(),
+  /** A policy: how many requests each token may make. */
+  requests: z.looseObject({}).optional(),
   limits: z.record(z.string(), z.looseObject({})).optional(),
   types: z
     .record(z.string(), z.strictObject({ limits: z.array(Use).optional(), retry: z.looseObject({}).optional() }))
@@ -35,6 +37,7 @@ const Config = z.strictObject({
 /** What a server's configuration file comes to. */
 export interface ServeConfig {
   readonly tokens: readonly Token[]
+  readonly requests: Policy | null
   readonly limits: readonly Limit[]
   readonly tasks: readonly AnyTask[]
   readonly queues: Readonly<Record<string, QueueOptions>>
@@ -51,7 +54,7 @@ export function readServeConfig(json: unknown): ServeConfig {
     const words = parsed.error.issues.map((issue) => `${issue.path.map(String).join('.')}: ${issue.message}`).join('; ')
     throw new SluiceError('cli.usage', `The configuration cannot be used: ${words}`)
   }
-  const { tokens = [], limits: policies = {}, types = {}, queues = {} } = parsed.data
+  const { tokens = [], requests, limits: policies = {}, types = {}, queues = {} } = parsed.data
   const limits = new Map(
     Object.entries(policies).map(([name, policy]) => [name, defineLimit(name, policy as unknown as Policy)]),
   )
@@ -64,6 +67,7 @@ export function readServeConfig(json: unknown): ServeConfig {
   }
   return {
     tokens: tokens as unknown as readonly Token[],
+    requests: (requests as unknown as Policy | undefined) ?? null,
     limits: [...limits.values()],
     tasks: Object.entries(types).map(([name, type]) =>
       task(name, input<unknown>(), {

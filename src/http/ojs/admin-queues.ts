@@ -110,7 +110,7 @@ export const limitQueue: Operation = operation({
     const outside = await remote.outside()
     const queue = ownName(call.tenant, name)
     const lift = Object.keys(call.body).length === 0
-    const limit = `queue:${queue}`
+    const limit = ownName(call.tenant, `queue:${name}`)
     if (!lift) await remote.define(defined(call.body, limit))
     await outside.limit(queue, lift ? null : limit)
     remote.stir()

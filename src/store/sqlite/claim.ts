@@ -39,7 +39,7 @@ type Row = [
 ]
 
 // An occurrence of a schedule has to start before the end of the series; a retry of it need not.
-const ACTIVATE = `UPDATE jobs SET state = ${STATE.active}, attempt = attempt + 1, worker = ?1, due = ?2, started = ?3, permits = s.value ->> 1, ends = NULL, booked = NULL,
+const ACTIVATE = `UPDATE jobs SET state = ${STATE.active}, attempt = attempt + 1, worker = ?1, due = ?2, started = ?3, permits = s.value ->> 1, booked = NULL, ends = NULL,
     expires = CASE WHEN schedule IS NULL THEN expires END
   FROM json_each(?4) s WHERE jobs.seq = s.value ->> 0 AND jobs.state = ${STATE.available}
   RETURNING seq, id, task, queue, coalesce(asked, priority), input, attempt, max_attempts, pushed_back, created, extra, schedule, occurs, flow, node`

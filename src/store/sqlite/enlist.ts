@@ -62,9 +62,10 @@ export function dismiss(context: Context, name: string): boolean {
 
 /** Names are the callers' own, so their number has to be kept down. */
 function forgetSilent(context: Context, nowUs: number): void {
-  context.db.run(
-    `DELETE FROM workers WHERE name IS NOT NULL AND max(alive_until, joined) < ?
+  const silent = context.db.all<[number]>(
+    `SELECT id FROM workers WHERE name IS NOT NULL AND max(alive_until, joined) < ?
      AND NOT EXISTS (SELECT 1 FROM jobs WHERE state = ${STATE.active} AND due IS NOT NULL AND worker = workers.id)`,
     nowUs - FORGOTTEN_AFTER_US,
   )
+  for (const [id] of silent) leave(context, id)
 }

@@ -1,7 +1,7 @@
 import type { FactsQuery, Failure, JobFacts } from '../outside.ts'
 import type { Context } from './context.ts'
 import { get } from './get.ts'
-import { STATE } from './state.ts'
+import { shownIn, STATE } from './state.ts'
 
 type Row = [
   since: number,
@@ -80,7 +80,12 @@ function conditionOf(context: Context, query: FactsQuery): { where: string; valu
     where.push(condition)
     values.push(value)
   }
-  if (query.states) where.push(`state IN (${query.states.map((state) => STATE[state]).join(', ')})`)
+  const { nowUs, wallUs } = context.clock.read()
+  if (query.states) {
+    const shown = shownIn(query.states, nowUs)
+    where.push(shown.where)
+    values.push(...shown.values)
+  }
   if (query.deadLetter) where.push(IN_DEAD_LETTER)
   if (query.queue !== undefined) add('queue = (SELECT id FROM queues WHERE name = ?)', query.queue)
   if (query.queuePrefix !== undefined)
@@ -88,7 +93,6 @@ function conditionOf(context: Context, query: FactsQuery): { where: string; valu
   if (query.queueWithout !== undefined)
     add('queue IN (SELECT id FROM queues WHERE instr(name, ?) = 0)', query.queueWithout)
   if (query.task !== undefined) add('task = ?', query.task)
-  const { nowUs, wallUs } = context.clock.read()
   if (query.sinceMs !== undefined) add('created >= ?', Math.round(query.sinceMs * 1000) - wallUs + nowUs)
   if (query.untilMs !== undefined) add('created < ?', Math.round(query.untilMs * 1000) - wallUs + nowUs)
   return { where: where.join(' AND '), values }

@@ -4,6 +4,8 @@ import { STATE, stateName } from './state.ts'
 import { wakeMixedLines } from './workers.ts'
 
 const SETTING = 'setting:'
+/** A job that a limit has put off is shown as scheduled. */
+const SHOWN = `CASE WHEN state = ${STATE.available} AND booked > ? THEN ${STATE.scheduled} ELSE state END`
 
 /** Every queue that was ever named. */
 export function queues(context: Context): QueueRecord[] {
@@ -49,7 +51,8 @@ export function counts(context: Context, queue?: string): QueueCount[] {
   const where = queue === undefined ? '' : 'WHERE queue = (SELECT id FROM queues WHERE name = ?)'
   return context.db
     .all<[number, number, number]>(
-      `SELECT queue, state, count(*) FROM jobs ${where} GROUP BY queue, state`,
+      `SELECT queue, ${SHOWN} AS shown, count(*) FROM jobs ${where} GROUP BY queue, shown`,
+      context.clock.nowUs(),
       ...(queue === undefined ? [] : [queue]),
     )
     .map(([id, state, jobs]) => ({ queue: queueName(context, id), state: stateName(state), jobs }))

@@ -122,7 +122,7 @@ export function dropSpread(context: Context, lane: number): void {
   const row = context.db.get<[string]>(
     `SELECT buckets FROM lanes l WHERE id = ? AND NOT EXISTS (SELECT 1 FROM lanes v WHERE v.base = l.id)
      AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = l.id AND state = 1)
-     AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = l.id AND state IN (0, 4, 7))
+     AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = l.id AND state IN (0, 4, 5, 7))
      AND id NOT IN (SELECT lane FROM jobs WHERE state = ${STATE.active} AND due IS NOT NULL)`,
     lane,
   )

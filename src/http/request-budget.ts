@@ -1,0 +1,44 @@
+import type { Clock } from '../base/clock.ts'
+import { type BucketState, charge, deniedUntil, newBucket, view } from '../policy/bucket.ts'
+import type { LimitPolicy } from '../policy/limit.ts'
+import { normalisePolicy } from '../policy/normalise-policy.ts'
+import type { Policy } from '../policy/policy.ts'
+import type { Access } from './access.ts'
+import { Refusal } from './refusal.ts'
+
+/** How many requests each token may make of this process; without tokens, all callers together. */
+export class RequestBudget {
+  readonly #policy: LimitPolicy
+  readonly #clock: Clock
+  readonly #buckets = new WeakMap<Access, BucketState>()
+
+  /** @throws policy.invalid */
+  constructor(policy: Policy, clock: Clock) {
+    this.#policy = normalisePolicy(policy, 'the requests of a token')
+    this.#clock = clock
+  }
+
+  /** Takes one request out of a token's budget; answers the headers that tell what is left. @throws Refusal 429 */
+  take(access: Access): Record<string, string> {
+    const nowUs = this.#clock.monotonicUs()
+    const bucket = this.#buckets.get(access) ?? newBucket(this.#policy, nowUs)
+    this.#buckets.set(access, bucket)
+    const untilUs = deniedUntil(this.#policy, bucket, 0, nowUs, 1)
+    if (untilUs === null) charge(this.#policy, bucket, nowUs, 1)
+    const headers = this.#headers(bucket, nowUs, untilUs)
+    if (untilUs === null) return headers
+    throw new Refusal(429, 'rate_limited', 'The token has made as many requests as it may.', {
+      retryable: true,
+      headers: { ...headers, 'Retry-After': String(Math.max(1, Math.ceil((untilUs - nowUs) / 1e6))) },
+    })
+  }
+
+  #headers(bucket: BucketState, nowUs: number, untilUs: number | null): Record<string, string> {
+    const { available, capacity } = view(this.#policy, bucket, 0, nowUs)
+    return {
+      'X-RateLimit-Limit': String(capacity),
+      'X-RateLimit-Remaining': String(available),
+      'X-RateLimit-Reset': String(Math.ceil((this.#clock.now() + ((untilUs ?? nowUs) - nowUs) / 1000) / 1000)),
+    }
+  }
+}
