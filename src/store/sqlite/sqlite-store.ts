@@ -141,8 +141,8 @@ export class SqliteStore implements Store {
     return watchOthers(this.#context, this.#clock, this.#workers, listener)
   }
 
-  async enqueue(jobs: readonly NewJob[], tx?: unknown): Promise<Enqueued[]> {
-    if (tx !== undefined) throw transactionRefused()
+  enqueue(jobs: readonly NewJob[], tx?: unknown): Promise<Enqueued[]> {
+    if (tx !== undefined) return Promise.reject(transactionRefused())
     return this.#db.write(CHANGES, () => enqueue(this.#context, jobs))
   }
 
