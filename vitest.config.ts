@@ -1,4 +1,17 @@
 import { defineConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
+
+/** The suites in short files are the longest to run: begun last, they would keep one processor busy and the other waiting. */
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files)
+    const isLong = ({ moduleId }: TestSpecification): boolean => /\/test\/(store|simulation)\//.test(moduleId)
+    return [...new Set(sorted.map((file) => file.project.name))].flatMap((project) => {
+      const own = sorted.filter((file) => file.project.name === project)
+      return [...own.filter(isLong), ...own.filter((file) => !isLong(file))]
+    })
+  }
+}
 
 /** Tests that run real processes against the real clock: beside others they would measure those, not us. */
 const REAL_TIME = [
@@ -22,6 +35,7 @@ export default defineConfig({
     teardownTimeout: 10_000,
     allowOnly: false,
     passWithNoTests: false,
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         extends: true,
