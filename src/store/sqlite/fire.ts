@@ -1,20 +1,11 @@
 import { latestDuesUs } from '../../jobs/recurrence.ts'
 import type { ScheduleNews, SkipReason } from '../../jobs/schedule.ts'
 import { NEVER_US } from '../../policy/lane.ts'
+import { clockOf, firstFrom, type StoredSchedule, upcoming, wallOf } from '../series.ts'
 import type { Context } from './context.ts'
 import { enqueue } from './enqueue.ts'
 import { portion } from './portion.ts'
-import {
-  clockOf,
-  find,
-  findAll,
-  firstFrom,
-  isReadable,
-  save,
-  type StoredSchedule,
-  upcoming,
-  wallOf,
-} from './schedule.ts'
+import { find, findAll, isReadable, save } from './schedule.ts'
 import { startsTooLateUs } from './skip.ts'
 import { LIVE_STATES } from './state.ts'
 import type { Instant } from './store-clock.ts'

@@ -1,8 +1,8 @@
 import { NEVER_US } from '../../policy/lane.ts'
 import type { JobError, JobQuery, JobRecord } from '../../jobs/job.ts'
+import { occurrenceOf } from '../series.ts'
 import { type Context, queueName } from './context.ts'
 import { placeIn } from './get-flow.ts'
-import { occurrenceOf } from './schedule.ts'
 import { shownIn, STATE, stateName } from './state.ts'
 
 type Row = [

@@ -1,9 +1,10 @@
 import { type Bucket, deniedUntilUs, NEVER_US } from '../../policy/lane.ts'
 import { refusalBehaviour } from '../../policy/refusal.ts'
 import type { BucketUse } from '../store.ts'
+import { clockOf, firstFrom, upcoming } from '../series.ts'
 import { findBucket } from './buckets.ts'
 import type { Context } from './context.ts'
-import { clockOf, find, firstFrom, isReadable, save, upcoming } from './schedule.ts'
+import { find, isReadable, save } from './schedule.ts'
 import type { Instant } from './store-clock.ts'
 
 /**
