@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
@@ -30,6 +31,8 @@ export default defineConfig({
   test: {
     // Processes, not threads: crash tests kill children, and the SQLite connections of one file must not meet in one process.
     pool: 'forks',
+    // Of two processors vitest would use one; a test that waits for a server leaves its own to others.
+    maxWorkers: Math.max(2, availableParallelism() - 1),
     testTimeout: 30_000,
     hookTimeout: 30_000,
     teardownTimeout: 10_000,

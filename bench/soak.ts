@@ -1,6 +1,6 @@
 // Does a store that is churned for half an hour stay as fast and as small as it was?
 //   npm run soak -- [--minutes 30] [--rows 0] [--history 0] [--rate 1000] [--processes 2] [--hold 60] [--store postgres://…]
-// Without --store it makes a PostgreSQL of its own, set as it comes, and removes it. Ends with code 1 when claims became slower, dead rows or tables grew, or a lane stood still behind an open transaction.
+// Without --store it makes a PostgreSQL of its own, set as it comes (but that a shorter soak has it look for what to vacuum as much more often), and removes it. Ends with code 1 when claims became slower, dead rows or tables grew, or a lane stood still behind an open transaction.
 import { createHash } from 'node:crypto'
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -32,7 +32,8 @@ const [minutes, rows, history, rate] = [values.minutes, values.rows, values.hist
   number,
   number,
 ]
-const cluster = values.store === undefined ? await PostgresCluster.create() : null
+const NAPTIME_S = Math.min(60, Math.max(5, minutes * 2))
+const cluster = values.store === undefined ? await PostgresCluster.create({ autovacuum_naptime: NAPTIME_S }) : null
 const url = values.store ?? inSchema(cluster?.url ?? '', 'sluice_soak')
 const isPostgres = url.startsWith('postgres')
 const totalMs = minutes * 60_000

@@ -14,6 +14,8 @@ const READY_WITHIN_MS = 30_000
 /** How a server ends: `fast` rolls back and says goodbye, `immediate` crashes: the next start recovers from the log. */
 export type Shutdown = 'fast' | 'immediate'
 
+type Settings = Readonly<Record<string, string | number>>
+
 /** Whom the server's processes and files belong to. */
 interface Owner {
   readonly uid?: number
@@ -27,9 +29,11 @@ export class PostgresCluster {
   readonly #data: string
   readonly #owner: Owner
   readonly #port: number
+  readonly #settings: Settings
   #server: ChildProcess | null = null
 
-  private constructor(bin: string, folder: string, owner: Owner, port: number) {
+  private constructor(bin: string, folder: string, owner: Owner, port: number, settings: Settings) {
+    this.#settings = settings
     this.#bin = bin
     this.#folder = folder
     this.#data = join(folder, 'data')
@@ -42,12 +46,11 @@ export class PostgresCluster {
     return binaries() !== null || missing('PostgreSQL is not installed under /usr/lib/postgresql', leftOut) !== null
   }
 
-  /** A new server, ready; whoever makes it removes it. */
-  static async create(): Promise<PostgresCluster> {
+  /** A new server, set as it comes but for these settings, ready; whoever makes it removes it. */
+  static async create(settings: Settings = {}): Promise<PostgresCluster> {
     const bin = binaries()
     if (bin === null) throw new Error('PostgreSQL is not installed under /usr/lib/postgresql')
-    // A server refuses to run as root.
-    const owner: Owner = process.getuid?.() === 0 ? { uid: idOf('-u'), gid: idOf('-g') } : {}
+    const owner = postgresOwner()
     const folder = mkdtempSync(join(tmpdir(), 'sluice-postgres-'))
     if (owner.uid !== undefined) chownSync(folder, owner.uid, owner.gid ?? owner.uid)
     await run(
@@ -58,7 +61,7 @@ export class PostgresCluster {
         cwd: folder,
       },
     )
-    const cluster = new PostgresCluster(bin, folder, owner, await freePort())
+    const cluster = new PostgresCluster(bin, folder, owner, await freePort(), settings)
     await cluster.start()
     return cluster
   }
@@ -75,6 +78,7 @@ export class PostgresCluster {
       listen_addresses: '127.0.0.1',
       unix_socket_directories: '',
       max_connections: 300,
+      ...this.#settings,
     }
     const options = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
     this.#server = spawn(join(this.#bin, 'postgres'), ['-D', this.#data, ...options], {
@@ -131,11 +135,17 @@ function binaries(): string | null {
   }
 }
 
+/** Whom to run a server as: it refuses to run as root. */
+export function postgresOwner(): Owner {
+  return process.getuid?.() === 0 ? { uid: idOf('-u'), gid: idOf('-g') } : {}
+}
+
 function idOf(which: '-u' | '-g'): number {
   return Number(execFileSync('id', [which, 'postgres'], { encoding: 'utf8' }))
 }
 
-async function freePort(): Promise<number> {
+/** A port that nobody listens at. */
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo

@@ -21,10 +21,6 @@ const REGISTRY = {
     meaning: 'Two definitions of one limit name differ within one engine.',
     remedy: 'Define the limit once and import it where it is used, or rename one of the two.',
   },
-  'limit.scope.unsupported': {
-    meaning: "A limit has the scope 'worker', and this store keeps budgets of the fleet only.",
-    remedy: "Leave scope at 'fleet', bound what one process may do by the concurrency of its queue, or use SQLite.",
-  },
   'limit.key.invalid': {
     meaning: 'A partition key is neither a string nor a finite number.',
     remedy: 'Return a string or a number from the key function, or null where the limit shall not apply.',
@@ -177,10 +173,6 @@ const REGISTRY = {
   'store.missing': {
     meaning: 'There is no store of Sluice where one was to be read: no file, or a file that is something else.',
     remedy: 'Check the address (--store, SLUICE_STORE), or start the engine that makes the store.',
-  },
-  'store.lacks': {
-    meaning: 'This kind of store does not have what was asked for yet; nothing was written.',
-    remedy: 'Use a store on SQLite for it, or do without; docs/guarantees.md lists what differs.',
   },
   'store.busy': {
     meaning: 'The store stayed locked by another process for longer than the time allowed.',

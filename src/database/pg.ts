@@ -20,6 +20,8 @@ export interface PgPool {
   connect(): Promise<PgPoolClient>
   end(): Promise<void>
   on(event: 'error', listener: (error: Error) => void): unknown
+  on(event: 'connect', listener: (client: PgPoolClient) => void): unknown
+  off(event: 'connect', listener: (client: PgPoolClient) => void): unknown
 }
 
 /** A notification. */

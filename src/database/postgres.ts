@@ -125,7 +125,9 @@ export class PostgresDatabase {
     if (this.#closed) return
     if (this.pending) await new Promise<void>((resolve) => this.#idle.push(resolve))
     this.#closed = true
-    if (typeof this.#options.source === 'string') await (await this.#pool)?.end()
+    const pool = await this.#pool
+    pool?.off('connect', ignoreErrors)
+    if (typeof this.#options.source === 'string') await pool?.end()
   }
 
   async #connect(): Promise<PgPoolClient> {
@@ -142,9 +144,11 @@ export class PostgresDatabase {
 
   async #open(): Promise<PgPool> {
     const { source, connections } = this.#options
-    if (typeof source !== 'string') return source
-    const pool = new (await loadPg()).Pool({ connectionString: source, max: connections })
-    pool.on('error', ignore)
+    const own = typeof source === 'string'
+    const pool = own ? new (await loadPg()).Pool({ connectionString: source, max: connections }) : source
+    if (own) pool.on('error', ignore)
+    // Between its making and whoever waits for it a connection is nobody's: a server that ends it just then must end no process.
+    pool.on('connect', ignoreErrors)
     return pool
   }
 
@@ -230,6 +234,10 @@ export async function inTransaction<T>(
 
 function ignore(): void {
   // Told elsewhere.
+}
+
+function ignoreErrors(client: PgPoolClient): void {
+  client.on('error', ignore)
 }
 
 function closedError(): SluiceError {

@@ -72,8 +72,12 @@ export class Dispatcher {
 
   /** A job of this queue has ended: its slot is free. */
   finished(queue: string): void {
-    this.#active.set(queue, (this.#active.get(queue) ?? 1) - 1)
-    this.ring()
+    const active = this.#active.get(queue) ?? 1
+    this.#active.set(queue, active - 1)
+    const served = this.#options.queues.find((each) => each.queue === queue)
+    // Where there was room, the last claim has found nothing to fill it with; one on its way may not have asked for this slot.
+    const isNews = this.#claiming !== null || !served || active >= served.concurrency
+    if (isNews || !this.#options.store.rings) this.ring()
   }
 
   /** Claims no more; what a claim on its way still brings is given back with its units. */

@@ -19,6 +19,7 @@ import { type EngineSettings, settingsOf, type SluiceOptions } from './options.t
 import { QueueLimits } from './queue-limits.ts'
 import { Remote } from './remote.ts'
 import { Reporter } from './report.ts'
+import { Resolver } from './resolve.ts'
 import { Results } from './results.ts'
 import { jobOptions, type ScheduleOptions } from './schedule.ts'
 import { SchedulesApi, type ScheduleView } from './schedules-api.ts'
@@ -51,6 +52,7 @@ export class Sluice implements TaskEngine {
   readonly #store: Store
   readonly #results: Results
   readonly #prepare: EnqueueContext
+  readonly #resolver: Resolver
   readonly #unbind: (() => void)[]
   readonly #detach: (() => void) | undefined
   #instrumentation: Instrumentation | null = null
@@ -113,7 +115,6 @@ export class Sluice implements TaskEngine {
       freed: () => this.#worker?.freed(),
     })
     this.#prepare = {
-      clock,
       newId: createIds(clock),
       limits: this.#registry,
       queueUses: (queue) => queueLimits.ofJobs(queue),
@@ -128,6 +129,7 @@ export class Sluice implements TaskEngine {
       ring: this.#ring,
       cancelRun: (job) => this.#worker?.cancel(job),
     })
+    this.#resolver = new Resolver(this.#store, this.#tasks, this.#prepare, logger, () => this.#reporter(this.#store))
     this.#unbind = options.tasks.map((each) => bind(each, this))
     this.#detach = clock.attach?.({ pending: () => this.#store.pending, running: () => this.#worker?.running ?? 0 })
   }
@@ -208,7 +210,7 @@ export class Sluice implements TaskEngine {
     const jobs = later ? await Promise.all(prepared.map(async (job) => job)) : (prepared as NewJob[])
     const store = this.#opened ? this.#store : await this.#opening.done()
     const answers = store.enqueue(jobs, options.tx)
-    this.#ring()
+    if (!store.rings) this.#ring()
     return (await answers).map((answer, i) => this.#results.enqueued(jobs[i] as NewJob, answer, this.#events))
   }
 
@@ -266,6 +268,7 @@ export class Sluice implements TaskEngine {
       waits: this.#waits,
       tasks: this.#tasks,
       wallOf,
+      unresolved: (kinds) => this.#resolver.found(kinds),
       ended,
     })
   }
@@ -274,6 +277,7 @@ export class Sluice implements TaskEngine {
     this.remote.stop()
     await this.#starting.settled()
     await this.#worker?.stop(withinMs)
+    await this.#resolver.stop()
     await this.#opening.settled()
     this.remote.close()
     this.#results.close()

@@ -1,4 +1,3 @@
-import type { Clock } from '../base/clock.ts'
 import { durationUs } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
 import { toJsonText } from '../base/json-value.ts'
@@ -13,7 +12,6 @@ import type { EnqueueOptions, TaskDefinition } from './task.ts'
 
 /** What turning a call into a stored job needs of its engine. */
 export interface EnqueueContext {
-  readonly clock: Clock
   readonly newId: () => string
   readonly limits: LimitRegistry
   /** Limits of a queue whose keys hang on the job: they count as the job's own. */
@@ -88,7 +86,8 @@ function toJob(
     input: text,
     uses: context.limits.resolve(more.length > 0 ? [...own, ...more] : own, output, { weight, priority }, task.name),
     maxAttempts: task.retry.attempts,
-    runAtMs: runAtMs(context.clock, options),
+    runAtMs: options.runAt === undefined ? null : dateMs(options.runAt, 'runAt'),
+    ...(options.delay !== undefined && { delayUs: durationUs(options.delay, 'delay') }),
     expiresAtMs: options.expiresAt ? dateMs(options.expiresAt, 'expiresAt') : null,
     unique: uniqueKey(options.unique, output as never, task.name),
     extra: extraText(options, toCarry(carried)),
@@ -111,11 +110,6 @@ function checkOptions(options: EnqueueOptions<never>, task: string): void {
     )
   if (delay !== undefined && runAt !== undefined)
     throw new SluiceError('delay.invalid', `enqueue of ${task} got both delay and runAt; give one`)
-}
-
-function runAtMs(clock: Clock, { delay, runAt }: EnqueueOptions<never>): number | null {
-  if (runAt !== undefined) return dateMs(runAt, 'runAt')
-  return delay === undefined ? null : clock.now() + durationUs(delay, 'delay') / 1000
 }
 
 function dateMs(date: Date, what: string): number {

@@ -58,11 +58,7 @@ function called(fn: (input: never) => unknown, input: unknown, what: string, tas
     return fn(input as never)
   } catch (cause) {
     const message = cause instanceof Error ? cause.message : String(cause)
-    throw new SluiceError(
-      'fairness.invalid',
-      `task ${task}: its ${what} function threw: ${message}. Nothing was enqueued.`,
-      { cause },
-    )
+    throw new SluiceError('fairness.invalid', `task ${task}: its ${what} function threw: ${message}.`, { cause })
   }
 }
 

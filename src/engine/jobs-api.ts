@@ -34,6 +34,8 @@ export interface JobView {
 /** Why a job waits, as data and in words. */
 export interface JobExplanation {
   readonly job: JobView
+  /** It was stored where its task's code is not, and waits until an engine that knows the task resolves its limits. */
+  readonly unresolved?: true
   /** Every bucket that must admit it. */
   readonly limits: readonly { readonly limit: string; readonly key: string | null; readonly weight: number }[]
   /** The key by which its jobs take turns with those of others; null: none. */
@@ -141,6 +143,7 @@ export class JobsApi {
     const { position, linePosition, uses, waitsOn, served, job } = explanation
     const found = {
       job: viewOf(job),
+      ...(explanation.unresolved && { unresolved: true as const }),
       limits: uses.map(({ limit, key, weight }) => ({ limit, key: key === '' ? null : key, weight })),
       fairKey: explanation.fairKey,
       share: explanation.share,
@@ -216,6 +219,7 @@ function turnsInWords({ fairKey, share }: Pick<JobExplanation, 'fairKey' | 'shar
 
 function waitInWords({
   job,
+  unresolved,
   waitsOn,
   position,
   linePosition,
@@ -225,6 +229,7 @@ function waitInWords({
   overrides,
   eachWorker,
 }: Omit<JobExplanation, 'words'>): string {
+  if (unresolved) return `The job waits until an engine that knows the task ${job.task} resolves its limits.`
   if (!waitsOn)
     return `The job waits for a free slot of queue ${job.queue}${position === null ? '' : `, at position ${position} of its lane`}.`
   const who = waitsOn.key === null ? waitsOn.limit : `${waitsOn.limit} for ${waitsOn.key}`

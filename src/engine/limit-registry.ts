@@ -1,4 +1,5 @@
 import { SluiceError } from '../base/errors.ts'
+import { inLaneOrder } from '../jobs/lane.ts'
 import { checkUnits, isLimitUse, type Limit, type LimitUse, useOf, type UseSpec } from '../policy/define-limit.ts'
 import { keptBack } from '../policy/headroom.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
@@ -61,7 +62,7 @@ export class LimitRegistry {
   }
 
   /**
-   * The buckets that a job of this input needs, sorted by limit and key, each once.
+   * The buckets that a job of this input needs, in lane order, each once.
    * @throws limit.unknown, limit.conflict, limit.key.invalid, limit.key.missing, limit.key.threw, limit.weight.invalid, limit.weight.threw, limit.weight.above_burst
    */
   resolve(specs: readonly UseSpec<never>[], input: unknown, asked: Asked, task: string): BucketUse[] {
@@ -73,7 +74,7 @@ export class LimitRegistry {
       if (same < 0) uses.push(use)
       else if ((uses[same] as BucketUse).weight < use.weight) uses[same] = use
     }
-    return uses.length < 2 ? uses : uses.sort((a, b) => compare(a.limit, b.limit) || compare(a.key, b.key))
+    return inLaneOrder(uses)
   }
 
   #resolveOne(spec: UseSpec<never>, input: unknown, asked: Asked, task: string): BucketUse | null {
@@ -106,11 +107,7 @@ export class LimitRegistry {
     try {
       return key.fn(input as never)
     } catch (cause) {
-      throw new SluiceError(
-        'limit.key.threw',
-        `${what}: its key function threw: ${messageOf(cause)}. Nothing was enqueued.`,
-        { cause },
-      )
+      throw new SluiceError('limit.key.threw', `${what}: its key function threw: ${messageOf(cause)}.`, { cause })
     }
   }
 
@@ -120,11 +117,9 @@ export class LimitRegistry {
       try {
         units = (units as (input: unknown) => unknown)(input)
       } catch (cause) {
-        throw new SluiceError(
-          'limit.weight.threw',
-          `${what}: its weight function threw: ${messageOf(cause)}. Nothing was enqueued.`,
-          { cause },
-        )
+        throw new SluiceError('limit.weight.threw', `${what}: its weight function threw: ${messageOf(cause)}.`, {
+          cause,
+        })
       }
     }
     const weight = checkUnits(units, what)
@@ -166,10 +161,6 @@ export function specsOf(limits: readonly (Limit | LimitUse<never>)[] | undefined
 /** A queue's limit whose key is computed from the input counts as the job's own. */
 export function hangsOnJob(spec: { readonly key: { readonly kind: string } }): boolean {
   return spec.key.kind === 'fn' || spec.key.kind === 'path'
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0
 }
 
 function messageOf(cause: unknown): string {

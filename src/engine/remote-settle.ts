@@ -2,12 +2,14 @@ import type { Admitted, Settled, Settlement } from '../jobs/job.ts'
 import type { JobState } from '../jobs/job-state.ts'
 import type { JobFacts } from '../store/outside.ts'
 import type { Store } from '../store/store.ts'
-import type { Failure } from './remote-retry.ts'
+import { type Failure, storedFailure } from './remote-retry.ts'
 
 /** Who claims to hold a run; what is left out is not compared. */
 export interface Holder {
   readonly worker?: string | undefined
   readonly attempt?: number | undefined
+  /** Whether the job is theirs to see; what is not, is not there. */
+  readonly sees?: (job: JobFacts) => boolean
 }
 
 /** What settling a job by its id came to. */
@@ -20,10 +22,10 @@ export type RemoteSettled =
 /** Says what a run comes to, of the job as it was read. */
 export type SettlementOf = (job: JobFacts, store: Store) => Settlement | Promise<Settlement>
 
-/** Settles the run that a job is in, if whoever asks holds it. */
+/** Settles the run that a job is in, if whoever asks holds it. @param before the job as it was read */
 export async function settleById(
   store: Store,
-  id: string,
+  before: JobFacts | null,
   holder: Holder,
   settlementOf: SettlementOf,
 ): Promise<{
@@ -31,14 +33,13 @@ export async function settleById(
   readonly settlement?: Settlement
   readonly settled?: Extract<Settled, { kind: 'settled' }>
 }> {
-  const before = await store.outside.get(id)
-  if (!before) return { answer: { kind: 'missing' } }
+  if (!before || holder.sees?.(before) === false) return { answer: { kind: 'missing' } }
   if (before.state !== 'active' || before.worker === null)
     return { answer: { kind: 'refused', state: before.state, why: 'state' } }
   if (!isHolder(before, holder)) return { answer: { kind: 'refused', state: before.state, why: 'holder' } }
   const settlement = await settlementOf(before, store)
   const settled = await store.settle(before.worker, settlement)
-  const after = await store.outside.get(id)
+  const after = await store.outside.get(before.id)
   if (settled.kind === 'settled') return { answer: { kind: 'settled', before, after }, settlement, settled }
   return { answer: after ? { kind: 'refused', state: after.state, why: 'holder' } : { kind: 'missing' } }
 }
@@ -63,6 +64,17 @@ export async function firstUse(
   const { limit } =
     job.extra === null ? {} : (JSON.parse(job.extra) as { limit?: { readonly limit: string; readonly key: string } })
   return limit ?? (await store.explain(job.id))?.uses[0] ?? null
+}
+
+/** What a push-back comes to: the bucket is closed for so long, or without any the job is put off. */
+export function pushedBack(
+  { seq, attempt }: JobFacts,
+  failure: Failure,
+  use: { readonly limit: string; readonly key: string } | null,
+  closedForUs: number,
+): Settlement {
+  const error = storedFailure(failure)
+  return { seq, attempt, kind: 'push-back', limit: use?.limit ?? null, key: use?.key ?? '', closedForUs, error }
 }
 
 /** A stored job as the run that it is. */

@@ -1,4 +1,5 @@
 import type { NewJob } from '../jobs/job.ts'
+import { inLaneOrder } from '../jobs/lane.ts'
 import type { BucketUse } from '../store/store.ts'
 import type { LimitRegistry } from './limit-registry.ts'
 import type { QueueLimits } from './queue-limits.ts'
@@ -19,13 +20,9 @@ export function withOwnLimits(
   const asked = { weight: undefined, priority: job.priority }
   const own = registry.resolve(specs, JSON.parse(job.input), asked, job.task)
   const uses = [...job.uses, ...own.filter((use) => !job.uses.some((each) => isSame(each, use)))]
-  return { ...job, uses: uses.sort((a, b) => compare(a.limit, b.limit) || compare(a.key, b.key)) }
+  return { ...job, uses: inLaneOrder(uses) }
 }
 
 function isSame(a: BucketUse, b: BucketUse): boolean {
   return a.limit === b.limit && a.key === b.key
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0
 }

@@ -2,7 +2,7 @@ import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
 import type { Random } from '../base/random.ts'
-import type { NewJob } from '../jobs/job.ts'
+import type { NewJob, Settlement } from '../jobs/job.ts'
 import { penaltyUs } from '../jobs/rate-limited.ts'
 import type { RetryAfter } from '../jobs/rate-limit-headers.ts'
 import type { JobFacts, Offered, Outside } from '../store/outside.ts'
@@ -10,18 +10,20 @@ import type { LimitDefinition, Store } from '../store/store.ts'
 import type { Events } from './events.ts'
 import type { LimitRegistry } from './limit-registry.ts'
 import { RemoteClaims, type RemoteFetch } from './remote-claims.ts'
-import { errorOf, type Failure, judgeFailure, retryTermsOf, storedFailure } from './remote-retry.ts'
+import { errorOf, type Failure, judgeFailure, retryTermsOf } from './remote-retry.ts'
 import {
   asRun,
   firstUse,
   handed,
   type Holder,
   isHolder,
+  pushedBack,
   type RemoteSettled,
   settleById,
   type SettlementOf,
   timedOut,
 } from './remote-settle.ts'
+import { endOf, isStale } from './remote-times.ts'
 import { RemoteWorkers } from './remote-workers.ts'
 import type { QueueLimits } from './queue-limits.ts'
 import type { Reporter } from './report.ts'
@@ -110,7 +112,7 @@ export class Remote {
   async get(id: string): Promise<JobFacts | null> {
     const store = await this.#open()
     const job = await store.outside.get(id)
-    if (!job || !this.#isStale(store, job)) return job
+    if (!job || !isStale(job, this.#hooks.clock.now(), store.nowUs())) return job
     if (job.state === 'active') await this.#sweeper.now(store)
     else await this.#tidy(store)
     return store.outside.get(id)
@@ -122,8 +124,9 @@ export class Remote {
     const { worker, directive } = await this.#workers.enlist(store, request.worker, request.queues, null)
     if (directive !== 'running') return []
     const jobs = await this.#claims.fetch(store, worker, request)
-    if (jobs.length > 0) await this.#sweeper.arm(store)
-    return handed(store, jobs)
+    const facts = await handed(store, jobs)
+    this.#sweeper.armAt(store, Math.min(...facts.map(endOf)))
+    return facts
   }
 
   /** A run has succeeded. @param result JSON text */
@@ -133,31 +136,16 @@ export class Remote {
 
   /** A run has failed: it is repeated, or given up, as its retry terms say. */
   fail(id: string, holder: Holder, failure: Failure): Promise<RemoteSettled> {
-    const { random, tasks } = this.#hooks
-    return this.#settle(id, holder, (job) =>
-      judgeFailure(job, failure, retryTermsOf(job, tasks.get(job.task)?.retry), random),
-    )
+    return this.#settle(id, holder, (job) => this.#judge(job, failure))
   }
 
   /** A run was refused by the other side: closes the bucket of its first limit, or puts the job off; the attempt is not charged. */
   pushBack(id: string, holder: Holder, failure: Failure, retryAfter: RetryAfter): Promise<RemoteSettled> {
-    const { clock, maxPenaltyUs, random, tasks } = this.#hooks
+    const { clock, maxPenaltyUs } = this.#hooks
     const basis = { nowMs: clock.now(), intervalUs: 1_000_000, periodUs: 1_000_000, maxPenaltyUs }
     return this.#settle(id, holder, async (job, store) => {
-      if (job.pushedBack + 1 >= MAX_PUSH_BACKS)
-        return judgeFailure(job, failure, retryTermsOf(job, tasks.get(job.task)?.retry), random)
-      const { seq, attempt } = job
-      const use = await firstUse(store, job)
-      const closedForUs = penaltyUs({ retryAfter }, basis)
-      return {
-        seq,
-        attempt,
-        kind: 'push-back',
-        limit: use?.limit ?? null,
-        key: use?.key ?? '',
-        closedForUs,
-        error: storedFailure(failure),
-      }
+      if (job.pushedBack + 1 >= MAX_PUSH_BACKS) return this.#judge(job, failure)
+      return pushedBack(job, failure, await firstUse(store, job), penaltyUs({ retryAfter }, basis))
     })
   }
 
@@ -190,6 +178,7 @@ export class Remote {
         if (lost.length === 0) held.push(job)
       }),
     )
+    // Their leases end later now, but another process may have given them out.
     if (held.length > 0) await this.#sweeper.arm(store)
     return { directive, held }
   }
@@ -260,9 +249,14 @@ export class Remote {
     return store
   }
 
-  async #settle(id: string, holder: Holder, settlementOf: SettlementOf): Promise<RemoteSettled> {
+  async #settle(
+    id: string,
+    holder: Holder,
+    settlementOf: SettlementOf,
+    read: (id: string) => Promise<JobFacts | null> = (of) => this.get(of),
+  ): Promise<RemoteSettled> {
     const store = await this.#open()
-    const { answer, settlement, settled } = await settleById(store, id, holder, settlementOf)
+    const { answer, settlement, settled } = await settleById(store, await read(id), holder, settlementOf)
     if (answer.kind !== 'settled' || !settlement || !settled) return answer
     const { before } = answer
     const task = this.#hooks.tasks.get(before.task) ?? null
@@ -274,24 +268,22 @@ export class Remote {
     return answer
   }
 
+  #judge(job: JobFacts, failure: Failure): Settlement {
+    const { random, tasks } = this.#hooks
+    return judgeFailure(job, failure, retryTermsOf(job, tasks.get(job.task)?.retry), random)
+  }
+
   /** What has come due is promoted, fired or given up; nothing is claimed. */
   async #tidy(store: Store): Promise<void> {
     this.#reporter?.claimed(await store.claim(() => ({ worker: 0, leaseUs: 1, queues: [] })))
   }
 
-  #isStale(store: Store, job: JobFacts): boolean {
-    const { clock } = this.#hooks
-    if (job.state === 'scheduled') return job.dueUs !== null && job.dueUs <= clock.now() * 1000
-    if (job.state === 'available') return job.expiresMs !== null && job.expiresMs < clock.now()
-    if (job.state === 'active' && job.timeoutUs !== null && job.startedUs !== null)
-      if (job.startedUs + job.timeoutUs <= store.nowUs()) return true
-    return (job.state === 'retryable' || job.state === 'active') && (job.dueUs ?? Infinity) <= store.nowUs()
-  }
-
   /** Ends runs whose time is over, and takes back what was lost. */
   async #sweepOnce(store: Store): Promise<void> {
     const { runs } = await store.outside.overdue(SWEEP_AT_ONCE)
-    for (const run of runs) await this.fail(run.id, { attempt: run.attempt }, timedOut(run))
+    const read = (id: string): Promise<JobFacts | null> => store.outside.get(id)
+    for (const run of runs)
+      await this.#settle(run.id, { attempt: run.attempt }, (job) => this.#judge(job, timedOut(run)), read)
     const recovered = await store.recover()
     this.#reporter?.recovered(recovered)
     if (recovered.length > 0) this.ring()

@@ -7,6 +7,7 @@ import { RateLimitRejected } from '../jobs/rate-limit-rejected.ts'
 import type { ScheduleNews } from '../jobs/schedule.ts'
 import { validate } from '../jobs/schema.ts'
 import type { Claim, Recovered, Rejected } from '../store/store.ts'
+import type { UnresolvedJob, UnresolvedKind } from '../store/unresolved.ts'
 import type { Events } from './events.ts'
 import { resultsTooLarge, tellFlow } from './flow-news.ts'
 import type { Verdict } from './settle.ts'
@@ -24,6 +25,8 @@ export interface ReporterOptions {
   readonly waits: WaitHistogram
   /** Store time to wall time. */
   readonly wallOf: (storeUs: number) => Date
+  /** Told of jobs whose limits have yet to be resolved. */
+  readonly unresolved: (kinds: readonly UnresolvedKind[]) => void
   /** Told of every job that has ended, so that whoever waits for it learns it. */
   readonly ended: (id: string) => void
 }
@@ -115,6 +118,15 @@ export class Reporter {
     for (const news of claim.schedules) this.#scheduled(news)
     for (const job of claim.rejected) this.#rejected(job)
     for (const news of claim.flows) this.flow(news)
+    if (claim.unresolved?.length) this.#options.unresolved(claim.unresolved)
+  }
+
+  /** A job was discarded because its limits could not be resolved. */
+  unresolvable(job: UnresolvedJob, error: Error): void {
+    const { events, ended } = this.#options
+    events.emit('job.discarded', { ...about(job), error })
+    this.#onError(job, error)
+    ended(job.id)
   }
 
   /** The end of a job changed the flow it belongs to. */
@@ -184,7 +196,9 @@ export class Reporter {
     this.#call(
       async () => {
         const raw: unknown = JSON.parse(job.input)
-        const input = task.schema ? await validate(task.schema, raw, `the stored input of task ${task.name}`) : raw
+        const what = `the stored input of task ${task.name}`
+        // What does not match any more is not shown, as after a run that found it so.
+        const input = task.schema ? await onlyValid(async () => validate(task.schema as never, raw, what)) : raw
         task.onError?.(error, { id: job.id, input: input as never })
       },
       job,
@@ -213,4 +227,8 @@ export function about(job: {
   readonly attempt: number
 }): { id: string; task: string; queue: string; attempt: number } {
   return { id: job.id, task: job.task, queue: job.queue, attempt: job.attempt }
+}
+
+async function onlyValid(check: () => Promise<unknown>): Promise<unknown> {
+  return check().catch(() => undefined)
 }

@@ -88,7 +88,7 @@ export function pushBackOf(context: JudgeContext, job: Admitted, task: TaskDefin
 }
 
 /** An error as it is stored with the job. */
-function storedError(error: Error): JobError {
+export function storedError(error: Error): JobError {
   const code = 'code' in error && typeof error.code === 'string' ? error.code : 'handler.failed'
   return { code, message: `${error.name}: ${error.message}`.slice(0, 8000) }
 }

@@ -4,6 +4,9 @@ import type { Store } from '../store/store.ts'
 
 /** What could not be ended is not tried again sooner. */
 const SHORTEST_MS = 10
+/** A store that cannot be asked now is asked again so soon. */
+const AGAIN_MS = 1000
+const LOOK_EVERY_US = 5_000_000
 
 /** Ends runs whose lease or timeout is over at that instant, since no process here keeps an eye on them. */
 export class Sweeper {
@@ -21,15 +24,18 @@ export class Sweeper {
     this.#sweep = sweep
   }
 
-  /** Sees to it that the next end is not missed. */
+  /** Sees to it that the next end is not missed, nor for long one of a run that another process hands out meanwhile, which may die. */
   async arm(store: Store): Promise<void> {
     if (this.#stopped) return
     const { nextUs } = await store.outside.overdue(1)
-    if (this.#stopped || nextUs === null || nextUs >= this.#atUs) return
-    this.#timer?.cancel()
+    this.armAt(store, Math.min(nextUs ?? Infinity, store.nowUs() + LOOK_EVERY_US))
+  }
+
+  /** Sees to it that an end at this instant of the store's clock is not missed. */
+  armAt(store: Store, nextUs: number): void {
+    if (this.#stopped || nextUs >= this.#atUs) return
     this.#atUs = nextUs
-    const delayMs = Math.max(SHORTEST_MS, (nextUs - store.nowUs()) / 1000)
-    this.#timer = this.#clock.setTimer(() => void this.now(store), delayMs)
+    this.#sweepIn(store, Math.max(SHORTEST_MS, (nextUs - store.nowUs()) / 1000))
   }
 
   /** Sweeps at once; a call during a sweep waits for that one. */
@@ -50,9 +56,15 @@ export class Sweeper {
     this.#timer?.cancel()
     try {
       await this.#sweep(store)
+      await this.arm(store)
     } catch (error) {
       this.#logger.error({ err: error }, 'runs whose time is over could not be ended; it will be tried again')
+      this.#sweepIn(store, AGAIN_MS)
     }
-    if (!this.#stopped) await this.arm(store)
+  }
+
+  #sweepIn(store: Store, delayMs: number): void {
+    this.#timer?.cancel()
+    if (!this.#stopped) this.#timer = this.#clock.setTimer(() => void this.now(store), delayMs)
   }
 }

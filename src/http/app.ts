@@ -9,6 +9,7 @@ import { createAccess, type Token } from './access.ts'
 import { EventLog } from './event-log.ts'
 import { Handler } from './handler.ts'
 import { openApi } from './open-api.ts'
+import { QueueCounts } from './queue-counts.ts'
 import { RequestBudget } from './request-budget.ts'
 import { ROUTES } from './routes.ts'
 import type { Server } from './server.ts'
@@ -68,19 +69,23 @@ export function createHttpApp(options: HttpOptions): HttpApp {
     ready: () => !draining,
     serves: (path) => operations.some((each) => each.path === path),
     openApi: () => (document ??= openApi(operations, version)),
+    counts: new QueueCounts(sluice.remote, clock),
     outside: () => sluice.remote.outside(),
+    closing: closing.signal,
   }
   const handler = new Handler({
     server,
     access,
     requests: options.requests ? new RequestBudget(options.requests, clock) : null,
     maxBodyBytes: options.maxBodyBytes ?? MAX_BODY_BYTES,
-    closing: closing.signal,
   })
   const app = new Hono()
-  for (const each of operations)
-    app.on(each.method, each.path, (context) => handler.handle(context.req.raw, each, context.req.param()))
-  app.all('*', (context) => handler.handle(context.req.raw, null, {}))
+  const methods = [...new Set(operations.map((each) => each.method))]
+  for (const each of operations) app.on(each.method, each.path, ({ req }) => handler.handle(req.raw, each, req.param()))
+  app.notFound(({ req }) => {
+    const served = methods.filter((method) => app.router.match(method, req.path)[0].length > 0)
+    return handler.elsewhere(req.raw, req.path, served)
+  })
   return {
     fetch: async (request) => app.fetch(request),
     drain: () => {

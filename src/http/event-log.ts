@@ -1,6 +1,8 @@
 import type { Clock } from '../base/clock.ts'
+import { SluiceError } from '../base/errors.ts'
 import type { Sluice } from '../engine/engine.ts'
 import type { SluiceEvents } from '../engine/events.ts'
+import { codeOf } from './ojs/job-json.ts'
 import { splitName } from './tenant.ts'
 
 /** An event in the form of CloudEvents, as the Open Job Spec has it. */
@@ -15,11 +17,37 @@ export interface OjsEvent {
   readonly data: Readonly<Record<string, unknown>>
 }
 
-/** An event with whose it is. */
-export interface LoggedEvent {
+/** An event with whose it is; put into words when somebody first looks at it, for most are never looked at. */
+export class LoggedEvent {
   readonly seq: number
-  readonly tenant: string
-  readonly event: OjsEvent
+  readonly #told: Told
+  #shown: { readonly tenant: string; readonly event: OjsEvent } | null = null
+
+  constructor(seq: number, told: Told) {
+    this.seq = seq
+    this.#told = told
+  }
+
+  get tenant(): string {
+    return this.#show().tenant
+  }
+
+  get event(): OjsEvent {
+    return this.#show().event
+  }
+
+  #show(): { readonly tenant: string; readonly event: OjsEvent } {
+    return (this.#shown ??= describe(this.#told))
+  }
+}
+
+/** What was told, when, and how long the run had taken. */
+interface Told {
+  readonly type: string
+  readonly payload: Readonly<Record<string, unknown>>
+  readonly atMs: number
+  readonly durationMs: number | null
+  readonly id: string
 }
 
 const KEPT = 10_000
@@ -53,10 +81,12 @@ export class EventLog {
   readonly #started = new Map<string, number>()
   readonly #counts = new Map<string, number>()
   readonly #stops: (() => void)[]
-  #seq = 0
+  /** Greater than any of a server before this one on the same store: whoever comes back with a cursor of that misses nothing of this. */
+  #seq: number
 
   constructor(sluice: Sluice, clock: Clock, newId: () => string) {
     this.#clock = clock
+    this.#seq = Math.floor(clock.now()) * 1000
     this.#newId = newId
     this.#stops = NAMES.map((name) => sluice.on(name, (event) => this.#add(name, event)))
   }
@@ -64,6 +94,11 @@ export class EventLog {
   /** How often each type of event has been told since the start. */
   get counts(): ReadonlyMap<string, number> {
     return this.#counts
+  }
+
+  /** The `seq` of the latest event. */
+  get latest(): number {
+    return this.#seq
   }
 
   /** Events behind a cursor that match, oldest first. @param after the `seq` of the last one known */
@@ -89,58 +124,67 @@ export class EventLog {
   }
 
   #add<N extends (typeof NAMES)[number]>(type: N, payload: SluiceEvents[N]): void {
-    const { tenant, data, subject } = this.#describe(type, { ...payload })
     this.#counts.set(type, (this.#counts.get(type) ?? 0) + 1)
-    const logged: LoggedEvent = {
-      seq: ++this.#seq,
-      tenant,
-      event: {
-        specversion: '1.0',
-        id: `evt_${this.#newId()}`,
-        type,
-        source: 'sluice',
-        time: new Date(this.#clock.now()).toISOString(),
-        subject,
-        datacontenttype: 'application/json',
-        data,
-      },
-    }
+    const atMs = this.#clock.now()
+    const durationMs = 'id' in payload ? this.#duration(type, payload.id, atMs) : null
+    const logged = new LoggedEvent(++this.#seq, {
+      type,
+      payload: { ...payload },
+      atMs,
+      durationMs,
+      id: `evt_${this.#newId()}`,
+    })
     this.#events.push(logged)
     // Thrown away by the thousand, since taking away the first moves all others.
     if (this.#events.length > KEPT + 1000) this.#events.splice(0, this.#events.length - KEPT)
     for (const listener of this.#listeners) listener(logged)
   }
 
-  #describe(
-    type: string,
-    payload: Readonly<Record<string, unknown>>,
-  ): { tenant: string; subject: string; data: Record<string, unknown> } {
-    const { id, task, error, key, ...rest } = payload
-    const [queue, limit, schedule] = [text(rest['queue']), text(rest['limit']), text(rest['schedule'])]
-    const own = splitName(queue ?? limit ?? schedule ?? '')
-    const data: Record<string, unknown> = Object.fromEntries(
-      Object.entries(rest).map(([name, value]) => [snake(name), value]),
-    )
-    if (id !== undefined) Object.assign(data, { job_id: id, job_type: task })
-    if (queue !== undefined) data['queue'] = splitName(queue).name
-    if (limit !== undefined) Object.assign(data, { limit: splitName(limit).name, key })
-    if (schedule !== undefined) data['schedule'] = splitName(schedule).name
-    if (error instanceof Error) data['error'] = { message: error.message }
-    if (typeof id === 'string') this.#time(type, id, data)
-    return { tenant: own.tenant, subject: text(id) ?? own.name, data }
-  }
-
-  #time(type: string, id: string, data: Record<string, unknown>): void {
-    const nowMs = this.#clock.now()
+  /** How long the run took that an event ends; null: it ends none. */
+  #duration(type: string, id: string, nowMs: number): number | null {
     if (type === 'job.started') {
       if (this.#started.size >= KEPT) this.#started.clear()
       this.#started.set(id, nowMs)
     }
-    if (type === 'job.completed' || type === 'job.failed') {
-      data['duration_ms'] = Math.max(0, Math.round(nowMs - (this.#started.get(id) ?? nowMs)))
-      this.#started.delete(id)
-    }
+    if (type !== 'job.completed' && type !== 'job.failed') return null
+    const startedMs = this.#started.get(id) ?? nowMs
+    this.#started.delete(id)
+    return Math.max(0, Math.round(nowMs - startedMs))
   }
+}
+
+function describe({ type, payload, atMs, durationMs, id: eventId }: Told): { tenant: string; event: OjsEvent } {
+  const { id, task, error, key, ...rest } = payload
+  const [queue, limit, schedule] = [text(rest['queue']), text(rest['limit']), text(rest['schedule'])]
+  const own = splitName(queue ?? limit ?? schedule ?? '')
+  const data: Record<string, unknown> = Object.fromEntries(
+    Object.entries(rest).map(([name, value]) => [snake(name), value]),
+  )
+  if (id !== undefined) Object.assign(data, { job_id: id, job_type: task })
+  if (queue !== undefined) data['queue'] = splitName(queue).name
+  if (limit !== undefined) Object.assign(data, { limit: splitName(limit).name, key })
+  if (schedule !== undefined) data['schedule'] = splitName(schedule).name
+  if (error instanceof Error) data['error'] = errorJson(error)
+  if (type === 'job.enqueued') data['attempt'] = 0
+  if (durationMs !== null) data['duration_ms'] = durationMs
+  const event: OjsEvent = {
+    specversion: '1.0',
+    id: eventId,
+    type,
+    source: 'sluice',
+    time: new Date(atMs).toISOString(),
+    subject: text(id) ?? own.name,
+    datacontenttype: 'application/json',
+    data,
+  }
+  return { tenant: own.tenant, event }
+}
+
+/** What an outside worker called its failure stands in the cause. */
+function errorJson(error: Error): { code: string; message: string } {
+  const { code: called } = (error.cause ?? {}) as { readonly code?: unknown }
+  const own = error instanceof SluiceError ? error.code : 'handler.failed'
+  return { code: typeof called === 'string' ? called : codeOf(own), message: error.message }
 }
 
 function snake(name: string): string {

@@ -27,8 +27,6 @@ export interface HandlerOptions {
   /** Null: as many as they like. */
   readonly requests: RequestBudget | null
   readonly maxBodyBytes: number
-  /** Aborted when the server is closed. */
-  readonly closing: AbortSignal
 }
 
 /** Takes a request through its checks to its operation, and its reply or refusal to a response. */
@@ -39,38 +37,46 @@ export class Handler {
     this.#options = options
   }
 
-  async handle(request: Request, operation: Operation | null, params: Record<string, string>): Promise<Response> {
-    const { clock, logger, newId } = this.#options.server
+  /** Answers a request by its operation. */
+  handle(request: Request, operation: Operation, params: Record<string, string>): Promise<Response> {
+    return this.#answer(request, operation.name, (requestId) => this.#run(request, operation, params, requestId))
+  }
+
+  /** Answers a request at a path where none of its method is; others may be. */
+  elsewhere(request: Request, path: string, served: readonly string[]): Promise<Response> {
+    return this.#answer(request, undefined, async () => unserved(request.method, path, served))
+  }
+
+  async #answer(
+    request: Request,
+    operation: string | undefined,
+    run: (requestId: string) => Promise<Reply>,
+  ): Promise<Response> {
+    const { clock, logger, newId, ready } = this.#options.server
     const beganUs = clock.monotonicUs()
     const given = request.headers.get('x-request-id')
     const requestId = given !== null && REQUEST_ID.test(given) ? given : `req_${newId()}`
     let reply: Reply
     try {
-      reply = await this.#run(request, operation, params, requestId)
+      reply = await run(requestId)
     } catch (error) {
       const refusal = refusalOf(error)
       if (refusal.status >= 500) logger.error({ err: error, requestId }, 'a request could not be served')
-      reply = {
-        status: refusal.status,
-        body: refusal.body(requestId),
-        ...(refusal.facts.headers && { headers: refusal.facts.headers }),
-      }
+      const { headers } = refusal.facts
+      reply = { status: refusal.status, body: refusal.body(requestId), ...(headers && { headers }) }
     }
     const ms = (clock.monotonicUs() - beganUs) / 1000
-    logger.info({ requestId, method: request.method, operation: operation?.name, status: reply.status, ms }, 'request')
-    return responseOf(reply, requestId)
+    logger.info({ requestId, method: request.method, operation, status: reply.status, ms }, 'request')
+    return responseOf(reply, requestId, { head: request.method === 'HEAD', last: !ready() })
   }
 
   async #run(
     request: Request,
-    operation: Operation | null,
+    operation: Operation,
     params: Record<string, string>,
     requestId: string,
   ): Promise<Reply> {
-    const { server, requests, maxBodyBytes, closing } = this.#options
-    const url = new URL(request.url)
-    if (!operation)
-      throw new Refusal(404, 'not_found', `There is nothing at ${request.method} ${url.pathname.slice(0, 200)}.`)
+    const { server, requests, maxBodyBytes } = this.#options
     const { headers } = request
     const version = headers.get('ojs-version')
     if (version !== null && version !== VERSION && version !== '1')
@@ -79,16 +85,15 @@ export class Handler {
     if (operation.scope !== null) requireScope(access, operation.scope)
     const left = operation.scope === null ? {} : requests?.take(access)
     const tenant = tenantOf(access, headers.get('x-ojs-tenant'))
-    const body = request.method === 'GET' ? undefined : await readBody(request, maxBodyBytes)
+    const body = operation.method === 'GET' ? undefined : await readBody(request, maxBodyBytes)
     const call: Call<unknown, unknown, unknown> = {
       server,
       params: checked(operation.params, params, 'path'),
-      query: checked(operation.query, Object.fromEntries(url.searchParams), 'query'),
+      query: operation.query && checked(operation.query, queryOf(request), 'query'),
       body: checked(operation.body, body, 'body'),
       tenant,
       access,
-      headers,
-      signal: AbortSignal.any([request.signal, closing]),
+      gone: () => request.signal,
       requestId,
     }
     const reply = await operation.run(call as Call<never, never, never>)
@@ -104,11 +109,38 @@ function tenantOf(access: Access, header: string | null): string {
   throw new Refusal(403, 'permission_denied', `The token may not speak for the tenant ${given}.`)
 }
 
-function responseOf({ status, body, headers }: Reply, requestId: string): Response {
-  const all = new Headers({ 'Content-Type': MEDIA_TYPE, 'OJS-Version': VERSION, 'X-Request-Id': requestId })
-  for (const [name, value] of Object.entries(headers ?? {})) all.set(name, value)
-  // A status of 204 has no body, and so no type of one.
-  if (status === 204) all.delete('Content-Type')
-  const raw = body === null || body instanceof ReadableStream || all.get('Content-Type') === 'text/plain'
-  return new Response(raw ? (body as string | ReadableStream | null) : JSON.stringify(body), { status, headers: all })
+function queryOf({ url }: Request): Record<string, string> {
+  return Object.fromEntries(new URL(url).searchParams)
+}
+
+/** What is answered where no operation is. @throws Refusal 404, 405 */
+function unserved(method: string, path: string, served: readonly string[]): Reply {
+  const shown = `${method} ${path.slice(0, 200)}`
+  if (served.length === 0) throw new Refusal(404, 'not_found', `There is nothing at ${shown}.`)
+  const headers = { Allow: [...served, ...(served.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ') }
+  if (method === 'OPTIONS') return { status: 204, body: null, headers }
+  throw new Refusal(405, 'x_method_not_allowed', `${shown} is not served; ${headers.Allow} are.`, { headers })
+}
+
+function responseOf(
+  { status, body, headers }: Reply,
+  requestId: string,
+  { head, last }: { readonly head: boolean; readonly last: boolean },
+): Response {
+  const raw = body === null || body instanceof ReadableStream || headers?.['Content-Type'] === 'text/plain'
+  const content = raw ? (body as string | ReadableStream | null) : JSON.stringify(body)
+  // Nobody will read it: its listener goes now.
+  if (head && content instanceof ReadableStream) void content.cancel()
+  // A plain object, and no Headers: the adapter writes it as it is.
+  const all = {
+    // A status of 204 has no body, and so no type of one.
+    ...(status !== 204 && { 'Content-Type': MEDIA_TYPE }),
+    'OJS-Version': VERSION,
+    'X-Request-Id': requestId,
+    // A server that stops need not wait for clients to let go of their connections.
+    ...(last && { Connection: 'close' }),
+    ...(head && typeof content === 'string' && { 'Content-Length': String(Buffer.byteLength(content)) }),
+    ...headers,
+  }
+  return new Response(head ? null : content, { status, headers: all })
 }

@@ -36,9 +36,8 @@ export function isLoopback(host: string): boolean {
 export async function listen(app: HttpApp, options: ListenOptions): Promise<Listening> {
   const { port, host, headersTimeoutMs = HEADERS_TIMEOUT_MS, requestTimeoutMs = REQUEST_TIMEOUT_MS } = options
   const server = createAdaptorServer({
+    // The adapter puts its light Request and Response in the place of the global ones: this process is the server's own.
     fetch: (request: Request) => app.fetch(request),
-    // The engine's own Response and Request stay what they are for everybody else in this process.
-    overrideGlobalObjects: false,
     serverOptions: {
       headersTimeout: headersTimeoutMs,
       requestTimeout: requestTimeoutMs,

@@ -14,9 +14,8 @@ export interface Call<P, Q, B> {
   /** Empty: none. */
   readonly tenant: string
   readonly access: Access
-  readonly headers: Headers
   /** Aborted when the client has gone. */
-  readonly signal: AbortSignal
+  readonly gone: () => AbortSignal
   readonly requestId: string
 }
 

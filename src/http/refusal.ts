@@ -76,9 +76,14 @@ const OF_ENGINE: Readonly<Record<string, readonly [number, string, string?]>> = 
   'engine.stopped': [503, 'backend_error'],
 }
 
+const UNREACHED = 'The store cannot be reached now.'
+
 /** What an error comes to outside: a refusal as it is, an error of the engine by its code, all else without a word of why. */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error
+  // Its own words are for whoever runs the server.
+  if (error instanceof SluiceError && error.code === 'store.io')
+    return new Refusal(503, 'backend_error', UNREACHED, { retryable: true, headers: { 'Retry-After': '1' } })
   const known = error instanceof SluiceError ? OF_ENGINE[error.code] : undefined
   if (!known || !(error instanceof Error))
     return new Refusal(500, 'backend_error', 'The server could not do this.', { retryable: true })

@@ -10,7 +10,7 @@ import * as statsAdmin from './ojs/admin-stats.ts'
 import * as workersAdmin from './ojs/admin-workers.ts'
 import { cancelJob, postCancelJob } from './ojs/cancel-job.ts'
 import { deleteCron, listCron, registerCron } from './ojs/cron.ts'
-import { deleteDeadLetter, listDeadLetter, retryDeadLetter } from './ojs/dead-letter.ts'
+import { deleteDeadLetter, getDeadLetter, listDeadLetter, retryDeadLetter } from './ojs/dead-letter.ts'
 import { enqueueBatch } from './ojs/enqueue-batch.ts'
 import { enqueue } from './ojs/enqueue.ts'
 import { listEvents, streamEvents } from './ojs/events.ts'
@@ -46,6 +46,7 @@ export const ROUTES: readonly Operation[] = [
   heartbeat,
   reportProgress,
   listDeadLetter,
+  getDeadLetter,
   retryDeadLetter,
   deleteDeadLetter,
   registerCron,
@@ -88,6 +89,7 @@ export const ROUTES: readonly Operation[] = [
   workersAdmin.deleteWorker,
   deadAdmin.deadLetterStats,
   deadAdmin.adminListDeadLetter,
+  deadAdmin.adminGetDeadLetter,
   deadAdmin.adminRetryDeadLetter,
   deadAdmin.adminDeleteDeadLetter,
   reset,

@@ -4,6 +4,7 @@ import type { Sluice } from '../engine/engine.ts'
 import type { Remote } from '../engine/remote.ts'
 import type { Outside } from '../store/outside.ts'
 import type { EventLog } from './event-log.ts'
+import type { QueueCounts } from './queue-counts.ts'
 
 /** What all operations share. */
 export interface Server {
@@ -23,5 +24,8 @@ export interface Server {
   readonly serves: (path: string) => boolean
   /** Its OpenAPI document. */
   readonly openApi: () => Record<string, unknown>
+  readonly counts: QueueCounts
   readonly outside: () => Promise<Outside>
+  /** Aborted when the server is closed. */
+  readonly closing: AbortSignal
 }

@@ -11,11 +11,13 @@ export interface NewJob {
   readonly priority: number
   /** JSON text. */
   readonly input: string
-  /** The buckets that must admit it, sorted by limit and key, none twice. */
+  /** The buckets that must admit it, in lane order, none twice. */
   readonly uses: readonly { readonly limit: string; readonly key: string; readonly weight: number }[]
   readonly maxAttempts: number
   /** Wall clock; null: now. */
   readonly runAtMs: number | null
+  /** How long after it is stored it is to start at the earliest, by the store's clock, µs; in place of `runAtMs`; absent: at once. */
+  readonly delayUs?: number
   /** Wall clock; a job that has not started by then is discarded; null: never. */
   readonly expiresAtMs: number | null
   readonly unique: UniqueRule | null

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 
 /**
  * Names the lane of a job: the jobs of one queue that need the same set of buckets, and have the same fair key, wait together, in order.
- * @param uses sorted by limit and key; without any, and without a fair key, there is no lane: such jobs stand in the queue's open line.
+ * @param uses in lane order; without any, and without a fair key, there is no lane: such jobs stand in the queue's open line.
  */
 export function laneKey(
   queue: string,
@@ -13,4 +13,23 @@ export function laneKey(
   // A text beside lists: no limit can be mistaken for a fair key.
   const text = JSON.stringify(fairKey === null ? [queue, ...buckets] : [queue, fairKey, ...buckets])
   return text.length <= 40 ? text : hash('sha256', text, 'base64url')
+}
+
+/** Sorts the buckets of a job by limit and key, as all who name lanes do: by code points, which is the order of bytes that SQL sorts by. */
+export function inLaneOrder<Use extends { readonly limit: string; readonly key: string }>(uses: Use[]): Use[] {
+  return uses.length < 2 ? uses : uses.sort((a, b) => compare(a.limit, b.limit) || compare(a.key, b.key))
+}
+
+function compare(a: string, b: string): number {
+  const shorter = Math.min(a.length, b.length)
+  for (let i = 0; i < shorter; i++) {
+    const difference = rank(a.charCodeAt(i)) - rank(b.charCodeAt(i))
+    if (difference !== 0) return difference
+  }
+  return a.length - b.length
+}
+
+/** JavaScript's own order puts halves of characters above U+FFFF before U+E000 to U+FFFF. */
+function rank(unit: number): number {
+  return unit >= 0xe000 ? unit - 0x800 : unit >= 0xd800 ? unit + 0x2000 : unit
 }

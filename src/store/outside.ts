@@ -38,7 +38,7 @@ export interface Outside {
   limit(queue: string, limit: string | null): Promise<void>
   /** Bounds a queue, or lifts its bounds. */
   bound(queue: string, bounds: QueueBounds | null): Promise<void>
-  /** Jobs by queue and state, of one queue or of all; counted one by one, so not for a hot path. */
+  /** Jobs by queue and state, of one queue or of all; takes the longer the more jobs there are, so not for a hot path. */
   counts(queue?: string): Promise<readonly QueueCount[]>
   /** Runs that ended since that time of the store's clock. */
   ended(sinceUs: number): Promise<{ readonly completed: number; readonly discarded: number }>

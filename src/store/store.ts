@@ -8,6 +8,7 @@ import type { BucketBacklog, Calibrating, Explanation, Released, Sustained, Thro
 import type { Outside } from './outside.ts'
 import type { Override, OverrideRequest } from './overrides.ts'
 import type { Schedules } from './schedules.ts'
+import type { Unresolved, UnresolvedKind } from './unresolved.ts'
 
 /**
  * What the engine asks of a store, by role. Every backend answers alike; one conformance suite says so.
@@ -16,8 +17,12 @@ import type { Schedules } from './schedules.ts'
 export interface Store extends Jobs, Claims, Flows, Limits, Schedules, Workers {
   /** Which backend this is, for messages: `sqlite`. */
   readonly backend: string
+  /** Tells its own watchers, too, once an enqueue or a settlement is committed that lets jobs start: nobody here has to claim to find out. */
+  readonly rings?: boolean
   /** Work that comes over a protocol. */
   readonly outside: Outside
+  /** Jobs that were stored without their limits; null: in this store there are none. */
+  readonly unresolved: Unresolved | null
   /** Creates or upgrades the tables. @throws store.version when a newer Sluice has written them. */
   open(): Promise<void>
   /** Answers what is on its way, then lets go of the file or the connections. */
@@ -190,6 +195,8 @@ export interface Claim {
   readonly nextFireUs: number | null
   /** Occurrences that became jobs or were skipped, and series that ended. */
   readonly schedules: readonly ScheduleNews[]
+  /** Jobs of these kinds wait until somebody says what their limits are; absent: there are none. */
+  readonly unresolved?: readonly UnresolvedKind[]
   /** What the end of jobs that were rejected meant for their flows. */
   readonly flows: readonly FlowNews[]
   /** The decision's clock. */

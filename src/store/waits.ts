@@ -8,6 +8,8 @@ import type { Override } from './overrides.ts'
 /** Why a job waits. */
 export interface Explanation {
   readonly job: JobRecord
+  /** It waits until an engine that knows its task says what its limits are. */
+  readonly unresolved?: true
   /** The buckets that must admit it, with the units that it costs there. */
   readonly uses: readonly { readonly limit: string; readonly key: string; readonly weight: number }[]
   /** What splits its lane from others with the same buckets; null: nothing does. */
@@ -111,4 +113,11 @@ export interface Sustained extends Released {
 export interface Calibrating extends Told {
   readonly direction: 'down' | 'both'
   readonly reset: 'window' | 'refill'
+}
+
+/** Of several workers the first that has budget again; whoever that is takes it, and more may come. */
+export function firstOf(workers: readonly WorkerWait[]): Pick<Explanation, 'waitsOn' | 'untilUs'> {
+  if (workers.some((each) => each.waitsOn === null)) return { waitsOn: null, untilUs: null }
+  const [first] = workers.toSorted((a, b) => (a.untilUs ?? Infinity) - (b.untilUs ?? Infinity))
+  return { waitsOn: first?.waitsOn ?? null, untilUs: first?.untilUs ?? null }
 }

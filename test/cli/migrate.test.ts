@@ -1,5 +1,6 @@
 import { Pool } from 'pg'
 import { expect, test } from 'vitest'
+import { MIGRATIONS } from '../../src/store/postgres/schema.ts'
 import { POSTGRES_URL } from '../store/postgres-harness.ts'
 import { withPostgres } from '../store/postgres-server.ts'
 import { sluice } from './terminal.ts'
@@ -27,6 +28,18 @@ withPostgres('sluice migrate', () => {
         out: expect.stringContaining('Nothing to do') as string,
       })
       await admin.query(`DROP SCHEMA "${schema}" CASCADE`)
+      expect(await sluice(['migrate', '--store', url])).toMatchObject({ code: 0, out: 'Done.\n' })
+      expect((await sluice(['limits', '--store', url])).code).toBe(0)
+      // A store that an earlier version has made becomes the same.
+      await admin.query(`DROP SCHEMA "${schema}" CASCADE; CREATE SCHEMA "${schema}"`)
+      const [first = ''] = MIGRATIONS
+      await admin.query(
+        `${first} INSERT INTO sluice.store (name, value) VALUES ('version', '1')`.replaceAll(
+          /\bsluice\./g,
+          `"${schema}".`,
+        ),
+      )
+      expect((await sluice(['limits', '--store', url])).err).toContain('store.version')
       expect(await sluice(['migrate', '--store', url])).toMatchObject({ code: 0, out: 'Done.\n' })
       expect((await sluice(['limits', '--store', url])).code).toBe(0)
     } finally {

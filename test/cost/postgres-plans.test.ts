@@ -1,7 +1,9 @@
 // What a claim reads on PostgreSQL does not hang on what waits or has ended, whether or not the planner has statistics.
 import { Pool } from 'pg'
+import { uuidv7 } from 'uuidv7'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
+import type { NewJob } from '../../src/jobs/job.ts'
 import { normalisePolicy } from '../../src/policy/normalise-policy.ts'
 import { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
 import { RETENTION } from '../conformance/store/harness.ts'
@@ -75,6 +77,22 @@ withPostgres('the plans of the claim on PostgreSQL', () => {
   const claim = (): Promise<{ jobs: readonly unknown[] }> =>
     store.claim(() => ({ worker, leaseUs: 30_000_000, queues: [{ queue: 'q', slots: SLOTS, uses: [] }] }))
 
+  function given(priority: number): NewJob {
+    const terms = { givenId: true, pending: false, leaseUs: null, timeoutUs: null, deadLetter: false }
+    const none = { runAtMs: null, expiresAtMs: null, unique: null, extra: null }
+    return {
+      id: uuidv7(),
+      task: 't',
+      queue: 'bounded',
+      priority,
+      input: '[]',
+      uses: [],
+      maxAttempts: 1,
+      terms,
+      ...none,
+    }
+  }
+
   async function due(count: number): Promise<void> {
     await admin.query(
       `UPDATE buckets SET wake_at = now_us(), state = NULL WHERE id IN (SELECT id FROM buckets WHERE wake_at > now_us() LIMIT ${count})`,
@@ -116,6 +134,22 @@ withPostgres('the plans of the claim on PostgreSQL', () => {
       })
       expect(claimed.jobs).toHaveLength(SLOTS)
       expect(read).toBeLessThan(10 * SLOTS)
+    })
+
+    test('an offer to a bounded queue reads what stands in that queue, and looking after runs reads what is over', async () => {
+      const { outside } = store
+      await outside.bound('bounded', { maxDepth: 100, warnAt: null })
+      const offered = (): Promise<unknown> =>
+        outside.offer(
+          [5, 6, 7].map((n) => given(n)),
+          [],
+        )
+      await offered()
+      const read = await rowsRead(async () => {
+        expect(await offered()).toMatchObject({ kind: 'stored' })
+        await outside.overdue(10)
+      })
+      expect(read).toBeLessThan(100)
     })
 
     test('recovery, promotion and pruning read what they change', async () => {

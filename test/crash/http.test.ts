@@ -1,13 +1,15 @@
 // A hundred workers over HTTP, whose processes are killed, as the server's is: budgets and leases hold all the same.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { serve, type Served } from '../conformance/ojs/serve.ts'
-import { storeFile } from '../http/desk.ts'
+import { everyStore } from '../stores.ts'
 
 const WORKER = fileURLToPath(new URL('fixtures/http-worker.ts', import.meta.url))
 const KEYS = ['a', 'b', 'c', 'd']
@@ -29,73 +31,87 @@ interface Ack {
   readonly status: number
 }
 
-test('100 workers, kill -9 of workers and of the server: budgets, leases and jobs are kept', async () => {
-  const starts: Start[] = []
-  const acks: Ack[] = []
-  const store = storeFile()
-  const config = `${store.slice('sqlite:'.length)}.json`
-  writeFileSync(config, JSON.stringify({ limits: { gate: { window: 'sliding', max: MAX_PER_SECOND, per: '1s' } } }))
-  let server = await serve('--store', store, '--port', '0', '--config', config)
-  const port = new URL(server.url).port
-  const restart = async (): Promise<Served> => {
-    server.child.kill('SIGKILL')
-    await once(server.child, 'exit')
-    server = await serve('--store', store, '--port', port, '--config', config)
-    return server
-  }
-  const jobs = KEYS.flatMap((key) =>
-    Array.from({ length: JOBS_PER_KEY }, () => ({
-      type: 'mail.send',
-      args: [key],
-      options: { queue: 'mail', retry: { max_attempts: 50 }, rate_limit: { x_limit: { name: 'gate', key } } },
-    })),
-  )
-  expect((await send(server, 'POST', '/ojs/v1/jobs/batch', { jobs })).status).toBe(201)
-  let born = 0
-  const worker = (): ChildProcess => {
-    const child = spawn(process.execPath, [WORKER, server.url, `w${born++}`, '25', String(LEASE_MS)], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    })
-    onTestFinished(() => void child.kill('SIGKILL'))
-    createInterface({ input: child.stdout }).on('line', (line) => {
-      const said = JSON.parse(line) as Start | Ack | { readonly kind: 'ready' }
-      if (said.kind === 'start') starts.push(said)
-      if (said.kind === 'ack') acks.push(said)
-    })
-    return child
-  }
-  const fleet = Array.from({ length: 4 }, worker)
-  const killOne = (): void => {
-    fleet.shift()?.kill('SIGKILL')
-    fleet.push(worker())
-  }
-  await until(() => starts.length >= 20)
-  killOne()
-  await until(() => starts.length >= 60)
-  await restart()
-  await until(() => starts.length >= 100)
-  killOne()
-  await restart()
-  await until(() => starts.length >= 140)
-  killOne()
-  await until(async () => (await counts(server)).completed >= jobs.length)
+const KINDS = await everyStore('a server and its workers, killed')
 
-  for (const key of KEYS)
-    expect(widest(starts.filter((start) => start.key === key))).toBeLessThanOrEqual(MAX_PER_SECOND)
-  for (const runs of Map.groupBy(starts, (start) => start.id).values())
-    for (const [i, run] of runs.entries()) {
-      const before = runs[i - 1]
-      // Nobody said that the run before had ended: its lease had to, and each run is told as another attempt.
-      if (before) expect(Date.parse(run.at) - Date.parse(before.at)).toBeGreaterThanOrEqual(LEASE_MS - 1)
-      if (before) expect(run.attempt).toBeGreaterThan(before.attempt)
+test.each(KINDS)(
+  '100 workers on $name, kill -9 of workers and of the server: budgets, leases and jobs are kept',
+  async (kind) => {
+    const starts: Start[] = []
+    const acks: Ack[] = []
+    const store = kind.create()
+    const folder = mkdtempSync(join(tmpdir(), 'sluice-crash-'))
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+    const config = join(folder, 'config.json')
+    writeFileSync(config, JSON.stringify({ limits: { gate: { window: 'sliding', max: MAX_PER_SECOND, per: '1s' } } }))
+    let server = await serve('--store', store, '--port', '0', '--config', config)
+    // On PostgreSQL half of the workers have a server of their own, which lives.
+    const other = kind.name === 'postgres' ? await serve('--store', store, '--port', '0', '--config', config) : null
+    const port = new URL(server.url).port
+    const restart = async (): Promise<Served> => {
+      server.child.kill('SIGKILL')
+      await once(server.child, 'exit')
+      server = await serve('--store', store, '--port', port, '--config', config)
+      return server
     }
-  const counted = Map.groupBy(
-    acks.filter((ack) => ack.status === 200),
-    (ack) => ack.id,
-  )
-  expect([...counted.values()].every((same) => same.length === 1)).toBe(true)
-  expect(new Set(starts.map((start) => start.id)).size).toBe(jobs.length)
-}, 120_000)
+    const jobs = KEYS.flatMap((key) =>
+      Array.from({ length: JOBS_PER_KEY }, () => ({
+        type: 'mail.send',
+        args: [key],
+        options: { queue: 'mail', retry: { max_attempts: 50 }, rate_limit: { x_limit: { name: 'gate', key } } },
+      })),
+    )
+    expect((await send(server, 'POST', '/ojs/v1/jobs/batch', { jobs })).status).toBe(201)
+    let born = 0
+    const worker = (): ChildProcess => {
+      const child = spawn(
+        process.execPath,
+        [WORKER, (born % 2 === 1 && other ? other : server).url, `w${born++}`, '25', String(LEASE_MS)],
+        {
+          stdio: ['ignore', 'pipe', 'inherit'],
+        },
+      )
+      onTestFinished(() => void child.kill('SIGKILL'))
+      createInterface({ input: child.stdout }).on('line', (line) => {
+        const said = JSON.parse(line) as Start | Ack | { readonly kind: 'ready' }
+        if (said.kind === 'start') starts.push(said)
+        if (said.kind === 'ack') acks.push(said)
+      })
+      return child
+    }
+    const fleet = Array.from({ length: 4 }, worker)
+    const killOne = (): void => {
+      fleet.shift()?.kill('SIGKILL')
+      fleet.push(worker())
+    }
+    await until(() => starts.length >= 20)
+    killOne()
+    await until(() => starts.length >= 60)
+    await restart()
+    await until(() => starts.length >= 100)
+    killOne()
+    await restart()
+    await until(() => starts.length >= 140)
+    killOne()
+    await until(async () => (await counts(server)).completed >= jobs.length)
+
+    for (const key of KEYS)
+      expect(widest(starts.filter((start) => start.key === key))).toBeLessThanOrEqual(MAX_PER_SECOND)
+    for (const runs of Map.groupBy(starts, (start) => start.id).values())
+      for (const [i, run] of runs.entries()) {
+        const before = runs[i - 1]
+        // Nobody said that the run before had ended: its lease had to, and each run is told as another attempt.
+        if (before) expect(Date.parse(run.at) - Date.parse(before.at)).toBeGreaterThanOrEqual(LEASE_MS - 1)
+        if (before) expect(run.attempt).toBeGreaterThan(before.attempt)
+      }
+    const counted = Map.groupBy(
+      acks.filter((ack) => ack.status === 200),
+      (ack) => ack.id,
+    )
+    expect([...counted.values()].every((same) => same.length === 1)).toBe(true)
+    expect(new Set(starts.map((start) => start.id)).size).toBe(jobs.length)
+  },
+  120_000,
+)
 
 async function send(
   { url }: Served,

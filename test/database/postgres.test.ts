@@ -63,6 +63,39 @@ test('a host of which no address answers is told with what each of them said', (
   )
 })
 
+/** Two messages of PostgreSQL: the connection is ready for a query; an administrator has ended it. */
+const READY = 'R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I'
+const ENDED = 'SFATAL\0C57P01\0Mterminating connection due to administrator command\0\0'
+
+test.each(['its own pool', 'a given pool'])(
+  'a connection of %s that is ended in the breath in which it is ready fails the call, not the process',
+  async (whose) => {
+    const server = createServer((socket) => {
+      const length = Buffer.alloc(4)
+      length.writeInt32BE(ENDED.length + 4)
+      socket.on('error', () => {})
+      socket.once('data', () => socket.end(Buffer.concat([Buffer.from(`${READY}E`), length, Buffer.from(ENDED)])))
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const connectionString = `postgres://app@127.0.0.1:${(server.address() as AddressInfo).port}/jobs`
+    const pool = new Pool({ connectionString })
+    const db = new PostgresDatabase({
+      source: whose === 'a given pool' ? pool : connectionString,
+      connections: 1,
+      schema: 'sluice',
+    })
+    try {
+      const error = await db.all('SELECT 1').catch((reason: unknown) => reason)
+      expect(error).toMatchObject({ code: 'store.io' })
+      expect(wasLost(error)).toBe(true)
+    } finally {
+      await db.close()
+      await pool.end()
+      await new Promise((resolve) => server.close(resolve))
+    }
+  },
+)
+
 withPostgres('errors of the server', () => {
   test('a missing database is named, and is not asked for again and again', async () => {
     const error = await failure(address({ pathname: '/sluice_nowhere' }))

@@ -1,6 +1,7 @@
 // Engines on PostgreSQL, on the server's own clock: several of them over one store, and connections that die.
 import { Pool } from 'pg'
-import { afterAll, afterEach, expect, test } from 'vitest'
+import { afterAll, afterEach, expect, test, vi } from 'vitest'
+import { systemClock } from '../../src/base/clock.ts'
 import { input, limit, silentLogger, Sluice, type SluiceOptions, task } from '../../src/exports/index.ts'
 import { createPostgresStore } from '../../src/exports/postgres.ts'
 import { POSTGRES_URL } from '../store/postgres-harness.ts'
@@ -54,6 +55,44 @@ withPostgres('engines on PostgreSQL', () => {
     },
     30_000,
   )
+
+  test('an enqueue is one reason to claim, and a run that ends where there was room is none', async () => {
+    let end = (): void => undefined
+    const held = task('held', { run: () => new Promise<void>((resolve) => (end = resolve)) })
+    const of = schema('room')
+    const pool = new Pool({ connectionString: POSTGRES_URL, max: 4, application_name: of })
+    const store = createPostgresStore({ pool, schema: of })
+    let claims = 0
+    const claim = store.claim.bind(store)
+    store.claim = (request) => {
+      claims++
+      return claim(request)
+    }
+    const only = engine({ store, tasks: [held], queues: { default: { concurrency: 2 } } })
+    /** What the bells so far have asked for is done. */
+    const still = (): Promise<unknown> =>
+      vi.waitUntil(async () => {
+        const before = claims
+        for (let n = 0; n < 4; n++) await only.jobs.list()
+        return claims === before
+      })
+    await only.start()
+    // It looks once more when it has begun to listen.
+    const listening = `SELECT FROM pg_stat_activity WHERE application_name = $1 AND query LIKE 'LISTEN%' AND state = 'idle'`
+    await vi.waitUntil(async () => (await admin.query(listening, [of])).rowCount === 1)
+    await still()
+    const atRest = claims
+    const job = await only.enqueue(held)
+    await vi.waitUntil(async () => (await only.jobs.get(job.id))?.state === 'active')
+    await still()
+    expect(claims).toBe(atRest + 1)
+    end()
+    await job.result()
+    expect(claims).toBe(atRest + 1)
+    await only.stop()
+    engines.pop()
+    await pool.end()
+  })
 
   test('a job that another engine cancels is aborted while it runs', async () => {
     const of = schema('cancel')
@@ -122,6 +161,57 @@ withPostgres('engines on PostgreSQL', () => {
     await made.stop()
     await pool.end()
   }, 30_000)
+
+  test.each([300_000, -300_000])(
+    'a delay goes by the clock of the server, not by that of a client which is off by %i ms',
+    async (byMs) => {
+      const of = schema(`delay${Math.sign(byMs) + 1}`)
+      const pool = new Pool({ connectionString: POSTGRES_URL, max: 4 })
+      const wait = task('wait', input<string>(), { run: () => undefined })
+      const made = engine({
+        store: createPostgresStore({ pool, schema: of }),
+        tasks: [wait],
+        clock: { ...systemClock, now: () => systemClock.now() + byMs },
+      })
+      await wait.enqueueMany(['a', 'b'], { delay: '1m' })
+      await wait.enqueue('c', { delay: '1m', unique: 'c' })
+      const { rows } = await admin.query<{ s: string }>(
+        `SELECT DISTINCT (due - created) / 1000000 AS s FROM "${of}".jobs`,
+      )
+      expect(rows).toEqual([{ s: '60' }])
+      await made.stop()
+      await pool.end()
+    },
+    30_000,
+  )
+
+  test('two engines with budgets of their own start twice as much, and one that stops leaves its work to the other', async () => {
+    const of = schema('own')
+    const runs = [0, 0]
+    const tasks = [0, 1].map((which) =>
+      task('work', {
+        limits: [limit('own', { rate: 4, per: '1h', scope: 'worker' })],
+        run: () => void (runs[which] = (runs[which] ?? 0) + 1),
+      }),
+    )
+    const [first, second] = tasks.map((each) => engine({ store: urlOf(of), tasks: [each] })) as [Sluice, Sluice]
+    await first.start()
+    await second.start()
+    const [job] = (await tasks[0]!.enqueueMany(Array.from({ length: 12 }, () => undefined))).slice(-1)
+    await vi.waitFor(() => expect(runs).toEqual([4, 4]), { timeout: 20_000 })
+    const report = await first.limits.inspect('own')
+    expect(report.map(({ worker, available }) => [typeof worker, available])).toEqual([
+      ['number', 0],
+      ['number', 0],
+    ])
+    const explained = await first.jobs.explain(job!.id)
+    expect(explained.eachWorker).toHaveLength(2)
+    expect(explained.words).toMatch(/each worker has its own/)
+    expect((await first.limits.waiting()).waiting).toBe(4)
+    await second.stop()
+    await first.limits.override('own', undefined, { per: '100ms' })
+    await vi.waitFor(() => expect(runs).toEqual([8, 4]), { timeout: 20_000 })
+  }, 60_000)
 
   test('ten engines that start at once make one store', async () => {
     const of = schema('ten')

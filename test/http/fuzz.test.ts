@@ -1,10 +1,12 @@
 // Ten thousand requests, each a good one that was spoilt somewhere, from a seed: none is an error of the server's own, and what is
 // refused changes nothing.
 import { DatabaseSync } from 'node:sqlite'
-import { expect, test } from 'vitest'
+import { Client } from 'pg'
+import { expect, onTestFinished, test } from 'vitest'
 import { seededRandom } from '../../src/exports/index.ts'
 import { ROUTES } from '../../src/http/routes.ts'
-import { Desk, storeFile } from './desk.ts'
+import { everyStore, type StoreKind } from '../stores.ts'
+import { Desk } from './desk.ts'
 
 const REQUESTS = 10_000
 const SEED = 20_261_121
@@ -71,7 +73,7 @@ const GOOD: Readonly<Record<string, unknown>> = {
       { type: 'b', args: [1], options: { queue: 'q', pending: true } },
     ],
   },
-  fetchJobs: { queues: ['q', 'default'], count: 3, worker_id: 'w', visibility_timeout_ms: 1000, wait: 0 },
+  fetchJobs: { queues: ['q', 'default'], count: 3, worker_id: 'w', visibility_timeout_ms: 1000 },
   ackJob: { job_id: '', worker_id: 'w', attempt: 1, result: { ok: true } },
   nackJob: {
     job_id: '',
@@ -155,58 +157,76 @@ function headersOf(random: Random): Record<string, string> {
   return headers
 }
 
-/** All that is stored but for who is at work. */
-function stored(db: DatabaseSync): string {
-  const tables = ['jobs', 'lanes', 'buckets', 'limits', 'overrides', 'schedules', 'queues']
-  return JSON.stringify(tables.map((table) => db.prepare(`SELECT * FROM ${table}`).all()))
+const TABLES = ['jobs', 'lanes', 'buckets', 'limits', 'overrides', 'schedules', 'queues']
+
+/** Reads all that is stored but for who is at work. */
+async function reader(kind: StoreKind, store: string): Promise<() => Promise<string>> {
+  if (kind.name === 'sqlite') {
+    const db = new DatabaseSync(store.slice('sqlite:'.length))
+    onTestFinished(() => db.close())
+    return async () => JSON.stringify(TABLES.map((table) => db.prepare(`SELECT * FROM ${table}`).all()))
+  }
+  const url = new URL(store)
+  const client = new Client({ connectionString: store, options: `-c search_path=${url.searchParams.get('schema')}` })
+  await client.connect()
+  onTestFinished(() => client.end())
+  return async () => {
+    const all = TABLES.map((table) => `(SELECT json_agg(t) FROM ${table} t)`)
+    return JSON.stringify((await client.query(`SELECT ${all.join()}`)).rows)
+  }
 }
 
-test('10,000 spoilt requests: never an error of the server’s own, and a refusal changes nothing', async () => {
-  const random = seededRandom(SEED)
-  const store = storeFile()
-  const d = await Desk.open({ engine: { store, durability: 'process' }, http: { maxBodyBytes: 200_000 } })
-  const db = new DatabaseSync(store.slice('sqlite:'.length))
-  const routes = ROUTES.filter(({ name }) => name !== 'streamEvents' && name !== 'reset')
-  let id = await d.push()
-  const statuses = new Map<number, number>()
-  const failures: string[] = []
-  for (let i = 0; i < REQUESTS; i++) {
-    if (i % 200 === 0) {
-      await d.clock.advance('700ms')
-      await d.post('/ojs/v1/admin/queues/q/config', {})
-      id = (await d.fetch({ count: 1 }))[0] ?? (await d.push({}, {}, {}).catch(() => id))
-    }
-    const route = pick(random, routes)
-    const path = route.path
-      .replace(
-        ':id',
-        random.next() < 0.7 ? id : encodeURIComponent(pick(random, ODD_NAMES).slice(0, 50).replaceAll('\uD800', '?')),
+const kinds = await everyStore('spoilt requests')
+
+test.each(kinds)(
+  'spoilt requests on $name: never an error of the server’s own, and a refusal changes nothing',
+  async (kind) => {
+    const random = seededRandom(SEED)
+    const store = kind.create()
+    const d = await Desk.open({ engine: { store, durability: 'process' }, http: { maxBodyBytes: 200_000 } })
+    const stored = await reader(kind, store)
+    const routes = ROUTES.filter(({ name }) => name !== 'streamEvents' && name !== 'reset')
+    let id = await d.push()
+    const statuses = new Map<number, number>()
+    const failures: string[] = []
+    for (let i = 0; i < REQUESTS; i++) {
+      if (i % 200 === 0) {
+        await d.clock.advance('700ms')
+        await d.post('/ojs/v1/admin/queues/q/config', {})
+        id = (await d.fetch({ count: 1 }))[0] ?? (await d.push({}, {}, {}).catch(() => id))
+      }
+      const route = pick(random, routes)
+      const path = route.path
+        .replace(
+          ':id',
+          random.next() < 0.7 ? id : encodeURIComponent(pick(random, ODD_NAMES).slice(0, 50).replaceAll('\uD800', '?')),
+        )
+        .replace(/:[a-z]+/, random.next() < 0.7 ? pick(random, ['q', 'k', 'c']) : encodeURIComponent('Ö\0/'))
+      const query = random.next() < 0.3 ? pick(random, QUERIES) : ''
+      const good = withIds(GOOD[route.name], id)
+      const body = spoilText(random, JSON.stringify(random.next() < 0.15 ? good : spoil(random, good)) ?? '')
+      const headers = headersOf(random)
+      const looks = i % 10 === 0
+      const before = looks ? await stored() : ''
+      const response = await d.app.fetch(
+        new Request(`http://desk${path}${query}`, {
+          method: route.method,
+          headers,
+          ...(route.method !== 'GET' && { body }),
+        }),
       )
-      .replace(/:[a-z]+/, random.next() < 0.7 ? pick(random, ['q', 'k', 'c']) : encodeURIComponent('Ö\0/'))
-    const query = random.next() < 0.3 ? pick(random, QUERIES) : ''
-    const good = withIds(GOOD[route.name], id)
-    const body = spoilText(random, JSON.stringify(random.next() < 0.15 ? good : spoil(random, good)) ?? '')
-    const headers = headersOf(random)
-    const looks = i % 10 === 0
-    const before = looks ? stored(db) : ''
-    const response = await d.app.fetch(
-      new Request(`http://desk${path}${query}`, {
-        method: route.method,
-        headers,
-        ...(route.method !== 'GET' && { body }),
-      }),
-    )
-    statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1)
-    const text = await response.text()
-    const shown = `${route.method} ${path}${query} ${body.slice(0, 300)} → ${response.status} ${text.slice(0, 200)}`
-    if (response.status >= 500) failures.push(shown)
-    if (looks && response.status >= 400 && stored(db) !== before) failures.push(`changed by ${shown}`)
-  }
-  db.close()
-  expect(failures).toEqual([])
-  // The good and the bad are both among them, or this test would show nothing.
-  const share = (of: (status: number) => boolean): number =>
-    [...statuses].reduce((sum, [status, count]) => sum + (of(status) ? count : 0), 0) / REQUESTS
-  expect(share((status) => status < 300)).toBeGreaterThan(0.2)
-  expect(share((status) => status >= 400)).toBeGreaterThan(0.2)
-}, 240_000)
+      statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1)
+      const text = await response.text()
+      const shown = `${route.method} ${path}${query} ${body.slice(0, 300)} → ${response.status} ${text.slice(0, 200)}`
+      if (response.status >= 500) failures.push(shown)
+      if (looks && response.status >= 400 && (await stored()) !== before) failures.push(`changed by ${shown}`)
+    }
+    expect(failures).toEqual([])
+    // The good and the bad are both among them, or this test would show nothing.
+    const share = (of: (status: number) => boolean): number =>
+      [...statuses].reduce((sum, [status, count]) => sum + (of(status) ? count : 0), 0) / REQUESTS
+    expect(share((status) => status < 300)).toBeGreaterThan(0.2)
+    expect(share((status) => status >= 400)).toBeGreaterThan(0.2)
+  },
+  240_000,
+)

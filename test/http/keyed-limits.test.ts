@@ -1,10 +1,20 @@
 // Rows of the acceptance cases on keyed limits, over HTTP: limits of the server by `x_limit`, workers that wait for work.
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { limit, type Policy } from '../../src/exports/index.ts'
+import { everyStore, onSqlite, type StoreKind } from '../stores.ts'
 import { Desk } from './desk.ts'
 
-function desk(policy: Policy): Promise<Desk> {
-  return Desk.open({ engine: { limits: [limit('gate', policy)] } })
+const KINDS = await everyStore('keyed limits over HTTP')
+
+function desk(policy: Policy, kind: StoreKind = onSqlite): Promise<Desk> {
+  return Desk.open({ engine: { limits: [limit('gate', policy)], store: kind.create() } })
+}
+
+/** Two servers over one store, whose workers see each other's budgets by it alone. */
+async function twoDesks(policy: Policy, kind: StoreKind): Promise<[Desk, Desk]> {
+  const engine = { limits: [limit('gate', policy)], store: kind.create() }
+  const first = await Desk.open({ engine })
+  return [first, await Desk.open({ engine, clock: first.clock })]
 }
 
 async function arrive(at: Desk, key: string, count = 1, name = key, options: object = {}): Promise<string[]> {
@@ -16,46 +26,90 @@ async function arrive(at: Desk, key: string, count = 1, name = key, options: obj
 
 const times = (starts: readonly { at: number }[]): number[] => starts.map(({ at }) => Math.round(at * 1000) / 1000)
 
-test('1a: a burst of 15, then one every 4 s', async () => {
-  const d = await desk({ rate: 15, per: '60s' })
-  const starts = d.work(['q'])
-  await arrive(d, 'A', 20)
-  await d.clock.advance('30s')
-  expect(times(starts)).toEqual([...Array<number>(15).fill(0), 4, 8, 12, 16, 20])
+describe.each(KINDS)('on $name', (kind) => {
+  test('1a: a burst of 15, then one every 4 s', async () => {
+    const d = await desk({ rate: 15, per: '60s' }, kind)
+    const starts = d.work(['q'])
+    await arrive(d, 'A', 20)
+    await d.clock.advance('30s')
+    expect(times(starts)).toEqual([...Array<number>(15).fill(0), 4, 8, 12, 16, 20])
+  })
+
+  test('1b: a strict window of 60 s never holds more than 15', async () => {
+    const d = await desk({ window: 'sliding', max: 15, per: '60s' }, kind)
+    const starts = d.work(['q'], { workers: 4, count: 3 })
+    await arrive(d, 'A', 32)
+    await d.clock.advance('130s')
+    expect(times(starts)).toEqual([...Array<number>(15).fill(0), ...Array<number>(15).fill(60), 120, 120])
+  })
+
+  test('7: a key that has run out never delays another', async () => {
+    const d = await desk({ rate: 1, per: '60s' }, kind)
+    const starts = d.work(['q'])
+    await arrive(d, 'A', 2)
+    await arrive(d, 'B')
+    await d.clock.advance('70s')
+    expect(starts.map(({ arg, at }) => [arg, at])).toEqual([
+      ['A', 0],
+      ['B', 0],
+      ['A', 60],
+    ])
+  })
+
+  test('34: behind a hundred jobs of a key without budget, another key and a job without a limit start at once', async () => {
+    const d = await desk({ rate: 1, per: '60s' }, kind)
+    const starts = d.work(['q'], { workers: 2, count: 1 })
+    await arrive(d, 'A', 100)
+    await d.clock.advance('100ms')
+    await arrive(d, 'B')
+    await d.push({}, { args: ['free'] })
+    await d.clock.advance('10ms')
+    expect(starts.map(({ arg }) => arg).sort()).toEqual(['A', 'B', 'free'])
+    expect(starts.every(({ at }) => at <= 0.11)).toBe(true)
+  })
 })
 
-test('1b: a strict window of 60 s never holds more than 15', async () => {
-  const d = await desk({ window: 'sliding', max: 15, per: '60s' })
-  const starts = d.work(['q'], { workers: 4, count: 3 })
-  await arrive(d, 'A', 32)
-  await d.clock.advance('130s')
-  expect(times(starts)).toEqual([...Array<number>(15).fill(0), ...Array<number>(15).fill(60), 120, 120])
+describe.each(KINDS)('two servers on $name', (kind) => {
+  test('1a: share a burst of 15, then one every 4 s', async () => {
+    const desks = await twoDesks({ rate: 15, per: '60s' }, kind)
+    await arrive(desks[0], 'A', 10)
+    await arrive(desks[1], 'A', 10)
+    await oneEach(desks)
+    const starts = desks.map((d) => d.work(['q'], { workers: 2, count: 2 }))
+    await desks[0].clock.advance('30s')
+    expect(sorted(starts)).toEqual([...Array<number>(15 - 2).fill(0), 4, 8, 12, 16, 20])
+  })
+
+  test('1b: a strict window of 60 s never holds more than 15 of both', async () => {
+    const desks = await twoDesks({ window: 'sliding', max: 15, per: '60s' }, kind)
+    await arrive(desks[0], 'A', 32)
+    await oneEach(desks)
+    const starts = desks.map((d) => d.work(['q'], { workers: 4, count: 3 }))
+    await desks[0].clock.advance('130s')
+    expect(sorted(starts)).toEqual([...Array<number>(15 - 2).fill(0), ...Array<number>(15).fill(60), 120, 120])
+  })
+
+  test('a permit that one hands out is not there for the other until it is back', async () => {
+    const [first, second] = await twoDesks({ concurrency: 2 }, kind)
+    await arrive(first, 'A', 3)
+    const [held = ''] = await first.fetch({ worker_id: 'a', count: 1 })
+    expect(await second.fetch({ worker_id: 'b', count: 3 })).toHaveLength(1)
+    expect(await second.fetch({ worker_id: 'b', count: 3 })).toEqual([])
+    // Which server is told of its end does not matter.
+    expect((await second.ack(held)).status).toBe(200)
+    expect(await second.fetch({ worker_id: 'b', count: 3 })).toHaveLength(1)
+  })
 })
 
-test('7: a key that has run out never delays another', async () => {
-  const d = await desk({ rate: 1, per: '60s' })
-  const starts = d.work(['q'])
-  await arrive(d, 'A', 2)
-  await arrive(d, 'B')
-  await d.clock.advance('70s')
-  expect(starts.map(({ arg, at }) => [arg, at])).toEqual([
-    ['A', 0],
-    ['B', 0],
-    ['A', 60],
-  ])
-})
+/** Each server hands out one job of the budget that they share: which of them is the quicker from then on does not matter. */
+async function oneEach(desks: readonly Desk[]): Promise<void> {
+  for (const desk of desks) {
+    const [id = ''] = await desk.fetch({ worker_id: 'by-hand', count: 1 })
+    expect((await desk.ack(id)).status).toBe(200)
+  }
+}
 
-test('34: behind a hundred jobs of a key without budget, another key and a job without a limit start at once', async () => {
-  const d = await desk({ rate: 1, per: '60s' })
-  const starts = d.work(['q'], { workers: 2, count: 1 })
-  await arrive(d, 'A', 100)
-  await d.clock.advance('100ms')
-  await arrive(d, 'B')
-  await d.push({}, { args: ['free'] })
-  await d.clock.advance('10ms')
-  expect(starts.map(({ arg }) => arg).sort()).toEqual(['A', 'B', 'free'])
-  expect(starts.every(({ at }) => at <= 0.11)).toBe(true)
-})
+const sorted = (starts: readonly (readonly { at: number }[])[]): number[] => times(starts.flat()).sort((a, b) => a - b)
 
 test('16b: what is cancelled while it waits is gone, and those behind move up', async () => {
   const d = await desk({ rate: 1, per: '10s' })

@@ -1,7 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { task } from '../../src/exports/index.ts'
 import { createManualClock } from '../../src/exports/testing.ts'
+import { everyStore } from '../stores.ts'
 import { Desk, type Json, storeFile } from './desk.ts'
+
+const KINDS = await everyStore('timeouts over several servers')
 
 describe('who may settle a run', () => {
   test('a bare ack counts while the job is active, one that names another worker or attempt does not', async () => {
@@ -123,6 +126,19 @@ describe('timeouts and retries', () => {
     await clock.advance('10s')
     const second = await Desk.open({ engine: { store }, clock })
     expect(await second.job(id)).toMatchObject({ state: 'retryable', error: { code: 'timeout' } })
+  })
+
+  test.each(KINDS)('on $name, a timeout of a run whose server has gone is noticed by another one', async (kind) => {
+    const store = kind.create()
+    const first = await Desk.open({ engine: { store } })
+    const { sluice } = await Desk.open({ engine: { store }, clock: first.clock })
+    await sluice.remote.store()
+    await first.clock.advance('1s')
+    const id = await first.push({ timeout_ms: 3000, retry: { initial_interval: 'PT1M', jitter: false } })
+    await first.fetch()
+    await first.close()
+    await first.clock.advance('10s')
+    expect(await sluice.jobs.get(id)).toMatchObject({ state: 'retryable', error: { code: 'timeout' } })
   })
 
   test.each([

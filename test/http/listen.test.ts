@@ -6,8 +6,10 @@ import { fileURLToPath } from 'node:url'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { listen, type Listening } from '../../src/http/listen.ts'
 import { serve } from '../conformance/ojs/serve.ts'
-import { Desk, storeFile } from './desk.ts'
+import { everyStore } from '../stores.ts'
+import { Desk } from './desk.ts'
 
+const KINDS = await everyStore('servers that are told to stop')
 const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
 
 async function open(options: object = {}): Promise<{ desk: Desk; listening: Listening }> {
@@ -74,6 +76,78 @@ describe('a server', () => {
   })
 })
 
+describe('over a socket', () => {
+  /** Sends a request in pieces, and reads to the end of the connection. */
+  async function exchange(listening: Listening, ...pieces: (string | Buffer)[]): Promise<string> {
+    const socket = await connect(listening)
+    for (const piece of pieces) {
+      socket.write(piece)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    return answerOf(socket)
+  }
+  const push = (length: number | string): string =>
+    `POST /ojs/v1/jobs HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n${
+      typeof length === 'number' ? `Content-Length: ${length}` : length
+    }\r\n\r\n`
+
+  test('a body in pieces is one body, wherever it was cut', async () => {
+    const { listening } = await open()
+    const body = Buffer.from(JSON.stringify({ type: 'a', args: ['für 🦥'] }))
+    const cuts = Array.from(body, (_, i) => body.subarray(i, i + 1))
+    const answer = await exchange(listening, push(body.length), ...cuts)
+    expect(answer).toMatch(/^HTTP\/1\.1 201 /)
+    expect(answer).toContain('für 🦥')
+  })
+
+  test('what is no UTF-8, or more than is taken, is refused', async () => {
+    const { listening } = await open()
+    expect(await exchange(listening, push(2), Buffer.from([0xc3, 0x28]))).toMatch(/ 400 [^]*invalid_payload/)
+    const chunk = `1000\r\n${' '.repeat(4096)}\r\n`
+    expect(await exchange(listening, push('Transfer-Encoding: chunked'), chunk, chunk, chunk)).toMatch(
+      /^HTTP\/1\.1 413 /,
+    )
+  })
+
+  test('HEAD says how long the answer would be and keeps it', async () => {
+    const { listening } = await open()
+    const answer = await exchange(listening, 'HEAD /ojs/v1/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
+    expect(answer).toMatch(/^HTTP\/1\.1 200 [^]*content-length: \d\d+\r\n[^]*\r\n\r\n$/i)
+  })
+
+  test('a server that stops hangs up on those it has answered, and waits for nobody', async () => {
+    const { desk, listening } = await open()
+    const idle = await connect(listening)
+    idle.write('GET /ojs/v1/health HTTP/1.1\r\nHost: x\r\n\r\n')
+    await once(idle, 'data')
+    const waiting = await connect(listening)
+    const body = JSON.stringify({ queues: ['q'], wait: 'PT60S' })
+    waiting.write(push(body.length).replace('jobs', 'workers/fetch').replace('Connection: close\r\n', '') + body)
+    await expect.poll(async () => (await desk.get('/ojs/v1/admin/workers')).body['summary'].total).toBe(2)
+    desk.app.drain()
+    desk.sluice.remote.stop()
+    const closed = listening.close(60_000)
+    expect(await answerOf(waiting)).toMatch(/^HTTP\/1\.1 200 [^]*connection: close\r\n[^]*\{"jobs":\[\]\}$/i)
+    expect(await answerOf(idle)).toBe('')
+    await closed
+  })
+
+  test('events are told as they happen, until the listener or the server goes', async () => {
+    const { desk, listening } = await open()
+    const socket = await connect(listening)
+    let heard = ''
+    socket.on('data', (chunk: Buffer) => (heard += chunk.toString()))
+    socket.write('GET /ojs/v1/events/stream?channel=queue:q HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
+    await expect.poll(() => heard).toContain(': listening')
+    const id = await desk.push()
+    await expect.poll(() => heard).toContain(id)
+    const ended = once(socket, 'end')
+    desk.app.close()
+    await ended
+    expect(heard).toMatch(/^HTTP\/1\.1 200 [^]*text\/event-stream[^]*event: job\.enqueued[^]*\r\n0\r\n\r\n$/)
+  })
+})
+
 describe('sluice serve', () => {
   async function refused(...flags: string[]): Promise<{ code: number | null; said: string }> {
     const child = spawn(process.execPath, [MAIN, 'serve', '--store', 'sqlite::memory:', ...flags], {
@@ -97,8 +171,8 @@ describe('sluice serve', () => {
     expect(said).toMatch(/^error cli\.usage: --config \/nowhere\.json cannot be read/)
   })
 
-  test('told to stop, answers who waits, closes the store, and ends with 0', async () => {
-    const { url, child } = await serve('--store', storeFile(), '--port', '0')
+  test.each(KINDS)('on $name, told to stop, answers who waits, closes the store, and ends with 0', async (kind) => {
+    const { url, child } = await serve('--store', kind.create(), '--port', '0')
     const waiting = fetch(`${url}/ojs/v1/workers/fetch`, {
       method: 'POST',
       headers: { 'Content-Type': 'application/json' },

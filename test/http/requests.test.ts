@@ -87,6 +87,45 @@ describe('a request', () => {
   })
 })
 
+describe('a method', () => {
+  test('that is not served at a path is answered 405 with those that are', async () => {
+    const d = await Desk.open()
+    const { status, headers, body } = await d.send('PATCH', '/ojs/v1/jobs/019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f')
+    expect(status).toBe(405)
+    expect(headers.get('allow')).toBe('GET, DELETE, HEAD, OPTIONS')
+    expect(body['error']).toMatchObject({ code: 'x_method_not_allowed', retryable: false })
+    expect(body['error'].hint).toEqual(expect.any(String))
+    expect((await d.get('/ojs/v1/workers/fetch')).headers.get('allow')).toBe('POST, OPTIONS')
+    expect((await d.send('DELETE', '/nowhere')).status).toBe(404)
+  })
+
+  test('HEAD is answered as GET without the body, OPTIONS with the methods there are', async () => {
+    const d = await Desk.open()
+    const id = await d.push()
+    const head = await d.send('HEAD', `/ojs/v1/jobs/${id}`)
+    expect([head.status, head.headers.get('content-type')]).toEqual([200, 'application/openjobspec+json'])
+    expect(head.body).toEqual({})
+    expect((await d.send('HEAD', '/ojs/v1/jobs/nope')).status).toBe(404)
+    expect((await d.send('HEAD', '/ojs/v1/events/stream')).status).toBe(200)
+    const options = await d.send('OPTIONS', `/ojs/v1/jobs/${id}`)
+    expect([options.status, options.headers.get('allow')]).toEqual([204, 'GET, DELETE, HEAD, OPTIONS'])
+  })
+
+  test.each(['/ojs/v1/jobs/', '/ojs/v1//jobs', '/ojs/v1/jobs/%ZZ', '/ojs/v1/queues//stats', '/OJS/v1/jobs'])(
+    'at %s finds nothing',
+    async (path) => {
+      const d = await Desk.open()
+      expect((await d.get(path)).body['error'].code).toBe('not_found')
+    },
+  )
+
+  test('reads a parameter as it was meant', async () => {
+    const d = await Desk.open()
+    await d.push({ rate_limit: { key: 'a:b', concurrency: 1 } })
+    expect((await d.get('/ojs/v1/rate-limits/a%3Ab')).body['key']).toBe('a:b')
+  })
+})
+
 describe('the document', () => {
   test('describes every operation that is served, with the schemas that check it', async () => {
     const d = await Desk.open()

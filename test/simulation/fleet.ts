@@ -170,6 +170,10 @@ class MortalStore implements Store {
     return this.inner.outside
   }
 
+  get unresolved(): Store['unresolved'] {
+    return this.inner.unresolved
+  }
+
   get pending(): boolean {
     return this.inner.pending
   }

@@ -1,6 +1,6 @@
-import { afterAll } from 'vitest'
+import { Pool } from 'pg'
+import { afterAll, afterEach } from 'vitest'
 import type { Clock } from '../../src/base/clock.ts'
-import { PostgresDatabase } from '../../src/database/postgres.ts'
 import { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
 import type { Store } from '../../src/store/store.ts'
 import { RETENTION, type StoreHarness, type StoreSettings } from '../conformance/store/harness.ts'
@@ -8,37 +8,65 @@ import { RETENTION, type StoreHarness, type StoreSettings } from '../conformance
 /** Where the tests find PostgreSQL. */
 export const POSTGRES_URL: string = process.env['SLUICE_TEST_POSTGRES'] ?? 'postgres://postgres@127.0.0.1:5432/test'
 
-/** PostgreSQL for the suites: a schema for each storage, which goes when the tests are over. */
+/** A schema with connections of its own, whose plans are made. */
+interface Storage {
+  readonly schema: string
+  readonly pool: Pool
+}
+
+/**
+ * PostgreSQL for the suites: a schema for each storage, which goes when the tests are over. What a test has used and left in order is emptied
+ * for a later one: to make the tables and the plans of fresh connections would take longer than most tests do.
+ */
 export function postgresHarness(name: string): StoreHarness {
   const prefix = `sluice_test_${process.pid}_${Math.trunc(process.hrtime()[1] / 1000)}`
-  let schemas = 0
+  const all: Storage[] = []
+  const free: Storage[] = []
+  let used: Storage[] = []
+  afterEach(async () => {
+    for (const storage of used.splice(0)) if (await empty(storage)) free.push(storage)
+  })
   afterAll(async () => {
-    const db = new PostgresDatabase({ source: POSTGRES_URL, connections: 1, schema: 'sluice' })
-    for (let i = 1; i <= schemas; i++) await db.all(`DROP SCHEMA IF EXISTS "${prefix}_${i}" CASCADE`)
-    await db.close()
+    for (const { schema, pool } of all) {
+      await pool.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`)
+      await pool.end()
+    }
   }, 120_000)
-  const open = async (clock: Clock, settings: StoreSettings = {}): Promise<Store> => {
-    const schema = `${prefix}_${schemas}`
-    const store = new PostgresStore({
-      connection: POSTGRES_URL,
-      schema,
-      clock,
-      retention: RETENTION,
-      connections: 2,
-      notify: false,
-      ...settings,
-    })
+  const create = (): Storage => {
+    const pool = new Pool({ connectionString: POSTGRES_URL, max: 2, idleTimeoutMillis: 1000 })
+    pool.on('error', () => undefined)
+    const storage = { schema: `${prefix}_${all.length}`, pool }
+    all.push(storage)
+    return storage
+  }
+  const open = async (storage: Storage, clock: Clock, settings: StoreSettings = {}): Promise<Store> => {
+    const { pool: connection, schema } = storage
+    const store = new PostgresStore({ connection, schema, clock, retention: RETENTION, notify: false, ...settings })
     await store.open()
     return store
   }
   return {
     name,
-    lacks: ['flows', 'outside'],
-    workerScope: false,
     open: (clock, settings) => {
-      schemas++
-      return open(clock, settings)
+      const storage = free.pop() ?? create()
+      used = [...used, storage]
+      return open(storage, clock, settings)
     },
-    reopen: open,
+    reopen: (clock, settings) => open(used.at(-1) ?? create(), clock, settings),
   }
+}
+
+/** Makes it as it was when it was new; false where somebody is still at work there. */
+async function empty({ schema, pool }: Storage): Promise<boolean> {
+  if (pool.idleCount < pool.totalCount) return false
+  const { rows } = await pool.query<{ name: string }>('SELECT tablename AS name FROM pg_tables WHERE schemaname = $1', [
+    schema,
+  ])
+  const emptied = rows.map(({ name }) =>
+    name === 'store'
+      ? `DELETE FROM "${schema}".store WHERE name NOT IN ('version', 'boot')`
+      : `DELETE FROM "${schema}"."${name}"`,
+  )
+  await pool.query(`BEGIN; ${emptied.join('; ')}; COMMIT`)
+  return true
 }

@@ -1,20 +1,24 @@
 // One test for each rule of the claim on PostgreSQL that was learned by breaking it; on the server's own clock.
 import { Pool, type PoolClient } from 'pg'
 import { uuidv7 } from 'uuidv7'
-import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
+import { seededRandom } from '../../src/base/random.ts'
 import type { NewJob, Settlement } from '../../src/jobs/job.ts'
+import { inLaneOrder } from '../../src/jobs/lane.ts'
 import { normalisePolicy } from '../../src/policy/normalise-policy.ts'
 import type { Policy } from '../../src/policy/policy.ts'
 import { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
+import { FUNCTIONS } from '../../src/store/postgres/schema.ts'
 import type { Claim } from '../../src/store/store.ts'
+import { createManualClock } from '../../src/testing/manual-clock.ts'
 import { RETENTION } from '../conformance/store/harness.ts'
 import { usesOf } from '../conformance/store/world.ts'
 import { POSTGRES_URL } from './postgres-harness.ts'
 import { withPostgres } from './postgres-server.ts'
 import { WatchedPool } from './postgres-watched.ts'
 
-const admin = new Pool({ connectionString: POSTGRES_URL, max: 4 })
+const admin = new Pool({ connectionString: POSTGRES_URL, max: 8 })
 admin.on('error', () => undefined)
 let schema = ''
 let count = 0
@@ -368,6 +372,138 @@ withPostgres('the rules of the claim on PostgreSQL', () => {
     })
   })
 
+  describe('budgets of each worker', () => {
+    const own = { rate: 2, per: '1h', scope: 'worker' } as const
+
+    test('many workers at once: none over its own budget, nothing lost, no deadlock, no permit kept', async () => {
+      await define({
+        all: { concurrency: 7 },
+        own: { rate: 12, per: '1h', scope: 'worker' },
+        few: { concurrency: 2, scope: 'worker' },
+      })
+      const members = [{ store, pool, worker }]
+      for (let i = 0; i < 3; i++) {
+        const more = await another()
+        members.push({ ...more, worker: await more.store.join(['q'], 60_000_000) })
+      }
+      await store.enqueue(Array.from({ length: 90 }, (_, i) => job(`j${i}`, ['all', `few:${i % 3}`, 'own'])))
+      const started: string[] = []
+      await Promise.all(
+        members.map(async (member) => {
+          for (let rounds = 0; rounds < 40; rounds++) {
+            const claimed = await claim(4, member.store, 'q', member.worker)
+            started.push(...names(claimed))
+            await Promise.all(claimed.jobs.map((_, at) => member.store.settle(member.worker, done(claimed, at))))
+            if (rounds === 10) await member.store.prune(100)
+          }
+        }),
+      )
+      expect(new Set(started).size).toBe(started.length)
+      const reports = await store.inspect('own')
+      expect(reports.map((each) => each.available)).toEqual([0, 0, 0, 0])
+      expect(started).toHaveLength(4 * 12)
+      expect(members.map((each) => each.pool.errors.get('40P01') ?? 0)).toEqual([0, 0, 0, 0])
+      expect(await number('SELECT coalesce(sum(active), 0) FROM sluice.buckets')).toBe(0)
+      expect(
+        await number(
+          'SELECT count(*) FROM sluice.lanes l JOIN sluice.buckets b ON b.id = l.bucket WHERE l.state = 2 AND b.wake_at IS NULL',
+        ),
+      ).toBe(0)
+      for (const each of members) await each.store.leave(each.worker)
+      expect(await number('SELECT count(*) FROM sluice.lanes WHERE base IS NOT NULL')).toBe(0)
+      expect(await number('SELECT count(*) FROM sluice.buckets WHERE worker <> 0')).toBe(0)
+    }, 60_000)
+
+    test('workers that come and go, and a scope that changes, under load: every job starts once, and nobody fails', async () => {
+      const keyed = { rate: 2000, per: '1s', concurrency: 2 } as const
+      await define({ all: { concurrency: 9 }, r: { ...keyed, scope: 'worker' } })
+      const batch = Array.from({ length: 300 }, (_, i) =>
+        job(`j${i}`, ['all', `r:${i % 11}`], { queue: i % 3 ? 'q' : 'p' }),
+      )
+      await store.enqueue(batch)
+      const started: string[] = []
+      const endMs = performance.now() + 30_000
+      const work = async (): Promise<void> => {
+        const its = await another()
+        while (started.length < batch.length && performance.now() < endMs) {
+          const by = await its.store.join(['q', 'p'], 60_000_000)
+          for (let rounds = 0; rounds < 6; rounds++)
+            for (const queue of ['q', 'p']) {
+              const claimed = await claim(3, its.store, queue, by)
+              started.push(...names(claimed))
+              await Promise.all(claimed.jobs.map((_, at) => its.store.settle(by, done(claimed, at))))
+            }
+          await its.store.leave(by)
+        }
+      }
+      const meddle = async (): Promise<void> => {
+        for (let i = 0; started.length < batch.length && performance.now() < endMs; i++) {
+          await define({ r: i % 2 ? { ...keyed, scope: 'worker' } : keyed })
+          await store.throttled(10)
+          await store.penalize('r', `${i % 11}`, store.nowUs() + 1000)
+          await store.prune(100)
+          await store.recover()
+        }
+      }
+      await Promise.all([work(), work(), work(), work(), meddle()])
+      expect(started.toSorted()).toEqual(batch.map(({ task }) => task).toSorted())
+      expect(await number('SELECT coalesce(sum(active), 0) FROM sluice.buckets')).toBe(0)
+      // The one that every test has was there all the time.
+      expect(await number(`SELECT count(*) FROM sluice.lanes WHERE worker <> ${worker}`)).toBe(0)
+      expect(
+        await number(
+          'SELECT count(*) FROM sluice.buckets b WHERE lanes <> (SELECT count(*) FROM sluice.lanes l WHERE b.id = ANY (l.buckets))',
+        ),
+      ).toBe(0)
+    }, 60_000)
+
+    test('a limit that loses this scope is the fleet’s at once, also for what waits, and each worker’s own again', async () => {
+      const second = await store.join(['q'], 60_000_000)
+      const both = async (): Promise<number> =>
+        (await claim()).jobs.length + (await claim(100, store, 'q', second)).jobs.length
+      await define({ r: own })
+      await store.enqueue(jobs('a', ['r:k'], 20))
+      expect(await both()).toBe(4)
+      await define({ r: { rate: 3, per: '1h' } })
+      expect(await both()).toBe(3)
+      expect(await store.inspect('r')).toMatchObject([{ key: 'k', available: 0, waiting: 13 }])
+      expect(await number('SELECT count(*) FROM sluice.lanes WHERE base IS NOT NULL OR state = 3')).toBe(0)
+      // What a worker has used of its own is used.
+      await define({ r: own })
+      expect(await both()).toBe(0)
+      await define({ r: { ...own, rate: 5 } })
+      expect((await store.throttled(10)).rows.map((each) => each.worker)).toEqual([worker, second])
+    })
+
+    test('a worker that fell silent has its budget as it left it when it is heard of again', async () => {
+      const second = await store.join(['q'], 60_000_000)
+      await define({ r: own })
+      await store.enqueue(jobs('a', ['r'], 20))
+      expect(names(await claim(1, store, 'q', second))).toEqual(['a1'])
+      await rows(`UPDATE sluice.workers SET alive_until = 1 WHERE id = ${second}`)
+      await store.recover()
+      expect(await number(`SELECT count(*) FROM sluice.lanes WHERE worker = ${second}`)).toBe(0)
+      expect(names(await claim())).toEqual(['a2', 'a3'])
+      await store.heartbeat(second, [], 60_000_000)
+      expect(names(await claim(100, store, 'q', second))).toEqual(['a4'])
+    })
+
+    test('nobody pays for it who has no such limit, and who has one goes by two round trips', async () => {
+      const look = async (): Promise<string[]> => {
+        await claim(0)
+        pool.queries.length = 0
+        expect((await claim()).jobs).toHaveLength(2)
+        return pool.queries.map((text) => (isLook(text) ? 'look' : isWrite(text) ? 'write' : 'other'))
+      }
+      await store.enqueue(jobs('a', [], 2))
+      expect((await look()).length).toBeLessThanOrEqual(2)
+      expect(await number('SELECT count(*) FROM sluice.apart')).toBe(0)
+      await define({ r: own })
+      await store.enqueue(jobs('b', ['r'], 3))
+      expect(await look()).toEqual(['look', 'write'])
+    })
+  })
+
   describe('what is told and counted', () => {
     test('a claim is two round trips and a settlement one, whatever the batch', async () => {
       await define({ r: { rate: 1000, per: '1h' } })
@@ -387,6 +523,74 @@ withPostgres('the rules of the claim on PostgreSQL', () => {
       pool.queries.length = 0
       await Promise.all(Array.from({ length: 50 }, (_, i) => store.enqueue([job(`c${i}`)])))
       expect(pool.queries).toHaveLength(1)
+    })
+
+    test('a claim of jobs without limits alone is one round trip, until there is something to decide again', async () => {
+      await define({ r: { rate: 1, per: '1h' } })
+      await store.enqueue([job('first')])
+      expect(names(await claim())).toEqual(['first'])
+      await store.enqueue([job('low'), job('high', [], { priority: 1 }), job('last')])
+      pool.queries.length = 0
+      expect(names(await claim(2))).toEqual(['high', 'low'])
+      expect(pool.queries).toHaveLength(1)
+      await store.enqueue([job('limited', ['r'], { priority: 2 })])
+      expect(names(await claim(1))).toEqual(['limited'])
+      expect(names(await claim())).toEqual(['last'])
+    })
+
+    test('a job without limits that somebody else holds is left out, and looked for again soon', async () => {
+      await store.enqueue([job('first')])
+      expect(names(await claim())).toEqual(['first'])
+      await store.enqueue(jobs('a', [], 3))
+      const holder = await admin.connect()
+      await holder.query('BEGIN')
+      await holder.query(`SELECT 1 FROM "${schema}".jobs WHERE task = 'a1' FOR UPDATE`)
+      const around = await claim()
+      expect(names(around)).toEqual(['a2', 'a3'])
+      expect((around.nextWakeUs ?? Infinity) - around.nowUs).toBeLessThan(1_000_000)
+      await holder.query('ROLLBACK')
+      holder.release()
+      const then = await claim()
+      expect(names(then)).toEqual(['a1'])
+      expect(then.nextWakeUs).toBeNull()
+    })
+
+    test('of processes that claim the same jobs without limits at once, each job goes to one', async () => {
+      const fleet = [{ store, worker }]
+      for (let n = 0; n < 3; n++) {
+        const { store: other } = await another()
+        fleet.push({ store: other, worker: await other.join(['q'], 60_000_000) })
+      }
+      const ask = (each: (typeof fleet)[number], slots: number): Promise<Claim> =>
+        each.store.claim(() => ({
+          worker: each.worker,
+          leaseUs: 60_000_000,
+          queues: [{ queue: 'q', slots, uses: [] }],
+        }))
+      for (const each of fleet) {
+        await store.enqueue([job('first')])
+        expect(names(await ask(each, 1))).toEqual(['first'])
+      }
+      await store.enqueue(jobs('a', [], 200))
+      const had: string[] = []
+      while (had.length < 200) had.push(...(await Promise.all(fleet.map((each) => ask(each, 10)))).flatMap(names))
+      expect(new Set(had).size).toBe(200)
+      expect(had).toHaveLength(200)
+    })
+
+    test('more arrivals of a key that has run out than one claim takes in do not hide another key', async () => {
+      await define({ r: { rate: 1, per: '1h' } })
+      await store.enqueue(jobs('a', ['r:closed'], 2))
+      expect(names(await claim())).toEqual(['a1'])
+      // Each call of SQL's is an arrival of its own.
+      await admin.query(
+        `SELECT "${schema}".enqueue('b', 'null', queue => 'q', limits => '[{"limit": "r", "key": "closed"}]') FROM generate_series(1, 2500)`,
+      )
+      await store.enqueue([job('fresh', ['r:open'])])
+      const started: string[] = []
+      let claimed = await claim()
+      for (; claimed.nextWakeUs === claimed.nowUs; claimed = await claim()) started.push(...names(claimed))
+      expect([...started, ...names(claimed)]).toEqual(['fresh'])
     })
 
     test('a limit that another process changed holds in the very next claim', async () => {
@@ -414,6 +618,111 @@ withPostgres('the rules of the claim on PostgreSQL', () => {
       expect(names(await claim())).toEqual([])
     })
 
+    test('in whatever order transactions begin, write and end, each claim takes in all that has been committed until then', async () => {
+      await define({ r: { rate: 1e6, per: '1s' } })
+      const other = (await another()).store
+      const its = await other.join(['q'], 60_000_000)
+      const random = seededRandom(7)
+      const chance = (): number => random.next()
+      const writers = await Promise.all(Array.from({ length: 5 }, () => admin.connect()))
+      const written = new Map<PoolClient, string[]>()
+      let [made, due] = [0, [] as string[]]
+      for (let step = 0; step < 150; step++) {
+        const writer = writers[Math.floor(chance() * writers.length)] as PoolClient
+        const what = chance()
+        if (what < 0.4) {
+          if (!written.has(writer)) await writer.query('BEGIN')
+          const name = `j${++made}`
+          await store.enqueue([job(name, [`r:k${Math.floor(chance() * 4)}`])], writer)
+          written.set(writer, [...(written.get(writer) ?? []), name])
+        } else if (what < 0.6) {
+          const commits = chance() < 0.7
+          if (commits) due.push(...(written.get(writer) ?? []))
+          if (written.delete(writer)) await writer.query(commits ? 'COMMIT' : 'ROLLBACK')
+        } else {
+          const claimed = await (chance() < 0.5 ? claim(1000) : claim(1000, other, 'q', its))
+          expect(names(claimed).sort(), `step ${step}`).toEqual(due.sort())
+          due = []
+        }
+      }
+      for (const writer of writers) writer.release(true)
+      expect(made).toBeGreaterThan(30)
+    })
+
+    test('while an old snapshot keeps them from being vacuumed, arrivals that were taken in are not read again', async () => {
+      await define({ r: { rate: 1e6, per: '1s' } })
+      const holder = await admin.connect()
+      await holder.query('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT txid_current()')
+      await admin.query(
+        `SELECT "${schema}".enqueue('b', 'null', queue => 'q', limits => '[{"limit": "r", "key": "k"}]') FROM generate_series(1, 5000)`,
+      )
+      const taker = await admin.connect()
+      const run = (sql: string): Promise<{ rows: Record<string, string>[] }> =>
+        taker.query(sql.replaceAll('sluice.', `"${schema}".`))
+      for (let turn = 0; turn < 8; turn++) await run(`SELECT sluice.take_arrivals(ARRAY['q'], 0)`)
+      expect(await number('SELECT count(*) FROM sluice.arrivals')).toBe(0)
+      const pages = async (): Promise<number> => {
+        const explained = await run(`EXPLAIN (ANALYZE, BUFFERS, TIMING off) SELECT sluice.has_arrived(ARRAY['q'])`)
+        const hit = /shared hit=(\d+)/.exec(explained.rows.map((each) => each['QUERY PLAN']).join('\n'))
+        return Number(hit?.[1] ?? 0)
+      }
+      // The plans are made first.
+      await pages()
+      const later = await pages()
+      await run(`SELECT sluice.remember_taken_in(ARRAY['q'], '1:1:')`)
+      expect(later).toBeLessThan((await pages()) / 5)
+      taker.release(true)
+      holder.release(true)
+    })
+
+    test('sets of queues that share a place of what a connection remembers do not pass for each other', async () => {
+      const placed = await rows<{ name: string }>(
+        `SELECT 'q' || n AS name FROM generate_series(1, 1000) n WHERE sluice.taken_in_place(sluice.taken_in_set(ARRAY['q' || n]))
+         = sluice.taken_in_place(sluice.taken_in_set(ARRAY['q'])) LIMIT 1`,
+      )
+      const neighbour = placed[0]?.name ?? expect.fail('None of a thousand shares a place')
+      await define({ r: { rate: 9, per: '1h' } })
+      const near = await store.join([neighbour], 60_000_000)
+      await store.enqueue([job('there', ['r'], { queue: neighbour })])
+      // A later snapshot of other queues, on the only connection that claims.
+      await store.enqueue([job('here', ['r'])])
+      expect(names(await claim())).toEqual(['here'])
+      expect(names(await claim(1, store, neighbour, near))).toEqual(['there'])
+    })
+
+    test('what comes due while a claim waits for a bucket is looked at again at once', async () => {
+      await define({ soon: { rate: 1, per: '300ms' }, other: { rate: 9, per: '1h' } })
+      await store.enqueue([...jobs('a', ['soon:k'], 2), job('b', ['other:k'])])
+      expect(names(await claim()).sort()).toEqual(['a1', 'b'])
+      await store.enqueue([job('c', ['other:k'])])
+      const holder = await admin.connect()
+      await holder.query(`BEGIN; SELECT FROM "${schema}".buckets WHERE limit_name = 'other' FOR UPDATE`)
+      const waiting = claim()
+      const isDue = `SELECT count(*) FROM sluice.buckets WHERE wake_at <= sluice.now_us()`
+      const isHeldUp = `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%${schema}%claim_look%'`
+      await vi.waitUntil(async () => (await number(isHeldUp)) === 1, { timeout: 10_000 })
+      await vi.waitUntil(async () => (await number(isDue)) === 1, { timeout: 10_000 })
+      await holder.query('COMMIT')
+      holder.release()
+      const claimed = await waiting
+      expect(names(claimed)).toEqual(['c'])
+      expect(claimed.nextWakeUs).toBeLessThanOrEqual(claimed.nowUs)
+      expect(names(await claim())).toEqual(['a2'])
+    })
+
+    test('a clock that was given to a schema is given again after an upgrade has put the server’s back', async () => {
+      const clock = createManualClock()
+      const opened = async (): Promise<number> => {
+        const given = new PostgresStore({ connection: pool, schema, clock, retention: RETENTION, notify: false })
+        await given.open()
+        const { nowUs } = await claim(1, given, 'q', await given.join(['q'], 60_000_000))
+        return nowUs - given.nowUs()
+      }
+      expect(await opened()).toBe(0)
+      await admin.query(FUNCTIONS.replaceAll('sluice.', `"${schema}".`))
+      expect(await opened()).toBe(0)
+    })
+
     test('the function in SQL names lanes as the engine does', async () => {
       await define({ crm: { rate: 1, per: '1h' } })
       const keys = ['acme', 'ä"\\\n', 'a long key that is hashed in the end, 😀', '\u0001\u007f']
@@ -427,6 +736,55 @@ withPostgres('the rules of the claim on PostgreSQL', () => {
       const claimed = await claim()
       expect(names(claimed)).toEqual(keys.map(() => 'sql'))
       expect(claimed.jobs[0]).toMatchObject({ input: '{"a":1}', priority: 3, uses: [{ limit: 'crm', weight: 1 }] })
+    })
+
+    test('who dies while it resolves jobs has changed nothing or all, and the next claim of anybody finds what is left', async () => {
+      await define({ crm: { rate: 2, per: '1h' } })
+      await admin.query(`SELECT "${schema}".enqueue('sql', '1', 'q', max_attempts => n) FROM generate_series(1, 5) n`)
+      const found = await claim()
+      expect([names(found), found.unresolved]).toEqual([[], [{ queue: 'q', task: 'sql' }]])
+      const kind = { queue: 'q', task: 'sql' }
+      const resolve = async (by: PostgresStore, count: number): Promise<number> => {
+        const listed = await by.unresolved.list(kind, count)
+        const as = { uses: [{ limit: 'crm', key: 'k', weight: 1 }] }
+        return (await by.unresolved.resolve(listed.map((each) => ({ job: each, as })))).length
+      }
+      pool.before = (text) => {
+        if (text.includes('.resolve(')) throw new TypeError('the process dies here')
+      }
+      await expect(resolve(store, 5)).rejects.toThrow('dies here')
+      pool.before = null
+      const other = await another()
+      expect((await claim(10, other.store)).unresolved).toEqual([kind])
+      expect(await resolve(other.store, 2)).toBe(2)
+      // Two at once: each job is resolved once.
+      const both = await Promise.all([resolve(store, 5), resolve(other.store, 5)])
+      expect(both[0] + both[1]).toBe(3)
+      expect((await claim()).jobs.map(({ maxAttempts }) => maxAttempts)).toEqual([1, 2])
+      expect((await claim()).unresolved).toEqual([])
+      expect(await store.inspect('crm', 'k')).toMatchObject([{ available: 0, waiting: 3 }])
+    })
+
+    test('an unresolved job is given up when its longest wait is over, counted from when it came, and keeps its priority', async () => {
+      await define({ crm: { rate: 9, per: '1h', maxWait: '10m' } })
+      await admin.query(`SELECT "${schema}".enqueue('sql', '1', 'q', priority => p) FROM unnest(ARRAY[1, 7, 3]) p`)
+      await rows(`UPDATE sluice.jobs SET since = since - 3600 * 1000000::bigint WHERE priority = 3`)
+      const listed = await store.unresolved.list({ queue: 'q', task: 'sql' }, 9)
+      expect(listed.map(({ priority }) => priority)).toEqual([7, 3, 1])
+      await store.unresolved.resolve(listed.map((each) => ({ job: each, as: { uses: usesOf(['crm:k']) } })))
+      const claimed = await claim()
+      expect(claimed.jobs.map(({ priority }) => priority)).toEqual([7, 1])
+      expect(claimed.rejected).toMatchObject([{ reason: 'late', limit: 'crm', key: 'k' }])
+    })
+
+    test('the function in SQL has limits in the order of the engine, with their weights, whatever planes their characters are of', async () => {
+      await define({ crm: { rate: 9, per: '1h' } })
+      const uses = inLaneOrder(['\u{1f600}', '\uff21', 'z'].map((key, i) => ({ limit: 'crm', key, weight: i + 1 })))
+      await store.enqueue([job('engine', [], { uses })])
+      const limits = JSON.stringify(uses.toReversed())
+      await admin.query(`SELECT "${schema}".enqueue('sql', '1', 'q', $1::json)`, [limits])
+      expect(await number('SELECT count(DISTINCT (lane, uses, weights)) FROM sluice.jobs')).toBe(1)
+      expect((await claim()).jobs.map((each) => each.uses)).toEqual([uses, uses])
     })
   })
 })

@@ -9,6 +9,8 @@ export class WatchedPool implements PgPool {
   readonly errors: Map<string, number> = new Map()
   /** Runs before each query; may wait, or throw in its place. */
   before: ((text: string) => Promise<void> | void) | null = null
+  /** Runs after each query that went well; may throw in place of its answer. */
+  after: ((text: string) => void) | null = null
 
   constructor(max = 4) {
     this.#pool = new Pool({ connectionString: POSTGRES_URL, max })
@@ -22,7 +24,9 @@ export class WatchedPool implements PgPool {
         this.queries.push(config.text)
         await this.before?.(config.text)
         try {
-          return await (client.query as (config: { text: string }) => Promise<unknown>).call(client, config)
+          const answer = await (client.query as (config: { text: string }) => Promise<unknown>).call(client, config)
+          this.after?.(config.text)
+          return answer
         } catch (error) {
           const code = error instanceof Error && 'code' in error ? String(error.code) : 'none'
           this.errors.set(code, (this.errors.get(code) ?? 0) + 1)
@@ -42,5 +46,9 @@ export class WatchedPool implements PgPool {
 
   on(): void {
     // Nothing that a test waits for.
+  }
+
+  off(): void {
+    // Nor stops waiting for.
   }
 }

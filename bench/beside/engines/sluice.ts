@@ -11,7 +11,7 @@ function store({ postgres, space }: Setting): string {
 /** Sluice on PostgreSQL. */
 export const sluice: Engine = {
   label: 'Sluice on PostgreSQL',
-  settings: { ordinary: 'concurrency 100', best: 'concurrency 500' },
+  settings: { ordinary: 'concurrency 100', best: 'concurrency 1,000' },
   budgets: 'a limit by tenant',
   open(setting) {
     const { profile, concurrency, tenantPerSecond } = setting
@@ -24,7 +24,7 @@ export const sluice: Engine = {
     const engine = new Sluice({
       store: store(setting),
       tasks: [job],
-      queues: { default: { concurrency: profile === 'best' ? concurrency * 5 : concurrency } },
+      queues: { default: { concurrency: profile === 'best' ? concurrency * 10 : concurrency } },
     })
     return Promise.resolve({
       enqueue: (payload) => job.enqueue(payload),

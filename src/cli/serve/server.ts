@@ -64,7 +64,7 @@ async function begin(
     ...(requests && { requests }),
     logger,
     testMode,
-    backend: store.slice(0, store.indexOf(':')),
+    backend: (await sluice.remote.store()).backend,
   })
   return { app, sluice }
 }

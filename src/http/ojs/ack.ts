@@ -2,7 +2,6 @@ import { z } from 'zod'
 import { toJsonText } from '../../base/json-value.ts'
 import { ok, operation, type Operation } from '../operation.ts'
 import { timeOf } from './job-json.ts'
-import { namedJob } from './jobs.ts'
 import { holderOf, settledJob } from './settled.ts'
 import { JobId, WorkerId } from './schemas.ts'
 
@@ -16,16 +15,14 @@ export const ack: Operation = operation({
   body: z.looseObject({
     job_id: JobId,
     worker_id: WorkerId.nullish(),
-    attempt: z.int().min(1).optional(),
+    attempt: z.int().min(1).nullish(),
     result: z.unknown().optional(),
   }),
   answers: { 200: 'The job is completed.' },
   async run(call) {
-    const { job_id: id, worker_id: worker, attempt, result } = call.body
-    await namedJob(call, id)
+    const { job_id: id, result } = call.body
     const text = result === undefined ? null : toJsonText(result, 'the result')
-    const holder = holderOf(call, { worker_id: worker ?? undefined, attempt })
-    const job = settledJob(await call.server.remote.complete(id, holder, text), id, 'acknowledged')
+    const job = settledJob(await call.server.remote.complete(id, holderOf(call, call.body), text), id, 'acknowledged')
     return ok({
       acknowledged: true,
       id,

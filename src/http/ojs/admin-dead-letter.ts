@@ -1,9 +1,9 @@
 import { z } from 'zod'
 import { ok, operation, type Operation } from '../operation.ts'
-import { deadJob, retryDead } from './dead-letter.ts'
+import { deadJob, DeadQuery, findDead, retryDead } from './dead-letter.ts'
 import { jobJson } from './job-json.ts'
-import { paginationOf, rowsOf, scopeOf } from './pages.ts'
-import { JobParams, PageQuery } from './schemas.ts'
+import { paginationOf, scopeOf } from './pages.ts'
+import { JobParams } from './schemas.ts'
 
 /** Lists the jobs that were given up. */
 export const adminListDeadLetter: Operation = operation({
@@ -12,13 +12,24 @@ export const adminListDeadLetter: Operation = operation({
   name: 'adminListDeadLetter',
   summary: 'List the jobs that were given up.',
   scope: 'admin',
-  query: PageQuery,
+  query: DeadQuery,
   answers: { 200: 'The jobs, the latest first.' },
   async run(call) {
-    const outside = await call.server.remote.outside()
-    const { jobs, total } = await outside.find({ deadLetter: true, ...scopeOf(call), ...rowsOf(call.query) })
+    const { jobs, total } = await findDead(call)
     return ok({ items: jobs.map(jobJson), pagination: paginationOf(total, call.query) })
   },
+})
+
+/** One job that was given up, without a wrapping. */
+export const adminGetDeadLetter: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/admin/dead-letter/:id',
+  name: 'adminGetDeadLetter',
+  summary: 'Read one job that was given up.',
+  scope: 'admin',
+  params: JobParams,
+  answers: { 200: 'The job.' },
+  run: async (call) => ok(jobJson(await deadJob(call, call.params.id))),
 })
 
 /** How many jobs were given up. */

@@ -10,13 +10,16 @@ import { maySee, namedJob, wrongState } from './jobs.ts'
 import { paginationOf, rowsOf, scopeOf } from './pages.ts'
 import { Instant, instantMs, JobParams, JobStates, JobType, PageQuery, QueueName } from './schemas.ts'
 
-const Filter = z.object({
+const FILTER = {
   queue: QueueName.optional(),
   state: JobStates.optional(),
   type: JobType.optional(),
   since: Instant.optional(),
   until: Instant.optional(),
-})
+}
+const Filter = z.object(FILTER)
+/** What narrows a deed on many jobs: a word that is not known here would otherwise have it done to all of them. */
+const Bulk = z.strictObject({ filter: z.strictObject(FILTER).optional(), confirm: z.boolean().optional() })
 const AT_ONCE = 1000
 
 /** Lists jobs of any state. */
@@ -128,16 +131,16 @@ export const purgeQueue: Operation = operation({
   },
 })
 
-type Bulk = (call: Call<unknown, unknown, unknown>, job: JobFacts) => Promise<boolean>
+type Deed = (call: Call<unknown, unknown, unknown>, job: JobFacts) => Promise<boolean>
 
-function bulk(verb: string, summary: string, each: Bulk): Operation {
+function bulk(verb: string, summary: string, each: Deed): Operation {
   return operation({
     method: 'POST',
     path: `/ojs/v1/admin/jobs/bulk/${verb}`,
     name: `bulk_${verb}`,
     summary: `${summary} At most 1,000 at once; confirm has to be true.`,
     scope: 'admin',
-    body: z.looseObject({ filter: Filter.optional(), confirm: z.boolean().optional() }),
+    body: Bulk,
     answers: { 200: 'How many jobs matched, and of how many it was done.' },
     async run(call): Promise<Reply> {
       const { filter = {}, confirm } = call.body

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { QueueBounds } from '../../store/outside.ts'
 import { ok, operation, type Operation } from '../operation.ts'
 import { notFound } from '../refusal.ts'
 import { ownName, splitName } from '../tenant.ts'
@@ -18,7 +19,7 @@ export const adminListQueues: Operation = operation({
   answers: { 200: 'The queues.' },
   async run(call) {
     const { items, pagination } = pageOf(await ownQueues(call), call.query)
-    const counts = await (await call.server.remote.outside()).counts()
+    const counts = await call.server.counts.of()
     const shown = items.map(({ name, paused }) => ({
       name: splitName(name).name,
       state: paused ? 'paused' : 'active',
@@ -43,7 +44,7 @@ export const adminGetQueue: Operation = operation({
     const stored = ownName(call.tenant, name)
     const record = (await ownQueues(call)).find((each) => each.name === stored)
     if (!record) throw notFound('queue', name)
-    const counts = countsOf(await (await call.server.remote.outside()).counts(stored))
+    const counts = countsOf(await call.server.counts.of(stored))
     const { paused, bounds, limit } = record
     return ok({
       name,
@@ -51,7 +52,7 @@ export const adminGetQueue: Operation = operation({
       paused,
       counts,
       depth: depthOf(counts),
-      config: { backpressure: bounds && { max_depth: bounds.maxDepth, warning_threshold: bounds.warnAt } },
+      config: configJson(bounds),
       rate_limit: limit && splitName(limit).name,
     })
   },
@@ -85,12 +86,14 @@ export const configureQueue: Operation = operation({
     const { name } = call.params
     const { backpressure } = call.body
     const outside = await call.server.remote.outside()
+    const stored = ownName(call.tenant, name)
     if (backpressure !== undefined)
       await outside.bound(
-        ownName(call.tenant, name),
+        stored,
         backpressure && { maxDepth: backpressure.max_depth, warnAt: backpressure.warning_threshold ?? null },
       )
-    return ok({ name, config: { backpressure: backpressure ?? null } })
+    const record = (await outside.queues()).find((each) => each.name === stored)
+    return ok({ name, config: configJson(record?.bounds ?? null) })
   },
 })
 
@@ -117,6 +120,15 @@ export const limitQueue: Operation = operation({
     return ok({ name, queue: { name }, rate_limit: lift ? null : call.body })
   },
 })
+
+/** What holds of a queue, in the form in which it is set. */
+function configJson(bounds: QueueBounds | null): object {
+  if (!bounds) return { backpressure: null }
+  const { maxDepth, warnAt } = bounds
+  return {
+    backpressure: { max_depth: maxDepth, strategy: 'reject', ...(warnAt !== null && { warning_threshold: warnAt }) },
+  }
+}
 
 function pauseOperation(verb: string, paused: boolean): Operation {
   return operation({

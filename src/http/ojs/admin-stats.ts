@@ -21,7 +21,10 @@ export const adminStats: Operation = operation({
     const { remote } = call.server
     const outside = await remote.outside()
     const ended = await outside.ended((await remote.store()).nowUs() - MINUTE_US)
-    const workers = (await outside.workers()).filter((worker) => worker.alive && worker.name !== null)
+    const { tenant } = call
+    const workers = (await outside.workers()).filter(
+      ({ alive, name }) => alive && name !== null && (tenant === '' || isOwn(tenant, name)),
+    )
     return ok({
       queues: (await ownQueues(call)).length,
       workers: workers.length,
@@ -43,7 +46,7 @@ export const tenantStats: Operation = operation({
   async run(call) {
     const tenant = checkTenant(call.params.id)
     if (call.tenant !== '' && call.tenant !== tenant) throw notFound('tenant', tenant)
-    const rows = (await (await call.server.remote.outside()).counts()).filter((row) => isOwn(tenant, row.queue))
+    const rows = (await call.server.counts.of()).filter((row) => isOwn(tenant, row.queue))
     const jobs = countsOf(rows)
     return ok({
       tenant_id: tenant,
@@ -111,6 +114,5 @@ export const listPools: Operation = operation({
 })
 
 async function ownCounts({ server, tenant }: Call<unknown, unknown, unknown>): Promise<QueueCount[]> {
-  const all = await (await server.remote.outside()).counts()
-  return all.filter((row) => isOwn(tenant, row.queue))
+  return (await server.counts.of()).filter((row) => isOwn(tenant, row.queue))
 }

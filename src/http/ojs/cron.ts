@@ -21,6 +21,7 @@ const Body = z.looseObject({
   cron: z.string().max(255).optional(),
   timezone: z.string().max(64).optional(),
   overlap_policy: Overlap.default('skip'),
+  enabled: z.boolean().nullish(),
   job_template: NewJobJson.optional(),
   type: JobType.optional(),
   args: z.array(z.unknown()).optional(),
@@ -41,6 +42,8 @@ export const registerCron: Operation = operation({
     const { body, server, tenant } = call
     const { clock, sluice, remote } = server
     const { expression, overlap } = gridOf(body)
+    if (body.enabled === false)
+      throw unprocessable('enabled: recurring work is at work as long as it is registered; delete it to stop it')
     const template = templateOf(body)
     requireQueues(call, [template.options?.queue ?? 'default'])
     const { job, limits } = newJob(template, tenant, clock.now(), server.newId)

@@ -2,10 +2,11 @@ import { z } from 'zod'
 import type { JobFacts } from '../../store/outside.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { notFound } from '../refusal.ts'
+import { ownName } from '../tenant.ts'
 import { jobJson } from './job-json.ts'
 import { maySee } from './jobs.ts'
 import { rowsOf, scopeOf } from './pages.ts'
-import { JobParams, PageQuery } from './schemas.ts'
+import { JobParams, JobType, type Page, PageQuery, QueueName } from './schemas.ts'
 
 /** A job of the dead letter that a call names. @throws Refusal 404 */
 export async function deadJob(call: Call<unknown, unknown, unknown>, id: string): Promise<JobFacts> {
@@ -22,6 +23,27 @@ export async function retryDead(call: Call<unknown, unknown, unknown>, id: strin
   return ok({ job: jobJson((await call.server.remote.get(id)) ?? job) })
 }
 
+/** Which jobs of the dead letter: a page of them, of a queue, of a type. */
+export const DeadQuery: z.ZodType<Page & { queue?: string | undefined; type?: string | undefined }> = z.intersection(
+  PageQuery,
+  z.object({ queue: QueueName.optional(), type: JobType.optional() }),
+)
+
+/** Finds a page of the jobs that were given up, the latest first. */
+export async function findDead(
+  call: Call<unknown, z.output<typeof DeadQuery>, unknown>,
+): Promise<{ jobs: readonly JobFacts[]; total: number }> {
+  const { queue, type } = call.query
+  const outside = await call.server.remote.outside()
+  const { jobs, total } = await outside.find({
+    deadLetter: true,
+    ...(queue === undefined ? scopeOf(call) : { queue: ownName(call.tenant, queue) }),
+    ...(type !== undefined && { task: type }),
+    ...rowsOf(call.query),
+  })
+  return { jobs: jobs.filter((job) => maySee(call, job)), total }
+}
+
 /** Jobs that were given up and are kept for somebody to look at. */
 export const listDeadLetter: Operation = operation({
   method: 'GET',
@@ -29,16 +51,25 @@ export const listDeadLetter: Operation = operation({
   name: 'listDeadLetter',
   summary: 'List the jobs that were given up.',
   scope: 'client',
-  query: PageQuery,
+  query: DeadQuery,
   answers: { 200: 'The jobs, the latest first.' },
   async run(call) {
     const rows = rowsOf(call.query)
-    const { jobs, total } = await (
-      await call.server.remote.outside()
-    ).find({ deadLetter: true, ...scopeOf(call), ...rows })
-    const shown = jobs.filter((job) => maySee(call, job)).map(jobJson)
-    return ok({ jobs: shown, pagination: { total, ...rows, has_more: rows.offset + jobs.length < total } })
+    const { jobs, total } = await findDead(call)
+    return ok({ jobs: jobs.map(jobJson), pagination: { total, ...rows, has_more: rows.offset + rows.limit < total } })
   },
+})
+
+/** One job that was given up. */
+export const getDeadLetter: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/dead-letter/:id',
+  name: 'getDeadLetter',
+  summary: 'Read one job that was given up.',
+  scope: 'client',
+  params: JobParams,
+  answers: { 200: 'The job.' },
+  run: async (call) => ok({ job: jobJson(await deadJob(call, call.params.id)) }),
 })
 
 /** Runs a job of the dead letter again. */

@@ -30,11 +30,14 @@ export const listEvents: Operation = operation({
       isVisible(call, logged) &&
       (types === null || types.some((type) => matchesType(type, logged.event.type))) &&
       (queues === null || queues.includes(String(logged.event.data['queue'])))
-    const found = call.server.events.after(Number(after ?? 0), matches, limit + 1)
+    const { events } = call.server
+    const found = events.after(Number(after ?? 0), matches, limit + 1)
     const shown = found.slice(0, limit)
+    // What did not match need not be looked through again.
+    const seen = found.length > limit ? shown.at(-1)?.seq : events.latest
     return ok({
       events: shown.map(({ event }) => event),
-      cursor: String(shown.at(-1)?.seq ?? after ?? 0),
+      cursor: String(seen),
       has_more: found.length > limit,
     })
   },
@@ -60,10 +63,11 @@ export const streamEvents: Operation = operation({
 })
 
 function streamOf(
-  { server, signal }: Call<unknown, unknown, unknown>,
+  { server, gone }: Call<unknown, unknown, unknown>,
   matches: (event: LoggedEvent) => boolean,
 ): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()
+  const signal = AbortSignal.any([gone(), server.closing])
   let stop = (): void => undefined
   return new ReadableStream<Uint8Array>(
     {

@@ -23,8 +23,8 @@ export const fetchJobs: Operation = operation({
   body: z.looseObject({
     queues: z.array(QueueName).min(1).max(100),
     count: z.int().min(1).max(1000).default(1),
-    worker_id: WorkerId.optional(),
-    visibility_timeout_ms: Millis.optional(),
+    worker_id: WorkerId.nullish(),
+    visibility_timeout_ms: Millis.nullish(),
     wait: z
       .union([z.number().min(0), z.string().max(64)])
       .optional()
@@ -32,18 +32,18 @@ export const fetchJobs: Operation = operation({
   }),
   answers: { 200: 'The jobs; none when there is nothing to do.' },
   async run(call) {
-    const { body, server, tenant, signal } = call
+    const { body, server, tenant, gone } = call
     requireQueues(call, body.queues)
     const waitMs = body.wait === undefined ? 0 : durationMs(body.wait as Duration, 'wait')
     if (waitMs > LONGEST_WAIT_MS) throw unprocessable(`wait is ${waitMs} ms; give at most ${LONGEST_WAIT_MS}`)
-    const leaseMs = body.visibility_timeout_ms
+    const leaseMs = body.visibility_timeout_ms ?? null
     const jobs = await server.remote.fetch({
       worker: ownName(tenant, body.worker_id ?? NOBODY),
       queues: [...new Set(body.queues)].map((queue) => ownName(tenant, queue)),
       count: body.count,
-      leaseUs: leaseMs === undefined ? DEFAULT_LEASE_US : leaseMs * 1000,
+      leaseUs: leaseMs === null ? DEFAULT_LEASE_US : leaseMs * 1000,
       waitMs,
-      signal,
+      signal: gone(),
     })
     return ok({ jobs: jobs.map(jobJson) })
   },

@@ -3,7 +3,7 @@ import type { JobError } from '../../jobs/job.ts'
 import { splitName } from '../tenant.ts'
 import type { JobExtra } from './new-job.ts'
 
-/** A job as it is shown. */
+/** A job as it is shown; what is undefined is left out where it is written. */
 export type JobAsJson = Record<string, unknown> & { readonly id: string }
 
 /** The codes under which failures of the server's own are told. */
@@ -20,12 +20,17 @@ export function extraOf(job: { readonly extra: string | null }): JobExtra {
   return job.extra === null ? {} : (JSON.parse(job.extra) as JobExtra)
 }
 
+/** The code under which a failure is told. */
+export function codeOf(code: string): string {
+  return CODES[code] ?? code
+}
+
 /** A stored job in the form of the Open Job Spec. */
 export function jobJson(job: JobFacts): JobAsJson {
   const extra = extraOf(job)
   const { ojs } = extra
   const options = ojs?.options ?? {}
-  const shown: Record<string, unknown> = {
+  return {
     ...ojs?.fields,
     specversion: '1.0',
     id: job.id,
@@ -52,7 +57,6 @@ export function jobJson(job: JobFacts): JobAsJson {
     parent_results: job.parentResults?.map((text): unknown => (text === null ? null : JSON.parse(text))),
     progress: job.progress === null ? undefined : (JSON.parse(job.progress) as { progress: number }).progress,
   }
-  return Object.fromEntries(Object.entries(shown).filter(([, value]) => value !== undefined)) as JobAsJson
 }
 
 /** Store time as RFC 3339; it is close to the wall clock unless that was stepped since the boot. */
@@ -71,15 +75,17 @@ function argsOf(job: JobFacts, { ojs }: JobExtra): unknown {
   return ojs?.args === 'many' ? input : [input]
 }
 
-function timesOf(job: JobFacts, { ojs, activatedUs }: JobExtra): Record<string, unknown> {
+function timesOf(job: JobFacts, extra: JobExtra): Record<string, unknown> {
+  const { ojs, activatedUs } = extra
   const { state } = job
   const { times = {}, options = {} } = ojs ?? {}
-  const waits = state === 'scheduled' || state === 'pending'
   const finished = job.finishedUs === null ? undefined : timeOf(job.finishedUs)
   const sent = times['scheduled_at'] ?? options.scheduled_at ?? options.delay_until ?? undefined
+  const cameUp =
+    state !== 'scheduled' && state !== 'pending' && !(state === 'cancelled' && wasEarly(job, extra, sent ?? null))
   return {
     created_at: timeOf(job.createdUs),
-    enqueued_at: waits ? undefined : timeOf(state === 'available' ? job.sinceUs : (activatedUs ?? job.createdUs)),
+    enqueued_at: !cameUp ? undefined : timeOf(state === 'available' ? job.sinceUs : (activatedUs ?? job.createdUs)),
     activated_at: activatedUs === undefined ? undefined : timeOf(activatedUs),
     scheduled_at: sent ?? (state === 'scheduled' && job.dueUs !== null ? timeOf(job.dueUs) : undefined),
     expires_at: times['expires_at'] ?? options.expires_at ?? undefined,
@@ -91,6 +97,13 @@ function timesOf(job: JobFacts, { ojs, activatedUs }: JobExtra): Record<string, 
     discarded_at: state === 'discarded' ? finished : undefined,
     cancelled_at: state === 'cancelled' ? finished : undefined,
   }
+}
+
+/** Whether a job was cancelled before its time came, or before anybody had activated it. */
+function wasEarly(job: JobFacts, { ojs, activatedUs }: JobExtra, scheduledAt: string | null): boolean {
+  if (job.attempt > 0 || job.finishedUs === null) return false
+  if (ojs?.options.pending === true && activatedUs === undefined) return true
+  return scheduledAt !== null && Date.parse(scheduledAt) * 1000 > job.finishedUs
 }
 
 function failuresOf(job: JobFacts): Record<string, unknown> {
@@ -107,7 +120,7 @@ function failureJson({ attempt, atUs, retryDelayMs: _delay, ...error }: Failure)
 }
 
 function errorJson({ code, message, type, details }: JobError): Record<string, unknown> {
-  const shown = CODES[code] ?? code
+  const shown = codeOf(code)
   const kind = type ?? details?.['error_class'] ?? shown
   return { code: shown, type: kind, message, ...(details && { details }) }
 }

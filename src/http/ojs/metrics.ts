@@ -4,7 +4,7 @@ import { countsOf } from './queues.ts'
 /** The server's numbers in the text format of Prometheus; labels are states and types of events, never keys. */
 export async function metricsText(server: Server): Promise<string> {
   const outside = await server.remote.outside()
-  const counts = countsOf(await outside.counts())
+  const counts = countsOf(await server.counts.of())
   const workers = (await outside.workers()).filter((worker) => worker.alive && worker.name !== null)
   const waiting = await server.sluice.limits.waiting({ rows: 1 })
   return [

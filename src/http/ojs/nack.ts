@@ -3,26 +3,27 @@ import type { Failure } from '../../engine/remote-retry.ts'
 import type { Holder, RemoteSettled } from '../../engine/remote-settle.ts'
 import type { RetryAfter } from '../../jobs/rate-limit-headers.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
+import { invalid } from '../refusal.ts'
 import { jobJson } from './job-json.ts'
-import { namedJob } from './jobs.ts'
 import { holderOf, settledJob } from './settled.ts'
 import { Instant, instantMs, JobId, WorkerId } from './schemas.ts'
 
 const Name = z.string().max(255)
+const Failed = z.looseObject({
+  code: Name.nullish(),
+  message: z.string().max(100_000).nullish(),
+  type: Name.nullish(),
+  retryable: z.boolean().nullish(),
+  details: z.record(z.string(), z.json()).nullish(),
+  rate_limit_until: Instant.nullish(),
+  retry_after: z.union([z.number().min(0).max(31_536_000), Instant]).nullish(),
+})
 const Body = z.looseObject({
   job_id: JobId,
   worker_id: WorkerId.nullish(),
-  attempt: z.int().min(1).optional(),
-  requeue: z.boolean().optional(),
-  error: z.looseObject({
-    code: Name.default('handler_error'),
-    message: z.string().max(100_000).default(''),
-    type: Name.optional(),
-    retryable: z.boolean().default(true),
-    details: z.record(z.string(), z.json()).nullish(),
-    rate_limit_until: Instant.optional(),
-    retry_after: z.union([z.number().min(0).max(31_536_000), Instant]).optional(),
-  }),
+  attempt: z.int().min(1).nullish(),
+  requeue: z.boolean().nullish(),
+  error: Failed.nullish(),
 })
 
 /** NACK: a run has failed, was refused by the other side, or is given up. */
@@ -35,9 +36,8 @@ export const nack: Operation = operation({
   body: Body,
   answers: { 200: 'What the failure comes to.' },
   async run(call) {
-    const { job_id: id, worker_id: worker, attempt } = call.body
-    await namedJob(call, id)
-    const holder = holderOf(call, { worker_id: worker ?? undefined, attempt })
+    const { job_id: id } = call.body
+    const holder = holderOf(call, call.body)
     const job = settledJob(await settle(call, holder), id, 'failed')
     const shown = jobJson(job)
     return ok({
@@ -47,7 +47,8 @@ export const nack: Operation = operation({
       attempt: job.attempt,
       max_attempts: shown['max_attempts'],
       next_attempt_at: shown['next_attempt_at'],
-      retry_delay_ms: shown['retry_delay_ms'],
+      // Without any delay it is available already.
+      retry_delay_ms: job.state === 'available' ? job.error?.retryDelayMs : shown['retry_delay_ms'],
       discarded_at: shown['discarded_at'],
       completed_at: shown['completed_at'],
     })
@@ -61,11 +62,12 @@ function settle(
   const { remote, clock } = server
   const { job_id: id, error, requeue } = body
   if (requeue) return remote.giveUp(id, holder)
+  if (!error) throw invalid('error: say what has failed, as { code, message }; or requeue the job')
   const failure: Failure = {
-    code: error.code,
-    message: error.message,
-    retryable: error.retryable,
-    ...(error.type !== undefined && { type: error.type }),
+    code: error.code ?? 'handler_error',
+    message: error.message ?? '',
+    retryable: error.retryable ?? true,
+    ...(typeof error.type === 'string' && { type: error.type }),
     ...(error.details && { details: error.details }),
   }
   const told = retryAfter(error, clock.now())
@@ -73,11 +75,11 @@ function settle(
 }
 
 function retryAfter(
-  { rate_limit_until: until, retry_after: after }: z.output<typeof Body>['error'],
+  { rate_limit_until: until, retry_after: after }: z.output<typeof Failed>,
   nowMs: number,
 ): RetryAfter | null {
-  if (until !== undefined) return { kind: 'at', epochMs: instantMs(until, nowMs) }
-  if (after === undefined) return null
+  if (typeof until === 'string') return { kind: 'at', epochMs: instantMs(until, nowMs) }
+  if (after === undefined || after === null) return null
   if (typeof after === 'string') return { kind: 'at', epochMs: instantMs(after, nowMs) }
   return { kind: 'delay', us: Math.round(after * 1e6) }
 }

@@ -78,7 +78,7 @@ export const queueStats: Operation = operation({
     requireQueues(call, [name])
     const stored = ownName(call.tenant, name)
     const outside = await call.server.remote.outside()
-    const counts = countsOf(await outside.counts(stored))
+    const counts = countsOf(await call.server.counts.of(stored))
     const record = (await outside.queues()).find((each) => each.name === stored)
     const paused = record?.paused ?? false
     const shown = { name, paused, status: paused ? 'paused' : 'active', ...counts }

@@ -1,5 +1,6 @@
 import type { Duration } from '../../base/duration.ts'
 import { durationUs } from '../../base/duration.ts'
+import { inLaneOrder } from '../../jobs/lane.ts'
 import { normalisePolicy } from '../../policy/normalise-policy.ts'
 import type { Policy } from '../../policy/policy.ts'
 import { partitionKey, SHARED_KEY } from '../../policy/partition-key.ts'
@@ -45,7 +46,7 @@ export function limitsOfJob(json: RateLimitJson, queue: string, tenant: string):
   const definitions = definitionsOf(json, ownName(tenant, key), OF_JOBS)
   if (definitions.length === 0) throw unprocessable('rate_limit: give at least one of concurrency, rate and throttle')
   for (const { name } of definitions) uses.push({ limit: name, key: SHARED_KEY, weight: 1 })
-  return { definitions, uses: uses.sort((a, b) => (a.limit < b.limit ? -1 : a.limit > b.limit ? 1 : 0)) }
+  return { definitions, uses: inLaneOrder(uses) }
 }
 
 /** The limits that a rate limit defines under a name; none: it limits nothing. */

@@ -3,20 +3,18 @@ import type { JobFacts } from '../../store/outside.ts'
 import type { Call } from '../operation.ts'
 import { notFound, Refusal } from '../refusal.ts'
 import { ownName } from '../tenant.ts'
-import { wrongState } from './jobs.ts'
+import { maySee, wrongState } from './jobs.ts'
 
 /** What a worker says of the run that it settles; all of it has to be right, and none of it need be said. */
 export interface Claimant {
-  readonly worker_id?: string | undefined
-  readonly attempt?: number | undefined
+  readonly worker_id?: string | null | undefined
+  readonly attempt?: number | null | undefined
 }
 
 /** Whoever settles, as the engine compares it. */
-export function holderOf(
-  { tenant }: Call<unknown, unknown, unknown>,
-  { worker_id: worker, attempt }: Claimant,
-): Holder {
-  return { worker: worker === undefined ? undefined : ownName(tenant, worker), attempt }
+export function holderOf(call: Call<unknown, unknown, unknown>, { worker_id: worker, attempt }: Claimant): Holder {
+  const name = typeof worker === 'string' ? ownName(call.tenant, worker) : undefined
+  return { worker: name, attempt: attempt ?? undefined, sees: (job) => maySee(call, job) }
 }
 
 /** The job after it was settled. @throws Refusal 404, 409 */

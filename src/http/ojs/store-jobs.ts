@@ -1,7 +1,7 @@
-import type { JobFacts, Offered, QueueDepth } from '../../store/outside.ts'
+import type { JobFacts, Offered } from '../../store/outside.ts'
 import type { Call } from '../operation.ts'
 import { Refusal, unprocessable } from '../refusal.ts'
-import { splitName } from '../tenant.ts'
+import { pressureHeaders, queueFull } from './backpressure.ts'
 import { requireQueues } from './jobs.ts'
 import { newJob, type ReadyJob } from './new-job.ts'
 import type { JobJson } from './schemas.ts'
@@ -13,9 +13,6 @@ export interface Stored {
   readonly duplicate: boolean
   readonly headers: Readonly<Record<string, string>>
 }
-
-/** How long a client that met a full queue is asked to stay away. */
-const FULL_RETRY_AFTER_S = 1
 
 /** Stores jobs as they were sent, all or none. @throws Refusal */
 export async function storeJobs(call: Call<unknown, unknown, unknown>, sent: readonly JobJson[]): Promise<Stored> {
@@ -60,34 +57,11 @@ function newest(ready: readonly ReadyJob[]): ReadyJob['limits']['definitions'] {
 }
 
 function refused({ why }: Extract<Offered, { kind: 'refused' }>): Refusal {
-  if (why.kind === 'full') {
-    const queue = splitName(why.queue).name
-    return new Refusal(429, 'QUEUE_FULL', `The queue ${queue} holds ${why.depth} of at most ${why.bound} jobs.`, {
-      retryable: true,
-      details: { queue, depth: why.depth, bound: why.bound },
-      headers: {
-        'Retry-After': String(FULL_RETRY_AFTER_S),
-        'X-OJS-Queue-Depth': String(why.depth),
-        'X-OJS-Queue-Bound': String(why.bound),
-      },
-    })
-  }
+  if (why.kind === 'full') return queueFull(why)
   const words = why.kind === 'taken' ? `A job with the id ${why.id} is stored` : `The job ${why.id} is the same`
   return new Refusal(409, 'duplicate', `${words} already: nothing was enqueued.`, {
     details: { existing_job_id: why.id },
   })
-}
-
-function pressureHeaders(depths: readonly QueueDepth[]): Record<string, string> {
-  const [first] = depths
-  if (!first) return {}
-  const { depth, bounds } = first
-  const pressure = depth / bounds.maxDepth
-  return {
-    'X-OJS-Queue-Depth': String(depth),
-    'X-OJS-Queue-Bound': String(bounds.maxDepth),
-    ...(bounds.warnAt !== null && pressure >= bounds.warnAt && { 'X-OJS-Queue-Pressure': pressure.toFixed(2) }),
-  }
 }
 
 /** What is left of the budget of the first job that names one. */

@@ -5,6 +5,7 @@ import type { FlowView } from '../../engine/flows-api.ts'
 import type { JobView } from '../../engine/jobs-api.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { invalid, notFound, Refusal, unprocessable } from '../refusal.ts'
+import { requireRoom } from './backpressure.ts'
 import { maySee, requireQueues } from './jobs.ts'
 import { newJob } from './new-job.ts'
 import { type JobJson, JobId, NewJobJson } from './schemas.ts'
@@ -24,7 +25,7 @@ const Body = z.discriminatedUnion('type', [
     type: z.literal('batch'),
     name: Name,
     jobs: Jobs,
-    callbacks: z.object({
+    callbacks: z.strictObject({
       on_success: NewJobJson.nullish(),
       on_failure: NewJobJson.nullish(),
       on_complete: NewJobJson.nullish(),
@@ -54,6 +55,11 @@ export const createWorkflow: Operation = operation({
     const jobs = await ready(call, all)
     const id = server.newId()
     const after = dependencies(body.type, calls.length)
+    const first = jobs.filter((_, node) => after[node]?.length === 0)
+    await requireRoom(
+      call,
+      first.map(({ job }) => job.queue),
+    )
     await sluice.flows.register({
       id,
       kind: body.type,

@@ -3,7 +3,7 @@ import type { BucketBacklog } from '../waits.ts'
 import { loadBuckets } from './buckets.ts'
 import { type Context, readClock } from './context.ts'
 import { currentLimits } from './limits.ts'
-import { LANE } from './state.ts'
+import { LANE } from '../state.ts'
 
 type Row = [bucket: number, jobs: number, units: number, least: number, most: number, lowest: number, highest: number]
 
@@ -17,13 +17,13 @@ export async function backlog(
   const limits = await currentLimits(context, db)
   const instant = await readClock(context, db)
   if (limits.policy(limit, key ?? '') === null) return null
-  const where = `b.limit_name = $1 AND ($2::text IS NULL OR b.key = $2) ORDER BY b.key`
+  const where = `b.limit_name = $1 AND ($2::text IS NULL OR b.key = $2) AND b.worker = 0 ORDER BY b.key`
   const buckets = await loadBuckets(db, limits, instant, where, limit, key ?? null)
   const rows = await db.all<Row>(
     `SELECT bucket, count(*), sum(units)::bigint, min(units), max(units), min(given), max(given) FROM
      (SELECT e.bucket, coalesce((j.weights::json ->> (e.n - 1)::int)::int, 1) AS units, coalesce(j.asked, j.priority) AS given
       FROM sluice.lanes l CROSS JOIN unnest(l.buckets) WITH ORDINALITY e(bucket, n) JOIN sluice.jobs j ON j.lane = l.key AND j.state = 1
-      WHERE l.state IN (${LANE.open}, ${LANE.waiting}) AND l.buckets && $1::bigint[] AND e.bucket = ANY ($1::bigint[])) s
+      WHERE l.state IN (${LANE.open}, ${LANE.waiting}, ${LANE.spread}) AND l.buckets && $1::bigint[] AND e.bucket = ANY ($1::bigint[])) s
      GROUP BY bucket`,
     buckets.map(({ id }) => id),
   )

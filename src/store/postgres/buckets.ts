@@ -1,26 +1,12 @@
+import type { StoredBucket } from '../stored-bucket.ts'
 import type { Statements } from '../../database/postgres.ts'
 import { decodeBucket, encodeBucket, newBucket } from '../../policy/bucket.ts'
 import type { LimitPolicy } from '../../policy/limit.ts'
-import type { Bucket } from '../../policy/lane.ts'
 import { NO_POLICY } from '../../policy/timeline.ts'
 import type { Instant } from '../series.ts'
 import type { Timelines } from '../timelines.ts'
 import { type Context, readClock } from './context.ts'
 import { currentLimits } from './limits.ts'
-
-/** A bucket of the store within one transaction. */
-export interface StoredBucket extends Bucket {
-  /** Lanes that need it: one that many need is shared, and its lines are grouped by it. */
-  readonly lanes: number
-  /** `wakeAtUs` as it was loaded. */
-  readonly wokeAtUs: number | null
-  /** Jobs that waited for it and have started since it was last told of; below 0: so many were told of before they started. */
-  deferred: number
-  /** When it was last told of that jobs wait for it; null: nobody waits. */
-  toldUs: number | null
-  /** `deferred` or `toldUs` changed. */
-  counted: boolean
-}
 
 /** A bucket as it is read. */
 export type BucketRow = [
@@ -34,10 +20,11 @@ export type BucketRow = [
   wakeAt: number | null,
   deferred: number,
   told: number | null,
+  worker: number,
 ]
 
 const SELECT =
-  'SELECT b.id, b.limit_name, b.key, b.state, b.revision, b.active, b.lanes, b.wake_at, b.deferred, b.told FROM sluice.buckets b'
+  'SELECT b.id, b.limit_name, b.key, b.state, b.revision, b.active, b.lanes, b.wake_at, b.deferred, b.told, b.worker FROM sluice.buckets b'
 
 /** The buckets that a condition names, in the order of their ids. */
 export async function loadBuckets(
@@ -51,7 +38,7 @@ export async function loadBuckets(
   return rows.map((row) => bucketOf(limits, row, instant))
 }
 
-/** A bucket by limit and key; null when it has never been needed. */
+/** The fleet's bucket by limit and key; null when it has never been needed. */
 export async function findBucket(
   db: Statements,
   limits: Timelines,
@@ -59,15 +46,21 @@ export async function findBucket(
   limit: string,
   key: string,
 ): Promise<StoredBucket | null> {
-  const [found] = await loadBuckets(db, limits, instant, 'b.limit_name = $1 AND b.key = $2', limit, key)
+  const [found] = await loadBuckets(
+    db,
+    limits,
+    instant,
+    'b.limit_name = $1 AND b.key = $2 AND b.worker = 0',
+    limit,
+    key,
+  )
   return found ?? null
 }
 
 /** The id of a bucket, which is made when new. */
-export async function bucketId(db: Statements, limit: string, key: string): Promise<number> {
-  const [ids] = (await db.get<[number[]]>('SELECT sluice.own_buckets($1::json)', JSON.stringify([[limit, key]]))) as [
-    number[],
-  ]
+export async function bucketId(db: Statements, limit: string, key: string, worker: number): Promise<number> {
+  const use = JSON.stringify([[limit, key, worker]])
+  const [ids] = (await db.get<[number[]]>('SELECT sluice.own_buckets($1::json)', use)) as [number[]]
   return ids[0] as number
 }
 
@@ -103,7 +96,7 @@ export async function saveBucket(
 
 /** A bucket as it was read, carried over to the limit's current policy. */
 export function bucketOf(limits: Timelines, row: BucketRow, { nowUs, wallUs }: Instant): StoredBucket {
-  const [id, limit, key, stored, revision, active, lanes, wakeAtUs, deferred, toldUs] = row
+  const [id, limit, key, stored, revision, active, lanes, wakeAtUs, deferred, toldUs, worker] = row
   const inForce = limits.timeline(limit).at(key)
   const policy = onTheWall(inForce.policy, Math.round((wallUs - nowUs) / 100_000) * 100_000)
   const written = stored === null ? null : decodeBucket(stored)
@@ -112,7 +105,7 @@ export function bucketOf(limits: Timelines, row: BucketRow, { nowUs, wallUs }: I
   // for once, or the wait would begin anew at every look.
   const changed = written === null ? beginsEmpty(policy) : nowUs < written.atUs
   const waits = { wakeAtUs, wokeAtUs: wakeAtUs, deferred, toldUs, counted: false }
-  const named = { id, limit, key, policy, revision: inForce.revision }
+  const named = { id, limit, key, worker, policy, revision: inForce.revision }
   return { ...named, state, active, lanes, ...waits, granted: 0, changed }
 }
 

@@ -1,18 +1,29 @@
 import type { Statements } from '../../database/postgres.ts'
 import type { CancelAnswer } from '../store.ts'
+import { advance } from './advance.ts'
 import { type Context, readClock } from './context.ts'
-import { STATE, stateName } from './state.ts'
+import { STATE, stateName } from '../state.ts'
 
-type Row = [seq: number, state: number, ...Place]
+type Row = [seq: number, state: number, flow: number | null, ...Place]
+
+const FIND = 'SELECT seq, state, flow, queue, lane, uses, fair FROM sluice.jobs WHERE id = $1::uuid'
+
+/** What was to be changed is not what it was when it was looked at: the transaction is made anew, as after a deadlock. */
+export class Again extends Error {
+  readonly code = '40001'
+
+  constructor() {
+    super('A flow changed again and again while one of its jobs, or all of them, were to be cancelled. Try again.')
+  }
+}
 
 /** Ends a job that has not started at once; an active one is marked, and ends when its handler does. */
 export async function cancel(context: Context, db: Statements, id: string): Promise<CancelAnswer> {
-  const row = await db.get<Row>(
-    'SELECT seq, state, queue, lane, uses, fair FROM sluice.jobs WHERE id = $1::uuid FOR UPDATE',
-    id,
-  )
+  const held = await lockFlowOfPending(db, id)
+  const row = await db.get<Row>(`${FIND} FOR UPDATE`, id)
   if (!row) return { kind: 'missing' }
-  const [seq, state] = row
+  const [seq, state, flow, ...place] = row
+  if (flow !== null && held !== (state === STATE.pending)) throw new Again()
   if (state === STATE.completed || state === STATE.cancelled || state === STATE.discarded)
     return { kind: 'finished', state: stateName(state) }
   if (state === STATE.active) {
@@ -26,8 +37,23 @@ export async function cancel(context: Context, db: Statements, id: string): Prom
     nowUs,
     nowUs + context.retention.cancelledUs,
   )
-  if (state === STATE.available) await announce(db, [row[2], row[3], row[4], row[5]])
-  return { kind: 'cancelled' }
+  if (state === STATE.available) await announce(db, place)
+  const news = flow === null ? undefined : (await advance(context, db, [seq])).get(seq)
+  return { kind: 'cancelled', ...(news && { flow: news }) }
+}
+
+/** A pending job of a flow comes behind its flow in the order of locks. */
+async function lockFlowOfPending(db: Statements, id: string): Promise<boolean> {
+  const [flow] =
+    (await db.get<[number]>(
+      `SELECT flow FROM sluice.jobs WHERE id = $1::uuid AND state = ${STATE.pending} AND flow IS NOT NULL`,
+      id,
+    )) ?? []
+  if (flow === undefined) return false
+  await db.run('SELECT 1 FROM sluice.flows WHERE seq = $1 FOR UPDATE', flow)
+  // By now its time may have come: then somebody may hold it who waits for this flow.
+  if (await db.get(`SELECT 1 FROM sluice.jobs WHERE id = $1::uuid AND state <> ${STATE.pending}`, id)) throw new Again()
+  return true
 }
 
 /** Where a job stands. */

@@ -1,6 +1,7 @@
 import type { Statements } from '../../database/postgres.ts'
 import type { Timeline } from '../../policy/timeline.ts'
 import type { LimitChanges } from './limits.ts'
+import { ownerFor } from './own.ts'
 
 /**
  * Changes what is in force for a limit, or for one key of it. Every line that this concerns is due at once: the next claims carry
@@ -21,7 +22,9 @@ export async function changeLimit(
   const after = changes.limits.timeline(limit)
   const concerned = key === null ? after.keys() : [key]
   if (concerned.some((each) => gainsPermits(before, after, each)))
-    await countPermits(db, limit, (each) => gainsPermits(before, after, each))
+    await countPermits(db, limit, ownerFor(changes.limits, limit, '', 1) !== 0, (each) =>
+      gainsPermits(before, after, each),
+    )
   const found = await db.all<[number]>(
     'SELECT id FROM sluice.buckets WHERE limit_name = $1 AND ($2::text IS NULL OR key = $2) AND wake_at IS NOT NULL',
     limit,
@@ -43,11 +46,18 @@ function gainsPermits(before: Timeline, after: Timeline, key: string | null): bo
 }
 
 /** A limit without permits now has some: jobs that are active already hold theirs. Jobs first, then buckets: so does a settlement. */
-async function countPermits(db: Statements, limit: string, concerns: (key: string) => boolean): Promise<void> {
+async function countPermits(
+  db: Statements,
+  limit: string,
+  apart: boolean,
+  concerns: (key: string) => boolean,
+): Promise<void> {
   const rows = await db.all<[seq: number, bucket: number, key: string, permits: number[] | null]>(
     `SELECT j.seq, b.id, b.key, j.permits FROM sluice.jobs j, json_array_elements(j.uses::json) u, sluice.buckets b
-     WHERE j.state = 2 AND j.uses IS NOT NULL AND u ->> 0 = $1 AND b.limit_name = $1 AND b.key = u ->> 1 ORDER BY j.seq FOR UPDATE OF j`,
+     WHERE j.state = 2 AND j.uses IS NOT NULL AND u ->> 0 = $1 AND b.limit_name = $1 AND b.key = u ->> 1
+     AND b.worker = CASE WHEN $2::boolean THEN j.worker ELSE 0 END ORDER BY j.seq FOR UPDATE OF j`,
     limit,
+    apart,
   )
   const own = await db.all<[seq: number, bucket: number, key: string, permits: number[] | null]>(
     `SELECT j.seq, b.id, b.key, j.permits FROM sluice.jobs j, unnest(j.permits) e, sluice.buckets b

@@ -2,13 +2,21 @@ import { NEVER_US } from '../../policy/lane.ts'
 import type { QueueShare } from '../../policy/queue-share.ts'
 import type { Look, NextRow } from './look.ts'
 
-/** When the next line is due. */
-export function nextLineUs([, , , wakeAtUs]: NextRow, shares: readonly QueueShare[]): number {
+/** When the next line is due: at once where one came due while the claim was reading, else as it is after it. */
+export function nextLineUs(
+  [, , , afterUs]: NextRow,
+  { now, next: [, , , meanwhileUs] }: Pick<Look, 'now' | 'next'>,
+  shares: readonly QueueShare[],
+): number {
+  const wakeAtUs = meanwhileUs !== null && meanwhileUs <= now ? meanwhileUs : afterUs
   return wakeAtUs === null || shares.every((share) => share.slots === 0) ? NEVER_US : wakeAtUs
 }
 
 /** When the next job's time comes, on the store's clock. */
-export function nextDueUs([scheduled, retryable, available]: NextRow, { now, wall }: Look): number {
+export function nextDueUs(
+  [scheduled, retryable, available]: NextRow,
+  { now, wall }: Pick<Look, 'now' | 'wall'>,
+): number {
   return Math.min(
     scheduled === null ? NEVER_US : now + Math.max(0, scheduled - wall),
     retryable ?? NEVER_US,

@@ -1,45 +1,49 @@
 import type { Statements } from '../../database/postgres.ts'
 import { codeOf, isLost } from '../../database/postgres-error.ts'
-import type { Admitted } from '../../jobs/job.ts'
+import type { FlowNews } from '../../jobs/flow.ts'
 import type { ScheduleNews } from '../../jobs/schedule.ts'
 import { Admission } from '../../policy/admission.ts'
 import { NEVER_US } from '../../policy/lane.ts'
-import { type Grant, QueueShare } from '../../policy/queue-share.ts'
+import type { QueueShare } from '../../policy/queue-share.ts'
 import { isFull } from '../../policy/refusal.ts'
 import type { Claim, ClaimRequest, Rejected } from '../store.ts'
-import { permitsOf, toAdmitted, type WrittenRow } from './claimed.ts'
+import { newsOf, retentionOf } from './advance.ts'
+import { admitted, permitsOf, type WrittenRow } from './claimed.ts'
 import { nextDueUs, nextLineUs } from './claim-next.ts'
+import { AT_ONCE, cellOf, claimLook, ownUses } from './claim-look.ts'
+import { claimOpen, HELD_AGAIN_US } from './claim-open.ts'
 import { type Context, REACH_AT_LEAST } from './context.ts'
 import { Decision } from './decision.ts'
 import { fire, nextFireUs } from './fire.ts'
-import { openLineKey } from './lane-key.ts'
 import { limitsAt } from './limits.ts'
 import { type Look, type NextRow, NotRead, type Portion } from './look.ts'
 import { endOverdue } from './override.ts'
-import { rejectedOf, rejectionsOf, skipRejected } from './reject.ts'
+import { sharedQueue } from './own.ts'
+import { withResults } from './parent-results.ts'
+import { looked, rejectedOf, rejectionsOf, skipRejected } from './reject.ts'
+import { recordQueues } from './queues.ts'
 import { rejectLate } from './reject-late.ts'
-import { throttling } from './throttling.ts'
+import { sharesOf } from './shares.ts'
+import { throttling } from '../throttling.ts'
+import { kindsOf } from './unresolved.ts'
 
 const DEFAULT_EVENT_WINDOW_US = 60_000_000
-const AT_ONCE = 1000
 /** A decision older than this is not written: what it let start would start later than it was counted. Doubled at every try. */
 const LATE_US = 50_000
 const LATE_AT_MOST_US = 1_000_000
-/** A claim that stalls between its two round trips keeps others waiting for so long at most; its connection dies. */
-const STALL_MS = 1500
 const TRIES = 12
-/** When jobs that may start are held by others' transactions, it is tried again so soon. */
-const HELD_AGAIN_US = 20_000
 
-const LOOK = `BEGIN; SET LOCAL synchronous_commit = off; SELECT sluice.promote(${AT_ONCE}), sluice.take_arrivals(ARRAY(SELECT json_array_elements_text($1::json)), $2::bigint); COMMIT;
-  BEGIN; SET LOCAL idle_in_transaction_session_timeout = ${STALL_MS}; SELECT sluice.claim_look($3::json)`
-const WRITE = `SELECT * FROM sluice.claim_write($1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::json, $6::json, $7::json, $8::json, $9::json);
-  SELECT sluice.claim_next($1::bigint); COMMIT`
+const WRITTEN = `SELECT * FROM sluice.claim_write($1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::json, $6::json, $7::json, $8::json, $9::json, $10::boolean)`
+const NEXT = 'SELECT sluice.claim_next($1::bigint, $3::bigint); COMMIT'
+const WRITE = `${WRITTEN}; ${NEXT}`
+/** Where jobs are rejected their flows go on. These are locked first: what was decided must not grow old while it waits for them. */
+const WRITE_REJECTING = `SELECT sluice.lock_flows($11::bigint[]); ${WRITTEN}; SELECT sluice.advance($11::bigint[], $12::bigint[]); ${NEXT}`
 
 /** What a claim came to so far, while other things had to be done first. */
 interface Progress {
   readonly rejected: Rejected[]
   readonly news: ScheduleNews[]
+  readonly flows: FlowNews[]
   /** What was done first already: what is left of it is left to the next claim. */
   readonly done: Set<'ends' | 'fires' | 'late'>
   /** A transaction has to be ended before the next look: it is, in the same round trip. */
@@ -55,9 +59,13 @@ export async function claim(context: Context, ask: () => ClaimRequest): Promise<
     // Runs that end together end in one turn of the event loop: the claim that fills their slots asks for all of them.
     await new Promise((resolve) => setImmediate(resolve))
     const request = ask()
+    for (const { queue } of request.queues) context.queues.met(queue)
+    await recordQueues(context, db)
+    const open = await claimOpen(context, db, request)
+    if (open) return open
     const room = request.queues.reduce((sum, { slots }) => sum + slots, 0)
     const portion = portionFor(room, context.reach)
-    const progress: Progress = { rejected: [], news: [], done: new Set(), open: false, more: false, portion }
+    const progress: Progress = { rejected: [], news: [], flows: [], done: new Set(), open: false, more: false, portion }
     for (let tries = 1; ; tries++) {
       const done = await attempt(context, db, request, progress, tries)
       if (done !== null) return done
@@ -68,7 +76,7 @@ export async function claim(context: Context, ask: () => ClaimRequest): Promise<
 
 function portionFor(room: number, { line, heads }: Context['reach']): Portion {
   return {
-    open: 16 + 2 * room,
+    open: 16 + room,
     due: room === 0 ? 0 : 16 + 2 * room,
     line,
     heads,
@@ -90,11 +98,14 @@ async function attempt(
   tries: number,
 ): Promise<Claim | null> {
   try {
-    const look = await lookAt(context, db, request, progress)
+    const uses = JSON.stringify(ownUses(context, request))
+    const look = await claimLook(context, db, request, progress.portion, progress.open)
     progress.open = true
     if (!look) return null
     context.clock.saw(look.now)
     const limits = await limitsAt(context, db, look.generation)
+    // Whose buckets are asked hangs on the limits as they are.
+    if (JSON.stringify(ownUses(context, request)) !== uses) return null
     const work = dueWork(look, limits.nextEndUs, progress)
     if (work.length > 0) {
       await db.script('ROLLBACK')
@@ -121,40 +132,6 @@ async function attempt(
   }
 }
 
-async function lookAt(
-  context: Context,
-  db: Statements,
-  request: ClaimRequest,
-  { portion, open }: Progress,
-): Promise<Look | null> {
-  const queues = request.queues.map(({ queue }) => queue)
-  const asked = {
-    ...portion,
-    queues,
-    worker: request.worker,
-    unreadable: [...context.unreadable],
-    uses: request.queues.flatMap(({ uses }) => uses.map(({ limit, key }) => [limit, key])),
-    line_of: request.queues.map(({ queue, slots }) => [queue, openLineKey(queue), slots]),
-  }
-  const script = open ? `ROLLBACK; ${LOOK}` : LOOK
-  const results = await db.script(script, JSON.stringify(queues), String(context.turns.given), JSON.stringify(asked))
-  // Newcomers were given turns.
-  context.turns.given = Math.max(context.turns.given, turnOf(results))
-  const text = cellOf(results.at(-1))
-  return text === null ? null : (JSON.parse(text) as Look)
-}
-
-/** The last turn that was given to lanes that arrived. */
-function turnOf(results: readonly (readonly unknown[])[][]): number {
-  for (const rows of results) if (rows[0]?.length === 2) return Number(rows[0][1])
-  return 0
-}
-
-/** The one value that a statement answers. */
-function cellOf(rows: (readonly unknown[])[] | undefined): string | null {
-  return (rows?.[0]?.[0] ?? null) as string | null
-}
-
 /** Overrides that are over, occurrences that are due, jobs that are too late: each is written first, in a transaction of its own. */
 function dueWork(look: Look, nextEndUs: number, { done }: Progress): ('ends' | 'fires' | 'late')[] {
   const late = look.next[2]
@@ -176,8 +153,9 @@ async function doFirst(
   if (work.includes('ends')) await endOverdue(context, db)
   if (work.includes('fires')) progress.news.push(...(await fire(context, db, AT_ONCE)))
   if (!work.includes('late')) return
-  const { rejected, looked } = await rejectLate(context, db, AT_ONCE)
+  const { rejected, flows, looked } = await rejectLate(context, db, AT_ONCE)
   progress.rejected.push(...rejected)
+  progress.flows.push(...flows)
   if (looked >= AT_ONCE) progress.more = true
 }
 
@@ -190,14 +168,7 @@ interface Decided {
 }
 
 function decide(context: Context, decision: Decision, request: ClaimRequest, look: Look, portion: Portion): Decided {
-  let at = 0
-  const shares = request.queues.map(({ queue, slots, uses }) => {
-    const own = uses.map((use) => ({ bucket: decision.bucket(look.own[at++] as number), weight: use.weight }))
-    const next = context.openLineNext.get(queue) ?? true
-    // No lane stands in a queue of one worker's own here.
-    const number = context.queues.of(queue)
-    return new QueueShare(number, -number, slots, own, next, (of, skip, count) => decision.openLine(of, skip, count))
-  })
+  const shares = sharesOf(context, decision, request, look)
   decision.serve(shares)
   // Whoever is served goes behind all that wait, also where another process gave them their turns.
   const turn = Math.max(look.now, context.turns.given, ...(look.lanes ?? []).map((row) => row[7]))
@@ -208,7 +179,7 @@ function decide(context: Context, decision: Decision, request: ClaimRequest, loo
   for (const lane of decision.openLanes()) admission.addLane(lane)
   admission.decide()
   // As much was there as was asked for: what is behind it has its turn in the next claim, which is made at once.
-  const full = look.due.length >= portion.due || look.open.length >= portion.open
+  const full = look.due.length >= portion.due || look.open.length >= portion.open || look.arrived
   return { admission, decision, shares, wakeUs: admission.retime(), more: full && room() }
 }
 
@@ -225,15 +196,16 @@ async function write(
   const { grants, rejections } = admission
   const { bookings, unfinished } = admission.sifter
   const instant = { nowUs: look.now, wallUs: look.wall }
-  const nameOf = (queue: number): string => context.queues.name(queue)
+  const nameOf = (queue: number): string => sharedQueue(context.queues.name(queue))
   const told = throttling(nameOf, decision, admission, request.eventWindowUs ?? DEFAULT_EVENT_WINDOW_US)
   const lanes = decision.changedLanes()
   const buckets = decision.changedBuckets()
   let rows: WrittenRow[] = []
   let { next } = look
   if (grants.length + rejections.length + bookings.length + lanes.length + buckets.length > 0) {
+    const rejects = rejections.length > 0
     const results = await db.script(
-      WRITE,
+      rejects ? WRITE_REJECTING : WRITE,
       String(look.now),
       String(lateUs),
       String(request.worker),
@@ -243,11 +215,17 @@ async function write(
       JSON.stringify(buckets),
       JSON.stringify(rejectionsOf(context, rejections, instant)),
       JSON.stringify(bookings.map(({ seq, startUs }) => [seq, startUs])),
+      String(request.outside === true),
+      `{${rejections.map(({ head }) => head.seq).join()}}`,
+      `{${retentionOf(context).join()}}`,
     )
-    rows = results[0] as unknown as WrittenRow[]
-    next = JSON.parse(cellOf(results[1]) ?? '') as NextRow
+    rows = results[rejects ? 1 : 0] as unknown as WrittenRow[]
+    next = JSON.parse(cellOf(results.at(-2)) ?? '') as NextRow
+    if (rejects) progress.flows.push(...newsOf(cellOf(results[2])).values())
   } else await db.script('COMMIT')
   context.turns.given = admission.turn
+  const isOpen = look.due.length === 0 && look.lanes === null && look.held === null
+  context.onlyOpen = isOpen && (context.onlyOpen || grants.length > 0)
   const { reach } = context
   reach.line = Math.max(REACH_AT_LEAST.line, decision.deepest + 2, Math.ceil(reach.line * 0.9))
   reach.heads = Math.max(REACH_AT_LEAST.heads, decision.mostHeads + 1, Math.ceil(reach.heads * 0.9))
@@ -256,41 +234,21 @@ async function write(
   await skipRejected(context, db, rejected)
   progress.rejected.push(...rejected)
   const fireUs = nextFireUs(await looked(context, db, look, rejected))
-  const again = decided.more || progress.more || unfinished || isFull(rejections)
+  const again = decided.more || progress.more || unfinished || isFull(rejections) || progress.flows.length > 0
   const held = progress.portion.skip.length > 0 ? look.now + HELD_AGAIN_US : NEVER_US
-  const nextWakeUs = again
-    ? look.now
-    : Math.min(decided.wakeUs, fireUs, held, nextLineUs(next, shares), nextDueUs(next, look), context.limits.nextEndUs)
+  const lineUs = nextLineUs(next, look, shares)
+  const laterUs = Math.min(decided.wakeUs, fireUs, held, lineUs, nextDueUs(next, look), context.limits.nextEndUs)
+  const nextWakeUs = again ? look.now : laterUs
   return {
-    jobs: admitted(grants, rows, decision),
+    jobs: await withResults(db, rows, admitted(grants, rows, decision)),
     nowUs: look.now,
     looks: admission.looks,
     rejected: progress.rejected,
     schedules: progress.news,
     nextWakeUs: nextWakeUs >= NEVER_US ? null : nextWakeUs,
     nextFireUs: fireUs === NEVER_US ? null : fireUs,
-    flows: [],
+    flows: progress.flows,
+    unresolved: kindsOf(look.unresolved),
     ...told,
   }
-}
-
-/** What was looked at, with the next occurrences as they are once some were skipped. */
-async function looked(
-  { unreadable }: Context,
-  db: Statements,
-  look: Look,
-  rejected: readonly Rejected[],
-): Promise<Look> {
-  if (!rejected.some((job) => job.occurrence)) return look
-  const [text] = (await db.get<[string]>('SELECT sluice.claim_fire($1::text[])::text', [...unreadable])) as [string]
-  return { ...look, fire: JSON.parse(text) as Look['fire'] }
-}
-
-function admitted(grants: readonly Grant[], rows: readonly WrittenRow[], decision: Decision): Admitted[] {
-  const bySeq = new Map(rows.map((row) => [row[0], row]))
-  return grants.map((grant) => {
-    const row = bySeq.get(grant.head.seq)
-    if (!row) throw new RangeError(`Job ${grant.head.seq} was granted, but it was not started`)
-    return toAdmitted(grant, row, decision)
-  })
 }

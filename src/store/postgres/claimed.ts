@@ -19,6 +19,8 @@ export type WrittenRow = readonly [
   schedule: string | null,
   occurs: number | null,
   state: number,
+  since: number,
+  flow: number | null,
 ]
 
 /**
@@ -35,12 +37,26 @@ export function permitsOf({ lane, charged }: Grant): string | null {
   return ids.length === 0 ? null : `{${ids.join()}}`
 }
 
-/** A started job as its worker gets it. */
-export function toAdmitted(grant: Grant, row: WrittenRow, decision: Decision): Admitted {
-  const [seq, id, task, queue, priority, input, attempt, maxAttempts, pushedBack, createdUs, extra, schedule, occurs] =
-    row
-  const held = grant.lane && decision.waitedOn(grant.lane)
-  const uses = grant.charged.map(({ bucket, weight }) => ({ limit: bucket.limit, key: bucket.key, weight }))
+/** A started job as its worker gets it; `grant` where a decision let it start, rather than that nothing limits it. */
+export function toAdmitted(row: WrittenRow, nowUs: number, grant?: Grant, decision?: Decision): Admitted {
+  const [
+    seq,
+    id,
+    task,
+    queue,
+    priority,
+    input,
+    attempt,
+    maxAttempts,
+    pushedBack,
+    createdUs,
+    extra,
+    schedule,
+    occurs,
+    ,
+    since,
+  ] = row
+  const held = grant?.lane && decision?.waitedOn(grant.lane)
   return {
     seq,
     id,
@@ -52,11 +68,21 @@ export function toAdmitted(grant: Grant, row: WrittenRow, decision: Decision): A
     maxAttempts,
     pushedBack,
     createdUs,
-    availableUs: grant.head.sinceUs,
-    startedUs: decision.nowUs,
-    waitedFor: held && { limit: held.limit, key: held.key },
+    availableUs: since,
+    startedUs: nowUs,
+    waitedFor: held ? { limit: held.limit, key: held.key } : null,
     extra,
-    uses,
+    uses: grant?.charged.map(({ bucket, weight }) => ({ limit: bucket.limit, key: bucket.key, weight })) ?? [],
     ...occurrenceOf(schedule, occurs),
   }
+}
+
+/** The jobs that a decision let start, in its order. */
+export function admitted(grants: readonly Grant[], rows: readonly WrittenRow[], decision: Decision): Admitted[] {
+  const bySeq = new Map(rows.map((row) => [row[0], row]))
+  return grants.map((grant) => {
+    const row = bySeq.get(grant.head.seq)
+    if (!row) throw new RangeError(`Job ${grant.head.seq} was granted, but it was not started`)
+    return toAdmitted(row, decision.nowUs, grant, decision)
+  })
 }

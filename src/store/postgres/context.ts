@@ -22,6 +22,8 @@ export interface Context {
   readonly openLineNext: Map<string, boolean>
   /** Names of schedules in time zones that this process does not know. */
   readonly unreadable: Set<string>
+  /** The last claim that started something found nothing to decide, nor did any since: only jobs without limits waited. */
+  onlyOpen: boolean
   /** How far into lines, and into lanes of them, the last claims have looked: so far the next one reads. */
   readonly reach: { line: number; heads: number }
 }
@@ -41,6 +43,7 @@ export function createContext(db: PostgresDatabase, clock: Clock, retention: Ret
     turns: { given: 0 },
     openLineNext: new Map(),
     unreadable: new Set(),
+    onlyOpen: false,
     reach: { ...REACH_AT_LEAST },
   }
 }
@@ -49,6 +52,25 @@ export function createContext(db: PostgresDatabase, clock: Clock, retention: Ret
 export class QueueNumbers {
   readonly #numbers = new Map<string, number>()
   readonly #names: string[] = []
+  readonly #recorded = new Set<string>()
+  readonly #unrecorded: string[] = []
+
+  /** A queue has been named: it is to be put on record, if this process has not done so. */
+  met(name: string): void {
+    if (this.#recorded.has(name)) return
+    this.#recorded.add(name)
+    this.#unrecorded.push(name)
+  }
+
+  /** Queues to be put on record; whoever takes them does it. */
+  takeUnrecorded(): string[] {
+    return [...new Set(this.#unrecorded.splice(0))]
+  }
+
+  /** Nothing may be on record any more. */
+  forgetRecords(): void {
+    this.#recorded.clear()
+  }
 
   of(name: string): number {
     let number = this.#numbers.get(name)

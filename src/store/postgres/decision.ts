@@ -6,11 +6,12 @@ import type { LineGroup, Served } from '../../policy/line.ts'
 import type { QueueShare } from '../../policy/queue-share.ts'
 import { decodeSieve, isBehind } from '../../policy/sieve.ts'
 import type { Timelines } from '../timelines.ts'
-import { bucketOf, type StoredBucket } from './buckets.ts'
+import type { StoredBucket } from '../stored-bucket.ts'
+import { bucketOf } from './buckets.ts'
 import type { QueueNumbers } from './context.ts'
 import { grouped, type HeadRow, type LaneRow, type Look, NotRead, type Portion, toHead } from './look.ts'
 import { DEPUTY, laneAsWritten } from './save-lane.ts'
-import { LANE } from './state.ts'
+import { LANE } from '../state.ts'
 
 /** A bound on what one claim that goes deep makes the next ones read. */
 const HEADS_REMEMBERED = 64
@@ -33,6 +34,7 @@ export class Decision implements AdmissionSource {
   readonly #lined: ReadonlySet<number>
   readonly #deep: ReadonlySet<number>
   readonly #live: ReadonlySet<string>
+  readonly #apart: ReadonlySet<string>
   readonly #openIds: ReadonlySet<number>
   #shares: ReadonlyMap<number, QueueShare> = new Map()
   #deepest = 0
@@ -53,6 +55,7 @@ export class Decision implements AdmissionSource {
     this.#lined = new Set(look.lined)
     this.#deep = new Set(portion.lanes)
     this.#live = new Set(look.live)
+    this.#apart = new Set(look.apart)
     this.#openIds = new Set(look.open)
     this.#openHeads = 1 + Math.ceil(portion.slots / Math.max(1, look.open.length))
   }
@@ -69,7 +72,7 @@ export class Decision implements AdmissionSource {
 
   /** Says which queues the decision is for. */
   serve(shares: readonly QueueShare[]): void {
-    this.#shares = new Map(shares.map((share) => [share.queue, share]))
+    this.#shares = new Map(shares.flatMap((share) => [[share.queue, share] as const, [share.ownQueue, share] as const]))
   }
 
   bucket(id: number): StoredBucket {
@@ -173,7 +176,8 @@ export class Decision implements AdmissionSource {
 
   served(queue: number): Served {
     if (this.#shares.has(queue)) return 'here'
-    return this.#live.has(this.#queues.name(queue)) ? 'elsewhere' : 'nowhere'
+    const name = this.#queues.name(queue)
+    return this.#live.has(name) ? 'elsewhere' : this.#apart.has(name) ? 'apart' : 'nowhere'
   }
 
   /** The lanes that the decision changed, as they are written. */

@@ -1,16 +1,19 @@
 import type { Statements } from '../../database/postgres.ts'
 import { keptBack } from '../../policy/headroom.ts'
 import type { BucketUse } from '../store.ts'
-import type { Explanation } from '../waits.ts'
+import { type Explanation, firstOf } from '../waits.ts'
 import type { Instant } from '../series.ts'
 import type { Timelines } from '../timelines.ts'
-import { loadBuckets, type StoredBucket } from './buckets.ts'
+import type { StoredBucket } from '../stored-bucket.ts'
+import { loadBuckets } from './buckets.ts'
 import { type Context, readClock } from './context.ts'
 import { get } from './get.ts'
-import { type Outlook, outlookOfLane, outlookOfLine } from './line-place.ts'
+import { type Outlook, outlookOfLane, outlookOfLine, type WaitingJob } from './line-place.ts'
 import { currentLimits } from './limits.ts'
-import { LANE, STATE } from './state.ts'
+import { LANE, STATE } from '../state.ts'
 import { liveQueues } from './workers.ts'
+import { isUnresolved } from './unresolved.ts'
+import { waitsOfWorkers } from './views.ts'
 import { isPaused, overridesOf, pausedUntilUs } from './override.ts'
 
 type Row = [
@@ -25,6 +28,7 @@ type Row = [
   fair: string | null,
   share: number | null,
   state: number,
+  laneState: number | null,
 ]
 
 /** Why a job waits: the line that its lane stands in, its place, and when it may start. */
@@ -34,11 +38,12 @@ export async function explain(context: Context, db: Statements, id: string): Pro
   const limits = await currentLimits(context, db)
   const job = await get(db, id)
   if (!job) return null
-  const [lane, priority, weights, sinceUs, attempt, due, on, laneKey, fairKey, share, state] = (await db.get<Row>(
-    `SELECT l.id, j.priority, j.weights, j.since, j.attempt, j.due, CASE WHEN l.state = ${LANE.waiting} THEN l.bucket END, j.lane, j.fair, l.share, j.state
+  const [lane, priority, weights, sinceUs, attempt, due, on, laneKey, fairKey, share, state, laneState] =
+    (await db.get<Row>(
+      `SELECT l.id, j.priority, j.weights, j.since, j.attempt, j.due, CASE WHEN l.state = ${LANE.waiting} THEN l.bucket END, j.lane, j.fair, l.share, j.state, l.state
      FROM sluice.jobs j LEFT JOIN sluice.lanes l ON l.key = j.lane WHERE j.seq = $1`,
-    job.seq,
-  )) as Row
+      job.seq,
+    )) as Row
   const buckets = lane === null ? [] : await bucketsOfLane(db, limits, instant, lane)
   const units = weights === null ? null : (JSON.parse(weights) as number[])
   const uses: BucketUse[] = buckets.map(({ limit, key }, i) => ({ limit, key, weight: units?.[i] ?? 1 }))
@@ -63,18 +68,14 @@ export async function explain(context: Context, db: Statements, id: string): Pro
     const expectedStartUs = job.state === 'scheduled' || job.state === 'retryable' ? job.dueUs : null
     return { ...idle, expectedStartUs, givenUpAtUs: null }
   }
+  if (isUnresolved(laneKey)) return { ...idle, unresolved: true, expectedStartUs: null, givenUpAtUs: due }
   const ahead = await countAhead(db, laneKey, job.seq, priority)
   const waits = { ...idle, position: ahead + 1, untilUs: job.throttledUntilUs, givenUpAtUs: due }
+  const eachWorker = laneState === LANE.spread ? await waitsOfWorkers(db, laneKey, nowUs) : null
+  if (eachWorker) return { ...waits, eachWorker, ...firstOf(eachWorker), expectedStartUs: null }
   const costs = buckets.map((bucket, i) => (attempt > 0 && bucket.policy?.retries === 'free' ? 0 : (units?.[i] ?? 1)))
-  const outlooks: Outlook[] = []
-  for (const [i, bucket] of buckets.entries()) {
-    const asked = { lane: lane ?? 0, priority, given: job.priority, ahead, units: costs[i] ?? 1 }
-    outlooks.push(
-      buckets.length === 1
-        ? await outlookOfLine(db, asked, bucket, nowUs)
-        : await outlookOfLane(db, asked, bucket, i, nowUs),
-    )
-  }
+  const asked = { lane: lane ?? 0, priority, given: job.priority, ahead }
+  const outlooks = await outlooksOf(db, asked, buckets, costs, nowUs)
   const bucket = buckets.find((each) => each.id === on)
   const expectedStartUs = latest(outlooks)
   const [only] = outlooks
@@ -93,6 +94,26 @@ export async function explain(context: Context, db: Statements, id: string): Pro
     // What its budget would let start now waits for a free slot, and nobody can tell for how long.
     exact: buckets.length === 1 && only?.exact === true && served && !changes && (expectedStartUs ?? 0) > nowUs,
   }
+}
+
+/** What each bucket says of a job, which costs so many units there. */
+async function outlooksOf(
+  db: Statements,
+  asked: Omit<WaitingJob, 'units'>,
+  buckets: readonly StoredBucket[],
+  costs: readonly number[],
+  nowUs: number,
+): Promise<Outlook[]> {
+  const outlooks: Outlook[] = []
+  for (const [i, bucket] of buckets.entries()) {
+    const job = { ...asked, units: costs[i] ?? 1 }
+    outlooks.push(
+      buckets.length === 1
+        ? await outlookOfLine(db, job, bucket, nowUs)
+        : await outlookOfLane(db, job, bucket, i, nowUs),
+    )
+  }
+  return outlooks
 }
 
 /** Every bucket must admit a job, so the last of them to do so decides; null when that hangs on a permit. */

@@ -9,7 +9,7 @@ import { enqueue } from './enqueue.ts'
 import { currentLimits } from './limits.ts'
 import { findAll, isReadable, lockSchedules, save } from './schedule.ts'
 import { startsTooLateUs } from './skip.ts'
-import { LIVE_STATES } from './state.ts'
+import { LIVE_STATES } from '../state.ts'
 import type { Look } from './look.ts'
 import { attendedSinceUs } from './workers.ts'
 
@@ -43,7 +43,11 @@ export async function fire(context: Context, db: Statements, limit: number): Pro
 }
 
 /** When the next occurrence is due, on the store's clock. */
-export function nextFireUs({ fire: [storeUs, onWallUs, released], now, wall }: Look): number {
+export function nextFireUs({
+  fire: [storeUs, onWallUs, released],
+  now,
+  wall,
+}: Pick<Look, 'fire' | 'now' | 'wall'>): number {
   if (released !== null) return now
   return Math.min(storeUs ?? NEVER_US, onWallUs === null ? NEVER_US : now + Math.max(0, onWallUs - wall))
 }

@@ -7,7 +7,11 @@ import { GivenClock, wallOf } from './store-clock.ts'
 export async function giveClock(db: PostgresDatabase, clock: Clock): Promise<GivenClock> {
   return db.transaction(async (statements) => {
     await statements.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.migrate'), 0)`)
-    await statements.script(GIVEN_CLOCK)
+    // An upgrade puts the server's clock back. What is there already is left: to replace it would have every connection make its plans anew.
+    const given = await statements.get<[boolean]>(
+      `SELECT prosrc LIKE '%sluice_clock%' FROM pg_proc WHERE oid = 'sluice.now_us()'::regprocedure`,
+    )
+    if (!given?.[0]) await statements.script(GIVEN_CLOCK)
     const [text] = (await statements.get<[string]>(`SELECT value FROM sluice.store WHERE name = 'boot'`)) ?? ['["",0]']
     const [boot, offset] = JSON.parse(text) as [string, number]
     if (boot === clock.bootId) return new GivenClock(clock, offset)

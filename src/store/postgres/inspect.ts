@@ -7,7 +7,8 @@ import type { LimitPolicy } from '../../policy/limit.ts'
 import type { Override } from '../overrides.ts'
 import type { BucketReport } from '../store.ts'
 import type { Timelines } from '../timelines.ts'
-import { loadBuckets, type StoredBucket } from './buckets.ts'
+import type { StoredBucket } from '../stored-bucket.ts'
+import { loadBuckets } from './buckets.ts'
 import { type Context, readClock } from './context.ts'
 import { currentLimits } from './limits.ts'
 import { isPaused, overridesOf, pausedUntilUs } from './override.ts'
@@ -19,10 +20,12 @@ export async function inspect(context: Context, db: Statements, limit: string, k
   const { nowUs } = instant
   const timeline = limits.timeline(limit)
   if (!timeline.definition) return []
-  const where = `b.limit_name = $1 AND ($2::text IS NULL OR b.key = $2) ORDER BY b.key`
+  const apart = timeline.definition.policy.scope === 'worker'
+  const whose = apart ? 'b.worker IN (SELECT id FROM sluice.workers)' : 'b.worker = 0'
+  const where = `b.limit_name = $1 AND ($2::text IS NULL OR b.key = $2) AND ${whose} ORDER BY b.worker, b.key`
   const reports: BucketReport[] = []
   for (const bucket of await loadBuckets(db, limits, instant, where, limit, key ?? null))
-    reports.push(await report(db, limits, bucket, nowUs))
+    reports.push({ ...(await report(db, limits, bucket, nowUs)), ...(apart && { worker: bucket.worker }) })
   if (key === undefined || reports.length > 0) return reports
   const { policy } = timeline.at(key)
   const state = timeline.carry(key, null, 0, nowUs)
@@ -42,6 +45,8 @@ export async function inspect(context: Context, db: Statements, limit: string, k
       drainedUs: null,
       ...(policy.headroom && { headroom: policy.headroom }),
       overrides,
+      // Nobody has used it: as any worker would find it.
+      ...(apart && { worker: null }),
     },
   ]
 }
@@ -49,7 +54,7 @@ export async function inspect(context: Context, db: Statements, limit: string, k
 async function report(db: Statements, limits: Timelines, bucket: StoredBucket, nowUs: number): Promise<BucketReport> {
   const { limit, key, policy, state, active, wakeAtUs } = bucket
   const [waiting] = (await db.get<[number]>(
-    'SELECT count(*) FROM sluice.lanes l JOIN sluice.jobs j ON j.lane = l.key AND j.state = 1 WHERE l.bucket = $1 AND l.state = 2',
+    'SELECT count(*) FROM sluice.lanes l JOIN sluice.jobs j ON j.lane = coalesce(l.base, l.key) AND j.state = 1 WHERE l.bucket = $1 AND l.state = 2',
     bucket.id,
   )) as [number]
   const overrides = overridesOf(limits, limit, key)
@@ -100,7 +105,7 @@ async function backlogOf(
   const [mean, least, most, lowest, highest] = (await db.get<[number, number, number, number, number]>(
     `SELECT avg(units)::float8, min(units), max(units), min(given), max(given) FROM
      (SELECT coalesce((j.weights::json ->> (array_position(l.buckets, l.bucket) - 1))::int, 1) AS units, coalesce(j.asked, j.priority) AS given
-      FROM sluice.lanes l JOIN sluice.jobs j ON j.lane = l.key AND j.state = 1
+      FROM sluice.lanes l JOIN sluice.jobs j ON j.lane = coalesce(l.base, l.key) AND j.state = 1
       WHERE l.bucket = $1 AND l.state = 2 LIMIT ${WEIGHED_AT_MOST}) s`,
     bucket,
   )) as [number, number, number, number, number]

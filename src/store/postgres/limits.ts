@@ -3,6 +3,7 @@ import { type Ageing, changedPace, NO_AGEING } from '../../policy/ageing.ts'
 import type { LimitPolicy } from '../../policy/limit.ts'
 import type { OverrideEvent, PolicyChange } from '../../policy/override.ts'
 import type { DefinitionEvent } from '../../policy/timeline.ts'
+import type { LimitDefinition } from '../store.ts'
 import { Timelines } from '../timelines.ts'
 import { type Context, readClock } from './context.ts'
 
@@ -25,6 +26,15 @@ export async function currentLimits(context: Context, db: Statements): Promise<T
     `SELECT coalesce((SELECT value::bigint FROM sluice.store WHERE name = 'limits'), 0)`,
   )) as [number]
   return limitsAt(context, db, generation)
+}
+
+/** Every limit as it is defined. */
+export async function definitions(context: Context, db: Statements): Promise<LimitDefinition[]> {
+  const limits = await currentLimits(context, db)
+  return limits.names().flatMap((name) => {
+    const { definition } = limits.timeline(name)
+    return definition ? [{ name, policy: definition.policy, version: definition.version }] : []
+  })
 }
 
 /** The limits, if their changes are known to be numbered so far. */
@@ -121,6 +131,7 @@ export class LimitChanges {
   async #add(name: string, event: DefinitionEvent | OverrideEvent): Promise<void> {
     this.limits = this.limits.with(await this.#bump(), name, event)
     const timeline = this.limits.timeline(name)
+    if (event.kind === 'definition') await this.#setApart(name, event.policy.scope === 'worker')
     const waits = timeline.keys().map((key) => [key, timeline.at(key).policy?.maxWaitUs ?? null] as const)
     await this.#db.run('DELETE FROM sluice.max_waits WHERE limit_name = $1', name)
     if (waits.every(([, maxWaitUs]) => maxWaitUs === null)) return
@@ -130,6 +141,21 @@ export class LimitChanges {
       waits.map(([key]) => key),
       waits.map(([, maxWaitUs]) => maxWaitUs),
     )
+  }
+
+  /** Statements have to know too of which limits each worker has buckets of its own. Lanes that were made otherwise are made anew by the next claims. */
+  async #setApart(name: string, apart: boolean): Promise<void> {
+    const changed = await this.#db.run(
+      `INSERT INTO sluice.apart AS a (limit_name, apart) SELECT $1, $2 WHERE $2 OR EXISTS (SELECT 1 FROM sluice.apart WHERE limit_name = $1)
+       ON CONFLICT (limit_name) DO UPDATE SET apart = excluded.apart WHERE a.apart <> excluded.apart`,
+      name,
+      apart,
+    )
+    if (changed > 0)
+      await this.#db.run(
+        `SELECT sluice.announce_lanes(ARRAY(SELECT l.id FROM sluice.lanes l WHERE l.base IS NULL AND l.buckets && ARRAY(SELECT id FROM sluice.buckets WHERE limit_name = $1)))`,
+        name,
+      )
   }
 
   async #bump(): Promise<number> {

@@ -5,7 +5,7 @@ import { keptBack, metBelow } from '../../policy/headroom.ts'
 import { type Contender, startsBefore, unitsInTurn, type Waiting } from '../../policy/line-order.ts'
 import type { TurnState } from '../../policy/turn.ts'
 import type { LimitPolicy } from '../../policy/limit.ts'
-import type { StoredBucket } from './buckets.ts'
+import type { StoredBucket } from '../stored-bucket.ts'
 
 /** A waiting job, as the line of one bucket sees it. */
 export interface WaitingJob {
@@ -226,7 +226,7 @@ async function jobsOf(
 /** The lanes that need this bucket and no other; more than are looked at leave the answer inexact. */
 async function contendersOf(db: Statements, { id: bucket }: StoredBucket): Promise<Contenders> {
   const found = await db.all<[id: number, turn: number, taken: number, share: number, head: number, key: string]>(
-    'SELECT id, turn, taken, share, head, key FROM sluice.lanes WHERE buckets = ARRAY[$1::bigint] ORDER BY id LIMIT 1000',
+    'SELECT id, turn, taken, share, head, key FROM sluice.lanes WHERE buckets = ARRAY[$1::bigint] AND state <> 0 ORDER BY id LIMIT 1000',
     bucket,
   )
   const contenders: Contender[] = []

@@ -51,14 +51,23 @@ export interface Look {
   readonly lineLanes: readonly number[]
   /** The queues' own buckets, in the order in which they were asked for. */
   readonly own: readonly number[]
+  /** Queues that are paused, or that were given a limit. */
+  readonly held: readonly (readonly [queue: string, paused: boolean, limit: string | null])[] | null
   readonly lanes: readonly LaneRow[] | null
   readonly buckets: readonly BucketRow[] | null
   readonly heads: readonly HeadRow<number>[] | null
   /** Waiting jobs behind those of their lanes that were sifted. */
   readonly behind: readonly HeadRow<number>[] | null
   readonly line: readonly HeadRow<string>[] | null
+  /** More has arrived than was taken in. */
+  readonly arrived: boolean
   readonly live: readonly string[] | null
+  /** The own queues of other workers that are alive. */
+  readonly apart: readonly string[] | null
   readonly fire: readonly [storeUs: number | null, wallUs: number | null, released: string | null]
+  /** Lanes of jobs that no limits are known of. */
+  readonly unresolved: readonly string[] | null
+  /** What comes due after the due buckets were read. */
   readonly next: NextRow
 }
 

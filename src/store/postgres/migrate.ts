@@ -1,6 +1,6 @@
 import { SluiceError } from '../../base/errors.ts'
 import { inTransaction, type PostgresDatabase, type Statements } from '../../database/postgres.ts'
-import { MIGRATIONS } from './schema.ts'
+import { FUNCTIONS, MIGRATIONS } from './schema.ts'
 
 /** Brings the schema up to this version, all or nothing; processes that start together do so one after the other. */
 export async function migrate(db: PostgresDatabase): Promise<void> {
@@ -11,7 +11,7 @@ export async function migrate(db: PostgresDatabase): Promise<void> {
       const version = await versionOf(statements)
       check(version)
       if (version === 0) await statements.script(`CREATE SCHEMA IF NOT EXISTS ${db.schema}`)
-      for (const migration of MIGRATIONS.slice(version)) await statements.script(migration)
+      for (const text of [...MIGRATIONS.slice(version), FUNCTIONS]) await statements.script(text)
       await statements.run(
         `INSERT INTO sluice.store (name, value) VALUES ('version', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
         String(MIGRATIONS.length),
@@ -24,8 +24,8 @@ export async function migrate(db: PostgresDatabase): Promise<void> {
 export async function pendingMigrations(db: PostgresDatabase): Promise<string> {
   const version = await db.session(versionOf)
   check(version)
-  const parts = MIGRATIONS.slice(version).map((text) => text.replaceAll(/\bsluice\./g, `${db.schema}.`))
-  if (parts.length === 0) return ''
+  if (version === MIGRATIONS.length) return ''
+  const parts = [...MIGRATIONS.slice(version), FUNCTIONS].map((text) => text.replaceAll(/\bsluice\./g, `${db.schema}.`))
   const create = version === 0 ? [`CREATE SCHEMA IF NOT EXISTS ${db.schema};`] : []
   const note = `INSERT INTO ${db.schema}.store (name, value) VALUES ('version', '${MIGRATIONS.length}') ON CONFLICT (name) DO UPDATE SET value = excluded.value;`
   return ['BEGIN;', ...create, ...parts, note, 'COMMIT;'].join('\n')

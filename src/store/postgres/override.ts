@@ -6,11 +6,17 @@ import type { Timelines } from '../timelines.ts'
 import { loadBuckets, saveBucket } from './buckets.ts'
 import { changeLimit } from './change-limit.ts'
 import { type Context, readClock } from './context.ts'
-import { LimitChanges } from './limits.ts'
+import { currentLimits, LimitChanges } from './limits.ts'
 
 const PAUSE: PolicyChange = { concurrency: 0 }
 /** So many changes of a limit that are over are kept on record, and at most twice as many. */
 const RECORDS_KEPT = 500
+
+/** Writes the ends that are over, if there are such. */
+export async function endIfOverdue(context: Context, db: Statements): Promise<void> {
+  const limits = await currentLimits(context, db)
+  if (limits.nextEndUs <= (await readClock(context, db)).nowUs) await endOverdue(context, db)
+}
 
 /** Writes the ends of all overrides and pauses whose time is over, each as of its own moment, and has their lines re-timed. */
 export async function endOverdue(context: Context, db: Statements): Promise<void> {

@@ -22,24 +22,25 @@ import type {
 import type { BucketBacklog, Calibrating, Explanation, Throttled } from '../waits.ts'
 import { backlog } from './backlog.ts'
 import type { Batch } from './batch.ts'
-import { bucketId } from './buckets.ts'
 import { calibrate } from './calibrate.ts'
 import { cancel } from './cancel.ts'
 import { claim } from './claim.ts'
 import { type Context, createContext, readClock } from './context.ts'
 import { define } from './define.ts'
 import { explain } from './explain.ts'
+import { type FlowAccess, FlowVerbs } from './flow-verbs.ts'
 import { get, isUuid, list } from './get.ts'
 import { giveClock } from './given-clock.ts'
 import { inspect } from './inspect.ts'
-import { Lacking } from './lacking.ts'
-import { begin, currentLimits } from './limits.ts'
+import { begin, currentLimits, definitions } from './limits.ts'
 import { checkExisting, migrate, pendingMigrations } from './migrate.ts'
 import type { PostgresStoreOptions } from './options.ts'
-import { endOverdue, override, overrides, pruneOverrides } from './override.ts'
-import { charge, penalizeBucket } from './penalize.ts'
+import { endIfOverdue, override, overrides, pruneOverrides } from './override.ts'
+import { charge, penalize } from './penalize.ts'
+import { PostgresOutside } from './outside.ts'
 import { promote } from './promote.ts'
 import { pruneBuckets, pruneJobs, pruneLanes } from './prune.ts'
+import { pruneFlows } from './prune-flows.ts'
 import { READ_GIVE_UP_MS, whenReachable } from './reachable.ts'
 import { recover } from './recover.ts'
 import { release } from './release.ts'
@@ -50,12 +51,16 @@ import type { GivenClock } from './store-clock.ts'
 import { takeAll } from './take-all.ts'
 import { enqueueTogether, enqueueWithin, settleTogether } from './together.ts'
 import { throttled } from './throttled.ts'
+import { unresolvedIn } from './unresolved.ts'
 import { Bell } from './watch.ts'
 import { cancellations, heartbeat, join, leave } from './workers.ts'
 
 /** The store on PostgreSQL, for many processes on many machines. */
-export class PostgresStore extends Lacking implements Store {
+export class PostgresStore extends FlowVerbs implements Store {
   readonly backend = 'postgres'
+  readonly rings = true
+  readonly unresolved: NonNullable<Store['unresolved']>
+  readonly outside: PostgresOutside
   readonly #db: PostgresDatabase
   readonly #clock: Clock
   readonly #context: Context
@@ -79,8 +84,10 @@ export class PostgresStore extends Lacking implements Store {
     })
     this.#bell = new Bell(this.#db, clock, notify)
     this.#context = createContext(this.#db, clock, retention)
+    this.unresolved = unresolvedIn(this.#context, this.#bell)
     this.#settling = settleTogether(this.#context, clock, this.#bell)
     this.#enqueuing = enqueueTogether(this.#context, clock)
+    this.outside = new PostgresOutside(this.#context, clock, this.#bell)
   }
 
   async open(): Promise<void> {
@@ -117,7 +124,11 @@ export class PostgresStore extends Lacking implements Store {
   }
 
   get pending(): boolean {
-    return this.#db.pending || this.#settling.pending || this.#enqueuing.pending
+    return this.#db.pending || this.#settling.pending || this.#enqueuing.pending || this.outside.pending
+  }
+
+  protected get flowAccess(): FlowAccess {
+    return { context: this.#context, clock: this.#clock, bell: this.#bell }
   }
 
   watch(listener: (change: Change) => void): () => void {
@@ -158,13 +169,15 @@ export class PostgresStore extends Lacking implements Store {
   async prune(limit: number): Promise<number> {
     await this.#endOverdue()
     let gone = 0
-    for (const each of [pruneJobs, pruneLanes, pruneBuckets, pruneOverrides])
+    for (const each of [pruneJobs, pruneFlows, pruneLanes, pruneBuckets, pruneOverrides])
       gone += await this.#db.transaction((db) => each(this.#context, db, limit))
     return gone
   }
 
-  claim(request: () => ClaimRequest): Promise<Claim> {
-    return claim(this.#context, request)
+  async claim(request: () => ClaimRequest): Promise<Claim> {
+    const claimed = await claim(this.#context, request)
+    if (claimed.flows.length > 0) this.#bell.ring('work')
+    return claimed
   }
 
   async settle(worker: number, settlement: Settlement): Promise<Settled> {
@@ -191,19 +204,19 @@ export class PostgresStore extends Lacking implements Store {
     return this.#change((db) => define(this.#context, db, limits))
   }
 
-  async penalize(limit: string, key: string, untilUs: number): Promise<boolean> {
+  async penalize(limit: string, key: string, untilUs: number, worker?: number): Promise<boolean> {
     await this.#endOverdue()
-    return this.#change(async (db) => penalizeBucket(this.#context, db, await bucketId(db, limit, key), () => untilUs))
+    return this.#change((db) => penalize(this.#context, db, { limit, key, worker }, untilUs))
   }
 
-  async calibrate(limit: string, key: string, told: Calibrating): Promise<boolean> {
+  async calibrate(limit: string, key: string, told: Calibrating, worker?: number): Promise<boolean> {
     await this.#endOverdue()
-    return this.#change(async (db) => calibrate(this.#context, db, await bucketId(db, limit, key), told))
+    return this.#change((db) => calibrate(this.#context, db, { limit, key, worker }, told))
   }
 
-  async charge(limit: string, key: string, units: number, chargedAtUs: number): Promise<void> {
+  async charge(limit: string, key: string, units: number, atUs: number, worker?: number): Promise<void> {
     await this.#endOverdue()
-    await this.#change(async (db) => charge(this.#context, db, await bucketId(db, limit, key), units, chargedAtUs))
+    await this.#change((db) => charge(this.#context, db, { limit, key, worker }, units, atUs))
   }
 
   inspect(limit: string, key?: string): Promise<BucketReport[]> {
@@ -211,13 +224,7 @@ export class PostgresStore extends Lacking implements Store {
   }
 
   limits(): Promise<LimitDefinition[]> {
-    return this.#look(async (db) => {
-      const limits = await currentLimits(this.#context, db)
-      return limits.names().flatMap((name) => {
-        const { definition } = limits.timeline(name)
-        return definition ? [{ name, policy: definition.policy, version: definition.version }] : []
-      })
-    })
+    return this.#look((db) => definitions(this.#context, db))
   }
 
   override(request: OverrideRequest): Promise<boolean> {
@@ -233,7 +240,7 @@ export class PostgresStore extends Lacking implements Store {
   }
 
   schedules(): Promise<ScheduleRecord[]> {
-    return this.#session(async (db) => schedules(db, await readClock(this.#context, db)))
+    return this.#db.session(async (db) => schedules(db, await readClock(this.#context, db)))
   }
 
   unschedule(name: string): Promise<boolean> {
@@ -266,11 +273,7 @@ export class PostgresStore extends Lacking implements Store {
 
   /** Who only asks may ask twice: a connection that died unnoticed is found by its first use. */
   #read<T>(work: (db: Statements) => Promise<T>): Promise<T> {
-    return whenReachable(this.#clock, () => this.#session(work), READ_GIVE_UP_MS)
-  }
-
-  #session<T>(work: (db: Statements) => Promise<T>): Promise<T> {
-    return this.#db.session(work)
+    return whenReachable(this.#clock, () => this.#db.session(work), READ_GIVE_UP_MS)
   }
 
   /** A transaction after which there may be something to claim. */
@@ -282,15 +285,12 @@ export class PostgresStore extends Lacking implements Store {
 
   /** For what tells of waits and limits: arrivals stand in their lanes, and an override whose time is over has ended. */
   async #look<T>(work: (db: Statements) => Promise<T>): Promise<T> {
-    await this.#session((db) => takeAll(db))
+    await this.#db.session((db) => takeAll(db))
     await this.#endOverdue()
-    return this.#session(work)
+    return this.#db.session(work)
   }
 
   async #endOverdue(): Promise<void> {
-    await this.#session(async (db) => {
-      const limits = await currentLimits(this.#context, db)
-      if (limits.nextEndUs <= (await readClock(this.#context, db)).nowUs) await endOverdue(this.#context, db)
-    })
+    await this.#db.session((db) => endIfOverdue(this.#context, db))
   }
 }

@@ -2,10 +2,12 @@ import type { Statements } from '../../database/postgres.ts'
 import { isCold } from '../../policy/bucket.ts'
 import type { Instant } from '../series.ts'
 import type { Timelines } from '../timelines.ts'
-import { loadBuckets, type StoredBucket } from './buckets.ts'
+import type { StoredBucket } from '../stored-bucket.ts'
+import { loadBuckets } from './buckets.ts'
 import { type Context, readClock } from './context.ts'
 import { currentLimits } from './limits.ts'
-import { STATE } from './state.ts'
+import { sharedQueue } from './own.ts'
+import { STATE } from '../state.ts'
 
 const IDLE_LANE_US = 60_000_000
 
@@ -33,13 +35,18 @@ export async function pruneLanes(context: Context, db: Statements, limit: number
     limit,
   )
   if (idle.length === 0) return 0
-  await db.run('SELECT sluice.lock_queues($1::text[])', [...new Set(idle.map(([, queue]) => queue))])
-  const gone = await db.all<[buckets: number[]]>(
-    'DELETE FROM sluice.lanes WHERE id = ANY ($1::bigint[]) AND state = 0 AND emptied <= $2 RETURNING buckets',
+  await db.run('SELECT sluice.lock_queues($1::text[])', [...new Set(idle.map(([, queue]) => sharedQueue(queue)))])
+  const gone = await db.all<[buckets: number[], base: string | null]>(
+    'DELETE FROM sluice.lanes WHERE id = ANY ($1::bigint[]) AND state = 0 AND emptied <= $2 RETURNING buckets, base',
     idle.map(([id]) => id),
     nowUs - IDLE_LANE_US,
   )
-  const buckets = gone.flatMap(([ids]) => ids)
+  const bases = gone.flatMap(([, base]) => base ?? [])
+  const [spread] =
+    bases.length === 0
+      ? [[]]
+      : ((await db.get<[number[]]>('SELECT sluice.forget_spread($1::text[])', bases)) as [number[]])
+  const buckets = [...gone.flatMap(([ids]) => ids), ...spread]
   await db.run('SELECT sluice.lock_buckets($1::bigint[])', buckets)
   await db.run(
     `UPDATE sluice.buckets b SET lanes = b.lanes - g.n

@@ -1,15 +1,17 @@
 import { inTransaction, type Statements } from '../../database/postgres.ts'
+import type { FlowNews } from '../../jobs/flow.ts'
 import { NEVER_US } from '../../policy/lane.ts'
 import type { Instant } from '../series.ts'
 import type { Rejected } from '../store.ts'
 import type { Timelines } from '../timelines.ts'
+import { advance } from './advance.ts'
 import { announce } from './cancel.ts'
 import type { WrittenRow } from './claimed.ts'
 import { type Context, readClock } from './context.ts'
 import { currentLimits } from './limits.ts'
 import { errorText, toRejected, type Why } from './reject.ts'
 import { skipOccurrence } from './skip.ts'
-import { STATE } from './state.ts'
+import { STATE } from '../state.ts'
 
 type Row = [
   seq: number,
@@ -27,14 +29,14 @@ type Row = [
 const DISCARD = `UPDATE sluice.jobs j SET finished = $1, error = $2,
   state = CASE WHEN j.schedule IS NOT NULL AND j.attempt = 0 THEN ${STATE.cancelled} ELSE ${STATE.discarded} END,
   due = CASE WHEN j.schedule IS NOT NULL AND j.attempt = 0 THEN $3::bigint ELSE $4::bigint END WHERE j.seq = $5
-  RETURNING seq, id, task, queue, coalesce(asked, priority), input, attempt, max_attempts, pushed_back, created, extra, schedule, occurs, state`
+  RETURNING seq, id, task, queue, coalesce(asked, priority), input, attempt, max_attempts, pushed_back, created, extra, schedule, occurs, state, since, flow`
 
 /** Ends waiting jobs whose latest start has passed: their `maxWait` is over, or they have expired. Answers how many were looked at, too. */
 export async function rejectLate(
   context: Context,
   db: Statements,
   limit: number,
-): Promise<{ readonly rejected: Rejected[]; readonly looked: number }> {
+): Promise<{ readonly rejected: Rejected[]; readonly flows: readonly FlowNews[]; readonly looked: number }> {
   return inTransaction(db, async () => {
     const limits = await currentLimits(context, db)
     const instant = await readClock(context, db)
@@ -46,25 +48,35 @@ export async function rejectLate(
       limit,
     )
     const rejected: Rejected[] = []
+    const inFlows: number[] = []
     for (const row of rows) {
       const latestUs = latestStartUs(limits, row, instant)
       // Else the bound on its wait was changed while it waited.
       if (latestUs < instant.nowUs)
-        rejected.push(...(await end(context, db, row, whyOf(limits, row, instant), instant)))
+        rejected.push(...(await end(context, db, row, whyOf(limits, row, instant), instant, inFlows)))
       else
         await db.run('UPDATE sluice.jobs SET due = $2 WHERE seq = $1', row[0], latestUs === Infinity ? null : latestUs)
     }
-    return { rejected, looked: rows.length }
+    const flows = inFlows.length === 0 ? [] : [...(await advance(context, db, inFlows)).values()]
+    return { rejected, flows, looked: rows.length }
   })
 }
 
-async function end(context: Context, db: Statements, row: Row, why: Why, instant: Instant): Promise<Rejected[]> {
+async function end(
+  context: Context,
+  db: Statements,
+  row: Row,
+  why: Why,
+  instant: Instant,
+  inFlows: number[],
+): Promise<Rejected[]> {
   const [seq, queue, lane, uses, fair] = row
   const { nowUs } = instant
   const { cancelledUs, discardedUs } = context.retention
   const text = errorText(why)
   const written = await db.get<[...WrittenRow]>(DISCARD, nowUs, text, nowUs + cancelledUs, nowUs + discardedUs, seq)
   if (!written) return []
+  if (written[15] !== null) inFlows.push(seq)
   const each = toRejected(written, why)
   if (each.occurrence) await skipOccurrence(context, db, each.occurrence.schedule, why.expectedStartUs, instant)
   await announce(db, [queue, lane, uses, fair])

@@ -4,9 +4,10 @@ import type { Rejection } from '../../policy/refusal.ts'
 import type { Rejected } from '../store.ts'
 import type { WrittenRow } from './claimed.ts'
 import { type Context, readClock } from './context.ts'
+import type { Look } from './look.ts'
 import { type Instant, occurrenceOf } from '../series.ts'
 import { skipOccurrence } from './skip.ts'
-import { STATE } from './state.ts'
+import { STATE } from '../state.ts'
 
 /** Why a job was ended before it could start. */
 export type Why = Pick<Rejected, 'reason' | 'limit' | 'key' | 'expectedStartUs'>
@@ -42,6 +43,18 @@ export async function skipRejected(context: Context, db: Statements, rejected: r
     for (const job of skipped)
       await skipOccurrence(context, db, job.occurrence?.schedule ?? '', job.expectedStartUs, instant)
   })
+}
+
+/** What was looked at, with the next occurrences as they are once some were skipped. */
+export async function looked(
+  { unreadable }: Context,
+  db: Statements,
+  look: Look,
+  rejected: readonly Rejected[],
+): Promise<Look> {
+  if (!rejected.some((job) => job.occurrence)) return look
+  const [text] = (await db.get<[string]>('SELECT sluice.claim_fire($1::text[])::text', [...unreadable])) as [string]
+  return { ...look, fire: JSON.parse(text) as Look['fire'] }
 }
 
 function whyOf({ bucket, untilUs, behaviour }: Rejection['refusal']): Why {

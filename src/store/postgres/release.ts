@@ -1,19 +1,22 @@
 import type { Statements } from '../../database/postgres.ts'
 import { refund } from '../../policy/bucket.ts'
 import type { Unstarted } from '../store.ts'
+import { advance } from './advance.ts'
 import { lockBuckets, saveBucket } from './buckets.ts'
 import { announce, type Place } from './cancel.ts'
 import { type Context, readClock } from './context.ts'
-import { STATE } from './state.ts'
+import { currentLimits } from './limits.ts'
+import { ownerFor } from './own.ts'
+import { STATE } from '../state.ts'
 
 const RELEASE = `UPDATE sluice.jobs SET attempt = attempt - 1, worker = NULL, started = NULL,
     state = CASE WHEN cancelling THEN ${STATE.cancelled} ELSE ${STATE.available} END, since = $4, finished = CASE WHEN cancelling THEN $4::bigint END,
     due = CASE WHEN cancelling THEN $6::bigint ELSE sluice.latest_start(uses, expires, $4, $5) END
-  WHERE seq = $1 AND attempt = $2 AND worker = $3 AND state = ${STATE.active} RETURNING queue, lane, uses, fair, permits, state, due`
+  WHERE seq = $1 AND attempt = $2 AND worker = $3 AND state = ${STATE.active} RETURNING queue, lane, uses, fair, permits, state, due, flow`
 
-type Row = [...Place, permits: number[] | null, state: number, due: number | null]
+type Row = [...Place, permits: number[] | null, state: number, due: number | null, flow: number | null]
 
-/** Gives claimed jobs that never started back, with their units, their permits, their attempt and their place. Jobs first, then buckets. */
+/** Gives claimed jobs that never started back, with their units, their permits, their attempt and their place. Jobs first, then buckets, then flows. */
 export async function release(
   context: Context,
   db: Statements,
@@ -21,26 +24,33 @@ export async function release(
   runs: readonly Unstarted[],
 ): Promise<void> {
   const { nowUs, wallUs } = await readClock(context, db)
+  const ended: number[] = []
   const released: { readonly run: Unstarted; readonly permits: readonly number[] }[] = []
   for (const run of [...runs].sort((a, b) => a.seq - b.seq)) {
     const cancelledDue = nowUs + context.retention.cancelledUs
     const row = await db.get<Row>(RELEASE, run.seq, run.attempt, worker, nowUs, wallUs, cancelledDue)
     if (!row) continue
-    const [queue, lane, uses, fair, permits, state, due] = row
+    const [queue, lane, uses, fair, permits, state, due, flow] = row
     released.push({ run, permits: permits ?? [] })
     if (state === STATE.available) await announce(db, [queue, lane, uses, fair], due !== null)
+    else if (flow !== null) ended.push(run.seq)
   }
-  await refundAll(context, db, released)
+  await refundAll(context, db, worker, released)
+  if (ended.length > 0) await advance(context, db, ended)
 }
 
 async function refundAll(
   context: Context,
   db: Statements,
+  worker: number,
   released: readonly { readonly run: Unstarted; readonly permits: readonly number[] }[],
 ): Promise<void> {
-  const names = released.flatMap(({ run }) => run.uses.map(({ limit, key }) => [limit, key]))
+  const current = await currentLimits(context, db)
+  const names = released.flatMap(({ run }) =>
+    run.uses.map(({ limit, key }) => [limit, key, ownerFor(current, limit, key, worker)]),
+  )
   const rows = await db.all<[number]>(
-    'SELECT b.id FROM json_array_elements($1::json) u, sluice.buckets b WHERE b.limit_name = u ->> 0 AND b.key = u ->> 1',
+    'SELECT b.id FROM json_array_elements($1::json) u, sluice.buckets b WHERE b.limit_name = u ->> 0 AND b.key = u ->> 1 AND b.worker = (u ->> 2)::bigint',
     JSON.stringify(names),
   )
   const ids = [...new Set([...rows.map(([id]) => id), ...released.flatMap(({ permits }) => permits)])]

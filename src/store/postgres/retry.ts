@@ -1,17 +1,23 @@
 import type { Statements } from '../../database/postgres.ts'
 import { announce, type Place } from './cancel.ts'
-import { STATE } from './state.ts'
+import { mayReopen, reopen } from './reopen.ts'
+import { STATE } from '../state.ts'
 
 /** Makes a discarded job available again, with a fresh attempt count and its old place. */
 export async function retry(db: Statements, id: string): Promise<boolean> {
-  const row = await db.get<[...Place, due: number | null]>(
+  const [seq, flow = null] =
+    (await db.get<[seq: number, flow: number | null]>(
+      `SELECT seq, flow FROM sluice.jobs WHERE id = $1::uuid AND state = ${STATE.discarded} FOR UPDATE`,
+      id,
+    )) ?? []
+  if (seq === undefined || (flow !== null && !(await mayReopen(db, flow)))) return false
+  const [queue, lane, uses, fair, due] = (await db.get<[...Place, due: number | null]>(
     `UPDATE sluice.jobs SET state = ${STATE.available}, attempt = 0, pushed_back = 0, cancelling = false, booked = NULL, expires = NULL, finished = NULL, error = NULL,
      since = sluice.now_us(), due = sluice.latest_start(uses, NULL, sluice.now_us(), sluice.wall_us())
-     WHERE id = $1::uuid AND state = ${STATE.discarded} RETURNING queue, lane, uses, fair, due`,
-    id,
-  )
-  if (!row) return false
-  const [queue, lane, uses, fair, due] = row
+     WHERE seq = $1 RETURNING queue, lane, uses, fair, due`,
+    seq,
+  )) as [...Place, due: number | null]
   await announce(db, [queue, lane, uses, fair], due !== null)
+  if (flow !== null) await reopen(db, seq)
   return true
 }

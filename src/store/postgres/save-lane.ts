@@ -1,7 +1,7 @@
 import type { Lane } from '../../policy/lane.ts'
 import { encodeSieve } from '../../policy/sieve.ts'
-import type { StoredBucket } from './buckets.ts'
-import { LANE } from './state.ts'
+import type { StoredBucket } from '../stored-bucket.ts'
+import { LANE } from '../state.ts'
 
 /** A bucket that so many lanes need groups the lines of others: its lanes can be held together behind one deputy. */
 const SHARED_BY = 16

@@ -1,10 +1,19 @@
+import { ADVANCE, FLOW_RUNS } from './sql/advance.ts'
 import { CLAIM_LOOK } from './sql/claim-look.ts'
+import { CLAIM_OPEN } from './sql/claim-open.ts'
 import { CLAIM_WRITE } from './sql/claim-write.ts'
 import { ARRIVALS } from './sql/arrivals.ts'
 import { ENQUEUE } from './sql/enqueue.ts'
 import { ENQUEUE_CALL } from './sql/enqueue-call.ts'
+import { FLOW_TABLES } from './sql/flow-tables.ts'
+import { HISTORY } from './sql/history.ts'
+import { OFFER } from './sql/offer.ts'
+import { OUTSIDE_TABLES } from './sql/outside-tables.ts'
 import { RETIME } from './sql/retime.ts'
 import { SETTLE } from './sql/settle.ts'
+import { UNRESOLVED } from './sql/unresolved.ts'
+import { VIEWS } from './sql/views.ts'
+import { START_FLOW } from './sql/start-flow.ts'
 
 /**
  * The tables of the PostgreSQL store. As on SQLite, with what many machines need besides: a queue and a lane are known by their names, so
@@ -12,7 +21,8 @@ import { SETTLE } from './sql/settle.ts'
  *
  * `jobs.priority` is what a job is ordered by, and `asked` the priority that it was given, where ageing makes them differ. Turns: a lane has
  * `share` starts in a row, of which it has `taken` so many; `fair` is the key that splits lanes beside their buckets. `buckets.deferred`
- * counts jobs that waited and have started since the bucket was last told of, at `told`.
+ * counts jobs that waited and have started since the bucket was last told of, at `told`; `touched` is when it was made, or last looked at by
+ * the pruning, and no claim writes it: no index holds what a claim changes of a bucket that nobody waits for.
  *
  * `jobs.due` is when the state's own time comes: wall clock for `scheduled`, the store's clock for `retryable` (next run), `active`
  * (end of the lease), `available` (latest start, where there is one) and the final states (end of retention).
@@ -178,16 +188,82 @@ CREATE INDEX schedules_held ON sluice.schedules (last_job) WHERE catch_up_to IS 
 
 // Both are the server's one clock. They are functions of the schema, so that a test may give its own schema a clock of its own.
 const CLOCK = `
-CREATE FUNCTION sluice.now_us() RETURNS bigint LANGUAGE sql VOLATILE AS $f$
+CREATE OR REPLACE FUNCTION sluice.now_us() RETURNS bigint LANGUAGE sql VOLATILE AS $f$
   SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $f$;
-CREATE FUNCTION sluice.wall_us() RETURNS bigint LANGUAGE sql VOLATILE AS $f$
+CREATE OR REPLACE FUNCTION sluice.wall_us() RETURNS bigint LANGUAGE sql VOLATILE AS $f$
   SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $f$;
 `
 
-/** The migrations in order; how many were applied is kept in the table `store`. What was shipped is never edited: changes are appended. */
+// A lane that stands nowhere is not looked up by its buckets.
+const LIGHTER_CLAIMS = `
+DROP INDEX sluice.lanes_buckets;
+CREATE INDEX lanes_buckets ON sluice.lanes (buckets) WHERE state <> 0;
+DROP FUNCTION IF EXISTS sluice.claim_write(bigint, bigint, bigint, bigint, json, json, json, json, json);
+`
+
+/**
+ * Budgets of each worker: a bucket is the fleet's (0) or one worker's own; a view is one worker's lane over the jobs of another, `base`; `apart`
+ * names the limits that are, or have been, of that scope.
+ */
+const OWN_BUDGETS = `
+ALTER TABLE sluice.buckets ADD COLUMN worker bigint NOT NULL DEFAULT 0;
+DROP INDEX sluice.buckets_name;
+CREATE UNIQUE INDEX buckets_name ON sluice.buckets (limit_name, key, worker);
+DROP INDEX sluice.buckets_wake;
+CREATE INDEX buckets_wake ON sluice.buckets (worker, wake_at) WHERE wake_at IS NOT NULL;
+CREATE INDEX buckets_own ON sluice.buckets (worker) WHERE worker <> 0;
+ALTER TABLE sluice.lanes ADD COLUMN base text COLLATE "C", ADD COLUMN worker bigint;
+CREATE INDEX lanes_views ON sluice.lanes (base) WHERE base IS NOT NULL;
+CREATE INDEX lanes_own ON sluice.lanes (worker) WHERE worker IS NOT NULL;
+CREATE INDEX lanes_spread ON sluice.lanes (queue) WHERE state = 3;
+CREATE TABLE sluice.apart (limit_name text COLLATE "C" PRIMARY KEY, apart boolean NOT NULL);
+DROP FUNCTION IF EXISTS sluice.claim_next(bigint);
+DROP FUNCTION IF EXISTS sluice.create_lanes(text[], text[], text[], text[], int[], bigint);
+`
+
+/**
+ * Each arrival says which transaction brought it, so that a claim need not read again what it has taken in: while somebody's old snapshot is
+ * open, rows that are gone cannot be vacuumed, and a claim would step over each of them (sql/arrivals.ts).
+ */
+const ARRIVALS_BY_TRANSACTION = `
+ALTER TABLE sluice.arrivals ADD COLUMN xid xid8 NOT NULL DEFAULT pg_current_xact_id();
+DROP INDEX sluice.arrivals_queue;
+CREATE INDEX arrivals_queue ON sluice.arrivals (queue, xid, id);
+DROP FUNCTION IF EXISTS sluice.claim_reach(text[], bigint[], bigint[], bigint[], int, int, int);
+`
+
+/**
+ * The changes of tables in order; how many were applied is kept in the table `store`. What was shipped is never edited: changes are
+ * appended. One that changes what a function takes or answers drops the function; one that changes functions alone says why.
+ */
 export const MIGRATIONS: readonly string[] = [
-  [TABLES, CLOCK, ARRIVALS, ENQUEUE, ENQUEUE_CALL, SETTLE, RETIME, CLAIM_LOOK, CLAIM_WRITE].join('\n'),
+  TABLES,
+  LIGHTER_CLAIMS,
+  OWN_BUDGETS,
+  FLOW_TABLES,
+  OUTSIDE_TABLES,
+  ARRIVALS_BY_TRANSACTION,
 ]
+
+/** The functions of this version: put in place after any migration, so that each is written down once. */
+export const FUNCTIONS: string = [
+  CLOCK,
+  ARRIVALS,
+  VIEWS,
+  ENQUEUE,
+  UNRESOLVED,
+  HISTORY,
+  OFFER,
+  ENQUEUE_CALL,
+  START_FLOW,
+  ADVANCE,
+  FLOW_RUNS,
+  SETTLE,
+  RETIME,
+  CLAIM_LOOK,
+  CLAIM_OPEN,
+  CLAIM_WRITE,
+].join('\n')
 
 /** Gives a schema the clock that its callers set, as `clock` of the engine says: for tests. */
 export const GIVEN_CLOCK: string = `

@@ -1,10 +1,13 @@
 import type { Statements } from '../../database/postgres.ts'
 import type { Settled, Settlement } from '../../jobs/job.ts'
+import { LOST } from '../lost.ts'
+import { newsOf, retentionOf } from './advance.ts'
 import { bucketId } from './buckets.ts'
 import type { Context } from './context.ts'
-import { penalizeBucket } from './penalize.ts'
-import { LOST } from './recover.ts'
-import { STATE, stateName } from './state.ts'
+import { penalizeBuckets } from './penalize.ts'
+import { currentLimits } from './limits.ts'
+import { ownerFor } from './own.ts'
+import { STATE, stateName } from '../state.ts'
 
 /** A settlement with the worker that makes it. */
 export interface SettleRequest {
@@ -20,8 +23,10 @@ interface Row {
   readonly back: number
 }
 
-const SETTLE = `SELECT r_seq, r_attempt, r_state, r_now, r_work FROM sluice.settle(
-  $1::bigint[], $2::int[], $3::bigint[], $4::int[], $5::bigint[], $6::text[], $7::text[], $8::int[], $9::bigint)`
+type Written = [seq: number, attempt: number, state: number, now: number, work: boolean | null, flows: string | null]
+
+const SETTLE = `SELECT r_seq, r_attempt, r_state, r_now, r_work, r_flows FROM sluice.settle(
+  $1::bigint[], $2::int[], $3::bigint[], $4::int[], $5::bigint[], $6::text[], $7::text[], $8::int[], $9::bigint[])`
 
 /** Writes what runs came to in one statement, returns their permits, and announces those that go on to their lanes. */
 export async function settle(
@@ -32,7 +37,7 @@ export async function settle(
 ): Promise<{ readonly settled: Settled[]; readonly work: boolean }> {
   const sorted = [...requests].sort((a, b) => a.settlement.seq - b.settlement.seq)
   const rows = sorted.map(({ settlement }) => rowOf(context, settlement))
-  const written = await db.all<[seq: number, attempt: number, state: number, now: number, work: boolean | null]>(
+  const written = await db.all<Written>(
     SETTLE,
     sorted.map(({ settlement }) => settlement.seq),
     sorted.map(({ settlement }) => settlement.attempt),
@@ -42,15 +47,17 @@ export async function settle(
     rows.map(({ result }) => result),
     rows.map(({ error }) => error),
     rows.map(({ back }) => back),
-    context.retention.cancelledUs,
+    retentionOf(context),
   )
   if (written[0]) context.clock.saw(written[0][3])
   const bySeq = new Map(written.map(([seq, attempt, state]) => [seq, [attempt, state] as const]))
   if (again) for (const [seq, end] of await endedBefore(db, requests)) if (!bySeq.has(seq)) bySeq.set(seq, end)
+  const flows = newsOf(written[0]?.[5] ?? null)
   const settled = requests.map(({ settlement }): Settled => {
     const [attempt, state] = bySeq.get(settlement.seq) ?? []
     if (state === undefined || attempt !== settlement.attempt - attemptBack(settlement)) return { kind: 'lost' }
-    const end: Settled = { kind: 'settled', state: stateName(state) }
+    const flow = flows.get(settlement.seq)
+    const end: Settled = { kind: 'settled', state: stateName(state), ...(flow && { flow }) }
     return settlement.kind === 'push-back' ? { ...end, adjusted: false } : end
   })
   return { settled, work: again || written.some((row) => row[4] === true) }
@@ -80,7 +87,8 @@ export async function settleAndClose(context: Context, db: Statements, request: 
   const { settlement } = request
   if (settlement.kind !== 'push-back' || settlement.limit === null) return { kind: 'lost' }
   const { limit, key, closedForUs } = settlement
-  const bucket = await bucketId(db, limit, key)
+  const owner = ownerFor(await currentLimits(context, db), limit, key, request.worker)
+  const bucket = await bucketId(db, limit, key, owner)
   // The run, then all buckets that it concerns at once and in order: whoever locks both does so like this.
   const [permits] = (await db.get<[number[] | null]>(
     'SELECT permits FROM sluice.jobs WHERE seq = $1 FOR UPDATE',
@@ -89,7 +97,7 @@ export async function settleAndClose(context: Context, db: Statements, request: 
   await db.run('SELECT sluice.lock_buckets($1::bigint[])', [...(permits ?? []), bucket])
   const [settled] = (await settle(context, db, [request])).settled
   if (settled?.kind !== 'settled') return { kind: 'lost' }
-  return { ...settled, adjusted: await penalizeBucket(context, db, bucket, (nowUs) => nowUs + closedForUs) }
+  return { ...settled, adjusted: await penalizeBuckets(context, db, [bucket], (nowUs) => nowUs + closedForUs) }
 }
 
 function attemptBack({ kind }: Settlement): number {

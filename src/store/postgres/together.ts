@@ -6,6 +6,7 @@ import type { Statements } from '../../database/postgres.ts'
 import type { Context } from './context.ts'
 import { enqueue, enqueueAgain, enqueueAlone } from './enqueue.ts'
 import { currentLimits } from './limits.ts'
+import { recordQueues } from './queues.ts'
 import { READ_GIVE_UP_MS, whenReachable } from './reachable.ts'
 import { settle, type SettleRequest } from './settle.ts'
 import type { Bell } from './watch.ts'
@@ -26,7 +27,11 @@ export function settleTogether(context: Context, clock: Clock, bell: Bell): Batc
 export function enqueueTogether(context: Context, clock: Clock): Batch<NewJob, Enqueued> {
   return new Batch((jobs) => {
     const store = (again: boolean): Promise<Enqueued[]> =>
-      context.db.session((db) => (again ? enqueueAgain : enqueueAlone)(context, db, jobs))
+      context.db.session(async (db) => {
+        const answers = await (again ? enqueueAgain : enqueueAlone)(context, db, jobs)
+        await recordQueues(context, db)
+        return answers
+      })
     return whenReachable(clock, store, READ_GIVE_UP_MS)
   })
 }

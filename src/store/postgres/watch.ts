@@ -4,7 +4,7 @@ import type { PgEvent, PgPoolClient } from '../../database/pg.ts'
 import type { PostgresDatabase, Statements } from '../../database/postgres.ts'
 import type { Change } from '../store.ts'
 
-/** Rings made within this time go out as one; that a job has ended hurries nobody but who waits for its result. */
+/** The first ring goes out at once, those made within this time after it as one; that a job has ended hurries nobody but who waits for its result. */
 const COALESCE_MS: Readonly<Record<Exclude<Change, 'any'>, number>> = { work: 5, cancelled: 5, ended: 25 }
 const LISTEN_AGAIN_MS = 1000
 /** Without bells between processes others' work is looked for so often. */
@@ -17,7 +17,7 @@ export class Bell {
   readonly #notify: boolean
   readonly #own = randomUUID()
   readonly #listeners = new Set<(change: Change) => void>()
-  readonly #ringing = new Map<Change, Timer>()
+  readonly #rung = new Map<Change, { readonly timer: Timer; again: boolean }>()
   #timer: Timer | null = null
   #client: PgPoolClient | null = null
   #closed = false
@@ -32,14 +32,21 @@ export class Bell {
   ring(change: Exclude<Change, 'any'>): void {
     if (this.#closed) return
     this.#tell(change)
-    if (!this.#notify || this.#ringing.has(change)) return
+    if (!this.#notify) return
+    const rung = this.#rung.get(change)
+    if (rung) rung.again = true
+    else this.#ringOut(change)
+  }
+
+  #ringOut(change: Exclude<Change, 'any'>): void {
     const timer = this.#clock.setTimer(() => {
-      this.#ringing.delete(change)
-      if (this.#closed) return
-      this.#db.all(`SELECT pg_notify('sluice', $1)`, `${this.#own} ${change} ${this.#db.schema}`).catch(ignore)
+      const again = this.#rung.get(change)?.again
+      this.#rung.delete(change)
+      if (again && !this.#closed) this.#ringOut(change)
     }, COALESCE_MS[change])
     timer.unref?.()
-    this.#ringing.set(change, timer)
+    this.#rung.set(change, { timer, again: false })
+    this.#db.all(`SELECT pg_notify('sluice', $1)`, `${this.#own} ${change} ${this.#db.schema}`).catch(ignore)
   }
 
   /** Tells everybody, this process too, when a transaction of somebody else's commits. */
@@ -58,7 +65,7 @@ export class Bell {
 
   close(): void {
     this.#closed = true
-    for (const timer of this.#ringing.values()) timer.cancel()
+    for (const { timer } of this.#rung.values()) timer.cancel()
     this.#end()
   }
 

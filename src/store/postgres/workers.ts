@@ -2,7 +2,7 @@ import { isAlive, ownProcess } from '../../base/process.ts'
 import type { Statements } from '../../database/postgres.ts'
 import type { Beat, Run } from '../store.ts'
 import { type Context, readClock } from './context.ts'
-import { STATE } from './state.ts'
+import { STATE } from '../state.ts'
 
 /** Registers this process as a worker of these queues. */
 export async function join(
@@ -24,14 +24,40 @@ export async function join(
     nowUs + leaseUs,
     nowUs,
   )) as [number]
+  await db.run('SELECT sluice.adopt($1::text[])', queues)
   if (queues.some((queue) => !live.includes(queue))) await wakeMixedLines(db, nowUs)
   return worker
 }
 
 /** Removes the registration. */
 export async function leave(context: Context, db: Statements, worker: number): Promise<void> {
-  if ((await db.run('DELETE FROM sluice.workers WHERE id = $1', worker)) === 0) return
-  await wakeMixedLines(db, (await readClock(context, db)).nowUs)
+  await leaveAll(context, db, [worker])
+}
+
+/** What they had left of budgets of their own is nobody's. */
+async function leaveAll(context: Context, db: Statements, workers: readonly number[]): Promise<void> {
+  const { nowUs } = await readClock(context, db)
+  const gone = await db.all<[string[]]>(
+    'DELETE FROM sluice.workers WHERE id = ANY ($1::bigint[]) RETURNING queues',
+    workers,
+  )
+  await dropViews(db, workers, gone, nowUs)
+  await db.run('DELETE FROM sluice.buckets WHERE worker = ANY ($1::bigint[]) AND worker <> 0 AND lanes = 0', workers)
+  if (gone.length > 0) await wakeMixedLines(db, nowUs)
+}
+
+async function dropViews(
+  db: Statements,
+  workers: readonly number[],
+  queues: readonly (readonly [string[]])[],
+  nowUs: number,
+): Promise<void> {
+  await db.run(
+    'SELECT sluice.leave_views($1::bigint[], $2::text[], $3::bigint)',
+    workers,
+    queues.flatMap(([each]) => each),
+    nowUs,
+  )
 }
 
 /** Extends the leases of a worker's runs. */
@@ -43,7 +69,13 @@ export async function heartbeat(
   leaseUs: number,
 ): Promise<Beat> {
   const { nowUs } = await readClock(context, db)
-  await db.run('UPDATE sluice.workers SET alive_until = $2 WHERE id = $1', worker, nowUs + leaseUs)
+  const [back] = (await db.get<[string[] | null]>(
+    `WITH was AS (SELECT id, queues, alive_until FROM sluice.workers WHERE id = $1 AND name IS NULL FOR UPDATE)
+     UPDATE sluice.workers w SET alive_until = $2 FROM was WHERE w.id = was.id RETURNING CASE WHEN was.alive_until = 0 THEN was.queues END`,
+    worker,
+    nowUs + leaseUs,
+  )) ?? [null]
+  if (back) await db.run('SELECT sluice.adopt($1::text[])', back)
   if (runs.length === 0) return { cancelled: [], lost: [] }
   const sorted = [...runs].sort((a, b) => a.seq - b.seq)
   const seqs = sorted.map(({ seq }) => seq)
@@ -72,10 +104,11 @@ export async function cancellations(db: Statements, worker: number): Promise<num
   return rows.map(([seq]) => seq)
 }
 
-/** Queues that a live worker serves. */
+/** Queues that a live worker serves, and nobody has paused. */
 export async function liveQueues(db: Statements, nowUs: number): Promise<string[]> {
   const rows = await db.all<[string]>(
-    'SELECT DISTINCT q FROM sluice.workers w, unnest(w.queues) q WHERE w.alive_until > $1',
+    `SELECT DISTINCT q FROM sluice.workers w, unnest(w.queues) q WHERE w.alive_until > $1
+     AND NOT EXISTS (SELECT 1 FROM sluice.queues h WHERE h.name = q AND h.paused)`,
     nowUs,
   )
   return rows.map(([queue]) => queue)
@@ -83,7 +116,10 @@ export async function liveQueues(db: Statements, nowUs: number): Promise<string[
 
 /** Since when somebody has been at work without a break, as far as those know who are at work now; `nowUs` when nobody is. */
 export async function attendedSinceUs(db: Statements, nowUs: number): Promise<number> {
-  const row = await db.get<[number | null]>('SELECT min(joined) FROM sluice.workers WHERE alive_until > $1', nowUs)
+  const row = await db.get<[number | null]>(
+    'SELECT min(joined) FROM sluice.workers WHERE name IS NULL AND alive_until > $1',
+    nowUs,
+  )
   return row?.[0] ?? nowUs
 }
 
@@ -98,14 +134,25 @@ export async function buryDead(context: Context, db: Statements, bootId: string)
     bootId,
   )
   const dead = here.filter(([, pid, born]) => !isAlive({ pid, born })).map(([id]) => id)
-  for (const id of dead) await leave(context, db, id)
-  const silent = 'UPDATE sluice.workers SET alive_until = 0 WHERE alive_until BETWEEN 1 AND $1'
-  if ((await db.run(silent, nowUs)) > 0) await wakeMixedLines(db, nowUs)
+  if (dead.length > 0) await leaveAll(context, db, dead)
+  const silent = await db.all<[queues: string[], id: number]>(
+    'UPDATE sluice.workers SET alive_until = 0 WHERE alive_until BETWEEN 1 AND $1 RETURNING queues, id',
+    nowUs,
+  )
+  if (silent.length === 0) return dead
+  const ids = silent.map(([, id]) => id)
+  await dropViews(
+    db,
+    ids,
+    silent.map(([queues]) => [queues]),
+    nowUs,
+  )
+  await wakeMixedLines(db, nowUs)
   return dead
 }
 
 /** A queue has come alive or died: in lines where lanes of several queues stand, who is first may have changed. */
-async function wakeMixedLines(db: Statements, nowUs: number): Promise<void> {
+export async function wakeMixedLines(db: Statements, nowUs: number): Promise<void> {
   const rows = await db.all<[number]>(
     'SELECT bucket FROM sluice.lanes WHERE state = 2 GROUP BY bucket HAVING min(queue) < max(queue)',
   )

@@ -9,11 +9,11 @@ import {
   type MovedJob,
   stateOf,
 } from '../../jobs/flow.ts'
+import { flowStateName, STOPPED, storedFlowState, TOO_LARGE } from '../stored-flows.ts'
 import { begin } from './begin.ts'
 import { type Context, queueName } from './context.ts'
-import { flowStateName, storedFlowState } from './get-flow.ts'
 import { bytesBefore } from './parent-results.ts'
-import { isEnd, STATE, stateName } from './state.ts'
+import { isEnd, STATE, stateName } from '../state.ts'
 import type { Instant } from './store-clock.ts'
 
 /** A flow's row, as the end of its jobs changes it. */
@@ -66,16 +66,6 @@ const STOP = `${BEHIND} UPDATE jobs SET state = ${STATE.cancelled}, finished = ?
   WHERE flow = ?1 AND node IN (SELECT node FROM behind) AND state = ${STATE.pending} RETURNING id, task, queue`
 const DISCARD = `UPDATE jobs SET state = ${STATE.discarded}, finished = ?, error = ? WHERE seq = ? RETURNING input`
 const CALLBACKS = `SELECT id, task, queue, seq, node, waits, plan FROM jobs WHERE flow = ? AND node >= ? AND state = ${STATE.pending} ORDER BY node`
-
-/** The error of a job that was cancelled because its flow went on without it; a retry that opens the flow again finds it by this. */
-export const STOPPED: string = JSON.stringify({
-  code: 'flow.stopped',
-  message: 'A job that it waited for did not complete, or its flow ended without it.',
-})
-const TOO_LARGE = JSON.stringify({
-  code: 'flow.results_too_large',
-  message: `The results that it was to be handed come to more than ${MAX_PARENT_RESULTS_BYTES} bytes together.`,
-})
 
 /** What the end of these jobs, each of some flow, means for their flows, by the flows' numbers; without those that only go on. */
 export function advance(context: Context, seqs: readonly number[], instant: Instant): Map<number, FlowNews> {

@@ -1,25 +1,9 @@
+import type { StoredBucket } from '../stored-bucket.ts'
 import { decodeBucket, encodeBucket, newBucket } from '../../policy/bucket.ts'
 import type { LimitPolicy } from '../../policy/limit.ts'
-import type { Bucket } from '../../policy/lane.ts'
 import { NO_POLICY } from '../../policy/timeline.ts'
 import type { Context } from './context.ts'
 import { ownRange, readName } from './own.ts'
-
-/** A bucket of the store within one transaction. */
-export interface StoredBucket extends Bucket {
-  /** Whose own it is; 0: the fleet's. */
-  readonly worker: number
-  /** Lanes that need it: one that many need is shared, and its lines are grouped by it. */
-  readonly lanes: number
-  /** `wakeAtUs` as it was loaded. */
-  readonly wokeAtUs: number | null
-  /** Jobs that waited for it and have started since it was last told of; below 0: so many were told of before they started. */
-  deferred: number
-  /** When it was last told of that jobs wait for it; null: nobody waits. */
-  toldUs: number | null
-  /** `deferred` or `toldUs` changed. */
-  counted: boolean
-}
 
 type Row = [
   id: number,

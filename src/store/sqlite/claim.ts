@@ -16,8 +16,8 @@ import { nameFor, ownQueue } from './own.ts'
 import { ParentResults } from './parent-results.ts'
 import { nextDueUs, promote } from './promote.ts'
 import { book, rejectHeads, rejectLate } from './reject.ts'
-import { STATE } from './state.ts'
-import { throttling } from './throttling.ts'
+import { STATE } from '../state.ts'
+import { throttling } from '../throttling.ts'
 import { adopt } from './views.ts'
 
 type Row = [
@@ -71,7 +71,12 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   const jobs = activate(context, request, admission.grants, decision)
   const rejected = [...late, ...rejectHeads(context, admission.rejections, instant, inFlows)]
   book(context, admission.sifter.bookings)
-  const told = throttling(context, decision, admission, request.eventWindowUs ?? DEFAULT_EVENT_WINDOW_US)
+  const told = throttling(
+    (queue) => queueName(context, queue),
+    decision,
+    admission,
+    request.eventWindowUs ?? DEFAULT_EVENT_WINDOW_US,
+  )
   decision.save()
   const flows = [...advance(context, inFlows, instant).values()]
   context.turns.given = admission.turn

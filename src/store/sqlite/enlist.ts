@@ -1,6 +1,6 @@
 import type { Directive, Enlisted, OutsideWorker, WorkerRecord } from '../outside.ts'
 import type { Context } from './context.ts'
-import { STATE } from './state.ts'
+import { STATE } from '../state.ts'
 import { leave, liveQueues, wakeMixedLines } from './workers.ts'
 
 /** One that was not heard of for so long is forgotten, once it runs nothing. */

@@ -5,13 +5,13 @@ import type { Enqueued } from '../store.ts'
 import { cancelWaiting } from './cancel-waiting.ts'
 import { type Context, queueId } from './context.ts'
 import { arrive, depart, forgetSieve, laneOf } from './lanes.ts'
-import { STATE } from './state.ts'
+import { STATE } from '../state.ts'
 import type { Instant } from './store-clock.ts'
 import { findHolder, type Holder } from './unique.ts'
 
 const INSERT = `INSERT INTO jobs (id, task, queue, state, lane, priority, max_attempts, created, since, due, expires, weights, unique_key, input, extra, schedule, occurs,
-    asked, flow, node, waits, plan)
-  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+    asked, flow, node, waits, plan, lease, timeout, dead_letter)
+  VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 /** Where a new job stands among those of its flow. */
 export interface Membership {
@@ -54,7 +54,7 @@ export function enqueue(
 }
 
 /** What a job's place hangs on. */
-export type Placed = Omit<NewJob, 'id' | 'task' | 'input' | 'extra' | 'unique'>
+export type Placed = Omit<NewJob, 'id' | 'task' | 'input' | 'extra' | 'unique' | 'delayUs'>
 
 /** Where a job begins whose time has come: in its lane, or scheduled. @param delayUs to wait from now on, in any case */
 export function placeOf(context: Context, job: Placed, { nowUs, wallUs }: Instant, delayUs = 0): Place {
@@ -79,7 +79,7 @@ export function insert(
   job: NewJob,
   instant: Instant,
   member: Membership | null = null,
-  delayUs = 0,
+  delayUs: number = job.delayUs ?? 0,
 ): Enqueued {
   const { nowUs } = instant
   const { state, lane, level, due } =
@@ -111,8 +111,10 @@ export function insert(
       member?.node ?? null,
       member?.waits ?? null,
       member?.plan ?? null,
+      job.terms?.leaseUs ?? null,
+      job.terms?.timeoutUs ?? null,
+      job.terms?.deadLetter ? 1 : 0,
     )
-  if (job.terms) writeTerms(context, Number(lastInsertRowid), job.terms)
   if (state === STATE.available) arrive(context, lane, level, Number(lastInsertRowid), nowUs, due !== null)
   return { kind: 'created', id: job.id }
 }

@@ -1,11 +1,12 @@
 import { keptBack } from '../../policy/headroom.ts'
 import type { BucketUse } from '../store.ts'
-import type { Explanation, WorkerWait } from '../waits.ts'
-import { loadBucket, type StoredBucket } from './buckets.ts'
+import { type Explanation, firstOf } from '../waits.ts'
+import type { StoredBucket } from '../stored-bucket.ts'
+import { loadBucket } from './buckets.ts'
 import type { Context } from './context.ts'
 import { get } from './get.ts'
 import { type Outlook, outlookOfLane, outlookOfLine } from './line-place.ts'
-import { LANE, STATE } from './state.ts'
+import { LANE, STATE } from '../state.ts'
 import { waitsOfWorkers } from './views.ts'
 import { liveQueues } from './workers.ts'
 import { isPaused, overridesOf, pausedUntilUs } from './override.ts'
@@ -87,13 +88,6 @@ export function explain(context: Context, id: string): Explanation | null {
     // What its budget would let start now waits for a free slot, and nobody can tell for how long.
     exact: buckets.length === 1 && only?.exact === true && served && !changes && (expectedStartUs ?? 0) > nowUs,
   }
-}
-
-/** Of several workers the first that has budget again; whoever that is takes it, and more may come. */
-function firstOf(workers: readonly WorkerWait[]): Pick<Explanation, 'waitsOn' | 'untilUs'> {
-  if (workers.some((each) => each.waitsOn === null)) return { waitsOn: null, untilUs: null }
-  const [first] = workers.toSorted((a, b) => (a.untilUs ?? Infinity) - (b.untilUs ?? Infinity))
-  return { waitsOn: first?.waitsOn ?? null, untilUs: first?.untilUs ?? null }
 }
 
 /** Every bucket must admit a job, so the last of them to do so decides; null when that hangs on a permit. */

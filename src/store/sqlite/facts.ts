@@ -1,14 +1,15 @@
 import type { FactsQuery, Failure, JobFacts } from '../outside.ts'
 import type { Context } from './context.ts'
-import { get } from './get.ts'
-import { shownIn, STATE } from './state.ts'
+import { RECORD, type RecordRow, toRecord } from './get.ts'
+import { STATE } from '../state.ts'
+import { shownIn } from './shown-in.ts'
 
-type Row = [
+type Row = readonly [...record: RecordRow, ...facts: Facts]
+type Facts = readonly [
   since: number,
   expires: number | null,
   worker: number | null,
   workerName: string | null,
-  engineRuns: number,
   pushedBack: number,
   lease: number | null,
   leased: number | null,
@@ -19,40 +20,31 @@ type Row = [
 ]
 
 const IN_DEAD_LETTER = `state = ${STATE.discarded} AND dead_letter = 1 AND attempt > 0`
-const SELECT = `SELECT since, expires, worker, (SELECT name FROM workers w WHERE w.id = jobs.worker),
-  EXISTS (SELECT 1 FROM workers w WHERE w.id = jobs.worker AND name IS NULL), pushed_back, lease, leased, timeout, errors, progress,
-  ${IN_DEAD_LETTER} FROM jobs WHERE id = ?`
+/** An engine's own worker has no name: it is read as an empty one, which no worker outside may have. */
+const SELECT = `SELECT ${RECORD}, since, expires, worker, (SELECT coalesce(name, '') FROM workers w WHERE w.id = jobs.worker), pushed_back, lease, leased,
+  timeout, errors, progress, ${IN_DEAD_LETTER} FROM jobs`
 
 /** One job with all that is kept of it. */
 export function facts(context: Context, id: string): JobFacts | null {
-  const job = get(context, id)
-  const row = job && context.db.get<Row>(SELECT, id)
-  if (!row) return null
-  const [
-    sinceUs,
-    expires,
-    worker,
-    workerName,
-    engineRuns,
-    pushedBack,
-    leaseUs,
-    leasedUs,
-    timeoutUs,
-    errors,
-    progress,
-    dead,
-  ] = row
+  const row = context.db.get<Row>(`${SELECT} WHERE id = ?`, id)
+  return row ? toFacts(context, row) : null
+}
+
+function toFacts(context: Context, row: Row): JobFacts {
+  const [since, expires, worker, workerName, pushedBack, lease, leased, timeout, errors, progress, dead] = row.slice(
+    -11,
+  ) as unknown as Facts
   return {
-    ...job,
-    sinceUs,
+    ...toRecord(context, row as unknown as RecordRow),
+    sinceUs: since,
     expiresMs: expires === null ? null : expires / 1000,
     worker,
-    workerName,
-    engineRuns: engineRuns === 1,
+    workerName: workerName === '' ? null : workerName,
+    engineRuns: workerName === '',
     pushedBack,
-    leaseUs,
-    leasedUs,
-    timeoutUs,
+    leaseUs: lease,
+    leasedUs: leased,
+    timeoutUs: timeout,
     errors: errors === null ? [] : (JSON.parse(errors) as Failure[]),
     progress,
     deadLetter: dead === 1,
@@ -64,13 +56,13 @@ export function find(context: Context, query: FactsQuery): { jobs: JobFacts[]; t
   const { where, values } = conditionOf(context, query)
   const [total] = context.db.get<[number]>(`SELECT count(*) FROM jobs WHERE ${where}`, ...values) as [number]
   const order = query.oldestFirst ? 'ASC' : 'DESC'
-  const ids = context.db.all<[string]>(
-    `SELECT id FROM jobs WHERE ${where} ORDER BY seq ${order} LIMIT ? OFFSET ?`,
+  const rows = context.db.all<Row>(
+    `${SELECT} WHERE ${where} ORDER BY seq ${order} LIMIT ? OFFSET ?`,
     ...values,
     query.limit,
     query.offset,
   )
-  return { jobs: ids.flatMap(([id]) => facts(context, id) ?? []), total }
+  return { jobs: rows.map((row) => toFacts(context, row)), total }
 }
 
 function conditionOf(context: Context, query: FactsQuery): { where: string; values: (string | number)[] } {

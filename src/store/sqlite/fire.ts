@@ -7,7 +7,7 @@ import { enqueue } from './enqueue.ts'
 import { portion } from './portion.ts'
 import { find, findAll, isReadable, save } from './schedule.ts'
 import { startsTooLateUs } from './skip.ts'
-import { LIVE_STATES } from './state.ts'
+import { LIVE_STATES } from '../state.ts'
 import type { Instant } from './store-clock.ts'
 import { attendedSinceUs } from './workers.ts'
 

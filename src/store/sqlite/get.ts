@@ -1,11 +1,13 @@
 import { NEVER_US } from '../../policy/lane.ts'
 import type { JobError, JobQuery, JobRecord } from '../../jobs/job.ts'
 import { occurrenceOf } from '../series.ts'
+import { placeIn } from '../stored-flows.ts'
 import { type Context, queueName } from './context.ts'
-import { placeIn } from './get-flow.ts'
-import { shownIn, STATE, stateName } from './state.ts'
+import { STATE, stateName } from '../state.ts'
+import { shownIn } from './shown-in.ts'
 
-type Row = [
+/** What a stored job is read from: the columns of `RECORD`. */
+export type RecordRow = readonly [
   seq: number,
   id: string,
   task: string,
@@ -31,15 +33,17 @@ type Row = [
   wakeAt: number | null,
 ]
 
-const SELECT = `SELECT seq, id, task, queue, state, coalesce(asked, priority), input, result, error, attempt, max_attempts, created, due, started, finished, extra, schedule, occurs, booked,
+/** The columns that a stored job is made of, from `jobs`. */
+export const RECORD = `seq, id, task, queue, state, coalesce(asked, priority), input, result, error, attempt, max_attempts, created, due, started, finished, extra, schedule, occurs, booked,
   (SELECT id FROM flows WHERE seq = jobs.flow), node, (SELECT total FROM flows WHERE seq = jobs.flow),
   CASE WHEN state = 1 THEN coalesce(
     (SELECT b.wake_at FROM lanes l JOIN buckets b ON b.id = l.bucket WHERE l.id = jobs.lane AND l.state = 2),
-    (SELECT min(b.wake_at) FROM lanes l JOIN buckets b ON b.id = l.bucket WHERE l.base = jobs.lane AND l.state = 2)) END FROM jobs`
+    (SELECT min(b.wake_at) FROM lanes l JOIN buckets b ON b.id = l.bucket WHERE l.base = jobs.lane AND l.state = 2)) END`
+const SELECT = `SELECT ${RECORD} FROM jobs`
 
 /** One job by its id. */
 export function get(context: Context, id: string): JobRecord | null {
-  const row = context.db.get<Row>(`${SELECT} WHERE id = ?`, id)
+  const row = context.db.get<RecordRow>(`${SELECT} WHERE id = ?`, id)
   return row ? toRecord(context, row) : null
 }
 
@@ -67,7 +71,7 @@ export function list(context: Context, query: JobQuery): JobRecord[] {
     values.push(query.afterNode ?? -1)
   }
   const order = query.flow === undefined ? 'seq DESC' : 'node'
-  const rows = context.db.all<Row>(
+  const rows = context.db.all<RecordRow>(
     `${SELECT} WHERE ${where.join(' AND ')} ORDER BY ${order} LIMIT ?`,
     ...values,
     query.limit ?? 100,
@@ -75,7 +79,8 @@ export function list(context: Context, query: JobQuery): JobRecord[] {
   return rows.map((row) => toRecord(context, row))
 }
 
-function toRecord(context: Context, row: Row): JobRecord {
+/** A stored job, of a row that begins with the columns of `RECORD`. */
+export function toRecord(context: Context, row: RecordRow): JobRecord {
   const [
     seq,
     id,

@@ -5,7 +5,7 @@ import { keptBack, metBelow } from '../../policy/headroom.ts'
 import { type Contender, startsBefore, unitsInTurn, type Waiting } from '../../policy/line-order.ts'
 import type { TurnState } from '../../policy/turn.ts'
 import type { LimitPolicy } from '../../policy/limit.ts'
-import type { StoredBucket } from './buckets.ts'
+import type { StoredBucket } from '../stored-bucket.ts'
 import type { Context } from './context.ts'
 
 /** A waiting job, as the line of one bucket sees it. */

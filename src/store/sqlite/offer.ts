@@ -5,7 +5,7 @@ import { type Context, openLineOf, queueId } from './context.ts'
 import { define } from './define.ts'
 import { enqueue } from './enqueue.ts'
 import { boundsOf } from './queues.ts'
-import { STATE } from './state.ts'
+import { STATE } from '../state.ts'
 
 /** A job of an offer cannot be stored: thrown to roll the whole offer back. */
 export class RefusedOffer extends Error {

@@ -17,11 +17,12 @@ import type { LimitDefinition } from '../store.ts'
 import { activate } from './activate.ts'
 import { clear } from './clear.ts'
 import type { Context } from './context.ts'
+import { counts } from './counts.ts'
 import { direct, dismiss, enlist, workers } from './enlist.ts'
 import { facts, find, note, remove } from './facts.ts'
 import { offer, RefusedOffer } from './offer.ts'
 import { overdue } from './overdue.ts'
-import { bound, counts, ended, keep, kept, limit, pause, queues } from './queues.ts'
+import { bound, ended, keep, kept, limit, pause, queues } from './queues.ts'
 
 const CHANGES = 1
 

@@ -2,7 +2,7 @@ import type { JobFacts } from '../outside.ts'
 import type { Context } from './context.ts'
 import { facts } from './facts.ts'
 import { portion } from './portion.ts'
-import { STATE } from './state.ts'
+import { STATE } from '../state.ts'
 
 /** Runs whose attempt's time is over, and when the next run or lease ends. */
 export function overdue(context: Context, limit: number): { runs: JobFacts[]; nextUs: number | null } {

@@ -1,5 +1,6 @@
 import { debit, extendsPenalty, penalize as penalizeState, refund } from '../../policy/bucket.ts'
-import { bucketId, loadBucket, saveBucket, type StoredBucket, wakeLine } from './buckets.ts'
+import type { StoredBucket } from '../stored-bucket.ts'
+import { bucketId, loadBucket, saveBucket, wakeLine } from './buckets.ts'
 import type { Context } from './context.ts'
 import { endOverdue } from './override.ts'
 import { nameFor, ownName } from './own.ts'

@@ -2,7 +2,7 @@ import { NEVER_US } from '../../policy/lane.ts'
 import type { Context } from './context.ts'
 import { portion } from './portion.ts'
 import { rejoin } from './rejoin.ts'
-import { STATE } from './state.ts'
+import { STATE } from '../state.ts'
 import type { Instant } from './store-clock.ts'
 
 type Row = [seq: number, lane: number, priority: number, expires: number | null]

@@ -1,8 +1,9 @@
 import { isCold } from '../../policy/bucket.ts'
-import { bucketsById, type StoredBucket } from './buckets.ts'
+import type { StoredBucket } from '../stored-bucket.ts'
+import { bucketsById } from './buckets.ts'
 import type { Context } from './context.ts'
 import { endOverdue, pruneOverrides } from './override.ts'
-import { LIVE_STATES, STATE } from './state.ts'
+import { LIVE_STATES, STATE } from '../state.ts'
 import { deleteLane, dropSpread } from './views.ts'
 
 const IDLE_LANE_US = 60_000_000

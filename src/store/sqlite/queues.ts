@@ -1,11 +1,9 @@
-import type { QueueBounds, QueueCount, QueueRecord } from '../outside.ts'
-import { type Context, queueId, queueName } from './context.ts'
-import { STATE, stateName } from './state.ts'
+import type { QueueBounds, QueueRecord } from '../outside.ts'
+import { type Context, queueId } from './context.ts'
+import { STATE } from '../state.ts'
 import { wakeMixedLines } from './workers.ts'
 
 const SETTING = 'setting:'
-/** A job that a limit has put off is shown as scheduled. */
-const SHOWN = `CASE WHEN state = ${STATE.available} AND booked > ? THEN ${STATE.scheduled} ELSE state END`
 
 /** Every queue that was ever named. */
 export function queues(context: Context): QueueRecord[] {
@@ -44,18 +42,6 @@ export function bound(context: Context, queue: string, bounds: QueueBounds | nul
 export function boundsOf(context: Context, queue: string): QueueBounds | null {
   const [text] = context.db.get<[string | null]>('SELECT bounds FROM queues WHERE name = ?', queue) ?? [null]
   return text === null ? null : (JSON.parse(text) as QueueBounds)
-}
-
-/** Jobs by queue and state. */
-export function counts(context: Context, queue?: string): QueueCount[] {
-  const where = queue === undefined ? '' : 'WHERE queue = (SELECT id FROM queues WHERE name = ?)'
-  return context.db
-    .all<[number, number, number]>(
-      `SELECT queue, ${SHOWN} AS shown, count(*) FROM jobs ${where} GROUP BY queue, shown`,
-      context.clock.nowUs(),
-      ...(queue === undefined ? [] : [queue]),
-    )
-    .map(([id, state, jobs]) => ({ queue: queueName(context, id), state: stateName(state), jobs }))
 }
 
 /** Runs that ended since then; the index on the end of the retention tells when. */

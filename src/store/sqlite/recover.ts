@@ -1,10 +1,11 @@
 import type { Recovered } from '../store.ts'
+import { LOST } from '../lost.ts'
 import { advance } from './advance.ts'
 import { returnPermits } from './buckets.ts'
 import { type Context, queueName } from './context.ts'
 import { withFailure } from './history.ts'
 import { rejoin } from './rejoin.ts'
-import { isEnd, STATE, stateName } from './state.ts'
+import { isEnd, STATE, stateName } from '../state.ts'
 import type { Instant } from './store-clock.ts'
 import { buryDead } from './workers.ts'
 
@@ -24,10 +25,6 @@ type Row = [
 ]
 
 const AT_ONCE = 1000
-const LOST = JSON.stringify({
-  code: 'lease.lost',
-  message: 'The worker died or stopped extending its lease.',
-})
 // Two questions, since one with an OR would read every job there is.
 const LEASE_OVER = `SELECT seq FROM jobs WHERE state = ${STATE.active} AND due <= ? ORDER BY due LIMIT ${AT_ONCE}`
 const OF_THE_DEAD = `SELECT seq FROM jobs WHERE state = ${STATE.active} AND due > ? AND worker IN (SELECT value FROM json_each(?)) LIMIT ${AT_ONCE}`

@@ -7,7 +7,7 @@ import { type Context, queueName } from './context.ts'
 import { depart } from './lanes.ts'
 import { portion } from './portion.ts'
 import { skipOccurrence } from './skip.ts'
-import { STATE } from './state.ts'
+import { STATE } from '../state.ts'
 import type { Instant } from './store-clock.ts'
 
 type Row = [

@@ -7,7 +7,7 @@ import type { Context } from './context.ts'
 import { endOverdue } from './override.ts'
 import { nameFor } from './own.ts'
 import { rejoin } from './rejoin.ts'
-import { STATE } from './state.ts'
+import { STATE } from '../state.ts'
 
 const RELEASE = `UPDATE jobs SET state = ${STATE.available}, attempt = attempt - 1, worker = NULL, started = NULL, due = NULL
   WHERE seq = ? AND attempt = ? AND worker = ? AND state = ${STATE.active} RETURNING lane, priority, permits, cancelling, expires, flow`

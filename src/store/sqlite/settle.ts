@@ -6,7 +6,7 @@ import type { Context } from './context.ts'
 import { penalizeBucket } from './penalize.ts'
 import { rejoin } from './rejoin.ts'
 import { withFailure } from './history.ts'
-import { isEnd, STATE, stateName } from './state.ts'
+import { isEnd, STATE, stateName } from '../state.ts'
 
 /** A settlement with the worker that makes it. */
 export interface SettleRequest {

@@ -73,6 +73,7 @@ const TAKES = 2
 export class SqliteStore implements Store {
   readonly backend = 'sqlite'
   readonly outside: Outside
+  readonly unresolved = null
   readonly #db: SqliteConnection
   readonly #clock: Clock
   readonly #storeClock: StoreClock

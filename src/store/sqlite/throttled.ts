@@ -2,7 +2,7 @@ import { NEVER_US } from '../../policy/lane.ts'
 import type { Throttled } from '../waits.ts'
 import { type Context, queueName } from './context.ts'
 import { readName } from './own.ts'
-import { LANE } from './state.ts'
+import { LANE } from '../state.ts'
 
 type Row = [queue: number, limit: string, key: string, wakeAt: number | null, waiting: number, base: number | null]
 

@@ -6,19 +6,12 @@ export interface StoreSettings {
   readonly ageingUs?: number | null
 }
 
-/** A part of the contract that a backend may lack. */
-export type Part = 'flows' | 'outside'
-
 /** What a backend brings to the suites. */
 export interface StoreHarness {
   /** Names the backend in the titles of the tests. */
   readonly name: string
-  /** Parts of the contract that the backend says it lacks: their cases are left out, and a test asks that it does say so. */
-  readonly lacks?: readonly Part[]
   /** A store over a storage of its own, with nothing in it, opened, with `RETENTION`. */
   open(clock: Clock, options?: StoreSettings): Promise<Store>
-  /** False: it refuses limits of scope `worker`, and the cases of that scope are left out. */
-  readonly workerScope?: false
   /** Another store over the storage that was opened last, as another process would have it; absent where none can. */
   reopen?(clock: Clock, options?: StoreSettings): Promise<Store>
 }

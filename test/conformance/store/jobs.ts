@@ -284,6 +284,23 @@ function cancelling(harness: StoreHarness): void {
     expect(await w.start()).toEqual(['b'])
   })
 
+  test('a delay counts from when the store has stored the job; without any it starts at once', async () => {
+    const w = world()
+    w.at(500)
+    await w.add('later', { delayUs: 1_000_001 })
+    await w.add('now', { delayUs: 0 })
+    const unique = { key: 'u' }
+    await w.add('only', { delayUs: 2_000_000, unique })
+    expect((await w.get('later')).state).toBe('scheduled')
+    expect(await w.start()).toEqual(['now'])
+    w.at(1500)
+    expect(await w.wake()).toBeCloseTo(1500.001, 6)
+    w.at(1500.001)
+    expect(await w.start()).toEqual(['later'])
+    w.at(2500)
+    expect(await w.start()).toEqual(['only'])
+  })
+
   test('scheduled and retryable jobs are cancelled where they are', async () => {
     const w = world()
     await w.add('later', { runAtMs: w.clock.now() + 1000 })

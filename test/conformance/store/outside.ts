@@ -76,6 +76,22 @@ function offers(harness: StoreHarness): void {
     await store.bound('q', null)
     expect(await store.offer([job(w, 'e')], [])).toMatchObject({ kind: 'stored', depths: [] })
   })
+
+  test('what an engine enqueued and what was there before the bound count, what was moved to another queue does not', async () => {
+    const w = world()
+    const { outside: store } = w.store
+    const unique = { unique: { key: 'k', onConflict: 'update' } } as const
+    await w.add('early', unique)
+    await store.bound('q', { maxDepth: 2, warnAt: null })
+    await w.add('late')
+    expect(await store.offer([job(w, 'a')], [])).toMatchObject({ why: { kind: 'full', depth: 2 } })
+    await store.offer([job(w, 'early', {}, { ...unique, queue: 'p' })], [])
+    expect(await store.offer([job(w, 'a')], [])).toMatchObject({ depths: [{ queue: 'q', depth: 2 }] })
+    await store.bound('p', { maxDepth: 1, warnAt: null })
+    expect(await store.offer([job(w, 'b', {}, { queue: 'p' })], [])).toMatchObject({
+      why: { kind: 'full', queue: 'p' },
+    })
+  })
 }
 
 function terms(harness: StoreHarness): void {
@@ -149,6 +165,19 @@ function terms(harness: StoreHarness): void {
       { code: 'lease.lost', attempt: 2, atUs: w.us(1000) },
       { code: FAILURE.code, type: 'T', attempt: 3 },
     ])
+  })
+
+  test('of many failures the last 25 are kept', async () => {
+    const w = world()
+    const a = job(w, 'a')
+    await w.store.outside.offer([{ ...a, maxAttempts: 30 }], [])
+    const worker = await enlist(w, 'x')
+    for (let attempt = 1; attempt <= 27; attempt++) {
+      const seq = (await claim(w, worker)).jobs[0]?.seq ?? 0
+      await w.store.settle(worker, { seq, attempt, kind: 'retry', delayUs: 0, error: FAILURE })
+    }
+    const { errors = [] } = (await w.store.outside.get(a.id)) ?? {}
+    expect(errors.map((each) => each.attempt)).toEqual(Array.from({ length: 25 }, (_, i) => i + 3))
   })
 
   test('the dead letter holds what was given up and is to be kept, until it is retried or removed', async () => {
@@ -282,6 +311,48 @@ function queues(harness: StoreHarness): void {
     await w.complete('a1')
     expect(await w.store.outside.ended(w.us(-1))).toEqual({ completed: 1, discarded: 0 })
   })
+
+  test.each([2, 12])(
+    '%d of them are counted as their jobs are shown, whatever these wait for and however they ended',
+    async (n) => {
+      const w = world()
+      await w.define({
+        r: { rate: 1, per: '1s' },
+        off: { rate: 1, per: '10s', onLimit: 'reschedule' },
+        none: { concurrency: 0 },
+      })
+      const queues = Array.from({ length: n }, (_, i) => `q${i}`)
+      for (const queue of queues) {
+        const of = (name: string): string => `${queue}-${name}`
+        await w.add(of('done'), { queue })
+        await w.add(of('failed'), { queue })
+        await w.add(of('again'), { queue })
+        await w.add(of('runs'), { queue })
+        await w.claim({ queues: { [queue]: 4 } })
+        await w.complete(of('done'))
+        await w.settle(of('failed'), { kind: 'discard', error: FAILURE })
+        await w.retry(of('again'), 60_000)
+        await w.add(of('gone'), { queue })
+        await w.cancel(of('gone'))
+        await w.add(of('later'), { queue, runAtMs: w.clock.now() + 60_000 })
+        await w.add(of('open'), { queue }, 2)
+        await w.add(of('held'), { queue, limits: ['none'] }, 3)
+        await w.add(of('off'), { queue, limits: ['off'] }, 4)
+        await w.store.outside.offer([{ ...job(w, of('asleep'), { pending: true }), queue }], [])
+      }
+      await w.claim({ queues: Object.fromEntries(queues.map((queue) => [queue, 1])) })
+      const shown = await w.store.list({ limit: 1000 })
+      const tally = new Map<string, number>()
+      for (const { queue, state } of shown) tally.set(`${queue} ${state}`, (tally.get(`${queue} ${state}`) ?? 0) + 1)
+      expect(new Set(shown.map(({ state }) => state)).size).toBe(8)
+      const counted = await w.store.outside.counts()
+      expect(new Map(counted.map(({ queue, state, jobs }) => [`${queue} ${state}`, jobs]))).toEqual(tally)
+      const one = counted.filter(({ queue }) => queue === 'q1')
+      expect(await w.store.outside.counts('q1')).toEqual(expect.arrayContaining(one))
+      expect(await w.store.outside.counts('q1')).toHaveLength(one.length)
+      expect(await w.store.outside.counts('nowhere')).toEqual([])
+    },
+  )
 
   test('settings are kept under their names', async () => {
     const { outside: store } = world().store

@@ -6,24 +6,9 @@ const LONG_US = 1e15
 
 /** Limits of which each worker has budgets of its own. */
 export function workerScope(harness: StoreHarness): void {
-  if (harness.workerScope === false) return refusal(harness)
   describe('budgets', () => budgets(harness))
   describe('waiting', () => waiting(harness))
   describe('coming and going', () => registrations(harness))
-}
-
-function refusal(harness: StoreHarness): void {
-  const world = eachWorld(harness)
-
-  test('a limit of this scope is refused by name, and none that came with it is defined', async () => {
-    const w = world()
-    const defining = w.define({ all: { rate: 1, per: '1s' }, own: { rate: 1, per: '1s', scope: 'worker' } })
-    await expect(defining).rejects.toMatchObject({
-      code: 'limit.scope.unsupported',
-      message: expect.stringContaining('own') as string,
-    })
-    expect(await w.store.limits()).toEqual([])
-  })
 }
 
 /** A second worker of the same queue. */

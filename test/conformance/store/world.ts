@@ -1,5 +1,6 @@
 import { uuidv7 } from 'uuidv7'
 import { afterEach, beforeEach, expect } from 'vitest'
+import { inLaneOrder } from '../../../src/jobs/lane.ts'
 import type { Callback, FlowKind, FlowRecord } from '../../../src/jobs/flow.ts'
 import { dependencies, type FlowJob, type NewFlow } from '../../../src/jobs/new-flow.ts'
 import type { Admitted, JobRecord, NewJob, Settled, Settlement } from '../../../src/jobs/job.ts'
@@ -21,6 +22,7 @@ export interface JobSpec {
   readonly attempts?: number
   readonly input?: string
   readonly runAtMs?: number
+  readonly delayUs?: number
   readonly expiresAtMs?: number
   readonly fairKey?: string
   readonly share?: number
@@ -141,6 +143,7 @@ export class World {
       uses: usesOf(spec.limits ?? []),
       maxAttempts: spec.attempts ?? 3,
       runAtMs: spec.runAtMs ?? null,
+      ...(spec.delayUs !== undefined && { delayUs: spec.delayUs }),
       expiresAtMs: spec.expiresAtMs ?? null,
       unique: spec.unique ? { onConflict: 'ignore', withinUs: null, states: null, ...spec.unique } : null,
       extra: null,
@@ -307,12 +310,11 @@ export function eachWorld(harness: StoreHarness): () => World {
   return () => world
 }
 
-/** Reads `name:key*weight`; sorted by limit and key, as a store is handed them. */
+/** Reads `name:key*weight`; in lane order, as a store is handed them. */
 export function usesOf(texts: readonly string[]): BucketUse[] {
-  return texts
-    .map((text) => {
-      const [, limit = '', key = '', weight = '1'] = /^([^:*]+)(?::([^*]*))?(?:\*(\d+))?$/.exec(text) ?? []
-      return { limit, key, weight: Number(weight) }
-    })
-    .sort((a, b) => (a.limit < b.limit || (a.limit === b.limit && a.key < b.key) ? -1 : 1))
+  const uses = texts.map((text) => {
+    const [, limit = '', key = '', weight = '1'] = /^([^:*]+)(?::([^*]*))?(?:\*(\d+))?$/.exec(text) ?? []
+    return { limit, key, weight: Number(weight) }
+  })
+  return inLaneOrder(uses)
 }

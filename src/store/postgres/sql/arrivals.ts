@@ -1,12 +1,17 @@
+import { BY_INDEX } from './by-index.ts'
+
 /**
  * Locks, arrivals, promotion: what a claim does before it looks, in a transaction of its own.
  *
  * Only a claim writes lanes, and only under the lock of their queue; all else that changes a lane's head says so by a row in `arrivals`.
  * What a lane's head is now is then read from its jobs, so that a row may come late, twice, or for a job that has gone again.
+ *
+ * A connection that took in all that a snapshot showed need look from then on only at what the transactions brought that this snapshot did not show: those that
+ * were under way, and those that came later. So a row may be committed however late, and what has long been taken in is never read again.
  */
-export const ARRIVALS = `
+export const ARRIVALS: string = `
 -- In the order of the locks' own numbers, so that no two callers wait for each other.
-CREATE FUNCTION sluice.lock_queues(p_queues text[]) RETURNS void LANGUAGE plpgsql AS $f$
+CREATE OR REPLACE FUNCTION sluice.lock_queues(p_queues text[]) RETURNS void LANGUAGE plpgsql AS $f$
 DECLARE number int;
 BEGIN
   FOR number IN SELECT DISTINCT hashtext('sluice.queue' || q) FROM unnest(p_queues) q ORDER BY 1 LOOP
@@ -14,7 +19,7 @@ BEGIN
   END LOOP;
 END $f$;
 
-CREATE FUNCTION sluice.lock_buckets(p_ids bigint[]) RETURNS int LANGUAGE plpgsql AS $f$
+CREATE OR REPLACE FUNCTION sluice.lock_buckets(p_ids bigint[]) RETURNS int LANGUAGE plpgsql AS $f$
 DECLARE found int;
 BEGIN
   WITH locked AS (SELECT id FROM sluice.buckets WHERE id = ANY (p_ids) ORDER BY id FOR UPDATE) SELECT count(*) INTO found FROM locked;
@@ -22,7 +27,7 @@ BEGIN
 END $f$;
 
 -- When an available job is given up: the end of its longest wait or its expiry, whichever is first.
-CREATE FUNCTION sluice.latest_start(p_uses text, p_expires bigint, p_now bigint, p_wall bigint) RETURNS bigint LANGUAGE plpgsql STABLE AS $f$
+CREATE OR REPLACE FUNCTION sluice.latest_start(p_uses text, p_expires bigint, p_now bigint, p_wall bigint) RETURNS bigint LANGUAGE plpgsql STABLE AS $f$
 DECLARE latest bigint := p_now + p_expires - p_wall;
 BEGIN
   IF p_uses IS NOT NULL AND EXISTS (SELECT 1 FROM sluice.max_waits) THEN
@@ -35,7 +40,7 @@ BEGIN
 END $f$;
 
 -- Jobs whose time has come join their lanes.
-CREATE FUNCTION sluice.promote(p_limit int) RETURNS int LANGUAGE plpgsql AS $f$
+CREATE OR REPLACE FUNCTION sluice.promote(p_limit int) RETURNS int LANGUAGE plpgsql ${BY_INDEX} AS $f$
 DECLARE now bigint; wall bigint; moved int; ready bigint[];
 BEGIN
   now := sluice.now_us();
@@ -58,53 +63,105 @@ BEGIN
 END $f$;
 
 -- Creates the lanes that are not there yet, with their buckets. A bucket that was forgotten meanwhile is a new one.
-CREATE FUNCTION sluice.create_lanes(p_keys text[], p_queues text[], p_uses text[], p_fair text[], p_shares int[], p_now bigint) RETURNS void LANGUAGE plpgsql AS $f$
+-- Uses: [[limit, key, worker], …] of which the worker, where a bucket is one's own, may be left out.
+CREATE OR REPLACE FUNCTION sluice.create_lanes(p_keys text[], p_queues text[], p_uses text[], p_fair text[], p_shares int[], p_bases text[], p_workers bigint[], p_now bigint) RETURNS void LANGUAGE plpgsql AS $f$
 DECLARE wanted bigint[]; needed int; 
 BEGIN
-  SELECT count(*) INTO needed FROM (SELECT DISTINCT e ->> 0, e ->> 1 FROM unnest(p_uses) u, json_array_elements(u::json) e) s;
+  SELECT count(*) INTO needed FROM (SELECT DISTINCT e ->> 0, e ->> 1, coalesce(e ->> 2, '0') FROM unnest(p_uses) u, json_array_elements(u::json) e) s;
   LOOP
-    INSERT INTO sluice.buckets (limit_name, key, touched)
-    SELECT DISTINCT (e ->> 0) COLLATE "C" AS l, (e ->> 1) COLLATE "C" AS k, p_now FROM unnest(p_uses) u, json_array_elements(u::json) e
-    WHERE NOT EXISTS (SELECT 1 FROM sluice.buckets b WHERE b.limit_name = e ->> 0 AND b.key = e ->> 1)
-    ORDER BY 1, 2 ON CONFLICT DO NOTHING;
+    INSERT INTO sluice.buckets (limit_name, key, worker, touched)
+    SELECT DISTINCT (e ->> 0) COLLATE "C" AS l, (e ->> 1) COLLATE "C" AS k, coalesce((e ->> 2)::bigint, 0) AS w, p_now FROM unnest(p_uses) u, json_array_elements(u::json) e
+    WHERE NOT EXISTS (SELECT 1 FROM sluice.buckets b WHERE b.limit_name = e ->> 0 AND b.key = e ->> 1 AND b.worker = coalesce((e ->> 2)::bigint, 0))
+    ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING;
     SELECT coalesce(array_agg(DISTINCT b.id), '{}') INTO wanted FROM unnest(p_uses) u, json_array_elements(u::json) e, sluice.buckets b
-    WHERE b.limit_name = e ->> 0 AND b.key = e ->> 1;
+    WHERE b.limit_name = e ->> 0 AND b.key = e ->> 1 AND b.worker = coalesce((e ->> 2)::bigint, 0);
     EXIT WHEN cardinality(wanted) = needed AND sluice.lock_buckets(wanted) = needed;
   END LOOP;
   WITH created AS (
-    INSERT INTO sluice.lanes (key, queue, fair, share, emptied, buckets)
-    SELECT g.key, g.queue, g.fair, coalesce(g.share, 1), p_now, ARRAY(
+    INSERT INTO sluice.lanes (key, queue, fair, share, base, worker, emptied, buckets)
+    SELECT g.key, g.queue, g.fair, coalesce(g.share, 1), g.base, g.worker, p_now, ARRAY(
       SELECT b.id FROM json_array_elements(g.uses::json) WITH ORDINALITY e(use, n), sluice.buckets b
-      WHERE b.limit_name = e.use ->> 0 AND b.key = e.use ->> 1 ORDER BY e.n)
-    FROM unnest(p_keys, p_queues, p_uses, p_fair, p_shares) g(key, queue, uses, fair, share)
+      WHERE b.limit_name = e.use ->> 0 AND b.key = e.use ->> 1 AND b.worker = coalesce((e.use ->> 2)::bigint, 0) ORDER BY e.n)
+    FROM unnest(p_keys, p_queues, p_uses, p_fair, p_shares, p_bases, p_workers) g(key, queue, uses, fair, share, base, worker)
     ON CONFLICT DO NOTHING RETURNING buckets
   ), counted AS (SELECT b.id, count(*) AS n FROM created, unnest(created.buckets) b(id) GROUP BY b.id)
   UPDATE sluice.buckets b SET lanes = b.lanes + c.n FROM counted c WHERE b.id = c.id;
 END $f$;
 
+-- A connection remembers the snapshot of which all that has arrived for some queues is taken in. The server forgets it with the connection, as it must: a taking in that was not yet
+-- durable when the server crashed is undone, and another server numbers its transactions anew. Callers may name any queues: there are 64 places, in which one set ousts another.
+CREATE OR REPLACE FUNCTION sluice.taken_in_place(p_set text) RETURNS text LANGUAGE sql IMMUTABLE AS $f$
+  SELECT 'sluice_taken_in.q' || (hashtext(p_set) & 63) $f$;
+
+CREATE OR REPLACE FUNCTION sluice.taken_in_set(p_queues text[]) RETURNS text LANGUAGE sql IMMUTABLE AS $f$
+  SELECT md5('sluice.' || array_to_string(p_queues, E'\\x01')) $f$;
+
+CREATE OR REPLACE FUNCTION sluice.remember_taken_in(p_queues text[], p_seen pg_snapshot) RETURNS void LANGUAGE plpgsql AS $f$
+DECLARE v_set text := sluice.taken_in_set(p_queues);
+BEGIN
+  PERFORM set_config(sluice.taken_in_place(v_set), v_set || p_seen::text, false);
+END $f$;
+
+-- That snapshot; where none is remembered, one of nothing.
+CREATE OR REPLACE FUNCTION sluice.taken_in(p_queues text[]) RETURNS pg_snapshot LANGUAGE plpgsql STABLE AS $f$
+DECLARE v_set text := sluice.taken_in_set(p_queues); v_place text := current_setting(sluice.taken_in_place(v_set), true);
+BEGIN
+  RETURN CASE WHEN starts_with(v_place, v_set) THEN substr(v_place, length(v_set) + 1) ELSE '1:1:' END;
+END $f$;
+
+-- Whether anything has arrived that the snapshot remembered did not show.
+CREATE OR REPLACE FUNCTION sluice.has_arrived(p_queues text[]) RETURNS boolean LANGUAGE plpgsql STABLE AS $f$
+DECLARE v_seen pg_snapshot := sluice.taken_in(p_queues); v_later xid8 := pg_snapshot_xmax(v_seen); v_open xid8[] := ARRAY(SELECT pg_snapshot_xip(v_seen));
+BEGIN
+  RETURN EXISTS (SELECT 1 FROM sluice.arrivals WHERE queue = ANY (p_queues) AND xid >= v_later)
+    OR EXISTS (SELECT 1 FROM sluice.arrivals WHERE queue = ANY (p_queues) AND xid = ANY (v_open));
+END $f$;
+
+-- The same, and where nothing has, this is remembered.
+CREATE OR REPLACE FUNCTION sluice.look_arrivals(p_queues text[]) RETURNS boolean LANGUAGE plpgsql AS $f$
+DECLARE v_arrived boolean; v_now pg_snapshot;
+BEGIN
+  SELECT sluice.has_arrived(p_queues), pg_current_snapshot() INTO v_arrived, v_now;
+  IF NOT v_arrived THEN PERFORM sluice.remember_taken_in(p_queues, v_now); END IF;
+  RETURN v_arrived;
+END $f$;
+
 -- Takes in what has arrived for these queues: lanes open that were empty, whose head was outranked or has gone. No newcomer stands before p_turn, and no
 -- two at the same place, which would break into turns of several starts. Answers the last turn that was given.
-CREATE FUNCTION sluice.take_arrivals(p_queues text[], p_turn bigint) RETURNS bigint LANGUAGE plpgsql SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $f$
-DECLARE v_now bigint; v_keys text[]; v_queues text[]; v_uses text[]; v_looks boolean[]; v_fair text[]; v_shares int[]; v_levels bigint[]; v_firsts bigint[]; absent int[]; woken bigint[]; v_turn bigint := p_turn;
+CREATE OR REPLACE FUNCTION sluice.take_arrivals(p_queues text[], p_turn bigint) RETURNS bigint LANGUAGE plpgsql ${BY_INDEX} AS $f$
+DECLARE v_now bigint; v_keys text[]; v_queues text[]; v_uses text[]; v_looks boolean[]; v_fair text[]; v_shares int[]; v_levels bigint[]; v_firsts bigint[]; woken bigint[];
+  v_absent text[]; v_absent_queues text[]; v_absent_uses text[]; v_absent_fair text[]; v_absent_shares int[]; v_spread text[]; v_turn bigint := p_turn;
+  v_seen pg_snapshot := sluice.taken_in(p_queues); v_later xid8 := pg_snapshot_xmax(v_seen); v_open xid8[] := ARRAY(SELECT pg_snapshot_xip(v_seen)); v_count int;
 BEGIN
-  IF NOT EXISTS (SELECT 1 FROM sluice.arrivals WHERE queue = ANY (p_queues)) THEN RETURN v_turn; END IF;
+  IF NOT sluice.look_arrivals(p_queues) THEN RETURN v_turn; END IF;
   PERFORM sluice.lock_queues(p_queues);
   v_now := sluice.now_us();
   WITH gone AS (
-    DELETE FROM sluice.arrivals WHERE id = ANY (ARRAY(SELECT id FROM sluice.arrivals WHERE queue = ANY (p_queues) ORDER BY queue, id LIMIT 10000))
+    DELETE FROM sluice.arrivals WHERE id = ANY (ARRAY(
+      (SELECT id FROM sluice.arrivals WHERE queue = ANY (p_queues) AND xid = ANY (v_open) LIMIT 1000)
+      UNION ALL (SELECT id FROM sluice.arrivals WHERE queue = ANY (p_queues) AND xid >= v_later ORDER BY queue, xid, id LIMIT 1000) LIMIT 1000))
     RETURNING id, queue, lane, uses, fair, share, look, level, first
   ), each AS (SELECT lane, min(queue) AS queue, min(uses) AS uses, min(fair) AS fair, (array_agg(share ORDER BY id DESC) FILTER (WHERE share IS NOT NULL))[1] AS share, bool_or(look) AS look,
     CASE WHEN bool_and(level IS NOT NULL) THEN (array_agg(level ORDER BY level DESC, first))[1] END AS level, (array_agg(first ORDER BY level DESC, first))[1] AS first FROM gone GROUP BY lane)
-  SELECT array_agg(e.lane), array_agg(e.queue), array_agg(e.uses), array_agg(e.fair), array_agg(e.share), array_agg(e.look), array_agg(e.level), array_agg(e.first)
-  INTO v_keys, v_queues, v_uses, v_fair, v_shares, v_looks, v_levels, v_firsts FROM each e;
+  SELECT array_agg(e.lane), array_agg(e.queue), array_agg(e.uses), array_agg(e.fair), array_agg(e.share), array_agg(e.look), array_agg(e.level), array_agg(e.first),
+    (SELECT count(*) FROM gone), pg_current_snapshot()
+  INTO v_keys, v_queues, v_uses, v_fair, v_shares, v_looks, v_levels, v_firsts, v_count, v_seen FROM each e;
+  IF v_count < 1000 THEN PERFORM sluice.remember_taken_in(p_queues, v_seen); END IF;
   IF v_keys IS NULL THEN RETURN v_turn; END IF;
-  SELECT array_agg(n) INTO absent FROM generate_subscripts(v_keys, 1) n WHERE NOT EXISTS (SELECT 1 FROM sluice.lanes WHERE key = v_keys[n]);
-  IF absent IS NOT NULL THEN
-    PERFORM sluice.create_lanes(ARRAY(SELECT v_keys[n] FROM unnest(absent) n), ARRAY(SELECT v_queues[n] FROM unnest(absent) n), ARRAY(SELECT v_uses[n] FROM unnest(absent) n),
-      ARRAY(SELECT v_fair[n] FROM unnest(absent) n), ARRAY(SELECT v_shares[n] FROM unnest(absent) n), v_now);
+  -- Never by their numbers: to reach one text of an array all before it are walked over.
+  SELECT array_agg(a.key), array_agg(a.queue), array_agg(a.uses), array_agg(a.fair), array_agg(a.share) INTO v_absent, v_absent_queues, v_absent_uses, v_absent_fair, v_absent_shares
+  FROM unnest(v_keys, v_queues, v_uses, v_fair, v_shares) a(key, queue, uses, fair, share) WHERE NOT EXISTS (SELECT 1 FROM sluice.lanes l WHERE l.key = a.key);
+  IF v_absent IS NOT NULL THEN
+    PERFORM sluice.create_lanes(v_absent, v_absent_queues, v_absent_uses, v_absent_fair, v_absent_shares, NULL, NULL, v_now);
   END IF;
   -- A lane has the share of the job that came last.
   UPDATE sluice.lanes l SET share = a.share FROM unnest(v_keys, v_shares) a(key, share) WHERE l.key = a.key AND l.share <> a.share;
+  IF EXISTS (SELECT 1 FROM sluice.apart) THEN v_spread := sluice.spread_lanes(v_keys, v_uses, v_now); END IF;
+  IF v_spread IS NOT NULL THEN
+    -- What has come to a spread lane has come to each view of it.
+    SELECT array_agg(coalesce(v.key, a.key)), array_agg(a.look AND v.key IS NULL), array_agg(a.level), array_agg(a.first) INTO v_keys, v_looks, v_levels, v_firsts
+    FROM unnest(v_keys, v_looks, v_levels, v_firsts) a(key, look, level, first) LEFT JOIN sluice.lanes v ON v.base = a.key WHERE v.key IS NOT NULL OR a.key <> ALL (v_spread);
+  END IF;
   v_turn := greatest(v_turn, v_now);
   WITH head AS MATERIALIZED (
     SELECT l.id, l.state, l.bucket, l.deputy_of, h.priority, h.seq,
@@ -112,7 +169,7 @@ BEGIN
       CASE WHEN a.level < (l.sieve::json ->> 0)::bigint OR (a.level = (l.sieve::json ->> 0)::bigint AND a.first > (l.sieve::json ->> 1)::bigint) THEN l.sieve END AS sieve,
       CASE WHEN l.state = 0 THEN row_number() OVER (ORDER BY h.seq) END AS place
     FROM unnest(v_keys, v_looks, v_levels, v_firsts) a(key, look, level, first) JOIN sluice.lanes l ON l.key = a.key LEFT JOIN LATERAL
-      (SELECT j.priority, j.seq FROM sluice.jobs j WHERE j.lane = a.key AND j.state = 1 ORDER BY j.priority DESC, j.seq LIMIT 1) h ON true
+      (SELECT j.priority, j.seq FROM sluice.jobs j WHERE j.lane = coalesce(l.base, l.key) AND j.state = 1 ORDER BY j.priority DESC, j.seq LIMIT 1) h ON true
     WHERE CASE WHEN h.seq IS NULL THEN l.state <> 0 WHEN l.state = 0 THEN true
       ELSE (h.priority, h.seq) <> (l.priority, l.head) OR l.sieve IS NOT NULL OR (a.look AND l.state = 2) END
   ), written AS (
@@ -131,14 +188,14 @@ BEGIN
 END $f$;
 
 -- Has the first of each line looked at again, if anybody waits there.
-CREATE FUNCTION sluice.wake_lines(p_ids bigint[], p_now bigint) RETURNS void LANGUAGE plpgsql AS $f$
+CREATE OR REPLACE FUNCTION sluice.wake_lines(p_ids bigint[], p_now bigint) RETURNS void LANGUAGE plpgsql AS $f$
 BEGIN
   PERFORM sluice.lock_buckets(p_ids);
   UPDATE sluice.buckets SET wake_at = least(wake_at, p_now) WHERE id = ANY (p_ids) AND wake_at > p_now;
 END $f$;
 
 -- Gives permits back and wakes the lines of their buckets; true if anybody waits there. An id that is named twice counts twice.
-CREATE FUNCTION sluice.return_permits(p_ids bigint[], p_now bigint) RETURNS boolean LANGUAGE plpgsql AS $f$
+CREATE OR REPLACE FUNCTION sluice.return_permits(p_ids bigint[], p_now bigint) RETURNS boolean LANGUAGE plpgsql AS $f$
 DECLARE waits boolean;
 BEGIN
   PERFORM sluice.lock_buckets(p_ids);

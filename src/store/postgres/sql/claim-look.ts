@@ -1,11 +1,14 @@
+import { BY_INDEX } from './by-index.ts'
+
 /**
  * The first round trip of a claim: locks the queue and all buckets that the decision may ask, then reads what it may ask, then the clock.
  *
- * What that is, is found twice: before the locks to know what to lock, and after them, since only what is read then holds.
+ * What that is, is found twice: before the locks to know what to lock, and after them, since only what is read then holds. But for the open lanes, which
+ * nobody changes who does not hold the queue's lock, and the buckets that were due when it began: what comes due meanwhile is in the next wake-up.
  */
-export const CLAIM_LOOK = `
+export const CLAIM_LOOK: string = `
 -- The first lanes of each group of a bucket's line, and the line's deputies. Groups are found by one index probe each.
-CREATE FUNCTION sluice.line_first(p_bucket bigint, p_count int) RETURNS TABLE (r_queue text, r_over text, r_id bigint) LANGUAGE plpgsql STABLE AS $f$
+CREATE OR REPLACE FUNCTION sluice.line_first(p_bucket bigint, p_count int) RETURNS TABLE (r_queue text, r_over text, r_id bigint) LANGUAGE plpgsql STABLE AS $f$
 DECLARE v_queue text; v_over text;
 BEGIN
   SELECT l.queue, l.over INTO v_queue, v_over FROM sluice.lanes l WHERE l.bucket = p_bucket AND l.state = 2
@@ -19,13 +22,14 @@ BEGIN
 END $f$;
 
 -- What a decision may ask: open lanes, due buckets, the lines of their buckets, the buckets of those lines' lanes, and so on p_depth times.
-CREATE FUNCTION sluice.claim_reach(p_queues text[], p_due bigint[], p_lanes bigint[], p_buckets bigint[], p_open int, p_line int, p_depth int,
+-- Open lanes that are known are not looked for again.
+CREATE OR REPLACE FUNCTION sluice.claim_reach(p_queues text[], p_known bigint[], p_due bigint[], p_lanes bigint[], p_buckets bigint[], p_open int, p_line int, p_depth int,
   OUT open_lanes bigint[], OUT lanes bigint[], OUT buckets bigint[], OUT lined bigint[], OUT line_buckets bigint[], OUT line_lanes bigint[]
 ) LANGUAGE plpgsql AS $f$
 DECLARE fresh_lanes bigint[]; fresh bigint[]; with_line bigint[]; depth int := 0; at_buckets bigint[]; at_lanes bigint[];
 BEGIN
-  open_lanes := ARRAY(SELECT l.id FROM unnest(p_queues) q, LATERAL (
-    SELECT o.id, o.priority, o.turn, o.head FROM sluice.lanes o WHERE o.queue = q AND o.state = 1 ORDER BY o.priority DESC, o.turn, o.head LIMIT p_open) l);
+  open_lanes := coalesce(p_known, ARRAY(SELECT l.id FROM unnest(p_queues) q, LATERAL (
+    SELECT o.id, o.priority, o.turn, o.head FROM sluice.lanes o WHERE o.queue = q AND o.state = 1 ORDER BY o.priority DESC, o.turn, o.head LIMIT p_open) l));
   lanes := open_lanes || ARRAY(SELECT l.id FROM sluice.lanes l WHERE l.id = ANY (p_lanes) AND l.id <> ALL (open_lanes));
   buckets := '{}';
   lined := '{}';
@@ -54,17 +58,18 @@ BEGIN
 END $f$;
 
 -- In plpgsql, whose plans are kept; those of plain SQL are made anew at each call. The instants at which something of itself comes due, on the clocks that it goes by.
-CREATE FUNCTION sluice.claim_next(p_now bigint) RETURNS json LANGUAGE plpgsql STABLE AS $f$
+CREATE OR REPLACE FUNCTION sluice.claim_next(p_now bigint, p_worker bigint) RETURNS json LANGUAGE plpgsql STABLE AS $f$
 BEGIN
   RETURN (SELECT json_build_array(
     (SELECT due FROM sluice.jobs WHERE state = 0 ORDER BY due LIMIT 1),
     (SELECT due FROM sluice.jobs WHERE state = 4 ORDER BY due LIMIT 1),
     (SELECT due FROM sluice.jobs WHERE state = 1 AND due IS NOT NULL ORDER BY due LIMIT 1),
-    (SELECT wake_at FROM sluice.buckets WHERE wake_at > p_now ORDER BY wake_at LIMIT 1)));
+    least((SELECT wake_at FROM sluice.buckets WHERE worker = 0 AND wake_at > p_now ORDER BY wake_at LIMIT 1),
+      CASE WHEN EXISTS (SELECT 1 FROM sluice.apart) THEN (SELECT wake_at FROM sluice.buckets WHERE worker = p_worker AND wake_at > p_now ORDER BY wake_at LIMIT 1) END)));
 END $f$;
 
 -- The next occurrences on either clock, and a schedule whose missed occurrences wait no longer.
-CREATE FUNCTION sluice.claim_fire(p_unreadable text[]) RETURNS json LANGUAGE plpgsql STABLE AS $f$
+CREATE OR REPLACE FUNCTION sluice.claim_fire(p_unreadable text[]) RETURNS json LANGUAGE plpgsql STABLE AS $f$
 BEGIN
   RETURN (SELECT json_build_array(
     (SELECT next_at FROM sluice.schedules WHERE catch_up_to IS NULL AND next_at IS NOT NULL AND NOT wall AND name <> ALL (p_unreadable) ORDER BY next_at LIMIT 1),
@@ -74,8 +79,8 @@ BEGIN
 END $f$;
 
 -- Locks, then reads, then the clock. Null: a bucket that nobody could have known of is locked by somebody else, and all must begin anew.
-CREATE FUNCTION sluice.claim_look(p json) RETURNS text LANGUAGE plpgsql
-SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $f$
+CREATE OR REPLACE FUNCTION sluice.claim_look(p json) RETURNS text LANGUAGE plpgsql
+${BY_INDEX} AS $f$
 DECLARE
   v_queues text[] := ARRAY(SELECT json_array_elements_text(p -> 'queues'));
   v_due bigint[]; v_own bigint[]; v_seed_lanes bigint[] := ARRAY(SELECT json_array_elements_text(p -> 'lanes')::bigint);
@@ -83,7 +88,8 @@ DECLARE
   v_deep bigint[] := v_seed_lanes; v_skip bigint[] := ARRAY(SELECT json_array_elements_text(p -> 'skip')::bigint);
   v_open int := (p ->> 'open')::int; v_line int := (p ->> 'line')::int; v_depth int := (p ->> 'depth')::int;
   v_due_at_most int := (p ->> 'due')::int; v_heads int := (p ->> 'heads')::int; v_deep_heads int := (p ->> 'deepHeads')::int; v_open_heads int;
-  reach record; locked bigint[]; more bigint[]; v_now bigint; answer text;
+  v_worker bigint := (p ->> 'worker')::bigint; v_apart boolean; v_all text[];
+  v_held json; reach record; locked bigint[]; more bigint[]; v_now bigint; v_due_at bigint; answer text;
 BEGIN
   PERFORM sluice.lock_queues(v_queues);
   -- Who changes limits waits until no claim decides by what they were.
@@ -91,15 +97,22 @@ BEGIN
   IF json_array_length(p -> 'uses') > 0 THEN
     v_own := sluice.own_buckets(p -> 'uses');
   END IF;
-  v_now := sluice.now_us();
-  v_due := ARRAY(SELECT id FROM sluice.buckets WHERE wake_at <= v_now ORDER BY wake_at LIMIT v_due_at_most);
-  reach := sluice.claim_reach(v_queues, v_due, v_seed_lanes, v_seeds || v_own, v_open, v_line, v_depth);
+  v_held := (SELECT json_agg(json_build_array(q.name, q.paused, q.limit_name) ORDER BY q.name) FROM sluice.queues q WHERE q.name = ANY (v_queues) AND (q.paused OR q.limit_name IS NOT NULL));
+  IF v_held IS NOT NULL THEN
+    v_queues := ARRAY(SELECT q FROM unnest(v_queues) q WHERE q NOT IN (SELECT h ->> 0 FROM json_array_elements(v_held) h WHERE (h ->> 1)::boolean));
+    v_own := v_own || sluice.own_buckets((SELECT coalesce(json_agg(json_build_array(h ->> 2, '')), '[]') FROM json_array_elements(v_held) h WHERE h ->> 2 IS NOT NULL));
+  END IF;
+  -- Lanes and lines of this worker alone: only where a limit has ever had such.
+  v_apart := v_worker <> 0 AND EXISTS (SELECT 1 FROM sluice.apart);
+  v_all := CASE WHEN v_apart THEN v_queues || ARRAY(SELECT sluice.own_queue(q, v_worker) FROM unnest(v_queues) q) ELSE v_queues END;
+  v_due_at := sluice.now_us();
+  v_due := ARRAY(SELECT id FROM sluice.buckets WHERE worker = 0 AND wake_at <= v_due_at ORDER BY wake_at LIMIT v_due_at_most);
+  IF v_apart THEN v_due := v_due || ARRAY(SELECT id FROM sluice.buckets WHERE worker = v_worker AND wake_at <= v_due_at ORDER BY wake_at LIMIT v_due_at_most); END IF;
+  reach := sluice.claim_reach(v_all, NULL, v_due, v_seed_lanes, v_seeds || v_own, v_open, v_line, v_depth);
   locked := reach.buckets;
   IF cardinality(locked) > 0 THEN
     PERFORM sluice.lock_buckets(locked);
-    v_now := sluice.now_us();
-    v_due := ARRAY(SELECT id FROM sluice.buckets WHERE wake_at <= v_now ORDER BY wake_at LIMIT v_due_at_most);
-    reach := sluice.claim_reach(v_queues, v_due, v_seed_lanes, v_seeds || v_own, v_open, v_line, v_depth);
+    reach := sluice.claim_reach(v_all, reach.open_lanes, v_due, v_seed_lanes, v_seeds || v_own, v_open, v_line, v_depth);
     more := ARRAY(SELECT b FROM unnest(reach.buckets) b WHERE b <> ALL (locked));
     IF cardinality(more) > 0 THEN
       more := ARRAY(SELECT id FROM sluice.buckets WHERE id = ANY (more) ORDER BY id FOR UPDATE SKIP LOCKED);
@@ -111,43 +124,47 @@ BEGIN
   SELECT json_build_object(
     'now', v_now, 'wall', sluice.wall_us(),
     'generation', coalesce((SELECT value::bigint FROM sluice.store WHERE name = 'limits'), 0),
-    'due', v_due, 'open', reach.open_lanes, 'lined', reach.lined, 'lineBuckets', reach.line_buckets, 'lineLanes', reach.line_lanes, 'own', coalesce(v_own, '{}'),
+    'due', v_due, 'open', reach.open_lanes, 'lined', reach.lined, 'lineBuckets', reach.line_buckets, 'lineLanes', reach.line_lanes, 'own', coalesce(v_own, '{}'), 'held', v_held,
     'lanes', (SELECT json_agg(json_build_array(l.id, l.queue, l.buckets, l.state, l.bucket, l.deputy_of, l.priority, l.turn, l.head, l.over, l.key, l.share, l.taken, l.sieve))
       FROM sluice.lanes l WHERE l.id = ANY (reach.lanes)),
-    'buckets', (SELECT json_agg(json_build_array(b.id, b.limit_name, b.key, b.state, b.revision, b.active, b.lanes, b.wake_at, b.deferred, b.told))
+    'buckets', (SELECT json_agg(json_build_array(b.id, b.limit_name, b.key, b.state, b.revision, b.active, b.lanes, b.wake_at, b.deferred, b.told, b.worker))
       FROM sluice.buckets b WHERE b.id = ANY (reach.buckets)),
     'heads', (SELECT json_agg(json_build_array(l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given)) FROM sluice.lanes l, LATERAL (
-      SELECT j.seq, j.priority, j.weights, j.attempt, j.since, coalesce(j.asked, j.priority) AS given FROM sluice.jobs j WHERE j.lane = l.key AND j.state = 1 AND j.seq <> ALL (v_skip)
+      SELECT j.seq, j.priority, j.weights, j.attempt, j.since, coalesce(j.asked, j.priority) AS given FROM sluice.jobs j WHERE j.lane = coalesce(l.base, l.key) AND j.state = 1 AND j.seq <> ALL (v_skip)
       ORDER BY j.priority DESC, j.seq LIMIT greatest(v_heads, CASE WHEN l.id = ANY (v_deep) THEN v_deep_heads END, CASE WHEN l.id = ANY (reach.open_lanes) THEN v_open_heads END)) h WHERE l.id = ANY (reach.lanes)),
     -- Behind those that were sifted. Two ranges and not a disjunction, of which only the lane would be looked up.
     'behind', (SELECT json_agg(json_build_array(l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given)) FROM sluice.lanes l,
       LATERAL (SELECT (l.sieve::json ->> 0)::bigint AS level, (l.sieve::json ->> 1)::bigint AS seq, greatest(v_heads, CASE WHEN l.id = ANY (v_deep) THEN v_deep_heads END) AS count) c, LATERAL (
       (SELECT j.seq, j.priority, j.weights, j.attempt, j.since, coalesce(j.asked, j.priority) AS given FROM sluice.jobs j
-        WHERE j.lane = l.key AND j.state = 1 AND j.priority = c.level AND j.seq > c.seq AND j.seq <> ALL (v_skip) ORDER BY j.priority DESC, j.seq LIMIT c.count)
+        WHERE j.lane = coalesce(l.base, l.key) AND j.state = 1 AND j.priority = c.level AND j.seq > c.seq AND j.seq <> ALL (v_skip) ORDER BY j.priority DESC, j.seq LIMIT c.count)
       UNION ALL (SELECT j.seq, j.priority, j.weights, j.attempt, j.since, coalesce(j.asked, j.priority) AS given FROM sluice.jobs j
-        WHERE j.lane = l.key AND j.state = 1 AND j.priority < c.level AND j.seq <> ALL (v_skip) ORDER BY j.priority DESC, j.seq LIMIT c.count)) h
+        WHERE j.lane = coalesce(l.base, l.key) AND j.state = 1 AND j.priority < c.level AND j.seq <> ALL (v_skip) ORDER BY j.priority DESC, j.seq LIMIT c.count)) h
       WHERE l.id = ANY (reach.lanes) AND l.sieve IS NOT NULL),
     'line', (SELECT json_agg(json_build_array(o.queue, h.seq, h.priority, h.weights, h.attempt, h.since, h.given)) FROM (
       SELECT q.value ->> 0 AS queue, q.value ->> 1 AS lane, (q.value ->> 2)::int AS slots FROM json_array_elements(p -> 'line_of') q) o, LATERAL (
       SELECT j.seq, j.priority, j.weights, j.attempt, j.since, coalesce(j.asked, j.priority) AS given FROM sluice.jobs j WHERE j.lane = o.lane AND j.state = 1 AND j.seq <> ALL (v_skip)
       ORDER BY j.priority DESC, j.seq LIMIT o.slots) h),
-    'live', (SELECT json_agg(DISTINCT q) FROM sluice.workers w, unnest(w.queues) q WHERE w.alive_until > v_now AND w.id <> (p ->> 'worker')::bigint),
+    'arrived', sluice.has_arrived(v_queues),
+    'live', (SELECT json_agg(DISTINCT q) FROM sluice.workers w, unnest(w.queues) q WHERE w.alive_until > v_now AND w.id <> v_worker
+      AND NOT EXISTS (SELECT 1 FROM sluice.queues h WHERE h.name = q AND h.paused)),
+    'apart', CASE WHEN v_apart THEN (SELECT json_agg(sluice.own_queue(q, w.id)) FROM sluice.workers w, unnest(w.queues) q WHERE w.alive_until > v_now AND w.id <> v_worker) END,
     'fire', sluice.claim_fire(ARRAY(SELECT json_array_elements_text(p -> 'unreadable'))),
-    'next', sluice.claim_next(v_now)
+    'unresolved', sluice.claim_unresolved(v_queues),
+    'next', sluice.claim_next(v_due_at, v_worker)
   )::text INTO answer;
   RETURN answer;
 END $f$;
 
 -- The queue's own buckets, in the order they are asked for; those that are missing are made.
-CREATE FUNCTION sluice.own_buckets(p_uses json) RETURNS bigint[] LANGUAGE plpgsql AS $f$
+CREATE OR REPLACE FUNCTION sluice.own_buckets(p_uses json) RETURNS bigint[] LANGUAGE plpgsql AS $f$
 DECLARE found bigint[];
 BEGIN
   LOOP
     found := ARRAY(SELECT b.id FROM json_array_elements(p_uses) WITH ORDINALITY u(use, n), sluice.buckets b
-      WHERE b.limit_name = u.use ->> 0 AND b.key = u.use ->> 1 ORDER BY u.n);
+      WHERE b.limit_name = u.use ->> 0 AND b.key = u.use ->> 1 AND b.worker = coalesce((u.use ->> 2)::bigint, 0) ORDER BY u.n);
     IF cardinality(found) = json_array_length(p_uses) THEN RETURN found; END IF;
-    INSERT INTO sluice.buckets (limit_name, key, touched) SELECT DISTINCT (u ->> 0) COLLATE "C", (u ->> 1) COLLATE "C", sluice.now_us() FROM json_array_elements(p_uses) u
-    ORDER BY 1, 2 ON CONFLICT DO NOTHING;
+    INSERT INTO sluice.buckets (limit_name, key, worker, touched) SELECT DISTINCT (u ->> 0) COLLATE "C", (u ->> 1) COLLATE "C", coalesce((u ->> 2)::bigint, 0), sluice.now_us()
+    FROM json_array_elements(p_uses) u ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING;
   END LOOP;
 END $f$;
 `

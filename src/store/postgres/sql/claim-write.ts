@@ -1,11 +1,13 @@
+import { BY_INDEX } from './by-index.ts'
+
 /** The second round trip of a claim: what the decision came to, set by set. Whatever does not fit what it was decided on ends the whole. */
-export const CLAIM_WRITE = `
+export const CLAIM_WRITE: string = `
 -- SL001: decided too long ago. SL002: jobs that were granted cannot be had; the message names them.
-CREATE FUNCTION sluice.claim_write(
-  p_now bigint, p_late_us bigint, p_worker bigint, p_lease_us bigint, p_grants json, p_lanes json, p_buckets json, p_rejected json, p_booked json
+CREATE OR REPLACE FUNCTION sluice.claim_write(
+  p_now bigint, p_late_us bigint, p_worker bigint, p_lease_us bigint, p_grants json, p_lanes json, p_buckets json, p_rejected json, p_booked json, p_outside boolean DEFAULT false
 ) RETURNS TABLE (r_seq bigint, r_id uuid, r_task text, r_queue text, r_priority int, r_input text, r_attempt int, r_max_attempts int, r_pushed_back int, r_created bigint,
-  r_extra text, r_schedule text, r_occurs bigint, r_state int) LANGUAGE plpgsql
-SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET enable_seqscan = off SET jit = off SET plan_cache_mode = force_generic_plan AS $f$
+  r_extra text, r_schedule text, r_occurs bigint, r_state int, r_since bigint, r_flow bigint) LANGUAGE plpgsql
+${BY_INDEX} AS $f$
 DECLARE v_seqs bigint[]; v_permits text[]; v_had bigint[]; v_rejected bigint[]; v_count int;
 BEGIN
   IF sluice.now_us() - p_now > p_late_us THEN
@@ -27,8 +29,7 @@ BEGIN
   END IF;
   IF json_array_length(p_buckets) > 0 THEN
     UPDATE sluice.buckets b SET wake_at = (g ->> 1)::bigint, state = CASE WHEN g ->> 2 IS NULL THEN b.state ELSE g ->> 2 END,
-      revision = CASE WHEN g ->> 2 IS NULL THEN b.revision ELSE (g ->> 3)::int END, active = (g ->> 4)::int, deferred = (g ->> 5)::int, told = (g ->> 6)::bigint,
-      touched = CASE WHEN g ->> 2 IS NULL THEN b.touched ELSE p_now END
+      revision = CASE WHEN g ->> 2 IS NULL THEN b.revision ELSE (g ->> 3)::int END, active = (g ->> 4)::int, deferred = (g ->> 5)::int, told = (g ->> 6)::bigint
     FROM json_array_elements(p_buckets) g WHERE b.id = (g ->> 0)::bigint;
     GET DIAGNOSTICS v_count = ROW_COUNT;
     IF v_count <> json_array_length(p_buckets) THEN RAISE EXCEPTION '[]' USING ERRCODE = 'SL002'; END IF;
@@ -39,17 +40,13 @@ BEGIN
       due = CASE WHEN (g ->> 1)::int = 7 AND j.schedule IS NOT NULL AND j.attempt = 0 THEN (g ->> 4)::bigint ELSE (g ->> 2)::bigint END,
       finished = p_now, error = g ->> 3
     FROM json_array_elements(p_rejected) g WHERE j.seq = (g ->> 0)::bigint
-    RETURNING j.seq, j.id, j.task, j.queue, coalesce(j.asked, j.priority)::int, j.input, j.attempt, j.max_attempts, j.pushed_back, j.created, j.extra, j.schedule, j.occurs, j.state::int;
+    RETURNING j.seq, j.id, j.task, j.queue, coalesce(j.asked, j.priority)::int, j.input, j.attempt, j.max_attempts, j.pushed_back, j.created, j.extra, j.schedule, j.occurs, j.state::int, j.since, j.flow;
   END IF;
   -- What somebody else holds he is about to change, and then it is put off anew.
   IF json_array_length(p_booked) > 0 THEN
     UPDATE sluice.jobs j SET booked = (g ->> 1)::bigint FROM json_array_elements(p_booked) g WHERE j.seq = (g ->> 0)::bigint AND j.state + 0 = 1
       AND j.seq = ANY (ARRAY(SELECT seq FROM sluice.jobs WHERE seq = ANY (ARRAY(SELECT (b ->> 0)::bigint FROM json_array_elements(p_booked) b)) ORDER BY seq FOR UPDATE SKIP LOCKED));
   END IF;
-  -- An occurrence of a schedule has to start before the end of the series; a retry of it need not.
-  RETURN QUERY UPDATE sluice.jobs j SET state = 2, attempt = j.attempt + 1, worker = p_worker, due = p_now + p_lease_us, started = p_now, booked = NULL,
-    permits = (v_permits[array_position(v_seqs, j.seq)])::bigint[], expires = CASE WHEN j.schedule IS NULL THEN j.expires END
-  WHERE j.seq = ANY (v_seqs) AND j.state + 0 = 1
-  RETURNING j.seq, j.id, j.task, j.queue, coalesce(j.asked, j.priority)::int, j.input, j.attempt, j.max_attempts, j.pushed_back, j.created, j.extra, j.schedule, j.occurs, j.state::int;
+  RETURN QUERY SELECT * FROM sluice.start_jobs(v_seqs, v_permits, p_worker, p_lease_us, p_now, p_outside);
 END $f$;
 `

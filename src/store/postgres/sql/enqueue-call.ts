@@ -1,7 +1,7 @@
 /** The enqueue for triggers and other languages: one job, in the caller's transaction. */
 export const ENQUEUE_CALL: string = `
 -- The name of the lane of a job, as the engine computes it: JSON text as JavaScript writes it, hashed where it is long.
-CREATE FUNCTION sluice.lane_key(p_queue text, p_uses text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $f$
+CREATE OR REPLACE FUNCTION sluice.lane_key(p_queue text, p_uses text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $f$
 DECLARE v_text text;
 BEGIN
   v_text := '[' || to_json(p_queue)::text || CASE WHEN p_uses IS NULL THEN '' ELSE ',' || substr(p_uses, 2, length(p_uses) - 2) END || ']';
@@ -9,8 +9,9 @@ BEGIN
   RETURN translate(rtrim(encode(sha256(convert_to(v_text, 'UTF8')), 'base64'), '='), '+/', '-_');
 END $f$;
 
--- limits: [{"limit": "crm", "key": "acme", "weight": 1}, …], key and weight may be left out. Keys that the task computes in code have to be given here.
-CREATE FUNCTION sluice.enqueue(task text, input json DEFAULT 'null', queue text DEFAULT 'default', limits json DEFAULT '[]', priority int DEFAULT 0,
+-- limits: [{"limit": "crm", "key": "acme", "weight": 1}, …], key and weight may be left out: these are the job's, and no others.
+-- Without them the job waits until an engine that knows the task says what they are.
+CREATE OR REPLACE FUNCTION sluice.enqueue(task text, input json DEFAULT 'null', queue text DEFAULT 'default', limits json DEFAULT NULL, priority int DEFAULT 0,
   max_attempts int DEFAULT 3, run_at timestamptz DEFAULT NULL, expires_at timestamptz DEFAULT NULL, unique_key text DEFAULT NULL
 ) RETURNS uuid LANGUAGE plpgsql AS $f$
 #variable_conflict use_column
@@ -32,7 +33,8 @@ BEGIN
   v_id := sluice.new_id();
   v_run_at := (extract(epoch FROM enqueue.run_at) * 1000000)::bigint;
   v_expires := (extract(epoch FROM enqueue.expires_at) * 1000000)::bigint;
-  v_job := json_build_array(v_id, enqueue.task, enqueue.queue, sluice.lane_key(enqueue.queue, v_uses), enqueue.priority, enqueue.max_attempts, v_run_at, v_expires,
+  v_job := json_build_array(v_id, enqueue.task, enqueue.queue,
+    CASE WHEN enqueue.limits IS NULL THEN sluice.unresolved_lane(enqueue.queue, enqueue.task) ELSE sluice.lane_key(enqueue.queue, v_uses) END, enqueue.priority, enqueue.max_attempts, v_run_at, v_expires,
     v_uses, v_weights, enqueue.unique_key, coalesce(enqueue.input, 'null')::text, NULL, NULL, NULL, enqueue.priority, NULL, NULL, NULL,
     CASE WHEN enqueue.unique_key IS NOT NULL THEN 'ignore' END, json_build_array(0, 1, 2, 4, 5), NULL);
   SELECT e.id INTO v_id FROM sluice.enqueue_unique(json_build_array(v_job), 0) e;
@@ -41,7 +43,7 @@ BEGIN
 END $f$;
 
 -- UUID version 7: its first 48 bits are the time in ms.
-CREATE FUNCTION sluice.new_id() RETURNS uuid LANGUAGE plpgsql VOLATILE AS $f$
+CREATE OR REPLACE FUNCTION sluice.new_id() RETURNS uuid LANGUAGE plpgsql VOLATILE AS $f$
 DECLARE v_bytes bytea := uuid_send(gen_random_uuid());
 BEGIN
   v_bytes := overlay(v_bytes PLACING substring(int8send(sluice.wall_us() / 1000) FROM 3) FROM 1 FOR 6);

@@ -1,7 +1,7 @@
 /** A clock that went back: what was written by it lies too far ahead, and would be waited for twice. */
 export const RETIME: string = `
 -- The last time that anybody wrote down; what an earlier step has been made up for does not count again.
-CREATE FUNCTION sluice.clock_seen() RETURNS bigint LANGUAGE plpgsql STABLE AS $f$
+CREATE OR REPLACE FUNCTION sluice.clock_seen() RETURNS bigint LANGUAGE plpgsql STABLE AS $f$
 DECLARE v_data bigint; v_handled bigint;
 BEGIN
   v_handled := (SELECT value::bigint FROM sluice.store WHERE name = 'stepped');
@@ -11,7 +11,7 @@ END $f$;
 
 -- Compares the clock with the last time that anybody wrote down. Where it went back by a second or more, all that is timed by it goes with it, and
 -- every line is looked at again: buckets then make up for it when they are loaded. True: it went back.
-CREATE FUNCTION sluice.check_clock() RETURNS boolean LANGUAGE plpgsql AS $f$
+CREATE OR REPLACE FUNCTION sluice.check_clock() RETURNS boolean LANGUAGE plpgsql AS $f$
 DECLARE v_now bigint; v_seen bigint; v_by bigint;
 BEGIN
   v_now := sluice.now_us();

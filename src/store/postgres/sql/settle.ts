@@ -1,39 +1,48 @@
-/** What runs came to: one statement for a whole batch. It writes jobs and buckets, never lanes. */
-export const SETTLE = `
--- r_work: some of it may start again, or lets others start. Sorted by seq: whoever writes several jobs locks them in this order. Counts only where the lease is still the caller's.
-CREATE FUNCTION sluice.settle(
-  p_seqs bigint[], p_attempts int[], p_workers bigint[], p_states int[], p_after bigint[], p_results text[], p_errors text[], p_back int[], p_cancelled_us bigint
-) RETURNS TABLE (r_seq bigint, r_attempt int, r_state int, r_now bigint, r_work boolean) LANGUAGE plpgsql SET enable_hashjoin = off SET enable_mergejoin = off SET enable_bitmapscan = off SET jit = off AS $f$
-DECLARE v_now bigint; v_wall bigint; v_permits bigint[]; v_seqs bigint[]; v_attempts int[]; v_states int[]; v_work boolean;
+import { BY_INDEX } from './by-index.ts'
+
+/** What runs came to: one statement for a whole batch. It writes jobs, buckets and flows, never lanes. Retention: of completed, cancelled, discarded. */
+export const SETTLE: string = `
+-- r_work: some of it may start again, or lets others start. r_flows, in the first row: what sluice.advance answers. Sorted by seq: whoever writes several jobs locks them in this order. Counts only where the lease is still the caller's.
+CREATE OR REPLACE FUNCTION sluice.settle(
+  p_seqs bigint[], p_attempts int[], p_workers bigint[], p_states int[], p_after bigint[], p_results text[], p_errors text[], p_back int[], p_retention bigint[]
+) RETURNS TABLE (r_seq bigint, r_attempt int, r_state int, r_now bigint, r_work boolean, r_flows text) LANGUAGE plpgsql ${BY_INDEX} AS $f$
+DECLARE v_now bigint; v_wall bigint; v_permits bigint[]; v_seqs bigint[]; v_attempts int[]; v_states int[]; v_work boolean; v_ended bigint[]; v_flows text;
 BEGIN
   v_now := sluice.now_us();
   v_wall := sluice.wall_us();
   WITH done AS (
     UPDATE sluice.jobs j SET
       state = CASE WHEN j.cancelling AND g.state IN (4, 1) THEN 6 ELSE g.state END,
-      due = CASE WHEN j.cancelling AND g.state IN (4, 1) THEN v_now + p_cancelled_us
-        WHEN g.state = 1 THEN sluice.latest_start(j.uses, j.expires, v_now, v_wall) ELSE v_now + g.after END,
+      due = CASE WHEN j.cancelling AND g.state IN (4, 1) THEN v_now + p_retention[2]
+        WHEN g.state = 1 THEN sluice.latest_start(j.uses, j.expires, v_now, v_wall)
+        WHEN j.flow IS NULL OR g.state = 4 THEN v_now + g.after END,
       result = g.result, error = coalesce(g.error, j.error), attempt = j.attempt - g.back,
+      errors = CASE WHEN g.error IS NULL OR g.back > 0 THEN j.errors ELSE sluice.with_failure(j.errors, g.error, j.attempt, v_now) END,
       pushed_back = CASE g.back WHEN 0 THEN 0 ELSE j.pushed_back + 1 END,
       finished = CASE WHEN g.state IN (4, 1) AND NOT j.cancelling THEN NULL ELSE v_now END, since = v_now, worker = NULL
     FROM unnest(p_seqs, p_attempts, p_workers, p_states, p_after, p_results, p_errors, p_back) g(seq, attempt, worker, state, after, result, error, back)
-    WHERE j.seq = g.seq AND j.attempt = g.attempt AND j.worker = g.worker AND j.state = 2
-    RETURNING j.seq, j.attempt, j.state, j.permits, j.queue, j.lane, j.uses, j.fair, j.due
+    WHERE j.seq = g.seq AND j.attempt = g.attempt AND j.worker = g.worker AND j.state + 0 = 2
+    RETURNING j.seq, j.attempt, j.state, j.permits, j.queue, j.lane, j.uses, j.fair, j.due, j.flow
   ), announced AS (
     INSERT INTO sluice.arrivals (queue, lane, uses, fair, look)
     SELECT d.queue, d.lane, min(d.uses), min(d.fair), bool_or(d.due IS NOT NULL) FROM done d WHERE d.state = 1 AND d.uses IS NOT NULL GROUP BY d.queue, d.lane
   )
-  SELECT array_agg(d.seq), array_agg(d.attempt), array_agg(d.state::int), (SELECT array_agg(p) FROM done, unnest(done.permits) p)
-  INTO v_seqs, v_attempts, v_states, v_permits FROM done d;
+  SELECT array_agg(d.seq), array_agg(d.attempt), array_agg(d.state::int), (SELECT array_agg(p) FROM done, unnest(done.permits) p),
+    array_agg(d.seq) FILTER (WHERE d.flow IS NOT NULL AND d.state IN (3, 6, 7))
+  INTO v_seqs, v_attempts, v_states, v_permits, v_ended FROM done d;
   v_work := v_states && ARRAY[1, 4];
   IF v_permits IS NOT NULL THEN v_work := sluice.return_permits(v_permits, v_now) OR v_work; END IF;
-  RETURN QUERY SELECT s, a, t, v_now, v_work FROM unnest(v_seqs, v_attempts, v_states) x(s, a, t);
+  IF v_ended IS NOT NULL THEN
+    v_flows := sluice.advance(v_ended, p_retention);
+    v_work := v_work OR v_flows IS NOT NULL;
+  END IF;
+  RETURN QUERY SELECT s, a, t, v_now, v_work, CASE n WHEN 1 THEN v_flows END FROM unnest(v_seqs, v_attempts, v_states) WITH ORDINALITY x(s, a, t, n);
 END $f$;
 
 -- Takes back the jobs whose lease ran out, and those of workers that are known to be dead.
-CREATE FUNCTION sluice.recover(p_dead bigint[], p_cancelled_us bigint, p_discarded_us bigint, p_error text)
-RETURNS TABLE (r_id uuid, r_task text, r_queue text, r_input text, r_attempt int, r_state int) LANGUAGE plpgsql SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $f$
-DECLARE v_now bigint; v_wall bigint; v_lost bigint[]; v_permits bigint[];
+CREATE OR REPLACE FUNCTION sluice.recover(p_dead bigint[], p_retention bigint[], p_error text)
+RETURNS TABLE (r_id uuid, r_task text, r_queue text, r_input text, r_attempt int, r_state int, r_seq bigint, r_flows text) LANGUAGE plpgsql ${BY_INDEX} AS $f$
+DECLARE v_now bigint; v_wall bigint; v_lost bigint[]; v_permits bigint[]; v_ended bigint[]; v_flows text;
 BEGIN
   v_now := sluice.now_us();
   v_wall := sluice.wall_us();
@@ -45,18 +54,21 @@ BEGIN
   WITH back AS (
     UPDATE sluice.jobs j SET worker = NULL, since = v_now,
       state = CASE WHEN j.cancelling THEN 6 WHEN j.attempt >= j.max_attempts THEN 7 ELSE 1 END,
-      due = CASE WHEN j.cancelling THEN v_now + p_cancelled_us WHEN j.attempt >= j.max_attempts THEN v_now + p_discarded_us
+      due = CASE WHEN j.cancelling THEN v_now + p_retention[2] WHEN j.attempt >= j.max_attempts THEN v_now + p_retention[3]
         ELSE sluice.latest_start(j.uses, j.expires, v_now, v_wall) END,
       finished = CASE WHEN j.cancelling OR j.attempt >= j.max_attempts THEN v_now END,
-      error = CASE WHEN j.attempt >= j.max_attempts AND NOT j.cancelling THEN p_error ELSE j.error END
-    WHERE j.seq = ANY (v_lost) AND j.state = 2
-    RETURNING j.state, j.permits, j.queue, j.lane, j.uses, j.fair, j.due
+      error = CASE WHEN j.attempt >= j.max_attempts AND NOT j.cancelling THEN p_error ELSE j.error END,
+      errors = CASE WHEN j.cancelling THEN j.errors ELSE sluice.with_failure(j.errors, p_error, j.attempt, v_now) END
+    WHERE j.seq = ANY (v_lost) AND j.state + 0 = 2
+    RETURNING j.seq, j.state, j.permits, j.queue, j.lane, j.uses, j.fair, j.due, j.flow
   ), announced AS (
     INSERT INTO sluice.arrivals (queue, lane, uses, fair, look)
     SELECT b.queue, b.lane, min(b.uses), min(b.fair), bool_or(b.due IS NOT NULL) FROM back b WHERE b.state = 1 AND b.uses IS NOT NULL GROUP BY b.queue, b.lane
   )
-  SELECT array_agg(p) INTO v_permits FROM back b, unnest(b.permits) p;
+  SELECT (SELECT array_agg(p) FROM back, unnest(back.permits) p), array_agg(b.seq) FILTER (WHERE b.flow IS NOT NULL AND b.state <> 1) INTO v_permits, v_ended FROM back b;
   IF v_permits IS NOT NULL THEN PERFORM sluice.return_permits(v_permits, v_now); END IF;
-  RETURN QUERY SELECT j.id, j.task, j.queue, j.input, j.attempt, j.state::int FROM sluice.jobs j WHERE j.seq = ANY (v_lost) ORDER BY j.seq;
+  IF v_ended IS NOT NULL THEN v_flows := sluice.advance(v_ended, p_retention); END IF;
+  RETURN QUERY SELECT j.id, j.task, j.queue, j.input, j.attempt, j.state::int, j.seq, CASE row_number() OVER (ORDER BY j.seq) WHEN 1 THEN v_flows END
+  FROM sluice.jobs j WHERE j.seq = ANY (v_lost) ORDER BY j.seq;
 END $f$;
 `

@@ -1,9 +1,17 @@
-import type { Admission } from '../../policy/admission.ts'
-import { NEVER_US } from '../../policy/lane.ts'
-import type { Closed } from '../store.ts'
-import type { Released, Sustained } from '../waits.ts'
-import type { StoredBucket } from './buckets.ts'
-import type { Decision } from './decision.ts'
+import type { Admission } from '../policy/admission.ts'
+import { type Lane, NEVER_US } from '../policy/lane.ts'
+import type { Closed } from './store.ts'
+import type { Released, Sustained } from './waits.ts'
+import type { StoredBucket } from './stored-bucket.ts'
+import { namesOf } from './stored-bucket.ts'
+
+/** A decision that was made, as its store keeps it. */
+interface Decided {
+  readonly nowUs: number
+  readonly buckets: ReadonlyMap<number, StoredBucket>
+  /** The bucket in whose line a lane stood before; null: in none. */
+  waitedOn(lane: Lane): StoredBucket | null
+}
 
 /** What a claim has to tell of buckets that jobs wait for. */
 export interface Throttling {
@@ -21,7 +29,7 @@ export interface Throttling {
  */
 export function throttling(
   nameOf: (queue: number) => string,
-  decision: Decision,
+  decision: Decided,
   admission: Admission,
   eventWindowUs: number,
 ): Throttling {
@@ -33,13 +41,13 @@ export function throttling(
   const sustained: Sustained[] = []
   const released: Released[] = []
   for (const bucket of decision.buckets.values()) {
-    const { limit, key, wokeAtUs, wakeAtUs, deferred } = bucket
+    const { wokeAtUs, wakeAtUs, deferred } = bucket
     if (wokeAtUs === null) continue
     if (wakeAtUs === null) {
-      released.push({ limit, key, deferred: Math.max(0, deferred) })
+      released.push({ ...namesOf(bucket), deferred: Math.max(0, deferred) })
       count(bucket, 0, null)
     } else if (deferred > 0 && decision.nowUs - (bucket.toldUs ?? 0) >= eventWindowUs) {
-      sustained.push({ limit, key, deferred, nextAtUs: instantOf(wakeAtUs) })
+      sustained.push({ ...namesOf(bucket), deferred, nextAtUs: instantOf(wakeAtUs) })
       count(bucket, 0, decision.nowUs)
     }
   }
@@ -55,8 +63,7 @@ function newlyClosed(nameOf: (queue: number) => string, admission: Admission): C
     const [lane] = line.joined
     if (!lane) continue
     closed.push({
-      limit: bucket.limit,
-      key: bucket.key,
+      ...namesOf(bucket),
       queue: nameOf(lane.queue),
       wanted: lane.heads[lane.next]?.weights?.[lane.buckets.indexOf(bucket)] ?? 1,
       granted: bucket.granted,

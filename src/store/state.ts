@@ -1,4 +1,4 @@
-import type { JobState } from '../../jobs/job-state.ts'
+import type { JobState } from '../jobs/job-state.ts'
 
 /** Job states as they are stored; the schema's partial indexes name 0, 1 and 4. */
 export const STATE: {
@@ -24,5 +24,15 @@ export function stateName(stored: number): JobState {
 /** States in which a job has not ended. */
 export const LIVE_STATES: string = `${STATE.scheduled}, ${STATE.available}, ${STATE.active}, ${STATE.retryable}, ${STATE.pending}`
 
-/** Lane states as they are stored; the schema's partial indexes name 1 and 2. */
-export const LANE: { readonly empty: 0; readonly open: 1; readonly waiting: 2 } = { empty: 0, open: 1, waiting: 2 }
+/** Whether a job in this stored state has ended. */
+export function isEnd(stored: number): boolean {
+  return stored === STATE.completed || stored === STATE.cancelled || stored === STATE.discarded
+}
+
+/** Lane states as they are stored; the schema's partial indexes name 1, 2 and 3. `spread`: it has jobs, but each worker has a view of it, and the views wait. */
+export const LANE: { readonly empty: 0; readonly open: 1; readonly waiting: 2; readonly spread: 3 } = {
+  empty: 0,
+  open: 1,
+  waiting: 2,
+  spread: 3,
+}

@@ -1,0 +1,56 @@
+import type { QueueDepth } from '../../store/outside.ts'
+import type { Call } from '../operation.ts'
+import { Refusal } from '../refusal.ts'
+import { splitName } from '../tenant.ts'
+import { countsOf, depthOf } from './queues.ts'
+
+/** How long a client that met a full queue is asked to stay away. */
+const RETRY_AFTER_S = 1
+
+/** A queue that takes no more jobs. */
+export function queueFull(full: { readonly queue: string; readonly depth: number; readonly bound: number }): Refusal {
+  const { depth, bound } = full
+  const queue = splitName(full.queue).name
+  return new Refusal(429, 'QUEUE_FULL', `The queue ${queue} holds ${depth} of at most ${bound} jobs.`, {
+    retryable: true,
+    details: { queue, depth, bound },
+    headers: {
+      'Retry-After': String(RETRY_AFTER_S),
+      'X-OJS-Queue-Depth': String(depth),
+      'X-OJS-Queue-Bound': String(bound),
+    },
+  })
+}
+
+/** How full the first bounded queue is that jobs were stored in. */
+export function pressureHeaders(depths: readonly QueueDepth[]): Record<string, string> {
+  const [first] = depths
+  if (!first) return {}
+  const { depth, bounds } = first
+  const pressure = depth / bounds.maxDepth
+  return {
+    'X-OJS-Queue-Depth': String(depth),
+    'X-OJS-Queue-Bound': String(bounds.maxDepth),
+    ...(bounds.warnAt !== null && pressure >= bounds.warnAt && { 'X-OJS-Queue-Pressure': pressure.toFixed(2) }),
+  }
+}
+
+/**
+ * Refuses jobs of a workflow that would begin in a full queue. Its later steps are not refused: what runs must be able to end. Counted
+ * beside the transaction that stores them, so workflows that are started at once may go past a bound together.
+ *
+ * @param queues of the jobs, as stored
+ * @throws Refusal 429
+ */
+export async function requireRoom(
+  { server }: Call<unknown, unknown, unknown>,
+  queues: readonly string[],
+): Promise<void> {
+  const outside = await server.remote.outside()
+  for (const { name, bounds } of await outside.queues()) {
+    const coming = queues.filter((queue) => queue === name).length
+    if (!bounds || coming === 0) continue
+    const depth = depthOf(countsOf(await outside.counts(name)))
+    if (depth + coming > bounds.maxDepth) throw queueFull({ queue: name, depth, bound: bounds.maxDepth })
+  }
+}

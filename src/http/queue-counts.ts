@@ -1,0 +1,42 @@
+import type { Clock } from '../base/clock.ts'
+import type { Remote } from '../engine/remote.ts'
+import type { QueueCount } from '../store/outside.ts'
+
+/** What took no longer than this to find is found anew each time. */
+const QUICK_US = 5000
+/** What took longer is told again for so many times as long: of the time at most a tenth goes into counting. */
+const TOLD_AGAIN = 9
+const KEPT_AT_MOST = 1000
+
+interface Kept {
+  readonly rows: readonly QueueCount[]
+  readonly untilUs: number
+}
+
+/** Counts of jobs for whoever polls them: a store of millions counts for long, and an embedded one does nothing else meanwhile. */
+export class QueueCounts {
+  readonly #remote: Remote
+  readonly #clock: Clock
+  readonly #kept = new Map<string, Kept>()
+
+  constructor(remote: Remote, clock: Clock) {
+    this.#remote = remote
+    this.#clock = clock
+  }
+
+  /** Jobs by queue and state, of one queue or of all: exact where counting is quick, else of a moment ago. */
+  async of(queue?: string): Promise<readonly QueueCount[]> {
+    const name = queue ?? ''
+    const outside = await this.#remote.outside()
+    const beganUs = this.#clock.monotonicUs()
+    const kept = this.#kept.get(name)
+    if (kept && beganUs < kept.untilUs) return kept.rows
+    const rows = await outside.counts(queue)
+    const endedUs = this.#clock.monotonicUs()
+    this.#kept.delete(name)
+    if (endedUs - beganUs <= QUICK_US) return rows
+    if (this.#kept.size >= KEPT_AT_MOST) this.#kept.clear()
+    this.#kept.set(name, { rows, untilUs: endedUs + TOLD_AGAIN * (endedUs - beganUs) })
+    return rows
+  }
+}

@@ -1,0 +1,58 @@
+import type { Statements } from '../../database/postgres.ts'
+import type { FlowKind, FlowNews, FlowState, MovedJob } from '../../jobs/flow.ts'
+import { flowStateName } from '../stored-flows.ts'
+import type { Context } from './context.ts'
+
+type Moved = readonly [id: string, task: string, queue: string]
+type NewsRow = readonly [
+  first: number,
+  id: string,
+  kind: FlowKind,
+  name: string | null,
+  ended: number | null,
+  activated: readonly Moved[] | null,
+  cancelled: readonly Moved[] | null,
+  discarded: readonly (readonly [...Moved, input: string])[] | null,
+]
+
+/** What the end of these jobs, in this transaction, means for their flows; by the first of the jobs of each. Those of no flow are passed over. */
+export async function advance(
+  context: Context,
+  db: Statements,
+  seqs: readonly number[],
+): Promise<Map<number, FlowNews>> {
+  const row = await db.get<[string | null]>(
+    'SELECT sluice.advance($1::bigint[], $2::bigint[])',
+    seqs,
+    retentionOf(context),
+  )
+  return newsOf(row?.[0] ?? null)
+}
+
+/** Reads what the function of that name answers. */
+export function newsOf(text: string | null): Map<number, FlowNews> {
+  const rows = text === null ? [] : (JSON.parse(text) as readonly NewsRow[])
+  return new Map(rows.map((row) => [row[0], toNews(row)]))
+}
+
+/** How long jobs are kept that have completed, were cancelled, were discarded. */
+export function retentionOf({ retention }: Context): number[] {
+  return [retention.completedUs, retention.cancelledUs, retention.discardedUs]
+}
+
+/** A job that moved, as it is told of. */
+export function moved([id, task, queue]: readonly [id: string, task: string, queue: string, ...unknown[]]): MovedJob {
+  return { id, task, queue }
+}
+
+function toNews([, id, kind, name, ended, activated, cancelled, discarded]: NewsRow): FlowNews {
+  return {
+    id,
+    kind,
+    name,
+    ended: ended === null ? null : (flowStateName(ended) as Exclude<FlowState, 'running'>),
+    activated: (activated ?? []).map(moved),
+    cancelled: (cancelled ?? []).map(moved),
+    discarded: (discarded ?? []).map((row) => ({ ...moved(row), input: row[3] })),
+  }
+}

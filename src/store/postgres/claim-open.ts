@@ -1,0 +1,66 @@
+import type { Statements } from '../../database/postgres.ts'
+import { NEVER_US } from '../../policy/lane.ts'
+import type { Claim, ClaimRequest } from '../store.ts'
+import { toAdmitted, type WrittenRow } from './claimed.ts'
+import { nextDueUs } from './claim-next.ts'
+import type { Context } from './context.ts'
+import { nextFireUs } from './fire.ts'
+import { openLineKey } from './lane-key.ts'
+import type { Look } from './look.ts'
+import { kindsOf } from './unresolved.ts'
+import { withResults } from './parent-results.ts'
+
+/** When jobs that may start are held by others' transactions, it is tried again so soon. */
+export const HELD_AGAIN_US = 20_000
+
+const CLAIM_OPEN =
+  'SELECT * FROM sluice.claim_open($1::text[], $2::text[], $3::int[], $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::text[], $9::boolean)'
+
+/** What the first row tells. */
+type Told = Pick<Look, 'now' | 'wall' | 'fire' | 'next' | 'unresolved'> & { readonly held: boolean }
+
+/** A claim where only jobs without limits wait: one statement, with nothing to decide. Null: there is more to it, and nothing was done. */
+export async function claimOpen(context: Context, db: Statements, request: ClaimRequest): Promise<Claim | null> {
+  const { queues, worker, leaseUs } = request
+  if (!context.onlyOpen || queues.every(({ slots }) => slots === 0) || queues.some(({ uses }) => uses.length > 0))
+    return null
+  const { generation, nextEndUs } = context.limits
+  const [first, ...rows] = await db.all<[...WrittenRow]>(
+    CLAIM_OPEN,
+    queues.map(({ queue }) => queue),
+    queues.map(({ queue }) => openLineKey(queue)),
+    queues.map(({ slots }) => slots),
+    worker,
+    leaseUs,
+    generation,
+    nextEndUs >= NEVER_US ? null : nextEndUs,
+    [...context.unreadable],
+    request.outside === true,
+  )
+  context.onlyOpen = first !== undefined
+  if (!first) return null
+  const told = JSON.parse(first[5]) as Told
+  const [, , , lineUs] = told.next
+  context.clock.saw(told.now)
+  const fireUs = nextFireUs(told)
+  const heldUs = told.held ? told.now + HELD_AGAIN_US : NEVER_US
+  const nextWakeUs = Math.min(fireUs, heldUs, lineUs ?? NEVER_US, nextDueUs(told.next, told), nextEndUs)
+  return {
+    jobs: await withResults(
+      db,
+      rows,
+      rows.map((row) => toAdmitted(row, told.now)),
+    ),
+    nowUs: told.now,
+    looks: 0,
+    rejected: [],
+    schedules: [],
+    nextWakeUs: nextWakeUs >= NEVER_US ? null : nextWakeUs,
+    nextFireUs: fireUs === NEVER_US ? null : fireUs,
+    flows: [],
+    unresolved: kindsOf(told.unresolved),
+    closed: [],
+    sustained: [],
+    released: [],
+  }
+}

@@ -1,0 +1,28 @@
+import type { Statements } from '../../database/postgres.ts'
+import type { Context } from './context.ts'
+
+/** Empties the store but for the engines at work. No claim decides meanwhile; jobs go first and then buckets, as a settlement locks them. */
+export async function clear(context: Context, db: Statements): Promise<void> {
+  await db.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.limits'), 0)`)
+  await db.run('DELETE FROM sluice.jobs')
+  // Whoever makes lanes holds their buckets: once these are ours, all lanes are there to be seen.
+  await db.run('SELECT sluice.lock_buckets(ARRAY(SELECT id FROM sluice.buckets))')
+  for (const table of [
+    'arrivals',
+    'lanes',
+    'buckets',
+    'limits',
+    'overrides',
+    'max_waits',
+    'schedules',
+    'queues',
+    'flows',
+    'flow_edges',
+  ])
+    await db.run(`DELETE FROM sluice.${table}`)
+  await db.run('DELETE FROM sluice.workers WHERE name IS NOT NULL')
+  await db.run(`DELETE FROM sluice.store WHERE starts_with(name, 'setting:')`)
+  await db.run(`UPDATE sluice.store SET value = (value::bigint + 1)::text WHERE name = 'limits'`)
+  context.queues.forgetRecords()
+  context.openLineNext.clear()
+}

@@ -1,0 +1,52 @@
+import type { Clock } from '../../base/clock.ts'
+import type { Statements } from '../../database/postgres.ts'
+import type { FlowQuery, FlowRecord } from '../../jobs/flow.ts'
+import type { NewFlow } from '../../jobs/new-flow.ts'
+import type { FlowCancelAnswer, Flows } from '../flows.ts'
+import { cancelFlow } from './cancel-flow.ts'
+import type { Context } from './context.ts'
+import { flows, getFlow } from './get-flow.ts'
+import { READ_GIVE_UP_MS, whenReachable } from './reachable.ts'
+import { startFlow } from './start-flow.ts'
+import type { Bell } from './watch.ts'
+
+/** What the verbs of flows are given of the store that they are a part of. */
+export interface FlowAccess {
+  readonly context: Context
+  readonly clock: Clock
+  readonly bell: Bell
+}
+
+/** The verbs of flows. */
+export abstract class FlowVerbs implements Flows {
+  protected abstract get flowAccess(): FlowAccess
+
+  async startFlow(flow: NewFlow): Promise<void> {
+    const { context, bell } = this.flowAccess
+    await this.#session((db, again) => startFlow(context, db, flow, again))
+    bell.ring('work')
+  }
+
+  getFlow(id: string): Promise<FlowRecord | null> {
+    return this.#session((db) => getFlow(db, id))
+  }
+
+  flows(query: FlowQuery): Promise<FlowRecord[]> {
+    return this.#session((db) => flows(db, query))
+  }
+
+  async cancelFlow(id: string): Promise<FlowCancelAnswer> {
+    const { context, bell } = this.flowAccess
+    const answer = await context.db.transaction((db) => cancelFlow(context, db, id))
+    if (answer.kind !== 'cancelled') return answer
+    if (answer.requested.length > 0) bell.ring('cancelled')
+    bell.ring('ended')
+    bell.ring('work')
+    return answer
+  }
+
+  #session<T>(work: (db: Statements, again: boolean) => Promise<T>): Promise<T> {
+    const { context, clock } = this.flowAccess
+    return whenReachable(clock, (again) => context.db.session((db) => work(db, again)), READ_GIVE_UP_MS)
+  }
+}

@@ -1,0 +1,33 @@
+import type { Statements } from '../../database/postgres.ts'
+import { callbackOf, type FlowRun } from '../../jobs/flow.ts'
+import type { Admitted } from '../../jobs/job.ts'
+import type { WrittenRow } from './claimed.ts'
+import { STATE } from '../state.ts'
+
+type Row = [seq: number, flow: string, node: number, total: number, results: string | null]
+
+const RUNS = 'SELECT r_seq, r_flow, r_node, r_total, r_results FROM sluice.flow_runs($1::bigint[])'
+
+/**
+ * Jobs that were started, with what those of flows are told of them. Read once the claim is written: results never change, and a flow is
+ * kept while one of its jobs runs, so that nobody has to wait meanwhile.
+ */
+export async function withResults(
+  db: Statements,
+  written: readonly WrittenRow[],
+  jobs: readonly Admitted[],
+): Promise<readonly Admitted[]> {
+  const seqs = written.filter((row) => row[15] !== null && row[13] === STATE.active).map(([seq]) => seq)
+  if (seqs.length === 0) return jobs
+  const rows = await db.all<Row>(RUNS, seqs)
+  const runs = new Map(
+    rows.map(([seq, id, node, total, results]): [number, FlowRun] => {
+      const parentResults = results === null ? null : (JSON.parse(results) as (string | null)[])
+      return [seq, { id, node, callback: callbackOf(node, total), parentResults }]
+    }),
+  )
+  return jobs.map((job) => {
+    const flow = runs.get(job.seq)
+    return flow ? { ...job, flow } : job
+  })
+}

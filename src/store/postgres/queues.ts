@@ -1,0 +1,124 @@
+import type { Statements } from '../../database/postgres.ts'
+import type { QueueBounds, QueueCount, QueueRecord } from '../outside.ts'
+import { type Context, readClock } from './context.ts'
+import { STATE, stateName } from '../state.ts'
+import { wakeMixedLines } from './workers.ts'
+
+const SETTING = 'setting:'
+/** A job that a limit has put off is shown as scheduled. */
+const SHOWN = `CASE WHEN state = ${STATE.available} AND booked > sluice.now_us() THEN ${STATE.scheduled} ELSE state END`
+
+/**
+ * Puts queues on record that this process has named and not recorded yet. Never within a transaction of a caller's, who would hold up
+ * others with a queue of that name; and so a queue may be on record whose first job was rolled back.
+ */
+export async function recordQueues({ queues: names }: Context, db: Statements): Promise<void> {
+  const fresh = names.takeUnrecorded()
+  if (fresh.length === 0) return
+  try {
+    await db.run(
+      'INSERT INTO sluice.queues (name, created) SELECT n, sluice.now_us() FROM unnest($1::text[]) n ORDER BY 1 ON CONFLICT DO NOTHING',
+      fresh,
+    )
+  } catch (error) {
+    names.forgetRecords()
+    throw error
+  }
+}
+
+/** Every queue that was ever named. */
+export async function queues(context: Context, db: Statements): Promise<QueueRecord[]> {
+  await recordQueues(context, db)
+  const rows = await db.all<[string, boolean, string | null, string | null, number | null]>(
+    'SELECT name, paused, bounds, limit_name, created FROM sluice.queues ORDER BY name',
+  )
+  return rows.map(([name, paused, bounds, limit, createdUs]) => ({
+    name,
+    paused,
+    bounds: bounds === null ? null : (JSON.parse(bounds) as QueueBounds),
+    limit,
+    createdUs,
+  }))
+}
+
+/** Stops or resumes handing out the jobs of a queue: no claim that began before goes on after it. */
+export async function pause(context: Context, db: Statements, queue: string, paused: boolean): Promise<void> {
+  await change(db, queue, 'paused', paused)
+  // Lanes of a paused queue hold nobody up, and take their places again when it is resumed.
+  await wakeMixedLines(db, (await readClock(context, db)).nowUs)
+}
+
+/** Holds all starts of a queue to a limit, or no more. */
+export function limit(db: Statements, queue: string, name: string | null): Promise<void> {
+  return change(db, queue, 'limit_name', name)
+}
+
+async function change(
+  db: Statements,
+  queue: string,
+  column: 'paused' | 'limit_name' | 'bounds',
+  value: string | boolean | null,
+): Promise<void> {
+  await db.run('SELECT sluice.lock_queues($1::text[])', [queue])
+  await db.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.held'), hashtext($1))`, queue)
+  await db.run(
+    `INSERT INTO sluice.queues (name, ${column}, created) VALUES ($1, $2, sluice.now_us()) ON CONFLICT (name) DO UPDATE SET ${column} = excluded.${column}`,
+    queue,
+    value,
+  )
+}
+
+/** Bounds a queue, or lifts its bounds. Its jobs are marked as to be counted; those that are on their way meanwhile are not. */
+export async function bound(db: Statements, queue: string, bounds: QueueBounds | null): Promise<void> {
+  await change(db, queue, 'bounds', bounds === null ? null : JSON.stringify(bounds))
+  if (bounds === null) return
+  await db.run(
+    `UPDATE sluice.jobs SET bounded = true WHERE seq = ANY (ARRAY(
+     SELECT seq FROM sluice.jobs WHERE queue = $1 AND bounded IS NULL AND state NOT IN (${STATE.completed}, ${STATE.cancelled}) ORDER BY seq FOR UPDATE SKIP LOCKED))`,
+    queue,
+  )
+}
+
+/** Jobs by queue and state. */
+export async function counts(db: Statements, queue?: string): Promise<QueueCount[]> {
+  const rows = await db.all<[string, number, number]>(
+    `SELECT queue, ${SHOWN} AS shown, count(*) FROM sluice.jobs ${queue === undefined ? '' : 'WHERE queue = $1'} GROUP BY queue, shown`,
+    ...(queue === undefined ? [] : [queue]),
+  )
+  return rows.map(([name, state, jobs]) => ({ queue: name, state: stateName(state), jobs }))
+}
+
+/** Runs that ended since then; the index on the end of the retention tells when. */
+export async function ended(
+  { retention }: Context,
+  db: Statements,
+  sinceUs: number,
+): Promise<{ completed: number; discarded: number }> {
+  const since = 'SELECT count(*) FROM sluice.jobs WHERE state IN (3, 6, 7) AND state ='
+  const [completed, discarded] = (await db.get<[number, number]>(
+    `SELECT (${since} ${STATE.completed} AND due > $1), (${since} ${STATE.discarded} AND due > $2)`,
+    sinceUs + retention.completedUs,
+    sinceUs + retention.discardedUs,
+  )) as [number, number]
+  return { completed, discarded }
+}
+
+/** Keeps a setting, or forgets it. */
+export async function keep(db: Statements, name: string, value: string | null): Promise<void> {
+  if (value === null) await db.run('DELETE FROM sluice.store WHERE name = $1', SETTING + name)
+  else
+    await db.run(
+      'INSERT INTO sluice.store (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
+      SETTING + name,
+      value,
+    )
+}
+
+/** Settings whose names begin so. */
+export async function kept(db: Statements, prefix: string): Promise<{ name: string; value: string }[]> {
+  const rows = await db.all<[string, string]>(
+    'SELECT name, value FROM sluice.store WHERE starts_with(name, $1) ORDER BY name',
+    SETTING + prefix,
+  )
+  return rows.map(([name, value]) => ({ name: name.slice(SETTING.length), value }))
+}

@@ -1,0 +1,34 @@
+import { QueueShare } from '../../policy/queue-share.ts'
+import type { ClaimRequest } from '../store.ts'
+import type { Context } from './context.ts'
+import type { Decision } from './decision.ts'
+import type { Look } from './look.ts'
+import { ownQueue } from './own.ts'
+
+/** The queues of a request that nobody has paused, each with its own limits and the one that it was given. */
+export function sharesOf(
+  { queues, openLineNext }: Context,
+  decision: Decision,
+  request: ClaimRequest,
+  look: Look,
+): QueueShare[] {
+  const held = look.held ?? []
+  const paused = new Set(held.flatMap(([queue, isPaused]) => (isPaused ? [queue] : [])))
+  // Behind the buckets of the limits that were asked for stand those of the limits that queues were given.
+  const given = held.flatMap(([queue, , limit]) => (limit === null ? [] : [queue]))
+  let at = 0
+  const own = request.queues.map(({ uses }) =>
+    uses.map((use) => ({ id: look.own[at++] as number, weight: use.weight })),
+  )
+  return request.queues.flatMap(({ queue, slots }, i) => {
+    if (paused.has(queue)) return []
+    const more = given.includes(queue) ? [{ id: look.own[at + given.indexOf(queue)] as number, weight: 1 }] : []
+    const buckets = [...(own[i] ?? []), ...more].map(({ id, weight }) => ({ bucket: decision.bucket(id), weight }))
+    const next = openLineNext.get(queue) ?? true
+    const number = queues.of(queue)
+    const apart = queues.of(ownQueue(queue, request.worker))
+    return [
+      new QueueShare(number, apart, slots, buckets, next, (of, skip, count) => decision.openLine(of, skip, count)),
+    ]
+  })
+}

@@ -1,0 +1,60 @@
+import type { Statements } from '../../database/postgres.ts'
+import { CALLBACKS } from '../../jobs/flow.ts'
+import { laneKey } from '../../jobs/lane.ts'
+import type { FlowJob, NewFlow } from '../../jobs/new-flow.ts'
+import type { Context } from './context.ts'
+import { ageingText, alone, reachedBy, termsText } from './enqueue.ts'
+import { getFlow } from './get-flow.ts'
+import { usesText, weightsText } from './lane-key.ts'
+
+type Column = readonly (string | number | null)[]
+
+const START = `SELECT sluice.check_ageing($27), sluice.start_flow($1::uuid, $2, $3, $4::int, $5, $6::int[], $7::int[], $8::uuid[], $9::text[], $10::text[], $11::text[], $12::int[], $13::int[],
+  $14::bigint[], $15::bigint[], $16::bigint[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::int[], $23::int[], $24::int[], $25::int[], $26::json[])`
+
+/**
+ * Stores a flow with all its jobs in one statement. Like an enqueue it only inserts: it waits for nobody, and nobody waits for it.
+ * @param again an earlier try may have stored it, whose answer was lost
+ */
+export async function startFlow(context: Context, db: Statements, flow: NewFlow, again: boolean): Promise<void> {
+  if (again && (await getFlow(db, flow.id))) return
+  await alone(context, db, () => store(context, db, flow))
+}
+
+async function store(context: Context, db: Statements, flow: NewFlow): Promise<void> {
+  const { id, kind, name, nodes, callbacks, extra } = flow
+  const rows = nodes.map((given, node) => rowOf(context, given, node, given.after.length))
+  for (const [i, callback] of CALLBACKS.entries()) {
+    const given = callbacks[callback]
+    if (given) rows.push(rowOf(context, given, nodes.length + i, 1))
+  }
+  const edges = nodes.flatMap(({ after }, node) => after.map((before) => [before, node] as const))
+  const columns = (rows[0] as Column).map((_, i) => rows.map((row) => row[i] ?? null))
+  const graph = [edges.map(([before]) => before), edges.map(([, node]) => node)]
+  await db.all(START, id, kind, name, nodes.length, extra, ...graph, ...columns, ageingText(context))
+}
+
+/** A job as a row of columns, in the order of `start_flow`. */
+function rowOf(context: Context, { job, delayUs }: FlowJob, node: number, waits: number): Column {
+  return [
+    job.id,
+    job.task,
+    job.queue,
+    laneKey(job.queue, job.uses, job.fairKey ?? null),
+    job.priority,
+    job.maxAttempts,
+    job.runAtMs === null ? null : Math.round(job.runAtMs * 1000),
+    delayUs,
+    job.expiresAtMs === null ? null : Math.round(job.expiresAtMs * 1000),
+    usesText(job),
+    weightsText(job.uses),
+    job.input,
+    job.extra,
+    job.fairKey ?? null,
+    job.share ?? 1,
+    reachedBy(context, job),
+    node,
+    waits,
+    job.terms ? termsText(job.terms) : null,
+  ]
+}

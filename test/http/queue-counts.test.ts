@@ -1,0 +1,34 @@
+// Counts that take long are told again for a while, so that whoever polls them leaves the server time for its work.
+import { expect, test } from 'vitest'
+import type { Clock } from '../../src/base/clock.ts'
+import { QueueCounts } from '../../src/http/queue-counts.ts'
+import { Desk } from './desk.ts'
+
+/** A clock that moves on by so much at each look: so long each count takes. */
+function movingBy(clock: Clock, us: number): Clock {
+  let passedUs = 0
+  return Object.assign(Object.create(clock) as Clock, { monotonicUs: () => clock.monotonicUs() + (passedUs += us) })
+}
+
+async function waiting(counts: QueueCounts): Promise<number | undefined> {
+  return (await counts.of('q')).find(({ state }) => state === 'available')?.jobs
+}
+
+test('a count that was quick is made anew each time', async () => {
+  const desk = await Desk.open()
+  const counts = new QueueCounts(desk.sluice.remote, movingBy(desk.clock, 4000))
+  await desk.push()
+  expect(await waiting(counts)).toBe(1)
+  await desk.push()
+  expect(await waiting(counts)).toBe(2)
+})
+
+test('one that took long is told again for nine times as long, and then made anew', async () => {
+  const desk = await Desk.open()
+  const counts = new QueueCounts(desk.sluice.remote, movingBy(desk.clock, 100_000))
+  await desk.push()
+  expect(await waiting(counts)).toBe(1)
+  await desk.push()
+  for (let look = 1; look <= 8; look++) expect(await waiting(counts)).toBe(1)
+  expect(await waiting(counts)).toBe(2)
+})
