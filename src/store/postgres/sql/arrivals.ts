@@ -90,10 +90,10 @@ END $f$;
 
 -- A connection remembers the snapshot of which all that has arrived for some queues is taken in. The server forgets it with the connection, as it must: a taking in that was not yet
 -- durable when the server crashed is undone, and another server numbers its transactions anew. Callers may name any queues: there are 64 places, in which one set ousts another.
-CREATE OR REPLACE FUNCTION sluice.taken_in_place(p_set text) RETURNS text LANGUAGE sql IMMUTABLE AS $f$
+CREATE OR REPLACE FUNCTION sluice.taken_in_place(p_set text) RETURNS text LANGUAGE sql STABLE AS $f$
   SELECT 'sluice_taken_in.q' || (hashtext(p_set) & 63) $f$;
 
-CREATE OR REPLACE FUNCTION sluice.taken_in_set(p_queues text[]) RETURNS text LANGUAGE sql IMMUTABLE AS $f$
+CREATE OR REPLACE FUNCTION sluice.taken_in_set(p_queues text[]) RETURNS text LANGUAGE sql STABLE AS $f$
   SELECT md5('sluice.' || array_to_string(p_queues, E'\\x01')) $f$;
 
 CREATE OR REPLACE FUNCTION sluice.remember_taken_in(p_queues text[], p_seen pg_snapshot) RETURNS void LANGUAGE plpgsql AS $f$
