@@ -33,8 +33,10 @@ export default defineConfig({
     pool: 'forks',
     // Of two processors vitest would use one; a test that waits for a server leaves its own to others.
     maxWorkers: Math.max(2, availableParallelism() - 1),
-    testTimeout: 30_000,
-    hookTimeout: 30_000,
+    // Only what hangs is ended: how long a test takes hangs on what else the machine does.
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+    expect: { poll: { timeout: 30_000 } },
     teardownTimeout: 10_000,
     allowOnly: false,
     passWithNoTests: false,

@@ -73,7 +73,7 @@ describe.each(STORES)('waiting jobs of processes, on $name', (kind) => {
     expect(c, 'the start of the job that was put off by 5 s').toBeGreaterThanOrEqual(5)
     expect(c).toBeLessThanOrEqual(6 + BUSY_S)
     expect(fleet.errors).toEqual([])
-  }, 60_000)
+  })
 })
 
 describe.each(STORES)('one hot key of four processes whose clocks disagree, on $name', (kind) => {
@@ -97,5 +97,5 @@ describe.each(STORES)('one hot key of four processes whose clocks disagree, on $
     expect(within / (PER_SECOND * SECONDS), 'of the budget, with its burst').toBeGreaterThanOrEqual(0.9)
     expectOncePerAttempt(starts)
     expect(fleet.errors).toEqual([])
-  }, 60_000)
+  })
 })

@@ -46,5 +46,5 @@ withPostgres('sluice migrate', () => {
       await admin.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`)
       await admin.end()
     }
-  }, 60_000)
+  })
 })

@@ -53,7 +53,7 @@ withPostgres('the plans of the claim on PostgreSQL', () => {
     await pool.end()
     await admin.query(`DROP SCHEMA "${schema}" CASCADE`)
     await admin.end()
-  }, 120_000)
+  })
 
   /** Rows that a piece of work read of the big tables, by whatever way. */
   async function rowsRead(work: () => Promise<void>): Promise<number> {
@@ -103,7 +103,7 @@ withPostgres('the plans of the claim on PostgreSQL', () => {
     beforeAll(async () => {
       if (name === 'with statistics')
         for (const table of ['jobs', 'lanes', 'buckets', 'arrivals']) await admin.query(`ANALYZE ${table}`)
-    }, 120_000)
+    })
 
     test('an empty look reads next to nothing', async () => {
       await claim()

@@ -93,7 +93,7 @@ describe('what keys cost', () => {
     } finally {
       await world.store.close()
     }
-  }, 60_000)
+  })
 })
 
 async function heapWith(world: World, from: number, to: number): Promise<number> {

@@ -110,7 +110,6 @@ test.each(KINDS)(
     expect([...counted.values()].every((same) => same.length === 1)).toBe(true)
     expect(new Set(starts.map((start) => start.id)).size).toBe(jobs.length)
   },
-  120_000,
 )
 
 async function send(

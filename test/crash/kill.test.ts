@@ -133,4 +133,4 @@ test(`${KILLS} kills lose no job, exceed no budget, and run nothing twice but wh
   // Else the kills met no work, or nothing that had settled could have run again.
   expect(rampage.killsWithWork).toBeGreaterThanOrEqual(KILLS / 3)
   expect(rampage.settled.size).toBeGreaterThan(KILLS)
-}, 60_000)
+})

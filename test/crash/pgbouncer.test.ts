@@ -81,5 +81,4 @@ test.skipIf(!READY)(
     await pool.end()
     expect(complaints).toEqual([])
   },
-  120_000,
 )

@@ -82,7 +82,6 @@ test.skipIf(!INSTALLED).each(['fast', 'immediate'] as const)(
     expect((await engine.limits.inspect('fleet'))[0]).toMatchObject({ active: 0, waiting: 0 })
     expect(fleet.accidents).toEqual([])
   },
-  90_000,
 )
 
 test.skipIf(!INSTALLED)(
@@ -114,7 +113,6 @@ test.skipIf(!INSTALLED)(
       'hot',
     )
   },
-  120_000,
 )
 
 test.skipIf(!INSTALLED)(

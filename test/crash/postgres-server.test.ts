@@ -64,5 +64,4 @@ test.skipIf(!PostgresCluster.installed('a server whose PostgreSQL restarts'))(
     expect(await waiting).toBe(last)
     expect(server.child.exitCode).toBeNull()
   },
-  60_000,
 )

@@ -69,7 +69,7 @@ withPostgres('flows of engines on PostgreSQL', () => {
       ['there', '4', ['1', '2', '3']],
     ])
     expect(await second.flows.get(flow.id)).toMatchObject({ name: 'to and fro', state: 'completed', completed: 4 })
-  }, 30_000)
+  })
 
   test('whoever waits for a later step learns in his process that another one has failed elsewhere; a retry lets the chain go on', async () => {
     begin()
@@ -92,7 +92,7 @@ withPostgres('flows of engines on PostgreSQL', () => {
     expect(await flow.jobs[2]?.result({ timeout: '20s' })).toBe('c')
     expect(await client.flows.get(flow.id)).toMatchObject({ state: 'completed', completed: 3 })
     expect(events.map(({ name }) => name)).toEqual(['flow.failed', 'flow.completed'])
-  }, 30_000)
+  })
 
   test('a batch calls back once, whichever process ends its last job', async () => {
     begin()
@@ -117,7 +117,7 @@ withPostgres('flows of engines on PostgreSQL', () => {
       ['yes', names],
     ]
     expect(parents).toEqual(expected.map((each) => JSON.stringify(each)).sort())
-  }, 30_000)
+  })
 
   test('a flow that is cancelled in one process has its runs in another aborted, and its budgets are free', async () => {
     begin()
@@ -142,5 +142,5 @@ withPostgres('flows of engines on PostgreSQL', () => {
     expect(await client.flows.get(flow.id)).toMatchObject({ state: 'cancelled', cancelled: 3 })
     expect(await client.limits.inspect('one')).toMatchObject([{ active: 0, waiting: 0 }])
     expect(await client.flows.cancel(flow.id)).toBe(false)
-  }, 30_000)
+  })
 })

@@ -72,7 +72,7 @@ withPostgres('jobs that SQL enqueues without their limits', () => {
     const [last] = await first.jobs.list({ states: ['available'], limit: 1 })
     expect(await first.jobs.explain(last!.id)).toMatchObject({ waitsOn: { limit: 'crm' }, position: 20 })
     expect((await first.limits.inspect('crm')).map(({ available }) => available)).toEqual([0, 0, 0, 0])
-  }, 60_000)
+  })
 
   test('one of a task that nobody knows waits, says so, and runs once somebody does', async () => {
     const of = schemaOf('unknown')
@@ -88,7 +88,7 @@ withPostgres('jobs that SQL enqueues without their limits', () => {
     await none.stop()
     await engine(of, [task('late', input<unknown>(), { limits: [crm], run: (what) => void runs.push(what) })])
     await vi.waitFor(() => expect(runs).toEqual([{ n: 1 }]), soon)
-  }, 60_000)
+  })
 
   test('one of a task without limits runs, whether its input is given or not', async () => {
     const of = schemaOf('plain')
@@ -99,7 +99,7 @@ withPostgres('jobs that SQL enqueues without their limits', () => {
     await vi.waitFor(() => expect(runs).toEqual([1]), soon)
     await admin.query(`SELECT "${of}".enqueue('none')`)
     await vi.waitFor(() => expect(runs).toEqual([1, undefined]), soon)
-  }, 60_000)
+  })
 
   test('limits that are given are taken as given: the job waits for nobody who knows its task', async () => {
     const of = schemaOf('given')
@@ -111,7 +111,7 @@ withPostgres('jobs that SQL enqueues without their limits', () => {
       async () => expect(await none.jobs.explain(id)).toMatchObject({ waitsOn: { limit: 'paused' } }),
       soon,
     )
-  }, 60_000)
+  })
 
   test('one that is scheduled, and one with a queue’s and a fair key’s code, go by all of them when their time comes', async () => {
     const of = schemaOf('code')
@@ -131,41 +131,37 @@ withPostgres('jobs that SQL enqueues without their limits', () => {
     expect((await made.limits.inspect('crm', 'a'))[0]).toMatchObject({ available: 4 })
     const { rows } = await admin.query(`SELECT fair FROM "${of}".jobs`)
     expect(rows).toEqual([{ fair: 'a' }])
-  }, 60_000)
+  })
 
   test.each([
     ['an input that its schema refuses', { tenant: 7 }, 'input.invalid', undefined],
     ['a key function that throws', { tenant: 'bad' }, 'limit.key.threw', { tenant: 'bad' }],
-  ])(
-    '%s: the job is discarded with that error',
-    async (what, payload, code, told) => {
-      const of = schemaOf(code.replaceAll('.', '_'))
-      const errors: unknown[] = []
-      const sync = task('sync', z.object({ tenant: z.string() }), {
-        limits: [
-          crm.by(({ tenant }) => {
-            if (tenant === 'bad') throw new TypeError('no such tenant')
-            return tenant
-          }),
-        ],
-        run: () => undefined,
-        onError: (error, job) => void errors.push([(error as Error & { code: string }).code, job.input]),
-      })
-      const made = await engine(of, [sync])
-      const heard: string[] = []
-      made.on('job.discarded', ({ id }) => void heard.push(id))
-      const id = await enqueue(of, 'sync', payload)
-      await vi.waitFor(async () => expect((await made.jobs.get(id))?.state).toBe('discarded'), soon)
-      expect(await made.jobs.get(id)).toMatchObject({ error: { code }, attempt: 0 })
-      await vi.waitFor(() => expect(errors).toEqual([[code, told]]), soon)
-      expect(heard).toEqual([id])
-      // It is judged anew.
-      expect(await made.jobs.retry(id)).toBe(true)
-      await vi.waitFor(() => expect(heard).toEqual([id, id]), soon)
-      expect(what).not.toBe('')
-    },
-    60_000,
-  )
+  ])('%s: the job is discarded with that error', async (what, payload, code, told) => {
+    const of = schemaOf(code.replaceAll('.', '_'))
+    const errors: unknown[] = []
+    const sync = task('sync', z.object({ tenant: z.string() }), {
+      limits: [
+        crm.by(({ tenant }) => {
+          if (tenant === 'bad') throw new TypeError('no such tenant')
+          return tenant
+        }),
+      ],
+      run: () => undefined,
+      onError: (error, job) => void errors.push([(error as Error & { code: string }).code, job.input]),
+    })
+    const made = await engine(of, [sync])
+    const heard: string[] = []
+    made.on('job.discarded', ({ id }) => void heard.push(id))
+    const id = await enqueue(of, 'sync', payload)
+    await vi.waitFor(async () => expect((await made.jobs.get(id))?.state).toBe('discarded'), soon)
+    expect(await made.jobs.get(id)).toMatchObject({ error: { code }, attempt: 0 })
+    await vi.waitFor(() => expect(errors).toEqual([[code, told]]), soon)
+    expect(heard).toEqual([id])
+    // It is judged anew.
+    expect(await made.jobs.retry(id)).toBe(true)
+    await vi.waitFor(() => expect(heard).toEqual([id, id]), soon)
+    expect(what).not.toBe('')
+  })
 
   test('one that is cancelled, or expires, before anybody resolves it is gone', async () => {
     const of = schemaOf('gone')
@@ -179,5 +175,5 @@ withPostgres('jobs that SQL enqueues without their limits', () => {
     await engine(of, [task('late', input<unknown>(), { run: (each) => void runs.push(each) })])
     await enqueue(of, 'late', 3)
     await vi.waitFor(() => expect(runs).toEqual([3]), soon)
-  }, 60_000)
+  })
 })

@@ -23,11 +23,11 @@ function altered(store: Store, changes: Partial<Store>): Store {
   })
 }
 
-/** What breaks first, and how. */
-async function firstBroken(sabotage: Sabotage = (store) => store): Promise<string | null> {
-  for (let seed = 1; seed <= SEEDS; seed++) {
+/** What breaks first, and how. @param first where to begin: most seeds do not notice every fault */
+async function firstBroken(sabotage: Sabotage = (store) => store, first = 1): Promise<string | null> {
+  for (let tried = 0; tried < SEEDS; tried++) {
     try {
-      await simulate(seed, sabotage)
+      await simulate(((first - 1 + tried) % SEEDS) + 1, sabotage)
     } catch (error) {
       if (error instanceof BrokenPromise) return error.message
       throw error
@@ -122,7 +122,7 @@ describe('the simulator notices', () => {
     const broken = await withStatements(
       'SET wake_at = min(wake_at, ?) WHERE id = ? AND',
       'SET wake_at = iif(1, wake_at, ?) WHERE id = ? AND',
-      firstBroken,
+      () => firstBroken(undefined, 192),
     )
     expect(broken).toContain('waits, although everything admits it')
   })
@@ -145,7 +145,7 @@ describe('the simulator notices', () => {
     const broken = await withStatements(
       'AND jobs.attempt = s.value ->> 1 AND jobs.worker = s.value ->> 2',
       '',
-      firstBroken,
+      () => firstBroken(undefined, 50),
     )
     expect(broken).not.toBeNull()
   })

@@ -337,7 +337,7 @@ withPostgres('flows on PostgreSQL', () => {
       expect(dropped).toBeGreaterThan(0)
       expect(await rows('SELECT sum(active)::int AS held FROM sluice.buckets')).toEqual([{ held: 0 }])
       expect(deadlocks()).toBe(0)
-    }, 120_000)
+    })
   })
 
   describe('what it costs', () => {
@@ -401,7 +401,7 @@ withPostgres('flows on PostgreSQL', () => {
         const failed = await rowsRead(() => store.settle(worker, { seq, attempt, kind: 'discard', error: FAILURE }))
         expect(failed).toBeLessThan(100)
       }
-    }, 60_000)
+    })
 
     test('a job that waits in a flow is not written until its time comes', async () => {
       const flow = flowOf('chain', 3)

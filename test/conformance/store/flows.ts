@@ -579,7 +579,7 @@ function graphs(harness: StoreHarness): void {
       }),
       { numRuns: 60 },
     )
-  }, 60_000)
+  })
 
   /** Starts a flow of this graph and ends its jobs by dice; after each portion every job must stand where the naive graph has it. */
   async function expectKept(w: World, after: readonly (readonly number[])[], dice: Iterator<number>): Promise<void> {
