@@ -142,10 +142,8 @@ describe('the simulator notices', () => {
   })
 
   it('a settle that does not ask whose the job is', async () => {
-    const broken = await withStatements(
-      'AND jobs.attempt = s.value ->> 1 AND jobs.worker = s.value ->> 2',
-      '',
-      () => firstBroken(undefined, 50),
+    const broken = await withStatements('AND jobs.attempt = s.value ->> 1 AND jobs.worker = s.value ->> 2', '', () =>
+      firstBroken(undefined, 50),
     )
     expect(broken).not.toBeNull()
   })
