@@ -29,9 +29,12 @@ async function readText(request: Request, maxBytes: number): Promise<string> {
   let bytes = 0
   let text = ''
   try {
-    // Whoever carries a request holds it to the length that it gave; as a whole it takes no web stream.
-    if (request.headers.has('content-length') && !request.headers.has('transfer-encoding'))
-      return UTF8.decode(await request.arrayBuffer())
+    // Whoever carries a request holds it to the length that it gave; as a whole it takes no web stream. A request made in memory may say anything.
+    if (request.headers.has('content-length') && !request.headers.has('transfer-encoding')) {
+      const body = await request.arrayBuffer()
+      if (body.byteLength > maxBytes) throw tooLarge(maxBytes)
+      return UTF8.decode(body)
+    }
     if (!request.body) return ''
     const decoder = new TextDecoder('utf-8', { fatal: true })
     for await (const chunk of request.body as unknown as AsyncIterable<Uint8Array>) {

@@ -33,6 +33,13 @@ describe('a request', () => {
     ['nothing', {}, '', 400, 'invalid_payload'],
     ['too deep a nesting', {}, `{"type":"a","args":${'['.repeat(101)}${']'.repeat(101)}}`, 400, 'invalid_payload'],
     ['too much', {}, JSON.stringify({ type: 'a', args: ['x'.repeat(70_000)] }), 413, 'x_payload_too_large'],
+    [
+      'more than it says',
+      { 'Content-Length': '9' },
+      JSON.stringify({ type: 'a', args: ['x'.repeat(70_000)] }),
+      413,
+      'x_payload_too_large',
+    ],
     ['a list', {}, '[]', 400, 'invalid_request'],
   ])('of %s is refused', async (_, headers, body, status, code) => {
     const d = await Desk.open({ http: { maxBodyBytes: 65_536 } })
