@@ -5,6 +5,7 @@ import { rejoin } from './rejoin.ts'
 import { STATE } from '../state.ts'
 import type { Instant } from './store-clock.ts'
 
+// A state is written into the text: where indexes are for some states alone, SQLite prepares a statement anew whenever one is bound.
 type Row = [seq: number, lane: number, priority: number, expires: number | null]
 
 /** Moves jobs whose time has come to their lanes: scheduled ones by the wall clock, retries by the store's. Answers how many. */
@@ -17,8 +18,7 @@ export function promote(context: Context, instant: Instant, limit: number): numb
 export function nextDueUs(context: Context, { nowUs, wallUs }: Instant): number {
   const first = (state: number): number | undefined =>
     context.db.get<[number]>(
-      'SELECT due FROM jobs WHERE state = ? AND due IS NOT NULL ORDER BY due LIMIT 1',
-      state,
+      `SELECT due FROM jobs WHERE state = ${state} AND due IS NOT NULL ORDER BY due LIMIT 1`,
     )?.[0]
   const scheduled = first(STATE.scheduled)
   return Math.min(
@@ -31,8 +31,7 @@ export function nextDueUs(context: Context, { nowUs, wallUs }: Instant): number 
 
 function promoteFrom(context: Context, state: number, untilUs: number, instant: Instant, limit: number): number {
   const rows = context.db.all<Row>(
-    `SELECT seq, lane, priority, expires FROM jobs WHERE state = ? AND due <= ? ORDER BY due LIMIT ${portion(limit)}`,
-    state,
+    `SELECT seq, lane, priority, expires FROM jobs WHERE state = ${state} AND due <= ? ORDER BY due LIMIT ${portion(limit)}`,
     untilUs,
   )
   for (const [seq, lane, priority, expires] of rows) rejoin(context, { seq, lane, priority, expires }, instant)
