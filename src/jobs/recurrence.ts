@@ -62,9 +62,7 @@ export function firstDueUs(recurrence: Recurrence, anchorUs: number, fromUs: num
     const { everyUs } = recurrence
     return anchorUs + Math.ceil((fromUs - anchorUs) / everyUs) * everyUs
   }
-  // Croner answers what is strictly after; due times are whole seconds, so 1 ms before is as good as the instant itself.
-  const next = cronOf(recurrence).nextRun(new Date(Math.ceil(fromUs / 1000) - 1))
-  return next && next.getTime() * 1000
+  return nextUs(cronOf(recurrence), fromUs - 1)
 }
 
 /** The latest due times from `dueUs`, itself one even if not of the grid, to `toUs`, both included; at most so many, oldest first. */
@@ -75,22 +73,35 @@ export function latestDuesUs(recurrence: Recurrence, dueUs: number, toUs: number
     const first = Math.max(0, last - most + 1)
     return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => dueUs + (first + i) * everyUs)
   }
-  if (toUs < dueUs) return []
-  const later = cronOf(recurrence)
-    .previousRuns(most, new Date(Math.floor(toUs / 1000) + 1))
-    .map((date) => date.getTime() * 1000)
-    .filter((us) => us > dueUs)
-    .toSorted((a, b) => a - b)
-  return later.length < most ? [dueUs, ...later] : later
+  const cron = cronOf(recurrence)
+  const dues: number[] = []
+  for (let us: number | null = dueUs; us !== null && us <= toUs; us = nextUs(cron, us)) {
+    dues.push(us)
+    if (dues.length > most) return latestUs(cron, toUs, most)
+  }
+  return dues
 }
 
 /** How many due times the half-open interval of this length from a due time on holds; counts to `most`. */
 export function duesWithin(recurrence: Recurrence, dueUs: number, lengthUs: number, most: number): number {
   if (recurrence.kind === 'every') return Math.min(most, Math.ceil(lengthUs / recurrence.everyUs))
+  const cron = cronOf(recurrence)
   let count = 0
   for (let us: number | null = dueUs; us !== null && us < dueUs + lengthUs && count < most; count++)
-    us = firstDueUs(recurrence, 0, us + 1)
+    us = nextUs(cron, us)
   return count
+}
+
+/** Croner answers what is strictly after; due times are whole seconds, so that their ms are as good as their µs. */
+function nextUs(cron: Cron, afterUs: number): number | null {
+  const next = cron.nextRun(new Date(Math.floor(afterUs / 1000)))
+  return next && next.getTime() * 1000
+}
+
+/** So many of the last up to an instant: from the other end, since there may be any number before them. */
+function latestUs(cron: Cron, toUs: number, count: number): number[] {
+  const latest = cron.previousRuns(count, new Date(Math.floor(toUs / 1000) + 1))
+  return latest.map((date) => date.getTime() * 1000).toSorted((a, b) => a - b)
 }
 
 function cronText(cron: unknown, what: string): string {

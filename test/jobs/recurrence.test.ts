@@ -1,5 +1,6 @@
+import { Cron } from 'croner'
 import { assert, constantFrom, integer, property } from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { duesWithin, firstDueUs, latestDuesUs, type Recurrence, recurrenceOf } from '../../src/jobs/recurrence.ts'
 
 const at = (text: string): number => Date.parse(text) * 1000
@@ -114,6 +115,16 @@ describe('a cron', () => {
       ),
       { numRuns: 60 },
     )
+  })
+
+  test('the calendar is asked for the due times that there are, not for as many as may be caught up with', () => {
+    const at9 = firstDueUs(cron('0 9 * * *'), 0, 0) as number
+    const ahead = vi.spyOn(Cron.prototype, 'nextRun')
+    const back = vi.spyOn(Cron.prototype, 'previousRuns')
+    expect(latestDuesUs(cron('0 9 * * *'), at9, at9 + 86_400_000_000, 1000)).toHaveLength(2)
+    expect(ahead.mock.calls.length).toBeLessThan(5)
+    expect(back).not.toHaveBeenCalled()
+    vi.restoreAllMocks()
   })
 
   test('the latest due times begin with the one that is named, though the calendar does not hold it', () => {
