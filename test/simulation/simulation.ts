@@ -192,14 +192,19 @@ class Simulation implements Witness {
       this.#noteCompany(nowUs)
       const byUs = Math.min(untilUs - nowUs, timerUs, Math.max(0, this.#nextTryUs - nowUs))
       await this.#clock.advance(byUs / 1000)
-      await this.#settleDown()
+      this.#judge()
       if (nowUs + byUs >= untilUs) return
     }
   }
 
-  /** Everything that can happen at this instant has happened: read what it was, and judge. */
+  /** Lets everything happen that can at this instant, and judges it. */
   async #settleDown(): Promise<void> {
     await this.#clock.advance(0)
+    this.#judge()
+  }
+
+  /** Everything that can happen at this instant has happened: read what it was, and judge. */
+  #judge(): void {
     const nowUs = this.#nowUs()
     this.#expire(nowUs)
     const changes = this.#file.changes()

@@ -55,11 +55,11 @@ export async function enqueue(context: Context, db: Statements, jobs: readonly N
   return answers.map(([kind, id]) => ({ kind, id }))
 }
 
-/** Jobs as `insert_jobs` takes them, column by column. */
+/** Jobs as `insert_jobs` takes them, column by column; one in which nothing stands is empty, and `unnest` fills it up. */
 export function columnsOf(context: Context, jobs: readonly NewJob[]): PgValue[] {
   const nowUs = context.clock.nowUs()
   const rows = jobs.map((job) => rowOf(context, job, nowUs))
-  return (rows[0] ?? []).map((_, i) => rows.map((row) => row[i] ?? null))
+  return (rows[0] ?? []).map((_, i) => (rows.some((row) => row[i] !== null) ? rows.map((row) => row[i] ?? null) : []))
 }
 
 /** Jobs as `enqueue_unique` takes them, one by one; each says what it asked for even where that is what it is ordered by. */
