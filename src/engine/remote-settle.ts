@@ -83,12 +83,13 @@ export function asRun(job: JobFacts): Admitted {
   return { ...run, startedUs: job.startedUs ?? job.createdUs, availableUs: job.createdUs, waitedFor: null, uses: [] }
 }
 
-/** Jobs as they are fetched, with the results that they are handed. */
+/** Jobs as they are fetched, with the results that they are handed. A run that was lost before it could be read is nobody's to run: its job may be another's by now. */
 export async function handed(store: Store, jobs: readonly Admitted[]): Promise<JobFacts[]> {
   const facts = await Promise.all(
-    jobs.map(async ({ id, flow }) => {
+    jobs.map(async ({ id, attempt, startedUs, flow }) => {
       const job = await store.outside.get(id)
-      return job && flow ? { ...job, parentResults: flow.parentResults } : job
+      if (job?.state !== 'active' || job.attempt !== attempt || job.startedUs !== startedUs) return null
+      return flow ? { ...job, parentResults: flow.parentResults } : job
     }),
   )
   return facts.filter((job) => job !== null)
