@@ -6,7 +6,8 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files)
-    const isLong = ({ moduleId }: TestSpecification): boolean => /\/test\/(store|simulation)\//.test(moduleId)
+    const isLong = ({ moduleId }: TestSpecification): boolean =>
+      /\/test\/(store|simulation|conformance)\//.test(moduleId)
     return [...new Set(sorted.map((file) => file.project.name))].flatMap((project) => {
       const own = sorted.filter((file) => file.project.name === project)
       return [...own.filter(isLong), ...own.filter((file) => !isLong(file))]
@@ -14,9 +15,15 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
+/** Tests that run real processes and take their time, but measure none: two at once. */
+const PROCESSES = [
+  'test/conformance/ojs/*.test.ts',
+  'test/crash/{enqueue,flows,pgbouncer,postgres-flows}.test.ts',
+  'test/cli/{look,migrate,words}.test.ts',
+]
+
 /** Tests that run real processes against the real clock: beside others they would measure those, not us. */
 const REAL_TIME = [
-  'test/conformance/ojs/*.test.ts',
   'test/http/listen.test.ts',
   'test/crash/**/*.test.ts',
   'test/cli/**/*.test.ts',
@@ -44,16 +51,25 @@ export default defineConfig({
     projects: [
       {
         extends: true,
-        test: { name: 'virtual', include: ['test/**/*.test.ts'], exclude: REAL_TIME, sequence: { groupOrder: 0 } },
+        test: {
+          name: 'virtual',
+          include: ['test/**/*.test.ts'],
+          exclude: [...PROCESSES, ...REAL_TIME],
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        extends: true,
+        test: { name: 'processes', include: PROCESSES, exclude: [], sequence: { groupOrder: 1 } },
       },
       {
         extends: true,
         test: {
           name: 'real time',
           include: REAL_TIME,
-          exclude: [],
+          exclude: PROCESSES,
           fileParallelism: false,
-          sequence: { groupOrder: 1 },
+          sequence: { groupOrder: 2 },
         },
       },
     ],

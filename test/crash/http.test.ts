@@ -15,7 +15,7 @@ const WORKER = fileURLToPath(new URL('fixtures/http-worker.ts', import.meta.url)
 const KEYS = ['a', 'b', 'c', 'd']
 const JOBS_PER_KEY = 50
 const MAX_PER_SECOND = 5
-const LEASE_MS = 2000
+const LEASE_MS = 3000
 
 interface Start {
   readonly kind: 'start'

@@ -11,9 +11,9 @@ withPostgres('the model check on PostgreSQL', () => {
     const harness = postgresHarness('PostgreSQL')
 
     test.each([
-      ['any', 30],
-      ['single', 15],
-      ['shared', 15],
+      ['any', 20],
+      ['single', 10],
+      ['shared', 10],
     ] as const)(
       '%s histories',
       async (kind, seeds) => {
