@@ -67,7 +67,7 @@ describe('sluice schedules', () => {
     expect({ code, err }).toEqual({ code: 0, err: '' })
     expect(out).toMatch(/^schedule +task +queue +often +next +last +runs$/m)
     expect(out).toMatch(/^daily +report +default +0 9 \* \* \* \(Europe\/Paris\) +in .+ +0$/m)
-    expect(out).toMatch(/^once +report +default +every 1 h +ended +(now|\d+ m?s ago) +1 of 1$/m)
+    expect(out).toMatch(/^once +report +default +every 1 h +ended +(now|[\d.]+ m?s ago) +1 of 1$/m)
   })
 
   it('gives the same as data, of one by its name, and says when there is none of that name', async () => {

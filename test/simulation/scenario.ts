@@ -271,7 +271,7 @@ function actionsOf(
   const steps = draw.chance(0.6)
   const cancels = draw.pick([0.05, 0.1, 0.5])
   let atUs = 0
-  const left = Array.from({ length: draw.int(5, 60) }, (_, n) => n)
+  const left = Array.from({ length: draw.int(5, 30) }, (_, n) => n)
   while (left.length > 0) {
     atUs += draw.chance(0.4) ? 0 : draw.int(0, gapUs)
     // Long enough for lanes and buckets that nobody needs any more to be forgotten.
