@@ -1,9 +1,7 @@
-import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import type { Sluice } from '../../src/exports/index.ts'
 import { everyStore } from '../stores.ts'
 import { callTask } from './tasks.ts'
-import { Fleet, type Member, pause, until } from './fleet.ts'
+import { Fleet, pause, until } from './fleet.ts'
 import { Witness } from './witness.ts'
 
 const LEASE_MS = 500
@@ -28,20 +26,6 @@ class Patient {
   }
 }
 
-/** Stops a process, but not amid a write: a file that it had locked would be nobody's to write until it wakes. */
-async function stopped(fleet: Fleet, engine: Sluice, member: Member): Promise<void> {
-  for (;;) {
-    fleet.sleep(member)
-    const write = engine.jobs.cancel(randomUUID()).then(
-      () => true,
-      () => false,
-    )
-    if (await Promise.race([write, pause(300).then(() => false)])) return
-    fleet.wake(member)
-    await write
-  }
-}
-
 const STORES = await everyStore('leases of real processes')
 const LATE_SETTLES = STORES.flatMap((kind) =>
   ['while the job runs again', 'after the job has ended'].map((when) => ({ kind, when, store: kind.name })),
@@ -60,7 +44,7 @@ test.each(LATE_SETTLES)(
 
     const first = fleet.worker(url, { lease: `${LEASE_MS}ms` })
     await patient.started(1)
-    await stopped(fleet, engine, first)
+    fleet.sleep(first)
     await pause(LEASE_MS + 50)
     const second = fleet.worker(url, { lease: `${LEASE_MS}ms` })
     await patient.started(2)
@@ -97,7 +81,7 @@ test.each(STORES)('a handler whose lease was lost is aborted, on $name, while th
   const { id } = await call.enqueue({ tenant: 'a' })
   const first = fleet.worker(url, { lease: `${LEASE_MS}ms` })
   await patient.started(1)
-  await stopped(fleet, engine, first)
+  fleet.sleep(first)
   await pause(LEASE_MS + 50)
   const second = fleet.worker(url, { lease: `${LEASE_MS}ms` })
   await patient.started(2)
