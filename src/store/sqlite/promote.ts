@@ -5,7 +5,6 @@ import { rejoin } from './rejoin.ts'
 import { STATE } from '../state.ts'
 import type { Instant } from './store-clock.ts'
 
-// A state is written into the text: where indexes are for some states alone, SQLite prepares a statement anew whenever one is bound.
 type Row = [seq: number, lane: number, priority: number, expires: number | null]
 
 /** Moves jobs whose time has come to their lanes: scheduled ones by the wall clock, retries by the store's. Answers how many. */
@@ -16,6 +15,7 @@ export function promote(context: Context, instant: Instant, limit: number): numb
 
 /** When the next job's time comes, on the store's clock. */
 export function nextDueUs(context: Context, { nowUs, wallUs }: Instant): number {
+  // A state is written into the text, here and below: where indexes are for some states alone, SQLite prepares a statement anew whenever one is bound.
   const first = (state: number): number | undefined =>
     context.db.get<[number]>(
       `SELECT due FROM jobs WHERE state = ${state} AND due IS NOT NULL ORDER BY due LIMIT 1`,
