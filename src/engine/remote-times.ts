@@ -1,9 +1,12 @@
-import type { JobFacts } from '../store/outside.ts'
+import { type JobFacts, TIMEOUT_GRACE_US } from '../store/outside.ts'
 
 /** When a run has to have ended or shown that it lives, on the store's clock; Infinity: it does not run. */
 export function endOf({ state, dueUs, timeoutUs, startedUs }: JobFacts): number {
   if (state !== 'active') return Infinity
-  return Math.min(dueUs ?? Infinity, timeoutUs === null || startedUs === null ? Infinity : startedUs + timeoutUs)
+  return Math.min(
+    dueUs ?? Infinity,
+    timeoutUs === null || startedUs === null ? Infinity : startedUs + timeoutUs + TIMEOUT_GRACE_US,
+  )
 }
 
 /** Whether something has come due for a job that nobody has done yet. @param nowMs wall clock @param nowUs the store's */

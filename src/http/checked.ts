@@ -17,7 +17,7 @@ export function checked(schema: z.ZodType | null, value: unknown, part: 'path' |
     issues: issues.slice(0, ISSUES_SHOWN).map((issue) => ({ path: pathOf(issue), message: issue.message })),
   }
   // A retry policy of the right shape whose numbers cannot be is understood, and refused.
-  if (first?.path.includes('retry') && first.code !== 'invalid_type')
+  if (first?.path.includes('retry') && first.code !== 'invalid_type' && first.code !== 'unrecognized_keys')
     throw new Refusal(422, 'invalid_request', words, { type: 'validation_error', details })
   throw invalid(words, { details })
 }

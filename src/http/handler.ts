@@ -9,6 +9,8 @@ import { checkTenant } from './tenant.ts'
 
 const MEDIA_TYPE = 'application/openjobspec+json'
 const VERSION = '1.0'
+/** Every 1.x, candidates of a release too. */
+const VERSIONS = /^1(\.\d+){0,2}(-[0-9A-Za-z.-]+)?$/
 const REQUEST_ID = /^[\x21-\x7E]{1,128}$/
 /** What may be asked without a token. */
 const OPEN: Access = {
@@ -79,8 +81,12 @@ export class Handler {
     const { server, requests, maxBodyBytes } = this.#options
     const { headers } = request
     const version = headers.get('ojs-version')
-    if (version !== null && version !== VERSION && version !== '1')
-      throw new Refusal(422, 'unsupported', `This server speaks the Open Job Spec ${VERSION} and no other version.`)
+    if (version !== null && !VERSIONS.test(version))
+      throw new Refusal(
+        422,
+        'unsupported',
+        `OJS-Version is ${JSON.stringify(version.slice(0, 64))}; this server speaks the Open Job Spec ${VERSION}, and takes every 1.x.`,
+      )
     const access = operation.scope === null ? OPEN : this.#options.access(headers.get('authorization'))
     if (operation.scope !== null) requireScope(access, operation.scope)
     const left = operation.scope === null ? {} : requests?.take(access)

@@ -57,7 +57,7 @@ const OF_ENGINE: Readonly<Record<string, readonly [number, string, string?]>> = 
   'payload.too_large': [413, 'x_payload_too_large'],
   'input.invalid': [400, 'schema_validation'],
   'policy.invalid': [422, 'invalid_request', 'validation_error'],
-  'schedule.invalid': [422, 'invalid_request', 'validation_error'],
+  'schedule.invalid': [400, 'invalid_request', 'validation_error'],
   'duration.invalid': [422, 'invalid_request', 'validation_error'],
   'retry.invalid': [422, 'invalid_request', 'validation_error'],
   'unique.invalid': [422, 'invalid_request', 'validation_error'],

@@ -50,6 +50,12 @@ export interface Outside {
   kept(prefix: string): Promise<readonly { readonly name: string; readonly value: string }[]>
 }
 
+/**
+ * A run outside is ended this long after its timeout, µs: a worker that keeps its own time can say so first, and some end when what
+ * they say of a run is refused.
+ */
+export const TIMEOUT_GRACE_US = 800_000
+
 /** What an offer came to. `refused`: nothing was written; the answers of jobs that would have been stored are null. */
 export type Offered =
   | { readonly kind: 'stored'; readonly answers: readonly StoredAs[]; readonly depths: readonly QueueDepth[] }

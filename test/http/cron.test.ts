@@ -59,10 +59,10 @@ describe('cron', () => {
   })
 
   test.each([
-    [{ expression: 'not a cron' }, 422],
-    [{ expression: '0 0 0 0 0 0 0' }, 422],
-    [{ expression: '0 0 30 2 *' }, 422],
-    [{ expression: '@daily', timezone: 'Nowhere/There' }, 422],
+    [{ expression: 'not a cron' }, 400],
+    [{ expression: '0 0 0 0 0 0 0' }, 400],
+    [{ expression: '0 0 30 2 *' }, 400],
+    [{ expression: '@daily', timezone: 'Nowhere/There' }, 400],
     [{ expression: undefined }, 400],
     [{ overlap_policy: 'cancel_previous' }, 422],
     [{ job_template: { type: 'tick', args: [], options: { scheduled_at: '+PT1S' } } }, 422],

@@ -8,7 +8,7 @@ import type { OnConflict, UniqueRule } from '../../jobs/unique-key.ts'
 import { invalid, unprocessable } from '../refusal.ts'
 import { ownName } from '../tenant.ts'
 import { limitsOfJob, type LimitsOfJob } from './rate-limit-policy.ts'
-import { instantMs, type JobJson, type OptionsJson, type RetryJson, type UniqueJson } from './schemas.ts'
+import { instantMs, isRelative, type JobJson, type OptionsJson, type RetryJson, type UniqueJson } from './schemas.ts'
 
 /** What is kept of a job as it was sent, for when it is shown again; the engine reads `meta`, `tags`, `retry` and `limit`. */
 export interface JobExtra {
@@ -124,10 +124,17 @@ function timesOf(
     const text = options[name]
     if (typeof text !== 'string') return null
     const ms = instantMs(text, nowMs)
-    if (text.startsWith('+')) times[name] = new Date(ms).toISOString()
+    if (isRelative(text)) times[name] = new Date(ms).toISOString()
     return ms
   }
-  const runAtMs = read('scheduled_at') ?? read('delay_until')
+  const delayed = (): number | null => {
+    const { delay } = options
+    if (delay === undefined || delay === null) return null
+    const ms = typeof delay === 'number' ? nowMs + delay : instantMs(delay, nowMs)
+    times['delay_until'] = new Date(ms).toISOString()
+    return ms
+  }
+  const runAtMs = read('scheduled_at') ?? read('delay_until') ?? delayed()
   const expiresAtMs = read('expires_at')
   if (runAtMs !== null && runAtMs > LATEST_MS)
     throw unprocessable('scheduled_at is too far ahead; give a time before 2200')
@@ -141,8 +148,8 @@ function timesOf(
 
 function retryTerms(json: RetryJson): { terms: RetryTerms; maxAttempts: number } {
   const { backoff_strategy: strategy = 'exponential' } = json
-  const initial = (json.initial_interval ?? 'PT1S') as Duration
-  const longest = (json.max_interval ?? 'PT5M') as Duration
+  const initial = (json.initial_interval ?? json.initial_interval_ms ?? 'PT1S') as Duration
+  const longest = (json.max_interval ?? json.max_interval_ms ?? 'PT5M') as Duration
   const initialUs = durationUs(initial, 'retry.initial_interval')
   const policy = retryPolicy(
     {
@@ -167,38 +174,57 @@ const ON_CONFLICT: Readonly<Record<string, OnConflict>> = {
   replace_except_schedule: 'update',
 }
 
-/** The unique key of a job: a digest of what the policy names, the type being always part of it, as the queue's tenant is. */
+/**
+ * The unique key of a job: a digest of what the policy names, the type being always part of it, as the queue's tenant is.
+ * @throws Refusal 400 for a field that is not there, 422 for a period of zero
+ */
 function uniqueRule(unique: UniqueJson, json: JobJson, queue: string): UniqueRule {
-  const {
-    keys,
-    key,
-    args_keys: argsKeys,
-    meta_keys: metaKeys,
-    period,
-    states,
-    on_conflict: conflict = 'reject',
-  } = unique
-  const named = typeof key === 'string' ? [key] : (key ?? [])
-  const dimensions = keys ?? (argsKeys || metaKeys || named.length > 0 ? [] : ['type', 'args'])
-  const fieldsOf = (value: unknown, names: readonly string[]): unknown =>
-    names.map((name) => (typeof value === 'object' && value !== null ? (value as Record<string, unknown>)[name] : null))
-  const [first] = json.args
-  const text = canonical([
-    queue.slice(0, queue.lastIndexOf('/') + 1),
-    dimensions.includes('queue') ? queue : null,
-    dimensions.includes('args') && !argsKeys ? json.args : null,
-    fieldsOf(first, [...(argsKeys ?? []), ...named]),
-    dimensions.includes('meta') && !metaKeys ? (json.meta ?? {}) : null,
-    fieldsOf(json.meta, metaKeys ?? []),
-  ])
-  const withinUs = period === undefined ? null : durationUs(period as Duration, 'unique.period')
-  if (withinUs === 0) throw unprocessable('unique.period is zero; give a longer one')
+  const { period, period_ms: periodMs, states, on_conflict: conflict = 'reject' } = unique
+  const withinUs = period !== undefined ? durationUs(period as Duration, 'unique.period') : (periodMs ?? 0) * 1000
+  if (withinUs === 0 && period !== undefined) throw unprocessable('unique.period is zero; give a longer one')
   return {
-    key: `${json.type}:sha256:${createHash('sha256').update(text).digest('hex')}`,
+    key: `${json.type}:sha256:${createHash('sha256')
+      .update(uniqueText(unique, json, queue))
+      .digest('hex')}`,
     onConflict: ON_CONFLICT[conflict] ?? 'reject',
-    withinUs,
+    withinUs: withinUs === 0 ? null : withinUs,
     states: states ?? null,
   }
+}
+
+const DIMENSIONS: ReadonlySet<string> = new Set(['type', 'queue', 'args', 'meta'])
+
+/** What two jobs must have alike to be the same. */
+function uniqueText(unique: UniqueJson, json: JobJson, queue: string): string {
+  const { keys, key, args_keys: argsKeys, meta_keys: metaKeys } = unique
+  const named = typeof key === 'string' ? [key] : (key ?? [])
+  // SDKs name dimensions and fields of the arguments in one list.
+  const fields = named.filter((name) => !DIMENSIONS.has(name))
+  const asked = [...(keys ?? []), ...named.filter((name) => DIMENSIONS.has(name))]
+  const givesNone = keys === undefined && named.length === 0 && !argsKeys && !metaKeys
+  const dimensions = new Set(givesNone ? ['type', 'args'] : asked)
+  return canonical([
+    queue.slice(0, queue.lastIndexOf('/') + 1),
+    dimensions.has('queue') ? queue : null,
+    dimensions.has('args') && !argsKeys ? json.args : null,
+    [
+      ...fieldsOf(json.args[0], argsKeys ?? [], 'unique.args_keys', 'the first of args'),
+      ...fieldsOf(json.args[0], fields, 'unique.key', 'the first of args'),
+    ],
+    dimensions.has('meta') && !metaKeys ? (json.meta ?? {}) : null,
+    fieldsOf(json.meta, metaKeys ?? [], 'unique.meta_keys', 'meta'),
+  ])
+}
+
+/** Fields by name. One that is not there would make all jobs of the type the same. @throws Refusal 400 */
+function fieldsOf(value: unknown, names: readonly string[], option: string, where: string): unknown[] {
+  return names.map((name) => {
+    if (typeof value === 'object' && value !== null && Object.hasOwn(value, name))
+      return (value as Record<string, unknown>)[name]
+    throw invalid(
+      `${option}: ${where} has no field ${JSON.stringify(name)}; name fields that are there, or give keys of type, queue, args and meta`,
+    )
+  })
 }
 
 /** JSON with the names of each object in order: two clients may write the same arguments differently. */

@@ -12,7 +12,7 @@ import { notFound, unprocessable } from '../refusal.ts'
 import { isOwn, ownName, splitName } from '../tenant.ts'
 import { pageOf } from './pages.ts'
 import { definitionsOf, isThrottle, throttleOf } from './rate-limit-policy.ts'
-import { Instant, instantMs, PageQuery, RateLimit, RateLimitKey } from './schemas.ts'
+import { instantMs, PageQuery, RateLimitChange, RateLimitKey, type RateLimitJson } from './schemas.ts'
 
 const Params = z.object({ key: RateLimitKey })
 const NONE = 'unspecified'
@@ -59,10 +59,7 @@ export const putRateLimit: Operation = operation({
   summary: 'Define a rate limit, or override it until a time.',
   scope: 'admin',
   params: Params,
-  body: z.intersection(
-    RateLimit,
-    z.looseObject({ expires_at: Instant.nullish(), partition: z.string().max(1024).optional() }),
-  ),
+  body: RateLimitChange,
   answers: { 200: 'The limit as it stands.' },
   async run(call) {
     const { body, params, server } = call
@@ -88,7 +85,7 @@ async function definedLimit(
 }
 
 /** The limits that an admin defines under a name. @throws Refusal 422 where it limits nothing */
-export function defined(body: z.output<typeof RateLimit>, name: string): LimitDefinition[] {
+export function defined(body: RateLimitJson, name: string): LimitDefinition[] {
   const found = definitionsOf(body, name, 0)
   if (found.length === 0) throw unprocessable('give at least one of concurrency, rate and throttle')
   return found
@@ -97,7 +94,7 @@ export function defined(body: z.output<typeof RateLimit>, name: string): LimitDe
 async function override(
   { server }: Call<unknown, unknown, unknown>,
   { name, policy }: LimitDefinition,
-  body: z.output<typeof RateLimit> & { expires_at?: string | null | undefined; partition?: string | undefined },
+  body: z.output<typeof RateLimitChange>,
 ): Promise<void> {
   const wanted = definitionsOf(body, name, 0)
   const change: PolicyChange = {

@@ -7,6 +7,25 @@ import type { JobState } from '../../jobs/job-state.ts'
 const YEAR_MS = 31_536_000_000
 const MOST_BYTES_OF_NAME = 255
 
+/**
+ * An object whose members are all known: a misspelt one is refused, since it would be dropped in silence. `metadata` and names
+ * that begin with `x_` are the sender's own.
+ */
+function members<S extends z.core.$ZodLooseShape>(shape: S): z.ZodObject<S, z.core.$loose> {
+  const known = new Set(Object.keys(shape))
+  return z.looseObject(shape).check((ctx) => {
+    for (const name of Object.keys(ctx.value))
+      if (!known.has(name) && name !== 'metadata' && !name.startsWith('x_'))
+        ctx.issues.push({
+          code: 'unrecognized_keys',
+          keys: [name],
+          input: ctx.value,
+          path: [name],
+          message: `is not known here; known are ${[...known].join(', ')}, and extensions that begin with x_`,
+        })
+  })
+}
+
 /** A job's id: a UUIDv7 in lower case. */
 export const JobId: z.ZodType<string> = z
   .string()
@@ -38,19 +57,33 @@ const IsoDuration: z.ZodType<string> = z.string().max(64).refine(isDuration, 'ha
 /** A length of time in whole ms, at most a year. */
 export const Millis: z.ZodType<number> = z.int().min(1).max(YEAR_MS)
 
-/** An instant: RFC 3339, or `+PT5S` for that long from now. */
+/** An instant: RFC 3339, or `PT5S` or `+PT5S` for that long from now. */
 export const Instant: z.ZodType<string> = z
   .string()
   .max(64)
-  .refine(isInstant, 'has to be an RFC 3339 time, or + and an ISO 8601 duration')
+  .refine(isInstant, 'has to be an RFC 3339 time, or an ISO 8601 duration from now, as PT5S or +PT5S')
+
+/** The same as a duration, as some SDKs send it: whole ms, 0 for none. */
+const Interval = z.int().min(0).max(YEAR_MS)
+
+/** How long from now: an ISO 8601 duration, with or without a plus, or whole ms. */
+const Delay = z.union([
+  z
+    .string()
+    .max(64)
+    .refine((text) => isDuration(text.replace(/^\+/, '')), 'has to be an ISO 8601 duration, as PT1S'),
+  z.int().min(0).max(YEAR_MS),
+])
 
 /** How failures are repeated. */
-const Retry: z.ZodType<RetryJson> = z.looseObject({
+const Retry: z.ZodType<RetryJson> = members({
   max_attempts: z.int().min(0).max(10_000).optional(),
   initial_interval: IsoDuration.optional(),
+  initial_interval_ms: Interval.optional(),
   backoff_coefficient: z.number().min(1).max(1000).optional(),
   backoff_strategy: z.enum(['exponential', 'linear', 'polynomial', 'fixed', 'constant', 'none']).optional(),
   max_interval: IsoDuration.optional(),
+  max_interval_ms: Interval.optional(),
   jitter: z.boolean().optional(),
   non_retryable_errors: z.array(z.string().max(MOST_BYTES_OF_NAME)).max(100).optional(),
   on_exhaustion: z.enum(['discard', 'dead_letter']).optional(),
@@ -60,9 +93,11 @@ const Retry: z.ZodType<RetryJson> = z.looseObject({
 export interface RetryJson {
   max_attempts?: number | undefined
   initial_interval?: string | undefined
+  initial_interval_ms?: number | undefined
   backoff_coefficient?: number | undefined
   backoff_strategy?: 'exponential' | 'linear' | 'polynomial' | 'fixed' | 'constant' | 'none' | undefined
   max_interval?: string | undefined
+  max_interval_ms?: number | undefined
   jitter?: boolean | undefined
   non_retryable_errors?: string[] | undefined
   on_exhaustion?: 'discard' | 'dead_letter' | undefined
@@ -82,7 +117,7 @@ const State: z.ZodType<JobState> = z.enum([
 const Names = z.array(z.string().max(MOST_BYTES_OF_NAME)).max(32)
 
 /** What makes two jobs the same. */
-const Unique: z.ZodType<UniqueJson> = z.looseObject({
+const Unique: z.ZodType<UniqueJson> = members({
   keys: z
     .array(z.enum(['type', 'queue', 'args', 'meta']))
     .max(4)
@@ -91,6 +126,7 @@ const Unique: z.ZodType<UniqueJson> = z.looseObject({
   args_keys: Names.optional(),
   meta_keys: Names.optional(),
   period: IsoDuration.optional(),
+  period_ms: Millis.optional(),
   states: z.array(State).min(1).optional(),
   on_conflict: z.enum(['reject', 'ignore', 'replace', 'replace_except_schedule']).optional(),
 })
@@ -102,6 +138,7 @@ export interface UniqueJson {
   args_keys?: string[] | undefined
   meta_keys?: string[] | undefined
   period?: string | undefined
+  period_ms?: number | undefined
   states?: JobState[] | undefined
   on_conflict?: 'reject' | 'ignore' | 'replace' | 'replace_except_schedule' | undefined
   [extension: string]: unknown
@@ -111,7 +148,7 @@ export interface UniqueJson {
 export const JobStates: z.ZodType<JobState> = State
 
 const Units = z.int().min(1).max(1_000_000_000)
-const Pace = z.looseObject({
+const Pace = members({
   limit: Units.optional(),
   period: z.string().max(64).optional(),
   interval: z.string().max(64).optional(),
@@ -139,8 +176,7 @@ export interface RateLimitJson {
   [extension: string]: unknown
 }
 
-/** A rate limit. */
-export const RateLimit: z.ZodType<RateLimitJson> = z.looseObject({
+const RATE_LIMIT = {
   key: RateLimitKey.optional(),
   concurrency: z.int().min(0).max(1_000_000_000).optional(),
   rate: z.union([Units, Pace]).optional(),
@@ -148,27 +184,34 @@ export const RateLimit: z.ZodType<RateLimitJson> = z.looseObject({
   period: z.string().max(64).optional(),
   max_per_second: Units.optional(),
   on_limit: z.enum(['wait', 'reschedule', 'drop']).optional(),
-  x_limit: z
-    .looseObject({
-      name: z
-        .string()
-        .min(1)
-        .max(MOST_BYTES_OF_NAME)
-        .regex(/^[^\0]+$/),
-      key: z.union([z.string().max(1024), z.number()]).optional(),
-      weight: Units.optional(),
-    })
-    .optional(),
-})
+  x_limit: members({
+    name: z
+      .string()
+      .min(1)
+      .max(MOST_BYTES_OF_NAME)
+      .regex(/^[^\0]+$/),
+    key: z.union([z.string().max(1024), z.number()]).optional(),
+    weight: Units.optional(),
+  }).optional(),
+}
+
+/** A rate limit. */
+export const RateLimit: z.ZodType<RateLimitJson> = members(RATE_LIMIT)
+
+/** A rate limit as an admin defines or overrides it. */
+export const RateLimitChange: z.ZodType<
+  RateLimitJson & { expires_at?: string | null | undefined; partition?: string | undefined }
+> = members({ ...RATE_LIMIT, expires_at: Instant.nullish(), partition: z.string().max(1024).optional() })
 
 /** The options of a job. */
-export const Options: z.ZodType<OptionsJson> = z.looseObject({
+export const Options: z.ZodType<OptionsJson> = members({
   queue: QueueName.optional(),
   priority: z.int().min(-100).max(100).optional(),
   timeout_ms: Millis.optional(),
   visibility_timeout_ms: Millis.optional(),
   scheduled_at: Instant.nullish(),
   delay_until: Instant.nullish(),
+  delay: Delay.nullish(),
   expires_at: Instant.nullish(),
   retry: Retry.optional(),
   unique: Unique.nullish(),
@@ -186,6 +229,7 @@ export interface OptionsJson {
   visibility_timeout_ms?: number | undefined
   scheduled_at?: string | null | undefined
   delay_until?: string | null | undefined
+  delay?: string | number | null | undefined
   expires_at?: string | null | undefined
   retry?: RetryJson | undefined
   unique?: UniqueJson | null | undefined
@@ -243,7 +287,12 @@ export const PageQuery: z.ZodType<Page> = z.object({
 
 /** An instant as epoch ms. @param nowMs wall clock */
 export function instantMs(text: string, nowMs: number): number {
-  return text.startsWith('+') ? nowMs + durationUs(text.slice(1) as Duration, 'a time') / 1000 : Date.parse(text)
+  return isRelative(text) ? nowMs + durationUs(text.replace(/^\+/, '') as Duration, 'a time') / 1000 : Date.parse(text)
+}
+
+/** Whether an instant is told as a time from now. */
+export function isRelative(text: string): boolean {
+  return /^\+?P/.test(text)
 }
 
 function isDuration(text: string): boolean {
@@ -258,6 +307,6 @@ function isDuration(text: string): boolean {
 }
 
 function isInstant(text: string): boolean {
-  if (text.startsWith('+')) return isDuration(text.slice(1))
+  if (isRelative(text)) return isDuration(text.replace(/^\+/, ''))
   return /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/.test(text) && !Number.isNaN(Date.parse(text))
 }

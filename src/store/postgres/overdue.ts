@@ -1,5 +1,5 @@
 import type { Statements } from '../../database/postgres.ts'
-import type { JobFacts } from '../outside.ts'
+import { type JobFacts, TIMEOUT_GRACE_US } from '../outside.ts'
 import { facts } from './facts.ts'
 import { STATE } from '../state.ts'
 
@@ -7,12 +7,12 @@ import { STATE } from '../state.ts'
 export async function overdue(db: Statements, limit: number): Promise<{ runs: JobFacts[]; nextUs: number | null }> {
   const [ids, ends, lease] = (await db.get<[string | null, number | null, number | null]>(
     `SELECT (SELECT json_agg(id ORDER BY ends)::text FROM (
-       SELECT id, ends FROM sluice.jobs WHERE state = ${STATE.active} AND ends IS NOT NULL AND ends <= sluice.now_us() ORDER BY ends LIMIT $1) o),
+       SELECT id, ends FROM sluice.jobs WHERE state = ${STATE.active} AND ends IS NOT NULL AND ends <= sluice.now_us() - ${TIMEOUT_GRACE_US} ORDER BY ends LIMIT $1) o),
      (SELECT ends FROM sluice.jobs WHERE state = ${STATE.active} AND ends IS NOT NULL ORDER BY ends LIMIT 1),
      (SELECT due FROM sluice.jobs WHERE state = ${STATE.active} AND due IS NOT NULL ORDER BY due LIMIT 1)`,
     limit,
   )) as [string | null, number | null, number | null]
-  const nextUs = Math.min(ends ?? Infinity, lease ?? Infinity)
+  const nextUs = Math.min((ends ?? Infinity) + TIMEOUT_GRACE_US, lease ?? Infinity)
   const runs = ids === null ? [] : await facts(db, JSON.parse(ids) as string[])
   return { runs: runs.filter((run) => run !== null), nextUs: nextUs === Infinity ? null : nextUs }
 }

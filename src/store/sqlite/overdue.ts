@@ -1,4 +1,4 @@
-import type { JobFacts } from '../outside.ts'
+import { type JobFacts, TIMEOUT_GRACE_US } from '../outside.ts'
 import type { Context } from './context.ts'
 import { facts } from './facts.ts'
 import { portion } from './portion.ts'
@@ -10,13 +10,13 @@ export function overdue(context: Context, limit: number): { runs: JobFacts[]; ne
   const nowUs = context.clock.nowUs()
   const ids = db.all<[string]>(
     `SELECT id FROM jobs WHERE state = ${STATE.active} AND ends IS NOT NULL AND ends <= ? ORDER BY ends LIMIT ${portion(limit)}`,
-    nowUs,
+    nowUs - TIMEOUT_GRACE_US,
   )
   const [ends, lease] = db.get<[number | null, number | null]>(
     `SELECT (SELECT ends FROM jobs WHERE state = ${STATE.active} AND ends IS NOT NULL ORDER BY ends LIMIT 1),
      (SELECT due FROM jobs WHERE state = ${STATE.active} AND due IS NOT NULL ORDER BY due LIMIT 1)`,
   ) as [number | null, number | null]
-  const nextUs = Math.min(ends ?? Infinity, lease ?? Infinity)
+  const nextUs = Math.min((ends ?? Infinity) + TIMEOUT_GRACE_US, lease ?? Infinity)
   return {
     runs: ids.flatMap(([id]) => facts(context, id) ?? []),
     nextUs: nextUs === Infinity ? null : nextUs,
