@@ -26,8 +26,10 @@ const REGISTRY = {
     remedy: 'Return a string or a number from the key function, or null where the limit shall not apply.',
   },
   'limit.key.missing': {
-    meaning: 'A limit that is split by keys was used without a key.',
-    remedy: 'Use the limit with .by(fn) or .key(value).',
+    meaning:
+      'A limit that is split by keys found no key: the function gave undefined, or the path is not in the input.',
+    remedy:
+      "Correct the function or the path. Return null where the limit shall not apply, or say by onMissingKey what the lack of a key means: 'unlimited', 'fail' or 'shared'.",
   },
   'limit.key.threw': {
     meaning: 'The key function of a limit threw for this input, so nothing was enqueued.',

@@ -1,6 +1,6 @@
 import { SluiceError } from '../base/errors.ts'
 import type { NewJob } from '../jobs/job.ts'
-import type { Key } from '../policy/define-limit.ts'
+import type { Key } from '../policy/key-path.ts'
 import { isPath, partitionKey, readPath } from '../policy/partition-key.ts'
 import { MAX_SHARE } from '../policy/turn.ts'
 

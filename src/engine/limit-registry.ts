@@ -31,10 +31,11 @@ export class LimitRegistry {
   /**
    * Adds a limit; the same name with the same policy is the same limit.
    * @param where names who lists it in messages, as in `task tenant.sync`.
-   * @throws limit.conflict
+   * @throws limit.conflict; limit.weight.above_burst for a weight that is the same for every job
    */
   add(use: UseSpec<never>, where: string): void {
     this.#check(use, where)
+    if (typeof use.weight === 'number') refuseAboveBurst(use.policy, use.weight, `limit ${use.limit} of ${where}`)
     if (!this.#policies.has(use.limit)) {
       this.#policies.set(use.limit, use.policy)
       this.#where.set(use.limit, where)
@@ -88,11 +89,13 @@ export class LimitRegistry {
     this.#check(spec, `a call of task ${task}`)
     let key = SHARED_KEY
     if (spec.key.kind !== 'none') {
-      const found = partitionKey(this.#keyOf(spec, input, what), policy.onMissingKey ?? 'unlimited', what)
+      const value = this.#keyOf(spec, input, what)
+      const found = partitionKey(value, policy.onMissingKey, what, spec.key.kind === 'path' ? spec.key.path : null)
       if (found.kind === 'missing') {
-        this.#warnOnce(
-          `${what}: the key is missing, so the job is not limited this time; set onMissingKey to 'fail' or 'shared' to change that`,
-        )
+        if (value === '' && policy.onMissingKey === undefined)
+          this.#warnOnce(
+            `${what}: the key is missing, it is '', so the job is not limited this time; return null for that, or set onMissingKey`,
+          )
         return null
       }
       key = found.key
@@ -123,14 +126,8 @@ export class LimitRegistry {
       }
     }
     const weight = checkUnits(units, what)
-    const { rule } = policy
-    if (!rule || rule.kind === 'spacing') return 1
-    const most = rule.kind === 'rate' ? rule.burst : rule.max
-    if (weight > most)
-      throw new SluiceError(
-        'limit.weight.above_burst',
-        `${what}: a job of weight ${weight} can never start under a ${rule.kind === 'rate' ? 'burst' : 'max'} of ${most}. Raise that, or split the job.`,
-      )
+    const most = refuseAboveBurst(policy, weight, what)
+    if (most === null) return 1
     const kept = asked.priority === null ? 0 : keptBack(policy, asked.priority)
     if (weight > most - kept)
       throw new SluiceError(
@@ -145,6 +142,17 @@ export class LimitRegistry {
     this.#warned.add(message)
     this.#warn(message)
   }
+}
+
+/** The most units that one start may take; null for a limit that counts none. @throws limit.weight.above_burst */
+function refuseAboveBurst({ rule }: LimitPolicy, weight: number, what: string): number | null {
+  if (!rule || rule.kind === 'spacing') return null
+  const most = rule.kind === 'rate' ? rule.burst : rule.max
+  if (weight <= most) return most
+  throw new SluiceError(
+    'limit.weight.above_burst',
+    `${what}: a job of weight ${weight} can never start under a ${rule.kind === 'rate' ? 'burst' : 'max'} of ${most}. Raise that, or split the job.`,
+  )
 }
 
 /** Reads uses that the user listed as limits. @throws option.invalid */

@@ -14,7 +14,7 @@ export interface QueueOptions {
   /** Jobs of it that run at once in this process (in a limit, `concurrency` is fleet-wide); 10 by default; 0: it runs none, but the queue's limits hold. */
   concurrency?: number
   /** Every job of the queue needs them too; a closed one puts the queue to sleep as a whole. */
-  limits?: readonly LimitUse<unknown>[]
+  limits?: readonly LimitUse<never>[]
 }
 
 /** How an engine is made. */

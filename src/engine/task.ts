@@ -11,12 +11,12 @@ import {
   type InlineLimit,
   inlineUse,
   isLimitUse,
-  type Key,
   type Limit,
   type LimitUse,
   useOf,
   type UseSpec,
 } from '../policy/define-limit.ts'
+import type { Key, KeyPath } from '../policy/key-path.ts'
 import { type Fairness, fairnessOf } from './fairness.ts'
 
 /** What a handler is given beside its input. */
@@ -119,7 +119,7 @@ export interface TaskOptions<O, R> {
    * Jobs of one key take turns with those of others, so that no backlog delays another's: a function of the input, or a path like
    * `'tenant.id'`. `null`, `undefined` and `''` are no key; by default there is none. Beside limits it splits their lanes further.
    */
-  fairKey?: ((input: NoInfer<O>) => Key | null | undefined) | string
+  fairKey?: ((input: NoInfer<O>) => Key | null | undefined) | KeyPath<O>
   /**
    * Starts that one turn of a job's lane has, a whole number from 1 to 100; 1 by default. The job that came last decides; jobs without
    * limits and fair key stand in no lane.

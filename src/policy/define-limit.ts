@@ -1,11 +1,9 @@
 import { SluiceError } from '../base/errors.ts'
+import type { AtPath, Key, KeyPath } from './key-path.ts'
 import type { LimitPolicy } from './limit.ts'
 import { MAX_UNITS, normalisePolicy } from './normalise-policy.ts'
 import { isPath } from './partition-key.ts'
 import type { Policy } from './policy.ts'
-
-/** A partition key: the value that splits a limit into separate budgets; 42 and '42' are one. */
-export type Key = string | number
 
 /** How a use finds its key. */
 export type KeySource<I> =
@@ -39,10 +37,19 @@ export interface LimitUse<in I> {
 /** A named limit; used as it is, it is one budget for all. */
 export interface Limit<N extends string = string> extends LimitUse<unknown> {
   readonly name: N
-  /** Splits the budget by a key of the input; `null`, `undefined` and `''` are no key, see `onMissingKey`. */
+  /**
+   * Splits the budget by a key of the input. `null` and `''` mean that the limit does not apply this time, `undefined` is refused with
+   * `limit.key.missing`; `onMissingKey` changes both.
+   */
   by<I>(key: (input: I) => Key | null | undefined, options?: { weight?: number | ((input: I) => number) }): LimitUse<I>
-  /** Splits the budget by the value at a path of the input, as in `'config.provider'`: where the key must be data. */
-  by(path: string, options?: { weight?: number }): LimitUse<unknown>
+  /**
+   * Splits the budget by the value at a path of the input, as in `'config.provider'`: where the key must be data. A path that is not there
+   * is refused with `limit.key.missing`, unless `onMissingKey` says otherwise.
+   */
+  by<const P extends string, I extends AtPath<P> | void = AtPath<P> | void>(
+    path: P,
+    options?: { weight?: number | ((input: I) => number) },
+  ): LimitUse<I>
   /** The budget of one key. */
   key(value: Key, options?: { weight?: number }): LimitUse<unknown>
   /** One budget for all, with the units that each start costs. */
@@ -51,7 +58,7 @@ export interface Limit<N extends string = string> extends LimitUse<unknown> {
 
 /** A policy written where it is used, which belongs to that task alone. */
 export type InlineLimit<I> = Policy & {
-  by?: ((input: I) => Key | null | undefined) | string
+  by?: ((input: I) => Key | null | undefined) | KeyPath<I>
   weight?: number | ((input: I) => number)
 }
 

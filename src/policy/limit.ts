@@ -91,7 +91,7 @@ export interface LimitPolicy {
   readonly retries: 'charge' | 'free'
   /** Whether the budget is one for the whole fleet (absent: it is) or one for each worker. */
   readonly scope?: 'fleet' | 'worker'
-  /** Absent: `unlimited`. */
+  /** Absent: `null` and `''` are not limited this time, `undefined` is an error. */
   readonly onMissingKey?: OnMissingKey
   /** How much of the rule's period or interval is guard, in µs; absent: 0. A fixed rule has its own. */
   readonly guardUs?: number

@@ -66,8 +66,10 @@ export function normalisePolicy(policy: Policy, what: string): LimitPolicy {
     maxWaitUs: fields['maxWait'] === undefined ? null : duration(fields, 'maxWait', what, 0),
     retries: oneOf<'charge' | 'free'>(fields, 'retries', ['charge', 'free'], what),
     scope: oneOf<'fleet' | 'worker'>(fields, 'scope', ['fleet', 'worker'], what),
-    onMissingKey: oneOf<OnMissingKey>(fields, 'onMissingKey', ['unlimited', 'fail', 'shared'], what),
     version: fields['version'] === undefined ? 0 : whole(fields, 'version', what, 0, Number.MAX_SAFE_INTEGER),
+    ...(fields['onMissingKey'] !== undefined && {
+      onMissingKey: oneOf<OnMissingKey>(fields, 'onMissingKey', ['unlimited', 'fail', 'shared'], what),
+    }),
     ...(fields['headroom'] !== undefined && { headroom: headroomOf(fields, rule, concurrency, what) }),
     ...(fields['calibrate'] !== undefined && { calibrate: calibration(fields['calibrate'], what) }),
     ...(guardUs > 0 && rule?.kind !== 'fixed' && { guardUs }),

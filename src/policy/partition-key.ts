@@ -15,20 +15,24 @@ const MISSING: PartitionKey = { kind: 'missing' }
 const SHARED: PartitionKey = { kind: 'key', key: SHARED_KEY }
 
 /**
- * Reads a partition key: any text, or a finite number (42 is '42'). `null`, `undefined` and `''` are no key.
+ * Reads a partition key: any text, or a finite number (42 is '42'). `null`, `undefined` and `''` are no key, and `onMissing` says
+ * what that means. Where it is undefined, `null` and `''` are unlimited on purpose, and `undefined` is a mistake: a property that
+ * is misspelt or not there reads as `undefined`, and must not lift a limit.
  *
  * @param what names the use in the message, as in `'limit crm of task tenant.sync'`.
- * @throws SluiceError `limit.key.invalid` for what is neither text nor number; `limit.key.missing` under `onMissingKey: 'fail'`
+ * @param path where the key was read, for the message; null: a function or a caller gave it.
+ * @throws SluiceError `limit.key.invalid` for what is neither text nor number; `limit.key.missing` for no key where that is refused
  */
-export function partitionKey(value: unknown, onMissing: OnMissingKey, what: string): PartitionKey {
+export function partitionKey(
+  value: unknown,
+  onMissing: OnMissingKey | undefined,
+  what: string,
+  path: string | null = null,
+): PartitionKey {
   if (value === null || value === undefined || value === '') {
-    if (onMissing === 'unlimited') return MISSING
     if (onMissing === 'shared') return SHARED
-    const shown = value === '' ? "''" : String(value)
-    throw new SluiceError(
-      'limit.key.missing',
-      `${what}: the key is ${shown}, and onMissingKey is 'fail'; give every input a key, or choose 'unlimited' or 'shared'`,
-    )
+    if (onMissing === 'unlimited' || (onMissing === undefined && value !== undefined)) return MISSING
+    throw missing(value, onMissing, what, path)
   }
   // -0 would be the same key as 0 in every way but this one.
   if (typeof value === 'number' && Number.isFinite(value)) return { kind: 'key', key: String(value + 0) }
@@ -55,6 +59,22 @@ export function readPath(input: unknown, path: string): unknown {
 /** Whether a value is such a path: names joined by dots, none of them empty. */
 export function isPath(value: unknown): value is string {
   return typeof value === 'string' && value !== '' && value.split('.').every((part) => part !== '')
+}
+
+function missing(
+  value: null | undefined | '',
+  onMissing: OnMissingKey | undefined,
+  what: string,
+  path: string | null,
+): SluiceError {
+  const shown = value === '' ? "''" : String(value)
+  const found =
+    path !== null && value === undefined ? `the input has no value at the path ${path}` : `the key is ${shown}`
+  const remedy =
+    onMissing === undefined
+      ? "give the input a key, or null where the limit shall not apply; onMissingKey 'unlimited' or 'shared' allows its lack"
+      : "onMissingKey is 'fail'; give every input a key, or choose 'unlimited' or 'shared'"
+  return new SluiceError('limit.key.missing', `${what}: ${found}; ${remedy}`)
 }
 
 function bounded(text: string): string {

@@ -23,7 +23,10 @@ export interface Behaviour {
   guard?: Duration
   /** One budget for the whole fleet (default), or one for each worker. */
   scope?: 'fleet' | 'worker'
-  /** What `null`, `undefined` or `''` as a key means; default `unlimited`: the limit does not apply this time. */
+  /**
+   * What `null`, `undefined` and `''` as a key mean: `unlimited` (the limit does not apply this time), `fail` (`limit.key.missing`) or
+   * `shared` (one budget for all such jobs). Default: `null` and `''` are unlimited; `undefined`, or a path that is not there, fails.
+   */
   onMissingKey?: OnMissingKey
   /**
    * Keeps the last `units` of every bucket, and as many of its permits, for jobs at or above `priority` (as they were enqueued with it):

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { input, limit, Sluice, task } from '../../src/exports/index.ts'
+import { input, type Key, limit, Sluice, task } from '../../src/exports/index.ts'
 import { expectWithinBudget, rate, Room, times } from './harness.ts'
 
 interface Item {
@@ -238,11 +238,11 @@ describe('hostile keys', () => {
     const starts: string[] = []
     const strict = limit('strict', { rate: 1, per: '1s', onMissingKey: 'fail' })
     const shared = limit('shared', { rate: 1, per: '1h', onMissingKey: 'shared' })
-    const fails = task('work.fails', input<{ x: unknown }>(), {
+    const fails = task('work.fails', input<{ x?: Key | null | undefined }>(), {
       limits: [strict.by('x')],
       run: ({ x }) => void starts.push(`fails ${String(x)}`),
     })
-    const shares = task('work.shares', input<{ x: unknown }>(), {
+    const shares = task('work.shares', input<{ x?: Key | null | undefined }>(), {
       limits: [shared.by('x')],
       run: () => void starts.push('shares'),
     })
@@ -251,7 +251,7 @@ describe('hostile keys', () => {
     for (const x of ['', null, undefined])
       await expect(fails.enqueue({ x })).rejects.toMatchObject({ code: 'limit.key.missing' })
     for (const x of [{}, [], true, Number.NaN])
-      await expect(fails.enqueue({ x })).rejects.toMatchObject({ code: 'limit.key.invalid' })
+      await expect(fails.enqueue({ x: x as Key })).rejects.toMatchObject({ code: 'limit.key.invalid' })
     await fails.enqueue({ x: 'ok' })
     for (const x of ['', null, undefined]) await shares.enqueue({ x })
     await room.clock.advance('1s')

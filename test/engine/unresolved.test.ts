@@ -136,6 +136,7 @@ withPostgres('jobs that SQL enqueues without their limits', () => {
   test.each([
     ['an input that its schema refuses', { tenant: 7 }, 'input.invalid', undefined],
     ['a key function that throws', { tenant: 'bad' }, 'limit.key.threw', { tenant: 'bad' }],
+    ['a key that is not there', { tenant: 'none' }, 'limit.key.missing', { tenant: 'none' }],
   ])('%s: the job is discarded with that error', async (what, payload, code, told) => {
     const of = schemaOf(code.replaceAll('.', '_'))
     const errors: unknown[] = []
@@ -143,7 +144,7 @@ withPostgres('jobs that SQL enqueues without their limits', () => {
       limits: [
         crm.by(({ tenant }) => {
           if (tenant === 'bad') throw new TypeError('no such tenant')
-          return tenant
+          return tenant === 'none' ? undefined : tenant
         }),
       ],
       run: () => undefined,

@@ -10,7 +10,6 @@ const DEFAULTS = {
   maxWaitUs: null,
   retries: 'charge',
   scope: 'fleet',
-  onMissingKey: 'unlimited',
   version: 0,
 }
 

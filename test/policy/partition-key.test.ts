@@ -40,6 +40,16 @@ test('no key: not limited, an error, or the shared bucket, as the limit says', (
   }
 })
 
+test('where the limit does not say: null and an empty text are unlimited, what is not there is refused', () => {
+  for (const value of [null, '']) expect(partitionKey(value, undefined, 'limit crm')).toEqual({ kind: 'missing' })
+  const refused: unknown = expect.objectContaining({ code: 'limit.key.missing' })
+  expect(() => partitionKey(undefined, undefined, 'limit crm')).toThrow(refused)
+  expect(() => partitionKey(undefined, undefined, 'limit crm')).toThrow('the key is undefined')
+  expect(() => partitionKey(undefined, undefined, 'limit crm', 'config.provider')).toThrow(
+    'limit crm: the input has no value at the path config.provider',
+  )
+})
+
 test.each([
   [{}],
   [[]],
