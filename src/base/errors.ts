@@ -233,13 +233,36 @@ export type ErrorCode = keyof typeof REGISTRY
 /** Every code that Sluice gives to an error, with its meaning and remedy; docs/errors.md has an entry for each. */
 export const ERRORS: Readonly<Record<ErrorCode, ErrorEntry>> = REGISTRY
 
+/**
+ * How long an error of the store lasts: `passes`: the same call may succeed later; `final`: every later call of this store fails with it,
+ * until the process opens the store again.
+ */
+export type Lasts = 'passes' | 'final'
+
 /** An error of Sluice: `code` says which one, `message` what happened to what, `cause` what was thrown below. */
 export class SluiceError extends Error {
   readonly code: ErrorCode
+  /** Set on errors of the store (`store.busy`, `store.io`) of which it is known; else the call itself, or the store, needs a change. */
+  readonly lasts?: Lasts
 
-  constructor(code: ErrorCode, message: string, options?: { readonly cause?: unknown }) {
-    super(message, options)
+  constructor(
+    code: ErrorCode,
+    message: string,
+    options: { readonly cause?: unknown; readonly lasts?: Lasts | undefined } = {},
+  ) {
+    super(message, 'cause' in options ? { cause: options.cause } : undefined)
     this.name = 'SluiceError'
     this.code = code
+    if (options.lasts) this.lasts = options.lasts
   }
+}
+
+/** Whether a call that failed so may succeed later as it is: it is worth repeating. */
+export function mayPass(error: unknown): boolean {
+  return error instanceof SluiceError && error.lasts === 'passes'
+}
+
+/** Whether nothing of this process reaches the store any more. */
+export function isFinal(error: unknown): boolean {
+  return error instanceof SluiceError && error.lasts === 'final'
 }

@@ -1,6 +1,8 @@
 import { closeSync, fdatasync, openSync } from 'node:fs'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
+import { systemClock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
+import { isBusy, textOf, toldOf } from './sqlite-error.ts'
 
 /** In which order the requests of one transaction run: what frees room first, what takes it last. */
 export type Turn = 0 | 1 | 2
@@ -11,6 +13,8 @@ export interface SqliteOptions {
   readonly path: string
   /** Sync the log before a request is answered. */
   readonly sync: boolean
+  /** How long a request waits for a file that another process keeps locked, in ms; 10 s by default. */
+  readonly busyMs?: number
 }
 
 interface Request {
@@ -20,9 +24,13 @@ interface Request {
   reject(error: unknown): void
 }
 
+/** So long one try for the lock may hold up the main thread. */
 const BUSY_WAIT_MS = 20
-const BUSY_TRIES = 500
-const BUSY = 5
+/** Tries come closer together at first. */
+const BUSY_PAUSE_STEP_MS = 2
+const BUSY_MS = 10_000
+/** A log that a long reader has let grow is cut back to this: what it comes to between two checkpoints of 4000 pages. */
+const LOG_BYTES = 16 << 20
 
 /**
  * One connection to a SQLite file with group commit: requests made while a commit is on its way share the next one.
@@ -35,10 +43,11 @@ export class SqliteConnection {
   readonly #statements = new Map<string, StatementSync>()
   readonly #durable: boolean
   readonly #path: string
+  readonly #busyMs: number
   readonly #rollbackListeners: (() => void)[] = []
   #log: number | null = null
   #waiting: Request[] = []
-  #busyTries = 0
+  #busy: { readonly sinceUs: number; tries: number } | null = null
   #flushing = false
   #closed = false
   #failure: SluiceError | null = null
@@ -46,15 +55,17 @@ export class SqliteConnection {
 
   constructor(options: SqliteOptions) {
     this.#path = options.path
+    this.#busyMs = options.busyMs ?? BUSY_MS
     this.#durable = options.sync && options.path !== ':memory:'
     try {
       this.#db = new DatabaseSync(options.path)
       this.#db.exec(`PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
-        PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 4000; PRAGMA busy_timeout = ${BUSY_WAIT_MS}`)
+        PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 4000;
+        PRAGMA journal_size_limit = ${LOG_BYTES}; PRAGMA busy_timeout = ${BUSY_WAIT_MS}`)
     } catch (cause) {
       throw new SluiceError(
         'store.io',
-        `Cannot open the SQLite file ${options.path}: ${text(cause)}. Check the path and its permissions.`,
+        `Cannot open the SQLite file ${options.path}: ${textOf(cause)}. Check the path and its permissions.`,
         { cause },
       )
     }
@@ -99,7 +110,7 @@ export class SqliteConnection {
   /**
    * Runs `work` inside the next transaction and answers once that is durable. `work` may run twice: when another request of
    * the same transaction fails, all are rolled back and each runs again in a transaction of its own.
-   * @throws store.busy when other processes keep the file locked for 10 s; whatever `work` throws.
+   * @throws store.busy when other processes keep the file locked for 10 s; store.io; whatever `work` throws.
    */
   write<T>(turn: Turn, work: () => T): Promise<T> {
     if (this.#closed) return Promise.reject(this.#closedError())
@@ -147,10 +158,10 @@ export class SqliteConnection {
     } catch (error) {
       if (isBusy(error)) return this.#retryLater(requests, error)
       if (requests.length > 1) return this.#finish(this.#oneByOne(requests), changesBefore)
-      requests[0]?.reject(this.#told(error))
+      requests[0]?.reject(toldOf(error, this.#path))
       return this.#finish([], changesBefore)
     }
-    this.#busyTries = 0
+    this.#busy = null
     this.#finish(requests, changesBefore)
   }
 
@@ -174,26 +185,28 @@ export class SqliteConnection {
         return true
       } catch (error) {
         if (isBusy(error)) this.#waiting.push(request)
-        else request.reject(this.#told(error))
+        else request.reject(toldOf(error, this.#path))
         return false
       }
     })
   }
 
   #retryLater(requests: Request[], cause: unknown): void {
-    this.#busyTries++
-    if (this.#busyTries > BUSY_TRIES) {
-      this.#busyTries = 0
+    const nowUs = systemClock.monotonicUs()
+    const busy = (this.#busy ??= { sinceUs: nowUs, tries: 0 })
+    busy.tries++
+    if (nowUs - busy.sinceUs >= this.#busyMs * 1000) {
+      this.#busy = null
       const error = new SluiceError(
         'store.busy',
-        `Another process has kept ${this.#path} locked for ${(BUSY_WAIT_MS * BUSY_TRIES) / 1000} s. Look for a stopped process or a long transaction on the file.`,
-        { cause },
+        `Another process has kept ${this.#path} locked for ${this.#busyMs / 1000} s. Look for a stopped process or a long transaction on the file.`,
+        { cause, lasts: 'passes' },
       )
       for (const request of requests) request.reject(error)
       return this.#finish([], this.#changes())
     }
     this.#waiting = [...requests, ...this.#waiting]
-    setTimeout(() => this.#flush(), BUSY_WAIT_MS * Math.min(1, 0.1 * this.#busyTries))
+    setTimeout(() => this.#flush(), Math.min(BUSY_WAIT_MS, BUSY_PAUSE_STEP_MS * busy.tries))
   }
 
   #finish(requests: readonly Request[], changesBefore: number): void {
@@ -213,8 +226,8 @@ export class SqliteConnection {
       // The kernel may have dropped the pages: a later sync that succeeds would prove nothing, so this connection ends here.
       const failure = new SluiceError(
         'store.io',
-        `The disk refused to sync ${this.#path}: ${text(error)}. What was asked for may or may not have been kept; mend the disk and restart.`,
-        { cause: error },
+        `The disk refused to sync ${this.#path}: ${textOf(error)}. What was asked for may or may not have been kept; mend the disk and restart.`,
+        { cause: error, lasts: 'final' },
       )
       this.#failure = failure
       for (const request of [...requests, ...this.#waiting.splice(0)]) request.reject(failure)
@@ -233,24 +246,7 @@ export class SqliteConnection {
     return this.#log
   }
 
-  /** What SQLite itself refused is told as the store's error; what a request threw stays what it is. */
-  #told(error: unknown): unknown {
-    if (!(error instanceof Error && 'errcode' in error)) return error
-    const message = `SQLite could not write to ${this.#path}: ${error.message}. Nothing of this call was kept; look at the disk and the file.`
-    return new SluiceError('store.io', message, { cause: error })
-  }
-
   #closedError(): SluiceError {
     return new SluiceError('engine.stopped', `The store ${this.#path} is closed. Create a new engine to go on.`)
   }
-}
-
-function isBusy(error: unknown): boolean {
-  return (
-    error instanceof Error && 'errcode' in error && typeof error.errcode === 'number' && (error.errcode & 0xff) === BUSY
-  )
-}
-
-function text(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause)
 }

@@ -82,7 +82,7 @@ const UNREACHED = 'The store cannot be reached now.'
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error
   // Its own words are for whoever runs the server.
-  if (error instanceof SluiceError && error.code === 'store.io')
+  if (error instanceof SluiceError && (error.code === 'store.io' || error.code === 'store.busy'))
     return new Refusal(503, 'backend_error', UNREACHED, { retryable: true, headers: { 'Retry-After': '1' } })
   const known = error instanceof SluiceError ? OF_ENGINE[error.code] : undefined
   if (!known || !(error instanceof Error))

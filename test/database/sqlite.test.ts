@@ -1,5 +1,5 @@
 import type * as Fs from 'node:fs'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
@@ -84,4 +84,43 @@ it('a file that another process keeps locked is waited for', async () => {
   other.close()
   await written
   expect(notes()).toEqual(['patient'])
+})
+
+it('a file that stays locked is given up after the time that the message names, and serves again once it is free', async () => {
+  const path = join(folder, 'test.db')
+  const patient = new SqliteConnection({ path, sync: false, busyMs: 300 })
+  const other = new DatabaseSync(path)
+  other.exec('BEGIN IMMEDIATE')
+  const insert = (text: string): Promise<number> =>
+    patient.write(1, () => patient.run('INSERT INTO notes (text) VALUES (?)', text))
+  const began = performance.now()
+  const refused = await insert('refused').catch((error: unknown) => error)
+  const tookMs = performance.now() - began
+  expect(refused).toMatchObject({ code: 'store.busy', lasts: 'passes' })
+  expect((refused as Error).message).toContain('locked for 0.3 s')
+  expect(tookMs).toBeGreaterThanOrEqual(300)
+  await expect(insert('refused too')).rejects.toMatchObject({ code: 'store.busy' })
+  other.exec('COMMIT')
+  other.close()
+  await insert('kept')
+  await patient.close()
+  expect(notes()).toEqual(['kept'])
+})
+
+it('the log that a long reader has let grow shrinks once the reader has gone', async () => {
+  const path = join(folder, 'test.db')
+  const logBytes = (): number => statSync(`${path}-wal`).size
+  const megabyte = 'x'.repeat(1 << 20)
+  const fill = async (count: number): Promise<void> => {
+    for (let n = 0; n < count; n++) await note(`${performance.now()} ${megabyte}`)
+  }
+  const reader = new DatabaseSync(path)
+  reader.exec('BEGIN')
+  reader.prepare('SELECT count(*) FROM notes').get()
+  await fill(40)
+  expect(logBytes()).toBeGreaterThan(40 << 20)
+  reader.exec('COMMIT')
+  reader.close()
+  await fill(20)
+  expect(logBytes()).toBeLessThan(25 << 20)
 })

@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
-import { SluiceError } from '../../base/errors.ts'
+import { isFinal, mayPass, SluiceError } from '../../base/errors.ts'
 import { createIds } from '../../base/ids.ts'
 import { SqliteConnection } from '../../database/sqlite.ts'
 import type { JobQuery, JobRecord, NewJob, Settled, Settlement } from '../../jobs/job.ts'
@@ -62,6 +62,8 @@ export interface SqliteStoreOptions {
   readonly retention: Retention
   /** Priorities age by one step per so many µs; null: they do not; absent: as the store has it. */
   readonly ageingUs?: number | null
+  /** How long a call waits for a file that another process keeps locked, in ms; 10 s by default. */
+  readonly busyMs?: number
 }
 
 /** What runs first in a transaction: what frees budgets and slots, then what arrives, then what takes. */
@@ -84,10 +86,10 @@ export class SqliteStore implements Store {
   #settling: SettleBatch | null = null
 
   constructor(options: SqliteStoreOptions) {
-    const { clock, path, durability, retention } = options
+    const { clock, path, durability, retention, busyMs } = options
     this.#clock = clock
     this.#ageingUs = options.ageingUs
-    this.#db = new SqliteConnection({ path, sync: durability === 'power' })
+    this.#db = new SqliteConnection({ path, sync: durability === 'power', ...(busyMs !== undefined && { busyMs }) })
     this.#storeClock = new StoreClock(clock)
     const ids = {
       queues: new Map<string, number>(),
@@ -186,19 +188,31 @@ export class SqliteStore implements Store {
     return this.#db.write(TAKES, () => claim(this.#context, request()))
   }
 
-  /** Settlements made while a commit is on its way are written by one statement of the next. */
+  /** Settlements made while a commit is on its way are written by one statement of the next; one that cannot be written fails alone. */
   async settle(worker: number, settlement: Settlement): Promise<Settled> {
-    if (!this.#settling) {
-      const requests: SettleRequest[] = []
-      const answers = this.#db.write(FREES, () => {
-        this.#settling = null
-        return settle(this.#context, requests)
-      })
-      this.#settling = { requests, answers }
+    const batch = (this.#settling ??= this.#newBatch())
+    const request = { worker, settlement }
+    const at = batch.requests.push(request) - 1
+    try {
+      return (await batch.answers)[at] as Settled
+    } catch (error) {
+      if (batch.requests.length === 1 || mayPass(error) || isFinal(error)) throw error
+      return (await this.#db.write(FREES, () => settle(this.#context, [request])))[0] as Settled
     }
-    const { requests, answers } = this.#settling
-    const at = requests.push({ worker, settlement }) - 1
-    return (await answers)[at] as Settled
+  }
+
+  #newBatch(): SettleBatch {
+    const requests: SettleRequest[] = []
+    // Closed when its transaction begins, and when none could be begun.
+    const close = (): void => {
+      if (this.#settling?.requests === requests) this.#settling = null
+    }
+    const answers = this.#db.write(FREES, () => {
+      close()
+      return settle(this.#context, requests)
+    })
+    answers.catch(close)
+    return { requests, answers }
   }
 
   release(worker: number, runs: readonly Unstarted[]): Promise<void> {

@@ -1,0 +1,31 @@
+/** What errors of SQLite mean: which may pass, and how callers are told of them. */
+import { SluiceError } from '../base/errors.ts'
+
+const BUSY = 5
+/** Busy, locked, no memory, read-only, interrupted, an I/O error, a full disk, no file to be opened, a lock that was missed: each may pass. */
+const PASSING: ReadonlySet<number> = new Set([BUSY, 6, 7, 8, 9, 10, 13, 14, 15])
+
+/** Whether another connection holds the lock that was wanted. */
+export function isBusy(error: unknown): boolean {
+  return codeOf(error) === BUSY
+}
+
+/** What SQLite itself refused is told as the store's error; what a request threw stays what it is. */
+export function toldOf(error: unknown, path: string): unknown {
+  const code = codeOf(error)
+  if (code === undefined) return error
+  const message = `SQLite could not write to ${path}: ${textOf(error)}. Nothing of this call was kept; look at the disk and the file.`
+  return new SluiceError('store.io', message, { cause: error, lasts: PASSING.has(code) ? 'passes' : undefined })
+}
+
+/** What is said of an error of any kind. */
+export function textOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message : String(cause)
+}
+
+/** SQLite's primary result code. */
+function codeOf(error: unknown): number | undefined {
+  return error instanceof Error && 'errcode' in error && typeof error.errcode === 'number'
+    ? error.errcode & 0xff
+    : undefined
+}

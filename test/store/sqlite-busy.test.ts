@@ -1,0 +1,59 @@
+// A SQLite file that another connection keeps locked for longer than a call waits: the calls fail, the store does not.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+import { expect, onTestFinished, test } from 'vitest'
+import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
+import { RETENTION, type StoreHarness } from '../conformance/store/harness.ts'
+import { World } from '../conformance/store/world.ts'
+
+async function open(): Promise<{ readonly world: World; readonly lock: () => DatabaseSync }> {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-busy-'))
+  const path = join(folder, 'jobs.db')
+  const harness: StoreHarness = {
+    name: 'sqlite',
+    open: async (clock) => {
+      const store = new SqliteStore({ path, clock, durability: 'process', retention: RETENTION, busyMs: 100 })
+      await store.open()
+      return store
+    },
+  }
+  const world = await World.open(harness)
+  onTestFinished(async () => {
+    await world.store.close()
+    rmSync(folder, { recursive: true })
+  })
+  const lock = (): DatabaseSync => {
+    const other = new DatabaseSync(path)
+    other.exec('BEGIN IMMEDIATE')
+    return other
+  }
+  return { world, lock }
+}
+
+test('runs are settled after the file was locked for too long, those that were refused meanwhile too', async () => {
+  const { world: w, lock } = await open()
+  await w.add('a', {}, 4)
+  await w.start()
+  const other = lock()
+  const refused = await Promise.allSettled([w.settle('a1'), w.settle('a2')])
+  expect(refused).toMatchObject([{ reason: { code: 'store.busy' } }, { reason: { code: 'store.busy' } }])
+  await expect(w.settle('a3')).rejects.toMatchObject({ code: 'store.busy' })
+  other.exec('COMMIT')
+  other.close()
+  await w.complete('a1', 'a2', 'a3', 'a4')
+})
+
+test('a settlement that cannot be written is refused alone: those of its batch are kept', async () => {
+  const { world: w } = await open()
+  await w.add('a', {}, 3)
+  await w.start()
+  const answers = await Promise.allSettled([
+    w.settle('a1'),
+    w.settle('a2', { kind: 'retry', delayUs: 1n as unknown as number, error: { code: 'x', message: 'no number' } }),
+    w.settle('a3'),
+  ])
+  expect(answers.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+  expect(await w.states('a1', 'a2', 'a3')).toEqual(['completed', 'active', 'completed'])
+})
