@@ -160,12 +160,13 @@ export class Remote {
     return settled.kind === 'settled'
   }
 
-  /** Extends the leases of a worker's jobs; answers which of them it still holds. */
+  /** Extends the leases of a worker's jobs, and shortens none; answers which of them it still holds. @param sees whether a job is the caller's to see */
   async heartbeat(
     name: string,
     ids: readonly string[],
     leaseUsOf: (job: JobFacts) => number,
     about: string | null,
+    sees: (job: JobFacts) => boolean = () => true,
   ): Promise<{ readonly directive: string; readonly held: readonly JobFacts[] }> {
     const store = await this.#open()
     const { directive } = await this.#workers.enlist(store, name, [], about)
@@ -174,7 +175,9 @@ export class Remote {
     await Promise.all(
       jobs.map(async (job) => {
         if (job.state !== 'active' || job.worker === null || !isHolder(job, { worker: name })) return
-        const { lost } = await store.heartbeat(job.worker, [job], leaseUsOf(job))
+        if (!sees(job)) return
+        const leaseUs = Math.max(leaseUsOf(job), (job.dueUs ?? 0) - store.nowUs())
+        const { lost } = await store.heartbeat(job.worker, [job], leaseUs)
         if (lost.length === 0) held.push(job)
       }),
     )

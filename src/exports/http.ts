@@ -1,3 +1,3 @@
 /** The door for workers and clients in any language: an Open Job Spec server as a Fetch API handler. Needs hono and zod. */
 export { createHttpApp, type HttpApp, type HttpOptions } from '../http/app.ts'
-export type { Scope, Token } from '../http/access.ts'
+export type { Scope, Token } from '../http/token.ts'

@@ -5,7 +5,7 @@ import { createIds } from '../base/ids.ts'
 import { type Logger, silentLogger } from '../base/logger.ts'
 import type { Sluice } from '../engine/engine.ts'
 import type { Policy } from '../policy/policy.ts'
-import { createAccess, type Token } from './access.ts'
+import { createAccess } from './access.ts'
 import { EventLog } from './event-log.ts'
 import { Handler } from './handler.ts'
 import { openApi } from './open-api.ts'
@@ -13,6 +13,7 @@ import { QueueCounts } from './queue-counts.ts'
 import { RequestBudget } from './request-budget.ts'
 import { ROUTES } from './routes.ts'
 import type { Server } from './server.ts'
+import type { Token } from './token.ts'
 
 /** How a server is made. */
 export interface HttpOptions {
@@ -49,7 +50,7 @@ const MAX_BODY_BYTES = 16 * 1_048_576
 export function createHttpApp(options: HttpOptions): HttpApp {
   const { sluice, clock = systemClock, logger = silentLogger, testMode = false } = options
   const newId = createIds(clock)
-  const access = createAccess(options.tokens)
+  const access = createAccess(options.tokens, () => clock.now())
   const closing = new AbortController()
   let draining = false
   const operations = ROUTES.filter((each) => testMode || !each.testOnly)
@@ -73,9 +74,10 @@ export function createHttpApp(options: HttpOptions): HttpApp {
     outside: () => sluice.remote.outside(),
     closing: closing.signal,
   }
+  for (const warning of access.warnings) logger.warn({}, warning)
   const handler = new Handler({
     server,
-    access,
+    access: (authorization) => access.of(authorization),
     requests: options.requests ? new RequestBudget(options.requests, clock) : null,
     maxBodyBytes: options.maxBodyBytes ?? MAX_BODY_BYTES,
   })

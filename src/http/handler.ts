@@ -1,4 +1,4 @@
-import { type Access, requireScope, type Scope } from './access.ts'
+import { type Access, requireRight } from './access.ts'
 import { checked } from './checked.ts'
 import type { Call, Operation, Reply } from './operation.ts'
 import { readBody } from './read-body.ts'
@@ -15,10 +15,11 @@ const REQUEST_ID = /^[\x21-\x7E]{1,128}$/
 /** What may be asked without a token. */
 const OPEN: Access = {
   name: 'nobody',
-  scopes: new Set<Scope>(),
+  scopes: new Set(),
   tenant: null,
   mayName: () => false,
   everywhere: false,
+  onlyQueue: null,
 }
 
 /** What a handler works with. */
@@ -87,9 +88,10 @@ export class Handler {
         'unsupported',
         `OJS-Version is ${JSON.stringify(version.slice(0, 64))}; this server speaks the Open Job Spec ${VERSION}, and takes every 1.x.`,
       )
-    const access = operation.scope === null ? OPEN : this.#options.access(headers.get('authorization'))
-    if (operation.scope !== null) requireScope(access, operation.scope)
-    const left = operation.scope === null ? {} : requests?.take(access)
+    const open = operation.right.scope === null
+    const access = open ? OPEN : this.#options.access(headers.get('authorization'))
+    if (!open) requireRight(access, operation.right)
+    const left = open ? {} : requests?.take(access)
     const tenant = tenantOf(access, headers.get('x-ojs-tenant'))
     const body = operation.method === 'GET' ? undefined : await readBody(request, maxBodyBytes)
     const call: Call<unknown, unknown, unknown> = {

@@ -42,7 +42,15 @@ const ERROR = {
   },
 }
 
-function describe({ name, summary, scope, params, query, body, answers }: Operation): Record<string, unknown> {
+function describe({
+  name,
+  summary,
+  right: { scope },
+  params,
+  query,
+  body,
+  answers,
+}: Operation): Record<string, unknown> {
   const refusal = {
     description: 'The request is refused.',
     content: { [MEDIA_TYPE]: { schema: { $ref: '#/components/schemas/Error' } } },

@@ -1,5 +1,6 @@
 import type { z } from 'zod'
-import type { Access, Scope } from './access.ts'
+import type { Access } from './access.ts'
+import { type Right, rightOf } from './rights.ts'
 import type { Server } from './server.ts'
 
 /** The methods that operations have. */
@@ -34,8 +35,8 @@ export interface Operation {
   readonly path: string
   readonly name: string
   readonly summary: string
-  /** What a token must be good for; null: nothing, whoever asks is answered. */
-  readonly scope: Scope | null
+  /** What a token must be good for. */
+  readonly right: Right
   /** Only there when the server is in test mode. */
   readonly testOnly: boolean
   readonly params: z.ZodType | null
@@ -49,9 +50,9 @@ export interface Operation {
 interface Spec<P extends z.ZodType | undefined, Q extends z.ZodType | undefined, B extends z.ZodType | undefined> {
   readonly method: Method
   readonly path: string
+  /** Its row in the table of rights. */
   readonly name: string
   readonly summary: string
-  readonly scope: Scope | null
   readonly testOnly?: true
   readonly params?: P
   readonly query?: Q
@@ -71,6 +72,7 @@ export function operation<
   const { testOnly = false, params, query, body } = spec
   return {
     ...spec,
+    right: rightOf(spec.name),
     testOnly,
     params: params ?? null,
     query: query ?? null,

@@ -4,10 +4,15 @@ import { invalid } from './refusal.ts'
 const SEPARATOR = '/'
 const TENANT = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/
 
+/** Whether a text can be the name of a tenant. */
+export function isTenant(text: string): boolean {
+  return TENANT.test(text)
+}
+
 /** Checks a tenant as it was sent; empty: none. */
 export function checkTenant(given: string | null): string {
   if (given === null || given === '') return ''
-  if (TENANT.test(given)) return given
+  if (isTenant(given)) return given
   throw invalid('X-OJS-Tenant has to be 1 to 128 letters, digits, dots, colons, hyphens and underscores.')
 }
 

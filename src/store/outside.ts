@@ -40,8 +40,8 @@ export interface Outside {
   bound(queue: string, bounds: QueueBounds | null): Promise<void>
   /** Jobs by queue and state, of one queue or of all; takes the longer the more jobs there are, so not for a hot path. */
   counts(queue?: string): Promise<readonly QueueCount[]>
-  /** Runs that ended since that time of the store's clock. */
-  ended(sinceUs: number): Promise<{ readonly completed: number; readonly discarded: number }>
+  /** Runs that ended since that time of the store's clock; of queues whose names begin so, where that is given. */
+  ended(sinceUs: number, queuePrefix?: string): Promise<{ readonly completed: number; readonly discarded: number }>
   /** Keeps a setting as JSON text under a name; null forgets it. */
   keep(name: string, value: string | null): Promise<void>
   /** Empties the store but for who is at work: for tests. */

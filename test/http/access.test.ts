@@ -1,10 +1,12 @@
+import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
+import { silentLogger } from '../../src/exports/index.ts'
 import { Desk, type Json } from './desk.ts'
 
 const TOKENS = [
-  { token: 'client-0123456789', scopes: ['client'] },
-  { token: 'worker-0123456789', scopes: ['worker'], queues: ['mail.*', 'q'] },
-  { token: 'admin-0123456789a', scopes: ['admin'] },
+  { token: 'client-0123456789', scopes: ['client'], tenant: '*' },
+  { token: 'worker-0123456789', scopes: ['worker'], queues: ['mail.*', 'q'], tenant: '*' },
+  { token: 'admin-0123456789a', scopes: ['admin'], tenant: '*' },
   { token: 'acme-client-01234', scopes: ['client'], tenant: 'acme' },
 ] as const
 const bearer = (name: string): { headers: Record<string, string> } => ({ headers: { Authorization: `Bearer ${name}` } })
@@ -52,11 +54,64 @@ describe('tokens', () => {
   })
 
   test.each([
-    [{ token: 'short', scopes: ['admin'] }],
-    [{ token: 'admin-0123456789', scopes: ['root'] }],
-    [{ token: 'admin-0123456789', scopes: [] }],
-  ])('%j is no token', async (token) => {
-    await expect(Desk.open({ http: { tokens: [token as never] } })).rejects.toMatchObject({ code: 'option.invalid' })
+    [{ token: 'short', scopes: ['admin'], tenant: '*' }],
+    [{ token: 'admin-0123456789', scopes: ['root'], tenant: '*' }],
+    [{ token: 'admin-0123456789', scopes: [], tenant: '*' }],
+    [{ token: 'admin-0123456789', scopes: ['admin'] }],
+    [{ token: 'admin-0123456789', scopes: ['admin'], tenant: '' }],
+    [{ token: 'admin-0123456789', scopes: ['admin'], tenant: 'a/b' }],
+    [{ token: 'admin-0123456789', scopes: ['admin'], tenant: '*', queue: ['mail'] }],
+    [{ token: 'admin-0123456789', scopes: ['admin'], tenant: '*', queues: [] }],
+    [{ token: 'admin-0123456789', scopes: ['admin'], tenant: '*', expiresAt: 'tomorrow' }],
+    [{ hash: 'sha256:12', scopes: ['admin'], tenant: '*' }],
+    [{ scopes: ['admin'], tenant: '*' }],
+  ])('%j is no token, and the refusal does not show it', async (token) => {
+    const opening = Desk.open({ http: { tokens: [token as never] } })
+    await expect(opening).rejects.toMatchObject({ code: 'option.invalid' })
+    await expect(opening).rejects.not.toThrow(/admin-0123456789/)
+  })
+
+  test('of which one is there twice, plain or as its hash, are refused; so are two of one name', async () => {
+    const token = 'reader-0123456789'
+    const hash = `sha256:${createHash('sha256').update(token).digest('hex')}`
+    const same = [
+      { token, scopes: ['reader'], tenant: '*' },
+      { hash, scopes: ['admin'], tenant: '*' },
+    ] as const
+    await expect(Desk.open({ http: { tokens: same } })).rejects.toMatchObject({ code: 'option.invalid' })
+    const named = [
+      { token, name: 'n', scopes: ['reader'], tenant: '*' },
+      { token: 'other-0123456789', name: 'n', scopes: ['reader'], tenant: '*' },
+    ] as const
+    await expect(Desk.open({ http: { tokens: named } })).rejects.toMatchObject({ code: 'option.invalid' })
+    const d = await Desk.open({ http: { tokens: same.slice(1) } })
+    expect((await d.get('/ojs/v1/admin/stats', bearer(token))).status).toBe(200)
+  })
+
+  test('that have expired are refused from that instant on', async () => {
+    const token = {
+      token: 'reader-0123456789',
+      scopes: ['reader'],
+      tenant: '*',
+      expiresAt: '2026-01-01T00:00:10Z',
+    } as const
+    const d = await Desk.open({ http: { tokens: [token] } })
+    expect((await d.get('/ojs/v1/queues', bearer(token.token))).status).toBe(200)
+    await d.clock.advance('10s')
+    const late = await d.get('/ojs/v1/queues', bearer(token.token))
+    expect(late.status).toBe(401)
+    expect(late.body['error'].message).toMatch(/expired/)
+  })
+
+  test('of the scope client are producers and readers, and the log warns of them', async () => {
+    const warnings: string[] = []
+    const logger = { ...silentLogger, warn: (_: object, message: string) => void warnings.push(message) }
+    const d = await Desk.open({ http: { tokens: TOKENS, logger } })
+    expect(warnings).toHaveLength(2)
+    expect(warnings[0]).toMatch(/scope client.*producer and reader/)
+    const id = await d.push({}, {}, CLIENT)
+    expect((await d.get(`/ojs/v1/jobs/${id}`, CLIENT)).status).toBe(200)
+    expect((await d.post('/ojs/v1/queues/q/pause', undefined, CLIENT)).status).toBe(403)
   })
 })
 

@@ -11,7 +11,6 @@ export const ack: Operation = operation({
   path: '/ojs/v1/workers/ack',
   name: 'ackJob',
   summary: 'Say that a run has succeeded.',
-  scope: 'worker',
   body: z.looseObject({
     job_id: JobId,
     worker_id: WorkerId.nullish(),

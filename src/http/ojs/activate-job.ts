@@ -11,7 +11,6 @@ export const activateJob: Operation = operation({
   path: '/ojs/v1/jobs/:id/activate',
   name: 'activateJob',
   summary: 'Let a pending job go.',
-  scope: 'client',
   params: JobParams,
   body: z.unknown().optional(),
   answers: { 200: 'The job is available, or scheduled.' },

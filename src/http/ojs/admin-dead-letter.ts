@@ -11,7 +11,6 @@ export const adminListDeadLetter: Operation = operation({
   path: '/ojs/v1/admin/dead-letter',
   name: 'adminListDeadLetter',
   summary: 'List the jobs that were given up.',
-  scope: 'admin',
   query: DeadQuery,
   answers: { 200: 'The jobs, the latest first.' },
   async run(call) {
@@ -26,7 +25,6 @@ export const adminGetDeadLetter: Operation = operation({
   path: '/ojs/v1/admin/dead-letter/:id',
   name: 'adminGetDeadLetter',
   summary: 'Read one job that was given up.',
-  scope: 'admin',
   params: JobParams,
   answers: { 200: 'The job.' },
   run: async (call) => ok(jobJson(await deadJob(call, call.params.id))),
@@ -38,7 +36,6 @@ export const deadLetterStats: Operation = operation({
   path: '/ojs/v1/admin/dead-letter/stats',
   name: 'deadLetterStats',
   summary: 'Count the jobs that were given up.',
-  scope: 'admin',
   answers: { 200: 'The number.' },
   async run(call) {
     const outside = await call.server.remote.outside()
@@ -53,7 +50,6 @@ export const adminRetryDeadLetter: Operation = operation({
   path: '/ojs/v1/admin/dead-letter/:id/retry',
   name: 'adminRetryDeadLetter',
   summary: 'Run a job that was given up again.',
-  scope: 'admin',
   params: JobParams,
   body: z.unknown().optional(),
   answers: { 200: 'The job is available.' },
@@ -66,7 +62,6 @@ export const adminDeleteDeadLetter: Operation = operation({
   path: '/ojs/v1/admin/dead-letter/:id',
   name: 'adminDeleteDeadLetter',
   summary: 'Delete a job that was given up.',
-  scope: 'admin',
   params: JobParams,
   answers: { 204: 'The job is gone.' },
   async run(call) {

@@ -3,7 +3,6 @@ import { SluiceError } from '../../base/errors.ts'
 import type { JobFacts } from '../../store/outside.ts'
 import { type Call, ok, operation, type Operation, type Reply } from '../operation.ts'
 import { invalid } from '../refusal.ts'
-import { ownName } from '../tenant.ts'
 import { cancelNamed } from './cancel-job.ts'
 import { jobJson } from './job-json.ts'
 import { maySee, namedJob, wrongState } from './jobs.ts'
@@ -28,7 +27,6 @@ export const listJobs: Operation = operation({
   path: '/ojs/v1/admin/jobs',
   name: 'listJobs',
   summary: 'List jobs.',
-  scope: 'admin',
   query: z.intersection(
     z.intersection(PageQuery, Filter),
     z.object({ sort: z.enum(['created_at']).optional(), order: z.enum(['asc', 'desc']).optional() }),
@@ -47,7 +45,6 @@ export const adminGetJob: Operation = operation({
   path: '/ojs/v1/admin/jobs/:id',
   name: 'adminGetJob',
   summary: 'Read one job.',
-  scope: 'admin',
   params: JobParams,
   answers: { 200: 'The job.' },
   run: async (call) => ok(jobJson(await namedJob(call, call.params.id))),
@@ -59,7 +56,6 @@ export const adminCancelJob: Operation = operation({
   path: '/ojs/v1/admin/jobs/:id/cancel',
   name: 'adminCancelJob',
   summary: 'Cancel a job.',
-  scope: 'admin',
   params: JobParams,
   body: z.unknown().optional(),
   answers: { 200: 'The job was cancelled.' },
@@ -72,7 +68,6 @@ export const adminRetryJob: Operation = operation({
   path: '/ojs/v1/admin/jobs/:id/retry',
   name: 'adminRetryJob',
   summary: 'Run a discarded job again.',
-  scope: 'admin',
   params: JobParams,
   body: z.unknown().optional(),
   answers: { 200: 'The job is available.' },
@@ -108,7 +103,6 @@ export const purgeQueue: Operation = operation({
   path: '/ojs/v1/admin/queues/:name/jobs',
   name: 'purgeQueue',
   summary: 'Cancel and delete the jobs of a queue that have not started.',
-  scope: 'admin',
   params: z.object({ name: QueueName }),
   query: z.object({ confirm: z.string().optional() }),
   body: z.looseObject({ confirm: z.boolean().optional() }).optional(),
@@ -139,7 +133,6 @@ function bulk(verb: string, summary: string, each: Deed): Operation {
     path: `/ojs/v1/admin/jobs/bulk/${verb}`,
     name: `bulk_${verb}`,
     summary: `${summary} At most 1,000 at once; confirm has to be true.`,
-    scope: 'admin',
     body: Bulk,
     answers: { 200: 'How many jobs matched, and of how many it was done.' },
     async run(call): Promise<Reply> {
@@ -166,7 +159,7 @@ async function find(
   ).find({
     ...rows,
     oldestFirst,
-    ...(queue === undefined ? scopeOf(call) : { queue: ownName(call.tenant, queue) }),
+    ...scopeOf(call, queue),
     ...(state && { states: [state] }),
     ...(type !== undefined && { task: type }),
     ...(since !== undefined && { sinceMs: instantMs(since, nowMs) }),

@@ -3,6 +3,7 @@ import type { QueueBounds } from '../../store/outside.ts'
 import { ok, operation, type Operation } from '../operation.ts'
 import { notFound } from '../refusal.ts'
 import { ownName, splitName } from '../tenant.ts'
+import { requireQueues } from './jobs.ts'
 import { pageOf } from './pages.ts'
 import { countsOf, depthOf, ownQueues, setPaused } from './queues.ts'
 import { defined } from './rate-limits.ts'
@@ -14,7 +15,6 @@ export const adminListQueues: Operation = operation({
   path: '/ojs/v1/admin/queues',
   name: 'adminListQueues',
   summary: 'List queues with the number of their jobs.',
-  scope: 'admin',
   query: PageQuery,
   answers: { 200: 'The queues.' },
   async run(call) {
@@ -36,7 +36,6 @@ export const adminGetQueue: Operation = operation({
   path: '/ojs/v1/admin/queues/:name',
   name: 'adminGetQueue',
   summary: 'Read a queue.',
-  scope: 'admin',
   params: QueueParams,
   answers: { 200: 'The queue.' },
   async run(call) {
@@ -70,7 +69,6 @@ export const configureQueue: Operation = operation({
   path: '/ojs/v1/admin/queues/:name/config',
   name: 'configureQueue',
   summary: 'Bound how many jobs a queue holds that have not started.',
-  scope: 'admin',
   params: QueueParams,
   body: z.looseObject({
     backpressure: z
@@ -85,6 +83,7 @@ export const configureQueue: Operation = operation({
   async run(call) {
     const { name } = call.params
     const { backpressure } = call.body
+    requireQueues(call, [name])
     const outside = await call.server.remote.outside()
     const stored = ownName(call.tenant, name)
     if (backpressure !== undefined)
@@ -103,13 +102,13 @@ export const limitQueue: Operation = operation({
   path: '/ojs/v1/admin/queues/:name/rate-limit',
   name: 'limitQueue',
   summary: 'Hold all starts of a queue to a rate limit; an empty object lifts it.',
-  scope: 'admin',
   params: QueueParams,
   body: RateLimit,
   answers: { 200: 'The limit holds from now on.' },
   async run(call) {
     const { name } = call.params
     const { remote } = call.server
+    requireQueues(call, [name])
     const outside = await remote.outside()
     const queue = ownName(call.tenant, name)
     const lift = Object.keys(call.body).length === 0
@@ -136,7 +135,6 @@ function pauseOperation(verb: string, paused: boolean): Operation {
     path: `/ojs/v1/admin/queues/:name/${verb}`,
     name: `admin_${verb}_queue`,
     summary: paused ? 'Hand out no more jobs of a queue.' : 'Hand out the jobs of a queue again.',
-    scope: 'admin',
     params: QueueParams,
     body: z.unknown().optional(),
     answers: { 200: 'The state of the queue.' },

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { QueueCount } from '../../store/outside.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { notFound } from '../refusal.ts'
-import { checkTenant, isOwn, splitName } from '../tenant.ts'
+import { checkTenant, isOwn, ownName, splitName } from '../tenant.ts'
 import { countsOf, depthOf, ownQueues } from './queues.ts'
 import { QueueName } from './schemas.ts'
 
@@ -15,13 +15,13 @@ export const adminStats: Operation = operation({
   path: '/ojs/v1/admin/stats',
   name: 'adminStats',
   summary: 'Count queues, workers and jobs.',
-  scope: 'admin',
   answers: { 200: 'The numbers.' },
   async run(call) {
     const { remote } = call.server
     const outside = await remote.outside()
-    const ended = await outside.ended((await remote.store()).nowUs() - MINUTE_US)
     const { tenant } = call
+    const sinceUs = (await remote.store()).nowUs() - MINUTE_US
+    const ended = await (tenant === '' ? outside.ended(sinceUs) : outside.ended(sinceUs, ownName(tenant, '')))
     const workers = (await outside.workers()).filter(
       ({ alive, name }) => alive && name !== null && (tenant === '' || isOwn(tenant, name)),
     )
@@ -40,7 +40,6 @@ export const tenantStats: Operation = operation({
   path: '/ojs/v1/admin/tenants/:id/stats',
   name: 'tenantStats',
   summary: 'Count the jobs of a tenant.',
-  scope: 'admin',
   params: z.object({ id: z.string().max(128) }),
   answers: { 200: 'The numbers.' },
   async run(call) {
@@ -63,7 +62,6 @@ export const schedulingStats: Operation = operation({
   path: '/ojs/v1/admin/scheduling/stats',
   name: 'schedulingStats',
   summary: 'Say how starts are shared out between queues.',
-  scope: 'admin',
   answers: { 200: 'The numbers by queue.' },
   async run(call) {
     const counts = await ownCounts(call)
@@ -81,7 +79,6 @@ export const putPool: Operation = operation({
   path: '/ojs/v1/admin/pools/:name',
   name: 'putPool',
   summary: 'Keep a pool of queues with their weights, for workers to read.',
-  scope: 'admin',
   params: z.object({ name: QueueName }),
   body: z.looseObject({
     name: QueueName.optional(),
@@ -105,7 +102,6 @@ export const listPools: Operation = operation({
   path: '/ojs/v1/admin/pools',
   name: 'listPools',
   summary: 'List pools of queues.',
-  scope: 'admin',
   answers: { 200: 'The pools.' },
   async run({ server, tenant }) {
     const kept = await (await server.remote.outside()).kept(`${POOL}${tenant}/`)

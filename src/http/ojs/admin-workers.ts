@@ -15,7 +15,6 @@ export const listWorkers: Operation = operation({
   path: '/ojs/v1/admin/workers',
   name: 'listWorkers',
   summary: 'List workers.',
-  scope: 'admin',
   query: PageQuery,
   answers: { 200: 'The workers.' },
   async run(call) {
@@ -42,7 +41,6 @@ export const quietWorker: Operation = operation({
   path: '/ojs/v1/admin/workers/:id/quiet',
   name: 'quietWorker',
   summary: 'Have a worker take no more jobs.',
-  scope: 'admin',
   params: Params,
   body: z.unknown().optional(),
   answers: { 200: 'Its next heartbeat says so.' },
@@ -60,7 +58,6 @@ export const deleteWorker: Operation = operation({
   path: '/ojs/v1/admin/workers/:id',
   name: 'deleteWorker',
   summary: 'Forget a worker.',
-  scope: 'admin',
   params: Params,
   answers: { 200: 'The worker is forgotten.' },
   async run({ server, tenant, params }) {

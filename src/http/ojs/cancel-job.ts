@@ -19,7 +19,6 @@ export const cancelJob: Operation = operation({
   path: '/ojs/v1/jobs/:id',
   name: 'cancelJob',
   summary: 'Cancel a job.',
-  scope: 'client',
   params: JobParams,
   answers: { 200: 'The job was cancelled.' },
   run: async (call) => ok({ job: await cancelNamed(call, call.params.id) }),

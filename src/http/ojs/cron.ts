@@ -35,7 +35,6 @@ export const registerCron: Operation = operation({
   path: '/ojs/v1/cron',
   name: 'registerCron',
   summary: 'Register recurring work, or change it.',
-  scope: 'client',
   body: Body,
   answers: { 201: 'The work is registered.' },
   async run(call) {
@@ -50,7 +49,8 @@ export const registerCron: Operation = operation({
     if (job.runAtMs !== null || job.expiresAtMs !== null || job.unique || job.terms?.pending)
       throw unprocessable('job_template: an occurrence starts when it is due; leave times, unique and pending out')
     const name = ownName(tenant, body.name)
-    const known = (await (await remote.store()).schedules()).find((each) => each.name === name)
+    const known = await scheduleNamed(call, name)
+    if (known) requireQueues(call, [splitName(known.job.queue).name])
     const createdMs = (known && extraOf(known.job).cron?.createdMs) ?? clock.now()
     const extra: JobExtra = { ...extraOf(job), cron: { createdMs, expression, overlap } }
     if (limits.definitions.length > 0) await remote.define(limits.definitions)
@@ -63,7 +63,7 @@ export const registerCron: Operation = operation({
       },
       { ...job, extra: JSON.stringify(extra) },
     )
-    const stored = (await (await remote.store()).schedules()).find((each) => each.name === name)
+    const stored = await scheduleNamed(call, name)
     if (!stored) throw notFound('cron', body.name)
     return { status: 201, body: { cron: cronJson(stored), cron_job: cronJson(stored) } }
   },
@@ -75,12 +75,11 @@ export const listCron: Operation = operation({
   path: '/ojs/v1/cron',
   name: 'listCron',
   summary: 'List recurring work.',
-  scope: 'client',
   query: PageQuery,
   answers: { 200: 'The recurring work of the tenant.' },
-  async run({ server, tenant, query }) {
+  async run({ server, tenant, access, query }) {
     const all = (await (await server.remote.store()).schedules())
-      .filter((each) => isOwn(tenant, each.name))
+      .filter((each) => isOwn(tenant, each.name) && access.mayName(splitName(each.job.queue).name))
       .map(cronJson)
     const { items, pagination } = pageOf(all, query)
     return ok({ crons: items, cron_jobs: items, pagination })
@@ -93,15 +92,23 @@ export const deleteCron: Operation = operation({
   path: '/ojs/v1/cron/:name',
   name: 'deleteCron',
   summary: 'End recurring work; what waits or runs of it goes on.',
-  scope: 'client',
   params: z.object({ name: Name }),
   answers: { 200: 'It is registered no more.' },
   async run(call: Call<{ name: string }, unknown, unknown>) {
     const { name } = call.params
+    const known = await scheduleNamed(call, ownName(call.tenant, name))
+    if (!known || !call.access.mayName(splitName(known.job.queue).name)) throw notFound('cron', name)
     if (!(await call.server.sluice.schedules.remove(ownName(call.tenant, name)))) throw notFound('cron', name)
     return ok({ cron: { name }, deleted: true, name })
   },
 })
+
+async function scheduleNamed(
+  { server }: Call<unknown, unknown, unknown>,
+  name: string,
+): Promise<ScheduleRecord | undefined> {
+  return (await (await server.remote.store()).schedules()).find((each) => each.name === name)
+}
 
 function gridOf({ expression, cron, overlap_policy: overlap }: z.output<typeof Body>): {
   expression: string

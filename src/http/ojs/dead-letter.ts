@@ -2,7 +2,6 @@ import { z } from 'zod'
 import type { JobFacts } from '../../store/outside.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { notFound } from '../refusal.ts'
-import { ownName } from '../tenant.ts'
 import { jobJson } from './job-json.ts'
 import { maySee } from './jobs.ts'
 import { rowsOf, scopeOf } from './pages.ts'
@@ -37,7 +36,7 @@ export async function findDead(
   const outside = await call.server.remote.outside()
   const { jobs, total } = await outside.find({
     deadLetter: true,
-    ...(queue === undefined ? scopeOf(call) : { queue: ownName(call.tenant, queue) }),
+    ...scopeOf(call, queue),
     ...(type !== undefined && { task: type }),
     ...rowsOf(call.query),
   })
@@ -50,7 +49,6 @@ export const listDeadLetter: Operation = operation({
   path: '/ojs/v1/dead-letter',
   name: 'listDeadLetter',
   summary: 'List the jobs that were given up.',
-  scope: 'client',
   query: DeadQuery,
   answers: { 200: 'The jobs, the latest first.' },
   async run(call) {
@@ -66,7 +64,6 @@ export const getDeadLetter: Operation = operation({
   path: '/ojs/v1/dead-letter/:id',
   name: 'getDeadLetter',
   summary: 'Read one job that was given up.',
-  scope: 'client',
   params: JobParams,
   answers: { 200: 'The job.' },
   run: async (call) => ok({ job: jobJson(await deadJob(call, call.params.id)) }),
@@ -78,7 +75,6 @@ export const retryDeadLetter: Operation = operation({
   path: '/ojs/v1/dead-letter/:id/retry',
   name: 'retryDeadLetter',
   summary: 'Run a job that was given up again.',
-  scope: 'client',
   params: JobParams,
   body: z.unknown().optional(),
   answers: { 200: 'The job is available.' },
@@ -91,7 +87,6 @@ export const deleteDeadLetter: Operation = operation({
   path: '/ojs/v1/dead-letter/:id',
   name: 'deleteDeadLetter',
   summary: 'Delete a job that was given up.',
-  scope: 'client',
   params: JobParams,
   answers: { 200: 'The job is gone.' },
   async run(call) {

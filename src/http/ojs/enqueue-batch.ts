@@ -12,7 +12,6 @@ export const enqueueBatch: Operation = operation({
   path: '/ojs/v1/jobs/batch',
   name: 'enqueueBatch',
   summary: 'Store jobs, all or none.',
-  scope: 'client',
   body: z.looseObject({ jobs: z.array(NewJobJson).min(1).max(JOBS_AT_MOST) }),
   answers: { 201: 'All jobs were stored.' },
   async run(call) {

@@ -9,7 +9,6 @@ export const enqueue: Operation = operation({
   path: '/ojs/v1/jobs',
   name: 'enqueueJob',
   summary: 'Store one job.',
-  scope: 'client',
   body: NewJobJson,
   answers: { 201: 'The job was stored.', 200: 'A job with the same unique key is there already.' },
   async run(call) {

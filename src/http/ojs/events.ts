@@ -19,7 +19,6 @@ export const listEvents: Operation = operation({
   path: '/ojs/v1/events',
   name: 'listEvents',
   summary: 'Read events behind a cursor, oldest first.',
-  scope: 'client',
   query: Query,
   answers: { 200: 'The events, and the cursor to go on from.' },
   async run(call) {
@@ -49,7 +48,6 @@ export const streamEvents: Operation = operation({
   path: '/ojs/v1/events/stream',
   name: 'streamEvents',
   summary: 'Listen to the events of a job or a queue, as server-sent events.',
-  scope: 'client',
   query: z.object({ channel: z.string().max(300).optional() }),
   answers: { 200: 'A stream of events.' },
   async run(call) {

@@ -19,7 +19,6 @@ export const fetchJobs: Operation = operation({
   path: '/ojs/v1/workers/fetch',
   name: 'fetchJobs',
   summary: 'Take jobs to run, from the first queue that has some.',
-  scope: 'worker',
   body: z.looseObject({
     queues: z.array(QueueName).min(1).max(100),
     count: z.int().min(1).max(1000).default(1),

@@ -9,7 +9,6 @@ export const getJob: Operation = operation({
   path: '/ojs/v1/jobs/:id',
   name: 'getJob',
   summary: 'Read one job.',
-  scope: 'client',
   params: JobParams,
   answers: { 200: 'The job.' },
   run: async (call) => ok({ job: jobJson(await namedJob(call, call.params.id)) }),

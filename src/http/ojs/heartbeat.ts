@@ -4,6 +4,7 @@ import { ok, operation, type Operation } from '../operation.ts'
 import { ownName } from '../tenant.ts'
 import { DEFAULT_LEASE_US } from './fetch.ts'
 import { extraOf } from './job-json.ts'
+import { maySee } from './jobs.ts'
 import { Millis, WorkerId } from './schemas.ts'
 
 const Ids = z.array(z.string().max(64)).max(1000)
@@ -15,7 +16,6 @@ export const heartbeat: Operation = operation({
   path: '/ojs/v1/workers/heartbeat',
   name: 'heartbeat',
   summary: 'Extend the leases of a worker’s jobs, and learn what it is to do.',
-  scope: 'worker',
   body: z.looseObject({
     worker_id: WorkerId,
     active_jobs: z.union([z.int().min(0), Ids]).optional(),
@@ -28,7 +28,8 @@ export const heartbeat: Operation = operation({
     concurrency: z.number().optional(),
   }),
   answers: { 200: 'What the worker is to do, and which jobs it still holds.' },
-  async run({ body, server, tenant }) {
+  async run(call) {
+    const { body, server, tenant } = call
     const ids = Array.isArray(body.active_jobs) ? body.active_jobs : (body.active_job_ids ?? [])
     const asked = body.visibility_timeout_ms
     const leaseUsOf = (job: JobFacts): number =>
@@ -40,6 +41,7 @@ export const heartbeat: Operation = operation({
       ids,
       leaseUsOf,
       about.length <= LONGEST_ABOUT ? about : null,
+      (job) => maySee(call, job),
     )
     return ok({
       state: (server.testMode ? directiveOf(told.held) : null) ?? told.directive,

@@ -32,7 +32,6 @@ export const nack: Operation = operation({
   path: '/ojs/v1/workers/nack',
   name: 'nackJob',
   summary: 'Say that a run has failed.',
-  scope: 'worker',
   body: Body,
   answers: { 200: 'What the failure comes to.' },
   async run(call) {

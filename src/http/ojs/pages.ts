@@ -1,5 +1,8 @@
 import type { FactsQuery } from '../../store/outside.ts'
+import { requireQueue } from '../access.ts'
 import type { Call } from '../operation.ts'
+import { unprocessable } from '../refusal.ts'
+import { ownName } from '../tenant.ts'
 import type { Page } from './schemas.ts'
 
 /** Which rows a page of a list is. */
@@ -23,11 +26,21 @@ export function paginationOf(total: number, query: Page): { total: number; page:
   return { total, page: Math.floor(offset / limit) + 1, per_page: limit }
 }
 
-/** Narrows a query to the caller's tenant; without one an admin sees all. */
-export function scopeOf({
-  tenant,
-  access,
-}: Call<unknown, unknown, unknown>): Pick<FactsQuery, 'queuePrefix' | 'queueWithout'> {
+/**
+ * Narrows a query to one queue, or to all that the caller may see: those of its tenant; without one an admin sees all.
+ * @throws Refusal 403 for a queue that the token may not name, 422 where it has to name one of several
+ */
+export function scopeOf(
+  { tenant, access }: Call<unknown, unknown, unknown>,
+  asked?: string,
+): Pick<FactsQuery, 'queue' | 'queuePrefix' | 'queueWithout'> {
+  const queue = asked ?? access.onlyQueue ?? undefined
+  if (queue !== undefined) {
+    requireQueue(access, queue)
+    return { queue: ownName(tenant, queue) }
+  }
+  // Jobs are counted by the store, which knows nothing of tokens.
+  if (!access.everywhere) throw unprocessable('queue: the token is good for several queues; name one of them')
   if (tenant !== '') return { queuePrefix: `${tenant}/` }
   return access.scopes.has('admin') ? {} : { queueWithout: '/' }
 }

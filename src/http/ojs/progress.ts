@@ -12,7 +12,6 @@ export const putProgress: Operation = operation({
   path: '/ojs/v1/jobs/:id/progress',
   name: 'putProgress',
   summary: 'Say how far a run has come.',
-  scope: 'worker',
   params: JobParams,
   body: z.looseObject({ progress: z.number(), checkpoint: z.unknown().optional(), ...Told }),
   answers: { 200: 'What was kept.' },
@@ -28,7 +27,6 @@ export const reportProgress: Operation = operation({
   path: '/ojs/v1/workers/progress',
   name: 'reportProgress',
   summary: 'Say how far a run has come, from 0 to 100.',
-  scope: 'worker',
   body: z.looseObject({ job_id: JobId, percentage: z.number(), ...Told }),
   answers: { 200: 'What was kept.' },
   async run(call) {
@@ -43,7 +41,6 @@ export const getProgress: Operation = operation({
   path: '/ojs/v1/jobs/:id/progress',
   name: 'getProgress',
   summary: 'Read how far a run has come.',
-  scope: 'client',
   params: JobParams,
   answers: { 200: 'What was last said; null where nothing was.' },
   async run(call) {

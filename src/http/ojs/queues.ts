@@ -49,7 +49,6 @@ export const listQueues: Operation = operation({
   path: '/ojs/v1/queues',
   name: 'listQueues',
   summary: 'List queues.',
-  scope: 'client',
   query: PageQuery,
   answers: { 200: 'Every queue that was ever named.' },
   async run(call) {
@@ -70,7 +69,6 @@ export const queueStats: Operation = operation({
   path: '/ojs/v1/queues/:name/stats',
   name: 'queueStats',
   summary: 'Count the jobs of a queue.',
-  scope: 'client',
   params: QueueParams,
   answers: { 200: 'The jobs of the queue by state.' },
   async run(call) {
@@ -101,7 +99,6 @@ export const pauseQueue: Operation = operation({
   path: '/ojs/v1/queues/:name/pause',
   name: 'pauseQueue',
   summary: 'Hand out no more jobs of a queue.',
-  scope: 'client',
   params: QueueParams,
   body: z.unknown().optional(),
   answers: { 200: 'The queue is paused.' },
@@ -114,7 +111,6 @@ export const resumeQueue: Operation = operation({
   path: '/ojs/v1/queues/:name/resume',
   name: 'resumeQueue',
   summary: 'Hand out the jobs of a queue again.',
-  scope: 'client',
   params: QueueParams,
   body: z.unknown().optional(),
   answers: { 200: 'The queue is at work.' },

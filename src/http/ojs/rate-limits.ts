@@ -23,7 +23,6 @@ export const getRateLimit: Operation = operation({
   path: '/ojs/v1/rate-limits/:key',
   name: 'getRateLimit',
   summary: 'Inspect a rate limit.',
-  scope: 'client',
   params: Params,
   query: z.object({ partition: z.string().max(1024).optional() }),
   answers: { 200: 'The limit as it stands.' },
@@ -39,7 +38,6 @@ export const listRateLimits: Operation = operation({
   path: '/ojs/v1/rate-limits',
   name: 'listRateLimits',
   summary: 'List rate limits.',
-  scope: 'client',
   query: PageQuery,
   answers: { 200: 'The limits of the tenant.' },
   async run(call) {
@@ -57,7 +55,6 @@ export const putRateLimit: Operation = operation({
   path: '/ojs/v1/rate-limits/:key',
   name: 'putRateLimit',
   summary: 'Define a rate limit, or override it until a time.',
-  scope: 'admin',
   params: Params,
   body: RateLimitChange,
   answers: { 200: 'The limit as it stands.' },

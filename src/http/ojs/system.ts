@@ -21,7 +21,6 @@ export const manifest: Operation = operation({
   path: '/ojs/manifest',
   name: 'manifest',
   summary: 'Say what the server is and what it can do.',
-  scope: null,
   answers: { 200: 'The manifest.' },
   async run({ server }) {
     const features = [
@@ -56,7 +55,6 @@ export const health: Operation = operation({
   path: '/ojs/v1/health',
   name: 'health',
   summary: 'Say whether the server and its store are well.',
-  scope: null,
   answers: { 200: 'All is well.', 503: 'The store does not answer.' },
   async run({ server }) {
     const { clock, startedMs, backend } = server
@@ -79,7 +77,6 @@ export const ready: Operation = operation({
   path: '/ready',
   name: 'ready',
   summary: 'Say whether the server takes requests.',
-  scope: null,
   answers: { 200: 'It does.', 503: 'It starts or stops.' },
   async run({ server }) {
     const well = server.ready() && (await isWell(server.remote))
@@ -93,7 +90,6 @@ export const metrics: Operation = operation({
   path: '/metrics',
   name: 'metrics',
   summary: 'Numbers in the text format of Prometheus.',
-  scope: 'admin',
   answers: { 200: 'The numbers.' },
   run: async ({ server }) => ({
     status: 200,
@@ -108,7 +104,6 @@ export const openApiDocument: Operation = operation({
   path: '/openapi.json',
   name: 'openApi',
   summary: 'Describe these operations in the form of OpenAPI 3.1.',
-  scope: null,
   answers: { 200: 'The document.' },
   run: async ({ server }) => ({
     status: 200,
@@ -123,7 +118,6 @@ export const reset: Operation = operation({
   path: '/test/reset',
   name: 'reset',
   summary: 'Empty the store; only in test mode.',
-  scope: 'admin',
   body: z.unknown().optional(),
   testOnly: true,
   answers: { 200: 'The store is empty.' },

@@ -40,7 +40,6 @@ export const createWorkflow: Operation = operation({
   path: '/ojs/v1/workflows',
   name: 'createWorkflow',
   summary: 'Start a chain, a group or a batch, all or nothing.',
-  scope: 'client',
   body: Body,
   answers: { 201: 'The workflow runs.' },
   async run(call) {
@@ -80,7 +79,6 @@ export const getWorkflow: Operation = operation({
   path: '/ojs/v1/workflows/:id',
   name: 'getWorkflow',
   summary: 'Show a workflow and how far its jobs have come.',
-  scope: 'client',
   params: Params,
   answers: { 200: 'The workflow.' },
   async run(call) {
@@ -95,7 +93,6 @@ export const cancelWorkflow: Operation = operation({
   path: '/ojs/v1/workflows/:id',
   name: 'cancelWorkflow',
   summary: 'Cancel a workflow: what waits is gone at once, what is active may end.',
-  scope: 'client',
   params: Params,
   answers: { 200: 'The workflow was cancelled.' },
   async run(call) {

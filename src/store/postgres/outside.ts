@@ -121,8 +121,8 @@ export class PostgresOutside implements Outside {
     return this.#read((db) => counts(db, queue))
   }
 
-  ended(sinceUs: number): Promise<{ completed: number; discarded: number }> {
-    return this.#read((db) => ended(this.#context, db, sinceUs))
+  ended(sinceUs: number, queuePrefix = ''): Promise<{ completed: number; discarded: number }> {
+    return this.#read((db) => ended(this.#context, db, sinceUs, queuePrefix))
   }
 
   keep(name: string, value: string | null): Promise<void> {

@@ -93,12 +93,14 @@ export async function ended(
   { retention }: Context,
   db: Statements,
   sinceUs: number,
+  queuePrefix: string,
 ): Promise<{ completed: number; discarded: number }> {
-  const since = 'SELECT count(*) FROM sluice.jobs WHERE state IN (3, 6, 7) AND state ='
+  const since = 'SELECT count(*) FROM sluice.jobs WHERE starts_with(queue, $3) AND state IN (3, 6, 7) AND state ='
   const [completed, discarded] = (await db.get<[number, number]>(
     `SELECT (${since} ${STATE.completed} AND due > $1), (${since} ${STATE.discarded} AND due > $2)`,
     sinceUs + retention.completedUs,
     sinceUs + retention.discardedUs,
+    queuePrefix,
   )) as [number, number]
   return { completed, discarded }
 }

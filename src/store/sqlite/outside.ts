@@ -104,8 +104,8 @@ export class SqliteOutside implements Outside {
     return counts(this.#context, queue)
   }
 
-  async ended(sinceUs: number): Promise<{ completed: number; discarded: number }> {
-    return ended(this.#context, sinceUs)
+  async ended(sinceUs: number, queuePrefix = ''): Promise<{ completed: number; discarded: number }> {
+    return ended(this.#context, sinceUs, queuePrefix)
   }
 
   keep(name: string, value: string | null): Promise<void> {

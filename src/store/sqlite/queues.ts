@@ -45,10 +45,23 @@ export function boundsOf(context: Context, queue: string): QueueBounds | null {
 }
 
 /** Runs that ended since then; the index on the end of the retention tells when. */
-export function ended(context: Context, sinceUs: number): { completed: number; discarded: number } {
+export function ended(
+  context: Context,
+  sinceUs: number,
+  queuePrefix: string,
+): { completed: number; discarded: number } {
   const { completedUs, discardedUs } = context.retention
+  const among = queuePrefix === '' ? '' : ' AND queue IN (SELECT id FROM queues WHERE substr(name, 1, length(?)) = ?)'
+  const names = queuePrefix === '' ? [] : [queuePrefix, queuePrefix]
   const count = (state: number, dueUs: number): number =>
-    (context.db.get<[number]>('SELECT count(*) FROM jobs WHERE state = ? AND due > ?', state, dueUs) as [number])[0]
+    (
+      context.db.get<[number]>(
+        `SELECT count(*) FROM jobs WHERE state = ? AND due > ?${among}`,
+        state,
+        dueUs,
+        ...names,
+      ) as [number]
+    )[0]
   return {
     completed: count(STATE.completed, sinceUs + completedUs),
     discarded: count(STATE.discarded, sinceUs + discardedUs),

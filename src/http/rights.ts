@@ -1,0 +1,102 @@
+/** The one table of rights: what a token needs for each operation of the route table. */
+import type { Scope } from './token.ts'
+
+/**
+ * How far an operation reaches: the queues that it names or whose things it shows, each of which the token has to be good for; a tenant
+ * as a whole; or all tenants.
+ */
+export type Reach = 'queue' | 'tenant' | 'server'
+
+/** What a token needs for an operation; scope null: no token at all. */
+export interface Right {
+  readonly scope: Scope | null
+  readonly reach: Reach
+}
+
+const OPEN: Right = { scope: null, reach: 'queue' }
+const needs = (scope: Scope, reach: Reach = 'queue'): Right => ({ scope, reach })
+
+const RIGHTS: Readonly<Record<string, Right>> = {
+  manifest: OPEN,
+  health: OPEN,
+  live: OPEN,
+  healthReady: OPEN,
+  ready: OPEN,
+  openApi: OPEN,
+
+  enqueueJob: needs('producer'),
+  enqueueBatch: needs('producer'),
+  activateJob: needs('producer'),
+  cancelJob: needs('producer'),
+  createWorkflow: needs('producer'),
+  cancelWorkflow: needs('producer'),
+  registerCron: needs('producer'),
+  deleteCron: needs('producer'),
+
+  fetchJobs: needs('worker'),
+  ackJob: needs('worker'),
+  nackJob: needs('worker'),
+  heartbeat: needs('worker'),
+  putProgress: needs('worker'),
+  reportProgress: needs('worker'),
+
+  getJob: needs('reader'),
+  explainJob: needs('reader'),
+  getProgress: needs('reader'),
+  getWorkflow: needs('reader'),
+  listCron: needs('reader'),
+  listDeadLetter: needs('reader'),
+  getDeadLetter: needs('reader'),
+  listQueues: needs('reader'),
+  queueStats: needs('reader'),
+  listEvents: needs('reader'),
+  streamEvents: needs('reader'),
+  listRateLimits: needs('reader', 'tenant'),
+  getRateLimit: needs('reader', 'tenant'),
+  listRateLimitKeys: needs('reader', 'tenant'),
+
+  pauseQueue: needs('operator'),
+  resumeQueue: needs('operator'),
+  retryDeadLetter: needs('operator'),
+  deleteDeadLetter: needs('operator'),
+  adminStats: needs('operator', 'tenant'),
+  tenantStats: needs('operator', 'tenant'),
+  schedulingStats: needs('operator', 'tenant'),
+  listPools: needs('operator', 'tenant'),
+  adminListQueues: needs('operator'),
+  adminGetQueue: needs('operator'),
+  admin_pause_queue: needs('operator'),
+  admin_resume_queue: needs('operator'),
+  purgeQueue: needs('operator'),
+  bulk_retry: needs('operator'),
+  bulk_cancel: needs('operator'),
+  bulk_delete: needs('operator'),
+  listJobs: needs('operator'),
+  adminGetJob: needs('operator'),
+  adminCancelJob: needs('operator'),
+  adminRetryJob: needs('operator'),
+  listWorkers: needs('operator', 'tenant'),
+  quietWorker: needs('operator', 'tenant'),
+  deleteWorker: needs('operator', 'tenant'),
+  deadLetterStats: needs('operator'),
+  adminListDeadLetter: needs('operator'),
+  adminGetDeadLetter: needs('operator'),
+  adminRetryDeadLetter: needs('operator'),
+  adminDeleteDeadLetter: needs('operator'),
+  metrics: needs('operator', 'server'),
+
+  putRateLimit: needs('admin', 'tenant'),
+  deleteRateLimit: needs('admin', 'tenant'),
+  putPool: needs('admin', 'tenant'),
+  configureQueue: needs('admin'),
+  limitQueue: needs('admin'),
+  listAudit: needs('admin', 'tenant'),
+  reset: needs('admin', 'server'),
+}
+
+/** What a token needs for an operation, by its name. @throws TypeError for one without a row, so that none is served by mistake */
+export function rightOf(name: string): Right {
+  const right = RIGHTS[name]
+  if (!right) throw new TypeError(`The operation ${name} has no row in the table of rights, rights.ts.`)
+  return right
+}

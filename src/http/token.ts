@@ -1,0 +1,133 @@
+import { createHash } from 'node:crypto'
+import { SluiceError } from '../base/errors.ts'
+import { isTenant } from './tenant.ts'
+
+/**
+ * What a token is good for. `producer` enqueues, schedules and cancels; `worker` fetches and settles; `reader` looks; `operator` looks,
+ * pauses, retries and purges; `admin` does all of that, and defines limits, bounds and pools.
+ */
+export type Scope = 'producer' | 'worker' | 'reader' | 'operator' | 'admin'
+
+/** A token that the server knows. */
+export interface Token {
+  /** At least 16 characters without spaces. Give this or `hash`. */
+  readonly token?: string
+  /** The SHA-256 of the token, as `sha256:` and 64 hexadecimal digits, so that the configuration holds no secret. */
+  readonly hash?: string
+  /** Shown in the log and in the audit table; by default the beginning of the token's digest. */
+  readonly name?: string
+  /** `client`, of old configurations, is `producer` and `reader`. */
+  readonly scopes: readonly (Scope | 'client')[]
+  /** Queues that it may name, or beginnings with `*` (`mail.*`); all by default. */
+  readonly queues?: readonly string[]
+  /** The tenant that it belongs to: it sees no other. `*`: the header of a request decides. */
+  readonly tenant: string
+  /** From this instant on it is refused: RFC 3339; by default it does not expire. */
+  readonly expiresAt?: string
+}
+
+/** A token as the server compares it. */
+export interface CheckedToken {
+  readonly token: Token
+  readonly name: string
+  readonly digest: Buffer
+  readonly scopes: ReadonlySet<Scope>
+  readonly queues: readonly string[]
+  readonly tenant: string | null
+  readonly expiresMs: number | null
+  readonly digestOf: (token: string) => Buffer
+}
+
+/** What each scope brings along. */
+const IMPLIED: Readonly<Record<Scope | 'client', readonly Scope[]>> = {
+  producer: ['producer'],
+  worker: ['worker'],
+  reader: ['reader'],
+  operator: ['operator', 'reader'],
+  admin: ['producer', 'worker', 'reader', 'operator', 'admin'],
+  client: ['producer', 'reader'],
+}
+const FIELDS: ReadonlySet<string> = new Set(['token', 'hash', 'name', 'scopes', 'queues', 'tenant', 'expiresAt'])
+const SHORTEST_TOKEN = 16
+const HASH = /^sha256:([0-9a-f]{64})$/i
+const NAME = /^[\p{L}\p{N} ._:@-]{1,64}$/u
+const QUEUE = /^(\*|[a-z0-9][a-z0-9.-]*\*?)$/
+const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/
+
+/** Reads a token. @param before those that were read, which it must not repeat @throws option.invalid, without the token in its words */
+export function checkToken(token: Token, before: readonly CheckedToken[]): CheckedToken {
+  if (typeof token !== 'object' || token === null)
+    throw new SluiceError(
+      'option.invalid',
+      'A token of the server is not an object. Expected { token, scopes, tenant }.',
+    )
+  const { name: called, tenant } = token
+  const wrong = (why: string): SluiceError =>
+    new SluiceError(
+      'option.invalid',
+      `The token ${typeof called === 'string' ? called.slice(0, 64) : `number ${before.length + 1}`} is invalid: ${why}.`,
+    )
+  for (const field of Object.keys(token))
+    if (!FIELDS.has(field)) throw wrong(`${field.slice(0, 64)} is unknown; a token takes ${[...FIELDS].join(', ')}`)
+  if (called !== undefined && (typeof called !== 'string' || !NAME.test(called)))
+    throw wrong('name has to be 1 to 64 letters, digits, spaces and . _ : @ -')
+  const digest = digestIn(token, wrong)
+  const name = called ?? `token-${digest.toString('hex').slice(0, 8)}`
+  const same = before.find((each) => each.digest.equals(digest))
+  if (same) throw wrong(`it is the same token as ${same.name}; give each of them a token of its own`)
+  if (before.some((each) => each.name === name))
+    throw wrong('another token has this name; the log could not tell them apart')
+  if (tenant === undefined) throw wrong('tenant is missing; name its tenant, or give "tenant": "*" for all tenants')
+  if (typeof tenant !== 'string' || (tenant !== '*' && !isTenant(tenant)))
+    throw wrong(
+      'tenant has to be 1 to 128 letters, digits, dots, colons, hyphens and underscores, or "*" for all tenants',
+    )
+  return {
+    token,
+    name,
+    digest,
+    digestOf,
+    scopes: scopesIn(token, wrong),
+    queues: queuesIn(token, wrong),
+    tenant: tenant === '*' ? null : tenant,
+    expiresMs: expiryIn(token, wrong),
+  }
+}
+
+function digestIn({ token, hash }: Token, wrong: (why: string) => SluiceError): Buffer {
+  if ((token === undefined) === (hash === undefined)) throw wrong('give either token or hash')
+  if (hash !== undefined) {
+    const hex = typeof hash === 'string' ? HASH.exec(hash)?.[1] : undefined
+    if (hex === undefined) throw wrong('hash has to be sha256: and 64 hexadecimal digits')
+    return Buffer.from(hex, 'hex')
+  }
+  if (typeof token !== 'string' || token.length < SHORTEST_TOKEN || /\s/.test(token))
+    throw wrong(`token has to be at least ${SHORTEST_TOKEN} characters without spaces, such as 32 random ones`)
+  return digestOf(token)
+}
+
+function scopesIn({ scopes }: Token, wrong: (why: string) => SluiceError): ReadonlySet<Scope> {
+  const given: readonly string[] = scopes
+  if (!Array.isArray(given) || given.length === 0 || !given.every((each) => Object.hasOwn(IMPLIED, String(each))))
+    throw wrong('scopes has to be a list of producer, worker, reader, operator and admin')
+  return new Set(scopes.flatMap((each) => IMPLIED[each]))
+}
+
+function queuesIn({ queues }: Token, wrong: (why: string) => SluiceError): readonly string[] {
+  const given: readonly unknown[] = Array.isArray(queues) ? queues : queues === undefined ? ['*'] : []
+  const names = given.filter((each): each is string => typeof each === 'string' && QUEUE.test(each))
+  if (given.length === 0 || names.length < given.length)
+    throw wrong('queues has to be a list of names, or beginnings with * such as mail.*')
+  return names
+}
+
+function expiryIn({ expiresAt }: Token, wrong: (why: string) => SluiceError): number | null {
+  if (expiresAt === undefined) return null
+  const ms = typeof expiresAt === 'string' && INSTANT.test(expiresAt) ? Date.parse(expiresAt) : Number.NaN
+  if (Number.isNaN(ms)) throw wrong('expiresAt has to be an RFC 3339 time, such as 2027-01-31T00:00:00Z')
+  return ms
+}
+
+function digestOf(token: string): Buffer {
+  return createHash('sha256').update(token).digest()
+}
