@@ -1,7 +1,8 @@
 /** How one run ended, before anything is written. */
 export type RunEnd =
   | { readonly kind: 'returned'; readonly value: unknown }
-  | { readonly kind: 'threw'; readonly error: unknown }
+  /** `after`: it had been asked to end before. */
+  | { readonly kind: 'threw'; readonly error: unknown; readonly after: EndReason | null }
   /** Ended from outside: cancelled, lease lost, worker stopped. */
   | { readonly kind: 'ended'; readonly by: EndReason }
 

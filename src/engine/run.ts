@@ -27,6 +27,8 @@ export class JobRun {
   readonly #host: RunHost
   #controller: AbortController | null = null
   #reason: unknown = null
+  /** Who has asked it to end. */
+  #asked: EndReason | null = null
   #timer: Timer | null = null
   #end: ((end: RunEnd) => void) | null = null
 
@@ -55,13 +57,14 @@ export class JobRun {
       if (timeoutMs !== null) this.#timer = this.#host.clock.setTimer(() => this.#timeOut(timeoutMs), timeoutMs)
       this.#call().then(
         (value) => this.#end?.({ kind: 'returned', value }),
-        (error: unknown) => this.#end?.({ kind: 'threw', error }),
+        (error: unknown) => this.#end?.({ kind: 'threw', error, after: this.#asked }),
       )
     })
   }
 
   /** Aborts the handler's signal; with `now`, does not wait for the handler. */
   abort(by: EndReason, now: boolean): void {
+    this.#asked ??= by
     this.#abort(
       new SluiceError(
         by === 'cancel' ? 'job.cancelled' : by === 'lease' ? 'lease.lost' : 'engine.stopped',
@@ -117,7 +120,7 @@ export class JobRun {
       `The job ${this.job.id} of task ${this.task.name} ran longer than its timeout of ${timeoutMs} ms.`,
     )
     this.#abort(error)
-    this.#end?.({ kind: 'threw', error })
+    this.#end?.({ kind: 'threw', error, after: this.#asked })
   }
 
   #abort(reason: unknown): void {

@@ -39,7 +39,12 @@ export function judge(context: JudgeContext, job: Admitted, task: TaskDefinition
   const { seq, attempt } = job
   if (end.kind === 'ended')
     return { settlement: { seq, attempt, kind: end.by === 'cancel' ? 'cancel' : 'give-back' }, error: null }
-  if (end.kind === 'threw') return judgeError(context, job, task, end.error)
+  if (end.kind === 'threw') {
+    const verdict = judgeError(context, job, task, end.error)
+    // A run that we have asked to end ends for that, whatever it throws. A push-back gives it back as well, and not too soon.
+    if (end.after === null || verdict.settlement.kind === 'push-back') return verdict
+    return judge(context, job, task, { kind: 'ended', by: end.after })
+  }
   try {
     const result = end.value === undefined ? null : toJsonText(end.value, `the result of task ${task.name}`)
     return { settlement: { seq, attempt, kind: 'complete', result }, error: null }

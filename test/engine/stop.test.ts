@@ -2,7 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { input, limit, task } from '../../src/exports/index.ts'
+import { input, limit, NonRetryable, RateLimited, task } from '../../src/exports/index.ts'
+import { everyStore } from '../stores.ts'
 import { record, setStage } from './stage.ts'
 
 function file(): string {
@@ -85,6 +86,93 @@ test('a handler that heeds the signal ends before the grace is over', async () =
   await stopping
   expect(stopped).toBe(3)
   expect(events.length).toBe(1)
+})
+
+/** What a handler may do with an abort; each but the last ends at once. */
+const ENDINGS: Readonly<Record<string, (signal: AbortSignal) => Promise<never>>> = {
+  obeys: (signal) =>
+    new Promise((_, reject) => {
+      signal.addEventListener('abort', () => reject(new DOMException('This operation was aborted', 'AbortError')))
+    }),
+  'rejects with the reason': (signal) =>
+    new Promise((_, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason as Error))
+    }),
+  'throws an error of its own': (signal) =>
+    new Promise((_, reject) => {
+      signal.addEventListener('abort', () => reject(new Error('half done')))
+    }),
+  'throws NonRetryable': (signal) =>
+    new Promise((_, reject) => {
+      signal.addEventListener('abort', () => reject(new NonRetryable('no use')))
+    }),
+  'rejects with nothing': (signal) =>
+    new Promise((_, reject) => {
+      // oxlint-disable-next-line prefer-promise-reject-errors
+      signal.addEventListener('abort', () => reject())
+    }),
+  ignores: () => new Promise(() => undefined),
+}
+const stores = await everyStore('runs that a stop aborts')
+const table = stores.flatMap((on) =>
+  Object.keys(ENDINGS).flatMap((how) => [1, 3].map((attempts) => [on.name, how, attempts, on] as const)),
+)
+
+test.each(table)(
+  'on %s a run that a stop aborts and that %s is given back, of %i attempts',
+  async (_, how, attempts, on) => {
+    const { clock, start } = setStage()
+    const store = on.create()
+    const starts: number[] = []
+    const told: string[] = []
+    const work = task('work.item', {
+      retry: { attempts },
+      onError: () => void told.push('onError'),
+      onRetry: () => void told.push('onRetry'),
+      run: async (_input, ctx) => {
+        starts.push(ctx.attempt)
+        if (starts.length === 1) await ENDINGS[how]!(ctx.signal)
+      },
+    })
+    const engine = await start({ tasks: [work], store })
+    const events = record(engine, 'job.failed', 'job.retrying', 'job.discarded')
+    const job = await work.enqueue()
+    await clock.advance('1s')
+    const stopping = engine.stop({ within: '2s' })
+    await clock.advance('10s')
+    await stopping
+    expect(starts).toEqual([1])
+    const next = await start({ tasks: [work], store })
+    await clock.advance('1s')
+    expect(starts).toEqual([1, 1])
+    expect(await next.jobs.get(job.id)).toMatchObject({ state: 'completed', attempt: 1 })
+    expect([told, events]).toEqual([[], []])
+  },
+)
+
+test('a push-back of a run that a stop aborts still closes the budget', async () => {
+  const { clock, at, start } = setStage()
+  const store = file()
+  const starts: number[] = []
+  const work = task('work.item', {
+    limits: [limit('crm', { rate: 10, per: '1s' })],
+    retry: { attempts: 1 },
+    run: async (_input, ctx) => {
+      starts.push(at())
+      if (starts.length > 1) return
+      await new Promise((resolve) => ctx.signal.addEventListener('abort', resolve))
+      throw new RateLimited({ retryAfter: '20s' })
+    },
+  })
+  const engine = await start({ tasks: [work], store })
+  await work.enqueue()
+  await clock.advance('1s')
+  const stopping = engine.stop({ within: 0 })
+  await clock.advance(0)
+  await stopping
+  await start({ tasks: [work], store })
+  await clock.advance('60s')
+  expect(starts).toEqual([0, 21])
 })
 
 test('a stopped engine takes no calls, and a second stop is the first', async () => {
