@@ -4,6 +4,15 @@ import { SluiceError } from '../base/errors.ts'
 /** What is used of a connection of `pg`, or of anything that behaves like one. */
 export interface PgClient {
   query(config: PgQuery): Promise<PgResult | PgResult[]>
+  /** The number of the server's process behind it. */
+  readonly processID?: number | null
+  readonly connection?: { readonly stream?: { readonly bytesRead?: number; destroy(): unknown } }
+}
+
+/** A connection that belongs to no pool. */
+export interface PgOwnClient extends PgClient {
+  connect(): Promise<unknown>
+  on(event: 'error', listener: (error: Error) => void): unknown
 }
 
 /** A connection of a pool. */
@@ -11,6 +20,7 @@ export interface PgPoolClient extends PgClient {
   /** Gives it back; true: it is broken and must be dropped. */
   release(broken?: boolean): void
   on(event: 'error', listener: (error: Error) => void): unknown
+  on(event: 'end', listener: () => void): unknown
   on(event: 'notification', listener: (message: PgEvent) => void): unknown
   off(event: 'error', listener: (error: Error) => void): unknown
 }
@@ -22,6 +32,9 @@ export interface PgPool {
   on(event: 'error', listener: (error: Error) => void): unknown
   on(event: 'connect', listener: (client: PgPoolClient) => void): unknown
   off(event: 'connect', listener: (client: PgPoolClient) => void): unknown
+  /** How it makes its connections. */
+  readonly Client?: new (options: object) => PgOwnClient
+  readonly options?: { readonly password?: unknown }
 }
 
 /** A notification. */
@@ -59,8 +72,18 @@ export const TYPES: NonNullable<PgQuery['types']> = {
   getTypeParser: (oid: number): ((text: string) => unknown) => PARSERS.get(oid) ?? String,
 }
 
+/** How an own pool is made. */
+export interface PgPoolOptions {
+  readonly connectionString: string
+  readonly max: number
+  readonly keepAlive: boolean
+  readonly keepAliveInitialDelayMillis: number
+  readonly Client: new (options: object) => PgOwnClient
+}
+
 interface PgModule {
-  readonly Pool: new (options: { connectionString: string; max: number }) => PgPool
+  readonly Pool: new (options: PgPoolOptions) => PgPool
+  readonly Client: new (options: object) => PgOwnClient
 }
 
 /** The package, or what to do about its absence. @throws store.url.invalid */

@@ -16,7 +16,8 @@ export function wasLost(error: unknown): boolean {
 export function isLost(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const code = codeOf(error)
-  if (code === undefined) return /terminated|timeout exceeded when trying to connect|not queryable/.test(error.message)
+  if (code === undefined)
+    return /terminated|timeout exceeded when trying to connect|timeout expired|not queryable/.test(error.message)
   return /^(08|57P|25P03|E[A-Z]+$)/.test(code)
 }
 

@@ -1,6 +1,7 @@
 import { SluiceError } from '../base/errors.ts'
 import { codeOf, isLost, shownAddress, toldOf, unreached } from './postgres-error.ts'
-import { loadPg, type PgClient, type PgPool, type PgPoolClient, type PgResult, TYPES } from './pg.ts'
+import { loadPg, type PgClient, type PgPool, type PgPoolClient, type PgQuery, type PgResult, TYPES } from './pg.ts'
+import { drop, inTime, Silence, SilentError } from './silence.ts'
 
 /** A value of a statement; arrays are arrays of the database. */
 export type PgValue = string | number | boolean | null | readonly (string | number | boolean | null)[]
@@ -32,14 +33,35 @@ export interface PostgresOptions {
 /** Deadlock, serialisation failure. */
 const TRY_AGAIN = new Set(['40P01', '40001'])
 const TRIES = 8
+/** A new connection of an own pool is there within so long, or counts as refused; `connect_timeout` of the address says otherwise, in s. */
+const CONNECT_WITHIN_MS = 4000
+/** A call waits so long for a connection to come free. */
+const FREE_WITHIN_MS = 30_000
+/** An idle connection is asked for a sign of life by the system after so long. */
+const KEEP_ALIVE_MS = 10_000
+/** Connections that were closed politely have so long to go. */
+const FAREWELL_MS = 500
+
+interface OpenPool {
+  readonly pool: PgPool
+  readonly silence: Silence
+  /** Its listener for new connections. */
+  readonly made: (client: PgPoolClient) => void
+}
 
 /** Connections to PostgreSQL: statements, transactions, scripts of one round trip. */
 export class PostgresDatabase {
   readonly #options: PostgresOptions
   readonly #texts = new Map<string, string>()
   readonly #told = new WeakMap<object, string>()
-  #pool: Promise<PgPool> | null = null
+  /** Connections that are in use, and all that an own pool has made. */
+  readonly #used = new Set<PgPoolClient>()
+  readonly #own = new Set<PgPoolClient>()
+  #pool: Promise<OpenPool> | null = null
   #closed = false
+  /** Ends the waits for a connection. */
+  readonly #waits = new Set<() => void>()
+  #closing: Promise<void> | null = null
   #calls = 0
   #idle: (() => void)[] = []
 
@@ -62,15 +84,18 @@ export class PostgresDatabase {
     return this.session((statements) => statements.all<Row>(sql, ...values))
   }
 
-  /** Work on one connection; each statement is its own transaction unless the work says otherwise. */
-  async session<T>(work: (statements: Statements) => Promise<T>): Promise<T> {
+  /**
+   * Work on one connection; each statement is its own transaction unless the work says otherwise.
+   * @param patient the server may take as long as it likes for a statement; else for a minute
+   */
+  async session<T>(work: (statements: Statements) => Promise<T>, patient = false): Promise<T> {
     if (this.#closed) throw closedError()
     this.#calls++
     try {
-      const client = await this.#connect()
+      const { client, silence } = await this.#connect()
       let broken = true
       try {
-        const result = await work(this.#statements(client))
+        const result = await work(this.#statements(client, { silence, patient }))
         broken = false
         return result
       } catch (error) {
@@ -78,7 +103,7 @@ export class PostgresDatabase {
         throw error
       } finally {
         client.off('error', ignore)
-        client.release(broken)
+        this.#release(client, broken)
       }
     } catch (error) {
       throw toldOf(error)
@@ -105,7 +130,7 @@ export class PostgresDatabase {
         'option.invalid',
         'tx must be a connection of pg on which the caller has begun a transaction.',
       )
-    const its = this.#statements(client as PgClient)
+    const its = this.#statements(client as PgClient, null)
     return {
       all: (sql, ...values) => inWords(its.all(sql, ...values)),
       get: (sql, ...values) => inWords(its.get(sql, ...values)),
@@ -114,49 +139,127 @@ export class PostgresDatabase {
     }
   }
 
-  /** A connection of the pool for as long as it is wanted, to listen on. */
+  /** A connection of the pool for as long as it is wanted, to listen on; `letGo` ends that. */
   async reserve(): Promise<{ readonly client: PgPoolClient; readonly statements: Statements }> {
-    const client = await this.#connect()
-    return { client, statements: this.#statements(client) }
+    const { client, silence } = await this.#connect()
+    return { client, statements: this.#statements(client, { silence, patient: false }) }
   }
 
-  /** Answers what is on its way, then lets go of the connections. */
-  async close(): Promise<void> {
-    if (this.#closed) return
-    if (this.pending) await new Promise<void>((resolve) => this.#idle.push(resolve))
+  /** Ends a reserved connection: one that listened is not for anybody else. */
+  letGo(client: PgPoolClient): void {
+    this.#used.delete(client)
+    client.release(true)
+  }
+
+  /**
+   * Answers what is on its way, then lets go of the connections.
+   * @param now cuts off what is on its way: those calls fail
+   */
+  async close(now = false): Promise<void> {
+    if (now) {
+      this.#closed = true
+      for (const client of this.#used) drop(client)
+      for (const end of this.#waits) end()
+    }
+    if (this.pending && !now) await new Promise<void>((resolve) => this.#idle.push(resolve))
     this.#closed = true
-    const pool = await this.#pool
-    pool?.off('connect', ignoreErrors)
-    if (typeof this.#options.source === 'string') await pool?.end()
+    this.#closing ??= this.#end()
+    await this.#closing
   }
 
-  async #connect(): Promise<PgPoolClient> {
-    this.#pool ??= this.#open()
-    const pool = await this.#pool
-    const client = await pool.connect().catch((error: unknown) => {
+  async #end(): Promise<void> {
+    // Opening it may have failed; then there is none to close.
+    const opened = await this.#pool?.catch(() => undefined)
+    opened?.pool.off('connect', opened.made)
+    if (!opened || typeof this.#options.source !== 'string') return
+    await inTime(opened.pool.end(), FAREWELL_MS)
+    // Their farewell goes over a network that may be silent: it must not keep the process alive.
+    setTimeout(() => {
+      for (const client of this.#own) drop(client)
+    }, FAREWELL_MS).unref()
+  }
+
+  async #connect(): Promise<{ readonly client: PgPoolClient; readonly silence: Silence }> {
+    this.#pool ??= this.#openPool()
+    const { pool, silence } = await this.#pool
+    for (;;) {
+      const client = await this.#take(pool)
+      // A connection that dies between two statements says so by an event; whoever uses it learns it by the next statement.
+      client.on('error', ignore)
+      if (!silence.suspects(client)) return { client, silence }
+      this.#release(client, true)
+    }
+  }
+
+  async #take(pool: PgPool): Promise<PgPoolClient> {
+    try {
+      const taking = pool.connect()
+      const client = await inTime(taking, FREE_WITHIN_MS, this.#waits)
+      if (client && !this.#closed) {
+        this.#used.add(client)
+        return client
+      }
+      taking.then((late) => late.release(this.#closed)).catch(ignore)
+      throw this.#closed ? closedError() : new SilentError(FREE_WITHIN_MS)
+    } catch (error) {
       const { source } = this.#options
       throw unreached(typeof source === 'string' ? shownAddress(source) : 'what the given pool is for', error)
-    })
-    // A connection that dies between two statements says so by an event; whoever uses it learns it by the next statement.
-    client.on('error', ignore)
-    return client
+    }
   }
 
-  async #open(): Promise<PgPool> {
-    const { source, connections } = this.#options
-    const own = typeof source === 'string'
-    const pool = own ? new (await loadPg()).Pool({ connectionString: source, max: connections }) : source
-    if (own) pool.on('error', ignore)
-    // Between its making and whoever waits for it a connection is nobody's: a server that ends it just then must end no process.
-    pool.on('connect', ignoreErrors)
+  #release(client: PgPoolClient, broken: boolean): void {
+    this.#used.delete(client)
+    if (broken) drop(client)
+    client.release(broken)
+  }
+
+  async #openPool(): Promise<OpenPool> {
+    const { source } = this.#options
+    const pool = typeof source === 'string' ? await this.#ownPool(source) : source
+    const silence = new Silence(pool)
+    const made = (client: PgPoolClient): void => {
+      // A new connection has no listener yet: without this one a server that ends it just then would end the process.
+      client.on('error', ignore)
+      silence.heard(client)
+    }
+    pool.on('connect', made)
+    return { pool, silence, made }
+  }
+
+  async #ownPool(connectionString: string): Promise<PgPool> {
+    const { Pool, Client } = await loadPg()
+    const seconds = Number(new URL(connectionString).searchParams.get('connect_timeout'))
+    const connectionTimeoutMillis = seconds > 0 ? seconds * 1000 : CONNECT_WITHIN_MS
+    // Of the pool itself this option would bound the wait for a free connection, too.
+    class PatientClient extends Client {
+      constructor(options: object) {
+        super({ connectionTimeoutMillis, ...options })
+      }
+    }
+    const pool = new Pool({
+      connectionString,
+      max: this.#options.connections,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: KEEP_ALIVE_MS,
+      Client: PatientClient,
+    })
+    pool.on('error', ignore)
+    pool.on('connect', (client) => {
+      this.#own.add(client)
+      client.on('end', () => this.#own.delete(client))
+    })
     return pool
   }
 
-  #statements(client: PgClient): Statements {
+  #statements(client: PgClient, bounds: { readonly silence: Silence; readonly patient: boolean } | null): Statements {
+    const ask = (query: PgQuery): Promise<PgResult | PgResult[]> => {
+      const call = client.query(query)
+      return bounds ? bounds.silence.bound(client, call, bounds.patient) : call
+    }
     const run = async (sql: string, values: PgValue[]): Promise<PgResult> => {
-      await this.#tellTime(client)
+      await this.#tellTime(client, ask)
       const query = { text: this.#text(sql), values: values as unknown[], rowMode: 'array', types: TYPES } as const
-      return (await client.query(query)) as PgResult
+      return (await ask(query)) as PgResult
     }
     return {
       all: async <Row extends readonly unknown[]>(sql: string, ...values: PgValue[]) =>
@@ -165,26 +268,26 @@ export class PostgresDatabase {
         (await run(sql, values)).rows[0] as Row | undefined,
       run: async (sql, ...values) => (await run(sql, values)).rowCount ?? 0,
       script: async (sql, ...values) => {
-        await this.#tellTime(client)
+        await this.#tellTime(client, ask)
         const template = this.#text(sql)
         const text =
           values.length === 0
             ? template
             : template.replaceAll(/\$(\d+)/g, (_, n: string) => literal(values[Number(n) - 1] ?? ''))
-        const results = await client.query({ text, rowMode: 'array', types: TYPES })
+        const results = await ask({ text, rowMode: 'array', types: TYPES })
         return (Array.isArray(results) ? results : [results]).map(({ rows }) => rows as (readonly unknown[])[])
       },
     }
   }
 
   /** Of a test's clock the server learns before each statement, if it has moved. */
-  async #tellTime(client: PgClient): Promise<void> {
+  async #tellTime(client: PgClient, ask: (query: PgQuery) => Promise<unknown>): Promise<void> {
     const times = this.#options.times?.()
     if (!times) return
     const text = times.join()
     if (this.#told.get(client) === text) return
     this.#told.set(client, text)
-    await client.query({
+    await ask({
       text: `SELECT set_config('sluice_clock.now_us', '${times[0]}', false), set_config('sluice_clock.wall_us', '${times[1]}', false)`,
     })
   }
@@ -234,10 +337,6 @@ export async function inTransaction<T>(
 
 function ignore(): void {
   // Told elsewhere.
-}
-
-function ignoreErrors(client: PgPoolClient): void {
-  client.on('error', ignore)
 }
 
 function closedError(): SluiceError {

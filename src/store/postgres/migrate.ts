@@ -17,7 +17,7 @@ export async function migrate(db: PostgresDatabase): Promise<void> {
         String(MIGRATIONS.length),
       )
     })
-  })
+  }, true)
 }
 
 /** What `migrate` would run; empty when there is nothing to do. */

@@ -260,7 +260,8 @@ export class PostgresStore extends FlowVerbs implements Store {
   }
 
   heartbeat(worker: number, runs: readonly Run[], leaseUs: number): Promise<Beat> {
-    return this.#db.transaction((db) => heartbeat(this.#context, db, worker, runs, leaseUs))
+    const beat = (): Promise<Beat> => this.#db.transaction((db) => heartbeat(this.#context, db, worker, runs, leaseUs))
+    return whenReachable(this.#clock, beat, leaseUs / 1000)
   }
 
   cancellations(worker: number): Promise<number[]> {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { Clock, Timer } from '../../base/clock.ts'
+import { type Clock, systemClock, type Timer } from '../../base/clock.ts'
 import type { PgEvent, PgPoolClient } from '../../database/pg.ts'
 import type { PostgresDatabase, Statements } from '../../database/postgres.ts'
 import type { Change } from '../store.ts'
@@ -7,6 +7,8 @@ import type { Change } from '../store.ts'
 /** The first ring goes out at once, those made within this time after it as one; that a job has ended hurries nobody but who waits for its result. */
 const COALESCE_MS: Readonly<Record<Exclude<Change, 'any'>, number>> = { work: 5, cancelled: 5, ended: 25 }
 const LISTEN_AGAIN_MS = 1000
+/** A connection over which only the server speaks may have died unnoticed: it is asked for an answer so often, by real time. */
+const PROBE_EVERY_MS = 5000
 /** Without bells between processes others' work is looked for so often. */
 const POLL_MS = 250
 
@@ -19,6 +21,7 @@ export class Bell {
   readonly #listeners = new Set<(change: Change) => void>()
   readonly #rung = new Map<Change, { readonly timer: Timer; again: boolean }>()
   #timer: Timer | null = null
+  #probe: Timer | null = null
   #client: PgPoolClient | null = null
   #closed = false
 
@@ -77,8 +80,8 @@ export class Bell {
   #end(): void {
     this.#timer?.cancel()
     this.#timer = null
-    // A connection that listened is not for anybody else.
-    this.#client?.release(true)
+    this.#probe?.cancel()
+    if (this.#client) this.#db.letGo(this.#client)
     this.#client = null
   }
 
@@ -93,7 +96,7 @@ export class Bell {
   async #listen(): Promise<void> {
     try {
       const { client, statements } = await this.#db.reserve()
-      if (this.#closed || this.#listeners.size === 0 || this.#client) return client.release(true)
+      if (this.#closed || this.#listeners.size === 0 || this.#client) return this.#db.letGo(client)
       this.#client = client
       client.on('notification', ({ payload = '' }: PgEvent) => {
         const [from, change, ...schema] = payload.split(' ')
@@ -102,6 +105,7 @@ export class Bell {
       })
       client.on('error', () => this.#listenAgain(client))
       await statements.script('LISTEN sluice')
+      this.#probeLater(client, statements)
       // What was rung while nobody listened is looked for.
       this.#tell('any')
     } catch {
@@ -109,9 +113,21 @@ export class Bell {
     }
   }
 
+  #probeLater(client: PgPoolClient, statements: Statements): void {
+    if (client !== this.#client) return
+    this.#probe = systemClock.setTimer(() => {
+      statements.script('SELECT 1').then(
+        () => this.#probeLater(client, statements),
+        () => this.#listenAgain(client),
+      )
+    }, PROBE_EVERY_MS)
+    this.#probe.unref?.()
+  }
+
   #listenAgain(client: PgPoolClient | null): void {
     if (client !== this.#client) return
-    client?.release(true)
+    this.#probe?.cancel()
+    if (client) this.#db.letGo(client)
     this.#client = null
     if (this.#closed || this.#listeners.size === 0) return
     this.#timer = this.#clock.setTimer(() => void this.#listen(), LISTEN_AGAIN_MS)

@@ -1,0 +1,171 @@
+import { systemClock } from '../base/clock.ts'
+import type { PgClient, PgPool, PgResult } from './pg.ts'
+
+/** After so long without a byte from the server, another connection asks what it is doing. */
+const SILENT_MS = 2000
+/** The answer to that question may take so long. */
+const ASK_WITHIN_MS = 2500
+/** An answer that was sent just before the question may still be on its way. */
+const GRACE_MS = 250
+/** Where nobody can say what the server is doing, as behind a pooler, silence is borne for so long. */
+const UNKNOWN_AT_MOST_MS = 15_000
+/** A statement that the server is at work on may take so long, unless its caller is patient. */
+const AT_MOST_MS = 60_000
+
+/** What another connection says of a silent one: its statement runs; nothing runs there; it cannot tell; the server cannot be reached. */
+type Told = 'works' | 'idle' | 'unknown' | 'unreached'
+
+const ASK = `SELECT pg_backend_pid(), (SELECT CASE WHEN state IS NULL THEN 'unknown'
+    WHEN state = 'active' AND wait_event_type IS DISTINCT FROM 'Client' THEN 'works' ELSE 'idle' END FROM pg_stat_activity WHERE pid = $1)`
+
+/**
+ * Ends calls whose connection has died without a word: the network forgot it, or the other machine is gone. A long silence alone proves
+ * nothing, for the server may be at work or this process may have stood still. So it is asked over a new connection what the silent one does.
+ */
+export class Silence {
+  readonly #pool: PgPool
+  readonly #heardUs = new WeakMap<object, number>()
+  #suspectUs = 0
+
+  constructor(pool: PgPool) {
+    this.#pool = pool
+  }
+
+  /** The server has just been heard over this connection. */
+  heard(client: PgClient): void {
+    this.#heardUs.set(client, systemClock.monotonicUs())
+  }
+
+  /** Whether it may have died with another: it was not heard since that one was last written to in vain. */
+  suspects(client: PgClient): boolean {
+    return this.#suspectUs > 0 && (this.#heardUs.get(client) ?? 0) < this.#suspectUs
+  }
+
+  /**
+   * Waits for the answer to a call over this connection; where it has died, drops it and throws.
+   * @param patient the server may take as long as it likes
+   */
+  async bound<T>(client: PgClient, call: Promise<T>, patient: boolean): Promise<T> {
+    const watch = new Watch(client, patient, (pid) => this.#ask(pid))
+    try {
+      const answer = await Promise.race([call, watch.dead])
+      this.heard(client)
+      return answer
+    } catch (error) {
+      if (error instanceof SilentError) this.#suspectUs = Math.max(this.#suspectUs, watch.sinceUs)
+      throw error
+    } finally {
+      watch.end()
+    }
+  }
+
+  /** Asks over a connection of its own: those of the pool may all be silent. */
+  async #ask(pid: number): Promise<Told> {
+    const { Client, options } = this.#pool
+    if (!Client || !options) return 'unknown'
+    const { password } = options
+    const other = new Client({ ...options, password, connectionTimeoutMillis: ASK_WITHIN_MS })
+    other.on('error', () => {})
+    const asked = other.connect().then(() => other.query({ text: ASK, values: [pid], rowMode: 'array' }))
+    try {
+      const answer = await inTime(asked, ASK_WITHIN_MS)
+      if (!answer) return 'unreached'
+      const [own, told] = (answer as PgResult).rows[0] as [number, Told | null]
+      // Behind a pooler numbers of processes are made up.
+      if (own !== other.processID) return 'unknown'
+      return told ?? 'idle'
+    } catch (error) {
+      // A server that refuses is there.
+      return error instanceof Error && 'severity' in error ? 'unknown' : 'unreached'
+    } finally {
+      drop(other)
+    }
+  }
+}
+
+/** One call that is on its way. */
+class Watch {
+  readonly dead: Promise<never>
+  readonly sinceUs: number = systemClock.monotonicUs()
+  readonly #client: PgClient
+  readonly #patient: boolean
+  readonly #ask: (pid: number) => Promise<Told>
+  #timer: NodeJS.Timeout
+  #bytes: number | undefined
+  #fail: (error: Error) => void = () => {}
+  #ended = false
+
+  constructor(client: PgClient, patient: boolean, ask: (pid: number) => Promise<Told>) {
+    this.#client = client
+    this.#patient = patient
+    this.#ask = ask
+    this.#bytes = bytesRead(client)
+    this.dead = new Promise((_, reject) => (this.#fail = reject))
+    // Else it counts as unhandled where the call itself ends first.
+    this.dead.catch(() => {})
+    this.#timer = setTimeout(() => void this.#look(), SILENT_MS)
+  }
+
+  end(): void {
+    this.#ended = true
+    clearTimeout(this.#timer)
+  }
+
+  async #look(): Promise<void> {
+    const bytes = bytesRead(this.#client)
+    const came = bytes !== this.#bytes
+    this.#bytes = bytes
+    if (came) return this.#later(SILENT_MS)
+    const { processID } = this.#client
+    const told = typeof processID === 'number' ? await this.#ask(processID) : 'unknown'
+    if (this.#ended) return
+    const ms = (systemClock.monotonicUs() - this.sinceUs) / 1000
+    const borne = told === 'works' ? this.#patient || ms < AT_MOST_MS : told === 'unknown' && ms < UNKNOWN_AT_MOST_MS
+    if (borne) return this.#later(SILENT_MS)
+    if (told === 'idle') await new Promise((resolve) => setTimeout(resolve, GRACE_MS))
+    if (this.#ended || bytesRead(this.#client) !== bytes) return this.#later(SILENT_MS)
+    drop(this.#client)
+    this.#fail(new SilentError(ms))
+  }
+
+  #later(ms: number): void {
+    if (!this.#ended) this.#timer = setTimeout(() => void this.#look(), ms)
+  }
+}
+
+/** A connection over which nothing came any more. */
+export class SilentError extends Error {
+  readonly code = 'ETIMEDOUT'
+
+  constructor(ms: number) {
+    super(`no answer came for ${Math.round(ms)} ms`)
+    this.name = 'SilentError'
+  }
+}
+
+/** Closes the socket of a connection at once: a farewell over a dead one would wait for ever. */
+export function drop(client: PgClient): void {
+  client.connection?.stream?.destroy()
+}
+
+/**
+ * What a promise comes to, or undefined once the time is over.
+ * @param ends where to leave a function that ends the wait, while there is one
+ */
+export async function inTime<T>(promise: Promise<T>, ms: number, ends?: Set<() => void>): Promise<T | undefined> {
+  let end: () => void = () => {}
+  const over = new Promise<undefined>((resolve) => (end = (): void => resolve(undefined)))
+  const timer = setTimeout(end, ms)
+  ends?.add(end)
+  promise.catch(() => {})
+  try {
+    return await Promise.race([promise, over])
+  } finally {
+    clearTimeout(timer)
+    ends?.delete(end)
+  }
+}
+
+function bytesRead(client: PgClient): number | undefined {
+  return client.connection?.stream?.bytesRead
+}

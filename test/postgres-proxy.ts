@@ -1,0 +1,113 @@
+// A network between engines and PostgreSQL that a test may spoil.
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
+import { onTestFinished } from 'vitest'
+
+/** One connection through the proxy. */
+export interface Link {
+  /** What the client has sent that names its use. */
+  listens: boolean
+  /** Nothing comes through any more, in either direction; nobody is told. */
+  dead: boolean
+  /** What the server sends is kept back for so long, ms. */
+  delayMs: number
+  /** The next answer to something that holds this is lost, and the connection with it. */
+  losesAnswerTo: ((text: string) => boolean) | null
+  /** Ends both sides. */
+  cut(): void
+}
+
+/** A TCP proxy in front of a PostgreSQL server. */
+export class PostgresProxy {
+  readonly links: Set<Link> = new Set()
+  /** Connections that were ever made. */
+  made: number = 0
+  /** For new connections, too: what the server answers to such a request is lost, once. */
+  losesAnswerTo: ((sent: string, answered: string) => boolean) | null = null
+  /** New connections are taken and never answered. */
+  swallows: boolean = false
+  readonly #server: Server
+  readonly #target: URL
+
+  private constructor(target: string) {
+    this.#target = new URL(target)
+    this.#server = createServer((client) => this.#join(client))
+  }
+
+  /** Listens until the test has finished. */
+  static async before(target: string): Promise<PostgresProxy> {
+    const proxy = new PostgresProxy(target)
+    proxy.#server.listen(0, '127.0.0.1')
+    await once(proxy.#server, 'listening')
+    onTestFinished(() => proxy.close())
+    return proxy
+  }
+
+  /** The database's address through the proxy. */
+  get url(): string {
+    const url = new URL(this.#target)
+    url.host = `127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+    return url.toString()
+  }
+
+  /** Connections that stand fall silent; new ones work. */
+  silence(which: (link: Link) => boolean = () => true): number {
+    const silenced = [...this.links].filter(which)
+    for (const link of silenced) link.dead = true
+    return silenced.length
+  }
+
+  close(): void {
+    for (const link of this.links) link.cut()
+    this.#server.close()
+  }
+
+  #join(client: Socket): void {
+    this.made++
+    const { hostname, port } = this.#target
+    const server = connect(Number(port) || 5432, hostname)
+    const link: Link = {
+      listens: false,
+      dead: this.swallows,
+      delayMs: 0,
+      losesAnswerTo: null,
+      cut: () => {
+        client.destroy()
+        server.destroy()
+      },
+    }
+    this.links.add(link)
+    let sent = ''
+    client.on('data', (data) => {
+      const text = data.toString('latin1')
+      if (text.includes('LISTEN sluice')) link.listens = true
+      sent = text
+      if (!link.dead) server.write(data)
+    })
+    server.on('data', (data) => {
+      const text = data.toString('latin1')
+      if (this.losesAnswerTo?.(sent, text)) {
+        this.losesAnswerTo = null
+        return link.cut()
+      }
+      if (link.losesAnswerTo?.(sent)) return link.cut()
+      this.#pass(link, client, data)
+    })
+    const gone = (): void => {
+      this.links.delete(link)
+      server.destroy()
+    }
+    client.on('close', gone)
+    server.on('close', () => {
+      if (!link.dead) client.destroy()
+    })
+    client.on('error', () => {})
+    server.on('error', () => {})
+  }
+
+  #pass(link: Link, client: Socket, data: Buffer): void {
+    const write = (): void => void (!link.dead && client.write(data))
+    if (link.delayMs === 0) return write()
+    setTimeout(write, link.delayMs)
+  }
+}
