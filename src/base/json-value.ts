@@ -1,4 +1,5 @@
 import { SluiceError } from './errors.ts'
+import { messageOf } from './thrown.ts'
 
 /** A value that JSON can hold. */
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue }
@@ -54,7 +55,7 @@ function stringify(value: unknown, what: string): string {
     const text: string | undefined = JSON.stringify(value)
     return text ?? 'null'
   } catch (cause) {
-    const why = faultIn(value) ?? (cause instanceof Error ? cause.message : String(cause))
+    const why = faultIn(value) ?? messageOf(cause)
     throw new SluiceError('payload.unserialisable', `${what} cannot be written as JSON: ${why}`, { cause })
   }
 }

@@ -1,3 +1,5 @@
+import { messageOf } from './thrown.ts'
+
 /** Where Sluice reports what needs no answer: any pino-like object. */
 export interface Logger {
   debug(fields: object, message: string): void
@@ -30,6 +32,20 @@ export function createLineLogger(write: (line: string) => void): Logger {
   return { debug: ignore, info: ignore, warn: at('warn'), error: at('error') }
 }
 
+/** A logger that passes all on to another, and that never throws: what it tells of is done, and must not be undone because nobody could be told. */
+export function unfailingLogger(logger: Logger): Logger {
+  const at =
+    (level: keyof Logger) =>
+    (fields: object, message: string): void => {
+      try {
+        logger[level](fields, message)
+      } catch {
+        // There is nowhere left to say so.
+      }
+    }
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
+}
+
 function oneLine(text: string): string {
   // Control characters from a handler's error could forge lines or steer a terminal.
   return text.replaceAll(/\p{Cc}+/gu, ' ')
@@ -40,7 +56,7 @@ function fieldsText(fields: object): string {
     const text = JSON.stringify(fields, (_key, value: unknown) => plain(value))
     return text === '{}' ? '' : ` ${oneLine(text)}`
   } catch (error) {
-    return ` (fields cannot be shown: ${oneLine(error instanceof Error ? error.message : String(error))})`
+    return ` (fields cannot be shown: ${oneLine(messageOf(error))})`
   }
 }
 

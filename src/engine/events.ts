@@ -97,6 +97,10 @@ export interface SluiceEvents {
   'worker.stopped': { readonly worker: number }
 }
 
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
+}
+
 /** Hands events to whoever listens; a listener that throws harms nobody else. */
 export class Events {
   readonly #listeners = new Map<keyof SluiceEvents, Set<(event: never) => void>>()
@@ -125,7 +129,9 @@ export class Events {
     if (!this.#enabled) return
     for (const listener of this.#listeners.get(name) ?? []) {
       try {
-        listener(event as never)
+        const returned: unknown = (listener as (event: unknown) => unknown)(event)
+        // A listener may be an async function: what it rejects with would end the process.
+        if (isThenable(returned)) returned.then(undefined, (error: unknown) => this.#onThrow(error, name))
       } catch (error) {
         this.#onThrow(error, name)
       }

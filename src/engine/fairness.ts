@@ -1,4 +1,5 @@
 import { SluiceError } from '../base/errors.ts'
+import { messageOf } from '../base/thrown.ts'
 import type { NewJob } from '../jobs/job.ts'
 import type { Key } from '../policy/key-path.ts'
 import { isPath, partitionKey, readPath } from '../policy/partition-key.ts'
@@ -57,8 +58,9 @@ function called(fn: (input: never) => unknown, input: unknown, what: string, tas
   try {
     return fn(input as never)
   } catch (cause) {
-    const message = cause instanceof Error ? cause.message : String(cause)
-    throw new SluiceError('fairness.invalid', `task ${task}: its ${what} function threw: ${message}.`, { cause })
+    throw new SluiceError('fairness.invalid', `task ${task}: its ${what} function threw: ${messageOf(cause)}.`, {
+      cause,
+    })
   }
 }
 

@@ -79,7 +79,12 @@ export class Feedback {
   refused(job: Admitted, error: Error | null): void {
     if (!isRateLimited(error) || !error.headers) return
     const { headers } = error
-    this.#calibrate(job, (budget) => readRateLimitHeaders(headers, this.#options.clock.now(), budget), true)
+    try {
+      this.#calibrate(job, (budget) => readRateLimitHeaders(headers, this.#options.clock.now(), budget), true)
+    } catch (cause) {
+      // The headers are an object of the handler's: what it does to those who read it must not keep the run from being settled.
+      this.#options.logger.warn({ err: cause, job: job.id }, 'the headers of a refusal could not be read')
+    }
   }
 
   /** @param isRefusal nothing left is no news then: the refusal itself says when to come back, perhaps sooner. */

@@ -1,4 +1,5 @@
 import type { Clock, Timer } from '../base/clock.ts'
+import { asError } from '../base/thrown.ts'
 import type { Admitted } from '../jobs/job.ts'
 
 /** One claim of a waiting fetch, which leaves out the queues that are known to be empty by now. */
@@ -61,7 +62,7 @@ export class FetchLine {
       }
       const fail = (error: unknown): void => {
         leave()
-        reject(error instanceof Error ? error : new Error(String(error)))
+        reject(asError(error))
       }
       const gone = (): void => answer([])
       const timer = this.#clock.setTimer(gone, waitMs)

@@ -2,7 +2,7 @@ import { durationUs } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
 import { toJsonText } from '../base/json-value.ts'
 import type { Callback, FlowKind } from '../jobs/flow.ts'
-import { dependencies, type FlowJob, type NewFlow } from '../jobs/new-flow.ts'
+import { checkFlowName, dependencies, type FlowJob, type NewFlow } from '../jobs/new-flow.ts'
 import type { NewJob } from '../jobs/job.ts'
 import type { AnyTask, EnqueueOptions, Task } from './task.ts'
 
@@ -60,7 +60,6 @@ const CALLED: Readonly<Record<string, Callback>> = {
   onFailure: 'failure',
   onComplete: 'complete',
 }
-const LONGEST_NAME = 255
 
 /** A call of a task with its input, as part of a flow: `call(charge, { order }, { priority: 5 })`. */
 export function call<I, O, R>(
@@ -113,11 +112,10 @@ function checkOptions(options: FlowOptions): FlowKind {
       'flow',
       `the kind is ${JSON.stringify(options.kind)}; it is one of ${Object.keys(OPTIONS).join(', ')}`,
     )
-  const { kind, name } = options
+  const { kind } = options
   const unknown = Object.keys(options).find((key) => !known.includes(key))
   if (unknown !== undefined) throw invalid(kind, `there is no option ${unknown}; it knows ${known.join(', ')}`)
-  if (name !== undefined && !(typeof name === 'string' && name !== '' && name.length <= LONGEST_NAME))
-    throw invalid(kind, `the name must be a text of 1 to ${LONGEST_NAME} characters`)
+  checkFlowName(kind, options.name ?? null)
   return kind
 }
 

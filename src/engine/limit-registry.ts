@@ -1,4 +1,5 @@
 import { SluiceError } from '../base/errors.ts'
+import { messageOf } from '../base/thrown.ts'
 import { inLaneOrder } from '../jobs/lane.ts'
 import { checkUnits, isLimitUse, type Limit, type LimitUse, useOf, type UseSpec } from '../policy/define-limit.ts'
 import { keptBack } from '../policy/headroom.ts'
@@ -169,8 +170,4 @@ export function specsOf(limits: readonly (Limit | LimitUse<never>)[] | undefined
 /** A queue's limit whose key is computed from the input counts as the job's own. */
 export function hangsOnJob(spec: { readonly key: { readonly kind: string } }): boolean {
   return spec.key.kind === 'fn' || spec.key.kind === 'path'
-}
-
-function messageOf(cause: unknown): string {
-  return cause instanceof Error ? cause.message : String(cause)
 }

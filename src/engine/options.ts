@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '../base/clock.ts'
 import { durationUs, type Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
-import { consoleLogger, type Logger } from '../base/logger.ts'
+import { consoleLogger, type Logger, unfailingLogger } from '../base/logger.ts'
 import { type Random, systemRandom } from '../base/random.ts'
 import type { Durability, Retention, Store } from '../store/store.ts'
 import type { Limit, LimitUse, UseSpec } from '../policy/define-limit.ts'
@@ -60,7 +60,10 @@ export interface SluiceOptions {
 /** The options with all defaults filled in. */
 export interface EngineSettings {
   readonly clock: Clock
+  /** Passes on to the one that was given, and never throws. */
   readonly logger: Logger
+  /** As it was given: what handlers are handed. */
+  readonly handlerLogger: Logger
   readonly random: Random
   readonly durability: Durability
   readonly leaseUs: number
@@ -121,7 +124,8 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
   const { completed = '24h', cancelled = '24h', discarded = '7d' } = options.retention ?? {}
   return {
     clock: options.clock ?? systemClock,
-    logger: options.logger ?? consoleLogger,
+    logger: unfailingLogger(options.logger ?? consoleLogger),
+    handlerLogger: options.logger ?? consoleLogger,
     random: options.random ?? systemRandom,
     durability,
     leaseUs,

@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import { type Duration, durationUs } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
+import { storableText } from '../base/text.ts'
 import type { Limit } from '../policy/define-limit.ts'
 import type { Key } from '../policy/key-path.ts'
 import type { PolicyChange } from '../policy/override.ts'
@@ -91,7 +92,7 @@ export function checkRemark({ by, reason }: Remark): { by: string | null; reason
 
 function checkText(text: unknown, name: string, most: number): string | null {
   if (text === undefined) return null
-  if (typeof text === 'string' && text.length <= most) return text
+  if (typeof text === 'string' && text.length <= most) return storableText(text)
   throw new SluiceError(
     'option.invalid',
     `${name} is no text of at most ${most} characters; shorten it, or leave it out`,

@@ -1,5 +1,6 @@
 import { SluiceError } from '../base/errors.ts'
 import type { Random } from '../base/random.ts'
+import { beginningOf } from '../base/text.ts'
 import type { JobError, Settlement } from '../jobs/job.ts'
 import { type RetryPolicy, retryDelayUs, retryPolicy } from '../jobs/retry-policy.ts'
 import type { JobFacts } from '../store/outside.ts'
@@ -43,7 +44,7 @@ export function judgeFailure(job: JobFacts, failure: Failure, terms: RetryTerms,
 export function storedFailure({ code, message, type, details }: Failure): JobError {
   return {
     code,
-    message: message.slice(0, LONGEST_MESSAGE),
+    message: beginningOf(message, LONGEST_MESSAGE),
     ...(type !== undefined && { type }),
     ...(details !== undefined && { details }),
   }

@@ -1,4 +1,5 @@
 import type { Logger } from '../base/logger.ts'
+import { asError } from '../base/thrown.ts'
 import type { Store } from '../store/store.ts'
 import type { Resolution, Unresolved, UnresolvedJob, UnresolvedKind } from '../store/unresolved.ts'
 import { type EnqueueContext, prepare } from './enqueue.ts'
@@ -86,7 +87,7 @@ export class Resolver {
       const as = await prepare(this.#calls, task, raw === null && !task.schema ? undefined : raw, { queue, priority })
       return { resolution: { job, as } }
     } catch (cause) {
-      const error = cause instanceof Error ? cause : new TypeError(String(cause))
+      const error = asError(cause)
       return { resolution: { job, error: storedError(error) }, error }
     }
   }

@@ -111,7 +111,13 @@ export class Results {
 }
 
 function finish(job: JobRecord, waiter: Waiter): void {
-  if (job.state === 'completed') return waiter.resolve(job.result === null ? undefined : JSON.parse(job.result))
+  if (job.state === 'completed') {
+    try {
+      return waiter.resolve(job.result === null ? undefined : JSON.parse(job.result))
+    } catch (error) {
+      return waiter.reject(error)
+    }
+  }
   if (job.state === 'cancelled') return waiter.reject(new JobCancelled(job))
   waiter.reject(new JobDiscarded(job))
 }

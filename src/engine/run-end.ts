@@ -2,7 +2,7 @@
 export type RunEnd =
   | { readonly kind: 'returned'; readonly value: unknown }
   /** `after`: it had been asked to end before. */
-  | { readonly kind: 'threw'; readonly error: unknown; readonly after: EndReason | null }
+  | { readonly kind: 'threw'; readonly error: Error; readonly after: EndReason | null }
   /** Ended from outside: cancelled, lease lost, worker stopped. */
   | { readonly kind: 'ended'; readonly by: EndReason }
 

@@ -1,6 +1,7 @@
 import type { Clock, Timer } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
+import { asError } from '../base/thrown.ts'
 import type { Admitted } from '../jobs/job.ts'
 import type { Answer } from '../jobs/rate-limit-headers.ts'
 import { validate } from '../jobs/schema.ts'
@@ -11,7 +12,8 @@ import type { Context, TaskDefinition } from './task.ts'
 /** What a run may ask of its engine. */
 export interface RunHost {
   readonly clock: Clock
-  readonly logger: Logger
+  /** As the engine was given it. */
+  readonly handlerLogger: Logger
   readonly instrumentation: Instrumentation | null
   charge(job: Admitted, limit: string, units: number): void
   observe(job: Admitted, answer: Answer): void
@@ -43,7 +45,14 @@ export class JobRun {
     const { instrumentation } = this.#host
     if (!instrumentation) return this.#run()
     const { id, task, queue, attempt, extra } = this.job
-    return instrumentation.run({ id, task, queue, attempt, carried: carriedBy(extra) }, () => this.#run())
+    let own: Promise<RunEnd> | null = null
+    // Made once: what stands around a run may fail, and the run still comes to its own end.
+    const work = (): Promise<RunEnd> => (own ??= this.#run())
+    try {
+      return instrumentation.run({ id, task, queue, attempt, carried: carriedBy(extra) }, work).catch(work)
+    } catch {
+      return work()
+    }
   }
 
   #run(): Promise<RunEnd> {
@@ -57,7 +66,7 @@ export class JobRun {
       if (timeoutMs !== null) this.#timer = this.#host.clock.setTimer(() => this.#timeOut(timeoutMs), timeoutMs)
       this.#call().then(
         (value) => this.#end?.({ kind: 'returned', value }),
-        (error: unknown) => this.#end?.({ kind: 'threw', error, after: this.#asked }),
+        (error: unknown) => this.#end?.({ kind: 'threw', error: asError(error), after: this.#asked }),
       )
     })
   }
@@ -98,7 +107,7 @@ export class JobRun {
       get signal(): AbortSignal {
         return signal()
       },
-      logger: host.logger,
+      logger: host.handlerLogger,
       charge: (limit, units): void => host.charge(job, typeof limit === 'string' ? limit : limit.name, units),
       observe: (response): void => host.observe(job, response),
       progress: (fraction): void => host.progress(job, Math.min(1, Math.max(0, fraction))),

@@ -1,5 +1,6 @@
 import type { Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
+import { isName } from '../base/text.ts'
 import type { NewJob } from '../jobs/job.ts'
 import { duesWithin, recurrenceOf } from '../jobs/recurrence.ts'
 import type { NewSchedule, OnMissed, Overlap } from '../jobs/schedule.ts'
@@ -79,8 +80,11 @@ export function jobOptions(task: TaskDefinition, options: ScheduleOptions<never>
 /** A schedule as it is stored, its job being one of these calls. @throws schedule.invalid, duration.invalid */
 export function toSchedule(options: ScheduleOptions<never>, job: NewJob): NewSchedule {
   const { name = job.task, immediately = false, until, maxRuns, overlap = 'skip', onMissed = 'skip' } = options
-  if (typeof name !== 'string' || name === '' || name.length > LONGEST_NAME)
-    throw invalid(`schedule of ${job.task}`, `the name must be a text of 1 to ${LONGEST_NAME} characters`)
+  if (!isName(name, LONGEST_NAME))
+    throw invalid(
+      `schedule of ${job.task}`,
+      `the name must be a text of 1 to ${LONGEST_NAME} characters, without NUL and half surrogate pairs`,
+    )
   const what = `schedule ${name}`
   if (typeof immediately !== 'boolean') throw invalid(what, 'immediately is true or false')
   if (maxRuns !== undefined && !(Number.isSafeInteger(maxRuns) && maxRuns >= 1))

@@ -2,11 +2,14 @@ import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
 import { toJsonText } from '../base/json-value.ts'
 import type { Random } from '../base/random.ts'
+import { beginningOf, storableText } from '../base/text.ts'
+import { asError, codeOf } from '../base/thrown.ts'
 import type { Admitted, JobError, Settlement } from '../jobs/job.ts'
 import { NonRetryable } from '../jobs/non-retryable.ts'
 import { penaltyUs, type RateLimited, isRateLimited } from '../jobs/rate-limited.ts'
 import { retryDelayUs } from '../jobs/retry-policy.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
+import { partitionKey } from '../policy/partition-key.ts'
 import type { RunEnd } from './run-end.ts'
 import type { TaskDefinition } from './task.ts'
 
@@ -33,23 +36,24 @@ export interface PushBack {
 }
 
 const MAX_PUSH_BACKS = 100
+const LONGEST_MESSAGE = 8000
 
-/** Says what a run comes to: complete, retry, push-back, discard, cancel. */
+/** Says what a run comes to: complete, retry, push-back, discard, cancel. Never throws, whatever the handler returned or threw. */
 export function judge(context: JudgeContext, job: Admitted, task: TaskDefinition, end: RunEnd): Verdict {
   const { seq, attempt } = job
   if (end.kind === 'ended')
     return { settlement: { seq, attempt, kind: end.by === 'cancel' ? 'cancel' : 'give-back' }, error: null }
-  if (end.kind === 'threw') {
-    const verdict = judgeError(context, job, task, end.error)
-    // A run that we have asked to end ends for that, whatever it throws. A push-back gives it back as well, and not too soon.
-    if (end.after === null || verdict.settlement.kind === 'push-back') return verdict
-    return judge(context, job, task, { kind: 'ended', by: end.after })
-  }
   try {
+    if (end.kind === 'threw') {
+      const verdict = judgeError(context, job, task, end.error)
+      // A run that we have asked to end ends for that, whatever it throws. A push-back gives it back as well, and not too soon.
+      if (end.after === null || verdict.settlement.kind === 'push-back') return verdict
+      return judge(context, job, task, { kind: 'ended', by: end.after })
+    }
     const result = end.value === undefined ? null : toJsonText(end.value, `the result of task ${task.name}`)
     return { settlement: { seq, attempt, kind: 'complete', result }, error: null }
   } catch (error) {
-    return judgeError(context, job, task, error)
+    return failed(context, job, task, asError(error))
   }
 }
 
@@ -77,8 +81,11 @@ export function pushBackOf(context: JudgeContext, job: Admitted, task: TaskDefin
     .find((use) => use !== undefined)
   const own =
     refusal.limitName === null ? (listed ?? job.uses[0]) : job.uses.find((use) => use.limit === refusal.limitName)
-  const limit = refusal.limitName ?? own?.limit ?? null
-  const key = refusal.key === null ? (own?.key ?? '') : String(refusal.key)
+  // A name that no store can keep is no limit's: in its storable form it is not either.
+  const limit = refusal.limitName === null ? (own?.limit ?? null) : storableText(refusal.limitName)
+  const named =
+    refusal.key === null ? null : partitionKey(refusal.key, 'shared', `the key of a RateLimited of ${task.name}`)
+  const key = named?.kind === 'key' ? named.key : (own?.key ?? '')
   const { intervalUs, periodUs } = paceOf(limit === null ? null : context.policy(limit))
   return {
     limit,
@@ -92,15 +99,20 @@ export function pushBackOf(context: JudgeContext, job: Admitted, task: TaskDefin
   }
 }
 
-/** An error as it is stored with the job. */
+/** An error as it is stored with the job: a code of at most 255 characters, a message of at most 8,000. */
 export function storedError(error: Error): JobError {
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : 'handler.failed'
-  return { code, message: `${error.name}: ${error.message}`.slice(0, 8000) }
+  const { name, message } = error
+  return {
+    code: codeOf(error) ?? 'handler.failed',
+    message: beginningOf(
+      `${beginningOf(name, LONGEST_MESSAGE)}: ${beginningOf(message, LONGEST_MESSAGE)}`,
+      LONGEST_MESSAGE,
+    ),
+  }
 }
 
-function judgeError(context: JudgeContext, job: Admitted, task: TaskDefinition, thrown: unknown): Verdict {
+function judgeError(context: JudgeContext, job: Admitted, task: TaskDefinition, error: Error): Verdict {
   const { seq, attempt } = job
-  const error = thrown instanceof Error ? thrown : new Error(String(thrown))
   if (isRateLimited(error) && job.pushedBack + 1 < MAX_PUSH_BACKS)
     return {
       settlement: {

@@ -37,6 +37,7 @@ const UNKNOWN_TASK_RETRY = retryPolicy(undefined, 'a task that is not known')
 export class Worker implements RunHost {
   readonly clock: EngineSettings['clock']
   readonly logger: EngineSettings['logger']
+  readonly handlerLogger: EngineSettings['logger']
   readonly #options: WorkerOptions
   readonly #id: number
   readonly #runs = new Map<number, JobRun>()
@@ -53,6 +54,7 @@ export class Worker implements RunHost {
     this.#options = options
     this.clock = settings.clock
     this.logger = settings.logger
+    this.handlerLogger = settings.handlerLogger
     this.#dispatcher = new Dispatcher({
       store,
       queues,

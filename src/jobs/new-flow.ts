@@ -1,4 +1,5 @@
 import { SluiceError } from '../base/errors.ts'
+import { isName } from '../base/text.ts'
 import type { Callback, FlowKind } from './flow.ts'
 import type { NewJob } from './job.ts'
 
@@ -8,6 +9,7 @@ export const MAX_NODES = 10_000
 export const MAX_EDGES = 50_000
 /** Steps of a chain at most: each is handed the results of all before it. */
 export const MAX_STEPS = 1_000
+const LONGEST_NAME = 255
 
 /** A job of a flow, which is enqueued when its time comes. */
 export interface FlowJob {
@@ -42,7 +44,8 @@ export function dependencies(kind: FlowKind, size: number): readonly (readonly n
  * Refuses a flow that no store may be handed: without nodes, with too many, with a cycle, with jobs that may turn out to be others.
  * @throws flow.invalid
  */
-export function checkFlow({ kind, nodes, callbacks }: NewFlow): void {
+export function checkFlow({ kind, name, nodes, callbacks }: NewFlow): void {
+  checkFlowName(kind, name)
   if (nodes.length === 0) throw invalid(kind, 'it has no jobs; give at least one')
   const most = kind === 'chain' ? MAX_STEPS : MAX_NODES
   if (nodes.length > most)
@@ -63,6 +66,15 @@ export function checkFlow({ kind, nodes, callbacks }: NewFlow): void {
   for (const { job } of [...nodes, ...Object.values(callbacks)])
     if (job.unique)
       throw invalid(kind, `its ${job.task} job is unique, so that another job might stand for it; leave unique out`)
+}
+
+/** Refuses what cannot name a flow; null: it has no name. @throws flow.invalid */
+export function checkFlowName(kind: string, name: unknown): void {
+  if (name !== null && !isName(name, LONGEST_NAME))
+    throw invalid(
+      kind,
+      `the name must be a text of 1 to ${LONGEST_NAME} characters, without NUL and half surrogate pairs`,
+    )
 }
 
 function invalid(kind: string, why: string): SluiceError {

@@ -1,6 +1,7 @@
 import { Cron } from 'croner'
 import { type Duration, durationUs } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
+import { messageOf } from '../base/thrown.ts'
 
 /** The grid of a schedule: even distances on the store's clock, or a cron expression on the wall clock of a time zone. */
 export type Recurrence =
@@ -38,7 +39,7 @@ export function recurrenceOf({ every, cron, timezone }: RecurrenceOptions, what:
   try {
     next = firstDueUs(recurrence, 0, 0)
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause)
+    const why = messageOf(cause)
     throw invalid(
       what,
       `cron ${JSON.stringify(recurrence.cron)} in ${recurrence.timezone} cannot be used: ${why}`,

@@ -1,5 +1,6 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import { SluiceError } from '../base/errors.ts'
+import { messageOf } from '../base/thrown.ts'
 
 const MAX_ISSUES_SHOWN = 10
 
@@ -55,6 +56,6 @@ function issueText(issue: StandardSchemaV1.Issue): string {
 }
 
 function threw(what: string, cause: unknown): SluiceError {
-  const why = cause instanceof Error ? cause.message : String(cause)
+  const why = messageOf(cause)
   return new SluiceError('input.invalid', `${what} could not be checked: its schema threw: ${why}`, { cause })
 }

@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto'
 import { durationUs, type Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
+import { isStorable } from '../base/text.ts'
+import { messageOf } from '../base/thrown.ts'
 import { STATES, type JobState } from './job-state.ts'
 
 /** What happens when a job is enqueued whose unique key another job holds. */
@@ -78,14 +80,14 @@ function called<I>(key: (input: I) => string, input: I, what: string): string {
   try {
     return key(input)
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause)
+    const why = messageOf(cause)
     throw new SluiceError('unique.invalid', `${what}: the key function threw: ${why}; nothing was enqueued`, { cause })
   }
 }
 
 function stored(key: string): string {
-  // NUL and lone surrogates cannot be kept by every store; a key that looks hashed must not meet one that is.
-  const plain = Buffer.byteLength(key) <= MAX_KEY_BYTES && !/[\0\p{Surrogate}]/u.test(key) && !key.startsWith(HASHED)
+  // A key that looks hashed must not meet one that is.
+  const plain = Buffer.byteLength(key) <= MAX_KEY_BYTES && isStorable(key) && !key.startsWith(HASHED)
   // As JSON, in which lone surrogates are escaped: as UTF-8 they would all be the same.
   return plain ? key : HASHED + createHash('sha256').update(JSON.stringify(key)).digest('hex')
 }

@@ -1,4 +1,5 @@
 import { SluiceError } from '../base/errors.ts'
+import { isName } from '../base/text.ts'
 import type { AtPath, Key, KeyPath } from './key-path.ts'
 import type { LimitPolicy } from './limit.ts'
 import { MAX_UNITS, normalisePolicy } from './normalise-policy.ts'
@@ -27,6 +28,7 @@ export interface UseSpec<in I> {
   readonly weight: Weight<I>
 }
 
+const LONGEST_NAME = 255
 const USE: unique symbol = Symbol.for('sluice.limit.use')
 
 /** One limit as it applies to an input of type I. Opaque: it shares no property name with a policy, so inline policies keep their contextual types. */
@@ -65,7 +67,7 @@ export type InlineLimit<I> = Policy & {
 /**
  * Defines a limit: a policy under a name. It holds no state; the same name is the same budget everywhere.
  *
- * @param name 1 to 255 characters, without NUL.
+ * @param name 1 to 255 characters, without NUL and half surrogate pairs.
  * @throws SluiceError `policy.invalid` for a policy or name that cannot be; `limit.weight.invalid` and `limit.key.invalid`
  *   from the uses made of it
  */
@@ -137,9 +139,12 @@ function checkWeight<I>(weight: Weight<I>, what: string): Weight<I> {
 }
 
 function checkName(name: unknown): void {
-  if (typeof name === 'string' && name.length > 0 && name.length <= 255 && !name.includes('\0')) return
+  if (isName(name, LONGEST_NAME)) return
   const shown = typeof name === 'string' ? JSON.stringify(name.slice(0, 40)) : `a ${typeof name}`
-  throw new SluiceError('policy.invalid', `the name of a limit is ${shown}; give 1 to 255 characters, without NUL`)
+  throw new SluiceError(
+    'policy.invalid',
+    `the name of a limit is ${shown}; give 1 to ${LONGEST_NAME} characters, without NUL and half surrogate pairs`,
+  )
 }
 
 function checkKey(value: unknown, what: string): Key {

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
 import { SluiceError } from '../base/errors.ts'
+import { isStorable } from '../base/text.ts'
 import type { OnMissingKey } from './limit.ts'
 
-/** The longest key that is kept as it is, in bytes of UTF-8; longer ones are kept by their SHA-256. */
+/** The longest key that is kept as it is, in bytes of UTF-8. */
 const MAX_KEY_BYTES = 1024
 
 /** The key that a use came to; `missing`: the limit does not apply this time. */
@@ -18,6 +19,7 @@ const SHARED: PartitionKey = { kind: 'key', key: SHARED_KEY }
  * Reads a partition key: any text, or a finite number (42 is '42'). `null`, `undefined` and `''` are no key, and `onMissing` says
  * what that means. Where it is undefined, `null` and `''` are unlimited on purpose, and `undefined` is a mistake: a property that
  * is misspelt or not there reads as `undefined`, and must not lift a limit.
+ * A text over 1 KiB, or one that a store cannot keep (NUL, half a surrogate pair), is kept by its SHA-256.
  *
  * @param what names the use in the message, as in `'limit crm of task tenant.sync'`.
  * @param path where the key was read, for the message; null: a function or a caller gave it.
@@ -78,8 +80,13 @@ function missing(
 }
 
 function bounded(text: string): string {
+  // As JSON behind a NUL: halves of surrogate pairs would all be one as UTF-8, and no text that is kept can hold a NUL.
+  if (!isStorable(text)) return hashed(`\0${JSON.stringify(text)}`)
   // A UTF-16 unit takes at most three bytes, so short texts need not be measured.
-  if (text.length * 3 <= MAX_KEY_BYTES || Buffer.byteLength(text) <= MAX_KEY_BYTES) return text
+  return text.length * 3 <= MAX_KEY_BYTES || Buffer.byteLength(text) <= MAX_KEY_BYTES ? text : hashed(text)
+}
+
+function hashed(text: string): string {
   return `sha256:${createHash('sha256').update(text).digest('hex')}`
 }
 

@@ -1,4 +1,5 @@
 import { type Meter, metrics, trace, type Tracer } from '@opentelemetry/api'
+import { asError } from '../base/thrown.ts'
 import { systemClock } from '../base/clock.ts'
 import type { Sluice } from '../engine/engine.ts'
 import type { Instrumentation } from '../engine/instrumentation.ts'
@@ -34,7 +35,7 @@ export function instrument(sluice: Sluice, options: InstrumentOptions = {}): () 
         measures.sent(call, null)
         return jobs
       } catch (error) {
-        measures.sent(call, error instanceof Error ? error : new Error(String(error)))
+        measures.sent(call, asError(error))
         throw error
       }
     },

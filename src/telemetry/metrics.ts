@@ -40,7 +40,7 @@ export function measure(sluice: Sluice, meter: Meter, withWaiting: boolean): Mea
         'messaging.operation.name': 'process',
         'messaging.destination.name': queue,
         'sluice.task': task,
-        ...(end.kind === 'threw' && { 'error.type': end.error instanceof Error ? errorType(end.error) : 'thrown' }),
+        ...(end.kind === 'threw' && { 'error.type': errorType(end.error) }),
         ...(end.kind === 'ended' && { 'error.type': end.by }),
       }),
     stop: () => {

@@ -10,6 +10,7 @@ import {
   trace,
   type Tracer,
 } from '@opentelemetry/api'
+import { asError } from '../base/thrown.ts'
 import type { Carried, EnqueueCall, Instrumentation, RunCall } from '../engine/instrumentation.ts'
 import type { RunEnd } from '../engine/run-end.ts'
 import { errorType, SYSTEM } from './attributes.ts'
@@ -74,7 +75,7 @@ async function processing(span: Span, work: () => Promise<RunEnd>): Promise<RunE
 }
 
 function fail(span: Span, thrown: unknown): void {
-  const error = thrown instanceof Error ? thrown : new Error(String(thrown))
+  const error = asError(thrown)
   span.recordException(error)
   span.setAttribute('error.type', errorType(error))
   span.setStatus({ code: SpanStatusCode.ERROR, message: error.message })

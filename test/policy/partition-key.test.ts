@@ -21,13 +21,21 @@ test('a number and its text are one key; every other text is its own', () => {
     '9007199254740993',
     'true',
     ' ',
-    '\0',
+    '\u0001',
     '__proto__',
   ]
   expect(texts.map((text) => keyOf(text))).toEqual(texts)
   expect(keyOf(42)).toBe('42')
   expect(keyOf(-0)).toBe(keyOf(0))
   expect(keyOf(0)).toBe('0')
+})
+
+test('a text that no store can keep as it is has a key of its own, which every store can keep', () => {
+  const odd = ['\0', 'a\0b', 'a\ud800', 'a\ud801', '\udc00b', `${'k'.repeat(2000)}\ud800`]
+  const keys = odd.map((text) => keyOf(text))
+  for (const key of keys) expect(key).toMatch(/^sha256:[0-9a-f]{64}$/)
+  expect(new Set([...keys, keyOf('k'.repeat(2000))]).size).toBe(odd.length + 1)
+  expect(odd.map((text) => keyOf(text))).toEqual(keys)
 })
 
 test('no key: not limited, an error, or the shared bucket, as the limit says', () => {

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import type { Duration } from '../../base/duration.ts'
 import type { BucketView } from '../../engine/limits-api.ts'
+import { keyOf } from '../../engine/override-view.ts'
 import { view } from '../../policy/bucket.ts'
 import type { LimitPolicy, Rule } from '../../policy/limit.ts'
 import { SHARED_KEY } from '../../policy/partition-key.ts'
@@ -129,7 +130,7 @@ async function limitJson(
   const second = (await store.limits()).find((each) => each.name === throttleOf(name))
   const spacing = rule?.kind === 'spacing' ? rule : second?.policy.rule
   const spaced = rule?.kind === 'spacing' || !second ? bucket : (await limits.inspect(second.name))[0]
-  const [stored] = (await store.backlog(name, partition ?? SHARED_KEY)) ?? []
+  const [stored] = (await store.backlog(name, keyOf(partition, name) ?? SHARED_KEY)) ?? []
   const permits = (stored?.policy ?? policy).concurrency
   const active = sum(buckets, 'active')
   return {

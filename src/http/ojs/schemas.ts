@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { SluiceError } from '../../base/errors.ts'
 import { type Duration, durationUs } from '../../base/duration.ts'
 import { isJobId } from '../../base/ids.ts'
+import { isStorable } from '../../base/text.ts'
 import type { JobState } from '../../jobs/job-state.ts'
 
 const YEAR_MS = 31_536_000_000
@@ -49,7 +50,7 @@ export const WorkerId: z.ZodType<string> = z
   .string()
   .min(1)
   .max(MOST_BYTES_OF_NAME)
-  .regex(/^[^\p{Cc}/]+$/u, 'may hold neither control characters nor slashes')
+  .regex(/^[^\p{Cc}\p{Surrogate}/]+$/u, 'may hold neither control characters, half surrogate pairs nor slashes')
 
 /** An ISO 8601 duration. */
 const IsoDuration: z.ZodType<string> = z.string().max(64).refine(isDuration, 'has to be an ISO 8601 duration, as PT30S')
@@ -185,11 +186,7 @@ const RATE_LIMIT = {
   max_per_second: Units.optional(),
   on_limit: z.enum(['wait', 'reschedule', 'drop']).optional(),
   x_limit: members({
-    name: z
-      .string()
-      .min(1)
-      .max(MOST_BYTES_OF_NAME)
-      .regex(/^[^\0]+$/),
+    name: z.string().min(1).max(MOST_BYTES_OF_NAME).refine(isStorable, 'may hold neither NUL nor half surrogate pairs'),
     key: z.union([z.string().max(1024), z.number()]).optional(),
     weight: Units.optional(),
   }).optional(),
