@@ -50,6 +50,8 @@ export class Admission {
   turn: number
   /** When something that can start here may start, beyond the lines: a sleeping queue. */
   #wakeUs = NEVER_US
+  /** Buckets of queues that sleep until a permit returns. */
+  readonly #slept = new Set<Bucket>()
   readonly #source: AdmissionSource
   readonly #shares = new Map<number, QueueShare>()
   readonly #order = new TurnOrder<Candidate>()
@@ -82,9 +84,15 @@ export class Admission {
 
   /** Grants until slots, budgets or jobs run out. */
   decide(): void {
-    for (;;) {
-      const candidate = this.#order.top
-      if (!candidate) break
+    // A queue that goes to sleep in the second step lets the lines of other queues offer their next: these are considered too.
+    do {
+      this.#decideLanes()
+      for (const share of this.#shares.values()) while (share.slots > 0 && share.openHead) this.#startOpen(share)
+    } while (this.#order.top)
+  }
+
+  #decideLanes(): void {
+    for (let candidate = this.#order.top; candidate; candidate = this.#order.top) {
       const share = this.#shares.get(candidate.lane.queue)
       if (share?.openLineBefore(candidate.priority)) this.#startOpen(share)
       else {
@@ -92,7 +100,6 @@ export class Admission {
         this.#consider(candidate)
       }
     }
-    for (const share of this.#shares.values()) while (share.slots > 0 && share.openHead) this.#startOpen(share)
   }
 
   /** Re-times every line that was touched, and answers when the next of them may start here. */
@@ -100,7 +107,8 @@ export class Admission {
     let wakeUs = this.#wakeUs
     for (const line of this.lines.values()) {
       const { bucket } = line
-      bucket.wakeAtUs = null
+      // A queue that sleeps until a permit returns stands in no line: whoever returns one has to see that it is waited for.
+      bucket.wakeAtUs = this.#slept.has(bucket) ? NEVER_US : null
       if (line.empty) continue
       bucket.wakeAtUs = wakeOf(
         line,
@@ -278,6 +286,10 @@ export class Admission {
   #queueIsClosed(share: QueueShare, priority: number | null): boolean {
     const untilUs = share.closedUntilUs(this.nowUs, priority)
     if (untilUs === null) return false
+    for (const bucket of share.outOfPermits(this.nowUs, priority)) {
+      this.#slept.add(bucket)
+      this.#line(bucket)
+    }
     share.slots = 0
     this.#wakeUs = Math.min(this.#wakeUs, untilUs)
     // Its lanes hold nobody up any more: whoever stands behind them in a line of several queues is looked at now.

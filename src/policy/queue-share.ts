@@ -1,5 +1,5 @@
 import { charge } from './bucket.ts'
-import { type Bucket, deniedUntilUs, type Head, type Lane } from './lane.ts'
+import { type Bucket, deniedUntilUs, type Head, type Lane, NEVER_US } from './lane.ts'
 
 /** Units that one start takes from one bucket. */
 export interface Charge {
@@ -95,5 +95,11 @@ export class QueueShare {
       if (denied !== null) untilUs = Math.max(untilUs ?? denied, denied)
     }
     return untilUs
+  }
+
+  /** The queue's own buckets that let nothing start before a permit returns. */
+  outOfPermits(nowUs: number, priority: number | null): Bucket[] {
+    const out = this.buckets.filter(({ bucket, weight }) => deniedUntilUs(bucket, weight, nowUs, priority) === NEVER_US)
+    return out.map(({ bucket }) => bucket)
   }
 }

@@ -42,7 +42,8 @@ export function throttling(
   const released: Released[] = []
   for (const bucket of decision.buckets.values()) {
     const { wokeAtUs, wakeAtUs, deferred } = bucket
-    if (wokeAtUs === null) continue
+    // A bucket that only a queue as a whole sleeps on was never told of.
+    if (wokeAtUs === null || bucket.toldUs === null) continue
     if (wakeAtUs === null) {
       released.push({ ...namesOf(bucket), deferred: Math.max(0, deferred) })
       count(bucket, 0, null)
@@ -59,7 +60,7 @@ function newlyClosed(nameOf: (queue: number) => string, admission: Admission): C
   const closed: Closed[] = []
   for (const line of admission.lines.values()) {
     const bucket = line.bucket as StoredBucket
-    if (bucket.wokeAtUs !== null || bucket.wakeAtUs === null) continue
+    if (bucket.toldUs !== null || bucket.wakeAtUs === null) continue
     const [lane] = line.joined
     if (!lane) continue
     closed.push({

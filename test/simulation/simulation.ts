@@ -113,6 +113,8 @@ class Simulation implements Witness {
   #entered = new Map<string, Engine>()
   #handed = new Map<string, Engine>()
   #joinedUs = -Infinity
+  /** When a claim of each engine came to nothing, and yet was to be made again at once. */
+  readonly #idle = new Map<Engine, number>()
   /** When more than one engine was last at work. */
   #companyUs = -Infinity
   #steppedUs = -Infinity
@@ -534,7 +536,18 @@ class Simulation implements Witness {
 
   // --------------------------------------------------------------------------------- what engines tell
 
+  /** A claim that is to be made again at once must have started, rejected, looked at or moved something, or the one before it. */
+  #spins(engine: Engine, claim: Claim): void {
+    const { jobs, rejected, schedules, flows, looks, nowUs, nextWakeUs } = claim
+    const isIdle = jobs.length + rejected.length + schedules.length + flows.length + looks === 0
+    const again = isIdle && nextWakeUs !== null && nextWakeUs <= nowUs
+    if (again && this.#idle.get(engine) === nowUs)
+      this.#failure ??= new BrokenPromise(`engine ${engine.place} claims again and again at ${nowUs} for nothing`)
+    this.#idle.set(engine, again ? nowUs : -1)
+  }
+
   claimed(engine: Engine, claim: Claim): void {
+    this.#spins(engine, claim)
     const dies = engine.store.fate === 'after-claim' && claim.jobs.length > 0
     for (const job of claim.jobs)
       if (!dies && engine.stopping === null) this.#handed.set(`${job.seq}:${job.attempt}`, engine)

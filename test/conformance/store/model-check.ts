@@ -145,6 +145,7 @@ class StoreRun {
   readonly #running = new Map<Tracked, number>()
   #nowMs = 0
   #turn = 0
+  #again = false
 
   constructor(world: World, history: History) {
     this.world = world
@@ -226,6 +227,11 @@ class StoreRun {
     const claim = await this.world.claim(spec)
     this.looks += claim.looks
     const started = claim.jobs.map((job) => this.#start(job.task))
+    const again =
+      started.length === 0 && claim.looks === 0 && claim.nextWakeUs !== null && claim.nextWakeUs <= claim.nowUs
+    if (again && this.#again)
+      throw new Fault(`two claims at ${this.#nowMs} ms looked at nothing and said to come again`)
+    this.#again = again
     if (this.#running.size > this.#history.slots) throw new Fault(`${this.#running.size} run at ${this.#nowMs} ms`)
     return { nextMs: this.world.ms(claim.nextWakeUs) ?? Infinity, started }
   }

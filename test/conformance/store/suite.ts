@@ -8,6 +8,7 @@ import type { StoreHarness } from './harness.ts'
 import { jobs } from './jobs.ts'
 import { limits } from './limits.ts'
 import { outside } from './outside.ts'
+import { queueLimits } from './queue-limits.ts'
 import { schedules } from './schedules.ts'
 import { waits } from './waits.ts'
 import { overrides } from './overrides.ts'
@@ -24,6 +25,7 @@ export function storeConformance(harness: StoreHarness): void {
     describe('deputies', () => deputies(harness))
     describe('flows', () => flows(harness))
     describe('limits', () => limits(harness))
+    describe('queue limits', () => queueLimits(harness))
     describe('schedules', () => schedules(harness))
     describe('waits', () => waits(harness))
     describe('overrides', () => overrides(harness))
