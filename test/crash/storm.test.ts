@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { Storm } from './storm.ts'
 import { canSkew } from '../skew.ts'
 
-const SECONDS = Number(process.env['STORM_SECONDS'] ?? 10)
+const SECONDS = Number(process.env['STORM_SECONDS'] ?? 14)
 const SEED = Number(process.env['STORM_SEED'] ?? 11)
 const MINUTES_5 = 300
 
