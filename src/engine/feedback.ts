@@ -1,7 +1,8 @@
 import type { Clock } from '../base/clock.ts'
 import type { Logger } from '../base/logger.ts'
 import type { Admitted } from '../jobs/job.ts'
-import { type Answer, type RateLimitFacts, readRateLimitHeaders } from '../jobs/rate-limit-headers.ts'
+import type { Answer } from '../jobs/header-source.ts'
+import { isRefusal, type RateLimitFacts, readRateLimitHeaders } from '../jobs/rate-limit-headers.ts'
 import { isRateLimited, RateLimited } from '../jobs/rate-limited.ts'
 import type { Calibration } from '../policy/limit.ts'
 import type { Store } from '../store/store.ts'
@@ -31,6 +32,8 @@ export class Feedback {
   readonly #options: FeedbackOptions
   /** Units that each run has corrected so far, by limit: what comes back in all is bounded by what was taken. */
   readonly #corrected = new WeakMap<Admitted, Map<string, number>>()
+
+  readonly #unheld = new Set<string>()
 
   constructor(options: FeedbackOptions) {
     this.#options = options
@@ -68,16 +71,19 @@ export class Feedback {
   observe(job: Admitted, answer: Answer): void {
     const { clock, judge, tasks } = this.#options
     const task = tasks.get(job.task)
-    if (answer.status === 429 && task) {
+    const refused = isRefusal(answer)
+    if (refused && task) {
       const { limit, key, closedForUs } = pushBackOf(judge, job, task, RateLimited.from(answer, { now: clock.now() }))
       if (limit !== null) this.#close(job, limit, key, closedForUs)
     }
-    this.#calibrate(job, (budget) => readRateLimitHeaders(answer.headers, clock.now(), budget), answer.status === 429)
+    this.#calibrate(job, (budget) => readRateLimitHeaders(answer.headers, clock.now(), budget), refused)
   }
 
   /** What a refusal that the handler threw says beside when to come back. */
   refused(job: Admitted, error: Error | null): void {
-    if (!isRateLimited(error) || !error.headers) return
+    if (!isRateLimited(error)) return
+    if (error.limitName !== null) this.#warnUnheld(job, error.limitName)
+    if (!error.headers) return
     const { headers } = error
     try {
       this.#calibrate(job, (budget) => readRateLimitHeaders(headers, this.#options.clock.now(), budget), true)
@@ -85,6 +91,20 @@ export class Feedback {
       // The headers are an object of the handler's: what it does to those who read it must not keep the run from being settled.
       this.#options.logger.warn({ err: cause, job: job.id }, 'the headers of a refusal could not be read')
     }
+  }
+
+  /** Once for each task and limit: a misspelt name would be told at every refusal. */
+  #warnUnheld(job: Admitted, limit: string): void {
+    const name = JSON.stringify([job.task, limit])
+    if (this.#unheld.has(name) || job.uses.some((use) => use.limit === limit)) return
+    this.#unheld.add(name)
+    const closed = this.#options.judge.policy(limit)
+      ? 'its bucket was closed and the job'
+      : 'no bucket was closed, the job'
+    this.#options.logger.warn(
+      { code: 'limit.unknown', job: job.id, task: job.task, limit },
+      `limit.unknown: a RateLimited of task ${job.task} names the limit ${limit}, which the job does not hold; ${closed} was put off. Name a limit that the task lists.`,
+    )
   }
 
   /** @param isRefusal nothing left is no news then: the refusal itself says when to come back, perhaps sooner. */

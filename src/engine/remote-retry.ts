@@ -40,6 +40,12 @@ export function judgeFailure(job: JobFacts, failure: Failure, terms: RetryTerms,
   return { seq, attempt, kind: 'retry', delayUs, error: { ...error, retryDelayMs: Math.round(delayUs / 1000) } }
 }
 
+/** The same, repeated no sooner than after that time. */
+export function notBefore(settlement: Settlement, delayUs: number): Settlement {
+  if (settlement.kind !== 'retry' || settlement.delayUs >= delayUs) return settlement
+  return { ...settlement, delayUs, error: { ...settlement.error, retryDelayMs: Math.round(delayUs / 1000) } }
+}
+
 /** A failure as it is kept with the job. */
 export function storedFailure({ code, message, type, details }: Failure): JobError {
   return {

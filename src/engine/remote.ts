@@ -10,7 +10,7 @@ import type { LimitDefinition, Store } from '../store/store.ts'
 import type { Events } from './events.ts'
 import type { LimitRegistry } from './limit-registry.ts'
 import { RemoteClaims, type RemoteFetch } from './remote-claims.ts'
-import { errorOf, type Failure, judgeFailure, retryTermsOf } from './remote-retry.ts'
+import { errorOf, type Failure, judgeFailure, notBefore, retryTermsOf } from './remote-retry.ts'
 import {
   asRun,
   firstUse,
@@ -144,8 +144,9 @@ export class Remote {
     const { clock, maxPenaltyUs } = this.#hooks
     const basis = { nowMs: clock.now(), intervalUs: 1_000_000, periodUs: 1_000_000, maxPenaltyUs }
     return this.#settle(id, holder, async (job, store) => {
-      if (job.pushedBack + 1 >= MAX_PUSH_BACKS) return this.#judge(job, failure)
-      return pushedBack(job, failure, await firstUse(store, job), penaltyUs({ retryAfter }, basis))
+      const closedForUs = penaltyUs({ retryAfter }, basis)
+      if (job.pushedBack + 1 >= MAX_PUSH_BACKS) return notBefore(this.#judge(job, failure), closedForUs)
+      return pushedBack(job, failure, await firstUse(store, job), closedForUs)
     })
   }
 

@@ -2,7 +2,7 @@ import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
 import { toJsonText } from '../base/json-value.ts'
 import type { Random } from '../base/random.ts'
-import { beginningOf, storableText } from '../base/text.ts'
+import { beginningOf } from '../base/text.ts'
 import { asError, codeOf } from '../base/thrown.ts'
 import type { Admitted, JobError, Settlement } from '../jobs/job.ts'
 import { NonRetryable } from '../jobs/non-retryable.ts'
@@ -33,6 +33,8 @@ export interface PushBack {
   readonly limit: string | null
   readonly key: string
   readonly closedForUs: number
+  /** The job does not stand under that bucket: it is put off by itself for as long. */
+  readonly apart?: true
 }
 
 const MAX_PUSH_BACKS = 100
@@ -74,22 +76,26 @@ export function judgeUnknown(
   )
 }
 
-/** Which bucket a refusal closes, and for how long: the named limit's, else that of the first limit that the task lists. */
+/**
+ * Which bucket a refusal closes, and for how long: the named limit's, else that of the first limit that the task lists. A limit that this
+ * engine does not know has no bucket to close. Where the job does not stand under the bucket, only putting it off keeps it from coming
+ * back before the other side wants it.
+ */
 export function pushBackOf(context: JudgeContext, job: Admitted, task: TaskDefinition, refusal: RateLimited): PushBack {
   const listed = task.uses
     .map((use) => job.uses.find((each) => each.limit === use.limit))
     .find((use) => use !== undefined)
   const own =
     refusal.limitName === null ? (listed ?? job.uses[0]) : job.uses.find((use) => use.limit === refusal.limitName)
-  // A name that no store can keep is no limit's: in its storable form it is not either.
-  const limit = refusal.limitName === null ? (own?.limit ?? null) : storableText(refusal.limitName)
-  const named =
-    refusal.key === null ? null : partitionKey(refusal.key, 'shared', `the key of a RateLimited of ${task.name}`)
+  const called = refusal.limitName ?? own?.limit ?? null
+  const limit = called === null || own || context.policy(called) ? called : null
+  const named = isKey(refusal.key) ? partitionKey(refusal.key, 'shared', `a RateLimited of ${task.name}`) : null
   const key = named?.kind === 'key' ? named.key : (own?.key ?? '')
   const { intervalUs, periodUs } = paceOf(limit === null ? null : context.policy(limit))
   return {
     limit,
     key,
+    ...(limit !== null && !job.uses.some((use) => use.limit === limit && use.key === key) && { apart: true as const }),
     closedForUs: penaltyUs(refusal, {
       nowMs: context.clock.now(),
       intervalUs,
@@ -97,6 +103,11 @@ export function pushBackOf(context: JudgeContext, job: Admitted, task: TaskDefin
       maxPenaltyUs: context.maxPenaltyUs,
     }),
   }
+}
+
+/** A handler's error may hold anything, and judging it must not fail. */
+function isKey(key: unknown): key is string | number {
+  return typeof key === 'string' || Number.isFinite(key)
 }
 
 /** An error as it is stored with the job: a code of at most 255 characters, a message of at most 8,000. */
@@ -126,10 +137,18 @@ function judgeError(context: JudgeContext, job: Admitted, task: TaskDefinition, 
     }
   if (error instanceof NonRetryable)
     return { settlement: { seq, attempt, kind: 'discard', error: storedError(error) }, error }
-  return failed(context, job, task, error)
+  // After so many refusals it is a failed attempt, and still not to be repeated before the other side wants it.
+  const notBeforeUs = isRateLimited(error) ? pushBackOf(context, job, task, error).closedForUs : 0
+  return failed(context, job, task, error, notBeforeUs)
 }
 
-function failed(context: JudgeContext, job: Admitted, task: Pick<TaskDefinition, 'retry'>, error: Error): Verdict {
+function failed(
+  context: JudgeContext,
+  job: Admitted,
+  task: Pick<TaskDefinition, 'retry'>,
+  error: Error,
+  notBeforeUs = 0,
+): Verdict {
   const { seq, attempt } = job
   if (attempt >= job.maxAttempts)
     return { settlement: { seq, attempt, kind: 'discard', error: storedError(error) }, error }
@@ -138,7 +157,7 @@ function failed(context: JudgeContext, job: Admitted, task: Pick<TaskDefinition,
       seq,
       attempt,
       kind: 'retry',
-      delayUs: retryDelayUs(task.retry, attempt, context.random),
+      delayUs: Math.max(retryDelayUs(task.retry, attempt, context.random), notBeforeUs),
       error: storedError(error),
     },
     error,

@@ -3,6 +3,7 @@ import { SluiceError } from '../base/errors.ts'
 import type { Json } from '../base/json-value.ts'
 import type { Logger } from '../base/logger.ts'
 import type { FlowPlace } from '../jobs/flow.ts'
+import type { Answer } from '../jobs/header-source.ts'
 import type { RetryOptions, RetryPolicy } from '../jobs/retry-policy.ts'
 import { retryPolicy } from '../jobs/retry-policy.ts'
 import type { Schema } from '../jobs/schema.ts'
@@ -45,10 +46,10 @@ export interface Context<I> {
    */
   charge(limit: Limit | string, units: number): void
   /**
-   * Reads the rate-limit headers of a response: a refusal (429) closes the bucket as `RateLimited` does, and limits with `calibrate` are
-   * corrected by what the other side says is left.
+   * Reads the rate-limit headers of a response, which may be a plain object: a refusal (429, or GitHub's 403) closes the bucket as
+   * `RateLimited` does, and limits with `calibrate` are corrected by what the other side says is left.
    */
-  observe(response: { readonly status: number; readonly headers: { get(name: string): string | null } }): void
+  observe(response: Answer): void
   /** Reports how far the run has come, 0 to 1; seen in the `job.progress` event. */
   progress(fraction: number): void
 }

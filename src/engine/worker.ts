@@ -1,5 +1,5 @@
 import type { Admitted } from '../jobs/job.ts'
-import type { Answer } from '../jobs/rate-limit-headers.ts'
+import type { Answer } from '../jobs/header-source.ts'
 import { retryPolicy } from '../jobs/retry-policy.ts'
 import type { Change, Store } from '../store/store.ts'
 import { Chores } from './chores.ts'

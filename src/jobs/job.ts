@@ -134,6 +134,8 @@ export type Settlement = { readonly seq: number; readonly attempt: number } & (
       readonly limit: string | null
       readonly key: string
       readonly closedForUs: number
+      /** The job does not stand under that bucket, so it is put off by itself for as long; absent: the closed bucket holds it. */
+      readonly apart?: true
       readonly error: JobError
     }
 )

@@ -1,4 +1,5 @@
 import { MAX_DURATION_US } from '../base/duration.ts'
+import { type Answer, type HeadersLike, headerSource } from './header-source.ts'
 import { httpDateMs } from './http-date.ts'
 
 /** How long to stay away, as it was told: for a time from now, until an instant of the wall clock, or not told. */
@@ -21,17 +22,6 @@ export interface RateLimitFacts {
   limit?: number
 }
 
-/** Where headers are read from: `Headers`, or any object with such a `get`. */
-export interface HeaderSource {
-  get(name: string): string | null | undefined
-}
-
-/** An answer of the other side, as much of it as is read. */
-export interface Answer {
-  readonly status: number
-  readonly headers: HeaderSource
-}
-
 interface Budget {
   /** What the answer calls it, where it names several. */
   name?: string | undefined
@@ -51,14 +41,15 @@ const LAST_EPOCH_MS = 8.64e15
 
 /**
  * Reads what a response says of its server's budget: Retry-After, the RateLimit fields of the IETF drafts (the three fields
- * of draft 3 to 6, the dictionary of draft 7, the list of draft 8 on) and the common x-ratelimit-* headers. Of several budgets the
- * scarcest counts: of those that are used up (else of all) the one renewed last. What cannot be read is ignored; it never throws.
+ * of draft 3 to 6, the dictionary of draft 7, the list of draft 8 on), the common x-ratelimit-* headers, anthropic-ratelimit-*, and
+ * X-Shopify-Shop-Api-Call-Limit. Of several budgets the scarcest counts: of those that are used up (else of all) the one renewed last. What cannot be read is ignored; it never throws.
  *
  * @param nowMs the wall clock when the response arrived.
  * @param name of several budgets the one that is called so, as `tokens` or `daily`; none of that name: nothing is said of it
  */
-export function readRateLimitHeaders(headers: HeaderSource, nowMs: number, name: string | null = null): RateLimitFacts {
-  const field = (name: string): string => (headers.get(name) ?? '').trim().slice(0, MAX_HEADER_LENGTH)
+export function readRateLimitHeaders(headers: HeadersLike, nowMs: number, name: string | null = null): RateLimitFacts {
+  const source = headerSource(headers)
+  const field = (name: string): string => (source.get(name) ?? '').trim().slice(0, MAX_HEADER_LENGTH)
   const all = budgets(field, nowMs)
   const budget = scarcest(name === null ? all : all.filter((each) => each.name === name), nowMs)
   const retryAfter = millis(field('retry-after-ms')) ?? retryAfterField(field('retry-after'), nowMs)
@@ -90,12 +81,66 @@ function budgets(field: (name: string) => string, nowMs: number): readonly Budge
       ),
     ),
     [separate(field, 'x-rate-limit-limit', 'x-rate-limit-remaining', ['x-rate-limit-reset'], nowMs)],
+    ANTHROPIC.map((name) => {
+      const of = (part: string): string => `anthropic-ratelimit-${name}-${part}`
+      return separate(field, of('limit'), of('remaining'), [of('reset')], nowMs, name)
+    }),
+    [shopify(field('x-shopify-shop-api-call-limit'))],
   ]
   for (const family of families) {
     const told = family.filter((budget) => budget !== null)
     if (told.length > 0) return told
   }
   return []
+}
+
+const ANTHROPIC = [
+  'requests',
+  'tokens',
+  'input-tokens',
+  'output-tokens',
+  'priority-input-tokens',
+  'priority-output-tokens',
+]
+
+/** `32/40`: calls in the leaking bucket, and how many it holds; it does not tell when it is empty. */
+function shopify(text: string): Budget | null {
+  const [, used, limit] = /^(\d+)\/(\d+)$/.exec(text) ?? []
+  const [held, most] = [count(used), count(limit)]
+  return held === undefined || most === undefined ? null : { limit: most, remaining: Math.max(0, most - held) }
+}
+
+/**
+ * Reads how long to stay away from an answer that refused a call: Retry-After, else when the budget is renewed.
+ *
+ * GitHub's secondary limits refuse while the budget that the headers name is not used up; its documentation asks to wait a minute then,
+ * rather than until that budget is renewed.
+ */
+export function refusalTold(headers: HeadersLike, nowMs: number): RetryAfter {
+  const { retryAfter, reset, remaining } = readRateLimitHeaders(headers, nowMs)
+  if (retryAfter) return retryAfter
+  if (isGitHub(headers) && remaining !== 0) return delay(GITHUB_SECONDARY_MS)
+  return reset ?? { kind: 'absent' }
+}
+
+/**
+ * Whether an answer refuses a call for a budget: 429, or the 403 by which GitHub says it, for its primary budget (nothing remains) and for
+ * its secondary ones (Retry-After).
+ */
+export function isRefusal({ status, headers }: Answer): boolean {
+  if (status === 429) return true
+  if (status !== 403 || !isGitHub(headers)) return false
+  const source = headerSource(headers)
+  return (source.get('retry-after') ?? '') !== '' || source.get('x-ratelimit-remaining')?.trim() === '0'
+}
+
+const GITHUB_SECONDARY_MS = 60_000
+
+function isGitHub(headers: HeadersLike): boolean {
+  const source = headerSource(headers)
+  return ['x-github-request-id', 'x-ratelimit-resource', 'x-ratelimit-used', 'x-github-media-type'].some((name) =>
+    source.get(name),
+  )
 }
 
 function separate(

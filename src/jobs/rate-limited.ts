@@ -1,6 +1,7 @@
 import { systemClock } from '../base/clock.ts'
 import { durationUs, MAX_DURATION_US, type Duration } from '../base/duration.ts'
-import { readRateLimitHeaders, type HeaderSource, type RetryAfter } from './rate-limit-headers.ts'
+import { type HeadersLike, headerSource, type HeaderSource } from './header-source.ts'
+import { refusalTold, type RetryAfter } from './rate-limit-headers.ts'
 
 /** A limit by its name, or the limit itself. */
 export type LimitName = string | { readonly name: string }
@@ -42,21 +43,28 @@ export class RateLimited extends Error {
   }
 
   /**
-   * Reads the refusal from a response: Retry-After, else when its RateLimit or x-ratelimit headers say that the budget is renewed.
+   * Reads the refusal from a response, or from its headers: Retry-After, else when its RateLimit, x-ratelimit or anthropic-ratelimit headers
+   * say that the budget is renewed. Headers may be a plain object, as axios and node:http give them.
    *
    * @param options.now the wall clock in epoch ms; default: the system's. It only tells the century of a date without one.
    */
   static from(
-    response: { readonly headers: HeaderSource },
+    response: { readonly headers: HeadersLike } | HeadersLike,
     options: { limit?: LimitName; now?: number } = {},
   ): RateLimited {
-    const { retryAfter, reset } = readRateLimitHeaders(response.headers, options.now ?? systemClock.now())
-    const told = retryAfter ?? reset ?? { kind: 'absent' }
+    const headers = headerSource(headersOf(response))
+    const told = refusalTold(headers, options.now ?? systemClock.now())
     return new RateLimited(
       { retryAfter: duration(told), ...(options.limit === undefined ? {} : { limit: options.limit }) },
-      response.headers,
+      headers,
     )
   }
+}
+
+/** The headers of a response; what has none may be headers itself. */
+function headersOf(response: unknown): unknown {
+  if (typeof response !== 'object' || response === null || !('headers' in response)) return response
+  return typeof response.headers === 'object' && response.headers !== null ? response.headers : response
 }
 
 /** What a penalty is measured by. */

@@ -121,6 +121,50 @@ describe('a refusal by the other side', () => {
     expect(await engine.jobs.get(job.id)).toMatchObject({ state: 'completed', attempt: 1 })
   })
 
+  describe('that names what the job does not hold is not called again before its time, and is warned of once:', () => {
+    const other = limit('other', { rate: 100, per: '1s' })
+    test.each([
+      ['an unknown limit', { limit: 'crn' }, undefined],
+      ['another limit', { limit: other }, 'other'],
+      ['another limit of the same name', { limit: 'other', key: 'x' }, 'other'],
+    ])('%s', async (_, named, closed) => {
+      const { clock, engine, work, starts, warnings } = await refused(
+        () => new RateLimited({ retryAfter: '20s', ...named }),
+        { engine: { limits: [other] }, times: 3 },
+      )
+      const job = await work.enqueue({ key: 'A' })
+      await clock.advance('1s')
+      expect(await engine.jobs.get(job.id)).toMatchObject({ state: 'retryable', attempt: 0 })
+      if (closed) expect((await engine.limits.inspect(closed))[0]).toMatchObject({ available: 0 })
+      await clock.advance('2m')
+      expect(starts).toEqual(['A1@0', 'A1@20', 'A1@40', 'A1@60'])
+      expect(await engine.jobs.get(job.id)).toMatchObject({ state: 'completed', attempt: 1 })
+      expect(warnings.filter((message) => message.includes('limit.unknown'))).toHaveLength(1)
+    })
+  })
+
+  test('that names another key than the job’s own closes that one, and the job waits as long', async () => {
+    const { clock, work, starts } = await refused(() => new RateLimited({ retryAfter: '20s', limit: 'crm', key: 'B' }))
+    await work.enqueue({ key: 'A' })
+    await clock.advance('1s')
+    await work.enqueue({ key: 'B' })
+    await clock.advance('1m')
+    expect(starts.toSorted()).toEqual(['A1@0', 'A1@20', 'B1@20'])
+  })
+
+  test('that has become an ordinary failure is not repeated before its time either', async () => {
+    const { clock, engine, work, starts } = await refused(() => new RateLimited({ retryAfter: '20s', limit: 'crn' }), {
+      times: Infinity,
+      task: { retry: { attempts: 2, initial: '1ms' } },
+    })
+    const job = await work.enqueue({ key: 'A' })
+    await clock.advance('2h')
+    const seconds = starts.map((start) => Number(start.split('@')[1]))
+    expect(seconds.length).toBeGreaterThan(100)
+    for (const [i, at] of seconds.entries()) expect(at).toBeCloseTo(i * 20, 6)
+    expect(await engine.jobs.get(job.id)).toMatchObject({ state: 'discarded', attempt: 2 })
+  })
+
   test('is an ordinary failure once it has come a hundred times in a row', async () => {
     const { clock, engine, work, starts } = await refused(() => new RateLimited({ retryAfter: '1s' }), {
       times: Infinity,

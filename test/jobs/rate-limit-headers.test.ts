@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
-import { readRateLimitHeaders } from '../../src/jobs/rate-limit-headers.ts'
+import { isRefusal, readRateLimitHeaders } from '../../src/jobs/rate-limit-headers.ts'
 
 const NOW_MS = Date.UTC(2026, 0, 1)
 const read = (headers: Record<string, string>) => readRateLimitHeaders(new Headers(headers), NOW_MS)
@@ -33,6 +33,40 @@ describe('Retry-After', () => {
   test('in milliseconds is the more exact one', () => {
     expect(read({ 'retry-after': '1', 'retry-after-ms': '250.5' })).toEqual({ retryAfter: delay(250_500) })
     expect(read({ 'retry-after': '1', 'retry-after-ms': 'x' })).toEqual({ retryAfter: delay(1_000_000) })
+  })
+})
+
+describe('the headers of one provider', () => {
+  test('Anthropic’s are several budgets, of which one may be meant', () => {
+    const headers = {
+      'anthropic-ratelimit-requests-limit': '50',
+      'anthropic-ratelimit-requests-remaining': '12',
+      'anthropic-ratelimit-requests-reset': '2026-01-01T00:00:30Z',
+      'anthropic-ratelimit-output-tokens-limit': '8000',
+      'anthropic-ratelimit-output-tokens-remaining': '0',
+      'anthropic-ratelimit-output-tokens-reset': '2026-01-01T00:00:05Z',
+    }
+    const scarcest = { limit: 8000, remaining: 0, reset: at(NOW_MS + 5000), resetAtMs: NOW_MS + 5000 }
+    expect(read(headers)).toEqual(scarcest)
+    expect(readRateLimitHeaders(headers, NOW_MS, 'output-tokens')).toEqual(scarcest)
+    expect(readRateLimitHeaders(headers, NOW_MS, 'requests')).toMatchObject({ limit: 50, remaining: 12 })
+  })
+
+  test('Shopify’s are calls in its bucket of so many', () => {
+    expect(read({ 'X-Shopify-Shop-Api-Call-Limit': '32/40' })).toEqual({ limit: 40, remaining: 8 })
+    expect(read({ 'X-Shopify-Shop-Api-Call-Limit': '41/40' })).toEqual({ limit: 40, remaining: 0 })
+    expect(read({ 'X-Shopify-Shop-Api-Call-Limit': '40' })).toEqual({})
+  })
+
+  test.each([
+    [429, {}, true],
+    [403, { 'x-github-request-id': 'A:1', 'retry-after': '60' }, true],
+    [403, { 'x-ratelimit-resource': 'core', 'x-ratelimit-remaining': '0' }, true],
+    [403, { 'x-github-request-id': 'A:1', 'x-ratelimit-remaining': '10' }, false],
+    [403, { 'retry-after': '60' }, false],
+    [200, { 'retry-after': '60' }, false],
+  ])('a status of %i with %j is a refusal: %s', (status, headers, refuses) => {
+    expect(isRefusal({ status, headers })).toBe(refuses)
   })
 })
 

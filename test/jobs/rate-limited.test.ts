@@ -63,6 +63,59 @@ describe('RateLimited.from', () => {
     })
   })
 
+  test.each<[string, unknown]>([
+    ['a plain object', { 'Retry-After': '7' }],
+    ['numbers', { 'retry-after': 7 }],
+    ['lists of values', { 'retry-after': ['7'] }],
+    ['a map', new Map([['Retry-After', '7']])],
+    ['pairs', [['Retry-After', '7']]],
+    ['raw headers', ['Content-Type', 'text/plain', 'Retry-After', '7']],
+    ['Headers', new Headers({ 'retry-after': '7' })],
+    ['something with get', { get: (name: string) => (name === 'retry-after' ? '7' : undefined) }],
+  ])('reads headers that are %s, of a response or by themselves', (_, headers) => {
+    const seven = { kind: 'delay', us: 7_000_000 }
+    expect(RateLimited.from({ headers: headers as Headers }).retryAfter).toEqual(seven)
+    expect(RateLimited.from(headers as Headers).retryAfter).toEqual(seven)
+  })
+
+  test('takes what is no response for not told', () => {
+    for (const odd of [undefined, null, 429, 'refused', {}, { headers: null }, { headers: 'x' }, [[1, 2], [], null]])
+      expect(RateLimited.from(odd as unknown as Response).retryAfter).toEqual({ kind: 'absent' })
+  })
+
+  test('reads anthropic-ratelimit-* headers', () => {
+    const headers = {
+      'anthropic-ratelimit-requests-limit': '50',
+      'anthropic-ratelimit-requests-remaining': '12',
+      'anthropic-ratelimit-requests-reset': '2026-01-01T00:00:30Z',
+      'anthropic-ratelimit-input-tokens-remaining': '0',
+      'anthropic-ratelimit-input-tokens-reset': '2026-01-01T00:00:05Z',
+    }
+    expect(RateLimited.from({ headers }).retryAfter).toEqual({ kind: 'at', epochMs: NOW_MS + 5000 })
+    expect(RateLimited.from({ headers: { ...headers, 'retry-after': '9' } }).retryAfter).toEqual({
+      kind: 'delay',
+      us: 9_000_000,
+    })
+  })
+
+  test('reads GitHub’s limits: the primary one until it is renewed, a secondary one for a minute unless it says how long', () => {
+    const secondary = {
+      'x-github-request-id': 'A:1',
+      'x-ratelimit-limit': '5000',
+      'x-ratelimit-remaining': '4999',
+      'x-ratelimit-reset': String(NOW_MS / 1000 + 3000),
+    }
+    expect(RateLimited.from({ headers: secondary }).retryAfter).toEqual({ kind: 'delay', us: 60_000_000 })
+    expect(RateLimited.from({ headers: { ...secondary, 'retry-after': '30' } }).retryAfter).toEqual({
+      kind: 'delay',
+      us: 30_000_000,
+    })
+    expect(RateLimited.from({ headers: { ...secondary, 'x-ratelimit-remaining': '0' } }).retryAfter).toEqual({
+      kind: 'at',
+      epochMs: NOW_MS + 3_000_000,
+    })
+  })
+
   test('keeps every microsecond of a delay', () => {
     for (const ms of ['1.001', '0.003', '1234.567', '8.191']) {
       expect(RateLimited.from(response({ 'retry-after-ms': ms })).retryAfter).toEqual({

@@ -117,7 +117,8 @@ function rowOf({ retention }: Context, settlement: Settlement): Row {
   if (settlement.kind === 'discard') return row(STATE.discarded, retention.discardedUs, settlement.error)
   if (settlement.kind === 'give-back') return row(STATE.available, null)
   if (settlement.kind === 'push-back') {
-    if (settlement.limit === null) return row(STATE.retryable, settlement.closedForUs, settlement.error)
+    if (settlement.limit === null || settlement.apart)
+      return row(STATE.retryable, settlement.closedForUs, settlement.error)
     return row(STATE.available, null, settlement.error)
   }
   return settlement.delayUs <= 0

@@ -105,7 +105,7 @@ function toRow({ retention }: Context, { worker, settlement }: SettleRequest, no
   if (settlement.kind === 'discard') return row(STATE.discarded, nowUs + retention.discardedUs, null, settlement.error)
   if (settlement.kind === 'give-back') return row(STATE.available, null, null, null, 1)
   if (settlement.kind === 'push-back') {
-    if (settlement.limit === null)
+    if (settlement.limit === null || settlement.apart)
       return row(STATE.retryable, nowUs + settlement.closedForUs, null, settlement.error, 1)
     return row(STATE.available, null, null, settlement.error, 1)
   }

@@ -832,6 +832,28 @@ function outcomes(harness: StoreHarness): void {
     expect(w.run('a')).toMatchObject({ attempt: 2, pushedBack: 0 })
   })
 
+  test('push-back of a bucket that the job does not stand under closes it and puts the job off as well', async () => {
+    const w = world()
+    await w.define({ r: { rate: 5, per: '1s' }, s: { rate: 5, per: '1s' } })
+    await w.add('a', { limits: ['r:k'] })
+    await w.start(1)
+    const refusal = {
+      kind: 'push-back',
+      limit: 's',
+      key: 'x',
+      closedForUs: 3_000_000,
+      apart: true,
+      error: FAILURE,
+    } as const
+    await w.settle('a', refusal)
+    expect(await w.get('a')).toMatchObject({ state: 'retryable', attempt: 0, dueUs: w.us(3000) })
+    await w.add('other', { limits: ['s:x'] })
+    expect(await w.start()).toEqual([])
+    w.at(3000)
+    expect((await w.start()).toSorted()).toEqual(['a', 'other'])
+    expect(w.run('a')).toMatchObject({ attempt: 1, pushedBack: 1 })
+  })
+
   test('what is given back keeps its place and its attempt', async () => {
     const w = world()
     await w.define({ c: { concurrency: 1 } })

@@ -1,0 +1,50 @@
+/** Where headers are read from by name: `Headers`, or any object with such a `get`. */
+export interface HeaderSource {
+  get(name: string): string | null | undefined
+}
+
+/**
+ * Headers as HTTP clients give them: `Headers`, a `Map`, or a plain object such as `IncomingMessage.headers` of node:http, whose names may
+ * be written in any case and whose values may be numbers or lists.
+ */
+export type HeadersLike = HeaderSource | { readonly [name: string]: unknown }
+
+/** An answer of the other side, as much of it as is read. */
+export interface Answer {
+  readonly status: number
+  readonly headers: HeadersLike
+}
+
+/** Headers by name, in whichever case; what is not there is null. It never throws: a refusal that cannot be read is still a refusal. */
+export function headerSource(headers: unknown): HeaderSource {
+  if (typeof headers !== 'object' || headers === null) return NONE
+  if (headers instanceof Map) return byName([...(headers as ReadonlyMap<unknown, unknown>)])
+  if ('get' in headers && typeof headers.get === 'function') {
+    const source = headers as HeaderSource
+    return { get: (name) => text(source.get(name)) }
+  }
+  return byName(Array.isArray(headers) ? pairs(headers) : Object.entries(headers))
+}
+
+const NONE: HeaderSource = { get: () => null }
+
+/** `[[name, value], …]` as fetch takes them, or `[name, value, …]` as `rawHeaders` of node:http. */
+function pairs(list: readonly unknown[]): [unknown, unknown][] {
+  if (list.every((each) => Array.isArray(each))) return list.map(([name, value]): [unknown, unknown] => [name, value])
+  return list.flatMap((name, i): [unknown, unknown][] => (i % 2 === 0 ? [[name, list[i + 1]]] : []))
+}
+
+function byName(entries: readonly (readonly [unknown, unknown])[]): HeaderSource {
+  const values = new Map<string, string>()
+  for (const [name, value] of entries) {
+    const found = text(value)
+    if (typeof name === 'string' && found !== null) values.set(name.toLowerCase(), found)
+  }
+  return { get: (name) => values.get(name.toLowerCase()) ?? null }
+}
+
+function text(value: unknown): string | null {
+  if (typeof value === 'string') return value
+  if (typeof value === 'number') return String(value)
+  return Array.isArray(value) && value.length > 0 ? value.map(String).join(', ') : null
+}
