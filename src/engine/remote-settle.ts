@@ -39,9 +39,14 @@ export async function settleById(
   if (!isHolder(before, holder)) return { answer: { kind: 'refused', state: before.state, why: 'holder' } }
   const settlement = await settlementOf(before, store)
   const settled = await store.settle(before.worker, settlement)
-  const after = await store.outside.get(before.id)
-  if (settled.kind === 'settled') return { answer: { kind: 'settled', before, after }, settlement, settled }
-  return { answer: after ? { kind: 'refused', state: after.state, why: 'holder' } : { kind: 'missing' } }
+  if (settled.kind === 'settled') {
+    // What counts has counted: that it cannot be read back now is no reason to say otherwise.
+    const after = await store.outside.get(before.id).catch(() => ({ ...before, state: settled.state }))
+    return { answer: { kind: 'settled', before, after }, settlement, settled }
+  }
+  const now = await store.outside.get(before.id)
+  if (!now) return { answer: { kind: 'missing' } }
+  return { answer: { kind: 'refused', state: now.state, why: now.state === 'active' ? 'holder' : 'state' } }
 }
 
 /** Whether whoever settles a run may: what it names has to be right, and an engine's own run is settled by that engine alone. */

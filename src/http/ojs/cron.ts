@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { ScheduleRecord } from '../../jobs/schedule.ts'
+import { afterCommit } from '../after-commit.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { invalid, notFound, unprocessable } from '../refusal.ts'
 import { isOwn, ownName, splitName } from '../tenant.ts'
@@ -54,7 +55,7 @@ export const registerCron: Operation = operation({
     const createdMs = (known && extraOf(known.job).cron?.createdMs) ?? clock.now()
     const extra: JobExtra = { ...extraOf(job), cron: { createdMs, expression, overlap } }
     if (limits.definitions.length > 0) await remote.define(limits.definitions)
-    await sluice.schedules.register(
+    const view = await sluice.schedules.register(
       {
         name,
         cron: expression,
@@ -63,9 +64,16 @@ export const registerCron: Operation = operation({
       },
       { ...job, extra: JSON.stringify(extra) },
     )
-    const stored = await scheduleNamed(call, name)
-    if (!stored) throw notFound('cron', body.name)
-    return { status: 201, body: { cron: cronJson(stored), cron_job: cronJson(stored) } }
+    const stored = await afterCommit(
+      server.logger,
+      call.requestId,
+      () => scheduleNamed(call, name),
+      () => undefined,
+    )
+    const shown = stored
+      ? cronJson(stored)
+      : { name: body.name, expression, cron: expression, type: job.task, next_run_at: view.nextAt?.toISOString() }
+    return { status: 201, body: { cron: shown, cron_job: shown } }
   },
 })
 

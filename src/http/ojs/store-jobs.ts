@@ -1,4 +1,6 @@
+import type { NewJob } from '../../jobs/job.ts'
 import type { JobFacts, Offered } from '../../store/outside.ts'
+import { afterCommit } from '../after-commit.ts'
 import type { Call } from '../operation.ts'
 import { Refusal, unprocessable } from '../refusal.ts'
 import { pressureHeaders, queueFull } from './backpressure.ts'
@@ -26,12 +28,64 @@ export async function storeJobs(call: Call<unknown, unknown, unknown>, sent: rea
     newest(ready),
   )
   if (offered.kind === 'refused') throw refused(offered)
-  const ids = offered.answers.map((answer) => answer.id)
-  const jobs = await Promise.all(ids.map((id) => server.remote.get(id)))
+  const { logger } = server
+  const jobs = await Promise.all(
+    offered.answers.map(({ id }, i) =>
+      afterCommit(
+        logger,
+        call.requestId,
+        async () => await server.remote.get(id),
+        () => asStored({ ...(ready[i] as ReadyJob).job, id }, nowMs),
+      ),
+    ),
+  )
+  const left = afterCommit(
+    logger,
+    call.requestId,
+    () => rateLimitHeaders(call, ready),
+    () => ({}),
+  )
   return {
     jobs: jobs.filter((job) => job !== null),
     duplicate: offered.answers.some((answer) => answer.kind === 'duplicate'),
-    headers: { ...pressureHeaders(offered.depths), ...(await rateLimitHeaders(call, ready)) },
+    headers: { ...pressureHeaders(offered.depths), ...(await left) },
+  }
+}
+
+/** A job as it was handed to the store, for when it cannot be read back. */
+export function asStored(job: NewJob, nowMs: number): JobFacts {
+  const nowUs = nowMs * 1000
+  const isLater = job.runAtMs !== null && job.runAtMs > nowMs
+  return {
+    seq: 0,
+    id: job.id,
+    task: job.task,
+    queue: job.queue,
+    state: job.terms?.pending ? 'pending' : isLater ? 'scheduled' : 'available',
+    priority: job.priority,
+    input: job.input,
+    attempt: 0,
+    maxAttempts: job.maxAttempts,
+    createdUs: nowUs,
+    sinceUs: nowUs,
+    dueUs: isLater && job.runAtMs !== null ? job.runAtMs * 1000 : null,
+    startedUs: null,
+    finishedUs: null,
+    result: null,
+    error: null,
+    extra: job.extra,
+    expiresMs: job.expiresAtMs,
+    worker: null,
+    workerName: null,
+    engineRuns: false,
+    pushedBack: 0,
+    leaseUs: null,
+    leasedUs: null,
+    timeoutUs: null,
+    errors: [],
+    progress: null,
+    deadLetter: false,
+    throttledUntilUs: null,
   }
 }
 

@@ -3,6 +3,7 @@ import type { Callback } from '../../jobs/flow.ts'
 import { dependencies, type FlowJob } from '../../jobs/new-flow.ts'
 import type { FlowView } from '../../engine/flows-api.ts'
 import type { JobView } from '../../engine/jobs-api.ts'
+import { afterCommit } from '../after-commit.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { invalid, notFound, Refusal, unprocessable } from '../refusal.ts'
 import { requireRoom } from './backpressure.ts'
@@ -68,7 +69,12 @@ export const createWorkflow: Operation = operation({
       extra: null,
     })
     remote.stir()
-    const { flow, jobs: stored } = await namedFlow(call, id)
+    const { flow, jobs: stored } = await afterCommit(
+      server.logger,
+      call.requestId,
+      () => namedFlow(call, id),
+      () => ({ flow: asStarted(id, body, calls.length, server.clock.now()), jobs: [] }),
+    )
     return { status: 201, body: shown(workflowJson(flow, stored)), headers: { Location: `/ojs/v1/workflows/${id}` } }
   },
 })
@@ -108,6 +114,13 @@ export const cancelWorkflow: Operation = operation({
     return ok(shown(workflowJson(now.flow, now.jobs)))
   },
 })
+
+/** A workflow as it was stored, for when it cannot be read back. */
+function asStarted(id: string, body: z.output<typeof Body>, total: number, nowMs: number): FlowView {
+  const counts = { total, completed: 0, discarded: 0, cancelled: 0 }
+  const times = { createdAt: new Date(nowMs), finishedAt: null }
+  return { id, kind: body.type, name: body.name ?? null, state: 'running', ...counts, ...times, meta: {} }
+}
 
 /** The document names it under `workflow`; some clients read the root. */
 function shown(workflow: Record<string, unknown>): Record<string, unknown> {

@@ -8,7 +8,7 @@ import type { Context } from './context.ts'
 import { changesAnything, define } from './define.ts'
 import { ageingText, columnsOf, INSERT_JOBS, jobsText } from './enqueue.ts'
 import { currentLimits } from './limits.ts'
-import { recordQueues } from './queues.ts'
+import { recordQueuesOf } from './queues.ts'
 
 type Refusal = Omit<Extract<Offered, { kind: 'refused' }>, 'kind'>
 type Row = [refused: string | null, depths: string | null, answers: string | null]
@@ -40,7 +40,7 @@ export async function offer(
       const offered = limits.some((each) => changesAnything(context.limits, each))
         ? await defineAndStore(context, db, jobs, limits)
         : await store(context, db, jobs)
-      await recordQueues(context, db)
+      await recordQueuesOf(context, db)
       return offered
     } catch (error) {
       const code = codeOf(error)

@@ -26,6 +26,11 @@ export async function recordQueues({ queues: names }: Context, db: Statements): 
   }
 }
 
+/** The same once jobs are stored: whatever fails here is no reason to say that they are not, and the next call records the queues. */
+export async function recordQueuesOf(context: Context, db: Statements): Promise<void> {
+  await recordQueues(context, db).catch(() => undefined)
+}
+
 /** Every queue that was ever named. */
 export async function queues(context: Context, db: Statements): Promise<QueueRecord[]> {
   await recordQueues(context, db)

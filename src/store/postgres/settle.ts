@@ -8,12 +8,7 @@ import { penalizeBuckets } from './penalize.ts'
 import { currentLimits } from './limits.ts'
 import { ownerFor } from './own.ts'
 import { STATE, stateName } from '../state.ts'
-
-/** A settlement with the worker that makes it. */
-export interface SettleRequest {
-  readonly worker: number
-  readonly settlement: Settlement
-}
+import { type SettleRequest, settleRounds } from '../settle-once.ts'
 
 interface Row {
   readonly state: number
@@ -28,12 +23,32 @@ type Written = [seq: number, attempt: number, state: number, now: number, work: 
 const SETTLE = `SELECT r_seq, r_attempt, r_state, r_now, r_work, r_flows FROM sluice.settle(
   $1::bigint[], $2::int[], $3::bigint[], $4::int[], $5::bigint[], $6::text[], $7::text[], $8::int[], $9::bigint[])`
 
-/** Writes what runs came to in one statement, returns their permits, and announces those that go on to their lanes. */
+/**
+ * Writes what runs came to in one statement, returns their permits, and announces those that go on to their lanes. Of two settlements
+ * of a run the first counts.
+ */
 export async function settle(
   context: Context,
   db: Statements,
   requests: readonly SettleRequest[],
   again = false,
+): Promise<{ readonly settled: Settled[]; readonly work: boolean }> {
+  const answers = requests.map((): Settled => ({ kind: 'lost' }))
+  let work = false
+  for (const round of settleRounds(requests)) {
+    const ones = round.map((at) => requests[at] as SettleRequest)
+    const written = await settleRound(context, db, ones, again)
+    for (const [i, at] of round.entries()) answers[at] = written.settled[i] as Settled
+    work ||= written.work
+  }
+  return { settled: answers, work }
+}
+
+async function settleRound(
+  context: Context,
+  db: Statements,
+  requests: readonly SettleRequest[],
+  again: boolean,
 ): Promise<{ readonly settled: Settled[]; readonly work: boolean }> {
   const sorted = [...requests].sort((a, b) => a.settlement.seq - b.settlement.seq)
   const rows = sorted.map(({ settlement }) => rowOf(context, settlement))

@@ -6,9 +6,10 @@ import type { Statements } from '../../database/postgres.ts'
 import type { Context } from './context.ts'
 import { enqueue, enqueueAgain, enqueueAlone } from './enqueue.ts'
 import { currentLimits } from './limits.ts'
-import { recordQueues } from './queues.ts'
+import { recordQueuesOf } from './queues.ts'
 import { READ_GIVE_UP_MS, whenReachable } from './reachable.ts'
-import { settle, type SettleRequest } from './settle.ts'
+import { settle } from './settle.ts'
+import type { SettleRequest } from '../settle-once.ts'
 import type { Bell } from './watch.ts'
 
 /** Settlements made together are written together, and again after a lost connection; who may go on then is told so. */
@@ -29,7 +30,7 @@ export function enqueueTogether(context: Context, clock: Clock): Batch<NewJob, E
     const store = (again: boolean): Promise<Enqueued[]> =>
       context.db.session(async (db) => {
         const answers = await (again ? enqueueAgain : enqueueAlone)(context, db, jobs)
-        await recordQueues(context, db)
+        await recordQueuesOf(context, db)
         return answers
       })
     return whenReachable(clock, store, READ_GIVE_UP_MS)

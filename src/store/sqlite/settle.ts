@@ -1,3 +1,4 @@
+import { type SettleRequest, settleRounds } from '../settle-once.ts'
 import type { Settled, Settlement } from '../../jobs/job.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
 import { advance } from './advance.ts'
@@ -7,12 +8,6 @@ import { penalizeBucket } from './penalize.ts'
 import { rejoin } from './rejoin.ts'
 import { withFailure } from './history.ts'
 import { isEnd, STATE, stateName } from '../state.ts'
-
-/** A settlement with the worker that makes it. */
-export interface SettleRequest {
-  readonly worker: number
-  readonly settlement: Settlement
-}
 
 type Row = [
   seq: number,
@@ -40,8 +35,20 @@ const SETTLE = `UPDATE jobs SET
   WHERE jobs.seq = s.value ->> 0 AND jobs.attempt = s.value ->> 1 AND jobs.worker = s.value ->> 2 AND jobs.state = ${STATE.active}
   RETURNING seq, attempt, state, permits, lane, priority, expires, flow`
 
-/** Writes what runs came to, returns their permits, and sends back to their lanes those that go on. */
+/** Writes what runs came to, returns their permits, and sends back to their lanes those that go on. Of two settlements of a run the first counts. */
 export function settle(context: Context, requests: readonly SettleRequest[]): Settled[] {
+  const answers = requests.map((): Settled => ({ kind: 'lost' }))
+  for (const round of settleRounds(requests)) {
+    const settled = settleRound(
+      context,
+      round.map((at) => requests[at] as SettleRequest),
+    )
+    for (const [i, at] of round.entries()) answers[at] = settled[i] as Settled
+  }
+  return answers
+}
+
+function settleRound(context: Context, requests: readonly SettleRequest[]): Settled[] {
   const instant = context.clock.read()
   const { nowUs } = instant
   const rows = context.db.all<Row>(

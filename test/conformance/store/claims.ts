@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { StoreHarness } from './harness.ts'
-import { eachWorld, FAILURE } from './world.ts'
+import { eachWorld, FAILURE, type Outcome } from './world.ts'
 
 /** Taking work: what starts, in which order, at which instant, and what it costs. */
 export function claims(harness: StoreHarness): void {
@@ -883,5 +883,41 @@ function outcomes(harness: StoreHarness): void {
     ])
     expect(await w.settle('a4', { kind: 'discard', error: FAILURE })).toEqual({ kind: 'lost' })
     expect(await w.states('a3', 'a4')).toEqual(['active', 'completed'])
+  })
+
+  test.each<[string, Outcome]>([
+    ['an end', { kind: 'complete', result: null }],
+    ['a retry', { kind: 'retry', delayUs: 1_000_000, error: FAILURE }],
+    ['a push-back', { kind: 'push-back', limit: null, key: '', closedForUs: 1_000_000, error: FAILURE }],
+    ['a give-back', { kind: 'give-back' }],
+  ])(
+    'of settlements of one run that are made together the first counts, and no other: %s first',
+    async (_name, first) => {
+      const w = world()
+      await w.define({ c: { concurrency: 2 } })
+      await w.add('a', { limits: ['c'] }, 3)
+      await w.start()
+      const answers = await Promise.all([
+        w.settle('a1', first),
+        ...Array.from({ length: 29 }, (_, i) =>
+          w.settle('a1', i % 2 ? { kind: 'complete', result: String(i) } : { kind: 'discard', error: FAILURE }),
+        ),
+      ])
+      expect(answers.map(({ kind }) => kind)).toEqual(['settled', ...Array.from({ length: 29 }, () => 'lost')])
+      const ofFirst = await w.states('a1')
+      expect(ofFirst).toEqual([(answers[0] as { state: string }).state])
+      expect(await w.start(100)).toHaveLength(1)
+    },
+  )
+
+  test('a settlement of a worker that has lost its run does not count beside that of the one that has it', async () => {
+    const w = world()
+    await w.add('a')
+    await w.start()
+    const answers = await Promise.all([
+      w.settle('a', { kind: 'complete', result: '1' }, w.worker + 1),
+      w.settle('a', { kind: 'complete', result: '2' }),
+    ])
+    expect(answers.map(({ kind }) => kind)).toEqual(['lost', 'settled'])
   })
 }
