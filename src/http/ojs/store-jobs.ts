@@ -34,7 +34,7 @@ export async function storeJobs(call: Call<unknown, unknown, unknown>, sent: rea
       afterCommit(
         logger,
         call.requestId,
-        async () => await server.remote.get(id),
+        () => server.remote.get(id),
         () => asStored({ ...(ready[i] as ReadyJob).job, id }, nowMs),
       ),
     ),
