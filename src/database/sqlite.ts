@@ -51,7 +51,7 @@ export class SqliteConnection {
   #flushing = false
   #closed = false
   #failure: SluiceError | null = null
-  #idle: (() => void) | null = null
+  #idle: (() => void)[] = []
 
   constructor(options: SqliteOptions) {
     this.#path = options.path
@@ -132,11 +132,23 @@ export class SqliteConnection {
     return this.#flushing || this.#waiting.length > 0
   }
 
-  /** Answers what is on its way, then closes the file. */
-  async close(): Promise<void> {
-    if (this.#closed) return
-    if (this.pending) await new Promise<void>((resolve) => (this.#idle = resolve))
+  /**
+   * Answers what is on its way, then closes the file.
+   * @param now waits for nothing: what is not written yet fails, and a sync under way closes the file when it ends
+   */
+  async close(now = false): Promise<void> {
+    if (now) {
+      this.#closed = true
+      for (const request of this.#waiting.splice(0)) request.reject(this.#closedError())
+    }
+    const idle = this.pending ? new Promise<void>((resolve) => this.#idle.push(resolve)) : Promise.resolve()
+    const closing = idle.then(() => this.#closeFile())
+    if (!now) await closing
+  }
+
+  #closeFile(): void {
     this.#closed = true
+    if (!this.#db.isOpen) return
     if (this.#log !== null) closeSync(this.#log)
     this.#statements.clear()
     this.#db.close()
@@ -151,6 +163,8 @@ export class SqliteConnection {
   #flush(): void {
     const requests = this.#waiting
     this.#waiting = []
+    // A close that does not wait has refused them.
+    if (requests.length === 0) return this.#answer([], null)
     if (requests.length > 1) requests.sort((a, b) => a.turn - b.turn)
     const changesBefore = this.#changes()
     try {
@@ -233,7 +247,7 @@ export class SqliteConnection {
       for (const request of [...requests, ...this.#waiting.splice(0)]) request.reject(failure)
     } else for (const request of requests) request.resolve()
     if (this.#waiting.length > 0) this.#schedule()
-    else this.#idle?.()
+    else for (const resolve of this.#idle.splice(0)) resolve()
   }
 
   #changes(): number {

@@ -29,6 +29,8 @@ export interface DispatcherOptions {
 
 const FALLBACK_POLL_MS = 5000
 const RETRY_AFTER_ERROR_MS = 250
+/** A claim that takes longer is told of. */
+const LONG_CLAIM_MS = 5000
 
 /**
  * Decides when to claim: a bell (an arrival, a settled job, another process), the instant that the last claim named, or the
@@ -38,6 +40,8 @@ export class Dispatcher {
   readonly #options: DispatcherOptions
   readonly #active = new Map<string, number>()
   #claiming: Promise<void> | null = null
+  /** When the claim on its way began, on the steady clock; null: none is, or it was told of as a long one. */
+  #claimingSinceUs: number | null = null
   /** What came up while a claim was on its way. */
   #again: 'ring' | 'look' | null = null
   #wake: Timer | null = null
@@ -89,8 +93,11 @@ export class Dispatcher {
   }
 
   #claim(): void {
+    this.#claimingSinceUs = this.#options.clock.monotonicUs()
     this.#claiming = this.#claimOnce().finally(() => {
+      this.#tellIfLong()
       this.#claiming = null
+      this.#claimingSinceUs = null
       if (this.#again === 'look') this.look()
       else if (this.#again === 'ring') this.ring()
     })
@@ -150,8 +157,18 @@ export class Dispatcher {
 
   #pollLater(): void {
     this.#poll = this.#options.clock.setTimer(() => {
-      if (!this.#claiming) this.#claim()
+      if (this.#claiming) this.#tellIfLong()
+      else this.#claim()
       this.#pollLater()
     }, FALLBACK_POLL_MS)
+  }
+
+  /** Once for each claim: at its end, or at a poll meanwhile, so that no claim needs a timer of its own. */
+  #tellIfLong(): void {
+    const { clock, logger } = this.#options
+    const ms = this.#claimingSinceUs === null ? 0 : (clock.monotonicUs() - this.#claimingSinceUs) / 1000
+    if (ms <= LONG_CLAIM_MS) return
+    this.#claimingSinceUs = null
+    logger.warn({ ms }, `a claim takes ${Math.round(ms)} ms: the store is slow, or does not answer`)
   }
 }

@@ -1,6 +1,7 @@
 import { type Duration, durationMs } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
 import { createIds } from '../base/ids.ts'
+import { settlesWithin } from '../base/within.ts'
 import type { NewJob } from '../jobs/job.ts'
 import type { Limit } from '../policy/define-limit.ts'
 import type { Forecast } from '../policy/what-if.ts'
@@ -27,6 +28,9 @@ import { bind, type EnqueueOptions, type Job, type Task, type TaskDefinition, ty
 import { WaitHistogram } from './wait-histogram.ts'
 import { listed, listTasks } from './task-list.ts'
 import { Worker } from './worker.ts'
+
+/** After `within`: 5 s for handlers whose signal was aborted, and one to write what they came to. */
+const STOP_GRACE_MS = 6000
 
 /**
  * An engine: enqueues the calls of its tasks, and, once started, runs them within their limits.
@@ -141,7 +145,8 @@ export class Sluice implements TaskEngine {
 
   /**
    * Stops: takes no more jobs, lets those that run finish for `within` (30 s by default), then aborts their signals, waits 5 s, and
-   * gives back what still runs. Nothing is lost; the store is closed.
+   * gives back what still runs. Nothing is lost; the store is closed. It ends within `within` and 6 s, even if the store does not answer
+   * any more: then what still ran is given to others once its lease is over.
    */
   stop(options: { within?: Duration } = {}): Promise<void> {
     this.#stopping ??= this.#stop(durationMs(options.within ?? '30s', 'within'))
@@ -273,16 +278,35 @@ export class Sluice implements TaskEngine {
     })
   }
 
+  /** In order as far as the store answers in time; then without it. */
   async #stop(withinMs: number): Promise<void> {
+    const { clock, logger } = this.#settings
     this.remote.stop()
+    const ended = this.#endInOrder(withinMs)
+    if (await settlesWithin(clock, ended, withinMs + STOP_GRACE_MS)) return ended
+    logger.error(
+      {},
+      'the store did not answer in time, and the engine has stopped without it; what this process still held is given to others when its lease is over',
+    )
+    ended.catch((error: unknown) => logger.warn({ err: error }, 'the engine could not be stopped in order'))
+    this.#letGo()
+    await this.#store.close({ now: true })
+    this.#detach?.()
+  }
+
+  async #endInOrder(withinMs: number): Promise<void> {
     await this.#starting.settled()
     await this.#worker?.stop(withinMs)
     await this.#resolver.stop()
     await this.#opening.settled()
+    this.#letGo()
+    await this.#store.close()
+    this.#detach?.()
+  }
+
+  #letGo(): void {
     this.remote.close()
     this.#results.close()
     for (const unbind of this.#unbind) unbind()
-    await this.#store.close()
-    this.#detach?.()
   }
 }

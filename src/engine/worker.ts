@@ -1,3 +1,4 @@
+import { settlesWithin } from '../base/within.ts'
 import type { Admitted } from '../jobs/job.ts'
 import type { Answer } from '../jobs/header-source.ts'
 import { retryPolicy } from '../jobs/retry-policy.ts'
@@ -135,13 +136,17 @@ export class Worker implements RunHost {
     for (const run of this.#runs.values()) if (run.job.id === id) run.abort('cancel', true)
   }
 
-  /** Finishes what runs, for at most `withinMs`; then aborts it, waits 5 s, and gives back what still has not ended. */
+  /**
+   * Finishes what runs, for at most `withinMs`; then aborts it, waits 5 s, and gives back what still has not ended. It ends no sooner than
+   * the store has answered: whoever cannot wait for that closes the store.
+   */
   async stop(withinMs: number): Promise<void> {
-    await this.#dispatcher.stop()
-    if (!(await this.#idleWithin(withinMs))) {
+    const idle = this.#idle()
+    if (!(await settlesWithin(this.clock, idle, withinMs))) {
       for (const run of this.#runs.values()) run.abort('stop', false)
-      if (!(await this.#idleWithin(ABORT_GRACE_MS))) for (const run of this.#runs.values()) run.abort('stop', true)
-      await this.#idleWithin(null)
+      if (!(await settlesWithin(this.clock, idle, ABORT_GRACE_MS)))
+        for (const run of this.#runs.values()) run.abort('stop', true)
+      await idle
     }
     this.#rest()
     try {
@@ -244,15 +249,12 @@ export class Worker implements RunHost {
     }
   }
 
-  /** True once nothing runs or is being settled; false when the time is over first. */
-  #idleWithin(ms: number | null): Promise<boolean> {
-    if (this.#runs.size === 0 && this.#settling === 0) return Promise.resolve(true)
-    return new Promise((resolve) => {
-      const timer = ms === null ? null : this.clock.setTimer(() => resolve(false), ms)
-      this.#whenIdle = (): void => {
-        timer?.cancel()
-        resolve(true)
-      }
-    })
+  /** Claims no more; answers once no claim is on its way and nothing runs or is being settled. */
+  async #idle(): Promise<void> {
+    await this.#dispatcher.stop()
+    while (this.#runs.size > 0 || this.#settling > 0)
+      await new Promise<void>((resolve) => {
+        this.#whenIdle = resolve
+      })
   }
 }

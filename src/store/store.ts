@@ -25,8 +25,11 @@ export interface Store extends Jobs, Claims, Flows, Limits, Schedules, Workers {
   readonly unresolved: Unresolved | null
   /** Creates or upgrades the tables. @throws store.version when a newer Sluice has written them. */
   open(): Promise<void>
-  /** Answers what is on its way, then lets go of the file or the connections. */
-  close(): Promise<void>
+  /**
+   * Answers what is on its way, then lets go of the file or the connections.
+   * @param options.now waits for nothing: what is on its way fails, and may or may not have been kept
+   */
+  close(options?: { readonly now?: boolean }): Promise<void>
   /** The store's clock now. */
   nowUs(): number
   /** Calls `listener` when another process, or a commit that came after its caller's bell, may have changed something. Returns how to stop that. */

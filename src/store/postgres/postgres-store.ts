@@ -115,9 +115,9 @@ export class PostgresStore extends FlowVerbs implements Store {
     return sql
   }
 
-  async close(): Promise<void> {
+  async close({ now = false }: { readonly now?: boolean } = {}): Promise<void> {
     this.#bell.close()
-    await this.#db.close()
+    await this.#db.close(now)
   }
 
   nowUs(): number {

@@ -134,8 +134,8 @@ export class SqliteStore implements Store {
     })
   }
 
-  close(): Promise<void> {
-    return this.#db.close()
+  close({ now = false }: { readonly now?: boolean } = {}): Promise<void> {
+    return this.#db.close(now)
   }
 
   nowUs(): number {
