@@ -24,6 +24,7 @@ import { Resolver } from './resolve.ts'
 import { Results } from './results.ts'
 import { jobOptions, type ScheduleOptions } from './schedule.ts'
 import { SchedulesApi, type ScheduleView } from './schedules-api.ts'
+import { ServedQueues, warnUnserved } from './served-queues.ts'
 import { bind, type EnqueueOptions, type Job, type Task, type TaskDefinition, type TaskEngine } from './task.ts'
 import { WaitHistogram } from './wait-histogram.ts'
 import { listed, listTasks } from './task-list.ts'
@@ -57,6 +58,7 @@ export class Sluice implements TaskEngine {
   readonly #results: Results
   readonly #prepare: EnqueueContext
   readonly #resolver: Resolver
+  readonly #servedQueues: ServedQueues
   readonly #unbind: (() => void)[]
   readonly #detach: (() => void) | undefined
   #instrumentation: Instrumentation | null = null
@@ -84,12 +86,8 @@ export class Sluice implements TaskEngine {
     this.#store = createStore(options.store, settings)
     const open = (): Promise<Store> => this.#opening.done()
     this.#results = new Results(open, clock)
-    this.limits = new LimitsApi(open, {
-      clock,
-      events: this.#events,
-      waits: this.#waits,
-      ring: this.#ring,
-    })
+    this.#servedQueues = new ServedQueues({ clock, logger, store: open })
+    this.limits = new LimitsApi(open, { clock, events: this.#events, waits: this.#waits, ring: this.#ring })
     this.jobs = new JobsApi(open, {
       cancelled: (id, task, queue) => {
         this.#worker?.cancel(id)
@@ -106,6 +104,7 @@ export class Sluice implements TaskEngine {
       logger,
       policy: (name) => this.#registry.policy(name),
       changed: () => this.#worker?.look(),
+      enqueued: (jobs) => this.#servedQueues.enqueued(jobs),
     })
     this.remote = new Remote({
       ...settings,
@@ -117,6 +116,7 @@ export class Sluice implements TaskEngine {
       queueLimits,
       changed: () => this.#worker?.ring(),
       freed: () => this.#worker?.freed(),
+      enqueued: (jobs) => this.#servedQueues.enqueued(jobs),
     })
     this.#prepare = {
       newId: createIds(clock),
@@ -131,6 +131,7 @@ export class Sluice implements TaskEngine {
       events: this.#events,
       results: this.#results,
       ring: this.#ring,
+      enqueued: (jobs) => this.#servedQueues.enqueued(jobs),
       cancelRun: (job) => this.#worker?.cancel(job),
     })
     this.#resolver = new Resolver(this.#store, this.#tasks, this.#prepare, logger, () => this.#reporter(this.#store))
@@ -216,7 +217,9 @@ export class Sluice implements TaskEngine {
     const store = this.#opened ? this.#store : await this.#opening.done()
     const answers = store.enqueue(jobs, options.tx)
     if (!store.rings) this.#ring()
-    return (await answers).map((answer, i) => this.#results.enqueued(jobs[i] as NewJob, answer, this.#events))
+    const stored = await answers
+    this.#servedQueues.enqueued(jobs)
+    return stored.map((answer, i) => this.#results.enqueued(jobs[i] as NewJob, answer, this.#events))
   }
 
   /** Calls `listener` at every event of that name; returns how to stop that. */
@@ -249,6 +252,7 @@ export class Sluice implements TaskEngine {
     if (this.#stopping) throw new SluiceError('engine.stopped', 'The engine was stopped. Create a new engine to go on.')
     const store = await this.#opening.done()
     const { clock, queues, random, maxPenaltyUs } = this.#settings
+    warnUnserved(this.#tasks.values(), this.#settings)
     this.#worker = await Worker.start({
       store,
       settings: this.#settings,

@@ -52,6 +52,8 @@ interface Hooks {
   readonly results: Results
   /** Jobs may start that could not before. */
   readonly ring: () => void
+  /** Jobs were stored. */
+  readonly enqueued: (jobs: readonly NewJob[]) => void
   /** Aborts a run of this process. */
   readonly cancelRun: (job: string) => void
 }
@@ -84,6 +86,7 @@ export class FlowsApi {
     checkFlow(flow)
     const store = await this.#hooks.store()
     await store.startFlow(flow)
+    this.#hooks.enqueued(flow.nodes.map(({ job }) => job))
     const { id, kind, name, nodes } = flow
     this.#hooks.events.emit('flow.started', { id, kind, name, jobs: nodes.length })
     this.#hooks.ring()

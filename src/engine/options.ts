@@ -4,18 +4,9 @@ import { SluiceError } from '../base/errors.ts'
 import { consoleLogger, type Logger, unfailingLogger } from '../base/logger.ts'
 import { type Random, systemRandom } from '../base/random.ts'
 import type { Durability, Retention, Store } from '../store/store.ts'
-import type { Limit, LimitUse, UseSpec } from '../policy/define-limit.ts'
-import { checkQueue } from './enqueue.ts'
-import { specsOf } from './limit-registry.ts'
+import type { Limit } from '../policy/define-limit.ts'
+import { type QueueList, type QueueSettings, queuesOf } from './queue-list.ts'
 import type { AnyTask } from './task.ts'
-
-/** How one queue is served by this process. */
-export interface QueueOptions {
-  /** Jobs of it that run at once in this process (in a limit, `concurrency` is fleet-wide); 10 by default; 0: it runs none, but the queue's limits hold. */
-  concurrency?: number
-  /** Every job of the queue needs them too; a closed one puts the queue to sleep as a whole. */
-  limits?: readonly LimitUse<never>[]
-}
 
 /** How an engine is made. */
 export interface SluiceOptions {
@@ -27,8 +18,11 @@ export interface SluiceOptions {
   tasks: readonly AnyTask[]
   /** Limits that calls name and no task lists. */
   limits?: readonly Limit[]
-  /** The queues that this process serves once started; `default` alone by default. */
-  queues?: Readonly<Record<string, QueueOptions>>
+  /**
+   * The queues that this process serves once started: exactly these. Without it: `default` and the queues of its tasks. Names alone,
+   * `['mail']`, have all defaults; a number in place of options, `{ mail: 5 }`, is the concurrency.
+   */
+  queues?: QueueList
   /** `power` (default): what was acknowledged survives a power cut; `process`: it survives a killed process. */
   durability?: Durability
   /** A job's lease: how long after a worker fell silent its jobs are given to others; 30 s by default, at least 100 ms. */
@@ -73,11 +67,7 @@ export interface EngineSettings {
   readonly retention: Retention
   readonly events: boolean
   readonly eventWindowUs: number
-  readonly queues: readonly {
-    readonly queue: string
-    readonly concurrency: number
-    readonly specs: readonly UseSpec<never>[]
-  }[]
+  readonly queues: readonly QueueSettings[]
 }
 
 const KNOWN: ReadonlySet<string> = new Set([
@@ -97,7 +87,6 @@ const KNOWN: ReadonlySet<string> = new Set([
   'logger',
   'random',
 ])
-const DEFAULT_CONCURRENCY = 10
 const SHORTEST_LEASE_US = 100_000
 const SHORTEST_AGEING_US = 1000
 const SHORTEST_EVENT_WINDOW_US = 1_000_000
@@ -138,11 +127,7 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
       cancelledUs: durationUs(cancelled, 'retention.cancelled'),
       discardedUs: durationUs(discarded, 'retention.discarded'),
     },
-    queues: Object.entries(options.queues ?? { default: {} }).map(([queue, each]) => ({
-      queue: checkQueue(queue),
-      concurrency: checkConcurrency(queue, each.concurrency ?? DEFAULT_CONCURRENCY),
-      specs: specsOf(each.limits, `queue ${queue}`),
-    })),
+    queues: queuesOf(options.queues, options.tasks),
   }
 }
 
@@ -163,12 +148,4 @@ function eventSettings({ events = true, eventWindow = '1m' }: SluiceOptions): {
   if (eventWindowUs < SHORTEST_EVENT_WINDOW_US)
     throw new SluiceError('option.invalid', `eventWindow is ${eventWindowUs / 1000} ms; give at least 1 s`)
   return { events, eventWindowUs }
-}
-
-function checkConcurrency(queue: string, value: number): number {
-  if (Number.isInteger(value) && value >= 0 && value <= 10_000) return value
-  throw new SluiceError(
-    'option.invalid',
-    `The concurrency of queue ${queue} is ${String(value)}; give a whole number from 0 to 10,000`,
-  )
 }

@@ -47,6 +47,8 @@ export interface RemoteHooks {
   readonly changed: () => void
   /** Permits may have come back: a reason to claim for who has slots. */
   readonly freed: () => void
+  /** Jobs were stored. */
+  readonly enqueued: (jobs: readonly NewJob[]) => void
 }
 
 const SWEEP_AT_ONCE = 100
@@ -87,7 +89,7 @@ export class Remote {
   /** Stores jobs and the limits that come with them, all or nothing. Jobs of a task that this engine knows get its limits too. */
   async offer(jobs: readonly NewJob[], limits: readonly LimitDefinition[]): Promise<Offered> {
     const store = await this.#open()
-    const { events } = this.#hooks
+    const { events, enqueued } = this.#hooks
     const offered = await store.outside.offer(
       jobs.map((job) => this.withLimits(job)),
       limits,
@@ -97,6 +99,7 @@ export class Remote {
       const job = jobs[i] as NewJob
       if (answer.kind === 'created') events.emit('job.enqueued', { id: job.id, task: job.task, queue: job.queue })
     }
+    enqueued(jobs)
     this.ring()
     if (limits.length > 0 || jobs.some((job) => job.runAtMs !== null || job.expiresAtMs !== null)) this.#hooks.changed()
     return offered

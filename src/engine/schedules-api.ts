@@ -39,6 +39,8 @@ interface Hooks {
   readonly policy: (limit: string) => LimitPolicy | null
   /** Told of every change of a schedule. */
   readonly changed: () => void
+  /** Jobs will come for this queue. */
+  readonly enqueued: (jobs: readonly NewJob[]) => void
 }
 
 /** Recurring work: what is registered, and what comes next. */
@@ -76,6 +78,7 @@ export class SchedulesApi {
     if (options.name === undefined) this.#checkUnnamed(given.name, job.input)
     const { schedule, kind } = await (await this.#hooks.store()).schedule(given)
     this.#warnIfTooFast(schedule)
+    this.#hooks.enqueued([job])
     if (kind !== 'unchanged') this.#hooks.changed()
     return toView(schedule)
   }

@@ -41,7 +41,7 @@ describe('jobs', () => {
     const { clock, start } = setStage()
     const one = task('work.one', { run: () => undefined })
     const two = task('work.two', { queue: 'slow', run: () => undefined })
-    const engine = await start({ tasks: [one, two] })
+    const engine = await start({ tasks: [one, two], queues: ['default'] })
     const first = await one.enqueue()
     await clock.advance('1s')
     const second = await two.enqueue()

@@ -35,6 +35,7 @@ async function look(store: Store, name: string | undefined): Promise<View> {
     logger: silentLogger,
     policy: () => null,
     changed: () => undefined,
+    enqueued: () => undefined,
   })
   const nowMs = store.nowUs() / 1000
   const all = await schedules.list()

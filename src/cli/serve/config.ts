@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { SluiceError } from '../../base/errors.ts'
-import type { QueueOptions } from '../../engine/options.ts'
+import type { QueueOptions } from '../../engine/queue-list.ts'
 import { type AnyTask, task } from '../../engine/task.ts'
 import { input } from '../../jobs/schema.ts'
 import { limit as defineLimit, type Limit, type LimitUse } from '../../policy/define-limit.ts'
@@ -73,11 +73,15 @@ export function readServeConfig(json: unknown): ServeConfig {
         },
       }),
     ),
-    queues: Object.fromEntries(
-      Object.entries(queues).map(([name, queue]) => [
-        name,
-        { concurrency: 0, limits: (queue.limits ?? []).map(useOf) },
-      ]),
-    ),
+    // A server runs no job itself, so it need not be warned that it serves no queue.
+    queues: {
+      default: { concurrency: 0 },
+      ...Object.fromEntries(
+        Object.entries(queues).map(([name, queue]) => [
+          name,
+          { concurrency: 0, limits: (queue.limits ?? []).map(useOf) },
+        ]),
+      ),
+    },
   }
 }
