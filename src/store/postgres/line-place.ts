@@ -223,10 +223,10 @@ async function jobsOf(
   return rows.map(([seq, priority, units]) => ({ seq, priority, units }))
 }
 
-/** The lanes that need this bucket and no other; more than are looked at leave the answer inexact. */
+/** The lanes that need this bucket and no other, empty ones too: the bucket counts them. More than are looked at leave the answer inexact. */
 async function contendersOf(db: Statements, { id: bucket }: StoredBucket): Promise<Contenders> {
   const found = await db.all<[id: number, turn: number, taken: number, share: number, head: number, key: string]>(
-    'SELECT id, turn, taken, share, head, key FROM sluice.lanes WHERE buckets = ARRAY[$1::bigint] AND state <> 0 ORDER BY id LIMIT 1000',
+    'SELECT id, turn, taken, share, head, key FROM sluice.lanes WHERE buckets = ARRAY[$1::bigint] ORDER BY state = 0, id LIMIT 1000',
     bucket,
   )
   const contenders: Contender[] = []

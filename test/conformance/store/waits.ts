@@ -34,6 +34,19 @@ export function waits(harness: StoreHarness): void {
     expect(told.map(({ exact }) => exact)).not.toContain(false)
   })
 
+  test('a lane of another queue whose jobs have all started leaves the place and the start exact', async () => {
+    const w = world()
+    const both = { queues: { q: 9, p: 9 } }
+    await w.define({ r: { every: '1m' } })
+    await w.add('first', { limits: ['r'], queue: 'p' })
+    expect(await w.start(both)).toEqual(['first'])
+    await w.complete('first')
+    await w.add('a', { limits: ['r'] }, 2)
+    await w.claim(both)
+    expect(await w.explain('a1')).toMatchObject({ linePosition: 1, expectedStartUs: w.us(60_000), exact: true })
+    expect(await w.explain('a2')).toMatchObject({ linePosition: 2, expectedStartUs: w.us(120_000), exact: true })
+  })
+
   test('a place in several lines is none, and the latest of them bounds the start', async () => {
     const w = world()
     await w.define({ g: { rate: 1, per: '1s' }, k: { rate: 1, per: '10s' } })
