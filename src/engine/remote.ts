@@ -86,14 +86,11 @@ export class Remote {
     return (await this.#open()).outside
   }
 
-  /** Stores jobs and the limits that come with them, all or nothing. Jobs of a task that this engine knows get its limits too. */
+  /** Stores jobs, whose limits are resolved, and the limits that come with them, all or nothing. */
   async offer(jobs: readonly NewJob[], limits: readonly LimitDefinition[]): Promise<Offered> {
     const store = await this.#open()
     const { events, enqueued } = this.#hooks
-    const offered = await store.outside.offer(
-      jobs.map((job) => this.withLimits(job)),
-      limits,
-    )
+    const offered = await store.outside.offer(jobs, limits)
     if (offered.kind === 'refused') return offered
     for (const [i, answer] of offered.answers.entries()) {
       const job = jobs[i] as NewJob

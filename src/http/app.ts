@@ -8,6 +8,7 @@ import type { Policy } from '../policy/policy.ts'
 import { createAccess } from './access.ts'
 import { EventLog } from './event-log.ts'
 import { Handler } from './handler.ts'
+import { LimitRules, type ServedLimits } from './limit-rules.ts'
 import { openApi } from './open-api.ts'
 import { QueueCounts } from './queue-counts.ts'
 import { RequestBudget } from './request-budget.ts'
@@ -21,6 +22,8 @@ export interface HttpOptions {
   readonly sluice: Sluice
   /** Who may do what; without any everybody may do everything: for servers that only this host can reach. */
   readonly tokens?: readonly Token[]
+  /** Limits that jobs are held to by their type, queue and tenant, beside those of the engine's own tasks. */
+  readonly limits?: ServedLimits
   /** The engine's clock, where that is not the system's. */
   readonly clock?: Clock
   /** Any pino-like object; nothing is logged by default. */
@@ -70,6 +73,7 @@ export function createHttpApp(options: HttpOptions): HttpApp {
     ready: () => !draining,
     serves: (path) => operations.some((each) => each.path === path),
     openApi: () => (document ??= openApi(operations, version)),
+    limits: new LimitRules(options.limits),
     counts: new QueueCounts(sluice.remote, clock),
     outside: () => sluice.remote.outside(),
     closing: closing.signal,

@@ -4,6 +4,7 @@ import type { Sluice } from '../engine/engine.ts'
 import type { Remote } from '../engine/remote.ts'
 import type { Outside } from '../store/outside.ts'
 import type { EventLog } from './event-log.ts'
+import type { LimitRules } from './limit-rules.ts'
 import type { QueueCounts } from './queue-counts.ts'
 
 /** What all operations share. */
@@ -25,6 +26,8 @@ export interface Server {
   /** Its OpenAPI document. */
   readonly openApi: () => Record<string, unknown>
   readonly counts: QueueCounts
+  /** The limits of the configuration. */
+  readonly limits: LimitRules
   readonly outside: () => Promise<Outside>
   /** Aborted when the server is closed. */
   readonly closing: AbortSignal

@@ -96,16 +96,15 @@ describe('policies that come with jobs', () => {
     expect(status).toBe(422)
   })
 
-  test('a job whose limit nobody has defined waits, holds nobody up, and starts once it is defined', async () => {
+  test('a job that names an unknown limit is refused, and taken once the limit is defined', async () => {
     const d = await Desk.open()
     const starts = d.work(['q'])
-    await d.push({ rate_limit: { x_limit: { name: 'later', key: 'a' } } }, { args: ['held'] })
-    await d.push({}, { args: ['free'] })
-    await d.clock.advance('1s')
-    expect(starts.map(({ arg }) => arg)).toEqual(['free'])
+    const later = { type: 'work', args: ['l'], options: { queue: 'q', rate_limit: { x_limit: { name: 'later' } } } }
+    expect((await d.post('/ojs/v1/jobs', later)).status).toBe(422)
     await d.send('PUT', '/ojs/v1/rate-limits/later', { concurrency: 1 })
+    expect((await d.post('/ojs/v1/jobs', later)).status).toBe(201)
     await d.clock.advance('1ms')
-    expect(starts.map(({ arg }) => arg)).toEqual(['free', 'held'])
+    expect(starts.map(({ arg }) => arg)).toEqual(['l'])
   })
 })
 

@@ -2,24 +2,22 @@ import { z } from 'zod'
 import { SluiceError } from '../../base/errors.ts'
 import type { QueueOptions } from '../../engine/queue-list.ts'
 import { type AnyTask, task } from '../../engine/task.ts'
+import { LimitRules, type ServedLimit, type ServedLimits, type ServedUse } from '../../http/limit-rules.ts'
+import type { Token } from '../../http/token.ts'
 import { input } from '../../jobs/schema.ts'
 import { limit as defineLimit, type Limit, type LimitUse } from '../../policy/define-limit.ts'
+import type { Key } from '../../policy/key-path.ts'
+import { readPath } from '../../policy/partition-key.ts'
 import type { Policy } from '../../policy/policy.ts'
-import type { Token } from '../../http/token.ts'
 
 const Use = z.strictObject({
   limit: z.string(),
-  /** A path into the job's input. */
   by: z.string().optional(),
   weight: z.int().min(1).optional(),
 })
 const Config = z.strictObject({
-  tokens: z
-    .array(
-      // The server checks the rest, in words that never show the token.
-      z.looseObject({}),
-    )
-    .optional(),
+  /** The server checks them, in words that never show a token. */
+  tokens: z.array(z.looseObject({})).optional(),
   /** A policy: how many requests each token may make. */
   requests: z.looseObject({}).optional(),
   limits: z.record(z.string(), z.looseObject({})).optional(),
@@ -33,14 +31,16 @@ const Config = z.strictObject({
 export interface ServeConfig {
   readonly tokens: readonly Token[]
   readonly requests: Policy | null
+  /** Limits by type, queue and tenant, which the server holds the jobs of requests to. */
+  readonly served: ServedLimits
+  /** The same limits for the engine: for jobs that come by no request. */
   readonly limits: readonly Limit[]
   readonly tasks: readonly AnyTask[]
   readonly queues: Readonly<Record<string, QueueOptions>>
 }
 
 /**
- * Reads a configuration: `tokens`; `limits` as policies by name; `types` and `queues` with the limits that their jobs need, each with
- * the path `by` of the partition key in the input.
+ * Reads a configuration: `tokens`; `requests`; `limits` as policies by name; `types` and `queues` with the limits that their jobs need.
  * @throws cli.usage, and as limits and tasks that are defined in code
  */
 export function readServeConfig(json: unknown): ServeConfig {
@@ -49,24 +49,29 @@ export function readServeConfig(json: unknown): ServeConfig {
     const words = parsed.error.issues.map((issue) => `${issue.path.map(String).join('.')}: ${issue.message}`).join('; ')
     throw new SluiceError('cli.usage', `The configuration cannot be used: ${words}`)
   }
-  const { tokens = [], requests, limits: policies = {}, types = {}, queues = {} } = parsed.data
-  const limits = new Map(
-    Object.entries(policies).map(([name, policy]) => [name, defineLimit(name, policy as unknown as Policy)]),
-  )
-  const useOf = ({ limit, by, weight }: z.output<typeof Use>): LimitUse<unknown> => {
-    const found = limits.get(limit)
-    if (!found)
-      throw new SluiceError('cli.usage', `The configuration names the limit ${limit}, but does not define it.`)
-    if (by !== undefined) return found.by(by, weight === undefined ? undefined : { weight })
-    return weight === undefined ? found : found.weight(weight)
+  const { tokens = [], requests, types = {}, queues = {} } = parsed.data
+  const served = {
+    limits: (parsed.data.limits ?? {}) as unknown as Record<string, ServedLimit>,
+    types: usesOf(types),
+    queues: usesOf(queues),
   }
+  // Refuses what cannot be before the engine is made.
+  void new LimitRules(served)
+  const limits = new Map(
+    Object.entries(served.limits).map(([name, { shared: _shared, by: _by, ...policy }]) => [
+      name,
+      defineLimit(name, { onMissingKey: 'fail', ...policy } as unknown as Policy),
+    ]),
+  )
+  const byOf = (use: ServedUse): string | undefined => use.by ?? served.limits[use.limit]?.by
   return {
     tokens: tokens as unknown as readonly Token[],
     requests: (requests as unknown as Policy | undefined) ?? null,
+    served,
     limits: [...limits.values()],
     tasks: Object.entries(types).map(([name, type]) =>
       task(name, input<unknown>(), {
-        limits: (type.limits ?? []).map(useOf),
+        limits: (served.types[name]?.limits ?? []).map((use) => engineUse(limits.get(use.limit), use, byOf(use))),
         retry: type.retry ?? {},
         run: () => {
           throw new SluiceError('task.unknown', `The jobs of ${name} are run by workers outside of this server.`)
@@ -77,11 +82,49 @@ export function readServeConfig(json: unknown): ServeConfig {
     queues: {
       default: { concurrency: 0 },
       ...Object.fromEntries(
-        Object.entries(queues).map(([name, queue]) => [
+        Object.entries(served.queues).map(([name, queue]) => [
           name,
-          { concurrency: 0, limits: (queue.limits ?? []).map(useOf) },
+          {
+            concurrency: 0,
+            limits: queue.limits
+              .filter((use) => byOf(use) === undefined)
+              .map((use) => engineUse(limits.get(use.limit), use, undefined)),
+          },
         ]),
       ),
     },
   }
+}
+
+type Sent = Readonly<Record<string, { readonly limits?: readonly z.output<typeof Use>[] | undefined }>>
+
+function usesOf(of: Sent): Record<string, { readonly limits: readonly ServedUse[] }> {
+  const useOf = ({ limit, by, weight }: z.output<typeof Use>): ServedUse => ({
+    limit,
+    ...(by !== undefined && { by }),
+    ...(weight !== undefined && { weight }),
+  })
+  return Object.fromEntries(
+    Object.entries(of).map(([name, each]) => [name, { limits: (each.limits ?? []).map(useOf) }]),
+  )
+}
+
+/** A use as the engine has it for jobs that come by no request, such as those of SQL: their input alone is known of them. */
+function engineUse(
+  limit: Limit | undefined,
+  { limit: name, weight }: ServedUse,
+  by: string | undefined,
+): LimitUse<unknown> {
+  if (!limit)
+    throw new SluiceError('limit.unknown', `The configuration names the limit ${name}, but does not define it.`)
+  const options = weight === undefined ? undefined : { weight }
+  if (by === undefined) return weight === undefined ? limit : limit.weight(weight)
+  return limit.by((given: unknown) => keyIn(given, by), options)
+}
+
+/** One argument is the input itself, several are a list. Without a key such a job fails, unless the limit's `onMissingKey` says otherwise. */
+function keyIn(given: unknown, by: string): Key | null | undefined {
+  if (by === 'tenant' || by.startsWith('meta.')) return undefined
+  if (!by.startsWith('args.')) return readPath(given, by) as Key | undefined
+  return (readPath([given], by.slice('args.'.length)) ?? readPath(given, by.slice('args.'.length))) as Key | undefined
 }

@@ -53,7 +53,7 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
 
 async function begin(
   { store, testMode, durability }: ServeOptions,
-  { tokens, requests, limits, tasks, queues }: ServeConfig,
+  { tokens, requests, served, limits, tasks, queues }: ServeConfig,
   logger: Logger,
 ): Promise<{ app: HttpApp; sluice: Sluice }> {
   const sluice = new Sluice({ store, tasks, limits, durability, logger, queues })
@@ -61,6 +61,7 @@ async function begin(
   const app = createHttpApp({
     sluice,
     tokens,
+    limits: served,
     ...(requests && { requests }),
     logger,
     testMode,

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { NewJob } from '../../jobs/job.ts'
 import type { ScheduleRecord } from '../../jobs/schedule.ts'
 import { afterCommit } from '../after-commit.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
@@ -6,8 +7,9 @@ import { invalid, notFound, unprocessable } from '../refusal.ts'
 import { isOwn, ownName, splitName } from '../tenant.ts'
 import { extraOf } from './job-json.ts'
 import { requireQueues } from './jobs.ts'
-import { type JobExtra, newJob } from './new-job.ts'
+import type { JobExtra } from './new-job.ts'
 import { pageOf } from './pages.ts'
+import { readyJobs } from './ready-jobs.ts'
 import { JobType, NewJobJson, Options, PageQuery } from './schemas.ts'
 
 const Name = z
@@ -45,8 +47,8 @@ export const registerCron: Operation = operation({
     if (body.enabled === false)
       throw unprocessable('enabled: recurring work is at work as long as it is registered; delete it to stop it')
     const template = templateOf(body)
-    requireQueues(call, [template.options?.queue ?? 'default'])
-    const { job, limits } = newJob(template, tenant, clock.now(), server.newId)
+    const { jobs, limits } = await readyJobs(call, [template])
+    const job = jobs[0] as NewJob
     if (job.runAtMs !== null || job.expiresAtMs !== null || job.unique || job.terms?.pending)
       throw unprocessable('job_template: an occurrence starts when it is due; leave times, unique and pending out')
     const name = ownName(tenant, body.name)
@@ -54,7 +56,7 @@ export const registerCron: Operation = operation({
     if (known) requireQueues(call, [splitName(known.job.queue).name])
     const createdMs = (known && extraOf(known.job).cron?.createdMs) ?? clock.now()
     const extra: JobExtra = { ...extraOf(job), cron: { createdMs, expression, overlap } }
-    if (limits.definitions.length > 0) await remote.define(limits.definitions)
+    if (limits.length > 0) await remote.define(limits)
     const view = await sluice.schedules.register(
       {
         name,

@@ -5,9 +5,9 @@ import type { RetryTerms } from '../../engine/remote-retry.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import { retryPolicy } from '../../jobs/retry-policy.ts'
 import type { OnConflict, UniqueRule } from '../../jobs/unique-key.ts'
+import type { BucketUse } from '../../store/store.ts'
 import { invalid, unprocessable } from '../refusal.ts'
 import { ownName } from '../tenant.ts'
-import { limitsOfJob, type LimitsOfJob } from './rate-limit-policy.ts'
 import { instantMs, isRelative, type JobJson, type OptionsJson, type RetryJson, type UniqueJson } from './schemas.ts'
 
 /** What is kept of a job as it was sent, for when it is shown again; the engine reads `meta`, `tags`, `retry` and `limit`. */
@@ -30,10 +30,16 @@ export interface JobExtra {
   readonly cron?: { readonly createdMs: number; readonly expression: string; readonly overlap: string }
 }
 
-/** A job that is ready to be stored, with the limits to define along with it. */
-export interface ReadyJob {
-  readonly job: NewJob
-  readonly limits: LimitsOfJob
+/** What a job is stored with beside what was sent. */
+export interface StoredWith {
+  readonly tenant: string
+  /** Wall clock. */
+  readonly nowMs: number
+  readonly newId: () => string
+  /** In lane order. */
+  readonly uses: readonly BucketUse[]
+  /** The bucket that a push-back closes; null: any of its own. */
+  readonly first: BucketUse | null
 }
 
 const KNOWN: ReadonlySet<string> = new Set(['type', 'args', 'id', 'meta', 'schema', 'options', 'rate_limit'])
@@ -50,16 +56,13 @@ const LATEST_MS = 7_258_118_400_000
  * Turns a job as it was sent into one to store. Its input is its only argument, or all of them as a list.
  * @throws Refusal 400 and 422, SluiceError as an engine's enqueue
  */
-export function newJob(json: JobJson, tenant: string, nowMs: number, newId: () => string): ReadyJob {
+export function newJob(json: JobJson, { tenant, nowMs, newId, uses, first }: StoredWith): NewJob {
   const options = json.options ?? {}
   const { args, type } = json
   const queue = options.queue ?? 'default'
-  const rateLimit = options.rate_limit ?? json.rate_limit
-  const limits = rateLimit ? limitsOfJob(rateLimit, queue, tenant) : { definitions: [], uses: [] }
   const { terms, maxAttempts } = retryTerms(options.retry ?? {})
   const { runAtMs, expiresAtMs, times } = timesOf(options, nowMs)
   const meta = withTenant(json.meta ?? {}, tenant)
-  const first = limits.uses[0]
   const extra: JobExtra = {
     meta,
     ...(options.tags && { tags: options.tags }),
@@ -76,26 +79,23 @@ export function newJob(json: JobJson, tenant: string, nowMs: number, newId: () =
   }
   const stored = ownName(tenant, queue)
   return {
-    limits,
-    job: {
-      id: json.id ?? newId(),
-      task: type,
-      queue: stored,
-      priority: options.priority ?? 0,
-      input: toJsonText(args.length === 1 ? args[0] : args.length === 0 ? null : args, 'args'),
-      uses: limits.uses,
-      maxAttempts,
-      runAtMs,
-      expiresAtMs,
-      unique: options.unique ? uniqueRule(options.unique, json, stored) : null,
-      extra: toJsonText(extra, 'the job'),
-      terms: {
-        givenId: json.id !== undefined,
-        pending: options.pending === true,
-        leaseUs: options.visibility_timeout_ms === undefined ? null : options.visibility_timeout_ms * 1000,
-        timeoutUs: options.timeout_ms === undefined ? null : options.timeout_ms * 1000,
-        deadLetter: options.retry?.on_exhaustion === 'dead_letter',
-      },
+    id: json.id ?? newId(),
+    task: type,
+    queue: stored,
+    priority: options.priority ?? 0,
+    input: toJsonText(args.length === 1 ? args[0] : args.length === 0 ? null : args, 'args'),
+    uses,
+    maxAttempts,
+    runAtMs,
+    expiresAtMs,
+    unique: options.unique ? uniqueRule(options.unique, json, stored) : null,
+    extra: toJsonText(extra, 'the job'),
+    terms: {
+      givenId: json.id !== undefined,
+      pending: options.pending === true,
+      leaseUs: options.visibility_timeout_ms === undefined ? null : options.visibility_timeout_ms * 1000,
+      timeoutUs: options.timeout_ms === undefined ? null : options.timeout_ms * 1000,
+      deadLetter: options.retry?.on_exhaustion === 'dead_letter',
     },
   }
 }

@@ -1,10 +1,8 @@
 import type { Duration } from '../../base/duration.ts'
 import { durationUs } from '../../base/duration.ts'
-import { inLaneOrder } from '../../jobs/lane.ts'
 import { normalisePolicy } from '../../policy/normalise-policy.ts'
 import type { Policy } from '../../policy/policy.ts'
-import { partitionKey, SHARED_KEY } from '../../policy/partition-key.ts'
-import type { BucketUse, LimitDefinition } from '../../store/store.ts'
+import type { LimitDefinition } from '../../store/store.ts'
 import { unprocessable } from '../refusal.ts'
 import { ownName } from '../tenant.ts'
 import type { RateLimitJson } from './schemas.ts'
@@ -15,38 +13,21 @@ const OF_JOBS = -1
 const THROTTLE = '#throttle'
 const PERIODS: Readonly<Record<string, Duration>> = { second: '1s', minute: '1m', hour: 'PT1H', day: 'P1D' }
 
-/** What a rate limit comes to: limits to define, and the buckets that a job needs. */
-export interface LimitsOfJob {
-  readonly definitions: readonly LimitDefinition[]
-  readonly uses: readonly BucketUse[]
-}
-
 /**
- * Reads a rate limit of the Open Job Spec: `rate` is a sliding window, `throttle` even spacing, `concurrency` permits. Without a key the
- * queue is the key. `x_limit` names a limit of the server, and the partition key of its bucket.
+ * Reads the policy that a job brings: `rate` is a sliding window, `throttle` even spacing, `concurrency` permits. Without a key the queue
+ * is the key. None where the job only names a limit of the server by `x_limit`.
  *
  * @throws Refusal 422, SluiceError `policy.invalid`
  */
-export function limitsOfJob(json: RateLimitJson, queue: string, tenant: string): LimitsOfJob {
-  const { x_limit: shared } = json
-  const uses: BucketUse[] = []
-  if (shared) {
-    const found = partitionKey(shared.key, 'shared', `limit ${shared.name}`)
-    uses.push({
-      limit: shared.name,
-      key: found.kind === 'key' ? found.key : SHARED_KEY,
-      weight: shared.weight ?? 1,
-    })
-  }
+export function broughtBy(json: RateLimitJson, queue: string, tenant: string): LimitDefinition[] {
   const key = json.key ?? (json.max_per_second === undefined ? undefined : `queue:${queue}`)
   if (key === undefined) {
-    if (shared) return { definitions: [], uses }
+    if (json.x_limit) return []
     throw unprocessable('rate_limit: key is missing; name the budget that the job needs')
   }
   const definitions = definitionsOf(json, ownName(tenant, key), OF_JOBS)
   if (definitions.length === 0) throw unprocessable('rate_limit: give at least one of concurrency, rate and throttle')
-  for (const { name } of definitions) uses.push({ limit: name, key: SHARED_KEY, weight: 1 })
-  return { definitions, uses: inLaneOrder(uses) }
+  return definitions
 }
 
 /** The limits that a rate limit defines under a name; none: it limits nothing. */

@@ -8,6 +8,7 @@ import { SHARED_KEY } from '../../policy/partition-key.ts'
 import type { PolicyChange } from '../../policy/override.ts'
 import type { LimitDefinition } from '../../store/store.ts'
 import type { BucketBacklog } from '../../store/waits.ts'
+import { denied } from '../access.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { notFound, unprocessable } from '../refusal.ts'
 import { isOwn, ownName, splitName } from '../tenant.ts'
@@ -29,7 +30,7 @@ export const getRateLimit: Operation = operation({
   answers: { 200: 'The limit as it stands.' },
   async run(call) {
     const { key } = call.params
-    return ok(await limitJson(call, await definedLimit(call, key), call.query.partition))
+    return ok(await limitJson(call, await definedLimit(call, key), partitionOf(call, key)))
   },
 })
 
@@ -43,7 +44,7 @@ export const listRateLimits: Operation = operation({
   answers: { 200: 'The limits of the tenant.' },
   async run(call) {
     const own = (await (await call.server.remote.store()).limits()).filter(
-      ({ name }) => isOwn(call.tenant, name) && !isThrottle(name),
+      ({ name }) => (isOwn(call.tenant, name) || call.server.limits.isShared(name)) && !isThrottle(name),
     )
     const { items, pagination } = pageOf(own, call.query)
     return ok({ items: await Promise.all(items.map((each) => limitJson(call, each, undefined))), pagination })
@@ -61,6 +62,8 @@ export const putRateLimit: Operation = operation({
   answers: { 200: 'The limit as it stands.' },
   async run(call) {
     const { body, params, server } = call
+    if (call.tenant !== '' && server.limits.isShared(params.key))
+      throw denied(`All tenants share the limit ${params.key}: it is changed without a tenant.`)
     const name = ownName(call.tenant, params.key)
     const known = (await (await server.remote.store()).limits()).find((each) => each.name === name)
     if (!known && typeof body.expires_at === 'string') throw notFound('rate limit', params.key)
@@ -71,12 +74,23 @@ export const putRateLimit: Operation = operation({
   },
 })
 
+/** The budget that a call asks for. Of a limit that all tenants share, a tenant sees no other's. @throws Refusal 403 */
+function partitionOf(
+  { server, tenant, query }: Call<unknown, { partition?: string | undefined }, unknown>,
+  name: string,
+): string | undefined {
+  const { limits } = server
+  if (tenant === '' || !limits.isShared(name) || !limits.isKeyed(name)) return query.partition
+  if (query.partition === undefined || query.partition === tenant) return tenant
+  throw denied(`All tenants share the limit ${name}: a tenant may look at no partition but its own.`)
+}
+
 /** A limit that a call names. @throws Refusal 404 */
 async function definedLimit(
   { server, tenant }: Call<unknown, unknown, unknown>,
   key: string,
 ): Promise<LimitDefinition> {
-  const name = ownName(tenant, key)
+  const name = server.limits.storedName(tenant, key)
   const found = (await (await server.remote.store()).limits()).find((each) => each.name === name)
   if (!found) throw notFound('rate limit', key)
   return found

@@ -186,7 +186,12 @@ const RATE_LIMIT = {
   max_per_second: Units.optional(),
   on_limit: z.enum(['wait', 'reschedule', 'drop']).optional(),
   x_limit: members({
-    name: z.string().min(1).max(MOST_BYTES_OF_NAME).refine(isStorable, 'may hold neither NUL nor half surrogate pairs'),
+    name: z
+      .string()
+      .min(1)
+      .max(MOST_BYTES_OF_NAME)
+      .refine(isStorable, 'may hold neither NUL nor half surrogate pairs')
+      .regex(/^[^/]+$/, 'may hold no slash'),
     key: z.union([z.string().max(1024), z.number()]).optional(),
     weight: Units.optional(),
   }).optional(),

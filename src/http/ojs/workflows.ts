@@ -7,8 +7,8 @@ import { afterCommit } from '../after-commit.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { invalid, notFound, Refusal, unprocessable } from '../refusal.ts'
 import { requireRoom } from './backpressure.ts'
-import { maySee, requireQueues } from './jobs.ts'
-import { newJob } from './new-job.ts'
+import { maySee } from './jobs.ts'
+import { readyJobs, type ReadyJobs } from './ready-jobs.ts'
 import { type JobJson, JobId, NewJobJson } from './schemas.ts'
 import { workflowJson } from './workflow-json.ts'
 
@@ -51,8 +51,8 @@ export const createWorkflow: Operation = operation({
     if (body.type === 'batch' && called.length === 0)
       throw invalid('callbacks: give at least one of on_success, on_failure and on_complete')
     const all = [...calls, ...called.map(([, json]) => json)]
-    requireQueues(call, new Set(all.map((json) => json.options?.queue ?? 'default')))
-    const jobs = await ready(call, all)
+    const { jobs: checked, limits } = await ready(call, all)
+    const jobs = checked.map((job): FlowJob => ({ job, delayUs: null }))
     const id = server.newId()
     const after = dependencies(body.type, calls.length)
     const first = jobs.filter((_, node) => after[node]?.length === 0)
@@ -60,6 +60,7 @@ export const createWorkflow: Operation = operation({
       call,
       first.map(({ job }) => job.queue),
     )
+    if (limits.length > 0) await remote.define(limits)
     await sluice.flows.register({
       id,
       kind: body.type,
@@ -137,17 +138,10 @@ function callbacksOf(given: Readonly<Record<string, JobJson | null | undefined>>
   return called.filter((entry): entry is [Callback, JobJson] => entry[1] !== null && entry[1] !== undefined)
 }
 
-async function ready(
-  { server, tenant }: Call<unknown, unknown, unknown>,
-  sent: readonly JobJson[],
-): Promise<FlowJob[]> {
-  const { clock, newId, remote } = server
-  const given = sent.map((json) => newJob(json, tenant, clock.now(), newId))
-  if (given.some(({ job }) => job.terms?.givenId))
+async function ready(call: Call<unknown, unknown, unknown>, sent: readonly JobJson[]): Promise<ReadyJobs> {
+  if (sent.some(({ id }) => id !== undefined))
     throw unprocessable('id: the jobs of a workflow get ids of their own; leave it out')
-  const definitions = new Map(given.flatMap(({ limits }) => limits.definitions.map((each) => [each.name, each])))
-  if (definitions.size > 0) await remote.define([...definitions.values()])
-  return given.map(({ job }) => ({ job: remote.withLimits(job), delayUs: null }))
+  return readyJobs(call, sent)
 }
 
 /** A workflow that the caller may see, as its jobs are. @throws Refusal 404 */
@@ -158,6 +152,7 @@ async function namedFlow(
   const { flows } = call.server.sluice
   const flow = await flows.get(id)
   const jobs = flow ? await flows.jobs(id, { limit: SHOWN_AT_MOST }) : []
-  if (!flow || !jobs.every((job) => maySee(call, job))) throw notFound('workflow', id)
+  // Without any job left nothing says whose it was.
+  if (!flow || jobs.length === 0 || !jobs.every((job) => maySee(call, job))) throw notFound('workflow', id)
   return { flow, jobs }
 }

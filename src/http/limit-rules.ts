@@ -1,0 +1,211 @@
+import { SluiceError } from '../base/errors.ts'
+import type { LimitPolicy } from '../policy/limit.ts'
+import { normalisePolicy } from '../policy/normalise-policy.ts'
+import { isPath, partitionKey, readPath, SHARED_KEY } from '../policy/partition-key.ts'
+import type { Policy } from '../policy/policy.ts'
+import type { LimitDefinition } from '../store/store.ts'
+import { ownName } from './tenant.ts'
+
+/** A limit of the server: its policy, whose it is, and its key. */
+export type ServedLimit = Policy & {
+  /** One budget for all tenants; by default each tenant has budgets of its own under this policy. */
+  readonly shared?: boolean
+  /** Where its partition key is, for uses that name none; a client then cannot choose the key. */
+  readonly by?: string
+}
+
+/** A use of a limit by the jobs of a type or a queue. */
+export interface ServedUse {
+  readonly limit: string
+  /** `tenant`, the authenticated one; `args.0.tenantId`, `meta.region`; any other path is one into the first argument. */
+  readonly by?: string
+  /** Units that each start costs; 1 by default. */
+  readonly weight?: number
+}
+
+/** The limits that a server holds jobs to, beside those of the engine's own tasks. */
+export interface ServedLimits {
+  readonly limits?: Readonly<Record<string, ServedLimit>>
+  readonly types?: Readonly<Record<string, { readonly limits?: readonly ServedUse[] }>>
+  /** Limits without a key hold for the queues of tenants; give them to the engine's `queues` too, for the queues of nobody in particular. */
+  readonly queues?: Readonly<Record<string, { readonly limits?: readonly ServedUse[] }>>
+}
+
+/** What is known of a job when its limits are resolved. */
+export interface LimitedJob {
+  readonly type: string
+  /** As the client names it. */
+  readonly queue: string
+  readonly args: readonly unknown[]
+  readonly meta: unknown
+  readonly tenant: string
+}
+
+/** A bucket that a job needs. */
+export interface ResolvedUse {
+  /** As the store has it. */
+  readonly limit: string
+  readonly key: string
+  readonly weight: number
+}
+
+interface Rule {
+  readonly policy: LimitPolicy
+  readonly shared: boolean
+  readonly by: string | null
+  /** Its jobs have keys: a use without one is a mistake. */
+  readonly keyed: boolean
+}
+
+/** The limits of a server's configuration, and the buckets that a job needs because of them. */
+export class LimitRules {
+  #rules = new Map<string, Rule>()
+  #types = new Map<string, readonly ServedUse[]>()
+  #queues = new Map<string, readonly ServedUse[]>()
+
+  /** @throws policy.invalid, limit.unknown, limit.key.invalid, limit.weight.above_burst, option.invalid */
+  constructor(served: ServedLimits = {}) {
+    this.replace(served)
+  }
+
+  /** Takes other limits from now on; what cannot be leaves the old ones in place. @throws as the constructor */
+  replace({ limits = {}, types = {}, queues = {} }: ServedLimits): void {
+    const usesOf = (
+      of: Readonly<Record<string, { limits?: readonly ServedUse[] }>>,
+    ): Map<string, readonly ServedUse[]> => new Map(Object.entries(of).map(([name, each]) => [name, each.limits ?? []]))
+    const [ofTypes, ofQueues] = [usesOf(types), usesOf(queues)]
+    const all = [...ofTypes.values(), ...ofQueues.values()].flat()
+    const rules = new Map(
+      Object.entries(limits).map(([name, limit]) => [
+        name,
+        ruleOf(
+          name,
+          limit,
+          all.some((use) => use.limit === name && use.by !== undefined),
+        ),
+      ]),
+    )
+    for (const use of all) checkUse(use, rules.get(use.limit))
+    this.#rules = rules
+    this.#types = ofTypes
+    this.#queues = ofQueues
+  }
+
+  /** Whether the limits of a type are said here, and not by the engine's task. */
+  covers(type: string): boolean {
+    return this.#types.has(type)
+  }
+
+  /** The name under which the store keeps a limit that a caller names. */
+  storedName(tenant: string, name: string): string {
+    return this.isShared(name) ? name : ownName(tenant, name)
+  }
+
+  /** Whether all tenants share the budget of that name. */
+  isShared(name: string): boolean {
+    return this.#rules.get(name)?.shared === true
+  }
+
+  /** Whether a limit has a budget for each key. */
+  isKeyed(name: string): boolean {
+    return this.#rules.get(name)?.keyed === true
+  }
+
+  /** A tenant's limit of that name, as the configuration has it; null: it has none. */
+  definition(tenant: string, name: string): LimitDefinition | null {
+    const rule = this.#rules.get(name)
+    if (!rule) return null
+    return { name: this.storedName(tenant, name), policy: rule.policy, version: rule.policy.version ?? 0 }
+  }
+
+  /** What a type and a queue cost a job. @throws limit.key.missing, limit.key.invalid */
+  uses(job: LimitedJob): { readonly name: string; readonly use: ResolvedUse }[] {
+    const ofQueue = (this.#queues.get(job.queue) ?? []).filter((use) => job.tenant !== '' || this.#byOf(use) !== null)
+    return [...(this.#types.get(job.type) ?? []), ...ofQueue].flatMap((use) => {
+      const key = this.#keyOf(use.limit, this.#byOf(use), job)
+      if (key === null) return []
+      return [{ name: use.limit, use: { limit: this.storedName(job.tenant, use.limit), key, weight: use.weight ?? 1 } }]
+    })
+  }
+
+  /**
+   * The key of the bucket that a job names by `x_limit`; null: it is not limited this time.
+   * @throws limit.key.missing where the limit has keys and the job names none; limit.key.invalid where the server sets the key
+   */
+  keyOf(name: string, key: string | number | undefined, job: LimitedJob): string | null {
+    const rule = this.#rules.get(name)
+    if (rule && rule.by !== null) {
+      if (key === undefined) return this.#keyOf(name, rule.by, job)
+      throw new SluiceError(
+        'limit.key.invalid',
+        `limit ${name}: the server sets its key by ${rule.by}; leave x_limit.key out`,
+      )
+    }
+    if (key === undefined && !rule?.keyed) return SHARED_KEY
+    const found = partitionKey(key, rule?.policy.onMissingKey ?? 'fail', `limit ${name} of a job of type ${job.type}`)
+    return found.kind === 'key' ? found.key : null
+  }
+
+  #byOf({ limit, by }: ServedUse): string | null {
+    return by ?? this.#rules.get(limit)?.by ?? null
+  }
+
+  #keyOf(name: string, by: string | null, job: LimitedJob): string | null {
+    if (by === null) return SHARED_KEY
+    const onMissing = this.#rules.get(name)?.policy.onMissingKey
+    const found = partitionKey(valueAt(by, job), onMissing, `limit ${name} of a job of type ${job.type}`, by)
+    return found.kind === 'key' ? found.key : null
+  }
+}
+
+/** Reads a policy of a server's configuration: a producer that sends no key does not get around a limit unless it says so. @throws policy.invalid */
+export function servedPolicy(name: string, { shared: _shared, by: _by, ...policy }: ServedLimit): LimitPolicy {
+  return normalisePolicy({ onMissingKey: 'fail', ...policy }, `limit ${name}`)
+}
+
+function ruleOf(name: string, limit: ServedLimit, keyed: boolean): Rule {
+  if (!/^[^\0/]{1,255}$/u.test(name))
+    throw new SluiceError(
+      'policy.invalid',
+      `The name of the limit ${JSON.stringify(name.slice(0, 64))} is invalid. Expected 1 to 255 characters without a slash or NUL.`,
+    )
+  const policy = servedPolicy(name, limit)
+  const { shared = false, by = null } = limit
+  if (typeof shared !== 'boolean')
+    throw new SluiceError('option.invalid', `limit ${name}: shared is invalid. Expected true or false.`)
+  if (by !== null) checkPath(name, by)
+  return { policy, shared, by, keyed: keyed || by !== null }
+}
+
+function checkUse({ limit, by, weight = 1 }: ServedUse, rule: Rule | undefined): void {
+  if (!rule)
+    throw new SluiceError('limit.unknown', `The configuration names the limit ${limit}, but does not define it.`)
+  if (by !== undefined) checkPath(limit, by)
+  const most = mostOf(rule.policy)
+  if (!Number.isInteger(weight) || weight < 1 || weight > most)
+    throw new SluiceError(
+      'limit.weight.above_burst',
+      `limit ${limit}: the weight ${weight} is invalid. Expected a whole number from 1 to ${most}.`,
+    )
+}
+
+function checkPath(name: string, by: unknown): void {
+  if (!isPath(by) || by === 'args' || by === 'meta')
+    throw new SluiceError(
+      'limit.key.invalid',
+      `limit ${name}: by is invalid. Expected tenant, args.0.name, meta.name or a path into the first argument.`,
+    )
+}
+
+/** The most units that one start may take of a limit. */
+export function mostOf({ rule }: LimitPolicy): number {
+  if (!rule || rule.kind === 'spacing') return 1_000_000_000
+  return rule.kind === 'rate' ? rule.burst : rule.max
+}
+
+function valueAt(by: string, { args, meta, tenant }: LimitedJob): unknown {
+  if (by === 'tenant') return tenant === '' ? undefined : tenant
+  if (by.startsWith('args.')) return readPath({ args }, by)
+  if (by.startsWith('meta.')) return readPath({ meta }, by)
+  return readPath(args[0], by)
+}

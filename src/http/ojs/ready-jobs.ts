@@ -1,0 +1,145 @@
+import type { NewJob } from '../../jobs/job.ts'
+import { inLaneOrder } from '../../jobs/lane.ts'
+import { keptBack } from '../../policy/headroom.ts'
+import type { LimitPolicy } from '../../policy/limit.ts'
+import { SHARED_KEY } from '../../policy/partition-key.ts'
+import type { BucketUse, LimitDefinition } from '../../store/store.ts'
+import { denied } from '../access.ts'
+import { mostOf } from '../limit-rules.ts'
+import type { Call } from '../operation.ts'
+import { unprocessable } from '../refusal.ts'
+import { splitName } from '../tenant.ts'
+import { requireQueues } from './jobs.ts'
+import { newJob } from './new-job.ts'
+import { broughtBy } from './rate-limit-policy.ts'
+import type { JobJson } from './schemas.ts'
+
+/** Jobs that may be stored as they are, with the limits to define along with them. */
+export interface ReadyJobs {
+  readonly jobs: readonly NewJob[]
+  readonly limits: readonly LimitDefinition[]
+  /** The first bucket that a job names itself; null: none does. */
+  readonly named: BucketUse | null
+}
+
+/** A bucket that a job needs, and how the request calls its limit. */
+interface Named {
+  readonly name: string
+  readonly use: BucketUse
+}
+
+interface Given {
+  readonly json: JobJson
+  /** What the job names itself. */
+  readonly asked: readonly Named[]
+  /** What its type and queue need. */
+  readonly own: readonly Named[]
+  readonly brought: readonly LimitDefinition[]
+}
+
+type AnyCall = Call<unknown, unknown, unknown>
+
+/**
+ * Checks jobs as they were sent, on whichever way they come in: queues, limits, keys and weights. All that can be refused is refused here,
+ * before anything is written.
+ *
+ * @throws Refusal 400, 403, 422; SluiceError as an engine's enqueue
+ */
+export async function readyJobs(call: AnyCall, sent: readonly JobJson[]): Promise<ReadyJobs> {
+  const { server, tenant } = call
+  requireQueues(call, new Set(sent.map((json) => json.options?.queue ?? 'default')))
+  const given = sent.map((json) => givenBy(call, json))
+  const isLimited = given.some(({ asked, own }) => asked.length + own.length > 0)
+  const known = new Map(
+    isLimited ? (await (await server.remote.store()).limits()).map((each) => [each.name, each]) : [],
+  )
+  const limits = new Map(mayDefine(call, given, known).map((each) => [each.name, each]))
+  const nowMs = server.clock.now()
+  const jobs = given.map(({ json, asked, own }) => {
+    const checked = (named: readonly Named[]): BucketUse[] =>
+      named.map((each) => checkedUse(call, each, json, { known, limits }))
+    const [first, ...others] = checked(asked)
+    const uses = once([...(first ? [first] : []), ...others, ...checked(own)])
+    const job = newJob(json, { tenant, nowMs, newId: server.newId, uses, first: first ?? null })
+    return server.limits.covers(json.type) ? job : server.remote.withLimits(job)
+  })
+  return {
+    jobs,
+    limits: [...limits.values()],
+    named: given.find(({ asked }) => asked.length > 0)?.asked[0]?.use ?? null,
+  }
+}
+
+function givenBy({ server, tenant }: AnyCall, json: JobJson): Given {
+  const queue = json.options?.queue ?? 'default'
+  const limited = { type: json.type, queue, args: json.args, meta: json.meta ?? {}, tenant }
+  const rateLimit = json.options?.rate_limit ?? json.rate_limit
+  const own = server.limits.uses(limited)
+  if (!rateLimit) return { json, asked: [], own, brought: [] }
+  const asked: Named[] = []
+  const { x_limit: named } = rateLimit
+  if (named) {
+    const key = server.limits.keyOf(named.name, named.key, limited)
+    const limit = server.limits.storedName(tenant, named.name)
+    if (key !== null) asked.push({ name: named.name, use: { limit, key, weight: named.weight ?? 1 } })
+  }
+  const brought = broughtBy(rateLimit, queue, tenant)
+  for (const { name } of brought)
+    asked.push({ name: splitName(name).name, use: { limit: name, key: SHARED_KEY, weight: 1 } })
+  return { json, asked, own, brought }
+}
+
+/**
+ * Of the policies that jobs bring for one limit the last counts. Whoever enqueues may bring a limit that is not there yet; to change
+ * one is an admin's.
+ */
+function mayDefine(
+  { access }: AnyCall,
+  given: readonly Given[],
+  known: ReadonlyMap<string, LimitDefinition>,
+): LimitDefinition[] {
+  const newest = new Map(given.flatMap(({ brought }) => brought.map((each) => [each.name, each])))
+  return [...newest.values()].filter(({ name, policy, version }) => {
+    const has = known.get(name)
+    if (!has) return true
+    if (has.version > version || isSame(has.policy, policy)) return false
+    if (access.scopes.has('admin')) return true
+    throw denied(
+      `The token may not change the limit ${splitName(name).name}, which is defined with another policy: that needs the scope admin.`,
+    )
+  })
+}
+
+/** A bucket that a job needs, if its limit is there and can ever admit it. A tenant's limit of the configuration is defined along with its first job. */
+function checkedUse(
+  { server, tenant }: AnyCall,
+  { name, use }: Named,
+  { type, options }: JobJson,
+  of: { readonly known: ReadonlyMap<string, LimitDefinition>; readonly limits: Map<string, LimitDefinition> },
+): BucketUse {
+  const coming = of.limits.get(use.limit) ?? of.known.get(use.limit) ?? server.limits.definition(tenant, name)
+  if (!coming || coming.name !== use.limit)
+    throw unprocessable(`rate_limit.x_limit: there is no limit ${name}; name one that the server has`)
+  if (!of.known.has(use.limit)) of.limits.set(use.limit, coming)
+  const { policy } = coming
+  if (!policy.rule || policy.rule.kind === 'spacing') return { ...use, weight: 1 }
+  const most = mostOf(policy) - keptBack(policy, options?.priority ?? 0)
+  if (use.weight <= most) return use
+  throw unprocessable(
+    `rate_limit: a start of weight ${use.weight} of a job of type ${type} needs more than the ${most} units of ${name}`,
+  )
+}
+
+/** Each bucket once, at the highest weight that the job has for it. */
+function once(uses: readonly BucketUse[]): BucketUse[] {
+  const found = new Map<string, BucketUse>()
+  for (const use of uses) {
+    const bucket = JSON.stringify([use.limit, use.key])
+    if ((found.get(bucket)?.weight ?? 0) < use.weight) found.set(bucket, use)
+  }
+  return inLaneOrder([...found.values()])
+}
+
+function isSame(a: LimitPolicy, b: LimitPolicy): boolean {
+  return JSON.stringify(a) === JSON.stringify(b)
+}

@@ -1,0 +1,181 @@
+import { describe, expect, test } from 'vitest'
+import { limit } from '../../src/exports/index.ts'
+import type { ServedLimits, Token } from '../../src/exports/http.ts'
+import { everyStore } from '../stores.ts'
+import { type Answer, Desk, type Json, type Sending } from './desk.ts'
+
+const KINDS = await everyStore('limits of tenants')
+const HOUR = { window: 'sliding', per: '1h' } as const
+const of = (tenant: string, token?: string): Sending => ({
+  headers: { 'X-OJS-Tenant': tenant, ...(token !== undefined && { Authorization: `Bearer ${token}` }) },
+})
+const named = (name: string, more: Json = {}): Json => ({ rate_limit: { x_limit: { name, ...more } } })
+const job = (options: Json = {}, more: Json = {}): Json => ({
+  type: 'work',
+  args: [1],
+  ...more,
+  options: { queue: 'q', ...options },
+})
+const served = (limits: ServedLimits): Promise<Desk> => Desk.open({ http: { limits } })
+
+/** Every way on which a job comes in. */
+const WAYS: Readonly<Record<string, (d: Desk, json: Json, sending?: Sending) => Promise<Answer>>> = {
+  push: (d, json, sending) => d.post('/ojs/v1/jobs', json, sending),
+  batch: (d, json, sending) => d.post('/ojs/v1/jobs/batch', { jobs: [{ type: 'other', args: [] }, json] }, sending),
+  chain: (d, json, sending) =>
+    d.post('/ojs/v1/workflows', { type: 'chain', steps: [{ type: 'other', args: [] }, json] }, sending),
+  group: (d, json, sending) => d.post('/ojs/v1/workflows', { type: 'group', jobs: [json] }, sending),
+  callback: (d, json, sending) =>
+    d.post(
+      '/ojs/v1/workflows',
+      { type: 'batch', jobs: [{ type: 'other', args: [] }], callbacks: { on_success: json } },
+      sending,
+    ),
+  cron: (d, json, sending) => d.post('/ojs/v1/cron', { name: 'c', cron: '@daily', job_template: json }, sending),
+}
+
+describe.each(KINDS)('on $name, a limit of the configuration', (kind) => {
+  test('is each tenant’s own: none drains or closes another’s', async () => {
+    const limits: ServedLimits = { limits: { crm: { ...HOUR, max: 2 } } }
+    const d = await Desk.open({ engine: { store: kind.create() }, http: { limits } })
+    for (const tenant of ['acme', 'globex']) for (let i = 0; i < 3; i++) await d.push(named('crm'), {}, of(tenant))
+    expect(await d.fetch({ count: 9 }, of('acme'))).toHaveLength(2)
+    expect(await d.fetch({ count: 9 }, of('globex'))).toHaveLength(2)
+    expect((await d.get('/ojs/v1/rate-limits/crm', of('acme'))).body['rate']).toMatchObject({
+      limit: 2,
+      current_count: 2,
+    })
+    expect((await d.get('/ojs/v1/rate-limits/crm')).status).toBe(404)
+  })
+
+  test('that is shared is one budget for all', async () => {
+    const limits: ServedLimits = { limits: { crm: { ...HOUR, max: 2, shared: true } } }
+    const d = await Desk.open({ engine: { store: kind.create() }, http: { limits } })
+    for (const tenant of ['acme', 'globex']) for (let i = 0; i < 3; i++) await d.push(named('crm'), {}, of(tenant))
+    expect(await d.fetch({ count: 9 }, of('acme'))).toHaveLength(2)
+    expect(await d.fetch({ count: 9 }, of('globex'))).toHaveLength(0)
+    expect((await d.send('PUT', '/ojs/v1/rate-limits/crm', { rate: 9, period: 'second' }, of('acme'))).status).toBe(403)
+  })
+
+  test.each([
+    ['tenant', {}],
+    ['args.0.tenantId', {}],
+    ['meta.region', { meta: { region: 'eu' } }],
+    ['tenantId', {}],
+    ['args.1', { args: [{ tenantId: 'x' }, 'second'] }],
+  ])('by %s has a budget for each key', async (by, more) => {
+    const limits: ServedLimits = {
+      limits: { crm: { ...HOUR, max: 1, shared: true } },
+      types: { work: { limits: [{ limit: 'crm', by }] } },
+    }
+    const d = await Desk.open({ engine: { store: kind.create() }, http: { limits } })
+    const acme: Json = { args: [{ tenantId: 'acme' }], ...more }
+    for (let i = 0; i < 2; i++) await d.push({}, acme, of('acme'))
+    expect(await d.fetch({ count: 9 }, of('acme'))).toHaveLength(1)
+    const other: Json = { args: [{ tenantId: 'globex' }, 'third'], meta: { region: 'us' } }
+    await d.push({}, other, of('globex'))
+    expect(await d.fetch({ count: 9 }, of('globex'))).toHaveLength(1)
+  })
+
+  test('holds the occurrences of a cron and the jobs of a workflow too', async () => {
+    const limits: ServedLimits = {
+      limits: { crm: { ...HOUR, max: 1 } },
+      types: { work: { limits: [{ limit: 'crm', by: 'tenant' }] } },
+    }
+    const d = await Desk.open({ engine: { store: kind.create() }, http: { limits } })
+    await d.post('/ojs/v1/workflows', { type: 'group', jobs: [job(), job()] }, of('acme'))
+    expect(await d.fetch({ count: 9 }, of('acme'))).toHaveLength(1)
+    await d.post(
+      '/ojs/v1/cron',
+      { name: 'c', cron: '* * * * *', overlap_policy: 'allow', job_template: job() },
+      of('acme'),
+    )
+    await d.clock.advance('2m')
+    expect(await d.fetch({ count: 9 }, of('acme'))).toHaveLength(0)
+    expect((await d.get('/ojs/v1/rate-limits/crm', of('acme'))).body['waiting_count']).toBeGreaterThan(1)
+  })
+})
+
+describe.each(Object.entries(WAYS))('a %s', (_, send) => {
+  const LIMITS: ServedLimits = {
+    limits: { crm: { ...HOUR, max: 15 }, byTenant: { ...HOUR, max: 5, by: 'tenant', shared: true } },
+    types: { sync: { limits: [{ limit: 'crm', by: 'tenantId' }] } },
+  }
+  const CASES: [string, Json][] = [
+    ['an unknown limit', job(named('typo'))],
+    ['another tenant’s limit', job(named('globex'))],
+    ['a weight above the limit', job(named('crm', { key: 'z', weight: 1_000_000 }))],
+    ['no key', job(named('crm'))],
+    ['an empty key', job(named('crm', { key: '' }))],
+    ['a key that the server sets', job(named('byTenant', { key: 'globex' }))],
+    ['no value at the path', job({}, { type: 'sync', args: [{ tenant_id: 'x' }] })],
+    ['null at the path', job({}, { type: 'sync', args: [{ tenantId: null }] })],
+    ['an argument without members', job({}, { type: 'sync', args: ['x'] })],
+    ['no argument', job({}, { type: 'sync', args: [] })],
+  ]
+  test.each(CASES)('with %s is refused with 422, and nothing is written', async (_case, json) => {
+    const d = await served(LIMITS)
+    const before = await d.sluice.limits.list()
+    const answer = await send(d, json, of('acme'))
+    expect(answer.status).toBe(422)
+    expect(answer.body['error']).toMatchObject({ code: 'invalid_request', retryable: false })
+    const { body } = await d.get('/ojs/v1/admin/jobs', of('acme'))
+    expect(body['pagination'].total).toBe(0)
+    expect((await d.get('/ojs/v1/cron', of('acme'))).body['crons']).toEqual([])
+    expect(await d.sluice.limits.list()).toEqual(before)
+  })
+
+  test('that names another tenant’s limit by a slash is refused', async () => {
+    const d = await served(LIMITS)
+    await d.push({ rate_limit: { key: 'stripe', concurrency: 1 } }, {}, of('globex'))
+    expect((await send(d, job(named('globex/stripe')), of('acme'))).status).toBe(400)
+  })
+
+  test('with several arguments is held to the key of the first', async () => {
+    const d = await served(LIMITS)
+    expect((await send(d, job({}, { type: 'sync', args: [{ tenantId: 'a' }, 1] }), of('acme'))).status).toBe(201)
+  })
+})
+
+describe('a policy that a job brings', () => {
+  const TOKENS: Token[] = [
+    { token: 'producer-0123456789', scopes: ['producer'], tenant: '*' },
+    { token: 'mailonly-0123456789', scopes: ['producer'], tenant: '*', queues: ['mail'] },
+    { token: 'worker-0123456789ab', scopes: ['worker'], tenant: '*' },
+    { token: 'admin-0123456789abc', scopes: ['admin'], tenant: '*' },
+  ]
+  const bank = (max: number): Json => ({ rate_limit: { key: 'bank', rate: { limit: max, period: 'PT1M' } } })
+
+  test('may define a limit that is not there; to change one takes an admin', async () => {
+    const d = await Desk.open({ http: { tokens: TOKENS } })
+    const [producer, mail, worker, admin] = TOKENS.map(({ token }) => of('', token))
+    for (let i = 0; i < 4; i++) await d.push(bank(1), {}, producer)
+    expect(await d.fetch({ count: 9 }, worker)).toHaveLength(1)
+    const changed = await d.post('/ojs/v1/jobs', job({ queue: 'mail', ...bank(1_000_000) }), mail)
+    expect(changed.status).toBe(403)
+    expect((await d.post('/ojs/v1/jobs/batch', { jobs: [job(bank(9))] }, producer)).status).toBe(403)
+    expect((await d.post('/ojs/v1/workflows', { type: 'group', jobs: [job(bank(9))] }, producer)).status).toBe(403)
+    expect(await d.fetch({ count: 9 }, worker)).toHaveLength(0)
+    await d.push(bank(3), {}, admin)
+    expect(await d.fetch({ count: 9 }, worker)).toHaveLength(2)
+  })
+})
+
+test('limits of code are reached by their names where the server shares them', async () => {
+  const engine = { limits: [limit('gate', { ...HOUR, max: 1 })] }
+  const d = await Desk.open({ engine, http: { limits: { limits: { gate: { ...HOUR, max: 1, shared: true } } } } })
+  for (const tenant of ['acme', 'globex']) await d.push(named('gate'), {}, of(tenant))
+  expect([...(await d.fetch({}, of('acme'))), ...(await d.fetch({}, of('globex')))]).toHaveLength(1)
+})
+
+test.each([
+  [{ types: { a: { limits: [{ limit: 'typo' }] } } }, 'limit.unknown'],
+  [{ limits: { 'a/b': { concurrency: 1 } } }, 'policy.invalid'],
+  [{ limits: { c: { concurrency: 1, by: '' } } }, 'limit.key.invalid'],
+  [
+    { limits: { c: { ...HOUR, max: 3 } }, queues: { q: { limits: [{ limit: 'c', weight: 4 }] } } },
+    'limit.weight.above_burst',
+  ],
+])('%j is refused when the server is made', async (limits, code) => {
+  await expect(served(limits as ServedLimits)).rejects.toMatchObject({ code })
+})
