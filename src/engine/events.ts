@@ -56,12 +56,19 @@ export interface SluiceEvents {
   /** A job was taken back from a dead worker or an expired lease. */
   'job.recovered': JobEvent & { readonly state: JobState }
   /**
-   * An open bucket first left a job waiting: what the first wanted of it, how many jobs it had admitted in the same claim, how many it
-   * left waiting, and when the next may go; null when a permit has to return first.
+   * An open bucket first left a job waiting. `wantedUnits`: what the first job that it refused costs; `grantedUnits`: what it admitted in
+   * the same claim; `waitingJobs`: jobs first in their lanes that it refused, those behind them not counted. `nextAt`: when the next may
+   * go; null when a permit has to return first. `deferred` is `waitingJobs` again, so that the sum of `deferred` over the three events
+   * is the number of jobs that waited.
    */
   'rate_limit.exceeded': LineEvent & {
     readonly queue: string
+    readonly wantedUnits: number
+    readonly grantedUnits: number
+    readonly waitingJobs: number
+    /** @deprecated the same as `wantedUnits` */
     readonly wanted: number
+    /** @deprecated jobs, where `grantedUnits` has what they cost */
     readonly granted: number
     readonly deferred: number
     readonly nextAt: Date | null

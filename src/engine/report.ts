@@ -1,3 +1,4 @@
+import { waitInWords } from '../store/rejection.ts'
 import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
@@ -108,9 +109,15 @@ export class Reporter {
   claimed(claim: Claim): void {
     const { events, wallOf } = this.#options
     for (const { nextAtUs, defined, ...closed } of claim.closed) {
-      const { limit, key, queue } = closed
+      const { limit, key, queue, wanted: wantedUnits, deferred: waitingJobs } = closed
       if (!defined) events.emit('rate_limit.unknown', { limit, key, queue })
-      else events.emit('rate_limit.exceeded', { ...closed, nextAt: nextAtUs === null ? null : wallOf(nextAtUs) })
+      else
+        events.emit('rate_limit.exceeded', {
+          ...closed,
+          wantedUnits,
+          waitingJobs,
+          nextAt: nextAtUs === null ? null : wallOf(nextAtUs),
+        })
     }
     for (const { nextAtUs, ...bucket } of claim.sustained)
       events.emit('rate_limit.throttled', { ...bucket, nextAt: nextAtUs === null ? null : wallOf(nextAtUs) })
@@ -180,7 +187,10 @@ export class Reporter {
     const expectedStart = job.expectedStartUs === null ? null : wallOf(job.expectedStartUs)
     const error =
       job.reason === 'expired'
-        ? new SluiceError('job.expired', `The job ${job.id} of task ${job.task} had not started when it expired.`)
+        ? new SluiceError(
+            'job.expired',
+            `The job ${job.id} of task ${job.task} had not started when it expired${waitInWords(job)}.`,
+          )
         : new RateLimitRejected(job.limit, job.key, expectedStart)
     if (job.reason !== 'expired')
       events.emit('rate_limit.dropped', { limit: job.limit, key: job.key, id: job.id, task: job.task, expectedStart })

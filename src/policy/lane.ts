@@ -22,8 +22,9 @@ export interface Bucket {
   active: number
   /** When the first of the line may go; null: nobody waits; NEVER_US: a permit has to return first. */
   wakeAtUs: number | null
-  /** Starts that this decision granted from it. */
+  /** Starts that this decision granted from it, and the units that they cost. */
   granted: number
+  grantedUnits: number
   /** Its state or its permits changed. */
   changed: boolean
 }

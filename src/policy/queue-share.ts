@@ -23,6 +23,7 @@ export function pay(charges: readonly Charge[], nowUs: number): void {
     charge(bucket.policy, bucket.state, nowUs, weight)
     if (bucket.policy.concurrency !== null) bucket.active++
     bucket.granted++
+    bucket.grantedUnits += weight
     bucket.changed = true
   }
 }

@@ -225,6 +225,8 @@ export interface Closed {
   readonly wanted: number
   /** Jobs that this bucket admitted in the same claim. */
   readonly granted: number
+  /** What these cost. */
+  readonly grantedUnits: number
   /** Lanes whose heads it refused: as many jobs, which are not counted again when they start. */
   readonly deferred: number
   /** When the next may go; null when a permit has to return first. */

@@ -68,6 +68,7 @@ function newlyClosed(nameOf: (queue: number) => string, admission: Admission): C
       queue: nameOf(lane.queue),
       wanted: lane.heads[lane.next]?.weights?.[lane.buckets.indexOf(bucket)] ?? 1,
       granted: bucket.granted,
+      grantedUnits: bucket.grantedUnits,
       deferred: line.joined.size,
       nextAtUs: instantOf(bucket.wakeAtUs),
       defined: bucket.policy !== null,

@@ -32,6 +32,7 @@ function bucketOf(policy: LimitPolicy): Bucket {
     active: 0,
     wakeAtUs: null,
     granted: 0,
+    grantedUnits: 0,
     changed: false,
   }
 }

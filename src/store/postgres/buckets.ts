@@ -106,7 +106,7 @@ export function bucketOf(limits: Timelines, row: BucketRow, { nowUs, wallUs }: I
   const changed = written === null ? beginsEmpty(policy) : nowUs < written.atUs
   const waits = { wakeAtUs, wokeAtUs: wakeAtUs, deferred, toldUs, counted: false }
   const named = { id, limit, key, worker, policy, revision: inForce.revision }
-  return { ...named, state, active, lanes, ...waits, granted: 0, changed }
+  return { ...named, state, active, lanes, ...waits, granted: 0, grantedUnits: 0, changed }
 }
 
 /** Calendar windows follow the wall clock: their policy is told how far that is from the store's. */

@@ -9,8 +9,9 @@ import { announce } from './cancel.ts'
 import type { WrittenRow } from './claimed.ts'
 import { type Context, readClock } from './context.ts'
 import { currentLimits } from './limits.ts'
-import { errorText, toRejected, type Why } from './reject.ts'
+import { toRejected } from './reject.ts'
 import { skipOccurrence } from './skip.ts'
+import { rejectionText, type Why } from '../rejection.ts'
 import { STATE } from '../state.ts'
 
 type Row = [
@@ -73,7 +74,7 @@ async function end(
   const [seq, queue, lane, uses, fair] = row
   const { nowUs } = instant
   const { cancelledUs, discardedUs } = context.retention
-  const text = errorText(why)
+  const text = rejectionText(why)
   const written = await db.get<[...WrittenRow]>(DISCARD, nowUs, text, nowUs + cancelledUs, nowUs + discardedUs, seq)
   if (!written) return []
   if (written[15] !== null) inFlows.push(seq)
@@ -94,14 +95,15 @@ function expiresUs([, , , , , expires]: Row, { nowUs, wallUs }: Instant): number
 
 /** The bucket to blame is the one that the lane waits on, else that of the shortest `maxWait`. */
 function whyOf(limits: Timelines, row: Row, instant: Instant): Why {
-  if (expiresUs(row, instant) < instant.nowUs) return { reason: 'expired', limit: '', key: '', expectedStartUs: null }
+  const reason = expiresUs(row, instant) < instant.nowUs ? 'expired' : 'late'
   const [, , , , , , , limit, key, wakeAt] = row
   if (limit === null || key === null) {
+    if (reason === 'expired') return { reason, limit: '', key: '', expectedStartUs: null }
     const shortest = boundOf(limits, row)
-    return { reason: 'late', limit: shortest.limit, key: shortest.key, expectedStartUs: null }
+    return { reason, limit: shortest.limit, key: shortest.key, expectedStartUs: null }
   }
   const expectedStartUs = wakeAt === null || wakeAt === NEVER_US ? null : Math.max(wakeAt, instant.nowUs)
-  return { reason: 'late', limit, key, expectedStartUs }
+  return { reason, limit, key, expectedStartUs }
 }
 
 /** How long jobs of a lane may wait: the shortest of its limits; Infinity: none has one. */

@@ -1,3 +1,4 @@
+import { rejectionText, type Why } from '../rejection.ts'
 import { inTransaction, type Statements } from '../../database/postgres.ts'
 import { NEVER_US } from '../../policy/lane.ts'
 import type { Rejection } from '../../policy/refusal.ts'
@@ -9,9 +10,6 @@ import { type Instant, occurrenceOf } from '../series.ts'
 import { skipOccurrence } from './skip.ts'
 import { STATE } from '../state.ts'
 
-/** Why a job was ended before it could start. */
-export type Why = Pick<Rejected, 'reason' | 'limit' | 'key' | 'expectedStartUs'>
-
 /** What a decision refused for good, as it is written: seq, state, due, error, due of a skipped occurrence. */
 export function rejectionsOf(context: Context, rejections: readonly Rejection[], instant: Instant): unknown[] {
   const { nowUs } = instant
@@ -20,7 +18,7 @@ export function rejectionsOf(context: Context, rejections: readonly Rejection[],
     head.seq,
     STATE.discarded,
     nowUs + discardedUs,
-    errorText(whyOf(refusal)),
+    rejectionText(whyOf(refusal)),
     nowUs + cancelledUs,
   ])
 }
@@ -67,21 +65,4 @@ export function toRejected(row: WrittenRow, why: Why): Rejected {
   const [, id, task, queue, , input, attempt, , , , , schedule, occurs] = row
   const rejected = { id, task, queue, input, attempt, ...why }
   return attempt > 0 ? rejected : { ...rejected, ...occurrenceOf(schedule, occurs) }
-}
-
-/** The error that such a job has. */
-export function errorText(why: Why): string {
-  return JSON.stringify({
-    code: why.reason === 'expired' ? 'job.expired' : 'limit.rejected',
-    message: messageOf(why),
-    details: { limit: why.limit, key: why.key, expectedStartUs: why.expectedStartUs },
-  })
-}
-
-function messageOf({ reason, limit, key }: Pick<Rejected, 'reason' | 'limit' | 'key'>): string {
-  const of = key === '' ? `limit ${limit}` : `limit ${limit} for ${key}`
-  if (reason === 'expired') return 'The job expired before it could start.'
-  return reason === 'dropped'
-    ? `The budget of ${of} was used up, and the limit drops what it cannot start at once.`
-    : `The budget of ${of} lets it start only after its maxWait.`
 }

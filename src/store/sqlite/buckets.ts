@@ -126,7 +126,7 @@ function fromRow(context: Context, row: Row, nowUs: number): StoredBucket {
   const changed = written === null ? beginsEmpty(policy) : nowUs < written.atUs
   const named = { id, limit, key, worker, policy, revision: inForce.revision }
   const waits = { wakeAtUs, wokeAtUs: wakeAtUs, deferred, toldUs, counted: false }
-  return { ...named, state, active, lanes, ...waits, granted: 0, changed }
+  return { ...named, state, active, lanes, ...waits, granted: 0, grantedUnits: 0, changed }
 }
 
 /** Calendar windows follow the wall clock: their policy is told how far that is from the store's. */

@@ -7,6 +7,7 @@ import { type Context, queueName } from './context.ts'
 import { depart } from './lanes.ts'
 import { portion } from './portion.ts'
 import { skipOccurrence } from './skip.ts'
+import { rejectionText, type Why } from '../rejection.ts'
 import { STATE } from '../state.ts'
 import type { Instant } from './store-clock.ts'
 
@@ -74,11 +75,12 @@ export function rejectLate(context: Context, instant: Instant, limit: number, in
       context.db.run('UPDATE jobs SET due = ? WHERE seq = ?', latestUs === Infinity ? null : latestUs, seq)
       return []
     }
-    const { limit: name, key, expectedStartUs } = bound
-    const why =
-      expiresUs < nowUs
-        ? { reason: 'expired' as const, limit: '', key: '', expectedStartUs: null }
-        : { reason: 'late' as const, limit: name, key, expectedStartUs }
+    const { limit: name, key, expectedStartUs, held } = bound
+    const hasExpired = expiresUs < nowUs
+    const why: Why =
+      hasExpired && !held
+        ? { reason: 'expired', limit: '', key: '', expectedStartUs: null }
+        : { reason: hasExpired ? 'expired' : 'late', limit: name, key, expectedStartUs }
     const rejected = discard(context, seq, why, instant, inFlows)
     depart(context, lane, seq, nowUs)
     return [rejected]
@@ -88,6 +90,8 @@ export function rejectLate(context: Context, instant: Instant, limit: number, in
 interface Bound extends Pick<Rejected, 'limit' | 'key' | 'expectedStartUs'> {
   /** The shortest of the lane's limits; Infinity: none has one. */
   readonly maxWaitUs: number
+  /** The lane waits on that bucket. */
+  readonly held: boolean
 }
 
 /** How long jobs of a lane may wait, and the bucket to blame: the one that the lane waits on, else that of the shortest `maxWait`. */
@@ -97,30 +101,19 @@ function boundOf(context: Context, lane: number, nowUs: number): Bound {
      WHERE l.id = ?`,
     lane,
   )
-  let bound: Bound = { limit: '', key: '', expectedStartUs: null, maxWaitUs: Infinity }
+  let bound: Bound = { limit: '', key: '', expectedStartUs: null, maxWaitUs: Infinity, held: false }
   let held: Bound | null = null
   for (const [limit, key, on, wakeAt] of buckets) {
     const maxWaitUs = context.policies.policy(limit, key)?.maxWaitUs ?? Infinity
     const expectedStartUs = on === 0 || wakeAt === null || wakeAt === NEVER_US ? null : Math.max(wakeAt, nowUs)
-    const each = { limit, key, expectedStartUs, maxWaitUs }
+    const each = { limit, key, expectedStartUs, maxWaitUs, held: on === 1 }
     if (on === 1) held = each
     if (maxWaitUs < bound.maxWaitUs) bound = each
   }
   return held ? { ...held, maxWaitUs: bound.maxWaitUs } : bound
 }
 
-function discard(
-  context: Context,
-  seq: number,
-  why: Pick<Rejected, 'reason' | 'limit' | 'key' | 'expectedStartUs'>,
-  instant: Instant,
-  inFlows: number[],
-): Rejected {
-  const error = {
-    code: why.reason === 'expired' ? 'job.expired' : 'limit.rejected',
-    message: messageOf(why),
-    details: { limit: why.limit, key: why.key, expectedStartUs: why.expectedStartUs },
-  }
+function discard(context: Context, seq: number, why: Why, instant: Instant, inFlows: number[]): Rejected {
   const { nowUs } = instant
   const { cancelledUs, discardedUs } = context.retention
   const [id, task, queue, input, attempt, schedule, occurs, flow] = context.db.get<Row>(
@@ -128,7 +121,7 @@ function discard(
     nowUs,
     nowUs + cancelledUs,
     nowUs + discardedUs,
-    JSON.stringify(error),
+    rejectionText(why),
     seq,
   ) as Row
   if (flow !== null) inFlows.push(seq)
@@ -136,12 +129,4 @@ function discard(
   if (schedule === null || attempt > 0) return rejected
   skipOccurrence(context, schedule, why.expectedStartUs, instant)
   return { ...rejected, ...occurrenceOf(schedule, occurs) }
-}
-
-function messageOf({ reason, limit, key }: Pick<Rejected, 'reason' | 'limit' | 'key'>): string {
-  const of = key === '' ? `limit ${limit}` : `limit ${limit} for ${key}`
-  if (reason === 'expired') return 'The job expired before it could start.'
-  return reason === 'dropped'
-    ? `The budget of ${of} was used up, and the limit drops what it cannot start at once.`
-    : `The budget of ${of} lets it start only after its maxWait.`
 }

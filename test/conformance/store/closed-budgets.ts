@@ -136,6 +136,22 @@ function maxWait(harness: StoreHarness): void {
     expect((await w.claim({ slots: 0 })).rejected).toMatchObject([{ task: 'a2', reason: 'late', limit: 'r', key: 'k' }])
   })
 
+  test('a job that has expired says which budget it waited for, as one that is late does', async () => {
+    const w = world()
+    await w.define({ r: { rate: 1, per: '1m' } })
+    await w.add('a', { limits: ['r:k'], expiresAtMs: w.clock.now() + 5000 }, 2)
+    await w.start()
+    w.at(6000)
+    expect((await w.claim()).rejected).toMatchObject([
+      { task: 'a2', reason: 'expired', limit: 'r', key: 'k', expectedStartUs: w.us(60_000) },
+    ])
+    expect((await w.get('a2'))?.error).toMatchObject({
+      code: 'job.expired',
+      message: 'The job expired before it could start; it waited for the budget of limit r for k.',
+      details: { limit: 'r', key: 'k' },
+    })
+  })
+
   test('a job that has expired in its lane has expired, whatever it waited for', async () => {
     const w = world()
     await w.define({ r: { rate: 1, per: '1h', burst: 1 } })

@@ -1,0 +1,29 @@
+import type { Rejected } from './store.ts'
+
+/** Why a job was given up. */
+export type Why = Pick<Rejected, 'reason' | 'limit' | 'key' | 'expectedStartUs'>
+
+/** The error that a job is stored with that was given up, as JSON text. */
+export function rejectionText(why: Why): string {
+  const { reason, limit, key, expectedStartUs } = why
+  return JSON.stringify({
+    code: reason === 'expired' ? 'job.expired' : 'limit.rejected',
+    message: messageOf(why),
+    details: { limit, key, expectedStartUs },
+  })
+}
+
+/** Which budget a job waited for when it was given up, to go on with a sentence; empty: none. */
+export function waitInWords({ limit, key }: Pick<Rejected, 'limit' | 'key'>): string {
+  if (limit === '') return ''
+  return `; it waited for the budget of limit ${limit}${key === '' ? '' : ` for ${key}`}`
+}
+
+function messageOf(why: Why): string {
+  const { reason, limit, key } = why
+  if (reason === 'expired') return `The job expired before it could start${waitInWords(why)}.`
+  const of = key === '' ? `limit ${limit}` : `limit ${limit} for ${key}`
+  return reason === 'dropped'
+    ? `The budget of ${of} was used up, and the limit drops what it cannot start at once.`
+    : `The budget of ${of} lets it start only after its maxWait.`
+}
