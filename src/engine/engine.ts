@@ -120,6 +120,7 @@ export class Sluice implements TaskEngine {
     })
     this.#prepare = {
       newId: createIds(clock),
+      nowMs: () => clock.now(),
       limits: this.#registry,
       queueUses: (queue) => queueLimits.ofJobs(queue),
     }

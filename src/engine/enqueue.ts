@@ -1,5 +1,6 @@
-import { durationUs } from '../base/duration.ts'
+import { type Duration, durationUs } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
+import { checkInstant } from '../base/instant.ts'
 import { toJsonText } from '../base/json-value.ts'
 import type { NewJob } from '../jobs/job.ts'
 import { validate } from '../jobs/schema.ts'
@@ -13,6 +14,8 @@ import type { EnqueueOptions, TaskDefinition } from './task.ts'
 /** What turning a call into a stored job needs of its engine. */
 export interface EnqueueContext {
   readonly newId: () => string
+  /** Wall clock, epoch ms. */
+  readonly nowMs: () => number
   readonly limits: LimitRegistry
   /** Limits of a queue whose keys hang on the job: they count as the job's own. */
   readonly queueUses: (queue: string) => readonly UseSpec<never>[]
@@ -87,8 +90,8 @@ function toJob(
     uses: context.limits.resolve(more.length > 0 ? [...own, ...more] : own, output, { weight, priority }, task.name),
     maxAttempts: task.retry.attempts,
     runAtMs: options.runAt === undefined ? null : dateMs(options.runAt, 'runAt'),
-    ...(options.delay !== undefined && { delayUs: durationUs(options.delay, 'delay') }),
-    expiresAtMs: options.expiresAt ? dateMs(options.expiresAt, 'expiresAt') : null,
+    ...(options.delay !== undefined && { delayUs: delayUs(options.delay, context.nowMs()) }),
+    expiresAtMs: options.expiresAt === undefined ? null : dateMs(options.expiresAt, 'expiresAt'),
     unique: uniqueKey(options.unique, output as never, task.name),
     extra: extraText(options, toCarry(carried)),
     ...fairnessOfJob(task.fairness, options, output, task.name),
@@ -115,7 +118,13 @@ function checkOptions(options: EnqueueOptions<never>, task: string): void {
 function dateMs(date: Date, what: string): number {
   const ms = date instanceof Date ? date.getTime() : Number.NaN
   if (Number.isNaN(ms)) throw new SluiceError('delay.invalid', `${what} is no valid Date`)
-  return ms
+  return checkInstant(ms, what)
+}
+
+function delayUs(delay: Duration, nowMs: number): number {
+  const us = durationUs(delay, 'delay')
+  checkInstant(nowMs + us / 1000, 'The end of delay')
+  return us
 }
 
 function extraText({ meta, tags }: EnqueueOptions<never>, trace: Carried | null): string | null {

@@ -5,6 +5,7 @@ import type { Answer } from '../jobs/header-source.ts'
 import { isRefusal, type RateLimitFacts, readRateLimitHeaders } from '../jobs/rate-limit-headers.ts'
 import { isRateLimited, RateLimited } from '../jobs/rate-limited.ts'
 import type { Calibration } from '../policy/limit.ts'
+import { MAX_UNITS } from '../policy/normalise-policy.ts'
 import type { Store } from '../store/store.ts'
 import type { Events } from './events.ts'
 import { type JudgeContext, paceOf, pushBackOf } from './settle.ts'
@@ -45,8 +46,8 @@ export class Feedback {
     const rule = judge.policy(limit)?.rule
     const fault = !use
       ? 'the job does not use that limit'
-      : !Number.isSafeInteger(units)
-        ? 'the units are no whole number'
+      : !(Number.isSafeInteger(units) && Math.abs(units) <= MAX_UNITS)
+        ? `the units are no whole number of at most ${MAX_UNITS}`
         : rule === null || rule?.kind === 'spacing'
           ? 'a limit of spacing or of permits alone counts starts, not units'
           : this.#options.isRunning(job)

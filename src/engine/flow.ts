@@ -1,4 +1,3 @@
-import { durationUs } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
 import { toJsonText } from '../base/json-value.ts'
 import type { Callback, FlowKind } from '../jobs/flow.ts'
@@ -95,11 +94,8 @@ export async function toFlow(id: string, options: FlowOptions, prepare: Prepare)
 }
 
 async function toFlowJob({ task, input, options }: Call, prepare: Prepare): Promise<FlowJob> {
-  const { delay, ...rest } = options
-  if (delay !== undefined && rest.runAt !== undefined)
-    throw new SluiceError('delay.invalid', `A call of ${task.name} in a flow got both delay and runAt; give one`)
-  const delayUs = delay === undefined ? null : durationUs(delay, 'delay')
-  return { job: await prepare(task, input, rest), delayUs }
+  const { delayUs = null, ...job } = await prepare(task, input, options)
+  return { job, delayUs }
 }
 
 function checkOptions(options: FlowOptions): FlowKind {

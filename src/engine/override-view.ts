@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import { type Duration, durationUs } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
+import { checkInstant } from '../base/instant.ts'
 import { storableText } from '../base/text.ts'
 import type { Limit } from '../policy/define-limit.ts'
 import type { Key } from '../policy/key-path.ts'
@@ -76,9 +77,12 @@ export function keyOf(key: Key | undefined, limit: string): string | null {
 
 /** An instant of the store's clock, given as one of the wall or as a time from now. @throws option.invalid, duration.invalid */
 export function untilUsOf(until: Duration | Date, clock: Clock, nowUs: number): number {
-  const aheadUs =
-    until instanceof Date ? Math.round((until.getTime() - clock.now()) * 1000) : durationUs(until, 'until')
-  if (aheadUs > 0) return nowUs + durationUs(aheadUs / 1000, 'until')
+  const nowMs = clock.now()
+  const aheadUs = until instanceof Date ? Math.round((until.getTime() - nowMs) * 1000) : durationUs(until, 'until')
+  if (aheadUs > 0) {
+    checkInstant(nowMs + aheadUs / 1000, 'until')
+    return nowUs + aheadUs
+  }
   throw new SluiceError(
     'option.invalid',
     `until is ${until instanceof Date && Number.isFinite(until.getTime()) ? until.toISOString() : String(until)}, which is not ahead; give a later time`,

@@ -1,5 +1,6 @@
 import type { Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
+import { checkInstant } from '../base/instant.ts'
 import { isName } from '../base/text.ts'
 import type { NewJob } from '../jobs/job.ts'
 import { duesWithin, recurrenceOf } from '../jobs/recurrence.ts'
@@ -100,7 +101,7 @@ export function toSchedule(options: ScheduleOptions<never>, job: NewJob): NewSch
     name,
     recurrence: recurrenceOf(options, what),
     immediately,
-    untilMs: until?.getTime() ?? null,
+    untilMs: until === undefined ? null : checkInstant(until.getTime(), `${what}: until`),
     maxRuns: maxRuns ?? null,
     overlap,
     onMissed,

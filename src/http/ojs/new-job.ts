@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { type Duration, durationUs } from '../../base/duration.ts'
+import { checkInstant } from '../../base/instant.ts'
 import { toJsonText } from '../../base/json-value.ts'
 import type { RetryTerms } from '../../engine/remote-retry.ts'
 import type { NewJob } from '../../jobs/job.ts'
@@ -49,8 +50,6 @@ const OURS: ReadonlySet<string> = new Set(
     ' ',
   ),
 )
-/** Times beyond this are as good as never: the store's microseconds end here. */
-const LATEST_MS = 7_258_118_400_000
 
 /**
  * Turns a job as it was sent into one to store. Its input is its only argument, or all of them as a list.
@@ -104,7 +103,7 @@ export function newJob(json: JobJson, { tenant, nowMs, newId, uses, first }: Sto
 export function runAtOf(extra: JobExtra): number | null {
   const { times = {}, options = {} } = extra.ojs ?? {}
   const at = times['scheduled_at'] ?? options.scheduled_at ?? options.delay_until
-  return typeof at === 'string' ? Date.parse(at) : null
+  return typeof at === 'string' ? checkInstant(Date.parse(at), 'scheduled_at') : null
 }
 
 function withTenant(meta: Readonly<Record<string, unknown>>, tenant: string): Readonly<Record<string, unknown>> {
@@ -123,27 +122,21 @@ function timesOf(
   const read = (name: 'scheduled_at' | 'delay_until' | 'expires_at'): number | null => {
     const text = options[name]
     if (typeof text !== 'string') return null
-    const ms = instantMs(text, nowMs)
+    const ms = checkInstant(instantMs(text, nowMs), `options.${name}`)
     if (isRelative(text)) times[name] = new Date(ms).toISOString()
     return ms
   }
   const delayed = (): number | null => {
     const { delay } = options
     if (delay === undefined || delay === null) return null
-    const ms = typeof delay === 'number' ? nowMs + delay : instantMs(delay, nowMs)
+    const ms = checkInstant(typeof delay === 'number' ? nowMs + delay : instantMs(delay, nowMs), 'options.delay')
     times['delay_until'] = new Date(ms).toISOString()
     return ms
   }
   const runAtMs = read('scheduled_at') ?? read('delay_until') ?? delayed()
   const expiresAtMs = read('expires_at')
-  if (runAtMs !== null && runAtMs > LATEST_MS)
-    throw unprocessable('scheduled_at is too far ahead; give a time before 2200')
   if (times['delay_until'] !== undefined) times['scheduled_at'] ??= times['delay_until']
-  return {
-    runAtMs,
-    expiresAtMs: expiresAtMs !== null && expiresAtMs > LATEST_MS ? null : expiresAtMs,
-    times,
-  }
+  return { runAtMs, expiresAtMs, times }
 }
 
 function retryTerms(json: RetryJson): { terms: RetryTerms; maxAttempts: number } {

@@ -1,3 +1,4 @@
+import { END_OF_TIME_US } from '../../base/instant.ts'
 import { ADVANCE, FLOW_RUNS } from './sql/advance.ts'
 import { CLAIM_LOOK } from './sql/claim-look.ts'
 import { CLAIM_OPEN } from './sql/claim-open.ts'
@@ -232,6 +233,12 @@ CREATE INDEX arrivals_queue ON sluice.arrivals (queue, xid, id);
 DROP FUNCTION IF EXISTS sluice.claim_reach(text[], bigint[], bigint[], bigint[], int, int, int);
 `
 
+/** No instant is from 2200 on (base/instant.ts): what an earlier version has taken in is as far ahead as may be. `sluice.enqueue` refuses it too. */
+const FAR_INSTANTS = `
+UPDATE sluice.jobs SET due = ${END_OF_TIME_US} WHERE due > ${END_OF_TIME_US} AND state IN (0, 1, 4);
+UPDATE sluice.jobs SET expires = ${END_OF_TIME_US} WHERE expires > ${END_OF_TIME_US};
+`
+
 /**
  * The changes of tables in order; how many were applied is kept in the table `store`. What was shipped is never edited: changes are
  * appended. One that changes what a function takes or answers drops the function; one that changes functions alone says why.
@@ -243,6 +250,7 @@ export const MIGRATIONS: readonly string[] = [
   FLOW_TABLES,
   OUTSIDE_TABLES,
   ARRIVALS_BY_TRANSACTION,
+  FAR_INSTANTS,
 ]
 
 /** The functions of this version: put in place after any migration, so that each is written down once. */

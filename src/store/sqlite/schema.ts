@@ -1,3 +1,5 @@
+import { END_OF_TIME_US } from '../../base/instant.ts'
+
 /**
  * The tables of the SQLite store, as a list of migrations: the number of those applied is kept in `PRAGMA user_version`.
  *
@@ -211,4 +213,9 @@ export const MIGRATIONS: readonly string[] = [
    CREATE INDEX jobs_due ON jobs (state, due, queue) WHERE due IS NOT NULL;
    CREATE INDEX jobs_undue ON jobs (state, queue) WHERE due IS NULL AND state <> 1;
    CREATE INDEX jobs_booked ON jobs (queue, booked, state) WHERE booked IS NOT NULL;`,
+  // No instant is from 2200 on (base/instant.ts): what an earlier version has taken in cannot be read, and is as far ahead as may be.
+  `UPDATE jobs SET due = ${END_OF_TIME_US} WHERE due > ${END_OF_TIME_US};
+   UPDATE jobs SET expires = ${END_OF_TIME_US} WHERE expires > ${END_OF_TIME_US};
+   UPDATE jobs SET due = 0 WHERE due < 0;
+   UPDATE jobs SET expires = 0 WHERE expires < 0;`,
 ]

@@ -1,3 +1,7 @@
+import { END_OF_TIME_MS } from '../../../base/instant.ts'
+
+const END = new Date(END_OF_TIME_MS).toISOString()
+
 /** The enqueue for triggers and other languages: one job, in the caller's transaction. */
 export const ENQUEUE_CALL: string = `
 -- The name of the lane of a job, as the engine computes it: JSON text as JavaScript writes it, hashed where it is long.
@@ -8,6 +12,10 @@ BEGIN
   IF length(v_text) + (SELECT count(*) FROM regexp_matches(v_text, '[\\U00010000-\\U0010FFFF]', 'g')) <= 40 THEN RETURN v_text; END IF;
   RETURN translate(rtrim(encode(sha256(convert_to(v_text, 'UTF8')), 'base64'), '='), '+/', '-_');
 END $f$;
+
+-- A partition key as it is kept, like policy/partition-key.ts says; the texts that cannot be kept at all are refused by this server.
+CREATE OR REPLACE FUNCTION sluice.kept_key(p_key text) RETURNS text LANGUAGE sql IMMUTABLE AS $f$
+  SELECT CASE WHEN octet_length(p_key) > 1024 THEN 'sha256:' || encode(sha256(convert_to(p_key, 'UTF8')), 'hex') ELSE p_key END $f$;
 
 -- limits: [{"limit": "crm", "key": "acme", "weight": 1}, …], key and weight may be left out: these are the job's, and no others.
 -- Without them the job waits until an engine that knows the task says what they are.
@@ -22,17 +30,20 @@ BEGIN
     RAISE EXCEPTION 'sluice.enqueue: % is no queue name; write at most 128 lower case letters, digits, dots and hyphens', enqueue.queue USING ERRCODE = '22023';
   END IF;
   IF enqueue.priority NOT BETWEEN -100 AND 100 THEN RAISE EXCEPTION 'sluice.enqueue: the priority is %, give -100 to 100', enqueue.priority USING ERRCODE = '22023'; END IF;
-  IF EXISTS (SELECT 1 FROM json_array_elements(enqueue.limits) u WHERE coalesce(u ->> 'limit', '') = '' OR coalesce((u ->> 'weight')::bigint, 1) < 1)
-    OR (SELECT count(*) <> count(DISTINCT (u ->> 'limit', coalesce(u ->> 'key', ''))) FROM json_array_elements(enqueue.limits) u) THEN
-    RAISE EXCEPTION 'sluice.enqueue: each of limits names a limit, none twice with the same key, with a weight of at least 1' USING ERRCODE = '22023';
+  IF EXISTS (SELECT 1 FROM json_array_elements(enqueue.limits) u WHERE coalesce(u ->> 'limit', '') = '' OR length(u ->> 'limit') > 255 OR coalesce((u ->> 'weight')::bigint, 1) < 1)
+    OR (SELECT count(*) <> count(DISTINCT (u ->> 'limit', sluice.kept_key(coalesce(u ->> 'key', '')))) FROM json_array_elements(enqueue.limits) u) THEN
+    RAISE EXCEPTION 'sluice.enqueue: each of limits names a limit in at most 255 characters, none twice with the same key, with a weight of at least 1' USING ERRCODE = '22023';
+  END IF;
+  IF enqueue.run_at >= '${END}' OR enqueue.expires_at >= '${END}' THEN
+    RAISE EXCEPTION 'sluice.enqueue: run_at and expires_at must be before 2200-01-01' USING ERRCODE = '22023';
   END IF;
   SELECT '[' || string_agg('[' || to_json(l)::text || ',' || to_json(k)::text || ']', ',' ORDER BY l, k) || ']',
     CASE WHEN bool_or(w <> 1) THEN '[' || string_agg(w::text, ',' ORDER BY l, k) || ']' END
   INTO v_uses, v_weights
-  FROM (SELECT (u ->> 'limit') COLLATE "C" AS l, coalesce(u ->> 'key', '') COLLATE "C" AS k, coalesce((u ->> 'weight')::bigint, 1) AS w FROM json_array_elements(enqueue.limits) u) s;
+  FROM (SELECT (u ->> 'limit') COLLATE "C" AS l, sluice.kept_key(coalesce(u ->> 'key', '')) COLLATE "C" AS k, coalesce((u ->> 'weight')::bigint, 1) AS w FROM json_array_elements(enqueue.limits) u) s;
   v_id := sluice.new_id();
-  v_run_at := (extract(epoch FROM enqueue.run_at) * 1000000)::bigint;
-  v_expires := (extract(epoch FROM enqueue.expires_at) * 1000000)::bigint;
+  v_run_at := (extract(epoch FROM CASE WHEN enqueue.run_at IS NOT NULL THEN greatest(enqueue.run_at, to_timestamp(0)) END) * 1000000)::bigint;
+  v_expires := (extract(epoch FROM CASE WHEN enqueue.expires_at IS NOT NULL THEN greatest(enqueue.expires_at, to_timestamp(0)) END) * 1000000)::bigint;
   v_job := json_build_array(v_id, enqueue.task, enqueue.queue,
     CASE WHEN enqueue.limits IS NULL THEN sluice.unresolved_lane(enqueue.queue, enqueue.task) ELSE sluice.lane_key(enqueue.queue, v_uses) END, enqueue.priority, enqueue.max_attempts, v_run_at, v_expires,
     v_uses, v_weights, enqueue.unique_key, coalesce(enqueue.input, 'null')::text, NULL, NULL, NULL, enqueue.priority, NULL, NULL, NULL,

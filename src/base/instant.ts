@@ -1,0 +1,25 @@
+import { SluiceError } from './errors.ts'
+
+/**
+ * The first instant that no job, schedule or override may name: 2200-01-01, in epoch ms. Stores count in microseconds, whose exact integers
+ * end in 2255, and limits, retries and retention add to what was given.
+ */
+export const END_OF_TIME_MS = 7_258_118_400_000
+
+/** The same in µs, as stores write instants. */
+export const END_OF_TIME_US: number = END_OF_TIME_MS * 1000
+
+/**
+ * Checks an instant that was given, or that a sum came to, in epoch ms. What is before 1970 is long past, and reads as 1970.
+ *
+ * @param what names the value in the message, as in `'runAt'`.
+ * @throws SluiceError `option.invalid` from 2200 on, and for what is no instant
+ */
+export function checkInstant(ms: number, what: string): number {
+  if (ms < END_OF_TIME_MS) return Math.max(0, ms)
+  const shown = Number.isNaN(ms) ? 'no valid time' : ms > LAST_DATE_MS ? 'too far ahead' : new Date(ms).toISOString()
+  throw new SluiceError('option.invalid', `${what} is ${shown}; give a time before 2200-01-01`)
+}
+
+/** The last instant that a Date can hold. */
+const LAST_DATE_MS = 8.64e15
