@@ -7,6 +7,17 @@ export function codeOf(error: unknown): string | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
 
+/** The connection is gone or refused, the server goes, is full or read-only: whatever is asked for now fails so. */
+const OF_ALL = /^(08|28|57P|E[A-Z]+$|25006$|25P03$|3D000$|53100$|53300$|53400$|55000$|58030$)/
+/** Deadlocks, exhausted resources, locks that are held, statements that were cancelled, errors of the system: these pass too. */
+const PASSING = /^(40|53|55006$|55P03$|57014$|58)/
+
+/** Whether a call failed for a reason that every other call meets as well, now. */
+export function concernsAll(error: unknown): boolean {
+  if (!(error instanceof SluiceError) || error.code !== 'store.io') return false
+  return isLost(error.cause) || OF_ALL.test(codeOf(error.cause) ?? '')
+}
+
 /** Whether a call failed because the server could not be reached: it may be made anew. */
 export function wasLost(error: unknown): boolean {
   return error instanceof SluiceError && error.code === 'store.io' && isLost(error.cause)
@@ -37,7 +48,12 @@ export function toldOf(error: unknown): unknown {
     codeOf(error) === '42501'
       ? 'Grant the right to the role of the address, or run sluice migrate with a role that has it.'
       : "Nothing of this call was kept. See the server's log."
-  return told(`PostgreSQL refused a statement of the store: ${wordsOf(error)} (${codeOf(error)}). ${remedy}`, error)
+  const code = codeOf(error) ?? ''
+  return told(
+    `PostgreSQL refused a statement of the store: ${wordsOf(error)} (${code}). ${remedy}`,
+    error,
+    OF_ALL.test(code) || PASSING.test(code),
+  )
 }
 
 /**
@@ -72,6 +88,6 @@ function wordsOf(error: Error): string {
   return error.errors.map((each) => (each instanceof Error ? each.message : String(each))).join('; ')
 }
 
-function told(message: string, cause: Error): SluiceError {
-  return new SluiceError('store.io', message, { cause })
+function told(message: string, cause: Error, passes = true): SluiceError {
+  return new SluiceError('store.io', message, { cause, lasts: passes ? 'passes' : undefined })
 }

@@ -1,5 +1,7 @@
 import type { Clock, Timer } from '../base/clock.ts'
-import type { Logger } from '../base/logger.ts'
+import { isFinal } from '../base/errors.ts'
+import { pauseAfter } from '../base/persist.ts'
+import type { Trouble } from './trouble.ts'
 
 /** A chore: what to do, how often, and what it is called when it fails. */
 export interface Chore {
@@ -8,16 +10,18 @@ export interface Chore {
   readonly work: () => Promise<void>
 }
 
-/** Does chores at their intervals, each never twice at once; one that fails is tried again at its next turn. */
+const FIRST_PAUSE_MS = 250
+
+/** Does chores at their intervals, each never twice at once; one that fails is tried again sooner, with growing pauses. */
 export class Chores {
   readonly #timers = new Map<Chore, Timer>()
   readonly #clock: Clock
-  readonly #logger: Logger
+  readonly #trouble: Trouble
 
-  constructor(clock: Clock, logger: Logger, chores: readonly Chore[]) {
+  constructor(clock: Clock, trouble: Trouble, chores: readonly Chore[]) {
     this.#clock = clock
-    this.#logger = logger
-    for (const chore of chores) this.#later(chore)
+    this.#trouble = trouble
+    for (const chore of chores) this.#later(chore, chore.everyMs)
   }
 
   stop(): void {
@@ -25,19 +29,25 @@ export class Chores {
     this.#timers.clear()
   }
 
-  #later(chore: Chore): void {
+  #later(chore: Chore, afterMs: number, failures = 0): void {
     this.#timers.set(
       chore,
-      this.#clock.setTimer(() => void this.#now(chore), chore.everyMs),
+      this.#clock.setTimer(() => void this.#now(chore, failures), afterMs),
     )
   }
 
-  async #now(chore: Chore): Promise<void> {
+  async #now(chore: Chore, failuresBefore: number): Promise<void> {
+    const { name, everyMs } = chore
+    let failures = 0
     try {
       await chore.work()
+      this.#trouble.over(name)
     } catch (error) {
-      this.#logger.error({ err: error }, `${chore.name} failed; it will be tried again`)
+      failures = failuresBefore + 1
+      this.#trouble.failed(name, error)
+      if (isFinal(error)) this.#timers.delete(chore)
     }
-    if (this.#timers.has(chore)) this.#later(chore)
+    const afterMs = failures === 0 ? everyMs : Math.min(everyMs, pauseAfter(failures, FIRST_PAUSE_MS))
+    if (this.#timers.has(chore)) this.#later(chore, afterMs, failures)
   }
 }

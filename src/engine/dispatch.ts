@@ -1,7 +1,10 @@
 import type { Clock, Timer } from '../base/clock.ts'
+import { isFinal } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
+import { pauseAfter } from '../base/persist.ts'
 import type { Admitted } from '../jobs/job.ts'
 import type { BucketUse, Claim, ClaimRequest, Store } from '../store/store.ts'
+import type { Trouble } from './trouble.ts'
 
 /** One queue that this process serves. */
 export interface ServedQueue {
@@ -17,6 +20,7 @@ export interface DispatcherOptions {
   readonly store: Store
   readonly clock: Clock
   readonly logger: Logger
+  readonly trouble: Trouble
   readonly worker: number
   readonly leaseUs: number
   readonly eventWindowUs: number
@@ -28,13 +32,15 @@ export interface DispatcherOptions {
 }
 
 const FALLBACK_POLL_MS = 5000
-const RETRY_AFTER_ERROR_MS = 250
+const FIRST_REST_MS = 250
+const A_CLAIM = 'a claim'
 /** A claim that takes longer is told of. */
 const LONG_CLAIM_MS = 5000
 
 /**
  * Decides when to claim: a bell (an arrival, a settled job, another process), the instant that the last claim named, or the
  * fallback poll. With no free slot nothing but a finished job is a reason, or a schedule that is due: others may have room for it.
+ * After a claim that failed it rests, and no bell is a reason: a store in trouble is not hammered.
  */
 export class Dispatcher {
   readonly #options: DispatcherOptions
@@ -46,6 +52,9 @@ export class Dispatcher {
   #again: 'ring' | 'look' | null = null
   #wake: Timer | null = null
   #poll: Timer | null = null
+  /** Set while it rests after claims that failed. */
+  #rest: Timer | null = null
+  #failures = 0
   #stopped = false
 
   constructor(options: DispatcherOptions) {
@@ -62,14 +71,14 @@ export class Dispatcher {
 
   /** Something has changed that may let a job start. */
   ring(): void {
-    if (this.#stopped || !this.#hasRoom()) return
+    if (this.#stopped || this.#rest || !this.#hasRoom()) return
     if (this.#claiming) this.#again ??= 'ring'
     else this.#claim()
   }
 
   /** A schedule may be due, whether or not a slot is free. */
   look(): void {
-    if (this.#stopped) return
+    if (this.#stopped || this.#rest) return
     if (this.#claiming) this.#again = 'look'
     else this.#claim()
   }
@@ -86,10 +95,13 @@ export class Dispatcher {
 
   /** Claims no more; what a claim on its way still brings is given back with its units. */
   async stop(): Promise<void> {
-    this.#stopped = true
-    this.#wake?.cancel()
-    this.#poll?.cancel()
+    this.#end()
     await this.#claiming
+  }
+
+  #end(): void {
+    this.#stopped = true
+    for (const timer of [this.#wake, this.#poll, this.#rest]) timer?.cancel()
   }
 
   #claim(): void {
@@ -104,19 +116,21 @@ export class Dispatcher {
   }
 
   async #claimOnce(): Promise<void> {
-    const { store, logger, start, claimed, worker } = this.#options
+    const { store, trouble, start, claimed, worker } = this.#options
     let claim: Claim
     try {
       claim = await store.claim(() => this.#request())
+      trouble.over(A_CLAIM)
+      this.#failures = 0
     } catch (error) {
-      logger.error({ err: error }, 'a claim failed; it will be tried again')
-      return this.#wakeIn(RETRY_AFTER_ERROR_MS)
+      trouble.failed(A_CLAIM, error)
+      return isFinal(error) ? this.#end() : this.#restAWhile()
     }
     if (this.#stopped) {
       try {
         if (claim.jobs.length > 0) await store.release(worker, claim.jobs)
       } catch (error) {
-        logger.warn({ err: error }, 'what was claimed while stopping could not be given back; its lease will end')
+        trouble.tell('warn', error, {}, 'what was claimed while stopping could not be given back; its lease will end')
       }
       return
     }
@@ -150,6 +164,19 @@ export class Dispatcher {
     return queues.length === 0 || queues.some(({ queue, concurrency }) => (this.#active.get(queue) ?? 0) < concurrency)
   }
 
+  #restAWhile(): void {
+    if (this.#stopped) return
+    const { clock } = this.#options
+    this.#wake?.cancel()
+    this.#rest = clock.setTimer(
+      () => {
+        this.#rest = null
+        this.look()
+      },
+      pauseAfter(++this.#failures, FIRST_REST_MS),
+    )
+  }
+
   #wakeIn(delayMs: number): void {
     this.#wake?.cancel()
     if (!this.#stopped) this.#wake = this.#options.clock.setTimer(() => this.look(), Math.max(0, delayMs))
@@ -158,7 +185,7 @@ export class Dispatcher {
   #pollLater(): void {
     this.#poll = this.#options.clock.setTimer(() => {
       if (this.#claiming) this.#tellIfLong()
-      else this.#claim()
+      else if (!this.#rest) this.#claim()
       this.#pollLater()
     }, FALLBACK_POLL_MS)
   }

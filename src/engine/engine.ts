@@ -73,7 +73,7 @@ export class Sluice implements TaskEngine {
 
   constructor(options: SluiceOptions) {
     const settings = (this.#settings = settingsOf(options))
-    const { clock, logger } = settings
+    const { clock, logger, trouble } = settings
     this.#registry = new LimitRegistry((message) => logger.warn({}, message))
     for (const use of specsOf(options.limits, 'new Sluice')) this.#registry.add(use, 'the limits of new Sluice')
     for (const { queue, specs } of settings.queues) for (const use of specs) this.#registry.add(use, `queue ${queue}`)
@@ -135,7 +135,7 @@ export class Sluice implements TaskEngine {
       enqueued: (jobs) => this.#servedQueues.enqueued(jobs),
       cancelRun: (job) => this.#worker?.cancel(job),
     })
-    this.#resolver = new Resolver(this.#store, this.#tasks, this.#prepare, logger, () => this.#reporter(this.#store))
+    this.#resolver = new Resolver(this.#store, this.#tasks, this.#prepare, trouble, () => this.#reporter(this.#store))
     this.#unbind = options.tasks.map((each) => bind(each, this))
     this.#detach = clock.attach?.({ pending: () => this.#store.pending, running: () => this.#worker?.running ?? 0 })
   }

@@ -1,5 +1,6 @@
 import type { Clock } from '../base/clock.ts'
 import type { Logger } from '../base/logger.ts'
+import { persist } from '../base/persist.ts'
 import type { Admitted } from '../jobs/job.ts'
 import type { Answer } from '../jobs/header-source.ts'
 import { isRefusal, type RateLimitFacts, readRateLimitHeaders } from '../jobs/rate-limit-headers.ts'
@@ -10,6 +11,7 @@ import type { Store } from '../store/store.ts'
 import type { Events } from './events.ts'
 import { type JudgeContext, paceOf, pushBackOf } from './settle.ts'
 import type { TaskDefinition } from './task.ts'
+import type { Trouble } from './trouble.ts'
 
 /** What feedback is made of. */
 export interface FeedbackOptions {
@@ -18,6 +20,7 @@ export interface FeedbackOptions {
   readonly store: Store
   readonly clock: Clock
   readonly logger: Logger
+  readonly trouble: Trouble
   readonly events: Events
   readonly tasks: ReadonlyMap<string, TaskDefinition>
   readonly judge: JudgeContext
@@ -27,6 +30,9 @@ export interface FeedbackOptions {
   /** Something has changed that may let a job start. */
   readonly ring: () => void
 }
+
+/** So long a correction that only holds starts back is repeated. */
+const REPEATED_FOR_MS = 120_000
 
 /** What handlers tell of their limits while they run: what a call really cost, and what the other side said of its budget. */
 export class Feedback {
@@ -41,7 +47,7 @@ export class Feedback {
   }
 
   charge(job: Admitted, limit: string, units: number): void {
-    const { judge, logger, ring, store, worker } = this.#options
+    const { clock, judge, logger, ring, store, trouble, worker } = this.#options
     const use = job.uses.find((each) => each.limit === limit)
     const rule = judge.policy(limit)?.rule
     const fault = !use
@@ -61,11 +67,11 @@ export class Feedback {
     const now = Math.max(units, -(use.weight + before))
     if (now === 0) return
     corrected.set(limit, before + now)
-    store
-      .charge(limit, use.key, now, job.startedUs, worker)
-      .then(ring, (error: unknown) =>
-        logger.error({ err: error, job: job.id, limit }, 'a charge could not be corrected'),
-      )
+    // What an earlier try has written though its answer was lost is charged twice then: too much holds starts back, too little lets too many go.
+    persist(clock, now > 0 ? REPEATED_FOR_MS : 0, () => store.charge(limit, use.key, now, job.startedUs, worker)).then(
+      ring,
+      (error: unknown) => trouble.tell('error', error, { job: job.id, limit }, 'a charge could not be corrected'),
+    )
   }
 
   /** A refusal closes the bucket; the headers of any answer correct the buckets of limits that say so. */
@@ -110,7 +116,7 @@ export class Feedback {
 
   /** @param isRefusal nothing left is no news then: the refusal itself says when to come back, perhaps sooner. */
   #calibrate(job: Admitted, read: (budget: string | null) => RateLimitFacts, isRefusal: boolean): void {
-    const { events, judge, logger, store, worker } = this.#options
+    const { events, judge, store, trouble, worker } = this.#options
     for (const { limit, key } of job.uses) {
       const policy = judge.policy(limit)
       if (!policy?.calibrate) continue
@@ -128,7 +134,7 @@ export class Feedback {
           events.emit('rate_limit.dynamic_adjusted', { limit, key, until, remaining: left })
           return this.#options.ring()
         },
-        (error: unknown) => logger.error({ err: error, job: job.id, limit }, 'a budget could not be calibrated'),
+        (error: unknown) => trouble.tell('error', error, { job: job.id, limit }, 'a budget could not be calibrated'),
       )
     }
   }
@@ -156,11 +162,12 @@ export class Feedback {
   }
 
   #close(job: Admitted, limit: string, key: string, closedForUs: number): void {
-    const { clock, events, logger, store, worker } = this.#options
+    const { clock, events, store, trouble, worker } = this.#options
     const until = new Date(clock.now() + closedForUs / 1000)
-    store.penalize(limit, key, store.nowUs() + closedForUs, worker).then(
+    const untilUs = store.nowUs() + closedForUs
+    persist(clock, REPEATED_FOR_MS, () => store.penalize(limit, key, untilUs, worker)).then(
       (news) => news && events.emit('rate_limit.dynamic_adjusted', { limit, key, until, remaining: null }),
-      (error: unknown) => logger.error({ err: error, job: job.id, limit }, 'a refusal could not be noted'),
+      (error: unknown) => trouble.tell('error', error, { job: job.id, limit }, 'a refusal could not be noted'),
     )
   }
 }

@@ -7,6 +7,7 @@ import type { Durability, Retention, Store } from '../store/store.ts'
 import type { Limit } from '../policy/define-limit.ts'
 import { type QueueList, type QueueSettings, queuesOf } from './queue-list.ts'
 import type { AnyTask } from './task.ts'
+import { Trouble } from './trouble.ts'
 
 /** How an engine is made. */
 export interface SluiceOptions {
@@ -58,6 +59,8 @@ export interface EngineSettings {
   readonly logger: Logger
   /** As it was given: what handlers are handed. */
   readonly handlerLogger: Logger
+  /** Where trouble with the store is told of. */
+  readonly trouble: Trouble
   readonly random: Random
   readonly durability: Durability
   readonly leaseUs: number
@@ -111,10 +114,13 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
       `lease is ${leaseUs / 1000} ms; give at least ${SHORTEST_LEASE_US / 1000} ms`,
     )
   const { completed = '24h', cancelled = '24h', discarded = '7d' } = options.retention ?? {}
+  const { clock = systemClock, logger = consoleLogger } = options
+  const safeLogger = unfailingLogger(logger)
   return {
-    clock: options.clock ?? systemClock,
-    logger: unfailingLogger(options.logger ?? consoleLogger),
-    handlerLogger: options.logger ?? consoleLogger,
+    clock,
+    logger: safeLogger,
+    handlerLogger: logger,
+    trouble: new Trouble(clock, safeLogger),
     random: options.random ?? systemRandom,
     durability,
     leaseUs,

@@ -1,8 +1,11 @@
+import type { Clock } from '../base/clock.ts'
+import { persist } from '../base/persist.ts'
 import type { Admitted, Settled, Settlement } from '../jobs/job.ts'
 import type { JobState } from '../jobs/job-state.ts'
 import type { JobFacts } from '../store/outside.ts'
 import type { Store } from '../store/store.ts'
 import { type Failure, storedFailure } from './remote-retry.ts'
+import { endOf } from './remote-times.ts'
 
 /** Who claims to hold a run; what is left out is not compared. */
 export interface Holder {
@@ -22,9 +25,13 @@ export type RemoteSettled =
 /** Says what a run comes to, of the job as it was read. */
 export type SettlementOf = (job: JobFacts, store: Store) => Settlement | Promise<Settlement>
 
+/** While the store is in trouble a settlement is repeated until the lease of its run is over, within these bounds: its caller waits. */
+const LEAST_PATIENCE_MS = 10_000
+const MOST_PATIENCE_MS = 120_000
+
 /** Settles the run that a job is in, if whoever asks holds it. @param before the job as it was read */
 export async function settleById(
-  store: Store,
+  { store, clock }: { readonly store: Store; readonly clock: Clock },
   before: JobFacts | null,
   holder: Holder,
   settlementOf: SettlementOf,
@@ -38,7 +45,11 @@ export async function settleById(
     return { answer: { kind: 'refused', state: before.state, why: 'state' } }
   if (!isHolder(before, holder)) return { answer: { kind: 'refused', state: before.state, why: 'holder' } }
   const settlement = await settlementOf(before, store)
-  const settled = await store.settle(before.worker, settlement)
+  const { worker } = before
+  const leftMs = Math.min((endOf(before) - store.nowUs()) / 1000, MOST_PATIENCE_MS)
+  const settled = await persist(clock, Math.max(leftMs, LEAST_PATIENCE_MS), (again) =>
+    store.settle(worker, settlement, again),
+  )
   if (settled.kind === 'settled') {
     // What counts has counted: that it cannot be read back now is no reason to say otherwise.
     const after = await store.outside.get(before.id).catch(() => ({ ...before, state: settled.state }))

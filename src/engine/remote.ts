@@ -1,6 +1,5 @@
 import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
-import type { Logger } from '../base/logger.ts'
 import type { Random } from '../base/random.ts'
 import type { NewJob, Settlement } from '../jobs/job.ts'
 import { penaltyUs } from '../jobs/rate-limited.ts'
@@ -28,6 +27,7 @@ import { RemoteWorkers } from './remote-workers.ts'
 import type { QueueLimits } from './queue-limits.ts'
 import type { Reporter } from './report.ts'
 import { Sweeper } from './sweeper.ts'
+import type { Trouble } from './trouble.ts'
 import type { TaskDefinition } from './task.ts'
 import { withOwnLimits } from './remote-task.ts'
 
@@ -36,7 +36,7 @@ export interface RemoteHooks {
   readonly store: () => Promise<Store>
   readonly clock: Clock
   readonly random: Random
-  readonly logger: Logger
+  readonly trouble: Trouble
   readonly events: Events
   readonly limits: LimitRegistry
   readonly maxPenaltyUs: number
@@ -73,7 +73,7 @@ export class Remote {
       reporter: () => this.#reporter,
     })
     this.#workers = new RemoteWorkers()
-    this.#sweeper = new Sweeper(hooks.clock, hooks.logger, (store) => this.#sweepOnce(store))
+    this.#sweeper = new Sweeper(hooks.clock, hooks.trouble, (store) => this.#sweepOnce(store))
   }
 
   /** The store, to look into it. @throws engine.stopped */
@@ -260,7 +260,12 @@ export class Remote {
     read: (id: string) => Promise<JobFacts | null> = (of) => this.get(of),
   ): Promise<RemoteSettled> {
     const store = await this.#open()
-    const { answer, settlement, settled } = await settleById(store, await read(id), holder, settlementOf)
+    const { answer, settlement, settled } = await settleById(
+      { store, clock: this.#hooks.clock },
+      await read(id),
+      holder,
+      settlementOf,
+    )
     if (answer.kind !== 'settled' || !settlement || !settled) return answer
     const { before } = answer
     const task = this.#hooks.tasks.get(before.task) ?? null

@@ -1,4 +1,3 @@
-import type { Logger } from '../base/logger.ts'
 import { asError } from '../base/thrown.ts'
 import type { Store } from '../store/store.ts'
 import type { Resolution, Unresolved, UnresolvedJob, UnresolvedKind } from '../store/unresolved.ts'
@@ -6,8 +5,10 @@ import { type EnqueueContext, prepare } from './enqueue.ts'
 import type { Reporter } from './report.ts'
 import { storedError } from './settle.ts'
 import type { TaskDefinition } from './task.ts'
+import type { Trouble } from './trouble.ts'
 
 const AT_ONCE = 500
+const A_RESOLUTION = "the resolution of jobs' limits"
 
 /**
  * Says what the limits of jobs are that were stored where their task's code is not, as a claim finds them. Whoever is killed at it has
@@ -17,7 +18,7 @@ export class Resolver {
   readonly #store: Store
   readonly #tasks: ReadonlyMap<string, TaskDefinition>
   readonly #calls: EnqueueContext
-  readonly #logger: Logger
+  readonly #trouble: Trouble
   readonly #reporter: () => Reporter
   readonly #busy = new Map<string, Promise<void>>()
   /** Found once more while they were being resolved: what came meanwhile may not have been seen. */
@@ -28,13 +29,13 @@ export class Resolver {
     store: Store,
     tasks: ReadonlyMap<string, TaskDefinition>,
     calls: EnqueueContext,
-    logger: Logger,
+    trouble: Trouble,
     reporter: () => Reporter,
   ) {
     this.#store = store
     this.#tasks = tasks
     this.#calls = calls
-    this.#logger = logger
+    this.#trouble = trouble
     this.#reporter = reporter
   }
 
@@ -51,11 +52,9 @@ export class Resolver {
         continue
       }
       const work = this.#resolveAll(unresolved, kind, task, name)
-        .catch((error: unknown) =>
-          this.#logger.error(
-            { err: error, ...kind },
-            'the limits of jobs could not be resolved; it will be tried again',
-          ),
+        .then(
+          () => this.#trouble.over(A_RESOLUTION),
+          (error: unknown) => this.#trouble.failed(A_RESOLUTION, error),
         )
         .finally(() => this.#busy.delete(name))
       this.#busy.set(name, work)

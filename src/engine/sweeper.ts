@@ -1,26 +1,28 @@
 import type { Clock, Timer } from '../base/clock.ts'
-import type { Logger } from '../base/logger.ts'
+import { isFinal } from '../base/errors.ts'
 import type { Store } from '../store/store.ts'
+import type { Trouble } from './trouble.ts'
 
 /** What could not be ended is not tried again sooner. */
 const SHORTEST_MS = 10
 /** A store that cannot be asked now is asked again so soon. */
 const AGAIN_MS = 1000
+const A_SWEEP = 'the end of runs whose time is over'
 const LOOK_EVERY_US = 5_000_000
 
 /** Ends runs whose lease or timeout is over at that instant, since no process here keeps an eye on them. */
 export class Sweeper {
   readonly #clock: Clock
-  readonly #logger: Logger
+  readonly #trouble: Trouble
   readonly #sweep: (store: Store) => Promise<void>
   #timer: Timer | null = null
   #atUs = Infinity
   #sweeping: Promise<void> | null = null
   #stopped = false
 
-  constructor(clock: Clock, logger: Logger, sweep: (store: Store) => Promise<void>) {
+  constructor(clock: Clock, trouble: Trouble, sweep: (store: Store) => Promise<void>) {
     this.#clock = clock
-    this.#logger = logger
+    this.#trouble = trouble
     this.#sweep = sweep
   }
 
@@ -57,9 +59,10 @@ export class Sweeper {
     try {
       await this.#sweep(store)
       await this.arm(store)
+      this.#trouble.over(A_SWEEP)
     } catch (error) {
-      this.#logger.error({ err: error }, 'runs whose time is over could not be ended; it will be tried again')
-      this.#sweepIn(store, AGAIN_MS)
+      this.#trouble.failed(A_SWEEP, error)
+      if (!isFinal(error)) this.#sweepIn(store, AGAIN_MS)
     }
   }
 

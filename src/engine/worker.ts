@@ -1,5 +1,6 @@
+import { persist } from '../base/persist.ts'
 import { settlesWithin } from '../base/within.ts'
-import type { Admitted } from '../jobs/job.ts'
+import type { Admitted, Settled } from '../jobs/job.ts'
 import type { Answer } from '../jobs/header-source.ts'
 import { retryPolicy } from '../jobs/retry-policy.ts'
 import type { Change, Store } from '../store/store.ts'
@@ -32,6 +33,10 @@ const RECOVER_EVERY_MS = 5000
 const PRUNE_EVERY_MS = 60_000
 const PRUNE_AT_ONCE = 1000
 const ABORT_GRACE_MS = 5000
+/** A run that ended is settled as long as its lease holds, and for so long at least: if nobody could take the job, it still counts. */
+const SETTLES_FOR_MS = 120_000
+const A_SETTLEMENT = 'the settlement of a run'
+const CANCELLATIONS = 'the look for cancelled jobs'
 const UNKNOWN_TASK_RETRY = retryPolicy(undefined, 'a task that is not known')
 
 /** This process's share of the work: it claims, runs and settles, keeps its leases, and takes back what others lost. */
@@ -42,10 +47,14 @@ export class Worker implements RunHost {
   readonly #options: WorkerOptions
   readonly #id: number
   readonly #runs = new Map<number, JobRun>()
+  /** Runs that ended and could not be settled yet: their leases are extended too. */
+  readonly #unsettled = new Set<Admitted>()
   readonly #dispatcher: Dispatcher
   readonly #chores: Chores
   readonly #feedback: Feedback
   readonly #stopWatching: () => void
+  /** When leases were extended last, by the steady clock. */
+  #beatenUs: number
   #settling = 0
   #whenIdle: (() => void) | null = null
 
@@ -56,11 +65,13 @@ export class Worker implements RunHost {
     this.clock = settings.clock
     this.logger = settings.logger
     this.handlerLogger = settings.handlerLogger
+    this.#beatenUs = this.clock.monotonicUs()
     this.#dispatcher = new Dispatcher({
       store,
       queues,
       clock: this.clock,
       logger: this.logger,
+      trouble: settings.trouble,
       worker: id,
       leaseUs: settings.leaseUs,
       eventWindowUs: settings.eventWindowUs,
@@ -72,6 +83,7 @@ export class Worker implements RunHost {
       store,
       clock: this.clock,
       logger: this.logger,
+      trouble: settings.trouble,
       events: options.events,
       tasks: options.tasks,
       judge: options.judge,
@@ -79,7 +91,7 @@ export class Worker implements RunHost {
       isRunning: (job) => this.#runs.get(job.seq)?.job === job,
       ring: () => this.ring(),
     })
-    this.#chores = new Chores(this.clock, this.logger, [
+    this.#chores = new Chores(this.clock, settings.trouble, [
       {
         name: 'the recovery of lost jobs',
         everyMs: RECOVER_EVERY_MS,
@@ -152,7 +164,7 @@ export class Worker implements RunHost {
     try {
       await this.#options.store.leave(this.#id)
     } catch (error) {
-      this.logger.warn({ err: error }, 'the worker could not sign off; it counts as dead once its lease is over')
+      this.#trouble.tell('warn', error, {}, 'the worker could not sign off; it counts as dead once its lease is over')
     }
     this.#options.events.emit('worker.stopped', { worker: this.#id })
   }
@@ -193,10 +205,10 @@ export class Worker implements RunHost {
   }
 
   async #settle(job: Admitted, task: TaskDefinition | null, verdict: Verdict, input: unknown): Promise<void> {
-    const { store, reporter } = this.#options
+    const { reporter } = this.#options
     this.#settling++
     this.#feedback.refused(job, verdict.error)
-    const settling = store.settle(this.#id, verdict.settlement)
+    const settling = this.#write(job, verdict)
     // The slot is free in the transaction that settles the job: the claim that fills it again shares its commit.
     this.#dispatcher.finished(job.queue)
     try {
@@ -208,8 +220,10 @@ export class Worker implements RunHost {
         if (settled.flow) this.ring()
       }
     } catch (error) {
-      this.logger.error(
-        { err: error, job: job.id, task: job.task },
+      this.#trouble.tell(
+        'error',
+        error,
+        { job: job.id, task: job.task },
         'a run could not be settled; its lease will end and the job runs again',
       )
     }
@@ -217,18 +231,52 @@ export class Worker implements RunHost {
     if (this.#runs.size === 0 && this.#settling === 0) this.#whenIdle?.()
   }
 
+  /** Settles a run, again as long as the store is in trouble: guarded by its lease, it counts once or not at all. */
+  async #write(job: Admitted, { settlement }: Verdict): Promise<Settled> {
+    const { store, settings } = this.#options
+    const forMs = Math.max(settings.leaseUs / 1000, SETTLES_FOR_MS)
+    try {
+      const settled = await persist(
+        this.clock,
+        forMs,
+        (again) => store.settle(this.#id, settlement, again),
+        (error) => {
+          this.#unsettled.add(job)
+          this.#trouble.failed(A_SETTLEMENT, error)
+        },
+      )
+      this.#trouble.over(A_SETTLEMENT)
+      return settled
+    } finally {
+      this.#unsettled.delete(job)
+    }
+  }
+
+  get #trouble(): EngineSettings['trouble'] {
+    return this.#options.settings.trouble
+  }
+
   async #recover(): Promise<void> {
-    const { store, reporter } = this.#options
+    const { store, reporter, settings } = this.#options
+    // After trouble with the store, or a halt of this process, its own leases may be over though its runs are not.
+    if (this.clock.monotonicUs() - this.#beatenUs > 2000 * settings.heartbeatMs) await this.#beat()
     const recovered = await store.recover()
     reporter.recovered(recovered)
     if (recovered.length > 0) this.ring()
   }
 
   async #beat(): Promise<void> {
-    const runs = [...this.#runs.values()].map((run) => run.job)
-    const { cancelled, lost } = await this.#options.store.heartbeat(this.#id, runs, this.#options.settings.leaseUs)
-    for (const seq of cancelled) this.#runs.get(seq)?.abort('cancel', true)
-    for (const seq of lost) this.#runs.get(seq)?.abort('lease', false)
+    const runs = new Map(this.#runs)
+    const jobs = [...[...runs.values()].map((run) => run.job), ...this.#unsettled]
+    const { cancelled, lost } = await this.#options.store.heartbeat(this.#id, jobs, this.#options.settings.leaseUs)
+    this.#beatenUs = this.clock.monotonicUs()
+    // What runs now may be a later run of the same job.
+    const abort = (seq: number, by: 'cancel' | 'lease'): void => {
+      const run = runs.get(seq)
+      if (run && run === this.#runs.get(seq)) run.abort(by, by === 'cancel')
+    }
+    for (const seq of cancelled) abort(seq, 'cancel')
+    for (const seq of lost) abort(seq, 'lease')
   }
 
   async #prune(): Promise<void> {
@@ -244,8 +292,9 @@ export class Worker implements RunHost {
     if (this.#runs.size === 0 || change === 'ended' || change === 'work') return
     try {
       for (const seq of await this.#options.store.cancellations(this.#id)) this.#runs.get(seq)?.abort('cancel', true)
+      this.#trouble.over(CANCELLATIONS)
     } catch (error) {
-      this.logger.warn({ err: error }, 'cancelled jobs could not be looked for; the next heartbeat learns of them')
+      this.#trouble.failed(CANCELLATIONS, error)
     }
   }
 

@@ -4,6 +4,8 @@ import type { Settlement } from '../jobs/job.ts'
 export interface SettleRequest {
   readonly worker: number
   readonly settlement: Settlement
+  /** An earlier try failed, and may have been kept all the same; absent: this is the first. */
+  readonly again?: boolean
 }
 
 /**

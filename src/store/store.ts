@@ -76,8 +76,11 @@ export interface Jobs {
 export interface Claims {
   /** Takes jobs that every budget admits now. The request is read when the transaction runs, not when the call is made. */
   claim(request: () => ClaimRequest): Promise<Claim>
-  /** Writes what one run came to; calls made together are written together. */
-  settle(worker: number, settlement: Settlement): Promise<Settled>
+  /**
+   * Writes what one run came to; calls made together are written together, and one that cannot be written fails alone.
+   * @param again an earlier call failed, and may have been kept all the same
+   */
+  settle(worker: number, settlement: Settlement, again?: boolean): Promise<Settled>
   /** Gives claimed jobs that never started back, with their units and their attempt. */
   release(worker: number, runs: readonly Unstarted[]): Promise<void>
   /** Moves jobs whose time has come to their lanes, at most `limit`; answers how many. Claims do it by themselves. */

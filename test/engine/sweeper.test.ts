@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { Sweeper } from '../../src/engine/sweeper.ts'
+import { Trouble } from '../../src/engine/trouble.ts'
 import { silentLogger } from '../../src/exports/index.ts'
 import { createManualClock } from '../../src/exports/testing.ts'
 import { RETENTION } from '../conformance/store/harness.ts'
@@ -11,7 +12,7 @@ test('a store that cannot be asked is asked again a second later, and nobody fal
   await store.open()
   await store.close()
   const sweeps: number[] = []
-  const sweeper = new Sweeper(clock, silentLogger, async (given) => {
+  const sweeper = new Sweeper(clock, new Trouble(clock, silentLogger), async (given) => {
     sweeps.push(clock.now())
     await given.recover()
   })

@@ -44,16 +44,3 @@ test('runs are settled after the file was locked for too long, those that were r
   other.close()
   await w.complete('a1', 'a2', 'a3', 'a4')
 })
-
-test('a settlement that cannot be written is refused alone: those of its batch are kept', async () => {
-  const { world: w } = await open()
-  await w.add('a', {}, 3)
-  await w.start()
-  const answers = await Promise.allSettled([
-    w.settle('a1'),
-    w.settle('a2', { kind: 'retry', delayUs: 1n as unknown as number, error: { code: 'x', message: 'no number' } }),
-    w.settle('a3'),
-  ])
-  expect(answers.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
-  expect(await w.states('a1', 'a2', 'a3')).toEqual(['completed', 'active', 'completed'])
-})

@@ -1,3 +1,5 @@
+import { concernsAll } from '../../database/postgres-error.ts'
+
 interface Call<Item, Answer> {
   readonly items: readonly Item[]
   resolve(answers: Answer[]): void
@@ -9,7 +11,7 @@ const AT_ONCE = 500
 /** Batches on their way at once: one is sent while the last is being made durable. */
 const IN_FLIGHT = 2
 
-/** Calls made while others are on their way go together in the next statement. One that fails fails alone. */
+/** Calls made while others are on their way go together in the next statement. One that cannot be done fails alone. */
 export class Batch<Item, Answer> {
   readonly #send: (items: readonly Item[]) => Promise<Answer[]>
   #waiting: Call<Item, Answer>[] = []
@@ -61,8 +63,12 @@ export class Batch<Item, Answer> {
       let at = 0
       for (const call of calls) call.resolve(answers.slice(at, (at += call.items.length)))
     } catch (error) {
-      if (calls.length === 1) return calls[0]?.reject(error)
-      for (const call of calls) await this.#run([call])
+      if (calls.length === 1 || concernsAll(error)) for (const call of calls) call.reject(error)
+      else {
+        const middle = calls.length >> 1
+        await this.#run(calls.slice(0, middle))
+        await this.#run(calls.slice(middle))
+      }
     }
   }
 }

@@ -86,7 +86,7 @@ export class PostgresStore extends FlowVerbs implements Store {
     this.#bell = new Bell(this.#db, clock, notify)
     this.#context = createContext(this.#db, clock, retention)
     this.unresolved = unresolvedIn(this.#context, this.#bell)
-    this.#settling = settleTogether(this.#context, clock, this.#bell)
+    this.#settling = settleTogether(this.#context, this.#bell)
     this.#enqueuing = enqueueTogether(this.#context, clock)
     this.outside = new PostgresOutside(this.#context, clock, this.#bell)
   }
@@ -181,10 +181,9 @@ export class PostgresStore extends FlowVerbs implements Store {
     return claimed
   }
 
-  async settle(worker: number, settlement: Settlement): Promise<Settled> {
-    const request = { worker, settlement }
-    if (closesBucket(request))
-      return whenReachable(this.#clock, () => this.#change((db) => settleAndClose(this.#context, db, request)))
+  async settle(worker: number, settlement: Settlement, again = false): Promise<Settled> {
+    const request = { worker, settlement, again }
+    if (closesBucket(request)) return this.#change((db) => settleAndClose(this.#context, db, request))
     const [settled] = await this.#settling.add([request])
     return settled ?? { kind: 'lost' }
   }

@@ -1,31 +1,20 @@
 import type { Clock } from '../../base/clock.ts'
-import { wasLost } from '../../database/postgres-error.ts'
+import { persist } from '../../base/persist.ts'
 
-const FIRST_PAUSE_MS = 50
-const LONGEST_PAUSE_MS = 2000
-/** Longer than a lease nobody needs to try: what ran is somebody else's by then. */
+/** So long work is repeated that nobody waits for. */
 const GIVE_UP_MS = 120_000
-/** Whoever only asks is told sooner. */
+/** A caller that only asks is told sooner. */
 export const READ_GIVE_UP_MS: number = 10_000
 
 /**
- * Does work anew while the server cannot be reached, with growing pauses. `again` tells the work that it may have been done before.
+ * Does work again while the server cannot be reached or refuses for a while. `again` tells the work that it may have been done before.
  * @param giveUpMs after so long it throws; two minutes by default
- * @throws whatever the work throws, and store.io when the time is over
+ * @throws whatever the work throws that does not pass, or not in time
  */
-export async function whenReachable<T>(
+export function whenReachable<T>(
   clock: Clock,
   work: (again: boolean) => Promise<T>,
   giveUpMs: number = GIVE_UP_MS,
 ): Promise<T> {
-  const beganUs = clock.monotonicUs()
-  for (let pauseMs = FIRST_PAUSE_MS, again = false; ; again = true) {
-    try {
-      return await work(again)
-    } catch (error) {
-      if (!wasLost(error) || clock.monotonicUs() - beganUs > giveUpMs * 1000) throw error
-    }
-    await new Promise<void>((resolve) => clock.setTimer(resolve, pauseMs))
-    pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)
-  }
+  return persist(clock, giveUpMs, work)
 }

@@ -31,13 +31,12 @@ export async function settle(
   context: Context,
   db: Statements,
   requests: readonly SettleRequest[],
-  again = false,
 ): Promise<{ readonly settled: Settled[]; readonly work: boolean }> {
   const answers = requests.map((): Settled => ({ kind: 'lost' }))
   let work = false
   for (const round of settleRounds(requests)) {
     const ones = round.map((at) => requests[at] as SettleRequest)
-    const written = await settleRound(context, db, ones, again)
+    const written = await settleRound(context, db, ones)
     for (const [i, at] of round.entries()) answers[at] = written.settled[i] as Settled
     work ||= written.work
   }
@@ -48,7 +47,6 @@ async function settleRound(
   context: Context,
   db: Statements,
   requests: readonly SettleRequest[],
-  again: boolean,
 ): Promise<{ readonly settled: Settled[]; readonly work: boolean }> {
   const sorted = [...requests].sort((a, b) => a.settlement.seq - b.settlement.seq)
   const rows = sorted.map(({ settlement }) => rowOf(context, settlement))
@@ -66,7 +64,8 @@ async function settleRound(
   )
   if (written[0]) context.clock.saw(written[0][3])
   const bySeq = new Map(written.map(([seq, attempt, state]) => [seq, [attempt, state] as const]))
-  if (again) for (const [seq, end] of await endedBefore(db, requests)) if (!bySeq.has(seq)) bySeq.set(seq, end)
+  const again = requests.filter((request) => request.again)
+  if (again.length > 0) for (const [seq, end] of await endedBefore(db, again)) if (!bySeq.has(seq)) bySeq.set(seq, end)
   const flows = newsOf(written[0]?.[5] ?? null)
   const settled = requests.map(({ settlement }): Settled => {
     const [attempt, state] = bySeq.get(settlement.seq) ?? []
@@ -75,7 +74,7 @@ async function settleRound(
     const end: Settled = { kind: 'settled', state: stateName(state), ...(flow && { flow }) }
     return settlement.kind === 'push-back' ? { ...end, adjusted: false } : end
   })
-  return { settled, work: again || written.some((row) => row[4] === true) }
+  return { settled, work: again.length > 0 || written.some((row) => row[4] === true) }
 }
 
 /** What an earlier try had written before its answer was lost: a run that ended so was ended by its own worker, since no other may. */

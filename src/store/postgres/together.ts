@@ -12,12 +12,10 @@ import { settle } from './settle.ts'
 import type { SettleRequest } from '../settle-once.ts'
 import type { Bell } from './watch.ts'
 
-/** Settlements made together are written together, and again after a lost connection; who may go on then is told so. */
-export function settleTogether(context: Context, clock: Clock, bell: Bell): Batch<SettleRequest, Settled> {
+/** Settlements made together are written together; who may go on then is told so. */
+export function settleTogether(context: Context, bell: Bell): Batch<SettleRequest, Settled> {
   return new Batch(async (requests) => {
-    const { settled, work } = await whenReachable(clock, (again) =>
-      context.db.session((db) => settle(context, db, requests, again)),
-    )
+    const { settled, work } = await context.db.session((db) => settle(context, db, requests))
     if (work) bell.ring('work')
     bell.ring('ended')
     return settled

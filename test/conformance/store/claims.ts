@@ -748,6 +748,35 @@ function refusals(harness: StoreHarness): void {
 function outcomes(harness: StoreHarness): void {
   const world = eachWorld(harness)
 
+  test('a settlement that cannot be written is refused alone: those that are made with it are kept', async () => {
+    const w = world()
+    await w.add('a', {}, 20)
+    await w.start()
+    const unwritable = {
+      message: 'no',
+      get code(): string {
+        throw new TypeError('not this one')
+      },
+    }
+    const answers = await Promise.allSettled(
+      Array.from({ length: 20 }, (_, i) =>
+        i === 7 || i === 12
+          ? w.settle(`a${i + 1}`, { kind: 'retry', delayUs: 0, error: unwritable })
+          : w.settle(`a${i + 1}`),
+      ),
+    )
+    expect(answers.flatMap(({ status }, i) => (status === 'rejected' ? [i] : []))).toEqual([7, 12])
+    expect(answers[7]).toMatchObject({ reason: { message: 'not this one' } })
+    expect(await w.states('a7', 'a8', 'a9', 'a13', 'a20')).toEqual([
+      'completed',
+      'active',
+      'completed',
+      'active',
+      'completed',
+    ])
+    await w.complete('a8', 'a13')
+  })
+
   test('a completed job keeps its result, a discarded one its error', async () => {
     const w = world()
     await w.add('a', {}, 2)

@@ -1,0 +1,199 @@
+// A store that refuses for a while, or for good: what ended is kept, nothing runs twice, and nothing is hammered.
+import { expect, test } from 'vitest'
+import { SluiceError } from '../../src/base/errors.ts'
+import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
+import type { Store } from '../../src/store/store.ts'
+import { input, limit, task } from '../../src/exports/index.ts'
+import type { ManualClock } from '../../src/exports/testing.ts'
+import { RETENTION } from '../conformance/store/harness.ts'
+import { setStage } from './stage.ts'
+
+type Verb = keyof Store
+
+interface Troubled {
+  readonly store: Store
+  /** What these verbs, or all, fail with; null: nothing. */
+  readonly fail: (error: Error | null, ...verbs: Verb[]) => void
+  /** Calls of a verb since it was last asked. */
+  readonly calls: (verb: Verb) => number
+}
+
+const DOING: readonly Verb[] = ['claim', 'settle', 'heartbeat', 'recover', 'release', 'leave', 'cancellations', 'prune']
+const BUSY = new SluiceError('store.busy', 'locked', { lasts: 'passes' })
+
+/** A store whose calls fail on demand before they reach it. */
+function troubled(clock: ManualClock): Troubled {
+  const inner = new SqliteStore({ path: ':memory:', clock, durability: 'process', retention: RETENTION })
+  const failing = new Map<Verb, Error>()
+  const calls = new Map<Verb, number>()
+  const store = new Proxy<Store>(inner, {
+    get(target, name) {
+      const value: unknown = Reflect.get(target, name, target)
+      if (typeof value !== 'function') return value
+      const verb = name as Verb
+      return (...args: unknown[]): unknown => {
+        calls.set(verb, (calls.get(verb) ?? 0) + 1)
+        const error = failing.get(verb)
+        return error ? Promise.reject(error) : (value.apply(target, args) as unknown)
+      }
+    },
+  })
+  return {
+    store,
+    fail(error, ...verbs) {
+      failing.clear()
+      if (error) for (const verb of verbs.length > 0 ? verbs : DOING) failing.set(verb, error)
+    },
+    calls(verb) {
+      const count = calls.get(verb) ?? 0
+      calls.delete(verb)
+      return count
+    },
+  }
+}
+
+/** A task of so many attempts whose handler takes 3 s. */
+function slowTask(clock: ManualClock, attempts: number) {
+  const runs: string[] = []
+  const work = task('work.item', input<string>(), {
+    limits: [limit('one', { concurrency: 10 })],
+    retry: { attempts, backoff: 'none' },
+    run: async (name) => {
+      runs.push(name)
+      await clock.sleep('3s')
+      return name
+    },
+  })
+  return { runs, work }
+}
+
+test.each([
+  ['settlements alone', ['settle']],
+  ['everything', []],
+] as [string, Verb[]][])(
+  'runs that end while the store refuses %s, for several leases, are settled when it serves again',
+  async (_, verbs) => {
+    const { clock, start, errors } = setStage()
+    const { store, fail } = troubled(clock)
+    const { work, runs } = slowTask(clock, 1)
+    const engine = await start({ tasks: [work], store, lease: '5s' })
+    const jobs = [await work.enqueue('a'), await work.enqueue('b')]
+    await clock.advance('1s')
+    fail(BUSY, ...verbs)
+    await clock.advance('1m')
+    fail(null)
+    await clock.advance('5s')
+    expect(runs).toEqual(['a', 'b'])
+    for (const { id } of jobs) expect(await engine.jobs.get(id)).toMatchObject({ state: 'completed', attempt: 1 })
+    expect(await engine.limits.inspect('one')).toMatchObject([{ active: 0 }])
+    expect(new Set(errors).size).toBe(errors.length)
+  },
+)
+
+test('a handler that is at work while the store refuses for longer than its lease goes on, and counts', async () => {
+  const { clock, start } = setStage()
+  const { store, fail } = troubled(clock)
+  const runs: number[] = []
+  const work = task('work.item', {
+    retry: { attempts: 3 },
+    run: async (_input, ctx) => {
+      runs.push(ctx.attempt)
+      await clock.sleep('90s')
+    },
+  })
+  const engine = await start({ tasks: [work], store, lease: '5s' })
+  const job = await work.enqueue()
+  await clock.advance('1s')
+  fail(BUSY)
+  await clock.advance('1m')
+  fail(null)
+  await clock.advance('1m')
+  expect(runs).toEqual([1])
+  expect(await engine.jobs.get(job.id)).toMatchObject({ state: 'completed', attempt: 1 })
+})
+
+test('a store that refuses claims is asked every 2 s at most, however many jobs arrive, and serves at once when it can', async () => {
+  const { clock, start, errors } = setStage()
+  const { store, fail, calls } = troubled(clock)
+  const { work, runs } = slowTask(clock, 1)
+  await start({ tasks: [work], store })
+  await clock.advance('1s')
+  fail(BUSY, 'claim')
+  await work.enqueue('first')
+  await clock.advance('10s')
+  calls('claim')
+  for (let n = 0; n < 100; n++) {
+    await work.enqueue(`${n}`)
+    await clock.advance('100ms')
+  }
+  expect(calls('claim')).toBeLessThanOrEqual(6)
+  fail(null)
+  await clock.advance('2s')
+  expect(runs.length).toBe(10)
+  expect(errors).toEqual(['a claim failed; it will be tried again'])
+})
+
+test('a settlement that stays impossible is given up at once: its lease ends, and nothing else suffers', async () => {
+  const { clock, start, errors } = setStage()
+  const { store, fail } = troubled(clock)
+  const { work, runs } = slowTask(clock, 2)
+  const engine = await start({ tasks: [work], store, lease: '5s' })
+  const job = await work.enqueue('a')
+  await clock.advance('1s')
+  fail(new TypeError('our own mistake'), 'settle')
+  await clock.advance('3s')
+  fail(null)
+  await clock.advance('20s')
+  expect(runs).toEqual(['a', 'a'])
+  expect(await engine.jobs.get(job.id)).toMatchObject({ state: 'completed', attempt: 2 })
+  expect(errors).toEqual(['a run could not be settled; its lease will end and the job runs again'])
+})
+
+test('a store that has failed for good is told of once, and left alone', async () => {
+  const { clock, start, errors, warnings } = setStage()
+  const { store, fail, calls } = troubled(clock)
+  const { work } = slowTask(clock, 3)
+  const engine = await start({ tasks: [work], store, lease: '5s' })
+  await work.enqueue('a')
+  await clock.advance('1s')
+  fail(new SluiceError('store.io', 'The disk refused to sync', { lasts: 'final' }))
+  // Each chore finds out by itself.
+  await clock.advance('2m')
+  for (const verb of DOING) calls(verb)
+  await clock.advance('10m')
+  expect(DOING.map(calls)).toEqual(DOING.map(() => 0))
+  const stopping = engine.stop()
+  await clock.advance('1s')
+  await stopping
+  expect(errors.length).toBe(1)
+  expect(errors[0]).toContain('the store has failed')
+  expect(warnings).toEqual([])
+})
+
+test('a run is not aborted for the lease of an earlier one of the same job', async () => {
+  const { clock, start } = setStage()
+  const { store } = troubled(clock)
+  const told: string[] = []
+  const work = task('work.item', {
+    retry: { attempts: 3, backoff: 'none' },
+    run: async (_input, { attempt, signal }) => {
+      told.push(`starts ${attempt}`)
+      signal.addEventListener('abort', () => told.push(`aborted ${attempt}`))
+      await clock.sleep('1500ms')
+      if (attempt === 1) throw new Error('once more')
+    },
+  })
+  const beat = store.heartbeat.bind(store)
+  let letGo = (): void => undefined
+  store.heartbeat = async (worker, runs, leaseUs) => {
+    if (runs.length > 0) await new Promise<void>((resolve) => (letGo = resolve))
+    return beat(worker, runs, leaseUs)
+  }
+  await start({ tasks: [work], store, lease: '10s', heartbeat: '1s' })
+  await work.enqueue()
+  await clock.advance('2s')
+  expect(told).toEqual(['starts 1', 'starts 2'])
+  letGo()
+  await clock.advance('500ms')
+  expect(told).toEqual(['starts 1', 'starts 2'])
+})
