@@ -57,6 +57,7 @@ export class SqliteConnection {
     this.#path = options.path
     this.#busyMs = options.busyMs ?? BUSY_MS
     this.#durable = options.sync && options.path !== ':memory:'
+    createPrivately(options.path)
     try {
       this.#db = new DatabaseSync(options.path)
       this.#db.exec(`PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
@@ -262,5 +263,15 @@ export class SqliteConnection {
 
   #closedError(): SluiceError {
     return new SluiceError('engine.stopped', `The store ${this.#path} is closed. Create a new engine to go on.`)
+  }
+}
+
+/** Makes a new file that its owner alone may read: jobs hold what others must not see. SQLite gives its log the same mode. */
+function createPrivately(path: string): void {
+  if (path === '' || path === ':memory:' || path.startsWith('file:')) return
+  try {
+    closeSync(openSync(path, 'wx', 0o600))
+  } catch {
+    // It is there already, or cannot be made: SQLite says so when it opens it.
   }
 }

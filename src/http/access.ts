@@ -20,6 +20,8 @@ export interface Access {
 
 /** Who may do what, by the header of a request. */
 export interface AccessList {
+  /** There are no tokens: everybody may do everything. */
+  readonly open: boolean
   /** @throws Refusal 401 */
   of(authorization: string | null): Access
   /** Takes other tokens from now on; what cannot be leaves the old ones in place. @throws option.invalid */
@@ -51,6 +53,9 @@ export function createAccess(tokens: readonly Token[] | undefined, nowMs: () => 
   let known = listOf(tokens ?? [], [])
   return {
     of: (authorization) => (known.length === 0 ? ANYBODY : accessIn(known, authorization, nowMs())),
+    get open() {
+      return known.length === 0
+    },
     replace(next) {
       known = listOf(next ?? [], known)
     },

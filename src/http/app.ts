@@ -14,6 +14,7 @@ import { QueueCounts } from './queue-counts.ts'
 import { RequestBudget } from './request-budget.ts'
 import { ROUTES } from './routes.ts'
 import type { Server } from './server.ts'
+import { StoreHealth } from './store-health.ts'
 import type { Token } from './token.ts'
 
 /** How a server is made. */
@@ -24,6 +25,8 @@ export interface HttpOptions {
   readonly tokens?: readonly Token[]
   /** Limits that jobs are held to by their type, queue and tenant, beside those of the engine's own tasks. */
   readonly limits?: ServedLimits
+  /** The names that the server goes by while it has no tokens, so that no page whose own name was pointed here acts on it; any by default. */
+  readonly isHost?: (host: string) => boolean
   /** The engine's clock, where that is not the system's. */
   readonly clock?: Clock
   /** Any pino-like object; nothing is logged by default. */
@@ -73,6 +76,7 @@ export function createHttpApp(options: HttpOptions): HttpApp {
     ready: () => !draining,
     serves: (path) => operations.some((each) => each.path === path),
     openApi: () => (document ??= openApi(operations, version)),
+    health: new StoreHealth(sluice.remote, clock),
     limits: new LimitRules(options.limits),
     counts: new QueueCounts(sluice.remote, clock),
     outside: () => sluice.remote.outside(),
@@ -81,7 +85,8 @@ export function createHttpApp(options: HttpOptions): HttpApp {
   for (const warning of access.warnings) logger.warn({}, warning)
   const handler = new Handler({
     server,
-    access: (authorization) => access.of(authorization),
+    access,
+    isHost: options.isHost ?? null,
     requests: options.requests ? new RequestBudget(options.requests, clock) : null,
     maxBodyBytes: options.maxBodyBytes ?? MAX_BODY_BYTES,
   })

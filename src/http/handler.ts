@@ -1,4 +1,5 @@
-import { type Access, requireRight } from './access.ts'
+import { type Access, type AccessList, requireRight } from './access.ts'
+import { refusePages } from './browser.ts'
 import { checked } from './checked.ts'
 import type { Call, Operation, Reply } from './operation.ts'
 import { readBody } from './read-body.ts'
@@ -25,8 +26,9 @@ const OPEN: Access = {
 /** What a handler works with. */
 export interface HandlerOptions {
   readonly server: Server
-  /** What a request may do, by its header. @throws Refusal 401 */
-  readonly access: (authorization: string | null) => Access
+  readonly access: AccessList
+  /** The names that a server without tokens goes by; null: any. */
+  readonly isHost: ((host: string) => boolean) | null
   /** Null: as many as they like. */
   readonly requests: RequestBudget | null
   readonly maxBodyBytes: number
@@ -42,7 +44,7 @@ export class Handler {
 
   /** Answers a request by its operation. */
   handle(request: Request, operation: Operation, params: Record<string, string>): Promise<Response> {
-    return this.#answer(request, operation.name, (requestId) => this.#run(request, operation, params, requestId))
+    return this.#answer(request, operation, (asked) => this.#run(request, operation, params, asked))
   }
 
   /** Answers a request at a path where none of its method is; others may be. */
@@ -52,16 +54,17 @@ export class Handler {
 
   async #answer(
     request: Request,
-    operation: string | undefined,
-    run: (requestId: string) => Promise<Reply>,
+    operation: Operation | undefined,
+    run: (asked: Asked) => Promise<Reply>,
   ): Promise<Response> {
     const { clock, logger, newId, ready } = this.#options.server
     const beganUs = clock.monotonicUs()
     const given = request.headers.get('x-request-id')
     const requestId = given !== null && REQUEST_ID.test(given) ? given : `req_${newId()}`
+    const asked: Asked = { requestId }
     let reply: Reply
     try {
-      reply = await run(requestId)
+      reply = await run(asked)
     } catch (error) {
       const refusal = refusalOf(error)
       if (refusal.status >= 500) logger.error({ err: error, requestId }, 'a request could not be served')
@@ -69,17 +72,15 @@ export class Handler {
       reply = { status: refusal.status, body: refusal.body(requestId), ...(headers && { headers }) }
     }
     const ms = (clock.monotonicUs() - beganUs) / 1000
-    logger.info({ requestId, method: request.method, operation, status: reply.status, ms }, 'request')
+    const { method } = request
+    const line = { ...asked, method, operation: operation?.name, status: reply.status, ms }
+    if (operation?.probe && reply.status < 500) logger.debug(line, 'request')
+    else logger.info(line, 'request')
     return responseOf(reply, requestId, { head: request.method === 'HEAD', last: !ready() })
   }
 
-  async #run(
-    request: Request,
-    operation: Operation,
-    params: Record<string, string>,
-    requestId: string,
-  ): Promise<Reply> {
-    const { server, requests, maxBodyBytes } = this.#options
+  async #run(request: Request, operation: Operation, params: Record<string, string>, asked: Asked): Promise<Reply> {
+    const { server, requests } = this.#options
     const { headers } = request
     const version = headers.get('ojs-version')
     if (version !== null && !VERSIONS.test(version))
@@ -89,11 +90,14 @@ export class Handler {
         `OJS-Version is ${JSON.stringify(version.slice(0, 64))}; this server speaks the Open Job Spec ${VERSION}, and takes every 1.x.`,
       )
     const open = operation.right.scope === null
-    const access = open ? OPEN : this.#options.access(headers.get('authorization'))
+    if (!open && this.#options.access.open) refusePages(request, this.#options.isHost)
+    const access = open ? OPEN : this.#options.access.of(headers.get('authorization'))
+    if (!open) asked.token = access.name
     if (!open) requireRight(access, operation.right)
     const left = open ? {} : requests?.take(access)
     const tenant = tenantOf(access, headers.get('x-ojs-tenant'))
-    const body = operation.method === 'GET' ? undefined : await readBody(request, maxBodyBytes)
+    if (tenant !== '') asked.tenant = tenant
+    const body = operation.method === 'GET' ? undefined : await this.#body(request)
     const call: Call<unknown, unknown, unknown> = {
       server,
       params: checked(operation.params, params, 'path'),
@@ -102,11 +106,24 @@ export class Handler {
       tenant,
       access,
       gone: () => request.signal,
-      requestId,
+      header: (name) => headers.get(name),
+      requestId: asked.requestId,
     }
     const reply = await operation.run(call as Call<never, never, never>)
     return { ...reply, headers: { ...left, ...reply.headers } }
   }
+
+  #body(request: Request): Promise<unknown> {
+    const { access, maxBodyBytes } = this.#options
+    return readBody(request, { maxBytes: maxBodyBytes, strict: access.open })
+  }
+}
+
+/** What the log says of a request, as it becomes known. */
+interface Asked {
+  readonly requestId: string
+  token?: string
+  tenant?: string
 }
 
 /** A token of one tenant speaks for that one alone. */

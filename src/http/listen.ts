@@ -1,7 +1,8 @@
-import type { Server as NodeServer } from 'node:http'
-import { createAdaptorServer } from '@hono/node-server'
+import { createServer, type Server as NodeServer } from 'node:http'
+import { getRequestListener } from '@hono/node-server'
 import { SluiceError } from '../base/errors.ts'
 import type { HttpApp } from './app.ts'
+import { badRequest, hangUp, notExpected, refuse, responseOf } from './http-errors.ts'
 
 /** Where a server listens. */
 export interface ListenOptions {
@@ -25,6 +26,8 @@ const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|::1)$/
 const HEADERS_TIMEOUT_MS = 10_000
 const REQUEST_TIMEOUT_MS = 30_000
 const CHECK_EVERY_MS = 1000
+/** Longer than the minute for which load balancers keep a connection: it is theirs to end it. */
+const KEEP_ALIVE_MS = 65_000
 const HEADER_BYTES = 16_384
 
 /** Whether a host can be reached from this machine alone. */
@@ -35,16 +38,29 @@ export function isLoopback(host: string): boolean {
 /** Serves an app over HTTP/1.1. @throws cli.usage where it cannot listen */
 export async function listen(app: HttpApp, options: ListenOptions): Promise<Listening> {
   const { port, host, headersTimeoutMs = HEADERS_TIMEOUT_MS, requestTimeoutMs = REQUEST_TIMEOUT_MS } = options
-  const server = createAdaptorServer({
-    // The adapter puts its light Request and Response in the place of the global ones: this process is the server's own.
-    fetch: (request: Request) => app.fetch(request),
-    serverOptions: {
+  // The adapter puts its light Request and Response in the place of the global ones: this process is the server's own.
+  const answer = getRequestListener((request: Request) => app.fetch(request), {
+    // HTTP/1.0 has requests without a Host.
+    hostname: 'localhost',
+    errorHandler: () => responseOf(badRequest('The address of the request is invalid.')),
+  })
+  const server = createServer(
+    {
       headersTimeout: headersTimeoutMs,
       requestTimeout: requestTimeoutMs,
       connectionsCheckingInterval: Math.min(CHECK_EVERY_MS, headersTimeoutMs),
+      keepAliveTimeout: KEEP_ALIVE_MS,
       maxHeaderSize: HEADER_BYTES,
+      requireHostHeader: false,
     },
-  }) as NodeServer
+    (request, response) => {
+      if (request.headers.host === undefined && request.httpVersion !== '1.0')
+        refuse(response, badRequest('The request has no Host.'))
+      else void answer(request, response)
+    },
+  )
+  server.on('clientError', hangUp)
+  server.on('checkExpectation', (_, response) => refuse(response, notExpected()))
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause) =>
       reject(

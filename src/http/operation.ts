@@ -17,6 +17,8 @@ export interface Call<P, Q, B> {
   readonly access: Access
   /** Aborted when the client has gone. */
   readonly gone: () => AbortSignal
+  /** A header of the request, null where it has none. */
+  readonly header: (name: string) => string | null
   readonly requestId: string
 }
 
@@ -39,6 +41,8 @@ export interface Operation {
   readonly right: Right
   /** Only there when the server is in test mode. */
   readonly testOnly: boolean
+  /** Asked for every few seconds by whoever watches the server: not worth a line of the log. */
+  readonly probe: boolean
   readonly params: z.ZodType | null
   readonly query: z.ZodType | null
   readonly body: z.ZodType | null
@@ -54,6 +58,7 @@ interface Spec<P extends z.ZodType | undefined, Q extends z.ZodType | undefined,
   readonly name: string
   readonly summary: string
   readonly testOnly?: true
+  readonly probe?: true
   readonly params?: P
   readonly query?: Q
   readonly body?: B
@@ -69,11 +74,12 @@ export function operation<
   Q extends z.ZodType | undefined = undefined,
   B extends z.ZodType | undefined = undefined,
 >(spec: Spec<P, Q, B>): Operation {
-  const { testOnly = false, params, query, body } = spec
+  const { testOnly = false, probe = false, params, query, body } = spec
   return {
     ...spec,
     right: rightOf(spec.name),
     testOnly,
+    probe,
     params: params ?? null,
     query: query ?? null,
     body: body ?? null,

@@ -1,28 +1,45 @@
+import { requireExactNumbers } from './exact-numbers.ts'
 import { invalid, Refusal } from './refusal.ts'
 
 const DEEPEST = 100
 const JSON_TYPES = /^application\/(openjobspec\+json|json)\s*(;|$)/i
 const UTF8 = new TextDecoder('utf-8', { fatal: true })
 
+/** How a body is read. */
+export interface BodyRules {
+  readonly maxBytes: number
+  /** The content type counts without a body too: a page in a browser may send some types to any server. */
+  readonly strict: boolean
+}
+
 /**
  * Reads the JSON body of a request, up to a number of bytes.
- * @throws Refusal 400 for no JSON or the wrong content type, 413 for too much of it
+ * @throws Refusal 400 for no JSON or the wrong content type, 413 for too much of it, 415 for a compressed one, 422 for numbers that would change
  */
-export async function readBody(request: Request, maxBytes: number): Promise<unknown> {
+export async function readBody(request: Request, { maxBytes, strict }: BodyRules): Promise<unknown> {
   const type = request.headers.get('content-type')
+  const encoding = request.headers.get('content-encoding')
+  if (encoding !== null && encoding.trim().toLowerCase() !== 'identity')
+    throw new Refusal(415, 'x_unsupported_media_type', 'The body is compressed. Send it as it is.', {
+      headers: { 'Accept-Encoding': 'identity', Connection: 'close' },
+    })
   const length = Number(request.headers.get('content-length') ?? 0)
   if (length > maxBytes) throw tooLarge(maxBytes)
   const text = await readText(request, maxBytes)
-  if (text === '') return undefined
+  if (text === '' && (type === null || !strict)) return undefined
   if (type === null || !JSON_TYPES.test(type))
     throw invalid(`The content type ${JSON.stringify(type ?? '')} is not application/openjobspec+json.`)
+  if (text === '') return undefined
   if (depthOf(text) > DEEPEST)
     throw new Refusal(400, 'invalid_payload', `The body is nested deeper than ${DEEPEST} levels.`)
+  let body: unknown
   try {
-    return JSON.parse(text) as unknown
+    body = JSON.parse(text)
   } catch {
     throw new Refusal(400, 'invalid_payload', 'The body is no JSON.')
   }
+  requireExactNumbers(text)
+  return body
 }
 
 async function readText(request: Request, maxBytes: number): Promise<string> {

@@ -22,7 +22,7 @@ import { getProgress, putProgress, reportProgress } from './ojs/progress.ts'
 import { listQueues, pauseQueue, queueStats, resumeQueue } from './ojs/queues.ts'
 import { getRateLimit, listRateLimits, putRateLimit } from './ojs/rate-limits.ts'
 import { cancelWorkflow, createWorkflow, getWorkflow } from './ojs/workflows.ts'
-import { health, manifest, metrics, openApiDocument, ready, reset } from './ojs/system.ts'
+import { health, healthReady, live, manifest, metrics, openApiDocument, ready, reset } from './ojs/system.ts'
 
 /** Every operation, those with fixed paths before those with parameters in the same place. */
 export const ROUTES: readonly Operation[] = [
@@ -30,6 +30,8 @@ export const ROUTES: readonly Operation[] = [
   health,
   alias(health, { path: '/health' }),
   ready,
+  live,
+  healthReady,
   metrics,
   openApiDocument,
   enqueueBatch,

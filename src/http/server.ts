@@ -5,6 +5,7 @@ import type { Remote } from '../engine/remote.ts'
 import type { Outside } from '../store/outside.ts'
 import type { EventLog } from './event-log.ts'
 import type { LimitRules } from './limit-rules.ts'
+import type { StoreHealth } from './store-health.ts'
 import type { QueueCounts } from './queue-counts.ts'
 
 /** What all operations share. */
@@ -26,6 +27,7 @@ export interface Server {
   /** Its OpenAPI document. */
   readonly openApi: () => Record<string, unknown>
   readonly counts: QueueCounts
+  readonly health: StoreHealth
   /** The limits of the configuration. */
   readonly limits: LimitRules
   readonly outside: () => Promise<Outside>

@@ -109,6 +109,32 @@ describe('over a socket', () => {
     )
   })
 
+  const REFUSED = /"error":\{"code":"[a-z_]+","message":"[^"]+","retryable":(true|false),.*"request_id":"req_/
+  test.each([
+    ['no Host', 'GET /ojs/v1/health HTTP/1.1\r\nConnection: close\r\n\r\n', 400],
+    ['a Host that is none', 'GET /ojs/v1/health HTTP/1.1\r\nHost: a b\r\nConnection: close\r\n\r\n', 400],
+    ['no HTTP', 'HELLO\r\n\r\n', 400],
+    ['a header that is none', 'GET / HTTP/1.1\r\nHost: x\r\nA B: c\r\n\r\n', 400],
+    ['headers beyond the bound', `GET / HTTP/1.1\r\nHost: x\r\nA: ${'a'.repeat(20_000)}\r\n\r\n`, 431],
+    [
+      'an Expect that is not met',
+      'POST /ojs/v1/jobs HTTP/1.1\r\nHost: x\r\nExpect: cake\r\nContent-Length: 0\r\n\r\n',
+      417,
+    ],
+  ])('%s is refused with the error body of the specification', async (_, text, status) => {
+    const { listening } = await open()
+    const answer = await exchange(listening, text)
+    expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${status} [^]*application/openjobspec\\+json`, 'i'))
+    expect(answer).toMatch(REFUSED)
+  })
+
+  test('HTTP/1.0 needs no Host', async () => {
+    const { listening } = await open()
+    expect(await exchange(listening, 'GET /ojs/v1/health HTTP/1.0\r\n\r\n')).toMatch(
+      /^HTTP\/1\.1 200 [^]*"status":"ok"/,
+    )
+  })
+
   test('HEAD says how long the answer would be and keeps it', async () => {
     const { listening } = await open()
     const answer = await exchange(listening, 'HEAD /ojs/v1/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')

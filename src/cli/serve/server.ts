@@ -62,6 +62,7 @@ async function begin(
     sluice,
     tokens,
     limits: served,
+    isHost: isLoopback,
     ...(requests && { requests }),
     logger,
     testMode,

@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import type { LoggedEvent } from '../event-log.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
+import { invalid } from '../refusal.ts'
 
 const Names = z.string().max(1000).optional()
 const Query = z.object({
@@ -52,10 +53,14 @@ export const streamEvents: Operation = operation({
   answers: { 200: 'A stream of events.' },
   async run(call) {
     const matches = channelOf(call.query.channel)
+    const last = call.header('last-event-id')
+    if (last !== null && !/^\d{1,20}$/.test(last))
+      throw invalid('Last-Event-ID has to be the id of an event of this stream.')
     return {
       status: 200,
-      body: streamOf(call, (logged) => isVisible(call, logged) && matches(logged)),
-      headers: { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-cache' },
+      body: streamOf(call, (logged) => isVisible(call, logged) && matches(logged), last === null ? null : Number(last)),
+      // A proxy that gathers an answer before it passes it on would hold events back.
+      headers: { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-cache', 'X-Accel-Buffering': 'no' },
     }
   },
 })
@@ -63,6 +68,7 @@ export const streamEvents: Operation = operation({
 function streamOf(
   { server, gone }: Call<unknown, unknown, unknown>,
   matches: (event: LoggedEvent) => boolean,
+  after: number | null,
 ): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()
   const signal = AbortSignal.any([gone(), server.closing])
@@ -75,16 +81,17 @@ function streamOf(
           stop()
           controller.close()
         }
-        const unlisten = server.events.listen((logged) => {
+        const tell = (logged: LoggedEvent): void => {
           if (!matches(logged)) return
           if ((controller.desiredSize ?? 0) <= 0) return end()
           const { event } = logged
           send(`id: ${logged.seq}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`)
-        })
+        }
         const beat = (): void => {
           if ((controller.desiredSize ?? 0) > 0) send(': alive\n\n')
           timer = server.clock.setTimer(beat, KEEP_ALIVE_MS)
         }
+        const unlisten = server.events.listen(tell)
         let timer = server.clock.setTimer(beat, KEEP_ALIVE_MS)
         stop = (): void => {
           unlisten()
@@ -95,6 +102,8 @@ function streamOf(
         signal.addEventListener('abort', end)
         // Headers go out with the first bytes.
         send(': listening\n\n')
+        // A listener that comes back is told what it missed, as far as that is kept.
+        if (after !== null) for (const missed of server.events.after(after, matches, BEHIND_AT_MOST - 1)) tell(missed)
       },
       cancel: () => stop(),
     },

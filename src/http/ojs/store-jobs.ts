@@ -5,6 +5,7 @@ import type { BucketUse } from '../../store/store.ts'
 import type { Call } from '../operation.ts'
 import { Refusal } from '../refusal.ts'
 import { pressureHeaders, queueFull } from './backpressure.ts'
+import { maySee } from './jobs.ts'
 import { readyJobs } from './ready-jobs.ts'
 import type { JobJson } from './schemas.ts'
 
@@ -21,7 +22,7 @@ export async function storeJobs(call: Call<unknown, unknown, unknown>, sent: rea
   const { server } = call
   const ready = await readyJobs(call, sent)
   const offered = await server.remote.offer(ready.jobs, ready.limits)
-  if (offered.kind === 'refused') throw refused(offered)
+  if (offered.kind === 'refused') throw await refused(call, offered)
   const { logger } = server
   const jobs = await Promise.all(
     offered.answers.map(({ id }, i) =>
@@ -83,8 +84,17 @@ export function asStored(job: NewJob, nowMs: number): JobFacts {
   }
 }
 
-function refused({ why }: Extract<Offered, { kind: 'refused' }>): Refusal {
+async function refused(
+  call: Call<unknown, unknown, unknown>,
+  { why }: Extract<Offered, { kind: 'refused' }>,
+): Promise<Refusal> {
   if (why.kind === 'full') return queueFull(why)
+  const held = await call.server.remote.get(why.id)
+  // The job of another tenant is not there for this one: nothing is told of it.
+  if (!held || !maySee(call, held))
+    return new Refusal(409, 'duplicate', 'The id or the unique key is taken: nothing was enqueued.', {
+      hint: 'Give the job another id, or none.',
+    })
   const words = why.kind === 'taken' ? `A job with the id ${why.id} is stored` : `The job ${why.id} is the same`
   return new Refusal(409, 'duplicate', `${words} already: nothing was enqueued.`, {
     details: { existing_job_id: why.id },

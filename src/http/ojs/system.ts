@@ -1,6 +1,5 @@
 import { z } from 'zod'
-import type { Remote } from '../../engine/remote.ts'
-import { ok, operation, type Operation } from '../operation.ts'
+import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { metricsText } from './metrics.ts'
 
 const SPEC = '1.0'
@@ -54,11 +53,12 @@ export const health: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/health',
   name: 'health',
+  probe: true,
   summary: 'Say whether the server and its store are well.',
   answers: { 200: 'All is well.', 503: 'The store does not answer.' },
   async run({ server }) {
     const { clock, startedMs, backend } = server
-    const status = await isWell(server.remote)
+    const status = await server.health.isWell()
     return {
       status: status ? 200 : 503,
       body: {
@@ -76,12 +76,35 @@ export const ready: Operation = operation({
   method: 'GET',
   path: '/ready',
   name: 'ready',
+  probe: true,
   summary: 'Say whether the server takes requests.',
   answers: { 200: 'It does.', 503: 'It starts or stops.' },
   async run({ server }) {
-    const well = server.ready() && (await isWell(server.remote))
+    const well = server.ready() && (await server.health.isWell())
     return { status: well ? 200 : 503, body: { status: well ? 'ready' : 'unavailable' } }
   },
+})
+
+/** Whether the process is alive: it answers, whatever its store does. */
+export const live: Operation = operation({
+  method: 'GET',
+  path: '/health/live',
+  name: 'live',
+  probe: true,
+  summary: 'Say that the process is alive; nothing else is asked.',
+  answers: { 200: 'It is.' },
+  run: async () => ok({ status: 'ok' }),
+})
+
+/** Whether the server takes requests, within 2 s: the same as `/ready`. */
+export const healthReady: Operation = operation({
+  method: 'GET',
+  path: '/health/ready',
+  name: 'healthReady',
+  probe: true,
+  summary: 'Say whether the server takes requests and its store answers, within 2 s.',
+  answers: { 200: 'It does.', 503: 'It starts or stops, or its store does not answer.' },
+  run: (call) => ready.run(call as Call<never, never, never>),
 })
 
 /** Numbers for Prometheus. */
@@ -126,12 +149,3 @@ export const reset: Operation = operation({
     return ok({ reset: true })
   },
 })
-
-async function isWell(remote: Remote): Promise<boolean> {
-  try {
-    await (await remote.outside()).kept('health')
-    return true
-  } catch {
-    return false
-  }
-}

@@ -1,0 +1,88 @@
+import { Refusal } from './refusal.ts'
+
+/** Texts without these hold no number that could change: 16 digits in a row, or an exponent. */
+const SUSPICIOUS = /\d{16}|\d[eE][+-]?\d/
+const NUMBER = /-?\d+(\.\d+)?([eE][+-]?\d+)?/y
+
+/**
+ * Refuses numbers that JSON can write and this server cannot keep as they are: whole numbers beyond 2^53 − 1, and those that overflow or
+ * vanish.
+ *
+ * @param text JSON that was parsed without an error
+ * @throws Refusal 422, with the path of the first such number
+ */
+export function requireExactNumbers(text: string): void {
+  if (!SUSPICIOUS.test(text)) return
+  for (const { literal, path } of numbersIn(text)) {
+    if (isExact(literal)) continue
+    const at = path.join('.').slice(0, 200)
+    const message = `${literal.slice(0, 64)} cannot be kept exactly; send it as a string, or a whole number up to ${Number.MAX_SAFE_INTEGER}`
+    throw new Refusal(422, 'invalid_request', `${at === '' ? '' : `${at}: `}${message}`, {
+      type: 'validation_error',
+      details: { issues: [{ path: at, message }] },
+    })
+  }
+}
+
+/** Whether a number is the same once it was read: a fraction may be rounded, a whole number may not. */
+function isExact(literal: string): boolean {
+  const value = Number(literal)
+  if (!Number.isFinite(value)) return false
+  if (value === 0) return !/[1-9]/.test(literal.replace(/[eE].*$/, ''))
+  return !Number.isInteger(value) || Number.isSafeInteger(value) || isFraction(literal)
+}
+
+/** Whether a literal beyond 2^53 is a measured value: it has an exponent, and reads back as the same digits. */
+function isFraction(literal: string): boolean {
+  return /[eE]/.test(literal) && digitsOf(literal) === digitsOf(String(Number(literal)))
+}
+
+/** The digits that count, and the power of ten that they are multiplied by. */
+function digitsOf(literal: string): string {
+  const [, whole = '', fraction = '', exponent = '0'] = /^-?(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(literal) ?? []
+  const all = (whole + fraction).replace(/^0+/, '')
+  const digits = all.replace(/0+$/, '')
+  return `${digits}e${Number(exponent) - fraction.length + (all.length - digits.length)}`
+}
+
+interface Open {
+  readonly list: boolean
+  /** The place in a list, or the name in an object. */
+  at: string | number
+}
+
+function* numbersIn(text: string): Generator<{ readonly literal: string; readonly path: (string | number)[] }> {
+  const open: Open[] = []
+  for (let i = 0; i < text.length;) {
+    const char = text[i] as string
+    const inner = open.at(-1)
+    if (char === '"') {
+      const end = endOfString(text, i)
+      // A name, if a colon follows and it stands in an object; a value's own name has been read by then.
+      if (inner && !inner.list && /^\s*:/.test(text.slice(end, end + 64)))
+        inner.at = JSON.parse(text.slice(i, end)) as string
+      i = end
+      continue
+    }
+    if (char === '{' || char === '[') open.push({ list: char === '[', at: char === '[' ? 0 : '' })
+    else if (char === '}' || char === ']') open.pop()
+    else if (char === ',' && inner?.list) inner.at = Number(inner.at) + 1
+    else if (char === '-' || (char >= '0' && char <= '9')) {
+      NUMBER.lastIndex = i
+      const [literal = char] = NUMBER.exec(text) ?? []
+      yield { literal, path: open.map(({ at }) => at) }
+      i += literal.length
+      continue
+    }
+    i++
+  }
+}
+
+/** The place behind the closing quote of a string. */
+function endOfString(text: string, start: number): number {
+  for (let i = start + 1; i < text.length; i++) {
+    if (text[i] === '\\') i++
+    else if (text[i] === '"') return i + 1
+  }
+  return text.length
+}
