@@ -1,4 +1,4 @@
-import type { Clock } from '../base/clock.ts'
+import type { Clock, Timer } from '../base/clock.ts'
 import type { Remote } from '../engine/remote.ts'
 
 /** A store that has not answered within this time is not well: whoever watches a server waits no longer. */
@@ -19,13 +19,11 @@ export class StoreHealth {
   isWell(): Promise<boolean> {
     this.#asking ??= this.#ask().finally(() => (this.#asking = null))
     const answer = this.#asking
-    return new Promise((resolve) => {
-      const timer = this.#clock.setTimer(() => resolve(false), ANSWERS_WITHIN_MS)
-      void answer.then((well) => {
-        timer.cancel()
-        resolve(well)
-      })
+    let timer: Timer | null = null
+    const late = new Promise<boolean>((resolve) => {
+      timer = this.#clock.setTimer(() => resolve(false), ANSWERS_WITHIN_MS)
     })
+    return Promise.race([answer, late]).finally(() => timer?.cancel())
   }
 
   async #ask(): Promise<boolean> {

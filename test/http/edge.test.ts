@@ -131,7 +131,7 @@ test('an id that another tenant’s job has is refused without a word of that jo
 describe('the log', () => {
   test('names the token and the tenant of a request, and tells probes at debug', async () => {
     const lines: [string, Json][] = []
-    const at = (level: string) => (fields: object) => void lines.push([level, fields as Json])
+    const at = (level: string) => (fields: object) => void lines.push([level, fields])
     const logger = { ...silentLogger, info: at('info'), debug: at('debug') }
     const d = await Desk.open({ http: { tokens: TOKENS, logger } })
     const headers = { Authorization: 'Bearer admin-0123456789abc', 'X-OJS-Tenant': 'acme' }
