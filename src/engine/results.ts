@@ -1,4 +1,4 @@
-import type { Clock } from '../base/clock.ts'
+import type { Clock, Timer } from '../base/clock.ts'
 import { durationMs, type Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
 import type { JobRecord, NewJob } from '../jobs/job.ts'
@@ -13,6 +13,8 @@ const AGAIN_AFTER_MS = 250
 interface Waiter {
   resolve(value: unknown): void
   reject(error: unknown): void
+  /** Of its timeout. */
+  timer: Timer | null
 }
 
 /** Lets callers wait for the end of jobs, whichever process runs them. */
@@ -20,6 +22,8 @@ export class Results {
   readonly #store: () => Promise<Store>
   readonly #clock: Clock
   readonly #waiters = new Map<string, Set<Waiter>>()
+  /** Jobs that are asked for again in a moment. */
+  readonly #again = new Set<string>()
   #stopWatching: (() => void) | null = null
 
   constructor(store: () => Promise<Store>, clock: Clock) {
@@ -42,50 +46,63 @@ export class Results {
 
   /** A job has ended, or may have: whoever waits for it is told, and while the store is away a little later. */
   settled(id: string): void {
-    this.#tell(id).catch(() => this.#clock.setTimer(() => this.settled(id), AGAIN_AFTER_MS))
+    this.#tell(id).catch(() => {
+      if (this.#again.has(id)) return
+      this.#again.add(id)
+      this.#clock.setTimer(() => {
+        this.#again.delete(id)
+        this.settled(id)
+      }, AGAIN_AFTER_MS)
+    })
   }
 
+  /** Only those who waited when the job was read: a job that was retried meanwhile has yet to end for later ones. */
   async #tell(id: string): Promise<void> {
-    if (!this.#waiters.has(id)) return
+    const waiters = [...(this.#waiters.get(id) ?? [])]
+    if (waiters.length === 0) return
     const job = await (await this.#store()).get(id)
-    if (job === null)
-      this.#answer(id, (waiter) =>
-        waiter.reject(
-          new SluiceError('job.not_found', `The job ${id} is not stored any more; its retention may be over.`),
-        ),
-      )
-    else if (isFinal(job.state)) this.#answer(id, (waiter) => finish(job, waiter))
+    if (job === null) {
+      const error = new SluiceError('job.not_found', `The job ${id} is not stored any more; its retention may be over.`)
+      for (const waiter of waiters) if (this.#leave(id, waiter)) waiter.reject(error)
+    } else if (isFinal(job.state)) for (const waiter of waiters) if (this.#leave(id, waiter)) finish(job, waiter)
   }
 
   /** Stops waiting: whoever still waits is told that the engine has stopped. */
   close(): void {
-    for (const id of this.#waiters.keys())
-      this.#answer(id, (waiter) =>
-        waiter.reject(
-          new SluiceError('engine.stopped', `The engine was stopped before the job ${id} had ended; the job is kept.`),
-        ),
-      )
+    for (const [id, waiters] of this.#waiters) {
+      const message = `The engine was stopped before the job ${id} had ended; the job is kept.`
+      for (const waiter of waiters)
+        if (this.#leave(id, waiter)) waiter.reject(new SluiceError('engine.stopped', message))
+    }
   }
 
   async #wait(id: string, timeout: Duration | undefined): Promise<unknown> {
-    const store = await this.#store()
     const timeoutMs = timeout === undefined ? null : durationMs(timeout, 'timeout of result()')
+    const store = await this.#store()
     return new Promise((resolve, reject) => {
-      const waiter: Waiter = { resolve, reject }
+      const waiter: Waiter = { resolve, reject, timer: null }
+      const giveUp = (error: Error): void => {
+        if (this.#leave(id, waiter)) reject(error)
+      }
       const waiters = this.#waiters.get(id) ?? new Set()
       this.#waiters.set(id, waiters.add(waiter))
       this.#watch(store)
-      if (timeoutMs !== null)
-        this.#clock.setTimer(() => {
-          waiters.delete(waiter)
-          if (waiters.size === 0) this.#waiters.delete(id)
-          this.#rest()
-          reject(
-            new SluiceError('job.result.timeout', `The job ${id} had not ended after ${timeoutMs} ms; it goes on.`),
-          )
-        }, timeoutMs)
-      this.#tell(id).catch(reject)
+      if (timeoutMs !== null) {
+        const message = `The job ${id} had not ended after ${timeoutMs} ms; it goes on.`
+        waiter.timer = this.#clock.setTimer(() => giveUp(new SluiceError('job.result.timeout', message)), timeoutMs)
+      }
+      this.#tell(id).catch(giveUp)
     })
+  }
+
+  /** Ends one wait and its timer, which would keep the process alive; false when it has ended already. */
+  #leave(id: string, waiter: Waiter): boolean {
+    const waiters = this.#waiters.get(id)
+    if (!waiters?.delete(waiter)) return false
+    waiter.timer?.cancel()
+    if (waiters.size === 0) this.#waiters.delete(id)
+    this.#rest()
+    return true
   }
 
   /** Other processes may run the job: look again when they have committed. */
@@ -100,13 +117,6 @@ export class Results {
     if (this.#waiters.size > 0) return
     this.#stopWatching?.()
     this.#stopWatching = null
-  }
-
-  #answer(id: string, tell: (waiter: Waiter) => void): void {
-    const waiters = this.#waiters.get(id)
-    this.#waiters.delete(id)
-    this.#rest()
-    for (const waiter of waiters ?? []) tell(waiter)
   }
 }
 

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { input, JobCancelled, JobDiscarded, task } from '../../src/exports/index.ts'
 import { setStage } from './stage.ts'
 
@@ -52,6 +52,52 @@ test('a result that takes too long is not waited for, and the job goes on', asyn
   expect(await late).toMatchObject({ code: 'job.result.timeout' })
   await clock.advance('10s')
   expect(await job.result()).toBe('done')
+})
+
+test('a wait that has ended leaves no timer behind', async () => {
+  const { clock, start } = setStage()
+  const timers = new Set<unknown>()
+  const setTimer = clock.setTimer.bind(clock)
+  vi.spyOn(clock, 'setTimer').mockImplementation((run, delayMs) => {
+    const timer = setTimer(run, delayMs)
+    if (delayMs !== 7_200_000) return timer
+    timers.add(timer)
+    return { cancel: () => (timers.delete(timer), timer.cancel()) }
+  })
+  const work = task('work.item', { run: () => clock.sleep('5s').then(() => 'done') })
+  const engine = await start({ tasks: [work] })
+  const job = await work.enqueue()
+  const cancelled = await work.enqueue(undefined, { delay: '1h' })
+  const waits = [job.result({ timeout: '2h' }), cancelled.result({ timeout: '2h' }).catch(() => 'cancelled')]
+  await clock.advance('1s')
+  expect(timers.size).toBe(2)
+  await engine.jobs.cancel(cancelled.id)
+  await clock.advance('10s')
+  expect(await Promise.all(waits)).toEqual(['done', 'cancelled'])
+  expect(timers.size).toBe(0)
+})
+
+test('who waits for a job that was retried is told of the retry, whatever became of earlier waits', async () => {
+  const { clock, start } = setStage()
+  let runs = 0
+  const work = task('work.item', {
+    retry: { attempts: 1 },
+    run: async () => {
+      if (runs++ === 0) throw new Error('not yet')
+      await clock.sleep('10s')
+      return 'done'
+    },
+  })
+  const engine = await start({ tasks: [work] })
+  const job = await work.enqueue()
+  // Ends with the first run; its timeout lies within the second one.
+  const first = job.result({ timeout: '5s' }).catch((error: unknown) => error)
+  await clock.advance('1s')
+  expect(await first).toBeInstanceOf(JobDiscarded)
+  expect(await engine.jobs.retry(job.id)).toBe(true)
+  const second = job.result({ timeout: '1m' })
+  await clock.advance('20s')
+  expect(await second).toBe('done')
 })
 
 test('the result of a discarded job is the reason', async () => {
