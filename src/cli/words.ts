@@ -27,8 +27,8 @@ export function printable(text: string): string {
 }
 
 /** A policy in a few words, as in `60 per 1 min, burst 60, 4 at once`. */
-export function policyInWords({ rule, concurrency, headroom, scope }: LimitPolicy): string {
-  const parts = rule === null ? [] : [ruleInWords(rule)]
+export function policyInWords({ rule, spacing, concurrency, headroom, scope }: LimitPolicy): string {
+  const parts = [rule, spacing].flatMap((each) => (each ? [ruleInWords(each)] : []))
   if (concurrency !== null) parts.push(concurrency === 0 ? 'paused' : `${grouped(concurrency)} at once`)
   if (headroom) parts.push(`the last ${grouped(headroom.units)} for priority ${headroom.priority} and above`)
   return `${parts.join(', ')}${scope === 'worker' ? ', in each worker' : ''}`

@@ -127,11 +127,13 @@ export function slowerLimit(
   policyOf: (limit: string) => LimitPolicy | null,
 ): string | null {
   for (const { limit, weight } of job.uses) {
-    const rule = policyOf(limit)?.rule
-    if (!rule) continue
-    const { units, perUs } = allowanceOf(rule)
-    const starts = Math.floor(units / weight)
-    if (duesWithin(recurrence, dueUs, perUs, starts + 1) > starts) return limit
+    const policy = policyOf(limit)
+    for (const rule of [policy?.rule, policy?.spacing]) {
+      if (!rule) continue
+      const { units, perUs } = allowanceOf(rule)
+      const starts = rule.kind === 'spacing' ? 1 : Math.floor(units / weight)
+      if (duesWithin(recurrence, dueUs, perUs, starts + 1) > starts) return limit
+    }
   }
   return null
 }

@@ -166,7 +166,12 @@ function failed(
 
 /** The pace of a limit at its full rate: what a penalty that was not told is measured by. */
 export function paceOf(policy: LimitPolicy | null): { intervalUs: number; periodUs: number } {
-  const rule = policy?.rule ?? null
+  const pace = paceOfRule(policy?.rule ?? null)
+  const everyUs = policy?.spacing?.everyUs ?? 0
+  return { intervalUs: Math.max(pace.intervalUs, everyUs), periodUs: Math.max(pace.periodUs, everyUs) }
+}
+
+function paceOfRule(rule: LimitPolicy['rule']): { intervalUs: number; periodUs: number } {
   if (!rule) return { intervalUs: 1_000_000, periodUs: 1_000_000 }
   if (rule.kind === 'spacing') return { intervalUs: rule.everyUs, periodUs: rule.everyUs }
   if (rule.kind === 'fixed') {

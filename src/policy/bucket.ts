@@ -17,6 +17,7 @@ import {
   take,
   unitsInUse,
 } from './rule-state.ts'
+import { adoptSpacing, chargeSpacing, newSpacing, reclockSpacing, refundSpacing, type SpacingState } from './spacing.ts'
 import { capAtOneToken, rateIsFull, type RateState } from './token-bucket.ts'
 
 /** What is kept of a bucket: plain data. Permits held are counted apart, where the jobs that hold them are. */
@@ -27,6 +28,8 @@ export interface BucketState {
   closedUntilUs: number
   /** Null for a limit without a rule over time. */
   rule: RuleState | null
+  /** Of a spacing beside the rule; absent: the limit has none. */
+  spacing?: SpacingState
   /** What the other side says is left; absent: it has not said, or that is over. */
   allowance?: Allowance
 }
@@ -45,7 +48,12 @@ export interface BucketView {
 
 /** A bucket nobody has used. */
 export function newBucket(policy: LimitPolicy, nowUs: number): BucketState {
-  return { atUs: nowUs, closedUntilUs: 0, rule: policy.rule === null ? null : newRuleState(policy.rule, nowUs) }
+  return {
+    atUs: nowUs,
+    closedUntilUs: 0,
+    rule: policy.rule === null ? null : newRuleState(policy.rule, nowUs),
+    ...(policy.spacing && { spacing: newSpacing(nowUs) }),
+  }
 }
 
 /**
@@ -68,7 +76,7 @@ export function deniedUntil(
   if (freePermits(policy.concurrency, active) <= kept) return Infinity
   const openUs = allowedAtUs(
     allowanceOf(state, nowUs),
-    Math.max(nowUs, state.closedUntilUs),
+    Math.max(nowUs, state.closedUntilUs, weight === 0 ? 0 : spacedUntilUs(policy, state)),
     weight === 0 ? 0 : weight + kept,
   )
   const { rule } = policy
@@ -79,16 +87,33 @@ export function deniedUntil(
 
 /** Takes the units of a start, without asking: the caller has. Spacing counts one start, whatever the weight; 0 takes nothing. */
 export function charge(policy: LimitPolicy, state: BucketState, nowUs: number, weight: number): void {
+  takeUnits(policy, state, nowUs, weight)
+  if (policy.spacing && weight > 0) chargeSpacing(policy.spacing, (state.spacing ??= newSpacing(nowUs)), nowUs)
+}
+
+function takeUnits(policy: LimitPolicy, state: BucketState, nowUs: number, weight: number): void {
   touch(policy, state, nowUs)
   if (policy.rule !== null && weight > 0) take(policy.rule, ruleState(state), nowUs, weight)
   if (state.allowance) state.allowance = spend(state.allowance, Math.max(1, weight), nowUs)
 }
 
+/** Gives back what a start that did not happen took at `chargedAtUs`: its units, and its place in a spacing. */
+export function refund(
+  policy: LimitPolicy,
+  state: BucketState,
+  nowUs: number,
+  weight: number,
+  chargedAtUs: number,
+): void {
+  credit(policy, state, nowUs, weight, chargedAtUs)
+  if (policy.spacing && state.spacing && weight > 0) refundSpacing(policy.spacing, state.spacing, chargedAtUs)
+}
+
 /**
- * Gives back units that were taken at `chargedAtUs`: of a start that did not happen, or of a weight that was too high.
+ * Gives back units of a start that were taken at `chargedAtUs`: its weight was too high.
  * Never more than a bucket would hold now if they had not been taken; what cannot be told apart is not given back.
  */
-export function refund(
+export function credit(
   policy: LimitPolicy,
   state: BucketState,
   nowUs: number,
@@ -102,7 +127,7 @@ export function refund(
 
 /** Takes further units of a start that cost more than its weight; may go into debt. A spacing, which counts starts, is as before. */
 export function debit(policy: LimitPolicy, state: BucketState, nowUs: number, units: number): void {
-  if (policy.rule?.kind !== 'spacing') charge(policy, state, nowUs, units)
+  if (policy.rule?.kind !== 'spacing') takeUnits(policy, state, nowUs, units)
 }
 
 /**
@@ -110,11 +135,29 @@ export function debit(policy: LimitPolicy, state: BucketState, nowUs: number, un
  * under a rule of another kind it is charged with the units in use. A penalty goes on.
  */
 export function adopt(from: LimitPolicy, to: LimitPolicy, state: BucketState, nowUs: number): BucketState {
-  const next: BucketState = { ...state, atUs: nowUs }
+  const { spacing: _spacing, ...next }: BucketState = { ...state, atUs: nowUs }
   touch(from, next, nowUs)
+  const spacing = adoptedSpacing(from, to, { ...next, ...(state.spacing && { spacing: state.spacing }) }, nowUs)
+  const beside = to.spacing && spacing ? { spacing } : {}
   if (to.rule === null) return { ...next, rule: null }
-  if (from.rule !== null && sameRule(from.rule, to.rule)) return next
-  return { ...next, rule: adoptRule(from.rule, to.rule, next.rule, nowUs) }
+  // A spacing that stands alone now goes on where it stood beside a rule.
+  if (to.rule.kind === 'spacing' && from.spacing && spacing) return { ...next, rule: spacing }
+  if (from.rule !== null && sameRule(from.rule, to.rule)) return { ...next, ...beside }
+  return { ...next, ...beside, rule: adoptRule(from.rule, to.rule, next.rule, nowUs) }
+}
+
+/** The state of a spacing under the changed policy; one that is new counts what is in use as a start of now, as any rule of another kind. */
+function adoptedSpacing(from: LimitPolicy, to: LimitPolicy, state: BucketState, nowUs: number): SpacingState | null {
+  const rule = to.spacing ?? (to.rule?.kind === 'spacing' ? to.rule : null)
+  if (rule === null) return null
+  if (from.spacing && state.spacing) return adoptSpacing(from.spacing, rule, state.spacing)
+  const adopted = adoptRule(from.rule, rule, state.rule, nowUs)
+  return adopted.kind === 'spacing' ? adopted : newSpacing(nowUs)
+}
+
+/** When a spacing beside the rule lets the next start happen. */
+function spacedUntilUs({ spacing }: LimitPolicy, state: BucketState): number {
+  return spacing && state.spacing ? state.spacing.nextUs : 0
 }
 
 /** Closes the bucket until `untilUs`, or for as long as it is closed already; a rate then holds exactly one token. */
@@ -140,7 +183,7 @@ export function view(policy: LimitPolicy, state: BucketState, active: number, no
   const capacity = rule === null ? (policy.concurrency ?? Infinity) : capacityOf(rule)
   const debt = rule === null ? 0 : debtOf(rule, ruleState(state), nowUs)
   return {
-    available: Math.min(couldGrant(policy, state, active, nowUs), capacity),
+    available: Math.min(unitsFor(policy, state, active, nowUs), capacity),
     debt,
     capacity,
     nextAtUs: next === Infinity ? null : (next ?? nowUs),
@@ -149,7 +192,12 @@ export function view(policy: LimitPolicy, state: BucketState, active: number, no
 
 /** How many starts of weight 1 the bucket admits at this instant. */
 export function couldGrant(policy: LimitPolicy, state: BucketState, active: number, nowUs: number): number {
-  if (state.closedUntilUs > nowUs) return 0
+  return Math.min(unitsFor(policy, state, active, nowUs), policy.spacing ? 1 : Infinity)
+}
+
+/** Units that one start may take at this instant. */
+function unitsFor(policy: LimitPolicy, state: BucketState, active: number, nowUs: number): number {
+  if (state.closedUntilUs > nowUs || spacedUntilUs(policy, state) > nowUs) return 0
   const allowed = allowanceOf(state, nowUs)?.units ?? Infinity
   const permits = Math.min(freePermits(policy.concurrency, active), allowed)
   if (policy.rule === null || permits === 0) return permits
@@ -159,6 +207,7 @@ export function couldGrant(policy: LimitPolicy, state: BucketState, active: numb
 /** Whether the bucket behaves as a new one would from now on, so that it may be forgotten; never under `startEmpty`. */
 export function isCold(policy: LimitPolicy, state: BucketState, active: number, nowUs: number): boolean {
   if (active > 0 || state.closedUntilUs > nowUs || allowanceOf(state, nowUs)) return false
+  if (spacedUntilUs(policy, state) > nowUs) return false
   const { rule } = policy
   if (rule === null) return true
   if (rule.kind === 'rate' && rule.startEmpty) return false
@@ -181,6 +230,7 @@ export function reclock(policy: LimitPolicy, state: BucketState, nowUs: number):
     atUs: nowUs,
     closedUntilUs,
     rule: rule === null ? null : reclockRule(rule, ruleState(state), byUs, nowUs),
+    ...(policy.spacing && state.spacing && { spacing: reclockSpacing(policy.spacing, state.spacing, byUs, nowUs) }),
     ...(told && { allowance: { ...told, untilUs: told.untilUs - byUs, sinceUs: told.sinceUs - byUs } }),
   }
 }
@@ -192,7 +242,8 @@ export function encodeBucket(state: BucketState): string {
   const told = allowance
     ? `,${ALLOWANCE},${allowance.units},${allowance.untilUs - atUs},${allowance.sinceUs - atUs}`
     : ''
-  const head = `[${atUs},${state.closedUntilUs}${told}`
+  const spaced = state.spacing ? `,${SPACED},${state.spacing.nextUs - atUs}` : ''
+  const head = `[${atUs},${state.closedUntilUs}${told}${spaced}`
   return state.rule === null ? `${head}]` : `${head},${encodeRule(state.rule, state.atUs)}]`
 }
 
@@ -202,13 +253,17 @@ export function decodeBucket(text: string): BucketState {
   const [atUs, closedUntilUs] = values
   if (atUs === undefined || closedUntilUs === undefined) throw damaged(text)
   const allowance = decodeAllowance(values, atUs)
-  const from = allowance ? 6 : 2
+  const spacedAt = allowance ? 6 : 2
+  const spaced = values[spacedAt] === SPACED ? values[spacedAt + 1] : undefined
+  const from = spaced === undefined ? spacedAt : spacedAt + 2
   const rule = values.length === from ? null : decodeRule(values, from, atUs)
-  if (rule === null && values.length > from) throw damaged(text)
-  return { atUs, closedUntilUs, rule, ...(allowance && { allowance }) }
+  if (rule === null && (values.length > from || spaced !== undefined)) throw damaged(text)
+  const spacing = spaced === undefined ? null : { kind: 'spacing' as const, nextUs: atUs + spaced }
+  return { atUs, closedUntilUs, rule, ...(spacing && { spacing }), ...(allowance && { allowance }) }
 }
 
 const ALLOWANCE = 5
+const SPACED = 6
 
 function decodeAllowance(values: readonly number[], atUs: number): Allowance | null {
   if (values[2] !== ALLOWANCE || values.length < 6) return null

@@ -3,7 +3,8 @@ import { type BucketState, charge, deniedUntil } from './bucket.ts'
 import { freePermits } from './concurrency.ts'
 import { quotient } from './exact.ts'
 import { fixedGrantUs, fixedInUse, type FixedState, laterStartUs } from './fixed-window.ts'
-import type { FixedRule, LimitPolicy, RateRule, SlidingRule } from './limit.ts'
+import type { FixedRule, LimitPolicy, RateRule, SlidingRule, SpacingRule } from './limit.ts'
+import type { SpacingState } from './spacing.ts'
 import { expire, slidingGrantUs, type SlidingState } from './sliding-window.ts'
 import { capAtOneToken, isBehind, type RateState } from './token-bucket.ts'
 
@@ -57,6 +58,7 @@ export function ruleStartUs(
     const left = beyond(line, allowance.units)
     if (left) return ruleStartUs(policy, spent(policy, state, nowUs), allowance.untilUs, left)
   }
+  if (policy.spacing && state.spacing) return spacedStartUs(policy, state, nowUs, line)
   const openUs = Math.max(nowUs, state.closedUntilUs)
   const { rule } = policy
   if (rule === null || state.rule === null) return openUs
@@ -81,6 +83,13 @@ export function loadStartUs(policy: LimitPolicy, state: BucketState, nowUs: numb
     const left = { ...load, units: Math.max(load.last, load.units - allowance.units) }
     return loadStartUs(policy, spent(policy, state, nowUs), allowance.untilUs, left)
   }
+  if (policy.spacing && state.spacing && load.starts > 0) {
+    const { alone, opened, spacedUs } = apart(policy.spacing, policy, state, state.spacing, {
+      count: load.starts,
+      weight: 1,
+    })
+    return Math.max(loadStartUs(alone, opened, Math.max(nowUs, state.spacing.nextUs), load), spacedUs(nowUs))
+  }
   const openUs = Math.max(nowUs, state.closedUntilUs)
   const { rule } = policy
   if (rule === null || state.rule === null || load.starts === 0) return openUs
@@ -91,6 +100,76 @@ export function loadStartUs(policy: LimitPolicy, state: BucketState, nowUs: numb
   if (rule.kind === 'rate' || rule.kind === 'spacing') return openUs
   const count = load.units - load.last + Math.min(load.last, rule.max)
   return ruleStartUs(policy, state, nowUs, { count, weight: 1 })
+}
+
+/**
+ * The same where a spacing stands beside the rule. For a rate and one weight the later of both is exact: with the first start they have
+ * the same beginning, and a start that the spacing delays finds its unit waiting. Other lines are followed job by job as far as that is
+ * cheap; beyond that the later of both is no later than the start.
+ */
+function spacedStartUs(
+  policy: LimitPolicy,
+  state: BucketState,
+  nowUs: number,
+  line: readonly number[] | Backlog,
+): number {
+  const weights = 'count' in line ? null : line.filter((weight) => weight > 0)
+  const backlog = 'count' in line ? line : sameWeights(weights ?? [])
+  const count = backlog?.count ?? weights?.length ?? 0
+  if (!policy.spacing || !state.spacing || count === 0 || backlog?.weight === 0) {
+    const { spacing: _, ...alone } = policy
+    return ruleStartUs(alone, state, nowUs, { count: 0, weight: 1 })
+  }
+  const bothUs = (from: BucketState, atUs: number, rest: readonly number[] | Backlog, starts: number): number => {
+    if (!policy.spacing || !from.spacing) return atUs
+    const first = 'count' in rest ? rest.weight : (rest[0] ?? 1)
+    const { alone, opened, spacedUs } = apart(policy.spacing, policy, from, from.spacing, {
+      count: starts,
+      weight: first,
+    })
+    return Math.max(ruleStartUs(alone, opened, Math.max(atUs, from.spacing.nextUs), rest), spacedUs(atUs))
+  }
+  if (policy.rule?.kind === 'rate' && backlog) return bothUs(state, nowUs, backlog, count)
+  const copy = structuredClone(state)
+  const unbounded: LimitPolicy = { ...policy, concurrency: null }
+  let atUs = Math.max(nowUs, state.closedUntilUs)
+  const followed = Math.min(count, FOLLOWED_AT_MOST)
+  for (let i = 0; i < followed; i++) {
+    const weight = backlog?.weight ?? weights?.[i] ?? 1
+    atUs = deniedUntil(unbounded, copy, 0, atUs, weight) ?? atUs
+    charge(unbounded, copy, atUs, weight)
+  }
+  const left = count - followed
+  if (left === 0) return atUs
+  return bothUs(copy, atUs, backlog ? { ...backlog, count: left } : (weights ?? []).slice(followed), left)
+}
+
+/** Whether `expectedStartUs` is exact for so many jobs of one weight, as far as a spacing beside the rule goes. */
+export function isFollowed({ rule, spacing }: LimitPolicy, starts: number): boolean {
+  return !spacing || rule?.kind === 'rate' || starts <= FOLLOWED_AT_MOST
+}
+
+const FOLLOWED_AT_MOST = 1000
+
+/** The rule without the spacing from when that lets a start happen, and when the spacing alone lets the last of so many start. */
+function apart(
+  spacing: SpacingRule,
+  policy: LimitPolicy,
+  state: BucketState,
+  current: SpacingState,
+  starts: Backlog,
+): { alone: LimitPolicy; opened: BucketState; spacedUs: (nowUs: number) => number } {
+  const { spacing: _rule, ...alone } = policy
+  const { spacing: _state, ...rest } = state
+  const openUs = Math.max(state.closedUntilUs, current.nextUs)
+  return {
+    alone,
+    opened: rest,
+    spacedUs: (nowUs) => {
+      const firstUs = ruleStartUs(alone, rest, Math.max(nowUs, openUs), { count: 1, weight: starts.weight })
+      return Math.max(nowUs, openUs, firstUs) + (starts.count - 1) * spacing.everyUs
+    },
+  }
 }
 
 /** What is left of a line when the other side's allowance is used up; null: nothing, all of it fits. */

@@ -79,9 +79,11 @@ export interface Calibration {
   readonly budget: string | null
 }
 
-/** One limit's policy: at most one rule over time, and at most one bound on jobs running at once. */
+/** One limit's policy: at most one rule over time, beside a rate or a window a spacing, and at most one bound on jobs running at once. */
 export interface LimitPolicy {
   readonly rule: Rule | null
+  /** Beside a rate or a window, which must admit a start too; absent: none. A spacing alone is the rule. */
+  readonly spacing?: SpacingRule
   /** Permits held by active jobs, fleet-wide; 0 pauses; null: unbounded. */
   readonly concurrency: number | null
   readonly onLimit: OnLimit

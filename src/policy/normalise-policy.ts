@@ -3,7 +3,17 @@ import { SluiceError } from '../base/errors.ts'
 import { isTimezone } from './calendar.ts'
 import { calibration } from './calibration.ts'
 import { quotient } from './exact.ts'
-import type { FixedRule, Headroom, LimitPolicy, OnLimit, OnMissingKey, RateRule, Rule, SlidingRule } from './limit.ts'
+import type {
+  FixedRule,
+  Headroom,
+  LimitPolicy,
+  OnLimit,
+  OnMissingKey,
+  RateRule,
+  Rule,
+  SlidingRule,
+  SpacingRule,
+} from './limit.ts'
 import type { Policy } from './policy.ts'
 import { capacityOf } from './rule-state.ts'
 
@@ -23,8 +33,8 @@ const BEHAVIOUR = [
   'concurrency',
 ] as const
 const RULES = {
-  rate: ['rate', 'per', 'burst', 'startEmpty'],
-  window: ['window', 'max', 'per', 'timezone'],
+  rate: ['rate', 'per', 'burst', 'startEmpty', 'every'],
+  window: ['window', 'max', 'per', 'timezone', 'every'],
   every: ['every'],
 } as const
 const ALL_FIELDS: readonly string[] = [...new Set([...Object.values(RULES).flat(), ...BEHAVIOUR])]
@@ -61,6 +71,7 @@ export function normalisePolicy(policy: Policy, what: string): LimitPolicy {
   const concurrency = fields['concurrency'] === undefined ? null : whole(fields, 'concurrency', what, 0)
   return {
     rule,
+    ...(kind !== 'every' && fields['every'] !== undefined && { spacing: spacingRule(fields, guardUs, what) }),
     concurrency,
     onLimit: oneOf<OnLimit>(fields, 'onLimit', ['wait', 'reschedule', 'drop'], what),
     maxWaitUs: fields['maxWait'] === undefined ? null : duration(fields, 'maxWait', what, 0),
@@ -81,10 +92,10 @@ function definedFields(policy: object): Fields {
 }
 
 function ruleKind(fields: Fields, what: string): keyof typeof RULES | null {
-  const kinds = (Object.keys(RULES) as (keyof typeof RULES)[]).filter((kind) => fields[kind] !== undefined)
-  if (kinds.length > 1)
-    throw invalid(what, `${kinds.join(' and ')} are rules of their own; write one limit for each and list both`)
-  const [kind = null] = kinds
+  if (fields['rate'] !== undefined && fields['window'] !== undefined)
+    throw invalid(what, 'rate and window are rules of their own; write one limit for each and list both')
+  // The last stands beside the others as well: alone it is the rule.
+  const kind = (Object.keys(RULES) as (keyof typeof RULES)[]).find((each) => fields[each] !== undefined) ?? null
   if (kind === null && fields['max'] !== undefined)
     throw invalid(what, `max is ${show(fields['max'])} without window; add window: 'sliding' or window: 'fixed'`)
   return kind
@@ -112,9 +123,13 @@ function refuseUnknown(fields: Fields, kind: keyof typeof RULES | null, what: st
 function ruleOf(fields: Fields, kind: keyof typeof RULES | null, guardUs: number, what: string): Rule | null {
   if (kind === 'rate') return rateRule(fields, guardUs, what)
   if (kind === 'window') return windowRule(fields, guardUs, what)
-  if (kind === 'every') return { kind: 'spacing', everyUs: duration(fields, 'every', what, 1) + guardUs }
+  if (kind === 'every') return spacingRule(fields, guardUs, what)
   if (guardUs > 0) throw invalid(what, 'guard lengthens a period, and concurrency alone has none; remove it')
   return null
+}
+
+function spacingRule(fields: Fields, guardUs: number, what: string): SpacingRule {
+  return { kind: 'spacing', everyUs: duration(fields, 'every', what, 1) + guardUs }
 }
 
 function rateRule(fields: Fields, guardUs: number, what: string): RateRule {

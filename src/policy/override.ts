@@ -17,7 +17,7 @@ export interface PolicyChange {
   readonly burst?: number
   /** Units per window. */
   readonly max?: number
-  /** Interval of a spacing. */
+  /** Interval of a spacing, alone or beside another rule. */
   readonly every?: Duration
   readonly guard?: Duration
   /** Permits, fleet-wide; 0: nothing starts; null: no bound. */
@@ -63,7 +63,8 @@ const BEHAVIOUR: readonly string[] = ['concurrency', 'onLimit', 'maxWait', 'retr
  */
 export function overridden(policy: LimitPolicy, change: PolicyChange, what: string): LimitPolicy {
   const named = Object.entries(change).filter(([, value]) => value !== undefined)
-  const allowed: readonly string[] = [...(policy.rule ? NUMBERS[policy.rule.kind] : []), ...BEHAVIOUR]
+  const numbers = [...(policy.rule ? NUMBERS[policy.rule.kind] : []), ...(policy.spacing ? ['every'] : [])]
+  const allowed: readonly string[] = [...numbers, ...BEHAVIOUR]
   if (named.length === 0)
     throw new SluiceError('policy.invalid', `${what}: the override changes nothing; give any of ${allowed.join(', ')}`)
   for (const [field] of named)
@@ -96,12 +97,14 @@ export function overriddenWhereFit(policy: LimitPolicy, change: PolicyChange): L
 
 /** A policy as a user could have written it: what is a default of something else stays open, so that it follows that. */
 function written(policy: LimitPolicy): Readonly<Record<string, unknown>> {
-  const { rule, concurrency, maxWaitUs, onLimit, retries, scope, onMissingKey, headroom, calibrate, version } = policy
+  const { rule, spacing, concurrency, maxWaitUs, onLimit, retries, scope, onMissingKey, headroom, calibrate, version } =
+    policy
   const guardUs = rule?.kind === 'fixed' ? rule.guardUs : (policy.guardUs ?? 0)
   const shared = {
     concurrency: concurrency ?? undefined,
     maxWait: maxWaitUs === null ? undefined : maxWaitUs / 1000,
     guard: guardUs === 0 ? undefined : guardUs / 1000,
+    every: spacing && (spacing.everyUs - guardUs) / 1000,
     onLimit,
     retries,
     scope,

@@ -45,16 +45,20 @@ type No<K extends string> = { [P in K]?: never }
  * `rate` units per period, up to `burst` (default: `rate`) back to back after a quiet time.
  * So a quiet key may start nearly 2 × `rate` in its first period: for a hard window on the other side use `window: 'sliding'`.
  */
-export type Rate = { rate: number; per: Duration; burst?: number; startEmpty?: boolean } & No<
-  'window' | 'max' | 'every' | 'timezone'
+export type Rate = { rate: number; per: Duration; burst?: number; startEmpty?: boolean; every?: Duration } & No<
+  'window' | 'max' | 'timezone'
 >
 
 /** At most `max` units per window: any window of that length, or those aligned to the epoch or to a calendar. */
-export type Window = { window: 'sliding' | 'fixed'; max: number; per: Duration; timezone?: string } & No<
-  'rate' | 'burst' | 'startEmpty' | 'every'
->
+export type Window = {
+  window: 'sliding' | 'fixed'
+  max: number
+  per: Duration
+  timezone?: string
+  every?: Duration
+} & No<'rate' | 'burst' | 'startEmpty'>
 
-/** Never two starts closer than `every`. */
+/** Never two starts closer than `every`; beside a rate or a window both hold. */
 export type Spacing = { every: Duration } & No<'rate' | 'window' | 'max' | 'per' | 'burst' | 'startEmpty' | 'timezone'>
 
 /** At most `concurrency` jobs at once, over the whole fleet; 0 pauses. */
@@ -62,5 +66,5 @@ export type Slots = { concurrency: number } & No<
   'rate' | 'window' | 'max' | 'per' | 'burst' | 'startEmpty' | 'every' | 'timezone'
 >
 
-/** What a limit allows: one rule over time, with or without a bound on jobs at once, or that bound alone. */
+/** What a limit allows: one rule over time, a rate or a window also with `every`, with or without a bound on jobs at once, or that bound alone. */
 export type Policy = Behaviour & (({ concurrency?: number } & (Rate | Window | Spacing)) | Slots)

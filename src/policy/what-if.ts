@@ -4,7 +4,7 @@ import { SluiceError } from '../base/errors.ts'
 import { type BucketState, newBucket } from './bucket.ts'
 import { checkUnits } from './define-limit.ts'
 import { drain, type Pile } from './drain.ts'
-import type { LimitPolicy } from './limit.ts'
+import type { LimitPolicy, SpacingRule } from './limit.ts'
 import { keptBack, type Met, metBelow } from './headroom.ts'
 import { normalisePolicy } from './normalise-policy.ts'
 import type { Policy } from './policy.ts'
@@ -147,19 +147,25 @@ function caveatsOf({ piles, shared, runUs }: Situation): string[] {
   if (withPermits.length > 0 && runUs === null) caveats.push('concurrency is left out: say how long a job runs')
   else if (withPermits.some(({ rule }) => rule !== null))
     caveats.push('jobs hold permits while they run: this is the later of rate and concurrency, and it may take longer')
+  if (policies.some(({ rule, spacing }) => spacing && rule?.kind !== 'rate'))
+    caveats.push('a window and a spacing hold the jobs: this is the later of both, and it may take longer')
   if (piles.some(({ even }) => !even)) caveats.push('weights differ: the jobs are reckoned by their units')
   return caveats
 }
 
 /** Twice as much in the same time; a burst that is the rate grows with it. */
 function doubled(policy: LimitPolicy): LimitPolicy {
-  const { rule } = policy
+  const { rule, spacing } = policy
   if (rule === null) return { ...policy, concurrency: policy.concurrency === null ? null : 2 * policy.concurrency }
-  if (rule.kind === 'spacing')
-    return { ...policy, rule: { ...rule, everyUs: Math.max(1, Math.ceil(rule.everyUs / 2)) } }
-  if (rule.kind !== 'rate') return { ...policy, rule: { ...rule, max: 2 * rule.max } }
+  if (rule.kind === 'spacing') return { ...policy, rule: halved(rule) }
+  const beside = spacing ? { spacing: halved(spacing) } : {}
+  if (rule.kind !== 'rate') return { ...policy, ...beside, rule: { ...rule, max: 2 * rule.max } }
   const burst = rule.burst === rule.rate ? 2 * rule.burst : rule.burst
-  return { ...policy, rule: { ...rule, rate: 2 * rule.rate, burst } }
+  return { ...policy, ...beside, rule: { ...rule, rate: 2 * rule.rate, burst } }
+}
+
+function halved(rule: SpacingRule): SpacingRule {
+  return { ...rule, everyUs: Math.max(1, Math.ceil(rule.everyUs / 2)) }
 }
 
 /** Jobs that were spread over keys as evenly as can be make two piles at most. */

@@ -44,6 +44,39 @@ describe('policies that come with jobs', () => {
     expect(await d.fetch({ count: 9 })).toHaveLength(Math.min(admitted, 5 - admitted))
   })
 
+  test('a throttle beside a rate is one limit, and a PUT of one is enforced for jobs that wait', async () => {
+    const d = await Desk.open()
+    for (let i = 0; i < 6; i++) await d.push(key({ rate: { limit: 100, period: 'PT10S' } }))
+    const put = { rate: { limit: 4, period: 'PT10S' }, throttle: { limit: 1, period: 'PT1S' } }
+    expect((await d.send('PUT', '/ojs/v1/rate-limits/k', put)).body).toMatchObject({
+      rate: { limit: 4, period: 'PT10S' },
+      throttle: { limit: 1, period: 'PT1S' },
+    })
+    const started: number[] = []
+    for (let second = 0; second < 12; second++) {
+      const ids = await d.fetch({ count: 9 })
+      started.push(...ids.map(() => second))
+      for (const id of ids) await d.ack(id)
+      await d.clock.advance('1s')
+    }
+    expect(started).toEqual([0, 1, 2, 3, 10, 11])
+    expect((await d.get('/ojs/v1/rate-limits')).body['items']).toHaveLength(1)
+    // Its numbers are overridden from then on; another kind of limit is defined anew.
+    const slower = { throttle: { limit: 1, period: 'PT5S' } }
+    expect((await d.send('PUT', '/ojs/v1/rate-limits/k', slower)).body).toMatchObject({
+      rate: { limit: 4 },
+      throttle: { period: 'PT5S' },
+    })
+    await d.send('PUT', '/ojs/v1/rate-limits/permits', { concurrency: 1 })
+    expect((await d.send('PUT', '/ojs/v1/rate-limits/permits', put)).body).toMatchObject({
+      rate: { limit: 4 },
+      throttle: { period: 'PT1S' },
+    })
+    const forAWhile = { ...put, expires_at: '+PT1M' }
+    await d.send('PUT', '/ojs/v1/rate-limits/more', { concurrency: 1 })
+    expect((await d.send('PUT', '/ojs/v1/rate-limits/more', forAWhile)).status).toBe(422)
+  })
+
   test('the newest policy of a key holds for all that wait', async () => {
     const d = await Desk.open()
     for (let i = 0; i < 4; i++) await d.push(key({ concurrency: 1 }))

@@ -9,8 +9,6 @@ import type { RateLimitJson } from './schemas.ts'
 
 /** Definitions that come with jobs give way to those of code and of admins, whose version is 0 or more. */
 const OF_JOBS = -1
-/** Names the second limit of a key that has both a rate and a throttle: a limit has one rule over time. */
-const THROTTLE = '#throttle'
 const PERIODS: Readonly<Record<string, Duration>> = { second: '1s', minute: '1m', hour: 'PT1H', day: 'P1D' }
 
 /**
@@ -47,23 +45,8 @@ export function definitionsOf(json: RateLimitJson, name: string, version: number
   })
   const window = rate && { window: 'sliding', max: rate.limit, per: rate.periodUs / 1000 }
   const spacing = throttle && { every: throttle.periodUs / throttle.limit / 1000 }
-  if (window && spacing)
-    return [
-      define(name, { ...window, ...shared }),
-      define(name + THROTTLE, { ...spacing, ...(onLimit && { onLimit }) }),
-    ]
-  const rule = window ?? spacing
-  return rule || concurrency !== undefined ? [define(name, { ...rule, ...shared })] : []
-}
-
-/** The second limit of a name that has two. */
-export function throttleOf(name: string): string {
-  return name + THROTTLE
-}
-
-/** Whether a limit is the second one of a name. */
-export function isThrottle(name: string): boolean {
-  return name.endsWith(THROTTLE)
+  if (!window && !spacing && concurrency === undefined) return []
+  return [define(name, { ...window, ...spacing, ...shared })]
 }
 
 function paceOf(

@@ -3,7 +3,7 @@ import type { Duration } from '../../base/duration.ts'
 import type { BucketView } from '../../engine/limits-api.ts'
 import { keyOf } from '../../engine/override-view.ts'
 import { view } from '../../policy/bucket.ts'
-import type { LimitPolicy, Rule } from '../../policy/limit.ts'
+import type { LimitPolicy, Rule, SpacingRule } from '../../policy/limit.ts'
 import { SHARED_KEY } from '../../policy/partition-key.ts'
 import type { PolicyChange } from '../../policy/override.ts'
 import type { LimitDefinition } from '../../store/store.ts'
@@ -13,7 +13,7 @@ import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { notFound, unprocessable } from '../refusal.ts'
 import { isOwn, ownName, splitName } from '../tenant.ts'
 import { pageOf } from './pages.ts'
-import { definitionsOf, isThrottle, throttleOf } from './rate-limit-policy.ts'
+import { definitionsOf } from './rate-limit-policy.ts'
 import { instantMs, PageQuery, RateLimitChange, RateLimitKey, type RateLimitJson } from './schemas.ts'
 
 const Params = z.object({ key: RateLimitKey })
@@ -44,7 +44,7 @@ export const listRateLimits: Operation = operation({
   answers: { 200: 'The limits of the tenant.' },
   async run(call) {
     const own = (await (await call.server.remote.store()).limits()).filter(
-      ({ name }) => (isOwn(call.tenant, name) || call.server.limits.isShared(name)) && !isThrottle(name),
+      ({ name }) => isOwn(call.tenant, name) || call.server.limits.isShared(name),
     )
     const { items, pagination } = pageOf(own, call.query)
     return ok({ items: await Promise.all(items.map((each) => limitJson(call, each, undefined))), pagination })
@@ -108,27 +108,45 @@ async function override(
   { name, policy }: LimitDefinition,
   body: z.output<typeof RateLimitChange>,
 ): Promise<void> {
-  const wanted = definitionsOf(body, name, 0)
+  const wanted = definitionsOf(body, name, 0)[0]?.policy
+  const until = typeof body.expires_at === 'string' ? instantMs(body.expires_at, server.clock.now()) : null
+  if (until !== null && until <= server.clock.now()) throw unprocessable('expires_at is past; give a time ahead')
+  if (wanted && !hasRulesOf(policy, wanted)) {
+    if (until !== null || body.partition !== undefined)
+      throw unprocessable(
+        'a limit of another kind is defined anew, for good and for all keys; leave out expires_at and partition',
+      )
+    await server.remote.define(defined(body, name))
+    return
+  }
   const change: PolicyChange = {
     ...(body.concurrency !== undefined && { concurrency: body.concurrency }),
     ...(body.on_limit && { onLimit: body.on_limit }),
-    ...numbersOf(wanted.find((each) => each.name === name)?.policy.rule ?? null, policy.rule),
+    ...(wanted && numbersOf(wanted, policy)),
   }
-  const until = typeof body.expires_at === 'string' ? instantMs(body.expires_at, server.clock.now()) : null
-  if (until !== null && until <= server.clock.now()) throw unprocessable('expires_at is past; give a time ahead')
   const options = { by: 'http', ...(until !== null && { until: new Date(until) }) }
   await server.sluice.limits.override(name, body.partition, change, options)
-  const spacing = wanted.find((each) => each.name === throttleOf(name))
-  if (spacing) await server.remote.define([spacing])
 }
 
-/** What an override has to say so that one rule takes the numbers of another of its kind. */
-function numbersOf(wanted: Rule | null, has: Rule | null): PolicyChange {
-  if (!wanted) return {}
-  if (wanted.kind === 'sliding' && has?.kind === 'rate')
-    return { rate: wanted.max, per: (wanted.periodUs / 1000) satisfies Duration }
-  if (wanted.kind === 'sliding') return { max: wanted.max, per: wanted.periodUs / 1000 }
-  return wanted.kind === 'spacing' ? { every: wanted.everyUs / 1000 } : {}
+/** Whether a limit has the rules whose numbers are wanted, so that an override can change them. */
+function hasRulesOf(has: LimitPolicy, wanted: LimitPolicy): boolean {
+  if (spacingOf(wanted) && !spacingOf(has)) return false
+  return wanted.rule?.kind !== 'sliding' || (has.rule !== null && has.rule.kind !== 'spacing')
+}
+
+/** What an override has to say so that the rules of one policy take the numbers of another of its kind. */
+function numbersOf(wanted: LimitPolicy, has: LimitPolicy): PolicyChange {
+  const { rule } = wanted
+  const spacing = spacingOf(wanted)
+  const per = rule?.kind === 'sliding' ? ((rule.periodUs / 1000) satisfies Duration) : 0
+  return {
+    ...(rule?.kind === 'sliding' && (has.rule?.kind === 'rate' ? { rate: rule.max, per } : { max: rule.max, per })),
+    ...(spacing && { every: spacing.everyUs / 1000 }),
+  }
+}
+
+function spacingOf({ rule, spacing }: LimitPolicy): SpacingRule | undefined {
+  return rule?.kind === 'spacing' ? rule : spacing
 }
 
 async function limitJson(
@@ -141,12 +159,10 @@ async function limitJson(
   const buckets = await limits.inspect(name, partition)
   const bucket = buckets[0]
   const { rule } = policy
-  const second = (await store.limits()).find((each) => each.name === throttleOf(name))
-  const spacing = rule?.kind === 'spacing' ? rule : second?.policy.rule
-  const spaced = rule?.kind === 'spacing' || !second ? bucket : (await limits.inspect(second.name))[0]
   const [stored] = (await store.backlog(name, keyOf(partition, name) ?? SHARED_KEY)) ?? []
   const permits = (stored?.policy ?? policy).concurrency
   const active = sum(buckets, 'active')
+  const spacing = spacingOf(stored?.policy ?? policy)
   return {
     key: splitName(name).name,
     on_limit: policy.onLimit,
@@ -155,8 +171,8 @@ async function limitJson(
       rule.kind !== 'spacing' && {
         rate: { ...rateJson(policy, rule, stored, store.nowUs()), window_resets_at: timeOrNull(bucket?.nextStart) },
       }),
-    ...(spacing?.kind === 'spacing' && {
-      throttle: { limit: 1, period: periodOf(spacing.everyUs), next_allowed_at: timeOrNull(spaced?.nextStart) },
+    ...(spacing && {
+      throttle: { limit: 1, period: periodOf(spacing.everyUs), next_allowed_at: timeOrNull(bucket?.nextStart) },
     }),
     waiting_count: sum(buckets, 'waiting'),
     overrides: bucket?.overrides.map(({ kind, change, until, by, reason }) => ({
@@ -177,7 +193,8 @@ function rateJson(
   stored: BucketBacklog | undefined,
   nowUs: number,
 ): Record<string, unknown> {
-  const policy = { ...(stored?.policy ?? defined), concurrency: null }
+  const { spacing: _spacing, ...alone } = stored?.policy ?? defined
+  const policy = { ...alone, concurrency: null }
   const now = policy.rule && policy.rule.kind !== 'spacing' ? policy.rule : rule
   const { available, capacity } = stored ? view(policy, stored.state, 0, nowUs) : { available: 0, capacity: 0 }
   const periodUs = now.kind !== 'fixed' ? now.periodUs : now.window.align === 'epoch' ? now.window.periodUs : null

@@ -1,6 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
 import { freePermits } from '../../policy/concurrency.ts'
-import { loadStartUs, ruleStartUs } from '../../policy/forecast.ts'
+import { isFollowed, loadStartUs, ruleStartUs } from '../../policy/forecast.ts'
 import { keptBack, metBelow } from '../../policy/headroom.ts'
 import { type Contender, startsBefore, unitsInTurn, type Waiting } from '../../policy/line-order.ts'
 import type { TurnState } from '../../policy/turn.ts'
@@ -150,16 +150,22 @@ async function startUs(
   // Those ahead may use what is kept back from the job itself, each as its window then stands.
   const mixed = window && keptBack(bucket.policy, given) !== keptBack(bucket.policy, Math.max(given, ahead.highest))
   if (starts === 0 || least === most)
-    return { us: ruleStartUs(policy, state, nowUs, { count: starts, weight: most }), exact: !mixed }
+    return {
+      us: ruleStartUs(policy, state, nowUs, { count: starts, weight: most }),
+      exact: !mixed && isFollowed(policy, starts),
+    }
   if (window && stretches !== null && starts <= FOLLOWED_AT_MOST) {
     const lanes: (TurnState & { id: number; jobs: Waiting[] })[] = []
     for (const { id, turn, taken, share, count, at } of stretches)
       lanes.push({ id, turn, taken, share, jobs: await jobsOf(db, policy, id, count, at) })
-    return { us: ruleStartUs(policy, state, nowUs, [...unitsInTurn(lanes), units]), exact: !mixed }
+    return {
+      us: ruleStartUs(policy, state, nowUs, [...unitsInTurn(lanes), units]),
+      exact: !mixed && isFollowed(policy, starts),
+    }
   }
   // A free retry starts with the job before it, whose units, unless they are more than a burst, make no difference of their own.
   const load = { starts, units: ahead.units + units, last: Math.max(units, 1) }
-  return { us: loadStartUs(policy, state, nowUs, load), exact: !window }
+  return { us: loadStartUs(policy, state, nowUs, load), exact: !window && !policy.spacing }
 }
 
 const UNITS =

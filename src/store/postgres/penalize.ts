@@ -1,5 +1,5 @@
 import type { Statements } from '../../database/postgres.ts'
-import { debit, extendsPenalty, penalize as penalizeState, refund } from '../../policy/bucket.ts'
+import { debit, extendsPenalty, penalize as penalizeState, credit } from '../../policy/bucket.ts'
 import type { StoredBucket } from '../stored-bucket.ts'
 import { bucketId, lockBuckets, saveBucket } from './buckets.ts'
 import type { Context } from './context.ts'
@@ -55,7 +55,7 @@ export async function charge(
 ): Promise<void> {
   await changeBucket(context, db, meant, ({ policy, state }, nowUs) => {
     if (policy && units > 0) debit(policy, state, nowUs, units)
-    if (policy && units < 0) refund(policy, state, nowUs, -units, chargedAtUs)
+    if (policy && units < 0) credit(policy, state, nowUs, -units, chargedAtUs)
   })
 }
 

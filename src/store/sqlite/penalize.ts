@@ -1,4 +1,4 @@
-import { debit, extendsPenalty, penalize as penalizeState, refund } from '../../policy/bucket.ts'
+import { debit, extendsPenalty, penalize as penalizeState, credit } from '../../policy/bucket.ts'
 import type { StoredBucket } from '../stored-bucket.ts'
 import { bucketId, loadBucket, saveBucket, wakeLine } from './buckets.ts'
 import type { Context } from './context.ts'
@@ -48,7 +48,7 @@ export function charge(
   context.policies.refresh()
   changeBucket(context, nameFor(context, limit, key, worker), key, nowUs, ({ policy, state }) => {
     if (policy && units > 0) debit(policy, state, nowUs, units)
-    if (policy && units < 0) refund(policy, state, nowUs, -units, chargedAtUs)
+    if (policy && units < 0) credit(policy, state, nowUs, -units, chargedAtUs)
   })
 }
 

@@ -861,6 +861,25 @@ function outcomes(harness: StoreHarness): void {
     expect(w.run('a')).toMatchObject({ attempt: 2, pushedBack: 0 })
   })
 
+  test('a spacing beside a rate holds too: one start at a time, and no more than the rate', async () => {
+    const w = world()
+    await w.define({ r: { rate: 3, per: '10s', every: '1s' } })
+    await w.add('a', { limits: ['r'] }, 5)
+    const starts: [number, string[]][] = []
+    for (let next: number | null = 0; next !== null && starts.length < 5; next = await w.wake()) {
+      w.at(next)
+      starts.push([next, await w.start()])
+      for (const id of starts.at(-1)?.[1] ?? []) await w.complete(id)
+    }
+    expect(starts).toEqual([
+      [0, ['a1']],
+      [1000, ['a2']],
+      [2000, ['a3']],
+      [3333.334, ['a4']],
+      [6666.667, ['a5']],
+    ])
+  })
+
   test('push-back of a bucket that the job does not stand under closes it and puts the job off as well', async () => {
     const w = world()
     await w.define({ r: { rate: 5, per: '1s' }, s: { rate: 5, per: '1s' } })

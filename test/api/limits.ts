@@ -1,4 +1,4 @@
-/** Paths of keys are checked against the input they are read from. Compiled by `npm run types`; never run. */
+/** Limits, and the paths of their keys, are checked against the input. Compiled by `npm run types`; never run. */
 import { z } from 'zod'
 import { input, limit, Sluice, task } from '../../src/exports/index.ts'
 
@@ -28,7 +28,13 @@ const anyPath: string = 'known.at.run.time'
 task('i', item, { limits: [crm.by(anyPath)], run })
 new Sluice({ store: 'sqlite::memory:', tasks: [], queues: { default: { limits: [crm.by('tenant'), crm] } } })
 
+// a spacing stands beside a rate or a window
+limit('y', { rate: 1, per: '1s', every: '100ms' })
+limit('y', { window: 'fixed', max: 1, per: '1s', every: '100ms', concurrency: 2 })
+
 // refused
+// @ts-expect-error not beside permits alone with a period
+limit('y', { concurrency: 2, per: '1s' })
 // @ts-expect-error no such field
 task('x', item, { limits: [crm.by('tennant')], run })
 // @ts-expect-error no such field below
