@@ -121,10 +121,11 @@ function wording(told: RetryAfter): string {
     : `come back in ${told.us / 1_000} ms`
 }
 
-/** Whether an error is a refusal of the other side, of any copy of this package. */
+/** Whether an error is a refusal of the other side, of any copy of this package; what only bears its name is an ordinary error. */
 export function isRateLimited(error: unknown): error is RateLimited {
-  return (
-    error instanceof RateLimited ||
-    (error instanceof Error && error.name === 'RateLimited' && 'retryAfter' in error && 'limitName' in error)
-  )
+  if (error instanceof RateLimited) return true
+  if (!(error instanceof Error) || error.name !== 'RateLimited') return false
+  const { retryAfter, limitName } = error as { retryAfter?: unknown; limitName?: unknown }
+  const isTold = typeof retryAfter === 'object' && retryAfter !== null && 'kind' in retryAfter
+  return isTold && (limitName === null || typeof limitName === 'string')
 }

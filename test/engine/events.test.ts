@@ -46,7 +46,7 @@ test('a budget that runs out is told once, and once more when nobody waits for i
   const engine = await start({ tasks: [work] })
   const events = record(engine, 'rate_limit.exceeded', 'rate_limit.released')
   const openedMs = clock.now()
-  for (let i = 0; i < 5; i++) await work.enqueue({ key: 'A' })
+  await work.enqueueMany(Array.from({ length: 5 }, () => ({ key: 'A' })))
   await clock.advance('1s')
   expect(events).toEqual([
     {
@@ -56,7 +56,7 @@ test('a budget that runs out is told once, and once more when nobody waits for i
         key: 'A',
         queue: 'default',
         wantedUnits: 1,
-        grantedUnits: 1,
+        grantedUnits: 2,
         waitingJobs: 1,
         nextAt: new Date(openedMs + 5000),
       }) as object,
