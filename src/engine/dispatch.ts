@@ -3,7 +3,7 @@ import { isFinal } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
 import { pauseAfter } from '../base/persist.ts'
 import type { Admitted } from '../jobs/job.ts'
-import type { BucketUse, Claim, ClaimRequest, Store } from '../store/store.ts'
+import type { BucketUse, Claim, ClaimRequest, Run, Store } from '../store/store.ts'
 import type { Trouble } from './trouble.ts'
 
 /** One queue that this process serves. */
@@ -25,6 +25,8 @@ export interface DispatcherOptions {
   readonly leaseUs: number
   readonly eventWindowUs: number
   readonly queues: readonly ServedQueue[]
+  /** The runs that this process holds, until they have settled. */
+  readonly held: () => readonly Run[]
   /** Starts a claimed job; must call `finished` when it has settled. */
   readonly start: (job: Admitted) => void
   /** Told of every claim, for events and callbacks. */
@@ -50,6 +52,8 @@ export class Dispatcher {
   #claimingSinceUs: number | null = null
   /** What came up while a claim was on its way. */
   #again: 'ring' | 'look' | null = null
+  /** A claim may have taken jobs that this process was not told of. */
+  #inDoubt = false
   #wake: Timer | null = null
   #poll: Timer | null = null
   /** Set while it rests after claims that failed. */
@@ -97,6 +101,17 @@ export class Dispatcher {
   async stop(): Promise<void> {
     this.#end()
     await this.#claiming
+    if (this.#inDoubt) await this.#check()
+  }
+
+  /**
+   * Gives back, soon, what claims have taken whose answer was lost. Done before any claim that follows upon a failed one, and at each
+   * heartbeat: a claim that failed here may be written by the server later.
+   */
+  check(): void {
+    if (this.#stopped) return
+    this.#inDoubt = true
+    if (!this.#claiming) this.#begin(this.#check())
   }
 
   #end(): void {
@@ -105,8 +120,13 @@ export class Dispatcher {
   }
 
   #claim(): void {
+    this.#begin(this.#claimOnce())
+  }
+
+  /** One thing at a time: while a claim is on its way, nobody can say whether what it takes is lost. */
+  #begin(work: Promise<void>): void {
     this.#claimingSinceUs = this.#options.clock.monotonicUs()
-    this.#claiming = this.#claimOnce().finally(() => {
+    this.#claiming = work.finally(() => {
       this.#tellIfLong()
       this.#claiming = null
       this.#claimingSinceUs = null
@@ -119,10 +139,12 @@ export class Dispatcher {
     const { store, trouble, start, claimed, worker } = this.#options
     let claim: Claim
     try {
+      if (this.#inDoubt) await this.#releaseLost()
       claim = await store.claim(() => this.#request())
       trouble.over(A_CLAIM)
       this.#failures = 0
     } catch (error) {
+      this.#inDoubt = true
       trouble.failed(A_CLAIM, error)
       return isFinal(error) ? this.#end() : this.#restAWhile()
     }
@@ -140,6 +162,30 @@ export class Dispatcher {
     const wakeUs = this.#hasRoom() ? claim.nextWakeUs : claim.nextFireUs
     if (wakeUs !== null) this.#wakeIn((wakeUs - store.nowUs()) / 1000)
     else this.#wake?.cancel()
+  }
+
+  async #check(): Promise<void> {
+    try {
+      await this.#releaseLost()
+    } catch (error) {
+      const message = 'what lost claims may have taken could not be given back; it will be tried again'
+      this.#options.trouble.tell('warn', error, {}, message)
+    }
+  }
+
+  async #releaseLost(): Promise<void> {
+    const { store, worker, held, logger } = this.#options
+    this.#inDoubt = false
+    let jobs = 0
+    try {
+      jobs = await store.releaseLost(worker, held())
+    } catch (error) {
+      this.#inDoubt = true
+      throw error
+    }
+    if (jobs === 0) return
+    logger.warn({ jobs }, 'jobs of a claim whose answer was lost were given back; they never started')
+    if (!this.#stopped) this.#again ??= 'ring'
   }
 
   /** Read when the claim's transaction runs: slots that became free until then count, and bells until then are answered by it. */

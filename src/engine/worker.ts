@@ -3,7 +3,7 @@ import { settlesWithin } from '../base/within.ts'
 import type { Admitted, Settled } from '../jobs/job.ts'
 import type { Answer } from '../jobs/header-source.ts'
 import { retryPolicy } from '../jobs/retry-policy.ts'
-import type { Change, Store } from '../store/store.ts'
+import type { Change, Run, Store } from '../store/store.ts'
 import { Chores } from './chores.ts'
 import { Dispatcher, type ServedQueue } from './dispatch.ts'
 import type { Events } from './events.ts'
@@ -37,6 +37,8 @@ const ABORT_GRACE_MS = 5000
 const SETTLES_FOR_MS = 120_000
 const A_SETTLEMENT = 'the settlement of a run'
 const CANCELLATIONS = 'the look for cancelled jobs'
+/** Of these the oldest are forgotten first: their leases are long over. */
+const GIVEN_UP_AT_MOST = 10_000
 const UNKNOWN_TASK_RETRY = retryPolicy(undefined, 'a task that is not known')
 
 /** This process's share of the work: it claims, runs and settles, keeps its leases, and takes back what others lost. */
@@ -49,6 +51,10 @@ export class Worker implements RunHost {
   readonly #runs = new Map<number, JobRun>()
   /** Runs that ended and could not be settled yet: their leases are extended too. */
   readonly #unsettled = new Set<Admitted>()
+  /** Claimed jobs, until they have settled. */
+  readonly #held = new Set<Admitted>()
+  /** Runs whose settlement was given up: they have cost their attempt, and wait for the end of their lease. */
+  #givenUp: readonly Run[] = []
   readonly #dispatcher: Dispatcher
   readonly #chores: Chores
   readonly #feedback: Feedback
@@ -75,6 +81,7 @@ export class Worker implements RunHost {
       worker: id,
       leaseUs: settings.leaseUs,
       eventWindowUs: settings.eventWindowUs,
+      held: () => [...this.#held, ...this.#givenUp],
       start: (job) => void this.#run(job),
       claimed: (claim) => reporter.claimed(claim),
     })
@@ -188,6 +195,7 @@ export class Worker implements RunHost {
 
   async #run(job: Admitted): Promise<void> {
     const { tasks, reporter, judge: context } = this.#options
+    this.#held.add(job)
     reporter.started(job)
     const task = tasks.get(job.task)
     if (!task)
@@ -220,6 +228,7 @@ export class Worker implements RunHost {
         if (settled.flow) this.ring()
       }
     } catch (error) {
+      this.#givenUp = [...this.#givenUp.slice(1 - GIVEN_UP_AT_MOST), { seq: job.seq, attempt: job.attempt }]
       this.#trouble.tell(
         'error',
         error,
@@ -228,6 +237,7 @@ export class Worker implements RunHost {
       )
     }
     this.#settling--
+    this.#held.delete(job)
     if (this.#runs.size === 0 && this.#settling === 0) this.#whenIdle?.()
   }
 
@@ -266,6 +276,7 @@ export class Worker implements RunHost {
   }
 
   async #beat(): Promise<void> {
+    this.#dispatcher.check()
     const runs = new Map(this.#runs)
     const jobs = [...[...runs.values()].map((run) => run.job), ...this.#unsettled]
     const { cancelled, lost } = await this.#options.store.heartbeat(this.#id, jobs, this.#options.settings.leaseUs)

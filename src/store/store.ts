@@ -83,6 +83,11 @@ export interface Claims {
   settle(worker: number, settlement: Settlement, again?: boolean): Promise<Settled>
   /** Gives claimed jobs that never started back, with their units and their attempt. */
   release(worker: number, runs: readonly Unstarted[]): Promise<void>
+  /**
+   * Gives back what is active under a worker's id and is none of the runs that it holds: a claim has taken it whose answer was lost. Its
+   * permits and its attempt return, its units stay charged. No claim of this worker may be on its way. Answers how many jobs went back.
+   */
+  releaseLost(worker: number, held: readonly Run[]): Promise<number>
   /** Moves jobs whose time has come to their lanes, at most `limit`; answers how many. Claims do it by themselves. */
   promote(limit: number): Promise<number>
   /** Takes back the jobs of dead workers and of leases that ran out; their permits return in the same transaction. */

@@ -231,6 +231,7 @@ class MortalStore implements Store {
   retry: Store['retry'] = (id) => this.#through(() => this.inner.retry(id))
   prune: Store['prune'] = (limit) => this.#through(() => this.inner.prune(limit))
   explain: Store['explain'] = (id) => this.#through(() => this.inner.explain(id))
+  releaseLost: Store['releaseLost'] = (...args) => this.#through(() => this.inner.releaseLost(...args))
   promote: Store['promote'] = (limit) => this.#through(() => this.inner.promote(limit))
   recover: Store['recover'] = (): Promise<Recovered[]> => this.#through(() => this.inner.recover())
   define: Store['define'] = (limits) => this.#through(() => this.inner.define(limits))

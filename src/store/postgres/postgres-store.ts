@@ -44,6 +44,7 @@ import { pruneFlows } from './prune-flows.ts'
 import { READ_GIVE_UP_MS, whenReachable } from './reachable.ts'
 import { recover } from './recover.ts'
 import { release } from './release.ts'
+import { lostClaims } from './release-lost.ts'
 import { retry } from './retry.ts'
 import { schedule, schedules, unschedule } from './schedule.ts'
 import { closesBucket, settleAndClose } from './settle.ts'
@@ -190,6 +191,16 @@ export class PostgresStore extends FlowVerbs implements Store {
 
   release(worker: number, runs: readonly Unstarted[]): Promise<void> {
     return whenReachable(this.#clock, () => this.#change((db) => release(this.#context, db, worker, runs)))
+  }
+
+  async releaseLost(worker: number, held: readonly Run[]): Promise<number> {
+    const lost = await this.#read((db) => lostClaims(db, worker, held))
+    if (lost.length === 0) return 0
+    await this.release(
+      worker,
+      lost.map((run) => ({ ...run, uses: [], startedUs: 0 })),
+    )
+    return lost.length
   }
 
   promote(limit: number): Promise<number> {

@@ -43,6 +43,7 @@ import { prune } from './prune.ts'
 import { afterReboot } from './reboot.ts'
 import { recover } from './recover.ts'
 import { release } from './release.ts'
+import { lostClaims } from './release-lost.ts'
 import { retry } from './retry.ts'
 import { schedule, schedules, unschedule } from './schedule.ts'
 import { MIGRATIONS } from './schema.ts'
@@ -218,6 +219,16 @@ export class SqliteStore implements Store {
 
   release(worker: number, runs: readonly Unstarted[]): Promise<void> {
     return this.#db.write(FREES, () => release(this.#context, worker, runs))
+  }
+
+  async releaseLost(worker: number, held: readonly Run[]): Promise<number> {
+    const lost = lostClaims(this.#context, worker, held)
+    if (lost.length === 0) return 0
+    await this.release(
+      worker,
+      lost.map((run) => ({ ...run, uses: [], startedUs: 0 })),
+    )
+    return lost.length
   }
 
   promote(limit: number): Promise<number> {

@@ -230,6 +230,27 @@ function releases(harness: StoreHarness): void {
     expect(await w.bucket('t', 'k')).toMatchObject({ available: 1 })
   })
 
+  test('what a worker has in the store and does not hold goes back with its permit and its attempt; its units stay charged', async () => {
+    const w = world()
+    await w.define({ r: { rate: 5, per: '1h', concurrency: 5 } })
+    await w.add('a', { limits: ['r'], attempts: 1 }, 2)
+    await w.add('b', { attempts: 1 })
+    await w.start()
+    const other = await w.store.join(['q'], 1e9)
+    expect(await w.store.releaseLost(other, [])).toBe(0)
+    expect(await w.store.releaseLost(w.worker, [w.run('a1'), w.run('a2'), w.run('b')])).toBe(0)
+    expect(await w.states('a1', 'a2', 'b')).toEqual(['active', 'active', 'active'])
+    w.at(10)
+    expect(await w.store.releaseLost(w.worker, [w.run('a1'), { ...w.run('b'), attempt: 2 }])).toBe(2)
+    expect(await w.get('a2')).toMatchObject({ state: 'available', attempt: 0, startedUs: null })
+    expect(await w.get('b')).toMatchObject({ state: 'available', attempt: 0 })
+    expect(await w.bucket('r')).toMatchObject({ active: 1, available: 3 })
+    expect((await w.start()).sort()).toEqual(['a2', 'b'])
+    expect([w.run('a2').attempt, w.run('b').attempt]).toEqual([1, 1])
+    expect(await w.bucket('r')).toMatchObject({ active: 2, available: 2 })
+    expect(await w.recover()).toEqual([])
+  })
+
   test('units that come back let a waiting line go at once', async () => {
     const w = world()
     await w.define({ r: { rate: 1, per: '1h' } })
