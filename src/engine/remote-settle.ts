@@ -3,6 +3,7 @@ import { persist } from '../base/persist.ts'
 import type { Admitted, Settled, Settlement } from '../jobs/job.ts'
 import type { JobState } from '../jobs/job-state.ts'
 import type { JobFacts } from '../store/outside.ts'
+import type { RemoteTold } from './remote-feedback.ts'
 import type { Store } from '../store/store.ts'
 import { type Failure, storedFailure } from './remote-retry.ts'
 import { endOf } from './remote-times.ts'
@@ -13,6 +14,8 @@ export interface Holder {
   readonly attempt?: number | undefined
   /** Whether the job is theirs to see; what is not, is not there. */
   readonly sees?: (job: JobFacts) => boolean
+  /** What they tell of the budgets of the run along with its end. */
+  readonly told?: RemoteTold | undefined
 }
 
 /** What settling a job by its id came to. */

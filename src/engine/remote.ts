@@ -1,3 +1,4 @@
+import type { Logger } from '../base/logger.ts'
 import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
 import type { Random } from '../base/random.ts'
@@ -10,6 +11,7 @@ import type { Events } from './events.ts'
 import type { LimitRegistry } from './limit-registry.ts'
 import { RemoteClaims, type RemoteFetch } from './remote-claims.ts'
 import { errorOf, type Failure, judgeFailure, notBefore, retryTermsOf } from './remote-retry.ts'
+import { readFeedback } from './remote-feedback.ts'
 import {
   asRun,
   firstUse,
@@ -36,6 +38,7 @@ export interface RemoteHooks {
   readonly store: () => Promise<Store>
   readonly clock: Clock
   readonly random: Random
+  readonly logger: Logger
   readonly trouble: Trouble
   readonly events: Events
   readonly limits: LimitRegistry
@@ -260,14 +263,19 @@ export class Remote {
     read: (id: string) => Promise<JobFacts | null> = (of) => this.get(of),
   ): Promise<RemoteSettled> {
     const store = await this.#open()
+    let feedback: (() => Promise<void>) | null = null
     const { answer, settlement, settled } = await settleById(
       { store, clock: this.#hooks.clock },
       await read(id),
       holder,
-      settlementOf,
+      async (job) => {
+        if (holder.told) feedback = await readFeedback(this.#hooks, store, job, holder.told)
+        return settlementOf(job, store)
+      },
     )
     if (answer.kind !== 'settled' || !settlement || !settled) return answer
     const { before } = answer
+    await (feedback as (() => Promise<void>) | null)?.()
     const task = this.#hooks.tasks.get(before.task) ?? null
     const error = 'error' in settlement ? errorOf(settlement.error) : null
     this.#reporter?.settled(asRun(before), task, { settlement, error }, settled, JSON.parse(before.input))

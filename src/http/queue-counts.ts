@@ -1,5 +1,6 @@
 import type { Clock } from '../base/clock.ts'
 import type { Remote } from '../engine/remote.ts'
+import type { ThrottledRow } from '../store/waits.ts'
 import type { QueueCount } from '../store/outside.ts'
 
 /** What took no longer than this to find is found anew each time. */
@@ -7,6 +8,7 @@ const QUICK_US = 5000
 /** What took longer is told again for so many times as long: of the time at most a tenth goes into counting. */
 const TOLD_AGAIN = 9
 const KEPT_AT_MOST = 1000
+const MOST_ROWS = 1_000_000
 
 interface Kept {
   readonly rows: readonly QueueCount[]
@@ -18,10 +20,23 @@ export class QueueCounts {
   readonly #remote: Remote
   readonly #clock: Clock
   readonly #kept = new Map<string, Kept>()
+  #throttled: { readonly byQueue: ReadonlyMap<string, number>; readonly untilUs: number } | null = null
 
   constructor(remote: Remote, clock: Clock) {
     this.#remote = remote
     this.#clock = clock
+  }
+
+  /** How many jobs of each queue wait for a budget: of a moment ago where counting takes long. */
+  async throttled(): Promise<ReadonlyMap<string, number>> {
+    const beganUs = this.#clock.monotonicUs()
+    if (this.#throttled && beganUs < this.#throttled.untilUs) return this.#throttled.byQueue
+    const store = await this.#remote.store()
+    const { rows } = await store.throttled(MOST_ROWS)
+    const endedUs = this.#clock.monotonicUs()
+    const byQueue = sumsOf(rows)
+    this.#throttled = { byQueue, untilUs: endedUs + TOLD_AGAIN * Math.max(0, endedUs - beganUs - QUICK_US) }
+    return byQueue
   }
 
   /** Jobs by queue and state, of one queue or of all: exact where counting is quick, else of a moment ago. */
@@ -39,4 +54,17 @@ export class QueueCounts {
     this.#kept.set(name, { rows, untilUs: endedUs + TOLD_AGAIN * (endedUs - beganUs) })
     return rows
   }
+}
+
+/** Jobs of which each worker has a budget of its own stand in the lines of all: they count once. */
+function sumsOf(rows: readonly ThrottledRow[]): Map<string, number> {
+  const sums = new Map<string, number>()
+  const own = new Map<string, number>()
+  for (const { queue, limit, key, worker, waiting } of rows) {
+    const line = JSON.stringify([queue, limit, key])
+    const counted = worker === undefined ? 0 : (own.get(line) ?? 0)
+    if (worker !== undefined) own.set(line, Math.max(counted, waiting))
+    sums.set(queue, (sums.get(queue) ?? 0) + Math.max(0, waiting - counted))
+  }
+  return sums
 }

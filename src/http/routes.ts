@@ -15,12 +15,14 @@ import { enqueueBatch } from './ojs/enqueue-batch.ts'
 import { enqueue } from './ojs/enqueue.ts'
 import { listEvents, streamEvents } from './ojs/events.ts'
 import { fetchJobs } from './ojs/fetch.ts'
+import { explainJob } from './ojs/explain-job.ts'
 import { getJob } from './ojs/get-job.ts'
 import { heartbeat } from './ojs/heartbeat.ts'
 import { nack } from './ojs/nack.ts'
 import { getProgress, putProgress, reportProgress } from './ojs/progress.ts'
 import { listQueues, pauseQueue, queueStats, resumeQueue } from './ojs/queues.ts'
 import { getRateLimit, listRateLimits, putRateLimit } from './ojs/rate-limits.ts'
+import { deleteRateLimit, listRateLimitKeys } from './ojs/rate-limit-keys.ts'
 import { cancelWorkflow, createWorkflow, getWorkflow } from './ojs/workflows.ts'
 import { health, healthReady, live, manifest, metrics, openApiDocument, ready, reset } from './ojs/system.ts'
 
@@ -37,6 +39,7 @@ export const ROUTES: readonly Operation[] = [
   enqueueBatch,
   enqueue,
   getJob,
+  explainJob,
   cancelJob,
   postCancelJob,
   activateJob,
@@ -66,7 +69,9 @@ export const ROUTES: readonly Operation[] = [
   streamEvents,
   listRateLimits,
   getRateLimit,
+  listRateLimitKeys,
   putRateLimit,
+  deleteRateLimit,
   statsAdmin.adminStats,
   statsAdmin.tenantStats,
   statsAdmin.schedulingStats,

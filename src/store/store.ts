@@ -4,6 +4,7 @@ import type { Admitted, NewJob, JobRecord, JobQuery, Occurrence, Settlement, Set
 import type { ScheduleNews } from '../jobs/schedule.ts'
 import type { Headroom, LimitPolicy } from '../policy/limit.ts'
 import type { Flows } from './flows.ts'
+import type { KeyCount, KeyQuery, LimitTotals } from './limit-keys.ts'
 import type { BucketBacklog, Calibrating, Explanation, Released, Sustained, Throttled } from './waits.ts'
 import type { Outside } from './outside.ts'
 import type { Override, OverrideRequest } from './overrides.ts'
@@ -117,6 +118,10 @@ export interface Limits {
   limits(): Promise<LimitDefinition[]>
   /** Waiting jobs by queue and bucket, at most `rows` of these, the longest first; counted one by one, so not for a hot path. */
   throttled(rows: number): Promise<Throttled>
+  /** A page of the budgets of a limit that all workers share, by how many jobs stand in their lines, or by key. */
+  limitKeys(query: KeyQuery): Promise<readonly KeyCount[]>
+  /** All shared budgets of each of these limits together; nothing of a limit that was never used. */
+  limitTotals(limits: readonly string[]): Promise<readonly LimitTotals[]>
   /** What waits for each bucket of a limit, or for the one of a key; null for a limit that is not defined. */
   backlog(limit: string, key?: string): Promise<readonly BucketBacklog[] | null>
   /**

@@ -247,6 +247,8 @@ class MortalStore implements Store {
   schedule: Store['schedule'] = (given) => this.#through(() => this.inner.schedule(given))
   schedules: Store['schedules'] = () => this.#through(() => this.inner.schedules())
   unschedule: Store['unschedule'] = (name) => this.#through(() => this.inner.unschedule(name))
+  limitKeys: Store['limitKeys'] = (query) => this.#through(() => this.inner.limitKeys(query))
+  limitTotals: Store['limitTotals'] = (limits) => this.#through(() => this.inner.limitTotals(limits))
   throttled: Store['throttled'] = (rows) => this.#through(() => this.inner.throttled(rows))
   backlog: Store['backlog'] = (...args) => this.#through(() => this.inner.backlog(...args))
   override: Store['override'] = (request) => this.#through(() => this.inner.override(request))

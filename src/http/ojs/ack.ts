@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { toJsonText } from '../../base/json-value.ts'
 import { ok, operation, type Operation } from '../operation.ts'
 import { timeOf } from './job-json.ts'
-import { holderOf, settledJob } from './settled.ts'
+import { holderOf, settledJob, ToldOfBudgets } from './settled.ts'
 import { JobId, WorkerId } from './schemas.ts'
 
 /** ACK: a run has succeeded. */
@@ -16,6 +16,7 @@ export const ack: Operation = operation({
     worker_id: WorkerId.nullish(),
     attempt: z.int().min(1).nullish(),
     result: z.unknown().optional(),
+    ...ToldOfBudgets,
   }),
   answers: { 200: 'The job is completed.' },
   async run(call) {

@@ -20,11 +20,13 @@ export const adminListQueues: Operation = operation({
   async run(call) {
     const { items, pagination } = pageOf(await ownQueues(call), call.query)
     const counts = await call.server.counts.of()
+    const throttled = await call.server.counts.throttled()
     const shown = items.map(({ name, paused }) => ({
       name: splitName(name).name,
       state: paused ? 'paused' : 'active',
       paused,
       counts: countsOf(counts.filter((row) => row.queue === name)),
+      throttled: throttled.get(name) ?? 0,
     }))
     return ok({ items: shown, pagination })
   },
@@ -51,6 +53,7 @@ export const adminGetQueue: Operation = operation({
       paused,
       counts,
       depth: depthOf(counts),
+      throttled: (await call.server.counts.throttled()).get(stored) ?? 0,
       config: configJson(bounds),
       rate_limit: limit && splitName(limit).name,
     })

@@ -1,4 +1,5 @@
 import { ok, operation, type Operation } from '../operation.ts'
+import { waitOf } from './explain-job.ts'
 import { jobJson } from './job-json.ts'
 import { namedJob } from './jobs.ts'
 import { JobParams } from './schemas.ts'
@@ -8,8 +9,11 @@ export const getJob: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/jobs/:id',
   name: 'getJob',
-  summary: 'Read one job.',
+  summary: 'Read one job; of one that waits for a budget, for which and until when.',
   params: JobParams,
   answers: { 200: 'The job.' },
-  run: async (call) => ok({ job: jobJson(await namedJob(call, call.params.id)) }),
+  async run(call) {
+    const job = await namedJob(call, call.params.id)
+    return ok({ job: { ...jobJson(job), x_wait: await waitOf(call, job) } })
+  },
 })

@@ -1,11 +1,11 @@
 import { z } from 'zod'
 import type { Failure } from '../../engine/remote-retry.ts'
 import type { Holder, RemoteSettled } from '../../engine/remote-settle.ts'
-import type { RetryAfter } from '../../jobs/rate-limit-headers.ts'
+import { readRateLimitHeaders, type RetryAfter } from '../../jobs/rate-limit-headers.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { invalid } from '../refusal.ts'
 import { jobJson } from './job-json.ts'
-import { holderOf, settledJob } from './settled.ts'
+import { type HeaderValue, holderOf, settledJob, ToldOfBudgets } from './settled.ts'
 import { Instant, instantMs, JobId, WorkerId } from './schemas.ts'
 
 const Name = z.string().max(255)
@@ -24,6 +24,7 @@ const Body = z.looseObject({
   attempt: z.int().min(1).nullish(),
   requeue: z.boolean().nullish(),
   error: Failed.nullish(),
+  ...ToldOfBudgets,
 })
 
 /** NACK: a run has failed, was refused by the other side, or is given up. */
@@ -69,8 +70,17 @@ function settle(
     ...(typeof error.type === 'string' && { type: error.type }),
     ...(error.details && { details: error.details }),
   }
-  const told = retryAfter(error, clock.now())
+  const told = retryAfter(error, clock.now()) ?? toldByHeaders(body.rate_limit_headers, clock.now())
   return told ? remote.pushBack(id, holder, failure, told) : remote.fail(id, holder, failure)
+}
+
+/** A refusal of the other side says when to come back: its Retry-After counts as `retry_after` does. */
+function toldByHeaders(
+  headers: Readonly<Record<string, HeaderValue>> | null | undefined,
+  nowMs: number,
+): RetryAfter | null {
+  if (!headers) return null
+  return readRateLimitHeaders(headers, nowMs).retryAfter ?? null
 }
 
 function retryAfter(

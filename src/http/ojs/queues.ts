@@ -53,10 +53,12 @@ export const listQueues: Operation = operation({
   answers: { 200: 'Every queue that was ever named.' },
   async run(call) {
     const { items, pagination } = pageOf(await ownQueues(call), call.query)
+    const throttled = await call.server.counts.throttled()
     const queues = items.map(({ name, paused, createdUs }) => ({
       name: splitName(name).name,
       status: paused ? 'paused' : 'active',
       paused,
+      throttled: throttled.get(name) ?? 0,
       ...(createdUs !== null && { created_at: timeOf(createdUs) }),
     }))
     return ok({ queues, pagination })
@@ -79,7 +81,8 @@ export const queueStats: Operation = operation({
     const counts = countsOf(await call.server.counts.of(stored))
     const record = (await outside.queues()).find((each) => each.name === stored)
     const paused = record?.paused ?? false
-    const shown = { name, paused, status: paused ? 'paused' : 'active', ...counts }
+    const throttled = (await call.server.counts.throttled()).get(stored) ?? 0
+    const shown = { name, paused, status: paused ? 'paused' : 'active', ...counts, throttled }
     return ok({
       ...shown,
       queue: shown,
@@ -88,6 +91,7 @@ export const queueStats: Operation = operation({
         depth: depthOf(counts),
         ...(record?.bounds && { max_depth: record.bounds.maxDepth }),
         ...counts,
+        throttled,
       },
     })
   },

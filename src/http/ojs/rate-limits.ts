@@ -1,17 +1,19 @@
 import { z } from 'zod'
 import type { Duration } from '../../base/duration.ts'
-import type { BucketView } from '../../engine/limits-api.ts'
-import { keyOf } from '../../engine/override-view.ts'
+import { keyOf, viewOfOverride } from '../../engine/override-view.ts'
 import { view } from '../../policy/bucket.ts'
 import type { LimitPolicy, Rule, SpacingRule } from '../../policy/limit.ts'
 import { SHARED_KEY } from '../../policy/partition-key.ts'
-import type { PolicyChange } from '../../policy/override.ts'
+import { overriddenWhereFit, type PolicyChange } from '../../policy/override.ts'
+import type { Override } from '../../store/overrides.ts'
+import type { LimitTotals } from '../../store/limit-keys.ts'
 import type { LimitDefinition } from '../../store/store.ts'
 import type { BucketBacklog } from '../../store/waits.ts'
 import { denied } from '../access.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { notFound, unprocessable } from '../refusal.ts'
 import { isOwn, ownName, splitName } from '../tenant.ts'
+import { timeOf } from './job-json.ts'
 import { pageOf } from './pages.ts'
 import { definitionsOf } from './rate-limit-policy.ts'
 import { instantMs, PageQuery, RateLimitChange, RateLimitKey, type RateLimitJson } from './schemas.ts'
@@ -39,7 +41,7 @@ export const listRateLimits: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/rate-limits',
   name: 'listRateLimits',
-  summary: 'List rate limits.',
+  summary: 'List rate limits as they are defined, with what waits for them.',
   query: PageQuery,
   answers: { 200: 'The limits of the tenant.' },
   async run(call) {
@@ -47,7 +49,9 @@ export const listRateLimits: Operation = operation({
       ({ name }) => isOwn(call.tenant, name) || call.server.limits.isShared(name),
     )
     const { items, pagination } = pageOf(own, call.query)
-    return ok({ items: await Promise.all(items.map((each) => limitJson(call, each, undefined))), pagination })
+    const store = await call.server.remote.store()
+    const totals = new Map((await store.limitTotals(items.map(({ name }) => name))).map((each) => [each.limit, each]))
+    return ok({ items: items.map((each) => summaryJson(each, totals.get(each.name))), pagination })
   },
 })
 
@@ -74,6 +78,24 @@ export const putRateLimit: Operation = operation({
   },
 })
 
+/** A limit in a list: what it is defined as, and its budgets together; none of them is loaded. */
+function summaryJson({ name, policy }: LimitDefinition, totals: LimitTotals | undefined): Record<string, unknown> {
+  const { rule, concurrency } = policy
+  const spacing = spacingOf(policy)
+  const active = totals?.active ?? 0
+  return {
+    key: splitName(name).name,
+    on_limit: policy.onLimit,
+    ...(concurrency !== null && {
+      concurrency: { limit: concurrency, active, available: Math.max(0, concurrency - active) },
+    }),
+    ...(rule && rule.kind !== 'spacing' && { rate: numbersJson(rule) }),
+    ...(spacing && { throttle: { limit: 1, period: periodOf(spacing.everyUs) } }),
+    waiting_count: totals?.waiting ?? 0,
+    partitions: totals?.keys ?? 0,
+  }
+}
+
 /** The budget that a call asks for. Of a limit that all tenants share, a tenant sees no other's. @throws Refusal 403 */
 function partitionOf(
   { server, tenant, query }: Call<unknown, { partition?: string | undefined }, unknown>,
@@ -86,7 +108,7 @@ function partitionOf(
 }
 
 /** A limit that a call names. @throws Refusal 404 */
-async function definedLimit(
+export async function definedLimit(
   { server, tenant }: Call<unknown, unknown, unknown>,
   key: string,
 ): Promise<LimitDefinition> {
@@ -149,70 +171,78 @@ function spacingOf({ rule, spacing }: LimitPolicy): SpacingRule | undefined {
   return rule?.kind === 'spacing' ? rule : spacing
 }
 
-async function limitJson(
+/** A limit as it stands, or one budget of it. */
+export async function limitJson(
   { server }: Call<unknown, unknown, unknown>,
   { name, policy }: LimitDefinition,
   partition: string | undefined,
 ): Promise<Record<string, unknown>> {
   const store = await server.remote.store()
-  const { limits } = server.sluice
-  const buckets = await limits.inspect(name, partition)
-  const bucket = buckets[0]
+  // Of all budgets together the sums are told, of no other than the shared one what is left: there may be any number of them.
+  const [bucket] = await store.inspect(name, keyOf(partition, name) ?? SHARED_KEY)
+  const [totals] = partition === undefined ? await store.limitTotals([name]) : []
+  const active = (partition === undefined ? totals?.active : bucket?.active) ?? 0
+  const waiting = (partition === undefined ? totals?.waiting : bucket?.waiting) ?? 0
   const { rule } = policy
   const [stored] = (await store.backlog(name, keyOf(partition, name) ?? SHARED_KEY)) ?? []
-  const permits = (stored?.policy ?? policy).concurrency
-  const active = sum(buckets, 'active')
-  const spacing = spacingOf(stored?.policy ?? policy)
+  // A budget that was never used is not stored: what is changed of it is.
+  const current = stored?.policy ?? changed(policy, bucket?.overrides ?? [])
+  const permits = current.concurrency
+  const spacing = spacingOf(current)
   return {
     key: splitName(name).name,
     on_limit: policy.onLimit,
     ...(permits !== null && { concurrency: { limit: permits, active, available: Math.max(0, permits - active) } }),
     ...(rule &&
       rule.kind !== 'spacing' && {
-        rate: { ...rateJson(policy, rule, stored, store.nowUs()), window_resets_at: timeOrNull(bucket?.nextStart) },
+        rate: { ...rateJson(current, rule, stored, store.nowUs()), window_resets_at: timeOrNull(bucket?.nextStartUs) },
       }),
     ...(spacing && {
-      throttle: { limit: 1, period: periodOf(spacing.everyUs), next_allowed_at: timeOrNull(bucket?.nextStart) },
+      throttle: { limit: 1, period: periodOf(spacing.everyUs), next_allowed_at: timeOrNull(bucket?.nextStartUs) },
     }),
-    waiting_count: sum(buckets, 'waiting'),
-    overrides: bucket?.overrides.map(({ kind, change, until, by, reason }) => ({
+    waiting_count: waiting,
+    overrides: bucket?.overrides.map(viewOfOverride).map(({ kind, change, until, by, reason }) => ({
       kind,
       change,
       expires_at: until,
       by,
       reason,
     })),
-    partitions: buckets.length,
+    partitions: partition === undefined ? (totals?.keys ?? 0) : 1,
   }
+}
+
+/** A definition as overrides of it, and of one key of it, leave it. */
+function changed(policy: LimitPolicy, overrides: readonly Override[]): LimitPolicy {
+  return overrides
+    .filter(({ kind }) => kind === 'override')
+    .toSorted((a, b) => Number(a.key !== null) - Number(b.key !== null))
+    .reduce((now, { change }) => overriddenWhereFit(now, change), policy)
 }
 
 /** The rule as it holds now, and how much of it is used: permits are told apart from it. */
 function rateJson(
-  defined: LimitPolicy,
+  current: LimitPolicy,
   rule: Exclude<Rule, { kind: 'spacing' }>,
   stored: BucketBacklog | undefined,
   nowUs: number,
 ): Record<string, unknown> {
-  const { spacing: _spacing, ...alone } = stored?.policy ?? defined
+  const { spacing: _spacing, ...alone } = current
   const policy = { ...alone, concurrency: null }
   const now = policy.rule && policy.rule.kind !== 'spacing' ? policy.rule : rule
   const { available, capacity } = stored ? view(policy, stored.state, 0, nowUs) : { available: 0, capacity: 0 }
-  const periodUs = now.kind !== 'fixed' ? now.periodUs : now.window.align === 'epoch' ? now.window.periodUs : null
-  return {
-    limit: now.kind === 'rate' ? now.rate : now.max,
-    period: periodUs === null ? NONE : periodOf(periodUs),
-    current_count: capacity - available,
-  }
+  return { ...numbersJson(now), current_count: capacity - available }
+}
+
+function numbersJson(rule: Exclude<Rule, { kind: 'spacing' }>): { limit: number; period: string } {
+  const periodUs = rule.kind !== 'fixed' ? rule.periodUs : rule.window.align === 'epoch' ? rule.window.periodUs : null
+  return { limit: rule.kind === 'rate' ? rule.rate : rule.max, period: periodUs === null ? NONE : periodOf(periodUs) }
 }
 
 function periodOf(us: number): string {
   return `PT${us / 1e6}S`
 }
 
-function timeOrNull(date: Date | null | undefined): string | null {
-  return date?.toISOString() ?? null
-}
-
-function sum(buckets: readonly BucketView[], of: 'active' | 'waiting'): number {
-  return buckets.reduce((total, bucket) => total + bucket[of], 0)
+function timeOrNull(us: number | null | undefined): string | null {
+  return us === null || us === undefined ? null : timeOf(us)
 }

@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import type { Holder, RemoteSettled } from '../../engine/remote-settle.ts'
 import type { JobFacts } from '../../store/outside.ts'
 import type { Call } from '../operation.ts'
@@ -7,14 +8,48 @@ import { maySee, wrongState } from './jobs.ts'
 
 /** What a worker says of the run that it settles; all of it has to be right, and none of it need be said. */
 export interface Claimant {
+  readonly charge?: readonly { readonly limit: string; readonly units: number }[] | null | undefined
+  readonly rate_limit_headers?: Readonly<Record<string, HeaderValue>> | null | undefined
   readonly worker_id?: string | null | undefined
   readonly attempt?: number | null | undefined
 }
 
 /** Whoever settles, as the engine compares it. */
-export function holderOf(call: Call<unknown, unknown, unknown>, { worker_id: worker, attempt }: Claimant): Holder {
+export function holderOf(call: Call<unknown, unknown, unknown>, claimant: Claimant): Holder {
+  const { worker_id: worker, attempt, charge, rate_limit_headers: headers } = claimant
+  const { server, tenant } = call
+  const told = {
+    charges: (charge ?? []).map(({ limit, units }) => ({ limit: server.limits.storedName(tenant, limit), units })),
+    headers: headers ?? null,
+  }
   const name = typeof worker === 'string' ? ownName(call.tenant, worker) : undefined
-  return { worker: name, attempt: attempt ?? undefined, sees: (job) => maySee(call, job) }
+  return {
+    worker: name,
+    attempt: attempt ?? undefined,
+    sees: (job) => maySee(call, job),
+    ...((charge || headers) && { told }),
+  }
+}
+
+/** A header as HTTP clients give it. */
+export type HeaderValue = string | number | string[]
+
+const Value = z.string().max(4096)
+
+/** What an ack and a nack may tell of the budgets of their run. */
+export const ToldOfBudgets: {
+  readonly charge: z.ZodType<{ limit: string; units: number }[] | null | undefined>
+  readonly rate_limit_headers: z.ZodType<Record<string, HeaderValue> | null | undefined>
+} = {
+  charge: z
+    .array(z.strictObject({ limit: z.string().min(1).max(255), units: z.int() }))
+    .max(100)
+    .nullish()
+    .meta({ description: 'What the call cost beyond its weight, by limit; negative: less.' }),
+  rate_limit_headers: z
+    .record(z.string().max(255), z.union([Value, z.number(), z.array(Value).max(20)]))
+    .nullish()
+    .meta({ description: 'Headers of the other side’s answer, which correct limits that calibrate by them.' }),
 }
 
 /** The job after it was settled. @throws Refusal 404, 409 */

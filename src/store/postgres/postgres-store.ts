@@ -52,6 +52,7 @@ import type { SettleRequest } from '../settle-once.ts'
 import type { GivenClock } from './store-clock.ts'
 import { takeAll } from './take-all.ts'
 import { enqueueTogether, enqueueWithin, settleTogether } from './together.ts'
+import { limitKeys, limitTotals } from './limit-keys.ts'
 import { throttled } from './throttled.ts'
 import { unresolvedIn } from './unresolved.ts'
 import { Bell } from './watch.ts'
@@ -257,6 +258,9 @@ export class PostgresStore extends FlowVerbs implements Store {
   unschedule(name: string): Promise<boolean> {
     return this.#change((db) => unschedule(db, name))
   }
+
+  limitKeys: Store['limitKeys'] = (query) => this.#look((db) => limitKeys(db, query))
+  limitTotals: Store['limitTotals'] = (limits) => this.#look((db) => limitTotals(db, limits))
 
   throttled(rows: number): Promise<Throttled> {
     return this.#look((db) => throttled(db, rows))

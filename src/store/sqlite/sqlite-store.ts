@@ -51,6 +51,7 @@ import { settle } from './settle.ts'
 import type { SettleRequest } from '../settle-once.ts'
 import { startFlow } from './start-flow.ts'
 import { StoreClock } from './store-clock.ts'
+import { limitKeys, limitTotals } from './limit-keys.ts'
 import { throttled } from './throttled.ts'
 import { watchOthers } from './watch.ts'
 import { cancellations, heartbeat, join, leave } from './workers.ts'
@@ -281,6 +282,8 @@ export class SqliteStore implements Store {
   schedules: Store['schedules'] = () => this.#read(() => schedules(this.#context))
   unschedule: Store['unschedule'] = (name) => this.#db.write(CHANGES, () => unschedule(this.#context, name))
 
+  limitKeys: Store['limitKeys'] = (query) => this.#read(() => limitKeys(this.#context, query))
+  limitTotals: Store['limitTotals'] = (limits) => this.#read(() => limitTotals(this.#context, limits))
   throttled: Store['throttled'] = (rows) => this.#read(() => throttled(this.#context, rows))
   backlog: Store['backlog'] = (limit, key) => this.#read(() => backlog(this.#context, limit, key))
 

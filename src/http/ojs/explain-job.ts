@@ -1,0 +1,95 @@
+import type { JobExplanation } from '../../engine/jobs-api.ts'
+import type { JobFacts } from '../../store/outside.ts'
+import { type Call, ok, operation, type Operation } from '../operation.ts'
+import { splitName } from '../tenant.ts'
+import { codeOf } from './job-json.ts'
+import { namedJob } from './jobs.ts'
+import { JobParams } from './schemas.ts'
+
+/** Why a job waits, as data and in words. */
+export const explainJob: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/jobs/:id/explain',
+  name: 'explainJob',
+  summary: 'Say why a job waits, for which budget, at which position and until when.',
+  params: JobParams,
+  answers: { 200: 'What the job waits for.' },
+  async run(call) {
+    const { id } = await namedJob(call, call.params.id)
+    return ok(explanationJson(await call.server.sluice.jobs.explain(id)))
+  },
+})
+
+/** What a job waits for, where that is a budget; undefined: it waits for none. */
+export async function waitOf(
+  { server }: Call<unknown, unknown, unknown>,
+  { id, state }: JobFacts,
+): Promise<Record<string, unknown> | undefined> {
+  if (state !== 'available' && state !== 'scheduled') return undefined
+  return waitJson(await server.sluice.jobs.explain(id))
+}
+
+function waitJson(found: JobExplanation): Record<string, unknown> | undefined {
+  const { waitsOn, position, linePosition, expectedStart, until, exact } = found
+  if (!waitsOn) return undefined
+  return {
+    limit: splitName(waitsOn.limit).name,
+    key: waitsOn.key,
+    position: linePosition ?? position,
+    expected_start: expectedStart?.toISOString() ?? null,
+    throttled_until: until?.toISOString() ?? null,
+    exact,
+  }
+}
+
+function explanationJson(found: JobExplanation): Record<string, unknown> {
+  const time = (date: Date | null): string | null => date?.toISOString() ?? null
+  const bucket = (of: { limit: string; key: string | null } | null): object | null =>
+    of && { limit: splitName(of.limit).name, key: of.key }
+  const { job } = found
+  return {
+    job_id: job.id,
+    type: job.task,
+    queue: splitName(job.queue).name,
+    state: job.state,
+    error_code: job.error ? codeOf(job.error.code) : undefined,
+    limits: found.limits.map(({ limit, key, weight }) => ({ limit: splitName(limit).name, key, weight })),
+    waits_on: bucket(found.waitsOn),
+    x_wait: waitJson(found) ?? null,
+    position: found.position,
+    line_position: found.linePosition,
+    since: time(found.since),
+    throttled_until: time(found.until),
+    expected_start: time(found.expectedStart),
+    exact: found.exact,
+    given_up_at: time(found.givenUpAt),
+    served: found.served,
+    fair_key: found.fairKey,
+    share: found.share,
+    headroom: found.headroom,
+    each_worker: found.eachWorker?.map(({ worker, waitsOn, until }) => ({
+      worker,
+      waits_on: bucket(waitsOn),
+      until: time(until),
+    })),
+    overrides: found.overrides.map(({ kind, key, change, until, by, reason }) => ({
+      kind,
+      key,
+      change,
+      expires_at: time(until),
+      by,
+      reason,
+    })),
+    words: inWords(found),
+  }
+}
+
+/** A tenant knows its queues and limits by their own names. */
+function inWords({ words, job, limits }: JobExplanation): string {
+  let text = words
+  for (const stored of [job.queue, ...limits.map(({ limit }) => limit)]) {
+    const { tenant, name } = splitName(stored)
+    if (tenant !== '') text = text.replaceAll(stored, name)
+  }
+  return text
+}
