@@ -1,8 +1,9 @@
 import { SluiceError } from '../base/errors.ts'
 import type { FlowNews, FlowPlace } from '../jobs/flow.ts'
-import type { JobError, JobQuery, JobRecord } from '../jobs/job.ts'
-import { type JobState, STATES } from '../jobs/job-state.ts'
+import type { JobError, JobRecord } from '../jobs/job.ts'
+import type { JobState } from '../jobs/job-state.ts'
 import type { Store } from '../store/store.ts'
+import { cursorAfter, type JobFilter, type JobListQuery, type JobPageQuery, jobQuery } from './job-page.ts'
 import { type OverrideView, viewOfOverride } from './override-view.ts'
 
 /** A stored job, as callers see it. */
@@ -102,11 +103,37 @@ export class JobsApi {
     return job && viewOf(job)
   }
 
-  /** Jobs by state, queue and task, newest first; those of one flow in its order. @throws option.invalid for an option it does not know or a value out of range */
-  async list(query: JobQuery = {}): Promise<JobView[]> {
-    checkQuery(query)
-    const store = await this.#store()
-    return (await store.list(query)).map(viewOf)
+  /** The newest jobs by state, queue and task; those of one flow in its order. @throws option.invalid for an option it does not know or a value out of range */
+  async list(query: JobListQuery = {}): Promise<JobView[]> {
+    const { store } = jobQuery(query, 'jobs.list')
+    return (await (await this.#store()).list(store)).map(viewOf)
+  }
+
+  /**
+   * One page of the same, and the cursor of the next; null: there is none. A job is on one page at most, however many come and go meanwhile.
+   * @param query.cursor of an earlier page with the same filter. @throws option.invalid, also for a cursor that no such page answered
+   */
+  async page(query: JobPageQuery = {}): Promise<{ readonly jobs: JobView[]; readonly cursor: string | null }> {
+    const { store, limit } = jobQuery(query, 'jobs.page')
+    const found = await (await this.#store()).list({ ...store, limit: limit + 1 })
+    const jobs = found.slice(0, limit)
+    const last = jobs.at(-1)
+    return { jobs: jobs.map(viewOf), cursor: last && found.length > limit ? cursorAfter(last, query) : null }
+  }
+
+  /** All jobs that a filter lets through, page by page, in the same order. @throws option.invalid, at the call */
+  iterate(filter: JobFilter = {}): AsyncIterableIterator<JobView> {
+    jobQuery(filter, 'jobs.iterate')
+    return this.#iterate(filter)
+  }
+
+  async *#iterate(filter: JobFilter): AsyncIterableIterator<JobView> {
+    for (let cursor: string | null = null; ;) {
+      const page: Awaited<ReturnType<JobsApi['page']>> = await this.page({ ...filter, cursor })
+      yield* page.jobs
+      cursor = page.cursor
+      if (cursor === null) return
+    }
   }
 
   /**
@@ -177,19 +204,6 @@ export class JobsApi {
 
 function bucketOf(found: { limit: string; key: string } | null): { limit: string; key: string | null } | null {
   return found && { limit: found.limit, key: found.key === '' ? null : found.key }
-}
-
-const QUERY: ReadonlySet<string> = new Set(['states', 'queue', 'task', 'limit', 'before', 'flow', 'afterNode'])
-
-function checkQuery({ limit, states, ...rest }: JobQuery): void {
-  for (const key of Object.keys(rest))
-    if (!QUERY.has(key))
-      throw new SluiceError('option.invalid', `jobs.list has no option ${key}; it knows ${[...QUERY].join(', ')}`)
-  for (const state of states ?? [])
-    if (!STATES.includes(state))
-      throw new SluiceError('option.invalid', `jobs.list got the state ${state}; states are ${STATES.join(', ')}`)
-  if (limit !== undefined && !(Number.isInteger(limit) && limit >= 1 && limit <= 1000))
-    throw new SluiceError('option.invalid', `jobs.list got limit ${String(limit)}; give 1 to 1,000`)
 }
 
 function wordsFor(found: Omit<JobExplanation, 'words'>): string {

@@ -1,5 +1,7 @@
 import { type CalendarUnit, calendarUnit, type Duration, durationUs, MAX_DURATION_US } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
+import { nearest } from '../base/nearest.ts'
+import { show } from '../base/options.ts'
 import { isTimezone } from './calendar.ts'
 import { calibration } from './calibration.ts'
 import { quotient } from './exact.ts'
@@ -226,38 +228,4 @@ function oneOf<T extends string>(fields: Fields, field: string, values: readonly
 
 function invalid(what: string, message: string): SluiceError {
   return new SluiceError('policy.invalid', `${what}: ${message}`)
-}
-
-function show(value: unknown): string {
-  if (typeof value === 'string') return `'${value.slice(0, 64)}'`
-  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'a list' : 'an object'
-  return typeof value === 'function' ? 'a function' : String(value)
-}
-
-/** The field that a misspelt one most likely means: at most two letters away, or three of a long one. */
-function nearest(field: string, allowed: readonly string[]): string | null {
-  let best: string | null = null
-  let least = field.length > 6 ? 4 : 3
-  for (const candidate of allowed) {
-    const distance = editDistance(field.toLowerCase(), candidate.toLowerCase())
-    if (distance < least) {
-      least = distance
-      best = candidate
-    }
-  }
-  return best
-}
-
-/** Levenshtein's distance, by rows. */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i]
-    for (let j = 1; j <= b.length; j++) {
-      const swap = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1)
-      next.push(Math.min(swap, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
-    }
-    row = next
-  }
-  return row[b.length] ?? 0
 }

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { SluiceError } from '../../base/errors.ts'
 import type { JobExplanation, JobsApi, JobView } from '../../engine/jobs-api.ts'
-import type { JobQuery } from '../../jobs/job.ts'
+import type { JobListQuery } from '../../engine/job-page.ts'
 import { type JobState, STATES } from '../../jobs/job-state.ts'
 import type { Store } from '../../store/store.ts'
 import type { Paint } from '../demo/paint.ts'
@@ -53,7 +53,7 @@ async function look(store: Store, id: string | undefined, flags: JobsFlags): Pro
 }
 
 async function list(jobs: JobsApi, flags: JobsFlags, nowMs: number): Promise<View> {
-  const query: JobQuery = {
+  const query: JobListQuery = {
     limit: wholeOf(flags.limit, '--limit'),
     ...(flags.state === undefined ? {} : { states: statesOf(flags.state) }),
     ...(flags.queue === undefined ? {} : { queue: flags.queue }),

@@ -1,0 +1,31 @@
+/** The name that a misspelt one most likely means: at most two letters away, or three of a long one; null: none is near. */
+export function nearest(name: string, known: readonly string[]): string | null {
+  if (name.length > LONGEST) return null
+  let best: string | null = null
+  let least = name.length > 6 ? 4 : 3
+  for (const candidate of known) {
+    const distance = editDistance(name.toLowerCase(), candidate.toLowerCase())
+    // Of a short name nothing would be left.
+    if (distance < Math.min(least, candidate.length)) {
+      least = distance
+      best = candidate
+    }
+  }
+  return best
+}
+
+const LONGEST = 60
+
+/** Levenshtein's distance, by rows. */
+function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i)
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= b.length; j++) {
+      const swap = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1)
+      next.push(Math.min(swap, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
+    }
+    row = next
+  }
+  return row[b.length] ?? 0
+}
