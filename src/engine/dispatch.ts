@@ -3,7 +3,7 @@ import { isFinal } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
 import { pauseAfter } from '../base/persist.ts'
 import type { Admitted } from '../jobs/job.ts'
-import type { BucketUse, Claim, ClaimRequest, Run, Store } from '../store/store.ts'
+import type { Claim, ClaimRequest, Run, Store } from '../store/store.ts'
 import type { Trouble } from './trouble.ts'
 
 /** One queue that this process serves. */
@@ -11,8 +11,6 @@ export interface ServedQueue {
   readonly queue: string
   /** Jobs of it that run at once in this process. */
   readonly concurrency: number
-  /** Its own limits, where their keys do not hang on the job. */
-  readonly uses: readonly BucketUse[]
 }
 
 /** What a dispatcher claims with. */
@@ -196,10 +194,9 @@ export class Dispatcher {
       worker,
       leaseUs,
       eventWindowUs,
-      queues: queues.map(({ queue, concurrency, uses }) => ({
+      queues: queues.map(({ queue, concurrency }) => ({
         queue,
         slots: this.#stopped ? 0 : concurrency - (this.#active.get(queue) ?? 0),
-        uses,
       })),
     }
   }

@@ -97,7 +97,6 @@ export class Sluice implements TaskEngine {
       },
       flow: (news) => this.flows.tell(news),
       ring: this.#ring,
-      queueIsLimited: (queue, limits) => queueLimits.isLimited(queue, limits),
     })
     this.schedules = new SchedulesApi({
       store: open,
@@ -244,6 +243,8 @@ export class Sluice implements TaskEngine {
   async #open(): Promise<Store> {
     await this.#store.open()
     const changed = await this.#store.define(this.#registry.definitions())
+    const declared = this.#queueLimits.declared()
+    if (declared.length > 0) changed.push(...(await this.#store.declareQueues(declared)))
     if (changed.length > 0) this.#ring()
     this.#opened = true
     return this.#store
@@ -259,7 +260,7 @@ export class Sluice implements TaskEngine {
       settings: this.#settings,
       queues: queues
         .filter(({ concurrency }) => concurrency > 0)
-        .map(({ queue, concurrency }) => ({ queue, concurrency, uses: this.#queueLimits.uses(queue) })),
+        .map(({ queue, concurrency }) => ({ queue, concurrency })),
       tasks: this.#tasks,
       judge: { clock, random, maxPenaltyUs, policy: (name) => this.#registry.policy(name) },
       events: this.#events,

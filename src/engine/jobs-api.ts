@@ -82,8 +82,6 @@ interface Hooks {
   /** The end of a job changed its flow. */
   flow(news: FlowNews): void
   ring(): void
-  /** The queue has limits of its own, which no job names, or one of these limits is another queue's own. */
-  queueIsLimited(queue: string, limits: readonly string[]): boolean
 }
 
 /** Stored jobs: look, cancel, retry, explain. */
@@ -190,12 +188,7 @@ export class JobsApi {
       overrides: explanation.overrides.map(viewOfOverride),
       position,
       linePosition,
-      exact:
-        explanation.exact &&
-        !this.#hooks.queueIsLimited(
-          job.queue,
-          uses.map((use) => use.limit),
-        ),
+      exact: explanation.exact,
       served,
     }
     return { ...found, words: wordsFor(found) }

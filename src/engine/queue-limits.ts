@@ -1,5 +1,5 @@
 import type { UseSpec } from '../policy/define-limit.ts'
-import type { BucketUse } from '../store/store.ts'
+import type { BucketUse, DeclaredQueue } from '../store/store.ts'
 import { hangsOnJob, type LimitRegistry } from './limit-registry.ts'
 import type { EngineSettings } from './options.ts'
 
@@ -14,7 +14,7 @@ export class QueueLimits {
   }
 
   /** The buckets that all starts of a queue need. */
-  uses(queue: string): BucketUse[] {
+  #uses(queue: string): BucketUse[] {
     const own = this.#specs(queue).filter((spec) => !hangsOnJob(spec))
     return this.#registry.resolve(own, undefined, { weight: undefined, priority: null }, `of queue ${queue}`)
   }
@@ -24,10 +24,10 @@ export class QueueLimits {
     return this.#specs(queue).filter(hangsOnJob)
   }
 
-  /** Whether a queue's starts need buckets that its jobs do not name, or one of these limits is some queue's. */
-  isLimited(queue: string, limits: readonly string[]): boolean {
-    return this.#queues.some((each) =>
-      each.specs.some((spec) => !hangsOnJob(spec) && (each.queue === queue || limits.includes(spec.limit))),
+  /** What this engine says of its queues as a whole: nothing of those for which it lists no limits. */
+  declared(): DeclaredQueue[] {
+    return this.#queues.flatMap(({ queue, version }) =>
+      version === null ? [] : [{ queue, uses: this.#uses(queue), version }],
     )
   }
 

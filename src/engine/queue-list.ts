@@ -10,6 +10,11 @@ export interface QueueOptions {
   concurrency?: number
   /** Every job of the queue needs them too; a closed one puts the queue to sleep as a whole. */
   limits?: readonly LimitUse<never>[]
+  /**
+   * Of `limits`: where engines declare different ones for the queue, the higher version holds for all of them, and at the same version
+   * what the engine that opened the store last declares; a whole number, default 0.
+   */
+  version?: number
 }
 
 /** Queues by name with their options or their concurrency, or names alone. */
@@ -20,22 +25,25 @@ export interface QueueSettings {
   readonly queue: string
   readonly concurrency: number
   readonly specs: readonly UseSpec<never>[]
+  /** Of its limits; null: this engine says nothing of them, and what the store has stays. */
+  readonly version: number | null
 }
 
 const DEFAULT_QUEUE = 'default'
 const DEFAULT_CONCURRENCY = 10
 const MOST_CONCURRENCY = 10_000
-const KNOWN = ['concurrency', 'limits']
+const KNOWN = ['concurrency', 'limits', 'version']
 
 /** The queues that an engine serves: those given, else `default` and those of its tasks. @throws option.invalid, queue.invalid */
 export function queuesOf(given: QueueList | undefined, tasks: readonly AnyTask[]): QueueSettings[] {
   const named = given === undefined ? [DEFAULT_QUEUE, ...tasks.map((each) => definitionOf(each).queue)] : given
   return entriesOf(named).map(([queue, options]) => {
-    const { concurrency = DEFAULT_CONCURRENCY, limits } = optionsOf(queue, options)
+    const { concurrency = DEFAULT_CONCURRENCY, limits, version } = optionsOf(queue, options)
     return {
       queue: checkQueue(queue),
       concurrency: checkConcurrency(queue, concurrency),
       specs: specsOf(limits, `queue ${queue}`),
+      version: checkVersion(queue, limits !== undefined, version),
     }
   })
 }
@@ -69,6 +77,20 @@ function optionsOf(queue: string, given: unknown): QueueOptions {
       `queues.${queue} has no option ${unknown}. Expected one of ${KNOWN.join(', ')}.`,
     )
   return given
+}
+
+function checkVersion(queue: string, limited: boolean, version: unknown): number | null {
+  if (version === undefined) return limited ? 0 : null
+  if (!limited)
+    throw new SluiceError(
+      'option.invalid',
+      `queues.${queue}.version is given without limits, of which it is the version. List limits beside it; [] removes them.`,
+    )
+  if (typeof version === 'number' && Number.isSafeInteger(version) && version >= 0) return version
+  throw new SluiceError(
+    'option.invalid',
+    `queues.${queue}.version is invalid: ${JSON.stringify(version)}. Expected a whole number from 0.`,
+  )
 }
 
 function checkConcurrency(queue: string, value: unknown): number {

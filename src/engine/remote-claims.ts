@@ -1,6 +1,6 @@
 import type { Clock } from '../base/clock.ts'
 import type { Admitted } from '../jobs/job.ts'
-import type { BucketUse, Store } from '../store/store.ts'
+import type { Store } from '../store/store.ts'
 import { FetchLine, type Tried } from './fetch-line.ts'
 import type { Reporter } from './report.ts'
 
@@ -20,8 +20,6 @@ export interface RemoteFetch {
 /** What claims for outside workers need. */
 export interface RemoteClaimsHooks {
   readonly clock: Clock
-  /** A queue's own limits, as this engine was given them. */
-  readonly queueUses: (queue: string) => readonly BucketUse[]
   readonly reporter: () => Reporter | null
 }
 
@@ -73,7 +71,7 @@ export class RemoteClaims {
   }
 
   async #claim(store: Store, worker: number, request: RemoteFetch, empty: ReadonlySet<string>): Promise<Tried> {
-    const { queueUses, reporter } = this.#hooks
+    const { reporter } = this.#hooks
     const jobs: Admitted[] = []
     let nextWakeUs: number | null = null
     for (const queue of request.queues) {
@@ -81,8 +79,7 @@ export class RemoteClaims {
       if (slots <= 0) break
       if (empty.has(queue)) continue
       const { leaseUs } = request
-      const uses = queueUses(queue)
-      const claim = await store.claim(() => ({ worker, leaseUs, outside: true, queues: [{ queue, slots, uses }] }))
+      const claim = await store.claim(() => ({ worker, leaseUs, outside: true, queues: [{ queue, slots }] }))
       reporter()?.claimed(claim)
       for (const job of claim.jobs) reporter()?.started(job)
       jobs.push(...claim.jobs)

@@ -72,7 +72,6 @@ export class Remote {
     this.#hooks = hooks
     this.#claims = new RemoteClaims({
       clock: hooks.clock,
-      queueUses: (queue) => hooks.queueLimits.uses(queue),
       reporter: () => this.#reporter,
     })
     this.#workers = new RemoteWorkers()
@@ -220,6 +219,7 @@ export class Remote {
     await store.outside.clear()
     this.#workers.clear()
     await store.define(this.#hooks.limits.definitions())
+    await store.declareQueues(this.#hooks.queueLimits.declared())
   }
 
   /** Something has changed that may let a job start. */

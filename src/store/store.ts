@@ -99,6 +99,8 @@ export interface Claims {
 export interface Limits {
   /** Declares limits; a higher version wins, at the same version the later call. Answers the names whose policy changed. */
   define(limits: readonly LimitDefinition[]): Promise<string[]>
+  /** Declares the limits of queues as a whole, as `define` does those of jobs. Answers the queues whose starts need something else now. */
+  declareQueues(queues: readonly DeclaredQueue[]): Promise<string[]>
   /**
    * Closes a bucket until `untilUs`; lanes that wait on it are re-timed at once. True: that is news, as `extendsPenalty` says; several
    * jobs may learn of one refusal.
@@ -180,13 +182,20 @@ export interface BucketUse {
   readonly weight: number
 }
 
+/** The limits that an engine's code gives to a queue as a whole: every start of the queue needs them, whoever claims it. */
+export interface DeclaredQueue {
+  readonly queue: string
+  /** Empty: the queue has none from now on. */
+  readonly uses: readonly BucketUse[]
+  /** Compared between engines; a whole number, 0 when not given. */
+  readonly version: number
+}
+
 /** Room in one queue of a process that claims. */
 export interface QueueSlots {
   readonly queue: string
   /** Free slots of this process; 0 when it is full. */
   readonly slots: number
-  /** The queue's own limits. */
-  readonly uses: readonly BucketUse[]
 }
 
 /** Who claims, for how long, and how much. */

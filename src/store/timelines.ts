@@ -2,6 +2,7 @@ import { type Ageing, NO_AGEING } from '../policy/ageing.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
 import type { OverrideEvent } from '../policy/override.ts'
 import { type DefinitionEvent, Timeline } from '../policy/timeline.ts'
+import type { BucketUse } from './store.ts'
 
 const UNDEFINED = new Timeline([])
 
@@ -16,9 +17,18 @@ export class Timelines {
   /** The pace at which priorities age. */
   readonly ageing: Ageing
 
-  constructor(generation: number, timelines: ReadonlyMap<string, Timeline>, ageing: Ageing = NO_AGEING) {
+  /** The limits that code gave to queues as a whole, by queue. */
+  readonly #queues: ReadonlyMap<string, readonly BucketUse[]>
+
+  constructor(
+    generation: number,
+    timelines: ReadonlyMap<string, Timeline>,
+    ageing: Ageing = NO_AGEING,
+    queues: ReadonlyMap<string, readonly BucketUse[]> = new Map(),
+  ) {
     this.generation = generation
     this.ageing = ageing
+    this.#queues = queues
     this.#timelines = timelines
     let nextEndUs = Infinity
     for (const timeline of timelines.values()) nextEndUs = Math.min(nextEndUs, timeline.nextEndUs)
@@ -30,6 +40,7 @@ export class Timelines {
     generation: number,
     events: Iterable<readonly [name: string, event: DefinitionEvent | OverrideEvent]>,
     ageing: Ageing,
+    queues: ReadonlyMap<string, readonly BucketUse[]>,
   ): Timelines {
     const byName = new Map<string, (DefinitionEvent | OverrideEvent)[]>()
     for (const [name, event] of events) {
@@ -39,12 +50,18 @@ export class Timelines {
     }
     const timelines = new Map<string, Timeline>()
     for (const [name, all] of byName) timelines.set(name, new Timeline(all.sort((a, b) => a.revision - b.revision)))
-    return new Timelines(generation, timelines, ageing)
+    return new Timelines(generation, timelines, ageing, queues)
   }
 
   /** These and one change more. */
   with(generation: number, name: string, event: DefinitionEvent | OverrideEvent): Timelines {
-    return new Timelines(generation, new Map(this.#timelines).set(name, this.timeline(name).with(event)), this.ageing)
+    const timelines = new Map(this.#timelines).set(name, this.timeline(name).with(event))
+    return new Timelines(generation, timelines, this.ageing, this.#queues)
+  }
+
+  /** The limits that every start of a queue needs. */
+  usesOfQueue(queue: string): readonly BucketUse[] {
+    return this.#queues.get(queue) ?? []
   }
 
   /** All changes of a limit; none of one that nobody has defined. */

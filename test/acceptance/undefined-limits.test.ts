@@ -51,7 +51,7 @@ describe('jobs from elsewhere that name a limit nobody has defined', () => {
     })
     await store.open()
     const worker = await store.join(['default'], 30_000_000)
-    const queues = [{ queue: 'default', slots: 10, uses: [] }]
+    const queues = [{ queue: 'default', slots: 10 }]
     return { store, claim: () => store.claim(() => ({ worker, leaseUs: 30_000_000, queues })) }
   }
 

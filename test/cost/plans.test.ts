@@ -50,7 +50,7 @@ async function outsideWork(world: World): Promise<void> {
   await outside.offer([...offered, pending], [])
   await outside.activate(pending.id, null)
   const { worker } = await outside.enlist({ name: 'w', queues: ['q'], aliveUs: 1_000_000, about: null })
-  const queues = [{ queue: 'q', slots: 4, uses: [] }]
+  const queues = [{ queue: 'q', slots: 4 }]
   const { jobs } = await world.store.claim(() => ({ worker, leaseUs: 1_000_000, outside: true, queues }))
   for (const { id } of jobs) {
     await outside.note(id, '{}')

@@ -75,7 +75,7 @@ withPostgres('the plans of the claim on PostgreSQL', () => {
   }
 
   const claim = (): Promise<{ jobs: readonly unknown[] }> =>
-    store.claim(() => ({ worker, leaseUs: 30_000_000, queues: [{ queue: 'q', slots: SLOTS, uses: [] }] }))
+    store.claim(() => ({ worker, leaseUs: 30_000_000, queues: [{ queue: 'q', slots: SLOTS }] }))
 
   function given(priority: number): NewJob {
     const terms = { givenId: true, pending: false, leaseUs: null, timeoutUs: null, deadLetter: false }
@@ -123,7 +123,7 @@ withPostgres('the plans of the claim on PostgreSQL', () => {
       const claimed = await store.claim(() => ({
         worker,
         leaseUs: 30_000_000,
-        queues: [{ queue: 'q', slots: SLOTS, uses: [] }],
+        queues: [{ queue: 'q', slots: SLOTS }],
       }))
       const read = await rowsRead(async () => {
         await Promise.all(

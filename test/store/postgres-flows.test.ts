@@ -70,7 +70,7 @@ function flowOf(
 }
 
 function claim(store: PostgresStore, slots = 1000): Promise<Claim> {
-  return store.claim(() => ({ worker, leaseUs: 60_000_000, queues: [{ queue: 'q', slots, uses: [] }] }))
+  return store.claim(() => ({ worker, leaseUs: 60_000_000, queues: [{ queue: 'q', slots }] }))
 }
 
 function complete({ seq, attempt }: Admitted, result: string | null = null): Settlement {

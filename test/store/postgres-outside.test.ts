@@ -65,7 +65,7 @@ function claim(store: PostgresStore, by: number, slots = 100): Promise<Claim> {
     worker: by,
     leaseUs: 30_000_000,
     outside: true,
-    queues: [{ queue: 'q', slots, uses: [] }],
+    queues: [{ queue: 'q', slots }],
   }))
 }
 

@@ -71,7 +71,7 @@ function jobs(name: string, limits: readonly string[], n: number, more: Partial<
 }
 
 function claim(slots = 100, from: PostgresStore = store, queue = 'q', by: number = worker): Promise<Claim> {
-  return from.claim(() => ({ worker: by, leaseUs: 30_000_000, queues: [{ queue, slots, uses: [] }] }))
+  return from.claim(() => ({ worker: by, leaseUs: 30_000_000, queues: [{ queue, slots }] }))
 }
 
 function names(claimed: Claim): string[] {
@@ -565,7 +565,7 @@ withPostgres('the rules of the claim on PostgreSQL', () => {
         each.store.claim(() => ({
           worker: each.worker,
           leaseUs: 60_000_000,
-          queues: [{ queue: 'q', slots, uses: [] }],
+          queues: [{ queue: 'q', slots }],
         }))
       for (const each of fleet) {
         await store.enqueue([job('first')])

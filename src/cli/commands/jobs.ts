@@ -46,7 +46,6 @@ async function look(store: Store, id: string | undefined, flags: JobsFlags): Pro
     cancelled: () => undefined,
     flow: () => undefined,
     ring: () => undefined,
-    queueIsLimited: () => false,
   })
   const nowMs = store.nowUs() / 1000
   return id === undefined ? list(jobs, flags, nowMs) : one(await jobs.explain(id), nowMs)

@@ -45,7 +45,9 @@ export async function claimLook(
 
 /** The queues' own buckets: limit, key and whose. */
 export function ownUses({ limits }: Context, { queues, worker }: ClaimRequest): unknown[] {
-  return queues.flatMap(({ uses }) => uses.map(({ limit, key }) => [limit, key, ownerFor(limits, limit, key, worker)]))
+  return queues.flatMap(({ queue }) =>
+    limits.usesOfQueue(queue).map(({ limit, key }) => [limit, key, ownerFor(limits, limit, key, worker)]),
+  )
 }
 
 /** The one value that a statement answers. */

@@ -22,7 +22,11 @@ type Told = Pick<Look, 'now' | 'wall' | 'fire' | 'next' | 'unresolved'> & { read
 /** A claim where only jobs without limits wait: one statement, with nothing to decide. Null: there is more to it, and nothing was done. */
 export async function claimOpen(context: Context, db: Statements, request: ClaimRequest): Promise<Claim | null> {
   const { queues, worker, leaseUs } = request
-  if (!context.onlyOpen || queues.every(({ slots }) => slots === 0) || queues.some(({ uses }) => uses.length > 0))
+  if (
+    !context.onlyOpen ||
+    queues.every(({ slots }) => slots === 0) ||
+    queues.some(({ queue }) => context.limits.usesOfQueue(queue).length > 0)
+  )
     return null
   const { generation, nextEndUs } = context.limits
   const [first, ...rows] = await db.all<[...WrittenRow]>(

@@ -1,8 +1,10 @@
 import type { Statements } from '../../database/postgres.ts'
-import type { LimitDefinition } from '../store.ts'
+import { changesStarts } from '../queue-limits.ts'
+import type { DeclaredQueue, LimitDefinition } from '../store.ts'
 import type { Timelines } from '../timelines.ts'
 import { changeLimit } from './change-limit.ts'
 import type { Context } from './context.ts'
+import { LimitChanges } from './limits.ts'
 import { writeEnds } from './override.ts'
 
 /** Declares limits. A higher version wins; at the same version the later call does, so that the newest deployment decides. */
@@ -14,6 +16,22 @@ export async function define(context: Context, db: Statements, limits: readonly 
     const { name, policy, version } = each
     await changeLimit(db, changes, name, null, nowUs, () => changes.define(name, policy, version, nowUs))
     changed.push(name)
+  }
+  return changed
+}
+
+/** Keeps the limits that code gives to queues; answers those whose starts need something else now. */
+export async function declareQueues(
+  context: Context,
+  db: Statements,
+  queues: readonly DeclaredQueue[],
+): Promise<string[]> {
+  const changes = await LimitChanges.begin(context, db)
+  const changed: string[] = []
+  // In the order of their names: two engines that declare the same queues wait for each other, and not for ever.
+  for (const each of [...queues].sort((a, b) => (a.queue < b.queue ? -1 : 1))) {
+    const before = await changes.declare(each)
+    if (before && changesStarts(each, before)) changed.push(each.queue)
   }
   return changed
 }

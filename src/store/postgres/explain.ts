@@ -12,6 +12,7 @@ import { type Outlook, outlookOfLane, outlookOfLine, type WaitingJob } from './l
 import { currentLimits } from './limits.ts'
 import { LANE, STATE } from '../state.ts'
 import { liveQueues } from './workers.ts'
+import { heldAsWhole, type LimitedQueue } from '../queue-limits.ts'
 import { isUnresolved } from './unresolved.ts'
 import { waitsOfWorkers } from './views.ts'
 import { isPaused, overridesOf, pausedUntilUs } from './override.ts'
@@ -83,6 +84,8 @@ export async function explain(context: Context, db: Statements, id: string): Pro
   const changes = overrides.some(
     ({ untilUs }) => untilUs !== null && (expectedStartUs === null || untilUs < expectedStartUs),
   )
+  // What its budget would let start now waits for a free slot, and nobody can tell for how long.
+  const isExact = buckets.length === 1 && only?.exact === true && served && !changes && (expectedStartUs ?? 0) > nowUs
   return {
     ...waits,
     untilUs: isPaused(overrides) ? pausedUntilUs(overrides) : waits.untilUs,
@@ -91,9 +94,14 @@ export async function explain(context: Context, db: Statements, id: string): Pro
     waitsOn: bucket ? { limit: bucket.limit, key: bucket.key } : null,
     linePosition: buckets.length === 1 ? (only?.place ?? null) : null,
     expectedStartUs,
-    // What its budget would let start now waits for a free slot, and nobody can tell for how long.
-    exact: buckets.length === 1 && only?.exact === true && served && !changes && (expectedStartUs ?? 0) > nowUs,
+    exact: isExact && !heldAsWhole(await limitedQueues(db), job.queue, buckets),
   }
+}
+
+function limitedQueues(db: Statements): Promise<LimitedQueue[]> {
+  return db.all<[...LimitedQueue]>(
+    `SELECT name, limits, limit_name FROM sluice.queues WHERE limit_name IS NOT NULL OR limits <> '[]'`,
+  )
 }
 
 /** What each bucket says of a job, which costs so many units there. */

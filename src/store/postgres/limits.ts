@@ -3,7 +3,8 @@ import { type Ageing, changedPace, NO_AGEING } from '../../policy/ageing.ts'
 import type { LimitPolicy } from '../../policy/limit.ts'
 import type { OverrideEvent, PolicyChange } from '../../policy/override.ts'
 import type { DefinitionEvent } from '../../policy/timeline.ts'
-import type { LimitDefinition } from '../store.ts'
+import type { DeclaredQueue, LimitDefinition } from '../store.ts'
+import { replaces, type StoredDeclaration, textOf, usesIn } from '../queue-limits.ts'
 import { Timelines } from '../timelines.ts'
 import { type Context, readClock } from './context.ts'
 
@@ -56,7 +57,9 @@ async function readLimits(db: Statements, generation: number): Promise<Timelines
     events.push([name, { kind, revision, sinceUs, key, change, untilUs, by, reason }])
   }
   const ageing = await db.get<[string]>(`SELECT value FROM sluice.store WHERE name = 'ageing'`)
-  return Timelines.of(generation, events, ageing ? (JSON.parse(ageing[0]) as Ageing) : NO_AGEING)
+  const queues = await db.all<[string, string]>(`SELECT name, limits FROM sluice.queues WHERE limits <> '[]'`)
+  const own = new Map(queues.map(([queue, limits]) => [queue, usesIn(limits)]))
+  return Timelines.of(generation, events, ageing ? (JSON.parse(ageing[0]) as Ageing) : NO_AGEING, own)
 }
 
 /** A transaction that changes limits: one at a time, and no claim decides meanwhile. */
@@ -115,6 +118,30 @@ export class LimitChanges {
       JSON.stringify(changedPace(this.limits.ageing, everyUs, nowUs)),
     )
     this.limits = await readLimits(this.#db, await this.#bump())
+  }
+
+  /** Keeps the limits that code gives to a queue; answers what was kept before, null where that stays. No claim without limits goes on either. */
+  async declare(declared: DeclaredQueue): Promise<StoredDeclaration | null> {
+    const { queue, version } = declared
+    await this.#db.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.held'), hashtext($1))`, queue)
+    await this.#db.run(
+      'INSERT INTO sluice.queues (name, created) VALUES ($1, sluice.now_us()) ON CONFLICT DO NOTHING',
+      queue,
+    )
+    const [limits, known] = (await this.#db.get<[...StoredDeclaration]>(
+      'SELECT limits, limits_version FROM sluice.queues WHERE name = $1',
+      queue,
+    )) ?? [null, null]
+    if (!replaces(declared, [limits, known])) return null
+    const text = textOf(declared)
+    await this.#db.run(
+      'UPDATE sluice.queues SET limits = $2, limits_version = $3 WHERE name = $1',
+      queue,
+      text,
+      version,
+    )
+    this.limits = await readLimits(this.#db, await this.#bump())
+    return [limits, known]
   }
 
   /** Forgets changes that no bucket has to be carried through any more; answers how many rows went. */

@@ -12,6 +12,7 @@ import type {
   Change,
   Claim,
   ClaimRequest,
+  DeclaredQueue,
   Enqueued,
   LimitDefinition,
   Recovered,
@@ -26,7 +27,7 @@ import { calibrate } from './calibrate.ts'
 import { cancel } from './cancel.ts'
 import { claim } from './claim.ts'
 import { type Context, createContext, readClock } from './context.ts'
-import { define } from './define.ts'
+import { declareQueues, define } from './define.ts'
 import { explain } from './explain.ts'
 import { type FlowAccess, FlowVerbs } from './flow-verbs.ts'
 import { get, isUuid, list } from './get.ts'
@@ -214,6 +215,10 @@ export class PostgresStore extends FlowVerbs implements Store {
 
   define(limits: readonly LimitDefinition[]): Promise<string[]> {
     return this.#change((db) => define(this.#context, db, limits))
+  }
+
+  declareQueues(queues: readonly DeclaredQueue[]): Promise<string[]> {
+    return this.#change((db) => declareQueues(this.#context, db, queues))
   }
 
   async penalize(limit: string, key: string, untilUs: number, worker?: number): Promise<boolean> {

@@ -238,6 +238,8 @@ const FAR_INSTANTS = `
 UPDATE sluice.jobs SET due = ${END_OF_TIME_US} WHERE due > ${END_OF_TIME_US} AND state IN (0, 1, 4);
 UPDATE sluice.jobs SET expires = ${END_OF_TIME_US} WHERE expires > ${END_OF_TIME_US};
 `
+/** The limits that code gives to a queue as a whole: every claim reads them, whoever makes it. */
+const QUEUE_LIMITS = 'ALTER TABLE sluice.queues ADD COLUMN limits text, ADD COLUMN limits_version bigint;'
 
 /**
  * The changes of tables in order; how many were applied is kept in the table `store`. What was shipped is never edited: changes are
@@ -251,6 +253,7 @@ export const MIGRATIONS: readonly string[] = [
   OUTSIDE_TABLES,
   ARRIVALS_BY_TRANSACTION,
   FAR_INSTANTS,
+  QUEUE_LIMITS,
 ]
 
 /** The functions of this version: put in place after any migration, so that each is written down once. */

@@ -7,7 +7,7 @@ import { ownQueue } from './own.ts'
 
 /** The queues of a request that nobody has paused, each with its own limits and the one that it was given. */
 export function sharesOf(
-  { queues, openLineNext }: Context,
+  { limits, queues, openLineNext }: Context,
   decision: Decision,
   request: ClaimRequest,
   look: Look,
@@ -17,8 +17,8 @@ export function sharesOf(
   // Behind the buckets of the limits that were asked for stand those of the limits that queues were given.
   const given = held.flatMap(([queue, , limit]) => (limit === null ? [] : [queue]))
   let at = 0
-  const own = request.queues.map(({ uses }) =>
-    uses.map((use) => ({ id: look.own[at++] as number, weight: use.weight })),
+  const own = request.queues.map(({ queue }) =>
+    limits.usesOfQueue(queue).map((use) => ({ id: look.own[at++] as number, weight: use.weight })),
   )
   return request.queues.flatMap(({ queue, slots }, i) => {
     if (paused.has(queue)) return []

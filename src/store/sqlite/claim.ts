@@ -3,7 +3,8 @@ import { Admission } from '../../policy/admission.ts'
 import { type Grant, QueueShare } from '../../policy/queue-share.ts'
 import { NEVER_US } from '../../policy/lane.ts'
 import { isFull } from '../../policy/refusal.ts'
-import type { Claim, ClaimRequest, QueueSlots } from '../store.ts'
+import { usesIn } from '../queue-limits.ts'
+import type { BucketUse, Claim, ClaimRequest, QueueSlots } from '../store.ts'
 import { occurrenceOf } from '../series.ts'
 import { advance } from './advance.ts'
 import { bucketId } from './buckets.ts'
@@ -151,24 +152,29 @@ function decide(admission: Admission, decision: Decision, shares: readonly Queue
   return room() > 0
 }
 
-/** The queues of a request that nobody has paused, each with the limit that it was given. */
-function atWork(context: Context, { queues }: ClaimRequest): readonly QueueSlots[] {
-  const rows = context.db.all<[number, number, string | null]>(
-    'SELECT id, paused, limit_name FROM queues WHERE paused = 1 OR limit_name IS NOT NULL',
+/** A queue that claims, with its own limits. */
+interface QueueAtWork extends QueueSlots {
+  readonly uses: readonly BucketUse[]
+}
+
+/** The queues of a request that nobody has paused, each with the limits that its code gave it and the one that an operator did. */
+function atWork(context: Context, { queues }: ClaimRequest): readonly QueueAtWork[] {
+  const rows = context.db.all<[number, number, string | null, string | null]>(
+    `SELECT id, paused, limits, limit_name FROM queues WHERE paused = 1 OR limit_name IS NOT NULL OR limits <> '[]'`,
   )
-  if (rows.length === 0) return queues
-  const held = new Map(rows.map(([id, paused, limit]) => [id, { paused: paused === 1, limit }]))
+  if (rows.length === 0) return queues.map((each) => ({ ...each, uses: [] }))
+  const held = new Map(rows.map(([id, ...row]) => [id, row] as const))
   return queues.flatMap((each) => {
-    const { paused = false, limit = null } = held.get(queueId(context, each.queue)) ?? {}
-    if (paused) return []
-    return limit === null ? [each] : [{ ...each, uses: [...each.uses, { limit, key: '', weight: 1 }] }]
+    const [paused, limits, given] = held.get(queueId(context, each.queue)) ?? [0, null, null]
+    if (paused === 1) return []
+    return [{ ...each, uses: [...usesIn(limits), ...(given === null ? [] : [{ limit: given, key: '', weight: 1 }])] }]
   })
 }
 
 function shareOf(
   context: Context,
   decision: Decision,
-  { queue, slots, uses }: QueueSlots,
+  { queue, slots, uses }: QueueAtWork,
   nowUs: number,
   worker: number,
 ): QueueShare {

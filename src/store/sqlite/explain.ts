@@ -9,6 +9,7 @@ import { type Outlook, outlookOfLane, outlookOfLine } from './line-place.ts'
 import { LANE, STATE } from '../state.ts'
 import { waitsOfWorkers } from './views.ts'
 import { liveQueues } from './workers.ts'
+import { heldAsWhole, type LimitedQueue } from '../queue-limits.ts'
 import { isPaused, overridesOf, pausedUntilUs } from './override.ts'
 
 type Row = [
@@ -77,6 +78,8 @@ export function explain(context: Context, id: string): Explanation | null {
   const changes = overrides.some(
     ({ untilUs }) => untilUs !== null && (expectedStartUs === null || untilUs < expectedStartUs),
   )
+  // What its budget would let start now waits for a free slot, and nobody can tell for how long.
+  const isExact = buckets.length === 1 && only?.exact === true && served && !changes && (expectedStartUs ?? 0) > nowUs
   return {
     ...waits,
     untilUs: isPaused(overrides) ? pausedUntilUs(overrides) : waits.untilUs,
@@ -85,9 +88,14 @@ export function explain(context: Context, id: string): Explanation | null {
     headroom: bucket?.policy && keptBack(bucket.policy, job.priority) > 0 ? (bucket.policy.headroom ?? null) : null,
     linePosition: buckets.length === 1 ? (only?.place ?? null) : null,
     expectedStartUs,
-    // What its budget would let start now waits for a free slot, and nobody can tell for how long.
-    exact: buckets.length === 1 && only?.exact === true && served && !changes && (expectedStartUs ?? 0) > nowUs,
+    exact: isExact && !heldAsWhole(limitedQueues(context), job.queue, buckets),
   }
+}
+
+function limitedQueues({ db }: Context): LimitedQueue[] {
+  return db.all<[...LimitedQueue]>(
+    `SELECT name, limits, limit_name FROM queues WHERE limit_name IS NOT NULL OR limits <> '[]'`,
+  )
 }
 
 /** Every bucket must admit a job, so the last of them to do so decides; null when that hangs on a permit. */

@@ -1,7 +1,9 @@
 import type { QueueBounds, QueueRecord } from '../outside.ts'
+import { changesStarts, replaces, type StoredDeclaration, textOf } from '../queue-limits.ts'
 import { type Context, queueId } from './context.ts'
 import { STATE } from '../state.ts'
 import { wakeMixedLines } from './workers.ts'
+import type { DeclaredQueue } from '../store.ts'
 
 const SETTING = 'setting:'
 
@@ -30,6 +32,20 @@ export function pause(context: Context, queue: string, paused: boolean): void {
 /** Holds all starts of a queue to a limit, or no more. */
 export function limit(context: Context, queue: string, name: string | null): void {
   context.db.run('UPDATE queues SET limit_name = ? WHERE id = ?', name, queueId(context, queue))
+}
+
+/** Keeps the limits that code gives to queues; answers those whose starts need something else now. */
+export function declareQueues(context: Context, queues: readonly DeclaredQueue[]): string[] {
+  const changed: string[] = []
+  for (const each of queues) {
+    const id = queueId(context, each.queue)
+    const stored = context.db.get<[...StoredDeclaration]>('SELECT limits, limits_version FROM queues WHERE id = ?', id)
+    const known = stored ?? [null, null]
+    if (!replaces(each, known)) continue
+    context.db.run('UPDATE queues SET limits = ?, limits_version = ? WHERE id = ?', textOf(each), each.version, id)
+    if (changesStarts(each, known)) changed.push(each.queue)
+  }
+  return changed
 }
 
 /** Bounds a queue, or lifts its bounds. */

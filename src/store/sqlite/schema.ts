@@ -218,4 +218,7 @@ export const MIGRATIONS: readonly string[] = [
    UPDATE jobs SET expires = ${END_OF_TIME_US} WHERE expires > ${END_OF_TIME_US};
    UPDATE jobs SET due = 0 WHERE due < 0;
    UPDATE jobs SET expires = 0 WHERE expires < 0;`,
+  // The limits that code gives to a queue as a whole: every claim reads them, whoever makes it.
+  `ALTER TABLE queues ADD COLUMN limits TEXT;
+   ALTER TABLE queues ADD COLUMN limits_version INTEGER;`,
 ]

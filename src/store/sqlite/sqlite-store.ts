@@ -12,6 +12,7 @@ import type {
   Change,
   Claim,
   ClaimRequest,
+  DeclaredQueue,
   Durability,
   Enqueued,
   LimitDefinition,
@@ -39,6 +40,7 @@ import { charge, penalizeBucket } from './penalize.ts'
 import { Policies } from './policies.ts'
 import { SqliteOutside } from './outside.ts'
 import { promote } from './promote.ts'
+import { declareQueues } from './queues.ts'
 import { prune } from './prune.ts'
 import { afterReboot } from './reboot.ts'
 import { recover } from './recover.ts'
@@ -242,6 +244,10 @@ export class SqliteStore implements Store {
 
   define(limits: readonly LimitDefinition[]): Promise<string[]> {
     return this.#db.write(CHANGES, () => define(this.#context, limits))
+  }
+
+  declareQueues(queues: readonly DeclaredQueue[]): Promise<string[]> {
+    return this.#db.write(CHANGES, () => declareQueues(this.#context, queues))
   }
 
   penalize(limit: string, key: string, untilUs: number, worker?: number): Promise<boolean> {

@@ -579,7 +579,7 @@ function instants(harness: StoreHarness): void {
     await w.start()
     const claim = await w.store.claim(() => {
       w.at(1000)
-      return { worker: w.worker, leaseUs: 1_000_000, queues: [{ queue: 'q', slots: 1, uses: [] }] }
+      return { worker: w.worker, leaseUs: 1_000_000, queues: [{ queue: 'q', slots: 1 }] }
     })
     expect(claim.nowUs).toBe(w.us(1000))
     expect(claim.jobs.map((job) => job.task)).toEqual(['a2'])
@@ -604,15 +604,16 @@ function instants(harness: StoreHarness): void {
     await w.add('plain', {}, 2)
     await w.add('lane', { limits: ['r'] }, 2)
     await w.add('other', { queue: 'p' }, 2)
-    expect(await w.start({ limits: ['ql'] })).toHaveLength(1)
-    expect(await w.wake({ limits: ['ql'] })).toBe(1000)
+    await w.declare('q', ['ql'])
+    expect(await w.start()).toHaveLength(1)
+    expect(await w.wake()).toBe(1000)
     expect(await w.start({ queue: 'p' })).toHaveLength(2)
     const rest: string[] = []
     for (let s = 1; s <= 3; s++) {
       w.at(s * 1000 - 0.001)
-      expect(await w.wake({ limits: ['ql'] })).toBe(s * 1000)
+      expect(await w.wake()).toBe(s * 1000)
       w.at(s * 1000)
-      rest.push(...(await w.start({ limits: ['ql'] })))
+      rest.push(...(await w.start()))
     }
     expect(rest).toHaveLength(3)
   })
@@ -621,10 +622,11 @@ function instants(harness: StoreHarness): void {
     const w = world()
     await w.define({ ql: { concurrency: 1 } })
     await w.add('a', {}, 2)
-    expect(await w.start({ limits: ['ql'] })).toEqual(['a1'])
-    expect(await w.wake({ limits: ['ql'] })).toBeNull()
+    await w.declare('q', ['ql'])
+    expect(await w.start()).toEqual(['a1'])
+    expect(await w.wake()).toBeNull()
     await w.complete('a1')
-    expect(await w.start({ limits: ['ql'] })).toEqual(['a2'])
+    expect(await w.start()).toEqual(['a2'])
   })
 }
 

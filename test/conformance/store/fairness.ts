@@ -363,12 +363,13 @@ function headroom(harness: StoreHarness): void {
     await w.define({ own: { rate: 5, per: '5s', headroom: kept } })
     await w.add('low', {}, 5)
     await w.add('fair', { fairKey: 'a' }, 5)
-    expect(await w.start({ limits: ['own'] })).toHaveLength(3)
-    expect(await w.wake({ limits: ['own'] })).toBe(1000)
+    await w.declare('q', ['own'])
+    expect(await w.start()).toHaveLength(3)
+    expect(await w.wake()).toBe(1000)
     await w.add('urgent', { priority: 10 })
     await w.add('fast', { priority: 12, fairKey: 'b' })
-    expect(await w.start({ limits: ['own'] })).toEqual(['fast', 'urgent'])
-    expect(await w.start({ limits: ['own'] })).toEqual([])
+    expect(await w.start()).toEqual(['fast', 'urgent'])
+    expect(await w.start()).toEqual([])
   })
 
   test('a headroom that is defined, changed or lifted holds at once for what waits', async () => {

@@ -25,7 +25,7 @@ async function enlist(w: World, name: string, queues: readonly string[] = ['q'])
 
 function claim(w: World, worker: number, slots = 10, leaseMs = 1000, queue = 'q'): Promise<Claim> {
   const leaseUs = leaseMs * 1000
-  return w.store.claim(() => ({ worker, leaseUs, outside: true, queues: [{ queue, slots, uses: [] }] }))
+  return w.store.claim(() => ({ worker, leaseUs, outside: true, queues: [{ queue, slots }] }))
 }
 
 function offers(harness: StoreHarness): void {

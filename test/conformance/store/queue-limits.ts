@@ -53,6 +53,68 @@ export function queueLimits(harness: StoreHarness): void {
     await w.complete(jobs[0]!.task)
     expect([...released, ...(await w.claim(both)).released]).toMatchObject([{ limit: 'ql' }])
   })
+
+  test('declared limits hold for every claim, until an empty declaration removes them', async () => {
+    const w = world()
+    await w.define({ ql: { rate: 2, per: '1h' }, other: { rate: 1, per: '1h' } })
+    expect(await w.declare('q', ['ql'])).toBe(true)
+    expect(await w.declare('q', ['ql'])).toBe(false)
+    await w.add('a', {}, 6)
+    await w.add('b', { queue: 'p' })
+    expect(await w.start({ queues: { q: 9, p: 9 } })).toEqual(['a1', 'a2', 'b'])
+    const { worker } = await w.store.outside.enlist({ name: 'outside', queues: ['q'], aliveUs: 1e9, about: null })
+    expect(await w.start({ worker })).toEqual([])
+    expect(await w.wake()).toBe(1_800_000)
+    await w.store.outside.limit('q', 'other')
+    expect(await w.declare('q', [])).toBe(true)
+    expect(await w.start({ worker })).toEqual(['a3'])
+    expect(await w.start()).toEqual([])
+    await w.store.outside.limit('q', null)
+    expect(await w.start()).toEqual(['a4', 'a5', 'a6'])
+  })
+
+  test('of two declarations the higher version holds, at the same version the later', async () => {
+    const w = world()
+    await w.define({ few: { rate: 1, per: '1h' }, many: { rate: 9, per: '1h' } })
+    expect(await w.declare('q', ['few'], 1)).toBe(true)
+    expect(await w.declare('q', ['many'])).toBe(false)
+    expect(await w.declare('q', [])).toBe(false)
+    await w.add('a', {}, 4)
+    expect(await w.start()).toEqual(['a1'])
+    expect(await w.declare('q', ['many'], 1)).toBe(true)
+    // The same limits of a higher version change nothing but what may replace them.
+    expect(await w.declare('q', ['many'], 3)).toBe(false)
+    expect(await w.declare('q', ['few'], 2)).toBe(false)
+    expect(await w.start()).toEqual(['a2', 'a3', 'a4'])
+  })
+
+  test('permits that were taken under a declaration return after it is gone', async () => {
+    const w = world()
+    await w.define({ ql: { concurrency: 1 } })
+    await w.declare('q', ['ql'])
+    await w.add('a', {}, 2)
+    expect(await w.start()).toEqual(['a1'])
+    await w.declare('q', [])
+    expect(await w.start()).toEqual(['a2'])
+    await w.complete('a1', 'a2')
+    expect(await w.bucket('ql')).toMatchObject({ active: 0 })
+    await w.declare('q', ['ql'])
+    await w.add('b', {}, 2)
+    expect(await w.start()).toEqual(['b1'])
+  })
+
+  test('an expected start under a limit of the queue as a whole is a lower bound', async () => {
+    const w = world()
+    await w.define({ ql: { rate: 9, per: '1s' }, r: { rate: 1, per: '1s' } })
+    await w.add('a', { limits: ['r'] }, 2)
+    expect(await w.start()).toEqual(['a1'])
+    expect(await w.explain('a2')).toMatchObject({ exact: true })
+    await w.declare('q', ['ql'])
+    expect(await w.explain('a2')).toMatchObject({ exact: false, expectedStartUs: w.us(1000) })
+    await w.declare('q', [])
+    await w.declare('p', ['r'])
+    expect(await w.explain('a2')).toMatchObject({ exact: false })
+  })
 }
 
 /** Whether a watcher is told of work; a store that does not ring leaves it to the process itself. */

@@ -96,9 +96,10 @@ function budgets(harness: StoreHarness): void {
     const other = await another(w)
     await w.define({ r: { rate: 1, per: '1s', scope: 'worker' } })
     await w.add('a', {}, 4)
-    expect(await w.start({ limits: ['r'] })).toEqual(['a1'])
-    expect(await w.wake({ limits: ['r'] })).toBe(1000)
-    expect(await w.start({ limits: ['r'], worker: other })).toEqual(['a2'])
+    await w.declare('q', ['r'])
+    expect(await w.start()).toEqual(['a1'])
+    expect(await w.wake()).toBe(1000)
+    expect(await w.start({ worker: other })).toEqual(['a2'])
   })
 
   test('jobs under a queue’s own limit hold permits of their worker once it is given some', async () => {
@@ -106,17 +107,18 @@ function budgets(harness: StoreHarness): void {
     const other = await another(w)
     await w.define({ r: { rate: 100, per: '1s', scope: 'worker' } })
     await w.add('a', {}, 8)
-    expect(await w.start({ slots: 2, limits: ['r'] })).toEqual(['a1', 'a2'])
-    expect(await w.start({ slots: 1, limits: ['r'], worker: other })).toEqual(['a3'])
+    await w.declare('q', ['r'])
+    expect(await w.start({ slots: 2 })).toEqual(['a1', 'a2'])
+    expect(await w.start({ slots: 1, worker: other })).toEqual(['a3'])
     await w.override('r', { concurrency: 3 })
     expect((await w.store.inspect('r')).map(({ worker, active }) => [worker, active])).toEqual([
       [w.worker, 2],
       [other, 1],
     ])
-    expect(await w.start({ limits: ['r'] })).toEqual(['a4'])
-    expect(await w.start({ limits: ['r'], worker: other })).toEqual(['a5', 'a6'])
+    expect(await w.start()).toEqual(['a4'])
+    expect(await w.start({ worker: other })).toEqual(['a5', 'a6'])
     await w.complete('a1', 'a2')
-    expect(await w.start({ limits: ['r'] })).toEqual(['a7', 'a8'])
+    expect(await w.start()).toEqual(['a7', 'a8'])
   })
 
   test('what the other side says is left is left of the budget of the worker that was told', async () => {

@@ -265,9 +265,10 @@ function releases(harness: StoreHarness): void {
     const w = world()
     await w.define({ ql: { rate: 1, per: '1h' } })
     await w.add('a')
-    expect(await w.start({ limits: ['ql'] })).toEqual(['a'])
+    await w.declare('q', ['ql'])
+    expect(await w.start()).toEqual(['a'])
     await w.store.release(w.worker, [w.run('a')])
-    expect(await w.start({ limits: ['ql'] })).toEqual(['a'])
+    expect(await w.start()).toEqual(['a'])
   })
 
   test('a job that is no longer its own is not released', async () => {

@@ -42,8 +42,6 @@ export interface ClaimSpec {
   readonly queue?: string
   /** Several queues at once, with the slots of each; instead of `slots` and `queue`. */
   readonly queues?: Readonly<Record<string, number>>
-  /** The queue's own limits. */
-  readonly limits?: readonly string[]
   readonly leaseMs?: number
   readonly worker?: number
   readonly eventWindowMs?: number
@@ -108,6 +106,11 @@ export class World {
     return this.store.define(
       Object.entries(policies).map(([name, policy]) => ({ name, policy: normalisePolicy(policy, name), version })),
     )
+  }
+
+  /** Declares the limits of a queue as a whole, as code does; whether that changes what its starts need. */
+  async declare(queue: string, limits: readonly string[], version = 0): Promise<boolean> {
+    return (await this.store.declareQueues([{ queue, uses: usesOf(limits), version }])).includes(queue)
   }
 
   /** Begins an override of `limit` or `limit:key`; `untilMs` since the start. */
@@ -243,7 +246,7 @@ export class World {
       worker: spec.worker ?? this.worker,
       leaseUs: (spec.leaseMs ?? LEASE_MS) * 1000,
       ...(spec.eventWindowMs !== undefined && { eventWindowUs: spec.eventWindowMs * 1000 }),
-      queues: Object.entries(queues).map(([queue, slots]) => ({ queue, slots, uses: usesOf(spec.limits ?? []) })),
+      queues: Object.entries(queues).map(([queue, slots]) => ({ queue, slots })),
     }))
     for (const job of claim.jobs) this.#running.set(job.task, job)
     return claim
