@@ -29,6 +29,8 @@ const BUSY_WAIT_MS = 20
 /** Tries come closer together at first. */
 const BUSY_PAUSE_STEP_MS = 2
 const BUSY_MS = 10_000
+/** So long the opening of a file may hold up the main thread. */
+const OPEN_BUSY_MS = 5000
 /** A log that a long reader has let grow is cut back to this: what it comes to between two checkpoints of 4000 pages. */
 const LOG_BYTES = 16 << 20
 
@@ -60,10 +62,16 @@ export class SqliteConnection {
     createPrivately(options.path)
     try {
       this.#db = new DatabaseSync(options.path)
-      this.#db.exec(`PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
+      this.#db.exec(`PRAGMA busy_timeout = ${OPEN_BUSY_MS}; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
         PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 4000;
         PRAGMA journal_size_limit = ${LOG_BYTES}; PRAGMA busy_timeout = ${BUSY_WAIT_MS}`)
     } catch (cause) {
+      if (isBusy(cause))
+        throw new SluiceError(
+          'store.busy',
+          `Another process has kept ${this.#path} locked for ${OPEN_BUSY_MS / 1000} s while it was opened. Look for a stopped process or a long transaction on the file.`,
+          { cause, lasts: 'passes' },
+        )
       throw new SluiceError(
         'store.io',
         `Cannot open the SQLite file ${options.path}: ${textOf(cause)}. Check the path and its permissions.`,

@@ -34,6 +34,7 @@ export interface DispatcherOptions {
 const FALLBACK_POLL_MS = 5000
 const FIRST_REST_MS = 250
 const A_CLAIM = 'a claim'
+const A_CHECK = 'the return of what lost claims may have taken'
 /** A claim that takes longer is told of. */
 const LONG_CLAIM_MS = 5000
 
@@ -165,9 +166,9 @@ export class Dispatcher {
   async #check(): Promise<void> {
     try {
       await this.#releaseLost()
+      this.#options.trouble.over(A_CHECK)
     } catch (error) {
-      const message = 'what lost claims may have taken could not be given back; it will be tried again'
-      this.#options.trouble.tell('warn', error, {}, message)
+      this.#options.trouble.failed(A_CHECK, error)
     }
   }
 

@@ -32,9 +32,17 @@ export type SettlementOf = (job: JobFacts, store: Store) => Settlement | Promise
 const LEAST_PATIENCE_MS = 10_000
 const MOST_PATIENCE_MS = 120_000
 
+/** Where a run is settled. */
+export interface SettlePlace {
+  readonly store: Store
+  readonly clock: Clock
+  /** Told when the store has refused, and is asked again. */
+  readonly refused: () => void
+}
+
 /** Settles the run that a job is in, if whoever asks holds it. @param before the job as it was read */
 export async function settleById(
-  { store, clock }: { readonly store: Store; readonly clock: Clock },
+  { store, clock, refused }: SettlePlace,
   before: JobFacts | null,
   holder: Holder,
   settlementOf: SettlementOf,
@@ -50,8 +58,11 @@ export async function settleById(
   const settlement = await settlementOf(before, store)
   const { worker } = before
   const leftMs = Math.min((endOf(before) - store.nowUs()) / 1000, MOST_PATIENCE_MS)
-  const settled = await persist(clock, Math.max(leftMs, LEAST_PATIENCE_MS), (again) =>
-    store.settle(worker, settlement, again),
+  const settled = await persist(
+    clock,
+    Math.max(leftMs, LEAST_PATIENCE_MS),
+    (again) => store.settle(worker, settlement, again),
+    refused,
   )
   if (settled.kind === 'settled') {
     // What counts has counted: that it cannot be read back now is no reason to say otherwise.

@@ -66,6 +66,8 @@ export class Remote {
   #reporter: Reporter | null = null
   readonly #sweeper: Sweeper
   #stopWatching: (() => void) | null = null
+  /** Settlements that a store in trouble has refused, and that are repeated. */
+  readonly #repeated = new Set<Promise<unknown>>()
   #closed = false
 
   constructor(hooks: RemoteHooks) {
@@ -264,15 +266,13 @@ export class Remote {
   ): Promise<RemoteSettled> {
     const store = await this.#open()
     let feedback: (() => Promise<void>) | null = null
-    const { answer, settlement, settled } = await settleById(
-      { store, clock: this.#hooks.clock },
-      await read(id),
-      holder,
-      async (job) => {
-        if (holder.told) feedback = await readFeedback(this.#hooks, store, job, holder.told)
-        return settlementOf(job, store)
-      },
-    )
+    const { clock } = this.#hooks
+    const refused = (): unknown => this.#repeated.add(settling)
+    const settling = settleById({ store, clock, refused }, await read(id), holder, async (job) => {
+      if (holder.told) feedback = await readFeedback(this.#hooks, store, job, holder.told)
+      return settlementOf(job, store)
+    }).finally(() => this.#repeated.delete(settling))
+    const { answer, settlement, settled } = await settling
     if (answer.kind !== 'settled' || !settlement || !settled) return answer
     const { before } = answer
     await (feedback as (() => Promise<void>) | null)?.()
@@ -297,6 +297,8 @@ export class Remote {
 
   /** Ends runs whose time is over, and takes back what was lost. */
   async #sweepOnce(store: Store): Promise<void> {
+    // What a worker has said before its time was over counts, though the store could not take it yet.
+    await Promise.allSettled(this.#repeated)
     const { runs } = await store.outside.overdue(SWEEP_AT_ONCE)
     const read = (id: string): Promise<JobFacts | null> => store.outside.get(id)
     for (const run of runs)

@@ -1,3 +1,4 @@
+import { mayPass } from '../base/errors.ts'
 import { persist } from '../base/persist.ts'
 import { settlesWithin } from '../base/within.ts'
 import type { Admitted, Settled } from '../jobs/job.ts'
@@ -33,6 +34,8 @@ const RECOVER_EVERY_MS = 5000
 const PRUNE_EVERY_MS = 60_000
 const PRUNE_AT_ONCE = 1000
 const ABORT_GRACE_MS = 5000
+/** Longer than the longest pause between two tries of a heartbeat. */
+const GRACE_US = 2_500_000
 /** A run that ended is settled as long as its lease holds, and for so long at least: if nobody could take the job, it still counts. */
 const SETTLES_FOR_MS = 120_000
 const A_SETTLEMENT = 'the settlement of a run'
@@ -61,6 +64,8 @@ export class Worker implements RunHost {
   readonly #stopWatching: () => void
   /** When leases were extended last, by the steady clock. */
   #beatenUs: number
+  /** Until then it takes nothing back: the store was in trouble, and other workers may be about to extend their leases. */
+  #graceUntilUs = 0
   #settling = 0
   #whenIdle: (() => void) | null = null
 
@@ -267,9 +272,14 @@ export class Worker implements RunHost {
   }
 
   async #recover(): Promise<void> {
-    const { store, reporter, settings } = this.#options
-    // After trouble with the store, or a halt of this process, its own leases may be over though its runs are not.
-    if (this.clock.monotonicUs() - this.#beatenUs > 2000 * settings.heartbeatMs) await this.#beat()
+    const { store, reporter } = this.#options
+    if (this.#isLate())
+      try {
+        await this.#beat()
+      } catch (error) {
+        if (mayPass(error)) throw error
+      }
+    if (this.clock.monotonicUs() < this.#graceUntilUs) return
     const recovered = await store.recover()
     reporter.recovered(recovered)
     if (recovered.length > 0) this.ring()
@@ -280,6 +290,7 @@ export class Worker implements RunHost {
     const runs = new Map(this.#runs)
     const jobs = [...[...runs.values()].map((run) => run.job), ...this.#unsettled]
     const { cancelled, lost } = await this.#options.store.heartbeat(this.#id, jobs, this.#options.settings.leaseUs)
+    if (this.#isLate()) this.#graceUntilUs = this.clock.monotonicUs() + GRACE_US
     this.#beatenUs = this.clock.monotonicUs()
     // What runs now may be a later run of the same job.
     const abort = (seq: number, by: 'cancel' | 'lease'): void => {
@@ -288,6 +299,11 @@ export class Worker implements RunHost {
     }
     for (const seq of cancelled) abort(seq, 'cancel')
     for (const seq of lost) abort(seq, 'lease')
+  }
+
+  /** After trouble with the store, or a halt of this process, leases may be over though their runs are not. */
+  #isLate(): boolean {
+    return this.clock.monotonicUs() - this.#beatenUs > 2000 * this.#options.settings.heartbeatMs
   }
 
   async #prune(): Promise<void> {

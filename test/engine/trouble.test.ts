@@ -1,9 +1,12 @@
 // A store that refuses for a while, or for good: what ended is kept, nothing runs twice, and nothing is hammered.
-import { expect, test } from 'vitest'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
 import { SluiceError } from '../../src/base/errors.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import type { Store } from '../../src/store/store.ts'
-import { input, limit, task } from '../../src/exports/index.ts'
+import { input, limit, type Sluice, task } from '../../src/exports/index.ts'
 import type { ManualClock } from '../../src/exports/testing.ts'
 import { RETENTION } from '../conformance/store/harness.ts'
 import { setStage } from './stage.ts'
@@ -22,8 +25,8 @@ const DOING: readonly Verb[] = ['claim', 'settle', 'heartbeat', 'recover', 'rele
 const BUSY = new SluiceError('store.busy', 'locked', { lasts: 'passes' })
 
 /** A store whose calls fail on demand before they reach it. */
-function troubled(clock: ManualClock): Troubled {
-  const inner = new SqliteStore({ path: ':memory:', clock, durability: 'process', retention: RETENTION })
+function troubled(clock: ManualClock, path = ':memory:'): Troubled {
+  const inner = new SqliteStore({ path, clock, durability: 'process', retention: RETENTION })
   const failing = new Map<Verb, Error>()
   const calls = new Map<Verb, number>()
   const store = new Proxy<Store>(inner, {
@@ -168,6 +171,56 @@ test('a store that has failed for good is told of once, and left alone', async (
   expect(errors.length).toBe(1)
   expect(errors[0]).toContain('the store has failed')
   expect(warnings).toEqual([])
+})
+
+test('what an outside worker acknowledges while the store refuses counts when it serves again, though its lease is over', async () => {
+  const { clock, create } = setStage()
+  const { store, fail } = troubled(clock)
+  const { work } = slowTask(clock, 1)
+  const engine = create({ tasks: [work], store })
+  const { id } = await work.enqueue('a')
+  const fetch = { worker: 'w', queues: ['default'], count: 1, leaseUs: 5_000_000, waitMs: 0 }
+  expect(await engine.remote.fetch(fetch)).toMatchObject([{ id, attempt: 1 }])
+  await clock.advance('1s')
+  fail(BUSY)
+  const acknowledged = engine.remote.complete(id, { attempt: 1 }, 'null')
+  await clock.advance('8s')
+  fail(null)
+  await clock.advance('3s')
+  expect(await acknowledged).toMatchObject({ kind: 'settled' })
+  expect(await engine.jobs.get(id)).toMatchObject({ state: 'completed', attempt: 1 })
+})
+
+test('after trouble each worker extends its own leases before another takes back its runs', async () => {
+  const { clock, start } = setStage()
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-trouble-'))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const stores = [troubled(clock, join(folder, 'jobs.db')), troubled(clock, join(folder, 'jobs.db'))]
+  const runs: string[] = []
+  const engines: Sluice[] = []
+  for (const [n, { store }] of stores.entries()) {
+    const work = task('work.item', {
+      retry: { attempts: 3 },
+      run: async (_input, { attempt }) => {
+        runs.push(`${n} ${attempt}`)
+        await clock.sleep('90s')
+      },
+    })
+    const engine = await start({ tasks: [work], store, lease: '5s', queues: { default: { concurrency: 2 } } })
+    engines.push(engine)
+    for (let i = 0; i < 2; i++) await engine.enqueue(work)
+    await clock.advance('1s')
+  }
+  await clock.advance('1s')
+  for (const { fail } of stores) fail(BUSY)
+  await clock.advance('1m')
+  for (const { fail } of stores) {
+    fail(null)
+    await clock.advance('1500ms')
+  }
+  await clock.advance('1m')
+  expect(runs).toEqual(['0 1', '0 1', '1 1', '1 1'])
+  expect(new Set((await engines[0]!.jobs.list()).map(({ state }) => state))).toEqual(new Set(['completed']))
 })
 
 test('a run is not aborted for the lease of an earlier one of the same job', async () => {
