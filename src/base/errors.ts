@@ -147,6 +147,11 @@ const REGISTRY = {
     meaning: 'A job had not started when its expiresAt passed, and was discarded.',
     remedy: 'Give it more time, or raise the limits it waits for; jobs.explain tells what holds such a job.',
   },
+  'job.unreadable': {
+    meaning:
+      'What the store keeps of a job cannot be read, so the job was discarded: it would have kept others from starting.',
+    remedy: 'Look at its row in the store, and at what wrote it; enqueue the work again.',
+  },
   'job.timeout': {
     meaning: "One attempt ran longer than the task's timeout and was aborted.",
     remedy: 'Raise timeout, or make the handler faster and heed ctx.signal.',

@@ -19,6 +19,22 @@ export type Json<T> = unknown extends T
             ? { [K in keyof T]: Json<T[K]> }
             : { [K in keyof T as T[K] extends (...a: never[]) => unknown ? never : K]: Json<T[K]> }
 
+/** JSON text as a value; `fallback` where it is none: what a store keeps may have been changed by other hands. */
+export function fromJsonText<T>(text: string | null, fallback: T): unknown {
+  if (text === null) return fallback
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    return fallback
+  }
+}
+
+/** JSON text of an object; an empty one where it is none. */
+export function objectIn<T extends object>(text: string | null): Partial<T> {
+  const value = fromJsonText(text, null)
+  return typeof value === 'object' && value !== null ? value : {}
+}
+
 /** The default bound on a payload or a result: 1 MiB of JSON text in UTF-8, in bytes. */
 const MAX_JSON_BYTES = 1_048_576
 

@@ -1,4 +1,5 @@
 import { SluiceError } from '../base/errors.ts'
+import { objectIn } from '../base/json-value.ts'
 import {
   FLOW_STATES,
   type FlowKind,
@@ -150,7 +151,7 @@ function checkQuery({ limit, states, ...rest }: FlowQuery): void {
 
 function toView(flow: FlowRecord): FlowView {
   const { id, kind, name, state, total, completed, discarded, cancelled, createdUs, finishedUs, extra } = flow
-  const { meta = {} } = extra === null ? {} : (JSON.parse(extra) as { meta?: Record<string, unknown> })
+  const { meta = {} } = objectIn<{ meta: Record<string, unknown> }>(extra)
   return {
     id,
     kind,

@@ -1,4 +1,5 @@
 import { SluiceError } from '../base/errors.ts'
+import { fromJsonText, objectIn } from '../base/json-value.ts'
 import type { FlowNews, FlowPlace } from '../jobs/flow.ts'
 import type { JobError, JobRecord } from '../jobs/job.ts'
 import type { JobState } from '../jobs/job-state.ts'
@@ -260,16 +261,15 @@ function waitInWords({
 
 /** A stored job, as callers see it. */
 export function viewOf(job: JobRecord): JobView {
-  const { meta = {}, tags = [] } =
-    job.extra === null ? {} : (JSON.parse(job.extra) as { meta?: Record<string, unknown>; tags?: string[] })
+  const { meta = {}, tags = [] } = objectIn<{ meta: Record<string, unknown>; tags: string[] }>(job.extra)
   return {
     id: job.id,
     task: job.task,
     queue: job.queue,
     state: job.state,
     priority: job.priority,
-    input: JSON.parse(job.input) as unknown,
-    result: job.result === null ? null : (JSON.parse(job.result) as unknown),
+    input: fromJsonText(job.input, null),
+    result: fromJsonText(job.result, null),
     error: job.error,
     attempt: job.attempt,
     maxAttempts: job.maxAttempts,

@@ -1,4 +1,5 @@
 import { SluiceError } from '../base/errors.ts'
+import { objectIn } from '../base/json-value.ts'
 import type { Random } from '../base/random.ts'
 import { beginningOf } from '../base/text.ts'
 import type { JobError, Settlement } from '../jobs/job.ts'
@@ -26,7 +27,7 @@ const LONGEST_MESSAGE = 8000
 
 /** The retry terms that a job was enqueued with, else those of its task, else the default. */
 export function retryTermsOf(job: JobFacts, ofTask: RetryPolicy | undefined): RetryTerms {
-  const { retry } = job.extra === null ? {} : (JSON.parse(job.extra) as { retry?: RetryTerms })
+  const { retry } = objectIn<{ retry: RetryTerms }>(job.extra)
   return retry ?? (ofTask ? { ...ofTask, nonRetryable: [] } : DEFAULT)
 }
 

@@ -1,3 +1,4 @@
+import { objectIn } from '../base/json-value.ts'
 import type { Clock } from '../base/clock.ts'
 import { persist } from '../base/persist.ts'
 import type { Admitted, Settled, Settlement } from '../jobs/job.ts'
@@ -91,8 +92,7 @@ export async function firstUse(
   store: Store,
   job: JobFacts,
 ): Promise<{ readonly limit: string; readonly key: string } | null> {
-  const { limit } =
-    job.extra === null ? {} : (JSON.parse(job.extra) as { limit?: { readonly limit: string; readonly key: string } })
+  const { limit } = objectIn<{ readonly limit: { readonly limit: string; readonly key: string } }>(job.extra)
   return limit ?? (await store.explain(job.id))?.uses[0] ?? null
 }
 

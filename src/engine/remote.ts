@@ -1,6 +1,7 @@
 import type { Logger } from '../base/logger.ts'
 import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
+import { fromJsonText } from '../base/json-value.ts'
 import type { Random } from '../base/random.ts'
 import type { NewJob, Settlement } from '../jobs/job.ts'
 import { penaltyUs } from '../jobs/rate-limited.ts'
@@ -278,7 +279,7 @@ export class Remote {
     await (feedback as (() => Promise<void>) | null)?.()
     const task = this.#hooks.tasks.get(before.task) ?? null
     const error = 'error' in settlement ? errorOf(settlement.error) : null
-    this.#reporter?.settled(asRun(before), task, { settlement, error }, settled, JSON.parse(before.input))
+    this.#reporter?.settled(asRun(before), task, { settlement, error }, settled, fromJsonText(before.input, undefined))
     this.ring()
     if (settlement.kind === 'retry' || settlement.kind === 'push-back') this.#hooks.changed()
     else this.#hooks.freed()

@@ -1,12 +1,14 @@
-import { waitInWords } from '../store/rejection.ts'
+import { UNREADABLE_WORDS, waitInWords } from '../store/rejection.ts'
 import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
+import { fromJsonText } from '../base/json-value.ts'
 import type { Logger } from '../base/logger.ts'
 import type { FlowNews } from '../jobs/flow.ts'
 import type { Admitted, Settled } from '../jobs/job.ts'
 import { RateLimitRejected } from '../jobs/rate-limit-rejected.ts'
 import type { ScheduleNews } from '../jobs/schedule.ts'
 import { validate } from '../jobs/schema.ts'
+import type { SetAside } from '../store/set-aside.ts'
 import type { Claim, Recovered, Rejected } from '../store/store.ts'
 import type { UnresolvedJob, UnresolvedKind } from '../store/unresolved.ts'
 import type { Events } from './events.ts'
@@ -123,6 +125,7 @@ export class Reporter {
       events.emit('rate_limit.throttled', { ...bucket, nextAt: nextAtUs === null ? null : wallOf(nextAtUs) })
     for (const bucket of claim.released) events.emit('rate_limit.released', bucket)
     for (const news of claim.schedules) this.#scheduled(news)
+    for (const row of claim.aside ?? []) this.#setAside(row)
     for (const job of claim.rejected) this.#rejected(job)
     for (const news of claim.flows) this.flow(news)
     if (claim.unresolved?.length) this.#options.unresolved(claim.unresolved)
@@ -177,8 +180,15 @@ export class Reporter {
     }
   }
 
+  /** Rows that cannot be read were put out of the way, so that other work goes on. */
+  #setAside({ kind, name, bucket }: SetAside): void {
+    const { clock, events, logger } = this.#options
+    logger.error({ kind, name }, `The store keeps a row that cannot be read (${kind} ${name}): ${ASIDE[kind]}.`)
+    if (bucket) events.emit('rate_limit.dynamic_adjusted', { ...bucket, until: new Date(clock.now()), remaining: 0 })
+  }
+
   #rejected(job: Rejected): void {
-    const { events, wallOf, ended } = this.#options
+    const { events, logger, wallOf, ended } = this.#options
     if (job.occurrence) {
       this.#scheduled({ kind: 'skipped', occurrence: job.occurrence, reason: 'late' })
       events.emit('job.cancelled', about(job))
@@ -186,13 +196,16 @@ export class Reporter {
     }
     const expectedStart = job.expectedStartUs === null ? null : wallOf(job.expectedStartUs)
     const error =
-      job.reason === 'expired'
-        ? new SluiceError(
-            'job.expired',
-            `The job ${job.id} of task ${job.task} had not started when it expired${waitInWords(job)}.`,
-          )
-        : new RateLimitRejected(job.limit, job.key, expectedStart)
-    if (job.reason !== 'expired')
+      job.reason === 'unreadable'
+        ? new SluiceError('job.unreadable', `The job ${job.id} of task ${job.task}: ${UNREADABLE_WORDS}`)
+        : job.reason === 'expired'
+          ? new SluiceError(
+              'job.expired',
+              `The job ${job.id} of task ${job.task} had not started when it expired${waitInWords(job)}.`,
+            )
+          : new RateLimitRejected(job.limit, job.key, expectedStart)
+    if (job.reason === 'unreadable') logger.error({ job: job.id, task: job.task, queue: job.queue }, error.message)
+    if (job.reason === 'dropped' || job.reason === 'late')
       events.emit('rate_limit.dropped', { limit: job.limit, key: job.key, id: job.id, task: job.task, expectedStart })
     events.emit('job.discarded', { ...about(job), error })
     this.#onError(job, error)
@@ -205,7 +218,7 @@ export class Reporter {
     if (!task?.onError) return
     this.#call(
       async () => {
-        const raw: unknown = JSON.parse(job.input)
+        const raw: unknown = fromJsonText(job.input, undefined)
         const what = `the stored input of task ${task.name}`
         // What does not match any more is not shown, as after a run that found it so.
         const input = task.schema ? await onlyValid(async () => validate(task.schema as never, raw, what)) : raw
@@ -227,6 +240,14 @@ export class Reporter {
       failed(error)
     }
   }
+}
+
+/** What became of what cannot be read. */
+const ASIDE: Readonly<Record<SetAside['kind'], string>> = {
+  bucket: 'the budget begins anew with nothing left',
+  limit: 'it counts as not defined, and its jobs wait until it is defined again',
+  override: 'nothing starts under it until it is cleared or replaced',
+  arrival: 'the note was dropped, and the jobs it stood for are looked at by themselves',
 }
 
 /** What every job event names. */

@@ -85,7 +85,7 @@ export class JobRun {
 
   async #call(): Promise<unknown> {
     const { job, task } = this
-    const raw: unknown = JSON.parse(job.input)
+    const raw = inputOf(job)
     if (task.schema) {
       const checked = validate(task.schema, raw, `the stored input of task ${task.name}`)
       this.input = checked instanceof Promise ? await checked : checked
@@ -135,6 +135,14 @@ export class JobRun {
   #abort(reason: unknown): void {
     this.#reason ??= reason
     this.#controller?.abort(reason)
+  }
+}
+
+function inputOf({ id, task, input }: Admitted): unknown {
+  try {
+    return JSON.parse(input) as unknown
+  } catch (cause) {
+    throw new SluiceError('job.unreadable', `The stored input of the job ${id} of task ${task} is no JSON.`, { cause })
   }
 }
 

@@ -1,4 +1,5 @@
 import { SluiceError } from '../base/errors.ts'
+import { fromJsonText } from '../base/json-value.ts'
 import type { Logger } from '../base/logger.ts'
 import type { NewJob } from '../jobs/job.ts'
 import type { OnMissed, Overlap, ScheduleRecord } from '../jobs/schedule.ts'
@@ -114,7 +115,7 @@ function toView(record: ScheduleRecord): ScheduleView {
     name,
     task: job.task,
     queue: job.queue,
-    input: JSON.parse(job.input) as unknown,
+    input: fromJsonText(job.input, null),
     cron: recurrence.kind === 'cron' ? recurrence.cron : null,
     timezone: recurrence.kind === 'cron' ? recurrence.timezone : null,
     every: recurrence.kind === 'every' ? recurrence.everyUs / 1000 : null,

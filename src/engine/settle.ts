@@ -135,7 +135,8 @@ function judgeError(context: JudgeContext, job: Admitted, task: TaskDefinition, 
       },
       error,
     }
-  if (error instanceof NonRetryable)
+  // Another attempt would find the same.
+  if (error instanceof NonRetryable || (error instanceof SluiceError && error.code === 'job.unreadable'))
     return { settlement: { seq, attempt, kind: 'discard', error: storedError(error) }, error }
   // After so many refusals it is a failed attempt, and still not to be repeated before the other side wants it.
   const notBeforeUs = isRateLimited(error) ? pushBackOf(context, job, task, error).closedForUs : 0

@@ -57,12 +57,17 @@ export class Timeline {
   /** Changes of one key alone, by the key. */
   readonly #own = new Map<string, OverrideEvent[]>()
   readonly #inForce = new Map<string | null, InForce>()
+  readonly #lost: number
   #records: readonly Past[] | null = null
   #standingNow: readonly OverrideRecord[] | null = null
 
-  /** @param events by revision, ascending */
-  constructor(events: readonly (DefinitionEvent | OverrideEvent)[]) {
+  /**
+   * @param events by revision, ascending
+   * @param lost the last revision that cannot be read: what was before it is not known either
+   */
+  constructor(events: readonly (DefinitionEvent | OverrideEvent)[], lost = 0) {
     this.#events = events
+    this.#lost = lost
     this.#shared = events.filter((event) => event.kind === 'definition' || event.key === null)
     for (const event of events) {
       if (event.kind === 'definition' || event.key === null) continue
@@ -74,7 +79,7 @@ export class Timeline {
 
   /** The last change's revision; 0: none. */
   get revision(): number {
-    return this.#events.at(-1)?.revision ?? 0
+    return this.#events.at(-1)?.revision ?? this.#lost
   }
 
   /** The definition in force. */
@@ -110,7 +115,7 @@ export class Timeline {
 
   /** This timeline and one change more. */
   with(event: DefinitionEvent | OverrideEvent): Timeline {
-    return new Timeline([...this.#events, event])
+    return new Timeline([...this.#events, event], this.#lost)
   }
 
   /** The ends of what is over at `nowUs`, in the order in which it ended; they are not in the timeline yet. */

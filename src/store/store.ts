@@ -9,6 +9,7 @@ import type { BucketBacklog, Calibrating, Explanation, Released, Sustained, Thro
 import type { Outside } from './outside.ts'
 import type { Override, OverrideRequest } from './overrides.ts'
 import type { Schedules } from './schedules.ts'
+import type { SetAside } from './set-aside.ts'
 import type { Unresolved, UnresolvedKind } from './unresolved.ts'
 
 /**
@@ -222,6 +223,8 @@ export interface Claim {
   readonly schedules: readonly ScheduleNews[]
   /** Jobs of these kinds wait until somebody says what their limits are; absent: there are none. */
   readonly unresolved?: readonly UnresolvedKind[]
+  /** Rows that cannot be read and were put out of the way; absent: there are none. */
+  readonly aside?: readonly SetAside[]
   /** What the end of jobs that were rejected meant for their flows. */
   readonly flows: readonly FlowNews[]
   /** The decision's clock. */
@@ -264,7 +267,8 @@ export interface Rejected {
   readonly queue: string
   readonly input: string
   readonly attempt: number
-  readonly reason: 'dropped' | 'late' | 'expired'
+  /** `unreadable`: its row cannot be read, and was set aside. */
+  readonly reason: 'dropped' | 'late' | 'expired' | 'unreadable'
   readonly limit: string
   readonly key: string
   readonly expectedStartUs: number | null

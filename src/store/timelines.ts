@@ -1,10 +1,81 @@
 import { type Ageing, NO_AGEING } from '../policy/ageing.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
-import type { OverrideEvent } from '../policy/override.ts'
+import type { OverrideEvent, PolicyChange } from '../policy/override.ts'
 import { type DefinitionEvent, Timeline } from '../policy/timeline.ts'
+import { parsed, policyOf, type SetAside } from './set-aside.ts'
 import type { BucketUse } from './store.ts'
 
 const UNDEFINED = new Timeline([])
+
+/** A definition of a limit as both stores keep it. */
+export type DefinitionRow = [name: string, revision: number, policy: string, version: number, since: number]
+/** A change of a limit as both stores keep it. */
+export type OverrideRow = [
+  name: string,
+  revision: number,
+  kind: 'override' | 'pause',
+  key: string | null,
+  change: string | null,
+  since: number,
+  until: number | null,
+  author: string | null,
+  reason: string | null,
+]
+
+/** Nothing starts. */
+const CLOSED: PolicyChange = { concurrency: 0 }
+
+/**
+ * The changes of all limits. A definition that cannot be read leaves its limit undefined until it is defined anew, and an override that cannot
+ * be read is one that lets nothing start: no budget may be exceeded because of what is not known.
+ */
+export function timelinesOf(
+  definitions: readonly DefinitionRow[],
+  overrides: readonly OverrideRow[],
+): { readonly timelines: Map<string, Timeline>; readonly aside: SetAside[] } {
+  const events = new Map<string, (DefinitionEvent | OverrideEvent)[]>()
+  const lost = new Map<string, number>()
+  const aside: SetAside[] = []
+  const add = (name: string, event: DefinitionEvent | OverrideEvent): void => {
+    const known = events.get(name)
+    if (known) known.push(event)
+    else events.set(name, [event])
+  }
+  for (const [name, revision, text, version, sinceUs] of definitions) {
+    const policy = policyOf(text)
+    if (policy) add(name, { kind: 'definition', revision, sinceUs, policy, version })
+    else lost.set(name, Math.max(revision, lost.get(name) ?? 0))
+  }
+  for (const [name, revision, kind, key, text, sinceUs, untilUs, by, reason] of overrides) {
+    const change = text === null ? null : parsed(text)
+    const isChange = typeof change === 'object'
+    if (!isChange) aside.push({ kind: 'override', name: key === null ? name : `${name} for ${key}` })
+    add(name, {
+      kind,
+      revision,
+      sinceUs,
+      key,
+      change: isChange ? change : CLOSED,
+      untilUs,
+      by,
+      reason,
+    })
+  }
+  const timelines = new Map<string, Timeline>()
+  for (const name of new Set([...events.keys(), ...lost.keys()])) {
+    const before = lost.get(name) ?? 0
+    const known = (events.get(name) ?? []).filter((event) => event.revision > before)
+    if (before > 0 && known.every((event) => event.kind !== 'definition')) aside.push({ kind: 'limit', name })
+    timelines.set(
+      name,
+      new Timeline(
+        known.sort((a, b) => a.revision - b.revision),
+        before,
+      ),
+    )
+  }
+  return { timelines, aside }
+}
 
 /** The limits with all their changes, as they were read at one moment. */
 export class Timelines {
@@ -19,44 +90,30 @@ export class Timelines {
 
   /** The limits that code gave to queues as a whole, by queue. */
   readonly #queues: ReadonlyMap<string, readonly BucketUse[]>
+  /** What could not be read of them. */
+  readonly aside: readonly SetAside[]
 
   constructor(
     generation: number,
     timelines: ReadonlyMap<string, Timeline>,
     ageing: Ageing = NO_AGEING,
     queues: ReadonlyMap<string, readonly BucketUse[]> = new Map(),
+    aside: readonly SetAside[] = [],
   ) {
     this.generation = generation
     this.ageing = ageing
     this.#queues = queues
+    this.aside = aside
     this.#timelines = timelines
     let nextEndUs = Infinity
     for (const timeline of timelines.values()) nextEndUs = Math.min(nextEndUs, timeline.nextEndUs)
     this.nextEndUs = nextEndUs
   }
 
-  /** @param events of any limits, in any order. */
-  static of(
-    generation: number,
-    events: Iterable<readonly [name: string, event: DefinitionEvent | OverrideEvent]>,
-    ageing: Ageing,
-    queues: ReadonlyMap<string, readonly BucketUse[]>,
-  ): Timelines {
-    const byName = new Map<string, (DefinitionEvent | OverrideEvent)[]>()
-    for (const [name, event] of events) {
-      const known = byName.get(name)
-      if (known) known.push(event)
-      else byName.set(name, [event])
-    }
-    const timelines = new Map<string, Timeline>()
-    for (const [name, all] of byName) timelines.set(name, new Timeline(all.sort((a, b) => a.revision - b.revision)))
-    return new Timelines(generation, timelines, ageing, queues)
-  }
-
   /** These and one change more. */
   with(generation: number, name: string, event: DefinitionEvent | OverrideEvent): Timelines {
     const timelines = new Map(this.#timelines).set(name, this.timeline(name).with(event))
-    return new Timelines(generation, timelines, this.ageing, this.#queues)
+    return new Timelines(generation, timelines, this.ageing, this.#queues, this.aside)
   }
 
   /** The limits that every start of a queue needs. */

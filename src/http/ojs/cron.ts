@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { fromJsonText } from '../../base/json-value.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import type { ScheduleRecord } from '../../jobs/schedule.ts'
 import { afterCommit } from '../after-commit.ts'
@@ -150,7 +151,7 @@ function cronJson(record: ScheduleRecord): Record<string, unknown> {
   const { name, recurrence, job, nextDueMs, lastDueMs, lastJob, runs } = record
   const { cron, meta, ojs } = extraOf(job)
   const expression = cron?.expression ?? (recurrence.kind === 'cron' ? recurrence.cron : undefined)
-  const input: unknown = JSON.parse(job.input)
+  const input: unknown = fromJsonText(job.input, null)
   const args = ojs?.args === 'many' ? input : ojs?.args === 'none' ? [] : [input]
   const time = (ms: number | null | undefined): string | undefined =>
     ms === null || ms === undefined ? undefined : new Date(ms).toISOString()

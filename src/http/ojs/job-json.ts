@@ -1,5 +1,6 @@
 import type { Failure, JobFacts } from '../../store/outside.ts'
 import type { JobError } from '../../jobs/job.ts'
+import { fromJsonText, objectIn } from '../../base/json-value.ts'
 import { splitName } from '../tenant.ts'
 import type { JobExtra } from './new-job.ts'
 
@@ -17,7 +18,7 @@ const CODES: Readonly<Record<string, string>> = {
 
 /** What was kept beside a job. */
 export function extraOf(job: { readonly extra: string | null }): JobExtra {
-  return job.extra === null ? {} : (JSON.parse(job.extra) as JobExtra)
+  return objectIn<JobExtra>(job.extra)
 }
 
 /** The code under which a failure is told. */
@@ -52,10 +53,10 @@ export function jobJson(job: JobFacts): JobAsJson {
     rate_limit: options.rate_limit ?? undefined,
     ...timesOf(job, extra),
     ...failuresOf(job),
-    result: job.state === 'completed' && job.result !== null ? (JSON.parse(job.result) as unknown) : undefined,
+    result: job.state === 'completed' ? fromJsonText(job.result, undefined) : undefined,
     workflow_id: job.flow?.id,
-    parent_results: job.parentResults?.map((text): unknown => (text === null ? null : JSON.parse(text))),
-    progress: job.progress === null ? undefined : (JSON.parse(job.progress) as { progress: number }).progress,
+    parent_results: job.parentResults?.map((text): unknown => fromJsonText(text, null)),
+    progress: objectIn<{ progress: number }>(job.progress).progress,
   }
 }
 
@@ -70,7 +71,7 @@ function retryDelayMs(job: JobFacts): number | null {
 }
 
 function argsOf(job: JobFacts, { ojs }: JobExtra): unknown {
-  const input: unknown = JSON.parse(job.input)
+  const input: unknown = fromJsonText(job.input, null)
   if (ojs?.args === 'none' || (!ojs && input === null)) return []
   return ojs?.args === 'many' ? input : [input]
 }

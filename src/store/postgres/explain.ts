@@ -1,5 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
 import { keptBack } from '../../policy/headroom.ts'
+import { weightsOf } from '../set-aside.ts'
 import type { BucketUse } from '../store.ts'
 import { type Explanation, firstOf } from '../waits.ts'
 import type { Instant } from '../series.ts'
@@ -46,7 +47,7 @@ export async function explain(context: Context, db: Statements, id: string): Pro
       job.seq,
     )) as Row
   const buckets = lane === null ? [] : await bucketsOfLane(db, limits, instant, lane)
-  const units = weights === null ? null : (JSON.parse(weights) as number[])
+  const units = weights === null ? null : weightsOf(weights)
   const uses: BucketUse[] = buckets.map(({ limit, key }, i) => ({ limit, key, weight: units?.[i] ?? 1 }))
   const served = (await liveQueues(db, nowUs)).includes(job.queue)
   const idle = {

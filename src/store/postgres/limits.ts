@@ -1,25 +1,12 @@
 import type { Statements } from '../../database/postgres.ts'
 import { type Ageing, changedPace, NO_AGEING } from '../../policy/ageing.ts'
 import type { LimitPolicy } from '../../policy/limit.ts'
-import type { OverrideEvent, PolicyChange } from '../../policy/override.ts'
+import type { OverrideEvent } from '../../policy/override.ts'
 import type { DefinitionEvent } from '../../policy/timeline.ts'
 import type { DeclaredQueue, LimitDefinition } from '../store.ts'
 import { replaces, type StoredDeclaration, textOf, usesIn } from '../queue-limits.ts'
-import { Timelines } from '../timelines.ts'
+import { type DefinitionRow, type OverrideRow, Timelines, timelinesOf } from '../timelines.ts'
 import { type Context, readClock } from './context.ts'
-
-type DefinitionRow = [name: string, revision: number, policy: string, version: number, since: number]
-type OverrideRow = [
-  name: string,
-  revision: number,
-  kind: 'override' | 'pause',
-  key: string | null,
-  change: string | null,
-  since: number,
-  until: number | null,
-  author: string | null,
-  reason: string | null,
-]
 
 /** The limits as they are now: read anew if somebody has changed one. */
 export async function currentLimits(context: Context, db: Statements): Promise<Timelines> {
@@ -45,21 +32,16 @@ export async function limitsAt(context: Context, db: Statements, generation: num
 }
 
 async function readLimits(db: Statements, generation: number): Promise<Timelines> {
-  const events: [string, DefinitionEvent | OverrideEvent][] = []
   const definitions = await db.all<DefinitionRow>('SELECT name, revision, policy, version, since FROM sluice.limits')
-  for (const [name, revision, policy, version, sinceUs] of definitions)
-    events.push([name, { kind: 'definition', revision, sinceUs, policy: JSON.parse(policy) as LimitPolicy, version }])
   const overrides = await db.all<OverrideRow>(
     'SELECT name, revision, kind, key, change, since, until, author, reason FROM sluice.overrides',
   )
-  for (const [name, revision, kind, key, text, sinceUs, untilUs, by, reason] of overrides) {
-    const change = text === null ? null : (JSON.parse(text) as PolicyChange)
-    events.push([name, { kind, revision, sinceUs, key, change, untilUs, by, reason }])
-  }
+  const { timelines, aside } = timelinesOf(definitions, overrides)
   const ageing = await db.get<[string]>(`SELECT value FROM sluice.store WHERE name = 'ageing'`)
   const queues = await db.all<[string, string]>(`SELECT name, limits FROM sluice.queues WHERE limits <> '[]'`)
   const own = new Map(queues.map(([queue, limits]) => [queue, usesIn(limits)]))
-  return Timelines.of(generation, events, ageing ? (JSON.parse(ageing[0]) as Ageing) : NO_AGEING, own)
+  const pace = ageing ? (JSON.parse(ageing[0]) as Ageing) : NO_AGEING
+  return new Timelines(generation, timelines, pace, own, aside)
 }
 
 /** A transaction that changes limits: one at a time, and no claim decides meanwhile. */

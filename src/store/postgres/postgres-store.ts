@@ -1,3 +1,5 @@
+import { UnreadableRows } from '../unreadable-rows.ts'
+import { setAside } from './set-aside.ts'
 import type { Clock } from '../../base/clock.ts'
 import { systemClock } from '../../base/clock.ts'
 import { PostgresDatabase, type Statements } from '../../database/postgres.ts'
@@ -72,6 +74,7 @@ export class PostgresStore extends FlowVerbs implements Store {
   readonly #settling: Batch<SettleRequest, Settled>
   readonly #enqueuing: Batch<NewJob, Enqueued>
   readonly #ageingUs: number | null | undefined
+  readonly #unreadable: UnreadableRows
   #given: GivenClock | null = null
 
   constructor(options: PostgresStoreOptions) {
@@ -92,6 +95,11 @@ export class PostgresStore extends FlowVerbs implements Store {
     this.#settling = settleTogether(this.#context, this.#bell)
     this.#enqueuing = enqueueTogether(this.#context, clock)
     this.outside = new PostgresOutside(this.#context, clock, this.#bell)
+    this.#unreadable = new UnreadableRows(
+      () => clock.now(),
+      () => this.#db.session((db) => setAside(this.#context, db)),
+      () => this.#context.limits.aside,
+    )
   }
 
   async open(): Promise<void> {
@@ -179,7 +187,7 @@ export class PostgresStore extends FlowVerbs implements Store {
   }
 
   async claim(request: () => ClaimRequest): Promise<Claim> {
-    const claimed = await claim(this.#context, request)
+    const claimed = await this.#unreadable.around(() => claim(this.#context, request))
     if (claimed.flows.length > 0) this.#bell.ring('work')
     return claimed
   }

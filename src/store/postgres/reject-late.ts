@@ -72,6 +72,20 @@ async function end(
   inFlows: number[],
 ): Promise<Rejected[]> {
   const [seq, queue, lane, uses, fair] = row
+  const ended = await discard(context, db, seq, why, instant, inFlows)
+  if (ended.length > 0) await announce(db, [queue, lane, uses, fair])
+  return ended
+}
+
+/** Ends a waiting job for good; its lane has yet to be told. @param inFlows is told of one that belongs to a flow */
+export async function discard(
+  context: Context,
+  db: Statements,
+  seq: number,
+  why: Why,
+  instant: Instant,
+  inFlows: number[],
+): Promise<Rejected[]> {
   const { nowUs } = instant
   const { cancelledUs, discardedUs } = context.retention
   const text = rejectionText(why)
@@ -80,7 +94,6 @@ async function end(
   if (written[15] !== null) inFlows.push(seq)
   const each = toRejected(written, why)
   if (each.occurrence) await skipOccurrence(context, db, each.occurrence.schedule, why.expectedStartUs, instant)
-  await announce(db, [queue, lane, uses, fair])
   return [each]
 }
 

@@ -1,4 +1,5 @@
 import { keptBack } from '../../policy/headroom.ts'
+import { weightsOf } from '../set-aside.ts'
 import type { BucketUse } from '../store.ts'
 import { type Explanation, firstOf } from '../waits.ts'
 import type { StoredBucket } from '../stored-bucket.ts'
@@ -32,7 +33,7 @@ export function explain(context: Context, id: string): Explanation | null {
     job.seq,
   ) as Row
   const buckets = lane < 0 ? [] : bucketsOfLane(context, lane, nowUs)
-  const units = weights === null ? null : (JSON.parse(weights) as number[])
+  const units = weights === null ? null : weightsOf(weights)
   const uses: BucketUse[] = buckets.map(({ limit, key }, i) => ({ limit, key, weight: units?.[i] ?? 1 }))
   const served = liveQueues(context, nowUs, 0).includes(job.queue)
   const [fairKey, share] = context.db.get<[string | null, number]>(

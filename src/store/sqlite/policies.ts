@@ -1,21 +1,10 @@
 import type { SqliteConnection } from '../../database/sqlite.ts'
 import { type Ageing, changedPace, NO_AGEING } from '../../policy/ageing.ts'
 import type { LimitPolicy } from '../../policy/limit.ts'
-import type { OverrideEvent, PolicyChange } from '../../policy/override.ts'
+import type { OverrideEvent } from '../../policy/override.ts'
 import { type DefinitionEvent, Timeline } from '../../policy/timeline.ts'
-
-type DefinitionRow = [name: string, revision: number, policy: string, version: number, since: number]
-type OverrideRow = [
-  name: string,
-  revision: number,
-  kind: 'override' | 'pause',
-  key: string | null,
-  change: string | null,
-  since: number,
-  until: number | null,
-  author: string | null,
-  reason: string | null,
-]
+import type { SetAside } from '../set-aside.ts'
+import { type DefinitionRow, type OverrideRow, timelinesOf } from '../timelines.ts'
 
 const UNDEFINED = new Timeline([])
 
@@ -23,6 +12,7 @@ const UNDEFINED = new Timeline([])
 export class Policies {
   readonly #db: SqliteConnection
   #timelines = new Map<string, Timeline>()
+  #aside: readonly SetAside[] = []
   #generation = -1
   #nextEndUs = Infinity
   #ageing: Ageing = NO_AGEING
@@ -36,25 +26,13 @@ export class Policies {
     const generation = this.#db.get<[number]>(`SELECT value FROM store WHERE name = 'limits'`)?.[0] ?? 0
     if (generation === this.#generation) return
     this.#generation = generation
-    const events = new Map<string, (DefinitionEvent | OverrideEvent)[]>()
-    const add = (name: string, event: DefinitionEvent | OverrideEvent): void => {
-      const known = events.get(name)
-      if (known) known.push(event)
-      else events.set(name, [event])
-    }
     const definitions = this.#db.all<DefinitionRow>('SELECT name, revision, policy, version, since FROM limits')
-    for (const [name, revision, policy, version, sinceUs] of definitions)
-      add(name, { kind: 'definition', revision, sinceUs, policy: JSON.parse(policy) as LimitPolicy, version })
     const overrides = this.#db.all<OverrideRow>(
       'SELECT name, revision, kind, key, change, since, until, author, reason FROM overrides',
     )
-    for (const [name, revision, kind, key, text, sinceUs, untilUs, by, reason] of overrides) {
-      const change = text === null ? null : (JSON.parse(text) as PolicyChange)
-      add(name, { kind, revision, sinceUs, key, change, untilUs, by, reason })
-    }
-    this.#timelines = new Map()
-    for (const [name, all] of events)
-      this.#timelines.set(name, new Timeline(all.sort((a, b) => a.revision - b.revision)))
+    const { timelines, aside } = timelinesOf(definitions, overrides)
+    this.#timelines = timelines
+    this.#aside = aside
     this.#findNextEnd()
     const ageing = this.#db.get<[string]>(`SELECT value FROM store WHERE name = 'ageing'`)?.[0]
     this.#ageing = ageing === undefined ? NO_AGEING : (JSON.parse(ageing) as Ageing)
@@ -82,6 +60,11 @@ export class Policies {
   /** When the next override or pause of any limit ends by itself; Infinity: none does. */
   get nextEndUs(): number {
     return this.#nextEndUs
+  }
+
+  /** What could not be read of them. */
+  get aside(): readonly SetAside[] {
+    return this.#aside
   }
 
   get ageing(): Ageing {

@@ -113,7 +113,8 @@ function boundOf(context: Context, lane: number, nowUs: number): Bound {
   return held ? { ...held, maxWaitUs: bound.maxWaitUs } : bound
 }
 
-function discard(context: Context, seq: number, why: Why, instant: Instant, inFlows: number[]): Rejected {
+/** Ends a waiting job for good; its lane has yet to be told. */
+export function discard(context: Context, seq: number, why: Why, instant: Instant, inFlows: number[]): Rejected {
   const { nowUs } = instant
   const { cancelledUs, discardedUs } = context.retention
   const [id, task, queue, input, attempt, schedule, occurs, flow] = context.db.get<Row>(

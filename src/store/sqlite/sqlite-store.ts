@@ -52,6 +52,8 @@ import { MIGRATIONS } from './schema.ts'
 import { settle } from './settle.ts'
 import type { SettleRequest } from '../settle-once.ts'
 import { startFlow } from './start-flow.ts'
+import { setAside } from './set-aside.ts'
+import { UnreadableRows } from '../unreadable-rows.ts'
 import { StoreClock } from './store-clock.ts'
 import { limitKeys, limitTotals } from './limit-keys.ts'
 import { throttled } from './throttled.ts'
@@ -83,6 +85,7 @@ export class SqliteStore implements Store {
   readonly unresolved = null
   readonly #db: SqliteConnection
   readonly #clock: Clock
+  readonly #unreadable: UnreadableRows
   readonly #storeClock: StoreClock
   readonly #context: Context
   /** Workers that joined through this store: whoever else is registered is company. */
@@ -114,6 +117,11 @@ export class SqliteStore implements Store {
       adopted: new Map(),
     }
     this.outside = new SqliteOutside(this.#context)
+    this.#unreadable = new UnreadableRows(
+      () => clock.now(),
+      () => this.#db.write(CHANGES, () => setAside(this.#context)),
+      () => policies.aside,
+    )
     this.#db.onRollback(() => {
       policies.forget()
       for (const map of Object.values(ids)) map.clear()
@@ -190,7 +198,7 @@ export class SqliteStore implements Store {
   flows: Store['flows'] = (query) => this.#read(() => flows(this.#context, query))
 
   claim(request: () => ClaimRequest): Promise<Claim> {
-    return this.#db.write(TAKES, () => claim(this.#context, request()))
+    return this.#unreadable.around(() => this.#db.write(TAKES, () => claim(this.#context, request())))
   }
 
   /** Settlements made while a commit is on its way are written by one statement of the next; one that cannot be written fails alone. */

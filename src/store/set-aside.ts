@@ -1,0 +1,81 @@
+import { isStorable } from '../base/text.ts'
+import { type BucketState, charge, decodeBucket, newBucket } from '../policy/bucket.ts'
+import type { LimitPolicy } from '../policy/limit.ts'
+import { decodeSieve } from '../policy/sieve.ts'
+
+/**
+ * Rows that nobody can read any more: written by an earlier version, or changed by other hands. A claim reads what many jobs need, so that
+ * one such row would end it for all of them. It is set aside: found once a claim has failed, put out of the way, and told of.
+ */
+
+/** What was set aside beside jobs, which count as rejected. */
+export interface SetAside {
+  readonly kind: 'bucket' | 'limit' | 'override' | 'arrival'
+  /** Its name, for people. */
+  readonly name: string
+  /** Of a bucket: which one begins anew, with nothing left. */
+  readonly bucket?: { readonly limit: string; readonly key: string }
+}
+
+/** The weights of a job, by its buckets; null where they cannot be read. */
+export function weightsOf(text: string): number[] | null {
+  const values = parsed(text)
+  const fine = Array.isArray(values) && values.every((each) => Number.isSafeInteger(each) && (each as number) >= 1)
+  return fine ? (values as number[]) : null
+}
+
+/** Whether the buckets that a job needs can be read by every store. */
+export function areUses(text: string): boolean {
+  const uses = parsed(text)
+  return (
+    Array.isArray(uses) &&
+    uses.every(
+      (use) =>
+        Array.isArray(use) && use.length === 2 && use.every((name) => typeof name === 'string' && isStorable(name)),
+    )
+  )
+}
+
+/** Whether what a claim remembers of a lane can be read. */
+export function isSieve(text: string): boolean {
+  return readable(() => decodeSieve(text)) && Array.isArray(parsed(text))
+}
+
+/** Whether the state of a bucket can be read. */
+export function isBucketState(text: string): boolean {
+  return readable(() => decodeBucket(text))
+}
+
+/** A bucket whose state was lost, with nothing left: what it has granted is not known, and no budget may be exceeded. */
+export function spentBucket(policy: LimitPolicy | null, nowUs: number): BucketState | null {
+  if (!policy) return null
+  const state = newBucket(policy, nowUs)
+  const { rule } = policy
+  if (rule) charge(policy, state, nowUs, rule.kind === 'rate' ? rule.burst : rule.kind === 'spacing' ? 1 : rule.max)
+  return state
+}
+
+/** A stored policy; null where it cannot be read: the limit counts as not defined, and its jobs wait. */
+export function policyOf(text: string): LimitPolicy | null {
+  const policy = parsed(text)
+  const fine = typeof policy === 'object' && policy !== null && 'rule' in policy && 'concurrency' in policy
+  return fine ? (policy as unknown as LimitPolicy) : null
+}
+
+/** JSON of a row; undefined where it is none. */
+export function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function readable(read: () => unknown): boolean {
+  try {
+    read()
+    return true
+  } catch {
+    return false
+  }
+}
