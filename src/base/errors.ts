@@ -222,6 +222,11 @@ const REGISTRY = {
     meaning: "The task's handler threw NonRetryable: the job is discarded without another attempt.",
     remedy: 'Correct the input or the handler, then enqueue the job again.',
   },
+  'server.listen': {
+    meaning:
+      'The server cannot listen where it was told to: the port is taken or reserved, or the host is not of this machine.',
+    remedy: 'Give another --port or --host, or stop what listens there.',
+  },
   'cli.usage': {
     meaning: 'The command line was called with an unknown command or a wrong option.',
     remedy: 'See sluice --help.',

@@ -26,6 +26,8 @@ export interface AccessList {
   of(authorization: string | null): Access
   /** Takes other tokens from now on; what cannot be leaves the old ones in place. @throws option.invalid */
   replace(tokens: readonly Token[] | undefined): void
+  /** The names of the tokens. */
+  readonly names: readonly string[]
   /** What to tell the person who wrote the tokens, beside errors. */
   readonly warnings: readonly string[]
 }
@@ -58,6 +60,9 @@ export function createAccess(tokens: readonly Token[] | undefined, nowMs: () => 
     },
     replace(next) {
       known = listOf(next ?? [], known)
+    },
+    get names() {
+      return known.map(({ checked }) => checked.name)
     },
     get warnings() {
       return known.flatMap(({ checked }) => warningsOf(checked, nowMs()))

@@ -6,11 +6,13 @@ import { type Logger, silentLogger } from '../base/logger.ts'
 import type { Sluice } from '../engine/engine.ts'
 import type { Policy } from '../policy/policy.ts'
 import { createAccess } from './access.ts'
+import { Auditor } from './auditor.ts'
 import { EventLog } from './event-log.ts'
 import { Handler } from './handler.ts'
 import { LimitRules, type ServedLimits } from './limit-rules.ts'
 import { openApi } from './open-api.ts'
 import { QueueCounts } from './queue-counts.ts'
+import { reload, type Reload } from './reload.ts'
 import { RequestBudget } from './request-budget.ts'
 import { ROUTES } from './routes.ts'
 import type { Server } from './server.ts'
@@ -46,6 +48,11 @@ export interface HttpApp {
   fetch(request: Request): Promise<Response>
   /** Answers `/ready` with 503 from now on. */
   drain(): void
+  /**
+   * Takes other tokens and limits from now on, in place of all that it had; requests that run go on. What cannot be leaves all as it was.
+   * @throws option.invalid, policy.invalid and as the start
+   */
+  reload(change: Reload): Promise<void>
   /** Ends streams of events; the engine is stopped by whoever made it. */
   close(): void
 }
@@ -76,6 +83,7 @@ export function createHttpApp(options: HttpOptions): HttpApp {
     ready: () => !draining,
     serves: (path) => operations.some((each) => each.path === path),
     openApi: () => (document ??= openApi(operations, version)),
+    auditor: new Auditor(sluice.remote, clock, logger),
     health: new StoreHealth(sluice.remote, clock),
     limits: new LimitRules(options.limits),
     counts: new QueueCounts(sluice.remote, clock),
@@ -102,6 +110,7 @@ export function createHttpApp(options: HttpOptions): HttpApp {
     drain: () => {
       draining = true
     },
+    reload: (change) => reload(server, access, change),
     close: () => {
       draining = true
       closing.abort()

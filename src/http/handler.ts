@@ -110,6 +110,15 @@ export class Handler {
       requestId: asked.requestId,
     }
     const reply = await operation.run(call as Call<never, never, never>)
+    if (operation.right.audited && operation.method !== 'GET' && reply.status < 400)
+      await server.auditor.record({
+        who: access.name,
+        tenant,
+        action: operation.name.replace(/_at_.*$/, ''),
+        subject: new URL(request.url).pathname,
+        requestId: asked.requestId,
+        asked: body,
+      })
     return { ...reply, headers: { ...left, ...reply.headers } }
   }
 

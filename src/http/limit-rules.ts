@@ -118,6 +118,11 @@ export class LimitRules {
     return { name: this.storedName(tenant, name), policy: rule.policy, version: rule.policy.version ?? 0 }
   }
 
+  /** The names of the limits. */
+  names(): string[] {
+    return [...this.#rules.keys()]
+  }
+
   /** What a type and a queue cost a job. @throws limit.key.missing, limit.key.invalid */
   uses(job: LimitedJob): { readonly name: string; readonly use: ResolvedUse }[] {
     const ofQueue = (this.#queues.get(job.queue) ?? []).filter((use) => job.tenant !== '' || this.#byOf(use) !== null)

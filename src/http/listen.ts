@@ -35,7 +35,7 @@ export function isLoopback(host: string): boolean {
   return LOOPBACK.test(host)
 }
 
-/** Serves an app over HTTP/1.1. @throws cli.usage where it cannot listen */
+/** Serves an app over HTTP/1.1. @throws server.listen */
 export async function listen(app: HttpApp, options: ListenOptions): Promise<Listening> {
   const { port, host, headersTimeoutMs = HEADERS_TIMEOUT_MS, requestTimeoutMs = REQUEST_TIMEOUT_MS } = options
   // The adapter puts its light Request and Response in the place of the global ones: this process is the server's own.
@@ -64,7 +64,7 @@ export async function listen(app: HttpApp, options: ListenOptions): Promise<List
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause) =>
       reject(
-        new SluiceError('cli.usage', `Cannot listen on ${host}:${port}: ${cause.message}. Give another --port.`, {
+        new SluiceError('server.listen', `Cannot listen on ${host}:${port}: ${cause.message}. Give another --port.`, {
           cause,
         }),
       ),

@@ -11,10 +11,18 @@ export type Reach = 'queue' | 'tenant' | 'server'
 export interface Right {
   readonly scope: Scope | null
   readonly reach: Reach
+  /** What it changes is put on record, unless it only reads. */
+  readonly audited: boolean
 }
 
-const OPEN: Right = { scope: null, reach: 'queue' }
-const needs = (scope: Scope, reach: Reach = 'queue'): Right => ({ scope, reach })
+const OPEN: Right = { scope: null, reach: 'queue', audited: false }
+const needs = (scope: Scope, reach: Reach = 'queue'): Right => ({
+  scope,
+  reach,
+  audited: scope === 'operator' || scope === 'admin',
+})
+/** Work of a producer that stays until somebody ends it. */
+const schedules: Right = { scope: 'producer', reach: 'queue', audited: true }
 
 const RIGHTS: Readonly<Record<string, Right>> = {
   manifest: OPEN,
@@ -30,8 +38,8 @@ const RIGHTS: Readonly<Record<string, Right>> = {
   cancelJob: needs('producer'),
   createWorkflow: needs('producer'),
   cancelWorkflow: needs('producer'),
-  registerCron: needs('producer'),
-  deleteCron: needs('producer'),
+  registerCron: schedules,
+  deleteCron: schedules,
 
   fetchJobs: needs('worker'),
   ackJob: needs('worker'),

@@ -3,6 +3,7 @@ import type { Operation } from './operation.ts'
 import { alias } from './operation.ts'
 import { ack } from './ojs/ack.ts'
 import { activateJob } from './ojs/activate-job.ts'
+import { listAudit } from './ojs/admin-audit.ts'
 import * as deadAdmin from './ojs/admin-dead-letter.ts'
 import * as jobsAdmin from './ojs/admin-jobs.ts'
 import * as queuesAdmin from './ojs/admin-queues.ts'
@@ -99,5 +100,6 @@ export const ROUTES: readonly Operation[] = [
   deadAdmin.adminGetDeadLetter,
   deadAdmin.adminRetryDeadLetter,
   deadAdmin.adminDeleteDeadLetter,
+  listAudit,
   reset,
 ]

@@ -3,6 +3,7 @@ import type { Logger } from '../base/logger.ts'
 import type { Sluice } from '../engine/engine.ts'
 import type { Remote } from '../engine/remote.ts'
 import type { Outside } from '../store/outside.ts'
+import type { Auditor } from './auditor.ts'
 import type { EventLog } from './event-log.ts'
 import type { LimitRules } from './limit-rules.ts'
 import type { StoreHealth } from './store-health.ts'
@@ -28,6 +29,7 @@ export interface Server {
   readonly openApi: () => Record<string, unknown>
   readonly counts: QueueCounts
   readonly health: StoreHealth
+  readonly auditor: Auditor
   /** The limits of the configuration. */
   readonly limits: LimitRules
   readonly outside: () => Promise<Outside>

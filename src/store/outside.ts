@@ -1,6 +1,7 @@
 /** What a store keeps for work that comes from other processes over a protocol: their jobs' terms, their workers, queues as things of their own. */
 import type { JobError, JobRecord, NewJob } from '../jobs/job.ts'
 import type { JobState } from '../jobs/job-state.ts'
+import type { AuditEntry, AuditQuery, AuditRow } from './audit.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
 
 /** The part of a store that serves workers and clients outside of any engine. */
@@ -44,6 +45,10 @@ export interface Outside {
   ended(sinceUs: number, queuePrefix?: string): Promise<{ readonly completed: number; readonly discarded: number }>
   /** Keeps a setting as JSON text under a name; null forgets it. */
   keep(name: string, value: string | null): Promise<void>
+  /** Keeps a change on record; the oldest of 100,000 are forgotten. */
+  audit(entry: AuditEntry): Promise<void>
+  /** Changes on record, newest first. */
+  audited(query: AuditQuery): Promise<AuditRow[]>
   /** Empties the store but for who is at work: for tests. */
   clear(): Promise<void>
   /** Settings whose names begin so. */

@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs'
 import { type Command, Option } from 'commander'
+import { type Duration, durationMs } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
-import type { RunningServer, ServeOptions } from '../serve/server.ts'
+import { withoutPassword } from '../../base/without-password.ts'
 import { wholeOf } from '../view.ts'
 
 interface Flags {
@@ -10,10 +10,17 @@ interface Flags {
   readonly host: string
   readonly config?: string
   readonly testMode?: true
+  readonly check?: true
+  readonly drainDelay: string
   readonly durability?: 'power' | 'process'
 }
 
 const NEEDED = 'hono @hono/node-server zod pino'
+const DETAILS = `
+Tokens are those of SLUICE_TOKENS_FILE (a file) or SLUICE_TOKENS, as JSON, else of the configuration. SIGHUP has tokens and limits read
+again; SIGTERM and SIGINT end the server in good order.
+
+Exit code: 0; 1 when the server cannot start; 2 for a wrong option.`
 
 /** Adds `sluice serve`: an Open Job Spec server for workers and clients in any language. */
 export function registerServe(program: Command): void {
@@ -24,22 +31,32 @@ export function registerServe(program: Command): void {
     .addOption(new Option('--port <number>', 'where to listen; 0: any that is free').default('8080'))
     .addOption(new Option('--host <name>', 'where to listen; beyond loopback only with tokens').default('127.0.0.1'))
     .addOption(new Option('--config <file>', 'JSON: tokens, limits, types, queues'))
+    .addOption(new Option('--check', 'check the configuration and the store, and serve nothing'))
+    .addOption(new Option('--drain-delay <duration>', 'serve on for so long after a signal to stop').default('0s'))
     .addOption(new Option('--durability <kind>', 'what an answer is worth').choices(['power', 'process']))
     .addOption(new Option('--test-mode', 'what conformance suites need: directives in jobs, POST /test/reset'))
+    .addHelpText('after', DETAILS)
     .action((flags: Flags) => serve(flags))
 }
 
 async function serve(flags: Flags): Promise<void> {
   try {
-    const { startServer } = await load()
-    const server = await startServer({
+    const { startServer, checkServer } = await load()
+    const options = {
       store: flags.store ?? (process.env['SLUICE_STORE'] || 'sqlite:./sluice.db'),
       port: wholeOf(flags.port, '--port'),
       host: flags.host,
       testMode: flags.testMode === true,
       durability: flags.durability ?? 'power',
-      config: flags.config === undefined ? {} : readConfig(flags.config),
-    })
+      configFile: flags.config,
+      drainMs: durationMs(flags.drainDelay as Duration, '--drain-delay'),
+    }
+    if (flags.check) {
+      await checkServer(options)
+      process.stdout.write('The configuration and the store are as they have to be.\n')
+      return
+    }
+    const server = await startServer(options)
     process.stdout.write(`listening on ${server.url}\n`)
     let stopping: Promise<void> | null = null
     const stop = (): void => {
@@ -47,14 +64,21 @@ async function serve(flags: Flags): Promise<void> {
     }
     process.once('SIGINT', stop)
     process.once('SIGTERM', stop)
+    process.on('SIGHUP', () => void server.reload())
   } catch (error) {
-    if (!(error instanceof SluiceError)) throw error
-    process.exitCode = 2
-    process.stderr.write(`error ${error.code}: ${error.message}\n`)
+    fail(error)
   }
 }
 
-async function load(): Promise<{ readonly startServer: (options: ServeOptions) => Promise<RunningServer> }> {
+/** Ends the process with one line: what a failed start leaves behind must not keep it. */
+function fail(error: unknown): never {
+  const code = error instanceof SluiceError ? ` ${error.code}` : ''
+  const message = error instanceof Error ? error.message : String(error)
+  process.stderr.write(`error${code}: ${withoutPassword(message).replaceAll(/\s*\n\s*/g, ' ')}\n`)
+  process.exit(error instanceof SluiceError && error.code === 'cli.usage' ? 2 : 1)
+}
+
+async function load(): Promise<typeof import('../serve/server.ts')> {
   try {
     return await import('../serve/server.ts')
   } catch (cause) {
@@ -62,14 +86,5 @@ async function load(): Promise<{ readonly startServer: (options: ServeOptions) =
     throw new SluiceError('cli.usage', `sluice serve needs packages that are not installed: npm install ${NEEDED}`, {
       cause,
     })
-  }
-}
-
-function readConfig(file: string): unknown {
-  try {
-    return JSON.parse(readFileSync(file, 'utf8')) as unknown
-  } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause)
-    throw new SluiceError('cli.usage', `--config ${file} cannot be read: ${why}`, { cause })
   }
 }

@@ -41,13 +41,13 @@ export interface ServeConfig {
 
 /**
  * Reads a configuration: `tokens`; `requests`; `limits` as policies by name; `types` and `queues` with the limits that their jobs need.
- * @throws cli.usage, and as limits and tasks that are defined in code
+ * @throws option.invalid, and as limits and tasks that are defined in code
  */
 export function readServeConfig(json: unknown): ServeConfig {
   const parsed = Config.safeParse(json)
   if (!parsed.success) {
     const words = parsed.error.issues.map((issue) => `${issue.path.map(String).join('.')}: ${issue.message}`).join('; ')
-    throw new SluiceError('cli.usage', `The configuration cannot be used: ${words}`)
+    throw new SluiceError('option.invalid', `The configuration is invalid: ${words}`)
   }
   const { tokens = [], requests, types = {}, queues = {} } = parsed.data
   const served = {

@@ -1,11 +1,17 @@
+import { readFileSync } from 'node:fs'
 import { pino } from 'pino'
+import { systemClock } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
 import type { Logger } from '../../base/logger.ts'
+import { withoutPassword } from '../../base/without-password.ts'
 import { Sluice } from '../../engine/engine.ts'
+import { createAccess } from '../../http/access.ts'
 import { createHttpApp, type HttpApp } from '../../http/app.ts'
-import { isLoopback, listen } from '../../http/listen.ts'
+import { isLoopback, listen, type Listening } from '../../http/listen.ts'
+import { openExisting } from '../../store/open.ts'
 import type { Durability } from '../../store/store.ts'
 import { readServeConfig, type ServeConfig } from './config.ts'
+import { tokensFrom } from './tokens.ts'
 
 /** How a server is started. */
 export interface ServeOptions {
@@ -14,13 +20,17 @@ export interface ServeOptions {
   readonly host: string
   readonly testMode: boolean
   readonly durability: Durability
-  /** The parsed configuration file. */
-  readonly config: unknown
+  /** The file of the configuration; read again by every reload. */
+  readonly configFile: string | undefined
+  /** For how long a server that was told to stop goes on taking requests while `/health/ready` says no, ms. */
+  readonly drainMs: number
 }
 
 /** A server at work. */
 export interface RunningServer {
   readonly url: string
+  /** Reads tokens and limits again; what cannot be is logged, and leaves all as it was. */
+  reload(): Promise<void>
   /** Ends in good order: requests end, waiting fetches are answered, the store is closed. */
   stop(): Promise<void>
 }
@@ -29,20 +39,32 @@ const CLOSE_WITHIN_MS = 10_000
 
 /** Opens the store, and serves it. @throws cli.usage without tokens on a host that others can reach; as an engine's start */
 export async function startServer(options: ServeOptions): Promise<RunningServer> {
-  const { host, port } = options
-  const config = readServeConfig(options.config)
-  if (config.tokens.length === 0 && !isLoopback(host))
-    throw new SluiceError(
-      'cli.usage',
-      `Whoever can reach ${host} could do everything: give tokens in --config, or listen on 127.0.0.1.`,
-    )
+  const { host, port, drainMs } = options
+  const config = configOf(options)
   const logger = pino({ name: 'sluice', level: process.env['SLUICE_LOG'] || 'info' }, pino.destination(2))
   const { app, sluice } = await begin(options, config, logger)
-  const listening = await listen(app, { host, port })
+  let listening: Listening
+  try {
+    listening = await listen(app, { host, port })
+  } catch (error) {
+    app.close()
+    await sluice.stop({ within: 0 })
+    throw error
+  }
   return {
     url: listening.url,
+    async reload() {
+      try {
+        const { tokens, served } = configOf(options)
+        await app.reload({ tokens, limits: served, by: 'SIGHUP' })
+        logger.info({}, 'tokens and limits were read again')
+      } catch (error) {
+        logger.error({}, `The configuration could not be read again, and stays as it was: ${wordsOf(error)}`)
+      }
+    },
     async stop() {
       app.drain()
+      if (drainMs > 0) await new Promise<void>((resolve) => void systemClock.setTimer(resolve, drainMs))
       sluice.remote.stop()
       app.close()
       await listening.close(CLOSE_WITHIN_MS)
@@ -51,22 +73,68 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
   }
 }
 
+/** Checks what a server would be started with, and that a store that is there can be opened; serves nothing. @throws as startServer */
+export async function checkServer(options: ServeOptions): Promise<void> {
+  const { tokens, limits, tasks, queues } = configOf(options)
+  createAccess(tokens, () => systemClock.now())
+  void new Sluice({ store: 'sqlite::memory:', tasks, limits, queues })
+  try {
+    await (await openExisting(options.store, systemClock)).close()
+  } catch (error) {
+    // A start makes it.
+    if (!(error instanceof SluiceError) || error.code !== 'store.missing') throw error
+  }
+}
+
+/** An error as one line, without passwords. */
+export function wordsOf(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error)
+  return withoutPassword(text).replaceAll(/\s*\n\s*/g, ' ')
+}
+
+/** The configuration with the tokens of wherever they are from. @throws cli.usage, option.invalid */
+function configOf({ configFile, host }: ServeOptions): ServeConfig {
+  const config = readServeConfig(configFile === undefined ? {} : readConfig(configFile))
+  const { tokens } = tokensFrom(process.env, config.tokens)
+  if (tokens.length === 0 && !isLoopback(host))
+    throw new SluiceError(
+      'cli.usage',
+      `Whoever can reach ${host} could do everything: give tokens in --config, SLUICE_TOKENS_FILE or SLUICE_TOKENS, or listen on 127.0.0.1.`,
+    )
+  return { ...config, tokens }
+}
+
+function readConfig(file: string): unknown {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as unknown
+  } catch (cause) {
+    const why = cause instanceof SyntaxError ? 'it is no JSON' : cause instanceof Error ? cause.message : String(cause)
+    throw new SluiceError('cli.usage', `--config ${file} cannot be read: ${why}`, { cause })
+  }
+}
+
 async function begin(
   { store, testMode, durability }: ServeOptions,
   { tokens, requests, served, limits, tasks, queues }: ServeConfig,
   logger: Logger,
 ): Promise<{ app: HttpApp; sluice: Sluice }> {
+  createAccess(tokens, () => systemClock.now())
   const sluice = new Sluice({ store, tasks, limits, durability, logger, queues })
-  await sluice.start()
-  const app = createHttpApp({
-    sluice,
-    tokens,
-    limits: served,
-    isHost: isLoopback,
-    ...(requests && { requests }),
-    logger,
-    testMode,
-    backend: (await sluice.remote.store()).backend,
-  })
-  return { app, sluice }
+  try {
+    await sluice.start()
+    const app = createHttpApp({
+      sluice,
+      tokens,
+      limits: served,
+      isHost: isLoopback,
+      ...(requests && { requests }),
+      logger,
+      testMode,
+      backend: (await sluice.remote.store()).backend,
+    })
+    return { app, sluice }
+  } catch (error) {
+    await sluice.stop({ within: 0 }).catch(() => undefined)
+    throw error
+  }
 }

@@ -24,6 +24,8 @@ import { direct, dismiss, enlist, workers } from './enlist.ts'
 import { facts, find, note, remove } from './facts.ts'
 import { Offers } from './offer-together.ts'
 import { overdue } from './overdue.ts'
+import type { AuditEntry, AuditQuery, AuditRow } from '../audit.ts'
+import { audit, audited } from './audit.ts'
 import { bound, counts, ended, keep, kept, limit, pause, queues } from './queues.ts'
 import { READ_GIVE_UP_MS, whenReachable } from './reachable.ts'
 import type { Bell } from './watch.ts'
@@ -127,6 +129,14 @@ export class PostgresOutside implements Outside {
 
   keep(name: string, value: string | null): Promise<void> {
     return this.#read((db) => keep(db, name, value))
+  }
+
+  audit(entry: AuditEntry): Promise<void> {
+    return this.#change((db) => audit(db, entry))
+  }
+
+  audited(query: AuditQuery): Promise<AuditRow[]> {
+    return this.#read((db) => audited(db, query))
   }
 
   clear(): Promise<void> {

@@ -241,6 +241,19 @@ UPDATE sluice.jobs SET expires = ${END_OF_TIME_US} WHERE expires > ${END_OF_TIME
 /** The limits that code gives to a queue as a whole: every claim reads them, whoever makes it. */
 const QUEUE_LIMITS = 'ALTER TABLE sluice.queues ADD COLUMN limits text, ADD COLUMN limits_version bigint;'
 
+/** Who changed what through a server. */
+const AUDIT_TABLE = `
+CREATE TABLE sluice.audit (
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  at bigint NOT NULL,
+  who text NOT NULL,
+  tenant text NOT NULL,
+  action text NOT NULL,
+  subject text NOT NULL,
+  detail text NOT NULL
+);
+`
+
 /**
  * The changes of tables in order; how many were applied is kept in the table `store`. What was shipped is never edited: changes are
  * appended. One that changes what a function takes or answers drops the function; one that changes functions alone says why.
@@ -254,6 +267,7 @@ export const MIGRATIONS: readonly string[] = [
   ARRIVALS_BY_TRANSACTION,
   FAR_INSTANTS,
   QUEUE_LIMITS,
+  AUDIT_TABLE,
 ]
 
 /** The functions of this version: put in place after any migration, so that each is written down once. */

@@ -2,7 +2,18 @@ import type { Context } from './context.ts'
 
 /** Empties the store but for the engines at work and the clock. */
 export function clear(context: Context): void {
-  for (const table of ['jobs', 'lanes', 'buckets', 'limits', 'overrides', 'schedules', 'queues', 'flows', 'flow_edges'])
+  for (const table of [
+    'jobs',
+    'lanes',
+    'buckets',
+    'limits',
+    'overrides',
+    'schedules',
+    'queues',
+    'flows',
+    'flow_edges',
+    'audit',
+  ])
     context.db.run(`DELETE FROM ${table}`)
   context.db.run('DELETE FROM workers WHERE name IS NOT NULL')
   context.db.run(`DELETE FROM store WHERE name LIKE 'setting:%'`)

@@ -13,7 +13,9 @@ import type {
   QueueRecord,
   WorkerRecord,
 } from '../outside.ts'
+import type { AuditEntry, AuditQuery, AuditRow } from '../audit.ts'
 import type { LimitDefinition } from '../store.ts'
+import { audit, audited } from './audit.ts'
 import { activate } from './activate.ts'
 import { clear } from './clear.ts'
 import type { Context } from './context.ts'
@@ -110,6 +112,14 @@ export class SqliteOutside implements Outside {
 
   keep(name: string, value: string | null): Promise<void> {
     return this.#write(() => keep(this.#context, name, value))
+  }
+
+  audit(entry: AuditEntry): Promise<void> {
+    return this.#write(() => audit(this.#context, entry))
+  }
+
+  async audited(query: AuditQuery): Promise<AuditRow[]> {
+    return audited(this.#context, query)
   }
 
   clear(): Promise<void> {

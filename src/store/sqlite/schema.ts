@@ -221,4 +221,14 @@ export const MIGRATIONS: readonly string[] = [
   // The limits that code gives to a queue as a whole: every claim reads them, whoever makes it.
   `ALTER TABLE queues ADD COLUMN limits TEXT;
    ALTER TABLE queues ADD COLUMN limits_version INTEGER;`,
+  // Who changed what through a server.
+  `CREATE TABLE audit (
+     id INTEGER PRIMARY KEY AUTOINCREMENT,
+     at INTEGER NOT NULL,
+     who TEXT NOT NULL,
+     tenant TEXT NOT NULL,
+     action TEXT NOT NULL,
+     subject TEXT NOT NULL,
+     detail TEXT NOT NULL
+   ) STRICT;`,
 ]

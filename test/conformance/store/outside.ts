@@ -1,3 +1,4 @@
+import type { AuditEntry } from '../../../src/store/audit.ts'
 import { describe, expect, test } from 'vitest'
 import { normalisePolicy } from '../../../src/policy/normalise-policy.ts'
 import type { JobTerms, NewJob } from '../../../src/jobs/job.ts'
@@ -362,6 +363,26 @@ function queues(harness: StoreHarness): void {
     await store.keep('pool:b', null)
     expect(await store.kept('pool:')).toEqual([{ name: 'pool:a', value: '3' }])
     expect(await store.kept('other:')).toEqual([])
+  })
+
+  test('changes are kept on record, by tenant, newest first', async () => {
+    const { outside: store } = world().store
+    const entry = (who: string, tenant = ''): AuditEntry => ({
+      ...{ atMs: 1_767_225_600_000, who, tenant },
+      ...{ action: 'pauseQueue', subject: '/q/pause', detail: '{"a":"\\u0000"}' },
+    })
+    for (const [who, tenant] of [
+      ['a', ''],
+      ['b', 'acme'],
+      ['c', 'acme'],
+    ] as const)
+      await store.audit(entry(who, tenant))
+    const all = await store.audited({ before: null, tenant: null, limit: 10 })
+    expect(all.map(({ who }) => who)).toEqual(['c', 'b', 'a'])
+    expect(all[2]).toMatchObject(entry('a'))
+    const [latest] = all
+    const own = { before: latest?.id ?? 0, tenant: 'acme', limit: 1 }
+    expect(await store.audited(own)).toMatchObject([{ who: 'b' }])
   })
 
   test('an emptied store has nothing left, and goes on', async () => {

@@ -1,0 +1,49 @@
+import type { Clock } from '../base/clock.ts'
+import type { Logger } from '../base/logger.ts'
+import type { Remote } from '../engine/remote.ts'
+
+/** A change as the server tells it. */
+export interface Change {
+  /** The name of the token, or what else did it. */
+  readonly who: string
+  readonly tenant: string
+  /** The name of the operation. */
+  readonly action: string
+  readonly subject: string
+  readonly requestId?: string
+  /** What was asked. */
+  readonly asked: unknown
+}
+
+/** A request that is longer than this is kept on record by its size alone. */
+const LONGEST_DETAIL = 4096
+
+/** Puts every change that somebody made through this server on record: a row of the audit table, and a line of the log. */
+export class Auditor {
+  readonly #remote: Remote
+  readonly #clock: Clock
+  readonly #logger: Logger
+
+  constructor(remote: Remote, clock: Clock, logger: Logger) {
+    this.#remote = remote
+    this.#clock = clock
+    this.#logger = logger
+  }
+
+  /** Keeps a change that was made. Where the row cannot be written the log says so: the change stands. */
+  async record({ who, tenant, action, subject, requestId, asked }: Change): Promise<void> {
+    const text = JSON.stringify({ request_id: requestId, asked })
+    const detail =
+      text.length <= LONGEST_DETAIL
+        ? text
+        : JSON.stringify({ request_id: requestId, asked_bytes: Buffer.byteLength(text) })
+    const line = { token: who, ...(tenant !== '' && { tenant }), action, subject, requestId }
+    this.#logger.info(line, 'change')
+    try {
+      const outside = await this.#remote.outside()
+      await outside.audit({ atMs: this.#clock.now(), who, tenant, action, subject, detail })
+    } catch (error) {
+      this.#logger.error({ ...line, err: error }, 'a change could not be put on record')
+    }
+  }
+}

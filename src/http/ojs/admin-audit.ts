@@ -1,0 +1,35 @@
+import { z } from 'zod'
+import { ok, operation, type Operation } from '../operation.ts'
+
+const Query = z.object({
+  before: z.coerce.number().int().min(1).optional(),
+  limit: z.coerce.number().int().min(1).max(1000).default(100),
+})
+
+/** Who changed what through the servers of this store. */
+export const listAudit: Operation = operation({
+  method: 'GET',
+  path: '/ojs/v1/admin/audit',
+  name: 'listAudit',
+  summary: 'List the changes that operators and admins have made, the latest first.',
+  query: Query,
+  answers: { 200: 'The changes, and `before` to go on with.' },
+  async run({ server, tenant, query }) {
+    const outside = await server.remote.outside()
+    const rows = await outside.audited({
+      before: query.before ?? null,
+      tenant: tenant === '' ? null : tenant,
+      limit: query.limit,
+    })
+    const items = rows.map(({ id, atMs, who, tenant: of, action, subject, detail }) => ({
+      id,
+      at: new Date(atMs).toISOString(),
+      token: who,
+      ...(of !== '' && { tenant: of }),
+      action,
+      subject,
+      ...(JSON.parse(detail) as object),
+    }))
+    return ok({ items, before: rows.length === query.limit ? rows.at(-1)?.id : null })
+  },
+})

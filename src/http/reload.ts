@@ -1,0 +1,50 @@
+import type { AccessList } from './access.ts'
+import { LimitRules, type ServedLimits } from './limit-rules.ts'
+import type { Server } from './server.ts'
+import { splitName } from './tenant.ts'
+import type { Token } from './token.ts'
+
+/** What a running server is told anew. */
+export interface Reload {
+  /** All of them; none: everybody may do everything. */
+  readonly tokens: readonly Token[]
+  readonly limits: ServedLimits
+  /** Who asked for it, for the record. */
+  readonly by: string
+}
+
+/** Gives a running server other tokens and limits. What cannot be leaves all as it was. @throws option.invalid, policy.invalid, limit.unknown */
+export async function reload(server: Server, access: AccessList, { tokens, limits, by }: Reload): Promise<void> {
+  // Refuses limits that cannot be before any token has changed.
+  void new LimitRules(limits)
+  const before = access.names
+  access.replace(tokens)
+  server.limits.replace(limits)
+  const changed = await redefine(server)
+  for (const warning of access.warnings) server.logger.warn({}, warning)
+  const asked = {
+    tokens: access.names,
+    removed: before.filter((name) => !access.names.includes(name)),
+    limits: server.limits.names(),
+    changed,
+  }
+  await server.auditor.record({ who: by, tenant: '', action: 'reload', subject: 'configuration', asked })
+}
+
+/** Defines the limits of the configuration, and those of tenants that follow them, where their policy has changed; answers which. */
+async function redefine({ limits, remote }: Server): Promise<string[]> {
+  const known = new Map((await (await remote.store()).limits()).map((each) => [each.name, each]))
+  const wanted = [
+    ...limits.names().map((name) => limits.definition('', name)),
+    ...[...known.keys()].map((stored) => {
+      const { tenant, name } = splitName(stored)
+      const of = tenant === '' ? null : limits.definition(tenant, name)
+      return of?.name === stored ? of : null
+    }),
+  ].filter((each) => each !== null)
+  const changed = wanted.filter(
+    ({ name, policy }) => JSON.stringify(known.get(name)?.policy) !== JSON.stringify(policy),
+  )
+  if (changed.length > 0) await remote.define(changed)
+  return changed.map(({ name }) => name)
+}

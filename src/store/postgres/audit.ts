@@ -1,0 +1,36 @@
+import type { Statements } from '../../database/postgres.ts'
+import { AUDIT_KEPT, AUDIT_PRUNED_EVERY, type AuditEntry, type AuditQuery, type AuditRow } from '../audit.ts'
+
+/** Keeps one change on record, and forgets the oldest. */
+export async function audit(db: Statements, { atMs, who, tenant, action, subject, detail }: AuditEntry): Promise<void> {
+  const [id] = (await db.get<[number]>(
+    `INSERT INTO sluice.audit (at, who, tenant, action, subject, detail) VALUES ($1, $2, $3, $4, $5, $6) RETURNING id`,
+    Math.round(atMs),
+    who,
+    tenant,
+    action,
+    subject,
+    detail,
+  )) as [number]
+  if (id % AUDIT_PRUNED_EVERY === 0) await db.run('DELETE FROM sluice.audit WHERE id <= $1', id - AUDIT_KEPT)
+}
+
+/** Changes on record, newest first. */
+export async function audited(db: Statements, { before, tenant, limit }: AuditQuery): Promise<AuditRow[]> {
+  const rows = await db.all<[number, number, string, string, string, string, string]>(
+    `SELECT id, at, who, tenant, action, subject, detail FROM sluice.audit
+     WHERE id < $1 AND ($2::text IS NULL OR tenant = $2) ORDER BY id DESC LIMIT $3`,
+    before ?? Number.MAX_SAFE_INTEGER,
+    tenant,
+    limit,
+  )
+  return rows.map(([id, atMs, who, of, action, subject, detail]) => ({
+    id,
+    atMs,
+    who,
+    tenant: of,
+    action,
+    subject,
+    detail,
+  }))
+}

@@ -1,0 +1,30 @@
+import { AUDIT_KEPT, AUDIT_PRUNED_EVERY, type AuditEntry, type AuditQuery, type AuditRow } from '../audit.ts'
+import type { Context } from './context.ts'
+
+/** Keeps one change on record, and forgets the oldest. */
+export function audit({ db }: Context, { atMs, who, tenant, action, subject, detail }: AuditEntry): void {
+  const [id] = db.get<[number]>(
+    'INSERT INTO audit (at, who, tenant, action, subject, detail) VALUES (?, ?, ?, ?, ?, ?) RETURNING id',
+    Math.round(atMs),
+    who,
+    tenant,
+    action,
+    subject,
+    detail,
+  ) as [number]
+  if (id % AUDIT_PRUNED_EVERY === 0) db.run('DELETE FROM audit WHERE id <= ?', id - AUDIT_KEPT)
+}
+
+/** Changes on record, newest first. */
+export function audited({ db }: Context, { before, tenant, limit }: AuditQuery): AuditRow[] {
+  return db
+    .all<[number, number, string, string, string, string, string]>(
+      `SELECT id, at, who, tenant, action, subject, detail FROM audit
+       WHERE id < ? AND (? IS NULL OR tenant = ?) ORDER BY id DESC LIMIT ?`,
+      before ?? Number.MAX_SAFE_INTEGER,
+      tenant,
+      tenant,
+      limit,
+    )
+    .map(([id, atMs, who, of, action, subject, detail]) => ({ id, atMs, who, tenant: of, action, subject, detail }))
+}

@@ -1,0 +1,173 @@
+// `sluice serve` as a process: how it starts, how it fails to, and what it is told while it runs.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { once } from 'node:events'
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, onTestFinished, test } from 'vitest'
+
+const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
+const ADMIN = { name: 'root', token: 'admin-0123456789abc', scopes: ['admin'], tenant: '*' }
+const bearer = (token: string): { headers: Record<string, string> } => ({
+  headers: { Authorization: `Bearer ${token}` },
+})
+
+function folder(): string {
+  const path = mkdtempSync(join(tmpdir(), 'sluice-serve-'))
+  onTestFinished(() => rmSync(path, { recursive: true, force: true }))
+  return path
+}
+
+function file(name: string, content: unknown, at: string = folder()): string {
+  const path = join(at, name)
+  // As a whole, as deployments replace files.
+  writeFileSync(`${path}.new`, typeof content === 'string' ? content : JSON.stringify(content))
+  renameSync(`${path}.new`, path)
+  return path
+}
+
+interface Running {
+  readonly child: ChildProcess
+  readonly said: () => string
+  readonly out: () => string
+}
+
+function run(flags: readonly string[], env: Record<string, string> = {}): Running {
+  const all = ['serve', ...(flags.includes('--store') ? [] : ['--store', 'sqlite::memory:']), ...flags]
+  const child = spawn(process.execPath, [MAIN, ...all], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...env },
+  })
+  let said = ''
+  let out = ''
+  child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()))
+  child.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()))
+  onTestFinished(async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return
+    child.kill('SIGKILL')
+    await once(child, 'exit')
+  })
+  return { child, said: () => said, out: () => out }
+}
+
+async function ended(running: Running): Promise<number | null> {
+  if (running.child.exitCode !== null) return running.child.exitCode
+  const [code] = (await once(running.child, 'exit')) as [number | null]
+  return code
+}
+
+async function listening(running: Running): Promise<string> {
+  await expect.poll(running.out, { timeout: 20_000 }).toMatch(/^listening on /m)
+  return /^listening on (\S+)$/m.exec(running.out())?.[1] as string
+}
+
+const config = (more: object): string => file('server.json', more)
+
+describe('a start that fails ends the process with one line', () => {
+  const cases: [string, () => string[], RegExp][] = [
+    ['a store that does not answer', () => ['--store', 'postgres://u:s3cret@127.0.0.1:1/x'], /store\.io/],
+    ['a store that is none', () => ['--store', 'mysql://u:s3cret@host/x'], /store\.url\.invalid/],
+    ['a file that cannot be', () => ['--store', 'sqlite:/nowhere/at/all.db'], /store\.io/],
+    ['an unknown member of the configuration', () => ['--config', config({ limit: {} })], /option\.invalid/],
+    ['a limit that is none', () => ['--config', config({ limits: { c: { max: 1 } } })], /policy\.invalid/],
+    ['the same token twice', () => ['--config', config({ tokens: [ADMIN, { ...ADMIN, name: 'x' }] })], /same token/],
+    [
+      'a token without a tenant',
+      () => ['--config', config({ tokens: [{ ...ADMIN, tenant: undefined }] })],
+      /tenant is missing/,
+    ],
+  ]
+  test.each(cases)('%s', async (_, flags, words) => {
+    const running = run(['--port', '0', ...flags()])
+    expect(await ended(running)).toBe(1)
+    const lines = running.said().trimEnd().split('\n')
+    expect(lines.filter((line) => line.startsWith('error '))).toHaveLength(1)
+    expect(lines.at(-1)).toMatch(words)
+    expect(running.said()).not.toMatch(/s3cret|admin-0123456789abc|\n\s+at /)
+  })
+
+  test('a port that is taken', async () => {
+    const taken = createServer().listen(0, '127.0.0.1')
+    await once(taken, 'listening')
+    onTestFinished(() => void taken.close())
+    const running = run(['--port', String((taken.address() as { port: number }).port)])
+    expect(await ended(running)).toBe(1)
+    expect(running.said()).toMatch(/^error server\.listen: Cannot listen on .*\n$/m)
+  })
+})
+
+describe('--check', () => {
+  test('says that all is well, and serves nothing; the store need not be there yet', async () => {
+    const path = join(folder(), 'new.db')
+    const running = run(['--check', '--store', `sqlite:${path}`, '--config', config({ tokens: [ADMIN] })])
+    expect(await ended(running)).toBe(0)
+    expect(running.out()).not.toContain('listening')
+  })
+
+  test.each([
+    [{ tokens: [{ ...ADMIN, scopes: ['root'] }] }, 1],
+    [{ types: { a: { limits: [{ limit: 'typo' }] } } }, 1],
+  ])('%j ends with %d', async (json, code) => {
+    expect(await ended(run(['--check', '--config', config(json)]))).toBe(code)
+  })
+})
+
+describe('tokens', () => {
+  const token = 'reader-0123456789'
+  const hash = `sha256:${createHash('sha256').update(token).digest('hex')}`
+  const tokens = [{ name: 'r', hash, scopes: ['reader'], tenant: '*' }]
+
+  test.each([
+    ['SLUICE_TOKENS', () => JSON.stringify(tokens)],
+    ['SLUICE_TOKENS_FILE', () => file('tokens.json', { tokens })],
+  ])('of %s count, plain or as hashes', async (name, value) => {
+    const url = await listening(run(['--port', '0'], { [name]: value() }))
+    expect((await fetch(`${url}/ojs/v1/queues`)).status).toBe(401)
+    expect((await fetch(`${url}/ojs/v1/queues`, bearer(token))).status).toBe(200)
+  })
+
+  test.each(['[]', 'no json', '{}'])('of a variable that holds %s leave no server open', async (value) => {
+    const running = run(['--port', '0'], { SLUICE_TOKENS: value })
+    expect(await ended(running)).toBe(1)
+  })
+})
+
+test('SIGHUP reloads tokens and limits; what cannot be leaves all as it was; each is on record', async () => {
+  const at = folder()
+  const limits = (max: number): object => ({ crm: { window: 'sliding', max, per: '1h' } })
+  const path = file('server.json', { tokens: [ADMIN], limits: limits(1) }, at)
+  const running = run(['--port', '0', '--config', path])
+  const url = await listening(running)
+  const next = { ...ADMIN, name: 'next', token: 'next-admin-0123456' }
+  file('server.json', { tokens: [next], limits: limits(5) }, at)
+  running.child.kill('SIGHUP')
+  await expect.poll(async () => (await fetch(`${url}/ojs/v1/queues`, bearer(next.token))).status).toBe(200)
+  expect((await fetch(`${url}/ojs/v1/queues`, bearer(ADMIN.token))).status).toBe(401)
+  const limit = async (): Promise<unknown> =>
+    ((await (await fetch(`${url}/ojs/v1/rate-limits/crm`, bearer(next.token))).json()) as { rate: { limit: number } })
+      .rate.limit
+  await expect.poll(limit).toBe(5)
+  file('server.json', { tokens: [{ ...next, scopes: ['root'] }], limits: limits(9) }, at)
+  running.child.kill('SIGHUP')
+  await expect.poll(running.said).toContain('could not be read again')
+  expect(await limit()).toBe(5)
+  const audit = (await (await fetch(`${url}/ojs/v1/admin/audit`, bearer(next.token))).json()) as { items: object[] }
+  expect(audit.items).toMatchObject([
+    { token: 'SIGHUP', action: 'reload', asked: { removed: ['root'], changed: ['crm'] } },
+  ])
+  expect(running.said()).not.toMatch(/admin-0123456789abc|next-admin-0123456/)
+})
+
+test('told to stop, a server serves on for its drain delay while it says that it is not ready', async () => {
+  const running = run(['--port', '0', '--drain-delay', '3s'])
+  const url = await listening(running)
+  running.child.kill('SIGTERM')
+  const status = async (path: string): Promise<number> => (await fetch(`${url}${path}`)).status
+  await expect.poll(() => status('/health/ready'), { interval: 20 }).toBe(503)
+  expect(await status('/health/live')).toBe(200)
+  expect(await status('/ojs/v1/queues')).toBe(200)
+  expect(await ended(running)).toBe(0)
+})
