@@ -47,7 +47,7 @@ export async function upgradeStore(url: string, clock: Clock, dryRun: boolean): 
   if (isPostgresUrl(url)) return upgradePostgres(url, clock, dryRun)
   throw new SluiceError(
     'store.url.invalid',
-    `${JSON.stringify(withoutPassword(String(url)))} is no postgres:// store; engines upgrade a SQLite file by themselves when they open it`,
+    `${JSON.stringify(typeof url === 'string' ? withoutPassword(url) : url)} is no postgres:// store; engines upgrade a SQLite file by themselves when they open it`,
   )
 }
 
@@ -57,6 +57,6 @@ function pathOf(url: string): string {
   if (path !== '') return path
   throw new SluiceError(
     'store.url.invalid',
-    `${JSON.stringify(withoutPassword(String(url)))} is no store; write sqlite:./path/to/file.db, sqlite::memory: for a store that ends with the process, or postgres://user@host/database`,
+    `${JSON.stringify(typeof url === 'string' ? withoutPassword(url) : url)} is no store; write sqlite:./path/to/file.db, sqlite::memory: for a store that ends with the process, or postgres://user@host/database`,
   )
 }

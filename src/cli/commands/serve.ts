@@ -2,6 +2,7 @@ import { type Command, Option } from 'commander'
 import { type Duration, durationMs } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { withoutPassword } from '../../base/without-password.ts'
+import type * as Server from '../serve/server.ts'
 import { wholeOf } from '../view.ts'
 
 interface Flags {
@@ -78,7 +79,7 @@ function fail(error: unknown): never {
   process.exit(error instanceof SluiceError && error.code === 'cli.usage' ? 2 : 1)
 }
 
-async function load(): Promise<typeof import('../serve/server.ts')> {
+async function load(): Promise<Pick<typeof Server, 'startServer' | 'checkServer'>> {
   try {
     return await import('../serve/server.ts')
   } catch (cause) {

@@ -368,8 +368,12 @@ function queues(harness: StoreHarness): void {
   test('changes are kept on record, by tenant, newest first', async () => {
     const { outside: store } = world().store
     const entry = (who: string, tenant = ''): AuditEntry => ({
-      ...{ atMs: 1_767_225_600_000, who, tenant },
-      ...{ action: 'pauseQueue', subject: '/q/pause', detail: '{"a":"\\u0000"}' },
+      atMs: 1_767_225_600_000,
+      who,
+      tenant,
+      action: 'pauseQueue',
+      subject: '/q/pause',
+      detail: '{"a":"\\u0000"}',
     })
     for (const [who, tenant] of [
       ['a', ''],
