@@ -177,7 +177,7 @@ describe('what is refused starts nothing', () => {
     ['a batch without callbacks', { type: 'batch', jobs: [fine] }, 400],
     ['a batch with no callback', { type: 'batch', jobs: [fine], callbacks: {} }, 400],
     ['a job without args', { type: 'group', jobs: [{ type: 'a' }] }, 400],
-    ['a workflow as a step', { type: 'chain', steps: [{ type: 'group', jobs: [fine] }] }, 400],
+    ['a batch as a step', { type: 'chain', steps: [{ type: 'batch', jobs: [fine], callbacks: {} }] }, 422],
     ['a job with an id', { type: 'group', jobs: [{ ...fine, id: '01890000-0000-7000-8000-000000000000' }] }, 422],
     ['a unique job', { type: 'group', jobs: [step('a', { unique: { keys: ['type'] } })] }, 422],
   ]

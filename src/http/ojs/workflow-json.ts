@@ -14,18 +14,28 @@ const STEP_STATES: Readonly<Record<JobState, string>> = {
   discarded: 'failed',
 }
 
+/** How a workflow was sent, where that is not told by its jobs. */
+interface Sent {
+  readonly type?: string
+  readonly steps?: readonly { readonly id: string; readonly depends_on: readonly string[] }[] | null
+}
+
 /** A flow in the form of the Open Job Spec. @param jobs as many of its jobs as are to be shown */
 export function workflowJson(flow: FlowView, jobs: readonly JobView[]): Record<string, unknown> {
-  const { id, kind, name, state, total, completed, discarded, createdAt, finishedAt } = flow
+  const { id, kind, name, state, total, completed, discarded, createdAt, finishedAt, meta } = flow
+  const { type = kind, steps = null } = (meta['ojs'] ?? {}) as Sent
   const failed = jobs.filter((job) => job.state === 'discarded' && job.flow?.callback === null)
   const startedMs = Math.min(...jobs.map(({ startedAt }) => startedAt?.getTime() ?? Infinity))
-  const shown = jobs.filter((job) => job.flow?.callback === null).map(stepJson)
+  const shown = jobs
+    .filter((job) => steps !== null || job.flow?.callback === null)
+    .map((job, at) => ({ ...stepJson(job), ...steps?.[at] }))
   return {
     id,
-    type: kind,
+    type,
     name: name ?? undefined,
     state,
-    ...(kind === 'chain'
+    created_at: createdAt.toISOString(),
+    ...(type === 'chain' || steps !== null
       ? { steps_total: total, steps_completed: completed, steps: shown }
       : { jobs_total: total, jobs_completed: completed, jobs: shown }),
     metadata: {

@@ -1,38 +1,21 @@
 import { z } from 'zod'
-import type { Callback } from '../../jobs/flow.ts'
-import { dependencies, type FlowJob } from '../../jobs/new-flow.ts'
+import type { FlowJob } from '../../jobs/new-flow.ts'
 import type { FlowView } from '../../engine/flows-api.ts'
 import type { JobView } from '../../engine/jobs-api.ts'
 import { afterCommit } from '../after-commit.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
-import { invalid, notFound, Refusal, unprocessable } from '../refusal.ts'
+import { notFound, Refusal, unprocessable } from '../refusal.ts'
 import { requireRoom } from './backpressure.ts'
 import { maySee } from './jobs.ts'
 import { readyJobs, type ReadyJobs } from './ready-jobs.ts'
-import { type JobJson, JobId, NewJobJson } from './schemas.ts'
+import { type JobJson, JobId, type OptionsJson } from './schemas.ts'
 import { workflowJson } from './workflow-json.ts'
+import { planOf, type WorkflowPlan } from './workflow-plan.ts'
+import { Workflow } from './workflow-schema.ts'
 
-const STEPS_AT_MOST = 1_000
-const JOBS_AT_MOST = 10_000
 /** So many jobs are shown of one workflow; all of them are counted. */
 const SHOWN_AT_MOST = 1_000
 
-const Name = z.string().min(1).max(255).nullish()
-const Jobs = z.array(NewJobJson).min(1).max(JOBS_AT_MOST)
-const Body = z.discriminatedUnion('type', [
-  z.looseObject({ type: z.literal('chain'), name: Name, steps: z.array(NewJobJson).min(1).max(STEPS_AT_MOST) }),
-  z.looseObject({ type: z.literal('group'), name: Name, jobs: Jobs }),
-  z.looseObject({
-    type: z.literal('batch'),
-    name: Name,
-    jobs: Jobs,
-    callbacks: z.strictObject({
-      on_success: NewJobJson.nullish(),
-      on_failure: NewJobJson.nullish(),
-      on_complete: NewJobJson.nullish(),
-    }),
-  }),
-])
 const Params = z.object({ id: JobId })
 
 /** Stores a workflow with all its jobs, and starts it. */
@@ -40,22 +23,22 @@ export const createWorkflow: Operation = operation({
   method: 'POST',
   path: '/ojs/v1/workflows',
   name: 'createWorkflow',
-  summary: 'Start a chain, a group or a batch, all or nothing.',
-  body: Body,
+  summary: 'Start a chain, a group, a batch, or steps that depend on each other, all or nothing.',
+  body: Workflow,
   answers: { 201: 'The workflow runs.' },
   async run(call) {
     const { body, server } = call
     const { sluice, remote } = server
-    const calls = body.type === 'chain' ? body.steps : body.jobs
-    const called = body.type === 'batch' ? callbacksOf(body.callbacks) : []
-    if (body.type === 'batch' && called.length === 0)
-      throw invalid('callbacks: give at least one of on_success, on_failure and on_complete')
-    const all = [...calls, ...called.map(([, json]) => json)]
-    const { jobs: checked, limits } = await ready(call, all)
+    const plan = planOf(body)
+    const { nodes, callbacks: called } = plan
+    const all = [...nodes.map(({ json }) => json), ...called.map(([, json]) => json)]
+    const { jobs: checked, limits } = await ready(
+      call,
+      all.map((json) => withDefaults(json, body.options)),
+    )
     const jobs = checked.map((job): FlowJob => ({ job, delayUs: null }))
     const id = server.newId()
-    const after = dependencies(body.type, calls.length)
-    const first = jobs.filter((_, node) => after[node]?.length === 0)
+    const first = jobs.filter((_, node) => nodes[node]?.after.length === 0)
     await requireRoom(
       call,
       first.map(({ job }) => job.queue),
@@ -63,18 +46,18 @@ export const createWorkflow: Operation = operation({
     if (limits.length > 0) await remote.define(limits)
     await sluice.flows.register({
       id,
-      kind: body.type,
+      kind: plan.kind,
       name: body.name ?? null,
-      nodes: jobs.slice(0, calls.length).map((job, node) => ({ ...job, after: after[node] ?? [] })),
-      callbacks: Object.fromEntries(called.map(([callback], i) => [callback, jobs[calls.length + i] as FlowJob])),
-      extra: null,
+      nodes: jobs.slice(0, nodes.length).map((job, node) => ({ ...job, after: nodes[node]?.after ?? [] })),
+      callbacks: Object.fromEntries(called.map(([callback], i) => [callback, jobs[nodes.length + i] as FlowJob])),
+      extra: extraOf(body, plan),
     })
     remote.stir()
     const { flow, jobs: stored } = await afterCommit(
       server.logger,
       call.requestId,
       () => namedFlow(call, id),
-      () => ({ flow: asStarted(id, body, calls.length, server.clock.now()), jobs: [] }),
+      () => ({ flow: asStarted(id, body, plan, server.clock.now()), jobs: [] }),
     )
     return { status: 201, body: shown(workflowJson(flow, stored)), headers: { Location: `/ojs/v1/workflows/${id}` } }
   },
@@ -117,25 +100,25 @@ export const cancelWorkflow: Operation = operation({
 })
 
 /** A workflow as it was stored, for when it cannot be read back. */
-function asStarted(id: string, body: z.output<typeof Body>, total: number, nowMs: number): FlowView {
-  const counts = { total, completed: 0, discarded: 0, cancelled: 0 }
+function asStarted(id: string, { name }: z.output<typeof Workflow>, plan: WorkflowPlan, nowMs: number): FlowView {
+  const counts = { total: plan.nodes.length, completed: 0, discarded: 0, cancelled: 0 }
   const times = { createdAt: new Date(nowMs), finishedAt: null }
-  return { id, kind: body.type, name: body.name ?? null, state: 'running', ...counts, ...times, meta: {} }
+  return { id, kind: plan.kind, name: name ?? null, state: 'running', ...counts, ...times, meta: {} }
+}
+
+/** What of a workflow is not told by its jobs: how it was sent, and what its steps are called. */
+function extraOf({ type }: z.output<typeof Workflow>, { kind, steps }: WorkflowPlan): string | null {
+  return type === kind ? null : JSON.stringify({ meta: { ojs: { type, steps } } })
+}
+
+/** Options of the workflow hold for each job that does not say otherwise. */
+function withDefaults(json: JobJson, options: OptionsJson | null | undefined): JobJson {
+  return options ? { ...json, options: { ...options, ...json.options } } : json
 }
 
 /** The document names it under `workflow`; some clients read the root. */
 function shown(workflow: Record<string, unknown>): Record<string, unknown> {
   return { ...workflow, workflow }
-}
-
-function callbacksOf(given: Readonly<Record<string, JobJson | null | undefined>>): [Callback, JobJson][] {
-  const { on_success: success, on_failure: failure, on_complete: complete } = given
-  const called: [Callback, JobJson | null | undefined][] = [
-    ['success', success],
-    ['failure', failure],
-    ['complete', complete],
-  ]
-  return called.filter((entry): entry is [Callback, JobJson] => entry[1] !== null && entry[1] !== undefined)
 }
 
 async function ready(call: Call<unknown, unknown, unknown>, sent: readonly JobJson[]): Promise<ReadyJobs> {

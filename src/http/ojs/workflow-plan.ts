@@ -1,0 +1,156 @@
+import type { Callback, FlowKind } from '../../jobs/flow.ts'
+import { invalid, unprocessable } from '../refusal.ts'
+import type { JobJson, OptionsJson } from './schemas.ts'
+
+/** A step that says which others it waits for. */
+export interface StepJson extends JobJson {
+  id: string
+  depends_on?: string[] | null | undefined
+}
+
+/** A workflow within a workflow. */
+export type NestedJson =
+  | { type: 'chain'; steps: readonly ElementJson[] }
+  | { type: 'group'; jobs: readonly ElementJson[] }
+  | { type: 'batch' }
+
+/** A job of a workflow, or a workflow in its place. */
+export type ElementJson = JobJson | NestedJson
+
+/** A workflow as it is sent. */
+export type WorkflowJson =
+  | Exclude<NestedJson, { type: 'batch' }>
+  | {
+      type: 'batch'
+      jobs: readonly ElementJson[]
+      callbacks: Readonly<Record<string, JobJson | null | undefined>>
+    }
+  | { type: 'graph'; steps: readonly StepJson[] }
+
+/** A workflow as jobs that wait for each other. */
+export interface WorkflowPlan {
+  readonly kind: FlowKind
+  /** In an order in which each waits for earlier ones alone. */
+  readonly nodes: readonly { readonly json: JobJson; readonly after: readonly number[] }[]
+  readonly callbacks: readonly (readonly [Callback, JobJson])[]
+  /** How steps are called, by their nodes, and those of callbacks behind them; null: they have no names. */
+  readonly steps: readonly { readonly id: string; readonly depends_on: readonly string[] }[] | null
+}
+
+type Node = WorkflowPlan['nodes'][number]
+
+const WORKFLOWS: ReadonlySet<string> = new Set(['chain', 'group', 'batch'])
+const CALLBACKS: Readonly<Record<string, Callback>> = {
+  on_success: 'success',
+  on_failure: 'failure',
+  on_complete: 'complete',
+}
+
+/** Lays a workflow out as jobs that wait for each other. @throws Refusal 400 and 422 */
+export function planOf(body: WorkflowJson): WorkflowPlan {
+  if (body.type === 'graph') return planOfSteps(body.steps)
+  const elements = body.type === 'chain' ? body.steps : body.jobs
+  const callbacks = body.type === 'batch' ? callbacksOf(body.callbacks) : []
+  if (body.type === 'batch' && callbacks.length === 0)
+    throw invalid('callbacks: give at least one of on_success, on_failure and on_complete')
+  const nodes: Node[] = []
+  layOut(body.type === 'chain' ? { type: 'chain', steps: elements } : { type: 'group', jobs: elements }, [], nodes)
+  // A chain with workflows in it has jobs side by side.
+  const isPlain = !elements.some(isNested)
+  return { kind: body.type === 'chain' && !isPlain ? 'group' : body.type, nodes, callbacks, steps: null }
+}
+
+/** Whether a workflow stands where a job may. */
+export function isNested(element: unknown): element is NestedJson {
+  const { type, args, steps, jobs } = (element ?? {}) as { readonly [name: string]: unknown }
+  return WORKFLOWS.has(String(type)) && args === undefined && (Array.isArray(steps) || Array.isArray(jobs))
+}
+
+/** Adds a workflow's jobs behind those that they wait for; answers which of them end it. */
+function layOut(workflow: NestedJson, after: readonly number[], nodes: Node[]): readonly number[] {
+  const layElement = (element: ElementJson, behind: readonly number[]): readonly number[] => {
+    if (isNested(element)) return layOut(element, behind, nodes)
+    return [nodes.push({ json: element, after: behind }) - 1]
+  }
+  if (workflow.type === 'batch')
+    throw unprocessable(
+      'a batch cannot stand in another workflow, since only the whole calls back; give a chain or a group',
+    )
+  if (workflow.type === 'group') return workflow.jobs.flatMap((element) => layElement(element, after))
+  return workflow.steps.reduce((behind: readonly number[], element) => layElement(element, behind), after)
+}
+
+function callbacksOf(given: Readonly<Record<string, JobJson | null | undefined>>): (readonly [Callback, JobJson])[] {
+  return Object.entries(CALLBACKS).flatMap(([name, callback]) => {
+    const json = given[name]
+    return json ? [[callback, json] as const] : []
+  })
+}
+
+function planOfSteps(steps: readonly StepJson[]): WorkflowPlan {
+  const ids = new Set(steps.map(({ id }) => id))
+  if (ids.size < steps.length) throw unprocessable('steps: two have the same id; give each its own')
+  for (const { id, depends_on: before } of steps)
+    for (const each of before ?? [])
+      if (!ids.has(each)) throw unprocessable(`steps: ${id} depends on ${each}, which is no step of this workflow`)
+  const callbackOf = new Map(steps.flatMap((step) => asCallback(step, steps)))
+  const ordered = inOrder(steps.filter(({ id }) => !callbackOf.has(id)))
+  const places = new Map(ordered.map(({ id }, node) => [id, node]))
+  const called = steps.filter(({ id }) => callbackOf.has(id))
+  // Nodes of callbacks are in this order, whichever there are.
+  const order = Object.values(CALLBACKS)
+  called.sort(
+    (a, b) => order.indexOf(callbackOf.get(a.id) as Callback) - order.indexOf(callbackOf.get(b.id) as Callback),
+  )
+  return {
+    kind: called.length > 0 ? 'batch' : 'group',
+    nodes: ordered.map((step) => ({
+      json: jobOf(step),
+      after: [...new Set(step.depends_on ?? [])].map((id) => {
+        const node = places.get(id)
+        if (node === undefined)
+          throw unprocessable(`steps: ${step.id} depends on ${id}, a callback; only the end of a workflow calls back`)
+        return node
+      }),
+    })),
+    callbacks: called.map((step) => [callbackOf.get(step.id) as Callback, jobOf(step)] as const),
+    steps: [...ordered, ...called].map(({ id, depends_on: before }) => ({ id, depends_on: before ?? [] })),
+  }
+}
+
+/** SDKs send the callbacks of a batch as steps that depend on all others; they name them so, by id or in their options. */
+function asCallback(step: StepJson, steps: readonly StepJson[]): [string, Callback][] {
+  const told = (step.options as { callback_type?: unknown } | null | undefined)?.callback_type
+  const callback = CALLBACKS[typeof told === 'string' ? told : step.id.replace('-', '_')]
+  if (callback === undefined || !step.depends_on || step.depends_on.length === 0) return []
+  const others = steps.filter(({ id, depends_on: before }) => id !== step.id && (before ?? []).length === 0)
+  return others.every(({ id }) => step.depends_on?.includes(id)) ? [[step.id, callback]] : []
+}
+
+/** Each step behind those that it depends on, else as they were sent. @throws Refusal 422 for a cycle */
+function inOrder(steps: readonly StepJson[]): StepJson[] {
+  const ordered: StepJson[] = []
+  const done = new Set<string>()
+  const own = new Set(steps.map(({ id }) => id))
+  let left = [...steps]
+  while (left.length > 0) {
+    const ready = left.filter(({ depends_on: before }) => (before ?? []).every((id) => done.has(id) || !own.has(id)))
+    if (ready.length === 0)
+      throw unprocessable(
+        `steps: ${left
+          .map(({ id }) => id)
+          .join(', ')
+          .slice(0, 200)} depend on each other in a circle`,
+      )
+    for (const step of ready) done.add(step.id)
+    ordered.push(...ready)
+    left = left.filter(({ id }) => !done.has(id))
+  }
+  return ordered
+}
+
+function jobOf({ id: _id, depends_on: _before, options, ...json }: StepJson): JobJson {
+  if (!options) return json
+  const { callback_type: _callback, ...rest } = options as OptionsJson & { callback_type?: unknown }
+  return { ...json, options: rest }
+}

@@ -1,0 +1,89 @@
+import { z } from 'zod'
+import { type JobJson, NewJobJson, Options, type OptionsJson } from './schemas.ts'
+import { type ElementJson, isNested, type NestedJson, type StepJson, type WorkflowJson } from './workflow-plan.ts'
+
+const STEPS_AT_MOST = 1_000
+const JOBS_AT_MOST = 10_000
+const DEEPEST = 8
+
+const Name = z.string().min(1).max(255).nullish()
+const StepId = z.string().min(1).max(255)
+const Defaults = z.looseObject({ options: Options.nullish(), name: Name })
+
+/** What holds for each job of a workflow. */
+interface Common {
+  name?: string | null | undefined
+  options?: OptionsJson | null | undefined
+}
+
+/** Reads a value by whichever schema fits what it looks like; what that schema finds wrong is told as its own. */
+function chosen<T>(schemaOf: (value: unknown) => z.ZodType<T>, description: string): z.ZodType<T> {
+  return z
+    .unknown()
+    .transform((value, ctx): T => {
+      const read = schemaOf(value).safeParse(value)
+      if (read.success) return read.data
+      ctx.issues.push(...(read.error.issues as z.core.$ZodRawIssue[]))
+      return z.NEVER
+    })
+    .meta({ description }) as unknown as z.ZodType<T>
+}
+
+const SECOND = 'A job, or a chain or a group in its place.'
+const Job: z.ZodType<JobJson> = NewJobJson
+
+function element(depth: number): z.ZodType<ElementJson> {
+  return chosen<ElementJson>((value) => (isNested(value) ? nested(depth + 1) : Job), SECOND)
+}
+
+function nested(depth: number): z.ZodType<NestedJson> {
+  if (depth > DEEPEST)
+    return z.custom<NestedJson>(() => false, { error: `workflows are nested deeper than ${DEEPEST} levels` })
+  const jobs = z.array(element(depth)).min(1).max(JOBS_AT_MOST)
+  const steps = z.array(element(depth)).min(1).max(STEPS_AT_MOST)
+  return z.discriminatedUnion('type', [
+    z.looseObject({ type: z.literal('chain'), steps }),
+    z.looseObject({ type: z.literal('group'), jobs }),
+    // Refused where it is laid out, in words that say what may stand there.
+    z.looseObject({ type: z.literal('batch') }),
+  ])
+}
+
+/** A step that names those it waits for. The name is the step's, not the job's; SDKs tell callbacks apart in the options. */
+const Step: z.ZodType<StepJson> = z
+  .looseObject({ id: StepId, depends_on: z.array(StepId).max(STEPS_AT_MOST).nullish() })
+  .transform((step, ctx): StepJson => {
+    const { id, depends_on: before, ...json } = step
+    const { callback_type: callback, ...options } = (json['options'] ?? {}) as Record<string, unknown>
+    const read = NewJobJson.safeParse(json['options'] === undefined ? json : { ...json, options })
+    if (!read.success) {
+      ctx.issues.push(...(read.error.issues as z.core.$ZodRawIssue[]))
+      return z.NEVER
+    }
+    const told = callback === undefined ? {} : { options: { ...read.data.options, callback_type: callback } }
+    return { ...read.data, ...told, id, depends_on: before }
+  }) as unknown as z.ZodType<StepJson>
+
+/** A workflow as it is sent, with a name and options that hold for each of its jobs. */
+export const Workflow: z.ZodType<WorkflowJson & Common> = z.preprocess(
+  (body) => (isStepsAlone(body) ? { ...body, type: 'graph' } : body),
+  z.discriminatedUnion('type', [
+    Defaults.extend({ type: z.literal('chain'), steps: z.array(element(0)).min(1).max(STEPS_AT_MOST) }),
+    Defaults.extend({ type: z.literal('group'), jobs: z.array(element(0)).min(1).max(JOBS_AT_MOST) }),
+    Defaults.extend({
+      type: z.literal('batch'),
+      jobs: z.array(element(0)).min(1).max(JOBS_AT_MOST),
+      callbacks: z.strictObject({
+        on_success: NewJobJson.nullish(),
+        on_failure: NewJobJson.nullish(),
+        on_complete: NewJobJson.nullish(),
+      }),
+    }),
+    Defaults.extend({ type: z.literal('graph'), steps: z.array(Step).min(1).max(STEPS_AT_MOST) }),
+  ]),
+) as unknown as z.ZodType<WorkflowJson & Common>
+
+/** The form of section 14.1 of the binding names no type: its steps say what they depend on. */
+function isStepsAlone(body: unknown): body is object {
+  return typeof body === 'object' && body !== null && !('type' in body) && 'steps' in body
+}
