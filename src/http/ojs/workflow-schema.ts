@@ -26,7 +26,7 @@ function chosen<T>(schemaOf: (value: unknown) => z.ZodType<T>, description: stri
       ctx.issues.push(...(read.error.issues as z.core.$ZodRawIssue[]))
       return z.NEVER
     })
-    .meta({ description }) as unknown as z.ZodType<T>
+    .meta({ description })
 }
 
 const SECOND = 'A job, or a chain or a group in its place.'
@@ -62,7 +62,7 @@ const Step: z.ZodType<StepJson> = z
     }
     const told = callback === undefined ? {} : { options: { ...read.data.options, callback_type: callback } }
     return { ...read.data, ...told, id, depends_on: before }
-  }) as unknown as z.ZodType<StepJson>
+  })
 
 /** A workflow as it is sent, with a name and options that hold for each of its jobs. */
 export const Workflow: z.ZodType<WorkflowJson & Common> = z.preprocess(
@@ -81,7 +81,7 @@ export const Workflow: z.ZodType<WorkflowJson & Common> = z.preprocess(
     }),
     Defaults.extend({ type: z.literal('graph'), steps: z.array(Step).min(1).max(STEPS_AT_MOST) }),
   ]),
-) as unknown as z.ZodType<WorkflowJson & Common>
+)
 
 /** The form of section 14.1 of the binding names no type: its steps say what they depend on. */
 function isStepsAlone(body: unknown): body is object {
