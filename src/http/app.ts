@@ -12,7 +12,7 @@ import { Handler } from './handler.ts'
 import { LimitRules, type ServedLimits } from './limit-rules.ts'
 import { openApi } from './open-api.ts'
 import { QueueCounts } from './queue-counts.ts'
-import { reload, type Reload } from './reload.ts'
+import { redefine, reload, type Reload } from './reload.ts'
 import { RequestBudget } from './request-budget.ts'
 import { ROUTES } from './routes.ts'
 import type { Server } from './server.ts'
@@ -53,6 +53,8 @@ export interface HttpApp {
    * @throws option.invalid, policy.invalid and as the start
    */
   reload(change: Reload): Promise<void>
+  /** Defines the limits of the options, and what tenants have of them, as an engine's start does; call it once the engine has started. */
+  define(): Promise<void>
   /** Ends streams of events; the engine is stopped by whoever made it. */
   close(): void
 }
@@ -110,6 +112,7 @@ export function createHttpApp(options: HttpOptions): HttpApp {
     drain: () => {
       draining = true
     },
+    define: async () => void (await redefine(server)),
     reload: (change) => reload(server, access, change),
     close: () => {
       draining = true

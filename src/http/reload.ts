@@ -32,7 +32,7 @@ export async function reload(server: Server, access: AccessList, { tokens, limit
 }
 
 /** Defines the limits of the configuration, and those of tenants that follow them, where their policy has changed; answers which. */
-async function redefine({ limits, remote }: Server): Promise<string[]> {
+export async function redefine({ limits, remote }: Server): Promise<string[]> {
   const known = new Map((await (await remote.store()).limits()).map((each) => [each.name, each]))
   const wanted = [
     ...limits.names().map((name) => limits.definition('', name)),

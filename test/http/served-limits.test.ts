@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { limit } from '../../src/exports/index.ts'
 import type { ServedLimits, Token } from '../../src/exports/http.ts'
 import { everyStore } from '../stores.ts'
-import { type Answer, Desk, type Json, type Sending } from './desk.ts'
+import { type Answer, Desk, type Json, type Sending, storeFile } from './desk.ts'
 
 const KINDS = await everyStore('limits of tenants')
 const HOUR = { window: 'sliding', per: '1h' } as const
@@ -159,6 +159,28 @@ describe('a policy that a job brings', () => {
     await d.push(bank(3), {}, admin)
     expect(await d.fetch({ count: 9 }, worker)).toHaveLength(2)
   })
+})
+
+test('a policy that a job brings is none for a limit of the configuration, not even before its first use', async () => {
+  const d = await served({ limits: { crm: { ...HOUR, max: 1 } } })
+  const bank = { rate_limit: { key: 'crm', rate: { limit: 1000, period: 'PT1S' } } }
+  for (let i = 0; i < 3; i++) await d.push(bank, {}, of('acme'))
+  expect(await d.fetch({ count: 9 }, of('acme'))).toHaveLength(1)
+})
+
+test('a server that starts with another policy gives it to the limits of tenants too', async () => {
+  const store = storeFile()
+  const first = await Desk.open({ engine: { store }, http: { limits: { limits: { crm: { ...HOUR, max: 1 } } } } })
+  for (let i = 0; i < 4; i++) await first.push(named('crm'), {}, of('acme'))
+  expect(await first.fetch({ count: 9 }, of('acme'))).toHaveLength(1)
+  const { clock } = first
+  const second = await Desk.open({
+    clock,
+    engine: { store },
+    http: { limits: { limits: { crm: { ...HOUR, max: 3 } } } },
+  })
+  await second.app.define()
+  expect(await second.fetch({ count: 9 }, of('acme'))).toHaveLength(2)
 })
 
 test('limits of code are reached by their names where the server shares them', async () => {

@@ -132,6 +132,7 @@ async function begin(
       testMode,
       backend: (await sluice.remote.store()).backend,
     })
+    await app.define()
     return { app, sluice }
   } catch (error) {
     await sluice.stop({ within: 0 }).catch(() => undefined)

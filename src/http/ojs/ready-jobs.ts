@@ -94,14 +94,15 @@ function givenBy({ server, tenant }: AnyCall, json: JobJson): Given {
  * one is an admin's.
  */
 function mayDefine(
-  { access }: AnyCall,
+  { access, server, tenant }: AnyCall,
   given: readonly Given[],
   known: ReadonlyMap<string, LimitDefinition>,
 ): LimitDefinition[] {
   const newest = new Map(given.flatMap(({ brought }) => brought.map((each) => [each.name, each])))
   return [...newest.values()].filter(({ name, policy, version }) => {
-    const has = known.get(name)
-    if (!has) return true
+    const has = known.get(name) ?? server.limits.definition(tenant, splitName(name).name)
+    // What the configuration says of a name, and nothing has defined yet, is defined with its first use.
+    if (has?.name !== name) return true
     if (has.version > version || isSame(has.policy, policy)) return false
     if (access.scopes.has('admin')) return true
     throw denied(
