@@ -86,6 +86,11 @@ export class Dispatcher {
     else this.#claim()
   }
 
+  /** A job of this queue has ended and its slot is freed, but it could not be settled: the slot is taken until it is. */
+  hold(queue: string): void {
+    this.#active.set(queue, (this.#active.get(queue) ?? 0) + 1)
+  }
+
   /** A job of this queue has ended: its slot is free. */
   finished(queue: string): void {
     const active = this.#active.get(queue) ?? 1
@@ -197,7 +202,7 @@ export class Dispatcher {
       eventWindowUs,
       queues: queues.map(({ queue, concurrency }) => ({
         queue,
-        slots: this.#stopped ? 0 : concurrency - (this.#active.get(queue) ?? 0),
+        slots: this.#stopped ? 0 : Math.max(0, concurrency - (this.#active.get(queue) ?? 0)),
       })),
     }
   }

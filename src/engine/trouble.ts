@@ -1,5 +1,5 @@
 import type { Clock } from '../base/clock.ts'
-import { isFinal } from '../base/errors.ts'
+import { isFinal, SluiceError } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
 
 interface Going {
@@ -27,6 +27,8 @@ export class Trouble {
 
   /** Work that is repeated has failed. @param what the work, as in `a claim` */
   failed(what: string, error: unknown): void {
+    // The engine has let go of the store, and said so.
+    if (error instanceof SluiceError && error.code === 'engine.stopped') return
     if (this.#tellFinal(error)) return
     const nowUs = this.#clock.monotonicUs()
     const going = this.#going.get(what) ?? { sinceUs: nowUs, toldUs: -Infinity, failures: 0 }

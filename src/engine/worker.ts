@@ -256,6 +256,7 @@ export class Worker implements RunHost {
         forMs,
         (again) => store.settle(this.#id, settlement, again),
         (error) => {
+          if (!this.#unsettled.has(job)) this.#dispatcher.hold(job.queue)
           this.#unsettled.add(job)
           this.#trouble.failed(A_SETTLEMENT, error)
         },
@@ -263,7 +264,7 @@ export class Worker implements RunHost {
       this.#trouble.over(A_SETTLEMENT)
       return settled
     } finally {
-      this.#unsettled.delete(job)
+      if (this.#unsettled.delete(job)) this.#dispatcher.finished(job.queue)
     }
   }
 

@@ -136,6 +136,22 @@ test('a store that refuses claims is asked every 2 s at most, however many jobs 
   expect(errors).toEqual(['a claim failed; it will be tried again'])
 })
 
+test('while settlements are refused, runs that wait for theirs take the slots: few more jobs begin', async () => {
+  const { clock, start } = setStage()
+  const { store, fail } = troubled(clock)
+  let runs = 0
+  const work = task('work.item', { retry: { attempts: 1 }, run: () => void runs++ })
+  const engine = await start({ tasks: [work], store, queues: { default: { concurrency: 2 } } })
+  fail(BUSY, 'settle')
+  for (let n = 0; n < 50; n++) await engine.enqueue(work)
+  await clock.advance('30s')
+  expect(runs).toBeLessThanOrEqual(4)
+  fail(null)
+  await clock.advance('5s')
+  expect(runs).toBe(50)
+  expect(new Set((await engine.jobs.list({ limit: 100 })).map(({ state }) => state))).toEqual(new Set(['completed']))
+})
+
 test('a settlement that stays impossible is given up at once: its lease ends, and nothing else suffers', async () => {
   const { clock, start, errors } = setStage()
   const { store, fail } = troubled(clock)
