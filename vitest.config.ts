@@ -18,6 +18,7 @@ class LongestFirst extends BaseSequencer {
 /** Tests that run real processes and take their time, but measure none: two at once. */
 const PROCESSES = [
   'test/conformance/ojs/*.test.ts',
+  'test/http/workers.test.ts',
   'test/crash/{enqueue,flows,pgbouncer,postgres-flows}.test.ts',
   'test/cli/{look,migrate,words}.test.ts',
 ]
