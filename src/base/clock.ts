@@ -102,3 +102,8 @@ class PiecedTimer implements Timer {
     else this.#run()
   }
 }
+
+/** Whether a test has faked this process's timers, by what the fakes of vitest, jest and sinon carry. */
+export function timersAreFaked(): boolean {
+  return [setTimeout, setImmediate].some((each) => 'clock' in each || '_isMockFunction' in each)
+}

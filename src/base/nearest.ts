@@ -14,6 +14,12 @@ export function nearest(name: string, known: readonly string[]): string | null {
   return best
 }
 
+/** The beginning of a remedy: `'did you mean until? '`, or nothing where no name is near. */
+export function didYouMean(name: string, known: readonly string[], meant?: string): string {
+  const near = meant ?? nearest(name, known)
+  return near === null ? '' : `did you mean ${near}? `
+}
+
 const LONGEST = 60
 
 /** Levenshtein's distance, by rows. */

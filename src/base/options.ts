@@ -1,5 +1,5 @@
 import { type ErrorCode, SluiceError } from './errors.ts'
-import { nearest } from './nearest.ts'
+import { didYouMean } from './nearest.ts'
 
 /** How a refusal of options is worded. */
 export interface OptionTerms {
@@ -18,20 +18,18 @@ export interface OptionTerms {
  */
 export function checkOptions(
   value: unknown,
-  known: readonly string[] | ReadonlySet<string>,
+  names: readonly string[],
   what: string,
   { code = 'option.invalid', meant = {} }: OptionTerms = {},
 ): void {
-  const names = Array.isArray(known) ? (known as readonly string[]) : [...known]
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw new SluiceError(code, `${what} is ${show(value)}; give an object of ${names.join(', ')}`)
   for (const name of Object.keys(value)) {
     if (names.includes(name)) continue
-    const near = (Object.hasOwn(meant, name) ? meant[name] : undefined) ?? nearest(name, names)
-    const hint = near === null ? '' : `did you mean ${near}? `
+    const hint = didYouMean(name, names, Object.hasOwn(meant, name) ? meant[name] : undefined)
     throw new SluiceError(
       code,
-      `${what} has no option ${JSON.stringify(name.slice(0, 60))}; ${hint}it knows ${names.join(', ')}`,
+      `${what}: there is no option ${JSON.stringify(name.slice(0, 60))}; ${hint}it knows ${names.join(', ')}`,
     )
   }
 }

@@ -105,7 +105,8 @@ export async function reportErrors(work: () => Promise<void>): Promise<void> {
     await work()
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error
-    process.exitCode = /^(store|job)\./.test(error.code) || error.code.endsWith('.unknown') ? 1 : 2
+    const found = /^(store|job)\./.test(error.code) && error.code !== 'store.url.invalid'
+    process.exitCode = found || error.code.endsWith('.unknown') ? 1 : 2
     process.stderr.write(`error ${error.code}: ${error.message}\n`)
   }
 }

@@ -130,6 +130,12 @@ export class PostgresDatabase {
         'option.invalid',
         'tx must be a connection of pg on which the caller has begun a transaction.',
       )
+    // Each statement of a pool takes whichever connection is free: none of them would be in the caller's transaction.
+    if ('totalCount' in client && 'idleCount' in client)
+      throw new SluiceError(
+        'option.invalid',
+        'tx is a pool, and no transaction runs on a pool; give the client of pool.connect() on which the caller has begun one.',
+      )
     const its = this.#statements(client as PgClient, null)
     return {
       all: (sql, ...values) => inWords(its.all(sql, ...values)),

@@ -1,5 +1,7 @@
 import { type Duration, durationMs } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
+import { nearest } from '../base/nearest.ts'
+import { checkOptions, show } from '../base/options.ts'
 import { createIds } from '../base/ids.ts'
 import { settlesWithin } from '../base/within.ts'
 import type { NewJob } from '../jobs/job.ts'
@@ -7,8 +9,8 @@ import type { Limit } from '../policy/define-limit.ts'
 import type { Forecast } from '../policy/what-if.ts'
 import { createStore } from '../store/open.ts'
 import type { Store } from '../store/store.ts'
-import { type EnqueueContext, prepare } from './enqueue.ts'
-import { Events, type SluiceEvents } from './events.ts'
+import { checkCall, type EnqueueContext, prepare } from './enqueue.ts'
+import { EVENT_NAMES, Events, type SluiceEvents } from './events.ts'
 import { FlowsApi } from './flows-api.ts'
 import { forecastLimit, type LiveForecastOptions } from './forecast.ts'
 import type { Carried, Instrumentation } from './instrumentation.ts'
@@ -17,6 +19,7 @@ import { LimitRegistry, specsOf } from './limit-registry.ts'
 import { LimitsApi } from './limits-api.ts'
 import { Once } from './once.ts'
 import { type EngineSettings, settingsOf, type SluiceOptions } from './options.ts'
+import { Place, refuseFakedTimers } from './place.ts'
 import { QueueLimits } from './queue-limits.ts'
 import { Remote } from './remote.ts'
 import { Reporter } from './report.ts'
@@ -71,6 +74,8 @@ export class Sluice implements TaskEngine {
   readonly #starting = new Once(() => this.#start())
   #stopping: Promise<void> | null = null
 
+  readonly #place: Place
+
   constructor(options: SluiceOptions) {
     const settings = (this.#settings = settingsOf(options))
     const { clock, logger, trouble } = settings
@@ -84,6 +89,7 @@ export class Sluice implements TaskEngine {
       settings.events,
     )
     this.#store = createStore(options.store, settings)
+    this.#place = new Place(options.store)
     const open = (): Promise<Store> => this.#opening.done()
     this.#results = new Results(open, clock)
     this.#servedQueues = new ServedQueues({ clock, logger, store: open })
@@ -140,7 +146,9 @@ export class Sluice implements TaskEngine {
   }
 
   /** Begins to run jobs; after a failure it may be called again. @throws engine.stopped when the engine has been stopped */
-  start(): Promise<void> {
+  async start(): Promise<void> {
+    if (this.#stopping) throw new SluiceError('engine.stopped', 'The engine was stopped. Create a new engine to go on.')
+    if (this.#worker) throw new SluiceError('engine.started', 'The engine runs already; call start() once.')
     return this.#starting.done()
   }
 
@@ -150,6 +158,7 @@ export class Sluice implements TaskEngine {
    * any more: then what still ran is given to others once its lease is over.
    */
   stop(options: { within?: Duration } = {}): Promise<void> {
+    checkOptions(options, ['within'], 'stop')
     this.#stopping ??= this.#stop(durationMs(options.within ?? '30s', 'within'))
     return this.#stopping
   }
@@ -188,12 +197,19 @@ export class Sluice implements TaskEngine {
     )
   }
 
+  /** Which engine this is, for messages: its store, whether it runs, and where it was made. */
+  get about(): string {
+    return this.#place.inWords(this.#worker ? 'running' : 'not started')
+  }
+
   /** Stores calls of one task in one transaction; what `task.enqueue` and `task.enqueueMany` come to. */
   enqueueAll(
     task: TaskDefinition,
     inputs: readonly unknown[],
     options: EnqueueOptions<never>,
   ): Promise<Job<unknown>[]> {
+    // What it holds is checked call by call, within the span of an enqueue.
+    if (typeof options !== 'object' || options === null) checkCall(options, task.name)
     const store = (carried: Carried): Promise<Job<unknown>[]> => this.#enqueueAll(task, inputs, options, carried)
     const call = { task: task.name, queue: options.queue ?? task.queue, count: inputs.length }
     return this.#instrumentation?.enqueue(call, store) ?? store({})
@@ -224,6 +240,15 @@ export class Sluice implements TaskEngine {
 
   /** Calls `listener` at every event of that name; returns how to stop that. */
   on<N extends keyof SluiceEvents>(name: N, listener: (event: SluiceEvents[N]) => void): () => void {
+    if (!EVENT_NAMES.includes(name)) {
+      const near = nearest(name, EVENT_NAMES) ?? EVENT_NAMES.find((each) => each.endsWith(`.${name}`))
+      throw new SluiceError(
+        'option.invalid',
+        `There is no event ${JSON.stringify(name)}; ${near === undefined ? '' : `did you mean ${near}? `}the events are ${EVENT_NAMES.join(', ')}.`,
+      )
+    }
+    if (typeof listener !== 'function')
+      throw new SluiceError('option.invalid', `The listener of ${name} is ${show(listener)}; give a function.`)
     return this.#events.on(name, listener)
   }
 
@@ -241,6 +266,7 @@ export class Sluice implements TaskEngine {
   }
 
   async #open(): Promise<Store> {
+    refuseFakedTimers()
     await this.#store.open()
     const changed = await this.#store.define(this.#registry.definitions())
     const declared = this.#queueLimits.declared()

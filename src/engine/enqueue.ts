@@ -1,5 +1,6 @@
 import { type Duration, durationUs } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
+import { checkOptions } from '../base/options.ts'
 import { checkInstant } from '../base/instant.ts'
 import { toJsonText } from '../base/json-value.ts'
 import type { NewJob } from '../jobs/job.ts'
@@ -21,8 +22,10 @@ export interface EnqueueContext {
   readonly queueUses: (queue: string) => readonly UseSpec<never>[]
 }
 
+/** Of a task, not of a call; or under another name. */
+const MEANT = { in: 'delay', at: 'runAt', limit: 'limits', key: 'unique' }
 const QUEUE = /^[a-z0-9][a-z0-9.-]*$/
-const OPTIONS: ReadonlySet<string> = new Set([
+const OPTIONS = [
   'delay',
   'runAt',
   'expiresAt',
@@ -36,7 +39,7 @@ const OPTIONS: ReadonlySet<string> = new Set([
   'meta',
   'tags',
   'tx',
-])
+] as const
 
 /**
  * Checks one call and turns it into a job: everything that can be refused is refused here, before anything is written.
@@ -49,7 +52,7 @@ export function prepare(
   options: EnqueueOptions<never>,
   carried: Carried = {},
 ): NewJob | Promise<NewJob> {
-  checkOptions(options, task.name)
+  checkCall(options, task.name)
   const what = `the input of task ${task.name}`
   const checked = task.schema ? validate(task.schema, input, what) : input
   const text = toJsonText(input, what)
@@ -98,13 +101,9 @@ function toJob(
   }
 }
 
-function checkOptions(options: EnqueueOptions<never>, task: string): void {
-  for (const key in options)
-    if (!OPTIONS.has(key))
-      throw new SluiceError(
-        'option.invalid',
-        `enqueue of ${task} has no option ${key}; it knows ${[...OPTIONS].join(', ')}`,
-      )
+/** Checks the options of a call. @throws option.invalid, priority.invalid, delay.invalid */
+export function checkCall(options: EnqueueOptions<never>, task: string): void {
+  checkOptions(options, OPTIONS, `enqueue of ${task}`, { meant: MEANT })
   const { priority, delay, runAt } = options
   if (priority !== undefined && !(Number.isInteger(priority) && priority >= -100 && priority <= 100))
     throw new SluiceError(

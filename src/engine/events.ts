@@ -104,6 +104,37 @@ export interface SluiceEvents {
   'worker.stopped': { readonly worker: number }
 }
 
+const NAMES: Readonly<Record<keyof SluiceEvents, true>> = {
+  'job.enqueued': true,
+  'job.started': true,
+  'job.progress': true,
+  'job.completed': true,
+  'job.failed': true,
+  'job.retrying': true,
+  'job.discarded': true,
+  'job.cancelled': true,
+  'job.lease_lost': true,
+  'job.recovered': true,
+  'rate_limit.exceeded': true,
+  'rate_limit.throttled': true,
+  'rate_limit.released': true,
+  'rate_limit.dropped': true,
+  'rate_limit.dynamic_adjusted': true,
+  'rate_limit.unknown': true,
+  'schedule.fired': true,
+  'schedule.skipped': true,
+  'schedule.ended': true,
+  'flow.started': true,
+  'flow.completed': true,
+  'flow.failed': true,
+  'flow.cancelled': true,
+  'worker.started': true,
+  'worker.stopped': true,
+}
+
+/** The names of all events. */
+export const EVENT_NAMES: readonly (keyof SluiceEvents)[] = Object.keys(NAMES) as (keyof SluiceEvents)[]
+
 function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
 }

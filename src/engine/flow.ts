@@ -1,5 +1,6 @@
 import { SluiceError } from '../base/errors.ts'
 import { toJsonText } from '../base/json-value.ts'
+import { checkOptions as checkNames } from '../base/options.ts'
 import type { Callback, FlowKind } from '../jobs/flow.ts'
 import { checkFlowName, dependencies, type FlowJob, type NewFlow } from '../jobs/new-flow.ts'
 import type { NewJob } from '../jobs/job.ts'
@@ -79,8 +80,7 @@ export async function toFlow(id: string, options: FlowOptions, prepare: Prepare)
   if (options.kind === 'batch') {
     for (const [name, given] of Object.entries(options.callbacks ?? {}) as [string, Call | undefined][]) {
       const callback = CALLED[name]
-      if (!callback) throw invalid(kind, `there is no callback ${name}; it knows ${Object.keys(CALLED).join(', ')}`)
-      if (given) callbacks[callback] = await toFlowJob(checkCalls(kind, [given])[0] as Call, prepare)
+      if (callback && given) callbacks[callback] = await toFlowJob(checkCalls(kind, [given])[0] as Call, prepare)
     }
   }
   return {
@@ -109,8 +109,9 @@ function checkOptions(options: FlowOptions): FlowKind {
       `the kind is ${JSON.stringify(options.kind)}; it is one of ${Object.keys(OPTIONS).join(', ')}`,
     )
   const { kind } = options
-  const unknown = Object.keys(options).find((key) => !known.includes(key))
-  if (unknown !== undefined) throw invalid(kind, `there is no option ${unknown}; it knows ${known.join(', ')}`)
+  checkNames(options, known, `a ${kind}`, { code: 'flow.invalid' })
+  if ('callbacks' in options && options.callbacks !== undefined)
+    checkNames(options.callbacks, Object.keys(CALLED), `callbacks of a ${kind}`, { code: 'flow.invalid' })
   checkFlowName(kind, options.name ?? null)
   return kind
 }

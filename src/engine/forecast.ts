@@ -1,5 +1,6 @@
 import type { Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
+import { checkOptions } from '../base/options.ts'
 import { adopt } from '../policy/bucket.ts'
 import type { Limit } from '../policy/define-limit.ts'
 import type { Pile } from '../policy/drain.ts'
@@ -43,6 +44,7 @@ export async function forecastLimit(
   limit: Limit | string,
   options: LiveForecastOptions = {},
 ): Promise<Forecast> {
+  checkOptions(options, ['key', 'policy', 'backlog', 'shared', 'runTime'], 'sluice.forecast')
   const { key, policy, backlog, shared, runTime } = options
   const name = nameOf(limit)
   const to = policy === undefined ? null : normalisePolicy(policy, `forecast of limit ${name}`)

@@ -1,4 +1,5 @@
 import { SluiceError } from '../base/errors.ts'
+import { show } from '../base/options.ts'
 import { messageOf } from '../base/thrown.ts'
 import { inLaneOrder } from '../jobs/lane.ts'
 import { checkUnits, isLimitUse, type Limit, type LimitUse, useOf, type UseSpec } from '../policy/define-limit.ts'
@@ -158,6 +159,7 @@ function refuseAboveBurst({ rule }: LimitPolicy, weight: number, what: string): 
 
 /** Reads uses that the user listed as limits. @throws option.invalid */
 export function specsOf(limits: readonly (Limit | LimitUse<never>)[] | undefined, what: string): UseSpec<never>[] {
+  if (limits !== undefined && !Array.isArray(limits)) throw notAList(limits, what)
   return (limits ?? []).map((use) => {
     if (isLimitUse(use)) return useOf(use)
     throw new SluiceError(
@@ -165,6 +167,11 @@ export function specsOf(limits: readonly (Limit | LimitUse<never>)[] | undefined
       `${what} lists something that is no limit; make limits with limit(name, policy)`,
     )
   })
+}
+
+/** The refusal of limits that are no list, as of a single one. */
+export function notAList(limits: unknown, what: string): SluiceError {
+  return new SluiceError('option.invalid', `limits of ${what} is ${show(limits)}; give a list, as limits: [crm]`)
 }
 
 /** A queue's limit whose key is computed from the input counts as the job's own. */

@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import type { Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
+import { checkOptions } from '../base/options.ts'
 import type { Limit } from '../policy/define-limit.ts'
 import type { Key } from '../policy/key-path.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
@@ -210,6 +211,12 @@ export class LimitsApi {
     change: PolicyChange | null,
     options: { until?: Duration | Date } & Remark,
   ): Promise<boolean> {
+    const own = kind === 'pause' ? 'pause' : 'override'
+    checkOptions(
+      options,
+      change === null ? REMARK : ['until', ...REMARK],
+      change === null ? ENDING[own] : `limits.${own}`,
+    )
     const store = await this.#store()
     const name = nameOf(limit)
     const untilUs = options.until === undefined ? null : untilUsOf(options.until, this.#hooks.clock, store.nowUs())
@@ -226,6 +233,7 @@ export class LimitsApi {
    * @throws option.invalid
    */
   async waiting(options: { readonly rows?: number } = {}): Promise<WaitingView> {
+    checkOptions(options, ['rows'], 'limits.waiting')
     const { rows = 100 } = options
     if (!(Number.isInteger(rows) && rows >= 1 && rows <= 1000))
       throw new SluiceError('option.invalid', `limits.waiting got rows ${String(rows)}; give 1 to 1,000`)
@@ -240,6 +248,9 @@ export class LimitsApi {
     }
   }
 }
+
+const REMARK = ['by', 'reason'] as const
+const ENDING = { override: 'limits.clearOverride', pause: 'limits.resume' } as const
 
 async function requireLimit(store: Store, name: string): Promise<void> {
   if (!(await store.limits()).some((each) => each.name === name))

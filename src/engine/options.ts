@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from '../base/clock.ts'
 import { durationUs, type Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
+import { checkOptions } from '../base/options.ts'
 import { consoleLogger, type Logger, unfailingLogger } from '../base/logger.ts'
 import { type Random, systemRandom } from '../base/random.ts'
 import type { Durability, Retention, Store } from '../store/store.ts'
@@ -73,7 +74,7 @@ export interface EngineSettings {
   readonly queues: readonly QueueSettings[]
 }
 
-const KNOWN: ReadonlySet<string> = new Set([
+const KNOWN = [
   'store',
   'tasks',
   'limits',
@@ -89,16 +90,18 @@ const KNOWN: ReadonlySet<string> = new Set([
   'clock',
   'logger',
   'random',
-])
+] as const
+/** How long jobs of each final state are kept. */
+export const RETENTION = ['completed', 'cancelled', 'discarded'] as const
 const SHORTEST_LEASE_US = 100_000
 const SHORTEST_AGEING_US = 1000
 const SHORTEST_EVENT_WINDOW_US = 1_000_000
 
 /** Checks the options of an engine. @throws option.invalid, queue.invalid, duration.invalid */
 export function settingsOf(options: SluiceOptions): EngineSettings {
-  for (const key of Object.keys(options))
-    if (!KNOWN.has(key))
-      throw new SluiceError('option.invalid', `new Sluice has no option ${key}; it knows ${[...KNOWN].join(', ')}`)
+  checkOptions(options, KNOWN, 'new Sluice', {
+    meant: { queue: 'queues', db: 'store', url: 'store', database: 'store' },
+  })
   if (!Array.isArray(options.tasks))
     throw new SluiceError(
       'option.invalid',
@@ -113,6 +116,7 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
       'option.invalid',
       `lease is ${leaseUs / 1000} ms; give at least ${SHORTEST_LEASE_US / 1000} ms`,
     )
+  if (options.retention !== undefined) checkOptions(options.retention, RETENTION, 'retention of new Sluice')
   const { completed = '24h', cancelled = '24h', discarded = '7d' } = options.retention ?? {}
   const { clock = systemClock, logger = consoleLogger } = options
   const safeLogger = unfailingLogger(logger)

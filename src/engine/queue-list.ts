@@ -1,4 +1,5 @@
 import { SluiceError } from '../base/errors.ts'
+import { checkOptions } from '../base/options.ts'
 import type { LimitUse, UseSpec } from '../policy/define-limit.ts'
 import { checkQueue } from './enqueue.ts'
 import { specsOf } from './limit-registry.ts'
@@ -70,12 +71,7 @@ function optionsOf(queue: string, given: unknown): QueueOptions {
       'option.invalid',
       `queues.${queue} is invalid: ${String(given)}. Expected its concurrency, or options: ${KNOWN.join(', ')}.`,
     )
-  const unknown = Object.keys(given).find((key) => !KNOWN.includes(key))
-  if (unknown !== undefined)
-    throw new SluiceError(
-      'option.invalid',
-      `queues.${queue} has no option ${unknown}. Expected one of ${KNOWN.join(', ')}.`,
-    )
+  checkOptions(given, KNOWN, `queues.${queue}`)
   return given
 }
 

@@ -1,6 +1,7 @@
 import type { Clock, Timer } from '../base/clock.ts'
 import { durationMs, type Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
+import { checkOptions } from '../base/options.ts'
 import type { JobRecord, NewJob } from '../jobs/job.ts'
 import { isFinal } from '../jobs/job-state.ts'
 import type { Enqueued, Store } from '../store/store.ts'
@@ -33,7 +34,7 @@ export class Results {
 
   /** The handle of a stored job. */
   handle(id: string, duplicate: boolean): Job<unknown> {
-    return { id, duplicate, result: (options = {}) => this.#wait(id, options.timeout) }
+    return { id, duplicate, result: async (options = {}) => this.#wait(id, options) }
   }
 
   /** What one call of a task came to. @throws unique.conflict */
@@ -76,7 +77,9 @@ export class Results {
     }
   }
 
-  async #wait(id: string, timeout: Duration | undefined): Promise<unknown> {
+  async #wait(id: string, options: { timeout?: Duration }): Promise<unknown> {
+    checkOptions(options, ['timeout'], 'job.result')
+    const { timeout } = options
     const timeoutMs = timeout === undefined ? null : durationMs(timeout, 'timeout of result()')
     const store = await this.#store()
     return new Promise((resolve, reject) => {

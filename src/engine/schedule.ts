@@ -1,5 +1,6 @@
 import type { Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
+import { didYouMean } from '../base/nearest.ts'
 import { checkInstant } from '../base/instant.ts'
 import { isName } from '../base/text.ts'
 import type { NewJob } from '../jobs/job.ts'
@@ -72,8 +73,11 @@ export function jobOptions(task: TaskDefinition, options: ScheduleOptions<never>
   const job: Record<string, unknown> = {}
   for (const [key, value] of Object.entries(options)) {
     if (OF_JOB.has(key)) job[key] = value
-    else if (!OWN.has(key))
-      throw invalid(`schedule of ${task.name}`, `there is no option ${key}; it knows ${[...OWN, ...OF_JOB].join(', ')}`)
+    else if (!OWN.has(key)) {
+      const known = [...OWN, ...OF_JOB]
+      const why = `there is no option ${key}; ${didYouMean(key, known)}it knows ${known.join(', ')}`
+      throw invalid(`schedule of ${task.name}`, why)
+    }
   }
   return job
 }

@@ -1,12 +1,13 @@
 import { durationMs, type Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
+import { checkOptions, show } from '../base/options.ts'
 import type { Json } from '../base/json-value.ts'
 import type { Logger } from '../base/logger.ts'
 import type { FlowPlace } from '../jobs/flow.ts'
 import type { Answer } from '../jobs/header-source.ts'
 import type { RetryOptions, RetryPolicy } from '../jobs/retry-policy.ts'
 import { retryPolicy } from '../jobs/retry-policy.ts'
-import type { Schema } from '../jobs/schema.ts'
+import { checkSchema, type Schema } from '../jobs/schema.ts'
 import type { Unique } from '../jobs/unique-key.ts'
 import {
   type InlineLimit,
@@ -19,6 +20,7 @@ import {
 } from '../policy/define-limit.ts'
 import type { Key, KeyPath } from '../policy/key-path.ts'
 import { type Fairness, fairnessOf } from './fairness.ts'
+import { notAList } from './limit-registry.ts'
 
 /** What a handler is given beside its input. */
 export interface Context<I> {
@@ -156,6 +158,8 @@ export interface TaskDefinition {
 
 /** The engine behind a task's `enqueue`. */
 export interface TaskEngine {
+  /** Which engine it is, for messages: its store, whether it runs, and where it was made. */
+  readonly about: string
   enqueueAll(task: TaskDefinition, inputs: readonly unknown[], options: EnqueueOptions<never>): Promise<Job<unknown>[]>
 }
 
@@ -166,17 +170,16 @@ interface Bound {
 
 const BOUND = new WeakMap<AnyTask, Bound>()
 const NAME = /^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$/
-const OPTIONS: ReadonlySet<string> = new Set([
-  'limits',
-  'fairKey',
-  'share',
-  'queue',
-  'timeout',
-  'retry',
-  'run',
-  'onError',
-  'onRetry',
-])
+const OPTIONS = ['limits', 'fairKey', 'share', 'queue', 'timeout', 'retry', 'run', 'onError', 'onRetry'] as const
+/** As other libraries call it. */
+const MEANT = {
+  retries: 'retry',
+  attempts: 'retry',
+  backoff: 'retry',
+  handler: 'run',
+  concurrency: 'limits',
+  limit: 'limits',
+}
 
 /**
  * Defines a task: a handler under a name, with its input's schema and its options.
@@ -198,8 +201,11 @@ export function task<I, O, R>(
     name,
     enqueue: async (value?: I, options: EnqueueOptions<O> = {}): Promise<Job<R>> =>
       (await theOne(name, engines).enqueueAll(definition, [value], options))[0] as Job<R>,
-    enqueueMany: (inputs: readonly I[], options: EnqueueOptions<O> = {}): Promise<Job<R>[]> =>
-      theOne(name, engines).enqueueAll(definition, inputs, options) as Promise<Job<R>[]>,
+    enqueueMany: async (inputs: readonly I[], options: EnqueueOptions<O> = {}): Promise<Job<R>[]> => {
+      if (!Array.isArray(inputs))
+        throw new SluiceError('option.invalid', `enqueueMany of ${name} got ${show(inputs)}; give a list of inputs`)
+      return (await theOne(name, engines).enqueueAll(definition, inputs, options)) as Job<R>[]
+    },
   })
   BOUND.set(created, { definition, engines })
   return created
@@ -237,7 +243,7 @@ function theOne(name: string, engines: ReadonlySet<TaskEngine>): TaskEngine {
   if (second)
     throw new SluiceError(
       'task.ambiguous',
-      `${engines.size} engines list the task ${name}. Say which with sluice.enqueue(task, input).`,
+      `${engines.size} engines list the task ${name}: ${[...engines].map((each) => each.about).join('; ')}. Say which with sluice.enqueue(task, input), or stop those that are not needed any more.`,
     )
   return first
 }
@@ -250,11 +256,12 @@ function define<O, R>(name: string, schema: Schema<never, unknown> | null, optio
     )
   if (typeof options !== 'object' || options === null || typeof options.run !== 'function')
     throw new SluiceError('option.invalid', `task ${name} has no run function; give { run(input, ctx) { … } }`)
-  for (const key of Object.keys(options))
-    if (!OPTIONS.has(key))
-      throw new SluiceError('option.invalid', `task ${name} has no option ${key}; it knows ${[...OPTIONS].join(', ')}`)
+  checkOptions(options, OPTIONS, `task ${name}`, { meant: MEANT })
+  if (schema !== null) checkSchema(schema, `the schema of task ${name}`)
+  const { limits } = options
+  if (limits !== undefined && !Array.isArray(limits)) throw notAList(limits, `task ${name}`)
   let inline = 0
-  const uses = (options.limits ?? []).map((use) => {
+  const uses = (limits ?? []).map((use) => {
     if (isLimitUse(use)) return useOf(use)
     inline++
     return inlineUse(use as InlineLimit<O>, inline === 1 ? name : `${name}#${inline}`)

@@ -1,4 +1,5 @@
 import { systemClock } from '../base/clock.ts'
+import { checkOptions } from '../base/options.ts'
 import { durationUs, MAX_DURATION_US, type Duration } from '../base/duration.ts'
 import { type HeadersLike, headerSource, type HeaderSource } from './header-source.ts'
 import { refusalTold, type RetryAfter } from './rate-limit-headers.ts'
@@ -33,6 +34,7 @@ export class RateLimited extends Error {
 
   /** @throws SluiceError `duration.invalid` for a text that is no duration */
   constructor(options: RateLimitedOptions, headers: HeaderSource | null = null) {
+    checkOptions(options, ['retryAfter', 'limit', 'key'], 'new RateLimited')
     const retryAfter = fact(options.retryAfter)
     super(`the other side refused the call; ${wording(retryAfter)}`)
     this.name = 'RateLimited'
@@ -52,6 +54,7 @@ export class RateLimited extends Error {
     response: { readonly headers: HeadersLike } | HeadersLike,
     options: { limit?: LimitName; now?: number } = {},
   ): RateLimited {
+    checkOptions(options, ['limit', 'now'], 'RateLimited.from')
     const headers = headerSource(headersOf(response))
     const told = refusalTold(headers, options.now ?? systemClock.now())
     return new RateLimited(

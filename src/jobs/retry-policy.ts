@@ -1,5 +1,6 @@
 import { durationUs, type Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
+import { checkOptions } from '../base/options.ts'
 import type { Random } from '../base/random.ts'
 
 /** How a task's failed attempts are repeated. */
@@ -31,7 +32,7 @@ export interface RetryPolicy {
 const MAX_ATTEMPTS = 10_000
 const DEFAULT_MAX_US = 300_000_000
 const BACKOFFS: readonly string[] = ['exponential', 'fixed', 'linear', 'polynomial', 'none']
-const OPTIONS: ReadonlySet<string> = new Set(['attempts', 'backoff', 'initial', 'max', 'factor', 'jitter'])
+const OPTIONS = ['attempts', 'backoff', 'initial', 'max', 'factor', 'jitter'] as const
 
 /**
  * Checks retry options and fills in the defaults.
@@ -79,10 +80,7 @@ function checkedShape(options: unknown, what: string): RetryOptions {
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
     throw invalid(what, `it is ${shown(options)}; give an object such as { attempts: 5, initial: '2s' }`)
   }
-  const unknown = Object.keys(options).find((name) => !OPTIONS.has(name))
-  if (unknown !== undefined) {
-    throw invalid(what, `there is no option ${JSON.stringify(unknown)}; the options are ${[...OPTIONS].join(', ')}`)
-  }
+  checkOptions(options, OPTIONS, what, { code: 'retry.invalid', meant: { retries: 'attempts', delay: 'initial' } })
   return options
 }
 

@@ -34,6 +34,21 @@ export function validate<O>(
   )
 }
 
+/** Refuses what is no Standard Schema, as a JSON Schema. @throws option.invalid */
+export function checkSchema(schema: unknown, what: string): void {
+  const standard = isObject(schema) ? (schema as { '~standard'?: unknown })['~standard'] : undefined
+  if (isObject(standard) && typeof (standard as { validate?: unknown }).validate === 'function') return
+  const hint = isObject(schema) && ('type' in schema || '$schema' in schema || 'properties' in schema)
+  throw new SluiceError(
+    'option.invalid',
+    `${what} is no Standard Schema${hint ? ', but looks like a JSON Schema' : ''}; give one of zod, valibot or arktype, or input<T>() for a type that is not checked`,
+  )
+}
+
+function isObject(value: unknown): value is object {
+  return (typeof value === 'object' && value !== null) || typeof value === 'function'
+}
+
 /** A schema that checks nothing: gives a task's input a type without a validator. */
 export function input<T>(): Schema<T, T> {
   return { '~standard': { version: 1, vendor: 'sluice', validate: (value) => ({ value: value as T }) } }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { durationUs, type Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
+import { checkOptions } from '../base/options.ts'
 import { isStorable } from '../base/text.ts'
 import { messageOf } from '../base/thrown.ts'
 import { STATES, type JobState } from './job-state.ts'
@@ -36,7 +37,7 @@ export interface UniqueRule {
 const MAX_KEY_BYTES = 1_024
 const HASHED = 'sha256:'
 const ON_CONFLICT: readonly string[] = ['ignore', 'reject', 'replace', 'update']
-const OPTIONS: ReadonlySet<string> = new Set(['key', 'onConflict', 'within', 'states'])
+const OPTIONS = ['key', 'onConflict', 'within', 'states'] as const
 
 /**
  * Normalises a unique option for one input; null when there is none. Keys of different tasks never meet.
@@ -64,9 +65,8 @@ function checkedShape<I>(unique: Exclude<Unique<I>, string>, what: string): Excl
   // Callers without types may pass anything.
   const given: unknown = unique
   if (typeof given !== 'object' || given === null) throw invalid(what, 'give a key, or an object with a key')
-  const unknown = Object.keys(given).find((name) => !OPTIONS.has(name))
-  if (unknown === undefined) return unique
-  throw invalid(what, `there is no option ${JSON.stringify(unknown)}; the options are ${[...OPTIONS].join(', ')}`)
+  checkOptions(given, OPTIONS, what, { code: 'unique.invalid' })
+  return unique
 }
 
 function keyText<I>(key: string | ((input: I) => string), input: I, what: string): string {

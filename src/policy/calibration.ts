@@ -1,4 +1,5 @@
 import { SluiceError } from '../base/errors.ts'
+import { didYouMean } from '../base/nearest.ts'
 import type { Calibration } from './limit.ts'
 
 const CHOICES: Readonly<Record<string, readonly string[]>> = {
@@ -17,7 +18,10 @@ export function calibration(value: unknown, what: string): Calibration {
     const choices = Object.hasOwn(CHOICES, field) ? CHOICES[field] : undefined
     if (field === 'budget' && (given === undefined || (typeof given === 'string' && given !== ''))) continue
     if (field === 'budget') throw invalid(what, `calibrate.budget is ${shown(given)}; give a name such as 'tokens'`)
-    if (!choices) throw invalid(what, `calibrate has no ${field}; it takes from, direction, reset and budget`)
+    if (!choices) {
+      const hint = didYouMean(field, [...Object.keys(CHOICES), 'budget'])
+      throw invalid(what, `calibrate has no ${field}; ${hint}it takes from, direction, reset and budget`)
+    }
     if (given !== undefined && !choices.includes(given as string))
       throw invalid(
         what,

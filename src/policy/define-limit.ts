@@ -1,4 +1,5 @@
 import { SluiceError } from '../base/errors.ts'
+import { checkOptions } from '../base/options.ts'
 import { isName } from '../base/text.ts'
 import type { AtPath, Key, KeyPath } from './key-path.ts'
 import type { LimitPolicy } from './limit.ts'
@@ -83,10 +84,10 @@ export function limit<const N extends string>(name: N, policy: Policy): Limit<N>
     name,
     ...use<unknown>({ kind: 'none' }, undefined),
     by: <I>(key: string | ((input: I) => Key | null | undefined), options?: { weight?: Weight<I> }): LimitUse<I> =>
-      use<I>(keySource(key, what), options?.weight),
+      use<I>(keySource(key, what), weightIn(options, `${what}: .by()`)),
     key: (value: Key, options?: { weight?: number }): LimitUse<unknown> =>
-      use({ kind: 'value', value: checkKey(value, what) }, options?.weight),
-    weight: (units: number): LimitUse<unknown> => use({ kind: 'none' }, units),
+      use({ kind: 'value', value: checkKey(value, what) }, constant(weightIn(options, `${what}: .key()`), what)),
+    weight: (units: number): LimitUse<unknown> => use({ kind: 'none' }, checkUnits(units, what)),
   })
 }
 
@@ -131,6 +132,16 @@ export function checkUnits(units: unknown, what: string): number {
     'limit.weight.invalid',
     `${what}: the weight is ${shown}; give a whole number from 1 to ${MAX_UNITS}`,
   )
+}
+
+function weightIn<I>(options: { weight?: Weight<I> } | undefined, what: string): Weight<I> {
+  if (options !== undefined) checkOptions(options, ['weight'], what)
+  return options?.weight
+}
+
+/** The use of one key knows no input that a function could read. */
+function constant(weight: Weight<unknown>, what: string): Weight<unknown> {
+  return weight === undefined ? undefined : checkUnits(weight, what)
 }
 
 function checkWeight<I>(weight: Weight<I>, what: string): Weight<I> {

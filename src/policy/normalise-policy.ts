@@ -1,6 +1,6 @@
 import { type CalendarUnit, calendarUnit, type Duration, durationUs, MAX_DURATION_US } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
-import { nearest } from '../base/nearest.ts'
+import { didYouMean, nearest } from '../base/nearest.ts'
 import { show } from '../base/options.ts'
 import { isTimezone } from './calendar.ts'
 import { calibration } from './calibration.ts'
@@ -176,8 +176,10 @@ function headroomOf(fields: Fields, rule: Rule | null, concurrency: number | nul
     throw invalid(what, `headroom is ${show(headroom)}; give { units, priority }`)
   const given = headroom as Fields
   for (const field of Object.keys(given))
-    if (field !== 'units' && field !== 'priority')
-      throw invalid(what, `headroom has no field ${field}; it takes units and priority`)
+    if (field !== 'units' && field !== 'priority') {
+      const hint = didYouMean(field, ['units', 'priority'])
+      throw invalid(what, `headroom has no field ${field}; ${hint}it takes units and priority`)
+    }
   const units = whole(given, 'units', `${what}, headroom`, 1)
   const priority = whole(given, 'priority', `${what}, headroom`, -100, 100)
   const bounds = [rule === null || rule.kind === 'spacing' ? null : capacityOf(rule), concurrency].filter(isBound)

@@ -1,6 +1,7 @@
 /** What-if: how long a backlog takes under a policy, computed from the policy alone. */
 import { type Duration, durationUs } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
+import { checkOptions } from '../base/options.ts'
 import { type BucketState, newBucket } from './bucket.ts'
 import { checkUnits } from './define-limit.ts'
 import { drain, type Pile } from './drain.ts'
@@ -64,6 +65,7 @@ export interface Situation {
  *   `limit.weight.above_burst` for its weight
  */
 export function forecast(policy: Policy, options: ForecastOptions): Forecast {
+  checkOptions(options, ['backlog', 'shared', 'runTime', 'at'], 'forecast')
   const shared = options.shared === undefined ? null : normalisePolicy(options.shared, 'forecast: shared')
   return forecastOf(freshSituation(normalisePolicy(policy, 'forecast'), shared, options))
 }
@@ -73,6 +75,7 @@ export function freshSituation(policy: LimitPolicy, shared: LimitPolicy | null, 
   const { at, backlog, runTime } = options
   const nowUs = at === undefined ? 0 : Math.round(at.getTime() * 1000)
   if (!Number.isFinite(nowUs)) throw invalid('at is not a valid date')
+  if (typeof backlog !== 'number') checkOptions(backlog, ['count', 'keys', 'weight'], 'forecast: backlog')
   const spec = typeof backlog === 'number' ? { count: backlog } : backlog
   const weight = spec.weight === undefined ? 1 : checkUnits(spec.weight, 'forecast')
   for (const each of shared === null ? [policy] : [policy, shared]) refuseHeavy(each, weight)

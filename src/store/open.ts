@@ -52,11 +52,20 @@ export async function upgradeStore(url: string, clock: Clock, dryRun: boolean): 
 }
 
 function pathOf(url: string): string {
-  const path =
-    typeof url === 'string' && url.startsWith('sqlite:') ? url.slice('sqlite:'.length).replace(/^\/\/(?=\/)/, '') : ''
-  if (path !== '') return path
+  const given = typeof url === 'string' && url.startsWith('sqlite:') ? url.slice('sqlite:'.length) : ''
+  const path = given.replace(/^\/\/(?=\/)/, '')
+  const meant = misspelt(path)
+  if (path !== '' && meant === null) return path
   throw new SluiceError(
     'store.url.invalid',
-    `${JSON.stringify(typeof url === 'string' ? withoutPassword(url) : url)} is no store; write sqlite:./path/to/file.db, sqlite::memory: for a store that ends with the process, or postgres://user@host/database`,
+    `${JSON.stringify(typeof url === 'string' ? withoutPassword(url) : url)} is no store; ${meant === null ? '' : `did you mean sqlite:${meant}? `}write sqlite:./path/to/file.db, sqlite::memory: for a store that ends with the process, or postgres://user@host/database`,
   )
 }
+
+/** What a path was most likely meant to be: a near miss of `:memory:` would make a file, and `//./x` would be `/x`. */
+function misspelt(path: string): string | null {
+  if (path !== MEMORY && /^(?:\/\/)?:{0,2}memory:{0,2}$/i.test(path)) return MEMORY
+  return path.startsWith('//') ? path.replace(/^\/+/, '') || './jobs.db' : null
+}
+
+const MEMORY = ':memory:'

@@ -1,4 +1,5 @@
 import { type Meter, metrics, trace, type Tracer } from '@opentelemetry/api'
+import { checkOptions } from '../base/options.ts'
 import { asError } from '../base/thrown.ts'
 import { systemClock } from '../base/clock.ts'
 import type { Sluice } from '../engine/engine.ts'
@@ -25,6 +26,7 @@ export interface InstrumentOptions {
  * @returns how to stop that
  */
 export function instrument(sluice: Sluice, options: InstrumentOptions = {}): () => void {
+  checkOptions(options, ['meter', 'tracer', 'runs', 'waiting'], 'instrument')
   const { meter = metrics.getMeter('sluice'), tracer = trace.getTracer('sluice'), runs = 'child' } = options
   const traced = tracing(tracer, runs === 'child')
   const measures = measure(sluice, meter, options.waiting ?? true)

@@ -1,5 +1,6 @@
 import { type Duration, durationUs } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
+import { checkOptions } from '../base/options.ts'
 import type { JobState } from '../jobs/job-state.ts'
 import type { Sluice } from '../engine/engine.ts'
 import type { ManualClock } from './manual-clock.ts'
@@ -13,6 +14,7 @@ const NOT_ENDED: readonly JobState[] = ['scheduled', 'available', 'pending', 'ac
  * @throws drain.timeout when jobs are left then, or when none of the clock's timers could end them
  */
 export async function drain(sluice: Sluice, clock: ManualClock, options: { within?: Duration } = {}): Promise<number> {
+  checkOptions(options, ['within'], 'drain')
   const beganUs = clock.monotonicUs()
   const endUs = beganUs + durationUs(options.within ?? '1d', 'within')
   await clock.advance(0)

@@ -1,4 +1,5 @@
 import { type Activity, type Clock, systemClock, type Timer } from '../base/clock.ts'
+import { checkOptions } from '../base/options.ts'
 import { durationUs, type Duration } from '../base/duration.ts'
 
 /** A clock that stands still until it is told to go on: what a test waits for happens at once, in order, and always the same way. */
@@ -32,6 +33,7 @@ let boots = 0
  * @param options.start epoch ms, a Date or an ISO text; 2026-01-01T00:00:00Z by default
  */
 export function createManualClock(options: { start?: number | Date | string } = {}): ManualClock {
+  checkOptions(options, ['start'], 'createManualClock')
   return new SteppedClock(new Date(options.start ?? '2026-01-01T00:00:00Z').getTime())
 }
 

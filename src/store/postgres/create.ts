@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from '../../base/clock.ts'
+import { checkOptions } from '../../base/options.ts'
 import { durationUs, type Duration } from '../../base/duration.ts'
 import type { PgPool } from '../../database/pg.ts'
 import type { Store } from '../store.ts'
@@ -20,6 +21,9 @@ export interface PostgresOptions {
 
 /** A store on PostgreSQL over a pool that is there already, to be given to `new Sluice({ store })`. @throws duration.invalid */
 export function createPostgresStore(options: PostgresOptions): Store {
+  checkOptions(options, ['pool', 'schema', 'notify', 'retention', 'clock'], 'createPostgresStore')
+  if (options.retention !== undefined)
+    checkOptions(options.retention, ['completed', 'cancelled', 'discarded'], 'retention of createPostgresStore')
   const { pool, schema = 'sluice', notify = true, retention = {}, clock = systemClock } = options
   return new PostgresStore({
     connection: pool,

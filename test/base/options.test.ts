@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest'
+import { nearest } from '../../src/base/nearest.ts'
+import { checkOptions } from '../../src/base/options.ts'
+
+test('known options are taken, whatever their values', () => {
+  expect(() => checkOptions({ weight: undefined }, ['weight'], '.by()')).not.toThrow()
+  expect(() => checkOptions({}, ['weight'], '.by()')).not.toThrow()
+})
+
+test.each([
+  [{ wieght: 2 }, 'did you mean weight?'],
+  [{ colour: 2 }, 'it knows weight, until'],
+  [{ retries: 2 }, 'did you mean retry?'],
+  [{ constructor: 2 }, 'it knows weight, until'],
+  [null, 'is null'],
+  [undefined, 'is undefined'],
+  ['weight', "is 'weight'"],
+  [['weight'], 'is a list'],
+])('%j is refused, and the message says what was meant', (value, part) => {
+  const check = (): void =>
+    checkOptions(value, ['weight', 'until'], 'limit crm: .by()', { meant: { retries: 'retry' } })
+  expect(check).toThrow(expect.objectContaining({ code: 'option.invalid' }))
+  expect(check).toThrow('limit crm: .by()')
+  expect(check).toThrow(part)
+})
+
+test('the nearest name is told where one is near', () => {
+  expect(nearest('untill', ['until', 'by'])).toBe('until')
+  expect(nearest('limts', ['limits', 'retry'])).toBe('limits')
+  expect(nearest('xy', ['by', 'at'])).toBe('by')
+  expect(nearest('q', ['by', 'at'])).toBeNull()
+  expect(nearest('x'.repeat(100_000), ['until'])).toBeNull()
+})

@@ -1,0 +1,176 @@
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { createPostgresStore } from '../../src/exports/postgres.ts'
+import {
+  call,
+  forecast,
+  input,
+  limit,
+  RateLimited,
+  Sluice,
+  type SluiceOptions,
+  type TaskOptions,
+  task,
+} from '../../src/exports/index.ts'
+import { createManualClock, drain } from '../../src/exports/testing.ts'
+import { setStage } from './stage.ts'
+
+function untyped<T>(value: unknown): T {
+  return value as T
+}
+
+const run = (): void => undefined
+const crm = limit('crm', { rate: 5, per: '1s' })
+const work = task('work.item', input<{ a: string }>(), { run })
+const store = 'sqlite::memory:'
+const engine = (more: object): Sluice => new Sluice(untyped<SluiceOptions>({ store, tasks: [], ...more }))
+const a = untyped<never>
+
+/** What refuses, the code, and what the message says. */
+type Case = readonly [string, (sluice: Sluice) => unknown, string, string]
+
+const CASES: readonly Case[] = [
+  ['a queue', () => engine({ queues: { mail: { limit: [crm] } } }), 'option.invalid', 'did you mean limits?'],
+  ['retention', () => engine({ retention: { complete: '1h' } }), 'option.invalid', 'did you mean completed?'],
+  ['an engine', () => engine({ retenton: {} }), 'option.invalid', 'did you mean retention?'],
+  ['no engine at all', () => new (untyped<new () => Sluice>(Sluice))(), 'option.invalid', 'give an object'],
+  ['a limit for limits', () => engine({ limits: crm }), 'option.invalid', 'give a list'],
+  ['a limit for a queue', () => engine({ queues: { a: { limits: crm } } }), 'option.invalid', 'give a list'],
+  ['a key', () => crm.by('a', a({ wieght: 2 })), 'option.invalid', 'did you mean weight?'],
+  ['a key value', () => crm.key('x', a({ wieght: 2 })), 'option.invalid', 'did you mean weight?'],
+  ['a key value with a function', () => crm.key('x', a({ weight: () => 2 })), 'limit.weight.invalid', 'a function'],
+  [
+    'headroom',
+    () => limit('x', a({ rate: 5, per: 1, headroom: { unit: 1, priority: 0 } })),
+    'policy.invalid',
+    'units?',
+  ],
+  ['calibrate', () => limit('x', a({ rate: 5, per: 1, calibrate: { form: 'headers' } })), 'policy.invalid', 'from?'],
+  ['a task', () => task('x', a({ run, retries: 3 })), 'option.invalid', 'did you mean retry?'],
+  ['a task with attempts', () => task('x', a({ run, attempts: 3 })), 'option.invalid', 'did you mean retry?'],
+  ['retry', () => task('x', a({ run, retry: { atempts: 3 } })), 'retry.invalid', 'did you mean attempts?'],
+  [
+    'an inline limit',
+    () => task('x', a({ run, limits: [{ rate: 1, per: 1, wieght: 2 }] })),
+    'policy.invalid',
+    'wieght',
+  ],
+  ['a limit for a task', () => task('x', a({ run, limits: crm })), 'option.invalid', 'give a list'],
+  [
+    'a JSON Schema',
+    () => task('x', untyped(a({ type: 'object' })), untyped<TaskOptions<unknown, void>>({ run })),
+    'option.invalid',
+    'looks like a JSON Schema',
+  ],
+  ['a call', (s) => s.enqueue(work, { a: '' }, a({ prioritiy: 1 })), 'option.invalid', 'did you mean priority?'],
+  ['a call with null', (s) => s.enqueue(work, { a: '' }, a(null)), 'option.invalid', 'give an object'],
+  ['unique', (s) => s.enqueue(work, { a: '' }, a({ unique: { kye: 'x' } })), 'unique.invalid', 'did you mean key?'],
+  ['a limit for a call', (s) => s.enqueue(work, { a: '' }, a({ limits: crm })), 'option.invalid', 'give a list'],
+  ['no list of inputs', () => work.enqueueMany(a({})), 'option.invalid', 'give a list of inputs'],
+  ['a schedule', (s) => s.schedule(work, { a: '' }, a({ evry: '1m' })), 'schedule.invalid', 'did you mean every?'],
+  ['a flow', (s) => s.flows.start(a({ kind: 'chain', step: [] })), 'flow.invalid', 'did you mean steps?'],
+  [
+    'callbacks',
+    (s) => s.flows.start(a({ kind: 'batch', jobs: [], callbacks: { onSucces: call(work, { a: '' }) } })),
+    'flow.invalid',
+    'did you mean onSuccess?',
+  ],
+  ['an override', (s) => s.limits.override('crm', 'x', { rate: 1 }, a({ untill: '1m' })), 'option.invalid', 'until?'],
+  ['a pause', (s) => s.limits.pause('crm', 'x', a({ untill: '1m' })), 'option.invalid', 'until?'],
+  ['a resumption', (s) => s.limits.resume('crm', 'x', a({ until: '1m' })), 'option.invalid', 'by, reason'],
+  ['the rows of who waits', (s) => s.limits.waiting(a({ row: 1 })), 'option.invalid', 'did you mean rows?'],
+  ['a forecast', (s) => s.forecast('crm', a({ backlg: 1 })), 'option.invalid', 'did you mean backlog?'],
+  ['a pure forecast', () => forecast({ every: 1 }, a({ backlog: { cuont: 1 } })), 'option.invalid', 'count?'],
+  ['a stop', (s) => s.stop(a({ withn: '1s' })), 'option.invalid', 'did you mean within?'],
+  [
+    'the wait for a result',
+    async (s) => (await s.enqueue(work, { a: '' })).result(a({ timout: 1 })),
+    'option.invalid',
+    'did you mean timeout?',
+  ],
+  ['an event', (s) => s.on(a('completed'), run), 'option.invalid', 'did you mean job.completed?'],
+  ['a listener', (s) => s.on('job.completed', a('log')), 'option.invalid', 'give a function'],
+  ['a push-back', () => new RateLimited(a({ retryAftr: '1s' })), 'option.invalid', 'did you mean retryAfter?'],
+  ['no push-back at all', () => new (untyped<new () => RateLimited>(RateLimited))(), 'option.invalid', 'retryAfter'],
+  [
+    'a push-back read',
+    () => RateLimited.from({ headers: {} }, a({ limt: 'x' })),
+    'option.invalid',
+    'did you mean limit?',
+  ],
+  ['a clock', () => createManualClock(a({ begin: 0 })), 'option.invalid', 'start'],
+  ['a drain', (s) => drain(s, createManualClock(), a({ witin: 1 })), 'option.invalid', 'did you mean within?'],
+  ['a PostgreSQL store', () => createPostgresStore(a({ pol: {} })), 'option.invalid', 'did you mean pool?'],
+]
+
+describe('a misspelt option is refused, with what was meant, of', () => {
+  test.each(CASES)('%s', async (_, refuse, code, part) => {
+    const { create } = setStage()
+    const sluice = create({ tasks: [work], limits: [crm] })
+    const error: unknown = await (async () => refuse(sluice))().then(
+      () => 'nothing was refused',
+      (reason: unknown) => reason,
+    )
+    expect(error).toMatchObject({ code })
+    expect((error as Error).message).toContain(part)
+    expect(await sluice.jobs.list({ task: 'other' })).toEqual([])
+  })
+})
+
+describe('a store', () => {
+  test.each(['memory', 'memory:', ':memory', ':Memory:', '//:memory:', '//memory', '//./x.db', '//x/y.db', '//'])(
+    'sqlite:%s is refused, and no file is made',
+    (path) => {
+      const folder = mkdtempSync(join(tmpdir(), 'sluice-url-'))
+      const before = process.cwd()
+      process.chdir(folder)
+      onTestFinished(() => {
+        process.chdir(before)
+        rmSync(folder, { recursive: true })
+      })
+      expect(() => new Sluice({ store: `sqlite:${path}`, tasks: [] })).toThrow(
+        expect.objectContaining({ code: 'store.url.invalid' }),
+      )
+      expect(() => new Sluice({ store: `sqlite:${path}`, tasks: [] })).toThrow('did you mean')
+      expect(readdirSync(folder)).toEqual([])
+    },
+  )
+})
+
+describe('an engine', () => {
+  test('that runs is not started again, nor one that was stopped', async () => {
+    const { create, stop } = setStage()
+    const sluice = create({ tasks: [work] })
+    await Promise.all([sluice.start(), sluice.start()])
+    await expect(sluice.start()).rejects.toMatchObject({ code: 'engine.started' })
+    await stop(sluice)
+    await expect(sluice.start()).rejects.toMatchObject({ code: 'engine.stopped' })
+  })
+
+  test('says under faked timers that nothing would go on; Date alone may be faked', async () => {
+    const faked = new Sluice({ store, tasks: [work] })
+    const fine = new Sluice({ store, tasks: [task('other', { run })] })
+    vi.useFakeTimers()
+    onTestFinished(() => void vi.useRealTimers())
+    await expect(faked.start()).rejects.toMatchObject({ code: 'option.invalid' })
+    await expect(work.enqueue({ a: '' })).rejects.toThrow('createManualClock')
+    vi.useRealTimers()
+    vi.useFakeTimers({ toFake: ['Date'] })
+    await fine.start()
+    vi.useRealTimers()
+    await Promise.all([fine.stop(), faked.stop()])
+  })
+
+  test('that was left open is named where a task is of several', async () => {
+    const { create } = setStage()
+    const both = task('both', { run })
+    const first = create({ tasks: [both] })
+    await first.start()
+    create({ tasks: [both] })
+    const error: unknown = await both.enqueue().catch((reason: unknown) => reason)
+    expect(error).toMatchObject({ code: 'task.ambiguous' })
+    expect((error as Error).message).toMatch(/sqlite::memory: \(running\), made at .*stage\.ts.*\(not started\)/)
+  })
+})
