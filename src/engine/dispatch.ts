@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../base/clock.ts'
 import { isFinal } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
-import { pauseAfter } from '../base/persist.ts'
+import { pauseAfter, persist } from '../base/persist.ts'
 import type { Admitted } from '../jobs/job.ts'
 import type { Claim, ClaimRequest, Run, Store } from '../store/store.ts'
 import type { Trouble } from './trouble.ts'
@@ -140,7 +140,7 @@ export class Dispatcher {
   }
 
   async #claimOnce(): Promise<void> {
-    const { store, trouble, start, claimed, worker } = this.#options
+    const { store, clock, trouble, start, claimed, worker, leaseUs } = this.#options
     let claim: Claim
     try {
       if (this.#inDoubt) await this.#releaseLost()
@@ -154,7 +154,7 @@ export class Dispatcher {
     }
     if (this.#stopped) {
       try {
-        if (claim.jobs.length > 0) await store.release(worker, claim.jobs)
+        if (claim.jobs.length > 0) await persist(clock, leaseUs / 1000, () => store.release(worker, claim.jobs))
       } catch (error) {
         trouble.tell('warn', error, {}, 'what was claimed while stopping could not be given back; its lease will end')
       }

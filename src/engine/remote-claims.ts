@@ -1,4 +1,5 @@
 import type { Clock } from '../base/clock.ts'
+import { persist } from '../base/persist.ts'
 import type { Admitted } from '../jobs/job.ts'
 import type { Store } from '../store/store.ts'
 import { FetchLine, type Tried } from './fetch-line.ts'
@@ -36,7 +37,8 @@ export class RemoteClaims {
   /** Takes jobs, or waits for some; what was taken for a caller that has gone is given back. */
   async fetch(store: Store, worker: number, request: RemoteFetch): Promise<readonly Admitted[]> {
     const { queues, waitMs, signal } = request
-    const giveBack = (jobs: readonly Admitted[]): Promise<void> => store.release(worker, jobs)
+    const giveBack = (jobs: readonly Admitted[]): Promise<void> =>
+      persist(this.#hooks.clock, request.leaseUs / 1000, () => store.release(worker, jobs))
     const { jobs } = await this.#claim(store, worker, request, new Set())
     const waits = jobs.length === 0 && waitMs > 0 && !this.#stopped
     const got = waits

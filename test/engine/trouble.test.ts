@@ -189,6 +189,36 @@ test('a store that has failed for good is told of once, and left alone', async (
   expect(warnings).toEqual([])
 })
 
+test('what a claim brings to an engine that stops is given back though the store refuses for a while', async () => {
+  const { clock, start } = setStage()
+  const { store, fail } = troubled(clock)
+  const { work, runs } = slowTask(clock, 1)
+  const engine = await start({ tasks: [work], store })
+  await clock.advance('1s')
+  const claim = store.claim.bind(store)
+  const held = Promise.withResolvers<void>()
+  store.claim = async (request) => {
+    const claimed = await claim(request)
+    if (claimed.jobs.length > 0) await held.promise
+    return claimed
+  }
+  const { id } = await work.enqueue('a')
+  await clock.advance('1s')
+  fail(BUSY, 'release')
+  const stopping = engine.stop({ within: '10s' })
+  await clock.advance('1s')
+  held.resolve()
+  await clock.advance('3s')
+  fail(null)
+  // Looked at before the store closes.
+  let left: unknown
+  store.leave = async () => void (left = await store.get(id))
+  await clock.advance('5s')
+  await stopping
+  expect(runs).toEqual([])
+  expect(left).toMatchObject({ state: 'available', attempt: 0 })
+})
+
 test('what an outside worker acknowledges while the store refuses counts when it serves again, though its lease is over', async () => {
   const { clock, create } = setStage()
   const { store, fail } = troubled(clock)
