@@ -2,6 +2,7 @@ import { type Access, type AccessList, requireRight } from './access.ts'
 import { refusePages } from './browser.ts'
 import { checked } from './checked.ts'
 import type { Call, Operation, Reply } from './operation.ts'
+import { PushGate } from './push-gate.ts'
 import { readBody } from './read-body.ts'
 import type { RequestBudget } from './request-budget.ts'
 import { Refusal, refusalOf } from './refusal.ts'
@@ -37,6 +38,7 @@ export interface HandlerOptions {
 /** Takes a request through its checks to its operation, and its reply or refusal to a response. */
 export class Handler {
   readonly #options: HandlerOptions
+  readonly #gate = new PushGate()
 
   constructor(options: HandlerOptions) {
     this.#options = options
@@ -109,7 +111,10 @@ export class Handler {
       header: (name) => headers.get(name),
       requestId: asked.requestId,
     }
-    const reply = await operation.run(call as Call<never, never, never>)
+    const run = (): Promise<Reply> => operation.run(call as Call<never, never, never>)
+    const { scope } = operation.right
+    const gate = this.#gate
+    const reply = await (scope === 'producer' ? gate.push(run) : scope === 'worker' ? gate.work(run) : run())
     if (operation.right.audited && operation.method !== 'GET' && reply.status < 400)
       await server.auditor.record({
         who: access.name,
