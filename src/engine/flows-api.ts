@@ -1,5 +1,6 @@
 import { SluiceError } from '../base/errors.ts'
 import { objectIn } from '../base/json-value.ts'
+import { isStorable } from '../base/text.ts'
 import {
   FLOW_STATES,
   type FlowKind,
@@ -102,7 +103,9 @@ export class FlowsApi {
   /** Flows by state, kind and name, newest first. @throws option.invalid for an option it does not know or a value out of range */
   async list(query: FlowQuery = {}): Promise<FlowView[]> {
     checkQuery(query)
-    return (await (await this.#hooks.store()).flows(query)).map(toView)
+    const store = await this.#hooks.store()
+    // What no store can keep is no name of one.
+    return isStorable(query.name ?? '') ? (await store.flows(query)).map(toView) : []
   }
 
   /**

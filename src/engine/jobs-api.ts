@@ -1,7 +1,8 @@
 import { SluiceError } from '../base/errors.ts'
 import { fromJsonText, objectIn } from '../base/json-value.ts'
+import { isStorable } from '../base/text.ts'
 import type { FlowNews, FlowPlace } from '../jobs/flow.ts'
-import type { JobError, JobRecord } from '../jobs/job.ts'
+import type { JobError, JobQuery, JobRecord } from '../jobs/job.ts'
 import type { JobState } from '../jobs/job-state.ts'
 import type { Store } from '../store/store.ts'
 import { cursorAfter, type JobFilter, type JobListQuery, type JobPageQuery, jobQuery } from './job-page.ts'
@@ -105,7 +106,7 @@ export class JobsApi {
   /** The newest jobs by state, queue and task; those of one flow in its order. @throws option.invalid for an option it does not know or a value out of range */
   async list(query: JobListQuery = {}): Promise<JobView[]> {
     const { store } = jobQuery(query, 'jobs.list')
-    return (await (await this.#store()).list(store)).map(viewOf)
+    return (await this.#find(store)).map(viewOf)
   }
 
   /**
@@ -114,7 +115,7 @@ export class JobsApi {
    */
   async page(query: JobPageQuery = {}): Promise<{ readonly jobs: JobView[]; readonly cursor: string | null }> {
     const { store, limit } = jobQuery(query, 'jobs.page')
-    const found = await (await this.#store()).list({ ...store, limit: limit + 1 })
+    const found = await this.#find({ ...store, limit: limit + 1 })
     const jobs = found.slice(0, limit)
     const last = jobs.at(-1)
     return { jobs: jobs.map(viewOf), cursor: last && found.length > limit ? cursorAfter(last, query) : null }
@@ -124,6 +125,12 @@ export class JobsApi {
   iterate(filter: JobFilter = {}): AsyncIterableIterator<JobView> {
     jobQuery(filter, 'jobs.iterate')
     return this.#iterate(filter)
+  }
+
+  /** What no store can keep names no queue and no task. */
+  async #find(query: JobQuery): Promise<JobRecord[]> {
+    const store = await this.#store()
+    return isStorable(query.queue ?? '') && isStorable(query.task ?? '') ? store.list(query) : []
   }
 
   async *#iterate(filter: JobFilter): AsyncIterableIterator<JobView> {

@@ -1,5 +1,6 @@
 import { SluiceError } from '../base/errors.ts'
 import { fromJsonText } from '../base/json-value.ts'
+import { isStorable } from '../base/text.ts'
 import type { Logger } from '../base/logger.ts'
 import type { NewJob } from '../jobs/job.ts'
 import type { OnMissed, Overlap, ScheduleRecord } from '../jobs/schedule.ts'
@@ -68,7 +69,8 @@ export class SchedulesApi {
   /** Ends a schedule and forgets it; an occurrence that waits or runs goes on. False when there is none of that name. */
   async remove(name: string): Promise<boolean> {
     this.#unnamed.delete(name)
-    const removed = await (await this.#hooks.store()).unschedule(name)
+    // What no store can keep is no name of one.
+    const removed = isStorable(name) && (await (await this.#hooks.store()).unschedule(name))
     if (removed) this.#hooks.changed()
     return removed
   }
