@@ -12,42 +12,83 @@ export interface Chore {
 
 const FIRST_PAUSE_MS = 250
 
-/** Does chores at their intervals, each never twice at once; one that fails is tried again sooner, with growing pauses. */
+/**
+ * Does chores at their intervals, each never twice at once; one that fails is tried again sooner, with growing pauses. One timer serves
+ * all of them: the intervals are counted from the same instant, so that chores fall together.
+ */
 export class Chores {
-  readonly #timers = new Map<Chore, Timer>()
+  /** When each is due, on the steady clock. */
+  readonly #due = new Map<Chore, number>()
+  readonly #busy = new Set<Chore>()
   readonly #clock: Clock
   readonly #trouble: Trouble
+  readonly #beganMs: number
+  #timer: Timer | null = null
+  #timerMs = Infinity
+  readonly #pauses = new Set<Timer>()
 
   constructor(clock: Clock, trouble: Trouble, chores: readonly Chore[]) {
     this.#clock = clock
     this.#trouble = trouble
-    for (const chore of chores) this.#later(chore, chore.everyMs)
+    this.#beganMs = this.#nowMs()
+    for (const chore of chores) this.#due.set(chore, this.#beganMs + chore.everyMs)
+    this.#arm()
   }
 
   stop(): void {
-    for (const timer of this.#timers.values()) timer.cancel()
-    this.#timers.clear()
+    for (const timer of [this.#timer, ...this.#pauses]) timer?.cancel()
+    this.#due.clear()
   }
 
-  #later(chore: Chore, afterMs: number, failures = 0): void {
-    this.#timers.set(
-      chore,
-      this.#clock.setTimer(() => void this.#now(chore, failures), afterMs),
-    )
+  #nowMs(): number {
+    return this.#clock.monotonicUs() / 1000
   }
 
-  async #now(chore: Chore, failuresBefore: number): Promise<void> {
-    const { name, everyMs } = chore
-    let failures = 0
-    try {
-      await chore.work()
-      this.#trouble.over(name)
-    } catch (error) {
-      failures = failuresBefore + 1
-      this.#trouble.failed(name, error)
-      if (isFinal(error)) this.#timers.delete(chore)
+  #arm(): void {
+    const dueMs = Math.min(Infinity, ...this.#due.values())
+    if (dueMs >= this.#timerMs || dueMs === Infinity) return
+    this.#timer?.cancel()
+    this.#timerMs = dueMs
+    this.#timer = this.#clock.setTimer(() => this.#tick(), Math.max(0, dueMs - this.#nowMs()))
+  }
+
+  #tick(): void {
+    this.#timerMs = Infinity
+    const nowMs = this.#nowMs()
+    // A timer may fire a little early by another clock.
+    const due = [...this.#due].filter(([, dueMs]) => dueMs <= nowMs + 1)
+    for (const [chore] of due) {
+      const { everyMs } = chore
+      const intervals = Math.max(1, Math.floor((nowMs + 1 - this.#beganMs) / everyMs) + 1)
+      this.#due.set(chore, this.#beganMs + intervals * everyMs)
     }
-    const afterMs = failures === 0 ? everyMs : Math.min(everyMs, pauseAfter(failures, FIRST_PAUSE_MS))
-    if (this.#timers.has(chore)) this.#later(chore, afterMs, failures)
+    this.#arm()
+    for (const [chore] of due) if (!this.#busy.has(chore)) void this.#now(chore)
+  }
+
+  async #now(chore: Chore): Promise<void> {
+    this.#busy.add(chore)
+    for (let failures = 0; this.#due.has(chore);) {
+      try {
+        await chore.work()
+        this.#trouble.over(chore.name)
+        break
+      } catch (error) {
+        this.#trouble.failed(chore.name, error)
+        if (isFinal(error)) this.#due.delete(chore)
+        else await this.#pause(Math.min(chore.everyMs, pauseAfter(++failures, FIRST_PAUSE_MS)))
+      }
+    }
+    this.#busy.delete(chore)
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = this.#clock.setTimer(() => {
+        this.#pauses.delete(timer)
+        resolve()
+      }, ms)
+      this.#pauses.add(timer)
+    })
   }
 }

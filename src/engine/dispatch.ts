@@ -31,8 +31,9 @@ export interface DispatcherOptions {
   readonly claimed: (claim: Claim) => void
 }
 
-const FALLBACK_POLL_MS = 5000
 const FIRST_REST_MS = 250
+/** Without a free slot bells are answered so much later, all together. */
+const FULL_LOOK_MS = 1000
 const A_CLAIM = 'a claim'
 const A_CHECK = 'the return of what lost claims may have taken'
 /** A claim that takes longer is told of. */
@@ -40,7 +41,7 @@ const LONG_CLAIM_MS = 5000
 
 /**
  * Decides when to claim: a bell (an arrival, a settled job, another process), the instant that the last claim named, or the
- * fallback poll. With no free slot nothing but a finished job is a reason, or a schedule that is due: others may have room for it.
+ * fallback poll. With no free slot only a finished job is a reason, or what comes due by itself: a schedule, a delayed job, the end of a wait.
  * After a claim that failed it rests, and no bell is a reason: a store in trouble is not hammered.
  */
 export class Dispatcher {
@@ -54,7 +55,8 @@ export class Dispatcher {
   /** A claim may have taken jobs that this process was not told of. */
   #inDoubt = false
   #wake: Timer | null = null
-  #poll: Timer | null = null
+  /** Set while a process without a free slot has heard of something. */
+  #full: Timer | null = null
   /** Set while it rests after claims that failed. */
   #rest: Timer | null = null
   #failures = 0
@@ -67,16 +69,22 @@ export class Dispatcher {
 
   /** Begins to claim. */
   start(): void {
-    this.#pollLater()
     // Jobs that were taken back before this may have rung already: a second claim beside the first would count the same slots.
     this.ring()
   }
 
   /** Something has changed that may let a job start. */
   ring(): void {
-    if (this.#stopped || this.#rest || !this.#hasRoom()) return
-    if (this.#claiming) this.#again ??= 'ring'
+    if (this.#stopped || this.#rest) return
+    if (!this.#hasRoom()) this.#lookSoon()
+    else if (this.#claiming) this.#again ??= 'ring'
     else this.#claim()
+  }
+
+  /** The fallback poll: what no bell has told of is looked for. */
+  poll(): void {
+    if (this.#claiming) this.#tellIfLong()
+    else if (!this.#rest && !this.#stopped) this.#claim()
   }
 
   /** A schedule may be due, whether or not a slot is free. */
@@ -89,6 +97,20 @@ export class Dispatcher {
   /** A job of this queue has ended and its slot is freed, but it could not be settled: the slot is taken until it is. */
   hold(queue: string): void {
     this.#active.set(queue, (this.#active.get(queue) ?? 0) + 1)
+  }
+
+  /** A delayed job was stored: with room the bell has the dispatcher learn when it is due. */
+  delayed(): void {
+    if (!this.#hasRoom()) this.look()
+  }
+
+  /** What has arrived may come due by itself; with no free slot that is looked for once in a while only. */
+  #lookSoon(): void {
+    this.#full ??= this.#options.clock.setTimer(() => {
+      this.#full = null
+      if (!this.#hasRoom()) this.look()
+    }, FULL_LOOK_MS)
+    this.#full.unref?.()
   }
 
   /** A job of this queue has ended: its slot is free. */
@@ -120,7 +142,7 @@ export class Dispatcher {
 
   #end(): void {
     this.#stopped = true
-    for (const timer of [this.#wake, this.#poll, this.#rest]) timer?.cancel()
+    for (const timer of [this.#wake, this.#full, this.#rest]) timer?.cancel()
   }
 
   #claim(): void {
@@ -229,14 +251,6 @@ export class Dispatcher {
   #wakeIn(delayMs: number): void {
     this.#wake?.cancel()
     if (!this.#stopped) this.#wake = this.#options.clock.setTimer(() => this.look(), Math.max(0, delayMs))
-  }
-
-  #pollLater(): void {
-    this.#poll = this.#options.clock.setTimer(() => {
-      if (this.#claiming) this.#tellIfLong()
-      else if (!this.#rest) this.#claim()
-      this.#pollLater()
-    }, FALLBACK_POLL_MS)
   }
 
   /** Once for each claim: at its end, or at a poll meanwhile, so that no claim needs a timer of its own. */

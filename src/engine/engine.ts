@@ -119,7 +119,7 @@ export class Sluice implements TaskEngine {
       tasks: this.#tasks,
       reporter: (store) => this.#reporter(store),
       queueLimits,
-      changed: () => this.#worker?.ring(),
+      changed: () => [this.#worker?.ring(), this.#worker?.delayed()],
       freed: () => this.#worker?.freed(),
       enqueued: (jobs) => this.#servedQueues.enqueued(jobs),
     })
@@ -235,6 +235,7 @@ export class Sluice implements TaskEngine {
     if (!store.rings) this.#ring()
     const stored = await answers
     this.#servedQueues.enqueued(jobs)
+    if (jobs.some((job) => job.runAtMs !== null || job.delayUs !== undefined)) this.#worker?.delayed()
     return stored.map((answer, i) => this.#results.enqueued(jobs[i] as NewJob, answer, this.#events))
   }
 

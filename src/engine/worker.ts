@@ -30,6 +30,7 @@ export interface WorkerOptions {
   readonly freed: () => void
 }
 
+const FALLBACK_POLL_MS = 5000
 const RECOVER_EVERY_MS = 5000
 const PRUNE_EVERY_MS = 60_000
 const PRUNE_AT_ONCE = 1000
@@ -104,12 +105,14 @@ export class Worker implements RunHost {
       ring: () => this.ring(),
     })
     this.#chores = new Chores(this.clock, settings.trouble, [
+      // Due together, leases are extended before others' are looked at.
+      { name: 'a heartbeat', everyMs: settings.heartbeatMs, work: () => this.#beat() },
+      { name: 'the fallback poll', everyMs: FALLBACK_POLL_MS, work: async () => this.#dispatcher.poll() },
       {
         name: 'the recovery of lost jobs',
         everyMs: RECOVER_EVERY_MS,
         work: () => this.#recover(),
       },
-      { name: 'a heartbeat', everyMs: settings.heartbeatMs, work: () => this.#beat() },
       { name: 'pruning', everyMs: PRUNE_EVERY_MS, work: () => this.#prune() },
     ])
     this.#stopWatching = store.watch((change) => void this.#changed(change))
@@ -148,6 +151,11 @@ export class Worker implements RunHost {
   /** Permits have come back: who serves no queue has no use for them. */
   freed(): void {
     if (this.#options.queues.length > 0) this.#dispatcher.ring()
+  }
+
+  /** A delayed job was stored. */
+  delayed(): void {
+    this.#dispatcher.delayed()
   }
 
   /** A schedule may be due, whether or not a slot is free. */

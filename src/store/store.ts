@@ -217,7 +217,7 @@ export interface Claim {
   readonly rejected: readonly Rejected[]
   /** When to claim again if no bell rings before; null: never. */
   readonly nextWakeUs: number | null
-  /** When the next occurrence of a schedule is due: a reason to claim even without a free slot; null: none is. */
+  /** When something comes due by itself: an occurrence, a delayed job, a retry, the end of a wait. A reason to claim even without a free slot; null: nothing does. */
   readonly nextFireUs: number | null
   /** Occurrences that became jobs or were skipped, and series that ended. */
   readonly schedules: readonly ScheduleNews[]

@@ -46,9 +46,9 @@ export async function claimOpen(context: Context, db: Statements, request: Claim
   const told = JSON.parse(first[5]) as Told
   const [, , , lineUs] = told.next
   context.clock.saw(told.now)
-  const fireUs = nextFireUs(told)
+  const ownUs = Math.min(nextFireUs(told), nextDueUs(told.next, told))
   const heldUs = told.held ? told.now + HELD_AGAIN_US : NEVER_US
-  const nextWakeUs = Math.min(fireUs, heldUs, lineUs ?? NEVER_US, nextDueUs(told.next, told), nextEndUs)
+  const nextWakeUs = Math.min(ownUs, heldUs, lineUs ?? NEVER_US, nextEndUs)
   return {
     jobs: await withResults(
       db,
@@ -60,7 +60,7 @@ export async function claimOpen(context: Context, db: Statements, request: Claim
     rejected: [],
     schedules: [],
     nextWakeUs: nextWakeUs >= NEVER_US ? null : nextWakeUs,
-    nextFireUs: fireUs === NEVER_US ? null : fireUs,
+    nextFireUs: ownUs >= NEVER_US ? null : ownUs,
     flows: [],
     unresolved: kindsOf(told.unresolved),
     closed: [],

@@ -237,8 +237,8 @@ async function write(
   const again = decided.more || progress.more || unfinished || isFull(rejections) || progress.flows.length > 0
   const held = progress.portion.skip.length > 0 ? look.now + HELD_AGAIN_US : NEVER_US
   const lineUs = nextLineUs(next, look, shares)
-  const laterUs = Math.min(decided.wakeUs, fireUs, held, lineUs, nextDueUs(next, look), context.limits.nextEndUs)
-  const nextWakeUs = again ? look.now : laterUs
+  const ownUs = Math.min(fireUs, nextDueUs(next, look))
+  const nextWakeUs = again ? look.now : Math.min(decided.wakeUs, ownUs, held, lineUs, context.limits.nextEndUs)
   return {
     jobs: await withResults(db, rows, admitted(grants, rows, decision)),
     nowUs: look.now,
@@ -246,7 +246,7 @@ async function write(
     rejected: progress.rejected,
     schedules: progress.news,
     nextWakeUs: nextWakeUs >= NEVER_US ? null : nextWakeUs,
-    nextFireUs: fireUs === NEVER_US ? null : fireUs,
+    nextFireUs: ownUs >= NEVER_US ? null : ownUs,
     flows: progress.flows,
     unresolved: kindsOf(look.unresolved),
     ...told,

@@ -83,6 +83,7 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   context.turns.given = admission.turn
   for (const share of shares) context.openLineNext.set(share.queue, share.openLineNext)
   const fireUs = rejected.some((job) => job.occurrence) ? nextFireUs(context, context.clock.read()) : fired.nextUs
+  const dueUs = nextDueUs(context, context.clock.read())
   const again =
     flows.length > 0 ||
     joining ||
@@ -93,13 +94,7 @@ export function claim(context: Context, request: ClaimRequest): Claim {
     late.length >= AT_ONCE
   const nextWakeUs = again
     ? nowUs
-    : Math.min(
-        wakeUs,
-        fireUs,
-        nextLineUs(context, nowUs, shares, request.worker),
-        nextDueUs(context, context.clock.read()),
-        context.policies.nextEndUs,
-      )
+    : Math.min(wakeUs, fireUs, nextLineUs(context, nowUs, shares, request.worker), dueUs, context.policies.nextEndUs)
   return {
     jobs,
     nowUs,
@@ -108,7 +103,7 @@ export function claim(context: Context, request: ClaimRequest): Claim {
     schedules: fired.news,
     flows,
     nextWakeUs: nextWakeUs >= NEVER_US ? null : nextWakeUs,
-    nextFireUs: fireUs === NEVER_US ? null : fireUs,
+    nextFireUs: Math.min(fireUs, dueUs) >= NEVER_US ? null : Math.min(fireUs, dueUs),
     ...told,
   }
 }
