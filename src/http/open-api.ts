@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { ANSWER_SCHEMAS, answerOf, CONVENTIONS, exampleOf } from './open-api-answers.ts'
 import type { Operation } from './operation.ts'
 
 const MEDIA_TYPE = 'application/openjobspec+json'
@@ -12,11 +13,16 @@ export function openApi(operations: readonly Operation[], version: string): Reco
   }
   return {
     openapi: '3.1.0',
-    info: { title: 'Sluice: Open Job Spec', version, license: { name: 'MIT', identifier: 'MIT' } },
+    info: {
+      title: 'Sluice: Open Job Spec',
+      version,
+      description: CONVENTIONS,
+      license: { name: 'MIT', identifier: 'MIT' },
+    },
     paths,
     components: {
       securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
-      schemas: { Error: ERROR },
+      schemas: { Error: ERROR, ...ANSWER_SCHEMAS },
     },
   }
 }
@@ -53,6 +59,7 @@ function describe({
 }: Operation): Record<string, unknown> {
   const refusal = {
     description: 'The request is refused.',
+    headers: { 'Retry-After': { description: 'Seconds; with 429 and 503.', schema: { type: 'integer' } } },
     content: { [MEDIA_TYPE]: { schema: { $ref: '#/components/schemas/Error' } } },
   }
   const parameters = [...parametersOf(params, 'path'), ...parametersOf(query, 'query')]
@@ -65,11 +72,18 @@ function describe({
     ...(body && {
       requestBody: {
         required: !body.safeParse(undefined).success,
-        content: { [MEDIA_TYPE]: { schema: schemaOf(body) } },
+        content: {
+          [MEDIA_TYPE]: { schema: schemaOf(body), ...(exampleOf(name) !== undefined && { example: exampleOf(name) }) },
+        },
       },
     }),
     responses: {
-      ...Object.fromEntries(Object.entries(answers).map(([status, description]) => [status, { description }])),
+      ...Object.fromEntries(
+        Object.entries(answers).map(([status, description]) => [
+          status,
+          { description, ...answerOf(name, MEDIA_TYPE) },
+        ]),
+      ),
       default: refusal,
     },
   }

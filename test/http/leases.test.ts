@@ -190,6 +190,21 @@ describe('timeouts and retries', () => {
     expect(await d.fetch()).toEqual([id])
   })
 
+  test('of the details of failures a part is kept, and what is far too large is refused', async () => {
+    const d = await Desk.open()
+    const id = await d.push({ retry: { max_attempts: 60, backoff_strategy: 'none' } })
+    await d.fetch()
+    expect((await d.nack(id, { details: { stack: 'x'.repeat(70_000) } })).status).toBe(400)
+    expect((await d.job(id))['state']).toBe('active')
+    for (let i = 0; i < 40; i++) {
+      expect((await d.nack(id, { details: { stack: 'x'.repeat(60_000), at: i } })).status).toBe(200)
+      await d.fetch()
+    }
+    const job = await d.job(id)
+    expect(job['errors'].at(-1).details).toMatchObject({ at: 39, x_truncated: true })
+    expect(JSON.stringify(job).length).toBeLessThan(25 * 16_384)
+  })
+
   test('at most 25 failures are kept, the latest', async () => {
     const d = await Desk.open()
     const id = await d.push({ retry: { max_attempts: 40, backoff_strategy: 'none' } })

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { JsonValue } from '../../base/json-value.ts'
 import type { Failure } from '../../engine/remote-retry.ts'
 import type { Holder, RemoteSettled } from '../../engine/remote-settle.ts'
 import { readRateLimitHeaders, type RetryAfter } from '../../jobs/rate-limit-headers.ts'
@@ -9,12 +10,22 @@ import { type HeaderValue, holderOf, settledJob, ToldOfBudgets } from './settled
 import { Instant, instantMs, JobId, WorkerId } from './schemas.ts'
 
 const Name = z.string().max(255)
+/** Larger details are refused. */
+const DETAILS_AT_MOST = 65_536
+/** So much of them is kept with each of the up to 25 failures of a job. */
+const DETAILS_KEPT = 16_384
+const Details: z.ZodType<Record<string, JsonValue>> = z
+  .record(z.string(), z.unknown())
+  .refine(
+    (details) => JSON.stringify(details).length <= DETAILS_AT_MOST,
+    `are larger than ${DETAILS_AT_MOST} characters of JSON; send less, such as the beginning of a stack`,
+  ) as z.ZodType<Record<string, JsonValue>>
 const Failed = z.looseObject({
   code: Name.nullish(),
   message: z.string().max(100_000).nullish(),
   type: Name.nullish(),
   retryable: z.boolean().nullish(),
-  details: z.record(z.string(), z.json()).nullish(),
+  details: Details.nullish(),
   rate_limit_until: Instant.nullish(),
   retry_after: z.union([z.number().min(0).max(31_536_000), Instant]).nullish(),
 })
@@ -68,10 +79,22 @@ function settle(
     message: error.message ?? '',
     retryable: error.retryable ?? true,
     ...(typeof error.type === 'string' && { type: error.type }),
-    ...(error.details && { details: error.details }),
+    ...(error.details && { details: clipped(error.details) }),
   }
   const told = retryAfter(error, clock.now()) ?? toldByHeaders(body.rate_limit_headers, clock.now())
   return told ? remote.pushBack(id, holder, failure, told) : remote.fail(id, holder, failure)
+}
+
+/** Details as they are kept: of each member that is too long its beginning. */
+function clipped(details: Record<string, JsonValue>): Record<string, JsonValue> {
+  if (JSON.stringify(details).length <= DETAILS_KEPT) return details
+  const members = Object.entries(details).slice(0, 32)
+  const each = Math.floor(DETAILS_KEPT / 2 / (members.length + 1))
+  const short = members.map(([name, value]): [string, JsonValue] => {
+    const text = typeof value === 'string' ? value : JSON.stringify(value)
+    return [name.slice(0, 128), text.length <= each ? value : text.slice(0, each)]
+  })
+  return { ...Object.fromEntries(short), x_truncated: true }
 }
 
 /** A refusal of the other side says when to come back: its Retry-After counts as `retry_after` does. */

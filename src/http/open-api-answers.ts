@@ -1,0 +1,109 @@
+/** What operations answer, and examples of what they take, for the OpenAPI document. */
+
+const time = { type: 'string', format: 'date-time' }
+const nullable = (type: string): object => ({ type: [type, 'null'] })
+
+/** Schemas that answers refer to. */
+export const ANSWER_SCHEMAS: Readonly<Record<string, object>> = {
+  Job: {
+    type: 'object',
+    required: ['specversion', 'id', 'type', 'state', 'queue', 'args', 'attempt'],
+    properties: {
+      specversion: { type: 'string' },
+      id: { type: 'string', format: 'uuid' },
+      type: { type: 'string' },
+      state: {
+        type: 'string',
+        enum: ['scheduled', 'available', 'pending', 'active', 'completed', 'retryable', 'cancelled', 'discarded'],
+      },
+      queue: { type: 'string' },
+      args: { type: 'array', items: {} },
+      meta: { type: 'object', additionalProperties: true },
+      priority: { type: 'integer' },
+      attempt: { type: 'integer' },
+      max_attempts: { type: 'integer' },
+      created_at: time,
+      started_at: time,
+      completed_at: time,
+      result: {},
+      error: { type: 'object', additionalProperties: true },
+      x_wait: { $ref: '#/components/schemas/Wait' },
+    },
+    additionalProperties: true,
+  },
+  Wait: {
+    type: 'object',
+    required: ['limit', 'key', 'position', 'expected_start', 'throttled_until', 'exact'],
+    properties: {
+      limit: { type: 'string' },
+      key: nullable('string'),
+      position: nullable('integer'),
+      expected_start: { type: ['string', 'null'], format: 'date-time' },
+      throttled_until: { type: ['string', 'null'], format: 'date-time' },
+      exact: { type: 'boolean' },
+    },
+  },
+  Settled: {
+    type: 'object',
+    required: ['id', 'state'],
+    properties: { id: { type: 'string', format: 'uuid' }, state: { type: 'string' } },
+    additionalProperties: true,
+  },
+}
+
+const ref = (name: string): object => ({ $ref: `#/components/schemas/${name}` })
+const holding = (name: string, schema: object): object => ({
+  type: 'object',
+  required: [name],
+  properties: { [name]: schema },
+  additionalProperties: true,
+})
+const ANY = { type: 'object', additionalProperties: true }
+const OF: Readonly<Record<string, object>> = {
+  enqueueJob: holding('job', ref('Job')),
+  getJob: holding('job', ref('Job')),
+  cancelJob: holding('job', ref('Job')),
+  activateJob: holding('job', ref('Job')),
+  adminGetJob: ref('Job'),
+  enqueueBatch: holding('jobs', { type: 'array', items: ref('Job') }),
+  fetchJobs: holding('jobs', { type: 'array', items: ref('Job') }),
+  ackJob: ref('Settled'),
+  nackJob: ref('Settled'),
+}
+
+/** The body of an operation's success: its content type and schema. */
+export function answerOf(operation: string, mediaType: string): { readonly content: Record<string, object> } {
+  if (operation === 'metrics') return { content: { 'text/plain': { schema: { type: 'string' } } } }
+  if (operation === 'streamEvents') return { content: { 'text/event-stream': { schema: { type: 'string' } } } }
+  return { content: { [mediaType]: { schema: OF[operation] ?? ANY } } }
+}
+
+/** What is sent to an operation, as an example; undefined: there is none. */
+export function exampleOf(operation: string): unknown {
+  return EXAMPLES[operation]
+}
+
+const ID = '019539a4-b68c-7def-8000-1a2b3c4d5e6f'
+const EXAMPLES: Readonly<Record<string, unknown>> = {
+  enqueueJob: {
+    type: 'mail.send',
+    args: ['a@acme.test'],
+    options: { queue: 'mail', rate_limit: { key: 'smtp', rate: { limit: 15, period: 'PT1M' } } },
+  },
+  enqueueBatch: { jobs: [{ type: 'mail.send', args: ['a@acme.test'], options: { queue: 'mail' } }] },
+  fetchJobs: { queues: ['mail'], worker_id: 'worker-1', count: 1, wait: 'PT20S' },
+  ackJob: { job_id: ID, worker_id: 'worker-1', attempt: 1, result: { sent: true } },
+  nackJob: { job_id: ID, error: { code: 'handler_error', message: 'the other side said 429', retry_after: 30 } },
+  heartbeat: { worker_id: 'worker-1', active_jobs: [ID] },
+  putRateLimit: { rate: { limit: 5, period: 'PT1M' }, expires_at: 'PT1H' },
+  registerCron: { name: 'nightly', cron: '0 3 * * *', type: 'report.make', args: [] },
+}
+
+/** What holds for all operations. */
+export const CONVENTIONS: string = [
+  'Conventions. **Errors** have the body `{ error: { code, message, retryable, hint, docs_url, request_id } }`.',
+  '**Retry-After**, whole seconds, stands with every 429 and every 503: send the same request again no sooner.',
+  '**Cursors** are opaque: send the `cursor` of an answer back as it is to go on behind it; lists with `page` and `per_page` count from 1.',
+  '**ETag**: no operation sends or reads one; what is read is the state as it is now, and settlements are guarded by `worker_id` and `attempt`.',
+  '**X-Request-Id** is repeated, or made, and stands in the log. **OJS-Version** takes every 1.x.',
+].join('\n\n')
