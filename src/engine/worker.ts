@@ -262,7 +262,7 @@ export class Worker implements RunHost {
       const settled = await persist(
         this.clock,
         forMs,
-        (again) => store.settle(this.#id, settlement, again),
+        (again) => store.settle(this.#id, { ...settlement, startedUs: job.startedUs }, again),
         (error) => {
           if (!this.#unsettled.has(job)) this.#dispatcher.hold(job.queue)
           this.#unsettled.add(job)

@@ -121,7 +121,12 @@ export interface Admitted {
 }
 
 /** What one run came to, with the run that it speaks of: it counts only while that run holds the lease. */
-export type Settlement = { readonly seq: number; readonly attempt: number } & (
+export type Settlement = {
+  readonly seq: number
+  readonly attempt: number
+  /** When the run started: tells it from a later one of the same attempt when this is repeated; absent: not compared. */
+  readonly startedUs?: number
+} & (
   | { readonly kind: 'complete'; readonly result: string | null }
   | { readonly kind: 'retry'; readonly delayUs: number; readonly error: JobError }
   | { readonly kind: 'discard'; readonly error: JobError }

@@ -1,6 +1,5 @@
 import type { Statements } from '../../database/postgres.ts'
 import type { Settled, Settlement } from '../../jobs/job.ts'
-import { LOST } from '../lost.ts'
 import { newsOf, retentionOf } from './advance.ts'
 import { bucketId } from './buckets.ts'
 import type { Context } from './context.ts'
@@ -9,6 +8,7 @@ import { currentLimits } from './limits.ts'
 import { ownerFor } from './own.ts'
 import { STATE, stateName } from '../state.ts'
 import { type SettleRequest, settleRounds } from '../settle-once.ts'
+import { findRuns, type Found } from './settle-again.ts'
 
 interface Row {
   readonly state: number
@@ -32,15 +32,55 @@ export async function settle(
   db: Statements,
   requests: readonly SettleRequest[],
 ): Promise<{ readonly settled: Settled[]; readonly work: boolean }> {
-  const answers = requests.map((): Settled => ({ kind: 'lost' }))
-  let work = false
-  for (const round of settleRounds(requests)) {
-    const ones = round.map((at) => requests[at] as SettleRequest)
-    const written = await settleRound(context, db, ones)
-    for (const [i, at] of round.entries()) answers[at] = written.settled[i] as Settled
+  const answers = await settledBefore(context, db, requests)
+  const open = requests.flatMap((_, at) => (answers[at] ? [] : [at]))
+  let work = open.length < requests.length
+  for (const round of settleRounds(open.map((at) => requests[at] as SettleRequest))) {
+    const places = round.map((n) => open[n] as number)
+    const written = await settleRound(
+      context,
+      db,
+      places.map((at) => requests[at] as SettleRequest),
+    )
+    for (const [i, at] of places.entries()) answers[at] = written.settled[i]
     work ||= written.work
   }
-  return { settled: answers, work }
+  // An earlier try that the server was still at work on has come to its end meanwhile.
+  const late = open.filter((at) => requests[at]?.again && answers[at]?.kind === 'lost')
+  const ends = await settledBefore(
+    context,
+    db,
+    late.map((at) => requests[at] as SettleRequest),
+  )
+  for (const [n, at] of late.entries()) answers[at] = ends[n] ?? answers[at]
+  return { settled: requests.map((_, at) => answers[at] ?? { kind: 'lost' }), work }
+}
+
+/** What earlier tries have come to, of requests that are repeated; undefined: it is still to be written. */
+async function settledBefore(
+  context: Context,
+  db: Statements,
+  requests: readonly SettleRequest[],
+): Promise<(Settled | undefined)[]> {
+  const answers = requests.map((): Settled | undefined => undefined)
+  const again = requests.flatMap(({ again: isAgain }, at) => (isAgain ? [at] : []))
+  if (again.length === 0) return answers
+  const found = await findRuns(
+    db,
+    again.map((at) => requests[at] as SettleRequest),
+  )
+  for (const [n, at] of again.entries()) {
+    const run = found[n] as Found
+    const { settlement } = requests[at] as SettleRequest
+    if (run.kind === 'lost') answers[at] = { kind: 'lost' }
+    else if (run.kind === 'won') answers[at] = ended(settlement, run.state ?? rowOf(context, settlement).state)
+  }
+  return answers
+}
+
+function ended(settlement: Settlement, state: number): Settled {
+  const end: Settled = { kind: 'settled', state: stateName(state) }
+  return settlement.kind === 'push-back' ? { ...end, adjusted: false } : end
 }
 
 async function settleRound(
@@ -64,31 +104,14 @@ async function settleRound(
   )
   if (written[0]) context.clock.saw(written[0][3])
   const bySeq = new Map(written.map(([seq, attempt, state]) => [seq, [attempt, state] as const]))
-  const again = requests.filter((request) => request.again)
-  if (again.length > 0) for (const [seq, end] of await endedBefore(db, again)) if (!bySeq.has(seq)) bySeq.set(seq, end)
   const flows = newsOf(written[0]?.[5] ?? null)
   const settled = requests.map(({ settlement }): Settled => {
     const [attempt, state] = bySeq.get(settlement.seq) ?? []
     if (state === undefined || attempt !== settlement.attempt - attemptBack(settlement)) return { kind: 'lost' }
     const flow = flows.get(settlement.seq)
-    const end: Settled = { kind: 'settled', state: stateName(state), ...(flow && { flow }) }
-    return settlement.kind === 'push-back' ? { ...end, adjusted: false } : end
+    return { ...ended(settlement, state), ...(flow && { flow }) }
   })
-  return { settled, work: again.length > 0 || written.some((row) => row[4] === true) }
-}
-
-/** What an earlier try had written before its answer was lost: a run that ended so was ended by its own worker, since no other may. */
-async function endedBefore(
-  db: Statements,
-  requests: readonly SettleRequest[],
-): Promise<[seq: number, end: readonly [attempt: number, state: number]][]> {
-  const rows = await db.all<[seq: number, attempt: number, state: number]>(
-    `SELECT seq, attempt, state FROM sluice.jobs WHERE seq = ANY ($1::bigint[]) AND state IN (${STATE.completed}, ${STATE.discarded}, ${STATE.cancelled})
-     AND worker IS NULL AND error IS DISTINCT FROM $2`,
-    requests.map(({ settlement }) => settlement.seq),
-    LOST,
-  )
-  return rows.map(([seq, attempt, state]) => [seq, [attempt, state]])
+  return { settled, work: written.some((row) => row[4] === true) }
 }
 
 /** Whether it closes a bucket too: that needs a transaction. */

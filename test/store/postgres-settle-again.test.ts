@@ -1,0 +1,76 @@
+// Settlements whose answer was lost, and which are therefore made again.
+import { describe, expect, test } from 'vitest'
+import type { Settlement } from '../../src/jobs/job.ts'
+import { eachWorld, FAILURE, type Outcome, type World } from '../conformance/store/world.ts'
+import { postgresHarness } from './postgres-harness.ts'
+import { withPostgres } from './postgres-server.ts'
+
+const OUTCOMES: readonly (readonly [name: string, outcome: Outcome])[] = [
+  ['complete', { kind: 'complete', result: '1' }],
+  ['retry at once', { kind: 'retry', delayUs: 0, error: FAILURE }],
+  ['retry later', { kind: 'retry', delayUs: 5e6, error: FAILURE }],
+  ['discard', { kind: 'discard', error: FAILURE }],
+  ['cancel', { kind: 'cancel' }],
+  ['give-back', { kind: 'give-back' }],
+  ['push-back', { kind: 'push-back', limit: null, key: '', closedForUs: 1e6, error: FAILURE }],
+  ['push-back that closes a bucket', { kind: 'push-back', limit: 'r', key: '', closedForUs: 1e6, error: FAILURE }],
+]
+
+withPostgres('settlements that are made again', () => {
+  const world = eachWorld(postgresHarness('settle again'))
+
+  async function started(w: World): Promise<Settlement & { startedUs: number }> {
+    await w.define({ r: { rate: 100, per: '1m', concurrency: 2 } })
+    await w.add('a', { limits: ['r'], attempts: 9 })
+    expect(await w.start()).toEqual(['a'])
+    const { seq, attempt, startedUs } = w.run('a')
+    return { seq, attempt, startedUs } as Settlement & { startedUs: number }
+  }
+
+  describe.each(OUTCOMES)('%s', (_, outcome) => {
+    test('is written once, and told both times', async () => {
+      const w = world()
+      const settlement = { ...(await started(w)), ...outcome } as Settlement
+      const first = await w.store.settle(w.worker, settlement)
+      const kept = await w.get('a')
+      expect(first.kind).toBe('settled')
+      expect(await w.store.settle(w.worker, settlement, true)).toEqual({
+        ...first,
+        ...('adjusted' in first && { adjusted: false }),
+      })
+      expect(await w.get('a')).toEqual(kept)
+      expect(await w.bucket('r')).toMatchObject({ active: 0 })
+    })
+
+    test('leaves a later run alone, also one of the same worker and attempt', async () => {
+      const w = world()
+      const settlement = { ...(await started(w)), ...outcome } as Settlement
+      await w.store.settle(w.worker, settlement)
+      w.at(10_000)
+      const goesOn = (await w.start()).length > 0
+      const kept = await w.get('a')
+      expect((await w.store.settle(w.worker, settlement, true)).kind).toBe('settled')
+      expect(await w.get('a')).toEqual(kept)
+      expect(await w.bucket('r')).toMatchObject({ active: goesOn ? 1 : 0 })
+    })
+
+    test('of a run that was lost is lost, whatever has become of the job', async () => {
+      const w = world()
+      const settlement = { ...(await started(w)), ...outcome } as Settlement
+      w.at(10_000_000)
+      expect(await w.recover()).toEqual([['a', 'available']])
+      expect(await w.store.settle(w.worker, settlement, true)).toEqual({ kind: 'lost' })
+      await w.start()
+      expect(await w.store.settle(w.worker, settlement, true)).toEqual({ kind: 'lost' })
+      await w.complete('a')
+      expect(await w.store.settle(w.worker, settlement, true)).toEqual({ kind: 'lost' })
+    })
+  })
+
+  test('what an earlier try has not written is written', async () => {
+    const w = world()
+    const settlement = { ...(await started(w)), kind: 'complete', result: '7' } as Settlement
+    expect(await w.store.settle(w.worker, settlement, true)).toEqual({ kind: 'settled', state: 'completed' })
+    expect(await w.get('a')).toMatchObject({ state: 'completed', result: '7' })
+  })
+})
