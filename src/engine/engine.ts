@@ -304,6 +304,7 @@ export class Sluice implements TaskEngine {
       ...this.#settings,
       events: this.#events,
       waits: this.#waits,
+      policy: (name) => this.#registry.policy(name),
       tasks: this.#tasks,
       wallOf,
       unresolved: (kinds) => this.#resolver.found(kinds),

@@ -8,6 +8,7 @@ import type { Admitted, Settled } from '../jobs/job.ts'
 import { RateLimitRejected } from '../jobs/rate-limit-rejected.ts'
 import type { ScheduleNews } from '../jobs/schedule.ts'
 import { validate } from '../jobs/schema.ts'
+import type { LimitPolicy } from '../policy/limit.ts'
 import type { SetAside } from '../store/set-aside.ts'
 import type { Claim, Recovered, Rejected } from '../store/store.ts'
 import type { UnresolvedJob, UnresolvedKind } from '../store/unresolved.ts'
@@ -26,6 +27,8 @@ export interface ReporterOptions {
   readonly events: Events
   readonly tasks: ReadonlyMap<string, TaskDefinition>
   readonly waits: WaitHistogram
+  /** How this engine defines a limit; null: it does not. */
+  readonly policy: (limit: string) => LimitPolicy | null
   /** Store time to wall time. */
   readonly wallOf: (storeUs: number) => Date
   /** Told of jobs whose limits have yet to be resolved. */
@@ -45,6 +48,11 @@ export class Reporter {
   started(job: Admitted): void {
     const { events, waits } = this.#options
     waits.add(job)
+    const onStarted = this.#options.tasks.get(job.task)?.onStarted
+    if (onStarted)
+      this.#withInput(job, 'onStarted', (input) =>
+        onStarted({ id: job.id, input: input as never, attempt: job.attempt }),
+      )
     if (!events.heard('job.started')) return
     const ageMs = (job.startedUs - job.createdUs) / 1000
     const waitedMs = Math.max(0, job.startedUs - job.availableUs) / 1000
@@ -63,6 +71,14 @@ export class Reporter {
     const { error, settlement } = verdict
     if (state === 'completed') {
       if (events.heard('job.completed')) events.emit('job.completed', about(job))
+      const text = settlement.kind === 'complete' ? settlement.result : null
+      this.#call(
+        task?.onCompleted &&
+          (() =>
+            task.onCompleted?.(text === null ? undefined : JSON.parse(text), { id: job.id, input: input as never })),
+        job,
+        'onCompleted',
+      )
       return ended(job.id)
     }
     if (settlement.kind === 'push-back') {
@@ -203,7 +219,7 @@ export class Reporter {
               'job.expired',
               `The job ${job.id} of task ${job.task} had not started when it expired${waitInWords(job)}.`,
             )
-          : new RateLimitRejected(job.limit, job.key, expectedStart)
+          : new RateLimitRejected(job.limit, job.key, expectedStart, this.#options.policy(job.limit))
     if (job.reason === 'unreadable') logger.error({ job: job.id, task: job.task, queue: job.queue }, error.message)
     if (job.reason === 'dropped' || job.reason === 'late')
       events.emit('rate_limit.dropped', { limit: job.limit, key: job.key, id: job.id, task: job.task, expectedStart })
@@ -214,18 +230,25 @@ export class Reporter {
 
   /** For a job that ended without a run: its input is read from the store. */
   #onError(job: { readonly id: string; readonly task: string; readonly input: string }, error: Error): void {
-    const task = this.#options.tasks.get(job.task)
-    if (!task?.onError) return
+    const onError = this.#options.tasks.get(job.task)?.onError
+    if (onError) this.#withInput(job, 'onError', (input) => onError(error, { id: job.id, input: input as never }))
+  }
+
+  /** Calls back with the schema's output; what does not match any more is not shown, as after a run that found it so. */
+  #withInput(
+    job: { readonly id: string; readonly task: string; readonly input: string },
+    name: string,
+    callback: (input: unknown) => unknown,
+  ): void {
+    const schema = this.#options.tasks.get(job.task)?.schema
     this.#call(
       async () => {
         const raw: unknown = fromJsonText(job.input, undefined)
-        const what = `the stored input of task ${task.name}`
-        // What does not match any more is not shown, as after a run that found it so.
-        const input = task.schema ? await onlyValid(async () => validate(task.schema as never, raw, what)) : raw
-        task.onError?.(error, { id: job.id, input: input as never })
+        const what = `the stored input of task ${job.task}`
+        await callback(schema ? await onlyValid(async () => validate(schema as never, raw, what)) : raw)
       },
       job,
-      'onError',
+      name,
     )
   }
 

@@ -134,6 +134,10 @@ export interface TaskOptions<O, R> {
   timeout?: Duration
   retry?: RetryOptions
   run(input: NoInfer<O>, ctx: Context<NoInfer<O>>): R | Promise<R>
+  /** Called at the start of each attempt, beside the handler: what it does delays no run. */
+  onStarted?(job: { id: string; input: NoInfer<O>; attempt: number }): void
+  /** Called once, after a job has completed and that is written, with the result as JSON made it. */
+  onCompleted?(result: unknown, job: { id: string; input: NoInfer<O> }): void
   /** Called once, after a job was discarded. */
   onError?(error: Error, job: { id: string; input: NoInfer<O> }): void
   /** Called after each failed attempt that is followed by another. */
@@ -150,6 +154,8 @@ export interface TaskDefinition {
   readonly timeoutMs: number | null
   readonly retry: RetryPolicy
   readonly run: (input: never, ctx: Context<never>) => unknown
+  readonly onStarted: ((job: { id: string; input: never; attempt: number }) => void) | undefined
+  readonly onCompleted: ((result: unknown, job: { id: string; input: never }) => void) | undefined
   readonly onError: ((error: Error, job: { id: string; input: never }) => void) | undefined
   readonly onRetry:
     | ((error: Error, job: { id: string; input: never; attempt: number; delayMs: number }) => void)
@@ -170,7 +176,19 @@ interface Bound {
 
 const BOUND = new WeakMap<AnyTask, Bound>()
 const NAME = /^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$/
-const OPTIONS = ['limits', 'fairKey', 'share', 'queue', 'timeout', 'retry', 'run', 'onError', 'onRetry'] as const
+const OPTIONS = [
+  'limits',
+  'fairKey',
+  'share',
+  'queue',
+  'timeout',
+  'retry',
+  'run',
+  'onStarted',
+  'onCompleted',
+  'onError',
+  'onRetry',
+] as const
 /** As other libraries call it. */
 const MEANT = {
   retries: 'retry',
@@ -276,6 +294,8 @@ function define<O, R>(name: string, schema: Schema<never, unknown> | null, optio
     queue: options.queue ?? 'default',
     retry: retryPolicy(options.retry, `retry of task ${name}`),
     run: (input, ctx) => options.run(input, ctx),
+    onStarted: options.onStarted && ((job) => options.onStarted?.(job)),
+    onCompleted: options.onCompleted && ((result, job) => options.onCompleted?.(result, job)),
     onError: options.onError && ((error, job) => options.onError?.(error, job)),
     onRetry: options.onRetry && ((error, job) => options.onRetry?.(error, job)),
   }

@@ -1,4 +1,5 @@
 import { SluiceError } from '../base/errors.ts'
+import type { LimitPolicy } from '../policy/limit.ts'
 
 /** A limit would not let the job start in time: it is discarded, nothing was charged. Given to `onError`. */
 export class RateLimitRejected extends SluiceError {
@@ -8,7 +9,10 @@ export class RateLimitRejected extends SluiceError {
   /** When it could have started; null when a permit would have had to return first. */
   readonly expectedStart: Date | null
 
-  constructor(limit: string, key: string, expectedStart: Date | null) {
+  /** The limit's policy as this engine defines it; null where it defines none of that name. */
+  readonly policy: LimitPolicy | null
+
+  constructor(limit: string, key: string, expectedStart: Date | null, policy: LimitPolicy | null = null) {
     const of = key === '' ? `limit ${limit}` : `limit ${limit} for ${key}`
     super(
       'limit.rejected',
@@ -18,5 +22,6 @@ export class RateLimitRejected extends SluiceError {
     this.limit = limit
     this.key = key === '' ? null : key
     this.expectedStart = expectedStart
+    this.policy = policy
   }
 }

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 import { durationUs, type Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
-import { checkOptions } from '../base/options.ts'
+import { checkOptions, show } from '../base/options.ts'
+import { isPath, readPath } from '../policy/partition-key.ts'
 import { isStorable } from '../base/text.ts'
 import { messageOf } from '../base/thrown.ts'
 import { STATES, type JobState } from './job-state.ts'
@@ -13,8 +14,10 @@ export type OnConflict = 'ignore' | 'reject' | 'replace' | 'update'
 export type Unique<I> =
   | string
   | {
-      /** Not empty; over 1 KiB it is kept as its SHA-256. */
-      key: string | ((input: I) => string)
+      /** Not empty; over 1 KiB it is kept as its SHA-256. Either this or `path`. */
+      key?: string | ((input: I) => string)
+      /** Where the key is in the input, as `'order.id'`: a text or a number that has to be there. */
+      path?: string
       /** Default `'ignore'`: the earlier job is returned. */
       onConflict?: OnConflict
       /** How long after its enqueueing a job holds its key. Default: without end, while it is in one of `states`. */
@@ -37,7 +40,7 @@ export interface UniqueRule {
 const MAX_KEY_BYTES = 1_024
 const HASHED = 'sha256:'
 const ON_CONFLICT: readonly string[] = ['ignore', 'reject', 'replace', 'update']
-const OPTIONS = ['key', 'onConflict', 'within', 'states'] as const
+const OPTIONS = ['key', 'path', 'onConflict', 'within', 'states'] as const
 
 /**
  * Normalises a unique option for one input; null when there is none. Keys of different tasks never meet.
@@ -54,7 +57,7 @@ export function uniqueKey<I>(unique: Unique<I> | undefined, input: I, taskName: 
     throw invalid(what, `onConflict is ${JSON.stringify(onConflict)}; give one of ${ON_CONFLICT.join(', ')}`)
   }
   return {
-    key: `${taskName}:${stored(keyText(options.key, input, what))}`,
+    key: `${taskName}:${stored(keyText(options, input, what))}`,
     onConflict,
     withinUs: within === undefined ? null : withinUs(within, what),
     states: states === undefined ? null : checkedStates(states, what),
@@ -69,11 +72,25 @@ function checkedShape<I>(unique: Exclude<Unique<I>, string>, what: string): Excl
   return unique
 }
 
-function keyText<I>(key: string | ((input: I) => string), input: I, what: string): string {
+function keyText<I>({ key, path }: Exclude<Unique<I>, string>, input: I, what: string): string {
+  if (path !== undefined) {
+    if (key !== undefined) throw invalid(what, 'it has both key and path; give one')
+    return keyAt(path, input, what)
+  }
   const value: unknown = typeof key === 'function' ? called(key, input, what) : key
   if (typeof value !== 'string') throw invalid(what, `the key is of type ${typeof value}; it must be a string`)
   if (value === '') throw invalid(what, 'the key is empty; leave unique out where the job need not be unique')
   return value
+}
+
+function keyAt(path: unknown, input: unknown, what: string): string {
+  if (!isPath(path)) throw invalid(what, `path is ${show(path)}; give one as 'order.id'`)
+  const value = readPath(input, path)
+  if ((typeof value === 'string' && value !== '') || Number.isFinite(value)) return String(value)
+  throw invalid(
+    what,
+    `at the path ${path} the input has ${show(value)}; a key is a text that is not empty, or a number`,
+  )
 }
 
 function called<I>(key: (input: I) => string, input: I, what: string): string {

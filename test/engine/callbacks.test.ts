@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { z } from 'zod'
-import { NonRetryable, task } from '../../src/exports/index.ts'
+import { input, limit, NonRetryable, task } from '../../src/exports/index.ts'
 import { setStage } from './stage.ts'
 
 test('a task is told of every repeated attempt once, and of the end once', async () => {
@@ -75,4 +75,55 @@ test('a callback that throws harms nobody: the state is written, the next job ru
   await clock.advance('1m')
   for (const job of jobs) expect(await engine.jobs.get(job.id)).toMatchObject({ state: 'discarded', attempt: 2 })
   expect(errors.length).toBe(4)
+})
+
+test('onStarted is called at each attempt, onCompleted once with the result, each with the checked input', async () => {
+  const { clock, start, errors } = setStage()
+  const told: unknown[] = []
+  const work = task('work.item', z.object({ n: z.string().transform(Number) }), {
+    retry: { attempts: 2, backoff: 'none' },
+    run: ({ n }, ctx) => {
+      if (ctx.attempt === 1) throw new Error('not yet')
+      return { twice: n * 2, on: new Date(0) }
+    },
+    onStarted: ({ input: given, attempt }) => void told.push(['started', given, attempt]),
+    onCompleted: (result, { input: given }) => {
+      told.push(['completed', given, result])
+      throw new Error('onCompleted is broken')
+    },
+  })
+  await start({ tasks: [work] })
+  await work.enqueue({ n: '21' })
+  await clock.advance('1m')
+  expect(told).toEqual([
+    ['started', { n: 21 }, 1],
+    ['started', { n: 21 }, 2],
+    ['completed', { n: 21 }, { twice: 42, on: '1970-01-01T00:00:00.000Z' }],
+  ])
+  expect(errors).toHaveLength(1)
+})
+
+test('a rejection by a limit carries its policy', async () => {
+  const { clock, start } = setStage()
+  const errors: unknown[] = []
+  const crm = limit('crm', { rate: 1, per: '1h', onLimit: 'drop' })
+  const work = task('work.item', { limits: [crm], run: () => undefined, onError: (error) => void errors.push(error) })
+  await start({ tasks: [work] })
+  await work.enqueue()
+  await work.enqueue()
+  await clock.advance('1s')
+  expect(errors).toMatchObject([{ limit: 'crm', policy: { rule: { kind: 'rate', rate: 1 }, onLimit: 'drop' } }])
+})
+
+test('a unique key may be read at a path of the input', async () => {
+  const { start } = setStage()
+  const work = task('work.item', input<{ order: { id?: number } }>(), { run: () => undefined })
+  await start({ tasks: [work] })
+  const enqueue = (id: number, unique: object) => work.enqueue({ order: { id } }, { delay: '1h', unique })
+  const first = await enqueue(1, { path: 'order.id' })
+  expect(await enqueue(1, { path: 'order.id' })).toMatchObject({ id: first.id, duplicate: true })
+  expect(await enqueue(2, { path: 'order.id' })).toMatchObject({ duplicate: false })
+  expect(await enqueue(1, { key: '1' })).toMatchObject({ id: first.id, duplicate: true })
+  for (const bad of [{ path: 'order.no' }, { path: 'order' }, { path: '' }, { path: 'order.id', key: 'x' }, {}])
+    await expect(enqueue(1, bad)).rejects.toMatchObject({ code: 'unique.invalid' })
 })
