@@ -77,6 +77,18 @@ describe('policies that come with jobs', () => {
     expect((await d.send('PUT', '/ojs/v1/rate-limits/more', forAWhile)).status).toBe(422)
   })
 
+  test('a PUT of another kind replaces a definition of a higher version, and what was overridden before', async () => {
+    const d = await Desk.open()
+    await d.send('PUT', '/ojs/v1/rate-limits/k', { rate: { limit: 9, period: 'PT1S' } })
+    const [known] = await (await d.sluice.remote.store()).limits()
+    await d.sluice.remote.define([{ ...known!, version: 3 }])
+    await d.send('PUT', '/ojs/v1/rate-limits/k', { concurrency: 7 })
+    const { body } = await d.send('PUT', '/ojs/v1/rate-limits/k', { throttle: { limit: 1, period: 'PT5S' } })
+    expect(body).toMatchObject({ throttle: { period: 'PT5S' } })
+    expect(body).not.toHaveProperty('rate')
+    expect(body).not.toHaveProperty('concurrency')
+  })
+
   test('the newest policy of a key holds for all that wait', async () => {
     const d = await Desk.open()
     for (let i = 0; i < 4; i++) await d.push(key({ concurrency: 1 }))

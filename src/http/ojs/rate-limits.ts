@@ -127,7 +127,7 @@ export function defined(body: RateLimitJson, name: string): LimitDefinition[] {
 
 async function override(
   { server }: Call<unknown, unknown, unknown>,
-  { name, policy }: LimitDefinition,
+  { name, policy, version }: LimitDefinition,
   body: z.output<typeof RateLimitChange>,
 ): Promise<void> {
   const wanted = definitionsOf(body, name, 0)[0]?.policy
@@ -138,7 +138,9 @@ async function override(
       throw unprocessable(
         'a limit of another kind is defined anew, for good and for all keys; leave out expires_at and partition',
       )
-    await server.remote.define(defined(body, name))
+    // An admin's definition comes later than that of the code, whose version it keeps; what was overridden was of the old kind.
+    await server.remote.define(defined(body, name).map((each) => ({ ...each, version })))
+    await server.sluice.limits.clearOverride(name)
     return
   }
   const change: PolicyChange = {
