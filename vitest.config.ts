@@ -55,7 +55,7 @@ export default defineConfig({
         test: {
           name: 'virtual',
           include: ['test/**/*.test.ts'],
-          exclude: [...PROCESSES, ...REAL_TIME],
+          exclude: [...PROCESSES, ...REAL_TIME, 'test/long/**'],
           sequence: { groupOrder: 0 },
         },
       },
