@@ -25,6 +25,8 @@ export interface DispatcherOptions {
   readonly queues: readonly ServedQueue[]
   /** The runs that this process holds, until they have settled. */
   readonly held: () => readonly Run[]
+  /** The tasks that are listed here: it takes no job of another one. */
+  readonly tasks: readonly string[]
   /** Starts a claimed job; must call `finished` when it has settled. */
   readonly start: (job: Admitted) => void
   /** Told of every claim, for events and callbacks. */
@@ -217,11 +219,12 @@ export class Dispatcher {
   /** Read when the claim's transaction runs: slots that became free until then count, and bells until then are answered by it. */
   #request(): ClaimRequest {
     this.#again = null
-    const { worker, leaseUs, eventWindowUs, queues } = this.#options
+    const { worker, leaseUs, eventWindowUs, queues, tasks } = this.#options
     return {
       worker,
       leaseUs,
       eventWindowUs,
+      tasks,
       queues: queues.map(({ queue, concurrency }) => ({
         queue,
         slots: this.#stopped ? 0 : Math.max(0, concurrency - (this.#active.get(queue) ?? 0)),

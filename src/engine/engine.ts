@@ -308,6 +308,7 @@ export class Sluice implements TaskEngine {
       tasks: this.#tasks,
       wallOf,
       unresolved: (kinds) => this.#resolver.found(kinds),
+      unknown: (kinds) => this.#servedQueues.unknown(kinds),
       ended,
     })
   }

@@ -14,7 +14,8 @@ export interface Tried {
 
 /** A fetch that waits. */
 export interface WaitingFetch {
-  readonly queues: readonly string[]
+  /** The queues, as they are named where they are known to be empty. */
+  readonly places: readonly string[]
   readonly waitMs: number
   /** The caller has gone. */
   readonly signal: AbortSignal | undefined
@@ -95,7 +96,7 @@ export class FetchLine {
       nextUs = Infinity
       const empty = new Set<string>()
       for (const waiting of this.#waiting) {
-        if (waiting.queues.every((queue) => empty.has(queue))) continue
+        if (waiting.places.every((place) => empty.has(place))) continue
         nextUs = Math.min(nextUs, await this.#serveOne(waiting, empty))
       }
     } while (this.#again && this.#waiting.size > 0)
@@ -108,7 +109,7 @@ export class FetchLine {
       const { jobs, nextWakeUs } = await waiting.tryClaim(empty)
       if (jobs.length > 0 && !this.#waiting.has(waiting)) await waiting.giveBack(jobs)
       else if (jobs.length > 0) waiting.answer(jobs)
-      else for (const queue of waiting.queues) empty.add(queue)
+      else for (const place of waiting.places) empty.add(place)
       return nextWakeUs ?? Infinity
     } catch (error) {
       waiting.fail(error)

@@ -76,6 +76,8 @@ export interface JobExplanation {
   readonly givenUpAt: Date | null
   /** A process that is at work now serves its queue. */
   readonly served: boolean
+  /** A process that is at work now, and serves its queue, lists its task. */
+  readonly known: boolean
   readonly words: string
 }
 
@@ -173,7 +175,7 @@ export class JobsApi {
     const explanation = await store.explain(id)
     if (!explanation) throw missing(id)
     const date = (us: number | null): Date | null => (us === null ? null : dateOf(us))
-    const { position, linePosition, uses, waitsOn, served, job } = explanation
+    const { position, linePosition, uses, waitsOn, served, known, job } = explanation
     const found = {
       job: viewOf(job),
       ...(explanation.unresolved && { unresolved: true as const }),
@@ -198,6 +200,7 @@ export class JobsApi {
       linePosition,
       exact: explanation.exact,
       served,
+      known,
     }
     return { ...found, words: wordsFor(found) }
   }
@@ -208,7 +211,7 @@ function bucketOf(found: { limit: string; key: string } | null): { limit: string
 }
 
 function wordsFor(found: Omit<JobExplanation, 'words'>): string {
-  const { job, expectedStart, givenUpAt, served } = found
+  const { job, expectedStart, givenUpAt, served, known } = found
   const at = expectedStart?.toISOString()
   if (job.state === 'scheduled' && found.waitsOn) return `${waitInWords(found)} It is put off until then.`
   if (job.state === 'scheduled') return `The job is scheduled for ${at ?? 'later'}.`
@@ -218,6 +221,7 @@ function wordsFor(found: Omit<JobExplanation, 'words'>): string {
   const turns = `${headroomInWords(found)}${turnsInWords(found)}`
   const unserved = served ? '' : ` No process that is at work now serves queue ${job.queue}.`
   const bound = givenUpAt ? ` It is given up unless it starts by ${givenUpAt.toISOString()}.` : ''
+  if (served && !known && !found.unresolved) return `The job waits, for no live worker knows task ${job.task}.${bound}`
   return `${waitInWords(found)}${turns}${unserved}${bound}`
 }
 

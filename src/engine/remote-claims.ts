@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import { persist } from '../base/persist.ts'
 import type { Admitted } from '../jobs/job.ts'
+import { knownTasks } from '../store/known-tasks.ts'
 import type { Store } from '../store/store.ts'
 import { FetchLine, type Tried } from './fetch-line.ts'
 import type { Reporter } from './report.ts'
@@ -11,6 +12,8 @@ export interface RemoteFetch {
   readonly worker: string
   /** From left to right: nothing of one as long as one before it has something. */
   readonly queues: readonly string[]
+  /** The tasks whose jobs it takes; absent: any. */
+  readonly tasks?: readonly string[]
   readonly count: number
   /** For jobs that name no lease of their own, unless it is forced on all. */
   readonly leaseUs: number
@@ -37,13 +40,14 @@ export class RemoteClaims {
   /** Takes jobs, or waits for some; what was taken for a caller that has gone is given back. */
   async fetch(store: Store, worker: number, request: RemoteFetch): Promise<readonly Admitted[]> {
     const { queues, waitMs, signal } = request
+    const place = placesOf(request)
     const giveBack = (jobs: readonly Admitted[]): Promise<void> =>
       persist(this.#hooks.clock, request.leaseUs / 1000, () => store.release(worker, jobs))
     const { jobs } = await this.#claim(store, worker, request, new Set())
     const waits = jobs.length === 0 && waitMs > 0 && !this.#stopped
     const got = waits
       ? await this.#lineOf(store).wait({
-          queues,
+          places: queues.map(place),
           waitMs,
           signal,
           giveBack,
@@ -74,14 +78,21 @@ export class RemoteClaims {
 
   async #claim(store: Store, worker: number, request: RemoteFetch, empty: ReadonlySet<string>): Promise<Tried> {
     const { reporter } = this.#hooks
+    const place = placesOf(request)
     const jobs: Admitted[] = []
     let nextWakeUs: number | null = null
     for (const queue of request.queues) {
       const slots = request.count - jobs.length
       if (slots <= 0) break
-      if (empty.has(queue)) continue
-      const { leaseUs } = request
-      const claim = await store.claim(() => ({ worker, leaseUs, outside: true, queues: [{ queue, slots }] }))
+      if (empty.has(place(queue))) continue
+      const { leaseUs, tasks } = request
+      const claim = await store.claim(() => ({
+        worker,
+        leaseUs,
+        outside: true,
+        ...(tasks && { tasks }),
+        queues: [{ queue, slots }],
+      }))
       reporter()?.claimed(claim)
       for (const job of claim.jobs) reporter()?.started(job)
       jobs.push(...claim.jobs)
@@ -89,4 +100,10 @@ export class RemoteClaims {
     }
     return { jobs, nextWakeUs }
   }
+}
+
+/** Names a queue among those that are known to be empty: it may be so for these tasks alone. */
+function placesOf({ tasks }: RemoteFetch): (queue: string) => string {
+  const known = knownTasks(tasks)
+  return (queue) => (known ? `${queue} ${known.name}` : queue)
 }

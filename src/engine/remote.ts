@@ -126,7 +126,13 @@ export class Remote {
   /** Takes jobs for an outside worker, as any claim does; waits for some if it is told to. */
   async fetch(request: RemoteFetch): Promise<readonly JobFacts[]> {
     const store = await this.#open()
-    const { worker, directive } = await this.#workers.enlist(store, request.worker, request.queues, null)
+    const { worker, directive } = await this.#workers.enlist(
+      store,
+      request.worker,
+      request.queues,
+      null,
+      request.tasks ?? null,
+    )
     if (directive !== 'running') return []
     const jobs = await this.#claims.fetch(store, worker, request)
     const facts = await handed(store, jobs)

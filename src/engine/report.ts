@@ -11,6 +11,7 @@ import { validate } from '../jobs/schema.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
 import type { SetAside } from '../store/set-aside.ts'
 import type { Claim, Recovered, Rejected } from '../store/store.ts'
+import type { UnknownKind } from '../store/known-tasks.ts'
 import type { UnresolvedJob, UnresolvedKind } from '../store/unresolved.ts'
 import type { Events } from './events.ts'
 import { resultsTooLarge, tellFlow } from './flow-news.ts'
@@ -33,6 +34,8 @@ export interface ReporterOptions {
   readonly wallOf: (storeUs: number) => Date
   /** Told of jobs whose limits have yet to be resolved. */
   readonly unresolved: (kinds: readonly UnresolvedKind[]) => void
+  /** Told of jobs whose tasks no live worker knows. */
+  readonly unknown: (kinds: readonly UnknownKind[]) => void
   /** Told of every job that has ended, so that whoever waits for it learns it. */
   readonly ended: (id: string) => void
 }
@@ -145,6 +148,7 @@ export class Reporter {
     for (const job of claim.rejected) this.#rejected(job)
     for (const news of claim.flows) this.flow(news)
     if (claim.unresolved?.length) this.#options.unresolved(claim.unresolved)
+    if (claim.unknown?.length) this.#options.unknown(claim.unknown)
   }
 
   /** A job was discarded because its limits could not be resolved. */

@@ -1,5 +1,6 @@
 import type { Clock } from '../base/clock.ts'
 import type { Logger } from '../base/logger.ts'
+import type { UnknownKind } from '../store/known-tasks.ts'
 import type { Store } from '../store/store.ts'
 import type { EngineSettings } from './options.ts'
 import type { TaskDefinition } from './task.ts'
@@ -16,14 +17,29 @@ const ASK_AGAIN_MS = 60_000
 /** Callers name queues: only so many are remembered. */
 const REMEMBERED = 10_000
 
-/** Warns, once for each queue, when jobs are stored for a queue that no live worker serves. Nothing waits for the answer. */
+/** Warns, once each, of queues that jobs are stored for and no live worker serves, and of tasks that none knows. Nothing waits for the answer. */
 export class ServedQueues {
   readonly #options: ServedQueuesOptions
   /** When each queue may be asked about again, in ms; never, once it was warned of. */
   readonly #askAt = new Map<string, number>()
 
+  readonly #unknown = new Set<string>()
+
   constructor(options: ServedQueuesOptions) {
     this.#options = options
+  }
+
+  /** A claim has met jobs whose tasks no live worker knows. */
+  unknown(kinds: readonly UnknownKind[]): void {
+    for (const { queue, task } of kinds) {
+      const kind = `${queue} ${task}`
+      if (this.#unknown.has(kind) || this.#unknown.size >= REMEMBERED) continue
+      this.#unknown.add(kind)
+      this.#options.logger.warn(
+        { task, queue },
+        `no live worker knows task ${task}: its jobs on queue ${queue} wait, and hold up no others, until one does`,
+      )
+    }
   }
 
   /** Jobs were stored for these queues. */

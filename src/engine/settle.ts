@@ -1,5 +1,5 @@
-import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
+import type { Clock } from '../base/clock.ts'
 import { toJsonText } from '../base/json-value.ts'
 import type { Random } from '../base/random.ts'
 import { beginningOf } from '../base/text.ts'
@@ -57,23 +57,6 @@ export function judge(context: JudgeContext, job: Admitted, task: TaskDefinition
   } catch (error) {
     return failed(context, job, task, asError(error))
   }
-}
-
-/** A run whose task this engine does not know: a failed attempt, since another deployment may know it. */
-export function judgeUnknown(
-  context: JudgeContext,
-  job: Admitted,
-  task: Pick<TaskDefinition, 'retry' | 'name'>,
-): Verdict {
-  return failed(
-    context,
-    job,
-    task,
-    new SluiceError(
-      'task.unknown',
-      `No task ${job.task} is known to this worker. Add it to new Sluice({ tasks: [...] }), or let only workers that know it serve the queue ${job.queue}.`,
-    ),
-  )
 }
 
 /**

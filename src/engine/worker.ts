@@ -3,7 +3,6 @@ import { persist } from '../base/persist.ts'
 import { settlesWithin } from '../base/within.ts'
 import type { Admitted, Settled } from '../jobs/job.ts'
 import type { Answer } from '../jobs/header-source.ts'
-import { retryPolicy } from '../jobs/retry-policy.ts'
 import type { Change, Run, Store } from '../store/store.ts'
 import { Chores } from './chores.ts'
 import { Dispatcher, type ServedQueue } from './dispatch.ts'
@@ -13,7 +12,7 @@ import type { Instrumentation } from './instrumentation.ts'
 import type { EngineSettings } from './options.ts'
 import { about, type Reporter } from './report.ts'
 import { JobRun, type RunHost } from './run.ts'
-import { judge, type JudgeContext, judgeUnknown, type Verdict } from './settle.ts'
+import { judge, type JudgeContext, type Verdict } from './settle.ts'
 import type { TaskDefinition } from './task.ts'
 
 /** What a worker is made of. */
@@ -43,7 +42,6 @@ const A_SETTLEMENT = 'the settlement of a run'
 const CANCELLATIONS = 'the look for cancelled jobs'
 /** Of these the oldest are forgotten first: their leases are long over. */
 const GIVEN_UP_AT_MOST = 10_000
-const UNKNOWN_TASK_RETRY = retryPolicy(undefined, 'a task that is not known')
 
 /** This process's share of the work: it claims, runs and settles, keeps its leases, and takes back what others lost. */
 export class Worker implements RunHost {
@@ -81,6 +79,7 @@ export class Worker implements RunHost {
     this.#dispatcher = new Dispatcher({
       store,
       queues,
+      tasks: [...options.tasks.keys()],
       clock: this.clock,
       logger: this.logger,
       trouble: settings.trouble,
@@ -121,7 +120,10 @@ export class Worker implements RunHost {
   /** Registers with the store, takes back what dead workers of this host left, and begins to work. */
   static async start(options: WorkerOptions): Promise<Worker> {
     const queues = options.queues.map((each) => each.queue)
-    const worker = new Worker(await options.store.join(queues, options.settings.leaseUs), options)
+    const worker = new Worker(
+      await options.store.join(queues, options.settings.leaseUs, [...options.tasks.keys()]),
+      options,
+    )
     try {
       await worker.#recover()
     } catch (error) {
@@ -209,15 +211,9 @@ export class Worker implements RunHost {
   async #run(job: Admitted): Promise<void> {
     const { tasks, reporter, judge: context } = this.#options
     this.#held.add(job)
-    reporter.started(job)
     const task = tasks.get(job.task)
-    if (!task)
-      return this.#settle(
-        job,
-        null,
-        judgeUnknown(context, job, { name: job.task, retry: UNKNOWN_TASK_RETRY }),
-        undefined,
-      )
+    if (!task) throw new RangeError(`The job ${job.id} was claimed, but its task ${job.task} is not listed here`)
+    reporter.started(job)
     const run = new JobRun(job, task, this)
     this.#runs.set(job.seq, run)
     const end = await run.run()

@@ -7,6 +7,7 @@ import {
   type Lane,
   loadHeads,
   NEVER_US,
+  type Stranger,
   weightOf,
 } from './lane.ts'
 import { Line, type LineSource, type Served } from './line.ts'
@@ -20,7 +21,16 @@ import { rank, type Ranked, TurnOrder } from './turn-order.ts'
 /** What a decision reads while it goes: a backend reads it from its tables, bounded by what is asked for. */
 export interface AdmissionSource extends LineSource, HeadSource {
   served(queue: number): Served
+  /** Of a lane whose heads were read, where it has jobs that are not given to this claimer. */
+  stranger?(lane: Lane): Stranger | null
+  /** Since when this claimer has found such a job before one that it could have started; absent: it lets nobody go first. */
+  readonly yieldedSince?: ((lane: Lane, seq: number) => number) | undefined
 }
+
+/** Lanes of a line that are parked in one decision. */
+const PARKED_AT_MOST = 256
+/** A job that another worker is to start goes first for so long; then that worker is full, or does not answer, and holds up nobody. */
+const YIELD_US = 50_000
 
 /** Where one job of a lane is rejected its next most often are too. */
 const REJECTED_TOGETHER = 64
@@ -46,6 +56,11 @@ export class Admission {
   readonly lines: Map<Bucket, Line> = new Map()
   /** Lanes looked at. */
   looks = 0
+  /** Lanes of jobs that nobody at work knows are left to be parked: another decision must follow at once. */
+  unfinished = false
+  #parked = 0
+  /** Lanes whose first job another worker is to start, and until when it may. */
+  readonly #yielded = new Map<Lane, number>()
   /** The last turn that was given. */
   turn: number
   /** When something that can start here may start, beyond the lines: a sleeping queue. */
@@ -116,7 +131,12 @@ export class Admission {
         (lane) => this.#needOf(lane, bucket),
       )
       const next = line.first((queue) => this.#hinders(queue))
-      if (next && this.#slots(next.queue) > 0) wakeUs = Math.min(wakeUs, this.#needOf(next, bucket))
+      if (!next || this.#slots(next.queue) === 0) continue
+      const untilUs = this.#yielded.get(next)
+      wakeUs = Math.min(wakeUs, untilUs ?? this.#needOf(next, bucket))
+      // Since when it is due says how long others have had their turn.
+      if (untilUs !== undefined && line.dueAtUs !== null && bucket.wakeAtUs <= this.nowUs)
+        bucket.wakeAtUs = Math.min(line.dueAtUs, bucket.wakeAtUs)
     }
     return wakeUs
   }
@@ -138,6 +158,19 @@ export class Admission {
     if (!lane) return
     const needUs = this.#needOf(lane, line.bucket)
     line.bucket.wakeAtUs = needUs
+    const nothing = this.#slots(lane.queue) > 0 && !this.#headOf(lane)
+    const stranger = nothing ? this.#source.stranger?.(lane) : null
+    if (stranger?.known) {
+      const untilUs = (line.dueAtUs ?? needUs) + YIELD_US
+      if (needUs > this.nowUs || (this.#source.yieldedSince && untilUs > this.nowUs)) {
+        this.#yielded.set(lane, Math.max(needUs, untilUs))
+        return
+      }
+    }
+    if (stranger && this.#parked >= PARKED_AT_MOST) {
+      this.unfinished = true
+      return
+    }
     if (this.#slots(lane.queue) === 0 || (needUs > this.nowUs && !isStale(lane, this.nowUs))) return
     line.queued = true
     this.#offer(lane, line)
@@ -165,13 +198,21 @@ export class Admission {
   #look(lane: Lane, line: Line | null, share: QueueShare): void {
     this.looks++
     const head = this.#headOf(lane)
-    if (!head) return this.#setEmpty(lane)
+    if (!head) return this.#close(lane)
     if (head.priority !== lane.priority) return this.#rerank(lane, head)
-    const refusal = refusalOf(lane, head, this.nowUs, (bucket) => this.#aheadUntil(bucket, lane))
-    if (!refusal) return this.#start(lane, head, share)
+    let refusal = this.#refusalOf(lane, head)
+    if (!refusal) return this.#yields(lane, head) ? undefined : this.#start(lane, head, share)
     if (refusal.behaviour === 'drop' || refusal.behaviour === 'late') return this.#reject(lane, { head, refusal })
     if (!this.sifter.sift(lane, refusal)) return this.#open(lane)
+    const stranger = this.#strangerBefore(lane, head)
+    if (stranger) {
+      const other = this.#refusalOf(lane, stranger)
+      // It stays open for the worker that may start its first job now.
+      if (!other) return this.#open(lane)
+      if (other.untilUs < refusal.untilUs) refusal = other
+    }
     this.#wait(lane, refusal)
+    if (stranger) placeAs(lane, stranger)
     if (!line || line.bucket === refusal.bucket) return
     if (!lane.deputyOf) {
       lane.deputyOf = line.bucket
@@ -193,7 +234,35 @@ export class Admission {
 
   #needOf(lane: Lane, bucket: Bucket): number {
     const head = this.#headOf(lane)
-    return head ? admittedAtUs(lane, head, bucket, this.nowUs) : this.nowUs
+    const stranger = this.#strangerBefore(lane, head)
+    if (!head && !stranger) return this.nowUs
+    return Math.min(
+      ...[head, stranger].flatMap((each) => each ?? []).map((each) => admittedAtUs(lane, each, bucket, this.nowUs)),
+    )
+  }
+
+  /** The first job of a lane, where another worker is to start it and not this one. @param head the first of those that this one may start */
+  #strangerBefore(lane: Lane, head: Head | null): Head | null {
+    const stranger = this.#source.stranger?.(lane)
+    if (!stranger?.known) return null
+    return head && comesBefore(head, stranger.head) ? null : stranger.head
+  }
+
+  #refusalOf(lane: Lane, head: Head): Refusal | null {
+    return refusalOf(lane, head, this.nowUs, (bucket) => this.#aheadUntil(bucket, lane))
+  }
+
+  /** True: another worker is to start a job that stands before this head, and has some time for that. The lane keeps its place. */
+  #yields(lane: Lane, head: Head): boolean {
+    const stranger = this.#strangerBefore(lane, head)
+    if (!stranger) return false
+    const untilUs = (this.#source.yieldedSince?.(lane, stranger.seq) ?? -Infinity) + YIELD_US
+    if (untilUs <= this.nowUs) return false
+    this.#yielded.set(lane, untilUs)
+    this.#wakeUs = Math.min(this.#wakeUs, untilUs)
+    const [bucket] = lane.buckets
+    if (bucket && lane.state === 'open') this.#wait(lane, { bucket, untilUs: this.nowUs, behaviour: 'wait' })
+    return true
   }
 
   #start(lane: Lane, head: Head, share: QueueShare): void {
@@ -219,7 +288,7 @@ export class Admission {
     lane.next++
     this.#open(lane)
     const head = this.#headOf(lane)
-    if (!head) return this.#setEmpty(lane)
+    if (!head) return this.#close(lane)
     lane.priority = head.priority
     lane.head = head.seq
     this.#offer(lane)
@@ -261,9 +330,19 @@ export class Admission {
     }
   }
 
-  #setEmpty(lane: Lane): void {
+  /** Nothing of it is for this claimer: it is empty, waits for another worker's budget, or is parked for workers with other tasks. */
+  #close(lane: Lane): void {
     this.#open(lane)
-    lane.state = 'empty'
+    const stranger = this.#source.stranger?.(lane)
+    if (!stranger) {
+      lane.state = 'empty'
+      return
+    }
+    placeAs(lane, stranger.head)
+    const refusal = stranger.known ? this.#refusalOf(lane, stranger.head) : null
+    if (refusal) return this.#wait(lane, refusal)
+    lane.state = 'parked'
+    this.#parked++
   }
 
   /** Slots are shared among all lanes: that many turns may come to each. */
@@ -302,4 +381,14 @@ export class Admission {
     this.grants.push({ lane, queue: share.queue, head, charged })
     pay(charged, this.nowUs)
   }
+}
+
+/** A lane ranks by its first job, whoever may start it. */
+function placeAs(lane: Lane, head: Head): void {
+  lane.priority = head.priority
+  lane.head = head.seq
+}
+
+function comesBefore(a: Head, b: Head): boolean {
+  return a.priority > b.priority || (a.priority === b.priority && a.seq < b.seq)
 }

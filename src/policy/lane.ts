@@ -60,7 +60,8 @@ export interface Head {
 export interface Lane extends Ranked, TurnState {
   readonly queue: number
   readonly buckets: readonly Bucket[]
-  state: 'open' | 'waiting' | 'empty'
+  /** `parked`: all its jobs are of tasks that this claimer does not know. */
+  state: 'open' | 'waiting' | 'empty' | 'parked'
   /** The bucket in whose line it stands. */
   on: Bucket | null
   /** The bucket whose line it left to wait, on behalf of the lanes behind it, in another one's. */
@@ -82,6 +83,13 @@ export interface Lane extends Ranked, TurnState {
   /** What is known of its jobs that wait behind a closed bucket; null: nothing, or no limit asks for it. */
   sieve: Sieve | null
   changed: boolean
+}
+
+/** The first waiting job of a lane whose task the claimer does not know. */
+export interface Stranger {
+  readonly head: Head
+  /** Another live worker knows its task. */
+  readonly known: boolean
 }
 
 /** Reads waiting jobs of a lane beyond those loaded, in order, at most `count`; none: there are no more. */

@@ -36,11 +36,14 @@ export class Line {
   /** Lanes that joined, came back or were passed over in this decision. */
   readonly #joined = new Set<Lane>()
   readonly #deputies: Set<Lane>
+  /** When it was due as the decision began; null: nobody waited. */
+  readonly dueAtUs: number | null
   /** A candidate of this line is in the turn order. */
   queued = false
 
   constructor(bucket: Bucket, source: LineSource) {
     this.bucket = bucket
+    this.dueAtUs = bucket.wakeAtUs
     this.#groups = bucket.wakeAtUs === null ? [] : source.groups(bucket)
     this.#deputies = new Set(source.deputies(bucket))
   }

@@ -155,6 +155,8 @@ export interface FactsQuery {
 export interface OutsideWorker {
   readonly name: string
   readonly queues: readonly string[]
+  /** The tasks that it asks for; null: any; absent: what was told before stays. */
+  readonly tasks?: readonly string[] | null
   /** For how long it counts as alive from now on. */
   readonly aliveUs: number
   /** JSON text of what it tells of itself; null: what was told before stays. */
@@ -176,6 +178,8 @@ export interface WorkerRecord {
   /** Null: an engine's own. */
   readonly name: string | null
   readonly queues: readonly string[]
+  /** The tasks that it takes jobs of; null: any. */
+  readonly tasks: readonly string[] | null
   readonly directive: Directive
   readonly alive: boolean
   readonly aliveUntilUs: number

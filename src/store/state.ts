@@ -29,10 +29,11 @@ export function isEnd(stored: number): boolean {
   return stored === STATE.completed || stored === STATE.cancelled || stored === STATE.discarded
 }
 
-/** Lane states as they are stored; the schema's partial indexes name 1, 2 and 3. `spread`: it has jobs, but each worker has a view of it, and the views wait. */
-export const LANE: { readonly empty: 0; readonly open: 1; readonly waiting: 2; readonly spread: 3 } = {
-  empty: 0,
-  open: 1,
-  waiting: 2,
-  spread: 3,
-}
+/** Lane states as they are stored; the schema's partial indexes name 1 to 4. `spread`: it has jobs, but each worker has a view of it, and the views wait. `parked`: its jobs are of tasks that those who looked do not list (`passed`). */
+export const LANE: {
+  readonly empty: 0
+  readonly open: 1
+  readonly waiting: 2
+  readonly spread: 3
+  readonly parked: 4
+} = { empty: 0, open: 1, waiting: 2, spread: 3, parked: 4 }

@@ -10,6 +10,7 @@ import type { Outside } from './outside.ts'
 import type { Override, OverrideRequest } from './overrides.ts'
 import type { Schedules } from './schedules.ts'
 import type { SetAside } from './set-aside.ts'
+import type { UnknownKind } from './known-tasks.ts'
 import type { Unresolved, UnresolvedKind } from './unresolved.ts'
 
 /**
@@ -138,8 +139,11 @@ export interface Limits {
 
 /** Which processes are at work. */
 export interface Workers {
-  /** Registers this process as a worker of these queues; the number names it in claims. */
-  join(queues: readonly string[], leaseUs: number): Promise<number>
+  /**
+   * Registers this process as a worker of these queues; the number names it in claims.
+   * @param tasks those that it lists: it is given no job of another one. Absent: it takes any.
+   */
+  join(queues: readonly string[], leaseUs: number, tasks?: readonly string[]): Promise<number>
   /** Extends the leases of a worker's active jobs; answers which of them were cancelled or are no longer its own. */
   heartbeat(worker: number, runs: readonly Run[], leaseUs: number): Promise<Beat>
   /** Which active jobs of a worker somebody asked to cancel (`seq`). */
@@ -204,6 +208,8 @@ export interface ClaimRequest {
   readonly worker: number
   readonly leaseUs: number
   readonly queues: readonly QueueSlots[]
+  /** The tasks whose jobs it takes; absent: any. */
+  readonly tasks?: readonly string[]
   /** A bucket that jobs go on waiting for is told of again after so long, in µs; 1 minute by default. */
   readonly eventWindowUs?: number
   /** The jobs' own leases and timeouts count: nobody here keeps an eye on the run. Absent: they do not. */
@@ -225,6 +231,8 @@ export interface Claim {
   readonly unresolved?: readonly UnresolvedKind[]
   /** Rows that cannot be read and were put out of the way; absent: there are none. */
   readonly aside?: readonly SetAside[]
+  /** Jobs of these kinds wait, for no live worker knows their task; those alone that this claim met. Absent: none. */
+  readonly unknown?: readonly UnknownKind[]
   /** What the end of jobs that were rejected meant for their flows. */
   readonly flows: readonly FlowNews[]
   /** The decision's clock. */

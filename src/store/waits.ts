@@ -46,6 +46,8 @@ export interface Explanation {
   readonly givenUpAtUs: number | null
   /** A live worker serves its queue. */
   readonly served: boolean
+  /** A live worker that serves its queue knows its task. */
+  readonly known: boolean
 }
 
 /** How a job stands with one worker. */

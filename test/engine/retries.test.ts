@@ -1,7 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { input, limit, NonRetryable, seededRandom, task, type TaskOptions } from '../../src/exports/index.ts'
 import { setStage } from './stage.ts'
 
@@ -155,22 +152,4 @@ test('what a handler throws need not be an error', async () => {
   const job = await odd.enqueue()
   await clock.advance('1s')
   expect((await engine.jobs.get(job.id))?.error?.message).toBe('Error: a mere text')
-})
-
-test('a job whose task no worker here knows fails with that reason and is tried again', async () => {
-  const directory = mkdtempSync(join(tmpdir(), 'sluice-engine-'))
-  onTestFinished(() => rmSync(directory, { recursive: true, force: true }))
-  const store = `sqlite:${join(directory, 'jobs.db')}`
-  const { clock, create, start } = setStage()
-  const unknown = task('work.unknown', { run: () => undefined })
-  const writer = create({ tasks: [unknown], store })
-  const job = await writer.enqueue(unknown, undefined)
-  await writer.stop()
-  const engine = await start({ tasks: [], store })
-  await clock.advance('20s')
-  expect(await engine.jobs.get(job.id)).toMatchObject({
-    state: 'discarded',
-    attempt: 3,
-    error: { code: 'task.unknown' },
-  })
 })

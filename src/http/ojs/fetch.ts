@@ -5,7 +5,7 @@ import { unprocessable } from '../refusal.ts'
 import { ownName } from '../tenant.ts'
 import { jobJson } from './job-json.ts'
 import { requireQueues } from './jobs.ts'
-import { Millis, QueueName, WorkerId } from './schemas.ts'
+import { JobType, Millis, QueueName, WorkerId } from './schemas.ts'
 
 /** A worker that says nothing of itself. */
 const NOBODY = 'anonymous'
@@ -21,6 +21,12 @@ export const fetchJobs: Operation = operation({
   summary: 'Take jobs to run, from the first queue that has some.',
   body: z.looseObject({
     queues: z.array(QueueName).min(1).max(100),
+    types: z
+      .array(JobType)
+      .min(1)
+      .max(1000)
+      .optional()
+      .meta({ description: 'The types of the jobs that the worker takes; any, if it does not say.' }),
     count: z.int().min(1).max(1000).default(1),
     worker_id: WorkerId.nullish(),
     visibility_timeout_ms: Millis.nullish(),
@@ -39,6 +45,7 @@ export const fetchJobs: Operation = operation({
     const jobs = await server.remote.fetch({
       worker: ownName(tenant, body.worker_id ?? NOBODY),
       queues: [...new Set(body.queues)].map((queue) => ownName(tenant, queue)),
+      ...(body.types && { tasks: [...new Set(body.types)] }),
       count: body.count,
       leaseUs: leaseMs === null ? DEFAULT_LEASE_US : leaseMs * 1000,
       waitMs,

@@ -23,7 +23,7 @@ export async function backlog(
     `SELECT bucket, count(*), sum(units)::bigint, min(units), max(units), min(given), max(given) FROM
      (SELECT e.bucket, coalesce((j.weights::json ->> (e.n - 1)::int)::int, 1) AS units, coalesce(j.asked, j.priority) AS given
       FROM sluice.lanes l CROSS JOIN unnest(l.buckets) WITH ORDINALITY e(bucket, n) JOIN sluice.jobs j ON j.lane = l.key AND j.state = 1
-      WHERE l.state IN (${LANE.open}, ${LANE.waiting}, ${LANE.spread}) AND l.buckets && $1::bigint[] AND e.bucket = ANY ($1::bigint[])) s
+      WHERE l.state IN (${LANE.open}, ${LANE.waiting}, ${LANE.spread}, ${LANE.parked}) AND l.buckets && $1::bigint[] AND e.bucket = ANY ($1::bigint[])) s
      GROUP BY bucket`,
     buckets.map(({ id }) => id),
   )

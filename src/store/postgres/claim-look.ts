@@ -1,4 +1,5 @@
 import type { Statements } from '../../database/postgres.ts'
+import { knownTasks } from '../known-tasks.ts'
 import type { ClaimRequest } from '../store.ts'
 import type { Context } from './context.ts'
 import { openLineKey } from './lane-key.ts'
@@ -23,11 +24,14 @@ export async function claimLook(
   open: boolean,
 ): Promise<Look | null> {
   const queues = request.queues.map(({ queue }) => queue)
+  const known = knownTasks(request.tasks)
   const asked = {
     ...portion,
     queues,
     worker: request.worker,
     unreadable: [...context.unreadable],
+    tasks: known && known.list,
+    known: known && known.name,
     uses: ownUses(context, request),
     line_of: request.queues.map(({ queue, slots }) => [queue, openLineKey(queue), slots]),
   }

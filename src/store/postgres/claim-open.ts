@@ -1,5 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
 import { NEVER_US } from '../../policy/lane.ts'
+import { knownTasks } from '../known-tasks.ts'
 import type { Claim, ClaimRequest } from '../store.ts'
 import { toAdmitted, type WrittenRow } from './claimed.ts'
 import { nextDueUs } from './claim-next.ts'
@@ -14,10 +15,13 @@ import { withResults } from './parent-results.ts'
 export const HELD_AGAIN_US = 20_000
 
 const CLAIM_OPEN =
-  'SELECT * FROM sluice.claim_open($1::text[], $2::text[], $3::int[], $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::text[], $9::boolean)'
+  'SELECT * FROM sluice.claim_open($1::text[], $2::text[], $3::int[], $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::text[], $9::boolean, $10::text[], $11::text)'
 
 /** What the first row tells. */
-type Told = Pick<Look, 'now' | 'wall' | 'fire' | 'next' | 'unresolved'> & { readonly held: boolean }
+type Told = Pick<Look, 'now' | 'wall' | 'fire' | 'next' | 'unresolved'> & {
+  readonly held: boolean
+  readonly unknown: readonly (readonly [queue: string, task: string])[]
+}
 
 /** A claim where only jobs without limits wait: one statement, with nothing to decide. Null: there is more to it, and nothing was done. */
 export async function claimOpen(context: Context, db: Statements, request: ClaimRequest): Promise<Claim | null> {
@@ -29,6 +33,7 @@ export async function claimOpen(context: Context, db: Statements, request: Claim
   )
     return null
   const { generation, nextEndUs } = context.limits
+  const known = knownTasks(request.tasks)
   const [first, ...rows] = await db.all<[...WrittenRow]>(
     CLAIM_OPEN,
     queues.map(({ queue }) => queue),
@@ -40,6 +45,8 @@ export async function claimOpen(context: Context, db: Statements, request: Claim
     nextEndUs >= NEVER_US ? null : nextEndUs,
     [...context.unreadable],
     request.outside === true,
+    known && known.list,
+    known && known.name,
   )
   context.onlyOpen = first !== undefined
   if (!first) return null
@@ -66,5 +73,6 @@ export async function claimOpen(context: Context, db: Statements, request: Claim
     closed: [],
     sustained: [],
     released: [],
+    ...(told.unknown.length > 0 && { unknown: told.unknown.map(([queue, task]) => ({ queue, task })) }),
   }
 }

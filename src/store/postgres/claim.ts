@@ -24,6 +24,7 @@ import { looked, rejectedOf, rejectionsOf, skipRejected } from './reject.ts'
 import { recordQueues } from './queues.ts'
 import { rejectLate } from './reject-late.ts'
 import { sharesOf } from './shares.ts'
+import { knownTasks } from '../known-tasks.ts'
 import { throttling } from '../throttling.ts'
 import { kindsOf } from './unresolved.ts'
 
@@ -32,6 +33,8 @@ const DEFAULT_EVENT_WINDOW_US = 60_000_000
 const LATE_US = 50_000
 const LATE_AT_MOST_US = 1_000_000
 const TRIES = 12
+/** Lanes that are looked at where many may hold nothing for the claimer. */
+const STRANGE_LANES = 256
 
 const WRITTEN = `SELECT * FROM sluice.claim_write($1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::json, $6::json, $7::json, $8::json, $9::json, $10::boolean)`
 const NEXT = 'SELECT sluice.claim_next($1::bigint, $3::bigint); COMMIT'
@@ -64,7 +67,7 @@ export async function claim(context: Context, ask: () => ClaimRequest): Promise<
     const open = await claimOpen(context, db, request)
     if (open) return open
     const room = request.queues.reduce((sum, { slots }) => sum + slots, 0)
-    const portion = portionFor(room, context.reach)
+    const portion = portionFor(room, context)
     const progress: Progress = { rejected: [], news: [], flows: [], done: new Set(), open: false, more: false, portion }
     for (let tries = 1; ; tries++) {
       const done = await attempt(context, db, request, progress, tries)
@@ -74,9 +77,9 @@ export async function claim(context: Context, ask: () => ClaimRequest): Promise<
   })
 }
 
-function portionFor(room: number, { line, heads }: Context['reach']): Portion {
+function portionFor(room: number, { reach: { line, heads }, strange }: Context): Portion {
   return {
-    open: 16 + room,
+    open: (strange ? STRANGE_LANES : 16) + room,
     due: room === 0 ? 0 : 16 + 2 * room,
     line,
     heads,
@@ -85,6 +88,7 @@ function portionFor(room: number, { line, heads }: Context['reach']): Portion {
     deepHeads: heads,
     lanes: [],
     buckets: [],
+    strange,
     skip: [],
   }
 }
@@ -113,7 +117,14 @@ async function attempt(
       await doFirst(context, db, work, progress)
       return null
     }
-    const decision = new Decision(look, progress.portion, limits, context.queues)
+    const decision = new Decision(
+      look,
+      progress.portion,
+      limits,
+      context.queues,
+      knownTasks(request.tasks),
+      request.outside ? null : context.yields,
+    )
     const decided = decide(context, decision, request, look, progress.portion)
     const lateUs = Math.min(LATE_US * 2 ** Math.min(tries - 1, 10), LATE_AT_MOST_US)
     return await write(context, db, request, decided, look, progress, lateUs)
@@ -224,6 +235,8 @@ async function write(
     if (rejects) progress.flows.push(...newsOf(cellOf(results[2])).values())
   } else await db.script('COMMIT')
   context.turns.given = admission.turn
+  context.strange = decision.strangers.any
+  const unknown = decision.strangers.unknown()
   const isOpen = look.due.length === 0 && look.lanes === null && look.held === null
   context.onlyOpen = isOpen && (context.onlyOpen || grants.length > 0)
   const { reach } = context
@@ -234,7 +247,13 @@ async function write(
   await skipRejected(context, db, rejected)
   progress.rejected.push(...rejected)
   const fireUs = nextFireUs(await looked(context, db, look, rejected))
-  const again = decided.more || progress.more || unfinished || isFull(rejections) || progress.flows.length > 0
+  const again =
+    decided.more ||
+    progress.more ||
+    unfinished ||
+    admission.unfinished ||
+    isFull(rejections) ||
+    progress.flows.length > 0
   const held = progress.portion.skip.length > 0 ? look.now + HELD_AGAIN_US : NEVER_US
   const lineUs = nextLineUs(next, look, shares)
   const ownUs = Math.min(fireUs, nextDueUs(next, look))
@@ -250,5 +269,6 @@ async function write(
     flows: progress.flows,
     unresolved: kindsOf(look.unresolved),
     ...told,
+    ...(unknown.length > 0 && { unknown }),
   }
 }

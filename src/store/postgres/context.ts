@@ -2,6 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import { createIds } from '../../base/ids.ts'
 import type { PostgresDatabase, Statements } from '../../database/postgres.ts'
 import type { Retention } from '../store.ts'
+import { Yields } from '../yields.ts'
 import type { Instant } from '../series.ts'
 import { Timelines } from '../timelines.ts'
 import { StoreClock } from './store-clock.ts'
@@ -22,8 +23,11 @@ export interface Context {
   readonly openLineNext: Map<string, boolean>
   /** Names of schedules in time zones that this process does not know. */
   readonly unreadable: Set<string>
+  readonly yields: Yields
   /** The last claim that started something found nothing to decide, nor did any since: only jobs without limits waited. */
   onlyOpen: boolean
+  /** The last claim has met jobs whose tasks it does not list. */
+  strange: boolean
   /** How far into lines, and into lanes of them, the last claims have looked: so far the next one reads. */
   readonly reach: { line: number; heads: number }
 }
@@ -43,7 +47,9 @@ export function createContext(db: PostgresDatabase, clock: Clock, retention: Ret
     turns: { given: 0 },
     openLineNext: new Map(),
     unreadable: new Set(),
+    yields: new Yields(),
     onlyOpen: false,
+    strange: false,
     reach: { ...REACH_AT_LEAST },
   }
 }

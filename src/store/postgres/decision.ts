@@ -1,17 +1,21 @@
 import type { AdmissionSource } from '../../policy/admission.ts'
 import { encodeBucket } from '../../policy/bucket.ts'
-import type { Bucket, Head, Lane } from '../../policy/lane.ts'
+import type { Bucket, Head, Lane, Stranger } from '../../policy/lane.ts'
 import type { LimitPolicy } from '../../policy/limit.ts'
 import type { LineGroup, Served } from '../../policy/line.ts'
 import type { QueueShare } from '../../policy/queue-share.ts'
 import { decodeSieve, isBehind } from '../../policy/sieve.ts'
+import { type KnownTasks, withPassed } from '../known-tasks.ts'
 import type { Timelines } from '../timelines.ts'
 import type { StoredBucket } from '../stored-bucket.ts'
 import { bucketOf } from './buckets.ts'
 import type { QueueNumbers } from './context.ts'
 import { grouped, type HeadRow, type LaneRow, type Look, NotRead, type Portion, toHead } from './look.ts'
 import { DEPUTY, laneAsWritten } from './save-lane.ts'
+import { sharedQueue } from './own.ts'
+import type { Yields } from '../yields.ts'
 import { LANE } from '../state.ts'
+import { Strangers } from './strangers.ts'
 
 /** A bound on what one claim that goes deep makes the next ones read. */
 const HEADS_REMEMBERED = 64
@@ -40,9 +44,25 @@ export class Decision implements AdmissionSource {
   #deepest = 0
   #mostHeads = 0
   readonly #openHeads: number
+  /** Jobs that are not for this claimer. */
+  readonly strangers: Strangers
+  readonly #known: KnownTasks | null
 
-  constructor(look: Look, portion: Portion, limits: Timelines, queues: QueueNumbers) {
+  readonly yieldedSince: AdmissionSource['yieldedSince']
+
+  /** @param known the tasks whose jobs may start; null: any. @param yields whom others let go first; null: nobody is */
+  constructor(
+    look: Look,
+    portion: Portion,
+    limits: Timelines,
+    queues: QueueNumbers,
+    known: KnownTasks | null,
+    yields: Yields | null,
+  ) {
     this.nowUs = look.now
+    this.#known = known
+    this.strangers = new Strangers(look, portion)
+    if (known && yields) this.yieldedSince = ({ id }, seq) => yields.since(known, id, seq, look.now)
     this.#look = look
     this.#portion = portion
     this.#limits = limits
@@ -104,14 +124,26 @@ export class Decision implements AdmissionSource {
   }
 
   heads(lane: Lane, count: number): Head[] {
-    const rows = this.#heads.get(lane.id) ?? []
     const read = this.#headsRead(lane.id)
+    const rows = this.#headsOf(lane, read)
     const found = rows.slice(lane.loaded, lane.loaded + count)
     const ended = rows.length < read
     if (lane.loaded + found.length > 1 && !this.#openIds.has(lane.id))
       this.#mostHeads = Math.max(this.#mostHeads, Math.min(lane.loaded + found.length, HEADS_REMEMBERED))
     if (found.length === 0 && !ended && count > 0) throw this.#needJobs(lane, lane.loaded + count + 1)
     return found.map(toHead)
+  }
+
+  /** What others may start counts in the lines of queues that are served elsewhere. */
+  #headsOf(lane: Lane, read: number): HeadRow<number>[] {
+    const rows = this.#heads.get(lane.id) ?? []
+    if (!this.#shares.has(lane.queue)) return rows
+    return this.strangers.ofLane(lane.id, sharedQueue(this.#queues.name(lane.queue)), rows, read)
+  }
+
+  /** Of a lane whose first jobs were read, the first that is not for this claimer; null: there is none, or it was not read. */
+  stranger(lane: Lane): Stranger | null {
+    return this.strangers.of(lane.id)
   }
 
   behind(lane: Lane, priority: number, seq: number, count: number): Head[] {
@@ -124,7 +156,13 @@ export class Decision implements AdmissionSource {
     const depth = further ? this.#depth(lane.id) : this.#headsRead(lane.id)
     const found = rows.slice(0, depth).filter((row) => isBehind(place, { seq: row[1], priority: row[2] }))
     if (found.length < count && rows.length >= depth) throw this.#needJobs(lane, rows.length + count + 1)
-    return found.slice(0, count).map(toHead)
+    // What others start, or nobody does, makes no job of this claimer late.
+    const strange =
+      this.#shares.has(lane.queue) && this.strangers.note(lane.id, sharedQueue(this.#queues.name(lane.queue)), found)
+    return found
+      .slice(0, count)
+      .filter((row) => !strange || typeof row[7] !== 'string')
+      .map(toHead)
   }
 
   /** More is read of this lane, and of all others of which there is more and whose limits make a decision go through them. */
@@ -152,7 +190,12 @@ export class Decision implements AdmissionSource {
   }
 
   openLine(queue: number, skip: number, count: number): Head[] {
-    return (this.#line.get(this.#queues.name(queue)) ?? []).slice(skip, skip + count).map(toHead)
+    const name = this.#queues.name(queue)
+    const rows = this.#line.get(name) ?? []
+    return this.strangers
+      .ofLine(name, rows, rows.length)
+      .slice(skip, skip + count)
+      .map(toHead)
   }
 
   groups(bucket: Bucket): LineGroup[] {
@@ -186,9 +229,14 @@ export class Decision implements AdmissionSource {
     for (const lane of this.lanes.values()) {
       if (!lane.changed) continue
       // Jobs that somebody else holds may come back: their lane is not empty, only nothing of it can be had now.
-      changed.push(laneAsWritten(lane, this.#portion.skip.length > 0))
+      changed.push(laneAsWritten(lane, this.#portion.skip.length > 0, this.#passedOf(lane)))
     }
     return changed
+  }
+
+  #passedOf({ id, state }: Lane): string | null {
+    const row = this.#row(id)
+    return state === 'parked' && this.#known ? withPassed(row[3] === LANE.parked ? row[14] : null, this.#known) : null
   }
 
   /** The buckets that the decision changed, as they are written. */
@@ -249,7 +297,7 @@ export class Decision implements AdmissionSource {
       share,
       head,
       buckets: buckets.map((bucket) => this.bucket(bucket)),
-      state: state === LANE.open ? 'open' : state === LANE.waiting ? 'waiting' : 'empty',
+      state: state === LANE.open || state === LANE.parked ? 'open' : state === LANE.waiting ? 'waiting' : 'empty',
       on: on === null ? null : this.bucket(on),
       deputyOf: deputyOf === null ? null : this.bucket(deputyOf),
       heads: [],

@@ -12,7 +12,7 @@ import { get } from './get.ts'
 import { type Outlook, outlookOfLane, outlookOfLine, type WaitingJob } from './line-place.ts'
 import { currentLimits } from './limits.ts'
 import { LANE, STATE } from '../state.ts'
-import { liveQueues } from './workers.ts'
+import { isKnown, liveQueues } from './workers.ts'
 import { heldAsWhole, type LimitedQueue } from '../queue-limits.ts'
 import { isUnresolved } from './unresolved.ts'
 import { waitsOfWorkers } from './views.ts'
@@ -50,6 +50,7 @@ export async function explain(context: Context, db: Statements, id: string): Pro
   const units = weights === null ? null : weightsOf(weights)
   const uses: BucketUse[] = buckets.map(({ limit, key }, i) => ({ limit, key, weight: units?.[i] ?? 1 }))
   const served = (await liveQueues(db, nowUs)).includes(job.queue)
+  const known = await isKnown(db, nowUs, job.queue, job.task)
   const idle = {
     job,
     uses,
@@ -64,6 +65,7 @@ export async function explain(context: Context, db: Statements, id: string): Pro
     untilUs: null,
     exact: false,
     served,
+    known,
   }
   // One that a limit has put off is shown as scheduled, and waits in its lane.
   if (state !== STATE.available) {
@@ -86,7 +88,8 @@ export async function explain(context: Context, db: Statements, id: string): Pro
     ({ untilUs }) => untilUs !== null && (expectedStartUs === null || untilUs < expectedStartUs),
   )
   // What its budget would let start now waits for a free slot, and nobody can tell for how long.
-  const isExact = buckets.length === 1 && only?.exact === true && served && !changes && (expectedStartUs ?? 0) > nowUs
+  const isExact =
+    buckets.length === 1 && only?.exact === true && served && known && !changes && (expectedStartUs ?? 0) > nowUs
   return {
     ...waits,
     untilUs: isPaused(overrides) ? pausedUntilUs(overrides) : waits.untilUs,

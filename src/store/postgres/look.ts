@@ -17,6 +17,7 @@ export type LaneRow = [
   share: number,
   taken: number,
   sieve: string | null,
+  passed: string | null,
 ]
 
 /** A waiting job at the front of a lane or of an open line, which stands before it. */
@@ -28,6 +29,8 @@ export type HeadRow<Place> = [
   attempt: number,
   since: number,
   given: number,
+  /** Its task, where the claimer does not list it. */
+  stranger?: string | null,
 ]
 
 /** When jobs come due by themselves, and the next line. */
@@ -56,6 +59,11 @@ export interface Look {
   readonly lanes: readonly LaneRow[] | null
   readonly buckets: readonly BucketRow[] | null
   readonly heads: readonly HeadRow<number>[] | null
+  /** The first of each listed task, of lanes in which strangers stand; read where strangers are expected. */
+  readonly knownHeads: readonly HeadRow<number>[] | null
+  readonly knownLine: readonly HeadRow<string>[] | null
+  /** Other workers that are alive; null tasks: any. Read where strangers are expected. */
+  readonly workers: readonly (readonly [queues: readonly string[], tasks: readonly string[] | null])[] | null
   /** Waiting jobs behind those of their lanes that were sifted. */
   readonly behind: readonly HeadRow<number>[] | null
   readonly line: readonly HeadRow<string>[] | null
@@ -108,6 +116,8 @@ export interface Portion {
   readonly deepHeads: number
   readonly lanes: readonly number[]
   readonly buckets: readonly number[]
+  /** Jobs are expected whose tasks the claimer does not list. */
+  readonly strange: boolean
   /** Jobs that somebody else holds. */
   readonly skip: readonly number[]
 }

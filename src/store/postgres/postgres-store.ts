@@ -283,8 +283,8 @@ export class PostgresStore extends FlowVerbs implements Store {
     return this.#look((db) => backlog(this.#context, db, limit, key))
   }
 
-  join(queues: readonly string[], leaseUs: number): Promise<number> {
-    return this.#change((db) => join(this.#context, db, this.#clock.bootId, queues, leaseUs))
+  join(queues: readonly string[], leaseUs: number, tasks: readonly string[] | null = null): Promise<number> {
+    return this.#change((db) => join(this.#context, db, this.#clock.bootId, queues, leaseUs, tasks))
   }
 
   heartbeat(worker: number, runs: readonly Run[], leaseUs: number): Promise<Beat> {

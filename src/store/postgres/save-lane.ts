@@ -20,16 +20,18 @@ function overOf(lane: Lane): string {
 }
 
 /**
- * A lane as a decision left it, as it is written: id, state, bucket, over, deputy_of, priority, head, turn, taken, sieve.
+ * A lane as a decision left it, as it is written: id, state, bucket, over, deputy_of, priority, head, turn, taken, sieve, passed.
  * @param held some of its jobs may be there that the decision could not have: it is never empty.
+ * @param passed of one that is parked: the sets of tasks that found nothing in it
  */
-export function laneAsWritten(lane: Lane, held: boolean): unknown[] {
+export function laneAsWritten(lane: Lane, held: boolean, passed: string | null): unknown[] {
   const { id, state, on, deputyOf, priority, head, turn, taken, sieve } = lane
   const emptied = state === 'empty' && !held
   const waits = state === 'waiting'
+  const parked = state === 'parked' && !held
   return [
     id,
-    emptied ? LANE.empty : waits ? LANE.waiting : LANE.open,
+    emptied ? LANE.empty : waits ? LANE.waiting : parked ? LANE.parked : LANE.open,
     waits ? (on?.id ?? null) : null,
     waits ? overOf(lane) : '',
     deputyOf?.id ?? null,
@@ -37,6 +39,7 @@ export function laneAsWritten(lane: Lane, held: boolean): unknown[] {
     head,
     turn,
     emptied ? 0 : taken,
-    emptied || !sieve ? null : encodeSieve(sieve),
+    emptied || parked || !sieve ? null : encodeSieve(sieve),
+    parked ? passed : null,
   ]
 }

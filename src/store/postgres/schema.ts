@@ -255,6 +255,18 @@ CREATE TABLE sluice.audit (
 `
 
 /**
+ * Which tasks a worker lists, null: any. The waiting jobs of a lane by their task are read where some of its first are of tasks that a claimer
+ * does not list. A lane without any other is parked, with the sets of tasks that were looked for in it.
+ */
+const KNOWN_TASKS = `
+ALTER TABLE sluice.workers ADD COLUMN tasks text[];
+ALTER TABLE sluice.lanes ADD COLUMN passed text COLLATE "C";
+CREATE INDEX jobs_tasks ON sluice.jobs (lane, task, priority DESC, seq) WHERE state = 1;
+CREATE INDEX lanes_parked ON sluice.lanes (queue, passed, priority DESC, turn, head) WHERE state = 4;
+DROP FUNCTION IF EXISTS sluice.claim_open(text[], text[], int[], bigint, bigint, bigint, bigint, text[], boolean);
+`
+
+/**
  * The changes of tables in order; how many were applied is kept in the table `store`. What was shipped is never edited: changes are
  * appended. One that changes what a function takes or answers drops the function; one that changes functions alone says why.
  */
@@ -268,6 +280,7 @@ export const MIGRATIONS: readonly string[] = [
   FAR_INSTANTS,
   QUEUE_LIMITS,
   AUDIT_TABLE,
+  KNOWN_TASKS,
 ]
 
 /** The functions of this version: put in place after any migration, so that each is written down once. */

@@ -11,21 +11,23 @@ export async function join(
   bootId: string,
   queues: readonly string[],
   leaseUs: number,
+  tasks: readonly string[] | null,
 ): Promise<number> {
   const { nowUs } = await readClock(context, db)
   const { pid, born } = ownProcess()
   const live = await liveQueues(db, nowUs)
   const [worker] = (await db.get<[number]>(
-    'INSERT INTO sluice.workers (boot, pid, born, queues, alive_until, joined) VALUES ($1, $2, $3, $4::text[], $5, $6) RETURNING id',
+    'INSERT INTO sluice.workers (boot, pid, born, queues, alive_until, joined, tasks) VALUES ($1, $2, $3, $4::text[], $5, $6, $7::text[]) RETURNING id',
     bootId,
     pid,
     born,
     queues,
     nowUs + leaseUs,
     nowUs,
+    tasks,
   )) as [number]
   await db.run('SELECT sluice.adopt($1::text[])', queues)
-  if (queues.some((queue) => !live.includes(queue))) await wakeMixedLines(db, nowUs)
+  if (tasks !== null || queues.some((queue) => !live.includes(queue))) await wakeMixedLines(db, nowUs)
   return worker
 }
 
@@ -151,10 +153,25 @@ export async function buryDead(context: Context, db: Statements, bootId: string)
   return dead
 }
 
-/** A queue has come alive or died: in lines where lanes of several queues stand, who is first may have changed. */
+/** Whether a live worker takes jobs of a task from a queue. */
+export async function isKnown(db: Statements, nowUs: number, queue: string, task: string): Promise<boolean> {
+  const [known] = (await db.get<[boolean]>(
+    `SELECT EXISTS (SELECT 1 FROM sluice.workers WHERE alive_until > $1 AND $2 = ANY (queues) AND (tasks IS NULL OR $3 = ANY (tasks)))`,
+    nowUs,
+    queue,
+    task,
+  )) as [boolean]
+  return known
+}
+
+/**
+ * A queue, or a task of one, has come alive or died: in lines where lanes of several queues stand, who is first may have changed. So it
+ * may in all lines, where workers list different tasks.
+ */
 export async function wakeMixedLines(db: Statements, nowUs: number): Promise<void> {
+  const sets = await db.all('SELECT DISTINCT tasks FROM sluice.workers LIMIT 2')
   const rows = await db.all<[number]>(
-    'SELECT bucket FROM sluice.lanes WHERE state = 2 GROUP BY bucket HAVING min(queue) < max(queue)',
+    `SELECT bucket FROM sluice.lanes WHERE state = 2 GROUP BY bucket${sets.length > 1 ? '' : ' HAVING min(queue) < max(queue)'}`,
   )
   if (rows.length === 0) return
   await db.run(

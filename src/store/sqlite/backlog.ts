@@ -16,7 +16,7 @@ export function backlog(context: Context, limit: string, key?: string): BucketBa
     `SELECT bucket, count(*), sum(units), min(units), max(units), min(given), max(given) FROM
      (SELECT e.value AS bucket, coalesce(j.weights ->> e.key, 1) AS units, coalesce(j.asked, j.priority) AS given
       FROM lanes l CROSS JOIN json_each(l.buckets) e CROSS JOIN jobs j ON j.lane = l.id AND j.state = 1
-      WHERE l.state IN (${LANE.open}, ${LANE.waiting}, ${LANE.spread}) AND e.value IN (SELECT value FROM json_each(?)))
+      WHERE l.state IN (${LANE.open}, ${LANE.waiting}, ${LANE.spread}, ${LANE.parked}) AND e.value IN (SELECT value FROM json_each(?)))
      GROUP BY bucket`,
     JSON.stringify(buckets.map(({ id }) => id)),
   )

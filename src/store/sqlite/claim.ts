@@ -3,6 +3,7 @@ import { Admission } from '../../policy/admission.ts'
 import { type Grant, QueueShare } from '../../policy/queue-share.ts'
 import { NEVER_US } from '../../policy/lane.ts'
 import { isFull } from '../../policy/refusal.ts'
+import { knownTasks } from '../known-tasks.ts'
 import { usesIn } from '../queue-limits.ts'
 import type { BucketUse, Claim, ClaimRequest, QueueSlots } from '../store.ts'
 import { occurrenceOf } from '../series.ts'
@@ -17,7 +18,7 @@ import { nameFor, ownQueue } from './own.ts'
 import { ParentResults } from './parent-results.ts'
 import { nextDueUs, promote } from './promote.ts'
 import { book, rejectHeads, rejectLate } from './reject.ts'
-import { STATE } from '../state.ts'
+import { LANE, STATE } from '../state.ts'
 import { throttling } from '../throttling.ts'
 import { adopt } from './views.ts'
 
@@ -63,11 +64,12 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   const inFlows: number[] = []
   const late = rejectLate(context, instant, AT_ONCE, inFlows)
   const joining = takeViews(context, request, nowUs)
-  const decision = new Decision(context, nowUs, request.worker)
-  const shares = atWork(context, request).map((each) => shareOf(context, decision, each, nowUs, request.worker))
+  const decision = new Decision(context, nowUs, request.worker, knownTasks(request.tasks), !request.outside)
+  const work = atWork(context, request)
+  const shares = work.queues.map((each) => shareOf(context, decision, each, nowUs, request.worker))
   decision.serve(shares)
   const admission = new Admission(nowUs, Math.max(nowUs, context.turns.given), shares, decision)
-  const more = decide(admission, decision, shares, request.worker)
+  const more = decide(admission, decision, shares, request.worker, work.parked)
   const wakeUs = admission.retime()
   const jobs = activate(context, request, admission.grants, decision)
   const rejected = [...late, ...rejectHeads(context, admission.rejections, instant, inFlows)]
@@ -79,6 +81,7 @@ export function claim(context: Context, request: ClaimRequest): Claim {
     request.eventWindowUs ?? DEFAULT_EVENT_WINDOW_US,
   )
   decision.save()
+  const unknown = decision.unknown()
   const flows = [...advance(context, inFlows, instant).values()]
   context.turns.given = admission.turn
   for (const share of shares) context.openLineNext.set(share.queue, share.openLineNext)
@@ -89,6 +92,7 @@ export function claim(context: Context, request: ClaimRequest): Claim {
     joining ||
     more ||
     admission.sifter.unfinished ||
+    admission.unfinished ||
     isFull(admission.rejections) ||
     moved >= AT_ONCE ||
     late.length >= AT_ONCE
@@ -105,6 +109,7 @@ export function claim(context: Context, request: ClaimRequest): Claim {
     nextWakeUs: nextWakeUs >= NEVER_US ? null : nextWakeUs,
     nextFireUs: Math.min(fireUs, dueUs) >= NEVER_US ? null : Math.min(fireUs, dueUs),
     ...told,
+    ...(unknown.length > 0 && { unknown }),
   }
 }
 
@@ -116,10 +121,17 @@ function takeViews(context: Context, { worker, queues }: ClaimRequest, nowUs: nu
 }
 
 /** Feeds the decision in bounded portions until slots or candidates run out; true when candidates are left for which there is room. */
-function decide(admission: Admission, decision: Decision, shares: readonly QueueShare[], worker: number): boolean {
+function decide(
+  admission: Admission,
+  decision: Decision,
+  shares: readonly QueueShare[],
+  worker: number,
+  parked: boolean,
+): boolean {
   const room = (): number => shares.reduce((sum, share) => sum + share.slots, 0)
   const due = new Map<number, number>()
   const skip = new Map<number, number>()
+  const seen = new Map<number, number>()
   for (let looked = 0; looked < OPEN_LANES_AT_MOST;) {
     const count = 64 + 2 * room()
     if (room() === 0) return false
@@ -138,6 +150,11 @@ function decide(admission: Admission, decision: Decision, shares: readonly Queue
         skip.set(queue, (skip.get(queue) ?? 0) + lanes.length)
         found += lanes.length
         for (const lane of lanes) admission.addLane(lane)
+        if (!parked) continue
+        const others = decision.parkedLanes(queue, portion, seen.get(queue) ?? 0)
+        seen.set(queue, (seen.get(queue) ?? 0) + portion)
+        found += others.length
+        for (const lane of others) admission.addLane(lane)
       }
     }
     admission.decide()
@@ -152,18 +169,26 @@ interface QueueAtWork extends QueueSlots {
   readonly uses: readonly BucketUse[]
 }
 
+interface AtWork {
+  readonly queues: readonly QueueAtWork[]
+  /** Some lane is parked. */
+  readonly parked: boolean
+}
+
 /** The queues of a request that nobody has paused, each with the limits that its code gave it and the one that an operator did. */
-function atWork(context: Context, { queues }: ClaimRequest): readonly QueueAtWork[] {
+function atWork(context: Context, { queues }: ClaimRequest): AtWork {
   const rows = context.db.all<[number, number, string | null, string | null]>(
-    `SELECT id, paused, limits, limit_name FROM queues WHERE paused = 1 OR limit_name IS NOT NULL OR limits <> '[]'`,
+    `SELECT id, paused, limits, limit_name FROM queues WHERE paused = 1 OR limit_name IS NOT NULL OR limits <> '[]'
+     UNION ALL SELECT -1, 0, NULL, NULL WHERE EXISTS (SELECT 1 FROM lanes WHERE state = ${LANE.parked} AND queue > 0)`,
   )
-  if (rows.length === 0) return queues.map((each) => ({ ...each, uses: [] }))
+  if (rows.length === 0) return { queues: queues.map((each) => ({ ...each, uses: [] })), parked: false }
   const held = new Map(rows.map(([id, ...row]) => [id, row] as const))
-  return queues.flatMap((each) => {
+  const open = queues.flatMap((each) => {
     const [paused, limits, given] = held.get(queueId(context, each.queue)) ?? [0, null, null]
     if (paused === 1) return []
     return [{ ...each, uses: [...usesIn(limits), ...(given === null ? [] : [{ limit: given, key: '', weight: 1 }])] }]
   })
+  return { queues: open, parked: held.has(-1) }
 }
 
 function shareOf(

@@ -1,5 +1,6 @@
 import type { SqliteConnection } from '../../database/sqlite.ts'
 import type { Retention } from '../store.ts'
+import type { Yields } from '../yields.ts'
 import { sharedQueue } from './own.ts'
 import type { Policies } from './policies.ts'
 import type { StoreClock } from './store-clock.ts'
@@ -23,6 +24,7 @@ export interface Context {
   readonly openLineNext: Map<number, boolean>
   /** Names of schedules in time zones that this process does not know. */
   readonly unreadable: Set<string>
+  readonly yields: Yields
   /** Up to which lane each worker of this process has taken its views; Infinity: it has all. */
   readonly adopted: Map<number, number>
 }

@@ -1,14 +1,16 @@
 import type { AdmissionSource } from '../../policy/admission.ts'
 import type { QueueShare } from '../../policy/queue-share.ts'
-import type { Bucket, Head, Lane } from '../../policy/lane.ts'
+import type { Bucket, Head, Lane, Stranger } from '../../policy/lane.ts'
 import type { LineGroup, Served } from '../../policy/line.ts'
 import { decodeSieve } from '../../policy/sieve.ts'
+import { hasPassed, type KnownTasks, type UnknownKind, withPassed } from '../known-tasks.ts'
 import type { StoredBucket } from '../stored-bucket.ts'
 import { loadBucket, loadBuckets, saveBucket } from './buckets.ts'
 import { type Context, openLineOf, queueId } from './context.ts'
 import { portion } from './portion.ts'
 import { DEPUTY, saveLane } from './save-lane.ts'
 import { LANE } from '../state.ts'
+import { type HeadRow, Strangers, toHead } from './strangers.ts'
 import { liveOwnQueues, liveQueues } from './workers.ts'
 
 type LaneRow = [
@@ -25,12 +27,12 @@ type LaneRow = [
   taken: number,
   sieve: string | null,
   base: number | null,
+  passed: string | null,
 ]
-type HeadRow = [seq: number, priority: number, given: number, weights: string | null, attempt: number, since: number]
-
-const LANE_COLUMNS = 'id, queue, buckets, state, bucket, deputy_of, priority, turn, head, share, taken, sieve, base'
+const LANE_COLUMNS =
+  'id, queue, buckets, state, bucket, deputy_of, priority, turn, head, share, taken, sieve, base, passed'
 const BEHIND =
-  'SELECT seq, priority, coalesce(asked, priority), weights, attempt, since FROM jobs WHERE lane = ? AND state = 1'
+  'SELECT seq, priority, coalesce(asked, priority), weights, attempt, since, task FROM jobs WHERE lane = ? AND state = 1'
 const HEADS = `${BEHIND} ORDER BY priority DESC, seq`
 
 /** One claim's view of the tables: read as the decision asks, each lane and bucket once, written back by the claim. */
@@ -40,7 +42,7 @@ export class Decision implements AdmissionSource {
   readonly buckets: Map<number, StoredBucket> = new Map()
   readonly #context: Context
   #shares: ReadonlyMap<number, QueueShare> = new Map()
-  readonly #first = new Map<number, Head[]>()
+  readonly #first = new Map<number, HeadRow[]>()
   readonly #open = new Set<Lane>()
   readonly #waitedOn = new Map<Lane, StoredBucket>()
   #live: ReadonlySet<number> | null = null
@@ -48,11 +50,21 @@ export class Decision implements AdmissionSource {
   readonly #bases = new Map<number, number>()
   readonly #worker: number
   #apart: ReadonlySet<number> | null = null
+  readonly #known: KnownTasks | null
+  readonly #strangers: Strangers
+  /** Of lanes that were parked: the sets of tasks that found nothing in them. */
+  readonly #passed = new Map<number, string>()
 
-  constructor(context: Context, nowUs: number, worker: number) {
+  readonly yieldedSince: AdmissionSource['yieldedSince']
+
+  /** @param known the tasks whose jobs may start; null: any. @param patient lets other workers start what stands first */
+  constructor(context: Context, nowUs: number, worker: number, known: KnownTasks | null, patient: boolean) {
     this.#context = context
     this.nowUs = nowUs
     this.#worker = worker
+    this.#known = known
+    this.#strangers = new Strangers(context, known, worker, nowUs)
+    if (known && patient) this.yieldedSince = ({ id }, seq) => context.yields.since(known, id, seq, nowUs)
   }
 
   /** Says which queues the decision is for. */
@@ -78,12 +90,50 @@ export class Decision implements AdmissionSource {
       queue,
       skip,
     )
+    return this.#lanesOf(rows, queue)
+  }
+
+  /** Parked lanes of a queue in which others found nothing of theirs, each set of tasks in turn, those after `skip` of each. */
+  parkedLanes(queue: number, count: number, skip: number): Lane[] {
+    const rows: LaneRow[] = []
+    for (let passed = ''; ;) {
+      const next = this.#context.db.get<[string]>(
+        `SELECT passed FROM lanes WHERE queue = ? AND state = ${LANE.parked} AND passed > ? ORDER BY passed LIMIT 1`,
+        queue,
+        passed,
+      )
+      if (!next) break
+      ;[passed] = next
+      if (hasPassed(passed, this.#known)) continue
+      rows.push(
+        ...this.#context.db.all<LaneRow>(
+          `SELECT ${LANE_COLUMNS} FROM lanes WHERE queue = ? AND state = ${LANE.parked} AND passed = ? ORDER BY priority DESC, turn, head LIMIT ${portion(count)} OFFSET ?`,
+          queue,
+          passed,
+          skip,
+        ),
+      )
+    }
+    return this.#lanesOf(rows, queue)
+  }
+
+  #lanesOf(rows: readonly LaneRow[], queue: number): Lane[] {
     const missing = rows.flatMap((row) => JSON.parse(row[2]) as number[]).filter((id) => !this.buckets.has(id))
     for (const bucket of loadBuckets(this.#context, [...new Set(missing)], this.nowUs))
       this.buckets.set(bucket.id, bucket)
     const lanes = rows.map((row) => this.#lane(row))
     if (lanes.length > 1) this.#readFirst(lanes, 1 + Math.ceil((this.#shares.get(queue)?.slots ?? 0) / lanes.length))
     return lanes
+  }
+
+  /** Of a lane whose first jobs were read, the first that is not for this claimer; null: there is none, or it was not read. */
+  stranger(lane: Lane): Stranger | null {
+    return this.#strangers.of(this.#jobsOf(lane))
+  }
+
+  /** Jobs that were met whose tasks no live worker knows. */
+  unknown(): UnknownKind[] {
+    return this.#strangers.unknown()
   }
 
   /** Buckets whose line is due, longest due first: those of the fleet (worker 0), or a worker's own. */
@@ -101,7 +151,7 @@ export class Decision implements AdmissionSource {
   heads(lane: Lane, count: number): Head[] {
     const of = this.#jobsOf(lane)
     const first = lane.loaded === 0 ? this.#first.get(of) : undefined
-    return first ?? this.#read(of, lane.loaded, count)
+    return (first ?? this.#read(of, lane.queue, lane.loaded, count)).map(toHead)
   }
 
   behind(lane: Lane, priority: number, seq: number, count: number): Head[] {
@@ -121,11 +171,13 @@ export class Decision implements AdmissionSource {
           priority,
         ),
       )
-    return rows.slice(0, count).map(toHead)
+    // What others start, or nobody does, makes no job of this claimer late.
+    const strange = this.#shares.has(lane.queue) && this.#strangers.note(this.#jobsOf(lane), lane.queue, rows)
+    return (strange ? rows.filter((row) => this.#strangers.lists(row)) : rows).slice(0, count).map(toHead)
   }
 
   openLine(queue: number, skip: number, count: number): Head[] {
-    return this.#read(openLineOf(queue), skip, count)
+    return this.#read(openLineOf(queue), queue, skip, count).map(toHead)
   }
 
   groups(bucket: Bucket): LineGroup[] {
@@ -167,26 +219,42 @@ export class Decision implements AdmissionSource {
 
   /** Writes lanes and buckets as the decision left them. */
   save(): void {
-    for (const lane of this.lanes.values())
-      if (lane.changed) saveLane(this.#context, lane, this.#open.has(lane), this.nowUs)
+    for (const lane of this.lanes.values()) if (lane.changed) this.#saveLane(lane)
     for (const bucket of this.buckets.values()) saveBucket(this.#context, bucket, this.nowUs)
+  }
+
+  #saveLane(lane: Lane): void {
+    const passed =
+      lane.state === 'parked' && this.#known ? withPassed(this.#passed.get(lane.id) ?? null, this.#known) : null
+    saveLane(this.#context, lane, this.#open.has(lane), this.nowUs, passed)
   }
 
   /** The first jobs of many lanes at once: a statement for each costs twice as much. */
   #readFirst(lanes: readonly Lane[], count: number): void {
     const ids = JSON.stringify(lanes.map((lane) => this.#jobsOf(lane)))
     const rows = this.#context.db.all<[lane: number, ...HeadRow]>(firstHeads(portion(count)), ids)
+    const found = new Map<number, HeadRow[]>()
     for (const [lane, ...row] of rows) {
-      const heads = this.#first.get(lane)
-      if (heads) heads.push(toHead(row))
-      else this.#first.set(lane, [toHead(row)])
+      const heads = found.get(lane)
+      if (heads) heads.push(row)
+      else found.set(lane, [row])
     }
-    for (const heads of this.#first.values()) heads.sort((a, b) => b.priority - a.priority || a.seq - b.seq)
+    for (const lane of lanes) {
+      const of = this.#jobsOf(lane)
+      const heads = found.get(of)
+      if (!heads) continue
+      heads.sort((a, b) => b[1] - a[1] || a[0] - b[0])
+      this.#first.set(of, this.#strangers.known(of, lane.queue, heads, 0, count))
+    }
   }
 
   // Nothing is written while a decision reads, so an offset is as good as a key, and a claim grants few jobs of one lane.
-  #read(lane: number, skip: number, count: number): Head[] {
-    return this.#context.db.all<HeadRow>(`${HEADS} LIMIT ${portion(count)} OFFSET ?`, lane, skip).map(toHead)
+  #read(lane: number, queue: number, skip: number, count: number): HeadRow[] {
+    // What others may start counts in the lines of queues that are served elsewhere.
+    const served = this.#shares.has(queue)
+    if (served && this.#strangers.has(lane)) return this.#strangers.read(lane, skip, count)
+    const rows = this.#context.db.all<HeadRow>(`${HEADS} LIMIT ${portion(count)} OFFSET ?`, lane, skip)
+    return served ? this.#strangers.known(lane, queue, rows, skip, count) : rows
   }
 
   #group(bucket: number, queue: number, over: string): LineGroup {
@@ -216,7 +284,7 @@ export class Decision implements AdmissionSource {
   }
 
   #lane(row: LaneRow): Lane {
-    const [id, queue, buckets, state, on, deputyOf, priority, turn, head, share, taken, sieve, base] = row
+    const [id, queue, buckets, state, on, deputyOf, priority, turn, head, share, taken, sieve, base, passed] = row
     const known = this.lanes.get(id)
     if (known) return known
     const lane: Lane = {
@@ -228,7 +296,7 @@ export class Decision implements AdmissionSource {
       share,
       head,
       buckets: (JSON.parse(buckets) as number[]).map((bucket) => this.bucket(bucket)),
-      state: state === LANE.open ? 'open' : state === LANE.waiting ? 'waiting' : 'empty',
+      state: state === LANE.open || state === LANE.parked ? 'open' : state === LANE.waiting ? 'waiting' : 'empty',
       on: on === null ? null : this.bucket(on),
       deputyOf: deputyOf === null ? null : this.bucket(deputyOf),
       heads: [],
@@ -241,24 +309,14 @@ export class Decision implements AdmissionSource {
     }
     this.lanes.set(id, lane)
     if (base !== null) this.#bases.set(id, base)
-    if (lane.state === 'open') this.#open.add(lane)
+    if (state === LANE.open) this.#open.add(lane)
+    if (state === LANE.parked && passed !== null) this.#passed.set(id, passed)
     if (on !== null) this.#waitedOn.set(lane, this.bucket(on))
     return lane
   }
 }
 
 function firstHeads(count: number): string {
-  return `SELECT j.lane, j.seq, j.priority, coalesce(j.asked, j.priority), j.weights, j.attempt, j.since FROM json_each(?) e CROSS JOIN jobs j ON j.seq IN
+  return `SELECT j.lane, j.seq, j.priority, coalesce(j.asked, j.priority), j.weights, j.attempt, j.since, j.task FROM json_each(?) e CROSS JOIN jobs j ON j.seq IN
     (SELECT seq FROM jobs h WHERE h.lane = e.value AND h.state = 1 ORDER BY h.priority DESC, h.seq LIMIT ${count})`
-}
-
-function toHead([seq, priority, given, weights, attempt, sinceUs]: HeadRow): Head {
-  return {
-    seq,
-    priority,
-    given,
-    weights: weights === null ? null : (JSON.parse(weights) as number[]),
-    attempt,
-    sinceUs,
-  }
 }

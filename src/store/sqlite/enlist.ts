@@ -6,12 +6,13 @@ import { leave, liveQueues, wakeMixedLines } from './workers.ts'
 /** One that was not heard of for so long is forgotten, once it runs nothing. */
 const FORGOTTEN_AFTER_US = 3_600_000_000
 
-const UPSERT = `INSERT INTO workers (boot, pid, born, queues, alive_until, joined, name, about) VALUES ('', 0, '', ?1, ?2, ?3, ?4, ?5)
-  ON CONFLICT (name) WHERE name IS NOT NULL DO UPDATE SET queues = CASE WHEN ?1 = '[]' THEN queues ELSE ?1 END, alive_until = ?2, about = coalesce(?5, about)
+const UPSERT = `INSERT INTO workers (boot, pid, born, queues, alive_until, joined, name, about, tasks) VALUES ('', 0, '', ?1, ?2, ?3, ?4, ?5, ?6)
+  ON CONFLICT (name) WHERE name IS NOT NULL DO UPDATE SET queues = CASE WHEN ?1 = '[]' THEN queues ELSE ?1 END, alive_until = ?2, about = coalesce(?5, about),
+    tasks = CASE WHEN ?7 = 1 THEN ?6 ELSE tasks END
   RETURNING id, directive`
 
 /** Registers an outside worker, or extends its registration. */
-export function enlist(context: Context, { name, queues, aliveUs, about }: OutsideWorker): Enlisted {
+export function enlist(context: Context, { name, queues, aliveUs, about, tasks }: OutsideWorker): Enlisted {
   const { nowUs } = context.clock.read()
   const live = liveQueues(context, nowUs, 0)
   const known = context.db.get('SELECT 1 FROM workers WHERE name = ?', name) !== undefined
@@ -22,6 +23,8 @@ export function enlist(context: Context, { name, queues, aliveUs, about }: Outsi
     nowUs,
     name,
     about,
+    tasks ? JSON.stringify(tasks) : null,
+    tasks === undefined ? 0 : 1,
   ) as [number, Directive]
   if (queues.some((queue) => !live.includes(queue))) wakeMixedLines(context, nowUs)
   if (!known) forgetSilent(context, nowUs)
@@ -31,14 +34,17 @@ export function enlist(context: Context, { name, queues, aliveUs, about }: Outsi
 /** Workers on record, those of engines too. */
 export function workers(context: Context): WorkerRecord[] {
   const nowUs = context.clock.nowUs()
-  const rows = context.db.all<[number, string | null, string, Directive, number, number, string | null, number]>(
-    `SELECT id, name, queues, directive, alive_until, joined, about,
+  const rows = context.db.all<
+    [number, string | null, string, string | null, Directive, number, number, string | null, number]
+  >(
+    `SELECT id, name, queues, tasks, directive, alive_until, joined, about,
      (SELECT count(*) FROM jobs WHERE state = ${STATE.active} AND due IS NOT NULL AND worker = workers.id) FROM workers ORDER BY id`,
   )
-  return rows.map(([worker, name, queues, directive, aliveUntilUs, joinedUs, about, active]) => ({
+  return rows.map(([worker, name, queues, tasks, directive, aliveUntilUs, joinedUs, about, active]) => ({
     worker,
     name,
     queues: JSON.parse(queues) as string[],
+    tasks: tasks === null ? null : (JSON.parse(tasks) as string[]),
     directive,
     alive: aliveUntilUs > nowUs,
     aliveUntilUs,

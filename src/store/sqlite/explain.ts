@@ -9,7 +9,7 @@ import { get } from './get.ts'
 import { type Outlook, outlookOfLane, outlookOfLine } from './line-place.ts'
 import { LANE, STATE } from '../state.ts'
 import { waitsOfWorkers } from './views.ts'
-import { liveQueues } from './workers.ts'
+import { knowsTask, liveQueues, liveWorkers } from './workers.ts'
 import { heldAsWhole, type LimitedQueue } from '../queue-limits.ts'
 import { isPaused, overridesOf, pausedUntilUs } from './override.ts'
 
@@ -36,6 +36,7 @@ export function explain(context: Context, id: string): Explanation | null {
   const units = weights === null ? null : weightsOf(weights)
   const uses: BucketUse[] = buckets.map(({ limit, key }, i) => ({ limit, key, weight: units?.[i] ?? 1 }))
   const served = liveQueues(context, nowUs, 0).includes(job.queue)
+  const known = knowsTask(liveWorkers(context, nowUs, 0), job.queue, job.task)
   const [fairKey, share] = context.db.get<[string | null, number]>(
     'SELECT fair, share FROM lanes WHERE id = ?',
     lane,
@@ -54,6 +55,7 @@ export function explain(context: Context, id: string): Explanation | null {
     untilUs: null,
     exact: false,
     served,
+    known,
   }
   // One that a limit has put off is shown as scheduled, and waits in its lane.
   if (state !== STATE.available) {
@@ -80,7 +82,8 @@ export function explain(context: Context, id: string): Explanation | null {
     ({ untilUs }) => untilUs !== null && (expectedStartUs === null || untilUs < expectedStartUs),
   )
   // What its budget would let start now waits for a free slot, and nobody can tell for how long.
-  const isExact = buckets.length === 1 && only?.exact === true && served && !changes && (expectedStartUs ?? 0) > nowUs
+  const isExact =
+    buckets.length === 1 && only?.exact === true && served && known && !changes && (expectedStartUs ?? 0) > nowUs
   return {
     ...waits,
     untilUs: isPaused(overrides) ? pausedUntilUs(overrides) : waits.untilUs,

@@ -79,6 +79,10 @@ export function arrive(
       context.turns.given,
       lane,
     )
+  } else if (state === LANE.parked) {
+    // Who passed it may know the job that has come.
+    const first = priority > headPriority || (priority === headPriority && seq < head)
+    openLane(context, lane, row, first ? priority : headPriority, first ? seq : head, nowUs)
   } else if (priority > headPriority || (priority === headPriority && seq < head))
     openLane(context, lane, row, priority, seq, nowUs)
   else if ((look || sieve !== null) && state === LANE.waiting) openLane(context, lane, row, headPriority, head, nowUs)

@@ -22,14 +22,25 @@ function overOf(lane: Lane): string {
 /**
  * Writes a lane as a decision left it.
  * @param wasOpen as it was loaded: then less is to be written where it stays so.
+ * @param passed of one that is parked: the sets of tasks that found nothing in it
  */
-export function saveLane({ db }: Context, lane: Lane, wasOpen: boolean, nowUs: number): void {
+export function saveLane({ db }: Context, lane: Lane, wasOpen: boolean, nowUs: number, passed: string | null): void {
   const sieve = lane.sieve && encodeSieve(lane.sieve)
   if (lane.state === 'empty') {
     db.run(
       'UPDATE lanes SET state = 0, bucket = NULL, over = NULL, deputy_of = NULL, sieve = NULL, turn = ?, taken = 0, emptied = ? WHERE id = ?',
       lane.turn,
       nowUs,
+      lane.id,
+    )
+  } else if (lane.state === 'parked') {
+    db.run(
+      'UPDATE lanes SET state = 4, bucket = NULL, over = NULL, deputy_of = NULL, sieve = NULL, passed = ?, priority = ?, head = ?, turn = ?, taken = ? WHERE id = ?',
+      passed,
+      lane.priority,
+      lane.head,
+      lane.turn,
+      lane.taken,
       lane.id,
     )
   } else if (lane.state === 'open' && wasOpen) {

@@ -231,4 +231,10 @@ export const MIGRATIONS: readonly string[] = [
      subject TEXT NOT NULL,
      detail TEXT NOT NULL
    ) STRICT;`,
+  // Which tasks a worker lists, NULL: any. The waiting jobs of a lane by their task are read where some of its first are of tasks that a
+  // claimer does not list. A lane without any other is parked, with the sets of tasks that were looked for in it.
+  `ALTER TABLE workers ADD COLUMN tasks TEXT;
+   ALTER TABLE lanes ADD COLUMN passed TEXT;
+   CREATE INDEX jobs_tasks ON jobs (lane, task, priority DESC, seq) WHERE state = 1;
+   CREATE INDEX lanes_parked ON lanes (queue, passed, priority DESC, turn, head) WHERE state = 4;`,
 ]

@@ -58,6 +58,7 @@ import { StoreClock } from './store-clock.ts'
 import { limitKeys, limitTotals } from './limit-keys.ts'
 import { throttled } from './throttled.ts'
 import { watchOthers } from './watch.ts'
+import { Yields } from '../yields.ts'
 import { cancellations, heartbeat, join, leave } from './workers.ts'
 
 /** How a SQLite store is opened. */
@@ -114,6 +115,7 @@ export class SqliteStore implements Store {
       turns: { given: 0 },
       openLineNext: new Map(),
       unreadable: new Set(),
+      yields: new Yields(),
       adopted: new Map(),
     }
     this.outside = new SqliteOutside(this.#context)
@@ -301,8 +303,8 @@ export class SqliteStore implements Store {
   throttled: Store['throttled'] = (rows) => this.#read(() => throttled(this.#context, rows))
   backlog: Store['backlog'] = (limit, key) => this.#read(() => backlog(this.#context, limit, key))
 
-  async join(queues: readonly string[], leaseUs: number): Promise<number> {
-    const worker = await this.#db.write(CHANGES, () => join(this.#context, queues, leaseUs))
+  async join(queues: readonly string[], leaseUs: number, tasks: readonly string[] | null = null): Promise<number> {
+    const worker = await this.#db.write(CHANGES, () => join(this.#context, queues, leaseUs, tasks))
     this.#workers.add(worker)
     return worker
   }

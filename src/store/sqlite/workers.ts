@@ -6,16 +6,29 @@ import { STATE } from '../state.ts'
 import { dropViews } from './views.ts'
 
 /** Registers this process as a worker of these queues. */
-export function join(context: Context, queues: readonly string[], leaseUs: number): number {
+export function join(
+  context: Context,
+  queues: readonly string[],
+  leaseUs: number,
+  tasks: readonly string[] | null,
+): number {
   const { nowUs } = context.clock.read()
   const { pid, born } = ownProcess()
   const fresh = queues.filter((queue) => !liveQueues(context, nowUs, 0).includes(queue))
   const worker = Number(
     context.db
-      .prepare('INSERT INTO workers (boot, pid, born, queues, alive_until, joined) VALUES (?, ?, ?, ?, ?, ?)')
-      .run(context.clock.bootId, pid, born, JSON.stringify(queues), nowUs + leaseUs, nowUs).lastInsertRowid,
+      .prepare('INSERT INTO workers (boot, pid, born, queues, tasks, alive_until, joined) VALUES (?, ?, ?, ?, ?, ?, ?)')
+      .run(
+        context.clock.bootId,
+        pid,
+        born,
+        JSON.stringify(queues),
+        tasks && JSON.stringify(tasks),
+        nowUs + leaseUs,
+        nowUs,
+      ).lastInsertRowid,
   )
-  if (fresh.length > 0) wakeMixedLines(context, nowUs)
+  if (fresh.length > 0 || tasks !== null) wakeMixedLines(context, nowUs)
   return worker
 }
 
@@ -53,6 +66,28 @@ export function cancellations(context: Context, worker: number): number[] {
       worker,
     )
     .map(([seq]) => seq)
+}
+
+/** What a live worker takes. */
+export interface LiveWorker {
+  readonly queues: readonly string[]
+  /** Null: any. */
+  readonly tasks: readonly string[] | null
+}
+
+/** Workers that are alive, other than `except`. */
+export function liveWorkers(context: Context, nowUs: number, except: number): LiveWorker[] {
+  return context.db
+    .all<[string, string | null]>('SELECT queues, tasks FROM workers WHERE alive_until > ? AND id <> ?', nowUs, except)
+    .map(([queues, tasks]) => ({
+      queues: JSON.parse(queues) as string[],
+      tasks: tasks === null ? null : (JSON.parse(tasks) as string[]),
+    }))
+}
+
+/** Whether one of these workers takes jobs of a task from a queue. */
+export function knowsTask(workers: readonly LiveWorker[], queue: string, task: string): boolean {
+  return workers.some(({ queues, tasks }) => queues.includes(queue) && (tasks === null || tasks.includes(task)))
 }
 
 /** Queues that a live worker other than `except` serves. */
@@ -109,8 +144,15 @@ export function buryDead(context: Context, nowUs: number): number[] {
   return dead
 }
 
-/** A queue has come alive or died: in lines where lanes of several queues stand, who is first may have changed. */
+/**
+ * A queue, or a task of one, has come alive or died: in lines where lanes of several queues stand, who is first may have changed. So it
+ * may in all lines, where workers list different tasks.
+ */
 export function wakeMixedLines(context: Context, nowUs: number): void {
+  if (new Set(context.db.all<[string | null]>('SELECT tasks FROM workers').map(([tasks]) => tasks)).size > 1) {
+    context.db.run('UPDATE buckets SET wake_at = min(wake_at, ?) WHERE wake_at IS NOT NULL', nowUs)
+    return
+  }
   context.db.run(
     `UPDATE buckets SET wake_at = min(wake_at, ?) WHERE wake_at IS NOT NULL AND id IN
      (SELECT bucket FROM lanes WHERE state = 2 GROUP BY bucket HAVING min(queue) < max(queue))`,

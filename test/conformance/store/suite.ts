@@ -6,6 +6,7 @@ import { fairness } from './fairness.ts'
 import { flows } from './flows.ts'
 import type { StoreHarness } from './harness.ts'
 import { jobs } from './jobs.ts'
+import { knownTasks } from './known-tasks.ts'
 import { limits } from './limits.ts'
 import { outside } from './outside.ts'
 import { queueLimits } from './queue-limits.ts'
@@ -24,6 +25,7 @@ export function storeConformance(harness: StoreHarness): void {
     describe('closed budgets', () => closedBudgets(harness))
     describe('deputies', () => deputies(harness))
     describe('flows', () => flows(harness))
+    describe('tasks that a claimer lists', () => knownTasks(harness))
     describe('limits', () => limits(harness))
     describe('queue limits', () => queueLimits(harness))
     describe('schedules', () => schedules(harness))

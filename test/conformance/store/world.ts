@@ -45,6 +45,8 @@ export interface ClaimSpec {
   readonly leaseMs?: number
   readonly worker?: number
   readonly eventWindowMs?: number
+  /** The tasks that the claimer lists; any by default. */
+  readonly tasks?: readonly string[]
 }
 
 const LEASE_MS = 30_000
@@ -245,6 +247,7 @@ export class World {
     const claim = await this.store.claim(() => ({
       worker: spec.worker ?? this.worker,
       leaseUs: (spec.leaseMs ?? LEASE_MS) * 1000,
+      ...(spec.tasks && { tasks: spec.tasks }),
       ...(spec.eventWindowMs !== undefined && { eventWindowUs: spec.eventWindowMs * 1000 }),
       queues: Object.entries(queues).map(([queue, slots]) => ({ queue, slots })),
     }))

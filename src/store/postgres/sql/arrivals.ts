@@ -171,7 +171,7 @@ BEGIN
     FROM unnest(v_keys, v_looks, v_levels, v_firsts) a(key, look, level, first) JOIN sluice.lanes l ON l.key = a.key LEFT JOIN LATERAL
       (SELECT j.priority, j.seq FROM sluice.jobs j WHERE j.lane = coalesce(l.base, l.key) AND j.state = 1 ORDER BY j.priority DESC, j.seq LIMIT 1) h ON true
     WHERE CASE WHEN h.seq IS NULL THEN l.state <> 0 WHEN l.state = 0 THEN true
-      ELSE (h.priority, h.seq) <> (l.priority, l.head) OR l.sieve IS NOT NULL OR (a.look AND l.state = 2) END
+      ELSE (h.priority, h.seq) <> (l.priority, l.head) OR l.sieve IS NOT NULL OR (a.look AND l.state = 2) OR l.state = 4 END
   ), written AS (
     UPDATE sluice.lanes l SET
       state = CASE WHEN h.seq IS NULL THEN 0 ELSE 1 END, bucket = NULL, over = '', deputy_of = NULL, sieve = CASE WHEN h.seq IS NOT NULL AND l.state <> 0 THEN h.sieve END,

@@ -78,6 +78,34 @@ BEGIN
       AND NOT EXISTS (SELECT 1 FROM sluice.jobs j WHERE j.id = s.last_job AND j.state IN (0, 1, 2, 4, 5)) LIMIT 1)));
 END $f$;
 
+-- Parked lanes in which claimers with other tasks found nothing, each set of tasks by one index probe. p_known: the name of the claimer's own set; null: it takes any.
+CREATE OR REPLACE FUNCTION sluice.parked_lanes(p_queues text[], p_known text, p_count int) RETURNS bigint[] LANGUAGE plpgsql STABLE AS $f$
+DECLARE v_queue text; v_passed text; v_found bigint[] := '{}';
+BEGIN
+  FOREACH v_queue IN ARRAY p_queues LOOP
+    v_passed := '';
+    LOOP
+      SELECT l.passed INTO v_passed FROM sluice.lanes l WHERE l.queue = v_queue AND l.state = 4 AND l.passed > v_passed ORDER BY l.passed LIMIT 1;
+      EXIT WHEN NOT FOUND;
+      CONTINUE WHEN p_known = ANY (string_to_array(v_passed, ' '));
+      v_found := v_found || ARRAY(SELECT l.id FROM sluice.lanes l WHERE l.queue = v_queue AND l.state = 4 AND l.passed = v_passed ORDER BY l.priority DESC, l.turn, l.head LIMIT p_count);
+    END LOOP;
+  END LOOP;
+  RETURN v_found;
+END $f$;
+
+-- The waiting jobs at the front of a lane whose tasks are listed: the first of each task, where any of the first of all is of another one.
+CREATE OR REPLACE FUNCTION sluice.known_heads(p_lane text, p_tasks text[], p_skip bigint[], p_count int)
+RETURNS TABLE (seq bigint, priority bigint, weights text, attempt int, since bigint, given bigint) LANGUAGE plpgsql STABLE
+${BY_INDEX} AS $f$
+BEGIN
+  IF EXISTS (SELECT 1 FROM (SELECT j.task FROM sluice.jobs j WHERE j.lane = p_lane AND j.state = 1 AND j.seq <> ALL (p_skip) ORDER BY j.priority DESC, j.seq LIMIT p_count) f WHERE f.task <> ALL (p_tasks)) THEN
+    RETURN QUERY SELECT h.* FROM unnest(p_tasks) t(task), LATERAL (
+      SELECT j.seq, j.priority, j.weights, j.attempt, j.since, coalesce(j.asked, j.priority) FROM sluice.jobs j WHERE j.lane = p_lane AND j.state = 1 AND j.task = t.task AND j.seq <> ALL (p_skip)
+      ORDER BY j.priority DESC, j.seq LIMIT p_count) h;
+  END IF;
+END $f$;
+
 -- Locks, then reads, then the clock. Null: a bucket that nobody could have known of is locked by somebody else, and all must begin anew.
 CREATE OR REPLACE FUNCTION sluice.claim_look(p json) RETURNS text LANGUAGE plpgsql
 ${BY_INDEX} AS $f$
@@ -89,6 +117,7 @@ DECLARE
   v_open int := (p ->> 'open')::int; v_line int := (p ->> 'line')::int; v_depth int := (p ->> 'depth')::int;
   v_due_at_most int := (p ->> 'due')::int; v_heads int := (p ->> 'heads')::int; v_deep_heads int := (p ->> 'deepHeads')::int; v_open_heads int;
   v_worker bigint := (p ->> 'worker')::bigint; v_apart boolean; v_all text[];
+  v_tasks text[] := CASE WHEN json_typeof(p -> 'tasks') = 'array' THEN ARRAY(SELECT json_array_elements_text(p -> 'tasks')) END; v_strange boolean := (p ->> 'strange')::boolean; v_parked bigint[]; v_lanes bigint[];
   v_held json; reach record; locked bigint[]; more bigint[]; v_now bigint; v_due_at bigint; answer text;
 BEGIN
   PERFORM sluice.lock_queues(v_queues);
@@ -105,45 +134,54 @@ BEGIN
   -- Lanes and lines of this worker alone: only where a limit has ever had such.
   v_apart := v_worker <> 0 AND EXISTS (SELECT 1 FROM sluice.apart);
   v_all := CASE WHEN v_apart THEN v_queues || ARRAY(SELECT sluice.own_queue(q, v_worker) FROM unnest(v_queues) q) ELSE v_queues END;
+  v_parked := sluice.parked_lanes(v_all, p ->> 'known', v_open);
+  v_lanes := v_seed_lanes || v_parked;
   v_due_at := sluice.now_us();
   v_due := ARRAY(SELECT id FROM sluice.buckets WHERE worker = 0 AND wake_at <= v_due_at ORDER BY wake_at LIMIT v_due_at_most);
   IF v_apart THEN v_due := v_due || ARRAY(SELECT id FROM sluice.buckets WHERE worker = v_worker AND wake_at <= v_due_at ORDER BY wake_at LIMIT v_due_at_most); END IF;
-  reach := sluice.claim_reach(v_all, NULL, v_due, v_seed_lanes, v_seeds || v_own, v_open, v_line, v_depth);
+  reach := sluice.claim_reach(v_all, NULL, v_due, v_lanes, v_seeds || v_own, v_open, v_line, v_depth);
   locked := reach.buckets;
   IF cardinality(locked) > 0 THEN
     PERFORM sluice.lock_buckets(locked);
-    reach := sluice.claim_reach(v_all, reach.open_lanes, v_due, v_seed_lanes, v_seeds || v_own, v_open, v_line, v_depth);
+    reach := sluice.claim_reach(v_all, reach.open_lanes, v_due, v_lanes, v_seeds || v_own, v_open, v_line, v_depth);
     more := ARRAY(SELECT b FROM unnest(reach.buckets) b WHERE b <> ALL (locked));
     IF cardinality(more) > 0 THEN
       more := ARRAY(SELECT id FROM sluice.buckets WHERE id = ANY (more) ORDER BY id FOR UPDATE SKIP LOCKED);
       IF EXISTS (SELECT 1 FROM unnest(reach.buckets) b WHERE b <> ALL (locked || more)) THEN RETURN NULL; END IF;
     END IF;
   END IF;
-  v_open_heads := 1 + ceil((p ->> 'slots')::float8 / greatest(1, cardinality(reach.open_lanes)));
+  v_parked := reach.open_lanes || v_parked;
+  v_open_heads := 1 + ceil((p ->> 'slots')::float8 / greatest(1, cardinality(v_parked)));
   v_now := sluice.now_us();
   SELECT json_build_object(
     'now', v_now, 'wall', sluice.wall_us(),
     'generation', coalesce((SELECT value::bigint FROM sluice.store WHERE name = 'limits'), 0),
-    'due', v_due, 'open', reach.open_lanes, 'lined', reach.lined, 'lineBuckets', reach.line_buckets, 'lineLanes', reach.line_lanes, 'own', coalesce(v_own, '{}'), 'held', v_held,
-    'lanes', (SELECT json_agg(json_build_array(l.id, l.queue, l.buckets, l.state, l.bucket, l.deputy_of, l.priority, l.turn, l.head, l.over, l.key, l.share, l.taken, l.sieve))
+    'due', v_due, 'open', v_parked, 'lined', reach.lined, 'lineBuckets', reach.line_buckets, 'lineLanes', reach.line_lanes, 'own', coalesce(v_own, '{}'), 'held', v_held,
+    'lanes', (SELECT json_agg(json_build_array(l.id, l.queue, l.buckets, l.state, l.bucket, l.deputy_of, l.priority, l.turn, l.head, l.over, l.key, l.share, l.taken, l.sieve, l.passed))
       FROM sluice.lanes l WHERE l.id = ANY (reach.lanes)),
     'buckets', (SELECT json_agg(json_build_array(b.id, b.limit_name, b.key, b.state, b.revision, b.active, b.lanes, b.wake_at, b.deferred, b.told, b.worker))
       FROM sluice.buckets b WHERE b.id = ANY (reach.buckets)),
-    'heads', (SELECT json_agg(json_build_array(l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given)) FROM sluice.lanes l, LATERAL (
-      SELECT j.seq, j.priority, j.weights, j.attempt, j.since, coalesce(j.asked, j.priority) AS given FROM sluice.jobs j WHERE j.lane = coalesce(l.base, l.key) AND j.state = 1 AND j.seq <> ALL (v_skip)
-      ORDER BY j.priority DESC, j.seq LIMIT greatest(v_heads, CASE WHEN l.id = ANY (v_deep) THEN v_deep_heads END, CASE WHEN l.id = ANY (reach.open_lanes) THEN v_open_heads END)) h WHERE l.id = ANY (reach.lanes)),
+    'heads', (SELECT json_agg(json_build_array(l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given, h.stranger)) FROM sluice.lanes l, LATERAL (
+      SELECT j.seq, j.priority, j.weights, j.attempt, j.since, coalesce(j.asked, j.priority) AS given, CASE WHEN j.task <> ALL (v_tasks) THEN j.task END AS stranger FROM sluice.jobs j WHERE j.lane = coalesce(l.base, l.key) AND j.state = 1 AND j.seq <> ALL (v_skip)
+      ORDER BY j.priority DESC, j.seq LIMIT greatest(v_heads, CASE WHEN l.id = ANY (v_deep) THEN v_deep_heads END, CASE WHEN l.id = ANY (v_parked) THEN v_open_heads END)) h WHERE l.id = ANY (reach.lanes)),
+    'knownHeads', CASE WHEN v_strange THEN (SELECT json_agg(json_build_array(l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given)) FROM sluice.lanes l,
+      LATERAL sluice.known_heads(coalesce(l.base, l.key), v_tasks, v_skip, greatest(v_heads, CASE WHEN l.id = ANY (v_deep) THEN v_deep_heads END, CASE WHEN l.id = ANY (v_parked) THEN v_open_heads END)) h
+      WHERE l.id = ANY (reach.lanes)) END,
     -- Behind those that were sifted. Two ranges and not a disjunction, of which only the lane would be looked up.
-    'behind', (SELECT json_agg(json_build_array(l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given)) FROM sluice.lanes l,
+    'behind', (SELECT json_agg(json_build_array(l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given, h.stranger)) FROM sluice.lanes l,
       LATERAL (SELECT (l.sieve::json ->> 0)::bigint AS level, (l.sieve::json ->> 1)::bigint AS seq, greatest(v_heads, CASE WHEN l.id = ANY (v_deep) THEN v_deep_heads END) AS count) c, LATERAL (
-      (SELECT j.seq, j.priority, j.weights, j.attempt, j.since, coalesce(j.asked, j.priority) AS given FROM sluice.jobs j
+      (SELECT j.seq, j.priority, j.weights, j.attempt, j.since, coalesce(j.asked, j.priority) AS given, CASE WHEN j.task <> ALL (v_tasks) THEN j.task END AS stranger FROM sluice.jobs j
         WHERE j.lane = coalesce(l.base, l.key) AND j.state = 1 AND j.priority = c.level AND j.seq > c.seq AND j.seq <> ALL (v_skip) ORDER BY j.priority DESC, j.seq LIMIT c.count)
-      UNION ALL (SELECT j.seq, j.priority, j.weights, j.attempt, j.since, coalesce(j.asked, j.priority) AS given FROM sluice.jobs j
+      UNION ALL (SELECT j.seq, j.priority, j.weights, j.attempt, j.since, coalesce(j.asked, j.priority) AS given, CASE WHEN j.task <> ALL (v_tasks) THEN j.task END AS stranger FROM sluice.jobs j
         WHERE j.lane = coalesce(l.base, l.key) AND j.state = 1 AND j.priority < c.level AND j.seq <> ALL (v_skip) ORDER BY j.priority DESC, j.seq LIMIT c.count)) h
       WHERE l.id = ANY (reach.lanes) AND l.sieve IS NOT NULL),
-    'line', (SELECT json_agg(json_build_array(o.queue, h.seq, h.priority, h.weights, h.attempt, h.since, h.given)) FROM (
+    'line', (SELECT json_agg(json_build_array(o.queue, h.seq, h.priority, h.weights, h.attempt, h.since, h.given, h.stranger)) FROM (
       SELECT q.value ->> 0 AS queue, q.value ->> 1 AS lane, (q.value ->> 2)::int AS slots FROM json_array_elements(p -> 'line_of') q) o, LATERAL (
-      SELECT j.seq, j.priority, j.weights, j.attempt, j.since, coalesce(j.asked, j.priority) AS given FROM sluice.jobs j WHERE j.lane = o.lane AND j.state = 1 AND j.seq <> ALL (v_skip)
+      SELECT j.seq, j.priority, j.weights, j.attempt, j.since, coalesce(j.asked, j.priority) AS given, CASE WHEN j.task <> ALL (v_tasks) THEN j.task END AS stranger FROM sluice.jobs j WHERE j.lane = o.lane AND j.state = 1 AND j.seq <> ALL (v_skip)
       ORDER BY j.priority DESC, j.seq LIMIT o.slots) h),
+    'knownLine', CASE WHEN v_strange THEN (SELECT json_agg(json_build_array(q.value ->> 0, h.seq, h.priority, h.weights, h.attempt, h.since, h.given))
+      FROM json_array_elements(p -> 'line_of') q, LATERAL sluice.known_heads(q.value ->> 1, v_tasks, v_skip, (q.value ->> 2)::int) h) END,
+    'workers', CASE WHEN v_strange THEN (SELECT json_agg(json_build_array(w.queues, w.tasks)) FROM sluice.workers w WHERE w.alive_until > v_now AND w.id <> v_worker) END,
     'arrived', sluice.has_arrived(v_queues),
     'live', (SELECT json_agg(DISTINCT q) FROM sluice.workers w, unnest(w.queues) q WHERE w.alive_until > v_now AND w.id <> v_worker
       AND NOT EXISTS (SELECT 1 FROM sluice.queues h WHERE h.name = q AND h.paused)),

@@ -22,7 +22,7 @@ BEGIN
   END IF;
   IF json_array_length(p_lanes) > 0 THEN
     UPDATE sluice.lanes l SET state = (g ->> 1)::int, bucket = (g ->> 2)::bigint, over = g ->> 3, deputy_of = (g ->> 4)::bigint, priority = (g ->> 5)::bigint,
-      head = (g ->> 6)::bigint, turn = (g ->> 7)::bigint, taken = (g ->> 8)::int, sieve = g ->> 9, emptied = CASE WHEN (g ->> 1)::int = 0 THEN p_now ELSE l.emptied END
+      head = (g ->> 6)::bigint, turn = (g ->> 7)::bigint, taken = (g ->> 8)::int, sieve = g ->> 9, passed = g ->> 10, emptied = CASE WHEN (g ->> 1)::int = 0 THEN p_now ELSE l.emptied END
     FROM json_array_elements(p_lanes) g WHERE l.id = (g ->> 0)::bigint;
     GET DIAGNOSTICS v_count = ROW_COUNT;
     IF v_count <> json_array_length(p_lanes) THEN RAISE EXCEPTION '[]' USING ERRCODE = 'SL002'; END IF;

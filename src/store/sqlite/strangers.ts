@@ -1,0 +1,116 @@
+import type { Head, Stranger } from '../../policy/lane.ts'
+import type { KnownTasks, UnknownKind } from '../known-tasks.ts'
+import { type Context, queueName } from './context.ts'
+import { sharedQueue } from './own.ts'
+import { portion } from './portion.ts'
+import { knowsTask, liveWorkers, type LiveWorker } from './workers.ts'
+
+/** A waiting job as it is read. */
+export type HeadRow = [
+  seq: number,
+  priority: number,
+  given: number,
+  weights: string | null,
+  attempt: number,
+  since: number,
+  task: string,
+]
+
+const COLUMNS = 'j.seq, j.priority, coalesce(j.asked, j.priority), j.weights, j.attempt, j.since, j.task'
+
+/** A waiting job as a decision sees it. */
+export function toHead([seq, priority, given, weights, attempt, sinceUs]: HeadRow): Head {
+  return {
+    seq,
+    priority,
+    given,
+    weights: weights === null ? null : (JSON.parse(weights) as number[]),
+    attempt,
+    sinceUs,
+  }
+}
+
+interface Seen {
+  readonly queue: number
+  readonly task: string
+  readonly head: Head
+}
+
+/**
+ * The waiting jobs of a claim's lanes that are of tasks it does not list. Where the first jobs of a lane are all known, as they mostly
+ * are, nothing more is read. Else the first of each task are: however many strangers stand before them.
+ */
+export class Strangers {
+  readonly #context: Context
+  readonly #known: KnownTasks | null
+  readonly #worker: number
+  readonly #nowUs: number
+  readonly #seen = new Map<number, Seen>()
+  #live: readonly LiveWorker[] | null = null
+
+  constructor(context: Context, known: KnownTasks | null, worker: number, nowUs: number) {
+    this.#context = context
+    this.#known = known
+    this.#worker = worker
+    this.#nowUs = nowUs
+  }
+
+  /** Those of a lane's first jobs that may start. @param rows as the lane has them @param again reads them without strangers */
+  known(lane: number, queue: number, rows: HeadRow[], skip: number, count: number): HeadRow[] {
+    if (!this.#known) return rows
+    return this.note(lane, queue, rows) ? this.read(lane, skip, count) : rows
+  }
+
+  /** True: there are strangers among the waiting jobs of a lane. */
+  note(lane: number, queue: number, rows: readonly HeadRow[]): boolean {
+    if (this.#seen.has(lane)) return true
+    const stranger = rows.find((row) => !this.lists(row))
+    if (!stranger) return false
+    this.#seen.set(lane, { queue, task: stranger[6], head: toHead(stranger) })
+    return true
+  }
+
+  /** Whether strangers were seen in a lane. */
+  has(lane: number): boolean {
+    return this.#seen.has(lane)
+  }
+
+  lists(row: HeadRow): boolean {
+    return this.#known === null || this.#known.has(row[6])
+  }
+
+  /** The waiting jobs of a lane whose tasks are listed, in order, after `skip` of them. */
+  read(lane: number, skip: number, count: number): HeadRow[] {
+    return this.#context.db
+      .all<HeadRow>(
+        `SELECT ${COLUMNS} FROM json_each(?) e CROSS JOIN jobs j ON j.seq IN
+         (SELECT seq FROM jobs h WHERE h.lane = ? AND h.state = 1 AND h.task = e.value ORDER BY h.priority DESC, h.seq LIMIT ${portion(skip + count)})`,
+        JSON.stringify(this.#known?.list ?? []),
+        lane,
+      )
+      .sort((a, b) => b[1] - a[1] || a[0] - b[0])
+      .slice(skip, skip + count)
+  }
+
+  /** The first stranger of a lane; null: none was seen. */
+  of(lane: number): Stranger | null {
+    const seen = this.#seen.get(lane)
+    return seen ? { head: seen.head, known: this.#isKnown(seen) } : null
+  }
+
+  /** The kinds of strangers that no live worker knows. */
+  unknown(): UnknownKind[] {
+    const kinds = new Map<string, UnknownKind>()
+    for (const seen of this.#seen.values()) {
+      if (this.#isKnown(seen)) continue
+      const queue = queueName(this.#context, sharedQueue(seen.queue))
+      kinds.set(`${queue} ${seen.task}`, { queue, task: seen.task })
+    }
+    return [...kinds.values()]
+  }
+
+  #isKnown({ queue, task }: Seen): boolean {
+    this.#live ??= liveWorkers(this.#context, this.#nowUs, this.#worker)
+    return knowsTask(this.#live, queueName(this.#context, sharedQueue(queue)), task)
+  }
+}
