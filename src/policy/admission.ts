@@ -58,7 +58,8 @@ export class Admission {
   looks = 0
   /** Lanes of jobs that nobody at work knows are left to be parked: another decision must follow at once. */
   unfinished = false
-  #parked = 0
+  /** Lanes that were parked. */
+  parked = 0
   /** Lanes whose first job another worker is to start, and until when it may. */
   readonly #yielded = new Map<Lane, number>()
   /** The last turn that was given. */
@@ -167,7 +168,7 @@ export class Admission {
         return
       }
     }
-    if (stranger && this.#parked >= PARKED_AT_MOST) {
+    if (stranger && this.parked >= PARKED_AT_MOST) {
       this.unfinished = true
       return
     }
@@ -342,7 +343,7 @@ export class Admission {
     const refusal = stranger.known ? this.#refusalOf(lane, stranger.head) : null
     if (refusal) return this.#wait(lane, refusal)
     lane.state = 'parked'
-    this.#parked++
+    this.parked++
   }
 
   /** Slots are shared among all lanes: that many turns may come to each. */

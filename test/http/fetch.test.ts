@@ -20,6 +20,34 @@ describe('what a fetch takes', () => {
     expect((await d.job(held))['state']).toBe('available')
   })
 
+  test('any type, unless the worker names those that it takes', async () => {
+    const d = await Desk.open()
+    const limited = { rate_limit: { key: 'k', rate: { limit: 100, period: 'PT1S' } } }
+    const other = [
+      await d.push({ priority: 5 }, { type: 'report' }),
+      await d.push({ ...limited, priority: 5 }, { type: 'report' }),
+    ]
+    const mails = [await d.push({}, { type: 'mail.send' }), await d.push(limited, { type: 'mail.send' })]
+    const types = ['mail.send', 'mail.check']
+    expect((await d.fetch({ types, count: 10, worker_id: 'mailer' })).toSorted()).toEqual(mails.toSorted())
+    expect(await d.fetch({ types, count: 10, worker_id: 'mailer' })).toEqual([])
+    expect((await d.fetch({ count: 10, worker_id: 'any' })).toSorted()).toEqual(other.toSorted())
+    expect((await d.post('/ojs/v1/workers/fetch', { queues: ['q'], types: ['No Type'] })).status).toBe(400)
+    expect((await d.post('/ojs/v1/workers/fetch', { queues: ['q'], types: [] })).status).toBe(400)
+  })
+
+  test('a fetch that waits for some types keeps none of others from the next', async () => {
+    const d = await Desk.open()
+    const mailer = d.fetch({ types: ['mail.send'], wait: 20_000, worker_id: 'mailer' })
+    const reporter = d.fetch({ types: ['report'], wait: 20_000, worker_id: 'reporter' })
+    await d.clock.advance('1s')
+    const report = await d.push({}, { type: 'report' })
+    await d.clock.advance('1s')
+    const mail = await d.push({}, { type: 'mail.send' })
+    await d.clock.advance('1s')
+    expect(await Promise.all([mailer, reporter])).toEqual([[mail], [report]])
+  })
+
   test('nothing of a paused queue, by anybody; what an engine would run waits too', async () => {
     const work = task('work', { queue: 'q', run: () => 'done' })
     const d = await Desk.open({ engine: { tasks: [work], queues: { q: {} } } })

@@ -33,8 +33,9 @@ const DEFAULT_EVENT_WINDOW_US = 60_000_000
 const LATE_US = 50_000
 const LATE_AT_MOST_US = 1_000_000
 const TRIES = 12
-/** Lanes that are looked at where many may hold nothing for the claimer. */
+/** Lanes that are looked at while many are found to hold nothing for the claimer. */
 const STRANGE_LANES = 256
+const FEW_PARKED = 8
 
 const WRITTEN = `SELECT * FROM sluice.claim_write($1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::json, $6::json, $7::json, $8::json, $9::json, $10::boolean)`
 const NEXT = 'SELECT sluice.claim_next($1::bigint, $3::bigint); COMMIT'
@@ -77,9 +78,9 @@ export async function claim(context: Context, ask: () => ClaimRequest): Promise<
   })
 }
 
-function portionFor(room: number, { reach: { line, heads }, strange }: Context): Portion {
+function portionFor(room: number, { reach: { line, heads }, strange, parked }: Context): Portion {
   return {
-    open: (strange ? STRANGE_LANES : 16) + room,
+    open: (parked > FEW_PARKED ? STRANGE_LANES : 16) + room,
     due: room === 0 ? 0 : 16 + 2 * room,
     line,
     heads,
@@ -236,6 +237,7 @@ async function write(
   } else await db.script('COMMIT')
   context.turns.given = admission.turn
   context.strange = decision.strangers.any
+  context.parked = grants.length > 0 ? 0 : admission.parked
   const unknown = decision.strangers.unknown()
   const isOpen = look.due.length === 0 && look.lanes === null && look.held === null
   context.onlyOpen = isOpen && (context.onlyOpen || grants.length > 0)

@@ -28,6 +28,8 @@ export interface Context {
   onlyOpen: boolean
   /** The last claim has met jobs whose tasks it does not list. */
   strange: boolean
+  /** The last claim has parked so many lanes. */
+  parked: number
   /** How far into lines, and into lanes of them, the last claims have looked: so far the next one reads. */
   readonly reach: { line: number; heads: number }
 }
@@ -50,6 +52,7 @@ export function createContext(db: PostgresDatabase, clock: Clock, retention: Ret
     yields: new Yields(),
     onlyOpen: false,
     strange: false,
+    parked: 0,
     reach: { ...REACH_AT_LEAST },
   }
 }
