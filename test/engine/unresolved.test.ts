@@ -101,10 +101,11 @@ withPostgres('jobs that SQL enqueues without their limits', () => {
     await vi.waitFor(() => expect(runs).toEqual([1, undefined]), soon)
   })
 
-  test('limits that are given are taken as given: the job waits for nobody who knows its task', async () => {
+  test('limits that are given are taken as given: nobody is asked for those of its task', async () => {
     const of = schemaOf('given')
     const paused = limit('paused', { concurrency: 1 })
-    const none = await engine(of, [], { limits: [paused] })
+    const given = task('given', input<unknown>(), { limits: [crm], run: () => undefined })
+    const none = await engine(of, [given], { limits: [paused] })
     await none.limits.pause('paused')
     const id = await enqueue(of, 'given', 1, `, limits => '[{"limit":"paused"}]'`)
     await vi.waitFor(
