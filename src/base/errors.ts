@@ -58,8 +58,8 @@ const REGISTRY = {
     remedy: "Wait for the budget ('wait'), allow a longer maxWait, or treat the loss in onError.",
   },
   'task.unknown': {
-    meaning: 'A job or a call names a task that this engine does not list.',
-    remedy: 'List the task in the option tasks of the engine that serves the queue.',
+    meaning: 'A call names a task that this engine does not list.',
+    remedy: 'List the task in the option tasks of the engine.',
   },
   'task.conflict': {
     meaning: 'Two different tasks of one engine have the same name.',

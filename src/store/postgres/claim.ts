@@ -235,27 +235,14 @@ async function write(
     next = JSON.parse(cellOf(results.at(-2)) ?? '') as NextRow
     if (rejects) progress.flows.push(...newsOf(cellOf(results[2])).values())
   } else await db.script('COMMIT')
-  context.turns.given = admission.turn
-  context.strange = decision.strangers.any
-  context.parked = grants.length > 0 ? 0 : admission.parked
+  remember(context, decided, look)
   const unknown = decision.strangers.unknown()
-  const isOpen = look.due.length === 0 && look.lanes === null && look.held === null
-  context.onlyOpen = isOpen && (context.onlyOpen || grants.length > 0)
-  const { reach } = context
-  reach.line = Math.max(REACH_AT_LEAST.line, decision.deepest + 2, Math.ceil(reach.line * 0.9))
-  reach.heads = Math.max(REACH_AT_LEAST.heads, decision.mostHeads + 1, Math.ceil(reach.heads * 0.9))
-  for (const share of shares) context.openLineNext.set(context.queues.name(share.queue), share.openLineNext)
   const rejected = rejectedOf(rejections, rows)
   await skipRejected(context, db, rejected)
   progress.rejected.push(...rejected)
   const fireUs = nextFireUs(await looked(context, db, look, rejected))
-  const again =
-    decided.more ||
-    progress.more ||
-    unfinished ||
-    admission.unfinished ||
-    isFull(rejections) ||
-    progress.flows.length > 0
+  const left = decided.more || progress.more || unfinished || admission.unfinished
+  const again = left || isFull(rejections) || progress.flows.length > 0
   const held = progress.portion.skip.length > 0 ? look.now + HELD_AGAIN_US : NEVER_US
   const lineUs = nextLineUs(next, look, shares)
   const ownUs = Math.min(fireUs, nextDueUs(next, look))
@@ -273,4 +260,18 @@ async function write(
     ...told,
     ...(unknown.length > 0 && { unknown }),
   }
+}
+
+/** What one claim of this process tells the next. */
+function remember(context: Context, { admission, decision, shares }: Decided, look: Look): void {
+  const started = admission.grants.length > 0
+  context.turns.given = admission.turn
+  context.strange = decision.strangers.any
+  context.parked = started ? 0 : admission.parked
+  const isOpen = look.due.length === 0 && look.lanes === null && look.held === null
+  context.onlyOpen = isOpen && (context.onlyOpen || started)
+  const { reach } = context
+  reach.line = Math.max(REACH_AT_LEAST.line, decision.deepest + 2, Math.ceil(reach.line * 0.9))
+  reach.heads = Math.max(REACH_AT_LEAST.heads, decision.mostHeads + 1, Math.ceil(reach.heads * 0.9))
+  for (const share of shares) context.openLineNext.set(context.queues.name(share.queue), share.openLineNext)
 }

@@ -1,5 +1,6 @@
 import { keptBack } from '../../policy/headroom.ts'
 import { weightsOf } from '../set-aside.ts'
+import type { JobRecord } from '../../jobs/job.ts'
 import type { BucketUse } from '../store.ts'
 import { type Explanation, firstOf } from '../waits.ts'
 import type { StoredBucket } from '../stored-bucket.ts'
@@ -35,8 +36,7 @@ export function explain(context: Context, id: string): Explanation | null {
   const buckets = lane < 0 ? [] : bucketsOfLane(context, lane, nowUs)
   const units = weights === null ? null : weightsOf(weights)
   const uses: BucketUse[] = buckets.map(({ limit, key }, i) => ({ limit, key, weight: units?.[i] ?? 1 }))
-  const served = liveQueues(context, nowUs, 0).includes(job.queue)
-  const known = knowsTask(liveWorkers(context, nowUs, 0), job.queue, job.task)
+  const staff = staffOf(context, job, nowUs)
   const [fairKey, share] = context.db.get<[string | null, number]>(
     'SELECT fair, share FROM lanes WHERE id = ?',
     lane,
@@ -54,8 +54,7 @@ export function explain(context: Context, id: string): Explanation | null {
     overrides: [],
     untilUs: null,
     exact: false,
-    served,
-    known,
+    ...staff,
   }
   // One that a limit has put off is shown as scheduled, and waits in its lane.
   if (state !== STATE.available) {
@@ -83,7 +82,12 @@ export function explain(context: Context, id: string): Explanation | null {
   )
   // What its budget would let start now waits for a free slot, and nobody can tell for how long.
   const isExact =
-    buckets.length === 1 && only?.exact === true && served && known && !changes && (expectedStartUs ?? 0) > nowUs
+    buckets.length === 1 &&
+    only?.exact === true &&
+    staff.served &&
+    staff.known &&
+    !changes &&
+    (expectedStartUs ?? 0) > nowUs
   return {
     ...waits,
     untilUs: isPaused(overrides) ? pausedUntilUs(overrides) : waits.untilUs,
@@ -100,6 +104,12 @@ function limitedQueues({ db }: Context): LimitedQueue[] {
   return db.all<[...LimitedQueue]>(
     `SELECT name, limits, limit_name FROM queues WHERE limit_name IS NOT NULL OR limits <> '[]'`,
   )
+}
+
+/** Who is at work for a job. */
+function staffOf(context: Context, { queue, task }: JobRecord, nowUs: number): Pick<Explanation, 'served' | 'known'> {
+  const served = liveQueues(context, nowUs, 0).includes(queue)
+  return { served, known: knowsTask(liveWorkers(context, nowUs, 0), queue, task) }
 }
 
 /** Every bucket must admit a job, so the last of them to do so decides; null when that hangs on a permit. */
