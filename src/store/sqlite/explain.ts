@@ -37,10 +37,7 @@ export function explain(context: Context, id: string): Explanation | null {
   const units = weights === null ? null : weightsOf(weights)
   const uses: BucketUse[] = buckets.map(({ limit, key }, i) => ({ limit, key, weight: units?.[i] ?? 1 }))
   const staff = staffOf(context, job, nowUs)
-  const [fairKey, share] = context.db.get<[string | null, number]>(
-    'SELECT fair, share FROM lanes WHERE id = ?',
-    lane,
-  ) ?? [null, 1]
+  const [fairKey, share] = fairnessOf(context, lane)
   const idle = {
     job,
     uses,
@@ -77,9 +74,7 @@ export function explain(context: Context, id: string): Explanation | null {
   const expectedStartUs = latest(outlooks)
   const [only] = outlooks
   const overrides = bucket ? overridesOf(context, bucket.limit, bucket.key) : []
-  const changes = overrides.some(
-    ({ untilUs }) => untilUs !== null && (expectedStartUs === null || untilUs < expectedStartUs),
-  )
+  const changes = endsBefore(overrides, expectedStartUs)
   // What its budget would let start now waits for a free slot, and nobody can tell for how long.
   const isExact =
     buckets.length === 1 &&
@@ -104,6 +99,16 @@ function limitedQueues({ db }: Context): LimitedQueue[] {
   return db.all<[...LimitedQueue]>(
     `SELECT name, limits, limit_name FROM queues WHERE limit_name IS NOT NULL OR limits <> '[]'`,
   )
+}
+
+/** The fair key of a lane, and its share. */
+function fairnessOf(context: Context, lane: number): readonly [fairKey: string | null, share: number] {
+  const row = context.db.get<[string | null, number]>('SELECT fair, share FROM lanes WHERE id = ?', lane)
+  return row ?? [null, 1]
+}
+
+function endsBefore(overrides: Explanation['overrides'], startUs: number | null): boolean {
+  return overrides.some(({ untilUs }) => untilUs !== null && (startUs === null || untilUs < startUs))
 }
 
 /** Who is at work for a job. */
