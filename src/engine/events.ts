@@ -87,8 +87,16 @@ export interface SluiceEvents {
    * than `remaining` units until then.
    */
   'rate_limit.dynamic_adjusted': BucketEvent & { readonly until: Date; readonly remaining: number | null }
-  /** A job waits for a limit that nobody has defined; it starts once somebody has. */
-  'rate_limit.unknown': BucketEvent & { readonly queue: string }
+  /**
+   * A job of this task waits for a limit that nobody has defined; it starts once somebody has. Of a job in a flow: the flow's id, and its
+   * step, from 0.
+   */
+  'rate_limit.unknown': BucketEvent & {
+    readonly queue: string
+    readonly task: string
+    readonly flow?: string
+    readonly step?: number
+  }
   /** An occurrence came due and became a job. */
   'schedule.fired': ScheduleEvent & { readonly dueAt: Date; readonly id: string; readonly task: string }
   /** An occurrence was left out: nobody was at work, the last one had not ended, or its limits let it start only too late. */

@@ -10,7 +10,7 @@ import type { ScheduleNews } from '../jobs/schedule.ts'
 import { validate } from '../jobs/schema.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
 import type { SetAside } from '../store/set-aside.ts'
-import type { Claim, Recovered, Rejected } from '../store/store.ts'
+import type { Claim, Closed, Recovered, Rejected } from '../store/store.ts'
 import type { UnknownKind } from '../store/known-tasks.ts'
 import type { UnresolvedJob, UnresolvedKind } from '../store/unresolved.ts'
 import type { Events } from './events.ts'
@@ -129,9 +129,9 @@ export class Reporter {
   /** What a claim did beside starting jobs. */
   claimed(claim: Claim): void {
     const { events, wallOf } = this.#options
-    for (const { nextAtUs, defined, ...closed } of claim.closed) {
+    for (const { nextAtUs, defined, refused, ...closed } of claim.closed) {
       const { limit, key, queue, wanted: wantedUnits, deferred: waitingJobs } = closed
-      if (!defined) events.emit('rate_limit.unknown', { limit, key, queue })
+      if (!defined) events.emit('rate_limit.unknown', { limit, key, queue, ...named(refused) })
       else
         events.emit('rate_limit.exceeded', {
           ...closed,
@@ -285,6 +285,12 @@ export function about(job: {
   readonly attempt: number
 }): { id: string; task: string; queue: string; attempt: number } {
   return { id: job.id, task: job.task, queue: job.queue, attempt: job.attempt }
+}
+
+/** A job whose row was removed meanwhile cannot be named. */
+function named(refused: Closed['refused']): { task: string; flow?: string; step?: number } {
+  const { task = '', flow } = refused ?? {}
+  return flow ? { task, flow: flow.id, step: flow.node } : { task }
 }
 
 async function onlyValid(check: () => Promise<unknown>): Promise<unknown> {

@@ -1,4 +1,4 @@
-import type { FlowNews } from '../jobs/flow.ts'
+import type { FlowNews, FlowPlace } from '../jobs/flow.ts'
 import type { JobState } from '../jobs/job-state.ts'
 import type { Admitted, NewJob, JobRecord, JobQuery, Occurrence, Settlement, Settled } from '../jobs/job.ts'
 import type { ScheduleNews } from '../jobs/schedule.ts'
@@ -266,6 +266,8 @@ export interface Closed {
   readonly nextAtUs: number | null
   /** False: the limit is not declared, and nothing starts before it is. */
   readonly defined: boolean
+  /** The refused head, where the limit is not declared. */
+  readonly refused?: { readonly task: string; readonly flow?: FlowPlace }
 }
 
 /** A job that was discarded before it could start. */

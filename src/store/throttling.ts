@@ -1,6 +1,6 @@
 import type { Admission } from '../policy/admission.ts'
 import { type Lane, NEVER_US } from '../policy/lane.ts'
-import type { Closed } from './store.ts'
+import type { ClosedOn } from './refused-head.ts'
 import type { Released, Sustained } from './waits.ts'
 import type { StoredBucket } from './stored-bucket.ts'
 import { namesOf } from './stored-bucket.ts'
@@ -15,7 +15,7 @@ interface Decided {
 
 /** What a claim has to tell of buckets that jobs wait for. */
 export interface Throttling {
-  readonly closed: readonly Closed[]
+  readonly closed: readonly ClosedOn[]
   readonly sustained: readonly Sustained[]
   readonly released: readonly Released[]
 }
@@ -56,8 +56,8 @@ export function throttling(
 }
 
 /** Buckets in whose line the first lane came to stand. */
-function newlyClosed(nameOf: (queue: number) => string, admission: Admission): Closed[] {
-  const closed: Closed[] = []
+function newlyClosed(nameOf: (queue: number) => string, admission: Admission): ClosedOn[] {
+  const closed: ClosedOn[] = []
   for (const line of admission.lines.values()) {
     const bucket = line.bucket as StoredBucket
     if (bucket.toldUs !== null || bucket.wakeAtUs === null) continue
@@ -65,6 +65,7 @@ function newlyClosed(nameOf: (queue: number) => string, admission: Admission): C
     if (!lane) continue
     closed.push({
       ...namesOf(bucket),
+      seq: lane.head,
       queue: nameOf(lane.queue),
       wanted: lane.heads[lane.next]?.weights?.[lane.buckets.indexOf(bucket)] ?? 1,
       granted: bucket.granted,

@@ -294,8 +294,8 @@ test('jobs that name a limit nobody has defined wait, hold nobody up, say so onc
   await stage.clock.advance('30s')
   expect(ran).toEqual([`plain@${started}`])
   expect(events).toEqual([
-    { name: 'rate_limit.unknown', event: { limit: 'later', key: 'A', queue: 'default' } },
-    { name: 'rate_limit.unknown', event: { limit: 'later', key: 'B', queue: 'default' } },
+    { name: 'rate_limit.unknown', event: { limit: 'later', key: 'A', queue: 'default', task: 'work.item' } },
+    { name: 'rate_limit.unknown', event: { limit: 'later', key: 'B', queue: 'default', task: 'work.item' } },
   ])
   await store.define([
     {

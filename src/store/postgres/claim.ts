@@ -6,7 +6,7 @@ import { Admission } from '../../policy/admission.ts'
 import { NEVER_US } from '../../policy/lane.ts'
 import type { QueueShare } from '../../policy/queue-share.ts'
 import { isFull } from '../../policy/refusal.ts'
-import type { Claim, ClaimRequest, Rejected } from '../store.ts'
+import type { Claim, ClaimRequest, Closed, Rejected } from '../store.ts'
 import { newsOf, retentionOf } from './advance.ts'
 import { admitted, permitsOf, type WrittenRow } from './claimed.ts'
 import { nextDueUs, nextLineUs } from './claim-next.ts'
@@ -25,6 +25,7 @@ import { recordQueues } from './queues.ts'
 import { rejectLate } from './reject-late.ts'
 import { sharesOf } from './shares.ts'
 import { knownTasks } from '../known-tasks.ts'
+import { type ClosedOn, named, type RefusedRow, toName } from '../refused-head.ts'
 import { throttling } from '../throttling.ts'
 import { kindsOf } from './unresolved.ts'
 
@@ -42,6 +43,9 @@ const NEXT = 'SELECT sluice.claim_next($1::bigint, $3::bigint); COMMIT'
 const WRITE = `${WRITTEN}; ${NEXT}`
 /** Where jobs are rejected their flows go on. These are locked first: what was decided must not grow old while it waits for them. */
 const WRITE_REJECTING = `SELECT sluice.lock_flows($11::bigint[]); ${WRITTEN}; SELECT sluice.advance($11::bigint[], $12::bigint[]); ${NEXT}`
+
+const REFUSED = `SELECT j.seq, j.task, f.id, j.node, f.total FROM sluice.jobs j LEFT JOIN sluice.flows f ON f.seq = j.flow
+  WHERE j.seq = ANY ($1::bigint[])`
 
 /** What a claim came to so far, while other things had to be done first. */
 interface Progress {
@@ -258,8 +262,15 @@ async function write(
     flows: progress.flows,
     unresolved: kindsOf(look.unresolved),
     ...told,
+    closed: await namedHeads(db, told.closed),
     ...(unknown.length > 0 && { unknown }),
   }
+}
+
+/** Read once the claim is written: no job changes its task or its flow. */
+async function namedHeads(db: Statements, closed: readonly ClosedOn[]): Promise<readonly Closed[]> {
+  const seqs = toName(closed)
+  return named(closed, seqs.length === 0 ? [] : await db.all<RefusedRow>(REFUSED, seqs))
 }
 
 /** What one claim of this process tells the next. */

@@ -19,6 +19,7 @@ import { ParentResults } from './parent-results.ts'
 import { nextDueUs, promote } from './promote.ts'
 import { book, rejectHeads, rejectLate } from './reject.ts'
 import { LANE, STATE } from '../state.ts'
+import { named, type RefusedRow, toName } from '../refused-head.ts'
 import { throttling } from '../throttling.ts'
 import { adopt } from './views.ts'
 
@@ -109,8 +110,18 @@ export function claim(context: Context, request: ClaimRequest): Claim {
     nextWakeUs: nextWakeUs >= NEVER_US ? null : nextWakeUs,
     nextFireUs: Math.min(fireUs, dueUs) >= NEVER_US ? null : Math.min(fireUs, dueUs),
     ...told,
+    closed: named(told.closed, refusedRows(context, toName(told.closed))),
     ...(unknown.length > 0 && { unknown }),
   }
+}
+
+function refusedRows(context: Context, seqs: readonly number[]): RefusedRow[] {
+  if (seqs.length === 0) return []
+  return context.db.all<RefusedRow>(
+    `SELECT seq, task, (SELECT id FROM flows WHERE seq = j.flow), node, (SELECT total FROM flows WHERE seq = j.flow)
+     FROM json_each(?) e CROSS JOIN jobs j ON j.seq = e.value`,
+    JSON.stringify(seqs),
+  )
 }
 
 /** True when a worker that has joined has more lanes to take its views of. */

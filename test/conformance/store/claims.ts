@@ -456,7 +456,17 @@ function lines(harness: StoreHarness): void {
     await w.add('a', { limits: ['r:x'] }, 4)
     const first = await w.claim()
     expect(first.closed).toEqual([
-      { limit: 'r', key: 'x', queue: 'q', wanted: 1, granted: 2, deferred: 1, nextAtUs: w.us(1000), defined: true },
+      {
+        limit: 'r',
+        key: 'x',
+        queue: 'q',
+        wanted: 1,
+        granted: 2,
+        grantedUnits: 2,
+        deferred: 1,
+        nextAtUs: w.us(1000),
+        defined: true,
+      },
     ])
     expect(first.released).toEqual([])
     w.at(1000)
@@ -467,6 +477,19 @@ function lines(harness: StoreHarness): void {
     expect(third.jobs.map((job) => job.task)).toEqual(['a4'])
     expect(third.released).toEqual([{ limit: 'r', key: 'x', deferred: 1 }])
     expect(third.closed).toEqual([])
+  })
+
+  test('a job that waits for a limit that is not defined is named, with its place in a flow', async () => {
+    const w = world()
+    await w.add('plain', { limits: ['later:a'] })
+    const id = await w.flow({ kind: 'chain', jobs: { first: {}, second: { limits: ['later:b'] } } })
+    const { closed } = await w.claim()
+    expect(closed).toMatchObject([{ limit: 'later', key: 'a', defined: false, refused: { task: 'plain' } }])
+    expect(closed[0]).not.toHaveProperty('seq')
+    await w.complete('first')
+    expect((await w.claim()).closed).toMatchObject([
+      { limit: 'later', key: 'b', refused: { task: 'second', flow: { id, node: 1, callback: null } } },
+    ])
   })
 
   test('every job that had to wait is told of once, in whichever of the three tellings, by whoever claims', async () => {
