@@ -136,12 +136,18 @@ export function isRefusal({ status, headers }: Answer): boolean {
 
 const GITHUB_SECONDARY_MS = 60_000
 
+/** By headers that say what GitHub's say: one that cannot be read counts as absent. */
 function isGitHub(headers: HeadersLike): boolean {
   const source = headerSource(headers)
-  return ['x-github-request-id', 'x-ratelimit-resource', 'x-ratelimit-used', 'x-github-media-type'].some((name) =>
-    source.get(name),
-  )
+  return GITHUB.some(([name, said]) => said.test(source.get(name)?.trim().slice(0, MAX_HEADER_LENGTH) ?? ''))
 }
+
+const GITHUB: readonly (readonly [name: string, said: RegExp])[] = [
+  ['x-github-request-id', /^[\da-f]+(?::[\da-f]+)+$/i],
+  ['x-ratelimit-resource', /^[a-z]+(?:_[a-z]+)*$/],
+  ['x-ratelimit-used', /^\d+$/],
+  ['x-github-media-type', /^github\./i],
+]
 
 function separate(
   field: (name: string) => string,

@@ -116,6 +116,13 @@ describe('RateLimited.from', () => {
     })
   })
 
+  test('is told nothing by headers that cannot be read, whoever might have sent them', () => {
+    const told = ['NaN', '', '-', '[object Object]'].map(
+      (said) => RateLimited.from({ headers: { get: () => said } }).retryAfter.kind,
+    )
+    expect(told).toEqual(['absent', 'absent', 'absent', 'absent'])
+  })
+
   test('keeps every microsecond of a delay', () => {
     for (const ms of ['1.001', '0.003', '1234.567', '8.191']) {
       expect(RateLimited.from(response({ 'retry-after-ms': ms })).retryAfter).toEqual({
