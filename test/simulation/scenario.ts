@@ -448,7 +448,8 @@ function jobOf(
   }
 }
 
-class Draw {
+/** Draws from a seed. */
+export class Draw {
   readonly #random: Random
 
   constructor(random: Random) {

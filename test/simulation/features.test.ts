@@ -1,0 +1,135 @@
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { Pool } from 'pg'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import type { Clock } from '../../src/base/clock.ts'
+import { createStore } from '../../src/store/open.ts'
+import { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
+import type { NewJob } from '../../src/jobs/job.ts'
+import type { LimitPolicy, Rule } from '../../src/policy/limit.ts'
+import type { LimitDefinition, Store } from '../../src/store/store.ts'
+import { service } from '../services.ts'
+import { type MakeStore, simulateFeatures } from './features/fleet.ts'
+import { planOf, type Rule as PlannedRule } from './features/plan.ts'
+import { testDirectory } from './file.ts'
+
+const ONLY = process.env['SLUICE_SEED']
+const RETENTION = { completedUs: 1e15, cancelledUs: 1e15, discardedUs: 1e15 }
+const postgres = await service('postgres', 'the simulation of what limits can do, on PostgreSQL')
+
+/** Engines of one plan share a file; each plan has its own. */
+function onSqlite(): { makeStore: MakeStore; end: () => Promise<void> } {
+  const directory = testDirectory()
+  const makeStore = (clock: Clock, ageingUs: number | null): Store =>
+    createStore(`sqlite:${join(directory, 'features.db')}`, {
+      clock,
+      durability: 'process',
+      retention: RETENTION,
+      ageingUs,
+    })
+  return { makeStore, end: () => Promise.resolve(rmSync(directory, { recursive: true, force: true })) }
+}
+
+const isCalendar = ({ kind }: PlannedRule): boolean => kind === 'calendar'
+const range = (from: number, count: number): number[] =>
+  ONLY === undefined ? Array.from({ length: count }, (_, i) => from + i) : [Number(ONLY)]
+
+/** A store that defines every limit as `change` says. */
+function defining(store: Store, change: (policy: LimitPolicy) => LimitPolicy): Store {
+  return new Proxy(store, {
+    get(target, name): unknown {
+      if (name === 'define')
+        return (limits: readonly LimitDefinition[]) =>
+          target.define(limits.map((each) => ({ ...each, policy: change(each.policy) })))
+      const value: unknown = Reflect.get(target, name)
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value
+    },
+  })
+}
+
+describe('drop, maxWait, reschedule, shares, fair keys, headroom, ageing, calendars, flows and queue limits keep their promises', () => {
+  it.each([1, 51, 101, 151])('on SQLite, 50 seeds from %i', async (from) => {
+    const seen = { starts: 0, rejected: 0, crashes: 0 }
+    for (const seed of range(from, 50)) {
+      const { makeStore, end } = onSqlite()
+      const { starts, rejected, crashes } = await simulateFeatures(seed, makeStore)
+      await end()
+      seen.starts += starts
+      seen.rejected += rejected
+      seen.crashes += crashes
+    }
+    expect(ONLY !== undefined || Object.values(seen).every((count) => count > 5)).toBe(true)
+  })
+
+  it.skipIf(postgres === null)('on PostgreSQL', async () => {
+    // The windows of calendars are pure maths, and hours of virtual time are many round trips.
+    const seeds = range(1, 14).filter((seed) => !planOf(seed).limits.some(({ rules }) => rules.some(isCalendar)))
+    for (const seed of seeds) {
+      const schema = `sluice_features_${process.pid}_${seed}`
+      const pool = new Pool({ connectionString: postgres as string, max: 8 })
+      pool.on('error', () => undefined)
+      pool.setMaxListeners(0)
+      onTestFinished(async () => {
+        await pool.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`)
+        await pool.end()
+      })
+      const makeStore: MakeStore = (clock, ageingUs) =>
+        new PostgresStore({ connection: pool, schema, clock, retention: RETENTION, notify: false, ageingUs })
+      expect((await simulateFeatures(seed, makeStore)).jobs).toBeGreaterThan(0)
+    }
+  })
+})
+
+/** What breaks first in 200 seeds of a store with a fault. */
+async function firstBroken(sabotage: (store: Store) => Store): Promise<string | null> {
+  for (const seed of range(1, 200)) {
+    const { makeStore, end } = onSqlite()
+    try {
+      await simulateFeatures(seed, (clock, ageingUs) => sabotage(makeStore(clock, ageingUs)))
+    } catch (error) {
+      return String(error)
+    } finally {
+      await end()
+    }
+  }
+  return null
+}
+
+/** A store in which every lane has ten starts in a row. */
+function greedy(store: Store): Store {
+  return new Proxy(store, {
+    get(target, name): unknown {
+      if (name === 'enqueue')
+        return (jobs: readonly NewJob[]) => target.enqueue(jobs.map((job) => ({ ...job, share: 10 })))
+      const value: unknown = Reflect.get(target, name)
+      return typeof value === 'function' ? (value.bind(target) as unknown) : value
+    },
+  })
+}
+
+describe('this simulator notices', () => {
+  it('turns that are ten starts long', async () => {
+    expect(await firstBroken(greedy)).toMatch(/starts \d+ jobs, and job \d+ .* none/)
+  })
+
+  const widened = (rule: Rule): Rule => ('max' in rule ? { ...rule, max: rule.max + 1 } : rule)
+  it.each<[string, (policy: LimitPolicy) => LimitPolicy]>([
+    ['a window that is one wider', (policy) => ({ ...policy, rule: policy.rule && widened(policy.rule) })],
+    [
+      'a permit too many',
+      (policy) => ({ ...policy, concurrency: policy.concurrency === null ? null : policy.concurrency + 1 }),
+    ],
+    [
+      'a permit too few',
+      (policy) => ({
+        ...policy,
+        concurrency: policy.concurrency === null ? null : Math.max(1, policy.concurrency - 1),
+      }),
+    ],
+    ['headroom that nobody keeps', ({ headroom: _, ...policy }) => policy],
+    ['a maxWait that is not kept', (policy) => ({ ...policy, maxWaitUs: null })],
+    ['a limit that drops what should wait', (policy) => ({ ...policy, onLimit: 'drop' })],
+  ])('%s', async (_, change) => {
+    expect(await firstBroken((store) => defining(store, change))).toMatch(/seed \d+/)
+  })
+})

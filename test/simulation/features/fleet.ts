@@ -1,0 +1,632 @@
+// Runs one plan through the public API in virtual time, and holds every instant of it against the model.
+import { call, input, limit, type Limit, RateLimited, silentLogger, Sluice, task } from '../../../src/exports/index.ts'
+import type { Context, EnqueueOptions, Task } from '../../../src/engine/task.ts'
+import { seededRandom } from '../../../src/base/random.ts'
+import type { Clock } from '../../../src/base/clock.ts'
+import type { Store } from '../../../src/store/store.ts'
+import { createManualClock, type ManualClock } from '../../../src/testing/manual-clock.ts'
+import { Draw } from '../scenario.ts'
+import { type Life, MortalClock, mortalStore } from './mortal.ts'
+import { ModelBucket, SLACK_US } from './model.ts'
+import { type Act, type JobPlan, type Plan, planOf, type QueuePlan, type UsePlan } from './plan.ts'
+
+/** Alone nobody dies, and what keeps a lease would run all through the windows of a calendar. */
+const LEASE_MS = { alone: 3_600_000, inCompany: 2000 }
+/** How long other processes' commits, deaths and arrivals may go unnoticed, µs. */
+const COMPANY_US = 8_000_000
+const HOUR_US = 3_600e6
+/** By when everything has ended, µs. */
+const END_US = { alone: 24 * HOUR_US, inCompany: 120e6 }
+/** More than all steps that a plan's jobs can age. */
+const TIER = 2 ** 40
+const ACTIVE = new Set(['active', 'ending'])
+
+interface ModelJob extends JobPlan {
+  readonly lane: string
+  readonly seq: number
+  id: string
+  state: 'pending' | 'scheduled' | 'available' | 'active' | 'ending' | 'retryable' | 'over'
+  /** What it is ordered by, higher first. */
+  level: number
+  sinceUs: number
+  dueUs: number
+  attempt: number
+  runs: number
+  pushedBack: number
+  engine: Engine | null
+  next: (() => void) | null
+  flow: ModelFlow | null
+  /** Its process died with it: it comes back when its lease is over. */
+  lostUs: number | null
+}
+
+interface ModelFlow {
+  readonly kind: 'chain' | 'group' | 'batch'
+  readonly jobs: readonly ModelJob[]
+  readonly callback: ModelJob | null
+}
+
+interface Engine {
+  readonly life: Life
+  readonly sluice: Sluice
+  readonly work: Work
+  readonly limits: ReadonlyMap<string, Limit>
+  readonly running: Map<string, number>
+}
+
+type Work = Task<{ n: number }, { n: number }, unknown>
+
+/** Makes a store for one engine of the plan: all of them share what is kept. */
+export type MakeStore = (clock: Clock, ageingUs: number | null) => Store
+
+/** What a run saw. */
+export interface Seen {
+  readonly jobs: number
+  readonly starts: number
+  readonly rejected: number
+  readonly crashes: number
+}
+
+/** Runs the plan of one seed. @throws Error that says which rule was broken, and when */
+export async function simulateFeatures(seed: number, makeStore: MakeStore): Promise<Seen> {
+  return new Features(planOf(seed), makeStore).run()
+}
+
+class Features {
+  readonly #plan: Plan
+  readonly #makeStore: MakeStore
+  readonly #clock: ManualClock
+  readonly #beganUs: number
+  readonly #buckets = new Map<string, ModelBucket>()
+  readonly #jobs = new Map<number, ModelJob>()
+  readonly #byId = new Map<string, ModelJob>()
+  /** What engines said of jobs whose call has not been answered yet. */
+  readonly #early = new Map<string, (() => void)[]>()
+  readonly #engines: Engine[] = []
+  /** Since when a head could have started. */
+  readonly #couldSince = new Map<number, number>()
+  /** Starts of other lanes, by lane, since the head of a lane could have started but for a slot. */
+  readonly #passed = new Map<string, Map<string, number>>()
+  readonly #problems: string[] = []
+  /** Something was given back at this instant: in which order it was, and who started before it, cannot be told. */
+  #stirred = false
+  #lastLookUs = -1
+  #seq = 0
+  #crashes = 0
+  #rejected = 0
+  #actsLeft: number
+
+  constructor(plan: Plan, makeStore: MakeStore) {
+    this.#plan = plan
+    this.#makeStore = makeStore
+    this.#clock = createManualClock({ start: plan.start })
+    this.#beganUs = this.#nowUs()
+    this.#actsLeft = plan.acts.length
+  }
+
+  async run(): Promise<Seen> {
+    try {
+      for (let i = 0; i < this.#plan.engines; i++) await this.#join()
+      await this.#clock.advance(0)
+      const fromUs = this.#nowUs()
+      for (const act of this.#plan.acts) {
+        await this.#until(fromUs + act.atUs)
+        await this.#act(act)
+        this.#actsLeft--
+        await this.#clock.advance(0)
+        this.#look()
+        this.#expectKept()
+      }
+      const endUs = this.#nowUs() + (this.#plan.engines > 1 ? END_US.inCompany : END_US.alone)
+      // Windows of days outlast what a test has time for: what waits for the next of them is left.
+      const hasDays = this.#plan.limits.some(({ rules }) => rules.some((rule) => rule.kind === 'calendar'))
+      const leaveUs = hasDays ? fromUs + 2 * HOUR_US : Infinity
+      while (!this.#isOver() && this.#nowUs() <= leaveUs) {
+        await this.#until(Math.min(this.#nowUs() + HOUR_US, endUs + 1))
+        if (this.#nowUs() > endUs)
+          this.#fail(
+            `never ended: ${this.#left()
+              .map((job) => `${job.n} ${job.state}`)
+              .join(', ')}`,
+          )
+        this.#expectKept()
+      }
+      for (const bucket of this.#buckets.values()) {
+        const wrong = bucket.broken()
+        if (wrong !== null) this.#fail(`over budget: ${wrong}`)
+      }
+      this.#expectKept()
+    } finally {
+      await this.#stop()
+    }
+    const starts = [...this.#jobs.values()].reduce((sum, job) => sum + job.runs, 0)
+    return { jobs: this.#jobs.size, starts, rejected: this.#rejected, crashes: this.#crashes }
+  }
+
+  // ---------------------------------------------------------------------------------------- engines
+
+  async #join(): Promise<void> {
+    const life = { dead: false }
+    const { ageingMs } = this.#plan
+    const clock = new MortalClock(this.#clock, life)
+    const limits = new Map(this.#plan.limits.map((each) => [each.name, limit(each.name, each.policy)]))
+    const running = new Map(this.#plan.queues.map(({ name }) => [name, 0]))
+    const work: Work = task('work', input<{ n: number }>(), {
+      retry: { attempts: this.#plan.attempts, backoff: 'fixed', initial: this.#plan.retryMs, jitter: false },
+      run: ({ n }, ctx) => this.#handle(engine, this.#jobs.get(n) as ModelJob, ctx),
+    })
+    const sluice = new Sluice({
+      store: mortalStore(this.#makeStore(clock, ageingMs === null ? null : ageingMs * 1000), life),
+      tasks: [work],
+      limits: [...limits.values()],
+      queues: Object.fromEntries(
+        this.#plan.queues.map(({ name, concurrency, uses }) => [
+          name,
+          {
+            concurrency,
+            ...(uses.length > 0 ? { limits: uses.map((use) => limits.get(use.limit.name) as Limit) } : {}),
+          },
+        ]),
+      ),
+      clock,
+      lease: this.#plan.engines > 1 ? LEASE_MS.inCompany : LEASE_MS.alone,
+      logger: { ...silentLogger, error: (about: object, text?: string) => this.#complain(life, about, text) },
+      random: seededRandom(this.#plan.seed),
+    })
+    const engine: Engine = { life, sluice, work, limits, running }
+    this.#listen(sluice)
+    this.#engines.push(engine)
+    await sluice.start()
+  }
+
+  #complain(life: Life, about: object, text = ''): void {
+    const { err } = about as { err?: Error }
+    if (!life.dead && !/discarded|failed/.test(text)) this.#fail(`an engine complains: ${text}: ${err?.stack ?? ''}`)
+  }
+
+  #listen(sluice: Sluice): void {
+    sluice.on('job.completed', ({ id }) => this.#hear(id, (job) => this.#end(job, true)))
+    sluice.on('job.cancelled', ({ id }) => this.#hear(id, (job) => this.#end(job, false)))
+    sluice.on('job.discarded', ({ id, error }) =>
+      this.#hear(id, (job) => {
+        if (error.name === 'RateLimitRejected') this.#reject(job, error as Error & { expectedStart?: Date | null })
+        this.#end(job, false)
+      }),
+    )
+  }
+
+  #hear(id: string, what: (job: ModelJob) => void): void {
+    const job = this.#byId.get(id)
+    if (job) what(job)
+    else this.#early.set(id, [...(this.#early.get(id) ?? []), () => what(this.#byId.get(id) as ModelJob)])
+  }
+
+  #name(job: ModelJob, id: string): void {
+    Object.assign(job, { id })
+    this.#byId.set(id, job)
+    for (const told of this.#early.get(id) ?? []) told()
+    this.#early.delete(id)
+  }
+
+  get #living(): Engine[] {
+    return this.#engines.filter(({ life }) => !life.dead)
+  }
+
+  async #stop(): Promise<void> {
+    const stopped = new Set<Engine>()
+    for (const engine of this.#living)
+      void engine.sluice
+        .stop({ within: 0 })
+        .catch(() => undefined)
+        .then(() => stopped.add(engine))
+    for (let i = 0; i < 30 && stopped.size < this.#living.length; i++) await this.#clock.advance('1s')
+  }
+
+  // ------------------------------------------------------------------------------------------- acts
+
+  async #act(act: Act): Promise<void> {
+    const [engine] = this.#living
+    if (!engine) return
+    if (act.kind === 'enqueue') {
+      const job = this.#add(act.job, act.job.delayMs > 0 ? 'scheduled' : 'available', null)
+      this.#name(job, (await engine.work.enqueue({ n: job.n }, this.#options(engine, job))).id)
+    } else if (act.kind === 'flow') await this.#startFlow(engine, act)
+    else if (act.kind === 'cancel') {
+      const waiting = this.#left().filter((job) => ['available', 'scheduled', 'retryable'].includes(job.state))
+      const job = waiting[act.pick % waiting.length]
+      if (!job || job.id === '' || job.lostUs !== null) return
+      await engine.sluice.jobs.cancel(job.id)
+      this.#end(job, false)
+    } else if (this.#living.length > 1) {
+      this.#crashes++
+      engine.life.dead = true
+      for (const job of this.#jobs.values())
+        if (job.engine === engine && ACTIVE.has(job.state)) Object.assign(job, { lostUs: this.#nowUs() })
+      await this.#join()
+    }
+  }
+
+  async #startFlow(engine: Engine, { flow, jobs, callback }: Extract<Act, { kind: 'flow' }>): Promise<void> {
+    const all = jobs.map((each) => this.#add(each, 'pending', null))
+    const last = flow === 'batch' ? this.#add(callback, 'pending', null) : null
+    const made: ModelFlow = { kind: flow, jobs: all, callback: last }
+    for (const job of [...all, ...(last ? [last] : [])]) Object.assign(job, { flow: made })
+    const calls = all.map((job) => call(engine.work, { n: job.n }, this.#options(engine, job)))
+    const started = await engine.sluice.flows.start(
+      flow === 'chain'
+        ? { kind: flow, steps: calls }
+        : flow === 'group'
+          ? { kind: flow, jobs: calls }
+          : {
+              kind: flow,
+              jobs: calls,
+              callbacks: {
+                onComplete: call(engine.work, { n: (last as ModelJob).n }, this.#options(engine, last as ModelJob)),
+              },
+            },
+    )
+    for (const job of flow === 'chain' ? all.slice(0, 1) : all) this.#ready(job)
+    for (const [i, { id }] of started.jobs.entries()) this.#name(all[i] as ModelJob, id)
+    if (!last) return
+    const stored = (await engine.sluice.flows.jobs(started.id)).find(
+      (each) => (each.input as { n: number }).n === last.n,
+    )
+    if (stored) this.#name(last, stored.id)
+  }
+
+  #add(plan: JobPlan, state: ModelJob['state'], flow: ModelFlow | null): ModelJob {
+    const nowUs = this.#nowUs()
+    const job: ModelJob = {
+      ...plan,
+      lane: laneOf(plan),
+      seq: this.#seq++,
+      id: '',
+      state,
+      level: this.#levelOf(plan, nowUs + plan.delayMs * 1000),
+      sinceUs: nowUs + plan.delayMs * 1000,
+      dueUs: nowUs + plan.delayMs * 1000,
+      attempt: 0,
+      runs: 0,
+      pushedBack: 0,
+      engine: null,
+      next: null,
+      flow,
+      lostUs: null,
+    }
+    this.#jobs.set(job.n, job)
+    return job
+  }
+
+  #options(engine: Engine, job: JobPlan): EnqueueOptions<{ n: number }> {
+    return {
+      queue: job.queue,
+      priority: job.priority,
+      limits: job.uses.map(({ limit: used, key, weight }) => {
+        const found = engine.limits.get(used.name) as Limit
+        return used.keyed ? found.key(key, { weight }) : found.weight(weight)
+      }),
+      ...(job.delayMs > 0 ? { delay: job.delayMs } : {}),
+      ...(job.fairKey === null ? {} : { fairKey: job.fairKey }),
+      ...(job.share === 1 ? {} : { share: job.share }),
+    }
+  }
+
+  // ------------------------------------------------------------------------------------------- runs
+
+  async #handle(engine: Engine, job: ModelJob, ctx: Context<{ n: number }>): Promise<unknown> {
+    this.#start(engine, job, ctx.attempt)
+    const draw = new Draw(seededRandom(this.#plan.seed * 7919 + job.n * 104_729 + job.runs * 1_299_709))
+    const { long, failing, refused, attempts, retryMs } = this.#plan
+    const lastsMs = draw.chance(0.3)
+      ? 0
+      : long && draw.chance(0.2)
+        ? draw.int(500, 6000)
+        : draw.int(1, 200) + draw.int(0, 999) / 1000
+    const fails = draw.chance(failing)
+    const isRefused = draw.chance(refused)
+    if (lastsMs > 0) await this.#clock.sleep(lastsMs)
+    if (engine.life.dead || job.engine !== engine || job.attempt !== ctx.attempt) return new Promise(() => undefined)
+    this.#finish(engine, job)
+    const use = job.uses[job.runs % Math.max(1, job.uses.length)]
+    if (fails) {
+      const dueUs = this.#nowUs() + retryMs * 1000
+      if (ctx.attempt < attempts)
+        job.next = (): void =>
+          void Object.assign(job, { state: retryMs > 0 ? 'retryable' : 'available', dueUs, sinceUs: dueUs })
+      throw new Error('as planned')
+    }
+    if (isRefused && use && job.pushedBack < 5) {
+      const ms = draw.int(1, 900)
+      job.pushedBack++
+      job.next = (): void => {
+        this.#bucket(use).close(this.#nowUs(), this.#nowUs() + ms * 1000)
+        Object.assign(job, { state: 'available', attempt: job.attempt - 1, sinceUs: this.#nowUs() })
+      }
+      throw new RateLimited({ retryAfter: ms, limit: use.limit.name, ...(use.limit.keyed ? { key: use.key } : {}) })
+    }
+    return null
+  }
+
+  #start(engine: Engine, job: ModelJob, attempt: number): void {
+    const nowUs = this.#nowUs()
+    if (job.lostUs !== null) this.#comeBack(job, nowUs)
+    this.#comeDue(job, nowUs)
+    if (job.state !== 'available') this.#fail(`job ${job.n} starts in state ${job.state}`)
+    if (attempt !== job.attempt + 1) this.#fail(`job ${job.n} starts attempt ${attempt} after ${job.attempt}`)
+    if (nowUs < job.sinceUs) this.#fail(`job ${job.n} starts before its time`)
+    const lateUs = nowUs - job.sinceUs - boundOf(job)
+    if (lateUs > SLACK_US) this.#fail(`job ${job.n} starts ${lateUs} µs after its maxWait`)
+    for (const other of this.#waiting())
+      if (other !== job && other.lane === job.lane && other.sinceUs < nowUs && goesBefore(other, job))
+        this.#fail(`job ${job.n} starts before ${other.n} of its lane ${job.lane}`)
+    for (const use of this.#usesOf(job)) {
+      const bucket = this.#bucket(use)
+      const units = unitsOf(job, use)
+      const atUs = bucket.admitAt(nowUs, units, keptOf(job, use))
+      const excused = this.#stirred || (atUs === Infinity && this.#mayHaveReturned(bucket))
+      if (atUs > nowUs + SLACK_US && !excused)
+        this.#fail(`job ${job.n} starts, but ${bucket.name} admits ${units} only ${atUs - nowUs} µs later`)
+      bucket.start(nowUs, units)
+      if (use.limit.concurrency === null) continue
+      bucket.holders.add(job.n)
+      if (bucket.holders.size > use.limit.concurrency && !this.#mayHaveReturned(bucket))
+        this.#fail(`${bucket.name} has ${bucket.holders.size} at once`)
+    }
+    this.#takeTurn(job)
+    Object.assign(job, { state: 'active', attempt, runs: job.runs + 1, engine })
+    const atOnce = (engine.running.get(job.queue) ?? 0) + 1
+    engine.running.set(job.queue, atOnce)
+    if (atOnce > this.#queueOf(job).concurrency) this.#fail(`queue ${job.queue} runs ${atOnce} at once in one process`)
+  }
+
+  /** Lanes of one level take turns: none has two of its turns while another that could have started has none. */
+  #takeTurn(job: ModelJob): void {
+    this.#passed.delete(job.lane)
+    if (this.#plan.engines > 1 || isUnlimited(job)) return
+    const share = Math.max(
+      ...[...this.#jobs.values()].filter(({ lane }) => lane === job.lane).map((each) => each.share),
+    )
+    for (const head of this.#heads()) {
+      const passed = this.#passed.get(head.lane)
+      if (!passed || head.queue !== job.queue || head.level !== job.level) continue
+      const turns = (passed.get(job.lane) ?? 0) + 1
+      passed.set(job.lane, turns)
+      if (turns > 2 * share) this.#fail(`lane ${job.lane} starts ${turns} jobs, and job ${head.n} of ${head.lane} none`)
+    }
+  }
+
+  #finish(engine: Engine, job: ModelJob): void {
+    engine.running.set(job.queue, (engine.running.get(job.queue) ?? 0) - 1)
+    for (const use of this.#usesOf(job)) this.#bucket(use).holders.delete(job.n)
+    this.#stirred = true
+    // It is settled at this instant, some turns of the event loop later.
+    job.state = 'ending'
+    job.next = null
+    queueMicrotask(() => queueMicrotask(() => queueMicrotask(() => job.next?.())))
+  }
+
+  /** A lease is over: the run is lost, its permits are back. */
+  #comeBack(job: ModelJob, nowUs: number): void {
+    if (nowUs < (job.lostUs ?? 0) + SLACK_US) this.#fail(`job ${job.n} runs again before its lease can be over`)
+    for (const use of this.#usesOf(job)) this.#bucket(use).holders.delete(job.n)
+    Object.assign(job, { lostUs: null, state: 'available', sinceUs: nowUs })
+  }
+
+  /** A permit that a dead process held returns when its lease is over; the model is not told when. */
+  #mayHaveReturned(bucket: ModelBucket): boolean {
+    return [...bucket.holders].some((n) => this.#jobs.get(n)?.lostUs !== null)
+  }
+
+  #comeDue(job: ModelJob, nowUs: number): void {
+    if ((job.state === 'scheduled' || job.state === 'retryable') && job.dueUs <= nowUs) job.state = 'available'
+    if (job.state !== 'pending' || !job.flow) return
+    const { kind, jobs, callback } = job.flow
+    const ended = (each: ModelJob | undefined): boolean => !each || each.state === 'over' || each.state === 'ending'
+    if (job === callback ? jobs.every(ended) : kind !== 'chain' || ended(jobs[jobs.indexOf(job) - 1])) this.#ready(job)
+  }
+
+  #ready(job: ModelJob): void {
+    if (job.state !== 'pending') return
+    const nowUs = this.#nowUs()
+    Object.assign(job, { state: 'available', sinceUs: nowUs, level: this.#levelOf(job, nowUs) })
+  }
+
+  #end(job: ModelJob, completed: boolean): void {
+    if (job.state === 'over') return
+    if (job.lostUs !== null) for (const use of this.#usesOf(job)) this.#bucket(use).holders.delete(job.n)
+    Object.assign(job, { state: 'over', lostUs: null })
+    const { flow } = job
+    if (!flow || job === flow.callback) return
+    const after = flow.kind === 'chain' ? flow.jobs.slice(flow.jobs.indexOf(job) + 1) : []
+    if (completed && after[0]) this.#ready(after[0])
+    else if (!completed) for (const each of after) each.state = 'over'
+    if (flow.callback && flow.jobs.every((each) => each.state === 'over')) this.#ready(flow.callback)
+  }
+
+  #reject(job: ModelJob, error: { expectedStart?: Date | null }): void {
+    const nowUs = this.#nowUs()
+    this.#rejected++
+    if (job.lostUs !== null) this.#comeBack(job, nowUs)
+    this.#comeDue(job, nowUs)
+    if (job.state !== 'available') return this.#fail(`job ${job.n} is rejected in state ${job.state}`)
+    const drops = job.uses.filter(({ limit: used }) => used.onLimit === 'drop')
+    const deadlineUs = job.sinceUs + boundOf(job)
+    if (drops.length === 0 && deadlineUs === Infinity)
+      return this.#fail(`job ${job.n} is rejected, and no limit of it says so`)
+    if (drops.length > 0 || nowUs >= deadlineUs) return undefined
+    const expectedUs = (error.expectedStart?.getTime() ?? Infinity) * 1000
+    if (expectedUs + 1000 < deadlineUs) this.#fail(`job ${job.n} is rejected, though it is expected to start in time`)
+    return undefined
+  }
+
+  // ------------------------------------------------------------------------------------------- looks
+
+  /** Goes on from instant to instant: wherever a timer is due, and wherever the model says that something must start. */
+  async #until(untilUs: number): Promise<void> {
+    let modelUs = Infinity
+    for (;;) {
+      const nowUs = this.#nowUs()
+      const timerMs = this.#clock.next()
+      const timerUs = timerMs === null ? Infinity : Math.max(0, Math.ceil(timerMs * 1000 - 1e-3))
+      const byUs = Math.min(untilUs - nowUs, timerUs, Math.max(0, modelUs - nowUs))
+      await this.#clock.advance(byUs / 1000)
+      modelUs = this.#look()
+      if (modelUs <= this.#nowUs()) modelUs = this.#nowUs() + 1000
+      this.#expectKept()
+      if (byUs >= untilUs - nowUs || this.#isOver()) return
+    }
+  }
+
+  /** Holds this instant against the model; answers when it wants to look again. */
+  #look(): number {
+    const nowUs = this.#nowUs()
+    for (const job of this.#jobs.values()) if (job.state !== 'pending') this.#comeDue(job, nowUs)
+    const heads = this.#heads()
+    const could = new Set<number>()
+    let nextUs = Infinity
+    for (const head of heads) {
+      const atUs = this.#admitAt(head, nowUs)
+      if (atUs !== Infinity && atUs > nowUs - SLACK_US && !(atUs === nowUs && this.#lastLookUs === nowUs - SLACK_US))
+        nextUs = Math.min(nextUs, atUs + SLACK_US)
+      const isReady = this.#isReady(head, heads, nowUs)
+      if (isReady && this.#hasRoom(head.queue)) could.add(head.n)
+      if (!isReady || isUnlimited(head)) this.#passed.delete(head.lane)
+      else if (!this.#passed.has(head.lane)) this.#passed.set(head.lane, new Map())
+    }
+    for (const n of this.#couldSince.keys()) if (!could.has(n)) this.#couldSince.delete(n)
+    for (const n of could) {
+      const sinceUs = this.#couldSince.get(n) ?? nowUs
+      this.#couldSince.set(n, sinceUs)
+      if (nowUs - sinceUs >= (this.#plan.engines > 1 ? COMPANY_US : 0))
+        this.#fail(
+          `job ${n} of lane ${this.#jobs.get(n)?.lane} waits, though all admit it and a slot is free, for ${nowUs - sinceUs} µs`,
+        )
+    }
+    this.#lastLookUs = nowUs
+    this.#stirred = false
+    return nextUs
+  }
+
+  /** Whether a slot is all that a head needs. */
+  #isReady(head: ModelJob, heads: readonly ModelJob[], nowUs: number): boolean {
+    if (head.sinceUs > nowUs - SLACK_US) return false
+    if (this.#usesOf(head).some((use) => !this.#admits(head, use, nowUs))) return false
+    // Who ranks before it at a bucket that refuses him is waited for.
+    return !heads.some(
+      (other) =>
+        (other === head || other.level >= head.level) &&
+        (other === head || this.#hasRoom(other.queue)) &&
+        other.uses.some((use) => head.uses.some((own) => isSame(own, use)) && !this.#admits(other, use, nowUs)),
+    )
+  }
+
+  #admits(job: ModelJob, use: UsePlan, nowUs: number): boolean {
+    const bucket = this.#bucket(use)
+    if (this.#mayHaveReturned(bucket)) return false
+    const at = (us: number): boolean => bucket.admitAt(us, unitsOf(job, use), keptOf(job, use)) <= us
+    return at(nowUs) && at(nowUs - SLACK_US)
+  }
+
+  #admitAt(job: ModelJob, nowUs: number): number {
+    return Math.max(
+      job.sinceUs,
+      ...this.#usesOf(job).map((use) => this.#bucket(use).admitAt(nowUs, unitsOf(job, use), keptOf(job, use))),
+    )
+  }
+
+  #heads(): ModelJob[] {
+    const heads = new Map<string, ModelJob>()
+    for (const job of this.#waiting()) {
+      const head = heads.get(job.lane)
+      if (!head || goesBefore(job, head)) heads.set(job.lane, job)
+    }
+    return [...heads.values()]
+  }
+
+  #hasRoom(queue: string): boolean {
+    const { concurrency } = this.#plan.queues.find(({ name }) => name === queue) as QueuePlan
+    return this.#living.some(({ running }) => (running.get(queue) ?? 0) < concurrency)
+  }
+
+  // ------------------------------------------------------------------------------------------ small
+
+  #bucket({ limit: of, key }: UsePlan): ModelBucket {
+    const name = `${of.name}:${key}`
+    const bucket = this.#buckets.get(name) ?? new ModelBucket(of, key)
+    this.#buckets.set(name, bucket)
+    return bucket
+  }
+
+  #queueOf(job: JobPlan): QueuePlan {
+    return this.#plan.queues.find(({ name }) => name === job.queue) as QueuePlan
+  }
+
+  #usesOf(job: JobPlan): UsePlan[] {
+    return [...job.uses, ...this.#queueOf(job).uses]
+  }
+
+  /** Priority, less the steps that were counted when it came; nothing ages past those who may use a reserve that it may not. */
+  #levelOf({ priority, uses }: JobPlan, atUs: number): number {
+    const { ageingMs } = this.#plan
+    if (ageingMs === null) return priority
+    const reached = uses.flatMap(({ limit: { headroom } }) =>
+      headroom && headroom.priority <= priority ? [headroom.priority] : [],
+    )
+    const steps = Math.floor(Math.max(0, atUs - this.#beganUs) / (ageingMs * 1000))
+    return priority - steps + (reached.length === 0 ? 0 : TIER * (Math.max(...reached) + 101))
+  }
+
+  #waiting(): ModelJob[] {
+    return [...this.#jobs.values()].filter((job) => job.state === 'available' && job.lostUs === null)
+  }
+
+  #left(): ModelJob[] {
+    return [...this.#jobs.values()].filter((job) => job.state !== 'over')
+  }
+
+  #isOver(): boolean {
+    return this.#actsLeft === 0 && this.#left().length === 0
+  }
+
+  #nowUs(): number {
+    return Math.round(this.#clock.now() * 1000)
+  }
+
+  #fail(problem: string): void {
+    this.#problems.push(`[${((this.#nowUs() - this.#beganUs) / 1000).toFixed(3)} ms] ${problem}`)
+  }
+
+  #expectKept(): void {
+    if (this.#problems.length > 0) throw new Error(`seed ${this.#plan.seed}: ${this.#problems.slice(0, 3).join('\n')}`)
+  }
+}
+
+function laneOf(job: JobPlan): string {
+  const uses = job.uses.map(({ limit: used, key }) => `${used.name}:${key}`).sort()
+  return `${job.queue}|${uses.join()}|${job.fairKey ?? ''}`
+}
+
+function goesBefore(a: ModelJob, b: ModelJob): boolean {
+  return a.level > b.level || (a.level === b.level && a.seq < b.seq)
+}
+
+function isSame(a: UsePlan, b: UsePlan): boolean {
+  return a.limit === b.limit && a.key === b.key
+}
+
+/** It stands in the queue's lane without limits, which takes turns with all others together. */
+function isUnlimited(job: JobPlan): boolean {
+  return job.uses.length === 0 && job.fairKey === null
+}
+
+function boundOf(job: JobPlan): number {
+  return Math.min(Infinity, ...job.uses.map(({ limit: used }) => used.maxWaitUs))
+}
+
+function unitsOf(job: ModelJob, use: UsePlan): number {
+  return use.limit.freeRetries && !use.limit.ofQueue && job.attempt > 0 ? 0 : use.weight
+}
+
+function keptOf(job: JobPlan, { limit: { headroom } }: UsePlan): number {
+  return headroom && job.priority < headroom.priority ? headroom.units : 0
+}
