@@ -92,7 +92,7 @@ const KNOWN = [
   'random',
 ] as const
 /** How long jobs of each final state are kept. */
-export const RETENTION = ['completed', 'cancelled', 'discarded'] as const
+const RETENTION = ['completed', 'cancelled', 'discarded'] as const
 const SHORTEST_LEASE_US = 100_000
 const SHORTEST_AGEING_US = 1000
 const SHORTEST_EVENT_WINDOW_US = 1_000_000

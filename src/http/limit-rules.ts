@@ -164,7 +164,7 @@ export class LimitRules {
 }
 
 /** Reads a policy of a server's configuration: a producer that sends no key does not get around a limit unless it says so. @throws policy.invalid */
-export function servedPolicy(name: string, { shared: _shared, by: _by, ...policy }: ServedLimit): LimitPolicy {
+function servedPolicy(name: string, { shared: _shared, by: _by, ...policy }: ServedLimit): LimitPolicy {
   return normalisePolicy({ onMissingKey: 'fail', ...policy }, `limit ${name}`)
 }
 

@@ -48,7 +48,7 @@ export async function storeJobs(call: Call<unknown, unknown, unknown>, sent: rea
 }
 
 /** A job as it was handed to the store, for when it cannot be read back. */
-export function asStored(job: NewJob, nowMs: number): JobFacts {
+function asStored(job: NewJob, nowMs: number): JobFacts {
   const nowUs = nowMs * 1000
   const isLater = job.runAtMs !== null && job.runAtMs > nowMs
   return {
