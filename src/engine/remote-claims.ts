@@ -2,8 +2,9 @@ import type { Clock } from '../base/clock.ts'
 import { persist } from '../base/persist.ts'
 import type { Admitted } from '../jobs/job.ts'
 import { knownTasks } from '../store/known-tasks.ts'
-import type { Store } from '../store/store.ts'
+import type { Claim, Store } from '../store/store.ts'
 import { FetchLine, type Tried } from './fetch-line.ts'
+import { FetchRoom } from './fetch-room.ts'
 import type { Reporter } from './report.ts'
 
 /** A fetch from outside. */
@@ -18,6 +19,8 @@ export interface RemoteFetch {
   /** For jobs that name no lease of their own, unless it is forced on all. */
   readonly leaseUs: number
   readonly waitMs: number
+  /** Once what was taken has so many bytes of payloads, nothing more is taken; as many as are there by default. */
+  readonly bytes?: number
   readonly signal?: AbortSignal | undefined
 }
 
@@ -81,22 +84,32 @@ export class RemoteClaims {
     const place = placesOf(request)
     const jobs: Admitted[] = []
     let nextWakeUs: number | null = null
-    for (const queue of request.queues) {
-      const slots = request.count - jobs.length
-      if (slots <= 0) break
-      if (empty.has(place(queue))) continue
-      const { leaseUs, tasks } = request
-      const claim = await store.claim(() => ({
+    const room = new FetchRoom(request.count, request.bytes ?? Infinity)
+    const { leaseUs, tasks } = request
+    const claimOf = (queue: string): Promise<Claim> =>
+      store.claim(() => ({
         worker,
         leaseUs,
         outside: true,
         ...(tasks && { tasks }),
-        queues: [{ queue, slots }],
+        queues: [{ queue, slots: room.next }],
       }))
-      reporter()?.claimed(claim)
-      for (const job of claim.jobs) reporter()?.started(job)
-      jobs.push(...claim.jobs)
-      if (claim.nextWakeUs !== null) nextWakeUs = Math.min(nextWakeUs ?? Infinity, claim.nextWakeUs)
+    for (const queue of request.queues) {
+      if (empty.has(place(queue))) continue
+      for (let asked = room.next; asked > 0; asked = room.next) {
+        // What was taken before a claim that failed is handed out.
+        const claim = await claimOf(queue).catch((error: unknown) => {
+          if (jobs.length === 0) throw error
+          return null
+        })
+        if (!claim) return { jobs, nextWakeUs }
+        reporter()?.claimed(claim)
+        for (const job of claim.jobs) reporter()?.started(job)
+        jobs.push(...claim.jobs)
+        room.take(claim.jobs)
+        if (claim.nextWakeUs !== null) nextWakeUs = Math.min(nextWakeUs ?? Infinity, claim.nextWakeUs)
+        if (claim.jobs.length < asked) break
+      }
     }
     return { jobs, nextWakeUs }
   }

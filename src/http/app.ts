@@ -7,8 +7,10 @@ import type { Sluice } from '../engine/engine.ts'
 import type { Policy } from '../policy/policy.ts'
 import { createAccess } from './access.ts'
 import { Auditor } from './auditor.ts'
+import { type Bounds, boundsOf } from './bounds.ts'
 import { EventLog } from './event-log.ts'
 import { Handler } from './handler.ts'
+import { HeldOpen } from './held-open.ts'
 import { LimitRules, type ServedLimits } from './limit-rules.ts'
 import { openApi } from './open-api.ts'
 import { QueueCounts } from './queue-counts.ts'
@@ -17,6 +19,7 @@ import { RequestBudget } from './request-budget.ts'
 import { ROUTES } from './routes.ts'
 import type { Server } from './server.ts'
 import { StoreHealth } from './store-health.ts'
+import { TenantNames } from './tenant-names.ts'
 import type { Token } from './token.ts'
 
 /** How a server is made. */
@@ -37,6 +40,8 @@ export interface HttpOptions {
   readonly maxBodyBytes?: number
   /** How many requests each token may make of this process, or all callers without tokens; by default as many as they like. */
   readonly requests?: Policy
+  /** How much one tenant, one token and one answer may take up; each has a default. */
+  readonly bounds?: Bounds
   /** What the suites need beside the specification: directives in jobs, and a way to empty the store. */
   readonly testMode?: boolean
   /** Which backend the store is, for the manifest. */
@@ -65,6 +70,7 @@ const MAX_BODY_BYTES = 16 * 1_048_576
 export function createHttpApp(options: HttpOptions): HttpApp {
   const { sluice, clock = systemClock, logger = silentLogger, testMode = false } = options
   const newId = createIds(clock)
+  const bounds = boundsOf(options.bounds)
   const access = createAccess(options.tokens, () => clock.now())
   const closing = new AbortController()
   let draining = false
@@ -89,6 +95,9 @@ export function createHttpApp(options: HttpOptions): HttpApp {
     health: new StoreHealth(sluice.remote, clock),
     limits: new LimitRules(options.limits),
     counts: new QueueCounts(sluice.remote, clock),
+    bounds,
+    heldOpen: new HeldOpen(bounds),
+    names: new TenantNames(sluice.remote, clock, bounds),
     outside: () => sluice.remote.outside(),
     closing: closing.signal,
   }

@@ -4,8 +4,11 @@ import type { Sluice } from '../engine/engine.ts'
 import type { Remote } from '../engine/remote.ts'
 import type { Outside } from '../store/outside.ts'
 import type { Auditor } from './auditor.ts'
+import type { Bounds } from './bounds.ts'
 import type { EventLog } from './event-log.ts'
+import type { HeldOpen } from './held-open.ts'
 import type { LimitRules } from './limit-rules.ts'
+import type { TenantNames } from './tenant-names.ts'
 import type { StoreHealth } from './store-health.ts'
 import type { QueueCounts } from './queue-counts.ts'
 
@@ -32,6 +35,11 @@ export interface Server {
   readonly auditor: Auditor
   /** The limits of the configuration. */
   readonly limits: LimitRules
+  readonly bounds: Required<Bounds>
+  /** What each token holds open. */
+  readonly heldOpen: HeldOpen
+  /** How many limits, schedules and queues each tenant has. */
+  readonly names: TenantNames
   readonly outside: () => Promise<Outside>
   /** Aborted when the server is closed. */
   readonly closing: AbortSignal

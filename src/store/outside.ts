@@ -33,6 +33,12 @@ export interface Outside {
   dismiss(name: string): Promise<boolean>
   /** Every queue that was ever named. */
   queues(): Promise<QueueRecord[]>
+  /**
+   * How many names of one kind stand in a folder, and which of some are there. The folder of a name is what stands before its last slash,
+   * empty where it has none.
+   * @param atMost is counted at most: the count takes no longer however many there are
+   */
+  names(kind: Named, folder: string, some: readonly string[], atMost: number): Promise<NamesFound>
   /** Stops or resumes handing out the jobs of a queue, to everybody. */
   pause(queue: string, paused: boolean): Promise<void>
   /** Holds all starts of a queue, whoever claims them, to the bucket of a limit without keys; null lifts that. */
@@ -198,6 +204,16 @@ export interface QueueRecord {
   readonly limit: string | null
   /** When it was first named; null: before this was kept. */
   readonly createdUs: number | null
+}
+
+/** What has names that callers choose, and a table of its own. */
+export type Named = 'limits' | 'schedules' | 'queues'
+
+/** Names on record. */
+export interface NamesFound {
+  readonly total: number
+  /** Those of the names asked for that are on record. */
+  readonly among: readonly string[]
 }
 
 /** How many jobs of a queue are in a state. */

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { SluiceError } from '../../base/errors.ts'
 import type { QueueOptions } from '../../engine/queue-list.ts'
 import { type AnyTask, task } from '../../engine/task.ts'
+import { type Bounds, boundsOf } from '../../http/bounds.ts'
 import { LimitRules, type ServedLimit, type ServedLimits, type ServedUse } from '../../http/limit-rules.ts'
 import type { Token } from '../../http/token.ts'
 import { input } from '../../jobs/schema.ts'
@@ -20,6 +21,8 @@ const Config = z.strictObject({
   tokens: z.array(z.looseObject({})).optional(),
   /** A policy: how many requests each token may make. */
   requests: z.looseObject({}).optional(),
+  /** How much one tenant, one token and one answer may take up; the server checks them. */
+  bounds: z.looseObject({}).optional(),
   limits: z.record(z.string(), z.looseObject({})).optional(),
   types: z
     .record(z.string(), z.strictObject({ limits: z.array(Use).optional(), retry: z.looseObject({}).optional() }))
@@ -31,6 +34,7 @@ const Config = z.strictObject({
 export interface ServeConfig {
   readonly tokens: readonly Token[]
   readonly requests: Policy | null
+  readonly bounds: Bounds
   /** Limits by type, queue and tenant, which the server holds the jobs of requests to. */
   readonly served: ServedLimits
   /** The same limits for the engine: for jobs that come by no request. */
@@ -67,6 +71,7 @@ export function readServeConfig(json: unknown): ServeConfig {
   return {
     tokens: tokens as unknown as readonly Token[],
     requests: (requests as unknown as Policy | undefined) ?? null,
+    bounds: boundsOf(parsed.data.bounds),
     served,
     limits: [...limits.values()],
     tasks: Object.entries(types).map(([name, type]) =>

@@ -115,7 +115,7 @@ function readConfig(file: string): unknown {
 
 async function begin(
   { store, testMode, durability }: ServeOptions,
-  { tokens, requests, served, limits, tasks, queues }: ServeConfig,
+  { tokens, requests, bounds, served, limits, tasks, queues }: ServeConfig,
   logger: Logger,
 ): Promise<{ app: HttpApp; sluice: Sluice }> {
   createAccess(tokens, () => systemClock.now())
@@ -128,6 +128,7 @@ async function begin(
       limits: served,
       isHost: isLoopback,
       ...(requests && { requests }),
+      bounds,
       logger,
       testMode,
       backend: (await sluice.remote.store()).backend,

@@ -89,6 +89,7 @@ export const configureQueue: Operation = operation({
     requireQueues(call, [name])
     const outside = await call.server.remote.outside()
     const stored = ownName(call.tenant, name)
+    await call.server.names.admit('queues', call.tenant, [stored])
     if (backpressure !== undefined)
       await outside.bound(
         stored,
@@ -110,13 +111,16 @@ export const limitQueue: Operation = operation({
   answers: { 200: 'The limit holds from now on.' },
   async run(call) {
     const { name } = call.params
-    const { remote } = call.server
+    const { remote, names } = call.server
     requireQueues(call, [name])
     const outside = await remote.outside()
     const queue = ownName(call.tenant, name)
     const lift = Object.keys(call.body).length === 0
     const limit = ownName(call.tenant, `queue:${name}`)
-    if (!lift) await remote.define(defined(call.body, limit))
+    const definitions = lift ? [] : defined(call.body, limit)
+    await names.admit('queues', call.tenant, [queue])
+    if (!lift) await names.admit('limits', call.tenant, [limit])
+    if (!lift) await remote.define(definitions)
     await outside.limit(queue, lift ? null : limit)
     remote.stir()
     return ok({ name, queue: { name }, rate_limit: lift ? null : call.body })

@@ -55,6 +55,7 @@ export const registerCron: Operation = operation({
     const name = ownName(tenant, body.name)
     const known = await scheduleNamed(call, name)
     if (known) requireQueues(call, [splitName(known.job.queue).name])
+    else await server.names.admit('schedules', tenant, [name])
     const createdMs = (known && extraOf(known.job).cron?.createdMs) ?? clock.now()
     const extra: JobExtra = { ...extraOf(job), cron: { createdMs, expression, overlap } }
     if (limits.length > 0) await remote.define(limits)

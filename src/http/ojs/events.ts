@@ -66,11 +66,12 @@ export const streamEvents: Operation = operation({
 })
 
 function streamOf(
-  { server, gone }: Call<unknown, unknown, unknown>,
+  { server, access, gone }: Call<unknown, unknown, unknown>,
   matches: (event: LoggedEvent) => boolean,
   after: number | null,
 ): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder()
+  const letGo = server.heldOpen.take(access, 'streams')
   const signal = AbortSignal.any([gone(), server.closing])
   let stop = (): void => undefined
   return new ReadableStream<Uint8Array>(
@@ -95,6 +96,7 @@ function streamOf(
         let timer = server.clock.setTimer(beat, KEEP_ALIVE_MS)
         stop = (): void => {
           unlisten()
+          letGo()
           timer.cancel()
           signal.removeEventListener('abort', end)
           stop = (): void => undefined

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { type Duration, durationMs } from '../../base/duration.ts'
+import type { RemoteFetch } from '../../engine/remote-claims.ts'
 import { ok, operation, type Operation } from '../operation.ts'
 import { unprocessable } from '../refusal.ts'
 import { ownName } from '../tenant.ts'
@@ -37,20 +38,28 @@ export const fetchJobs: Operation = operation({
   }),
   answers: { 200: 'The jobs; none when there is nothing to do.' },
   async run(call) {
-    const { body, server, tenant, gone } = call
+    const { body, server, tenant, access, gone } = call
     requireQueues(call, body.queues)
     const waitMs = body.wait === undefined ? 0 : durationMs(body.wait as Duration, 'wait')
     if (waitMs > LONGEST_WAIT_MS) throw unprocessable(`wait is ${waitMs} ms; give at most ${LONGEST_WAIT_MS}`)
+    const queues = [...new Set(body.queues)].map((queue) => ownName(tenant, queue))
+    await server.names.admit('queues', tenant, queues)
     const leaseMs = body.visibility_timeout_ms ?? null
-    const jobs = await server.remote.fetch({
+    const fetched: RemoteFetch = {
       worker: ownName(tenant, body.worker_id ?? NOBODY),
-      queues: [...new Set(body.queues)].map((queue) => ownName(tenant, queue)),
+      queues,
       ...(body.types && { tasks: [...new Set(body.types)] }),
       count: body.count,
       leaseUs: leaseMs === null ? DEFAULT_LEASE_US : leaseMs * 1000,
       waitMs,
       signal: gone(),
-    })
-    return ok({ jobs: jobs.map(jobJson) })
+      bytes: server.bounds.answerBytes,
+    }
+    const letGo = waitMs > 0 ? server.heldOpen.take(access, 'polls') : null
+    try {
+      return ok({ jobs: (await server.remote.fetch(fetched)).map(jobJson) })
+    } finally {
+      letGo?.()
+    }
   },
 })

@@ -37,8 +37,10 @@ export async function setPaused(
   paused: boolean,
 ): Promise<{ name: string; paused: boolean }> {
   requireQueues(call, [name])
-  const { remote } = call.server
-  await (await remote.outside()).pause(ownName(call.tenant, name), paused)
+  const { remote, names } = call.server
+  const stored = ownName(call.tenant, name)
+  await names.admit('queues', call.tenant, [stored])
+  await (await remote.outside()).pause(stored, paused)
   remote.stir()
   return { name, paused }
 }

@@ -72,7 +72,11 @@ export const putRateLimit: Operation = operation({
     const known = (await (await server.remote.store()).limits()).find((each) => each.name === name)
     if (!known && typeof body.expires_at === 'string') throw notFound('rate limit', params.key)
     if (known) await override(call, known, body)
-    else await server.remote.define(defined(body, name))
+    else {
+      const definitions = defined(body, name)
+      await server.names.admit('limits', call.tenant, [name])
+      await server.remote.define(definitions)
+    }
     server.remote.stir()
     return ok(await limitJson(call, await definedLimit(call, params.key), body.partition))
   },

@@ -63,11 +63,35 @@ export async function readyJobs(call: AnyCall, sent: readonly JobJson[]): Promis
     const job = newJob(json, { tenant, nowMs, newId: server.newId, uses, first: first ?? null })
     return server.limits.covers(json.type) ? job : server.remote.withLimits(job)
   })
+  await admitNames(
+    call,
+    jobs,
+    [...limits.keys()].filter((name) => !known.has(name)),
+  )
   return {
     jobs,
     limits: [...limits.values()],
     named: given.find(({ asked }) => asked.length > 0)?.asked[0]?.use ?? null,
   }
+}
+
+/** Queues and limits that are new have to be within the tenant's bounds. A limit of the configuration is the server's own. @throws Refusal 422 */
+async function admitNames(
+  { server, tenant }: AnyCall,
+  jobs: readonly NewJob[],
+  fresh: readonly string[],
+): Promise<void> {
+  const { names, limits } = server
+  await names.admit(
+    'queues',
+    tenant,
+    jobs.map(({ queue }) => queue),
+  )
+  await names.admit(
+    'limits',
+    tenant,
+    fresh.filter((name) => limits.definition(tenant, splitName(name).name)?.name !== name),
+  )
 }
 
 function givenBy({ server, tenant }: AnyCall, json: JobJson): Given {

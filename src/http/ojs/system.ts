@@ -146,6 +146,7 @@ export const reset: Operation = operation({
   answers: { 200: 'The store is empty.' },
   async run({ server }) {
     await server.remote.clear()
+    server.names.clear()
     return ok({ reset: true })
   },
 })

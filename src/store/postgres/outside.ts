@@ -7,6 +7,8 @@ import type {
   Enlisted,
   FactsQuery,
   JobFacts,
+  Named,
+  NamesFound,
   Offered,
   Outside,
   OutsideWorker,
@@ -22,6 +24,7 @@ import { clear } from './clear.ts'
 import type { Context } from './context.ts'
 import { direct, dismiss, enlist, workers } from './enlist.ts'
 import { facts, find, note, remove } from './facts.ts'
+import { names } from './names.ts'
 import { Offers } from './offer-together.ts'
 import { overdue } from './overdue.ts'
 import type { AuditEntry, AuditQuery, AuditRow } from '../audit.ts'
@@ -105,6 +108,10 @@ export class PostgresOutside implements Outside {
 
   queues(): Promise<QueueRecord[]> {
     return this.#read((db) => queues(this.#context, db))
+  }
+
+  names(kind: Named, folder: string, some: readonly string[], atMost: number): Promise<NamesFound> {
+    return this.#read((db) => names(this.#context, db, kind, folder, some, atMost))
   }
 
   pause(queue: string, paused: boolean): Promise<void> {

@@ -5,6 +5,8 @@ import type {
   Enlisted,
   FactsQuery,
   JobFacts,
+  Named,
+  NamesFound,
   Offered,
   Outside,
   OutsideWorker,
@@ -22,6 +24,7 @@ import type { Context } from './context.ts'
 import { counts } from './counts.ts'
 import { direct, dismiss, enlist, workers } from './enlist.ts'
 import { facts, find, note, remove } from './facts.ts'
+import { names } from './names.ts'
 import { offer, RefusedOffer } from './offer.ts'
 import { overdue } from './overdue.ts'
 import { bound, ended, keep, kept, limit, pause, queues } from './queues.ts'
@@ -88,6 +91,10 @@ export class SqliteOutside implements Outside {
 
   async queues(): Promise<QueueRecord[]> {
     return queues(this.#context)
+  }
+
+  async names(kind: Named, folder: string, some: readonly string[], atMost: number): Promise<NamesFound> {
+    return names(this.#context, kind, folder, some, atMost)
   }
 
   pause(queue: string, paused: boolean): Promise<void> {

@@ -1,0 +1,39 @@
+import type { Access } from './access.ts'
+import type { Bounds } from './bounds.ts'
+import { Refusal } from './refusal.ts'
+
+/** What a caller can hold open. */
+export type Kept = 'streams' | 'polls'
+
+const WORDS: Readonly<Record<Kept, string>> = { streams: 'streams of events', polls: 'fetches that wait' }
+const RETRY_AFTER_S = 1
+
+/** Counts what each token holds open on this process; without tokens, all callers together. */
+export class HeldOpen {
+  readonly #bounds: Required<Bounds>
+  readonly #counts = new WeakMap<Access, Record<Kept, number>>()
+
+  constructor(bounds: Required<Bounds>) {
+    this.#bounds = bounds
+  }
+
+  /** Counts one more, until the answer is called; calling it again changes nothing. @throws Refusal 429 */
+  take(access: Access, kind: Kept): () => void {
+    const counts = this.#counts.get(access) ?? { streams: 0, polls: 0 }
+    this.#counts.set(access, counts)
+    const bound = this.#bounds[kind]
+    if (counts[kind] >= bound)
+      throw new Refusal(429, 'rate_limited', `The token holds ${bound} ${WORDS[kind]} open, and may hold no more.`, {
+        retryable: true,
+        details: { resource: kind, bound },
+        hint: 'End one of them first, or share one; the bound is bounds in the configuration of the server.',
+        headers: { 'Retry-After': String(RETRY_AFTER_S) },
+      })
+    counts[kind]++
+    let held = true
+    return () => {
+      if (held) counts[kind]--
+      held = false
+    }
+  }
+}

@@ -1,0 +1,95 @@
+import type { Clock } from '../base/clock.ts'
+import type { Remote } from '../engine/remote.ts'
+import type { Named } from '../store/outside.ts'
+import type { Bounds } from './bounds.ts'
+import { Refusal } from './refusal.ts'
+import { splitName } from './tenant.ts'
+
+/** A name that a request was let have counts for so long, stored or not: by then the request has ended. */
+const RESERVED_MS = 30_000
+/** So many tenants are remembered. */
+const PLACES_AT_MOST = 10_000
+
+/** The names of one kind and tenant. */
+interface Place {
+  /** Names that are stored and never go. */
+  readonly known: Set<string>
+  /** Names that requests were let have, and until when they count. */
+  readonly reserved: Map<string, number>
+  /** Ends when all that asked before have been answered. */
+  turn: Promise<void>
+}
+
+/**
+ * Bounds how many limits, schedules and queues a tenant has. A request asks before it writes anything; names that are stored already always
+ * pass. Requests of one process that ask at once are counted one after the other; servers that share a store may go past a bound together,
+ * by as many names as they are asked for at that moment.
+ */
+export class TenantNames {
+  readonly #remote: Remote
+  readonly #clock: Clock
+  readonly #bounds: Required<Bounds>
+  readonly #places = new Map<string, Place>()
+
+  constructor(remote: Remote, clock: Clock, bounds: Required<Bounds>) {
+    this.#remote = remote
+    this.#clock = clock
+    this.#bounds = bounds
+  }
+
+  /** Lets a tenant have these names. @param stored as the store has them @throws Refusal 422 where they are too many, and none is let have */
+  async admit(kind: Named, tenant: string, stored: Iterable<string>): Promise<void> {
+    const place = this.#placeOf(kind, tenant)
+    const fresh = [...new Set(stored)].filter((name) => !place.known.has(name))
+    if (fresh.length === 0) return
+    const asked = place.turn.then(() => this.#ask(kind, tenant, place, fresh))
+    place.turn = asked.catch(() => undefined)
+    return asked
+  }
+
+  /** Forgets all: the store was emptied. */
+  clear(): void {
+    this.#places.clear()
+  }
+
+  async #ask(kind: Named, tenant: string, place: Place, fresh: readonly string[]): Promise<void> {
+    const bound = this.#bounds[kind]
+    const nowMs = this.#clock.now()
+    for (const [name, untilMs] of place.reserved) if (untilMs <= nowMs) place.reserved.delete(name)
+    const outside = await this.#remote.outside()
+    const { total, among } = await outside.names(kind, tenant, [...fresh, ...place.reserved.keys()], bound)
+    const there = new Set(among)
+    for (const name of there) {
+      place.reserved.delete(name)
+      // A schedule may be removed, and a limit is looked up only where it is new.
+      if (kind === 'queues' && place.known.size < bound) place.known.add(name)
+    }
+    const coming = fresh.filter((name) => !there.has(name) && !place.reserved.has(name))
+    if (coming.length > 0 && total + place.reserved.size + coming.length > bound)
+      throw tooMany(kind, bound, splitName(coming[0] as string).name)
+    for (const name of coming) place.reserved.set(name, nowMs + RESERVED_MS)
+  }
+
+  #placeOf(kind: Named, tenant: string): Place {
+    const id = `${kind} ${tenant}`
+    const known = this.#places.get(id)
+    if (known) return known
+    if (this.#places.size >= PLACES_AT_MOST)
+      for (const [each, { reserved }] of this.#places) if (reserved.size === 0) this.#places.delete(each)
+    const place: Place = { known: new Set(), reserved: new Map(), turn: Promise.resolve() }
+    this.#places.set(id, place)
+    return place
+  }
+}
+
+function tooMany(kind: Named, bound: number, name: string): Refusal {
+  const have = `There are ${bound} ${kind} of at most ${bound}`
+  return new Refusal(422, 'x_quota_exceeded', `${have}: ${name} cannot be one more, and nothing was written.`, {
+    type: 'validation_error',
+    details: { resource: kind, bound },
+    hint:
+      kind === 'schedules'
+        ? 'Delete a schedule first, or have bounds.schedules raised in the configuration of the server.'
+        : `Use one that is there, or have bounds.${kind} raised in the configuration of the server.`,
+  })
+}

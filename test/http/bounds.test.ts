@@ -1,0 +1,189 @@
+// How much of a server one tenant, one token and one answer may take up.
+import { describe, expect, onTestFinished, test } from 'vitest'
+import type { Token } from '../../src/exports/http.ts'
+import { everyStore } from '../stores.ts'
+import { Desk, type Answer, type Json, type Sending } from './desk.ts'
+
+const KINDS = await everyStore('bounds over HTTP')
+
+const asTenant = (tenant: string): Sending => ({ headers: { 'X-OJS-Tenant': tenant } })
+const refusal = ({ status, body }: Answer): unknown[] => [status, body['error']?.code, body['error']?.details?.resource]
+const QUOTA = (kind: string): unknown[] => [422, 'x_quota_exceeded', kind]
+
+describe.each(KINDS)('on $name, a tenant has at most so many', (kind) => {
+  const open = (bounds: Json, clock?: Desk['clock'], store = kind.create()): Promise<Desk> =>
+    Desk.open({ engine: { store }, http: { bounds }, ...(clock && { clock }) })
+
+  test('queues, on whichever way they come in; those that are there serve on, and nothing of a refusal is written', async () => {
+    const d = await open({ queues: 2 })
+    const a = asTenant('acme')
+    await d.push({ queue: 'a' }, {}, a)
+    await d.push({ queue: 'b' }, {}, a)
+    const job = { type: 'work', args: [1] }
+    const into = (queue: string): Json => ({ ...job, options: { queue } })
+    const tries: [string, string, unknown][] = [
+      ['POST', '/ojs/v1/jobs', into('c')],
+      ['POST', '/ojs/v1/jobs/batch', { jobs: [into('a'), into('c')] }],
+      ['POST', '/ojs/v1/workflows', { type: 'chain', name: 'w', steps: [into('a'), into('c')] }],
+      ['POST', '/ojs/v1/cron', { name: 'n', cron: '@daily', ...into('c') }],
+      ['POST', '/ojs/v1/workers/fetch', { queues: ['a', 'c'], worker_id: 'w' }],
+      ['POST', '/ojs/v1/queues/c/pause', {}],
+      ['PUT', '/ojs/v1/admin/queues/c/config', { backpressure: { max_depth: 5 } }],
+      ['PUT', '/ojs/v1/admin/queues/c/rate-limit', { concurrency: 5 }],
+    ]
+    for (const [method, path, body] of tries)
+      expect([path, ...refusal(await d.send(method, path, body, a))]).toEqual([path, ...QUOTA('queues')])
+    const queues = (await d.get('/ojs/v1/queues', a)).body['queues'] as Json[]
+    expect(queues.map((each) => each['name'])).toEqual(['a', 'b'])
+    expect((await d.get('/ojs/v1/admin/jobs', a)).body['pagination'].total).toBe(2)
+    expect((await d.get('/ojs/v1/rate-limits', a)).body['items']).toEqual([])
+    await d.push({ queue: 'a' }, {}, a)
+    await d.push({ queue: 'c' }, {}, asTenant('other'))
+    await d.push({ queue: 'c' })
+  })
+
+  test('queues, though many are asked for at once', async () => {
+    const d = await open({ queues: 5 })
+    const job = { type: 'work', args: [1] }
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, (_, i) => d.post('/ojs/v1/jobs', { ...job, options: { queue: `q${i}` } })),
+    )
+    expect(answers.filter(({ status }) => status === 201)).toHaveLength(5)
+    expect((await d.get('/ojs/v1/queues')).body['queues']).toHaveLength(5)
+  })
+
+  test('queues, counted over all servers of a store', async () => {
+    const store = kind.create()
+    const d = await open({ queues: 2 }, undefined, store)
+    await d.push({ queue: 'a' })
+    await d.push({ queue: 'b' })
+    const other = await open({ queues: 2 }, d.clock, store)
+    const into = (queue: string): Json => ({ type: 'work', args: [1], options: { queue } })
+    expect(refusal(await other.post('/ojs/v1/jobs', into('c')))).toEqual(QUOTA('queues'))
+    expect((await other.post('/ojs/v1/jobs', into('b'))).status).toBe(201)
+  })
+
+  test('limits; one of a request that was refused takes up no place for long', async () => {
+    const d = await open({ limits: 1 })
+    await d.push({ queue: 'a' })
+    const full = { backpressure: { max_depth: 1 } }
+    expect((await d.send('PUT', '/ojs/v1/admin/queues/a/config', full)).status).toBe(200)
+    const brings = { queue: 'a', rate_limit: { key: 'one', concurrency: 1 } }
+    expect((await d.post('/ojs/v1/jobs', { type: 'work', args: [1], options: brings })).status).toBe(429)
+    await d.clock.advance('31s')
+    expect((await d.send('PUT', '/ojs/v1/rate-limits/two', { concurrency: 1 })).status).toBe(200)
+  })
+
+  test('limits, by a PUT, by a policy that a job brings and of a queue', async () => {
+    const d = await open({ limits: 2 })
+    const a = asTenant('acme')
+    expect((await d.send('PUT', '/ojs/v1/rate-limits/one', { concurrency: 1 }, a)).status).toBe(200)
+    await d.push({ rate_limit: { key: 'two', concurrency: 1 } }, {}, a)
+    expect(refusal(await d.send('PUT', '/ojs/v1/rate-limits/three', { concurrency: 1 }, a))).toEqual(QUOTA('limits'))
+    const brings = { type: 'work', args: [1], options: { queue: 'q', rate_limit: { key: 'three', concurrency: 1 } } }
+    expect(refusal(await d.post('/ojs/v1/jobs', brings, a))).toEqual(QUOTA('limits'))
+    expect(refusal(await d.send('PUT', '/ojs/v1/admin/queues/q/rate-limit', { concurrency: 1 }, a))).toEqual(
+      QUOTA('limits'),
+    )
+    expect((await d.get('/ojs/v1/rate-limits', a)).body['pagination'].total).toBe(2)
+    expect((await d.get('/ojs/v1/admin/jobs', a)).body['pagination'].total).toBe(1)
+    expect((await d.send('PUT', '/ojs/v1/rate-limits/one', { concurrency: 5 }, a)).status).toBe(200)
+    expect((await d.send('PUT', '/ojs/v1/rate-limits/three', { concurrency: 1 })).status).toBe(200)
+  })
+
+  test('schedules; a change of one and the place of one that was deleted are free', async () => {
+    const d = await open({ schedules: 1 })
+    const cron = (name: string): Json => ({ name, cron: '@daily', type: 'work', args: [], options: { queue: 'q' } })
+    expect((await d.post('/ojs/v1/cron', cron('one'))).status).toBe(201)
+    expect(refusal(await d.post('/ojs/v1/cron', cron('two')))).toEqual(QUOTA('schedules'))
+    expect((await d.post('/ojs/v1/cron', { ...cron('one'), cron: '@hourly' })).status).toBe(201)
+    expect((await d.send('DELETE', '/ojs/v1/cron/one')).status).toBe(200)
+    expect((await d.post('/ojs/v1/cron', cron('two'))).status).toBe(201)
+  })
+
+  test('jobs in one fetch as fit into an answer; the others come with the next', async () => {
+    const d = await open({ answerBytes: 100_000 })
+    const jobs = Array.from({ length: 100 }, (_, i) => ({
+      type: 'work',
+      args: [i, 'x'.repeat(10_000)],
+      options: { queue: 'q' },
+    }))
+    expect((await d.post('/ojs/v1/jobs/batch', { jobs })).status).toBe(201)
+    const sizes: number[] = []
+    const seen = new Set<string>()
+    while (seen.size < 100) {
+      const ids = await d.fetch({ count: 1000 })
+      sizes.push(ids.length)
+      for (const id of ids) seen.add(id)
+    }
+    expect(sizes.slice(0, 3)).toEqual([32, 32, 32])
+    await Promise.all(Array.from({ length: 300 }, () => d.push({ queue: 'small' })))
+    expect(await d.fetch({ queues: ['small'], count: 300 })).toHaveLength(300)
+  })
+})
+
+describe('a token holds open at most so many', () => {
+  const tokens: Token[] = ['a', 'b'].map((name) => ({
+    token: name.repeat(20),
+    name,
+    scopes: ['worker', 'reader'],
+    tenant: '*',
+  }))
+  const as = (name: string): Record<string, string> => ({ Authorization: `Bearer ${name.repeat(20)}` })
+
+  test('streams: one more is answered 429 with Retry-After; one that ended makes room', async () => {
+    const d = await Desk.open({ http: { tokens, bounds: { streams: 2 } } })
+    const listen = (name: string, signal?: AbortSignal): Promise<Response> =>
+      d.app.fetch(new Request('http://desk/ojs/v1/events/stream', { headers: as(name), ...(signal && { signal }) }))
+    const gone = new AbortController()
+    expect((await listen('a', gone.signal)).status).toBe(200)
+    const second = await listen('a')
+    const third = await listen('a')
+    expect([third.status, third.headers.get('retry-after')]).toEqual([429, '1'])
+    expect(((await third.json()) as Json)['error']).toMatchObject({ code: 'rate_limited', retryable: true })
+    const other = await listen('b')
+    expect(other.status).toBe(200)
+    gone.abort()
+    const fourth = await listen('a')
+    expect(fourth.status).toBe(200)
+    expect((await listen('a')).status).toBe(429)
+    await second.body?.cancel()
+    const head = new Request('http://desk/ojs/v1/events/stream', { method: 'HEAD', headers: as('a') })
+    expect((await d.app.fetch(head)).status).toBe(200)
+    const fifth = await listen('a')
+    expect(fifth.status).toBe(200)
+    for (const { body } of [other, fourth, fifth]) await body?.cancel()
+  })
+
+  test('long polls: one more is answered 429 with Retry-After; one that does not wait is none', async () => {
+    const d = await Desk.open({ http: { tokens, bounds: { polls: 2 } } })
+    const over = new AbortController()
+    onTestFinished(() => over.abort())
+    const fetch = (wait?: string, name = 'a'): Promise<Answer> =>
+      d.post(
+        '/ojs/v1/workers/fetch',
+        { queues: ['q'], worker_id: 'w', ...(wait !== undefined && { wait }) },
+        { headers: as(name), signal: over.signal },
+      )
+    const waiting = [fetch('PT30S'), fetch('PT30S')]
+    await d.clock.advance('1s')
+    const third = await fetch('PT30S')
+    expect([third.status, third.headers.get('retry-after'), third.body['error'].code]).toEqual([
+      429,
+      '1',
+      'rate_limited',
+    ])
+    expect((await fetch()).status).toBe(200)
+    const others = fetch('PT1S', 'b')
+    await d.clock.advance('30s')
+    expect((await others).status).toBe(200)
+    expect((await Promise.all(waiting)).map(({ status }) => status)).toEqual([200, 200])
+    const again = fetch('PT1S')
+    await d.clock.advance('2s')
+    expect((await again).status).toBe(200)
+  })
+})
+
+test.each([{ queues: 0 }, { streams: 1.5 }, { limits: '5' }, { quues: 5 }])('bounds %j are refused', async (bounds) => {
+  await expect(Desk.open({ http: { bounds: bounds as Json } })).rejects.toMatchObject({ code: 'option.invalid' })
+})
