@@ -43,6 +43,69 @@ export const ANSWER_SCHEMAS: Readonly<Record<string, object>> = {
       exact: { type: 'boolean' },
     },
   },
+  Pagination: {
+    type: 'object',
+    required: ['total'],
+    properties: {
+      total: { type: 'integer' },
+      page: { type: 'integer' },
+      per_page: { type: 'integer' },
+      limit: { type: 'integer' },
+      offset: { type: 'integer' },
+      has_more: { type: 'boolean' },
+      next_cursor: nullable('string'),
+    },
+  },
+  Queue: {
+    type: 'object',
+    required: ['name', 'status', 'paused', 'throttled'],
+    properties: {
+      name: { type: 'string' },
+      status: { type: 'string', enum: ['active', 'paused'] },
+      paused: { type: 'boolean' },
+      throttled: { type: 'integer' },
+      created_at: time,
+    },
+    additionalProperties: true,
+  },
+  RateLimit: {
+    type: 'object',
+    required: ['key', 'on_limit', 'waiting_count', 'partitions'],
+    properties: {
+      key: { type: 'string' },
+      on_limit: { type: 'string' },
+      concurrency: { type: 'object', additionalProperties: true },
+      rate: { type: 'object', additionalProperties: true },
+      throttle: { type: 'object', additionalProperties: true },
+      waiting_count: { type: 'integer' },
+      partitions: { type: 'integer' },
+    },
+    additionalProperties: true,
+  },
+  Cron: {
+    type: 'object',
+    required: ['name', 'type'],
+    properties: {
+      name: { type: 'string' },
+      type: { type: 'string' },
+      expression: { type: 'string' },
+      next_run_at: time,
+      last_run_at: time,
+    },
+    additionalProperties: true,
+  },
+  Workflow: {
+    type: 'object',
+    required: ['id', 'type', 'state', 'created_at', 'metadata'],
+    properties: {
+      id: { type: 'string', format: 'uuid' },
+      type: { type: 'string' },
+      state: { type: 'string' },
+      created_at: time,
+      metadata: { type: 'object', additionalProperties: true },
+    },
+    additionalProperties: true,
+  },
   Settled: {
     type: 'object',
     required: ['id', 'state'],
@@ -58,6 +121,12 @@ const holding = (name: string, schema: object): object => ({
   properties: { [name]: schema },
   additionalProperties: true,
 })
+const listing = (name: string, schema: object, beside: Readonly<Record<string, object>> = {}): object => ({
+  type: 'object',
+  required: [name, 'pagination'],
+  properties: { [name]: { type: 'array', items: schema }, ...beside, pagination: ref('Pagination') },
+  additionalProperties: true,
+})
 const ANY = { type: 'object', additionalProperties: true }
 const OF: Readonly<Record<string, object>> = {
   enqueueJob: holding('job', ref('Job')),
@@ -69,6 +138,33 @@ const OF: Readonly<Record<string, object>> = {
   fetchJobs: holding('jobs', { type: 'array', items: ref('Job') }),
   ackJob: ref('Settled'),
   nackJob: ref('Settled'),
+  adminRetryJob: ref('Job'),
+  adminCancelJob: ref('Job'),
+  listJobs: listing('items', ref('Job')),
+  listDeadLetter: listing('jobs', ref('Job')),
+  adminListDeadLetter: listing('items', ref('Job')),
+  getDeadLetter: holding('job', ref('Job')),
+  adminGetDeadLetter: ref('Job'),
+  retryDeadLetter: holding('job', ref('Job')),
+  adminRetryDeadLetter: holding('job', ref('Job')),
+  listQueues: listing('queues', ref('Queue')),
+  listRateLimits: listing('items', ref('RateLimit')),
+  getRateLimit: ref('RateLimit'),
+  putRateLimit: ref('RateLimit'),
+  registerCron: holding('cron', ref('Cron')),
+  listCron: listing('crons', ref('Cron')),
+  createWorkflow: holding('workflow', ref('Workflow')),
+  getWorkflow: holding('workflow', ref('Workflow')),
+  cancelWorkflow: holding('workflow', ref('Workflow')),
+  listEvents: {
+    type: 'object',
+    required: ['events', 'cursor', 'has_more'],
+    properties: {
+      events: { type: 'array', items: ANY },
+      cursor: { type: 'string' },
+      has_more: { type: 'boolean' },
+    },
+  },
 }
 
 /** The body of an operation's success: its content type and schema. */
