@@ -659,7 +659,7 @@ withPostgres('the rules of the claim on PostgreSQL', () => {
       const taker = await admin.connect()
       const run = (sql: string): Promise<{ rows: Record<string, string>[] }> =>
         taker.query(sql.replaceAll('sluice.', `"${schema}".`))
-      for (let turn = 0; turn < 8; turn++) await run(`SELECT sluice.take_arrivals(ARRAY['q'], 0)`)
+      for (let turn = 0; turn < 8; turn++) await run(`SELECT sluice.take_arrivals(ARRAY['q'], 0, NULL, NULL, 0)`)
       expect(await number('SELECT count(*) FROM sluice.arrivals')).toBe(0)
       const pages = async (): Promise<number> => {
         const explained = await run(`EXPLAIN (ANALYZE, BUFFERS, TIMING off) SELECT sluice.has_arrived(ARRAY['q'])`)

@@ -1,5 +1,5 @@
 import type { Statements } from '../../database/postgres.ts'
-import { knownTasks } from '../known-tasks.ts'
+import { knownTasks, type UnknownKind } from '../known-tasks.ts'
 import type { ClaimRequest } from '../store.ts'
 import type { Context } from './context.ts'
 import { openLineKey } from './lane-key.ts'
@@ -11,18 +11,25 @@ export const AT_ONCE = 1000
 /** A claim that stalls between its two round trips keeps others waiting for so long at most; its connection dies. */
 const STALL_MS = 1500
 
-const LOOK = `BEGIN; SET LOCAL synchronous_commit = off; SELECT sluice.promote(${AT_ONCE});
-  SELECT sluice.take_arrivals(ARRAY(SELECT json_array_elements_text($1::json)), $2::bigint) AS turn; COMMIT;
-  BEGIN; SET LOCAL idle_in_transaction_session_timeout = ${STALL_MS}; SELECT sluice.claim_look($3::json)`
+/** Open lanes that are asked at once whether any worker lists their jobs, where the last claim has met many of which none does. */
+const PARKED_AT_ONCE = 2000
 
-/** The first round trip of a claim. Its transaction stays open; one that was open is rolled back. Null: all must begin anew. */
+const QUEUES = 'ARRAY(SELECT json_array_elements_text($1::json))'
+const LISTED = `CASE WHEN $5 <> '' THEN ARRAY(SELECT json_array_elements_text($4::json)) END, nullif($5, ''), $6::bigint`
+const TAKE = `SELECT sluice.take_arrivals(${QUEUES}, $2::bigint, ${LISTED}); COMMIT;
+  BEGIN; SET LOCAL idle_in_transaction_session_timeout = ${STALL_MS}; SELECT sluice.claim_look($3::json)`
+const BEFORE = `BEGIN; SET LOCAL synchronous_commit = off; SELECT sluice.promote(${AT_ONCE})`
+const LOOK = `${BEFORE}; ${TAKE}`
+const PARK_AND_LOOK = `${BEFORE}; SELECT sluice.park_unlisted(${QUEUES}, ${LISTED}, ${PARKED_AT_ONCE}); ${TAKE}`
+
+/** The first round trip of a claim, and what it has parked. Its transaction stays open; one that was open is rolled back. Null: all must begin anew. */
 export async function claimLook(
   context: Context,
   db: Statements,
   request: ClaimRequest,
   portion: Portion,
   open: boolean,
-): Promise<Look | null> {
+): Promise<{ readonly look: Look | null; readonly unknown: readonly UnknownKind[] }> {
   const queues = request.queues.map(({ queue }) => queue)
   const known = knownTasks(request.tasks)
   const asked = {
@@ -35,16 +42,26 @@ export async function claimLook(
     uses: ownUses(context, request),
     line_of: request.queues.map(({ queue, slots }) => [queue, openLineKey(queue), slots]),
   }
+  const park = known !== null && context.unlisted
+  const script = park ? PARK_AND_LOOK : LOOK
   const results = await db.script(
-    open ? `ROLLBACK; ${LOOK}` : LOOK,
+    open ? `ROLLBACK; ${script}` : script,
     JSON.stringify(queues),
     String(context.turns.given),
     JSON.stringify(asked),
+    JSON.stringify(known?.list ?? []),
+    known?.name ?? '',
+    String(request.worker),
   )
   // Newcomers were given turns; four statements follow the one that says so.
-  context.turns.given = Math.max(context.turns.given, Number(cellOf(results.at(-5))))
+  const [turn, arrived] = JSON.parse(cellOf(results.at(-5)) ?? '') as [number, UnknownKind[] | null]
+  context.turns.given = Math.max(context.turns.given, turn)
+  const parked = park ? cellOf(results.at(-6)) : null
   const text = cellOf(results.at(-1))
-  return text === null ? null : (JSON.parse(text) as Look)
+  return {
+    look: text === null ? null : (JSON.parse(text) as Look),
+    unknown: [...(arrived ?? []), ...(parked === null ? [] : (JSON.parse(parked) as UnknownKind[]))],
+  }
 }
 
 /** The queues' own buckets: limit, key and whose. */

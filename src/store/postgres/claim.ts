@@ -24,7 +24,7 @@ import { looked, rejectedOf, rejectionsOf, skipRejected } from './reject.ts'
 import { recordQueues } from './queues.ts'
 import { rejectLate } from './reject-late.ts'
 import { sharesOf } from './shares.ts'
-import { knownTasks } from '../known-tasks.ts'
+import { knownTasks, type UnknownKind } from '../known-tasks.ts'
 import { type ClosedOn, named, type RefusedRow, toName } from '../refused-head.ts'
 import { throttling } from '../throttling.ts'
 import { kindsOf } from './unresolved.ts'
@@ -56,6 +56,8 @@ interface Progress {
   readonly done: Set<'ends' | 'fires' | 'late'>
   /** A transaction has to be ended before the next look: it is, in the same round trip. */
   open: boolean
+  /** Kinds of jobs that no worker lists, as they were met. */
+  readonly unknown: Map<string, UnknownKind>
   /** Something of more than one portion was left. */
   more: boolean
   portion: Portion
@@ -73,7 +75,16 @@ export async function claim(context: Context, ask: () => ClaimRequest): Promise<
     if (open) return open
     const room = request.queues.reduce((sum, { slots }) => sum + slots, 0)
     const portion = portionFor(room, context)
-    const progress: Progress = { rejected: [], news: [], flows: [], done: new Set(), open: false, more: false, portion }
+    const progress: Progress = {
+      rejected: [],
+      news: [],
+      flows: [],
+      done: new Set(),
+      open: false,
+      unknown: new Map(),
+      more: false,
+      portion,
+    }
     for (let tries = 1; ; tries++) {
       const done = await attempt(context, db, request, progress, tries)
       if (done !== null) return done
@@ -108,8 +119,9 @@ async function attempt(
 ): Promise<Claim | null> {
   try {
     const uses = JSON.stringify(ownUses(context, request))
-    const look = await claimLook(context, db, request, progress.portion, progress.open)
+    const { look, unknown } = await claimLook(context, db, request, progress.portion, progress.open)
     progress.open = true
+    for (const kind of unknown) progress.unknown.set(`${kind.queue} ${kind.task}`, kind)
     if (!look) return null
     context.clock.saw(look.now)
     const limits = await limitsAt(context, db, look.generation)
@@ -240,7 +252,8 @@ async function write(
     if (rejects) progress.flows.push(...newsOf(cellOf(results[2])).values())
   } else await db.script('COMMIT')
   remember(context, decided, look)
-  const unknown = decision.strangers.unknown()
+  for (const kind of decision.strangers.unknown()) progress.unknown.set(`${kind.queue} ${kind.task}`, kind)
+  const unknown = [...progress.unknown.values()]
   const rejected = rejectedOf(rejections, rows)
   await skipRejected(context, db, rejected)
   progress.rejected.push(...rejected)
@@ -279,6 +292,7 @@ function remember(context: Context, { admission, decision, shares }: Decided, lo
   context.turns.given = admission.turn
   context.strange = decision.strangers.any
   context.parked = started ? 0 : admission.parked
+  context.unlisted = admission.parked > FEW_PARKED && decision.strangers.unknown().length > 0
   const isOpen = look.due.length === 0 && look.lanes === null && look.held === null
   context.onlyOpen = isOpen && (context.onlyOpen || started)
   const { reach } = context

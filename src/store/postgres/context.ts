@@ -30,6 +30,8 @@ export interface Context {
   strange: boolean
   /** The last claim has parked so many lanes. */
   parked: number
+  /** It has parked many, and met jobs whose tasks no worker lists: there may be many more such lanes. */
+  unlisted: boolean
   /** How far into lines, and into lanes of them, the last claims have looked: so far the next one reads. */
   readonly reach: { line: number; heads: number }
 }
@@ -53,6 +55,7 @@ export function createContext(db: PostgresDatabase, clock: Clock, retention: Ret
     onlyOpen: false,
     strange: false,
     parked: 0,
+    unlisted: false,
     reach: { ...REACH_AT_LEAST },
   }
 }

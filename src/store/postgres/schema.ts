@@ -266,6 +266,9 @@ CREATE INDEX lanes_parked ON sluice.lanes (queue, passed, priority DESC, turn, h
 DROP FUNCTION IF EXISTS sluice.claim_open(text[], text[], int[], bigint, bigint, bigint, bigint, text[], boolean);
 `
 
+/** Lanes of jobs that no worker lists are parked where they arrive. */
+const PARKED_AT_ARRIVAL = 'DROP FUNCTION IF EXISTS sluice.take_arrivals(text[], bigint);'
+
 /**
  * The changes of tables in order; how many were applied is kept in the table `store`. What was shipped is never edited: changes are
  * appended. One that changes what a function takes or answers drops the function; one that changes functions alone says why.
@@ -281,6 +284,7 @@ export const MIGRATIONS: readonly string[] = [
   QUEUE_LIMITS,
   AUDIT_TABLE,
   KNOWN_TASKS,
+  PARKED_AT_ARRIVAL,
 ]
 
 /** The functions of this version: put in place after any migration, so that each is written down once. */

@@ -5,7 +5,7 @@ export async function takeAll(db: Statements): Promise<void> {
   const rows = await db.all<[string]>('SELECT DISTINCT queue FROM (SELECT queue FROM sluice.arrivals LIMIT 10000) s')
   if (rows.length === 0) return
   await db.run(
-    'SELECT sluice.take_arrivals($1::text[], 0)',
+    'SELECT sluice.take_arrivals($1::text[], 0, NULL, NULL, 0)',
     rows.map(([queue]) => queue),
   )
 }

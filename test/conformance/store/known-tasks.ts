@@ -50,6 +50,31 @@ function alone(harness: StoreHarness): void {
     expect(await w.start({ slots: 60 })).toHaveLength(50)
   })
 
+  test('a backlog of strangers in many lanes is passed within a few claims, whether it arrives or was left behind', async () => {
+    const w = world()
+    const [a, b] = await staff(w, ['a1', 'a2'], ['x'])
+    await w.define({ c: { concurrency: 1 } })
+    const backlog = (from: number): Promise<unknown> =>
+      w.store.enqueue(Array.from({ length: 1500 }, (_, i) => w.job('x', { limits: [`c:${from + i}`], priority: 1 })))
+    const claims = async (): Promise<number> => {
+      for (let n = 1; n <= 20; n++) if ((await w.claim({ ...a, slots: 1 })).jobs.length > 0) return n
+      return Infinity
+    }
+    await backlog(0)
+    for (let i = 0; i < 3; i++) expect((await w.claim({ ...b, slots: 1 })).jobs).toHaveLength(1)
+    await w.store.leave(b!.worker)
+    await w.add('a1', { limits: ['c:a1'] })
+    expect(await claims()).toBeLessThanOrEqual(4)
+    await backlog(2000)
+    await w.add('a2', { limits: ['c:a2'] })
+    expect(await claims()).toBeLessThanOrEqual(3)
+    const c = await w.store.join(['q'], 1e9, ['x'])
+    const rest = new Set<string>()
+    for (let i = 0; i < 60; i++)
+      for (const { id } of (await w.claim({ worker: c, tasks: ['x'], slots: 100 })).jobs) rest.add(id)
+    expect(rest.size).toBe(2997)
+  })
+
   test('what has come to a parked lane starts at once if it is listed', async () => {
     const w = world()
     const [a] = await staff(w, ['a', 'b'])

@@ -126,14 +126,45 @@ BEGIN
   RETURN v_arrived;
 END $f$;
 
+-- Whether a lane has waiting jobs, and a claimer with these tasks can start none of them, nor any other worker: one index probe for each of its tasks. Of a lane
+-- with many tasks this is not asked.
+CREATE OR REPLACE FUNCTION sluice.is_unlisted(p_queue text, p_lane text, p_tasks text[], p_worker bigint, p_now bigint) RETURNS boolean LANGUAGE plpgsql STABLE AS $f$
+DECLARE v_task text := ''; v_queue text := split_part(p_queue, E'\\x01', 1);
+BEGIN
+  FOR n IN 1 .. 16 LOOP
+    SELECT j.task INTO v_task FROM sluice.jobs j WHERE j.lane = p_lane AND j.state = 1 AND j.task > v_task ORDER BY j.task LIMIT 1;
+    IF NOT FOUND THEN RETURN n > 1; END IF;
+    IF v_task = ANY (p_tasks) OR EXISTS (SELECT 1 FROM sluice.workers w WHERE w.alive_until > p_now AND w.id <> p_worker AND v_queue = ANY (w.queues) AND (w.tasks IS NULL OR v_task = ANY (w.tasks)))
+    THEN RETURN false; END IF;
+  END LOOP;
+  RETURN false;
+END $f$;
+
+-- The same for lanes that are open, p_count of each queue at most: those of workers that have gone. Answers their kinds.
+CREATE OR REPLACE FUNCTION sluice.park_unlisted(p_queues text[], p_tasks text[], p_known text, p_worker bigint, p_count int) RETURNS json LANGUAGE plpgsql ${BY_INDEX} AS $f$
+DECLARE v_now bigint; v_ids bigint[]; v_unknown json;
+BEGIN
+  IF p_tasks IS NULL THEN RETURN NULL; END IF;
+  PERFORM sluice.lock_queues(p_queues);
+  v_now := sluice.now_us();
+  v_ids := ARRAY(SELECT o.id FROM unnest(p_queues || ARRAY(SELECT sluice.own_queue(q, p_worker) FROM unnest(p_queues) q)) q, LATERAL (
+    SELECT l.id, l.queue, coalesce(l.base, l.key) AS lane FROM sluice.lanes l WHERE l.queue = q AND l.state = 1 ORDER BY l.priority DESC, l.turn, l.head LIMIT p_count) o
+    WHERE sluice.is_unlisted(o.queue, o.lane, p_tasks, p_worker, v_now));
+  UPDATE sluice.lanes SET state = 4, passed = p_known, sieve = NULL WHERE id = ANY (v_ids);
+  SELECT json_agg(u) INTO v_unknown FROM (SELECT DISTINCT split_part(l.queue, E'\\x01', 1) AS queue, h.task FROM sluice.lanes l, LATERAL (
+    SELECT j.task FROM sluice.jobs j WHERE j.lane = coalesce(l.base, l.key) AND j.state = 1 ORDER BY j.priority DESC, j.seq LIMIT 1) h WHERE l.id = ANY (v_ids)) u;
+  RETURN v_unknown;
+END $f$;
+
 -- Takes in what has arrived for these queues: lanes open that were empty, whose head was outranked or has gone. No newcomer stands before p_turn, and no
--- two at the same place, which would break into turns of several starts. Answers the last turn that was given.
-CREATE OR REPLACE FUNCTION sluice.take_arrivals(p_queues text[], p_turn bigint) RETURNS bigint LANGUAGE plpgsql ${BY_INDEX} AS $f$
-DECLARE v_now bigint; v_keys text[]; v_queues text[]; v_uses text[]; v_looks boolean[]; v_fair text[]; v_shares int[]; v_levels bigint[]; v_firsts bigint[]; woken bigint[];
+-- two at the same place, which would break into turns of several starts. A lane with nothing that a worker at work lists is parked at once: no decision has to look at it.
+-- p_tasks, p_known: what the claimer lists, and the name of that set; null: it takes any. Answers the last turn that was given, and the kinds of what was parked.
+CREATE OR REPLACE FUNCTION sluice.take_arrivals(p_queues text[], p_turn bigint, p_tasks text[], p_known text, p_worker bigint) RETURNS json LANGUAGE plpgsql ${BY_INDEX} AS $f$
+DECLARE v_unknown json; v_now bigint; v_keys text[]; v_queues text[]; v_uses text[]; v_looks boolean[]; v_fair text[]; v_shares int[]; v_levels bigint[]; v_firsts bigint[]; woken bigint[];
   v_absent text[]; v_absent_queues text[]; v_absent_uses text[]; v_absent_fair text[]; v_absent_shares int[]; v_spread text[]; v_turn bigint := p_turn;
   v_seen pg_snapshot := sluice.taken_in(p_queues); v_later xid8 := pg_snapshot_xmax(v_seen); v_open xid8[] := ARRAY(SELECT pg_snapshot_xip(v_seen)); v_count int;
 BEGIN
-  IF NOT sluice.look_arrivals(p_queues) THEN RETURN v_turn; END IF;
+  IF NOT sluice.look_arrivals(p_queues) THEN RETURN json_build_array(v_turn, NULL); END IF;
   PERFORM sluice.lock_queues(p_queues);
   v_now := sluice.now_us();
   WITH gone AS (
@@ -147,7 +178,7 @@ BEGIN
     (SELECT count(*) FROM gone), pg_current_snapshot()
   INTO v_keys, v_queues, v_uses, v_fair, v_shares, v_looks, v_levels, v_firsts, v_count, v_seen FROM each e;
   IF v_count < 1000 THEN PERFORM sluice.remember_taken_in(p_queues, v_seen); END IF;
-  IF v_keys IS NULL THEN RETURN v_turn; END IF;
+  IF v_keys IS NULL THEN RETURN json_build_array(v_turn, NULL); END IF;
   -- Never by their numbers: to reach one text of an array all before it are walked over.
   SELECT array_agg(a.key), array_agg(a.queue), array_agg(a.uses), array_agg(a.fair), array_agg(a.share) INTO v_absent, v_absent_queues, v_absent_uses, v_absent_fair, v_absent_shares
   FROM unnest(v_keys, v_queues, v_uses, v_fair, v_shares) a(key, queue, uses, fair, share) WHERE NOT EXISTS (SELECT 1 FROM sluice.lanes l WHERE l.key = a.key);
@@ -164,27 +195,30 @@ BEGIN
   END IF;
   v_turn := greatest(v_turn, v_now);
   WITH head AS MATERIALIZED (
-    SELECT l.id, l.state, l.bucket, l.deputy_of, h.priority, h.seq,
+    SELECT l.id, l.queue, l.state, l.bucket, l.deputy_of, h.priority, h.seq, h.task,
+      CASE WHEN h.task <> ALL (p_tasks) THEN sluice.is_unlisted(l.queue, coalesce(l.base, l.key), p_tasks, p_worker, v_now) ELSE false END AS unlisted,
       -- Who came behind all that were sifted leaves them as they are; whatever else happened, they are sifted anew.
       CASE WHEN a.level < (l.sieve::json ->> 0)::bigint OR (a.level = (l.sieve::json ->> 0)::bigint AND a.first > (l.sieve::json ->> 1)::bigint) THEN l.sieve END AS sieve,
       CASE WHEN l.state = 0 THEN row_number() OVER (ORDER BY h.seq) END AS place
     FROM unnest(v_keys, v_looks, v_levels, v_firsts) a(key, look, level, first) JOIN sluice.lanes l ON l.key = a.key LEFT JOIN LATERAL
-      (SELECT j.priority, j.seq FROM sluice.jobs j WHERE j.lane = coalesce(l.base, l.key) AND j.state = 1 ORDER BY j.priority DESC, j.seq LIMIT 1) h ON true
+      (SELECT j.priority, j.seq, j.task FROM sluice.jobs j WHERE j.lane = coalesce(l.base, l.key) AND j.state = 1 ORDER BY j.priority DESC, j.seq LIMIT 1) h ON true
     WHERE CASE WHEN h.seq IS NULL THEN l.state <> 0 WHEN l.state = 0 THEN true
       ELSE (h.priority, h.seq) <> (l.priority, l.head) OR l.sieve IS NOT NULL OR (a.look AND l.state = 2) OR l.state = 4 END
   ), written AS (
     UPDATE sluice.lanes l SET
-      state = CASE WHEN h.seq IS NULL THEN 0 ELSE 1 END, bucket = NULL, over = '', deputy_of = NULL, sieve = CASE WHEN h.seq IS NOT NULL AND l.state <> 0 THEN h.sieve END,
+      state = CASE WHEN h.seq IS NULL THEN 0 WHEN h.unlisted THEN 4 ELSE 1 END, passed = CASE WHEN h.unlisted THEN p_known END, bucket = NULL, over = '', deputy_of = NULL,
+      sieve = CASE WHEN h.seq IS NOT NULL AND l.state <> 0 AND NOT h.unlisted THEN h.sieve END,
       priority = coalesce(h.priority, l.priority), head = coalesce(h.seq, l.head),
       turn = CASE WHEN l.state = 0 THEN greatest(l.turn, v_turn + h.place) ELSE l.turn END, taken = CASE WHEN l.state = 0 OR h.seq IS NULL THEN 0 ELSE l.taken END,
       emptied = CASE WHEN h.seq IS NULL THEN v_now ELSE l.emptied END
     FROM head h WHERE l.id = h.id
   )
-  SELECT (SELECT array_agg(DISTINCT b) FROM head h, unnest(ARRAY[h.bucket, h.deputy_of]) b WHERE b IS NOT NULL), v_turn + coalesce(max(place), 0) INTO woken, v_turn FROM head;
+  SELECT (SELECT array_agg(DISTINCT b) FROM head h, unnest(ARRAY[h.bucket, h.deputy_of]) b WHERE b IS NOT NULL), v_turn + coalesce(max(place), 0),
+    (SELECT json_agg(u) FROM (SELECT DISTINCT split_part(h.queue, E'\\x01', 1) AS queue, h.task FROM head h WHERE h.unlisted) u) INTO woken, v_turn, v_unknown FROM head;
   IF woken IS NOT NULL THEN
     PERFORM sluice.wake_lines(woken, v_now);
   END IF;
-  RETURN v_turn;
+  RETURN json_build_array(v_turn, v_unknown);
 END $f$;
 
 -- Has the first of each line looked at again, if anybody waits there.
