@@ -5,6 +5,7 @@ import { checkOptions } from '../base/options.ts'
 import type { Limit } from '../policy/define-limit.ts'
 import type { Key } from '../policy/key-path.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
+import { NO_POLICY } from '../policy/timeline.ts'
 import type { PolicyChange } from '../policy/override.ts'
 import { SHARED_KEY } from '../policy/partition-key.ts'
 import type { BucketReport, Store } from '../store/store.ts'
@@ -55,6 +56,8 @@ export interface LimitView {
   /** As it is defined; what overrides make of it is seen at each bucket. */
   readonly policy: LimitPolicy
   readonly version: number
+  /** What the store keeps of the definition cannot be read: nothing starts until it is defined again, and `policy` is one without permits. */
+  readonly unreadable?: true
   /** Overrides and pauses in force, of the limit as a whole or of one of its keys. */
   readonly overrides: readonly OverrideView[]
 }
@@ -99,14 +102,20 @@ export class LimitsApi {
     this.#hooks = hooks
   }
 
-  /** Every declared limit. */
+  /** Every declared limit, those also whose definition cannot be read any more. */
   async list(): Promise<LimitView[]> {
     const store = await this.#store()
     const inForce = (await store.overrides()).filter((each) => each.ended === null)
-    return (await store.limits()).map(({ name, policy, version }) => ({
+    const lost = (await store.unreadable()).filter(({ kind }) => kind === 'limit')
+    const views: Omit<LimitView, 'overrides'>[] = [
+      ...(await store.limits()),
+      ...lost.map(({ name }) => ({ name, policy: CLOSED, version: 0, unreadable: true }) as const),
+    ]
+    return views.map(({ name, policy, version, unreadable }) => ({
       name,
       policy,
       version,
+      ...(unreadable && { unreadable }),
       overrides: inForce.filter((each) => each.limit === name).map(viewOfOverride),
     }))
   }
@@ -249,11 +258,13 @@ export class LimitsApi {
   }
 }
 
+const CLOSED: LimitPolicy = { ...NO_POLICY, concurrency: 0 }
 const REMARK = ['by', 'reason'] as const
 const ENDING = { override: 'limits.clearOverride', pause: 'limits.resume' } as const
 
 async function requireLimit(store: Store, name: string): Promise<void> {
-  if (!(await store.limits()).some((each) => each.name === name))
+  const isDefined = (await store.limits()).some((each) => each.name === name)
+  if (!isDefined && !(await store.unreadable()).some((each) => each.kind === 'limit' && each.name === name))
     throw new SluiceError('limit.unknown', `No limit ${name} is defined in this store.`)
 }
 

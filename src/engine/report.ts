@@ -274,6 +274,13 @@ const ASIDE: Readonly<Record<SetAside['kind'], string>> = {
   bucket: 'the budget begins anew with nothing left',
   limit: 'it counts as not defined, and its jobs wait until it is defined again',
   override: 'nothing starts under it until it is cleared or replaced',
+  queue:
+    'its limits are those that this process declares, else nothing of the queue starts until an engine that lists them starts',
+  bounds: 'the queue is bounded no more',
+  schedule: 'it does not fire until it is scheduled again',
+  lane: 'its waiting jobs were discarded if their limits could not be found again',
+  worker: 'which queues it serves is not known',
+  ageing: 'priorities do not age until an engine that says how starts',
   arrival: 'the note was dropped, and the jobs it stood for are looked at by themselves',
 }
 

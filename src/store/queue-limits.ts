@@ -1,3 +1,4 @@
+import { parsed } from './set-aside.ts'
 import type { BucketUse, DeclaredQueue } from './store.ts'
 
 /** A queue's own limits as a store keeps them: JSON text, and the version they were declared with; null: nobody has declared any. */
@@ -25,6 +26,24 @@ export function changesStarts(declared: DeclaredQueue, [limits]: StoredDeclarati
 /** The limits that code declared. */
 export function usesIn(limits: string | null): readonly BucketUse[] {
   return limits === null ? [] : (JSON.parse(limits) as BucketUse[])
+}
+
+/** Whether what is kept of a queue's limits can be read. */
+export function areLimits(text: string): boolean {
+  const uses = parsed(text)
+  return (
+    Array.isArray(uses) &&
+    uses.every((use: Partial<BucketUse> | null) => typeof use?.limit === 'string' && typeof use.key === 'string')
+  )
+}
+
+/**
+ * What takes the place of limits that cannot be read: what this process has declared with the same version, else a limit that nobody defines. Nothing
+ * starts of the queue then until its code declares its limits again: no budget may be exceeded because of what is not known.
+ */
+export function restoredLimits(declared: DeclaredQueue | undefined, version: number | null): string {
+  if (declared && declared.version === version) return textOf(declared)
+  return JSON.stringify([{ limit: 'the unreadable limits of this queue', key: '', weight: 1 }])
 }
 
 /** Whether starts of a queue need buckets that its jobs do not name, or the limit of one of these buckets is some queue's own. */

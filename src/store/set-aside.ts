@@ -1,7 +1,9 @@
 import { isStorable } from '../base/text.ts'
+import type { JobError } from '../jobs/job.ts'
 import { type BucketState, charge, decodeBucket, newBucket } from '../policy/bucket.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
 import { decodeSieve } from '../policy/sieve.ts'
+import type { Failure } from './outside.ts'
 
 /**
  * Rows that nobody can read any more: written by an earlier version, or changed by other hands. A claim reads what many jobs need, so that
@@ -10,11 +12,57 @@ import { decodeSieve } from '../policy/sieve.ts'
 
 /** What was set aside beside jobs, which count as rejected. */
 export interface SetAside {
-  readonly kind: 'bucket' | 'limit' | 'override' | 'arrival'
+  readonly kind:
+    | 'bucket'
+    | 'limit'
+    | 'override'
+    | 'arrival'
+    | 'queue'
+    | 'bounds'
+    | 'schedule'
+    | 'lane'
+    | 'worker'
+    | 'ageing'
   /** Its name, for people. */
   readonly name: string
   /** Of a bucket: which one begins anew, with nothing left. */
   readonly bucket?: { readonly limit: string; readonly key: string }
+}
+
+/** Whether a text is a list of whole numbers, as those of buckets. */
+export function areNumbers(text: string): boolean {
+  const values = parsed(text)
+  return Array.isArray(values) && values.every((each) => Number.isSafeInteger(each))
+}
+
+/** Whether a text is an object: what a pending job, the bounds of a queue or the pace of ageing is kept as. */
+export function isObject(text: string): boolean {
+  const value = parsed(text)
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Whether a text is a list, as the plan of a pending job on PostgreSQL. */
+export function isList(text: string): boolean {
+  return Array.isArray(parsed(text))
+}
+
+/** Whether what is kept of a schedule can be read. */
+export function isSchedule(text: string): boolean {
+  const spec = parsed(text) as { readonly recurrence?: unknown; readonly job?: unknown } | null | undefined
+  return typeof spec?.recurrence === 'object' && typeof spec.job === 'object'
+}
+
+/** The error of a stored run; one that cannot be read is told as such. */
+export function errorOf(text: string): JobError {
+  const error = parsed(text) as JobError | null | undefined
+  if (typeof error?.code === 'string' && typeof error.message === 'string') return error
+  return { code: 'job.unreadable', message: 'What the store keeps of this error cannot be read.' }
+}
+
+/** The failures of a job; none where they cannot be read. */
+export function failuresOf(text: string): Failure[] {
+  const failures = parsed(text)
+  return Array.isArray(failures) ? (failures as Failure[]) : []
 }
 
 /** The weights of a job, by its buckets; null where they cannot be read. */

@@ -120,6 +120,8 @@ export interface Limits {
   inspect(limit: string, key?: string): Promise<BucketReport[]>
   /** Every declared limit. */
   limits(): Promise<LimitDefinition[]>
+  /** The limits and overrides that cannot be read. */
+  unreadable(): Promise<readonly SetAside[]>
   /** Waiting jobs by queue and bucket, at most `rows` of these, the longest first; counted one by one, so not for a hot path. */
   throttled(rows: number): Promise<Throttled>
   /** A page of the budgets of a limit that all workers share, by how many jobs stand in their lines, or by key. */

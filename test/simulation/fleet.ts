@@ -240,6 +240,7 @@ class MortalStore implements Store {
   charge: Store['charge'] = (...args) => this.#through(() => this.inner.charge(...args))
   inspect: Store['inspect'] = (...args) => this.#through(() => this.inner.inspect(...args))
   declareQueues: Store['declareQueues'] = (queues) => this.#through(() => this.inner.declareQueues(queues))
+  unreadable: Store['unreadable'] = () => this.#through(() => this.inner.unreadable())
   limits: Store['limits'] = () => this.#through(() => this.inner.limits())
   startFlow: Store['startFlow'] = (flow) => this.#through(() => this.inner.startFlow(flow))
   getFlow: Store['getFlow'] = (id) => this.#through(() => this.inner.getFlow(id))

@@ -62,12 +62,12 @@ async function look(store: Store, name: string | undefined, key: string | undefi
     return allLimits(limits, nowMs)
   }
   const buckets = [...(await limits.inspect(name, key))].sort((a, b) => b.waiting - a.waiting)
-  const policy = (await limits.list()).find((each) => each.name === name)?.policy
+  const limit = (await limits.list()).find((each) => each.name === name)
   const changed = (await limits.overrides(name)).filter((each) => each.ended === null)
   return {
     data: buckets,
     lines: (paint) => [
-      `${paint('bold', name)}${policy ? `: ${policyInWords(policy)}` : ''}`,
+      `${paint('bold', name)}${limit ? `: ${ruleInWords(limit)}` : ''}`,
       ...changed.map(overrideInWords),
       ...(buckets.length === 0
         ? ['No budget of this limit is in use.']
@@ -79,6 +79,10 @@ async function look(store: Store, name: string | undefined, key: string | undefi
       ...(buckets.length > SHOWN ? [paint('dim', `and ${grouped(buckets.length - SHOWN)} more; --json has all`)] : []),
     ],
   }
+}
+
+function ruleInWords({ policy, unreadable }: LimitView): string {
+  return unreadable ? 'cannot be read: nothing starts until it is defined again' : policyInWords(policy)
 }
 
 function overrideInWords({ kind, key, change, until, by, reason }: OverrideView): string {
@@ -114,7 +118,7 @@ async function allLimits(limits: LimitsApi, nowMs: number): Promise<View> {
             LIMIT_COLUMNS,
             totals.map((total) => [
               total.name,
-              policyInWords(total.policy),
+              ruleInWords(total),
               grouped(total.buckets),
               grouped(total.waiting),
               ...times(total, nowMs),

@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import { createIds } from '../../base/ids.ts'
 import type { PostgresDatabase, Statements } from '../../database/postgres.ts'
-import type { Retention } from '../store.ts'
+import type { DeclaredQueue, Retention } from '../store.ts'
 import { Yields } from '../yields.ts'
 import type { Instant } from '../series.ts'
 import { Timelines } from '../timelines.ts'
@@ -21,7 +21,9 @@ export interface Context {
   readonly turns: { given: number }
   /** At equal priority, whether a queue's open line is next; by queue. */
   readonly openLineNext: Map<string, boolean>
-  /** Names of schedules in time zones that this process does not know. */
+  /** What this process has said of the limits of its queues, by queue. */
+  readonly declared: Map<string, DeclaredQueue>
+  /** Names of schedules that this process cannot read, as those in time zones that it does not know. */
   readonly unreadable: Set<string>
   readonly yields: Yields
   /** The last claim that started something found nothing to decide, nor did any since: only jobs without limits waited. */
@@ -50,6 +52,7 @@ export function createContext(db: PostgresDatabase, clock: Clock, retention: Ret
     queues: new QueueNumbers(),
     turns: { given: 0 },
     openLineNext: new Map(),
+    declared: new Map(),
     unreadable: new Set(),
     yields: new Yields(),
     onlyOpen: false,

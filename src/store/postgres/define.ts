@@ -26,6 +26,7 @@ export async function declareQueues(
   db: Statements,
   queues: readonly DeclaredQueue[],
 ): Promise<string[]> {
+  for (const each of queues) context.declared.set(each.queue, each)
   const changes = await LimitChanges.begin(context, db)
   const changed: string[] = []
   // In the order of their names: two engines that declare the same queues wait for each other, and not for ever.

@@ -1,6 +1,7 @@
 import type { PgValue, Statements } from '../../database/postgres.ts'
-import type { FactsQuery, Failure, JobFacts } from '../outside.ts'
+import type { FactsQuery, JobFacts } from '../outside.ts'
 import { COLUMNS, isUuid, type Row as Columns, shownAs, toRecord } from './get.ts'
+import { failuresOf } from '../set-aside.ts'
 import { STATE } from '../state.ts'
 
 type Row = [
@@ -93,7 +94,7 @@ function toFacts(row: Row): JobFacts {
     leaseUs,
     leasedUs,
     timeoutUs,
-    errors: errors === null ? [] : (JSON.parse(errors) as Failure[]),
+    errors: errors === null ? [] : failuresOf(errors),
     progress,
     deadLetter,
   }

@@ -1,9 +1,10 @@
 import type { Statements } from '../../database/postgres.ts'
 import { NEVER_US } from '../../policy/lane.ts'
 import type { JobState } from '../../jobs/job-state.ts'
-import type { JobError, JobQuery, JobRecord } from '../../jobs/job.ts'
+import type { JobQuery, JobRecord } from '../../jobs/job.ts'
 import { occurrenceOf } from '../series.ts'
 import { placeIn } from '../stored-flows.ts'
+import { errorOf } from '../set-aside.ts'
 import { STATE, stateName } from '../state.ts'
 
 /** A job as `COLUMNS` has it. */
@@ -122,7 +123,7 @@ export function toRecord(row: Row): JobRecord {
     priority,
     input,
     result,
-    error: error === null ? null : (JSON.parse(error) as JobError),
+    error: error === null ? null : errorOf(error),
     attempt,
     maxAttempts,
     createdUs,

@@ -5,6 +5,7 @@ import type { OverrideEvent } from '../../policy/override.ts'
 import type { DefinitionEvent } from '../../policy/timeline.ts'
 import type { DeclaredQueue, LimitDefinition } from '../store.ts'
 import { replaces, type StoredDeclaration, textOf, usesIn } from '../queue-limits.ts'
+import { isObject } from '../set-aside.ts'
 import { type DefinitionRow, type OverrideRow, Timelines, timelinesOf } from '../timelines.ts'
 import { type Context, readClock } from './context.ts'
 
@@ -40,7 +41,7 @@ async function readLimits(db: Statements, generation: number): Promise<Timelines
   const ageing = await db.get<[string]>(`SELECT value FROM sluice.store WHERE name = 'ageing'`)
   const queues = await db.all<[string, string]>(`SELECT name, limits FROM sluice.queues WHERE limits <> '[]'`)
   const own = new Map(queues.map(([queue, limits]) => [queue, usesIn(limits)]))
-  const pace = ageing ? (JSON.parse(ageing[0]) as Ageing) : NO_AGEING
+  const pace = ageing && isObject(ageing[0]) ? (JSON.parse(ageing[0]) as Ageing) : NO_AGEING
   return new Timelines(generation, timelines, pace, own, aside)
 }
 

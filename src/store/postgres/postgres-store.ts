@@ -1,3 +1,4 @@
+import type { SetAside } from '../set-aside.ts'
 import { UnreadableRows } from '../unreadable-rows.ts'
 import { setAside } from './set-aside.ts'
 import type { Clock } from '../../base/clock.ts'
@@ -106,7 +107,7 @@ export class PostgresStore extends FlowVerbs implements Store {
     await migrate(this.#db)
     if (this.#clock !== systemClock) this.#given = await giveClock(this.#db, this.#clock)
     await this.#db.transaction((db) => db.run('SELECT sluice.check_clock()'))
-    await this.#db.transaction((db) => begin(this.#context, db, this.#ageingUs))
+    await this.#unreadable.mend(() => this.#db.transaction((db) => begin(this.#context, db, this.#ageingUs)))
   }
 
   /** Opens what is there, and creates and upgrades nothing. @throws store.missing, store.version */
@@ -149,7 +150,7 @@ export class PostgresStore extends FlowVerbs implements Store {
 
   async enqueue(jobs: readonly NewJob[], tx?: unknown): Promise<Enqueued[]> {
     if (tx !== undefined) return enqueueWithin(this.#context, this.#bell, this.#db.within(tx), jobs)
-    const answers = await this.#enqueuing.add(jobs)
+    const answers = await this.#unreadable.mend(() => this.#enqueuing.add(jobs))
     this.#bell.ring('work')
     return answers
   }
@@ -195,7 +196,7 @@ export class PostgresStore extends FlowVerbs implements Store {
   async settle(worker: number, settlement: Settlement, again = false): Promise<Settled> {
     const request = { worker, settlement, again }
     if (closesBucket(request)) return this.#change((db) => settleAndClose(this.#context, db, request))
-    const [settled] = await this.#settling.add([request])
+    const [settled] = await this.#unreadable.mend(() => this.#settling.add([request]))
     return settled ?? { kind: 'lost' }
   }
 
@@ -250,6 +251,10 @@ export class PostgresStore extends FlowVerbs implements Store {
 
   limits(): Promise<LimitDefinition[]> {
     return this.#look((db) => definitions(this.#context, db))
+  }
+
+  unreadable(): Promise<readonly SetAside[]> {
+    return this.#look(async (db) => (await currentLimits(this.#context, db)).aside)
   }
 
   override(request: OverrideRequest): Promise<boolean> {
@@ -307,7 +312,7 @@ export class PostgresStore extends FlowVerbs implements Store {
 
   /** A transaction after which there may be something to claim. */
   async #change<T>(work: (db: Statements) => Promise<T>): Promise<T> {
-    const result = await this.#db.transaction(work)
+    const result = await this.#unreadable.mend(() => this.#db.transaction(work))
     this.#bell.ring('work')
     return result
   }
@@ -315,8 +320,10 @@ export class PostgresStore extends FlowVerbs implements Store {
   /** For what tells of waits and limits: arrivals stand in their lanes, and an override whose time is over has ended. */
   async #look<T>(work: (db: Statements) => Promise<T>): Promise<T> {
     await this.#db.session((db) => takeAll(db))
-    await this.#endOverdue()
-    return this.#db.session(work)
+    return this.#unreadable.mend(async () => {
+      await this.#endOverdue()
+      return this.#db.session(work)
+    })
   }
 
   async #endOverdue(): Promise<void> {

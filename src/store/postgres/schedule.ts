@@ -3,6 +3,7 @@ import { firstDueUs } from '../../jobs/recurrence.ts'
 import type { NewSchedule, ScheduleRecord } from '../../jobs/schedule.ts'
 import { begin, clockOf, firstFrom, type Instant, type StoredSchedule, toRecord, upcoming } from '../series.ts'
 import type { Scheduled } from '../schedules.ts'
+import { isSchedule } from '../set-aside.ts'
 import type { Context } from './context.ts'
 
 type Row = [
@@ -14,9 +15,10 @@ type Row = [
   runs: number,
   lastDue: number | null,
   lastJob: string | null,
+  name: string,
 ]
 
-const COLUMNS = 'spec, anchor, anchor_wall, next_at, catch_up_to, runs, last_due, last_job'
+const COLUMNS = 'spec, anchor, anchor_wall, next_at, catch_up_to, runs, last_due, last_job, name'
 const UPSERT = `INSERT INTO sluice.schedules (name, spec, wall, anchor, anchor_wall, next_at) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (name) DO UPDATE SET
   spec = excluded.spec, wall = excluded.wall, anchor = excluded.anchor, anchor_wall = excluded.anchor_wall, next_at = excluded.next_at, catch_up_to = NULL`
 
@@ -49,7 +51,7 @@ export async function schedule(
 /** Every schedule, by name. */
 export async function schedules(db: Statements, instant: Instant): Promise<ScheduleRecord[]> {
   const rows = await db.all<Row>(`SELECT ${COLUMNS} FROM sluice.schedules ORDER BY name`)
-  return rows.map((row) => toRecord(fromRow(row), instant))
+  return rows.filter(([spec]) => isSchedule(spec)).map((row) => toRecord(fromRow(row), instant))
 }
 
 /** Forgets a schedule; its jobs stay as they are. */
@@ -61,16 +63,18 @@ export async function unschedule(db: Statements, name: string): Promise<boolean>
 /** A schedule by its name. */
 export async function find(db: Statements, name: string): Promise<StoredSchedule | null> {
   const row = await db.get<Row>(`SELECT ${COLUMNS} FROM sluice.schedules WHERE name = $1`, name)
-  return row ? fromRow(row) : null
+  return row && isSchedule(row[0]) ? fromRow(row) : null
 }
 
 /** The schedules that a condition names. */
 export async function findAll(
+  { unreadable }: Context,
   db: Statements,
   where: string,
   ...values: (number | boolean)[]
 ): Promise<StoredSchedule[]> {
-  return (await db.all<Row>(`SELECT ${COLUMNS} FROM sluice.schedules WHERE ${where}`, ...values)).map(fromRow)
+  const rows = await db.all<Row>(`SELECT ${COLUMNS} FROM sluice.schedules WHERE ${where}`, ...values)
+  return rows.filter((row) => !unreadable.has(row[8])).map(fromRow)
 }
 
 /**

@@ -1,7 +1,18 @@
 import { inTransaction, type Statements } from '../../database/postgres.ts'
 import { encodeBucket } from '../../policy/bucket.ts'
 import type { Rejected } from '../store.ts'
-import { areUses, isBucketState, isSieve, type SetAside, spentBucket, weightsOf } from '../set-aside.ts'
+import { areLimits, restoredLimits } from '../queue-limits.ts'
+import {
+  areUses,
+  isBucketState,
+  isList,
+  isObject,
+  isSchedule,
+  isSieve,
+  type SetAside,
+  spentBucket,
+  weightsOf,
+} from '../set-aside.ts'
 import { type Found, UNREADABLE } from '../unreadable-rows.ts'
 import { STATE } from '../state.ts'
 import { advance } from './advance.ts'
@@ -18,25 +29,31 @@ type JobRow = [
   fair: string | null,
   weights: string | null,
   state: number,
+  plan: string | null,
 ]
 
 const WAITING = [STATE.scheduled, STATE.available, STATE.retryable, STATE.pending].join()
+const LIVE = `${WAITING}, ${STATE.active}`
 const AT_ONCE = 5000
 
 /** Puts what cannot be read out of the way of claims: jobs are discarded, buckets have nothing left, and what can be found again is forgotten. */
 export async function setAside(context: Context, db: Statements): Promise<Found> {
+  const settings = await mendSettings(context, db)
+  let mended = await forgetSieves(db)
+  mended += await restoreUses(db)
   const arrivals = await forgetArrivals(db)
-  await forgetSieves(db)
   const jobs: Pick<Found, 'rejected' | 'flows'>[] = []
   for (let after: number | null = 0; after !== null;) {
     const rows: JobRow[] = await db.all<JobRow>(
-      `SELECT seq, queue, lane, uses, fair, weights, state FROM sluice.jobs WHERE state IN (${WAITING}) AND (uses IS NOT NULL OR weights IS NOT NULL) AND seq > $1 ORDER BY seq LIMIT ${AT_ONCE}`,
+      `SELECT seq, queue, lane, uses, fair, weights, state, plan FROM sluice.jobs WHERE state IN (${WAITING}) AND (uses IS NOT NULL OR weights IS NOT NULL OR plan IS NOT NULL) AND seq > $1 ORDER BY seq LIMIT ${AT_ONCE}`,
       after,
     )
     after = rows.length < AT_ONCE ? null : (rows.at(-1)?.[0] ?? null)
     const unreadable = rows.filter(
-      ([, , , uses, , weights]) =>
-        (uses !== null && !areUses(uses)) || (weights !== null && weightsOf(weights) === null),
+      ([, , , uses, , weights, , plan]) =>
+        (uses !== null && !areUses(uses)) ||
+        (weights !== null && weightsOf(weights) === null) ||
+        (plan !== null && !isList(plan)),
     )
     if (unreadable.length > 0) jobs.push(await discardAll(context, db, unreadable))
   }
@@ -44,7 +61,8 @@ export async function setAside(context: Context, db: Statements): Promise<Found>
   return {
     rejected: jobs.flatMap((each) => each.rejected),
     flows: jobs.flatMap((each) => each.flows),
-    aside: [...arrivals, ...buckets],
+    aside: [...settings, ...arrivals, ...buckets],
+    mended,
   }
 }
 
@@ -60,10 +78,67 @@ async function forgetArrivals(db: Statements): Promise<SetAside[]> {
   return [...new Set(gone.map(([, queue]) => queue))].map((name) => ({ kind: 'arrival', name }))
 }
 
-async function forgetSieves(db: Statements): Promise<void> {
+/** A job has the buckets of its lane, where there is one. A run whose lane is gone may complete, and goes on no more. */
+async function restoreUses(db: Statements): Promise<number> {
+  let mended = 0
+  for (let after: number | null = 0; after !== null;) {
+    const rows: [seq: number, uses: string, state: number][] = await db.all<[number, string, number]>(
+      `SELECT seq, uses, state FROM sluice.jobs WHERE state IN (${LIVE}) AND uses IS NOT NULL AND seq > $1 ORDER BY seq LIMIT ${AT_ONCE}`,
+      after,
+    )
+    after = rows.length < AT_ONCE ? null : (rows.at(-1)?.[0] ?? null)
+    for (const [seq, uses, state] of rows) {
+      if (areUses(uses)) continue
+      const found = await db.run(OF_THE_LANE, seq)
+      const lost = found === 0 && state === STATE.active
+      if (lost) await db.run('UPDATE sluice.jobs SET uses = NULL, cancelling = true WHERE seq = $1', seq)
+      mended += lost ? 1 : found
+    }
+  }
+  return mended
+}
+
+const OF_THE_LANE = `UPDATE sluice.jobs j SET uses = (SELECT json_agg(json_build_array(b.limit_name, b.key) ORDER BY e.n)::text
+    FROM unnest(l.buckets) WITH ORDINALITY e(id, n), sluice.buckets b WHERE b.id = e.id)
+  FROM sluice.lanes l WHERE j.seq = $1 AND l.key = j.lane AND cardinality(l.buckets) > 0`
+
+/** What claims read beside jobs and budgets: the limits and bounds of queues, schedules, the pace of ageing. */
+async function mendSettings(context: Context, db: Statements): Promise<SetAside[]> {
+  const aside: SetAside[] = []
+  const queues = await db.all<[string, string | null, number | null, string | null]>(
+    'SELECT name, limits, limits_version, bounds FROM sluice.queues WHERE limits IS NOT NULL OR bounds IS NOT NULL',
+  )
+  for (const [name, limits, version, bounds] of queues) {
+    if (limits !== null && !areLimits(limits)) {
+      const restored = restoredLimits(context.declared.get(name), version)
+      await db.run('UPDATE sluice.queues SET limits = $2 WHERE name = $1 AND limits = $3', name, restored, limits)
+      aside.push({ kind: 'queue', name })
+    }
+    if (bounds !== null && !isObject(bounds)) {
+      await db.run('UPDATE sluice.queues SET bounds = NULL WHERE name = $1 AND bounds = $2', name, bounds)
+      aside.push({ kind: 'bounds', name })
+    }
+  }
+  const [ageing] = (await db.get<[string]>(`SELECT value FROM sluice.store WHERE name = 'ageing'`)) ?? ['{}']
+  if (!isObject(ageing)) {
+    await db.run(`DELETE FROM sluice.store WHERE name = 'ageing' AND value = $1`, ageing)
+    // Every process reads it again.
+    await db.run(`UPDATE sluice.store SET value = (value::bigint + 1)::text WHERE name = 'limits'`)
+    aside.push({ kind: 'ageing', name: 'the pace of ageing' })
+  }
+  for (const [name, spec] of await db.all<[string, string]>('SELECT name, spec FROM sluice.schedules')) {
+    if (isSchedule(spec) || context.unreadable.has(name)) continue
+    context.unreadable.add(name)
+    aside.push({ kind: 'schedule', name })
+  }
+  return aside
+}
+
+async function forgetSieves(db: Statements): Promise<number> {
   const rows = await db.all<[number, string]>('SELECT id, sieve FROM sluice.lanes WHERE sieve IS NOT NULL')
   const gone = rows.filter(([, sieve]) => !isSieve(sieve)).map(([id]) => id)
   if (gone.length > 0) await db.run('UPDATE sluice.lanes SET sieve = NULL WHERE id = ANY ($1::bigint[])', gone)
+  return gone.length
 }
 
 async function discardAll(

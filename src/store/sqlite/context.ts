@@ -1,5 +1,5 @@
 import type { SqliteConnection } from '../../database/sqlite.ts'
-import type { Retention } from '../store.ts'
+import type { DeclaredQueue, Retention } from '../store.ts'
 import type { Yields } from '../yields.ts'
 import { sharedQueue } from './own.ts'
 import type { Policies } from './policies.ts'
@@ -22,7 +22,9 @@ export interface Context {
   readonly turns: { given: number }
   /** At equal priority, whether a queue's open line is next; by queue id. */
   readonly openLineNext: Map<number, boolean>
-  /** Names of schedules in time zones that this process does not know. */
+  /** What this process has said of the limits of its queues, by queue. */
+  readonly declared: Map<string, DeclaredQueue>
+  /** Names of schedules that this process cannot read, as those in time zones that it does not know. */
   readonly unreadable: Set<string>
   readonly yields: Yields
   /** Up to which lane each worker of this process has taken its views; Infinity: it has all. */

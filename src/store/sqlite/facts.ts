@@ -1,6 +1,7 @@
-import type { FactsQuery, Failure, JobFacts } from '../outside.ts'
+import type { FactsQuery, JobFacts } from '../outside.ts'
 import type { Context } from './context.ts'
 import { RECORD, type RecordRow, toRecord } from './get.ts'
+import { failuresOf } from '../set-aside.ts'
 import { STATE } from '../state.ts'
 import { shownIn } from './shown-in.ts'
 
@@ -45,7 +46,7 @@ function toFacts(context: Context, row: Row): JobFacts {
     leaseUs: lease,
     leasedUs: leased,
     timeoutUs: timeout,
-    errors: errors === null ? [] : (JSON.parse(errors) as Failure[]),
+    errors: errors === null ? [] : failuresOf(errors),
     progress,
     deadLetter: dead === 1,
   }

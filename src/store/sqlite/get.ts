@@ -1,8 +1,9 @@
 import { NEVER_US } from '../../policy/lane.ts'
-import type { JobError, JobQuery, JobRecord } from '../../jobs/job.ts'
+import type { JobQuery, JobRecord } from '../../jobs/job.ts'
 import { occurrenceOf } from '../series.ts'
 import { placeIn } from '../stored-flows.ts'
 import { type Context, queueName } from './context.ts'
+import { errorOf } from '../set-aside.ts'
 import { STATE, stateName } from '../state.ts'
 import { shownIn } from './shown-in.ts'
 
@@ -119,7 +120,7 @@ export function toRecord(context: Context, row: RecordRow): JobRecord {
     priority,
     input,
     result,
-    error: error === null ? null : (JSON.parse(error) as JobError),
+    error: error === null ? null : errorOf(error),
     attempt,
     maxAttempts,
     createdUs,

@@ -3,7 +3,7 @@ import { type Ageing, changedPace, NO_AGEING } from '../../policy/ageing.ts'
 import type { LimitPolicy } from '../../policy/limit.ts'
 import type { OverrideEvent } from '../../policy/override.ts'
 import { type DefinitionEvent, Timeline } from '../../policy/timeline.ts'
-import type { SetAside } from '../set-aside.ts'
+import { isObject, type SetAside } from '../set-aside.ts'
 import { type DefinitionRow, type OverrideRow, timelinesOf } from '../timelines.ts'
 
 const UNDEFINED = new Timeline([])
@@ -35,7 +35,7 @@ export class Policies {
     this.#aside = aside
     this.#findNextEnd()
     const ageing = this.#db.get<[string]>(`SELECT value FROM store WHERE name = 'ageing'`)?.[0]
-    this.#ageing = ageing === undefined ? NO_AGEING : (JSON.parse(ageing) as Ageing)
+    this.#ageing = ageing !== undefined && isObject(ageing) ? (JSON.parse(ageing) as Ageing) : NO_AGEING
   }
 
   /** What was remembered may have been rolled back. */

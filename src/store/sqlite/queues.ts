@@ -39,6 +39,7 @@ export function declareQueues(context: Context, queues: readonly DeclaredQueue[]
   const changed: string[] = []
   for (const each of queues) {
     const id = queueId(context, each.queue)
+    context.declared.set(each.queue, each)
     const stored = context.db.get<[...StoredDeclaration]>('SELECT limits, limits_version FROM queues WHERE id = ?', id)
     const known = stored ?? [null, null]
     if (!replaces(each, known)) continue

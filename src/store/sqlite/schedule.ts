@@ -2,6 +2,7 @@ import { firstDueUs } from '../../jobs/recurrence.ts'
 import type { NewSchedule, ScheduleRecord } from '../../jobs/schedule.ts'
 import type { Scheduled } from '../schedules.ts'
 import { begin, clockOf, firstFrom, type StoredSchedule, toRecord, upcoming } from '../series.ts'
+import { isSchedule } from '../set-aside.ts'
 import type { Context } from './context.ts'
 
 type Row = [
@@ -13,9 +14,10 @@ type Row = [
   runs: number,
   lastDue: number | null,
   lastJob: string | null,
+  name: string,
 ]
 
-const COLUMNS = 'spec, anchor, anchor_wall, next_at, catch_up_to, runs, last_due, last_job'
+const COLUMNS = 'spec, anchor, anchor_wall, next_at, catch_up_to, runs, last_due, last_job, name'
 const UPSERT = `INSERT INTO schedules (name, spec, wall, anchor, anchor_wall, next_at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
   spec = excluded.spec, wall = excluded.wall, anchor = excluded.anchor, anchor_wall = excluded.anchor_wall, next_at = excluded.next_at, catch_up_to = NULL`
 
@@ -40,6 +42,7 @@ export function schedules(context: Context): ScheduleRecord[] {
   const instant = context.clock.read()
   return context.db
     .all<Row>(`SELECT ${COLUMNS} FROM schedules ORDER BY name`)
+    .filter(([spec]) => isSchedule(spec))
     .map((row) => toRecord(fromRow(row), instant))
 }
 
@@ -51,12 +54,15 @@ export function unschedule(context: Context, name: string): boolean {
 /** A schedule by its name. */
 export function find(context: Context, name: string): StoredSchedule | null {
   const row = context.db.get<Row>(`SELECT ${COLUMNS} FROM schedules WHERE name = ?`, name)
-  return row ? fromRow(row) : null
+  return row && isSchedule(row[0]) ? fromRow(row) : null
 }
 
 /** The schedules that a condition names. */
 export function findAll(context: Context, where: string, ...values: number[]): StoredSchedule[] {
-  return context.db.all<Row>(`SELECT ${COLUMNS} FROM schedules WHERE ${where}`, ...values).map(fromRow)
+  return context.db
+    .all<Row>(`SELECT ${COLUMNS} FROM schedules WHERE ${where}`, ...values)
+    .filter((row) => !context.unreadable.has(row[8]))
+    .map(fromRow)
 }
 
 /** Writes back what a firing or a skip changed. */

@@ -1,11 +1,22 @@
 import { encodeBucket } from '../../policy/bucket.ts'
 import type { Rejected } from '../store.ts'
-import { isBucketState, isSieve, type SetAside, spentBucket, weightsOf } from '../set-aside.ts'
+import { areLimits, restoredLimits } from '../queue-limits.ts'
+import {
+  isBucketState,
+  isList,
+  isObject,
+  isSchedule,
+  isSieve,
+  type SetAside,
+  spentBucket,
+  weightsOf,
+} from '../set-aside.ts'
 import { type Found, UNREADABLE } from '../unreadable-rows.ts'
 import { STATE } from '../state.ts'
 import { advance } from './advance.ts'
 import type { Context } from './context.ts'
 import { depart } from './lanes.ts'
+import { mendLanes, mendPermits } from './mend-lanes.ts'
 import { readName } from './own.ts'
 import { discard } from './reject.ts'
 
@@ -19,33 +30,100 @@ export function setAside(context: Context): Found {
   const { db } = context
   const instant = context.clock.read()
   const { nowUs } = instant
-  const sieves = db.all<[number, string]>('SELECT id, sieve FROM lanes WHERE sieve IS NOT NULL')
-  for (const [id, sieve] of sieves) if (!isSieve(sieve)) db.run('UPDATE lanes SET sieve = NULL WHERE id = ?', id)
+  const queues = [...mendQueues(context), ...mendAgeing(context), ...findSchedules(context), ...mendWorkers(context)]
+  const lanes = mendLanes(context, nowUs)
+  let mended = forgetSieves(context) + mendPermits(context, nowUs)
+  mended += db.run(`UPDATE jobs SET errors = NULL WHERE state IN (${LIVE}) AND ${NO_LIST}`)
   const inFlows: number[] = []
   const rejected: Rejected[] = []
-  for (const [seq, lane, state] of unreadableJobs(context)) {
+  for (const [seq, lane, state] of unreadableJobs(context, lanes.lost)) {
     const far = NUMBERS.map(
       (name) => `${name} = CASE WHEN ${isFar(name)} THEN ${FALLBACK[name] ?? 'NULL'} ELSE ${name} END`,
     )
-    db.run(`UPDATE jobs SET weights = NULL, ${far.join()} WHERE seq = ?1`, seq)
+    db.run(`UPDATE jobs SET weights = NULL, plan = NULL, ${far.join()} WHERE seq = ?1`, seq)
     rejected.push(discard(context, seq, UNREADABLE, instant, inFlows))
     if (state === STATE.available) depart(context, lane, seq, nowUs)
   }
-  const aside = spendBuckets(context, nowUs)
+  const aside = [...queues, ...lanes.aside, ...spendBuckets(context, nowUs)]
   const flows = [...advance(context, inFlows, instant).values()]
-  return { rejected, flows, aside }
+  return { rejected, flows, aside, mended }
+}
+
+const LIVE = `${WAITING}, ${STATE.active}`
+const NO_LIST = `errors IS NOT NULL AND CASE WHEN json_valid(errors) THEN json_type(errors) <> 'array' ELSE 1 END`
+
+function forgetSieves({ db }: Context): number {
+  const sieves = db.all<[number, string]>('SELECT id, sieve FROM lanes WHERE sieve IS NOT NULL')
+  const gone = sieves.filter(([, sieve]) => !isSieve(sieve))
+  for (const [id] of gone) db.run('UPDATE lanes SET sieve = NULL WHERE id = ?', id)
+  return gone.length
+}
+
+function mendQueues({ db, declared }: Context): SetAside[] {
+  const rows = db.all<[number, string, string | null, number | null, string | null]>(
+    'SELECT id, name, limits, limits_version, bounds FROM queues WHERE limits IS NOT NULL OR bounds IS NOT NULL',
+  )
+  return rows.flatMap(([id, name, limits, version, bounds]): SetAside[] => {
+    const isLimited = limits !== null && !areLimits(limits)
+    const isBound = bounds !== null && !isObject(bounds)
+    if (isLimited) db.run('UPDATE queues SET limits = ? WHERE id = ?', restoredLimits(declared.get(name), version), id)
+    if (isBound) db.run('UPDATE queues SET bounds = NULL WHERE id = ?', id)
+    return [
+      ...(isLimited ? [{ kind: 'queue', name } as const] : []),
+      ...(isBound ? [{ kind: 'bounds', name } as const] : []),
+    ]
+  })
+}
+
+function mendAgeing({ db }: Context): SetAside[] {
+  const [text] = db.get<[string]>(`SELECT value FROM store WHERE name = 'ageing'`) ?? ['{}']
+  if (isObject(text)) return []
+  db.run(`DELETE FROM store WHERE name = 'ageing'`)
+  // Every process reads it again.
+  db.run(`UPDATE store SET value = value + 1 WHERE name = 'limits'`)
+  return [{ kind: 'ageing', name: 'the pace of ageing' }]
+}
+
+/** They stay as they are, and this process leaves them alone. */
+function findSchedules({ db, unreadable }: Context): SetAside[] {
+  const names = db
+    .all<[string, string]>('SELECT name, spec FROM schedules')
+    .flatMap(([name, spec]) => (isSchedule(spec) || unreadable.has(name) ? [] : [name]))
+  for (const name of names) unreadable.add(name)
+  return names.map((name) => ({ kind: 'schedule', name }))
+}
+
+function mendWorkers({ db }: Context): SetAside[] {
+  const rows = db.all<[number, string, string | null]>('SELECT id, queues, tasks FROM workers')
+  return rows.flatMap(([id, queues, tasks]): SetAside[] => {
+    const fine = [isList(queues), tasks === null || isList(tasks)] as const
+    if (fine[0] && fine[1]) return []
+    db.run('UPDATE workers SET queues = ?, tasks = ? WHERE id = ?', fine[0] ? queues : '[]', fine[1] ? tasks : null, id)
+    return [{ kind: 'worker', name: String(id) }]
+  })
 }
 
 /** What stands in a column that may not be empty. */
 const FALLBACK: Readonly<Record<string, string>> = { since: '0', created: '0', priority: '0' }
 
-function unreadableJobs({ db }: Context): [seq: number, lane: number, state: number][] {
+/** @param lost lanes whose buckets are not known any more */
+function unreadableJobs({ db }: Context, lost: readonly number[]): [seq: number, lane: number, state: number][] {
   const found = new Map<number, [number, number, number]>()
   const weighted = db.all<[number, number, number, string]>(
     `SELECT seq, lane, state, weights FROM jobs WHERE state IN (${WAITING}) AND weights IS NOT NULL`,
   )
   for (const [seq, lane, state, weights] of weighted)
     if (weightsOf(weights) === null) found.set(seq, [seq, lane, state])
+  const planned = db.all<[number, number, number, string]>(
+    `SELECT seq, lane, state, plan FROM jobs WHERE state = ${STATE.pending} AND plan IS NOT NULL`,
+  )
+  for (const [seq, lane, state, plan] of planned) if (!isObject(plan)) found.set(seq, [seq, lane, state])
+  for (const lane of lost)
+    for (const [seq, state] of db.all<[number, number]>(
+      `SELECT seq, state FROM jobs WHERE lane = ? AND state IN (${WAITING})`,
+      lane,
+    ))
+      found.set(seq, [seq, lane, state])
   const far = db.all<[number, number, number]>(
     `SELECT seq, lane, state FROM jobs WHERE state IN (${WAITING}) AND (${NUMBERS.map(isFar).join(' OR ')})`,
   )

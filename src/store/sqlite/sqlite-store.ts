@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import { isFinal, mayPass, SluiceError } from '../../base/errors.ts'
 import { createIds } from '../../base/ids.ts'
-import { SqliteConnection } from '../../database/sqlite.ts'
+import { SqliteConnection, type Turn } from '../../database/sqlite.ts'
 import type { JobQuery, JobRecord, NewJob, Settled, Settlement } from '../../jobs/job.ts'
 import type { Outside } from '../outside.ts'
 import type { Override, OverrideRequest } from '../overrides.ts'
@@ -53,6 +53,7 @@ import { settle } from './settle.ts'
 import type { SettleRequest } from '../settle-once.ts'
 import { startFlow } from './start-flow.ts'
 import { setAside } from './set-aside.ts'
+import type { SetAside } from '../set-aside.ts'
 import { UnreadableRows } from '../unreadable-rows.ts'
 import { StoreClock } from './store-clock.ts'
 import { limitKeys, limitTotals } from './limit-keys.ts'
@@ -114,6 +115,7 @@ export class SqliteStore implements Store {
       newId: createIds(clock),
       turns: { given: 0 },
       openLineNext: new Map(),
+      declared: new Map(),
       unreadable: new Set(),
       yields: new Yields(),
       adopted: new Map(),
@@ -183,19 +185,19 @@ export class SqliteStore implements Store {
   }
 
   cancel(id: string): Promise<CancelAnswer> {
-    return this.#db.write(CHANGES, () => cancel(this.#context, id))
+    return this.#mend(CHANGES, () => cancel(this.#context, id))
   }
 
   retry(id: string): Promise<boolean> {
-    return this.#db.write(CHANGES, () => retry(this.#context, id))
+    return this.#mend(CHANGES, () => retry(this.#context, id))
   }
 
   prune(limit: number): Promise<number> {
-    return this.#db.write(CHANGES, () => prune(this.#context, limit))
+    return this.#mend(CHANGES, () => prune(this.#context, limit))
   }
 
-  startFlow: Store['startFlow'] = (flow) => this.#db.write(CHANGES, () => startFlow(this.#context, flow))
-  cancelFlow: Store['cancelFlow'] = (id) => this.#db.write(CHANGES, () => cancelFlow(this.#context, id))
+  startFlow: Store['startFlow'] = (flow) => this.#mend(CHANGES, () => startFlow(this.#context, flow))
+  cancelFlow: Store['cancelFlow'] = (id) => this.#mend(CHANGES, () => cancelFlow(this.#context, id))
   getFlow: Store['getFlow'] = (id) => this.#read(() => getFlow(this.#context, id))
   flows: Store['flows'] = (query) => this.#read(() => flows(this.#context, query))
 
@@ -216,13 +218,18 @@ export class SqliteStore implements Store {
     }
   }
 
+  /** What a row that cannot be read keeps from being written is tried again without it. */
+  #mend<T>(turn: Turn, work: () => T): Promise<T> {
+    return this.#unreadable.mend(() => this.#db.write(turn, work))
+  }
+
   #newBatch(): SettleBatch {
     const requests: SettleRequest[] = []
     // Closed when its transaction begins, and when none could be begun.
     const close = (): void => {
       if (this.#settling?.requests === requests) this.#settling = null
     }
-    const answers = this.#db.write(FREES, () => {
+    const answers = this.#mend(FREES, () => {
       close()
       return settle(this.#context, requests)
     })
@@ -231,7 +238,7 @@ export class SqliteStore implements Store {
   }
 
   release(worker: number, runs: readonly Unstarted[]): Promise<void> {
-    return this.#db.write(FREES, () => release(this.#context, worker, runs))
+    return this.#mend(FREES, () => release(this.#context, worker, runs))
   }
 
   async releaseLost(worker: number, held: readonly Run[]): Promise<number> {
@@ -245,19 +252,19 @@ export class SqliteStore implements Store {
   }
 
   promote(limit: number): Promise<number> {
-    return this.#db.write(CHANGES, () => promote(this.#context, this.#storeClock.read(), limit))
+    return this.#mend(CHANGES, () => promote(this.#context, this.#storeClock.read(), limit))
   }
 
   recover(): Promise<Recovered[]> {
-    return this.#db.write(FREES, () => recover(this.#context))
+    return this.#mend(FREES, () => recover(this.#context))
   }
 
   define(limits: readonly LimitDefinition[]): Promise<string[]> {
-    return this.#db.write(CHANGES, () => define(this.#context, limits))
+    return this.#mend(CHANGES, () => define(this.#context, limits))
   }
 
   declareQueues(queues: readonly DeclaredQueue[]): Promise<string[]> {
-    return this.#db.write(CHANGES, () => declareQueues(this.#context, queues))
+    return this.#mend(CHANGES, () => declareQueues(this.#context, queues))
   }
 
   penalize(limit: string, key: string, untilUs: number, worker?: number): Promise<boolean> {
@@ -274,6 +281,10 @@ export class SqliteStore implements Store {
 
   inspect(limit: string, key?: string): Promise<BucketReport[]> {
     return this.#readLimits(() => inspect(this.#context, limit, key))
+  }
+
+  unreadable(): Promise<readonly SetAside[]> {
+    return this.#readLimits(() => this.#context.policies.aside)
   }
 
   limits(): Promise<LimitDefinition[]> {

@@ -154,17 +154,22 @@ function toSpread([id, key, queue, buckets, share, fair]: Row): Spread {
   return { id, key, queue, buckets, share, fair }
 }
 
-function viewOf(context: Context, spread: Spread, worker: number, nowUs: number): number {
-  const key = `${spread.key}\0${worker}`
-  const found = context.db.get<[number]>('SELECT id FROM lanes WHERE key = ?', key)
-  if (found) return found[0]
-  const buckets = (JSON.parse(spread.buckets) as number[]).map((id) => {
+/** The buckets that a worker has to ask where the fleet's, or those of all workers, are named. */
+export function ownBuckets(context: Context, ids: readonly number[], worker: number, nowUs: number): number[] {
+  return ids.map((id) => {
     const [stored, of] = context.db.get<[string, string]>('SELECT limit_name, key FROM buckets WHERE id = ?', id) as [
       string,
       string,
     ]
     return bucketId(context, nameFor(context, readName(stored).limit, of, worker), of, nowUs)
   })
+}
+
+function viewOf(context: Context, spread: Spread, worker: number, nowUs: number): number {
+  const key = `${spread.key}\0${worker}`
+  const found = context.db.get<[number]>('SELECT id FROM lanes WHERE key = ?', key)
+  if (found) return found[0]
+  const buckets = ownBuckets(context, JSON.parse(spread.buckets) as number[], worker, nowUs)
   for (const bucket of buckets) context.db.run('UPDATE buckets SET lanes = lanes + 1 WHERE id = ?', bucket)
   const { lastInsertRowid } = context.db
     .prepare(
