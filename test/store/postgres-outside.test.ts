@@ -251,7 +251,7 @@ withPostgres('work from outside on PostgreSQL', () => {
     await store.outside.offer([job('a')], [])
     const client = await admin.connect()
     await client.query('BEGIN')
-    const open = `SELECT "${schema}".claim_open(ARRAY['q'], ARRAY['["q"]'], ARRAY[1], 1, 1, 0, NULL, '{}')`
+    const open = `SELECT "${schema}".claim_open(ARRAY['q'], ARRAY['["q"]'], ARRAY[1], 1, 1, 0, NULL, '{}', false, NULL, NULL)`
     expect((await client.query(open)).rows).toHaveLength(2)
     let isPaused = false
     const paused = store.outside.pause('q', true).then(() => void (isPaused = true))
