@@ -1,8 +1,15 @@
-/** The name that a misspelt one most likely means: at most two letters away, or three of a long one; null: none is near. */
-export function nearest(name: string, known: readonly string[]): string | null {
+/**
+ * The name that a misspelt one most likely means; null: none is near.
+ * @param atMost how many letters away; by default two, or three of a long one
+ */
+export function nearest(
+  name: string,
+  known: readonly string[],
+  atMost: number = name.length > 6 ? 3 : 2,
+): string | null {
   if (name.length > LONGEST) return null
   let best: string | null = null
-  let least = name.length > 6 ? 4 : 3
+  let least = atMost + 1
   for (const candidate of known) {
     const distance = editDistance(name.toLowerCase(), candidate.toLowerCase())
     // Of a short name nothing would be left.

@@ -7,7 +7,7 @@ import type { NewJob, Settlement } from '../jobs/job.ts'
 import { penaltyUs } from '../jobs/rate-limited.ts'
 import type { RetryAfter } from '../jobs/rate-limit-headers.ts'
 import type { JobFacts, Offered, Outside } from '../store/outside.ts'
-import type { LimitDefinition, Store } from '../store/store.ts'
+import type { DeclaredQueue, LimitDefinition, Store } from '../store/store.ts'
 import type { Events } from './events.ts'
 import type { LimitRegistry } from './limit-registry.ts'
 import { RemoteClaims, type RemoteFetch } from './remote-claims.ts'
@@ -220,6 +220,13 @@ export class Remote {
     await (await this.#open()).define(limits)
     this.ring()
     this.#hooks.changed()
+  }
+
+  /** Says anew what the starts of queues need, as an engine's start does. */
+  async declareQueues(queues: readonly DeclaredQueue[]): Promise<void> {
+    if (queues.length === 0) return
+    await (await this.#open()).declareQueues(queues)
+    this.stir()
   }
 
   /** Empties the store, for tests: the limits of this engine are defined anew. */

@@ -1,12 +1,29 @@
 import type { z } from 'zod'
+import { misspelt } from './misspelt.ts'
 import { invalid, Refusal } from './refusal.ts'
 
 const ISSUES_SHOWN = 5
 
-/** A part of a request, as its schema reads it; without a schema nothing is taken. @throws Refusal 400, 422 */
-export function checked(schema: z.ZodType | null, value: unknown, part: 'path' | 'query' | 'body'): unknown {
+/**
+ * A part of a request, as its schema reads it; without a schema nothing is taken. A member that is misspelt is refused: what it asks for
+ * would not be done.
+ *
+ * @param all whether every unknown member is refused
+ * @throws Refusal 400, 422
+ */
+export function checked(
+  schema: z.ZodType | null,
+  value: unknown,
+  part: 'path' | 'query' | 'body',
+  all = false,
+): unknown {
   if (!schema) return undefined
   const result = schema.safeParse(value)
+  const slip = result.success ? misspelt(schema, value, all) : null
+  if (slip) {
+    const path = slip.path.map(String).join('.').slice(0, 200)
+    throw invalid(`${path} ${slip.message}`, { details: { issues: [{ path, message: slip.message }] } })
+  }
   if (result.success) return result.data
   const { issues } = result.error
   if (part === 'body' && value === undefined)

@@ -1,9 +1,11 @@
 import { SluiceError } from '../base/errors.ts'
+import { nearest } from '../base/nearest.ts'
+import { inLaneOrder } from '../jobs/lane.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
 import { normalisePolicy } from '../policy/normalise-policy.ts'
 import { isPath, partitionKey, readPath, SHARED_KEY } from '../policy/partition-key.ts'
 import type { Policy } from '../policy/policy.ts'
-import type { LimitDefinition } from '../store/store.ts'
+import type { BucketUse, LimitDefinition } from '../store/store.ts'
 import { ownName } from './tenant.ts'
 
 /** A limit of the server: its policy, whose it is, and its key. */
@@ -123,6 +125,17 @@ export class LimitRules {
     return [...this.#rules.keys()]
   }
 
+  /** The queues that have limits here, by the names of clients. */
+  queueNames(): string[] {
+    return [...this.#queues.keys()]
+  }
+
+  /** What all starts of a queue of no tenant need, as an engine declares it. */
+  ofWholeQueue(queue: string): BucketUse[] {
+    const own = (this.#queues.get(queue) ?? []).filter((use) => this.#byOf(use) === null)
+    return inLaneOrder(own.map(({ limit, weight = 1 }) => ({ limit, key: SHARED_KEY, weight })))
+  }
+
   /** What a type and a queue cost a job. @throws limit.key.missing, limit.key.invalid */
   uses(job: LimitedJob): { readonly name: string; readonly use: ResolvedUse }[] {
     const ofQueue = (this.#queues.get(job.queue) ?? []).filter((use) => job.tenant !== '' || this.#byOf(use) !== null)
@@ -174,6 +187,9 @@ function ruleOf(name: string, limit: ServedLimit, keyed: boolean): Rule {
       'policy.invalid',
       `The name of the limit ${JSON.stringify(name.slice(0, 64))} is invalid. Expected 1 to 255 characters without a slash or NUL.`,
     )
+  for (const member of Object.keys(limit))
+    if (member !== 'shared' && nearest(member, ['shared'], 2) !== null)
+      throw new SluiceError('policy.invalid', `limit ${name}: there is no ${member.slice(0, 60)}; did you mean shared?`)
   const policy = servedPolicy(name, limit)
   const { shared = false, by = null } = limit
   if (typeof shared !== 'boolean')

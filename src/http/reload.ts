@@ -1,3 +1,4 @@
+import { SluiceError } from '../base/errors.ts'
 import type { AccessList } from './access.ts'
 import { LimitRules, type ServedLimits } from './limit-rules.ts'
 import type { Server } from './server.ts'
@@ -18,9 +19,22 @@ export async function reload(server: Server, access: AccessList, { tokens, limit
   // Refuses limits that cannot be before any token has changed.
   void new LimitRules(limits)
   const before = access.names
+  if (before.length > 0 && tokens.length === 0)
+    throw new SluiceError(
+      'option.invalid',
+      'The new configuration has no tokens, and everybody could do everything. Restart the server if that is meant.',
+    )
+  const queues = server.limits.queueNames()
   access.replace(tokens)
   server.limits.replace(limits)
   const changed = await redefine(server)
+  await server.remote.declareQueues(
+    [...new Set([...queues, ...server.limits.queueNames()])].map((queue) => ({
+      queue,
+      uses: server.limits.ofWholeQueue(queue),
+      version: 0,
+    })),
+  )
   for (const warning of access.warnings) server.logger.warn({}, warning)
   const asked = {
     tokens: access.names,

@@ -1,4 +1,5 @@
 import type { Clock } from '../base/clock.ts'
+import { SluiceError } from '../base/errors.ts'
 import { type BucketState, charge, deniedUntil, newBucket, view } from '../policy/bucket.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
 import { normalisePolicy } from '../policy/normalise-policy.ts'
@@ -15,6 +16,11 @@ export class RequestBudget {
   /** @throws policy.invalid */
   constructor(policy: Policy, clock: Clock) {
     this.#policy = normalisePolicy(policy, 'the requests of a token')
+    if (!this.#policy.rule || this.#policy.concurrency !== null)
+      throw new SluiceError(
+        'policy.invalid',
+        'The requests of a token are held to a rate, a window or a spacing; leave concurrency out.',
+      )
     this.#clock = clock
   }
 

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { SluiceError } from '../base/errors.ts'
+import { didYouMean } from '../base/nearest.ts'
 import { isTenant } from './tenant.ts'
 
 /**
@@ -68,7 +69,10 @@ export function checkToken(token: Token, before: readonly CheckedToken[]): Check
       `The token ${typeof called === 'string' ? called.slice(0, 64) : `number ${before.length + 1}`} is invalid: ${why}.`,
     )
   for (const field of Object.keys(token))
-    if (!FIELDS.has(field)) throw wrong(`${field.slice(0, 64)} is unknown; a token takes ${[...FIELDS].join(', ')}`)
+    if (!FIELDS.has(field))
+      throw wrong(
+        `${field.slice(0, 64)} is unknown; ${didYouMean(field, [...FIELDS])}a token takes ${[...FIELDS].join(', ')}`,
+      )
   if (called !== undefined && (typeof called !== 'string' || !NAME.test(called)))
     throw wrong('name has to be 1 to 64 letters, digits, spaces and . _ : @ -')
   const digest = digestIn(token, wrong)

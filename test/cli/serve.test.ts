@@ -154,6 +154,10 @@ test('SIGHUP reloads tokens and limits; what cannot be leaves all as it was; eac
   running.child.kill('SIGHUP')
   await expect.poll(running.said).toContain('could not be read again')
   expect(await limit()).toBe(5)
+  file('server.json', { limits: limits(9) }, at)
+  running.child.kill('SIGHUP')
+  await expect.poll(running.said).toContain('everybody could do everything')
+  expect((await fetch(`${url}/ojs/v1/queues`)).status).toBe(401)
   const audit = (await (await fetch(`${url}/ojs/v1/admin/audit`, bearer(next.token))).json()) as { items: object[] }
   expect(audit.items).toMatchObject([
     { token: 'SIGHUP', action: 'reload', asked: { removed: ['root'], changed: ['crm'] } },

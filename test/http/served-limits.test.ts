@@ -201,3 +201,20 @@ test.each([
 ])('%j is refused when the server is made', async (limits, code) => {
   await expect(served(limits as ServedLimits)).rejects.toMatchObject({ code })
 })
+
+test('a reload changes the limits of a queue for jobs of no tenant too, and lifts them', async () => {
+  const limits = { one: { concurrency: 1 }, two: { concurrency: 2 } }
+  const queues = (...names: string[]): object => ({
+    limits,
+    ...(names.length > 0 && { queues: { q: { limits: names.map((limit) => ({ limit })) } } }),
+  })
+  const d = await Desk.open({ http: { limits: queues() } })
+  for (let i = 0; i < 9; i++) await d.push()
+  const reload = (change: object): Promise<void> => d.app.reload({ tokens: [], limits: change, by: 'test' })
+  await reload(queues('one'))
+  expect(await d.fetch({ count: 5 })).toHaveLength(1)
+  await reload(queues('two'))
+  expect(await d.fetch({ count: 5 })).toHaveLength(2)
+  await reload(queues())
+  expect(await d.fetch({ count: 9 })).toHaveLength(6)
+})

@@ -1,9 +1,13 @@
 import { z } from 'zod'
+import { systemClock } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
 import type { QueueOptions } from '../../engine/queue-list.ts'
 import { type AnyTask, task } from '../../engine/task.ts'
 import { type Bounds, boundsOf } from '../../http/bounds.ts'
+import { QueueName } from '../../http/ojs/schemas.ts'
+import { RequestBudget } from '../../http/request-budget.ts'
 import { LimitRules, type ServedLimit, type ServedLimits, type ServedUse } from '../../http/limit-rules.ts'
+import { misspelt } from '../../http/misspelt.ts'
 import type { Token } from '../../http/token.ts'
 import { input } from '../../jobs/schema.ts'
 import { limit as defineLimit, type Limit, type LimitUse } from '../../policy/define-limit.ts'
@@ -48,6 +52,9 @@ export interface ServeConfig {
  * @throws option.invalid, and as limits and tasks that are defined in code
  */
 export function readServeConfig(json: unknown): ServeConfig {
+  const slip = misspelt(Config, json)
+  if (slip)
+    throw new SluiceError('option.invalid', `The configuration is invalid: ${slip.path.join('.')} ${slip.message}`)
   const parsed = Config.safeParse(json)
   if (!parsed.success) {
     const words = parsed.error.issues.map((issue) => `${issue.path.map(String).join('.')}: ${issue.message}`).join('; ')
@@ -61,6 +68,13 @@ export function readServeConfig(json: unknown): ServeConfig {
   }
   // Refuses what cannot be before the engine is made.
   void new LimitRules(served)
+  if (requests) void new RequestBudget(requests as unknown as Policy, systemClock)
+  for (const name of Object.keys(queues))
+    if (!QueueName.safeParse(name).success)
+      throw new SluiceError(
+        'option.invalid',
+        `The configuration is invalid: no request can name the queue ${JSON.stringify(name.slice(0, 64))}. Expected lower case letters, digits, dots and hyphens.`,
+      )
   const limits = new Map(
     Object.entries(served.limits).map(([name, { shared: _shared, by: _by, ...policy }]) => [
       name,

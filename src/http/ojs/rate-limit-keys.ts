@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { isStorable } from '../../base/text.ts'
 import type { KeyCount } from '../../store/limit-keys.ts'
 import { denied } from '../access.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
@@ -9,7 +10,7 @@ import { definedLimit, limitJson } from './rate-limits.ts'
 import { RateLimitKey } from './schemas.ts'
 
 const Params = z.object({ key: RateLimitKey })
-const Cursor = z.tuple([z.enum(['waiting', 'key']), z.number().int().min(0), z.string()])
+const Cursor = z.tuple([z.enum(['waiting', 'key']), z.int().min(0), z.string().refine(isStorable)])
 
 /** The budgets of a limit, a page of them. */
 export const listRateLimitKeys: Operation = operation({

@@ -12,7 +12,7 @@ import { splitName } from '../tenant.ts'
 import { requireQueues } from './jobs.ts'
 import { newJob } from './new-job.ts'
 import { broughtBy } from './rate-limit-policy.ts'
-import type { JobJson } from './schemas.ts'
+import type { JobJson, UniqueJson } from './schemas.ts'
 
 /** Jobs that may be stored as they are, with the limits to define along with them. */
 export interface ReadyJobs {
@@ -48,6 +48,7 @@ type AnyCall = Call<unknown, unknown, unknown>
 export async function readyJobs(call: AnyCall, sent: readonly JobJson[]): Promise<ReadyJobs> {
   const { server, tenant } = call
   requireQueues(call, new Set(sent.map((json) => json.options?.queue ?? 'default')))
+  for (const { options } of sent) requireOwnUnique(call, options?.unique)
   const given = sent.map((json) => givenBy(call, json))
   const isLimited = given.some(({ asked, own }) => asked.length + own.length > 0)
   const known = new Map(
@@ -91,6 +92,15 @@ async function admitNames(
     'limits',
     tenant,
     fresh.filter((name) => limits.definition(tenant, splitName(name).name)?.name !== name),
+  )
+}
+
+/** What holds a unique key may be in any queue of the tenant: a token that names its queues changes none of others. @throws Refusal 403 */
+function requireOwnUnique({ access }: AnyCall, unique: UniqueJson | null | undefined): void {
+  if (access.everywhere || !unique || !unique.on_conflict?.startsWith('replace')) return
+  if (unique.keys?.includes('queue') || [unique.key ?? []].flat().includes('queue')) return
+  throw denied(
+    'The token names its queues, and unique could replace a job of another: give keys with queue among them.',
   )
 }
 

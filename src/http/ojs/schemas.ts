@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { SluiceError } from '../../base/errors.ts'
 import { type Duration, durationUs } from '../../base/duration.ts'
 import { isJobId } from '../../base/ids.ts'
+import { didYouMean } from '../../base/nearest.ts'
 import { isStorable } from '../../base/text.ts'
 import type { JobState } from '../../jobs/job-state.ts'
 
@@ -22,7 +23,7 @@ function members<S extends z.core.$ZodLooseShape>(shape: S): z.ZodObject<S, z.co
           keys: [name],
           input: ctx.value,
           path: [name],
-          message: `is not known here; known are ${[...known].join(', ')}, and extensions that begin with x_`,
+          message: `is not known here; ${didYouMean(name, [...known])}known are ${[...known].join(', ')}, and extensions that begin with x_`,
         })
   })
 }

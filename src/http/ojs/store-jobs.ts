@@ -41,7 +41,12 @@ export async function storeJobs(call: Call<unknown, unknown, unknown>, sent: rea
     () => ({}),
   )
   return {
-    jobs: jobs.filter((job) => job !== null),
+    // The job of another queue that holds a unique key is not there for a token that may not name that queue.
+    jobs: jobs.flatMap((job, i) =>
+      job === null || maySee(call, job)
+        ? (job ?? [])
+        : asStored({ ...(ready.jobs[i] as NewJob), id: job.id }, server.clock.now()),
+    ),
     duplicate: offered.answers.some((answer) => answer.kind === 'duplicate'),
     headers: { ...pressureHeaders(offered.depths), ...(await left) },
   }

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { misspelt } from '../misspelt.ts'
 import { type JobJson, NewJobJson, Options, type OptionsJson } from './schemas.ts'
 import { type ElementJson, isNested, type NestedJson, type StepJson, type WorkflowJson } from './workflow-plan.ts'
 
@@ -21,12 +22,22 @@ function chosen<T>(schemaOf: (value: unknown) => z.ZodType<T>, description: stri
   return z
     .unknown()
     .transform((value, ctx): T => {
-      const read = schemaOf(value).safeParse(value)
-      if (read.success) return read.data
+      const schema = schemaOf(value)
+      const read = schema.safeParse(value)
+      if (read.success) {
+        tellMisspelt(schema, value, ctx)
+        return read.data
+      }
       ctx.issues.push(...(read.error.issues as z.core.$ZodRawIssue[]))
       return z.NEVER
     })
     .meta({ description })
+}
+
+/** What a schema behind a transformation would drop; checks from outside do not see it. */
+function tellMisspelt(schema: z.ZodType, value: unknown, ctx: z.core.ParsePayload): void {
+  const slip = misspelt(schema, value)
+  if (slip) ctx.issues.push({ code: 'custom', input: value, path: [...slip.path], message: slip.message })
 }
 
 const SECOND = 'A job, or a chain or a group in its place.'
@@ -60,28 +71,33 @@ const Step: z.ZodType<StepJson> = z
       ctx.issues.push(...(read.error.issues as z.core.$ZodRawIssue[]))
       return z.NEVER
     }
+    tellMisspelt(NewJobJson, json, ctx)
     const told = callback === undefined ? {} : { options: { ...read.data.options, callback_type: callback } }
     return { ...read.data, ...told, id, depends_on: before }
   })
 
-/** A workflow as it is sent, with a name and options that hold for each of its jobs. */
-export const Workflow: z.ZodType<WorkflowJson & Common> = z.preprocess(
-  (body) => (isStepsAlone(body) ? { ...body, type: 'graph' } : body),
-  z.discriminatedUnion('type', [
-    Defaults.extend({ type: z.literal('chain'), steps: z.array(element(0)).min(1).max(STEPS_AT_MOST) }),
-    Defaults.extend({ type: z.literal('group'), jobs: z.array(element(0)).min(1).max(JOBS_AT_MOST) }),
-    Defaults.extend({
-      type: z.literal('batch'),
-      jobs: z.array(element(0)).min(1).max(JOBS_AT_MOST),
-      callbacks: z.strictObject({
-        on_success: NewJobJson.nullish(),
-        on_failure: NewJobJson.nullish(),
-        on_complete: NewJobJson.nullish(),
-      }),
+const Forms = z.discriminatedUnion('type', [
+  Defaults.extend({ type: z.literal('chain'), steps: z.array(element(0)).min(1).max(STEPS_AT_MOST) }),
+  Defaults.extend({ type: z.literal('group'), jobs: z.array(element(0)).min(1).max(JOBS_AT_MOST) }),
+  Defaults.extend({
+    type: z.literal('batch'),
+    jobs: z.array(element(0)).min(1).max(JOBS_AT_MOST),
+    callbacks: z.strictObject({
+      on_success: NewJobJson.nullish(),
+      on_failure: NewJobJson.nullish(),
+      on_complete: NewJobJson.nullish(),
     }),
-    Defaults.extend({ type: z.literal('graph'), steps: z.array(Step).min(1).max(STEPS_AT_MOST) }),
-  ]),
-)
+  }),
+  Defaults.extend({ type: z.literal('graph'), steps: z.array(Step).min(1).max(STEPS_AT_MOST) }),
+])
+
+/** A workflow as it is sent, with a name and options that hold for each of its jobs. */
+export const Workflow: z.ZodType<WorkflowJson & Common> = z.preprocess((body, ctx) => {
+  if (!isStepsAlone(body)) return body
+  const graph = { ...body, type: 'graph' }
+  tellMisspelt(Forms, graph, ctx)
+  return graph
+}, Forms)
 
 /** The form of section 14.1 of the binding names no type: its steps say what they depend on. */
 function isStepsAlone(body: unknown): body is object {

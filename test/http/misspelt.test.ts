@@ -1,0 +1,109 @@
+// A member of a request that the server does not know is never dropped where it is a slip of one that it knows.
+import { describe, expect, test } from 'vitest'
+import { Desk, type Json } from './desk.ts'
+
+const nothing = async (d: Desk): Promise<void> => {
+  expect((await d.get('/ojs/v1/admin/jobs')).body['pagination'].total).toBe(0)
+  expect((await d.get('/ojs/v1/cron')).body['pagination'].total).toBe(0)
+}
+
+describe('a misspelt member is refused, and the message says which was meant', () => {
+  const job = { type: 'work', args: [1] }
+  test.each<[string, Json, string]>([
+    ['/ojs/v1/jobs', { ...job, option: { rate_limit: { key: 'k', concurrency: 1 } } }, 'options'],
+    ['/ojs/v1/jobs', { ...job, rateLimit: { key: 'k', concurrency: 1 } }, 'rate_limit'],
+    ['/ojs/v1/jobs', { ...job, options: { rate_limits: { key: 'k', concurrency: 1 } } }, 'rate_limit'],
+    ['/ojs/v1/jobs/batch', { jobs: [job, { ...job, optoins: {} }] }, 'options'],
+    ['/ojs/v1/workflows', { type: 'group', jobs: [{ ...job, option: {} }] }, 'options'],
+    ['/ojs/v1/workflows', { type: 'chain', steps: [job], option: {} }, 'options'],
+    [
+      '/ojs/v1/workflows',
+      {
+        steps: [
+          { ...job, id: 'a' },
+          { ...job, id: 'b', depend_on: ['a'] },
+        ],
+      },
+      'depends_on',
+    ],
+    ['/ojs/v1/workflows', { steps: [{ ...job, id: 'a', optons: {} }] }, 'options'],
+    ['/ojs/v1/cron', { name: 'c', cron: '@daily', type: 'work', overlap_polici: 'allow' }, 'overlap_policy'],
+    ['/ojs/v1/workers/fetch', { queues: ['q'], type: ['work'] }, 'types'],
+  ])('%s %j', async (path, body, meant) => {
+    const d = await Desk.open()
+    const { status, body: answer } = await d.post(path, body)
+    expect([status, answer['error']?.message]).toEqual([400, expect.stringContaining(`did you mean ${meant}?`)])
+    await nothing(d)
+  })
+
+  test.each<[string, Json, string]>([
+    ['ack', { charges: [{ limit: 'k', units: 1 }] }, 'charge'],
+    ['ack', { results: 1 }, 'result'],
+    ['nack', { error: { code: 'x', message: 'm', retry_aftr: 60 } }, 'retry_after'],
+    ['nack', { error: { code: 'x', message: 'm' }, rate_limit_header: {} }, 'rate_limit_headers'],
+  ])('of a settlement: %s %j, and the run goes on', async (verb, more, meant) => {
+    const d = await Desk.open()
+    const id = await d.push()
+    await d.fetch()
+    const { status, body } = await d.post(`/ojs/v1/workers/${verb}`, { job_id: id, ...more })
+    expect([status, body['error']?.message]).toEqual([400, expect.stringContaining(`did you mean ${meant}?`)])
+    expect((await d.job(id))['state']).toBe('active')
+  })
+
+  test('of the bounds of a queue', async () => {
+    const d = await Desk.open()
+    for (const body of [{ backpresure: { max_depth: 1 } }, { backpressure: { max_depth: 1, warning_treshold: 0.5 } }]) {
+      expect((await d.send('PUT', '/ojs/v1/admin/queues/q/config', body)).status).toBe(400)
+    }
+    expect((await d.get('/ojs/v1/admin/queues/q')).status).toBe(404)
+  })
+})
+
+test('a query that would narrow a change must be known: else the change reaches more', async () => {
+  const d = await Desk.open()
+  await d.send('PUT', '/ojs/v1/rate-limits/k', { concurrency: 5 })
+  await d.send('PUT', '/ojs/v1/rate-limits/k', { concurrency: 1 })
+  for (const query of ['partiton=a', 'key=a']) {
+    const { status, body } = await d.send('DELETE', `/ojs/v1/rate-limits/k?${query}`)
+    expect([status, body['error']?.code]).toEqual([400, 'invalid_request'])
+  }
+  expect((await d.get('/ojs/v1/rate-limits/k')).body['overrides']).toHaveLength(1)
+  expect((await d.get('/ojs/v1/rate-limits/k?partiton=a')).status).toBe(400)
+  expect((await d.get('/ojs/v1/rate-limits/k?cache=no')).status).toBe(200)
+})
+
+test('a name that no parser keeps is refused where it would be lost, and kept in the arguments', async () => {
+  const d = await Desk.open()
+  const send = async (text: string): Promise<[number, string]> => {
+    const request = new Request('http://desk/ojs/v1/jobs', {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: text,
+    })
+    const response = await d.app.fetch(request)
+    return [response.status, await response.text()]
+  }
+  for (const more of [
+    '"__proto__": {}',
+    '"options": {"__proto__": {"queue": "x"}}',
+    '"meta": {"__proto__": 1}',
+    '"options": {"rate_limit": {"key": "k", "concurrency": 1, "__proto__": {}}}',
+  ])
+    expect((await send(`{"type": "work", "args": [], ${more}}`))[0]).toBe(400)
+  const [status, text] = await send('{"type": "work", "args": [{"__proto__": {"a": 1}}], "meta": {"constructor": 1}}')
+  expect([status, text]).toEqual([201, expect.stringContaining('"args":[{"__proto__":{"a":1}}]')])
+})
+
+test('what is no slip of a known name stays the sender’s own', async () => {
+  const d = await Desk.open()
+  const id = await d.push({}, { data: 1, attachments: [], x_options: {} })
+  expect(await d.job(id)).toMatchObject({ data: 1, attachments: [], x_options: {} })
+  expect((await d.post('/ojs/v1/workers/heartbeat', { worker_id: 'w', id: 1, status: 'x' })).status).toBe(200)
+})
+
+test.each([['\0'], ['\ud800']])('a cursor that holds %j is refused', async (key) => {
+  const d = await Desk.open()
+  await d.send('PUT', '/ojs/v1/rate-limits/k', { concurrency: 5 })
+  const cursor = Buffer.from(JSON.stringify(['waiting', 1, key])).toString('base64url')
+  expect((await d.get(`/ojs/v1/rate-limits/k/keys?cursor=${cursor}`)).status).toBe(400)
+})
