@@ -57,12 +57,13 @@ export async function settleById(
     return { answer: { kind: 'refused', state: before.state, why: 'state' } }
   if (!isHolder(before, holder)) return { answer: { kind: 'refused', state: before.state, why: 'holder' } }
   const settlement = await settlementOf(before, store)
-  const { worker } = before
+  const { worker, startedUs } = before
+  const run = startedUs === null ? settlement : { ...settlement, startedUs }
   const leftMs = Math.min((endOf(before) - store.nowUs()) / 1000, MOST_PATIENCE_MS)
   const settled = await persist(
     clock,
     Math.max(leftMs, LEAST_PATIENCE_MS),
-    (again) => store.settle(worker, settlement, again),
+    (again) => store.settle(worker, run, again),
     refused,
   )
   if (settled.kind === 'settled') {

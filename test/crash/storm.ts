@@ -57,6 +57,8 @@ export class Storm {
   readonly #members: Member[] = []
   #sleeping: Promise<void> | null = null
   #mostActive = 0
+  /** Times that a tenant's budget was seen to hold jobs back. */
+  #heldBack = 0
   #url = ''
 
   constructor(options: StormOptions) {
@@ -90,6 +92,7 @@ export class Storm {
       await pause(this.#chance(100, 700))
       await this.#arrive(8)
       this.#countActive()
+      this.#countHeldBack()
     }
     await this.#sleeping
     await this.#drain()
@@ -188,6 +191,14 @@ export class Storm {
     )
   }
 
+  #countHeldBack(): void {
+    void this.engine.limits.inspect('tenant').then(
+      (buckets) => void (this.#heldBack += buckets.some(({ waiting }) => waiting > 0) ? 1 : 0),
+      // The store is away.
+      () => undefined,
+    )
+  }
+
   async #drain(): Promise<void> {
     const left = new Set(this.jobs.map(({ id }) => id))
     await until('every job is completed', 60_000, async () => {
@@ -211,18 +222,16 @@ export class Storm {
 
   /** In every half-open second and guard, wherever it begins, at most so many decisions per tenant; in every second, arrivals. */
   #expectTermsKept(starts: readonly Decided[]): void {
-    let tightestMs = Infinity
     for (const tenant of new Set(starts.map((start) => start.tenant))) {
       const own = starts.filter((start) => start.tenant === tenant)
       const closestMs = closest(own.map(({ decidedUs }) => decidedUs)) / 1000
       // `createdAt` is a whole millisecond.
       expect(closestMs, `${tenant}: ms between decisions`).toBeGreaterThan(1000 + GUARD_MS - 1)
-      tightestMs = Math.min(tightestMs, closestMs)
       const arrivals = own.filter((start) => !this.#sleptBefore(start)).map(({ atUs }) => atUs)
       expect(closest(arrivals.sort((a, b) => a - b)), `${tenant}: µs between arrivals`).toBeGreaterThanOrEqual(1e6)
     }
     // Else no budget held anything back, and keeping them would prove nothing.
-    expect(tightestMs, 'ms between decisions').toBeLessThan((1000 + 2 * GUARD_MS) * 2)
+    expect(this.#heldBack, 'times that a budget held jobs back').toBeGreaterThan(0)
   }
 
   /** Its worker was stopped between the decision and the call: nobody can guard against that. */

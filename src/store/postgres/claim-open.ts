@@ -15,7 +15,7 @@ import { withResults } from './parent-results.ts'
 export const HELD_AGAIN_US = 20_000
 
 const CLAIM_OPEN =
-  'SELECT * FROM sluice.claim_open($1::text[], $2::text[], $3::int[], $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::text[], $9::boolean, $10::text[], $11::text)'
+  'SELECT * FROM sluice.claim_open($1::text[], $2::text[], $3::int[], $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::text[], $9::boolean, $10::text[], $11::text, $12::uuid)'
 
 /** What the first row tells. */
 type Told = Pick<Look, 'now' | 'wall' | 'fire' | 'next' | 'unresolved'> & {
@@ -47,6 +47,7 @@ export async function claimOpen(context: Context, db: Statements, request: Claim
     request.outside === true,
     known && known.list,
     known && known.name,
+    request.claimId ?? null,
   )
   context.onlyOpen = first !== undefined
   if (!first) return null

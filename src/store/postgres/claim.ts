@@ -38,11 +38,11 @@ const TRIES = 12
 const STRANGE_LANES = 256
 const FEW_PARKED = 8
 
-const WRITTEN = `SELECT * FROM sluice.claim_write($1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::json, $6::json, $7::json, $8::json, $9::json, $10::boolean)`
+const WRITTEN = `SELECT * FROM sluice.claim_write($1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::json, $6::json, $7::json, $8::json, $9::json, $10::boolean, nullif($11, '')::uuid)`
 const NEXT = 'SELECT sluice.claim_next($1::bigint, $3::bigint); COMMIT'
 const WRITE = `${WRITTEN}; ${NEXT}`
 /** Where jobs are rejected their flows go on. These are locked first: what was decided must not grow old while it waits for them. */
-const WRITE_REJECTING = `SELECT sluice.lock_flows($11::bigint[]); ${WRITTEN}; SELECT sluice.advance($11::bigint[], $12::bigint[]); ${NEXT}`
+const WRITE_REJECTING = `SELECT sluice.lock_flows($12::bigint[]); ${WRITTEN}; SELECT sluice.advance($12::bigint[], $13::bigint[]); ${NEXT}`
 
 const REFUSED = `SELECT j.seq, j.task, f.id, j.node, f.total FROM sluice.jobs j LEFT JOIN sluice.flows f ON f.seq = j.flow
   WHERE j.seq = ANY ($1::bigint[])`
@@ -244,6 +244,7 @@ async function write(
       JSON.stringify(rejectionsOf(context, rejections, instant)),
       JSON.stringify(bookings.map(({ seq, startUs }) => [seq, startUs])),
       String(request.outside === true),
+      request.claimId ?? '',
       `{${rejections.map(({ head }) => head.seq).join()}}`,
       `{${retentionOf(context).join()}}`,
     )

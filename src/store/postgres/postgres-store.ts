@@ -48,7 +48,7 @@ import { pruneFlows } from './prune-flows.ts'
 import { READ_GIVE_UP_MS, whenReachable } from './reachable.ts'
 import { recover } from './recover.ts'
 import { release } from './release.ts'
-import { lostClaims } from './release-lost.ts'
+import { lostClaims, runsOfClaim } from './release-lost.ts'
 import { retry } from './retry.ts'
 import { schedule, schedules, unschedule } from './schedule.ts'
 import { closesBucket, settleAndClose } from './settle.ts'
@@ -205,12 +205,16 @@ export class PostgresStore extends FlowVerbs implements Store {
   }
 
   async releaseLost(worker: number, held: readonly Run[]): Promise<number> {
-    const lost = await this.#read((db) => lostClaims(db, worker, held))
-    if (lost.length === 0) return 0
-    await this.release(
-      worker,
-      lost.map((run) => ({ ...run, uses: [], startedUs: 0 })),
-    )
+    return this.#giveBack(worker, await this.#read((db) => lostClaims(db, worker, held)))
+  }
+
+  async releaseClaim(worker: number, claimId: string): Promise<number> {
+    return this.#giveBack(worker, await this.#read((db) => runsOfClaim(db, worker, claimId)))
+  }
+
+  async #giveBack(worker: number, runs: readonly Run[]): Promise<number> {
+    const lost = runs.map((run) => ({ ...run, uses: [], startedUs: 0 }))
+    if (lost.length > 0) await this.release(worker, lost)
     return lost.length
   }
 

@@ -13,3 +13,13 @@ export async function lostClaims(db: Statements, worker: number, held: readonly 
   )
   return rows.map(([seq, attempt]) => ({ seq, attempt }))
 }
+
+/** Jobs that one claim from outside has started and that still run. */
+export async function runsOfClaim(db: Statements, worker: number, claimId: string): Promise<Run[]> {
+  const rows = await db.all<[seq: number, attempt: number]>(
+    `SELECT seq, attempt FROM sluice.jobs WHERE state = ${STATE.active} AND worker = $1 AND claim = $2::uuid`,
+    worker,
+    claimId,
+  )
+  return rows.map(([seq, attempt]) => ({ seq, attempt }))
+}

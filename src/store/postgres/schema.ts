@@ -270,6 +270,18 @@ DROP FUNCTION IF EXISTS sluice.claim_open(text[], text[], int[], bigint, bigint,
 const PARKED_AT_ARRIVAL = 'DROP FUNCTION IF EXISTS sluice.take_arrivals(text[], bigint);'
 
 /**
+ * Which claim from outside has started a job: what it took is given back when its answer was lost. A settlement names the start of its run.
+ * Processes of an earlier version call the same functions without either.
+ */
+const CLAIM_IDS = `
+ALTER TABLE sluice.jobs ADD COLUMN claim uuid;
+DROP FUNCTION IF EXISTS sluice.start_jobs(bigint[], text[], bigint, bigint, bigint, boolean);
+DROP FUNCTION IF EXISTS sluice.claim_open(text[], text[], int[], bigint, bigint, bigint, bigint, text[], boolean, text[], text);
+DROP FUNCTION IF EXISTS sluice.claim_write(bigint, bigint, bigint, bigint, json, json, json, json, json, boolean);
+DROP FUNCTION IF EXISTS sluice.settle(bigint[], int[], bigint[], int[], bigint[], text[], text[], int[], bigint[]);
+`
+
+/**
  * The changes of tables in order; how many were applied is kept in the table `store`. What was shipped is never edited: changes are
  * appended. One that changes what a function takes or answers drops the function; one that changes functions alone says why.
  */
@@ -285,6 +297,7 @@ export const MIGRATIONS: readonly string[] = [
   AUDIT_TABLE,
   KNOWN_TASKS,
   PARKED_AT_ARRIVAL,
+  CLAIM_IDS,
 ]
 
 /** The functions of this version: put in place after any migration, so that each is written down once. */

@@ -21,7 +21,7 @@ interface Row {
 type Written = [seq: number, attempt: number, state: number, now: number, work: boolean | null, flows: string | null]
 
 const SETTLE = `SELECT r_seq, r_attempt, r_state, r_now, r_work, r_flows FROM sluice.settle(
-  $1::bigint[], $2::int[], $3::bigint[], $4::int[], $5::bigint[], $6::text[], $7::text[], $8::int[], $9::bigint[])`
+  $1::bigint[], $2::int[], $3::bigint[], $4::int[], $5::bigint[], $6::text[], $7::text[], $8::int[], $9::bigint[], $10::bigint[])`
 
 /**
  * Writes what runs came to in one statement, returns their permits, and announces those that go on to their lanes. Of two settlements
@@ -101,6 +101,7 @@ async function settleRound(
     rows.map(({ error }) => error),
     rows.map(({ back }) => back),
     retentionOf(context),
+    sorted.map(({ settlement }) => settlement.startedUs ?? null),
   )
   if (written[0]) context.clock.saw(written[0][3])
   const bySeq = new Map(written.map(([seq, attempt, state]) => [seq, [attempt, state] as const]))

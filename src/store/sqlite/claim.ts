@@ -42,13 +42,13 @@ type Row = [
 ]
 
 // An occurrence of a schedule has to start before the end of the series; a retry of it need not.
-const ACTIVATE = `UPDATE jobs SET state = ${STATE.active}, attempt = attempt + 1, worker = ?1, due = ?2, started = ?3, permits = s.value ->> 1, ends = NULL, booked = NULL,
+const ACTIVATE = `UPDATE jobs SET state = ${STATE.active}, attempt = attempt + 1, worker = ?1, due = ?2, started = ?3, permits = s.value ->> 1, ends = NULL, claim = NULL, booked = NULL,
     expires = CASE WHEN schedule IS NULL THEN expires END
   FROM json_each(?4) s WHERE jobs.seq = s.value ->> 0 AND jobs.state = ${STATE.available}
   RETURNING seq, id, task, queue, coalesce(asked, priority), input, attempt, max_attempts, pushed_back, created, extra, schedule, occurs, flow, node`
 
 const DEFAULT_EVENT_WINDOW_US = 60_000_000
-const OWN_TERMS = `UPDATE jobs SET due = started + coalesce(lease, ?1), leased = coalesce(lease, ?1), ends = started + timeout FROM json_each(?2) s WHERE jobs.seq = s.value ->> 0`
+const OWN_TERMS = `UPDATE jobs SET due = started + coalesce(lease, ?1), leased = coalesce(lease, ?1), ends = started + timeout, claim = ?3 FROM json_each(?2) s WHERE jobs.seq = s.value ->> 0`
 
 const AT_ONCE = 1000
 const OPEN_LANES_AT_MOST = 4000
@@ -231,7 +231,7 @@ function activate(context: Context, request: ClaimRequest, grants: readonly Gran
   const rows = context.db.all<Row>(ACTIVATE, request.worker, nowUs + request.leaseUs, nowUs, JSON.stringify(starts))
   if (rows.length !== grants.length)
     throw new RangeError(`${grants.length} jobs were granted, ${rows.length} could be started`)
-  if (request.outside) context.db.run(OWN_TERMS, request.leaseUs, JSON.stringify(starts))
+  if (request.outside) context.db.run(OWN_TERMS, request.leaseUs, JSON.stringify(starts), request.claimId ?? null)
   const parents = new ParentResults(context)
   const bySeq = new Map(rows.map((row) => [row[0], row]))
   return grants.map((grant) => toAdmitted(context, grant, bySeq.get(grant.head.seq) as Row, decision, parents))

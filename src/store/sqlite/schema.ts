@@ -237,4 +237,6 @@ export const MIGRATIONS: readonly string[] = [
    ALTER TABLE lanes ADD COLUMN passed TEXT;
    CREATE INDEX jobs_tasks ON jobs (lane, task, priority DESC, seq) WHERE state = 1;
    CREATE INDEX lanes_parked ON lanes (queue, passed, priority DESC, turn, head) WHERE state = 4;`,
+  // Which claim from outside has started a job: what it took is given back when its answer was lost.
+  'ALTER TABLE jobs ADD COLUMN claim TEXT;',
 ]

@@ -25,7 +25,7 @@ const GOES_ON = `${STATE.retryable}, ${STATE.available}`
 const STOPPED = `cancelling AND s.value ->> 3 IN (${GOES_ON})`
 // A failed attempt is added to the job's history; a push-back is none.
 const HISTORY = `CASE WHEN s.value ->> 6 IS NULL OR s.value ->> 7 > 0 THEN errors ELSE ${withFailure('s.value ->> 6', '?1')} END`
-// One statement for a whole batch; it counts only where the lease is still the caller's. `s`: seq, attempt, worker, state, due, result, error, attempt back, pushed back.
+// One statement for a whole batch; it counts only where the lease is still the caller's. `s`: seq, attempt, worker, state, due, result, error, attempt back, start of the run.
 const SETTLE = `UPDATE jobs SET
     state = CASE WHEN ${STOPPED} THEN ${STATE.cancelled} ELSE s.value ->> 3 END,
     due = CASE WHEN ${STOPPED} THEN ?3 ELSE s.value ->> 4 END, result = s.value ->> 5, error = coalesce(s.value ->> 6, error), errors = ${HISTORY}, attempt = attempt - (s.value ->> 7),
@@ -33,6 +33,7 @@ const SETTLE = `UPDATE jobs SET
     finished = CASE WHEN s.value ->> 3 IN (${GOES_ON}) AND NOT cancelling THEN NULL ELSE ?1 END, since = ?1, worker = NULL
   FROM json_each(?2) s
   WHERE jobs.seq = s.value ->> 0 AND jobs.attempt = s.value ->> 1 AND jobs.worker = s.value ->> 2 AND jobs.state = ${STATE.active}
+    AND (s.value ->> 8 IS NULL OR jobs.started = s.value ->> 8)
   RETURNING seq, attempt, state, permits, lane, priority, expires, flow`
 
 /** Writes what runs came to, returns their permits, and sends back to their lanes those that go on. Of two settlements of a run the first counts. */
@@ -92,6 +93,7 @@ type SettleRow = [
   result: string | null,
   error: string | null,
   attemptBack: number,
+  started: number | null,
 ]
 
 function toRow({ retention }: Context, { worker, settlement }: SettleRequest, nowUs: number): SettleRow {
@@ -105,6 +107,7 @@ function toRow({ retention }: Context, { worker, settlement }: SettleRequest, no
     result,
     error && JSON.stringify(error),
     back,
+    settlement.startedUs ?? null,
   ]
   if (settlement.kind === 'complete')
     return row(STATE.completed, nowUs + retention.completedUs, settlement.result, null)

@@ -45,7 +45,7 @@ import { prune } from './prune.ts'
 import { afterReboot } from './reboot.ts'
 import { recover } from './recover.ts'
 import { release } from './release.ts'
-import { lostClaims } from './release-lost.ts'
+import { lostClaims, runsOfClaim } from './release-lost.ts'
 import { retry } from './retry.ts'
 import { schedule, schedules, unschedule } from './schedule.ts'
 import { MIGRATIONS } from './schema.ts'
@@ -241,13 +241,17 @@ export class SqliteStore implements Store {
     return this.#mend(FREES, () => release(this.#context, worker, runs))
   }
 
-  async releaseLost(worker: number, held: readonly Run[]): Promise<number> {
-    const lost = lostClaims(this.#context, worker, held)
-    if (lost.length === 0) return 0
-    await this.release(
-      worker,
-      lost.map((run) => ({ ...run, uses: [], startedUs: 0 })),
-    )
+  releaseLost(worker: number, held: readonly Run[]): Promise<number> {
+    return this.#giveBack(worker, lostClaims(this.#context, worker, held))
+  }
+
+  releaseClaim(worker: number, claimId: string): Promise<number> {
+    return this.#giveBack(worker, runsOfClaim(this.#context, worker, claimId))
+  }
+
+  async #giveBack(worker: number, runs: readonly Run[]): Promise<number> {
+    const lost = runs.map((run) => ({ ...run, uses: [], startedUs: 0 }))
+    if (lost.length > 0) await this.release(worker, lost)
     return lost.length
   }
 

@@ -1,4 +1,6 @@
 import { describe, expect, test } from 'vitest'
+import type { Settlement } from '../../../src/jobs/job.ts'
+import type { Claim } from '../../../src/store/store.ts'
 import type { StoreHarness } from './harness.ts'
 import { eachWorld, FAILURE } from './world.ts'
 
@@ -249,6 +251,52 @@ function releases(harness: StoreHarness): void {
     expect([w.run('a2').attempt, w.run('b').attempt]).toEqual([1, 1])
     expect(await w.bucket('r')).toMatchObject({ active: 2, available: 2 })
     expect(await w.recover()).toEqual([])
+  })
+
+  test('what one claim from outside has taken goes back alone, with its permit and its attempt', async () => {
+    const w = world()
+    await w.define({ r: { rate: 5, per: '1h', concurrency: 5 } })
+    await w.add('a', { limits: ['r'], attempts: 1 }, 2)
+    await w.add('b', { attempts: 1 }, 2)
+    const [lost, kept] = ['01890a5d-ac96-774b-bcce-b302099a8057', '01890a5d-ac96-774b-bcce-b302099a8058']
+    const claim = (claimId: string): Promise<Claim> =>
+      w.store.claim(() => ({
+        worker: w.worker,
+        leaseUs: 1e9,
+        outside: true,
+        claimId,
+        queues: [{ queue: 'q', slots: 2 }],
+      }))
+    const first = (await claim(lost)).jobs.map(({ task }) => task)
+    const second = (await claim(kept)).jobs.map(({ task }) => task)
+    expect([...first, ...second].sort()).toEqual(['a1', 'a2', 'b1', 'b2'])
+    const other = await w.store.join(['q'], 1e9)
+    expect(await w.store.releaseClaim(other, lost)).toBe(0)
+    expect(await w.store.releaseClaim(w.worker, lost)).toBe(2)
+    for (const task of first)
+      expect(await w.get(task)).toMatchObject({ state: 'available', attempt: 0, startedUs: null })
+    for (const task of second) expect(await w.get(task)).toMatchObject({ state: 'active', attempt: 1 })
+    expect(await w.store.releaseClaim(w.worker, lost)).toBe(0)
+    // A later run is another claim's.
+    expect((await w.start()).sort()).toEqual(first.sort())
+    expect(await w.store.releaseClaim(w.worker, lost)).toBe(0)
+    expect(await w.bucket('r')).toMatchObject({ active: 2 })
+  })
+
+  test('a settlement of a run counts for no later run of the same attempt', async () => {
+    const w = world()
+    await w.add('a', { attempts: 2 })
+    await w.start()
+    const { startedUs, ...first } = w.run('a')
+    w.at(10)
+    expect(await w.settle('a', { kind: 'give-back' })).toMatchObject({ kind: 'settled' })
+    await w.start()
+    expect(w.run('a')).toMatchObject({ seq: first.seq, attempt: first.attempt })
+    const late: Settlement = { seq: first.seq, attempt: first.attempt, startedUs, kind: 'complete', result: 'null' }
+    for (const again of [false, true]) expect(await w.store.settle(w.worker, late, again)).toEqual({ kind: 'lost' })
+    expect(await w.get('a')).toMatchObject({ state: 'active', attempt: 1 })
+    const own: Settlement = { ...late, startedUs: w.run('a').startedUs }
+    expect(await w.store.settle(w.worker, own)).toMatchObject({ kind: 'settled', state: 'completed' })
   })
 
   test('units that come back let a waiting line go at once', async () => {

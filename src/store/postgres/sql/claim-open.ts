@@ -7,7 +7,7 @@ import { BY_INDEX } from './by-index.ts'
  */
 export const CLAIM_OPEN: string = `
 -- Starts jobs that wait, for a worker; p_permits in the same order: the buckets whose permits each holds, as an array's text.
-CREATE OR REPLACE FUNCTION sluice.start_jobs(p_seqs bigint[], p_permits text[], p_worker bigint, p_lease_us bigint, p_now bigint, p_outside boolean)
+CREATE OR REPLACE FUNCTION sluice.start_jobs(p_seqs bigint[], p_permits text[], p_worker bigint, p_lease_us bigint, p_now bigint, p_outside boolean, p_claim uuid)
 RETURNS TABLE (r_seq bigint, r_id uuid, r_task text, r_queue text, r_priority int, r_input text, r_attempt int, r_max_attempts int, r_pushed_back int, r_created bigint,
   r_extra text, r_schedule text, r_occurs bigint, r_state int, r_since bigint, r_flow bigint) LANGUAGE plpgsql
 ${BY_INDEX} AS $f$
@@ -15,7 +15,7 @@ BEGIN
   -- An occurrence of a schedule has to start before the end of the series; a retry of it need not. Outside, a job's own lease goes before the claim's.
   RETURN QUERY UPDATE sluice.jobs j SET state = 2, attempt = j.attempt + 1, worker = p_worker, started = p_now, booked = NULL,
     due = p_now + CASE WHEN p_outside THEN coalesce(j.lease, p_lease_us) ELSE p_lease_us END,
-    leased = CASE WHEN p_outside THEN coalesce(j.lease, p_lease_us) ELSE j.leased END, ends = CASE WHEN p_outside THEN p_now + j.timeout END,
+    leased = CASE WHEN p_outside THEN coalesce(j.lease, p_lease_us) ELSE j.leased END, ends = CASE WHEN p_outside THEN p_now + j.timeout END, claim = p_claim,
     permits = g.permits::bigint[], expires = CASE WHEN j.schedule IS NULL THEN j.expires END
   FROM unnest(p_seqs, p_permits) g(seq, permits) WHERE j.seq = g.seq AND j.state + 0 = 1
   RETURNING j.seq, j.id, j.task, j.queue, coalesce(j.asked, j.priority)::int, j.input, j.attempt, j.max_attempts, j.pushed_back, j.created, j.extra, j.schedule, j.occurs, j.state::int, j.since, j.flow;
@@ -24,7 +24,7 @@ END $f$;
 -- p_limits: the number of the last change of limits that the caller knows; p_next_end: when an override that it knows ends. The first row tells of the claim itself,
 -- as JSON in the place of an input; without it nothing was done.
 CREATE OR REPLACE FUNCTION sluice.claim_open(
-  p_queues text[], p_lanes text[], p_slots int[], p_worker bigint, p_lease_us bigint, p_limits bigint, p_next_end bigint, p_unreadable text[], p_outside boolean, p_tasks text[], p_known text
+  p_queues text[], p_lanes text[], p_slots int[], p_worker bigint, p_lease_us bigint, p_limits bigint, p_next_end bigint, p_unreadable text[], p_outside boolean DEFAULT false, p_tasks text[] DEFAULT NULL, p_known text DEFAULT NULL, p_claim uuid DEFAULT NULL
 ) RETURNS TABLE (r_seq bigint, r_id uuid, r_task text, r_queue text, r_priority int, r_input text, r_attempt int, r_max_attempts int, r_pushed_back int, r_created bigint,
   r_extra text, r_schedule text, r_occurs bigint, r_state int, r_since bigint, r_flow bigint) LANGUAGE plpgsql
 ${BY_INDEX} AS $f$
@@ -65,6 +65,6 @@ BEGIN
   END LOOP;
   r_input := json_build_object('now', v_now, 'wall', v_wall, 'held', v_held, 'fire', v_fire, 'next', v_next, 'unresolved', sluice.claim_unresolved(p_queues), 'unknown', to_json(v_unknown))::text;
   RETURN NEXT;
-  IF cardinality(v_seqs) > 0 THEN RETURN QUERY SELECT * FROM sluice.start_jobs(v_seqs, NULL, p_worker, p_lease_us, v_now, p_outside); END IF;
+  IF cardinality(v_seqs) > 0 THEN RETURN QUERY SELECT * FROM sluice.start_jobs(v_seqs, NULL, p_worker, p_lease_us, v_now, p_outside, p_claim); END IF;
 END $f$;
 `

@@ -4,7 +4,7 @@ import { BY_INDEX } from './by-index.ts'
 export const CLAIM_WRITE: string = `
 -- SL001: decided too long ago. SL002: jobs that were granted cannot be had; the message names them.
 CREATE OR REPLACE FUNCTION sluice.claim_write(
-  p_now bigint, p_late_us bigint, p_worker bigint, p_lease_us bigint, p_grants json, p_lanes json, p_buckets json, p_rejected json, p_booked json, p_outside boolean DEFAULT false
+  p_now bigint, p_late_us bigint, p_worker bigint, p_lease_us bigint, p_grants json, p_lanes json, p_buckets json, p_rejected json, p_booked json, p_outside boolean DEFAULT false, p_claim uuid DEFAULT NULL
 ) RETURNS TABLE (r_seq bigint, r_id uuid, r_task text, r_queue text, r_priority int, r_input text, r_attempt int, r_max_attempts int, r_pushed_back int, r_created bigint,
   r_extra text, r_schedule text, r_occurs bigint, r_state int, r_since bigint, r_flow bigint) LANGUAGE plpgsql
 ${BY_INDEX} AS $f$
@@ -47,6 +47,6 @@ BEGIN
     UPDATE sluice.jobs j SET booked = (g ->> 1)::bigint FROM json_array_elements(p_booked) g WHERE j.seq = (g ->> 0)::bigint AND j.state + 0 = 1
       AND j.seq = ANY (ARRAY(SELECT seq FROM sluice.jobs WHERE seq = ANY (ARRAY(SELECT (b ->> 0)::bigint FROM json_array_elements(p_booked) b)) ORDER BY seq FOR UPDATE SKIP LOCKED));
   END IF;
-  RETURN QUERY SELECT * FROM sluice.start_jobs(v_seqs, v_permits, p_worker, p_lease_us, p_now, p_outside);
+  RETURN QUERY SELECT * FROM sluice.start_jobs(v_seqs, v_permits, p_worker, p_lease_us, p_now, p_outside, p_claim);
 END $f$;
 `

@@ -2,9 +2,9 @@ import { BY_INDEX } from './by-index.ts'
 
 /** What runs came to: one statement for a whole batch. It writes jobs, buckets and flows, never lanes. Retention: of completed, cancelled, discarded. */
 export const SETTLE: string = `
--- r_work: some of it may start again, or lets others start. r_flows, in the first row: what sluice.advance answers. Sorted by seq: whoever writes several jobs locks them in this order. Counts only where the lease is still the caller's.
+-- r_work: some of it may start again, or lets others start. r_flows, in the first row: what sluice.advance answers. Sorted by seq: whoever writes several jobs locks them in this order. Counts only where the lease is still the caller's, for the run that started then: a later one may have the same attempt.
 CREATE OR REPLACE FUNCTION sluice.settle(
-  p_seqs bigint[], p_attempts int[], p_workers bigint[], p_states int[], p_after bigint[], p_results text[], p_errors text[], p_back int[], p_retention bigint[]
+  p_seqs bigint[], p_attempts int[], p_workers bigint[], p_states int[], p_after bigint[], p_results text[], p_errors text[], p_back int[], p_retention bigint[], p_started bigint[] DEFAULT NULL
 ) RETURNS TABLE (r_seq bigint, r_attempt int, r_state int, r_now bigint, r_work boolean, r_flows text) LANGUAGE plpgsql ${BY_INDEX} AS $f$
 DECLARE v_now bigint; v_wall bigint; v_permits bigint[]; v_seqs bigint[]; v_attempts int[]; v_states int[]; v_work boolean; v_ended bigint[]; v_flows text;
 BEGIN
@@ -20,8 +20,8 @@ BEGIN
       errors = CASE WHEN g.error IS NULL OR g.back > 0 THEN j.errors ELSE sluice.with_failure(j.errors, g.error, j.attempt, v_now) END,
       pushed_back = CASE g.back WHEN 0 THEN 0 ELSE j.pushed_back + 1 END,
       finished = CASE WHEN g.state IN (4, 1) AND NOT j.cancelling THEN NULL ELSE v_now END, since = v_now, worker = NULL
-    FROM unnest(p_seqs, p_attempts, p_workers, p_states, p_after, p_results, p_errors, p_back) g(seq, attempt, worker, state, after, result, error, back)
-    WHERE j.seq = g.seq AND j.attempt = g.attempt AND j.worker = g.worker AND j.state + 0 = 2
+    FROM unnest(p_seqs, p_attempts, p_workers, p_states, p_after, p_results, p_errors, p_back, p_started) g(seq, attempt, worker, state, after, result, error, back, started)
+    WHERE j.seq = g.seq AND j.attempt = g.attempt AND j.worker = g.worker AND j.state + 0 = 2 AND (g.started IS NULL OR j.started = g.started)
     RETURNING j.seq, j.attempt, j.state, j.permits, j.queue, j.lane, j.uses, j.fair, j.due, j.flow
   ), announced AS (
     INSERT INTO sluice.arrivals (queue, lane, uses, fair, look)
