@@ -113,6 +113,7 @@ export class Sluice implements TaskEngine {
     })
     this.remote = new Remote({
       ...settings,
+      newId: () => this.#prepare.newId(),
       store: open,
       events: this.#events,
       limits: this.#registry,

@@ -2,9 +2,10 @@ import type { Clock } from '../base/clock.ts'
 import { persist } from '../base/persist.ts'
 import type { Admitted } from '../jobs/job.ts'
 import { knownTasks } from '../store/known-tasks.ts'
-import type { Claim, Store } from '../store/store.ts'
+import type { Claim, QueueSlots, Store } from '../store/store.ts'
 import { FetchLine, type Tried } from './fetch-line.ts'
 import { FetchRoom } from './fetch-room.ts'
+import type { LostClaims } from './lost-claims.ts'
 import type { Reporter } from './report.ts'
 
 /** A fetch from outside. */
@@ -27,6 +28,8 @@ export interface RemoteFetch {
 /** What claims for outside workers need. */
 export interface RemoteClaimsHooks {
   readonly clock: Clock
+  readonly newId: () => string
+  readonly lost: LostClaims
   readonly reporter: () => Reporter | null
 }
 
@@ -44,8 +47,8 @@ export class RemoteClaims {
   async fetch(store: Store, worker: number, request: RemoteFetch): Promise<readonly Admitted[]> {
     const { queues, waitMs, signal } = request
     const place = placesOf(request)
-    const giveBack = (jobs: readonly Admitted[]): Promise<void> =>
-      persist(this.#hooks.clock, request.leaseUs / 1000, () => store.release(worker, jobs))
+    const giveBack = (jobs: readonly Admitted[]): Promise<void> => this.giveBack(store, worker, request.leaseUs, jobs)
+    await this.#hooks.lost.settle(worker)
     const { jobs } = await this.#claim(store, worker, request, new Set())
     const waits = jobs.length === 0 && waitMs > 0 && !this.#stopped
     const got = waits
@@ -61,6 +64,11 @@ export class RemoteClaims {
     await giveBack(got)
     this.ring()
     return []
+  }
+
+  /** Gives jobs back that were claimed and that no worker was told of. */
+  giveBack(store: Store, worker: number, leaseUs: number, jobs: readonly Admitted[]): Promise<void> {
+    return persist(this.#hooks.clock, leaseUs / 1000, () => store.release(worker, jobs))
   }
 
   /** Something has changed that may let a job start. */
@@ -85,20 +93,11 @@ export class RemoteClaims {
     const jobs: Admitted[] = []
     let nextWakeUs: number | null = null
     const room = new FetchRoom(request.count, request.bytes ?? Infinity)
-    const { leaseUs, tasks } = request
-    const claimOf = (queue: string): Promise<Claim> =>
-      store.claim(() => ({
-        worker,
-        leaseUs,
-        outside: true,
-        ...(tasks && { tasks }),
-        queues: [{ queue, slots: room.next }],
-      }))
     for (const queue of request.queues) {
       if (empty.has(place(queue))) continue
-      for (let asked = room.next; asked > 0; asked = room.next) {
+      for (let slots = room.next; slots > 0; slots = room.next) {
         // What was taken before a claim that failed is handed out.
-        const claim = await claimOf(queue).catch((error: unknown) => {
+        const claim = await this.#claimOne(store, worker, request, { queue, slots }).catch((error: unknown) => {
           if (jobs.length === 0) throw error
           return null
         })
@@ -108,10 +107,29 @@ export class RemoteClaims {
         jobs.push(...claim.jobs)
         room.take(claim.jobs)
         if (claim.nextWakeUs !== null) nextWakeUs = Math.min(nextWakeUs ?? Infinity, claim.nextWakeUs)
-        if (claim.jobs.length < asked) break
+        if (claim.jobs.length < slots) break
       }
     }
     return { jobs, nextWakeUs }
+  }
+
+  async #claimOne(store: Store, worker: number, request: RemoteFetch, share: QueueSlots): Promise<Claim> {
+    const { newId, lost } = this.#hooks
+    const { leaseUs, tasks } = request
+    const claimId = newId()
+    try {
+      return await store.claim(() => ({
+        worker,
+        leaseUs,
+        outside: true,
+        claimId,
+        ...(tasks && { tasks }),
+        queues: [share],
+      }))
+    } catch (error) {
+      lost.add(store, worker, claimId, leaseUs)
+      throw error
+    }
   }
 }
 

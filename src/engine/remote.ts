@@ -10,6 +10,7 @@ import type { JobFacts, Offered, Outside } from '../store/outside.ts'
 import type { DeclaredQueue, LimitDefinition, Store } from '../store/store.ts'
 import type { Events } from './events.ts'
 import type { LimitRegistry } from './limit-registry.ts'
+import { LostClaims } from './lost-claims.ts'
 import { RemoteClaims, type RemoteFetch } from './remote-claims.ts'
 import { errorOf, type Failure, judgeFailure, notBefore, retryTermsOf } from './remote-retry.ts'
 import { readFeedback } from './remote-feedback.ts'
@@ -38,6 +39,7 @@ import { withOwnLimits } from './remote-task.ts'
 export interface RemoteHooks {
   readonly store: () => Promise<Store>
   readonly clock: Clock
+  readonly newId: () => string
   readonly random: Random
   readonly logger: Logger
   readonly trouble: Trouble
@@ -57,10 +59,12 @@ export interface RemoteHooks {
 
 const SWEEP_AT_ONCE = 100
 const MAX_PUSH_BACKS = 100
+const NOT_GIVEN_BACK = 'jobs of a fetch that failed could not be given back; their leases will end'
 
 /** Work for and from other processes over a protocol: what an engine does for its own, by job ids and names of workers. */
 export class Remote {
   readonly #hooks: RemoteHooks
+  readonly #lost: LostClaims
   readonly #claims: RemoteClaims
   readonly #workers: RemoteWorkers
   #store: Store | null = null
@@ -73,8 +77,11 @@ export class Remote {
 
   constructor(hooks: RemoteHooks) {
     this.#hooks = hooks
+    this.#lost = new LostClaims({ clock: hooks.clock, logger: hooks.logger, ring: () => this.stir() })
     this.#claims = new RemoteClaims({
       clock: hooks.clock,
+      newId: hooks.newId,
+      lost: this.#lost,
       reporter: () => this.#reporter,
     })
     this.#workers = new RemoteWorkers()
@@ -135,7 +142,14 @@ export class Remote {
     )
     if (directive !== 'running') return []
     const jobs = await this.#claims.fetch(store, worker, request)
-    const facts = await handed(store, jobs)
+    const facts = await handed(store, jobs).catch(async (error: unknown) => {
+      // Nobody was told of them.
+      void this.#claims.giveBack(store, worker, request.leaseUs, jobs).then(
+        () => this.stir(),
+        (cause: unknown) => this.#hooks.trouble.tell('warn', cause, {}, NOT_GIVEN_BACK),
+      )
+      throw error
+    })
     this.#sweeper.armAt(store, Math.min(...facts.map(endOf)))
     return facts
   }
@@ -253,6 +267,7 @@ export class Remote {
   stop(): void {
     this.#claims.stop()
     this.#sweeper.stop()
+    this.#lost.stop()
     this.#stopWatching?.()
   }
 

@@ -91,8 +91,8 @@ export interface Claims {
    * permits and its attempt return, its units stay charged. No claim of this worker may be on its way. Answers how many jobs went back.
    */
   releaseLost(worker: number, held: readonly Run[]): Promise<number>
-  /** Gives back, as `releaseLost` does, what is active of one claim of a worker: its answer was lost. Answers how many jobs went back. */
-  releaseClaim(worker: number, claimId: string): Promise<number>
+  /** Gives back, as `releaseLost` does, what is active of claims from outside whose answer was lost. */
+  releaseClaims(claims: readonly OutsideClaim[]): Promise<ReleasedClaims>
   /** Moves jobs whose time has come to their lanes, at most `limit`; answers how many. Claims do it by themselves. */
   promote(limit: number): Promise<number>
   /** Takes back the jobs of dead workers and of leases that ran out; their permits return in the same transaction. */
@@ -218,8 +218,22 @@ export interface ClaimRequest {
   readonly eventWindowUs?: number
   /** The jobs' own leases and timeouts count: nobody here keeps an eye on the run. Absent: they do not. */
   readonly outside?: boolean
-  /** A UUID kept with what this claim starts, for `releaseClaim`; only with `outside`. */
+  /** A UUID kept with what this claim starts, for `releaseClaims`; only with `outside`. */
   readonly claimId?: string
+}
+
+/** A claim that was made for an outside worker. */
+export interface OutsideClaim {
+  readonly worker: number
+  readonly claimId: string
+}
+
+/** What was given back of claims from outside. */
+export interface ReleasedClaims {
+  /** How many jobs went back. */
+  readonly jobs: number
+  /** The claims that they were of. */
+  readonly claimIds: readonly string[]
 }
 
 /** What a claim came to. */

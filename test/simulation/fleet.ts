@@ -232,7 +232,7 @@ class MortalStore implements Store {
   prune: Store['prune'] = (limit) => this.#through(() => this.inner.prune(limit))
   explain: Store['explain'] = (id) => this.#through(() => this.inner.explain(id))
   releaseLost: Store['releaseLost'] = (...args) => this.#through(() => this.inner.releaseLost(...args))
-  releaseClaim: Store['releaseClaim'] = (...args) => this.#through(() => this.inner.releaseClaim(...args))
+  releaseClaims: Store['releaseClaims'] = (claims) => this.#through(() => this.inner.releaseClaims(claims))
   promote: Store['promote'] = (limit) => this.#through(() => this.inner.promote(limit))
   recover: Store['recover'] = (): Promise<Recovered[]> => this.#through(() => this.inner.recover())
   define: Store['define'] = (limits) => this.#through(() => this.inner.define(limits))

@@ -19,6 +19,8 @@ import type {
   Enqueued,
   LimitDefinition,
   Recovered,
+  OutsideClaim,
+  ReleasedClaims,
   Run,
   Store,
   Unstarted,
@@ -41,6 +43,7 @@ import { checkExisting, migrate, pendingMigrations } from './migrate.ts'
 import type { PostgresStoreOptions } from './options.ts'
 import { endIfOverdue, override, overrides, pruneOverrides } from './override.ts'
 import { charge, penalize } from './penalize.ts'
+import { releaseClaims } from '../lost.ts'
 import { PostgresOutside } from './outside.ts'
 import { promote } from './promote.ts'
 import { pruneBuckets, pruneJobs, pruneLanes } from './prune.ts'
@@ -48,7 +51,7 @@ import { pruneFlows } from './prune-flows.ts'
 import { READ_GIVE_UP_MS, whenReachable } from './reachable.ts'
 import { recover } from './recover.ts'
 import { release } from './release.ts'
-import { lostClaims, runsOfClaim } from './release-lost.ts'
+import { lostClaims, runsOfClaims } from './release-lost.ts'
 import { retry } from './retry.ts'
 import { schedule, schedules, unschedule } from './schedule.ts'
 import { closesBucket, settleAndClose } from './settle.ts'
@@ -208,8 +211,9 @@ export class PostgresStore extends FlowVerbs implements Store {
     return this.#giveBack(worker, await this.#read((db) => lostClaims(db, worker, held)))
   }
 
-  async releaseClaim(worker: number, claimId: string): Promise<number> {
-    return this.#giveBack(worker, await this.#read((db) => runsOfClaim(db, worker, claimId)))
+  async releaseClaims(claims: readonly OutsideClaim[]): Promise<ReleasedClaims> {
+    const runs = await this.#read((db) => runsOfClaims(db, claims))
+    return releaseClaims(runs, (worker, of) => this.#giveBack(worker, of))
   }
 
   async #giveBack(worker: number, runs: readonly Run[]): Promise<number> {

@@ -1,5 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
-import type { Run } from '../store.ts'
+import type { ClaimedRun } from '../lost.ts'
+import type { OutsideClaim, Run } from '../store.ts'
 import { STATE } from '../state.ts'
 
 /** Active jobs of a worker that it does not hold: of claims whose answer it never got. */
@@ -14,12 +15,13 @@ export async function lostClaims(db: Statements, worker: number, held: readonly 
   return rows.map(([seq, attempt]) => ({ seq, attempt }))
 }
 
-/** Jobs that one claim from outside has started and that still run. */
-export async function runsOfClaim(db: Statements, worker: number, claimId: string): Promise<Run[]> {
-  const rows = await db.all<[seq: number, attempt: number]>(
-    `SELECT seq, attempt FROM sluice.jobs WHERE state = ${STATE.active} AND worker = $1 AND claim = $2::uuid`,
-    worker,
-    claimId,
+/** Jobs that claims from outside have started and that still run. */
+export async function runsOfClaims(db: Statements, claims: readonly OutsideClaim[]): Promise<ClaimedRun[]> {
+  const rows = await db.all<[seq: number, attempt: number, worker: number, claimId: string]>(
+    `SELECT j.seq, j.attempt, j.worker, j.claim::text FROM sluice.jobs j
+     JOIN unnest($1::bigint[], $2::uuid[]) c(worker, claim) ON j.worker = c.worker AND j.claim = c.claim WHERE j.state = ${STATE.active}`,
+    claims.map(({ worker }) => worker),
+    claims.map(({ claimId }) => claimId),
   )
-  return rows.map(([seq, attempt]) => ({ seq, attempt }))
+  return rows.map(([seq, attempt, worker, claimId]) => ({ seq, attempt, worker, claimId }))
 }

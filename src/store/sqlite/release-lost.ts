@@ -1,17 +1,7 @@
-import type { Run } from '../store.ts'
+import type { ClaimedRun } from '../lost.ts'
+import type { OutsideClaim, Run } from '../store.ts'
 import type { Context } from './context.ts'
 import { STATE } from '../state.ts'
-
-/** Jobs that one claim from outside has started and that still run. */
-export function runsOfClaim({ db }: Context, worker: number, claimId: string): Run[] {
-  return db
-    .all<[seq: number, attempt: number]>(
-      `SELECT seq, attempt FROM jobs WHERE state = ${STATE.active} AND due IS NOT NULL AND worker = ? AND claim = ?`,
-      worker,
-      claimId,
-    )
-    .map(([seq, attempt]) => ({ seq, attempt }))
-}
 
 /** Active jobs of a worker that it does not hold: of claims whose answer it never got. */
 export function lostClaims({ db }: Context, worker: number, held: readonly Run[]): Run[] {
@@ -23,4 +13,15 @@ export function lostClaims({ db }: Context, worker: number, held: readonly Run[]
     )
     .map(([seq, attempt]) => ({ seq, attempt }))
     .filter(({ seq, attempt }) => !runs.has(`${seq} ${attempt}`))
+}
+
+/** Jobs that claims from outside have started and that still run. */
+export function runsOfClaims({ db }: Context, claims: readonly OutsideClaim[]): ClaimedRun[] {
+  return db
+    .all<[seq: number, attempt: number, worker: number, claimId: string]>(
+      `SELECT j.seq, j.attempt, j.worker, j.claim FROM jobs j JOIN json_each(?) c ON j.worker = c.value ->> 0 AND j.claim = c.value ->> 1
+       WHERE j.state = ${STATE.active} AND j.due IS NOT NULL`,
+      JSON.stringify(claims.map(({ worker, claimId }) => [worker, claimId])),
+    )
+    .map(([seq, attempt, worker, claimId]) => ({ seq, attempt, worker, claimId }))
 }

@@ -3,6 +3,7 @@ import { isFinal, mayPass, SluiceError } from '../../base/errors.ts'
 import { createIds } from '../../base/ids.ts'
 import { SqliteConnection, type Turn } from '../../database/sqlite.ts'
 import type { JobQuery, JobRecord, NewJob, Settled, Settlement } from '../../jobs/job.ts'
+import { releaseClaims } from '../lost.ts'
 import type { Outside } from '../outside.ts'
 import type { Override, OverrideRequest } from '../overrides.ts'
 import type {
@@ -18,6 +19,8 @@ import type {
   LimitDefinition,
   Recovered,
   Retention,
+  OutsideClaim,
+  ReleasedClaims,
   Run,
   Store,
   Unstarted,
@@ -45,7 +48,7 @@ import { prune } from './prune.ts'
 import { afterReboot } from './reboot.ts'
 import { recover } from './recover.ts'
 import { release } from './release.ts'
-import { lostClaims, runsOfClaim } from './release-lost.ts'
+import { lostClaims, runsOfClaims } from './release-lost.ts'
 import { retry } from './retry.ts'
 import { schedule, schedules, unschedule } from './schedule.ts'
 import { MIGRATIONS } from './schema.ts'
@@ -245,8 +248,8 @@ export class SqliteStore implements Store {
     return this.#giveBack(worker, lostClaims(this.#context, worker, held))
   }
 
-  releaseClaim(worker: number, claimId: string): Promise<number> {
-    return this.#giveBack(worker, runsOfClaim(this.#context, worker, claimId))
+  async releaseClaims(claims: readonly OutsideClaim[]): Promise<ReleasedClaims> {
+    return releaseClaims(runsOfClaims(this.#context, claims), (worker, runs) => this.#giveBack(worker, runs))
   }
 
   async #giveBack(worker: number, runs: readonly Run[]): Promise<number> {

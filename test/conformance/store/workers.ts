@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Settlement } from '../../../src/jobs/job.ts'
-import type { Claim } from '../../../src/store/store.ts'
+import type { Claim, ReleasedClaims } from '../../../src/store/store.ts'
 import type { StoreHarness } from './harness.ts'
 import { eachWorld, FAILURE } from './world.ts'
 
@@ -271,15 +271,17 @@ function releases(harness: StoreHarness): void {
     const second = (await claim(kept)).jobs.map(({ task }) => task)
     expect([...first, ...second].sort()).toEqual(['a1', 'a2', 'b1', 'b2'])
     const other = await w.store.join(['q'], 1e9)
-    expect(await w.store.releaseClaim(other, lost)).toBe(0)
-    expect(await w.store.releaseClaim(w.worker, lost)).toBe(2)
+    const none = { jobs: 0, claimIds: [] }
+    const release = (worker: number): Promise<ReleasedClaims> => w.store.releaseClaims([{ worker, claimId: lost }])
+    expect(await release(other)).toEqual(none)
+    expect(await release(w.worker)).toEqual({ jobs: 2, claimIds: [lost] })
     for (const task of first)
       expect(await w.get(task)).toMatchObject({ state: 'available', attempt: 0, startedUs: null })
     for (const task of second) expect(await w.get(task)).toMatchObject({ state: 'active', attempt: 1 })
-    expect(await w.store.releaseClaim(w.worker, lost)).toBe(0)
+    expect(await release(w.worker)).toEqual(none)
     // A later run is another claim's.
     expect((await w.start()).sort()).toEqual(first.sort())
-    expect(await w.store.releaseClaim(w.worker, lost)).toBe(0)
+    expect(await release(w.worker)).toEqual(none)
     expect(await w.bucket('r')).toMatchObject({ active: 2 })
   })
 
