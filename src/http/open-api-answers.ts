@@ -199,7 +199,7 @@ const EXAMPLES: Readonly<Record<string, unknown>> = {
 export const CONVENTIONS: string = [
   'Conventions. **Errors** have the body `{ error: { code, message, retryable, hint, docs_url, request_id } }`.',
   '**Retry-After**, whole seconds, stands with every 429 and every 503: send the same request again no sooner.',
-  '**Cursors** are opaque: send the `cursor` of an answer back as it is to go on behind it; lists with `page` and `per_page` count from 1.',
+  '**Cursors** are opaque: send the `cursor` of an answer back as it is to go on behind it; lists with `page` and `per_page` count from 1. A page of jobs is cut at 8 MiB: its `next_cursor`, sent as `cursor`, goes on.',
   '**ETag**: no operation sends or reads one; what is read is the state as it is now, and settlements are guarded by `worker_id` and `attempt`.',
   '**X-Request-Id** is repeated, or made, and stands in the log. **OJS-Version** takes every 1.x.',
 ].join('\n\n')

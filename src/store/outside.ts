@@ -13,8 +13,8 @@ export interface Outside {
   offer(jobs: readonly NewJob[], limits: readonly DefinedLimit[]): Promise<Offered>
   /** One job with all that is kept of it. */
   get(id: string): Promise<JobFacts | null>
-  /** Jobs of one state and age, oldest or newest first; what `find` leaves out is told by `total`. */
-  find(query: FactsQuery): Promise<{ readonly jobs: readonly JobFacts[]; readonly total: number }>
+  /** Jobs of one state and age, oldest or newest first: a page of them, which is cut where it has too many bytes. */
+  find(query: FactsQuery): Promise<Found>
   /** A pending job becomes available, or scheduled for a time of the wall clock; answers the state that it was in; null: there is none, or it waits for others of its flow. */
   activate(id: string, runAtMs: number | null): Promise<JobState | null>
   /** Deletes a job that has ended; false when there is none, or its flow still runs and may need its result. */
@@ -155,6 +155,19 @@ export interface FactsQuery {
   readonly offset: number
   readonly limit: number
   readonly oldestFirst?: boolean
+  /** Only those that come behind this one: the `next` of an earlier page. */
+  readonly after?: number
+  /** So many bytes of payloads at most, but for the first job; any by default. */
+  readonly bytes?: number
+}
+
+/** A page of jobs. */
+export interface Found {
+  readonly jobs: readonly JobFacts[]
+  /** All that match, whatever page this is. */
+  readonly total: number
+  /** What the next page comes behind; null: this is the last. */
+  readonly next: number | null
 }
 
 /** A worker outside, as it says of itself. */

@@ -101,6 +101,36 @@ describe.each(KINDS)('on $name, a tenant has at most so many', (kind) => {
     expect((await d.post('/ojs/v1/cron', cron('two'))).status).toBe(201)
   })
 
+  test('bytes in a page of jobs; next_cursor goes on behind them', async () => {
+    const d = await open({ answerBytes: 100_000 })
+    const jobs = Array.from({ length: 60 }, (_, i) => ({
+      type: 'work',
+      args: [i, 'x'.repeat(i === 7 ? 300_000 : 10_000)],
+      options: { queue: 'q' },
+    }))
+    expect((await d.post('/ojs/v1/jobs/batch', { jobs })).status).toBe(201)
+    for (const order of ['asc', 'desc']) {
+      const seen: number[] = []
+      const sizes: number[] = []
+      let cursor: string | null = ''
+      while (cursor !== null) {
+        const at: string = cursor === '' ? '' : `&cursor=${cursor}`
+        const { body } = await d.get(`/ojs/v1/admin/jobs?per_page=25&order=${order}${at}`)
+        const items = body['items'] as Json[]
+        expect(body['pagination'].total).toBe(60)
+        sizes.push(items.length)
+        seen.push(...items.map((item) => item['args'][0] as number))
+        cursor = body['pagination'].next_cursor as string | null
+      }
+      const all = Array.from({ length: 60 }, (_, i) => i)
+      expect(seen).toEqual(order === 'asc' ? all : all.toReversed())
+      expect(Math.max(...sizes)).toBe(9)
+    }
+    expect((await d.get('/ojs/v1/admin/jobs?cursor=nonsense')).status).toBe(422)
+    const bulk = await d.post('/ojs/v1/admin/jobs/bulk/cancel', { confirm: true, filter: { queue: 'q' } })
+    expect(bulk.body).toMatchObject({ matched: 60, succeeded: 60, failed: 0 })
+  })
+
   test('jobs in one fetch as fit into an answer; the others come with the next', async () => {
     const d = await open({ answerBytes: 100_000 })
     const jobs = Array.from({ length: 100 }, (_, i) => ({

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { ok, operation, type Operation } from '../operation.ts'
 import { deadJob, DeadQuery, findDead, retryDead } from './dead-letter.ts'
 import { jobJson } from './job-json.ts'
-import { paginationOf, scopeOf } from './pages.ts'
+import { cursorOf, paginationOf, scopeOf } from './pages.ts'
 import { JobParams } from './schemas.ts'
 
 /** Lists the jobs that were given up. */
@@ -14,8 +14,9 @@ export const adminListDeadLetter: Operation = operation({
   query: DeadQuery,
   answers: { 200: 'The jobs, the latest first.' },
   async run(call) {
-    const { jobs, total } = await findDead(call)
-    return ok({ items: jobs.map(jobJson), pagination: paginationOf(total, call.query) })
+    const { jobs, total, next } = await findDead(call)
+    const pagination = { ...paginationOf(total, call.query), next_cursor: cursorOf(next) }
+    return ok({ items: jobs.map(jobJson), pagination })
   },
 })
 

@@ -1,12 +1,12 @@
 import { z } from 'zod'
 import { SluiceError } from '../../base/errors.ts'
-import type { JobFacts } from '../../store/outside.ts'
+import type { FactsQuery, Found, JobFacts } from '../../store/outside.ts'
 import { type Call, ok, operation, type Operation, type Reply } from '../operation.ts'
 import { invalid } from '../refusal.ts'
 import { cancelNamed } from './cancel-job.ts'
 import { jobJson } from './job-json.ts'
 import { maySee, namedJob, wrongState } from './jobs.ts'
-import { paginationOf, rowsOf, scopeOf } from './pages.ts'
+import { Cursor, cursorOf, jobRowsOf, paginationOf, scopeOf } from './pages.ts'
 import { Instant, instantMs, JobParams, JobStates, JobType, PageQuery, QueueName } from './schemas.ts'
 
 const FILTER = {
@@ -29,13 +29,21 @@ export const listJobs: Operation = operation({
   summary: 'List jobs.',
   query: z.intersection(
     z.intersection(PageQuery, Filter),
-    z.object({ sort: z.enum(['created_at']).optional(), order: z.enum(['asc', 'desc']).optional() }),
+    z.object({
+      sort: z.enum(['created_at']).optional(),
+      order: z.enum(['asc', 'desc']).optional(),
+      cursor: Cursor,
+    }),
   ),
   answers: { 200: 'The jobs, the latest first.' },
   async run(call) {
     const { query } = call
-    const found = await find(call, query, rowsOf(query), query.order === 'asc')
-    return ok({ items: found.jobs.map(jobJson), pagination: paginationOf(found.total, query) })
+    const rows = jobRowsOf(query, call.server.bounds.answerBytes)
+    const { jobs, total, next } = await find(call, query, rows, query.order === 'asc')
+    return ok({
+      items: jobs.map(jobJson),
+      pagination: { ...paginationOf(total, query), next_cursor: cursorOf(next) },
+    })
   },
 })
 
@@ -114,10 +122,11 @@ export const purgeQueue: Operation = operation({
     let deleted = 0
     for (const state of ['available', 'scheduled', 'retryable', 'pending'] as const)
       for (;;) {
-        const { jobs } = await find(call, { queue: call.params.name, state }, { limit: AT_ONCE, offset: 0 }, false)
-        const gone = await countAsync(jobs, async (job) => {
-          return (await succeeded(() => sluice.jobs.cancel(job.id))) && (await outside.remove(job.id))
-        })
+        let gone = 0
+        for await (const { jobs } of portions(call, { queue: call.params.name, state }, false))
+          gone += await countAsync(jobs, async (job) => {
+            return (await succeeded(() => sluice.jobs.cancel(job.id))) && (await outside.remove(job.id))
+          })
         deleted += gone
         if (gone === 0) break
       }
@@ -139,10 +148,14 @@ function bulk(verb: string, summary: string, each: Deed): Operation {
       const { filter = {}, confirm } = call.body
       if (confirm !== true) throw unconfirmed()
       const wanted = verb === 'retry' ? { state: 'discarded' as const, ...filter } : filter
-      const { jobs, total } = await find(call, wanted, { limit: AT_ONCE, offset: 0 }, true)
-      const done = await countAsync(jobs, (job) => succeeded(() => each(call, job)))
+      let [matched, seen, done] = [0, 0, 0]
+      for await (const { jobs, total } of portions(call, wanted, true)) {
+        if (seen === 0) matched = total
+        seen += jobs.length
+        done += await countAsync(jobs, (job) => succeeded(() => each(call, job)))
+      }
       call.server.remote.stir()
-      return ok({ matched: total, succeeded: done, failed: jobs.length - done })
+      return ok({ matched, succeeded: done, failed: seen - done })
     },
   })
 }
@@ -150,9 +163,9 @@ function bulk(verb: string, summary: string, each: Deed): Operation {
 async function find(
   call: Call<unknown, unknown, unknown>,
   { queue, state, type, since, until }: z.output<typeof Filter>,
-  rows: { limit: number; offset: number },
+  rows: Pick<FactsQuery, 'limit' | 'offset' | 'after' | 'bytes'>,
   oldestFirst: boolean,
-): Promise<{ jobs: JobFacts[]; total: number }> {
+): Promise<Found> {
   const nowMs = call.server.clock.now()
   const found = await (
     await call.server.remote.outside()
@@ -165,7 +178,25 @@ async function find(
     ...(since !== undefined && { sinceMs: instantMs(since, nowMs) }),
     ...(until !== undefined && { untilMs: instantMs(until, nowMs) }),
   })
-  return { total: found.total, jobs: found.jobs.filter((job) => maySee(call, job)) }
+  return { ...found, jobs: found.jobs.filter((job) => maySee(call, job)) }
+}
+
+/** The first jobs of those that match, some at a time: so many payloads are not read at once. */
+async function* portions(
+  call: Call<unknown, unknown, unknown>,
+  filter: z.output<typeof Filter>,
+  oldestFirst: boolean,
+): AsyncGenerator<Found> {
+  const bytes = call.server.bounds.answerBytes
+  let after: number | null = null
+  let left = AT_ONCE
+  do {
+    const rows = { limit: left, offset: 0, bytes, ...(after !== null && { after }) }
+    const found: Found = await find(call, filter, rows, oldestFirst)
+    yield found
+    left -= found.jobs.length
+    after = found.next
+  } while (after !== null && left > 0)
 }
 
 /** A job that ended or went meanwhile is not one that it was done of. */

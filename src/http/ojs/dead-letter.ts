@@ -1,10 +1,10 @@
 import { z } from 'zod'
-import type { JobFacts } from '../../store/outside.ts'
+import type { Found, JobFacts } from '../../store/outside.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { notFound } from '../refusal.ts'
 import { jobJson } from './job-json.ts'
 import { maySee } from './jobs.ts'
-import { rowsOf, scopeOf } from './pages.ts'
+import { Cursor, cursorOf, jobRowsOf, rowsOf, scopeOf } from './pages.ts'
 import { JobParams, JobType, type Page, PageQuery, QueueName } from './schemas.ts'
 
 /** A job of the dead letter that a call names. @throws Refusal 404 */
@@ -23,24 +23,21 @@ export async function retryDead(call: Call<unknown, unknown, unknown>, id: strin
 }
 
 /** Which jobs of the dead letter: a page of them, of a queue, of a type. */
-export const DeadQuery: z.ZodType<Page & { queue?: string | undefined; type?: string | undefined }> = z.intersection(
-  PageQuery,
-  z.object({ queue: QueueName.optional(), type: JobType.optional() }),
-)
+export const DeadQuery: z.ZodType<
+  Page & { queue?: string | undefined; type?: string | undefined; cursor?: string | undefined }
+> = z.intersection(PageQuery, z.object({ queue: QueueName.optional(), type: JobType.optional(), cursor: Cursor }))
 
 /** Finds a page of the jobs that were given up, the latest first. */
-export async function findDead(
-  call: Call<unknown, z.output<typeof DeadQuery>, unknown>,
-): Promise<{ jobs: readonly JobFacts[]; total: number }> {
+export async function findDead(call: Call<unknown, z.output<typeof DeadQuery>, unknown>): Promise<Found> {
   const { queue, type } = call.query
   const outside = await call.server.remote.outside()
-  const { jobs, total } = await outside.find({
+  const { jobs, total, next } = await outside.find({
     deadLetter: true,
     ...scopeOf(call, queue),
     ...(type !== undefined && { task: type }),
-    ...rowsOf(call.query),
+    ...jobRowsOf(call.query, call.server.bounds.answerBytes),
   })
-  return { jobs: jobs.filter((job) => maySee(call, job)), total }
+  return { jobs: jobs.filter((job) => maySee(call, job)), total, next }
 }
 
 /** Jobs that were given up and are kept for somebody to look at. */
@@ -53,8 +50,11 @@ export const listDeadLetter: Operation = operation({
   answers: { 200: 'The jobs, the latest first.' },
   async run(call) {
     const rows = rowsOf(call.query)
-    const { jobs, total } = await findDead(call)
-    return ok({ jobs: jobs.map(jobJson), pagination: { total, ...rows, has_more: rows.offset + rows.limit < total } })
+    const { jobs, total, next } = await findDead(call)
+    return ok({
+      jobs: jobs.map(jobJson),
+      pagination: { total, ...rows, has_more: next !== null, next_cursor: cursorOf(next) },
+    })
   },
 })
 

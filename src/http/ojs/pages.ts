@@ -1,3 +1,4 @@
+import { z } from 'zod'
 import type { FactsQuery } from '../../store/outside.ts'
 import { requireQueue } from '../access.ts'
 import type { Call } from '../operation.ts'
@@ -9,6 +10,30 @@ import type { Page } from './schemas.ts'
 export function rowsOf({ page, per_page: perPage, limit, offset }: Page): { limit: number; offset: number } {
   const size = limit ?? perPage
   return { limit: size, offset: offset ?? (page - 1) * size }
+}
+
+/** Where in a list of jobs a page begins: the `next_cursor` of the page before it. */
+export const Cursor: z.ZodType<string | undefined> = z
+  .string()
+  .max(64)
+  .optional()
+  .meta({ description: 'The next_cursor of the page before; page and offset do not count beside it.' })
+
+/** Which rows a page of a list of jobs is, and how many bytes it may have. @throws Refusal 422 for a cursor that no page has given */
+export function jobRowsOf(
+  query: Page & { readonly cursor?: string | undefined },
+  bytes: number,
+): { limit: number; offset: number; bytes: number; after?: number } {
+  const rows = { ...rowsOf(query), bytes }
+  if (query.cursor === undefined) return rows
+  const [, after] = /^j(\d{1,15})$/.exec(Buffer.from(query.cursor, 'base64url').toString('latin1')) ?? []
+  if (after === undefined) throw unprocessable('cursor is unknown; give the next_cursor of an answer as it is')
+  return { ...rows, offset: 0, after: Number(after) }
+}
+
+/** The cursor of the page that follows; null: there is none. */
+export function cursorOf(next: number | null): string | null {
+  return next === null ? null : Buffer.from(`j${next}`).toString('base64url')
 }
 
 /** A page of a list that is known as a whole. */

@@ -1,5 +1,6 @@
 import type { PgValue, Statements } from '../../database/postgres.ts'
-import type { FactsQuery, JobFacts } from '../outside.ts'
+import type { FactsQuery, Found, JobFacts } from '../outside.ts'
+import { fitting } from '../page-of-bytes.ts'
 import { COLUMNS, isUuid, type Row as Columns, shownAs, toRecord } from './get.ts'
 import { failuresOf } from '../set-aside.ts'
 import { STATE } from '../state.ts'
@@ -25,6 +26,9 @@ const SELECT = `SELECT since, expires, worker, (SELECT w.name FROM sluice.worker
   EXISTS (SELECT 1 FROM sluice.workers w WHERE w.id = j.worker AND w.name IS NULL), pushed_back, lease, leased, timeout,
   '[' || array_to_string(errors, ',') || ']', progress, ${IN_DEAD_LETTER}, ${COLUMNS}`
 
+const BYTES = `octet_length(input) + coalesce(octet_length(result), 0) + coalesce(octet_length(extra), 0)
+  + coalesce(octet_length(array_to_string(errors, ',')), 0)`
+
 /** Jobs with all that is kept of them, each where its id stands; null: there is none. */
 export async function facts(db: Statements, ids: readonly string[]): Promise<(JobFacts | null)[]> {
   const known = ids.filter(isUuid)
@@ -35,13 +39,22 @@ export async function facts(db: Statements, ids: readonly string[]): Promise<(Jo
 }
 
 /** Jobs of one kind, by age; newest first unless it is asked otherwise. */
-export async function find(db: Statements, query: FactsQuery): Promise<{ jobs: JobFacts[]; total: number }> {
+export async function find(db: Statements, query: FactsQuery): Promise<Found> {
   const { where, values } = conditionOf(query)
   const [total] = (await db.get<[number]>(`SELECT count(*) FROM sluice.jobs j WHERE ${where}`, ...values)) as [number]
   const order = query.oldestFirst ? 'ASC' : 'DESC'
+  const { limit, offset, after, bytes = Infinity } = query
+  const given = [...values, limit + 1, offset, ...(after === undefined ? [] : [after])]
+  const behind = after === undefined ? '' : ` AND seq ${query.oldestFirst ? '>' : '<'} $${given.length}`
   const page = `ORDER BY seq ${order} LIMIT $${values.length + 1} OFFSET $${values.length + 2}`
-  const rows = await db.all<Row>(`${SELECT} WHERE ${where} ${page}`, ...values, query.limit, query.offset)
-  return { jobs: rows.map(toFacts), total }
+  const rows = await db.all<[number, number]>(
+    `SELECT seq, ${BYTES} FROM sluice.jobs j WHERE ${where}${behind} ${page}`,
+    ...given,
+  )
+  const { seqs, next } = fitting(rows, limit, bytes)
+  if (seqs.length === 0) return { jobs: [], total, next }
+  const jobs = await db.all<Row>(`${SELECT} WHERE seq = ANY ($1::bigint[]) ORDER BY seq ${order}`, seqs)
+  return { jobs: jobs.map(toFacts), total, next }
 }
 
 function conditionOf(query: FactsQuery): { where: string; values: PgValue[] } {

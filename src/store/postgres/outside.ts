@@ -6,6 +6,7 @@ import type {
   Directive,
   Enlisted,
   FactsQuery,
+  Found,
   JobFacts,
   Named,
   NamesFound,
@@ -64,7 +65,7 @@ export class PostgresOutside implements Outside {
     return (await this.#reading.add([id]))[0] ?? null
   }
 
-  find(query: FactsQuery): Promise<{ jobs: JobFacts[]; total: number }> {
+  find(query: FactsQuery): Promise<Found> {
     return this.#read((db) => find(db, query))
   }
 

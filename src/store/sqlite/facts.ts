@@ -1,4 +1,5 @@
-import type { FactsQuery, JobFacts } from '../outside.ts'
+import type { FactsQuery, Found, JobFacts } from '../outside.ts'
+import { fitting } from '../page-of-bytes.ts'
 import type { Context } from './context.ts'
 import { RECORD, type RecordRow, toRecord } from './get.ts'
 import { failuresOf } from '../set-aside.ts'
@@ -24,6 +25,8 @@ const IN_DEAD_LETTER = `state = ${STATE.discarded} AND dead_letter = 1 AND attem
 /** An engine's own worker has no name: it is read as an empty one, which no worker outside may have. */
 const SELECT = `SELECT ${RECORD}, since, expires, worker, (SELECT coalesce(name, '') FROM workers w WHERE w.id = jobs.worker), pushed_back, lease, leased,
   timeout, errors, progress, ${IN_DEAD_LETTER} FROM jobs`
+
+const BYTES = `octet_length(input) + coalesce(octet_length(result), 0) + coalesce(octet_length(extra), 0) + coalesce(octet_length(errors), 0)`
 
 /** One job with all that is kept of it. */
 export function facts(context: Context, id: string): JobFacts | null {
@@ -53,17 +56,25 @@ function toFacts(context: Context, row: Row): JobFacts {
 }
 
 /** Jobs of one kind, by age; newest first unless it is asked otherwise. */
-export function find(context: Context, query: FactsQuery): { jobs: JobFacts[]; total: number } {
+export function find(context: Context, query: FactsQuery): Found {
   const { where, values } = conditionOf(context, query)
   const [total] = context.db.get<[number]>(`SELECT count(*) FROM jobs WHERE ${where}`, ...values) as [number]
   const order = query.oldestFirst ? 'ASC' : 'DESC'
-  const rows = context.db.all<Row>(
-    `${SELECT} WHERE ${where} ORDER BY seq ${order} LIMIT ? OFFSET ?`,
+  const { limit, offset, after, bytes = Infinity } = query
+  const behind = after === undefined ? '' : ` AND seq ${query.oldestFirst ? '>' : '<'} ?`
+  const rows = context.db.all<[number, number]>(
+    `SELECT seq, ${BYTES} FROM jobs WHERE ${where}${behind} ORDER BY seq ${order} LIMIT ? OFFSET ?`,
     ...values,
-    query.limit,
-    query.offset,
+    ...(after === undefined ? [] : [after]),
+    limit + 1,
+    offset,
   )
-  return { jobs: rows.map((row) => toFacts(context, row)), total }
+  const { seqs, next } = fitting(rows, limit, bytes)
+  const jobs = context.db.all<Row>(
+    `${SELECT} WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq ${order}`,
+    JSON.stringify(seqs),
+  )
+  return { jobs: jobs.map((row) => toFacts(context, row)), total, next }
 }
 
 function conditionOf(context: Context, query: FactsQuery): { where: string; values: (string | number)[] } {

@@ -4,6 +4,7 @@ import type {
   Directive,
   Enlisted,
   FactsQuery,
+  Found,
   JobFacts,
   Named,
   NamesFound,
@@ -53,7 +54,7 @@ export class SqliteOutside implements Outside {
     return facts(this.#context, id)
   }
 
-  async find(query: FactsQuery): Promise<{ jobs: JobFacts[]; total: number }> {
+  async find(query: FactsQuery): Promise<Found> {
     return find(this.#context, query)
   }
 
