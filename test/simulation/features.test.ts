@@ -61,22 +61,20 @@ describe('drop, maxWait, reschedule, shares, fair keys, headroom, ageing, calend
     expect(ONLY !== undefined || Object.values(seen).every((count) => count > 5)).toBe(true)
   })
 
-  it.skipIf(postgres === null)('on PostgreSQL', async () => {
-    // The windows of calendars are pure maths, and hours of virtual time are many round trips.
-    const seeds = range(1, 14).filter((seed) => !planOf(seed).limits.some(({ rules }) => rules.some(isCalendar)))
-    for (const seed of seeds) {
-      const schema = `sluice_features_${process.pid}_${seed}`
-      const pool = new Pool({ connectionString: postgres as string, max: 8 })
-      pool.on('error', () => undefined)
-      pool.setMaxListeners(0)
-      onTestFinished(async () => {
-        await pool.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`)
-        await pool.end()
-      })
-      const makeStore: MakeStore = (clock, ageingUs) =>
-        new PostgresStore({ connection: pool, schema, clock, retention: RETENTION, notify: false, ageingUs })
-      expect((await simulateFeatures(seed, makeStore)).jobs).toBeGreaterThan(0)
-    }
+  // The windows of calendars are pure maths, and hours of virtual time are many round trips.
+  const seeds = range(1, 14).filter((seed) => !planOf(seed).limits.some(({ rules }) => rules.some(isCalendar)))
+  it.skipIf(postgres === null).each(seeds)('on PostgreSQL, seed %i', async (seed) => {
+    const schema = `sluice_features_${process.pid}_${seed}`
+    const pool = new Pool({ connectionString: postgres as string, max: 8 })
+    pool.on('error', () => undefined)
+    pool.setMaxListeners(0)
+    onTestFinished(async () => {
+      await pool.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`)
+      await pool.end()
+    })
+    const makeStore: MakeStore = (clock, ageingUs) =>
+      new PostgresStore({ connection: pool, schema, clock, retention: RETENTION, notify: false, ageingUs })
+    expect((await simulateFeatures(seed, makeStore)).jobs).toBeGreaterThan(0)
   })
 })
 
