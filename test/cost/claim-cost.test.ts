@@ -44,6 +44,26 @@ describe('what a start costs', () => {
       expect(behindMany[verb]).toBeLessThanOrEqual(alone[verb] + 1)
   })
 
+  test('jobs are kept by their tasks only where a claimer has met some that it does not list', async () => {
+    const world = await World.open(harness)
+    try {
+      const byTask = (): number => log().texts.filter((sql) => sql.includes('INDEX IF NOT EXISTS jobs_tasks')).length
+      await world.define({ r: { rate: 10, per: '1s' } })
+      await world.add('a', { limits: ['r'] }, 3)
+      await world.add('a', {}, 3)
+      expect(await world.start({ tasks: ['a1', 'a2', 'a3'] })).toHaveLength(6)
+      expect(byTask()).toBe(0)
+      for (const limits of [[], ['r']]) {
+        await world.add('x', { limits }, 50)
+        await world.add(`b${limits.length}`, { limits })
+      }
+      expect(await world.start({ tasks: ['b0', 'b1'] })).toEqual(['b0', 'b1'])
+      expect(byTask()).toBe(1)
+    } finally {
+      await world.store.close()
+    }
+  })
+
   test('settlements made together are one statement', async () => {
     const world = await World.open(harness)
     try {

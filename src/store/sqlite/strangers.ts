@@ -16,6 +16,8 @@ export type HeadRow = [
   task: string,
 ]
 
+/** Only where workers list different tasks are waiting jobs looked for by their task: a store in which none does need not keep them in that order. */
+const BY_TASK = 'CREATE INDEX IF NOT EXISTS jobs_tasks ON jobs (lane, task, priority DESC, seq) WHERE state = 1'
 const COLUMNS = 'j.seq, j.priority, coalesce(j.asked, j.priority), j.weights, j.attempt, j.since, j.task'
 
 /** A waiting job as a decision sees it. */
@@ -47,6 +49,7 @@ export class Strangers {
   readonly #nowUs: number
   readonly #seen = new Map<number, Seen>()
   #live: readonly LiveWorker[] | null = null
+  #byTask = false
 
   constructor(context: Context, known: KnownTasks | null, worker: number, nowUs: number) {
     this.#context = context
@@ -81,6 +84,9 @@ export class Strangers {
 
   /** The waiting jobs of a lane whose tasks are listed, in order, after `skip` of them. */
   read(lane: number, skip: number, count: number): HeadRow[] {
+    // In the transaction of the claim: where that is undone, so is the index, and the next claim makes it.
+    if (!this.#byTask) this.#context.db.run(BY_TASK)
+    this.#byTask = true
     return this.#context.db
       .all<HeadRow>(
         `SELECT ${COLUMNS} FROM json_each(?) e CROSS JOIN jobs j ON j.seq IN
