@@ -150,6 +150,26 @@ describe.each(await everyStore('cells that cannot be read'))('on $name', ({ name
     await eventually(() => expect(ran).toEqual(['held1', 'held2', 'held3']))
   })
 
+  test('a schedule that cannot be read keeps no engine from opening the store, whatever the clock did', async () => {
+    const { ran, free, engine: make, change } = set()
+    const engine = make()
+    await engine.start()
+    await engine.schedule(free, 'scheduled', { name: 'hourly', every: '1h' })
+    await engine.stop()
+    await change(`UPDATE schedules SET spec = '{'`)
+    const [clock, earlier] =
+      name === 'sqlite'
+        ? ['boot', `json_set(value, '$[0]', 'another boot')`]
+        : ['clock', `(value::bigint + 36000000000)::text`]
+    expect(await change(`UPDATE store SET value = ${earlier} WHERE name = '${clock}'`)).toBe(1)
+    const other = make()
+    await other.start()
+    await other.enqueue(free, 'free')
+    await eventually(() => expect(ran).toContain('free'))
+    await other.schedule(free, 'scheduled', { name: 'hourly', every: '1h', immediately: true })
+    await eventually(() => expect(ran).toContain('scheduled'))
+  })
+
   test('limits of a queue that cannot be read hold it until an engine lists them again, and no other queue', async () => {
     const { ran, complaints, free, engine: make, change } = set()
     const declaring = make([own])

@@ -23,7 +23,7 @@ export interface Context {
   readonly openLineNext: Map<string, boolean>
   /** What this process has said of the limits of its queues, by queue. */
   readonly declared: Map<string, DeclaredQueue>
-  /** Names of schedules that this process cannot read, as those in time zones that it does not know. */
+  /** Names of schedules in time zones that this process does not know. */
   readonly unreadable: Set<string>
   readonly yields: Yields
   /** The last claim that started something found nothing to decide, nor did any since: only jobs without limits waited. */

@@ -32,9 +32,9 @@ export async function fire(context: Context, db: Statements, limit: number): Pro
     const limits = await currentLimits(context, db)
     const news: ScheduleNews[] = []
     const due = [
-      ...(await findAll(context, db, HELD)),
-      ...(await findAll(context, db, DUE, false, instant.nowUs, limit)),
-      ...(await findAll(context, db, DUE, true, instant.wallUs, limit)),
+      ...(await findAll(db, HELD)),
+      ...(await findAll(db, DUE, false, instant.nowUs, limit)),
+      ...(await findAll(db, DUE, true, instant.wallUs, limit)),
     ].filter((schedule) => isReadable(context, schedule))
     for (const schedule of due)
       if (news.length < limit) await new Firing({ context, db, limits, schedule, instant, news }).run()

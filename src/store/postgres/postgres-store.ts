@@ -109,7 +109,7 @@ export class PostgresStore extends FlowVerbs implements Store {
   async open(): Promise<void> {
     await migrate(this.#db)
     if (this.#clock !== systemClock) this.#given = await giveClock(this.#db, this.#clock)
-    await this.#db.transaction((db) => db.run('SELECT sluice.check_clock()'))
+    await this.#unreadable.mend(() => this.#db.transaction((db) => db.run('SELECT sluice.check_clock()')))
     await this.#unreadable.mend(() => this.#db.transaction((db) => begin(this.#context, db, this.#ageingUs)))
   }
 

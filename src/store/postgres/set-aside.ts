@@ -126,9 +126,16 @@ async function mendSettings(context: Context, db: Statements): Promise<SetAside[
     await db.run(`UPDATE sluice.store SET value = (value::bigint + 1)::text WHERE name = 'limits'`)
     aside.push({ kind: 'ageing', name: 'the pace of ageing' })
   }
-  for (const [name, spec] of await db.all<[string, string]>('SELECT name, spec FROM sluice.schedules')) {
-    if (isSchedule(spec) || context.unreadable.has(name)) continue
-    context.unreadable.add(name)
+  const schedules = await db.all<[string, string]>(
+    'SELECT name, spec FROM sluice.schedules WHERE next_at IS NOT NULL OR catch_up_to IS NOT NULL',
+  )
+  for (const [name, spec] of schedules) {
+    if (isSchedule(spec)) continue
+    await db.run(
+      'UPDATE sluice.schedules SET wall = true, next_at = NULL, catch_up_to = NULL WHERE name = $1 AND spec = $2',
+      name,
+      spec,
+    )
     aside.push({ kind: 'schedule', name })
   }
   return aside

@@ -24,7 +24,7 @@ export interface Context {
   readonly openLineNext: Map<number, boolean>
   /** What this process has said of the limits of its queues, by queue. */
   readonly declared: Map<string, DeclaredQueue>
-  /** Names of schedules that this process cannot read, as those in time zones that it does not know. */
+  /** Names of schedules in time zones that this process does not know. */
   readonly unreadable: Set<string>
   readonly yields: Yields
   /** Up to which lane each worker of this process has taken its views; Infinity: it has all. */

@@ -19,7 +19,7 @@ export function afterReboot(context: Context): void {
   context.db.run('UPDATE buckets SET wake_at = ? WHERE wake_at > ?', nowUs, nowUs)
   context.db.run(
     `UPDATE schedules SET next_at = next_at - (next_at - ?1) / (spec ->> '$.recurrence.everyUs') * (spec ->> '$.recurrence.everyUs')
-     WHERE wall = 0 AND next_at - ?1 > (spec ->> '$.recurrence.everyUs')`,
+     WHERE wall = 0 AND CASE WHEN json_valid(spec) THEN next_at - ?1 > (spec ->> '$.recurrence.everyUs') END`,
     nowUs,
   )
   context.db.run('UPDATE lanes SET turn = ? WHERE turn > ?', nowUs, nowUs)

@@ -30,7 +30,7 @@ export function setAside(context: Context): Found {
   const { db } = context
   const instant = context.clock.read()
   const { nowUs } = instant
-  const queues = [...mendQueues(context), ...mendAgeing(context), ...findSchedules(context), ...mendWorkers(context)]
+  const queues = [...mendQueues(context), ...mendAgeing(context), ...stopSchedules(context), ...mendWorkers(context)]
   const lanes = mendLanes(context, nowUs)
   let mended = forgetSieves(context) + mendPermits(context, nowUs)
   mended += db.run(`UPDATE jobs SET errors = NULL WHERE state IN (${LIVE}) AND ${NO_LIST}`)
@@ -84,12 +84,11 @@ function mendAgeing({ db }: Context): SetAside[] {
   return [{ kind: 'ageing', name: 'the pace of ageing' }]
 }
 
-/** They stay as they are, and this process leaves them alone. */
-function findSchedules({ db, unreadable }: Context): SetAside[] {
+function stopSchedules({ db }: Context): SetAside[] {
   const names = db
-    .all<[string, string]>('SELECT name, spec FROM schedules')
-    .flatMap(([name, spec]) => (isSchedule(spec) || unreadable.has(name) ? [] : [name]))
-  for (const name of names) unreadable.add(name)
+    .all<[string, string]>('SELECT name, spec FROM schedules WHERE next_at IS NOT NULL OR catch_up_to IS NOT NULL')
+    .flatMap(([name, spec]) => (isSchedule(spec) ? [] : [name]))
+  for (const name of names) db.run('UPDATE schedules SET next_at = NULL, catch_up_to = NULL WHERE name = ?', name)
   return names.map((name) => ({ kind: 'schedule', name }))
 }
 

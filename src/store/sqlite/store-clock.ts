@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import type { SqliteConnection } from '../../database/sqlite.ts'
+import { isList } from '../set-aside.ts'
 
 /** Two readings of one instant: limits, leases and retries go by the steady one, `runAt` and expiry by the wall. */
 export interface Instant {
@@ -24,7 +25,8 @@ export class StoreClock {
   /** Takes the offset of this boot from the file, or fixes it there; true when this is the first of a new boot. Runs inside a transaction. */
   anchor(db: SqliteConnection): boolean {
     const stored = db.get<[string]>(`SELECT value FROM store WHERE name = 'boot'`)?.[0]
-    const [boot, offset] = stored ? (JSON.parse(stored) as [string, number]) : [null, 0]
+    // What cannot be read is taken for another boot.
+    const [boot, offset] = stored && isList(stored) ? (JSON.parse(stored) as [string, number]) : [null, 0]
     const fresh = Math.round(this.#clock.now() * 1000) - this.#clock.monotonicUs()
     // Where the system does not name its boots, a steady clock that is far off the wall has begun anew.
     const same = boot === this.#clock.bootId && (boot !== 'boot' || Math.abs(fresh - offset) < UNNAMED_BOOT_SLACK_US)
