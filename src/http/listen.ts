@@ -1,5 +1,6 @@
 import { createServer, type Server as NodeServer } from 'node:http'
 import { getRequestListener } from '@hono/node-server'
+import { systemClock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
 import type { HttpApp } from './app.ts'
 import { badRequest, hangUp, notExpected, refuse, responseOf } from './http-errors.ts'
@@ -29,6 +30,7 @@ const CHECK_EVERY_MS = 1000
 /** Longer than the minute for which load balancers keep a connection: it is theirs to end it. */
 const KEEP_ALIVE_MS = 65_000
 const HEADER_BYTES = 16_384
+const SWEEP_EVERY_MS = 50
 
 /** Whether a host can be reached from this machine alone. */
 export function isLoopback(host: string): boolean {
@@ -83,7 +85,16 @@ function close(server: NodeServer, withinMs: number): Promise<void> {
   return new Promise((resolve) => {
     const cutOff = AbortSignal.timeout(withinMs)
     cutOff.addEventListener('abort', () => server.closeAllConnections())
-    server.close(() => resolve())
+    // A stream that ends now leaves its connection idle, and was not told at its beginning that it would be closed.
+    let timer = systemClock.setTimer(sweep, 0)
+    function sweep(): void {
+      server.closeIdleConnections()
+      timer = systemClock.setTimer(sweep, SWEEP_EVERY_MS)
+    }
+    server.close(() => {
+      timer.cancel()
+      resolve()
+    })
     server.closeIdleConnections()
   })
 }

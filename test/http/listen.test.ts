@@ -158,6 +158,19 @@ describe('over a socket', () => {
     await closed
   })
 
+  test('a server that stops ends streams and the connections that they leave idle', async () => {
+    const { desk, listening } = await open()
+    const socket = await connect(listening)
+    socket.write('GET /ojs/v1/events/stream HTTP/1.1\r\nHost: x\r\n\r\n')
+    await once(socket, 'data')
+    const hungUp = once(socket, 'close')
+    socket.resume()
+    desk.app.close()
+    // Longer than a test may take.
+    await listening.close(600_000)
+    expect(await hungUp).toEqual([false])
+  })
+
   test('events are told as they happen, until the listener or the server goes', async () => {
     const { desk, listening } = await open()
     const socket = await connect(listening)
