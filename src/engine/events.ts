@@ -57,8 +57,8 @@ export interface SluiceEvents {
   'job.recovered': JobEvent & { readonly state: JobState }
   /**
    * An open bucket first left a job waiting. `wantedUnits`: what the first job that it refused costs; `grantedUnits`: what it admitted in
-   * the same claim; `waitingJobs`: jobs first in their lanes that it refused, those behind them not counted. `nextAt`: when the next may
-   * go; null when a permit has to return first. `deferred` is `waitingJobs` again, so that the sum of `deferred` over the three events
+   * the same claim; `waitingJobs`: jobs that stand in its line now; 1,000 stands for as many or more. `nextAt`: when the next may
+   * go; null when a permit has to return first. `deferred`: jobs first in their lanes that it refused, so that the sum of `deferred` over the three events
    * is the number of jobs that waited.
    */
   'rate_limit.exceeded': LineEvent & {

@@ -129,8 +129,8 @@ export class Reporter {
   /** What a claim did beside starting jobs. */
   claimed(claim: Claim): void {
     const { events, wallOf } = this.#options
-    for (const { nextAtUs, defined, refused, ...closed } of claim.closed) {
-      const { limit, key, queue, wanted: wantedUnits, deferred: waitingJobs } = closed
+    for (const { nextAtUs, defined, refused, waiting: waitingJobs, ...closed } of claim.closed) {
+      const { limit, key, queue, wanted: wantedUnits } = closed
       if (!defined) events.emit('rate_limit.unknown', { limit, key, queue, ...named(refused) })
       else
         events.emit('rate_limit.exceeded', {

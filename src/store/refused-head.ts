@@ -4,6 +4,7 @@ import { placeIn } from './stored-flows.ts'
 
 /** A bucket that has closed, with the first job that it refused. */
 export interface ClosedOn extends Closed {
+  readonly bucket: number
   readonly seq: number
 }
 
@@ -15,10 +16,19 @@ export function toName(closed: readonly ClosedOn[]): number[] {
   return closed.filter(({ defined }) => !defined).map(({ seq }) => seq)
 }
 
-/** Says which job was refused, where its row was read. */
-export function named(closed: readonly ClosedOn[], rows: readonly RefusedRow[]): Closed[] {
+/** So many waiting jobs of a bucket that closes are counted, however many there are. */
+export const WAITING_COUNTED = 1000
+
+/** Says which job was refused, where its row was read, and how many wait, by the number of the bucket. */
+export function named(
+  closed: readonly ClosedOn[],
+  rows: readonly RefusedRow[],
+  waiting: readonly (readonly [bucket: number, jobs: number])[],
+): Closed[] {
+  const jobs = new Map(waiting)
   const bySeq = new Map(rows.map(([seq, task, ...flow]) => [seq, { task, ...placeIn(...flow) }] as const))
-  return closed.map(({ seq, ...each }) => {
+  return closed.map(({ seq, bucket, ...told }) => {
+    const each = { ...told, waiting: Math.max(told.deferred, jobs.get(bucket) ?? 0) }
     const refused: { readonly task: string; readonly flow?: FlowPlace } | undefined = bySeq.get(seq)
     return refused && !each.defined ? { ...each, refused } : each
   })

@@ -282,6 +282,8 @@ export interface Closed {
   readonly grantedUnits: number
   /** Lanes whose heads it refused: as many jobs, which are not counted again when they start. */
   readonly deferred: number
+  /** Jobs that stand in its line, those behind the first of their lanes too; counted up to 1,000. */
+  readonly waiting: number
   /** When the next may go; null when a permit has to return first. */
   readonly nextAtUs: number | null
   /** False: the limit is not declared, and nothing starts before it is. */

@@ -66,11 +66,13 @@ function newlyClosed(nameOf: (queue: number) => string, admission: Admission): C
     closed.push({
       ...namesOf(bucket),
       seq: lane.head,
+      bucket: bucket.id,
       queue: nameOf(lane.queue),
       wanted: lane.heads[lane.next]?.weights?.[lane.buckets.indexOf(bucket)] ?? 1,
       granted: bucket.granted,
       grantedUnits: bucket.grantedUnits,
       deferred: line.joined.size,
+      waiting: line.joined.size,
       nextAtUs: instantOf(bucket.wakeAtUs),
       defined: bucket.policy !== null,
     })

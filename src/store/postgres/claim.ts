@@ -25,7 +25,8 @@ import { recordQueues } from './queues.ts'
 import { rejectLate } from './reject-late.ts'
 import { sharesOf } from './shares.ts'
 import { knownTasks, type UnknownKind } from '../known-tasks.ts'
-import { type ClosedOn, named, type RefusedRow, toName } from '../refused-head.ts'
+import { type ClosedOn, named, type RefusedRow, toName, WAITING_COUNTED } from '../refused-head.ts'
+import { LANE } from '../state.ts'
 import { throttling } from '../throttling.ts'
 import { kindsOf } from './unresolved.ts'
 
@@ -44,6 +45,9 @@ const WRITE = `${WRITTEN}; ${NEXT}`
 /** Where jobs are rejected their flows go on. These are locked first: what was decided must not grow old while it waits for them. */
 const WRITE_REJECTING = `SELECT sluice.lock_flows($12::bigint[]); ${WRITTEN}; SELECT sluice.advance($12::bigint[], $13::bigint[]); ${NEXT}`
 
+/** Jobs in the lines of buckets that have closed. */
+const WAITING = `SELECT b, (SELECT count(*) FROM (SELECT 1 FROM sluice.lanes l JOIN sluice.jobs j ON j.lane = coalesce(l.base, l.key) AND j.state = 1
+  WHERE l.bucket = b AND l.state = ${LANE.waiting} LIMIT ${WAITING_COUNTED}) waiting) FROM unnest($1::bigint[]) b`
 const REFUSED = `SELECT j.seq, j.task, f.id, j.node, f.total FROM sluice.jobs j LEFT JOIN sluice.flows f ON f.seq = j.flow
   WHERE j.seq = ANY ($1::bigint[])`
 
@@ -283,8 +287,14 @@ async function write(
 
 /** Read once the claim is written: no job changes its task or its flow. */
 async function namedHeads(db: Statements, closed: readonly ClosedOn[]): Promise<readonly Closed[]> {
+  if (closed.length === 0) return []
   const seqs = toName(closed)
-  return named(closed, seqs.length === 0 ? [] : await db.all<RefusedRow>(REFUSED, seqs))
+  const rows = seqs.length === 0 ? [] : await db.all<RefusedRow>(REFUSED, seqs)
+  const waiting = await db.all<[number, number]>(
+    WAITING,
+    closed.map(({ bucket }) => bucket),
+  )
+  return named(closed, rows, waiting)
 }
 
 /** What one claim of this process tells the next. */

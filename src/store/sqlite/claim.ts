@@ -19,7 +19,7 @@ import { ParentResults } from './parent-results.ts'
 import { nextDueUs, promote } from './promote.ts'
 import { book, rejectHeads, rejectLate } from './reject.ts'
 import { LANE, STATE } from '../state.ts'
-import { named, type RefusedRow, toName } from '../refused-head.ts'
+import { type ClosedOn, named, type RefusedRow, toName, WAITING_COUNTED } from '../refused-head.ts'
 import { throttling } from '../throttling.ts'
 import { adopt } from './views.ts'
 
@@ -110,9 +110,21 @@ export function claim(context: Context, request: ClaimRequest): Claim {
     nextWakeUs: nextWakeUs >= NEVER_US ? null : nextWakeUs,
     nextFireUs: Math.min(fireUs, dueUs) >= NEVER_US ? null : Math.min(fireUs, dueUs),
     ...told,
-    closed: named(told.closed, refusedRows(context, toName(told.closed))),
+    closed: named(told.closed, refusedRows(context, toName(told.closed)), waitingIn(context, told.closed)),
     ...(unknown.length > 0 && { unknown }),
   }
+}
+
+/** Jobs in the lines of buckets that have closed, once their lanes are written. */
+function waitingIn(context: Context, closed: readonly ClosedOn[]): [number, number][] {
+  return closed.map(({ bucket }) => {
+    const [jobs] = context.db.get<[number]>(
+      `SELECT count(*) FROM (SELECT 1 FROM lanes l CROSS JOIN jobs j ON j.lane = coalesce(l.base, l.id) AND j.state = 1
+       WHERE l.bucket = ? AND l.state = ${LANE.waiting} LIMIT ${WAITING_COUNTED})`,
+      bucket,
+    ) as [number]
+    return [bucket, jobs]
+  })
 }
 
 function refusedRows(context: Context, seqs: readonly number[]): RefusedRow[] {

@@ -464,6 +464,7 @@ function lines(harness: StoreHarness): void {
         granted: 2,
         grantedUnits: 2,
         deferred: 1,
+        waiting: 2,
         nextAtUs: w.us(1000),
         defined: true,
       },
@@ -486,6 +487,7 @@ function lines(harness: StoreHarness): void {
     const { closed } = await w.claim()
     expect(closed).toMatchObject([{ limit: 'later', key: 'a', defined: false, refused: { task: 'plain' } }])
     expect(closed[0]).not.toHaveProperty('seq')
+    expect(closed[0]).not.toHaveProperty('bucket')
     await w.complete('first')
     expect((await w.claim()).closed).toMatchObject([
       { limit: 'later', key: 'b', refused: { task: 'second', flow: { id, node: 1, callback: null } } },
