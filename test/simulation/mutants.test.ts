@@ -290,6 +290,7 @@ describe('the simulator notices', () => {
         },
       }),
     )
-    expect(broken).toContain('nothing has come of it')
+    // The same instant tells when delayed jobs of a full queue are due.
+    expect(broken).toMatch(/nothing has come of it|was not moved on/)
   })
 })
