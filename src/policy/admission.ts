@@ -1,25 +1,29 @@
 import {
   admittedAtUs,
   type Bucket,
+  comesBefore,
+  drops,
   type Head,
   headOf,
   type HeadSource,
   type Lane,
   loadHeads,
   NEVER_US,
+  placeAs,
   type Stranger,
   weightOf,
 } from './lane.ts'
-import { Line, type LineSource, type Served } from './line.ts'
+import { DropWatch, type WatchSource } from './drop-watch.ts'
+import { type Candidate, Line, type LineSource, type Served } from './line.ts'
 import { type Charge, type Grant, pay, type QueueShare } from './queue-share.ts'
-import { isFull, type Refusal, refusalOf, type Rejection } from './refusal.ts'
+import { isFull, REJECTED_TOGETHER, type Refusal, refusalOf, type Rejection } from './refusal.ts'
 import { wakeOf } from './retime.ts'
 import { isStale, leaveSieve, Sifter } from './sift.ts'
 import { endsTurn } from './turn.ts'
-import { rank, type Ranked, TurnOrder } from './turn-order.ts'
+import { rank, TurnOrder } from './turn-order.ts'
 
 /** What a decision reads while it goes: a backend reads it from its tables, bounded by what is asked for. */
-export interface AdmissionSource extends LineSource, HeadSource {
+export interface AdmissionSource extends LineSource, HeadSource, WatchSource {
   served(queue: number): Served
   /** Of a lane whose heads were read, where it has jobs that are not given to this claimer. */
   stranger?(lane: Lane): Stranger | null
@@ -31,15 +35,6 @@ export interface AdmissionSource extends LineSource, HeadSource {
 const PARKED_AT_MOST = 256
 /** A job that another worker is to start goes first for so long; then that worker is full, or does not answer, and holds up nobody. */
 const YIELD_US = 50_000
-
-/** Where one job of a lane is rejected its next most often are too. */
-const REJECTED_TOGETHER = 64
-
-interface Candidate extends Ranked {
-  readonly lane: Lane
-  /** Set: the lane is looked at as the first of this line. */
-  readonly line: Line | null
-}
 
 /**
  * Decides which waiting jobs start at one instant: all buckets of a job must admit it, or none is charged.
@@ -58,7 +53,6 @@ export class Admission {
   looks = 0
   /** Lanes of jobs that nobody at work knows are left to be parked: another decision must follow at once. */
   unfinished = false
-  /** Lanes that were parked. */
   parked = 0
   /** Lanes whose first job another worker is to start, and until when it may. */
   readonly #yielded = new Map<Lane, number>()
@@ -68,6 +62,7 @@ export class Admission {
   #wakeUs = NEVER_US
   /** Buckets of queues that sleep until a permit returns. */
   readonly #slept = new Set<Bucket>()
+  readonly #dropping: DropWatch
   readonly #source: AdmissionSource
   readonly #shares = new Map<number, QueueShare>()
   readonly #order = new TurnOrder<Candidate>()
@@ -78,6 +73,7 @@ export class Admission {
     this.nowUs = nowUs
     this.turn = turn
     this.#source = source
+    this.#dropping = new DropWatch(nowUs)
     this.sifter = new Sifter(source, this.rejections, nowUs)
     for (const share of shares) this.#shares.set(share.queue, share).set(share.ownQueue, share)
   }
@@ -95,6 +91,7 @@ export class Admission {
   /** Adds a bucket whose line is due. */
   addDue(bucket: Bucket): void {
     this.#lanes++
+    this.#dropping.note(bucket)
     this.#queueLine(this.#line(bucket))
   }
 
@@ -104,7 +101,20 @@ export class Admission {
     do {
       this.#decideLanes()
       for (const share of this.#shares.values()) while (share.slots > 0 && share.openHead) this.#startOpen(share)
+      if (!this.#order.top)
+        this.unfinished = this.#dropping.look(this.#source, this.#dropFirst, this.rejections) || this.unfinished
     } while (this.#order.top)
+  }
+
+  /** The first jobs of a lane, up to one that is not refused; false: none was. */
+  readonly #dropFirst = (lane: Lane): boolean => {
+    const { length } = this.rejections
+    for (let head = this.#headOf(lane); head && !isFull(this.rejections); head = this.#headOf(lane)) {
+      const refusal = this.#refusalOf(lane, head)
+      if (refusal?.behaviour === 'drop') this.#reject(lane, { head, refusal })
+      else break
+    }
+    return this.rejections.length > length
   }
 
   #decideLanes(): void {
@@ -124,13 +134,14 @@ export class Admission {
     for (const line of this.lines.values()) {
       const { bucket } = line
       // A queue that sleeps until a permit returns stands in no line: whoever returns one has to see that it is waited for.
-      bucket.wakeAtUs = this.#slept.has(bucket) ? NEVER_US : null
+      bucket.wakeAtUs = this.#slept.has(bucket) ? NEVER_US : this.#dropping.wakeAtUs(bucket, this.#source)
       if (line.empty) continue
-      bucket.wakeAtUs = wakeOf(
+      const lineUs = wakeOf(
         line,
         (queue) => this.#source.served(queue),
         (lane) => this.#needOf(lane, bucket),
       )
+      bucket.wakeAtUs = Math.min(bucket.wakeAtUs ?? NEVER_US, lineUs)
       const next = line.first((queue) => this.#hinders(queue))
       if (!next || this.#slots(next.queue) === 0) continue
       const untilUs = this.#yielded.get(next)
@@ -311,6 +322,8 @@ export class Admission {
     }
     lane.state = 'waiting'
     lane.changed = true
+    // Whoever closes one that drops has to see that it is waited for elsewhere.
+    for (const other of lane.buckets) if (other !== bucket && drops(other)) other.wakeAtUs ??= NEVER_US
     bucket.wakeAtUs = Math.min(bucket.wakeAtUs ?? NEVER_US, untilUs)
   }
 
@@ -381,15 +394,6 @@ export class Admission {
     share.slots--
     this.grants.push({ lane, queue: share.queue, head, charged })
     pay(charged, this.nowUs)
+    for (const { bucket } of charged) this.#dropping.note(bucket)
   }
-}
-
-/** A lane ranks by its first job, whoever may start it. */
-function placeAs(lane: Lane, head: Head): void {
-  lane.priority = head.priority
-  lane.head = head.seq
-}
-
-function comesBefore(a: Head, b: Head): boolean {
-  return a.priority > b.priority || (a.priority === b.priority && a.seq < b.seq)
 }

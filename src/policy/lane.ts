@@ -41,6 +41,11 @@ export function deniedUntilUs(bucket: Bucket, weight: number, nowUs: number, pri
   return untilUs === Infinity ? NEVER_US : untilUs
 }
 
+/** Whether a bucket's limit ends at once what it refuses. */
+export function drops({ policy }: Bucket): boolean {
+  return policy?.onLimit === 'drop' && policy.scope !== 'worker'
+}
+
 /** One waiting job at the head of its lane. */
 export interface Head {
   readonly seq: number
@@ -126,6 +131,17 @@ export function admittedAtUs(lane: Lane, head: Head, bucket: Bucket, nowUs: numb
 export function weightOf(head: Head, i: number, bucket: Bucket): number {
   if (head.attempt > 0 && bucket.policy?.retries === 'free') return 0
   return head.weights?.[i] ?? 1
+}
+
+/** A lane ranks by its first job, whoever may start it. */
+export function placeAs(lane: Lane, head: Head): void {
+  lane.priority = head.priority
+  lane.head = head.seq
+}
+
+/** Whether a job stands before another in the order of a lane. */
+export function comesBefore(a: Head, b: Head): boolean {
+  return a.priority > b.priority || (a.priority === b.priority && a.seq < b.seq)
 }
 
 /** Starts that the lane's buckets could admit at once, at one unit each. */

@@ -1,5 +1,12 @@
 import type { Bucket, Lane } from './lane.ts'
-import { rank } from './turn-order.ts'
+import { rank, type Ranked } from './turn-order.ts'
+
+/** A lane that a decision is to look at. */
+export interface Candidate extends Ranked {
+  readonly lane: Lane
+  /** Set: the lane is looked at as the first of this line. */
+  readonly line: Line | null
+}
 
 /** Lanes of one line that share a queue and their other widely shared buckets, in turn; read as far as needed. */
 export interface LineGroup {

@@ -1,11 +1,11 @@
 import type { OnLimit } from './limit.ts'
-import { type Bucket, deniedUntilUs, type Head, type Lane, NEVER_US, weightOf } from './lane.ts'
+import { type Bucket, deniedUntilUs, drops, type Head, type Lane, NEVER_US, weightOf } from './lane.ts'
 
 /** Why a head cannot start now, and what becomes of it. */
 export interface Refusal {
-  /** The bucket that refuses longest. */
+  /** The bucket that refuses longest; of those that drop, where one does. */
   readonly bucket: Bucket
-  /** When that bucket would admit it; NEVER_US when a permit has to return first. */
+  /** When all buckets would admit it; NEVER_US when a permit has to return first. */
   readonly untilUs: number
   /** `late`: it would start after its `maxWait`. */
   readonly behaviour: OnLimit | 'late'
@@ -17,6 +17,8 @@ export interface Rejection {
   readonly refusal: Refusal
 }
 
+/** Where one job of a lane is rejected its next most often are too. */
+export const REJECTED_TOGETHER = 64
 const REJECTIONS_AT_MOST = 1000
 
 /** No more can be rejected in one decision: another must follow at once. */
@@ -25,7 +27,7 @@ export function isFull(rejections: readonly Rejection[]): boolean {
 }
 
 /**
- * The bucket that refuses a head longest, and what its policy and the others' that refuse make of that; null: all admit it.
+ * The bucket that refuses a head longest, or the one that drops it, and what its policy and the others' that refuse make of that; null: all admit it.
  * @param aheadUntil until when somebody before it in the line of a bucket that would admit it holds it back
  */
 export function refusalOf(
@@ -36,17 +38,25 @@ export function refusalOf(
 ): Refusal | null {
   let worst: Bucket | null = null
   let untilUs = -1
+  let dropping: { readonly bucket: Bucket; readonly denied: number } | null = null
   const refusing: Bucket[] = []
   for (const [i, bucket] of lane.buckets.entries()) {
     const denied = deniedUntilUs(bucket, weightOf(head, i, bucket), nowUs, head.given) ?? aheadUntil(bucket)
     if (denied === null) continue
     refusing.push(bucket)
+    if (drops(bucket) && denied > (dropping?.denied ?? -1)) dropping = { bucket, denied }
     if (denied > untilUs) {
       untilUs = denied
       worst = bucket
     }
   }
-  return worst && { bucket: worst, untilUs, behaviour: refusalBehaviour(refusing, lane.buckets, head, untilUs) }
+  return (
+    worst && {
+      bucket: dropping?.bucket ?? worst,
+      untilUs,
+      behaviour: refusalBehaviour(refusing, lane.buckets, head, untilUs),
+    }
+  )
 }
 
 /** What several refusing limits decide together: drop before late before reschedule before wait. */
@@ -56,7 +66,7 @@ export function refusalBehaviour(
   head: Head,
   untilUs: number,
 ): Refusal['behaviour'] {
-  if (refusing.some(({ policy }) => policy?.onLimit === 'drop' && policy.scope !== 'worker')) return 'drop'
+  if (refusing.some(drops)) return 'drop'
   if (untilUs === NEVER_US) return 'wait'
   if (untilUs > head.sinceUs + maxWaitUs(lane)) return 'late'
   return !isApart(lane) && refusing.some((bucket) => bucket.policy?.onLimit === 'reschedule') ? 'reschedule' : 'wait'

@@ -68,3 +68,31 @@ describe('behind a closed budget, 100,000 jobs deep', () => {
     await sluice.stop()
   })
 })
+
+test('a limit that drops ends a job that waits for another one when its last unit is gone, and names itself', async () => {
+  const clock = createManualClock()
+  const rejected: string[] = []
+  const partner = limit('partner', { rate: 2, per: '10m', burst: 2, onLimit: 'drop' })
+  const tenant = limit('tenant', { rate: 1, per: '1h', burst: 1 })
+  const sync = task('sync', input<{ tenant: string }>(), {
+    limits: [partner, tenant.by((of) => of.tenant)],
+    run: () => undefined,
+    onError: (error, job) => {
+      const { limit: name } = error as RateLimitRejected
+      rejected.push(`${job.input.tenant} by ${name} at ${clock.now() - start}`)
+    },
+  })
+  const sluice = new Sluice({ store: 'sqlite::memory:', tasks: [sync], clock })
+  await sluice.start()
+  const start = clock.now()
+  await sync.enqueue({ tenant: 'a' })
+  await clock.advance('1s')
+  await sync.enqueueMany([{ tenant: 'a' }, { tenant: 'a' }])
+  await clock.advance('1s')
+  expect(rejected).toEqual([])
+  await sync.enqueue({ tenant: 'b' })
+  await clock.advance('1ms')
+  expect(rejected.map((each) => each.split(' at ')[0])).toEqual(['a by partner', 'a by partner'])
+  expect(Number(rejected[0]?.split(' at ')[1])).toBeLessThanOrEqual(2001)
+  await sluice.stop()
+})

@@ -25,6 +25,7 @@ export async function changeLimit(
     await countPermits(db, limit, ownerFor(changes.limits, limit, '', 1) !== 0, (each) =>
       gainsPermits(before, after, each),
     )
+  for (const each of concerned) if (comesToDrop(before, after, each)) await watchAll(db, limit, each, nowUs)
   const found = await db.all<[number]>(
     'SELECT id FROM sluice.buckets WHERE limit_name = $1 AND ($2::text IS NULL OR key = $2) AND wake_at IS NOT NULL',
     limit,
@@ -37,6 +38,29 @@ export async function changeLimit(
     ids,
     nowUs,
   )
+}
+
+function comesToDrop(before: Timeline, after: Timeline, key: string | null): boolean {
+  return before.at(key).policy?.onLimit !== 'drop' && after.at(key).policy?.onLimit === 'drop'
+}
+
+/** What waits elsewhere for a limit that has come to drop is looked at by the next claim; none decides meanwhile. */
+async function watchAll(db: Statements, limit: string, key: string | null, nowUs: number): Promise<void> {
+  await db.run(
+    `INSERT INTO sluice.drop_watch (lane, bucket, need) SELECT l.id, b.id, 1 FROM sluice.buckets b JOIN sluice.lanes l ON b.id = ANY (l.buckets)
+     WHERE l.state = 2 AND l.bucket <> b.id AND b.limit_name = $1 AND ($2::text IS NULL OR b.key = $2) ON CONFLICT DO NOTHING`,
+    limit,
+    key,
+  )
+  const watched = await db.all<[number]>(
+    `SELECT DISTINCT b.id FROM sluice.buckets b JOIN sluice.drop_watch w ON w.bucket = b.id
+     WHERE b.limit_name = $1 AND ($2::text IS NULL OR b.key = $2) AND b.wake_at IS NULL`,
+    limit,
+    key,
+  )
+  const ids = watched.map(([id]) => id)
+  await db.run('SELECT sluice.lock_buckets($1::bigint[])', ids)
+  await db.run('UPDATE sluice.buckets SET wake_at = $2 WHERE id = ANY ($1::bigint[]) AND wake_at IS NULL', ids, nowUs)
 }
 
 /** A pause lets nothing start, so that permits need not be counted for it. */

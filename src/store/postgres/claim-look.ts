@@ -1,4 +1,5 @@
 import type { Statements } from '../../database/postgres.ts'
+import { WATCHED_AT_MOST } from '../../policy/drop-watch.ts'
 import { knownTasks, type UnknownKind } from '../known-tasks.ts'
 import type { ClaimRequest } from '../store.ts'
 import type { Context } from './context.ts'
@@ -35,6 +36,7 @@ export async function claimLook(
   const asked = {
     ...portion,
     queues,
+    watched: WATCHED_AT_MOST,
     worker: request.worker,
     unreadable: [...context.unreadable],
     tasks: known && known.list,

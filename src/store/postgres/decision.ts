@@ -2,6 +2,7 @@ import type { AdmissionSource } from '../../policy/admission.ts'
 import { encodeBucket } from '../../policy/bucket.ts'
 import type { Bucket, Head, Lane, Stranger } from '../../policy/lane.ts'
 import type { LimitPolicy } from '../../policy/limit.ts'
+import { refusesNow, waitsElsewhere, WATCHED_AT_MOST, type Watched } from '../../policy/drop-watch.ts'
 import type { LineGroup, Served } from '../../policy/line.ts'
 import type { QueueShare } from '../../policy/queue-share.ts'
 import { decodeSieve, isBehind } from '../../policy/sieve.ts'
@@ -221,6 +222,27 @@ export class Decision implements AdmissionSource {
     if (this.#shares.has(queue)) return 'here'
     const name = this.#queues.name(queue)
     return this.#live.has(name) ? 'elsewhere' : this.#apart.has(name) ? 'apart' : 'nowhere'
+  }
+
+  watched(bucket: Bucket): Watched[] {
+    const rows = (this.#look.watched ?? []).filter(([of, , , here]) => of === bucket.id && here)
+    return rows.map(([, need, id]) => ({
+      need,
+      lane: () => {
+        if (this.#rows.has(id)) return this.#lane(id)
+        const refused = rows.filter(([, each]) => refusesNow(bucket, each, this.nowUs)).map(([, , lane]) => lane)
+        throw new NotRead('lanes that a bucket drops', (portion) => ({
+          ...portion,
+          lanes: [...new Set([...portion.lanes, ...refused])],
+        }))
+      },
+    }))
+  }
+
+  isWatched(bucket: Bucket): boolean {
+    for (const lane of this.lanes.values()) if (waitsElsewhere(lane, bucket)) return true
+    const rows = (this.#look.watched ?? []).filter(([of]) => of === bucket.id)
+    return rows.length >= WATCHED_AT_MOST || rows.some(([, , id]) => !this.lanes.has(id))
   }
 
   /** The lanes that the decision changed, as they are written. */

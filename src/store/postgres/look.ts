@@ -67,6 +67,8 @@ export interface Look {
   /** Waiting jobs behind those of their lanes that were sifted. */
   readonly behind: readonly HeadRow<number>[] | null
   readonly line: readonly HeadRow<string>[] | null
+  /** Lanes that wait elsewhere and need a bucket that drops, the greatest need first; `here`: of a queue that claims. */
+  readonly watched: readonly (readonly [bucket: number, need: number, lane: number, here: boolean])[] | null
   /** More has arrived than was taken in. */
   readonly arrived: boolean
   readonly live: readonly string[] | null

@@ -1,5 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
 import { isCold } from '../../policy/bucket.ts'
+import { NEVER_US } from '../../policy/lane.ts'
 import type { Instant } from '../series.ts'
 import type { Timelines } from '../timelines.ts'
 import type { StoredBucket } from '../stored-bucket.ts'
@@ -52,6 +53,13 @@ export async function pruneLanes(context: Context, db: Statements, limit: number
     `UPDATE sluice.buckets b SET lanes = b.lanes - g.n
      FROM (SELECT id, count(*) AS n FROM unnest($1::bigint[]) id GROUP BY id) g WHERE b.id = g.id`,
     buckets,
+  )
+  // One that drops says that it is waited for elsewhere until a claim finds that it is not.
+  await db.run(
+    'UPDATE sluice.buckets SET wake_at = $2 WHERE id = ANY ($1::bigint[]) AND lanes = 0 AND wake_at = $3',
+    buckets,
+    nowUs,
+    NEVER_US,
   )
   return gone.length
 }

@@ -1,3 +1,4 @@
+import { watchesOf } from '../../policy/drop-watch.ts'
 import type { Lane } from '../../policy/lane.ts'
 import { encodeSieve } from '../../policy/sieve.ts'
 import type { StoredBucket } from '../stored-bucket.ts'
@@ -20,7 +21,8 @@ function overOf(lane: Lane): string {
 }
 
 /**
- * A lane as a decision left it, as it is written: id, state, bucket, over, deputy_of, priority, head, turn, taken, sieve, passed.
+ * A lane as a decision left it, as it is written: id, state, bucket, over, deputy_of, priority, head, turn, taken, sieve, passed, and the buckets
+ * that may drop its jobs where it waits.
  * @param held some of its jobs may be there that the decision could not have: it is never empty.
  * @param passed of one that is parked: the sets of tasks that found nothing in it
  */
@@ -41,5 +43,6 @@ export function laneAsWritten(lane: Lane, held: boolean, passed: string | null):
     emptied ? 0 : taken,
     emptied || parked || !sieve ? null : encodeSieve(sieve),
     parked ? passed : null,
+    watchesOf(lane),
   ]
 }

@@ -282,6 +282,20 @@ DROP FUNCTION IF EXISTS sluice.settle(bigint[], int[], bigint[], int[], bigint[]
 `
 
 /**
+ * Lanes that wait in another bucket's line and need one that drops, with what their first jobs ask of it (policy/drop-watch.ts). Rows of lanes
+ * that wait no more are passed over until the lane is written again.
+ */
+const DROP_WATCH = `
+CREATE TABLE sluice.drop_watch (
+  lane bigint NOT NULL REFERENCES sluice.lanes (id) ON DELETE CASCADE,
+  bucket bigint NOT NULL,
+  need bigint NOT NULL,
+  PRIMARY KEY (lane, bucket)
+);
+CREATE INDEX drop_watch_need ON sluice.drop_watch (bucket, need DESC, lane);
+`
+
+/**
  * The changes of tables in order; how many were applied is kept in the table `store`. What was shipped is never edited: changes are
  * appended. One that changes what a function takes or answers drops the function; one that changes functions alone says why.
  */
@@ -298,6 +312,7 @@ export const MIGRATIONS: readonly string[] = [
   KNOWN_TASKS,
   PARKED_AT_ARRIVAL,
   CLAIM_IDS,
+  DROP_WATCH,
 ]
 
 /** The functions of this version: put in place after any migration, so that each is written down once. */

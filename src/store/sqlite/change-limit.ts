@@ -1,6 +1,7 @@
 import type { Timeline } from '../../policy/timeline.ts'
 import { bucketId } from './buckets.ts'
 import type { Context } from './context.ts'
+import { watchAll } from './drop-watch.ts'
 import { ownName, ownRange } from './own.ts'
 
 /**
@@ -35,6 +36,7 @@ export function changeLimit(
     key,
   )
   const concerned = key === null ? after.keys() : [key]
+  for (const each of concerned) if (comesToDrop(before, after, each)) watchAll(context, limit, each, nowUs)
   if (concerned.some((each) => gainsPermits(before, after, each)))
     countPermits(context, limit, (each) => gainsPermits(before, after, each))
 }
@@ -43,6 +45,10 @@ export function changeLimit(
 function gainsPermits(before: Timeline, after: Timeline, key: string | null): boolean {
   const was = before.at(key).unpaused
   return was !== null && was.concurrency === null && after.at(key).unpaused?.concurrency !== null
+}
+
+function comesToDrop(before: Timeline, after: Timeline, key: string | null): boolean {
+  return before.at(key).policy?.onLimit !== 'drop' && after.at(key).policy?.onLimit === 'drop'
 }
 
 /** A limit without permits now has some: jobs that are active already hold theirs. */

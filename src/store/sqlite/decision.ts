@@ -1,12 +1,14 @@
 import type { AdmissionSource } from '../../policy/admission.ts'
 import type { QueueShare } from '../../policy/queue-share.ts'
 import type { Bucket, Head, Lane, Stranger } from '../../policy/lane.ts'
+import { waitsElsewhere, WATCHED_AT_MOST, type Watched } from '../../policy/drop-watch.ts'
 import type { LineGroup, Served } from '../../policy/line.ts'
 import { decodeSieve } from '../../policy/sieve.ts'
 import { hasPassed, type KnownTasks, type UnknownKind, withPassed } from '../known-tasks.ts'
 import type { StoredBucket } from '../stored-bucket.ts'
 import { loadBucket, loadBuckets, saveBucket } from './buckets.ts'
 import { type Context, openLineOf, queueId } from './context.ts'
+import { saveWatches, watchRows } from './drop-watch.ts'
 import { portion } from './portion.ts'
 import { DEPUTY, saveLane } from './save-lane.ts'
 import { LANE } from '../state.ts'
@@ -227,6 +229,24 @@ export class Decision implements AdmissionSource {
     const passed =
       lane.state === 'parked' && this.#known ? withPassed(this.#passed.get(lane.id) ?? null, this.#known) : null
     saveLane(this.#context, lane, this.#open.has(lane), this.nowUs, passed)
+    saveWatches(this.#context, lane)
+  }
+
+  watched(bucket: Bucket): Watched[] {
+    return watchRows(this.#context, bucket.id, [...this.#shares.keys()]).map(([need, id]) => ({
+      need,
+      lane: () => this.lanes.get(id) ?? this.#lane(this.#laneRow(id)),
+    }))
+  }
+
+  isWatched(bucket: Bucket): boolean {
+    for (const lane of this.lanes.values()) if (waitsElsewhere(lane, bucket)) return true
+    const rows = watchRows(this.#context, bucket.id, null)
+    return rows.length >= WATCHED_AT_MOST || rows.some(([, id]) => !this.lanes.has(id))
+  }
+
+  #laneRow(id: number): LaneRow {
+    return this.#context.db.get<LaneRow>(`SELECT ${LANE_COLUMNS} FROM lanes WHERE id = ?`, id) as LaneRow
   }
 
   /** The first jobs of many lanes at once: a statement for each costs twice as much. */

@@ -1,4 +1,5 @@
 import { isCold } from '../../policy/bucket.ts'
+import { NEVER_US } from '../../policy/lane.ts'
 import type { StoredBucket } from '../stored-bucket.ts'
 import { bucketsById } from './buckets.ts'
 import type { Context } from './context.ts'
@@ -70,6 +71,12 @@ function pruneLanes(context: Context, nowUs: number, limit: number): number {
   )
   for (const [id, buckets, base] of rows) {
     deleteLane(context, id, buckets)
+    // One that drops says that it is waited for elsewhere until a claim finds that it is not.
+    context.db.run(
+      `UPDATE buckets SET wake_at = ? WHERE id IN (SELECT value FROM json_each(?)) AND lanes = 0 AND wake_at = ${NEVER_US}`,
+      nowUs,
+      buckets,
+    )
     if (base !== null) dropSpread(context, base)
   }
   return rows.length

@@ -241,4 +241,13 @@ export const MIGRATIONS: readonly string[] = [
   'ALTER TABLE jobs ADD COLUMN claim TEXT;',
   // Made again where strangers are first met (strangers.ts): with many keys at work, three quarters more were written for a job.
   'DROP INDEX IF EXISTS jobs_tasks',
+  // Lanes that wait in another bucket's line and need one that drops, with what their first jobs ask of it (policy/drop-watch.ts). Rows of
+  // lanes that wait no more are passed over until the lane is written again.
+  `CREATE TABLE drop_watch (
+     lane INTEGER NOT NULL,
+     bucket INTEGER NOT NULL,
+     need INTEGER NOT NULL,
+     PRIMARY KEY (lane, bucket)
+   ) STRICT, WITHOUT ROWID;
+   CREATE INDEX drop_watch_need ON drop_watch (bucket, need DESC, lane);`,
 ]

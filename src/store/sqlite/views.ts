@@ -132,6 +132,7 @@ export function dropSpread(context: Context, lane: number): void {
 /** @param buckets as stored */
 export function deleteLane(context: Context, lane: number, buckets: string): void {
   context.db.run('DELETE FROM lanes WHERE id = ?', lane)
+  context.db.run('DELETE FROM drop_watch WHERE lane = ?', lane)
   for (const bucket of JSON.parse(buckets) as number[])
     context.db.run('UPDATE buckets SET lanes = lanes - 1 WHERE id = ?', bucket)
 }

@@ -1,6 +1,7 @@
 import { describe } from 'vitest'
 import { claims } from './claims.ts'
 import { closedBudgets } from './closed-budgets.ts'
+import { dropBeside } from './drop-beside.ts'
 import { deputies } from './deputies.ts'
 import { fairness } from './fairness.ts'
 import { flows } from './flows.ts'
@@ -23,6 +24,7 @@ export function storeConformance(harness: StoreHarness): void {
     describe('claims', () => claims(harness))
     describe('fairness', () => fairness(harness))
     describe('closed budgets', () => closedBudgets(harness))
+    describe('drop beside another limit', () => dropBeside(harness))
     describe('deputies', () => deputies(harness))
     describe('flows', () => flows(harness))
     describe('tasks that a claimer lists', () => knownTasks(harness))

@@ -182,6 +182,10 @@ BEGIN
     'knownLine', CASE WHEN v_strange THEN (SELECT json_agg(json_build_array(q.value ->> 0, h.seq, h.priority, h.weights, h.attempt, h.since, h.given))
       FROM json_array_elements(p -> 'line_of') q, LATERAL sluice.known_heads(q.value ->> 1, v_tasks, v_skip, (q.value ->> 2)::int) h) END,
     'workers', CASE WHEN v_strange THEN (SELECT json_agg(json_build_array(w.queues, w.tasks)) FROM sluice.workers w WHERE w.alive_until > v_now AND w.id <> v_worker) END,
+    -- Lanes that wait elsewhere for buckets that drop: of the queues that claim, and whether there are others.
+    'watched', CASE WHEN EXISTS (SELECT 1 FROM sluice.drop_watch) THEN (SELECT json_agg(json_build_array(d.bucket, d.need, d.lane, d.queue = ANY (v_all))) FROM unnest(reach.buckets) b, LATERAL (
+      SELECT w.bucket, w.need, w.lane, l.queue FROM sluice.drop_watch w JOIN sluice.lanes l ON l.id = w.lane WHERE w.bucket = b AND l.state = 2 AND l.bucket <> b
+      ORDER BY w.need DESC, w.lane LIMIT (p ->> 'watched')::int) d) END,
     'arrived', sluice.has_arrived(v_queues),
     'live', (SELECT json_agg(DISTINCT q) FROM sluice.workers w, unnest(w.queues) q WHERE w.alive_until > v_now AND w.id <> v_worker
       AND NOT EXISTS (SELECT 1 FROM sluice.queues h WHERE h.name = q AND h.paused)),

@@ -26,6 +26,12 @@ BEGIN
     FROM json_array_elements(p_lanes) g WHERE l.id = (g ->> 0)::bigint;
     GET DIAGNOSTICS v_count = ROW_COUNT;
     IF v_count <> json_array_length(p_lanes) THEN RAISE EXCEPTION '[]' USING ERRCODE = 'SL002'; END IF;
+    -- Those that need a bucket that drops: which of them wait elsewhere, and what they ask of it.
+    IF EXISTS (SELECT 1 FROM json_array_elements(p_lanes) g WHERE g ->> 11 IS NOT NULL) THEN
+      DELETE FROM sluice.drop_watch w USING json_array_elements(p_lanes) g WHERE w.lane = (g ->> 0)::bigint AND g ->> 11 IS NOT NULL;
+      INSERT INTO sluice.drop_watch (lane, bucket, need) SELECT (g ->> 0)::bigint, (d ->> 0)::bigint, (d ->> 1)::bigint FROM json_array_elements(p_lanes) g,
+        json_array_elements(CASE WHEN json_typeof(g -> 11) = 'array' THEN g -> 11 ELSE '[]' END) d;
+    END IF;
   END IF;
   IF json_array_length(p_buckets) > 0 THEN
     UPDATE sluice.buckets b SET wake_at = (g ->> 1)::bigint, state = CASE WHEN g ->> 2 IS NULL THEN b.state ELSE g ->> 2 END,

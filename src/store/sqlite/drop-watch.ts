@@ -1,0 +1,46 @@
+import { WATCHED_AT_MOST, watchesOf } from '../../policy/drop-watch.ts'
+import type { Lane } from '../../policy/lane.ts'
+import type { Context } from './context.ts'
+import { LANE } from '../state.ts'
+
+/** Notes which buckets may drop a lane's jobs while it waits in another one's line; nothing is written of lanes without any that drops. */
+export function saveWatches({ db }: Context, lane: Lane): void {
+  const watches = watchesOf(lane)
+  if (!watches) return
+  db.run('DELETE FROM drop_watch WHERE lane = ?', lane.id)
+  for (const [bucket, need] of watches)
+    db.run('INSERT INTO drop_watch (lane, bucket, need) VALUES (?, ?, ?)', lane.id, bucket, need)
+}
+
+/** Lanes that wait elsewhere and need a bucket that drops, the greatest need first; of these queues, or of any (null). */
+export function watchRows(
+  { db }: Context,
+  bucket: number,
+  queues: readonly number[] | null,
+): [need: number, lane: number][] {
+  return db.all<[number, number]>(
+    `SELECT w.need, w.lane FROM drop_watch w CROSS JOIN lanes l ON l.id = w.lane
+     WHERE w.bucket = ?1 AND l.state = ${LANE.waiting} AND l.bucket <> ?1 AND (?2 IS NULL OR l.queue IN (SELECT value FROM json_each(?2)))
+     ORDER BY w.need DESC, w.lane LIMIT ${WATCHED_AT_MOST}`,
+    bucket,
+    queues && JSON.stringify(queues),
+  )
+}
+
+/** A limit has come to drop: what waits elsewhere for its buckets is looked at by the next claim. */
+export function watchAll({ db }: Context, limit: string, key: string | null, nowUs: number): void {
+  db.run(
+    `INSERT INTO drop_watch (lane, bucket, need) SELECT l.id, b.id, 1 FROM lanes l, json_each(l.buckets) e CROSS JOIN buckets b ON b.id = e.value
+     WHERE l.state = ${LANE.waiting} AND l.bucket <> b.id AND b.limit_name = ?1 AND b.key = coalesce(?2, b.key)
+     ON CONFLICT DO UPDATE SET need = max(need, 1)`,
+    limit,
+    key,
+  )
+  db.run(
+    `UPDATE buckets SET wake_at = ?3 WHERE limit_name = ?1 AND key = coalesce(?2, key) AND wake_at IS NULL
+     AND EXISTS (SELECT 1 FROM drop_watch w WHERE w.bucket = buckets.id)`,
+    limit,
+    key,
+    nowUs,
+  )
+}
