@@ -1,4 +1,5 @@
 import { SluiceError } from './errors.ts'
+import { show } from './options.ts'
 
 /** A length of time: milliseconds, a number with a unit (`'500ms' '5s' '1.5h' '7d'`), or ISO 8601 (`'PT1M' 'P1DT12H'`). */
 export type Duration = number | `${number}${'ms' | 's' | 'm' | 'h' | 'd'}` | `P${string}`
@@ -124,7 +125,7 @@ function reason(value: string): string {
 }
 
 function invalid(value: unknown, what: string, why: string): SluiceError {
-  const shown = typeof value === 'string' ? JSON.stringify(value.slice(0, MAX_TEXT_LENGTH)) : String(value)
+  const shown = typeof value === 'string' ? JSON.stringify(value.slice(0, MAX_TEXT_LENGTH)) : show(value)
   const remedy = "give '500ms', '5s', '1m', '2h', '3d', ISO 8601 such as 'PT1M', or a number of milliseconds"
   return new SluiceError('duration.invalid', `${what}: the duration ${shown} ${why}; ${remedy}`)
 }

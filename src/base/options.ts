@@ -22,9 +22,9 @@ export function checkOptions(
   what: string,
   { code = 'option.invalid', meant = {} }: OptionTerms = {},
 ): void {
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    throw new SluiceError(code, `${what} is ${show(value)}; give an object of ${names.join(', ')}`)
-  for (const name of Object.keys(value)) {
+  const given = ownNames(value)
+  if (given === null) throw new SluiceError(code, `${what} is ${show(value)}; give an object of ${names.join(', ')}`)
+  for (const name of given) {
     if (names.includes(name)) continue
     const hint = didYouMean(name, names, Object.hasOwn(meant, name) ? meant[name] : undefined)
     throw new SluiceError(
@@ -34,10 +34,56 @@ export function checkOptions(
   }
 }
 
+/** The names in an object of options; null for anything else: a date or a map has none, and would read as no options at all. */
+export function ownNames(value: unknown): string[] | null {
+  if (typeof value !== 'object' || value === null) return null
+  try {
+    return OBJECTS.has(Object.prototype.toString.call(value)) ? Object.keys(value) : null
+  } catch {
+    return null
+  }
+}
+
+const OBJECTS: ReadonlySet<string> = new Set(['[object Object]', '[object Module]'])
+
+/** Checks that a value is a text, as an id or a name has to be. @throws SluiceError `option.invalid` */
+export function checkText(value: unknown, what: string): string {
+  if (typeof value === 'string') return value
+  throw new SluiceError('option.invalid', `${what} is ${show(value)}; give a text`)
+}
+
+/** Checks that a value has methods of these names, as a clock or a logger has to. @throws SluiceError `option.invalid` */
+export function checkMethods(value: unknown, methods: readonly string[], what: string): void {
+  if (hasMethods(value, methods)) return
+  throw new SluiceError('option.invalid', `${what} is ${show(value)}; it has to have ${methods.join(', ')}`)
+}
+
+function hasMethods(value: unknown, methods: readonly string[]): boolean {
+  if ((typeof value !== 'object' || value === null) && typeof value !== 'function') return false
+  try {
+    return methods.every((name) => typeof Reflect.get(value, name) === 'function')
+  } catch {
+    return false
+  }
+}
+
 /** A value as a message may show it: short, and never an exception of its own. */
 export function show(value: unknown): string {
   if (typeof value === 'string') return `'${value.slice(0, 60)}'`
-  if (Array.isArray(value)) return 'a list'
-  if (typeof value === 'object' && value !== null) return 'an object'
+  if (typeof value === 'object' && value !== null) return isList(value) ? 'a list' : 'an object'
   return typeof value === 'function' ? 'a function' : String(value)
+}
+
+/** The same with a text in double quotes, as JSON writes it. */
+export function quote(value: unknown): string {
+  return typeof value === 'string' ? JSON.stringify(value) : show(value)
+}
+
+/** A proxy that was revoked says neither. */
+function isList(value: object): boolean {
+  try {
+    return Array.isArray(value)
+  } catch {
+    return false
+  }
 }

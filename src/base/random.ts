@@ -1,3 +1,6 @@
+import { SluiceError } from './errors.ts'
+import { show } from './options.ts'
+
 /** A source of random numbers. */
 export interface Random {
   /** A number from 0 (inclusive) to 1 (exclusive). */
@@ -14,6 +17,8 @@ export const systemRandom: Random = { next: () => Math.random() }
  * @param seed any number; its lowest 32 bits count.
  */
 export function seededRandom(seed: number): Random {
+  if (typeof seed !== 'number' || Number.isNaN(seed))
+    throw new SluiceError('option.invalid', `The seed of seededRandom is ${show(seed)}; give a number`)
   let state = seed | 0
   return {
     next(): number {

@@ -1,7 +1,7 @@
 import { type Duration, durationMs } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
 import { nearest } from '../base/nearest.ts'
-import { checkOptions, show } from '../base/options.ts'
+import { checkMethods, checkOptions, checkText, show } from '../base/options.ts'
 import { createIds } from '../base/ids.ts'
 import { settlesWithin } from '../base/within.ts'
 import type { NewJob } from '../jobs/job.ts'
@@ -160,7 +160,8 @@ export class Sluice implements TaskEngine {
    */
   stop(options: { within?: Duration } = {}): Promise<void> {
     checkOptions(options, ['within'], 'stop')
-    this.#stopping ??= this.#stop(durationMs(options.within ?? '30s', 'within'))
+    const { within = '30s' } = options
+    this.#stopping ??= this.#stop(durationMs(within, 'within'))
     return this.#stopping
   }
 
@@ -210,7 +211,7 @@ export class Sluice implements TaskEngine {
     options: EnqueueOptions<never>,
   ): Promise<Job<unknown>[]> {
     // What it holds is checked call by call, within the span of an enqueue.
-    if (typeof options !== 'object' || options === null) checkCall(options, task.name)
+    if (inputs.length === 0 || typeof options !== 'object' || options === null) checkCall(options, task.name)
     const store = (carried: Carried): Promise<Job<unknown>[]> => this.#enqueueAll(task, inputs, options, carried)
     const call = { task: task.name, queue: options.queue ?? task.queue, count: inputs.length }
     return this.#instrumentation?.enqueue(call, store) ?? store({})
@@ -218,6 +219,7 @@ export class Sluice implements TaskEngine {
 
   /** Has something stand around every enqueue and run, in place of what stood there; null: nothing. See `sluice/opentelemetry`. */
   instrument(instrumentation: Instrumentation | null): void {
+    if (instrumentation !== null) checkMethods(instrumentation, ['enqueue', 'run'], 'instrumentation')
     this.#instrumentation = instrumentation
   }
 
@@ -243,7 +245,9 @@ export class Sluice implements TaskEngine {
   /** Calls `listener` at every event of that name; returns how to stop that. */
   on<N extends keyof SluiceEvents>(name: N, listener: (event: SluiceEvents[N]) => void): () => void {
     if (!EVENT_NAMES.includes(name)) {
-      const near = nearest(name, EVENT_NAMES) ?? EVENT_NAMES.find((each) => each.endsWith(`.${name}`))
+      const near =
+        nearest(checkText(name, 'The name of an event'), EVENT_NAMES) ??
+        EVENT_NAMES.find((each) => each.endsWith(`.${name}`))
       throw new SluiceError(
         'option.invalid',
         `There is no event ${JSON.stringify(name)}; ${near === undefined ? '' : `did you mean ${near}? `}the events are ${EVENT_NAMES.join(', ')}.`,

@@ -1,12 +1,12 @@
 import { type Duration, durationUs } from '../base/duration.ts'
-import { SluiceError } from '../base/errors.ts'
-import { checkOptions } from '../base/options.ts'
+import { type ErrorCode, SluiceError } from '../base/errors.ts'
+import { checkOptions, quote, show } from '../base/options.ts'
 import { checkInstant } from '../base/instant.ts'
 import { toJsonText } from '../base/json-value.ts'
 import type { NewJob } from '../jobs/job.ts'
 import { validate } from '../jobs/schema.ts'
 import { uniqueKey } from '../jobs/unique-key.ts'
-import type { UseSpec } from '../policy/define-limit.ts'
+import { checkUnits, type UseSpec } from '../policy/define-limit.ts'
 import { fairnessOfJob } from './fairness.ts'
 import { type Carried, toCarry } from './instrumentation.ts'
 import { type LimitRegistry, specsOf } from './limit-registry.ts'
@@ -66,7 +66,7 @@ export function checkQueue(queue: string): string {
   if (typeof queue === 'string' && queue.length <= 128 && QUEUE.test(queue)) return queue
   throw new SluiceError(
     'queue.invalid',
-    `${JSON.stringify(queue)} is no queue name; write at most 128 lower case letters, digits, dots and hyphens, as mail-high`,
+    `${quote(queue)} is no queue name; write at most 128 lower case letters, digits, dots and hyphens, as mail-high`,
   )
 }
 
@@ -78,10 +78,11 @@ function toJob(
   options: EnqueueOptions<never>,
   carried: Carried,
 ): NewJob {
-  const queue = checkQueue(options.queue ?? task.queue)
-  const own = options.limits
-    ? [...task.uses, ...specsOf(options.limits, `limits of a call of ${task.name}`)]
-    : task.uses
+  const queue = checkQueue(options.queue === undefined ? task.queue : options.queue)
+  const own =
+    options.limits !== undefined
+      ? [...task.uses, ...specsOf(options.limits, `limits of a call of ${task.name}`)]
+      : task.uses
   const more = context.queueUses(queue)
   const { priority = 0, weight } = options
   return {
@@ -104,14 +105,26 @@ function toJob(
 /** Checks the options of a call. @throws option.invalid, priority.invalid, delay.invalid */
 export function checkCall(options: EnqueueOptions<never>, task: string): void {
   checkOptions(options, OPTIONS, `enqueue of ${task}`, { meant: MEANT })
-  const { priority, delay, runAt } = options
+  const { priority, delay, runAt, weight, share, meta, tags } = options
   if (priority !== undefined && !(Number.isInteger(priority) && priority >= -100 && priority <= 100))
     throw new SluiceError(
       'priority.invalid',
-      `The priority of a ${task} job is ${String(priority)}; give a whole number from -100 to 100, higher goes first`,
+      `The priority of a ${task} job is ${show(priority)}; give a whole number from -100 to 100, higher goes first`,
     )
   if (delay !== undefined && runAt !== undefined)
     throw new SluiceError('delay.invalid', `enqueue of ${task} got both delay and runAt; give one`)
+  if (weight !== undefined) checkUnits(weight, `enqueue of ${task}`)
+  if (share !== undefined && typeof share !== 'number')
+    throw new SluiceError('fairness.invalid', `enqueue of ${task}: share is ${show(share)}; give a whole number`)
+  checkMeta(meta, `enqueue of ${task}`)
+  if (tags !== undefined && !(Array.isArray(tags) && tags.every((tag) => typeof tag === 'string')))
+    throw new SluiceError('option.invalid', `enqueue of ${task}: tags has to be a list of texts`)
+}
+
+/** Checks what callers note on a job or a flow. @throws option.invalid */
+export function checkMeta(meta: unknown, what: string, code: ErrorCode = 'option.invalid'): void {
+  if (meta === undefined || (typeof meta === 'object' && meta !== null && !Array.isArray(meta))) return
+  throw new SluiceError(code, `${what}: meta is ${show(meta)}; give an object`)
 }
 
 function dateMs(date: Date, what: string): number {

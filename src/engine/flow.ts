@@ -1,13 +1,14 @@
 import { SluiceError } from '../base/errors.ts'
 import { toJsonText } from '../base/json-value.ts'
-import { checkOptions as checkNames } from '../base/options.ts'
+import { checkOptions as checkNames, quote } from '../base/options.ts'
+import { checkMeta } from './enqueue.ts'
 import type { Callback, FlowKind } from '../jobs/flow.ts'
 import { checkFlowName, dependencies, type FlowJob, type NewFlow } from '../jobs/new-flow.ts'
 import type { NewJob } from '../jobs/job.ts'
 import type { AnyTask, EnqueueOptions, Task } from './task.ts'
 
 /** How a call that is part of a flow is enqueued; its `delay` counts from when its time comes. */
-export type CallOptions<I> = Omit<EnqueueOptions<I>, 'unique'>
+export type CallOptions<I> = Omit<EnqueueOptions<I>, 'unique' | 'tx'>
 
 /** One call of a task, to be enqueued as part of a flow. Opaque: `call` makes it. */
 export interface Call {
@@ -94,6 +95,8 @@ export async function toFlow(id: string, options: FlowOptions, prepare: Prepare)
 }
 
 async function toFlowJob({ task, input, options }: Call, prepare: Prepare): Promise<FlowJob> {
+  if (options?.tx !== undefined)
+    throw invalid('flow', 'a call has tx, and the jobs of a flow are stored together, in a transaction of their own')
   const { delayUs = null, ...job } = await prepare(task, input, options)
   return { job, delayUs }
 }
@@ -102,17 +105,16 @@ function checkOptions(options: FlowOptions): FlowKind {
   // Callers without types may pass anything.
   const given: unknown = options
   if (typeof given !== 'object' || given === null) throw invalid('flow', 'give { kind, steps } or { kind, jobs }')
-  const known = Object.hasOwn(OPTIONS, options.kind) ? OPTIONS[options.kind] : undefined
+  const known =
+    typeof options.kind === 'string' && Object.hasOwn(OPTIONS, options.kind) ? OPTIONS[options.kind] : undefined
   if (!known)
-    throw invalid(
-      'flow',
-      `the kind is ${JSON.stringify(options.kind)}; it is one of ${Object.keys(OPTIONS).join(', ')}`,
-    )
+    throw invalid('flow', `the kind is ${quote(options.kind)}; it is one of ${Object.keys(OPTIONS).join(', ')}`)
   const { kind } = options
   checkNames(options, known, `a ${kind}`, { code: 'flow.invalid' })
   if ('callbacks' in options && options.callbacks !== undefined)
     checkNames(options.callbacks, Object.keys(CALLED), `callbacks of a ${kind}`, { code: 'flow.invalid' })
   checkFlowName(kind, options.name ?? null)
+  checkMeta(options.meta, `a ${kind}`, 'flow.invalid')
   return kind
 }
 

@@ -1,5 +1,6 @@
 import { SluiceError } from '../base/errors.ts'
 import { objectIn } from '../base/json-value.ts'
+import { checkOptions, checkText, show } from '../base/options.ts'
 import { isStorable } from '../base/text.ts'
 import {
   FLOW_STATES,
@@ -60,7 +61,8 @@ interface Hooks {
   readonly cancelRun: (job: string) => void
 }
 
-const QUERY: ReadonlySet<string> = new Set(['states', 'kind', 'name', 'limit', 'before'])
+const KINDS: readonly FlowKind[] = ['chain', 'group', 'batch']
+const QUERY = ['states', 'kind', 'name', 'limit', 'before'] as const
 
 /** Flows: start, look, cancel. */
 export class FlowsApi {
@@ -96,6 +98,7 @@ export class FlowsApi {
 
   /** One flow; null when there is none (any more). */
   async get(id: string): Promise<FlowView | null> {
+    checkText(id, 'flows.get: the id')
     const flow = await (await this.#hooks.store()).getFlow(id)
     return flow && toView(flow)
   }
@@ -114,6 +117,8 @@ export class FlowsApi {
    * @throws flow.not_found
    */
   async jobs(id: string, page: { readonly limit?: number; readonly afterNode?: number } = {}): Promise<JobView[]> {
+    checkText(id, 'flows.jobs: the id')
+    checkPage(page)
     const store = await this.#hooks.store()
     if (!(await store.getFlow(id))) throw missing(id)
     return (await store.list({ flow: id, ...page })).map(viewOf)
@@ -125,6 +130,7 @@ export class FlowsApi {
    * @throws flow.not_found
    */
   async cancel(id: string): Promise<boolean> {
+    checkText(id, 'flows.cancel: the id')
     const answer = await (await this.#hooks.store()).cancelFlow(id)
     if (answer.kind === 'missing') throw missing(id)
     if (answer.kind === 'finished') return false
@@ -141,15 +147,34 @@ export class FlowsApi {
   }
 }
 
-function checkQuery({ limit, states, ...rest }: FlowQuery): void {
-  for (const key of Object.keys(rest))
-    if (!QUERY.has(key))
-      throw new SluiceError('option.invalid', `flows.list has no option ${key}; it knows ${[...QUERY].join(', ')}`)
-  for (const state of states ?? [])
-    if (!FLOW_STATES.includes(state))
-      throw new SluiceError('option.invalid', `flows.list got the state ${state}; states are ${FLOW_STATES.join(', ')}`)
-  if (limit !== undefined && !(Number.isInteger(limit) && limit >= 1 && limit <= 1000))
-    throw new SluiceError('option.invalid', `flows.list got limit ${String(limit)}; give 1 to 1,000`)
+function checkQuery(query: FlowQuery): void {
+  checkOptions(query, QUERY, 'flows.list', { meant: { state: 'states' } })
+  const { states, kind, name, limit, before } = query
+  const wrong = (why: string): SluiceError => new SluiceError('option.invalid', `flows.list: ${why}`)
+  if (states !== undefined && !Array.isArray(states))
+    throw wrong(`states is ${show(states)}; give a list of ${FLOW_STATES.join(', ')}`)
+  for (const state of (states ?? []) as readonly FlowState[])
+    if (!FLOW_STATES.includes(state)) throw wrong(`got the state ${show(state)}; states are ${FLOW_STATES.join(', ')}`)
+  if (kind !== undefined && !KINDS.includes(kind))
+    throw wrong(`kind is ${show(kind)}; it is one of ${KINDS.join(', ')}`)
+  if (name !== undefined) checkText(name, 'flows.list: name')
+  if (before !== undefined && !Number.isSafeInteger(before))
+    throw wrong(`before is ${show(before)}; give the number of a flow`)
+  checkLimit(limit, 'flows.list')
+}
+
+function checkPage(page: { readonly limit?: number; readonly afterNode?: number }): void {
+  checkOptions(page, ['limit', 'afterNode'], 'flows.jobs')
+  checkLimit(page.limit, 'flows.jobs')
+  const { afterNode } = page
+  if (afterNode !== undefined && !(Number.isInteger(afterNode) && Math.abs(afterNode) <= 1_000_000))
+    throw new SluiceError('option.invalid', `flows.jobs: afterNode is ${show(afterNode)}; give the place of a job`)
+}
+
+function checkLimit(limit: unknown, what: string): void {
+  if (limit === undefined || (typeof limit === 'number' && Number.isInteger(limit) && limit >= 1 && limit <= 1000))
+    return
+  throw new SluiceError('option.invalid', `${what} got limit ${show(limit)}; give 1 to 1,000`)
 }
 
 function toView(flow: FlowRecord): FlowView {

@@ -17,6 +17,7 @@ import {
   runTimeUs,
   type Situation,
 } from '../policy/what-if.ts'
+import { keyOf, nameOf } from './override-view.ts'
 import type { Store } from '../store/store.ts'
 import type { BucketBacklog } from '../store/waits.ts'
 
@@ -48,7 +49,7 @@ export async function forecastLimit(
   const { key, policy, backlog, shared, runTime } = options
   const name = nameOf(limit)
   const to = policy === undefined ? null : normalisePolicy(policy, `forecast of limit ${name}`)
-  const stored = await store.backlog(name, key === undefined ? undefined : String(key))
+  const stored = await store.backlog(name, keyOf(key, name) ?? undefined)
   if (!stored) throw unknown(name)
   const other = shared === undefined ? null : await sharedBucket(store, nameOf(shared))
   const nowUs = store.nowUs()
@@ -88,10 +89,6 @@ async function policyOf(store: Store, name: string): Promise<LimitPolicy> {
   const found = (await store.limits()).find((each) => each.name === name)
   if (!found) throw unknown(name)
   return found.policy
-}
-
-function nameOf(limit: Limit | string): string {
-  return typeof limit === 'string' ? limit : limit.name
 }
 
 function unknown(name: string): SluiceError {

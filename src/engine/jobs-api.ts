@@ -1,5 +1,6 @@
 import { SluiceError } from '../base/errors.ts'
 import { fromJsonText, objectIn } from '../base/json-value.ts'
+import { checkText } from '../base/options.ts'
 import { isStorable } from '../base/text.ts'
 import type { FlowNews, FlowPlace } from '../jobs/flow.ts'
 import type { JobError, JobQuery, JobRecord } from '../jobs/job.ts'
@@ -100,6 +101,7 @@ export class JobsApi {
 
   /** One job; null when there is none (any more). */
   async get(id: string): Promise<JobView | null> {
+    checkText(id, 'jobs.get: the id')
     const store = await this.#store()
     const job = await store.get(id)
     return job && viewOf(job)
@@ -150,6 +152,7 @@ export class JobsApi {
    * @throws job.not_found
    */
   async cancel(id: string): Promise<boolean> {
+    checkText(id, 'jobs.cancel: the id')
     const store = await this.#store()
     const answer = await store.cancel(id)
     if (answer.kind === 'missing') throw missing(id)
@@ -162,6 +165,7 @@ export class JobsApi {
 
   /** Runs a discarded job again, with fresh attempts, and lets its flow go on; false when it is not discarded. @throws job.not_found */
   async retry(id: string): Promise<boolean> {
+    checkText(id, 'jobs.retry: the id')
     const store = await this.#store()
     if (!(await store.get(id))) throw missing(id)
     const retried = await store.retry(id)
@@ -171,6 +175,7 @@ export class JobsApi {
 
   /** Why a job waits, until when, and at which position. @throws job.not_found */
   async explain(id: string): Promise<JobExplanation> {
+    checkText(id, 'jobs.explain: the id')
     const store = await this.#store()
     const explanation = await store.explain(id)
     if (!explanation) throw missing(id)

@@ -1,7 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import type { Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
-import { checkOptions } from '../base/options.ts'
+import { checkOptions, show } from '../base/options.ts'
 import type { Limit } from '../policy/define-limit.ts'
 import type { Key } from '../policy/key-path.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
@@ -245,7 +245,7 @@ export class LimitsApi {
     checkOptions(options, ['rows'], 'limits.waiting')
     const { rows = 100 } = options
     if (!(Number.isInteger(rows) && rows >= 1 && rows <= 1000))
-      throw new SluiceError('option.invalid', `limits.waiting got rows ${String(rows)}; give 1 to 1,000`)
+      throw new SluiceError('option.invalid', `limits.waiting got rows ${show(rows)}; give 1 to 1,000`)
     const found = await (await this.#store()).throttled(rows)
     return {
       waiting: found.waiting,

@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '../base/clock.ts'
 import { durationUs, type Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
-import { checkOptions } from '../base/options.ts'
+import { checkMethods, checkOptions, show } from '../base/options.ts'
 import { consoleLogger, type Logger, unfailingLogger } from '../base/logger.ts'
 import { type Random, systemRandom } from '../base/random.ts'
 import type { Durability, Retention, Store } from '../store/store.ts'
@@ -14,7 +14,7 @@ import { Trouble } from './trouble.ts'
 export interface SluiceOptions {
   /**
    * `sqlite:./file.db`, or `sqlite::memory:` for a store that ends with the process. Or a store itself, which this engine alone
-   * opens and closes; then `durability`, `retention` and `ageing` are that store's own, and its clock must be this engine's.
+   * opens and closes; then `durability`, `retention` and `ageing` are that store's own and are refused here, and its clock must be this engine's.
    */
   store: string | Store
   tasks: readonly AnyTask[]
@@ -93,6 +93,7 @@ const KNOWN = [
 ] as const
 /** How long jobs of each final state are kept. */
 const RETENTION = ['completed', 'cancelled', 'discarded'] as const
+const OF_STORE = ['durability', 'retention', 'ageing'] as const
 const SHORTEST_LEASE_US = 100_000
 const SHORTEST_AGEING_US = 1000
 const SHORTEST_EVENT_WINDOW_US = 1_000_000
@@ -107,10 +108,12 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
       'option.invalid',
       'new Sluice needs tasks: the list of tasks that it enqueues and runs (an empty one is allowed)',
     )
-  const durability = options.durability ?? 'power'
+  if (typeof options.store === 'object') checkStore(options)
+  const { durability = 'power' } = options
   if (durability !== 'power' && durability !== 'process')
-    throw new SluiceError('option.invalid', `durability is ${String(durability)}; it is 'power' or 'process'`)
-  const leaseUs = durationUs(options.lease ?? '30s', 'lease')
+    throw new SluiceError('option.invalid', `durability is ${show(durability)}; it is 'power' or 'process'`)
+  const { lease = '30s', maxPenalty = '1h' } = options
+  const leaseUs = durationUs(lease, 'lease')
   if (leaseUs < SHORTEST_LEASE_US)
     throw new SluiceError(
       'option.invalid',
@@ -118,18 +121,21 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
     )
   if (options.retention !== undefined) checkOptions(options.retention, RETENTION, 'retention of new Sluice')
   const { completed = '24h', cancelled = '24h', discarded = '7d' } = options.retention ?? {}
-  const { clock = systemClock, logger = consoleLogger } = options
+  const { clock = systemClock, logger = consoleLogger, random = systemRandom } = options
+  checkMethods(clock, ['now', 'monotonicUs', 'setTimer'], 'clock of new Sluice')
+  checkMethods(logger, ['debug', 'info', 'warn', 'error'], 'logger of new Sluice')
+  checkMethods(random, ['next'], 'random of new Sluice')
   const safeLogger = unfailingLogger(logger)
   return {
     clock,
     logger: safeLogger,
     handlerLogger: logger,
     trouble: new Trouble(clock, safeLogger),
-    random: options.random ?? systemRandom,
+    random,
     durability,
     leaseUs,
     heartbeatMs: options.heartbeat === undefined ? leaseUs / 3000 : durationUs(options.heartbeat, 'heartbeat') / 1000,
-    maxPenaltyUs: durationUs(options.maxPenalty ?? '1h', 'maxPenalty'),
+    maxPenaltyUs: durationUs(maxPenalty, 'maxPenalty'),
     ...(options.ageing !== undefined && { ageingUs: ageingUs(options.ageing) }),
     ...eventSettings(options),
     retention: {
@@ -139,6 +145,17 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
     },
     queues: queuesOf(options.queues, options.tasks),
   }
+}
+
+/** What a store is opened with was said when it was made. */
+function checkStore(options: SluiceOptions): void {
+  checkMethods(options.store, ['open', 'close', 'enqueue', 'claim', 'settle'], 'store of new Sluice')
+  for (const name of OF_STORE)
+    if (options[name] !== undefined)
+      throw new SluiceError(
+        'option.invalid',
+        `new Sluice got ${name} beside a store that was made already, which would not hold to it; say it where the store is made${name === 'ageing' ? ', or give the address of the store' : ''}`,
+      )
 }
 
 function ageingUs(ageing: Duration | null): number | null {
@@ -153,7 +170,7 @@ function eventSettings({ events = true, eventWindow = '1m' }: SluiceOptions): {
   eventWindowUs: number
 } {
   if (typeof events !== 'boolean')
-    throw new SluiceError('option.invalid', `events is ${String(events)}; give true or false`)
+    throw new SluiceError('option.invalid', `events is ${show(events)}; give true or false`)
   const eventWindowUs = durationUs(eventWindow, 'eventWindow')
   if (eventWindowUs < SHORTEST_EVENT_WINDOW_US)
     throw new SluiceError('option.invalid', `eventWindow is ${eventWindowUs / 1000} ms; give at least 1 s`)

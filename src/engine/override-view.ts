@@ -2,6 +2,7 @@ import type { Clock } from '../base/clock.ts'
 import { type Duration, durationUs } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
 import { checkInstant } from '../base/instant.ts'
+import { show } from '../base/options.ts'
 import { storableText } from '../base/text.ts'
 import type { Limit } from '../policy/define-limit.ts'
 import type { Key } from '../policy/key-path.ts'
@@ -63,9 +64,11 @@ export function viewOfOverride({
   }
 }
 
-/** The name of a limit that was given as itself or by its name. */
+/** The name of a limit that was given as itself or by its name. @throws option.invalid */
 export function nameOf(limit: Limit | string): string {
-  return typeof limit === 'string' ? limit : limit.name
+  const name: unknown = typeof limit === 'object' && limit !== null ? limit.name : limit
+  if (typeof name === 'string') return name
+  throw new SluiceError('option.invalid', `A limit is ${show(limit)}; give its name, or the limit itself`)
 }
 
 /** A key as buckets have it: `''` is that of jobs without a key; null: none was given. @throws limit.key.invalid */
@@ -85,7 +88,7 @@ export function untilUsOf(until: Duration | Date, clock: Clock, nowUs: number): 
   }
   throw new SluiceError(
     'option.invalid',
-    `until is ${until instanceof Date && Number.isFinite(until.getTime()) ? until.toISOString() : String(until)}, which is not ahead; give a later time`,
+    `until is ${until instanceof Date && Number.isFinite(until.getTime()) ? until.toISOString() : show(until)}, which is not ahead; give a later time`,
   )
 }
 

@@ -1,5 +1,5 @@
 import { SluiceError } from '../base/errors.ts'
-import { checkOptions } from '../base/options.ts'
+import { checkOptions, ownNames, quote, show } from '../base/options.ts'
 import type { LimitUse, UseSpec } from '../policy/define-limit.ts'
 import { checkQueue } from './enqueue.ts'
 import { specsOf } from './limit-registry.ts'
@@ -51,10 +51,10 @@ export function queuesOf(given: QueueList | undefined, tasks: readonly AnyTask[]
 
 function entriesOf(queues: QueueList): [string, unknown][] {
   if (Array.isArray(queues)) return [...new Set(queues.map(checkName))].map((queue) => [queue, {}])
-  if (typeof queues !== 'object' || queues === null)
+  if (ownNames(queues) === null)
     throw new SluiceError(
       'option.invalid',
-      `queues is invalid: ${String(queues)}. Expected names, as ['mail'], or options by name, as { mail: { concurrency: 5 } }.`,
+      `queues is invalid: ${show(queues)}. Expected names, as ['mail'], or options by name, as { mail: { concurrency: 5 } }.`,
     )
   return Object.entries(queues)
 }
@@ -69,7 +69,7 @@ function optionsOf(queue: string, given: unknown): QueueOptions {
   if (typeof given !== 'object' || given === null || Array.isArray(given))
     throw new SluiceError(
       'option.invalid',
-      `queues.${queue} is invalid: ${String(given)}. Expected its concurrency, or options: ${KNOWN.join(', ')}.`,
+      `queues.${queue} is invalid: ${show(given)}. Expected its concurrency, or options: ${KNOWN.join(', ')}.`,
     )
   checkOptions(given, KNOWN, `queues.${queue}`)
   return given
@@ -85,7 +85,7 @@ function checkVersion(queue: string, limited: boolean, version: unknown): number
   if (typeof version === 'number' && Number.isSafeInteger(version) && version >= 0) return version
   throw new SluiceError(
     'option.invalid',
-    `queues.${queue}.version is invalid: ${JSON.stringify(version)}. Expected a whole number from 0.`,
+    `queues.${queue}.version is invalid: ${quote(version)}. Expected a whole number from 0.`,
   )
 }
 
@@ -93,6 +93,6 @@ function checkConcurrency(queue: string, value: unknown): number {
   if (typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MOST_CONCURRENCY) return value
   throw new SluiceError(
     'option.invalid',
-    `The concurrency of queue ${queue} is ${String(value)}; give a whole number from 0 to 10,000`,
+    `The concurrency of queue ${queue} is ${show(value)}; give a whole number from 0 to 10,000`,
   )
 }

@@ -1,6 +1,7 @@
 import type { Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
 import { didYouMean } from '../base/nearest.ts'
+import { show } from '../base/options.ts'
 import { checkInstant } from '../base/instant.ts'
 import { isName } from '../base/text.ts'
 import type { NewJob } from '../jobs/job.ts'
@@ -93,13 +94,12 @@ export function toSchedule(options: ScheduleOptions<never>, job: NewJob): NewSch
   const what = `schedule ${name}`
   if (typeof immediately !== 'boolean') throw invalid(what, 'immediately is true or false')
   if (maxRuns !== undefined && !(Number.isSafeInteger(maxRuns) && maxRuns >= 1))
-    throw invalid(what, `maxRuns is ${String(maxRuns)}; give a whole number of at least 1`)
+    throw invalid(what, `maxRuns is ${show(maxRuns)}; give a whole number of at least 1`)
   if (until !== undefined && !(until instanceof Date && !Number.isNaN(until.getTime())))
     throw invalid(what, 'until is no valid Date')
-  if (overlap !== 'skip' && overlap !== 'allow')
-    throw invalid(what, `overlap is ${String(overlap)}; it is skip or allow`)
+  if (overlap !== 'skip' && overlap !== 'allow') throw invalid(what, `overlap is ${show(overlap)}; it is skip or allow`)
   if (onMissed !== 'skip' && onMissed !== 'catchUp')
-    throw invalid(what, `onMissed is ${String(onMissed)}; it is skip or catchUp`)
+    throw invalid(what, `onMissed is ${show(onMissed)}; it is skip or catchUp`)
   const { task, queue, priority, input, uses, maxAttempts, extra, fairKey, share } = job
   return {
     name,

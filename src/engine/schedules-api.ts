@@ -1,5 +1,6 @@
 import { SluiceError } from '../base/errors.ts'
 import { fromJsonText } from '../base/json-value.ts'
+import { checkText } from '../base/options.ts'
 import { isStorable } from '../base/text.ts'
 import type { Logger } from '../base/logger.ts'
 import type { NewJob } from '../jobs/job.ts'
@@ -63,11 +64,13 @@ export class SchedulesApi {
 
   /** One schedule; null when there is none of that name. */
   async get(name: string): Promise<ScheduleView | null> {
+    checkText(name, 'schedules.get: the name')
     return (await this.list()).find((each) => each.name === name) ?? null
   }
 
   /** Ends a schedule and forgets it; an occurrence that waits or runs goes on. False when there is none of that name. */
   async remove(name: string): Promise<boolean> {
+    checkText(name, 'schedules.remove: the name')
     this.#unnamed.delete(name)
     // What no store can keep is no name of one.
     const removed = isStorable(name) && (await (await this.#hooks.store()).unschedule(name))

@@ -1,6 +1,6 @@
 import { durationMs, type Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
-import { checkOptions, show } from '../base/options.ts'
+import { checkOptions, checkText, show } from '../base/options.ts'
 import type { Json } from '../base/json-value.ts'
 import type { Logger } from '../base/logger.ts'
 import type { FlowPlace } from '../jobs/flow.ts'
@@ -189,6 +189,7 @@ const OPTIONS = [
   'onError',
   'onRetry',
 ] as const
+const CALLBACKS = ['onStarted', 'onCompleted', 'onError', 'onRetry'] as const
 /** As other libraries call it. */
 const MEANT = {
   retries: 'retry',
@@ -276,6 +277,9 @@ function define<O, R>(name: string, schema: Schema<never, unknown> | null, optio
     throw new SluiceError('option.invalid', `task ${name} has no run function; give { run(input, ctx) { … } }`)
   checkOptions(options, OPTIONS, `task ${name}`, { meant: MEANT })
   if (schema !== null) checkSchema(schema, `the schema of task ${name}`)
+  for (const each of CALLBACKS)
+    if (options[each] !== undefined && typeof options[each] !== 'function')
+      throw new SluiceError('option.invalid', `${each} of task ${name} is ${show(options[each])}; give a function`)
   const { limits } = options
   if (limits !== undefined && !Array.isArray(limits)) throw notAList(limits, `task ${name}`)
   let inline = 0
@@ -291,7 +295,7 @@ function define<O, R>(name: string, schema: Schema<never, unknown> | null, optio
     uses: uses,
     fairness: fairnessOf(options.fairKey, options.share, name),
     timeoutMs,
-    queue: options.queue ?? 'default',
+    queue: options.queue === undefined ? 'default' : checkText(options.queue, `queue of task ${name}`),
     retry: retryPolicy(options.retry, `retry of task ${name}`),
     run: (input, ctx) => options.run(input, ctx),
     onStarted: options.onStarted && ((job) => options.onStarted?.(job)),

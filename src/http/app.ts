@@ -1,52 +1,24 @@
 import { Hono } from 'hono'
 import { readFileSync } from 'node:fs'
-import { type Clock, systemClock } from '../base/clock.ts'
+import { systemClock } from '../base/clock.ts'
 import { createIds } from '../base/ids.ts'
-import { type Logger, silentLogger } from '../base/logger.ts'
-import type { Sluice } from '../engine/engine.ts'
-import type { Policy } from '../policy/policy.ts'
+import { silentLogger } from '../base/logger.ts'
 import { createAccess } from './access.ts'
 import { Auditor } from './auditor.ts'
-import { type Bounds, boundsOf } from './bounds.ts'
+import { boundsOf } from './bounds.ts'
 import { EventLog } from './event-log.ts'
 import { Handler } from './handler.ts'
 import { HeldOpen } from './held-open.ts'
-import { LimitRules, type ServedLimits } from './limit-rules.ts'
+import { LimitRules } from './limit-rules.ts'
 import { openApi } from './open-api.ts'
 import { QueueCounts } from './queue-counts.ts'
 import { redefine, reload, type Reload } from './reload.ts'
 import { RequestBudget } from './request-budget.ts'
+import { checkHttpOptions, type HttpOptions } from './http-options.ts'
 import { ROUTES } from './routes.ts'
 import type { Server } from './server.ts'
 import { StoreHealth } from './store-health.ts'
 import { TenantNames } from './tenant-names.ts'
-import type { Token } from './token.ts'
-
-/** How a server is made. */
-export interface HttpOptions {
-  /** The engine that it serves; started and stopped by whoever made it. */
-  readonly sluice: Sluice
-  /** Who may do what; without any everybody may do everything: for servers that only this host can reach. */
-  readonly tokens?: readonly Token[]
-  /** Limits that jobs are held to by their type, queue and tenant, beside those of the engine's own tasks. */
-  readonly limits?: ServedLimits
-  /** The names that the server goes by while it has no tokens, so that no page whose own name was pointed here acts on it; any by default. */
-  readonly isHost?: (host: string) => boolean
-  /** The engine's clock, where that is not the system's. */
-  readonly clock?: Clock
-  /** Any pino-like object; nothing is logged by default. */
-  readonly logger?: Logger
-  /** The largest body, in bytes; 16 MiB by default. */
-  readonly maxBodyBytes?: number
-  /** How many requests each token may make of this process, or all callers without tokens; by default as many as they like. */
-  readonly requests?: Policy
-  /** How much one tenant, one token and one answer may take up; each has a default. */
-  readonly bounds?: Bounds
-  /** What the suites need beside the specification: directives in jobs, and a way to empty the store. */
-  readonly testMode?: boolean
-  /** Which backend the store is, for the manifest. */
-  readonly backend?: string
-}
 
 /** An Open Job Spec server: mount `fetch` in any framework that speaks the Fetch API. */
 export interface HttpApp {
@@ -68,6 +40,7 @@ const MAX_BODY_BYTES = 16 * 1_048_576
 
 /** Makes a server of an engine. @throws option.invalid, policy.invalid for tokens and budgets that cannot be */
 export function createHttpApp(options: HttpOptions): HttpApp {
+  checkHttpOptions(options)
   const { sluice, clock = systemClock, logger = silentLogger, testMode = false } = options
   const newId = createIds(clock)
   const bounds = boundsOf(options.bounds)
@@ -106,7 +79,7 @@ export function createHttpApp(options: HttpOptions): HttpApp {
     server,
     access,
     isHost: options.isHost ?? null,
-    requests: options.requests ? new RequestBudget(options.requests, clock) : null,
+    requests: options.requests === undefined ? null : new RequestBudget(options.requests, clock),
     maxBodyBytes: options.maxBodyBytes ?? MAX_BODY_BYTES,
   })
   const app = new Hono()

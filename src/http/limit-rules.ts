@@ -1,5 +1,6 @@
 import { SluiceError } from '../base/errors.ts'
 import { nearest } from '../base/nearest.ts'
+import { checkOptions } from '../base/options.ts'
 import { inLaneOrder } from '../jobs/lane.ts'
 import type { LimitPolicy } from '../policy/limit.ts'
 import { normalisePolicy } from '../policy/normalise-policy.ts'
@@ -71,7 +72,9 @@ export class LimitRules {
   }
 
   /** Takes other limits from now on; what cannot be leaves the old ones in place. @throws as the constructor */
-  replace({ limits = {}, types = {}, queues = {} }: ServedLimits): void {
+  replace(served: ServedLimits): void {
+    checkOptions(served, ['limits', 'types', 'queues'], 'limits of the server')
+    const { limits = {}, types = {}, queues = {} } = served
     const usesOf = (
       of: Readonly<Record<string, { limits?: readonly ServedUse[] }>>,
     ): Map<string, readonly ServedUse[]> => new Map(Object.entries(of).map(([name, each]) => [name, each.limits ?? []]))

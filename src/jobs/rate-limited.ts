@@ -39,7 +39,7 @@ export class RateLimited extends Error {
     super(`the other side refused the call; ${wording(retryAfter)}`)
     this.name = 'RateLimited'
     this.retryAfter = retryAfter
-    this.limitName = typeof options.limit === 'object' ? options.limit.name : (options.limit ?? null)
+    this.limitName = nameIn(options.limit)
     this.key = options.key ?? null
     this.headers = headers
   }
@@ -62,6 +62,12 @@ export class RateLimited extends Error {
       headers,
     )
   }
+}
+
+/** As with the time: what names no limit must not turn the refusal into a failed attempt, and stands for the task's first. */
+function nameIn(limit: unknown): string | null {
+  const name: unknown = typeof limit === 'object' && limit !== null && 'name' in limit ? limit.name : limit
+  return typeof name === 'string' ? name : null
 }
 
 /** The headers of a response; what has none may be headers itself. */

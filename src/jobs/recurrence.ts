@@ -1,6 +1,7 @@
 import { Cron } from 'croner'
 import { type Duration, durationUs } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
+import { show } from '../base/options.ts'
 import { messageOf } from '../base/thrown.ts'
 
 /** The grid of a schedule: even distances on the store's clock, or a cron expression on the wall clock of a time zone. */
@@ -34,7 +35,7 @@ export function recurrenceOf({ every, cron, timezone }: RecurrenceOptions, what:
       throw invalid(what, `every is ${everyUs / 1000} ms; give at least ${SHORTEST_US / 1000} ms`)
     return { kind: 'every', everyUs }
   }
-  const recurrence = { kind: 'cron', cron: cronText(cron, what), timezone: timezone ?? 'UTC' } as const
+  const recurrence = { kind: 'cron', cron: cronText(cron, what), timezone: zoneOf(timezone, what) } as const
   let next: number | null
   try {
     next = firstDueUs(recurrence, 0, 0)
@@ -116,6 +117,13 @@ function cronText(cron: unknown, what: string): string {
     what,
     `cron ${JSON.stringify(text)} has not five fields, nor six with seconds first, nor is it a nickname as @daily`,
   )
+}
+
+/** Croner takes what is no text for an offset, and looks without end where that is no number. */
+function zoneOf(timezone: unknown, what: string): string {
+  if (timezone === undefined) return 'UTC'
+  if (typeof timezone === 'string' && timezone !== '') return timezone
+  throw invalid(what, `timezone is ${show(timezone)}; give an IANA name such as 'Europe/Paris'`)
 }
 
 function cronOf({ cron, timezone }: Extract<Recurrence, { kind: 'cron' }>): Cron {

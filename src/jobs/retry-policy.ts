@@ -1,6 +1,6 @@
 import { durationUs, type Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
-import { checkOptions } from '../base/options.ts'
+import { checkOptions, quote } from '../base/options.ts'
 import type { Random } from '../base/random.ts'
 
 /** How a task's failed attempts are repeated. */
@@ -42,17 +42,17 @@ const OPTIONS = ['attempts', 'backoff', 'initial', 'max', 'factor', 'jitter'] as
  */
 export function retryPolicy(options: RetryOptions | undefined, what: string): RetryPolicy {
   const given = checkedShape(options, what)
-  const { attempts = 3, backoff = 'exponential', factor = 2, jitter = true } = given
-  const initialUs = durationUs(given.initial ?? 1_000, `${what}: initial`)
+  const { attempts = 3, initial = '1s', backoff = 'exponential', factor = 2, jitter = true } = given
+  const initialUs = durationUs(initial, `${what}: initial`)
   const maxUs = given.max === undefined ? Math.max(DEFAULT_MAX_US, initialUs) : durationUs(given.max, `${what}: max`)
   if (!Number.isInteger(attempts) || attempts < 1 || attempts > MAX_ATTEMPTS) {
-    throw invalid(what, `attempts is ${shown(attempts)}; give a whole number from 1 (no retry) to ${MAX_ATTEMPTS}`)
+    throw invalid(what, `attempts is ${quote(attempts)}; give a whole number from 1 (no retry) to ${MAX_ATTEMPTS}`)
   }
   if (!BACKOFFS.includes(backoff))
-    throw invalid(what, `backoff is ${shown(backoff)}; give one of ${BACKOFFS.join(', ')}`)
+    throw invalid(what, `backoff is ${quote(backoff)}; give one of ${BACKOFFS.join(', ')}`)
   if (!Number.isFinite(factor) || factor < 1)
-    throw invalid(what, `factor is ${shown(factor)}; give a number of 1 or more`)
-  if (typeof jitter !== 'boolean') throw invalid(what, `jitter is ${shown(jitter)}; give true or false`)
+    throw invalid(what, `factor is ${quote(factor)}; give a number of 1 or more`)
+  if (typeof jitter !== 'boolean') throw invalid(what, `jitter is ${quote(jitter)}; give true or false`)
   if (maxUs < initialUs) throw invalid(what, 'max is shorter than initial; raise max or lower initial')
   return { attempts, backoff, initialUs, maxUs, factor, jitter }
 }
@@ -78,14 +78,10 @@ function grownUs({ backoff, initialUs, factor }: RetryPolicy, attempt: number): 
 function checkedShape(options: unknown, what: string): RetryOptions {
   if (options === undefined) return {}
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
-    throw invalid(what, `it is ${shown(options)}; give an object such as { attempts: 5, initial: '2s' }`)
+    throw invalid(what, `it is ${quote(options)}; give an object such as { attempts: 5, initial: '2s' }`)
   }
   checkOptions(options, OPTIONS, what, { code: 'retry.invalid', meant: { retries: 'attempts', delay: 'initial' } })
   return options
-}
-
-function shown(value: unknown): string {
-  return typeof value === 'string' ? JSON.stringify(value) : String(value)
 }
 
 function invalid(what: string, why: string): SluiceError {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { durationUs, type Duration } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
-import { checkOptions, show } from '../base/options.ts'
+import { checkOptions, quote, show } from '../base/options.ts'
 import { isPath, readPath } from '../policy/partition-key.ts'
 import { isStorable } from '../base/text.ts'
 import { messageOf } from '../base/thrown.ts'
@@ -54,7 +54,7 @@ export function uniqueKey<I>(unique: Unique<I> | undefined, input: I, taskName: 
   const options = typeof unique === 'string' ? { key: unique } : checkedShape(unique, what)
   const { onConflict = 'ignore', within, states } = options
   if (!ON_CONFLICT.includes(onConflict)) {
-    throw invalid(what, `onConflict is ${JSON.stringify(onConflict)}; give one of ${ON_CONFLICT.join(', ')}`)
+    throw invalid(what, `onConflict is ${quote(onConflict)}; give one of ${ON_CONFLICT.join(', ')}`)
   }
   return {
     key: `${taskName}:${stored(keyText(options, input, what))}`,
@@ -119,9 +119,10 @@ function checkedStates(states: readonly JobState[], what: string): readonly JobS
   // Callers without types may pass anything.
   const given: unknown = states
   if (!Array.isArray(given) || given.length === 0) throw invalid(what, 'states must be a list of at least one state')
-  const unknown = states.find((state) => !STATES.includes(state))
-  if (unknown === undefined) return states
-  throw invalid(what, `${JSON.stringify(unknown)} is not a state; the states are ${STATES.join(', ')}`)
+  const at = states.findIndex((state) => !STATES.includes(state))
+  if (at < 0) return states
+  const unknown: unknown = states[at]
+  throw invalid(what, `${quote(unknown)} is not a state; the states are ${STATES.join(', ')}`)
 }
 
 function invalid(what: string, why: string): SluiceError {

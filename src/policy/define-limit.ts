@@ -109,7 +109,9 @@ export function useOf<I>(use: LimitUse<I>): UseSpec<I> {
 export function inlineUse<I>(inline: InlineLimit<I>, name: string): UseSpec<I> {
   checkName(name)
   const what = `limit ${name}`
-  const { by, weight, ...policy } = inline
+  // A policy that is none is refused as one.
+  const { by, weight, ...rest } = inline ?? {}
+  const policy = typeof inline === 'object' && inline !== null && !Array.isArray(inline) ? rest : inline
   const normalised = normalisePolicy(policy, what)
   return {
     limit: name,

@@ -222,7 +222,7 @@ function duration(fields: Fields, field: string, what: string, least: number): n
 }
 
 function oneOf<T extends string>(fields: Fields, field: string, values: readonly [T, ...T[]], what: string): T {
-  const value = fields[field] ?? values[0]
+  const value = fields[field] === undefined ? values[0] : fields[field]
   const found = values.find((allowed) => allowed === value)
   if (found !== undefined) return found
   throw invalid(what, `${field} is ${show(value)}; give ${values.map((allowed) => `'${allowed}'`).join(' or ')}`)

@@ -1,7 +1,8 @@
 /** What-if: how long a backlog takes under a policy, computed from the policy alone. */
 import { type Duration, durationUs } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
-import { checkOptions } from '../base/options.ts'
+import { checkInstant } from '../base/instant.ts'
+import { checkOptions, show } from '../base/options.ts'
 import { type BucketState, newBucket } from './bucket.ts'
 import { checkUnits } from './define-limit.ts'
 import { drain, type Pile } from './drain.ts'
@@ -73,8 +74,7 @@ export function forecast(policy: Policy, options: ForecastOptions): Forecast {
 /** A backlog before buckets that nobody has used. @throws as `forecast` does */
 export function freshSituation(policy: LimitPolicy, shared: LimitPolicy | null, options: ForecastOptions): Situation {
   const { at, backlog, runTime } = options
-  const nowUs = at === undefined ? 0 : Math.round(at.getTime() * 1000)
-  if (!Number.isFinite(nowUs)) throw invalid('at is not a valid date')
+  const nowUs = at === undefined ? 0 : Math.round(instantOf(at) * 1000)
   if (typeof backlog !== 'number') checkOptions(backlog, ['count', 'keys', 'weight'], 'forecast: backlog')
   const spec = typeof backlog === 'number' ? { count: backlog } : backlog
   const weight = spec.weight === undefined ? 1 : checkUnits(spec.weight, 'forecast')
@@ -95,6 +95,11 @@ export function freshSituation(policy: LimitPolicy, shared: LimitPolicy | null, 
     nowUs,
     runUs: runTimeUs(runTime),
   }
+}
+
+function instantOf(at: unknown): number {
+  if (at instanceof Date && !Number.isNaN(at.getTime())) return checkInstant(at.getTime(), 'forecast: at')
+  throw invalid('at is not a valid date')
 }
 
 /** Reads how long a job runs; null: not known. @throws SluiceError `duration.invalid` */
@@ -175,6 +180,8 @@ function halved(rule: SpacingRule): SpacingRule {
 function pilesOf(spec: BacklogSpec): { count: number; times: number }[] {
   if (!('count' in spec)) {
     const times = new Map<number, number>()
+    if (typeof spec.keys !== 'object' || spec.keys === null)
+      throw invalid(`the backlog has the keys ${show(spec.keys)}; give a count, or the jobs of each key`)
     for (const [key, count] of Object.entries(spec.keys)) {
       whole(count, `the backlog of key ${key}`, 0)
       times.set(count, (times.get(count) ?? 0) + 1)
@@ -193,7 +200,7 @@ function pilesOf(spec: BacklogSpec): { count: number; times: number }[] {
 
 function whole(value: unknown, what: string, least: number): number {
   if (typeof value === 'number' && Number.isInteger(value) && value >= least && value <= MOST_JOBS) return value
-  throw invalid(`${what} is ${String(value)}; give a whole number from ${least} to ${MOST_JOBS}`)
+  throw invalid(`${what} is ${show(value)}; give a whole number from ${least} to ${MOST_JOBS}`)
 }
 
 /** So that the units of a backlog stay exact integers. */

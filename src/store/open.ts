@@ -1,5 +1,6 @@
 import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
+import { show } from '../base/options.ts'
 import { withoutPassword } from '../base/without-password.ts'
 import { existingPostgres, isPostgresUrl, postgresStoreOf, upgradePostgres } from './postgres/address.ts'
 import { checkExisting } from './sqlite/existing.ts'
@@ -58,7 +59,7 @@ function pathOf(url: string): string {
   if (path !== '' && meant === null) return path
   throw new SluiceError(
     'store.url.invalid',
-    `${JSON.stringify(typeof url === 'string' ? withoutPassword(url) : url)} is no store; ${meant === null ? '' : `did you mean sqlite:${meant}? `}write sqlite:./path/to/file.db, sqlite::memory: for a store that ends with the process, or postgres://user@host/database`,
+    `${typeof url === 'string' ? JSON.stringify(withoutPassword(url)) : show(url)} is no store; ${meant === null ? '' : `did you mean sqlite:${meant}? `}write sqlite:./path/to/file.db, sqlite::memory: for a store that ends with the process, or postgres://user@host/database`,
   )
 }
 

@@ -1,5 +1,6 @@
 import { type Meter, metrics, trace, type Tracer } from '@opentelemetry/api'
-import { checkOptions } from '../base/options.ts'
+import { SluiceError } from '../base/errors.ts'
+import { checkMethods, checkOptions, show } from '../base/options.ts'
 import { asError } from '../base/thrown.ts'
 import { systemClock } from '../base/clock.ts'
 import type { Sluice } from '../engine/engine.ts'
@@ -26,10 +27,22 @@ export interface InstrumentOptions {
  * @returns how to stop that
  */
 export function instrument(sluice: Sluice, options: InstrumentOptions = {}): () => void {
+  checkMethods(sluice, ['instrument', 'on'], 'the engine of instrument')
   checkOptions(options, ['meter', 'tracer', 'runs', 'waiting'], 'instrument')
-  const { meter = metrics.getMeter('sluice'), tracer = trace.getTracer('sluice'), runs = 'child' } = options
+  const {
+    meter = metrics.getMeter('sluice'),
+    tracer = trace.getTracer('sluice'),
+    runs = 'child',
+    waiting = true,
+  } = options
+  checkMethods(meter, ['createCounter', 'createHistogram'], 'meter of instrument')
+  checkMethods(tracer, ['startSpan'], 'tracer of instrument')
+  if (runs !== 'child' && runs !== 'link')
+    throw new SluiceError('option.invalid', `runs of instrument is ${show(runs)}; it is 'child' or 'link'`)
+  if (typeof waiting !== 'boolean')
+    throw new SluiceError('option.invalid', `waiting of instrument is ${show(waiting)}; give true or false`)
   const traced = tracing(tracer, runs === 'child')
-  const measures = measure(sluice, meter, options.waiting ?? true)
+  const measures = measure(sluice, meter, waiting)
   const instrumentation: Instrumentation = {
     async enqueue(call, store) {
       try {

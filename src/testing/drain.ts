@@ -1,8 +1,8 @@
 import { type Duration, durationUs } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
-import { checkOptions } from '../base/options.ts'
+import { checkMethods, checkOptions, show } from '../base/options.ts'
 import type { JobState } from '../jobs/job-state.ts'
-import type { Sluice } from '../engine/engine.ts'
+import { Sluice } from '../engine/engine.ts'
 import type { ManualClock } from './manual-clock.ts'
 
 const NOT_ENDED: readonly JobState[] = ['scheduled', 'available', 'pending', 'active', 'retryable']
@@ -14,6 +14,9 @@ const NOT_ENDED: readonly JobState[] = ['scheduled', 'available', 'pending', 'ac
  * @throws drain.timeout when jobs are left then, or when none of the clock's timers could end them
  */
 export async function drain(sluice: Sluice, clock: ManualClock, options: { within?: Duration } = {}): Promise<number> {
+  if (!(sluice instanceof Sluice))
+    throw new SluiceError('option.invalid', `drain got ${show(sluice)}; give a Sluice, then its clock`)
+  checkMethods(clock, ['advance', 'next', 'monotonicUs'], 'the clock of drain')
   checkOptions(options, ['within'], 'drain')
   const beganUs = clock.monotonicUs()
   const endUs = beganUs + durationUs(options.within ?? '1d', 'within')

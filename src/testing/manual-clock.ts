@@ -1,5 +1,7 @@
 import { type Activity, type Clock, systemClock, type Timer } from '../base/clock.ts'
-import { checkOptions } from '../base/options.ts'
+import { SluiceError } from '../base/errors.ts'
+import { checkInstant } from '../base/instant.ts'
+import { checkOptions, show } from '../base/options.ts'
 import { durationUs, type Duration } from '../base/duration.ts'
 
 /** A clock that stands still until it is told to go on: what a test waits for happens at once, in order, and always the same way. */
@@ -34,7 +36,21 @@ let boots = 0
  */
 export function createManualClock(options: { start?: number | Date | string } = {}): ManualClock {
   checkOptions(options, ['start'], 'createManualClock')
-  return new SteppedClock(new Date(options.start ?? '2026-01-01T00:00:00Z').getTime())
+  return new SteppedClock(startMs(options.start))
+}
+
+function startMs(start: unknown = '2026-01-01T00:00:00Z'): number {
+  const date = start instanceof Date ? start : isDated(start) ? new Date(start) : null
+  if (date === null || Number.isNaN(date.getTime()))
+    throw new SluiceError(
+      'option.invalid',
+      `start of createManualClock is ${show(start)}; give epoch ms, a valid Date or an ISO text`,
+    )
+  return checkInstant(date.getTime(), 'start of createManualClock')
+}
+
+function isDated(start: unknown): start is string | number {
+  return typeof start === 'string' || typeof start === 'number'
 }
 
 class SteppedClock implements ManualClock {
@@ -90,11 +106,10 @@ class SteppedClock implements ManualClock {
   }
 
   step(by: string | number): void {
-    const text = String(by)
-    const back = text.startsWith('-')
-    const us =
-      typeof by === 'number' ? Math.round(by * 1000) : durationUs((back ? text.slice(1) : text) as Duration, 'step')
-    this.#wallOffsetUs += typeof by === 'string' && back ? -us : us
+    const back = typeof by === 'number' ? by < 0 : typeof by === 'string' && by.startsWith('-')
+    const far = !back ? by : typeof by === 'number' ? -by : by.slice(1)
+    const us = durationUs(far as Duration, 'step')
+    this.#wallOffsetUs += back ? -us : us
   }
 
   async advance(by: Duration): Promise<void> {

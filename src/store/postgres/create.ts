@@ -1,8 +1,10 @@
 import { type Clock, systemClock } from '../../base/clock.ts'
-import { checkOptions } from '../../base/options.ts'
+import { SluiceError } from '../../base/errors.ts'
+import { checkMethods, checkOptions, show } from '../../base/options.ts'
 import { durationUs, type Duration } from '../../base/duration.ts'
 import type { PgPool } from '../../database/pg.ts'
 import type { Store } from '../store.ts'
+import { isName } from '../../base/text.ts'
 import { PostgresStore } from './postgres-store.ts'
 
 /** How a store is made over a pool of the caller's. */
@@ -19,12 +21,24 @@ export interface PostgresOptions {
   readonly clock?: Clock
 }
 
+/** PostgreSQL cuts longer names short, so that two would be one. */
+const LONGEST_SCHEMA = 63
+
 /** A store on PostgreSQL over a pool that is there already, to be given to `new Sluice({ store })`. @throws duration.invalid */
 export function createPostgresStore(options: PostgresOptions): Store {
   checkOptions(options, ['pool', 'schema', 'notify', 'retention', 'clock'], 'createPostgresStore')
   if (options.retention !== undefined)
     checkOptions(options.retention, ['completed', 'cancelled', 'discarded'], 'retention of createPostgresStore')
   const { pool, schema = 'sluice', notify = true, retention = {}, clock = systemClock } = options
+  checkMethods(pool, ['connect', 'query'], 'pool of createPostgresStore')
+  checkMethods(clock, ['now', 'monotonicUs', 'setTimer'], 'clock of createPostgresStore')
+  if (typeof notify !== 'boolean')
+    throw new SluiceError('option.invalid', `notify of createPostgresStore is ${show(notify)}; give true or false`)
+  if (!isName(schema, LONGEST_SCHEMA))
+    throw new SluiceError(
+      'option.invalid',
+      `schema of createPostgresStore is ${show(schema)}; give a name of 1 to ${LONGEST_SCHEMA} characters`,
+    )
   return new PostgresStore({
     connection: pool,
     schema,
