@@ -143,7 +143,9 @@ describe('the simulator notices', () => {
 
   it('a settle that does not ask whose the job is', async () => {
     const broken = await withStatements('AND jobs.attempt = s.value ->> 1 AND jobs.worker = s.value ->> 2', '', () =>
-      firstBroken(undefined, 50),
+      withStatements('AND (s.value ->> 8 IS NULL OR jobs.started = s.value ->> 8)', '', () =>
+        firstBroken(undefined, 50),
+      ),
     )
     expect(broken).not.toBeNull()
   })
