@@ -275,6 +275,19 @@ withPostgres('work from outside on PostgreSQL', () => {
     expect((await claim(second.store, await worker(second.store))).jobs.map(({ task }) => task)).toEqual(['b'])
   })
 
+  test('a process of 0.1.0 goes on with a store that a newer one has upgraded', async () => {
+    const { store } = await server()
+    await store.outside.offer([job('a')], [])
+    // Each as it was called then: what was added since has a default.
+    const calls = [
+      `take_arrivals(ARRAY['q'], 0)`,
+      `claim_open(ARRAY['q'], ARRAY['["q"]'], ARRAY[1], 1, 1000000, 0, NULL, '{}', false)`,
+      `claim_write((extract(epoch FROM clock_timestamp()) * 1000000)::bigint, 60000000, 1, 1000000, '[]', '[]', '[]', '[]', '[]', false)`,
+      `settle('{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{1,1,1}')`,
+    ]
+    for (const call of calls) await expect(admin.query(`SELECT * FROM "${schema}".${call}`)).resolves.toBeDefined()
+  })
+
   test('a store of the first version is upgraded with all that it holds', async () => {
     // What was there before work from outside: its functions have taken other arguments.
     const before = `CREATE SCHEMA "${schema}"; ${MIGRATIONS[0]}

@@ -281,6 +281,9 @@ DROP FUNCTION IF EXISTS sluice.claim_write(bigint, bigint, bigint, bigint, json,
 DROP FUNCTION IF EXISTS sluice.settle(bigint[], int[], bigint[], int[], bigint[], text[], text[], int[], bigint[]);
 `
 
+/** Functions alone: what processes of 0.1.0 call is there again. */
+const CALLED_BEFORE = ''
+
 /**
  * Lanes that wait in another bucket's line and need one that drops, with what their first jobs ask of it (policy/drop-watch.ts). Rows of lanes
  * that wait no more are passed over until the lane is written again.
@@ -313,6 +316,7 @@ export const MIGRATIONS: readonly string[] = [
   PARKED_AT_ARRIVAL,
   CLAIM_IDS,
   DROP_WATCH,
+  CALLED_BEFORE,
 ]
 
 /** The functions of this version: put in place after any migration, so that each is written down once. */

@@ -221,6 +221,10 @@ BEGIN
   RETURN json_build_array(v_turn, v_unknown);
 END $f$;
 
+-- As processes of 0.1.0 call it, which are at work while a newer one upgrades the store.
+CREATE OR REPLACE FUNCTION sluice.take_arrivals(p_queues text[], p_turn bigint) RETURNS bigint LANGUAGE sql AS $f$
+  SELECT (sluice.take_arrivals(p_queues, p_turn, NULL, NULL, 0) ->> 0)::bigint $f$;
+
 -- Has the first of each line looked at again, if anybody waits there.
 CREATE OR REPLACE FUNCTION sluice.wake_lines(p_ids bigint[], p_now bigint) RETURNS void LANGUAGE plpgsql AS $f$
 BEGIN
