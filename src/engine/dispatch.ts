@@ -50,6 +50,8 @@ export class Dispatcher {
   readonly #options: DispatcherOptions
   readonly #active = new Map<string, number>()
   #claiming: Promise<void> | null = null
+  /** True while `#claiming` gives back what a lost claim has taken, and claims nothing. */
+  #isChecking = false
   /** When the claim on its way began, on the steady clock; null: none is, or it was told of as a long one. */
   #claimingSinceUs: number | null = null
   /** What came up while a claim was on its way. */
@@ -86,7 +88,9 @@ export class Dispatcher {
   /** The fallback poll: what no bell has told of is looked for. */
   poll(): void {
     if (this.#claiming) this.#tellIfLong()
-    else if (!this.#rest && !this.#stopped) this.#claim()
+    // A heartbeat that falls together with the poll is no claim: it must not take the place of one.
+    if (this.#isChecking) this.#again = 'look'
+    else if (!this.#claiming && !this.#rest && !this.#stopped) this.#claim()
   }
 
   /** A schedule may be due, whether or not a slot is free. */
@@ -139,7 +143,9 @@ export class Dispatcher {
   check(): void {
     if (this.#stopped) return
     this.#inDoubt = true
-    if (!this.#claiming) this.#begin(this.#check())
+    if (this.#claiming) return
+    this.#isChecking = true
+    this.#begin(this.#check().finally(() => (this.#isChecking = false)))
   }
 
   #end(): void {

@@ -23,3 +23,17 @@ test('an idle engine sets few timers: what it does at intervals falls together',
   await clock.advance('1h')
   expect(timers).toBeLessThanOrEqual(720)
 })
+
+test('the fallback poll is made though a heartbeat falls on every one of them', async () => {
+  const { clock, start } = setStage()
+  const seen: string[] = []
+  const late = task('late', input<undefined>(), { run: () => void seen.push('ran') })
+  // A heartbeat is made every third of a lease: every 5 s, as the poll is.
+  await start({ tasks: [late], lease: '15s' })
+  await late.enqueue(undefined, { delay: '2h' })
+  await clock.advance('1s')
+  // Nothing but the poll can notice that the wall clock was put right.
+  clock.step('2h')
+  await clock.advance('6s')
+  expect(seen).toEqual(['ran'])
+})
