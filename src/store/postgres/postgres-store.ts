@@ -46,7 +46,7 @@ import { charge, penalize } from './penalize.ts'
 import { releaseClaims } from '../lost.ts'
 import { PostgresOutside } from './outside.ts'
 import { promote } from './promote.ts'
-import { pruneBuckets, pruneJobs, pruneLanes } from './prune.ts'
+import { pruneBuckets, pruneJobs, pruneLanes, pruneViews } from './prune.ts'
 import { pruneFlows } from './prune-flows.ts'
 import { READ_GIVE_UP_MS, whenReachable } from './reachable.ts'
 import { recover } from './recover.ts'
@@ -185,7 +185,7 @@ export class PostgresStore extends FlowVerbs implements Store {
   async prune(limit: number): Promise<number> {
     await this.#endOverdue()
     let gone = 0
-    for (const each of [pruneJobs, pruneFlows, pruneLanes, pruneBuckets, pruneOverrides])
+    for (const each of [pruneJobs, pruneFlows, pruneViews, pruneLanes, pruneBuckets, pruneOverrides])
       gone += await this.#db.transaction((db) => each(this.#context, db, limit))
     return gone
   }

@@ -27,6 +27,20 @@ export async function pruneJobs(context: Context, db: Statements, limit: number)
   return gone
 }
 
+/** Forgets views of workers that are gone: a claim may have made them while their worker left. */
+export async function pruneViews(context: Context, db: Statements): Promise<number> {
+  const { nowUs } = await readClock(context, db)
+  const rows = await db.all<[worker: number, queue: string]>(
+    `SELECT DISTINCT l.worker, l.queue FROM sluice.lanes l
+     WHERE l.worker IS NOT NULL AND NOT EXISTS (SELECT 1 FROM sluice.workers w WHERE w.id = l.worker)`,
+  )
+  if (rows.length === 0) return 0
+  const workers = [...new Set(rows.map(([worker]) => worker))]
+  const queues = [...new Set(rows.map(([, queue]) => sharedQueue(queue)))]
+  await db.run('SELECT sluice.leave_views($1::bigint[], $2::text[], $3::bigint)', workers, queues, nowUs)
+  return workers.length
+}
+
 /** Forgets lanes that have been empty for a minute. Only under the lock of their queue: a claim may be about to open them. */
 export async function pruneLanes(context: Context, db: Statements, limit: number): Promise<number> {
   const { nowUs } = await readClock(context, db)

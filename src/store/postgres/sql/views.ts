@@ -21,9 +21,9 @@ END $f$;
 -- A worker has come, or come back: it takes its views of the lanes in which jobs wait already.
 CREATE OR REPLACE FUNCTION sluice.adopt(p_queues text[]) RETURNS void LANGUAGE plpgsql AS $f$
 BEGIN
-  IF NOT EXISTS (SELECT 1 FROM sluice.apart) THEN RETURN; END IF;
-  -- Who spreads a lane meanwhile knows of the worker, or is known of here.
+  -- A claim that spreads a lane meanwhile knows the worker, or has done so before this. Limits may get this scope until the lock is held.
   PERFORM sluice.lock_queues(p_queues);
+  IF NOT EXISTS (SELECT 1 FROM sluice.apart) THEN RETURN; END IF;
   PERFORM sluice.announce_lanes(ARRAY(SELECT id FROM sluice.lanes WHERE state = 3 AND queue = ANY (p_queues)));
 END $f$;
 
@@ -58,8 +58,7 @@ END $f$;
 -- Workers of these queues are gone, or silent: their views go.
 CREATE OR REPLACE FUNCTION sluice.leave_views(p_workers bigint[], p_queues text[], p_now bigint) RETURNS void LANGUAGE plpgsql AS $f$
 BEGIN
-  IF NOT EXISTS (SELECT 1 FROM sluice.apart) THEN RETURN; END IF;
-  -- Who has spread a lane and did not know it yet is done; who comes later knows it.
+  -- A claim that has spread a lane for the worker is done; a later one knows that it is gone. Views may outlast the limits that they were made for.
   PERFORM sluice.lock_queues(p_queues);
   PERFORM sluice.drop_views(ARRAY(SELECT id FROM sluice.lanes WHERE worker = ANY (p_workers)), p_now);
 END $f$;
