@@ -172,8 +172,8 @@ describe('what cannot be scheduled is refused', () => {
     ['an option that is not known', { every: '1s', delay: '1s' }, 'there is no option delay'],
     ['a count of runs of 0', { every: '1s', maxRuns: 0 }, 'maxRuns is 0'],
     ['an end that is no date', { every: '1s', until: new Date(Number.NaN) }, 'until is no valid Date'],
-    ['an overlap that is not known', { every: '1s', overlap: 'wait' }, 'overlap is "wait"'],
-    ['an onMissed that is not known', { every: '1s', onMissed: 'all' }, 'onMissed is "all"'],
+    ['an overlap that is not known', { every: '1s', overlap: 'wait' }, "overlap is 'wait'"],
+    ['an onMissed that is not known', { every: '1s', onMissed: 'all' }, "onMissed is 'all'"],
     ['an empty name', { every: '1s', name: '' }, 'name'],
     ['immediately that is no boolean', { every: '1s', immediately: 'yes' }, 'immediately'],
   ]
