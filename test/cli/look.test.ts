@@ -227,7 +227,7 @@ describe('the store of a command that looks', () => {
     old.close()
     expect((await sluice(['limits', '--store', url])).err).toMatch(/^error store\.version: /)
     expect(await sluice(['limits', '--store', 'sqlite::memory:'])).toMatchObject({ code: 1 })
-    expect(await sluice(['limits', '--store', 'nonsense'])).toMatchObject({ code: 1 })
+    expect(await sluice(['limits', '--store', 'nonsense'])).toMatchObject({ code: 2 })
     expect(existsSync(join(path, 'nonsense'))).toBe(false)
   })
 

@@ -8,7 +8,7 @@ import { sluice } from './terminal.ts'
 test('migrate without a PostgreSQL store says what to give it', async () => {
   expect(await sluice(['migrate'])).toMatchObject({ code: 2, err: expect.stringContaining('--store') as string })
   const wrong = await sluice(['migrate', '--store', 'sqlite:./x.db'])
-  expect(wrong).toMatchObject({ code: 1, err: expect.stringContaining('store.url.invalid') as string })
+  expect(wrong).toMatchObject({ code: 2, err: expect.stringContaining('store.url.invalid') as string })
 })
 
 withPostgres('sluice migrate', () => {

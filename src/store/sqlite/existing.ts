@@ -3,6 +3,8 @@ import { DatabaseSync } from 'node:sqlite'
 import { SluiceError } from '../../base/errors.ts'
 import { MIGRATIONS } from './schema.ts'
 
+const BUSY_MS = 5000
+
 /**
  * Makes sure that a file is a store of this version, and changes nothing: to read what may not be there must not make it.
  * @throws SluiceError `store.missing`; `store.version` when its tables are of another version
@@ -25,7 +27,8 @@ export function checkExisting(path: string): void {
 function schemaOf(path: string): number {
   let db: DatabaseSync | null = null
   try {
-    db = new DatabaseSync(path, { readOnly: true })
+    // Who closes the file last may hold it for a moment.
+    db = new DatabaseSync(path, { readOnly: true, timeout: BUSY_MS })
     const tables = db
       .prepare(`SELECT count(*) AS n FROM sqlite_schema WHERE name IN ('jobs', 'lanes', 'buckets')`)
       .get()
