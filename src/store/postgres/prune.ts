@@ -30,13 +30,19 @@ export async function pruneJobs(context: Context, db: Statements, limit: number)
 /** Forgets views of workers that are gone: a claim may have made them while their worker left. */
 export async function pruneViews(context: Context, db: Statements): Promise<number> {
   const { nowUs } = await readClock(context, db)
-  const rows = await db.all<[worker: number, queue: string]>(
-    `SELECT DISTINCT l.worker, l.queue FROM sluice.lanes l
-     WHERE l.worker IS NOT NULL AND NOT EXISTS (SELECT 1 FROM sluice.workers w WHERE w.id = l.worker)`,
+  // From one worker to the next in the index of views: few lanes are views, and all others must not be read.
+  const gone = await db.all<[worker: number]>(
+    `WITH RECURSIVE w AS (SELECT (SELECT min(worker) FROM sluice.lanes WHERE worker IS NOT NULL) AS id
+     UNION ALL SELECT (SELECT min(l.worker) FROM sluice.lanes l WHERE l.worker > w.id) FROM w WHERE w.id IS NOT NULL)
+     SELECT w.id FROM w WHERE w.id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM sluice.workers o WHERE o.id = w.id)`,
   )
-  if (rows.length === 0) return 0
-  const workers = [...new Set(rows.map(([worker]) => worker))]
-  const queues = [...new Set(rows.map(([, queue]) => sharedQueue(queue)))]
+  if (gone.length === 0) return 0
+  const workers = gone.map(([worker]) => worker)
+  const stood = await db.all<[string]>(
+    'SELECT DISTINCT queue FROM sluice.lanes WHERE worker = ANY ($1::bigint[])',
+    workers,
+  )
+  const queues = [...new Set(stood.map(([queue]) => sharedQueue(queue)))]
   await db.run('SELECT sluice.leave_views($1::bigint[], $2::text[], $3::bigint)', workers, queues, nowUs)
   return workers.length
 }
