@@ -2,7 +2,7 @@
 import { input, limit, type Policy, Sluice, task } from '../src/exports/index.ts'
 import { systemClock } from '../src/base/clock.ts'
 import { createStore } from '../src/store/open.ts'
-import type { Store } from '../src/store/store.ts'
+import type { Store } from '../src/store/contract/store.ts'
 
 /** What a worker process is told at its birth. */
 export interface HotKeyOrder {

@@ -1,7 +1,7 @@
 // How many lanes does a claim look at per start, as tenants grow from 50 to 1,600 behind shared limits near their bounds?
 import { createManualClock } from '../src/exports/testing.ts'
 import { createStore } from '../src/store/open.ts'
-import { normalisePolicy } from '../src/policy/normalise-policy.ts'
+import { normalisePolicy } from '../src/policy/limits/normalise.ts'
 import { measure } from './measure.ts'
 
 const RETENTION = { completedUs: 1e12, cancelledUs: 1e12, discardedUs: 1e12 }

@@ -2,7 +2,7 @@
 import { Sluice } from '../src/exports/index.ts'
 import { systemClock } from '../src/base/clock.ts'
 import { createStore } from '../src/store/open.ts'
-import type { Store } from '../src/store/store.ts'
+import type { Store } from '../src/store/contract/store.ts'
 import { type Churn, churnTasks } from './churn.ts'
 import { nowMs } from './measure.ts'
 

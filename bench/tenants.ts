@@ -1,6 +1,6 @@
 // 10,000 tenants under a global 1,000/s: how much of that rate is delivered, and how many lanes does a start look at? In virtual time.
 import { createManualClock } from '../src/exports/testing.ts'
-import { normalisePolicy } from '../src/policy/normalise-policy.ts'
+import { normalisePolicy } from '../src/policy/limits/normalise.ts'
 import { createStore } from '../src/store/open.ts'
 import { measure } from './measure.ts'
 

@@ -169,6 +169,33 @@ const importsGoDown: Rule = (source) =>
     return allowed ? [] : [at(source, node, `imports ${target}, which is not below ${folderOf(source.path)}`)]
   })
 
+/** The wings of a floor, lowest first: a wing imports those before it. A file beside the wings stands above all of them. */
+const WINGS: Readonly<Record<string, readonly (readonly string[])[]>> = {
+  policy: [['rules'], ['limits'], ['admission'], ['forecast']],
+  store: [['contract'], ['shared'], ['sqlite', 'postgres']],
+  engine: [['define'], ['events'], ['run'], ['api'], ['remote']],
+}
+/** The only files that may stand beside their floor's wings. */
+const BESIDE_WINGS = ['store/open.ts', 'engine/engine.ts']
+
+function wingOf(path: string): number {
+  const [floor = '', wing = ''] = path.split('/')
+  const at = WINGS[floor]?.findIndex((wings) => wings.includes(wing)) ?? -1
+  return at === -1 ? Infinity : at
+}
+
+const importsGoDownTheWings: Rule = (source) => {
+  const floor = folderOf(source.path)
+  if (WINGS[floor] === undefined) return []
+  const own = wingOf(source.path)
+  if (own === Infinity && !BESIDE_WINGS.includes(source.path)) return [`${source.path} is in no wing of ${floor}/`]
+  return imports(source).flatMap(({ node, from }) => {
+    const target = resolve(source, from)
+    if (target === undefined || folderOf(target) !== floor || wingOf(target) <= own) return []
+    return [at(source, node, `imports ${target}, from a wing above its own`)]
+  })
+}
+
 /** Backends never meet, and nobody else names one: but for the doors and the one file that chooses. */
 const backendsStayApart: Rule = (source) => {
   const own = backendOf(source.path)
@@ -383,6 +410,7 @@ function sources(): Source[] {
 const RULES: Readonly<Record<string, Rule>> = {
   'every file is on a floor': everyFileIsOnAFloor,
   'imports go down the floors': importsGoDown,
+  'imports go down the wings of a floor': importsGoDownTheWings,
   'backends never meet, and only doors and choosers name one': backendsStayApart,
   'optional peers stay behind their door': optionalPeersStayBehindTheirDoor,
   'policy and jobs are pure': pureFloorsStayPure,
@@ -400,7 +428,7 @@ describe('the sources', () => {
 
   it('are found where this file looks', () => {
     expect(house.map((source) => source.path)).toEqual(
-      expect.arrayContaining(['base/errors.ts', 'policy/limit.ts', 'cli/main.ts']),
+      expect.arrayContaining(['base/errors.ts', 'policy/limits/limit.ts', 'cli/main.ts']),
     )
   })
 
@@ -452,7 +480,7 @@ describe('floors', () => {
 
   it.each([
     ['down', 'engine/a.ts', "import { x } from '../base/b.ts'"],
-    ['sideways in a folder', 'store/sqlite/a.ts', "import { x } from '../store.ts'"],
+    ['sideways in a folder', 'store/sqlite/a.ts', "import { x } from '../contract/store.ts'"],
     ['a package', 'base/a.ts', "import { uuidv7 } from 'uuidv7'"],
     ['the engine from the test kit', 'testing/a.ts', "import { x } from '../engine/b.ts'"],
     ['anything from a door', 'exports/testing.ts', "export { x } from '../testing/b.ts'"],
@@ -461,9 +489,27 @@ describe('floors', () => {
   })
 
   it.each([
+    ['a wing above', 'policy/rules/a.ts', "import { x } from '../limits/b.ts'"],
+    ['a wing above, as a type', 'engine/define/a.ts', "import type { X } from '../run/b.ts'"],
+    ['the file that stands above the wings', 'engine/run/a.ts', "import { x } from '../engine.ts'"],
+    ['a file in no wing', 'policy/a.ts', ''],
+  ])('refuse %s', (_, path, content) => {
+    expect(run(importsGoDownTheWings, path, content)).toHaveLength(1)
+  })
+
+  it.each([
+    ['a wing below', 'policy/limits/a.ts', "import { x } from '../rules/b.ts'"],
+    ['the same wing', 'engine/run/a.ts', "import { x } from './b.ts'"],
+    ['every wing from above them', 'engine/engine.ts', "import { x } from './api/b.ts'"],
+    ['a floor below', 'engine/define/a.ts', "import { x } from '../../policy/forecast/b.ts'"],
+  ])('allow %s', (_, path, content) => {
+    expect(run(importsGoDownTheWings, path, content)).toEqual([])
+  })
+
+  it.each([
     ['the engine', 'engine/a.ts', "import { x } from '../store/sqlite/b.ts'"],
     ['the engine, through the database floor', 'engine/a.ts', "import { x } from '../database/sqlite.ts'"],
-    ['the contract', 'store/store.ts', "import { x } from './sqlite/b.ts'"],
+    ['the contract', 'store/contract/store.ts', "import { x } from '../sqlite/b.ts'"],
     ['another backend', 'store/postgres/a.ts', "import { x } from '../sqlite/b.ts'"],
     [
       'another backend, through the database floor',

@@ -2,7 +2,7 @@
 import { type Command, Option } from 'commander'
 import { systemClock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
-import type { Store } from '../store/store.ts'
+import type { Store } from '../store/contract/store.ts'
 import { type Paint, paintFor } from './demo/paint.ts'
 
 /** The options that every such command takes. */

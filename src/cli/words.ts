@@ -1,5 +1,6 @@
 /** Numbers, times and policies as a person reads them. */
-import type { LimitPolicy, Rule } from '../policy/limit.ts'
+import type { LimitPolicy } from '../policy/limits/limit.ts'
+import type { Rule } from '../policy/rules/rule.ts'
 
 const MINUTE_S = 60
 const HOUR_S = 3600

@@ -1,7 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
 import type { Sluice } from '../engine/engine.ts'
-import type { SluiceEvents } from '../engine/events.ts'
+import type { SluiceEvents } from '../engine/events/events.ts'
 import { codeOf } from './ojs/job-json.ts'
 import { splitName } from './tenant.ts'
 

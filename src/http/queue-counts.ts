@@ -1,7 +1,7 @@
 import type { Clock } from '../base/clock.ts'
-import type { Remote } from '../engine/remote.ts'
-import type { ThrottledRow } from '../store/waits.ts'
-import type { QueueCount } from '../store/outside.ts'
+import type { Remote } from '../engine/remote/remote.ts'
+import type { ThrottledRow } from '../store/contract/waits.ts'
+import type { QueueCount } from '../store/contract/outside.ts'
 
 /** What took no longer than this to find is found anew each time. */
 const QUICK_US = 5000

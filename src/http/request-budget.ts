@@ -1,9 +1,9 @@
 import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
-import { type BucketState, charge, deniedUntil, newBucket, view } from '../policy/bucket.ts'
-import type { LimitPolicy } from '../policy/limit.ts'
-import { normalisePolicy } from '../policy/normalise-policy.ts'
-import type { Policy } from '../policy/policy.ts'
+import { type BucketState, charge, deniedUntil, newBucket, view } from '../policy/limits/bucket.ts'
+import type { LimitPolicy } from '../policy/limits/limit.ts'
+import { normalisePolicy } from '../policy/limits/normalise.ts'
+import type { Policy } from '../policy/limits/policy.ts'
 import type { Access } from './access.ts'
 import { Refusal } from './refusal.ts'
 

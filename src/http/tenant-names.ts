@@ -1,6 +1,6 @@
 import type { Clock } from '../base/clock.ts'
-import type { Remote } from '../engine/remote.ts'
-import type { Named } from '../store/outside.ts'
+import type { Remote } from '../engine/remote/remote.ts'
+import type { Named } from '../store/contract/outside.ts'
 import type { Bounds } from './bounds.ts'
 import { Refusal } from './refusal.ts'
 import { splitName } from './tenant.ts'

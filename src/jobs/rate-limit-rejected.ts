@@ -1,5 +1,5 @@
 import { SluiceError } from '../base/errors.ts'
-import type { LimitPolicy } from '../policy/limit.ts'
+import type { LimitPolicy } from '../policy/limits/limit.ts'
 
 /** A limit would not let the job start in time: it is discarded, nothing was charged. Given to `onError`. */
 export class RateLimitRejected extends SluiceError {

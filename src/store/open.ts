@@ -2,10 +2,10 @@ import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
 import { show } from '../base/options.ts'
 import { withoutPassword } from '../base/without-password.ts'
-import { existingPostgres, isPostgresUrl, postgresStoreOf, upgradePostgres } from './postgres/address.ts'
+import { existingPostgres, isPostgresUrl, postgresStoreOf, upgradePostgres } from './postgres/url.ts'
 import { checkExisting } from './sqlite/existing.ts'
 import { SqliteStore } from './sqlite/sqlite-store.ts'
-import type { Durability, Retention, Store } from './store.ts'
+import type { Durability, Retention, Store } from './contract/store.ts'
 
 /** What every backend is opened with. */
 export interface StoreOptions {

@@ -4,7 +4,7 @@ import { checkMethods, checkOptions, show } from '../base/options.ts'
 import { asError } from '../base/thrown.ts'
 import { systemClock } from '../base/clock.ts'
 import type { Sluice } from '../engine/engine.ts'
-import type { Instrumentation } from '../engine/instrumentation.ts'
+import type { Instrumentation } from '../engine/events/instrumentation.ts'
 import { measure } from './metrics.ts'
 import { tracing } from './tracing.ts'
 

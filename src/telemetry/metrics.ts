@@ -1,7 +1,7 @@
 import { type Attributes, type Meter, type ObservableCallback, ValueType } from '@opentelemetry/api'
 import type { Sluice } from '../engine/engine.ts'
-import type { RunCall, EnqueueCall } from '../engine/instrumentation.ts'
-import type { RunEnd } from '../engine/run-end.ts'
+import type { RunCall, EnqueueCall } from '../engine/events/instrumentation.ts'
+import type { RunEnd } from '../engine/events/run-end.ts'
 import { errorType, SYSTEM } from './attributes.ts'
 
 /** Bounds of the classes of durations and waits, in seconds. */

@@ -2,9 +2,9 @@ import { describe, expect, test } from 'vitest'
 import { createManualClock } from '../../src/exports/testing.ts'
 import { input, limit, silentLogger, Sluice, task } from '../../src/exports/index.ts'
 import type { NewJob } from '../../src/jobs/job.ts'
-import type { LimitPolicy } from '../../src/policy/limit.ts'
+import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
 import { createStore } from '../../src/store/open.ts'
-import type { Claim, Store } from '../../src/store/store.ts'
+import type { Claim, Store } from '../../src/store/contract/store.ts'
 
 const DAY_US = 86_400_000_000
 const PLENTY: LimitPolicy = {

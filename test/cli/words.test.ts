@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest'
 import { paintFor } from '../../src/cli/demo/paint.ts'
 import { tableOf } from '../../src/cli/table.ts'
 import { inWords, policyInWords } from '../../src/cli/words.ts'
-import { normalisePolicy } from '../../src/policy/normalise-policy.ts'
-import type { Policy } from '../../src/policy/policy.ts'
+import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
+import type { Policy } from '../../src/policy/limits/policy.ts'
 
 test.each([
   [0, 'now'],

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { NewJob } from '../../src/jobs/job.ts'
-import type { Claim, Store } from '../../src/store/store.ts'
+import type { Claim, Store } from '../../src/store/contract/store.ts'
 import { sqliteHarness } from '../store/sqlite-harness.ts'
 import { checkAgainstModel } from './store/model-check.ts'
 

@@ -1,6 +1,6 @@
 // What an outside worker is handed is read after it was claimed: in between the run may have been lost.
 import { expect, test } from 'vitest'
-import { handed } from '../../src/engine/remote-settle.ts'
+import { handed } from '../../src/engine/remote/settle.ts'
 import { World } from '../conformance/store/world.ts'
 import { sqliteHarness } from '../store/sqlite-harness.ts'
 

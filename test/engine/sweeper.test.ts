@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { Sweeper } from '../../src/engine/sweeper.ts'
-import { Trouble } from '../../src/engine/trouble.ts'
+import { Sweeper } from '../../src/engine/remote/sweeper.ts'
+import { Trouble } from '../../src/base/trouble.ts'
 import { silentLogger } from '../../src/exports/index.ts'
 import { createManualClock } from '../../src/exports/testing.ts'
 import { RETENTION } from '../conformance/store/harness.ts'

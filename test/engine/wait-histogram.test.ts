@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { WaitHistogram } from '../../src/engine/wait-histogram.ts'
+import { WaitHistogram } from '../../src/engine/events/wait-histogram.ts'
 
 const start = (waitedMs: number, limits: readonly string[], held: string | null = limits[0] ?? null) => ({
   availableUs: 0,

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type Ageing, changedPace, levelOf, NO_AGEING, stepsAt, stepsOf } from '../../src/policy/ageing.ts'
+import { type Ageing, changedPace, levelOf, NO_AGEING, stepsAt, stepsOf } from '../../src/policy/admission/ageing.ts'
 import { EPOCH_US, SECOND } from './histories.ts'
 
 const priorities = fc.integer({ min: -100, max: 100 })

@@ -15,9 +15,10 @@ import {
   reclock,
   refund,
   view,
-} from '../../src/policy/bucket.ts'
-import type { LimitPolicy, Rule } from '../../src/policy/limit.ts'
-import { unitsInUse } from '../../src/policy/rule-state.ts'
+} from '../../src/policy/limits/bucket.ts'
+import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
+import type { Rule } from '../../src/policy/rules/rule.ts'
+import { unitsInUse } from '../../src/policy/rules/rule-state.ts'
 import {
   capacity,
   EPOCH_US,

@@ -13,11 +13,11 @@ import {
   reclock,
   refund,
   view,
-} from '../../src/policy/bucket.ts'
-import { calibrate, level } from '../../src/policy/calibrate.ts'
-import { expectedStartUs } from '../../src/policy/forecast.ts'
-import type { LimitPolicy } from '../../src/policy/limit.ts'
-import { unitsInUse } from '../../src/policy/rule-state.ts'
+} from '../../src/policy/limits/bucket.ts'
+import { calibrate, level } from '../../src/policy/limits/calibrate.ts'
+import { expectedStartUs } from '../../src/policy/limits/start-time.ts'
+import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
+import { unitsInUse } from '../../src/policy/rules/rule-state.ts'
 import {
   capacity,
   EPOCH_US,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { normalisePolicy } from '../../src/policy/normalise-policy.ts'
-import { overridden } from '../../src/policy/override.ts'
-import type { Policy } from '../../src/policy/policy.ts'
+import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
+import { overridden } from '../../src/policy/limits/override.ts'
+import type { Policy } from '../../src/policy/limits/policy.ts'
 
 const policy = (calibrate: unknown): Policy => ({ rate: 5, per: '1s', calibrate }) as Policy
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { SluiceError } from '../../src/base/errors.ts'
-import { checkUnits, inlineUse, isLimitUse, limit, useOf } from '../../src/policy/define-limit.ts'
-import { normalisePolicy } from '../../src/policy/normalise-policy.ts'
-import type { Policy } from '../../src/policy/policy.ts'
+import { checkUnits, inlineUse, isLimitUse, limit, useOf } from '../../src/policy/limits/define.ts'
+import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
+import type { Policy } from '../../src/policy/limits/policy.ts'
 
 const DEFAULTS = {
   concurrency: null,

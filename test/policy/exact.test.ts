@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { quotient, remainder } from '../../src/policy/exact.ts'
+import { quotient, remainder } from '../../src/policy/rules/exact.ts'
 
 test('quotient and remainder are those of whole numbers of any size', () => {
   const whole = fc.maxSafeInteger()

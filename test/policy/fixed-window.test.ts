@@ -2,9 +2,9 @@ import * as fc from 'fast-check'
 import { Temporal } from 'temporal-polyfill'
 import { describe, expect, test } from 'vitest'
 import type { CalendarUnit } from '../../src/base/duration.ts'
-import { adopt, charge, deniedUntil, newBucket, penalize, refund, view } from '../../src/policy/bucket.ts'
-import { calendarWindow, isTimezone } from '../../src/policy/calendar.ts'
-import type { LimitPolicy } from '../../src/policy/limit.ts'
+import { adopt, charge, deniedUntil, newBucket, penalize, refund, view } from '../../src/policy/limits/bucket.ts'
+import { calendarWindow, isTimezone } from '../../src/policy/rules/calendar.ts'
+import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
 import { EPOCH_US, policyOf, SECOND } from './histories.ts'
 
 const HOUR = 3600 * SECOND

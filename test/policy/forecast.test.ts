@@ -1,8 +1,8 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type BucketState, charge, debit, deniedUntil, newBucket, penalize } from '../../src/policy/bucket.ts'
-import { expectedStartUs, loadStartUs } from '../../src/policy/forecast.ts'
-import type { LimitPolicy } from '../../src/policy/limit.ts'
+import { type BucketState, charge, debit, deniedUntil, newBucket, penalize } from '../../src/policy/limits/bucket.ts'
+import { expectedStartUs, loadStartUs } from '../../src/policy/limits/start-time.ts'
+import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
 import { EPOCH_US, play, policyOf, rate, rules, SECOND, steps } from './histories.ts'
 
 /** What really happens: each job starts at the first instant at which the bucket admits it. */

@@ -1,10 +1,11 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { charge, couldGrant, deniedUntil, newBucket } from '../../src/policy/bucket.ts'
-import { expectedStartUs } from '../../src/policy/forecast.ts'
-import { keptBack, metBelow } from '../../src/policy/headroom.ts'
-import type { LimitPolicy, Rule } from '../../src/policy/limit.ts'
-import { normalisePolicy } from '../../src/policy/normalise-policy.ts'
+import { charge, couldGrant, deniedUntil, newBucket } from '../../src/policy/limits/bucket.ts'
+import { expectedStartUs } from '../../src/policy/limits/start-time.ts'
+import { keptBack, metBelow } from '../../src/policy/limits/headroom.ts'
+import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
+import type { Rule } from '../../src/policy/rules/rule.ts'
+import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
 import { capacity, EPOCH_US, fixedRules, policyOf, rate, slidingRules } from './histories.ts'
 
 const rateRules: fc.Arbitrary<Rule> = fc

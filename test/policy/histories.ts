@@ -1,6 +1,7 @@
 import * as fc from 'fast-check'
-import { charge, deniedUntil, newBucket, type BucketState } from '../../src/policy/bucket.ts'
-import type { LimitPolicy, Rule } from '../../src/policy/limit.ts'
+import { charge, deniedUntil, newBucket, type BucketState } from '../../src/policy/limits/bucket.ts'
+import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
+import type { Rule } from '../../src/policy/rules/rule.ts'
 
 // The same histories in every run, unless asked for others.
 export const SEED: number = Number(process.env['SEED'] ?? 20_260_101)

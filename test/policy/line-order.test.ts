@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { startsBefore, unitsInTurn, type Waiting } from '../../src/policy/line-order.ts'
+import { startsBefore, unitsInTurn, type Waiting } from '../../src/policy/admission/wait-order.ts'
 import { SEED } from './histories.ts'
 
 interface Lane {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { normalisePolicy } from '../../src/policy/normalise-policy.ts'
-import { overridden, overriddenWhereFit, type PolicyChange } from '../../src/policy/override.ts'
-import type { Policy } from '../../src/policy/policy.ts'
+import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
+import { overridden, overriddenWhereFit, type PolicyChange } from '../../src/policy/limits/override.ts'
+import type { Policy } from '../../src/policy/limits/policy.ts'
 
 function changed(policy: Policy, change: PolicyChange): object {
   return overridden(normalisePolicy(policy, 'limit a'), change, 'limit a')

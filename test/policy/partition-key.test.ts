@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { partitionKey, readPath } from '../../src/policy/partition-key.ts'
+import { partitionKey, readPath } from '../../src/policy/limits/partition-key.ts'
 
 function keyOf(value: unknown): string {
   const found = partitionKey(value, 'unlimited', 'limit crm')

@@ -12,14 +12,14 @@ import {
   type Arbitrary,
 } from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { charge, deniedUntil, newBucket } from '../../src/policy/bucket.ts'
-import { keptBack } from '../../src/policy/headroom.ts'
-import type { Bucket, Head, HeadSource, Lane } from '../../src/policy/lane.ts'
-import type { LimitPolicy } from '../../src/policy/limit.ts'
-import { normalisePolicy } from '../../src/policy/normalise-policy.ts'
-import { decodeSieve, encodeSieve } from '../../src/policy/sieve.ts'
-import { sift } from '../../src/policy/sift.ts'
-import type { Policy } from '../../src/policy/policy.ts'
+import { charge, deniedUntil, newBucket } from '../../src/policy/limits/bucket.ts'
+import { keptBack } from '../../src/policy/limits/headroom.ts'
+import type { Bucket, Head, HeadSource, Lane } from '../../src/policy/admission/lane.ts'
+import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
+import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
+import { decodeSieve, encodeSieve } from '../../src/policy/admission/scan-cursor.ts'
+import { sift } from '../../src/policy/admission/late-scan.ts'
+import type { Policy } from '../../src/policy/limits/policy.ts'
 
 function bucketOf(policy: LimitPolicy): Bucket {
   return {

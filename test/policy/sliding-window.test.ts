@@ -10,9 +10,15 @@ import {
   newBucket,
   refund,
   view,
-} from '../../src/policy/bucket.ts'
-import type { SlidingRule } from '../../src/policy/limit.ts'
-import { EXACT_ENTRIES, expire, slidingGrantUs, type SlidingState, SUB_SLOTS } from '../../src/policy/sliding-window.ts'
+} from '../../src/policy/limits/bucket.ts'
+import type { SlidingRule } from '../../src/policy/rules/rule.ts'
+import {
+  EXACT_ENTRIES,
+  expire,
+  slidingGrantUs,
+  type SlidingState,
+  SUB_SLOTS,
+} from '../../src/policy/rules/sliding-window.ts'
 import { EPOCH_US, policyOf, SECOND, type Start } from './histories.ts'
 
 function sliding(max: number, periodUs: number): SlidingRule {

@@ -16,13 +16,14 @@ import {
   reclock,
   refund,
   view,
-} from '../../src/policy/bucket.ts'
-import { expectedStartUs, loadStartUs } from '../../src/policy/forecast.ts'
-import type { LimitPolicy, SpacingRule } from '../../src/policy/limit.ts'
-import { normalisePolicy } from '../../src/policy/normalise-policy.ts'
-import { overridden } from '../../src/policy/override.ts'
-import type { Policy } from '../../src/policy/policy.ts'
-import { forecast } from '../../src/policy/what-if.ts'
+} from '../../src/policy/limits/bucket.ts'
+import { expectedStartUs, loadStartUs } from '../../src/policy/limits/start-time.ts'
+import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
+import type { SpacingRule } from '../../src/policy/rules/rule.ts'
+import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
+import { overridden } from '../../src/policy/limits/override.ts'
+import type { Policy } from '../../src/policy/limits/policy.ts'
+import { forecast } from '../../src/policy/forecast/what-if.ts'
 import {
   capacity,
   EPOCH_US,

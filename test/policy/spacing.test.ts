@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { adopt, charge, deniedUntil, newBucket, refund } from '../../src/policy/bucket.ts'
+import { adopt, charge, deniedUntil, newBucket, refund } from '../../src/policy/limits/bucket.ts'
 import { EPOCH_US, policyOf, SECOND } from './histories.ts'
 
 const policy = policyOf({ kind: 'spacing', everyUs: 2 * SECOND })

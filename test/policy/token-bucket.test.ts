@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { charge, deniedUntil, newBucket } from '../../src/policy/bucket.ts'
-import type { Rule } from '../../src/policy/limit.ts'
+import { charge, deniedUntil, newBucket } from '../../src/policy/limits/bucket.ts'
+import type { Rule } from '../../src/policy/rules/rule.ts'
 import { EPOCH_US, policyOf, rate, SECOND } from './histories.ts'
 
 /** Starts of weight 1 at their exact instants, in µs from the first. */

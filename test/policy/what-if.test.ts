@@ -1,8 +1,8 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { charge, deniedUntil } from '../../src/policy/bucket.ts'
-import { drain } from '../../src/policy/drain.ts'
-import { forecast } from '../../src/policy/what-if.ts'
+import { charge, deniedUntil } from '../../src/policy/limits/bucket.ts'
+import { drain } from '../../src/policy/forecast/drain.ts'
+import { forecast } from '../../src/policy/forecast/what-if.ts'
 import { EPOCH_US, play, policyOf, rules, steps } from './histories.ts'
 
 describe('the drain of several backlogs side by side', () => {

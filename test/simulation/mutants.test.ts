@@ -3,7 +3,7 @@ import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it, vi } from 'vitest'
 import { SqliteConnection } from '../../src/database/sqlite.ts'
 import type { NewJob } from '../../src/jobs/job.ts'
-import type { ClaimRequest, LimitDefinition, Store } from '../../src/store/store.ts'
+import type { ClaimRequest, LimitDefinition, Store } from '../../src/store/contract/store.ts'
 import type { Sabotage } from './fleet.ts'
 import { BrokenPromise, simulate } from './simulation.ts'
 

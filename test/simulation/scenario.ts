@@ -1,7 +1,7 @@
 // One random history, drawn from its seed before anything runs: limits, queues, tasks, and what happens when.
 import { type Random, seededRandom } from '../../src/base/random.ts'
-import type { Policy } from '../../src/policy/policy.ts'
-import type { PolicyChange } from '../../src/policy/override.ts'
+import type { Policy } from '../../src/policy/limits/policy.ts'
+import type { PolicyChange } from '../../src/policy/limits/override.ts'
 import type { ReferenceChange, ReferencePolicy } from './reference.ts'
 
 export interface LimitSpec {

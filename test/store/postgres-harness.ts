@@ -2,7 +2,7 @@ import { Pool } from 'pg'
 import { afterAll, afterEach } from 'vitest'
 import type { Clock } from '../../src/base/clock.ts'
 import { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { Store } from '../../src/store/contract/store.ts'
 import { RETENTION, type StoreHarness, type StoreSettings } from '../conformance/store/harness.ts'
 
 /** Where the tests find PostgreSQL. */

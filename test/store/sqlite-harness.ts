@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll } from 'vitest'
 import type { Clock } from '../../src/base/clock.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import type { Store } from '../../src/store/store.ts'
+import type { Store } from '../../src/store/contract/store.ts'
 import { RETENTION, type StoreHarness, type StoreSettings } from '../conformance/store/harness.ts'
 
 /** SQLite for the suites: in memory, or on files of a folder that goes when the tests are over. */

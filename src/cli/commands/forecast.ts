@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
-import type { Policy } from '../../policy/policy.ts'
-import type { BacklogSpec, Forecast, Waits } from '../../policy/what-if.ts'
+import type { Policy } from '../../policy/limits/policy.ts'
+import type { BacklogSpec, Forecast, Waits } from '../../policy/forecast/what-if.ts'
 import { type Column, tableOf } from '../table.ts'
 import { addViewOptions, show, showOnce, type View, type ViewFlags, wholeOf } from '../view.ts'
 import { grouped, inWords } from '../words.ts'
@@ -70,7 +70,7 @@ function forecast(limit: string | undefined, flags: ForecastFlags): Promise<void
 
 async function ofPolicy(flags: ForecastFlags): Promise<void> {
   const [{ forecast }, { systemClock }] = await Promise.all([
-    import('../../policy/what-if.ts'),
+    import('../../policy/forecast/what-if.ts'),
     import('../../base/clock.ts'),
   ])
   await showOnce(flags, () => {
@@ -100,7 +100,7 @@ async function ofPolicy(flags: ForecastFlags): Promise<void> {
 }
 
 async function ofStore(limit: string, flags: ForecastFlags): Promise<void> {
-  const { forecastLimit } = await import('../../engine/forecast.ts')
+  const { forecastLimit } = await import('../../engine/api/forecast.ts')
   await show(flags, async (store) => {
     const policy = policyOf(flags)
     const backlog = backlogOf(flags)

@@ -1,9 +1,9 @@
 import type { Command } from 'commander'
 import { SluiceError } from '../../base/errors.ts'
-import type { JobExplanation, JobsApi, JobView } from '../../engine/jobs-api.ts'
-import type { JobListQuery } from '../../engine/job-page.ts'
+import type { JobExplanation, JobsApi, JobView } from '../../engine/api/jobs.ts'
+import type { JobListQuery } from '../../engine/api/job-page.ts'
 import { type JobState, STATES } from '../../jobs/job-state.ts'
-import type { Store } from '../../store/store.ts'
+import type { Store } from '../../store/contract/store.ts'
 import type { Paint } from '../demo/paint.ts'
 import { type Column, tableOf } from '../table.ts'
 import { addViewOptions, show, type View, type ViewFlags, wholeOf } from '../view.ts'
@@ -40,7 +40,7 @@ export function registerJobs(program: Command): void {
 }
 
 async function look(store: Store, id: string | undefined, flags: JobsFlags): Promise<View> {
-  const { JobsApi } = await import('../../engine/jobs-api.ts')
+  const { JobsApi } = await import('../../engine/api/jobs.ts')
   // A command that only looks rings no bell, and knows no queue's own limits.
   const jobs = new JobsApi(async () => store, {
     cancelled: () => undefined,

@@ -1,9 +1,9 @@
 import type { Command } from 'commander'
 import { systemClock } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
-import type { BucketView, LimitsApi, LimitView } from '../../engine/limits-api.ts'
-import type { OverrideView } from '../../engine/override-view.ts'
-import type { Store } from '../../store/store.ts'
+import type { BucketView, LimitsApi, LimitView } from '../../engine/api/limits.ts'
+import type { OverrideView } from '../../engine/api/override-view.ts'
+import type { Store } from '../../store/contract/store.ts'
 import { type Column, tableOf } from '../table.ts'
 import { addViewOptions, show, type View, type ViewFlags } from '../view.ts'
 import { grouped, inWords, policyInWords, printable } from '../words.ts'
@@ -46,9 +46,9 @@ export function registerLimits(program: Command): void {
 }
 
 async function look(store: Store, name: string | undefined, key: string | undefined): Promise<View> {
-  const { LimitsApi } = await import('../../engine/limits-api.ts')
-  const { Events } = await import('../../engine/events.ts')
-  const { WaitHistogram } = await import('../../engine/wait-histogram.ts')
+  const { LimitsApi } = await import('../../engine/api/limits.ts')
+  const { Events } = await import('../../engine/events/events.ts')
+  const { WaitHistogram } = await import('../../engine/events/wait-histogram.ts')
   const limits = new LimitsApi(async () => store, {
     clock: systemClock,
     events: new Events(() => undefined, false),

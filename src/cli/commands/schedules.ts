@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
 import { SluiceError } from '../../base/errors.ts'
 import { silentLogger } from '../../base/logger.ts'
-import type { ScheduleView } from '../../engine/schedules-api.ts'
-import type { Store } from '../../store/store.ts'
+import type { ScheduleView } from '../../engine/api/schedules.ts'
+import type { Store } from '../../store/contract/store.ts'
 import { type Column, tableOf } from '../table.ts'
 import { addViewOptions, show, type View, type ViewFlags } from '../view.ts'
 import { grouped, inWords, period } from '../words.ts'
@@ -29,7 +29,7 @@ export function registerSchedules(program: Command): void {
 }
 
 async function look(store: Store, name: string | undefined): Promise<View> {
-  const { SchedulesApi } = await import('../../engine/schedules-api.ts')
+  const { SchedulesApi } = await import('../../engine/api/schedules.ts')
   const schedules = new SchedulesApi({
     store: async () => store,
     logger: silentLogger,

@@ -1,7 +1,7 @@
-import { type BucketState, charge, deniedUntil, newBucket, view } from '../../policy/bucket.ts'
-import { useOf } from '../../policy/define-limit.ts'
-import { expectedStartUs } from '../../policy/forecast.ts'
-import type { LimitPolicy } from '../../policy/limit.ts'
+import { type BucketState, charge, deniedUntil, newBucket, view } from '../../policy/limits/bucket.ts'
+import { useOf } from '../../policy/limits/define.ts'
+import { expectedStartUs } from '../../policy/limits/start-time.ts'
+import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import type { PartnerLimits } from './partner-task.ts'
 import type { Tenant } from './scenario.ts'
 

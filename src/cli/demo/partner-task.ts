@@ -2,8 +2,8 @@ import { systemClock } from '../../base/clock.ts'
 import type { Duration } from '../../base/duration.ts'
 import { RateLimited } from '../../jobs/rate-limited.ts'
 import { input } from '../../jobs/schema.ts'
-import { type Task, task } from '../../engine/task.ts'
-import { limit, type Limit, type LimitUse } from '../../policy/define-limit.ts'
+import { type Task, task } from '../../engine/define/task.ts'
+import { limit, type Limit, type LimitUse } from '../../policy/limits/define.ts'
 import { PER, type Plan, PLAN_MAX, TOTAL_MAX } from './scenario.ts'
 
 /** One call to the partner on behalf of a tenant. */

@@ -1,5 +1,5 @@
 import type { JobRecord } from '../../jobs/job.ts'
-import type { Store } from '../../store/store.ts'
+import type { Store } from '../../store/contract/store.ts'
 
 /** What a bucket of the demo allows. */
 export interface Budget {

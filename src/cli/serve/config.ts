@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import { systemClock } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
-import type { QueueOptions } from '../../engine/queue-list.ts'
-import { type AnyTask, task } from '../../engine/task.ts'
+import type { QueueOptions } from '../../engine/define/queue-list.ts'
+import { type AnyTask, task } from '../../engine/define/task.ts'
 import { type Bounds, boundsOf } from '../../http/bounds.ts'
 import { QueueName } from '../../http/ojs/schemas.ts'
 import { RequestBudget } from '../../http/request-budget.ts'
@@ -10,10 +10,10 @@ import { LimitRules, type ServedLimit, type ServedLimits, type ServedUse } from 
 import { misspelt } from '../../http/misspelt.ts'
 import type { Token } from '../../http/token.ts'
 import { input } from '../../jobs/schema.ts'
-import { limit as defineLimit, type Limit, type LimitUse } from '../../policy/define-limit.ts'
-import type { Key } from '../../policy/key-path.ts'
-import { readPath } from '../../policy/partition-key.ts'
-import type { Policy } from '../../policy/policy.ts'
+import { limit as defineLimit, type Limit, type LimitUse } from '../../policy/limits/define.ts'
+import type { Key } from '../../policy/limits/key-path.ts'
+import { readPath } from '../../policy/limits/partition-key.ts'
+import type { Policy } from '../../policy/limits/policy.ts'
 
 const Use = z.strictObject({
   limit: z.string(),

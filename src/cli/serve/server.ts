@@ -9,7 +9,7 @@ import { createAccess } from '../../http/access.ts'
 import { createHttpApp, type HttpApp } from '../../http/app.ts'
 import { isLoopback, listen, type Listening } from '../../http/listen.ts'
 import { openExisting } from '../../store/open.ts'
-import type { Durability } from '../../store/store.ts'
+import type { Durability } from '../../store/contract/store.ts'
 import { readServeConfig, type ServeConfig } from './config.ts'
 import { tokensFrom } from './tokens.ts'
 

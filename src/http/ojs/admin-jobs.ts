@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { SluiceError } from '../../base/errors.ts'
-import type { FactsQuery, Found, JobFacts } from '../../store/outside.ts'
+import type { FactsQuery, Found, JobFacts } from '../../store/contract/outside.ts'
 import { type Call, ok, operation, type Operation, type Reply } from '../operation.ts'
 import { invalid } from '../refusal.ts'
 import { cancelNamed } from './cancel-job.ts'

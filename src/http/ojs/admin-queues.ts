@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { QueueBounds } from '../../store/outside.ts'
+import type { QueueBounds } from '../../store/contract/outside.ts'
 import { ok, operation, type Operation } from '../operation.ts'
 import { notFound } from '../refusal.ts'
 import { ownName, splitName } from '../tenant.ts'

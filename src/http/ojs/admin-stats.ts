@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { QueueCount } from '../../store/outside.ts'
+import type { QueueCount } from '../../store/contract/outside.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { notFound } from '../refusal.ts'
 import { checkTenant, isOwn, ownName, splitName } from '../tenant.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { WorkerRecord } from '../../store/outside.ts'
+import type { WorkerRecord } from '../../store/contract/outside.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { notFound } from '../refusal.ts'
 import { isOwn, ownName, splitName } from '../tenant.ts'

@@ -1,4 +1,4 @@
-import type { QueueDepth } from '../../store/outside.ts'
+import type { QueueDepth } from '../../store/contract/outside.ts'
 import type { Call } from '../operation.ts'
 import { Refusal } from '../refusal.ts'
 import { splitName } from '../tenant.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { Found, JobFacts } from '../../store/outside.ts'
+import type { Found, JobFacts } from '../../store/contract/outside.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { notFound } from '../refusal.ts'
 import { jobJson } from './job-json.ts'

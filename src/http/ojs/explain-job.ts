@@ -1,5 +1,5 @@
-import type { JobExplanation } from '../../engine/jobs-api.ts'
-import type { JobFacts } from '../../store/outside.ts'
+import type { JobExplanation } from '../../engine/api/jobs.ts'
+import type { JobFacts } from '../../store/contract/outside.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { splitName } from '../tenant.ts'
 import { codeOf } from './job-json.ts'

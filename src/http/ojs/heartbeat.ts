@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { JobFacts } from '../../store/outside.ts'
+import type { JobFacts } from '../../store/contract/outside.ts'
 import { ok, operation, type Operation } from '../operation.ts'
 import { ownName } from '../tenant.ts'
 import { DEFAULT_LEASE_US } from './fetch.ts'

@@ -1,4 +1,4 @@
-import type { Failure, JobFacts } from '../../store/outside.ts'
+import type { Failure, JobFacts } from '../../store/contract/outside.ts'
 import type { JobError } from '../../jobs/job.ts'
 import { fromJsonText, objectIn } from '../../base/json-value.ts'
 import { splitName } from '../tenant.ts'

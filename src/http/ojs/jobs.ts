@@ -1,4 +1,4 @@
-import type { JobFacts } from '../../store/outside.ts'
+import type { JobFacts } from '../../store/contract/outside.ts'
 import { requireQueue } from '../access.ts'
 import type { Call } from '../operation.ts'
 import { notFound, Refusal } from '../refusal.ts'

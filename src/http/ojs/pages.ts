@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { FactsQuery } from '../../store/outside.ts'
+import type { FactsQuery } from '../../store/contract/outside.ts'
 import { requireQueue } from '../access.ts'
 import type { Call } from '../operation.ts'
 import { unprocessable } from '../refusal.ts'

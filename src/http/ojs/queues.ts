@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { JobState } from '../../jobs/job-state.ts'
 import { STATES } from '../../jobs/job-state.ts'
-import type { QueueCount, QueueRecord } from '../../store/outside.ts'
+import type { QueueCount, QueueRecord } from '../../store/contract/outside.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { isOwn, ownName, splitName } from '../tenant.ts'
 import { timeOf } from './job-json.ts'

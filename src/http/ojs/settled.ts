@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import type { Holder, RemoteSettled } from '../../engine/remote-settle.ts'
-import type { JobFacts } from '../../store/outside.ts'
+import type { Holder, RemoteSettled } from '../../engine/remote/settle.ts'
+import type { JobFacts } from '../../store/contract/outside.ts'
 import type { Call } from '../operation.ts'
 import { notFound, Refusal } from '../refusal.ts'
 import { ownName } from '../tenant.ts'

@@ -1,6 +1,6 @@
 import type { JobState } from '../../jobs/job-state.ts'
-import type { FlowView } from '../../engine/flows-api.ts'
-import type { JobView } from '../../engine/jobs-api.ts'
+import type { FlowView } from '../../engine/api/flows.ts'
+import type { JobView } from '../../engine/api/jobs.ts'
 
 /** What the specification calls the state of a step. */
 const STEP_STATES: Readonly<Record<JobState, string>> = {

@@ -1,6 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
 import type { FlowKind, FlowNews, FlowState, MovedJob } from '../../jobs/flow.ts'
-import { flowStateName } from '../stored-flows.ts'
+import { flowStateName } from '../shared/stored-flows.ts'
 import type { Context } from './context.ts'
 
 type Moved = readonly [id: string, task: string, queue: string]

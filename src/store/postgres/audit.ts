@@ -1,5 +1,5 @@
 import type { Statements } from '../../database/postgres.ts'
-import { AUDIT_KEPT, AUDIT_PRUNED_EVERY, type AuditEntry, type AuditQuery, type AuditRow } from '../audit.ts'
+import { AUDIT_KEPT, AUDIT_PRUNED_EVERY, type AuditEntry, type AuditQuery, type AuditRow } from '../contract/audit.ts'
 
 /** Keeps one change on record, and forgets the oldest. */
 export async function audit(db: Statements, { atMs, who, tenant, action, subject, detail }: AuditEntry): Promise<void> {

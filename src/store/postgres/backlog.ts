@@ -1,9 +1,9 @@
 import type { Statements } from '../../database/postgres.ts'
-import type { BucketBacklog } from '../waits.ts'
+import type { BucketBacklog } from '../contract/waits.ts'
 import { loadBuckets } from './buckets.ts'
 import { type Context, readClock } from './context.ts'
-import { currentLimits } from './limits.ts'
-import { LANE } from '../state.ts'
+import { currentLimits } from './limit-timelines.ts'
+import { LANE } from '../shared/state.ts'
 
 type Row = [bucket: number, jobs: number, units: number, least: number, most: number, lowest: number, highest: number]
 

@@ -1,12 +1,12 @@
-import type { StoredBucket } from '../stored-bucket.ts'
+import type { StoredBucket } from '../shared/stored-bucket.ts'
 import type { Statements } from '../../database/postgres.ts'
-import { decodeBucket, encodeBucket, newBucket } from '../../policy/bucket.ts'
-import type { LimitPolicy } from '../../policy/limit.ts'
-import { NO_POLICY } from '../../policy/timeline.ts'
-import type { Instant } from '../series.ts'
-import type { Timelines } from '../timelines.ts'
+import { decodeBucket, encodeBucket, newBucket } from '../../policy/limits/bucket.ts'
+import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import { NO_POLICY } from '../../policy/limits/timeline.ts'
+import type { Instant } from '../shared/series.ts'
+import type { Timelines } from '../shared/timelines.ts'
 import { type Context, readClock } from './context.ts'
-import { currentLimits } from './limits.ts'
+import { currentLimits } from './limit-timelines.ts'
 
 /** A bucket as it is read. */
 export type BucketRow = [

@@ -1,6 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
-import { calibrate as calibrateState, level } from '../../policy/calibrate.ts'
-import type { Calibrating } from '../waits.ts'
+import { calibrate as calibrateState, level } from '../../policy/limits/calibrate.ts'
+import type { Calibrating } from '../contract/waits.ts'
 import type { Context } from './context.ts'
 import { changeBucket, type Meant } from './penalize.ts'
 

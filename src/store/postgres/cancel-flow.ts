@@ -1,12 +1,12 @@
 import type { Statements } from '../../database/postgres.ts'
 import type { FlowKind } from '../../jobs/flow.ts'
-import type { FlowCancelAnswer } from '../flows.ts'
-import { flowStateName, storedFlowState } from '../stored-flows.ts'
+import type { FlowCancelAnswer } from '../contract/flows.ts'
+import { flowStateName, storedFlowState } from '../shared/stored-flows.ts'
 import { moved } from './advance.ts'
 import { Again, announce, type Place } from './cancel.ts'
 import { type Context, readClock } from './context.ts'
 import { isUuid } from './get.ts'
-import { STATE } from '../state.ts'
+import { STATE } from '../shared/state.ts'
 
 type FlowRow = [kind: FlowKind, name: string | null, state: number, total: number]
 type Row = [id: string, task: string, queue: string, node: number]

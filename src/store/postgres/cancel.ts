@@ -1,8 +1,8 @@
 import type { Statements } from '../../database/postgres.ts'
-import type { CancelAnswer } from '../store.ts'
+import type { CancelAnswer } from '../contract/store.ts'
 import { advance } from './advance.ts'
 import { type Context, readClock } from './context.ts'
-import { STATE, stateName } from '../state.ts'
+import { STATE, stateName } from '../shared/state.ts'
 
 type Row = [seq: number, state: number, flow: number | null, ...Place]
 

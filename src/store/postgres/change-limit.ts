@@ -1,6 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
-import type { Timeline } from '../../policy/timeline.ts'
-import type { LimitChanges } from './limits.ts'
+import type { Timeline } from '../../policy/limits/timeline.ts'
+import type { LimitChanges } from './limit-timelines.ts'
 import { ownerFor } from './own.ts'
 
 /**

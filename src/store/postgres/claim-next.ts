@@ -1,6 +1,6 @@
-import { NEVER_US } from '../../policy/lane.ts'
-import type { QueueShare } from '../../policy/queue-share.ts'
-import type { Look, NextRow } from './look.ts'
+import { NEVER_US } from '../../policy/admission/lane.ts'
+import type { QueueShare } from '../../policy/admission/queue-slots.ts'
+import type { Look, NextRow } from './read-set.ts'
 
 /** When the next line is due: at once where one came due while the claim was reading, else as it is after it. */
 export function nextLineUs(

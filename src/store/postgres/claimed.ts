@@ -1,7 +1,7 @@
 import type { Admitted } from '../../jobs/job.ts'
-import type { Grant } from '../../policy/queue-share.ts'
+import type { Grant } from '../../policy/admission/queue-slots.ts'
 import type { Decision } from './decision.ts'
-import { occurrenceOf } from '../series.ts'
+import { occurrenceOf } from '../shared/series.ts'
 
 /** A job that a claim started or ended. */
 export type WrittenRow = readonly [

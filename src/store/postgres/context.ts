@@ -1,10 +1,10 @@
 import type { Clock } from '../../base/clock.ts'
 import { createIds } from '../../base/ids.ts'
 import type { PostgresDatabase, Statements } from '../../database/postgres.ts'
-import type { DeclaredQueue, Retention } from '../store.ts'
-import { Yields } from '../yields.ts'
-import type { Instant } from '../series.ts'
-import { Timelines } from '../timelines.ts'
+import type { DeclaredQueue, Retention } from '../contract/store.ts'
+import { Yields } from '../shared/yields.ts'
+import type { Instant } from '../shared/series.ts'
+import { Timelines } from '../shared/timelines.ts'
 import { StoreClock } from './store-clock.ts'
 
 /** What every verb of the PostgreSQL store works with. */

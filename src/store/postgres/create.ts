@@ -3,7 +3,7 @@ import { SluiceError } from '../../base/errors.ts'
 import { checkMethods, checkOptions, show } from '../../base/options.ts'
 import { durationUs, type Duration } from '../../base/duration.ts'
 import type { PgPool } from '../../database/pg.ts'
-import type { Store } from '../store.ts'
+import type { Store } from '../contract/store.ts'
 import { isName } from '../../base/text.ts'
 import { PostgresStore } from './postgres-store.ts'
 

@@ -1,10 +1,10 @@
 import type { Statements } from '../../database/postgres.ts'
-import { changesStarts } from '../queue-limits.ts'
-import type { DeclaredQueue, LimitDefinition } from '../store.ts'
-import type { Timelines } from '../timelines.ts'
+import { changesStarts } from '../shared/queue-limits.ts'
+import type { DeclaredQueue, LimitDefinition } from '../contract/store.ts'
+import type { Timelines } from '../shared/timelines.ts'
 import { changeLimit } from './change-limit.ts'
 import type { Context } from './context.ts'
-import { LimitChanges } from './limits.ts'
+import { LimitChanges } from './limit-timelines.ts'
 import { writeEnds } from './override.ts'
 
 /** Declares limits. A higher version wins; at the same version the later call does, so that the newest deployment decides. */

@@ -3,12 +3,12 @@ import { codeOf } from '../../database/postgres-error.ts'
 import type { JobTerms, NewJob } from '../../jobs/job.ts'
 import type { UniqueRule } from '../../jobs/unique-key.ts'
 import { laneKey } from '../../jobs/lane.ts'
-import { levelOf, NO_AGEING, stepsAt } from '../../policy/ageing.ts'
-import type { Enqueued } from '../store.ts'
+import { levelOf, NO_AGEING, stepsAt } from '../../policy/admission/ageing.ts'
+import type { Enqueued } from '../contract/store.ts'
 import type { Context } from './context.ts'
-import { currentLimits } from './limits.ts'
+import { currentLimits } from './limit-timelines.ts'
 import { usesText, weightsText } from './lane-key.ts'
-import { STATE } from '../state.ts'
+import { STATE } from '../shared/state.ts'
 
 /** A job as a row of columns, in the order of `insert_jobs`. */
 type Columns = readonly [

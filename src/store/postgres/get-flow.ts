@@ -1,6 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
 import type { FlowQuery, FlowRecord } from '../../jobs/flow.ts'
-import { FLOW_COLUMNS, type FlowRow, storedFlowState, toFlowRecord } from '../stored-flows.ts'
+import { FLOW_COLUMNS, type FlowRow, storedFlowState, toFlowRecord } from '../shared/stored-flows.ts'
 import { isUuid } from './get.ts'
 
 const SELECT = `SELECT ${FLOW_COLUMNS} FROM sluice.flows`

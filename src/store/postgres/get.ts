@@ -1,11 +1,11 @@
 import type { Statements } from '../../database/postgres.ts'
-import { NEVER_US } from '../../policy/lane.ts'
+import { NEVER_US } from '../../policy/admission/lane.ts'
 import type { JobState } from '../../jobs/job-state.ts'
 import type { JobQuery, JobRecord } from '../../jobs/job.ts'
-import { occurrenceOf } from '../series.ts'
-import { placeIn } from '../stored-flows.ts'
-import { errorOf } from '../set-aside.ts'
-import { STATE, stateName } from '../state.ts'
+import { occurrenceOf } from '../shared/series.ts'
+import { placeIn } from '../shared/stored-flows.ts'
+import { errorOf } from '../shared/set-aside.ts'
+import { STATE, stateName } from '../shared/state.ts'
 
 /** A job as `COLUMNS` has it. */
 export type Row = [

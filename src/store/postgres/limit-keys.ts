@@ -1,6 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
-import type { KeyCount, KeyQuery, LimitTotals } from '../limit-keys.ts'
-import { LANE, STATE } from '../state.ts'
+import type { KeyCount, KeyQuery, LimitTotals } from '../contract/limit-keys.ts'
+import { LANE, STATE } from '../shared/state.ts'
 
 const WAITING = `(SELECT count(*) FROM sluice.lanes l JOIN sluice.jobs j ON j.lane = coalesce(l.base, l.key) AND j.state = ${STATE.available} WHERE l.bucket = b.id AND l.state = ${LANE.waiting})`
 

@@ -1,11 +1,11 @@
 import type { Statements } from '../../database/postgres.ts'
-import { freePermits } from '../../policy/concurrency.ts'
-import { isFollowed, loadStartUs, ruleStartUs } from '../../policy/forecast.ts'
-import { keptBack, metBelow } from '../../policy/headroom.ts'
-import { type Contender, startsBefore, unitsInTurn, type Waiting } from '../../policy/line-order.ts'
-import type { TurnState } from '../../policy/turn.ts'
-import type { LimitPolicy } from '../../policy/limit.ts'
-import type { StoredBucket } from '../stored-bucket.ts'
+import { freePermits } from '../../policy/rules/concurrency.ts'
+import { isFollowed, loadStartUs, ruleStartUs } from '../../policy/limits/start-time.ts'
+import { keptBack, metBelow } from '../../policy/limits/headroom.ts'
+import { type Contender, startsBefore, unitsInTurn, type Waiting } from '../../policy/admission/wait-order.ts'
+import type { TurnState } from '../../policy/admission/turn.ts'
+import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import type { StoredBucket } from '../shared/stored-bucket.ts'
 
 /** A waiting job, as the line of one bucket sees it. */
 export interface WaitingJob {

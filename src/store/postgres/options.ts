@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import type { PgPool } from '../../database/pg.ts'
-import type { Retention } from '../store.ts'
+import type { Retention } from '../contract/store.ts'
 
 /** How a PostgreSQL store is opened. */
 export interface PostgresStoreOptions {

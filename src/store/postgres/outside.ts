@@ -17,21 +17,21 @@ import type {
   QueueCount,
   QueueRecord,
   WorkerRecord,
-} from '../outside.ts'
-import type { LimitDefinition } from '../store.ts'
+} from '../contract/outside.ts'
+import type { LimitDefinition } from '../contract/store.ts'
 import { activate } from './activate.ts'
 import { Batch } from './batch.ts'
 import { clear } from './clear.ts'
 import type { Context } from './context.ts'
-import { direct, dismiss, enlist, workers } from './enlist.ts'
-import { facts, find, note, remove } from './facts.ts'
+import { direct, dismiss, enlist, workers } from './register-worker.ts'
+import { facts, find, note, remove } from './job-details.ts'
 import { names } from './names.ts'
-import { Offers } from './offer-together.ts'
+import { Offers } from './batched-push.ts'
 import { overdue } from './overdue.ts'
-import type { AuditEntry, AuditQuery, AuditRow } from '../audit.ts'
+import type { AuditEntry, AuditQuery, AuditRow } from '../contract/audit.ts'
 import { audit, audited } from './audit.ts'
 import { bound, counts, ended, keep, kept, limit, pause, queues } from './queues.ts'
-import { READ_GIVE_UP_MS, whenReachable } from './reachable.ts'
+import { READ_GIVE_UP_MS, whenReachable } from './retry-connection.ts'
 import type { Bell } from './watch.ts'
 
 /** The part of the PostgreSQL store that serves work over a protocol. */

@@ -1,7 +1,7 @@
 import type { Statements } from '../../database/postgres.ts'
-import { type JobFacts, TIMEOUT_GRACE_US } from '../outside.ts'
-import { facts } from './facts.ts'
-import { STATE } from '../state.ts'
+import { type JobFacts, TIMEOUT_GRACE_US } from '../contract/outside.ts'
+import { facts } from './job-details.ts'
+import { STATE } from '../shared/state.ts'
 
 /** Runs whose attempt's time is over, and when the next run or lease ends. */
 export async function overdue(db: Statements, limit: number): Promise<{ runs: JobFacts[]; nextUs: number | null }> {

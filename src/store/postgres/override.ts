@@ -1,12 +1,12 @@
 import { SluiceError } from '../../base/errors.ts'
 import { inTransaction, type Statements } from '../../database/postgres.ts'
-import { overridden, type PolicyChange } from '../../policy/override.ts'
-import type { Override, OverrideRequest } from '../overrides.ts'
-import type { Timelines } from '../timelines.ts'
+import { overridden, type PolicyChange } from '../../policy/limits/override.ts'
+import type { Override, OverrideRequest } from '../contract/overrides.ts'
+import type { Timelines } from '../shared/timelines.ts'
 import { loadBuckets, saveBucket } from './buckets.ts'
 import { changeLimit } from './change-limit.ts'
 import { type Context, readClock } from './context.ts'
-import { currentLimits, LimitChanges } from './limits.ts'
+import { currentLimits, LimitChanges } from './limit-timelines.ts'
 
 const PAUSE: PolicyChange = { concurrency: 0 }
 /** So many changes of a limit that are over are kept on record, and at most twice as many. */

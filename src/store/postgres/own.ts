@@ -1,5 +1,5 @@
-import { FLEET } from '../stored-bucket.ts'
-import type { Timelines } from '../timelines.ts'
+import { FLEET } from '../shared/stored-bucket.ts'
+import type { Timelines } from '../shared/timelines.ts'
 
 /** Stands between a queue's name, which has no such character, and the worker whose own queue it is. */
 const OWN = '\u0001'

@@ -2,7 +2,7 @@ import type { Statements } from '../../database/postgres.ts'
 import { callbackOf, type FlowRun } from '../../jobs/flow.ts'
 import type { Admitted } from '../../jobs/job.ts'
 import type { WrittenRow } from './claimed.ts'
-import { STATE } from '../state.ts'
+import { STATE } from '../shared/state.ts'
 
 type Row = [seq: number, flow: string, node: number, total: number, results: string | null]
 

@@ -1,10 +1,10 @@
 import type { Statements } from '../../database/postgres.ts'
-import { debit, extendsPenalty, penalize as penalizeState, credit } from '../../policy/bucket.ts'
-import type { StoredBucket } from '../stored-bucket.ts'
+import { debit, extendsPenalty, penalize as penalizeState, credit } from '../../policy/limits/bucket.ts'
+import type { StoredBucket } from '../shared/stored-bucket.ts'
 import { bucketId, lockBuckets, saveBucket } from './buckets.ts'
 import type { Context } from './context.ts'
-import { currentLimits } from './limits.ts'
-import { FLEET } from '../stored-bucket.ts'
+import { currentLimits } from './limit-timelines.ts'
+import { FLEET } from '../shared/stored-bucket.ts'
 import { ownerFor } from './own.ts'
 
 /** Which bucket is meant: of a limit of scope `worker` that of the worker; undefined: those of all workers. */

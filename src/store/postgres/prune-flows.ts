@@ -1,6 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
 import { type Context, readClock } from './context.ts'
-import { LIVE_STATES } from '../state.ts'
+import { LIVE_STATES } from '../shared/state.ts'
 
 const HOUR_US = 3_600_000_000
 const DELETE_JOBS = `WITH gone AS (DELETE FROM sluice.jobs WHERE seq = ANY (ARRAY(SELECT seq FROM sluice.jobs WHERE flow = $1 LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING seq),

@@ -1,14 +1,14 @@
 import type { Statements } from '../../database/postgres.ts'
-import { isCold } from '../../policy/bucket.ts'
-import { NEVER_US } from '../../policy/lane.ts'
-import type { Instant } from '../series.ts'
-import type { Timelines } from '../timelines.ts'
-import type { StoredBucket } from '../stored-bucket.ts'
+import { isCold } from '../../policy/limits/bucket.ts'
+import { NEVER_US } from '../../policy/admission/lane.ts'
+import type { Instant } from '../shared/series.ts'
+import type { Timelines } from '../shared/timelines.ts'
+import type { StoredBucket } from '../shared/stored-bucket.ts'
 import { loadBuckets } from './buckets.ts'
 import { type Context, readClock } from './context.ts'
-import { currentLimits } from './limits.ts'
+import { currentLimits } from './limit-timelines.ts'
 import { sharedQueue } from './own.ts'
-import { STATE } from '../state.ts'
+import { STATE } from '../shared/state.ts'
 
 const IDLE_LANE_US = 60_000_000
 

@@ -1,7 +1,7 @@
 import type { Statements } from '../../database/postgres.ts'
-import type { QueueBounds, QueueCount, QueueRecord } from '../outside.ts'
+import type { QueueBounds, QueueCount, QueueRecord } from '../contract/outside.ts'
 import { type Context, readClock } from './context.ts'
-import { STATE, stateName } from '../state.ts'
+import { STATE, stateName } from '../shared/state.ts'
 import { wakeMixedLines } from './workers.ts'
 
 const SETTING = 'setting:'

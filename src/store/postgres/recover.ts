@@ -1,9 +1,9 @@
 import type { Statements } from '../../database/postgres.ts'
-import { LOST } from '../lost.ts'
-import type { Recovered } from '../store.ts'
+import { LOST } from '../shared/lost.ts'
+import type { Recovered } from '../contract/store.ts'
 import { newsOf, retentionOf } from './advance.ts'
 import type { Context } from './context.ts'
-import { stateName } from '../state.ts'
+import { stateName } from '../shared/state.ts'
 import { buryDead } from './workers.ts'
 
 type Row = [

@@ -1,14 +1,14 @@
-import { rejectionText, type Why } from '../rejection.ts'
+import { rejectionText, type Why } from '../shared/rejection.ts'
 import { inTransaction, type Statements } from '../../database/postgres.ts'
-import { NEVER_US } from '../../policy/lane.ts'
-import type { Rejection } from '../../policy/refusal.ts'
-import type { Rejected } from '../store.ts'
+import { NEVER_US } from '../../policy/admission/lane.ts'
+import type { Rejection } from '../../policy/admission/refusal.ts'
+import type { Rejected } from '../contract/store.ts'
 import type { WrittenRow } from './claimed.ts'
 import { type Context, readClock } from './context.ts'
-import type { Look } from './look.ts'
-import { type Instant, occurrenceOf } from '../series.ts'
+import type { Look } from './read-set.ts'
+import { type Instant, occurrenceOf } from '../shared/series.ts'
 import { skipOccurrence } from './skip.ts'
-import { STATE } from '../state.ts'
+import { STATE } from '../shared/state.ts'
 
 /** What a decision refused for good, as it is written: seq, state, due, error, due of a skipped occurrence. */
 export function rejectionsOf(context: Context, rejections: readonly Rejection[], instant: Instant): unknown[] {

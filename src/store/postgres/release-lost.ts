@@ -1,7 +1,7 @@
 import type { Statements } from '../../database/postgres.ts'
-import type { ClaimedRun } from '../lost.ts'
-import type { OutsideClaim, Run } from '../store.ts'
-import { STATE } from '../state.ts'
+import type { ClaimedRun } from '../shared/lost.ts'
+import type { OutsideClaim, Run } from '../contract/store.ts'
+import { STATE } from '../shared/state.ts'
 
 /** Active jobs of a worker that it does not hold: of claims whose answer it never got. */
 export async function lostClaims(db: Statements, worker: number, held: readonly Run[]): Promise<Run[]> {

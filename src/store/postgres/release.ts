@@ -1,13 +1,13 @@
 import type { Statements } from '../../database/postgres.ts'
-import { refund } from '../../policy/bucket.ts'
-import type { Unstarted } from '../store.ts'
+import { refund } from '../../policy/limits/bucket.ts'
+import type { Unstarted } from '../contract/store.ts'
 import { advance } from './advance.ts'
 import { lockBuckets, saveBucket } from './buckets.ts'
 import { announce, type Place } from './cancel.ts'
 import { type Context, readClock } from './context.ts'
-import { currentLimits } from './limits.ts'
+import { currentLimits } from './limit-timelines.ts'
 import { ownerFor } from './own.ts'
-import { STATE } from '../state.ts'
+import { STATE } from '../shared/state.ts'
 
 const RELEASE = `UPDATE sluice.jobs SET attempt = attempt - 1, worker = NULL, started = NULL,
     state = CASE WHEN cancelling THEN ${STATE.cancelled} ELSE ${STATE.available} END, since = $4, finished = CASE WHEN cancelling THEN $4::bigint END,

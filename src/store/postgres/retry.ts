@@ -1,7 +1,7 @@
 import type { Statements } from '../../database/postgres.ts'
 import { announce, type Place } from './cancel.ts'
 import { mayReopen, reopen } from './reopen.ts'
-import { STATE } from '../state.ts'
+import { STATE } from '../shared/state.ts'
 
 /** Makes a discarded job available again, with a fresh attempt count and its old place. */
 export async function retry(db: Statements, id: string): Promise<boolean> {

@@ -1,8 +1,8 @@
-import { watchesOf } from '../../policy/drop-watch.ts'
-import type { Lane } from '../../policy/lane.ts'
-import { encodeSieve } from '../../policy/sieve.ts'
-import type { StoredBucket } from '../stored-bucket.ts'
-import { LANE } from '../state.ts'
+import { watchesOf } from '../../policy/admission/drop-watch.ts'
+import type { Lane } from '../../policy/admission/lane.ts'
+import { encodeSieve } from '../../policy/admission/scan-cursor.ts'
+import type { StoredBucket } from '../shared/stored-bucket.ts'
+import { LANE } from '../shared/state.ts'
 
 /** A bucket that so many lanes need groups the lines of others: its lanes can be held together behind one deputy. */
 const SHARED_BY = 16

@@ -1,9 +1,9 @@
 import type { Statements } from '../../database/postgres.ts'
 import { firstDueUs } from '../../jobs/recurrence.ts'
 import type { NewSchedule, ScheduleRecord } from '../../jobs/schedule.ts'
-import { begin, clockOf, firstFrom, type Instant, type StoredSchedule, toRecord, upcoming } from '../series.ts'
-import type { Scheduled } from '../schedules.ts'
-import { isSchedule } from '../set-aside.ts'
+import { begin, clockOf, firstFrom, type Instant, type StoredSchedule, toRecord, upcoming } from '../shared/series.ts'
+import type { Scheduled } from '../contract/schedules.ts'
+import { isSchedule } from '../shared/set-aside.ts'
 import type { Context } from './context.ts'
 
 type Row = [

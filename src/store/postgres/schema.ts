@@ -1,6 +1,6 @@
 import { END_OF_TIME_US } from '../../base/instant.ts'
 import { ADVANCE, FLOW_RUNS } from './sql/advance.ts'
-import { CLAIM_LOOK } from './sql/claim-look.ts'
+import { CLAIM_LOOK } from './sql/claim-read.ts'
 import { CLAIM_OPEN } from './sql/claim-open.ts'
 import { CLAIM_WRITE } from './sql/claim-write.ts'
 import { ARRIVALS } from './sql/arrivals.ts'
@@ -8,7 +8,7 @@ import { ENQUEUE } from './sql/enqueue.ts'
 import { ENQUEUE_CALL } from './sql/enqueue-call.ts'
 import { FLOW_TABLES } from './sql/flow-tables.ts'
 import { HISTORY } from './sql/history.ts'
-import { OFFER } from './sql/offer.ts'
+import { OFFER } from './sql/push.ts'
 import { OUTSIDE_TABLES } from './sql/outside-tables.ts'
 import { RETIME } from './sql/retime.ts'
 import { SETTLE } from './sql/settle.ts'
@@ -28,7 +28,7 @@ import { START_FLOW } from './sql/start-flow.ts'
  * `jobs.due` is when the state's own time comes: wall clock for `scheduled`, the store's clock for `retryable` (next run), `active`
  * (end of the lease), `available` (latest start, where there is one) and the final states (end of retention).
  *
- * `lanes.sieve` is how far a lane was sifted for jobs that come too late (policy/sieve.ts). `jobs.booked` is when one that a limit put off is
+ * `lanes.sieve` is how far a lane was sifted for jobs that come too late (policy/admission/scan-cursor.ts). `jobs.booked` is when one that a limit put off is
  * expected to start, on the store's clock: it keeps its place in the lane, and until then it is shown as scheduled. `arrivals.level` and
  * `first` are the place of the first job that came; null: something else happened to the lane.
  */
@@ -285,7 +285,7 @@ DROP FUNCTION IF EXISTS sluice.settle(bigint[], int[], bigint[], int[], bigint[]
 const CALLED_BEFORE = ''
 
 /**
- * Lanes that wait in another bucket's line and need one that drops, with what their first jobs ask of it (policy/drop-watch.ts). Rows of lanes
+ * Lanes that wait in another bucket's line and need one that drops, with what their first jobs ask of it (policy/admission/drop-watch.ts). Rows of lanes
  * that wait no more are passed over until the lane is written again.
  */
 const DROP_WATCH = `

@@ -1,7 +1,8 @@
 import { inTransaction, type Statements } from '../../database/postgres.ts'
-import { encodeBucket } from '../../policy/bucket.ts'
-import type { Rejected } from '../store.ts'
-import { areLimits, restoredLimits } from '../queue-limits.ts'
+import { encodeBucket } from '../../policy/limits/bucket.ts'
+import type { Rejected } from '../contract/store.ts'
+import { areLimits, restoredLimits } from '../shared/queue-limits.ts'
+import type { SetAside } from '../contract/set-aside.ts'
 import {
   areUses,
   isBucketState,
@@ -9,16 +10,15 @@ import {
   isObject,
   isSchedule,
   isSieve,
-  type SetAside,
   spentBucket,
   weightsOf,
-} from '../set-aside.ts'
-import { type Found, UNREADABLE } from '../unreadable-rows.ts'
-import { STATE } from '../state.ts'
+} from '../shared/set-aside.ts'
+import { type Found, UNREADABLE } from '../shared/unreadable-rows.ts'
+import { STATE } from '../shared/state.ts'
 import { advance } from './advance.ts'
 import { announce } from './cancel.ts'
 import { type Context, readClock } from './context.ts'
-import { currentLimits } from './limits.ts'
+import { currentLimits } from './limit-timelines.ts'
 import { discard } from './reject-late.ts'
 
 type JobRow = [

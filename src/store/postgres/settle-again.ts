@@ -1,7 +1,7 @@
 import type { Statements } from '../../database/postgres.ts'
 import type { Settlement } from '../../jobs/job.ts'
-import type { SettleRequest } from '../settle-once.ts'
-import { isEnd, STATE } from '../state.ts'
+import type { SettleRequest } from '../shared/settle-once.ts'
+import { isEnd, STATE } from '../shared/state.ts'
 
 type Row = [
   at: number,

@@ -4,10 +4,10 @@ import { newsOf, retentionOf } from './advance.ts'
 import { bucketId } from './buckets.ts'
 import type { Context } from './context.ts'
 import { penalizeBuckets } from './penalize.ts'
-import { currentLimits } from './limits.ts'
+import { currentLimits } from './limit-timelines.ts'
 import { ownerFor } from './own.ts'
-import { STATE, stateName } from '../state.ts'
-import { type SettleRequest, settleRounds } from '../settle-once.ts'
+import { STATE, stateName } from '../shared/state.ts'
+import { type SettleRequest, settleRounds } from '../shared/settle-once.ts'
 import { findRuns, type Found } from './settle-again.ts'
 
 interface Row {

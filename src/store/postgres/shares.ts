@@ -1,8 +1,8 @@
-import { QueueShare } from '../../policy/queue-share.ts'
-import type { ClaimRequest } from '../store.ts'
+import { QueueShare } from '../../policy/admission/queue-slots.ts'
+import type { ClaimRequest } from '../contract/store.ts'
 import type { Context } from './context.ts'
 import type { Decision } from './decision.ts'
-import type { Look } from './look.ts'
+import type { Look } from './read-set.ts'
 import { ownQueue } from './own.ts'
 
 /** The queues of a request that nobody has paused, each with its own limits and the one that it was given. */

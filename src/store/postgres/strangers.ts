@@ -1,6 +1,6 @@
-import type { Head, Stranger } from '../../policy/lane.ts'
-import type { UnknownKind } from '../known-tasks.ts'
-import { grouped, type HeadRow, type Look, NotRead, type Portion, toHead } from './look.ts'
+import type { Head, Stranger } from '../../policy/admission/lane.ts'
+import type { UnknownKind } from '../contract/known-tasks.ts'
+import { grouped, type HeadRow, type Look, NotRead, type Portion, toHead } from './read-set.ts'
 
 interface Seen {
   readonly queue: string

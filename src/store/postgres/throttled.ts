@@ -1,9 +1,9 @@
 import type { Statements } from '../../database/postgres.ts'
-import { NEVER_US } from '../../policy/lane.ts'
-import type { Throttled } from '../waits.ts'
-import { namesOf } from '../stored-bucket.ts'
+import { NEVER_US } from '../../policy/admission/lane.ts'
+import type { Throttled } from '../contract/waits.ts'
+import { namesOf } from '../shared/stored-bucket.ts'
 import { sharedQueue } from './own.ts'
-import { LANE } from '../state.ts'
+import { LANE } from '../shared/state.ts'
 
 type Row = [
   queue: string,

@@ -1,10 +1,10 @@
 import type { Statements } from '../../database/postgres.ts'
 import { laneKey } from '../../jobs/lane.ts'
-import type { Resolution, Unresolved, UnresolvedJob, UnresolvedKind } from '../unresolved.ts'
+import type { Resolution, Unresolved, UnresolvedJob, UnresolvedKind } from '../contract/unresolved.ts'
 import type { Context } from './context.ts'
 import { ageingText, levelOfJob } from './enqueue.ts'
 import { usesText, weightsText } from './lane-key.ts'
-import { currentLimits } from './limits.ts'
+import { currentLimits } from './limit-timelines.ts'
 import type { Bell } from './watch.ts'
 
 type Row = [seq: number, id: string, priority: number, input: string, attempt: number, sinceUs: number]

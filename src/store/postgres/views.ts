@@ -1,6 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
-import { NEVER_US } from '../../policy/lane.ts'
-import type { WorkerWait } from '../waits.ts'
+import { NEVER_US } from '../../policy/admission/lane.ts'
+import type { WorkerWait } from '../contract/waits.ts'
 
 type Row = [worker: number, limit: string | null, key: string | null, wakeAt: number | null]
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { type Clock, systemClock, type Timer } from '../../base/clock.ts'
 import type { PgEvent, PgPoolClient } from '../../database/pg.ts'
 import type { PostgresDatabase, Statements } from '../../database/postgres.ts'
-import type { Change } from '../store.ts'
+import type { Change } from '../contract/store.ts'
 
 /** The first ring goes out at once, those made within this time after it as one; that a job has ended hurries nobody but who waits for its result. */
 const COALESCE_MS: Readonly<Record<Exclude<Change, 'any'>, number>> = { work: 5, cancelled: 5, ended: 25 }

@@ -1,8 +1,8 @@
 import { isAlive, ownProcess } from '../../base/process.ts'
 import type { Statements } from '../../database/postgres.ts'
-import type { Beat, Run } from '../store.ts'
+import type { Beat, Run } from '../contract/store.ts'
 import { type Context, readClock } from './context.ts'
-import { STATE } from '../state.ts'
+import { STATE } from '../shared/state.ts'
 
 /** Registers this process as a worker of these queues. */
 export async function join(

@@ -1,7 +1,7 @@
 import type { JobState } from '../../jobs/job-state.ts'
 import type { Context } from './context.ts'
 import { rejoin } from './rejoin.ts'
-import { STATE, stateName } from '../state.ts'
+import { STATE, stateName } from '../shared/state.ts'
 
 /** A pending job goes to its lane, or is scheduled. Answers the state that it was in; null: there is none, or it waits for others of its flow. */
 export function activate(context: Context, id: string, runAtMs: number | null): JobState | null {

@@ -9,11 +9,11 @@ import {
   type MovedJob,
   stateOf,
 } from '../../jobs/flow.ts'
-import { flowStateName, STOPPED, storedFlowState, TOO_LARGE } from '../stored-flows.ts'
+import { flowStateName, STOPPED, storedFlowState, TOO_LARGE } from '../shared/stored-flows.ts'
 import { begin } from './begin.ts'
 import { type Context, queueName } from './context.ts'
 import { bytesBefore } from './parent-results.ts'
-import { isEnd, STATE, stateName } from '../state.ts'
+import { isEnd, STATE, stateName } from '../shared/state.ts'
 import type { Instant } from './store-clock.ts'
 
 /** A flow's row, as the end of its jobs changes it. */

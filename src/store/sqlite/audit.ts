@@ -1,4 +1,4 @@
-import { AUDIT_KEPT, AUDIT_PRUNED_EVERY, type AuditEntry, type AuditQuery, type AuditRow } from '../audit.ts'
+import { AUDIT_KEPT, AUDIT_PRUNED_EVERY, type AuditEntry, type AuditQuery, type AuditRow } from '../contract/audit.ts'
 import type { Context } from './context.ts'
 
 /** Keeps one change on record, and forgets the oldest. */

@@ -1,7 +1,7 @@
-import type { BucketBacklog } from '../waits.ts'
+import type { BucketBacklog } from '../contract/waits.ts'
 import { bucketsOf, findBucket } from './buckets.ts'
 import type { Context } from './context.ts'
-import { LANE } from '../state.ts'
+import { LANE } from '../shared/state.ts'
 
 type Row = [bucket: number, jobs: number, units: number, least: number, most: number, lowest: number, highest: number]
 

@@ -2,7 +2,7 @@ import type { FlowJob } from '../../jobs/new-flow.ts'
 import type { Context } from './context.ts'
 import { type Placed, placeOf } from './enqueue.ts'
 import { arrive } from './lanes.ts'
-import { STATE } from '../state.ts'
+import { STATE } from '../shared/state.ts'
 import type { Instant } from './store-clock.ts'
 
 /** What a pending job is kept with: all that its lane is made of. Its lane itself might be forgotten before its time comes. */

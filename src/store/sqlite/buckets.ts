@@ -1,7 +1,7 @@
-import type { StoredBucket } from '../stored-bucket.ts'
-import { decodeBucket, encodeBucket, newBucket } from '../../policy/bucket.ts'
-import type { LimitPolicy } from '../../policy/limit.ts'
-import { NO_POLICY } from '../../policy/timeline.ts'
+import type { StoredBucket } from '../shared/stored-bucket.ts'
+import { decodeBucket, encodeBucket, newBucket } from '../../policy/limits/bucket.ts'
+import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import { NO_POLICY } from '../../policy/limits/timeline.ts'
 import type { Context } from './context.ts'
 import { ownRange, readName } from './own.ts'
 

@@ -1,5 +1,5 @@
-import { calibrate as calibrateState, level } from '../../policy/calibrate.ts'
-import type { Calibrating } from '../waits.ts'
+import { calibrate as calibrateState, level } from '../../policy/limits/calibrate.ts'
+import type { Calibrating } from '../contract/waits.ts'
 import type { Context } from './context.ts'
 import { nameFor } from './own.ts'
 import { changeBucket } from './penalize.ts'

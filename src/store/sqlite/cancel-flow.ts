@@ -1,8 +1,8 @@
-import type { FlowCancelAnswer } from '../flows.ts'
+import type { FlowCancelAnswer } from '../contract/flows.ts'
 import { loadFlow, moved, saveFlow } from './advance.ts'
 import type { Context } from './context.ts'
 import { depart } from './lanes.ts'
-import { STATE } from '../state.ts'
+import { STATE } from '../shared/state.ts'
 
 type Row = [id: string, task: string, queue: number, node: number]
 

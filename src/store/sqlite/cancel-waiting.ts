@@ -1,6 +1,6 @@
 import type { Context } from './context.ts'
 import { depart } from './lanes.ts'
-import { STATE } from '../state.ts'
+import { STATE } from '../shared/state.ts'
 
 /** Cancels a job that has not started: everyone behind it moves up, nothing is charged. */
 export function cancelWaiting(

@@ -1,8 +1,8 @@
-import type { CancelAnswer } from '../store.ts'
+import type { CancelAnswer } from '../contract/store.ts'
 import { advance } from './advance.ts'
 import { cancelWaiting } from './cancel-waiting.ts'
 import type { Context } from './context.ts'
-import { STATE, stateName } from '../state.ts'
+import { STATE, stateName } from '../shared/state.ts'
 
 /** Ends a job that has not started at once; an active one is marked, and ends when its handler does. */
 export function cancel(context: Context, id: string): CancelAnswer {

@@ -1,4 +1,4 @@
-import type { Timeline } from '../../policy/timeline.ts'
+import type { Timeline } from '../../policy/limits/timeline.ts'
 import { bucketId } from './buckets.ts'
 import type { Context } from './context.ts'
 import { watchAll } from './drop-watch.ts'

@@ -1,8 +1,8 @@
 import type { SqliteConnection } from '../../database/sqlite.ts'
-import type { DeclaredQueue, Retention } from '../store.ts'
-import type { Yields } from '../yields.ts'
+import type { DeclaredQueue, Retention } from '../contract/store.ts'
+import type { Yields } from '../shared/yields.ts'
 import { sharedQueue } from './own.ts'
-import type { Policies } from './policies.ts'
+import type { Policies } from './limit-timelines.ts'
 import type { StoreClock } from './store-clock.ts'
 
 /** What every verb of the SQLite store works with. */

@@ -1,6 +1,6 @@
-import type { QueueCount } from '../outside.ts'
+import type { QueueCount } from '../contract/outside.ts'
 import type { Context } from './context.ts'
-import { STATE, stateName } from '../state.ts'
+import { STATE, stateName } from '../shared/state.ts'
 
 /** So few queues are counted one by one: to group what is not in their order costs as much as so many looks. */
 const FEW = 8

@@ -1,7 +1,7 @@
-import { WATCHED_AT_MOST, watchesOf } from '../../policy/drop-watch.ts'
-import type { Lane } from '../../policy/lane.ts'
+import { WATCHED_AT_MOST, watchesOf } from '../../policy/admission/drop-watch.ts'
+import type { Lane } from '../../policy/admission/lane.ts'
 import type { Context } from './context.ts'
-import { LANE } from '../state.ts'
+import { LANE } from '../shared/state.ts'
 
 /** Notes which buckets may drop a lane's jobs while it waits in another one's line; nothing is written of lanes without any that drops. */
 export function saveWatches({ db }: Context, lane: Lane): void {

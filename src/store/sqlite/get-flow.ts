@@ -1,5 +1,5 @@
 import type { FlowQuery, FlowRecord } from '../../jobs/flow.ts'
-import { FLOW_COLUMNS, type FlowRow, storedFlowState, toFlowRecord } from '../stored-flows.ts'
+import { FLOW_COLUMNS, type FlowRow, storedFlowState, toFlowRecord } from '../shared/stored-flows.ts'
 import type { Context } from './context.ts'
 
 const SELECT = `SELECT ${FLOW_COLUMNS} FROM flows`

@@ -1,10 +1,10 @@
-import { NEVER_US } from '../../policy/lane.ts'
+import { NEVER_US } from '../../policy/admission/lane.ts'
 import type { JobQuery, JobRecord } from '../../jobs/job.ts'
-import { occurrenceOf } from '../series.ts'
-import { placeIn } from '../stored-flows.ts'
+import { occurrenceOf } from '../shared/series.ts'
+import { placeIn } from '../shared/stored-flows.ts'
 import { type Context, queueName } from './context.ts'
-import { errorOf } from '../set-aside.ts'
-import { STATE, stateName } from '../state.ts'
+import { errorOf } from '../shared/set-aside.ts'
+import { STATE, stateName } from '../shared/state.ts'
 import { shownIn } from './shown-in.ts'
 
 /** What a stored job is read from: the columns of `RECORD`. */

@@ -1,8 +1,8 @@
 import { laneKey } from '../../jobs/lane.ts'
-import { decodeSieve, encodeSieve, isBehind, type Sieve, without } from '../../policy/sieve.ts'
+import { decodeSieve, encodeSieve, isBehind, type Sieve, without } from '../../policy/admission/scan-cursor.ts'
 import { bucketId, wakeLine } from './buckets.ts'
 import { type Context, openLineOf } from './context.ts'
-import { LANE } from '../state.ts'
+import { LANE } from '../shared/state.ts'
 import { viewsFor, viewsOf } from './views.ts'
 
 /** Outside the claim, this file alone writes lanes: whatever changes a lane's head opens it again, and the next claim looks at it. */

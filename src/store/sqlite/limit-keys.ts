@@ -1,5 +1,5 @@
-import type { KeyCount, KeyQuery, LimitTotals } from '../limit-keys.ts'
-import { LANE, STATE } from '../state.ts'
+import type { KeyCount, KeyQuery, LimitTotals } from '../contract/limit-keys.ts'
+import { LANE, STATE } from '../shared/state.ts'
 import type { Context } from './context.ts'
 
 const WAITING = `(SELECT count(*) FROM lanes l JOIN jobs j ON j.lane = coalesce(l.base, l.id) AND j.state = ${STATE.available} WHERE l.bucket = b.id AND l.state = ${LANE.waiting})`

@@ -1,10 +1,11 @@
-import type { BucketUse } from '../store.ts'
-import { usesIn } from '../queue-limits.ts'
-import { areNumbers, parsed, type SetAside } from '../set-aside.ts'
+import type { BucketUse } from '../contract/store.ts'
+import { usesIn } from '../shared/queue-limits.ts'
+import type { SetAside } from '../contract/set-aside.ts'
+import { areNumbers, parsed } from '../shared/set-aside.ts'
 import { bucketId, wakeLine } from './buckets.ts'
 import { type Context, queueName } from './context.ts'
 import { nameFor } from './own.ts'
-import { LANE, STATE } from '../state.ts'
+import { LANE, STATE } from '../shared/state.ts'
 import { ownBuckets } from './views.ts'
 
 type LaneRow = [

@@ -15,18 +15,18 @@ import type {
   QueueCount,
   QueueRecord,
   WorkerRecord,
-} from '../outside.ts'
-import type { AuditEntry, AuditQuery, AuditRow } from '../audit.ts'
-import type { LimitDefinition } from '../store.ts'
+} from '../contract/outside.ts'
+import type { AuditEntry, AuditQuery, AuditRow } from '../contract/audit.ts'
+import type { LimitDefinition } from '../contract/store.ts'
 import { audit, audited } from './audit.ts'
 import { activate } from './activate.ts'
 import { clear } from './clear.ts'
 import type { Context } from './context.ts'
 import { counts } from './counts.ts'
-import { direct, dismiss, enlist, workers } from './enlist.ts'
-import { facts, find, note, remove } from './facts.ts'
+import { direct, dismiss, enlist, workers } from './register-worker.ts'
+import { facts, find, note, remove } from './job-details.ts'
 import { names } from './names.ts'
-import { offer, RefusedOffer } from './offer.ts'
+import { offer, RefusedOffer } from './push.ts'
 import { overdue } from './overdue.ts'
 import { bound, ended, keep, kept, limit, pause, queues } from './queues.ts'
 

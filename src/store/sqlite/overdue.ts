@@ -1,8 +1,8 @@
-import { type JobFacts, TIMEOUT_GRACE_US } from '../outside.ts'
+import { type JobFacts, TIMEOUT_GRACE_US } from '../contract/outside.ts'
 import type { Context } from './context.ts'
-import { facts } from './facts.ts'
+import { facts } from './job-details.ts'
 import { portion } from './portion.ts'
-import { STATE } from '../state.ts'
+import { STATE } from '../shared/state.ts'
 
 /** Runs whose attempt's time is over, and when the next run or lease ends. */
 export function overdue(context: Context, limit: number): { runs: JobFacts[]; nextUs: number | null } {

@@ -1,6 +1,6 @@
 import { SluiceError } from '../../base/errors.ts'
-import { overridden, type PolicyChange } from '../../policy/override.ts'
-import type { Override, OverrideRequest } from '../overrides.ts'
+import { overridden, type PolicyChange } from '../../policy/limits/override.ts'
+import type { Override, OverrideRequest } from '../contract/overrides.ts'
 import { loadBucket, saveBucket } from './buckets.ts'
 import { changeLimit } from './change-limit.ts'
 import type { Context } from './context.ts'

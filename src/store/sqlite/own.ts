@@ -1,4 +1,4 @@
-import type { Policies } from './policies.ts'
+import type { Policies } from './limit-timelines.ts'
 
 /**
  * A limit of scope `worker` has buckets of its own for each registration of a worker. They are stored under the limit's name, NUL and

@@ -1,5 +1,5 @@
-import { debit, extendsPenalty, penalize as penalizeState, credit } from '../../policy/bucket.ts'
-import type { StoredBucket } from '../stored-bucket.ts'
+import { debit, extendsPenalty, penalize as penalizeState, credit } from '../../policy/limits/bucket.ts'
+import type { StoredBucket } from '../shared/stored-bucket.ts'
 import { bucketId, loadBucket, saveBucket, wakeLine } from './buckets.ts'
 import type { Context } from './context.ts'
 import { endOverdue } from './override.ts'

@@ -1,8 +1,8 @@
-import { NEVER_US } from '../../policy/lane.ts'
+import { NEVER_US } from '../../policy/admission/lane.ts'
 import type { Context } from './context.ts'
 import { portion } from './portion.ts'
 import { rejoin } from './rejoin.ts'
-import { STATE } from '../state.ts'
+import { STATE } from '../shared/state.ts'
 import type { Instant } from './store-clock.ts'
 
 type Row = [seq: number, lane: number, priority: number, expires: number | null]

@@ -1,10 +1,10 @@
-import { isCold } from '../../policy/bucket.ts'
-import { NEVER_US } from '../../policy/lane.ts'
-import type { StoredBucket } from '../stored-bucket.ts'
+import { isCold } from '../../policy/limits/bucket.ts'
+import { NEVER_US } from '../../policy/admission/lane.ts'
+import type { StoredBucket } from '../shared/stored-bucket.ts'
 import { bucketsById } from './buckets.ts'
 import type { Context } from './context.ts'
 import { endOverdue, pruneOverrides } from './override.ts'
-import { LIVE_STATES, STATE } from '../state.ts'
+import { LIVE_STATES, STATE } from '../shared/state.ts'
 import { deleteLane, dropSpread } from './views.ts'
 
 const IDLE_LANE_US = 60_000_000

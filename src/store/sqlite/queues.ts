@@ -1,9 +1,9 @@
-import type { QueueBounds, QueueRecord } from '../outside.ts'
-import { changesStarts, replaces, type StoredDeclaration, textOf } from '../queue-limits.ts'
+import type { QueueBounds, QueueRecord } from '../contract/outside.ts'
+import { changesStarts, replaces, type StoredDeclaration, textOf } from '../shared/queue-limits.ts'
 import { type Context, queueId } from './context.ts'
-import { STATE } from '../state.ts'
+import { STATE } from '../shared/state.ts'
 import { wakeMixedLines } from './workers.ts'
-import type { DeclaredQueue } from '../store.ts'
+import type { DeclaredQueue } from '../contract/store.ts'
 
 const SETTING = 'setting:'
 

@@ -1,5 +1,5 @@
 import type { Context } from './context.ts'
-import { STATE } from '../state.ts'
+import { STATE } from '../shared/state.ts'
 import { dropViewsOfTheGone } from './views.ts'
 
 /**

@@ -1,7 +1,7 @@
 import type { Context } from './context.ts'
 import { latestStartUs } from './enqueue.ts'
 import { arrive } from './lanes.ts'
-import { STATE } from '../state.ts'
+import { STATE } from '../shared/state.ts'
 import type { Instant } from './store-clock.ts'
 
 /** A stored job that may start (again). */

@@ -1,7 +1,7 @@
-import type { ClaimedRun } from '../lost.ts'
-import type { OutsideClaim, Run } from '../store.ts'
+import type { ClaimedRun } from '../shared/lost.ts'
+import type { OutsideClaim, Run } from '../contract/store.ts'
 import type { Context } from './context.ts'
-import { STATE } from '../state.ts'
+import { STATE } from '../shared/state.ts'
 
 /** Active jobs of a worker that it does not hold: of claims whose answer it never got. */
 export function lostClaims({ db }: Context, worker: number, held: readonly Run[]): Run[] {

@@ -1,5 +1,5 @@
-import { refund } from '../../policy/bucket.ts'
-import type { Unstarted } from '../store.ts'
+import { refund } from '../../policy/limits/bucket.ts'
+import type { Unstarted } from '../contract/store.ts'
 import { advance } from './advance.ts'
 import { findBucket, returnPermits, saveBucket, wakeLine } from './buckets.ts'
 import { cancelWaiting } from './cancel-waiting.ts'
@@ -7,7 +7,7 @@ import type { Context } from './context.ts'
 import { endOverdue } from './override.ts'
 import { nameFor } from './own.ts'
 import { rejoin } from './rejoin.ts'
-import { STATE } from '../state.ts'
+import { STATE } from '../shared/state.ts'
 
 const RELEASE = `UPDATE jobs SET state = ${STATE.available}, attempt = attempt - 1, worker = NULL, started = NULL, due = NULL
   WHERE seq = ? AND attempt = ? AND worker = ? AND state = ${STATE.active} RETURNING lane, priority, permits, cancelling, expires, flow`

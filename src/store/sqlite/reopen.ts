@@ -1,7 +1,7 @@
-import { STOPPED } from '../stored-flows.ts'
+import { STOPPED } from '../shared/stored-flows.ts'
 import { loadFlow, saveFlow } from './advance.ts'
 import type { Context } from './context.ts'
-import { STATE } from '../state.ts'
+import { STATE } from '../shared/state.ts'
 
 const STOPPED_BEHIND = `WITH RECURSIVE behind (node) AS (SELECT node FROM flow_edges WHERE flow = ?1 AND before = ?2
     UNION SELECT e.node FROM behind had CROSS JOIN flow_edges e ON e.flow = ?1 AND e.before = had.node)

@@ -1,7 +1,7 @@
 import type { Context } from './context.ts'
 import { rejoin } from './rejoin.ts'
 import { mayReopen, reopen } from './reopen.ts'
-import { STATE } from '../state.ts'
+import { STATE } from '../shared/state.ts'
 
 /** Makes a discarded job available again, with a fresh attempt count and its old place. */
 export function retry(context: Context, id: string): boolean {

@@ -1,6 +1,6 @@
-import type { Lane } from '../../policy/lane.ts'
-import { encodeSieve } from '../../policy/sieve.ts'
-import type { StoredBucket } from '../stored-bucket.ts'
+import type { Lane } from '../../policy/admission/lane.ts'
+import { encodeSieve } from '../../policy/admission/scan-cursor.ts'
+import type { StoredBucket } from '../shared/stored-bucket.ts'
 import type { Context } from './context.ts'
 
 /** A bucket that so many lanes need groups the lines of others: its lanes can be held together behind one deputy. */

@@ -1,8 +1,8 @@
 import { firstDueUs } from '../../jobs/recurrence.ts'
 import type { NewSchedule, ScheduleRecord } from '../../jobs/schedule.ts'
-import type { Scheduled } from '../schedules.ts'
-import { begin, clockOf, firstFrom, type StoredSchedule, toRecord, upcoming } from '../series.ts'
-import { isSchedule } from '../set-aside.ts'
+import type { Scheduled } from '../contract/schedules.ts'
+import { begin, clockOf, firstFrom, type StoredSchedule, toRecord, upcoming } from '../shared/series.ts'
+import { isSchedule } from '../shared/set-aside.ts'
 import type { Context } from './context.ts'
 
 type Row = [

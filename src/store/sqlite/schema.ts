@@ -140,7 +140,7 @@ export const MIGRATIONS: readonly string[] = [
   // Jobs that waited for a bucket and have started since it was last told of, and when that was; `told` is NULL while nobody waits.
   `ALTER TABLE buckets ADD COLUMN deferred INTEGER NOT NULL DEFAULT 0;
    ALTER TABLE buckets ADD COLUMN told INTEGER;`,
-  // How far a lane was sifted for jobs that come too late (policy/sieve.ts), and when those that a limit put off are expected to start, on
+  // How far a lane was sifted for jobs that come too late (policy/admission/scan-cursor.ts), and when those that a limit put off are expected to start, on
   // the store's clock: they keep their place in the lane, and until then they are shown as scheduled.
   `ALTER TABLE lanes ADD COLUMN sieve TEXT;
    ALTER TABLE jobs ADD COLUMN booked INTEGER;`,
@@ -241,7 +241,7 @@ export const MIGRATIONS: readonly string[] = [
   'ALTER TABLE jobs ADD COLUMN claim TEXT;',
   // Made again where strangers are first met (strangers.ts): with many keys at work, three quarters more were written for a job.
   'DROP INDEX IF EXISTS jobs_tasks',
-  // Lanes that wait in another bucket's line and need one that drops, with what their first jobs ask of it (policy/drop-watch.ts). Rows of
+  // Lanes that wait in another bucket's line and need one that drops, with what their first jobs ask of it (policy/admission/drop-watch.ts). Rows of
   // lanes that wait no more are passed over until the lane is written again.
   `CREATE TABLE drop_watch (
      lane INTEGER NOT NULL,

@@ -1,18 +1,10 @@
-import { encodeBucket } from '../../policy/bucket.ts'
-import type { Rejected } from '../store.ts'
-import { areLimits, restoredLimits } from '../queue-limits.ts'
-import {
-  isBucketState,
-  isList,
-  isObject,
-  isSchedule,
-  isSieve,
-  type SetAside,
-  spentBucket,
-  weightsOf,
-} from '../set-aside.ts'
-import { type Found, UNREADABLE } from '../unreadable-rows.ts'
-import { STATE } from '../state.ts'
+import { encodeBucket } from '../../policy/limits/bucket.ts'
+import type { Rejected } from '../contract/store.ts'
+import { areLimits, restoredLimits } from '../shared/queue-limits.ts'
+import type { SetAside } from '../contract/set-aside.ts'
+import { isBucketState, isList, isObject, isSchedule, isSieve, spentBucket, weightsOf } from '../shared/set-aside.ts'
+import { type Found, UNREADABLE } from '../shared/unreadable-rows.ts'
+import { STATE } from '../shared/state.ts'
 import { advance } from './advance.ts'
 import type { Context } from './context.ts'
 import { depart } from './lanes.ts'

@@ -1,4 +1,4 @@
-import { type SettleRequest, settleRounds } from '../settle-once.ts'
+import { type SettleRequest, settleRounds } from '../shared/settle-once.ts'
 import type { Settled, Settlement } from '../../jobs/job.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
 import { advance } from './advance.ts'
@@ -7,7 +7,7 @@ import type { Context } from './context.ts'
 import { penalizeBucket } from './penalize.ts'
 import { rejoin } from './rejoin.ts'
 import { withFailure } from './history.ts'
-import { isEnd, STATE, stateName } from '../state.ts'
+import { isEnd, STATE, stateName } from '../shared/state.ts'
 
 type Row = [
   seq: number,

@@ -1,5 +1,5 @@
 import type { JobState } from '../../jobs/job-state.ts'
-import { STATE } from '../state.ts'
+import { STATE } from '../shared/state.ts'
 
 /**
  * Which stored jobs are shown in one of these states, and what to bind to that: a job that a limit has put off waits in its lane, and

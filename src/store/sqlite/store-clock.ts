@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import type { SqliteConnection } from '../../database/sqlite.ts'
-import { isList } from '../set-aside.ts'
+import { isList } from '../shared/set-aside.ts'
 
 /** Two readings of one instant: limits, leases and retries go by the steady one, `runAt` and expiry by the wall. */
 export interface Instant {

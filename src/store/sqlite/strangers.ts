@@ -1,5 +1,5 @@
-import type { Head, Stranger } from '../../policy/lane.ts'
-import type { KnownTasks, UnknownKind } from '../known-tasks.ts'
+import type { Head, Stranger } from '../../policy/admission/lane.ts'
+import type { KnownTasks, UnknownKind } from '../contract/known-tasks.ts'
 import { type Context, queueName } from './context.ts'
 import { sharedQueue } from './own.ts'
 import { portion } from './portion.ts'

@@ -1,8 +1,8 @@
-import { NEVER_US } from '../../policy/lane.ts'
-import type { Throttled } from '../waits.ts'
+import { NEVER_US } from '../../policy/admission/lane.ts'
+import type { Throttled } from '../contract/waits.ts'
 import { type Context, queueName } from './context.ts'
 import { readName } from './own.ts'
-import { LANE } from '../state.ts'
+import { LANE } from '../shared/state.ts'
 
 type Row = [queue: number, limit: string, key: string, wakeAt: number | null, waiting: number, base: number | null]
 

@@ -1,6 +1,6 @@
 import type { UniqueRule } from '../../jobs/unique-key.ts'
 import type { Context } from './context.ts'
-import { LIVE_STATES, STATE } from '../state.ts'
+import { LIVE_STATES, STATE } from '../shared/state.ts'
 import { shownIn } from './shown-in.ts'
 
 /** The job that holds a unique key. */

@@ -1,10 +1,10 @@
-import { NEVER_US } from '../../policy/lane.ts'
-import type { WorkerWait } from '../waits.ts'
+import { NEVER_US } from '../../policy/admission/lane.ts'
+import type { WorkerWait } from '../contract/waits.ts'
 import { bucketId, wakeLine } from './buckets.ts'
 import { type Context, queueName } from './context.ts'
 import { nameFor, ownQueue, readName } from './own.ts'
 import { portion } from './portion.ts'
-import { LANE, STATE } from '../state.ts'
+import { LANE, STATE } from '../shared/state.ts'
 
 /**
  * Jobs under a limit of scope `worker` wait in one lane, and each worker has a view of it: a lane of its own queue and buckets, without

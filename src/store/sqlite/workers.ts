@@ -1,8 +1,8 @@
 import { isAlive, ownProcess } from '../../base/process.ts'
-import type { Beat, Run } from '../store.ts'
+import type { Beat, Run } from '../contract/store.ts'
 import type { Context } from './context.ts'
 import { ownQueue } from './own.ts'
-import { STATE } from '../state.ts'
+import { STATE } from '../shared/state.ts'
 import { dropViews } from './views.ts'
 
 /** Registers this process as a worker of these queues. */

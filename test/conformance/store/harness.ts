@@ -1,5 +1,5 @@
 import type { Clock } from '../../../src/base/clock.ts'
-import type { Store } from '../../../src/store/store.ts'
+import type { Store } from '../../../src/store/contract/store.ts'
 
 /** What a store may be opened with. */
 export interface StoreSettings {

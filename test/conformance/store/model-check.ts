@@ -1,6 +1,6 @@
 import { Deputy } from '../../model/deputy.mjs'
 import type { ModelJob, ModelLane } from '../../model/lanes.mjs'
-import type { Store } from '../../../src/store/store.ts'
+import type { Store } from '../../../src/store/contract/store.ts'
 import { type Arrival, type History, historyOf, type HistoryKind, type Step } from './history.ts'
 import type { StoreHarness } from './harness.ts'
 import { type ClaimSpec, World } from './world.ts'

@@ -1,8 +1,8 @@
-import type { AuditEntry } from '../../../src/store/audit.ts'
+import type { AuditEntry } from '../../../src/store/contract/audit.ts'
 import { describe, expect, test } from 'vitest'
-import { normalisePolicy } from '../../../src/policy/normalise-policy.ts'
+import { normalisePolicy } from '../../../src/policy/limits/normalise.ts'
 import type { JobTerms, NewJob } from '../../../src/jobs/job.ts'
-import type { Claim } from '../../../src/store/store.ts'
+import type { Claim } from '../../../src/store/contract/store.ts'
 import type { StoreHarness } from './harness.ts'
 import { eachWorld, FAILURE, type World } from './world.ts'
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Settlement } from '../../../src/jobs/job.ts'
-import type { Claim, ReleasedClaims } from '../../../src/store/store.ts'
+import type { Claim, ReleasedClaims } from '../../../src/store/contract/store.ts'
 import type { StoreHarness } from './harness.ts'
 import { eachWorld, FAILURE } from './world.ts'
 

@@ -1,9 +1,9 @@
 // Runs one plan through the public API in virtual time, and holds every instant of it against the model.
 import { call, input, limit, type Limit, RateLimited, silentLogger, Sluice, task } from '../../../src/exports/index.ts'
-import type { Context, EnqueueOptions, Task } from '../../../src/engine/task.ts'
+import type { Context, EnqueueOptions, Task } from '../../../src/engine/define/task.ts'
 import { seededRandom } from '../../../src/base/random.ts'
 import type { Clock } from '../../../src/base/clock.ts'
-import type { Store } from '../../../src/store/store.ts'
+import type { Store } from '../../../src/store/contract/store.ts'
 import { createManualClock, type ManualClock } from '../../../src/testing/manual-clock.ts'
 import { Draw } from '../scenario.ts'
 import { type Life, MortalClock, mortalStore } from './mortal.ts'

@@ -1,6 +1,6 @@
 // An engine that can fall silent at any moment, as a killed process does: no timer fires and no call is answered.
 import type { Activity, Clock, Timer } from '../../../src/base/clock.ts'
-import type { Store } from '../../../src/store/store.ts'
+import type { Store } from '../../../src/store/contract/store.ts'
 import type { ManualClock } from '../../../src/testing/manual-clock.ts'
 
 /** Whether a process still lives. */

@@ -1,6 +1,6 @@
 // One random use of everything that users configure, drawn from its seed before anything runs.
 import { seededRandom } from '../../../src/base/random.ts'
-import type { Policy } from '../../../src/policy/policy.ts'
+import type { Policy } from '../../../src/policy/limits/policy.ts'
 import { Draw } from '../scenario.ts'
 
 /** One bound of a limit; times in µs, with the guard added. */

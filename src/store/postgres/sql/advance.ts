@@ -1,5 +1,5 @@
 import { MAX_PARENT_RESULTS_BYTES } from '../../../jobs/flow.ts'
-import { STOPPED, TOO_LARGE } from '../../stored-flows.ts'
+import { STOPPED, TOO_LARGE } from '../../shared/stored-flows.ts'
 import { BY_INDEX } from './by-index.ts'
 
 /** Joins are made as they are written, from a few rows on, by indexes: whatever statistics say, all that is read is what has to do with these. */

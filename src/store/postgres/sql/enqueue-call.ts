@@ -13,7 +13,7 @@ BEGIN
   RETURN translate(rtrim(encode(sha256(convert_to(v_text, 'UTF8')), 'base64'), '='), '+/', '-_');
 END $f$;
 
--- A partition key as it is kept, like policy/partition-key.ts says; the texts that cannot be kept at all are refused by this server.
+-- A partition key as it is kept, like policy/limits/partition-key.ts says; the texts that cannot be kept at all are refused by this server.
 CREATE OR REPLACE FUNCTION sluice.kept_key(p_key text) RETURNS text LANGUAGE sql IMMUTABLE AS $f$
   SELECT CASE WHEN octet_length(p_key) > 1024 THEN 'sha256:' || encode(sha256(convert_to(p_key, 'UTF8')), 'hex') ELSE p_key END $f$;
 

@@ -41,7 +41,7 @@ BEGIN
   IF (SELECT value FROM sluice.store WHERE name = 'ageing') IS DISTINCT FROM p_ageing THEN RAISE EXCEPTION 'the pace has changed' USING ERRCODE = 'SL003'; END IF;
 END $f$;
 
--- The level of a job that another takes the place of: it keeps the steps that it has aged by (policy/ageing.ts has the maths).
+-- The level of a job that another takes the place of: it keeps the steps that it has aged by (policy/admission/ageing.ts has the maths).
 CREATE OR REPLACE FUNCTION sluice.level_of(p_priority int, p_level bigint, p_before bigint, p_reached int) RETURNS bigint LANGUAGE sql IMMUTABLE AS $f$
   SELECT p_priority - (((p_before - p_level) % 1099511627776) + 1099511627776) % 1099511627776 + CASE WHEN p_reached IS NULL THEN 0 ELSE 1099511627776 * (p_reached + 101) END $f$;
 

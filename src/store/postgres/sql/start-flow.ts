@@ -2,7 +2,7 @@ import { BY_INDEX } from './by-index.ts'
 
 /** How flows are stored, and how the time of their jobs comes. */
 export const START_FLOW: string = `
--- What a job is ordered by that may start at this instant (policy/ageing.ts has the maths). No ageing: nobody has ever set a pace.
+-- What a job is ordered by that may start at this instant (policy/admission/ageing.ts has the maths). No ageing: nobody has ever set a pace.
 CREATE OR REPLACE FUNCTION sluice.level_at(p_ageing json, p_priority bigint, p_reached int, p_at bigint) RETURNS bigint LANGUAGE sql IMMUTABLE AS $f$
   SELECT CASE WHEN p_ageing IS NULL THEN p_priority ELSE p_priority - (p_ageing ->> 'steps')::bigint
     - coalesce(greatest(0, floor((p_at - (p_ageing ->> 'sinceUs')::bigint)::numeric / (p_ageing ->> 'everyUs')::bigint))::bigint, 0)

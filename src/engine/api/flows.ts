@@ -1,0 +1,200 @@
+import { SluiceError } from '../../base/errors.ts'
+import { objectIn } from '../../base/json-value.ts'
+import { checkOptions, checkText, show } from '../../base/options.ts'
+import { isStorable } from '../../base/text.ts'
+import {
+  FLOW_STATES,
+  type FlowKind,
+  type FlowNews,
+  type FlowQuery,
+  type FlowRecord,
+  type FlowState,
+} from '../../jobs/flow.ts'
+import { checkFlow, type NewFlow } from '../../jobs/new-flow.ts'
+import type { NewJob } from '../../jobs/job.ts'
+import type { Store } from '../../store/contract/store.ts'
+import type { Events } from '../events/events.ts'
+import { tellFlow } from '../events/flow-news.ts'
+import { type FlowOptions, toFlow } from '../define/flow.ts'
+import { type JobView, viewOf } from './jobs.ts'
+import type { Results } from '../run/results.ts'
+import type { AnyTask, EnqueueOptions, Job } from '../define/task.ts'
+
+/** A stored flow, as callers see it. */
+export interface FlowView {
+  readonly id: string
+  readonly kind: FlowKind
+  readonly name: string | null
+  readonly state: FlowState
+  /** Its jobs, without callbacks. */
+  readonly total: number
+  readonly completed: number
+  /** Jobs that were discarded; those that were cancelled because of them count as cancelled. */
+  readonly discarded: number
+  readonly cancelled: number
+  readonly createdAt: Date
+  readonly finishedAt: Date | null
+  readonly meta: Readonly<Record<string, unknown>>
+}
+
+/** A flow that was started. */
+export interface StartedFlow {
+  readonly id: string
+  /** Its jobs in their order, callbacks not among them. */
+  readonly jobs: readonly Job<unknown>[]
+}
+
+interface Hooks {
+  readonly store: () => Promise<Store>
+  readonly newId: () => string
+  /** @throws engine.stopped */
+  readonly checkOpen: () => void
+  /** Turns a call into a job. @throws task.unknown, and as `enqueue` */
+  readonly prepare: (task: AnyTask, input: unknown, options: EnqueueOptions<never>) => NewJob | Promise<NewJob>
+  readonly events: Events
+  readonly results: Results
+  /** Jobs may start that could not before. */
+  readonly ring: () => void
+  /** Jobs were stored. */
+  readonly enqueued: (jobs: readonly NewJob[]) => void
+  /** Aborts a run of this process. */
+  readonly cancelRun: (job: string) => void
+}
+
+const KINDS: readonly FlowKind[] = ['chain', 'group', 'batch']
+const QUERY = ['states', 'kind', 'name', 'limit', 'before'] as const
+
+/** Flows: start, look, cancel. */
+export class FlowsApi {
+  readonly #hooks: Hooks
+
+  constructor(hooks: Hooks) {
+    this.#hooks = hooks
+  }
+
+  /**
+   * Stores a flow and all its jobs durably, all or none. Jobs that wait for others are `pending` until their time comes; then they wait
+   * for their own limits as any job does.
+   * @throws flow.invalid, task.unknown, engine.stopped, and as `enqueue` for each call: nothing is stored then
+   */
+  async start(options: FlowOptions): Promise<StartedFlow> {
+    const { newId, prepare, results } = this.#hooks
+    const flow = await toFlow(newId(), options, prepare)
+    await this.register(flow)
+    return { id: flow.id, jobs: flow.nodes.map(({ job }) => results.handle(job.id, false)) }
+  }
+
+  /** Stores a flow whose jobs are prepared already; what `start` comes to. @throws flow.invalid, engine.stopped */
+  async register(flow: NewFlow): Promise<void> {
+    this.#hooks.checkOpen()
+    checkFlow(flow)
+    const store = await this.#hooks.store()
+    await store.startFlow(flow)
+    this.#hooks.enqueued(flow.nodes.map(({ job }) => job))
+    const { id, kind, name, nodes } = flow
+    this.#hooks.events.emit('flow.started', { id, kind, name, jobs: nodes.length })
+    this.#hooks.ring()
+  }
+
+  /** One flow; null when there is none (any more). */
+  async get(id: string): Promise<FlowView | null> {
+    checkText(id, 'flows.get: the id')
+    const flow = await (await this.#hooks.store()).getFlow(id)
+    return flow && toView(flow)
+  }
+
+  /** Flows by state, kind and name, newest first. @throws option.invalid for an option it does not know or a value out of range */
+  async list(query: FlowQuery = {}): Promise<FlowView[]> {
+    checkQuery(query)
+    const store = await this.#hooks.store()
+    // What no store can keep is no name of one.
+    return isStorable(query.name ?? '') ? (await store.flows(query)).map(toView) : []
+  }
+
+  /**
+   * The jobs of a flow in their order, callbacks last.
+   * @param page how many (1 to 1,000; 100 by default), and behind which place
+   * @throws flow.not_found
+   */
+  async jobs(id: string, page: { readonly limit?: number; readonly afterNode?: number } = {}): Promise<JobView[]> {
+    checkText(id, 'flows.jobs: the id')
+    checkPage(page)
+    const store = await this.#hooks.store()
+    if (!(await store.getFlow(id))) throw missing(id)
+    return (await store.list({ flow: id, ...page })).map(viewOf)
+  }
+
+  /**
+   * Cancels a flow: its jobs that wait are gone at once, those that run have their signals aborted, and nobody is called back. Answers
+   * false when it had already ended.
+   * @throws flow.not_found
+   */
+  async cancel(id: string): Promise<boolean> {
+    checkText(id, 'flows.cancel: the id')
+    const answer = await (await this.#hooks.store()).cancelFlow(id)
+    if (answer.kind === 'missing') throw missing(id)
+    if (answer.kind === 'finished') return false
+    for (const job of answer.requested) this.#hooks.cancelRun(job)
+    this.tell(answer.news)
+    this.#hooks.ring()
+    return true
+  }
+
+  /** Tells listeners, and whoever waits for a job, what the end of jobs meant for their flow. */
+  tell(news: FlowNews): void {
+    const { events, results } = this.#hooks
+    tellFlow(news, events, (id) => results.settled(id))
+  }
+}
+
+function checkQuery(query: FlowQuery): void {
+  checkOptions(query, QUERY, 'flows.list', { meant: { state: 'states' } })
+  const { states, kind, name, limit, before } = query
+  const wrong = (why: string): SluiceError => new SluiceError('option.invalid', `flows.list: ${why}`)
+  if (states !== undefined && !Array.isArray(states))
+    throw wrong(`states is ${show(states)}; give a list of ${FLOW_STATES.join(', ')}`)
+  for (const state of (states ?? []) as readonly FlowState[])
+    if (!FLOW_STATES.includes(state)) throw wrong(`got the state ${show(state)}; states are ${FLOW_STATES.join(', ')}`)
+  if (kind !== undefined && !KINDS.includes(kind))
+    throw wrong(`kind is ${show(kind)}; it is one of ${KINDS.join(', ')}`)
+  if (name !== undefined) checkText(name, 'flows.list: name')
+  if (before !== undefined && !Number.isSafeInteger(before))
+    throw wrong(`before is ${show(before)}; give the number of a flow`)
+  checkLimit(limit, 'flows.list')
+}
+
+function checkPage(page: { readonly limit?: number; readonly afterNode?: number }): void {
+  checkOptions(page, ['limit', 'afterNode'], 'flows.jobs')
+  checkLimit(page.limit, 'flows.jobs')
+  const { afterNode } = page
+  if (afterNode !== undefined && !(Number.isInteger(afterNode) && Math.abs(afterNode) <= 1_000_000))
+    throw new SluiceError('option.invalid', `flows.jobs: afterNode is ${show(afterNode)}; give the place of a job`)
+}
+
+function checkLimit(limit: unknown, what: string): void {
+  if (limit === undefined || (typeof limit === 'number' && Number.isInteger(limit) && limit >= 1 && limit <= 1000))
+    return
+  throw new SluiceError('option.invalid', `${what} got limit ${show(limit)}; give 1 to 1,000`)
+}
+
+function toView(flow: FlowRecord): FlowView {
+  const { id, kind, name, state, total, completed, discarded, cancelled, createdUs, finishedUs, extra } = flow
+  const { meta = {} } = objectIn<{ meta: Record<string, unknown> }>(extra)
+  return {
+    id,
+    kind,
+    name,
+    state,
+    total,
+    completed,
+    discarded,
+    cancelled,
+    createdAt: new Date(createdUs / 1000),
+    finishedAt: finishedUs === null ? null : new Date(finishedUs / 1000),
+    meta,
+  }
+}
+
+function missing(id: string): SluiceError {
+  return new SluiceError('flow.not_found', `There is no flow ${id}; its retention may be over.`)
+}

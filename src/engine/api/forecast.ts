@@ -1,0 +1,96 @@
+import type { Duration } from '../../base/duration.ts'
+import { SluiceError } from '../../base/errors.ts'
+import { checkOptions } from '../../base/options.ts'
+import { adopt } from '../../policy/limits/bucket.ts'
+import type { Limit } from '../../policy/limits/define.ts'
+import type { Pile } from '../../policy/forecast/drain.ts'
+import { metBelow } from '../../policy/limits/headroom.ts'
+import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import { normalisePolicy } from '../../policy/limits/normalise.ts'
+import { SHARED_KEY } from '../../policy/limits/partition-key.ts'
+import type { Policy } from '../../policy/limits/policy.ts'
+import {
+  type BacklogSpec,
+  type Forecast,
+  forecastOf,
+  freshSituation,
+  runTimeUs,
+  type Situation,
+} from '../../policy/forecast/what-if.ts'
+import { keyOf, nameOf } from './override-view.ts'
+import type { Store } from '../../store/contract/store.ts'
+import type { BucketBacklog } from '../../store/contract/waits.ts'
+
+/** What a forecast of a stored limit is made from. */
+export interface LiveForecastOptions {
+  /** This key alone; default: all of them. */
+  readonly key?: string | number
+  /** What if the limit were this; default: as it is. */
+  readonly policy?: Policy
+  /** What if this were the backlog, before buckets that nobody has used; default: what waits now, before the buckets as they are. */
+  readonly backlog?: number | BacklogSpec
+  /** A second limit without keys that all of it needs too. */
+  readonly shared?: Limit | string
+  /** How long each job runs: what a limit with `concurrency` hangs on. */
+  readonly runTime?: Duration
+}
+
+/**
+ * How long the backlog of a stored limit takes.
+ *
+ * @throws SluiceError `limit.unknown`; what `forecast` throws
+ */
+export async function forecastLimit(
+  store: Store,
+  limit: Limit | string,
+  options: LiveForecastOptions = {},
+): Promise<Forecast> {
+  checkOptions(options, ['key', 'policy', 'backlog', 'shared', 'runTime'], 'sluice.forecast')
+  const { key, policy, backlog, shared, runTime } = options
+  const name = nameOf(limit)
+  const to = policy === undefined ? null : normalisePolicy(policy, `forecast of limit ${name}`)
+  const stored = await store.backlog(name, keyOf(key, name) ?? undefined)
+  if (!stored) throw unknown(name)
+  const other = shared === undefined ? null : await sharedBucket(store, nameOf(shared))
+  const nowUs = store.nowUs()
+  if (backlog !== undefined) {
+    const own = to ?? (await policyOf(store, name))
+    const at = new Date(nowUs / 1000)
+    return forecastOf(
+      freshSituation(own, other && other.policy, { backlog, at, ...(runTime === undefined ? {} : { runTime }) }),
+    )
+  }
+  const piles = stored.filter(({ jobs }) => jobs > 0).flatMap((each) => pileOf(each, to, nowUs))
+  return forecastOf({ piles, shared: other, nowUs, runUs: runTimeUs(runTime) })
+}
+
+function pileOf(
+  { policy: from, state, active, jobs, units, even, lowest, highest }: BucketBacklog,
+  to: LimitPolicy | null,
+  nowUs: number,
+): Pile[] {
+  if (!from) return []
+  const backlog = even ? { count: jobs, weight: units / jobs } : { count: units, weight: 1 }
+  const met = metBelow({ policy: to ?? from, state: to ? adopt(from, to, state, nowUs) : state }, lowest, highest)
+  return [{ ...met, active, backlog, even, jobs, times: 1 }]
+}
+
+async function sharedBucket(store: Store, name: string): Promise<NonNullable<Situation['shared']>> {
+  const [found] = (await store.backlog(name, SHARED_KEY)) ?? []
+  if (found?.policy) return { policy: found.policy, state: found.state, active: found.active }
+  const policy = await policyOf(store, name)
+  const nowUs = store.nowUs()
+  const [fresh] = freshSituation(policy, null, { backlog: 1, at: new Date(nowUs / 1000) }).piles
+  if (!fresh) throw unknown(name)
+  return { policy, state: fresh.state, active: 0 }
+}
+
+async function policyOf(store: Store, name: string): Promise<LimitPolicy> {
+  const found = (await store.limits()).find((each) => each.name === name)
+  if (!found) throw unknown(name)
+  return found.policy
+}
+
+function unknown(name: string): SluiceError {
+  return new SluiceError('limit.unknown', `No limit ${name} is defined in this store.`)
+}

@@ -1,0 +1,83 @@
+import { createHash } from 'node:crypto'
+import { SluiceError } from '../../base/errors.ts'
+import { checkOptions, show } from '../../base/options.ts'
+import type { JobQuery, JobRecord } from '../../jobs/job.ts'
+import { type JobState, STATES } from '../../jobs/job-state.ts'
+
+/** Which jobs to look at. */
+export interface JobFilter {
+  readonly states?: readonly JobState[]
+  readonly queue?: string
+  readonly task?: string
+  /** Only jobs of the flow with this id: in the order of its nodes, callbacks last. */
+  readonly flow?: string
+}
+
+/** The newest jobs that a filter lets through. */
+export interface JobListQuery extends JobFilter {
+  /** 1 to 1,000; 100 by default. */
+  readonly limit?: number
+}
+
+/** One page of jobs. */
+export interface JobPageQuery extends JobListQuery {
+  /** As the page before answered it; null or left out: the first page. */
+  readonly cursor?: string | null
+}
+
+const FILTER = ['states', 'queue', 'task', 'flow'] as const
+const DEFAULT_LIMIT = 100
+const MAX_LIMIT = 1000
+
+/** Checks a filter, and reads the cursor of the page that is wanted. @throws option.invalid */
+export function jobQuery(
+  query: JobPageQuery,
+  what: 'jobs.list' | 'jobs.page' | 'jobs.iterate',
+): { readonly store: JobQuery; readonly limit: number } {
+  const more = what === 'jobs.list' ? ['limit'] : what === 'jobs.page' ? ['limit', 'cursor'] : []
+  checkOptions(query, [...FILTER, ...more], what, { meant: { state: 'states', before: 'cursor of jobs.page' } })
+  const { states, limit = DEFAULT_LIMIT, cursor } = query
+  for (const name of ['queue', 'task', 'flow'] as const)
+    if (query[name] !== undefined && typeof query[name] !== 'string')
+      throw invalid(what, `${name} is ${show(query[name])}; give a text`)
+  if (states !== undefined && !Array.isArray(states))
+    throw invalid(what, `states is ${show(states)}; give a list of ${STATES.join(', ')}`)
+  for (const state of (states ?? []) as readonly JobState[])
+    if (!STATES.includes(state)) throw invalid(what, `got the state ${show(state)}; states are ${STATES.join(', ')}`)
+  if (!(Number.isInteger(limit) && limit >= 1 && limit <= MAX_LIMIT))
+    throw invalid(what, `limit is ${show(limit)}; give 1 to 1,000`)
+  const filter = Object.fromEntries(
+    FILTER.flatMap((name) => (query[name] === undefined ? [] : [[name, query[name]]])),
+  ) as JobFilter
+  const place = cursor === undefined || cursor === null ? null : readCursor(cursor, filter, what)
+  const from = place === null ? {} : filter.flow === undefined ? { before: place } : { afterNode: place }
+  return { store: { ...filter, ...from, limit }, limit }
+}
+
+/** Where the page behind these jobs begins. */
+export function cursorAfter(last: JobRecord, filter: JobFilter): string {
+  const place = filter.flow === undefined ? last.seq : (last.flow?.node ?? 0)
+  return Buffer.from(`${VERSION}.${place}.${digestOf(filter)}`).toString('base64url')
+}
+
+const VERSION = 1
+
+function readCursor(cursor: unknown, filter: JobFilter, what: string): number {
+  const text = typeof cursor === 'string' && cursor.length <= 100 ? Buffer.from(cursor, 'base64url').toString() : ''
+  const [, place, digest] = /^1\.(\d{1,15})\.([0-9a-f]{16})$/.exec(text) ?? []
+  if (place === undefined || Buffer.from(text).toString('base64url') !== cursor)
+    throw invalid(what, `cursor is ${show(cursor)}; give one as an earlier page answered it`)
+  if (digest !== digestOf(filter))
+    throw invalid(what, 'cursor is of another filter; give each page the filter of the first one')
+  return Number(place)
+}
+
+/** A cursor is of one filter: in another list its place means nothing. */
+function digestOf({ states, queue, task, flow }: JobFilter): string {
+  const text = JSON.stringify([states ? [...new Set(states)].toSorted() : null, queue, task, flow])
+  return createHash('sha256').update(text).digest('hex').slice(0, 16)
+}
+
+function invalid(what: string, why: string): SluiceError {
+  return new SluiceError('option.invalid', `${what}: ${why}`)
+}

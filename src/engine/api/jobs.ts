@@ -1,0 +1,312 @@
+import { SluiceError } from '../../base/errors.ts'
+import { fromJsonText, objectIn } from '../../base/json-value.ts'
+import { checkText } from '../../base/options.ts'
+import { isStorable } from '../../base/text.ts'
+import type { FlowNews, FlowPlace } from '../../jobs/flow.ts'
+import type { JobError, JobQuery, JobRecord } from '../../jobs/job.ts'
+import type { JobState } from '../../jobs/job-state.ts'
+import type { Store } from '../../store/contract/store.ts'
+import { cursorAfter, type JobFilter, type JobListQuery, type JobPageQuery, jobQuery } from './job-page.ts'
+import { type OverrideView, viewOfOverride } from './override-view.ts'
+
+/** A stored job, as callers see it. */
+export interface JobView {
+  readonly id: string
+  readonly task: string
+  readonly queue: string
+  readonly state: JobState
+  readonly priority: number
+  readonly input: unknown
+  readonly result: unknown
+  readonly error: JobError | null
+  /** Runs that have started. */
+  readonly attempt: number
+  readonly maxAttempts: number
+  readonly createdAt: Date
+  readonly startedAt: Date | null
+  readonly finishedAt: Date | null
+  readonly meta: Readonly<Record<string, unknown>>
+  readonly tags: readonly string[]
+  /** Set while the job waits for budget: when its lane may go on; null: not throttled, or a permit has to return first. */
+  readonly throttledUntil: Date | null
+  /** Which due time of which schedule this job stands for; absent for any other job. */
+  readonly occurrence?: { readonly schedule: string; readonly dueAt: Date }
+  /** Where it stands in which flow; absent for any other job. */
+  readonly flow?: FlowPlace
+}
+
+/** Why a job waits, as data and in words. */
+export interface JobExplanation {
+  readonly job: JobView
+  /** It was stored where its task's code is not, and waits until an engine that knows the task resolves its limits. */
+  readonly unresolved?: true
+  /** Every bucket that must admit it. */
+  readonly limits: readonly { readonly limit: string; readonly key: string | null; readonly weight: number }[]
+  /** The key by which its jobs take turns with those of others; null: none. */
+  readonly fairKey: string | null
+  /** Starts that one turn of its lane has. */
+  readonly share: number
+  /** The bucket that holds it back; null when none does. */
+  readonly waitsOn: { readonly limit: string; readonly key: string | null } | null
+  /** What that bucket keeps back from it for more urgent jobs; null: nothing. */
+  readonly headroom: { readonly units: number; readonly priority: number } | null
+  /** Where a limit of scope `worker` is among its limits: what each live worker has to wait for, and until when. */
+  readonly eachWorker?: readonly {
+    readonly worker: number
+    readonly waitsOn: { readonly limit: string; readonly key: string | null } | null
+    readonly until: Date | null
+  }[]
+  /** 1 for the next of its lane; null when it does not wait. */
+  readonly position: number | null
+  /**
+   * 1 for the next of all that wait for the job's only budget, which jobs of other queues may need too; null when it needs several
+   * budgets or none.
+   */
+  readonly linePosition: number | null
+  /** When it came to its present state. */
+  readonly since: Date | null
+  /** When the head of its lane may start. */
+  readonly until: Date | null
+  /** When it starts if nothing changes; of a scheduled or retryable job, when it becomes available. */
+  readonly expectedStart: Date | null
+  /** Overrides and pauses in force for that bucket. */
+  readonly overrides: readonly OverrideView[]
+  /** False: `expectedStart` is the earliest possible; other limits, permits or the lack of a free slot may delay it. */
+  readonly exact: boolean
+  /** When it is given up unless it has started; null: never. */
+  readonly givenUpAt: Date | null
+  /** A process that is at work now serves its queue. */
+  readonly served: boolean
+  /** A process that is at work now, and serves its queue, lists its task. */
+  readonly known: boolean
+  readonly words: string
+}
+
+interface Hooks {
+  cancelled(id: string, task: string | null, queue: string): void
+  /** The end of a job changed its flow. */
+  flow(news: FlowNews): void
+  ring(): void
+}
+
+/** Stored jobs: look, cancel, retry, explain. */
+export class JobsApi {
+  readonly #store: () => Promise<Store>
+  readonly #hooks: Hooks
+
+  constructor(store: () => Promise<Store>, hooks: Hooks) {
+    this.#store = store
+    this.#hooks = hooks
+  }
+
+  /** One job; null when there is none (any more). */
+  async get(id: string): Promise<JobView | null> {
+    checkText(id, 'jobs.get: the id')
+    const store = await this.#store()
+    const job = await store.get(id)
+    return job && viewOf(job)
+  }
+
+  /** The newest jobs by state, queue and task; those of one flow in its order. @throws option.invalid for an option it does not know or a value out of range */
+  async list(query: JobListQuery = {}): Promise<JobView[]> {
+    const { store } = jobQuery(query, 'jobs.list')
+    return (await this.#find(store)).map(viewOf)
+  }
+
+  /**
+   * One page of the same, and the cursor of the next; null: there is none. A job is on one page at most, however many come and go meanwhile.
+   * @param query.cursor of an earlier page with the same filter. @throws option.invalid, also for a cursor that no such page answered
+   */
+  async page(query: JobPageQuery = {}): Promise<{ readonly jobs: JobView[]; readonly cursor: string | null }> {
+    const { store, limit } = jobQuery(query, 'jobs.page')
+    const found = await this.#find({ ...store, limit: limit + 1 })
+    const jobs = found.slice(0, limit)
+    const last = jobs.at(-1)
+    return { jobs: jobs.map(viewOf), cursor: last && found.length > limit ? cursorAfter(last, query) : null }
+  }
+
+  /** All jobs that a filter lets through, page by page, in the same order. @throws option.invalid, at the call */
+  iterate(filter: JobFilter = {}): AsyncIterableIterator<JobView> {
+    jobQuery(filter, 'jobs.iterate')
+    return this.#iterate(filter)
+  }
+
+  /** What no store can keep names no queue and no task. */
+  async #find(query: JobQuery): Promise<JobRecord[]> {
+    const store = await this.#store()
+    return isStorable(query.queue ?? '') && isStorable(query.task ?? '') ? store.list(query) : []
+  }
+
+  async *#iterate(filter: JobFilter): AsyncIterableIterator<JobView> {
+    for (let cursor: string | null = null; ;) {
+      const page: Awaited<ReturnType<JobsApi['page']>> = await this.page({ ...filter, cursor })
+      yield* page.jobs
+      cursor = page.cursor
+      if (cursor === null) return
+    }
+  }
+
+  /**
+   * Cancels a job: a waiting one is gone at once, everyone behind it moves up and nothing was charged; a running one has its signal
+   * aborted. Answers false when it had already ended.
+   * @throws job.not_found
+   */
+  async cancel(id: string): Promise<boolean> {
+    checkText(id, 'jobs.cancel: the id')
+    const store = await this.#store()
+    const answer = await store.cancel(id)
+    if (answer.kind === 'missing') throw missing(id)
+    if (answer.kind === 'finished') return false
+    const job = answer.kind === 'cancelled' ? await store.get(id) : null
+    this.#hooks.cancelled(id, job?.task ?? null, job?.queue ?? '')
+    if (answer.kind === 'cancelled' && answer.flow) this.#hooks.flow(answer.flow)
+    return true
+  }
+
+  /** Runs a discarded job again, with fresh attempts, and lets its flow go on; false when it is not discarded. @throws job.not_found */
+  async retry(id: string): Promise<boolean> {
+    checkText(id, 'jobs.retry: the id')
+    const store = await this.#store()
+    if (!(await store.get(id))) throw missing(id)
+    const retried = await store.retry(id)
+    if (retried) this.#hooks.ring()
+    return retried
+  }
+
+  /** Why a job waits, until when, and at which position. @throws job.not_found */
+  async explain(id: string): Promise<JobExplanation> {
+    checkText(id, 'jobs.explain: the id')
+    const store = await this.#store()
+    const explanation = await store.explain(id)
+    if (!explanation) throw missing(id)
+    const date = (us: number | null): Date | null => (us === null ? null : dateOf(us))
+    const { position, linePosition, uses, waitsOn, served, known, job } = explanation
+    const found = {
+      job: viewOf(job),
+      ...(explanation.unresolved && { unresolved: true as const }),
+      limits: uses.map(({ limit, key, weight }) => ({ limit, key: key === '' ? null : key, weight })),
+      fairKey: explanation.fairKey,
+      share: explanation.share,
+      headroom: explanation.headroom,
+      waitsOn: bucketOf(waitsOn),
+      ...(explanation.eachWorker && {
+        eachWorker: explanation.eachWorker.map((each) => ({
+          worker: each.worker,
+          waitsOn: bucketOf(each.waitsOn),
+          until: date(each.untilUs),
+        })),
+      }),
+      since: date(explanation.sinceUs),
+      until: date(explanation.untilUs),
+      expectedStart: date(explanation.expectedStartUs),
+      givenUpAt: date(explanation.givenUpAtUs),
+      overrides: explanation.overrides.map(viewOfOverride),
+      position,
+      linePosition,
+      exact: explanation.exact,
+      served,
+      known,
+    }
+    return { ...found, words: wordsFor(found) }
+  }
+}
+
+function bucketOf(found: { limit: string; key: string } | null): { limit: string; key: string | null } | null {
+  return found && { limit: found.limit, key: found.key === '' ? null : found.key }
+}
+
+function wordsFor(found: Omit<JobExplanation, 'words'>): string {
+  const { job, expectedStart, givenUpAt, served, known } = found
+  const at = expectedStart?.toISOString()
+  if (job.state === 'scheduled' && found.waitsOn) return `${waitInWords(found)} It is put off until then.`
+  if (job.state === 'scheduled') return `The job is scheduled for ${at ?? 'later'}.`
+  if (job.state === 'retryable') return `The job has failed and becomes available again at ${at ?? 'a later time'}.`
+  if (job.state === 'pending' && job.flow) return `The job waits for other jobs of its flow ${job.flow.id}.`
+  if (job.state !== 'available') return `The job is ${job.state}.`
+  const turns = `${headroomInWords(found)}${turnsInWords(found)}`
+  const unserved = served ? '' : ` No process that is at work now serves queue ${job.queue}.`
+  const bound = givenUpAt ? ` It is given up unless it starts by ${givenUpAt.toISOString()}.` : ''
+  if (served && !known && !found.unresolved) return `The job waits, for no live worker knows task ${job.task}.${bound}`
+  return `${waitInWords(found)}${turns}${unserved}${bound}`
+}
+
+function headroomInWords({ headroom }: Pick<JobExplanation, 'headroom'>): string {
+  if (!headroom) return ''
+  return ` The last ${headroom.units} of that budget are kept for jobs of priority ${headroom.priority} and above.`
+}
+
+function turnsInWords({ fairKey, share }: Pick<JobExplanation, 'fairKey' | 'share'>): string {
+  const starts = share === 1 ? '' : `, ${share} starts each time`
+  if (fairKey !== null) return ` The jobs of ${fairKey} take turns with those of others${starts}.`
+  return share === 1 ? '' : ` Its lane takes turns with others${starts}.`
+}
+
+function waitInWords({
+  job,
+  unresolved,
+  waitsOn,
+  position,
+  linePosition,
+  until,
+  expectedStart,
+  exact,
+  overrides,
+  eachWorker,
+}: Omit<JobExplanation, 'words'>): string {
+  if (unresolved) return `The job waits until an engine that knows the task ${job.task} resolves its limits.`
+  if (!waitsOn)
+    return `The job waits for a free slot of queue ${job.queue}${position === null ? '' : `, at position ${position} of its lane`}.`
+  const who = waitsOn.key === null ? waitsOn.limit : `${waitsOn.limit} for ${waitsOn.key}`
+  const pause = overrides.find((each) => each.kind === 'pause')
+  if (pause) {
+    const whom = `${pause.by === null ? '' : ` by ${pause.by}`}${pause.reason === null ? '' : ` (${pause.reason})`}`
+    return `The job waits for the budget of ${who}, which is paused${whom} ${until ? `until ${until.toISOString()}` : 'until it is resumed'}, at position ${position ?? 1}.`
+  }
+  if (eachWorker) {
+    const own = eachWorker.map(
+      (each) => `${each.worker} ${each.until ? `at ${each.until.toISOString()}` : 'when a permit returns'}`,
+    )
+    return `The job waits for the budget of ${who}, of which each worker has its own: worker ${own.join(', worker ')}; at position ${position ?? 1} of its lane.`
+  }
+  const lane = until ? `whose next start is at ${until.toISOString()}` : 'until one of its permits returns'
+  const start = expectedStart
+    ? `; it should start ${exact ? 'at' : 'no sooner than'} ${expectedStart.toISOString()}`
+    : ''
+  return `The job waits for the budget of ${who}, ${lane}, at position ${linePosition ?? position ?? 1}${start}.`
+}
+
+/** A stored job, as callers see it. */
+export function viewOf(job: JobRecord): JobView {
+  const { meta = {}, tags = [] } = objectIn<{ meta: Record<string, unknown>; tags: string[] }>(job.extra)
+  return {
+    id: job.id,
+    task: job.task,
+    queue: job.queue,
+    state: job.state,
+    priority: job.priority,
+    input: fromJsonText(job.input, null),
+    result: fromJsonText(job.result, null),
+    error: job.error,
+    attempt: job.attempt,
+    maxAttempts: job.maxAttempts,
+    createdAt: dateOf(job.createdUs),
+    startedAt: job.startedUs === null ? null : dateOf(job.startedUs),
+    finishedAt: job.finishedUs === null ? null : dateOf(job.finishedUs),
+    meta,
+    tags,
+    throttledUntil: job.throttledUntilUs === null ? null : dateOf(job.throttledUntilUs),
+    ...(job.occurrence && {
+      occurrence: { schedule: job.occurrence.schedule, dueAt: new Date(job.occurrence.dueMs) },
+    }),
+    ...(job.flow && { flow: job.flow }),
+  }
+}
+
+/** Store time as a date: it is close to the wall clock unless that was stepped since the boot. */
+function dateOf(us: number): Date {
+  return new Date(us / 1000)
+}
+
+function missing(id: string): SluiceError {
+  return new SluiceError('job.not_found', `There is no job ${id}; its retention may be over.`)
+}

@@ -1,0 +1,137 @@
+import { SluiceError } from '../../base/errors.ts'
+import { fromJsonText } from '../../base/json-value.ts'
+import { checkText } from '../../base/options.ts'
+import { isStorable } from '../../base/text.ts'
+import type { Logger } from '../../base/logger.ts'
+import type { NewJob } from '../../jobs/job.ts'
+import type { OnMissed, Overlap, ScheduleRecord } from '../../jobs/schedule.ts'
+import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import type { Store } from '../../store/contract/store.ts'
+import { type ScheduleOptions, slowerLimit, toSchedule } from '../define/schedule.ts'
+
+/** A registered schedule. */
+export interface ScheduleView {
+  readonly name: string
+  readonly task: string
+  readonly queue: string
+  readonly input: unknown
+  /** Null for one of even distances. */
+  readonly cron: string | null
+  readonly timezone: string | null
+  /** ms; null for a cron. */
+  readonly every: number | null
+  readonly until: Date | null
+  readonly maxRuns: number | null
+  readonly overlap: Overlap
+  readonly onMissed: OnMissed
+  /** `completed`: the series has ended, by `until` or `maxRuns`. */
+  readonly state: 'active' | 'completed'
+  /** When the next occurrence is due; null: the series has ended. */
+  readonly nextAt: Date | null
+  /** When the last occurrence that became a job was due. */
+  readonly lastAt: Date | null
+  /** The id of that job. */
+  readonly lastJob: string | null
+  /** Occurrences that became jobs, without those that were skipped while they waited. */
+  readonly runs: number
+}
+
+interface Hooks {
+  readonly store: () => Promise<Store>
+  readonly logger: Logger
+  readonly policy: (limit: string) => LimitPolicy | null
+  /** Told of every change of a schedule. */
+  readonly changed: () => void
+  /** Jobs will come for this queue. */
+  readonly enqueued: (jobs: readonly NewJob[]) => void
+}
+
+/** Recurring work: what is registered, and what comes next. */
+export class SchedulesApi {
+  readonly #hooks: Hooks
+  /** The inputs of schedules that were given no name. */
+  readonly #unnamed = new Map<string, string>()
+  readonly #warned = new Set<string>()
+
+  constructor(hooks: Hooks) {
+    this.#hooks = hooks
+  }
+
+  /** Every schedule of the store, ended ones too, by name. */
+  async list(): Promise<ScheduleView[]> {
+    return (await (await this.#hooks.store()).schedules()).map(toView)
+  }
+
+  /** One schedule; null when there is none of that name. */
+  async get(name: string): Promise<ScheduleView | null> {
+    checkText(name, 'schedules.get: the name')
+    return (await this.list()).find((each) => each.name === name) ?? null
+  }
+
+  /** Ends a schedule and forgets it; an occurrence that waits or runs goes on. False when there is none of that name. */
+  async remove(name: string): Promise<boolean> {
+    checkText(name, 'schedules.remove: the name')
+    this.#unnamed.delete(name)
+    // What no store can keep is no name of one.
+    const removed = isStorable(name) && (await (await this.#hooks.store()).unschedule(name))
+    if (removed) this.#hooks.changed()
+    return removed
+  }
+
+  /** Registers a schedule of such jobs; what `sluice.schedule` comes to. */
+  async register(options: ScheduleOptions<never>, job: NewJob): Promise<ScheduleView> {
+    const given = toSchedule(options, job)
+    if (options.name === undefined) this.#checkUnnamed(given.name, job.input)
+    const { schedule, kind } = await (await this.#hooks.store()).schedule(given)
+    this.#warnIfTooFast(schedule)
+    this.#hooks.enqueued([job])
+    if (kind !== 'unchanged') this.#hooks.changed()
+    return toView(schedule)
+  }
+
+  /** Two calls of one task without names would take each other's place. */
+  #checkUnnamed(name: string, input: string): void {
+    const known = this.#unnamed.get(name)
+    if (known !== undefined && known !== input)
+      throw new SluiceError(
+        'schedule.invalid',
+        `Two schedules of the task ${name} have different inputs and no names, so that one would replace the other. Give each a name.`,
+      )
+    this.#unnamed.set(name, input)
+  }
+
+  #warnIfTooFast(schedule: ScheduleRecord): void {
+    if (schedule.nextDueMs === null) return
+    const limit = slowerLimit(schedule, schedule.nextDueMs * 1000, this.#hooks.policy)
+    const { name, recurrence } = schedule
+    if (limit === null || this.#warned.has(name)) return
+    this.#warned.add(name)
+    this.#hooks.logger.warn(
+      { schedule: name, limit, recurrence },
+      `The schedule ${name} is faster than its limit ${limit}: occurrences will run late, and those that come due meanwhile are skipped.`,
+    )
+  }
+}
+
+function toView(record: ScheduleRecord): ScheduleView {
+  const { name, recurrence, job, untilMs, maxRuns, overlap, onMissed, nextDueMs, lastDueMs, lastJob, runs } = record
+  const date = (ms: number | null): Date | null => (ms === null ? null : new Date(ms))
+  return {
+    name,
+    task: job.task,
+    queue: job.queue,
+    input: fromJsonText(job.input, null),
+    cron: recurrence.kind === 'cron' ? recurrence.cron : null,
+    timezone: recurrence.kind === 'cron' ? recurrence.timezone : null,
+    every: recurrence.kind === 'every' ? recurrence.everyUs / 1000 : null,
+    until: date(untilMs),
+    maxRuns,
+    overlap,
+    onMissed,
+    state: nextDueMs === null ? 'completed' : 'active',
+    nextAt: date(nextDueMs),
+    lastAt: date(lastDueMs),
+    lastJob,
+    runs,
+  }
+}

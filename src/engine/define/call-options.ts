@@ -1,0 +1,57 @@
+import { type ErrorCode, SluiceError } from '../../base/errors.ts'
+import { checkOptions, quote, show } from '../../base/options.ts'
+import { checkUnits } from '../../policy/limits/define.ts'
+import type { EnqueueOptions } from './task.ts'
+
+/** Of a task, not of a call; or under another name. */
+const MEANT = { in: 'delay', at: 'runAt', limit: 'limits', key: 'unique' }
+const QUEUE = /^[a-z0-9][a-z0-9.-]*$/
+const OPTIONS = [
+  'delay',
+  'runAt',
+  'expiresAt',
+  'queue',
+  'priority',
+  'weight',
+  'unique',
+  'limits',
+  'fairKey',
+  'share',
+  'meta',
+  'tags',
+  'tx',
+] as const
+
+/** Checks the options of a call. @throws option.invalid, priority.invalid, delay.invalid */
+export function checkCall(options: EnqueueOptions<never>, task: string): void {
+  checkOptions(options, OPTIONS, `enqueue of ${task}`, { meant: MEANT })
+  const { priority, delay, runAt, weight, share, meta, tags } = options
+  if (priority !== undefined && !(Number.isInteger(priority) && priority >= -100 && priority <= 100))
+    throw new SluiceError(
+      'priority.invalid',
+      `The priority of a ${task} job is ${show(priority)}; give a whole number from -100 to 100, higher goes first`,
+    )
+  if (delay !== undefined && runAt !== undefined)
+    throw new SluiceError('delay.invalid', `enqueue of ${task} got both delay and runAt; give one`)
+  if (weight !== undefined) checkUnits(weight, `enqueue of ${task}`)
+  if (share !== undefined && typeof share !== 'number')
+    throw new SluiceError('fairness.invalid', `enqueue of ${task}: share is ${show(share)}; give a whole number`)
+  checkMeta(meta, `enqueue of ${task}`)
+  if (tags !== undefined && !(Array.isArray(tags) && tags.every((tag) => typeof tag === 'string')))
+    throw new SluiceError('option.invalid', `enqueue of ${task}: tags has to be a list of texts`)
+}
+
+/** Checks what callers note on a job or a flow. @throws option.invalid */
+export function checkMeta(meta: unknown, what: string, code: ErrorCode = 'option.invalid'): void {
+  if (meta === undefined || (typeof meta === 'object' && meta !== null && !Array.isArray(meta))) return
+  throw new SluiceError(code, `${what}: meta is ${show(meta)}; give an object`)
+}
+
+/** Refuses a name that is no queue's. @throws queue.invalid */
+export function checkQueue(queue: string): string {
+  if (typeof queue === 'string' && queue.length <= 128 && QUEUE.test(queue)) return queue
+  throw new SluiceError(
+    'queue.invalid',
+    `${quote(queue)} is no queue name; write at most 128 lower case letters, digits, dots and hyphens, as mail-high`,
+  )
+}

@@ -1,0 +1,134 @@
+import { SluiceError } from '../../base/errors.ts'
+import { toJsonText } from '../../base/json-value.ts'
+import { checkOptions as checkNames, quote } from '../../base/options.ts'
+import { checkMeta } from './call-options.ts'
+import type { Callback, FlowKind } from '../../jobs/flow.ts'
+import { checkFlowName, dependencies, type FlowJob, type NewFlow } from '../../jobs/new-flow.ts'
+import type { NewJob } from '../../jobs/job.ts'
+import type { AnyTask, EnqueueOptions, Task } from './task.ts'
+
+/** How a call that is part of a flow is enqueued; its `delay` counts from when its time comes. */
+export type CallOptions<I> = Omit<EnqueueOptions<I>, 'unique' | 'tx'>
+
+/** One call of a task, to be enqueued as part of a flow. Opaque: `call` makes it. */
+export interface Call {
+  readonly task: AnyTask
+  readonly input: unknown
+  readonly options: EnqueueOptions<never>
+}
+
+/** A flow to start: one call after the other, all at once, or all at once with callbacks. */
+export type FlowOptions = {
+  /** For lists and for people; at most 255 characters. */
+  name?: string
+  meta?: Readonly<Record<string, unknown>>
+} & (
+  | {
+      kind: 'chain'
+      /** 1 to 1,000; each starts once the one before it has completed, and is handed the results of all before it. */
+      steps: readonly Call[]
+    }
+  | {
+      kind: 'group'
+      /** 1 to 10,000. */
+      jobs: readonly Call[]
+    }
+  | {
+      kind: 'batch'
+      /** 1 to 10,000. */
+      jobs: readonly Call[]
+      /** At least one; each is handed the results of all jobs, null where one did not complete. */
+      callbacks: {
+        /** All jobs have completed. */
+        onSuccess?: Call
+        /** All jobs have ended, and one of them did not complete. */
+        onFailure?: Call
+        /** All jobs have ended. */
+        onComplete?: Call
+      }
+    }
+)
+
+type Prepare = (task: AnyTask, input: unknown, options: EnqueueOptions<never>) => NewJob | Promise<NewJob>
+
+const OPTIONS: Readonly<Record<FlowKind, readonly string[]>> = {
+  chain: ['kind', 'name', 'meta', 'steps'],
+  group: ['kind', 'name', 'meta', 'jobs'],
+  batch: ['kind', 'name', 'meta', 'jobs', 'callbacks'],
+}
+const CALLED: Readonly<Record<string, Callback>> = {
+  onSuccess: 'success',
+  onFailure: 'failure',
+  onComplete: 'complete',
+}
+
+/** A call of a task with its input, as part of a flow: `call(charge, { order }, { priority: 5 })`. */
+export function call<I, O, R>(
+  task: Task<I, O, R>,
+  ...args: undefined extends I ? [input?: I, options?: CallOptions<O>] : [input: I, options?: CallOptions<O>]
+): Call {
+  const [input, options = {}] = args
+  return { task, input, options }
+}
+
+/** A flow's jobs prepared and linked as its kind says. @throws flow.invalid, and as `enqueue` for each call: nothing is stored then */
+export async function toFlow(id: string, options: FlowOptions, prepare: Prepare): Promise<NewFlow> {
+  const kind = checkOptions(options)
+  const calls = checkCalls(kind, options.kind === 'chain' ? options.steps : options.jobs)
+  const jobs = await Promise.all(calls.map((each) => toFlowJob(each, prepare)))
+  const after = dependencies(kind, jobs.length)
+  const callbacks: Partial<Record<Callback, FlowJob>> = {}
+  if (options.kind === 'batch') {
+    for (const [name, given] of Object.entries(options.callbacks ?? {}) as [string, Call | undefined][]) {
+      const callback = CALLED[name]
+      if (callback && given) callbacks[callback] = await toFlowJob(checkCalls(kind, [given])[0] as Call, prepare)
+    }
+  }
+  return {
+    id,
+    kind,
+    name: options.name ?? null,
+    nodes: jobs.map((job, node) => ({ ...job, after: after[node] ?? [] })),
+    callbacks,
+    extra: options.meta ? toJsonText({ meta: options.meta }, `meta of a ${kind}`) : null,
+  }
+}
+
+async function toFlowJob({ task, input, options }: Call, prepare: Prepare): Promise<FlowJob> {
+  if (options?.tx !== undefined)
+    throw invalid('flow', 'a call has tx, and the jobs of a flow are stored together, in a transaction of their own')
+  const { delayUs = null, ...job } = await prepare(task, input, options)
+  return { job, delayUs }
+}
+
+function checkOptions(options: FlowOptions): FlowKind {
+  // Callers without types may pass anything.
+  const given: unknown = options
+  if (typeof given !== 'object' || given === null) throw invalid('flow', 'give { kind, steps } or { kind, jobs }')
+  const known =
+    typeof options.kind === 'string' && Object.hasOwn(OPTIONS, options.kind) ? OPTIONS[options.kind] : undefined
+  if (!known)
+    throw invalid('flow', `the kind is ${quote(options.kind)}; it is one of ${Object.keys(OPTIONS).join(', ')}`)
+  const { kind } = options
+  checkNames(options, known, `a ${kind}`, { code: 'flow.invalid' })
+  if ('callbacks' in options && options.callbacks !== undefined)
+    checkNames(options.callbacks, Object.keys(CALLED), `callbacks of a ${kind}`, { code: 'flow.invalid' })
+  checkFlowName(kind, options.name ?? null)
+  checkMeta(options.meta, `a ${kind}`, 'flow.invalid')
+  return kind
+}
+
+function checkCalls(kind: FlowKind, calls: readonly Call[]): readonly Call[] {
+  const given: unknown = calls
+  const fine =
+    Array.isArray(given) && calls.every((each) => typeof each === 'object' && each !== null && 'task' in each)
+  if (fine) return calls
+  throw invalid(
+    kind,
+    `its ${kind === 'chain' ? 'steps' : 'jobs'} must be a list of calls, as call(task, input) makes them`,
+  )
+}
+
+function invalid(what: string, why: string): SluiceError {
+  return new SluiceError('flow.invalid', `A ${what} was not started: ${why}.`)
+}

@@ -1,0 +1,180 @@
+import { SluiceError } from '../../base/errors.ts'
+import { show } from '../../base/options.ts'
+import { messageOf } from '../../base/thrown.ts'
+import { inLaneOrder } from '../../jobs/lane.ts'
+import { checkUnits, isLimitUse, type Limit, type LimitUse, useOf, type UseSpec } from '../../policy/limits/define.ts'
+import { keptBack } from '../../policy/limits/headroom.ts'
+import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import { partitionKey, readPath, SHARED_KEY } from '../../policy/limits/partition-key.ts'
+import type { BucketUse, LimitDefinition } from '../../store/contract/store.ts'
+
+/** What a call says that its limits go by. */
+export interface Asked {
+  /** Of uses that name none; undefined: 1. */
+  readonly weight: number | undefined
+  /** Null: not of a job. */
+  readonly priority: number | null
+}
+
+/** The limits that one engine knows, and what a job costs in each of them. */
+export class LimitRegistry {
+  readonly #policies = new Map<string, LimitPolicy>()
+  /** Who listed each first. */
+  readonly #where = new Map<string, string>()
+  /** Policies that equal the one of their name. */
+  readonly #same = new WeakSet<LimitPolicy>()
+  readonly #warn: (message: string) => void
+  readonly #warned = new Set<string>()
+
+  constructor(warn: (message: string) => void) {
+    this.#warn = warn
+  }
+
+  /**
+   * Adds a limit; the same name with the same policy is the same limit.
+   * @param where names who lists it in messages, as in `task tenant.sync`.
+   * @throws limit.conflict; limit.weight.above_burst for a weight that is the same for every job
+   */
+  add(use: UseSpec<never>, where: string): void {
+    this.#check(use, where)
+    if (typeof use.weight === 'number') refuseAboveBurst(use.policy, use.weight, `limit ${use.limit} of ${where}`)
+    if (!this.#policies.has(use.limit)) {
+      this.#policies.set(use.limit, use.policy)
+      this.#where.set(use.limit, where)
+    }
+  }
+
+  /** Limits are often made anew with the same content, which is compared once for each. */
+  #check({ limit, policy }: UseSpec<never>, where: string): void {
+    const known = this.#policies.get(limit)
+    if (!known || known === policy || this.#same.has(policy)) return
+    if (JSON.stringify(known) !== JSON.stringify(policy))
+      throw new SluiceError(
+        'limit.conflict',
+        `The limit ${limit} is defined twice: in ${this.#where.get(limit)} as ${JSON.stringify(known)}, and in ${where} as ${JSON.stringify(policy)}. Define it once, or give one of them another name.`,
+      )
+    this.#same.add(policy)
+  }
+
+  policy(name: string): LimitPolicy | null {
+    return this.#policies.get(name) ?? null
+  }
+
+  definitions(): LimitDefinition[] {
+    return [...this.#policies].map(([name, policy]) => ({ name, policy, version: policy.version ?? 0 }))
+  }
+
+  /**
+   * The buckets that a job of this input needs, in lane order, each once.
+   * @throws limit.unknown, limit.conflict, limit.key.invalid, limit.key.missing, limit.key.threw, limit.weight.invalid, limit.weight.threw, limit.weight.above_burst
+   */
+  resolve(specs: readonly UseSpec<never>[], input: unknown, asked: Asked, task: string): BucketUse[] {
+    const uses: BucketUse[] = []
+    for (const spec of specs) {
+      const use = this.#resolveOne(spec, input, asked, task)
+      if (!use) continue
+      const same = uses.findIndex((each) => each.limit === use.limit && each.key === use.key)
+      if (same < 0) uses.push(use)
+      else if ((uses[same] as BucketUse).weight < use.weight) uses[same] = use
+    }
+    return inLaneOrder(uses)
+  }
+
+  #resolveOne(spec: UseSpec<never>, input: unknown, asked: Asked, task: string): BucketUse | null {
+    const policy = this.#policies.get(spec.limit)
+    if (!policy)
+      throw new SluiceError(
+        'limit.unknown',
+        `The task ${task} names the limit ${spec.limit}, which this engine does not know. List it in new Sluice({ limits: [...] }).`,
+      )
+    const what = `limit ${spec.limit} of task ${task}`
+    this.#check(spec, `a call of task ${task}`)
+    let key = SHARED_KEY
+    if (spec.key.kind !== 'none') {
+      const value = this.#keyOf(spec, input, what)
+      const found = partitionKey(value, policy.onMissingKey, what, spec.key.kind === 'path' ? spec.key.path : null)
+      if (found.kind === 'missing') {
+        if (value === '' && policy.onMissingKey === undefined)
+          this.#warnOnce(
+            `${what}: the key is missing, it is '', so the job is not limited this time; return null for that, or set onMissingKey`,
+          )
+        return null
+      }
+      key = found.key
+    }
+    return { limit: spec.limit, key, weight: this.#weightOf(spec, policy, input, asked, what) }
+  }
+
+  #keyOf({ key }: UseSpec<never>, input: unknown, what: string): unknown {
+    if (key.kind === 'value') return key.value
+    if (key.kind === 'path') return readPath(input, key.path)
+    if (key.kind === 'none') return undefined
+    try {
+      return key.fn(input as never)
+    } catch (cause) {
+      throw new SluiceError('limit.key.threw', `${what}: its key function threw: ${messageOf(cause)}.`, { cause })
+    }
+  }
+
+  #weightOf(spec: UseSpec<never>, policy: LimitPolicy, input: unknown, asked: Asked, what: string): number {
+    let units: unknown = spec.weight ?? asked.weight ?? 1
+    if (typeof units === 'function') {
+      try {
+        units = (units as (input: unknown) => unknown)(input)
+      } catch (cause) {
+        throw new SluiceError('limit.weight.threw', `${what}: its weight function threw: ${messageOf(cause)}.`, {
+          cause,
+        })
+      }
+    }
+    const weight = checkUnits(units, what)
+    const most = refuseAboveBurst(policy, weight, what)
+    if (most === null) return 1
+    const kept = asked.priority === null ? 0 : keptBack(policy, asked.priority)
+    if (weight > most - kept)
+      throw new SluiceError(
+        'limit.weight.above_burst',
+        `${what}: a job of weight ${weight} and priority ${asked.priority} can never start: ${kept} of ${most} units are kept for jobs at or above priority ${policy.headroom?.priority}. Raise its priority, or split the job.`,
+      )
+    return weight
+  }
+
+  #warnOnce(message: string): void {
+    if (this.#warned.has(message)) return
+    this.#warned.add(message)
+    this.#warn(message)
+  }
+}
+
+/** The most units that one start may take; null for a limit that counts none. @throws limit.weight.above_burst */
+function refuseAboveBurst({ rule }: LimitPolicy, weight: number, what: string): number | null {
+  if (!rule || rule.kind === 'spacing') return null
+  const most = rule.kind === 'rate' ? rule.burst : rule.max
+  if (weight <= most) return most
+  throw new SluiceError(
+    'limit.weight.above_burst',
+    `${what}: a job of weight ${weight} can never start under a ${rule.kind === 'rate' ? 'burst' : 'max'} of ${most}. Raise that, or split the job.`,
+  )
+}
+
+/** Reads uses that the user listed as limits. @throws option.invalid */
+export function specsOf(limits: readonly (Limit | LimitUse<never>)[] | undefined, what: string): UseSpec<never>[] {
+  if (limits !== undefined && !Array.isArray(limits)) throw notAList(limits, what)
+  return (limits ?? []).map((use) => {
+    if (isLimitUse(use)) return useOf(use)
+    throw new SluiceError(
+      'option.invalid',
+      `${what} lists something that is no limit; make limits with limit(name, policy)`,
+    )
+  })
+}
+
+/** The refusal of limits that are no list, as of a single one. */
+export function notAList(limits: unknown, what: string): SluiceError {
+  return new SluiceError('option.invalid', `limits of ${what} is ${show(limits)}; give a list, as limits: [crm]`)
+}
+
+/** A queue's limit whose key is computed from the input counts as the job's own. */
+export function hangsOnJob(spec: { readonly key: { readonly kind: string } }): boolean {
+  return spec.key.kind === 'fn' || spec.key.kind === 'path'
+}

@@ -1,0 +1,45 @@
+import { timersAreFaked } from '../../base/clock.ts'
+import { SluiceError } from '../../base/errors.ts'
+import type { Store } from '../../store/contract/store.ts'
+
+/** Where an engine was made, and on which store: an engine that a failed test has left open must be found again. */
+export class Place {
+  readonly #store: string
+  readonly #stack: string | undefined
+
+  constructor(store: string | Store) {
+    this.#store = typeof store === 'string' ? withoutSecrets(store) : `a ${store.backend} store`
+    this.#stack = new Error('made').stack
+  }
+
+  /** As in `one on sqlite:./jobs.db (running), made at file:///app/worker.js:12:16`. */
+  inWords(state: string): string {
+    const line = this.#stack?.split('\n').find((each, i) => i > 0 && !OWN_FRAME.test(each))
+    const where =
+      line === undefined
+        ? ''
+        : `, made at ${line
+            .trim()
+            .replace(/^at (?:.*\()?/, '')
+            .replace(/\)$/, '')}`
+    return `one on ${this.#store} (${state})${where}`
+  }
+}
+
+const OWN_FRAME = /new (?:Place|Sluice)\b/
+
+function withoutSecrets(url: string): string {
+  return url.replace(/^(postgres(?:ql)?:\/\/)[^@/]*@/, '$1').replace(/\?.*$/, '')
+}
+
+/**
+ * Refuses to begin under timers that a test has faked: nothing would ever answer. Date alone may be faked.
+ * @throws option.invalid
+ */
+export function refuseFakedTimers(): void {
+  if (!timersAreFaked()) return
+  throw new SluiceError(
+    'option.invalid',
+    'The timers of this process are faked (vi.useFakeTimers or the like), so that the engine would wait for ever. Give it a clock instead, by createManualClock of sluice/testing, or fake Date alone.',
+  )
+}

@@ -1,0 +1,98 @@
+import { SluiceError } from '../../base/errors.ts'
+import { checkOptions, ownNames, quote, show } from '../../base/options.ts'
+import type { LimitUse, UseSpec } from '../../policy/limits/define.ts'
+import { checkQueue } from './call-options.ts'
+import { specsOf } from './limit-registry.ts'
+import { type AnyTask, definitionOf } from './task.ts'
+
+/** How one queue is served by this process. */
+export interface QueueOptions {
+  /** Jobs of it that run at once in this process (in a limit, `concurrency` is fleet-wide); 10 by default; 0: it runs none, but the queue's limits hold. */
+  concurrency?: number
+  /** Every job of the queue needs them too; a closed one puts the queue to sleep as a whole. */
+  limits?: readonly LimitUse<never>[]
+  /**
+   * Of `limits`: where engines declare different ones for the queue, the higher version holds for all of them, and at the same version
+   * what the engine that opened the store last declares; a whole number, default 0.
+   */
+  version?: number
+}
+
+/** Queues by name with their options or their concurrency, or names alone. */
+export type QueueList = Readonly<Record<string, QueueOptions | number>> | readonly string[]
+
+/** One queue, with all defaults filled in. */
+export interface QueueSettings {
+  readonly queue: string
+  readonly concurrency: number
+  readonly specs: readonly UseSpec<never>[]
+  /** Of its limits; null: this engine says nothing of them, and what the store has stays. */
+  readonly version: number | null
+}
+
+const DEFAULT_QUEUE = 'default'
+const DEFAULT_CONCURRENCY = 10
+const MOST_CONCURRENCY = 10_000
+const KNOWN = ['concurrency', 'limits', 'version']
+
+/** The queues that an engine serves: those given, else `default` and those of its tasks. @throws option.invalid, queue.invalid */
+export function queuesOf(given: QueueList | undefined, tasks: readonly AnyTask[]): QueueSettings[] {
+  const named = given === undefined ? [DEFAULT_QUEUE, ...tasks.map((each) => definitionOf(each).queue)] : given
+  return entriesOf(named).map(([queue, options]) => {
+    const { concurrency = DEFAULT_CONCURRENCY, limits, version } = optionsOf(queue, options)
+    return {
+      queue: checkQueue(queue),
+      concurrency: checkConcurrency(queue, concurrency),
+      specs: specsOf(limits, `queue ${queue}`),
+      version: checkVersion(queue, limits !== undefined, version),
+    }
+  })
+}
+
+function entriesOf(queues: QueueList): [string, unknown][] {
+  if (Array.isArray(queues)) return [...new Set(queues.map(checkName))].map((queue) => [queue, {}])
+  if (ownNames(queues) === null)
+    throw new SluiceError(
+      'option.invalid',
+      `queues is invalid: ${show(queues)}. Expected names, as ['mail'], or options by name, as { mail: { concurrency: 5 } }.`,
+    )
+  return Object.entries(queues)
+}
+
+function checkName(queue: unknown): string {
+  if (typeof queue === 'string') return queue
+  throw new SluiceError('option.invalid', `queues is invalid: it lists ${typeof queue}. Expected names, as ['mail'].`)
+}
+
+function optionsOf(queue: string, given: unknown): QueueOptions {
+  if (typeof given === 'number') return { concurrency: given }
+  if (typeof given !== 'object' || given === null || Array.isArray(given))
+    throw new SluiceError(
+      'option.invalid',
+      `queues.${queue} is invalid: ${show(given)}. Expected its concurrency, or options: ${KNOWN.join(', ')}.`,
+    )
+  checkOptions(given, KNOWN, `queues.${queue}`)
+  return given
+}
+
+function checkVersion(queue: string, limited: boolean, version: unknown): number | null {
+  if (version === undefined) return limited ? 0 : null
+  if (!limited)
+    throw new SluiceError(
+      'option.invalid',
+      `queues.${queue}.version is given without limits, of which it is the version. List limits beside it; [] removes them.`,
+    )
+  if (typeof version === 'number' && Number.isSafeInteger(version) && version >= 0) return version
+  throw new SluiceError(
+    'option.invalid',
+    `queues.${queue}.version is invalid: ${quote(version)}. Expected a whole number from 0.`,
+  )
+}
+
+function checkConcurrency(queue: string, value: unknown): number {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MOST_CONCURRENCY) return value
+  throw new SluiceError(
+    'option.invalid',
+    `The concurrency of queue ${queue} is ${show(value)}; give a whole number from 0 to 10,000`,
+  )
+}

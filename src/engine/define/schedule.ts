@@ -1,0 +1,159 @@
+import type { Duration } from '../../base/duration.ts'
+import { SluiceError } from '../../base/errors.ts'
+import { didYouMean } from '../../base/nearest.ts'
+import { show } from '../../base/options.ts'
+import { checkInstant } from '../../base/instant.ts'
+import { isName } from '../../base/text.ts'
+import type { NewJob } from '../../jobs/job.ts'
+import { duesWithin, recurrenceOf } from '../../jobs/recurrence.ts'
+import type { NewSchedule, OnMissed, Overlap } from '../../jobs/schedule.ts'
+import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import type { Rule } from '../../policy/rules/rule.ts'
+import type { EnqueueOptions, TaskDefinition } from './task.ts'
+
+interface Every {
+  /** The distance of due times, at least 10 ms; by the store's clock, which steps of the wall clock do not move. */
+  every: Duration
+  cron?: never
+  timezone?: never
+}
+
+interface ByCalendar {
+  /** Five fields, or six with seconds first, or a nickname as `@daily`; by the wall clock. */
+  cron: string
+  /** An IANA name; UTC by default. */
+  timezone?: string
+  every?: never
+}
+
+/** How often a task is to run, and how its jobs are enqueued. */
+export type ScheduleOptions<I> = (Every | ByCalendar) &
+  Pick<EnqueueOptions<I>, 'queue' | 'priority' | 'weight' | 'limits' | 'fairKey' | 'share' | 'meta' | 'tags'> & {
+    /** What it is registered under, at most 255 characters; the task's name by default. */
+    name?: string
+    /** The first occurrence is due at once, when the schedule is first registered; false by default. */
+    immediately?: boolean
+    /** The end of the series, exclusive: what cannot start before is skipped; wall clock; none by default. */
+    until?: Date
+    /** The series ends after so many runs; skipped occurrences are none. */
+    maxRuns?: number
+    /** An occurrence that is due before the last one has ended: `skip` (default) leaves it out, `allow` runs both. */
+    overlap?: Overlap
+    /** Occurrences that were due while nobody was at work: `skip` (default), or `catchUp`, which runs the latest 1,000 of them. */
+    onMissed?: OnMissed
+  }
+
+const OWN: ReadonlySet<string> = new Set([
+  'name',
+  'every',
+  'cron',
+  'timezone',
+  'immediately',
+  'until',
+  'maxRuns',
+  'overlap',
+  'onMissed',
+])
+const OF_JOB: ReadonlySet<string> = new Set([
+  'queue',
+  'priority',
+  'weight',
+  'limits',
+  'fairKey',
+  'share',
+  'meta',
+  'tags',
+])
+const LONGEST_NAME = 255
+const HOUR_US = 3_600_000_000
+const CALENDAR_US = { hour: HOUR_US, day: 24 * HOUR_US, week: 168 * HOUR_US, month: 720 * HOUR_US } as const
+
+/** What of a schedule's options is said of each of its jobs. @throws schedule.invalid for an option that is not known */
+export function jobOptions(task: TaskDefinition, options: ScheduleOptions<never>): EnqueueOptions<never> {
+  if (typeof options !== 'object' || options === null)
+    throw invalid(`schedule of ${task.name}`, 'give its options, such as { every: "5m" }')
+  const job: Record<string, unknown> = {}
+  for (const [key, value] of Object.entries(options)) {
+    if (OF_JOB.has(key)) job[key] = value
+    else if (!OWN.has(key)) {
+      const known = [...OWN, ...OF_JOB]
+      const why = `there is no option ${key}; ${didYouMean(key, known)}it knows ${known.join(', ')}`
+      throw invalid(`schedule of ${task.name}`, why)
+    }
+  }
+  return job
+}
+
+/** A schedule as it is stored, its job being one of these calls. @throws schedule.invalid, duration.invalid */
+export function toSchedule(options: ScheduleOptions<never>, job: NewJob): NewSchedule {
+  const { name = job.task, immediately = false, until, maxRuns, overlap = 'skip', onMissed = 'skip' } = options
+  if (!isName(name, LONGEST_NAME))
+    throw invalid(
+      `schedule of ${job.task}`,
+      `the name must be a text of 1 to ${LONGEST_NAME} characters, without NUL and half surrogate pairs`,
+    )
+  const what = `schedule ${name}`
+  if (typeof immediately !== 'boolean') throw invalid(what, 'immediately is true or false')
+  if (maxRuns !== undefined && !(Number.isSafeInteger(maxRuns) && maxRuns >= 1))
+    throw invalid(what, `maxRuns is ${show(maxRuns)}; give a whole number of at least 1`)
+  if (until !== undefined && !(until instanceof Date && !Number.isNaN(until.getTime())))
+    throw invalid(what, 'until is no valid Date')
+  if (overlap !== 'skip' && overlap !== 'allow') throw invalid(what, `overlap is ${show(overlap)}; it is skip or allow`)
+  if (onMissed !== 'skip' && onMissed !== 'catchUp')
+    throw invalid(what, `onMissed is ${show(onMissed)}; it is skip or catchUp`)
+  const { task, queue, priority, input, uses, maxAttempts, extra, fairKey, share } = job
+  return {
+    name,
+    recurrence: recurrenceOf(options, what),
+    immediately,
+    untilMs: until === undefined ? null : checkInstant(until.getTime(), `${what}: until`),
+    maxRuns: maxRuns ?? null,
+    overlap,
+    onMissed,
+    job: {
+      task,
+      queue,
+      priority,
+      input,
+      uses,
+      maxAttempts,
+      extra,
+      ...(fairKey !== undefined && { fairKey }),
+      ...(share !== undefined && { share }),
+      ...(job.terms && { terms: job.terms }),
+    },
+  }
+}
+
+/** The limit that a schedule alone comes due too often for, over one period of the limit from a due time on; null: none. */
+export function slowerLimit(
+  { recurrence, job }: NewSchedule,
+  dueUs: number,
+  policyOf: (limit: string) => LimitPolicy | null,
+): string | null {
+  for (const { limit, weight } of job.uses) {
+    const policy = policyOf(limit)
+    for (const rule of [policy?.rule, policy?.spacing]) {
+      if (!rule) continue
+      const { units, perUs } = allowanceOf(rule)
+      const starts = rule.kind === 'spacing' ? 1 : Math.floor(units / weight)
+      if (duesWithin(recurrence, dueUs, perUs, starts + 1) > starts) return limit
+    }
+  }
+  return null
+}
+
+/** What a rule allows in the long run. */
+function allowanceOf(rule: Rule): { readonly units: number; readonly perUs: number } {
+  if (rule.kind === 'rate') return { units: rule.rate, perUs: rule.periodUs }
+  if (rule.kind === 'sliding') return { units: rule.max, perUs: rule.periodUs }
+  if (rule.kind === 'spacing') return { units: 1, perUs: rule.everyUs }
+  return {
+    units: rule.max,
+    perUs: rule.window.align === 'epoch' ? rule.window.periodUs : CALENDAR_US[rule.window.unit],
+  }
+}
+
+function invalid(what: string, why: string): SluiceError {
+  return new SluiceError('schedule.invalid', `${what}: ${why}`)
+}

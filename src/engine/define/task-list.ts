@@ -1,0 +1,30 @@
+import { SluiceError } from '../../base/errors.ts'
+import type { LimitRegistry } from './limit-registry.ts'
+import { type AnyTask, definitionOf, type TaskDefinition } from './task.ts'
+
+/** The tasks of an engine by their names; their limits are added to its own. @throws task.conflict, limit.conflict */
+export function listTasks(tasks: readonly AnyTask[], registry: LimitRegistry): ReadonlyMap<string, TaskDefinition> {
+  const byName = new Map<string, TaskDefinition>()
+  for (const each of tasks) {
+    const task = definitionOf(each)
+    const known = byName.get(task.name)
+    if (known && known !== task)
+      throw new SluiceError(
+        'task.conflict',
+        `Two tasks of this engine are named ${task.name}. Give one of them another name.`,
+      )
+    byName.set(task.name, task)
+    for (const use of task.uses) registry.add(use, `task ${task.name}`)
+  }
+  return byName
+}
+
+/** What a task that an engine lists was told. @throws task.unknown; option.invalid for what `task` did not make */
+export function listed(tasks: ReadonlyMap<string, TaskDefinition>, task: AnyTask): TaskDefinition {
+  const definition = definitionOf(task)
+  if (tasks.get(definition.name) === definition) return definition
+  throw new SluiceError(
+    'task.unknown',
+    `This engine does not list the task ${definition.name}. Add it to new Sluice({ tasks: [...] }).`,
+  )
+}

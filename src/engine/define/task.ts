@@ -1,0 +1,310 @@
+import { durationMs, type Duration } from '../../base/duration.ts'
+import { SluiceError } from '../../base/errors.ts'
+import { checkOptions, checkText, show } from '../../base/options.ts'
+import type { Json } from '../../base/json-value.ts'
+import type { Logger } from '../../base/logger.ts'
+import type { FlowPlace } from '../../jobs/flow.ts'
+import type { Answer } from '../../jobs/header-source.ts'
+import type { RetryOptions, RetryPolicy } from '../../jobs/retry-policy.ts'
+import { retryPolicy } from '../../jobs/retry-policy.ts'
+import { checkSchema, type Schema } from '../../jobs/schema.ts'
+import type { Unique } from '../../jobs/unique-key.ts'
+import {
+  type InlineLimit,
+  inlineUse,
+  isLimitUse,
+  type Limit,
+  type LimitUse,
+  useOf,
+  type UseSpec,
+} from '../../policy/limits/define.ts'
+import type { Key, KeyPath } from '../../policy/limits/key-path.ts'
+import { type Fairness, fairnessOf } from './fairness.ts'
+import { notAList } from './limit-registry.ts'
+
+/** What a handler is given beside its input. */
+export interface Context<I> {
+  readonly job: {
+    readonly id: string
+    readonly input: I
+    /** Which due time of which schedule this job stands for; null for any other job. */
+    readonly occurrence: { readonly schedule: string; readonly dueAt: Date } | null
+    /** Where this job stands in which flow; null for any other job. */
+    readonly flow: FlowPlace | null
+    /**
+     * In the order of the flow: what the jobs came to that this one waited for, directly or not; to a callback, what all jobs came to, null
+     * where one did not complete. Null for a job of no flow, and for a callback whose results come to more than 4 MiB.
+     */
+    readonly parentResults: readonly unknown[] | null
+  }
+  /** 1 on the first run. */
+  readonly attempt: number
+  /** Aborted by a cancel, by the timeout, by a lost lease, and by a stop that waited long enough. */
+  readonly signal: AbortSignal
+  readonly logger: Logger
+  /**
+   * Corrects what this job was charged by a limit of a rate or a window: positive units more, into debt if need be; negative ones back, in
+   * all no more than it was charged. Ignored with a warning for other limits, and once the run is over.
+   */
+  charge(limit: Limit | string, units: number): void
+  /**
+   * Reads the rate-limit headers of a response, which may be a plain object: a refusal (429, or GitHub's 403) closes the bucket as
+   * `RateLimited` does, and limits with `calibrate` are corrected by what the other side says is left.
+   */
+  observe(response: Answer): void
+  /** Reports how far the run has come, 0 to 1; seen in the `job.progress` event. */
+  progress(fraction: number): void
+}
+
+/** A stored job, as `enqueue` answers it. */
+export interface Job<R> {
+  readonly id: string
+  /** An earlier job with the same unique key was returned. */
+  readonly duplicate: boolean
+  /**
+   * Waits until the job has ended; the result is what JSON made of `run`'s.
+   * @throws job.discarded, job.cancelled; job.result.timeout when `timeout` is over (the job goes on)
+   */
+  result(options?: { timeout?: Duration }): Promise<Json<R>>
+}
+
+/** How one call of a task is enqueued. */
+export interface EnqueueOptions<I> {
+  /** Start no sooner than this from now; wall clock. */
+  delay?: Duration
+  /** Start no sooner than this; wall clock. */
+  runAt?: Date
+  /** Discarded when it has not started by then; wall clock. */
+  expiresAt?: Date
+  queue?: string
+  /** −100 to 100, higher first; 0 by default. */
+  priority?: number
+  /** Units for rate and window rules that name no weight of their own; 1 by default. */
+  weight?: number
+  unique?: Unique<I>
+  /** Added to the task's. */
+  limits?: readonly LimitUse<I>[]
+  /** Instead of the task's: jobs of one key take turns with those of others; `null` or `''`: no key. */
+  fairKey?: Key | null
+  /** Instead of the task's: starts that a turn of the job's lane has, 1 to 100. */
+  share?: number
+  meta?: Readonly<Record<string, unknown>>
+  tags?: readonly string[]
+  /**
+   * A connection of `pg` on which you have begun a transaction: the job is stored if you commit, and seen only then. On PostgreSQL.
+   */
+  tx?: unknown
+}
+
+/** A task of any input and result. */
+export interface AnyTask {
+  readonly name: string
+}
+
+/** Code with a name: enqueued as jobs, run by workers. */
+export interface Task<I, O, R> extends AnyTask {
+  /**
+   * Stores one call durably, through the one engine that lists the task.
+   * @throws task.no_engine, task.ambiguous; input.invalid and the other refusals of the edge: nothing is written then
+   */
+  enqueue(
+    ...args: undefined extends I ? [input?: I, options?: EnqueueOptions<O>] : [input: I, options?: EnqueueOptions<O>]
+  ): Promise<Job<R>>
+  /** Stores many calls in one transaction, all or none. */
+  enqueueMany(inputs: readonly I[], options?: EnqueueOptions<O>): Promise<Job<R>[]>
+}
+
+/** How a task runs. */
+export interface TaskOptions<O, R> {
+  /** All must admit a job; none by default. */
+  limits?: readonly (LimitUse<NoInfer<O>> | InlineLimit<NoInfer<O>>)[]
+  /**
+   * Jobs of one key take turns with those of others, so that no backlog delays another's: a function of the input, or a path like
+   * `'tenant.id'`. `null`, `undefined` and `''` are no key; by default there is none. Beside limits it splits their lanes further.
+   */
+  fairKey?: ((input: NoInfer<O>) => Key | null | undefined) | KeyPath<O>
+  /**
+   * Starts that one turn of a job's lane has, a whole number from 1 to 100; 1 by default. The job that came last decides; jobs without
+   * limits and fair key stand in no lane.
+   */
+  share?: number | ((input: NoInfer<O>) => number)
+  /** `default` by default. */
+  queue?: string
+  /** Per attempt, from its start; none by default. */
+  timeout?: Duration
+  retry?: RetryOptions
+  run(input: NoInfer<O>, ctx: Context<NoInfer<O>>): R | Promise<R>
+  /** Called at the start of each attempt, beside the handler: what it does delays no run. */
+  onStarted?(job: { id: string; input: NoInfer<O>; attempt: number }): void
+  /** Called once, after a job has completed and that is written, with the result as JSON made it. */
+  onCompleted?(result: unknown, job: { id: string; input: NoInfer<O> }): void
+  /** Called once, after a job was discarded. */
+  onError?(error: Error, job: { id: string; input: NoInfer<O> }): void
+  /** Called after each failed attempt that is followed by another. */
+  onRetry?(error: Error, job: { id: string; input: NoInfer<O>; attempt: number; delayMs: number }): void
+}
+
+/** What an engine knows of a task: its options, normalised. */
+export interface TaskDefinition {
+  readonly name: string
+  readonly schema: Schema<never, unknown> | null
+  readonly uses: readonly UseSpec<never>[]
+  readonly fairness: Fairness
+  readonly queue: string
+  readonly timeoutMs: number | null
+  readonly retry: RetryPolicy
+  readonly run: (input: never, ctx: Context<never>) => unknown
+  readonly onStarted: ((job: { id: string; input: never; attempt: number }) => void) | undefined
+  readonly onCompleted: ((result: unknown, job: { id: string; input: never }) => void) | undefined
+  readonly onError: ((error: Error, job: { id: string; input: never }) => void) | undefined
+  readonly onRetry:
+    | ((error: Error, job: { id: string; input: never; attempt: number; delayMs: number }) => void)
+    | undefined
+}
+
+/** The engine behind a task's `enqueue`. */
+export interface TaskEngine {
+  /** Which engine it is, for messages: its store, whether it runs, and where it was made. */
+  readonly about: string
+  enqueueAll(task: TaskDefinition, inputs: readonly unknown[], options: EnqueueOptions<never>): Promise<Job<unknown>[]>
+}
+
+interface Bound {
+  readonly definition: TaskDefinition
+  readonly engines: Set<TaskEngine>
+}
+
+const BOUND = new WeakMap<AnyTask, Bound>()
+const NAME = /^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$/
+const OPTIONS = [
+  'limits',
+  'fairKey',
+  'share',
+  'queue',
+  'timeout',
+  'retry',
+  'run',
+  'onStarted',
+  'onCompleted',
+  'onError',
+  'onRetry',
+] as const
+const CALLBACKS = ['onStarted', 'onCompleted', 'onError', 'onRetry'] as const
+/** As other libraries call it. */
+const MEANT = {
+  retries: 'retry',
+  attempts: 'retry',
+  backoff: 'retry',
+  handler: 'run',
+  concurrency: 'limits',
+  limit: 'limits',
+}
+
+/**
+ * Defines a task: a handler under a name, with its input's schema and its options.
+ * @param name lower case words with dots, as `tenant.sync`; at most 255 characters.
+ * @param input any Standard Schema: checked at `enqueue` and again before the run.
+ * @throws task.name.invalid, option.invalid, policy.invalid, fairness.invalid, retry.invalid, duration.invalid
+ */
+export function task<I, O, R>(name: string, input: Schema<I, O>, options: TaskOptions<O, R>): Task<I, O, R>
+export function task<R>(name: string, options: TaskOptions<void, R>): Task<void, void, R>
+export function task<I, O, R>(
+  name: string,
+  second: Schema<I, O> | TaskOptions<void, R>,
+  third?: TaskOptions<O, R>,
+): Task<I, O, R> {
+  const schema = third ? (second as Schema<never, unknown>) : null
+  const definition = define(name, schema, (third ?? second) as TaskOptions<O, R>)
+  const engines = new Set<TaskEngine>()
+  const created: Task<I, O, R> = Object.freeze({
+    name,
+    enqueue: async (value?: I, options: EnqueueOptions<O> = {}): Promise<Job<R>> =>
+      (await theOne(name, engines).enqueueAll(definition, [value], options))[0] as Job<R>,
+    enqueueMany: async (inputs: readonly I[], options: EnqueueOptions<O> = {}): Promise<Job<R>[]> => {
+      if (!Array.isArray(inputs))
+        throw new SluiceError('option.invalid', `enqueueMany of ${name} got ${show(inputs)}; give a list of inputs`)
+      return (await theOne(name, engines).enqueueAll(definition, inputs, options)) as Job<R>[]
+    },
+  })
+  BOUND.set(created, { definition, engines })
+  return created
+}
+
+/** What `task` was told, normalised. @throws option.invalid for what `task` did not make */
+export function definitionOf(created: AnyTask): TaskDefinition {
+  return boundOf(created).definition
+}
+
+/** Makes an engine the one behind a task's `enqueue`; returns how to undo that. */
+export function bind(created: AnyTask, engine: TaskEngine): () => void {
+  const { engines } = boundOf(created)
+  engines.add(engine)
+  return () => engines.delete(engine)
+}
+
+function boundOf(created: AnyTask): Bound {
+  const bound = BOUND.get(created)
+  if (!bound)
+    throw new SluiceError(
+      'option.invalid',
+      `${describe(created)} is no task; make tasks with task(name, input, options)`,
+    )
+  return bound
+}
+
+function theOne(name: string, engines: ReadonlySet<TaskEngine>): TaskEngine {
+  const [first, second] = engines
+  if (!first)
+    throw new SluiceError(
+      'task.no_engine',
+      `No engine lists the task ${name}. Create one with new Sluice({ tasks: [...] }), or use sluice.enqueue(task, input).`,
+    )
+  if (second)
+    throw new SluiceError(
+      'task.ambiguous',
+      `${engines.size} engines list the task ${name}: ${[...engines].map((each) => each.about).join('; ')}. Say which with sluice.enqueue(task, input), or stop those that are not needed any more.`,
+    )
+  return first
+}
+
+function define<O, R>(name: string, schema: Schema<never, unknown> | null, options: TaskOptions<O, R>): TaskDefinition {
+  if (typeof name !== 'string' || name.length > 255 || !NAME.test(name))
+    throw new SluiceError(
+      'task.name.invalid',
+      `${describe(name)} is no task name; write lower case words with dots between them, as tenant.sync`,
+    )
+  if (typeof options !== 'object' || options === null || typeof options.run !== 'function')
+    throw new SluiceError('option.invalid', `task ${name} has no run function; give { run(input, ctx) { … } }`)
+  checkOptions(options, OPTIONS, `task ${name}`, { meant: MEANT })
+  if (schema !== null) checkSchema(schema, `the schema of task ${name}`)
+  for (const each of CALLBACKS)
+    if (options[each] !== undefined && typeof options[each] !== 'function')
+      throw new SluiceError('option.invalid', `${each} of task ${name} is ${show(options[each])}; give a function`)
+  const { limits } = options
+  if (limits !== undefined && !Array.isArray(limits)) throw notAList(limits, `task ${name}`)
+  let inline = 0
+  const uses = (limits ?? []).map((use) => {
+    if (isLimitUse(use)) return useOf(use)
+    inline++
+    return inlineUse(use as InlineLimit<O>, inline === 1 ? name : `${name}#${inline}`)
+  })
+  const timeoutMs = options.timeout === undefined ? null : durationMs(options.timeout, `timeout of task ${name}`)
+  return {
+    name,
+    schema,
+    uses: uses,
+    fairness: fairnessOf(options.fairKey, options.share, name),
+    timeoutMs,
+    queue: options.queue === undefined ? 'default' : checkText(options.queue, `queue of task ${name}`),
+    retry: retryPolicy(options.retry, `retry of task ${name}`),
+    run: (input, ctx) => options.run(input, ctx),
+    onStarted: options.onStarted && ((job) => options.onStarted?.(job)),
+    onCompleted: options.onCompleted && ((result, job) => options.onCompleted?.(result, job)),
+    onError: options.onError && ((error, job) => options.onError?.(error, job)),
+    onRetry: options.onRetry && ((error, job) => options.onRetry?.(error, job)),
+  }
+}
+
+function describe(value: unknown): string {
+  return typeof value === 'string' ? JSON.stringify(value.slice(0, 60)) : `A value of type ${typeof value}`
+}

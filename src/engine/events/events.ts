@@ -1,0 +1,186 @@
+import type { FlowKind } from '../../jobs/flow.ts'
+import type { JobState } from '../../jobs/job-state.ts'
+import type { SkipReason } from '../../jobs/schedule.ts'
+
+interface JobEvent {
+  readonly id: string
+  readonly task: string
+  readonly queue: string
+  readonly attempt: number
+}
+
+/** A bucket: a limit, for one partition key. */
+interface BucketEvent {
+  readonly limit: string
+  /** Empty for a limit without keys. */
+  readonly key: string
+}
+
+/** A bucket that jobs wait for, or waited for. */
+interface LineEvent extends BucketEvent {
+  /** Of a limit of scope `worker`: whose own it is; absent: it is the fleet's. */
+  readonly worker?: number
+}
+
+interface ScheduleEvent {
+  readonly schedule: string
+}
+
+interface FlowEvent {
+  readonly id: string
+  readonly kind: FlowKind
+  readonly name: string | null
+}
+
+/** Every event with its payload; the names are the Open Job Spec's. */
+export interface SluiceEvents {
+  'job.enqueued': Omit<JobEvent, 'attempt'>
+  /**
+   * `ageMs`: since it was enqueued; `waitedMs`: since it became available for this run; `waitedFor`: the bucket that it waited for last, null when it waited for no budget;
+   * `limits`: all that it was charged by.
+   */
+  'job.started': JobEvent & {
+    readonly ageMs: number
+    readonly waitedMs: number
+    readonly waitedFor: BucketEvent | null
+    readonly limits: readonly string[]
+  }
+  'job.progress': JobEvent & { readonly progress: number }
+  'job.completed': JobEvent
+  'job.failed': JobEvent & { readonly error: Error }
+  'job.retrying': JobEvent & { readonly error: Error; readonly delayMs: number }
+  'job.discarded': JobEvent & { readonly error: Error }
+  'job.cancelled': JobEvent
+  /** The lease ran out before the run settled: what the run came to was refused. */
+  'job.lease_lost': JobEvent
+  /** A job was taken back from a dead worker or an expired lease. */
+  'job.recovered': JobEvent & { readonly state: JobState }
+  /**
+   * An open bucket first left a job waiting. `wantedUnits`: what the first job that it refused costs; `grantedUnits`: what it admitted in
+   * the same claim; `waitingJobs`: jobs that stand in its line now; 1,000 stands for as many or more. `nextAt`: when the next may
+   * go; null when a permit has to return first. `deferred`: jobs first in their lanes that it refused, so that the sum of `deferred` over the three events
+   * is the number of jobs that waited.
+   */
+  'rate_limit.exceeded': LineEvent & {
+    readonly queue: string
+    readonly wantedUnits: number
+    readonly grantedUnits: number
+    readonly waitingJobs: number
+    /** @deprecated the same as `wantedUnits` */
+    readonly wanted: number
+    /** @deprecated jobs, where `grantedUnits` has what they cost */
+    readonly granted: number
+    readonly deferred: number
+    readonly nextAt: Date | null
+  }
+  /** Jobs go on waiting for the bucket: at most once in an `eventWindow`, with how many more had waited and have started. */
+  'rate_limit.throttled': LineEvent & { readonly deferred: number; readonly nextAt: Date | null }
+  /** Nobody waits for the bucket any more; `deferred`: how many more had waited and have started. */
+  'rate_limit.released': LineEvent & { readonly deferred: number }
+  'rate_limit.dropped': BucketEvent & {
+    readonly id: string
+    readonly task: string
+    readonly expectedStart: Date | null
+  }
+  /**
+   * The other side pushed back, or somebody penalized it: the bucket is closed until then; or, by its headers, the other side has no more
+   * than `remaining` units until then.
+   */
+  'rate_limit.dynamic_adjusted': BucketEvent & { readonly until: Date; readonly remaining: number | null }
+  /**
+   * A job of this task waits for a limit that nobody has defined; it starts once somebody has. Of a job in a flow: the flow's id, and its
+   * step, from 0.
+   */
+  'rate_limit.unknown': BucketEvent & {
+    readonly queue: string
+    readonly task: string
+    readonly flow?: string
+    readonly step?: number
+  }
+  /** An occurrence came due and became a job. */
+  'schedule.fired': ScheduleEvent & { readonly dueAt: Date; readonly id: string; readonly task: string }
+  /** An occurrence was left out: nobody was at work, the last one had not ended, or its limits let it start only too late. */
+  'schedule.skipped': ScheduleEvent & { readonly dueAt: Date; readonly reason: SkipReason }
+  /** The series came to its end. */
+  'schedule.ended': ScheduleEvent & { readonly runs: number }
+  'flow.started': FlowEvent & { readonly jobs: number }
+  'flow.completed': FlowEvent
+  /** All its jobs have ended, and not all of them completed. */
+  'flow.failed': FlowEvent
+  'flow.cancelled': FlowEvent
+  'worker.started': { readonly worker: number; readonly queues: readonly string[] }
+  'worker.stopped': { readonly worker: number }
+}
+
+const NAMES: Readonly<Record<keyof SluiceEvents, true>> = {
+  'job.enqueued': true,
+  'job.started': true,
+  'job.progress': true,
+  'job.completed': true,
+  'job.failed': true,
+  'job.retrying': true,
+  'job.discarded': true,
+  'job.cancelled': true,
+  'job.lease_lost': true,
+  'job.recovered': true,
+  'rate_limit.exceeded': true,
+  'rate_limit.throttled': true,
+  'rate_limit.released': true,
+  'rate_limit.dropped': true,
+  'rate_limit.dynamic_adjusted': true,
+  'rate_limit.unknown': true,
+  'schedule.fired': true,
+  'schedule.skipped': true,
+  'schedule.ended': true,
+  'flow.started': true,
+  'flow.completed': true,
+  'flow.failed': true,
+  'flow.cancelled': true,
+  'worker.started': true,
+  'worker.stopped': true,
+}
+
+/** The names of all events. */
+export const EVENT_NAMES: readonly (keyof SluiceEvents)[] = Object.keys(NAMES) as (keyof SluiceEvents)[]
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
+}
+
+/** Hands events to whoever listens; a listener that throws harms nobody else. */
+export class Events {
+  readonly #listeners = new Map<keyof SluiceEvents, Set<(event: never) => void>>()
+  readonly #onThrow: (error: unknown, name: string) => void
+  readonly #enabled: boolean
+
+  /** @param enabled false: nothing is ever told */
+  constructor(onThrow: (error: unknown, name: string) => void, enabled: boolean) {
+    this.#onThrow = onThrow
+    this.#enabled = enabled
+  }
+
+  /** Calls `listener` at every event of that name; returns how to stop that. */
+  on<N extends keyof SluiceEvents>(name: N, listener: (event: SluiceEvents[N]) => void): () => void {
+    const listeners = this.#listeners.get(name) ?? new Set()
+    this.#listeners.set(name, listeners.add(listener))
+    return () => listeners.delete(listener)
+  }
+
+  /** Whether anybody listens: spares making payloads for nobody. */
+  heard(name: keyof SluiceEvents): boolean {
+    return this.#enabled && (this.#listeners.get(name)?.size ?? 0) > 0
+  }
+
+  emit<N extends keyof SluiceEvents>(name: N, event: SluiceEvents[N]): void {
+    if (!this.#enabled) return
+    for (const listener of this.#listeners.get(name) ?? []) {
+      try {
+        const returned: unknown = (listener as (event: unknown) => unknown)(event)
+        // A listener may be an async function: what it rejects with would end the process.
+        if (isThenable(returned)) returned.then(undefined, (error: unknown) => this.#onThrow(error, name))
+      } catch (error) {
+        this.#onThrow(error, name)
+      }
+    }
+  }
+}

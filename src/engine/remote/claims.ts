@@ -1,0 +1,140 @@
+import type { Clock } from '../../base/clock.ts'
+import { persist } from '../../base/persist.ts'
+import type { Admitted } from '../../jobs/job.ts'
+import { knownTasks } from '../../store/contract/known-tasks.ts'
+import type { Claim, QueueSlots, Store } from '../../store/contract/store.ts'
+import { FetchLine, type Tried } from './waiting-fetches.ts'
+import { FetchRoom } from './fetch-room.ts'
+import type { LostClaims } from '../run/lost-claims.ts'
+import type { Reporter } from '../run/report.ts'
+
+/** A fetch from outside. */
+export interface RemoteFetch {
+  /** The name under which it is known. */
+  readonly worker: string
+  /** From left to right: nothing of one as long as one before it has something. */
+  readonly queues: readonly string[]
+  /** The tasks whose jobs it takes; absent: any. */
+  readonly tasks?: readonly string[]
+  readonly count: number
+  /** For jobs that name no lease of their own, unless it is forced on all. */
+  readonly leaseUs: number
+  readonly waitMs: number
+  /** Once what was taken has so many bytes of payloads, nothing more is taken; as many as are there by default. */
+  readonly bytes?: number
+  readonly signal?: AbortSignal | undefined
+}
+
+/** What claims for outside workers need. */
+export interface RemoteClaimsHooks {
+  readonly clock: Clock
+  readonly newId: () => string
+  readonly lost: LostClaims
+  readonly reporter: () => Reporter | null
+}
+
+/** Claims for outside workers: the same as any claim, queue after queue, and waiting for work. */
+export class RemoteClaims {
+  readonly #hooks: RemoteClaimsHooks
+  #line: FetchLine | null = null
+  #stopped = false
+
+  constructor(hooks: RemoteClaimsHooks) {
+    this.#hooks = hooks
+  }
+
+  /** Takes jobs, or waits for some; what was taken for a caller that has gone is given back. */
+  async fetch(store: Store, worker: number, request: RemoteFetch): Promise<readonly Admitted[]> {
+    const { queues, waitMs, signal } = request
+    const place = placesOf(request)
+    const giveBack = (jobs: readonly Admitted[]): Promise<void> => this.giveBack(store, worker, request.leaseUs, jobs)
+    await this.#hooks.lost.settle(worker)
+    const { jobs } = await this.#claim(store, worker, request, new Set())
+    const waits = jobs.length === 0 && waitMs > 0 && !this.#stopped
+    const got = waits
+      ? await this.#lineOf(store).wait({
+          places: queues.map(place),
+          waitMs,
+          signal,
+          giveBack,
+          tryClaim: (empty) => this.#claim(store, worker, request, empty),
+        })
+      : jobs
+    if (!signal?.aborted || got.length === 0) return got
+    await giveBack(got)
+    this.ring()
+    return []
+  }
+
+  /** Gives jobs back that were claimed and that no worker was told of. */
+  giveBack(store: Store, worker: number, leaseUs: number, jobs: readonly Admitted[]): Promise<void> {
+    return persist(this.#hooks.clock, leaseUs / 1000, () => store.release(worker, jobs))
+  }
+
+  /** Something has changed that may let a job start. */
+  ring(): void {
+    this.#line?.ring()
+  }
+
+  /** Answers everybody who waits with nothing. */
+  stop(): void {
+    this.#stopped = true
+    this.#line?.stop()
+  }
+
+  #lineOf(store: Store): FetchLine {
+    this.#line ??= new FetchLine(this.#hooks.clock, () => store.nowUs())
+    return this.#line
+  }
+
+  async #claim(store: Store, worker: number, request: RemoteFetch, empty: ReadonlySet<string>): Promise<Tried> {
+    const { reporter } = this.#hooks
+    const place = placesOf(request)
+    const jobs: Admitted[] = []
+    let nextWakeUs: number | null = null
+    const room = new FetchRoom(request.count, request.bytes ?? Infinity)
+    for (const queue of request.queues) {
+      if (empty.has(place(queue))) continue
+      for (let slots = room.next; slots > 0; slots = room.next) {
+        // What was taken before a claim that failed is handed out.
+        const claim = await this.#claimOne(store, worker, request, { queue, slots }).catch((error: unknown) => {
+          if (jobs.length === 0) throw error
+          return null
+        })
+        if (!claim) return { jobs, nextWakeUs }
+        reporter()?.claimed(claim)
+        for (const job of claim.jobs) reporter()?.started(job)
+        jobs.push(...claim.jobs)
+        room.take(claim.jobs)
+        if (claim.nextWakeUs !== null) nextWakeUs = Math.min(nextWakeUs ?? Infinity, claim.nextWakeUs)
+        if (claim.jobs.length < slots) break
+      }
+    }
+    return { jobs, nextWakeUs }
+  }
+
+  async #claimOne(store: Store, worker: number, request: RemoteFetch, share: QueueSlots): Promise<Claim> {
+    const { newId, lost } = this.#hooks
+    const { leaseUs, tasks } = request
+    const claimId = newId()
+    try {
+      return await store.claim(() => ({
+        worker,
+        leaseUs,
+        outside: true,
+        claimId,
+        ...(tasks && { tasks }),
+        queues: [share],
+      }))
+    } catch (error) {
+      lost.add(store, worker, claimId, leaseUs)
+      throw error
+    }
+  }
+}
+
+/** Names a queue among those that are known to be empty: it may be so for these tasks alone. */
+function placesOf({ tasks }: RemoteFetch): (queue: string) => string {
+  const known = knownTasks(tasks)
+  return (queue) => (known ? `${queue} ${known.name}` : queue)
+}

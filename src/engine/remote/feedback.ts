@@ -1,0 +1,88 @@
+import type { Clock } from '../../base/clock.ts'
+import { SluiceError } from '../../base/errors.ts'
+import type { Logger } from '../../base/logger.ts'
+import type { HeadersLike } from '../../jobs/header-source.ts'
+import { readRateLimitHeaders } from '../../jobs/rate-limit-headers.ts'
+import type { BucketUse, Store } from '../../store/contract/store.ts'
+import type { JobFacts } from '../../store/contract/outside.ts'
+import type { Events } from '../events/events.ts'
+import { paceOf } from '../run/outcome.ts'
+
+/** What an outside worker tells of its budgets when a run ends. */
+export interface RemoteTold {
+  /** What the call really cost beyond its weight; negative: less. Limits by their stored names. */
+  readonly charges: readonly { readonly limit: string; readonly units: number }[]
+  /** Headers of the other side's answer. */
+  readonly headers: HeadersLike | null
+}
+
+/** What feedback of outside workers needs. */
+export interface RemoteFeedbackHooks {
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly events: Events
+  readonly maxPenaltyUs: number
+}
+
+/**
+ * Checks what a worker tells of its budgets; answers how to apply it once the run is settled, which never fails.
+ * @throws option.invalid for a limit that the job does not use, or one that counts no units
+ */
+export async function readFeedback(
+  hooks: RemoteFeedbackHooks,
+  store: Store,
+  job: JobFacts,
+  { charges, headers }: RemoteTold,
+): Promise<() => Promise<void>> {
+  const uses = (await store.explain(job.id))?.uses ?? []
+  const policies = new Map((await store.limits()).map(({ name, policy }) => [name, policy]))
+  const corrections = correctionsOf(charges, uses)
+  for (const { use } of corrections) {
+    const rule = policies.get(use.limit)?.rule
+    if (rule === null || rule?.kind === 'spacing')
+      throw new SluiceError('option.invalid', `charge: ${use.limit} counts starts, not units; leave it out`)
+  }
+  const worker = job.worker ?? undefined
+  const apply = async (): Promise<void> => {
+    for (const { use, units } of corrections)
+      await store.charge(use.limit, use.key, units, job.startedUs ?? job.createdUs, worker)
+    if (headers === null) return
+    const nowMs = hooks.clock.now()
+    for (const { limit, key } of uses) {
+      const policy = policies.get(limit)
+      if (!policy?.calibrate) continue
+      const { remaining, resetAtMs } = readRateLimitHeaders(headers, nowMs, policy.calibrate.budget)
+      if (remaining === undefined) continue
+      const afterUs = resetAtMs === undefined ? paceOf(policy).periodUs : Math.ceil((resetAtMs - nowMs) * 1000)
+      const resetInUs = Math.min(afterUs, hooks.maxPenaltyUs)
+      const { direction, reset } = policy.calibrate
+      const told = { remaining, resetUs: store.nowUs() + resetInUs, direction, reset }
+      if (!(await store.calibrate(limit, key, told, worker))) continue
+      const until = new Date(nowMs + resetInUs / 1000)
+      hooks.events.emit('rate_limit.dynamic_adjusted', { limit, key, until, remaining })
+    }
+  }
+  return () =>
+    apply().catch((error: unknown) =>
+      hooks.logger.error({ err: error, job: job.id }, 'what a worker told of its budgets could not be noted'),
+    )
+}
+
+/** Corrections by bucket, those of one limit added up: no more comes back than was taken. */
+function correctionsOf(
+  charges: RemoteTold['charges'],
+  uses: readonly BucketUse[],
+): { readonly use: BucketUse; readonly units: number }[] {
+  const sums = new Map<string, number>()
+  for (const { limit, units } of charges) sums.set(limit, (sums.get(limit) ?? 0) + units)
+  return [...sums].flatMap(([limit, units]) => {
+    const use = uses.find((each) => each.limit === limit)
+    if (!use)
+      throw new SluiceError(
+        'option.invalid',
+        `charge: the job does not use the limit ${limit}; it uses ${uses.map((each) => each.limit).join(', ') || 'none'}`,
+      )
+    const bounded = Math.max(units, -use.weight)
+    return bounded === 0 ? [] : [{ use, units: bounded }]
+  })
+}

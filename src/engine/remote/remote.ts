@@ -1,0 +1,339 @@
+import type { Logger } from '../../base/logger.ts'
+import type { Clock } from '../../base/clock.ts'
+import { SluiceError } from '../../base/errors.ts'
+import { fromJsonText } from '../../base/json-value.ts'
+import type { Random } from '../../base/random.ts'
+import type { NewJob, Settlement } from '../../jobs/job.ts'
+import { penaltyUs } from '../../jobs/rate-limited.ts'
+import type { RetryAfter } from '../../jobs/rate-limit-headers.ts'
+import type { JobFacts, Offered, Outside } from '../../store/contract/outside.ts'
+import type { DeclaredQueue, LimitDefinition, Store } from '../../store/contract/store.ts'
+import type { Events } from '../events/events.ts'
+import type { LimitRegistry } from '../define/limit-registry.ts'
+import { LostClaims } from '../run/lost-claims.ts'
+import { RemoteClaims, type RemoteFetch } from './claims.ts'
+import { errorOf, type Failure, judgeFailure, notBefore, retryTermsOf } from './retry.ts'
+import { readFeedback } from './feedback.ts'
+import {
+  asRun,
+  firstUse,
+  handed,
+  type Holder,
+  isHolder,
+  pushedBack,
+  type RemoteSettled,
+  settleById,
+  type SettlementOf,
+  timedOut,
+} from './settle.ts'
+import { endOf, isStale } from './times.ts'
+import { RemoteWorkers } from './workers.ts'
+import type { QueueLimits } from '../define/queue-limits.ts'
+import type { Reporter } from '../run/report.ts'
+import { Sweeper } from './sweeper.ts'
+import type { Trouble } from '../../base/trouble.ts'
+import type { TaskDefinition } from '../define/task.ts'
+import { withOwnLimits } from './own-limits.ts'
+
+/** What serving outside workers needs of its engine. */
+export interface RemoteHooks {
+  readonly store: () => Promise<Store>
+  readonly clock: Clock
+  readonly newId: () => string
+  readonly random: Random
+  readonly logger: Logger
+  readonly trouble: Trouble
+  readonly events: Events
+  readonly limits: LimitRegistry
+  readonly maxPenaltyUs: number
+  readonly tasks: ReadonlyMap<string, TaskDefinition>
+  readonly reporter: (store: Store) => Reporter
+  readonly queueLimits: QueueLimits
+  /** Something was stored that may be due before anything else. */
+  readonly changed: () => void
+  /** Permits may have come back: a reason to claim for who has slots. */
+  readonly freed: () => void
+  /** Jobs were stored. */
+  readonly enqueued: (jobs: readonly NewJob[]) => void
+}
+
+const SWEEP_AT_ONCE = 100
+const MAX_PUSH_BACKS = 100
+const NOT_GIVEN_BACK = 'jobs of a fetch that failed could not be given back; their leases will end'
+
+/** Work for and from other processes over a protocol: what an engine does for its own, by job ids and names of workers. */
+export class Remote {
+  readonly #hooks: RemoteHooks
+  readonly #lost: LostClaims
+  readonly #claims: RemoteClaims
+  readonly #workers: RemoteWorkers
+  #store: Store | null = null
+  #reporter: Reporter | null = null
+  readonly #sweeper: Sweeper
+  #stopWatching: (() => void) | null = null
+  /** Settlements that a store in trouble has refused, and that are repeated. */
+  readonly #repeated = new Set<Promise<unknown>>()
+  #closed = false
+
+  constructor(hooks: RemoteHooks) {
+    this.#hooks = hooks
+    this.#lost = new LostClaims({ clock: hooks.clock, logger: hooks.logger, ring: () => this.stir() })
+    this.#claims = new RemoteClaims({
+      clock: hooks.clock,
+      newId: hooks.newId,
+      lost: this.#lost,
+      reporter: () => this.#reporter,
+    })
+    this.#workers = new RemoteWorkers()
+    this.#sweeper = new Sweeper(hooks.clock, hooks.trouble, (store) => this.#sweepOnce(store))
+  }
+
+  /** The store, to look into it. @throws engine.stopped */
+  store(): Promise<Store> {
+    return this.#open()
+  }
+
+  /** What the store keeps for the outside. @throws engine.stopped */
+  async outside(): Promise<Outside> {
+    return (await this.#open()).outside
+  }
+
+  /** Stores jobs, whose limits are resolved, and the limits that come with them, all or nothing. */
+  async offer(jobs: readonly NewJob[], limits: readonly LimitDefinition[]): Promise<Offered> {
+    const store = await this.#open()
+    const { events, enqueued } = this.#hooks
+    const offered = await store.outside.offer(jobs, limits)
+    if (offered.kind === 'refused') return offered
+    for (const [i, answer] of offered.answers.entries()) {
+      const job = jobs[i] as NewJob
+      if (answer.kind === 'created') events.emit('job.enqueued', { id: job.id, task: job.task, queue: job.queue })
+    }
+    enqueued(jobs)
+    this.ring()
+    if (limits.length > 0 || jobs.some((job) => job.runAtMs !== null || job.expiresAtMs !== null)) this.#hooks.changed()
+    return offered
+  }
+
+  /** A job from outside, with the limits that its task and its queue have here. */
+  withLimits(job: NewJob): NewJob {
+    const { tasks, limits, queueLimits } = this.#hooks
+    return withOwnLimits(job, tasks, limits, queueLimits)
+  }
+
+  /** One job as it stands: what has come due is done before. */
+  async get(id: string): Promise<JobFacts | null> {
+    const store = await this.#open()
+    const job = await store.outside.get(id)
+    if (!job || !isStale(job, this.#hooks.clock.now(), store.nowUs())) return job
+    if (job.state === 'active') await this.#sweeper.now(store)
+    else await this.#tidy(store)
+    return store.outside.get(id)
+  }
+
+  /** Takes jobs for an outside worker, as any claim does; waits for some if it is told to. */
+  async fetch(request: RemoteFetch): Promise<readonly JobFacts[]> {
+    const store = await this.#open()
+    const { worker, directive } = await this.#workers.enlist(
+      store,
+      request.worker,
+      request.queues,
+      null,
+      request.tasks ?? null,
+    )
+    if (directive !== 'running') return []
+    const jobs = await this.#claims.fetch(store, worker, request)
+    const facts = await handed(store, jobs).catch(async (error: unknown) => {
+      // Nobody was told of them.
+      void this.#claims.giveBack(store, worker, request.leaseUs, jobs).then(
+        () => this.stir(),
+        (cause: unknown) => this.#hooks.trouble.tell('warn', cause, {}, NOT_GIVEN_BACK),
+      )
+      throw error
+    })
+    this.#sweeper.armAt(store, Math.min(...facts.map(endOf)))
+    return facts
+  }
+
+  /** A run has succeeded. @param result JSON text */
+  complete(id: string, holder: Holder, result: string | null): Promise<RemoteSettled> {
+    return this.#settle(id, holder, ({ seq, attempt }) => ({ seq, attempt, kind: 'complete', result }))
+  }
+
+  /** A run has failed: it is repeated, or given up, as its retry terms say. */
+  fail(id: string, holder: Holder, failure: Failure): Promise<RemoteSettled> {
+    return this.#settle(id, holder, (job) => this.#judge(job, failure))
+  }
+
+  /** A run was refused by the other side: closes the bucket of its first limit, or puts the job off; the attempt is not charged. */
+  pushBack(id: string, holder: Holder, failure: Failure, retryAfter: RetryAfter): Promise<RemoteSettled> {
+    const { clock, maxPenaltyUs } = this.#hooks
+    const basis = { nowMs: clock.now(), intervalUs: 1_000_000, periodUs: 1_000_000, maxPenaltyUs }
+    return this.#settle(id, holder, async (job, store) => {
+      const closedForUs = penaltyUs({ retryAfter }, basis)
+      if (job.pushedBack + 1 >= MAX_PUSH_BACKS) return notBefore(this.#judge(job, failure), closedForUs)
+      return pushedBack(job, failure, await firstUse(store, job), closedForUs)
+    })
+  }
+
+  /** A run was given up by its worker: the job goes back to its lane, the attempt is not charged. */
+  giveUp(id: string, holder: Holder): Promise<RemoteSettled> {
+    return this.#settle(id, holder, ({ seq, attempt }) => ({ seq, attempt, kind: 'give-back' }))
+  }
+
+  /** Ends a run that somebody cancelled: nobody here could. False: it is no longer active, or an engine runs it. */
+  async endCancelled(id: string): Promise<boolean> {
+    const settled = await this.#settle(id, {}, ({ seq, attempt }) => ({ seq, attempt, kind: 'cancel' }))
+    return settled.kind === 'settled'
+  }
+
+  /** Extends the leases of a worker's jobs, and shortens none; answers which of them it still holds. @param sees whether a job is the caller's to see */
+  async heartbeat(
+    name: string,
+    ids: readonly string[],
+    leaseUsOf: (job: JobFacts) => number,
+    about: string | null,
+    sees: (job: JobFacts) => boolean = () => true,
+  ): Promise<{ readonly directive: string; readonly held: readonly JobFacts[] }> {
+    const store = await this.#open()
+    const { directive } = await this.#workers.enlist(store, name, [], about)
+    const jobs = (await Promise.all(ids.map((id) => store.outside.get(id)))).filter((job) => job !== null)
+    const held: JobFacts[] = []
+    await Promise.all(
+      jobs.map(async (job) => {
+        if (job.state !== 'active' || job.worker === null || !isHolder(job, { worker: name })) return
+        if (!sees(job)) return
+        const leaseUs = Math.max(leaseUsOf(job), (job.dueUs ?? 0) - store.nowUs())
+        const { lost } = await store.heartbeat(job.worker, [job], leaseUs)
+        if (lost.length === 0) held.push(job)
+      }),
+    )
+    // Their leases end later now, but another process may have given them out.
+    if (held.length > 0) await this.#sweeper.arm(store)
+    return { directive, held }
+  }
+
+  /** A run shows that it lives: its lease begins anew. */
+  async extend(job: JobFacts): Promise<void> {
+    if (job.worker === null || job.leasedUs === null) return
+    const store = await this.#open()
+    await store.heartbeat(job.worker, [job], job.leasedUs)
+  }
+
+  /** What a worker is told; it need not have been heard of. */
+  async enlist(name: string, queues: readonly string[], about: string | null): Promise<string> {
+    return (await this.#workers.enlist(await this.#open(), name, queues, about)).directive
+  }
+
+  /** Forgets what is remembered of a worker: somebody has changed its record. */
+  forget(name: string): void {
+    this.#workers.forget(name)
+  }
+
+  /** Defines limits, as an engine's start does. */
+  async define(limits: readonly LimitDefinition[]): Promise<void> {
+    await (await this.#open()).define(limits)
+    this.ring()
+    this.#hooks.changed()
+  }
+
+  /** Says anew what the starts of queues need, as an engine's start does. */
+  async declareQueues(queues: readonly DeclaredQueue[]): Promise<void> {
+    if (queues.length === 0) return
+    await (await this.#open()).declareQueues(queues)
+    this.stir()
+  }
+
+  /** Empties the store, for tests: the limits of this engine are defined anew. */
+  async clear(): Promise<void> {
+    const store = await this.#open()
+    await store.outside.clear()
+    this.#workers.clear()
+    await store.define(this.#hooks.limits.definitions())
+    await store.declareQueues(this.#hooks.queueLimits.declared())
+  }
+
+  /** Something has changed that may let a job start. */
+  ring(): void {
+    this.#claims.ring()
+  }
+
+  /** Something was changed that may let a job start, here or in this engine. */
+  stir(): void {
+    this.ring()
+    this.#hooks.changed()
+  }
+
+  /** Answers fetches that wait, and lets none wait any more; all else is served until the engine has stopped. */
+  stop(): void {
+    this.#claims.stop()
+    this.#sweeper.stop()
+    this.#lost.stop()
+    this.#stopWatching?.()
+  }
+
+  /** The store is about to be closed. */
+  close(): void {
+    this.stop()
+    this.#closed = true
+  }
+
+  async #open(): Promise<Store> {
+    if (this.#closed) throw new SluiceError('engine.stopped', 'The engine was stopped: it serves nobody any more.')
+    if (this.#store) return this.#store
+    const store = (this.#store = await this.#hooks.store())
+    this.#reporter = this.#hooks.reporter(store)
+    this.#stopWatching ??= store.watch(() => this.ring())
+    await this.#sweeper.arm(store)
+    return store
+  }
+
+  async #settle(
+    id: string,
+    holder: Holder,
+    settlementOf: SettlementOf,
+    read: (id: string) => Promise<JobFacts | null> = (of) => this.get(of),
+  ): Promise<RemoteSettled> {
+    const store = await this.#open()
+    let feedback: (() => Promise<void>) | null = null
+    const { clock } = this.#hooks
+    const refused = (): unknown => this.#repeated.add(settling)
+    const settling = settleById({ store, clock, refused }, await read(id), holder, async (job) => {
+      if (holder.told) feedback = await readFeedback(this.#hooks, store, job, holder.told)
+      return settlementOf(job, store)
+    }).finally(() => this.#repeated.delete(settling))
+    const { answer, settlement, settled } = await settling
+    if (answer.kind !== 'settled' || !settlement || !settled) return answer
+    const { before } = answer
+    await (feedback as (() => Promise<void>) | null)?.()
+    const task = this.#hooks.tasks.get(before.task) ?? null
+    const error = 'error' in settlement ? errorOf(settlement.error) : null
+    this.#reporter?.settled(asRun(before), task, { settlement, error }, settled, fromJsonText(before.input, undefined))
+    this.ring()
+    if (settlement.kind === 'retry' || settlement.kind === 'push-back') this.#hooks.changed()
+    else this.#hooks.freed()
+    return answer
+  }
+
+  #judge(job: JobFacts, failure: Failure): Settlement {
+    const { random, tasks } = this.#hooks
+    return judgeFailure(job, failure, retryTermsOf(job, tasks.get(job.task)?.retry), random)
+  }
+
+  /** What has come due is promoted, fired or given up; nothing is claimed. */
+  async #tidy(store: Store): Promise<void> {
+    this.#reporter?.claimed(await store.claim(() => ({ worker: 0, leaseUs: 1, queues: [] })))
+  }
+
+  /** Ends runs whose time is over, and takes back what was lost. */
+  async #sweepOnce(store: Store): Promise<void> {
+    // What a worker has said before its time was over counts, though the store could not take it yet.
+    await Promise.allSettled(this.#repeated)
+    const { runs } = await store.outside.overdue(SWEEP_AT_ONCE)
+    const read = (id: string): Promise<JobFacts | null> => store.outside.get(id)
+    for (const run of runs)
+      await this.#settle(run.id, { attempt: run.attempt }, (job) => this.#judge(job, timedOut(run)), read)
+    const recovered = await store.recover()
+    this.#reporter?.recovered(recovered)
+    if (recovered.length > 0) this.ring()
+  }
+}

@@ -1,0 +1,70 @@
+import { SluiceError } from '../../base/errors.ts'
+import { objectIn } from '../../base/json-value.ts'
+import type { Random } from '../../base/random.ts'
+import { beginningOf } from '../../base/text.ts'
+import type { JobError, Settlement } from '../../jobs/job.ts'
+import { type RetryPolicy, retryDelayUs, retryPolicy } from '../../jobs/retry-policy.ts'
+import type { JobFacts } from '../../store/contract/outside.ts'
+
+/** How the failures of a job are repeated that outside workers run; kept with the job, since no code here knows it. */
+export interface RetryTerms extends Omit<RetryPolicy, 'attempts'> {
+  /** Failures that end the job at once: what they are called, or the beginning of that with `.*`. */
+  readonly nonRetryable: readonly string[]
+}
+
+/** A failure as an outside worker tells it. */
+export interface Failure {
+  readonly code: string
+  readonly message: string
+  readonly type?: string
+  readonly details?: JobError['details']
+  /** False: another attempt cannot help. */
+  readonly retryable: boolean
+}
+
+const DEFAULT: RetryTerms = { ...retryPolicy(undefined, 'the default'), nonRetryable: [] }
+const LONGEST_MESSAGE = 8000
+
+/** The retry terms that a job was enqueued with, else those of its task, else the default. */
+export function retryTermsOf(job: JobFacts, ofTask: RetryPolicy | undefined): RetryTerms {
+  const { retry } = objectIn<{ retry: RetryTerms }>(job.extra)
+  return retry ?? (ofTask ? { ...ofTask, nonRetryable: [] } : DEFAULT)
+}
+
+/** What a failed attempt comes to: a retry after its delay, or the end. */
+export function judgeFailure(job: JobFacts, failure: Failure, terms: RetryTerms, random: Random): Settlement {
+  const { seq, attempt } = job
+  const error = storedFailure(failure)
+  if (!failure.retryable || attempt >= job.maxAttempts || isNonRetryable(failure, terms))
+    return { seq, attempt, kind: 'discard', error }
+  const delayUs = retryDelayUs({ ...terms, attempts: 1 }, attempt, random)
+  return { seq, attempt, kind: 'retry', delayUs, error: { ...error, retryDelayMs: Math.round(delayUs / 1000) } }
+}
+
+/** The same, repeated no sooner than after that time. */
+export function notBefore(settlement: Settlement, delayUs: number): Settlement {
+  if (settlement.kind !== 'retry' || settlement.delayUs >= delayUs) return settlement
+  return { ...settlement, delayUs, error: { ...settlement.error, retryDelayMs: Math.round(delayUs / 1000) } }
+}
+
+/** A failure as it is kept with the job. */
+export function storedFailure({ code, message, type, details }: Failure): JobError {
+  return {
+    code,
+    message: beginningOf(message, LONGEST_MESSAGE),
+    ...(type !== undefined && { type }),
+    ...(details !== undefined && { details }),
+  }
+}
+
+/** A failure as an error, for callbacks and events. */
+export function errorOf({ code, message }: JobError): Error {
+  return new SluiceError('handler.failed', message, { cause: { code } })
+}
+
+function isNonRetryable({ code, type, details }: Failure, { nonRetryable }: RetryTerms): boolean {
+  const names = [code, type, details?.['error_class']].filter((name) => typeof name === 'string')
+  return nonRetryable.some((pattern) =>
+    pattern.endsWith('.*') ? names.some((name) => name.startsWith(pattern.slice(0, -1))) : names.includes(pattern),
+  )
+}

@@ -1,0 +1,127 @@
+import { objectIn } from '../../base/json-value.ts'
+import type { Clock } from '../../base/clock.ts'
+import { persist } from '../../base/persist.ts'
+import type { Admitted, Settled, Settlement } from '../../jobs/job.ts'
+import type { JobState } from '../../jobs/job-state.ts'
+import type { JobFacts } from '../../store/contract/outside.ts'
+import type { RemoteTold } from './feedback.ts'
+import type { Store } from '../../store/contract/store.ts'
+import { type Failure, storedFailure } from './retry.ts'
+import { endOf } from './times.ts'
+
+/** Who claims to hold a run; what is left out is not compared. */
+export interface Holder {
+  readonly worker?: string | undefined
+  readonly attempt?: number | undefined
+  /** Whether the job is theirs to see; what is not, is not there. */
+  readonly sees?: (job: JobFacts) => boolean
+  /** What they tell of the budgets of the run along with its end. */
+  readonly told?: RemoteTold | undefined
+}
+
+/** What settling a job by its id came to. */
+export type RemoteSettled =
+  | { readonly kind: 'settled'; readonly before: JobFacts; readonly after: JobFacts | null }
+  | { readonly kind: 'missing' }
+  /** It is not active, or somebody else runs it. */
+  | { readonly kind: 'refused'; readonly state: JobState; readonly why: 'state' | 'holder' }
+
+/** Says what a run comes to, of the job as it was read. */
+export type SettlementOf = (job: JobFacts, store: Store) => Settlement | Promise<Settlement>
+
+/** While the store is in trouble a settlement is repeated until the lease of its run is over, within these bounds: its caller waits. */
+const LEAST_PATIENCE_MS = 10_000
+const MOST_PATIENCE_MS = 120_000
+
+/** Where a run is settled. */
+export interface SettlePlace {
+  readonly store: Store
+  readonly clock: Clock
+  /** Told when the store has refused, and is asked again. */
+  readonly refused: () => void
+}
+
+/** Settles the run that a job is in, if whoever asks holds it. @param before the job as it was read */
+export async function settleById(
+  { store, clock, refused }: SettlePlace,
+  before: JobFacts | null,
+  holder: Holder,
+  settlementOf: SettlementOf,
+): Promise<{
+  readonly answer: RemoteSettled
+  readonly settlement?: Settlement
+  readonly settled?: Extract<Settled, { kind: 'settled' }>
+}> {
+  if (!before || holder.sees?.(before) === false) return { answer: { kind: 'missing' } }
+  if (before.state !== 'active' || before.worker === null)
+    return { answer: { kind: 'refused', state: before.state, why: 'state' } }
+  if (!isHolder(before, holder)) return { answer: { kind: 'refused', state: before.state, why: 'holder' } }
+  const settlement = await settlementOf(before, store)
+  const { worker, startedUs } = before
+  const run = startedUs === null ? settlement : { ...settlement, startedUs }
+  const leftMs = Math.min((endOf(before) - store.nowUs()) / 1000, MOST_PATIENCE_MS)
+  const settled = await persist(
+    clock,
+    Math.max(leftMs, LEAST_PATIENCE_MS),
+    (again) => store.settle(worker, run, again),
+    refused,
+  )
+  if (settled.kind === 'settled') {
+    // What counts has counted: that it cannot be read back now is no reason to say otherwise.
+    const after = await store.outside.get(before.id).catch(() => ({ ...before, state: settled.state }))
+    return { answer: { kind: 'settled', before, after }, settlement, settled }
+  }
+  const now = await store.outside.get(before.id)
+  if (!now) return { answer: { kind: 'missing' } }
+  return { answer: { kind: 'refused', state: now.state, why: now.state === 'active' ? 'holder' : 'state' } }
+}
+
+/** Whether whoever settles a run may: what it names has to be right, and an engine's own run is settled by that engine alone. */
+export function isHolder(job: JobFacts, { worker, attempt }: Holder): boolean {
+  if (job.engineRuns) return false
+  return (worker === undefined || worker === job.workerName) && (attempt === undefined || attempt === job.attempt)
+}
+
+/** The failure of a run whose time is over. */
+export function timedOut(run: JobFacts): Failure {
+  const ms = (run.timeoutUs ?? 0) / 1000
+  return { code: 'timeout', message: `The attempt took longer than its timeout of ${ms} ms.`, retryable: true }
+}
+
+/** The bucket that a push-back closes: of the limit that the job was enqueued with, else of any that it uses. */
+export async function firstUse(
+  store: Store,
+  job: JobFacts,
+): Promise<{ readonly limit: string; readonly key: string } | null> {
+  const { limit } = objectIn<{ readonly limit: { readonly limit: string; readonly key: string } }>(job.extra)
+  return limit ?? (await store.explain(job.id))?.uses[0] ?? null
+}
+
+/** What a push-back comes to: the bucket is closed for so long, or without any the job is put off. */
+export function pushedBack(
+  { seq, attempt }: JobFacts,
+  failure: Failure,
+  use: { readonly limit: string; readonly key: string } | null,
+  closedForUs: number,
+): Settlement {
+  const error = storedFailure(failure)
+  return { seq, attempt, kind: 'push-back', limit: use?.limit ?? null, key: use?.key ?? '', closedForUs, error }
+}
+
+/** A stored job as the run that it is. */
+export function asRun(job: JobFacts): Admitted {
+  const { flow: _flow, ...run } = job
+  return { ...run, startedUs: job.startedUs ?? job.createdUs, availableUs: job.createdUs, waitedFor: null, uses: [] }
+}
+
+/** Jobs as they are fetched, with the results that they are handed. A run that was lost before it could be read is nobody's to run: its job may be another's by now. */
+export async function handed(store: Store, jobs: readonly Admitted[]): Promise<JobFacts[]> {
+  const facts = await Promise.all(
+    jobs.map(async ({ id, attempt, startedUs, flow }) => {
+      const job = await store.outside.get(id)
+      if (job?.state !== 'active' || job.attempt !== attempt || job.startedUs !== startedUs) return null
+      return flow ? { ...job, parentResults: flow.parentResults } : job
+    }),
+  )
+  return facts.filter((job) => job !== null)
+}

@@ -1,0 +1,18 @@
+import { type JobFacts, TIMEOUT_GRACE_US } from '../../store/contract/outside.ts'
+
+/** When a run has to have ended or shown that it lives, on the store's clock; Infinity: it does not run. */
+export function endOf({ state, dueUs, timeoutUs, startedUs }: JobFacts): number {
+  if (state !== 'active') return Infinity
+  return Math.min(
+    dueUs ?? Infinity,
+    timeoutUs === null || startedUs === null ? Infinity : startedUs + timeoutUs + TIMEOUT_GRACE_US,
+  )
+}
+
+/** Whether something has come due for a job that nobody has done yet. @param nowMs wall clock @param nowUs the store's */
+export function isStale(job: JobFacts, nowMs: number, nowUs: number): boolean {
+  if (job.state === 'scheduled') return job.dueUs !== null && job.dueUs <= nowMs * 1000
+  if (job.state === 'available') return job.expiresMs !== null && job.expiresMs < nowMs
+  if (job.state === 'retryable') return (job.dueUs ?? Infinity) <= nowUs
+  return endOf(job) <= nowUs
+}

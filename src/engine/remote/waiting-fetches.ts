@@ -1,0 +1,125 @@
+import type { Clock, Timer } from '../../base/clock.ts'
+import { asError } from '../../base/thrown.ts'
+import type { Admitted } from '../../jobs/job.ts'
+
+/** One claim of a waiting fetch, which leaves out the queues that are known to be empty by now. */
+export type TryClaim = (empty: ReadonlySet<string>) => Promise<Tried>
+
+/** What such a claim came to. */
+export interface Tried {
+  readonly jobs: readonly Admitted[]
+  /** The store's clock; null: only a bell can tell. */
+  readonly nextWakeUs: number | null
+}
+
+/** A fetch that waits. */
+export interface WaitingFetch {
+  /** The queues, as they are named where they are known to be empty. */
+  readonly places: readonly string[]
+  readonly waitMs: number
+  /** The caller has gone. */
+  readonly signal: AbortSignal | undefined
+  readonly tryClaim: TryClaim
+  /** Gives jobs back that were claimed when the caller had gone. */
+  readonly giveBack: (jobs: readonly Admitted[]) => Promise<void>
+}
+
+interface Waiting extends WaitingFetch {
+  readonly answer: (jobs: readonly Admitted[]) => void
+  readonly fail: (error: unknown) => void
+}
+
+/**
+ * Fetches that wait for work, in the order in which they came. A bell has them looked after one by one; a queue that had nothing for
+ * one has nothing for those behind it, so that an arrival costs one claim, not one for each that waits.
+ */
+export class FetchLine {
+  readonly #clock: Clock
+  readonly #nowUs: () => number
+  readonly #waiting = new Set<Waiting>()
+  #serving = false
+  #again = false
+  #wake: Timer | null = null
+  #stopped = false
+
+  constructor(clock: Clock, nowUs: () => number) {
+    this.#clock = clock
+    this.#nowUs = nowUs
+  }
+
+  /** Waits until a claim brings jobs, the time is over, or the caller has gone; then none. */
+  wait(fetch: WaitingFetch): Promise<readonly Admitted[]> {
+    const { waitMs, signal } = fetch
+    if (this.#stopped || signal?.aborted) return Promise.resolve([])
+    return new Promise((resolve, reject) => {
+      const leave = (): void => {
+        timer.cancel()
+        signal?.removeEventListener('abort', gone)
+        this.#waiting.delete(waiting)
+      }
+      const answer = (jobs: readonly Admitted[]): void => {
+        leave()
+        resolve(jobs)
+      }
+      const fail = (error: unknown): void => {
+        leave()
+        reject(asError(error))
+      }
+      const gone = (): void => answer([])
+      const timer = this.#clock.setTimer(gone, waitMs)
+      const waiting: Waiting = { ...fetch, answer, fail }
+      signal?.addEventListener('abort', gone)
+      this.#waiting.add(waiting)
+      this.ring()
+    })
+  }
+
+  /** Something has changed that may let a job start. */
+  ring(): void {
+    if (this.#waiting.size === 0 || this.#stopped) return
+    if (this.#serving) this.#again = true
+    else void this.#serve()
+  }
+
+  /** Answers everybody with nothing. */
+  stop(): void {
+    this.#stopped = true
+    this.#wake?.cancel()
+    for (const waiting of this.#waiting) waiting.answer([])
+  }
+
+  async #serve(): Promise<void> {
+    this.#serving = true
+    let nextUs = Infinity
+    do {
+      this.#again = false
+      nextUs = Infinity
+      const empty = new Set<string>()
+      for (const waiting of this.#waiting) {
+        if (waiting.places.every((place) => empty.has(place))) continue
+        nextUs = Math.min(nextUs, await this.#serveOne(waiting, empty))
+      }
+    } while (this.#again && this.#waiting.size > 0)
+    this.#serving = false
+    this.#wakeAt(nextUs)
+  }
+
+  async #serveOne(waiting: Waiting, empty: Set<string>): Promise<number> {
+    try {
+      const { jobs, nextWakeUs } = await waiting.tryClaim(empty)
+      if (jobs.length > 0 && !this.#waiting.has(waiting)) await waiting.giveBack(jobs)
+      else if (jobs.length > 0) waiting.answer(jobs)
+      else for (const place of waiting.places) empty.add(place)
+      return nextWakeUs ?? Infinity
+    } catch (error) {
+      waiting.fail(error)
+      return Infinity
+    }
+  }
+
+  #wakeAt(us: number): void {
+    this.#wake?.cancel()
+    if (this.#stopped || us === Infinity || this.#waiting.size === 0) return
+    this.#wake = this.#clock.setTimer(() => this.ring(), Math.max(0, (us - this.#nowUs()) / 1000))
+  }
+}

@@ -1,0 +1,55 @@
+import type { Directive, Enlisted } from '../../store/contract/outside.ts'
+import type { Store } from '../../store/contract/store.ts'
+
+interface Known extends Enlisted {
+  readonly queues: string
+  readonly tasks: string
+  readonly refreshedUs: number
+}
+
+/** A worker that is heard of within this time counts as at work. */
+const ALIVE_US = 60_000_000
+const REFRESH_US = 5_000_000
+const REMEMBERED = 10_000
+
+/** Outside workers by name, as they were last written: a fetch need not write what has not changed. */
+export class RemoteWorkers {
+  readonly #known = new Map<string, Known>()
+
+  /**
+   * Registers a worker or extends its registration, at most every 5 s unless it says something new.
+   * @param tasks those that it asks for; null: any; absent: it does not say
+   */
+  async enlist(
+    store: Store,
+    name: string,
+    queues: readonly string[],
+    about: string | null,
+    tasks?: readonly string[] | null,
+  ): Promise<{ readonly worker: number; readonly directive: Directive }> {
+    const known = this.#known.get(name)
+    const nowUs = store.nowUs()
+    const told = tasks === undefined ? (known?.tasks ?? '') : JSON.stringify(tasks)
+    const same = (queues.length === 0 || known?.queues === JSON.stringify(queues)) && known?.tasks === told
+    if (known && same && about === null && nowUs - known.refreshedUs < REFRESH_US) return known
+    const enlisted = await store.outside.enlist({
+      name,
+      queues,
+      aliveUs: ALIVE_US,
+      about,
+      ...(tasks !== undefined && { tasks }),
+    })
+    const kept = queues.length === 0 && known ? known.queues : JSON.stringify(queues)
+    if (this.#known.size >= REMEMBERED) this.#known.clear()
+    this.#known.set(name, { ...enlisted, queues: kept, tasks: told, refreshedUs: nowUs })
+    return enlisted
+  }
+
+  clear(): void {
+    this.#known.clear()
+  }
+
+  forget(name: string): void {
+    this.#known.delete(name)
+  }
+}

@@ -1,0 +1,273 @@
+import type { Clock, Timer } from '../../base/clock.ts'
+import { isFinal } from '../../base/errors.ts'
+import type { Logger } from '../../base/logger.ts'
+import { pauseAfter, persist } from '../../base/persist.ts'
+import type { Admitted } from '../../jobs/job.ts'
+import type { Claim, ClaimRequest, Run, Store } from '../../store/contract/store.ts'
+import type { Trouble } from '../../base/trouble.ts'
+
+/** One queue that this process serves. */
+export interface ServedQueue {
+  readonly queue: string
+  /** Jobs of it that run at once in this process. */
+  readonly concurrency: number
+}
+
+/** What a dispatcher claims with. */
+export interface DispatcherOptions {
+  readonly store: Store
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly trouble: Trouble
+  readonly worker: number
+  readonly leaseUs: number
+  readonly eventWindowUs: number
+  readonly queues: readonly ServedQueue[]
+  /** The runs that this process holds, until they have settled. */
+  readonly held: () => readonly Run[]
+  /** The tasks that are listed here: it takes no job of another one. */
+  readonly tasks: readonly string[]
+  /** Starts a claimed job; must call `finished` when it has settled. */
+  readonly start: (job: Admitted) => void
+  /** Told of every claim, for events and callbacks. */
+  readonly claimed: (claim: Claim) => void
+}
+
+const FIRST_REST_MS = 250
+/** Without a free slot bells are answered so much later, all together. */
+const FULL_LOOK_MS = 1000
+const A_CLAIM = 'a claim'
+const A_CHECK = 'the return of what lost claims may have taken'
+/** A claim that takes longer is told of. */
+const LONG_CLAIM_MS = 5000
+
+/**
+ * Decides when to claim: a bell (an arrival, a settled job, another process), the instant that the last claim named, or the
+ * fallback poll. With no free slot only a finished job is a reason, or what comes due by itself: a schedule, a delayed job, the end of a wait.
+ * After a claim that failed it rests, and no bell is a reason: a store in trouble is not hammered.
+ */
+export class Dispatcher {
+  readonly #options: DispatcherOptions
+  readonly #active = new Map<string, number>()
+  #claiming: Promise<void> | null = null
+  /** True while `#claiming` gives back what a lost claim has taken, and claims nothing. */
+  #isChecking = false
+  /** When the claim on its way began, on the steady clock; null: none is, or it was told of as a long one. */
+  #claimingSinceUs: number | null = null
+  /** What came up while a claim was on its way. */
+  #again: 'ring' | 'look' | null = null
+  /** A claim may have taken jobs that this process was not told of. */
+  #inDoubt = false
+  #wake: Timer | null = null
+  /** Set while a process without a free slot has heard of something. */
+  #full: Timer | null = null
+  /** Set while it rests after claims that failed. */
+  #rest: Timer | null = null
+  #failures = 0
+  #stopped = false
+
+  constructor(options: DispatcherOptions) {
+    this.#options = options
+    for (const { queue } of options.queues) this.#active.set(queue, 0)
+  }
+
+  /** Begins to claim. */
+  start(): void {
+    // Jobs that were taken back before this may have rung already: a second claim beside the first would count the same slots.
+    this.ring()
+  }
+
+  /** Something has changed that may let a job start. */
+  ring(): void {
+    if (this.#stopped || this.#rest) return
+    if (!this.#hasRoom()) this.#lookSoon()
+    else if (this.#claiming) this.#again ??= 'ring'
+    else this.#claim()
+  }
+
+  /** The fallback poll: what no bell has told of is looked for. */
+  poll(): void {
+    if (this.#claiming) this.#tellIfLong()
+    // A heartbeat that falls together with the poll is no claim: it must not take the place of one.
+    if (this.#isChecking) this.#again = 'look'
+    else if (!this.#claiming && !this.#rest && !this.#stopped) this.#claim()
+  }
+
+  /** A schedule may be due, whether or not a slot is free. */
+  look(): void {
+    if (this.#stopped || this.#rest) return
+    if (this.#claiming) this.#again = 'look'
+    else this.#claim()
+  }
+
+  /** A job of this queue has ended and its slot is freed, but it could not be settled: the slot is taken until it is. */
+  hold(queue: string): void {
+    this.#active.set(queue, (this.#active.get(queue) ?? 0) + 1)
+  }
+
+  /** A delayed job was stored: with room the bell has the dispatcher learn when it is due. */
+  delayed(): void {
+    if (!this.#hasRoom()) this.look()
+  }
+
+  /** What has arrived may come due by itself; with no free slot that is looked for once in a while only. */
+  #lookSoon(): void {
+    this.#full ??= this.#options.clock.setTimer(() => {
+      this.#full = null
+      if (!this.#hasRoom()) this.look()
+    }, FULL_LOOK_MS)
+    this.#full.unref?.()
+  }
+
+  /** A job of this queue has ended: its slot is free. */
+  finished(queue: string): void {
+    const active = this.#active.get(queue) ?? 1
+    this.#active.set(queue, active - 1)
+    const served = this.#options.queues.find((each) => each.queue === queue)
+    // Where there was room, the last claim has found nothing to fill it with; one on its way may not have asked for this slot.
+    const isNews = this.#claiming !== null || !served || active >= served.concurrency
+    if (isNews || !this.#options.store.rings) this.ring()
+  }
+
+  /** Claims no more; what a claim on its way still brings is given back with its units. */
+  async stop(): Promise<void> {
+    this.#end()
+    await this.#claiming
+    if (this.#inDoubt) await this.#check()
+  }
+
+  /**
+   * Gives back, soon, what claims have taken whose answer was lost. Done before any claim that follows upon a failed one, and at each
+   * heartbeat: a claim that failed here may be written by the server later.
+   */
+  check(): void {
+    if (this.#stopped) return
+    this.#inDoubt = true
+    if (this.#claiming) return
+    this.#isChecking = true
+    this.#begin(this.#check().finally(() => (this.#isChecking = false)))
+  }
+
+  #end(): void {
+    this.#stopped = true
+    for (const timer of [this.#wake, this.#full, this.#rest]) timer?.cancel()
+  }
+
+  #claim(): void {
+    this.#begin(this.#claimOnce())
+  }
+
+  /** One thing at a time: while a claim is on its way, nobody can say whether what it takes is lost. */
+  #begin(work: Promise<void>): void {
+    this.#claimingSinceUs = this.#options.clock.monotonicUs()
+    this.#claiming = work.finally(() => {
+      this.#tellIfLong()
+      this.#claiming = null
+      this.#claimingSinceUs = null
+      if (this.#again === 'look') this.look()
+      else if (this.#again === 'ring') this.ring()
+    })
+  }
+
+  async #claimOnce(): Promise<void> {
+    const { store, clock, trouble, start, claimed, worker, leaseUs } = this.#options
+    let claim: Claim
+    try {
+      if (this.#inDoubt) await this.#releaseLost()
+      claim = await store.claim(() => this.#request())
+      trouble.over(A_CLAIM)
+      this.#failures = 0
+    } catch (error) {
+      this.#inDoubt = true
+      trouble.failed(A_CLAIM, error)
+      return isFinal(error) ? this.#end() : this.#restAWhile()
+    }
+    if (this.#stopped) {
+      try {
+        if (claim.jobs.length > 0) await persist(clock, leaseUs / 1000, () => store.release(worker, claim.jobs))
+      } catch (error) {
+        trouble.tell('warn', error, {}, 'what was claimed while stopping could not be given back; its lease will end')
+      }
+      return
+    }
+    for (const job of claim.jobs) this.#active.set(job.queue, (this.#active.get(job.queue) ?? 0) + 1)
+    claimed(claim)
+    for (const job of claim.jobs) start(job)
+    const wakeUs = this.#hasRoom() ? claim.nextWakeUs : claim.nextFireUs
+    if (wakeUs !== null) this.#wakeIn((wakeUs - store.nowUs()) / 1000)
+    else this.#wake?.cancel()
+  }
+
+  async #check(): Promise<void> {
+    try {
+      await this.#releaseLost()
+      this.#options.trouble.over(A_CHECK)
+    } catch (error) {
+      this.#options.trouble.failed(A_CHECK, error)
+    }
+  }
+
+  async #releaseLost(): Promise<void> {
+    const { store, worker, held, logger } = this.#options
+    this.#inDoubt = false
+    let jobs = 0
+    try {
+      jobs = await store.releaseLost(worker, held())
+    } catch (error) {
+      this.#inDoubt = true
+      throw error
+    }
+    if (jobs === 0) return
+    logger.warn({ jobs }, 'jobs of a claim whose answer was lost were given back; they never started')
+    if (!this.#stopped) this.#again ??= 'ring'
+  }
+
+  /** Read when the claim's transaction runs: slots that became free until then count, and bells until then are answered by it. */
+  #request(): ClaimRequest {
+    this.#again = null
+    const { worker, leaseUs, eventWindowUs, queues, tasks } = this.#options
+    return {
+      worker,
+      leaseUs,
+      eventWindowUs,
+      tasks,
+      queues: queues.map(({ queue, concurrency }) => ({
+        queue,
+        slots: this.#stopped ? 0 : Math.max(0, concurrency - (this.#active.get(queue) ?? 0)),
+      })),
+    }
+  }
+
+  #hasRoom(): boolean {
+    const { queues } = this.#options
+    // Who serves no queue promotes and fires for those who do.
+    return queues.length === 0 || queues.some(({ queue, concurrency }) => (this.#active.get(queue) ?? 0) < concurrency)
+  }
+
+  #restAWhile(): void {
+    if (this.#stopped) return
+    const { clock } = this.#options
+    this.#wake?.cancel()
+    this.#rest = clock.setTimer(
+      () => {
+        this.#rest = null
+        this.look()
+      },
+      pauseAfter(++this.#failures, FIRST_REST_MS),
+    )
+  }
+
+  #wakeIn(delayMs: number): void {
+    this.#wake?.cancel()
+    if (!this.#stopped) this.#wake = this.#options.clock.setTimer(() => this.look(), Math.max(0, delayMs))
+  }
+
+  /** Once for each claim: at its end, or at a poll meanwhile, so that no claim needs a timer of its own. */
+  #tellIfLong(): void {
+    const { clock, logger } = this.#options
+    const ms = this.#claimingSinceUs === null ? 0 : (clock.monotonicUs() - this.#claimingSinceUs) / 1000
+    if (ms <= LONG_CLAIM_MS) return
+    this.#claimingSinceUs = null
+    logger.warn({ ms }, `a claim takes ${Math.round(ms)} ms: the store is slow, or does not answer`)
+  }
+}

@@ -1,0 +1,173 @@
+import type { Clock } from '../../base/clock.ts'
+import type { Logger } from '../../base/logger.ts'
+import { persist } from '../../base/persist.ts'
+import type { Admitted } from '../../jobs/job.ts'
+import type { Answer } from '../../jobs/header-source.ts'
+import { isRefusal, type RateLimitFacts, readRateLimitHeaders } from '../../jobs/rate-limit-headers.ts'
+import { isRateLimited, RateLimited } from '../../jobs/rate-limited.ts'
+import type { Calibration } from '../../policy/limits/limit.ts'
+import { MAX_UNITS } from '../../policy/limits/normalise.ts'
+import type { Store } from '../../store/contract/store.ts'
+import type { Events } from '../events/events.ts'
+import { type JudgeContext, paceOf, pushBackOf } from './outcome.ts'
+import type { TaskDefinition } from '../define/task.ts'
+import type { Trouble } from '../../base/trouble.ts'
+
+/** What feedback is made of. */
+export interface FeedbackOptions {
+  /** Whose own budgets are meant, of limits of scope `worker`. */
+  readonly worker: number
+  readonly store: Store
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly trouble: Trouble
+  readonly events: Events
+  readonly tasks: ReadonlyMap<string, TaskDefinition>
+  readonly judge: JudgeContext
+  /** The runs of this process that have not ended. */
+  readonly running: () => Iterable<Admitted>
+  readonly isRunning: (job: Admitted) => boolean
+  /** Something has changed that may let a job start. */
+  readonly ring: () => void
+}
+
+/** So long a correction that only holds starts back is repeated. */
+const REPEATED_FOR_MS = 120_000
+
+/** What handlers tell of their limits while they run: what a call really cost, and what the other side said of its budget. */
+export class Feedback {
+  readonly #options: FeedbackOptions
+  /** Units that each run has corrected so far, by limit: what comes back in all is bounded by what was taken. */
+  readonly #corrected = new WeakMap<Admitted, Map<string, number>>()
+
+  readonly #unheld = new Set<string>()
+
+  constructor(options: FeedbackOptions) {
+    this.#options = options
+  }
+
+  charge(job: Admitted, limit: string, units: number): void {
+    const { clock, judge, logger, ring, store, trouble, worker } = this.#options
+    const use = job.uses.find((each) => each.limit === limit)
+    const rule = judge.policy(limit)?.rule
+    const fault = !use
+      ? 'the job does not use that limit'
+      : !(Number.isSafeInteger(units) && Math.abs(units) <= MAX_UNITS)
+        ? `the units are no whole number of at most ${MAX_UNITS}`
+        : rule === null || rule?.kind === 'spacing'
+          ? 'a limit of spacing or of permits alone counts starts, not units'
+          : this.#options.isRunning(job)
+            ? null
+            : 'the run is over'
+    if (fault !== null || !use)
+      return logger.warn({ job: job.id, limit, units }, `charge: ${fault}; nothing was corrected`)
+    const corrected = this.#corrected.get(job) ?? new Map<string, number>()
+    this.#corrected.set(job, corrected)
+    const before = corrected.get(limit) ?? 0
+    const now = Math.max(units, -(use.weight + before))
+    if (now === 0) return
+    corrected.set(limit, before + now)
+    // What an earlier try has written though its answer was lost is charged twice then: too much holds starts back, too little lets too many go.
+    persist(clock, now > 0 ? REPEATED_FOR_MS : 0, () => store.charge(limit, use.key, now, job.startedUs, worker)).then(
+      ring,
+      (error: unknown) => trouble.tell('error', error, { job: job.id, limit }, 'a charge could not be corrected'),
+    )
+  }
+
+  /** A refusal closes the bucket; the headers of any answer correct the buckets of limits that say so. */
+  observe(job: Admitted, answer: Answer): void {
+    const { clock, judge, tasks } = this.#options
+    const task = tasks.get(job.task)
+    const refused = isRefusal(answer)
+    if (refused && task) {
+      const { limit, key, closedForUs } = pushBackOf(judge, job, task, RateLimited.from(answer, { now: clock.now() }))
+      if (limit !== null) this.#close(job, limit, key, closedForUs)
+    }
+    this.#calibrate(job, (budget) => readRateLimitHeaders(answer.headers, clock.now(), budget), refused)
+  }
+
+  /** What a refusal that the handler threw says beside when to come back. */
+  refused(job: Admitted, error: Error | null): void {
+    if (!isRateLimited(error)) return
+    if (error.limitName !== null) this.#warnUnheld(job, error.limitName)
+    if (!error.headers) return
+    const { headers } = error
+    try {
+      this.#calibrate(job, (budget) => readRateLimitHeaders(headers, this.#options.clock.now(), budget), true)
+    } catch (cause) {
+      // The headers are an object of the handler's: what it does to those who read it must not keep the run from being settled.
+      this.#options.logger.warn({ err: cause, job: job.id }, 'the headers of a refusal could not be read')
+    }
+  }
+
+  /** Once for each task and limit: a misspelt name would be told at every refusal. */
+  #warnUnheld(job: Admitted, limit: string): void {
+    const name = JSON.stringify([job.task, limit])
+    if (this.#unheld.has(name) || job.uses.some((use) => use.limit === limit)) return
+    this.#unheld.add(name)
+    const closed = this.#options.judge.policy(limit)
+      ? 'its bucket was closed and the job'
+      : 'no bucket was closed, the job'
+    this.#options.logger.warn(
+      { code: 'limit.unknown', job: job.id, task: job.task, limit },
+      `limit.unknown: a RateLimited of task ${job.task} names the limit ${limit}, which the job does not hold; ${closed} was put off. Name a limit that the task lists.`,
+    )
+  }
+
+  /** @param isRefusal nothing left is no news then: the refusal itself says when to come back, perhaps sooner. */
+  #calibrate(job: Admitted, read: (budget: string | null) => RateLimitFacts, isRefusal: boolean): void {
+    const { events, judge, store, trouble, worker } = this.#options
+    for (const { limit, key } of job.uses) {
+      const policy = judge.policy(limit)
+      if (!policy?.calibrate) continue
+      const facts = read(policy.calibrate.budget)
+      const { remaining } = facts
+      if (remaining === undefined || (isRefusal && remaining === 0)) continue
+      const left = Math.max(0, remaining - this.#unseen(job, limit, key))
+      const resetInUs = this.#resetInUs(facts, paceOf(policy).periodUs)
+      const { direction, reset }: Calibration = policy.calibrate
+      const told = { remaining: left, resetUs: store.nowUs() + resetInUs, direction, reset }
+      store.calibrate(limit, key, told, worker).then(
+        (news) => {
+          if (!news) return undefined
+          const until = new Date(this.#options.clock.now() + resetInUs / 1000)
+          events.emit('rate_limit.dynamic_adjusted', { limit, key, until, remaining: left })
+          return this.#options.ring()
+        },
+        (error: unknown) => trouble.tell('error', error, { job: job.id, limit }, 'a budget could not be calibrated'),
+      )
+    }
+  }
+
+  /** Units of this process's runs that began after this one: the other side may not have counted them when it answered. */
+  #unseen(job: Admitted, limit: string, key: string): number {
+    let units = 0
+    for (const other of this.#options.running()) {
+      if (other.startedUs < job.startedUs || (other.startedUs === job.startedUs && other.seq <= job.seq)) continue
+      for (const use of other.uses) if (use.limit === limit && use.key === key) units += use.weight
+    }
+    return units
+  }
+
+  /** As told, one period where that was not told; at most the longest penalty, since a header may say anything. */
+  #resetInUs({ reset }: RateLimitFacts, periodUs: number): number {
+    const { clock, judge } = this.#options
+    const us =
+      reset === undefined || reset.kind === 'absent'
+        ? periodUs
+        : reset.kind === 'delay'
+          ? reset.us
+          : Math.ceil((reset.epochMs - clock.now()) * 1000)
+    return Math.min(us, judge.maxPenaltyUs)
+  }
+
+  #close(job: Admitted, limit: string, key: string, closedForUs: number): void {
+    const { clock, events, store, trouble, worker } = this.#options
+    const until = new Date(clock.now() + closedForUs / 1000)
+    const untilUs = store.nowUs() + closedForUs
+    persist(clock, REPEATED_FOR_MS, () => store.penalize(limit, key, untilUs, worker)).then(
+      (news) => news && events.emit('rate_limit.dynamic_adjusted', { limit, key, until, remaining: null }),
+      (error: unknown) => trouble.tell('error', error, { job: job.id, limit }, 'a refusal could not be noted'),
+    )
+  }
+}

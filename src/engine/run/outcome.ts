@@ -1,0 +1,171 @@
+import { SluiceError } from '../../base/errors.ts'
+import type { Clock } from '../../base/clock.ts'
+import { toJsonText } from '../../base/json-value.ts'
+import type { Random } from '../../base/random.ts'
+import { beginningOf } from '../../base/text.ts'
+import { asError, codeOf } from '../../base/thrown.ts'
+import type { Admitted, JobError, Settlement } from '../../jobs/job.ts'
+import { NonRetryable } from '../../jobs/non-retryable.ts'
+import { penaltyUs, type RateLimited, isRateLimited } from '../../jobs/rate-limited.ts'
+import { retryDelayUs } from '../../jobs/retry-policy.ts'
+import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import { partitionKey } from '../../policy/limits/partition-key.ts'
+import type { RunEnd } from '../events/run-end.ts'
+import type { TaskDefinition } from '../define/task.ts'
+
+/** What judging a run needs beside the run. */
+export interface JudgeContext {
+  readonly clock: Clock
+  readonly random: Random
+  /** The longest that a push-back may close a bucket, µs. */
+  readonly maxPenaltyUs: number
+  readonly policy: (limit: string) => LimitPolicy | null
+}
+
+/** A run's settlement, and the error behind it for callbacks and events. */
+export interface Verdict {
+  readonly settlement: Settlement
+  readonly error: Error | null
+}
+
+/** A bucket to close, and for how long. */
+export interface PushBack {
+  readonly limit: string | null
+  readonly key: string
+  readonly closedForUs: number
+  /** The job does not stand under that bucket: it is put off by itself for as long. */
+  readonly apart?: true
+}
+
+const MAX_PUSH_BACKS = 100
+const LONGEST_MESSAGE = 8000
+
+/** Says what a run comes to: complete, retry, push-back, discard, cancel. Never throws, whatever the handler returned or threw. */
+export function judge(context: JudgeContext, job: Admitted, task: TaskDefinition, end: RunEnd): Verdict {
+  const { seq, attempt } = job
+  if (end.kind === 'ended')
+    return { settlement: { seq, attempt, kind: end.by === 'cancel' ? 'cancel' : 'give-back' }, error: null }
+  try {
+    if (end.kind === 'threw') {
+      const verdict = judgeError(context, job, task, end.error)
+      // A run that we have asked to end ends for that, whatever it throws. A push-back gives it back as well, and not too soon.
+      if (end.after === null || verdict.settlement.kind === 'push-back') return verdict
+      return judge(context, job, task, { kind: 'ended', by: end.after })
+    }
+    const result = end.value === undefined ? null : toJsonText(end.value, `the result of task ${task.name}`)
+    return { settlement: { seq, attempt, kind: 'complete', result }, error: null }
+  } catch (error) {
+    return failed(context, job, task, asError(error))
+  }
+}
+
+/**
+ * Which bucket a refusal closes, and for how long: the named limit's, else that of the first limit that the task lists. A limit that this
+ * engine does not know has no bucket to close. Where the job does not stand under the bucket, only putting it off keeps it from coming
+ * back before the other side wants it.
+ */
+export function pushBackOf(context: JudgeContext, job: Admitted, task: TaskDefinition, refusal: RateLimited): PushBack {
+  const listed = task.uses
+    .map((use) => job.uses.find((each) => each.limit === use.limit))
+    .find((use) => use !== undefined)
+  const own =
+    refusal.limitName === null ? (listed ?? job.uses[0]) : job.uses.find((use) => use.limit === refusal.limitName)
+  const called = refusal.limitName ?? own?.limit ?? null
+  const limit = called === null || own || context.policy(called) ? called : null
+  const named = isKey(refusal.key) ? partitionKey(refusal.key, 'shared', `a RateLimited of ${task.name}`) : null
+  const key = named?.kind === 'key' ? named.key : (own?.key ?? '')
+  const { intervalUs, periodUs } = paceOf(limit === null ? null : context.policy(limit))
+  return {
+    limit,
+    key,
+    ...(limit !== null && !job.uses.some((use) => use.limit === limit && use.key === key) && { apart: true as const }),
+    closedForUs: penaltyUs(refusal, {
+      nowMs: context.clock.now(),
+      intervalUs,
+      periodUs,
+      maxPenaltyUs: context.maxPenaltyUs,
+    }),
+  }
+}
+
+/** A handler's error may hold anything, and judging it must not fail. */
+function isKey(key: unknown): key is string | number {
+  return typeof key === 'string' || Number.isFinite(key)
+}
+
+/** An error as it is stored with the job: a code of at most 255 characters, a message of at most 8,000. */
+export function storedError(error: Error): JobError {
+  const { name, message } = error
+  return {
+    code: codeOf(error) ?? 'handler.failed',
+    message: beginningOf(
+      `${beginningOf(name, LONGEST_MESSAGE)}: ${beginningOf(message, LONGEST_MESSAGE)}`,
+      LONGEST_MESSAGE,
+    ),
+  }
+}
+
+function judgeError(context: JudgeContext, job: Admitted, task: TaskDefinition, error: Error): Verdict {
+  const { seq, attempt } = job
+  if (isRateLimited(error) && job.pushedBack + 1 < MAX_PUSH_BACKS)
+    return {
+      settlement: {
+        seq,
+        attempt,
+        kind: 'push-back',
+        error: storedError(error),
+        ...pushBackOf(context, job, task, error),
+      },
+      error,
+    }
+  // Another attempt would find the same.
+  if (error instanceof NonRetryable || (error instanceof SluiceError && error.code === 'job.unreadable'))
+    return { settlement: { seq, attempt, kind: 'discard', error: storedError(error) }, error }
+  // After so many refusals it is a failed attempt, and still not to be repeated before the other side wants it.
+  const notBeforeUs = isRateLimited(error) ? pushBackOf(context, job, task, error).closedForUs : 0
+  return failed(context, job, task, error, notBeforeUs)
+}
+
+function failed(
+  context: JudgeContext,
+  job: Admitted,
+  task: Pick<TaskDefinition, 'retry'>,
+  error: Error,
+  notBeforeUs = 0,
+): Verdict {
+  const { seq, attempt } = job
+  if (attempt >= job.maxAttempts)
+    return { settlement: { seq, attempt, kind: 'discard', error: storedError(error) }, error }
+  return {
+    settlement: {
+      seq,
+      attempt,
+      kind: 'retry',
+      delayUs: Math.max(retryDelayUs(task.retry, attempt, context.random), notBeforeUs),
+      error: storedError(error),
+    },
+    error,
+  }
+}
+
+/** The pace of a limit at its full rate: what a penalty that was not told is measured by. */
+export function paceOf(policy: LimitPolicy | null): { intervalUs: number; periodUs: number } {
+  const pace = paceOfRule(policy?.rule ?? null)
+  const everyUs = policy?.spacing?.everyUs ?? 0
+  return { intervalUs: Math.max(pace.intervalUs, everyUs), periodUs: Math.max(pace.periodUs, everyUs) }
+}
+
+function paceOfRule(rule: LimitPolicy['rule']): { intervalUs: number; periodUs: number } {
+  if (!rule) return { intervalUs: 1_000_000, periodUs: 1_000_000 }
+  if (rule.kind === 'spacing') return { intervalUs: rule.everyUs, periodUs: rule.everyUs }
+  if (rule.kind === 'fixed') {
+    const periodUs = rule.window.align === 'epoch' ? rule.window.periodUs : CALENDAR_US[rule.window.unit]
+    return { intervalUs: Math.ceil(periodUs / rule.max), periodUs }
+  }
+  return {
+    intervalUs: Math.ceil(rule.periodUs / (rule.kind === 'rate' ? rule.rate : rule.max)),
+    periodUs: rule.periodUs,
+  }
+}
+
+const CALENDAR_US = { hour: 3_600_000_000, day: 86_400_000_000, week: 604_800_000_000, month: 2_678_400_000_000 }

@@ -1,0 +1,305 @@
+import { UNREADABLE_WORDS, waitInWords } from '../../store/shared/rejection.ts'
+import type { Clock } from '../../base/clock.ts'
+import { SluiceError } from '../../base/errors.ts'
+import { fromJsonText } from '../../base/json-value.ts'
+import type { Logger } from '../../base/logger.ts'
+import type { FlowNews } from '../../jobs/flow.ts'
+import type { Admitted, Settled } from '../../jobs/job.ts'
+import { RateLimitRejected } from '../../jobs/rate-limit-rejected.ts'
+import type { ScheduleNews } from '../../jobs/schedule.ts'
+import { validate } from '../../jobs/schema.ts'
+import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import type { SetAside } from '../../store/contract/set-aside.ts'
+import type { Claim, Closed, Recovered, Rejected } from '../../store/contract/store.ts'
+import type { UnknownKind } from '../../store/contract/known-tasks.ts'
+import type { UnresolvedJob, UnresolvedKind } from '../../store/contract/unresolved.ts'
+import type { Events } from '../events/events.ts'
+import { resultsTooLarge, tellFlow } from '../events/flow-news.ts'
+import type { Verdict } from './outcome.ts'
+import type { TaskDefinition } from '../define/task.ts'
+import { limitsOf, type WaitHistogram } from '../events/wait-histogram.ts'
+
+type Counted = Extract<Settled, { kind: 'settled' }>
+
+/** What a reporter tells with. */
+export interface ReporterOptions {
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly events: Events
+  readonly tasks: ReadonlyMap<string, TaskDefinition>
+  readonly waits: WaitHistogram
+  /** How this engine defines a limit; null: it does not. */
+  readonly policy: (limit: string) => LimitPolicy | null
+  /** Store time to wall time. */
+  readonly wallOf: (storeUs: number) => Date
+  /** Told of jobs whose limits have yet to be resolved. */
+  readonly unresolved: (kinds: readonly UnresolvedKind[]) => void
+  /** Told of jobs whose tasks no live worker knows. */
+  readonly unknown: (kinds: readonly UnknownKind[]) => void
+  /** Told of every job that has ended, so that whoever waits for it learns it. */
+  readonly ended: (id: string) => void
+}
+
+/** Tells the outside what was written: events for everybody, callbacks for the task. Nothing is told before it is durable. */
+export class Reporter {
+  readonly #options: ReporterOptions
+
+  constructor(options: ReporterOptions) {
+    this.#options = options
+  }
+
+  started(job: Admitted): void {
+    const { events, waits } = this.#options
+    waits.add(job)
+    const onStarted = this.#options.tasks.get(job.task)?.onStarted
+    if (onStarted)
+      this.#withInput(job, 'onStarted', (input) =>
+        onStarted({ id: job.id, input: input as never, attempt: job.attempt }),
+      )
+    if (!events.heard('job.started')) return
+    const ageMs = (job.startedUs - job.createdUs) / 1000
+    const waitedMs = Math.max(0, job.startedUs - job.availableUs) / 1000
+    events.emit('job.started', { ...about(job), ageMs, waitedMs, waitedFor: job.waitedFor, limits: limitsOf(job) })
+  }
+
+  /** A run was settled in this state. */
+  settled(job: Admitted, task: TaskDefinition | null, verdict: Verdict, settled: Counted, input: unknown): void {
+    this.#settled(job, task, verdict, settled, input)
+    if (settled.flow) this.flow(settled.flow)
+  }
+
+  #settled(job: Admitted, task: TaskDefinition | null, verdict: Verdict, settled: Counted, input: unknown): void {
+    const { clock, events, ended } = this.#options
+    const { state } = settled
+    const { error, settlement } = verdict
+    if (state === 'completed') {
+      if (events.heard('job.completed')) events.emit('job.completed', about(job))
+      const text = settlement.kind === 'complete' ? settlement.result : null
+      this.#call(
+        task?.onCompleted &&
+          (() =>
+            task.onCompleted?.(text === null ? undefined : JSON.parse(text), { id: job.id, input: input as never })),
+        job,
+        'onCompleted',
+      )
+      return ended(job.id)
+    }
+    if (settlement.kind === 'push-back') {
+      const { limit, key, closedForUs } = settlement
+      if (limit !== null && settled.adjusted)
+        events.emit('rate_limit.dynamic_adjusted', {
+          limit,
+          key,
+          until: new Date(clock.now() + closedForUs / 1000),
+          remaining: null,
+        })
+      return
+    }
+    if (error) events.emit('job.failed', { ...about(job), error })
+    if (state === 'cancelled') {
+      events.emit('job.cancelled', about(job))
+      return ended(job.id)
+    }
+    if (!error) return
+    if (settlement.kind === 'retry') {
+      const delayMs = settlement.delayUs / 1000
+      events.emit('job.retrying', { ...about(job), error, delayMs })
+      this.#call(
+        task?.onRetry &&
+          (() => task.onRetry?.(error, { id: job.id, input: input as never, attempt: job.attempt, delayMs })),
+        job,
+        'onRetry',
+      )
+      return
+    }
+    events.emit('job.discarded', { ...about(job), error })
+    this.#call(task?.onError && (() => task.onError?.(error, { id: job.id, input: input as never })), job, 'onError')
+    ended(job.id)
+  }
+
+  lost(job: Admitted): void {
+    const { logger, events } = this.#options
+    logger.warn(
+      { job: job.id, task: job.task, attempt: job.attempt },
+      'the lease of this run was over before it settled: its result was refused',
+    )
+    events.emit('job.lease_lost', about(job))
+  }
+
+  /** What a claim did beside starting jobs. */
+  claimed(claim: Claim): void {
+    const { events, wallOf } = this.#options
+    for (const { nextAtUs, defined, refused, waiting: waitingJobs, ...closed } of claim.closed) {
+      const { limit, key, queue, wanted: wantedUnits } = closed
+      if (!defined) events.emit('rate_limit.unknown', { limit, key, queue, ...named(refused) })
+      else
+        events.emit('rate_limit.exceeded', {
+          ...closed,
+          wantedUnits,
+          waitingJobs,
+          nextAt: nextAtUs === null ? null : wallOf(nextAtUs),
+        })
+    }
+    for (const { nextAtUs, ...bucket } of claim.sustained)
+      events.emit('rate_limit.throttled', { ...bucket, nextAt: nextAtUs === null ? null : wallOf(nextAtUs) })
+    for (const bucket of claim.released) events.emit('rate_limit.released', bucket)
+    for (const news of claim.schedules) this.#scheduled(news)
+    for (const row of claim.aside ?? []) this.#setAside(row)
+    for (const job of claim.rejected) this.#rejected(job)
+    for (const news of claim.flows) this.flow(news)
+    if (claim.unresolved?.length) this.#options.unresolved(claim.unresolved)
+    if (claim.unknown?.length) this.#options.unknown(claim.unknown)
+  }
+
+  /** A job was discarded because its limits could not be resolved. */
+  unresolvable(job: UnresolvedJob, error: Error): void {
+    const { events, ended } = this.#options
+    events.emit('job.discarded', { ...about(job), error })
+    this.#onError(job, error)
+    ended(job.id)
+  }
+
+  /** The end of a job changed the flow it belongs to. */
+  flow(news: FlowNews): void {
+    tellFlow(news, this.#options.events, this.#options.ended)
+    for (const job of news.discarded) this.#onError(job, resultsTooLarge(job.id))
+  }
+
+  #scheduled(news: ScheduleNews): void {
+    const { events } = this.#options
+    if (news.kind === 'ended') return events.emit('schedule.ended', { schedule: news.schedule, runs: news.runs })
+    const { schedule, dueMs } = news.occurrence
+    const dueAt = new Date(dueMs)
+    if (news.kind === 'skipped') return events.emit('schedule.skipped', { schedule, dueAt, reason: news.reason })
+    const { id, task, queue } = news
+    events.emit('schedule.fired', { schedule, dueAt, id, task })
+    events.emit('job.enqueued', { id, task, queue })
+  }
+
+  /** Jobs that were taken back from dead workers or expired leases. */
+  recovered(jobs: readonly Recovered[]): void {
+    const { events, logger, ended } = this.#options
+    for (const job of jobs) {
+      const { state } = job
+      logger.warn(
+        { job: job.id, task: job.task, attempt: job.attempt, state },
+        'a run was lost with its worker or its lease',
+      )
+      events.emit('job.recovered', { ...about(job), state })
+      if (state === 'available') continue
+      const error = new SluiceError(
+        'lease.lost',
+        `The worker of job ${job.id} died or stopped extending its lease, and this was its last attempt.`,
+      )
+      if (state === 'discarded') {
+        events.emit('job.discarded', { ...about(job), error })
+        this.#onError(job, error)
+      }
+      ended(job.id)
+      if (job.flow) this.flow(job.flow)
+    }
+  }
+
+  /** Rows that cannot be read were put out of the way, so that other work goes on. */
+  #setAside({ kind, name, bucket }: SetAside): void {
+    const { clock, events, logger } = this.#options
+    logger.error({ kind, name }, `The store keeps a row that cannot be read (${kind} ${name}): ${ASIDE[kind]}.`)
+    if (bucket) events.emit('rate_limit.dynamic_adjusted', { ...bucket, until: new Date(clock.now()), remaining: 0 })
+  }
+
+  #rejected(job: Rejected): void {
+    const { events, logger, wallOf, ended } = this.#options
+    if (job.occurrence) {
+      this.#scheduled({ kind: 'skipped', occurrence: job.occurrence, reason: 'late' })
+      events.emit('job.cancelled', about(job))
+      return ended(job.id)
+    }
+    const expectedStart = job.expectedStartUs === null ? null : wallOf(job.expectedStartUs)
+    const error =
+      job.reason === 'unreadable'
+        ? new SluiceError('job.unreadable', `The job ${job.id} of task ${job.task}: ${UNREADABLE_WORDS}`)
+        : job.reason === 'expired'
+          ? new SluiceError(
+              'job.expired',
+              `The job ${job.id} of task ${job.task} had not started when it expired${waitInWords(job)}.`,
+            )
+          : new RateLimitRejected(job.limit, job.key, expectedStart, this.#options.policy(job.limit))
+    if (job.reason === 'unreadable') logger.error({ job: job.id, task: job.task, queue: job.queue }, error.message)
+    if (job.reason === 'dropped' || job.reason === 'late')
+      events.emit('rate_limit.dropped', { limit: job.limit, key: job.key, id: job.id, task: job.task, expectedStart })
+    events.emit('job.discarded', { ...about(job), error })
+    this.#onError(job, error)
+    ended(job.id)
+  }
+
+  /** For a job that ended without a run: its input is read from the store. */
+  #onError(job: { readonly id: string; readonly task: string; readonly input: string }, error: Error): void {
+    const onError = this.#options.tasks.get(job.task)?.onError
+    if (onError) this.#withInput(job, 'onError', (input) => onError(error, { id: job.id, input: input as never }))
+  }
+
+  /** Calls back with the schema's output; what does not match any more is not shown, as after a run that found it so. */
+  #withInput(
+    job: { readonly id: string; readonly task: string; readonly input: string },
+    name: string,
+    callback: (input: unknown) => unknown,
+  ): void {
+    const schema = this.#options.tasks.get(job.task)?.schema
+    this.#call(
+      async () => {
+        const raw: unknown = fromJsonText(job.input, undefined)
+        const what = `the stored input of task ${job.task}`
+        await callback(schema ? await onlyValid(async () => validate(schema as never, raw, what)) : raw)
+      },
+      job,
+      name,
+    )
+  }
+
+  /** A callback that throws harms nobody: the job's state is already written. */
+  #call(callback: (() => unknown) | undefined, job: { readonly id: string }, name: string): void {
+    if (!callback) return
+    const failed = (error: unknown): void =>
+      this.#options.logger.error({ err: error, job: job.id }, `${name} threw; the job's state is not affected`)
+    try {
+      Promise.resolve(callback()).catch(failed)
+    } catch (error) {
+      failed(error)
+    }
+  }
+}
+
+/** What became of what cannot be read. */
+const ASIDE: Readonly<Record<SetAside['kind'], string>> = {
+  bucket: 'the budget begins anew with nothing left',
+  limit: 'it counts as not defined, and its jobs wait until it is defined again',
+  override: 'nothing starts under it until it is cleared or replaced',
+  queue:
+    'its limits are those that this process declares, else nothing of the queue starts until an engine that lists them starts',
+  bounds: 'the queue is bounded no more',
+  schedule: 'it does not fire until it is scheduled again',
+  lane: 'its waiting jobs were discarded if their limits could not be found again',
+  worker: 'which queues it serves is not known',
+  ageing: 'priorities do not age until an engine that says how starts',
+  arrival: 'the note was dropped, and the jobs it stood for are looked at by themselves',
+}
+
+/** What every job event names. */
+export function about(job: {
+  readonly id: string
+  readonly task: string
+  readonly queue: string
+  readonly attempt: number
+}): { id: string; task: string; queue: string; attempt: number } {
+  return { id: job.id, task: job.task, queue: job.queue, attempt: job.attempt }
+}
+
+/** A job whose row was removed meanwhile cannot be named. */
+function named(refused: Closed['refused']): { task: string; flow?: string; step?: number } {
+  const { task = '', flow } = refused ?? {}
+  return flow ? { task, flow: flow.id, step: flow.node } : { task }
+}
+
+async function onlyValid(check: () => Promise<unknown>): Promise<unknown> {
+  return check().catch(() => undefined)
+}

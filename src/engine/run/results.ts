@@ -1,0 +1,164 @@
+import type { Clock, Timer } from '../../base/clock.ts'
+import { durationMs, type Duration } from '../../base/duration.ts'
+import { SluiceError } from '../../base/errors.ts'
+import { checkOptions } from '../../base/options.ts'
+import type { JobRecord, NewJob } from '../../jobs/job.ts'
+import { isFinal } from '../../jobs/job-state.ts'
+import type { Enqueued, Store } from '../../store/contract/store.ts'
+import { uniqueConflict } from './enqueue.ts'
+import type { Events } from '../events/events.ts'
+import type { Job } from '../define/task.ts'
+
+const AGAIN_AFTER_MS = 250
+
+interface Waiter {
+  resolve(value: unknown): void
+  reject(error: unknown): void
+  /** Of its timeout. */
+  timer: Timer | null
+}
+
+/** Lets callers wait for the end of jobs, whichever process runs them. */
+export class Results {
+  readonly #store: () => Promise<Store>
+  readonly #clock: Clock
+  readonly #waiters = new Map<string, Set<Waiter>>()
+  /** Jobs that are asked for again in a moment. */
+  readonly #again = new Set<string>()
+  #stopWatching: (() => void) | null = null
+
+  constructor(store: () => Promise<Store>, clock: Clock) {
+    this.#store = store
+    this.#clock = clock
+  }
+
+  /** The handle of a stored job. */
+  handle(id: string, duplicate: boolean): Job<unknown> {
+    return { id, duplicate, result: async (options = {}) => this.#wait(id, options) }
+  }
+
+  /** What one call of a task came to. @throws unique.conflict */
+  enqueued(job: NewJob, answer: Enqueued, events: Events): Job<unknown> {
+    if (answer.kind === 'conflict') throw uniqueConflict(job, answer.id)
+    if (answer.kind === 'created' && events.heard('job.enqueued'))
+      events.emit('job.enqueued', { id: job.id, task: job.task, queue: job.queue })
+    return this.handle(answer.id, answer.kind !== 'created')
+  }
+
+  /** A job has ended, or may have: whoever waits for it is told, and while the store is away a little later. */
+  settled(id: string): void {
+    this.#tell(id).catch(() => {
+      if (this.#again.has(id)) return
+      this.#again.add(id)
+      this.#clock.setTimer(() => {
+        this.#again.delete(id)
+        this.settled(id)
+      }, AGAIN_AFTER_MS)
+    })
+  }
+
+  /** Only those who waited when the job was read: a job that was retried meanwhile has yet to end for later ones. */
+  async #tell(id: string): Promise<void> {
+    const waiters = [...(this.#waiters.get(id) ?? [])]
+    if (waiters.length === 0) return
+    const job = await (await this.#store()).get(id)
+    if (job === null) {
+      const error = new SluiceError('job.not_found', `The job ${id} is not stored any more; its retention may be over.`)
+      for (const waiter of waiters) if (this.#leave(id, waiter)) waiter.reject(error)
+    } else if (isFinal(job.state)) for (const waiter of waiters) if (this.#leave(id, waiter)) finish(job, waiter)
+  }
+
+  /** Stops waiting: whoever still waits is told that the engine has stopped. */
+  close(): void {
+    for (const [id, waiters] of this.#waiters) {
+      const message = `The engine was stopped before the job ${id} had ended; the job is kept.`
+      for (const waiter of waiters)
+        if (this.#leave(id, waiter)) waiter.reject(new SluiceError('engine.stopped', message))
+    }
+  }
+
+  async #wait(id: string, options: { timeout?: Duration }): Promise<unknown> {
+    checkOptions(options, ['timeout'], 'job.result')
+    const { timeout } = options
+    const timeoutMs = timeout === undefined ? null : durationMs(timeout, 'timeout of result()')
+    const store = await this.#store()
+    return new Promise((resolve, reject) => {
+      const waiter: Waiter = { resolve, reject, timer: null }
+      const giveUp = (error: Error): void => {
+        if (this.#leave(id, waiter)) reject(error)
+      }
+      const waiters = this.#waiters.get(id) ?? new Set()
+      this.#waiters.set(id, waiters.add(waiter))
+      this.#watch(store)
+      if (timeoutMs !== null) {
+        const message = `The job ${id} had not ended after ${timeoutMs} ms; it goes on.`
+        waiter.timer = this.#clock.setTimer(() => giveUp(new SluiceError('job.result.timeout', message)), timeoutMs)
+      }
+      this.#tell(id).catch(giveUp)
+    })
+  }
+
+  /** Ends one wait and its timer, which would keep the process alive; false when it has ended already. */
+  #leave(id: string, waiter: Waiter): boolean {
+    const waiters = this.#waiters.get(id)
+    if (!waiters?.delete(waiter)) return false
+    waiter.timer?.cancel()
+    if (waiters.size === 0) this.#waiters.delete(id)
+    this.#rest()
+    return true
+  }
+
+  /** Other processes may run the job: look again when they have committed. */
+  #watch(store: Store): void {
+    this.#stopWatching ??= store.watch((change) => {
+      if (change === 'work') return
+      for (const id of this.#waiters.keys()) this.settled(id)
+    })
+  }
+
+  #rest(): void {
+    if (this.#waiters.size > 0) return
+    this.#stopWatching?.()
+    this.#stopWatching = null
+  }
+}
+
+function finish(job: JobRecord, waiter: Waiter): void {
+  if (job.state === 'completed') {
+    try {
+      return waiter.resolve(job.result === null ? undefined : JSON.parse(job.result))
+    } catch (error) {
+      return waiter.reject(error)
+    }
+  }
+  if (job.state === 'cancelled') return waiter.reject(new JobCancelled(job))
+  waiter.reject(new JobDiscarded(job))
+}
+
+/** The job will not complete: its attempts are used up, it was refused for good, or a limit rejected it. */
+export class JobDiscarded extends SluiceError {
+  readonly jobId: string
+  /** The stored code of the last error. */
+  readonly reason: string
+
+  constructor(job: JobRecord) {
+    super(
+      'job.discarded',
+      `The job ${job.id} of task ${job.task} was discarded after ${job.attempt} attempt${job.attempt === 1 ? '' : 's'}: ${job.error?.message ?? 'no error is stored'}`,
+    )
+    this.name = 'JobDiscarded'
+    this.jobId = job.id
+    this.reason = job.error?.code ?? 'handler.failed'
+  }
+}
+
+/** The job was cancelled before it completed. */
+export class JobCancelled extends SluiceError {
+  readonly jobId: string
+
+  constructor(job: JobRecord) {
+    super('job.cancelled', `The job ${job.id} of task ${job.task} was cancelled.`)
+    this.name = 'JobCancelled'
+    this.jobId = job.id
+  }
+}

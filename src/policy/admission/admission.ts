@@ -1,0 +1,399 @@
+import {
+  admittedAtUs,
+  type Bucket,
+  comesBefore,
+  drops,
+  type Head,
+  headOf,
+  type HeadSource,
+  type Lane,
+  loadHeads,
+  NEVER_US,
+  placeAs,
+  type Stranger,
+  weightOf,
+} from './lane.ts'
+import { DropWatch, type WatchSource } from './drop-watch.ts'
+import { type Candidate, Line, type LineSource, type Served } from './wait-list.ts'
+import { type Charge, type Grant, pay, type QueueShare } from './queue-slots.ts'
+import { isFull, REJECTED_TOGETHER, type Refusal, refusalOf, type Rejection } from './refusal.ts'
+import { wakeOf } from './retime.ts'
+import { isStale, leaveSieve, Sifter } from './late-scan.ts'
+import { endsTurn } from './turn.ts'
+import { rank, TurnOrder } from './turn-order.ts'
+
+/** What a decision reads while it goes: a backend reads it from its tables, bounded by what is asked for. */
+export interface AdmissionSource extends LineSource, HeadSource, WatchSource {
+  served(queue: number): Served
+  /** Of a lane whose heads were read, where it has jobs that are not given to this claimer. */
+  stranger?(lane: Lane): Stranger | null
+  /** Since when this claimer has found such a job before one that it could have started; absent: it lets nobody go first. */
+  readonly yieldedSince?: ((lane: Lane, seq: number) => number) | undefined
+}
+
+/** Lanes of a line that are parked in one decision. */
+const PARKED_AT_MOST = 256
+/** A job that another worker is to start goes first for so long; then that worker is full, or does not answer, and holds up nobody. */
+const YIELD_US = 50_000
+
+/**
+ * Decides which waiting jobs start at one instant: all buckets of a job must admit it, or none is charged.
+ *
+ * Candidates are the open lanes, the first of every line that is due, and the open lines. They go by priority, then by turn.
+ * A lane that is refused waits in the line of the bucket that refuses longest; a newcomer waits behind those it does not outrank.
+ */
+export class Admission {
+  readonly nowUs: number
+  readonly grants: Grant[] = []
+  readonly rejections: Rejection[] = []
+  /** Looks behind refused heads. */
+  readonly sifter: Sifter
+  readonly lines: Map<Bucket, Line> = new Map()
+  /** Lanes looked at. */
+  looks = 0
+  /** Lanes of jobs that nobody at work knows are left to be parked: another decision must follow at once. */
+  unfinished = false
+  parked = 0
+  /** Lanes whose first job another worker is to start, and until when it may. */
+  readonly #yielded = new Map<Lane, number>()
+  /** The last turn that was given. */
+  turn: number
+  /** When something that can start here may start, beyond the lines: a sleeping queue. */
+  #wakeUs = NEVER_US
+  /** Buckets of queues that sleep until a permit returns. */
+  readonly #slept = new Set<Bucket>()
+  readonly #dropping: DropWatch
+  readonly #source: AdmissionSource
+  readonly #shares = new Map<number, QueueShare>()
+  readonly #order = new TurnOrder<Candidate>()
+  /** Lanes and lines offered: among so many the slots are shared. */
+  #lanes = 0
+
+  constructor(nowUs: number, turn: number, shares: readonly QueueShare[], source: AdmissionSource) {
+    this.nowUs = nowUs
+    this.turn = turn
+    this.#source = source
+    this.#dropping = new DropWatch(nowUs)
+    this.sifter = new Sifter(source, this.rejections, nowUs)
+    for (const share of shares) this.#shares.set(share.queue, share).set(share.ownQueue, share)
+  }
+
+  /** Adds an open lane. */
+  addLane(lane: Lane): void {
+    this.#lanes++
+    this.#offer(lane)
+  }
+
+  #offer(lane: Lane, line: Line | null = null): void {
+    this.#order.push({ id: lane.id, priority: lane.priority, turn: lane.turn, head: lane.head, lane, line })
+  }
+
+  /** Adds a bucket whose line is due. */
+  addDue(bucket: Bucket): void {
+    this.#lanes++
+    this.#dropping.note(bucket)
+    this.#queueLine(this.#line(bucket))
+  }
+
+  /** Grants until slots, budgets or jobs run out. */
+  decide(): void {
+    // A queue that goes to sleep in the second step lets the lines of other queues offer their next: these are considered too.
+    do {
+      this.#decideLanes()
+      for (const share of this.#shares.values()) while (share.slots > 0 && share.openHead) this.#startOpen(share)
+      if (!this.#order.top)
+        this.unfinished = this.#dropping.look(this.#source, this.#dropFirst, this.rejections) || this.unfinished
+    } while (this.#order.top)
+  }
+
+  /** The first jobs of a lane, up to one that is not refused; false: none was. */
+  readonly #dropFirst = (lane: Lane): boolean => {
+    const { length } = this.rejections
+    for (let head = this.#headOf(lane); head && !isFull(this.rejections); head = this.#headOf(lane)) {
+      const refusal = this.#refusalOf(lane, head)
+      if (refusal?.behaviour === 'drop') this.#reject(lane, { head, refusal })
+      else break
+    }
+    return this.rejections.length > length
+  }
+
+  #decideLanes(): void {
+    for (let candidate = this.#order.top; candidate; candidate = this.#order.top) {
+      const share = this.#shares.get(candidate.lane.queue)
+      if (share?.openLineBefore(candidate.priority)) this.#startOpen(share)
+      else {
+        this.#order.pop()
+        this.#consider(candidate)
+      }
+    }
+  }
+
+  /** Re-times every line that was touched, and answers when the next of them may start here. */
+  retime(): number {
+    let wakeUs = this.#wakeUs
+    for (const line of this.lines.values()) {
+      const { bucket } = line
+      // A queue that sleeps until a permit returns stands in no line: whoever returns one has to see that it is waited for.
+      bucket.wakeAtUs = this.#slept.has(bucket) ? NEVER_US : this.#dropping.wakeAtUs(bucket, this.#source)
+      if (line.empty) continue
+      const lineUs = wakeOf(
+        line,
+        (queue) => this.#source.served(queue),
+        (lane) => this.#needOf(lane, bucket),
+      )
+      bucket.wakeAtUs = Math.min(bucket.wakeAtUs ?? NEVER_US, lineUs)
+      const next = line.first((queue) => this.#hinders(queue))
+      if (!next || this.#slots(next.queue) === 0) continue
+      const untilUs = this.#yielded.get(next)
+      wakeUs = Math.min(wakeUs, untilUs ?? this.#needOf(next, bucket))
+      // Since when it is due says how long others have had their turn.
+      if (untilUs !== undefined && line.dueAtUs !== null && bucket.wakeAtUs <= this.nowUs)
+        bucket.wakeAtUs = Math.min(line.dueAtUs, bucket.wakeAtUs)
+    }
+    return wakeUs
+  }
+
+  #line(bucket: Bucket): Line {
+    let line = this.lines.get(bucket)
+    if (!line) this.lines.set(bucket, (line = new Line(bucket, this.#source)))
+    return line
+  }
+
+  #slots(queue: number): number {
+    return this.#shares.get(queue)?.slots ?? 0
+  }
+
+  /** Offers the first of a due line, if it can start here and the bucket itself would admit it. */
+  #queueLine(line: Line): void {
+    if (line.queued) return
+    const lane = line.first((queue) => this.#hinders(queue))
+    if (!lane) return
+    const needUs = this.#needOf(lane, line.bucket)
+    line.bucket.wakeAtUs = needUs
+    const nothing = this.#slots(lane.queue) > 0 && !this.#headOf(lane)
+    const stranger = nothing ? this.#source.stranger?.(lane) : null
+    if (stranger?.known) {
+      const untilUs = (line.dueAtUs ?? needUs) + YIELD_US
+      if (needUs > this.nowUs || (this.#source.yieldedSince && untilUs > this.nowUs)) {
+        this.#yielded.set(lane, Math.max(needUs, untilUs))
+        return
+      }
+    }
+    if (stranger && this.parked >= PARKED_AT_MOST) {
+      this.unfinished = true
+      return
+    }
+    if (this.#slots(lane.queue) === 0 || (needUs > this.nowUs && !isStale(lane, this.nowUs))) return
+    line.queued = true
+    this.#offer(lane, line)
+  }
+
+  /** A queue that is full here and served nowhere else holds nobody up. */
+  #hinders(queue: number): boolean {
+    return this.#slots(queue) > 0 || this.#source.served(queue) === 'elsewhere'
+  }
+
+  #consider(candidate: Candidate): void {
+    const { lane, line } = candidate
+    if (line) {
+      line.queued = false
+      if (line.first((queue) => this.#hinders(queue)) !== lane || lane.turn !== candidate.turn)
+        return this.#queueLine(line)
+    } else if (lane.state !== 'open' || lane.turn !== candidate.turn || lane.head !== candidate.head) return
+    const share = this.#shares.get(lane.queue)
+    if (share && share.slots > 0 && !this.#queueIsClosed(share, this.#askedBy(lane, share)))
+      return this.#look(lane, line, share)
+    // Its queue has gone to sleep or is full since: the next of the line whose queue can start something is offered instead.
+    if (line) this.#queueLine(line)
+  }
+
+  #look(lane: Lane, line: Line | null, share: QueueShare): void {
+    this.looks++
+    const head = this.#headOf(lane)
+    if (!head) return this.#close(lane)
+    if (head.priority !== lane.priority) return this.#rerank(lane, head)
+    let refusal = this.#refusalOf(lane, head)
+    if (!refusal) return this.#yields(lane, head) ? undefined : this.#start(lane, head, share)
+    if (refusal.behaviour === 'drop' || refusal.behaviour === 'late') return this.#reject(lane, { head, refusal })
+    if (!this.sifter.sift(lane, refusal)) return this.#open(lane)
+    const stranger = this.#strangerBefore(lane, head)
+    if (stranger) {
+      const other = this.#refusalOf(lane, stranger)
+      // It stays open for the worker that may start its first job now.
+      if (!other) return this.#open(lane)
+      if (other.untilUs < refusal.untilUs) refusal = other
+    }
+    this.#wait(lane, refusal)
+    if (stranger) placeAs(lane, stranger)
+    if (!line || line.bucket === refusal.bucket) return
+    if (!lane.deputyOf) {
+      lane.deputyOf = line.bucket
+      line.addDeputy(lane)
+    }
+    this.#queueLine(line)
+  }
+
+  /** Who stands before this lane in the line of a bucket that would admit it: until when that holds it back; null: it does not. */
+  #aheadUntil(bucket: Bucket, lane: Lane): number | null {
+    if (bucket.wakeAtUs === null) return null
+    const ahead = this.#line(bucket).first((queue) => this.#hinders(queue), lane)
+    if (!ahead || rank(ahead, lane) >= 0) return null
+    if (bucket.wakeAtUs > this.nowUs) return bucket.wakeAtUs
+    const untilUs = Math.max(this.#needOf(ahead, bucket), this.nowUs)
+    this.#queueLine(this.#line(bucket))
+    return untilUs
+  }
+
+  #needOf(lane: Lane, bucket: Bucket): number {
+    const head = this.#headOf(lane)
+    const stranger = this.#strangerBefore(lane, head)
+    if (!head && !stranger) return this.nowUs
+    return Math.min(
+      ...[head, stranger].flatMap((each) => each ?? []).map((each) => admittedAtUs(lane, each, bucket, this.nowUs)),
+    )
+  }
+
+  /** The first job of a lane, where another worker is to start it and not this one. @param head the first of those that this one may start */
+  #strangerBefore(lane: Lane, head: Head | null): Head | null {
+    const stranger = this.#source.stranger?.(lane)
+    if (!stranger?.known) return null
+    return head && comesBefore(head, stranger.head) ? null : stranger.head
+  }
+
+  #refusalOf(lane: Lane, head: Head): Refusal | null {
+    return refusalOf(lane, head, this.nowUs, (bucket) => this.#aheadUntil(bucket, lane))
+  }
+
+  /** True: another worker is to start a job that stands before this head, and has some time for that. The lane keeps its place. */
+  #yields(lane: Lane, head: Head): boolean {
+    const stranger = this.#strangerBefore(lane, head)
+    if (!stranger) return false
+    const untilUs = (this.#source.yieldedSince?.(lane, stranger.seq) ?? -Infinity) + YIELD_US
+    if (untilUs <= this.nowUs) return false
+    this.#yielded.set(lane, untilUs)
+    this.#wakeUs = Math.min(this.#wakeUs, untilUs)
+    const [bucket] = lane.buckets
+    if (bucket && lane.state === 'open') this.#wait(lane, { bucket, untilUs: this.nowUs, behaviour: 'wait' })
+    return true
+  }
+
+  #start(lane: Lane, head: Head, share: QueueShare): void {
+    const own = lane.buckets.map((bucket, i) => ({ bucket, weight: weightOf(head, i, bucket) }))
+    this.#grant(share, lane, head, [...own, ...share.buckets.filter(({ bucket }) => !lane.buckets.includes(bucket))])
+    share.openLineNext = true
+    if (endsTurn(lane)) lane.turn = ++this.turn
+    leaveSieve(lane, head)
+    this.#shift(lane)
+  }
+
+  /** Bounded: a lane with more to reject stays open for the next decision. */
+  #reject(lane: Lane, rejection: Rejection): void {
+    if (isFull(this.rejections)) return this.#open(lane)
+    this.rejections.push(rejection)
+    leaveSieve(lane, rejection.head)
+    if (lane.next + 1 >= lane.heads.length) loadHeads(lane, this.#source, REJECTED_TOGETHER)
+    this.#shift(lane)
+  }
+
+  /** The head has gone: the lane stands open for its next, or is empty. */
+  #shift(lane: Lane): void {
+    lane.next++
+    this.#open(lane)
+    const head = this.#headOf(lane)
+    if (!head) return this.#close(lane)
+    lane.priority = head.priority
+    lane.head = head.seq
+    this.#offer(lane)
+  }
+
+  /** Other workers have taken from the lane that this one is a view of: it stands where its head now does. */
+  #rerank(lane: Lane, head: Head): void {
+    this.#open(lane)
+    lane.priority = head.priority
+    lane.head = head.seq
+    this.#offer(lane)
+  }
+
+  #wait(lane: Lane, { bucket, untilUs }: Refusal): void {
+    if (lane.on !== bucket) {
+      this.#open(lane)
+      lane.on = bucket
+      this.#line(bucket).join(lane)
+    }
+    lane.state = 'waiting'
+    lane.changed = true
+    // Whoever closes one that drops has to see that it is waited for elsewhere.
+    for (const other of lane.buckets) if (other !== bucket && drops(other)) other.wakeAtUs ??= NEVER_US
+    bucket.wakeAtUs = Math.min(bucket.wakeAtUs ?? NEVER_US, untilUs)
+  }
+
+  /** Leaves its line: whoever becomes first there is looked at again, for the line's time spoke of the one who left. */
+  #open(lane: Lane): void {
+    const { on, deputyOf } = lane
+    lane.on = null
+    lane.deputyOf = null
+    lane.state = 'open'
+    lane.changed = true
+    if (on) {
+      this.#line(on).leave(lane)
+      this.#queueLine(this.#line(on))
+    }
+    if (deputyOf) {
+      this.#line(deputyOf).removeDeputy(lane)
+      this.#queueLine(this.#line(deputyOf))
+    }
+  }
+
+  /** Nothing of it is for this claimer: it is empty, waits for another worker's budget, or is parked for workers with other tasks. */
+  #close(lane: Lane): void {
+    this.#open(lane)
+    const stranger = this.#source.stranger?.(lane)
+    if (!stranger) {
+      lane.state = 'empty'
+      return
+    }
+    placeAs(lane, stranger.head)
+    const refusal = stranger.known ? this.#refusalOf(lane, stranger.head) : null
+    if (refusal) return this.#wait(lane, refusal)
+    lane.state = 'parked'
+    this.parked++
+  }
+
+  /** Slots are shared among all lanes: that many turns may come to each. */
+  #headOf(lane: Lane): Head | null {
+    return headOf(lane, this.#source, Math.ceil(this.#slots(lane.queue) / Math.max(1, this.#lanes)), this.nowUs)
+  }
+
+  #startOpen(share: QueueShare): void {
+    const head = share.openHead
+    if (!head || this.#queueIsClosed(share, head.given)) return
+    share.shiftOpen()
+    this.#grant(share, null, head, share.buckets)
+  }
+
+  #askedBy(lane: Lane, share: QueueShare): number | null {
+    return share.buckets.length === 0 ? null : (this.#headOf(lane)?.given ?? null)
+  }
+
+  /** A closed bucket of the queue itself puts the queue to sleep as a whole. */
+  #queueIsClosed(share: QueueShare, priority: number | null): boolean {
+    const untilUs = share.closedUntilUs(this.nowUs, priority)
+    if (untilUs === null) return false
+    for (const bucket of share.outOfPermits(this.nowUs, priority)) {
+      this.#slept.add(bucket)
+      this.#line(bucket)
+    }
+    share.slots = 0
+    this.#wakeUs = Math.min(this.#wakeUs, untilUs)
+    // Its lanes hold nobody up any more: whoever stands behind them in a line of several queues is looked at now.
+    for (const line of this.lines.values()) this.#queueLine(line)
+    return true
+  }
+
+  #grant(share: QueueShare, lane: Lane | null, head: Head, charged: readonly Charge[]): void {
+    share.slots--
+    this.grants.push({ lane, queue: share.queue, head, charged })
+    pay(charged, this.nowUs)
+    for (const { bucket } of charged) this.#dropping.note(bucket)
+  }
+}

@@ -1,0 +1,153 @@
+import { type BucketState, couldGrant, deniedUntil } from '../limits/bucket.ts'
+import { keptBack } from '../limits/headroom.ts'
+import type { LimitPolicy } from '../limits/limit.ts'
+import type { Sieve } from './scan-cursor.ts'
+import type { TurnState } from './turn.ts'
+import type { Ranked } from './turn-order.ts'
+
+/** `wakeAtUs` of a line that waits for a permit, or whose lanes are all held: no clock can tell when. */
+export const NEVER_US: number = Number.MAX_SAFE_INTEGER
+
+/** One bucket within a decision: loaded under its lock, written back at the end. */
+export interface Bucket {
+  readonly id: number
+  readonly limit: string
+  readonly key: string
+  /** Null: the limit is not defined here yet, nothing is admitted. */
+  readonly policy: LimitPolicy | null
+  /** The last change of what is in force for it. */
+  readonly revision: number
+  readonly state: BucketState
+  /** Permits held by active jobs. */
+  active: number
+  /** When the first of the line may go; null: nobody waits; NEVER_US: a permit has to return first. */
+  wakeAtUs: number | null
+  /** Starts that this decision granted from it, and the units that they cost. */
+  granted: number
+  grantedUnits: number
+  /** Its state or its permits changed. */
+  changed: boolean
+}
+
+/**
+ * When a bucket alone admits so many units: null now, NEVER_US when a permit has to return or the limit is not defined.
+ * @param priority as the job was given it; null: it may use the headroom.
+ */
+export function deniedUntilUs(bucket: Bucket, weight: number, nowUs: number, priority: number | null): number | null {
+  const { policy } = bucket
+  if (!policy) return NEVER_US
+  const kept = priority === null ? 0 : keptBack(policy, priority)
+  const untilUs = deniedUntil(policy, bucket.state, bucket.active, nowUs, weight, kept)
+  return untilUs === Infinity ? NEVER_US : untilUs
+}
+
+/** Whether a bucket's limit ends at once what it refuses. */
+export function drops({ policy }: Bucket): boolean {
+  return policy?.onLimit === 'drop' && policy.scope !== 'worker'
+}
+
+/** One waiting job at the head of its lane. */
+export interface Head {
+  readonly seq: number
+  /** What it is ordered by. */
+  readonly priority: number
+  /** As it was enqueued with it: what headroom goes by. */
+  readonly given: number
+  /** Units per bucket, in the order of the lane's buckets; null: one each. */
+  readonly weights: readonly number[] | null
+  /** Runs so far. */
+  readonly attempt: number
+  /** When it became available. */
+  readonly sinceUs: number
+}
+
+/** One lane within a decision: the waiting jobs of one queue that need the same buckets. */
+export interface Lane extends Ranked, TurnState {
+  readonly queue: number
+  readonly buckets: readonly Bucket[]
+  /** `parked`: all its jobs are of tasks that this claimer does not know. */
+  state: 'open' | 'waiting' | 'empty' | 'parked'
+  /** The bucket in whose line it stands. */
+  on: Bucket | null
+  /** The bucket whose line it left to wait, on behalf of the lanes behind it, in another one's. */
+  deputyOf: Bucket | null
+  priority: number
+  turn: number
+  taken: number
+  readonly share: number
+  head: number
+  /** Head jobs loaded so far; `next` is the first that was not granted or rejected. */
+  heads: Head[]
+  next: number
+  /** Jobs read so far. */
+  loaded: number
+  /** There are no more to read. */
+  ended: boolean
+  /** Jobs that this decision took out from behind the head. */
+  readonly gone: Set<number>
+  /** What is known of its jobs that wait behind a closed bucket; null: nothing, or no limit asks for it. */
+  sieve: Sieve | null
+  changed: boolean
+}
+
+/** The first waiting job of a lane whose task the claimer does not know. */
+export interface Stranger {
+  readonly head: Head
+  /** Another live worker knows its task. */
+  readonly known: boolean
+}
+
+/** Reads waiting jobs of a lane beyond those loaded, in order, at most `count`; none: there are no more. */
+export interface HeadSource {
+  heads(lane: Lane, count: number): Head[]
+  /** The first waiting jobs behind a place, in order; fewer than `count`: there are no more. */
+  behind(lane: Lane, priority: number, seq: number, count: number): Head[]
+}
+
+/** The first waiting job of a lane; `turns`: how many of its jobs may come to their turn, so that few are read in vain. */
+export function headOf(lane: Lane, source: HeadSource, turns: number, nowUs: number): Head | null {
+  if (lane.next >= lane.heads.length) loadHeads(lane, source, 1 + Math.min(turns, grantable(lane, nowUs)))
+  return lane.heads[lane.next] ?? null
+}
+
+/** Loads further waiting jobs of a lane. */
+export function loadHeads(lane: Lane, source: HeadSource, count: number): void {
+  for (let found = 0; found === 0 && !lane.ended;) {
+    const heads = source.heads(lane, count)
+    const here = lane.gone.size === 0 ? heads : heads.filter((head) => !lane.gone.has(head.seq))
+    lane.heads.push(...here)
+    found = here.length
+    lane.loaded += heads.length
+    lane.ended = heads.length === 0
+  }
+}
+
+/** When a bucket alone admits a lane's head: now, or later. */
+export function admittedAtUs(lane: Lane, head: Head, bucket: Bucket, nowUs: number): number {
+  return deniedUntilUs(bucket, weightOf(head, lane.buckets.indexOf(bucket), bucket), nowUs, head.given) ?? nowUs
+}
+
+/** Units that a head costs in the i-th bucket of its lane; a retry that is free of charge costs none. */
+export function weightOf(head: Head, i: number, bucket: Bucket): number {
+  if (head.attempt > 0 && bucket.policy?.retries === 'free') return 0
+  return head.weights?.[i] ?? 1
+}
+
+/** A lane ranks by its first job, whoever may start it. */
+export function placeAs(lane: Lane, head: Head): void {
+  lane.priority = head.priority
+  lane.head = head.seq
+}
+
+/** Whether a job stands before another in the order of a lane. */
+export function comesBefore(a: Head, b: Head): boolean {
+  return a.priority > b.priority || (a.priority === b.priority && a.seq < b.seq)
+}
+
+/** Starts that the lane's buckets could admit at once, at one unit each. */
+function grantable(lane: Lane, nowUs: number): number {
+  let most = Infinity
+  for (const { policy, state, active } of lane.buckets)
+    most = Math.min(most, policy ? couldGrant(policy, state, active, nowUs) : 0)
+  return most
+}

@@ -1,0 +1,106 @@
+import { charge } from '../limits/bucket.ts'
+import { type Bucket, deniedUntilUs, type Head, type Lane, NEVER_US } from './lane.ts'
+
+/** Units that one start takes from one bucket. */
+export interface Charge {
+  readonly bucket: Bucket
+  readonly weight: number
+}
+
+/** One start. */
+export interface Grant {
+  readonly lane: Lane | null
+  readonly queue: number
+  readonly head: Head
+  /** What was paid for it, and where. */
+  readonly charged: readonly Charge[]
+}
+
+/** Takes the units and the permits of one start. */
+export function pay(charges: readonly Charge[], nowUs: number): void {
+  for (const { bucket, weight } of charges) {
+    if (!bucket.policy) continue
+    charge(bucket.policy, bucket.state, nowUs, weight)
+    if (bucket.policy.concurrency !== null) bucket.active++
+    bucket.granted++
+    bucket.grantedUnits += weight
+    bucket.changed = true
+  }
+}
+
+/** Reads waiting jobs of a queue's open line beyond the first `skip`, in order; fewer than `count`: there are no more. */
+export type OpenLineReader = (queue: number, skip: number, count: number) => Head[]
+
+/** One queue within a decision: its free slots, its own buckets, and its open line of jobs without limits. */
+export class QueueShare {
+  readonly queue: number
+  /** The queue in which lanes of this worker alone stand: it shares the slots. */
+  readonly ownQueue: number
+  /** The queue's own buckets: a closed one puts the whole queue to sleep. */
+  readonly buckets: readonly Charge[]
+  slots: number
+  /** At equal priority the open line and the lanes go in turn; true: the open line is next. */
+  openLineNext: boolean
+  readonly #read: OpenLineReader
+  readonly #heads: Head[] = []
+  #next = 0
+  #ended = false
+
+  constructor(
+    queue: number,
+    ownQueue: number,
+    slots: number,
+    buckets: readonly Charge[],
+    openLineNext: boolean,
+    read: OpenLineReader,
+  ) {
+    this.queue = queue
+    this.ownQueue = ownQueue
+    this.slots = slots
+    this.buckets = buckets
+    this.openLineNext = openLineNext
+    this.#read = read
+  }
+
+  /** The first of the open line; null: nobody waits there. */
+  get openHead(): Head | null {
+    if (this.#next >= this.#heads.length && !this.#ended) {
+      const heads = this.#read(this.queue, this.#heads.length, this.slots)
+      this.#heads.push(...heads)
+      this.#ended = heads.length < this.slots
+    }
+    return this.#heads[this.#next] ?? null
+  }
+
+  /** Whether the open line goes before a lane whose head has this priority. */
+  openLineBefore(priority: number): boolean {
+    if (this.slots === 0) return false
+    const head = this.openHead
+    return head !== null && (head.priority > priority || (head.priority === priority && this.openLineNext))
+  }
+
+  /** Takes the first of the open line. */
+  shiftOpen(): void {
+    this.#next++
+    this.openLineNext = false
+  }
+
+  /**
+   * When the queue's own buckets let a job start; null: now.
+   * @param priority as the job was given it; null: the queue has no buckets of its own.
+   */
+  closedUntilUs(nowUs: number, priority: number | null): number | null {
+    let untilUs: number | null = null
+    for (const { bucket, weight } of this.buckets) {
+      const denied = deniedUntilUs(bucket, weight, nowUs, priority)
+      if (denied !== null) untilUs = Math.max(untilUs ?? denied, denied)
+    }
+    return untilUs
+  }
+
+  /** The queue's own buckets that let nothing start before a permit returns. */
+  outOfPermits(nowUs: number, priority: number | null): Bucket[] {
+    const out = this.buckets.filter(({ bucket, weight }) => deniedUntilUs(bucket, weight, nowUs, priority) === NEVER_US)
+    return out.map(({ bucket }) => bucket)
+  }
+}

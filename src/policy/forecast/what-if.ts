@@ -1,0 +1,222 @@
+/** What-if: how long a backlog takes under a policy, computed from the policy alone. */
+import { type Duration, durationUs } from '../../base/duration.ts'
+import { SluiceError } from '../../base/errors.ts'
+import { checkInstant } from '../../base/instant.ts'
+import { checkOptions, show } from '../../base/options.ts'
+import { type BucketState, newBucket } from '../limits/bucket.ts'
+import { checkUnits } from '../limits/define.ts'
+import { drain, type Pile } from './drain.ts'
+import type { LimitPolicy } from '../limits/limit.ts'
+import type { SpacingRule } from '../rules/rule.ts'
+import { keptBack, type Met, metBelow } from '../limits/headroom.ts'
+import { normalisePolicy } from '../limits/normalise.ts'
+import type { Policy } from '../limits/policy.ts'
+import { capacityOf } from '../rules/rule-state.ts'
+
+/** A backlog to reckon with: jobs spread evenly over so many keys (default 1), or the jobs of each key. */
+export type BacklogSpec =
+  | { readonly count: number; readonly keys?: number; readonly weight?: number }
+  | { readonly keys: Readonly<Record<string, number>>; readonly weight?: number }
+
+/** What a forecast is made from. */
+export interface ForecastOptions {
+  /** How many jobs wait, or how many of which weight and over which keys. */
+  readonly backlog: number | BacklogSpec
+  /** A second limit that all keys share. */
+  readonly shared?: Policy
+  /** How long each job runs: what a limit with `concurrency` hangs on. Without it such a limit is reckoned by its other rule alone. */
+  readonly runTime?: Duration
+  /** When the jobs are there. It matters to fixed windows only; default: 1970-01-01T00:00Z, the start of a window in UTC. */
+  readonly at?: Date
+}
+
+/** When a backlog is done with, from now on, if every start is made as soon as it may be. Null: permits decide. */
+export interface Waits {
+  /** Until the last job may start, in ms. */
+  readonly drainMs: number | null
+  /** Half of the jobs wait no longer than this, in ms. */
+  readonly p50Ms: number | null
+  /** 99 of 100 jobs wait no longer than this, in ms. */
+  readonly p99Ms: number | null
+}
+
+/** How long a backlog takes, and what twice the rate would change. */
+export interface Forecast extends Waits {
+  readonly jobs: number
+  readonly keys: number
+  /** The same with twice the rate: `rate` or `max` twice as high, `every` half as long; other limits as they are. */
+  readonly doubled: Waits
+  /** False: a lower bound or an estimate, for the reasons in `caveats`. */
+  readonly exact: boolean
+  readonly caveats: readonly string[]
+}
+
+/** All that waits for one limit, ready to be reckoned with. */
+export interface Situation {
+  readonly piles: readonly Pile[]
+  /** The bucket of a second limit that all of it needs too. */
+  readonly shared: { readonly policy: LimitPolicy; readonly state: BucketState; readonly active: number } | null
+  readonly nowUs: number
+  readonly runUs: number | null
+}
+
+/**
+ * How long a backlog takes under a policy, from buckets that nobody has used: pure, for any size.
+ *
+ * @throws SluiceError `policy.invalid`; `option.invalid` for a backlog that cannot be; `limit.weight.invalid` and
+ *   `limit.weight.above_burst` for its weight
+ */
+export function forecast(policy: Policy, options: ForecastOptions): Forecast {
+  checkOptions(options, ['backlog', 'shared', 'runTime', 'at'], 'forecast')
+  const shared = options.shared === undefined ? null : normalisePolicy(options.shared, 'forecast: shared')
+  return forecastOf(freshSituation(normalisePolicy(policy, 'forecast'), shared, options))
+}
+
+/** A backlog before buckets that nobody has used. @throws as `forecast` does */
+export function freshSituation(policy: LimitPolicy, shared: LimitPolicy | null, options: ForecastOptions): Situation {
+  const { at, backlog, runTime } = options
+  const nowUs = at === undefined ? 0 : Math.round(instantOf(at) * 1000)
+  if (typeof backlog !== 'number') checkOptions(backlog, ['count', 'keys', 'weight'], 'forecast: backlog')
+  const spec = typeof backlog === 'number' ? { count: backlog } : backlog
+  const weight = spec.weight === undefined ? 1 : checkUnits(spec.weight, 'forecast')
+  for (const each of shared === null ? [policy] : [policy, shared]) refuseHeavy(each, weight)
+  // A backlog that is not there yet is one of jobs without a priority.
+  const fresh = (each: LimitPolicy): Met => metBelow({ policy: each, state: newBucket(each, nowUs) }, 0)
+  const piles = pilesOf(spec).map(({ count, times }) => ({
+    ...fresh(policy),
+    active: 0,
+    backlog: { count, weight },
+    even: true,
+    jobs: count,
+    times,
+  }))
+  return {
+    piles,
+    shared: shared && { ...fresh(shared), active: 0 },
+    nowUs,
+    runUs: runTimeUs(runTime),
+  }
+}
+
+function instantOf(at: unknown): number {
+  if (at instanceof Date && !Number.isNaN(at.getTime())) return checkInstant(at.getTime(), 'forecast: at')
+  throw invalid('at is not a valid date')
+}
+
+/** Reads how long a job runs; null: not known. @throws SluiceError `duration.invalid` */
+export function runTimeUs(runTime: Duration | undefined): number | null {
+  return runTime === undefined ? null : durationUs(runTime, 'forecast: runTime')
+}
+
+/** How long all that waits takes, and what twice the rate would change. */
+export function forecastOf(situation: Situation): Forecast {
+  const { piles, shared } = situation
+  const jobs = piles.reduce((sum, pile) => sum + pile.jobs * pile.times, 0)
+  const caveats = caveatsOf(situation)
+  const fast = piles.map((pile) => ({ ...pile, policy: doubled(pile.policy) }))
+  const waits = (each: readonly Pile[]): Waits => {
+    const own = drain(each, situation.nowUs, situation.runUs)
+    if (!shared || jobs === 0) return inMs(own)
+    const units = piles.reduce((sum, { backlog, times }) => sum + backlog.count * backlog.weight * times, 0)
+    // Of weights that differ, or that are too heavy for the shared limit to split evenly, only the units count for sure.
+    const [first] = piles
+    const even = first !== undefined && piles.every((pile) => pile.even && pile.backlog.weight === first.backlog.weight)
+    const backlog = even ? { count: jobs, weight: first.backlog.weight } : { count: units, weight: 1 }
+    return inMs(own, drain([{ ...shared, backlog, even, jobs, times: 1 }], situation.nowUs, situation.runUs))
+  }
+  return {
+    jobs,
+    keys: piles.reduce((sum, pile) => sum + pile.times, 0),
+    ...waits(piles),
+    doubled: waits(fast),
+    exact: caveats.length === 0,
+    caveats,
+  }
+}
+
+/** The later of several limits, each by itself, as durations in ms. */
+function inMs(...all: readonly ReturnType<typeof drain>[]): Waits {
+  const later = (name: 'drainUs' | 'p50Us' | 'p99Us'): number | null => {
+    let us = 0
+    for (const each of all) {
+      const found = each[name]
+      if (found === null) return null
+      us = Math.max(us, found)
+    }
+    return us / 1000
+  }
+  return { drainMs: later('drainUs'), p50Ms: later('p50Us'), p99Ms: later('p99Us') }
+}
+
+function caveatsOf({ piles, shared, runUs }: Situation): string[] {
+  const caveats: string[] = []
+  const policies = [...piles.map(({ policy }) => policy), ...(shared ? [shared.policy] : [])]
+  const withPermits = policies.filter(({ concurrency }) => concurrency !== null)
+  if (shared) caveats.push('two limits hold the jobs: this is the later of both, and it may take longer')
+  if (withPermits.length > 0 && runUs === null) caveats.push('concurrency is left out: say how long a job runs')
+  else if (withPermits.some(({ rule }) => rule !== null))
+    caveats.push('jobs hold permits while they run: this is the later of rate and concurrency, and it may take longer')
+  if (policies.some(({ rule, spacing }) => spacing && rule?.kind !== 'rate'))
+    caveats.push('a window and a spacing hold the jobs: this is the later of both, and it may take longer')
+  if (piles.some(({ even }) => !even)) caveats.push('weights differ: the jobs are reckoned by their units')
+  return caveats
+}
+
+/** Twice as much in the same time; a burst that is the rate grows with it. */
+function doubled(policy: LimitPolicy): LimitPolicy {
+  const { rule, spacing } = policy
+  if (rule === null) return { ...policy, concurrency: policy.concurrency === null ? null : 2 * policy.concurrency }
+  if (rule.kind === 'spacing') return { ...policy, rule: halved(rule) }
+  const beside = spacing ? { spacing: halved(spacing) } : {}
+  if (rule.kind !== 'rate') return { ...policy, ...beside, rule: { ...rule, max: 2 * rule.max } }
+  const burst = rule.burst === rule.rate ? 2 * rule.burst : rule.burst
+  return { ...policy, ...beside, rule: { ...rule, rate: 2 * rule.rate, burst } }
+}
+
+function halved(rule: SpacingRule): SpacingRule {
+  return { ...rule, everyUs: Math.max(1, Math.ceil(rule.everyUs / 2)) }
+}
+
+/** Jobs that were spread over keys as evenly as can be make two piles at most. */
+function pilesOf(spec: BacklogSpec): { count: number; times: number }[] {
+  if (!('count' in spec)) {
+    const times = new Map<number, number>()
+    if (typeof spec.keys !== 'object' || spec.keys === null)
+      throw invalid(`the backlog has the keys ${show(spec.keys)}; give a count, or the jobs of each key`)
+    for (const [key, count] of Object.entries(spec.keys)) {
+      whole(count, `the backlog of key ${key}`, 0)
+      times.set(count, (times.get(count) ?? 0) + 1)
+    }
+    return [...times].map(([count, each]) => ({ count, times: each }))
+  }
+  const count = whole(spec.count, 'the backlog', 0)
+  const keys = whole(spec.keys ?? 1, 'the number of keys', 1)
+  const least = Math.floor(count / keys)
+  const more = count % keys
+  return [
+    { count: least + 1, times: more },
+    { count: least, times: keys - more },
+  ].filter(({ times }) => times > 0)
+}
+
+function whole(value: unknown, what: string, least: number): number {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= least && value <= MOST_JOBS) return value
+  throw invalid(`${what} is ${show(value)}; give a whole number from ${least} to ${MOST_JOBS}`)
+}
+
+/** So that the units of a backlog stay exact integers. */
+const MOST_JOBS = 1_000_000
+
+function refuseHeavy(policy: LimitPolicy, weight: number): void {
+  const { rule } = policy
+  if (rule === null || rule.kind === 'spacing' || weight <= capacityOf(rule) - keptBack(policy, 0)) return
+  const bound = rule.kind === 'rate' ? 'burst' : 'max'
+  throw new SluiceError(
+    'limit.weight.above_burst',
+    `forecast: a job of weight ${weight} can never start under a ${bound} of ${capacityOf(rule)}${policy.headroom ? ' with its headroom' : ''}. Raise that, or split the job.`,
+  )
+}
+
+function invalid(message: string): SluiceError {
+  return new SluiceError('option.invalid', `forecast: ${message}`)
+}

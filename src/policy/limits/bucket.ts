@@ -1,0 +1,329 @@
+/** A bucket: the state of one limit for one partition key, and every question and change that its rules allow together. */
+import { SluiceError } from '../../base/errors.ts'
+import { type Allowance, allowedAtUs, spend } from './allowance.ts'
+import { freePermits } from '../rules/concurrency.ts'
+import type { LimitPolicy } from './limit.ts'
+import { decodeRule, encodeRule } from '../rules/rule-codec.ts'
+import {
+  adoptRule,
+  capacityOf,
+  debtOf,
+  giveBack,
+  grantable,
+  grantUs,
+  newRuleState,
+  reclockRule,
+  type RuleState,
+  take,
+  unitsInUse,
+} from '../rules/rule-state.ts'
+import {
+  adoptSpacing,
+  chargeSpacing,
+  newSpacing,
+  reclockSpacing,
+  refundSpacing,
+  type SpacingState,
+} from '../rules/spacing.ts'
+import { capAtOneToken, rateIsFull, type RateState } from '../rules/token-bucket.ts'
+
+/** What is kept of a bucket: plain data. Permits held are counted apart, where the jobs that hold them are. */
+export interface BucketState {
+  /** The clock at the last change, in µs. */
+  atUs: number
+  /** A penalty: nothing starts before; 0 or past: none. */
+  closedUntilUs: number
+  /** Null for a limit without a rule over time. */
+  rule: RuleState | null
+  /** Of a spacing beside the rule; absent: the limit has none. */
+  spacing?: SpacingState
+  /** What the other side says is left; absent: it has not said, or that is over. */
+  allowance?: Allowance
+}
+
+/** What a bucket looks like from outside. */
+export interface BucketView {
+  /** Whole units that may start now; at least 0. */
+  readonly available: number
+  /** Units taken beyond the bound, which later ones pay; at least 0. */
+  readonly debt: number
+  /** Units that start back to back after a quiet time; Infinity: no bound. */
+  readonly capacity: number
+  /** First instant at which one unit may start: now, if it may; null: when a permit returns. */
+  readonly nextAtUs: number | null
+}
+
+/** A bucket nobody has used. */
+export function newBucket(policy: LimitPolicy, nowUs: number): BucketState {
+  return {
+    atUs: nowUs,
+    closedUntilUs: 0,
+    rule: policy.rule === null ? null : newRuleState(policy.rule, nowUs),
+    ...(policy.spacing && { spacing: newSpacing(nowUs) }),
+  }
+}
+
+/**
+ * Until when a start of `weight` is denied, if nothing else changes: the exact first µs at which it is granted.
+ * Null: it is admitted now. Infinity: not before a permit returns.
+ *
+ * @param active permits held now.
+ * @param weight units; 0 waives the rule over time (a retry that is free), never permits or a penalty.
+ * @param kept units and permits that must remain after it: the headroom, for a job that may not use it. What no bucket could hold
+ *   beside them starts when the bucket is full.
+ */
+export function deniedUntil(
+  policy: LimitPolicy,
+  state: BucketState,
+  active: number,
+  nowUs: number,
+  weight: number,
+  kept = 0,
+): number | null {
+  if (freePermits(policy.concurrency, active) <= kept) return Infinity
+  const openUs = allowedAtUs(
+    allowanceOf(state, nowUs),
+    Math.max(nowUs, state.closedUntilUs, weight === 0 ? 0 : spacedUntilUs(policy, state)),
+    weight === 0 ? 0 : weight + kept,
+  )
+  const { rule } = policy
+  const grantedUs =
+    rule === null || weight === 0 ? openUs : grantUs(rule, penalised(policy, state), openUs, weight + kept)
+  return grantedUs <= nowUs ? null : grantedUs
+}
+
+/** Takes the units of a start, without asking: the caller has. Spacing counts one start, whatever the weight; 0 takes nothing. */
+export function charge(policy: LimitPolicy, state: BucketState, nowUs: number, weight: number): void {
+  takeUnits(policy, state, nowUs, weight)
+  if (policy.spacing && weight > 0) chargeSpacing(policy.spacing, (state.spacing ??= newSpacing(nowUs)), nowUs)
+}
+
+function takeUnits(policy: LimitPolicy, state: BucketState, nowUs: number, weight: number): void {
+  touch(policy, state, nowUs)
+  if (policy.rule !== null && weight > 0) take(policy.rule, ruleState(state), nowUs, weight)
+  if (state.allowance) state.allowance = spend(state.allowance, Math.max(1, weight), nowUs)
+}
+
+/** Gives back what a start that did not happen took at `chargedAtUs`: its units, and its place in a spacing. */
+export function refund(
+  policy: LimitPolicy,
+  state: BucketState,
+  nowUs: number,
+  weight: number,
+  chargedAtUs: number,
+): void {
+  credit(policy, state, nowUs, weight, chargedAtUs)
+  if (policy.spacing && state.spacing && weight > 0) refundSpacing(policy.spacing, state.spacing, chargedAtUs)
+}
+
+/**
+ * Gives back units of a start that were taken at `chargedAtUs`: its weight was too high.
+ * Never more than a bucket would hold now if they had not been taken; what cannot be told apart is not given back.
+ */
+export function credit(
+  policy: LimitPolicy,
+  state: BucketState,
+  nowUs: number,
+  weight: number,
+  chargedAtUs: number,
+): void {
+  touch(policy, state, nowUs)
+  if (policy.rule !== null && weight > 0) giveBack(policy.rule, ruleState(state), nowUs, weight, chargedAtUs)
+  if (state.allowance) state.allowance = spend(state.allowance, -weight, chargedAtUs)
+}
+
+/** Takes further units of a start that cost more than its weight; may go into debt. A spacing, which counts starts, is as before. */
+export function debit(policy: LimitPolicy, state: BucketState, nowUs: number, units: number): void {
+  if (policy.rule?.kind !== 'spacing') takeUnits(policy, state, nowUs, units)
+}
+
+/**
+ * The bucket under a changed policy. The level carries, with its fraction, at most the new bound; windows keep their log;
+ * under a rule of another kind it is charged with the units in use. A penalty goes on.
+ */
+export function adopt(from: LimitPolicy, to: LimitPolicy, state: BucketState, nowUs: number): BucketState {
+  const { spacing: _spacing, ...next }: BucketState = { ...state, atUs: nowUs }
+  touch(from, next, nowUs)
+  const spacing = adoptedSpacing(from, to, { ...next, ...(state.spacing && { spacing: state.spacing }) }, nowUs)
+  const beside = to.spacing && spacing ? { spacing } : {}
+  if (to.rule === null) return { ...next, rule: null }
+  // A spacing that stands alone now goes on where it stood beside a rule.
+  if (to.rule.kind === 'spacing' && from.spacing && spacing) return { ...next, rule: spacing }
+  if (from.rule !== null && sameRule(from.rule, to.rule)) return { ...next, ...beside }
+  return { ...next, ...beside, rule: adoptRule(from.rule, to.rule, next.rule, nowUs) }
+}
+
+/** The state of a spacing under the changed policy; one that is new counts what is in use as a start of now, as any rule of another kind. */
+function adoptedSpacing(from: LimitPolicy, to: LimitPolicy, state: BucketState, nowUs: number): SpacingState | null {
+  const rule = to.spacing ?? (to.rule?.kind === 'spacing' ? to.rule : null)
+  if (rule === null) return null
+  if (from.spacing && state.spacing) return adoptSpacing(from.spacing, rule, state.spacing)
+  const adopted = adoptRule(from.rule, rule, state.rule, nowUs)
+  return adopted.kind === 'spacing' ? adopted : newSpacing(nowUs)
+}
+
+/** When a spacing beside the rule lets the next start happen. */
+function spacedUntilUs({ spacing }: LimitPolicy, state: BucketState): number {
+  return spacing && state.spacing ? state.spacing.nextUs : 0
+}
+
+/** Closes the bucket until `untilUs`, or for as long as it is closed already; a rate then holds exactly one token. */
+export function penalize(policy: LimitPolicy, state: BucketState, untilUs: number, nowUs: number): void {
+  touch(policy, state, nowUs)
+  if (untilUs > nowUs) state.closedUntilUs = Math.max(state.closedUntilUs, untilUs)
+}
+
+/**
+ * Whether a penalty until then is news: the bucket was open, or stays closed for longer by over a tenth of what was left. The calls that
+ * one refusal meets come back one after the other, each with a time that is a little later.
+ */
+export function extendsPenalty(state: BucketState, untilUs: number, nowUs: number): boolean {
+  if (untilUs <= nowUs) return false
+  const leftUs = Math.max(0, state.closedUntilUs - nowUs)
+  return untilUs - nowUs > leftUs * 1.1
+}
+
+/** What a bucket looks like from outside. */
+export function view(policy: LimitPolicy, state: BucketState, active: number, nowUs: number): BucketView {
+  const { rule } = policy
+  const next = deniedUntil(policy, state, active, nowUs, 1)
+  const capacity = rule === null ? (policy.concurrency ?? Infinity) : capacityOf(rule)
+  const debt = rule === null ? 0 : debtOf(rule, ruleState(state), nowUs)
+  return {
+    available: Math.min(unitsFor(policy, state, active, nowUs), capacity),
+    debt,
+    capacity,
+    nextAtUs: next === Infinity ? null : (next ?? nowUs),
+  }
+}
+
+/** How many starts of weight 1 the bucket admits at this instant. */
+export function couldGrant(policy: LimitPolicy, state: BucketState, active: number, nowUs: number): number {
+  return Math.min(unitsFor(policy, state, active, nowUs), policy.spacing ? 1 : Infinity)
+}
+
+/** Units that one start may take at this instant. */
+function unitsFor(policy: LimitPolicy, state: BucketState, active: number, nowUs: number): number {
+  if (state.closedUntilUs > nowUs || spacedUntilUs(policy, state) > nowUs) return 0
+  const allowed = allowanceOf(state, nowUs)?.units ?? Infinity
+  const permits = Math.min(freePermits(policy.concurrency, active), allowed)
+  if (policy.rule === null || permits === 0) return permits
+  return Math.min(permits, grantable(policy.rule, penalised(policy, state), nowUs))
+}
+
+/** Whether the bucket behaves as a new one would from now on, so that it may be forgotten; never under `startEmpty`. */
+export function isCold(policy: LimitPolicy, state: BucketState, active: number, nowUs: number): boolean {
+  if (active > 0 || state.closedUntilUs > nowUs || allowanceOf(state, nowUs)) return false
+  if (spacedUntilUs(policy, state) > nowUs) return false
+  const { rule } = policy
+  if (rule === null) return true
+  if (rule.kind === 'rate' && rule.startEmpty) return false
+  const current = penalised(policy, state)
+  if (current.kind === 'rate') return rateIsFull(current, nowUs)
+  return unitsInUse(rule, current, nowUs) === 0
+}
+
+/**
+ * The bucket after the clock went back to before its last change: as it was then, at the new time.
+ * At least that long has passed, so nothing is given for free; and nothing stays closed for longer than the limit's own period.
+ */
+export function reclock(policy: LimitPolicy, state: BucketState, nowUs: number): BucketState {
+  const byUs = state.atUs - nowUs
+  if (byUs <= 0) return state
+  const closedUntilUs = state.closedUntilUs === 0 ? 0 : state.closedUntilUs - byUs
+  const { rule } = policy
+  const told = state.allowance
+  return {
+    atUs: nowUs,
+    closedUntilUs,
+    rule: rule === null ? null : reclockRule(rule, ruleState(state), byUs, nowUs),
+    ...(policy.spacing && state.spacing && { spacing: reclockSpacing(policy.spacing, state.spacing, byUs, nowUs) }),
+    ...(told && { allowance: { ...told, untilUs: told.untilUs - byUs, sinceUs: told.sinceUs - byUs } }),
+  }
+}
+
+/** A bucket as compact text, a JSON array. */
+export function encodeBucket(state: BucketState): string {
+  const { atUs, allowance } = state
+  // Behind a number that is no rule's, and only while there is one: buckets are read and written by every claim.
+  const told = allowance
+    ? `,${ALLOWANCE},${allowance.units},${allowance.untilUs - atUs},${allowance.sinceUs - atUs}`
+    : ''
+  const spaced = state.spacing ? `,${SPACED},${state.spacing.nextUs - atUs}` : ''
+  const head = `[${atUs},${state.closedUntilUs}${told}${spaced}`
+  return state.rule === null ? `${head}]` : `${head},${encodeRule(state.rule, state.atUs)}]`
+}
+
+/** Reads what `encodeBucket` wrote. @throws SluiceError `store.io` for a text that it cannot have written. */
+export function decodeBucket(text: string): BucketState {
+  const values = numbersOf(text)
+  const [atUs, closedUntilUs] = values
+  if (atUs === undefined || closedUntilUs === undefined) throw damaged(text)
+  const allowance = decodeAllowance(values, atUs)
+  const spacedAt = allowance ? 6 : 2
+  const spaced = values[spacedAt] === SPACED ? values[spacedAt + 1] : undefined
+  const from = spaced === undefined ? spacedAt : spacedAt + 2
+  const rule = values.length === from ? null : decodeRule(values, from, atUs)
+  if (rule === null && (values.length > from || spaced !== undefined)) throw damaged(text)
+  const spacing = spaced === undefined ? null : { kind: 'spacing' as const, nextUs: atUs + spaced }
+  return { atUs, closedUntilUs, rule, ...(spacing && { spacing }), ...(allowance && { allowance }) }
+}
+
+const ALLOWANCE = 5
+const SPACED = 6
+
+function decodeAllowance(values: readonly number[], atUs: number): Allowance | null {
+  if (values[2] !== ALLOWANCE || values.length < 6) return null
+  const [units = 0, untilUs = 0, sinceUs = 0] = values.slice(3, 6)
+  return { units, untilUs: atUs + untilUs, sinceUs: atUs + sinceUs }
+}
+
+function numbersOf(text: string): readonly number[] {
+  let values: unknown
+  try {
+    values = JSON.parse(text)
+  } catch (cause) {
+    throw damaged(text, cause)
+  }
+  if (!Array.isArray(values)) throw damaged(text)
+  for (const value of values as unknown[]) if (!Number.isSafeInteger(value)) throw damaged(text)
+  return values as readonly number[]
+}
+
+function damaged(text: string, cause?: unknown): SluiceError {
+  const message = `the state of a bucket cannot be read (${text.slice(0, 40)}); check the store for damage`
+  return new SluiceError('store.io', message, { cause })
+}
+
+/** The rule's state as a penalty that is over leaves it; the same object where there is none. */
+function penalised(policy: LimitPolicy, state: BucketState): RuleState {
+  const current = ruleState(state)
+  if (state.closedUntilUs === 0 || policy.rule?.kind !== 'rate' || current.kind !== 'rate') return current
+  const copy: RateState = { ...current }
+  capAtOneToken(policy.rule, copy, state.closedUntilUs)
+  return copy
+}
+
+/** Notes the time of a change, and writes down what a penalty that is over has left. */
+export function touch(policy: LimitPolicy, state: BucketState, nowUs: number): void {
+  state.atUs = nowUs
+  if (state.allowance && state.allowance.untilUs <= nowUs) delete state.allowance
+  if (state.closedUntilUs === 0 || state.closedUntilUs > nowUs) return
+  if (policy.rule !== null) state.rule = penalised(policy, state)
+  state.closedUntilUs = 0
+}
+
+function allowanceOf({ allowance }: BucketState, nowUs: number): Allowance | undefined {
+  return allowance && allowance.untilUs > nowUs ? allowance : undefined
+}
+
+/** The state of a policy's rule. @throws TypeError where the bucket was not adopted by a policy with one */
+export function ruleState(state: BucketState): RuleState {
+  if (state.rule === null)
+    throw new TypeError('a bucket without a rule was read under a policy with one; adopt it first')
+  return state.rule
+}
+
+function sameRule(from: NonNullable<LimitPolicy['rule']>, to: NonNullable<LimitPolicy['rule']>): boolean {
+  return from === to || JSON.stringify(from) === JSON.stringify(to)
+}

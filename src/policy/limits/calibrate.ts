@@ -1,0 +1,45 @@
+import { tell, type Told } from './allowance.ts'
+import { type BucketState, ruleState, touch } from './bucket.ts'
+import type { LimitPolicy } from './limit.ts'
+import { capacityOf, newRuleState, take, unitsInUse } from '../rules/rule-state.ts'
+
+/** Whether the other side's word changed a bucket, and whether that is to be told. */
+export type Corrected = 'no' | 'yes' | 'news'
+
+/**
+ * Takes the other side's word for what is left of its budget: no more than `remaining` units start before `resetUs`, and never more than
+ * the policy allows. `news`: the bucket was under no such bound before, and is now.
+ */
+export function calibrate(policy: LimitPolicy, state: BucketState, told: Told, nowUs: number): Corrected {
+  touch(policy, state, nowUs)
+  const known = state.allowance
+  const next = tell(known, told, policy.rule, state.rule, nowUs)
+  if (next) state.allowance = next
+  return next === known ? 'no' : known ? 'yes' : 'news'
+}
+
+/**
+ * Takes the other side's word for how full its bucket is: what is here beyond that goes out, and with `up` what is missing comes back, at
+ * most as much as the policy allows at once. A spacing counts starts and has no level. `news`: by at least a tenth of all.
+ */
+export function level(
+  policy: LimitPolicy,
+  state: BucketState,
+  remaining: number,
+  directions: { readonly down: boolean; readonly up: boolean },
+  nowUs: number,
+): Corrected {
+  touch(policy, state, nowUs)
+  const { rule } = policy
+  if (rule === null || rule.kind === 'spacing') return 'no'
+  const capacity = capacityOf(rule)
+  const told = Math.min(remaining, capacity)
+  const here = capacity - unitsInUse(rule, ruleState(state), nowUs)
+  if (here > told && directions.down) take(rule, ruleState(state), nowUs, here - told)
+  else if (here < told && directions.up) {
+    const fresh = newRuleState(rule.kind === 'rate' ? { ...rule, startEmpty: false } : rule, nowUs)
+    if (told < capacity) take(rule, fresh, nowUs, capacity - told)
+    state.rule = fresh
+  } else return 'no'
+  return Math.abs(here - told) * 10 >= capacity ? 'news' : 'yes'
+}

@@ -1,0 +1,45 @@
+import { SluiceError } from '../../base/errors.ts'
+import { didYouMean } from '../../base/nearest.ts'
+import type { Calibration } from './limit.ts'
+
+const CHOICES: Readonly<Record<string, readonly string[]>> = {
+  from: ['headers'],
+  direction: ['down', 'both'],
+  reset: ['window', 'refill'],
+}
+
+/** Checks what `calibrate` of a policy says. @throws policy.invalid */
+export function calibration(value: unknown, what: string): Calibration {
+  if (value === 'headers') return { direction: 'down', reset: 'window', budget: null }
+  if (typeof value !== 'object' || value === null)
+    throw invalid(what, `calibrate is ${shown(value)}; give 'headers' or { from: 'headers' }`)
+  const fields = value as Readonly<Record<string, unknown>>
+  for (const [field, given] of Object.entries(fields)) {
+    const choices = Object.hasOwn(CHOICES, field) ? CHOICES[field] : undefined
+    if (field === 'budget' && (given === undefined || (typeof given === 'string' && given !== ''))) continue
+    if (field === 'budget') throw invalid(what, `calibrate.budget is ${shown(given)}; give a name such as 'tokens'`)
+    if (!choices) {
+      const hint = didYouMean(field, [...Object.keys(CHOICES), 'budget'])
+      throw invalid(what, `calibrate has no ${field}; ${hint}it takes from, direction, reset and budget`)
+    }
+    if (given !== undefined && !choices.includes(given as string))
+      throw invalid(
+        what,
+        `calibrate.${field} is ${shown(given)}; give ${choices.map((each) => `'${each}'`).join(' or ')}`,
+      )
+  }
+  if (fields['from'] === undefined) throw invalid(what, "calibrate does not say from where; add from: 'headers'")
+  return {
+    direction: fields['direction'] === 'both' ? 'both' : 'down',
+    reset: fields['reset'] === 'refill' ? 'refill' : 'window',
+    budget: (fields['budget'] as string | undefined) ?? null,
+  }
+}
+
+function shown(value: unknown): string {
+  return typeof value === 'string' ? `'${value.slice(0, 64)}'` : `a value of type ${typeof value}`
+}
+
+function invalid(what: string, message: string): SluiceError {
+  return new SluiceError('policy.invalid', `${what}: ${message}`)
+}

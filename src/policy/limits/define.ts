@@ -1,0 +1,180 @@
+import { SluiceError } from '../../base/errors.ts'
+import { checkOptions } from '../../base/options.ts'
+import { isName } from '../../base/text.ts'
+import type { AtPath, Key, KeyPath } from './key-path.ts'
+import type { LimitPolicy } from './limit.ts'
+import { MAX_UNITS, normalisePolicy } from './normalise.ts'
+import { isPath } from './partition-key.ts'
+import type { Policy } from './policy.ts'
+
+/** How a use finds its key. */
+export type KeySource<I> =
+  | { readonly kind: 'none' }
+  | { readonly kind: 'fn'; readonly fn: (input: I) => Key | null | undefined }
+  | { readonly kind: 'path'; readonly path: string }
+  | { readonly kind: 'value'; readonly value: Key }
+
+/** Units that one start costs: a number, or a function of the input; undefined: the job's weight, else 1. */
+export type Weight<I> = number | ((input: I) => number) | undefined
+
+/** What a use of a limit says. */
+export interface UseSpec<in I> {
+  /** The limit's name. */
+  readonly limit: string
+  /** The limit's policy, as defined where the use was made. */
+  readonly policy: LimitPolicy
+  /** The same policy for one written inline, which belongs to its task alone; null for a named limit. */
+  readonly inline: LimitPolicy | null
+  readonly key: KeySource<I>
+  readonly weight: Weight<I>
+}
+
+const LONGEST_NAME = 255
+const USE: unique symbol = Symbol.for('sluice.limit.use')
+
+/** One limit as it applies to an input of type I. Opaque: it shares no property name with a policy, so inline policies keep their contextual types. */
+export interface LimitUse<in I> {
+  readonly [USE]: UseSpec<I>
+}
+
+/** A named limit; used as it is, it is one budget for all. */
+export interface Limit<N extends string = string> extends LimitUse<unknown> {
+  readonly name: N
+  /**
+   * Splits the budget by a key of the input. `null` and `''` mean that the limit does not apply this time, `undefined` is refused with
+   * `limit.key.missing`; `onMissingKey` changes both.
+   */
+  by<I>(key: (input: I) => Key | null | undefined, options?: { weight?: number | ((input: I) => number) }): LimitUse<I>
+  /**
+   * Splits the budget by the value at a path of the input, as in `'config.provider'`: where the key must be data. A path that is not there
+   * is refused with `limit.key.missing`, unless `onMissingKey` says otherwise.
+   */
+  by<const P extends string, I extends AtPath<P> | void = AtPath<P> | void>(
+    path: P,
+    options?: { weight?: number | ((input: I) => number) },
+  ): LimitUse<I>
+  /** The budget of one key. */
+  key(value: Key, options?: { weight?: number }): LimitUse<unknown>
+  /** One budget for all, with the units that each start costs. */
+  weight(units: number): LimitUse<unknown>
+}
+
+/** A policy written where it is used, which belongs to that task alone. */
+export type InlineLimit<I> = Policy & {
+  by?: ((input: I) => Key | null | undefined) | KeyPath<I>
+  weight?: number | ((input: I) => number)
+}
+
+/**
+ * Defines a limit: a policy under a name. It holds no state; the same name is the same budget everywhere.
+ *
+ * @param name 1 to 255 characters, without NUL and half surrogate pairs.
+ * @throws SluiceError `policy.invalid` for a policy or name that cannot be; `limit.weight.invalid` and `limit.key.invalid`
+ *   from the uses made of it
+ */
+export function limit<const N extends string>(name: N, policy: Policy): Limit<N> {
+  checkName(name)
+  const normalised = normalisePolicy(policy, `limit ${name}`)
+  const what = `limit ${name}`
+  const use = <I>(key: KeySource<I>, weight: Weight<I>): LimitUse<I> =>
+    Object.freeze({
+      [USE]: { limit: name, policy: normalised, inline: null, key, weight: checkWeight(weight, what) },
+    })
+  return Object.freeze({
+    name,
+    ...use<unknown>({ kind: 'none' }, undefined),
+    by: <I>(key: string | ((input: I) => Key | null | undefined), options?: { weight?: Weight<I> }): LimitUse<I> =>
+      use<I>(keySource(key, what), weightIn(options, `${what}: .by()`)),
+    key: (value: Key, options?: { weight?: number }): LimitUse<unknown> =>
+      use({ kind: 'value', value: checkKey(value, what) }, constant(weightIn(options, `${what}: .key()`), what)),
+    weight: (units: number): LimitUse<unknown> => use({ kind: 'none' }, checkUnits(units, what)),
+  })
+}
+
+/** Whether a value is a limit or a use of one, of any copy of this package; an inline policy is neither. */
+export function isLimitUse(value: unknown): value is LimitUse<never> {
+  return typeof value === 'object' && value !== null && USE in value
+}
+
+/** Reads what a use of a limit says. */
+export function useOf<I>(use: LimitUse<I>): UseSpec<I> {
+  return use[USE]
+}
+
+/**
+ * Reads a policy that was written inline, under the name that its task gives it.
+ *
+ * @throws SluiceError `policy.invalid`, `limit.key.invalid` or `limit.weight.invalid`
+ */
+export function inlineUse<I>(inline: InlineLimit<I>, name: string): UseSpec<I> {
+  checkName(name)
+  const what = `limit ${name}`
+  // A policy that is none is refused as one.
+  const { by, weight, ...rest } = inline ?? {}
+  const policy = typeof inline === 'object' && inline !== null && !Array.isArray(inline) ? rest : inline
+  const normalised = normalisePolicy(policy, what)
+  return {
+    limit: name,
+    policy: normalised,
+    inline: normalised,
+    key: by === undefined ? { kind: 'none' } : keySource(by, what),
+    weight: checkWeight(weight, what),
+  }
+}
+
+/**
+ * Checks a number of units that a start costs.
+ *
+ * @throws SluiceError `limit.weight.invalid` for what is not a whole number from 1 to 1,000,000,000
+ */
+export function checkUnits(units: unknown, what: string): number {
+  if (typeof units === 'number' && Number.isInteger(units) && units >= 1 && units <= MAX_UNITS) return units
+  const shown = typeof units === 'number' ? String(units) : `a ${typeof units}`
+  throw new SluiceError(
+    'limit.weight.invalid',
+    `${what}: the weight is ${shown}; give a whole number from 1 to ${MAX_UNITS}`,
+  )
+}
+
+function weightIn<I>(options: { weight?: Weight<I> } | undefined, what: string): Weight<I> {
+  if (options !== undefined) checkOptions(options, ['weight'], what)
+  return options?.weight
+}
+
+/** The use of one key knows no input that a function could read. */
+function constant(weight: Weight<unknown>, what: string): Weight<unknown> {
+  return weight === undefined ? undefined : checkUnits(weight, what)
+}
+
+function checkWeight<I>(weight: Weight<I>, what: string): Weight<I> {
+  if (weight !== undefined && typeof weight !== 'function') checkUnits(weight, what)
+  return weight
+}
+
+function checkName(name: unknown): void {
+  if (isName(name, LONGEST_NAME)) return
+  const shown = typeof name === 'string' ? JSON.stringify(name.slice(0, 40)) : `a ${typeof name}`
+  throw new SluiceError(
+    'policy.invalid',
+    `the name of a limit is ${shown}; give 1 to ${LONGEST_NAME} characters, without NUL and half surrogate pairs`,
+  )
+}
+
+function checkKey(value: unknown, what: string): Key {
+  if ((typeof value === 'string' && value !== '') || (typeof value === 'number' && Number.isFinite(value))) return value
+  const shown = typeof value === 'number' || value === '' ? `'${value}'` : typeof value
+  throw new SluiceError(
+    'limit.key.invalid',
+    `${what}: .key() got ${shown}; give a string that is not empty, or a number`,
+  )
+}
+
+function keySource<I>(by: unknown, what: string): KeySource<I> {
+  if (typeof by === 'function') return { kind: 'fn', fn: by as (input: I) => Key | null | undefined }
+  if (isPath(by)) return { kind: 'path', path: by }
+  const shown = typeof by === 'string' ? `'${by}'` : `a ${typeof by}`
+  throw new SluiceError(
+    'limit.key.invalid',
+    `${what}: by is ${shown}; give a function of the input, or a path like 'a.b'`,
+  )
+}

@@ -1,0 +1,224 @@
+import { type CalendarUnit, calendarUnit, type Duration, durationUs, MAX_DURATION_US } from '../../base/duration.ts'
+import { SluiceError } from '../../base/errors.ts'
+import { didYouMean, nearest } from '../../base/nearest.ts'
+import { show } from '../../base/options.ts'
+import { isTimezone } from '../rules/calendar.ts'
+import { calibration } from './calibration.ts'
+import { quotient } from '../rules/exact.ts'
+import type { Headroom, LimitPolicy, OnLimit, OnMissingKey } from './limit.ts'
+import type { FixedRule, RateRule, Rule, SlidingRule, SpacingRule } from '../rules/rule.ts'
+import type { Policy } from './policy.ts'
+import { capacityOf } from '../rules/rule-state.ts'
+
+/** The most that a rate, burst, max, concurrency or weight may be, so that their products with times stay manageable. */
+export const MAX_UNITS = 1_000_000_000
+
+const BEHAVIOUR = [
+  'onLimit',
+  'maxWait',
+  'retries',
+  'guard',
+  'scope',
+  'onMissingKey',
+  'headroom',
+  'calibrate',
+  'version',
+  'concurrency',
+] as const
+const RULES = {
+  rate: ['rate', 'per', 'burst', 'startEmpty', 'every'],
+  window: ['window', 'max', 'per', 'timezone', 'every'],
+  every: ['every'],
+} as const
+const ALL_FIELDS: readonly string[] = [...new Set([...Object.values(RULES).flat(), ...BEHAVIOUR])]
+
+const NOMINAL_US: Readonly<Record<CalendarUnit, number>> = {
+  hour: 3_600_000_000,
+  day: 86_400_000_000,
+  week: 7 * 86_400_000_000,
+  month: 28 * 86_400_000_000,
+}
+
+/** A policy as it came: from JSON or untyped code it may hold anything. */
+type Fields = Readonly<Record<string, unknown>>
+
+/**
+ * Checks a policy and fills in what it leaves out: durations become µs, guard included.
+ *
+ * @param what names the limit in messages, as in `'limit crm'`.
+ * @throws SluiceError `policy.invalid`, naming the field, its value and what to write instead
+ */
+export function normalisePolicy(policy: Policy, what: string): LimitPolicy {
+  if (typeof policy !== 'object' || policy === null || Array.isArray(policy))
+    throw invalid(what, `the policy is ${show(policy)}; give an object such as { rate: 10, per: '1s' }`)
+  const fields = definedFields(policy)
+  const kind = ruleKind(fields, what)
+  refuseUnknown(fields, kind, what)
+  const guardUs = fields['guard'] === undefined ? 0 : duration(fields, 'guard', what, 0)
+  const rule = ruleOf(fields, kind, guardUs, what)
+  if (fields['scope'] === 'worker' && (fields['onLimit'] ?? 'wait') !== 'wait')
+    throw invalid(
+      what,
+      `onLimit is ${show(fields['onLimit'])} under scope 'worker', where another worker may have budget left; let it wait`,
+    )
+  const concurrency = fields['concurrency'] === undefined ? null : whole(fields, 'concurrency', what, 0)
+  return {
+    rule,
+    ...(kind !== 'every' && fields['every'] !== undefined && { spacing: spacingRule(fields, guardUs, what) }),
+    concurrency,
+    onLimit: oneOf<OnLimit>(fields, 'onLimit', ['wait', 'reschedule', 'drop'], what),
+    maxWaitUs: fields['maxWait'] === undefined ? null : duration(fields, 'maxWait', what, 0),
+    retries: oneOf<'charge' | 'free'>(fields, 'retries', ['charge', 'free'], what),
+    scope: oneOf<'fleet' | 'worker'>(fields, 'scope', ['fleet', 'worker'], what),
+    version: fields['version'] === undefined ? 0 : whole(fields, 'version', what, 0, Number.MAX_SAFE_INTEGER),
+    ...(fields['onMissingKey'] !== undefined && {
+      onMissingKey: oneOf<OnMissingKey>(fields, 'onMissingKey', ['unlimited', 'fail', 'shared'], what),
+    }),
+    ...(fields['headroom'] !== undefined && { headroom: headroomOf(fields, rule, concurrency, what) }),
+    ...(fields['calibrate'] !== undefined && { calibrate: calibration(fields['calibrate'], what) }),
+    ...(guardUs > 0 && rule?.kind !== 'fixed' && { guardUs }),
+  }
+}
+
+function definedFields(policy: object): Fields {
+  return Object.fromEntries(Object.entries(policy).filter(([, value]) => value !== undefined))
+}
+
+function ruleKind(fields: Fields, what: string): keyof typeof RULES | null {
+  if (fields['rate'] !== undefined && fields['window'] !== undefined)
+    throw invalid(what, 'rate and window are rules of their own; write one limit for each and list both')
+  // The last stands beside the others as well: alone it is the rule.
+  const kind = (Object.keys(RULES) as (keyof typeof RULES)[]).find((each) => fields[each] !== undefined) ?? null
+  if (kind === null && fields['max'] !== undefined)
+    throw invalid(what, `max is ${show(fields['max'])} without window; add window: 'sliding' or window: 'fixed'`)
+  return kind
+}
+
+function refuseUnknown(fields: Fields, kind: keyof typeof RULES | null, what: string): void {
+  const allowed: readonly string[] = kind === null ? BEHAVIOUR : [...RULES[kind], ...BEHAVIOUR]
+  for (const field of Object.keys(fields)) {
+    if (allowed.includes(field)) continue
+    if (ALL_FIELDS.includes(field)) {
+      const rule = kind === null ? 'a policy without rate, window or every' : `a policy with ${kind}`
+      throw invalid(what, `${field} (${show(fields[field])}) does not belong in ${rule}; remove it`)
+    }
+    const near = nearest(field, allowed)
+    const remedy = near === null ? `it takes ${allowed.join(', ')}` : `did you mean ${near}?`
+    throw invalid(what, `${field} (${show(fields[field])}) is not a field of a policy; ${remedy}`)
+  }
+  if (kind === null && fields['concurrency'] === undefined)
+    throw invalid(
+      what,
+      'the policy limits nothing; give { rate, per }, { window, max, per }, { every } or { concurrency }',
+    )
+}
+
+function ruleOf(fields: Fields, kind: keyof typeof RULES | null, guardUs: number, what: string): Rule | null {
+  if (kind === 'rate') return rateRule(fields, guardUs, what)
+  if (kind === 'window') return windowRule(fields, guardUs, what)
+  if (kind === 'every') return spacingRule(fields, guardUs, what)
+  if (guardUs > 0) throw invalid(what, 'guard lengthens a period, and concurrency alone has none; remove it')
+  return null
+}
+
+function spacingRule(fields: Fields, guardUs: number, what: string): SpacingRule {
+  return { kind: 'spacing', everyUs: duration(fields, 'every', what, 1) + guardUs }
+}
+
+function rateRule(fields: Fields, guardUs: number, what: string): RateRule {
+  const rate = whole(fields, 'rate', what, 1)
+  const burst = fields['burst'] === undefined ? rate : whole(fields, 'burst', what, 1)
+  const periodUs = duration(fields, 'per', what, 1) + guardUs
+  const { startEmpty = false } = fields
+  if (typeof startEmpty !== 'boolean') throw invalid(what, `startEmpty is ${show(startEmpty)}; give true or false`)
+  if (quotient(burst, periodUs, 0, rate) > MAX_DURATION_US)
+    throw invalid(what, `burst is ${burst}, which takes over 100 years to refill; lower it, or raise the rate`)
+  return { kind: 'rate', rate, periodUs, burst, startEmpty }
+}
+
+function windowRule(fields: Fields, guardUs: number, what: string): SlidingRule | FixedRule {
+  const kind = oneOf<'sliding' | 'fixed'>(fields, 'window', ['sliding', 'fixed'], what)
+  const max = whole(fields, 'max', what, 1)
+  const { timezone } = fields
+  if (timezone === undefined) {
+    const perUs = duration(fields, 'per', what, 1)
+    if (kind === 'sliding') return { kind, max, periodUs: perUs + guardUs }
+    refuseLongGuard(guardUs, perUs, fields, what)
+    return { kind, max, window: { align: 'epoch', periodUs: perUs }, guardUs }
+  }
+  const { per } = fields
+  const unit = typeof per === 'string' ? calendarUnit(per) : null
+  if (kind === 'sliding' || unit === null) {
+    const remedy = "remove it, or use window: 'fixed' with per '1h', '1d', '1w' or 'P1M'"
+    throw invalid(
+      what,
+      `timezone (${show(timezone)}) is for windows of the calendar, and per is ${show(per)}; ${remedy}`,
+    )
+  }
+  if (typeof timezone !== 'string' || !isTimezone(timezone))
+    throw invalid(what, `timezone is ${show(timezone)}, which is not known; give an IANA name such as 'Europe/Paris'`)
+  refuseLongGuard(guardUs, NOMINAL_US[unit], fields, what)
+  return { kind, max, window: { align: 'calendar', unit, timezone }, guardUs }
+}
+
+function headroomOf(fields: Fields, rule: Rule | null, concurrency: number | null, what: string): Headroom {
+  const { headroom } = fields
+  if (typeof headroom !== 'object' || headroom === null || Array.isArray(headroom))
+    throw invalid(what, `headroom is ${show(headroom)}; give { units, priority }`)
+  const given = headroom as Fields
+  for (const field of Object.keys(given))
+    if (field !== 'units' && field !== 'priority') {
+      const hint = didYouMean(field, ['units', 'priority'])
+      throw invalid(what, `headroom has no field ${field}; ${hint}it takes units and priority`)
+    }
+  const units = whole(given, 'units', `${what}, headroom`, 1)
+  const priority = whole(given, 'priority', `${what}, headroom`, -100, 100)
+  const bounds = [rule === null || rule.kind === 'spacing' ? null : capacityOf(rule), concurrency].filter(isBound)
+  if (bounds.length === 0)
+    throw invalid(what, 'headroom keeps units back, and a spacing has none; add concurrency, or remove it')
+  // A limit that is paused has no permits to keep back.
+  const least = Math.min(...bounds.filter((bound) => bound > 0))
+  if (units >= least) throw invalid(what, `headroom keeps ${units} of ${least} back for the urgent; keep fewer`)
+  return { units, priority }
+}
+
+function isBound(bound: number | null): bound is number {
+  return bound !== null
+}
+
+function refuseLongGuard(guardUs: number, perUs: number, fields: Fields, what: string): void {
+  // Days and hours may be shortened by a change of the clock; half of one always remains.
+  if (2 * guardUs > perUs)
+    throw invalid(what, `guard is ${show(fields['guard'])}, over half of a window; make it shorter`)
+}
+
+function whole(fields: Fields, field: string, what: string, least: number, most: number = MAX_UNITS): number {
+  const value = fields[field]
+  if (typeof value === 'number' && Number.isInteger(value) && value >= least && value <= most) return value + 0
+  throw invalid(what, `${field} is ${show(value)}; give a whole number from ${least} to ${most}`)
+}
+
+function duration(fields: Fields, field: string, what: string, least: number): number {
+  const value = fields[field]
+  if (value === undefined) throw invalid(what, `${field} is missing; give a duration such as '1s' or '1m'`)
+  let us: number
+  try {
+    us = durationUs(value as Duration, `${field} of ${what}`)
+  } catch (cause) {
+    if (!(cause instanceof SluiceError)) throw cause
+    throw new SluiceError('policy.invalid', cause.message, { cause })
+  }
+  if (us < least) throw invalid(what, `${field} is ${show(value)}; give a duration above zero, such as '1s'`)
+  return us
+}
+
+function oneOf<T extends string>(fields: Fields, field: string, values: readonly [T, ...T[]], what: string): T {
+  const value = fields[field] === undefined ? values[0] : fields[field]
+  const found = values.find((allowed) => allowed === value)
+  if (found !== undefined) return found
+  throw invalid(what, `${field} is ${show(value)}; give ${values.map((allowed) => `'${allowed}'`).join(' or ')}`)
+}
+
+function invalid(what: string, message: string): SluiceError {
+  return new SluiceError('policy.invalid', `${what}: ${message}`)
+}

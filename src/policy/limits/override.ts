@@ -1,0 +1,128 @@
+import type { Duration } from '../../base/duration.ts'
+import { SluiceError } from '../../base/errors.ts'
+import type { LimitPolicy, OnLimit } from './limit.ts'
+import { normalisePolicy } from './normalise.ts'
+import type { Policy } from './policy.ts'
+
+/**
+ * What an override changes of a limit's policy; all that it does not name stays as it is defined.
+ * It changes the numbers of a rule, never its kind: a burst that equals the rate goes with the rate, a guard stays.
+ */
+export interface PolicyChange {
+  /** Units per period of a token bucket. */
+  readonly rate?: number
+  /** Period of a token bucket or a window. */
+  readonly per?: Duration
+  /** Units that may start back to back. */
+  readonly burst?: number
+  /** Units per window. */
+  readonly max?: number
+  /** Interval of a spacing, alone or beside another rule. */
+  readonly every?: Duration
+  readonly guard?: Duration
+  /** Permits, fleet-wide; 0: nothing starts; null: no bound. */
+  readonly concurrency?: number | null
+  readonly onLimit?: OnLimit
+  /** Null: every unit is for every job. */
+  readonly headroom?: { readonly units: number; readonly priority: number } | null
+  /** Null: a job waits without bound. */
+  readonly maxWait?: Duration | null
+  readonly retries?: 'charge' | 'free'
+}
+
+/** Of an override or a pause: what it holds for, since when, until when, who made it, and why. */
+export interface OverrideEvent {
+  /** A pause is a bound of no permits at all, beside any override; it wins over all of them. */
+  readonly kind: 'override' | 'pause'
+  /** Numbers the changes of one limit, definitions included, from 1 on. */
+  readonly revision: number
+  readonly sinceUs: number
+  /** One partition key; null: all keys of the limit. */
+  readonly key: string | null
+  /** Null: what stood before has ended. */
+  readonly change: PolicyChange | null
+  /** First instant at which it is no longer in force; null: until it is ended. */
+  readonly untilUs: number | null
+  readonly by: string | null
+  readonly reason: string | null
+}
+
+const NUMBERS = {
+  rate: ['rate', 'per', 'burst', 'guard'],
+  sliding: ['max', 'per', 'guard'],
+  fixed: ['max', 'per', 'guard'],
+  spacing: ['every', 'guard'],
+} as const
+const BEHAVIOUR: readonly string[] = ['concurrency', 'onLimit', 'maxWait', 'retries', 'headroom']
+
+/**
+ * The policy with a change made to it.
+ *
+ * @param what names the limit in messages.
+ * @throws SluiceError `policy.invalid` for a change that names nothing, or what the policy's rule does not have, or a value out of range
+ */
+export function overridden(policy: LimitPolicy, change: PolicyChange, what: string): LimitPolicy {
+  const named = Object.entries(change).filter(([, value]) => value !== undefined)
+  const numbers = [...(policy.rule ? NUMBERS[policy.rule.kind] : []), ...(policy.spacing ? ['every'] : [])]
+  const allowed: readonly string[] = [...numbers, ...BEHAVIOUR]
+  if (named.length === 0)
+    throw new SluiceError('policy.invalid', `${what}: the override changes nothing; give any of ${allowed.join(', ')}`)
+  for (const [field] of named)
+    if (!allowed.includes(field)) {
+      const rule = policy.rule ? `a limit of kind ${policy.rule.kind}` : 'a limit of permits alone'
+      throw new SluiceError(
+        'policy.invalid',
+        `${what}: an override cannot change ${field} of ${rule}, only ${allowed.join(', ')}; define the limit anew for that`,
+      )
+    }
+  const lifted = named.map(([field, value]) => [field, value === null ? undefined : value] as const)
+  return normalisePolicy({ ...written(policy), ...Object.fromEntries(lifted) } as unknown as Policy, what)
+}
+
+/**
+ * The policy with a change made to it that was once right: where the limit was since defined as something else, what no longer
+ * fits is left out.
+ */
+export function overriddenWhereFit(policy: LimitPolicy, change: PolicyChange): LimitPolicy {
+  const behaviour = Object.fromEntries(Object.entries(change).filter(([field]) => BEHAVIOUR.includes(field)))
+  for (const part of [change, behaviour]) {
+    try {
+      return overridden(policy, part, 'an override')
+    } catch (error) {
+      if (!(error instanceof SluiceError)) throw error
+    }
+  }
+  return policy
+}
+
+/** A policy as a user could have written it: what is a default of something else stays open, so that it follows that. */
+function written(policy: LimitPolicy): Readonly<Record<string, unknown>> {
+  const { rule, spacing, concurrency, maxWaitUs, onLimit, retries, scope, onMissingKey, headroom, calibrate, version } =
+    policy
+  const guardUs = rule?.kind === 'fixed' ? rule.guardUs : (policy.guardUs ?? 0)
+  const shared = {
+    concurrency: concurrency ?? undefined,
+    maxWait: maxWaitUs === null ? undefined : maxWaitUs / 1000,
+    guard: guardUs === 0 ? undefined : guardUs / 1000,
+    every: spacing && (spacing.everyUs - guardUs) / 1000,
+    onLimit,
+    retries,
+    scope,
+    onMissingKey,
+    headroom,
+    ...(calibrate && { calibrate: { ...calibrate, from: 'headers', budget: calibrate.budget ?? undefined } }),
+    version,
+  }
+  if (rule?.kind === 'rate') {
+    const burst = rule.burst === rule.rate ? undefined : rule.burst
+    return { ...shared, rate: rule.rate, per: (rule.periodUs - guardUs) / 1000, burst, startEmpty: rule.startEmpty }
+  }
+  if (rule?.kind === 'sliding')
+    return { ...shared, window: 'sliding', max: rule.max, per: (rule.periodUs - guardUs) / 1000 }
+  if (rule?.kind === 'spacing') return { ...shared, every: (rule.everyUs - guardUs) / 1000 }
+  if (rule?.kind !== 'fixed') return shared
+  const { window, max } = rule
+  if (window.align === 'epoch') return { ...shared, window: 'fixed', max, per: window.periodUs / 1000 }
+  const per = { hour: '1h', day: '1d', week: '1w', month: 'P1M' }[window.unit]
+  return { ...shared, window: 'fixed', max, per, timezone: window.timezone }
+}

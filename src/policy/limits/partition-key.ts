@@ -1,0 +1,97 @@
+import { createHash } from 'node:crypto'
+import { SluiceError } from '../../base/errors.ts'
+import { isStorable } from '../../base/text.ts'
+import type { OnMissingKey } from './limit.ts'
+
+/** The longest key that is kept as it is, in bytes of UTF-8. */
+const MAX_KEY_BYTES = 1024
+
+/** The key that a use came to; `missing`: the limit does not apply this time. */
+export type PartitionKey = { readonly kind: 'key'; readonly key: string } | { readonly kind: 'missing' }
+
+/** The key of a limit without partitions, and of the bucket that jobs without a key share under `onMissingKey: 'shared'`. */
+export const SHARED_KEY = ''
+
+const MISSING: PartitionKey = { kind: 'missing' }
+const SHARED: PartitionKey = { kind: 'key', key: SHARED_KEY }
+
+/**
+ * Reads a partition key: any text, or a finite number (42 is '42'). `null`, `undefined` and `''` are no key, and `onMissing` says
+ * what that means. Where it is undefined, `null` and `''` are unlimited on purpose, and `undefined` is a mistake: a property that
+ * is misspelt or not there reads as `undefined`, and must not lift a limit.
+ * A text over 1 KiB, or one that a store cannot keep (NUL, half a surrogate pair), is kept by its SHA-256.
+ *
+ * @param what names the use in the message, as in `'limit crm of task tenant.sync'`.
+ * @param path where the key was read, for the message; null: a function or a caller gave it.
+ * @throws SluiceError `limit.key.invalid` for what is neither text nor number; `limit.key.missing` for no key where that is refused
+ */
+export function partitionKey(
+  value: unknown,
+  onMissing: OnMissingKey | undefined,
+  what: string,
+  path: string | null = null,
+): PartitionKey {
+  if (value === null || value === undefined || value === '') {
+    if (onMissing === 'shared') return SHARED
+    if (onMissing === 'unlimited' || (onMissing === undefined && value !== undefined)) return MISSING
+    throw missing(value, onMissing, what, path)
+  }
+  // -0 would be the same key as 0 in every way but this one.
+  if (typeof value === 'number' && Number.isFinite(value)) return { kind: 'key', key: String(value + 0) }
+  if (typeof value === 'string') return { kind: 'key', key: bounded(value) }
+  throw new SluiceError(
+    'limit.key.invalid',
+    `${what}: a key is a string or a finite number, and this is ${describe(value)}; return one, or null where the limit shall not apply`,
+  )
+}
+
+/**
+ * Reads the value at a path of property names joined by dots, as in `'config.provider'` or `'items.0.id'`.
+ * Undefined where a part is missing; own properties only, so that no input reaches a prototype.
+ */
+export function readPath(input: unknown, path: string): unknown {
+  let value = input
+  for (const name of path.split('.')) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, name)) return undefined
+    value = (value as Readonly<Record<string, unknown>>)[name]
+  }
+  return value
+}
+
+/** Whether a value is such a path: names joined by dots, none of them empty. */
+export function isPath(value: unknown): value is string {
+  return typeof value === 'string' && value !== '' && value.split('.').every((part) => part !== '')
+}
+
+function missing(
+  value: null | undefined | '',
+  onMissing: OnMissingKey | undefined,
+  what: string,
+  path: string | null,
+): SluiceError {
+  const shown = value === '' ? "''" : String(value)
+  const found =
+    path !== null && value === undefined ? `the input has no value at the path ${path}` : `the key is ${shown}`
+  const remedy =
+    onMissing === undefined
+      ? "give the input a key, or null where the limit shall not apply; onMissingKey 'unlimited' or 'shared' allows its lack"
+      : "onMissingKey is 'fail'; give every input a key, or choose 'unlimited' or 'shared'"
+  return new SluiceError('limit.key.missing', `${what}: ${found}; ${remedy}`)
+}
+
+function bounded(text: string): string {
+  // As JSON behind a NUL: halves of surrogate pairs would all be one as UTF-8, and no text that is kept can hold a NUL.
+  if (!isStorable(text)) return hashed(`\0${JSON.stringify(text)}`)
+  // A UTF-16 unit takes at most three bytes, so short texts need not be measured.
+  return text.length * 3 <= MAX_KEY_BYTES || Buffer.byteLength(text) <= MAX_KEY_BYTES ? text : hashed(text)
+}
+
+function hashed(text: string): string {
+  return `sha256:${createHash('sha256').update(text).digest('hex')}`
+}
+
+function describe(value: unknown): string {
+  if (Array.isArray(value)) return 'a list'
+  if (typeof value === 'number') return String(value)
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`
+}

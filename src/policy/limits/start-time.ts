@@ -1,0 +1,270 @@
+/** When waiting jobs will start, by the rules alone: what nothing else than the limit's own rule delays. */
+import { type BucketState, charge, deniedUntil } from './bucket.ts'
+import { freePermits } from '../rules/concurrency.ts'
+import { quotient } from '../rules/exact.ts'
+import { fixedGrantUs, fixedInUse, type FixedState, laterStartUs } from '../rules/fixed-window.ts'
+import type { LimitPolicy } from './limit.ts'
+import type { FixedRule, RateRule, SlidingRule, SpacingRule } from '../rules/rule.ts'
+import type { SpacingState } from '../rules/spacing.ts'
+import { expire, slidingGrantUs, type SlidingState } from '../rules/sliding-window.ts'
+import { capAtOneToken, isBehind, type RateState } from '../rules/token-bucket.ts'
+
+/** Waiting jobs of one bucket, all of one weight. */
+export interface Backlog {
+  readonly count: number
+  readonly weight: number
+}
+
+/** Waiting jobs of which only sums are known; the last of them is the job asked for. */
+export interface Load {
+  /** Jobs that cost units. */
+  readonly starts: number
+  readonly units: number
+  /** Units of the last job. */
+  readonly last: number
+}
+
+/**
+ * When the last of a line of waiting jobs will start, if each starts as soon as the bucket admits it.
+ * Null: that depends on when permits return.
+ *
+ * In closed form for a backlog of one weight, however long: O(1), for a sliding window O(its log). A list of different weights
+ * is summed for a rate and a spacing, and followed job by job for windows.
+ *
+ * @param line weights of the waiting jobs in order, the last being the job asked for; or how many there are, it included.
+ *   A job of weight 0 (a retry that is free) starts with the one before it.
+ */
+export function expectedStartUs(
+  policy: LimitPolicy,
+  state: BucketState,
+  active: number,
+  nowUs: number,
+  line: readonly number[] | Backlog,
+): number | null {
+  const count = 'count' in line ? line.count : line.length
+  if (count === 0) return nowUs
+  if (freePermits(policy.concurrency, active) < count) return null
+  return ruleStartUs(policy, state, nowUs, line)
+}
+
+/** The same by the rule over time alone, as if permits were always free: no job can start sooner. */
+export function ruleStartUs(
+  policy: LimitPolicy,
+  state: BucketState,
+  nowUs: number,
+  line: readonly number[] | Backlog,
+): number {
+  const { allowance } = state
+  if (allowance && allowance.untilUs > nowUs) {
+    const left = beyond(line, allowance.units)
+    if (left) return ruleStartUs(policy, spent(policy, state, nowUs), allowance.untilUs, left)
+  }
+  if (policy.spacing && state.spacing) return spacedStartUs(policy, state, nowUs, line)
+  const openUs = Math.max(nowUs, state.closedUntilUs)
+  const { rule } = policy
+  if (rule === null || state.rule === null) return openUs
+  const weights = 'count' in line ? null : line.filter((weight) => weight > 0)
+  const backlog = 'count' in line ? line : sameWeights(weights ?? [])
+  if (backlog?.count === 0 || backlog?.weight === 0) return openUs
+  if (rule.kind === 'rate' || rule.kind === 'spacing')
+    return loadStartUs(policy, state, nowUs, loadOf(backlog ?? weights ?? []))
+  if (backlog === null) return followedStartUs(policy, state, openUs, weights ?? [])
+  if (rule.kind === 'fixed' && state.rule.kind === 'fixed') return fixedStartUs(rule, state.rule, openUs, backlog)
+  if (rule.kind === 'sliding' && state.rule.kind === 'sliding') return slidingStartUs(rule, state.rule, openUs, backlog)
+  return openUs
+}
+
+/**
+ * The same from sums alone: exact for a rate and a spacing. For windows no later than the start, since units are laid out there
+ * as if each were a job of its own, and no window is left partly empty because the next job does not fit in.
+ */
+export function loadStartUs(policy: LimitPolicy, state: BucketState, nowUs: number, load: Load): number {
+  const { allowance } = state
+  if (allowance && allowance.untilUs > nowUs && load.units > allowance.units) {
+    const left = { ...load, units: Math.max(load.last, load.units - allowance.units) }
+    return loadStartUs(policy, spent(policy, state, nowUs), allowance.untilUs, left)
+  }
+  if (policy.spacing && state.spacing && load.starts > 0) {
+    const { alone, opened, spacedUs } = apart(policy.spacing, policy, state, state.spacing, {
+      count: load.starts,
+      weight: 1,
+    })
+    return Math.max(loadStartUs(alone, opened, Math.max(nowUs, state.spacing.nextUs), load), spacedUs(nowUs))
+  }
+  const openUs = Math.max(nowUs, state.closedUntilUs)
+  const { rule } = policy
+  if (rule === null || state.rule === null || load.starts === 0) return openUs
+  if (rule.kind === 'spacing' && state.rule.kind === 'spacing')
+    return Math.max(openUs, state.rule.nextUs) + (load.starts - 1) * rule.everyUs
+  if (rule.kind === 'rate' && state.rule.kind === 'rate')
+    return rateStartUs(rule, afterPenalty(rule, state, state.rule), openUs, load.units - load.last, load.last)
+  if (rule.kind === 'rate' || rule.kind === 'spacing') return openUs
+  const count = load.units - load.last + Math.min(load.last, rule.max)
+  return ruleStartUs(policy, state, nowUs, { count, weight: 1 })
+}
+
+/**
+ * The same where a spacing stands beside the rule. For a rate and one weight the later of both is exact: with the first start they have
+ * the same beginning, and a start that the spacing delays finds its unit waiting. Other lines are followed job by job as far as that is
+ * cheap; beyond that the later of both is no later than the start.
+ */
+function spacedStartUs(
+  policy: LimitPolicy,
+  state: BucketState,
+  nowUs: number,
+  line: readonly number[] | Backlog,
+): number {
+  const weights = 'count' in line ? null : line.filter((weight) => weight > 0)
+  const backlog = 'count' in line ? line : sameWeights(weights ?? [])
+  const count = backlog?.count ?? weights?.length ?? 0
+  if (!policy.spacing || !state.spacing || count === 0 || backlog?.weight === 0) {
+    const { spacing: _, ...alone } = policy
+    return ruleStartUs(alone, state, nowUs, { count: 0, weight: 1 })
+  }
+  const bothUs = (from: BucketState, atUs: number, rest: readonly number[] | Backlog, starts: number): number => {
+    if (!policy.spacing || !from.spacing) return atUs
+    const first = 'count' in rest ? rest.weight : (rest[0] ?? 1)
+    const { alone, opened, spacedUs } = apart(policy.spacing, policy, from, from.spacing, {
+      count: starts,
+      weight: first,
+    })
+    return Math.max(ruleStartUs(alone, opened, Math.max(atUs, from.spacing.nextUs), rest), spacedUs(atUs))
+  }
+  if (policy.rule?.kind === 'rate' && backlog) return bothUs(state, nowUs, backlog, count)
+  const copy = structuredClone(state)
+  const unbounded: LimitPolicy = { ...policy, concurrency: null }
+  let atUs = Math.max(nowUs, state.closedUntilUs)
+  const followed = Math.min(count, FOLLOWED_AT_MOST)
+  for (let i = 0; i < followed; i++) {
+    const weight = backlog?.weight ?? weights?.[i] ?? 1
+    atUs = deniedUntil(unbounded, copy, 0, atUs, weight) ?? atUs
+    charge(unbounded, copy, atUs, weight)
+  }
+  const left = count - followed
+  if (left === 0) return atUs
+  return bothUs(copy, atUs, backlog ? { ...backlog, count: left } : (weights ?? []).slice(followed), left)
+}
+
+/** Whether `expectedStartUs` is exact for so many jobs of one weight, as far as a spacing beside the rule goes. */
+export function isFollowed({ rule, spacing }: LimitPolicy, starts: number): boolean {
+  return !spacing || rule?.kind === 'rate' || starts <= FOLLOWED_AT_MOST
+}
+
+const FOLLOWED_AT_MOST = 1000
+
+/** The rule without the spacing from when that lets a start happen, and when the spacing alone lets the last of so many start. */
+function apart(
+  spacing: SpacingRule,
+  policy: LimitPolicy,
+  state: BucketState,
+  current: SpacingState,
+  starts: Backlog,
+): { alone: LimitPolicy; opened: BucketState; spacedUs: (nowUs: number) => number } {
+  const { spacing: _rule, ...alone } = policy
+  const { spacing: _state, ...rest } = state
+  const openUs = Math.max(state.closedUntilUs, current.nextUs)
+  return {
+    alone,
+    opened: rest,
+    spacedUs: (nowUs) => {
+      const firstUs = ruleStartUs(alone, rest, Math.max(nowUs, openUs), { count: 1, weight: starts.weight })
+      return Math.max(nowUs, openUs, firstUs) + (starts.count - 1) * spacing.everyUs
+    },
+  }
+}
+
+/** What is left of a line when the other side's allowance is used up; null: nothing, all of it fits. */
+function beyond(line: readonly number[] | Backlog, units: number): number[] | Backlog | null {
+  if ('count' in line) {
+    const count = line.count - Math.floor(units / Math.max(1, line.weight))
+    return count > 0 ? { ...line, count } : null
+  }
+  let sum = 0
+  const from = line.findIndex((weight) => (sum += Math.max(1, weight)) > units)
+  return from < 0 ? null : line.slice(from)
+}
+
+/** The bucket at the end of an allowance that was used up: what it cost is taken at once, which a rate cannot tell from in turn. */
+function spent(policy: LimitPolicy, state: BucketState, nowUs: number): BucketState {
+  const { allowance, ...copy } = structuredClone(state)
+  if (allowance && allowance.units > 0) charge(policy, copy, Math.max(nowUs, copy.closedUntilUs), allowance.units)
+  return copy
+}
+
+/** Starts at exact instants keep the bucket from being full, so what goes before only adds up. */
+function rateStartUs(rule: RateRule, state: RateState, openUs: number, unitsBefore: number, weight: number): number {
+  const behind = isBehind(state, openUs)
+  const tatUs = behind ? openUs : state.tatUs
+  const rem = behind ? 0 : state.rem
+  const units = unitsBefore + Math.min(weight, rule.burst) - rule.burst
+  return Math.max(openUs, tatUs - quotient(-units, rule.periodUs, -rem, rule.rate))
+}
+
+function afterPenalty(rule: RateRule, state: BucketState, current: RateState): RateState {
+  if (state.closedUntilUs === 0) return current
+  const copy = { ...current }
+  capAtOneToken(rule, copy, state.closedUntilUs)
+  return copy
+}
+
+function fixedStartUs(rule: FixedRule, state: FixedState, openUs: number, { count, weight }: Backlog): number {
+  const firstUs = fixedGrantUs(rule, state, openUs, weight)
+  // A job above the bound takes whole windows, the last of them only in part, which no other such job may use.
+  if (weight > rule.max) {
+    const windows = (count - 1) * Math.ceil(weight / rule.max)
+    return windows === 0 ? firstUs : laterStartUs(rule.window, firstUs, windows)
+  }
+  const inFirst = Math.floor((rule.max - fixedInUse(rule, state, firstUs)) / weight)
+  if (count <= inFirst) return firstUs
+  return laterStartUs(rule.window, firstUs, Math.ceil((count - inFirst) / Math.floor(rule.max / weight)))
+}
+
+/**
+ * A window with a backlog repeats itself: the job `floor(max / weight)` places behind another starts one period later.
+ * So only the starts of the first such turn are worked out, in as many groups as the log has entries.
+ */
+function slidingStartUs(rule: SlidingRule, current: SlidingState, openUs: number, backlog: Backlog): number {
+  const { count, weight } = backlog
+  const { max, periodUs } = rule
+  const firstUs = Math.max(openUs, slidingGrantUs(rule, current, weight))
+  if (weight > max) return firstUs + (count - 1) * Math.ceil(weight / max) * periodUs
+  const state = { ...current, log: [...current.log] }
+  expire(rule, state, firstUs)
+  const turn = Math.floor(max / weight)
+  const place = ((count - 1) % turn) + 1
+  const turns = Math.floor((count - 1) / turn)
+  let atUs = firstUs
+  let started = 0
+  let { used } = state
+  for (let i = 0; ; i += 2) {
+    const now = Math.max(0, Math.floor((max - used) / weight))
+    started += now
+    used += now * weight
+    if (started >= place) return atUs + turns * periodUs
+    if (i >= state.log.length) return atUs + turns * periodUs
+    atUs = (state.log[i] ?? 0) + periodUs
+    used -= state.log[i + 1] ?? 0
+  }
+}
+
+/** Follows a line of different weights through a copy of the bucket. */
+function followedStartUs(policy: LimitPolicy, state: BucketState, openUs: number, line: readonly number[]): number {
+  const copy = structuredClone(state)
+  const alone: LimitPolicy = { ...policy, concurrency: null }
+  let atUs = openUs
+  for (const weight of line) {
+    atUs = deniedUntil(alone, copy, 0, atUs, weight) ?? atUs
+    charge(alone, copy, atUs, weight)
+  }
+  return atUs
+}
+
+function loadOf(line: readonly number[] | Backlog): Load {
+  if ('count' in line) return { starts: line.count, units: line.count * line.weight, last: line.weight }
+  return { starts: line.length, units: line.reduce((sum, weight) => sum + weight, 0), last: line.at(-1) ?? 1 }
+}
+
+function sameWeights(line: readonly number[]): Backlog | null {
+  const [weight = 1] = line
+  return line.every((other) => other === weight) ? { count: line.length, weight } : null
+}

@@ -1,0 +1,37 @@
+import { MAX_DURATION_US } from '../../base/duration.ts'
+import { LATEST_US } from './exact.ts'
+import type { SpacingRule } from './rule.ts'
+
+/** State of even spacing: when the next start may be. */
+export interface SpacingState {
+  kind: 'spacing'
+  nextUs: number
+}
+
+/** Spacing nobody has used: the first start may be at once, under any interval that it may be changed to. */
+export function newSpacing(nowUs: number): SpacingState {
+  return { kind: 'spacing', nextUs: nowUs - 2 * MAX_DURATION_US }
+}
+
+/** Counts one start, whatever the weight of the job. */
+export function chargeSpacing(rule: SpacingRule, state: SpacingState, nowUs: number): void {
+  state.nextUs = Math.min(Math.max(state.nextUs, nowUs) + rule.everyUs, LATEST_US)
+}
+
+/**
+ * Takes one start back, if it was the last one.
+ * The one before it was at least `everyUs` earlier, so the next may be where this one was.
+ */
+export function refundSpacing(rule: SpacingRule, state: SpacingState, chargedAtUs: number): void {
+  if (chargedAtUs === state.nextUs - rule.everyUs) state.nextUs = chargedAtUs
+}
+
+/** The state under another interval: the last start stays where it was. */
+export function adoptSpacing(from: SpacingRule, to: SpacingRule, state: SpacingState): SpacingState {
+  return { kind: 'spacing', nextUs: Math.min(state.nextUs - from.everyUs + to.everyUs, LATEST_US) }
+}
+
+/** The state after the clock went back by `byUs`: at most one interval to wait. */
+export function reclockSpacing(rule: SpacingRule, state: SpacingState, byUs: number, nowUs: number): SpacingState {
+  return { kind: 'spacing', nextUs: Math.min(state.nextUs - byUs, nowUs + rule.everyUs) }
+}

@@ -1,0 +1,79 @@
+import type { Statements } from '../../database/postgres.ts'
+import { WATCHED_AT_MOST } from '../../policy/admission/drop-watch.ts'
+import { knownTasks, type UnknownKind } from '../contract/known-tasks.ts'
+import type { ClaimRequest } from '../contract/store.ts'
+import type { Context } from './context.ts'
+import { openLineKey } from './lane-key.ts'
+import type { Look, Portion } from './read-set.ts'
+import { ownerFor } from './own.ts'
+
+/** Jobs whose time has come, or occurrences, that one transaction moves at most. */
+export const AT_ONCE = 1000
+/** A claim that stalls between its two round trips keeps others waiting for so long at most; its connection dies. */
+const STALL_MS = 1500
+
+/** Open lanes that are asked at once whether any worker lists their jobs, where the last claim has met many of which none does. */
+const PARKED_AT_ONCE = 2000
+
+const QUEUES = 'ARRAY(SELECT json_array_elements_text($1::json))'
+const LISTED = `CASE WHEN $5 <> '' THEN ARRAY(SELECT json_array_elements_text($4::json)) END, nullif($5, ''), $6::bigint`
+const TAKE = `SELECT sluice.take_arrivals(${QUEUES}, $2::bigint, ${LISTED}); COMMIT;
+  BEGIN; SET LOCAL idle_in_transaction_session_timeout = ${STALL_MS}; SELECT sluice.claim_look($3::json)`
+const BEFORE = `BEGIN; SET LOCAL synchronous_commit = off; SELECT sluice.promote(${AT_ONCE})`
+const LOOK = `${BEFORE}; ${TAKE}`
+const PARK_AND_LOOK = `${BEFORE}; SELECT sluice.park_unlisted(${QUEUES}, ${LISTED}, ${PARKED_AT_ONCE}); ${TAKE}`
+
+/** The first round trip of a claim, and what it has parked. Its transaction stays open; one that was open is rolled back. Null: all must begin anew. */
+export async function claimLook(
+  context: Context,
+  db: Statements,
+  request: ClaimRequest,
+  portion: Portion,
+  open: boolean,
+): Promise<{ readonly look: Look | null; readonly unknown: readonly UnknownKind[] }> {
+  const queues = request.queues.map(({ queue }) => queue)
+  const known = knownTasks(request.tasks)
+  const asked = {
+    ...portion,
+    queues,
+    watched: WATCHED_AT_MOST,
+    worker: request.worker,
+    unreadable: [...context.unreadable],
+    tasks: known && known.list,
+    known: known && known.name,
+    uses: ownUses(context, request),
+    line_of: request.queues.map(({ queue, slots }) => [queue, openLineKey(queue), slots]),
+  }
+  const park = known !== null && context.unlisted
+  const script = park ? PARK_AND_LOOK : LOOK
+  const results = await db.script(
+    open ? `ROLLBACK; ${script}` : script,
+    JSON.stringify(queues),
+    String(context.turns.given),
+    JSON.stringify(asked),
+    JSON.stringify(known?.list ?? []),
+    known?.name ?? '',
+    String(request.worker),
+  )
+  // Newcomers were given turns; four statements follow the one that says so.
+  const [turn, arrived] = JSON.parse(cellOf(results.at(-5)) ?? '') as [number, UnknownKind[] | null]
+  context.turns.given = Math.max(context.turns.given, turn)
+  const parked = park ? cellOf(results.at(-6)) : null
+  const text = cellOf(results.at(-1))
+  return {
+    look: text === null ? null : (JSON.parse(text) as Look),
+    unknown: [...(arrived ?? []), ...(parked === null ? [] : (JSON.parse(parked) as UnknownKind[]))],
+  }
+}
+
+/** The queues' own buckets: limit, key and whose. */
+export function ownUses({ limits }: Context, { queues, worker }: ClaimRequest): unknown[] {
+  return queues.flatMap(({ queue }) =>
+    limits.usesOfQueue(queue).map(({ limit, key }) => [limit, key, ownerFor(limits, limit, key, worker)]),
+  )
+}
+
+/** The one value that a statement answers. */
+export function cellOf(rows: (readonly unknown[])[] | undefined): string | null {
+  return (rows?.[0]?.[0] ?? null) as string | null
+}

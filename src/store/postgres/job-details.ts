@@ -1,0 +1,130 @@
+import type { PgValue, Statements } from '../../database/postgres.ts'
+import type { FactsQuery, Found, JobFacts } from '../contract/outside.ts'
+import { fitting } from '../shared/page-of-bytes.ts'
+import { COLUMNS, isUuid, type Row as Columns, shownAs, toRecord } from './get.ts'
+import { failuresOf } from '../shared/set-aside.ts'
+import { STATE } from '../shared/state.ts'
+
+type Row = [
+  since: number,
+  expires: number | null,
+  worker: number | null,
+  workerName: string | null,
+  engineRuns: boolean,
+  pushedBack: number,
+  lease: number | null,
+  leased: number | null,
+  timeout: number | null,
+  errors: string | null,
+  progress: string | null,
+  deadLetter: boolean,
+  ...Columns,
+]
+
+const IN_DEAD_LETTER = `j.state = ${STATE.discarded} AND j.dead_letter AND j.attempt > 0`
+const SELECT = `SELECT since, expires, worker, (SELECT w.name FROM sluice.workers w WHERE w.id = j.worker),
+  EXISTS (SELECT 1 FROM sluice.workers w WHERE w.id = j.worker AND w.name IS NULL), pushed_back, lease, leased, timeout,
+  '[' || array_to_string(errors, ',') || ']', progress, ${IN_DEAD_LETTER}, ${COLUMNS}`
+
+const BYTES = `octet_length(input) + coalesce(octet_length(result), 0) + coalesce(octet_length(extra), 0)
+  + coalesce(octet_length(array_to_string(errors, ',')), 0)`
+
+/** Jobs with all that is kept of them, each where its id stands; null: there is none. */
+export async function facts(db: Statements, ids: readonly string[]): Promise<(JobFacts | null)[]> {
+  const known = ids.filter(isUuid)
+  if (known.length === 0) return ids.map(() => null)
+  const rows = await db.all<Row>(`${SELECT} WHERE id = ANY ($1::uuid[])`, known)
+  const byId = new Map(rows.map(toFacts).map((job) => [job.id, job]))
+  return ids.map((id) => byId.get(id) ?? null)
+}
+
+/** Jobs of one kind, by age; newest first unless it is asked otherwise. */
+export async function find(db: Statements, query: FactsQuery): Promise<Found> {
+  const { where, values } = conditionOf(query)
+  const [total] = (await db.get<[number]>(`SELECT count(*) FROM sluice.jobs j WHERE ${where}`, ...values)) as [number]
+  const order = query.oldestFirst ? 'ASC' : 'DESC'
+  const { limit, offset, after, bytes = Infinity } = query
+  const given = [...values, limit + 1, offset, ...(after === undefined ? [] : [after])]
+  const behind = after === undefined ? '' : ` AND seq ${query.oldestFirst ? '>' : '<'} $${given.length}`
+  const page = `ORDER BY seq ${order} LIMIT $${values.length + 1} OFFSET $${values.length + 2}`
+  const rows = await db.all<[number, number]>(
+    `SELECT seq, ${BYTES} FROM sluice.jobs j WHERE ${where}${behind} ${page}`,
+    ...given,
+  )
+  const { seqs, next } = fitting(rows, limit, bytes)
+  if (seqs.length === 0) return { jobs: [], total, next }
+  const jobs = await db.all<Row>(`${SELECT} WHERE seq = ANY ($1::bigint[]) ORDER BY seq ${order}`, seqs)
+  return { jobs: jobs.map(toFacts), total, next }
+}
+
+function conditionOf(query: FactsQuery): { where: string; values: PgValue[] } {
+  const where: string[] = ['true']
+  const values: PgValue[] = []
+  const add = (value: PgValue, condition: (place: string) => string): void => {
+    where.push(condition(`$${values.push(value)}`))
+  }
+  const { states } = query
+  if (states)
+    add(
+      states.map((state) => STATE[state]),
+      (place) => `${shownAs(states)} = ANY (${place}::int[])`,
+    )
+  if (query.deadLetter) where.push(IN_DEAD_LETTER)
+  if (query.queue !== undefined) add(query.queue, (place) => `queue = ${place}`)
+  if (query.queuePrefix !== undefined) add(query.queuePrefix, (place) => `starts_with(queue, ${place})`)
+  if (query.queueWithout !== undefined) add(query.queueWithout, (place) => `strpos(queue, ${place}) = 0`)
+  if (query.task !== undefined) add(query.task, (place) => `task = ${place}`)
+  const created = (place: string): string => `${place}::bigint - sluice.wall_us() + sluice.now_us()`
+  if (query.sinceMs !== undefined) add(Math.round(query.sinceMs * 1000), (place) => `created >= ${created(place)}`)
+  if (query.untilMs !== undefined) add(Math.round(query.untilMs * 1000), (place) => `created < ${created(place)}`)
+  return { where: where.join(' AND '), values }
+}
+
+function toFacts(row: Row): JobFacts {
+  const [
+    sinceUs,
+    expires,
+    worker,
+    workerName,
+    engineRuns,
+    pushedBack,
+    leaseUs,
+    leasedUs,
+    timeoutUs,
+    errors,
+    progress,
+    deadLetter,
+    ...columns
+  ] = row
+  return {
+    ...toRecord(columns),
+    sinceUs,
+    expiresMs: expires === null ? null : expires / 1000,
+    worker,
+    workerName,
+    engineRuns,
+    pushedBack,
+    leaseUs,
+    leasedUs,
+    timeoutUs,
+    errors: errors === null ? [] : failuresOf(errors),
+    progress,
+    deadLetter,
+  }
+}
+
+/** Deletes a job that has ended. */
+export async function remove(db: Statements, id: string): Promise<boolean> {
+  const final = `${STATE.completed}, ${STATE.cancelled}, ${STATE.discarded}`
+  const idle = 'NOT EXISTS (SELECT 1 FROM sluice.flows f WHERE f.seq = j.flow AND f.state = 0)'
+  return (
+    isUuid(id) &&
+    (await db.run(`DELETE FROM sluice.jobs j WHERE id = $1::uuid AND state IN (${final}) AND ${idle}`, id)) > 0
+  )
+}
+
+/** Notes how far a run has come. */
+export async function note(db: Statements, id: string, progress: string): Promise<boolean> {
+  const active = `id = $1::uuid AND state = ${STATE.active}`
+  return isUuid(id) && (await db.run(`UPDATE sluice.jobs SET progress = $2 WHERE ${active}`, id, progress)) > 0
+}

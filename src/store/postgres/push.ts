@@ -1,0 +1,119 @@
+import type { PgValue, Statements } from '../../database/postgres.ts'
+import { inTransaction } from '../../database/postgres.ts'
+import { codeOf } from '../../database/postgres-error.ts'
+import type { NewJob } from '../../jobs/job.ts'
+import type { Offered, QueueDepth, StoredAs } from '../contract/outside.ts'
+import type { LimitDefinition } from '../contract/store.ts'
+import type { Context } from './context.ts'
+import { changesAnything, define } from './define.ts'
+import { ageingText, columnsOf, INSERT_JOBS, jobsText } from './enqueue.ts'
+import { currentLimits } from './limit-timelines.ts'
+import { recordQueuesOf } from './queues.ts'
+
+type Refusal = Omit<Extract<Offered, { kind: 'refused' }>, 'kind'>
+type Row = [refused: string | null, depths: string | null, answers: string | null]
+
+/** Something has changed while it was asked for: limits, the pace of ageing; a given id was stored; others wait for each other. */
+const TRY_AGAIN = new Set(['SL003', '23505', '40P01', '40001'])
+const TRIES = 20
+
+/** A job of an offer cannot be stored: thrown to roll the whole offer back. */
+class RefusedOffer extends Error {
+  readonly refusal: Refusal
+
+  constructor(refusal: Refusal) {
+    super('the offer was refused')
+    this.refusal = refusal
+  }
+}
+
+/** Stores jobs and defines their limits, all or nothing: one statement, unless there are limits that somebody has to hear of. */
+export async function offer(
+  context: Context,
+  db: Statements,
+  jobs: readonly NewJob[],
+  limits: readonly LimitDefinition[],
+): Promise<Offered> {
+  for (let tries = 1; ; tries++) {
+    try {
+      for (const { queue } of jobs) context.queues.met(queue)
+      const offered = limits.some((each) => changesAnything(context.limits, each))
+        ? await defineAndStore(context, db, jobs, limits)
+        : await store(context, db, jobs)
+      await recordQueuesOf(context, db)
+      return offered
+    } catch (error) {
+      const code = codeOf(error)
+      if (error instanceof RefusedOffer) return { kind: 'refused', ...error.refusal }
+      if (code === 'SL004') return { kind: 'refused', ...(JSON.parse((error as Error).message) as Refusal) }
+      if (tries >= TRIES || !TRY_AGAIN.has(code ?? '')) throw error
+      await currentLimits(context, db)
+    }
+  }
+}
+
+/** Unique keys first: who waits for one must not keep those waiting who claim by these limits. */
+async function defineAndStore(
+  context: Context,
+  db: Statements,
+  jobs: readonly NewJob[],
+  limits: readonly LimitDefinition[],
+): Promise<Offered> {
+  // What is defined here holds for nobody else before it is committed.
+  const own = { ...context }
+  const offered = await inTransaction(db, async () => {
+    const keys = keysOf(jobs)
+    if (keys.length > 0) await db.run('SELECT sluice.lock_unique($1::text[])', keys)
+    await define(own, db, limits)
+    await currentLimits(own, db)
+    return store(own, db, jobs)
+  })
+  if (own.limits.generation > context.limits.generation) context.limits = own.limits
+  return offered
+}
+
+async function store(context: Context, db: Statements, jobs: readonly NewJob[]): Promise<Offered> {
+  if (jobs.length === 0) return { kind: 'stored', answers: [], depths: [] }
+  const keys = keysOf(jobs)
+  const alike = keys.length === 0
+  const values: PgValue[] = alike ? columnsOf(context, jobs) : [jobsText(context, jobs), context.retention.cancelledUs]
+  const call = alike ? `${INSERT_JOBS}::text` : 'sluice.enqueue_whole($1::json, $2::bigint)::text'
+  const [given, queues, locked, generation, ageing] = [1, 2, 3, 4, 5].map((n) => `$${values.length + n}`)
+  const [refused, depths, answers] = (await db.get<Row>(
+    `SELECT o.refused::text, o.depths::text, CASE WHEN o.refused IS NULL THEN ${call} END
+     FROM sluice.check_offer(${given}::uuid[], ${queues}::text[], ${locked}::text[], ${generation}::bigint) o, sluice.check_ageing(${ageing})`,
+    ...values,
+    jobs.map(({ id, terms }) => (terms?.givenId ? id : null)),
+    jobs.map(({ queue }) => queue),
+    keys,
+    context.limits.generation,
+    ageingText(context),
+  )) as Row
+  if (refused !== null) throw new RefusedOffer(JSON.parse(refused) as Refusal)
+  return {
+    kind: 'stored',
+    answers: alike ? jobs.map(({ id }) => ({ kind: 'created', id })) : (JSON.parse(answers ?? '[]') as StoredAs[]),
+    depths: depths === null ? [] : (JSON.parse(depths) as QueueDepth[]),
+  }
+}
+
+function keysOf(jobs: readonly NewJob[]): string[] {
+  return jobs.flatMap(({ unique }) => unique?.key ?? [])
+}
+
+/** The same after an earlier try whose answer was lost: should that have stored it, its jobs are there, and none is older than the offer. */
+export async function offerAgain(
+  context: Context,
+  db: Statements,
+  jobs: readonly NewJob[],
+  limits: readonly LimitDefinition[],
+  sinceUs: number,
+): Promise<Offered> {
+  const rows = await db.all<[string]>(
+    'SELECT id FROM sluice.jobs WHERE id = ANY ($1::uuid[]) AND created >= $2',
+    jobs.map(({ id }) => id),
+    sinceUs,
+  )
+  if (rows.length === 0) return offer(context, db, jobs, limits)
+  return { kind: 'stored', answers: jobs.map(({ id }) => ({ kind: 'created', id })), depths: [] }
+}

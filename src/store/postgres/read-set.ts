@@ -1,0 +1,140 @@
+import type { Head } from '../../policy/admission/lane.ts'
+import type { BucketRow } from './buckets.ts'
+
+/** A lane as it is read. */
+export type LaneRow = [
+  id: number,
+  queue: string,
+  buckets: number[],
+  state: number,
+  bucket: number | null,
+  deputyOf: number | null,
+  priority: number,
+  turn: number,
+  head: number,
+  over: string,
+  key: string,
+  share: number,
+  taken: number,
+  sieve: string | null,
+  passed: string | null,
+]
+
+/** A waiting job at the front of a lane or of an open line, which stands before it. */
+export type HeadRow<Place> = [
+  place: Place,
+  seq: number,
+  priority: number,
+  weights: string | null,
+  attempt: number,
+  since: number,
+  given: number,
+  /** Its task, where the claimer does not list it. */
+  stranger?: string | null,
+]
+
+/** When jobs come due by themselves, and the next line. */
+export type NextRow = [
+  scheduled: number | null,
+  retryable: number | null,
+  available: number | null,
+  wakeAt: number | null,
+]
+
+/** What the first round trip of a claim answers. */
+export interface Look {
+  readonly now: number
+  readonly wall: number
+  readonly generation: number
+  readonly due: readonly number[]
+  readonly open: readonly number[]
+  /** Buckets whose lines were read. */
+  readonly lined: readonly number[]
+  readonly lineBuckets: readonly number[]
+  readonly lineLanes: readonly number[]
+  /** The queues' own buckets, in the order in which they were asked for. */
+  readonly own: readonly number[]
+  /** Queues that are paused, or that were given a limit. */
+  readonly held: readonly (readonly [queue: string, paused: boolean, limit: string | null])[] | null
+  readonly lanes: readonly LaneRow[] | null
+  readonly buckets: readonly BucketRow[] | null
+  readonly heads: readonly HeadRow<number>[] | null
+  /** The first of each listed task, of lanes in which strangers stand; read where strangers are expected. */
+  readonly knownHeads: readonly HeadRow<number>[] | null
+  readonly knownLine: readonly HeadRow<string>[] | null
+  /** Other workers that are alive; null tasks: any. Read where strangers are expected. */
+  readonly workers: readonly (readonly [queues: readonly string[], tasks: readonly string[] | null])[] | null
+  /** Waiting jobs behind those of their lanes that were sifted. */
+  readonly behind: readonly HeadRow<number>[] | null
+  readonly line: readonly HeadRow<string>[] | null
+  /** Lanes that wait elsewhere and need a bucket that drops, the greatest need first; `here`: of a queue that claims. */
+  readonly watched: readonly (readonly [bucket: number, need: number, lane: number, here: boolean])[] | null
+  /** More has arrived than was taken in. */
+  readonly arrived: boolean
+  readonly live: readonly string[] | null
+  /** The own queues of other workers that are alive. */
+  readonly apart: readonly string[] | null
+  readonly fire: readonly [storeUs: number | null, wallUs: number | null, released: string | null]
+  /** Lanes of jobs that no limits are known of. */
+  readonly unresolved: readonly string[] | null
+  /** What comes due after the due buckets were read. */
+  readonly next: NextRow
+}
+
+/** Rows by the place that they name, each in the order of its lane. */
+export function grouped<Place>(rows: readonly HeadRow<Place>[] | null): Map<Place, HeadRow<Place>[]> {
+  const groups = new Map<Place, HeadRow<Place>[]>()
+  for (const row of rows ?? []) {
+    const known = groups.get(row[0])
+    if (known) known.push(row)
+    else groups.set(row[0], [row])
+  }
+  for (const each of groups.values()) each.sort((a, b) => b[2] - a[2] || a[1] - b[1])
+  return groups
+}
+
+/** A waiting job as a decision sees it. */
+export function toHead([, seq, priority, weights, attempt, sinceUs, given]: HeadRow<unknown>): Head {
+  return {
+    seq,
+    priority,
+    given,
+    weights: weights === null ? null : (JSON.parse(weights) as number[]),
+    attempt,
+    sinceUs,
+  }
+}
+
+/** How much of everything the first round trip reads. */
+export interface Portion {
+  readonly open: number
+  readonly due: number
+  readonly line: number
+  /** Waiting jobs of each lane that stands in a line; of open lanes so many together as there are slots, and one more each. */
+  readonly heads: number
+  readonly slots: number
+  readonly depth: number
+  /** Waiting jobs of the lanes that were named. */
+  readonly deepHeads: number
+  readonly lanes: readonly number[]
+  readonly buckets: readonly number[]
+  /** Jobs are expected whose tasks the claimer does not list. */
+  readonly strange: boolean
+  /** Jobs that somebody else holds. */
+  readonly skip: readonly number[]
+}
+
+/** A decision asked for what was not read. It is made anew with more of it: what it does not know it must not guess. */
+export class NotRead extends Error {
+  readonly #widen: (portion: Portion) => Portion
+
+  constructor(what: string, widen: (portion: Portion) => Portion) {
+    super(`A claim needs to read more: ${what}`)
+    this.#widen = widen
+  }
+
+  /** The portion with which it will be there. */
+  wider(portion: Portion): Portion {
+    return this.#widen(portion)
+  }
+}

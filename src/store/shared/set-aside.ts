@@ -1,0 +1,110 @@
+import { isStorable } from '../../base/text.ts'
+import type { JobError } from '../../jobs/job.ts'
+import { type BucketState, charge, decodeBucket, newBucket } from '../../policy/limits/bucket.ts'
+import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import { decodeSieve } from '../../policy/admission/scan-cursor.ts'
+import type { Failure } from '../contract/outside.ts'
+
+/**
+ * Rows that nobody can read any more: written by an earlier version, or changed by other hands. A claim reads what many jobs need, so that
+ * one such row would end it for all of them. It is set aside: found once a claim has failed, put out of the way, and told of.
+ */
+
+/** Whether a text is a list of whole numbers, as those of buckets. */
+export function areNumbers(text: string): boolean {
+  const values = parsed(text)
+  return Array.isArray(values) && values.every((each) => Number.isSafeInteger(each))
+}
+
+/** Whether a text is an object: what a pending job, the bounds of a queue or the pace of ageing is kept as. */
+export function isObject(text: string): boolean {
+  const value = parsed(text)
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Whether a text is a list, as the plan of a pending job on PostgreSQL. */
+export function isList(text: string): boolean {
+  return Array.isArray(parsed(text))
+}
+
+/** Whether what is kept of a schedule can be read. */
+export function isSchedule(text: string): boolean {
+  const spec = parsed(text) as { readonly recurrence?: unknown; readonly job?: unknown } | null | undefined
+  return typeof spec?.recurrence === 'object' && typeof spec.job === 'object'
+}
+
+/** The error of a stored run; one that cannot be read is told as such. */
+export function errorOf(text: string): JobError {
+  const error = parsed(text) as JobError | null | undefined
+  if (typeof error?.code === 'string' && typeof error.message === 'string') return error
+  return { code: 'job.unreadable', message: 'What the store keeps of this error cannot be read.' }
+}
+
+/** The failures of a job; none where they cannot be read. */
+export function failuresOf(text: string): Failure[] {
+  const failures = parsed(text)
+  return Array.isArray(failures) ? (failures as Failure[]) : []
+}
+
+/** The weights of a job, by its buckets; null where they cannot be read. */
+export function weightsOf(text: string): number[] | null {
+  const values = parsed(text)
+  const fine = Array.isArray(values) && values.every((each) => Number.isSafeInteger(each) && (each as number) >= 1)
+  return fine ? (values as number[]) : null
+}
+
+/** Whether the buckets that a job needs can be read by every store. */
+export function areUses(text: string): boolean {
+  const uses = parsed(text)
+  return (
+    Array.isArray(uses) &&
+    uses.every(
+      (use) =>
+        Array.isArray(use) && use.length === 2 && use.every((name) => typeof name === 'string' && isStorable(name)),
+    )
+  )
+}
+
+/** Whether what a claim remembers of a lane can be read. */
+export function isSieve(text: string): boolean {
+  return readable(() => decodeSieve(text)) && Array.isArray(parsed(text))
+}
+
+/** Whether the state of a bucket can be read. */
+export function isBucketState(text: string): boolean {
+  return readable(() => decodeBucket(text))
+}
+
+/** A bucket whose state was lost, with nothing left: what it has granted is not known, and no budget may be exceeded. */
+export function spentBucket(policy: LimitPolicy | null, nowUs: number): BucketState | null {
+  if (!policy) return null
+  const state = newBucket(policy, nowUs)
+  const { rule } = policy
+  if (rule) charge(policy, state, nowUs, rule.kind === 'rate' ? rule.burst : rule.kind === 'spacing' ? 1 : rule.max)
+  return state
+}
+
+/** A stored policy; null where it cannot be read: the limit counts as not defined, and its jobs wait. */
+export function policyOf(text: string): LimitPolicy | null {
+  const policy = parsed(text)
+  const fine = typeof policy === 'object' && policy !== null && 'rule' in policy && 'concurrency' in policy
+  return fine ? (policy as unknown as LimitPolicy) : null
+}
+
+/** JSON of a row; undefined where it is none. */
+export function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function readable(read: () => unknown): boolean {
+  try {
+    read()
+    return true
+  } catch {
+    return false
+  }
+}

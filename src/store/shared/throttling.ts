@@ -1,0 +1,92 @@
+import type { Admission } from '../../policy/admission/admission.ts'
+import { type Lane, NEVER_US } from '../../policy/admission/lane.ts'
+import type { ClosedOn } from './refused-head.ts'
+import type { Released, Sustained } from '../contract/waits.ts'
+import type { StoredBucket } from './stored-bucket.ts'
+import { namesOf } from './stored-bucket.ts'
+
+/** A decision that was made, as its store keeps it. */
+interface Decided {
+  readonly nowUs: number
+  readonly buckets: ReadonlyMap<number, StoredBucket>
+  /** The bucket in whose line a lane stood before; null: in none. */
+  waitedOn(lane: Lane): StoredBucket | null
+}
+
+/** What a claim has to tell of buckets that jobs wait for. */
+export interface Throttling {
+  readonly closed: readonly ClosedOn[]
+  readonly sustained: readonly Sustained[]
+  readonly released: readonly Released[]
+}
+
+/**
+ * Counts the jobs that had waited for a bucket, and says which buckets are to be told of: each once over the fleet, since the count
+ * and the time of the last telling are kept with the bucket, and are written with it by the claim that tells.
+ *
+ * A job is counted when it starts, so that waiting writes nothing; those that are first in their lanes when the bucket closes are
+ * told of at once, and are not counted again.
+ */
+export function throttling(
+  nameOf: (queue: number) => string,
+  decision: Decided,
+  admission: Admission,
+  eventWindowUs: number,
+): Throttling {
+  for (const { lane } of admission.grants) {
+    const bucket = lane && decision.waitedOn(lane)
+    if (bucket) count(bucket, bucket.deferred + 1, bucket.toldUs)
+  }
+  const closed = newlyClosed(nameOf, admission)
+  const sustained: Sustained[] = []
+  const released: Released[] = []
+  for (const bucket of decision.buckets.values()) {
+    const { wokeAtUs, wakeAtUs, deferred } = bucket
+    // A bucket that only a queue as a whole sleeps on was never told of.
+    if (wokeAtUs === null || bucket.toldUs === null) continue
+    if (wakeAtUs === null) {
+      released.push({ ...namesOf(bucket), deferred: Math.max(0, deferred) })
+      count(bucket, 0, null)
+    } else if (deferred > 0 && decision.nowUs - (bucket.toldUs ?? 0) >= eventWindowUs) {
+      sustained.push({ ...namesOf(bucket), deferred, nextAtUs: instantOf(wakeAtUs) })
+      count(bucket, 0, decision.nowUs)
+    }
+  }
+  return { closed, sustained, released }
+}
+
+/** Buckets in whose line the first lane came to stand. */
+function newlyClosed(nameOf: (queue: number) => string, admission: Admission): ClosedOn[] {
+  const closed: ClosedOn[] = []
+  for (const line of admission.lines.values()) {
+    const bucket = line.bucket as StoredBucket
+    if (bucket.toldUs !== null || bucket.wakeAtUs === null) continue
+    const [lane] = line.joined
+    if (!lane) continue
+    closed.push({
+      ...namesOf(bucket),
+      seq: lane.head,
+      bucket: bucket.id,
+      queue: nameOf(lane.queue),
+      wanted: lane.heads[lane.next]?.weights?.[lane.buckets.indexOf(bucket)] ?? 1,
+      granted: bucket.granted,
+      grantedUnits: bucket.grantedUnits,
+      deferred: line.joined.size,
+      waiting: line.joined.size,
+      nextAtUs: instantOf(bucket.wakeAtUs),
+      defined: bucket.policy !== null,
+    })
+    count(bucket, -line.joined.size, admission.nowUs)
+  }
+  return closed
+}
+
+function count(bucket: StoredBucket, deferred: number, toldUs: number | null): void {
+  bucket.deferred = deferred
+  bucket.toldUs = toldUs
+  bucket.counted = true
+}
+
+function instantOf(wakeAtUs: number): number | null {
+  return wakeAtUs === NEVER_US ? null : wakeAtUs
+}

@@ -1,0 +1,64 @@
+import type { NewJob } from '../../jobs/job.ts'
+import type { Offered, QueueDepth, Refused } from '../contract/outside.ts'
+import type { LimitDefinition } from '../contract/store.ts'
+import { type Context, openLineOf, queueId } from './context.ts'
+import { define } from './define.ts'
+import { enqueue } from './enqueue.ts'
+import { boundsOf } from './queues.ts'
+import { STATE } from '../shared/state.ts'
+
+/** A job of an offer cannot be stored: thrown to roll the whole offer back. */
+export class RefusedOffer extends Error {
+  readonly at: number
+  readonly why: Refused
+
+  constructor(at: number, why: Refused) {
+    super('the offer was refused')
+    this.at = at
+    this.why = why
+  }
+}
+
+/** Stores jobs and defines their limits, all or nothing. */
+export function offer(context: Context, jobs: readonly NewJob[], limits: readonly LimitDefinition[]): Offered {
+  const depths = new Map<string, QueueDepth>()
+  for (const [at, job] of jobs.entries()) {
+    if (job.terms?.givenId && isTaken(context, job.id, jobs, at))
+      throw new RefusedOffer(at, { kind: 'taken', id: job.id })
+    const depth = depths.get(job.queue) ?? depthOf(context, job.queue)
+    if (!depth) continue
+    if (depth.depth >= depth.bounds.maxDepth)
+      throw new RefusedOffer(at, {
+        kind: 'full',
+        queue: job.queue,
+        depth: depth.depth,
+        bound: depth.bounds.maxDepth,
+      })
+    depths.set(job.queue, { ...depth, depth: depth.depth + 1 })
+  }
+  if (limits.length > 0) define(context, limits)
+  const answers = enqueue(context, jobs)
+  for (const [at, answer] of answers.entries())
+    if (answer.kind === 'conflict') throw new RefusedOffer(at, { kind: 'conflict', id: answer.id })
+  return { kind: 'stored', answers, depths: [...depths.values()] }
+}
+
+function isTaken(context: Context, id: string, jobs: readonly NewJob[], at: number): boolean {
+  if (jobs.slice(0, at).some((job) => job.id === id)) return true
+  return context.db.get('SELECT 1 FROM jobs WHERE id = ?', id) !== undefined
+}
+
+/** How full a bounded queue is; null for one without a bound. */
+function depthOf(context: Context, queue: string): QueueDepth | null {
+  const bounds = boundsOf(context, queue)
+  if (!bounds) return null
+  const id = queueId(context, queue)
+  // What a bounded queue holds is bounded, and so is this count.
+  const [waiting, parked] = context.db.get<[number, number]>(
+    `SELECT (SELECT count(*) FROM jobs WHERE state = ${STATE.available} AND lane IN (SELECT id FROM lanes WHERE queue = ?1 UNION ALL SELECT ?2)),
+     (SELECT count(*) FROM jobs WHERE state IN (0, 4, 5, 7) AND state IN (${STATE.scheduled}, ${STATE.retryable}) AND lane IN (SELECT id FROM lanes WHERE queue = ?1 UNION ALL SELECT ?2))`,
+    id,
+    openLineOf(id),
+  ) as [number, number]
+  return { queue, depth: waiting + parked, bounds }
+}
