@@ -240,7 +240,7 @@ const REGISTRY = {
 /** A stable code of an error; branch on it, never on a message. */
 export type ErrorCode = keyof typeof REGISTRY
 
-/** Every code that Sluice gives to an error, with its meaning and remedy; docs/errors.md has an entry for each. */
+/** Every code that Sluice gives to an error, with its meaning and remedy; docs/reference/errors.md has an entry for each. */
 export const ERRORS: Readonly<Record<ErrorCode, ErrorEntry>> = REGISTRY
 
 /**

@@ -16,7 +16,7 @@ const INSTALLED = PostgresCluster.installed('the acceptance cases of scale on Po
 const MANY = Number(process.env['SCALE_KEYS'] ?? 20_000)
 const BACKLOG = 100_000
 const PROBES = 60
-/** The case says 0.5, which PostgreSQL does not reach here yet (docs/performance.md); what it has reached must not be lost. */
+/** The case says 0.5, which PostgreSQL does not reach here yet (docs/internals/performance.md); what it has reached must not be lost. */
 const COLD_TO_FREE = 0.1
 const MINUTES_3 = 180_000
 

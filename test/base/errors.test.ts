@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { ERRORS, SluiceError } from '../../src/base/errors.ts'
 
 const documented = new Map(
-  readFileSync(new URL('../../docs/errors.md', import.meta.url), 'utf8')
+  readFileSync(new URL('../../docs/reference/errors.md', import.meta.url), 'utf8')
     .split(/^## /m)
     .slice(1)
     .map((entry) => [/^`(.+)`/.exec(entry)?.[1] ?? entry, entry] as const),
