@@ -8,7 +8,7 @@ interface Item {
 }
 
 /** A room whose own limit is not used: clock, logger and clean-up for engines of the test's own tasks. */
-function stage(): Room {
+function harness(): Room {
   return new Room({ policy: rate(1, 1), file: true })
 }
 
@@ -24,7 +24,7 @@ describe('limits of the task, of the call and of the queue', () => {
   const inQueue = limit('in-queue', { rate: 4, per: '1s', burst: 4 })
 
   test('all hold together, each with its own key and weight', async () => {
-    const room = stage()
+    const room = harness()
     const starts: { atUs: number; weight: number; tenant: string }[] = []
     const work = task('work.all', input<Item>(), {
       limits: [perTenant.by((item) => item.tenant), tokens.by('tenant', { weight: 20 }), slots],
@@ -61,7 +61,7 @@ describe('limits of the task, of the call and of the queue', () => {
   })
 
   test('a refusal by any of them charges none of the others, however often it is asked', async () => {
-    const room = stage()
+    const room = harness()
     let runs = 0
     const [mine, calls, queues, closed] = ['mine', 'calls', 'queues', 'closed'].map((name) =>
       limit(name, { rate: 10, per: '365d' }),
@@ -93,7 +93,7 @@ describe('limits of the task, of the call and of the queue', () => {
 describe('tenants under one global limit', () => {
   /** Starts of so many tenants, each with its share of 3,000 jobs, within 20 s. */
   async function startsOf(tenants: number): Promise<number> {
-    const room = stage()
+    const room = harness()
     const starts: { atUs: number; weight: number }[] = []
     const all = { rate: 100, per: '1s', burst: 1 } as const
     const work = task('work.tenants', input<Item>(), {
@@ -116,7 +116,7 @@ describe('tenants under one global limit', () => {
   })
 
   test('none is starved by another, though one has a thousand times the backlog and newcomers keep coming', async () => {
-    const room = stage()
+    const room = harness()
     const starts = new Map<string, number[]>()
     const work = task('work.fair', input<Item>(), {
       limits: [limit('all', { rate: 10, per: '1s', burst: 1 }), limit('each', { concurrency: 100 }).by('tenant')],
@@ -141,7 +141,7 @@ describe('tenants under one global limit', () => {
 
 describe('names', () => {
   test('two tasks that use one limit share its budget', async () => {
-    const room = stage()
+    const room = harness()
     const starts: { atUs: number; weight: number }[] = []
     const policy = { rate: 20, per: '1s' } as const
     const run = (): void => void starts.push({ atUs: room.atUs, weight: 1 })
@@ -157,7 +157,7 @@ describe('names', () => {
   })
 
   test('limits of other names do not touch, inline ones belong to their task', async () => {
-    const room = stage()
+    const room = harness()
     const starts: string[] = []
     const slow = task('work.slow', { limits: [{ rate: 1, per: '1h' }], run: () => void starts.push('slow') })
     const quick = task('work.quick', { limits: [{ rate: 100, per: '1s' }], run: () => void starts.push('quick') })
@@ -174,7 +174,7 @@ describe('names', () => {
   })
 
   test('a name that is defined twice is an error that names both, and where they are', async () => {
-    const room = stage()
+    const room = harness()
     const run = (): void => undefined
     const twenty = limit('openai', { rate: 20, per: '1s' })
     const thirty = limit('openai', { rate: 30, per: '1s' })
@@ -196,7 +196,7 @@ describe('hostile keys', () => {
 
   test('each is a budget of its own, by a function and by a path', async () => {
     for (const by of ['fn', 'path'] as const) {
-      const room = stage()
+      const room = harness()
       const starts: string[] = []
       const gate = limit('gate', { rate: 1, per: '1s' })
       const work = task('work.keys', input<{ x: string | number }>(), {
@@ -219,7 +219,7 @@ describe('hostile keys', () => {
   })
 
   test('42 is the key "42", and a neighbour of a number that doubles cannot tell apart is another', async () => {
-    const room = stage()
+    const room = harness()
     const starts: string[] = []
     const work = task('work.keys', input<{ x: string | number }>(), {
       limits: [limit('gate', { rate: 1, per: '1h' }).by('x')],
@@ -234,7 +234,7 @@ describe('hostile keys', () => {
   })
 
   test('none at all is an error or a shared budget, as the limit says; the engine goes on', async () => {
-    const room = stage()
+    const room = harness()
     const starts: string[] = []
     const strict = limit('strict', { rate: 1, per: '1s', onMissingKey: 'fail' })
     const shared = limit('shared', { rate: 1, per: '1h', onMissingKey: 'shared' })

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { input, limit, Sluice, task } from '../../src/exports/index.ts'
 import type { NewJob } from '../../src/jobs/job.ts'
 import { createStore } from '../../src/store/open.ts'
-import { record, setStage } from '../engine/stage.ts'
+import { record, createEngineHarness } from '../engine/engine-harness.ts'
 import { every, expectSeconds, expectWithinBudget, rate, Room, times } from './harness.ts'
 
 const DAY_US = 86_400_000_000
@@ -229,21 +229,21 @@ describe('a limit that two tasks share by its name', () => {
   const openai = { rate: 20, per: '1s' } as const
 
   test('is one budget for both, and other names do not interfere', async () => {
-    const stage = setStage()
+    const harness = createEngineHarness()
     const starts: number[] = []
     const others: number[] = []
-    const run = (): void => void starts.push(stage.clock.monotonicUs())
+    const run = (): void => void starts.push(harness.clock.monotonicUs())
     const a = task('flow.a', { limits: [limit('openai', openai)], run })
     const b = task('flow.b', { limits: [limit('openai', openai)], run })
     const c = task('flow.c', {
       limits: [{ rate: 20, per: '1s' }],
-      run: () => void others.push(stage.clock.monotonicUs()),
+      run: () => void others.push(harness.clock.monotonicUs()),
     })
-    await stage.start({ tasks: [a, b, c], queues: { default: { concurrency: 100 } } })
+    await harness.start({ tasks: [a, b, c], queues: { default: { concurrency: 100 } } })
     for (let i = 0; i < 50; i++) await Promise.all([a.enqueue(), b.enqueue()])
     for (let i = 0; i < 20; i++) await c.enqueue()
-    const t0 = stage.clock.monotonicUs()
-    await stage.clock.advance('4s')
+    const t0 = harness.clock.monotonicUs()
+    await harness.clock.advance('4s')
     expect(starts.map((us) => us - t0)).toEqual([
       ...times(20, 0),
       ...every(0.05, 0.05, 4).map((s) => Math.round(s * 1e6)),
@@ -264,14 +264,14 @@ describe('a limit that two tasks share by its name', () => {
 })
 
 test('jobs that name a limit nobody has defined wait, hold nobody up, say so once, and run when it is defined', async () => {
-  const stage = setStage()
+  const harness = createEngineHarness()
   const ran: string[] = []
   const work = task('work.item', input<{ name: string }>(), {
-    run: ({ name }) => void ran.push(`${name}@${stage.at()}`),
+    run: ({ name }) => void ran.push(`${name}@${harness.at()}`),
   })
   const retention = { completedUs: DAY_US, cancelledUs: DAY_US, discardedUs: DAY_US }
-  const store = createStore('sqlite::memory:', { clock: stage.clock, durability: 'process', retention })
-  const engine = stage.create({ store, tasks: [work] })
+  const store = createStore('sqlite::memory:', { clock: harness.clock, durability: 'process', retention })
+  const engine = harness.create({ store, tasks: [work] })
   const events = record(engine, 'rate_limit.unknown', 'rate_limit.exceeded')
   const job = (name: string, keys: readonly string[]): NewJob => ({
     id: name,
@@ -287,11 +287,11 @@ test('jobs that name a limit nobody has defined wait, hold nobody up, say so onc
     extra: null,
   })
   await engine.start()
-  const started = stage.at()
+  const started = harness.at()
   const tenants = Array.from({ length: 10 }, (_, i) => job(`job-${i}`, [i < 6 ? 'A' : 'B']))
   await store.enqueue(tenants)
   await work.enqueue({ name: 'plain' })
-  await stage.clock.advance('30s')
+  await harness.clock.advance('30s')
   expect(ran).toEqual([`plain@${started}`])
   expect(events).toEqual([
     { name: 'rate_limit.unknown', event: { limit: 'later', key: 'A', queue: 'default', task: 'work.item' } },
@@ -305,6 +305,6 @@ test('jobs that name a limit nobody has defined wait, hold nobody up, say so onc
     },
   ])
   await work.enqueue({ name: 'bell' })
-  await stage.clock.advance('1s')
+  await harness.clock.advance('1s')
   expect(ran).toHaveLength(12)
 })

@@ -57,8 +57,8 @@ export class ProcessFleet {
     })
   }
 
-  get #witness(): string {
-    return join(this.#directory, 'witness.jsonl')
+  get #observer(): string {
+    return join(this.#directory, 'observer.jsonl')
   }
 
   /** The store's URL. */
@@ -71,7 +71,13 @@ export class ProcessFleet {
    * @param options.skewS by how much its wall clock is to be off, s.
    */
   async start({ tickMs, skewS = 0 }: { tickMs?: number; skewS?: number } = {}): Promise<ChildProcess> {
-    const settings = { store: this.#store, witness: this.#witness, policy: this.#policy, queues: this.#queues, tickMs }
+    const settings = {
+      store: this.#store,
+      observer: this.#observer,
+      policy: this.#policy,
+      queues: this.#queues,
+      tickMs,
+    }
     const child = fork(WORKER, [JSON.stringify(settings)], {
       execArgv: [],
       env: skewedEnvironment(skewS),
@@ -107,13 +113,13 @@ export class ProcessFleet {
   /** Starts noted so far, earliest first. */
   starts(): NotedStart[] {
     // A killed process may have left half a line.
-    const starts = linesOf(this.#witness).filter((line) => line.endsWith('}'))
+    const starts = linesOf(this.#observer).filter((line) => line.endsWith('}'))
     return starts.map((line) => JSON.parse(line) as NotedStart).sort((a, b) => a.atUs - b.atUs)
   }
 
   /** What engines logged as errors. */
   get errors(): string[] {
-    return linesOf(`${this.#witness}.errors`)
+    return linesOf(`${this.#observer}.errors`)
   }
 
   /** An engine of this process on the same store, which runs nothing. */
@@ -134,7 +140,7 @@ export class ProcessFleet {
     }
   }
 
-  /** Kills everything, then checks budgets, double runs and losses against the witness and the store. */
+  /** Kills everything, then checks budgets, double runs and losses against the observer and the store. */
   async finish(count: number, mayRunTwice = 0): Promise<void> {
     const reader = this.reader()
     const completed = async (): Promise<number> =>

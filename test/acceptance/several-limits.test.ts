@@ -7,13 +7,13 @@ interface Item {
 }
 
 /** A room whose own limit is not used: clock, logger and clean-up for engines of the test's own tasks. */
-function stage(): Room {
+function harness(): Room {
   return new Room({ policy: rate(1, 1), file: true })
 }
 
 describe('several limits on one job', () => {
   test('a refusal by any of them spends nothing of the others', async () => {
-    const room = stage()
+    const room = harness()
     const limits = ['one', 'two', 'three'].map((name) => limit(name, { rate: 10, per: '365d' }))
     for (const closed of [0, 1, 2]) {
       const names = limits.map(({ name }) => `${name}${closed}`)
@@ -39,7 +39,7 @@ describe('several limits on one job', () => {
   })
 
   test('a rate with a bound on jobs at once holds both', async () => {
-    const room = stage()
+    const room = harness()
     const starts: { atUs: number; weight: number }[] = []
     let running = 0
     let most = 0
@@ -71,7 +71,7 @@ describe('several limits on one job', () => {
   })
 
   test('ten thousand keys of one job each reach the full rate of the limit over all', async () => {
-    const room = stage()
+    const room = harness()
     const seconds: number[] = []
     const work = task('work.many', input<Item>(), {
       limits: [
@@ -94,7 +94,7 @@ describe('several limits on one job', () => {
 })
 
 test('a key that may run one job at a time never runs two, on two engines that take many', async () => {
-  const room = stage()
+  const room = harness()
   let running = 0
   const order: string[] = []
   const work = task('work.serial', input<{ n: number }>(), {

@@ -1,7 +1,7 @@
 import { Pool } from 'pg'
 import { expect, test } from 'vitest'
 import { MIGRATIONS } from '../../src/store/postgres/schema.ts'
-import { POSTGRES_URL } from '../store/postgres-harness.ts'
+import { POSTGRES_URL } from '../store/postgres-backend.ts'
 import { withPostgres } from '../store/postgres-server.ts'
 import { sluice } from './terminal.ts'
 

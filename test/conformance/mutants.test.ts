@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { NewJob } from '../../src/jobs/job.ts'
 import type { Claim, Store } from '../../src/store/contract/store.ts'
-import { sqliteHarness } from '../store/sqlite-harness.ts'
+import { sqliteBackend } from '../store/sqlite-backend.ts'
 import { checkAgainstModel } from './store/model-check.ts'
 
 /** A fault that a store could have, put between it and the check. */
@@ -82,13 +82,13 @@ const MUTATIONS: Readonly<Record<string, Mutation>> = {
 }
 
 describe('a store with a fault is caught by the model check', () => {
-  const harness = sqliteHarness('SQLite in memory', ':memory:')
+  const backend = sqliteBackend('SQLite in memory', ':memory:')
   const faultsOf = async (mutation: Mutation): Promise<readonly string[]> => {
     const wrap = (store: Store): Store => mutated(store, mutation(store))
     const faults: string[] = []
     for (const kind of ['single', 'any'] as const)
       if (faults.length === 0)
-        faults.push(...(await checkAgainstModel(harness, { kind, from: 1, seeds: 20, wrap, faultsAtMost: 1 })).faults)
+        faults.push(...(await checkAgainstModel(backend, { kind, from: 1, seeds: 20, wrap, faultsAtMost: 1 })).faults)
     return faults
   }
 

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { MAX_PARENT_RESULTS_BYTES } from '../../src/jobs/flow.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import { RETENTION } from '../conformance/store/harness.ts'
-import { FAILURE, World } from '../conformance/store/world.ts'
+import { RETENTION } from '../conformance/store/backend.ts'
+import { FAILURE, StoreHarness } from '../conformance/store/store-harness.ts'
 import { eachLog } from './statement-log.ts'
 
 /** Reads a table from end to end, rightly: once when a process starts, leaves or dies; from the oldest on, to a bound. */
@@ -17,41 +17,41 @@ const ALLOWED: readonly RegExp[] = [
 ]
 
 /** Flows that go on, fail, are opened again, cancelled and forgotten. */
-async function flow(world: World): Promise<void> {
+async function flow(harness: StoreHarness): Promise<void> {
   const jobs = { a: {}, b: { after: ['a'] }, c: { after: ['a', 'b'], limits: ['g'] }, d: { after: ['c'] } }
   const callbacks = { success: 's', failure: 'f', complete: 'z' }
-  const id = await world.flow({ kind: 'batch', jobs, callbacks })
+  const id = await harness.flow({ kind: 'batch', jobs, callbacks })
   const step = async (name: string): Promise<void> => {
-    for (let i = 0; i < 10 && (await world.get(name)).state === 'available'; i++) {
-      world.at(world.clock.monotonicUs() / 1000 + 1000)
-      await world.claim({ slots: 50 })
+    for (let i = 0; i < 10 && (await harness.get(name)).state === 'available'; i++) {
+      harness.at(harness.clock.monotonicUs() / 1000 + 1000)
+      await harness.claim({ slots: 50 })
     }
   }
   await step('a')
-  await world.complete('a')
+  await harness.complete('a')
   await step('b')
-  await world.settle('b', { kind: 'discard', error: FAILURE })
-  await world.store.retry(world.id('b'))
+  await harness.settle('b', { kind: 'discard', error: FAILURE })
+  await harness.store.retry(harness.id('b'))
   await step('b')
-  await world.settle('b', { kind: 'complete', result: JSON.stringify('x'.repeat(MAX_PARENT_RESULTS_BYTES)) })
-  await world.store.list({ flow: id })
-  await world.store.flows({})
-  await world.store.cancelFlow(await world.chain('k', 'l'))
-  await world.cancel('d')
+  await harness.settle('b', { kind: 'complete', result: JSON.stringify('x'.repeat(MAX_PARENT_RESULTS_BYTES)) })
+  await harness.store.list({ flow: id })
+  await harness.store.flows({})
+  await harness.store.cancelFlow(await harness.chain('k', 'l'))
+  await harness.cancel('d')
 }
 
 /** What a server does all the time for clients and workers outside. */
-async function outsideWork(world: World): Promise<void> {
-  const { outside } = world.store
+async function outsideWork(harness: StoreHarness): Promise<void> {
+  const { outside } = harness.store
   const terms = { givenId: true, pending: false, leaseUs: 1_000_000, timeoutUs: 500_000, deadLetter: true }
-  const offered = ['o1', 'o2', 'o3'].map((task) => ({ ...world.job(task, { limits: ['g'] }), terms }))
-  const pending = { ...world.job('o4'), terms: { ...terms, pending: true } }
+  const offered = ['o1', 'o2', 'o3'].map((task) => ({ ...harness.job(task, { limits: ['g'] }), terms }))
+  const pending = { ...harness.job('o4'), terms: { ...terms, pending: true } }
   await outside.bound('q', { maxDepth: 1000, warnAt: null })
   await outside.offer([...offered, pending], [])
   await outside.activate(pending.id, null)
   const { worker } = await outside.enlist({ name: 'w', queues: ['q'], aliveUs: 1_000_000, about: null })
   const queues = [{ queue: 'q', slots: 4 }]
-  const { jobs } = await world.store.claim(() => ({ worker, leaseUs: 1_000_000, outside: true, queues }))
+  const { jobs } = await harness.store.claim(() => ({ worker, leaseUs: 1_000_000, outside: true, queues }))
   for (const { id } of jobs) {
     await outside.note(id, '{}')
     await outside.get(id)
@@ -62,9 +62,9 @@ async function outsideWork(world: World): Promise<void> {
 }
 
 /** Everything that a fleet at work does all the time. */
-async function work(world: World): Promise<void> {
-  const soon = world.clock.now() + 5
-  await world.define({
+async function work(harness: StoreHarness): Promise<void> {
+  const soon = harness.clock.now() + 5
+  await harness.define({
     g: { rate: 3, per: '1s' },
     t: { rate: 2, per: '1s', concurrency: 2 },
     late: { rate: 1, per: '1s', maxWait: '1s' },
@@ -72,56 +72,56 @@ async function work(world: World): Promise<void> {
     later: { rate: 1, per: '1s', onLimit: 'reschedule' },
     own: { rate: 1, per: '1s', concurrency: 1, scope: 'worker' },
   })
-  await world.store.join(['p'], 1_000_000)
-  for (let tenant = 0; tenant < 20; tenant++) await world.add(`t${tenant}-`, { limits: ['g', `t:${tenant}`] }, 3)
-  await world.add('late', { limits: ['late'] }, 4)
-  await world.add('later', { limits: ['later'] }, 4)
-  for (let key = 0; key < 5; key++) await world.add(`own${key}-`, { limits: ['g', `own:${key}`] }, 3)
-  await world.claim({ worker: await world.store.join(['q'], 1_000_000) })
-  await world.store.list({ states: ['scheduled'] })
-  await world.cancel('later3')
-  await world.add('open', {}, 3)
+  await harness.store.join(['p'], 1_000_000)
+  for (let tenant = 0; tenant < 20; tenant++) await harness.add(`t${tenant}-`, { limits: ['g', `t:${tenant}`] }, 3)
+  await harness.add('late', { limits: ['late'] }, 4)
+  await harness.add('later', { limits: ['later'] }, 4)
+  for (let key = 0; key < 5; key++) await harness.add(`own${key}-`, { limits: ['g', `own:${key}`] }, 3)
+  await harness.claim({ worker: await harness.store.join(['q'], 1_000_000) })
+  await harness.store.list({ states: ['scheduled'] })
+  await harness.cancel('later3')
+  await harness.add('open', {}, 3)
   for (let tenant = 0; tenant < 3; tenant++) {
-    await world.add(`f${tenant}-`, { fairKey: `f${tenant}`, share: 2 }, 3)
-    await world.add(`l${tenant}-`, { limits: ['h'], fairKey: `f${tenant}` }, 3)
-    await world.add(`l${tenant}u`, { limits: ['h'], fairKey: `f${tenant}`, share: 3, priority: 5 })
+    await harness.add(`f${tenant}-`, { fairKey: `f${tenant}`, share: 2 }, 3)
+    await harness.add(`l${tenant}-`, { limits: ['h'], fairKey: `f${tenant}` }, 3)
+    await harness.add(`l${tenant}u`, { limits: ['h'], fairKey: `f${tenant}`, share: 3, priority: 5 })
   }
-  await world.add('timed', { runAtMs: soon }, 3)
-  await world.offer('unique', { unique: { key: 'k' } })
-  await world.offer('unique', { unique: { key: 'k', onConflict: 'update' }, limits: ['t:x'] })
-  await world.offer('unique', { unique: { key: 'k', onConflict: 'replace' } })
+  await harness.add('timed', { runAtMs: soon }, 3)
+  await harness.offer('unique', { unique: { key: 'k' } })
+  await harness.offer('unique', { unique: { key: 'k', onConflict: 'update' }, limits: ['t:x'] })
+  await harness.offer('unique', { unique: { key: 'k', onConflict: 'replace' } })
   for (let ms = 10; ms < 2000; ms += 200) {
-    world.at(ms)
-    const { jobs } = await world.claim({ slots: 6 })
-    await world.store.heartbeat(world.worker, jobs, 30_000_000)
-    await world.store.cancellations(world.worker)
+    harness.at(ms)
+    const { jobs } = await harness.claim({ slots: 6 })
+    await harness.store.heartbeat(harness.worker, jobs, 30_000_000)
+    await harness.store.cancellations(harness.worker)
     for (const [i, job] of jobs.entries())
-      if (i === 0) await world.retry(job.task, 100)
-      else if (i === 1) await world.retry(job.task)
-      else if (i === 2) await world.settle(job.task, { kind: 'discard', error: FAILURE })
-      else if (i === 3) await world.store.release(world.worker, [job])
-      else await world.complete(job.task)
+      if (i === 0) await harness.retry(job.task, 100)
+      else if (i === 1) await harness.retry(job.task)
+      else if (i === 2) await harness.settle(job.task, { kind: 'discard', error: FAILURE })
+      else if (i === 3) await harness.store.release(harness.worker, [job])
+      else await harness.complete(job.task)
   }
   const job = { task: 'tick', queue: 'q', priority: 0, input: 'null', uses: [], maxAttempts: 1, extra: null }
   const rest = { immediately: false, untilMs: null, maxRuns: null, overlap: 'skip', onMissed: 'catchUp', job } as const
-  await world.store.schedule({ name: 's', recurrence: { kind: 'every', everyUs: 10_000_000 }, ...rest })
-  await world.store.schedule({ name: 'c', recurrence: { kind: 'cron', cron: '* * * * *', timezone: 'UTC' }, ...rest })
-  await world.override('g', { rate: 5 }, 2500)
-  await world.override('t:1', { concurrency: null })
-  await world.clear('t:1')
-  await world.pause('late', 3000)
-  await world.store.overrides()
-  const told = { remaining: 1, resetUs: world.us(9000), direction: 'both' } as const
-  await world.store.calibrate('g', '', { ...told, reset: 'window' })
-  await world.store.calibrate('t', '3', { ...told, reset: 'refill' })
-  await world.cancel('t19-3')
-  await flow(world)
-  await outsideWork(world)
-  world.at(60_000)
-  await world.claim({ slots: 6 })
-  world.at(200_000)
-  await world.recover()
-  for (let i = 0; i < 3; i++) await world.store.prune(100)
+  await harness.store.schedule({ name: 's', recurrence: { kind: 'every', everyUs: 10_000_000 }, ...rest })
+  await harness.store.schedule({ name: 'c', recurrence: { kind: 'cron', cron: '* * * * *', timezone: 'UTC' }, ...rest })
+  await harness.override('g', { rate: 5 }, 2500)
+  await harness.override('t:1', { concurrency: null })
+  await harness.clear('t:1')
+  await harness.pause('late', 3000)
+  await harness.store.overrides()
+  const told = { remaining: 1, resetUs: harness.us(9000), direction: 'both' } as const
+  await harness.store.calibrate('g', '', { ...told, reset: 'window' })
+  await harness.store.calibrate('t', '3', { ...told, reset: 'refill' })
+  await harness.cancel('t19-3')
+  await flow(harness)
+  await outsideWork(harness)
+  harness.at(60_000)
+  await harness.claim({ slots: 6 })
+  harness.at(200_000)
+  await harness.recover()
+  for (let i = 0; i < 3; i++) await harness.store.prune(100)
 }
 
 describe('query plans', () => {
@@ -131,7 +131,7 @@ describe('query plans', () => {
 
   test('no statement of a fleet at work reads a growing table from end to end, nor sorts it, on tables never analysed', async () => {
     const path = join(folder, 'jobs.db')
-    const world = await World.open({
+    const harness = await StoreHarness.open({
       name: path,
       open: async (clock) => {
         const store = new SqliteStore({ path, clock, durability: 'process', retention: RETENTION, ageingUs: 50_000 })
@@ -140,7 +140,7 @@ describe('query plans', () => {
       },
     })
     log().clear()
-    await work(world)
+    await work(harness)
     const reader = new DatabaseSync(path)
     const texts = log().distinct.filter((sql) => /^(SELECT|UPDATE|DELETE|INSERT|WITH)/.test(sql))
     const faults = texts.flatMap((sql) => {
@@ -153,7 +153,7 @@ describe('query plans', () => {
       return bad.map(({ detail }) => `${detail}: ${sql.replaceAll(/\s+/g, ' ')}`)
     })
     reader.close()
-    await world.store.close()
+    await harness.store.close()
     expect(texts.length).toBeGreaterThan(30)
     expect(faults).toEqual([])
   })

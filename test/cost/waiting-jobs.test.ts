@@ -6,26 +6,26 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import { RETENTION, type StoreHarness } from '../conformance/store/harness.ts'
-import { World } from '../conformance/store/world.ts'
+import { RETENTION, type StoreBackend } from '../conformance/store/backend.ts'
+import { StoreHarness } from '../conformance/store/store-harness.ts'
 
 const LANES = 200
 const JOBS = 5
 
 describe('what waiting costs', () => {
   let folder: string
-  let world: World
+  let harness: StoreHarness
   let reader: DatabaseSync
 
   beforeEach(async () => {
     folder = mkdtempSync(join(tmpdir(), 'sluice-cost-'))
     const path = join(folder, 'jobs.db')
-    world = await World.open(onFile(path))
+    harness = await StoreHarness.open(onFile(path))
     reader = new DatabaseSync(path)
   })
   afterEach(async () => {
     reader.close()
-    await world.store.close()
+    await harness.store.close()
     rmSync(folder, { recursive: true })
   })
 
@@ -37,45 +37,45 @@ describe('what waiting costs', () => {
   })
 
   async function closeLanes(): Promise<void> {
-    await world.define({
+    await harness.define({
       closed: { rate: 1, per: '1d' },
       shared: { rate: 1, per: '1d' },
       ample: { rate: 1e6, per: '1s' },
     })
     for (let lane = 0; lane < LANES; lane++)
-      await world.add(`w${lane}-`, { limits: [`closed:${lane}`, 'shared'] }, JOBS)
-    expect(await world.start()).toHaveLength(1)
+      await harness.add(`w${lane}-`, { limits: [`closed:${lane}`, 'shared'] }, JOBS)
+    expect(await harness.start()).toHaveLength(1)
   }
 
   test('no row of a waiting job, of its lane or of its bucket is written between its arrival and its start', async () => {
     await closeLanes()
-    await world.complete(world.run('w0-1').task)
+    await harness.complete(harness.run('w0-1').task)
     const before = dump()
     for (let i = 0; i < 1000; i++) {
-      await world.add(`x${i}`, { limits: [`ample:${i % 7}`] })
-      expect(await world.start()).toEqual([`x${i}`])
-      await world.complete(`x${i}`)
+      await harness.add(`x${i}`, { limits: [`ample:${i % 7}`] })
+      expect(await harness.start()).toEqual([`x${i}`])
+      await harness.complete(`x${i}`)
     }
     expect(dump()).toEqual(before)
   })
 
   test('a look that finds nothing to start writes nothing', async () => {
     await closeLanes()
-    await world.wake()
+    await harness.wake()
     const before = version()
     for (let i = 0; i < 50; i++) {
-      world.at(1000 + i)
-      expect(await world.wake()).toBe(86_400_000)
+      harness.at(1000 + i)
+      expect(await harness.wake()).toBe(86_400_000)
     }
     expect(version()).toEqual(before)
-    await world.add('x')
+    await harness.add('x')
     expect(version()).not.toEqual(before)
   })
 
   test('a job that waits behind others of its lane costs no more than its own row', async () => {
     await closeLanes()
     const before = dump() as { lanes: unknown; buckets: unknown }
-    await world.add('w-late', { limits: ['closed:3', 'shared'] }, 10)
+    await harness.add('w-late', { limits: ['closed:3', 'shared'] }, 10)
     const after = dump() as { lanes: unknown; buckets: unknown }
     expect([after.lanes, after.buckets]).toEqual([before.lanes, before.buckets])
   })
@@ -83,26 +83,26 @@ describe('what waiting costs', () => {
 
 describe('what keys cost', () => {
   test('the memory of the process does not grow with the keys that wait', async () => {
-    const world = await World.open(onFile(':memory:'))
+    const harness = await StoreHarness.open(onFile(':memory:'))
     try {
-      await world.define({ closed: { concurrency: 0 } })
+      await harness.define({ closed: { concurrency: 0 } })
       // Twice the same phase of any bounded cache of 20,000 entries: what grows in between grows with the keys.
-      const early = await heapWith(world, 0, 21_000)
-      const late = await heapWith(world, 21_000, 41_000)
+      const early = await heapWith(harness, 0, 21_000)
+      const late = await heapWith(harness, 21_000, 41_000)
       expect(late - early).toBeLessThan(1_000_000)
     } finally {
-      await world.store.close()
+      await harness.store.close()
     }
   })
 })
 
-async function heapWith(world: World, from: number, to: number): Promise<number> {
+async function heapWith(harness: StoreHarness, from: number, to: number): Promise<number> {
   for (let at = from; at < to; at += 1000) {
     const jobs = Array.from({ length: 1000 }, (_, i) =>
-      world.job('w', { limits: [`closed:a-key-of-some-length-${at + i}`] }),
+      harness.job('w', { limits: [`closed:a-key-of-some-length-${at + i}`] }),
     )
-    await world.store.enqueue(jobs)
-    while ((await world.claim({ slots: 1000 })).looks > 0);
+    await harness.store.enqueue(jobs)
+    while ((await harness.claim({ slots: 1000 })).looks > 0);
   }
   collectGarbage()
   return process.memoryUsage().heapUsed
@@ -115,7 +115,7 @@ function collectGarbage(): void {
   collect()
 }
 
-function onFile(path: string): StoreHarness {
+function onFile(path: string): StoreBackend {
   return {
     name: path,
     open: async (clock) => {

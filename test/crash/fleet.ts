@@ -83,9 +83,9 @@ export class Fleet {
   }
 
   /** A new worker, perhaps not yet at work. */
-  worker(witness: string, { lease = '30s', skewS = 0 }: MemberOptions = {}): Member {
+  worker(observer: string, { lease = '30s', skewS = 0 }: MemberOptions = {}): Member {
     const name = `w${++this.#born}`
-    return this.#fork(name, 'worker.ts', JSON.stringify({ store: this.store, witness, name, lease }), 'ignore', skewS)
+    return this.#fork(name, 'worker.ts', JSON.stringify({ store: this.store, observer, name, lease }), 'ignore', skewS)
   }
 
   /** A new process that enqueues; its standard output has the ids. */

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { type Job, seededRandom, type Sluice } from '../../src/exports/index.ts'
 import { comesTrue, Fleet, type Member, pause, until } from './fleet.ts'
 import { AT_ONCE, callTask, GUARD_MS, PER_SECOND } from './tasks.ts'
-import { monotonicUs, type Start, Witness } from './witness.ts'
+import { monotonicUs, type Start, Observer } from './observer.ts'
 
 const KILLS = 24
 /** Few enough that all processes together could run twice what the tenants’ budgets allow. */
@@ -25,14 +25,14 @@ class Rampage {
   readonly killedAtUs = new Map<string, number>()
   killsWithWork = 0
 
-  async kill(fleet: Fleet, witness: Witness, engine: Sluice, victim: Member): Promise<void> {
-    witness.killing(victim.name)
+  async kill(fleet: Fleet, observer: Observer, engine: Sluice, victim: Member): Promise<void> {
+    observer.killing(victim.name)
     this.killedAtUs.set(victim.name, monotonicUs())
     await fleet.kill(victim)
-    // Time for the witness to read what still lies in its sockets.
+    // Time for the observer to read what still lies in its sockets.
     await pause(10)
     const before = this.inFlight.size
-    for (const start of witness.starts.filter(({ worker }) => worker === victim.name)) {
+    for (const start of observer.starts.filter(({ worker }) => worker === victim.name)) {
       const job = await engine.jobs.get(start.id)
       const ended = job?.state === 'completed' && job.attempt === start.attempt
       ;(ended ? this.settled : this.inFlight).add(nameOf(start))
@@ -63,11 +63,11 @@ async function expectTermsKept(starts: readonly Start[], engine: Sluice): Promis
 }
 
 /** A job runs again only where its run had not settled when its worker was killed, and only after the kill. */
-function expectNoDoubleRuns(witness: Witness, rampage: Rampage): void {
-  const { starts } = witness
+function expectNoDoubleRuns(observer: Observer, rampage: Rampage): void {
+  const { starts } = observer
   expect(new Set(starts.map(nameOf)).size, 'no attempt starts twice').toBe(starts.length)
   for (const id of new Set(starts.map((start) => start.id))) {
-    const runs = witness.startsOf(id)
+    const runs = observer.startsOf(id)
     for (const [i, again] of runs.slice(1).entries()) {
       const lost = runs[i] as Start
       expect(rampage.inFlight.has(nameOf(lost)), `${nameOf(lost)} of ${lost.worker} was in flight at a kill`).toBe(true)
@@ -83,12 +83,12 @@ test(`${KILLS} kills lose no job, exceed no budget, and run nothing twice but wh
   const engine = fleet.engine([call])
   const runMs = durations(SEED)
   let mostActive = 0
-  const witness = new Witness(async () => {
+  const observer = new Observer(async () => {
     mostActive = Math.max(mostActive, (await engine.jobs.list({ states: ['active'] })).length)
     await pause(runMs(5, 40))
     return 'done'
   })
-  const url = await witness.listen()
+  const url = await observer.listen()
   const jobs: Job<string>[] = []
   const arrive = async (eachTenant: number): Promise<void> => {
     for (let i = 0; i < TENANTS; i++)
@@ -104,8 +104,8 @@ test(`${KILLS} kills lose no job, exceed no budget, and run nothing twice but wh
     if (kills % 6 !== 5) await until(`${victim.name} is at work`, 10_000, () => victim.ready)
     await pause(chance(30, 300))
     // Budgets make quiet times: half of the kills wait, for a while, until they interrupt something.
-    if (kills % 2 === 0) await comesTrue(1000, () => witness.isBusy(victim.name))
-    await rampage.kill(fleet, witness, engine, victim)
+    if (kills % 2 === 0) await comesTrue(1000, () => observer.isBusy(victim.name))
+    await rampage.kill(fleet, observer, engine, victim)
     expect(fleet.look().faults).toEqual([])
     members[which] = fleet.worker(url)
     await arrive(4)
@@ -116,14 +116,14 @@ test(`${KILLS} kills lose no job, exceed no budget, and run nothing twice but wh
 
   expect(fleet.accidents).toEqual([])
   expect(fleet.lost, 'runs taken from a worker that lived').toEqual([])
-  const { starts } = witness
+  const { starts } = observer
   for (const { id } of jobs)
     expect((await engine.jobs.get(id))?.attempt, 'the last run is the one that counts').toBe(
-      witness.startsOf(id).at(-1)?.attempt,
+      observer.startsOf(id).at(-1)?.attempt,
     )
-  expectNoDoubleRuns(witness, rampage)
+  expectNoDoubleRuns(observer, rampage)
   await expectTermsKept(starts, engine)
-  expect(witness.mostOpen).toBe(AT_ONCE)
+  expect(observer.mostOpen).toBe(AT_ONCE)
   expect(mostActive).toBe(AT_ONCE)
   const buckets = [...(await engine.limits.inspect('tenant')), ...(await engine.limits.inspect('fleet'))]
   expect(buckets).toHaveLength(TENANTS + 1)

@@ -2,13 +2,13 @@ import { expect, test } from 'vitest'
 import { everyStore } from '../stores.ts'
 import { callTask } from './tasks.ts'
 import { Fleet, pause, until } from './fleet.ts'
-import { Witness } from './witness.ts'
+import { Observer } from './observer.ts'
 
 const LEASE_MS = 500
 
-/** A witness whose answers wait until the test gives them. */
+/** An observer whose answers wait until the test gives them. */
 class Patient {
-  readonly witness: Witness = new Witness(async ({ attempt }) => {
+  readonly observer: Observer = new Observer(async ({ attempt }) => {
     await until(`attempt ${attempt} may end`, 20_000, () => this.#results.has(attempt))
     return this.#results.get(attempt) ?? ''
   })
@@ -21,8 +21,8 @@ class Patient {
 
   async started(attempt: number): Promise<void> {
     // The row of a job whose worker was stopped amid a heartbeat is locked until the server ends that transaction; then comes the next probe.
-    await until(`attempt ${attempt} has started`, 20_000, () => this.witness.starts.length >= attempt)
-    expect(this.witness.starts.map((start) => start.attempt)).toEqual(Array.from({ length: attempt }, (_, i) => i + 1))
+    await until(`attempt ${attempt} has started`, 20_000, () => this.observer.starts.length >= attempt)
+    expect(this.observer.starts.map((start) => start.attempt)).toEqual(Array.from({ length: attempt }, (_, i) => i + 1))
   }
 }
 
@@ -36,7 +36,7 @@ test.each(LATE_SETTLES)(
   async ({ kind, when }) => {
     const fleet = new Fleet(kind.create())
     const patient = new Patient()
-    const url = await patient.witness.listen()
+    const url = await patient.observer.listen()
     const call = callTask()
     const engine = fleet.engine([call])
     const { id } = await call.enqueue({ tenant: 'a' })
@@ -67,7 +67,7 @@ test.each(LATE_SETTLES)(
     expect(await engine.jobs.get(id)).toMatchObject({ state: 'completed', attempt: 2, result: 'of the second run' })
     expect(await held()).toBe(0)
     expect(fleet.lost).toEqual([`${first.name} ${id} 1`])
-    expect(patient.witness.starts.map(({ worker }) => worker)).toEqual([first.name, second.name])
+    expect(patient.observer.starts.map(({ worker }) => worker)).toEqual([first.name, second.name])
     expect(fleet.accidents).toEqual([])
   },
 )
@@ -75,7 +75,7 @@ test.each(LATE_SETTLES)(
 test.each(STORES)('a handler whose lease was lost is aborted, on $name, while the job runs again', async (kind) => {
   const fleet = new Fleet(kind.create())
   const patient = new Patient()
-  const url = await patient.witness.listen()
+  const url = await patient.observer.listen()
   const call = callTask()
   const engine = fleet.engine([call])
   const { id } = await call.enqueue({ tenant: 'a' })
@@ -100,7 +100,7 @@ test.each(STORES)('a handler whose lease was lost is aborted, on $name, while th
 test.each(STORES)('the next start takes back a killed worker’s job at once, on $name', async (kind) => {
   const fleet = new Fleet(kind.create())
   const patient = new Patient()
-  const url = await patient.witness.listen()
+  const url = await patient.observer.listen()
   const call = callTask()
   const engine = fleet.engine([call])
   const { id } = await call.enqueue({ tenant: 'a' })
@@ -120,6 +120,6 @@ test.each(STORES)('the next start takes back a killed worker’s job at once, on
   await until('the job is completed', 10_000, async () => (await engine.jobs.get(id))?.state === 'completed')
   await fleet.stop(second)
   expect(await engine.jobs.get(id)).toMatchObject({ attempt: 2, result: 'of the second run' })
-  expect(patient.witness.starts).toHaveLength(2)
+  expect(patient.observer.starts).toHaveLength(2)
   expect(fleet.accidents).toEqual([])
 })

@@ -8,12 +8,12 @@ import { canSkew } from '../skew.ts'
 import { Fleet, pause, until } from './fleet.ts'
 import { PostgresCluster } from '../postgres-cluster.ts'
 import { ownPostgres } from '../stores.ts'
-import { Storm } from './storm.ts'
+import { Chaos } from './chaos.ts'
 import { callTask, noteTask } from './tasks.ts'
-import { Witness } from './witness.ts'
+import { Observer } from './observer.ts'
 
-const STORM_SECONDS = Number(process.env['STORM_SECONDS'] ?? 15)
-const SEED = Number(process.env['STORM_SEED'] ?? 5)
+const CHAOS_SECONDS = Number(process.env['CHAOS_SECONDS'] ?? 15)
+const SEED = Number(process.env['CHAOS_SEED'] ?? 5)
 /** How long a user’s transaction stays open. */
 const HOLD_MS = Number(process.env['HOLD_SECONDS'] ?? 10) * 1000
 const MINUTES_5 = 300
@@ -23,22 +23,22 @@ test.skipIf(!INSTALLED)(
   'four workers on PostgreSQL, which is restarted and crashes under load, killed, stopped past their leases, with clocks five minutes apart: nothing over budget, lost or doubled',
   async () => {
     const cluster = await ownPostgres()
-    const storm = new Storm({
-      store: inSchema(cluster.url, 'storm'),
-      seconds: STORM_SECONDS,
+    const chaos = new Chaos({
+      store: inSchema(cluster.url, 'chaos'),
+      seconds: CHAOS_SECONDS,
       seed: SEED,
       skewsS: canSkew() ? [0, MINUTES_5, -MINUTES_5, 0] : [0, 0, 0, 0],
       restarts: [() => cluster.restart('fast'), () => cluster.restart('immediate')],
     })
-    await storm.blow()
-    await storm.expectKept()
-    // Else it was no storm.
-    expect(storm.kills).toBeGreaterThanOrEqual(STORM_SECONDS / 3)
-    expect(storm.sleeps).toBeGreaterThanOrEqual(2)
-    expect(storm.doubled).toBeGreaterThan(0)
-    expect(storm.fleet.forgiven.length, 'errors while the store was away').toBeGreaterThan(0)
+    await chaos.run()
+    await chaos.expectKept()
+    // Else it was no chaos.
+    expect(chaos.kills).toBeGreaterThanOrEqual(CHAOS_SECONDS / 3)
+    expect(chaos.sleeps).toBeGreaterThanOrEqual(2)
+    expect(chaos.doubled).toBeGreaterThan(0)
+    expect(chaos.fleet.forgiven.length, 'errors while the store was away').toBeGreaterThan(0)
   },
-  (STORM_SECONDS + 120) * 1000,
+  (CHAOS_SECONDS + 120) * 1000,
 )
 
 test.skipIf(!INSTALLED).each(['fast', 'immediate'] as const)(
@@ -48,21 +48,21 @@ test.skipIf(!INSTALLED).each(['fast', 'immediate'] as const)(
     const cluster = await ownPostgres()
     const fleet = new Fleet(inSchema(cluster.url, 'away'))
     let mayEnd = false
-    const witness = new Witness(async () => {
+    const observer = new Observer(async () => {
       await until('runs may end', 30_000, () => mayEnd)
       return 'done'
     })
-    const url = await witness.listen()
+    const url = await observer.listen()
     const call = callTask()
     const engine = fleet.engine([call])
     const jobs = await call.enqueueMany(Array.from({ length: RUNNING }, (_, i) => ({ tenant: `t${i}` })))
     const workers = [fleet.worker(url), fleet.worker(url)]
-    await until('all have started', 20_000, () => witness.starts.length === RUNNING)
+    await until('all have started', 20_000, () => observer.starts.length === RUNNING)
 
     fleet.storeMayBeAway = true
     await cluster.stop(how)
     mayEnd = true
-    await until('all have been answered', 5000, () => witness.starts.every(({ endUs }) => endUs < Infinity))
+    await until('all have been answered', 5000, () => observer.starts.every(({ endUs }) => endUs < Infinity))
     // Time for the first settles to fail.
     await pause(1000)
     await cluster.start()
@@ -77,7 +77,7 @@ test.skipIf(!INSTALLED).each(['fast', 'immediate'] as const)(
       })
     for (const { id } of jobs) expect(await engine.jobs.get(id)).toMatchObject({ attempt: 1, result: 'done' })
     for (const worker of workers) await fleet.stop(worker)
-    expect(witness.starts).toHaveLength(RUNNING)
+    expect(observer.starts).toHaveLength(RUNNING)
     expect(fleet.lost).toEqual([])
     expect((await engine.limits.inspect('fleet'))[0]).toMatchObject({ active: 0, waiting: 0 })
     expect(fleet.accidents).toEqual([])

@@ -1,6 +1,6 @@
 import { type Context, input, limit, type Policy, type Task, task } from '../../src/exports/index.ts'
 
-/** One call of the partner, which is the witness. */
+/** One call of the partner, which is the observer. */
 export interface Call {
   readonly tenant: string
 }

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { SluiceError } from '../../src/base/errors.ts'
 import { PostgresDatabase } from '../../src/database/postgres.ts'
 import { unreached, wasLost } from '../../src/database/postgres-error.ts'
-import { POSTGRES_URL } from '../store/postgres-harness.ts'
+import { POSTGRES_URL } from '../store/postgres-backend.ts'
 import { withPostgres } from '../store/postgres-server.ts'
 
 /** What a caller learns of a statement over this address. */

@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { wasLost } from '../../src/database/postgres-error.ts'
 import { PostgresDatabase } from '../../src/database/postgres.ts'
 import { PostgresProxy } from '../postgres-proxy.ts'
-import { POSTGRES_URL } from '../store/postgres-harness.ts'
+import { POSTGRES_URL } from '../store/postgres-backend.ts'
 import { withPostgres } from '../store/postgres-server.ts'
 
 /** Longer than silence is borne for, and much shorter than the system takes to give a connection up. */

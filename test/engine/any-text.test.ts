@@ -6,7 +6,7 @@ import { createHttpApp } from '../../src/exports/http.ts'
 import { call, input, limit, silentLogger, type Sluice, task } from '../../src/exports/index.ts'
 import type { ManualClock } from '../../src/exports/testing.ts'
 import { everyStore } from '../stores.ts'
-import { setStage } from './stage.ts'
+import { createEngineHarness } from './engine-harness.ts'
 
 /** What of an answer is looked into. */
 interface Sent {
@@ -64,7 +64,7 @@ const RUNS = { numRuns: 15, examples: [['a\0b'], ['a\ud800'], ['\udc00b'], ['__p
 
 describe.each(await everyStore('any text in any place'))('on $name', ({ create }) => {
   async function open(): Promise<{ engine: Sluice; clock: ManualClock }> {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     return { clock, engine: await start({ tasks: [work], store: create(), limits: [crm] }) }
   }
 
@@ -186,7 +186,7 @@ describe.each(await everyStore('any text in any place'))('on $name', ({ create }
     const app = createHttpApp({ sluice: engine, clock, logger: silentLogger })
     const send = async (method: string, path: string, body?: unknown): Promise<Sent> => {
       const response = await app.fetch(
-        new Request(`http://desk${path}`, {
+        new Request(`http://server${path}`, {
           method,
           ...(body !== undefined && {
             body: JSON.stringify(body),
@@ -244,7 +244,7 @@ describe.each(await everyStore('any text in any place'))('on $name', ({ create }
           '/ojs/v1/queues',
           '/ojs/v1/admin/jobs',
         ])
-          expect((await app.fetch(new Request(`http://desk${path}`))).status).toBeLessThan(500)
+          expect((await app.fetch(new Request(`http://server${path}`))).status).toBeLessThan(500)
       }),
       { ...RUNS, numRuns: 5 },
     )

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { input, limit, type Policy, RateLimited, task } from '../../src/exports/index.ts'
-import { record, setStage } from './stage.ts'
+import { record, createEngineHarness } from './engine-harness.ts'
 
 type Headers = Readonly<Record<string, string>>
 
@@ -9,8 +9,8 @@ async function answered(
   policy: Policy,
   more: { status?: number; takesMs?: number; thrown?: boolean; concurrency?: number } = {},
 ) {
-  const stage = setStage()
-  const { clock, at, start } = stage
+  const harness = createEngineHarness()
+  const { clock, at, start } = harness
   const starts: number[] = []
   const api = limit('api', policy)
   const work = task('work.item', input<{ headers?: Headers }>(), {
@@ -26,7 +26,7 @@ async function answered(
   })
   const engine = await start({ tasks: [work], queues: { default: { concurrency: more.concurrency ?? 10 } } })
   const adjusted = record(engine, 'rate_limit.dynamic_adjusted')
-  return { ...stage, engine, work, starts, adjusted }
+  return { ...harness, engine, work, starts, adjusted }
 }
 
 const left = (remaining: number | string, reset: number | string): Headers => ({
@@ -158,7 +158,7 @@ describe("the headers of the other side's answers", () => {
   })
 
   test('count the true cost of a call already, which the correction beside it does not take again', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const tokens = limit('tokens', { rate: 100, per: '1m', calibrate: 'headers' })
     const work = task('work.item', input<{ more: number; left: number }>(), {
       limits: [tokens.weight(10)],
@@ -177,7 +177,7 @@ describe("the headers of the other side's answers", () => {
   })
 
   test('of each key correct that key alone', async () => {
-    const { clock, start, at } = setStage()
+    const { clock, start, at } = createEngineHarness()
     const starts: string[] = []
     const work = task('work.item', input<{ key: string; headers?: Headers }>(), {
       limits: [limit('api', MINUTELY).by((item) => item.key)],
@@ -197,16 +197,16 @@ describe("the headers of the other side's answers", () => {
 
 describe('what a call cost', () => {
   async function charged(policy: Policy, units: readonly number[], weight = 4) {
-    const stage = setStage()
+    const harness = createEngineHarness()
     const tokens = limit('tokens', policy)
     const work = task('work.item', {
       limits: [tokens.weight(weight)],
       run: (_, ctx) => units.forEach((each) => ctx.charge('tokens', each)),
     })
-    const engine = await stage.start({ tasks: [work] })
+    const engine = await harness.start({ tasks: [work] })
     await work.enqueue()
-    await stage.clock.advance(0)
-    return { ...stage, engine, left: (await engine.limits.inspect('tokens'))[0] }
+    await harness.clock.advance(0)
+    return { ...harness, engine, left: (await engine.limits.inspect('tokens'))[0] }
   }
 
   test.each<[string, Policy]>([
@@ -241,7 +241,7 @@ describe('what a call cost', () => {
   })
 
   test('is ignored with a warning for a limit that the job does not use, and once the run is over', async () => {
-    const { clock, start, warnings } = setStage()
+    const { clock, start, warnings } = createEngineHarness()
     const tokens = limit('tokens', { rate: 10, per: '1h' })
     let late: (() => void) | undefined
     const work = task('work.item', {

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { input, limit, NonRetryable, task } from '../../src/exports/index.ts'
-import { setStage } from './stage.ts'
+import { createEngineHarness } from './engine-harness.ts'
 
 test('a task is told of every repeated attempt once, and of the end once', async () => {
-  const { clock, at, start } = setStage()
+  const { clock, at, start } = createEngineHarness()
   const told: unknown[] = []
   const work = task('work.item', z.object({ n: z.number().default(7) }), {
     retry: { attempts: 3, backoff: 'exponential', initial: '2s', jitter: false },
@@ -25,7 +25,7 @@ test('a task is told of every repeated attempt once, and of the end once', async
 })
 
 test('a job that cannot be helped is told of at once, without a retry', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const told: string[] = []
   const work = task('work.item', {
     run: () => {
@@ -41,7 +41,7 @@ test('a job that cannot be helped is told of at once, without a retry', async ()
 })
 
 test('success and cancellation are no errors', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const told: string[] = []
   const work = task('work.item', {
     run: () => undefined,
@@ -57,7 +57,7 @@ test('success and cancellation are no errors', async () => {
 })
 
 test('a callback that throws harms nobody: the state is written, the next job runs', async () => {
-  const { clock, start, errors } = setStage()
+  const { clock, start, errors } = createEngineHarness()
   const work = task('work.item', {
     retry: { attempts: 2, backoff: 'none' },
     run: () => {
@@ -78,7 +78,7 @@ test('a callback that throws harms nobody: the state is written, the next job ru
 })
 
 test('onStarted is called at each attempt, onCompleted once with the result, each with the checked input', async () => {
-  const { clock, start, errors } = setStage()
+  const { clock, start, errors } = createEngineHarness()
   const told: unknown[] = []
   const work = task('work.item', z.object({ n: z.string().transform(Number) }), {
     retry: { attempts: 2, backoff: 'none' },
@@ -104,7 +104,7 @@ test('onStarted is called at each attempt, onCompleted once with the result, eac
 })
 
 test('a rejection by a limit carries its policy', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const errors: unknown[] = []
   const crm = limit('crm', { rate: 1, per: '1h', onLimit: 'drop' })
   const work = task('work.item', { limits: [crm], run: () => undefined, onError: (error) => void errors.push(error) })
@@ -116,7 +116,7 @@ test('a rejection by a limit carries its policy', async () => {
 })
 
 test('a unique key may be read at a path of the input', async () => {
-  const { start } = setStage()
+  const { start } = createEngineHarness()
   const work = task('work.item', input<{ order: { id?: number } }>(), { run: () => undefined })
   await start({ tasks: [work] })
   const enqueue = (id: number, unique: object) => work.enqueue({ order: { id } }, { delay: '1h', unique })

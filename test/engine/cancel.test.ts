@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import { JobCancelled, limit, task } from '../../src/exports/index.ts'
-import { record, setStage } from './stage.ts'
+import { record, createEngineHarness } from './engine-harness.ts'
 
 test('a waiting job that is cancelled is gone at once, and a second cancel says that it has ended', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   let runs = 0
   const work = task('work.item', { run: () => void runs++ })
   const engine = await start({ tasks: [work] })
@@ -19,7 +19,7 @@ test('a waiting job that is cancelled is gone at once, and a second cancel says 
 })
 
 test('a running job that is cancelled has its signal aborted, ends, and is not repeated', async () => {
-  const { clock, at, start } = setStage()
+  const { clock, at, start } = createEngineHarness()
   const aborted: number[] = []
   const work = task('work.item', {
     retry: { attempts: 5, backoff: 'none' },
@@ -44,7 +44,7 @@ test('a running job that is cancelled has its signal aborted, ends, and is not r
 })
 
 test('a cancelled run frees its slot and its permit though its handler does not listen', async () => {
-  const { clock, at, start } = setStage()
+  const { clock, at, start } = createEngineHarness()
   const starts: number[] = []
   const work = task('work.deaf', {
     limits: [limit('one', { concurrency: 1 })],
@@ -64,7 +64,7 @@ test('a cancelled run frees its slot and its permit though its handler does not 
 })
 
 test('a job cancelled between two attempts does not run again', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   let runs = 0
   const work = task('work.failing', {
     retry: { attempts: 5, backoff: 'fixed', initial: '10s', jitter: false },

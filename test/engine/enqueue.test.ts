@@ -4,11 +4,11 @@ import { join } from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { input, limit, task } from '../../src/exports/index.ts'
-import { setStage } from './stage.ts'
+import { createEngineHarness } from './engine-harness.ts'
 
 describe('a job starts', () => {
   test('after its delay, at the exact instant', async () => {
-    const { clock, at, start } = setStage()
+    const { clock, at, start } = createEngineHarness()
     const seconds: number[] = []
     const work = task('work.item', { run: () => void seconds.push(at()) })
     const engine = await start({ tasks: [work] })
@@ -19,7 +19,7 @@ describe('a job starts', () => {
   })
 
   test('at its time, which a past one is at once', async () => {
-    const { clock, at, start } = setStage()
+    const { clock, at, start } = createEngineHarness()
     const seconds: [string, number][] = []
     const work = task('work.item', input<string>(), { run: (name) => void seconds.push([name, at()]) })
     await start({ tasks: [work] })
@@ -33,7 +33,7 @@ describe('a job starts', () => {
   })
 
   test('sooner when the wall clock is put forward past its time', async () => {
-    const { clock, at, start } = setStage()
+    const { clock, at, start } = createEngineHarness()
     const seconds: number[] = []
     const work = task('work.item', { run: () => void seconds.push(at()) })
     await start({ tasks: [work] })
@@ -46,7 +46,7 @@ describe('a job starts', () => {
   })
 
   test('never once it has expired', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const told: string[] = []
     let runs = 0
     const work = task('work.item', {
@@ -66,7 +66,7 @@ describe('a job starts', () => {
   })
 
   test('with the output of its schema, though its input is what was stored', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const seen: unknown[] = []
     const dated = task('work.dated', z.object({ on: z.string().transform((text) => new Date(text)) }), {
       run: ({ on }) => void seen.push(on),
@@ -81,7 +81,7 @@ describe('a job starts', () => {
 
 describe('a job goes', () => {
   test('to the queue of its call, else of its task, else the default one', async () => {
-    const { start } = setStage()
+    const { start } = createEngineHarness()
     const plain = task('work.plain', { run: () => undefined })
     const own = task('work.own', { queue: 'reports', run: () => undefined })
     const engine = await start({ tasks: [plain, own] })
@@ -95,7 +95,7 @@ describe('a job goes', () => {
   })
 
   test('with its meta and tags', async () => {
-    const { start } = setStage()
+    const { start } = createEngineHarness()
     const work = task('work.item', { run: () => undefined })
     const engine = await start({ tasks: [work] })
     const job = await work.enqueue(undefined, { meta: { by: 'kim' }, tags: ['a', 'b'] })
@@ -103,7 +103,7 @@ describe('a job goes', () => {
   })
 
   test('with a weight that holds for every rule which names none', async () => {
-    const { clock, at, start } = setStage()
+    const { clock, at, start } = createEngineHarness()
     const seconds: number[] = []
     const run = (): void => void seconds.push(at())
     const tokens = limit('tokens', { rate: 10, per: '10s' })
@@ -121,7 +121,7 @@ describe('a job goes', () => {
 })
 
 test('limits of one call are added to the task’s', async () => {
-  const { clock, at, start } = setStage()
+  const { clock, at, start } = createEngineHarness()
   const seconds: number[] = []
   const extra = limit('extra', { rate: 1, per: '1m' })
   const work = task('work.item', {
@@ -141,7 +141,7 @@ test('limits of one call are added to the task’s', async () => {
 })
 
 test('calls are stored without start, and run once an engine starts', async () => {
-  const { clock, at, create } = setStage()
+  const { clock, at, create } = createEngineHarness()
   const seconds: number[] = []
   const work = task('work.item', { run: () => void seconds.push(at()) })
   const engine = create({ tasks: [work] })
@@ -154,7 +154,7 @@ test('calls are stored without start, and run once an engine starts', async () =
 })
 
 test('many calls are stored all or none', async () => {
-  const { start } = setStage()
+  const { start } = createEngineHarness()
   const work = task('work.item', z.object({ n: z.number() }), { run: () => undefined })
   const engine = await start({ tasks: [work] })
   const bad = [{ n: 1 }, { n: 'two' }] as { n: number }[]
@@ -166,7 +166,7 @@ test('many calls are stored all or none', async () => {
 
 describe('a task that several engines list', () => {
   test('must be told which of them', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const ran: string[] = []
     const work = task('work.item', input<string>(), { run: (name) => void ran.push(name) })
     const one = await start({ tasks: [work] })
@@ -183,7 +183,7 @@ describe('a task that several engines list', () => {
   })
 
   test('or none lists, cannot be enqueued', async () => {
-    const { start } = setStage()
+    const { start } = createEngineHarness()
     const work = task('work.item', { run: () => undefined })
     await expect(work.enqueue()).rejects.toMatchObject({ code: 'task.no_engine' })
     const engine = await start({ tasks: [] })
@@ -195,7 +195,7 @@ describe('a task that several engines list', () => {
 test('jobs that were stored survive the engine that stored them', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'sluice-engine-'))
   onTestFinished(() => rmSync(directory, { recursive: true, force: true }))
-  const { clock, create, start } = setStage()
+  const { clock, create, start } = createEngineHarness()
   const store = `sqlite:${join(directory, 'jobs.db')}`
   const ran: number[] = []
   const work = task('work.item', input<number>(), { run: (n) => void ran.push(n) })

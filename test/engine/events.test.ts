@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import { input, limit, RateLimited, task } from '../../src/exports/index.ts'
-import { record, setStage } from './stage.ts'
+import { record, createEngineHarness } from './engine-harness.ts'
 
 test('the life of a job is told in order, once', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const work = task('work.item', {
     retry: { attempts: 2, backoff: 'fixed', initial: '1s', jitter: false },
     run: (_, ctx) => {
@@ -38,7 +38,7 @@ test('the life of a job is told in order, once', async () => {
 })
 
 test('a budget that runs out is told once, and once more when nobody waits for it', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const work = task('work.item', input<{ key: string }>(), {
     limits: [limit('gate', { rate: 2, per: '10s' }).by((item) => item.key)],
     run: () => undefined,
@@ -69,7 +69,7 @@ test('a budget that runs out is told once, and once more when nobody waits for i
 })
 
 test('a start tells how long the job waited, for which bucket, and what it was charged by', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const work = task('work.item', input<{ key: string }>(), {
     limits: [limit('gate', { rate: 1, per: '10s' }).by((item) => item.key), limit('all', { rate: 100, per: '1s' })],
     run: () => undefined,
@@ -91,7 +91,7 @@ test('a start tells how long the job waited, for which bucket, and what it was c
 })
 
 test('a refusal that several calls meet is told once, and again when it lasts markedly longer', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const work = task('work.item', input<{ seconds: number; after: number }>(), {
     limits: [limit('gate', { rate: 100, per: '1s' })],
     run: async ({ seconds, after }) => {
@@ -109,7 +109,7 @@ test('a refusal that several calls meet is told once, and again when it lasts ma
 })
 
 test('a dropped job is told with its limit', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const work = task('work.item', {
     limits: [limit('gate', { rate: 1, per: '10s', onLimit: 'drop' })],
     run: () => undefined,
@@ -126,7 +126,7 @@ test('a dropped job is told with its limit', async () => {
 })
 
 test('a listener that throws harms neither the job nor other listeners, and one that is taken off hears no more', async () => {
-  const { clock, start, errors } = setStage()
+  const { clock, start, errors } = createEngineHarness()
   const work = task('work.item', { run: () => undefined })
   const engine = await start({ tasks: [work] })
   let heard = 0
@@ -146,7 +146,7 @@ test('a listener that throws harms neither the job nor other listeners, and one 
 })
 
 test('a worker tells of its start and its stop', async () => {
-  const { create } = setStage()
+  const { create } = createEngineHarness()
   const engine = create({ tasks: [], queues: { mail: {}, default: {} } })
   const events = record(engine, 'worker.started', 'worker.stopped')
   await engine.start()

@@ -3,7 +3,7 @@ import type * as Fs from 'node:fs'
 import { expect, test, vi } from 'vitest'
 import { task } from '../../src/exports/index.ts'
 import { onSqlite } from '../stores.ts'
-import { setStage } from './stage.ts'
+import { createEngineHarness } from './engine-harness.ts'
 
 // No disk refuses a sync on demand: this one call stands in for it.
 const disk = vi.hoisted(() => ({ fails: false }))
@@ -17,7 +17,7 @@ vi.mock('node:fs', async (original) => {
 })
 
 test('after a sync that failed calls are refused, one error is logged, and the engine stops; a new one runs what is left', async () => {
-  const { clock, start, errors, warnings } = setStage()
+  const { clock, start, errors, warnings } = createEngineHarness()
   const store = onSqlite.create()
   const ends: number[] = []
   const work = task('work.item', {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { input, limit, type SluiceOptions, task } from '../../src/exports/index.ts'
-import { setStage, type Stage } from './stage.ts'
+import { createEngineHarness, type EngineHarness } from './engine-harness.ts'
 
 interface Item {
   readonly name: string
@@ -9,11 +9,11 @@ interface Item {
 
 /** A queue with one slot, in which every run takes a second: what starts when is a matter of order alone. */
 function oneSlot(options: Partial<SluiceOptions> = {}) {
-  const stage: Stage = setStage()
+  const harness: EngineHarness = createEngineHarness()
   const story: string[] = []
   const run = async ({ name }: Item): Promise<void> => {
     story.push(name)
-    await stage.clock.sleep('1s')
+    await harness.clock.sleep('1s')
   }
   const byFunction = task('by.function', input<Item>(), {
     fairKey: (item) => item.tenant?.id,
@@ -23,8 +23,8 @@ function oneSlot(options: Partial<SluiceOptions> = {}) {
   const byPath = task('by.path', input<Item>(), { fairKey: 'tenant.id', share: 2, run })
   const plain = task('plain', input<Item>(), { run })
   const tasks = [byFunction, byPath, plain]
-  const engine = stage.create({ tasks, queues: { default: { concurrency: 1 } }, ...options })
-  return { ...stage, story, byFunction, byPath, plain, engine }
+  const engine = harness.create({ tasks, queues: { default: { concurrency: 1 } }, ...options })
+  return { ...harness, story, byFunction, byPath, plain, engine }
 }
 
 function starts(story: readonly string[]): string {
@@ -98,7 +98,7 @@ describe('a fair key', () => {
       },
       run,
     })
-    const other = setStage().create({ tasks: [throws] })
+    const other = createEngineHarness().create({ tasks: [throws] })
     await expect(other.enqueue(throws, { name: 'a' })).rejects.toThrow(/fairKey function threw: no tenant/)
   })
 
@@ -116,16 +116,16 @@ describe('a fair key', () => {
 
 describe('headroom', () => {
   test('keeps the last units for the urgent, and says so', async () => {
-    const stage = setStage()
+    const harness = createEngineHarness()
     const llm = limit('llm', { rate: 10, per: '10s', headroom: { units: 4, priority: 50 } })
     const started: string[] = []
     const ask = task('ask', input<Item>(), {
       limits: [llm],
-      run: ({ name }) => void started.push(`${name}@${Math.round(stage.at())}`),
+      run: ({ name }) => void started.push(`${name}@${Math.round(harness.at())}`),
     })
-    const engine = await stage.start({ tasks: [ask] })
+    const engine = await harness.start({ tasks: [ask] })
     const jobs = await ask.enqueueMany(Array.from({ length: 7 }, () => ({ name: 'bulk' })))
-    await stage.clock.advance('100ms')
+    await harness.clock.advance('100ms')
     expect(started).toHaveLength(6)
     expect((await engine.limits.inspect(llm))[0]).toMatchObject({
       available: 4,
@@ -136,17 +136,17 @@ describe('headroom', () => {
       /The last 4 of that budget are kept for jobs of priority 50 and above\./,
     )
     await ask.enqueueMany([{ name: 'user' }, { name: 'user' }], { priority: 50 })
-    await stage.clock.advance('100ms')
+    await harness.clock.advance('100ms')
     expect(started.slice(6)).toEqual(['user@0', 'user@0'])
-    await stage.clock.advance('10s')
+    await harness.clock.advance('10s')
     expect(started.slice(8)).toEqual(['bulk@3'])
   })
 
   test('what could never start below it is refused', async () => {
-    const stage = setStage()
+    const harness = createEngineHarness()
     const llm = limit('llm', { rate: 10, per: '10s', headroom: { units: 4, priority: 50 } })
     const ask = task('ask', input<Item>(), { limits: [llm], run: () => undefined })
-    const engine = stage.create({ tasks: [ask] })
+    const engine = harness.create({ tasks: [ask] })
     await expect(ask.enqueue({ name: 'a' }, { weight: 7 })).rejects.toMatchObject({
       code: 'limit.weight.above_burst',
       message: expect.stringMatching(/weight 7 and priority 0 can never start: 4 of 10 units are kept/) as string,
@@ -157,10 +157,10 @@ describe('headroom', () => {
   })
 
   test('a forecast reckons without it, and with it for the urgent alone', async () => {
-    const stage = setStage()
+    const harness = createEngineHarness()
     const llm = limit('llm', { rate: 10, per: '10s', headroom: { units: 4, priority: 50 } })
     const ask = task('ask', input<Item>(), { limits: [llm], run: () => undefined })
-    const engine = stage.create({ tasks: [ask] })
+    const engine = harness.create({ tasks: [ask] })
     await ask.enqueueMany(Array.from({ length: 20 }, () => ({ name: 'bulk' })))
     expect(await engine.forecast(llm)).toMatchObject({ jobs: 20, drainMs: 14_000 })
     expect(await engine.forecast(llm, { backlog: 20 })).toMatchObject({ drainMs: 14_000 })
@@ -183,7 +183,7 @@ describe('ageing', () => {
   })
 
   test.each([['0ms'], [0.5]])('of %s is refused', (ageing) => {
-    expect(() => setStage().create({ tasks: [], ageing: ageing as '1s' })).toThrow(
+    expect(() => createEngineHarness().create({ tasks: [], ageing: ageing as '1s' })).toThrow(
       expect.objectContaining({ code: 'option.invalid' }),
     )
   })

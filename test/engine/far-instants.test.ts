@@ -5,7 +5,7 @@ import { call, input, limit, Sluice, task } from '../../src/exports/index.ts'
 import { createManualClock } from '../../src/exports/testing.ts'
 import { MIGRATIONS } from '../../src/store/sqlite/schema.ts'
 import { onPostgres, onSqlite } from '../stores.ts'
-import { setStage } from './stage.ts'
+import { createEngineHarness } from './engine-harness.ts'
 
 const END = new Date('2200-01-01T00:00:00Z')
 const LAST = new Date(END.getTime() - 1)
@@ -15,7 +15,7 @@ const crm = limit('crm', { rate: 5, per: '1s' })
 const work = task('work.item', input<string>(), { limits: [crm], run: () => undefined })
 
 test('what would start, expire or end in 2200 or later is refused wherever it is said', async () => {
-  const { start } = setStage()
+  const { start } = createEngineHarness()
   const engine = await start({ tasks: [work] })
   for (const date of FAR) {
     await expect(work.enqueue('a', { runAt: date })).rejects.toMatchObject(REFUSED)
@@ -43,7 +43,7 @@ test('a delay that ends in 2200 or later is refused', async () => {
 })
 
 test('the last instants and those long past are taken, and keep nobody else waiting', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const engine = await start({ tasks: [work] })
   const late = await work.enqueue('late', { runAt: LAST, expiresAt: LAST })
   const past = await work.enqueue('past', { runAt: new Date(-8.64e15) })
@@ -57,7 +57,7 @@ test('the last instants and those long past are taken, and keep nobody else wait
 })
 
 test('corrections of a charge bring no budget beyond what can be read again', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const slow = limit('slow', { rate: 1, per: '1h', burst: 2 })
   const billed = task('billed.item', {
     limits: [slow],
@@ -78,7 +78,7 @@ test('corrections of a charge bring no budget beyond what can be read again', as
 })
 
 test('a file in which an earlier version has kept such an instant is read again', async () => {
-  const { clock, create, stop } = setStage()
+  const { clock, create, stop } = createEngineHarness()
   const store = onSqlite.create()
   const before = create({ tasks: [work], store })
   const far = await before.enqueue(work, 'far', { delay: '1h' })

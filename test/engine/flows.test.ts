@@ -1,6 +1,6 @@
 import { describe, expect, expectTypeOf, test } from 'vitest'
 import { call, type Call, input, limit, NonRetryable, type Sluice, task } from '../../src/exports/index.ts'
-import { record, setStage } from './stage.ts'
+import { record, createEngineHarness } from './engine-harness.ts'
 
 interface Heard {
   readonly name: string
@@ -24,7 +24,7 @@ const names = (heard: readonly Heard[]): string[] => heard.map(({ name }) => nam
 
 describe('a chain', () => {
   test('runs step by step, and hands each the results of those before it', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const heard: Heard[] = []
     const note = noting(heard)
     const engine = await start({ tasks: [note] })
@@ -40,7 +40,7 @@ describe('a chain', () => {
   })
 
   test('stops at a step that fails for good: whoever waits for a later one learns it, and events tell', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const heard: Heard[] = []
     const note = noting(heard)
     const engine = await start({ tasks: [note] })
@@ -62,7 +62,7 @@ describe('a chain', () => {
   })
 
   test('goes on when the step that failed is retried by hand', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const heard: string[] = []
     let broken = true
     const step = task('step', input<string>(), {
@@ -83,7 +83,7 @@ describe('a chain', () => {
   })
 
   test('a step waits for its own budget, and no other step does', async () => {
-    const { at, clock, start } = setStage()
+    const { at, clock, start } = createEngineHarness()
     const starts: [string, number][] = []
     const api = limit('api', { every: '1s' })
     const run = (name: string): void => void starts.push([name, at()])
@@ -107,7 +107,7 @@ describe('a chain', () => {
   })
 
   test('a step of a queue that another process serves goes on there', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const heard: Heard[] = []
     const note = noting(heard)
     const engine = await start({ tasks: [note], queues: { a: { concurrency: 1 }, b: { concurrency: 1 } } })
@@ -118,7 +118,7 @@ describe('a chain', () => {
   })
 
   test('a delay counts from when the time of a step comes', async () => {
-    const { at, clock, start } = setStage()
+    const { at, clock, start } = createEngineHarness()
     const starts: number[] = []
     const tick = task('tick', { run: () => void starts.push(at()) })
     const engine = await start({ tasks: [tick] })
@@ -144,7 +144,7 @@ describe('a batch', () => {
     })
 
   test('calls back once, with the results of all jobs', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const heard: Heard[] = []
     const note = noting(heard)
     const engine = await start({ tasks: [note] })
@@ -160,7 +160,7 @@ describe('a batch', () => {
   })
 
   test('its jobs are seen in their order, callbacks last, with their place', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const note = noting([])
     const engine = await start({ tasks: [note] })
     const { id } = await batchOf(engine, note, ['a', 'b'])
@@ -180,7 +180,7 @@ describe('a batch', () => {
 
 describe('cancelling', () => {
   test('ends what waits, aborts what runs, and calls nobody back', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const ran: string[] = []
     const work = task('work', input<string>(), {
       async run(name, { signal }) {
@@ -209,7 +209,7 @@ describe('cancelling', () => {
   })
 
   test('one job of a flow by its id stops those behind it', async () => {
-    const { clock, create } = setStage()
+    const { clock, create } = createEngineHarness()
     const note = noting([])
     const engine = create({ tasks: [note] })
     const events = record(engine, 'flow.failed')
@@ -223,7 +223,7 @@ describe('cancelling', () => {
 
 describe('looking', () => {
   test('flows are listed newest first, by state and name', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const note = noting([])
     const engine = await start({ tasks: [note] })
     const one = await engine.flows.start({ kind: 'group', name: 'one', meta: { by: 'me' }, jobs: [call(note, 'a')] })
@@ -236,7 +236,7 @@ describe('looking', () => {
   })
 
   test('a pending step is explained', async () => {
-    const { create } = setStage()
+    const { create } = createEngineHarness()
     const note = noting([])
     const engine = create({ tasks: [note] })
     const flow = await engine.flows.start({ kind: 'chain', steps: [call(note, 'a'), call(note, 'b')] })
@@ -245,7 +245,7 @@ describe('looking', () => {
   })
 
   test('a job of no flow is handed nothing', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const heard: Heard[] = []
     const note = noting(heard)
     await start({ tasks: [note] })
@@ -283,7 +283,7 @@ describe('what is refused stores nothing', () => {
   ]
 
   test.each(refused)('%s', async (_, options, code) => {
-    const engine = setStage().create({ tasks: [note] })
+    const engine = createEngineHarness().create({ tasks: [note] })
     await expect(engine.flows.start(options as never)).rejects.toMatchObject({ code })
     expect(await engine.flows.list()).toEqual([])
     expect(await engine.jobs.list()).toEqual([])

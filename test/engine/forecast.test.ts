@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { forecast, input, limit, type Sluice, task } from '../../src/exports/index.ts'
-import { setStage, type Stage } from './stage.ts'
+import { createEngineHarness, type EngineHarness } from './engine-harness.ts'
 
 const gate = limit('gate', { rate: 1, per: '1s' })
 const all = limit('all', { rate: 4, per: '1s', burst: 1 })
@@ -10,33 +10,33 @@ const work = task('work', input<{ key: string; weight?: number }>(), {
 })
 
 /** Ten jobs of one key and two of another, of which one of each has started. */
-async function backlog(stage: Stage): Promise<Sluice> {
-  const engine = await stage.start({ tasks: [work] })
+async function backlog(harness: EngineHarness): Promise<Sluice> {
+  const engine = await harness.start({ tasks: [work] })
   const calls = [
     ...Array.from({ length: 11 }, () => ({ key: 'a' })),
     ...Array.from({ length: 3 }, () => ({ key: 'b' })),
   ]
   await work.enqueueMany(calls)
-  await stage.clock.advance('250ms')
+  await harness.clock.advance('250ms')
   return engine
 }
 
 describe('a forecast of what waits', () => {
   test('starts from the buckets as they are, and is what happens when nothing else holds the jobs', async () => {
-    const stage = setStage()
-    const engine = await backlog(stage)
+    const harness = createEngineHarness()
+    const engine = await backlog(harness)
     const told = await engine.forecast(gate)
     expect(told).toMatchObject({ jobs: 12, keys: 2, exact: true, caveats: [], drainMs: 9750 })
     expect(told.doubled.drainMs).toBeLessThan(5000)
-    await stage.clock.advance(9749)
+    await harness.clock.advance(9749)
     expect(await engine.jobs.list({ states: ['available'] })).toHaveLength(1)
-    await stage.clock.advance(1)
+    await harness.clock.advance(1)
     expect(await engine.jobs.list({ states: ['available'] })).toEqual([])
   })
 
   test('is of one key, of another policy, with a second limit, or of another backlog', async () => {
-    const stage = setStage()
-    const engine = await backlog(stage)
+    const harness = createEngineHarness()
+    const engine = await backlog(harness)
     expect(await engine.forecast('gate', { key: 'b' })).toMatchObject({ jobs: 2, keys: 1, drainMs: 2000 })
     expect(await engine.forecast('gate', { key: 'nobody' })).toMatchObject({ jobs: 0, keys: 0, drainMs: 0 })
     expect((await engine.forecast(gate, { policy: { rate: 10, per: '1s' } })).drainMs).toBeLessThan(1000)
@@ -52,13 +52,13 @@ describe('a forecast of what waits', () => {
 
 describe('the count of who waits where', () => {
   test('has a row for each queue and key, the longest first, and follows every start', async () => {
-    const stage = setStage()
+    const harness = createEngineHarness()
     const slow = limit('slow', { rate: 1, per: '10s' })
     const each = task('each', input<string>(), { limits: [slow.by((key) => key)], run: () => undefined })
-    const engine = await stage.start({ tasks: [each], queues: { default: {}, exports: {} } })
+    const engine = await harness.start({ tasks: [each], queues: { default: {}, exports: {} } })
     await each.enqueueMany(['A', 'A', 'A'])
     await each.enqueueMany(['B', 'B'], { queue: 'exports' })
-    await stage.clock.advance('1s')
+    await harness.clock.advance('1s')
     const next = new Date('2026-01-01T00:00:10Z')
     expect(await engine.limits.waiting()).toEqual({
       waiting: 3,
@@ -70,12 +70,12 @@ describe('the count of who waits where', () => {
     const waiting = await engine.jobs.list({ states: ['available'] })
     expect(waiting.map(({ throttledUntil }) => throttledUntil)).toEqual([next, next, next])
     expect((await engine.limits.waiting({ rows: 1 })).rows).toHaveLength(1)
-    await stage.clock.advance('10s')
+    await harness.clock.advance('10s')
     expect(await engine.limits.waiting()).toMatchObject({
       waiting: 1,
       rows: [{ queue: 'default', key: 'A', waiting: 1 }],
     })
-    await stage.clock.advance('10s')
+    await harness.clock.advance('10s')
     expect(await engine.limits.waiting()).toEqual({ waiting: 0, rows: [] })
     await expect(engine.limits.waiting({ rows: 0 })).rejects.toMatchObject({ code: 'option.invalid' })
   })
@@ -83,14 +83,14 @@ describe('the count of who waits where', () => {
 
 describe('an explanation in words', () => {
   test('says the place in the line, when it starts, and when it is given up', async () => {
-    const stage = setStage()
+    const harness = createEngineHarness()
     const lone = limit('lone', { rate: 1, per: '10s' })
     const each = task('each', { limits: [lone], run: () => undefined })
-    const engine = await stage.start({ tasks: [each], queues: { default: {}, exports: {} } })
+    const engine = await harness.start({ tasks: [each], queues: { default: {}, exports: {} } })
     const [, , third] = await each.enqueueMany([undefined, undefined, undefined])
     await each.enqueue(undefined, { queue: 'exports', expiresAt: new Date('2026-01-01T01:00:00Z') })
     const later = await each.enqueue(undefined, { delay: '1m' })
-    await stage.clock.advance('1s')
+    await harness.clock.advance('1s')
     const found = await engine.jobs.explain(third!.id)
     expect(found).toMatchObject({ position: 2, linePosition: 3, served: true, exact: true, givenUpAt: null })
     expect(found.words).toBe(
@@ -104,26 +104,26 @@ describe('an explanation in words', () => {
   })
 
   test('promises no exact start where the queue has a limit of its own', async () => {
-    const stage = setStage()
+    const harness = createEngineHarness()
     const lone = limit('lone', { rate: 1, per: '10s' })
     const whole = limit('whole', { rate: 1, per: '1m' })
     const each = task('each', { limits: [lone], run: () => undefined })
-    const engine = await stage.start({ tasks: [each], queues: { default: { limits: [whole] } } })
+    const engine = await harness.start({ tasks: [each], queues: { default: { limits: [whole] } } })
     await each.enqueue()
     const second = await each.enqueue()
-    await stage.clock.advance('1s')
+    await harness.clock.advance('1s')
     expect(await engine.jobs.explain(second.id)).toMatchObject({ exact: false })
   })
 
   test('nor where a budget that it needs is spent by another queue as a whole', async () => {
-    const stage = setStage()
+    const harness = createEngineHarness()
     const shared = limit('shared', { rate: 1, per: '10s' })
     const each = task('each', { limits: [shared], run: () => undefined })
     const free = task('free', { queue: 'other', run: () => undefined })
-    const engine = await stage.start({ tasks: [each, free], queues: { default: {}, other: { limits: [shared] } } })
+    const engine = await harness.start({ tasks: [each, free], queues: { default: {}, other: { limits: [shared] } } })
     await each.enqueue()
     const second = await each.enqueue()
-    await stage.clock.advance('1s')
+    await harness.clock.advance('1s')
     await free.enqueue()
     expect(await engine.jobs.explain(second.id)).toMatchObject({ exact: false })
   })

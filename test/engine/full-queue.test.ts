@@ -2,25 +2,25 @@
 import { describe, expect, test } from 'vitest'
 import { input, limit, task } from '../../src/exports/index.ts'
 import { everyStore } from '../stores.ts'
-import { setStage, type Stage } from './stage.ts'
+import { createEngineHarness, type EngineHarness } from './engine-harness.ts'
 
 const hourly = limit('hourly', { every: '1h', maxWait: '1500ms' })
 
 describe.each(await everyStore('queues that are full'))('on $name', ({ create }) => {
   async function full() {
-    const stage: Stage = setStage()
-    const slow = task('slow', input<undefined>(), { run: () => stage.clock.sleep('1h') })
+    const harness: EngineHarness = createEngineHarness()
+    const slow = task('slow', input<undefined>(), { run: () => harness.clock.sleep('1h') })
     const limited = task('limited', input<undefined>(), {
       limits: [hourly],
       retry: { attempts: 1 },
       run: () => undefined,
     })
-    const engine = await stage.start({ store: create(), tasks: [slow, limited], queues: { default: 1 } })
+    const engine = await harness.start({ store: create(), tasks: [slow, limited], queues: { default: 1 } })
     await slow.enqueue()
     // Off the beat of any timer.
-    await stage.clock.advance('5300ms')
+    await harness.clock.advance('5300ms')
     const stateOf = async (id: string): Promise<string | undefined> => (await engine.jobs.get(id))?.state
-    return { ...stage, engine, slow, limited, stateOf }
+    return { ...harness, engine, slow, limited, stateOf }
   }
 
   test('a delayed job becomes available when it is due', async () => {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { input, limit, RateLimited, task } from '../../src/exports/index.ts'
-import { record, setStage } from './stage.ts'
+import { record, createEngineHarness } from './engine-harness.ts'
 
 const throwsAt = (name: string): Error =>
   Object.defineProperty(new Error('x'), name, {
@@ -48,7 +48,7 @@ const THROWN: Readonly<Record<string, () => unknown>> = {
 }
 
 test.each(Object.entries(THROWN))('is a failed attempt, and no more: a handler that throws %s', async (_, thrown) => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const work = task('work.item', input<string>(), {
     retry: { attempts: 2, backoff: 'none' },
     run: (which) => {
@@ -93,7 +93,7 @@ const RETURNED: Readonly<Record<string, () => unknown>> = {
 }
 
 test.each(Object.entries(RETURNED))('is a failed attempt, and no more: a handler that returns %s', async (_, value) => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const work = task('work.item', { retry: { attempts: 1 }, run: () => value() })
   const engine = await start({ tasks: [work] })
   const job = await work.enqueue()
@@ -102,7 +102,7 @@ test.each(Object.entries(RETURNED))('is a failed attempt, and no more: a handler
 })
 
 test('callbacks, listeners and loggers that throw or reject end nobody else`s work', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const fail = (): never => {
     throw Object.create(null)
   }
@@ -127,7 +127,7 @@ test('callbacks, listeners and loggers that throw or reject end nobody else`s wo
 })
 
 test('a refusal whose headers cannot be read still closes the budget, and its job comes back', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const crm = limit('crm', { rate: 10, per: '1s', calibrate: { from: 'headers' } })
   let refused = 0
   const work = task('work.item', {
@@ -146,7 +146,7 @@ test.each([
   ['a limit that no store can keep the name of', { limit: 'crm\0' }],
   ['a key that no store can keep', { limit: 'crm', key: 'a\0b\ud800' }],
 ])('a refusal that names %s is settled as any other', async (_, named) => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const crm = limit('crm', { rate: 10, per: '1s' })
   let refused = 0
   const work = task('work.item', input<string>(), {

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest'
 import type { Clock } from '../../src/base/clock.ts'
 import { input, task } from '../../src/exports/index.ts'
-import { setStage } from './stage.ts'
+import { createEngineHarness } from './engine-harness.ts'
 
 test('an idle engine sets few timers: what it does at intervals falls together', async () => {
-  const stage = setStage()
+  const harness = createEngineHarness()
   let timers = 0
-  const { clock } = stage
+  const { clock } = harness
   const counting: Clock = {
     bootId: clock.bootId,
     now: () => clock.now(),
@@ -18,14 +18,14 @@ test('an idle engine sets few timers: what it does at intervals falls together',
     },
   }
   const idle = task('idle', input<undefined>(), { run: () => undefined })
-  await stage.start({ tasks: [idle], clock: counting })
+  await harness.start({ tasks: [idle], clock: counting })
   timers = 0
   await clock.advance('1h')
   expect(timers).toBeLessThanOrEqual(720)
 })
 
 test('the fallback poll is made though a heartbeat falls on every one of them', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const seen: string[] = []
   const late = task('late', input<undefined>(), { run: () => void seen.push('ran') })
   // A heartbeat is made every third of a lease: every 5 s, as the poll is.

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { input, limit, task } from '../../src/exports/index.ts'
-import { setStage } from './stage.ts'
+import { createEngineHarness } from './engine-harness.ts'
 
 describe('jobs', () => {
   test('are read with everything that was said of them', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const work = task('work.item', input<{ n: number }>(), {
       retry: { attempts: 4 },
       run: async ({ n }) => {
@@ -38,7 +38,7 @@ describe('jobs', () => {
   })
 
   test('are listed by state, queue and task, newest first, in bounded pages', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const one = task('work.one', { run: () => undefined })
     const two = task('work.two', { queue: 'slow', run: () => undefined })
     const engine = await start({ tasks: [one, two], queues: ['default'] })
@@ -58,7 +58,7 @@ describe('jobs', () => {
   })
 
   test('explain why they wait: which limit, since when, until when, at which place', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const work = task('work.item', input<{ key: string }>(), {
       limits: [limit('gate', { rate: 1, per: '10s' }).by((item) => item.key)],
       run: () => undefined,
@@ -86,7 +86,7 @@ describe('jobs', () => {
   })
 
   test('explain that they wait for a slot, for a permit, or not at all', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const one = limit('one', { concurrency: 1 })
     const held = task('work.held', { limits: [one], run: () => clock.sleep('1h') })
     const plain = task('work.plain', { run: () => clock.sleep('1h') })
@@ -112,7 +112,7 @@ describe('jobs', () => {
 
 describe('limits', () => {
   test('are listed with their policies, those of queues and calls included', async () => {
-    const { start } = setStage()
+    const { start } = createEngineHarness()
     const work = task('work.item', {
       limits: [limit('task-limit', { rate: 1, per: '1s' }), { every: '100ms' }],
       run: () => undefined,
@@ -129,7 +129,7 @@ describe('limits', () => {
   })
 
   test('show what every bucket has left, who holds it and who waits', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const work = task('work.item', input<{ key: string }>(), {
       limits: [limit('gate', { rate: 4, per: '40s', concurrency: 2 }).by((item) => item.key)],
       run: () => clock.sleep('5s'),

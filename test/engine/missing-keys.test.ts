@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { input, type Key, limit, task } from '../../src/exports/index.ts'
-import { setStage } from './stage.ts'
+import { createEngineHarness } from './engine-harness.ts'
 
 interface Item {
   readonly tenant?: Key | null | undefined
@@ -11,7 +11,7 @@ const refused = { code: 'limit.key.missing' }
 
 describe('a key that is not there', () => {
   test('is refused before anything is written, by a function, by a path and inline', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const crm = limit('crm', { rate: 1, per: '1h' })
     let runs = 0
     const run = (): void => void runs++
@@ -31,7 +31,7 @@ describe('a key that is not there', () => {
   })
 
   test('is refused for a limit of a call, of a queue, and of a schedule', async () => {
-    const { create } = setStage()
+    const { create } = createEngineHarness()
     const crm = limit('crm', { rate: 1, per: '1h' })
     const work = task('work.item', input<Item>(), { run: () => undefined })
     const queued = task('work.queued', input<Item>(), { queue: 'mail', run: () => undefined })
@@ -48,7 +48,7 @@ describe('a key that is not there', () => {
   })
 
   test('null means unlimited without a word; an empty text likewise, with one warning for each task', async () => {
-    const { clock, start, warnings } = setStage()
+    const { clock, start, warnings } = createEngineHarness()
     const crm = limit('crm', { rate: 1, per: '1h' })
     const starts: unknown[] = []
     const run = ({ tenant }: Item): void => void starts.push(tenant)
@@ -66,7 +66,7 @@ describe('a key that is not there', () => {
   })
 
   test('where onMissingKey is given, it holds for null, an empty text and undefined alike', async () => {
-    const { clock, start, warnings } = setStage()
+    const { clock, start, warnings } = createEngineHarness()
     const uses = (['unlimited', 'fail', 'shared'] as const).map((onMissingKey) =>
       task(`work.${onMissingKey}`, input<Item>(), {
         limits: [limit(onMissingKey, { rate: 1, per: '1h', onMissingKey }).by((item) => item.tenant)],
@@ -101,14 +101,14 @@ describe('a weight that is the same for every job and above the burst', () => {
     ['by a path', burst.by('tenant', { weight: 6 })],
     ['written inline', { rate: 5, per: '1s', weight: 6 } as const],
   ])('%s is refused when the task is registered', (_, use) => {
-    const { create } = setStage()
+    const { create } = createEngineHarness()
     const heavy = task('heavy', { limits: [use as typeof burst], run })
     expect(() => create({ tasks: [heavy] })).toThrow(expect.objectContaining({ code: 'limit.weight.above_burst' }))
     expect(() => create({ tasks: [heavy] })).toThrow('task heavy')
   })
 
   test('is refused for a queue as well, and not where a limit counts no units', () => {
-    const { create } = setStage()
+    const { create } = createEngineHarness()
     expect(() => create({ tasks: [], queues: { default: { limits: [burst.weight(6)] } } })).toThrow(
       expect.objectContaining({ code: 'limit.weight.above_burst' }),
     )

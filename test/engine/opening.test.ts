@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { task } from '../../src/exports/index.ts'
-import { setStage } from './stage.ts'
+import { createEngineHarness } from './engine-harness.ts'
 
 /** A store file that no engine of this version may open, until it is set right. */
 function refusedStore(): { readonly store: string; readonly setRight: () => void } {
@@ -20,29 +20,29 @@ function refusedStore(): { readonly store: string; readonly setRight: () => void
 }
 
 test('an engine whose store could not be opened opens it at the next call', async () => {
-  const stage = setStage()
+  const harness = createEngineHarness()
   const { store, setRight } = refusedStore()
   const ran: number[] = []
-  const note = task('note', { run: () => void ran.push(stage.at()) })
-  const engine = stage.create({ store, tasks: [note] })
+  const note = task('note', { run: () => void ran.push(harness.at()) })
+  const engine = harness.create({ store, tasks: [note] })
   await expect(note.enqueue()).rejects.toMatchObject({ code: 'store.version' })
   await expect(engine.start()).rejects.toMatchObject({ code: 'store.version' })
   setRight()
   await note.enqueue()
   await engine.start()
-  await stage.clock.advance('1s')
+  await harness.clock.advance('1s')
   expect(ran).toHaveLength(1)
 })
 
 test('calls made together share one attempt to open the store', async () => {
-  const stage = setStage()
+  const harness = createEngineHarness()
   const { store, setRight } = refusedStore()
   const note = task('note', { run: () => undefined })
-  const engine = stage.create({ store, tasks: [note] })
+  const engine = harness.create({ store, tasks: [note] })
   const answers = await Promise.allSettled([note.enqueue(), note.enqueue(), engine.start()])
   expect(answers.map(({ status }) => status)).toEqual(['rejected', 'rejected', 'rejected'])
   setRight()
   await Promise.all([engine.start(), engine.start(), note.enqueue()])
-  await stage.clock.advance('1s')
+  await harness.clock.advance('1s')
   expect(await engine.jobs.list({ states: ['completed'] })).toHaveLength(1)
 })

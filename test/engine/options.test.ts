@@ -15,7 +15,7 @@ import {
   task,
 } from '../../src/exports/index.ts'
 import { createManualClock, drain } from '../../src/exports/testing.ts'
-import { setStage } from './stage.ts'
+import { createEngineHarness } from './engine-harness.ts'
 
 function untyped<T>(value: unknown): T {
   return value as T
@@ -107,7 +107,7 @@ const CASES: readonly Case[] = [
 
 describe('a misspelt option is refused, with what was meant, of', () => {
   test.each(CASES)('%s', async (_, refuse, code, part) => {
-    const { create } = setStage()
+    const { create } = createEngineHarness()
     const sluice = create({ tasks: [work], limits: [crm] })
     const error: unknown = await (async () => refuse(sluice))().then(
       () => 'nothing was refused',
@@ -141,7 +141,7 @@ describe('a store', () => {
 
 describe('an engine', () => {
   test('that runs is not started again, nor one that was stopped', async () => {
-    const { create, stop } = setStage()
+    const { create, stop } = createEngineHarness()
     const sluice = create({ tasks: [work] })
     await Promise.all([sluice.start(), sluice.start()])
     await expect(sluice.start()).rejects.toMatchObject({ code: 'engine.started' })
@@ -164,13 +164,13 @@ describe('an engine', () => {
   })
 
   test('that was left open is named where a task is of several', async () => {
-    const { create } = setStage()
+    const { create } = createEngineHarness()
     const both = task('both', { run })
     const first = create({ tasks: [both] })
     await first.start()
     create({ tasks: [both] })
     const error: unknown = await both.enqueue().catch((reason: unknown) => reason)
     expect(error).toMatchObject({ code: 'task.ambiguous' })
-    expect((error as Error).message).toMatch(/sqlite::memory: \(running\), made at .*stage\.ts.*\(not started\)/)
+    expect((error as Error).message).toMatch(/sqlite::memory: \(running\), made at .*harness\.ts.*\(not started\)/)
   })
 })

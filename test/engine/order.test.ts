@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { input, limit, type SluiceOptions, task } from '../../src/exports/index.ts'
-import { setStage, type Stage } from './stage.ts'
+import { createEngineHarness, type EngineHarness } from './engine-harness.ts'
 
 interface Item {
   readonly name: string
@@ -9,17 +9,17 @@ interface Item {
 
 /** A queue with one slot, in which every run takes a second: what starts when is a matter of order alone. */
 function oneSlot(options: Partial<SluiceOptions> = {}) {
-  const stage: Stage = setStage()
+  const harness: EngineHarness = createEngineHarness()
   const story: string[] = []
   const roomy = limit('roomy', { rate: 1000, per: '1s' })
   const run = async ({ name }: Item): Promise<void> => {
     story.push(name)
-    await stage.clock.sleep('1s')
+    await harness.clock.sleep('1s')
   }
   const keyed = task('work.keyed', input<Item>(), { limits: [roomy.by((item) => item.key)], run })
   const free = task('work.free', input<Item>(), { run })
-  const engine = stage.create({ tasks: [keyed, free], queues: { default: { concurrency: 1 } }, ...options })
-  return { ...stage, story, keyed, free, engine, roomy }
+  const engine = harness.create({ tasks: [keyed, free], queues: { default: { concurrency: 1 } }, ...options })
+  return { ...harness, story, keyed, free, engine, roomy }
 }
 
 describe('jobs of a queue start', () => {
@@ -88,7 +88,7 @@ describe('jobs of a queue start', () => {
 
 describe('queues', () => {
   test('have slots of their own', async () => {
-    const { clock, at, start } = setStage()
+    const { clock, at, start } = createEngineHarness()
     const story: string[] = []
     const work = task('work.item', input<string>(), {
       run: async (name) => {
@@ -104,7 +104,7 @@ describe('queues', () => {
   })
 
   test('that this process does not serve keep their jobs', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     let runs = 0
     const work = task('work.item', { run: () => void runs++ })
     const engine = await start({ tasks: [work] })
@@ -115,7 +115,7 @@ describe('queues', () => {
   })
 
   test('with a limit of their own sleep as a whole when it is used up, and others do not', async () => {
-    const { clock, at, start } = setStage()
+    const { clock, at, start } = createEngineHarness()
     const story: string[] = []
     const run = (name: string): void => void story.push(`${name}@${at()}`)
     const plain = task('work.plain', input<string>(), { run })
@@ -144,7 +144,7 @@ describe('queues', () => {
   })
 
   test('with a limit by the job’s input hold each key to it', async () => {
-    const { clock, at, start } = setStage()
+    const { clock, at, start } = createEngineHarness()
     const story: string[] = []
     const work = task('work.item', input<{ tenant: string }>(), {
       run: ({ tenant }) => void story.push(`${tenant}@${at()}`),

@@ -11,9 +11,9 @@ import {
   type SluiceOptions,
   task,
 } from '../../src/exports/index.ts'
-import { POSTGRES_URL } from '../store/postgres-harness.ts'
+import { POSTGRES_URL } from '../store/postgres-backend.ts'
 import { withPostgres } from '../store/postgres-server.ts'
-import { record } from './stage.ts'
+import { record } from './engine-harness.ts'
 
 withPostgres('flows of engines on PostgreSQL', () => {
   const admin = new Pool({ connectionString: POSTGRES_URL, max: 1 })

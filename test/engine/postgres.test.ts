@@ -4,7 +4,7 @@ import { afterAll, afterEach, expect, test, vi } from 'vitest'
 import { type Clock, systemClock } from '../../src/base/clock.ts'
 import { input, limit, silentLogger, Sluice, type SluiceOptions, task } from '../../src/exports/index.ts'
 import { createPostgresStore } from '../../src/exports/postgres.ts'
-import { POSTGRES_URL } from '../store/postgres-harness.ts'
+import { POSTGRES_URL } from '../store/postgres-backend.ts'
 import { withPostgres } from '../store/postgres-server.ts'
 
 withPostgres('engines on PostgreSQL', () => {

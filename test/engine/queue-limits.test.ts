@@ -2,14 +2,14 @@
 import { describe, expect, test } from 'vitest'
 import { input, limit, type QueueOptions, type Sluice, task } from '../../src/exports/index.ts'
 import { everyStore } from '../stores.ts'
-import { setStage, type Stage } from './stage.ts'
+import { createEngineHarness, type EngineHarness } from './engine-harness.ts'
 
 const few = limit('few', { window: 'sliding', max: 2, per: '1h' })
 const more = limit('more', { window: 'sliding', max: 5, per: '1h' })
 
 describe.each(await everyStore("a queue's own limits"))('on $name', ({ create }) => {
   interface Fleet {
-    readonly stage: Stage
+    readonly harness: EngineHarness
     /** Starts an engine that says this of the queue, and lets it work. */
     readonly join: (options: QueueOptions) => Promise<Sluice>
     readonly enqueue: (count: number) => Promise<void>
@@ -17,24 +17,24 @@ describe.each(await everyStore("a queue's own limits"))('on $name', ({ create })
   }
 
   function fleet(): Fleet {
-    const stage = setStage()
+    const harness = createEngineHarness()
     const store = create()
     let ran = 0
     const made = () => task('t', input<undefined>(), { queue: 'q', run: () => void ran++ })
     const engines: { readonly engine: Sluice; readonly task: ReturnType<typeof made> }[] = []
     return {
-      stage,
+      harness,
       async join(options) {
         const own = made()
-        const engine = await stage.start({ store, tasks: [own], queues: { q: options } })
+        const engine = await harness.start({ store, tasks: [own], queues: { q: options } })
         engines.push({ engine, task: own })
-        await stage.clock.advance('1s')
+        await harness.clock.advance('1s')
         return engine
       },
       async enqueue(count) {
         const { engine, task: own } = engines.at(-1)!
         for (let n = 0; n < count; n++) await engine.enqueue(own)
-        await stage.clock.advance('10s')
+        await harness.clock.advance('10s')
       },
       ran: () => ran,
     }
@@ -59,25 +59,25 @@ describe.each(await everyStore("a queue's own limits"))('on $name', ({ create })
   })
 
   test('an empty list removes them, and what waits starts at once', async () => {
-    const { stage, join, enqueue, ran } = fleet()
+    const { harness, join, enqueue, ran } = fleet()
     await join({ limits: [few] })
     await enqueue(20)
     expect(ran()).toBe(2)
     await join({ limits: [] })
-    await stage.clock.advance('10s')
+    await harness.clock.advance('10s')
     expect(ran()).toBe(20)
   })
 
   test('the later start of an engine replaces them, unless they have a higher version', async () => {
-    const { stage, join, enqueue, ran } = fleet()
+    const { harness, join, enqueue, ran } = fleet()
     await join({ limits: [few] })
     await enqueue(20)
     expect(ran()).toBe(2)
     await join({ limits: [more], version: 1 })
-    await stage.clock.advance('10s')
+    await harness.clock.advance('10s')
     expect(ran()).toBe(7)
     await join({ limits: [] })
-    await stage.clock.advance('10s')
+    await harness.clock.advance('10s')
     expect(ran()).toBe(7)
   })
 })
@@ -86,5 +86,5 @@ test.each<[QueueOptions, string]>([
   [{ limits: [few], version: -1 }, 'queues.q.version is invalid: -1. Expected a whole number from 0.'],
   [{ version: 1 }, 'queues.q.version is given without limits'],
 ])('a version that is none is refused: %o', (options, message) => {
-  expect(() => setStage().create({ tasks: [], queues: { q: options } })).toThrow(message)
+  expect(() => createEngineHarness().create({ tasks: [], queues: { q: options } })).toThrow(message)
 })

@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'vitest'
 import { input, type SluiceOptions, task } from '../../src/exports/index.ts'
-import { setStage } from './stage.ts'
+import { createEngineHarness } from './engine-harness.ts'
 
 const taskOn = (name: string, queue?: string) =>
   task(name, input<undefined>(), { ...(queue !== undefined && { queue }), run: () => undefined })
 
 async function statesOf(options: Partial<SluiceOptions>, ...queues: string[]): Promise<string[]> {
-  const stage = setStage()
+  const harness = createEngineHarness()
   const tasks = queues.map((queue) => taskOn(`on.${queue}`, queue))
-  const engine = await stage.start({ ...options, tasks })
+  const engine = await harness.start({ ...options, tasks })
   const jobs = await Promise.all(tasks.map((each) => engine.enqueue(each)))
-  await stage.clock.advance('1s')
+  await harness.clock.advance('1s')
   return Promise.all(jobs.map(async ({ id }) => (await engine.jobs.get(id))?.state ?? 'missing'))
 }
 
@@ -20,11 +20,11 @@ describe('an engine serves', () => {
   })
 
   test('default, when no task goes there, for calls that name it', async () => {
-    const stage = setStage()
+    const harness = createEngineHarness()
     const mail = taskOn('mail.send', 'mail')
-    const engine = await stage.start({ tasks: [mail] })
+    const engine = await harness.start({ tasks: [mail] })
     const { id } = await engine.enqueue(mail, undefined, { queue: 'default' })
-    await stage.clock.advance('1s')
+    await harness.clock.advance('1s')
     expect((await engine.jobs.get(id))?.state).toBe('completed')
   })
 
@@ -42,16 +42,16 @@ describe('an engine serves', () => {
   })
 
   test('as many jobs at once as the number in place of options', async () => {
-    const stage = setStage()
+    const harness = createEngineHarness()
     const slow = task('slow', input<undefined>(), {
       queue: 'mail',
-      run: () => new Promise<void>((resolve) => void stage.clock.setTimer(resolve, 1000)),
+      run: () => new Promise<void>((resolve) => void harness.clock.setTimer(resolve, 1000)),
     })
-    const engine = await stage.start({ tasks: [slow], queues: { mail: 2 } })
+    const engine = await harness.start({ tasks: [slow], queues: { mail: 2 } })
     await engine.enqueue(slow)
     await engine.enqueue(slow)
     await engine.enqueue(slow)
-    await stage.clock.advance('500ms')
+    await harness.clock.advance('500ms')
     const active = await engine.jobs.list({ states: ['active'] })
     expect(active).toHaveLength(2)
   })
@@ -59,37 +59,37 @@ describe('an engine serves', () => {
 
 describe('a warning tells', () => {
   test('of a task whose queue the engine does not serve, at its start', async () => {
-    const stage = setStage()
-    await stage.start({ tasks: [taskOn('mail.send', 'mail'), taskOn('report')], queues: ['default'] })
-    expect(stage.warnings).toEqual([expect.stringMatching(/mail\.send.*queue mail/)])
+    const harness = createEngineHarness()
+    await harness.start({ tasks: [taskOn('mail.send', 'mail'), taskOn('report')], queues: ['default'] })
+    expect(harness.warnings).toEqual([expect.stringMatching(/mail\.send.*queue mail/)])
   })
 
   test('nothing where all queues of tasks are named, be it without a slot', async () => {
-    const stage = setStage()
+    const harness = createEngineHarness()
     const tasks = [taskOn('mail.send', 'mail'), taskOn('report')]
-    await stage.start({ tasks, queues: { mail: 0, default: {} } })
-    await stage.start({ tasks })
-    expect(stage.warnings).toEqual([])
+    await harness.start({ tasks, queues: { mail: 0, default: {} } })
+    await harness.start({ tasks })
+    expect(harness.warnings).toEqual([])
   })
 
   test('of the first job of a queue that no live worker serves', async () => {
-    const stage = setStage()
+    const harness = createEngineHarness()
     const report = taskOn('report')
-    const engine = await stage.start({ tasks: [report] })
+    const engine = await harness.start({ tasks: [report] })
     await engine.enqueue(report)
     await engine.enqueue(report, undefined, { queue: 'nowhere' })
     await engine.enqueue(report, undefined, { queue: 'nowhere' })
-    await stage.clock.advance('1s')
-    expect(stage.warnings).toEqual([expect.stringMatching(/no live worker serves queue nowhere/)])
+    await harness.clock.advance('1s')
+    expect(harness.warnings).toEqual([expect.stringMatching(/no live worker serves queue nowhere/)])
   })
 
   test('of a queue whose worker has gone since', async () => {
-    const stage = setStage()
+    const harness = createEngineHarness()
     const report = taskOn('report')
-    const engine = stage.create({ tasks: [report] })
+    const engine = harness.create({ tasks: [report] })
     await engine.enqueue(report)
-    await stage.clock.advance('1s')
-    expect(stage.warnings).toEqual([expect.stringMatching(/queue default/)])
+    await harness.clock.advance('1s')
+    expect(harness.warnings).toEqual([expect.stringMatching(/queue default/)])
   })
 })
 
@@ -107,10 +107,10 @@ describe('queues are refused when', () => {
     ['a concurrency is not whole', { mail: 2.5 }],
     ['a concurrency is negative', { mail: -1 }],
   ])('%s', (_, queues) => {
-    const stage = setStage()
+    const harness = createEngineHarness()
     const refused = (): unknown => {
       try {
-        return stage.create({ tasks: [], queues: queues as never })
+        return harness.create({ tasks: [], queues: queues as never })
       } catch (error) {
         return (error as { code?: string }).code
       }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { input, limit, RateLimited, type SluiceOptions, task, type TaskOptions } from '../../src/exports/index.ts'
-import { record, setStage } from './stage.ts'
+import { record, createEngineHarness } from './engine-harness.ts'
 
 interface Item {
   readonly key: string
@@ -13,8 +13,8 @@ async function refused(
   refusal: (nowMs: number) => RateLimited,
   more: { task?: Partial<TaskOptions<Item, unknown>>; engine?: Partial<SluiceOptions>; times?: number } = {},
 ) {
-  const stage = setStage()
-  const { clock, at, start } = stage
+  const harness = createEngineHarness()
+  const { clock, at, start } = harness
   const starts: string[] = []
   let refusals = 0
   const work = task('work.item', input<Item>(), {
@@ -28,7 +28,7 @@ async function refused(
     ...more.task,
   })
   const engine = await start({ tasks: [work], ...more.engine })
-  return { ...stage, engine, work, starts }
+  return { ...harness, engine, work, starts }
 }
 
 describe('a refusal by the other side', () => {
@@ -178,7 +178,7 @@ describe('a refusal by the other side', () => {
 
 describe('a handler tells its limits', () => {
   test('what a call really cost: more is owed, less comes back', async () => {
-    const { clock, at, start } = setStage()
+    const { clock, at, start } = createEngineHarness()
     const tokens = limit('tokens', { rate: 10, per: '10s' })
     const starts: number[] = []
     const work = task('work.item', input<{ more: number }>(), {
@@ -200,7 +200,7 @@ describe('a handler tells its limits', () => {
   })
 
   test('of a refusal that it got over itself', async () => {
-    const { clock, at, start } = setStage()
+    const { clock, at, start } = createEngineHarness()
     const starts: number[] = []
     const work = task('work.item', {
       limits: [crm],

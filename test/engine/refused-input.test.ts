@@ -10,7 +10,7 @@ import {
   task,
   type TaskOptions,
 } from '../../src/exports/index.ts'
-import { setStage } from './stage.ts'
+import { createEngineHarness } from './engine-harness.ts'
 
 /** What callers without types may pass. */
 function untyped<T>(value: unknown): T {
@@ -154,7 +154,7 @@ describe('a call is refused, and nothing is written, with', () => {
     ['a unique key function that throws', {}, { unique: { key: throwing } }, 'unique.invalid'],
     ['a BigInt in its meta', {}, { meta: { n: 1n } }, 'payload.unserialisable'],
   ])('%s', async (_, item, options, code) => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     let runs = 0
     const work = task('work.item', input<Item>(), {
       limits: [
@@ -178,7 +178,7 @@ describe('a call is refused, and nothing is written, with', () => {
   })
 
   test('an input that its schema refuses, naming the field', async () => {
-    const { start } = setStage()
+    const { start } = createEngineHarness()
     const work = task('work.item', z.object({ tenantId: z.string() }), { run: () => undefined })
     const engine = await start({ tasks: [work] })
     const call = work.enqueue(untyped({ tenantId: 42 }))
@@ -189,7 +189,7 @@ describe('a call is refused, and nothing is written, with', () => {
 })
 
 test('the cause of a refusal by a key function is what it threw', async () => {
-  const { start } = setStage()
+  const { start } = createEngineHarness()
   const cause = new Error('no tenant')
   const crm: Limit = limit('crm', { rate: 1, per: '1s' })
   const work = task('work.item', {
@@ -207,7 +207,7 @@ test('the cause of a refusal by a key function is what it threw', async () => {
 })
 
 test('a key over 1 KiB is kept by its hash, and the budget is its own', async () => {
-  const { clock, at, start } = setStage()
+  const { clock, at, start } = createEngineHarness()
   const starts: string[] = []
   const work = task('work.item', input<{ key: string }>(), {
     limits: [limit('gate', { rate: 1, per: '1m' }).by((item) => item.key)],

@@ -1,9 +1,9 @@
 import { expect, test, vi } from 'vitest'
 import { input, JobCancelled, JobDiscarded, task } from '../../src/exports/index.ts'
-import { setStage } from './stage.ts'
+import { createEngineHarness } from './engine-harness.ts'
 
 test('a result comes back as JSON makes it, typed so', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const work = task('work.item', input<{ n: number }>(), {
     run: ({ n }) => ({ doubled: n * 2, on: new Date(0), gone: undefined, list: [1, new Date(0)] as const }),
   })
@@ -22,7 +22,7 @@ test('a result comes back as JSON makes it, typed so', async () => {
 })
 
 test('a handler that returns nothing gives undefined', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const work = task('work.item', { run: () => undefined })
   await start({ tasks: [work] })
   const job = await work.enqueue()
@@ -31,7 +31,7 @@ test('a handler that returns nothing gives undefined', async () => {
 })
 
 test('a result may be awaited before, while and after the job runs, by many', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const work = task('work.item', { run: () => clock.sleep('5s').then(() => 'done') })
   await start({ tasks: [work] })
   const job = await work.enqueue()
@@ -43,7 +43,7 @@ test('a result may be awaited before, while and after the job runs, by many', as
 })
 
 test('a result that takes too long is not waited for, and the job goes on', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const work = task('work.item', { run: () => clock.sleep('5s').then(() => 'done') })
   await start({ tasks: [work] })
   const job = await work.enqueue()
@@ -55,7 +55,7 @@ test('a result that takes too long is not waited for, and the job goes on', asyn
 })
 
 test('a wait that has ended leaves no timer behind', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const timers = new Set<unknown>()
   const setTimer = clock.setTimer.bind(clock)
   vi.spyOn(clock, 'setTimer').mockImplementation((run, delayMs) => {
@@ -78,7 +78,7 @@ test('a wait that has ended leaves no timer behind', async () => {
 })
 
 test('who waits for a job that was retried is told of the retry, whatever became of earlier waits', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   let runs = 0
   const work = task('work.item', {
     retry: { attempts: 1 },
@@ -101,7 +101,7 @@ test('who waits for a job that was retried is told of the retry, whatever became
 })
 
 test('the result of a discarded job is the reason', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const work = task('work.item', {
     retry: { attempts: 2, backoff: 'none' },
     run: () => {
@@ -119,7 +119,7 @@ test('the result of a discarded job is the reason', async () => {
 })
 
 test('the result of a cancelled job says so', async () => {
-  const { start } = setStage()
+  const { start } = createEngineHarness()
   const work = task('work.item', { run: () => undefined })
   const engine = await start({ tasks: [work] })
   const job = await work.enqueue(undefined, { delay: '1h' })
@@ -129,7 +129,7 @@ test('the result of a cancelled job says so', async () => {
 })
 
 test('whoever waits when the engine stops is told, and the job is kept', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const work = task('work.item', { run: () => undefined })
   const engine = await start({ tasks: [work] })
   const job = await work.enqueue(undefined, { delay: '1h' })
@@ -143,7 +143,7 @@ test.each([
   ['a BigInt', () => 10n, 'payload.unserialisable'],
   ['more than 1 MiB', () => 'x'.repeat(1024 * 1024 + 1), 'payload.too_large'],
 ])('a result of %s is a failed attempt', async (_, run, code) => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const work = task('work.item', { retry: { attempts: 1 }, run: (): unknown => run() })
   const engine = await start({ tasks: [work] })
   const job = await work.enqueue()

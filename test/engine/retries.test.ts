@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { input, limit, NonRetryable, seededRandom, task, type TaskOptions } from '../../src/exports/index.ts'
-import { setStage } from './stage.ts'
+import { createEngineHarness } from './engine-harness.ts'
 
 type Retry = NonNullable<TaskOptions<void, void>['retry']>
 
 /** The seconds at which a task that always fails is attempted. */
 async function attemptsOf(retry: Retry | undefined, seed = 1): Promise<number[]> {
-  const { clock, at, start } = setStage()
+  const { clock, at, start } = createEngineHarness()
   const seconds: number[] = []
   const failing = task('work.failing', {
     ...(retry && { retry }),
@@ -63,7 +63,7 @@ describe('a failed attempt is repeated', () => {
 })
 
 test('a handler that says no attempt can help ends its job at once', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   let attempts = 0
   const hopeless = task('work.hopeless', {
     retry: { attempts: 10, backoff: 'none' },
@@ -84,7 +84,7 @@ test('a handler that says no attempt can help ends its job at once', async () =>
 })
 
 test('while it waits to be repeated a job is retryable, with its last error', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const failing = task('work.failing', {
     retry: { backoff: 'fixed', initial: '10s', jitter: false },
     run: () => {
@@ -103,7 +103,7 @@ test('while it waits to be repeated a job is retryable, with its last error', as
 })
 
 test('attempts never reset, but a manual retry begins anew', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const attempts: number[] = []
   const failing = task('work.failing', {
     retry: { attempts: 2, backoff: 'none' },
@@ -123,7 +123,7 @@ test('attempts never reset, but a manual retry begins anew', async () => {
 })
 
 test('a retry keeps its place: it goes before what came after it', async () => {
-  const { clock, at, start } = setStage()
+  const { clock, at, start } = createEngineHarness()
   const story: string[] = []
   const work = task('work.item', input<{ name: string }>(), {
     limits: [limit('gate', { rate: 1, per: '10s' })],
@@ -140,7 +140,7 @@ test('a retry keeps its place: it goes before what came after it', async () => {
 })
 
 test('what a handler throws need not be an error', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const odd = task('work.odd', {
     retry: { attempts: 1 },
     run: () => {

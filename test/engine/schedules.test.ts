@@ -4,13 +4,13 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { input, limit, type ScheduleOptions, task } from '../../src/exports/index.ts'
-import { record, setStage } from './stage.ts'
+import { record, createEngineHarness } from './engine-harness.ts'
 
 const tick = (run: () => unknown = () => undefined): ReturnType<typeof task<unknown>> => task('tick', { run })
 
 describe('a schedule', () => {
   test('reads as it was registered', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const report = task('report.send', input<{ to: string }>(), { queue: 'slow', run: () => undefined })
     const engine = await start({ tasks: [report] })
     const until = new Date(clock.now() + 3_600_000)
@@ -43,7 +43,7 @@ describe('a schedule', () => {
   })
 
   test('takes the name of its task, and no input where the task has none', async () => {
-    const { start } = setStage()
+    const { start } = createEngineHarness()
     const ping = tick()
     const engine = await start({ tasks: [ping] })
     expect(await engine.schedule(ping, { every: '5m' })).toMatchObject({ name: 'tick', input: null, every: 300_000 })
@@ -51,7 +51,7 @@ describe('a schedule', () => {
   })
 
   test('says what its jobs are: queue, priority, limits, weight, meta and tags', async () => {
-    const { clock, start, at } = setStage()
+    const { clock, start, at } = createEngineHarness()
     const gate = limit('gate', { rate: 2, per: '10s' })
     const starts: number[] = []
     const ping = tick(() => starts.push(at()))
@@ -74,7 +74,7 @@ describe('a schedule', () => {
   })
 
   test('tells its handler, and whoever looks, which due time a job stands for', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const seen: unknown[] = []
     const ping = task('tick', { run: (_, ctx) => void seen.push(ctx.job.occurrence) })
     const engine = await start({ tasks: [ping] })
@@ -91,7 +91,7 @@ describe('a schedule', () => {
   })
 
   test('is told of: fired, skipped, ended', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const slow = task('slow', { run: () => clock.sleep('1500ms') })
     const engine = await start({ tasks: [slow] })
     const events = record(engine, 'schedule.fired', 'job.enqueued', 'schedule.skipped', 'schedule.ended')
@@ -113,7 +113,7 @@ describe('a schedule', () => {
   })
 
   test('calls nobody back for an occurrence that it has to skip, and does for a run that failed', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const errors: string[] = []
     let fails = false
     const gate = limit('gate', { rate: 1, per: '1s', burst: 1, maxWait: '500ms' })
@@ -136,7 +136,7 @@ describe('a schedule', () => {
   })
 
   test('that is faster than a limit is warned of once, and one that is just as fast is not', async () => {
-    const { start, warnings } = setStage()
+    const { start, warnings } = createEngineHarness()
     const gate = limit('gate', { rate: 2, per: '10s' })
     const spaced = limit('spaced', { every: '7s' })
     const daily = limit('daily', { window: 'fixed', max: 24, per: '1d', timezone: 'UTC' })
@@ -179,7 +179,7 @@ describe('what cannot be scheduled is refused', () => {
   ]
 
   test.each(refused)('%s', async (_, options, message) => {
-    const { create } = setStage()
+    const { create } = createEngineHarness()
     const ping = tick()
     const engine = create({ tasks: [ping] })
     await expect(engine.schedule(ping, options as ScheduleOptions<unknown>)).rejects.toMatchObject({
@@ -190,7 +190,7 @@ describe('what cannot be scheduled is refused', () => {
   })
 
   test('a second call without a name for another input, since one would replace the other', async () => {
-    const { create } = setStage()
+    const { create } = createEngineHarness()
     const sync = task('sync', input<{ tenant: string }>(), { run: () => undefined })
     const engine = create({ tasks: [sync] })
     await engine.schedule(sync, { tenant: 'a' }, { every: '1h' })
@@ -204,7 +204,7 @@ describe('what cannot be scheduled is refused', () => {
   })
 
   test('a task that is not listed, and anything on an engine that was stopped', async () => {
-    const { create, stop } = setStage()
+    const { create, stop } = createEngineHarness()
     const ping = tick()
     const other = task('other', { run: () => undefined })
     const engine = create({ tasks: [ping] })
@@ -214,7 +214,7 @@ describe('what cannot be scheduled is refused', () => {
   })
 
   test('what the compiler sees', async () => {
-    const { create } = setStage()
+    const { create } = createEngineHarness()
     const sync = task('sync', input<{ tenant: string }>(), { run: () => undefined })
     const engine = create({ tasks: [sync] })
     // @ts-expect-error the input is required
@@ -228,7 +228,7 @@ describe('what cannot be scheduled is refused', () => {
 
 describe('a schedule in a time zone that this process does not know', () => {
   test('is left to others, and holds up neither jobs nor other schedules', async () => {
-    const { clock, start, errors } = setStage()
+    const { clock, start, errors } = createEngineHarness()
     const directory = mkdtempSync(join(tmpdir(), 'sluice-zones-'))
     onTestFinished(() => rmSync(directory, { recursive: true, force: true }))
     const path = join(directory, 'jobs.db')

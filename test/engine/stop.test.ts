@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { input, limit, NonRetryable, RateLimited, task } from '../../src/exports/index.ts'
 import { everyStore } from '../stores.ts'
-import { record, setStage } from './stage.ts'
+import { record, createEngineHarness } from './engine-harness.ts'
 
 function file(): string {
   const directory = mkdtempSync(join(tmpdir(), 'sluice-engine-'))
@@ -13,7 +13,7 @@ function file(): string {
 }
 
 test('a stop takes no more jobs and lets those that run finish', async () => {
-  const { clock, at, start } = setStage()
+  const { clock, at, start } = createEngineHarness()
   const ends: string[] = []
   const store = file()
   const work = task('work.item', input<string>(), {
@@ -38,7 +38,7 @@ test('a stop takes no more jobs and lets those that run finish', async () => {
 })
 
 test('a stop that has waited long enough aborts what runs, and gives back what does not end, with its attempt and permit', async () => {
-  const { clock, at, start } = setStage()
+  const { clock, at, start } = createEngineHarness()
   const store = file()
   const told: string[] = []
   const work = task('work.item', input<string>(), {
@@ -69,7 +69,7 @@ test('a stop that has waited long enough aborts what runs, and gives back what d
 })
 
 test('a handler that heeds the signal ends before the grace is over', async () => {
-  const { clock, at, start } = setStage()
+  const { clock, at, start } = createEngineHarness()
   const work = task('work.item', {
     run: (_, ctx) =>
       new Promise<string>((resolve) => {
@@ -121,7 +121,7 @@ const table = stores.flatMap((on) =>
 test.each(table)(
   'on %s a run that a stop aborts and that %s is given back, of %i attempts',
   async (_, how, attempts, on) => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const store = on.create()
     const starts: number[] = []
     const told: string[] = []
@@ -151,7 +151,7 @@ test.each(table)(
 )
 
 test('a push-back of a run that a stop aborts still closes the budget', async () => {
-  const { clock, at, start } = setStage()
+  const { clock, at, start } = createEngineHarness()
   const store = file()
   const starts: number[] = []
   const work = task('work.item', {
@@ -176,7 +176,7 @@ test('a push-back of a run that a stop aborts still closes the budget', async ()
 })
 
 test('a stopped engine takes no calls, and a second stop is the first', async () => {
-  const { start } = setStage()
+  const { start } = createEngineHarness()
   const work = task('work.item', { run: () => undefined })
   const engine = await start({ tasks: [work] })
   const first = engine.stop()
@@ -187,7 +187,7 @@ test('a stopped engine takes no calls, and a second stop is the first', async ()
 })
 
 test('an engine that never started stops', async () => {
-  const { create } = setStage()
+  const { create } = createEngineHarness()
   const work = task('work.item', { run: () => undefined })
   const engine = create({ tasks: [work] })
   await engine.stop()

@@ -3,7 +3,7 @@ import { Sweeper } from '../../src/engine/remote/sweeper.ts'
 import { Trouble } from '../../src/base/trouble.ts'
 import { silentLogger } from '../../src/exports/index.ts'
 import { createManualClock } from '../../src/exports/testing.ts'
-import { RETENTION } from '../conformance/store/harness.ts'
+import { RETENTION } from '../conformance/store/backend.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 
 test('a store that cannot be asked is asked again a second later, and nobody falls over it', async () => {

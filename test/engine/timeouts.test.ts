@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import { limit, task } from '../../src/exports/index.ts'
-import { setStage } from './stage.ts'
+import { createEngineHarness } from './engine-harness.ts'
 
 test('an attempt that runs too long is aborted, counts, and is repeated', async () => {
-  const { clock, at, start } = setStage()
+  const { clock, at, start } = createEngineHarness()
   const aborted: string[] = []
   const slow = task('work.slow', {
     timeout: '2s',
@@ -27,7 +27,7 @@ test('an attempt that runs too long is aborted, counts, and is repeated', async 
 })
 
 test('waiting for a slot or for budget never erodes the timeout', async () => {
-  const { clock, at, start } = setStage()
+  const { clock, at, start } = createEngineHarness()
   const ends: number[] = []
   const work = task('work.item', {
     timeout: '3s',
@@ -44,7 +44,7 @@ test('waiting for a slot or for budget never erodes the timeout', async () => {
 })
 
 test('a late end of an attempt that was given up changes nothing', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const slow = task('work.slow', {
     timeout: '1s',
     retry: { attempts: 2, backoff: 'none' },
@@ -60,7 +60,7 @@ test('a late end of an attempt that was given up changes nothing', async () => {
 })
 
 test('without a timeout a handler may run for as long as its lease is extended', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const long = task('work.long', { run: () => clock.sleep('3h') })
   const engine = await start({ tasks: [long], lease: '5s' })
   const job = await long.enqueue()

@@ -8,8 +8,8 @@ import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import type { Store } from '../../src/store/contract/store.ts'
 import { input, limit, type Sluice, task } from '../../src/exports/index.ts'
 import type { ManualClock } from '../../src/exports/testing.ts'
-import { RETENTION } from '../conformance/store/harness.ts'
-import { setStage } from './stage.ts'
+import { RETENTION } from '../conformance/store/backend.ts'
+import { createEngineHarness } from './engine-harness.ts'
 
 type Verb = keyof Store
 
@@ -76,7 +76,7 @@ test.each([
 ] as [string, Verb[]][])(
   'runs that end while the store refuses %s, for several leases, are settled when it serves again',
   async (_, verbs) => {
-    const { clock, start, errors } = setStage()
+    const { clock, start, errors } = createEngineHarness()
     const { store, fail } = troubled(clock)
     const { work, runs } = slowTask(clock, 1)
     const engine = await start({ tasks: [work], store, lease: '5s' })
@@ -94,7 +94,7 @@ test.each([
 )
 
 test('a handler that is at work while the store refuses for longer than its lease goes on, and counts', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const { store, fail } = troubled(clock)
   const runs: number[] = []
   const work = task('work.item', {
@@ -116,7 +116,7 @@ test('a handler that is at work while the store refuses for longer than its leas
 })
 
 test('a store that refuses claims is asked every 2 s at most, however many jobs arrive, and serves at once when it can', async () => {
-  const { clock, start, errors } = setStage()
+  const { clock, start, errors } = createEngineHarness()
   const { store, fail, calls } = troubled(clock)
   const { work, runs } = slowTask(clock, 1)
   await start({ tasks: [work], store })
@@ -137,7 +137,7 @@ test('a store that refuses claims is asked every 2 s at most, however many jobs 
 })
 
 test('while settlements are refused, runs that wait for theirs take the slots: few more jobs begin', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const { store, fail } = troubled(clock)
   let runs = 0
   const work = task('work.item', { retry: { attempts: 1 }, run: () => void runs++ })
@@ -153,7 +153,7 @@ test('while settlements are refused, runs that wait for theirs take the slots: f
 })
 
 test('a settlement that stays impossible is given up at once: its lease ends, and nothing else suffers', async () => {
-  const { clock, start, errors } = setStage()
+  const { clock, start, errors } = createEngineHarness()
   const { store, fail } = troubled(clock)
   const { work, runs } = slowTask(clock, 2)
   const engine = await start({ tasks: [work], store, lease: '5s' })
@@ -169,7 +169,7 @@ test('a settlement that stays impossible is given up at once: its lease ends, an
 })
 
 test('a store that has failed for good is told of once, and left alone', async () => {
-  const { clock, start, errors, warnings } = setStage()
+  const { clock, start, errors, warnings } = createEngineHarness()
   const { store, fail, calls } = troubled(clock)
   const { work } = slowTask(clock, 3)
   const engine = await start({ tasks: [work], store, lease: '5s' })
@@ -190,7 +190,7 @@ test('a store that has failed for good is told of once, and left alone', async (
 })
 
 test('what a claim brings to an engine that stops is given back though the store refuses for a while', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const { store, fail } = troubled(clock)
   const { work, runs } = slowTask(clock, 1)
   const engine = await start({ tasks: [work], store })
@@ -220,7 +220,7 @@ test('what a claim brings to an engine that stops is given back though the store
 })
 
 test('what an outside worker acknowledges while the store refuses counts when it serves again, though its lease is over', async () => {
-  const { clock, create } = setStage()
+  const { clock, create } = createEngineHarness()
   const { store, fail } = troubled(clock)
   const { work } = slowTask(clock, 1)
   const engine = create({ tasks: [work], store })
@@ -238,7 +238,7 @@ test('what an outside worker acknowledges while the store refuses counts when it
 })
 
 test('after trouble each worker extends its own leases before another takes back its runs', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const folder = mkdtempSync(join(tmpdir(), 'sluice-trouble-'))
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
   const stores = [troubled(clock, join(folder, 'jobs.db')), troubled(clock, join(folder, 'jobs.db'))]
@@ -270,7 +270,7 @@ test('after trouble each worker extends its own leases before another takes back
 })
 
 test('a run is not aborted for the lease of an earlier one of the same job', async () => {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const { store } = troubled(clock)
   const told: string[] = []
   const work = task('work.item', {

@@ -1,19 +1,19 @@
 import { describe, expect, test } from 'vitest'
 import { input, limit, type Sluice, task, type Task } from '../../src/exports/index.ts'
 import type { ManualClock } from '../../src/exports/testing.ts'
-import { setStage } from './stage.ts'
+import { createEngineHarness } from './engine-harness.ts'
 
 interface Item {
   readonly name: string
 }
 
-async function stage(): Promise<{
+async function harness(): Promise<{
   clock: ManualClock
   engine: Sluice
   work: Task<Item, Item, void>
   ran: string[]
 }> {
-  const { clock, start } = setStage()
+  const { clock, start } = createEngineHarness()
   const ran: string[] = []
   const work = task('work.item', input<Item>(), {
     limits: [limit('gate', { rate: 1, per: '10s' })],
@@ -28,7 +28,7 @@ async function stage(): Promise<{
 
 describe('a second job with the same unique key', () => {
   test('is ignored by default: the earlier one is returned', async () => {
-    const { clock, work, ran } = await stage()
+    const { clock, work, ran } = await harness()
     const first = await work.enqueue({ name: 'first' }, { unique: 'key' })
     const second = await work.enqueue({ name: 'second' }, { unique: 'key' })
     expect(first.duplicate).toBe(false)
@@ -38,7 +38,7 @@ describe('a second job with the same unique key', () => {
   })
 
   test('is rejected on demand, with the id of the earlier one', async () => {
-    const { clock, work, ran } = await stage()
+    const { clock, work, ran } = await harness()
     const unique = { key: 'key', onConflict: 'reject' } as const
     const first = await work.enqueue({ name: 'first' }, { unique })
     const second = work.enqueue({ name: 'second' }, { unique })
@@ -49,7 +49,7 @@ describe('a second job with the same unique key', () => {
   })
 
   test('updates the earlier one: it keeps id and place and runs the latest input', async () => {
-    const { clock, work, ran } = await stage()
+    const { clock, work, ran } = await harness()
     const unique = { key: 'key', onConflict: 'update' } as const
     const first = await work.enqueue({ name: 'first' }, { unique })
     await work.enqueue({ name: 'behind' })
@@ -60,7 +60,7 @@ describe('a second job with the same unique key', () => {
   })
 
   test('replaces the earlier one: that is cancelled, the new one has a new id', async () => {
-    const { clock, engine, work, ran } = await stage()
+    const { clock, engine, work, ran } = await harness()
     const unique = { key: 'key', onConflict: 'replace' } as const
     const first = await work.enqueue({ name: 'first' }, { unique })
     const second = await work.enqueue({ name: 'second' }, { unique })
@@ -75,7 +75,7 @@ describe('a second job with the same unique key', () => {
   test.each(['update', 'replace'] as const)(
     'leaves an active one alone (%s): a new job is enqueued',
     async (onConflict) => {
-      const { clock, engine, work, ran } = await stage()
+      const { clock, engine, work, ran } = await harness()
       const unique = { key: 'key', onConflict }
       const first = await work.enqueue({ name: 'first' }, { unique })
       await clock.advance('8500ms')
@@ -90,7 +90,7 @@ describe('a second job with the same unique key', () => {
   )
 
   test('is a new one when the earlier has ended', async () => {
-    const { clock, work, ran } = await stage()
+    const { clock, work, ran } = await harness()
     await work.enqueue({ name: 'first' }, { unique: 'key' })
     await clock.advance('1m')
     const second = await work.enqueue({ name: 'second' }, { unique: 'key' })
@@ -100,7 +100,7 @@ describe('a second job with the same unique key', () => {
   })
 
   test('is a duplicate within the time that the key is held, ended or not, and no longer', async () => {
-    const { clock, work, ran } = await stage()
+    const { clock, work, ran } = await harness()
     const unique = { key: 'key', within: '2m' } as const
     await work.enqueue({ name: 'first' }, { unique })
     await clock.advance('1m')
@@ -112,7 +112,7 @@ describe('a second job with the same unique key', () => {
   })
 
   test('of another task is no duplicate', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const one = task('work.one', { run: () => undefined })
     const two = task('work.two', { run: () => undefined })
     await start({ tasks: [one, two] })
@@ -123,7 +123,7 @@ describe('a second job with the same unique key', () => {
   })
 
   test('within one list of calls is a duplicate too', async () => {
-    const { clock, work, ran } = await stage()
+    const { clock, work, ran } = await harness()
     const jobs = await work.enqueueMany([{ name: 'a' }, { name: 'b' }, { name: 'a' }], {
       unique: { key: (item) => item.name },
     })

@@ -4,7 +4,7 @@ import { Client } from 'pg'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { input, limit, Sluice, task } from '../../src/exports/index.ts'
 import { everyStore } from '../stores.ts'
-import { record } from './stage.ts'
+import { record } from './engine-harness.ts'
 
 /** On a busy machine a claim may take its time. */
 const eventually = (check: () => unknown): Promise<unknown> => vi.waitFor(check, { timeout: 20_000 })

@@ -3,7 +3,7 @@ import { Pool } from 'pg'
 import { z } from 'zod'
 import { afterAll, afterEach, expect, test, vi } from 'vitest'
 import { input, limit, type Logger, Sluice, type SluiceOptions, task } from '../../src/exports/index.ts'
-import { POSTGRES_URL } from '../store/postgres-harness.ts'
+import { POSTGRES_URL } from '../store/postgres-backend.ts'
 import { withPostgres } from '../store/postgres-server.ts'
 
 withPostgres('jobs that SQL enqueues without their limits', () => {

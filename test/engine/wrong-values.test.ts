@@ -18,7 +18,7 @@ import { createPostgresStore } from '../../src/exports/postgres.ts'
 import { createManualClock, drain } from '../../src/exports/testing.ts'
 import { createStore } from '../../src/store/open.ts'
 import { systemClock } from '../../src/base/clock.ts'
-import { setStage } from './stage.ts'
+import { createEngineHarness } from './engine-harness.ts'
 
 /** As callers without types give it. */
 const a = (value: unknown): never => value as never
@@ -131,7 +131,7 @@ const FIELDS: readonly Field[] = [
 
 describe('what a field cannot take is refused with a code, and nothing is written, in', () => {
   test.each(FIELDS)('%s', async (_, give, values) => {
-    const { create } = setStage()
+    const { create } = createEngineHarness()
     const sluice = create({ tasks: [work], limits: [crm] })
     for (const value of values) {
       const error: unknown = await (async () => give(a(value), sluice))().then(

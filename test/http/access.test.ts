@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { silentLogger } from '../../src/exports/index.ts'
-import { Desk, type Json } from './desk.ts'
+import { HttpHarness, type Json } from './http-harness.ts'
 
 const TOKENS = [
   { token: 'client-0123456789', scopes: ['client'], tenant: '*' },
@@ -13,7 +13,7 @@ const bearer = (name: string): { headers: Record<string, string> } => ({ headers
 const CLIENT = bearer('client-0123456789')
 const WORKER = bearer('worker-0123456789')
 const ADMIN = bearer('admin-0123456789a')
-const guarded = (): Promise<Desk> => Desk.open({ http: { tokens: TOKENS } })
+const guarded = (): Promise<HttpHarness> => HttpHarness.open({ http: { tokens: TOKENS } })
 
 describe('tokens', () => {
   test.each([
@@ -66,7 +66,7 @@ describe('tokens', () => {
     [{ hash: 'sha256:12', scopes: ['admin'], tenant: '*' }],
     [{ scopes: ['admin'], tenant: '*' }],
   ])('%j is no token, and the refusal does not show it', async (token) => {
-    const opening = Desk.open({ http: { tokens: [token as never] } })
+    const opening = HttpHarness.open({ http: { tokens: [token as never] } })
     await expect(opening).rejects.toMatchObject({ code: 'option.invalid' })
     await expect(opening).rejects.not.toThrow(/admin-0123456789/)
   })
@@ -78,13 +78,13 @@ describe('tokens', () => {
       { token, scopes: ['reader'], tenant: '*' },
       { hash, scopes: ['admin'], tenant: '*' },
     ] as const
-    await expect(Desk.open({ http: { tokens: same } })).rejects.toMatchObject({ code: 'option.invalid' })
+    await expect(HttpHarness.open({ http: { tokens: same } })).rejects.toMatchObject({ code: 'option.invalid' })
     const named = [
       { token, name: 'n', scopes: ['reader'], tenant: '*' },
       { token: 'other-0123456789', name: 'n', scopes: ['reader'], tenant: '*' },
     ] as const
-    await expect(Desk.open({ http: { tokens: named } })).rejects.toMatchObject({ code: 'option.invalid' })
-    const d = await Desk.open({ http: { tokens: same.slice(1) } })
+    await expect(HttpHarness.open({ http: { tokens: named } })).rejects.toMatchObject({ code: 'option.invalid' })
+    const d = await HttpHarness.open({ http: { tokens: same.slice(1) } })
     expect((await d.get('/ojs/v1/admin/stats', bearer(token))).status).toBe(200)
   })
 
@@ -95,7 +95,7 @@ describe('tokens', () => {
       tenant: '*',
       expiresAt: '2026-01-01T00:00:10Z',
     } as const
-    const d = await Desk.open({ http: { tokens: [token] } })
+    const d = await HttpHarness.open({ http: { tokens: [token] } })
     expect((await d.get('/ojs/v1/queues', bearer(token.token))).status).toBe(200)
     await d.clock.advance('10s')
     const late = await d.get('/ojs/v1/queues', bearer(token.token))
@@ -106,7 +106,7 @@ describe('tokens', () => {
   test('of the scope client are producers and readers, and the log warns of them', async () => {
     const warnings: string[] = []
     const logger = { ...silentLogger, warn: (_: object, message: string) => void warnings.push(message) }
-    const d = await Desk.open({ http: { tokens: TOKENS, logger } })
+    const d = await HttpHarness.open({ http: { tokens: TOKENS, logger } })
     expect(warnings).toHaveLength(2)
     expect(warnings[0]).toMatch(/scope client.*producer and reader/)
     const id = await d.push({}, {}, CLIENT)
@@ -117,7 +117,7 @@ describe('tokens', () => {
 
 describe('the budget of requests', () => {
   test('is each token’s own; beyond it 429 says when to come back, and nothing is done', async () => {
-    const d = await Desk.open({ http: { tokens: TOKENS, requests: { rate: 2, per: '10s' } } })
+    const d = await HttpHarness.open({ http: { tokens: TOKENS, requests: { rate: 2, per: '10s' } } })
     const push = (sending: object): Promise<{ status: number; headers: Headers; body: Json }> =>
       d.post('/ojs/v1/jobs', { type: 'a', args: [] }, sending)
     expect((await push(CLIENT)).headers.get('x-ratelimit-remaining')).toBe('1')
@@ -158,7 +158,7 @@ describe('tenants', () => {
   })
 
   test('share no rate limit, no unique key, no cron and no queue’s pause', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const rate = { rate_limit: { key: 'k', concurrency: 1 }, unique: { keys: ['type', 'args'] } }
     const cron = { name: 'c', expression: '@daily', job_template: { type: 'a', args: [] } }
     for (const tenant of ['acme', 'globex']) {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { silentLogger } from '../../src/exports/index.ts'
 import { everyStore } from '../stores.ts'
-import { Desk, type Json, type Sending } from './desk.ts'
+import { HttpHarness, type Json, type Sending } from './http-harness.ts'
 
 const KINDS = await everyStore('the record of changes')
 const TOKENS = [
@@ -18,7 +18,7 @@ describe.each(KINDS)('on $name', (kind) => {
       ...silentLogger,
       info: (fields: object, message: string) => void (message === 'change' && lines.push(fields)),
     }
-    const d = await Desk.open({ engine: { store: kind.create() }, http: { tokens: TOKENS, logger } })
+    const d = await HttpHarness.open({ engine: { store: kind.create() }, http: { tokens: TOKENS, logger } })
     await d.post('/ojs/v1/queues/q/pause', undefined, ROOT)
     await d.send('PUT', '/ojs/v1/rate-limits/crm', { concurrency: 2 }, ACME)
     await d.send('PUT', '/ojs/v1/rate-limits/crm', { concurrency: -1 }, ACME)

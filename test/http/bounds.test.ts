@@ -2,7 +2,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Token } from '../../src/exports/http.ts'
 import { everyStore } from '../stores.ts'
-import { Desk, type Answer, type Json, type Sending } from './desk.ts'
+import { HttpHarness, type Answer, type Json, type Sending } from './http-harness.ts'
 
 const KINDS = await everyStore('bounds over HTTP')
 
@@ -11,8 +11,8 @@ const refusal = ({ status, body }: Answer): unknown[] => [status, body['error']?
 const QUOTA = (kind: string): unknown[] => [422, 'x_quota_exceeded', kind]
 
 describe.each(KINDS)('on $name, a tenant has at most so many', (kind) => {
-  const open = (bounds: Json, clock?: Desk['clock'], store = kind.create()): Promise<Desk> =>
-    Desk.open({ engine: { store }, http: { bounds }, ...(clock && { clock }) })
+  const open = (bounds: Json, clock?: HttpHarness['clock'], store = kind.create()): Promise<HttpHarness> =>
+    HttpHarness.open({ engine: { store }, http: { bounds }, ...(clock && { clock }) })
 
   test('queues, on whichever way they come in; those that are there serve on, and nothing of a refusal is written', async () => {
     const d = await open({ queues: 2 })
@@ -162,9 +162,9 @@ describe('a token holds open at most so many', () => {
   const as = (name: string): Record<string, string> => ({ Authorization: `Bearer ${name.repeat(20)}` })
 
   test('streams: one more is answered 429 with Retry-After; one that ended makes room', async () => {
-    const d = await Desk.open({ http: { tokens, bounds: { streams: 2 } } })
+    const d = await HttpHarness.open({ http: { tokens, bounds: { streams: 2 } } })
     const listen = (name: string, signal?: AbortSignal): Promise<Response> =>
-      d.app.fetch(new Request('http://desk/ojs/v1/events/stream', { headers: as(name), ...(signal && { signal }) }))
+      d.app.fetch(new Request('http://server/ojs/v1/events/stream', { headers: as(name), ...(signal && { signal }) }))
     const gone = new AbortController()
     expect((await listen('a', gone.signal)).status).toBe(200)
     const second = await listen('a')
@@ -178,7 +178,7 @@ describe('a token holds open at most so many', () => {
     expect(fourth.status).toBe(200)
     expect((await listen('a')).status).toBe(429)
     await second.body?.cancel()
-    const head = new Request('http://desk/ojs/v1/events/stream', { method: 'HEAD', headers: as('a') })
+    const head = new Request('http://server/ojs/v1/events/stream', { method: 'HEAD', headers: as('a') })
     expect((await d.app.fetch(head)).status).toBe(200)
     const fifth = await listen('a')
     expect(fifth.status).toBe(200)
@@ -186,7 +186,7 @@ describe('a token holds open at most so many', () => {
   })
 
   test('long polls: one more is answered 429 with Retry-After; one that does not wait is none', async () => {
-    const d = await Desk.open({ http: { tokens, bounds: { polls: 2 } } })
+    const d = await HttpHarness.open({ http: { tokens, bounds: { polls: 2 } } })
     const over = new AbortController()
     onTestFinished(() => over.abort())
     const fetch = (wait?: string, name = 'a'): Promise<Answer> =>
@@ -215,5 +215,5 @@ describe('a token holds open at most so many', () => {
 })
 
 test.each([{ queues: 0 }, { streams: 1.5 }, { limits: '5' }, { quues: 5 }])('bounds %j are refused', async (bounds) => {
-  await expect(Desk.open({ http: { bounds: bounds as Json } })).rejects.toMatchObject({ code: 'option.invalid' })
+  await expect(HttpHarness.open({ http: { bounds: bounds as Json } })).rejects.toMatchObject({ code: 'option.invalid' })
 })

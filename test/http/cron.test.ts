@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createManualClock } from '../../src/exports/testing.ts'
-import { Desk, type Json, storeFile } from './desk.ts'
+import { HttpHarness, type Json, storeFile } from './http-harness.ts'
 
 const MINUTELY = {
   name: 'c',
@@ -10,7 +10,7 @@ const MINUTELY = {
 
 describe('cron', () => {
   test('fires although no handler runs here, and not while the last one is unfinished', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     await d.post('/ojs/v1/cron', MINUTELY)
     await d.clock.advance('65s')
     const [id = ''] = await d.fetch()
@@ -23,14 +23,14 @@ describe('cron', () => {
   })
 
   test('with overlap_policy allow fires all the same', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     await d.post('/ojs/v1/cron', { ...MINUTELY, overlap_policy: 'allow' })
     await d.clock.advance('185s')
     expect(await d.fetch({ count: 9 })).toHaveLength(3)
   })
 
   test('a waiting fetch is answered when it fires', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     await d.post('/ojs/v1/cron', MINUTELY)
     const starts = d.work(['q'])
     await d.clock.advance('121s')
@@ -40,7 +40,7 @@ describe('cron', () => {
   test('is registered in both forms, changed by its name, and keeps when it was created over a restart', async () => {
     const store = storeFile()
     const clock = createManualClock({ start: Date.UTC(2026, 0, 1) })
-    const first = await Desk.open({ engine: { store }, clock })
+    const first = await HttpHarness.open({ engine: { store }, clock })
     const { body } = await first.post('/ojs/v1/cron', {
       name: 'c',
       cron: '@daily',
@@ -52,7 +52,7 @@ describe('cron', () => {
     expect(body['cron']).toMatchObject({ enabled: true, next_run_at: '2026-01-01T15:00:00.000Z' })
     await first.close()
     await clock.advance('1h')
-    const second = await Desk.open({ engine: { store }, clock })
+    const second = await HttpHarness.open({ engine: { store }, clock })
     await second.post('/ojs/v1/cron', { name: 'c', cron: '@hourly', type: 'tick', args: [] })
     const listed = (await second.get('/ojs/v1/cron')).body['crons'] as Json[]
     expect(listed).toMatchObject([{ expression: '@hourly', created_at: '2026-01-01T00:00:00.000Z' }])
@@ -67,7 +67,7 @@ describe('cron', () => {
     [{ overlap_policy: 'cancel_previous' }, 422],
     [{ job_template: { type: 'tick', args: [], options: { scheduled_at: '+PT1S' } } }, 422],
   ])('%j is refused with %d', async (wrong, status) => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const answer = await d.post('/ojs/v1/cron', { ...MINUTELY, ...wrong })
     expect(answer.status).toBe(status)
     expect((await d.get('/ojs/v1/cron')).body['crons']).toEqual([])

@@ -1,22 +1,22 @@
 // What a server takes in at its edge: numbers, encodings, pages of browsers, probes, streams that go on.
 import { describe, expect, test } from 'vitest'
 import { silentLogger } from '../../src/exports/index.ts'
-import { Desk, type Json } from './desk.ts'
+import { HttpHarness, type Json } from './http-harness.ts'
 
 const TOKENS = [{ token: 'admin-0123456789abc', name: 'root', scopes: ['admin'], tenant: '*' }] as const
 
 function send(
-  d: Desk,
+  d: HttpHarness,
   method: string,
   path: string,
   headers: Record<string, string>,
   body?: string,
 ): Promise<Response> {
-  return d.app.fetch(new Request(`http://desk${path}`, { method, headers, ...(body !== undefined && { body }) }))
+  return d.app.fetch(new Request(`http://server${path}`, { method, headers, ...(body !== undefined && { body }) }))
 }
 
 describe('numbers', () => {
-  const push = async (d: Desk, args: string): Promise<{ status: number; body: Json }> => {
+  const push = async (d: HttpHarness, args: string): Promise<{ status: number; body: Json }> => {
     const text = `{"type":"a","args":${args},"options":{"queue":"q"}}`
     const response = await send(d, 'POST', '/ojs/v1/jobs', { 'Content-Type': 'application/json' }, text)
     return { status: response.status, body: (await response.json()) as Json }
@@ -33,7 +33,7 @@ describe('numbers', () => {
     ['[123456789012345678e3]', 'args.0'],
     ['["{\\"n\\":1}",{"tweet":1541815603606036480123}]', 'args.1.tweet'],
   ])('%s is refused with the path %s, and nothing is stored', async (args, path) => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const { status, body } = await push(d, args)
     expect(status).toBe(422)
     expect(body['error']).toMatchObject({ code: 'invalid_request', details: { issues: [{ path }] } })
@@ -46,7 +46,7 @@ describe('numbers', () => {
     '[0.1234567890123456789,1.5e300,6.02e23,1e21,0,0e5,-0.5e-3]',
     '[{"12345678901234567890":1}]',
   ])('%s comes back as it was sent', async (args) => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const { status, body } = await push(d, args)
     expect(status).toBe(201)
     expect(body['job'].args).toEqual(JSON.parse(args))
@@ -55,7 +55,7 @@ describe('numbers', () => {
 
 describe('a compressed body', () => {
   test('is refused with 415; identity is none', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const headers = { 'Content-Type': 'application/json', 'Content-Encoding': 'gzip' }
     const refused = await send(d, 'POST', '/ojs/v1/jobs', headers, '{"type":"a","args":[]}')
     expect(refused.status).toBe(415)
@@ -74,12 +74,12 @@ describe('a compressed body', () => {
 describe('a page in a browser', () => {
   const PAGES: [string, Record<string, string>][] = [
     ['another origin', { Origin: 'https://evil.example' }],
-    ['another port of this host', { Origin: 'http://desk:3000' }],
+    ['another port of this host', { Origin: 'http://server:3000' }],
     ['no origin that has a name', { Origin: 'null' }],
     ['another site', { 'Sec-Fetch-Site': 'cross-site' }],
   ]
   test.each(PAGES)('of %s acts on no server without tokens, with or without a body', async (_, headers) => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     expect((await send(d, 'POST', '/ojs/v1/queues/q/pause', headers)).status).toBe(403)
     const push = { ...headers, 'Content-Type': 'application/json' }
     expect((await send(d, 'POST', '/ojs/v1/jobs', push, '{"type":"a","args":[]}')).status).toBe(403)
@@ -89,7 +89,7 @@ describe('a page in a browser', () => {
   test.each(['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x'])(
     'sends %s to no server without tokens, not even without a body',
     async (type) => {
-      const d = await Desk.open()
+      const d = await HttpHarness.open()
       const answer = await send(d, 'POST', '/ojs/v1/queues/q/pause', { 'Content-Type': type })
       expect(answer.status).toBe(400)
       expect((await d.get('/ojs/v1/queues')).body['queues']).toEqual([])
@@ -97,19 +97,19 @@ describe('a page in a browser', () => {
   )
 
   test('whose own name was pointed at the server is refused', async () => {
-    const d = await Desk.open({ http: { isHost: (host) => host === 'localhost' } })
+    const d = await HttpHarness.open({ http: { isHost: (host) => host === 'localhost' } })
     expect((await send(d, 'GET', '/ojs/v1/queues', {})).status).toBe(403)
     expect((await d.app.fetch(new Request('http://localhost:8080/ojs/v1/queues'))).status).toBe(200)
   })
 
   test('of the server itself, and clients that are no page, are served', async () => {
-    const d = await Desk.open()
-    for (const headers of [{ Origin: 'http://desk', 'Sec-Fetch-Site': 'same-origin' }, {}])
+    const d = await HttpHarness.open()
+    for (const headers of [{ Origin: 'http://server', 'Sec-Fetch-Site': 'same-origin' }, {}])
       expect((await send(d, 'POST', '/ojs/v1/queues/q/pause', headers)).status).toBe(200)
   })
 
   test('needs a token where there are tokens, and may then come from anywhere', async () => {
-    const d = await Desk.open({ http: { tokens: TOKENS } })
+    const d = await HttpHarness.open({ http: { tokens: TOKENS } })
     const headers = { Origin: 'https://app.example', Authorization: 'Bearer admin-0123456789abc' }
     expect((await send(d, 'POST', '/ojs/v1/queues/q/pause', headers)).status).toBe(200)
     expect((await send(d, 'POST', '/ojs/v1/queues/q/pause', { Origin: 'https://evil.example' })).status).toBe(401)
@@ -117,9 +117,9 @@ describe('a page in a browser', () => {
 })
 
 test('an id that another tenant’s job has is refused without a word of that job', async () => {
-  const d = await Desk.open()
+  const d = await HttpHarness.open()
   const id = '01a20021-deb9-7f2f-a3ad-017f490bb225'
-  const push = (tenant: string): ReturnType<Desk['post']> =>
+  const push = (tenant: string): ReturnType<HttpHarness['post']> =>
     d.post('/ojs/v1/jobs', { type: 'a', args: [], id }, { headers: { 'X-OJS-Tenant': tenant } })
   expect((await push('acme')).status).toBe(201)
   expect((await push('acme')).body['error'].details).toEqual({ existing_job_id: id })
@@ -133,7 +133,7 @@ describe('the log', () => {
     const lines: [string, Json][] = []
     const at = (level: string) => (fields: object) => void lines.push([level, fields])
     const logger = { ...silentLogger, info: at('info'), debug: at('debug') }
-    const d = await Desk.open({ http: { tokens: TOKENS, logger } })
+    const d = await HttpHarness.open({ http: { tokens: TOKENS, logger } })
     const headers = { Authorization: 'Bearer admin-0123456789abc', 'X-OJS-Tenant': 'acme' }
     await d.get('/ojs/v1/queues', { headers })
     for (const path of ['/health', '/ojs/v1/health', '/health/live', '/health/ready', '/ready']) await d.get(path)
@@ -144,7 +144,7 @@ describe('the log', () => {
 
 describe('health', () => {
   test('live asks nothing of the store; ready and health answer within 2 s', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const outside = await d.sluice.remote.outside()
     const hangs = new Promise<never>(() => undefined)
     outside.kept = () => hangs
@@ -157,7 +157,7 @@ describe('health', () => {
   })
 
   test('ready says no as soon as the server drains', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     expect((await d.get('/health/ready')).status).toBe(200)
     d.app.drain()
     expect((await d.get('/health/ready')).status).toBe(503)
@@ -166,7 +166,7 @@ describe('health', () => {
 
 describe('a stream of events', () => {
   async function read(
-    d: Desk,
+    d: HttpHarness,
     headers: Record<string, string>,
     until: string,
   ): Promise<{ response: Response; text: string }> {
@@ -179,7 +179,7 @@ describe('a stream of events', () => {
   }
 
   test('that goes on from Last-Event-ID tells what was missed, and is held back by no proxy', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const first = await d.push()
     const second = await d.push()
     const { text } = await read(d, { 'Last-Event-ID': '0' }, second)
@@ -191,7 +191,7 @@ describe('a stream of events', () => {
   })
 
   test('refuses an id that is none', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     expect((await send(d, 'GET', '/ojs/v1/events/stream', { 'Last-Event-ID': 'x' })).status).toBe(400)
   })
 })

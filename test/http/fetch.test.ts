@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { limit, task } from '../../src/exports/index.ts'
-import { Desk, type Json } from './desk.ts'
+import { HttpHarness, type Json } from './http-harness.ts'
 
 describe('what a fetch takes', () => {
   test('the first queue has to be empty before the next one is looked at', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const low = await d.push({ queue: 'low', priority: 100 })
     const high = [await d.push({ queue: 'high' }), await d.push({ queue: 'high' })]
     expect(await d.fetch({ queues: ['high', 'low'], count: 2 })).toEqual(high)
@@ -12,7 +12,7 @@ describe('what a fetch takes', () => {
   })
 
   test('within a queue by priority, then by age; a job that its budget holds back is passed over and stays available', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const rate = { rate_limit: { key: 'k', rate: { limit: 1, period: 'PT1M' } } }
     const [first, held] = [await d.push({ ...rate, priority: 9 }), await d.push({ ...rate, priority: 9 })]
     const plain = await d.push()
@@ -21,7 +21,7 @@ describe('what a fetch takes', () => {
   })
 
   test('any type, unless the worker names those that it takes', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const limited = { rate_limit: { key: 'k', rate: { limit: 100, period: 'PT1S' } } }
     const other = [
       await d.push({ priority: 5 }, { type: 'report' }),
@@ -37,7 +37,7 @@ describe('what a fetch takes', () => {
   })
 
   test('a fetch that waits for some types keeps none of others from the next', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const mailer = d.fetch({ types: ['mail.send'], wait: 20_000, worker_id: 'mailer' })
     const reporter = d.fetch({ types: ['report'], wait: 20_000, worker_id: 'reporter' })
     await d.clock.advance('1s')
@@ -50,7 +50,7 @@ describe('what a fetch takes', () => {
 
   test('nothing of a paused queue, by anybody; what an engine would run waits too', async () => {
     const work = task('work', { queue: 'q', run: () => 'done' })
-    const d = await Desk.open({ engine: { tasks: [work], queues: { q: {} } } })
+    const d = await HttpHarness.open({ engine: { tasks: [work], queues: { q: {} } } })
     await d.post('/ojs/v1/queues/q/pause', {})
     const { id } = await work.enqueue()
     await d.clock.advance('1m')
@@ -62,7 +62,7 @@ describe('what a fetch takes', () => {
   })
 
   test('a worker that was told to be quiet gets nothing more, and its heartbeat says so', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push()
     await d.fetch({ worker_id: 'a' })
     await d.push()
@@ -76,7 +76,7 @@ describe('what a fetch takes', () => {
 
 describe('waiting for work', () => {
   test('an arrival is answered at once; without one the answer is empty when the time is over', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const answered: [string[], number][] = []
     const wait = (): Promise<unknown> => d.fetch({ wait: 20_000 }).then((ids) => answered.push([ids, d.at]))
     const waits = [wait(), wait()]
@@ -91,7 +91,7 @@ describe('waiting for work', () => {
   })
 
   test('a scheduled job, a retry and a token are answered at their instants', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const starts = d.work(['q'])
     await d.push({ scheduled_at: '+PT3S' }, { args: ['scheduled'] })
     const throttle = { rate_limit: { key: 'k', throttle: { limit: 1, period: 'PT2S' } } }
@@ -109,7 +109,7 @@ describe('waiting for work', () => {
     const gate = limit('gate', { concurrency: 1 })
     const own = task('own', { queue: 'own', limits: [gate], run: (_, { signal: _s }) => d.clock.sleep('2s') })
     const far = task('far', { queue: 'q', limits: [gate], run: () => undefined })
-    const d: Desk = await Desk.open({ engine: { tasks: [own, far], queues: { own: {} } } })
+    const d: HttpHarness = await HttpHarness.open({ engine: { tasks: [own, far], queues: { own: {} } } })
     const starts = d.work(['q'])
     await own.enqueue()
     await d.clock.advance('1s')
@@ -119,7 +119,7 @@ describe('waiting for work', () => {
   })
 
   test('a caller that has gone leaves its place, and what was taken for it is given back with its attempt', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const gone = new AbortController()
     const fetching = d.fetch({ wait: 20_000 }, { signal: gone.signal }).catch(() => [])
     await d.clock.advance('1s')
@@ -134,7 +134,7 @@ describe('waiting for work', () => {
 
 describe('events', () => {
   test('can be polled by type and queue from a cursor on', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push()
     await d.fetch()
     await d.clock.advance('250ms')
@@ -150,9 +150,9 @@ describe('events', () => {
   })
 
   test('of a job are streamed as they happen', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push()
-    const stream = await d.app.fetch(new Request(`http://desk/ojs/v1/events/stream?channel=job:${id}`))
+    const stream = await d.app.fetch(new Request(`http://server/ojs/v1/events/stream?channel=job:${id}`))
     expect(stream.headers.get('content-type')).toBe('text/event-stream')
     const reader = (stream.body as ReadableStream<Uint8Array>).getReader()
     await d.push()

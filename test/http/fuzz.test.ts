@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { seededRandom } from '../../src/exports/index.ts'
 import { ROUTES } from '../../src/http/routes.ts'
 import { everyStore, type StoreKind } from '../stores.ts'
-import { Desk } from './desk.ts'
+import { HttpHarness } from './http-harness.ts'
 
 const REQUESTS = 10_000
 const SEED = 20_261_121
@@ -183,7 +183,7 @@ test.each(kinds)(
   async (kind) => {
     const random = seededRandom(SEED)
     const store = kind.create()
-    const d = await Desk.open({ engine: { store, durability: 'process' }, http: { maxBodyBytes: 200_000 } })
+    const d = await HttpHarness.open({ engine: { store, durability: 'process' }, http: { maxBodyBytes: 200_000 } })
     const stored = await reader(kind, store)
     const routes = ROUTES.filter(({ name }) => name !== 'streamEvents' && name !== 'reset')
     let id = await d.push()
@@ -209,7 +209,7 @@ test.each(kinds)(
       const looks = i % 10 === 0
       const before = looks ? await stored() : ''
       const response = await d.app.fetch(
-        new Request(`http://desk${path}${query}`, {
+        new Request(`http://server${path}${query}`, {
           method: route.method,
           headers,
           ...(route.method !== 'GET' && { body }),

@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { limit, task } from '../../src/exports/index.ts'
-import { Desk, type Json } from './desk.ts'
+import { HttpHarness, type Json } from './http-harness.ts'
 
 describe('what a job is', () => {
   test.each([[[]], [[1]], [[[1, 2]]], [[1, 'two', { three: [null] }]], [[null]]])(
     'the arguments %j come back as they were',
     async (args) => {
-      const d = await Desk.open()
+      const d = await HttpHarness.open()
       const id = await d.push({}, { args })
       expect((await d.job(id))['args']).toEqual(args)
     },
@@ -16,7 +16,7 @@ describe('what a job is', () => {
     const seen: unknown[] = []
     const own = task('own', { queue: 'own', run: (input: unknown) => void seen.push(input) })
     const far = task('far', { queue: 'q', run: () => undefined })
-    const d = await Desk.open({ engine: { tasks: [own, far], queues: { own: {} } } })
+    const d = await HttpHarness.open({ engine: { tasks: [own, far], queues: { own: {} } } })
     await d.push({ queue: 'own' }, { type: 'own', args: [{ a: 1 }] })
     await d.push({ queue: 'own' }, { type: 'own', args: [1, 2] })
     await d.clock.advance('1ms')
@@ -30,7 +30,7 @@ describe('what a job is', () => {
   test('of a task that the engine knows has that task’s limits, by the path of its key', async () => {
     const crm = limit('crm', { rate: 1, per: '1m' })
     const sync = task('tenant.sync', { limits: [crm.by('tenantId')], run: () => undefined })
-    const d = await Desk.open({ engine: { tasks: [sync], limits: [crm] } })
+    const d = await HttpHarness.open({ engine: { tasks: [sync], limits: [crm] } })
     const push = (tenantId: string): Promise<string> => d.push({}, { type: 'tenant.sync', args: [{ tenantId }] })
     const [a, held, b] = [await push('a'), await push('a'), await push('b')]
     expect((await d.fetch({ count: 9 })).sort()).toEqual([a, b].sort())
@@ -38,7 +38,7 @@ describe('what a job is', () => {
   })
 
   test('pending waits to be activated, then goes at once or when it was scheduled for', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const at = await d.push({ pending: true })
     const later = await d.push({ pending: true, scheduled_at: '+PT10S' })
     expect(await d.job(at)).toMatchObject({ state: 'pending' })
@@ -55,7 +55,7 @@ describe('what a job is', () => {
   })
 
   test('that is cancelled while it runs is cancelled at once; its permit returns, and its worker’s ack is refused', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const permits = { rate_limit: { key: 'k', concurrency: 1 } }
     const [first, second] = [await d.push(permits), await d.push(permits)]
     await d.fetch({ count: 9 })
@@ -66,7 +66,7 @@ describe('what a job is', () => {
   })
 
   test('that expired before it started has not completed', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push({ expires_at: '+PT2S' })
     await d.clock.advance('3s')
     const job = await d.job(id)
@@ -76,11 +76,11 @@ describe('what a job is', () => {
 })
 
 describe('unique jobs', () => {
-  const push = (d: Desk, unique: object, more: Json = {}): Promise<{ status: number; body: Json }> =>
+  const push = (d: HttpHarness, unique: object, more: Json = {}): Promise<{ status: number; body: Json }> =>
     d.post('/ojs/v1/jobs', { type: 'work', args: [{ a: 1, b: 2 }], ...more, options: { queue: 'q', unique } })
 
   test('arguments are the same in whatever order they are written', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const first = await push(d, { keys: ['type', 'args'] })
     const { status, body } = await push(d, { keys: ['type', 'args'] }, { args: [{ b: 2, a: 1 }] })
     expect(status).toBe(409)
@@ -94,13 +94,13 @@ describe('unique jobs', () => {
     [{ keys: ['type'] }, { args: [] }, 409],
     [{ keys: ['type', 'args', 'meta'] }, { meta: { x: 1 } }, 201],
   ])('%j with %j is answered %d', async (unique, more, status) => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     await push(d, unique)
     expect((await push(d, unique, more)).status).toBe(status)
   })
 
   test('a batch of which one is a duplicate stores none', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     await push(d, { keys: ['type'] })
     const jobs = [
       { type: 'free', args: [], options: { queue: 'q' } },
@@ -111,7 +111,7 @@ describe('unique jobs', () => {
   })
 
   test('replace_except_schedule keeps the time and takes the new arguments', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const unique = { keys: ['type'], on_conflict: 'replace_except_schedule' }
     const id = await d.push({ unique, scheduled_at: '+PT1H' })
     expect(await d.push({ unique }, { args: ['new'] })).toBe(id)
@@ -125,7 +125,7 @@ describe('unique jobs', () => {
 
 describe('bounded queues', () => {
   test('refuse what is beyond the bound, a batch as a whole, and warn before', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const config = { backpressure: { max_depth: 4, strategy: 'reject', warning_threshold: 0.5 } }
     await d.send('PUT', '/ojs/v1/admin/queues/q/config', config)
     await d.push({ scheduled_at: '+PT1H' })
@@ -146,7 +146,7 @@ describe('bounded queues', () => {
 
 describe('an admin', () => {
   test('lists, retries, cancels and deletes many jobs at once, if that is confirmed', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     for (let i = 0; i < 3; i++) {
       const id = await d.push({ retry: { max_attempts: 1 } })
       await d.fetch()
@@ -166,7 +166,7 @@ describe('an admin', () => {
   })
 
   test('empties a queue of what has not started', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const running = await d.push()
     await d.fetch()
     await d.push()
@@ -177,7 +177,7 @@ describe('an admin', () => {
   })
 
   test('sees workers by what they last said', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     await d.push()
     await d.fetch({ worker_id: 'a' })
     await d.post('/ojs/v1/workers/heartbeat', { worker_id: 'a', active_jobs: 1, hostname: 'h1', pid: 7 })

@@ -2,22 +2,22 @@
 import { describe, expect, test } from 'vitest'
 import { limit, type Policy } from '../../src/exports/index.ts'
 import { everyStore, onSqlite, type StoreKind } from '../stores.ts'
-import { Desk } from './desk.ts'
+import { HttpHarness } from './http-harness.ts'
 
 const KINDS = await everyStore('keyed limits over HTTP')
 
-function desk(policy: Policy, kind: StoreKind = onSqlite): Promise<Desk> {
-  return Desk.open({ engine: { limits: [limit('gate', policy)], store: kind.create() } })
+function harness(policy: Policy, kind: StoreKind = onSqlite): Promise<HttpHarness> {
+  return HttpHarness.open({ engine: { limits: [limit('gate', policy)], store: kind.create() } })
 }
 
 /** Two servers over one store, whose workers see each other's budgets by it alone. */
-async function twoDesks(policy: Policy, kind: StoreKind): Promise<[Desk, Desk]> {
+async function twoHarnesses(policy: Policy, kind: StoreKind): Promise<[HttpHarness, HttpHarness]> {
   const engine = { limits: [limit('gate', policy)], store: kind.create() }
-  const first = await Desk.open({ engine })
-  return [first, await Desk.open({ engine, clock: first.clock })]
+  const first = await HttpHarness.open({ engine })
+  return [first, await HttpHarness.open({ engine, clock: first.clock })]
 }
 
-async function arrive(at: Desk, key: string, count = 1, name = key, options: object = {}): Promise<string[]> {
+async function arrive(at: HttpHarness, key: string, count = 1, name = key, options: object = {}): Promise<string[]> {
   const ids: string[] = []
   for (let i = 0; i < count; i++)
     ids.push(await at.push({ rate_limit: { x_limit: { name: 'gate', key } }, ...options }, { args: [name] }))
@@ -28,7 +28,7 @@ const times = (starts: readonly { at: number }[]): number[] => starts.map(({ at 
 
 describe.each(KINDS)('on $name', (kind) => {
   test('1a: a burst of 15, then one every 4 s', async () => {
-    const d = await desk({ rate: 15, per: '60s' }, kind)
+    const d = await harness({ rate: 15, per: '60s' }, kind)
     const starts = d.work(['q'])
     await arrive(d, 'A', 20)
     await d.clock.advance('30s')
@@ -36,7 +36,7 @@ describe.each(KINDS)('on $name', (kind) => {
   })
 
   test('1b: a strict window of 60 s never holds more than 15', async () => {
-    const d = await desk({ window: 'sliding', max: 15, per: '60s' }, kind)
+    const d = await harness({ window: 'sliding', max: 15, per: '60s' }, kind)
     const starts = d.work(['q'], { workers: 4, count: 3 })
     await arrive(d, 'A', 32)
     await d.clock.advance('130s')
@@ -44,7 +44,7 @@ describe.each(KINDS)('on $name', (kind) => {
   })
 
   test('7: a key that has run out never delays another', async () => {
-    const d = await desk({ rate: 1, per: '60s' }, kind)
+    const d = await harness({ rate: 1, per: '60s' }, kind)
     const starts = d.work(['q'])
     await arrive(d, 'A', 2)
     await arrive(d, 'B')
@@ -57,7 +57,7 @@ describe.each(KINDS)('on $name', (kind) => {
   })
 
   test('34: behind a hundred jobs of a key without budget, another key and a job without a limit start at once', async () => {
-    const d = await desk({ rate: 1, per: '60s' }, kind)
+    const d = await harness({ rate: 1, per: '60s' }, kind)
     const starts = d.work(['q'], { workers: 2, count: 1 })
     await arrive(d, 'A', 100)
     await d.clock.advance('100ms')
@@ -71,26 +71,26 @@ describe.each(KINDS)('on $name', (kind) => {
 
 describe.each(KINDS)('two servers on $name', (kind) => {
   test('1a: share a burst of 15, then one every 4 s', async () => {
-    const desks = await twoDesks({ rate: 15, per: '60s' }, kind)
-    await arrive(desks[0], 'A', 10)
-    await arrive(desks[1], 'A', 10)
-    await oneEach(desks)
-    const starts = desks.map((d) => d.work(['q'], { workers: 2, count: 2 }))
-    await desks[0].clock.advance('30s')
+    const harnesses = await twoHarnesses({ rate: 15, per: '60s' }, kind)
+    await arrive(harnesses[0], 'A', 10)
+    await arrive(harnesses[1], 'A', 10)
+    await oneEach(harnesses)
+    const starts = harnesses.map((d) => d.work(['q'], { workers: 2, count: 2 }))
+    await harnesses[0].clock.advance('30s')
     expect(sorted(starts)).toEqual([...Array<number>(15 - 2).fill(0), 4, 8, 12, 16, 20])
   })
 
   test('1b: a strict window of 60 s never holds more than 15 of both', async () => {
-    const desks = await twoDesks({ window: 'sliding', max: 15, per: '60s' }, kind)
-    await arrive(desks[0], 'A', 32)
-    await oneEach(desks)
-    const starts = desks.map((d) => d.work(['q'], { workers: 4, count: 3 }))
-    await desks[0].clock.advance('130s')
+    const harnesses = await twoHarnesses({ window: 'sliding', max: 15, per: '60s' }, kind)
+    await arrive(harnesses[0], 'A', 32)
+    await oneEach(harnesses)
+    const starts = harnesses.map((d) => d.work(['q'], { workers: 4, count: 3 }))
+    await harnesses[0].clock.advance('130s')
     expect(sorted(starts)).toEqual([...Array<number>(15 - 2).fill(0), ...Array<number>(15).fill(60), 120, 120])
   })
 
   test('a permit that one hands out is not there for the other until it is back', async () => {
-    const [first, second] = await twoDesks({ concurrency: 2 }, kind)
+    const [first, second] = await twoHarnesses({ concurrency: 2 }, kind)
     await arrive(first, 'A', 3)
     const [held = ''] = await first.fetch({ worker_id: 'a', count: 1 })
     expect(await second.fetch({ worker_id: 'b', count: 3 })).toHaveLength(1)
@@ -102,17 +102,17 @@ describe.each(KINDS)('two servers on $name', (kind) => {
 })
 
 /** Each server hands out one job of the budget that they share: which of them is the quicker from then on does not matter. */
-async function oneEach(desks: readonly Desk[]): Promise<void> {
-  for (const desk of desks) {
-    const [id = ''] = await desk.fetch({ worker_id: 'by-hand', count: 1 })
-    expect((await desk.ack(id)).status).toBe(200)
+async function oneEach(harnesses: readonly HttpHarness[]): Promise<void> {
+  for (const harness of harnesses) {
+    const [id = ''] = await harness.fetch({ worker_id: 'by-hand', count: 1 })
+    expect((await harness.ack(id)).status).toBe(200)
   }
 }
 
 const sorted = (starts: readonly (readonly { at: number }[])[]): number[] => times(starts.flat()).sort((a, b) => a - b)
 
 test('16b: what is cancelled while it waits is gone, and those behind move up', async () => {
-  const d = await desk({ rate: 1, per: '10s' })
+  const d = await harness({ rate: 1, per: '10s' })
   const starts = d.work(['q'])
   const ids = await arrive(d, 'A', 4)
   await d.clock.advance('1s')
@@ -125,7 +125,7 @@ test('16b: what is cancelled while it waits is gone, and those behind move up', 
 })
 
 test('29b: an urgent arrival goes first, and books nothing at arrival', async () => {
-  const d = await desk({ rate: 1, per: '10s' })
+  const d = await harness({ rate: 1, per: '10s' })
   const starts = d.work(['q'])
   for (const name of ['t1', 't2', 't3', 't4']) await arrive(d, 'A', 1, name)
   await d.clock.advance('1s')
@@ -141,7 +141,7 @@ test('29b: an urgent arrival goes first, and books nothing at arrival', async ()
 })
 
 test('33: one budget for two queues, and the queue that is named first goes first', async () => {
-  const d = await desk({ rate: 2, per: '700ms' })
+  const d = await harness({ rate: 2, per: '700ms' })
   const starts = d.work(['p', 'q'])
   for (let i = 0; i < 4; i++) {
     await arrive(d, 'A', 1, 'p', { queue: 'p' })
@@ -152,7 +152,7 @@ test('33: one budget for two queues, and the queue that is named first goes firs
 })
 
 test('36a: a step of the wall clock moves no start', async () => {
-  const d = await desk({ rate: 15, per: '60s', burst: 1 })
+  const d = await harness({ rate: 15, per: '60s', burst: 1 })
   const starts = d.work(['q'])
   await arrive(d, 'A', 4)
   await d.clock.advance('1s')
@@ -162,7 +162,7 @@ test('36a: a step of the wall clock moves no start', async () => {
 })
 
 test('38b: a changed limit carries its level over', async () => {
-  const d = await desk({ rate: 1, per: '2s' })
+  const d = await harness({ rate: 1, per: '2s' })
   const starts = d.work(['q'])
   await arrive(d, 'A', 5)
   await d.clock.advance('5s')
@@ -172,7 +172,7 @@ test('38b: a changed limit carries its level over', async () => {
 })
 
 test('25 and 28: each attempt pays, and its number goes on', async () => {
-  const d = await desk({ rate: 1, per: '700ms' })
+  const d = await harness({ rate: 1, per: '700ms' })
   const retry = { max_attempts: 3, initial_interval: 'PT0.03S', jitter: false, backoff_strategy: 'constant' }
   const [id = ''] = await arrive(d, 'A', 1, 'f', { retry })
   const seen: [number, number][] = []
@@ -191,7 +191,7 @@ test('25 and 28: each attempt pays, and its number goes on', async () => {
 })
 
 test('40: what waits is available, counted with its key, and the limit tells who waits', async () => {
-  const d = await desk({ rate: 1, per: '10s' })
+  const d = await harness({ rate: 1, per: '10s' })
   await arrive(d, 'A', 3)
   await arrive(d, 'B', 2, 'B', { queue: 'exports' })
   expect(await d.fetch({ queues: ['q', 'exports'], count: 10 })).toHaveLength(2)
@@ -200,6 +200,6 @@ test('40: what waits is available, counted with its key, and the limit tells who
   expect(body).toMatchObject({ key: 'gate', waiting_count: 2, rate: { limit: 1, period: 'PT10S', current_count: 1 } })
 })
 
-function sendFetch(d: Desk): ReturnType<Desk['post']> {
+function sendFetch(d: HttpHarness): ReturnType<HttpHarness['post']> {
   return d.post('/ojs/v1/workers/fetch', { queues: ['q'], worker_id: 'w' })
 }

@@ -2,13 +2,13 @@ import { describe, expect, test } from 'vitest'
 import { task } from '../../src/exports/index.ts'
 import { createManualClock } from '../../src/exports/testing.ts'
 import { everyStore } from '../stores.ts'
-import { Desk, type Json, storeFile } from './desk.ts'
+import { HttpHarness, type Json, storeFile } from './http-harness.ts'
 
 const KINDS = await everyStore('timeouts over several servers')
 
 describe('who may settle a run', () => {
   test('a bare ack counts while the job is active, one that names another worker or attempt does not', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push()
     await d.fetch({ worker_id: 'a' })
     expect((await d.ack(id, { worker_id: 'b' })).status).toBe(409)
@@ -19,7 +19,7 @@ describe('who may settle a run', () => {
   })
 
   test('after its lease the job is another’s: the late ack of the first is refused, and the second’s counts', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push()
     await d.fetch({ worker_id: 'a', visibility_timeout_ms: 1000 })
     await d.clock.advance('1001ms')
@@ -36,7 +36,7 @@ describe('who may settle a run', () => {
       end = resolve
     })
     const work = task('work', { queue: 'own', run: () => running })
-    const d = await Desk.open({ engine: { tasks: [work], queues: { own: {} } } })
+    const d = await HttpHarness.open({ engine: { tasks: [work], queues: { own: {} } } })
     const { id } = await work.enqueue()
     await d.clock.advance('1ms')
     expect((await d.job(id))['state']).toBe('active')
@@ -49,11 +49,11 @@ describe('how long a job is a worker’s', () => {
   test('half an hour, when nobody says otherwise, also over a restart of the server', async () => {
     const store = storeFile()
     const clock = createManualClock({ start: Date.UTC(2026, 0, 1) })
-    const first = await Desk.open({ engine: { store }, clock })
+    const first = await HttpHarness.open({ engine: { store }, clock })
     const id = await first.push()
     await first.fetch({ worker_id: 'a' })
     await first.close()
-    const second = await Desk.open({ engine: { store }, clock })
+    const second = await HttpHarness.open({ engine: { store }, clock })
     await clock.advance('29m')
     expect(await second.fetch({ worker_id: 'b' })).toEqual([])
     expect((await second.job(id))['state']).toBe('active')
@@ -64,16 +64,16 @@ describe('how long a job is a worker’s', () => {
   test('an ack of a job that was claimed before a restart counts', async () => {
     const store = storeFile()
     const clock = createManualClock({ start: Date.UTC(2026, 0, 1) })
-    const first = await Desk.open({ engine: { store }, clock })
+    const first = await HttpHarness.open({ engine: { store }, clock })
     const id = await first.push()
     await first.fetch({ worker_id: 'a' })
     await first.close()
-    const second = await Desk.open({ engine: { store }, clock })
+    const second = await HttpHarness.open({ engine: { store }, clock })
     expect((await second.ack(id, { worker_id: 'a', attempt: 1 })).body).toMatchObject({ state: 'completed' })
   })
 
   test('as the job says, before what the fetch says; a heartbeat begins it anew, and progress does too', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push({ visibility_timeout_ms: 2000 })
     await d.fetch({ visibility_timeout_ms: 60_000 })
     await d.clock.advance('1500ms')
@@ -90,7 +90,7 @@ describe('how long a job is a worker’s', () => {
   })
 
   test('a lease that ran out on the last attempt discards the job, to the dead letter if its policy says so', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push({ visibility_timeout_ms: 1000, retry: { max_attempts: 1, on_exhaustion: 'dead_letter' } })
     await d.fetch()
     await d.clock.advance('2s')
@@ -101,7 +101,7 @@ describe('how long a job is a worker’s', () => {
 
 describe('timeouts and retries', () => {
   test('an attempt that takes longer than timeout_ms fails 800 ms later, and is repeated after its delay', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const retry = { max_attempts: 2, initial_interval: 'PT5S', jitter: false }
     const id = await d.push({ timeout_ms: 3000, retry })
     await d.fetch()
@@ -119,19 +119,19 @@ describe('timeouts and retries', () => {
   test('a timeout of a run that the server did not live through is noticed after its restart', async () => {
     const store = storeFile()
     const clock = createManualClock({ start: Date.UTC(2026, 0, 1) })
-    const first = await Desk.open({ engine: { store }, clock })
+    const first = await HttpHarness.open({ engine: { store }, clock })
     const id = await first.push({ timeout_ms: 3000, retry: { initial_interval: 'PT1M', jitter: false } })
     await first.fetch()
     await first.close()
     await clock.advance('10s')
-    const second = await Desk.open({ engine: { store }, clock })
+    const second = await HttpHarness.open({ engine: { store }, clock })
     expect(await second.job(id)).toMatchObject({ state: 'retryable', error: { code: 'timeout' } })
   })
 
   test.each(KINDS)('on $name, a timeout of a run whose server has gone is noticed by another one', async (kind) => {
     const store = kind.create()
-    const first = await Desk.open({ engine: { store } })
-    const { sluice } = await Desk.open({ engine: { store }, clock: first.clock })
+    const first = await HttpHarness.open({ engine: { store } })
+    const { sluice } = await HttpHarness.open({ engine: { store }, clock: first.clock })
     await sluice.remote.store()
     await first.clock.advance('1s')
     const id = await first.push({ timeout_ms: 3000, retry: { initial_interval: 'PT1M', jitter: false } })
@@ -147,7 +147,7 @@ describe('timeouts and retries', () => {
     ['polynomial', [1000, 8000, 8000]],
     ['constant', [1000, 1000, 1000]],
   ])('%s delays, capped', async (strategy, delays) => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const coefficient = 3
     const retry = {
       max_attempts: 9,
@@ -175,14 +175,14 @@ describe('timeouts and retries', () => {
     [{ code: 'authority' }, 'retryable'],
     [{ code: 'x', retryable: false }, 'discarded'],
   ])('a failure of %j is %s', async (error, state) => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push({ retry: { non_retryable_errors: ['auth.*', 'Fatal'] } })
     await d.fetch()
     expect((await d.nack(id, error)).body['state']).toBe(state)
   })
 
   test('what its worker gives up goes back to its place, and is not an attempt', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push()
     await d.push()
     await d.fetch()
@@ -191,7 +191,7 @@ describe('timeouts and retries', () => {
   })
 
   test('of the details of failures a part is kept, and what is far too large is refused', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push({ retry: { max_attempts: 60, backoff_strategy: 'none' } })
     await d.fetch()
     expect((await d.nack(id, { details: { stack: 'x'.repeat(70_000) } })).status).toBe(400)
@@ -206,7 +206,7 @@ describe('timeouts and retries', () => {
   })
 
   test('at most 25 failures are kept, the latest', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push({ retry: { max_attempts: 40, backoff_strategy: 'none' } })
     for (let i = 0; i < 30; i++) {
       await d.fetch()

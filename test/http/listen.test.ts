@@ -7,16 +7,16 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { listen, type Listening } from '../../src/http/listen.ts'
 import { serve } from '../conformance/ojs/serve.ts'
 import { everyStore } from '../stores.ts'
-import { Desk } from './desk.ts'
+import { HttpHarness } from './http-harness.ts'
 
 const KINDS = await everyStore('servers that are told to stop')
 const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
 
-async function open(options: object = {}): Promise<{ desk: Desk; listening: Listening }> {
-  const desk = await Desk.open({ http: { maxBodyBytes: 10_000 } })
-  const listening = await listen(desk.app, { port: 0, host: '127.0.0.1', ...options })
+async function open(options: object = {}): Promise<{ harness: HttpHarness; listening: Listening }> {
+  const harness = await HttpHarness.open({ http: { maxBodyBytes: 10_000 } })
+  const listening = await listen(harness.app, { port: 0, host: '127.0.0.1', ...options })
   onTestFinished(() => listening.close(0))
-  return { desk, listening }
+  return { harness, listening }
 }
 
 async function connect({ url }: Listening): Promise<Socket> {
@@ -60,19 +60,19 @@ describe('a server', () => {
   })
 
   test('notices that a waiting client has gone: its place is free, and nothing is handed to it', async () => {
-    const { desk, listening } = await open()
+    const { harness, listening } = await open()
     const socket = await connect(listening)
     const body = JSON.stringify({ queues: ['q'], wait: 'PT60S' })
     socket.write(
       `POST /ojs/v1/workers/fetch HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
     )
-    await expect.poll(async () => (await desk.get('/ojs/v1/admin/workers')).body['summary'].total).toBe(2)
+    await expect.poll(async () => (await harness.get('/ojs/v1/admin/workers')).body['summary'].total).toBe(2)
     socket.destroy()
     await once(socket, 'close')
-    await expect.poll(async () => (await desk.get('/health')).status).toBe(200)
-    const id = await desk.push()
-    await desk.clock.advance('1s')
-    expect(await desk.job(id)).toMatchObject({ state: 'available', attempt: 0 })
+    await expect.poll(async () => (await harness.get('/health')).status).toBe(200)
+    const id = await harness.push()
+    await harness.clock.advance('1s')
+    expect(await harness.job(id)).toMatchObject({ state: 'available', attempt: 0 })
   })
 })
 
@@ -142,16 +142,16 @@ describe('over a socket', () => {
   })
 
   test('a server that stops hangs up on those it has answered, and waits for nobody', async () => {
-    const { desk, listening } = await open()
+    const { harness, listening } = await open()
     const idle = await connect(listening)
     idle.write('GET /ojs/v1/health HTTP/1.1\r\nHost: x\r\n\r\n')
     await once(idle, 'data')
     const waiting = await connect(listening)
     const body = JSON.stringify({ queues: ['q'], wait: 'PT60S' })
     waiting.write(push(body.length).replace('jobs', 'workers/fetch').replace('Connection: close\r\n', '') + body)
-    await expect.poll(async () => (await desk.get('/ojs/v1/admin/workers')).body['summary'].total).toBe(2)
-    desk.app.drain()
-    desk.sluice.remote.stop()
+    await expect.poll(async () => (await harness.get('/ojs/v1/admin/workers')).body['summary'].total).toBe(2)
+    harness.app.drain()
+    harness.sluice.remote.stop()
     const closed = listening.close(60_000)
     expect(await answerOf(waiting)).toMatch(/^HTTP\/1\.1 200 [^]*connection: close\r\n[^]*\{"jobs":\[\]\}$/i)
     expect(await answerOf(idle)).toBe('')
@@ -159,29 +159,29 @@ describe('over a socket', () => {
   })
 
   test('a server that stops ends streams and the connections that they leave idle', async () => {
-    const { desk, listening } = await open()
+    const { harness, listening } = await open()
     const socket = await connect(listening)
     socket.write('GET /ojs/v1/events/stream HTTP/1.1\r\nHost: x\r\n\r\n')
     await once(socket, 'data')
     const hungUp = once(socket, 'close')
     socket.resume()
-    desk.app.close()
+    harness.app.close()
     // Longer than a test may take.
     await listening.close(600_000)
     expect(await hungUp).toEqual([false])
   })
 
   test('events are told as they happen, until the listener or the server goes', async () => {
-    const { desk, listening } = await open()
+    const { harness, listening } = await open()
     const socket = await connect(listening)
     let heard = ''
     socket.on('data', (chunk: Buffer) => (heard += chunk.toString()))
     socket.write('GET /ojs/v1/events/stream?channel=queue:q HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n')
     await expect.poll(() => heard).toContain(': listening')
-    const id = await desk.push()
+    const id = await harness.push()
     await expect.poll(() => heard).toContain(id)
     const ended = once(socket, 'end')
-    desk.app.close()
+    harness.app.close()
     await ended
     expect(heard).toMatch(/^HTTP\/1\.1 200 [^]*text\/event-stream[^]*event: job\.enqueued[^]*\r\n0\r\n\r\n$/)
   })

@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { type Served, serve } from '../conformance/ojs/serve.ts'
 import { PostgresProxy } from '../postgres-proxy.ts'
 import { onPostgres } from '../stores.ts'
-import type { Json } from './desk.ts'
+import type { Json } from './http-harness.ts'
 
 const postgres = await onPostgres('fetches whose claim is lost')
 

@@ -1,8 +1,8 @@
 // A member of a request that the server does not know is never dropped where it is a slip of one that it knows.
 import { describe, expect, test } from 'vitest'
-import { Desk, type Json } from './desk.ts'
+import { HttpHarness, type Json } from './http-harness.ts'
 
-const nothing = async (d: Desk): Promise<void> => {
+const nothing = async (d: HttpHarness): Promise<void> => {
   expect((await d.get('/ojs/v1/admin/jobs')).body['pagination'].total).toBe(0)
   expect((await d.get('/ojs/v1/cron')).body['pagination'].total).toBe(0)
 }
@@ -30,7 +30,7 @@ describe('a misspelt member is refused, and the message says which was meant', (
     ['/ojs/v1/cron', { name: 'c', cron: '@daily', type: 'work', overlap_polici: 'allow' }, 'overlap_policy'],
     ['/ojs/v1/workers/fetch', { queues: ['q'], type: ['work'] }, 'types'],
   ])('%s %j', async (path, body, meant) => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const { status, body: answer } = await d.post(path, body)
     expect([status, answer['error']?.message]).toEqual([400, expect.stringContaining(`did you mean ${meant}?`)])
     await nothing(d)
@@ -42,7 +42,7 @@ describe('a misspelt member is refused, and the message says which was meant', (
     ['nack', { error: { code: 'x', message: 'm', retry_aftr: 60 } }, 'retry_after'],
     ['nack', { error: { code: 'x', message: 'm' }, rate_limit_header: {} }, 'rate_limit_headers'],
   ])('of a settlement: %s %j, and the run goes on', async (verb, more, meant) => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push()
     await d.fetch()
     const { status, body } = await d.post(`/ojs/v1/workers/${verb}`, { job_id: id, ...more })
@@ -51,7 +51,7 @@ describe('a misspelt member is refused, and the message says which was meant', (
   })
 
   test('of the bounds of a queue', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     for (const body of [{ backpresure: { max_depth: 1 } }, { backpressure: { max_depth: 1, warning_treshold: 0.5 } }]) {
       expect((await d.send('PUT', '/ojs/v1/admin/queues/q/config', body)).status).toBe(400)
     }
@@ -60,7 +60,7 @@ describe('a misspelt member is refused, and the message says which was meant', (
 })
 
 test('a query that would narrow a change must be known: else the change reaches more', async () => {
-  const d = await Desk.open()
+  const d = await HttpHarness.open()
   await d.send('PUT', '/ojs/v1/rate-limits/k', { concurrency: 5 })
   await d.send('PUT', '/ojs/v1/rate-limits/k', { concurrency: 1 })
   for (const query of ['partiton=a', 'key=a']) {
@@ -73,9 +73,9 @@ test('a query that would narrow a change must be known: else the change reaches 
 })
 
 test('a name that no parser keeps is refused where it would be lost, and kept in the arguments', async () => {
-  const d = await Desk.open()
+  const d = await HttpHarness.open()
   const send = async (text: string): Promise<[number, string]> => {
-    const request = new Request('http://desk/ojs/v1/jobs', {
+    const request = new Request('http://server/ojs/v1/jobs', {
       method: 'POST',
       headers: { 'Content-Type': 'application/json' },
       body: text,
@@ -95,14 +95,14 @@ test('a name that no parser keeps is refused where it would be lost, and kept in
 })
 
 test('what is no slip of a known name stays the sender’s own', async () => {
-  const d = await Desk.open()
+  const d = await HttpHarness.open()
   const id = await d.push({}, { data: 1, attachments: [], x_options: {} })
   expect(await d.job(id)).toMatchObject({ data: 1, attachments: [], x_options: {} })
   expect((await d.post('/ojs/v1/workers/heartbeat', { worker_id: 'w', id: 1, status: 'x' })).status).toBe(200)
 })
 
 test.each([['\0'], ['\ud800']])('a cursor that holds %j is refused', async (key) => {
-  const d = await Desk.open()
+  const d = await HttpHarness.open()
   await d.send('PUT', '/ojs/v1/rate-limits/k', { concurrency: 5 })
   const cursor = Buffer.from(JSON.stringify(['waiting', 1, key])).toString('base64url')
   expect((await d.get(`/ojs/v1/rate-limits/k/keys?cursor=${cursor}`)).status).toBe(400)

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { Desk, type Json } from './desk.ts'
+import { HttpHarness, type Json } from './http-harness.ts'
 
 /** The validators, as much of them as is used: their types need more than this project compiles with. */
 interface Validators {
@@ -14,7 +14,7 @@ async function validators(): Promise<Validators> {
   return { ...first, ...second } as Validators
 }
 
-const documentOf = async (): Promise<Json> => (await (await Desk.open()).get('/openapi.json')).body
+const documentOf = async (): Promise<Json> => (await (await HttpHarness.open()).get('/openapi.json')).body
 
 describe('the OpenAPI document', () => {
   test('is valid by two validators that know nothing of each other', async () => {
@@ -46,7 +46,7 @@ describe('the OpenAPI document', () => {
   })
 
   test('has examples that the server takes', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const { body } = await d.get('/openapi.json')
     const example = (path: string): unknown =>
       (body['paths'] as Json)[path].post.requestBody.content['application/openjobspec+json'].example

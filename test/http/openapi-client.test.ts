@@ -5,7 +5,7 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { expect, onTestFinished, test } from 'vitest'
-import { Desk } from './desk.ts'
+import { HttpHarness } from './http-harness.ts'
 
 /** The generator, as much of it as is used: its types need an older TypeScript than this project compiles with. */
 interface Generator {
@@ -23,7 +23,7 @@ test(
   'a client generated from the document compiles, refuses what the document refuses, and runs a job',
   { timeout: 180_000 },
   async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const { body: document } = await d.get('/openapi.json')
     const inHome = createRequire(join(HOME, 'package.json'))
     const generator = (await import(pathToFileURL(inHome.resolve('openapi-typescript')).href)) as Generator
@@ -41,7 +41,7 @@ test(
     expect(compile()).toBe('')
 
     const { runOne } = (await import(pathToFileURL(join(HOME, 'client.ts')).href)) as Client
-    expect(await runOne('http://desk', (request) => d.app.fetch(request))).toEqual({
+    expect(await runOne('http://server', (request) => d.app.fetch(request))).toEqual({
       pushed: 'available',
       args: ['a@acme.test'],
       settled: 'completed',

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import type { Clock } from '../../src/base/clock.ts'
 import { QueueCounts } from '../../src/http/queue-counts.ts'
-import { Desk } from './desk.ts'
+import { HttpHarness } from './http-harness.ts'
 
 /** A clock that moves on by so much at each look: so long each count takes. */
 function movingBy(clock: Clock, us: number): Clock {
@@ -15,20 +15,20 @@ async function waiting(counts: QueueCounts): Promise<number | undefined> {
 }
 
 test('a count that was quick is made anew each time', async () => {
-  const desk = await Desk.open()
-  const counts = new QueueCounts(desk.sluice.remote, movingBy(desk.clock, 4000))
-  await desk.push()
+  const harness = await HttpHarness.open()
+  const counts = new QueueCounts(harness.sluice.remote, movingBy(harness.clock, 4000))
+  await harness.push()
   expect(await waiting(counts)).toBe(1)
-  await desk.push()
+  await harness.push()
   expect(await waiting(counts)).toBe(2)
 })
 
 test('one that took long is told again for nine times as long, and then made anew', async () => {
-  const desk = await Desk.open()
-  const counts = new QueueCounts(desk.sluice.remote, movingBy(desk.clock, 100_000))
-  await desk.push()
+  const harness = await HttpHarness.open()
+  const counts = new QueueCounts(harness.sluice.remote, movingBy(harness.clock, 100_000))
+  await harness.push()
   expect(await waiting(counts)).toBe(1)
-  await desk.push()
+  await harness.push()
   for (let look = 1; look <= 8; look++) expect(await waiting(counts)).toBe(1)
   expect(await waiting(counts)).toBe(2)
 })

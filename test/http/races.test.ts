@@ -3,11 +3,11 @@ import { DatabaseSync } from 'node:sqlite'
 import { Client } from 'pg'
 import { describe, expect, test } from 'vitest'
 import { everyStore } from '../stores.ts'
-import { Desk, type Answer, type Json } from './desk.ts'
+import { HttpHarness, type Answer, type Json } from './http-harness.ts'
 
 const KINDS = await everyStore('races over HTTP')
 
-const events = async (d: Desk, id: string): Promise<string[]> =>
+const events = async (d: HttpHarness, id: string): Promise<string[]> =>
   ((await d.get('/ojs/v1/events?limit=1000')).body['events'] as Json[])
     .filter((event) => event['subject'] === id)
     .map((event) => event['type'] as string)
@@ -16,7 +16,7 @@ const won = (answers: readonly Answer[]): number => answers.filter(({ status }) 
 
 describe.each(KINDS)('on $name, settlements of one run that race', (kind) => {
   test('30 acks: one is told 200, 29 are told 409; one event, one permit', async () => {
-    const d = await Desk.open({ engine: { store: kind.create() } })
+    const d = await HttpHarness.open({ engine: { store: kind.create() } })
     for (let i = 0; i < 6; i++) await d.push({ rate_limit: { key: 'k', concurrency: 2 } })
     const [id] = (await d.fetch({ count: 100 })) as [string]
     const acks = await Promise.all(Array.from({ length: 30 }, (_, i) => d.ack(id, { result: i })))
@@ -28,7 +28,7 @@ describe.each(KINDS)('on $name, settlements of one run that race', (kind) => {
   })
 
   test.each(['nack first', 'ack first'])('acks and nacks, %s: the job is as the winner was told', async (order) => {
-    const d = await Desk.open({ engine: { store: kind.create() } })
+    const d = await HttpHarness.open({ engine: { store: kind.create() } })
     const id = await d.push({ retry: { max_attempts: 3, initial_interval: 'PT5S', jitter: false } })
     await d.fetch()
     const answers = await Promise.all(
@@ -43,8 +43,8 @@ describe.each(KINDS)('on $name, settlements of one run that race', (kind) => {
 
   test('over two servers', async () => {
     const store = kind.create()
-    const d = await Desk.open({ engine: { store } })
-    const other = await Desk.open({ engine: { store }, clock: d.clock })
+    const d = await HttpHarness.open({ engine: { store } })
+    const other = await HttpHarness.open({ engine: { store }, clock: d.clock })
     const id = await d.push()
     await d.fetch()
     const answers = await Promise.all(
@@ -73,7 +73,7 @@ async function sql(url: string, statements: { sqlite: string; postgres: string }
 describe.each(KINDS)('on $name, what was stored is never answered with an error', (kind) => {
   test('though what is left of its budget cannot be read', async () => {
     const store = kind.create()
-    const d = await Desk.open({ engine: { store } })
+    const d = await HttpHarness.open({ engine: { store } })
     const rate = { key: 'k', rate: { limit: 5, period: 'PT1M' } }
     await d.push({ rate_limit: rate })
     await d.fetch()
@@ -87,7 +87,7 @@ describe.each(KINDS)('on $name, what was stored is never answered with an error'
 
   test('though it cannot be read back', async () => {
     const store = kind.create()
-    const d = await Desk.open({ engine: { store } })
+    const d = await HttpHarness.open({ engine: { store } })
     await d.push()
     const rename = (from: string, to: string): Promise<void> =>
       sql(store, {

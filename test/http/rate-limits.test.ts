@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { limit } from '../../src/exports/index.ts'
-import { Desk, type Json } from './desk.ts'
+import { HttpHarness, type Json } from './http-harness.ts'
 
 const key = (rateLimit: object): Json => ({ rate_limit: { key: 'k', ...rateLimit } })
 
 describe('policies that come with jobs', () => {
   test('rate is a sliding window, throttle even spacing, concurrency permits; all of a key must admit', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const all = key({
       concurrency: 2,
       rate: { limit: 3, period: 'PT10S' },
@@ -35,7 +35,7 @@ describe('policies that come with jobs', () => {
     [{ key: 'k', rate: { limit: 2, period: 'PT1S' } }, 2],
     [{ max_per_second: 3 }, 3],
   ])('%j admits %d a second', async (rateLimit, admitted) => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     for (let i = 0; i < 5; i++) await d.push({ rate_limit: rateLimit })
     expect(await d.fetch({ count: 9 })).toHaveLength(admitted)
     await d.clock.advance('999ms')
@@ -45,7 +45,7 @@ describe('policies that come with jobs', () => {
   })
 
   test('a throttle beside a rate is one limit, and a PUT of one is enforced for jobs that wait', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     for (let i = 0; i < 6; i++) await d.push(key({ rate: { limit: 100, period: 'PT10S' } }))
     const put = { rate: { limit: 4, period: 'PT10S' }, throttle: { limit: 1, period: 'PT1S' } }
     expect((await d.send('PUT', '/ojs/v1/rate-limits/k', put)).body).toMatchObject({
@@ -78,7 +78,7 @@ describe('policies that come with jobs', () => {
   })
 
   test('a PUT of another kind replaces a definition of a higher version, and what was overridden before', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     await d.send('PUT', '/ojs/v1/rate-limits/k', { rate: { limit: 9, period: 'PT1S' } })
     const [known] = await (await d.sluice.remote.store()).limits()
     await d.sluice.remote.define([{ ...known!, version: 3 }])
@@ -90,7 +90,7 @@ describe('policies that come with jobs', () => {
   })
 
   test('the newest policy of a key holds for all that wait', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     for (let i = 0; i < 4; i++) await d.push(key({ concurrency: 1 }))
     expect(await d.fetch({ count: 9 })).toHaveLength(1)
     await d.push(key({ concurrency: 3 }))
@@ -98,7 +98,7 @@ describe('policies that come with jobs', () => {
   })
 
   test('a limit of code or of an admin stays as it is, whatever jobs bring', async () => {
-    const d = await Desk.open({ engine: { limits: [limit('k', { concurrency: 1 })] } })
+    const d = await HttpHarness.open({ engine: { limits: [limit('k', { concurrency: 1 })] } })
     await d.send('PUT', '/ojs/v1/rate-limits/own', { concurrency: 1 })
     for (let i = 0; i < 3; i++) await d.push(key({ concurrency: 5 }))
     for (let i = 0; i < 3; i++) await d.push({ rate_limit: { key: 'own', concurrency: 5 } })
@@ -106,7 +106,7 @@ describe('policies that come with jobs', () => {
   })
 
   test('on_limit drop and reschedule', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const rate = { limit: 1, period: 'PT1M' }
     await d.push({ rate_limit: { key: 'd', rate, on_limit: 'drop' } })
     const dropped = await d.push({ rate_limit: { key: 'd', rate, on_limit: 'drop' } })
@@ -119,7 +119,7 @@ describe('policies that come with jobs', () => {
   })
 
   test('a job that is refused leaves the limit as it was', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push(key({ concurrency: 1 }))
     const again = { type: 'work', args: [], id, options: { queue: 'q', ...key({ concurrency: 9 }) } }
     expect((await d.post('/ojs/v1/jobs', again)).status).toBe(409)
@@ -136,13 +136,13 @@ describe('policies that come with jobs', () => {
     [{ key: 'k', throttle: { limit: 1, period: 'PT0S' } }],
     [{ x_limit: { name: 'gate', key: 'a', weight: 9 } }],
   ])('%j is refused as out of range', async (rateLimit) => {
-    const d = await Desk.open({ engine: { limits: [limit('gate', { rate: 5, per: '1m' })] } })
+    const d = await HttpHarness.open({ engine: { limits: [limit('gate', { rate: 5, per: '1m' })] } })
     const { status } = await d.post('/ojs/v1/jobs', { type: 'work', args: [], options: { rate_limit: rateLimit } })
     expect(status).toBe(422)
   })
 
   test('a job that names an unknown limit is refused, and taken once the limit is defined', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const starts = d.work(['q'])
     const later = { type: 'work', args: ['l'], options: { queue: 'q', rate_limit: { x_limit: { name: 'later' } } } }
     expect((await d.post('/ojs/v1/jobs', later)).status).toBe(422)
@@ -155,7 +155,7 @@ describe('policies that come with jobs', () => {
 
 describe('what others say of a limit', () => {
   test('an override holds until it expires: 0 permits pause, and waiting fetches go on at that instant', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const starts = d.work(['q'])
     await d.push(key({ concurrency: 2 }))
     await d.clock.advance('1s')
@@ -168,7 +168,7 @@ describe('what others say of a limit', () => {
   })
 
   test('a limit of a queue holds for all its jobs, beside their own, and for engines too', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     await d.send('PUT', '/ojs/v1/admin/queues/q/rate-limit', { rate: { limit: 2, period: 'PT1M' } })
     for (let i = 0; i < 3; i++) await d.push()
     await d.push(key({ concurrency: 5 }))
@@ -183,7 +183,7 @@ describe('what others say of a limit', () => {
     [{ retry_after: 25 }, 25],
     [{ retry_after: 0.5 }, 0.5],
   ])('a nack with %j closes the key until then, and is not an attempt', async (told, seconds) => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const first = await d.push(key({ concurrency: 5 }))
     await d.fetch()
     await d.push(key({ concurrency: 5 }))
@@ -195,7 +195,7 @@ describe('what others say of a limit', () => {
   })
 
   test('such a nack of a job without any limit puts the job off', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push()
     await d.fetch()
     expect((await d.nack(id, { retry_after: 10 })).body).toMatchObject({ state: 'retryable', attempt: 0 })
@@ -204,7 +204,7 @@ describe('what others say of a limit', () => {
   })
 
   test('what is left of a budget is told with each push', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const { headers } = await d.post('/ojs/v1/jobs', {
       type: 'work',
       args: [],
@@ -215,7 +215,7 @@ describe('what others say of a limit', () => {
   })
 
   test('exceeded and released are told once for each change', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     d.work(['q'])
     for (let i = 0; i < 4; i++) await d.push(key({ rate: { limit: 1, period: 'PT1S' } }))
     await d.clock.advance('10s')

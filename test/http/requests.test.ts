@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { ROUTES } from '../../src/http/routes.ts'
-import { Desk, type Json } from './desk.ts'
+import { HttpHarness, type Json } from './http-harness.ts'
 
 describe('every answer', () => {
   test('names its version, type and request; the client’s own id comes back', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const { headers } = await d.get('/ojs/v1/health', { headers: { 'X-Request-Id': 'abc-1' } })
     expect(headers.get('content-type')).toBe('application/openjobspec+json')
     expect(headers.get('ojs-version')).toBe('1.0')
@@ -16,7 +16,7 @@ describe('every answer', () => {
   })
 
   test('of an error of our own tells nothing of it', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     await d.sluice.stop()
     const { status, body } = await d.post('/ojs/v1/jobs', { type: 'a', args: [] })
     expect(status).toBeGreaterThanOrEqual(500)
@@ -42,9 +42,9 @@ describe('a request', () => {
     ],
     ['a list', {}, '[]', 400, 'invalid_request'],
   ])('of %s is refused', async (_, headers, body, status, code) => {
-    const d = await Desk.open({ http: { maxBodyBytes: 65_536 } })
+    const d = await HttpHarness.open({ http: { maxBodyBytes: 65_536 } })
     const response = await d.app.fetch(
-      new Request('http://desk/ojs/v1/jobs', {
+      new Request('http://server/ojs/v1/jobs', {
         method: 'POST',
         headers: { 'Content-Type': 'application/openjobspec+json', ...headers },
         body,
@@ -56,7 +56,7 @@ describe('a request', () => {
   })
 
   test('whose body does not end is cut off at the bound, however it says how long it is', async () => {
-    const d = await Desk.open({ http: { maxBodyBytes: 10_000 } })
+    const d = await HttpHarness.open({ http: { maxBodyBytes: 10_000 } })
     let sent = 0
     const body = new ReadableStream<Uint8Array>({
       pull(controller) {
@@ -64,7 +64,7 @@ describe('a request', () => {
         controller.enqueue(new Uint8Array(1000).fill(0x20))
       },
     })
-    const request = new Request('http://desk/ojs/v1/jobs', {
+    const request = new Request('http://server/ojs/v1/jobs', {
       method: 'POST',
       headers: { 'Content-Type': 'application/json' },
       body,
@@ -75,10 +75,10 @@ describe('a request', () => {
   })
 
   test('for the test routes is answered in test mode alone', async () => {
-    const plain = await Desk.open()
+    const plain = await HttpHarness.open()
     await plain.push()
     expect((await plain.post('/test/reset', {})).status).toBe(404)
-    const d = await Desk.open({ http: { testMode: true } })
+    const d = await HttpHarness.open({ http: { testMode: true } })
     await d.push({ rate_limit: { key: 'k', concurrency: 1 } })
     expect((await d.post('/test/reset', {})).status).toBe(200)
     expect(await d.fetch()).toEqual([])
@@ -86,7 +86,7 @@ describe('a request', () => {
   })
 
   test('with a directive in a job is obeyed in test mode alone', async () => {
-    const plain = await Desk.open()
+    const plain = await HttpHarness.open()
     const id = await plain.push({ metadata: { test_directive: 'terminate' } })
     await plain.fetch()
     const beat = await plain.post('/ojs/v1/workers/heartbeat', { worker_id: 'w', active_jobs: [id] })
@@ -96,7 +96,7 @@ describe('a request', () => {
 
 describe('a method', () => {
   test('that is not served at a path is answered 405 with those that are', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const { status, headers, body } = await d.send('PATCH', '/ojs/v1/jobs/019461a8-1a2b-7c3d-8e4f-5a6b7c8d9e0f')
     expect(status).toBe(405)
     expect(headers.get('allow')).toBe('GET, DELETE, HEAD, OPTIONS')
@@ -107,7 +107,7 @@ describe('a method', () => {
   })
 
   test('HEAD is answered as GET without the body, OPTIONS with the methods there are', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push()
     const head = await d.send('HEAD', `/ojs/v1/jobs/${id}`)
     expect([head.status, head.headers.get('content-type')]).toEqual([200, 'application/openjobspec+json'])
@@ -121,13 +121,13 @@ describe('a method', () => {
   test.each(['/ojs/v1/jobs/', '/ojs/v1//jobs', '/ojs/v1/jobs/%ZZ', '/ojs/v1/queues//stats', '/OJS/v1/jobs'])(
     'at %s finds nothing',
     async (path) => {
-      const d = await Desk.open()
+      const d = await HttpHarness.open()
       expect((await d.get(path)).body['error'].code).toBe('not_found')
     },
   )
 
   test('reads a parameter as it was meant', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     await d.push({ rate_limit: { key: 'a:b', concurrency: 1 } })
     expect((await d.get('/ojs/v1/rate-limits/a%3Ab')).body['key']).toBe('a:b')
   })
@@ -135,7 +135,7 @@ describe('a method', () => {
 
 describe('the document', () => {
   test('describes every operation that is served, with the schemas that check it', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const { body } = await d.get('/openapi.json')
     expect(body['openapi']).toBe('3.1.0')
     const served = ROUTES.filter((route) => !route.testOnly)
@@ -156,7 +156,7 @@ describe('the document', () => {
 
 describe('the server', () => {
   test('is not ready while it drains, and still answers', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     expect((await d.get('/ready')).status).toBe(200)
     d.app.drain()
     expect((await d.get('/ready')).status).toBe(503)
@@ -167,7 +167,7 @@ describe('the server', () => {
     const lines: object[] = []
     const log = (fields: object): void => void lines.push(fields)
     const logger = { debug: log, info: log, warn: log, error: log }
-    const d = await Desk.open({ http: { logger } })
+    const d = await HttpHarness.open({ http: { logger } })
     await d.push({}, { args: ['secret'] }, { headers: { 'X-Request-Id': 'r1', Authorization: 'Bearer secret' } })
     expect(lines).toMatchObject([{ requestId: 'r1', method: 'POST', operation: 'enqueueJob', status: 201 }])
     expect(JSON.stringify(lines)).not.toContain('secret')

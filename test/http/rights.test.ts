@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { ROUTES } from '../../src/http/routes.ts'
 import type { Token } from '../../src/exports/http.ts'
-import { Desk, type Json } from './desk.ts'
+import { HttpHarness, type Json } from './http-harness.ts'
 
 /** One token of each kind. */
 const KINDS = {
@@ -68,13 +68,13 @@ describe('the table of rights', () => {
     const name = route.name.replace(/_at_.*$/, '')
     const [row = ''] = Object.entries(TABLE).find(([, names]) => names.split(' ').includes(name)) ?? []
     expect(LET, `${name} has no row in the table`).toHaveProperty(row)
-    const d = await Desk.open({ http: { tokens: TOKENS, testMode: true } })
+    const d = await HttpHarness.open({ http: { tokens: TOKENS, testMode: true } })
     const path = route.path.replace(':id', ID).replace(/:(name|key)/, 'mail')
     const let_: Kind[] = []
     for (const kind of ['none', ...Object.keys(KINDS)] as Kind[]) {
       const over = new AbortController()
       const response = await d.app.fetch(
-        new Request(`http://desk${path}`, {
+        new Request(`http://server${path}`, {
           method: route.method,
           headers: { 'Content-Type': 'application/json', ...bearer(kind).headers },
           ...(route.method !== 'GET' && { body: JSON.stringify(BODY) }),
@@ -95,7 +95,7 @@ describe('a token of one queue', () => {
   const one = bearer('oneQueue')
 
   test('neither sees, overwrites nor ends another queue’s schedules', async () => {
-    const d = await Desk.open({ http: { tokens: TOKENS } })
+    const d = await HttpHarness.open({ http: { tokens: TOKENS } })
     const payroll = { name: 'payroll', cron: '0 0 1 1 *', type: 'pay', args: ['S3CRET'], options: { queue: 'payroll' } }
     expect((await d.post('/ojs/v1/cron', payroll, bearer('producer'))).status).toBe(201)
     expect((await d.get('/ojs/v1/cron', one)).body['crons']).toEqual([])
@@ -106,7 +106,7 @@ describe('a token of one queue', () => {
   })
 
   test('bounds, limits, pauses and purges no other queue', async () => {
-    const d = await Desk.open({ http: { tokens: TOKENS } })
+    const d = await HttpHarness.open({ http: { tokens: TOKENS } })
     const at = (verb: string): string => `/ojs/v1/admin/queues/payroll/${verb}`
     expect((await d.send('PUT', at('config'), { backpressure: { max_depth: 1 } }, one)).status).toBe(403)
     expect((await d.send('PUT', at('rate-limit'), { concurrency: 0 }, one)).status).toBe(403)
@@ -116,14 +116,14 @@ describe('a token of one queue', () => {
   })
 
   test('counts in lists only what it may see', async () => {
-    const d = await Desk.open({ http: { tokens: TOKENS } })
+    const d = await HttpHarness.open({ http: { tokens: TOKENS } })
     for (const queue of ['mail', 'payroll']) await d.push({ queue }, {}, bearer('producer'))
     expect((await d.get('/ojs/v1/admin/jobs', one)).body).toMatchObject({ items: [{}], pagination: { total: 1 } })
     expect((await d.get('/ojs/v1/admin/jobs', bearer('operator'))).body['pagination'].total).toBe(2)
   })
 
   test('extends no lease of another queue’s jobs', async () => {
-    const d = await Desk.open({ http: { tokens: TOKENS } })
+    const d = await HttpHarness.open({ http: { tokens: TOKENS } })
     const id = await d.push({ queue: 'payroll' }, {}, bearer('producer'))
     await d.fetch({ queues: ['payroll'], worker_id: 'alice' }, bearer('worker'))
     const body = { worker_id: 'alice', active_jobs: [id], visibility_timeout_ms: 1 }
@@ -132,7 +132,7 @@ describe('a token of one queue', () => {
 })
 
 test('a heartbeat ends no lease, whatever timeout it asks for', async () => {
-  const d = await Desk.open({ http: { tokens: TOKENS } })
+  const d = await HttpHarness.open({ http: { tokens: TOKENS } })
   const id = await d.push({ queue: 'mail' }, {}, bearer('producer'))
   await d.fetch({ queues: ['mail'], worker_id: 'alice' }, bearer('worker'))
   const body = { worker_id: 'alice', active_jobs: [id], visibility_timeout_ms: 1 }
@@ -142,7 +142,7 @@ test('a heartbeat ends no lease, whatever timeout it asks for', async () => {
 })
 
 test('a tenant’s numbers hold nothing of others', async () => {
-  const d = await Desk.open({ http: { tokens: TOKENS } })
+  const d = await HttpHarness.open({ http: { tokens: TOKENS } })
   await d.push({ queue: 'mail' }, {}, bearer('producer'))
   const [id] = await d.fetch({ queues: ['mail'] }, bearer('worker'))
   await d.post('/ojs/v1/workers/ack', { job_id: id }, bearer('worker'))

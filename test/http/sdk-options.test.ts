@@ -1,8 +1,9 @@
 // What clients of the Open Job Spec send beside what the suites ask for: aliases, headers, and members that are misspelt.
 import { describe, expect, test } from 'vitest'
-import { Desk, type Json } from './desk.ts'
+import { HttpHarness, type Json } from './http-harness.ts'
 
-const total = async (d: Desk): Promise<number> => (await d.get('/ojs/v1/admin/jobs')).body['pagination'].total as number
+const total = async (d: HttpHarness): Promise<number> =>
+  (await d.get('/ojs/v1/admin/jobs')).body['pagination'].total as number
 
 describe('a member that is not known below the top level', () => {
   test.each<[string, Json]>([
@@ -15,7 +16,7 @@ describe('a member that is not known below the top level', () => {
     ['options.retry', { options: { retry: { maxAttempts: 2 } } }],
     ['options.unique', { options: { unique: { keyz: ['args'] } } }],
   ])('of %s is refused, and nothing is stored', async (path, more) => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const job = { type: 'work', args: [1], ...more }
     for (const [to, body] of [
       ['/ojs/v1/jobs', job],
@@ -32,7 +33,7 @@ describe('a member that is not known below the top level', () => {
   })
 
   test('but metadata and what begins with x_ is the sender’s own, and so is all at the top level', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const own = { x_own: 1, metadata: { any: 'thing' } }
     const id = await d.push(
       { ...own, rate_limit: { key: 'k', concurrency: 1, x_own: 1 }, retry: { max_attempts: 2, x_own: 1 } },
@@ -42,7 +43,7 @@ describe('a member that is not known below the top level', () => {
   })
 
   test('of a rate limit that an admin defines is refused', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     expect((await d.send('PUT', '/ojs/v1/rate-limits/k', { concurrency: 1, on_limt: 'drop' })).status).toBe(400)
     expect((await d.send('PUT', '/ojs/v1/admin/queues/q/rate-limit', { concurency: 1 })).status).toBe(400)
     expect((await d.get('/ojs/v1/rate-limits')).body['items']).toEqual([])
@@ -50,7 +51,7 @@ describe('a member that is not known below the top level', () => {
 })
 
 describe('unique.key', () => {
-  const push = async (d: Desk, unique: Json, more: Json = {}, queue = 'q'): Promise<[number, string]> => {
+  const push = async (d: HttpHarness, unique: Json, more: Json = {}, queue = 'q'): Promise<[number, string]> => {
     const { status, body } = await d.post('/ojs/v1/jobs', {
       type: 'work',
       args: [{ to: 'a' }],
@@ -61,7 +62,7 @@ describe('unique.key', () => {
   }
 
   test('takes type, queue, args and meta as dimensions', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const unique = { key: ['type', 'queue', 'args'] }
     const [, first] = await push(d, unique)
     expect(await push(d, unique)).toEqual([200, first])
@@ -73,7 +74,7 @@ describe('unique.key', () => {
   })
 
   test('of a field tells jobs apart by that field alone', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const [, first] = await push(d, { key: ['to'] }, { args: [{ to: 'a', n: 1 }] })
     expect(await push(d, { key: 'to' }, { args: [{ to: 'a', n: 2 }] })).toEqual([200, first])
     expect((await push(d, { key: ['to'] }, { args: [{ to: 'b', n: 1 }] }))[0]).toBe(201)
@@ -89,7 +90,7 @@ describe('unique.key', () => {
   ])(
     'names a field by %s that is not there: refused, since all jobs of the type would be the same',
     async (name, unique, more) => {
-      const d = await Desk.open()
+      const d = await HttpHarness.open()
       const [status, message] = await push(d, unique, more)
       expect(status).toBe(400)
       expect(message).toContain(`unique.${name}`)
@@ -100,7 +101,7 @@ describe('unique.key', () => {
 
 describe('what SDKs call by other names', () => {
   test('retry.initial_interval_ms, max_interval_ms and unique.period_ms', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const retry = { max_attempts: 5, initial_interval_ms: 2000, max_interval_ms: 3000, jitter: false }
     const id = await d.push({ retry, unique: { keys: ['args'], period_ms: 60_000 } })
     await d.fetch()
@@ -115,7 +116,7 @@ describe('what SDKs call by other names', () => {
   })
 
   test.each(['PT1S', '+PT1S', 1000])('delay: %s', async (delay) => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push({ delay })
     expect(await d.job(id)).toMatchObject({ state: 'scheduled', scheduled_at: '2026-01-01T00:00:01.000Z' })
     await d.clock.advance('1s')
@@ -123,20 +124,20 @@ describe('what SDKs call by other names', () => {
   })
 
   test('a time from now without a plus', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push({ delay_until: 'PT1S' })
     expect(await d.job(id)).toMatchObject({ state: 'scheduled', scheduled_at: '2026-01-01T00:00:01.000Z' })
   })
 
   test.each(['1', '1.0', '1.0.0', '1.0.0-rc.1', '1.7', '1.2.3'])('OJS-Version: %s', async (version) => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     expect((await d.get('/ojs/v1/health', { headers: { 'OJS-Version': version } })).status).toBe(200)
   })
 
   test.each(['2.0', '0.9', '1x', '11.0', 'one'])(
     'OJS-Version: %s is refused in words that repeat it',
     async (version) => {
-      const d = await Desk.open()
+      const d = await HttpHarness.open()
       const { status, body } = await d.get('/ojs/v1/health', { headers: { 'OJS-Version': version } })
       expect([status, body['error'].code]).toEqual([422, 'unsupported'])
       expect(body['error'].message).toContain(JSON.stringify(version))
@@ -146,7 +147,7 @@ describe('what SDKs call by other names', () => {
   test.each([{ cron: 'every day' }, { cron: '61 * * * *' }, { cron: '@daily', timezone: 'Mars/Phobos' }])(
     'a bad cron is 400: %j',
     async (grid) => {
-      const d = await Desk.open()
+      const d = await HttpHarness.open()
       const { status, body } = await d.post('/ojs/v1/cron', { name: 'c', ...grid, type: 'work', args: [] })
       expect([status, body['error'].code]).toEqual([400, 'invalid_request'])
     },
@@ -154,7 +155,7 @@ describe('what SDKs call by other names', () => {
 })
 
 test('a worker that keeps its own time says first that the run took too long: it has 800 ms', async () => {
-  const d = await Desk.open()
+  const d = await HttpHarness.open()
   const id = await d.push({ timeout_ms: 3000, retry: { max_attempts: 3, initial_interval: 'PT5S', jitter: false } })
   await d.fetch()
   await d.clock.advance('3799ms')

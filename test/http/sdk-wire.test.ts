@@ -1,13 +1,13 @@
 // What the JavaScript SDK of the Open Job Spec sends, byte by byte as it was recorded, and what it reads of the answers.
 import { describe, expect, test } from 'vitest'
-import { Desk, type Answer, type Json } from './desk.ts'
+import { HttpHarness, type Answer, type Json } from './http-harness.ts'
 
 const MEDIA = 'application/openjobspec+json'
 
 /** Every request has these headers, those without a body too. */
-async function sdk(d: Desk, method: string, path: string, body?: unknown): Promise<Answer> {
+async function sdk(d: HttpHarness, method: string, path: string, body?: unknown): Promise<Answer> {
   const response = await d.app.fetch(
-    new Request(`http://desk${path}`, {
+    new Request(`http://server${path}`, {
       method,
       headers: {
         'Content-Type': MEDIA,
@@ -24,7 +24,7 @@ async function sdk(d: Desk, method: string, path: string, body?: unknown): Promi
 
 describe('the JavaScript SDK', () => {
   test('enqueue, getJob, cancelJob', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const { status, body } = await sdk(d, 'POST', '/ojs/v1/jobs', {
       type: 'email.send',
       args: [{ to: 'user@example.com' }],
@@ -72,7 +72,7 @@ describe('the JavaScript SDK', () => {
   })
 
   test('a unique job that is there already: its id stands in the details of the error', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const job = { type: 'a', args: [{ to: 'x' }], options: { unique: { key: ['to'], on_conflict: 'reject' } } }
     const first = await sdk(d, 'POST', '/ojs/v1/jobs', job)
     const second = await sdk(d, 'POST', '/ojs/v1/jobs', job)
@@ -84,7 +84,7 @@ describe('the JavaScript SDK', () => {
   })
 
   test('enqueueBatch', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const jobs = [1, 2, 3].map((n) => ({ type: 'a', args: [{ n }], options: { queue: 'email' } }))
     const { status, body } = await sdk(d, 'POST', '/ojs/v1/jobs/batch', { jobs })
     expect(status).toBe(201)
@@ -92,7 +92,7 @@ describe('the JavaScript SDK', () => {
   })
 
   test('a worker: fetch, heartbeat, progress, ack and nack without a worker_id', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     for (const n of [1, 2]) await sdk(d, 'POST', '/ojs/v1/jobs', { type: 'a', args: [{ n }] })
     const fetch = { queues: ['default'], count: 10, worker_id: 'worker_abc', visibility_timeout_ms: 30_000 }
     const { body } = await sdk(d, 'POST', '/ojs/v1/workers/fetch', fetch)
@@ -130,7 +130,7 @@ describe('the JavaScript SDK', () => {
   })
 
   test('a heartbeat of 30 s leases keeps to 30 s: a worker that was killed is made up for half a minute later', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = (await sdk(d, 'POST', '/ojs/v1/jobs', { type: 'a', args: [] })).body['job'].id as string
     const fetch = { queues: ['default'], count: 1, worker_id: 'worker_abc', visibility_timeout_ms: 30_000 }
     await sdk(d, 'POST', '/ojs/v1/workers/fetch', fetch)
@@ -144,7 +144,7 @@ describe('the JavaScript SDK', () => {
   })
 
   test('queues: list, stats at the root, pause and resume with an empty body of JSON type', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     await sdk(d, 'POST', '/ojs/v1/jobs', { type: 'a', args: [], options: { queue: 'email' } })
     expect((await sdk(d, 'GET', '/ojs/v1/queues')).body['queues']).toMatchObject([{ name: 'email', status: 'active' }])
     const stats = await sdk(d, 'GET', '/ojs/v1/queues/email/stats')
@@ -164,7 +164,7 @@ describe('the JavaScript SDK', () => {
   })
 
   test('the dead letter: list, retry with no body, discard', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const retry = { max_attempts: 1, on_exhaustion: 'dead_letter' }
     const id = (await sdk(d, 'POST', '/ojs/v1/jobs', { type: 'a', args: [], options: { retry } })).body['job']
       .id as string
@@ -181,7 +181,7 @@ describe('the JavaScript SDK', () => {
   })
 
   test('cron: register, list, unregister', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const cron = {
       name: 'daily',
       cron: '0 9 * * *',
@@ -203,7 +203,7 @@ describe('the JavaScript SDK', () => {
   })
 
   test('health and manifest', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     expect((await sdk(d, 'GET', '/ojs/v1/health')).body).toMatchObject({ status: 'ok', version: '1.0' })
     expect((await sdk(d, 'GET', '/ojs/manifest')).body).toMatchObject({ ojs_version: '1.0', backend: 'sqlite' })
   })

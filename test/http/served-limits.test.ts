@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { limit } from '../../src/exports/index.ts'
 import type { ServedLimits, Token } from '../../src/exports/http.ts'
 import { everyStore } from '../stores.ts'
-import { type Answer, Desk, type Json, type Sending, storeFile } from './desk.ts'
+import { type Answer, HttpHarness, type Json, type Sending, storeFile } from './http-harness.ts'
 
 const KINDS = await everyStore('limits of tenants')
 const HOUR = { window: 'sliding', per: '1h' } as const
@@ -16,10 +16,10 @@ const job = (options: Json = {}, more: Json = {}): Json => ({
   ...more,
   options: { queue: 'q', ...options },
 })
-const served = (limits: ServedLimits): Promise<Desk> => Desk.open({ http: { limits } })
+const served = (limits: ServedLimits): Promise<HttpHarness> => HttpHarness.open({ http: { limits } })
 
 /** Every way on which a job comes in. */
-const WAYS: Readonly<Record<string, (d: Desk, json: Json, sending?: Sending) => Promise<Answer>>> = {
+const WAYS: Readonly<Record<string, (d: HttpHarness, json: Json, sending?: Sending) => Promise<Answer>>> = {
   push: (d, json, sending) => d.post('/ojs/v1/jobs', json, sending),
   batch: (d, json, sending) => d.post('/ojs/v1/jobs/batch', { jobs: [{ type: 'other', args: [] }, json] }, sending),
   chain: (d, json, sending) =>
@@ -37,7 +37,7 @@ const WAYS: Readonly<Record<string, (d: Desk, json: Json, sending?: Sending) => 
 describe.each(KINDS)('on $name, a limit of the configuration', (kind) => {
   test('is each tenant’s own: none drains or closes another’s', async () => {
     const limits: ServedLimits = { limits: { crm: { ...HOUR, max: 2 } } }
-    const d = await Desk.open({ engine: { store: kind.create() }, http: { limits } })
+    const d = await HttpHarness.open({ engine: { store: kind.create() }, http: { limits } })
     for (const tenant of ['acme', 'globex']) for (let i = 0; i < 3; i++) await d.push(named('crm'), {}, of(tenant))
     expect(await d.fetch({ count: 9 }, of('acme'))).toHaveLength(2)
     expect(await d.fetch({ count: 9 }, of('globex'))).toHaveLength(2)
@@ -50,7 +50,7 @@ describe.each(KINDS)('on $name, a limit of the configuration', (kind) => {
 
   test('that is shared is one budget for all', async () => {
     const limits: ServedLimits = { limits: { crm: { ...HOUR, max: 2, shared: true } } }
-    const d = await Desk.open({ engine: { store: kind.create() }, http: { limits } })
+    const d = await HttpHarness.open({ engine: { store: kind.create() }, http: { limits } })
     for (const tenant of ['acme', 'globex']) for (let i = 0; i < 3; i++) await d.push(named('crm'), {}, of(tenant))
     expect(await d.fetch({ count: 9 }, of('acme'))).toHaveLength(2)
     expect(await d.fetch({ count: 9 }, of('globex'))).toHaveLength(0)
@@ -68,7 +68,7 @@ describe.each(KINDS)('on $name, a limit of the configuration', (kind) => {
       limits: { crm: { ...HOUR, max: 1, shared: true } },
       types: { work: { limits: [{ limit: 'crm', by }] } },
     }
-    const d = await Desk.open({ engine: { store: kind.create() }, http: { limits } })
+    const d = await HttpHarness.open({ engine: { store: kind.create() }, http: { limits } })
     const acme: Json = { args: [{ tenantId: 'acme' }], ...more }
     for (let i = 0; i < 2; i++) await d.push({}, acme, of('acme'))
     expect(await d.fetch({ count: 9 }, of('acme'))).toHaveLength(1)
@@ -82,7 +82,7 @@ describe.each(KINDS)('on $name, a limit of the configuration', (kind) => {
       limits: { crm: { ...HOUR, max: 1 } },
       types: { work: { limits: [{ limit: 'crm', by: 'tenant' }] } },
     }
-    const d = await Desk.open({ engine: { store: kind.create() }, http: { limits } })
+    const d = await HttpHarness.open({ engine: { store: kind.create() }, http: { limits } })
     await d.post('/ojs/v1/workflows', { type: 'group', jobs: [job(), job()] }, of('acme'))
     expect(await d.fetch({ count: 9 }, of('acme'))).toHaveLength(1)
     await d.post(
@@ -147,7 +147,7 @@ describe('a policy that a job brings', () => {
   const bank = (max: number): Json => ({ rate_limit: { key: 'bank', rate: { limit: max, period: 'PT1M' } } })
 
   test('may define a limit that is not there; to change one takes an admin', async () => {
-    const d = await Desk.open({ http: { tokens: TOKENS } })
+    const d = await HttpHarness.open({ http: { tokens: TOKENS } })
     const [producer, mail, worker, admin] = TOKENS.map(({ token }) => of('', token))
     for (let i = 0; i < 4; i++) await d.push(bank(1), {}, producer)
     expect(await d.fetch({ count: 9 }, worker)).toHaveLength(1)
@@ -170,11 +170,14 @@ test('a policy that a job brings is none for a limit of the configuration, not e
 
 test('a server that starts with another policy gives it to the limits of tenants too', async () => {
   const store = storeFile()
-  const first = await Desk.open({ engine: { store }, http: { limits: { limits: { crm: { ...HOUR, max: 1 } } } } })
+  const first = await HttpHarness.open({
+    engine: { store },
+    http: { limits: { limits: { crm: { ...HOUR, max: 1 } } } },
+  })
   for (let i = 0; i < 4; i++) await first.push(named('crm'), {}, of('acme'))
   expect(await first.fetch({ count: 9 }, of('acme'))).toHaveLength(1)
   const { clock } = first
-  const second = await Desk.open({
+  const second = await HttpHarness.open({
     clock,
     engine: { store },
     http: { limits: { limits: { crm: { ...HOUR, max: 3 } } } },
@@ -185,7 +188,10 @@ test('a server that starts with another policy gives it to the limits of tenants
 
 test('limits of code are reached by their names where the server shares them', async () => {
   const engine = { limits: [limit('gate', { ...HOUR, max: 1 })] }
-  const d = await Desk.open({ engine, http: { limits: { limits: { gate: { ...HOUR, max: 1, shared: true } } } } })
+  const d = await HttpHarness.open({
+    engine,
+    http: { limits: { limits: { gate: { ...HOUR, max: 1, shared: true } } } },
+  })
   for (const tenant of ['acme', 'globex']) await d.push(named('gate'), {}, of(tenant))
   expect([...(await d.fetch({}, of('acme'))), ...(await d.fetch({}, of('globex')))]).toHaveLength(1)
 })
@@ -208,7 +214,7 @@ test('a reload changes the limits of a queue for jobs of no tenant too, and lift
     limits,
     ...(names.length > 0 && { queues: { q: { limits: names.map((limit) => ({ limit })) } } }),
   })
-  const d = await Desk.open({ http: { limits: queues() } })
+  const d = await HttpHarness.open({ http: { limits: queues() } })
   for (let i = 0; i < 9; i++) await d.push()
   const reload = (change: object): Promise<void> => d.app.reload({ tokens: [], limits: change, by: 'test' })
   await reload(queues('one'))

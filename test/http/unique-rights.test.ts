@@ -1,6 +1,6 @@
 // A unique key reaches over queues; the rights of a token do not.
 import { describe, expect, test } from 'vitest'
-import { Desk, type Json } from './desk.ts'
+import { HttpHarness, type Json } from './http-harness.ts'
 
 const TOKENS = [
   { name: 'root', token: 'root-0123456789ab', scopes: ['admin'] as const, tenant: '*' },
@@ -19,14 +19,14 @@ describe('a token of one queue, and a unique key that a job of another queue hol
   })
 
   test('is told nothing of that job', async () => {
-    const d = await Desk.open({ http: { tokens: TOKENS } })
+    const d = await HttpHarness.open({ http: { tokens: TOKENS } })
     await d.post('/ojs/v1/jobs', unique('payroll', 'ignore', { secret: 's3cret' }), as('root'))
     const { status, body } = await d.post('/ojs/v1/jobs', unique('mail', 'ignore'), as('mail'))
     expect([status, JSON.stringify(body)]).toEqual([200, expect.not.stringMatching(/s3cret|payroll/)])
   })
 
   test.each(['replace', 'replace_except_schedule'])('may not %s it', async (conflict) => {
-    const d = await Desk.open({ http: { tokens: TOKENS } })
+    const d = await HttpHarness.open({ http: { tokens: TOKENS } })
     const first = await d.post('/ojs/v1/jobs', unique('payroll', 'ignore', { first: true }), as('root'))
     expect((await d.post('/ojs/v1/jobs', unique('mail', conflict), as('mail'))).status).toBe(403)
     const { body } = await d.get(`/ojs/v1/jobs/${first.body['job'].id}`, as('root'))

@@ -2,13 +2,13 @@
 import { describe, expect, test } from 'vitest'
 import { limit } from '../../src/exports/index.ts'
 import { everyStore } from '../stores.ts'
-import { Desk, type Json } from './desk.ts'
+import { HttpHarness, type Json } from './http-harness.ts'
 
 const KINDS = await everyStore('waits over HTTP')
 const crm = limit('crm', { rate: 1, per: '10s', burst: 1 })
 const keyed = (key: string, weight = 1): Json => ({ rate_limit: { x_limit: { name: 'crm', key, weight } } })
-const open = (kind: (typeof KINDS)[number], more: Json = {}): Promise<Desk> =>
-  Desk.open({ engine: { store: kind.create(), limits: [crm] }, ...more })
+const open = (kind: (typeof KINDS)[number], more: Json = {}): Promise<HttpHarness> =>
+  HttpHarness.open({ engine: { store: kind.create(), limits: [crm] }, ...more })
 
 describe.each(KINDS)('on $name, a job that waits', (kind) => {
   test('says for which budget, at which position and until when', async () => {
@@ -106,13 +106,13 @@ describe.each(KINDS)('on $name, a job that waits', (kind) => {
 describe.each(KINDS)('on $name, a worker tells of budgets when a run ends', (kind) => {
   const tokens = limit('tokens', { rate: 100, per: '100s' })
   const told = limit('told', { rate: 100, per: '100s', calibrate: 'headers' })
-  const start = async (name: string, weight = 10): Promise<[Desk, string]> => {
-    const d = await Desk.open({ engine: { store: kind.create(), limits: [tokens, told] } })
+  const start = async (name: string, weight = 10): Promise<[HttpHarness, string]> => {
+    const d = await HttpHarness.open({ engine: { store: kind.create(), limits: [tokens, told] } })
     const id = await d.push({ rate_limit: { x_limit: { name, weight } } })
     await d.fetch()
     return [d, id]
   }
-  const left = async (d: Desk, name: string): Promise<number> => {
+  const left = async (d: HttpHarness, name: string): Promise<number> => {
     const [bucket] = await d.sluice.limits.inspect(name)
     return bucket?.available ?? -1
   }

@@ -1,7 +1,7 @@
 // Workflows whose steps say what they depend on, as the SDKs for Go and Python send all of theirs, and workflows within workflows.
 import { describe, expect, test } from 'vitest'
 import { everyStore } from '../stores.ts'
-import { Desk, type Json } from './desk.ts'
+import { HttpHarness, type Json } from './http-harness.ts'
 
 const KINDS = await everyStore('workflows of steps over HTTP')
 const step = (id: string, ...dependsOn: string[]): Json => ({
@@ -14,7 +14,7 @@ const step = (id: string, ...dependsOn: string[]): Json => ({
 const job = (name: string): Json => ({ type: name, args: [name], options: { queue: 'q' } })
 
 /** Runs what there is to run, wave by wave; each result is what was run. */
-async function waves(d: Desk, fails: readonly string[] = []): Promise<[string[], Json][]> {
+async function waves(d: HttpHarness, fails: readonly string[] = []): Promise<[string[], Json][]> {
   const seen: [string[], Json][] = []
   for (;;) {
     const { body } = await d.post('/ojs/v1/workers/fetch', { queues: ['q', 'default'], count: 99, worker_id: 'w' })
@@ -28,11 +28,11 @@ async function waves(d: Desk, fails: readonly string[] = []): Promise<[string[],
   }
 }
 
-const totalOf = async (d: Desk): Promise<number> =>
+const totalOf = async (d: HttpHarness): Promise<number> =>
   (await d.get('/ojs/v1/admin/jobs')).body['pagination'].total as number
 
 describe.each(KINDS)('on $name, steps[].depends_on', (kind) => {
-  const open = (): Promise<Desk> => Desk.open({ engine: { store: kind.create() } })
+  const open = (): Promise<HttpHarness> => HttpHarness.open({ engine: { store: kind.create() } })
 
   test('a diamond: each step runs once those it depends on have completed, and is handed their results', async () => {
     const d = await open()
@@ -123,8 +123,8 @@ describe.each(KINDS)('on $name, steps[].depends_on', (kind) => {
 })
 
 describe.each(KINDS)('on $name, a workflow within a workflow', (kind) => {
-  const open = (): Promise<Desk> => Desk.open({ engine: { store: kind.create() } })
-  const runOf = async (d: Desk, body: Json): Promise<string[][]> => {
+  const open = (): Promise<HttpHarness> => HttpHarness.open({ engine: { store: kind.create() } })
+  const runOf = async (d: HttpHarness, body: Json): Promise<string[][]> => {
     const { status } = await d.post('/ojs/v1/workflows', body)
     expect(status).toBe(201)
     return (await waves(d)).map(([names]) => names)

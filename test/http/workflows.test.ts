@@ -1,20 +1,20 @@
 import { describe, expect, test } from 'vitest'
-import { type Answer, Desk, type Json } from './desk.ts'
+import { type Answer, HttpHarness, type Json } from './http-harness.ts'
 
 const step = (type: string, options: Json = {}): Json => ({ type, args: [type], options: { queue: 'q', ...options } })
 
-async function started(d: Desk, body: Json): Promise<string> {
+async function started(d: HttpHarness, body: Json): Promise<string> {
   const { status, body: answer } = await d.post('/ojs/v1/workflows', body)
   expect(status).toBe(201)
   return answer['workflow']['id'] as string
 }
 
-async function taken(d: Desk): Promise<Json[]> {
+async function taken(d: HttpHarness): Promise<Json[]> {
   const { body } = await d.post('/ojs/v1/workers/fetch', { queues: ['q'], count: 10, worker_id: 'w' })
   return body['jobs'] as Json[]
 }
 
-async function workflow(d: Desk, id: string): Promise<Json> {
+async function workflow(d: HttpHarness, id: string): Promise<Json> {
   return (await d.get(`/ojs/v1/workflows/${id}`)).body['workflow'] as Json
 }
 
@@ -22,7 +22,7 @@ const types = (jobs: readonly Json[]): string[] => jobs.map((job) => job['type']
 
 describe('a chain', () => {
   test('hands out one step after the other, each with the results of all before it', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const answer = await d.post('/ojs/v1/workflows', {
       type: 'chain',
       name: 'order',
@@ -57,7 +57,7 @@ describe('a chain', () => {
   })
 
   test('stops at a step that is given up, and tells which and why', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await started(d, {
       type: 'chain',
       steps: [step('a'), step('b', { retry: { max_attempts: 1 } }), step('c')],
@@ -81,7 +81,7 @@ describe('a chain', () => {
   })
 
   test('a step that runs out of time, or whose worker is lost, on its last attempt stops it too', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const once = { retry: { max_attempts: 1 } }
     const late = await started(d, { type: 'chain', steps: [step('a', { timeout_ms: 1000, ...once }), step('b')] })
     const lost = await started(d, {
@@ -94,7 +94,7 @@ describe('a chain', () => {
   })
 
   test('each step waits for its own limit', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const limited = { rate_limit: { key: 'api', throttle: { limit: 1, period: 'PT10S' } } }
     await started(d, { type: 'chain', steps: [step('a'), step('b', limited)] })
     await started(d, { type: 'chain', steps: [step('c'), step('d', limited)] })
@@ -106,7 +106,7 @@ describe('a chain', () => {
   })
 
   test('a later step cannot be activated, nor the result of an earlier one be deleted', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await started(d, { type: 'chain', steps: [step('a'), step('b')] })
     const [a, b] = (await workflow(d, id))['steps'] as Json[]
     expect((await d.post(`/ojs/v1/jobs/${b?.['job_id']}/activate`, {})).status).toBe(409)
@@ -117,7 +117,7 @@ describe('a chain', () => {
   })
 
   test('fetches that wait are answered when the next step comes', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const steps = ['a', 'b', 'c'].map((type) => step(type))
     const starts = d.work(['q'])
     const id = await started(d, { type: 'chain', steps })
@@ -135,7 +135,7 @@ describe('a batch', () => {
   const callbacks = { on_success: step('yes'), on_failure: step('no'), on_complete: step('done') }
 
   test('calls back with the results of all jobs', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await started(d, {
       type: 'batch',
       jobs: [step('a'), step('b', { retry: { max_attempts: 1 } })],
@@ -153,7 +153,7 @@ describe('a batch', () => {
   })
 
   test('that is cancelled hands out nothing more, and what is active may end', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await started(d, { type: 'batch', jobs: [step('a'), step('b')], callbacks })
     const { body } = await d.post('/ojs/v1/workers/fetch', { queues: ['q'], worker_id: 'w' })
     const first = await d.send('DELETE', `/ojs/v1/workflows/${id}`)
@@ -183,14 +183,14 @@ describe('what is refused starts nothing', () => {
   ]
 
   test.each(refused)('%s', async (_, body, status) => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     expect((await d.post('/ojs/v1/workflows', body)).status).toBe(status)
     expect(await d.sluice.flows.list()).toEqual([])
     expect(await d.sluice.jobs.list()).toEqual([])
   })
 
   test('a workflow that is not there, or is another tenant’s', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const missing = await d.get('/ojs/v1/workflows/01890000-0000-7000-8000-000000000000')
     expect([missing.status, missing.body['error']['details']['resource_type']]).toEqual([404, 'workflow'])
     const headers = { 'X-OJS-Tenant': 'acme' }

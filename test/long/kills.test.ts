@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { type Job, seededRandom, silentLogger, Sluice } from '../../src/exports/index.ts'
 import { comesTrue, Fleet, type Member, pause, until } from '../crash/fleet.ts'
 import { AT_ONCE, callTask, GUARD_MS, PER_SECOND } from '../crash/tasks.ts'
-import { type Start, Witness } from '../crash/witness.ts'
+import { type Start, Observer } from '../crash/observer.ts'
 import { everyStore } from '../stores.ts'
 
 const PROCESSES = Number(process.env['LONG_PROCESSES'] ?? 20)
@@ -28,11 +28,11 @@ test.each(KINDS)(
     const call = callTask()
     const engine = new Sluice({ store, tasks: [call], logger: silentLogger })
     onTestFinished(() => engine.stop())
-    const witness = new Witness(async () => {
+    const observer = new Observer(async () => {
       await pause(10 + random.next() * 60)
       return 'done'
     })
-    const url = await witness.listen()
+    const url = await observer.listen()
     const jobs: Job<string>[] = []
     const arrive = async (): Promise<void> => {
       const calls = Array.from({ length: TENANTS * 10 }, (_, n) => ({ tenant: `t${n % TENANTS}` }))
@@ -45,17 +45,17 @@ test.each(KINDS)(
     let interrupted = 0
     let kills = 0
     for (; kills < KILLS && performance.now() - beganMs < KILL_FOR_MS; kills++) {
-      while (jobs.length - witness.starts.length < BACKLOG) await arrive()
-      if (kills % 2 === 0) await comesTrue(10_000, () => members.some(({ name }) => witness.isBusy(name)))
+      while (jobs.length - observer.starts.length < BACKLOG) await arrive()
+      if (kills % 2 === 0) await comesTrue(10_000, () => members.some(({ name }) => observer.isBusy(name)))
       // Every fifth may be one that has only begun to open the store.
       const ready = members.filter((member) => kills % 5 === 4 || member.ready)
       await until('somebody is at work', 60_000, () => members.some((member) => member.ready))
-      const busy = ready.filter(({ name }) => witness.isBusy(name))
+      const busy = ready.filter(({ name }) => observer.isBusy(name))
       const among = busy.length > 0 && kills % 2 === 0 ? busy : ready
       const victim = among[Math.floor(random.next() * among.length)]
       if (victim) {
-        if (witness.isBusy(victim.name)) interrupted++
-        witness.killing(victim.name)
+        if (observer.isBusy(victim.name)) interrupted++
+        observer.killing(victim.name)
         killed.add(victim.name)
         await fleet.kill(victim)
         members[members.indexOf(victim)] = fleet.worker(url)
@@ -72,7 +72,7 @@ test.each(KINDS)(
     expect(fleet.accidents).toEqual([])
     expect(fleet.lost, 'runs taken from a worker that lived').toEqual([])
     const runs = new Map<string, Start[]>()
-    for (const { id } of jobs) runs.set(id, witness.startsOf(id))
+    for (const { id } of jobs) runs.set(id, observer.startsOf(id))
     const decidedMs = new Map<string, number[]>()
     for (const [id, starts] of runs) {
       const job = await engine.jobs.get(id)
@@ -83,14 +83,14 @@ test.each(KINDS)(
       for (const { tenant, ageMs } of starts)
         decidedMs.set(tenant, [...(decidedMs.get(tenant) ?? []), (job?.createdAt.getTime() ?? NaN) + ageMs])
     }
-    expect(witness.starts, 'starts of jobs that were never enqueued').toHaveLength([...runs.values()].flat().length)
+    expect(observer.starts, 'starts of jobs that were never enqueued').toHaveLength([...runs.values()].flat().length)
     for (const [tenant, times] of decidedMs) {
       const sorted = times.sort((a, b) => a - b)
       const closest = Math.min(...sorted.slice(PER_SECOND).map((time, n) => time - (sorted[n] as number)))
       // `createdAt` is a whole millisecond.
       expect(closest, `${tenant}: ms between decisions`).toBeGreaterThan(1000 + GUARD_MS - 1)
     }
-    expect(witness.mostOpen).toBeLessThanOrEqual(AT_ONCE)
+    expect(observer.mostOpen).toBeLessThanOrEqual(AT_ONCE)
     for (const { limit, key, active, waiting } of [
       ...(await engine.limits.inspect('tenant')),
       ...(await engine.limits.inspect('fleet')),
@@ -98,7 +98,7 @@ test.each(KINDS)(
       expect({ limit, key, active, waiting }).toEqual({ limit, key, active: 0, waiting: 0 })
     // Else the kills met no work: of every second the test waits for a busy process.
     expect(interrupted).toBeGreaterThanOrEqual(Math.floor(kills / 5))
-    const again = witness.starts.length - runs.size
+    const again = observer.starts.length - runs.size
     console.info(JSON.stringify({ store: kind.name, seconds, kills, jobs: jobs.length, interrupted, again }))
   },
 )

@@ -38,13 +38,13 @@ export function testDirectory(): string {
 }
 
 const WATCH = `
-  CREATE TABLE witness (at INTEGER PRIMARY KEY, seq INTEGER, id TEXT, was INTEGER, state INTEGER, attempt INTEGER,
+  CREATE TABLE observer (at INTEGER PRIMARY KEY, seq INTEGER, id TEXT, was INTEGER, state INTEGER, attempt INTEGER,
     queue INTEGER, lane INTEGER, worker INTEGER, input_before TEXT, input TEXT, due INTEGER, occurs INTEGER);
-  CREATE TRIGGER witness_arrival AFTER INSERT ON jobs BEGIN
-    INSERT INTO witness (seq, id, was, state, attempt, queue, lane, worker, input_before, input, due, occurs)
+  CREATE TRIGGER observer_arrival AFTER INSERT ON jobs BEGIN
+    INSERT INTO observer (seq, id, was, state, attempt, queue, lane, worker, input_before, input, due, occurs)
     VALUES (NEW.seq, NEW.id, NULL, NEW.state, NEW.attempt, NEW.queue, NEW.lane, NULL, NULL, NEW.input, NEW.due, NEW.occurs); END;
-  CREATE TRIGGER witness_change AFTER UPDATE ON jobs WHEN OLD.state <> 2 OR NEW.state <> 2 BEGIN
-    INSERT INTO witness (seq, id, was, state, attempt, queue, lane, worker, input_before, input, due, occurs)
+  CREATE TRIGGER observer_change AFTER UPDATE ON jobs WHEN OLD.state <> 2 OR NEW.state <> 2 BEGIN
+    INSERT INTO observer (seq, id, was, state, attempt, queue, lane, worker, input_before, input, due, occurs)
     VALUES (NEW.seq, NEW.id, OLD.state, NEW.state, NEW.attempt, NEW.queue, NEW.lane, NEW.worker, OLD.input, NEW.input, NEW.due, NEW.occurs); END;`
 
 /** A connection of the simulator's own; it only reads, once the triggers are set. */
@@ -69,7 +69,7 @@ export class WatchedFile {
   /** What has happened since the last call. */
   changes(): Change[] {
     const rows = this.#all(
-      'SELECT at, seq, id, was, state, attempt, queue, lane, worker, input_before, input, due, occurs FROM witness WHERE at > ? ORDER BY at',
+      'SELECT at, seq, id, was, state, attempt, queue, lane, worker, input_before, input, due, occurs FROM observer WHERE at > ? ORDER BY at',
       this.#seen,
     )
     this.#seen = Number(rows.at(-1)?.[0] ?? this.#seen)

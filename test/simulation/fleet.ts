@@ -12,7 +12,7 @@ import type { ManualClock } from '../../src/testing/manual-clock.ts'
 import type { Crash, Scenario, Use } from './scenario.ts'
 
 /** What a simulated engine tells of itself. */
-export interface Witness {
+export interface Observer {
   claimed(engine: Engine, claim: Claim): void
   settled(engine: Engine, settlement: Settlement, answer: Settled): void
   released(engine: Engine, runs: readonly Unstarted[]): void
@@ -28,7 +28,7 @@ export interface EngineOptions {
   readonly scenario: Scenario
   readonly limits: ReadonlyMap<string, Limit>
   readonly task: (engine: Engine) => Task<{ n: number }, { n: number }, unknown>
-  readonly witness: Witness
+  readonly observer: Observer
   readonly sabotage: Sabotage
 }
 
@@ -50,11 +50,11 @@ export class Engine {
   stopped = false
 
   constructor(options: EngineOptions) {
-    const { place, path, clock, scenario, limits, task, witness, sabotage } = options
+    const { place, path, clock, scenario, limits, task, observer, sabotage } = options
     this.place = place
     this.limits = limits
     this.clock = new MortalClock(clock)
-    this.store = new MortalStore(sabotage(storeOf(path, this.clock), path), this, witness)
+    this.store = new MortalStore(sabotage(storeOf(path, this.clock), path), this, observer)
     this.task = task(this)
     this.sluice = new Sluice({
       store: this.store,
@@ -72,7 +72,7 @@ export class Engine {
       logger: {
         ...silentLogger,
         error: (about: object, message?: string) => {
-          if (!this.dead) witness.complained(this, about, message ?? '')
+          if (!this.dead) observer.complained(this, about, message ?? '')
         },
       },
       lease: scenario.leaseMs,
@@ -148,7 +148,7 @@ class MortalClock implements Clock {
   }
 }
 
-/** A store between the engine and its file: tells the witness what was answered, and can stop answering. */
+/** A store between the engine and its file: tells the observer what was answered, and can stop answering. */
 class MortalStore implements Store {
   readonly backend: string
   /** How the engine dies at the next occasion. */
@@ -157,13 +157,13 @@ class MortalStore implements Store {
   silentUntilUs = 0
   readonly inner: Store
   readonly #engine: Engine
-  readonly #witness: Witness
+  readonly #observer: Observer
 
-  constructor(inner: Store, engine: Engine, witness: Witness) {
+  constructor(inner: Store, engine: Engine, observer: Observer) {
     this.inner = inner
     this.backend = inner.backend
     this.#engine = engine
-    this.#witness = witness
+    this.#observer = observer
   }
 
   get outside(): Store['outside'] {
@@ -194,7 +194,7 @@ class MortalStore implements Store {
     return this.#through(() => this.inner.claim(request), {
       dies: 'after-claim',
       if: (claim) => claim.jobs.length > 0,
-      tell: (claim) => this.#witness.claimed(this.#engine, claim),
+      tell: (claim) => this.#observer.claimed(this.#engine, claim),
     })
   }
 
@@ -202,13 +202,13 @@ class MortalStore implements Store {
     if (this.fate === 'before-settle') this.#engine.die()
     return this.#through(() => this.inner.settle(worker, settlement), {
       dies: 'after-settle',
-      tell: (answer) => this.#witness.settled(this.#engine, settlement, answer),
+      tell: (answer) => this.#observer.settled(this.#engine, settlement, answer),
     })
   }
 
   release(worker: number, runs: readonly Unstarted[]): Promise<void> {
     return this.#through(() => this.inner.release(worker, runs), {
-      tell: () => this.#witness.released(this.#engine, runs),
+      tell: () => this.#observer.released(this.#engine, runs),
     })
   }
 
@@ -216,7 +216,7 @@ class MortalStore implements Store {
     if (this.nowUs() < this.silentUntilUs) return Promise.resolve({ cancelled: [], lost: [] })
     return this.#through(() => this.inner.heartbeat(worker, runs, leaseUs), {
       tell: ({ lost }) =>
-        this.#witness.beat(
+        this.#observer.beat(
           this.#engine,
           runs.filter((run) => !lost.includes(run.seq)),
         ),

@@ -10,7 +10,7 @@ import { type Context, type Task, task } from '../../src/engine/define/task.ts'
 import type { Claim, Run, Unstarted } from '../../src/store/contract/store.ts'
 import { createManualClock, type ManualClock } from '../../src/testing/manual-clock.ts'
 import { type Change, type LaneRow, WatchedFile } from './file.ts'
-import { Engine, limitUse, type Sabotage, storeOf, type Witness } from './fleet.ts'
+import { Engine, limitUse, type Sabotage, storeOf, type Observer } from './fleet.ts'
 import { brokenBudget, ReferenceBucket, ReferenceLimit } from './reference.ts'
 import { type Action, behaviourOf, type JobSpec, type Scenario, scenarioOf, type Use } from './scenario.ts'
 import { type Clocks, type Occurred, ReferenceSeries } from './series.ts'
@@ -81,7 +81,7 @@ export async function simulate(seed: number, sabotage: Sabotage = (store) => sto
   }
 }
 
-class Simulation implements Witness {
+class Simulation implements Observer {
   readonly #scenario: Scenario
   readonly #sabotage: Sabotage
   readonly #clock: ManualClock = createManualClock()
@@ -300,7 +300,7 @@ class Simulation implements Witness {
       scenario: this.#scenario,
       limits: this.#limits,
       task: (self) => this.#task(self),
-      witness: this,
+      observer: this,
       sabotage: this.#sabotage,
     })
     this.#engines.push(engine)

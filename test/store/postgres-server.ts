@@ -1,6 +1,6 @@
 import { Client } from 'pg'
 import { expect, test } from 'vitest'
-import { POSTGRES_URL } from './postgres-harness.ts'
+import { POSTGRES_URL } from './postgres-backend.ts'
 
 /** Why PostgreSQL cannot be reached; null: it can. */
 const reason: string | null = await reach()

@@ -1,8 +1,8 @@
 // Settlements whose answer was lost, and which are therefore made again.
 import { describe, expect, test } from 'vitest'
 import type { Settlement } from '../../src/jobs/job.ts'
-import { eachWorld, FAILURE, type Outcome, type World } from '../conformance/store/world.ts'
-import { postgresHarness } from './postgres-harness.ts'
+import { eachHarness, FAILURE, type Outcome, type StoreHarness } from '../conformance/store/store-harness.ts'
+import { postgresBackend } from './postgres-backend.ts'
 import { withPostgres } from './postgres-server.ts'
 
 const OUTCOMES: readonly (readonly [name: string, outcome: Outcome])[] = [
@@ -17,9 +17,9 @@ const OUTCOMES: readonly (readonly [name: string, outcome: Outcome])[] = [
 ]
 
 withPostgres('settlements that are made again', () => {
-  const world = eachWorld(postgresHarness('settle again'))
+  const harness = eachHarness(postgresBackend('settle again'))
 
-  async function started(w: World): Promise<Settlement & { startedUs: number }> {
+  async function started(w: StoreHarness): Promise<Settlement & { startedUs: number }> {
     await w.define({ r: { rate: 100, per: '1m', concurrency: 2 } })
     await w.add('a', { limits: ['r'], attempts: 9 })
     expect(await w.start()).toEqual(['a'])
@@ -29,7 +29,7 @@ withPostgres('settlements that are made again', () => {
 
   describe.each(OUTCOMES)('%s', (_, outcome) => {
     test('is written once, and told both times', async () => {
-      const w = world()
+      const w = harness()
       const settlement = { ...(await started(w)), ...outcome } as Settlement
       const first = await w.store.settle(w.worker, settlement)
       const kept = await w.get('a')
@@ -43,7 +43,7 @@ withPostgres('settlements that are made again', () => {
     })
 
     test('leaves a later run alone, also one of the same worker and attempt', async () => {
-      const w = world()
+      const w = harness()
       const settlement = { ...(await started(w)), ...outcome } as Settlement
       await w.store.settle(w.worker, settlement)
       w.at(10_000)
@@ -55,7 +55,7 @@ withPostgres('settlements that are made again', () => {
     })
 
     test('of a run that was lost is lost, whatever has become of the job', async () => {
-      const w = world()
+      const w = harness()
       const settlement = { ...(await started(w)), ...outcome } as Settlement
       w.at(10_000_000)
       expect(await w.recover()).toEqual([['a', 'available']])
@@ -68,7 +68,7 @@ withPostgres('settlements that are made again', () => {
   })
 
   test('what an earlier try has not written is written', async () => {
-    const w = world()
+    const w = harness()
     const settlement = { ...(await started(w)), kind: 'complete', result: '7' } as Settlement
     expect(await w.store.settle(w.worker, settlement, true)).toEqual({ kind: 'settled', state: 'completed' })
     expect(await w.get('a')).toMatchObject({ state: 'completed', result: '7' })

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { checkAgainstModel } from '../conformance/store/model-check.ts'
-import { postgresHarness } from './postgres-harness.ts'
+import { postgresBackend } from './postgres-backend.ts'
 import { withPostgres } from './postgres-server.ts'
 
 /** Set to run further seeds than those of every run. */
@@ -8,7 +8,7 @@ const MORE = Number(process.env['SLUICE_MODEL_SEEDS'] ?? 0)
 
 withPostgres('the model check on PostgreSQL', () => {
   describe('the store on PostgreSQL against the executable model', () => {
-    const harness = postgresHarness('PostgreSQL')
+    const backend = postgresBackend('PostgreSQL')
 
     test.each([
       ['any', 20],
@@ -17,7 +17,7 @@ withPostgres('the model check on PostgreSQL', () => {
     ] as const)(
       '%s histories',
       async (kind, seeds) => {
-        const { starts, looks, faults } = await checkAgainstModel(harness, { kind, from: 1, seeds: seeds + MORE })
+        const { starts, looks, faults } = await checkAgainstModel(backend, { kind, from: 1, seeds: seeds + MORE })
         expect(faults).toEqual([])
         expect(starts).toBeGreaterThan(10 * seeds)
         expect(looks / starts).toBeLessThan(4)

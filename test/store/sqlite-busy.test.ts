@@ -5,13 +5,13 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { expect, onTestFinished, test } from 'vitest'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
-import { RETENTION, type StoreHarness } from '../conformance/store/harness.ts'
-import { World } from '../conformance/store/world.ts'
+import { RETENTION, type StoreBackend } from '../conformance/store/backend.ts'
+import { StoreHarness } from '../conformance/store/store-harness.ts'
 
-async function open(): Promise<{ readonly world: World; readonly lock: () => DatabaseSync }> {
+async function open(): Promise<{ readonly harness: StoreHarness; readonly lock: () => DatabaseSync }> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-busy-'))
   const path = join(folder, 'jobs.db')
-  const harness: StoreHarness = {
+  const backend: StoreBackend = {
     name: 'sqlite',
     open: async (clock) => {
       const store = new SqliteStore({ path, clock, durability: 'process', retention: RETENTION, busyMs: 100 })
@@ -19,9 +19,9 @@ async function open(): Promise<{ readonly world: World; readonly lock: () => Dat
       return store
     },
   }
-  const world = await World.open(harness)
+  const harness = await StoreHarness.open(backend)
   onTestFinished(async () => {
-    await world.store.close()
+    await harness.store.close()
     rmSync(folder, { recursive: true })
   })
   const lock = (): DatabaseSync => {
@@ -29,11 +29,11 @@ async function open(): Promise<{ readonly world: World; readonly lock: () => Dat
     other.exec('BEGIN IMMEDIATE')
     return other
   }
-  return { world, lock }
+  return { harness, lock }
 }
 
 test('runs are settled after the file was locked for too long, those that were refused meanwhile too', async () => {
-  const { world: w, lock } = await open()
+  const { harness: w, lock } = await open()
   await w.add('a', {}, 4)
   await w.start()
   const other = lock()

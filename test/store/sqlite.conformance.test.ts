@@ -1,5 +1,5 @@
 import { storeConformance } from '../conformance/store/suite.ts'
-import { sqliteHarness } from './sqlite-harness.ts'
+import { sqliteBackend } from './sqlite-backend.ts'
 
-storeConformance(sqliteHarness('SQLite in memory', ':memory:'))
-storeConformance(sqliteHarness('SQLite on a file', 'file'))
+storeConformance(sqliteBackend('SQLite in memory', ':memory:'))
+storeConformance(sqliteBackend('SQLite on a file', 'file'))

@@ -14,7 +14,7 @@ import { BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor } from '
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { input, limit, type Sluice, task } from '../../src/exports/index.ts'
 import { instrument, type InstrumentOptions } from '../../src/exports/opentelemetry.ts'
-import { setStage } from '../engine/stage.ts'
+import { createEngineHarness } from '../engine/engine-harness.ts'
 
 beforeAll(() => {
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
@@ -56,7 +56,7 @@ function observe(engine: Sluice, options: InstrumentOptions = {}) {
 
 describe('traces', () => {
   test('a run belongs to the trace of its enqueue, is linked to it, and is active in the handler', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     let active: string | undefined
     const work = task('work.item', input<object>(), {
       run: async () => {
@@ -103,7 +103,7 @@ describe('traces', () => {
   })
 
   test('the context is kept over a restart, and every attempt is a span of its own that says how it failed', async () => {
-    const { clock, create, start } = setStage()
+    const { clock, create, start } = createEngineHarness()
     const folder = mkdtempSync(join(tmpdir(), 'sluice-trace-'))
     const store = join(folder, 'jobs.db')
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
@@ -131,7 +131,7 @@ describe('traces', () => {
   })
 
   test('a run may be a trace of its own that is only linked; a batch is one span', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const work = task('work.item', input<object>(), { run: () => undefined })
     const engine = await start({ tasks: [work] })
     const { named } = observe(engine, { runs: 'link' })
@@ -150,7 +150,7 @@ describe('traces', () => {
   })
 
   test('a refused enqueue is a failed span; jobs enqueued without it run in traces of their own', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const work = task('work.item', input<object>(), { run: () => undefined })
     const engine = await start({ tasks: [work] })
     await work.enqueue({}, { delay: '1s', meta: { a: 1 } })
@@ -169,7 +169,7 @@ describe('traces', () => {
   })
 
   test('after it is taken off nothing is traced, and what jobs carry harms nobody', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const work = task('work.item', input<object>(), { run: () => 'done' })
     const engine = await start({ tasks: [work] })
     const { named, off, points } = observe(engine)
@@ -184,7 +184,7 @@ describe('traces', () => {
 
 describe('metrics', () => {
   test('waits, throttling and who waits are told by limit, never by key', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const work = task('work.item', input<{ key: string }>(), {
       limits: [limit('gate', { rate: 1, per: '10s' }).by((item) => item.key), limit('all', { rate: 99, per: '1s' })],
       run: () => undefined,
@@ -207,7 +207,7 @@ describe('metrics', () => {
   })
 
   test('runs, retries and discards are counted by queue, task and kind of error', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const work = task('work.item', input<{ fails: boolean }>(), {
       retry: { attempts: 2, backoff: 'fixed', initial: '1s', jitter: false },
       run: ({ fails }) => {
@@ -232,7 +232,7 @@ describe('metrics', () => {
   })
 
   test('refusals of limits are counted', async () => {
-    const { clock, start } = setStage()
+    const { clock, start } = createEngineHarness()
     const work = task('work.item', {
       limits: [limit('gate', { rate: 1, per: '10s', onLimit: 'drop' })],
       retry: { attempts: 1 },

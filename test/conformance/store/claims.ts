@@ -1,22 +1,22 @@
 import { describe, expect, test } from 'vitest'
-import type { StoreHarness } from './harness.ts'
-import { eachWorld, FAILURE, type Outcome } from './world.ts'
+import type { StoreBackend } from './backend.ts'
+import { eachHarness, FAILURE, type Outcome } from './store-harness.ts'
 
 /** Taking work: what starts, in which order, at which instant, and what it costs. */
-export function claims(harness: StoreHarness): void {
-  describe('buckets', () => buckets(harness))
-  describe('order', () => order(harness))
-  describe('lines', () => lines(harness))
-  describe('instants', () => instants(harness))
-  describe('refusals', () => refusals(harness))
-  describe('outcomes', () => outcomes(harness))
+export function claims(backend: StoreBackend): void {
+  describe('buckets', () => buckets(backend))
+  describe('order', () => order(backend))
+  describe('lines', () => lines(backend))
+  describe('instants', () => instants(backend))
+  describe('refusals', () => refusals(backend))
+  describe('outcomes', () => outcomes(backend))
 }
 
-function buckets(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function buckets(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('a job without limits starts at once, with all that its handler needs', async () => {
-    const w = world()
+    const w = harness()
     await w.add('plain', { input: '{"n":1}', priority: 7, attempts: 5 })
     w.at(3)
     const claim = await w.claim()
@@ -45,7 +45,7 @@ function buckets(harness: StoreHarness): void {
   })
 
   test('a claim never takes more than the slots, nor from other queues', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a', {}, 5)
     await w.add('other', { queue: 'p' })
     expect(await w.start(2)).toEqual(['a1', 'a2'])
@@ -55,7 +55,7 @@ function buckets(harness: StoreHarness): void {
   })
 
   test('no more start than the bucket admits, whatever the weight', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 5, per: '5s' } })
     await w.add('a', { limits: ['r*2'] }, 4)
     expect(await w.start()).toEqual(['a1', 'a2'])
@@ -63,7 +63,7 @@ function buckets(harness: StoreHarness): void {
   })
 
   test('keys have budgets of their own', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1m' } })
     await w.add('a', { limits: ['r:a'] }, 2)
     await w.add('b', { limits: ['r:b'] }, 2)
@@ -71,7 +71,7 @@ function buckets(harness: StoreHarness): void {
   })
 
   test('a job starts when all of its buckets admit it, and a denial charges nobody', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ free: { rate: 10, per: '10s' }, tight: { rate: 1, per: '10s' } })
     await w.add('a', { limits: ['free', 'tight'] }, 2)
     expect(await w.start()).toEqual(['a1'])
@@ -84,7 +84,7 @@ function buckets(harness: StoreHarness): void {
   })
 
   test('an admitted job names what it was charged', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 5, per: '5s' }, t: { rate: 5, per: '5s' } })
     await w.add('a', { limits: ['t:x', 'r*3'] })
     const [job] = (await w.claim()).jobs
@@ -95,7 +95,7 @@ function buckets(harness: StoreHarness): void {
   })
 
   test('permits are held until the run is settled, however it ends', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ c: { concurrency: 1 } })
     await w.add('a', { limits: ['c'], attempts: 1 }, 5)
     const ends = [
@@ -115,14 +115,14 @@ function buckets(harness: StoreHarness): void {
   })
 
   test('a permit is one start, whatever the weight', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ c: { rate: 100, per: '1s', concurrency: 2 } })
     await w.add('a', { limits: ['c*10'] }, 3)
     expect(await w.start()).toEqual(['a1', 'a2'])
   })
 
   test('a concurrency of zero pauses, and holds up nobody else', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ c: { concurrency: 0 } })
     await w.add('a', { limits: ['c'] })
     await w.add('b')
@@ -131,7 +131,7 @@ function buckets(harness: StoreHarness): void {
   })
 
   test('a retry that is free of charge pays no units but holds a permit', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1h', concurrency: 1, retries: 'free' } })
     await w.add('a', { limits: ['r'] }, 2)
     expect(await w.start()).toEqual(['a1'])
@@ -143,11 +143,11 @@ function buckets(harness: StoreHarness): void {
   })
 }
 
-function order(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function order(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('within a lane: priority, then sequence', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 9, per: '1h' } })
     await w.add('low', { limits: ['r'], priority: -1 }, 2)
     await w.add('mid', { limits: ['r'] }, 2)
@@ -156,7 +156,7 @@ function order(harness: StoreHarness): void {
   })
 
   test('without limits: priority, then sequence', async () => {
-    const w = world()
+    const w = harness()
     await w.add('mid', {}, 2)
     await w.add('high', { priority: 3 })
     await w.add('low', { priority: -3 })
@@ -165,7 +165,7 @@ function order(harness: StoreHarness): void {
   })
 
   test('at equal priority lanes take turns', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 100, per: '1h' } })
     await w.add('a', { limits: ['r:a'] }, 6)
     await w.add('b', { limits: ['r:b'] }, 3)
@@ -175,7 +175,7 @@ function order(harness: StoreHarness): void {
   })
 
   test('a lane that comes back gets no turns for the time it was away', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 100, per: '1h' } })
     await w.add('a', { limits: ['r:a'] })
     expect(await w.start()).toEqual(['a1'].map(() => 'a'))
@@ -187,7 +187,7 @@ function order(harness: StoreHarness): void {
   })
 
   test('a higher priority goes first across lanes, the open line and queues', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 100, per: '1h' } })
     await w.add('plain')
     await w.add('lane', { limits: ['r:a'], priority: 1 })
@@ -199,7 +199,7 @@ function order(harness: StoreHarness): void {
   })
 
   test('the open line gets half of the slots, and no more while lanes can start', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1000, per: '1h' } })
     for (const key of ['a', 'b', 'c', 'd']) await w.add(key, { limits: [`r:${key}`] }, 10)
     await w.add('plain', {}, 20)
@@ -208,7 +208,7 @@ function order(harness: StoreHarness): void {
   })
 
   test('with one slot the open line and the lanes go in turn', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1000, per: '1h' } })
     await w.add('lane', { limits: ['r'] }, 3)
     await w.add('plain', {}, 3)
@@ -222,7 +222,7 @@ function order(harness: StoreHarness): void {
   })
 
   test('a claim for several queues fills the slots of each', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 3, per: '1h' } })
     await w.add('q', { limits: ['r'] }, 3)
     await w.add('p', { queue: 'p', limits: ['r'] }, 3)
@@ -234,7 +234,7 @@ function order(harness: StoreHarness): void {
   })
 
   test('a key without budget delays no other, however deep its backlog', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 2, per: '1h' } })
     await w.add('deep', { limits: ['r:deep'], priority: 9 }, 500)
     expect(await w.start(10)).toEqual(['deep1', 'deep2'])
@@ -243,11 +243,11 @@ function order(harness: StoreHarness): void {
   })
 }
 
-function lines(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function lines(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('a newcomer waits behind those it does not outrank', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 1 }, k: { rate: 99, per: '1s' } })
     await w.add('a', { limits: ['r', 'k:a'] }, 2)
     await w.start()
@@ -259,7 +259,7 @@ function lines(harness: StoreHarness): void {
   })
 
   test('lanes that wait on one bucket are served in turn', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 1 }, k: { rate: 99, per: '1s' } })
     for (const key of ['a', 'b', 'c']) await w.add(key, { limits: ['r', `k:${key}`] }, 3)
     const started: string[] = []
@@ -271,7 +271,7 @@ function lines(harness: StoreHarness): void {
   })
 
   test('a heavy head banks units, and lighter jobs of its own lane do not pass it', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 5 } })
     await w.add('first', { limits: ['r*5'] })
     await w.add('heavy', { limits: ['r*5'] })
@@ -287,7 +287,7 @@ function lines(harness: StoreHarness): void {
   })
 
   test('a heavy head is not robbed by lighter lanes that come later', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 5 }, k: { rate: 99, per: '1s' } })
     await w.add('light', { limits: ['r', 'k:light'] }, 5)
     await w.start()
@@ -304,7 +304,7 @@ function lines(harness: StoreHarness): void {
   })
 
   test('a head is not starved by a stream of lanes that are new, nor by one that comes back', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 5 }, k: { rate: 99, per: '1s' } })
     await w.add('first', { limits: ['r*5', 'k:heavy'] })
     await w.start()
@@ -320,7 +320,7 @@ function lines(harness: StoreHarness): void {
   })
 
   test('a heavy head is not robbed by another queue', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 3 } })
     const other = await w.store.join(['p'], 1e12)
     await w.add('first', { limits: ['r*3'] })
@@ -340,7 +340,7 @@ function lines(harness: StoreHarness): void {
   })
 
   test('a lane of a queue that no live worker serves holds nobody up', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 3 } })
     const other = await w.store.join(['p'], 2_000_000)
     await w.add('first', { limits: ['r*3'] })
@@ -356,7 +356,7 @@ function lines(harness: StoreHarness): void {
   })
 
   test('nor does one whose worker has left', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 3 } })
     const other = await w.store.join(['p'], 1e12)
     await w.add('first', { limits: ['r*3'] })
@@ -371,7 +371,7 @@ function lines(harness: StoreHarness): void {
   })
 
   test('a queue that comes back to life is looked at again', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 1 } })
     const other = await w.store.join(['p'], 1_000_000)
     await w.add('p', { limits: ['r'], queue: 'p' }, 2)
@@ -387,7 +387,7 @@ function lines(harness: StoreHarness): void {
   })
 
   test('a line with a full worker in front goes on elsewhere', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 10, per: '1s', burst: 1 } })
     await w.add('q', { limits: ['r'] }, 2)
     await w.add('p', { limits: ['r'], queue: 'p' }, 2)
@@ -399,7 +399,7 @@ function lines(harness: StoreHarness): void {
   })
 
   test('a more urgent arrival is looked at, in its own lane and across lanes', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 5 }, k: { rate: 99, per: '1s' } })
     await w.add('first', { limits: ['r*5', 'k:a'] })
     await w.start()
@@ -417,7 +417,7 @@ function lines(harness: StoreHarness): void {
   })
 
   test('cancelling a heavy head lets the next of its lane and of its line go', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 5 }, k: { rate: 99, per: '1s' } })
     await w.add('first', { limits: ['r*5', 'k:a'] })
     await w.start()
@@ -433,7 +433,7 @@ function lines(harness: StoreHarness): void {
   })
 
   test('a head that moves to another line leaves its old line to the next at once', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ g: { rate: 1, per: '1s', burst: 1 }, t: { rate: 1, per: '1m', burst: 1 } })
     await w.add('a', { limits: ['g', 't:a'] }, 2)
     await w.add('b', { limits: ['g', 't:b'] }, 2)
@@ -451,7 +451,7 @@ function lines(harness: StoreHarness): void {
   })
 
   test('the first in a line is reported once, and its end once', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 2, per: '2s' } })
     await w.add('a', { limits: ['r:x'] }, 4)
     const first = await w.claim()
@@ -481,7 +481,7 @@ function lines(harness: StoreHarness): void {
   })
 
   test('a job that waits for a limit that is not defined is named, with its place in a flow', async () => {
-    const w = world()
+    const w = harness()
     await w.add('plain', { limits: ['later:a'] })
     const id = await w.flow({ kind: 'chain', jobs: { first: {}, second: { limits: ['later:b'] } } })
     const { closed } = await w.claim()
@@ -495,7 +495,7 @@ function lines(harness: StoreHarness): void {
   })
 
   test('every job that had to wait is told of once, in whichever of the three tellings, by whoever claims', async () => {
-    const w = world()
+    const w = harness()
     const second = await w.store.join(['q'], 1e15)
     await w.define({ r: { rate: 1, per: '1s' } })
     await w.add('a', { limits: ['r:x'] }, 8)
@@ -511,7 +511,7 @@ function lines(harness: StoreHarness): void {
   })
 
   test('a start says since when the job waited, and for which bucket', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s' }, ample: { rate: 100, per: '1s' } })
     await w.add('a', { limits: ['r:x', 'ample'] }, 2)
     expect((await w.claim()).jobs).toMatchObject([{ task: 'a1', waitedFor: null, availableUs: w.us(0) }])
@@ -522,7 +522,7 @@ function lines(harness: StoreHarness): void {
   })
 
   test('a claim that finds nothing to do looks at nothing', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1h' } })
     for (let i = 0; i < 20; i++) await w.add(`k${i}-`, { limits: [`r:k${i}`] }, 5)
     await w.start()
@@ -530,8 +530,8 @@ function lines(harness: StoreHarness): void {
   })
 }
 
-function instants(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function instants(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
   const policies = {
     'a rate': { rate: 3, per: '1s', burst: 1 },
     'a sliding window': { window: 'sliding', max: 2, per: '700ms' },
@@ -543,7 +543,7 @@ function instants(harness: StoreHarness): void {
   test.each(Object.entries(policies))(
     '%s: one microsecond before the named instant nothing starts, at it one does',
     async (_name, policy) => {
-      const w = world()
+      const w = harness()
       await w.define({ r: policy })
       await w.add('a', { limits: ['r'] }, 30)
       await w.start()
@@ -558,7 +558,7 @@ function instants(harness: StoreHarness): void {
   )
 
   test('a third of a second is rounded up to the microsecond and does not drift', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 3, per: '1s', burst: 1 } })
     await w.add('a', { limits: ['r'] }, 7)
     const seen: number[] = []
@@ -573,7 +573,7 @@ function instants(harness: StoreHarness): void {
   })
 
   test('no wake while nothing but a permit is waited for, nor without a slot', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ c: { concurrency: 1 }, r: { rate: 1, per: '1s' } })
     await w.add('a', { limits: ['c'] }, 2)
     await w.start()
@@ -585,7 +585,7 @@ function instants(harness: StoreHarness): void {
   })
 
   test('the earliest of all lines and of all scheduled jobs is named', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ slow: { rate: 1, per: '1m' }, quick: { rate: 1, per: '5s' } })
     await w.add('s', { limits: ['slow'] }, 2)
     await w.start()
@@ -598,7 +598,7 @@ function instants(harness: StoreHarness): void {
   })
 
   test('the request is read, and then the clock, when the claim is made', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s' } })
     await w.add('a', { limits: ['r'] }, 2)
     await w.start()
@@ -611,7 +611,7 @@ function instants(harness: StoreHarness): void {
   })
 
   test('what one claim leaves for want of room is claimed by the next, which is due at once', async () => {
-    const w = world()
+    const w = harness()
     await w.add('s', { runAtMs: w.clock.now() + 1000 }, 1200)
     w.at(1000)
     let started = 0
@@ -624,7 +624,7 @@ function instants(harness: StoreHarness): void {
   })
 
   test("a queue's own limits put the queue to sleep as a whole, and no other", async () => {
-    const w = world()
+    const w = harness()
     await w.define({ ql: { rate: 1, per: '1s' }, r: { rate: 99, per: '1s' } })
     await w.add('plain', {}, 2)
     await w.add('lane', { limits: ['r'] }, 2)
@@ -644,7 +644,7 @@ function instants(harness: StoreHarness): void {
   })
 
   test("a permit of the queue's own limit returns with the settlement", async () => {
-    const w = world()
+    const w = harness()
     await w.define({ ql: { concurrency: 1 } })
     await w.add('a', {}, 2)
     await w.declare('q', ['ql'])
@@ -655,11 +655,11 @@ function instants(harness: StoreHarness): void {
   })
 }
 
-function refusals(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function refusals(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('a limit that nobody has defined holds only its own jobs, and they run once it is', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 9, per: '1s' } })
     await w.add('unknown', { limits: ['nope:x', 'r'] }, 2)
     await w.add('known', { limits: ['r'] })
@@ -672,7 +672,7 @@ function refusals(harness: StoreHarness): void {
   })
 
   test('a limit that drops ends what it cannot start at once', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', onLimit: 'drop' } })
     await w.add('a', { limits: ['r:k'], input: '"in"' }, 3)
     const claim = await w.claim()
@@ -696,7 +696,7 @@ function refusals(harness: StoreHarness): void {
   })
 
   test('a job that cannot start within its maxWait learns it at once, and uses no budget', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 1, maxWait: '2500ms' } })
     await w.add('a', { limits: ['r'] }, 6)
     const claim = await w.claim()
@@ -714,7 +714,7 @@ function refusals(harness: StoreHarness): void {
   })
 
   test('a job that can start exactly at the end of its maxWait does', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', maxWait: '1s' } })
     await w.add('a', { limits: ['r'] }, 3)
     expect((await w.claim()).rejected.map((job) => job.task)).toEqual(['a3'])
@@ -724,7 +724,7 @@ function refusals(harness: StoreHarness): void {
   })
 
   test('a job whose maxWait ends while it waits for a permit is discarded when it is over', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ c: { concurrency: 1, maxWait: '5s' } })
     await w.add('a', { limits: ['c'] }, 2)
     await w.start()
@@ -740,7 +740,7 @@ function refusals(harness: StoreHarness): void {
   })
 
   test('a limit that reschedules sends a job to its expected start, and it rejoins its lane then', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', onLimit: 'reschedule' } })
     await w.add('a', { limits: ['r'] }, 2)
     expect(await w.start()).toEqual(['a1'])
@@ -751,7 +751,7 @@ function refusals(harness: StoreHarness): void {
   })
 
   test('of several limits that refuse, one that drops decides', async () => {
-    const w = world()
+    const w = harness()
     await w.define({
       drops: { rate: 1, per: '1s', onLimit: 'drop' },
       waits: { rate: 1, per: '1h' },
@@ -761,7 +761,7 @@ function refusals(harness: StoreHarness): void {
   })
 
   test('a job that has expired before it could start is discarded and never runs', async () => {
-    const w = world()
+    const w = harness()
     await w.add('soon', { expiresAtMs: w.clock.now() + 1000 })
     await w.add('later', { expiresAtMs: w.clock.now() + 2000 })
     w.at(1500)
@@ -772,11 +772,11 @@ function refusals(harness: StoreHarness): void {
   })
 }
 
-function outcomes(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function outcomes(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('a settlement that cannot be written is refused alone: those that are made with it are kept', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a', {}, 20)
     await w.start()
     const unwritable = {
@@ -805,7 +805,7 @@ function outcomes(harness: StoreHarness): void {
   })
 
   test('a completed job keeps its result, a discarded one its error', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a', {}, 2)
     await w.start()
     w.at(5)
@@ -819,7 +819,7 @@ function outcomes(harness: StoreHarness): void {
   })
 
   test('a retry pays again and keeps its place and its attempt count', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 2 } })
     await w.add('a', { limits: ['r'] }, 4)
     expect(await w.start()).toEqual(['a1', 'a2'])
@@ -831,7 +831,7 @@ function outcomes(harness: StoreHarness): void {
   })
 
   test('a delayed retry is retryable until its instant, then goes before those that came after it', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '10s' } })
     await w.add('a', { limits: ['r'] }, 3)
     await w.start()
@@ -846,7 +846,7 @@ function outcomes(harness: StoreHarness): void {
   })
 
   test('a retry without limits starts at its instant, not before', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a')
     await w.start()
     await w.retry('a', 250)
@@ -857,7 +857,7 @@ function outcomes(harness: StoreHarness): void {
   })
 
   test('push-back closes the bucket for everybody, costs no attempt, and leaves one token', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 5, per: '1s' } })
     await w.add('a', { limits: ['r:k'] }, 6)
     await w.add('other', { limits: ['r:o'] })
@@ -875,7 +875,7 @@ function outcomes(harness: StoreHarness): void {
   })
 
   test('push-back without a limit puts the job off', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a')
     await w.start()
     await w.settle('a', { kind: 'push-back', limit: null, key: '', closedForUs: 3_000_000, error: FAILURE })
@@ -889,7 +889,7 @@ function outcomes(harness: StoreHarness): void {
   })
 
   test('a spacing beside a rate holds too: one start at a time, and no more than the rate', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 3, per: '10s', every: '1s' } })
     await w.add('a', { limits: ['r'] }, 5)
     const starts: [number, string[]][] = []
@@ -908,7 +908,7 @@ function outcomes(harness: StoreHarness): void {
   })
 
   test('push-back of a bucket that the job does not stand under closes it and puts the job off as well', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 5, per: '1s' }, s: { rate: 5, per: '1s' } })
     await w.add('a', { limits: ['r:k'] })
     await w.start(1)
@@ -930,7 +930,7 @@ function outcomes(harness: StoreHarness): void {
   })
 
   test('what is given back keeps its place and its attempt', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ c: { concurrency: 1 } })
     await w.add('a', { limits: ['c'] }, 2)
     await w.start()
@@ -941,7 +941,7 @@ function outcomes(harness: StoreHarness): void {
   })
 
   test('settlements made together are answered each for itself', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a', {}, 4)
     await w.start()
     const [done, retried, lost, twice] = await Promise.all([
@@ -968,7 +968,7 @@ function outcomes(harness: StoreHarness): void {
   ])(
     'of settlements of one run that are made together the first counts, and no other: %s first',
     async (_name, first) => {
-      const w = world()
+      const w = harness()
       await w.define({ c: { concurrency: 2 } })
       await w.add('a', { limits: ['c'] }, 3)
       await w.start()
@@ -986,7 +986,7 @@ function outcomes(harness: StoreHarness): void {
   )
 
   test('a settlement of a worker that has lost its run does not count beside that of the one that has it', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a')
     await w.start()
     const answers = await Promise.all([

@@ -1,9 +1,12 @@
 import { describe, expect, test } from 'vitest'
-import type { StoreHarness } from './harness.ts'
-import { eachWorld, type World } from './world.ts'
+import type { StoreBackend } from './backend.ts'
+import { eachHarness, type StoreHarness } from './store-harness.ts'
 
 /** Claims until the store has nothing more to reject or to put off; answers the names of the rejected, and how many claims it took. */
-async function settled(w: World, slots = 100): Promise<{ rejected: string[]; started: string[]; claims: number }> {
+async function settled(
+  w: StoreHarness,
+  slots = 100,
+): Promise<{ rejected: string[]; started: string[]; claims: number }> {
   const rejected: string[] = []
   const started: string[] = []
   for (let claims = 1; ; claims++) {
@@ -19,17 +22,17 @@ const names = (name: string, from: number, to: number): string[] =>
   Array.from({ length: to - from + 1 }, (_, i) => `${name}${from + i}`)
 
 /** What becomes of jobs whose budget is used up, at any depth. */
-export function closedBudgets(harness: StoreHarness): void {
-  describe('a longest wait', () => maxWait(harness))
-  describe('putting off', () => reschedule(harness))
-  describe('several behaviours', () => precedence(harness))
+export function closedBudgets(backend: StoreBackend): void {
+  describe('a longest wait', () => maxWait(backend))
+  describe('putting off', () => reschedule(backend))
+  describe('several behaviours', () => precedence(backend))
 }
 
-function maxWait(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function maxWait(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('of a deep lane exactly the jobs that cannot start in time are rejected, in batches', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 10, per: '1s', burst: 1, maxWait: '30s' } })
     await w.add('a', { limits: ['r:k'] }, 5000)
     const { rejected, started, claims } = await settled(w)
@@ -45,7 +48,7 @@ function maxWait(harness: StoreHarness): void {
   })
 
   test('who arrives behind those that can start in time is judged by their number', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 1, maxWait: '3s' } })
     await w.add('a', { limits: ['r'] }, 4)
     expect((await settled(w)).rejected).toEqual([])
@@ -58,7 +61,7 @@ function maxWait(harness: StoreHarness): void {
   })
 
   test('weights count as units', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 10, per: '1s', burst: 10, maxWait: '2s' } })
     await w.add('first', { limits: ['r*10'] })
     await w.add('five', { limits: ['r*5'] }, 3)
@@ -68,7 +71,7 @@ function maxWait(harness: StoreHarness): void {
   })
 
   test('one that is cancelled makes room for who arrives later', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 1, maxWait: '3s' } })
     await w.add('a', { limits: ['r'] }, 4)
     await settled(w)
@@ -78,7 +81,7 @@ function maxWait(harness: StoreHarness): void {
   })
 
   test('a more urgent arrival is not too late, but who it pushes back is', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 1, maxWait: '3s' } })
     await w.add('a', { limits: ['r'] }, 4)
     await settled(w)
@@ -91,7 +94,7 @@ function maxWait(harness: StoreHarness): void {
   })
 
   test('a limit that becomes slower, or is closed for a while, makes more of them late at once', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 1, maxWait: '10s' } })
     await w.add('a', { limits: ['r:k'] }, 11)
     expect((await settled(w)).rejected).toEqual([])
@@ -102,7 +105,7 @@ function maxWait(harness: StoreHarness): void {
   })
 
   test('a bound that is lifted while a job waits does not end it', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '10s', burst: 1, maxWait: '15s' } })
     await w.add('a', { limits: ['r:k'] }, 2)
     await settled(w)
@@ -116,7 +119,7 @@ function maxWait(harness: StoreHarness): void {
   })
 
   test('the slower of two budgets decides, and is named with the expected start', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ fast: { rate: 1, per: '1s', burst: 1, maxWait: '5s' }, slow: { rate: 2, per: '20s', burst: 2 } })
     await w.add('a', { limits: ['fast', 'slow'] }, 4)
     const { jobs, rejected } = await w.claim()
@@ -128,7 +131,7 @@ function maxWait(harness: StoreHarness): void {
   })
 
   test('a job that no slot was free for in time is late, not expired', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1000, per: '1s', maxWait: '1s' } })
     await w.add('a', { limits: ['r:k'] }, 2)
     expect(await w.start(1)).toEqual(['a1'])
@@ -137,7 +140,7 @@ function maxWait(harness: StoreHarness): void {
   })
 
   test('a job that has expired says which budget it waited for, as one that is late does', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1m' } })
     await w.add('a', { limits: ['r:k'], expiresAtMs: w.clock.now() + 5000 }, 2)
     await w.start()
@@ -153,7 +156,7 @@ function maxWait(harness: StoreHarness): void {
   })
 
   test('a job that has expired in its lane has expired, whatever it waited for', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1h', burst: 1 } })
     await w.add('a', { limits: ['r'], expiresAtMs: w.clock.now() + 1000 }, 2)
     expect(await w.start()).toEqual(['a1'])
@@ -162,11 +165,11 @@ function maxWait(harness: StoreHarness): void {
   })
 }
 
-function reschedule(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function reschedule(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   /** When each job is shown to start, in ms, and how. */
-  async function shown(w: World, ...jobs: string[]): Promise<(string | number | null)[]> {
+  async function shown(w: StoreHarness, ...jobs: string[]): Promise<(string | number | null)[]> {
     return Promise.all(
       jobs.map(async (name) => {
         const job = await w.get(name)
@@ -176,7 +179,7 @@ function reschedule(harness: StoreHarness): void {
   }
 
   test('each job of a deep lane is put off once, to its own expected start, and starts then', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 10, per: '1s', burst: 1, onLimit: 'reschedule' } })
     await w.add('a', { limits: ['r'] }, 3000)
     const { claims, rejected } = await settled(w)
@@ -195,7 +198,7 @@ function reschedule(harness: StoreHarness): void {
   })
 
   test('who comes later is put off behind those that were, and one that is more urgent goes first', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 1, onLimit: 'reschedule' } })
     await w.add('a', { limits: ['r'] }, 3)
     await settled(w)
@@ -212,7 +215,7 @@ function reschedule(harness: StoreHarness): void {
   })
 
   test('a budget that grows is used at once, and one that shrinks is not exceeded: all are put off anew', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '10s', burst: 1, onLimit: 'reschedule' } })
     await w.add('a', { limits: ['r:k'] }, 5)
     await settled(w)
@@ -235,7 +238,7 @@ function reschedule(harness: StoreHarness): void {
   })
 
   test('the place of one that is cancelled is taken by the next', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 1, onLimit: 'reschedule' } })
     await w.add('a', { limits: ['r'] }, 4)
     await settled(w)
@@ -245,7 +248,7 @@ function reschedule(harness: StoreHarness): void {
   })
 
   test('a pause outlasts what was told: the job is available then, and starts when the limit goes on', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 1, onLimit: 'reschedule' } })
     await w.add('a', { limits: ['r'] }, 3)
     await settled(w)
@@ -259,7 +262,7 @@ function reschedule(harness: StoreHarness): void {
   })
 
   test('it says of itself where it stands and what holds it', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 1, onLimit: 'reschedule' } })
     await w.add('a', { limits: ['r:k'] }, 3)
     await settled(w)
@@ -272,7 +275,7 @@ function reschedule(harness: StoreHarness): void {
   })
 
   test('a unique key is held by one that was put off as by any that is scheduled', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 1, onLimit: 'reschedule' } })
     await w.add('a', { limits: ['r'] })
     await w.add('b', { limits: ['r'], unique: { key: 'u' } })
@@ -282,7 +285,7 @@ function reschedule(harness: StoreHarness): void {
   })
 
   test('a retry is put off like any other', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 1, onLimit: 'reschedule' } })
     await w.add('a', { limits: ['r'] }, 2)
     await settled(w)
@@ -292,11 +295,11 @@ function reschedule(harness: StoreHarness): void {
   })
 }
 
-function precedence(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function precedence(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('a limit that drops goes before one that reschedules', async () => {
-    const w = world()
+    const w = harness()
     await w.define({
       d: { rate: 1, per: '1s', burst: 1, onLimit: 'drop' },
       r: { rate: 1, per: '1h', burst: 1, onLimit: 'reschedule' },
@@ -308,7 +311,7 @@ function precedence(harness: StoreHarness): void {
   })
 
   test('one that comes too late is rejected, and the others are put off', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 1, onLimit: 'reschedule', maxWait: '2s' } })
     await w.add('a', { limits: ['r'] }, 5)
     expect((await settled(w)).rejected).toEqual(['a4', 'a5'])
@@ -316,7 +319,7 @@ function precedence(harness: StoreHarness): void {
   })
 
   test('a limit that reschedules and does not refuse leaves the wait to the one that does', async () => {
-    const w = world()
+    const w = harness()
     await w.define({
       w: { rate: 1, per: '1s', burst: 1 },
       r: { rate: 100, per: '1s', onLimit: 'reschedule' },

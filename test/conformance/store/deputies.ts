@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { NewJob } from '../../../src/jobs/job.ts'
-import type { StoreHarness } from './harness.ts'
-import { eachWorld, World } from './world.ts'
+import type { StoreBackend } from './backend.ts'
+import { eachHarness, StoreHarness } from './store-harness.ts'
 
 type LimitsOf = (tenant: number, tenants: number) => readonly string[]
 
@@ -17,14 +17,14 @@ const KINDS: Readonly<Record<string, LimitsOf>> = {
 const JOBS_PER_LANE = 2
 
 /** What a claim costs where limits that many lanes share are near their bounds. */
-export function deputies(harness: StoreHarness): void {
-  describe('held lanes', () => held(harness))
+export function deputies(backend: StoreBackend): void {
+  describe('held lanes', () => held(backend))
 
   test.each(Object.entries(KINDS))(
     '%s: few lanes are looked at per start, as many with 800 lanes as with 50',
     async (_name, limitsOf) => {
-      const few = await drainAnew(harness, 50, limitsOf)
-      const most = await drainAnew(harness, 800, limitsOf)
+      const few = await drainAnew(backend, 50, limitsOf)
+      const most = await drainAnew(backend, 800, limitsOf)
       const allowed = 2 + 2 * limitsOf(0, 1).length
       for (const looks of [few, most]) expect(looks).toBeLessThanOrEqual(allowed)
       expect(most).toBeLessThanOrEqual(1.2 * few)
@@ -33,11 +33,11 @@ export function deputies(harness: StoreHarness): void {
 }
 
 /** A deputy goes to another line; those that it left behind must not be forgotten when it is gone. */
-function held(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function held(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   /** `first` stands in the line of `c` on behalf of the line of `b`, where `second` is held; `hold` has the only permit. */
-  async function begin(w: World): Promise<void> {
+  async function begin(w: StoreHarness): Promise<void> {
     await w.define({ b: { rate: 1, per: '1s' }, c: { concurrency: 1 }, k: { rate: 99, per: '1s' } })
     await w.add('drain', { limits: ['b'] })
     expect(await w.start()).toEqual(['drain'])
@@ -52,7 +52,7 @@ function held(harness: StoreHarness): void {
   }
 
   test('when the deputy starts, those it left behind go on in their turn', async () => {
-    const w = world()
+    const w = harness()
     await begin(w)
     await w.complete('hold')
     expect(await w.start()).toEqual(['first'])
@@ -63,7 +63,7 @@ function held(harness: StoreHarness): void {
   })
 
   test('when the deputy is cancelled, those it left behind are looked at again', async () => {
-    const w = world()
+    const w = harness()
     await begin(w)
     await w.cancel('first')
     expect(await w.wake()).toBeNull()
@@ -72,7 +72,7 @@ function held(harness: StoreHarness): void {
   })
 
   test('lanes of the line that do not need what the deputy waits for are not held', async () => {
-    const w = world()
+    const w = harness()
     await begin(w)
     await w.add('third', { limits: ['b', 'k:3'] })
     expect(await w.start()).toEqual(['third'])
@@ -81,17 +81,17 @@ function held(harness: StoreHarness): void {
   })
 }
 
-async function drainAnew(harness: StoreHarness, tenants: number, limitsOf: LimitsOf): Promise<number> {
-  const world = await World.open(harness)
+async function drainAnew(backend: StoreBackend, tenants: number, limitsOf: LimitsOf): Promise<number> {
+  const harness = await StoreHarness.open(backend)
   try {
-    return await drain(world, tenants, limitsOf)
+    return await drain(harness, tenants, limitsOf)
   } finally {
-    await world.store.close()
+    await harness.store.close()
   }
 }
 
 /** Drains the lanes of so many tenants, each claim at the instant that the last one named; answers lanes looked at per start. */
-async function drain(w: World, tenants: number, limitsOf: LimitsOf): Promise<number> {
+async function drain(w: StoreHarness, tenants: number, limitsOf: LimitsOf): Promise<number> {
   await w.define({
     g: { rate: 1, per: '10ms', burst: 5 },
     p: { rate: 1, per: '40ms', burst: 3 },

@@ -1,14 +1,14 @@
 import * as fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import type { StoreHarness } from './harness.ts'
-import { eachWorld, World } from './world.ts'
+import type { StoreBackend } from './backend.ts'
+import { eachHarness, StoreHarness } from './store-harness.ts'
 
 /** Who goes first where not all can: shares, fair keys. */
-export function fairness(harness: StoreHarness): void {
-  describe('shares', () => shares(harness))
-  describe('fair keys', () => fairKeys(harness))
-  describe('headroom', () => headroom(harness))
-  describe('ageing', () => ageing(harness))
+export function fairness(backend: StoreBackend): void {
+  describe('shares', () => shares(backend))
+  describe('fair keys', () => fairKeys(backend))
+  describe('headroom', () => headroom(backend))
+  describe('ageing', () => ageing(backend))
 }
 
 /** The lanes of jobs that are named by their lane and a number, as `a12`. */
@@ -16,11 +16,11 @@ function lanesOf(names: readonly string[]): string {
   return names.map((name) => name.replace(/\d+$/, '')).join('')
 }
 
-function shares(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function shares(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('a lane with a share of three has three starts where others have one', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1000, per: '1s' } })
     await w.add('a', { limits: ['r:a'], share: 3 }, 9)
     await w.add('b', { limits: ['r:b'] }, 9)
@@ -29,15 +29,15 @@ function shares(harness: StoreHarness): void {
   })
 
   test('a turn goes on in the next claim, and in another process', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1000, per: '1s' } })
     await w.add('a', { limits: ['r:a'], share: 3 }, 9)
     await w.add('b', { limits: ['r:b'] }, 9)
     let order = ''
     for (let i = 0; i < 6; i++) order += lanesOf(await w.start(1))
     expect(order).toBe('aaabaa')
-    if (!harness.reopen) return
-    const other = await w.reopen(harness)
+    if (!backend.reopen) return
+    const other = await w.reopen(backend)
     w.at(5)
     for (let i = 0; i < 4; i++) order += lanesOf(await other.start(1))
     expect(order).toBe('aaabaaabaa')
@@ -45,7 +45,7 @@ function shares(harness: StoreHarness): void {
   })
 
   test('shares divide a budget that several lanes need, too', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ g: { rate: 1, per: '1s', burst: 1 }, r: { rate: 1000, per: '1s' } })
     await w.add('a', { limits: ['g', 'r:a'], share: 3 }, 12)
     await w.add('b', { limits: ['g', 'r:b'] }, 12)
@@ -58,7 +58,7 @@ function shares(harness: StoreHarness): void {
   })
 
   test('the share of a lane is that of the job that came last', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1000, per: '1s' } })
     await w.add('a', { limits: ['r:a'], share: 3 }, 8)
     await w.add('b', { limits: ['r:b'] }, 8)
@@ -68,7 +68,7 @@ function shares(harness: StoreHarness): void {
   })
 
   test('a lane that its own budget holds back saves up no turns', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ own: { rate: 2, per: '100s' }, wide: { rate: 1000, per: '1s' } })
     await w.add('a', { limits: ['own'], share: 4 }, 20)
     await w.add('b', { limits: ['wide'] }, 40)
@@ -88,7 +88,7 @@ function shares(harness: StoreHarness): void {
   })
 
   test('a newcomer waits behind those that wait, whatever its share', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1000, per: '1s' } })
     for (const lane of ['a', 'b', 'c']) await w.add(lane, { limits: [`r:${lane}`] }, 5)
     expect(lanesOf(await w.start(1))).toBe('a')
@@ -98,7 +98,7 @@ function shares(harness: StoreHarness): void {
   })
 
   test('no stream of new lanes with large shares starves one that waits', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1000, per: '1s' } })
     await w.add('old', { limits: ['r:old'] }, 2)
     const starts: string[] = []
@@ -117,7 +117,7 @@ function shares(harness: StoreHarness): void {
     const claims = fc.array(fc.integer({ min: 1, max: 12 }), { minLength: 10, maxLength: 25 })
     await fc.assert(
       fc.asyncProperty(lanes, claims, fc.boolean(), async (given, slots, shared) => {
-        const w = await World.open(harness)
+        const w = await StoreHarness.open(backend)
         try {
           await w.define({ g: { rate: 5, per: '1s' }, r: { rate: 1000, per: '1s' } })
           for (const [i, share] of given.entries())
@@ -146,7 +146,7 @@ function shares(harness: StoreHarness): void {
   })
 
   test('positions and starts to come know of shares', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ g: { rate: 1, per: '1s', burst: 1 } })
     await w.add('a', { limits: ['g'], fairKey: 'a', share: 3 }, 9)
     await w.add('b', { limits: ['g'], fairKey: 'b' }, 9)
@@ -167,11 +167,11 @@ function shares(harness: StoreHarness): void {
   })
 }
 
-function fairKeys(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function fairKeys(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('jobs without limits take turns by their fair keys', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a', { fairKey: 'a' }, 5)
     await w.add('b', { fairKey: 'b' }, 2)
     await w.add('c', { fairKey: 'c', share: 2 }, 3)
@@ -179,7 +179,7 @@ function fairKeys(harness: StoreHarness): void {
   })
 
   test('beside limits the fair key splits their lanes', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ g: { rate: 1, per: '1s', burst: 4 } })
     await w.add('a', { limits: ['g'], fairKey: 'a' }, 5)
     await w.add('b', { limits: ['g'], fairKey: 'b' }, 5)
@@ -190,7 +190,7 @@ function fairKeys(harness: StoreHarness): void {
   })
 
   test('a deep backlog of one key delays no other', async () => {
-    const w = world()
+    const w = harness()
     const jobs = Array.from({ length: 20_000 }, (_, i) => w.job(`a${i}`, { fairKey: 'a' }))
     await w.store.enqueue(jobs)
     await w.start(1)
@@ -206,7 +206,7 @@ function fairKeys(harness: StoreHarness): void {
   })
 
   test('a fair key is no limit’s key, and not another queue’s', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ a: { rate: 1, per: '1s' } })
     await w.add('keyed', { limits: ['a:b'] }, 3)
     await w.add('fair', { fairKey: 'a' }, 1)
@@ -216,7 +216,7 @@ function fairKeys(harness: StoreHarness): void {
   })
 
   test('an explanation names it', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a', { fairKey: 'acme', share: 4 }, 3)
     await w.add('plain')
     expect(await w.explain('a2')).toMatchObject({ fairKey: 'acme', share: 4, position: 2, waitsOn: null, uses: [] })
@@ -224,7 +224,7 @@ function fairKeys(harness: StoreHarness): void {
   })
 
   test('a retry comes back to its lane, and lanes go when they are empty', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a', { fairKey: 'a' }, 2)
     await w.add('b', { fairKey: 'b' }, 1)
     expect(await w.start(1)).toEqual(['a1'])
@@ -238,7 +238,7 @@ function fairKeys(harness: StoreHarness): void {
   })
 
   test('an update moves a job to the lane of its new key', async () => {
-    const w = world()
+    const w = harness()
     await w.offer('u', { fairKey: 'a', unique: { key: 'k' } })
     await w.offer('u', { fairKey: 'b', unique: { key: 'k', onConflict: 'update' } })
     expect(await w.explain('u')).toMatchObject({ fairKey: 'b', position: 1 })
@@ -246,12 +246,12 @@ function fairKeys(harness: StoreHarness): void {
   })
 }
 
-function headroom(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function headroom(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
   const kept = { units: 2, priority: 10 }
 
   test('the last units are for the urgent, and the others start at the very instant at which enough remain', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 5, per: '5s', headroom: kept } })
     await w.add('low', { limits: ['r'] }, 6)
     expect(await w.start()).toEqual(['low1', 'low2', 'low3'])
@@ -270,7 +270,7 @@ function headroom(harness: StoreHarness): void {
   })
 
   test('permits are kept likewise, and an urgent job takes one while others wait', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ c: { concurrency: 3, headroom: kept } })
     await w.add('low', { limits: ['c'] }, 3)
     expect(await w.start()).toEqual(['low1'])
@@ -287,7 +287,7 @@ function headroom(harness: StoreHarness): void {
   })
 
   test('one lane of low jobs holds back no urgent one of another lane or queue', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 5, per: '5s', headroom: kept }, own: { rate: 100, per: '1s' } })
     await w.store.join(['p'], 1e12)
     await w.add('low', { limits: ['r'] }, 5)
@@ -299,7 +299,7 @@ function headroom(harness: StoreHarness): void {
   })
 
   test('an explanation tells what is kept, and when the job starts all the same', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { window: 'sliding', max: 5, per: '10s', headroom: kept } })
     await w.add('low', { limits: ['r'] }, 9)
     expect(await w.start()).toEqual(['low1', 'low2', 'low3'])
@@ -315,7 +315,7 @@ function headroom(harness: StoreHarness): void {
   })
 
   test('with urgent jobs ahead a window tells no more than a lower bound', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { window: 'fixed', max: 5, per: '10s', headroom: kept } })
     await w.add('urgent', { limits: ['r'], priority: 10 }, 14)
     await w.add('low', { limits: ['r'] }, 1)
@@ -333,7 +333,7 @@ function headroom(harness: StoreHarness): void {
   })
 
   test('dropped, late or put off is what the reserve keeps out, and nothing else', async () => {
-    const w = world()
+    const w = harness()
     await w.define({
       drop: { rate: 3, per: '30s', headroom: kept, onLimit: 'drop' },
       late: { rate: 3, per: '30s', headroom: kept, maxWait: '5s' },
@@ -359,7 +359,7 @@ function headroom(harness: StoreHarness): void {
   })
 
   test('a queue’s own limit keeps its last units for the urgent, too', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ own: { rate: 5, per: '5s', headroom: kept } })
     await w.add('low', {}, 5)
     await w.add('fair', { fairKey: 'a' }, 5)
@@ -373,7 +373,7 @@ function headroom(harness: StoreHarness): void {
   })
 
   test('a headroom that is defined, changed or lifted holds at once for what waits', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 5, per: '50s' } })
     await w.add('low', { limits: ['r'] }, 9)
     expect(await w.start(2)).toEqual(['low1', 'low2'])
@@ -388,9 +388,9 @@ function headroom(harness: StoreHarness): void {
   })
 }
 
-function ageing(harness: StoreHarness): void {
-  const aged = async (ageingUs: number | null = 1_000_000): Promise<World> => {
-    const w = await World.open(harness, undefined, { ageingUs })
+function ageing(backend: StoreBackend): void {
+  const aged = async (ageingUs: number | null = 1_000_000): Promise<StoreHarness> => {
+    const w = await StoreHarness.open(backend, undefined, { ageingUs })
     onTestFinished(() => w.store.close())
     return w
   }
@@ -478,13 +478,13 @@ function ageing(harness: StoreHarness): void {
   })
 
   test('the pace belongs to the store: who says nothing leaves it, who says another changes it for what comes', async () => {
-    if (!harness.reopen) return
+    if (!backend.reopen) return
     const w = await aged()
     await w.add('old', { priority: 1 })
-    const quiet = await w.reopen(harness)
+    const quiet = await w.reopen(backend)
     w.at(3000)
     await quiet.add('young', { priority: 3 })
-    const off = await w.reopen(harness, { ageingUs: null })
+    const off = await w.reopen(backend, { ageingUs: null })
     w.at(60_000)
     // Three steps are counted for ever, and no more.
     await w.add('equal', { priority: 4 })

@@ -2,29 +2,29 @@ import { uuidv7 } from 'uuidv7'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { MAX_PARENT_RESULTS_BYTES } from '../../../src/jobs/flow.ts'
-import { RETENTION, type StoreHarness } from './harness.ts'
-import { eachWorld, FAILURE, World } from './world.ts'
+import { RETENTION, type StoreBackend } from './backend.ts'
+import { eachHarness, FAILURE, StoreHarness } from './store-harness.ts'
 
 const DISCARD = { kind: 'discard', error: FAILURE } as const
 const HOUR_MS = 3_600_000
 
 /** Jobs that wait for each other. */
-export function flows(harness: StoreHarness): void {
-  describe('chains', () => chains(harness))
-  describe('groups and batches', () => groups(harness))
-  describe('every way to end', () => ends(harness))
-  describe('cancelling', () => cancelling(harness))
-  describe('manual retry', () => manualRetry(harness))
-  describe('results', () => results(harness))
-  describe('graphs', () => graphs(harness))
-  describe('keeping', () => keeping(harness))
+export function flows(backend: StoreBackend): void {
+  describe('chains', () => chains(backend))
+  describe('groups and batches', () => groups(backend))
+  describe('every way to end', () => ends(backend))
+  describe('cancelling', () => cancelling(backend))
+  describe('manual retry', () => manualRetry(backend))
+  describe('results', () => results(backend))
+  describe('graphs', () => graphs(backend))
+  describe('keeping', () => keeping(backend))
 }
 
-function chains(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function chains(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('a step starts when the one before it has completed, and the last one ends the chain', async () => {
-    const w = world()
+    const w = harness()
     const id = await w.chain('a', 'b', 'c')
     expect(await w.states('a', 'b', 'c')).toEqual(['available', 'pending', 'pending'])
     expect(await w.start()).toEqual(['a'])
@@ -41,7 +41,7 @@ function chains(harness: StoreHarness): void {
   })
 
   test('a flow reads back as it was started, and its jobs say where they stand in it', async () => {
-    const w = world()
+    const w = harness()
     w.at(3)
     const flow = { ...w.newFlow({ kind: 'batch', jobs: { a: {}, b: {} }, callbacks: { failure: 'f' } }), name: 'n' }
     await w.store.startFlow({ ...flow, extra: '{"meta":{"x":1}}' })
@@ -65,7 +65,7 @@ function chains(harness: StoreHarness): void {
   })
 
   test('a step that is discarded ends the chain: those behind it are cancelled and never run', async () => {
-    const w = world()
+    const w = harness()
     const id = await w.chain('a', 'b', 'c', 'd')
     await w.start()
     await w.complete('a')
@@ -81,7 +81,7 @@ function chains(harness: StoreHarness): void {
   })
 
   test('a step that fails and is retried holds the chain', async () => {
-    const w = world()
+    const w = harness()
     const id = await w.chain('a', 'b')
     await w.start()
     await w.retry('a', 50)
@@ -94,7 +94,7 @@ function chains(harness: StoreHarness): void {
   })
 
   test('a settlement that comes too late moves nothing', async () => {
-    const w = world()
+    const w = harness()
     const id = await w.chain('a', 'b')
     await w.claim({ leaseMs: 10 })
     w.at(20)
@@ -105,7 +105,7 @@ function chains(harness: StoreHarness): void {
   })
 
   test('a step waits for its own limits, and from its time on: its maxWait begins then', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', maxWait: '2s' } })
     await w.flow({ kind: 'chain', jobs: { a: {}, b: { limits: ['r'] } } })
     await w.start()
@@ -119,7 +119,7 @@ function chains(harness: StoreHarness): void {
   })
 
   test('a step goes to its lane even if that was forgotten while it waited for its time', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 9, per: '1s' } })
     await w.flow({ kind: 'chain', jobs: { a: {}, b: { limits: ['r:k*3'] } } })
     await w.start()
@@ -131,7 +131,7 @@ function chains(harness: StoreHarness): void {
   })
 
   test('a step keeps the place that its flow gave it: flows end in the order in which they began', async () => {
-    const w = world()
+    const w = harness()
     await w.chain('a1', 'a2')
     await w.chain('b1', 'b2')
     expect(await w.start(1)).toEqual(['a1'])
@@ -140,7 +140,7 @@ function chains(harness: StoreHarness): void {
   })
 
   test('a delay counts from when the time of the job comes, a time of start is as it is', async () => {
-    const w = world()
+    const w = harness()
     const at = w.clock.now() + 700
     await w.flow({ kind: 'chain', jobs: { a: { delayMs: 100 }, b: { delayMs: 100 }, c: { runAtMs: at } } })
     expect(await w.states('a', 'b', 'c')).toEqual(['scheduled', 'pending', 'pending'])
@@ -161,18 +161,18 @@ function chains(harness: StoreHarness): void {
   })
 
   test('a pending job waits for no budget, and is explained as pending', async () => {
-    const w = world()
+    const w = harness()
     await w.chain('a', 'b')
     const { job, position, waitsOn, expectedStartUs } = await w.explain('b')
     expect([job.state, position, waitsOn, expectedStartUs]).toEqual(['pending', null, null, null])
   })
 }
 
-function groups(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function groups(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('all jobs of a group may start at once; one that fails harms no other, and the group fails when all have ended', async () => {
-    const w = world()
+    const w = harness()
     const id = await w.flow({ jobs: { a: {}, b: {}, c: {} } })
     expect(await w.start()).toEqual(['a', 'b', 'c'])
     await w.settle('b', DISCARD)
@@ -183,7 +183,7 @@ function groups(harness: StoreHarness): void {
   })
 
   test('a batch that succeeds calls success and complete, once', async () => {
-    const w = world()
+    const w = harness()
     const callbacks = { success: 's', failure: 'f', complete: 'c' }
     const id = await w.flow({ kind: 'batch', jobs: { a: {}, b: {} }, callbacks })
     await w.start()
@@ -203,7 +203,7 @@ function groups(harness: StoreHarness): void {
   })
 
   test('a batch in which a job fails calls failure and complete', async () => {
-    const w = world()
+    const w = harness()
     const callbacks = { success: 's', failure: 'f', complete: 'c' }
     await w.flow({ kind: 'batch', jobs: { a: {}, b: {} }, callbacks })
     await w.start()
@@ -215,7 +215,7 @@ function groups(harness: StoreHarness): void {
   })
 
   test('jobs of several flows that are settled together move each its own, and each flow is told of once', async () => {
-    const w = world()
+    const w = harness()
     const callbacks = { complete: 'c' }
     const one = await w.flow({ kind: 'batch', jobs: { a: {}, b: {}, d: {} }, callbacks })
     await w.chain('x', 'y')
@@ -228,7 +228,7 @@ function groups(harness: StoreHarness): void {
   })
 
   test('the flow of a callback that fails has ended as its jobs did', async () => {
-    const w = world()
+    const w = harness()
     const id = await w.flow({ kind: 'batch', jobs: { a: {} }, callbacks: { success: 's' } })
     await w.start()
     await w.complete('a')
@@ -238,19 +238,19 @@ function groups(harness: StoreHarness): void {
   })
 }
 
-function ends(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function ends(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
   const batch = { kind: 'batch', jobs: { a: {} }, callbacks: { failure: 'f', success: 's' } } as const
 
   test('a job that is cancelled while it waits', async () => {
-    const w = world()
+    const w = harness()
     const id = await w.chain('a', 'b', 'c')
     expect(await w.store.cancel(w.id('a'))).toMatchObject({ kind: 'cancelled', flow: { id, ended: 'failed' } })
     expect(await w.tally(id)).toEqual(['failed', 0, 0, 3])
   })
 
   test('a job that is cancelled while it is pending stops those behind it, and no other', async () => {
-    const w = world()
+    const w = harness()
     const id = await w.chain('a', 'b', 'c')
     await w.cancel('b')
     expect(await w.states('a', 'b', 'c')).toEqual(['available', 'cancelled', 'cancelled'])
@@ -261,7 +261,7 @@ function ends(harness: StoreHarness): void {
   })
 
   test('a job that is cancelled while it runs', async () => {
-    const w = world()
+    const w = harness()
     const id = await w.flow(batch)
     await w.start()
     await w.cancel('a')
@@ -271,7 +271,7 @@ function ends(harness: StoreHarness): void {
   })
 
   test('a job that is cancelled, and given back before it has started', async () => {
-    const w = world()
+    const w = harness()
     const id = await w.flow(batch)
     const { jobs } = await w.claim()
     await w.cancel('a')
@@ -280,7 +280,7 @@ function ends(harness: StoreHarness): void {
   })
 
   test('a job whose worker died on its last attempt', async () => {
-    const w = world()
+    const w = harness()
     const id = await w.flow({ ...batch, jobs: { a: { attempts: 1 } } })
     await w.claim({ leaseMs: 10 })
     w.at(20)
@@ -289,7 +289,7 @@ function ends(harness: StoreHarness): void {
   })
 
   test('a job that is taken back and runs again has not ended', async () => {
-    const w = world()
+    const w = harness()
     const id = await w.flow(batch)
     await w.claim({ leaseMs: 10 })
     w.at(20)
@@ -298,7 +298,7 @@ function ends(harness: StoreHarness): void {
   })
 
   test('a job that expires before it starts', async () => {
-    const w = world()
+    const w = harness()
     const id = await w.flow({ ...batch, jobs: { a: { expiresAtMs: w.clock.now() + 10 } } })
     w.at(20)
     const claim = await w.claim()
@@ -309,7 +309,7 @@ function ends(harness: StoreHarness): void {
   })
 
   test('a step that had expired when its time came', async () => {
-    const w = world()
+    const w = harness()
     const id = await w.flow({ kind: 'chain', jobs: { a: {}, b: { expiresAtMs: w.clock.now() + 10 } } })
     await w.start()
     w.at(20)
@@ -320,7 +320,7 @@ function ends(harness: StoreHarness): void {
   })
 
   test('a job that a limit drops; what comes after it in the same lane is not forgotten', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', onLimit: 'drop' } })
     await w.add('x', { limits: ['r'] })
     const flow = w.newFlow({ ...batch, jobs: { a: { limits: ['r'] } } })
@@ -335,7 +335,7 @@ function ends(harness: StoreHarness): void {
   })
 
   test('a job that is too late by the maxWait of its limit', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '10s', maxWait: '1s' } })
     await w.add('x', { limits: ['r'] })
     const id = await w.flow({ ...batch, jobs: { a: { limits: ['r'] } } })
@@ -346,11 +346,11 @@ function ends(harness: StoreHarness): void {
   })
 }
 
-function cancelling(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function cancelling(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('what waits is gone at once, everyone behind moves up, what is active is asked, and nobody is called back', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s' }, s: { rate: 1, per: '1s' } })
     const jobs = {
       a: {},
@@ -381,7 +381,7 @@ function cancelling(harness: StoreHarness): void {
   })
 
   test('whoever waited behind a heavy job of it is looked at again', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 4, per: '4s' } })
     await w.add('x', { limits: ['r*4'] })
     const id = await w.flow({ jobs: { a: { limits: ['r*4'] }, b: { limits: ['r*4'] } } })
@@ -395,7 +395,7 @@ function cancelling(harness: StoreHarness): void {
   })
 
   test('a flow that has ended stays as it is', async () => {
-    const w = world()
+    const w = harness()
     const id = await w.chain('a')
     await w.start()
     await w.complete('a')
@@ -407,11 +407,11 @@ function cancelling(harness: StoreHarness): void {
   })
 }
 
-function manualRetry(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function manualRetry(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('a chain that failed goes on from the step that is retried', async () => {
-    const w = world()
+    const w = harness()
     const id = await w.chain('a', 'b', 'c', 'd')
     await w.start()
     await w.complete('a')
@@ -427,7 +427,7 @@ function manualRetry(harness: StoreHarness): void {
   })
 
   test('what somebody cancelled stays cancelled, with all that waits for it', async () => {
-    const w = world()
+    const w = harness()
     const id = await w.chain('a', 'b', 'c', 'd')
     await w.cancel('c')
     await w.start()
@@ -438,7 +438,7 @@ function manualRetry(harness: StoreHarness): void {
   })
 
   test('a job of a group that still runs counts anew', async () => {
-    const w = world()
+    const w = harness()
     const id = await w.flow({ jobs: { a: {}, b: {} } })
     await w.start()
     await w.settle('a', DISCARD)
@@ -451,7 +451,7 @@ function manualRetry(harness: StoreHarness): void {
   })
 
   test('a batch that is opened again calls only those back that it has not called', async () => {
-    const w = world()
+    const w = harness()
     const callbacks = { success: 's', failure: 'f', complete: 'c' }
     await w.flow({ kind: 'batch', jobs: { a: {} }, callbacks })
     await w.start()
@@ -466,7 +466,7 @@ function manualRetry(harness: StoreHarness): void {
   })
 
   test('a job of a flow that was cancelled runs by itself', async () => {
-    const w = world()
+    const w = harness()
     const id = await w.flow({ jobs: { a: {}, b: {} } })
     await w.start(1)
     await w.settle('a', DISCARD)
@@ -478,13 +478,13 @@ function manualRetry(harness: StoreHarness): void {
   })
 }
 
-function results(harness: StoreHarness): void {
-  const world = eachWorld(harness)
-  const parents = async (w: World): Promise<unknown> =>
+function results(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
+  const parents = async (w: StoreHarness): Promise<unknown> =>
     Object.fromEntries((await w.claim()).jobs.map(({ task, flow }) => [task, flow?.parentResults]))
 
   test('a step is handed the results of all steps before it, in their order', async () => {
-    const w = world()
+    const w = harness()
     await w.chain('a', 'b', 'c')
     expect(await parents(w)).toEqual({ a: [] })
     await w.settle('a', { kind: 'complete', result: '{"x":1}' })
@@ -494,7 +494,7 @@ function results(harness: StoreHarness): void {
   })
 
   test('a callback is handed the results of all jobs in their order, null where one failed', async () => {
-    const w = world()
+    const w = harness()
     const callbacks = { success: 's', failure: 'f', complete: 'z' }
     const id = await w.flow({ kind: 'batch', jobs: { a: {}, b: {}, c: {} }, callbacks })
     expect(await parents(w)).toEqual({ a: [], b: [], c: [] })
@@ -507,7 +507,7 @@ function results(harness: StoreHarness): void {
   })
 
   test('a job is handed the results of those that it waited for, directly or not, and of no other', async () => {
-    const w = world()
+    const w = harness()
     await w.flow({ jobs: { a: {}, b: {}, c: { after: ['b'] }, d: { after: ['c'] } } })
     await w.start()
     for (const [name, result] of [
@@ -521,13 +521,13 @@ function results(harness: StoreHarness): void {
   })
 
   test('a job outside of flows is handed nothing', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a')
     expect(await parents(w)).toEqual({ a: undefined })
   })
 
   test('results too large to be handed on discard the step that waits for them; callbacks run without', async () => {
-    const w = world()
+    const w = harness()
     const big = JSON.stringify('x'.repeat(MAX_PARENT_RESULTS_BYTES / 2))
     const jobs = { a: {}, b: {}, c: { after: ['a', 'b'] }, d: { after: ['c'] }, e: { after: ['a'] } }
     const id = await w.flow({ kind: 'batch', jobs, callbacks: { failure: 'f' } })
@@ -562,7 +562,7 @@ function settleGraph(after: readonly (readonly number[])[], ended: ReadonlyMap<n
   return states
 }
 
-function graphs(harness: StoreHarness): void {
+function graphs(backend: StoreBackend): void {
   const graph = fc
     .array(fc.array(fc.nat(30), { maxLength: 4 }), { minLength: 1, maxLength: 12 })
     .map((rows) => rows.map((row, node) => [...new Set(row.filter((before) => before < node))]))
@@ -570,11 +570,11 @@ function graphs(harness: StoreHarness): void {
   test('whatever the graph and however its jobs end, in whichever portions, a job starts when all before it completed, and never else', async () => {
     await fc.assert(
       fc.asyncProperty(graph, fc.infiniteStream(fc.nat(9)), async (after, dice) => {
-        const world = await World.open(harness)
+        const harness = await StoreHarness.open(backend)
         try {
-          await expectKept(world, after, dice)
+          await expectKept(harness, after, dice)
         } finally {
-          await world.store.close()
+          await harness.store.close()
         }
       }),
       { numRuns: 60 },
@@ -582,7 +582,11 @@ function graphs(harness: StoreHarness): void {
   })
 
   /** Starts a flow of this graph and ends its jobs by dice; after each portion every job must stand where the naive graph has it. */
-  async function expectKept(w: World, after: readonly (readonly number[])[], dice: Iterator<number>): Promise<void> {
+  async function expectKept(
+    w: StoreHarness,
+    after: readonly (readonly number[])[],
+    dice: Iterator<number>,
+  ): Promise<void> {
     const roll = (): number => dice.next().value as number
     const jobs = Object.fromEntries(
       after.map((before, node) => [`n${node}`, { after: before.map((each) => `n${each}`) }]),
@@ -630,11 +634,11 @@ function graphs(harness: StoreHarness): void {
   }
 }
 
-function keeping(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function keeping(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('jobs are stored with their flow, all or none', async () => {
-    const w = world()
+    const w = harness()
     await w.add('x')
     const flow = w.newFlow({ jobs: { a: {}, b: {} } })
     const taken = {
@@ -647,7 +651,7 @@ function keeping(harness: StoreHarness): void {
   })
 
   test('jobs of a flow are kept as long as their flow, and go with it', async () => {
-    const w = world()
+    const w = harness()
     const id = await w.chain('a', 'b')
     await w.start()
     await w.complete('a')
@@ -667,7 +671,7 @@ function keeping(harness: StoreHarness): void {
   })
 
   test('a large flow is forgotten in portions', async () => {
-    const w = world()
+    const w = harness()
     const jobs = Object.fromEntries(Array.from({ length: 25 }, (_, i) => [`j${i}`, {}]))
     const id = await w.flow({ jobs })
     await w.store.cancelFlow(id)
@@ -680,7 +684,7 @@ function keeping(harness: StoreHarness): void {
   })
 
   test('a flow whose callback has yet to run keeps the results that it needs', async () => {
-    const w = world()
+    const w = harness()
     await w.flow({ kind: 'batch', jobs: { a: {} }, callbacks: { success: 's' } })
     await w.start()
     await w.settle('a', { kind: 'complete', result: '7' })
@@ -691,7 +695,7 @@ function keeping(harness: StoreHarness): void {
   })
 
   test('a flow is kept as long as a callback that failed, which may be retried', async () => {
-    const w = world()
+    const w = harness()
     const id = await w.flow({ kind: 'batch', jobs: { a: {} }, callbacks: { success: 's' } })
     await w.start()
     await w.settle('a', { kind: 'complete', result: '7' })
@@ -709,7 +713,7 @@ function keeping(harness: StoreHarness): void {
   })
 
   test('once its retention is over a flow cannot be opened again', async () => {
-    const w = world()
+    const w = harness()
     await w.chain('a', 'b')
     await w.start()
     await w.settle('a', DISCARD)
@@ -719,12 +723,12 @@ function keeping(harness: StoreHarness): void {
   })
 
   test('flows are listed by state, kind and name, newest first; their jobs in the order of the flow', async () => {
-    const w = world()
+    const w = harness()
     const chain = await w.chain('a', 'b')
     const batch = await w.flow({ kind: 'batch', jobs: { c: {} }, callbacks: { success: 's', complete: 'z' } })
     const named = { ...w.newFlow({ jobs: { d: {} } }), name: 'nightly' }
     await w.store.startFlow(named)
-    const ids = async (query: Parameters<World['store']['flows']>[0]): Promise<string[]> =>
+    const ids = async (query: Parameters<StoreHarness['store']['flows']>[0]): Promise<string[]> =>
       (await w.store.flows(query)).map(({ id }) => id)
     expect(await ids({})).toEqual([named.id, batch, chain])
     expect(await ids({ limit: 2 })).toEqual([named.id, batch])
@@ -733,7 +737,7 @@ function keeping(harness: StoreHarness): void {
     expect(await ids({ name: 'nightly' })).toEqual([named.id])
     await w.store.cancelFlow(chain)
     expect(await ids({ states: ['cancelled'] })).toEqual([chain])
-    const jobs = async (query: Parameters<World['store']['list']>[0]): Promise<string[]> =>
+    const jobs = async (query: Parameters<StoreHarness['store']['list']>[0]): Promise<string[]> =>
       (await w.store.list(query)).map(({ task }) => task)
     expect(await jobs({ flow: batch })).toEqual(['c', 's', 'z'])
     expect(await jobs({ flow: batch, afterNode: 0, limit: 1 })).toEqual(['s'])
@@ -741,13 +745,13 @@ function keeping(harness: StoreHarness): void {
     expect(await jobs({ flow: uuidv7() })).toEqual([])
   })
 
-  if (harness.reopen)
+  if (backend.reopen)
     test('a flow goes on in another process', async () => {
-      const w = world()
+      const w = harness()
       const id = await w.chain('a', 'b')
       await w.start()
       await w.complete('a')
-      const other = await w.reopen(harness)
+      const other = await w.reopen(backend)
       expect(await other.start()).toEqual(['b'])
       await other.complete('b')
       expect(await w.tally(id)).toEqual(['completed', 2, 0, 0])

@@ -1,25 +1,25 @@
 import { describe, expect, test } from 'vitest'
 import type { JobState } from '../../../src/jobs/job-state.ts'
-import type { StoreHarness } from './harness.ts'
-import { eachWorld, FAILURE, type World } from './world.ts'
+import type { StoreBackend } from './backend.ts'
+import { eachHarness, FAILURE, type StoreHarness } from './store-harness.ts'
 
 /** Jobs from arrival to the end of their retention. */
-export function jobs(harness: StoreHarness): void {
-  describe('arrival', () => arrival(harness))
-  describe('unique keys', () => uniqueKeys(harness))
-  describe('listing', () => listing(harness))
-  describe('cancelling', () => cancelling(harness))
-  describe('manual retry', () => manualRetry(harness))
-  describe('scheduled', () => scheduled(harness))
-  describe('pruning', () => pruning(harness))
-  if (harness.reopen) describe('durability', () => durability(harness))
+export function jobs(backend: StoreBackend): void {
+  describe('arrival', () => arrival(backend))
+  describe('unique keys', () => uniqueKeys(backend))
+  describe('listing', () => listing(backend))
+  describe('cancelling', () => cancelling(backend))
+  describe('manual retry', () => manualRetry(backend))
+  describe('scheduled', () => scheduled(backend))
+  describe('pruning', () => pruning(backend))
+  if (backend.reopen) describe('durability', () => durability(backend))
 }
 
-function arrival(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function arrival(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('what was enqueued can be read back', async () => {
-    const w = world()
+    const w = harness()
     w.at(7)
     await w.add('a', { input: '{"x":"\\u0000ü"}', priority: -4, attempts: 9 })
     expect(await w.get('a')).toEqual({
@@ -44,13 +44,13 @@ function arrival(harness: StoreHarness): void {
   })
 
   test('a job that is not there reads as null', async () => {
-    const id = world().job('a').id
-    expect(await world().store.get(id)).toBeNull()
-    expect(await world().store.explain(id)).toBeNull()
+    const id = harness().job('a').id
+    expect(await harness().store.get(id)).toBeNull()
+    expect(await harness().store.explain(id)).toBeNull()
   })
 
   test('jobs enqueued together are stored all or none, and what others enqueue at the same time is not harmed', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s' } })
     await w.add('first')
     const batch = [w.job('b1', { limits: ['r'] }), w.job('b2'), { ...w.job('b3'), id: w.id('first') }]
@@ -63,7 +63,7 @@ function arrival(harness: StoreHarness): void {
   })
 
   test('answers come in the order of the jobs, and so do their places', async () => {
-    const w = world()
+    const w = harness()
     await w.offer('u0', { unique: { key: 'k' } })
     const batch = [w.job('b1'), w.job('b2', { unique: { key: 'k' } }), w.job('b3')]
     const answers = await w.store.enqueue(batch)
@@ -76,29 +76,29 @@ function arrival(harness: StoreHarness): void {
   })
 
   test('enqueueing nothing is answered with nothing', async () => {
-    expect(await world().store.enqueue([])).toEqual([])
+    expect(await harness().store.enqueue([])).toEqual([])
   })
 }
 
-function uniqueKeys(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function uniqueKeys(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
   const limits = { r: { rate: 1, per: '1h' } } as const
 
   test('ignore: the earlier job is named, nothing is stored', async () => {
-    const w = world()
+    const w = harness()
     await w.offer('a', { unique: { key: 'k' } })
     expect(await w.offer('b', { unique: { key: 'k' } })).toEqual({ kind: 'duplicate', id: w.id('a') })
     expect(await w.start()).toEqual(['a'])
   })
 
   test('two with one key in one call: the second is the duplicate', async () => {
-    const w = world()
+    const w = harness()
     const batch = ['a', 'b'].map((name) => w.job(name, { unique: { key: 'k' } }))
     expect((await w.store.enqueue(batch)).map((answer) => answer.kind)).toEqual(['created', 'duplicate'])
   })
 
   test('reject: the conflict names the holder', async () => {
-    const w = world()
+    const w = harness()
     await w.offer('a', { unique: { key: 'k' } })
     expect(await w.offer('b', { unique: { key: 'k', onConflict: 'reject' } })).toEqual({
       kind: 'conflict',
@@ -108,7 +108,7 @@ function uniqueKeys(harness: StoreHarness): void {
   })
 
   test('a key is free again when its job has ended', async () => {
-    const w = world()
+    const w = harness()
     await w.offer('a', { unique: { key: 'k' } })
     await w.start()
     expect((await w.offer('b', { unique: { key: 'k' } })).kind).toBe('duplicate')
@@ -117,7 +117,7 @@ function uniqueKeys(harness: StoreHarness): void {
   })
 
   test('within: a completed job holds its key until the time is over', async () => {
-    const w = world()
+    const w = harness()
     const unique = { key: 'k', withinUs: 10_000_000 }
     await w.offer('a', { unique })
     await w.start()
@@ -129,7 +129,7 @@ function uniqueKeys(harness: StoreHarness): void {
   })
 
   test('states: only the named states hold the key', async () => {
-    const w = world()
+    const w = harness()
     const states: JobState[] = ['available']
     await w.offer('a', { unique: { key: 'k', states } })
     expect((await w.offer('b', { unique: { key: 'k', states } })).kind).toBe('duplicate')
@@ -138,7 +138,7 @@ function uniqueKeys(harness: StoreHarness): void {
   })
 
   test('update: the job keeps its id and its place and runs once, with the latest input', async () => {
-    const w = world()
+    const w = harness()
     await w.define(limits)
     await w.offer('a', { limits: ['r'], unique: { key: 'k' }, input: '1' })
     await w.add('behind', { limits: ['r'] })
@@ -153,7 +153,7 @@ function uniqueKeys(harness: StoreHarness): void {
   })
 
   test('update: the latest expiry counts, also when the job has still to become due, and for its retries', async () => {
-    const w = world()
+    const w = harness()
     const startMs = Math.round(w.clock.now())
     const unique = { key: 'k', onConflict: 'update' } as const
     await w.offer('x', { runAtMs: startMs + 1000, expiresAtMs: startMs + 500, unique })
@@ -167,7 +167,7 @@ function uniqueKeys(harness: StoreHarness): void {
   })
 
   test('update: a changed key moves the job to its new lane, and its old lane to the next', async () => {
-    const w = world()
+    const w = harness()
     await w.define(limits)
     await w.add('drain', { limits: ['r:old'] })
     await w.start()
@@ -182,7 +182,7 @@ function uniqueKeys(harness: StoreHarness): void {
   })
 
   test('update: a raised priority and a lowered weight count at once', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 5 } })
     await w.add('drain', { limits: ['r*5'] })
     await w.start()
@@ -197,7 +197,7 @@ function uniqueKeys(harness: StoreHarness): void {
   })
 
   test('replace: the old job is cancelled, the new one has an id and a place of its own', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 2, per: '1h' } })
     await w.offer('a', { limits: ['r'], unique: { key: 'k' } })
     await w.add('behind', { limits: ['r'] })
@@ -210,7 +210,7 @@ function uniqueKeys(harness: StoreHarness): void {
   test.each(['update', 'replace'] as const)(
     '%s: an active job is never changed, a new one is enqueued',
     async (onConflict) => {
-      const w = world()
+      const w = harness()
       await w.offer('a', { unique: { key: 'k' }, input: '1' })
       await w.start()
       expect((await w.offer('b', { unique: { key: 'k', onConflict }, input: '2' })).kind).toBe('created')
@@ -220,13 +220,13 @@ function uniqueKeys(harness: StoreHarness): void {
   )
 }
 
-function listing(harness: StoreHarness): void {
-  const world = eachWorld(harness)
-  const names = async (w: World, query: Parameters<World['store']['list']>[0]): Promise<string[]> =>
+function listing(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
+  const names = async (w: StoreHarness, query: Parameters<StoreHarness['store']['list']>[0]): Promise<string[]> =>
     (await w.store.list(query)).map((job) => job.task)
 
   test('newest first, page by page', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a', {}, 5)
     expect(await names(w, {})).toEqual(['a5', 'a4', 'a3', 'a2', 'a1'])
     const page = await w.store.list({ limit: 2 })
@@ -236,14 +236,14 @@ function listing(harness: StoreHarness): void {
   })
 
   test('a hundred at most unless said otherwise', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a', {}, 120)
     expect(await names(w, {})).toHaveLength(100)
     expect(await names(w, { limit: 1000 })).toHaveLength(120)
   })
 
   test('by state, queue and task', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a', {}, 2)
     await w.add('b', { queue: 'p' })
     await w.start(1)
@@ -256,11 +256,11 @@ function listing(harness: StoreHarness): void {
   })
 }
 
-function cancelling(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function cancelling(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('a waiting job is gone at once, nothing is charged, everyone behind moves up', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s' } })
     await w.add('a', { limits: ['r'] }, 4)
     await w.start()
@@ -272,7 +272,7 @@ function cancelling(harness: StoreHarness): void {
   })
 
   test('the last of a lane leaves it empty and its bucket without a line', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s' } })
     await w.add('a', { limits: ['r'] }, 2)
     await w.start()
@@ -285,7 +285,7 @@ function cancelling(harness: StoreHarness): void {
   })
 
   test('a delay counts from when the store has stored the job; without any it starts at once', async () => {
-    const w = world()
+    const w = harness()
     w.at(500)
     await w.add('later', { delayUs: 1_000_001 })
     await w.add('now', { delayUs: 0 })
@@ -302,7 +302,7 @@ function cancelling(harness: StoreHarness): void {
   })
 
   test('scheduled and retryable jobs are cancelled where they are', async () => {
-    const w = world()
+    const w = harness()
     await w.add('later', { runAtMs: w.clock.now() + 1000 })
     await w.add('again')
     await w.start()
@@ -313,7 +313,7 @@ function cancelling(harness: StoreHarness): void {
   })
 
   test('an active job is only asked to end, and its worker learns of it', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a', {}, 2)
     await w.start()
     expect(await w.cancel('a1')).toBe('requested')
@@ -325,7 +325,7 @@ function cancelling(harness: StoreHarness): void {
   })
 
   test('an active job that was asked to end may still complete, but not run again', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a', {}, 3)
     await w.start()
     for (const name of ['a1', 'a2', 'a3']) await w.cancel(name)
@@ -338,7 +338,7 @@ function cancelling(harness: StoreHarness): void {
   })
 
   test('a job that has ended stays as it is; one that never was is missing', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a')
     await w.start()
     await w.complete('a')
@@ -347,11 +347,11 @@ function cancelling(harness: StoreHarness): void {
   })
 }
 
-function manualRetry(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function manualRetry(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('a discarded job runs again with a fresh attempt count', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 9, per: '1s' } })
     await w.add('a', { limits: ['r'], attempts: 1 })
     await w.start()
@@ -363,7 +363,7 @@ function manualRetry(harness: StoreHarness): void {
   })
 
   test('nothing else can be retried', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a', {}, 2)
     await w.start(1)
     expect(await w.store.retry(w.id('a1'))).toBe(false)
@@ -374,7 +374,7 @@ function manualRetry(harness: StoreHarness): void {
   })
 
   test('a discarded job can be retried however long its lane has been idle', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 9, per: '1s' } })
     await w.add('a', { limits: ['r:k'] })
     await w.start()
@@ -386,18 +386,18 @@ function manualRetry(harness: StoreHarness): void {
   })
 }
 
-function scheduled(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function scheduled(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('a job that has expired when its time comes never starts', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a', { runAtMs: w.clock.now() + 2000, expiresAtMs: w.clock.now() + 1000 })
     w.at(2000)
     expect(await w.claim()).toMatchObject({ jobs: [], rejected: [{ task: 'a', reason: 'expired' }] })
   })
 
   test('a job starts at its time by the wall clock, not before', async () => {
-    const w = world()
+    const w = harness()
     const runAtMs = w.clock.now() + 5000
     await w.add('a', { runAtMs })
     expect(await w.get('a')).toMatchObject({ state: 'scheduled', dueUs: runAtMs * 1000 })
@@ -409,7 +409,7 @@ function scheduled(harness: StoreHarness): void {
   })
 
   test('a step of the wall clock moves scheduled jobs, and no limit', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '10s' } })
     await w.add('limited', { limits: ['r'] }, 2)
     await w.start()
@@ -422,13 +422,13 @@ function scheduled(harness: StoreHarness): void {
   })
 
   test('a time that is past is now', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a', { runAtMs: w.clock.now() - 1000 })
     expect(await w.start()).toEqual(['a'])
   })
 
   test('promote moves no more than it is asked to, the longest due first', async () => {
-    const w = world()
+    const w = harness()
     for (let i = 5; i >= 1; i--) await w.add(`s${i}`, { runAtMs: w.clock.now() + i })
     w.at(10)
     expect(await w.store.promote(2)).toBe(2)
@@ -438,7 +438,7 @@ function scheduled(harness: StoreHarness): void {
   })
 
   test('a promoted job takes the place that its sequence gives it, and is looked at if that is the first', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 5 } })
     await w.add('early', { limits: ['r'], runAtMs: w.clock.now() + 1500 })
     await w.add('drain', { limits: ['r*5'] })
@@ -450,11 +450,11 @@ function scheduled(harness: StoreHarness): void {
   })
 }
 
-function pruning(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function pruning(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('finished jobs are kept for their retention, to the microsecond', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a', {}, 3)
     await w.start()
     await w.complete('a1')
@@ -473,7 +473,7 @@ function pruning(harness: StoreHarness): void {
   })
 
   test('no more rows go than asked for, and the answer says how many', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a', {}, 7)
     await w.start()
     await w.complete('a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'a7')
@@ -484,7 +484,7 @@ function pruning(harness: StoreHarness): void {
   })
 
   test('what waits, runs, is scheduled or is retryable is never pruned, nor are its lane and its buckets', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1h' }, c: { concurrency: 1 } })
     await w.add('waits', { limits: ['r:w'] }, 2)
     await w.add('runs', { limits: ['c:x'] })
@@ -508,7 +508,7 @@ function pruning(harness: StoreHarness): void {
   })
 
   test('a bucket that a new one would equal is forgotten, and behaves as full', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 3, per: '3s' } })
     await w.add('a', { limits: ['r:k'] }, 3)
     expect(await w.start()).toHaveLength(3)
@@ -524,7 +524,7 @@ function pruning(harness: StoreHarness): void {
   })
 
   test('a bucket that is not full, closed, or begins empty is kept', async () => {
-    const w = world()
+    const w = harness()
     await w.define({
       slow: { rate: 1, per: '365d' },
       empty: { rate: 5, per: '5s', startEmpty: true },
@@ -545,7 +545,7 @@ function pruning(harness: StoreHarness): void {
   })
 
   test('buckets that must be kept do not hide those that can go', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ empty: { rate: 5, per: '5s', startEmpty: true }, r: { rate: 1, per: '1s' } })
     for (const key of ['a', 'b', 'c', 'd']) {
       await w.add(key, { limits: [`empty:${key}`] })
@@ -570,7 +570,7 @@ function pruning(harness: StoreHarness): void {
   })
 
   test('a forgotten bucket can be charged, closed and waited on like any other', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 2, per: '2s' } })
     await w.add('a', { limits: ['r:k'] })
     await w.start()
@@ -587,16 +587,16 @@ function pruning(harness: StoreHarness): void {
   })
 }
 
-function durability(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function durability(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('jobs, lanes and budgets outlive the store that wrote them', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 2, per: '2s' } })
     await w.add('a', { limits: ['r:k'] }, 5)
     expect(await w.start()).toEqual(['a1', 'a2'])
     await w.store.close()
-    const next = await w.reopen(harness)
+    const next = await w.reopen(backend)
     try {
       expect(await next.store.limits()).toHaveLength(1)
       expect(await next.wake()).toBe(1000)
@@ -608,8 +608,8 @@ function durability(harness: StoreHarness): void {
   })
 
   test('two stores over one storage share budgets, and start no job twice', async () => {
-    const w = world()
-    const other = await w.reopen(harness)
+    const w = harness()
+    const other = await w.reopen(backend)
     try {
       await w.define({ r: { rate: 10, per: '1m' } })
       await w.add('a', { limits: ['r'] }, 30)

@@ -1,26 +1,26 @@
 import { describe, expect, test } from 'vitest'
-import type { StoreHarness } from './harness.ts'
-import { eachWorld, type World } from './world.ts'
+import type { StoreBackend } from './backend.ts'
+import { eachHarness, type StoreHarness } from './store-harness.ts'
 
 /** A claimer is given jobs of tasks that it lists; others wait, and hold up nothing that it may start. */
-export function knownTasks(harness: StoreHarness): void {
-  describe('one worker', () => alone(harness))
-  describe('several workers', () => together(harness))
+export function knownTasks(backend: StoreBackend): void {
+  describe('one worker', () => alone(backend))
+  describe('several workers', () => together(backend))
 }
 
 /** Workers that list these tasks, in place of the one that takes any. */
-async function staff(w: World, ...tasks: readonly string[][]): Promise<{ worker: number; tasks: string[] }[]> {
+async function staff(w: StoreHarness, ...tasks: readonly string[][]): Promise<{ worker: number; tasks: string[] }[]> {
   await w.store.leave(w.worker)
   const workers = []
   for (const each of tasks) workers.push({ worker: await w.store.join(['q'], 1e15, each), tasks: each })
   return workers
 }
 
-function alone(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function alone(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test.each([[[]], [['c']]])('takes only what it lists, in order (limits: %j)', async (limits) => {
-    const w = world()
+    const w = harness()
     const [a] = await staff(w, ['a1', 'a2', 'a3'])
     await w.define({ c: { concurrency: 100 } })
     await w.add('x', { limits }, 3)
@@ -35,7 +35,7 @@ function alone(harness: StoreHarness): void {
   })
 
   test('strangers of many lanes are passed once, and cost later claims nothing', async () => {
-    const w = world()
+    const w = harness()
     const [a] = await staff(w, ['a'])
     await w.define({ c: { concurrency: 1 }, all: { rate: 1000, per: '1s' } })
     for (let i = 0; i < 50; i++) await w.add(`x${i}`, { limits: ['all', `c:${i}`], priority: 1 })
@@ -51,7 +51,7 @@ function alone(harness: StoreHarness): void {
   })
 
   test('a backlog of strangers in many lanes is passed within a few claims, whether it arrives or was left behind', async () => {
-    const w = world()
+    const w = harness()
     const [a, b] = await staff(w, ['a1', 'a2'], ['x'])
     await w.define({ c: { concurrency: 1 } })
     const backlog = (from: number): Promise<unknown> =>
@@ -76,7 +76,7 @@ function alone(harness: StoreHarness): void {
   })
 
   test('what has come to a parked lane starts at once if it is listed', async () => {
-    const w = world()
+    const w = harness()
     const [a] = await staff(w, ['a', 'b'])
     await w.define({ c: { rate: 10, per: '1s' } })
     await w.add('x', { limits: ['c'], priority: 2 })
@@ -89,7 +89,7 @@ function alone(harness: StoreHarness): void {
   })
 
   test('kinds that nobody lists are named, and explained', async () => {
-    const w = world()
+    const w = harness()
     const [a] = await staff(w, ['a'])
     await w.define({ c: { concurrency: 1 } })
     await w.add('x', { limits: ['c'] })
@@ -118,7 +118,7 @@ function alone(harness: StoreHarness): void {
   })
 
   test('a stranger that was cancelled leaves its lane to others', async () => {
-    const w = world()
+    const w = harness()
     const [a] = await staff(w, ['a'])
     await w.define({ c: { rate: 10, per: '1s' } })
     await w.add('x', { limits: ['c'] }, 2)
@@ -131,7 +131,7 @@ function alone(harness: StoreHarness): void {
   })
 
   test('a stranger under a limit that drops is not dropped', async () => {
-    const w = world()
+    const w = harness()
     const [a] = await staff(w, ['a1', 'a2'])
     await w.define({ d: { rate: 1, per: '1s', onLimit: 'drop' } })
     await w.add('x', { limits: ['d'] })
@@ -143,11 +143,11 @@ function alone(harness: StoreHarness): void {
   })
 }
 
-function together(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function together(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('share a lane and its budget', async () => {
-    const w = world()
+    const w = harness()
     const [a, b] = await staff(w, ['a1', 'a2'], ['b1', 'b2'])
     await w.define({ c: { concurrency: 1 } })
     await w.add('a', { limits: ['c'] }, 2)
@@ -166,7 +166,7 @@ function together(harness: StoreHarness): void {
   test.each([[{ concurrency: 1 }], [{ rate: 1, per: '1s' }]] as const)(
     'go in the order of the lane while all answer, and none holds up another for long (%j)',
     async (policy) => {
-      const w = world()
+      const w = harness()
       const [a, b] = await staff(w, ['a1', 'a2'], ['b1', 'b2'])
       await w.define({ c: policy })
       await w.add('a', { limits: ['c'] }, 2)
@@ -192,7 +192,7 @@ function together(harness: StoreHarness): void {
   )
 
   test('a claim that comes but once waits for no other worker', async () => {
-    const w = world()
+    const w = harness()
     const [a] = await staff(w, ['a'], ['b'])
     await w.define({ c: { concurrency: 1 } })
     await w.add('b', { limits: ['c'] })
@@ -203,7 +203,7 @@ function together(harness: StoreHarness): void {
   })
 
   test('are woken for what another left in a lane', async () => {
-    const w = world()
+    const w = harness()
     const [a, b] = await staff(w, ['a'], ['b'])
     await w.define({ r: { rate: 1, per: '1s', burst: 1 } })
     await w.add('a', { limits: ['r'] })
@@ -216,7 +216,7 @@ function together(harness: StoreHarness): void {
   })
 
   test('what one passed another starts when it joins', async () => {
-    const w = world()
+    const w = harness()
     const [a] = await staff(w, ['a'])
     await w.define({ c: { concurrency: 1 }, all: { rate: 1000, per: '1s' } })
     for (let i = 0; i < 20; i++) await w.add(`x${i}`, { limits: [`c:${i}`, 'all'] })
@@ -227,7 +227,7 @@ function together(harness: StoreHarness): void {
   })
 
   test('a lane keeps its place before a budget for the worker that lists its head, while that lives', async () => {
-    const w = world()
+    const w = harness()
     const [a, b] = await staff(w, ['a'], ['b'])
     await w.define({ all: { rate: 1, per: '1s', burst: 1 }, c: { concurrency: 5 } })
     await w.add('b', { limits: ['all'] })
@@ -249,7 +249,7 @@ function together(harness: StoreHarness): void {
   })
 
   test('a lane whose worker has gone holds up none behind it', async () => {
-    const w = world()
+    const w = harness()
     const [a, b] = await staff(w, ['a'], ['b', 'b2'])
     await w.define({ all: { rate: 1, per: '1s', burst: 1 }, c: { concurrency: 5 } })
     await w.add('b', { limits: ['all'] })
@@ -265,7 +265,7 @@ function together(harness: StoreHarness): void {
   })
 
   test('an urgent job that one cannot start does not wait for another that can', async () => {
-    const w = world()
+    const w = harness()
     const [a, b] = await staff(w, ['heavy'], ['light'])
     await w.define({ r: { rate: 1, per: '1s', burst: 5 } })
     await w.add('heavy', { limits: ['r*5'] })

@@ -1,25 +1,25 @@
 import { describe, expect, test } from 'vitest'
-import type { StoreHarness } from './harness.ts'
-import { eachWorld } from './world.ts'
+import type { StoreBackend } from './backend.ts'
+import { eachHarness } from './store-harness.ts'
 
 /** Policies, the state of their buckets, and what is told of both. */
-export function limits(harness: StoreHarness): void {
-  describe('definitions', () => definitions(harness))
-  describe('corrections', () => corrections(harness))
-  describe('reports', () => reports(harness))
+export function limits(backend: StoreBackend): void {
+  describe('definitions', () => definitions(backend))
+  describe('corrections', () => corrections(backend))
+  describe('reports', () => reports(backend))
 }
 
-function definitions(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function definitions(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('the names whose policy changed are answered', async () => {
-    const w = world()
+    const w = harness()
     expect(await w.define({ a: { rate: 1, per: '1s' }, b: { concurrency: 2 } })).toEqual(['a', 'b'])
     expect(await w.define({ a: { rate: 1, per: '1s' }, b: { concurrency: 3 } })).toEqual(['b'])
   })
 
   test('the higher version wins; at the same version the later call does', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ a: { concurrency: 1 } }, 2)
     expect(await w.define({ a: { concurrency: 7 } }, 1)).toEqual([])
     expect(await w.define({ a: { concurrency: 2 } }, 2)).toEqual(['a'])
@@ -28,14 +28,14 @@ function definitions(harness: StoreHarness): void {
   })
 
   test('every declared limit is listed', async () => {
-    const w = world()
+    const w = harness()
     expect(await w.store.limits()).toEqual([])
     await w.define({ b: { concurrency: 2 }, a: { rate: 1, per: '1s' } })
     expect((await w.store.limits()).map((limit) => limit.name).sort()).toEqual(['a', 'b'])
   })
 
   test('a change carries the level over and refills nothing for free', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 10, per: '10s' } })
     await w.add('a', { limits: ['r'] }, 8)
     expect(await w.start()).toHaveLength(8)
@@ -47,7 +47,7 @@ function definitions(harness: StoreHarness): void {
   })
 
   test('lanes that wait are re-timed at once, to an earlier and to a later instant', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1m' } })
     await w.add('a', { limits: ['r:k'] }, 3)
     await w.start()
@@ -59,7 +59,7 @@ function definitions(harness: StoreHarness): void {
   })
 
   test('a change counts from when it was made, for buckets that nobody has touched since', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 10, per: '10s' } })
     await w.add('a', { limits: ['r'] }, 10)
     await w.start()
@@ -70,7 +70,7 @@ function definitions(harness: StoreHarness): void {
   })
 
   test('more permits let waiting jobs go, fewer hold the next until enough have returned', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ c: { concurrency: 1 } })
     await w.add('a', { limits: ['c'] }, 6)
     expect(await w.start()).toEqual(['a1'])
@@ -84,7 +84,7 @@ function definitions(harness: StoreHarness): void {
   })
 
   test('jobs that are active when a limit gets permits hold theirs', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 9, per: '1s' } })
     await w.add('a', { limits: ['r'] }, 2)
     await w.start()
@@ -97,7 +97,7 @@ function definitions(harness: StoreHarness): void {
   })
 
   test('permits taken under a limit that has none any more are given back without harm', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 9, per: '1s', concurrency: 1 } })
     await w.add('a', { limits: ['r'] }, 3)
     await w.start()
@@ -108,11 +108,11 @@ function definitions(harness: StoreHarness): void {
   })
 }
 
-function corrections(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function corrections(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('a penalty closes a bucket, re-times its line, and is not shortened by an earlier one', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 2, per: '2s' } })
     await w.add('a', { limits: ['r:k'] }, 4)
     await w.start()
@@ -128,7 +128,7 @@ function corrections(harness: StoreHarness): void {
   })
 
   test('what the other side has left bounds the starts until its reset, and who waits is re-timed', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 10, per: '10s' } })
     await w.add('a', { limits: ['r:k'] }, 12)
     expect(await w.start()).toHaveLength(10)
@@ -146,7 +146,7 @@ function corrections(harness: StoreHarness): void {
   })
 
   test('the level that the other side tells is taken down, and up only where that is asked for', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 10, per: '10s' } })
     const told = { remaining: 4, resetUs: w.us(5000), direction: 'down', reset: 'refill' } as const
     await w.store.calibrate('r', 'k', told)
@@ -159,7 +159,7 @@ function corrections(harness: StoreHarness): void {
   })
 
   test('a penalty on a bucket that nobody has used yet holds its first job', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 2, per: '2s' } })
     await w.store.penalize('r', 'k', w.us(500))
     await w.add('a', { limits: ['r:k'] })
@@ -167,7 +167,7 @@ function corrections(harness: StoreHarness): void {
   })
 
   test('a higher cost than was charged goes into debt, which later starts pay', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 10, per: '10s' } })
     await w.add('a', { limits: ['r*5'] })
     await w.start()
@@ -180,7 +180,7 @@ function corrections(harness: StoreHarness): void {
   })
 
   test('a line is re-timed when its bucket is charged, up and down', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 10, per: '10s' } })
     await w.add('a', { limits: ['r*10'] }, 2)
     await w.start()
@@ -192,7 +192,7 @@ function corrections(harness: StoreHarness): void {
   })
 
   test('what comes back is at most what was taken, and never more than a full bucket', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 10, per: '10s' } })
     await w.add('a', { limits: ['r*4'] })
     await w.start()
@@ -206,11 +206,11 @@ function corrections(harness: StoreHarness): void {
   })
 }
 
-function reports(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function reports(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('a bucket reports what is free, owed, held, waited for, and until when', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 4, per: '4s', concurrency: 3 } })
     await w.add('a', { limits: ['r:k'] }, 6)
     await w.start()
@@ -238,7 +238,7 @@ function reports(harness: StoreHarness): void {
   })
 
   test('a bucket that was never used reads as a new one, and is not thereby made', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 4, per: '4s' } })
     expect(await w.store.inspect('r', 'fresh')).toEqual([
       {
@@ -260,14 +260,14 @@ function reports(harness: StoreHarness): void {
   })
 
   test('all buckets of a limit are reported', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 4, per: '4s' }, s: { rate: 1, per: '1s' } })
     for (const key of ['b', 'a', 'c']) await w.add(key, { limits: [`r:${key}`, 's'] })
     expect((await w.store.inspect('r')).map((bucket) => bucket.key).sort()).toEqual(['a', 'b', 'c'])
   })
 
   test('a waiting job is explained: why, since when, until when, in which place', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s' } })
     w.at(10)
     await w.add('a', { limits: ['r:k'] }, 4)
@@ -286,7 +286,7 @@ function reports(harness: StoreHarness): void {
   })
 
   test('the expected start counts priority, weights, and says when it is no more than likely', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 5 }, k: { rate: 9, per: '1s' } })
     await w.add('drain', { limits: ['r*5', 'k:a'] })
     await w.start()
@@ -298,7 +298,7 @@ function reports(harness: StoreHarness): void {
   })
 
   test('a job that waits for a permit has no instant, one that does not wait has no place', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ c: { concurrency: 1 } })
     await w.add('a', { limits: ['c'] }, 2)
     await w.start()

@@ -2,8 +2,8 @@ import { Deputy } from '../../model/deputy.mjs'
 import type { ModelJob, ModelLane } from '../../model/lanes.mjs'
 import type { Store } from '../../../src/store/contract/store.ts'
 import { type Arrival, type History, historyOf, type HistoryKind, type Step } from './history.ts'
-import type { StoreHarness } from './harness.ts'
-import { type ClaimSpec, World } from './world.ts'
+import type { StoreBackend } from './backend.ts'
+import { type ClaimSpec, StoreHarness } from './store-harness.ts'
 
 /** One start, as both sides tell it. */
 interface Start {
@@ -35,14 +35,14 @@ export interface ModelCheckOptions {
  * in order, nothing that may start waits while a slot is free, and nothing is left behind. Where only the choice among equals
  * is open, both start as many jobs at the same instants and charge every bucket alike.
  */
-export async function checkAgainstModel(harness: StoreHarness, options: ModelCheckOptions): Promise<ModelCheck> {
+export async function checkAgainstModel(backend: StoreBackend, options: ModelCheckOptions): Promise<ModelCheck> {
   const { faultsAtMost = 5 } = options
   const faults: string[] = []
   let starts = 0
   let looks = 0
   for (let seed = options.from; seed < options.from + options.seeds && faults.length < faultsAtMost; seed++) {
     const history = historyOf(seed, options.kind)
-    const run = new StoreRun(await World.open(harness, options.wrap), history)
+    const run = new StoreRun(await StoreHarness.open(backend, options.wrap), history)
     try {
       await run.all()
       if (options.kind !== 'any') compare(options.kind, run.starts, runModel(history))
@@ -50,7 +50,7 @@ export async function checkAgainstModel(harness: StoreHarness, options: ModelChe
       if (!(error instanceof Fault)) throw error
       faults.push(`seed ${seed}: ${error.message}`)
     } finally {
-      await run.world.store.close()
+      await run.harness.store.close()
     }
     starts += run.starts.length
     looks += run.looks
@@ -135,7 +135,7 @@ interface TrackedLane {
 
 /** One history on a store, and a ledger of its own from which it knows what the store must do. */
 class StoreRun {
-  readonly world: World
+  readonly harness: StoreHarness
   readonly starts: Start[] = []
   looks = 0
   readonly #history: History
@@ -147,14 +147,14 @@ class StoreRun {
   #turn = 0
   #again = false
 
-  constructor(world: World, history: History) {
-    this.world = world
+  constructor(harness: StoreHarness, history: History) {
+    this.harness = harness
     this.#history = history
     this.#ledger = new Deputy({ limits: history.limits, slots: history.slots })
   }
 
   async all(): Promise<void> {
-    await this.world.define(
+    await this.harness.define(
       Object.fromEntries(
         Object.entries(this.#history.limits).map(([name, { T, burst, concurrency }]) => [
           name,
@@ -185,7 +185,7 @@ class StoreRun {
     lane.jobs.push(job)
     lane.jobs.sort((a, b) => b.priority - a.priority || a.number - b.number)
     const limits = job.buckets.map((bucket) => `${bucket}*${job.weight}`)
-    await this.world.add(job.name, { limits, priority: job.priority })
+    await this.harness.add(job.name, { limits, priority: job.priority })
   }
 
   async #cancel(job: Tracked): Promise<void> {
@@ -193,7 +193,7 @@ class StoreRun {
     const at = lane.jobs.indexOf(job)
     if (at < 0) return
     lane.jobs.splice(at, 1)
-    const answer = await this.world.cancel(job.name)
+    const answer = await this.harness.cancel(job.name)
     if (answer !== 'cancelled') throw new Fault(`${job.name} waited, but cancelling it answered ${answer}`)
   }
 
@@ -205,7 +205,7 @@ class StoreRun {
       await this.#checkNothingWaits()
       const next = Math.min(nextMs, ...this.#running.values())
       this.#nowMs = Math.min(next, untilMs)
-      this.world.at(this.#nowMs)
+      this.harness.at(this.#nowMs)
       this.#ledger.now = this.#nowMs
       if (next > untilMs) return
     }
@@ -219,12 +219,12 @@ class StoreRun {
       this.#running.delete(job)
       for (const bucket of job.buckets) this.#ledger.bucket(bucket).active--
     }
-    await this.world.complete(...over.map((job) => job.name))
+    await this.harness.complete(...over.map((job) => job.name))
   }
 
   async #claim(): Promise<{ nextMs: number; started: Tracked[] }> {
     const spec: ClaimSpec = { slots: this.#history.slots - this.#running.size, leaseMs: 1e9 }
-    const claim = await this.world.claim(spec)
+    const claim = await this.harness.claim(spec)
     this.looks += claim.looks
     const started = claim.jobs.map((job) => this.#start(job.task))
     const again =
@@ -233,7 +233,7 @@ class StoreRun {
       throw new Fault(`two claims at ${this.#nowMs} ms looked at nothing and said to come again`)
     this.#again = again
     if (this.#running.size > this.#history.slots) throw new Fault(`${this.#running.size} run at ${this.#nowMs} ms`)
-    return { nextMs: this.world.ms(claim.nextWakeUs) ?? Infinity, started }
+    return { nextMs: this.harness.ms(claim.nextWakeUs) ?? Infinity, started }
   }
 
   #start(name: string): Tracked {
@@ -265,7 +265,7 @@ class StoreRun {
   async #hasOneAhead(lane: TrackedLane, waiting: readonly TrackedLane[]): Promise<boolean> {
     for (const other of waiting) {
       if (other === lane || !goesBefore(other, lane)) continue
-      const { waitsOn } = await this.world.explain(other.jobs[0]!.name)
+      const { waitsOn } = await this.harness.explain(other.jobs[0]!.name)
       if (!waitsOn) continue
       const bucket = waitsOn.key === '' ? waitsOn.limit : `${waitsOn.limit}:${waitsOn.key}`
       if (!lane.buckets.includes(bucket)) continue

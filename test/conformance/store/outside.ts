@@ -3,37 +3,42 @@ import { describe, expect, test } from 'vitest'
 import { normalisePolicy } from '../../../src/policy/limits/normalise.ts'
 import type { JobTerms, NewJob } from '../../../src/jobs/job.ts'
 import type { Claim } from '../../../src/store/contract/store.ts'
-import type { StoreHarness } from './harness.ts'
-import { eachWorld, FAILURE, type World } from './world.ts'
+import type { StoreBackend } from './backend.ts'
+import { eachHarness, FAILURE, type StoreHarness } from './store-harness.ts'
 
 const TERMS: JobTerms = { givenId: false, pending: false, leaseUs: null, timeoutUs: null, deadLetter: false }
 
 /** What is kept for work over a protocol: offers, terms, outside workers, queues. */
-export function outside(harness: StoreHarness): void {
-  describe('offers', () => offers(harness))
-  describe('terms', () => terms(harness))
-  describe('outside workers', () => outsideWorkers(harness))
-  describe('queues', () => queues(harness))
+export function outside(backend: StoreBackend): void {
+  describe('offers', () => offers(backend))
+  describe('terms', () => terms(backend))
+  describe('outside workers', () => outsideWorkers(backend))
+  describe('queues', () => queues(backend))
 }
 
-function job(w: World, task: string, more: Partial<JobTerms> = {}, spec: Parameters<World['job']>[1] = {}): NewJob {
+function job(
+  w: StoreHarness,
+  task: string,
+  more: Partial<JobTerms> = {},
+  spec: Parameters<StoreHarness['job']>[1] = {},
+): NewJob {
   return { ...w.job(task, spec), terms: { ...TERMS, ...more } }
 }
 
-async function enlist(w: World, name: string, queues: readonly string[] = ['q']): Promise<number> {
+async function enlist(w: StoreHarness, name: string, queues: readonly string[] = ['q']): Promise<number> {
   return (await w.store.outside.enlist({ name, queues, aliveUs: 60_000_000, about: null })).worker
 }
 
-function claim(w: World, worker: number, slots = 10, leaseMs = 1000, queue = 'q'): Promise<Claim> {
+function claim(w: StoreHarness, worker: number, slots = 10, leaseMs = 1000, queue = 'q'): Promise<Claim> {
   const leaseUs = leaseMs * 1000
   return w.store.claim(() => ({ worker, leaseUs, outside: true, queues: [{ queue, slots }] }))
 }
 
-function offers(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function offers(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('of which one job cannot be stored leave nothing behind, neither jobs nor limits', async () => {
-    const w = world()
+    const w = harness()
     const { outside: store } = w.store
     const first = job(w, 'a', { givenId: true })
     const policy = normalisePolicy({ concurrency: 1 }, 'c')
@@ -54,7 +59,7 @@ function offers(harness: StoreHarness): void {
   })
 
   test('define their limits only where nobody has with a higher version', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ c: { concurrency: 1 } })
     const policy = normalisePolicy({ concurrency: 5 }, 'c')
     await w.store.outside.offer([job(w, 'a')], [{ name: 'c', policy, version: -1 }])
@@ -62,7 +67,7 @@ function offers(harness: StoreHarness): void {
   })
 
   test('to a bounded queue are refused beyond the bound: what has not started counts, what runs does not', async () => {
-    const w = world()
+    const w = harness()
     const { outside: store } = w.store
     await store.bound('q', { maxDepth: 3, warnAt: 0.5 })
     await w.define({ c: { rate: 1, per: '1h' } })
@@ -79,7 +84,7 @@ function offers(harness: StoreHarness): void {
   })
 
   test('what an engine enqueued and what was there before the bound count, what was moved to another queue does not', async () => {
-    const w = world()
+    const w = harness()
     const { outside: store } = w.store
     const unique = { unique: { key: 'k', onConflict: 'update' } } as const
     await w.add('early', unique)
@@ -95,11 +100,11 @@ function offers(harness: StoreHarness): void {
   })
 }
 
-function terms(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function terms(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('a pending job waits to be activated, keeps its lane over pruning, and then has its place', async () => {
-    const w = world()
+    const w = harness()
     const { outside: store } = w.store
     await w.define({ c: { concurrency: 1 } })
     const pending = job(w, 'a', { pending: true }, { limits: ['c:k'] })
@@ -115,7 +120,7 @@ function terms(harness: StoreHarness): void {
   })
 
   test('a job’s own lease goes before the claim’s, and its timeout is told when it is over', async () => {
-    const w = world()
+    const w = harness()
     const { outside: store } = w.store
     const own = job(w, 'own', { leaseUs: 5_000_000 })
     const timed = job(w, 'timed', { timeoutUs: 3_000_000, leaseUs: 60_000_000 })
@@ -136,7 +141,7 @@ function terms(harness: StoreHarness): void {
   })
 
   test('an engine’s claim knows neither', async () => {
-    const w = world()
+    const w = harness()
     const { outside: store } = w.store
     await store.offer([job(w, 'a', { leaseUs: 1_000_000, timeoutUs: 500_000 })], [])
     await claim(w, await enlist(w, 'x'), 10, 1000)
@@ -149,7 +154,7 @@ function terms(harness: StoreHarness): void {
   })
 
   test('failures, lost leases among them, are kept in order; push-backs and given back runs are none', async () => {
-    const w = world()
+    const w = harness()
     const { outside: store } = w.store
     const a = job(w, 'a')
     await store.offer([{ ...a, maxAttempts: 9 }], [])
@@ -172,7 +177,7 @@ function terms(harness: StoreHarness): void {
   })
 
   test('of many failures the last 25 are kept', async () => {
-    const w = world()
+    const w = harness()
     const a = job(w, 'a')
     await w.store.outside.offer([{ ...a, maxAttempts: 30 }], [])
     const worker = await enlist(w, 'x')
@@ -185,7 +190,7 @@ function terms(harness: StoreHarness): void {
   })
 
   test('the dead letter holds what was given up and is to be kept, until it is retried or removed', async () => {
-    const w = world()
+    const w = harness()
     const { outside: store } = w.store
     const jobs = [job(w, 'a', { deadLetter: true }), job(w, 'b'), job(w, 'c', { deadLetter: true })]
     await store.offer(jobs, [])
@@ -203,7 +208,7 @@ function terms(harness: StoreHarness): void {
   })
 
   test('jobs are found by state, queue, task and age, in pages with their number', async () => {
-    const w = world()
+    const w = harness()
     const { outside: store } = w.store
     const spec = { queue: 't/q' }
     await store.offer([job(w, 'a'), job(w, 'b', {}, spec), job(w, 'b', {}, spec), job(w, 'c')], [])
@@ -219,11 +224,11 @@ function terms(harness: StoreHarness): void {
   })
 }
 
-function outsideWorkers(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function outsideWorkers(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('keep their number and what they were told, and are alive for as long as they were last heard of', async () => {
-    const w = world()
+    const w = harness()
     const { outside: store } = w.store
     const worker = await enlist(w, 'x')
     expect(await store.direct('x', 'quiet')).toBe(true)
@@ -242,7 +247,7 @@ function outsideWorkers(harness: StoreHarness): void {
   })
 
   test('have no process here: a recovery leaves their jobs alone until the lease is over', async () => {
-    const w = world()
+    const w = harness()
     await w.store.outside.offer([job(w, 'a')], [])
     const worker = await enlist(w, 'x')
     const [run] = (await claim(w, worker, 1, 100_000)).jobs
@@ -255,7 +260,7 @@ function outsideWorkers(harness: StoreHarness): void {
   })
 
   test('hold the line of a shared bucket for their queues only while they are alive', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s' } })
     await w.add('far', { limits: ['r'], queue: 'far', priority: 9 }, 2)
     await claim(w, await enlist(w, 'x', ['far']), 2, 1000, 'far')
@@ -269,11 +274,11 @@ function outsideWorkers(harness: StoreHarness): void {
   })
 }
 
-function queues(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function queues(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('that are paused are handed out to nobody, and hold nobody up in a shared line', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s' } })
     await w.store.join(['p'], 1e12)
     await w.add('p', { limits: ['r'], queue: 'p', priority: 9 })
@@ -287,7 +292,7 @@ function queues(harness: StoreHarness): void {
   })
 
   test('that were given a limit hold all starts to it, whoever claims them', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 2, per: '1s' } })
     await w.add('a', {}, 5)
     await w.store.outside.limit('q', 'r')
@@ -298,7 +303,7 @@ function queues(harness: StoreHarness): void {
   })
 
   test('are counted by state', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a', {}, 3)
     await w.add('b', { queue: 'p', runAtMs: w.clock.now() + 1000 })
     await w.claim({ slots: 1 })
@@ -319,7 +324,7 @@ function queues(harness: StoreHarness): void {
   test.each([2, 12])(
     '%d of them are counted as their jobs are shown, whatever these wait for and however they ended',
     async (n) => {
-      const w = world()
+      const w = harness()
       await w.define({
         r: { rate: 1, per: '1s' },
         off: { rate: 1, per: '10s', onLimit: 'reschedule' },
@@ -359,7 +364,7 @@ function queues(harness: StoreHarness): void {
   )
 
   test('settings are kept under their names', async () => {
-    const { outside: store } = world().store
+    const { outside: store } = harness().store
     await store.keep('pool:a', '1')
     await store.keep('pool:b', '2')
     await store.keep('pool:a', '3')
@@ -369,7 +374,7 @@ function queues(harness: StoreHarness): void {
   })
 
   test('changes are kept on record, by tenant, newest first', async () => {
-    const { outside: store } = world().store
+    const { outside: store } = harness().store
     const entry = (who: string, tenant = ''): AuditEntry => ({
       atMs: 1_767_225_600_000,
       who,
@@ -393,7 +398,7 @@ function queues(harness: StoreHarness): void {
   })
 
   test('an emptied store has nothing left, and goes on', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s' } })
     await w.add('a', { limits: ['r'] }, 2)
     await w.store.outside.keep('x', '1')

@@ -1,21 +1,21 @@
 import { describe, expect, test } from 'vitest'
-import type { StoreHarness } from './harness.ts'
-import { eachWorld } from './world.ts'
+import type { StoreBackend } from './backend.ts'
+import { eachHarness } from './store-harness.ts'
 
 /** What changes limits while they run: overrides, pauses, their ends, and the record of all that. */
-export function overrides(harness: StoreHarness): void {
-  describe('in force', () => inForce(harness))
-  describe('ends', () => ends(harness))
-  describe('pauses', () => pauses(harness))
-  describe('permits', () => permits(harness))
-  describe('records', () => records(harness))
+export function overrides(backend: StoreBackend): void {
+  describe('in force', () => inForce(backend))
+  describe('ends', () => ends(backend))
+  describe('pauses', () => pauses(backend))
+  describe('permits', () => permits(backend))
+  describe('records', () => records(backend))
 }
 
-function inForce(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function inForce(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('lanes that wait are re-timed at once, to an earlier and to a later instant', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1m' } })
     await w.add('a', { limits: ['r:k'] }, 3)
     await w.start()
@@ -29,7 +29,7 @@ function inForce(harness: StoreHarness): void {
   })
 
   test('the level carries over, fraction included, and nothing is refilled for free', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '2s' } })
     await w.add('a', { limits: ['r'] }, 4)
     await w.start()
@@ -43,7 +43,7 @@ function inForce(harness: StoreHarness): void {
   })
 
   test('a burst that was lowered does not come back with the old one, only its refill does', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 10, per: '10s' } })
     await w.add('a', { limits: ['r'] })
     await w.start()
@@ -56,7 +56,7 @@ function inForce(harness: StoreHarness): void {
   })
 
   test('a key wins over its limit, that over the definition, each in what it names', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 10, per: '10s', burst: 3 } })
     await w.override('r', { burst: 5, per: '20s' })
     await w.override('r:vip', { burst: 8 })
@@ -74,7 +74,7 @@ function inForce(harness: StoreHarness): void {
   })
 
   test('an override of one key leaves the others as they are', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '10s' } })
     for (const key of ['a', 'b']) await w.add(key, { limits: [`r:${key}`] }, 2)
     await w.start()
@@ -86,7 +86,7 @@ function inForce(harness: StoreHarness): void {
   })
 
   test('it outlives new definitions, which change only what it does not name', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s' } })
     await w.override('r', { rate: 5 })
     await w.define({ r: { rate: 1, per: '2s' } })
@@ -98,7 +98,7 @@ function inForce(harness: StoreHarness): void {
   })
 
   test('what no longer fits a limit that was defined as something else is left out', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s' } })
     await w.override('r', { rate: 5, concurrency: 2 })
     await w.define({ r: { window: 'sliding', max: 9, per: '1s' } })
@@ -109,7 +109,7 @@ function inForce(harness: StoreHarness): void {
   })
 
   test('what does not fit a limit is refused, and changes nothing', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s' }, c: { concurrency: 2 } })
     for (const change of [{}, { max: 5 }, { every: '1s' }, { rate: 0 }, { per: '1x' as '1s' }, { rates: 1 } as object])
       await expect(w.override('r', change)).rejects.toMatchObject({ code: 'policy.invalid' })
@@ -121,7 +121,7 @@ function inForce(harness: StoreHarness): void {
   })
 
   test('the longest wait of a job that arrives is that of its key', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1h', maxWait: '10s' } })
     await w.override('r:k', { maxWait: null })
     await w.add('a', { limits: ['r:k'] }, 2)
@@ -132,7 +132,7 @@ function inForce(harness: StoreHarness): void {
   })
 
   test('a limit that nobody had defined when a penalty came is used as a new one once it is', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a', { limits: ['r:k'] }, 3)
     await w.start()
     await w.store.penalize('r', 'k', w.us(500))
@@ -141,11 +141,11 @@ function inForce(harness: StoreHarness): void {
   })
 }
 
-function ends(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function ends(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('the claim says to come when one ends, and that re-times what waits', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '2s' } })
     await w.add('a', { limits: ['r:k'] }, 4)
     await w.start()
@@ -159,7 +159,7 @@ function ends(harness: StoreHarness): void {
   })
 
   test('an end to which nobody came counts from its own moment', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 10, per: '10s' } })
     await w.add('a', { limits: ['r'] }, 10)
     await w.start()
@@ -172,7 +172,7 @@ function ends(harness: StoreHarness): void {
   })
 
   test('several ends are met one by one, each in its turn', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 10, per: '10s' } })
     await w.add('a', { limits: ['r:k'] }, 11)
     await w.start()
@@ -185,7 +185,7 @@ function ends(harness: StoreHarness): void {
   })
 
   test('a new one takes the place of the old one, with its end', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '2s' } })
     await w.override('r', { per: '10s' }, 1000)
     await w.override('r', { per: '20s' })
@@ -196,7 +196,7 @@ function ends(harness: StoreHarness): void {
   })
 
   test('a limit nobody waits for is in force again when the time is over', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ w: { window: 'sliding', max: 2, per: '1m' } })
     await w.override('w', { max: 5 }, 1000)
     await w.add('a', { limits: ['w'] }, 4)
@@ -207,7 +207,7 @@ function ends(harness: StoreHarness): void {
   })
 
   test('a bucket that is full under an override is not forgotten: when that ends, it is not full', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '10s', burst: 10 } })
     await w.override('r', { burst: 2 })
     await w.add('a', { limits: ['r'] }, 2)
@@ -220,11 +220,11 @@ function ends(harness: StoreHarness): void {
   })
 }
 
-function pauses(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function pauses(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('a pause holds all starts, and a resume lets them go at once', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 5, per: '5s' } })
     await w.pause('r')
     await w.add('a', { limits: ['r:k'] }, 2)
@@ -236,7 +236,7 @@ function pauses(harness: StoreHarness): void {
   })
 
   test('a paused key holds no other', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 5, per: '5s' } })
     await w.pause('r:a')
     for (const key of ['a', 'b']) await w.add(key, { limits: [`r:${key}`] })
@@ -246,7 +246,7 @@ function pauses(harness: StoreHarness): void {
   })
 
   test('a pause ends by itself, at the instant', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 5, per: '5s' } })
     await w.pause('r', 1500)
     await w.add('a', { limits: ['r'] })
@@ -260,7 +260,7 @@ function pauses(harness: StoreHarness): void {
   })
 
   test('a pause of the limit holds a key whatever its override says, and leaves that as it was', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ c: { concurrency: 1 } })
     await w.override('c:k', { concurrency: 2 })
     await w.pause('c')
@@ -271,7 +271,7 @@ function pauses(harness: StoreHarness): void {
   })
 
   test('a budget refills while it is paused, to its bound', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 2, per: '2s' } })
     await w.add('a', { limits: ['r'] }, 9)
     await w.start()
@@ -283,7 +283,7 @@ function pauses(harness: StoreHarness): void {
   })
 
   test('a paused limit of a queue puts it to sleep until it is resumed', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ own: { rate: 9, per: '1s' } })
     await w.pause('own', 800)
     await w.add('a')
@@ -294,11 +294,11 @@ function pauses(harness: StoreHarness): void {
   })
 }
 
-function permits(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function permits(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('jobs that are active when an override brings permits hold theirs, also when one that lifted them ends', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 9, per: '1s' }, c: { rate: 9, per: '1s', concurrency: 2 } })
     await w.add('a', { limits: ['r:k'] }, 2)
     await w.override('c', { concurrency: null }, 500)
@@ -317,7 +317,7 @@ function permits(harness: StoreHarness): void {
   })
 
   test('the same for the limits of a queue, with and without limits of the jobs', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ ql: { rate: 99, per: '1s' }, r: { rate: 99, per: '1s' } })
     await w.add('open', {}, 2)
     await w.add('laned', { limits: ['r'] }, 2)
@@ -336,7 +336,7 @@ function permits(harness: StoreHarness): void {
   })
 
   test('a job of two keys of one limit holds a permit of each, and gives both back', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 99, per: '1s' } })
     await w.add('a', { limits: ['r:k', 'r:l'] })
     await w.start()
@@ -347,7 +347,7 @@ function permits(harness: StoreHarness): void {
   })
 
   test('a permit that was held before a bound was lifted counts once when it is back', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ c: { concurrency: 2 }, d: { rate: 99, per: '1s', concurrency: 2 } })
     await w.add('a', { limits: ['d'] })
     await w.start()
@@ -359,7 +359,7 @@ function permits(harness: StoreHarness): void {
   })
 
   test('a pause and a resume leave permits as they are', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ c: { concurrency: 2 } })
     await w.add('a', { limits: ['c'] }, 3)
     await w.start()
@@ -372,11 +372,11 @@ function permits(harness: StoreHarness): void {
   })
 }
 
-function records(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function records(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('who changed what, why and until when is kept, also when it is over', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s' } })
     const override = { limit: 'r', key: 'k', kind: 'override', change: { rate: 5 }, by: 'ann', reason: 'sale' } as const
     await w.store.override({ ...override, untilUs: w.us(9000) })
@@ -408,7 +408,7 @@ function records(harness: StoreHarness): void {
   })
 
   test('the record is bounded, and what it forgets refills no bucket', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '10000s', burst: 3000 } })
     await w.add('a', { limits: ['r*500'] })
     await w.start()
@@ -430,19 +430,19 @@ function records(harness: StoreHarness): void {
     expect(await w.bucket('r')).toMatchObject({ available: 2000, capacity: 3000 })
   })
 
-  test.runIf('reopen' in harness)(
+  test.runIf('reopen' in backend)(
     'what one process changes holds in all, and after all of them have gone',
     async () => {
-      const w = world()
+      const w = harness()
       await w.define({ r: { rate: 1, per: '1m' } })
       await w.add('a', { limits: ['r'] }, 4)
       await w.start()
       await w.wake()
-      const other = await w.reopen(harness)
+      const other = await w.reopen(backend)
       await other.override('r', { per: '2s' }, 5000)
       expect(await w.wake()).toBe(2000)
       await other.store.close()
-      const third = await w.reopen(harness)
+      const third = await w.reopen(backend)
       await third.define({ r: { rate: 1, per: '1m' } })
       expect(await third.wake()).toBe(2000)
       w.at(2000)

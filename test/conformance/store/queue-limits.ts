@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest'
-import type { StoreHarness } from './harness.ts'
-import { eachWorld, type World } from './world.ts'
+import type { StoreBackend } from './backend.ts'
+import { eachHarness, type StoreHarness } from './store-harness.ts'
 
 /** Limits of a queue as a whole: they put it to sleep, and hold up no other queue. */
-export function queueLimits(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+export function queueLimits(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('a queue that its own limit has put to sleep holds up no other queue in a line', async () => {
-    const w = world()
+    const w = harness()
     const both = { queues: { a: 9, b: 9 } }
     await w.define({ s: { window: 'sliding', max: 5, per: '1h' }, own: { window: 'sliding', max: 3, per: '1h' } })
     await w.store.outside.limit('a', 'own')
@@ -23,7 +23,7 @@ export function queueLimits(harness: StoreHarness): void {
   })
 
   test('whoever watches is told of a permit that returns to a queue asleep, and not where nothing waits', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ ql: { concurrency: 1 } })
     await w.store.outside.limit('q', 'ql')
     await w.add('a', {}, 2)
@@ -36,7 +36,7 @@ export function queueLimits(harness: StoreHarness): void {
   })
 
   test('what a queue sleeps on is told of as closed only once jobs of other queues stand in its line', async () => {
-    const w = world()
+    const w = harness()
     const both = { queues: { q: 9, p: 9 } }
     await w.define({ ql: { concurrency: 1 } })
     await w.store.outside.limit('q', 'ql')
@@ -55,7 +55,7 @@ export function queueLimits(harness: StoreHarness): void {
   })
 
   test('declared limits hold for every claim, until an empty declaration removes them', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ ql: { rate: 2, per: '1h' }, other: { rate: 1, per: '1h' } })
     expect(await w.declare('q', ['ql'])).toBe(true)
     expect(await w.declare('q', ['ql'])).toBe(false)
@@ -74,7 +74,7 @@ export function queueLimits(harness: StoreHarness): void {
   })
 
   test('of two declarations the higher version holds, at the same version the later', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ few: { rate: 1, per: '1h' }, many: { rate: 9, per: '1h' } })
     expect(await w.declare('q', ['few'], 1)).toBe(true)
     expect(await w.declare('q', ['many'])).toBe(false)
@@ -89,7 +89,7 @@ export function queueLimits(harness: StoreHarness): void {
   })
 
   test('permits that were taken under a declaration return after it is gone', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ ql: { concurrency: 1 } })
     await w.declare('q', ['ql'])
     await w.add('a', {}, 2)
@@ -104,7 +104,7 @@ export function queueLimits(harness: StoreHarness): void {
   })
 
   test('an expected start under a limit of the queue as a whole is a lower bound', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ ql: { rate: 9, per: '1s' }, r: { rate: 1, per: '1s' } })
     await w.add('a', { limits: ['r'] }, 2)
     expect(await w.start()).toEqual(['a1'])
@@ -118,7 +118,7 @@ export function queueLimits(harness: StoreHarness): void {
 }
 
 /** Whether a watcher is told of work; a store that does not ring leaves it to the process itself. */
-async function told(w: World, act: () => Promise<void>): Promise<boolean> {
+async function told(w: StoreHarness, act: () => Promise<void>): Promise<boolean> {
   const changes: string[] = []
   const stop = w.store.watch((change) => changes.push(change))
   await act()

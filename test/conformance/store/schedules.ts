@@ -2,9 +2,9 @@ import { describe, expect, test } from 'vitest'
 import type { NewSchedule, ScheduleNews, ScheduleRecord } from '../../../src/jobs/schedule.ts'
 import type { Scheduled } from '../../../src/store/contract/schedules.ts'
 import type { Claim } from '../../../src/store/contract/store.ts'
-import type { StoreHarness } from './harness.ts'
+import type { StoreBackend } from './backend.ts'
 import { VirtualClock } from './virtual-clock.ts'
-import { type ClaimSpec, eachWorld, usesOf, type World } from './world.ts'
+import { type ClaimSpec, eachHarness, usesOf, type StoreHarness } from './store-harness.ts'
 
 /** What the suite says of a schedule; all else has a default. Times are ms since the start. */
 interface Spec extends Partial<Omit<NewSchedule, 'job' | 'untilMs'>> {
@@ -18,15 +18,15 @@ interface Spec extends Partial<Omit<NewSchedule, 'job' | 'untilMs'>> {
 const LONG_US = 1e15
 
 /** Recurring work. */
-export function schedules(harness: StoreHarness): void {
-  describe('registering', () => registering(harness))
-  describe('due times', () => dueTimes(harness))
-  describe('missed occurrences', () => missed(harness))
-  describe('limits of an occurrence', () => limited(harness))
-  if (harness.reopen) describe('several stores on one storage', () => shared(harness))
+export function schedules(backend: StoreBackend): void {
+  describe('registering', () => registering(backend))
+  describe('due times', () => dueTimes(backend))
+  describe('missed occurrences', () => missed(backend))
+  describe('limits of an occurrence', () => limited(backend))
+  if (backend.reopen) describe('several stores on one storage', () => shared(backend))
 }
 
-function register(w: World, name: string, spec: Spec = {}): Promise<Scheduled> {
+function register(w: StoreHarness, name: string, spec: Spec = {}): Promise<Scheduled> {
   const { every = 1000, cron, limits = [], until, input = 'null', ...given } = spec
   const startMs = w.clock.now() - w.clock.monotonicUs() / 1000
   return w.store.schedule({
@@ -42,20 +42,20 @@ function register(w: World, name: string, spec: Spec = {}): Promise<Scheduled> {
   })
 }
 
-async function stored(w: World, name: string): Promise<ScheduleRecord> {
+async function stored(w: StoreHarness, name: string): Promise<ScheduleRecord> {
   const found = (await w.store.schedules()).find((each) => each.name === name)
   if (!found) throw new RangeError(`There is no schedule ${name}`)
   return found
 }
 
 /** When a schedule is due next, in ms since the start. */
-async function next(w: World, name: string): Promise<number | null> {
+async function next(w: StoreHarness, name: string): Promise<number | null> {
   const { nextDueMs } = await stored(w, name)
   return nextDueMs === null ? null : Math.round(nextDueMs - w.startUs / 1000)
 }
 
 /** What a claim says of schedules, in short: `name!due` fired, `name-due reason` skipped, `name. runs` ended. */
-function short(w: World, news: readonly ScheduleNews[]): string[] {
+function short(w: StoreHarness, news: readonly ScheduleNews[]): string[] {
   const due = (ms: number): number => Math.round(ms - w.startUs / 1000)
   return news.map((each) => {
     if (each.kind === 'ended') return `${each.schedule}. ${each.runs}`
@@ -64,13 +64,13 @@ function short(w: World, news: readonly ScheduleNews[]): string[] {
   })
 }
 
-async function claimNews(w: World, atMs: number, spec: ClaimSpec = {}): Promise<string[]> {
+async function claimNews(w: StoreHarness, atMs: number, spec: ClaimSpec = {}): Promise<string[]> {
   w.at(atMs)
   return short(w, (await w.claim(spec)).schedules)
 }
 
 /** Claims at each of these instants and completes what starts; answers `task@ms`. */
-async function runs(w: World, ...instants: readonly number[]): Promise<string[]> {
+async function runs(w: StoreHarness, ...instants: readonly number[]): Promise<string[]> {
   const starts: string[] = []
   for (const ms of instants) {
     w.at(ms)
@@ -83,16 +83,16 @@ async function runs(w: World, ...instants: readonly number[]): Promise<string[]>
   return starts
 }
 
-function registering(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function registering(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('a schedule that is not there is not removed, and none are listed', async () => {
-    expect(await world().store.schedules()).toEqual([])
-    expect(await world().store.unschedule('s')).toBe(false)
+    expect(await harness().store.schedules()).toEqual([])
+    expect(await harness().store.unschedule('s')).toBe(false)
   })
 
   test('what was registered can be read back, with its next due time', async () => {
-    const w = world()
+    const w = harness()
     w.at(5)
     const { kind, schedule } = await register(w, 's', { maxRuns: 3, until: 9000, limits: ['r:k*2'], input: '{"a":1}' })
     expect(kind).toBe('created')
@@ -122,7 +122,7 @@ function registering(harness: StoreHarness): void {
   })
 
   test('the same again changes nothing, not even an immediate first occurrence', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 's', { immediately: true })
     expect(await runs(w, 0, 300)).toEqual(['s@0'])
     expect((await register(w, 's', { immediately: true })).kind).toBe('unchanged')
@@ -130,7 +130,7 @@ function registering(harness: StoreHarness): void {
   })
 
   test('other content on the same grid keeps the due times and the count of runs', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 's')
     expect(await runs(w, 1000)).toEqual(['s@1000'])
     w.at(1700)
@@ -140,7 +140,7 @@ function registering(harness: StoreHarness): void {
   })
 
   test('another grid begins anew, and the count of runs goes on', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 's')
     expect(await runs(w, 1000)).toEqual(['s@1000'])
     w.at(1700)
@@ -150,7 +150,7 @@ function registering(harness: StoreHarness): void {
   })
 
   test('a series that has ended stays so, unless its end is moved', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 's', { maxRuns: 1 })
     expect(await runs(w, 1000, 2000)).toEqual(['s@1000'])
     expect((await register(w, 's', { maxRuns: 1 })).schedule.nextDueMs).toBeNull()
@@ -161,14 +161,14 @@ function registering(harness: StoreHarness): void {
   })
 
   test('a series whose end has passed already never begins', async () => {
-    const w = world()
+    const w = harness()
     w.at(5000)
     expect((await register(w, 's', { until: 4000, immediately: true })).schedule.nextDueMs).toBeNull()
     expect(await runs(w, 6000)).toEqual([])
   })
 
   test('a removed schedule fires no more, and what it has enqueued goes on', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 's')
     w.at(1000)
     await w.claim({ slots: 0 })
@@ -178,11 +178,11 @@ function registering(harness: StoreHarness): void {
   })
 }
 
-function dueTimes(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function dueTimes(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('an occurrence starts at its due time, and claims name the next one exactly', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 's', { every: 333 })
     const waits = async (): Promise<(number | null)[]> => {
       const claim = await w.claim()
@@ -197,7 +197,7 @@ function dueTimes(harness: StoreHarness): void {
   })
 
   test('the job names its schedule and its due time', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 's')
     w.at(1000)
     const [job] = (await w.claim()).jobs
@@ -208,7 +208,7 @@ function dueTimes(harness: StoreHarness): void {
   })
 
   test('an occurrence becomes a job on time though no slot is free', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 's')
     w.at(1000)
     const claim = await w.claim({ slots: 0 })
@@ -218,7 +218,7 @@ function dueTimes(harness: StoreHarness): void {
   })
 
   test('one that is due before the last has ended is skipped; the due times stay where they are', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 's')
     expect(await claimNews(w, 1000)).toEqual(['s!1000'])
     expect(await claimNews(w, 2000)).toEqual(['s-2000 overlap'])
@@ -231,7 +231,7 @@ function dueTimes(harness: StoreHarness): void {
   })
 
   test('overlap allowed: both run', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 's', { overlap: 'allow' })
     w.at(1000)
     expect(await w.start()).toEqual(['s'])
@@ -240,7 +240,7 @@ function dueTimes(harness: StoreHarness): void {
   })
 
   test('the series ends with its last run', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 's', { maxRuns: 2, overlap: 'allow' })
     expect(await claimNews(w, 1000)).toEqual(['s!1000'])
     expect(await claimNews(w, 2000)).toEqual(['s!2000', 's. 2'])
@@ -249,7 +249,7 @@ function dueTimes(harness: StoreHarness): void {
   })
 
   test('the end of a series is exclusive', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 's', { until: 2000 })
     expect(await claimNews(w, 1000)).toEqual(['s!1000', 's. 1'])
     await register(w, 't', { until: 3001 })
@@ -259,13 +259,13 @@ function dueTimes(harness: StoreHarness): void {
   })
 
   test('what is fired late is not fired after the end', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 's', { until: 1001 })
     expect(await claimNews(w, 1001)).toEqual(['s. 0'])
   })
 
   test('even distances follow the steady clock, a cron and the end of a series the wall clock', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 'even', { every: 60_000 })
     await register(w, 'cron', { cron: '* * * * *' })
     w.clock.stepWall(30_000)
@@ -277,7 +277,7 @@ function dueTimes(harness: StoreHarness): void {
   })
 
   test('a wall clock that goes back does not make a cron fire twice', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 'cron', { cron: '* * * * *' })
     expect(await claimNews(w, 60_000)).toEqual(['cron!60000'])
     await w.complete('cron')
@@ -288,7 +288,7 @@ function dueTimes(harness: StoreHarness): void {
   })
 
   test('many that are due at once are all fired', async () => {
-    const w = world()
+    const w = harness()
     for (let i = 0; i < 1100; i++) await register(w, `s${i}`, { every: 1000, overlap: 'allow' })
     w.at(1000)
     let fired = 0
@@ -301,11 +301,11 @@ function dueTimes(harness: StoreHarness): void {
   })
 }
 
-function missed(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function missed(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   /** Nobody is at work between these two instants. */
-  async function absence(w: World, fromMs: number, toMs: number): Promise<ClaimSpec> {
+  async function absence(w: StoreHarness, fromMs: number, toMs: number): Promise<ClaimSpec> {
     w.at(fromMs)
     await w.store.leave(w.worker)
     w.at(toMs)
@@ -313,7 +313,7 @@ function missed(harness: StoreHarness): void {
   }
 
   test('skip: they are left out, and the series goes on with the next due time', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 's', { every: 10_000 })
     const spec = await absence(w, 15_000, 34_000)
     expect(await claimNews(w, 34_000, spec)).toEqual(['s-10000 missed'])
@@ -322,20 +322,20 @@ function missed(harness: StoreHarness): void {
   })
 
   test('skip: a break of a moment misses nothing', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 's', { every: 10_000 })
     const spec = await absence(w, 9000, 11_000)
     expect(await claimNews(w, 11_000, spec)).toEqual(['s!10000'])
   })
 
   test('skip: whoever is late but was there runs the latest', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 's', { every: 10_000 })
     expect(await claimNews(w, 35_000)).toEqual(['s-10000 missed', 's!30000'])
   })
 
   test('skip: a series that is to begin at once waits for somebody to begin it', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 's', { every: 100_000, immediately: true })
     const spec = await absence(w, 0, 50_000)
     expect(await claimNews(w, 50_000, spec)).toEqual(['s!0'])
@@ -343,7 +343,7 @@ function missed(harness: StoreHarness): void {
   })
 
   test('catchUp: each runs, one after the other where they may not overlap', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 's', { every: 10_000, onMissed: 'catchUp' })
     const spec = await absence(w, 5000, 34_000)
     expect(await claimNews(w, 34_000, spec)).toEqual(['s!10000'])
@@ -359,14 +359,14 @@ function missed(harness: StoreHarness): void {
   })
 
   test('catchUp: all at once where they may overlap, no more than the runs that are left', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 's', { every: 10_000, onMissed: 'catchUp', overlap: 'allow', maxRuns: 2 })
     const spec = await absence(w, 5000, 34_000)
     expect(await claimNews(w, 34_000, spec)).toEqual(['s!10000', 's!20000', 's. 2'])
   })
 
   test('catchUp: the latest thousand', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 's', { every: 1000, onMissed: 'catchUp', overlap: 'allow' })
     const spec = await absence(w, 0, 2_000_000)
     const news = await claimNews(w, 2_000_000, spec)
@@ -376,7 +376,7 @@ function missed(harness: StoreHarness): void {
   })
 
   test('catchUp: a cron is caught up with too', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 's', { cron: '* * * * *', onMissed: 'catchUp', overlap: 'allow' })
     const spec = await absence(w, 0, 190_000)
     expect(await claimNews(w, 190_000, spec)).toEqual(['s!60000', 's!120000', 's!180000'])
@@ -384,11 +384,11 @@ function missed(harness: StoreHarness): void {
   })
 }
 
-function limited(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function limited(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('it runs late, the due times do not move', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1500ms', burst: 1 } })
     await register(w, 's', { limits: ['r'], every: 1000 })
     expect(await runs(w, 1000, 2000, 2499.999, 2500, 3000, 4000)).toEqual(['s@1000', 's@2500', 's@4000'])
@@ -396,7 +396,7 @@ function limited(harness: StoreHarness): void {
   })
 
   test('past its maxWait it is skipped before it is stored; the series goes on when its limit lets it', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '3500ms', burst: 1, maxWait: '1s' } })
     await register(w, 's', { limits: ['r'], maxRuns: 2 })
     expect(await runs(w, 1000)).toEqual(['s@1000'])
@@ -408,7 +408,7 @@ function limited(harness: StoreHarness): void {
   })
 
   test('one that could start only at the end of the series or later is skipped, and the series is over', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '3s', burst: 1 } })
     await w.add('before', { limits: ['r'] })
     expect(await runs(w, 0)).toEqual(['before@0'])
@@ -419,7 +419,7 @@ function limited(harness: StoreHarness): void {
   })
 
   test('where the limit drops, it is skipped, and nobody is told of a discarded job', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1500ms', burst: 1, onLimit: 'drop' } })
     await register(w, 's', { limits: ['r'] })
     expect(await runs(w, 1000)).toEqual(['s@1000'])
@@ -430,7 +430,7 @@ function limited(harness: StoreHarness): void {
   })
 
   test('one that waits and learns that it comes too late is no run, and is cancelled', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 1, maxWait: '2s' } })
     await register(w, 's', { limits: ['r'], maxRuns: 1 })
     w.at(1000)
@@ -448,7 +448,7 @@ function limited(harness: StoreHarness): void {
   })
 
   test('one that waits for a permit until the series ends never starts', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ c: { concurrency: 1 } })
     await w.add('long', { limits: ['c'] })
     expect(await w.start()).toEqual(['long'])
@@ -461,7 +461,7 @@ function limited(harness: StoreHarness): void {
   })
 
   test('one that a limit puts off to the end of the series does not start there', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 1, onLimit: 'reschedule' } })
     await register(w, 's', { limits: ['r'], until: 3000 })
     w.at(1000)
@@ -472,7 +472,7 @@ function limited(harness: StoreHarness): void {
   })
 
   test('a run that failed is retried after the end of the series, and one that is too late then is discarded', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 10, per: '1s', maxWait: '1s' } })
     await register(w, 's', { limits: ['r'], until: 1500 })
     w.at(1000)
@@ -488,12 +488,12 @@ function limited(harness: StoreHarness): void {
   })
 }
 
-function shared(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function shared(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('an occurrence that two claim at the same instant is fired once', async () => {
-    const w = world()
-    const other = await w.reopen(harness)
+    const w = harness()
+    const other = await w.reopen(backend)
     for (let i = 0; i < 20; i++) await register(w, `s${i}`, { overlap: 'allow' })
     for (let ms = 1000; ms <= 5000; ms += 1000) {
       w.at(ms)
@@ -505,10 +505,10 @@ function shared(harness: StoreHarness): void {
   })
 
   test('schedules, their counts and their due times survive', async () => {
-    const w = world()
+    const w = harness()
     await register(w, 's')
     expect(await runs(w, 1000)).toEqual(['s@1000'])
-    const other = await w.reopen(harness)
+    const other = await w.reopen(backend)
     expect((await register(other, 's')).kind).toBe('unchanged')
     expect(await stored(other, 's')).toMatchObject({ runs: 1, lastDueMs: w.startUs / 1000 + 1000 })
     expect(await runs(other, 2000)).toEqual(['s@2000'])
@@ -516,12 +516,12 @@ function shared(harness: StoreHarness): void {
   })
 
   test('after a reboot with a clock that went back, even distances wait for no longer than one of them', async () => {
-    const w = world()
+    const w = harness()
     w.at(100_000)
     await register(w, 's')
     const clock = new VirtualClock()
-    const rebooted = await harness.reopen?.(clock)
-    if (!rebooted) throw new TypeError(`${harness.name} cannot be opened twice`)
+    const rebooted = await backend.reopen?.(clock)
+    if (!rebooted) throw new TypeError(`${backend.name} cannot be opened twice`)
     const worker = await rebooted.join(['q'], LONG_US)
     const claim = await rebooted.claim(() => ({ worker, leaseUs: LONG_US, queues: [] }))
     expect((claim.nextFireUs ?? 0) - rebooted.nowUs()).toBeLessThanOrEqual(1_000_000)

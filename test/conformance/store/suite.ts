@@ -1,11 +1,11 @@
 import { describe } from 'vitest'
 import { claims } from './claims.ts'
 import { closedBudgets } from './closed-budgets.ts'
-import { dropBeside } from './drop-beside.ts'
+import { dropElsewhere } from './drop-elsewhere.ts'
 import { deputies } from './deputies.ts'
 import { fairness } from './fairness.ts'
 import { flows } from './flows.ts'
-import type { StoreHarness } from './harness.ts'
+import type { StoreBackend } from './backend.ts'
 import { jobs } from './jobs.ts'
 import { knownTasks } from './known-tasks.ts'
 import { limits } from './limits.ts'
@@ -18,23 +18,23 @@ import { workerScope } from './worker-scope.ts'
 import { workers } from './workers.ts'
 
 /** Registers every test of the store's contract for one backend. */
-export function storeConformance(harness: StoreHarness): void {
-  describe(harness.name, () => {
-    describe('jobs', () => jobs(harness))
-    describe('claims', () => claims(harness))
-    describe('fairness', () => fairness(harness))
-    describe('closed budgets', () => closedBudgets(harness))
-    describe('drop beside another limit', () => dropBeside(harness))
-    describe('deputies', () => deputies(harness))
-    describe('flows', () => flows(harness))
-    describe('tasks that a claimer lists', () => knownTasks(harness))
-    describe('limits', () => limits(harness))
-    describe('queue limits', () => queueLimits(harness))
-    describe('schedules', () => schedules(harness))
-    describe('waits', () => waits(harness))
-    describe('overrides', () => overrides(harness))
-    describe('scope worker', () => workerScope(harness))
-    describe('workers', () => workers(harness))
-    describe('outside', () => outside(harness))
+export function storeConformance(backend: StoreBackend): void {
+  describe(backend.name, () => {
+    describe('jobs', () => jobs(backend))
+    describe('claims', () => claims(backend))
+    describe('fairness', () => fairness(backend))
+    describe('closed budgets', () => closedBudgets(backend))
+    describe('drop beside another limit', () => dropElsewhere(backend))
+    describe('deputies', () => deputies(backend))
+    describe('flows', () => flows(backend))
+    describe('tasks that a claimer lists', () => knownTasks(backend))
+    describe('limits', () => limits(backend))
+    describe('queue limits', () => queueLimits(backend))
+    describe('schedules', () => schedules(backend))
+    describe('waits', () => waits(backend))
+    describe('overrides', () => overrides(backend))
+    describe('scope worker', () => workerScope(backend))
+    describe('workers', () => workers(backend))
+    describe('outside', () => outside(backend))
   })
 }

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest'
-import type { StoreHarness } from './harness.ts'
-import { eachWorld } from './world.ts'
+import type { StoreBackend } from './backend.ts'
+import { eachHarness } from './store-harness.ts'
 
 /** What is told of waiting jobs: places, expected starts, counts. */
-export function waits(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+export function waits(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('what drains a line is the weight of its jobs', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 4, per: '4s' } })
     await w.add('a', { limits: ['r*2'] }, 2)
     await w.start()
@@ -18,7 +18,7 @@ export function waits(harness: StoreHarness): void {
   })
 
   test('the place in a line counts the jobs of all queues that take turns there', async () => {
-    const w = world()
+    const w = harness()
     await w.store.join(['p'], 1e15)
     await w.define({ r: { rate: 1, per: '1s' } })
     await w.add('first', { limits: ['r:k'] })
@@ -35,7 +35,7 @@ export function waits(harness: StoreHarness): void {
   })
 
   test('a lane of another queue whose jobs have all started leaves the place and the start exact', async () => {
-    const w = world()
+    const w = harness()
     const both = { queues: { q: 9, p: 9 } }
     await w.define({ r: { every: '1m' } })
     await w.add('first', { limits: ['r'], queue: 'p' })
@@ -48,7 +48,7 @@ export function waits(harness: StoreHarness): void {
   })
 
   test('a place in several lines is none, and the latest of them bounds the start', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ g: { rate: 1, per: '1s' }, k: { rate: 1, per: '10s' } })
     await w.add('a', { limits: ['g', 'k:a'] }, 3)
     await w.start()
@@ -61,7 +61,7 @@ export function waits(harness: StoreHarness): void {
   })
 
   test('a retry that is free costs its line nothing', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', retries: 'free' } })
     await w.add('a', { limits: ['r'] })
     await w.start()
@@ -73,7 +73,7 @@ export function waits(harness: StoreHarness): void {
   })
 
   test('a job that may be given up before its turn makes the start of those behind it a lower bound', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s' } })
     await w.add('a', { limits: ['r'] })
     await w.add('mortal', { limits: ['r'], expiresAtMs: w.clock.now() + 1500 })
@@ -88,7 +88,7 @@ export function waits(harness: StoreHarness): void {
   })
 
   test('what waits for a free slot has no exact start, nor has what nobody serves', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 5, per: '1s' } })
     await w.add('a', { limits: ['r'] }, 3)
     expect(await w.start({ slots: 1 })).toEqual(['a1'])
@@ -98,7 +98,7 @@ export function waits(harness: StoreHarness): void {
   })
 
   test('a job whose time has not come is expected when it comes', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 5, per: '1s' } })
     const dueMs = w.clock.now() + 5000
     await w.add('later', { limits: ['r'], runAtMs: dueMs })
@@ -110,7 +110,7 @@ export function waits(harness: StoreHarness): void {
   })
 
   test('jobs that wait are counted by queue and bucket, the longest line first', async () => {
-    const w = world()
+    const w = harness()
     await w.store.join(['exports'], 1e15)
     await w.define({ r: { rate: 1, per: '10s' }, c: { concurrency: 1 } })
     await w.add('a', { limits: ['r:A'] }, 3)
@@ -135,7 +135,7 @@ export function waits(harness: StoreHarness): void {
   })
 
   test('the backlog of a limit is all that needs its buckets, wherever it waits', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 3, per: '1s' }, k: { rate: 1, per: '10s' } })
     await w.add('a', { limits: ['r', 'k:a'] }, 2)
     await w.add('b', { limits: ['r*2', 'k:b'] }, 2)

@@ -1,26 +1,26 @@
 import { describe, expect, test } from 'vitest'
-import type { StoreHarness } from './harness.ts'
-import { eachWorld, FAILURE, type World } from './world.ts'
+import type { StoreBackend } from './backend.ts'
+import { eachHarness, FAILURE, type StoreHarness } from './store-harness.ts'
 
 const LONG_US = 1e15
 
 /** Limits of which each worker has budgets of its own. */
-export function workerScope(harness: StoreHarness): void {
-  describe('budgets', () => budgets(harness))
-  describe('waiting', () => waiting(harness))
-  describe('coming and going', () => registrations(harness))
+export function workerScope(backend: StoreBackend): void {
+  describe('budgets', () => budgets(backend))
+  describe('waiting', () => waiting(backend))
+  describe('coming and going', () => registrations(backend))
 }
 
 /** A second worker of the same queue. */
-function another(w: World, queues: readonly string[] = ['q']): Promise<number> {
+function another(w: StoreHarness, queues: readonly string[] = ['q']): Promise<number> {
   return w.store.join(queues, LONG_US)
 }
 
-function budgets(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function budgets(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('each worker starts what its own rate admits, and no more', async () => {
-    const w = world()
+    const w = harness()
     const other = await another(w)
     await w.define({ r: { rate: 2, per: '1s', scope: 'worker' } })
     await w.add('a', { limits: ['r'] }, 10)
@@ -34,7 +34,7 @@ function budgets(harness: StoreHarness): void {
   })
 
   test('at most so many at once in each, whoever ends first', async () => {
-    const w = world()
+    const w = harness()
     const other = await another(w)
     await w.define({ c: { concurrency: 1, scope: 'worker' } })
     await w.add('a', { limits: ['c:k'] }, 5)
@@ -49,7 +49,7 @@ function budgets(harness: StoreHarness): void {
   })
 
   test('keys have budgets of their own in each worker', async () => {
-    const w = world()
+    const w = harness()
     const other = await another(w)
     await w.define({ r: { rate: 1, per: '1s', scope: 'worker' } })
     for (const key of ['x', 'y']) await w.add(key, { limits: [`r:${key}`] }, 3)
@@ -58,7 +58,7 @@ function budgets(harness: StoreHarness): void {
   })
 
   test('beside a limit of the fleet both hold: all or nothing', async () => {
-    const w = world()
+    const w = harness()
     const other = await another(w)
     await w.define({ all: { rate: 3, per: '1h' }, own: { rate: 2, per: '1h', scope: 'worker' } })
     await w.add('a', { limits: ['all', 'own'] }, 6)
@@ -72,7 +72,7 @@ function budgets(harness: StoreHarness): void {
   })
 
   test('a push back, a charge and a release are those of the worker that ran the job', async () => {
-    const w = world()
+    const w = harness()
     const other = await another(w)
     await w.define({ r: { rate: 10, per: '10s', scope: 'worker' } })
     await w.add('a', { limits: ['r*5'] }, 6)
@@ -92,7 +92,7 @@ function budgets(harness: StoreHarness): void {
   })
 
   test('a queue’s own limit of this scope puts the queue to sleep in one worker only', async () => {
-    const w = world()
+    const w = harness()
     const other = await another(w)
     await w.define({ r: { rate: 1, per: '1s', scope: 'worker' } })
     await w.add('a', {}, 4)
@@ -103,7 +103,7 @@ function budgets(harness: StoreHarness): void {
   })
 
   test('jobs under a queue’s own limit hold permits of their worker once it is given some', async () => {
-    const w = world()
+    const w = harness()
     const other = await another(w)
     await w.define({ r: { rate: 100, per: '1s', scope: 'worker' } })
     await w.add('a', {}, 8)
@@ -122,7 +122,7 @@ function budgets(harness: StoreHarness): void {
   })
 
   test('what the other side says is left is left of the budget of the worker that was told', async () => {
-    const w = world()
+    const w = harness()
     const other = await another(w)
     await w.define({ r: { rate: 10, per: '10s', scope: 'worker' } })
     await w.add('a', { limits: ['r'] }, 20)
@@ -135,7 +135,7 @@ function budgets(harness: StoreHarness): void {
   })
 
   test('fair keys take turns in every worker, with as many starts as their share', async () => {
-    const w = world()
+    const w = harness()
     const other = await another(w)
     await w.define({ own: { rate: 100, per: '1s', scope: 'worker' } })
     await w.add('a', { limits: ['own'], fairKey: 'a', share: 2 }, 12)
@@ -148,11 +148,11 @@ function budgets(harness: StoreHarness): void {
   })
 }
 
-function waiting(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function waiting(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('a lane that waits for one worker stays open for others, and wakes that one at the instant', async () => {
-    const w = world()
+    const w = harness()
     const other = await another(w)
     await w.define({ r: { rate: 1, per: '1s', scope: 'worker' } })
     await w.add('a', { limits: ['r'] }, 4)
@@ -172,7 +172,7 @@ function waiting(harness: StoreHarness): void {
   })
 
   test('closed lanes are not looked at, however many, and delay no other key', async () => {
-    const w = world()
+    const w = harness()
     await another(w)
     await w.define({ r: { rate: 1, per: '1h', scope: 'worker' } })
     for (let n = 0; n < 300; n++) await w.add(`k${n}-`, { limits: [`r:${n}`] }, 2)
@@ -185,7 +185,7 @@ function waiting(harness: StoreHarness): void {
   })
 
   test('what one worker cannot start holds up nobody’s share of a limit of the fleet', async () => {
-    const w = world()
+    const w = harness()
     const other = await another(w)
     await w.define({ all: { rate: 1, per: '1s', burst: 1 }, own: { rate: 1, per: '1h', burst: 1, scope: 'worker' } })
     await w.add('a', { limits: ['all', 'own'] }, 3)
@@ -201,7 +201,7 @@ function waiting(harness: StoreHarness): void {
   })
 
   test('a more urgent arrival goes first in every worker; one that is cancelled goes in none', async () => {
-    const w = world()
+    const w = harness()
     const other = await another(w)
     await w.define({ r: { rate: 1, per: '1s', scope: 'worker' } })
     await w.add('a', { limits: ['r'] }, 4)
@@ -215,7 +215,7 @@ function waiting(harness: StoreHarness): void {
   })
 
   test('priorities hold across lanes, whoever took the urgent ones before', async () => {
-    const w = world()
+    const w = harness()
     const other = await another(w)
     await w.define({ own: { rate: 100, per: '1s', scope: 'worker' } })
     await w.add('high', { limits: ['own:x'], priority: 9 })
@@ -226,7 +226,7 @@ function waiting(harness: StoreHarness): void {
   })
 
   test('a longest wait is over when it is over, for a worker with budget may come until then', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1h', scope: 'worker', maxWait: '10s' } })
     await w.add('a', { limits: ['r'] }, 3)
     const claim = await w.claim()
@@ -238,7 +238,7 @@ function waiting(harness: StoreHarness): void {
   })
 
   test('what is told of a bucket names the worker whose own it is', async () => {
-    const w = world()
+    const w = harness()
     const other = await another(w)
     await w.define({ r: { rate: 1, per: '1s', scope: 'worker' }, all: { rate: 1, per: '1s' } })
     await w.add('a', { limits: ['r:k'] }, 3)
@@ -255,7 +255,7 @@ function waiting(harness: StoreHarness): void {
   })
 
   test('a waiting job says that each worker has its own, and how they stand', async () => {
-    const w = world()
+    const w = harness()
     const other = await another(w)
     await w.define({ r: { rate: 1, per: '1s', scope: 'worker' } })
     await w.add('a', { limits: ['r:k'] }, 3)
@@ -278,7 +278,7 @@ function waiting(harness: StoreHarness): void {
   })
 
   test('an override concerns every worker', async () => {
-    const w = world()
+    const w = harness()
     const other = await another(w)
     await w.define({ r: { rate: 1, per: '1h', burst: 1, scope: 'worker' } })
     await w.add('a', { limits: ['r:k'] }, 4)
@@ -295,11 +295,11 @@ function waiting(harness: StoreHarness): void {
   })
 }
 
-function registrations(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function registrations(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('who joins later finds all that waits', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1h', scope: 'worker' } })
     for (let n = 0; n < 20; n++) await w.add(`k${n}-`, { limits: [`r:${n}`] }, 2)
     await w.start()
@@ -307,7 +307,7 @@ function registrations(harness: StoreHarness): void {
   })
 
   test('a worker of another queue has nothing to do with it', async () => {
-    const w = world()
+    const w = harness()
     const other = await another(w, ['p'])
     await w.define({ r: { rate: 1, per: '1h', scope: 'worker' } })
     await w.add('a', { limits: ['r'] }, 2)
@@ -316,7 +316,7 @@ function registrations(harness: StoreHarness): void {
   })
 
   test('one that leaves takes its budget along, and its jobs run elsewhere', async () => {
-    const w = world()
+    const w = harness()
     const other = await another(w)
     await w.define({ c: { concurrency: 1, scope: 'worker' } })
     await w.add('a', { limits: ['c'] }, 3)
@@ -333,7 +333,7 @@ function registrations(harness: StoreHarness): void {
   })
 
   test('what is left of lanes and budgets that nobody needs goes', async () => {
-    const w = world()
+    const w = harness()
     const other = await another(w)
     await w.define({ r: { rate: 1, per: '1s', scope: 'worker' } })
     await w.add('a', { limits: ['r:k'] }, 2)

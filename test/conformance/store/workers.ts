@@ -1,21 +1,21 @@
 import { describe, expect, test } from 'vitest'
 import type { Settlement } from '../../../src/jobs/job.ts'
 import type { Claim, ReleasedClaims } from '../../../src/store/contract/store.ts'
-import type { StoreHarness } from './harness.ts'
-import { eachWorld, FAILURE } from './world.ts'
+import type { StoreBackend } from './backend.ts'
+import { eachHarness, FAILURE } from './store-harness.ts'
 
 /** Leases: whose a job is, for how long, and what becomes of it when its worker dies. */
-export function workers(harness: StoreHarness): void {
-  describe('leases', () => leases(harness))
-  describe('recovery', () => recovery(harness))
-  describe('release', () => releases(harness))
+export function workers(backend: StoreBackend): void {
+  describe('leases', () => leases(backend))
+  describe('recovery', () => recovery(backend))
+  describe('release', () => releases(backend))
 }
 
-function leases(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function leases(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('workers have numbers of their own', async () => {
-    const w = world()
+    const w = harness()
     const numbers = [w.worker, await w.store.join(['q'], 1e9), await w.store.join(['q'], 1e9)]
     expect(new Set(numbers).size).toBe(3)
     await w.store.leave(numbers[2]!)
@@ -23,7 +23,7 @@ function leases(harness: StoreHarness): void {
   })
 
   test('a settlement by another worker, of another attempt or of an ended run is lost and writes nothing', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ c: { concurrency: 5 } })
     await w.add('a', { limits: ['c'] })
     await w.start()
@@ -44,7 +44,7 @@ function leases(harness: StoreHarness): void {
   })
 
   test('a late settlement after recovery is lost, and the new run is not harmed', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ c: { concurrency: 1 } })
     await w.add('a', { limits: ['c'] })
     await w.claim({ leaseMs: 1000 })
@@ -64,7 +64,7 @@ function leases(harness: StoreHarness): void {
   })
 
   test('a heartbeat extends the lease from its own instant', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a', {}, 2)
     await w.claim({ leaseMs: 1000 })
     expect((await w.get('a1')).dueUs).toBe(w.us(1000))
@@ -81,7 +81,7 @@ function leases(harness: StoreHarness): void {
   })
 
   test('a heartbeat names the runs that are no longer its own, and extends none of them', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a', {}, 3)
     await w.claim({ leaseMs: 1000 })
     const runs = ['a1', 'a2', 'a3'].map((name) => w.run(name))
@@ -96,7 +96,7 @@ function leases(harness: StoreHarness): void {
   })
 
   test('a heartbeat does not extend the runs of another worker', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a')
     await w.claim({ leaseMs: 1000 })
     const other = await w.store.join(['q'], 1e12)
@@ -105,7 +105,7 @@ function leases(harness: StoreHarness): void {
   })
 
   test('a heartbeat without runs keeps the worker alive', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 3 } })
     const other = await w.store.join(['p'], 1_000_000)
     await w.add('first', { limits: ['r*3'] })
@@ -121,7 +121,7 @@ function leases(harness: StoreHarness): void {
   })
 
   test('a worker that was taken for dead is one again with its next heartbeat', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1s', burst: 3 } })
     const other = await w.store.join(['p'], 1_000_000)
     await w.add('first', { limits: ['r*3'] })
@@ -139,11 +139,11 @@ function leases(harness: StoreHarness): void {
   })
 }
 
-function recovery(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function recovery(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('a job whose lease ran out goes back to its place, its permit returns, and the run counts as an attempt', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ c: { concurrency: 1 } })
     await w.add('a', { limits: ['c'], input: '"in"' }, 2)
     await w.claim({ leaseMs: 1000 })
@@ -161,7 +161,7 @@ function recovery(harness: StoreHarness): void {
   })
 
   test('a job that lost its last attempt is discarded', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ c: { concurrency: 1 } })
     await w.add('a', { limits: ['c'], attempts: 2 })
     for (const [ms, state] of [
@@ -182,7 +182,7 @@ function recovery(harness: StoreHarness): void {
   })
 
   test('a lost job that was asked to end is cancelled', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a')
     await w.claim({ leaseMs: 1000 })
     await w.cancel('a')
@@ -192,7 +192,7 @@ function recovery(harness: StoreHarness): void {
   })
 
   test('a lost run pays again', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '10s' } })
     await w.add('a', { limits: ['r'] })
     await w.claim({ leaseMs: 1000 })
@@ -202,7 +202,7 @@ function recovery(harness: StoreHarness): void {
   })
 
   test('leaving does not give up what still runs: its lease decides', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a')
     await w.claim({ leaseMs: 1000 })
     await w.store.leave(w.worker)
@@ -212,11 +212,11 @@ function recovery(harness: StoreHarness): void {
   })
 }
 
-function releases(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function releases(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('a claimed job that never started gives its units, permit and attempt back and keeps its place', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 5, per: '1h', concurrency: 1 }, t: { rate: 3, per: '1h' } })
     await w.add('a', { limits: ['r*2', 't:k'] }, 2)
     expect(await w.start()).toEqual(['a1'])
@@ -233,7 +233,7 @@ function releases(harness: StoreHarness): void {
   })
 
   test('what a worker has in the store and does not hold goes back with its permit and its attempt; its units stay charged', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 5, per: '1h', concurrency: 5 } })
     await w.add('a', { limits: ['r'], attempts: 1 }, 2)
     await w.add('b', { attempts: 1 })
@@ -254,7 +254,7 @@ function releases(harness: StoreHarness): void {
   })
 
   test('what one claim from outside has taken goes back alone, with its permit and its attempt', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 5, per: '1h', concurrency: 5 } })
     await w.add('a', { limits: ['r'], attempts: 1 }, 2)
     await w.add('b', { attempts: 1 }, 2)
@@ -286,7 +286,7 @@ function releases(harness: StoreHarness): void {
   })
 
   test('a settlement of a run counts for no later run of the same attempt', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a', { attempts: 2 })
     await w.start()
     const { startedUs, ...first } = w.run('a')
@@ -302,7 +302,7 @@ function releases(harness: StoreHarness): void {
   })
 
   test('units that come back let a waiting line go at once', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1h' } })
     await w.add('a', { limits: ['r'] }, 2)
     await w.start()
@@ -312,7 +312,7 @@ function releases(harness: StoreHarness): void {
   })
 
   test("a queue's own limit gets its units back too", async () => {
-    const w = world()
+    const w = harness()
     await w.define({ ql: { rate: 1, per: '1h' } })
     await w.add('a')
     await w.declare('q', ['ql'])
@@ -322,7 +322,7 @@ function releases(harness: StoreHarness): void {
   })
 
   test('a job that is no longer its own is not released', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ r: { rate: 1, per: '1h' } })
     await w.add('a', { limits: ['r'] })
     await w.start()
@@ -335,7 +335,7 @@ function releases(harness: StoreHarness): void {
   })
 
   test('a job that never started still expires', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ c: { concurrency: 1 } })
     await w.add('a', { limits: ['c'], expiresAtMs: w.clock.now() + 1000 })
     await w.start()
@@ -346,7 +346,7 @@ function releases(harness: StoreHarness): void {
   })
 
   test('a job that was asked to end meanwhile is not run again', async () => {
-    const w = world()
+    const w = harness()
     await w.add('a')
     await w.start()
     await w.cancel('a')

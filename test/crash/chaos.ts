@@ -3,7 +3,7 @@ import { expect } from 'vitest'
 import { type Job, seededRandom, type Sluice } from '../../src/exports/index.ts'
 import { Fleet, type Member, pause, until } from './fleet.ts'
 import { AT_ONCE, callTask, GUARD_MS, PER_SECOND } from './tasks.ts'
-import { monotonicUs, type Start, Witness } from './witness.ts'
+import { monotonicUs, type Start, Observer } from './observer.ts'
 
 const TENANTS = 8
 /** Long enough to outlive a restart of the store, and what a slow machine takes to beat; short enough to be slept through. */
@@ -11,8 +11,8 @@ const LEASE_MS = 4000
 /** Answers that were under way when a process fell asleep come right after it wakes. */
 const DROWSY_MS = 1000
 
-/** What a storm is made of. */
-export interface StormOptions {
+/** What a run of chaos is made of. */
+export interface ChaosOptions {
   /** A SQLite file of its own by default. */
   readonly store?: string
   readonly seconds: number
@@ -34,10 +34,10 @@ interface Decided extends Start {
   readonly decidedUs: number
 }
 
-/** One storm over one fleet. */
-export class Storm {
+/** One run of chaos over one fleet. */
+export class Chaos {
   readonly fleet: Fleet
-  readonly witness: Witness
+  readonly observer: Observer
   readonly engine: Sluice
   /** Jobs whose enqueue was acknowledged. */
   readonly jobs: Job<string>[] = []
@@ -51,7 +51,7 @@ export class Storm {
   readonly #asleep = new Map<string, Span[]>()
   /** When the store was away. */
   readonly #away: Span[] = []
-  readonly #options: StormOptions
+  readonly #options: ChaosOptions
   readonly #call: ReturnType<typeof callTask> = callTask()
   readonly #chance: (least: number, most: number) => number
   readonly #members: Member[] = []
@@ -59,23 +59,23 @@ export class Storm {
   #mostActive = 0
   #url = ''
 
-  constructor(options: StormOptions) {
+  constructor(options: ChaosOptions) {
     this.#options = options
     const random = seededRandom(options.seed)
     const lasting = seededRandom(options.seed + 1)
     this.#chance = (least, most) => least + random.next() * (most - least)
     this.fleet = new Fleet(options.store)
     this.engine = this.fleet.engine([this.#call])
-    this.witness = new Witness(async () => {
+    this.observer = new Observer(async () => {
       await pause(5 + lasting.next() * 35)
       return 'done'
     })
   }
 
-  /** Blows; answers when every acknowledged job is completed and the workers have stopped. */
-  async blow(): Promise<void> {
+  /** Runs; answers when every acknowledged job is completed and the workers have stopped. */
+  async run(): Promise<void> {
     const { seconds, skewsS, restarts = [] } = this.#options
-    this.#url = await this.witness.listen()
+    this.#url = await this.observer.listen()
     await this.#arrive(40)
     for (const skewS of skewsS) this.#members.push(this.#worker(skewS))
     for (const member of this.#members) await until(`${member.name} is at work`, 20_000, () => member.ready)
@@ -113,7 +113,7 @@ export class Storm {
       expect({ limit, key, active, waiting }).toEqual({ limit, key, active: 0, waiting: 0 })
     for (const { id } of this.jobs)
       expect((await this.engine.jobs.get(id))?.attempt, 'the last run is the one that counts').toBe(
-        this.witness.startsOf(id).at(-1)?.attempt,
+        this.observer.startsOf(id).at(-1)?.attempt,
       )
   }
 
@@ -213,9 +213,9 @@ export class Storm {
   async #decided(): Promise<Decided[]> {
     const offsetUs = monotonicUs() - Date.now() * 1000
     const createdUs = new Map<string, number>()
-    for (const id of new Set(this.witness.starts.map((start) => start.id)))
+    for (const id of new Set(this.observer.starts.map((start) => start.id)))
       createdUs.set(id, ((await this.engine.jobs.get(id))?.createdAt.getTime() ?? NaN) * 1000 + offsetUs)
-    return this.witness.starts
+    return this.observer.starts
       .map((start) => ({ ...start, decidedUs: (createdUs.get(start.id) ?? NaN) + start.ageMs * 1000 }))
       .sort((a, b) => a.decidedUs - b.decidedUs)
   }

@@ -1,7 +1,7 @@
 // What a client may try beside what the suites show.
 import { describe, expect, test } from 'vitest'
 import { createManualClock } from '../../src/exports/testing.ts'
-import { Desk, type Json, storeFile } from './desk.ts'
+import { HttpHarness, type Json, storeFile } from './http-harness.ts'
 
 const ADMIN = '/ojs/v1/admin'
 
@@ -9,7 +9,7 @@ describe('deeds on many jobs', () => {
   test.each(['retry', 'cancel', 'delete'])(
     'bulk %s refuses words that it does not know, which would have it done to all jobs',
     async (verb) => {
-      const d = await Desk.open()
+      const d = await HttpHarness.open()
       const id = await d.push()
       const path = `${ADMIN}/jobs/bulk/${verb}`
       for (const body of [{ filter: { job_type: 'other' } }, { job_ids: ['x'] }, { filter: { queues: ['q'] } }]) {
@@ -23,8 +23,8 @@ describe('deeds on many jobs', () => {
 })
 
 describe('a full queue', () => {
-  const bounded = async (): Promise<Desk> => {
-    const d = await Desk.open()
+  const bounded = async (): Promise<HttpHarness> => {
+    const d = await HttpHarness.open()
     await d.send('PUT', `${ADMIN}/queues/q/config`, { backpressure: { max_depth: 2, warning_threshold: 0.5 } })
     return d
   }
@@ -66,7 +66,7 @@ describe('a full queue', () => {
 
 describe('a worker', () => {
   test('may leave out what it has nothing to say of, or send null for it', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push()
     const nothing = { worker_id: null, visibility_timeout_ms: null }
     expect(await d.fetch(nothing)).toEqual([id])
@@ -80,7 +80,7 @@ describe('a worker', () => {
   })
 
   test('that says neither what failed nor to requeue is refused', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push()
     await d.fetch()
     const { status, body } = await d.post('/ojs/v1/workers/nack', { job_id: id })
@@ -89,7 +89,7 @@ describe('a worker', () => {
   })
 
   test('learns that a retry without delay begins at once', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push({ retry: { backoff_strategy: 'none', jitter: false } })
     await d.fetch()
     expect((await d.nack(id)).body).toMatchObject({ state: 'available', retry_delay_ms: 0 })
@@ -102,7 +102,7 @@ describe('a job', () => {
     ['pending', { pending: true }, undefined],
     ['available', {}, expect.any(String)],
   ])('that was cancelled while it was %s tells truly whether it ever was available', async (state, options, told) => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push(options)
     expect((await d.job(id))['state']).toBe(state)
     const { body } = await d.send('DELETE', `/ojs/v1/jobs/${id}`)
@@ -110,7 +110,7 @@ describe('a job', () => {
   })
 
   test('of the dead letter is read there, by clients and by admins; another is not there', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push({ retry: { max_attempts: 1, on_exhaustion: 'dead_letter' } })
     expect((await d.get(`/ojs/v1/dead-letter/${id}`)).status).toBe(404)
     await d.fetch()
@@ -122,7 +122,7 @@ describe('a job', () => {
 
 describe('the dead letter', () => {
   test('is listed by queue and by type', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const dead = { retry: { max_attempts: 1, on_exhaustion: 'dead_letter' } }
     const ids = [await d.push(dead), await d.push({ ...dead, queue: 'other' }), await d.push(dead, { type: 'b' })]
     for (const id of await d.fetch({ queues: ['q', 'other'], count: 3 })) await d.nack(id)
@@ -142,7 +142,7 @@ describe('the dead letter', () => {
 
 describe('what is asked for and not done', () => {
   test('recurring work that is not to be at work is refused, not begun', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const cron = { name: 'c', expression: '* * * * *', enabled: false, job_template: { type: 'a', args: [] } }
     expect((await d.post('/ojs/v1/cron', cron)).status).toBe(422)
     expect((await d.get('/ojs/v1/cron')).body['crons']).toEqual([])
@@ -150,7 +150,7 @@ describe('what is asked for and not done', () => {
   })
 
   test('a callback that no batch knows is refused', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const job = { type: 'a', args: [] }
     const callbacks = { on_success: job, on_sucess: job }
     expect((await d.post('/ojs/v1/workflows', { type: 'batch', jobs: [job], callbacks })).status).toBe(400)
@@ -161,13 +161,13 @@ describe('events', () => {
   test('go on behind a cursor of the server before this one, and do not look twice through what does not match', async () => {
     const store = storeFile()
     const clock = createManualClock({ start: Date.UTC(2026, 0, 1) })
-    const first = await Desk.open({ engine: { store }, clock })
+    const first = await HttpHarness.open({ engine: { store }, clock })
     for (let i = 0; i < 3; i++) await first.push()
     const { cursor } = (await first.get('/ojs/v1/events?queues=other')).body
     expect((await first.get(`/ojs/v1/events?after=${cursor}`)).body).toMatchObject({ events: [], cursor })
     await first.close()
     await clock.advance('1s')
-    const second = await Desk.open({ engine: { store }, clock })
+    const second = await HttpHarness.open({ engine: { store }, clock })
     const id = await second.push()
     const { events, has_more: more } = (await second.get(`/ojs/v1/events?after=${cursor}`)).body
     expect(events).toMatchObject([{ data: { job_id: id } }])
@@ -175,7 +175,7 @@ describe('events', () => {
   })
 
   test('tell of a failure what the worker called it, and of an arrival that no attempt was made', async () => {
-    const d = await Desk.open()
+    const d = await HttpHarness.open()
     const id = await d.push({ retry: { max_attempts: 1 } })
     await d.fetch()
     await d.nack(id, { code: 'smtp.refused', message: 'no such box' })

@@ -4,25 +4,25 @@ import { join } from 'node:path'
 import type { News, Wait, WorkerOrder } from './worker.ts'
 
 /** The worker processes of one run. */
-export class Crew {
+export class WorkerProcesses {
   readonly waits: Wait[] = []
   ran = 0
   readonly #children: ChildProcess[] = []
   #until: { readonly count: number; readonly reached: () => void } | null = null
 
   /** Starts so many processes; answers once all could begin. */
-  static async hire(order: WorkerOrder, processes: number): Promise<Crew> {
-    const crew = new Crew()
+  static async start(order: WorkerOrder, processes: number): Promise<WorkerProcesses> {
+    const workers = new WorkerProcesses()
     for (let i = 0; i < processes; i++) {
       const child = fork(join(import.meta.dirname, 'worker.ts'), [JSON.stringify(order)], {
         execArgv: [],
         stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
       })
-      crew.#children.push(child)
-      child.on('message', (news: News) => crew.#hear(news))
+      workers.#children.push(child)
+      child.on('message', (news: News) => workers.#hear(news))
     }
-    await Promise.all(crew.#children.map((child) => heard(child, 'ready')))
-    return crew
+    await Promise.all(workers.#children.map((child) => heard(child, 'ready')))
+    return workers
   }
 
   /** Lets them begin; answers once all are at work. */
@@ -47,7 +47,7 @@ export class Crew {
     })
   }
 
-  async dismiss(): Promise<void> {
+  async stop(): Promise<void> {
     for (const child of this.#children) {
       if (child.exitCode !== null || child.signalCode !== null) continue
       const closed = once(child, 'exit')

@@ -10,7 +10,7 @@ import type { PolicyChange } from '../../../src/policy/limits/override.ts'
 import type { Policy } from '../../../src/policy/limits/policy.ts'
 import type { BucketReport, BucketUse, Claim, Enqueued, Recovered, Store } from '../../../src/store/contract/store.ts'
 import type { Explanation } from '../../../src/store/contract/waits.ts'
-import type { StoreHarness, StoreSettings } from './harness.ts'
+import type { StoreBackend, StoreSettings } from './backend.ts'
 import { VirtualClock } from './virtual-clock.ts'
 
 /** What the suites say of a job; all else has a default. */
@@ -54,7 +54,7 @@ const LONG_US = 1e15
 export const FAILURE: { readonly code: string; readonly message: string } = { code: 'task.failed', message: 'no' }
 
 /** One store, its clock, and a worker; jobs go by the name of their task, times are ms since the start. */
-export class World {
+export class StoreHarness {
   readonly store: Store
   readonly clock: VirtualClock
   readonly worker: number
@@ -62,7 +62,7 @@ export class World {
   readonly #jobs: Map<string, string>
   readonly #running: Map<string, Admitted>
 
-  private constructor(store: Store, clock: VirtualClock, worker: number, before?: World) {
+  private constructor(store: Store, clock: VirtualClock, worker: number, before?: StoreHarness) {
     this.store = store
     this.clock = clock
     this.worker = worker
@@ -71,22 +71,22 @@ export class World {
     this.#running = before ? before.#running : new Map<string, Admitted>()
   }
 
-  /** @param wrap puts something between the world and its store. */
+  /** @param wrap puts something between the harness and its store. */
   static async open(
-    harness: StoreHarness,
+    backend: StoreBackend,
     wrap: (store: Store) => Store = (store) => store,
     settings: StoreSettings = {},
-  ): Promise<World> {
+  ): Promise<StoreHarness> {
     const clock = new VirtualClock()
-    const store = wrap(await harness.open(clock, settings))
-    return new World(store, clock, await store.join(['q'], LONG_US))
+    const store = wrap(await backend.open(clock, settings))
+    return new StoreHarness(store, clock, await store.join(['q'], LONG_US))
   }
 
   /** The same storage and clock through another store. */
-  async reopen(harness: StoreHarness, settings: StoreSettings = {}): Promise<World> {
-    const store = await harness.reopen?.(this.clock, settings)
-    if (!store) throw new TypeError(`${harness.name} cannot be opened twice`)
-    return new World(store, this.clock, await store.join(['q'], LONG_US), this)
+  async reopen(backend: StoreBackend, settings: StoreSettings = {}): Promise<StoreHarness> {
+    const store = await backend.reopen?.(this.clock, settings)
+    if (!store) throw new TypeError(`${backend.name} cannot be opened twice`)
+    return new StoreHarness(store, this.clock, await store.join(['q'], LONG_US), this)
   }
 
   /** Sets the clock, in ms since the start; fractions are µs. */
@@ -306,14 +306,14 @@ type WithoutRun<T> = T extends unknown ? Omit<T, 'seq' | 'attempt'> : never
 /** A settlement without the run that it speaks of. */
 export type Outcome = WithoutRun<Settlement>
 
-/** Gives every test of the surrounding block a world of its own. */
-export function eachWorld(harness: StoreHarness): () => World {
-  let world: World
+/** Gives every test of the surrounding block a harness of its own. */
+export function eachHarness(backend: StoreBackend): () => StoreHarness {
+  let harness: StoreHarness
   beforeEach(async () => {
-    world = await World.open(harness)
+    harness = await StoreHarness.open(backend)
   })
-  afterEach(() => world.store.close())
-  return () => world
+  afterEach(() => harness.store.close())
+  return () => harness
 }
 
 /** Reads `name:key*weight`; in lane order, as a store is handed them. */

@@ -7,7 +7,7 @@ export interface StoreSettings {
 }
 
 /** What a backend brings to the suites. */
-export interface StoreHarness {
+export interface StoreBackend {
   /** Names the backend in the titles of the tests. */
   readonly name: string
   /** A store over a storage of its own, with nothing in it, opened, with `RETENTION`. */

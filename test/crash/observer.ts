@@ -23,7 +23,7 @@ export function monotonicUs(): number {
 }
 
 /** The partner that workers call: it survives them all and forgets nothing. */
-export class Witness {
+export class Observer {
   readonly starts: Start[] = []
   /** The most calls that were ever open at once. */
   mostOpen = 0
@@ -34,7 +34,7 @@ export class Witness {
   /** @param answer decides what a call is answered and, by when it resolves, how long the job runs. */
   constructor(answer: (start: Start) => Promise<string>) {
     this.#server = createServer((request, response) => {
-      const query = new URL(request.url ?? '/', 'http://witness').searchParams
+      const query = new URL(request.url ?? '/', 'http://observer').searchParams
       const of = (name: string): string => query.get(name) ?? ''
       const start = {
         id: of('id'),

@@ -3,7 +3,7 @@ import { afterAll, afterEach } from 'vitest'
 import type { Clock } from '../../src/base/clock.ts'
 import { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
 import type { Store } from '../../src/store/contract/store.ts'
-import { RETENTION, type StoreHarness, type StoreSettings } from '../conformance/store/harness.ts'
+import { RETENTION, type StoreBackend, type StoreSettings } from '../conformance/store/backend.ts'
 
 /** Where the tests find PostgreSQL. */
 export const POSTGRES_URL: string = process.env['SLUICE_TEST_POSTGRES'] ?? 'postgres://postgres@127.0.0.1:5432/test'
@@ -18,7 +18,7 @@ interface Storage {
  * PostgreSQL for the suites: a schema for each storage, which goes when the tests are over. What a test has used and left in order is emptied
  * for a later one: to make the tables and the plans of fresh connections would take longer than most tests do.
  */
-export function postgresHarness(name: string): StoreHarness {
+export function postgresBackend(name: string): StoreBackend {
   const prefix = `sluice_test_${process.pid}_${Math.trunc(process.hrtime()[1] / 1000)}`
   const all: Storage[] = []
   const free: Storage[] = []

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import type { StoreHarness } from './harness.ts'
-import { eachWorld, type World } from './world.ts'
+import type { StoreBackend } from './backend.ts'
+import { eachHarness, type StoreHarness } from './store-harness.ts'
 
 /** Claims until nothing more is to be done now; the names of the rejected, with the limit that each was dropped by. */
-async function dropped(w: World, slots = 100): Promise<string[]> {
+async function dropped(w: StoreHarness, slots = 100): Promise<string[]> {
   const names: string[] = []
   for (;;) {
     const claim = await w.claim({ slots })
@@ -19,13 +19,13 @@ const D = { rate: 4, per: '10m', burst: 4, onLimit: 'drop' } as const
 const W = { rate: 1, per: '1h', burst: 1 } as const
 
 /** A limit that drops ends jobs that wait for another one, once it is out of budget for them. */
-export function dropBeside(harness: StoreHarness): void {
-  describe('the last of the budget goes', () => spent(harness))
-  describe('the budget is taken away', () => taken(harness))
+export function dropElsewhere(backend: StoreBackend): void {
+  describe('the last of the budget goes', () => spent(backend))
+  describe('the budget is taken away', () => taken(backend))
 }
 
 /** One job of each key has started; the next waits for its key's own budget, and the limit that drops has units left. */
-async function waiting(w: World, ...keys: string[]): Promise<void> {
+async function waiting(w: StoreHarness, ...keys: string[]): Promise<void> {
   await w.define({ d: D, w: W })
   for (const key of keys) {
     await w.add(`first-${key}`, { limits: [`w:${key}`] })
@@ -35,11 +35,11 @@ async function waiting(w: World, ...keys: string[]): Promise<void> {
   expect(await dropped(w)).toEqual([])
 }
 
-function spent(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function spent(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
   test('to a job of another lane: all that wait elsewhere are dropped in that claim', async () => {
-    const w = world()
+    const w = harness()
     await waiting(w, 'a', 'b')
     await w.add('rest', { limits: ['d'] }, 4)
     const { jobs, rejected } = await w.claim()
@@ -56,7 +56,7 @@ function spent(harness: StoreHarness): void {
   })
 
   test('while every slot is taken by those starts', async () => {
-    const w = world()
+    const w = harness()
     await waiting(w, 'a')
     await w.add('rest', { limits: ['d'] }, 4)
     const { jobs, rejected } = await w.claim({ slots: 4 })
@@ -64,7 +64,7 @@ function spent(harness: StoreHarness): void {
   })
 
   test('all of a lane, however deep, and of many lanes', async () => {
-    const w = world()
+    const w = harness()
     await waiting(w, ...Array.from({ length: 100 }, (_, i) => `k${i}`))
     await w.add('deep', { limits: ['d', 'w:k7'] }, 1500)
     expect(await dropped(w)).toEqual([])
@@ -74,7 +74,7 @@ function spent(harness: StoreHarness): void {
   })
 
   test('one that costs more than is left is dropped, one that does not goes on waiting', async () => {
-    const w = world()
+    const w = harness()
     await waiting(w, 'a')
     await w.add('first-h', { limits: ['w:h'] })
     await w.start()
@@ -88,7 +88,7 @@ function spent(harness: StoreHarness): void {
   })
 
   test('of two limits that drop, whichever is out', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ e: D })
     await waiting(w)
     await w.add('first', { limits: ['w'] })
@@ -100,7 +100,7 @@ function spent(harness: StoreHarness): void {
   })
 
   test('jobs of a lane are dropped one by one: those behind a job that it does not refuse stay', async () => {
-    const w = world()
+    const w = harness()
     await waiting(w, 'a')
     await w.add('heavy', { limits: ['d*3', 'w:a'] })
     await w.add('rest', { limits: ['d'] }, 2)
@@ -110,16 +110,16 @@ function spent(harness: StoreHarness): void {
   })
 }
 
-function taken(harness: StoreHarness): void {
-  const world = eachWorld(harness)
+function taken(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
 
-  test.each<[string, (w: World) => Promise<unknown>]>([
+  test.each<[string, (w: StoreHarness) => Promise<unknown>]>([
     ['a penalty', (w) => w.store.penalize('d', '', w.us(60_000))],
     ['a smaller budget', (w) => w.store.charge('d', '', 4, w.store.nowUs())],
     ['a pause', (w) => w.pause('d')],
     ['an override', (w) => w.override('d', { concurrency: 0 })],
   ])('by %s: what waits elsewhere is dropped by the next claim', async (_, take) => {
-    const w = world()
+    const w = harness()
     await waiting(w, 'a', 'b')
     await w.add('behind', { limits: ['d', 'w:a'] }, 2)
     await take(w)
@@ -128,7 +128,7 @@ function taken(harness: StoreHarness): void {
   })
 
   test('a limit that comes to drop while jobs wait elsewhere drops them', async () => {
-    const w = world()
+    const w = harness()
     await waiting(w, 'a')
     await w.define({ later: { ...D, onLimit: 'wait' } })
     await w.add('first', { limits: ['w:l'] })
@@ -141,7 +141,7 @@ function taken(harness: StoreHarness): void {
   })
 
   test('a bucket that nobody waits for any more is forgotten', async () => {
-    const w = world()
+    const w = harness()
     await w.define({ d: D, w: W })
     await w.add('first', { limits: ['w:a'] })
     await w.start()

@@ -3,9 +3,9 @@ import { Sluice, type SluiceEvents, type SluiceOptions } from '../../src/exports
 import { createManualClock, type ManualClock } from '../../src/exports/testing.ts'
 
 /** A manual clock and the engines on it, which end with the test. */
-export interface Stage {
+export interface EngineHarness {
   readonly clock: ManualClock
-  /** Seconds since the stage was set. */
+  /** Seconds since the harness was set. */
   readonly at: () => number
   readonly warnings: string[]
   readonly errors: string[]
@@ -17,22 +17,22 @@ export interface Stage {
   readonly stop: (engine: Sluice) => Promise<void>
 }
 
-/** Sets a stage for one test. */
-export function setStage(): Stage {
+/** Sets a harness for one test. */
+export function createEngineHarness(): EngineHarness {
   const clock = createManualClock()
   const engines: Sluice[] = []
-  const stage: Stage = {
+  const harness: EngineHarness = {
     clock,
     at: () => clock.monotonicUs() / 1e6,
     warnings: [],
     errors: [],
     async start(options) {
-      const engine = stage.create(options)
+      const engine = harness.create(options)
       await engine.start()
       return engine
     },
     create(options) {
-      const { warnings, errors } = stage
+      const { warnings, errors } = harness
       const engine = new Sluice({
         store: 'sqlite::memory:',
         clock,
@@ -56,9 +56,9 @@ export function setStage(): Stage {
     },
   }
   onTestFinished(async () => {
-    for (const engine of engines) await stage.stop(engine)
+    for (const engine of engines) await harness.stop(engine)
   })
-  return stage
+  return harness
 }
 
 /** Every event of these names as it comes, oldest first. */

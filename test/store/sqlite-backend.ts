@@ -5,10 +5,10 @@ import { afterAll } from 'vitest'
 import type { Clock } from '../../src/base/clock.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import type { Store } from '../../src/store/contract/store.ts'
-import { RETENTION, type StoreHarness, type StoreSettings } from '../conformance/store/harness.ts'
+import { RETENTION, type StoreBackend, type StoreSettings } from '../conformance/store/backend.ts'
 
 /** SQLite for the suites: in memory, or on files of a folder that goes when the tests are over. */
-export function sqliteHarness(name: string, kind: ':memory:' | 'file'): StoreHarness {
+export function sqliteBackend(name: string, kind: ':memory:' | 'file'): StoreBackend {
   if (kind === ':memory:') return { name, open: (clock, settings) => openStore(':memory:', clock, settings) }
   const folder = mkdtempSync(join(tmpdir(), 'sluice-store-'))
   afterAll(() => rmSync(folder, { recursive: true }))

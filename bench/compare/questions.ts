@@ -1,6 +1,6 @@
 // What is asked of every engine, in the same words.
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Crew } from './crew.ts'
+import { WorkerProcesses } from './processes.ts'
 import { type Engine, nowUs, type Payload, type Setting, type Side } from './engine.ts'
 
 /** How much is asked. */
@@ -40,13 +40,13 @@ export const QUESTIONS: Readonly<Record<string, Question>> = {
 async function drain(subject: Subject, { jobs }: Size, processes: number): Promise<Numbers> {
   return withSide(subject, async (side) => {
     await fill(side, jobs, (n) => ({ n }))
-    const crew = await Crew.hire({ engine: subject.name, setting: subject.setting }, processes)
+    const workers = await WorkerProcesses.start({ engine: subject.name, setting: subject.setting }, processes)
     const startUs = nowUs()
-    await crew.go()
-    const all = await crew.done(jobs, PATIENCE_MS)
+    await workers.go()
+    const all = await workers.done(jobs, PATIENCE_MS)
     const seconds = (nowUs() - startUs) / 1e6
-    const { ran } = crew
-    await crew.dismiss()
+    const { ran } = workers
+    await workers.stop()
     return { [`drain, ${processes} process${processes > 1 ? 'es' : ''}, jobs/s`]: (all ? jobs : ran) / seconds }
   })
 }
@@ -72,12 +72,12 @@ async function enqueue(subject: Subject, { jobs }: Size): Promise<Numbers> {
 /** Producer and worker are processes of their own: what one process can tell itself is no answer for a fleet. */
 async function pickup(subject: Subject, { seconds }: Size): Promise<Numbers> {
   return withSide(subject, async (side) => {
-    const crew = await Crew.hire({ engine: subject.name, setting: subject.setting }, 1)
-    await crew.go()
+    const workers = await WorkerProcesses.start({ engine: subject.name, setting: subject.setting }, 1)
+    await workers.go()
     const jobs = await pace(seconds * 1000, 10, (n) => side.enqueue({ n, atUs: nowUs() }))
-    await crew.done(jobs, PATIENCE_MS)
-    await crew.dismiss()
-    const steady = crew.waits.slice(50).map(({ waitMs }) => waitMs)
+    await workers.done(jobs, PATIENCE_MS)
+    await workers.stop()
+    const steady = workers.waits.slice(50).map(({ waitMs }) => waitMs)
     return { 'pick-up at 100/s, p50 ms': quantile(steady, 0.5), 'pick-up at 100/s, p99 ms': quantile(steady, 0.99) }
   })
 }
@@ -86,19 +86,19 @@ async function tenants(plain: Subject, { seconds, backlog }: Size): Promise<Numb
   const subject = { ...plain, setting: { ...plain.setting, tenantPerSecond: TENANT_PER_SECOND } }
   return withSide(subject, async (side) => {
     await fill(side, backlog, (n) => ({ n, tenant: 'a' }))
-    const crew = await Crew.hire({ engine: subject.name, setting: subject.setting }, 1)
-    await crew.go()
+    const workers = await WorkerProcesses.start({ engine: subject.name, setting: subject.setting }, 1)
+    await workers.go()
     const sent = await pace(seconds * 1000, 100, (n) => side.enqueue({ n, tenant: 'b', atUs: nowUs() }))
     await sleep(1000)
-    await crew.dismiss()
-    const waits = crew.waits.filter(({ tenant }) => tenant === 'b').map(({ waitMs }) => waitMs)
+    await workers.stop()
+    const waits = workers.waits.filter(({ tenant }) => tenant === 'b').map(({ waitMs }) => waitMs)
     const never = Array.from({ length: sent - waits.length }, () => Infinity)
     const all = [...waits, ...never]
     return {
       'tenant B beside A’s backlog, p50 ms': quantile(all, 0.5),
       'tenant B beside A’s backlog, p99 ms': quantile(all, 0.99),
       'tenant B’s jobs started, %': (100 * waits.length) / sent,
-      'tenant A’s budget used, %': (100 * (crew.ran - waits.length)) / (TENANT_PER_SECOND * (seconds + 2)),
+      'tenant A’s budget used, %': (100 * (workers.ran - waits.length)) / (TENANT_PER_SECOND * (seconds + 2)),
     }
   })
 }

@@ -25,7 +25,7 @@ export interface Sending {
 }
 
 /** One server on a manual clock: requests go straight to its `fetch`. */
-export class Desk {
+export class HttpHarness {
   readonly clock: ManualClock
   readonly sluice: Sluice
   readonly app: HttpApp
@@ -45,7 +45,7 @@ export class Desk {
       readonly http?: Partial<HttpOptions>
       readonly clock?: ManualClock
     } = {},
-  ): Promise<Desk> {
+  ): Promise<HttpHarness> {
     const clock = options.clock ?? createManualClock({ start: Date.UTC(2026, 0, 1) })
     const sluice = new Sluice({
       store: 'sqlite::memory:',
@@ -57,9 +57,9 @@ export class Desk {
     })
     await sluice.start()
     const app = createHttpApp({ sluice, clock, ...options.http })
-    const desk = new Desk(sluice, app, clock, clock.now())
-    onTestFinished(() => desk.close())
-    return desk
+    const harness = new HttpHarness(sluice, app, clock, clock.now())
+    onTestFinished(() => harness.close())
+    return harness
   }
 
   /** Seconds since it was opened. */
@@ -74,7 +74,7 @@ export class Desk {
 
   async send(method: string, path: string, body?: unknown, { headers = {}, signal }: Sending = {}): Promise<Answer> {
     const response = await this.app.fetch(
-      new Request(`http://desk${path}`, {
+      new Request(`http://server${path}`, {
         method,
         headers: { ...(body !== undefined && { 'Content-Type': 'application/openjobspec+json' }), ...headers },
         ...(body !== undefined && { body: JSON.stringify(body) }),
