@@ -1,0 +1,48 @@
+/** One column of a question: the type of its values, and the SQL that names it. */
+export interface Column<T> {
+  /** Absent: the column is called as its field is. */
+  readonly sql?: string
+  /** For types only: no value is ever there. */
+  readonly type?: T
+}
+
+/** The fields of the rows that these columns make. */
+export type RowOf<C> = C extends Columns<infer Fields> ? Fields : never
+
+/** The columns of a question in one place: their names, their types and their order. */
+export interface Columns<Fields extends object> {
+  /** The list that a SELECT or a RETURNING takes. */
+  readonly list: string
+  /** The same list, with a table's alias before plain names; expressions stay as they are written. */
+  of(alias: string): string
+  /** Names the fields of a row that begins with these columns; of no row it makes none. */
+  read<Row extends readonly unknown[] | undefined>(row: Row): Fields | Extract<Row, undefined>
+}
+
+type Fields<C> = { readonly [Name in keyof C]: C[Name] extends Column<infer T> ? T : never }
+
+const PLAIN_NAME = /^\w+$/
+
+/** A column of values of one type. @param sql its name, where the field's is another, or an expression */
+export function column<T>(sql?: string): Column<T> {
+  return sql === undefined ? {} : { sql }
+}
+
+/** Columns by the names of their fields, in the order of the question. */
+export function columns<C extends Readonly<Record<string, Column<unknown>>>>(given: C): Columns<Fields<C>> {
+  const names = Object.keys(given)
+  const sql = names.map((name) => given[name]?.sql ?? name)
+  // A copy has its last shape from the start: filling it in is several times faster than growing it.
+  const blank = Object.fromEntries(names.map((name) => [name, null])) as Record<string, unknown>
+  const read = <Row extends readonly unknown[] | undefined>(row: Row): Fields<C> | Extract<Row, undefined> => {
+    if (row === undefined) return undefined as Extract<Row, undefined>
+    const fields = { ...blank }
+    for (let i = 0; i < names.length; i++) fields[names[i] as string] = row[i]
+    return fields as Fields<C>
+  }
+  return {
+    list: sql.join(', '),
+    of: (alias) => sql.map((each) => (PLAIN_NAME.test(each) ? `${alias}.${each}` : each)).join(', '),
+    read,
+  }
+}
