@@ -5,7 +5,7 @@ import { SluiceError } from '../base/errors.ts'
 import { isBusy, textOf, toldOf } from './sqlite-error.ts'
 
 /** In which order the requests of one transaction run: what frees room first, what takes it last. */
-export type Turn = 0 | 1 | 2
+export type Phase = 0 | 1 | 2
 
 /** How a connection is opened. */
 export interface SqliteOptions {
@@ -18,7 +18,7 @@ export interface SqliteOptions {
 }
 
 interface Request {
-  readonly turn: Turn
+  readonly turn: Phase
   run(): void
   resolve(): void
   reject(error: unknown): void
@@ -121,7 +121,7 @@ export class SqliteConnection {
    * the same transaction fails, all are rolled back and each runs again in a transaction of its own.
    * @throws store.busy when other processes keep the file locked for 10 s; store.io; whatever `work` throws.
    */
-  write<T>(turn: Turn, work: () => T): Promise<T> {
+  write<T>(turn: Phase, work: () => T): Promise<T> {
     if (this.#closed) return Promise.reject(this.#closedError())
     if (this.#failure) return Promise.reject(this.#failure)
     return new Promise<T>((resolve, reject) => {

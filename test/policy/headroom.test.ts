@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { charge, couldGrant, deniedUntil, newBucket } from '../../src/policy/limits/bucket.ts'
 import { expectedStartUs } from '../../src/policy/limits/start-time.ts'
-import { keptBack, metBelow } from '../../src/policy/limits/headroom.ts'
+import { keptBack, belowHeadroom } from '../../src/policy/limits/headroom.ts'
 import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
 import type { Rule } from '../../src/policy/rules/rule.ts'
 import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
@@ -71,7 +71,7 @@ describe('headroom', () => {
           if (deniedUntil(policy, state, 0, nowUs, 1, keptBack(policy, priority)) === null)
             charge(policy, state, nowUs, 1)
         }
-        const met = metBelow({ policy, state }, 0, urgent ? 9 : 0)
+        const met = belowHeadroom({ policy, state }, 0, urgent ? 9 : 0)
         const told = expectedStartUs(met.policy, met.state, 0, nowUs, { count, weight: 1 })
         let startUs = nowUs
         for (let i = 0; i < count; i++) {

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { startsBefore, unitsInTurn, type Waiting } from '../../src/policy/admission/wait-order.ts'
+import { startsBefore, unitsInTurn, type WaitingUnits } from '../../src/policy/admission/wait-order.ts'
 import { SEED } from './histories.ts'
 
 interface Lane {
@@ -8,7 +8,7 @@ interface Lane {
   readonly turn: number
   readonly taken: number
   readonly share: number
-  readonly jobs: readonly Waiting[]
+  readonly jobs: readonly WaitingUnits[]
 }
 
 /** Lanes whose jobs stand by priority, then by sequence, as stored. */

@@ -17,8 +17,8 @@ import { keptBack } from '../../src/policy/limits/headroom.ts'
 import type { Bucket, Head, HeadSource, Lane } from '../../src/policy/admission/lane.ts'
 import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
 import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
-import { decodeSieve, encodeSieve } from '../../src/policy/admission/scan-cursor.ts'
-import { sift } from '../../src/policy/admission/late-scan.ts'
+import { decodeScanCursor, encodeScanCursor } from '../../src/policy/admission/scan-cursor.ts'
+import { scanLate } from '../../src/policy/admission/late-scan.ts'
 import type { Policy } from '../../src/policy/limits/policy.ts'
 
 function bucketOf(policy: LimitPolicy): Bucket {
@@ -55,7 +55,7 @@ function laneOf(bucket: Bucket, jobs: readonly Head[]): Lane {
     loaded: 1,
     ended: false,
     gone: new Set(),
-    sieve: null,
+    scanCursor: null,
     changed: false,
   }
 }
@@ -106,10 +106,10 @@ function sifted(bucket: Bucket, jobs: Jobs, untilUs: number, portion: number): n
   const lane = laneOf(bucket, jobs.list)
   const late: number[] = []
   for (let ended = false; !ended;) {
-    const found = sift(lane, { bucket, untilUs, behaviour: 'wait' }, jobs, portion, 0)
+    const found = scanLate(lane, { bucket, untilUs, behaviour: 'wait' }, jobs, portion, 0)
     late.push(...found.late.map(({ head }) => head.seq))
     ended = found.ended
-    if (lane.sieve) expect(decodeSieve(encodeSieve(lane.sieve))).toEqual(lane.sieve)
+    if (lane.scanCursor) expect(decodeScanCursor(encodeScanCursor(lane.scanCursor))).toEqual(lane.scanCursor)
   }
   return late
 }
@@ -204,11 +204,11 @@ describe('sifting a lane', () => {
     for (let i = 0; i < 10_000; i++) jobs.add(1, 0)
     const lane = laneOf(bucket, jobs.list)
     const refusal = { bucket, untilUs: 1000, behaviour: 'wait' } as const
-    while (!sift(lane, refusal, jobs, 1000, 0).ended);
+    while (!scanLate(lane, refusal, jobs, 1000, 0).ended);
     expect(jobs.read).toBe(10_000)
-    expect(sift(lane, refusal, jobs, 1000, 0).late).toEqual([])
+    expect(scanLate(lane, refusal, jobs, 1000, 0).late).toEqual([])
     jobs.add(1, 0)
-    expect(sift(lane, refusal, jobs, 1000, 0).late.map(({ head }) => head.seq)).toEqual([10_001])
+    expect(scanLate(lane, refusal, jobs, 1000, 0).late.map(({ head }) => head.seq)).toEqual([10_001])
     expect(jobs.read).toBe(10_001)
   })
 })

@@ -4,7 +4,7 @@ import { checkOptions } from '../../base/options.ts'
 import { adopt } from '../../policy/limits/bucket.ts'
 import type { Limit } from '../../policy/limits/define.ts'
 import type { Pile } from '../../policy/forecast/drain.ts'
-import { metBelow } from '../../policy/limits/headroom.ts'
+import { belowHeadroom } from '../../policy/limits/headroom.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import { normalisePolicy } from '../../policy/limits/normalise.ts'
 import { SHARED_KEY } from '../../policy/limits/partition-key.ts'
@@ -71,7 +71,7 @@ function pileOf(
 ): Pile[] {
   if (!from) return []
   const backlog = even ? { count: jobs, weight: units / jobs } : { count: units, weight: 1 }
-  const met = metBelow({ policy: to ?? from, state: to ? adopt(from, to, state, nowUs) : state }, lowest, highest)
+  const met = belowHeadroom({ policy: to ?? from, state: to ? adopt(from, to, state, nowUs) : state }, lowest, highest)
   return [{ ...met, active, backlog, even, jobs, times: 1 }]
 }
 

@@ -2,7 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import { persist } from '../../base/persist.ts'
 import type { Admitted } from '../../jobs/job.ts'
 import { knownTasks } from '../../store/contract/known-tasks.ts'
-import type { Claim, QueueSlots, Store } from '../../store/contract/store.ts'
+import type { Claim, QueueRequest, Store } from '../../store/contract/store.ts'
 import { FetchLine, type Tried } from './waiting-fetches.ts'
 import { FetchRoom } from './fetch-room.ts'
 import type { LostClaims } from '../run/lost-claims.ts'
@@ -113,7 +113,7 @@ export class RemoteClaims {
     return { jobs, nextWakeUs }
   }
 
-  async #claimOne(store: Store, worker: number, request: RemoteFetch, share: QueueSlots): Promise<Claim> {
+  async #claimOne(store: Store, worker: number, request: RemoteFetch, share: QueueRequest): Promise<Claim> {
     const { newId, lost } = this.#hooks
     const { leaseUs, tasks } = request
     const claimId = newId()

@@ -14,24 +14,24 @@ import {
   weightOf,
 } from './lane.ts'
 import { DropWatch, type WatchSource } from './drop-watch.ts'
-import { type Candidate, Line, type LineSource, type Served } from './wait-list.ts'
-import { type Charge, type Grant, pay, type QueueShare } from './queue-slots.ts'
-import { isFull, REJECTED_TOGETHER, type Refusal, refusalOf, type Rejection } from './refusal.ts'
+import { type Candidate, WaitList, type WaitListSource, type QueueService } from './wait-list.ts'
+import { type Charge, type Grant, pay, type QueueSlots } from './queue-slots.ts'
+import { isFull, REJECTED_AT_ONCE, type Refusal, refusalOf, type Rejection } from './refusal.ts'
 import { wakeOf } from './retime.ts'
-import { isStale, leaveSieve, Sifter } from './late-scan.ts'
+import { isStale, leaveScan, LateScan } from './late-scan.ts'
 import { endsTurn } from './turn.ts'
 import { rank, TurnOrder } from './turn-order.ts'
 
 /** What a decision reads while it goes: a backend reads it from its tables, bounded by what is asked for. */
-export interface AdmissionSource extends LineSource, HeadSource, WatchSource {
-  served(queue: number): Served
+export interface AdmissionSource extends WaitListSource, HeadSource, WatchSource {
+  served(queue: number): QueueService
   /** Of a lane whose heads were read, where it has jobs that are not given to this claimer. */
   stranger?(lane: Lane): Stranger | null
   /** Since when this claimer has found such a job before one that it could have started; absent: it lets nobody go first. */
   readonly yieldedSince?: ((lane: Lane, seq: number) => number) | undefined
 }
 
-/** Lanes of a line that are parked in one decision. */
+/** Lanes of a wait list that are parked in one decision. */
 const PARKED_AT_MOST = 256
 /** A job that another worker is to start goes first for so long; then that worker is full, or does not answer, and holds up nobody. */
 const YIELD_US = 50_000
@@ -39,42 +39,42 @@ const YIELD_US = 50_000
 /**
  * Decides which waiting jobs start at one instant: all buckets of a job must admit it, or none is charged.
  *
- * Candidates are the open lanes, the first of every line that is due, and the open lines. They go by priority, then by turn.
- * A lane that is refused waits in the line of the bucket that refuses longest; a newcomer waits behind those it does not outrank.
+ * Candidates are the open lanes, the first of every wait list that is due, and the unlimited lanes. They go by priority, then by turn.
+ * A lane that is refused waits in the wait list of the bucket that refuses longest; a newcomer waits behind those it does not outrank.
  */
 export class Admission {
   readonly nowUs: number
   readonly grants: Grant[] = []
   readonly rejections: Rejection[] = []
   /** Looks behind refused heads. */
-  readonly sifter: Sifter
-  readonly lines: Map<Bucket, Line> = new Map()
+  readonly lateScan: LateScan
+  readonly waitLists: Map<Bucket, WaitList> = new Map()
   /** Lanes looked at. */
   looks = 0
-  /** Lanes of jobs that nobody at work knows are left to be parked: another decision must follow at once. */
+  /** Lanes are left to be parked or dropped: another decision must follow at once. */
   unfinished = false
   parked = 0
   /** Lanes whose first job another worker is to start, and until when it may. */
   readonly #yielded = new Map<Lane, number>()
   /** The last turn that was given. */
   turn: number
-  /** When something that can start here may start, beyond the lines: a sleeping queue. */
+  /** When something that can start here may start, beyond the wait lists: a sleeping queue. */
   #wakeUs = NEVER_US
   /** Buckets of queues that sleep until a permit returns. */
   readonly #slept = new Set<Bucket>()
   readonly #dropping: DropWatch
   readonly #source: AdmissionSource
-  readonly #shares = new Map<number, QueueShare>()
+  readonly #shares = new Map<number, QueueSlots>()
   readonly #order = new TurnOrder<Candidate>()
-  /** Lanes and lines offered: among so many the slots are shared. */
+  /** Lanes and wait lists offered: among so many the slots are shared. */
   #lanes = 0
 
-  constructor(nowUs: number, turn: number, shares: readonly QueueShare[], source: AdmissionSource) {
+  constructor(nowUs: number, turn: number, shares: readonly QueueSlots[], source: AdmissionSource) {
     this.nowUs = nowUs
     this.turn = turn
     this.#source = source
     this.#dropping = new DropWatch(nowUs)
-    this.sifter = new Sifter(source, this.rejections, nowUs)
+    this.lateScan = new LateScan(source, this.rejections, nowUs)
     for (const share of shares) this.#shares.set(share.queue, share).set(share.ownQueue, share)
   }
 
@@ -84,23 +84,24 @@ export class Admission {
     this.#offer(lane)
   }
 
-  #offer(lane: Lane, line: Line | null = null): void {
-    this.#order.push({ id: lane.id, priority: lane.priority, turn: lane.turn, head: lane.head, lane, line })
+  #offer(lane: Lane, waitList: WaitList | null = null): void {
+    this.#order.push({ id: lane.id, priority: lane.priority, turn: lane.turn, head: lane.head, lane, waitList })
   }
 
-  /** Adds a bucket whose line is due. */
+  /** Adds a bucket whose wait list is due. */
   addDue(bucket: Bucket): void {
     this.#lanes++
     this.#dropping.note(bucket)
-    this.#queueLine(this.#line(bucket))
+    this.#offerFirst(this.#waitList(bucket))
   }
 
   /** Grants until slots, budgets or jobs run out. */
   decide(): void {
-    // A queue that goes to sleep in the second step lets the lines of other queues offer their next: these are considered too.
+    // A queue that goes to sleep in the second step lets the wait lists of other queues offer their next: these are considered too.
     do {
       this.#decideLanes()
-      for (const share of this.#shares.values()) while (share.slots > 0 && share.openHead) this.#startOpen(share)
+      for (const share of this.#shares.values())
+        while (share.slots > 0 && share.unlimitedHead) this.#startUnlimited(share)
       if (!this.#order.top)
         this.unfinished = this.#dropping.look(this.#source, this.#dropFirst, this.rejections) || this.unfinished
     } while (this.#order.top)
@@ -120,7 +121,7 @@ export class Admission {
   #decideLanes(): void {
     for (let candidate = this.#order.top; candidate; candidate = this.#order.top) {
       const share = this.#shares.get(candidate.lane.queue)
-      if (share?.openLineBefore(candidate.priority)) this.#startOpen(share)
+      if (share?.unlimitedBefore(candidate.priority)) this.#startUnlimited(share)
       else {
         this.#order.pop()
         this.#consider(candidate)
@@ -128,52 +129,52 @@ export class Admission {
     }
   }
 
-  /** Re-times every line that was touched, and answers when the next of them may start here. */
+  /** Re-times every wait list that was touched, and answers when the next of them may start here. */
   retime(): number {
     let wakeUs = this.#wakeUs
-    for (const line of this.lines.values()) {
-      const { bucket } = line
-      // A queue that sleeps until a permit returns stands in no line: whoever returns one has to see that it is waited for.
+    for (const waitList of this.waitLists.values()) {
+      const { bucket } = waitList
+      // A queue that sleeps until a permit returns stands in no wait list: whoever returns one has to see that it is waited for.
       bucket.wakeAtUs = this.#slept.has(bucket) ? NEVER_US : this.#dropping.wakeAtUs(bucket, this.#source)
-      if (line.empty) continue
-      const lineUs = wakeOf(
-        line,
+      if (waitList.empty) continue
+      const waitListUs = wakeOf(
+        waitList,
         (queue) => this.#source.served(queue),
         (lane) => this.#needOf(lane, bucket),
       )
-      bucket.wakeAtUs = Math.min(bucket.wakeAtUs ?? NEVER_US, lineUs)
-      const next = line.first((queue) => this.#hinders(queue))
+      bucket.wakeAtUs = Math.min(bucket.wakeAtUs ?? NEVER_US, waitListUs)
+      const next = waitList.first((queue) => this.#hinders(queue))
       if (!next || this.#slots(next.queue) === 0) continue
       const untilUs = this.#yielded.get(next)
       wakeUs = Math.min(wakeUs, untilUs ?? this.#needOf(next, bucket))
       // Since when it is due says how long others have had their turn.
-      if (untilUs !== undefined && line.dueAtUs !== null && bucket.wakeAtUs <= this.nowUs)
-        bucket.wakeAtUs = Math.min(line.dueAtUs, bucket.wakeAtUs)
+      if (untilUs !== undefined && waitList.dueAtUs !== null && bucket.wakeAtUs <= this.nowUs)
+        bucket.wakeAtUs = Math.min(waitList.dueAtUs, bucket.wakeAtUs)
     }
     return wakeUs
   }
 
-  #line(bucket: Bucket): Line {
-    let line = this.lines.get(bucket)
-    if (!line) this.lines.set(bucket, (line = new Line(bucket, this.#source)))
-    return line
+  #waitList(bucket: Bucket): WaitList {
+    let waitList = this.waitLists.get(bucket)
+    if (!waitList) this.waitLists.set(bucket, (waitList = new WaitList(bucket, this.#source)))
+    return waitList
   }
 
   #slots(queue: number): number {
     return this.#shares.get(queue)?.slots ?? 0
   }
 
-  /** Offers the first of a due line, if it can start here and the bucket itself would admit it. */
-  #queueLine(line: Line): void {
-    if (line.queued) return
-    const lane = line.first((queue) => this.#hinders(queue))
+  /** Offers the first of a due wait list, if it can start here and the bucket itself would admit it. */
+  #offerFirst(waitList: WaitList): void {
+    if (waitList.queued) return
+    const lane = waitList.first((queue) => this.#hinders(queue))
     if (!lane) return
-    const needUs = this.#needOf(lane, line.bucket)
-    line.bucket.wakeAtUs = needUs
+    const needUs = this.#needOf(lane, waitList.bucket)
+    waitList.bucket.wakeAtUs = needUs
     const nothing = this.#slots(lane.queue) > 0 && !this.#headOf(lane)
     const stranger = nothing ? this.#source.stranger?.(lane) : null
     if (stranger?.known) {
-      const untilUs = (line.dueAtUs ?? needUs) + YIELD_US
+      const untilUs = (waitList.dueAtUs ?? needUs) + YIELD_US
       if (needUs > this.nowUs || (this.#source.yieldedSince && untilUs > this.nowUs)) {
         this.#yielded.set(lane, Math.max(needUs, untilUs))
         return
@@ -184,8 +185,8 @@ export class Admission {
       return
     }
     if (this.#slots(lane.queue) === 0 || (needUs > this.nowUs && !isStale(lane, this.nowUs))) return
-    line.queued = true
-    this.#offer(lane, line)
+    waitList.queued = true
+    this.#offer(lane, waitList)
   }
 
   /** A queue that is full here and served nowhere else holds nobody up. */
@@ -194,20 +195,20 @@ export class Admission {
   }
 
   #consider(candidate: Candidate): void {
-    const { lane, line } = candidate
-    if (line) {
-      line.queued = false
-      if (line.first((queue) => this.#hinders(queue)) !== lane || lane.turn !== candidate.turn)
-        return this.#queueLine(line)
+    const { lane, waitList } = candidate
+    if (waitList) {
+      waitList.queued = false
+      if (waitList.first((queue) => this.#hinders(queue)) !== lane || lane.turn !== candidate.turn)
+        return this.#offerFirst(waitList)
     } else if (lane.state !== 'open' || lane.turn !== candidate.turn || lane.head !== candidate.head) return
     const share = this.#shares.get(lane.queue)
-    if (share && share.slots > 0 && !this.#queueIsClosed(share, this.#askedBy(lane, share)))
-      return this.#look(lane, line, share)
-    // Its queue has gone to sleep or is full since: the next of the line whose queue can start something is offered instead.
-    if (line) this.#queueLine(line)
+    const priority = share && share.buckets.length > 0 ? (this.#headOf(lane)?.given ?? null) : null
+    if (share && share.slots > 0 && !this.#queueIsClosed(share, priority)) return this.#look(lane, waitList, share)
+    // Its queue has gone to sleep or is full since: the next of the wait list whose queue can start something is offered instead.
+    if (waitList) this.#offerFirst(waitList)
   }
 
-  #look(lane: Lane, line: Line | null, share: QueueShare): void {
+  #look(lane: Lane, waitList: WaitList | null, share: QueueSlots): void {
     this.looks++
     const head = this.#headOf(lane)
     if (!head) return this.#close(lane)
@@ -215,7 +216,7 @@ export class Admission {
     let refusal = this.#refusalOf(lane, head)
     if (!refusal) return this.#yields(lane, head) ? undefined : this.#start(lane, head, share)
     if (refusal.behaviour === 'drop' || refusal.behaviour === 'late') return this.#reject(lane, { head, refusal })
-    if (!this.sifter.sift(lane, refusal)) return this.#open(lane)
+    if (!this.lateScan.scan(lane, refusal)) return this.#open(lane)
     const stranger = this.#strangerBefore(lane, head)
     if (stranger) {
       const other = this.#refusalOf(lane, stranger)
@@ -225,22 +226,22 @@ export class Admission {
     }
     this.#wait(lane, refusal)
     if (stranger) placeAs(lane, stranger)
-    if (!line || line.bucket === refusal.bucket) return
+    if (!waitList || waitList.bucket === refusal.bucket) return
     if (!lane.deputyOf) {
-      lane.deputyOf = line.bucket
-      line.addDeputy(lane)
+      lane.deputyOf = waitList.bucket
+      waitList.addDeputy(lane)
     }
-    this.#queueLine(line)
+    this.#offerFirst(waitList)
   }
 
-  /** Who stands before this lane in the line of a bucket that would admit it: until when that holds it back; null: it does not. */
+  /** Who stands before this lane in the wait list of a bucket that would admit it: until when that holds it back; null: it does not. */
   #aheadUntil(bucket: Bucket, lane: Lane): number | null {
     if (bucket.wakeAtUs === null) return null
-    const ahead = this.#line(bucket).first((queue) => this.#hinders(queue), lane)
+    const ahead = this.#waitList(bucket).first((queue) => this.#hinders(queue), lane)
     if (!ahead || rank(ahead, lane) >= 0) return null
     if (bucket.wakeAtUs > this.nowUs) return bucket.wakeAtUs
     const untilUs = Math.max(this.#needOf(ahead, bucket), this.nowUs)
-    this.#queueLine(this.#line(bucket))
+    this.#offerFirst(this.#waitList(bucket))
     return untilUs
   }
 
@@ -277,12 +278,12 @@ export class Admission {
     return true
   }
 
-  #start(lane: Lane, head: Head, share: QueueShare): void {
+  #start(lane: Lane, head: Head, share: QueueSlots): void {
     const own = lane.buckets.map((bucket, i) => ({ bucket, weight: weightOf(head, i, bucket) }))
     this.#grant(share, lane, head, [...own, ...share.buckets.filter(({ bucket }) => !lane.buckets.includes(bucket))])
-    share.openLineNext = true
+    share.unlimitedNext = true
     if (endsTurn(lane)) lane.turn = ++this.turn
-    leaveSieve(lane, head)
+    leaveScan(lane, head)
     this.#shift(lane)
   }
 
@@ -290,8 +291,8 @@ export class Admission {
   #reject(lane: Lane, rejection: Rejection): void {
     if (isFull(this.rejections)) return this.#open(lane)
     this.rejections.push(rejection)
-    leaveSieve(lane, rejection.head)
-    if (lane.next + 1 >= lane.heads.length) loadHeads(lane, this.#source, REJECTED_TOGETHER)
+    leaveScan(lane, rejection.head)
+    if (lane.next + 1 >= lane.heads.length) loadHeads(lane, this.#source, REJECTED_AT_ONCE)
     this.#shift(lane)
   }
 
@@ -318,7 +319,7 @@ export class Admission {
     if (lane.on !== bucket) {
       this.#open(lane)
       lane.on = bucket
-      this.#line(bucket).join(lane)
+      this.#waitList(bucket).join(lane)
     }
     lane.state = 'waiting'
     lane.changed = true
@@ -327,7 +328,7 @@ export class Admission {
     bucket.wakeAtUs = Math.min(bucket.wakeAtUs ?? NEVER_US, untilUs)
   }
 
-  /** Leaves its line: whoever becomes first there is looked at again, for the line's time spoke of the one who left. */
+  /** Leaves its wait list: whoever becomes first there is looked at again, for the wait list's time spoke of the one who left. */
   #open(lane: Lane): void {
     const { on, deputyOf } = lane
     lane.on = null
@@ -335,12 +336,12 @@ export class Admission {
     lane.state = 'open'
     lane.changed = true
     if (on) {
-      this.#line(on).leave(lane)
-      this.#queueLine(this.#line(on))
+      this.#waitList(on).leave(lane)
+      this.#offerFirst(this.#waitList(on))
     }
     if (deputyOf) {
-      this.#line(deputyOf).removeDeputy(lane)
-      this.#queueLine(this.#line(deputyOf))
+      this.#waitList(deputyOf).removeDeputy(lane)
+      this.#offerFirst(this.#waitList(deputyOf))
     }
   }
 
@@ -364,33 +365,29 @@ export class Admission {
     return headOf(lane, this.#source, Math.ceil(this.#slots(lane.queue) / Math.max(1, this.#lanes)), this.nowUs)
   }
 
-  #startOpen(share: QueueShare): void {
-    const head = share.openHead
+  #startUnlimited(share: QueueSlots): void {
+    const head = share.unlimitedHead
     if (!head || this.#queueIsClosed(share, head.given)) return
-    share.shiftOpen()
+    share.shiftUnlimited()
     this.#grant(share, null, head, share.buckets)
   }
 
-  #askedBy(lane: Lane, share: QueueShare): number | null {
-    return share.buckets.length === 0 ? null : (this.#headOf(lane)?.given ?? null)
-  }
-
   /** A closed bucket of the queue itself puts the queue to sleep as a whole. */
-  #queueIsClosed(share: QueueShare, priority: number | null): boolean {
+  #queueIsClosed(share: QueueSlots, priority: number | null): boolean {
     const untilUs = share.closedUntilUs(this.nowUs, priority)
     if (untilUs === null) return false
     for (const bucket of share.outOfPermits(this.nowUs, priority)) {
       this.#slept.add(bucket)
-      this.#line(bucket)
+      this.#waitList(bucket)
     }
     share.slots = 0
     this.#wakeUs = Math.min(this.#wakeUs, untilUs)
-    // Its lanes hold nobody up any more: whoever stands behind them in a line of several queues is looked at now.
-    for (const line of this.lines.values()) this.#queueLine(line)
+    // Its lanes hold nobody up any more: whoever stands behind them in a wait list of several queues is looked at now.
+    for (const waitList of this.waitLists.values()) this.#offerFirst(waitList)
     return true
   }
 
-  #grant(share: QueueShare, lane: Lane | null, head: Head, charged: readonly Charge[]): void {
+  #grant(share: QueueSlots, lane: Lane | null, head: Head, charged: readonly Charge[]): void {
     share.slots--
     this.grants.push({ lane, queue: share.queue, head, charged })
     pay(charged, this.nowUs)

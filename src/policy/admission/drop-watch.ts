@@ -2,8 +2,8 @@ import { keptBack } from '../limits/headroom.ts'
 import { type Bucket, deniedUntilUs, drops, type Lane, NEVER_US, weightOf } from './lane.ts'
 import { isFull, type Rejection } from './refusal.ts'
 
-/** A lane that waits in another bucket's line and needs one that drops: what its first job asks of that one. */
-export interface Watched {
+/** A lane that waits in another bucket's wait list and needs one that drops: what its first job asks of that one. */
+export interface WatchedLane {
   /** Units, with those that must remain after its start. */
   readonly need: number
   readonly lane: () => Lane
@@ -33,12 +33,12 @@ export function watchesOf(lane: Lane): [bucket: number, need: number][] | null {
 /** Reads which lanes wait elsewhere. */
 export interface WatchSource {
   /** Lanes of the claimer's queues that wait elsewhere and need a bucket that drops, the greatest need first; at most `WATCHED_AT_MOST`. */
-  watched(bucket: Bucket): readonly Watched[]
+  watched(bucket: Bucket): readonly WatchedLane[]
   /** Whether any lane does, of any queue, as this decision leaves them. */
   isWatched(bucket: Bucket): boolean
 }
 
-/** What waits in other lines for a bucket that drops, and needs more than that has left, waits in vain: it is looked at in the same decision. */
+/** What waits in other wait lists for a bucket that drops, and needs more than that has left, waits in vain: it is looked at in the same decision. */
 export class DropWatch {
   readonly #nowUs: number
   /** Buckets that drop and were charged, or changed otherwise, since their lanes elsewhere were looked at. */
@@ -71,7 +71,7 @@ export class DropWatch {
 
   #lookAt(
     bucket: Bucket,
-    watched: readonly Watched[],
+    watched: readonly WatchedLane[],
     drop: (lane: Lane) => boolean,
     rejections: readonly Rejection[],
   ): boolean {
@@ -85,7 +85,7 @@ export class DropWatch {
     return isFull(rejections) || (dropped && watched.length === WATCHED_AT_MOST)
   }
 
-  /** When a bucket is to be looked at by which nobody waits in a line; null: never. */
+  /** When a bucket is to be looked at by which nobody waits in a wait list; null: never. */
   wakeAtUs(bucket: Bucket, source: WatchSource): number | null {
     if (this.#left.has(bucket)) return this.#nowUs
     return drops(bucket) && source.isWatched(bucket) ? NEVER_US : null

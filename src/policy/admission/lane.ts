@@ -1,11 +1,11 @@
 import { type BucketState, couldGrant, deniedUntil } from '../limits/bucket.ts'
 import { keptBack } from '../limits/headroom.ts'
 import type { LimitPolicy } from '../limits/limit.ts'
-import type { Sieve } from './scan-cursor.ts'
+import type { ScanCursor } from './scan-cursor.ts'
 import type { TurnState } from './turn.ts'
 import type { Ranked } from './turn-order.ts'
 
-/** `wakeAtUs` of a line that waits for a permit, or whose lanes are all held: no clock can tell when. */
+/** `wakeAtUs` of a wait list that waits for a permit, or whose lanes are all held: no clock can tell when. */
 export const NEVER_US: number = Number.MAX_SAFE_INTEGER
 
 /** One bucket within a decision: loaded under its lock, written back at the end. */
@@ -20,7 +20,7 @@ export interface Bucket {
   readonly state: BucketState
   /** Permits held by active jobs. */
   active: number
-  /** When the first of the line may go; null: nobody waits; NEVER_US: a permit has to return first. */
+  /** When the first of the wait list may go; null: nobody waits; NEVER_US: a permit has to return first. */
   wakeAtUs: number | null
   /** Starts that this decision granted from it, and the units that they cost. */
   granted: number
@@ -67,9 +67,9 @@ export interface Lane extends Ranked, TurnState {
   readonly buckets: readonly Bucket[]
   /** `parked`: all its jobs are of tasks that this claimer does not know. */
   state: 'open' | 'waiting' | 'empty' | 'parked'
-  /** The bucket in whose line it stands. */
+  /** The bucket in whose wait list it stands. */
   on: Bucket | null
-  /** The bucket whose line it left to wait, on behalf of the lanes behind it, in another one's. */
+  /** The bucket whose wait list it left to wait, on behalf of the lanes behind it, in another one's. */
   deputyOf: Bucket | null
   priority: number
   turn: number
@@ -86,7 +86,7 @@ export interface Lane extends Ranked, TurnState {
   /** Jobs that this decision took out from behind the head. */
   readonly gone: Set<number>
   /** What is known of its jobs that wait behind a closed bucket; null: nothing, or no limit asks for it. */
-  sieve: Sieve | null
+  scanCursor: ScanCursor | null
   changed: boolean
 }
 

@@ -28,20 +28,20 @@ export function pay(charges: readonly Charge[], nowUs: number): void {
   }
 }
 
-/** Reads waiting jobs of a queue's open line beyond the first `skip`, in order; fewer than `count`: there are no more. */
-export type OpenLineReader = (queue: number, skip: number, count: number) => Head[]
+/** Reads waiting jobs of a queue's unlimited lane beyond the first `skip`, in order; fewer than `count`: there are no more. */
+export type UnlimitedLaneReader = (queue: number, skip: number, count: number) => Head[]
 
-/** One queue within a decision: its free slots, its own buckets, and its open line of jobs without limits. */
-export class QueueShare {
+/** One queue within a decision: its free slots, its own buckets, and its unlimited lane of jobs without limits. */
+export class QueueSlots {
   readonly queue: number
   /** The queue in which lanes of this worker alone stand: it shares the slots. */
   readonly ownQueue: number
   /** The queue's own buckets: a closed one puts the whole queue to sleep. */
   readonly buckets: readonly Charge[]
   slots: number
-  /** At equal priority the open line and the lanes go in turn; true: the open line is next. */
-  openLineNext: boolean
-  readonly #read: OpenLineReader
+  /** At equal priority the unlimited lane and the lanes go in turn; true: the unlimited lane is next. */
+  unlimitedNext: boolean
+  readonly #read: UnlimitedLaneReader
   readonly #heads: Head[] = []
   #next = 0
   #ended = false
@@ -51,19 +51,19 @@ export class QueueShare {
     ownQueue: number,
     slots: number,
     buckets: readonly Charge[],
-    openLineNext: boolean,
-    read: OpenLineReader,
+    unlimitedNext: boolean,
+    read: UnlimitedLaneReader,
   ) {
     this.queue = queue
     this.ownQueue = ownQueue
     this.slots = slots
     this.buckets = buckets
-    this.openLineNext = openLineNext
+    this.unlimitedNext = unlimitedNext
     this.#read = read
   }
 
-  /** The first of the open line; null: nobody waits there. */
-  get openHead(): Head | null {
+  /** The first of the unlimited lane; null: nobody waits there. */
+  get unlimitedHead(): Head | null {
     if (this.#next >= this.#heads.length && !this.#ended) {
       const heads = this.#read(this.queue, this.#heads.length, this.slots)
       this.#heads.push(...heads)
@@ -72,17 +72,17 @@ export class QueueShare {
     return this.#heads[this.#next] ?? null
   }
 
-  /** Whether the open line goes before a lane whose head has this priority. */
-  openLineBefore(priority: number): boolean {
+  /** Whether the unlimited lane goes before a lane whose head has this priority. */
+  unlimitedBefore(priority: number): boolean {
     if (this.slots === 0) return false
-    const head = this.openHead
-    return head !== null && (head.priority > priority || (head.priority === priority && this.openLineNext))
+    const head = this.unlimitedHead
+    return head !== null && (head.priority > priority || (head.priority === priority && this.unlimitedNext))
   }
 
-  /** Takes the first of the open line. */
-  shiftOpen(): void {
+  /** Takes the first of the unlimited lane. */
+  shiftUnlimited(): void {
     this.#next++
-    this.openLineNext = false
+    this.unlimitedNext = false
   }
 
   /**

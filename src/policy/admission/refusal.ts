@@ -18,7 +18,7 @@ export interface Rejection {
 }
 
 /** Where one job of a lane is rejected its next most often are too. */
-export const REJECTED_TOGETHER = 64
+export const REJECTED_AT_ONCE = 64
 const REJECTIONS_AT_MOST = 1000
 
 /** No more can be rejected in one decision: another must follow at once. */
@@ -28,7 +28,7 @@ export function isFull(rejections: readonly Rejection[]): boolean {
 
 /**
  * The bucket that refuses a head longest, or the one that drops it, and what its policy and the others' that refuse make of that; null: all admit it.
- * @param aheadUntil until when somebody before it in the line of a bucket that would admit it holds it back
+ * @param aheadUntil until when somebody before it in the wait list of a bucket that would admit it holds it back
  */
 export function refusalOf(
   lane: Lane,

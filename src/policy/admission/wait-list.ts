@@ -4,12 +4,12 @@ import { rank, type Ranked } from './turn-order.ts'
 /** A lane that a decision is to look at. */
 export interface Candidate extends Ranked {
   readonly lane: Lane
-  /** Set: the lane is looked at as the first of this line. */
-  readonly line: Line | null
+  /** Set: the lane is looked at as the first of this wait list. */
+  readonly waitList: WaitList | null
 }
 
-/** Lanes of one line that share a queue and their other widely shared buckets, in turn; read as far as needed. */
-export interface LineGroup {
+/** Lanes of one wait list that share a queue and their other widely shared buckets, in turn; read as far as needed. */
+export interface WaitListGroup {
   readonly queue: number
   /** The other shared buckets that all of the group need. */
   readonly over: readonly number[]
@@ -19,9 +19,9 @@ export interface LineGroup {
   advance(): void
 }
 
-/** What the line of a bucket is, as stored. */
-export interface LineSource {
-  groups(bucket: Bucket): LineGroup[]
+/** What the wait list of a bucket is, as stored. */
+export interface WaitListSource {
+  groups(bucket: Bucket): WaitListGroup[]
   deputies(bucket: Bucket): Lane[]
 }
 
@@ -29,26 +29,26 @@ export interface LineSource {
  * Whether a queue's lanes can start in this decision, could elsewhere, or have no live worker and so hold nobody up. `apart`: they are
  * another worker's views of lanes that each worker has its own of: they hold nobody up either, but have to be woken.
  */
-export type Served = 'here' | 'elsewhere' | 'apart' | 'nowhere'
+export type QueueService = 'here' | 'elsewhere' | 'apart' | 'nowhere'
 
 /**
- * The waiting line of one bucket within one decision.
+ * The waiting wait list of one bucket within one decision.
  *
- * Deputies: when the head of this line is refused by another bucket C, it waits in C's line as this line's deputy, and the lanes
+ * Deputies: when the head of this wait list is refused by another bucket C, it waits in C's wait list as this wait list's deputy, and the lanes
  * here that need C too and rank behind it are *held*: not looked at, and no hindrance to anybody. A deputy is never held.
  */
-export class Line {
+export class WaitList {
   readonly bucket: Bucket
-  readonly #groups: LineGroup[]
+  readonly #groups: WaitListGroup[]
   /** Lanes that joined, came back or were passed over in this decision. */
   readonly #joined = new Set<Lane>()
   readonly #deputies: Set<Lane>
   /** When it was due as the decision began; null: nobody waited. */
   readonly dueAtUs: number | null
-  /** A candidate of this line is in the turn order. */
+  /** A candidate of this wait list is in the turn order. */
   queued = false
 
-  constructor(bucket: Bucket, source: LineSource) {
+  constructor(bucket: Bucket, source: WaitListSource) {
     this.bucket = bucket
     this.dueAtUs = bucket.wakeAtUs
     this.#groups = bucket.wakeAtUs === null ? [] : source.groups(bucket)
@@ -113,7 +113,7 @@ export class Line {
     return this.#joined.size === 0 && this.#groups.every((group) => this.#skipMoved(group) === null)
   }
 
-  #firstOfGroup(group: LineGroup, holds: (queue: number) => boolean, except: Lane | null): Lane | null {
+  #firstOfGroup(group: WaitListGroup, holds: (queue: number) => boolean, except: Lane | null): Lane | null {
     for (;;) {
       const lane = this.#skipMoved(group)
       if (!lane) return null
@@ -126,7 +126,7 @@ export class Line {
   }
 
   /** The group's first that still stands here as it was stored; those that moved or joined anew are counted elsewhere. */
-  #skipMoved(group: LineGroup): Lane | null {
+  #skipMoved(group: WaitListGroup): Lane | null {
     for (;;) {
       const lane = group.peek()
       if (!lane || (lane.on === this.bucket && !this.#joined.has(lane))) return lane

@@ -1,8 +1,8 @@
-/** Who starts before whom among the lanes of one line, if nothing changes: by priority, and in turn at the same priority. */
+/** Who starts before whom among the lanes of one wait list, if nothing changes: by priority, and in turn at the same priority. */
 import { endsTurn, roundOf, startsBeforeRound, type TurnState } from './turn.ts'
 import { TurnOrder } from './turn-order.ts'
 
-/** A lane that stands in the line, with its waiting jobs counted. */
+/** A lane that stands in the wait list, with its waiting jobs counted. */
 export interface Contender extends Readonly<TurnState> {
   readonly id: number
   /** Sequence of its first job. */
@@ -51,7 +51,7 @@ export function startsBefore(contenders: readonly Contender[], place: LanePlace)
 }
 
 /** One waiting job of a lane. */
-export interface Waiting {
+export interface WaitingUnits {
   readonly seq: number
   readonly priority: number
   readonly units: number
@@ -59,7 +59,7 @@ export interface Waiting {
 
 /** The units of the first jobs of several lanes, in the order in which they start. */
 export function unitsInTurn(
-  lanes: readonly (Readonly<TurnState> & { readonly id: number; readonly jobs: readonly Waiting[] })[],
+  lanes: readonly (Readonly<TurnState> & { readonly id: number; readonly jobs: readonly WaitingUnits[] })[],
 ): number[] {
   const order = new TurnOrder<Entry>()
   const units: number[] = []
@@ -79,7 +79,7 @@ export function unitsInTurn(
 
 interface Player extends TurnState {
   readonly id: number
-  readonly jobs: readonly Waiting[]
+  readonly jobs: readonly WaitingUnits[]
 }
 
 interface Entry {

@@ -8,7 +8,7 @@ import { checkUnits } from '../limits/define.ts'
 import { drain, type Pile } from './drain.ts'
 import type { LimitPolicy } from '../limits/limit.ts'
 import type { SpacingRule } from '../rules/rule.ts'
-import { keptBack, type Met, metBelow } from '../limits/headroom.ts'
+import { keptBack, type EffectiveBucket, belowHeadroom } from '../limits/headroom.ts'
 import { normalisePolicy } from '../limits/normalise.ts'
 import type { Policy } from '../limits/policy.ts'
 import { capacityOf } from '../rules/rule-state.ts'
@@ -81,7 +81,8 @@ export function freshSituation(policy: LimitPolicy, shared: LimitPolicy | null, 
   const weight = spec.weight === undefined ? 1 : checkUnits(spec.weight, 'forecast')
   for (const each of shared === null ? [policy] : [policy, shared]) refuseHeavy(each, weight)
   // A backlog that is not there yet is one of jobs without a priority.
-  const fresh = (each: LimitPolicy): Met => metBelow({ policy: each, state: newBucket(each, nowUs) }, 0)
+  const fresh = (each: LimitPolicy): EffectiveBucket =>
+    belowHeadroom({ policy: each, state: newBucket(each, nowUs) }, 0)
   const piles = pilesOf(spec).map(({ count, times }) => ({
     ...fresh(policy),
     active: 0,

@@ -11,7 +11,7 @@ export interface Allowance {
 }
 
 /** What the other side said of its budget. */
-export interface Told {
+export interface BudgetReport {
   /** Units left of it, without those that it cannot have counted yet; integer ≥ 0. */
   readonly remaining: number
   /** When it is renewed, by the store's clock; in the past: what was told is stale, and means nothing. */
@@ -38,7 +38,7 @@ export function spend(allowance: Allowance, units: number, takenAtUs: number): A
  */
 export function tell(
   known: Allowance | undefined,
-  { remaining, resetUs }: Told,
+  { remaining, resetUs }: BudgetReport,
   rule: Rule | null,
   state: RuleState | null,
   nowUs: number,

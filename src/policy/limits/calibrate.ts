@@ -1,4 +1,4 @@
-import { tell, type Told } from './allowance.ts'
+import { tell, type BudgetReport } from './allowance.ts'
 import { type BucketState, ruleState, touch } from './bucket.ts'
 import type { LimitPolicy } from './limit.ts'
 import { capacityOf, newRuleState, take, unitsInUse } from '../rules/rule-state.ts'
@@ -10,7 +10,7 @@ export type Corrected = 'no' | 'yes' | 'news'
  * Takes the other side's word for what is left of its budget: no more than `remaining` units start before `resetUs`, and never more than
  * the policy allows. `news`: the bucket was under no such bound before, and is now.
  */
-export function calibrate(policy: LimitPolicy, state: BucketState, told: Told, nowUs: number): Corrected {
+export function calibrate(policy: LimitPolicy, state: BucketState, told: BudgetReport, nowUs: number): Corrected {
   touch(policy, state, nowUs)
   const known = state.allowance
   const next = tell(known, told, policy.rule, state.rule, nowUs)

@@ -7,7 +7,7 @@ export function keptBack({ headroom }: LimitPolicy, priority: number): number {
 }
 
 /** A bucket as somebody meets it. */
-export interface Met {
+export interface EffectiveBucket {
   readonly policy: LimitPolicy
   readonly state: BucketState
 }
@@ -18,7 +18,11 @@ export interface Met {
  *
  * @param highest the highest priority in the line.
  */
-export function metBelow({ policy, state }: Met, priority: number, highest: number = priority): Met {
+export function belowHeadroom(
+  { policy, state }: EffectiveBucket,
+  priority: number,
+  highest: number = priority,
+): EffectiveBucket {
   const kept = keptBack(policy, priority)
   if (kept === 0) return { policy, state }
   const { rule, concurrency } = policy

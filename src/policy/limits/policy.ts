@@ -12,7 +12,7 @@ export type Calibrate =
   | { from: 'headers'; direction?: 'down' | 'both'; reset?: 'window' | 'refill'; budget?: string }
 
 /** What happens where a limit refuses, and how it counts. */
-export interface Behaviour {
+export interface PolicyOptions {
   /** `wait` (default), go back to be scheduled at the expected start, or be dropped at once. */
   onLimit?: OnLimit
   /** A job that cannot start within this time is rejected; default: it waits without bound. */
@@ -67,4 +67,4 @@ export type Slots = { concurrency: number } & No<
 >
 
 /** What a limit allows: one rule over time, a rate or a window also with `every`, with or without a bound on jobs at once, or that bound alone. */
-export type Policy = Behaviour & (({ concurrency?: number } & (Rate | Window | Spacing)) | Slots)
+export type Policy = PolicyOptions & (({ concurrency?: number } & (Rate | Window | Spacing)) | Slots)

@@ -5,7 +5,7 @@ import type { ScheduleNews } from '../../jobs/schedule.ts'
 import type { Headroom, LimitPolicy } from '../../policy/limits/limit.ts'
 import type { Flows } from './flows.ts'
 import type { KeyCount, KeyQuery, LimitTotals } from './limit-keys.ts'
-import type { BucketBacklog, Calibrating, Explanation, Released, Sustained, Throttled } from './waits.ts'
+import type { BucketBacklog, CalibrationReport, Explanation, Released, Sustained, Throttled } from './waits.ts'
 import type { Outside } from './outside.ts'
 import type { Override, OverrideRequest } from './overrides.ts'
 import type { Schedules } from './schedules.ts'
@@ -115,7 +115,7 @@ export interface Limits {
    * Corrects a bucket by what the other side says is left of it; lanes that wait on it are re-timed. True: that is news.
    * @param worker who was told, where the limit is of scope `worker`.
    */
-  calibrate(limit: string, key: string, told: Calibrating, worker?: number): Promise<boolean>
+  calibrate(limit: string, key: string, told: CalibrationReport, worker?: number): Promise<boolean>
   /** Corrects what was charged: positive units go out, into debt if need be; negative ones come back. `worker`: who was charged. */
   charge(limit: string, key: string, units: number, chargedAtUs: number, worker?: number): Promise<void>
   /** The buckets of a limit, or the one of a key; a bucket that was never used reads as a new one. */
@@ -201,7 +201,7 @@ export interface DeclaredQueue {
 }
 
 /** Room in one queue of a process that claims. */
-export interface QueueSlots {
+export interface QueueRequest {
   readonly queue: string
   /** Free slots of this process; 0 when it is full. */
   readonly slots: number
@@ -211,7 +211,7 @@ export interface QueueSlots {
 export interface ClaimRequest {
   readonly worker: number
   readonly leaseUs: number
-  readonly queues: readonly QueueSlots[]
+  readonly queues: readonly QueueRequest[]
   /** The tasks whose jobs it takes; absent: any. */
   readonly tasks?: readonly string[]
   /** A bucket that jobs go on waiting for is told of again after so long, in µs; 1 minute by default. */

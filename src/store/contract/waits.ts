@@ -1,6 +1,6 @@
 /** What a store tells of waiting jobs, and is told of their budgets: why each waits, how many wait where, what they would cost. */
 import type { JobRecord } from '../../jobs/job.ts'
-import type { Told } from '../../policy/limits/allowance.ts'
+import type { BudgetReport } from '../../policy/limits/allowance.ts'
 import type { BucketState } from '../../policy/limits/bucket.ts'
 import type { Headroom, LimitPolicy } from '../../policy/limits/limit.ts'
 import type { Override } from './overrides.ts'
@@ -112,7 +112,7 @@ export interface Sustained extends Released {
 }
 
 /** What the other side said of its budget, and what it is taken for. */
-export interface Calibrating extends Told {
+export interface CalibrationReport extends BudgetReport {
   readonly direction: 'down' | 'both'
   readonly reset: 'window' | 'refill'
 }

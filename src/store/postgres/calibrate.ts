@@ -1,11 +1,16 @@
 import type { Statements } from '../../database/postgres.ts'
 import { calibrate as calibrateState, level } from '../../policy/limits/calibrate.ts'
-import type { Calibrating } from '../contract/waits.ts'
+import type { CalibrationReport } from '../contract/waits.ts'
 import type { Context } from './context.ts'
 import { changeBucket, type Meant } from './penalize.ts'
 
 /** Corrects a bucket by what the other side says is left of it; an answer that changes nothing writes nothing. True: that is news. */
-export async function calibrate(context: Context, db: Statements, meant: Meant, told: Calibrating): Promise<boolean> {
+export async function calibrate(
+  context: Context,
+  db: Statements,
+  meant: Meant,
+  told: CalibrationReport,
+): Promise<boolean> {
   const isWindow = told.reset === 'window'
   let news = false
   await changeBucket(context, db, meant, ({ policy, state }, nowUs) => {

@@ -1,12 +1,12 @@
 import { NEVER_US } from '../../policy/admission/lane.ts'
-import type { QueueShare } from '../../policy/admission/queue-slots.ts'
+import type { QueueSlots } from '../../policy/admission/queue-slots.ts'
 import type { Look, NextRow } from './read-set.ts'
 
 /** When the next line is due: at once where one came due while the claim was reading, else as it is after it. */
 export function nextLineUs(
   [, , , afterUs]: NextRow,
   { now, next: [, , , meanwhileUs] }: Pick<Look, 'now' | 'next'>,
-  shares: readonly QueueShare[],
+  shares: readonly QueueSlots[],
 ): number {
   const wakeAtUs = meanwhileUs !== null && meanwhileUs <= now ? meanwhileUs : afterUs
   return wakeAtUs === null || shares.every((share) => share.slots === 0) ? NEVER_US : wakeAtUs

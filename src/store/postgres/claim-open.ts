@@ -6,7 +6,7 @@ import { toAdmitted, type WrittenRow } from './claimed.ts'
 import { nextDueUs } from './claim-next.ts'
 import type { Context } from './context.ts'
 import { nextFireUs } from './fire.ts'
-import { openLineKey } from './lane-key.ts'
+import { unlimitedLaneKey } from './lane-key.ts'
 import type { Look } from './read-set.ts'
 import { kindsOf } from './unresolved.ts'
 import { withResults } from './parent-results.ts'
@@ -37,7 +37,7 @@ export async function claimOpen(context: Context, db: Statements, request: Claim
   const [first, ...rows] = await db.all<[...WrittenRow]>(
     CLAIM_OPEN,
     queues.map(({ queue }) => queue),
-    queues.map(({ queue }) => openLineKey(queue)),
+    queues.map(({ queue }) => unlimitedLaneKey(queue)),
     queues.map(({ slots }) => slots),
     worker,
     leaseUs,

@@ -3,7 +3,7 @@ import { WATCHED_AT_MOST } from '../../policy/admission/drop-watch.ts'
 import { knownTasks, type UnknownKind } from '../contract/known-tasks.ts'
 import type { ClaimRequest } from '../contract/store.ts'
 import type { Context } from './context.ts'
-import { openLineKey } from './lane-key.ts'
+import { unlimitedLaneKey } from './lane-key.ts'
 import type { Look, Portion } from './read-set.ts'
 import { ownerFor } from './own.ts'
 
@@ -42,7 +42,7 @@ export async function claimLook(
     tasks: known && known.list,
     known: known && known.name,
     uses: ownUses(context, request),
-    line_of: request.queues.map(({ queue, slots }) => [queue, openLineKey(queue), slots]),
+    line_of: request.queues.map(({ queue, slots }) => [queue, unlimitedLaneKey(queue), slots]),
   }
   const park = known !== null && context.unlisted
   const script = park ? PARK_AND_LOOK : LOOK

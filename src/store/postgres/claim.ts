@@ -4,7 +4,7 @@ import type { FlowNews } from '../../jobs/flow.ts'
 import type { ScheduleNews } from '../../jobs/schedule.ts'
 import { Admission } from '../../policy/admission/admission.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
-import type { QueueShare } from '../../policy/admission/queue-slots.ts'
+import type { QueueSlots } from '../../policy/admission/queue-slots.ts'
 import { isFull } from '../../policy/admission/refusal.ts'
 import type { Claim, ClaimRequest, Closed, Rejected } from '../contract/store.ts'
 import { newsOf, retentionOf } from './advance.ts'
@@ -194,7 +194,7 @@ async function doFirst(
 interface Decided {
   readonly admission: Admission
   readonly decision: Decision
-  readonly shares: readonly QueueShare[]
+  readonly shares: readonly QueueSlots[]
   readonly wakeUs: number
   readonly more: boolean
 }
@@ -226,7 +226,7 @@ async function write(
 ): Promise<Claim> {
   const { admission, decision, shares } = decided
   const { grants, rejections } = admission
-  const { bookings, unfinished } = admission.sifter
+  const { reservations, unfinished } = admission.lateScan
   const instant = { nowUs: look.now, wallUs: look.wall }
   const nameOf = (queue: number): string => sharedQueue(context.queues.name(queue))
   const told = throttling(nameOf, decision, admission, request.eventWindowUs ?? DEFAULT_EVENT_WINDOW_US)
@@ -234,7 +234,7 @@ async function write(
   const buckets = decision.changedBuckets()
   let rows: WrittenRow[] = []
   let { next } = look
-  if (grants.length + rejections.length + bookings.length + lanes.length + buckets.length > 0) {
+  if (grants.length + rejections.length + reservations.length + lanes.length + buckets.length > 0) {
     const rejects = rejections.length > 0
     const results = await db.script(
       rejects ? WRITE_REJECTING : WRITE,
@@ -246,7 +246,7 @@ async function write(
       JSON.stringify(lanes),
       JSON.stringify(buckets),
       JSON.stringify(rejectionsOf(context, rejections, instant)),
-      JSON.stringify(bookings.map(({ seq, startUs }) => [seq, startUs])),
+      JSON.stringify(reservations.map(({ seq, startUs }) => [seq, startUs])),
       String(request.outside === true),
       request.claimId ?? '',
       `{${rejections.map(({ head }) => head.seq).join()}}`,
@@ -309,5 +309,5 @@ function remember(context: Context, { admission, decision, shares }: Decided, lo
   const { reach } = context
   reach.line = Math.max(REACH_AT_LEAST.line, decision.deepest + 2, Math.ceil(reach.line * 0.9))
   reach.heads = Math.max(REACH_AT_LEAST.heads, decision.mostHeads + 1, Math.ceil(reach.heads * 0.9))
-  for (const share of shares) context.openLineNext.set(context.queues.name(share.queue), share.openLineNext)
+  for (const share of shares) context.unlimitedNext.set(context.queues.name(share.queue), share.unlimitedNext)
 }

@@ -25,5 +25,5 @@ export async function clear(context: Context, db: Statements): Promise<void> {
   await db.run(`DELETE FROM sluice.store WHERE starts_with(name, 'setting:')`)
   await db.run(`UPDATE sluice.store SET value = (value::bigint + 1)::text WHERE name = 'limits'`)
   context.queues.forgetRecords()
-  context.openLineNext.clear()
+  context.unlimitedNext.clear()
 }

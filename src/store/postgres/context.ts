@@ -20,7 +20,7 @@ export interface Context {
   /** The last turn that was given by this process. */
   readonly turns: { given: number }
   /** At equal priority, whether a queue's open line is next; by queue. */
-  readonly openLineNext: Map<string, boolean>
+  readonly unlimitedNext: Map<string, boolean>
   /** What this process has said of the limits of its queues, by queue. */
   readonly declared: Map<string, DeclaredQueue>
   /** Names of schedules in time zones that this process does not know. */
@@ -51,7 +51,7 @@ export function createContext(db: PostgresDatabase, clock: Clock, retention: Ret
     limits: new Timelines(-1, new Map()),
     queues: new QueueNumbers(),
     turns: { given: 0 },
-    openLineNext: new Map(),
+    unlimitedNext: new Map(),
     declared: new Map(),
     unreadable: new Set(),
     yields: new Yields(),

@@ -2,10 +2,10 @@ import type { AdmissionSource } from '../../policy/admission/admission.ts'
 import { encodeBucket } from '../../policy/limits/bucket.ts'
 import type { Bucket, Head, Lane, Stranger } from '../../policy/admission/lane.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
-import { refusesNow, waitsElsewhere, WATCHED_AT_MOST, type Watched } from '../../policy/admission/drop-watch.ts'
-import type { LineGroup, Served } from '../../policy/admission/wait-list.ts'
-import type { QueueShare } from '../../policy/admission/queue-slots.ts'
-import { decodeSieve, isBehind } from '../../policy/admission/scan-cursor.ts'
+import { refusesNow, waitsElsewhere, WATCHED_AT_MOST, type WatchedLane } from '../../policy/admission/drop-watch.ts'
+import type { WaitListGroup, QueueService } from '../../policy/admission/wait-list.ts'
+import type { QueueSlots } from '../../policy/admission/queue-slots.ts'
+import { decodeScanCursor, isBehind } from '../../policy/admission/scan-cursor.ts'
 import { type KnownTasks, withPassed } from '../contract/known-tasks.ts'
 import type { Timelines } from '../shared/timelines.ts'
 import type { StoredBucket } from '../shared/stored-bucket.ts'
@@ -41,7 +41,7 @@ export class Decision implements AdmissionSource {
   readonly #live: ReadonlySet<string>
   readonly #apart: ReadonlySet<string>
   readonly #openIds: ReadonlySet<number>
-  #shares: ReadonlyMap<number, QueueShare> = new Map()
+  #shares: ReadonlyMap<number, QueueSlots> = new Map()
   #deepest = 0
   #mostHeads = 0
   readonly #openHeads: number
@@ -92,7 +92,7 @@ export class Decision implements AdmissionSource {
   }
 
   /** Says which queues the decision is for. */
-  serve(shares: readonly QueueShare[]): void {
+  serve(shares: readonly QueueSlots[]): void {
     this.#shares = new Map(shares.flatMap((share) => [[share.queue, share] as const, [share.ownQueue, share] as const]))
   }
 
@@ -151,7 +151,7 @@ export class Decision implements AdmissionSource {
     const [, , , , , , , , , , , , , sieve] = this.#row(lane.id)
     const place = { priority, seq }
     // Read from the first of the lane on, and from the last that was sifted before.
-    const sifted = sieve === null ? null : decodeSieve(sieve)
+    const sifted = sieve === null ? null : decodeScanCursor(sieve)
     const further = sifted !== null && (isBehind(sifted, place) || (sifted.priority === priority && sifted.seq === seq))
     const rows = (further ? this.#behind : this.#heads).get(lane.id) ?? []
     const depth = further ? this.#depth(lane.id) : this.#headsRead(lane.id)
@@ -190,7 +190,7 @@ export class Decision implements AdmissionSource {
     return this.#deep.has(lane) ? Math.max(heads, deepHeads) : heads
   }
 
-  openLine(queue: number, skip: number, count: number): Head[] {
+  unlimitedLane(queue: number, skip: number, count: number): Head[] {
     const name = this.#queues.name(queue)
     const rows = this.#line.get(name) ?? []
     return this.strangers
@@ -199,7 +199,7 @@ export class Decision implements AdmissionSource {
       .map(toHead)
   }
 
-  groups(bucket: Bucket): LineGroup[] {
+  groups(bucket: Bucket): WaitListGroup[] {
     if (!this.#lined.has(bucket.id)) throw needBucket(bucket.id)
     const groups = new Map<string, LaneRow[]>()
     for (const [i, on] of this.#look.lineBuckets.entries()) {
@@ -218,13 +218,13 @@ export class Decision implements AdmissionSource {
     return [...this.#rows.values()].filter((row) => row[5] === bucket.id).map((row) => this.#lane(row[0]))
   }
 
-  served(queue: number): Served {
+  served(queue: number): QueueService {
     if (this.#shares.has(queue)) return 'here'
     const name = this.#queues.name(queue)
     return this.#live.has(name) ? 'elsewhere' : this.#apart.has(name) ? 'apart' : 'nowhere'
   }
 
-  watched(bucket: Bucket): Watched[] {
+  watched(bucket: Bucket): WatchedLane[] {
     const rows = (this.#look.watched ?? []).filter(([of, , , here]) => of === bucket.id && here)
     return rows.map(([, need, id]) => ({
       need,
@@ -282,7 +282,7 @@ export class Decision implements AdmissionSource {
     return changed
   }
 
-  #group(rows: readonly LaneRow[]): LineGroup {
+  #group(rows: readonly LaneRow[]): WaitListGroup {
     const [first] = rows
     const over = first?.[9] ?? ''
     let at = 0
@@ -327,7 +327,7 @@ export class Decision implements AdmissionSource {
       loaded: 0,
       ended: false,
       gone: new Set(),
-      sieve: sieve === null ? null : decodeSieve(sieve),
+      scanCursor: sieve === null ? null : decodeScanCursor(sieve),
       changed: false,
     }
     this.lanes.set(id, lane)

@@ -1,7 +1,7 @@
 import type { Statements } from '../../database/postgres.ts'
 import { view } from '../../policy/limits/bucket.ts'
 import { type Backlog, expectedStartUs } from '../../policy/limits/start-time.ts'
-import { metBelow } from '../../policy/limits/headroom.ts'
+import { belowHeadroom } from '../../policy/limits/headroom.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import type { Override } from '../contract/overrides.ts'
@@ -86,7 +86,7 @@ async function drainedUsOf(
   nowUs: number,
 ): Promise<number | null> {
   const { backlog, lowest, highest } = await backlogOf(db, id, waiting, policy.concurrency)
-  const met = metBelow({ policy, state }, lowest, highest)
+  const met = belowHeadroom({ policy, state }, lowest, highest)
   return expectedStartUs(met.policy, met.state, active, nowUs, backlog)
 }
 

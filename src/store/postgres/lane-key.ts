@@ -2,7 +2,7 @@ import type { NewJob } from '../../jobs/job.ts'
 import { laneKey } from '../../jobs/lane.ts'
 
 /** The lane in which jobs without limits stand: their queue's open line. */
-export function openLineKey(queue: string): string {
+export function unlimitedLaneKey(queue: string): string {
   return laneKey(queue, [], null)
 }
 

@@ -1,8 +1,8 @@
 import type { Statements } from '../../database/postgres.ts'
 import { freePermits } from '../../policy/rules/concurrency.ts'
 import { isFollowed, loadStartUs, ruleStartUs } from '../../policy/limits/start-time.ts'
-import { keptBack, metBelow } from '../../policy/limits/headroom.ts'
-import { type Contender, startsBefore, unitsInTurn, type Waiting } from '../../policy/admission/wait-order.ts'
+import { keptBack, belowHeadroom } from '../../policy/limits/headroom.ts'
+import { type Contender, startsBefore, unitsInTurn, type WaitingUnits } from '../../policy/admission/wait-order.ts'
 import type { TurnState } from '../../policy/admission/turn.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import type { StoredBucket } from '../shared/stored-bucket.ts'
@@ -138,7 +138,7 @@ async function startUs(
   nowUs: number,
 ): Promise<{ readonly us: number; readonly exact: boolean }> {
   if (!bucket.policy) return { us: nowUs, exact: false }
-  const { policy, state } = metBelow(
+  const { policy, state } = belowHeadroom(
     { policy: bucket.policy, state: bucket.state },
     given,
     Math.max(given, ahead.highest),
@@ -155,7 +155,7 @@ async function startUs(
       exact: !mixed && isFollowed(policy, starts),
     }
   if (window && stretches !== null && starts <= FOLLOWED_AT_MOST) {
-    const lanes: (TurnState & { id: number; jobs: Waiting[] })[] = []
+    const lanes: (TurnState & { id: number; jobs: WaitingUnits[] })[] = []
     for (const { id, turn, taken, share, count, at } of stretches)
       lanes.push({ id, turn, taken, share, jobs: await jobsOf(db, policy, id, count, at) })
     return {
@@ -218,7 +218,7 @@ async function jobsOf(
   lane: number,
   count: number,
   at: number,
-): Promise<Waiting[]> {
+): Promise<WaitingUnits[]> {
   const rows = await db.all<[seq: number, priority: number, units: number]>(
     `SELECT seq, priority, ${UNITS} FROM sluice.jobs WHERE ${OF_LANE}`,
     policy.retries === 'free',

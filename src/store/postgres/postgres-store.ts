@@ -25,7 +25,7 @@ import type {
   Store,
   Unstarted,
 } from '../contract/store.ts'
-import type { BucketBacklog, Calibrating, Explanation, Throttled } from '../contract/waits.ts'
+import type { BucketBacklog, CalibrationReport, Explanation, Throttled } from '../contract/waits.ts'
 import { backlog } from './backlog.ts'
 import type { Batch } from './batch.ts'
 import { calibrate } from './calibrate.ts'
@@ -243,7 +243,7 @@ export class PostgresStore extends FlowVerbs implements Store {
     return this.#change((db) => penalize(this.#context, db, { limit, key, worker }, untilUs))
   }
 
-  async calibrate(limit: string, key: string, told: Calibrating, worker?: number): Promise<boolean> {
+  async calibrate(limit: string, key: string, told: CalibrationReport, worker?: number): Promise<boolean> {
     await this.#endOverdue()
     return this.#change((db) => calibrate(this.#context, db, { limit, key, worker }, told))
   }

@@ -1,6 +1,6 @@
 import { watchesOf } from '../../policy/admission/drop-watch.ts'
 import type { Lane } from '../../policy/admission/lane.ts'
-import { encodeSieve } from '../../policy/admission/scan-cursor.ts'
+import { encodeScanCursor } from '../../policy/admission/scan-cursor.ts'
 import type { StoredBucket } from '../shared/stored-bucket.ts'
 import { LANE } from '../shared/state.ts'
 
@@ -27,7 +27,7 @@ function overOf(lane: Lane): string {
  * @param passed of one that is parked: the sets of tasks that found nothing in it
  */
 export function laneAsWritten(lane: Lane, held: boolean, passed: string | null): unknown[] {
-  const { id, state, on, deputyOf, priority, head, turn, taken, sieve } = lane
+  const { id, state, on, deputyOf, priority, head, turn, taken, scanCursor } = lane
   const emptied = state === 'empty' && !held
   const waits = state === 'waiting'
   const parked = state === 'parked' && !held
@@ -41,7 +41,7 @@ export function laneAsWritten(lane: Lane, held: boolean, passed: string | null):
     head,
     turn,
     emptied ? 0 : taken,
-    emptied || parked || !sieve ? null : encodeSieve(sieve),
+    emptied || parked || !scanCursor ? null : encodeScanCursor(scanCursor),
     parked ? passed : null,
     watchesOf(lane),
   ]

@@ -1,4 +1,4 @@
-import { QueueShare } from '../../policy/admission/queue-slots.ts'
+import { QueueSlots } from '../../policy/admission/queue-slots.ts'
 import type { ClaimRequest } from '../contract/store.ts'
 import type { Context } from './context.ts'
 import type { Decision } from './decision.ts'
@@ -7,11 +7,11 @@ import { ownQueue } from './own.ts'
 
 /** The queues of a request that nobody has paused, each with its own limits and the one that it was given. */
 export function sharesOf(
-  { limits, queues, openLineNext }: Context,
+  { limits, queues, unlimitedNext }: Context,
   decision: Decision,
   request: ClaimRequest,
   look: Look,
-): QueueShare[] {
+): QueueSlots[] {
   const held = look.held ?? []
   const paused = new Set(held.flatMap(([queue, isPaused]) => (isPaused ? [queue] : [])))
   // Behind the buckets of the limits that were asked for stand those of the limits that queues were given.
@@ -24,11 +24,11 @@ export function sharesOf(
     if (paused.has(queue)) return []
     const more = given.includes(queue) ? [{ id: look.own[at + given.indexOf(queue)] as number, weight: 1 }] : []
     const buckets = [...(own[i] ?? []), ...more].map(({ id, weight }) => ({ bucket: decision.bucket(id), weight }))
-    const next = openLineNext.get(queue) ?? true
+    const next = unlimitedNext.get(queue) ?? true
     const number = queues.of(queue)
     const apart = queues.of(ownQueue(queue, request.worker))
     return [
-      new QueueShare(number, apart, slots, buckets, next, (of, skip, count) => decision.openLine(of, skip, count)),
+      new QueueSlots(number, apart, slots, buckets, next, (of, skip, count) => decision.unlimitedLane(of, skip, count)),
     ]
   })
 }

@@ -2,7 +2,7 @@ import { isStorable } from '../../base/text.ts'
 import type { JobError } from '../../jobs/job.ts'
 import { type BucketState, charge, decodeBucket, newBucket } from '../../policy/limits/bucket.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
-import { decodeSieve } from '../../policy/admission/scan-cursor.ts'
+import { decodeScanCursor } from '../../policy/admission/scan-cursor.ts'
 import type { Failure } from '../contract/outside.ts'
 
 /**
@@ -67,7 +67,7 @@ export function areUses(text: string): boolean {
 
 /** Whether what a claim remembers of a lane can be read. */
 export function isSieve(text: string): boolean {
-  return readable(() => decodeSieve(text)) && Array.isArray(parsed(text))
+  return readable(() => decodeScanCursor(text)) && Array.isArray(parsed(text))
 }
 
 /** Whether the state of a bucket can be read. */

@@ -58,7 +58,7 @@ export function throttling(
 /** Buckets in whose line the first lane came to stand. */
 function newlyClosed(nameOf: (queue: number) => string, admission: Admission): ClosedOn[] {
   const closed: ClosedOn[] = []
-  for (const line of admission.lines.values()) {
+  for (const line of admission.waitLists.values()) {
     const bucket = line.bucket as StoredBucket
     if (bucket.toldUs !== null || bucket.wakeAtUs === null) continue
     const [lane] = line.joined

@@ -1,11 +1,11 @@
 import { calibrate as calibrateState, level } from '../../policy/limits/calibrate.ts'
-import type { Calibrating } from '../contract/waits.ts'
+import type { CalibrationReport } from '../contract/waits.ts'
 import type { Context } from './context.ts'
 import { nameFor } from './own.ts'
 import { changeBucket } from './penalize.ts'
 
 /** Corrects a bucket by what the other side says is left of it; an answer that changes nothing writes nothing. True: that is news. */
-export function calibrate(context: Context, limit: string, key: string, told: Calibrating, worker = 0): boolean {
+export function calibrate(context: Context, limit: string, key: string, told: CalibrationReport, worker = 0): boolean {
   const nowUs = context.clock.nowUs()
   const isWindow = told.reset === 'window'
   let news = false

@@ -1,11 +1,11 @@
 import type { Admitted } from '../../jobs/job.ts'
 import { Admission } from '../../policy/admission/admission.ts'
-import { type Grant, QueueShare } from '../../policy/admission/queue-slots.ts'
+import { type Grant, QueueSlots } from '../../policy/admission/queue-slots.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import { isFull } from '../../policy/admission/refusal.ts'
 import { knownTasks } from '../contract/known-tasks.ts'
 import { usesIn } from '../shared/queue-limits.ts'
-import type { BucketUse, Claim, ClaimRequest, QueueSlots } from '../contract/store.ts'
+import type { BucketUse, Claim, ClaimRequest, QueueRequest } from '../contract/store.ts'
 import { occurrenceOf } from '../shared/series.ts'
 import { advance } from './advance.ts'
 import { bucketId } from './buckets.ts'
@@ -74,7 +74,7 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   const wakeUs = admission.retime()
   const jobs = activate(context, request, admission.grants, decision)
   const rejected = [...late, ...rejectHeads(context, admission.rejections, instant, inFlows)]
-  book(context, admission.sifter.bookings)
+  book(context, admission.lateScan.reservations)
   const told = throttling(
     (queue) => queueName(context, queue),
     decision,
@@ -85,14 +85,14 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   const unknown = decision.unknown()
   const flows = [...advance(context, inFlows, instant).values()]
   context.turns.given = admission.turn
-  for (const share of shares) context.openLineNext.set(share.queue, share.openLineNext)
+  for (const share of shares) context.unlimitedNext.set(share.queue, share.unlimitedNext)
   const fireUs = rejected.some((job) => job.occurrence) ? nextFireUs(context, context.clock.read()) : fired.nextUs
   const dueUs = nextDueUs(context, context.clock.read())
   const again =
     flows.length > 0 ||
     joining ||
     more ||
-    admission.sifter.unfinished ||
+    admission.lateScan.unfinished ||
     admission.unfinished ||
     isFull(admission.rejections) ||
     moved >= AT_ONCE ||
@@ -147,7 +147,7 @@ function takeViews(context: Context, { worker, queues }: ClaimRequest, nowUs: nu
 function decide(
   admission: Admission,
   decision: Decision,
-  shares: readonly QueueShare[],
+  shares: readonly QueueSlots[],
   worker: number,
   parked: boolean,
 ): boolean {
@@ -188,7 +188,7 @@ function decide(
 }
 
 /** A queue that claims, with its own limits. */
-interface QueueAtWork extends QueueSlots {
+interface QueueAtWork extends QueueRequest {
   readonly uses: readonly BucketUse[]
 }
 
@@ -220,19 +220,19 @@ function shareOf(
   { queue, slots, uses }: QueueAtWork,
   nowUs: number,
   worker: number,
-): QueueShare {
+): QueueSlots {
   const id = queueId(context, queue)
   const buckets = uses.map((use) => ({
     bucket: decision.bucket(bucketId(context, nameFor(context, use.limit, use.key, worker), use.key, nowUs)),
     weight: use.weight,
   }))
-  return new QueueShare(
+  return new QueueSlots(
     id,
     ownQueue(id, worker),
     slots,
     buckets,
-    context.openLineNext.get(id) ?? true,
-    (of, skip, count) => decision.openLine(of, skip, count),
+    context.unlimitedNext.get(id) ?? true,
+    (of, skip, count) => decision.unlimitedLane(of, skip, count),
   )
 }
 
@@ -290,7 +290,7 @@ function toAdmitted(context: Context, grant: Grant, row: Row, decision: Decision
 }
 
 /** When the next line that this decision did not touch is due. */
-function nextLineUs(context: Context, nowUs: number, shares: readonly QueueShare[], worker: number): number {
+function nextLineUs(context: Context, nowUs: number, shares: readonly QueueSlots[], worker: number): number {
   if (shares.every((share) => share.slots === 0)) return NEVER_US
   const first = (whose: number): number =>
     context.db.get<[number | null]>(

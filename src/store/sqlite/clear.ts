@@ -21,5 +21,5 @@ export function clear(context: Context): void {
   context.policies.forget()
   context.ids.queues.clear()
   context.ids.queueNames.clear()
-  context.openLineNext.clear()
+  context.unlimitedNext.clear()
 }

@@ -21,7 +21,7 @@ export interface Context {
   /** The last turn that was given by this process. */
   readonly turns: { given: number }
   /** At equal priority, whether a queue's open line is next; by queue id. */
-  readonly openLineNext: Map<number, boolean>
+  readonly unlimitedNext: Map<number, boolean>
   /** What this process has said of the limits of its queues, by queue. */
   readonly declared: Map<string, DeclaredQueue>
   /** Names of schedules in time zones that this process does not know. */
@@ -53,6 +53,6 @@ export function queueName(context: Context, given: number): string {
 }
 
 /** The lane number of a queue's open line, in which jobs without limits stand: no lane has a number below zero. */
-export function openLineOf(queue: number): number {
+export function unlimitedLaneOf(queue: number): number {
   return -queue
 }

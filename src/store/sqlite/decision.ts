@@ -1,13 +1,13 @@
 import type { AdmissionSource } from '../../policy/admission/admission.ts'
-import type { QueueShare } from '../../policy/admission/queue-slots.ts'
+import type { QueueSlots } from '../../policy/admission/queue-slots.ts'
 import type { Bucket, Head, Lane, Stranger } from '../../policy/admission/lane.ts'
-import { waitsElsewhere, WATCHED_AT_MOST, type Watched } from '../../policy/admission/drop-watch.ts'
-import type { LineGroup, Served } from '../../policy/admission/wait-list.ts'
-import { decodeSieve } from '../../policy/admission/scan-cursor.ts'
+import { waitsElsewhere, WATCHED_AT_MOST, type WatchedLane } from '../../policy/admission/drop-watch.ts'
+import type { WaitListGroup, QueueService } from '../../policy/admission/wait-list.ts'
+import { decodeScanCursor } from '../../policy/admission/scan-cursor.ts'
 import { hasPassed, type KnownTasks, type UnknownKind, withPassed } from '../contract/known-tasks.ts'
 import type { StoredBucket } from '../shared/stored-bucket.ts'
 import { loadBucket, loadBuckets, saveBucket } from './buckets.ts'
-import { type Context, openLineOf, queueId } from './context.ts'
+import { type Context, unlimitedLaneOf, queueId } from './context.ts'
 import { saveWatches, watchRows } from './drop-watch.ts'
 import { portion } from './portion.ts'
 import { DEPUTY, saveLane } from './save-lane.ts'
@@ -43,7 +43,7 @@ export class Decision implements AdmissionSource {
   readonly lanes: Map<number, Lane> = new Map()
   readonly buckets: Map<number, StoredBucket> = new Map()
   readonly #context: Context
-  #shares: ReadonlyMap<number, QueueShare> = new Map()
+  #shares: ReadonlyMap<number, QueueSlots> = new Map()
   readonly #first = new Map<number, HeadRow[]>()
   readonly #open = new Set<Lane>()
   readonly #waitedOn = new Map<Lane, StoredBucket>()
@@ -70,7 +70,7 @@ export class Decision implements AdmissionSource {
   }
 
   /** Says which queues the decision is for. */
-  serve(shares: readonly QueueShare[]): void {
+  serve(shares: readonly QueueSlots[]): void {
     this.#shares = new Map(shares.flatMap((share) => [[share.queue, share] as const, [share.ownQueue, share] as const]))
   }
 
@@ -178,12 +178,12 @@ export class Decision implements AdmissionSource {
     return (strange ? rows.filter((row) => this.#strangers.lists(row)) : rows).slice(0, count).map(toHead)
   }
 
-  openLine(queue: number, skip: number, count: number): Head[] {
-    return this.#read(openLineOf(queue), queue, skip, count).map(toHead)
+  unlimitedLane(queue: number, skip: number, count: number): Head[] {
+    return this.#read(unlimitedLaneOf(queue), queue, skip, count).map(toHead)
   }
 
-  groups(bucket: Bucket): LineGroup[] {
-    const groups: LineGroup[] = []
+  groups(bucket: Bucket): WaitListGroup[] {
+    const groups: WaitListGroup[] = []
     let queue = -1
     let over = ''
     for (;;) {
@@ -205,7 +205,7 @@ export class Decision implements AdmissionSource {
       .map((row) => this.#lane(row))
   }
 
-  served(queue: number): Served {
+  served(queue: number): QueueService {
     if (this.#shares.has(queue)) return 'here'
     this.#live ??= new Set(
       liveQueues(this.#context, this.nowUs, this.#worker).map((name) => queueId(this.#context, name)),
@@ -232,7 +232,7 @@ export class Decision implements AdmissionSource {
     saveWatches(this.#context, lane)
   }
 
-  watched(bucket: Bucket): Watched[] {
+  watched(bucket: Bucket): WatchedLane[] {
     return watchRows(this.#context, bucket.id, [...this.#shares.keys()]).map(([need, id]) => ({
       need,
       lane: () => this.lanes.get(id) ?? this.#lane(this.#laneRow(id)),
@@ -277,7 +277,7 @@ export class Decision implements AdmissionSource {
     return served ? this.#strangers.known(lane, queue, rows, skip, count) : rows
   }
 
-  #group(bucket: number, queue: number, over: string): LineGroup {
+  #group(bucket: number, queue: number, over: string): WaitListGroup {
     let rows: LaneRow[] = []
     let at = 0
     let skipped = 0
@@ -324,7 +324,7 @@ export class Decision implements AdmissionSource {
       loaded: 0,
       ended: false,
       gone: new Set(),
-      sieve: sieve === null ? null : decodeSieve(sieve),
+      scanCursor: sieve === null ? null : decodeScanCursor(sieve),
       changed: false,
     }
     this.lanes.set(id, lane)

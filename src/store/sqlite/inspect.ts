@@ -1,6 +1,6 @@
 import { view } from '../../policy/limits/bucket.ts'
 import { type Backlog, expectedStartUs } from '../../policy/limits/start-time.ts'
-import { metBelow } from '../../policy/limits/headroom.ts'
+import { belowHeadroom } from '../../policy/limits/headroom.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import type { Override } from '../contract/overrides.ts'
@@ -91,7 +91,7 @@ function drainedUsOf(
   nowUs: number,
 ): number | null {
   const { backlog, lowest, highest } = backlogOf(context, id, waiting, policy.concurrency)
-  const met = metBelow({ policy, state }, lowest, highest)
+  const met = belowHeadroom({ policy, state }, lowest, highest)
   return expectedStartUs(met.policy, met.state, active, nowUs, backlog)
 }
 

@@ -1,7 +1,13 @@
 import { laneKey } from '../../jobs/lane.ts'
-import { decodeSieve, encodeSieve, isBehind, type Sieve, without } from '../../policy/admission/scan-cursor.ts'
+import {
+  decodeScanCursor,
+  encodeScanCursor,
+  isBehind,
+  type ScanCursor,
+  without,
+} from '../../policy/admission/scan-cursor.ts'
 import { bucketId, wakeLine } from './buckets.ts'
-import { type Context, openLineOf } from './context.ts'
+import { type Context, unlimitedLaneOf } from './context.ts'
 import { LANE } from '../shared/state.ts'
 import { viewsFor, viewsOf } from './views.ts'
 
@@ -33,7 +39,7 @@ const LANE_ROW = 'SELECT state, priority, head, turn, bucket, deputy_of, sieve F
  */
 export function laneOf(context: Context, queue: number, spec: LaneSpec, nowUs: number): number {
   const { uses, share = 1, fairKey = null } = spec
-  if (uses.length === 0 && fairKey === null) return openLineOf(queue)
+  if (uses.length === 0 && fairKey === null) return unlimitedLaneOf(queue)
   const spread = uses.some(({ limit, key }) => context.policies.policy(limit, key)?.scope === 'worker')
   const key = `${laneKey(spec.queue, uses, fairKey)}${spread ? '\0' : ''}`
   // Never remembered: another process may have forgotten the lane, and its number may be another's by now.
@@ -66,7 +72,7 @@ export function arrive(
     return
   }
   // Those behind it may be late by it: they are sifted anew.
-  if (sieve !== null && !isBehind(decodeSieve(sieve), { priority, seq })) forgetSieve(context, lane)
+  if (sieve !== null && !isBehind(decodeScanCursor(sieve), { priority, seq })) forgetSieve(context, lane)
   if (state === LANE.empty) {
     // A turn of several starts is not to be broken into by a lane that came at the same instant: no two have the same.
     context.turns.given = Math.max(turn, nowUs, context.turns.given + 1)
@@ -100,7 +106,7 @@ export function depart(context: Context, lane: number, seq: number, nowUs: numbe
     for (const view of viewsOf(context, lane)) depart(context, view, seq, nowUs, lane)
     return
   }
-  if (row[6] !== null) departSieve(context, lane, decodeSieve(row[6]), seq)
+  if (row[6] !== null) departSieve(context, lane, decodeScanCursor(row[6]), seq)
   if (row[2] !== seq) return
   const next = context.db.get<[number, number]>(
     'SELECT priority, seq FROM jobs WHERE lane = ? AND state = 1 ORDER BY priority DESC, seq LIMIT 1',
@@ -132,11 +138,11 @@ export function forgetSieve(context: Context, lane: number): void {
   context.db.run('UPDATE lanes SET sieve = NULL WHERE id = ? AND sieve IS NOT NULL', lane)
 }
 
-function departSieve(context: Context, lane: number, sieve: Sieve, seq: number): void {
+function departSieve(context: Context, lane: number, sieve: ScanCursor, seq: number): void {
   const [priority] = context.db.get<[number]>('SELECT priority FROM jobs WHERE seq = ?', seq) as [number]
   if (isBehind(sieve, { priority, seq })) return
   const rest = without(sieve)
-  context.db.run('UPDATE lanes SET sieve = ? WHERE id = ?', rest && encodeSieve(rest), lane)
+  context.db.run('UPDATE lanes SET sieve = ? WHERE id = ?', rest && encodeScanCursor(rest), lane)
 }
 
 /** Whoever becomes first in the line that it leaves, or is freed by its leaving, is looked at again. */

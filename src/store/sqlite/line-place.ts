@@ -1,8 +1,8 @@
 import { laneKey } from '../../jobs/lane.ts'
 import { freePermits } from '../../policy/rules/concurrency.ts'
 import { isFollowed, loadStartUs, ruleStartUs } from '../../policy/limits/start-time.ts'
-import { keptBack, metBelow } from '../../policy/limits/headroom.ts'
-import { type Contender, startsBefore, unitsInTurn, type Waiting } from '../../policy/admission/wait-order.ts'
+import { keptBack, belowHeadroom } from '../../policy/limits/headroom.ts'
+import { type Contender, startsBefore, unitsInTurn, type WaitingUnits } from '../../policy/admission/wait-order.ts'
 import type { TurnState } from '../../policy/admission/turn.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import type { StoredBucket } from '../shared/stored-bucket.ts'
@@ -135,7 +135,7 @@ function startUs(
   nowUs: number,
 ): { readonly us: number; readonly exact: boolean } {
   if (!bucket.policy) return { us: nowUs, exact: false }
-  const { policy, state } = metBelow(
+  const { policy, state } = belowHeadroom(
     { policy: bucket.policy, state: bucket.state },
     given,
     Math.max(given, ahead.highest),
@@ -209,7 +209,7 @@ function sumOf(context: Context, policy: LimitPolicy, stretches: readonly Stretc
   return sum
 }
 
-function jobsOf(context: Context, policy: LimitPolicy, lane: number, count: number, at: number): Waiting[] {
+function jobsOf(context: Context, policy: LimitPolicy, lane: number, count: number, at: number): WaitingUnits[] {
   return context.db
     .all<[seq: number, priority: number, units: number]>(
       `SELECT seq, priority, ${UNITS} FROM jobs WHERE lane = ? AND state = 1 ORDER BY priority DESC, seq LIMIT ?`,

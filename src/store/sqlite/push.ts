@@ -1,7 +1,7 @@
 import type { NewJob } from '../../jobs/job.ts'
 import type { Offered, QueueDepth, Refused } from '../contract/outside.ts'
 import type { LimitDefinition } from '../contract/store.ts'
-import { type Context, openLineOf, queueId } from './context.ts'
+import { type Context, unlimitedLaneOf, queueId } from './context.ts'
 import { define } from './define.ts'
 import { enqueue } from './enqueue.ts'
 import { boundsOf } from './queues.ts'
@@ -58,7 +58,7 @@ function depthOf(context: Context, queue: string): QueueDepth | null {
     `SELECT (SELECT count(*) FROM jobs WHERE state = ${STATE.available} AND lane IN (SELECT id FROM lanes WHERE queue = ?1 UNION ALL SELECT ?2)),
      (SELECT count(*) FROM jobs WHERE state IN (0, 4, 5, 7) AND state IN (${STATE.scheduled}, ${STATE.retryable}) AND lane IN (SELECT id FROM lanes WHERE queue = ?1 UNION ALL SELECT ?2))`,
     id,
-    openLineOf(id),
+    unlimitedLaneOf(id),
   ) as [number, number]
   return { queue, depth: waiting + parked, bounds }
 }

@@ -1,6 +1,6 @@
 import type { Rejection } from '../../policy/admission/refusal.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
-import type { Booking } from '../../policy/admission/late-scan.ts'
+import type { Reservation } from '../../policy/admission/late-scan.ts'
 import type { Rejected } from '../contract/store.ts'
 import { occurrenceOf } from '../shared/series.ts'
 import { type Context, queueName } from './context.ts'
@@ -50,7 +50,7 @@ export function rejectHeads(
 }
 
 /** Notes when jobs that a limit puts off are expected to start; they keep their place. */
-export function book(context: Context, bookings: readonly Booking[]): void {
+export function book(context: Context, bookings: readonly Reservation[]): void {
   if (bookings.length === 0) return
   const rows = bookings.map(({ seq, startUs }) => [seq, startUs])
   context.db.run(

@@ -1,5 +1,5 @@
 import type { Lane } from '../../policy/admission/lane.ts'
-import { encodeSieve } from '../../policy/admission/scan-cursor.ts'
+import { encodeScanCursor } from '../../policy/admission/scan-cursor.ts'
 import type { StoredBucket } from '../shared/stored-bucket.ts'
 import type { Context } from './context.ts'
 
@@ -25,7 +25,7 @@ function overOf(lane: Lane): string {
  * @param passed of one that is parked: the sets of tasks that found nothing in it
  */
 export function saveLane({ db }: Context, lane: Lane, wasOpen: boolean, nowUs: number, passed: string | null): void {
-  const sieve = lane.sieve && encodeSieve(lane.sieve)
+  const sieve = lane.scanCursor && encodeScanCursor(lane.scanCursor)
   if (lane.state === 'empty') {
     db.run(
       'UPDATE lanes SET state = 0, bucket = NULL, over = NULL, deputy_of = NULL, sieve = NULL, turn = ?, taken = 0, emptied = ? WHERE id = ?',

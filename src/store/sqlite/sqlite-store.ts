@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import { isFinal, mayPass, SluiceError } from '../../base/errors.ts'
 import { createIds } from '../../base/ids.ts'
-import { SqliteConnection, type Turn } from '../../database/sqlite.ts'
+import { SqliteConnection, type Phase } from '../../database/sqlite.ts'
 import type { JobQuery, JobRecord, NewJob, Settled, Settlement } from '../../jobs/job.ts'
 import { releaseClaims } from '../shared/lost.ts'
 import type { Outside } from '../contract/outside.ts'
@@ -25,7 +25,7 @@ import type {
   Store,
   Unstarted,
 } from '../contract/store.ts'
-import type { Calibrating, Explanation } from '../contract/waits.ts'
+import type { CalibrationReport, Explanation } from '../contract/waits.ts'
 import { backlog } from './backlog.ts'
 import { calibrate } from './calibrate.ts'
 import { cancel } from './cancel.ts'
@@ -117,7 +117,7 @@ export class SqliteStore implements Store {
       ids,
       newId: createIds(clock),
       turns: { given: 0 },
-      openLineNext: new Map(),
+      unlimitedNext: new Map(),
       declared: new Map(),
       unreadable: new Set(),
       yields: new Yields(),
@@ -222,7 +222,7 @@ export class SqliteStore implements Store {
   }
 
   /** What a row that cannot be read keeps from being written is tried again without it. */
-  #mend<T>(turn: Turn, work: () => T): Promise<T> {
+  #mend<T>(turn: Phase, work: () => T): Promise<T> {
     return this.#unreadable.mend(() => this.#db.write(turn, work))
   }
 
@@ -278,7 +278,7 @@ export class SqliteStore implements Store {
     return this.#db.write(CHANGES, () => penalizeBucket(this.#context, limit, key, untilUs, this.nowUs(), worker))
   }
 
-  calibrate(limit: string, key: string, told: Calibrating, worker?: number): Promise<boolean> {
+  calibrate(limit: string, key: string, told: CalibrationReport, worker?: number): Promise<boolean> {
     return this.#db.write(CHANGES, () => calibrate(this.#context, limit, key, told, worker))
   }
 
