@@ -1,0 +1,125 @@
+// What Markdown promises of the repository: the files that it names are there, and its lines can be read beside code.
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import { dirname, join, posix } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const COLUMNS = 100
+/** Folders that a path in prose may begin with: those of the repository, and those of src/, which prose leaves out. */
+const FOLDERS = ['', 'src/']
+/** Files with longer lines. Take a file off once it is wrapped; put none on. */
+const WIDE = new Set([
+  '0001-one-package.md',
+  '0002-node-sqlite-on-the-main-thread.md',
+  '0003-decide-late-per-lane.md',
+  '0004-integer-microseconds-and-whose-clock.md',
+  '0005-no-memory-store.md',
+  '0006-a-newcomer-waits-behind-those-that-wait.md',
+  '0007-notice-other-processes-by-what-they-write.md',
+  '0008-a-turn-is-as-many-starts-as-the-share.md',
+  '0009-a-job-that-is-put-off-keeps-its-place.md',
+  '0010-a-tenant-is-part-of-a-name.md',
+  '0011-one-schema-library-behind-the-http-door.md',
+  '0012-flows-are-jobs-that-wait-for-each-other.md',
+  '0013-the-claim-on-postgresql.md',
+  '0014-jobs-without-limits-in-one-round-trip.md',
+  '0015-limits-of-a-server-are-each-tenants-own.md',
+  '0016-queue-limits-in-the-store.md',
+  '0017-a-worker-takes-jobs-of-the-tasks-that-it-lists.md',
+  '0018-what-waits-elsewhere-is-dropped-at-once.md',
+  'ARCHITECTURE.md',
+  'CHANGELOG.md',
+  'CONTRIBUTING.md',
+  'GLOSSARY.md',
+  'README.md',
+  'chains-groups-batches.md',
+  'closed-budgets.md',
+  'composing-limits.md',
+  'errors.md',
+  'events-and-metrics.md',
+  'explained-waits.md',
+  'fairness.md',
+  'guarantees.md',
+  'keyed-limits.md',
+  'live-control.md',
+  'llm-budgets.md',
+  'performance.md',
+  'postgres.md',
+  'push-back.md',
+  'python-worker.md',
+  'recurring-work.md',
+  'server.md',
+  'step-limits.md',
+])
+
+/** Not ours, or not written by hand. */
+const FOREIGN = /(^|\/)(node_modules|dist|suites)\//
+
+const FILES = globSync('**/*.md', { cwd: ROOT, exclude: (path) => FOREIGN.test(`${path}/`) })
+  .filter((path) => !FOREIGN.test(path))
+  .toSorted()
+
+/** Every relative target of a link, without its anchor. */
+function links(text: string): string[] {
+  return [...text.matchAll(/\]\(([^)\s]+)\)/g)]
+    .map(([, target = '']) => target)
+    .filter((target) => !/^([a-z]+:|#)/.test(target))
+    .map((target) => target.replace(/#.*$/, ''))
+}
+
+/** Every path in the text that names a file by its extension or a folder by its slash, from the repository's root or from src/. */
+function paths(text: string, isFolder: (name: string) => boolean): string[] {
+  return [...text.matchAll(/(?<![\w/.:@*-])([\w.-]+\/[\w./{},*-]*)/g)]
+    .map(([, path = '']) => path.replace(/[.,]+$/, ''))
+    .filter((path) => /\/$|\.(ts|mts|mjs|js|md|sql|json|txt|py|sh|go)$/.test(path))
+    .filter((path) => isFolder(path.split('/')[0] ?? ''))
+}
+
+/** `a/{b,c}.ts` is two paths. */
+function spread(path: string): string[] {
+  const [whole, options] = /\{([^{}]*)\}/.exec(path) ?? []
+  if (whole === undefined || options === undefined) return [path]
+  return options.split(',').flatMap((option) => spread(path.replace(whole, option)))
+}
+
+function exists(path: string): boolean {
+  return path.includes('*') ? globSync(path, { cwd: ROOT }).length > 0 : existsSync(join(ROOT, path))
+}
+
+const isFolder = (name: string): boolean => !/^\.+$/.test(name) && FOLDERS.some((from) => exists(`${from}${name}/`))
+const isThere = (path: string): boolean => spread(path).every((one) => FOLDERS.some((from) => exists(`${from}${one}`)))
+
+/** Lines that could be wrapped: neither rows of a table, nor code, nor one long word. */
+function wideLines(text: string): string[] {
+  return text
+    .replace(/^```[^]*?^```/gm, '')
+    .split('\n')
+    .filter((line) => line.length > COLUMNS && !line.startsWith('|') && /\s/.test(line.slice(0, COLUMNS).trim()))
+}
+
+describe.each(FILES)('%s', (file) => {
+  const text = readFileSync(join(ROOT, file), 'utf8')
+
+  test('links to files that exist', () => {
+    expect(links(text).filter((target) => !exists(posix.join(dirname(file), target)))).toEqual([])
+  })
+
+  test('names files that exist', () => {
+    const here = (path: string): boolean => exists(posix.join(dirname(file), path))
+    expect(paths(text, isFolder).filter((path) => !isThere(path) && !here(path))).toEqual([])
+  })
+
+  test.skipIf(WIDE.has(posix.basename(file)))(`has lines of at most ${COLUMNS} columns`, () => {
+    expect(wideLines(text)).toEqual([])
+  })
+})
+
+test('a path is found in code, in prose and in braces, and no URL or module is taken for one', () => {
+  const known = (name: string): boolean => ['src', 'engine'].includes(name)
+  const text =
+    'See `src/a.ts`, engine/run/{a,b}.ts. https://x.org/src/a.ts, /engine/v1.json, engine/v1, other/x.ts; src/base/'
+  expect(paths(text, known)).toEqual(['src/a.ts', 'engine/run/{a,b}.ts', 'src/base/'])
+  expect(spread('engine/run/{a,b}.ts')).toEqual(['engine/run/a.ts', 'engine/run/b.ts'])
+  expect(links('[a](b.md#c) [d](https://e.org) [f](#g)')).toEqual(['b.md'])
+})
