@@ -1,6 +1,6 @@
 import { Pool } from 'pg'
 import { expect, test } from 'vitest'
-import { MIGRATIONS } from '../../src/store/postgres/schema.ts'
+import { MIGRATIONS } from '../../src/store/postgres/sql/embedded.ts'
 import { POSTGRES_URL } from '../store/postgres-backend.ts'
 import { withPostgres } from '../store/postgres-server.ts'
 import { sluice } from './terminal.ts'

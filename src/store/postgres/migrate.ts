@@ -1,6 +1,6 @@
 import { SluiceError } from '../../base/errors.ts'
 import { inTransaction, type PostgresDatabase, type Statements } from '../../database/postgres.ts'
-import { FUNCTIONS, MIGRATIONS } from './schema.ts'
+import { FUNCTIONS, MIGRATIONS } from './sql/embedded.ts'
 
 /** Brings the schema up to this version, all or nothing; processes that start together do so one after the other. */
 export async function migrate(db: PostgresDatabase): Promise<void> {

@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import type { PostgresDatabase } from '../../database/postgres.ts'
-import { GIVEN_CLOCK } from './schema.ts'
+import { TEST_CLOCK } from './sql/embedded.ts'
 import { GivenClock, wallOf } from './store-clock.ts'
 
 /** Has a schema go by a test's clock. Its offset is kept in the store, per boot: a step of the wall moves no start. */
@@ -11,7 +11,7 @@ export async function giveClock(db: PostgresDatabase, clock: Clock): Promise<Giv
     const given = await statements.get<[boolean]>(
       `SELECT prosrc LIKE '%sluice_clock%' FROM pg_proc WHERE oid = 'sluice.now_us()'::regprocedure`,
     )
-    if (!given?.[0]) await statements.script(GIVEN_CLOCK)
+    if (!given?.[0]) await statements.script(TEST_CLOCK)
     const [text] = (await statements.get<[string]>(`SELECT value FROM sluice.store WHERE name = 'boot'`)) ?? ['["",0]']
     const [boot, offset] = JSON.parse(text) as [string, number]
     if (boot === clock.bootId) return new GivenClock(clock, offset)

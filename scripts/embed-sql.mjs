@@ -1,0 +1,80 @@
+// Writes src/store/postgres/sql/embedded.ts from the .sql files beside it, so that the package needs no file but its
+// modules. Run it after every change of one; test/store/postgres-sql.test.ts fails while it was forgotten.
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { END_OF_TIME_MS, END_OF_TIME_US } from '../src/base/instant.ts'
+import { FLOW_STATES, MAX_PARENT_RESULTS_BYTES } from '../src/jobs/flow.ts'
+import { LANE, STATE } from '../src/store/shared/state.ts'
+import { STOPPED, TOO_LARGE } from '../src/store/shared/stored-flows.ts'
+
+// Rows are looked up by their indexes on the hot path, whatever the statistics say. A plan is kept for as long as its
+// connection lives; one made while a table was small, or for a long list, would read the whole of it ever after. Of an
+// empty analyzed table the planner would keep all rows at hand rather than look one up: so it keeps none at hand.
+const BY_INDEX = ['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin', 'material']
+  .map((way) => `SET enable_${way} = off`)
+  .concat('SET jit = off', 'SET plan_cache_mode = force_generic_plan')
+  .join(' ')
+
+/** What stands for `{{name}}` in the files: planning sees the constant, so that partial indexes match. */
+const CONSTANTS = {
+  by_index: BY_INDEX,
+  // Joins are made as they are written, from a few rows on, by indexes.
+  as_written: `SET join_collapse_limit = 1 ${BY_INDEX}`,
+  ...named('job', STATE),
+  ...named('lane', LANE),
+  ...positions('flow', FLOW_STATES),
+  // Positions in what the tables keep as JSON arrays.
+  ...positions('use', ['limit', 'key', 'worker']),
+  ...positions('plan', ['reached', 'start_at', 'delay', 'share']),
+  ...positions('scan_cursor', ['level', 'seq']),
+  // Arrays of PostgreSQL begin at 1.
+  ...positions('retention', ['completed', 'cancelled', 'discarded'], 1),
+  kept_failures: 25,
+  max_parent_results_bytes: MAX_PARENT_RESULTS_BYTES,
+  stopped: STOPPED,
+  too_large: TOO_LARGE,
+  end_of_time_us: END_OF_TIME_US,
+  end_of_time: new Date(END_OF_TIME_MS).toISOString(),
+}
+
+function named(group, values) {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [`${group}.${name}`, value]))
+}
+
+function positions(group, names, first = 0) {
+  return Object.fromEntries(names.map((name, place) => [`${group}.${name}`, place + first]))
+}
+
+const folder = fileURLToPath(new URL('../src/store/postgres/sql/', import.meta.url))
+
+function textOf(path) {
+  return readFileSync(folder + path, 'utf8').replaceAll(/\{\{([\w.]+)\}\}/g, (_, name) => {
+    if (!(name in CONSTANTS)) throw new Error(`${path} names {{${name}}}, which scripts/embed-sql.mjs does not know`)
+    return String(CONSTANTS[name])
+  })
+}
+
+function list(from) {
+  const paths = readdirSync(folder + from).toSorted()
+  return `[\n${paths.map((path) => `  // ${path}\n  ${JSON.stringify(textOf(`${from}/${path}`))},\n`).join('')}]`
+}
+
+/** The module that holds all of it. */
+export function embedded() {
+  return `// Written by scripts/embed-sql.mjs from the .sql files beside it; change those.
+
+/**
+ * The changes of tables in order; the table \`store\` counts how many were applied. A shipped one is never edited:
+ * changes are appended. One that changes what a function takes or answers drops the function.
+ */
+export const MIGRATIONS: readonly string[] = ${list('migrations')}
+
+/** The functions of this version: put in place after any migration, so that each is written once. */
+export const FUNCTIONS: string = ${list('functions')}.join('\\n')
+
+/** Gives a schema the clock that its callers set, as \`clock\` of the engine says: for tests. */
+export const TEST_CLOCK: string = ${JSON.stringify(textOf('test-clock.sql'))}
+`
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) writeFileSync(`${folder}embedded.ts`, embedded())

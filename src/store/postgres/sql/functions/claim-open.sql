@@ -1,0 +1,143 @@
+-- A claim of jobs without limits, where there is nothing to decide. It takes one round trip, and no
+-- locks but those of the jobs and one shared lock for each queue, for which a pause waits. Where
+-- something needs a decision it answers no row, and the caller reads and decides. Such are a lane
+-- that is open or due, an arrival, a time that has come, a queue that is paused or has a limit.
+
+-- Starts jobs that wait, for a worker; p_permits in the same order: the buckets whose permits each
+-- holds, as an array's text.
+CREATE
+  OR REPLACE FUNCTION sluice.start_jobs(
+    p_seqs bigint[], p_permits text[], p_worker bigint, p_lease_us bigint, p_now bigint,
+    p_outside boolean, p_claim uuid
+  )
+RETURNS TABLE (
+  r_seq bigint, r_id uuid, r_task text, r_queue text, r_priority int, r_input text, r_attempt int,
+  r_max_attempts int, r_pushed_back int, r_created bigint, r_extra text, r_schedule text,
+  r_occurs bigint, r_state int, r_since bigint, r_flow bigint
+) LANGUAGE plpgsql
+{{by_index}} AS $f$
+BEGIN
+  -- An occurrence of a schedule has to start before the end of the series; a retry of it need not.
+  -- Outside, a job's own lease goes before the claim's.
+  RETURN QUERY
+  UPDATE sluice.jobs j
+  SET state = {{job.active}}, attempt = j.attempt + 1, worker = p_worker, started = p_now,
+    booked = NULL,
+    due = p_now + CASE WHEN p_outside THEN coalesce(j.lease, p_lease_us) ELSE p_lease_us END,
+    leased = CASE WHEN p_outside THEN coalesce(j.lease, p_lease_us) ELSE j.leased END,
+    ends = CASE WHEN p_outside THEN p_now + j.timeout END, claim = p_claim,
+    permits = g.permits::bigint[], expires = CASE WHEN j.schedule IS NULL THEN j.expires END
+  FROM unnest(p_seqs, p_permits) g(seq, permits)
+  WHERE j.seq = g.seq AND j.state + 0 = {{job.available}}
+  RETURNING j.seq, j.id, j.task, j.queue, coalesce(j.asked, j.priority)::int, j.input, j.attempt,
+    j.max_attempts, j.pushed_back, j.created, j.extra, j.schedule, j.occurs, j.state::int, j.since,
+    j.flow;
+END $f$;
+
+-- p_limits: the number of the last change of limits that the caller knows; p_next_end: when an
+-- override that it knows ends. The first row tells of the claim itself,
+-- as JSON in the place of an input; without it nothing was done.
+CREATE OR REPLACE FUNCTION sluice.claim_open(
+  p_queues text[], p_lanes text[], p_slots int[], p_worker bigint, p_lease_us bigint,
+  p_limits bigint, p_next_end bigint, p_unreadable text[], p_outside boolean DEFAULT false,
+  p_tasks text[] DEFAULT NULL, p_known text DEFAULT NULL, p_claim uuid DEFAULT NULL
+) RETURNS TABLE (r_seq bigint, r_id uuid, r_task text, r_queue text, r_priority int, r_input text,
+r_attempt int, r_max_attempts int, r_pushed_back int, r_created bigint,
+  r_extra text, r_schedule text, r_occurs bigint, r_state int, r_since bigint,
+  r_flow bigint) LANGUAGE plpgsql
+{{by_index}} AS $f$
+DECLARE
+  v_now bigint := sluice.now_us(); v_wall bigint := sluice.wall_us();
+  v_next json := sluice.claim_next(v_now, p_worker); v_fire json := sluice.claim_fire(p_unreadable);
+  v_seqs bigint[] := '{}'; v_had bigint[]; v_held boolean := false; v_all text[] := p_queues;
+  v_strangers text[]; v_wanted int; v_unknown json[] := '{}';
+BEGIN
+  PERFORM pg_advisory_xact_lock_shared(hashtext('sluice.held'), hashtext(q))
+  FROM unnest(p_queues) q;
+  IF EXISTS (
+    SELECT 1 FROM sluice.queues WHERE name = ANY (p_queues) AND (paused OR limit_name IS NOT NULL)
+  ) THEN
+    RETURN;
+  END IF;
+  IF EXISTS (SELECT 1 FROM sluice.apart) THEN
+    v_all := v_all || ARRAY(SELECT sluice.own_queue(q, p_worker) FROM unnest(p_queues) q);
+    IF EXISTS (SELECT 1 FROM sluice.buckets WHERE worker = p_worker AND wake_at <= v_now) THEN
+      RETURN;
+    END IF;
+  END IF;
+  IF cardinality(sluice.parked_lanes(v_all, p_known, 1)) > 0 THEN RETURN; END IF;
+  IF sluice.look_arrivals(p_queues)
+    OR EXISTS (SELECT 1 FROM sluice.lanes WHERE queue = ANY (v_all) AND state = {{lane.open}})
+    OR EXISTS (SELECT 1 FROM sluice.buckets WHERE worker = 0 AND wake_at <= v_now)
+      OR coalesce((SELECT value::bigint FROM sluice.store WHERE name = 'limits'), 0) <> p_limits
+      OR p_next_end <= v_now
+    OR (v_next ->> 0)::bigint <= v_wall OR (v_next ->> 1)::bigint <= v_now
+      OR (v_next ->> 2)::bigint < v_now
+    OR (v_fire ->> 0)::bigint <= v_now OR (v_fire ->> 1)::bigint <= v_wall
+      OR v_fire ->> 2 IS NOT NULL
+  THEN RETURN; END IF;
+  FOR n IN 1 .. cardinality(p_lanes) LOOP
+    CONTINUE WHEN p_slots[n] = 0;
+    v_strangers := CASE
+      WHEN p_tasks IS NOT NULL
+        THEN ARRAY(
+          SELECT DISTINCT f.task
+          FROM (
+            SELECT task FROM sluice.jobs WHERE lane = p_lanes[n] AND state = {{job.available}}
+            ORDER BY priority DESC, seq LIMIT p_slots[n]
+          ) f
+          WHERE f.task <> ALL (p_tasks)
+        )
+      ELSE '{}'
+    END;
+    IF cardinality(v_strangers) > 0 THEN
+      -- The first of each task that is listed, however many others stand before them.
+      v_had := ARRAY(SELECT h.seq FROM unnest(p_tasks) t(task), LATERAL (
+        SELECT seq, priority FROM sluice.jobs
+        WHERE lane = p_lanes[n] AND state = {{job.available}} AND task = t.task
+        ORDER BY priority DESC, seq
+        LIMIT p_slots[n]) h ORDER BY h.priority DESC, h.seq LIMIT p_slots[n]);
+      v_wanted := cardinality(v_had);
+      v_had := ARRAY(
+        SELECT seq FROM sluice.jobs WHERE seq = ANY (v_had) AND state + 0 = {{job.available}}
+        ORDER BY priority DESC, seq FOR UPDATE SKIP LOCKED
+      );
+      v_seqs := v_seqs || v_had;
+      v_held := v_held OR cardinality(v_had) < v_wanted;
+      v_unknown := v_unknown || ARRAY(
+        SELECT json_build_array(p_queues[n], s) FROM unnest(v_strangers) s
+        WHERE NOT EXISTS (
+          SELECT 1 FROM sluice.workers w
+          WHERE w.alive_until > v_now AND w.id <> p_worker AND p_queues[n] = ANY (w.queues)
+            AND (w.tasks IS NULL OR s = ANY (w.tasks))
+        )
+      );
+      CONTINUE;
+    END IF;
+    v_had := ARRAY(
+      SELECT seq FROM sluice.jobs
+      WHERE lane = p_lanes[n] AND state = {{job.available}}
+        AND (p_tasks IS NULL OR task = ANY (p_tasks))
+      ORDER BY priority DESC, seq LIMIT p_slots[n] FOR UPDATE SKIP LOCKED
+    );
+    v_seqs := v_seqs || v_had;
+    v_held := v_held
+      OR (
+        cardinality(v_had) < p_slots[n]
+          AND EXISTS (
+            SELECT 1 FROM sluice.jobs
+            WHERE lane = p_lanes[n] AND state = {{job.available}} AND seq <> ALL (v_had)
+              AND (p_tasks IS NULL OR task = ANY (p_tasks))
+          )
+      );
+  END LOOP;
+  r_input := json_build_object(
+    'now', v_now, 'wall', v_wall, 'held', v_held, 'fire', v_fire, 'next', v_next, 'unresolved',
+    sluice.claim_unresolved(p_queues), 'unknown', to_json(v_unknown)
+  )::text;
+  RETURN NEXT;
+  IF cardinality(v_seqs) > 0 THEN
+    RETURN QUERY
+    SELECT * FROM sluice.start_jobs(v_seqs, NULL, p_worker, p_lease_us, v_now, p_outside, p_claim);
+  END IF;
+END $f$;

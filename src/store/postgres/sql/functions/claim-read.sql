@@ -1,0 +1,415 @@
+-- The first round trip of a claim. It locks the queue and all buckets that the decision may ask,
+-- then reads what the decision may ask, then the clock.
+--
+-- It finds what that is twice: before the locks to know what to lock, and after them, since only
+-- what is read then holds. Open lanes and due buckets are found once. No other process changes an
+-- open lane without the queue's lock. What comes due meanwhile is in the next wakeup.
+
+-- The first lanes of each group of a bucket's line, and the line's deputies. Groups are found by
+-- one index probe each.
+CREATE OR REPLACE FUNCTION sluice.line_first(
+  p_bucket bigint, p_count int
+) RETURNS TABLE (r_queue text, r_over text, r_id bigint) LANGUAGE plpgsql STABLE AS $f$
+DECLARE v_queue text; v_over text;
+BEGIN
+  SELECT l.queue, l.over INTO v_queue, v_over FROM sluice.lanes l
+  WHERE l.bucket = p_bucket AND l.state = {{lane.waiting}}
+  ORDER BY l.queue, l.over LIMIT 1;
+  WHILE FOUND LOOP
+    RETURN QUERY
+    SELECT l.queue, l.over, l.id FROM sluice.lanes l
+    WHERE l.bucket = p_bucket AND l.state = {{lane.waiting}} AND l.queue = v_queue
+      AND l.over = v_over
+      ORDER BY l.priority DESC, l.turn, l.head LIMIT p_count;
+    SELECT l.queue, l.over INTO v_queue, v_over FROM sluice.lanes l
+    WHERE l.bucket = p_bucket AND l.state = {{lane.waiting}}
+      AND (l.queue, l.over) > (v_queue, v_over)
+    ORDER BY l.queue, l.over LIMIT 1;
+  END LOOP;
+END $f$;
+
+-- What a decision may ask: open lanes, due buckets, the lines of their buckets, the buckets of
+-- those lines' lanes, and so on p_depth times.
+-- Open lanes that are known are not looked for again.
+CREATE OR REPLACE FUNCTION sluice.claim_reach(
+  p_queues text[], p_known bigint[], p_due bigint[], p_lanes bigint[], p_buckets bigint[],
+  p_open int, p_line int, p_depth int, OUT open_lanes bigint[], OUT lanes bigint[],
+  OUT buckets bigint[], OUT lined bigint[], OUT line_buckets bigint[], OUT line_lanes bigint[]
+) LANGUAGE plpgsql AS $f$
+DECLARE
+  fresh_lanes bigint[]; fresh bigint[]; with_line bigint[]; depth int := 0; at_buckets bigint[];
+  at_lanes bigint[];
+BEGIN
+  open_lanes := coalesce(p_known, ARRAY(SELECT l.id FROM unnest(p_queues) q, LATERAL (
+    SELECT o.id, o.priority, o.turn, o.head FROM sluice.lanes o
+    WHERE o.queue = q AND o.state = {{lane.open}} ORDER BY o.priority DESC, o.turn, o.head
+    LIMIT p_open) l));
+  lanes := open_lanes || ARRAY(
+    SELECT l.id FROM sluice.lanes l WHERE l.id = ANY (p_lanes) AND l.id <> ALL (open_lanes)
+  );
+  buckets := '{}';
+  lined := '{}';
+  line_buckets := '{}';
+  line_lanes := '{}';
+  fresh_lanes := lanes;
+  fresh := p_due || p_buckets;
+  LOOP
+    fresh := ARRAY(
+      SELECT DISTINCT b
+      FROM (
+        SELECT unnest(fresh) AS b
+        UNION ALL
+        SELECT unnest(l.buckets) FROM sluice.lanes l WHERE l.id = ANY (fresh_lanes)
+      ) s
+      WHERE b <> ALL (buckets)
+    );
+    EXIT WHEN cardinality(fresh) = 0;
+    buckets := buckets || fresh;
+    EXIT WHEN depth >= p_depth;
+    depth := depth + 1;
+    with_line := ARRAY(
+      SELECT b.id FROM sluice.buckets b WHERE b.id = ANY (fresh) AND b.wake_at IS NOT NULL
+    );
+    lined := lined || fresh;
+    SELECT coalesce(array_agg(b), '{}'), coalesce(array_agg(f.r_id), '{}') INTO at_buckets, at_lanes
+    FROM unnest(with_line) b, sluice.line_first(b, p_line) f;
+    line_buckets := line_buckets || at_buckets;
+    line_lanes := line_lanes || at_lanes;
+    fresh_lanes := ARRAY(SELECT DISTINCT i FROM (
+      SELECT unnest(at_lanes) AS i
+      UNION ALL
+      SELECT l.id FROM sluice.lanes l WHERE l.deputy_of = ANY (fresh)) s WHERE i <> ALL (lanes));
+    lanes := lanes || fresh_lanes;
+    EXIT WHEN cardinality(fresh_lanes) = 0;
+    fresh := '{}';
+  END LOOP;
+END $f$;
+
+-- In plpgsql, whose plans are kept; those of plain SQL are made anew at each call. The instants at
+-- which something of itself comes due, on the clocks that it goes by.
+CREATE OR REPLACE FUNCTION sluice.claim_next(
+  p_now bigint, p_worker bigint
+) RETURNS json LANGUAGE plpgsql STABLE AS $f$
+BEGIN
+  RETURN (SELECT json_build_array(
+    (SELECT due FROM sluice.jobs WHERE state = {{job.scheduled}} ORDER BY due LIMIT 1),
+    (SELECT due FROM sluice.jobs WHERE state = {{job.retryable}} ORDER BY due LIMIT 1),
+    (
+      SELECT due FROM sluice.jobs WHERE state = {{job.available}} AND due IS NOT NULL ORDER BY due
+      LIMIT 1
+    ),
+    least(
+      (
+        SELECT wake_at FROM sluice.buckets WHERE worker = 0 AND wake_at > p_now ORDER BY wake_at
+        LIMIT 1
+      ),
+      CASE
+        WHEN EXISTS (SELECT 1 FROM sluice.apart)
+          THEN (
+            SELECT wake_at FROM sluice.buckets WHERE worker = p_worker AND wake_at > p_now
+            ORDER BY wake_at LIMIT 1
+          )
+      END
+    )
+  ));
+END $f$;
+
+-- The next occurrences on either clock, and a schedule whose missed occurrences wait no longer.
+CREATE OR REPLACE FUNCTION sluice.claim_fire(
+  p_unreadable text[]
+) RETURNS json LANGUAGE plpgsql STABLE AS $f$
+BEGIN
+  RETURN (SELECT json_build_array(
+    (
+      SELECT next_at FROM sluice.schedules
+      WHERE catch_up_to IS NULL AND next_at IS NOT NULL AND NOT wall AND name <> ALL (p_unreadable)
+      ORDER BY next_at LIMIT 1
+    ),
+    (
+      SELECT next_at FROM sluice.schedules
+      WHERE catch_up_to IS NULL AND next_at IS NOT NULL AND wall AND name <> ALL (p_unreadable)
+      ORDER BY next_at LIMIT 1
+    ),
+    (
+      SELECT s.name FROM sluice.schedules s
+      WHERE s.catch_up_to IS NOT NULL AND s.name <> ALL (p_unreadable) AND NOT EXISTS (
+        SELECT 1 FROM sluice.jobs j
+        WHERE j.id = s.last_job
+          AND j.state IN (
+            {{job.scheduled}}, {{job.available}}, {{job.active}}, {{job.retryable}}, {{job.pending}}
+          )
+      )
+      LIMIT 1
+    )
+  ));
+END $f$;
+
+-- Locks, then reads, then the clock. Null: a bucket that nobody could have known of is locked by
+-- somebody else, and all must begin anew.
+CREATE OR REPLACE FUNCTION sluice.claim_look(p json) RETURNS text LANGUAGE plpgsql
+{{by_index}} AS $f$
+DECLARE
+  v_queues text[] := ARRAY(SELECT json_array_elements_text(p -> 'queues'));
+  v_due bigint[]; v_own bigint[];
+  v_seed_lanes bigint[] := ARRAY(SELECT json_array_elements_text(p -> 'lanes')::bigint);
+  v_seeds bigint[] := ARRAY(SELECT json_array_elements_text(p -> 'buckets')::bigint);
+  v_deep bigint[] := v_seed_lanes;
+  v_skip bigint[] := ARRAY(SELECT json_array_elements_text(p -> 'skip')::bigint);
+  v_open int := (p ->> 'open')::int; v_line int := (p ->> 'line')::int;
+  v_depth int := (p ->> 'depth')::int;
+  v_due_at_most int := (p ->> 'due')::int; v_heads int := (p ->> 'heads')::int;
+  v_deep_heads int := (p ->> 'deepHeads')::int; v_open_heads int;
+  v_worker bigint := (p ->> 'worker')::bigint; v_apart boolean; v_all text[];
+  v_tasks text[] := CASE
+    WHEN json_typeof(p -> 'tasks') = 'array'
+      THEN ARRAY(SELECT json_array_elements_text(p -> 'tasks'))
+  END;
+  v_strange boolean := (p ->> 'strange')::boolean; v_parked bigint[]; v_lanes bigint[];
+  v_held json; reach record; locked bigint[]; more bigint[]; v_now bigint; v_due_at bigint;
+  answer text;
+BEGIN
+  PERFORM sluice.lock_queues(v_queues);
+  -- Who changes limits waits until no claim decides by what they were.
+  PERFORM pg_advisory_xact_lock_shared(hashtext('sluice.limits'), 0);
+  IF json_array_length(p -> 'uses') > 0 THEN
+    v_own := sluice.own_buckets(p -> 'uses');
+  END IF;
+  v_held := (
+    SELECT json_agg(json_build_array(q.name, q.paused, q.limit_name) ORDER BY q.name)
+    FROM sluice.queues q WHERE q.name = ANY (v_queues) AND (q.paused OR q.limit_name IS NOT NULL)
+  );
+  IF v_held IS NOT NULL THEN
+    v_queues := ARRAY(
+      SELECT q FROM unnest(v_queues) q
+      WHERE q NOT IN (SELECT h ->> 0 FROM json_array_elements(v_held) h WHERE (h ->> 1)::boolean)
+    );
+    v_own := v_own || sluice.own_buckets(
+      (
+        SELECT coalesce(json_agg(json_build_array(h ->> 2, '')), '[]')
+        FROM json_array_elements(v_held) h WHERE h ->> 2 IS NOT NULL
+      )
+    );
+  END IF;
+  -- Lanes and lines of this worker alone: only where a limit has ever had such.
+  v_apart := v_worker <> 0 AND EXISTS (SELECT 1 FROM sluice.apart);
+  v_all := CASE
+    WHEN v_apart
+      THEN v_queues || ARRAY(SELECT sluice.own_queue(q, v_worker) FROM unnest(v_queues) q)
+    ELSE v_queues
+  END;
+  v_parked := sluice.parked_lanes(v_all, p ->> 'known', v_open);
+  v_lanes := v_seed_lanes || v_parked;
+  v_due_at := sluice.now_us();
+  v_due := ARRAY(
+    SELECT id FROM sluice.buckets WHERE worker = 0 AND wake_at <= v_due_at ORDER BY wake_at
+    LIMIT v_due_at_most
+  );
+  IF v_apart THEN
+    v_due := v_due || ARRAY(
+      SELECT id FROM sluice.buckets WHERE worker = v_worker AND wake_at <= v_due_at ORDER BY wake_at
+      LIMIT v_due_at_most
+    );
+  END IF;
+  reach := sluice.claim_reach(
+    v_all, NULL, v_due, v_lanes, v_seeds || v_own, v_open, v_line, v_depth
+  );
+  locked := reach.buckets;
+  IF cardinality(locked) > 0 THEN
+    PERFORM sluice.lock_buckets(locked);
+    reach := sluice.claim_reach(
+      v_all, reach.open_lanes, v_due, v_lanes, v_seeds || v_own, v_open, v_line, v_depth
+    );
+    more := ARRAY(SELECT b FROM unnest(reach.buckets) b WHERE b <> ALL (locked));
+    IF cardinality(more) > 0 THEN
+      more := ARRAY(
+        SELECT id FROM sluice.buckets WHERE id = ANY (more) ORDER BY id FOR UPDATE SKIP LOCKED
+      );
+      IF EXISTS (SELECT 1 FROM unnest(reach.buckets) b WHERE b <> ALL (locked || more)) THEN
+        RETURN NULL;
+      END IF;
+    END IF;
+  END IF;
+  v_parked := reach.open_lanes || v_parked;
+  v_open_heads := 1 + ceil((p ->> 'slots')::float8 / greatest(1, cardinality(v_parked)));
+  v_now := sluice.now_us();
+  SELECT json_build_object(
+    'now', v_now, 'wall', sluice.wall_us(),
+    'generation', coalesce((SELECT value::bigint FROM sluice.store WHERE name = 'limits'), 0),
+    'due', v_due, 'open', v_parked, 'lined', reach.lined, 'lineBuckets', reach.line_buckets,
+    'lineLanes', reach.line_lanes, 'own', coalesce(v_own, '{}'), 'held', v_held,
+    'lanes',
+    (
+      SELECT json_agg(
+        json_build_array(
+          l.id, l.queue, l.buckets, l.state, l.bucket, l.deputy_of, l.priority, l.turn, l.head,
+          l.over, l.key, l.share, l.taken, l.sieve, l.passed
+        )
+      )
+      FROM sluice.lanes l WHERE l.id = ANY (reach.lanes)
+    ),
+    'buckets',
+    (
+      SELECT json_agg(
+        json_build_array(
+          b.id, b.limit_name, b.key, b.state, b.revision, b.active, b.lanes, b.wake_at, b.deferred,
+          b.told, b.worker
+        )
+      )
+      FROM sluice.buckets b WHERE b.id = ANY (reach.buckets)
+    ),
+    'heads',
+    (
+      SELECT json_agg(
+        json_build_array(
+          l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given, h.stranger
+        )
+      )
+      FROM sluice.lanes l,
+        LATERAL (
+          SELECT j.seq, j.priority, j.weights, j.attempt, j.since,
+            coalesce(j.asked, j.priority) AS given,
+            CASE WHEN j.task <> ALL (v_tasks) THEN j.task END AS stranger
+          FROM sluice.jobs j
+          WHERE j.lane = coalesce(l.base, l.key) AND j.state = {{job.available}}
+            AND j.seq <> ALL (v_skip)
+          ORDER BY j.priority DESC, j.seq
+          LIMIT greatest(
+            v_heads, CASE WHEN l.id = ANY (v_deep) THEN v_deep_heads END,
+            CASE WHEN l.id = ANY (v_parked) THEN v_open_heads END
+          )
+        ) h
+      WHERE l.id = ANY (reach.lanes)
+    ),
+    'knownHeads',
+    CASE
+      WHEN v_strange
+        THEN (
+          SELECT json_agg(
+            json_build_array(l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given)
+          )
+          FROM sluice.lanes l,
+            LATERAL sluice.known_heads(
+              coalesce(l.base, l.key), v_tasks, v_skip,
+              greatest(
+                v_heads, CASE WHEN l.id = ANY (v_deep) THEN v_deep_heads END,
+                CASE WHEN l.id = ANY (v_parked) THEN v_open_heads END
+              )
+            ) h
+          WHERE l.id = ANY (reach.lanes)
+        )
+    END,
+    -- Behind those that were sifted. Two ranges and not a disjunction, of which only the lane would
+    -- be looked up.
+    'behind',
+    (
+      SELECT json_agg(
+        json_build_array(
+          l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given, h.stranger
+        )
+      )
+      FROM sluice.lanes l,
+        LATERAL (
+          SELECT (l.sieve::json ->> {{scan_cursor.level}})::bigint AS level,
+            (l.sieve::json ->> {{scan_cursor.seq}})::bigint AS seq,
+            greatest(v_heads, CASE WHEN l.id = ANY (v_deep) THEN v_deep_heads END) AS count
+        ) c,
+        LATERAL (
+          (
+            SELECT j.seq, j.priority, j.weights, j.attempt, j.since,
+              coalesce(j.asked, j.priority) AS given,
+              CASE WHEN j.task <> ALL (v_tasks) THEN j.task END AS stranger
+            FROM sluice.jobs j
+            WHERE j.lane = coalesce(l.base, l.key) AND j.state = {{job.available}}
+              AND j.priority = c.level AND j.seq > c.seq AND j.seq <> ALL (v_skip)
+            ORDER BY j.priority DESC, j.seq LIMIT c.count
+          )
+          UNION ALL (
+            SELECT j.seq, j.priority, j.weights, j.attempt, j.since,
+              coalesce(j.asked, j.priority) AS given,
+              CASE WHEN j.task <> ALL (v_tasks) THEN j.task END AS stranger
+            FROM sluice.jobs j
+            WHERE j.lane = coalesce(l.base, l.key) AND j.state = {{job.available}}
+              AND j.priority < c.level AND j.seq <> ALL (v_skip)
+            ORDER BY j.priority DESC, j.seq LIMIT c.count
+          )
+        ) h
+      WHERE l.id = ANY (reach.lanes) AND l.sieve IS NOT NULL
+    ),
+    'line',
+    (
+      SELECT json_agg(
+        json_build_array(
+          o.queue, h.seq, h.priority, h.weights, h.attempt, h.since, h.given, h.stranger
+        )
+      )
+      FROM (
+        SELECT q.value ->> 0 AS queue, q.value ->> 1 AS lane, (q.value ->> 2)::int AS slots
+        FROM json_array_elements(p -> 'line_of') q
+      ) o,
+        LATERAL (
+          SELECT j.seq, j.priority, j.weights, j.attempt, j.since,
+            coalesce(j.asked, j.priority) AS given,
+            CASE WHEN j.task <> ALL (v_tasks) THEN j.task END AS stranger
+          FROM sluice.jobs j
+          WHERE j.lane = o.lane AND j.state = {{job.available}} AND j.seq <> ALL (v_skip)
+          ORDER BY j.priority DESC, j.seq LIMIT o.slots
+        ) h
+    ),
+    'knownLine',
+    CASE
+      WHEN v_strange
+        THEN (
+          SELECT json_agg(
+            json_build_array(
+              q.value ->> 0, h.seq, h.priority, h.weights, h.attempt, h.since, h.given
+            )
+          )
+          FROM json_array_elements(p -> 'line_of') q,
+            LATERAL sluice.known_heads(q.value ->> 1, v_tasks, v_skip, (q.value ->> 2)::int) h
+        )
+    END,
+    'workers',
+    CASE
+      WHEN v_strange
+        THEN (
+          SELECT json_agg(json_build_array(w.queues, w.tasks)) FROM sluice.workers w
+          WHERE w.alive_until > v_now AND w.id <> v_worker
+        )
+    END,
+    -- Lanes that wait elsewhere for buckets that drop: of the queues that claim, and whether there
+    -- are others.
+    'watched',
+    CASE
+      WHEN EXISTS (SELECT 1 FROM sluice.drop_watch)
+        THEN (
+          SELECT json_agg(json_build_array(d.bucket, d.need, d.lane, d.queue = ANY (v_all)))
+          FROM unnest(reach.buckets) b,
+            LATERAL (
+              SELECT w.bucket, w.need, w.lane, l.queue FROM sluice.drop_watch w
+              JOIN sluice.lanes l ON l.id = w.lane
+              WHERE w.bucket = b AND l.state = {{lane.waiting}} AND l.bucket <> b
+              ORDER BY w.need DESC, w.lane LIMIT (p ->> 'watched')::int
+            ) d
+        )
+    END,
+    'arrived', sluice.has_arrived(v_queues),
+    'live',
+    (
+      SELECT json_agg(DISTINCT q) FROM sluice.workers w, unnest(w.queues) q
+      WHERE w.alive_until > v_now AND w.id <> v_worker
+        AND NOT EXISTS (SELECT 1 FROM sluice.queues h WHERE h.name = q AND h.paused)
+    ),
+    'apart',
+    CASE
+      WHEN v_apart
+        THEN (
+          SELECT json_agg(sluice.own_queue(q, w.id)) FROM sluice.workers w, unnest(w.queues) q
+          WHERE w.alive_until > v_now AND w.id <> v_worker
+        )
+    END,
+    'fire', sluice.claim_fire(ARRAY(SELECT json_array_elements_text(p -> 'unreadable'))),
+    'unresolved', sluice.claim_unresolved(v_queues),
+    'next', sluice.claim_next(v_due_at, v_worker)
+  )::text INTO answer;
+  RETURN answer;
+END $f$;

@@ -1,0 +1,72 @@
+-- A clock that went back: what was written by it lies too far ahead, and would be waited for twice.
+
+-- The last time that anybody wrote down; what an earlier step has been made up for does not count
+-- again.
+CREATE OR REPLACE FUNCTION sluice.clock_seen() RETURNS bigint LANGUAGE plpgsql STABLE AS $f$
+DECLARE v_data bigint; v_handled bigint;
+BEGIN
+  v_handled := (SELECT value::bigint FROM sluice.store WHERE name = 'stepped');
+  v_data := greatest(
+    (SELECT created FROM sluice.jobs ORDER BY seq DESC LIMIT 1),
+    (SELECT max(anchor) FROM sluice.schedules WHERE NOT wall)
+  );
+  RETURN greatest(
+    (SELECT value::bigint FROM sluice.store WHERE name = 'clock'),
+    CASE WHEN v_data > coalesce(v_handled, 0) THEN v_data END, 0
+  );
+END $f$;
+
+-- Compares the clock with the last time that anybody wrote down. Where it went back by a second or
+-- more, all that is timed by it goes with it, and
+-- every line is looked at again: buckets then make up for it when they are loaded. True: it went
+-- back.
+CREATE OR REPLACE FUNCTION sluice.check_clock() RETURNS boolean LANGUAGE plpgsql AS $f$
+DECLARE v_now bigint; v_seen bigint; v_by bigint;
+BEGIN
+  v_now := sluice.now_us();
+  v_seen := sluice.clock_seen();
+  IF v_seen <= v_now + 1000000 THEN
+    INSERT INTO sluice.store (name, value)
+    VALUES ('clock', v_now::text) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+    WHERE sluice.store.value::bigint < v_now - 1000000;
+    RETURN false;
+  END IF;
+  -- One process does it for all; whoever comes second finds it done.
+  PERFORM pg_advisory_xact_lock(hashtext('sluice.limits'), 0);
+  v_now := sluice.now_us();
+  v_seen := sluice.clock_seen();
+  IF v_seen <= v_now + 1000000 THEN RETURN false; END IF;
+  v_by := v_seen - v_now;
+  INSERT INTO sluice.store (name, value)
+  VALUES ('stepped', v_seen::text) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+  INSERT INTO sluice.store (name, value)
+  VALUES ('clock', v_now::text) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+  UPDATE sluice.jobs SET due = due - v_by, since = least(since, v_now) WHERE seq = ANY (ARRAY(
+    SELECT seq FROM sluice.jobs
+    WHERE (
+      state IN ({{job.active}}, {{job.retryable}})
+        OR (state = {{job.available}} AND due IS NOT NULL)
+    )
+      AND due > v_now
+    ORDER BY seq FOR UPDATE));
+  UPDATE sluice.jobs
+  SET booked = booked - v_by
+  WHERE seq = ANY (
+    ARRAY(
+      SELECT seq FROM sluice.jobs WHERE state = {{job.available}} AND booked > v_now ORDER BY seq
+      FOR UPDATE
+    )
+  );
+  UPDATE sluice.workers
+  SET alive_until = alive_until - v_by, joined = least(joined, v_now)
+  WHERE alive_until > v_now;
+  UPDATE sluice.lanes SET turn = v_now WHERE turn > v_now;
+  UPDATE sluice.lanes SET emptied = v_now WHERE emptied > v_now AND state = {{lane.empty}};
+  UPDATE sluice.schedules
+  SET next_at = next_at - (next_at - v_now) / (
+    spec::json #>> '{recurrence,everyUs}'
+  )::bigint * (spec::json #>> '{recurrence,everyUs}')::bigint
+  WHERE NOT wall AND next_at - v_now > (spec::json #>> '{recurrence,everyUs}')::bigint;
+  PERFORM sluice.wake_lines(ARRAY(SELECT id FROM sluice.buckets WHERE wake_at > v_now), v_now);
+  RETURN true;
+END $f$;

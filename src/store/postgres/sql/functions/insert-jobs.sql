@@ -1,0 +1,75 @@
+-- An enqueue only inserts, and locks nothing but unique keys: it may stand in a caller's long
+-- transaction and make no other process wait.
+
+-- p_run_at below 0: so many µs from now, by this clock and not by the caller's.
+CREATE OR REPLACE FUNCTION sluice.insert_jobs(
+  p_ids uuid[], p_tasks text[], p_queues text[], p_lanes text[], p_levels bigint[],
+  p_max_attempts int[], p_run_at bigint[], p_expires bigint[],
+  p_uses text[], p_weights text[], p_unique text[], p_inputs text[], p_extras text[],
+  p_schedules text[], p_occurs bigint[],
+  p_asked int[], p_fair text[], p_shares int[], p_terms json[] DEFAULT NULL
+) RETURNS void LANGUAGE plpgsql {{by_index}} AS $f$
+DECLARE v_now bigint; v_wall bigint; v_bounded text[];
+BEGIN
+  v_bounded := ARRAY(
+    SELECT name FROM sluice.queues WHERE bounds IS NOT NULL AND name = ANY (p_queues)
+  );
+  v_now := sluice.now_us();
+  v_wall := sluice.wall_us();
+  IF 0 > ANY (p_run_at) THEN
+    p_run_at := ARRAY(
+      SELECT CASE WHEN r < 0 THEN v_wall - r ELSE r END
+      FROM unnest(p_run_at) WITH ORDINALITY u(r, n) ORDER BY n
+    );
+  END IF;
+  WITH made AS (
+    INSERT INTO sluice.jobs (
+      id, task, queue, state, lane, priority, max_attempts, created, since, due, expires, uses,
+      weights, unique_key, input, extra, schedule, occurs, asked, fair, lease, timeout, dead_letter,
+      bounded
+    )
+    SELECT g.id, g.task, g.queue,
+      CASE
+        WHEN (g.terms ->> 3)::boolean THEN {{job.pending}}
+        WHEN g.run_at > v_wall THEN {{job.scheduled}}
+        ELSE {{job.available}}
+      END,
+      g.lane, g.level, g.max_attempts, v_now, v_now,
+      CASE
+        WHEN (g.terms ->> 3)::boolean THEN NULL
+        WHEN g.run_at > v_wall THEN g.run_at
+        WHEN g.uses IS NULL AND g.expires IS NULL THEN NULL
+        ELSE sluice.latest_start(g.uses, g.expires, v_now, v_wall)
+      END,
+      g.expires, g.uses, g.weights, g.unique_key, g.input, g.extra, g.schedule, g.occurs, g.asked,
+      g.fair,
+      (g.terms ->> 0)::bigint, (g.terms ->> 1)::bigint, coalesce((g.terms ->> 2)::boolean, false),
+      CASE WHEN g.queue = ANY (v_bounded) THEN true END
+    FROM unnest(
+      p_ids, p_tasks, p_queues, p_lanes, p_levels, p_max_attempts, p_run_at, p_expires, p_uses,
+      p_weights, p_unique, p_inputs, p_extras, p_schedules, p_occurs, p_asked, p_fair, p_terms
+    )
+      WITH ORDINALITY g(
+        id, task, queue, lane, level, max_attempts, run_at, expires, uses, weights, unique_key,
+        input, extra, schedule, occurs, asked, fair, terms, n
+      )
+    ORDER BY g.n
+    RETURNING seq, state, priority, queue, lane, uses, fair, due
+  )
+  -- Laid together with the shares and grouped, not joined: a plan for any number of lanes would
+  -- compare each with each.
+  INSERT INTO sluice.arrivals (queue, lane, uses, fair, share, look, level, first)
+  SELECT min(m.queue), m.lane, min(m.uses), min(m.fair),
+    (array_agg(m.share ORDER BY m.n DESC NULLS LAST))[1],
+    bool_or(m.due IS NOT NULL AND m.state = {{job.available}}),
+    (array_agg(m.priority ORDER BY m.priority DESC NULLS LAST, m.seq))[1],
+    (array_agg(m.seq ORDER BY m.priority DESC NULLS LAST, m.seq))[1]
+  FROM (
+    SELECT queue, lane, uses, fair, due, state, priority, seq, NULL::bigint AS n, NULL::int AS share
+    FROM made WHERE uses IS NOT NULL AND (state = {{job.available}} OR p_shares IS NOT NULL)
+    UNION ALL
+    SELECT NULL, u.lane, NULL, NULL, NULL, NULL, NULL, NULL, u.n, u.share
+    FROM unnest(p_lanes, p_shares) WITH ORDINALITY u(lane, share, n)
+  ) m
+  GROUP BY m.lane HAVING min(m.uses) IS NOT NULL;
+END $f$;

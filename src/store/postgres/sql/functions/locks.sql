@@ -1,0 +1,46 @@
+-- Locks by name. Each function takes its locks in the order of their numbers or ids, so that no two
+-- callers wait for each other.
+
+CREATE OR REPLACE FUNCTION sluice.lock_queues(p_queues text[]) RETURNS void LANGUAGE plpgsql AS $f$
+DECLARE number int;
+BEGIN
+  FOR number IN
+    SELECT DISTINCT hashtext('sluice.queue' || q) FROM unnest(p_queues) q ORDER BY 1
+  LOOP
+    PERFORM pg_advisory_xact_lock(hashtext('sluice.'), number);
+  END LOOP;
+END $f$;
+
+CREATE OR REPLACE FUNCTION sluice.lock_buckets(p_ids bigint[]) RETURNS int LANGUAGE plpgsql AS $f$
+DECLARE found int;
+BEGIN
+  WITH locked AS (SELECT id FROM sluice.buckets WHERE id = ANY (p_ids) ORDER BY id FOR UPDATE)
+  SELECT count(*) INTO found FROM locked;
+  RETURN found;
+END $f$;
+
+-- Callers that come with several keys lock them in the order of their numbers.
+CREATE OR REPLACE FUNCTION sluice.lock_unique(p_keys text[]) RETURNS void LANGUAGE plpgsql AS $f$
+DECLARE number int;
+BEGIN
+  FOR number IN SELECT DISTINCT hashtext(k) FROM unnest(p_keys) k ORDER BY 1 LOOP
+    PERFORM pg_advisory_xact_lock(hashtext('sluice.unique'), number);
+  END LOOP;
+END $f$;
+
+-- Locks the bounds of queues that have some: pushes to one come one after the other. In the order
+-- of the locks' own numbers, after unique keys.
+CREATE OR REPLACE FUNCTION sluice.lock_bounds(
+  p_queues text[]
+) RETURNS boolean LANGUAGE plpgsql AS $f$
+DECLARE number int; v_some boolean := false;
+BEGIN
+  FOR number IN
+    SELECT DISTINCT hashtext(q.name) FROM sluice.queues q
+    WHERE q.bounds IS NOT NULL AND q.name = ANY (p_queues) ORDER BY 1
+  LOOP
+    PERFORM pg_advisory_xact_lock(hashtext('sluice.bounds'), number);
+    v_some := true;
+  END LOOP;
+  RETURN v_some;
+END $f$;

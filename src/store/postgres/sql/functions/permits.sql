@@ -1,0 +1,29 @@
+-- Has the first of each line looked at again, if anybody waits there.
+CREATE OR REPLACE FUNCTION sluice.wake_lines(
+  p_ids bigint[], p_now bigint
+) RETURNS void LANGUAGE plpgsql AS $f$
+BEGIN
+  PERFORM sluice.lock_buckets(p_ids);
+  UPDATE sluice.buckets
+  SET wake_at = least(wake_at, p_now)
+  WHERE id = ANY (p_ids) AND wake_at > p_now;
+END $f$;
+
+-- Gives permits back and wakes the lines of their buckets; true if anybody waits there. An id that
+-- is named twice counts twice.
+CREATE OR REPLACE FUNCTION sluice.return_permits(
+  p_ids bigint[], p_now bigint
+) RETURNS boolean LANGUAGE plpgsql AS $f$
+DECLARE waits boolean;
+BEGIN
+  PERFORM sluice.lock_buckets(p_ids);
+  WITH given AS (
+    UPDATE sluice.buckets b
+    SET active = greatest(b.active - r.n, 0),
+      wake_at = CASE WHEN b.wake_at > p_now THEN p_now ELSE b.wake_at END
+    FROM (SELECT id, count(*) AS n FROM unnest(p_ids) id GROUP BY id) r WHERE b.id = r.id
+    RETURNING b.wake_at
+  )
+  SELECT coalesce(bool_or(wake_at IS NOT NULL), false) INTO waits FROM given;
+  RETURN waits;
+END $f$;

@@ -1,0 +1,73 @@
+-- What runs came to: one statement for a whole batch. It writes jobs, buckets and flows, never
+-- lanes. p_retention is of completed, cancelled and discarded jobs, in this order.
+
+-- r_work: some of it may start again, or lets others start. r_flows, in the first row: what
+-- sluice.advance answers. Sorted by seq: whoever writes several jobs locks them in this order.
+-- Counts only where the lease is still the caller's, for the run that started then: a later one may
+-- have the same attempt.
+CREATE OR REPLACE FUNCTION sluice.settle(
+  p_seqs bigint[], p_attempts int[], p_workers bigint[], p_states int[], p_after bigint[],
+  p_results text[], p_errors text[], p_back int[], p_retention bigint[],
+  p_started bigint[] DEFAULT NULL
+) RETURNS TABLE (
+  r_seq bigint, r_attempt int, r_state int, r_now bigint, r_work boolean, r_flows text
+) LANGUAGE plpgsql {{by_index}} AS $f$
+DECLARE
+  v_now bigint; v_wall bigint; v_permits bigint[]; v_seqs bigint[]; v_attempts int[];
+  v_states int[]; v_work boolean; v_ended bigint[]; v_flows text;
+BEGIN
+  v_now := sluice.now_us();
+  v_wall := sluice.wall_us();
+  WITH done AS (
+    UPDATE sluice.jobs j SET
+      state = CASE
+        WHEN j.cancelling AND g.state IN ({{job.retryable}}, {{job.available}})
+          THEN {{job.cancelled}}
+        ELSE g.state
+      END,
+      due = CASE
+        WHEN j.cancelling AND g.state IN ({{job.retryable}}, {{job.available}})
+          THEN v_now + p_retention[{{retention.cancelled}}]
+        WHEN g.state = {{job.available}} THEN sluice.latest_start(j.uses, j.expires, v_now, v_wall)
+        WHEN j.flow IS NULL OR g.state = {{job.retryable}} THEN v_now + g.after
+      END,
+      result = g.result, error = coalesce(g.error, j.error), attempt = j.attempt - g.back,
+      errors = CASE
+        WHEN g.error IS NULL OR g.back > 0 THEN j.errors
+        ELSE sluice.with_failure(j.errors, g.error, j.attempt, v_now)
+      END,
+      pushed_back = CASE g.back WHEN 0 THEN 0 ELSE j.pushed_back + 1 END,
+      finished = CASE
+        WHEN g.state IN ({{job.retryable}}, {{job.available}}) AND NOT j.cancelling THEN NULL
+        ELSE v_now
+      END,
+      since = v_now, worker = NULL
+    FROM unnest(
+      p_seqs, p_attempts, p_workers, p_states, p_after, p_results, p_errors, p_back, p_started
+    ) g(seq, attempt, worker, state, after, result, error, back, started)
+    WHERE j.seq = g.seq AND j.attempt = g.attempt AND j.worker = g.worker
+      AND j.state + 0 = {{job.active}} AND (g.started IS NULL OR j.started = g.started)
+    RETURNING j.seq, j.attempt, j.state, j.permits, j.queue, j.lane, j.uses, j.fair, j.due, j.flow
+  ), announced AS (
+    INSERT INTO sluice.arrivals (queue, lane, uses, fair, look)
+    SELECT d.queue, d.lane, min(d.uses), min(d.fair), bool_or(d.due IS NOT NULL) FROM done d
+    WHERE d.state = {{job.available}} AND d.uses IS NOT NULL
+    GROUP BY d.queue, d.lane
+  )
+  SELECT array_agg(d.seq), array_agg(d.attempt), array_agg(d.state::int),
+    (SELECT array_agg(p) FROM done, unnest(done.permits) p),
+    array_agg(d.seq) FILTER (
+      WHERE d.flow IS NOT NULL
+        AND d.state IN ({{job.completed}}, {{job.cancelled}}, {{job.discarded}})
+    )
+  INTO v_seqs, v_attempts, v_states, v_permits, v_ended FROM done d;
+  v_work := v_states && ARRAY[{{job.available}}, {{job.retryable}}];
+  IF v_permits IS NOT NULL THEN v_work := sluice.return_permits(v_permits, v_now) OR v_work; END IF;
+  IF v_ended IS NOT NULL THEN
+    v_flows := sluice.advance(v_ended, p_retention);
+    v_work := v_work OR v_flows IS NOT NULL;
+  END IF;
+  RETURN QUERY
+  SELECT s, a, t, v_now, v_work, CASE n WHEN 1 THEN v_flows END
+  FROM unnest(v_seqs, v_attempts, v_states) WITH ORDINALITY x(s, a, t, n);
+END $f$;

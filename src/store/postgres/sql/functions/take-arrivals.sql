@@ -1,0 +1,160 @@
+-- What a claim does before it reads, in a transaction of its own.
+--
+-- Only a claim writes lanes, and only under the lock of their queue. Everything else that changes
+-- the head of a lane says so by a row in `arrivals`. A claim then reads the head from the lane's
+-- jobs, so that a row may come late, twice, or for a job that has gone again.
+
+-- Takes in what has arrived for these queues: lanes open that were empty, whose head was outranked
+-- or has gone. No newcomer stands before p_turn, and no
+-- two at the same place, which would break into turns of several starts. A lane with nothing that a
+-- worker at work lists is parked at once: no decision has to look at it.
+-- p_tasks, p_known: what the claimer lists, and the name of that set; null: it takes any. Answers
+-- the last turn that was given, and the kinds of what was parked.
+CREATE OR REPLACE FUNCTION sluice.take_arrivals(
+  p_queues text[], p_turn bigint, p_tasks text[], p_known text, p_worker bigint
+) RETURNS json LANGUAGE plpgsql {{by_index}} AS $f$
+DECLARE
+  v_unknown json; v_now bigint; v_keys text[]; v_queues text[]; v_uses text[]; v_looks boolean[];
+  v_fair text[]; v_shares int[]; v_levels bigint[]; v_firsts bigint[]; woken bigint[];
+  v_absent text[]; v_absent_queues text[]; v_absent_uses text[]; v_absent_fair text[];
+  v_absent_shares int[]; v_spread text[]; v_turn bigint := p_turn;
+  v_seen pg_snapshot := sluice.taken_in(p_queues); v_later xid8 := pg_snapshot_xmax(v_seen);
+  v_open xid8[] := ARRAY(SELECT pg_snapshot_xip(v_seen)); v_count int;
+BEGIN
+  IF NOT sluice.look_arrivals(p_queues) THEN RETURN json_build_array(v_turn, NULL); END IF;
+  PERFORM sluice.lock_queues(p_queues);
+  v_now := sluice.now_us();
+  WITH gone AS (
+    DELETE FROM sluice.arrivals WHERE id = ANY (ARRAY(
+      (
+        SELECT id FROM sluice.arrivals WHERE queue = ANY (p_queues) AND xid = ANY (v_open)
+        LIMIT 1000
+      )
+      UNION ALL (
+        SELECT id FROM sluice.arrivals WHERE queue = ANY (p_queues) AND xid >= v_later
+        ORDER BY queue, xid, id LIMIT 1000
+      )
+      LIMIT 1000))
+    RETURNING id, queue, lane, uses, fair, share, look, level, first
+  ), each AS (
+  SELECT lane, min(queue) AS queue, min(uses) AS uses, min(fair) AS fair,
+    (array_agg(share ORDER BY id DESC) FILTER (WHERE share IS NOT NULL))[1] AS share,
+    bool_or(look) AS look,
+    CASE
+      WHEN bool_and(level IS NOT NULL) THEN (array_agg(level ORDER BY level DESC, first))[1]
+    END AS level,
+    (array_agg(first ORDER BY level DESC, first))[1] AS first
+    FROM gone
+    GROUP BY lane)
+  SELECT array_agg(e.lane), array_agg(e.queue), array_agg(e.uses), array_agg(e.fair),
+    array_agg(e.share), array_agg(e.look), array_agg(e.level), array_agg(e.first),
+    (SELECT count(*) FROM gone), pg_current_snapshot()
+  INTO v_keys, v_queues, v_uses, v_fair, v_shares, v_looks, v_levels, v_firsts, v_count, v_seen
+  FROM each e;
+  IF v_count < 1000 THEN PERFORM sluice.remember_taken_in(p_queues, v_seen); END IF;
+  IF v_keys IS NULL THEN RETURN json_build_array(v_turn, NULL); END IF;
+  -- Never by their numbers: to reach one text of an array all before it are walked over.
+  SELECT array_agg(a.key), array_agg(a.queue), array_agg(a.uses), array_agg(a.fair),
+    array_agg(a.share)
+  INTO v_absent, v_absent_queues, v_absent_uses, v_absent_fair, v_absent_shares
+  FROM unnest(v_keys, v_queues, v_uses, v_fair, v_shares) a(key, queue, uses, fair, share)
+  WHERE NOT EXISTS (SELECT 1 FROM sluice.lanes l WHERE l.key = a.key);
+  IF v_absent IS NOT NULL THEN
+    PERFORM sluice.create_lanes(
+      v_absent, v_absent_queues, v_absent_uses, v_absent_fair, v_absent_shares, NULL, NULL, v_now
+    );
+  END IF;
+  -- A lane has the share of the job that came last.
+  UPDATE sluice.lanes l
+  SET share = a.share
+  FROM unnest(v_keys, v_shares) a(key, share) WHERE l.key = a.key AND l.share <> a.share;
+  IF EXISTS (SELECT 1 FROM sluice.apart) THEN
+    v_spread := sluice.spread_lanes(v_keys, v_uses, v_now);
+  END IF;
+  IF v_spread IS NOT NULL THEN
+    -- What has come to a spread lane has come to each view of it.
+    SELECT array_agg(coalesce(v.key, a.key)), array_agg(a.look AND v.key IS NULL),
+      array_agg(a.level), array_agg(a.first)
+    INTO v_keys, v_looks, v_levels, v_firsts
+    FROM unnest(v_keys, v_looks, v_levels, v_firsts) a(key, look, level, first)
+    LEFT JOIN sluice.lanes v ON v.base = a.key
+    WHERE v.key IS NOT NULL OR a.key <> ALL (v_spread);
+  END IF;
+  v_turn := greatest(v_turn, v_now);
+  WITH head AS MATERIALIZED (
+    SELECT l.id, l.queue, l.state, l.bucket, l.deputy_of, h.priority, h.seq, h.task,
+      CASE
+        WHEN h.task <> ALL (p_tasks)
+          THEN sluice.is_unlisted(l.queue, coalesce(l.base, l.key), p_tasks, p_worker, v_now)
+        ELSE false
+      END AS unlisted,
+      -- Who came behind all that were sifted leaves them as they are; whatever else happened, they
+      -- are sifted anew.
+      CASE
+        WHEN a.level < (l.sieve::json ->> {{scan_cursor.level}})::bigint
+          OR (
+            a.level = (l.sieve::json ->> {{scan_cursor.level}})::bigint
+              AND a.first > (l.sieve::json ->> {{scan_cursor.seq}})::bigint
+          )
+          THEN l.sieve
+      END AS sieve,
+      CASE WHEN l.state = {{lane.empty}} THEN row_number() OVER (ORDER BY h.seq) END AS place
+    FROM unnest(v_keys, v_looks, v_levels, v_firsts) a(key, look, level, first)
+    JOIN sluice.lanes l ON l.key = a.key
+    LEFT JOIN LATERAL
+      (
+        SELECT j.priority, j.seq, j.task FROM sluice.jobs j
+        WHERE j.lane = coalesce(l.base, l.key) AND j.state = {{job.available}}
+        ORDER BY j.priority DESC, j.seq LIMIT 1
+      ) h ON true
+    WHERE CASE
+      WHEN h.seq IS NULL THEN l.state <> {{lane.empty}}
+      WHEN l.state = {{lane.empty}} THEN true
+      ELSE (h.priority, h.seq) <> (l.priority, l.head) OR l.sieve IS NOT NULL
+        OR (a.look AND l.state = {{lane.waiting}}) OR l.state = {{lane.parked}}
+    END
+  ), written AS (
+    UPDATE sluice.lanes l SET
+      state = CASE
+        WHEN h.seq IS NULL THEN {{lane.empty}}
+        WHEN h.unlisted THEN {{lane.parked}}
+        ELSE {{lane.open}}
+      END,
+      passed = CASE WHEN h.unlisted THEN p_known END, bucket = NULL, over = '', deputy_of = NULL,
+      sieve = CASE
+        WHEN h.seq IS NOT NULL AND l.state <> {{lane.empty}} AND NOT h.unlisted THEN h.sieve
+      END,
+      priority = coalesce(h.priority, l.priority), head = coalesce(h.seq, l.head),
+      turn = CASE
+        WHEN l.state = {{lane.empty}} THEN greatest(l.turn, v_turn + h.place)
+        ELSE l.turn
+      END,
+      taken = CASE WHEN l.state = {{lane.empty}} OR h.seq IS NULL THEN 0 ELSE l.taken END,
+      emptied = CASE WHEN h.seq IS NULL THEN v_now ELSE l.emptied END
+    FROM head h WHERE l.id = h.id
+  )
+  SELECT (
+    SELECT array_agg(DISTINCT b) FROM head h, unnest(ARRAY[h.bucket, h.deputy_of]) b
+    WHERE b IS NOT NULL
+  ),
+    v_turn + coalesce(max(place), 0),
+    (
+      SELECT json_agg(u)
+      FROM (
+        SELECT DISTINCT split_part(h.queue, E'\x01', 1) AS queue, h.task FROM head h
+        WHERE h.unlisted
+      ) u
+    )
+    INTO woken, v_turn, v_unknown
+    FROM head;
+  IF woken IS NOT NULL THEN
+    PERFORM sluice.wake_lines(woken, v_now);
+  END IF;
+  RETURN json_build_array(v_turn, v_unknown);
+END $f$;
+
+-- As processes of 0.1.0 call it, which are at work while a newer one upgrades the store.
+CREATE OR REPLACE FUNCTION sluice.take_arrivals(
+  p_queues text[], p_turn bigint
+) RETURNS bigint LANGUAGE sql AS $f$
+  SELECT (sluice.take_arrivals(p_queues, p_turn, NULL, NULL, 0) ->> 0)::bigint $f$;

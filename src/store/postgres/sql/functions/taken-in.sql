@@ -1,0 +1,60 @@
+-- Which arrivals a connection has taken in. Once it has taken in all that a snapshot showed, it
+-- reads only what transactions brought that this snapshot did not show: those that were under way,
+-- and those that came later. So a row may be committed however late, and no row is read twice.
+
+-- A connection remembers the snapshot of which all that has arrived for some queues is taken in.
+-- The server forgets it with the connection, as it must: a taking in that was not yet
+-- durable when the server crashed is undone, and another server numbers its transactions anew.
+-- Callers may name any queues: there are 64 places, in which one set ousts another.
+CREATE OR REPLACE FUNCTION sluice.taken_in_place(p_set text) RETURNS text LANGUAGE sql STABLE AS $f$
+  SELECT 'sluice_taken_in.q' || (hashtext(p_set) & 63) $f$;
+
+CREATE OR REPLACE FUNCTION sluice.taken_in_set(
+  p_queues text[]
+) RETURNS text LANGUAGE sql STABLE AS $f$
+  SELECT md5('sluice.' || array_to_string(p_queues, E'\x01')) $f$;
+
+CREATE OR REPLACE FUNCTION sluice.remember_taken_in(
+  p_queues text[], p_seen pg_snapshot
+) RETURNS void LANGUAGE plpgsql AS $f$
+DECLARE v_set text := sluice.taken_in_set(p_queues);
+BEGIN
+  PERFORM set_config(sluice.taken_in_place(v_set), v_set || p_seen::text, false);
+END $f$;
+
+-- That snapshot; where none is remembered, one of nothing.
+CREATE OR REPLACE FUNCTION sluice.taken_in(
+  p_queues text[]
+) RETURNS pg_snapshot LANGUAGE plpgsql STABLE AS $f$
+DECLARE
+  v_set text := sluice.taken_in_set(p_queues);
+  v_place text := current_setting(sluice.taken_in_place(v_set), true);
+BEGIN
+  RETURN CASE
+    WHEN starts_with(v_place, v_set) THEN substr(v_place, length(v_set) + 1)
+    ELSE '1:1:'
+  END;
+END $f$;
+
+-- Whether anything has arrived that the snapshot remembered did not show.
+CREATE OR REPLACE FUNCTION sluice.has_arrived(
+  p_queues text[]
+) RETURNS boolean LANGUAGE plpgsql STABLE AS $f$
+DECLARE
+  v_seen pg_snapshot := sluice.taken_in(p_queues); v_later xid8 := pg_snapshot_xmax(v_seen);
+  v_open xid8[] := ARRAY(SELECT pg_snapshot_xip(v_seen));
+BEGIN
+  RETURN EXISTS (SELECT 1 FROM sluice.arrivals WHERE queue = ANY (p_queues) AND xid >= v_later)
+    OR EXISTS (SELECT 1 FROM sluice.arrivals WHERE queue = ANY (p_queues) AND xid = ANY (v_open));
+END $f$;
+
+-- The same, and where nothing has, this is remembered.
+CREATE OR REPLACE FUNCTION sluice.look_arrivals(
+  p_queues text[]
+) RETURNS boolean LANGUAGE plpgsql AS $f$
+DECLARE v_arrived boolean; v_now pg_snapshot;
+BEGIN
+  SELECT sluice.has_arrived(p_queues), pg_current_snapshot() INTO v_arrived, v_now;
+  IF NOT v_arrived THEN PERFORM sluice.remember_taken_in(p_queues, v_now); END IF;
+  RETURN v_arrived;
+END $f$;

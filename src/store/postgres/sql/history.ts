@@ -1,8 +1,0 @@
-/** So many of a job's failures are kept. */
-const KEPT = 25
-
-/** The history of a job with one more failure. */
-export const HISTORY: string = `
-CREATE OR REPLACE FUNCTION sluice.with_failure(p_errors text[], p_error text, p_attempt int, p_now bigint) RETURNS text[] LANGUAGE sql IMMUTABLE AS $f$
-  SELECT CASE WHEN cardinality(p_errors) >= ${KEPT} THEN p_errors[2:] ELSE p_errors END || (left(p_error, -1) || ',"attempt":' || p_attempt || ',"atUs":' || p_now || '}') $f$;
-`

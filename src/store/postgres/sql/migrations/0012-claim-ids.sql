@@ -1,0 +1,14 @@
+-- Which remote claim started a job: what it took is given back when its answer was lost. A
+-- settlement names the start of its run. Processes of an earlier version call the same functions
+-- without either.
+ALTER TABLE sluice.jobs ADD COLUMN claim uuid;
+DROP FUNCTION IF EXISTS sluice.start_jobs(bigint[], text[], bigint, bigint, bigint, boolean);
+DROP FUNCTION IF EXISTS sluice.claim_open(
+  text[], text[], int[], bigint, bigint, bigint, bigint, text[], boolean, text[], text
+);
+DROP FUNCTION IF EXISTS sluice.claim_write(
+  bigint, bigint, bigint, bigint, json, json, json, json, json, boolean
+);
+DROP FUNCTION IF EXISTS sluice.settle(
+  bigint[], int[], bigint[], int[], bigint[], text[], text[], int[], bigint[]
+);
