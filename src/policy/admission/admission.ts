@@ -202,8 +202,10 @@ export class Admission {
         return this.#offerFirst(waitList)
     } else if (lane.state !== 'open' || lane.turn !== candidate.turn || lane.head !== candidate.head) return
     const share = this.#shares.get(lane.queue)
-    const priority = share && share.buckets.length > 0 ? (this.#headOf(lane)?.given ?? null) : null
-    if (share && share.slots > 0 && !this.#queueIsClosed(share, priority)) return this.#look(lane, waitList, share)
+    if (share && share.slots > 0) {
+      const priority = share.buckets.length === 0 ? null : (this.#headOf(lane)?.given ?? null)
+      if (!this.#queueIsClosed(share, priority)) return this.#look(lane, waitList, share)
+    }
     // Its queue has gone to sleep or is full since: the next of the wait list whose queue can start something is offered instead.
     if (waitList) this.#offerFirst(waitList)
   }
