@@ -96,7 +96,8 @@ test.each(['sqlite', 'postgres'] as const)(
     for (const [id, was] of Object.entries(filled.jobs)) {
       const job = await sluice.jobs.get(id)
       expect({ id, ...job }).toMatchObject({ id, task: was.task, input: was.input, meta: was.meta, tags: was.tags })
-      if (was.state !== 'active') expect(job?.state, was.task).toBe(was.state)
+      // An active one may have been taken back by then.
+      if (was.state !== 'active') expect(job?.state).toBe(was.state)
     }
     const [waiting] = filled.made['blocked'] ?? []
     expect(await sluice.jobs.explain(waiting ?? '')).toMatchObject({ waitsOn: { limit: 'closed' } })
@@ -128,8 +129,10 @@ test.each(['sqlite', 'postgres'] as const)(
       const starts = ran.filter((each) => each.tenant === tenant).map(({ atMs }) => atMs)
       const within = (from: number): number => starts.filter((at) => at >= from && at < from + MINUTE_MS).length
       // A token bucket that is never idle holds `rate` in every period behind its burst.
-      expect(Math.max(...starts.slice(most).map(within)), tenant).toBeLessThanOrEqual(most)
+      const worst = Math.max(...starts.slice(most).map(within))
+      expect({ tenant, within: worst <= most }).toEqual({ tenant, within: true })
     }
-    expect(ran.filter(({ id }) => !(id in filled.jobs)).length, 'occurrences of the schedules').toBe(3)
+    // What is in no list of the fixture are occurrences of its schedules.
+    expect(ran.filter(({ id }) => !(id in filled.jobs)).length).toBe(3)
   },
 )

@@ -25,7 +25,7 @@ test('reads each row into a record of its own', () => {
     [1, 2, 'a', 3],
     [4, 5, null, 6],
   ]
-  expect(rows.map(JOB.read).map(({ seq, result }) => `${seq} ${result}`)).toEqual(['1 a', '4 null'])
+  expect(rows.map((row) => JOB.read(row)).map(({ seq, result }) => `${seq} ${result}`)).toEqual(['1 a', '4 null'])
 })
 
 test('reads no row as none', () => {
