@@ -25,4 +25,12 @@ describe('the examples', () => {
     expect(differing.filter((line) => !/^import |fetch\(|new Sluice\(/.test(line))).toEqual([])
     expect(code(shown).length).toBeGreaterThan(20)
   })
+
+  it.each([
+    ['docs/internals/claim.md', 'one-claim.ts'],
+    ['docs/start/first-limits.md', 'first-limits.ts'],
+  ])('%s shows what %s prints', async (page, file) => {
+    const { stdout } = await run(process.execPath, [join(ROOT, 'examples', file)], { timeout: 20_000 })
+    expect(readFileSync(join(ROOT, page), 'utf8')).toContain(`\`\`\`\n${stdout.trimEnd()}\n\`\`\``)
+  })
 })
