@@ -32,7 +32,6 @@ const WIDE = new Set([
   'CHANGELOG.md',
   'CONTRIBUTING.md',
   'GLOSSARY.md',
-  'README.md',
   'chains-groups-batches.md',
   'closed-budgets.md',
   'composing-limits.md',
