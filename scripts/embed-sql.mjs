@@ -4,6 +4,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { END_OF_TIME_MS, END_OF_TIME_US } from '../src/base/instant.ts'
 import { FLOW_STATES, MAX_PARENT_RESULTS_BYTES } from '../src/jobs/flow.ts'
+import * as FIELDS from '../src/store/postgres/sql/fields.ts'
 import { LANE, STATE } from '../src/store/shared/state.ts'
 import { STOPPED, TOO_LARGE } from '../src/store/shared/stored-flows.ts'
 
@@ -23,10 +24,12 @@ const CONSTANTS = {
   ...named('job', STATE),
   ...named('lane', LANE),
   ...positions('flow', FLOW_STATES),
-  // Positions in what the tables keep as JSON arrays.
-  ...positions('use', ['limit', 'key', 'worker']),
-  ...positions('plan', ['reached', 'start_at', 'delay', 'share']),
-  ...positions('scan_cursor', ['level', 'seq']),
+  ...Object.assign(
+    {},
+    ...Object.entries(FIELDS)
+      .filter(([, fields]) => Array.isArray(fields))
+      .map(([name, fields]) => positions(name.toLowerCase(), fields)),
+  ),
   // Arrays of PostgreSQL begin at 1.
   ...positions('retention', ['completed', 'cancelled', 'discarded'], 1),
   kept_failures: 25,

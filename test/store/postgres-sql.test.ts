@@ -20,7 +20,8 @@ test.each(files)('%s has no line over 100 columns', (path) => {
   expect(lines.filter((line) => line.length > 100)).toEqual([])
 })
 
-test.each(files.filter((path) => path.startsWith('functions')))('%s names states', (path) => {
+test.each(files.filter((path) => path.startsWith('functions')))('%s names states and the fields of arrays', (path) => {
   const text = readFileSync(folder + path, 'utf8')
   expect(text.match(/\bstate(?: \+ 0)? (?:=|<>|IN) \(?\d/g)).toBeNull()
+  expect(text.match(/(?<!take_arrivals.*)->>? \d/g)).toBeNull()
 })

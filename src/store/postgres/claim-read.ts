@@ -6,6 +6,7 @@ import type { Context } from './context.ts'
 import { unlimitedLaneKey } from './lane-key.ts'
 import type { Look, Portion } from './read-set.ts'
 import { ownerFor } from './own.ts'
+import { inOrder, UNLIMITED, USE } from './sql/fields.ts'
 
 /** Jobs whose time has come, or occurrences, that one transaction moves at most. */
 export const AT_ONCE = 1000
@@ -42,7 +43,9 @@ export async function claimLook(
     tasks: known && known.list,
     known: known && known.name,
     uses: ownUses(context, request),
-    line_of: request.queues.map(({ queue, slots }) => [queue, unlimitedLaneKey(queue), slots]),
+    line_of: request.queues.map(({ queue, slots }) =>
+      inOrder(UNLIMITED, { queue, lane: unlimitedLaneKey(queue), slots }),
+    ),
   }
   const park = known !== null && context.unlisted
   const script = park ? PARK_AND_LOOK : LOOK
@@ -69,7 +72,9 @@ export async function claimLook(
 /** The queues' own buckets: limit, key and whose. */
 export function ownUses({ limits }: Context, { queues, worker }: ClaimRequest): unknown[] {
   return queues.flatMap(({ queue }) =>
-    limits.usesOfQueue(queue).map(({ limit, key }) => [limit, key, ownerFor(limits, limit, key, worker)]),
+    limits
+      .usesOfQueue(queue)
+      .map(({ limit, key }) => inOrder(USE, { limit, key, worker: ownerFor(limits, limit, key, worker) })),
   )
 }
 

@@ -27,6 +27,7 @@ import { sharesOf } from './shares.ts'
 import { knownTasks, type UnknownKind } from '../contract/known-tasks.ts'
 import { type ClosedOn, named, type RefusedRow, toName, WAITING_COUNTED } from '../shared/refused-head.ts'
 import { LANE } from '../shared/state.ts'
+import { GRANT, inOrder, RESERVATION } from './sql/fields.ts'
 import { throttling } from '../shared/throttling.ts'
 import { kindsOf } from './unresolved.ts'
 
@@ -242,11 +243,11 @@ async function write(
       String(lateUs),
       String(request.worker),
       String(request.leaseUs),
-      JSON.stringify(grants.map((grant) => [grant.head.seq, permitsOf(grant)])),
+      JSON.stringify(grants.map((grant) => inOrder(GRANT, { seq: grant.head.seq, permits: permitsOf(grant) }))),
       JSON.stringify(lanes),
       JSON.stringify(buckets),
       JSON.stringify(rejectionsOf(context, rejections, instant)),
-      JSON.stringify(reservations.map(({ seq, startUs }) => [seq, startUs])),
+      JSON.stringify(reservations.map(({ seq, startUs }) => inOrder(RESERVATION, { seq, start: startUs }))),
       String(request.outside === true),
       request.claimId ?? '',
       `{${rejections.map(({ head }) => head.seq).join()}}`,

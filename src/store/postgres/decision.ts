@@ -16,6 +16,7 @@ import { DEPUTY, laneAsWritten } from './save-lane.ts'
 import { sharedQueue } from './own.ts'
 import type { Yields } from '../shared/yields.ts'
 import { LANE } from '../shared/state.ts'
+import { BUCKET_ROW, inOrder } from './sql/fields.ts'
 import { Strangers } from './strangers.ts'
 
 /** A bound on what one claim that goes deep makes the next ones read. */
@@ -266,18 +267,11 @@ export class Decision implements AdmissionSource {
     const changed: unknown[] = []
     for (const bucket of this.buckets.values()) {
       const { id, limit, wakeAtUs, active, state, deferred, toldUs } = bucket
-      if (bucket.changed)
-        changed.push([
-          id,
-          wakeAtUs,
-          encodeBucket(state),
-          this.#limits.timeline(limit).revision,
-          active,
-          deferred,
-          toldUs,
-        ])
-      else if (wakeAtUs !== bucket.wokeAtUs || bucket.counted)
-        changed.push([id, wakeAtUs, null, 0, active, deferred, toldUs])
+      if (!bucket.changed && wakeAtUs === bucket.wokeAtUs && !bucket.counted) continue
+      const written = bucket.changed
+        ? { state: encodeBucket(state), revision: this.#limits.timeline(limit).revision }
+        : { state: null, revision: 0 }
+      changed.push(inOrder(BUCKET_ROW, { id, wake_at: wakeAtUs, ...written, active, deferred, told: toldUs }))
     }
     return changed
   }

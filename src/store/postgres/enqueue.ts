@@ -9,34 +9,38 @@ import type { Context } from './context.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { usesText, weightsText } from './lane-key.ts'
 import { STATE } from '../shared/state.ts'
+import { inOrder, NEW_JOB, TERMS } from './sql/fields.ts'
 
-/** A job as a row of columns, in the order of `insert_jobs`. */
-type Columns = readonly [
-  id: string,
-  task: string,
-  queue: string,
-  lane: string,
-  level: number,
-  maxAttempts: number,
-  runAt: number | null,
-  expires: number | null,
-  uses: string | null,
-  weights: string | null,
-  unique: string | null,
-  input: string,
-  extra: string | null,
-  schedule: string | null,
-  occurs: number | null,
-  asked: number | null,
-  fair: string | null,
-  share: number | null,
-  terms: string | null,
-]
+/** What `insert_jobs` takes of each job, column by column, and its types. */
+const COLUMNS = {
+  id: 'uuid',
+  task: 'text',
+  queue: 'text',
+  lane: 'text',
+  level: 'bigint',
+  max_attempts: 'int',
+  run_at: 'bigint',
+  expires: 'bigint',
+  uses: 'text',
+  weights: 'text',
+  unique_key: 'text',
+  input: 'text',
+  extra: 'text',
+  schedule: 'text',
+  occurs: 'bigint',
+  asked: 'int',
+  fair: 'text',
+  share: 'int',
+  terms: 'json',
+} as const
+
+type Row = Readonly<Record<keyof typeof COLUMNS, string | number | null>>
 
 const LIVE = [STATE.scheduled, STATE.available, STATE.active, STATE.retryable, STATE.pending]
 /** Stores jobs without unique keys; takes what `columnsOf` answers. */
-export const INSERT_JOBS = `sluice.insert_jobs($1::uuid[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::int[], $7::bigint[], $8::bigint[], $9::text[], $10::text[],
-  $11::text[], $12::text[], $13::text[], $14::text[], $15::bigint[], $16::int[], $17::text[], $18::int[], $19::json[])`
+export const INSERT_JOBS: string = `sluice.insert_jobs(${Object.values(COLUMNS)
+  .map((type, i) => `$${i + 1}::${type}[]`)
+  .join(', ')})`
 
 /** Stores jobs in one statement, all or none. It only inserts: no lane, no bucket and, without unique keys, no row of anybody is locked. */
 export async function enqueue(context: Context, db: Statements, jobs: readonly NewJob[]): Promise<Enqueued[]> {
@@ -59,7 +63,8 @@ export async function enqueue(context: Context, db: Statements, jobs: readonly N
 export function columnsOf(context: Context, jobs: readonly NewJob[]): PgValue[] {
   const nowUs = context.clock.nowUs()
   const rows = jobs.map((job) => rowOf(context, job, nowUs))
-  return (rows[0] ?? []).map((_, i) => (rows.some((row) => row[i] !== null) ? rows.map((row) => row[i] ?? null) : []))
+  const names = Object.keys(COLUMNS) as (keyof Row)[]
+  return names.map((name) => (rows.some((row) => row[name] !== null) ? rows.map((row) => row[name]) : []))
 }
 
 /** Jobs as `enqueue_unique` takes them, one by one; each says what it asked for even where that is what it is ordered by. */
@@ -67,38 +72,43 @@ export function jobsText(context: Context, jobs: readonly NewJob[]): string {
   const nowUs = context.clock.nowUs()
   const rows = jobs.map((job) => {
     const row = rowOf(context, job, nowUs)
-    const place = [...row.slice(0, 15), job.priority, ...row.slice(16, 18)]
-    return [...place, reachedBy(context, job), ...ruleOf(job.unique), job.terms ? termsOf(job.terms) : null]
+    return inOrder(NEW_JOB, {
+      ...row,
+      priority: job.priority,
+      reached: reachedBy(context, job),
+      ...ruleOf(job.unique),
+      terms: job.terms ? termsOf(job.terms) : null,
+    })
   })
   return JSON.stringify(rows)
 }
 
-function rowOf(context: Context, job: NewJob, nowUs: number): Columns {
+function rowOf(context: Context, job: NewJob, nowUs: number): Row {
   // A job ages from when it may start.
   const runAtUs = job.runAtMs === null ? null : Math.max(0, Math.round(job.runAtMs * 1000))
   const startsUs = job.terms?.pending ? nowUs : Math.max(nowUs, runAtUs ?? nowUs + (job.delayUs ?? 0))
   const level = levelOfJob(context, job, startsUs)
-  return [
-    job.id,
-    job.task,
-    job.queue,
-    laneKey(job.queue, job.uses, job.fairKey ?? null),
+  return {
+    id: job.id,
+    task: job.task,
+    queue: job.queue,
+    lane: laneKey(job.queue, job.uses, job.fairKey ?? null),
     level,
-    job.maxAttempts,
-    runAtUs ?? (job.delayUs ? -job.delayUs : null),
-    job.expiresAtMs === null ? null : Math.round(job.expiresAtMs * 1000),
-    usesText(job),
-    weightsText(job.uses),
-    job.unique?.key ?? null,
-    job.input,
-    job.extra,
-    job.occurrence?.schedule ?? null,
-    job.occurrence ? Math.round(job.occurrence.dueMs * 1000) : null,
-    level === job.priority ? null : job.priority,
-    job.fairKey ?? null,
-    job.share ?? 1,
-    job.terms ? termsText(job.terms) : null,
-  ]
+    max_attempts: job.maxAttempts,
+    run_at: runAtUs ?? (job.delayUs ? -job.delayUs : null),
+    expires: job.expiresAtMs === null ? null : Math.round(job.expiresAtMs * 1000),
+    uses: usesText(job),
+    weights: weightsText(job.uses),
+    unique_key: job.unique?.key ?? null,
+    input: job.input,
+    extra: job.extra,
+    schedule: job.occurrence?.schedule ?? null,
+    occurs: job.occurrence ? Math.round(job.occurrence.dueMs * 1000) : null,
+    asked: level === job.priority ? null : job.priority,
+    fair: job.fairKey ?? null,
+    share: job.share ?? 1,
+    terms: job.terms ? termsText(job.terms) : null,
+  }
 }
 
 /** What a job is ordered by that ages from an instant on. */
@@ -112,7 +122,7 @@ export function termsText(terms: JobTerms): string {
 }
 
 function termsOf({ leaseUs, timeoutUs, deadLetter, pending }: JobTerms): unknown[] {
-  return [leaseUs, timeoutUs, deadLetter, pending]
+  return inOrder(TERMS, { lease: leaseUs, timeout: timeoutUs, dead_letter: deadLetter, pending })
 }
 
 /** The highest headroom threshold among a job's limits that its priority reaches; null: none, or nothing has ever aged here. */
@@ -164,12 +174,12 @@ export async function enqueueAgain(context: Context, db: Statements, jobs: reado
 }
 
 /** What makes another job the same call: what happens then, the states that count, and for how long. */
-function ruleOf(rule: UniqueRule | null): [string | null, number[], number | null] {
-  if (!rule) return [null, [], null]
+function ruleOf(rule: UniqueRule | null): Readonly<Record<'conflict' | 'states' | 'within', unknown>> {
+  if (!rule) return { conflict: null, states: [], within: null }
   const states = rule.states
     ? rule.states.map((state) => STATE[state])
     : rule.withinUs === null
       ? LIVE
       : [...LIVE, STATE.completed]
-  return [rule.onConflict, states, rule.withinUs]
+  return { conflict: rule.onConflict, states, within: rule.withinUs }
 }

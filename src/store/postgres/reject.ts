@@ -9,18 +9,21 @@ import type { Look } from './read-set.ts'
 import { type Instant, occurrenceOf } from '../shared/series.ts'
 import { skipOccurrence } from './skip.ts'
 import { STATE } from '../shared/state.ts'
+import { inOrder, REJECTION } from './sql/fields.ts'
 
-/** What a decision refused for good, as it is written: seq, state, due, error, due of a skipped occurrence. */
+/** What a decision refused for good, as it is written. */
 export function rejectionsOf(context: Context, rejections: readonly Rejection[], instant: Instant): unknown[] {
   const { nowUs } = instant
   const { cancelledUs, discardedUs } = context.retention
-  return rejections.map(({ head, refusal }) => [
-    head.seq,
-    STATE.discarded,
-    nowUs + discardedUs,
-    rejectionText(whyOf(refusal)),
-    nowUs + cancelledUs,
-  ])
+  return rejections.map(({ head, refusal }) =>
+    inOrder(REJECTION, {
+      seq: head.seq,
+      state: STATE.discarded,
+      due: nowUs + discardedUs,
+      error: rejectionText(whyOf(refusal)),
+      skipped_due: nowUs + cancelledUs,
+    }),
+  )
 }
 
 /** The jobs that a decision ended, as the claim tells of them. */

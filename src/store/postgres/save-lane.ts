@@ -3,6 +3,7 @@ import type { Lane } from '../../policy/admission/lane.ts'
 import { encodeScanCursor } from '../../policy/admission/scan-cursor.ts'
 import type { StoredBucket } from '../shared/stored-bucket.ts'
 import { LANE } from '../shared/state.ts'
+import { inOrder, LANE_ROW } from './sql/fields.ts'
 
 /** A bucket that so many lanes need groups the lines of others: its lanes can be held together behind one deputy. */
 const SHARED_BY = 16
@@ -21,8 +22,7 @@ function overOf(lane: Lane): string {
 }
 
 /**
- * A lane as a decision left it, as it is written: id, state, bucket, over, deputy_of, priority, head, turn, taken, sieve, passed, and the buckets
- * that may drop its jobs where it waits.
+ * A lane as a decision left it, as it is written.
  * @param held some of its jobs may be there that the decision could not have: it is never empty.
  * @param passed of one that is parked: the sets of tasks that found nothing in it
  */
@@ -31,18 +31,18 @@ export function laneAsWritten(lane: Lane, held: boolean, passed: string | null):
   const emptied = state === 'empty' && !held
   const waits = state === 'waiting'
   const parked = state === 'parked' && !held
-  return [
+  return inOrder(LANE_ROW, {
     id,
-    emptied ? LANE.empty : waits ? LANE.waiting : parked ? LANE.parked : LANE.open,
-    waits ? (on?.id ?? null) : null,
-    waits ? overOf(lane) : '',
-    deputyOf?.id ?? null,
+    state: emptied ? LANE.empty : waits ? LANE.waiting : parked ? LANE.parked : LANE.open,
+    bucket: waits ? (on?.id ?? null) : null,
+    over: waits ? overOf(lane) : '',
+    deputy_of: deputyOf?.id ?? null,
     priority,
     head,
     turn,
-    emptied ? 0 : taken,
-    emptied || parked || !scanCursor ? null : encodeScanCursor(scanCursor),
-    parked ? passed : null,
-    watchesOf(lane),
-  ]
+    taken: emptied ? 0 : taken,
+    sieve: emptied || parked || !scanCursor ? null : encodeScanCursor(scanCursor),
+    passed: parked ? passed : null,
+    watches: watchesOf(lane),
+  })
 }

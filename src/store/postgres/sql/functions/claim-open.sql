@@ -69,12 +69,14 @@ BEGIN
   IF sluice.look_arrivals(p_queues)
     OR EXISTS (SELECT 1 FROM sluice.lanes WHERE queue = ANY (v_all) AND state = {{lane.open}})
     OR EXISTS (SELECT 1 FROM sluice.buckets WHERE worker = 0 AND wake_at <= v_now)
-      OR coalesce((SELECT value::bigint FROM sluice.store WHERE name = 'limits'), 0) <> p_limits
-      OR p_next_end <= v_now
-    OR (v_next ->> 0)::bigint <= v_wall OR (v_next ->> 1)::bigint <= v_now
-      OR (v_next ->> 2)::bigint < v_now
-    OR (v_fire ->> 0)::bigint <= v_now OR (v_fire ->> 1)::bigint <= v_wall
-      OR v_fire ->> 2 IS NOT NULL
+    OR coalesce((SELECT value::bigint FROM sluice.store WHERE name = 'limits'), 0) <> p_limits
+    OR p_next_end <= v_now
+    OR (v_next ->> {{next.scheduled}})::bigint <= v_wall
+    OR (v_next ->> {{next.retryable}})::bigint <= v_now
+    OR (v_next ->> {{next.available}})::bigint < v_now
+    OR (v_fire ->> {{fire.store}})::bigint <= v_now
+    OR (v_fire ->> {{fire.wall}})::bigint <= v_wall
+    OR v_fire ->> {{fire.released}} IS NOT NULL
   THEN RETURN; END IF;
   FOR n IN 1 .. cardinality(p_lanes) LOOP
     CONTINUE WHEN p_slots[n] = 0;

@@ -181,12 +181,15 @@ BEGIN
   IF v_held IS NOT NULL THEN
     v_queues := ARRAY(
       SELECT q FROM unnest(v_queues) q
-      WHERE q NOT IN (SELECT h ->> 0 FROM json_array_elements(v_held) h WHERE (h ->> 1)::boolean)
+      WHERE q NOT IN (
+        SELECT h ->> {{held_queue.queue}} FROM json_array_elements(v_held) h
+        WHERE (h ->> {{held_queue.paused}})::boolean
+      )
     );
     v_own := v_own || sluice.own_buckets(
       (
-        SELECT coalesce(json_agg(json_build_array(h ->> 2, '')), '[]')
-        FROM json_array_elements(v_held) h WHERE h ->> 2 IS NOT NULL
+        SELECT coalesce(json_agg(json_build_array(h ->> {{held_queue.limit}}, '')), '[]')
+        FROM json_array_elements(v_held) h WHERE h ->> {{held_queue.limit}} IS NOT NULL
       )
     );
   END IF;
@@ -343,7 +346,8 @@ BEGIN
         )
       )
       FROM (
-        SELECT q.value ->> 0 AS queue, q.value ->> 1 AS lane, (q.value ->> 2)::int AS slots
+        SELECT q.value ->> {{unlimited.queue}} AS queue, q.value ->> {{unlimited.lane}} AS lane,
+          (q.value ->> {{unlimited.slots}})::int AS slots
         FROM json_array_elements(p -> 'line_of') q
       ) o,
         LATERAL (
@@ -361,11 +365,15 @@ BEGIN
         THEN (
           SELECT json_agg(
             json_build_array(
-              q.value ->> 0, h.seq, h.priority, h.weights, h.attempt, h.since, h.given
+              q.value ->> {{unlimited.queue}}, h.seq, h.priority, h.weights, h.attempt,
+              h.since, h.given
             )
           )
           FROM json_array_elements(p -> 'line_of') q,
-            LATERAL sluice.known_heads(q.value ->> 1, v_tasks, v_skip, (q.value ->> 2)::int) h
+            LATERAL sluice.known_heads(
+              q.value ->> {{unlimited.lane}}, v_tasks, v_skip,
+              (q.value ->> {{unlimited.slots}})::int
+            ) h
         )
     END,
     'workers',

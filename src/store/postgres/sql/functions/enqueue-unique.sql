@@ -1,38 +1,52 @@
--- Jobs of which some have unique keys, in order; each is an array as insert_jobs has its columns
--- but the last, then the threshold that its priority reaches, conflict, states, within, terms.
+-- Stores jobs of which some have unique keys, in order: each an array (NEW_JOB, sql/fields.ts).
 CREATE OR REPLACE FUNCTION sluice.enqueue_unique(
   p_jobs json, p_cancelled_us bigint
 ) RETURNS TABLE (kind text, id uuid) LANGUAGE plpgsql {{by_index}} AS $f$
-DECLARE
-  job json; held record; conflict text; now bigint; v_wall bigint; v_states int[]; within bigint;
+DECLARE job record; held record; now bigint; v_wall bigint; v_states int[];
 BEGIN
   PERFORM sluice.lock_unique(
-    ARRAY(SELECT j ->> 10 FROM json_array_elements(p_jobs) j WHERE j ->> 10 IS NOT NULL)
+    ARRAY(
+      SELECT j ->> {{new_job.unique_key}} FROM json_array_elements(p_jobs) j
+      WHERE j ->> {{new_job.unique_key}} IS NOT NULL
+    )
   );
-  FOR job IN SELECT * FROM json_array_elements(p_jobs) LOOP
+  FOR job IN
+    SELECT (j ->> {{new_job.id}})::uuid AS id, j ->> {{new_job.task}} AS task,
+      j ->> {{new_job.queue}} AS queue, j ->> {{new_job.lane}} AS lane,
+      (j ->> {{new_job.level}})::bigint AS level,
+      (j ->> {{new_job.max_attempts}})::int AS max_attempts,
+      (j ->> {{new_job.run_at}})::bigint AS run_at, (j ->> {{new_job.expires}})::bigint AS expires,
+      j ->> {{new_job.uses}} AS uses, j ->> {{new_job.weights}} AS weights,
+      j ->> {{new_job.unique_key}} AS unique_key, j ->> {{new_job.input}} AS input,
+      j ->> {{new_job.extra}} AS extra, j ->> {{new_job.schedule}} AS schedule,
+      (j ->> {{new_job.occurs}})::bigint AS occurs, (j ->> {{new_job.priority}})::int AS priority,
+      j ->> {{new_job.fair}} AS fair, (j ->> {{new_job.share}})::int AS share,
+      (j ->> {{new_job.reached}})::int AS reached, j ->> {{new_job.conflict}} AS conflict,
+      j -> {{new_job.states}} AS states, (j ->> {{new_job.within}})::bigint AS within,
+      (j ->> {{new_job.terms}})::json AS terms
+    FROM json_array_elements(p_jobs) j
+  LOOP
     now := sluice.now_us();
     v_wall := sluice.wall_us();
-    conflict := job ->> 19;
     kind := 'created';
-    id := (job ->> 0)::uuid;
-    IF conflict IS NOT NULL THEN
-      v_states := ARRAY(SELECT s::int FROM json_array_elements_text(job -> 20) s);
-      within := (job ->> 21)::bigint;
+    id := job.id;
+    IF job.conflict IS NOT NULL THEN
+      v_states := ARRAY(SELECT s::int FROM json_array_elements_text(job.states) s);
       SELECT j.seq, j.id, j.state, j.queue, j.lane, j.uses, j.fair, j.priority,
         coalesce(j.asked, j.priority) AS asked
       INTO held
       FROM sluice.jobs j
-      WHERE j.unique_key = job ->> 10
+      WHERE j.unique_key = job.unique_key
         AND (
           CASE
             WHEN j.state = {{job.available}} AND j.booked > now THEN {{job.scheduled}}
             ELSE j.state
           END
         ) = ANY (v_states)
-        AND (within IS NULL OR j.created > now - within)
+        AND (job.within IS NULL OR j.created > now - job.within)
       ORDER BY j.seq DESC LIMIT 1;
-      IF FOUND AND conflict IN ('ignore', 'reject') THEN
-        kind := CASE conflict WHEN 'reject' THEN 'conflict' ELSE 'duplicate' END;
+      IF FOUND AND job.conflict IN ('ignore', 'reject') THEN
+        kind := CASE job.conflict WHEN 'reject' THEN 'conflict' ELSE 'duplicate' END;
         id := held.id;
         RETURN NEXT;
         CONTINUE;
@@ -52,40 +66,41 @@ BEGIN
           INSERT INTO sluice.arrivals (queue, lane, uses, fair, look)
           VALUES (held.queue, held.lane, held.uses, held.fair, false);
         END IF;
-        IF conflict = 'update' THEN
+        IF job.conflict = 'update' THEN
           UPDATE sluice.jobs j
-          SET queue = job ->> 2, lane = job ->> 3,
-            priority = sluice.level_of(
-              (job ->> 15)::int, held.priority, held.asked, (job ->> 18)::int
-            ),
+          SET queue = job.queue, lane = job.lane,
+            priority = sluice.level_of(job.priority, held.priority, held.asked, job.reached),
             asked = nullif(
-              (job ->> 15)::int,
-              sluice.level_of((job ->> 15)::int, held.priority, held.asked, (job ->> 18)::int)
+              job.priority,
+              sluice.level_of(job.priority, held.priority, held.asked, job.reached)
             ),
-            fair = job ->> 16, expires = (job ->> 7)::bigint, max_attempts = (job ->> 5)::int,
-            booked = NULL, uses = job ->> 8,
-            weights = job ->> 9, input = job ->> 11, extra = job ->> 12,
+            fair = job.fair, expires = job.expires, max_attempts = job.max_attempts,
+            booked = NULL, uses = job.uses,
+            weights = job.weights, input = job.input, extra = job.extra,
             bounded = (
-              SELECT true FROM sluice.queues q WHERE q.name = job ->> 2 AND q.bounds IS NOT NULL
+              SELECT true FROM sluice.queues q WHERE q.name = job.queue AND q.bounds IS NOT NULL
             ),
-            lease = CASE WHEN job ->> 22 IS NULL THEN j.lease ELSE (job -> 22 ->> 0)::bigint END,
+            lease = CASE
+              WHEN job.terms IS NULL THEN j.lease
+              ELSE (job.terms ->> {{terms.lease}})::bigint
+            END,
             timeout = CASE
-              WHEN job ->> 22 IS NULL THEN j.timeout
-              ELSE (job -> 22 ->> 1)::bigint
+              WHEN job.terms IS NULL THEN j.timeout
+              ELSE (job.terms ->> {{terms.timeout}})::bigint
             END,
             dead_letter = CASE
-              WHEN job ->> 22 IS NULL THEN j.dead_letter
-              ELSE (job -> 22 ->> 2)::boolean
+              WHEN job.terms IS NULL THEN j.dead_letter
+              ELSE (job.terms ->> {{terms.dead_letter}})::boolean
             END,
             due = CASE
               WHEN j.state = {{job.available}}
-                THEN sluice.latest_start(job ->> 8, (job ->> 7)::bigint, now, v_wall)
+                THEN sluice.latest_start(job.uses, job.expires, now, v_wall)
               ELSE j.due
             END
           WHERE j.seq = held.seq;
-          IF held.state = {{job.available}} AND job ->> 8 IS NOT NULL THEN
+          IF held.state = {{job.available}} AND job.uses IS NOT NULL THEN
             INSERT INTO sluice.arrivals (queue, lane, uses, fair, share, look)
-            VALUES (job ->> 2, job ->> 3, job ->> 8, job ->> 16, (job ->> 17)::int, true);
+            VALUES (job.queue, job.lane, job.uses, job.fair, job.share, true);
           END IF;
           kind := 'updated';
           id := held.id;
@@ -98,12 +113,11 @@ BEGIN
       END IF;
     END IF;
     PERFORM sluice.insert_jobs(
-      ARRAY[id], ARRAY[job ->> 1], ARRAY[job ->> 2], ARRAY[job ->> 3], ARRAY[(job ->> 4)::bigint],
-      ARRAY[(job ->> 5)::int], ARRAY[(job ->> 6)::bigint], ARRAY[(job ->> 7)::bigint],
-      ARRAY[job ->> 8], ARRAY[job ->> 9], ARRAY[job ->> 10], ARRAY[job ->> 11], ARRAY[job ->> 12],
-      ARRAY[job ->> 13], ARRAY[(job ->> 14)::bigint],
-      ARRAY[nullif((job ->> 15)::int, (job ->> 4)::bigint)::int], ARRAY[job ->> 16],
-      ARRAY[(job ->> 17)::int], CASE WHEN job ->> 22 IS NOT NULL THEN ARRAY[job -> 22] END
+      ARRAY[id], ARRAY[job.task], ARRAY[job.queue], ARRAY[job.lane], ARRAY[job.level],
+      ARRAY[job.max_attempts], ARRAY[job.run_at], ARRAY[job.expires], ARRAY[job.uses],
+      ARRAY[job.weights], ARRAY[job.unique_key], ARRAY[job.input], ARRAY[job.extra],
+      ARRAY[job.schedule], ARRAY[job.occurs], ARRAY[nullif(job.priority, job.level)::int],
+      ARRAY[job.fair], ARRAY[job.share], CASE WHEN job.terms IS NOT NULL THEN ARRAY[job.terms] END
     );
     RETURN NEXT;
   END LOOP;

@@ -30,20 +30,21 @@ BEGIN
     )
     SELECT g.id, g.task, g.queue,
       CASE
-        WHEN (g.terms ->> 3)::boolean THEN {{job.pending}}
+        WHEN (g.terms ->> {{terms.pending}})::boolean THEN {{job.pending}}
         WHEN g.run_at > v_wall THEN {{job.scheduled}}
         ELSE {{job.available}}
       END,
       g.lane, g.level, g.max_attempts, v_now, v_now,
       CASE
-        WHEN (g.terms ->> 3)::boolean THEN NULL
+        WHEN (g.terms ->> {{terms.pending}})::boolean THEN NULL
         WHEN g.run_at > v_wall THEN g.run_at
         WHEN g.uses IS NULL AND g.expires IS NULL THEN NULL
         ELSE sluice.latest_start(g.uses, g.expires, v_now, v_wall)
       END,
       g.expires, g.uses, g.weights, g.unique_key, g.input, g.extra, g.schedule, g.occurs, g.asked,
       g.fair,
-      (g.terms ->> 0)::bigint, (g.terms ->> 1)::bigint, coalesce((g.terms ->> 2)::boolean, false),
+      (g.terms ->> {{terms.lease}})::bigint, (g.terms ->> {{terms.timeout}})::bigint,
+      coalesce((g.terms ->> {{terms.dead_letter}})::boolean, false),
       CASE WHEN g.queue = ANY (v_bounded) THEN true END
     FROM unnest(
       p_ids, p_tasks, p_queues, p_lanes, p_levels, p_max_attempts, p_run_at, p_expires, p_uses,

@@ -81,7 +81,8 @@ BEGIN
       CASE
         WHEN g.waits > 0 THEN json_build_array(g.reached, g.start_at, g.delay, g.share)::text
       END,
-      (g.terms ->> 0)::bigint, (g.terms ->> 1)::bigint, coalesce((g.terms ->> 2)::boolean, false),
+      (g.terms ->> {{terms.lease}})::bigint, (g.terms ->> {{terms.timeout}})::bigint,
+      coalesce((g.terms ->> {{terms.dead_letter}})::boolean, false),
       CASE WHEN g.queue = ANY (v_bounded) THEN true END
     FROM placed g ORDER BY g.node
     RETURNING seq, node, state, uses
