@@ -71,7 +71,6 @@ export function createHttpApp(options: HttpOptions): HttpApp {
     bounds,
     heldOpen: new HeldOpen(bounds),
     names: new TenantNames(sluice.remote, clock, bounds),
-    outside: () => sluice.remote.outside(),
     closing: closing.signal,
   }
   for (const warning of access.warnings) logger.warn({}, warning)

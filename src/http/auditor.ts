@@ -40,8 +40,8 @@ export class Auditor {
     const line = { token: who, ...(tenant !== '' && { tenant }), action, subject, requestId }
     this.#logger.info(line, 'change')
     try {
-      const outside = await this.#remote.outside()
-      await outside.audit({ atMs: this.#clock.now(), who, tenant, action, subject, detail })
+      const store = await this.#remote.store()
+      await store.audit({ atMs: this.#clock.now(), who, tenant, action, subject, detail })
     } catch (error) {
       this.#logger.error({ ...line, err: error }, 'a change could not be put on record')
     }

@@ -180,7 +180,7 @@ function describe({ type, payload, atMs, durationMs, id: eventId }: Told): { ten
   return { tenant: own.tenant, event }
 }
 
-/** What an outside worker called its failure stands in the cause. */
+/** What a remote worker called its failure stands in the cause. */
 function errorJson(error: Error): { code: string; message: string } {
   const { code: called } = (error.cause ?? {}) as { readonly code?: unknown }
   const own = error instanceof SluiceError ? error.code : 'handler.failed'

@@ -2,11 +2,11 @@ import { SluiceError } from '../base/errors.ts'
 import { nearest } from '../base/nearest.ts'
 import { checkOptions } from '../base/options.ts'
 import { inLaneOrder } from '../jobs/lane.ts'
-import type { LimitPolicy } from '../policy/limits/limit.ts'
+import type { LimitPolicy, LimitDefinition } from '../policy/limits/limit.ts'
 import { normalisePolicy } from '../policy/limits/normalise.ts'
 import { isPath, partitionKey, readPath, SHARED_KEY } from '../policy/limits/partition-key.ts'
 import type { Policy } from '../policy/limits/policy.ts'
-import type { BucketUse, LimitDefinition } from '../store/contract/store.ts'
+import type { BucketUse } from '../store/contract/store.ts'
 import { ownName } from './tenant.ts'
 
 /** A limit of the server: its policy, whose it is, and its key. */

@@ -1,7 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import type { Remote } from '../engine/remote/remote.ts'
 import type { ThrottledRow } from '../store/contract/waits.ts'
-import type { QueueCount } from '../store/contract/outside.ts'
+import type { QueueCount } from '../store/contract/queues.ts'
 
 /** What took no longer than this to find is found anew each time. */
 const QUICK_US = 5000
@@ -42,11 +42,11 @@ export class QueueCounts {
   /** Jobs by queue and state, of one queue or of all: exact where counting is quick, else of a moment ago. */
   async of(queue?: string): Promise<readonly QueueCount[]> {
     const name = queue ?? ''
-    const outside = await this.#remote.outside()
+    const store = await this.#remote.store()
     const beganUs = this.#clock.monotonicUs()
     const kept = this.#kept.get(name)
     if (kept && beganUs < kept.untilUs) return kept.rows
-    const rows = await outside.counts(queue)
+    const rows = await store.queueCounts(queue)
     const endedUs = this.#clock.monotonicUs()
     this.#kept.delete(name)
     if (endedUs - beganUs <= QUICK_US) return rows

@@ -2,7 +2,7 @@ import type { Clock } from '../base/clock.ts'
 import type { Logger } from '../base/logger.ts'
 import type { Sluice } from '../engine/engine.ts'
 import type { Remote } from '../engine/remote/remote.ts'
-import type { Outside } from '../store/contract/outside.ts'
+
 import type { Auditor } from './auditor.ts'
 import type { Bounds } from './bounds.ts'
 import type { EventLog } from './event-log.ts'
@@ -40,7 +40,6 @@ export interface Server {
   readonly heldOpen: HeldOpen
   /** How many limits, schedules and queues each tenant has. */
   readonly names: TenantNames
-  readonly outside: () => Promise<Outside>
   /** Aborted when the server is closed. */
   readonly closing: AbortSignal
 }

@@ -28,7 +28,7 @@ export class StoreHealth {
 
   async #ask(): Promise<boolean> {
     try {
-      await (await this.#remote.outside()).kept('health')
+      await (await this.#remote.store()).settings('health')
       return true
     } catch {
       return false

@@ -1,6 +1,6 @@
 import type { Clock } from '../base/clock.ts'
 import type { Remote } from '../engine/remote/remote.ts'
-import type { Named } from '../store/contract/outside.ts'
+import type { Named } from '../store/contract/queues.ts'
 import type { Bounds } from './bounds.ts'
 import { Refusal } from './refusal.ts'
 import { splitName } from './tenant.ts'
@@ -56,8 +56,8 @@ export class TenantNames {
     const bound = this.#bounds[kind]
     const nowMs = this.#clock.now()
     for (const [name, untilMs] of place.reserved) if (untilMs <= nowMs) place.reserved.delete(name)
-    const outside = await this.#remote.outside()
-    const { total, among } = await outside.names(kind, tenant, [...fresh, ...place.reserved.keys()], bound)
+    const store = await this.#remote.store()
+    const { total, among } = await store.names(kind, tenant, [...fresh, ...place.reserved.keys()], bound)
     const there = new Set(among)
     for (const name of there) {
       place.reserved.delete(name)

@@ -33,7 +33,7 @@ export interface NewJob {
   readonly terms?: JobTerms
 }
 
-/** What is said of a job that outside workers run. */
+/** What is said of a job that remote workers run. */
 export interface JobTerms {
   /** The caller chose the id: another job may have it. */
   readonly givenId: boolean

@@ -42,23 +42,23 @@ async function flow(harness: StoreHarness): Promise<void> {
 
 /** What a server does all the time for clients and workers outside. */
 async function outsideWork(harness: StoreHarness): Promise<void> {
-  const { outside } = harness.store
+  const { store } = harness
   const terms = { givenId: true, pending: false, leaseUs: 1_000_000, timeoutUs: 500_000, deadLetter: true }
   const offered = ['o1', 'o2', 'o3'].map((task) => ({ ...harness.job(task, { limits: ['g'] }), terms }))
   const pending = { ...harness.job('o4'), terms: { ...terms, pending: true } }
-  await outside.bound('q', { maxDepth: 1000, warnAt: null })
-  await outside.offer([...offered, pending], [])
-  await outside.activate(pending.id, null)
-  const { worker } = await outside.enlist({ name: 'w', queues: ['q'], aliveUs: 1_000_000, about: null })
+  await store.boundQueue('q', { maxDepth: 1000, warnAt: null })
+  await store.push([...offered, pending], [])
+  await store.activate(pending.id, null)
+  const { worker } = await store.registerWorker({ name: 'w', queues: ['q'], aliveUs: 1_000_000, about: null })
   const queues = [{ queue: 'q', slots: 4 }]
-  const { jobs } = await harness.store.claim(() => ({ worker, leaseUs: 1_000_000, outside: true, queues }))
+  const { jobs } = await harness.store.claim(() => ({ worker, leaseUs: 1_000_000, remote: true, queues }))
   for (const { id } of jobs) {
-    await outside.note(id, '{}')
-    await outside.get(id)
+    await store.noteProgress(id, '{}')
+    await store.details(id)
   }
-  await outside.overdue(10)
-  await outside.pause('q', true)
-  await outside.pause('q', false)
+  await store.overdueRuns(10)
+  await store.pauseQueue('q', true)
+  await store.pauseQueue('q', false)
 }
 
 /** Everything that a fleet at work does all the time. */

@@ -137,17 +137,16 @@ withPostgres('the plans of the claim on PostgreSQL', () => {
     })
 
     test('an offer to a bounded queue reads what stands in that queue, and looking after runs reads what is over', async () => {
-      const { outside } = store
-      await outside.bound('bounded', { maxDepth: 100, warnAt: null })
+      await store.boundQueue('bounded', { maxDepth: 100, warnAt: null })
       const offered = (): Promise<unknown> =>
-        outside.offer(
+        store.push(
           [5, 6, 7].map((n) => given(n)),
           [],
         )
       await offered()
       const read = await rowsRead(async () => {
         expect(await offered()).toMatchObject({ kind: 'stored' })
-        await outside.overdue(10)
+        await store.overdueRuns(10)
       })
       expect(read).toBeLessThan(100)
     })

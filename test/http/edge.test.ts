@@ -145,9 +145,9 @@ describe('the log', () => {
 describe('health', () => {
   test('live asks nothing of the store; ready and health answer within 2 s', async () => {
     const d = await HttpHarness.open()
-    const outside = await d.sluice.remote.outside()
+    const store = await d.sluice.remote.store()
     const hangs = new Promise<never>(() => undefined)
-    outside.kept = () => hangs
+    store.settings = () => hangs
     expect((await d.get('/health/live')).status).toBe(200)
     const answers = ['/health/ready', '/ready', '/ojs/v1/health'].map((path) => d.get(path))
     await d.clock.advance('2s')

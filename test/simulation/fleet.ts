@@ -7,7 +7,7 @@ import type { Task } from '../../src/engine/define/task.ts'
 import type { Settled, Settlement } from '../../src/jobs/job.ts'
 import type { Limit } from '../../src/policy/limits/define.ts'
 import { createStore } from '../../src/store/open.ts'
-import type { Beat, Enqueued, Claim, Recovered, Run, Store, Unstarted } from '../../src/store/contract/store.ts'
+import type { Beat, Enqueued, Claim, Run, Store, Unstarted } from '../../src/store/contract/store.ts'
 import type { ManualClock } from '../../src/testing/manual-clock.ts'
 import type { Crash, Scenario, Use } from './scenario.ts'
 
@@ -57,7 +57,7 @@ export class Engine {
     this.store = new MortalStore(sabotage(storeOf(path, this.clock), path), this, observer)
     this.task = task(this)
     this.sluice = new Sluice({
-      store: this.store,
+      store: this.store.asStore(),
       tasks: [this.task],
       limits: [...limits.values()],
       queues: Object.fromEntries(
@@ -149,7 +149,7 @@ class MortalClock implements Clock {
 }
 
 /** A store between the engine and its file: tells the observer what was answered, and can stop answering. */
-class MortalStore implements Store {
+class MortalStore {
   readonly backend: string
   /** How the engine dies at the next occasion. */
   fate: Exclude<Crash, 'idle'> | null = null
@@ -164,10 +164,6 @@ class MortalStore implements Store {
     this.backend = inner.backend
     this.#engine = engine
     this.#observer = observer
-  }
-
-  get outside(): Store['outside'] {
-    return this.inner.outside
   }
 
   get unresolved(): Store['unresolved'] {
@@ -223,42 +219,19 @@ class MortalStore implements Store {
     })
   }
 
-  open: Store['open'] = () => this.#through(() => this.inner.open())
-  close: Store['close'] = () => this.#through(() => this.inner.close())
-  get: Store['get'] = (id) => this.#through(() => this.inner.get(id))
-  list: Store['list'] = (query) => this.#through(() => this.inner.list(query))
-  cancel: Store['cancel'] = (id) => this.#through(() => this.inner.cancel(id))
-  retry: Store['retry'] = (id) => this.#through(() => this.inner.retry(id))
-  prune: Store['prune'] = (limit) => this.#through(() => this.inner.prune(limit))
-  explain: Store['explain'] = (id) => this.#through(() => this.inner.explain(id))
-  releaseLost: Store['releaseLost'] = (...args) => this.#through(() => this.inner.releaseLost(...args))
-  releaseClaims: Store['releaseClaims'] = (claims) => this.#through(() => this.inner.releaseClaims(claims))
-  promote: Store['promote'] = (limit) => this.#through(() => this.inner.promote(limit))
-  recover: Store['recover'] = (): Promise<Recovered[]> => this.#through(() => this.inner.recover())
-  define: Store['define'] = (limits) => this.#through(() => this.inner.define(limits))
-  penalize: Store['penalize'] = (...args) => this.#through(() => this.inner.penalize(...args))
-  calibrate: Store['calibrate'] = (...args) => this.#through(() => this.inner.calibrate(...args))
-  charge: Store['charge'] = (...args) => this.#through(() => this.inner.charge(...args))
-  inspect: Store['inspect'] = (...args) => this.#through(() => this.inner.inspect(...args))
-  declareQueues: Store['declareQueues'] = (queues) => this.#through(() => this.inner.declareQueues(queues))
-  unreadable: Store['unreadable'] = () => this.#through(() => this.inner.unreadable())
-  limits: Store['limits'] = () => this.#through(() => this.inner.limits())
-  startFlow: Store['startFlow'] = (flow) => this.#through(() => this.inner.startFlow(flow))
-  getFlow: Store['getFlow'] = (id) => this.#through(() => this.inner.getFlow(id))
-  flows: Store['flows'] = (query) => this.#through(() => this.inner.flows(query))
-  cancelFlow: Store['cancelFlow'] = (id) => this.#through(() => this.inner.cancelFlow(id))
-  schedule: Store['schedule'] = (given) => this.#through(() => this.inner.schedule(given))
-  schedules: Store['schedules'] = () => this.#through(() => this.inner.schedules())
-  unschedule: Store['unschedule'] = (name) => this.#through(() => this.inner.unschedule(name))
-  limitKeys: Store['limitKeys'] = (query) => this.#through(() => this.inner.limitKeys(query))
-  limitTotals: Store['limitTotals'] = (limits) => this.#through(() => this.inner.limitTotals(limits))
-  throttled: Store['throttled'] = (rows) => this.#through(() => this.inner.throttled(rows))
-  backlog: Store['backlog'] = (...args) => this.#through(() => this.inner.backlog(...args))
-  override: Store['override'] = (request) => this.#through(() => this.inner.override(request))
-  overrides: Store['overrides'] = (limit) => this.#through(() => this.inner.overrides(limit))
-  join: Store['join'] = (...args) => this.#through(() => this.inner.join(...args))
-  cancellations: Store['cancellations'] = (worker) => this.#through(() => this.inner.cancellations(worker))
-  leave: Store['leave'] = (worker) => this.#through(() => this.inner.leave(worker))
+  /** The store as its engine sees it: a call of which nothing is told goes through as it is. */
+  asStore(): Store {
+    return new Proxy(this.inner, {
+      get: (inner, name): unknown => {
+        const own: unknown = Reflect.get(this, name)
+        if (own !== undefined) return typeof own === 'function' ? (own.bind(this) as unknown) : own
+        const value: unknown = Reflect.get(inner, name)
+        if (typeof value !== 'function') return value
+        return (...given: unknown[]): unknown =>
+          this.#through(async (): Promise<unknown> => Reflect.apply(value, inner, given))
+      },
+    })
+  }
 
   async #through<T>(
     call: () => Promise<T>,

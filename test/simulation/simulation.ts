@@ -357,7 +357,7 @@ class Simulation implements Observer {
       else bucket.close(nowUs, nowUs + action.forMs * 1000)
       const told =
         action.kind === 'charge'
-          ? engine.store.charge(name, action.key, action.units, nowUs)
+          ? engine.store.asStore().charge(name, action.key, action.units, nowUs)
           : limits.penalize(name, action.key === '' ? undefined : action.key, action.forMs)
       return this.#answered(told)
     }

@@ -4,9 +4,9 @@ import { messageOf } from '../../base/thrown.ts'
 import { inLaneOrder } from '../../jobs/lane.ts'
 import { checkUnits, isLimitUse, type Limit, type LimitUse, useOf, type UseSpec } from '../../policy/limits/define.ts'
 import { keptBack } from '../../policy/limits/headroom.ts'
-import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import type { LimitPolicy, LimitDefinition } from '../../policy/limits/limit.ts'
 import { partitionKey, readPath, SHARED_KEY } from '../../policy/limits/partition-key.ts'
-import type { BucketUse, LimitDefinition } from '../../store/contract/store.ts'
+import type { BucketUse } from '../../store/contract/store.ts'
 
 /** What a call says that its limits go by. */
 export interface Asked {

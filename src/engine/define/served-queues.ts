@@ -61,7 +61,7 @@ export class ServedQueues {
   async #ask(queues: ReadonlySet<string>): Promise<void> {
     const { logger, store } = this.#options
     try {
-      const workers = await (await store()).outside.workers()
+      const workers = await (await store()).workers()
       for (const queue of queues) {
         if (workers.some((each) => each.alive && each.queues.includes(queue))) continue
         this.#askAt.set(queue, Infinity)

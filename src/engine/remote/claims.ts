@@ -8,7 +8,7 @@ import { FetchRoom } from './fetch-room.ts'
 import type { LostClaims } from '../run/lost-claims.ts'
 import type { Reporter } from '../run/report.ts'
 
-/** A fetch from outside. */
+/** A remote fetch. */
 export interface RemoteFetch {
   /** The name under which it is known. */
   readonly worker: string
@@ -25,7 +25,7 @@ export interface RemoteFetch {
   readonly signal?: AbortSignal | undefined
 }
 
-/** What claims for outside workers need. */
+/** What claims for remote workers need. */
 export interface RemoteClaimsHooks {
   readonly clock: Clock
   readonly newId: () => string
@@ -33,7 +33,7 @@ export interface RemoteClaimsHooks {
   readonly reporter: () => Reporter | null
 }
 
-/** Claims for outside workers: the same as any claim, queue after queue, and waiting for work. */
+/** Claims for remote workers: the same as any claim, queue after queue, and waiting for work. */
 export class RemoteClaims {
   readonly #hooks: RemoteClaimsHooks
   #line: FetchLine | null = null
@@ -121,7 +121,7 @@ export class RemoteClaims {
       return await store.claim(() => ({
         worker,
         leaseUs,
-        outside: true,
+        remote: true,
         claimId,
         ...(tasks && { tasks }),
         queues: [share],

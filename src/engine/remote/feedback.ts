@@ -4,11 +4,11 @@ import type { Logger } from '../../base/logger.ts'
 import type { HeadersLike } from '../../jobs/header-source.ts'
 import { readRateLimitHeaders } from '../../jobs/rate-limit-headers.ts'
 import type { BucketUse, Store } from '../../store/contract/store.ts'
-import type { JobFacts } from '../../store/contract/outside.ts'
+import type { JobDetails } from '../../store/contract/remote-jobs.ts'
 import type { Events } from '../events/events.ts'
 import { paceOf } from '../run/outcome.ts'
 
-/** What an outside worker tells of its budgets when a run ends. */
+/** What a remote worker tells of its budgets when a run ends. */
 export interface RemoteTold {
   /** What the call really cost beyond its weight; negative: less. Limits by their stored names. */
   readonly charges: readonly { readonly limit: string; readonly units: number }[]
@@ -16,7 +16,7 @@ export interface RemoteTold {
   readonly headers: HeadersLike | null
 }
 
-/** What feedback of outside workers needs. */
+/** What feedback of remote workers needs. */
 export interface RemoteFeedbackHooks {
   readonly clock: Clock
   readonly logger: Logger
@@ -31,7 +31,7 @@ export interface RemoteFeedbackHooks {
 export async function readFeedback(
   hooks: RemoteFeedbackHooks,
   store: Store,
-  job: JobFacts,
+  job: JobDetails,
   { charges, headers }: RemoteTold,
 ): Promise<() => Promise<void>> {
   const uses = (await store.explain(job.id))?.uses ?? []

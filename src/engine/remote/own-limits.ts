@@ -6,7 +6,7 @@ import type { QueueLimits } from '../define/queue-limits.ts'
 import type { TaskDefinition } from '../define/task.ts'
 
 /**
- * A job from outside, with the limits of its task, where this engine knows that, and those that its queue gives each job.
+ * A job of a remote client, with the limits of its task, where this engine knows that, and those that its queue gives each job.
  * @throws as the resolution of keys and weights
  */
 export function withOwnLimits(

@@ -6,8 +6,9 @@ import type { Random } from '../../base/random.ts'
 import type { NewJob, Settlement } from '../../jobs/job.ts'
 import { penaltyUs } from '../../jobs/rate-limited.ts'
 import type { RetryAfter } from '../../jobs/rate-limit-headers.ts'
-import type { JobFacts, Offered, Outside } from '../../store/contract/outside.ts'
-import type { DeclaredQueue, LimitDefinition, Store } from '../../store/contract/store.ts'
+import type { JobDetails, PushAnswer } from '../../store/contract/remote-jobs.ts'
+import type { DeclaredQueue, Store } from '../../store/contract/store.ts'
+import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import type { Events } from '../events/events.ts'
 import type { LimitRegistry } from '../define/limit-registry.ts'
 import { LostClaims } from '../run/lost-claims.ts'
@@ -35,7 +36,7 @@ import type { Trouble } from '../../base/trouble.ts'
 import type { TaskDefinition } from '../define/task.ts'
 import { withOwnLimits } from './own-limits.ts'
 
-/** What serving outside workers needs of its engine. */
+/** What serving remote workers needs of its engine. */
 export interface RemoteHooks {
   readonly store: () => Promise<Store>
   readonly clock: Clock
@@ -93,47 +94,42 @@ export class Remote {
     return this.#open()
   }
 
-  /** What the store keeps for the outside. @throws engine.stopped */
-  async outside(): Promise<Outside> {
-    return (await this.#open()).outside
-  }
-
   /** Stores jobs, whose limits are resolved, and the limits that come with them, all or nothing. */
-  async offer(jobs: readonly NewJob[], limits: readonly LimitDefinition[]): Promise<Offered> {
+  async push(jobs: readonly NewJob[], limits: readonly LimitDefinition[]): Promise<PushAnswer> {
     const store = await this.#open()
     const { events, enqueued } = this.#hooks
-    const offered = await store.outside.offer(jobs, limits)
-    if (offered.kind === 'refused') return offered
-    for (const [i, answer] of offered.answers.entries()) {
+    const answer = await store.push(jobs, limits)
+    if (answer.kind === 'refused') return answer
+    for (const [i, { kind }] of answer.answers.entries()) {
       const job = jobs[i] as NewJob
-      if (answer.kind === 'created') events.emit('job.enqueued', { id: job.id, task: job.task, queue: job.queue })
+      if (kind === 'created') events.emit('job.enqueued', { id: job.id, task: job.task, queue: job.queue })
     }
     enqueued(jobs)
     this.ring()
     if (limits.length > 0 || jobs.some((job) => job.runAtMs !== null || job.expiresAtMs !== null)) this.#hooks.changed()
-    return offered
+    return answer
   }
 
-  /** A job from outside, with the limits that its task and its queue have here. */
+  /** A job of a remote client, with the limits that its task and its queue have here. */
   withLimits(job: NewJob): NewJob {
     const { tasks, limits, queueLimits } = this.#hooks
     return withOwnLimits(job, tasks, limits, queueLimits)
   }
 
   /** One job as it stands: what has come due is done before. */
-  async get(id: string): Promise<JobFacts | null> {
+  async get(id: string): Promise<JobDetails | null> {
     const store = await this.#open()
-    const job = await store.outside.get(id)
+    const job = await store.details(id)
     if (!job || !isStale(job, this.#hooks.clock.now(), store.nowUs())) return job
     if (job.state === 'active') await this.#sweeper.now(store)
     else await this.#tidy(store)
-    return store.outside.get(id)
+    return store.details(id)
   }
 
-  /** Takes jobs for an outside worker, as any claim does; waits for some if it is told to. */
-  async fetch(request: RemoteFetch): Promise<readonly JobFacts[]> {
+  /** Takes jobs for a remote worker, as any claim does; waits for some if it is told to. */
+  async fetch(request: RemoteFetch): Promise<readonly JobDetails[]> {
     const store = await this.#open()
-    const { worker, directive } = await this.#workers.enlist(
+    const { worker, directive } = await this.#workers.register(
       store,
       request.worker,
       request.queues,
@@ -142,7 +138,7 @@ export class Remote {
     )
     if (directive !== 'running') return []
     const jobs = await this.#claims.fetch(store, worker, request)
-    const facts = await handed(store, jobs).catch(async (error: unknown) => {
+    const details = await handed(store, jobs).catch(async (error: unknown) => {
       // Nobody was told of them.
       void this.#claims.giveBack(store, worker, request.leaseUs, jobs).then(
         () => this.stir(),
@@ -150,8 +146,8 @@ export class Remote {
       )
       throw error
     })
-    this.#sweeper.armAt(store, Math.min(...facts.map(endOf)))
-    return facts
+    this.#sweeper.armAt(store, Math.min(...details.map(endOf)))
+    return details
   }
 
   /** A run has succeeded. @param result JSON text */
@@ -190,14 +186,14 @@ export class Remote {
   async heartbeat(
     name: string,
     ids: readonly string[],
-    leaseUsOf: (job: JobFacts) => number,
+    leaseUsOf: (job: JobDetails) => number,
     about: string | null,
-    sees: (job: JobFacts) => boolean = () => true,
-  ): Promise<{ readonly directive: string; readonly held: readonly JobFacts[] }> {
+    sees: (job: JobDetails) => boolean = () => true,
+  ): Promise<{ readonly directive: string; readonly held: readonly JobDetails[] }> {
     const store = await this.#open()
-    const { directive } = await this.#workers.enlist(store, name, [], about)
-    const jobs = (await Promise.all(ids.map((id) => store.outside.get(id)))).filter((job) => job !== null)
-    const held: JobFacts[] = []
+    const { directive } = await this.#workers.register(store, name, [], about)
+    const jobs = (await Promise.all(ids.map((id) => store.details(id)))).filter((job) => job !== null)
+    const held: JobDetails[] = []
     await Promise.all(
       jobs.map(async (job) => {
         if (job.state !== 'active' || job.worker === null || !isHolder(job, { worker: name })) return
@@ -213,15 +209,15 @@ export class Remote {
   }
 
   /** A run shows that it lives: its lease begins anew. */
-  async extend(job: JobFacts): Promise<void> {
+  async extend(job: JobDetails): Promise<void> {
     if (job.worker === null || job.leasedUs === null) return
     const store = await this.#open()
     await store.heartbeat(job.worker, [job], job.leasedUs)
   }
 
   /** What a worker is told; it need not have been heard of. */
-  async enlist(name: string, queues: readonly string[], about: string | null): Promise<string> {
-    return (await this.#workers.enlist(await this.#open(), name, queues, about)).directive
+  async registerWorker(name: string, queues: readonly string[], about: string | null): Promise<string> {
+    return (await this.#workers.register(await this.#open(), name, queues, about)).directive
   }
 
   /** Forgets what is remembered of a worker: somebody has changed its record. */
@@ -246,7 +242,7 @@ export class Remote {
   /** Empties the store, for tests: the limits of this engine are defined anew. */
   async clear(): Promise<void> {
     const store = await this.#open()
-    await store.outside.clear()
+    await store.clear()
     this.#workers.clear()
     await store.define(this.#hooks.limits.definitions())
     await store.declareQueues(this.#hooks.queueLimits.declared())
@@ -291,7 +287,7 @@ export class Remote {
     id: string,
     holder: Holder,
     settlementOf: SettlementOf,
-    read: (id: string) => Promise<JobFacts | null> = (of) => this.get(of),
+    read: (id: string) => Promise<JobDetails | null> = (of) => this.get(of),
   ): Promise<RemoteSettled> {
     const store = await this.#open()
     let feedback: (() => Promise<void>) | null = null
@@ -314,7 +310,7 @@ export class Remote {
     return answer
   }
 
-  #judge(job: JobFacts, failure: Failure): Settlement {
+  #judge(job: JobDetails, failure: Failure): Settlement {
     const { random, tasks } = this.#hooks
     return judgeFailure(job, failure, retryTermsOf(job, tasks.get(job.task)?.retry), random)
   }
@@ -328,8 +324,8 @@ export class Remote {
   async #sweepOnce(store: Store): Promise<void> {
     // What a worker has said before its time was over counts, though the store could not take it yet.
     await Promise.allSettled(this.#repeated)
-    const { runs } = await store.outside.overdue(SWEEP_AT_ONCE)
-    const read = (id: string): Promise<JobFacts | null> => store.outside.get(id)
+    const { runs } = await store.overdueRuns(SWEEP_AT_ONCE)
+    const read = (id: string): Promise<JobDetails | null> => store.details(id)
     for (const run of runs)
       await this.#settle(run.id, { attempt: run.attempt }, (job) => this.#judge(job, timedOut(run)), read)
     const recovered = await store.recover()

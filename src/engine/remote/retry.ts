@@ -4,15 +4,15 @@ import type { Random } from '../../base/random.ts'
 import { beginningOf } from '../../base/text.ts'
 import type { JobError, Settlement } from '../../jobs/job.ts'
 import { type RetryPolicy, retryDelayUs, retryPolicy } from '../../jobs/retry-policy.ts'
-import type { JobFacts } from '../../store/contract/outside.ts'
+import type { JobDetails } from '../../store/contract/remote-jobs.ts'
 
-/** How the failures of a job are repeated that outside workers run; kept with the job, since no code here knows it. */
+/** How the failures of a job are repeated that remote workers run; kept with the job, since no code here knows it. */
 export interface RetryTerms extends Omit<RetryPolicy, 'attempts'> {
   /** Failures that end the job at once: what they are called, or the beginning of that with `.*`. */
   readonly nonRetryable: readonly string[]
 }
 
-/** A failure as an outside worker tells it. */
+/** A failure as a remote worker tells it. */
 export interface Failure {
   readonly code: string
   readonly message: string
@@ -26,13 +26,13 @@ const DEFAULT: RetryTerms = { ...retryPolicy(undefined, 'the default'), nonRetry
 const LONGEST_MESSAGE = 8000
 
 /** The retry terms that a job was enqueued with, else those of its task, else the default. */
-export function retryTermsOf(job: JobFacts, ofTask: RetryPolicy | undefined): RetryTerms {
+export function retryTermsOf(job: JobDetails, ofTask: RetryPolicy | undefined): RetryTerms {
   const { retry } = objectIn<{ retry: RetryTerms }>(job.extra)
   return retry ?? (ofTask ? { ...ofTask, nonRetryable: [] } : DEFAULT)
 }
 
 /** What a failed attempt comes to: a retry after its delay, or the end. */
-export function judgeFailure(job: JobFacts, failure: Failure, terms: RetryTerms, random: Random): Settlement {
+export function judgeFailure(job: JobDetails, failure: Failure, terms: RetryTerms, random: Random): Settlement {
   const { seq, attempt } = job
   const error = storedFailure(failure)
   if (!failure.retryable || attempt >= job.maxAttempts || isNonRetryable(failure, terms))

@@ -3,7 +3,7 @@ import type { Clock } from '../../base/clock.ts'
 import { persist } from '../../base/persist.ts'
 import type { Admitted, Settled, Settlement } from '../../jobs/job.ts'
 import type { JobState } from '../../jobs/job-state.ts'
-import type { JobFacts } from '../../store/contract/outside.ts'
+import type { JobDetails } from '../../store/contract/remote-jobs.ts'
 import type { RemoteTold } from './feedback.ts'
 import type { Store } from '../../store/contract/store.ts'
 import { type Failure, storedFailure } from './retry.ts'
@@ -14,20 +14,20 @@ export interface Holder {
   readonly worker?: string | undefined
   readonly attempt?: number | undefined
   /** Whether the job is theirs to see; what is not, is not there. */
-  readonly sees?: (job: JobFacts) => boolean
+  readonly sees?: (job: JobDetails) => boolean
   /** What they tell of the budgets of the run along with its end. */
   readonly told?: RemoteTold | undefined
 }
 
 /** What settling a job by its id came to. */
 export type RemoteSettled =
-  | { readonly kind: 'settled'; readonly before: JobFacts; readonly after: JobFacts | null }
+  | { readonly kind: 'settled'; readonly before: JobDetails; readonly after: JobDetails | null }
   | { readonly kind: 'missing' }
   /** It is not active, or somebody else runs it. */
   | { readonly kind: 'refused'; readonly state: JobState; readonly why: 'state' | 'holder' }
 
 /** Says what a run comes to, of the job as it was read. */
-export type SettlementOf = (job: JobFacts, store: Store) => Settlement | Promise<Settlement>
+export type SettlementOf = (job: JobDetails, store: Store) => Settlement | Promise<Settlement>
 
 /** While the store is in trouble a settlement is repeated until the lease of its run is over, within these bounds: its caller waits. */
 const LEAST_PATIENCE_MS = 10_000
@@ -44,7 +44,7 @@ export interface SettlePlace {
 /** Settles the run that a job is in, if whoever asks holds it. @param before the job as it was read */
 export async function settleById(
   { store, clock, refused }: SettlePlace,
-  before: JobFacts | null,
+  before: JobDetails | null,
   holder: Holder,
   settlementOf: SettlementOf,
 ): Promise<{
@@ -68,22 +68,22 @@ export async function settleById(
   )
   if (settled.kind === 'settled') {
     // What counts has counted: that it cannot be read back now is no reason to say otherwise.
-    const after = await store.outside.get(before.id).catch(() => ({ ...before, state: settled.state }))
+    const after = await store.details(before.id).catch(() => ({ ...before, state: settled.state }))
     return { answer: { kind: 'settled', before, after }, settlement, settled }
   }
-  const now = await store.outside.get(before.id)
+  const now = await store.details(before.id)
   if (!now) return { answer: { kind: 'missing' } }
   return { answer: { kind: 'refused', state: now.state, why: now.state === 'active' ? 'holder' : 'state' } }
 }
 
 /** Whether whoever settles a run may: what it names has to be right, and an engine's own run is settled by that engine alone. */
-export function isHolder(job: JobFacts, { worker, attempt }: Holder): boolean {
+export function isHolder(job: JobDetails, { worker, attempt }: Holder): boolean {
   if (job.engineRuns) return false
   return (worker === undefined || worker === job.workerName) && (attempt === undefined || attempt === job.attempt)
 }
 
 /** The failure of a run whose time is over. */
-export function timedOut(run: JobFacts): Failure {
+export function timedOut(run: JobDetails): Failure {
   const ms = (run.timeoutUs ?? 0) / 1000
   return { code: 'timeout', message: `The attempt took longer than its timeout of ${ms} ms.`, retryable: true }
 }
@@ -91,7 +91,7 @@ export function timedOut(run: JobFacts): Failure {
 /** The bucket that a push-back closes: of the limit that the job was enqueued with, else of any that it uses. */
 export async function firstUse(
   store: Store,
-  job: JobFacts,
+  job: JobDetails,
 ): Promise<{ readonly limit: string; readonly key: string } | null> {
   const { limit } = objectIn<{ readonly limit: { readonly limit: string; readonly key: string } }>(job.extra)
   return limit ?? (await store.explain(job.id))?.uses[0] ?? null
@@ -99,7 +99,7 @@ export async function firstUse(
 
 /** What a push-back comes to: the bucket is closed for so long, or without any the job is put off. */
 export function pushedBack(
-  { seq, attempt }: JobFacts,
+  { seq, attempt }: JobDetails,
   failure: Failure,
   use: { readonly limit: string; readonly key: string } | null,
   closedForUs: number,
@@ -109,19 +109,19 @@ export function pushedBack(
 }
 
 /** A stored job as the run that it is. */
-export function asRun(job: JobFacts): Admitted {
+export function asRun(job: JobDetails): Admitted {
   const { flow: _flow, ...run } = job
   return { ...run, startedUs: job.startedUs ?? job.createdUs, availableUs: job.createdUs, waitedFor: null, uses: [] }
 }
 
 /** Jobs as they are fetched, with the results that they are handed. A run that was lost before it could be read is nobody's to run: its job may be another's by now. */
-export async function handed(store: Store, jobs: readonly Admitted[]): Promise<JobFacts[]> {
-  const facts = await Promise.all(
+export async function handed(store: Store, jobs: readonly Admitted[]): Promise<JobDetails[]> {
+  const details = await Promise.all(
     jobs.map(async ({ id, attempt, startedUs, flow }) => {
-      const job = await store.outside.get(id)
+      const job = await store.details(id)
       if (job?.state !== 'active' || job.attempt !== attempt || job.startedUs !== startedUs) return null
       return flow ? { ...job, parentResults: flow.parentResults } : job
     }),
   )
-  return facts.filter((job) => job !== null)
+  return details.filter((job) => job !== null)
 }

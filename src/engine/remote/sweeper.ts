@@ -29,7 +29,7 @@ export class Sweeper {
   /** Sees to it that the next end is not missed, nor for long one of a run that another process hands out meanwhile, which may die. */
   async arm(store: Store): Promise<void> {
     if (this.#stopped) return
-    const { nextUs } = await store.outside.overdue(1)
+    const { nextUs } = await store.overdueRuns(1)
     this.armAt(store, Math.min(nextUs ?? Infinity, store.nowUs() + LOOK_EVERY_US))
   }
 

@@ -1,7 +1,7 @@
-import { type JobFacts, TIMEOUT_GRACE_US } from '../../store/contract/outside.ts'
+import { type JobDetails, TIMEOUT_GRACE_US } from '../../store/contract/remote-jobs.ts'
 
 /** When a run has to have ended or shown that it lives, on the store's clock; Infinity: it does not run. */
-export function endOf({ state, dueUs, timeoutUs, startedUs }: JobFacts): number {
+export function endOf({ state, dueUs, timeoutUs, startedUs }: JobDetails): number {
   if (state !== 'active') return Infinity
   return Math.min(
     dueUs ?? Infinity,
@@ -10,7 +10,7 @@ export function endOf({ state, dueUs, timeoutUs, startedUs }: JobFacts): number 
 }
 
 /** Whether something has come due for a job that nobody has done yet. @param nowMs wall clock @param nowUs the store's */
-export function isStale(job: JobFacts, nowMs: number, nowUs: number): boolean {
+export function isStale(job: JobDetails, nowMs: number, nowUs: number): boolean {
   if (job.state === 'scheduled') return job.dueUs !== null && job.dueUs <= nowMs * 1000
   if (job.state === 'available') return job.expiresMs !== null && job.expiresMs < nowMs
   if (job.state === 'retryable') return (job.dueUs ?? Infinity) <= nowUs

@@ -1,7 +1,7 @@
-import type { Directive, Enlisted } from '../../store/contract/outside.ts'
+import type { Directive, Registration } from '../../store/contract/workers.ts'
 import type { Store } from '../../store/contract/store.ts'
 
-interface Known extends Enlisted {
+interface Known extends Registration {
   readonly queues: string
   readonly tasks: string
   readonly refreshedUs: number
@@ -12,7 +12,7 @@ const ALIVE_US = 60_000_000
 const REFRESH_US = 5_000_000
 const REMEMBERED = 10_000
 
-/** Outside workers by name, as they were last written: a fetch need not write what has not changed. */
+/** Remote workers by name, as they were last written: a fetch need not write what has not changed. */
 export class RemoteWorkers {
   readonly #known = new Map<string, Known>()
 
@@ -20,7 +20,7 @@ export class RemoteWorkers {
    * Registers a worker or extends its registration, at most every 5 s unless it says something new.
    * @param tasks those that it asks for; null: any; absent: it does not say
    */
-  async enlist(
+  async register(
     store: Store,
     name: string,
     queues: readonly string[],
@@ -32,7 +32,7 @@ export class RemoteWorkers {
     const told = tasks === undefined ? (known?.tasks ?? '') : JSON.stringify(tasks)
     const same = (queues.length === 0 || known?.queues === JSON.stringify(queues)) && known?.tasks === told
     if (known && same && about === null && nowUs - known.refreshedUs < REFRESH_US) return known
-    const enlisted = await store.outside.enlist({
+    const registration = await store.registerWorker({
       name,
       queues,
       aliveUs: ALIVE_US,
@@ -41,8 +41,8 @@ export class RemoteWorkers {
     })
     const kept = queues.length === 0 && known ? known.queues : JSON.stringify(queues)
     if (this.#known.size >= REMEMBERED) this.#known.clear()
-    this.#known.set(name, { ...enlisted, queues: kept, tasks: told, refreshedUs: nowUs })
-    return enlisted
+    this.#known.set(name, { ...registration, queues: kept, tasks: told, refreshedUs: nowUs })
+    return registration
   }
 
   clear(): void {

@@ -2,7 +2,7 @@ import type { Clock, Timer } from '../../base/clock.ts'
 import { isFinal } from '../../base/errors.ts'
 import type { Logger } from '../../base/logger.ts'
 import { pauseAfter } from '../../base/persist.ts'
-import type { OutsideClaim, Store } from '../../store/contract/store.ts'
+import type { RemoteClaim, Store } from '../../store/contract/store.ts'
 
 /** What giving lost claims back needs. */
 export interface LostClaimsHooks {
@@ -12,7 +12,7 @@ export interface LostClaimsHooks {
   readonly ring: () => void
 }
 
-interface Lost extends OutsideClaim {
+interface Lost extends RemoteClaim {
   /** The store has taken back by itself, at this instant of the steady clock, what the claim took. */
   readonly untilUs: number
 }
@@ -24,7 +24,7 @@ const LEAST_US = 60_000_000
 const REMEMBERED = 10_000
 
 /**
- * Claims from outside that failed, and that the store may have written all the same: no worker knows of their jobs. What they took is given
+ * Remote claims that failed, and that the store may have written all the same: no worker knows of their jobs. What they took is given
  * back, at once and again until their leases are over, since a server may write a claim long after it has failed here. One call asks for all.
  */
 export class LostClaims {

@@ -18,7 +18,7 @@ export const activateJob: Operation = operation({
     const { id } = call.params
     const job = await namedJob(call, id)
     const { remote } = call.server
-    const was = await (await remote.outside()).activate(id, runAtOf(extraOf(job)))
+    const was = await (await remote.store()).activate(id, runAtOf(extraOf(job)))
     if (was !== 'pending') throw wrongState(id, was ?? job.state, 'activated')
     remote.ring()
     return ok({ job: jobJson((await remote.get(id)) ?? job) })

@@ -15,8 +15,8 @@ export const listAudit: Operation = operation({
   query: Query,
   answers: { 200: 'The changes, and `before` to go on with.' },
   async run({ server, tenant, query }) {
-    const outside = await server.remote.outside()
-    const rows = await outside.audited({
+    const store = await server.remote.store()
+    const rows = await store.auditTrail({
       before: query.before ?? null,
       tenant: tenant === '' ? null : tenant,
       limit: query.limit,

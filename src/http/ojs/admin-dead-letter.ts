@@ -39,8 +39,8 @@ export const deadLetterStats: Operation = operation({
   summary: 'Count the jobs that were given up.',
   answers: { 200: 'The number.' },
   async run(call) {
-    const outside = await call.server.remote.outside()
-    const { total } = await outside.find({ deadLetter: true, ...scopeOf(call), limit: 1, offset: 0 })
+    const store = await call.server.remote.store()
+    const { total } = await store.findDetails({ deadLetter: true, ...scopeOf(call), limit: 1, offset: 0 })
     return ok({ total })
   },
 })
@@ -67,7 +67,7 @@ export const adminDeleteDeadLetter: Operation = operation({
   answers: { 204: 'The job is gone.' },
   async run(call) {
     const { id } = await deadJob(call, call.params.id)
-    await (await call.server.remote.outside()).remove(id)
+    await (await call.server.remote.store()).remove(id)
     return { status: 204, body: null }
   },
 })

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { SluiceError } from '../../base/errors.ts'
-import type { FactsQuery, Found, JobFacts } from '../../store/contract/outside.ts'
+import type { DetailsQuery, DetailsPage, JobDetails } from '../../store/contract/remote-jobs.ts'
 import { type Call, ok, operation, type Operation, type Reply } from '../operation.ts'
 import { invalid } from '../refusal.ts'
 import { cancelNamed } from './cancel-job.ts'
@@ -102,7 +102,7 @@ export const bulkCancel: Operation = bulk('cancel', 'Cancel jobs.', async ({ ser
 
 /** Deletes many jobs that have ended. */
 export const bulkDelete: Operation = bulk('delete', 'Delete jobs that have ended.', async ({ server }, job) =>
-  (await server.remote.outside()).remove(job.id),
+  (await server.remote.store()).remove(job.id),
 )
 
 /** Deletes what waits in a queue: its jobs are cancelled first. */
@@ -118,14 +118,14 @@ export const purgeQueue: Operation = operation({
   async run(call) {
     if (call.query.confirm !== 'true' && call.body?.confirm !== true) throw unconfirmed()
     const { sluice, remote } = call.server
-    const outside = await remote.outside()
+    const store = await remote.store()
     let deleted = 0
     for (const state of ['available', 'scheduled', 'retryable', 'pending'] as const)
       for (;;) {
         let gone = 0
         for await (const { jobs } of portions(call, { queue: call.params.name, state }, false))
           gone += await countAsync(jobs, async (job) => {
-            return (await succeeded(() => sluice.jobs.cancel(job.id))) && (await outside.remove(job.id))
+            return (await succeeded(() => sluice.jobs.cancel(job.id))) && (await store.remove(job.id))
           })
         deleted += gone
         if (gone === 0) break
@@ -134,7 +134,7 @@ export const purgeQueue: Operation = operation({
   },
 })
 
-type Deed = (call: Call<unknown, unknown, unknown>, job: JobFacts) => Promise<boolean>
+type Deed = (call: Call<unknown, unknown, unknown>, job: JobDetails) => Promise<boolean>
 
 function bulk(verb: string, summary: string, each: Deed): Operation {
   return operation({
@@ -163,13 +163,12 @@ function bulk(verb: string, summary: string, each: Deed): Operation {
 async function find(
   call: Call<unknown, unknown, unknown>,
   { queue, state, type, since, until }: z.output<typeof Filter>,
-  rows: Pick<FactsQuery, 'limit' | 'offset' | 'after' | 'bytes'>,
+  rows: Pick<DetailsQuery, 'limit' | 'offset' | 'after' | 'bytes'>,
   oldestFirst: boolean,
-): Promise<Found> {
+): Promise<DetailsPage> {
   const nowMs = call.server.clock.now()
-  const found = await (
-    await call.server.remote.outside()
-  ).find({
+  const store = await call.server.remote.store()
+  const found = await store.findDetails({
     ...rows,
     oldestFirst,
     ...scopeOf(call, queue),
@@ -186,13 +185,13 @@ async function* portions(
   call: Call<unknown, unknown, unknown>,
   filter: z.output<typeof Filter>,
   oldestFirst: boolean,
-): AsyncGenerator<Found> {
+): AsyncGenerator<DetailsPage> {
   const bytes = call.server.bounds.answerBytes
   let after: number | null = null
   let left = AT_ONCE
   do {
     const rows = { limit: left, offset: 0, bytes, ...(after !== null && { after }) }
-    const found: Found = await find(call, filter, rows, oldestFirst)
+    const found: DetailsPage = await find(call, filter, rows, oldestFirst)
     yield found
     left -= found.jobs.length
     after = found.next
@@ -209,7 +208,7 @@ async function succeeded(work: () => Promise<boolean>): Promise<boolean> {
   }
 }
 
-async function countAsync(jobs: readonly JobFacts[], work: (job: JobFacts) => Promise<boolean>): Promise<number> {
+async function countAsync(jobs: readonly JobDetails[], work: (job: JobDetails) => Promise<boolean>): Promise<number> {
   const answers = await Promise.all(jobs.map(work))
   return answers.filter(Boolean).length
 }

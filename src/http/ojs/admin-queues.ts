@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { QueueBounds } from '../../store/contract/outside.ts'
+import type { QueueBounds } from '../../store/contract/queues.ts'
 import { ok, operation, type Operation } from '../operation.ts'
 import { notFound } from '../refusal.ts'
 import { ownName, splitName } from '../tenant.ts'
@@ -87,15 +87,15 @@ export const configureQueue: Operation = operation({
     const { name } = call.params
     const { backpressure } = call.body
     requireQueues(call, [name])
-    const outside = await call.server.remote.outside()
+    const store = await call.server.remote.store()
     const stored = ownName(call.tenant, name)
     await call.server.names.admit('queues', call.tenant, [stored])
     if (backpressure !== undefined)
-      await outside.bound(
+      await store.boundQueue(
         stored,
         backpressure && { maxDepth: backpressure.max_depth, warnAt: backpressure.warning_threshold ?? null },
       )
-    const record = (await outside.queues()).find((each) => each.name === stored)
+    const record = (await store.queues()).find((each) => each.name === stored)
     return ok({ name, config: configJson(record?.bounds ?? null) })
   },
 })
@@ -113,7 +113,7 @@ export const limitQueue: Operation = operation({
     const { name } = call.params
     const { remote, names } = call.server
     requireQueues(call, [name])
-    const outside = await remote.outside()
+    const store = await remote.store()
     const queue = ownName(call.tenant, name)
     const lift = Object.keys(call.body).length === 0
     const limit = ownName(call.tenant, `queue:${name}`)
@@ -121,7 +121,7 @@ export const limitQueue: Operation = operation({
     await names.admit('queues', call.tenant, [queue])
     if (!lift) await names.admit('limits', call.tenant, [limit])
     if (!lift) await remote.define(definitions)
-    await outside.limit(queue, lift ? null : limit)
+    await store.limitQueue(queue, lift ? null : limit)
     remote.stir()
     return ok({ name, queue: { name }, rate_limit: lift ? null : call.body })
   },

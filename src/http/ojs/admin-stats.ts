@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { QueueCount } from '../../store/contract/outside.ts'
+import type { QueueCount } from '../../store/contract/queues.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { notFound } from '../refusal.ts'
 import { checkTenant, isOwn, ownName, splitName } from '../tenant.ts'
@@ -18,11 +18,11 @@ export const adminStats: Operation = operation({
   answers: { 200: 'The numbers.' },
   async run(call) {
     const { remote } = call.server
-    const outside = await remote.outside()
+    const store = await remote.store()
     const { tenant } = call
     const sinceUs = (await remote.store()).nowUs() - MINUTE_US
-    const ended = await (tenant === '' ? outside.ended(sinceUs) : outside.ended(sinceUs, ownName(tenant, '')))
-    const workers = (await outside.workers()).filter(
+    const ended = await (tenant === '' ? store.endedRuns(sinceUs) : store.endedRuns(sinceUs, ownName(tenant, '')))
+    const workers = (await store.workers()).filter(
       ({ alive, name }) => alive && name !== null && (tenant === '' || isOwn(tenant, name)),
     )
     return ok({
@@ -91,7 +91,7 @@ export const putPool: Operation = operation({
   answers: { 200: 'The pool.' },
   async run({ server, params, tenant, body }) {
     const pool = { ...body, name: params.name }
-    await (await server.remote.outside()).keep(`${POOL}${tenant}/${params.name}`, JSON.stringify(pool))
+    await (await server.remote.store()).keepSetting(`${POOL}${tenant}/${params.name}`, JSON.stringify(pool))
     return ok({ pool })
   },
 })
@@ -104,7 +104,7 @@ export const listPools: Operation = operation({
   summary: 'List pools of queues.',
   answers: { 200: 'The pools.' },
   async run({ server, tenant }) {
-    const kept = await (await server.remote.outside()).kept(`${POOL}${tenant}/`)
+    const kept = await (await server.remote.store()).settings(`${POOL}${tenant}/`)
     return ok({ pools: kept.map(({ value }) => JSON.parse(value) as unknown) })
   },
 })

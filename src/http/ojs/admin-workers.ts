@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { WorkerRecord } from '../../store/contract/outside.ts'
+import type { WorkerRecord } from '../../store/contract/workers.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { notFound } from '../refusal.ts'
 import { isOwn, ownName, splitName } from '../tenant.ts'
@@ -46,7 +46,7 @@ export const quietWorker: Operation = operation({
   answers: { 200: 'Its next heartbeat says so.' },
   async run({ server, tenant, params }) {
     const name = ownName(tenant, params.id)
-    if (!(await (await server.remote.outside()).direct(name, 'quiet'))) throw notFound('worker', params.id)
+    if (!(await (await server.remote.store()).setDirective(name, 'quiet'))) throw notFound('worker', params.id)
     server.remote.forget(name)
     return ok({ worker_id: params.id, id: params.id, state: 'quiet' })
   },
@@ -62,14 +62,14 @@ export const deleteWorker: Operation = operation({
   answers: { 200: 'The worker is forgotten.' },
   async run({ server, tenant, params }) {
     const name = ownName(tenant, params.id)
-    if (!(await (await server.remote.outside()).dismiss(name))) throw notFound('worker', params.id)
+    if (!(await (await server.remote.store()).deregisterWorker(name))) throw notFound('worker', params.id)
     server.remote.forget(name)
     return ok({ worker_id: params.id, deleted: true })
   },
 })
 
 async function ownWorkers({ server, tenant }: Call<unknown, unknown, unknown>): Promise<WorkerRecord[]> {
-  const all = await (await server.remote.outside()).workers()
+  const all = await (await server.remote.store()).workers()
   return all.filter(({ name }) => (name === null ? tenant === '' : isOwn(tenant, name)))
 }
 

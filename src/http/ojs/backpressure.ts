@@ -1,4 +1,4 @@
-import type { QueueDepth } from '../../store/contract/outside.ts'
+import type { QueueDepth } from '../../store/contract/queues.ts'
 import type { Call } from '../operation.ts'
 import { Refusal } from '../refusal.ts'
 import { splitName } from '../tenant.ts'
@@ -46,11 +46,11 @@ export async function requireRoom(
   { server }: Call<unknown, unknown, unknown>,
   queues: readonly string[],
 ): Promise<void> {
-  const outside = await server.remote.outside()
-  for (const { name, bounds } of await outside.queues()) {
+  const store = await server.remote.store()
+  for (const { name, bounds } of await store.queues()) {
     const coming = queues.filter((queue) => queue === name).length
     if (!bounds || coming === 0) continue
-    const depth = depthOf(countsOf(await outside.counts(name)))
+    const depth = depthOf(countsOf(await store.queueCounts(name)))
     if (depth + coming > bounds.maxDepth) throw queueFull({ queue: name, depth, bound: bounds.maxDepth })
   }
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { Found, JobFacts } from '../../store/contract/outside.ts'
+import type { DetailsPage, JobDetails } from '../../store/contract/remote-jobs.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { notFound } from '../refusal.ts'
 import { jobJson } from './job-json.ts'
@@ -8,7 +8,7 @@ import { Cursor, cursorOf, jobRowsOf, rowsOf, scopeOf } from './pages.ts'
 import { JobParams, JobType, type Page, PageQuery, QueueName } from './schemas.ts'
 
 /** A job of the dead letter that a call names. @throws Refusal 404 */
-export async function deadJob(call: Call<unknown, unknown, unknown>, id: string): Promise<JobFacts> {
+export async function deadJob(call: Call<unknown, unknown, unknown>, id: string): Promise<JobDetails> {
   const job = await call.server.remote.get(id)
   if (!job?.deadLetter || !maySee(call, job)) throw notFound('dead letter job', id)
   return job
@@ -28,10 +28,10 @@ export const DeadQuery: z.ZodType<
 > = z.intersection(PageQuery, z.object({ queue: QueueName.optional(), type: JobType.optional(), cursor: Cursor }))
 
 /** Finds a page of the jobs that were given up, the latest first. */
-export async function findDead(call: Call<unknown, z.output<typeof DeadQuery>, unknown>): Promise<Found> {
+export async function findDead(call: Call<unknown, z.output<typeof DeadQuery>, unknown>): Promise<DetailsPage> {
   const { queue, type } = call.query
-  const outside = await call.server.remote.outside()
-  const { jobs, total, next } = await outside.find({
+  const store = await call.server.remote.store()
+  const { jobs, total, next } = await store.findDetails({
     deadLetter: true,
     ...scopeOf(call, queue),
     ...(type !== undefined && { task: type }),
@@ -91,7 +91,7 @@ export const deleteDeadLetter: Operation = operation({
   answers: { 200: 'The job is gone.' },
   async run(call) {
     const { id } = await deadJob(call, call.params.id)
-    await (await call.server.remote.outside()).remove(id)
+    await (await call.server.remote.store()).remove(id)
     return ok({ deleted: true, id, job_id: id })
   },
 })

@@ -1,5 +1,5 @@
 import type { JobExplanation } from '../../engine/api/jobs.ts'
-import type { JobFacts } from '../../store/contract/outside.ts'
+import type { JobDetails } from '../../store/contract/remote-jobs.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { splitName } from '../tenant.ts'
 import { codeOf } from './job-json.ts'
@@ -23,7 +23,7 @@ export const explainJob: Operation = operation({
 /** What a job waits for, where that is a budget; undefined: it waits for none. */
 export async function waitOf(
   { server }: Call<unknown, unknown, unknown>,
-  { id, state }: JobFacts,
+  { id, state }: JobDetails,
 ): Promise<Record<string, unknown> | undefined> {
   if (state !== 'available' && state !== 'scheduled') return undefined
   return waitJson(await server.sluice.jobs.explain(id))

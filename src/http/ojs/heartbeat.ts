@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { JobFacts } from '../../store/contract/outside.ts'
+import type { JobDetails } from '../../store/contract/remote-jobs.ts'
 import { ok, operation, type Operation } from '../operation.ts'
 import { ownName } from '../tenant.ts'
 import { DEFAULT_LEASE_US } from './fetch.ts'
@@ -32,7 +32,7 @@ export const heartbeat: Operation = operation({
     const { body, server, tenant } = call
     const ids = Array.isArray(body.active_jobs) ? body.active_jobs : (body.active_job_ids ?? [])
     const asked = body.visibility_timeout_ms
-    const leaseUsOf = (job: JobFacts): number =>
+    const leaseUsOf = (job: JobDetails): number =>
       asked === undefined ? (job.leasedUs ?? DEFAULT_LEASE_US) : asked * 1000
     const { hostname, pid, state, labels, concurrency } = body
     const about = JSON.stringify({ hostname, pid, state, labels, concurrency })
@@ -52,7 +52,7 @@ export const heartbeat: Operation = operation({
 })
 
 /** The suites tell a worker what to do through a job that it runs. */
-function directiveOf(held: readonly JobFacts[]): string | null {
+function directiveOf(held: readonly JobDetails[]): string | null {
   for (const job of held) {
     const directive = extraOf(job).ojs?.options.metadata?.['test_directive']
     if (directive === 'quiet' || directive === 'terminate') return directive

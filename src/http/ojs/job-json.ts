@@ -1,4 +1,4 @@
-import type { Failure, JobFacts } from '../../store/contract/outside.ts'
+import type { Failure, JobDetails } from '../../store/contract/remote-jobs.ts'
 import type { JobError } from '../../jobs/job.ts'
 import { fromJsonText, objectIn } from '../../base/json-value.ts'
 import { splitName } from '../tenant.ts'
@@ -27,7 +27,7 @@ export function codeOf(code: string): string {
 }
 
 /** A stored job in the form of the Open Job Spec. */
-export function jobJson(job: JobFacts): JobAsJson {
+export function jobJson(job: JobDetails): JobAsJson {
   const extra = extraOf(job)
   const { ojs } = extra
   const options = ojs?.options ?? {}
@@ -66,17 +66,17 @@ export function timeOf(us: number): string {
 }
 
 /** The delay that its last failure put a job off by, in whole ms; null where it has not failed. */
-function retryDelayMs(job: JobFacts): number | null {
+function retryDelayMs(job: JobDetails): number | null {
   return job.state === 'retryable' || job.state === 'active' ? (job.error?.retryDelayMs ?? null) : null
 }
 
-function argsOf(job: JobFacts, { ojs }: JobExtra): unknown {
+function argsOf(job: JobDetails, { ojs }: JobExtra): unknown {
   const input: unknown = fromJsonText(job.input, null)
   if (ojs?.args === 'none' || (!ojs && input === null)) return []
   return ojs?.args === 'many' ? input : [input]
 }
 
-function timesOf(job: JobFacts, extra: JobExtra): Record<string, unknown> {
+function timesOf(job: JobDetails, extra: JobExtra): Record<string, unknown> {
   const { ojs, activatedUs } = extra
   const { state } = job
   const { times = {}, options = {} } = ojs ?? {}
@@ -101,13 +101,13 @@ function timesOf(job: JobFacts, extra: JobExtra): Record<string, unknown> {
 }
 
 /** Whether a job was cancelled before its time came, or before anybody had activated it. */
-function wasEarly(job: JobFacts, { ojs, activatedUs }: JobExtra, scheduledAt: string | null): boolean {
+function wasEarly(job: JobDetails, { ojs, activatedUs }: JobExtra, scheduledAt: string | null): boolean {
   if (job.attempt > 0 || job.finishedUs === null) return false
   if (ojs?.options.pending === true && activatedUs === undefined) return true
   return scheduledAt !== null && Date.parse(scheduledAt) * 1000 > job.finishedUs
 }
 
-function failuresOf(job: JobFacts): Record<string, unknown> {
+function failuresOf(job: JobDetails): Record<string, unknown> {
   const errors = job.errors.map(failureJson)
   const last = job.error && errorJson(job.error)
   return {

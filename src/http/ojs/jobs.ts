@@ -1,4 +1,4 @@
-import type { JobFacts } from '../../store/contract/outside.ts'
+import type { JobDetails } from '../../store/contract/remote-jobs.ts'
 import { requireQueue } from '../access.ts'
 import type { Call } from '../operation.ts'
 import { notFound, Refusal } from '../refusal.ts'
@@ -8,7 +8,7 @@ import { isOwn, splitName } from '../tenant.ts'
  * A job that a call names, as it stands; another tenant's, or one of a queue that the token may not name, is not there.
  * @throws Refusal 404
  */
-export async function namedJob(call: Call<unknown, unknown, unknown>, id: string): Promise<JobFacts> {
+export async function namedJob(call: Call<unknown, unknown, unknown>, id: string): Promise<JobDetails> {
   const job = await call.server.remote.get(id)
   if (!job || !maySee(call, job)) throw notFound('job', id)
   return job

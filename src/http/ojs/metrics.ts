@@ -3,9 +3,9 @@ import { countsOf } from './queues.ts'
 
 /** The server's numbers in the text format of Prometheus; labels are states and types of events, never keys. */
 export async function metricsText(server: Server): Promise<string> {
-  const outside = await server.remote.outside()
+  const store = await server.remote.store()
   const counts = countsOf(await server.counts.of())
-  const workers = (await outside.workers()).filter((worker) => worker.alive && worker.name !== null)
+  const workers = (await store.workers()).filter((worker) => worker.alive && worker.name !== null)
   const waiting = await server.sluice.limits.waiting({ rows: 1 })
   return [
     ...series('ojs_jobs', 'gauge', 'Jobs by state.', 'state', Object.entries(counts)),

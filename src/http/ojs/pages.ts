@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { FactsQuery } from '../../store/contract/outside.ts'
+import type { DetailsQuery } from '../../store/contract/remote-jobs.ts'
 import { requireQueue } from '../access.ts'
 import type { Call } from '../operation.ts'
 import { unprocessable } from '../refusal.ts'
@@ -58,7 +58,7 @@ export function paginationOf(total: number, query: Page): { total: number; page:
 export function scopeOf(
   { tenant, access }: Call<unknown, unknown, unknown>,
   asked?: string,
-): Pick<FactsQuery, 'queue' | 'queuePrefix' | 'queueWithout'> {
+): Pick<DetailsQuery, 'queue' | 'queuePrefix' | 'queueWithout'> {
   const queue = asked ?? access.onlyQueue ?? undefined
   if (queue !== undefined) {
     requireQueue(access, queue)

@@ -58,7 +58,7 @@ async function note(
   const { remote, clock } = call.server
   const job = await namedJob(call, id)
   const kept = { ...told, updated_at: new Date(clock.now()).toISOString() }
-  await (await remote.outside()).note(id, toJsonText(kept, 'the progress'))
+  await (await remote.store()).noteProgress(id, toJsonText(kept, 'the progress'))
   if (job.state === 'active') await remote.extend(job)
   return ok({ job_id: id, ...kept })
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { JobState } from '../../jobs/job-state.ts'
 import { STATES } from '../../jobs/job-state.ts'
-import type { QueueCount, QueueRecord } from '../../store/contract/outside.ts'
+import type { QueueCount, QueueRecord } from '../../store/contract/queues.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { isOwn, ownName, splitName } from '../tenant.ts'
 import { timeOf } from './job-json.ts'
@@ -26,7 +26,7 @@ export function depthOf(counts: Counts): number {
 
 /** The queues that the caller may see, by name. */
 export async function ownQueues({ server, tenant, access }: Call<unknown, unknown, unknown>): Promise<QueueRecord[]> {
-  const all = await (await server.remote.outside()).queues()
+  const all = await (await server.remote.store()).queues()
   return all.filter(({ name }) => isOwn(tenant, name) && access.mayName(splitName(name).name))
 }
 
@@ -40,7 +40,7 @@ export async function setPaused(
   const { remote, names } = call.server
   const stored = ownName(call.tenant, name)
   await names.admit('queues', call.tenant, [stored])
-  await (await remote.outside()).pause(stored, paused)
+  await (await remote.store()).pauseQueue(stored, paused)
   remote.stir()
   return { name, paused }
 }
@@ -79,9 +79,9 @@ export const queueStats: Operation = operation({
     const { name } = call.params
     requireQueues(call, [name])
     const stored = ownName(call.tenant, name)
-    const outside = await call.server.remote.outside()
+    const store = await call.server.remote.store()
     const counts = countsOf(await call.server.counts.of(stored))
-    const record = (await outside.queues()).find((each) => each.name === stored)
+    const record = (await store.queues()).find((each) => each.name === stored)
     const paused = record?.paused ?? false
     const throttled = (await call.server.counts.throttled()).get(stored) ?? 0
     const shown = { name, paused, status: paused ? 'paused' : 'active', ...counts, throttled }

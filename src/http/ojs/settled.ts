@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { Holder, RemoteSettled } from '../../engine/remote/settle.ts'
-import type { JobFacts } from '../../store/contract/outside.ts'
+import type { JobDetails } from '../../store/contract/remote-jobs.ts'
 import type { Call } from '../operation.ts'
 import { notFound, Refusal } from '../refusal.ts'
 import { ownName } from '../tenant.ts'
@@ -53,7 +53,7 @@ export const ToldOfBudgets: {
 }
 
 /** The job after it was settled. @throws Refusal 404, 409 */
-export function settledJob(settled: RemoteSettled, id: string, what: string): JobFacts {
+export function settledJob(settled: RemoteSettled, id: string, what: string): JobDetails {
   if (settled.kind === 'missing') throw notFound('job', id)
   if (settled.kind === 'settled') return settled.after ?? settled.before
   if (settled.why === 'state') throw wrongState(id, settled.state, what)

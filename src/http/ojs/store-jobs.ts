@@ -1,5 +1,5 @@
 import type { NewJob } from '../../jobs/job.ts'
-import type { JobFacts, Offered } from '../../store/contract/outside.ts'
+import type { JobDetails, PushAnswer } from '../../store/contract/remote-jobs.ts'
 import { afterCommit } from '../after-commit.ts'
 import type { BucketUse } from '../../store/contract/store.ts'
 import type { Call } from '../operation.ts'
@@ -11,7 +11,7 @@ import type { JobJson } from './schemas.ts'
 
 /** What storing jobs came to. */
 export interface Stored {
-  readonly jobs: readonly JobFacts[]
+  readonly jobs: readonly JobDetails[]
   /** Some job is an earlier one. */
   readonly duplicate: boolean
   readonly headers: Readonly<Record<string, string>>
@@ -21,11 +21,11 @@ export interface Stored {
 export async function storeJobs(call: Call<unknown, unknown, unknown>, sent: readonly JobJson[]): Promise<Stored> {
   const { server } = call
   const ready = await readyJobs(call, sent)
-  const offered = await server.remote.offer(ready.jobs, ready.limits)
-  if (offered.kind === 'refused') throw await refused(call, offered)
+  const answer = await server.remote.push(ready.jobs, ready.limits)
+  if (answer.kind === 'refused') throw await refused(call, answer)
   const { logger } = server
   const jobs = await Promise.all(
-    offered.answers.map(({ id }, i) =>
+    answer.answers.map(({ id }, i) =>
       afterCommit(
         logger,
         call.requestId,
@@ -47,13 +47,13 @@ export async function storeJobs(call: Call<unknown, unknown, unknown>, sent: rea
         ? (job ?? [])
         : asStored({ ...(ready.jobs[i] as NewJob), id: job.id }, server.clock.now()),
     ),
-    duplicate: offered.answers.some((answer) => answer.kind === 'duplicate'),
-    headers: { ...pressureHeaders(offered.depths), ...(await left) },
+    duplicate: answer.answers.some(({ kind }) => kind === 'duplicate'),
+    headers: { ...pressureHeaders(answer.depths), ...(await left) },
   }
 }
 
 /** A job as it was handed to the store, for when it cannot be read back. */
-function asStored(job: NewJob, nowMs: number): JobFacts {
+function asStored(job: NewJob, nowMs: number): JobDetails {
   const nowUs = nowMs * 1000
   const isLater = job.runAtMs !== null && job.runAtMs > nowMs
   return {
@@ -91,7 +91,7 @@ function asStored(job: NewJob, nowMs: number): JobFacts {
 
 async function refused(
   call: Call<unknown, unknown, unknown>,
-  { why }: Extract<Offered, { kind: 'refused' }>,
+  { why }: Extract<PushAnswer, { kind: 'refused' }>,
 ): Promise<Refusal> {
   if (why.kind === 'full') return queueFull(why)
   const held = await call.server.remote.get(why.id)

@@ -53,3 +53,11 @@ export interface LimitPolicy {
   /** Between processes the higher version of a definition wins; absent: 0. */
   readonly version?: number
 }
+
+/** A declared limit. */
+export interface LimitDefinition {
+  readonly name: string
+  readonly policy: LimitPolicy
+  /** Compared between processes; 0 when not given. */
+  readonly version: number
+}

@@ -1,5 +1,13 @@
 /** What a store keeps of who changed what through a server. */
 
+/** Changes on record. */
+export interface AuditLog {
+  /** Keeps a change on record; the oldest of 100,000 are forgotten. */
+  audit(entry: AuditEntry): Promise<void>
+  /** Changes on record, newest first. */
+  auditTrail(query: AuditQuery): Promise<AuditRow[]>
+}
+
 /** One change. */
 export interface AuditEntry {
   /** Wall clock, epoch ms. */

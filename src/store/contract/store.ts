@@ -2,11 +2,14 @@ import type { FlowNews, FlowPlace } from '../../jobs/flow.ts'
 import type { JobState } from '../../jobs/job-state.ts'
 import type { Admitted, NewJob, JobRecord, JobQuery, Occurrence, Settlement, Settled } from '../../jobs/job.ts'
 import type { ScheduleNews } from '../../jobs/schedule.ts'
-import type { Headroom, LimitPolicy } from '../../policy/limits/limit.ts'
+import type { Headroom, LimitDefinition } from '../../policy/limits/limit.ts'
 import type { Flows } from './flows.ts'
 import type { KeyCount, KeyQuery, LimitTotals } from './limit-keys.ts'
 import type { BucketBacklog, CalibrationReport, Explanation, Released, Sustained, Throttled } from './waits.ts'
-import type { Outside } from './outside.ts'
+import type { AuditLog } from './audit.ts'
+import type { QueueRecords } from './queues.ts'
+import type { RemoteJobs } from './remote-jobs.ts'
+import type { WorkerRecords } from './workers.ts'
 import type { Override, OverrideRequest } from './overrides.ts'
 import type { Schedules } from './schedules.ts'
 import type { SetAside } from './set-aside.ts'
@@ -17,13 +20,12 @@ import type { Unresolved, UnresolvedKind } from './unresolved.ts'
  * What the engine asks of a store, by role. Every backend answers alike; one conformance suite says so.
  * Times named `…Us` are integer microseconds of the store's own clock, times named `…Ms` are wall-clock epoch milliseconds.
  */
-export interface Store extends Jobs, Claims, Flows, Limits, Schedules, Workers {
+export interface Store
+  extends Jobs, Claims, Flows, Limits, Schedules, Workers, RemoteJobs, WorkerRecords, QueueRecords, AuditLog, Settings {
   /** Which backend this is, for messages: `sqlite`. */
   readonly backend: string
   /** Tells its own watchers, too, once an enqueue or a settlement is committed that lets jobs start: nobody here has to claim to find out. */
   readonly rings?: boolean
-  /** Work that comes over a protocol. */
-  readonly outside: Outside
   /** Jobs that were stored without their limits; null: in this store there are none. */
   readonly unresolved: Unresolved | null
   /** Creates or upgrades the tables. @throws store.version when a newer Sluice has written them. */
@@ -33,12 +35,22 @@ export interface Store extends Jobs, Claims, Flows, Limits, Schedules, Workers {
    * @param options.now waits for nothing: what is on its way fails, and may or may not have been kept
    */
   close(options?: { readonly now?: boolean }): Promise<void>
+  /** Empties the store but for the workers at work: for tests. */
+  clear(): Promise<void>
   /** The store's clock now. */
   nowUs(): number
   /** Calls `listener` when another process, or a commit that came after its caller's bell, may have changed something. Returns how to stop that. */
   watch(listener: (change: Change) => void): () => void
   /** True while a call is on its way; a manual clock waits for it. */
   readonly pending: boolean
+}
+
+/** Settings of a server, as JSON text under names. */
+export interface Settings {
+  /** Keeps a setting; null forgets it. */
+  keepSetting(name: string, value: string | null): Promise<void>
+  /** Settings whose names begin so. */
+  settings(prefix: string): Promise<readonly { readonly name: string; readonly value: string }[]>
 }
 
 /** What may have changed: there is work, a job was asked to end, a job has ended, or no telling. */
@@ -91,8 +103,8 @@ export interface Claims {
    * permits and its attempt return, its units stay charged. No claim of this worker may be on its way. Answers how many jobs went back.
    */
   releaseLost(worker: number, held: readonly Run[]): Promise<number>
-  /** Gives back, as `releaseLost` does, what is active of claims from outside whose answer was lost. */
-  releaseClaims(claims: readonly OutsideClaim[]): Promise<ReleasedClaims>
+  /** Gives back, as `releaseLost` does, what is active of remote claims whose answer was lost. */
+  releaseClaims(claims: readonly RemoteClaim[]): Promise<ReleasedClaims>
   /** Moves jobs whose time has come to their lanes, at most `limit`; answers how many. Claims do it by themselves. */
   promote(limit: number): Promise<number>
   /** Takes back the jobs of dead workers and of leases that ran out; their permits return in the same transaction. */
@@ -217,18 +229,18 @@ export interface ClaimRequest {
   /** A bucket that jobs go on waiting for is told of again after so long, in µs; 1 minute by default. */
   readonly eventWindowUs?: number
   /** The jobs' own leases and timeouts count: nobody here keeps an eye on the run. Absent: they do not. */
-  readonly outside?: boolean
-  /** A UUID kept with what this claim starts, for `releaseClaims`; only with `outside`. */
+  readonly remote?: boolean
+  /** A UUID kept with what this claim starts, for `releaseClaims`; only with `remote`. */
   readonly claimId?: string
 }
 
-/** A claim that was made for an outside worker. */
-export interface OutsideClaim {
+/** A claim that was made for a remote worker. */
+export interface RemoteClaim {
   readonly worker: number
   readonly claimId: string
 }
 
-/** What was given back of claims from outside. */
+/** What was given back of remote claims. */
 export interface ReleasedClaims {
   /** How many jobs went back. */
   readonly jobs: number
@@ -318,14 +330,6 @@ export interface Recovered {
   readonly state: JobState
   /** Set: it ended, and that changed the flow it belongs to. */
   readonly flow?: FlowNews
-}
-
-/** A declared limit. */
-export interface LimitDefinition {
-  readonly name: string
-  readonly policy: LimitPolicy
-  /** Compared between processes; 0 when not given. */
-  readonly version: number
 }
 
 /** One bucket as it stands. */

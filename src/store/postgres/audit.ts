@@ -16,7 +16,7 @@ export async function audit(db: Statements, { atMs, who, tenant, action, subject
 }
 
 /** Changes on record, newest first. */
-export async function audited(db: Statements, { before, tenant, limit }: AuditQuery): Promise<AuditRow[]> {
+export async function auditTrail(db: Statements, { before, tenant, limit }: AuditQuery): Promise<AuditRow[]> {
   const rows = await db.all<[number, number, string, string, string, string, string]>(
     `SELECT id, at, who, tenant, action, subject, detail FROM sluice.audit
      WHERE id < $1 AND ($2::text IS NULL OR tenant = $2) ORDER BY id DESC LIMIT $3`,

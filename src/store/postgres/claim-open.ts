@@ -44,7 +44,7 @@ export async function claimOpen(context: Context, db: Statements, request: Claim
     generation,
     nextEndUs >= NEVER_US ? null : nextEndUs,
     [...context.unreadable],
-    request.outside === true,
+    request.remote === true,
     known && known.list,
     known && known.name,
     request.claimId ?? null,

@@ -145,7 +145,7 @@ async function attempt(
       limits,
       context.queues,
       knownTasks(request.tasks),
-      request.outside ? null : context.yields,
+      request.remote ? null : context.yields,
     )
     const decided = decide(context, decision, request, look, progress.portion)
     const lateUs = Math.min(LATE_US * 2 ** Math.min(tries - 1, 10), LATE_AT_MOST_US)
@@ -248,7 +248,7 @@ async function write(
       JSON.stringify(buckets),
       JSON.stringify(rejectionsOf(context, rejections, instant)),
       JSON.stringify(reservations.map(({ seq, startUs }) => inOrder(RESERVATION, { seq, start: startUs }))),
-      String(request.outside === true),
+      String(request.remote === true),
       request.claimId ?? '',
       `{${rejections.map(({ head }) => head.seq).join()}}`,
       `{${retentionOf(context).join()}}`,

@@ -1,6 +1,7 @@
 import type { Statements } from '../../database/postgres.ts'
 import { changesStarts } from '../shared/queue-limits.ts'
-import type { DeclaredQueue, LimitDefinition } from '../contract/store.ts'
+import type { DeclaredQueue } from '../contract/store.ts'
+import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import type { Timelines } from '../shared/timelines.ts'
 import { changeLimit } from './change-limit.ts'
 import type { Context } from './context.ts'

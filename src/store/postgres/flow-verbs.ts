@@ -10,8 +10,8 @@ import { READ_GIVE_UP_MS, whenReachable } from './retry-connection.ts'
 import { startFlow } from './start-flow.ts'
 import type { Bell } from './watch.ts'
 
-/** What the verbs of flows are given of the store that they are a part of. */
-export interface FlowAccess {
+/** What a part of the store's verbs is given of the store. */
+export interface StoreAccess {
   readonly context: Context
   readonly clock: Clock
   readonly bell: Bell
@@ -19,10 +19,10 @@ export interface FlowAccess {
 
 /** The verbs of flows. */
 export abstract class FlowVerbs implements Flows {
-  protected abstract get flowAccess(): FlowAccess
+  protected abstract get access(): StoreAccess
 
   async startFlow(flow: NewFlow): Promise<void> {
-    const { context, bell } = this.flowAccess
+    const { context, bell } = this.access
     await this.#session((db, again) => startFlow(context, db, flow, again))
     bell.ring('work')
   }
@@ -36,7 +36,7 @@ export abstract class FlowVerbs implements Flows {
   }
 
   async cancelFlow(id: string): Promise<FlowCancelAnswer> {
-    const { context, bell } = this.flowAccess
+    const { context, bell } = this.access
     const answer = await context.db.transaction((db) => cancelFlow(context, db, id))
     if (answer.kind !== 'cancelled') return answer
     if (answer.requested.length > 0) bell.ring('cancelled')
@@ -46,7 +46,7 @@ export abstract class FlowVerbs implements Flows {
   }
 
   #session<T>(work: (db: Statements, again: boolean) => Promise<T>): Promise<T> {
-    const { context, clock } = this.flowAccess
+    const { context, clock } = this.access
     return whenReachable(clock, (again) => context.db.session((db) => work(db, again)), READ_GIVE_UP_MS)
   }
 }

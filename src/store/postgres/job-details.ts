@@ -1,5 +1,5 @@
 import type { PgValue, Statements } from '../../database/postgres.ts'
-import type { FactsQuery, Found, JobFacts } from '../contract/outside.ts'
+import type { DetailsQuery, DetailsPage, JobDetails } from '../contract/remote-jobs.ts'
 import { fitting } from '../shared/page-of-bytes.ts'
 import { COLUMNS, isUuid, type Row as Columns, shownAs, toRecord } from './get.ts'
 import { failuresOf } from '../shared/set-aside.ts'
@@ -30,7 +30,7 @@ const BYTES = `octet_length(input) + coalesce(octet_length(result), 0) + coalesc
   + coalesce(octet_length(array_to_string(errors, ',')), 0)`
 
 /** Jobs with all that is kept of them, each where its id stands; null: there is none. */
-export async function facts(db: Statements, ids: readonly string[]): Promise<(JobFacts | null)[]> {
+export async function details(db: Statements, ids: readonly string[]): Promise<(JobDetails | null)[]> {
   const known = ids.filter(isUuid)
   if (known.length === 0) return ids.map(() => null)
   const rows = await db.all<Row>(`${SELECT} WHERE id = ANY ($1::uuid[])`, known)
@@ -39,7 +39,7 @@ export async function facts(db: Statements, ids: readonly string[]): Promise<(Jo
 }
 
 /** Jobs of one kind, by age; newest first unless it is asked otherwise. */
-export async function find(db: Statements, query: FactsQuery): Promise<Found> {
+export async function findDetails(db: Statements, query: DetailsQuery): Promise<DetailsPage> {
   const { where, values } = conditionOf(query)
   const [total] = (await db.get<[number]>(`SELECT count(*) FROM sluice.jobs j WHERE ${where}`, ...values)) as [number]
   const order = query.oldestFirst ? 'ASC' : 'DESC'
@@ -57,7 +57,7 @@ export async function find(db: Statements, query: FactsQuery): Promise<Found> {
   return { jobs: jobs.map(toFacts), total, next }
 }
 
-function conditionOf(query: FactsQuery): { where: string; values: PgValue[] } {
+function conditionOf(query: DetailsQuery): { where: string; values: PgValue[] } {
   const where: string[] = ['true']
   const values: PgValue[] = []
   const add = (value: PgValue, condition: (place: string) => string): void => {
@@ -80,7 +80,7 @@ function conditionOf(query: FactsQuery): { where: string; values: PgValue[] } {
   return { where: where.join(' AND '), values }
 }
 
-function toFacts(row: Row): JobFacts {
+function toFacts(row: Row): JobDetails {
   const [
     sinceUs,
     expires,
@@ -124,7 +124,7 @@ export async function remove(db: Statements, id: string): Promise<boolean> {
 }
 
 /** Notes how far a run has come. */
-export async function note(db: Statements, id: string, progress: string): Promise<boolean> {
+export async function noteProgress(db: Statements, id: string, progress: string): Promise<boolean> {
   const active = `id = $1::uuid AND state = ${STATE.active}`
   return isUuid(id) && (await db.run(`UPDATE sluice.jobs SET progress = $2 WHERE ${active}`, id, progress)) > 0
 }

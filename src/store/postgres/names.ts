@@ -1,5 +1,5 @@
 import type { Statements } from '../../database/postgres.ts'
-import type { Named, NamesFound } from '../contract/outside.ts'
+import type { Named, NamesFound } from '../contract/queues.ts'
 import type { Context } from './context.ts'
 import { recordQueues } from './queues.ts'
 

@@ -17,14 +17,14 @@ import type {
   ClaimRequest,
   DeclaredQueue,
   Enqueued,
-  LimitDefinition,
   Recovered,
-  OutsideClaim,
+  RemoteClaim,
   ReleasedClaims,
   Run,
   Store,
   Unstarted,
 } from '../contract/store.ts'
+import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import type { BucketBacklog, CalibrationReport, Explanation, Throttled } from '../contract/waits.ts'
 import { backlog } from './backlog.ts'
 import type { Batch } from './batch.ts'
@@ -34,7 +34,7 @@ import { claim } from './claim.ts'
 import { type Context, createContext, readClock } from './context.ts'
 import { declareQueues, define } from './define.ts'
 import { explain } from './explain.ts'
-import { type FlowAccess, FlowVerbs } from './flow-verbs.ts'
+import type { StoreAccess } from './flow-verbs.ts'
 import { get, isUuid, list } from './get.ts'
 import { giveClock } from './test-clock.ts'
 import { inspect } from './inspect.ts'
@@ -44,7 +44,7 @@ import type { PostgresStoreOptions } from './options.ts'
 import { endIfOverdue, override, overrides, pruneOverrides } from './override.ts'
 import { charge, penalize } from './penalize.ts'
 import { releaseClaims } from '../shared/lost.ts'
-import { PostgresOutside } from './outside.ts'
+import { RemoteVerbs } from './remote-verbs.ts'
 import { promote } from './promote.ts'
 import { pruneBuckets, pruneJobs, pruneLanes, pruneViews } from './prune.ts'
 import { pruneFlows } from './prune-flows.ts'
@@ -66,11 +66,10 @@ import { Bell } from './watch.ts'
 import { cancellations, heartbeat, join, leave } from './workers.ts'
 
 /** The store on PostgreSQL, for many processes on many machines. */
-export class PostgresStore extends FlowVerbs implements Store {
+export class PostgresStore extends RemoteVerbs implements Store {
   readonly backend = 'postgres'
   readonly rings = true
   readonly unresolved: NonNullable<Store['unresolved']>
-  readonly outside: PostgresOutside
   readonly #db: PostgresDatabase
   readonly #clock: Clock
   readonly #context: Context
@@ -98,7 +97,6 @@ export class PostgresStore extends FlowVerbs implements Store {
     this.unresolved = unresolvedIn(this.#context, this.#bell)
     this.#settling = settleTogether(this.#context, this.#bell)
     this.#enqueuing = enqueueTogether(this.#context, clock)
-    this.outside = new PostgresOutside(this.#context, clock, this.#bell)
     this.#unreadable = new UnreadableRows(
       () => clock.now(),
       () => this.#db.session((db) => setAside(this.#context, db)),
@@ -140,10 +138,10 @@ export class PostgresStore extends FlowVerbs implements Store {
   }
 
   get pending(): boolean {
-    return this.#db.pending || this.#settling.pending || this.#enqueuing.pending || this.outside.pending
+    return this.#db.pending || this.#settling.pending || this.#enqueuing.pending || this.remotePending
   }
 
-  protected get flowAccess(): FlowAccess {
+  protected get access(): StoreAccess {
     return { context: this.#context, clock: this.#clock, bell: this.#bell }
   }
 
@@ -211,7 +209,7 @@ export class PostgresStore extends FlowVerbs implements Store {
     return this.#giveBack(worker, await this.#read((db) => lostClaims(db, worker, held)))
   }
 
-  async releaseClaims(claims: readonly OutsideClaim[]): Promise<ReleasedClaims> {
+  async releaseClaims(claims: readonly RemoteClaim[]): Promise<ReleasedClaims> {
     const runs = await this.#read((db) => runsOfClaims(db, claims))
     return releaseClaims(runs, (worker, of) => this.#giveBack(worker, of))
   }

@@ -2,49 +2,50 @@ import type { PgValue, Statements } from '../../database/postgres.ts'
 import { inTransaction } from '../../database/postgres.ts'
 import { codeOf } from '../../database/postgres-error.ts'
 import type { NewJob } from '../../jobs/job.ts'
-import type { Offered, QueueDepth, StoredAs } from '../contract/outside.ts'
-import type { LimitDefinition } from '../contract/store.ts'
+import type { PushAnswer, StoredAs } from '../contract/remote-jobs.ts'
+import type { QueueDepth } from '../contract/queues.ts'
+import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import type { Context } from './context.ts'
 import { changesAnything, define } from './define.ts'
 import { ageingText, columnsOf, INSERT_JOBS, jobsText } from './enqueue.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { recordQueuesOf } from './queues.ts'
 
-type Refusal = Omit<Extract<Offered, { kind: 'refused' }>, 'kind'>
+type Refusal = Omit<Extract<PushAnswer, { kind: 'refused' }>, 'kind'>
 type Row = [refused: string | null, depths: string | null, answers: string | null]
 
 /** Something has changed while it was asked for: limits, the pace of ageing; a given id was stored; others wait for each other. */
 const TRY_AGAIN = new Set(['SL003', '23505', '40P01', '40001'])
 const TRIES = 20
 
-/** A job of an offer cannot be stored: thrown to roll the whole offer back. */
-class RefusedOffer extends Error {
+/** A job of a push cannot be stored: thrown to roll the whole push back. */
+class RefusedPush extends Error {
   readonly refusal: Refusal
 
   constructor(refusal: Refusal) {
-    super('the offer was refused')
+    super('the push was refused')
     this.refusal = refusal
   }
 }
 
 /** Stores jobs and defines their limits, all or nothing: one statement, unless there are limits that somebody has to hear of. */
-export async function offer(
+export async function push(
   context: Context,
   db: Statements,
   jobs: readonly NewJob[],
   limits: readonly LimitDefinition[],
-): Promise<Offered> {
+): Promise<PushAnswer> {
   for (let tries = 1; ; tries++) {
     try {
       for (const { queue } of jobs) context.queues.met(queue)
-      const offered = limits.some((each) => changesAnything(context.limits, each))
+      const answer = limits.some((each) => changesAnything(context.limits, each))
         ? await defineAndStore(context, db, jobs, limits)
         : await store(context, db, jobs)
       await recordQueuesOf(context, db)
-      return offered
+      return answer
     } catch (error) {
       const code = codeOf(error)
-      if (error instanceof RefusedOffer) return { kind: 'refused', ...error.refusal }
+      if (error instanceof RefusedPush) return { kind: 'refused', ...error.refusal }
       if (code === 'SL004') return { kind: 'refused', ...(JSON.parse((error as Error).message) as Refusal) }
       if (tries >= TRIES || !TRY_AGAIN.has(code ?? '')) throw error
       await currentLimits(context, db)
@@ -58,10 +59,10 @@ async function defineAndStore(
   db: Statements,
   jobs: readonly NewJob[],
   limits: readonly LimitDefinition[],
-): Promise<Offered> {
+): Promise<PushAnswer> {
   // What is defined here holds for nobody else before it is committed.
   const own = { ...context }
-  const offered = await inTransaction(db, async () => {
+  const answer = await inTransaction(db, async () => {
     const keys = keysOf(jobs)
     if (keys.length > 0) await db.run('SELECT sluice.lock_unique($1::text[])', keys)
     await define(own, db, limits)
@@ -69,10 +70,10 @@ async function defineAndStore(
     return store(own, db, jobs)
   })
   if (own.limits.generation > context.limits.generation) context.limits = own.limits
-  return offered
+  return answer
 }
 
-async function store(context: Context, db: Statements, jobs: readonly NewJob[]): Promise<Offered> {
+async function store(context: Context, db: Statements, jobs: readonly NewJob[]): Promise<PushAnswer> {
   if (jobs.length === 0) return { kind: 'stored', answers: [], depths: [] }
   const keys = keysOf(jobs)
   const alike = keys.length === 0
@@ -89,7 +90,7 @@ async function store(context: Context, db: Statements, jobs: readonly NewJob[]):
     context.limits.generation,
     ageingText(context),
   )) as Row
-  if (refused !== null) throw new RefusedOffer(JSON.parse(refused) as Refusal)
+  if (refused !== null) throw new RefusedPush(JSON.parse(refused) as Refusal)
   return {
     kind: 'stored',
     answers: alike ? jobs.map(({ id }) => ({ kind: 'created', id })) : (JSON.parse(answers ?? '[]') as StoredAs[]),
@@ -101,19 +102,19 @@ function keysOf(jobs: readonly NewJob[]): string[] {
   return jobs.flatMap(({ unique }) => unique?.key ?? [])
 }
 
-/** The same after an earlier try whose answer was lost: should that have stored it, its jobs are there, and none is older than the offer. */
-export async function offerAgain(
+/** The same after an earlier try whose answer was lost: should that have stored it, its jobs are there, and none is older than the push. */
+export async function pushAgain(
   context: Context,
   db: Statements,
   jobs: readonly NewJob[],
   limits: readonly LimitDefinition[],
   sinceUs: number,
-): Promise<Offered> {
+): Promise<PushAnswer> {
   const rows = await db.all<[string]>(
     'SELECT id FROM sluice.jobs WHERE id = ANY ($1::uuid[]) AND created >= $2',
     jobs.map(({ id }) => id),
     sinceUs,
   )
-  if (rows.length === 0) return offer(context, db, jobs, limits)
+  if (rows.length === 0) return push(context, db, jobs, limits)
   return { kind: 'stored', answers: jobs.map(({ id }) => ({ kind: 'created', id })), depths: [] }
 }

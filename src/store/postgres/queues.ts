@@ -1,5 +1,5 @@
 import type { Statements } from '../../database/postgres.ts'
-import type { QueueBounds, QueueCount, QueueRecord } from '../contract/outside.ts'
+import type { QueueBounds, QueueCount, QueueRecord } from '../contract/queues.ts'
 import { type Context, readClock } from './context.ts'
 import { STATE, stateName } from '../shared/state.ts'
 import { wakeMixedLines } from './workers.ts'
@@ -47,14 +47,14 @@ export async function queues(context: Context, db: Statements): Promise<QueueRec
 }
 
 /** Stops or resumes handing out the jobs of a queue: no claim that began before goes on after it. */
-export async function pause(context: Context, db: Statements, queue: string, paused: boolean): Promise<void> {
+export async function pauseQueue(context: Context, db: Statements, queue: string, paused: boolean): Promise<void> {
   await change(db, queue, 'paused', paused)
   // Lanes of a paused queue hold nobody up, and take their places again when it is resumed.
   await wakeMixedLines(db, (await readClock(context, db)).nowUs)
 }
 
 /** Holds all starts of a queue to a limit, or no more. */
-export function limit(db: Statements, queue: string, name: string | null): Promise<void> {
+export function limitQueue(db: Statements, queue: string, name: string | null): Promise<void> {
   return change(db, queue, 'limit_name', name)
 }
 
@@ -74,7 +74,7 @@ async function change(
 }
 
 /** Bounds a queue, or lifts its bounds. Its jobs are marked as to be counted; those that are on their way meanwhile are not. */
-export async function bound(db: Statements, queue: string, bounds: QueueBounds | null): Promise<void> {
+export async function boundQueue(db: Statements, queue: string, bounds: QueueBounds | null): Promise<void> {
   await change(db, queue, 'bounds', bounds === null ? null : JSON.stringify(bounds))
   if (bounds === null) return
   await db.run(
@@ -85,7 +85,7 @@ export async function bound(db: Statements, queue: string, bounds: QueueBounds |
 }
 
 /** Jobs by queue and state. */
-export async function counts(db: Statements, queue?: string): Promise<QueueCount[]> {
+export async function queueCounts(db: Statements, queue?: string): Promise<QueueCount[]> {
   const rows = await db.all<[string, number, number]>(
     `SELECT queue, ${SHOWN} AS shown, count(*) FROM sluice.jobs ${queue === undefined ? '' : 'WHERE queue = $1'} GROUP BY queue, shown`,
     ...(queue === undefined ? [] : [queue]),
@@ -94,7 +94,7 @@ export async function counts(db: Statements, queue?: string): Promise<QueueCount
 }
 
 /** Runs that ended since then; the index on the end of the retention tells when. */
-export async function ended(
+export async function endedRuns(
   { retention }: Context,
   db: Statements,
   sinceUs: number,
@@ -111,7 +111,7 @@ export async function ended(
 }
 
 /** Keeps a setting, or forgets it. */
-export async function keep(db: Statements, name: string, value: string | null): Promise<void> {
+export async function keepSetting(db: Statements, name: string, value: string | null): Promise<void> {
   if (value === null) await db.run('DELETE FROM sluice.store WHERE name = $1', SETTING + name)
   else
     await db.run(
@@ -122,7 +122,7 @@ export async function keep(db: Statements, name: string, value: string | null): 
 }
 
 /** Settings whose names begin so. */
-export async function kept(db: Statements, prefix: string): Promise<{ name: string; value: string }[]> {
+export async function settings(db: Statements, prefix: string): Promise<{ name: string; value: string }[]> {
   const rows = await db.all<[string, string]>(
     'SELECT name, value FROM sluice.store WHERE starts_with(name, $1) ORDER BY name',
     SETTING + prefix,

@@ -1,5 +1,5 @@
 import type { Statements } from '../../database/postgres.ts'
-import type { Directive, Enlisted, OutsideWorker, WorkerRecord } from '../contract/outside.ts'
+import type { Directive, Registration, RemoteWorker, WorkerRecord } from '../contract/workers.ts'
 import { type Context, readClock } from './context.ts'
 import { STATE } from '../shared/state.ts'
 import { leave, liveQueues, wakeMixedLines } from './workers.ts'
@@ -14,12 +14,12 @@ const UPSERT = `INSERT INTO sluice.workers (boot, pid, born, queues, alive_until
     tasks = CASE WHEN $7 THEN excluded.tasks ELSE sluice.workers.tasks END
   RETURNING id, directive, xmax = 0`
 
-/** Registers an outside worker, or extends its registration; `woke`: lanes may go on because of it. */
-export async function enlist(
+/** Registers a remote worker, or extends its registration; `woke`: lanes may go on because of it. */
+export async function registerWorker(
   context: Context,
   db: Statements,
-  { name, queues, aliveUs, about, tasks }: OutsideWorker,
-): Promise<{ readonly enlisted: Enlisted; readonly woke: boolean }> {
+  { name, queues, aliveUs, about, tasks }: RemoteWorker,
+): Promise<{ readonly registration: Registration; readonly woke: boolean }> {
   const { nowUs } = await readClock(context, db)
   const live = queues.length === 0 ? [] : await liveQueues(db, nowUs)
   const [worker, directive, isNew] = (await db.get<[number, Directive, boolean]>(
@@ -35,7 +35,7 @@ export async function enlist(
   const woke = queues.some((queue) => !live.includes(queue))
   if (woke) await wakeMixedLines(db, nowUs)
   if (isNew) await forgetSilent(context, db, nowUs)
-  return { enlisted: { worker, directive }, woke }
+  return { registration: { worker, directive }, woke }
 }
 
 /** Workers on record, those of engines too. */
@@ -61,13 +61,13 @@ export async function workers(context: Context, db: Statements): Promise<WorkerR
   }))
 }
 
-/** Says what an outside worker is to do. */
-export async function direct(db: Statements, name: string, directive: Directive): Promise<boolean> {
+/** Says what a remote worker is to do. */
+export async function setDirective(db: Statements, name: string, directive: Directive): Promise<boolean> {
   return (await db.run('UPDATE sluice.workers SET directive = $1 WHERE name = $2', directive, name)) > 0
 }
 
-/** Forgets an outside worker. */
-export async function dismiss(context: Context, db: Statements, name: string): Promise<boolean> {
+/** Forgets a remote worker. */
+export async function deregisterWorker(context: Context, db: Statements, name: string): Promise<boolean> {
   const row = await db.get<[number]>('SELECT id FROM sluice.workers WHERE name = $1', name)
   if (row) await leave(context, db, row[0])
   return row !== undefined

@@ -1,6 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
 import type { ClaimedRun } from '../shared/lost.ts'
-import type { OutsideClaim, Run } from '../contract/store.ts'
+import type { RemoteClaim, Run } from '../contract/store.ts'
 import { STATE } from '../shared/state.ts'
 
 /** Active jobs of a worker that it does not hold: of claims whose answer it never got. */
@@ -15,8 +15,8 @@ export async function lostClaims(db: Statements, worker: number, held: readonly 
   return rows.map(([seq, attempt]) => ({ seq, attempt }))
 }
 
-/** Jobs that claims from outside have started and that still run. */
-export async function runsOfClaims(db: Statements, claims: readonly OutsideClaim[]): Promise<ClaimedRun[]> {
+/** Jobs that remote claims have started and that still run. */
+export async function runsOfClaims(db: Statements, claims: readonly RemoteClaim[]): Promise<ClaimedRun[]> {
   const rows = await db.all<[seq: number, attempt: number, worker: number, claimId: string]>(
     `SELECT j.seq, j.attempt, j.worker, j.claim::text FROM sluice.jobs j
      JOIN unnest($1::bigint[], $2::uuid[]) c(worker, claim) ON j.worker = c.worker AND j.claim = c.claim WHERE j.state = ${STATE.active}`,

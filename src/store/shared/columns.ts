@@ -14,9 +14,9 @@ export interface Columns<Fields extends object> {
   /** The list that a SELECT or a RETURNING takes. */
   readonly list: string
   /** The same list, with a table's alias before plain names; expressions stay as they are written. */
-  of(alias: string): string
+  readonly of: (alias: string) => string
   /** Names the fields of a row that begins with these columns; of no row it makes none. */
-  read<Row extends readonly unknown[] | undefined>(row: Row): Fields | Extract<Row, undefined>
+  readonly read: <Row extends readonly unknown[] | undefined>(row: Row) => Fields | Extract<Row, undefined>
 }
 
 type Fields<C> = { readonly [Name in keyof C]: C[Name] extends Column<infer T> ? T : never }

@@ -6,7 +6,7 @@ export const LOST: string = JSON.stringify({
   message: 'The worker died or stopped extending its lease.',
 })
 
-/** A run of a claim from outside. */
+/** A run of a remote claim. */
 export interface ClaimedRun extends Run {
   readonly worker: number
   readonly claimId: string

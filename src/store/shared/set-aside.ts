@@ -3,7 +3,7 @@ import type { JobError } from '../../jobs/job.ts'
 import { type BucketState, charge, decodeBucket, newBucket } from '../../policy/limits/bucket.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import { decodeScanCursor } from '../../policy/admission/scan-cursor.ts'
-import type { Failure } from '../contract/outside.ts'
+import type { Failure } from '../contract/remote-jobs.ts'
 
 /**
  * Rows that nobody can read any more: written by an earlier version, or changed by other hands. A claim reads what many jobs need, so that

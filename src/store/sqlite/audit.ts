@@ -16,7 +16,7 @@ export function audit({ db }: Context, { atMs, who, tenant, action, subject, det
 }
 
 /** Changes on record, newest first. */
-export function audited({ db }: Context, { before, tenant, limit }: AuditQuery): AuditRow[] {
+export function auditTrail({ db }: Context, { before, tenant, limit }: AuditQuery): AuditRow[] {
   return db
     .all<[number, number, string, string, string, string, string]>(
       `SELECT id, at, who, tenant, action, subject, detail FROM audit

@@ -65,7 +65,7 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   const inFlows: number[] = []
   const late = rejectLate(context, instant, AT_ONCE, inFlows)
   const joining = takeViews(context, request, nowUs)
-  const decision = new Decision(context, nowUs, request.worker, knownTasks(request.tasks), !request.outside)
+  const decision = new Decision(context, nowUs, request.worker, knownTasks(request.tasks), !request.remote)
   const work = atWork(context, request)
   const shares = work.queues.map((each) => shareOf(context, decision, each, nowUs, request.worker))
   decision.serve(shares)
@@ -243,7 +243,7 @@ function activate(context: Context, request: ClaimRequest, grants: readonly Gran
   const rows = context.db.all<Row>(ACTIVATE, request.worker, nowUs + request.leaseUs, nowUs, JSON.stringify(starts))
   if (rows.length !== grants.length)
     throw new RangeError(`${grants.length} jobs were granted, ${rows.length} could be started`)
-  if (request.outside) context.db.run(OWN_TERMS, request.leaseUs, JSON.stringify(starts), request.claimId ?? null)
+  if (request.remote) context.db.run(OWN_TERMS, request.leaseUs, JSON.stringify(starts), request.claimId ?? null)
   const parents = new ParentResults(context)
   const bySeq = new Map(rows.map((row) => [row[0], row]))
   return grants.map((grant) => toAdmitted(context, grant, bySeq.get(grant.head.seq) as Row, decision, parents))

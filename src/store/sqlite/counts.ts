@@ -1,4 +1,4 @@
-import type { QueueCount } from '../contract/outside.ts'
+import type { QueueCount } from '../contract/queues.ts'
 import type { Context } from './context.ts'
 import { STATE, stateName } from '../shared/state.ts'
 
@@ -28,7 +28,7 @@ const OF_ALL = `SELECT queue, state, count(*) ${BY_TIME} AND state <> ${availabl
 type Row = [queue: number, state: number, jobs: number]
 
 /** Jobs by queue and state. */
-export function counts(context: Context, queue?: string): QueueCount[] {
+export function queueCounts(context: Context, queue?: string): QueueCount[] {
   const { db, clock } = context
   const nowUs = clock.nowUs()
   const where = queue === undefined ? '' : 'WHERE name = ?'

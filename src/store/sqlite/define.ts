@@ -1,4 +1,4 @@
-import type { LimitDefinition } from '../contract/store.ts'
+import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import { changeLimit } from './change-limit.ts'
 import type { Context } from './context.ts'
 import { endOverdue } from './override.ts'

@@ -1,4 +1,4 @@
-import type { FactsQuery, Found, JobFacts } from '../contract/outside.ts'
+import type { DetailsQuery, DetailsPage, JobDetails } from '../contract/remote-jobs.ts'
 import { fitting } from '../shared/page-of-bytes.ts'
 import type { Context } from './context.ts'
 import { RECORD, type RecordRow, toRecord } from './get.ts'
@@ -22,19 +22,19 @@ type Facts = readonly [
 ]
 
 const IN_DEAD_LETTER = `state = ${STATE.discarded} AND dead_letter = 1 AND attempt > 0`
-/** An engine's own worker has no name: it is read as an empty one, which no worker outside may have. */
+/** An engine's own worker has no name: it is read as an empty one, which no remote worker may have. */
 const SELECT = `SELECT ${RECORD}, since, expires, worker, (SELECT coalesce(name, '') FROM workers w WHERE w.id = jobs.worker), pushed_back, lease, leased,
   timeout, errors, progress, ${IN_DEAD_LETTER} FROM jobs`
 
 const BYTES = `octet_length(input) + coalesce(octet_length(result), 0) + coalesce(octet_length(extra), 0) + coalesce(octet_length(errors), 0)`
 
 /** One job with all that is kept of it. */
-export function facts(context: Context, id: string): JobFacts | null {
+export function details(context: Context, id: string): JobDetails | null {
   const row = context.db.get<Row>(`${SELECT} WHERE id = ?`, id)
   return row ? toFacts(context, row) : null
 }
 
-function toFacts(context: Context, row: Row): JobFacts {
+function toFacts(context: Context, row: Row): JobDetails {
   const [since, expires, worker, workerName, pushedBack, lease, leased, timeout, errors, progress, dead] = row.slice(
     -11,
   ) as unknown as Facts
@@ -56,7 +56,7 @@ function toFacts(context: Context, row: Row): JobFacts {
 }
 
 /** Jobs of one kind, by age; newest first unless it is asked otherwise. */
-export function find(context: Context, query: FactsQuery): Found {
+export function findDetails(context: Context, query: DetailsQuery): DetailsPage {
   const { where, values } = conditionOf(context, query)
   const [total] = context.db.get<[number]>(`SELECT count(*) FROM jobs WHERE ${where}`, ...values) as [number]
   const order = query.oldestFirst ? 'ASC' : 'DESC'
@@ -77,7 +77,7 @@ export function find(context: Context, query: FactsQuery): Found {
   return { jobs: jobs.map((row) => toFacts(context, row)), total, next }
 }
 
-function conditionOf(context: Context, query: FactsQuery): { where: string; values: (string | number)[] } {
+function conditionOf(context: Context, query: DetailsQuery): { where: string; values: (string | number)[] } {
   const where: string[] = ['1']
   const values: (string | number)[] = []
   const add = (condition: string, value: string | number): void => {
@@ -115,6 +115,6 @@ export function remove(context: Context, id: string): boolean {
 }
 
 /** Notes how far a run has come. */
-export function note(context: Context, id: string, progress: string): boolean {
+export function noteProgress(context: Context, id: string, progress: string): boolean {
   return context.db.run(`UPDATE jobs SET progress = ? WHERE id = ? AND state = ${STATE.active}`, progress, id) > 0
 }

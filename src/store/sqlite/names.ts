@@ -1,4 +1,4 @@
-import type { Named, NamesFound } from '../contract/outside.ts'
+import type { Named, NamesFound } from '../contract/queues.ts'
 import type { Context } from './context.ts'
 
 const DISTINCT: Readonly<Record<Named, string>> = { limits: 'DISTINCT name', queues: 'name', schedules: 'name' }

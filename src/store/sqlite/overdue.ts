@@ -1,11 +1,11 @@
-import { type JobFacts, TIMEOUT_GRACE_US } from '../contract/outside.ts'
+import { type OverdueRuns, TIMEOUT_GRACE_US } from '../contract/remote-jobs.ts'
 import type { Context } from './context.ts'
-import { facts } from './job-details.ts'
+import { details } from './job-details.ts'
 import { portion } from './portion.ts'
 import { STATE } from '../shared/state.ts'
 
 /** Runs whose attempt's time is over, and when the next run or lease ends. */
-export function overdue(context: Context, limit: number): { runs: JobFacts[]; nextUs: number | null } {
+export function overdueRuns(context: Context, limit: number): OverdueRuns {
   const { db } = context
   const nowUs = context.clock.nowUs()
   const ids = db.all<[string]>(
@@ -18,7 +18,7 @@ export function overdue(context: Context, limit: number): { runs: JobFacts[]; ne
   ) as [number | null, number | null]
   const nextUs = Math.min((ends ?? Infinity) + TIMEOUT_GRACE_US, lease ?? Infinity)
   return {
-    runs: ids.flatMap(([id]) => facts(context, id) ?? []),
+    runs: ids.flatMap(([id]) => details(context, id) ?? []),
     nextUs: nextUs === Infinity ? null : nextUs,
   }
 }

@@ -1,34 +1,35 @@
 import type { NewJob } from '../../jobs/job.ts'
-import type { Offered, QueueDepth, Refused } from '../contract/outside.ts'
-import type { LimitDefinition } from '../contract/store.ts'
+import type { PushAnswer, Refused } from '../contract/remote-jobs.ts'
+import type { QueueDepth } from '../contract/queues.ts'
+import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import { type Context, unlimitedLaneOf, queueId } from './context.ts'
 import { define } from './define.ts'
 import { enqueue } from './enqueue.ts'
 import { boundsOf } from './queues.ts'
 import { STATE } from '../shared/state.ts'
 
-/** A job of an offer cannot be stored: thrown to roll the whole offer back. */
-export class RefusedOffer extends Error {
+/** A job of a push cannot be stored: thrown to roll the whole push back. */
+export class RefusedPush extends Error {
   readonly at: number
   readonly why: Refused
 
   constructor(at: number, why: Refused) {
-    super('the offer was refused')
+    super('the push was refused')
     this.at = at
     this.why = why
   }
 }
 
 /** Stores jobs and defines their limits, all or nothing. */
-export function offer(context: Context, jobs: readonly NewJob[], limits: readonly LimitDefinition[]): Offered {
+export function push(context: Context, jobs: readonly NewJob[], limits: readonly LimitDefinition[]): PushAnswer {
   const depths = new Map<string, QueueDepth>()
   for (const [at, job] of jobs.entries()) {
     if (job.terms?.givenId && isTaken(context, job.id, jobs, at))
-      throw new RefusedOffer(at, { kind: 'taken', id: job.id })
+      throw new RefusedPush(at, { kind: 'taken', id: job.id })
     const depth = depths.get(job.queue) ?? depthOf(context, job.queue)
     if (!depth) continue
     if (depth.depth >= depth.bounds.maxDepth)
-      throw new RefusedOffer(at, {
+      throw new RefusedPush(at, {
         kind: 'full',
         queue: job.queue,
         depth: depth.depth,
@@ -39,7 +40,7 @@ export function offer(context: Context, jobs: readonly NewJob[], limits: readonl
   if (limits.length > 0) define(context, limits)
   const answers = enqueue(context, jobs)
   for (const [at, answer] of answers.entries())
-    if (answer.kind === 'conflict') throw new RefusedOffer(at, { kind: 'conflict', id: answer.id })
+    if (answer.kind === 'conflict') throw new RefusedPush(at, { kind: 'conflict', id: answer.id })
   return { kind: 'stored', answers, depths: [...depths.values()] }
 }
 

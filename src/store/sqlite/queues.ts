@@ -1,4 +1,4 @@
-import type { QueueBounds, QueueRecord } from '../contract/outside.ts'
+import type { QueueBounds, QueueRecord } from '../contract/queues.ts'
 import { changesStarts, replaces, type StoredDeclaration, textOf } from '../shared/queue-limits.ts'
 import { type Context, queueId } from './context.ts'
 import { STATE } from '../shared/state.ts'
@@ -23,14 +23,14 @@ export function queues(context: Context): QueueRecord[] {
 }
 
 /** Stops or resumes handing out the jobs of a queue. */
-export function pause(context: Context, queue: string, paused: boolean): void {
+export function pauseQueue(context: Context, queue: string, paused: boolean): void {
   context.db.run('UPDATE queues SET paused = ? WHERE id = ?', paused ? 1 : 0, queueId(context, queue))
   // Lanes of a paused queue hold nobody up, and take their places again when it is resumed.
   wakeMixedLines(context, context.clock.nowUs())
 }
 
 /** Holds all starts of a queue to a limit, or no more. */
-export function limit(context: Context, queue: string, name: string | null): void {
+export function limitQueue(context: Context, queue: string, name: string | null): void {
   context.db.run('UPDATE queues SET limit_name = ? WHERE id = ?', name, queueId(context, queue))
 }
 
@@ -50,7 +50,7 @@ export function declareQueues(context: Context, queues: readonly DeclaredQueue[]
 }
 
 /** Bounds a queue, or lifts its bounds. */
-export function bound(context: Context, queue: string, bounds: QueueBounds | null): void {
+export function boundQueue(context: Context, queue: string, bounds: QueueBounds | null): void {
   const text = bounds === null ? null : JSON.stringify(bounds)
   context.db.run('UPDATE queues SET bounds = ? WHERE id = ?', text, queueId(context, queue))
 }
@@ -62,10 +62,10 @@ export function boundsOf(context: Context, queue: string): QueueBounds | null {
 }
 
 /** Runs that ended since then; the index on the end of the retention tells when. */
-export function ended(
+export function endedRuns(
   context: Context,
   sinceUs: number,
-  queuePrefix: string,
+  queuePrefix = '',
 ): { completed: number; discarded: number } {
   const { completedUs, discardedUs } = context.retention
   const among = queuePrefix === '' ? '' : ' AND queue IN (SELECT id FROM queues WHERE substr(name, 1, length(?)) = ?)'
@@ -86,7 +86,7 @@ export function ended(
 }
 
 /** Keeps a setting, or forgets it. */
-export function keep(context: Context, name: string, value: string | null): void {
+export function keepSetting(context: Context, name: string, value: string | null): void {
   if (value === null) context.db.run('DELETE FROM store WHERE name = ?', SETTING + name)
   else
     context.db.run(
@@ -97,7 +97,7 @@ export function keep(context: Context, name: string, value: string | null): void
 }
 
 /** Settings whose names begin so. */
-export function kept(context: Context, prefix: string): { name: string; value: string }[] {
+export function settings(context: Context, prefix: string): { name: string; value: string }[] {
   return context.db
     .all<[string, string]>('SELECT name, value FROM store WHERE instr(name, ?) = 1 ORDER BY name', SETTING + prefix)
     .map(([name, value]) => ({ name: name.slice(SETTING.length), value }))

@@ -1,4 +1,4 @@
-import type { Directive, Enlisted, OutsideWorker, WorkerRecord } from '../contract/outside.ts'
+import type { Directive, Registration, RemoteWorker, WorkerRecord } from '../contract/workers.ts'
 import type { Context } from './context.ts'
 import { STATE } from '../shared/state.ts'
 import { leave, liveQueues, wakeMixedLines } from './workers.ts'
@@ -11,8 +11,8 @@ const UPSERT = `INSERT INTO workers (boot, pid, born, queues, alive_until, joine
     tasks = CASE WHEN ?7 = 1 THEN ?6 ELSE tasks END
   RETURNING id, directive`
 
-/** Registers an outside worker, or extends its registration. */
-export function enlist(context: Context, { name, queues, aliveUs, about, tasks }: OutsideWorker): Enlisted {
+/** Registers a remote worker, or extends its registration. */
+export function registerWorker(context: Context, { name, queues, aliveUs, about, tasks }: RemoteWorker): Registration {
   const { nowUs } = context.clock.read()
   const live = liveQueues(context, nowUs, 0)
   const known = context.db.get('SELECT 1 FROM workers WHERE name = ?', name) !== undefined
@@ -54,13 +54,13 @@ export function workers(context: Context): WorkerRecord[] {
   }))
 }
 
-/** Says what an outside worker is to do. */
-export function direct(context: Context, name: string, directive: Directive): boolean {
+/** Says what a remote worker is to do. */
+export function setDirective(context: Context, name: string, directive: Directive): boolean {
   return context.db.run('UPDATE workers SET directive = ? WHERE name = ?', directive, name) > 0
 }
 
-/** Forgets an outside worker. */
-export function dismiss(context: Context, name: string): boolean {
+/** Forgets a remote worker. */
+export function deregisterWorker(context: Context, name: string): boolean {
   const row = context.db.get<[number]>('SELECT id FROM workers WHERE name = ?', name)
   if (row) leave(context, row[0])
   return row !== undefined

@@ -1,5 +1,5 @@
 import type { ClaimedRun } from '../shared/lost.ts'
-import type { OutsideClaim, Run } from '../contract/store.ts'
+import type { RemoteClaim, Run } from '../contract/store.ts'
 import type { Context } from './context.ts'
 import { STATE } from '../shared/state.ts'
 
@@ -15,8 +15,8 @@ export function lostClaims({ db }: Context, worker: number, held: readonly Run[]
     .filter(({ seq, attempt }) => !runs.has(`${seq} ${attempt}`))
 }
 
-/** Jobs that claims from outside have started and that still run. */
-export function runsOfClaims({ db }: Context, claims: readonly OutsideClaim[]): ClaimedRun[] {
+/** Jobs that remote claims have started and that still run. */
+export function runsOfClaims({ db }: Context, claims: readonly RemoteClaim[]): ClaimedRun[] {
   return db
     .all<[seq: number, attempt: number, worker: number, claimId: string]>(
       `SELECT j.seq, j.attempt, j.worker, j.claim FROM jobs j JOIN json_each(?) c ON j.worker = c.value ->> 0 AND j.claim = c.value ->> 1

@@ -4,7 +4,7 @@ import { createIds } from '../../base/ids.ts'
 import { SqliteConnection, type Phase } from '../../database/sqlite.ts'
 import type { JobQuery, JobRecord, NewJob, Settled, Settlement } from '../../jobs/job.ts'
 import { releaseClaims } from '../shared/lost.ts'
-import type { Outside } from '../contract/outside.ts'
+
 import type { Override, OverrideRequest } from '../contract/overrides.ts'
 import type {
   Beat,
@@ -16,15 +16,15 @@ import type {
   DeclaredQueue,
   Durability,
   Enqueued,
-  LimitDefinition,
   Recovered,
   Retention,
-  OutsideClaim,
+  RemoteClaim,
   ReleasedClaims,
   Run,
   Store,
   Unstarted,
 } from '../contract/store.ts'
+import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import type { CalibrationReport, Explanation } from '../contract/waits.ts'
 import { backlog } from './backlog.ts'
 import { calibrate } from './calibrate.ts'
@@ -41,7 +41,7 @@ import { inspect } from './inspect.ts'
 import { endOverdue, override, overrides } from './override.ts'
 import { charge, penalizeBucket } from './penalize.ts'
 import { Policies } from './limit-timelines.ts'
-import { SqliteOutside } from './outside.ts'
+import { RemoteVerbs } from './remote-verbs.ts'
 import { promote } from './promote.ts'
 import { declareQueues } from './queues.ts'
 import { prune } from './prune.ts'
@@ -84,9 +84,8 @@ const CHANGES = 1
 const TAKES = 2
 
 /** The embedded store: one SQLite file, which several processes of one machine may share. */
-export class SqliteStore implements Store {
+export class SqliteStore extends RemoteVerbs implements Store {
   readonly backend = 'sqlite'
-  readonly outside: Outside
   readonly unresolved = null
   readonly #db: SqliteConnection
   readonly #clock: Clock
@@ -99,6 +98,7 @@ export class SqliteStore implements Store {
   #settling: SettleBatch | null = null
 
   constructor(options: SqliteStoreOptions) {
+    super()
     const { clock, path, durability, retention, busyMs } = options
     this.#clock = clock
     this.#ageingUs = options.ageingUs
@@ -123,7 +123,6 @@ export class SqliteStore implements Store {
       yields: new Yields(),
       adopted: new Map(),
     }
-    this.outside = new SqliteOutside(this.#context)
     this.#unreadable = new UnreadableRows(
       () => clock.now(),
       () => this.#db.write(CHANGES, () => setAside(this.#context)),
@@ -134,6 +133,10 @@ export class SqliteStore implements Store {
       for (const map of Object.values(ids)) map.clear()
       this.#context.adopted.clear()
     })
+  }
+
+  protected get context(): Context {
+    return this.#context
   }
 
   open(): Promise<void> {
@@ -248,7 +251,7 @@ export class SqliteStore implements Store {
     return this.#giveBack(worker, lostClaims(this.#context, worker, held))
   }
 
-  async releaseClaims(claims: readonly OutsideClaim[]): Promise<ReleasedClaims> {
+  async releaseClaims(claims: readonly RemoteClaim[]): Promise<ReleasedClaims> {
     return releaseClaims(runsOfClaims(this.#context, claims), (worker, runs) => this.#giveBack(worker, runs))
   }
 

@@ -198,7 +198,7 @@ function together(backend: StoreBackend): void {
     await w.add('b', { limits: ['c'] })
     await w.add('a', { limits: ['c'] })
     const queues = [{ queue: 'q', slots: 1, uses: [] }]
-    const { jobs } = await w.store.claim(() => ({ ...a!, leaseUs: 1e6, outside: true, queues }))
+    const { jobs } = await w.store.claim(() => ({ ...a!, leaseUs: 1e6, remote: true, queues }))
     expect(jobs.map(({ task }) => task)).toEqual(['a'])
   })
 

@@ -9,7 +9,7 @@ import type { StoreBackend } from './backend.ts'
 import { jobs } from './jobs.ts'
 import { knownTasks } from './known-tasks.ts'
 import { limits } from './limits.ts'
-import { outside } from './outside.ts'
+import { remote } from './remote.ts'
 import { queueLimits } from './queue-limits.ts'
 import { schedules } from './schedules.ts'
 import { waits } from './waits.ts'
@@ -35,6 +35,6 @@ export function storeConformance(backend: StoreBackend): void {
     describe('overrides', () => overrides(backend))
     describe('scope worker', () => workerScope(backend))
     describe('workers', () => workers(backend))
-    describe('outside', () => outside(backend))
+    describe('remote', () => remote(backend))
   })
 }

@@ -263,7 +263,7 @@ function releases(backend: StoreBackend): void {
       w.store.claim(() => ({
         worker: w.worker,
         leaseUs: 1e9,
-        outside: true,
+        remote: true,
         claimId,
         queues: [{ queue: 'q', slots: 2 }],
       }))

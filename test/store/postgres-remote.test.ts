@@ -8,8 +8,9 @@ import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
 import type { Policy } from '../../src/policy/limits/policy.ts'
 import { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
 import { FUNCTIONS, MIGRATIONS } from '../../src/store/postgres/sql/embedded.ts'
-import type { Offered } from '../../src/store/contract/outside.ts'
-import type { Claim, LimitDefinition } from '../../src/store/contract/store.ts'
+import type { PushAnswer } from '../../src/store/contract/remote-jobs.ts'
+import type { Claim } from '../../src/store/contract/store.ts'
+import type { LimitDefinition } from '../../src/policy/limits/limit.ts'
 import { RETENTION } from '../conformance/store/backend.ts'
 import { usesOf } from '../conformance/store/store-harness.ts'
 import { POSTGRES_URL } from './postgres-backend.ts'
@@ -57,14 +58,14 @@ function defined(name: string, policy: Policy): LimitDefinition {
 }
 
 async function worker(store: PostgresStore, name = 'w'): Promise<number> {
-  return (await store.outside.enlist({ name, queues: ['q'], aliveUs: 60_000_000, about: null })).worker
+  return (await store.registerWorker({ name, queues: ['q'], aliveUs: 60_000_000, about: null })).worker
 }
 
 function claim(store: PostgresStore, by: number, slots = 100): Promise<Claim> {
   return store.claim(() => ({
     worker: by,
     leaseUs: 30_000_000,
-    outside: true,
+    remote: true,
     queues: [{ queue: 'q', slots }],
   }))
 }
@@ -92,23 +93,23 @@ withPostgres('work from outside on PostgreSQL', () => {
   test('an offer is one statement, whatever the batch, once its limits are known and its queue is on record', async () => {
     const { pool, store } = await server()
     const limits = [defined('c', { concurrency: 5 })]
-    await store.outside.offer([job('a', ['c:k'])], limits)
+    await store.push([job('a', ['c:k'])], limits)
     pool.queries.length = 0
-    await store.outside.offer(
+    await store.push(
       Array.from({ length: 50 }, (_, i) => job(`b${i}`, ['c:k'], { terms: { ...TERMS, leaseUs: 5, givenId: true } })),
       limits,
     )
-    await store.outside.offer([job('c', ['c:k'], unique('k', 'reject'))], limits)
+    await store.push([job('c', ['c:k'], unique('k', 'reject'))], limits)
     expect(pool.queries).toHaveLength(2)
   })
 
   test('offers made together are one statement, and each learns its own: what is in it, and how full its queue was', async () => {
     const { pool, store } = await server()
-    await store.outside.bound('q', { maxDepth: 45, warnAt: null })
-    await store.outside.offer([job('first')], [])
+    await store.boundQueue('q', { maxDepth: 45, warnAt: null })
+    await store.push([job('first')], [])
     pool.queries.length = 0
-    const offered = (n: number): Promise<Offered>[] =>
-      Array.from({ length: n }, (_, i) => store.outside.offer([job(`a${i}`), job(`b${i}`, [], { queue: 'free' })], []))
+    const offered = (n: number): Promise<PushAnswer>[] =>
+      Array.from({ length: n }, (_, i) => store.push([job(`a${i}`), job(`b${i}`, [], { queue: 'free' })], []))
     const answers = await Promise.all(offered(40))
     expect(pool.queries.filter((text) => !text.includes('INTO'))).toHaveLength(1)
     const stored = answers.flatMap((each) => (each.kind === 'stored' ? [each] : []))
@@ -122,8 +123,8 @@ withPostgres('work from outside on PostgreSQL', () => {
   test('a claim from outside is two round trips, with terms of the jobs and limits of the queue', async () => {
     const { pool, store } = await server()
     await store.define([defined('r', { rate: 30, per: '1h' })])
-    await store.outside.limit('q', 'r')
-    await store.outside.offer(
+    await store.limitQueue('q', 'r')
+    await store.push(
       Array.from({ length: 40 }, (_, i) => job(`a${i}`, [], { terms: { ...TERMS, leaseUs: 9_000_000, timeoutUs: 5 } })),
       [],
     )
@@ -137,30 +138,30 @@ withPostgres('work from outside on PostgreSQL', () => {
   test('jobs that are asked for while others are read come together', async () => {
     const { pool, store } = await server()
     const jobs = Array.from({ length: 60 }, (_, i) => job(`a${i}`))
-    await store.outside.offer(jobs, [])
+    await store.push(jobs, [])
     pool.queries.length = 0
-    const found = await Promise.all([...jobs, job('none')].map(({ id }) => store.outside.get(id)))
+    const found = await Promise.all([...jobs, job('none')].map(({ id }) => store.details(id)))
     expect(found.map((each) => each?.task)).toEqual([...jobs.map(({ task }) => task), undefined])
     expect(pool.queries).toHaveLength(1)
   })
 
   test('offers of many servers never fill a bounded queue beyond its bound, nor leave room in it', async () => {
     const servers = await Promise.all([server(), server(), server()])
-    await servers[0].store.outside.bound('q', { maxDepth: 20, warnAt: null })
+    await servers[0].store.boundQueue('q', { maxDepth: 20, warnAt: null })
     const answers = await Promise.all(
       servers.flatMap(({ store }) =>
-        Array.from({ length: 20 }, (_, i) => store.outside.offer([job('a', [], i % 2 ? unique(uuidv7()) : {})], [])),
+        Array.from({ length: 20 }, (_, i) => store.push([job('a', [], i % 2 ? unique(uuidv7()) : {})], [])),
       ),
     )
     expect(answers.filter(({ kind }) => kind === 'stored')).toHaveLength(20)
-    expect(await servers[0].store.outside.counts('q')).toEqual([{ queue: 'q', state: 'available', jobs: 20 }])
+    expect(await servers[0].store.queueCounts('q')).toEqual([{ queue: 'q', state: 'available', jobs: 20 }])
   })
 
   test('of two servers that are given one id together, one is told that it is taken', async () => {
     const servers = await Promise.all([server(), server()])
     for (let i = 0; i < 10; i++) {
       const same = job('a', [], { terms: { ...TERMS, givenId: true } })
-      const answers = await Promise.all(servers.map(({ store }) => store.outside.offer([same], [])))
+      const answers = await Promise.all(servers.map(({ store }) => store.push([same], [])))
       expect(answers.map(({ kind }) => kind).sort()).toEqual(['refused', 'stored'])
     }
   })
@@ -168,13 +169,10 @@ withPostgres('work from outside on PostgreSQL', () => {
   test('limits that two servers define in turn hold as the later one says, for all', async () => {
     const [first, second] = await Promise.all([server(), server()])
     for (const max of [1, 2, 3, 4])
-      await (max % 2 ? first : second).store.outside.offer(
-        [job(`a${max}`, ['c'])],
-        [defined('c', { concurrency: max })],
-      )
+      await (max % 2 ? first : second).store.push([job(`a${max}`, ['c'])], [defined('c', { concurrency: max })])
     // The second does not know yet what the first says here.
-    await first.store.outside.offer([], [defined('c', { concurrency: 1 })])
-    await second.store.outside.offer([job('b', ['c'])], [defined('c', { concurrency: 4 })])
+    await first.store.push([], [defined('c', { concurrency: 1 })])
+    await second.store.push([job('b', ['c'])], [defined('c', { concurrency: 4 })])
     expect((await first.store.limits())[0]?.policy.concurrency).toBe(4)
   })
 
@@ -189,21 +187,21 @@ withPostgres('work from outside on PostgreSQL', () => {
     }
     const given = job('a', [], { terms: { ...TERMS, givenId: true } })
     lose()
-    expect(await store.outside.offer([given], [])).toMatchObject({ kind: 'stored' })
+    expect(await store.push([given], [])).toMatchObject({ kind: 'stored' })
     lose()
-    expect(await store.outside.offer([job('u', [], unique('k', 'reject'))], [])).toMatchObject({ kind: 'stored' })
-    expect(await store.outside.offer([given], [])).toMatchObject({ why: { kind: 'taken' } })
+    expect(await store.push([job('u', [], unique('k', 'reject'))], [])).toMatchObject({ kind: 'stored' })
+    expect(await store.push([given], [])).toMatchObject({ why: { kind: 'taken' } })
     expect(await store.list({})).toHaveLength(2)
   })
 
   test('an offer that waits for a unique key keeps no claim waiting, though it has a limit to define', async () => {
     const { store } = await server()
-    await store.outside.offer([job('a')], [])
+    await store.push([job('a')], [])
     const by = await worker(store)
     const client = await admin.connect()
     await client.query('BEGIN')
     await store.enqueue([job('u', [], unique('k'))], client)
-    const waiting = store.outside.offer([job('u', [], unique('k'))], [defined('c', { concurrency: 1 })])
+    const waiting = store.push([job('u', [], unique('k'))], [defined('c', { concurrency: 1 })])
     await expect
       .poll(async () => {
         const { rows } = await admin.query(
@@ -223,7 +221,7 @@ withPostgres('work from outside on PostgreSQL', () => {
     const other = await server()
     const by = await worker(store)
     await store.define([defined('r', { rate: 9, per: '1h' })])
-    await store.outside.offer([job('a', ['r']), job('b', ['r'])], [])
+    await store.push([job('a', ['r']), job('b', ['r'])], [])
     let started = 0
     // A claim that took too long is made anew, and is behind the pause then: so it goes once more.
     while (started === 0) {
@@ -231,30 +229,30 @@ withPostgres('work from outside on PostgreSQL', () => {
       let isPaused = false
       pool.before = async (text) => {
         if (!text.includes('claim_write')) return
-        pauses.push(other.store.outside.pause('q', true).then(() => void (isPaused = true)))
+        pauses.push(other.store.pauseQueue('q', true).then(() => void (isPaused = true)))
         await new Promise((resolve) => setTimeout(resolve, 20))
         expect(isPaused).toBe(false)
       }
       started = (await claim(store, by, 1)).jobs.length
       pool.before = null
       await Promise.all(pauses)
-      if (started === 0) await other.store.outside.pause('q', false)
+      if (started === 0) await other.store.pauseQueue('q', false)
     }
     expect(started).toBe(1)
     expect((await claim(store, by, 1)).jobs).toEqual([])
-    await other.store.outside.pause('q', false)
+    await other.store.pauseQueue('q', false)
     expect((await claim(store, by, 1)).jobs).toHaveLength(1)
   })
 
   test('a pause waits for a claim of jobs without limits, too', async () => {
     const { store } = await server()
-    await store.outside.offer([job('a')], [])
+    await store.push([job('a')], [])
     const client = await admin.connect()
     await client.query('BEGIN')
     const open = `SELECT "${schema}".claim_open(ARRAY['q'], ARRAY['["q"]'], ARRAY[1], 1, 1, 0, NULL, '{}', false, NULL, NULL)`
     expect((await client.query(open)).rows).toHaveLength(2)
     let isPaused = false
-    const paused = store.outside.pause('q', true).then(() => void (isPaused = true))
+    const paused = store.pauseQueue('q', true).then(() => void (isPaused = true))
     await new Promise((resolve) => setTimeout(resolve, 50))
     expect(isPaused).toBe(false)
     await client.query('COMMIT')
@@ -267,17 +265,17 @@ withPostgres('work from outside on PostgreSQL', () => {
     const [first, second] = await Promise.all([server(), server()])
     const limits = [defined('c', { concurrency: 1 })]
     const by = await worker(second.store)
-    await second.store.outside.offer([job('a', ['c:k'])], limits)
+    await second.store.push([job('a', ['c:k'])], limits)
     expect((await claim(second.store, by)).jobs).toHaveLength(1)
-    await first.store.outside.clear()
+    await first.store.clear()
     expect(await second.store.list({})).toEqual([])
-    await second.store.outside.offer([job('b', ['c:k'])], limits)
+    await second.store.push([job('b', ['c:k'])], limits)
     expect((await claim(second.store, await worker(second.store))).jobs.map(({ task }) => task)).toEqual(['b'])
   })
 
   test('a process of 0.1.0 goes on with a store that a newer one has upgraded', async () => {
     const { store } = await server()
-    await store.outside.offer([job('a')], [])
+    await store.push([job('a')], [])
     // Each as it was called then: what was added since has a default.
     const calls = [
       `take_arrivals(ARRAY['q'], 0)`,
@@ -303,6 +301,6 @@ withPostgres('work from outside on PostgreSQL', () => {
     expect(old?.task).toBe('old')
     const { seq = 0, attempt = 0 } = old ?? {}
     await store.settle(by, { seq, attempt, kind: 'discard', error: { code: 'x', message: 'no' } })
-    expect(await store.outside.get(old?.id ?? '')).toMatchObject({ deadLetter: false, errors: [{ attempt: 1 }] })
+    expect(await store.details(old?.id ?? '')).toMatchObject({ deadLetter: false, errors: [{ attempt: 1 }] })
   })
 })

@@ -9,10 +9,10 @@ import { eachHarness, FAILURE, type StoreHarness } from './store-harness.ts'
 const TERMS: JobTerms = { givenId: false, pending: false, leaseUs: null, timeoutUs: null, deadLetter: false }
 
 /** What is kept for work over a protocol: offers, terms, outside workers, queues. */
-export function outside(backend: StoreBackend): void {
+export function remote(backend: StoreBackend): void {
   describe('offers', () => offers(backend))
   describe('terms', () => terms(backend))
-  describe('outside workers', () => outsideWorkers(backend))
+  describe('remote workers', () => remoteWorkers(backend))
   describe('queues', () => queues(backend))
 }
 
@@ -26,12 +26,12 @@ function job(
 }
 
 async function enlist(w: StoreHarness, name: string, queues: readonly string[] = ['q']): Promise<number> {
-  return (await w.store.outside.enlist({ name, queues, aliveUs: 60_000_000, about: null })).worker
+  return (await w.store.registerWorker({ name, queues, aliveUs: 60_000_000, about: null })).worker
 }
 
 function claim(w: StoreHarness, worker: number, slots = 10, leaseMs = 1000, queue = 'q'): Promise<Claim> {
   const leaseUs = leaseMs * 1000
-  return w.store.claim(() => ({ worker, leaseUs, outside: true, queues: [{ queue, slots }] }))
+  return w.store.claim(() => ({ worker, leaseUs, remote: true, queues: [{ queue, slots }] }))
 }
 
 function offers(backend: StoreBackend): void {
@@ -39,13 +39,13 @@ function offers(backend: StoreBackend): void {
 
   test('of which one job cannot be stored leave nothing behind, neither jobs nor limits', async () => {
     const w = harness()
-    const { outside: store } = w.store
+    const { store } = w
     const first = job(w, 'a', { givenId: true })
     const policy = normalisePolicy({ concurrency: 1 }, 'c')
     const limits = [{ name: 'c', policy, version: -1 }]
-    expect(await store.offer([first], limits)).toMatchObject({ kind: 'stored', answers: [{ kind: 'created' }] })
+    expect(await store.push([first], limits)).toMatchObject({ kind: 'stored', answers: [{ kind: 'created' }] })
     const again = [{ name: 'c', policy: normalisePolicy({ concurrency: 9 }, 'c'), version: -1 }]
-    expect(await store.offer([job(w, 'b'), { ...first, task: 'x' }], again)).toEqual({
+    expect(await store.push([job(w, 'b'), { ...first, task: 'x' }], again)).toEqual({
       kind: 'refused',
       at: 1,
       why: { kind: 'taken', id: first.id },
@@ -53,8 +53,8 @@ function offers(backend: StoreBackend): void {
     expect(await w.store.list({})).toHaveLength(1)
     expect((await w.store.limits())[0]?.policy.concurrency).toBe(1)
     const unique = { unique: { key: 'k', onConflict: 'reject' } } as const
-    await store.offer([job(w, 'u', {}, unique)], [])
-    expect(await store.offer([job(w, 'v'), job(w, 'u', {}, unique)], [])).toMatchObject({ why: { kind: 'conflict' } })
+    await store.push([job(w, 'u', {}, unique)], [])
+    expect(await store.push([job(w, 'v'), job(w, 'u', {}, unique)], [])).toMatchObject({ why: { kind: 'conflict' } })
     expect(await w.store.list({})).toHaveLength(2)
   })
 
@@ -62,39 +62,39 @@ function offers(backend: StoreBackend): void {
     const w = harness()
     await w.define({ c: { concurrency: 1 } })
     const policy = normalisePolicy({ concurrency: 5 }, 'c')
-    await w.store.outside.offer([job(w, 'a')], [{ name: 'c', policy, version: -1 }])
+    await w.store.push([job(w, 'a')], [{ name: 'c', policy, version: -1 }])
     expect((await w.store.limits())[0]?.policy.concurrency).toBe(1)
   })
 
   test('to a bounded queue are refused beyond the bound: what has not started counts, what runs does not', async () => {
     const w = harness()
-    const { outside: store } = w.store
-    await store.bound('q', { maxDepth: 3, warnAt: 0.5 })
+    const { store } = w
+    await store.boundQueue('q', { maxDepth: 3, warnAt: 0.5 })
     await w.define({ c: { rate: 1, per: '1h' } })
-    await store.offer([job(w, 'a', {}, { limits: ['c:k'] }), job(w, 'b', {}, { limits: ['c:k'] })], [])
-    const third = await store.offer([job(w, 'c', {}, { runAtMs: w.clock.now() + 60_000 })], [])
+    await store.push([job(w, 'a', {}, { limits: ['c:k'] }), job(w, 'b', {}, { limits: ['c:k'] })], [])
+    const third = await store.push([job(w, 'c', {}, { runAtMs: w.clock.now() + 60_000 })], [])
     expect(third).toMatchObject({ depths: [{ queue: 'q', depth: 3, bounds: { maxDepth: 3, warnAt: 0.5 } }] })
     const full = { kind: 'refused', at: 0, why: { kind: 'full', queue: 'q', depth: 3, bound: 3 } }
-    expect(await store.offer([job(w, 'd')], [])).toEqual(full)
+    expect(await store.push([job(w, 'd')], [])).toEqual(full)
     await claim(w, await enlist(w, 'x'))
-    expect(await store.offer([job(w, 'd'), job(w, 'e')], [])).toMatchObject({ kind: 'refused', at: 1 })
-    expect(await store.offer([job(w, 'd')], [])).toMatchObject({ kind: 'stored' })
-    await store.bound('q', null)
-    expect(await store.offer([job(w, 'e')], [])).toMatchObject({ kind: 'stored', depths: [] })
+    expect(await store.push([job(w, 'd'), job(w, 'e')], [])).toMatchObject({ kind: 'refused', at: 1 })
+    expect(await store.push([job(w, 'd')], [])).toMatchObject({ kind: 'stored' })
+    await store.boundQueue('q', null)
+    expect(await store.push([job(w, 'e')], [])).toMatchObject({ kind: 'stored', depths: [] })
   })
 
   test('what an engine enqueued and what was there before the bound count, what was moved to another queue does not', async () => {
     const w = harness()
-    const { outside: store } = w.store
+    const { store } = w
     const unique = { unique: { key: 'k', onConflict: 'update' } } as const
     await w.add('early', unique)
-    await store.bound('q', { maxDepth: 2, warnAt: null })
+    await store.boundQueue('q', { maxDepth: 2, warnAt: null })
     await w.add('late')
-    expect(await store.offer([job(w, 'a')], [])).toMatchObject({ why: { kind: 'full', depth: 2 } })
-    await store.offer([job(w, 'early', {}, { ...unique, queue: 'p' })], [])
-    expect(await store.offer([job(w, 'a')], [])).toMatchObject({ depths: [{ queue: 'q', depth: 2 }] })
-    await store.bound('p', { maxDepth: 1, warnAt: null })
-    expect(await store.offer([job(w, 'b', {}, { queue: 'p' })], [])).toMatchObject({
+    expect(await store.push([job(w, 'a')], [])).toMatchObject({ why: { kind: 'full', depth: 2 } })
+    await store.push([job(w, 'early', {}, { ...unique, queue: 'p' })], [])
+    expect(await store.push([job(w, 'a')], [])).toMatchObject({ depths: [{ queue: 'q', depth: 2 }] })
+    await store.boundQueue('p', { maxDepth: 1, warnAt: null })
+    expect(await store.push([job(w, 'b', {}, { queue: 'p' })], [])).toMatchObject({
       why: { kind: 'full', queue: 'p' },
     })
   })
@@ -105,10 +105,10 @@ function terms(backend: StoreBackend): void {
 
   test('a pending job waits to be activated, keeps its lane over pruning, and then has its place', async () => {
     const w = harness()
-    const { outside: store } = w.store
+    const { store } = w
     await w.define({ c: { concurrency: 1 } })
     const pending = job(w, 'a', { pending: true }, { limits: ['c:k'] })
-    await store.offer([pending, job(w, 'b', { pending: true })], [])
+    await store.push([pending, job(w, 'b', { pending: true })], [])
     const worker = await enlist(w, 'x')
     expect((await claim(w, worker)).jobs).toEqual([])
     w.at(7_200_000)
@@ -121,19 +121,19 @@ function terms(backend: StoreBackend): void {
 
   test('a job’s own lease goes before the claim’s, and its timeout is told when it is over', async () => {
     const w = harness()
-    const { outside: store } = w.store
+    const { store } = w
     const own = job(w, 'own', { leaseUs: 5_000_000 })
     const timed = job(w, 'timed', { timeoutUs: 3_000_000, leaseUs: 60_000_000 })
-    await store.offer([own, timed, job(w, 'plain')], [])
+    await store.push([own, timed, job(w, 'plain')], [])
     await claim(w, await enlist(w, 'x'), 10, 1000)
-    expect(w.ms((await store.overdue(10)).nextUs)).toBe(1000)
+    expect(w.ms((await store.overdueRuns(10)).nextUs)).toBe(1000)
     w.at(1000)
     expect((await w.store.recover()).map((each) => each.task)).toEqual(['plain'])
     // A worker that keeps its own time has 800 ms to say so first.
     w.at(3000)
-    expect((await store.overdue(10)).runs).toEqual([])
+    expect((await store.overdueRuns(10)).runs).toEqual([])
     w.at(3800)
-    const { runs, nextUs } = await store.overdue(10)
+    const { runs, nextUs } = await store.overdueRuns(10)
     expect(runs).toMatchObject([{ task: 'timed', workerName: 'x', engineRuns: false, leasedUs: 60_000_000 }])
     expect(w.ms(nextUs)).toBe(3800)
     w.at(5000)
@@ -142,22 +142,22 @@ function terms(backend: StoreBackend): void {
 
   test('an engine’s claim knows neither', async () => {
     const w = harness()
-    const { outside: store } = w.store
-    await store.offer([job(w, 'a', { leaseUs: 1_000_000, timeoutUs: 500_000 })], [])
+    const { store } = w
+    await store.push([job(w, 'a', { leaseUs: 1_000_000, timeoutUs: 500_000 })], [])
     await claim(w, await enlist(w, 'x'), 10, 1000)
     w.at(1000)
     await w.store.recover()
     await w.claim({ leaseMs: 30_000 })
     w.at(20_000)
-    expect((await store.overdue(10)).runs).toEqual([])
+    expect((await store.overdueRuns(10)).runs).toEqual([])
     expect(await w.store.recover()).toEqual([])
   })
 
   test('failures, lost leases among them, are kept in order; push-backs and given back runs are none', async () => {
     const w = harness()
-    const { outside: store } = w.store
+    const { store } = w
     const a = job(w, 'a')
-    await store.offer([{ ...a, maxAttempts: 9 }], [])
+    await store.push([{ ...a, maxAttempts: 9 }], [])
     const worker = await enlist(w, 'x')
     const run = async (): Promise<{ seq: number; attempt: number }> => {
       const [started] = (await claim(w, worker)).jobs
@@ -169,7 +169,7 @@ function terms(backend: StoreBackend): void {
     w.at(1000)
     await w.store.recover()
     await w.store.settle(worker, { ...(await run()), kind: 'discard', error: { ...FAILURE, type: 'T' } })
-    expect((await store.get(a.id))?.errors).toMatchObject([
+    expect((await store.details(a.id))?.errors).toMatchObject([
       { code: FAILURE.code, attempt: 1, atUs: w.us(0) },
       { code: 'lease.lost', attempt: 2, atUs: w.us(1000) },
       { code: FAILURE.code, type: 'T', attempt: 3 },
@@ -179,26 +179,28 @@ function terms(backend: StoreBackend): void {
   test('of many failures the last 25 are kept', async () => {
     const w = harness()
     const a = job(w, 'a')
-    await w.store.outside.offer([{ ...a, maxAttempts: 30 }], [])
+    await w.store.push([{ ...a, maxAttempts: 30 }], [])
     const worker = await enlist(w, 'x')
     for (let attempt = 1; attempt <= 27; attempt++) {
       const seq = (await claim(w, worker)).jobs[0]?.seq ?? 0
       await w.store.settle(worker, { seq, attempt, kind: 'retry', delayUs: 0, error: FAILURE })
     }
-    const { errors = [] } = (await w.store.outside.get(a.id)) ?? {}
+    const { errors = [] } = (await w.store.details(a.id)) ?? {}
     expect(errors.map((each) => each.attempt)).toEqual(Array.from({ length: 25 }, (_, i) => i + 3))
   })
 
   test('the dead letter holds what was given up and is to be kept, until it is retried or removed', async () => {
     const w = harness()
-    const { outside: store } = w.store
+    const { store } = w
     const jobs = [job(w, 'a', { deadLetter: true }), job(w, 'b'), job(w, 'c', { deadLetter: true })]
-    await store.offer(jobs, [])
+    await store.push(jobs, [])
     const worker = await enlist(w, 'x')
     for (const { seq, attempt } of (await claim(w, worker)).jobs)
       await w.store.settle(worker, { seq, attempt, kind: 'discard', error: FAILURE })
     const dead = async (): Promise<string[]> =>
-      (await store.find({ deadLetter: true, offset: 0, limit: 10, oldestFirst: true })).jobs.map((each) => each.task)
+      (await store.findDetails({ deadLetter: true, offset: 0, limit: 10, oldestFirst: true })).jobs.map(
+        (each) => each.task,
+      )
     expect(await dead()).toEqual(['a', 'c'])
     await w.store.retry(jobs[0]?.id ?? '')
     expect(await dead()).toEqual(['c'])
@@ -209,32 +211,32 @@ function terms(backend: StoreBackend): void {
 
   test('jobs are found by state, queue, task and age, in pages with their number', async () => {
     const w = harness()
-    const { outside: store } = w.store
+    const { store } = w
     const spec = { queue: 't/q' }
-    await store.offer([job(w, 'a'), job(w, 'b', {}, spec), job(w, 'b', {}, spec), job(w, 'c')], [])
+    await store.push([job(w, 'a'), job(w, 'b', {}, spec), job(w, 'b', {}, spec), job(w, 'c')], [])
     const page = { offset: 0, limit: 1 }
-    expect(await store.find({ ...page, queuePrefix: 't/' })).toMatchObject({ total: 2, jobs: [{ task: 'b' }] })
-    expect(await store.find({ ...page, queueWithout: '/' })).toMatchObject({ total: 2, jobs: [{ task: 'c' }] })
-    expect(await store.find({ ...page, task: 'b', queue: 'q' })).toMatchObject({ total: 0, jobs: [] })
-    expect(await store.find({ ...page, offset: 1, states: ['available'], oldestFirst: true })).toMatchObject({
+    expect(await store.findDetails({ ...page, queuePrefix: 't/' })).toMatchObject({ total: 2, jobs: [{ task: 'b' }] })
+    expect(await store.findDetails({ ...page, queueWithout: '/' })).toMatchObject({ total: 2, jobs: [{ task: 'c' }] })
+    expect(await store.findDetails({ ...page, task: 'b', queue: 'q' })).toMatchObject({ total: 0, jobs: [] })
+    expect(await store.findDetails({ ...page, offset: 1, states: ['available'], oldestFirst: true })).toMatchObject({
       total: 4,
       jobs: [{ task: 'b' }],
     })
-    expect(await store.find({ ...page, sinceMs: w.clock.now() + 1000 })).toMatchObject({ total: 0 })
+    expect(await store.findDetails({ ...page, sinceMs: w.clock.now() + 1000 })).toMatchObject({ total: 0 })
   })
 }
 
-function outsideWorkers(backend: StoreBackend): void {
+function remoteWorkers(backend: StoreBackend): void {
   const harness = eachHarness(backend)
 
   test('keep their number and what they were told, and are alive for as long as they were last heard of', async () => {
     const w = harness()
-    const { outside: store } = w.store
+    const { store } = w
     const worker = await enlist(w, 'x')
-    expect(await store.direct('x', 'quiet')).toBe(true)
-    expect(await store.direct('y', 'quiet')).toBe(false)
+    expect(await store.setDirective('x', 'quiet')).toBe(true)
+    expect(await store.setDirective('y', 'quiet')).toBe(false)
     w.at(30_000)
-    expect(await store.enlist({ name: 'x', queues: [], aliveUs: 60_000_000, about: '{"a":1}' })).toEqual({
+    expect(await store.registerWorker({ name: 'x', queues: [], aliveUs: 60_000_000, about: '{"a":1}' })).toEqual({
       worker,
       directive: 'quiet',
     })
@@ -242,13 +244,13 @@ function outsideWorkers(backend: StoreBackend): void {
     expect(await record()).toMatchObject({ queues: ['q'], alive: true, about: '{"a":1}', active: 0 })
     w.at(90_001)
     expect(await record()).toMatchObject({ alive: false })
-    expect(await store.dismiss('x')).toBe(true)
+    expect(await store.deregisterWorker('x')).toBe(true)
     expect(await record()).toBeUndefined()
   })
 
   test('have no process here: a recovery leaves their jobs alone until the lease is over', async () => {
     const w = harness()
-    await w.store.outside.offer([job(w, 'a')], [])
+    await w.store.push([job(w, 'a')], [])
     const worker = await enlist(w, 'x')
     const [run] = (await claim(w, worker, 1, 100_000)).jobs
     w.at(99_999)
@@ -283,22 +285,22 @@ function queues(backend: StoreBackend): void {
     await w.store.join(['p'], 1e12)
     await w.add('p', { limits: ['r'], queue: 'p', priority: 9 })
     await w.add('q', { limits: ['r'] })
-    await w.store.outside.pause('p', true)
+    await w.store.pauseQueue('p', true)
     expect((await w.claim({ queues: { p: 5, q: 5 } })).jobs.map((each) => each.task)).toEqual(['q'])
-    await w.store.outside.pause('p', false)
+    await w.store.pauseQueue('p', false)
     w.at(1000)
     expect((await w.claim({ queues: { p: 5, q: 5 } })).jobs.map((each) => each.task)).toEqual(['p'])
-    expect(await w.store.outside.queues()).toMatchObject([{ name: 'p', paused: false }, { name: 'q' }])
+    expect(await w.store.queues()).toMatchObject([{ name: 'p', paused: false }, { name: 'q' }])
   })
 
   test('that were given a limit hold all starts to it, whoever claims them', async () => {
     const w = harness()
     await w.define({ r: { rate: 2, per: '1s' } })
     await w.add('a', {}, 5)
-    await w.store.outside.limit('q', 'r')
+    await w.store.limitQueue('q', 'r')
     expect((await w.claim({ slots: 9 })).jobs).toHaveLength(2)
     expect((await claim(w, await enlist(w, 'x'))).jobs).toHaveLength(0)
-    await w.store.outside.limit('q', null)
+    await w.store.limitQueue('q', null)
     expect((await w.claim({ slots: 9 })).jobs).toHaveLength(3)
   })
 
@@ -307,7 +309,7 @@ function queues(backend: StoreBackend): void {
     await w.add('a', {}, 3)
     await w.add('b', { queue: 'p', runAtMs: w.clock.now() + 1000 })
     await w.claim({ slots: 1 })
-    const counts = await w.store.outside.counts()
+    const counts = await w.store.queueCounts()
     expect(counts).toHaveLength(3)
     expect(counts).toEqual(
       expect.arrayContaining([
@@ -316,9 +318,9 @@ function queues(backend: StoreBackend): void {
         { queue: 'p', state: 'scheduled', jobs: 1 },
       ]),
     )
-    expect(await w.store.outside.counts('p')).toHaveLength(1)
+    expect(await w.store.queueCounts('p')).toHaveLength(1)
     await w.complete('a1')
-    expect(await w.store.outside.ended(w.us(-1))).toEqual({ completed: 1, discarded: 0 })
+    expect(await w.store.endedRuns(w.us(-1))).toEqual({ completed: 1, discarded: 0 })
   })
 
   test.each([2, 12])(
@@ -347,34 +349,34 @@ function queues(backend: StoreBackend): void {
         await w.add(of('open'), { queue }, 2)
         await w.add(of('held'), { queue, limits: ['none'] }, 3)
         await w.add(of('off'), { queue, limits: ['off'] }, 4)
-        await w.store.outside.offer([{ ...job(w, of('asleep'), { pending: true }), queue }], [])
+        await w.store.push([{ ...job(w, of('asleep'), { pending: true }), queue }], [])
       }
       await w.claim({ queues: Object.fromEntries(queues.map((queue) => [queue, 1])) })
       const shown = await w.store.list({ limit: 1000 })
       const tally = new Map<string, number>()
       for (const { queue, state } of shown) tally.set(`${queue} ${state}`, (tally.get(`${queue} ${state}`) ?? 0) + 1)
       expect(new Set(shown.map(({ state }) => state)).size).toBe(8)
-      const counted = await w.store.outside.counts()
+      const counted = await w.store.queueCounts()
       expect(new Map(counted.map(({ queue, state, jobs }) => [`${queue} ${state}`, jobs]))).toEqual(tally)
       const one = counted.filter(({ queue }) => queue === 'q1')
-      expect(await w.store.outside.counts('q1')).toEqual(expect.arrayContaining(one))
-      expect(await w.store.outside.counts('q1')).toHaveLength(one.length)
-      expect(await w.store.outside.counts('nowhere')).toEqual([])
+      expect(await w.store.queueCounts('q1')).toEqual(expect.arrayContaining(one))
+      expect(await w.store.queueCounts('q1')).toHaveLength(one.length)
+      expect(await w.store.queueCounts('nowhere')).toEqual([])
     },
   )
 
   test('settings are kept under their names', async () => {
-    const { outside: store } = harness().store
-    await store.keep('pool:a', '1')
-    await store.keep('pool:b', '2')
-    await store.keep('pool:a', '3')
-    await store.keep('pool:b', null)
-    expect(await store.kept('pool:')).toEqual([{ name: 'pool:a', value: '3' }])
-    expect(await store.kept('other:')).toEqual([])
+    const { store } = harness()
+    await store.keepSetting('pool:a', '1')
+    await store.keepSetting('pool:b', '2')
+    await store.keepSetting('pool:a', '3')
+    await store.keepSetting('pool:b', null)
+    expect(await store.settings('pool:')).toEqual([{ name: 'pool:a', value: '3' }])
+    expect(await store.settings('other:')).toEqual([])
   })
 
   test('changes are kept on record, by tenant, newest first', async () => {
-    const { outside: store } = harness().store
+    const { store } = harness()
     const entry = (who: string, tenant = ''): AuditEntry => ({
       atMs: 1_767_225_600_000,
       who,
@@ -389,23 +391,23 @@ function queues(backend: StoreBackend): void {
       ['c', 'acme'],
     ] as const)
       await store.audit(entry(who, tenant))
-    const all = await store.audited({ before: null, tenant: null, limit: 10 })
+    const all = await store.auditTrail({ before: null, tenant: null, limit: 10 })
     expect(all.map(({ who }) => who)).toEqual(['c', 'b', 'a'])
     expect(all[2]).toMatchObject(entry('a'))
     const [latest] = all
     const own = { before: latest?.id ?? 0, tenant: 'acme', limit: 1 }
-    expect(await store.audited(own)).toMatchObject([{ who: 'b' }])
+    expect(await store.auditTrail(own)).toMatchObject([{ who: 'b' }])
   })
 
   test('an emptied store has nothing left, and goes on', async () => {
     const w = harness()
     await w.define({ r: { rate: 1, per: '1s' } })
     await w.add('a', { limits: ['r'] }, 2)
-    await w.store.outside.keep('x', '1')
-    await w.store.outside.clear()
+    await w.store.keepSetting('x', '1')
+    await w.store.clear()
     expect(await w.store.list({})).toEqual([])
     expect(await w.store.limits()).toEqual([])
-    expect(await w.store.outside.kept('')).toEqual([])
+    expect(await w.store.settings('')).toEqual([])
     await w.add('b')
     expect((await w.claim()).jobs).toHaveLength(1)
   })

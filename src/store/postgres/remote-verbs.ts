@@ -1,0 +1,88 @@
+import type { Statements } from '../../database/postgres.ts'
+import type { JobDetails } from '../contract/remote-jobs.ts'
+import type { Store } from '../contract/store.ts'
+import { activate } from './activate.ts'
+import { audit, auditTrail } from './audit.ts'
+import { Batch } from './batch.ts'
+import { BatchedPushes } from './batched-push.ts'
+import { clear } from './clear.ts'
+import { FlowVerbs } from './flow-verbs.ts'
+import { details, findDetails, noteProgress, remove } from './job-details.ts'
+import { names } from './names.ts'
+import { overdueRuns } from './overdue.ts'
+import { boundQueue, endedRuns, keepSetting, limitQueue, pauseQueue, queueCounts, queues, settings } from './queues.ts'
+import { deregisterWorker, registerWorker, setDirective, workers } from './register-worker.ts'
+import { READ_GIVE_UP_MS, whenReachable } from './retry-connection.ts'
+
+/** The verbs that work over a protocol needs. */
+export abstract class RemoteVerbs extends FlowVerbs {
+  #pushes: BatchedPushes | null = null
+  /** Jobs asked for while others are on their way are read together. */
+  readonly #details = new Batch<string, JobDetails | null>((ids) => this.#read((db) => details(db, ids)))
+
+  protected get remotePending(): boolean {
+    return this.#details.pending || this.#pushes?.pending === true
+  }
+
+  push: Store['push'] = async (jobs, limits) => {
+    const { context, clock, bell } = this.access
+    this.#pushes ??= new BatchedPushes(context, clock)
+    const answer = await this.#pushes.add({ jobs, limits })
+    if (answer.kind === 'stored') bell.ring('work')
+    return answer
+  }
+
+  details: Store['details'] = async (id) => (await this.#details.add([id]))[0] ?? null
+  findDetails: Store['findDetails'] = (query) => this.#read((db) => findDetails(db, query))
+  activate: Store['activate'] = (id, runAtMs) => this.#change((db) => activate(this.access.context, db, id, runAtMs))
+  remove: Store['remove'] = (id) => this.#read((db) => remove(db, id))
+  noteProgress: Store['noteProgress'] = (id, progress) => this.#read((db) => noteProgress(db, id, progress))
+  overdueRuns: Store['overdueRuns'] = (limit) => this.#read((db) => overdueRuns(db, limit))
+
+  registerWorker: Store['registerWorker'] = async (worker) => {
+    const { context, bell } = this.access
+    const { registration, woke } = await this.#within((db) => registerWorker(context, db, worker))
+    if (woke) bell.ring('work')
+    return registration
+  }
+
+  workers: Store['workers'] = () => this.#read((db) => workers(this.access.context, db))
+  setDirective: Store['setDirective'] = (name, directive) => this.#read((db) => setDirective(db, name, directive))
+  deregisterWorker: Store['deregisterWorker'] = (name) =>
+    this.#change((db) => deregisterWorker(this.access.context, db, name))
+
+  queues: Store['queues'] = () => this.#read((db) => queues(this.access.context, db))
+  pauseQueue: Store['pauseQueue'] = (queue, paused) =>
+    this.#change((db) => pauseQueue(this.access.context, db, queue, paused))
+  limitQueue: Store['limitQueue'] = (queue, limit) => this.#change((db) => limitQueue(db, queue, limit))
+  boundQueue: Store['boundQueue'] = (queue, bounds) => this.#change((db) => boundQueue(db, queue, bounds))
+  queueCounts: Store['queueCounts'] = (queue) => this.#read((db) => queueCounts(db, queue))
+  endedRuns: Store['endedRuns'] = (sinceUs, queuePrefix = '') =>
+    this.#read((db) => endedRuns(this.access.context, db, sinceUs, queuePrefix))
+  names: Store['names'] = (...given) => this.#read((db) => names(this.access.context, db, ...given))
+
+  audit: Store['audit'] = (entry) => this.#change((db) => audit(db, entry))
+  auditTrail: Store['auditTrail'] = (query) => this.#read((db) => auditTrail(db, query))
+  keepSetting: Store['keepSetting'] = (name, value) => this.#read((db) => keepSetting(db, name, value))
+  /** Asked once: whether the server answers is asked so, too. */
+  settings: Store['settings'] = (prefix) => this.access.context.db.session((db) => settings(db, prefix))
+  clear: Store['clear'] = () => this.#change((db) => clear(this.access.context, db))
+
+  /** What may be asked again, or done again: at worst the answer says that it was done already. */
+  #read<T>(work: (db: Statements) => Promise<T>): Promise<T> {
+    const { context, clock } = this.access
+    return whenReachable(clock, () => context.db.session(work), READ_GIVE_UP_MS)
+  }
+
+  #within<T>(work: (db: Statements) => Promise<T>): Promise<T> {
+    const { context, clock } = this.access
+    return whenReachable(clock, () => context.db.transaction(work), READ_GIVE_UP_MS)
+  }
+
+  /** A transaction after which there may be something to claim. */
+  async #change<T>(work: (db: Statements) => Promise<T>): Promise<T> {
+    const result = await this.#within(work)
+    this.access.bell.ring('work')
+    return result
+  }
+}
