@@ -32,17 +32,10 @@ const WIDE = new Set([
   'CHANGELOG.md',
   'CONTRIBUTING.md',
   'GLOSSARY.md',
-  'chains-groups-batches.md',
   'errors.md',
-  'events-and-metrics.md',
   'guarantees.md',
   'keyed-limits.md',
-  'live-control.md',
   'performance.md',
-  'postgres.md',
-  'python-worker.md',
-  'recurring-work.md',
-  'server.md',
   'step-limits.md',
 ])
 
