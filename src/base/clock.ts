@@ -3,35 +3,36 @@ import { readFileSync } from 'node:fs'
 
 /** A timer that was set and can be taken back. */
 export interface Timer {
-  /** Takes the timer back; after it has fired, does nothing. */
+  /** Cancels the timer; no effect once it has fired. */
   cancel(): void
   /** Lets the process end while the timer is pending. */
   unref?(): void
 }
 
-/** Where all time comes from: the system's clocks, or a manual clock in tests. */
+/** The source of all time: the system's clocks, or a manual clock in tests. */
 export interface Clock {
-  /** The wall clock, in ms since 1970; may step in either direction. */
+  /** The wall clock, in ms since 1970. It may step in either direction. */
   now(): number
-  /** A steady clock in whole µs, shared by all processes of one boot; its zero is arbitrary, it never steps. */
+  /** A steady clock in whole µs that never steps. All processes of one boot share it; its zero is arbitrary. */
   monotonicUs(): number
   /** Names the boot within which `monotonicUs` of different processes can be compared. */
   readonly bootId: string
-  /** Calls `run` once, never earlier than `delayMs` from now by the steady clock; ms, fractions allowed, any length. */
+  /** Calls `run` once, after `delayMs` ms of the steady clock or later. Fractions and any length are allowed. */
   setTimer(run: () => void, delayMs: number): Timer
-  /** A manual clock stands still while something attached to it is busy; the system's clock has no use for it. */
+  /** Registers work that a manual clock waits for before it advances. The system's clock has no such method. */
   attach?(activity: Activity): () => void
 }
 
-/** Work that a manual clock waits for before it moves on. */
+/** Work that a manual clock waits for before it advances. */
 export interface Activity {
-  /** Calls to the store that are on their way. */
+  /** Whether a store call is in flight. */
   pending(): boolean
-  /** Handlers that are running. */
+  /** The number of handlers that are running. */
   running(): number
 }
 
-// setTimeout beyond 2^31 - 1 ms (24.8 days) fires at once; an hour also bounds how long a suspended host misleads it.
+// setTimeout beyond 2^31 - 1 ms (24.8 days) fires at once. An hour also bounds the delay after a suspended host
+// resumes.
 const LONGEST_PIECE_MS = 3_600_000
 
 /** The clocks of this machine: the system's wall clock, and the host's monotonic clock since boot. */
@@ -52,8 +53,8 @@ function monotonicUs(): number {
 }
 
 /**
- * Where the system names no boot, every boot is called `boot`: a guess by uptime and wall clock would change with every
- * step of the wall clock. A reboot shows there only in the steady clock starting anew.
+ * The id of this boot, or `boot` where the system has none. A guess from uptime and wall clock would change with every
+ * step of the wall clock. On such a system only the steady clock's restart shows a reboot.
  */
 function readBootId(): string {
   try {
@@ -62,7 +63,7 @@ function readBootId(): string {
       return execFileSync('/usr/sbin/sysctl', ['-n', 'kern.bootsessionuuid'], { encoding: 'utf8' }).trim() || 'boot'
     }
   } catch {
-    // A sandbox without /proc, or without leave to start processes, is the same case as a system that names no boot.
+    // A sandbox may lack /proc, or forbid child processes: the same as a system without a boot id.
   }
   return 'boot'
 }
@@ -90,7 +91,7 @@ class PiecedTimer implements Timer {
 
   #arm(): NodeJS.Timeout {
     const remainingMs = Math.ceil((this.#dueUs - monotonicUs()) / 1_000)
-    // On a busy machine the time may have passed since it was computed, and Node warns of a negative one.
+    // On a busy machine the due time may already have passed, and Node warns of a negative delay.
     const handle = setTimeout(() => this.#wake(), Math.max(0, Math.min(remainingMs, LONGEST_PIECE_MS)))
     if (!this.#referenced) handle.unref()
     return handle
@@ -103,7 +104,7 @@ class PiecedTimer implements Timer {
   }
 }
 
-/** Whether a test has faked this process's timers, by what the fakes of vitest, jest and sinon carry. */
+/** Whether a test has faked this process's timers. The fakes of vitest, jest and sinon leave marks on setTimeout. */
 export function timersAreFaked(): boolean {
   return [setTimeout, setImmediate].some((each) => 'clock' in each || '_isMockFunction' in each)
 }

@@ -13,7 +13,7 @@ const HOUR_US = 60 * MINUTE_US
 const DAY_US = 24 * HOUR_US
 const WEEK_US = 7 * DAY_US
 
-/** The longest duration that is accepted: 100 years of 365.25 days, in µs; sums of two stay exact integers. */
+/** The longest accepted duration: 100 years of 365.25 days, in µs. Sums of two stay exact integers. */
 export const MAX_DURATION_US: number = 36_525 * DAY_US
 
 const SHORT_UNITS_US: Readonly<Record<string, number>> = {
@@ -25,7 +25,7 @@ const SHORT_UNITS_US: Readonly<Record<string, number>> = {
 }
 const ISO_UNITS_US: readonly number[] = [WEEK_US, DAY_US, HOUR_US, MINUTE_US, SECOND_US]
 
-// No number that matters is longer, and the arithmetic on fractions need not bear more.
+// Longer numbers have no use, and the arithmetic on fractions stays bounded.
 const MAX_TEXT_LENGTH = 64
 
 const SHORT = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/
@@ -46,11 +46,11 @@ const CALENDAR_UNITS: ReadonlyMap<string | number, CalendarUnit> = new Map([
 ])
 
 /**
- * Reads a duration as whole microseconds, from 0 to 100 years; a fraction of a microsecond is rounded, half up.
- * ISO 8601 takes weeks, days, hours, minutes and seconds, with a fraction in the last component only.
+ * Reads a duration as whole microseconds, from 0 to 100 years. Fractions of a microsecond round half up.
+ * ISO 8601 takes weeks, days, hours, minutes and seconds. Only the last component may have a fraction.
  *
  * @param what names the value in the message, as in `'timeout of task tenant.sync'`.
- * @throws SluiceError `duration.invalid`
+ * @throws {SluiceError} `duration.invalid`
  */
 export function durationUs(value: Duration, what: string): number {
   const us = typeof value === 'number' ? numberUs(value, what) : textUs(value, what)
@@ -59,18 +59,18 @@ export function durationUs(value: Duration, what: string): number {
 }
 
 /**
- * Reads a duration as whole milliseconds, rounded up so that no wait is shorter than was asked; from 0 to 100 years.
+ * Reads a duration as whole milliseconds, from 0 to 100 years. It rounds up, so that no wait is too short.
  *
  * @param what names the value in the message.
- * @throws SluiceError `duration.invalid`
+ * @throws {SluiceError} `duration.invalid`
  */
 export function durationMs(value: Duration, what: string): number {
   return Math.ceil(durationUs(value, what) / 1_000)
 }
 
 /**
- * Tells which period of the calendar a text means: `'1h' '1d' '1w' 'P1M'` or `'PT1H' 'P1D' 'P1W'`; null for all else.
- * `'1m'` is a minute and `'24h'` a length of time, so neither is a period of the calendar.
+ * Returns the calendar period that a text names: `'1h' '1d' '1w' 'P1M'` or `'PT1H' 'P1D' 'P1W'`. Any other text gives
+ * null: `'1m'` is a minute, and `'24h'` is a fixed length of time.
  */
 export function calendarUnit(value: string | number): CalendarUnit | null {
   return CALENDAR_UNITS.get(value) ?? null

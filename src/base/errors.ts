@@ -1,4 +1,4 @@
-/** What a code means and what to do about it, in one line each. */
+/** The meaning of an error code and its remedy, in one line each. */
 export interface ErrorEntry {
   readonly meaning: string
   readonly remedy: string
@@ -237,22 +237,24 @@ const REGISTRY = {
   },
 } as const
 
-/** A stable code of an error; branch on it, never on a message. */
+/** A stable error code. Programs branch on it, never on a message. */
 export type ErrorCode = keyof typeof REGISTRY
 
-/** Every code that Sluice gives to an error, with its meaning and remedy; docs/reference/errors.md has an entry for each. */
+/** Every error code with its meaning and remedy. docs/reference/errors.md has an entry for each. */
 export const ERRORS: Readonly<Record<ErrorCode, ErrorEntry>> = REGISTRY
 
 /**
- * How long an error of the store lasts: `passes`: the same call may succeed later; `final`: every later call of this store fails with it,
- * until the process opens the store again.
+ * How long a store error lasts. `passes`: the same call may succeed later. `final`: every later call fails too, until
+ * the process opens the store again.
  */
 export type Lasts = 'passes' | 'final'
 
-/** An error of Sluice: `code` says which one, `message` what happened to what, `cause` what was thrown below. */
+/** An error of Sluice. `code` identifies the problem, `message` describes it, `cause` is the underlying error. */
 export class SluiceError extends Error {
   readonly code: ErrorCode
-  /** Set on errors of the store (`store.busy`, `store.io`) of which it is known; else the call itself, or the store, needs a change. */
+  /**
+   * Set on store errors (`store.busy`, `store.io`) of known duration. Otherwise the call or the store needs a change.
+   */
   readonly lasts?: Lasts
 
   constructor(
@@ -267,12 +269,12 @@ export class SluiceError extends Error {
   }
 }
 
-/** Whether a call that failed so may succeed later as it is: it is worth repeating. */
+/** Whether the same call may succeed later, so that a retry makes sense. */
 export function mayPass(error: unknown): boolean {
   return error instanceof SluiceError && error.lasts === 'passes'
 }
 
-/** Whether nothing of this process reaches the store any more. */
+/** Whether the store has failed for good: no later call of this process reaches it. */
 export function isFinal(error: unknown): boolean {
   return error instanceof SluiceError && error.lasts === 'final'
 }

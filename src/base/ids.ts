@@ -6,11 +6,11 @@ const JOB_ID = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]
 const MAX_UNIX_MS = 2 ** 48 - 1
 
 /**
- * Creates a maker of job ids: UUIDv7 (RFC 9562) in lower case, each greater as text than the one before from the same maker.
- * When the wall clock steps back, the ids go on from the highest time seen, so they keep their order.
+ * Creates a maker of job ids: UUIDv7 (RFC 9562) in lower case, each greater as text than the one before. When the wall
+ * clock steps back, the ids continue from the highest time seen and keep their order.
  *
  * @param clock whose wall clock the ids carry, in ms.
- * @param random default: the system's cryptographic source; a seeded one makes the ids of a simulation repeatable.
+ * @param random default: the system's cryptographic source. A seeded source makes the ids of a simulation repeatable.
  */
 export function createIds(clock: Pick<Clock, 'now'>, random?: Random): () => string {
   const generator = new V7Generator(
@@ -23,7 +23,7 @@ export function createIds(clock: Pick<Clock, 'now'>, random?: Random): () => str
   }
 }
 
-/** Tells whether a text has the form of a job id: a UUIDv7 in lower case. */
+/** Whether a text is a UUIDv7 in lower case, the form of a job id. */
 export function isJobId(text: string): boolean {
   return JOB_ID.test(text)
 }

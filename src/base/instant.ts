@@ -10,10 +10,10 @@ export const END_OF_TIME_MS = 7_258_118_400_000
 export const END_OF_TIME_US: number = END_OF_TIME_MS * 1000
 
 /**
- * Checks an instant that was given, or that a sum came to, in epoch ms. What is before 1970 is long past, and reads as 1970.
+ * Checks an instant in epoch ms, given by a caller or computed. An instant before 1970 reads as 1970.
  *
  * @param what names the value in the message, as in `'runAt'`.
- * @throws SluiceError `option.invalid` from 2200 on, and for what is no instant
+ * @throws {SluiceError} `option.invalid` for an invalid instant, or one in 2200 or later
  */
 export function checkInstant(ms: number, what: string): number {
   if (ms < END_OF_TIME_MS) return Math.max(0, ms)

@@ -4,7 +4,7 @@ import { messageOf } from './thrown.ts'
 /** A value that JSON can hold. */
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue }
 
-/** What JSON makes of a value: what comes back after it was stored. */
+/** The type of a value after a round trip through JSON. */
 export type Json<T> = unknown extends T
   ? T
   : T extends { toJSON(): infer J }
@@ -19,7 +19,7 @@ export type Json<T> = unknown extends T
             ? { [K in keyof T]: Json<T[K]> }
             : { [K in keyof T as T[K] extends (...a: never[]) => unknown ? never : K]: Json<T[K]> }
 
-/** JSON text as a value; `fallback` where it is none: what a store keeps may have been changed by other hands. */
+/** Parses JSON text. Invalid text gives `fallback`, since another program may have changed the store. */
 export function fromJsonText<T>(text: string | null, fallback: T): unknown {
   if (text === null) return fallback
   try {
@@ -29,7 +29,7 @@ export function fromJsonText<T>(text: string | null, fallback: T): unknown {
   }
 }
 
-/** JSON text of an object; an empty one where it is none. */
+/** Parses the JSON text of an object. Any other text gives an empty object. */
 export function objectIn<T extends object>(text: string | null): Partial<T> {
   const value = fromJsonText(text, null)
   return typeof value === 'object' && value !== null ? value : {}
@@ -39,13 +39,14 @@ export function objectIn<T extends object>(text: string | null): Partial<T> {
 const MAX_JSON_BYTES = 1_048_576
 
 /**
- * Writes a value as JSON text; `undefined` becomes `null`. Inside it, JSON's own rules hold: functions and undefined are
- * left out, NaN becomes null.
+ * Writes a value as JSON text; `undefined` becomes `null`. Inside the value, JSON's own rules hold: functions and
+ * undefined are left out, NaN becomes null.
  *
  * @param what names the value in the message, as in `'the input of task tenant.sync'`.
- * @param maxBytes the largest text that is accepted, in bytes of UTF-8; 1 MiB by default.
- * @throws SluiceError `payload.unserialisable` for a BigInt, a cycle, a function or symbol at the top, or a `toJSON` that
- *   throws; `payload.too_large`
+ * @param maxBytes the largest accepted text, in bytes of UTF-8; 1 MiB by default.
+ * @throws {SluiceError} `payload.unserialisable` for a BigInt, a cycle, a top-level function or symbol, or a `toJSON`
+ * that throws
+ * @throws {SluiceError} `payload.too_large`
  */
 export function toJsonText(value: unknown, what: string, maxBytes: number = MAX_JSON_BYTES): string {
   const text = stringify(value, what)
@@ -76,14 +77,14 @@ function stringify(value: unknown, what: string): string {
   }
 }
 
-/** One step of the way from the top of a value; linked upwards, so that a deep value costs no more than its depth. */
+/** A step on the path from the top of a value. Links point upwards, so that a deep value costs only its depth. */
 interface Place {
   readonly value: unknown
   readonly step: string
   readonly above: Place | null
 }
 
-/** Runs only after a failure: repeats the walk and looks where it ends; null when the fault lies in the user's own code. */
+/** Repeats the walk after a failure to find where it ends. Null means that the user's own code failed. */
 function faultIn(value: unknown): string | null {
   const places = new Map<object, Place>()
   let last: Place | null = null
@@ -95,7 +96,7 @@ function faultIn(value: unknown): string | null {
       return item
     })
   } catch {
-    // Only the place is wanted: the first failure is what the caller reports.
+    // The caller already reports the first failure; this walk only finds its place.
   }
   return last === null ? null : faultAt(last)
 }

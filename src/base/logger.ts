@@ -1,6 +1,6 @@
 import { messageOf } from './thrown.ts'
 
-/** Where Sluice reports what needs no answer: any pino-like object. */
+/** Receives Sluice's reports that need no answer: any pino-like object. */
 export interface Logger {
   debug(fields: object, message: string): void
   info(fields: object, message: string): void
@@ -32,7 +32,7 @@ export function createLineLogger(write: (line: string) => void): Logger {
   return { debug: ignore, info: ignore, warn: at('warn'), error: at('error') }
 }
 
-/** A logger that passes all on to another, and that never throws: what it tells of is done, and must not be undone because nobody could be told. */
+/** Wraps a logger so that it never throws. A failed log call must not undo the work that it reports. */
 export function unfailingLogger(logger: Logger): Logger {
   const at =
     (level: keyof Logger) =>
@@ -40,14 +40,14 @@ export function unfailingLogger(logger: Logger): Logger {
       try {
         logger[level](fields, message)
       } catch {
-        // There is nowhere left to say so.
+        // A failing logger leaves no place to report to.
       }
     }
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }
 
 function oneLine(text: string): string {
-  // Control characters from a handler's error could forge lines or steer a terminal.
+  // Control characters from a handler's error could forge log lines or steer a terminal.
   return text.replaceAll(/\p{Cc}+/gu, ' ')
 }
 

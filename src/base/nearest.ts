@@ -1,6 +1,6 @@
 /**
- * The name that a misspelt one most likely means; null: none is near.
- * @param atMost how many letters away; by default two, or three of a long one
+ * Returns the known name closest to a misspelt one, or null if none is near.
+ * @param atMost the largest edit distance in letters; default 2, or 3 for a name of over 6 letters
  */
 export function nearest(
   name: string,
@@ -12,7 +12,7 @@ export function nearest(
   let least = atMost + 1
   for (const candidate of known) {
     const distance = editDistance(name.toLowerCase(), candidate.toLowerCase())
-    // Of a short name nothing would be left.
+    // A distance of the candidate's whole length matches any text.
     if (distance < Math.min(least, candidate.length)) {
       least = distance
       best = candidate
@@ -21,7 +21,7 @@ export function nearest(
   return best
 }
 
-/** The beginning of a remedy: `'did you mean until? '`, or nothing where no name is near. */
+/** The beginning of a remedy, as in `'did you mean until? '`; empty if no name is near. */
 export function didYouMean(name: string, known: readonly string[], meant?: string): string {
   const near = meant ?? nearest(name, known)
   return near === null ? '' : `did you mean ${near}? `
@@ -29,7 +29,7 @@ export function didYouMean(name: string, known: readonly string[], meant?: strin
 
 const LONGEST = 60
 
-/** Levenshtein's distance, by rows. */
+/** The Levenshtein distance, computed row by row. */
 function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i)
   for (let i = 1; i <= a.length; i++) {

@@ -1,4 +1,4 @@
-/** Work that is done once, whoever asks for it and however often; after a failure the next who asks begins it anew. */
+/** Work that runs once, however many callers ask for it. After a failure the next caller starts it again. */
 export class Once<T> {
   readonly #work: () => Promise<T>
   #doing: Promise<T> | null = null
@@ -7,7 +7,7 @@ export class Once<T> {
     this.#work = work
   }
 
-  /** Begins it, or joins what has begun. @throws whatever the work throws */
+  /** Starts the work, or joins the run in progress. It rejects with the error of the work. */
   done(): Promise<T> {
     this.#doing ??= this.#work().catch((error: unknown) => {
       this.#doing = null
@@ -16,7 +16,7 @@ export class Once<T> {
     return this.#doing
   }
 
-  /** Waits for what has begun, however it ends. */
+  /** Waits for the run in progress, and ignores its outcome. */
   async settled(): Promise<void> {
     await this.#doing?.catch(() => undefined)
   }

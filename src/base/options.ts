@@ -1,20 +1,20 @@
 import { type ErrorCode, SluiceError } from './errors.ts'
 import { didYouMean } from './nearest.ts'
 
-/** How a refusal of options is worded. */
+/** The error code and the hints of an option check. */
 export interface OptionTerms {
   /** Default `option.invalid`. */
   readonly code?: ErrorCode
-  /** What callers who write such a name most likely mean, in place of the nearest name: `{ retries: 'retry' }`. */
+  /** The name that a caller likely wanted, in place of the nearest name: `{ retries: 'retry' }`. */
   readonly meant?: Readonly<Record<string, string>>
 }
 
 /**
- * Checks that a value is an object of options, all of which are known: an option that is misspelt would else be ignored, and a limit with it.
- * Only own names count; the values are the caller's to check.
+ * Checks that a value is an object whose own names are all known options. Otherwise a misspelt option would be ignored,
+ * and with it perhaps a limit. The caller checks the values.
  *
  * @param what names the object in messages, as in `'enqueue of tenant.sync'` or `'retry of task tenant.sync'`.
- * @throws SluiceError `option.invalid`, or the code that the terms name
+ * @throws {SluiceError} `option.invalid`, or the code that the terms name
  */
 export function checkOptions(
   value: unknown,
@@ -34,7 +34,10 @@ export function checkOptions(
   }
 }
 
-/** The names in an object of options; null for anything else: a date or a map has none, and would read as no options at all. */
+/**
+ * The names in an object of options, or null for any other value. A date or a map has no own names and would pass as
+ * empty options.
+ */
 export function ownNames(value: unknown): string[] | null {
   if (typeof value !== 'object' || value === null) return null
   try {
@@ -46,13 +49,13 @@ export function ownNames(value: unknown): string[] | null {
 
 const OBJECTS: ReadonlySet<string> = new Set(['[object Object]', '[object Module]'])
 
-/** Checks that a value is a text, as an id or a name has to be. @throws SluiceError `option.invalid` */
+/** Checks that a value is a string, as an id or a name must be. @throws {SluiceError} `option.invalid` */
 export function checkText(value: unknown, what: string): string {
   if (typeof value === 'string') return value
   throw new SluiceError('option.invalid', `${what} is ${show(value)}; give a text`)
 }
 
-/** Checks that a value has methods of these names, as a clock or a logger has to. @throws SluiceError `option.invalid` */
+/** Checks that a value has these methods, as a clock or a logger must. @throws {SluiceError} `option.invalid` */
 export function checkMethods(value: unknown, methods: readonly string[], what: string): void {
   if (hasMethods(value, methods)) return
   throw new SluiceError('option.invalid', `${what} is ${show(value)}; it has to have ${methods.join(', ')}`)
@@ -67,19 +70,19 @@ function hasMethods(value: unknown, methods: readonly string[]): boolean {
   }
 }
 
-/** A value as a message may show it: short, and never an exception of its own. */
+/** Formats any value for a message: short, and without throwing. */
 export function show(value: unknown): string {
   if (typeof value === 'string') return `'${value.slice(0, 60)}'`
   if (typeof value === 'object' && value !== null) return isList(value) ? 'a list' : 'an object'
   return typeof value === 'function' ? 'a function' : String(value)
 }
 
-/** The same with a text in double quotes, as JSON writes it. */
+/** Formats a value like `show`, with a string in double quotes as in JSON. */
 export function quote(value: unknown): string {
   return typeof value === 'string' ? JSON.stringify(value) : show(value)
 }
 
-/** A proxy that was revoked says neither. */
+/** Array.isArray throws for a revoked proxy. */
 function isList(value: object): boolean {
   try {
     return Array.isArray(value)

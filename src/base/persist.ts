@@ -4,16 +4,16 @@ import { mayPass } from './errors.ts'
 const FIRST_PAUSE_MS = 50
 const LONGEST_PAUSE_MS = 2000
 
-/** The pause after so many failures in a row, from `firstMs` on twice as long each time, and 2 s at most. */
+/** The pause in ms after a number of consecutive failures: `firstMs`, doubled each time, at most 2 s. */
 export function pauseAfter(failures: number, firstMs: number): number {
   return Math.min(firstMs * 2 ** Math.min(failures - 1, 20), LONGEST_PAUSE_MS)
 }
 
 /**
- * Does work again while it fails with errors that may pass, with growing pauses. `again` tells the work that it may have been done before.
- * @param giveUpMs no try begins later than so many ms after the first one, by the steady clock
- * @param failed told of each failure that is followed by another try
- * @throws whatever the work throws that does not pass, or not in time
+ * Repeats work with growing pauses while it fails with errors that may pass. It rejects with the last error. `again`
+ * tells the work that an earlier try may have succeeded.
+ * @param giveUpMs no try starts later than this after the first one, in ms of the steady clock
+ * @param failed called for each failure that another try follows
  */
 export async function persist<T>(
   clock: Clock,

@@ -1,18 +1,21 @@
 import { readFileSync } from 'node:fs'
 
-/** Which process this is, so that another one of this host can tell whether it still lives. */
+/** The identity of a process, by which another process of this host checks that it is still alive. */
 export interface ProcessIdentity {
   readonly pid: number
-  /** When it was born, as its host counts; tells it from a later process with the same number. Empty where the host does not say. */
+  /**
+   * The start time as the host counts it; tells the process from a later one with the same number. Empty if the host
+   * has none.
+   */
   readonly born: string
 }
 
-/** This process. */
+/** The identity of this process. */
 export function ownProcess(): ProcessIdentity {
   return { pid: process.pid, born: bornOf(process.pid) }
 }
 
-/** Tells whether a process of this host and boot is still there. */
+/** Whether a process of this host and boot is still alive. */
 export function isAlive(identity: ProcessIdentity): boolean {
   try {
     process.kill(identity.pid, 0)
@@ -22,7 +25,8 @@ export function isAlive(identity: ProcessIdentity): boolean {
   return bornOf(identity.pid) === identity.born
 }
 
-// Field 22 of /proc/<pid>/stat is the start time; the name in field 2 may hold spaces, so count from the last parenthesis.
+// Field 22 of /proc/<pid>/stat is the start time. The name in field 2 may hold spaces, so fields count from the last
+// parenthesis.
 function bornOf(pid: number): string {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')

@@ -7,12 +7,12 @@ export interface Random {
   next(): number
 }
 
-/** The runtime's random numbers; not for secrets. */
+/** The runtime's random numbers. Not for secrets. */
 export const systemRandom: Random = { next: () => Math.random() }
 
 /**
- * Random numbers that are the same for the same seed, for tests and simulations; not for secrets.
- * The algorithm is mulberry32 by Tommy Ettinger (public domain): 32 bits of state, period 2^32.
+ * Creates random numbers that repeat for the same seed, for tests and simulations. Not for secrets. The algorithm is
+ * mulberry32 by Tommy Ettinger (public domain): 32 bits of state, period 2^32.
  *
  * @param seed any number; its lowest 32 bits count.
  */

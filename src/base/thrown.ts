@@ -4,8 +4,8 @@ const LONGEST_CODE = 255
 const UNREADABLE = 'a value that cannot be made a text'
 
 /**
- * What was thrown, as an error whose name and message are texts and whose code can be read: the error itself where that is so, else one that
- * says as much as can be told. Code of users may throw anything, and a getter of it may throw again. Never throws.
+ * Turns anything thrown into an error with readable name, message and code. A readable error stays as it is. User code
+ * may throw any value, and a getter of that value may throw again; this function never throws.
  */
 export function asError(thrown: unknown): Error {
   try {
@@ -15,22 +15,22 @@ export function asError(thrown: unknown): Error {
     if (typeof name === 'string' && typeof message === 'string' && (stack === undefined || typeof stack === 'string'))
       return thrown
   } catch {
-    // What has such a getter is told of in other words.
+    // A getter of the error threw: describe it as text instead.
   }
   return new Error(messageOf(thrown))
 }
 
-/** The message of what was thrown, or what was thrown as a text. Never throws. */
+/** The message of a thrown value, or the value as text. Never throws. */
 export function messageOf(thrown: unknown): string {
   try {
     if (thrown instanceof Error && typeof thrown.message === 'string') return thrown.message
   } catch {
-    // It may still have a text.
+    // The value may still convert to text.
   }
   return textOf(thrown)
 }
 
-/** The code that an error bears, its first 255 characters at most; null: it bears none that is a text. */
+/** The code of an error, at most its first 255 characters; null if it has no text code. */
 export function codeOf(error: Error): string | null {
   const code = 'code' in error ? error.code : null
   return typeof code === 'string' && code !== '' ? beginningOf(code, LONGEST_CODE) : null

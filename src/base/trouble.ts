@@ -2,22 +2,22 @@ import type { Clock } from './clock.ts'
 import { isFinal, SluiceError } from './errors.ts'
 import type { Logger } from './logger.ts'
 
-interface Going {
+interface Failure {
   readonly sinceUs: number
   failures: number
-  toldUs: number
+  loggedUs: number
 }
 
-const TOLD_EVERY_US = 60_000_000
+const LOGGED_EVERY_US = 60_000_000
 
 /**
- * Says what goes wrong with the store: what fails again and again once at its beginning, once a minute while it lasts, and at its end.
- * A store that has failed for good is told of once, whatever fails through it from then on.
+ * Logs failures of the store. Repeated work logs its first failure, then once a minute, and its recovery. A store that
+ * has failed for good is logged once.
  */
 export class Trouble {
   readonly #clock: Clock
   readonly #logger: Logger
-  readonly #going = new Map<string, Going>()
+  readonly #failing = new Map<string, Failure>()
   #final = false
 
   constructor(clock: Clock, logger: Logger) {
@@ -25,38 +25,38 @@ export class Trouble {
     this.#logger = logger
   }
 
-  /** Work that is repeated has failed. @param what the work, as in `a claim` */
+  /** Notes a failure of repeated work. @param what the work, as in `a claim` */
   failed(what: string, error: unknown): void {
-    // The engine has let go of the store, and said so.
+    // The engine itself closed the store, and logged it.
     if (error instanceof SluiceError && error.code === 'engine.stopped') return
-    if (this.#tellFinal(error)) return
+    if (this.#logFinal(error)) return
     const nowUs = this.#clock.monotonicUs()
-    const going = this.#going.get(what) ?? { sinceUs: nowUs, toldUs: -Infinity, failures: 0 }
-    this.#going.set(what, going)
+    const going = this.#failing.get(what) ?? { sinceUs: nowUs, loggedUs: -Infinity, failures: 0 }
+    this.#failing.set(what, going)
     going.failures++
-    if (nowUs - going.toldUs < TOLD_EVERY_US) return
-    going.toldUs = nowUs
+    if (nowUs - going.loggedUs < LOGGED_EVERY_US) return
+    going.loggedUs = nowUs
     const { failures, sinceUs } = going
     const since = failures === 1 ? {} : { failures, seconds: (nowUs - sinceUs) / 1e6 }
     this.#logger.error({ err: error, ...since }, `${what} failed; it will be tried again`)
   }
 
-  /** Work that is repeated has succeeded. */
+  /** Notes a success of repeated work. */
   over(what: string): void {
-    if (this.#going.size === 0) return
-    const going = this.#going.get(what)
-    if (!going || !this.#going.delete(what)) return
+    if (this.#failing.size === 0) return
+    const going = this.#failing.get(what)
+    if (!going || !this.#failing.delete(what)) return
     const seconds = (this.#clock.monotonicUs() - going.sinceUs) / 1e6
     this.#logger.info({ failures: going.failures, seconds }, `${what} has succeeded again`)
   }
 
-  /** Something has failed that nothing will do again. */
+  /** Logs a failure of work that is not repeated. */
   tell(level: 'warn' | 'error', error: unknown, fields: object, message: string): void {
-    if (!this.#tellFinal(error)) this.#logger[level]({ err: error, ...fields }, message)
+    if (!this.#logFinal(error)) this.#logger[level]({ err: error, ...fields }, message)
   }
 
-  /** True: nothing of this process reaches the store any more, and that is told. */
-  #tellFinal(error: unknown): boolean {
+  /** Logs a final failure of the store once. @returns whether the error is final */
+  #logFinal(error: unknown): boolean {
     if (!isFinal(error)) return false
     if (!this.#final)
       this.#logger.error(

@@ -1,6 +1,6 @@
 import type { Clock } from './clock.ts'
 
-/** Whether a promise is settled within `ms` of that clock; that it fails is the business of whoever else has it. */
+/** Whether a promise settles within `ms` on the clock. Its outcome is left to its other users. */
 export async function settlesWithin(clock: Clock, promise: Promise<unknown>, ms: number): Promise<boolean> {
   return new Promise((resolve) => {
     const timer = clock.setTimer(() => resolve(false), ms)

@@ -1,4 +1,4 @@
-/** A text without the passwords of the addresses in it: `postgres://user:***@host`, `password=***`. For what is shown or logged. */
+/** Hides the passwords of URLs in a text, for display and logs: `postgres://user:***@host`, `password=***`. */
 export function withoutPassword(text: string): string {
   return text
     .replaceAll(/([a-z][a-z0-9+.-]*:\/\/[^:/?#\s"'@]*:)[^\s"']*@/gi, '$1***@')

@@ -8,23 +8,27 @@ import type { Instrumentation } from '../engine/events/instrumentation.ts'
 import { measure } from './metrics.ts'
 import { tracing } from './tracing.ts'
 
-/** How an engine is traced and measured. */
+/** Options of `instrument`. */
 export interface InstrumentOptions {
-  /** Default: that of the program's meter provider, named `sluice`. */
+  /** Default: a meter named `sluice` of the program's meter provider. */
   meter?: Meter
-  /** Default: that of the program's tracer provider, named `sluice`. */
+  /** Default: a tracer named `sluice` of the program's tracer provider. */
   tracer?: Tracer
-  /** `child` (default): a run belongs to the trace of its enqueue; `link`: to a trace of its own, linked to it. */
+  /**
+   * `child` (default): a run joins the trace of its enqueue. `link`: a run has its own trace, linked to the enqueue's.
+   */
   runs?: 'child' | 'link'
-  /** Count the jobs that wait for budget at every collection, which reads each of them; true by default. */
+  /** Counts the jobs that wait for budget at every collection, which reads each of them; default true. */
   waiting?: boolean
 }
 
 /**
- * Traces and measures an engine through `@opentelemetry/api`, which does nothing until the program sets up an SDK. Labels are bounded:
- * names of limits, queues and tasks. Counters are made of the engine's events, so that an engine with `events: false` has none.
+ * Traces and measures an engine through `@opentelemetry/api`, which does nothing until the program sets up an SDK.
+ * Labels are bounded: names of limits, queues and tasks. Counters come from the engine's events; an engine with
+ * `events: false` has none.
  *
- * @returns how to stop that
+ * @returns a function that stops the instrumentation
+ * @throws {SluiceError} `option.invalid`
  */
 export function instrument(sluice: Sluice, options: InstrumentOptions = {}): () => void {
   checkMethods(sluice, ['instrument', 'on'], 'the engine of instrument')

@@ -4,21 +4,24 @@ import type { RunCall, EnqueueCall } from '../engine/events/instrumentation.ts'
 import type { RunEnd } from '../engine/events/run-end.ts'
 import { errorType, SYSTEM } from './attributes.ts'
 
-/** Bounds of the classes of durations and waits, in seconds. */
+/** Histogram bounds of durations and waits, in seconds. */
 const SECONDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600]
 
-/** Pairs of limit and queue in one gauge; those that come later are left out. */
+/** The most pairs of limit and queue in one gauge. Later pairs are left out. */
 const SEEN_AT_MOST = 10_000
 
-/** Measures of one engine. Labels are the names of limits, queues and tasks, and kinds of errors; never partition keys or ids. */
+/**
+ * The measures of one engine. Labels are names of limits, queues and tasks, and error types; never partition keys or
+ * ids.
+ */
 export interface Measures {
   readonly sent: (call: EnqueueCall, error: Error | null) => void
   readonly processed: (call: RunCall, end: RunEnd, seconds: number) => void
-  /** Ends the measures that listen. */
+  /** Removes the listeners. */
   readonly stop: () => void
 }
 
-/** Begins to measure an engine. @param withWaiting count the jobs that wait, at every collection */
+/** Starts to measure an engine. @param withWaiting counts the waiting jobs at every collection */
 export function measure(sluice: Sluice, meter: Meter, withWaiting: boolean): Measures {
   const seconds = { unit: 's', valueType: ValueType.DOUBLE, advice: { explicitBucketBoundaries: SECONDS } }
   const sent = meter.createCounter('messaging.client.sent.messages', { unit: '{message}' })
@@ -99,13 +102,13 @@ function listenToLimits(sluice: Sluice, meter: Meter): (() => void)[] {
   ]
 }
 
-/** Jobs that wait, of the whole store: every process that measures tells the same number. */
+/** Counts the waiting jobs of the whole store, so every measuring process reports the same number. */
 function gaugeWaiting(sluice: Sluice, meter: Meter): () => void {
   const waiting = meter.createObservableGauge('sluice.limit.waiting', {
     description: 'Jobs of the store that wait for the budget of a limit',
     unit: '{job}',
   })
-  // What is not observed any more would stand at its last value for ever.
+  // A gauge that is no longer observed keeps its last value, so each seen pair reports 0 at least.
   const seen = new Map<string, Attributes>()
   const observe: ObservableCallback = async (result) => {
     const counts = new Map([...seen.keys()].map((name) => [name, 0]))

@@ -16,10 +16,11 @@ import type { RunEnd } from '../engine/events/run-end.ts'
 import { errorType, SYSTEM } from './attributes.ts'
 
 /**
- * Spans around enqueues and runs. Names and attributes are those of OpenTelemetry's semantic conventions for messaging; the context goes
- * with the job by the propagator that the program has set up.
+ * Creates spans around enqueues and runs. Names and attributes follow OpenTelemetry's semantic conventions for
+ * messaging. The program's propagator writes the context that travels with the job.
  *
- * @param isChild a run belongs to the trace of its enqueue; else to one of its own. It is linked to its enqueue in any case.
+ * @param isChild true: a run joins the trace of its enqueue. false: it has its own trace. Either way the run links to
+ * its enqueue.
  */
 export function tracing(tracer: Tracer, isChild: boolean): Instrumentation {
   return {

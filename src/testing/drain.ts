@@ -8,10 +8,11 @@ import type { ManualClock } from './manual-clock.ts'
 const NOT_ENDED: readonly JobState[] = ['scheduled', 'available', 'pending', 'active', 'retryable']
 
 /**
- * Lets the clock run, from timer to timer, until no job of the engine's store is left that has not ended, whichever engine runs it;
- * answers how long that took on the clock, in ms. Start the engine first; a handler that waits has to wait on the clock.
- * @param options.within the longest that the clock may run; one day by default.
- * @throws drain.timeout when jobs are left then, or when none of the clock's timers could end them
+ * Advances the clock, timer by timer, until every job in the engine's store has ended, on any engine. Start the engine
+ * first. A handler that waits must wait on the clock.
+ * @param options.within the longest time that the clock may advance; one day by default.
+ * @returns the time that passed on the clock, in ms
+ * @throws {SluiceError} `drain.timeout` when jobs remain after that time, or when no timer remains
  */
 export async function drain(sluice: Sluice, clock: ManualClock, options: { within?: Duration } = {}): Promise<number> {
   if (!(sluice instanceof Sluice))

@@ -4,17 +4,20 @@ import { checkInstant } from '../base/instant.ts'
 import { checkOptions, show } from '../base/options.ts'
 import { durationUs, type Duration } from '../base/duration.ts'
 
-/** A clock that stands still until it is told to go on: what a test waits for happens at once, in order, and always the same way. */
+/** A clock that moves only when a test advances it, so timers fire at once and in a fixed order. */
 export interface ManualClock extends Clock {
-  /** The wall clock, epoch ms. */
+  /** The wall clock, in epoch ms. */
   now(): number
-  /** Moves both clocks forward through every timer that is due on the way; answers when nothing is due and nothing is at work. */
+  /** Moves both clocks forward, and fires every timer on the way. It resolves when all due work is done. */
   advance(by: Duration): Promise<void>
-  /** How far the next timer is, in ms (fractions allowed); null when none is set. Advancing by it runs that one and no later one. */
+  /**
+   * The time to the next timer, in ms (fractions allowed); null if none is set. Advancing by it fires that timer, and
+   * no later one.
+   */
   next(): number | null
-  /** Waits on this clock: for handlers, in place of a real sleep. */
+  /** Waits on this clock; handlers use it in place of a real sleep. */
   sleep(duration: Duration): Promise<void>
-  /** Steps the wall clock alone, as a time correction does: `'-30m'` or `'2h'`; timers and limits do not notice. */
+  /** Steps the wall clock alone, as a time correction does: `'-30m'` or `'2h'`. Timers and limits do not change. */
   step(by: string | number): void
 }
 
@@ -24,15 +27,16 @@ interface Due extends Timer {
   run(): void
 }
 
-/** Real turns of the event loop without any progress after which a handler counts as parked: it waits for something that no clock brings. */
+/** Real ms without progress after which a handler counts as parked: it waits for something that no clock brings. */
 const PARKED_AFTER_MS = 50
-/** What a whole number of µs may gain on its way through fractions of ms: 1,001 µs must not become 1,002. */
+/** The rounding error of whole µs passed as fractions of ms: 1,001 µs must not become 1,002. */
 const ROUNDING_US = 0.001
 let boots = 0
 
 /**
- * Makes a manual clock. Give it to `new Sluice({ clock })`; several engines may share one.
- * @param options.start epoch ms, a Date or an ISO text; 2026-01-01T00:00:00Z by default
+ * Creates a manual clock for `new Sluice({ clock })`. Several engines may share it.
+ * @param options.start epoch ms, a Date or an ISO text; default 2026-01-01T00:00:00Z
+ * @throws {SluiceError} `option.invalid`
  */
 export function createManualClock(options: { start?: number | Date | string } = {}): ManualClock {
   checkOptions(options, ['start'], 'createManualClock')
@@ -125,7 +129,7 @@ class SteppedClock implements ManualClock {
     this.#steadyUs = untilUs
   }
 
-  /** Lets the event loop turn until no store call is on its way and no handler is at work. */
+  /** Turns the event loop until no store call is in flight and no handler is running. */
   async #quiet(): Promise<void> {
     let calm = 0
     let sinceMs: number | null = null
@@ -142,7 +146,7 @@ class SteppedClock implements ManualClock {
         calm++
         continue
       }
-      // Real time, not this clock's: a handler that waits for the test itself would be waited for without end.
+      // Real time: a handler may wait for the test itself, which this clock cannot see.
       sinceMs ??= realMs()
       if (realMs() - sinceMs > PARKED_AFTER_MS) this.#parked = working
       calm = 0
