@@ -22,7 +22,6 @@ import { Once } from '../base/once.ts'
 import { type EngineSettings, settingsOf, type SluiceOptions } from './define/options.ts'
 import { Place, refuseFakedTimers } from './define/place.ts'
 import { QueueLimits } from './define/queue-limits.ts'
-import { Remote } from './remote/remote.ts'
 import { Reporter } from './run/report.ts'
 import { Resolver } from './run/resolve.ts'
 import { Results } from './run/results.ts'
@@ -32,6 +31,8 @@ import { ServedQueues, warnUnserved } from './define/served-queues.ts'
 import { bind, type EnqueueOptions, type Job, type Task, type TaskDefinition, type TaskEngine } from './define/task.ts'
 import { WaitHistogram } from './events/wait-histogram.ts'
 import { listed, listTasks } from './define/task-list.ts'
+import { Wakeup } from './events/wakeup.ts'
+import { keepInternals, type OpenStore } from './internals.ts'
 import { Worker } from './run/worker.ts'
 
 /** After `within`: 5 s for handlers whose signal was aborted, and one to write what they came to. */
@@ -50,8 +51,6 @@ export class Sluice implements TaskEngine {
   readonly schedules: SchedulesApi
   /** Jobs that wait for each other: start, look, cancel. */
   readonly flows: FlowsApi
-  /** Work over a protocol, as `sluice/http` serves it. */
-  readonly remote: Remote
   readonly #settings: EngineSettings
   readonly #tasks: ReadonlyMap<string, TaskDefinition>
   readonly #registry: LimitRegistry
@@ -60,17 +59,17 @@ export class Sluice implements TaskEngine {
   readonly #waits = new WaitHistogram()
   readonly #store: Store
   readonly #results: Results
-  readonly #prepare: EnqueueContext
-  readonly #resolver: Resolver
+  readonly #calls: EnqueueContext
   readonly #servedQueues: ServedQueues
   readonly #unbind: (() => void)[]
   readonly #detach: (() => void) | undefined
   #instrumentation: Instrumentation | null = null
-  /** Something has changed that may let a job start, here or outside. */
-  readonly #ring = (): void => [this.#worker, this.remote].forEach((each) => each?.ring())
+  readonly #wakeup = new Wakeup()
+  readonly #onStop: (() => void)[] = []
   /** A database that comes up after the process that needs it is ordinary: the next call tries again. */
-  readonly #opening = new Once(() => this.#open())
-  #opened = false
+  readonly #opening = new Once(() => this.#openStore())
+  #open: (OpenStore & { readonly resolver: Resolver }) | null = null
+  #closed = false
   #worker: Worker | null = null
   readonly #starting = new Once(() => this.#start())
   #stopping: Promise<void> | null = null
@@ -79,7 +78,7 @@ export class Sluice implements TaskEngine {
 
   constructor(options: SluiceOptions) {
     const settings = (this.#settings = settingsOf(options))
-    const { clock, logger, trouble } = settings
+    const { clock, logger } = settings
     this.#registry = new LimitRegistry((message) => logger.warn({}, message))
     for (const use of specsOf(options.limits, 'new Sluice')) this.#registry.add(use, 'the limits of new Sluice')
     for (const { queue, specs } of settings.queues) for (const use of specs) this.#registry.add(use, `queue ${queue}`)
@@ -91,58 +90,36 @@ export class Sluice implements TaskEngine {
     )
     this.#store = createStore(options.store, settings)
     this.#place = new Place(options.store)
-    const open = (): Promise<Store> => this.#opening.done()
-    this.#results = new Results(open, clock)
-    this.#servedQueues = new ServedQueues({ clock, logger, store: open })
-    this.limits = new LimitsApi(open, { clock, events: this.#events, waits: this.#waits, ring: this.#ring })
-    this.jobs = new JobsApi(open, {
-      cancelled: (id, task, queue) => {
-        this.#worker?.cancel(id)
-        this.#ring()
-        if (task !== null) this.#events.emit('job.cancelled', { id, task, queue, attempt: 0 })
-        this.#results.settled(id)
-      },
-      flow: (news) => this.flows.tell(news),
-      ring: this.#ring,
-    })
-    this.schedules = new SchedulesApi({
-      store: open,
+    const calls = (this.#calls = { newId: createIds(clock), clock, limits: this.#registry, queueLimits })
+    const store = async (): Promise<Store> => (await this.#opening.done()).store
+    this.#results = new Results(store, clock)
+    this.#servedQueues = new ServedQueues({ clock, logger, store })
+    const cancelRun = (job: string): void => this.#worker?.cancel(job)
+    const parts = {
+      clock,
       logger,
-      policy: (name) => this.#registry.policy(name),
-      changed: () => this.#worker?.look(),
-      enqueued: (jobs) => this.#servedQueues.enqueued(jobs),
-    })
-    this.remote = new Remote({
-      ...settings,
-      newId: () => this.#prepare.newId(),
-      store: open,
-      events: this.#events,
+      calls,
+      store,
       limits: this.#registry,
       tasks: this.#tasks,
-      reporter: (store) => this.#reporter(store),
-      queueLimits,
-      changed: () => [this.#worker?.ring(), this.#worker?.delayed()],
-      freed: () => this.#worker?.freed(),
-      enqueued: (jobs) => this.#servedQueues.enqueued(jobs),
-    })
-    this.#prepare = {
-      newId: createIds(clock),
-      nowMs: () => clock.now(),
-      limits: this.#registry,
-      queueUses: (queue) => queueLimits.ofJobs(queue),
-    }
-    this.flows = new FlowsApi({
-      store: open,
-      newId: this.#prepare.newId,
-      checkOpen: () => this.#checkOpen('started as a flow'),
-      prepare: (task, input, given) => prepare(this.#prepare, listed(this.#tasks, task), input, given),
       events: this.#events,
+      waits: this.#waits,
       results: this.#results,
-      ring: this.#ring,
-      enqueued: (jobs) => this.#servedQueues.enqueued(jobs),
-      cancelRun: (job) => this.#worker?.cancel(job),
+      wakeup: this.#wakeup,
+      servedQueues: this.#servedQueues,
+    }
+    this.limits = new LimitsApi(parts)
+    this.jobs = new JobsApi({ ...parts, cancelRun })
+    this.schedules = new SchedulesApi(parts)
+    this.flows = new FlowsApi({ ...parts, cancelRun, checkOpen: () => this.#checkOpen('started as a flow') })
+    keepInternals(this, {
+      ...parts,
+      settings,
+      queueLimits,
+      newId: calls.newId,
+      open: () => this.#openForOthers(),
+      onStop: (stop) => (this.#stopping ? stop() : void this.#onStop.push(stop)),
     })
-    this.#resolver = new Resolver(this.#store, this.#tasks, this.#prepare, trouble, () => this.#reporter(this.#store))
     this.#unbind = options.tasks.map((each) => bind(each, this))
     this.#detach = clock.attach?.({ pending: () => this.#store.pending, running: () => this.#worker?.running ?? 0 })
   }
@@ -196,7 +173,7 @@ export class Sluice implements TaskEngine {
     this.#checkOpen(`scheduled for ${definition.name}`)
     return this.schedules.register(
       options,
-      await prepare(this.#prepare, definition, input, jobOptions(definition, options)),
+      await prepare(this.#calls, definition, input, jobOptions(definition, options)),
     )
   }
 
@@ -231,15 +208,15 @@ export class Sluice implements TaskEngine {
     carried: Carried,
   ): Promise<Job<unknown>[]> {
     this.#checkOpen(`enqueued for ${task.name}`)
-    const prepared = inputs.map((input) => prepare(this.#prepare, task, input, options, carried))
+    const prepared = inputs.map((input) => prepare(this.#calls, task, input, options, carried))
     const later = prepared.some((job) => job instanceof Promise)
     const jobs = later ? await Promise.all(prepared.map(async (job) => job)) : (prepared as NewJob[])
-    const store = this.#opened ? this.#store : await this.#opening.done()
+    const { store } = this.#open ?? (await this.#opening.done())
     const answers = store.enqueue(jobs, options.tx)
-    if (!store.rings) this.#ring()
+    if (!store.notifiesOwnWrites) this.#wakeup.notify('work')
     const stored = await answers
     this.#servedQueues.enqueued(jobs)
-    if (jobs.some((job) => job.runAtMs !== null || job.delayUs !== undefined)) this.#worker?.delayed()
+    if (jobs.some((job) => job.runAtMs !== null || job.delayUs !== undefined)) this.#wakeup.notify('delayed')
     return stored.map((answer, i) => this.#results.enqueued(jobs[i] as NewJob, answer, this.#events))
   }
 
@@ -269,60 +246,66 @@ export class Sluice implements TaskEngine {
    * @throws limit.unknown, policy.invalid, option.invalid, limit.weight.invalid, limit.weight.above_burst
    */
   async forecast(limit: Limit | string, options: LiveForecastOptions = {}): Promise<Forecast> {
-    return forecastLimit(await this.#opening.done(), limit, options)
+    return forecastLimit((await this.#opening.done()).store, limit, options)
   }
 
-  async #open(): Promise<Store> {
+  async #openStore(): Promise<OpenStore> {
     refuseFakedTimers()
     await this.#store.open()
-    const changed = await this.#store.define(this.#registry.definitions())
+    const store = this.#store
+    const changed = await store.define(this.#registry.definitions())
     const declared = this.#queueLimits.declared()
-    if (declared.length > 0) changed.push(...(await this.#store.declareQueues(declared)))
-    if (changed.length > 0) this.#ring()
-    this.#opened = true
-    return this.#store
+    if (declared.length > 0) changed.push(...(await store.declareQueues(declared)))
+    const reporter = this.#reporterOf(store)
+    const resolver = new Resolver(store, this.#tasks, this.#calls, this.#settings.trouble, reporter)
+    this.#open = { store, reporter, resolver }
+    if (changed.length > 0) this.#wakeup.notify('work')
+    return this.#open
+  }
+
+  async #openForOthers(): Promise<OpenStore> {
+    if (!this.#closed) return this.#opening.done()
+    throw new SluiceError('engine.stopped', 'The engine was stopped: it serves no requests any more.')
   }
 
   async #start(): Promise<void> {
     if (this.#stopping) throw new SluiceError('engine.stopped', 'The engine was stopped. Create a new engine to go on.')
-    const store = await this.#opening.done()
+    const { store, reporter } = await this.#opening.done()
     const { clock, queues, random, maxPenaltyUs } = this.#settings
     warnUnserved(this.#tasks.values(), this.#settings)
     this.#worker = await Worker.start({
       store,
+      reporter,
       settings: this.#settings,
       queues: queues
         .filter(({ concurrency }) => concurrency > 0)
         .map(({ queue, concurrency }) => ({ queue, concurrency })),
       tasks: this.#tasks,
-      judge: { clock, random, maxPenaltyUs, policy: (name) => this.#registry.policy(name) },
+      outcomes: { clock, random, maxPenaltyUs, limits: this.#registry },
       events: this.#events,
+      wakeup: this.#wakeup,
       instrumentation: () => this.#instrumentation,
-      reporter: this.#reporter(store),
-      freed: () => this.remote.ring(),
     })
   }
 
-  #reporter(store: Store): Reporter {
-    const wallOf = (storeUs: number): Date => new Date(this.#settings.clock.now() + (storeUs - store.nowUs()) / 1000)
-    const ended = (id: string): void => this.#results.settled(id)
+  #reporterOf(store: Store): Reporter {
     return new Reporter({
       ...this.#settings,
+      store,
       events: this.#events,
       waits: this.#waits,
-      policy: (name) => this.#registry.policy(name),
+      limits: this.#registry,
       tasks: this.#tasks,
-      wallOf,
-      unresolved: (kinds) => this.#resolver.found(kinds),
-      unknown: (kinds) => this.#servedQueues.unknown(kinds),
-      ended,
+      results: this.#results,
+      servedQueues: this.#servedQueues,
+      unresolved: (kinds) => this.#open?.resolver.found(kinds),
     })
   }
 
   /** In order as far as the store answers in time; then without it. */
   async #stop(withinMs: number): Promise<void> {
     const { clock, logger } = this.#settings
-    this.remote.stop()
+    for (const stop of this.#onStop) stop()
     const ended = this.#endInOrder(withinMs)
     if (await settlesWithin(clock, ended, withinMs + STOP_GRACE_MS)) return ended
     logger.error(
@@ -338,15 +321,15 @@ export class Sluice implements TaskEngine {
   async #endInOrder(withinMs: number): Promise<void> {
     await this.#starting.settled()
     await this.#worker?.stop(withinMs)
-    await this.#resolver.stop()
     await this.#opening.settled()
+    await this.#open?.resolver.stop()
     this.#letGo()
     await this.#store.close()
     this.#detach?.()
   }
 
   #letGo(): void {
-    this.remote.close()
+    this.#closed = true
     this.#results.close()
     for (const unbind of this.#unbind) unbind()
   }

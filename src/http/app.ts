@@ -1,3 +1,4 @@
+import { remoteOf } from '../engine/remote/remote.ts'
 import { Hono } from 'hono'
 import { readFileSync } from 'node:fs'
 import { systemClock } from '../base/clock.ts'
@@ -50,9 +51,10 @@ export function createHttpApp(options: HttpOptions): HttpApp {
   const operations = ROUTES.filter((each) => testMode || !each.testOnly)
   const version = packageVersion()
   let document: Record<string, unknown> | null = null
+  const remote = remoteOf(sluice)
   const server: Server = {
     sluice,
-    remote: sluice.remote,
+    remote,
     clock,
     logger,
     newId,
@@ -64,13 +66,13 @@ export function createHttpApp(options: HttpOptions): HttpApp {
     ready: () => !draining,
     serves: (path) => operations.some((each) => each.path === path),
     openApi: () => (document ??= openApi(operations, version)),
-    auditor: new Auditor(sluice.remote, clock, logger),
-    health: new StoreHealth(sluice.remote, clock),
+    auditor: new Auditor(remote, clock, logger),
+    health: new StoreHealth(remote, clock),
     limits: new LimitRules(options.limits),
-    counts: new QueueCounts(sluice.remote, clock),
+    counts: new QueueCounts(remote, clock),
     bounds,
     heldOpen: new HeldOpen(bounds),
-    names: new TenantNames(sluice.remote, clock, bounds),
+    names: new TenantNames(remote, clock, bounds),
     closing: closing.signal,
   }
   for (const warning of access.warnings) logger.warn({}, warning)

@@ -1,4 +1,5 @@
 // Limits that code gives to a queue as a whole live in the store: they hold for engines that say nothing of them, and for workers outside.
+import { remoteOf } from '../../src/engine/remote/remote.ts'
 import { describe, expect, test } from 'vitest'
 import { input, limit, type QueueOptions, type Sluice, task } from '../../src/exports/index.ts'
 import { everyStore } from '../stores.ts'
@@ -54,8 +55,8 @@ describe.each(await everyStore("a queue's own limits"))('on $name', ({ create })
     const engine = await join({ concurrency: 0 })
     await enqueue(20)
     const request = { worker: 'w', queues: ['q'], count: 9, leaseUs: 60_000_000, waitMs: 0 }
-    expect(await engine.remote.fetch(request)).toHaveLength(2)
-    expect(await engine.remote.fetch(request)).toHaveLength(0)
+    expect(await remoteOf(engine).fetch(request)).toHaveLength(2)
+    expect(await remoteOf(engine).fetch(request)).toHaveLength(0)
   })
 
   test('an empty list removes them, and what waits starts at once', async () => {

@@ -1,4 +1,5 @@
 // A store that refuses for a while, or for good: what ended is kept, nothing runs twice, and nothing is hammered.
+import { remoteOf } from '../../src/engine/remote/remote.ts'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -226,10 +227,10 @@ test('what an outside worker acknowledges while the store refuses counts when it
   const engine = create({ tasks: [work], store })
   const { id } = await work.enqueue('a')
   const fetch = { worker: 'w', queues: ['default'], count: 1, leaseUs: 5_000_000, waitMs: 0 }
-  expect(await engine.remote.fetch(fetch)).toMatchObject([{ id, attempt: 1 }])
+  expect(await remoteOf(engine).fetch(fetch)).toMatchObject([{ id, attempt: 1 }])
   await clock.advance('1s')
   fail(BUSY)
-  const acknowledged = engine.remote.complete(id, { attempt: 1 }, 'null')
+  const acknowledged = remoteOf(engine).complete(id, { attempt: 1 }, 'null')
   await clock.advance('8s')
   fail(null)
   await clock.advance('3s')

@@ -1,4 +1,5 @@
 // What a server takes in at its edge: numbers, encodings, pages of browsers, probes, streams that go on.
+import { remoteOf } from '../../src/engine/remote/remote.ts'
 import { describe, expect, test } from 'vitest'
 import { silentLogger } from '../../src/exports/index.ts'
 import { HttpHarness, type Json } from './http-harness.ts'
@@ -145,7 +146,7 @@ describe('the log', () => {
 describe('health', () => {
   test('live asks nothing of the store; ready and health answer within 2 s', async () => {
     const d = await HttpHarness.open()
-    const store = await d.sluice.remote.store()
+    const store = await remoteOf(d.sluice).store()
     const hangs = new Promise<never>(() => undefined)
     store.settings = () => hangs
     expect((await d.get('/health/live')).status).toBe(200)

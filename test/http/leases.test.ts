@@ -1,3 +1,4 @@
+import { remoteOf } from '../../src/engine/remote/remote.ts'
 import { describe, expect, test } from 'vitest'
 import { task } from '../../src/exports/index.ts'
 import { createManualClock } from '../../src/exports/testing.ts'
@@ -132,7 +133,7 @@ describe('timeouts and retries', () => {
     const store = kind.create()
     const first = await HttpHarness.open({ engine: { store } })
     const { sluice } = await HttpHarness.open({ engine: { store }, clock: first.clock })
-    await sluice.remote.store()
+    await remoteOf(sluice).store()
     await first.clock.advance('1s')
     const id = await first.push({ timeout_ms: 3000, retry: { initial_interval: 'PT1M', jitter: false } })
     await first.fetch()

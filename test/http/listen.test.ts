@@ -1,4 +1,5 @@
 // Over real sockets: what no Request object can show.
+import { remoteOf } from '../../src/engine/remote/remote.ts'
 import { once } from 'node:events'
 import { createConnection, type Socket } from 'node:net'
 import { spawn } from 'node:child_process'
@@ -151,7 +152,7 @@ describe('over a socket', () => {
     waiting.write(push(body.length).replace('jobs', 'workers/fetch').replace('Connection: close\r\n', '') + body)
     await expect.poll(async () => (await harness.get('/ojs/v1/admin/workers')).body['summary'].total).toBe(2)
     harness.app.drain()
-    harness.sluice.remote.stop()
+    remoteOf(harness.sluice).stop()
     const closed = listening.close(60_000)
     expect(await answerOf(waiting)).toMatch(/^HTTP\/1\.1 200 [^]*connection: close\r\n[^]*\{"jobs":\[\]\}$/i)
     expect(await answerOf(idle)).toBe('')

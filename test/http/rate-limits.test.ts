@@ -1,3 +1,4 @@
+import { remoteOf } from '../../src/engine/remote/remote.ts'
 import { describe, expect, test } from 'vitest'
 import { limit } from '../../src/exports/index.ts'
 import { HttpHarness, type Json } from './http-harness.ts'
@@ -80,8 +81,8 @@ describe('policies that come with jobs', () => {
   test('a PUT of another kind replaces a definition of a higher version, and what was overridden before', async () => {
     const d = await HttpHarness.open()
     await d.send('PUT', '/ojs/v1/rate-limits/k', { rate: { limit: 9, period: 'PT1S' } })
-    const [known] = await (await d.sluice.remote.store()).limits()
-    await d.sluice.remote.define([{ ...known!, version: 3 }])
+    const [known] = await (await remoteOf(d.sluice).store()).limits()
+    await remoteOf(d.sluice).define([{ ...known!, version: 3 }])
     await d.send('PUT', '/ojs/v1/rate-limits/k', { concurrency: 7 })
     const { body } = await d.send('PUT', '/ojs/v1/rate-limits/k', { throttle: { limit: 1, period: 'PT5S' } })
     expect(body).toMatchObject({ throttle: { period: 'PT5S' } })

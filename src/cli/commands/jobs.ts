@@ -41,12 +41,8 @@ export function registerJobs(program: Command): void {
 
 async function look(store: Store, id: string | undefined, flags: JobsFlags): Promise<View> {
   const { JobsApi } = await import('../../engine/api/jobs.ts')
-  // A command that only looks rings no bell, and knows no queue's own limits.
-  const jobs = new JobsApi(async () => store, {
-    cancelled: () => undefined,
-    flow: () => undefined,
-    ring: () => undefined,
-  })
+  const { readingParts } = await import('../reading-parts.ts')
+  const jobs = new JobsApi(readingParts(store))
   const nowMs = store.nowUs() / 1000
   return id === undefined ? list(jobs, flags, nowMs) : one(await jobs.explain(id), nowMs)
 }

@@ -1,5 +1,4 @@
 import type { Command } from 'commander'
-import { systemClock } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
 import type { BucketView, LimitsApi, LimitView } from '../../engine/api/limits.ts'
 import type { OverrideView } from '../../engine/api/override-view.ts'
@@ -47,14 +46,8 @@ export function registerLimits(program: Command): void {
 
 async function look(store: Store, name: string | undefined, key: string | undefined): Promise<View> {
   const { LimitsApi } = await import('../../engine/api/limits.ts')
-  const { Events } = await import('../../engine/events/events.ts')
-  const { WaitHistogram } = await import('../../engine/events/wait-histogram.ts')
-  const limits = new LimitsApi(async () => store, {
-    clock: systemClock,
-    events: new Events(() => undefined, false),
-    waits: new WaitHistogram(),
-    ring: () => undefined,
-  })
+  const { readingParts } = await import('../reading-parts.ts')
+  const limits = new LimitsApi(readingParts(store))
   const nowMs = store.nowUs() / 1000
   if (name === undefined) {
     if (key !== undefined)

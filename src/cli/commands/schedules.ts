@@ -1,6 +1,5 @@
 import type { Command } from 'commander'
 import { SluiceError } from '../../base/errors.ts'
-import { silentLogger } from '../../base/logger.ts'
 import type { ScheduleView } from '../../engine/api/schedules.ts'
 import type { Store } from '../../store/contract/store.ts'
 import { type Column, tableOf } from '../table.ts'
@@ -30,13 +29,8 @@ export function registerSchedules(program: Command): void {
 
 async function look(store: Store, name: string | undefined): Promise<View> {
   const { SchedulesApi } = await import('../../engine/api/schedules.ts')
-  const schedules = new SchedulesApi({
-    store: async () => store,
-    logger: silentLogger,
-    policy: () => null,
-    changed: () => undefined,
-    enqueued: () => undefined,
-  })
+  const { readingParts } = await import('../reading-parts.ts')
+  const schedules = new SchedulesApi(readingParts(store))
   const nowMs = store.nowUs() / 1000
   const all = await schedules.list()
   const found = name === undefined ? all : all.filter((each) => each.name === name)

@@ -1,3 +1,4 @@
+import { remoteOf } from '../../engine/remote/remote.ts'
 import { readFileSync } from 'node:fs'
 import { pino } from 'pino'
 import { systemClock } from '../../base/clock.ts'
@@ -65,7 +66,7 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
     async stop() {
       app.drain()
       if (drainMs > 0) await new Promise<void>((resolve) => void systemClock.setTimer(resolve, drainMs))
-      sluice.remote.stop()
+      remoteOf(sluice).stop()
       app.close()
       await listening.close(CLOSE_WITHIN_MS)
       await sluice.stop()
@@ -131,7 +132,7 @@ async function begin(
       bounds,
       logger,
       testMode,
-      backend: (await sluice.remote.store()).backend,
+      backend: (await remoteOf(sluice).store()).backend,
     })
     await app.define()
     return { app, sluice }

@@ -2,23 +2,19 @@ import { SluiceError } from '../../base/errors.ts'
 import { objectIn } from '../../base/json-value.ts'
 import { checkOptions, checkText, show } from '../../base/options.ts'
 import { isStorable } from '../../base/text.ts'
-import {
-  FLOW_STATES,
-  type FlowKind,
-  type FlowNews,
-  type FlowQuery,
-  type FlowRecord,
-  type FlowState,
-} from '../../jobs/flow.ts'
+import { FLOW_STATES, type FlowKind, type FlowQuery, type FlowRecord, type FlowState } from '../../jobs/flow.ts'
 import { checkFlow, type NewFlow } from '../../jobs/new-flow.ts'
-import type { NewJob } from '../../jobs/job.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { Events } from '../events/events.ts'
 import { tellFlow } from '../events/flow-news.ts'
 import { type FlowOptions, toFlow } from '../define/flow.ts'
 import { type JobView, viewOf } from './jobs.ts'
+import { type EnqueueContext, prepare } from '../run/enqueue.ts'
 import type { Results } from '../run/results.ts'
-import type { AnyTask, EnqueueOptions, Job } from '../define/task.ts'
+import type { ServedQueues } from '../define/served-queues.ts'
+import type { Job, TaskDefinition } from '../define/task.ts'
+import { listed } from '../define/task-list.ts'
+import type { Wakeup } from '../events/wakeup.ts'
 
 /** A stored flow, as callers see it. */
 export interface FlowView {
@@ -46,17 +42,14 @@ export interface StartedFlow {
 
 interface Hooks {
   readonly store: () => Promise<Store>
-  readonly newId: () => string
   /** @throws engine.stopped */
   readonly checkOpen: () => void
-  /** Turns a call into a job. @throws task.unknown, and as `enqueue` */
-  readonly prepare: (task: AnyTask, input: unknown, options: EnqueueOptions<never>) => NewJob | Promise<NewJob>
+  readonly calls: EnqueueContext
+  readonly tasks: ReadonlyMap<string, TaskDefinition>
   readonly events: Events
   readonly results: Results
-  /** Jobs may start that could not before. */
-  readonly ring: () => void
-  /** Jobs were stored. */
-  readonly enqueued: (jobs: readonly NewJob[]) => void
+  readonly wakeup: Wakeup
+  readonly servedQueues: ServedQueues
   /** Aborts a run of this process. */
   readonly cancelRun: (job: string) => void
 }
@@ -78,8 +71,10 @@ export class FlowsApi {
    * @throws flow.invalid, task.unknown, engine.stopped, and as `enqueue` for each call: nothing is stored then
    */
   async start(options: FlowOptions): Promise<StartedFlow> {
-    const { newId, prepare, results } = this.#hooks
-    const flow = await toFlow(newId(), options, prepare)
+    const { calls, tasks, results } = this.#hooks
+    const flow = await toFlow(calls.newId(), options, (task, input, given) =>
+      prepare(calls, listed(tasks, task), input, given),
+    )
     await this.register(flow)
     return { id: flow.id, jobs: flow.nodes.map(({ job }) => results.handle(job.id, false)) }
   }
@@ -90,10 +85,10 @@ export class FlowsApi {
     checkFlow(flow)
     const store = await this.#hooks.store()
     await store.startFlow(flow)
-    this.#hooks.enqueued(flow.nodes.map(({ job }) => job))
+    this.#hooks.servedQueues.enqueued(flow.nodes.map(({ job }) => job))
     const { id, kind, name, nodes } = flow
     this.#hooks.events.emit('flow.started', { id, kind, name, jobs: nodes.length })
-    this.#hooks.ring()
+    this.#hooks.wakeup.notify('work')
   }
 
   /** One flow; null when there is none (any more). */
@@ -135,15 +130,10 @@ export class FlowsApi {
     if (answer.kind === 'missing') throw missing(id)
     if (answer.kind === 'finished') return false
     for (const job of answer.requested) this.#hooks.cancelRun(job)
-    this.tell(answer.news)
-    this.#hooks.ring()
-    return true
-  }
-
-  /** Tells listeners, and whoever waits for a job, what the end of jobs meant for their flow. */
-  tell(news: FlowNews): void {
     const { events, results } = this.#hooks
-    tellFlow(news, events, (id) => results.settled(id))
+    tellFlow(answer.news, events, (job) => results.settled(job))
+    this.#hooks.wakeup.notify('work')
+    return true
   }
 }
 

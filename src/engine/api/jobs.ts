@@ -2,10 +2,14 @@ import { SluiceError } from '../../base/errors.ts'
 import { fromJsonText, objectIn } from '../../base/json-value.ts'
 import { checkText } from '../../base/options.ts'
 import { isStorable } from '../../base/text.ts'
-import type { FlowNews, FlowPlace } from '../../jobs/flow.ts'
+import type { FlowPlace } from '../../jobs/flow.ts'
 import type { JobError, JobQuery, JobRecord } from '../../jobs/job.ts'
 import type { JobState } from '../../jobs/job-state.ts'
 import type { Store } from '../../store/contract/store.ts'
+import type { Events } from '../events/events.ts'
+import { tellFlow } from '../events/flow-news.ts'
+import type { Wakeup } from '../events/wakeup.ts'
+import type { Results } from '../run/results.ts'
 import { cursorAfter, type JobFilter, type JobListQuery, type JobPageQuery, jobQuery } from './job-page.ts'
 import { type OverrideView, viewOfOverride } from './override-view.ts'
 
@@ -83,26 +87,26 @@ export interface JobExplanation {
 }
 
 interface Hooks {
-  cancelled(id: string, task: string | null, queue: string): void
-  /** The end of a job changed its flow. */
-  flow(news: FlowNews): void
-  ring(): void
+  readonly store: () => Promise<Store>
+  /** Aborts a run of this process. */
+  readonly cancelRun: (job: string) => void
+  readonly events: Events
+  readonly results: Results
+  readonly wakeup: Wakeup
 }
 
 /** Stored jobs: look, cancel, retry, explain. */
 export class JobsApi {
-  readonly #store: () => Promise<Store>
   readonly #hooks: Hooks
 
-  constructor(store: () => Promise<Store>, hooks: Hooks) {
-    this.#store = store
+  constructor(hooks: Hooks) {
     this.#hooks = hooks
   }
 
   /** One job; null when there is none (any more). */
   async get(id: string): Promise<JobView | null> {
     checkText(id, 'jobs.get: the id')
-    const store = await this.#store()
+    const store = await this.#hooks.store()
     const job = await store.get(id)
     return job && viewOf(job)
   }
@@ -133,7 +137,7 @@ export class JobsApi {
 
   /** What no store can keep names no queue and no task. */
   async #find(query: JobQuery): Promise<JobRecord[]> {
-    const store = await this.#store()
+    const store = await this.#hooks.store()
     return isStorable(query.queue ?? '') && isStorable(query.task ?? '') ? store.list(query) : []
   }
 
@@ -153,30 +157,34 @@ export class JobsApi {
    */
   async cancel(id: string): Promise<boolean> {
     checkText(id, 'jobs.cancel: the id')
-    const store = await this.#store()
+    const store = await this.#hooks.store()
     const answer = await store.cancel(id)
     if (answer.kind === 'missing') throw missing(id)
     if (answer.kind === 'finished') return false
     const job = answer.kind === 'cancelled' ? await store.get(id) : null
-    this.#hooks.cancelled(id, job?.task ?? null, job?.queue ?? '')
-    if (answer.kind === 'cancelled' && answer.flow) this.#hooks.flow(answer.flow)
+    const { cancelRun, events, results, wakeup } = this.#hooks
+    cancelRun(id)
+    wakeup.notify('work')
+    if (job) events.emit('job.cancelled', { id, task: job.task, queue: job.queue, attempt: 0 })
+    results.settled(id)
+    if (answer.kind === 'cancelled' && answer.flow) tellFlow(answer.flow, events, (ended) => results.settled(ended))
     return true
   }
 
   /** Runs a discarded job again, with fresh attempts, and lets its flow go on; false when it is not discarded. @throws job.not_found */
   async retry(id: string): Promise<boolean> {
     checkText(id, 'jobs.retry: the id')
-    const store = await this.#store()
+    const store = await this.#hooks.store()
     if (!(await store.get(id))) throw missing(id)
     const retried = await store.retry(id)
-    if (retried) this.#hooks.ring()
+    if (retried) this.#hooks.wakeup.notify('work')
     return retried
   }
 
   /** Why a job waits, until when, and at which position. @throws job.not_found */
   async explain(id: string): Promise<JobExplanation> {
     checkText(id, 'jobs.explain: the id')
-    const store = await this.#store()
+    const store = await this.#hooks.store()
     const explanation = await store.explain(id)
     if (!explanation) throw missing(id)
     const date = (us: number | null): Date | null => (us === null ? null : dateOf(us))

@@ -19,6 +19,7 @@ import {
   untilUsOf,
   viewOfOverride,
 } from './override-view.ts'
+import type { Wakeup } from '../events/wakeup.ts'
 import type { WaitHistogram, WaitView } from '../events/wait-histogram.ts'
 
 /** Buckets that are counted for a gauge, those with the most waiting jobs first. */
@@ -85,26 +86,24 @@ export interface WaitingRow {
 
 /** What the limits of an engine need of it. */
 export interface LimitHooks {
+  readonly store: () => Promise<Store>
   readonly clock: Clock
   readonly events: Events
   readonly waits: WaitHistogram
-  /** Something has changed that may let a job start. */
-  readonly ring: () => void
+  readonly wakeup: Wakeup
 }
 
 /** What every limit has left and who waits, and what is changed of it while it runs. */
 export class LimitsApi {
-  readonly #store: () => Promise<Store>
   readonly #hooks: LimitHooks
 
-  constructor(store: () => Promise<Store>, hooks: LimitHooks) {
-    this.#store = store
+  constructor(hooks: LimitHooks) {
     this.#hooks = hooks
   }
 
   /** Every declared limit, those also whose definition cannot be read any more. */
   async list(): Promise<LimitView[]> {
-    const store = await this.#store()
+    const store = await this.#hooks.store()
     const inForce = (await store.overrides()).filter((each) => each.ended === null)
     const lost = (await store.unreadable()).filter(({ kind }) => kind === 'limit')
     const views: Omit<LimitView, 'overrides'>[] = [
@@ -125,7 +124,7 @@ export class LimitsApi {
    * @throws limit.unknown
    */
   async inspect(limit: Limit | string, key?: Key): Promise<BucketView[]> {
-    const store = await this.#store()
+    const store = await this.#hooks.store()
     const name = nameOf(limit)
     await requireLimit(store, name)
     return (await store.inspect(name, keyOf(key, name) ?? undefined)).map(toView)
@@ -174,15 +173,15 @@ export class LimitsApi {
    * @throws limit.unknown, option.invalid
    */
   async penalize(limit: Limit | string, key: Key | undefined, until: Duration | Date): Promise<void> {
-    const store = await this.#store()
+    const store = await this.#hooks.store()
     const name = nameOf(limit)
     await requireLimit(store, name)
-    const { clock, events, ring } = this.#hooks
+    const { clock, events, wakeup } = this.#hooks
     const nowUs = store.nowUs()
     const untilUs = untilUsOf(until, clock, nowUs)
     const bucket = keyOf(key, name) ?? SHARED_KEY
     const adjusted = await store.penalize(name, bucket, untilUs)
-    ring()
+    wakeup.notify('work')
     if (!adjusted) return
     const at = new Date(clock.now() + (untilUs - nowUs) / 1000)
     events.emit('rate_limit.dynamic_adjusted', { limit: name, key: bucket, until: at, remaining: null })
@@ -190,7 +189,7 @@ export class LimitsApi {
 
   /** The record of overrides and pauses, in force and over, newest first: who, why, from when, until when. @throws limit.unknown */
   async overrides(limit?: Limit | string): Promise<OverrideView[]> {
-    const store = await this.#store()
+    const store = await this.#hooks.store()
     const name = limit === undefined ? undefined : nameOf(limit)
     if (name !== undefined) await requireLimit(store, name)
     return (await store.overrides(name)).toSorted((a, b) => b.sinceUs - a.sinceUs).map(viewOfOverride)
@@ -199,7 +198,7 @@ export class LimitsApi {
   /** The same total by queue and limit, over all keys: for a gauge. */
   async waitingByLimit(): Promise<{ readonly limit: string; readonly queue: string; readonly waiting: number }[]> {
     const totals = new Map<string, { limit: string; queue: string; waiting: number }>()
-    for (const { limit, queue, waiting } of (await (await this.#store()).throttled(MOST_BUCKETS)).rows) {
+    for (const { limit, queue, waiting } of (await (await this.#hooks.store()).throttled(MOST_BUCKETS)).rows) {
       const name = JSON.stringify([limit, queue])
       const total = totals.get(name) ?? { limit, queue, waiting: 0 }
       totals.set(name, total)
@@ -226,12 +225,12 @@ export class LimitsApi {
       change === null ? REMARK : ['until', ...REMARK],
       change === null ? ENDING[own] : `limits.${own}`,
     )
-    const store = await this.#store()
+    const store = await this.#hooks.store()
     const name = nameOf(limit)
     const untilUs = options.until === undefined ? null : untilUsOf(options.until, this.#hooks.clock, store.nowUs())
     const remark = checkRemark(options)
     const changed = await store.override({ limit: name, key: keyOf(key, name), kind, change, untilUs, ...remark })
-    if (changed) this.#hooks.ring()
+    if (changed) this.#hooks.wakeup.notify('work')
     return changed
   }
 
@@ -246,7 +245,7 @@ export class LimitsApi {
     const { rows = 100 } = options
     if (!(Number.isInteger(rows) && rows >= 1 && rows <= 1000))
       throw new SluiceError('option.invalid', `limits.waiting got rows ${show(rows)}; give 1 to 1,000`)
-    const found = await (await this.#store()).throttled(rows)
+    const found = await (await this.#hooks.store()).throttled(rows)
     return {
       waiting: found.waiting,
       rows: found.rows.map(({ nextStartUs, key, ...row }) => ({

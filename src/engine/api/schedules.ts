@@ -5,8 +5,10 @@ import { isStorable } from '../../base/text.ts'
 import type { Logger } from '../../base/logger.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import type { OnMissed, Overlap, ScheduleRecord } from '../../jobs/schedule.ts'
-import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import type { Store } from '../../store/contract/store.ts'
+import type { LimitRegistry } from '../define/limit-registry.ts'
+import type { ServedQueues } from '../define/served-queues.ts'
+import type { Wakeup } from '../events/wakeup.ts'
 import { type ScheduleOptions, slowerLimit, toSchedule } from '../define/schedule.ts'
 
 /** A registered schedule. */
@@ -39,11 +41,9 @@ export interface ScheduleView {
 interface Hooks {
   readonly store: () => Promise<Store>
   readonly logger: Logger
-  readonly policy: (limit: string) => LimitPolicy | null
-  /** Told of every change of a schedule. */
-  readonly changed: () => void
-  /** Jobs will come for this queue. */
-  readonly enqueued: (jobs: readonly NewJob[]) => void
+  readonly limits: LimitRegistry
+  readonly wakeup: Wakeup
+  readonly servedQueues: ServedQueues
 }
 
 /** Recurring work: what is registered, and what comes next. */
@@ -74,7 +74,7 @@ export class SchedulesApi {
     this.#unnamed.delete(name)
     // What no store can keep is no name of one.
     const removed = isStorable(name) && (await (await this.#hooks.store()).unschedule(name))
-    if (removed) this.#hooks.changed()
+    if (removed) this.#hooks.wakeup.notify('schedule')
     return removed
   }
 
@@ -84,8 +84,8 @@ export class SchedulesApi {
     if (options.name === undefined) this.#checkUnnamed(given.name, job.input)
     const { schedule, kind } = await (await this.#hooks.store()).schedule(given)
     this.#warnIfTooFast(schedule)
-    this.#hooks.enqueued([job])
-    if (kind !== 'unchanged') this.#hooks.changed()
+    this.#hooks.servedQueues.enqueued([job])
+    if (kind !== 'unchanged') this.#hooks.wakeup.notify('schedule')
     return toView(schedule)
   }
 
@@ -102,7 +102,7 @@ export class SchedulesApi {
 
   #warnIfTooFast(schedule: ScheduleRecord): void {
     if (schedule.nextDueMs === null) return
-    const limit = slowerLimit(schedule, schedule.nextDueMs * 1000, this.#hooks.policy)
+    const limit = slowerLimit(schedule, schedule.nextDueMs * 1000, (name) => this.#hooks.limits.policy(name))
     const { name, recurrence } = schedule
     if (limit === null || this.#warned.has(name)) return
     this.#warned.add(name)

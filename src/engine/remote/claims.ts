@@ -3,9 +3,10 @@ import { persist } from '../../base/persist.ts'
 import type { Admitted } from '../../jobs/job.ts'
 import { knownTasks } from '../../store/contract/known-tasks.ts'
 import type { Claim, QueueRequest, Store } from '../../store/contract/store.ts'
-import { FetchLine, type Tried } from './waiting-fetches.ts'
+import { WaitingFetches, type ClaimTry } from './waiting-fetches.ts'
 import { FetchRoom } from './fetch-room.ts'
-import type { LostClaims } from '../run/lost-claims.ts'
+import type { Wakeup } from '../events/wakeup.ts'
+import type { LostClaims } from './lost-claims.ts'
 import type { Reporter } from '../run/report.ts'
 
 /** A remote fetch. */
@@ -30,13 +31,15 @@ export interface RemoteClaimsHooks {
   readonly clock: Clock
   readonly newId: () => string
   readonly lost: LostClaims
+  readonly wakeup: Wakeup
   readonly reporter: () => Reporter | null
 }
 
 /** Claims for remote workers: the same as any claim, queue after queue, and waiting for work. */
 export class RemoteClaims {
   readonly #hooks: RemoteClaimsHooks
-  #line: FetchLine | null = null
+  #waiting: WaitingFetches | null = null
+  #unsubscribe: (() => void) | null = null
   #stopped = false
 
   constructor(hooks: RemoteClaimsHooks) {
@@ -52,7 +55,7 @@ export class RemoteClaims {
     const { jobs } = await this.#claim(store, worker, request, new Set())
     const waits = jobs.length === 0 && waitMs > 0 && !this.#stopped
     const got = waits
-      ? await this.#lineOf(store).wait({
+      ? await this.#waitingOn(store).wait({
           places: queues.map(place),
           waitMs,
           signal,
@@ -62,7 +65,7 @@ export class RemoteClaims {
       : jobs
     if (!signal?.aborted || got.length === 0) return got
     await giveBack(got)
-    this.ring()
+    this.wake()
     return []
   }
 
@@ -71,23 +74,29 @@ export class RemoteClaims {
     return persist(this.#hooks.clock, leaseUs / 1000, () => store.release(worker, jobs))
   }
 
-  /** Something has changed that may let a job start. */
-  ring(): void {
-    this.#line?.ring()
+  /** A job may start that could not before: fetches that wait try again. */
+  wake(): void {
+    this.#waiting?.wake()
   }
 
-  /** Answers everybody who waits with nothing. */
+  /** Answers all fetches that wait with nothing. */
   stop(): void {
     this.#stopped = true
-    this.#line?.stop()
+    this.#unsubscribe?.()
+    this.#waiting?.stop()
   }
 
-  #lineOf(store: Store): FetchLine {
-    this.#line ??= new FetchLine(this.#hooks.clock, () => store.nowUs())
-    return this.#line
+  #waitingOn(store: Store): WaitingFetches {
+    if (this.#waiting) return this.#waiting
+    const { clock, wakeup } = this.#hooks
+    const waiting = (this.#waiting = new WaitingFetches(clock, () => store.nowUs()))
+    this.#unsubscribe = wakeup.subscribe((reason) => {
+      if (reason === 'work' || reason === 'permits' || reason === 'settled') waiting.wake()
+    })
+    return waiting
   }
 
-  async #claim(store: Store, worker: number, request: RemoteFetch, empty: ReadonlySet<string>): Promise<Tried> {
+  async #claim(store: Store, worker: number, request: RemoteFetch, empty: ReadonlySet<string>): Promise<ClaimTry> {
     const { reporter } = this.#hooks
     const place = placesOf(request)
     const jobs: Admitted[] = []

@@ -8,8 +8,8 @@ import type { JobDetails } from '../../store/contract/remote-jobs.ts'
 import type { Events } from '../events/events.ts'
 import { paceOf } from '../run/outcome.ts'
 
-/** What a remote worker tells of its budgets when a run ends. */
-export interface RemoteTold {
+/** The feedback of a remote worker on its budgets, with the end of a run. */
+export interface RemoteFeedback {
   /** What the call really cost beyond its weight; negative: less. Limits by their stored names. */
   readonly charges: readonly { readonly limit: string; readonly units: number }[]
   /** Headers of the other side's answer. */
@@ -32,7 +32,7 @@ export async function readFeedback(
   hooks: RemoteFeedbackHooks,
   store: Store,
   job: JobDetails,
-  { charges, headers }: RemoteTold,
+  { charges, headers }: RemoteFeedback,
 ): Promise<() => Promise<void>> {
   const uses = (await store.explain(job.id))?.uses ?? []
   const policies = new Map((await store.limits()).map(({ name, policy }) => [name, policy]))
@@ -70,7 +70,7 @@ export async function readFeedback(
 
 /** Corrections by bucket, those of one limit added up: no more comes back than was taken. */
 function correctionsOf(
-  charges: RemoteTold['charges'],
+  charges: RemoteFeedback['charges'],
   uses: readonly BucketUse[],
 ): { readonly use: BucketUse; readonly units: number }[] {
   const sums = new Map<string, number>()

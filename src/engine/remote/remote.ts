@@ -1,19 +1,15 @@
-import type { Logger } from '../../base/logger.ts'
-import type { Clock } from '../../base/clock.ts'
-import { SluiceError } from '../../base/errors.ts'
 import { fromJsonText } from '../../base/json-value.ts'
-import type { Random } from '../../base/random.ts'
 import type { NewJob, Settlement } from '../../jobs/job.ts'
 import { penaltyUs } from '../../jobs/rate-limited.ts'
 import type { RetryAfter } from '../../jobs/rate-limit-headers.ts'
 import type { JobDetails, PushAnswer } from '../../store/contract/remote-jobs.ts'
 import type { DeclaredQueue, Store } from '../../store/contract/store.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
-import type { Events } from '../events/events.ts'
-import type { LimitRegistry } from '../define/limit-registry.ts'
-import { LostClaims } from '../run/lost-claims.ts'
+import type { Sluice } from '../engine.ts'
+import { type EngineInternals, internalsOf } from '../internals.ts'
+import { LostClaims } from './lost-claims.ts'
 import { RemoteClaims, type RemoteFetch } from './claims.ts'
-import { errorOf, type Failure, judgeFailure, notBefore, retryTermsOf } from './retry.ts'
+import { errorOf, type Failure, settlementOfFailure, notBefore, retryTermsOf } from './retry.ts'
 import { readFeedback } from './feedback.ts'
 import {
   asRun,
@@ -29,64 +25,45 @@ import {
 } from './settle.ts'
 import { endOf, isStale } from './times.ts'
 import { RemoteWorkers } from './workers.ts'
-import type { QueueLimits } from '../define/queue-limits.ts'
 import type { Reporter } from '../run/report.ts'
 import { Sweeper } from './sweeper.ts'
-import type { Trouble } from '../../base/trouble.ts'
-import type { TaskDefinition } from '../define/task.ts'
 import { withOwnLimits } from './own-limits.ts'
-
-/** What serving remote workers needs of its engine. */
-export interface RemoteHooks {
-  readonly store: () => Promise<Store>
-  readonly clock: Clock
-  readonly newId: () => string
-  readonly random: Random
-  readonly logger: Logger
-  readonly trouble: Trouble
-  readonly events: Events
-  readonly limits: LimitRegistry
-  readonly maxPenaltyUs: number
-  readonly tasks: ReadonlyMap<string, TaskDefinition>
-  readonly reporter: (store: Store) => Reporter
-  readonly queueLimits: QueueLimits
-  /** Something was stored that may be due before anything else. */
-  readonly changed: () => void
-  /** Permits may have come back: a reason to claim for who has slots. */
-  readonly freed: () => void
-  /** Jobs were stored. */
-  readonly enqueued: (jobs: readonly NewJob[]) => void
-}
 
 const SWEEP_AT_ONCE = 100
 const MAX_PUSH_BACKS = 100
 const NOT_GIVEN_BACK = 'jobs of a fetch that failed could not be given back; their leases will end'
 
+const REMOTES = new WeakMap<Sluice, Remote>()
+
+/** The remote work of an engine: one for all servers on it. */
+export function remoteOf(sluice: Sluice): Remote {
+  const known = REMOTES.get(sluice)
+  if (known) return known
+  const remote = new Remote(internalsOf(sluice))
+  REMOTES.set(sluice, remote)
+  return remote
+}
+
 /** Work for and from other processes over a protocol: what an engine does for its own, by job ids and names of workers. */
 export class Remote {
-  readonly #hooks: RemoteHooks
+  readonly #engine: EngineInternals
   readonly #lost: LostClaims
   readonly #claims: RemoteClaims
-  readonly #workers: RemoteWorkers
-  #store: Store | null = null
+  readonly #workers = new RemoteWorkers()
   #reporter: Reporter | null = null
   readonly #sweeper: Sweeper
   #stopWatching: (() => void) | null = null
   /** Settlements that a store in trouble has refused, and that are repeated. */
   readonly #repeated = new Set<Promise<unknown>>()
-  #closed = false
 
-  constructor(hooks: RemoteHooks) {
-    this.#hooks = hooks
-    this.#lost = new LostClaims({ clock: hooks.clock, logger: hooks.logger, ring: () => this.stir() })
-    this.#claims = new RemoteClaims({
-      clock: hooks.clock,
-      newId: hooks.newId,
-      lost: this.#lost,
-      reporter: () => this.#reporter,
-    })
-    this.#workers = new RemoteWorkers()
-    this.#sweeper = new Sweeper(hooks.clock, hooks.trouble, (store) => this.#sweepOnce(store))
+  constructor(engine: EngineInternals) {
+    const { newId, settings, wakeup } = engine
+    const { clock, logger, trouble } = settings
+    this.#engine = engine
+    this.#lost = new LostClaims({ clock, logger, wakeup })
+    this.#claims = new RemoteClaims({ clock, newId, lost: this.#lost, wakeup, reporter: () => this.#reporter })
+    this.#sweeper = new Sweeper(clock, trouble, (store) => this.#sweepOnce(store))
+    engine.onStop(() => this.stop())
   }
 
   /** The store, to look into it. @throws engine.stopped */
@@ -97,22 +74,22 @@ export class Remote {
   /** Stores jobs, whose limits are resolved, and the limits that come with them, all or nothing. */
   async push(jobs: readonly NewJob[], limits: readonly LimitDefinition[]): Promise<PushAnswer> {
     const store = await this.#open()
-    const { events, enqueued } = this.#hooks
+    const { events, servedQueues } = this.#engine
     const answer = await store.push(jobs, limits)
     if (answer.kind === 'refused') return answer
     for (const [i, { kind }] of answer.answers.entries()) {
       const job = jobs[i] as NewJob
       if (kind === 'created') events.emit('job.enqueued', { id: job.id, task: job.task, queue: job.queue })
     }
-    enqueued(jobs)
-    this.ring()
-    if (limits.length > 0 || jobs.some((job) => job.runAtMs !== null || job.expiresAtMs !== null)) this.#hooks.changed()
+    servedQueues.enqueued(jobs)
+    if (limits.length > 0 || jobs.some((job) => job.runAtMs !== null || job.expiresAtMs !== null)) this.notify()
+    else this.#claims.wake()
     return answer
   }
 
   /** A job of a remote client, with the limits that its task and its queue have here. */
   withLimits(job: NewJob): NewJob {
-    const { tasks, limits, queueLimits } = this.#hooks
+    const { tasks, limits, queueLimits } = this.#engine
     return withOwnLimits(job, tasks, limits, queueLimits)
   }
 
@@ -120,7 +97,7 @@ export class Remote {
   async get(id: string): Promise<JobDetails | null> {
     const store = await this.#open()
     const job = await store.details(id)
-    if (!job || !isStale(job, this.#hooks.clock.now(), store.nowUs())) return job
+    if (!job || !isStale(job, this.#engine.settings.clock.now(), store.nowUs())) return job
     if (job.state === 'active') await this.#sweeper.now(store)
     else await this.#tidy(store)
     return store.details(id)
@@ -141,8 +118,8 @@ export class Remote {
     const details = await handed(store, jobs).catch(async (error: unknown) => {
       // Nobody was told of them.
       void this.#claims.giveBack(store, worker, request.leaseUs, jobs).then(
-        () => this.stir(),
-        (cause: unknown) => this.#hooks.trouble.tell('warn', cause, {}, NOT_GIVEN_BACK),
+        () => this.notify(),
+        (cause: unknown) => this.#engine.settings.trouble.tell('warn', cause, {}, NOT_GIVEN_BACK),
       )
       throw error
     })
@@ -157,16 +134,16 @@ export class Remote {
 
   /** A run has failed: it is repeated, or given up, as its retry terms say. */
   fail(id: string, holder: Holder, failure: Failure): Promise<RemoteSettled> {
-    return this.#settle(id, holder, (job) => this.#judge(job, failure))
+    return this.#settle(id, holder, (job) => this.#afterFailure(job, failure))
   }
 
   /** A run was refused by the other side: closes the bucket of its first limit, or puts the job off; the attempt is not charged. */
   pushBack(id: string, holder: Holder, failure: Failure, retryAfter: RetryAfter): Promise<RemoteSettled> {
-    const { clock, maxPenaltyUs } = this.#hooks
+    const { clock, maxPenaltyUs } = this.#engine.settings
     const basis = { nowMs: clock.now(), intervalUs: 1_000_000, periodUs: 1_000_000, maxPenaltyUs }
     return this.#settle(id, holder, async (job, store) => {
       const closedForUs = penaltyUs({ retryAfter }, basis)
-      if (job.pushedBack + 1 >= MAX_PUSH_BACKS) return notBefore(this.#judge(job, failure), closedForUs)
+      if (job.pushedBack + 1 >= MAX_PUSH_BACKS) return notBefore(this.#afterFailure(job, failure), closedForUs)
       return pushedBack(job, failure, await firstUse(store, job), closedForUs)
     })
   }
@@ -228,15 +205,14 @@ export class Remote {
   /** Defines limits, as an engine's start does. */
   async define(limits: readonly LimitDefinition[]): Promise<void> {
     await (await this.#open()).define(limits)
-    this.ring()
-    this.#hooks.changed()
+    this.notify()
   }
 
   /** Says anew what the starts of queues need, as an engine's start does. */
   async declareQueues(queues: readonly DeclaredQueue[]): Promise<void> {
     if (queues.length === 0) return
     await (await this.#open()).declareQueues(queues)
-    this.stir()
+    this.notify()
   }
 
   /** Empties the store, for tests: the limits of this engine are defined anew. */
@@ -244,19 +220,14 @@ export class Remote {
     const store = await this.#open()
     await store.clear()
     this.#workers.clear()
-    await store.define(this.#hooks.limits.definitions())
-    await store.declareQueues(this.#hooks.queueLimits.declared())
+    await store.define(this.#engine.limits.definitions())
+    await store.declareQueues(this.#engine.queueLimits.declared())
   }
 
-  /** Something has changed that may let a job start. */
-  ring(): void {
-    this.#claims.ring()
-  }
-
-  /** Something was changed that may let a job start, here or in this engine. */
-  stir(): void {
-    this.ring()
-    this.#hooks.changed()
+  /** Something was changed that may let a job start, here or in this engine, now or later. */
+  notify(): void {
+    this.#engine.wakeup.notify('work')
+    this.#engine.wakeup.notify('delayed')
   }
 
   /** Answers fetches that wait, and lets none wait any more; all else is served until the engine has stopped. */
@@ -267,18 +238,11 @@ export class Remote {
     this.#stopWatching?.()
   }
 
-  /** The store is about to be closed. */
-  close(): void {
-    this.stop()
-    this.#closed = true
-  }
-
   async #open(): Promise<Store> {
-    if (this.#closed) throw new SluiceError('engine.stopped', 'The engine was stopped: it serves nobody any more.')
-    if (this.#store) return this.#store
-    const store = (this.#store = await this.#hooks.store())
-    this.#reporter = this.#hooks.reporter(store)
-    this.#stopWatching ??= store.watch(() => this.ring())
+    const { store, reporter } = await this.#engine.open()
+    if (this.#reporter) return store
+    this.#reporter = reporter
+    this.#stopWatching ??= store.watch(() => this.#claims.wake())
     await this.#sweeper.arm(store)
     return store
   }
@@ -291,28 +255,28 @@ export class Remote {
   ): Promise<RemoteSettled> {
     const store = await this.#open()
     let feedback: (() => Promise<void>) | null = null
-    const { clock } = this.#hooks
+    const { settings, events, tasks, wakeup } = this.#engine
+    const { clock } = settings
     const refused = (): unknown => this.#repeated.add(settling)
     const settling = settleById({ store, clock, refused }, await read(id), holder, async (job) => {
-      if (holder.told) feedback = await readFeedback(this.#hooks, store, job, holder.told)
+      if (holder.feedback) feedback = await readFeedback({ ...settings, events }, store, job, holder.feedback)
       return settlementOf(job, store)
     }).finally(() => this.#repeated.delete(settling))
     const { answer, settlement, settled } = await settling
     if (answer.kind !== 'settled' || !settlement || !settled) return answer
     const { before } = answer
     await (feedback as (() => Promise<void>) | null)?.()
-    const task = this.#hooks.tasks.get(before.task) ?? null
+    const task = tasks.get(before.task) ?? null
     const error = 'error' in settlement ? errorOf(settlement.error) : null
     this.#reporter?.settled(asRun(before), task, { settlement, error }, settled, fromJsonText(before.input, undefined))
-    this.ring()
-    if (settlement.kind === 'retry' || settlement.kind === 'push-back') this.#hooks.changed()
-    else this.#hooks.freed()
+    if (settlement.kind === 'retry' || settlement.kind === 'push-back') this.notify()
+    else wakeup.notify('permits')
     return answer
   }
 
-  #judge(job: JobDetails, failure: Failure): Settlement {
-    const { random, tasks } = this.#hooks
-    return judgeFailure(job, failure, retryTermsOf(job, tasks.get(job.task)?.retry), random)
+  #afterFailure(job: JobDetails, failure: Failure): Settlement {
+    const { settings, tasks } = this.#engine
+    return settlementOfFailure(job, failure, retryTermsOf(job, tasks.get(job.task)?.retry), settings.random)
   }
 
   /** What has come due is promoted, fired or given up; nothing is claimed. */
@@ -327,9 +291,9 @@ export class Remote {
     const { runs } = await store.overdueRuns(SWEEP_AT_ONCE)
     const read = (id: string): Promise<JobDetails | null> => store.details(id)
     for (const run of runs)
-      await this.#settle(run.id, { attempt: run.attempt }, (job) => this.#judge(job, timedOut(run)), read)
+      await this.#settle(run.id, { attempt: run.attempt }, (job) => this.#afterFailure(job, timedOut(run)), read)
     const recovered = await store.recover()
     this.#reporter?.recovered(recovered)
-    if (recovered.length > 0) this.ring()
+    if (recovered.length > 0) this.#claims.wake()
   }
 }

@@ -31,8 +31,8 @@ export function retryTermsOf(job: JobDetails, ofTask: RetryPolicy | undefined): 
   return retry ?? (ofTask ? { ...ofTask, nonRetryable: [] } : DEFAULT)
 }
 
-/** What a failed attempt comes to: a retry after its delay, or the end. */
-export function judgeFailure(job: JobDetails, failure: Failure, terms: RetryTerms, random: Random): Settlement {
+/** The settlement of a failed attempt: a retry after its delay, or the end. */
+export function settlementOfFailure(job: JobDetails, failure: Failure, terms: RetryTerms, random: Random): Settlement {
   const { seq, attempt } = job
   const error = storedFailure(failure)
   if (!failure.retryable || attempt >= job.maxAttempts || isNonRetryable(failure, terms))

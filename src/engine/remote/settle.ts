@@ -4,7 +4,7 @@ import { persist } from '../../base/persist.ts'
 import type { Admitted, Settled, Settlement } from '../../jobs/job.ts'
 import type { JobState } from '../../jobs/job-state.ts'
 import type { JobDetails } from '../../store/contract/remote-jobs.ts'
-import type { RemoteTold } from './feedback.ts'
+import type { RemoteFeedback } from './feedback.ts'
 import type { Store } from '../../store/contract/store.ts'
 import { type Failure, storedFailure } from './retry.ts'
 import { endOf } from './times.ts'
@@ -15,8 +15,8 @@ export interface Holder {
   readonly attempt?: number | undefined
   /** Whether the job is theirs to see; what is not, is not there. */
   readonly sees?: (job: JobDetails) => boolean
-  /** What they tell of the budgets of the run along with its end. */
-  readonly told?: RemoteTold | undefined
+  /** On the budgets of the run, along with its end. */
+  readonly feedback?: RemoteFeedback | undefined
 }
 
 /** What settling a job by its id came to. */

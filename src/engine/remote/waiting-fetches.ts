@@ -3,12 +3,12 @@ import { asError } from '../../base/thrown.ts'
 import type { Admitted } from '../../jobs/job.ts'
 
 /** One claim of a waiting fetch, which leaves out the queues that are known to be empty by now. */
-export type TryClaim = (empty: ReadonlySet<string>) => Promise<Tried>
+export type TryClaim = (empty: ReadonlySet<string>) => Promise<ClaimTry>
 
-/** What such a claim came to. */
-export interface Tried {
+/** The answer of such a claim. */
+export interface ClaimTry {
   readonly jobs: readonly Admitted[]
-  /** The store's clock; null: only a bell can tell. */
+  /** When to try again by the store's clock; null: at a wakeup only. */
   readonly nextWakeUs: number | null
 }
 
@@ -30,16 +30,16 @@ interface Waiting extends WaitingFetch {
 }
 
 /**
- * Fetches that wait for work, in the order in which they came. A bell has them looked after one by one; a queue that had nothing for
+ * Fetches that wait for work, in the order in which they came. At a wakeup they claim one by one; a queue that had nothing for
  * one has nothing for those behind it, so that an arrival costs one claim, not one for each that waits.
  */
-export class FetchLine {
+export class WaitingFetches {
   readonly #clock: Clock
   readonly #nowUs: () => number
   readonly #waiting = new Set<Waiting>()
   #serving = false
   #again = false
-  #wake: Timer | null = null
+  #timer: Timer | null = null
   #stopped = false
 
   constructor(clock: Clock, nowUs: () => number) {
@@ -70,21 +70,21 @@ export class FetchLine {
       const waiting: Waiting = { ...fetch, answer, fail }
       signal?.addEventListener('abort', gone)
       this.#waiting.add(waiting)
-      this.ring()
+      this.wake()
     })
   }
 
-  /** Something has changed that may let a job start. */
-  ring(): void {
+  /** A job may start that could not before. */
+  wake(): void {
     if (this.#waiting.size === 0 || this.#stopped) return
     if (this.#serving) this.#again = true
     else void this.#serve()
   }
 
-  /** Answers everybody with nothing. */
+  /** Answers all of them with nothing. */
   stop(): void {
     this.#stopped = true
-    this.#wake?.cancel()
+    this.#timer?.cancel()
     for (const waiting of this.#waiting) waiting.answer([])
   }
 
@@ -118,8 +118,8 @@ export class FetchLine {
   }
 
   #wakeAt(us: number): void {
-    this.#wake?.cancel()
+    this.#timer?.cancel()
     if (this.#stopped || us === Infinity || this.#waiting.size === 0) return
-    this.#wake = this.#clock.setTimer(() => this.ring(), Math.max(0, (us - this.#nowUs()) / 1000))
+    this.#timer = this.#clock.setTimer(() => this.wake(), Math.max(0, (us - this.#nowUs()) / 1000))
   }
 }

@@ -3,8 +3,11 @@ import { isFinal } from '../../base/errors.ts'
 import type { Logger } from '../../base/logger.ts'
 import { pauseAfter, persist } from '../../base/persist.ts'
 import type { Admitted } from '../../jobs/job.ts'
-import type { Claim, ClaimRequest, Run, Store } from '../../store/contract/store.ts'
+import type { Claim, ClaimRequest, Store } from '../../store/contract/store.ts'
 import type { Trouble } from '../../base/trouble.ts'
+import type { Wakeup, WakeupReason } from '../events/wakeup.ts'
+import type { HeldRuns } from './held-runs.ts'
+import type { Reporter } from './report.ts'
 
 /** One queue that this process serves. */
 export interface ServedQueue {
@@ -19,22 +22,21 @@ export interface DispatcherOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly trouble: Trouble
+  readonly wakeup: Wakeup
   readonly worker: number
   readonly leaseUs: number
   readonly eventWindowUs: number
   readonly queues: readonly ServedQueue[]
-  /** The runs that this process holds, until they have settled. */
-  readonly held: () => readonly Run[]
+  readonly held: HeldRuns
   /** The tasks that are listed here: it takes no job of another one. */
   readonly tasks: readonly string[]
   /** Starts a claimed job; must call `finished` when it has settled. */
   readonly start: (job: Admitted) => void
-  /** Told of every claim, for events and callbacks. */
-  readonly claimed: (claim: Claim) => void
+  readonly reporter: Reporter
 }
 
 const FIRST_REST_MS = 250
-/** Without a free slot bells are answered so much later, all together. */
+/** Without a free slot wakeups are answered so much later, all together. */
 const FULL_LOOK_MS = 1000
 const A_CLAIM = 'a claim'
 const A_CHECK = 'the return of what lost claims may have taken'
@@ -42,9 +44,9 @@ const A_CHECK = 'the return of what lost claims may have taken'
 const LONG_CLAIM_MS = 5000
 
 /**
- * Decides when to claim: a bell (an arrival, a settled job, another process), the instant that the last claim named, or the
+ * Decides when to claim: at a wakeup (an arrival, a settled job, another process), at the instant that the last claim named, or at the
  * fallback poll. With no free slot only a finished job is a reason, or what comes due by itself: a schedule, a delayed job, the end of a wait.
- * After a claim that failed it rests, and no bell is a reason: a store in trouble is not hammered.
+ * After a claim that failed it rests and answers no wakeup: a store in trouble is not hammered.
  */
 export class Dispatcher {
   readonly #options: DispatcherOptions
@@ -55,7 +57,7 @@ export class Dispatcher {
   /** When the claim on its way began, on the steady clock; null: none is, or it was told of as a long one. */
   #claimingSinceUs: number | null = null
   /** What came up while a claim was on its way. */
-  #again: 'ring' | 'look' | null = null
+  #again: 'fill' | 'look' | null = null
   /** A claim may have taken jobs that this process was not told of. */
   #inDoubt = false
   #wake: Timer | null = null
@@ -65,6 +67,7 @@ export class Dispatcher {
   #rest: Timer | null = null
   #failures = 0
   #stopped = false
+  #unsubscribe: (() => void) | null = null
 
   constructor(options: DispatcherOptions) {
     this.#options = options
@@ -73,19 +76,36 @@ export class Dispatcher {
 
   /** Begins to claim. */
   start(): void {
-    // Jobs that were taken back before this may have rung already: a second claim beside the first would count the same slots.
-    this.ring()
+    this.#unsubscribe = this.#options.wakeup.subscribe((reason) => this.#heed(reason))
+    this.#fill()
   }
 
-  /** Something has changed that may let a job start. */
-  ring(): void {
+  #heed(reason: WakeupReason): void {
+    if (reason === 'work') this.#fill()
+    else if (reason === 'schedule') this.#look()
+    // A process that serves no queue has no use for permits.
+    else if (reason === 'permits' && this.#options.queues.length > 0) this.#fill()
+    // With room the wakeup that came with the job has the dispatcher learn when it is due.
+    else if (reason === 'delayed' && !this.#hasRoom()) this.#look()
+  }
+
+  /** A job may start that could not before: claims if a slot is free. */
+  #fill(): void {
     if (this.#stopped || this.#rest) return
     if (!this.#hasRoom()) this.#lookSoon()
-    else if (this.#claiming) this.#again ??= 'ring'
+    // A second claim beside the first would count the same slots.
+    else if (this.#claiming) this.#again ??= 'fill'
     else this.#claim()
   }
 
-  /** The fallback poll: what no bell has told of is looked for. */
+  /** Something may be due by itself: claims whether or not a slot is free. */
+  #look(): void {
+    if (this.#stopped || this.#rest) return
+    if (this.#claiming) this.#again = 'look'
+    else this.#claim()
+  }
+
+  /** The fallback poll: claims for changes that no wakeup reported. */
   poll(): void {
     if (this.#claiming) this.#tellIfLong()
     // A heartbeat that falls together with the poll is no claim: it must not take the place of one.
@@ -93,28 +113,16 @@ export class Dispatcher {
     else if (!this.#claiming && !this.#rest && !this.#stopped) this.#claim()
   }
 
-  /** A schedule may be due, whether or not a slot is free. */
-  look(): void {
-    if (this.#stopped || this.#rest) return
-    if (this.#claiming) this.#again = 'look'
-    else this.#claim()
-  }
-
   /** A job of this queue has ended and its slot is freed, but it could not be settled: the slot is taken until it is. */
   hold(queue: string): void {
     this.#active.set(queue, (this.#active.get(queue) ?? 0) + 1)
-  }
-
-  /** A delayed job was stored: with room the bell has the dispatcher learn when it is due. */
-  delayed(): void {
-    if (!this.#hasRoom()) this.look()
   }
 
   /** What has arrived may come due by itself; with no free slot that is looked for once in a while only. */
   #lookSoon(): void {
     this.#full ??= this.#options.clock.setTimer(() => {
       this.#full = null
-      if (!this.#hasRoom()) this.look()
+      if (!this.#hasRoom()) this.#look()
     }, FULL_LOOK_MS)
     this.#full.unref?.()
   }
@@ -126,10 +134,10 @@ export class Dispatcher {
     const served = this.#options.queues.find((each) => each.queue === queue)
     // Where there was room, the last claim has found nothing to fill it with; one on its way may not have asked for this slot.
     const isNews = this.#claiming !== null || !served || active >= served.concurrency
-    if (isNews || !this.#options.store.rings) this.ring()
+    if (isNews || !this.#options.store.notifiesOwnWrites) this.#fill()
   }
 
-  /** Claims no more; what a claim on its way still brings is given back with its units. */
+  /** Claims no more; gives back, with its units, what a claim on its way still takes. */
   async stop(): Promise<void> {
     this.#end()
     await this.#claiming
@@ -150,6 +158,7 @@ export class Dispatcher {
 
   #end(): void {
     this.#stopped = true
+    this.#unsubscribe?.()
     for (const timer of [this.#wake, this.#full, this.#rest]) timer?.cancel()
   }
 
@@ -164,13 +173,13 @@ export class Dispatcher {
       this.#tellIfLong()
       this.#claiming = null
       this.#claimingSinceUs = null
-      if (this.#again === 'look') this.look()
-      else if (this.#again === 'ring') this.ring()
+      if (this.#again === 'look') this.#look()
+      else if (this.#again === 'fill') this.#fill()
     })
   }
 
   async #claimOnce(): Promise<void> {
-    const { store, clock, trouble, start, claimed, worker, leaseUs } = this.#options
+    const { store, clock, trouble, start, reporter, worker, leaseUs } = this.#options
     let claim: Claim
     try {
       if (this.#inDoubt) await this.#releaseLost()
@@ -191,7 +200,7 @@ export class Dispatcher {
       return
     }
     for (const job of claim.jobs) this.#active.set(job.queue, (this.#active.get(job.queue) ?? 0) + 1)
-    claimed(claim)
+    reporter.claimed(claim)
     for (const job of claim.jobs) start(job)
     const wakeUs = this.#hasRoom() ? claim.nextWakeUs : claim.nextFireUs
     if (wakeUs !== null) this.#wakeIn((wakeUs - store.nowUs()) / 1000)
@@ -212,17 +221,17 @@ export class Dispatcher {
     this.#inDoubt = false
     let jobs = 0
     try {
-      jobs = await store.releaseLost(worker, held())
+      jobs = await store.releaseLost(worker, held.all)
     } catch (error) {
       this.#inDoubt = true
       throw error
     }
     if (jobs === 0) return
     logger.warn({ jobs }, 'jobs of a claim whose answer was lost were given back; they never started')
-    if (!this.#stopped) this.#again ??= 'ring'
+    if (!this.#stopped) this.#again ??= 'fill'
   }
 
-  /** Read when the claim's transaction runs: slots that became free until then count, and bells until then are answered by it. */
+  /** Read when the claim's transaction runs: slots that became free until then count, and wakeups until then are answered by it. */
   #request(): ClaimRequest {
     this.#again = null
     const { worker, leaseUs, eventWindowUs, queues, tasks } = this.#options
@@ -251,7 +260,7 @@ export class Dispatcher {
     this.#rest = clock.setTimer(
       () => {
         this.#rest = null
-        this.look()
+        this.#look()
       },
       pauseAfter(++this.#failures, FIRST_REST_MS),
     )
@@ -259,7 +268,7 @@ export class Dispatcher {
 
   #wakeIn(delayMs: number): void {
     this.#wake?.cancel()
-    if (!this.#stopped) this.#wake = this.#options.clock.setTimer(() => this.look(), Math.max(0, delayMs))
+    if (!this.#stopped) this.#wake = this.#options.clock.setTimer(() => this.#look(), Math.max(0, delayMs))
   }
 
   /** Once for each claim: at its end, or at a poll meanwhile, so that no claim needs a timer of its own. */

@@ -1,3 +1,4 @@
+import type { Clock } from '../../base/clock.ts'
 import { type Duration, durationUs } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { checkInstant } from '../../base/instant.ts'
@@ -5,21 +6,19 @@ import { toJsonText } from '../../base/json-value.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import { validate } from '../../jobs/schema.ts'
 import { uniqueKey } from '../../jobs/unique-key.ts'
-import type { UseSpec } from '../../policy/limits/define.ts'
 import { checkCall, checkQueue } from '../define/call-options.ts'
 import { fairnessOfJob } from '../define/fairness.ts'
 import { type Carried, toCarry } from '../events/instrumentation.ts'
 import { type LimitRegistry, specsOf } from '../define/limit-registry.ts'
+import type { QueueLimits } from '../define/queue-limits.ts'
 import type { EnqueueOptions, TaskDefinition } from '../define/task.ts'
 
 /** What turning a call into a stored job needs of its engine. */
 export interface EnqueueContext {
   readonly newId: () => string
-  /** Wall clock, epoch ms. */
-  readonly nowMs: () => number
+  readonly clock: Clock
   readonly limits: LimitRegistry
-  /** Limits of a queue whose keys hang on the job: they count as the job's own. */
-  readonly queueUses: (queue: string) => readonly UseSpec<never>[]
+  readonly queueLimits: QueueLimits
 }
 
 /**
@@ -55,7 +54,7 @@ function toJob(
     options.limits !== undefined
       ? [...task.uses, ...specsOf(options.limits, `limits of a call of ${task.name}`)]
       : task.uses
-  const more = context.queueUses(queue)
+  const more = context.queueLimits.ofJobs(queue)
   const { priority = 0, weight } = options
   return {
     id: context.newId(),
@@ -66,7 +65,7 @@ function toJob(
     uses: context.limits.resolve(more.length > 0 ? [...own, ...more] : own, output, { weight, priority }, task.name),
     maxAttempts: task.retry.attempts,
     runAtMs: options.runAt === undefined ? null : dateMs(options.runAt, 'runAt'),
-    ...(options.delay !== undefined && { delayUs: delayUs(options.delay, context.nowMs()) }),
+    ...(options.delay !== undefined && { delayUs: delayUs(options.delay, context.clock.now()) }),
     expiresAtMs: options.expiresAt === undefined ? null : dateMs(options.expiresAt, 'expiresAt'),
     unique: uniqueKey(options.unique, output as never, task.name),
     extra: extraText(options, toCarry(carried)),

@@ -9,7 +9,9 @@ import type { Calibration } from '../../policy/limits/limit.ts'
 import { MAX_UNITS } from '../../policy/limits/normalise.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { Events } from '../events/events.ts'
-import { type JudgeContext, paceOf, pushBackOf } from './outcome.ts'
+import type { Wakeup } from '../events/wakeup.ts'
+import { type OutcomeContext, paceOf, pushBackOf } from './outcome.ts'
+import type { HeldRuns } from './held-runs.ts'
 import type { TaskDefinition } from '../define/task.ts'
 import type { Trouble } from '../../base/trouble.ts'
 
@@ -23,18 +25,15 @@ export interface FeedbackOptions {
   readonly trouble: Trouble
   readonly events: Events
   readonly tasks: ReadonlyMap<string, TaskDefinition>
-  readonly judge: JudgeContext
-  /** The runs of this process that have not ended. */
-  readonly running: () => Iterable<Admitted>
-  readonly isRunning: (job: Admitted) => boolean
-  /** Something has changed that may let a job start. */
-  readonly ring: () => void
+  readonly outcomes: OutcomeContext
+  readonly held: HeldRuns
+  readonly wakeup: Wakeup
 }
 
 /** So long a correction that only holds starts back is repeated. */
 const REPEATED_FOR_MS = 120_000
 
-/** What handlers tell of their limits while they run: what a call really cost, and what the other side said of its budget. */
+/** The feedback of handlers on their limits: what a call really cost, and what the other side says of its budget. */
 export class Feedback {
   readonly #options: FeedbackOptions
   /** Units that each run has corrected so far, by limit: what comes back in all is bounded by what was taken. */
@@ -47,16 +46,16 @@ export class Feedback {
   }
 
   charge(job: Admitted, limit: string, units: number): void {
-    const { clock, judge, logger, ring, store, trouble, worker } = this.#options
+    const { clock, outcomes, logger, store, trouble, wakeup, worker } = this.#options
     const use = job.uses.find((each) => each.limit === limit)
-    const rule = judge.policy(limit)?.rule
+    const rule = outcomes.limits.policy(limit)?.rule
     const fault = !use
       ? 'the job does not use that limit'
       : !(Number.isSafeInteger(units) && Math.abs(units) <= MAX_UNITS)
         ? `the units are no whole number of at most ${MAX_UNITS}`
         : rule === null || rule?.kind === 'spacing'
           ? 'a limit of spacing or of permits alone counts starts, not units'
-          : this.#options.isRunning(job)
+          : this.#options.held.isRunning(job)
             ? null
             : 'the run is over'
     if (fault !== null || !use)
@@ -69,18 +68,23 @@ export class Feedback {
     corrected.set(limit, before + now)
     // What an earlier try has written though its answer was lost is charged twice then: too much holds starts back, too little lets too many go.
     persist(clock, now > 0 ? REPEATED_FOR_MS : 0, () => store.charge(limit, use.key, now, job.startedUs, worker)).then(
-      ring,
+      () => wakeup.notify('work'),
       (error: unknown) => trouble.tell('error', error, { job: job.id, limit }, 'a charge could not be corrected'),
     )
   }
 
   /** A refusal closes the bucket; the headers of any answer correct the buckets of limits that say so. */
   observe(job: Admitted, answer: Answer): void {
-    const { clock, judge, tasks } = this.#options
+    const { clock, outcomes, tasks } = this.#options
     const task = tasks.get(job.task)
     const refused = isRefusal(answer)
     if (refused && task) {
-      const { limit, key, closedForUs } = pushBackOf(judge, job, task, RateLimited.from(answer, { now: clock.now() }))
+      const { limit, key, closedForUs } = pushBackOf(
+        outcomes,
+        job,
+        task,
+        RateLimited.from(answer, { now: clock.now() }),
+      )
       if (limit !== null) this.#close(job, limit, key, closedForUs)
     }
     this.#calibrate(job, (budget) => readRateLimitHeaders(answer.headers, clock.now(), budget), refused)
@@ -105,7 +109,7 @@ export class Feedback {
     const name = JSON.stringify([job.task, limit])
     if (this.#unheld.has(name) || job.uses.some((use) => use.limit === limit)) return
     this.#unheld.add(name)
-    const closed = this.#options.judge.policy(limit)
+    const closed = this.#options.outcomes.limits.policy(limit)
       ? 'its bucket was closed and the job'
       : 'no bucket was closed, the job'
     this.#options.logger.warn(
@@ -116,9 +120,9 @@ export class Feedback {
 
   /** @param isRefusal nothing left is no news then: the refusal itself says when to come back, perhaps sooner. */
   #calibrate(job: Admitted, read: (budget: string | null) => RateLimitFacts, isRefusal: boolean): void {
-    const { events, judge, store, trouble, worker } = this.#options
+    const { events, outcomes, store, trouble, wakeup, worker } = this.#options
     for (const { limit, key } of job.uses) {
-      const policy = judge.policy(limit)
+      const policy = outcomes.limits.policy(limit)
       if (!policy?.calibrate) continue
       const facts = read(policy.calibrate.budget)
       const { remaining } = facts
@@ -132,7 +136,7 @@ export class Feedback {
           if (!news) return undefined
           const until = new Date(this.#options.clock.now() + resetInUs / 1000)
           events.emit('rate_limit.dynamic_adjusted', { limit, key, until, remaining: left })
-          return this.#options.ring()
+          return wakeup.notify('work')
         },
         (error: unknown) => trouble.tell('error', error, { job: job.id, limit }, 'a budget could not be calibrated'),
       )
@@ -142,7 +146,7 @@ export class Feedback {
   /** Units of this process's runs that began after this one: the other side may not have counted them when it answered. */
   #unseen(job: Admitted, limit: string, key: string): number {
     let units = 0
-    for (const other of this.#options.running()) {
+    for (const { job: other } of this.#options.held.calls.values()) {
       if (other.startedUs < job.startedUs || (other.startedUs === job.startedUs && other.seq <= job.seq)) continue
       for (const use of other.uses) if (use.limit === limit && use.key === key) units += use.weight
     }
@@ -151,14 +155,14 @@ export class Feedback {
 
   /** As told, one period where that was not told; at most the longest penalty, since a header may say anything. */
   #resetInUs({ reset }: RateLimitFacts, periodUs: number): number {
-    const { clock, judge } = this.#options
+    const { clock, outcomes } = this.#options
     const us =
       reset === undefined || reset.kind === 'absent'
         ? periodUs
         : reset.kind === 'delay'
           ? reset.us
           : Math.ceil((reset.epochMs - clock.now()) * 1000)
-    return Math.min(us, judge.maxPenaltyUs)
+    return Math.min(us, outcomes.maxPenaltyUs)
   }
 
   #close(job: Admitted, limit: string, key: string, closedForUs: number): void {

@@ -3,8 +3,8 @@ import { isFinal } from '../../base/errors.ts'
 import { pauseAfter } from '../../base/persist.ts'
 import type { Trouble } from '../../base/trouble.ts'
 
-/** A chore: what to do, how often, and what it is called when it fails. */
-export interface Chore {
+/** One piece of maintenance: its work, how often it is done, and its name in logs. */
+export interface Routine {
   readonly name: string
   readonly everyMs: number
   readonly work: () => Promise<void>
@@ -13,13 +13,13 @@ export interface Chore {
 const FIRST_PAUSE_MS = 250
 
 /**
- * Does chores at their intervals, each never twice at once; one that fails is tried again sooner, with growing pauses. One timer serves
- * all of them: the intervals are counted from the same instant, so that chores fall together.
+ * Does routines at their intervals, each never twice at once; one that fails is tried again sooner, with growing pauses. One timer serves
+ * all of them: the intervals are counted from the same instant, so that routines fall together.
  */
-export class Chores {
+export class Maintenance {
   /** When each is due, on the steady clock. */
-  readonly #due = new Map<Chore, number>()
-  readonly #busy = new Set<Chore>()
+  readonly #due = new Map<Routine, number>()
+  readonly #busy = new Set<Routine>()
   readonly #clock: Clock
   readonly #trouble: Trouble
   readonly #beganMs: number
@@ -27,11 +27,11 @@ export class Chores {
   #timerMs = Infinity
   readonly #pauses = new Set<Timer>()
 
-  constructor(clock: Clock, trouble: Trouble, chores: readonly Chore[]) {
+  constructor(clock: Clock, trouble: Trouble, routines: readonly Routine[]) {
     this.#clock = clock
     this.#trouble = trouble
     this.#beganMs = this.#nowMs()
-    for (const chore of chores) this.#due.set(chore, this.#beganMs + chore.everyMs)
+    for (const routine of routines) this.#due.set(routine, this.#beganMs + routine.everyMs)
     this.#arm()
   }
 
@@ -57,29 +57,29 @@ export class Chores {
     const nowMs = this.#nowMs()
     // A timer may fire a little early by another clock.
     const due = [...this.#due].filter(([, dueMs]) => dueMs <= nowMs + 1)
-    for (const [chore] of due) {
-      const { everyMs } = chore
+    for (const [routine] of due) {
+      const { everyMs } = routine
       const intervals = Math.max(1, Math.floor((nowMs + 1 - this.#beganMs) / everyMs) + 1)
-      this.#due.set(chore, this.#beganMs + intervals * everyMs)
+      this.#due.set(routine, this.#beganMs + intervals * everyMs)
     }
     this.#arm()
-    for (const [chore] of due) if (!this.#busy.has(chore)) void this.#now(chore)
+    for (const [routine] of due) if (!this.#busy.has(routine)) void this.#now(routine)
   }
 
-  async #now(chore: Chore): Promise<void> {
-    this.#busy.add(chore)
-    for (let failures = 0; this.#due.has(chore);) {
+  async #now(routine: Routine): Promise<void> {
+    this.#busy.add(routine)
+    for (let failures = 0; this.#due.has(routine);) {
       try {
-        await chore.work()
-        this.#trouble.over(chore.name)
+        await routine.work()
+        this.#trouble.over(routine.name)
         break
       } catch (error) {
-        this.#trouble.failed(chore.name, error)
-        if (isFinal(error)) this.#due.delete(chore)
-        else await this.#pause(Math.min(chore.everyMs, pauseAfter(++failures, FIRST_PAUSE_MS)))
+        this.#trouble.failed(routine.name, error)
+        if (isFinal(error)) this.#due.delete(routine)
+        else await this.#pause(Math.min(routine.everyMs, pauseAfter(++failures, FIRST_PAUSE_MS)))
       }
     }
-    this.#busy.delete(chore)
+    this.#busy.delete(routine)
   }
 
   #pause(ms: number): Promise<void> {

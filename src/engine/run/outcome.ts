@@ -11,19 +11,20 @@ import { retryDelayUs } from '../../jobs/retry-policy.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import { partitionKey } from '../../policy/limits/partition-key.ts'
 import type { RunEnd } from '../events/run-end.ts'
+import type { LimitRegistry } from '../define/limit-registry.ts'
 import type { TaskDefinition } from '../define/task.ts'
 
-/** What judging a run needs beside the run. */
-export interface JudgeContext {
+/** What the outcome of a run depends on beside the run. */
+export interface OutcomeContext {
   readonly clock: Clock
   readonly random: Random
   /** The longest that a push-back may close a bucket, µs. */
   readonly maxPenaltyUs: number
-  readonly policy: (limit: string) => LimitPolicy | null
+  readonly limits: LimitRegistry
 }
 
-/** A run's settlement, and the error behind it for callbacks and events. */
-export interface Verdict {
+/** The settlement of a run, and the error behind it for callbacks and events. */
+export interface Outcome {
   readonly settlement: Settlement
   readonly error: Error | null
 }
@@ -40,17 +41,17 @@ export interface PushBack {
 const MAX_PUSH_BACKS = 100
 const LONGEST_MESSAGE = 8000
 
-/** Says what a run comes to: complete, retry, push-back, discard, cancel. Never throws, whatever the handler returned or threw. */
-export function judge(context: JudgeContext, job: Admitted, task: TaskDefinition, end: RunEnd): Verdict {
+/** The outcome of a run: complete, retry, push-back, discard, cancel or give-back. Never throws for what a handler returns or throws. */
+export function outcomeOf(context: OutcomeContext, job: Admitted, task: TaskDefinition, end: RunEnd): Outcome {
   const { seq, attempt } = job
   if (end.kind === 'ended')
     return { settlement: { seq, attempt, kind: end.by === 'cancel' ? 'cancel' : 'give-back' }, error: null }
   try {
     if (end.kind === 'threw') {
-      const verdict = judgeError(context, job, task, end.error)
+      const outcome = outcomeOfError(context, job, task, end.error)
       // A run that we have asked to end ends for that, whatever it throws. A push-back gives it back as well, and not too soon.
-      if (end.after === null || verdict.settlement.kind === 'push-back') return verdict
-      return judge(context, job, task, { kind: 'ended', by: end.after })
+      if (end.after === null || outcome.settlement.kind === 'push-back') return outcome
+      return outcomeOf(context, job, task, { kind: 'ended', by: end.after })
     }
     const result = end.value === undefined ? null : toJsonText(end.value, `the result of task ${task.name}`)
     return { settlement: { seq, attempt, kind: 'complete', result }, error: null }
@@ -64,17 +65,22 @@ export function judge(context: JudgeContext, job: Admitted, task: TaskDefinition
  * engine does not know has no bucket to close. Where the job does not stand under the bucket, only putting it off keeps it from coming
  * back before the other side wants it.
  */
-export function pushBackOf(context: JudgeContext, job: Admitted, task: TaskDefinition, refusal: RateLimited): PushBack {
+export function pushBackOf(
+  context: OutcomeContext,
+  job: Admitted,
+  task: TaskDefinition,
+  refusal: RateLimited,
+): PushBack {
   const listed = task.uses
     .map((use) => job.uses.find((each) => each.limit === use.limit))
     .find((use) => use !== undefined)
   const own =
     refusal.limitName === null ? (listed ?? job.uses[0]) : job.uses.find((use) => use.limit === refusal.limitName)
   const called = refusal.limitName ?? own?.limit ?? null
-  const limit = called === null || own || context.policy(called) ? called : null
+  const limit = called === null || own || context.limits.policy(called) ? called : null
   const named = isKey(refusal.key) ? partitionKey(refusal.key, 'shared', `a RateLimited of ${task.name}`) : null
   const key = named?.kind === 'key' ? named.key : (own?.key ?? '')
-  const { intervalUs, periodUs } = paceOf(limit === null ? null : context.policy(limit))
+  const { intervalUs, periodUs } = paceOf(limit === null ? null : context.limits.policy(limit))
   return {
     limit,
     key,
@@ -88,7 +94,7 @@ export function pushBackOf(context: JudgeContext, job: Admitted, task: TaskDefin
   }
 }
 
-/** A handler's error may hold anything, and judging it must not fail. */
+/** A handler's error may hold anything, and reading it must not fail. */
 function isKey(key: unknown): key is string | number {
   return typeof key === 'string' || Number.isFinite(key)
 }
@@ -105,7 +111,7 @@ export function storedError(error: Error): JobError {
   }
 }
 
-function judgeError(context: JudgeContext, job: Admitted, task: TaskDefinition, error: Error): Verdict {
+function outcomeOfError(context: OutcomeContext, job: Admitted, task: TaskDefinition, error: Error): Outcome {
   const { seq, attempt } = job
   if (isRateLimited(error) && job.pushedBack + 1 < MAX_PUSH_BACKS)
     return {
@@ -127,12 +133,12 @@ function judgeError(context: JudgeContext, job: Admitted, task: TaskDefinition, 
 }
 
 function failed(
-  context: JudgeContext,
+  context: OutcomeContext,
   job: Admitted,
   task: Pick<TaskDefinition, 'retry'>,
   error: Error,
   notBeforeUs = 0,
-): Verdict {
+): Outcome {
   const { seq, attempt } = job
   if (attempt >= job.maxAttempts)
     return { settlement: { seq, attempt, kind: 'discard', error: storedError(error) }, error }

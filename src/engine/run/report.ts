@@ -8,14 +8,15 @@ import type { Admitted, Settled } from '../../jobs/job.ts'
 import { RateLimitRejected } from '../../jobs/rate-limit-rejected.ts'
 import type { ScheduleNews } from '../../jobs/schedule.ts'
 import { validate } from '../../jobs/schema.ts'
-import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import type { SetAside } from '../../store/contract/set-aside.ts'
-import type { Claim, Closed, Recovered, Rejected } from '../../store/contract/store.ts'
-import type { UnknownKind } from '../../store/contract/known-tasks.ts'
+import type { Claim, Closed, Recovered, Rejected, Store } from '../../store/contract/store.ts'
 import type { UnresolvedJob, UnresolvedKind } from '../../store/contract/unresolved.ts'
 import type { Events } from '../events/events.ts'
 import { resultsTooLarge, tellFlow } from '../events/flow-news.ts'
-import type { Verdict } from './outcome.ts'
+import type { LimitRegistry } from '../define/limit-registry.ts'
+import type { ServedQueues } from '../define/served-queues.ts'
+import type { Outcome } from './outcome.ts'
+import type { Results } from './results.ts'
 import type { TaskDefinition } from '../define/task.ts'
 import { limitsOf, type WaitHistogram } from '../events/wait-histogram.ts'
 
@@ -28,19 +29,16 @@ export interface ReporterOptions {
   readonly events: Events
   readonly tasks: ReadonlyMap<string, TaskDefinition>
   readonly waits: WaitHistogram
-  /** How this engine defines a limit; null: it does not. */
-  readonly policy: (limit: string) => LimitPolicy | null
-  /** Store time to wall time. */
-  readonly wallOf: (storeUs: number) => Date
-  /** Told of jobs whose limits have yet to be resolved. */
+  readonly store: Store
+  /** The limits that this engine defines. */
+  readonly limits: LimitRegistry
+  readonly results: Results
+  readonly servedQueues: ServedQueues
+  /** Takes jobs whose limits have yet to be resolved. */
   readonly unresolved: (kinds: readonly UnresolvedKind[]) => void
-  /** Told of jobs whose tasks no live worker knows. */
-  readonly unknown: (kinds: readonly UnknownKind[]) => void
-  /** Told of every job that has ended, so that whoever waits for it learns it. */
-  readonly ended: (id: string) => void
 }
 
-/** Tells the outside what was written: events for everybody, callbacks for the task. Nothing is told before it is durable. */
+/** Reports what was written: events for all listeners, callbacks for the task. It reports nothing before it is durable. */
 export class Reporter {
   readonly #options: ReporterOptions
 
@@ -62,16 +60,17 @@ export class Reporter {
     events.emit('job.started', { ...about(job), ageMs, waitedMs, waitedFor: job.waitedFor, limits: limitsOf(job) })
   }
 
-  /** A run was settled in this state. */
-  settled(job: Admitted, task: TaskDefinition | null, verdict: Verdict, settled: Counted, input: unknown): void {
-    this.#settled(job, task, verdict, settled, input)
+  /** A run was settled, or its settlement was refused since its lease was over. */
+  settled(job: Admitted, task: TaskDefinition | null, outcome: Outcome, settled: Settled, input: unknown): void {
+    if (settled.kind === 'lost') return this.#lost(job)
+    this.#settled(job, task, outcome, settled, input)
     if (settled.flow) this.flow(settled.flow)
   }
 
-  #settled(job: Admitted, task: TaskDefinition | null, verdict: Verdict, settled: Counted, input: unknown): void {
-    const { clock, events, ended } = this.#options
+  #settled(job: Admitted, task: TaskDefinition | null, outcome: Outcome, settled: Counted, input: unknown): void {
+    const { clock, events } = this.#options
     const { state } = settled
-    const { error, settlement } = verdict
+    const { error, settlement } = outcome
     if (state === 'completed') {
       if (events.heard('job.completed')) events.emit('job.completed', about(job))
       const text = settlement.kind === 'complete' ? settlement.result : null
@@ -82,7 +81,7 @@ export class Reporter {
         job,
         'onCompleted',
       )
-      return ended(job.id)
+      return this.#ended(job.id)
     }
     if (settlement.kind === 'push-back') {
       const { limit, key, closedForUs } = settlement
@@ -98,7 +97,7 @@ export class Reporter {
     if (error) events.emit('job.failed', { ...about(job), error })
     if (state === 'cancelled') {
       events.emit('job.cancelled', about(job))
-      return ended(job.id)
+      return this.#ended(job.id)
     }
     if (!error) return
     if (settlement.kind === 'retry') {
@@ -114,10 +113,10 @@ export class Reporter {
     }
     events.emit('job.discarded', { ...about(job), error })
     this.#call(task?.onError && (() => task.onError?.(error, { id: job.id, input: input as never })), job, 'onError')
-    ended(job.id)
+    this.#ended(job.id)
   }
 
-  lost(job: Admitted): void {
+  #lost(job: Admitted): void {
     const { logger, events } = this.#options
     logger.warn(
       { job: job.id, task: job.task, attempt: job.attempt },
@@ -128,7 +127,7 @@ export class Reporter {
 
   /** What a claim did beside starting jobs. */
   claimed(claim: Claim): void {
-    const { events, wallOf } = this.#options
+    const { events, servedQueues } = this.#options
     for (const { nextAtUs, defined, refused, waiting: waitingJobs, ...closed } of claim.closed) {
       const { limit, key, queue, wanted: wantedUnits } = closed
       if (!defined) events.emit('rate_limit.unknown', { limit, key, queue, ...named(refused) })
@@ -137,31 +136,31 @@ export class Reporter {
           ...closed,
           wantedUnits,
           waitingJobs,
-          nextAt: nextAtUs === null ? null : wallOf(nextAtUs),
+          nextAt: nextAtUs === null ? null : this.#wallOf(nextAtUs),
         })
     }
     for (const { nextAtUs, ...bucket } of claim.sustained)
-      events.emit('rate_limit.throttled', { ...bucket, nextAt: nextAtUs === null ? null : wallOf(nextAtUs) })
+      events.emit('rate_limit.throttled', { ...bucket, nextAt: nextAtUs === null ? null : this.#wallOf(nextAtUs) })
     for (const bucket of claim.released) events.emit('rate_limit.released', bucket)
     for (const news of claim.schedules) this.#scheduled(news)
     for (const row of claim.aside ?? []) this.#setAside(row)
     for (const job of claim.rejected) this.#rejected(job)
     for (const news of claim.flows) this.flow(news)
     if (claim.unresolved?.length) this.#options.unresolved(claim.unresolved)
-    if (claim.unknown?.length) this.#options.unknown(claim.unknown)
+    if (claim.unknown?.length) servedQueues.unknown(claim.unknown)
   }
 
   /** A job was discarded because its limits could not be resolved. */
   unresolvable(job: UnresolvedJob, error: Error): void {
-    const { events, ended } = this.#options
+    const { events } = this.#options
     events.emit('job.discarded', { ...about(job), error })
     this.#onError(job, error)
-    ended(job.id)
+    this.#ended(job.id)
   }
 
   /** The end of a job changed the flow it belongs to. */
   flow(news: FlowNews): void {
-    tellFlow(news, this.#options.events, this.#options.ended)
+    tellFlow(news, this.#options.events, (id) => this.#ended(id))
     for (const job of news.discarded) this.#onError(job, resultsTooLarge(job.id))
   }
 
@@ -178,7 +177,7 @@ export class Reporter {
 
   /** Jobs that were taken back from dead workers or expired leases. */
   recovered(jobs: readonly Recovered[]): void {
-    const { events, logger, ended } = this.#options
+    const { events, logger } = this.#options
     for (const job of jobs) {
       const { state } = job
       logger.warn(
@@ -195,7 +194,7 @@ export class Reporter {
         events.emit('job.discarded', { ...about(job), error })
         this.#onError(job, error)
       }
-      ended(job.id)
+      this.#ended(job.id)
       if (job.flow) this.flow(job.flow)
     }
   }
@@ -208,13 +207,13 @@ export class Reporter {
   }
 
   #rejected(job: Rejected): void {
-    const { events, logger, wallOf, ended } = this.#options
+    const { events, logger } = this.#options
     if (job.occurrence) {
       this.#scheduled({ kind: 'skipped', occurrence: job.occurrence, reason: 'late' })
       events.emit('job.cancelled', about(job))
-      return ended(job.id)
+      return this.#ended(job.id)
     }
-    const expectedStart = job.expectedStartUs === null ? null : wallOf(job.expectedStartUs)
+    const expectedStart = job.expectedStartUs === null ? null : this.#wallOf(job.expectedStartUs)
     const error =
       job.reason === 'unreadable'
         ? new SluiceError('job.unreadable', `The job ${job.id} of task ${job.task}: ${UNREADABLE_WORDS}`)
@@ -223,13 +222,13 @@ export class Reporter {
               'job.expired',
               `The job ${job.id} of task ${job.task} had not started when it expired${waitInWords(job)}.`,
             )
-          : new RateLimitRejected(job.limit, job.key, expectedStart, this.#options.policy(job.limit))
+          : new RateLimitRejected(job.limit, job.key, expectedStart, this.#options.limits.policy(job.limit))
     if (job.reason === 'unreadable') logger.error({ job: job.id, task: job.task, queue: job.queue }, error.message)
     if (job.reason === 'dropped' || job.reason === 'late')
       events.emit('rate_limit.dropped', { limit: job.limit, key: job.key, id: job.id, task: job.task, expectedStart })
     events.emit('job.discarded', { ...about(job), error })
     this.#onError(job, error)
-    ended(job.id)
+    this.#ended(job.id)
   }
 
   /** For a job that ended without a run: its input is read from the store. */
@@ -256,7 +255,16 @@ export class Reporter {
     )
   }
 
-  /** A callback that throws harms nobody: the job's state is already written. */
+  #ended(id: string): void {
+    this.#options.results.settled(id)
+  }
+
+  #wallOf(storeUs: number): Date {
+    const { clock, store } = this.#options
+    return new Date(clock.now() + (storeUs - store.nowUs()) / 1000)
+  }
+
+  /** A callback that throws changes nothing: the job's state is already written. */
   #call(callback: (() => unknown) | undefined, job: { readonly id: string }, name: string): void {
     if (!callback) return
     const failed = (error: unknown): void =>

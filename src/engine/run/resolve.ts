@@ -19,7 +19,7 @@ export class Resolver {
   readonly #tasks: ReadonlyMap<string, TaskDefinition>
   readonly #calls: EnqueueContext
   readonly #trouble: Trouble
-  readonly #reporter: () => Reporter
+  readonly #reporter: Reporter
   readonly #busy = new Map<string, Promise<void>>()
   /** Found once more while they were being resolved: what came meanwhile may not have been seen. */
   readonly #again = new Set<string>()
@@ -30,7 +30,7 @@ export class Resolver {
     tasks: ReadonlyMap<string, TaskDefinition>,
     calls: EnqueueContext,
     trouble: Trouble,
-    reporter: () => Reporter,
+    reporter: Reporter,
   ) {
     this.#store = store
     this.#tasks = tasks
@@ -74,7 +74,7 @@ export class Resolver {
       const found = await Promise.all(jobs.map((job) => this.#resolve(job, task)))
       const done = new Set(jobs.length > 0 ? await unresolved.resolve(found.map(({ resolution }) => resolution)) : [])
       for (const { resolution, error } of found)
-        if (error && done.has(resolution.job.seq)) this.#reporter().unresolvable(resolution.job, error)
+        if (error && done.has(resolution.job.seq)) this.#reporter.unresolvable(resolution.job, error)
       more = (jobs.length === AT_ONCE && done.size > 0) || this.#again.has(name)
     }
   }

@@ -45,8 +45,9 @@ export class Results {
     return this.handle(answer.id, answer.kind !== 'created')
   }
 
-  /** A job has ended, or may have: whoever waits for it is told, and while the store is away a little later. */
+  /** A job has ended, or may have: answers the callers that wait for it, and while the store is away a little later. */
   settled(id: string): void {
+    if (!this.#waiters.has(id)) return
     this.#tell(id).catch(() => {
       if (this.#again.has(id)) return
       this.#again.add(id)

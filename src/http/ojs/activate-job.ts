@@ -20,7 +20,7 @@ export const activateJob: Operation = operation({
     const { remote } = call.server
     const was = await (await remote.store()).activate(id, runAtOf(extraOf(job)))
     if (was !== 'pending') throw wrongState(id, was ?? job.state, 'activated')
-    remote.ring()
+    remote.notify()
     return ok({ job: jobJson((await remote.get(id)) ?? job) })
   },
 })

@@ -83,7 +83,6 @@ export const adminRetryJob: Operation = operation({
     const job = await namedJob(call, call.params.id)
     const { sluice, remote } = call.server
     if (!(await sluice.jobs.retry(job.id))) throw wrongState(job.id, job.state, 'retried')
-    remote.ring()
     return ok(jobJson((await remote.get(job.id)) ?? job))
   },
 })
@@ -154,7 +153,7 @@ function bulk(verb: string, summary: string, each: Deed): Operation {
         seen += jobs.length
         done += await countAsync(jobs, (job) => succeeded(() => each(call, job)))
       }
-      call.server.remote.stir()
+      call.server.remote.notify()
       return ok({ matched, succeeded: done, failed: seen - done })
     },
   })

@@ -122,7 +122,7 @@ export const limitQueue: Operation = operation({
     if (!lift) await names.admit('limits', call.tenant, [limit])
     if (!lift) await remote.define(definitions)
     await store.limitQueue(queue, lift ? null : limit)
-    remote.stir()
+    remote.notify()
     return ok({ name, queue: { name }, rate_limit: lift ? null : call.body })
   },
 })

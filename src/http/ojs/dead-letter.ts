@@ -18,7 +18,6 @@ export async function deadJob(call: Call<unknown, unknown, unknown>, id: string)
 export async function retryDead(call: Call<unknown, unknown, unknown>, id: string): Promise<ReturnType<typeof ok>> {
   const job = await deadJob(call, id)
   await call.server.sluice.jobs.retry(id)
-  call.server.remote.ring()
   return ok({ job: jobJson((await call.server.remote.get(id)) ?? job) })
 }
 

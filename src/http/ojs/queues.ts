@@ -41,7 +41,7 @@ export async function setPaused(
   const stored = ownName(call.tenant, name)
   await names.admit('queues', call.tenant, [stored])
   await (await remote.store()).pauseQueue(stored, paused)
-  remote.stir()
+  remote.notify()
   return { name, paused }
 }
 

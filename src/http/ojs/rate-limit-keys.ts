@@ -79,7 +79,7 @@ export const deleteRateLimit: Operation = operation({
     const { limits } = server.sluice
     const overridden = await limits.clearOverride(name, query.partition, { by: 'http' })
     const paused = await limits.resume(name, query.partition, { by: 'http' })
-    server.remote.stir()
+    server.remote.notify()
     return ok({ ...(await limitJson(call, found, query.partition)), deleted: overridden || paused })
   },
 })

@@ -77,7 +77,7 @@ export const putRateLimit: Operation = operation({
       await server.names.admit('limits', call.tenant, [name])
       await server.remote.define(definitions)
     }
-    server.remote.stir()
+    server.remote.notify()
     return ok(await limitJson(call, await definedLimit(call, params.key), body.partition))
   },
 })

@@ -18,7 +18,7 @@ export interface Claimant {
 export function holderOf(call: Call<unknown, unknown, unknown>, claimant: Claimant): Holder {
   const { worker_id: worker, attempt, charge, rate_limit_headers: headers } = claimant
   const { server, tenant } = call
-  const told = {
+  const feedback = {
     charges: (charge ?? []).map(({ limit, units }) => ({ limit: server.limits.storedName(tenant, limit), units })),
     headers: headers ?? null,
   }
@@ -27,7 +27,7 @@ export function holderOf(call: Call<unknown, unknown, unknown>, claimant: Claima
     worker: name,
     attempt: attempt ?? undefined,
     sees: (job) => maySee(call, job),
-    ...((charge || headers) && { told }),
+    ...((charge || headers) && { feedback }),
   }
 }
 

@@ -52,7 +52,7 @@ export const createWorkflow: Operation = operation({
       callbacks: Object.fromEntries(called.map(([callback], i) => [callback, jobs[nodes.length + i] as FlowJob])),
       extra: extraOf(body, plan),
     })
-    remote.stir()
+    remote.notify()
     const { flow, jobs: stored } = await afterCommit(
       server.logger,
       call.requestId,
@@ -93,7 +93,7 @@ export const cancelWorkflow: Operation = operation({
       throw new Refusal(409, 'conflict', `The workflow ${id} is ${flow.state} and cannot be cancelled.`, {
         details: { resource_type: 'workflow', resource_id: id, current_state: flow.state },
       })
-    remote.stir()
+    remote.notify()
     const now = await namedFlow(call, id)
     return ok(shown(workflowJson(now.flow, now.jobs)))
   },

@@ -24,8 +24,8 @@ export interface Store
   extends Jobs, Claims, Flows, Limits, Schedules, Workers, RemoteJobs, WorkerRecords, QueueRecords, AuditLog, Settings {
   /** Which backend this is, for messages: `sqlite`. */
   readonly backend: string
-  /** Tells its own watchers, too, once an enqueue or a settlement is committed that lets jobs start: nobody here has to claim to find out. */
-  readonly rings?: boolean
+  /** `watch` also reports the commits of this process that let jobs start. */
+  readonly notifiesOwnWrites?: boolean
   /** Jobs that were stored without their limits; null: in this store there are none. */
   readonly unresolved: Unresolved | null
   /** Creates or upgrades the tables. @throws store.version when a newer Sluice has written them. */

@@ -68,7 +68,7 @@ import { cancellations, heartbeat, join, leave } from './workers.ts'
 /** The store on PostgreSQL, for many processes on many machines. */
 export class PostgresStore extends RemoteVerbs implements Store {
   readonly backend = 'postgres'
-  readonly rings = true
+  readonly notifiesOwnWrites = true
   readonly unresolved: NonNullable<Store['unresolved']>
   readonly #db: PostgresDatabase
   readonly #clock: Clock

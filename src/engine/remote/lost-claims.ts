@@ -2,14 +2,14 @@ import type { Clock, Timer } from '../../base/clock.ts'
 import { isFinal } from '../../base/errors.ts'
 import type { Logger } from '../../base/logger.ts'
 import { pauseAfter } from '../../base/persist.ts'
+import type { Wakeup } from '../events/wakeup.ts'
 import type { RemoteClaim, Store } from '../../store/contract/store.ts'
 
 /** What giving lost claims back needs. */
 export interface LostClaimsHooks {
   readonly clock: Clock
   readonly logger: Logger
-  /** Jobs are there to be claimed again. */
-  readonly ring: () => void
+  readonly wakeup: Wakeup
 }
 
 interface Lost extends RemoteClaim {
@@ -89,6 +89,7 @@ export class LostClaims {
     for (const claimId of claimIds) this.#lost.delete(claimId)
     if (jobs === 0) return
     this.#hooks.logger.warn({ jobs }, 'jobs of a fetch whose answer was lost were given back; they never started')
-    this.#hooks.ring()
+    this.#hooks.wakeup.notify('work')
+    this.#hooks.wakeup.notify('delayed')
   }
 }

@@ -1,0 +1,45 @@
+import type { Store } from '../store/contract/store.ts'
+import type { LimitRegistry } from './define/limit-registry.ts'
+import type { EngineSettings } from './define/options.ts'
+import type { QueueLimits } from './define/queue-limits.ts'
+import type { ServedQueues } from './define/served-queues.ts'
+import type { TaskDefinition } from './define/task.ts'
+import type { Events } from './events/events.ts'
+import type { Wakeup } from './events/wakeup.ts'
+import type { Reporter } from './run/report.ts'
+
+/** An engine's store once it is open, and who reports what is written there. */
+export interface OpenStore {
+  readonly store: Store
+  readonly reporter: Reporter
+}
+
+/** What an engine shares with the floors above it. It is not public: `internalsOf` answers it. */
+export interface EngineInternals {
+  readonly settings: EngineSettings
+  readonly tasks: ReadonlyMap<string, TaskDefinition>
+  readonly limits: LimitRegistry
+  readonly queueLimits: QueueLimits
+  readonly servedQueues: ServedQueues
+  readonly events: Events
+  readonly wakeup: Wakeup
+  readonly newId: () => string
+  /** Opens the store, or answers the open one. @throws engine.stopped once it is closed, and as `start` */
+  readonly open: () => Promise<OpenStore>
+  /** Calls `stop` as soon as the engine begins to stop, before it waits for any run. */
+  readonly onStop: (stop: () => void) => void
+}
+
+const INTERNALS = new WeakMap<object, EngineInternals>()
+
+/** Keeps the internals of an engine for the floors above. */
+export function keepInternals(engine: object, internals: EngineInternals): void {
+  INTERNALS.set(engine, internals)
+}
+
+/** The internals of an engine, for the floors above it. */
+export function internalsOf(engine: object): EngineInternals {
+  const internals = INTERNALS.get(engine)
+  if (!internals) throw new RangeError('internalsOf was called with an object that is no engine')
+  return internals
+}

@@ -1,0 +1,165 @@
+import type { Clock, Timer } from '../../base/clock.ts'
+import { SluiceError } from '../../base/errors.ts'
+import type { Logger } from '../../base/logger.ts'
+import { asError } from '../../base/thrown.ts'
+import type { Admitted } from '../../jobs/job.ts'
+import { validate } from '../../jobs/schema.ts'
+import type { Events } from '../events/events.ts'
+import { carriedBy, type Instrumentation } from '../events/instrumentation.ts'
+import type { EndReason, RunEnd } from '../events/run-end.ts'
+import type { Context, TaskDefinition } from '../define/task.ts'
+import type { Feedback } from './feedback.ts'
+import { about } from './report.ts'
+
+/** What the calls of handlers share. */
+export interface CallContext {
+  readonly clock: Clock
+  /** As the engine was given it. */
+  readonly handlerLogger: Logger
+  readonly events: Events
+  readonly feedback: Feedback
+  readonly instrumentation: () => Instrumentation | null
+}
+
+/** One call of the handler of a job: its timeout, its abort signal, its context. */
+export class HandlerCall {
+  readonly job: Admitted
+  readonly task: TaskDefinition
+  /** The schema's output, once known: the input of callbacks. */
+  input: unknown
+  readonly #shared: CallContext
+  #controller: AbortController | null = null
+  #reason: unknown = null
+  /** Who asked it to end. */
+  #asked: EndReason | null = null
+  #timer: Timer | null = null
+  #end: ((end: RunEnd) => void) | null = null
+
+  constructor(job: Admitted, task: TaskDefinition, shared: CallContext) {
+    this.job = job
+    this.task = task
+    this.#shared = shared
+  }
+
+  /** Runs the handler to its end, its timeout, or an end from outside; never rejects. */
+  run(): Promise<RunEnd> {
+    const instrumentation = this.#shared.instrumentation()
+    if (!instrumentation) return this.#run()
+    const { id, task, queue, attempt, extra } = this.job
+    let own: Promise<RunEnd> | null = null
+    // Made once: the instrumentation around a call may fail, and the call still ends by itself.
+    const work = (): Promise<RunEnd> => (own ??= this.#run())
+    try {
+      return instrumentation.run({ id, task, queue, attempt, carried: carriedBy(extra) }, work).catch(work)
+    } catch {
+      return work()
+    }
+  }
+
+  #run(): Promise<RunEnd> {
+    return new Promise((resolve) => {
+      this.#end = (end): void => {
+        this.#end = null
+        this.#timer?.cancel()
+        resolve(end)
+      }
+      const { timeoutMs } = this.task
+      if (timeoutMs !== null) this.#timer = this.#shared.clock.setTimer(() => this.#timeOut(timeoutMs), timeoutMs)
+      this.#call().then(
+        (value) => this.#end?.({ kind: 'returned', value }),
+        (error: unknown) => this.#end?.({ kind: 'threw', error: asError(error), after: this.#asked }),
+      )
+    })
+  }
+
+  /** Aborts the handler's signal; with `now`, does not wait for the handler. */
+  abort(by: EndReason, now: boolean): void {
+    this.#asked ??= by
+    this.#abort(
+      new SluiceError(
+        by === 'cancel' ? 'job.cancelled' : by === 'lease' ? 'lease.lost' : 'engine.stopped',
+        REASONS[by],
+      ),
+    )
+    if (now) this.#end?.({ kind: 'ended', by })
+  }
+
+  async #call(): Promise<unknown> {
+    const { job, task } = this
+    const raw = inputOf(job)
+    if (task.schema) {
+      const checked = validate(task.schema, raw, `the stored input of task ${task.name}`)
+      this.input = checked instanceof Promise ? await checked : checked
+    } else this.input = raw === null ? undefined : raw
+    return task.run(this.input as never, this.#context() as Context<never>)
+  }
+
+  #context(): Context<unknown> {
+    const { events, feedback, handlerLogger } = this.#shared
+    const { job, input } = this
+    const { id } = job
+    const occurrence = job.occurrence
+      ? { schedule: job.occurrence.schedule, dueAt: new Date(job.occurrence.dueMs) }
+      : null
+    const signal = (): AbortSignal => this.#signal()
+    return {
+      job: { id, input, occurrence, ...flowOf(job) },
+      attempt: job.attempt,
+      get signal(): AbortSignal {
+        return signal()
+      },
+      logger: handlerLogger,
+      charge: (limit, units): void => feedback.charge(job, typeof limit === 'string' ? limit : limit.name, units),
+      observe: (response): void => feedback.observe(job, response),
+      progress: (fraction): void => {
+        const progress = Math.min(1, Math.max(0, fraction))
+        events.emit('job.progress', { ...about(job), progress })
+      },
+    }
+  }
+
+  /** Made when first asked for: most handlers never look. */
+  #signal(): AbortSignal {
+    if (!this.#controller) {
+      this.#controller = new AbortController()
+      if (this.#reason !== null) this.#controller.abort(this.#reason)
+    }
+    return this.#controller.signal
+  }
+
+  #timeOut(timeoutMs: number): void {
+    const error = new SluiceError(
+      'job.timeout',
+      `The job ${this.job.id} of task ${this.task.name} ran longer than its timeout of ${timeoutMs} ms.`,
+    )
+    this.#abort(error)
+    this.#end?.({ kind: 'threw', error, after: this.#asked })
+  }
+
+  #abort(reason: unknown): void {
+    this.#reason ??= reason
+    this.#controller?.abort(reason)
+  }
+}
+
+function inputOf({ id, task, input }: Admitted): unknown {
+  try {
+    return JSON.parse(input) as unknown
+  } catch (cause) {
+    throw new SluiceError('job.unreadable', `The stored input of the job ${id} of task ${task} is no JSON.`, { cause })
+  }
+}
+
+/** The flow of a job, for its handler. */
+function flowOf({ flow }: Admitted): Pick<Context<unknown>['job'], 'flow' | 'parentResults'> {
+  if (!flow) return { flow: null, parentResults: null }
+  const { id, node, callback, parentResults: texts } = flow
+  const parentResults = texts && texts.map((text): unknown => (text === null ? null : JSON.parse(text)))
+  return { flow: { id, node, callback }, parentResults }
+}
+
+const REASONS: Readonly<Record<EndReason, string>> = {
+  cancel: 'The job was cancelled while it ran.',
+  lease: 'The lease of this run is over: another worker may run the job.',
+  stop: 'The worker was stopped before the job ended.',
+}

@@ -1,0 +1,56 @@
+import type { Admitted } from '../../jobs/job.ts'
+import type { Run } from '../../store/contract/store.ts'
+import type { HandlerCall } from './call.ts'
+
+/** Of the runs whose settlement was given up the oldest are forgotten first: their leases are long over. */
+const GIVEN_UP_AT_MOST = 10_000
+
+/** The runs that this process holds, from their claim until they are settled. */
+export class HeldRuns {
+  /** Handlers that are running, by the `seq` of their jobs. */
+  readonly calls: Map<number, HandlerCall> = new Map()
+  /** Runs that ended and could not be settled yet: their leases are extended too. */
+  readonly unsettled: Set<Admitted> = new Set()
+  readonly #held = new Set<Admitted>()
+  /** Runs whose settlement was given up: they have cost their attempt, and wait for the end of their lease. */
+  #givenUp: readonly Run[] = []
+  #whenIdle: (() => void) | null = null
+
+  add(job: Admitted): void {
+    this.#held.add(job)
+  }
+
+  /** The run was settled, or given up. */
+  remove(job: Admitted): void {
+    this.#held.delete(job)
+    if (this.#held.size === 0) this.#whenIdle?.()
+  }
+
+  /** The run could not be settled in time. */
+  giveUp({ seq, attempt }: Admitted): void {
+    this.#givenUp = [...this.#givenUp.slice(1 - GIVEN_UP_AT_MOST), { seq, attempt }]
+  }
+
+  /** Whether the handler of this run is still at work. */
+  isRunning(job: Admitted): boolean {
+    return this.calls.get(job.seq)?.job === job
+  }
+
+  /** All that this process answers for in the store. */
+  get all(): readonly Run[] {
+    return [...this.#held, ...this.#givenUp]
+  }
+
+  /** Runs whose leases are to be extended. */
+  get leased(): readonly Admitted[] {
+    return [...[...this.calls.values()].map((call) => call.job), ...this.unsettled]
+  }
+
+  /** Answers once nothing runs and nothing is being settled. */
+  async idle(): Promise<void> {
+    while (this.#held.size > 0)
+      await new Promise<void>((resolve) => {
+        this.#whenIdle = resolve
+      })
+  }
+}
