@@ -105,6 +105,7 @@ const FLOORS = new Map(
     limiter: 4,
     engine: 5,
     flows: 6,
+    remote: 6,
     telemetry: 6,
     http: 7,
     cli: 8,
@@ -166,10 +167,10 @@ const importsGoDown: Rule = (source) =>
 const WINGS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   policy: [['rules'], ['limits'], ['admission'], ['forecast']],
   store: [['contract'], ['shared'], ['sqlite', 'postgres']],
-  engine: [['define'], ['events'], ['run'], ['api'], ['remote']],
+  engine: [['define'], ['events'], ['run'], ['api']],
 }
 /** The only files that may stand beside their floor's wings. */
-const BESIDE_WINGS = ['store/open.ts', 'engine/engine.ts']
+const BESIDE_WINGS = ['store/open.ts', 'engine/engine.ts', 'engine/internals.ts']
 
 function wingOf(path: string): number {
   const [floor = '', wing = ''] = path.split('/')
@@ -397,6 +398,7 @@ describe('floors', () => {
     ['a door from inside', 'cli/a.ts', "import { x } from '../exports/index.ts'"],
     ['the test kit from the engine', 'engine/a.ts', "import { x } from '../testing/b.ts'"],
     ['the test kit from above the engine', 'http/a.ts', "import { x } from '../testing/b.ts'"],
+    ['remote work from the engine', 'engine/a.ts', "import { x } from '../remote/b.ts'"],
     ['flows from the test kit', 'testing/a.ts', "import { x } from '../flows/b.ts'"],
     ['code outside src', 'engine/a.ts', "import { x } from '../../test/b.ts'"],
   ])('refuse %s', (_, path, content) => {

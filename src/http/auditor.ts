@@ -1,6 +1,6 @@
 import type { Clock } from '../base/clock.ts'
 import type { Logger } from '../base/logger.ts'
-import type { Remote } from '../engine/remote/remote.ts'
+import type { Remote } from '../remote/remote.ts'
 
 /** A change as the server tells it. */
 export interface Change {

@@ -1,5 +1,5 @@
 import type { Clock } from '../base/clock.ts'
-import type { Remote } from '../engine/remote/remote.ts'
+import type { Remote } from '../remote/remote.ts'
 import type { ThrottledRow } from '../store/contract/waits.ts'
 import type { QueueCount } from '../store/contract/queues.ts'
 

@@ -1,7 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import type { Logger } from '../base/logger.ts'
 import type { Sluice } from '../engine/engine.ts'
-import type { Remote } from '../engine/remote/remote.ts'
+import type { Remote } from '../remote/remote.ts'
 
 import type { Auditor } from './auditor.ts'
 import type { Bounds } from './bounds.ts'

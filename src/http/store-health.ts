@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../base/clock.ts'
-import type { Remote } from '../engine/remote/remote.ts'
+import type { Remote } from '../remote/remote.ts'
 
 /** A store that has not answered within this time is not well: whoever watches a server waits no longer. */
 const ANSWERS_WITHIN_MS = 2000

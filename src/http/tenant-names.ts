@@ -1,5 +1,5 @@
 import type { Clock } from '../base/clock.ts'
-import type { Remote } from '../engine/remote/remote.ts'
+import type { Remote } from '../remote/remote.ts'
 import type { Named } from '../store/contract/queues.ts'
 import type { Bounds } from './bounds.ts'
 import { Refusal } from './refusal.ts'

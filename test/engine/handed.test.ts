@@ -1,6 +1,6 @@
 // What an outside worker is handed is read after it was claimed: in between the run may have been lost.
 import { expect, test } from 'vitest'
-import { handed } from '../../src/engine/remote/settle.ts'
+import { handed } from '../../src/remote/settle.ts'
 import { StoreHarness } from '../conformance/store/store-harness.ts'
 import { sqliteBackend } from '../store/sqlite-backend.ts'
 

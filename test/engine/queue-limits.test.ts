@@ -1,5 +1,5 @@
 // Limits that code gives to a queue as a whole live in the store: they hold for engines that say nothing of them, and for workers outside.
-import { remoteOf } from '../../src/engine/remote/remote.ts'
+import { remoteOf } from '../../src/remote/remote.ts'
 import { describe, expect, test } from 'vitest'
 import { input, limit, type QueueOptions, type Sluice, task } from '../../src/exports/index.ts'
 import { everyStore } from '../stores.ts'

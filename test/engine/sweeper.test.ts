@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { Sweeper } from '../../src/engine/remote/sweeper.ts'
+import { Sweeper } from '../../src/remote/sweeper.ts'
 import { Trouble } from '../../src/base/trouble.ts'
 import { silentLogger } from '../../src/exports/index.ts'
 import { createManualClock } from '../../src/exports/testing.ts'

@@ -1,5 +1,5 @@
 // A store that refuses for a while, or for good: what ended is kept, nothing runs twice, and nothing is hammered.
-import { remoteOf } from '../../src/engine/remote/remote.ts'
+import { remoteOf } from '../../src/remote/remote.ts'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,5 +1,5 @@
 // What a server takes in at its edge: numbers, encodings, pages of browsers, probes, streams that go on.
-import { remoteOf } from '../../src/engine/remote/remote.ts'
+import { remoteOf } from '../../src/remote/remote.ts'
 import { describe, expect, test } from 'vitest'
 import { silentLogger } from '../../src/exports/index.ts'
 import { HttpHarness, type Json } from './http-harness.ts'

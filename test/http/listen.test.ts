@@ -1,5 +1,5 @@
 // Over real sockets: what no Request object can show.
-import { remoteOf } from '../../src/engine/remote/remote.ts'
+import { remoteOf } from '../../src/remote/remote.ts'
 import { once } from 'node:events'
 import { createConnection, type Socket } from 'node:net'
 import { spawn } from 'node:child_process'

@@ -1,5 +1,5 @@
 // Counts that take long are told again for a while, so that whoever polls them leaves the server time for its work.
-import { remoteOf } from '../../src/engine/remote/remote.ts'
+import { remoteOf } from '../../src/remote/remote.ts'
 import { expect, test } from 'vitest'
 import type { Clock } from '../../src/base/clock.ts'
 import { QueueCounts } from '../../src/http/queue-counts.ts'

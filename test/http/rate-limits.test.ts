@@ -1,4 +1,4 @@
-import { remoteOf } from '../../src/engine/remote/remote.ts'
+import { remoteOf } from '../../src/remote/remote.ts'
 import { describe, expect, test } from 'vitest'
 import { limit } from '../../src/exports/index.ts'
 import { HttpHarness, type Json } from './http-harness.ts'

@@ -1,4 +1,4 @@
-import { remoteOf } from '../../engine/remote/remote.ts'
+import { remoteOf } from '../../remote/remote.ts'
 import { readFileSync } from 'node:fs'
 import { pino } from 'pino'
 import { systemClock } from '../../base/clock.ts'

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { type Duration, durationMs } from '../../base/duration.ts'
-import type { RemoteFetch } from '../../engine/remote/claims.ts'
+import type { RemoteFetch } from '../../remote/claims.ts'
 import { ok, operation, type Operation } from '../operation.ts'
 import { unprocessable } from '../refusal.ts'
 import { ownName } from '../tenant.ts'

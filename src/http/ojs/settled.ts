@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { Holder, RemoteSettled } from '../../engine/remote/settle.ts'
+import type { Holder, RemoteSettled } from '../../remote/settle.ts'
 import type { JobDetails } from '../../store/contract/remote-jobs.ts'
 import type { Call } from '../operation.ts'
 import { notFound, Refusal } from '../refusal.ts'

@@ -1,6 +1,6 @@
-import type { Clock, Timer } from '../../base/clock.ts'
-import { asError } from '../../base/thrown.ts'
-import type { Admitted } from '../../jobs/job.ts'
+import type { Clock, Timer } from '../base/clock.ts'
+import { asError } from '../base/thrown.ts'
+import type { Admitted } from '../jobs/job.ts'
 
 /** One claim of a waiting fetch, which leaves out the queues that are known to be empty by now. */
 export type TryClaim = (empty: ReadonlySet<string>) => Promise<ClaimTry>

@@ -1,4 +1,4 @@
-import type { Admitted } from '../../jobs/job.ts'
+import type { Admitted } from '../jobs/job.ts'
 
 /** So many jobs are taken before the size of any is known. */
 const FIRST_PORTION = 32

@@ -1,4 +1,4 @@
-import { type JobDetails, TIMEOUT_GRACE_US } from '../../store/contract/remote-jobs.ts'
+import { type JobDetails, TIMEOUT_GRACE_US } from '../store/contract/remote-jobs.ts'
 
 /** When a run has to have ended or shown that it lives, on the store's clock; Infinity: it does not run. */
 export function endOf({ state, dueUs, timeoutUs, startedUs }: JobDetails): number {

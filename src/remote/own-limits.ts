@@ -1,9 +1,9 @@
-import type { NewJob } from '../../jobs/job.ts'
-import { inLaneOrder } from '../../jobs/lane.ts'
-import type { BucketUse } from '../../store/contract/store.ts'
-import type { LimitRegistry } from '../define/limit-registry.ts'
-import type { QueueLimits } from '../define/queue-limits.ts'
-import type { TaskDefinition } from '../define/task.ts'
+import type { NewJob } from '../jobs/job.ts'
+import { inLaneOrder } from '../jobs/lane.ts'
+import type { BucketUse } from '../store/contract/store.ts'
+import type { LimitRegistry } from '../engine/define/limit-registry.ts'
+import type { QueueLimits } from '../engine/define/queue-limits.ts'
+import type { TaskDefinition } from '../engine/define/task.ts'
 
 /**
  * A job of a remote client, with the limits of its task, where this engine knows that, and those that its queue gives each job.

@@ -1,7 +1,7 @@
-import type { Clock, Timer } from '../../base/clock.ts'
-import { isFinal } from '../../base/errors.ts'
-import type { Store } from '../../store/contract/store.ts'
-import type { Trouble } from '../../base/trouble.ts'
+import type { Clock, Timer } from '../base/clock.ts'
+import { isFinal } from '../base/errors.ts'
+import type { Store } from '../store/contract/store.ts'
+import type { Trouble } from '../base/trouble.ts'
 
 /** What could not be ended is not tried again sooner. */
 const SHORTEST_MS = 10

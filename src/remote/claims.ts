@@ -1,13 +1,13 @@
-import type { Clock } from '../../base/clock.ts'
-import { persist } from '../../base/persist.ts'
-import type { Admitted } from '../../jobs/job.ts'
-import { knownTasks } from '../../store/contract/known-tasks.ts'
-import type { Claim, QueueRequest, Store } from '../../store/contract/store.ts'
+import type { Clock } from '../base/clock.ts'
+import { persist } from '../base/persist.ts'
+import type { Admitted } from '../jobs/job.ts'
+import { knownTasks } from '../store/contract/known-tasks.ts'
+import type { Claim, QueueRequest, Store } from '../store/contract/store.ts'
 import { WaitingFetches, type ClaimTry } from './waiting-fetches.ts'
 import { FetchRoom } from './fetch-room.ts'
-import type { Wakeup } from '../events/wakeup.ts'
+import type { Wakeup } from '../engine/events/wakeup.ts'
 import type { LostClaims } from './lost-claims.ts'
-import type { Reporter } from '../run/report.ts'
+import type { Reporter } from '../engine/run/report.ts'
 
 /** A remote fetch. */
 export interface RemoteFetch {

@@ -1,9 +1,9 @@
-import type { Clock, Timer } from '../../base/clock.ts'
-import { isFinal } from '../../base/errors.ts'
-import type { Logger } from '../../base/logger.ts'
-import { pauseAfter } from '../../base/persist.ts'
-import type { Wakeup } from '../events/wakeup.ts'
-import type { RemoteClaim, Store } from '../../store/contract/store.ts'
+import type { Clock, Timer } from '../base/clock.ts'
+import { isFinal } from '../base/errors.ts'
+import type { Logger } from '../base/logger.ts'
+import { pauseAfter } from '../base/persist.ts'
+import type { Wakeup } from '../engine/events/wakeup.ts'
+import type { RemoteClaim, Store } from '../store/contract/store.ts'
 
 /** What giving lost claims back needs. */
 export interface LostClaimsHooks {

@@ -1,5 +1,5 @@
-import type { Directive, Registration } from '../../store/contract/workers.ts'
-import type { Store } from '../../store/contract/store.ts'
+import type { Directive, Registration } from '../store/contract/workers.ts'
+import type { Store } from '../store/contract/store.ts'
 
 interface Known extends Registration {
   readonly queues: string

@@ -1,12 +1,12 @@
-import type { Clock } from '../../base/clock.ts'
-import { SluiceError } from '../../base/errors.ts'
-import type { Logger } from '../../base/logger.ts'
-import type { HeadersLike } from '../../jobs/header-source.ts'
-import { readRateLimitHeaders } from '../../jobs/rate-limit-headers.ts'
-import type { BucketUse, Store } from '../../store/contract/store.ts'
-import type { JobDetails } from '../../store/contract/remote-jobs.ts'
-import type { Events } from '../events/events.ts'
-import { paceOf } from '../run/outcome.ts'
+import type { Clock } from '../base/clock.ts'
+import { SluiceError } from '../base/errors.ts'
+import type { Logger } from '../base/logger.ts'
+import type { HeadersLike } from '../jobs/header-source.ts'
+import { readRateLimitHeaders } from '../jobs/rate-limit-headers.ts'
+import type { BucketUse, Store } from '../store/contract/store.ts'
+import type { JobDetails } from '../store/contract/remote-jobs.ts'
+import type { Events } from '../engine/events/events.ts'
+import { paceOf } from '../engine/run/outcome.ts'
 
 /** The feedback of a remote worker on its budgets, with the end of a run. */
 export interface RemoteFeedback {

@@ -1,10 +1,10 @@
-import { SluiceError } from '../../base/errors.ts'
-import { objectIn } from '../../base/json-value.ts'
-import type { Random } from '../../base/random.ts'
-import { beginningOf } from '../../base/text.ts'
-import type { JobError, Settlement } from '../../jobs/job.ts'
-import { type RetryPolicy, retryDelayUs, retryPolicy } from '../../jobs/retry-policy.ts'
-import type { JobDetails } from '../../store/contract/remote-jobs.ts'
+import { SluiceError } from '../base/errors.ts'
+import { objectIn } from '../base/json-value.ts'
+import type { Random } from '../base/random.ts'
+import { beginningOf } from '../base/text.ts'
+import type { JobError, Settlement } from '../jobs/job.ts'
+import { type RetryPolicy, retryDelayUs, retryPolicy } from '../jobs/retry-policy.ts'
+import type { JobDetails } from '../store/contract/remote-jobs.ts'
 
 /** How the failures of a job are repeated that remote workers run; kept with the job, since no code here knows it. */
 export interface RetryTerms extends Omit<RetryPolicy, 'attempts'> {
