@@ -1,14 +1,21 @@
 import type { Admitted } from '../../jobs/job.ts'
 import type { Run } from '../../store/contract/store.ts'
-import type { HandlerCall } from './call.ts'
+import type { EndReason } from '../events/run-end.ts'
 
 /** Of the runs whose settlement was given up the oldest are forgotten first: their leases are long over. */
 const GIVEN_UP_AT_MOST = 10_000
 
+/** A handler at work. */
+export interface RunningCall {
+  readonly job: Admitted
+  /** Aborts the handler's signal; with `now`, does not wait for the handler. */
+  abort(by: EndReason, now: boolean): void
+}
+
 /** The runs that this process holds, from their claim until they are settled. */
 export class HeldRuns {
   /** Handlers that are running, by the `seq` of their jobs. */
-  readonly calls: Map<number, HandlerCall> = new Map()
+  readonly calls: Map<number, RunningCall> = new Map()
   /** Runs that ended and could not be settled yet: their leases are extended too. */
   readonly unsettled: Set<Admitted> = new Set()
   readonly #held = new Set<Admitted>()
