@@ -10,7 +10,9 @@ import type { WrittenRow } from './claimed.ts'
 import { type Context, readClock } from './context.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { toRejected } from './reject.ts'
-import { skipOccurrence } from './skip.ts'
+import { readAsync } from '../shared/reading.ts'
+import { skipOccurrence } from '../shared/schedule.ts'
+import { scheduleAccess } from './schedule.ts'
 import { rejectionText, type Why } from '../shared/rejection.ts'
 import { STATE } from '../shared/state.ts'
 
@@ -93,7 +95,8 @@ export async function discard(
   if (!written) return []
   if (written[15] !== null) inFlows.push(seq)
   const each = toRejected(written, why)
-  if (each.occurrence) await skipOccurrence(context, db, each.occurrence.schedule, why.expectedStartUs, instant)
+  if (each.occurrence)
+    await readAsync(skipOccurrence(scheduleAccess(context, db), each.occurrence.schedule, why.expectedStartUs, instant))
   return [each]
 }
 

@@ -7,7 +7,9 @@ import type { WrittenRow } from './claimed.ts'
 import { type Context, readClock } from './context.ts'
 import type { Look } from './read-set.ts'
 import { type Instant, occurrenceOf } from '../shared/series.ts'
-import { skipOccurrence } from './skip.ts'
+import { readAsync } from '../shared/reading.ts'
+import { skipOccurrence } from '../shared/schedule.ts'
+import { scheduleAccess } from './schedule.ts'
 import { STATE } from '../shared/state.ts'
 import { inOrder, REJECTION } from './sql/fields.ts'
 
@@ -42,7 +44,9 @@ export async function skipRejected(context: Context, db: Statements, rejected: r
   await inTransaction(db, async () => {
     const instant = await readClock(context, db)
     for (const job of skipped)
-      await skipOccurrence(context, db, job.occurrence?.schedule ?? '', job.expectedStartUs, instant)
+      await readAsync(
+        skipOccurrence(scheduleAccess(context, db), job.occurrence?.schedule ?? '', job.expectedStartUs, instant),
+      )
   })
 }
 

@@ -1,32 +1,23 @@
 import type { Statements } from '../../database/postgres.ts'
-import { firstDueUs } from '../../jobs/recurrence.ts'
 import type { NewSchedule, ScheduleRecord } from '../../jobs/schedule.ts'
-import { begin, clockOf, firstFrom, type Instant, type StoredSchedule, toRecord, upcoming } from '../shared/series.ts'
 import type { Scheduled } from '../contract/schedules.ts'
-import { isSchedule } from '../shared/set-aside.ts'
+import { dueSchedule, register, SCHEDULE_COLUMNS, type ScheduleAccess, scheduleOf } from '../shared/schedule.ts'
+import { type Instant, type StoredSchedule, toRecord } from '../shared/series.ts'
 import type { Context } from './context.ts'
 
-type Row = [
-  spec: string,
-  anchor: number,
-  anchorWall: number,
-  next: number | null,
-  catchUpTo: number | null,
-  runs: number,
-  lastDue: number | null,
-  lastJob: string | null,
-]
+const SELECT = `SELECT ${SCHEDULE_COLUMNS} FROM sluice.schedules`
+const UPSERT = `INSERT INTO sluice.schedules (name, spec, wall, anchor, anchor_wall, next_at) VALUES ($1, $2, $3, $4, $5, $6)
+  ON CONFLICT (name) DO UPDATE SET spec = excluded.spec, wall = excluded.wall, anchor = excluded.anchor,
+  anchor_wall = excluded.anchor_wall, next_at = excluded.next_at, catch_up_to = NULL`
+const SAVE = `UPDATE sluice.schedules SET next_at = $1, catch_up_to = $2, runs = $3, last_due = $4, last_job = $5
+  WHERE name = $6`
 
-const COLUMNS = 'spec, anchor, anchor_wall, next_at, catch_up_to, runs, last_due, last_job'
-const UPSERT = `INSERT INTO sluice.schedules (name, spec, wall, anchor, anchor_wall, next_at) VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (name) DO UPDATE SET
-  spec = excluded.spec, wall = excluded.wall, anchor = excluded.anchor, anchor_wall = excluded.anchor_wall, next_at = excluded.next_at, catch_up_to = NULL`
-
-/** Whoever changes schedules does so alone: a series is moved on by one at a time. */
+/** Lets one transaction at a time change schedules: a series is moved on by one at a time. */
 export async function lockSchedules(db: Statements): Promise<void> {
   await db.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.schedules'), 0)`)
 }
 
-/** Registers a schedule. A changed one keeps its count of runs, and its grid if that was not what changed. */
+/** Registers a schedule. */
 export async function schedule(
   { unreadable }: Context,
   db: Statements,
@@ -34,23 +25,19 @@ export async function schedule(
   given: NewSchedule,
 ): Promise<Scheduled> {
   await lockSchedules(db)
-  const known = await find(db, given.name)
-  if (known && JSON.stringify(known.spec) === JSON.stringify(given))
-    return { kind: 'unchanged', schedule: toRecord(known, instant) }
-  const sameGrid = known && JSON.stringify(known.spec.recurrence) === JSON.stringify(given.recurrence)
-  const planned = sameGrid ? { ...known, spec: given, catchUpToUs: null } : begin(given, known, instant)
-  planned.nextUs = upcoming(planned, planned.nextUs ?? firstFrom(planned, clockOf(planned, instant)), instant)
+  const { name, recurrence } = given
+  const { planned, answer } = register(given, await find(db, name), instant)
+  if (!planned) return answer
   const { anchorUs, anchorWallUs, nextUs } = planned
-  unreadable.delete(given.name)
-  const wall = given.recurrence.kind === 'cron'
-  await db.run(UPSERT, given.name, JSON.stringify(given), wall, anchorUs, anchorWallUs, nextUs)
-  return { kind: known ? 'updated' : 'created', schedule: toRecord(planned, instant) }
+  unreadable.delete(name)
+  await db.run(UPSERT, name, JSON.stringify(given), recurrence.kind === 'cron', anchorUs, anchorWallUs, nextUs)
+  return answer
 }
 
 /** Every schedule, by name. */
 export async function schedules(db: Statements, instant: Instant): Promise<ScheduleRecord[]> {
-  const rows = await db.all<Row>(`SELECT ${COLUMNS} FROM sluice.schedules ORDER BY name`)
-  return rows.filter(([spec]) => isSchedule(spec)).map((row) => toRecord(fromRow(row), instant))
+  const rows = await db.all(`${SELECT} ORDER BY name`)
+  return rows.flatMap((row) => scheduleOf(row) ?? []).map((stored) => toRecord(stored, instant))
 }
 
 /** Forgets a schedule; its jobs stay as they are. */
@@ -59,10 +46,8 @@ export async function unschedule(db: Statements, name: string): Promise<boolean>
   return (await db.run('DELETE FROM sluice.schedules WHERE name = $1', name)) > 0
 }
 
-/** A schedule by its name. */
-export async function find(db: Statements, name: string): Promise<StoredSchedule | null> {
-  const row = await db.get<Row>(`SELECT ${COLUMNS} FROM sluice.schedules WHERE name = $1`, name)
-  return row && isSchedule(row[0]) ? fromRow(row) : null
+async function find(db: Statements, name: string): Promise<StoredSchedule | null> {
+  return scheduleOf(await db.get(`${SELECT} WHERE name = $1`, name))
 }
 
 /** The schedules that a condition names. */
@@ -71,49 +56,18 @@ export async function findAll(
   where: string,
   ...values: (number | boolean)[]
 ): Promise<StoredSchedule[]> {
-  const rows = await db.all<Row>(`SELECT ${COLUMNS} FROM sluice.schedules WHERE ${where}`, ...values)
-  return rows.map(fromRow)
+  return (await db.all(`${SELECT} WHERE ${where}`, ...values)).map(dueSchedule)
 }
 
-/**
- * Whether this process can tell when a schedule is due. One whose time zone it does not know, as another process may, is remembered and
- * left alone: it must not hold up what else a claim does.
- */
-export function isReadable({ unreadable }: Context, { spec }: StoredSchedule): boolean {
-  try {
-    firstDueUs(spec.recurrence, 0, 0)
-    return true
-  } catch {
-    unreadable.add(spec.name)
-    return false
-  }
-}
-
-/** Writes back what a firing or a skip changed. */
-export async function save(
-  db: Statements,
-  { spec, nextUs, catchUpToUs, runs, lastDueUs, lastJob }: StoredSchedule,
-): Promise<void> {
-  await db.run(
-    'UPDATE sluice.schedules SET next_at = $1, catch_up_to = $2, runs = $3, last_due = $4, last_job = $5 WHERE name = $6',
-    nextUs,
-    catchUpToUs,
-    runs,
-    lastDueUs,
-    lastJob,
-    spec.name,
-  )
-}
-
-function fromRow([spec, anchorUs, anchorWallUs, nextUs, catchUpToUs, runs, lastDueUs, lastJob]: Row): StoredSchedule {
+/** What the rules of schedules ask of this store. */
+export function scheduleAccess({ unreadable }: Context, db: Statements): ScheduleAccess {
   return {
-    spec: JSON.parse(spec) as NewSchedule,
-    anchorUs,
-    anchorWallUs,
-    nextUs,
-    catchUpToUs,
-    runs,
-    lastDueUs,
-    lastJob,
+    unreadable,
+    find: async (name) => {
+      await lockSchedules(db)
+      return find(db, name)
+    },
+    save: ({ spec, nextUs, catchUpToUs, runs, lastDueUs, lastJob }) =>
+      db.run(SAVE, nextUs, catchUpToUs, runs, lastDueUs, lastJob, spec.name),
   }
 }

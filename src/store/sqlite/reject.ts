@@ -6,7 +6,9 @@ import { occurrenceOf } from '../shared/series.ts'
 import { type Context, queueName } from './context.ts'
 import { depart } from './lanes.ts'
 import { portion } from './portion.ts'
-import { skipOccurrence } from './skip.ts'
+import { readNow } from '../shared/reading.ts'
+import { skipOccurrence } from '../shared/schedule.ts'
+import { scheduleAccess } from './schedule.ts'
 import { rejectionText, type Why } from '../shared/rejection.ts'
 import { STATE } from '../shared/state.ts'
 import type { Instant } from './store-clock.ts'
@@ -128,6 +130,6 @@ export function discard(context: Context, seq: number, why: Why, instant: Instan
   if (flow !== null) inFlows.push(seq)
   const rejected = { id, task, queue: queueName(context, queue), input, attempt, ...why }
   if (schedule === null || attempt > 0) return rejected
-  skipOccurrence(context, schedule, why.expectedStartUs, instant)
+  readNow(skipOccurrence(scheduleAccess(context), schedule, why.expectedStartUs, instant))
   return { ...rejected, ...occurrenceOf(schedule, occurs) }
 }

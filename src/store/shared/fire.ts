@@ -1,0 +1,191 @@
+import { latestDuesUs } from '../../jobs/recurrence.ts'
+import type { NewJob } from '../../jobs/job.ts'
+import type { ScheduleNews, SkipReason } from '../../jobs/schedule.ts'
+import { type Bucket, deniedUntilUs, NEVER_US } from '../../policy/admission/lane.ts'
+import { refusalBehaviour } from '../../policy/admission/refusal.ts'
+import type { BucketUse } from '../contract/store.ts'
+import { ask, type Reading } from './reading.ts'
+import { isReadable, type ScheduleAccess } from './schedule.ts'
+import { clockOf, firstFrom, type Instant, type StoredSchedule, upcoming, wallOf } from './series.ts'
+
+/** Missed occurrences that are caught up with, at most; the older ones are skipped. */
+const CATCH_UP_AT_MOST = 1000
+/** A worker that joins this soon after a due time was there: a restart takes a moment. */
+const MISSED_AFTER_US = 1_000_000
+
+/** What firing asks of a store, within one transaction. */
+export interface FireAccess extends ScheduleAccess {
+  readonly instant: Instant
+  newId(): string
+  isLive(job: string): boolean | Promise<boolean>
+  /** Since when some worker has been there without a break. */
+  attendedSinceUs(nowUs: number): number | Promise<number>
+  findBucket(limit: string, key: string): Bucket | null | Promise<Bucket | null>
+  enqueue(job: NewJob): unknown
+}
+
+/** When the next occurrence is due, on the store's clock, of the next due times on both clocks. */
+export function nextFireUs(
+  storeUs: number | null,
+  onWallUs: number | null,
+  released: string | null,
+  { nowUs, wallUs }: Instant,
+): number {
+  if (released !== null) return nowUs
+  return Math.min(storeUs ?? NEVER_US, onWallUs === null ? NEVER_US : nowUs + Math.max(0, onWallUs - wallUs))
+}
+
+/** Makes jobs of the occurrences that are due, and moves their schedules on; what is beyond `limit` stays due. */
+export function* fireDue(
+  access: FireAccess,
+  due: readonly StoredSchedule[],
+  limit: number,
+): Reading<readonly ScheduleNews[]> {
+  const news: ScheduleNews[] = []
+  for (const schedule of due)
+    if (news.length < limit && isReadable(access.unreadable, schedule)) yield* new Firing(access, schedule, news).run()
+  return news
+}
+
+/** One schedule whose time has come. */
+class Firing {
+  readonly #access: FireAccess
+  readonly #schedule: StoredSchedule
+  readonly #instant: Instant
+  readonly #news: ScheduleNews[]
+  readonly #clockUs: number
+
+  constructor(access: FireAccess, schedule: StoredSchedule, news: ScheduleNews[]) {
+    this.#access = access
+    this.#schedule = schedule
+    this.#instant = access.instant
+    this.#news = news
+    this.#clockUs = clockOf(schedule, access.instant)
+  }
+
+  *run(): Reading<void> {
+    const schedule = this.#schedule
+    const { overlap } = schedule.spec
+    const { dues, missed } = yield* this.#dues(schedule.nextUs ?? this.#clockUs)
+    const heldUpToUs = schedule.catchUpToUs
+    let nextUs = firstFrom(schedule, this.#clockUs + 1)
+    schedule.catchUpToUs = null
+    for (const dueUs of dues) {
+      // Late is late: what is fired after the end of the series would also start after it.
+      if (upcoming(schedule, Math.max(dueUs, this.#clockUs), this.#instant) === null) break
+      if (overlap === 'skip' && (yield* this.#lastIsLive())) {
+        if (missed) {
+          nextUs = dueUs
+          schedule.catchUpToUs = dues.at(-1) ?? dueUs
+          break
+        }
+        this.#skip(dueUs, 'overlap')
+        continue
+      }
+      const resumeUs = yield* this.#tooLateUs()
+      if (resumeUs !== null) {
+        this.#skip(dueUs, 'late')
+        nextUs = firstFrom(schedule, Math.max(resumeUs, this.#clockUs + 1))
+        break
+      }
+      yield* this.#enqueue(dueUs)
+    }
+    if (heldUpToUs !== null && schedule.catchUpToUs === null) this.#skipWhatCameMeanwhile(heldUpToUs)
+    schedule.nextUs = upcoming(schedule, nextUs, this.#instant)
+    if (schedule.nextUs === null) this.#news.push({ kind: 'ended', schedule: schedule.spec.name, runs: schedule.runs })
+    yield* ask(() => this.#access.save(schedule))
+  }
+
+  /** The due times that are to be fired now, and whether they are made up for because no worker was there. */
+  *#dues(nextUs: number): Reading<{ readonly dues: readonly number[]; readonly missed: boolean }> {
+    const { spec, catchUpToUs } = this.#schedule
+    if (spec.onMissed === 'catchUp') {
+      const dues = latestDuesUs(spec.recurrence, nextUs, catchUpToUs ?? this.#clockUs, CATCH_UP_AT_MOST)
+      if (dues[0] !== nextUs) this.#skip(nextUs, 'missed')
+      return { dues, missed: catchUpToUs !== null || dues.length > 1 || (yield* this.#isMissed(nextUs)) }
+    }
+    const dues = latestDuesUs(spec.recurrence, nextUs, this.#clockUs, 1)
+    const dueUs = dues[0] ?? nextUs
+    const missed = yield* this.#isMissed(dueUs)
+    if (missed || dueUs !== nextUs) this.#skip(nextUs, 'missed')
+    return { dues: missed ? [] : dues, missed: false }
+  }
+
+  /** What was to begin at once is never missed: it waited for a worker, as any job does. */
+  *#isMissed(dueUs: number): Reading<boolean> {
+    if (dueUs === this.#schedule.anchorUs) return false
+    const { nowUs } = this.#instant
+    const sinceUs = yield* ask(() => this.#access.attendedSinceUs(nowUs))
+    return nowUs - (this.#clockUs - dueUs) + MISSED_AFTER_US < sinceUs
+  }
+
+  *#lastIsLive(): Reading<boolean> {
+    const { lastJob } = this.#schedule
+    return lastJob !== null && (yield* ask(() => this.#access.isLive(lastJob)))
+  }
+
+  /** Set: an occurrence cannot start in time, and when its limits would let it, on the schedule's clock. */
+  *#tooLateUs(): Reading<number | null> {
+    const { spec } = this.#schedule
+    const { nowUs } = this.#instant
+    const wallNowUs = wallOf(this.#schedule, this.#clockUs, this.#instant)
+    const endUs = spec.untilMs === null ? NEVER_US : nowUs + spec.untilMs * 1000 - wallNowUs
+    const resumeUs = yield* startsTooLateUs(this.#access, spec.job, endUs)
+    return resumeUs === null ? null : resumeUs === NEVER_US ? this.#clockUs : this.#clockUs + resumeUs - nowUs
+  }
+
+  *#enqueue(dueUs: number): Reading<void> {
+    const { spec } = this.#schedule
+    const id = this.#access.newId()
+    const wallUs = wallOf(this.#schedule, dueUs, this.#instant)
+    const occurrence = { schedule: spec.name, dueMs: wallUs / 1000 }
+    // The end is exclusive, an expiry is not.
+    const expiresAtMs = spec.untilMs === null ? null : spec.untilMs - 0.001
+    const job = { ...spec.job, id, runAtMs: null, expiresAtMs, unique: null, occurrence }
+    yield* ask(() => this.#access.enqueue(job))
+    this.#schedule.runs++
+    this.#schedule.lastDueUs = wallUs
+    this.#schedule.lastJob = id
+    this.#news.push({ kind: 'fired', occurrence, id, task: spec.job.task, queue: spec.job.queue })
+  }
+
+  /** What came due while missed occurrences waited for each other met one that had not ended; told once for all of it. */
+  #skipWhatCameMeanwhile(heldUpToUs: number): void {
+    const dueUs = upcoming(this.#schedule, firstFrom(this.#schedule, heldUpToUs + 1), this.#instant)
+    if (dueUs !== null && dueUs <= this.#clockUs) this.#skip(dueUs, 'overlap')
+  }
+
+  #skip(dueUs: number, reason: SkipReason): void {
+    const { spec } = this.#schedule
+    const dueMs = wallOf(this.#schedule, dueUs, this.#instant) / 1000
+    this.#news.push({ kind: 'skipped', occurrence: { schedule: spec.name, dueMs }, reason })
+  }
+}
+
+/**
+ * Whether the buckets of an occurrence, asked before it is stored, let it start only after its `maxWait` or not before `endUs`, or
+ * drop it: then when they would let it start, NEVER_US when a permit has to return. Null: it may be in time, as far as they tell.
+ */
+function* startsTooLateUs(
+  access: FireAccess,
+  { uses, priority }: { readonly uses: readonly BucketUse[]; readonly priority: number },
+  endUs: number,
+): Reading<number | null> {
+  if (uses.length === 0) return null
+  const { nowUs } = access.instant
+  const buckets: Bucket[] = []
+  const refusing: Bucket[] = []
+  let startUs = nowUs
+  for (const { limit, key, weight } of uses) {
+    const bucket = yield* ask(() => access.findBucket(limit, key))
+    if (!bucket) continue
+    buckets.push(bucket)
+    const deniedUs = deniedUntilUs(bucket, weight, nowUs, priority)
+    if (deniedUs === null) continue
+    refusing.push(bucket)
+    startUs = Math.max(startUs, deniedUs)
+  }
+  const head = { seq: 0, priority, given: priority, weights: null, attempt: 0, sinceUs: nowUs }
+  const behaviour = refusalBehaviour(refusing, buckets, head, startUs)
+  return behaviour === 'drop' || behaviour === 'late' || (startUs >= endUs && startUs !== NEVER_US) ? startUs : null
+}
