@@ -1,9 +1,21 @@
 import { defineConfig } from 'vitest/config'
 
-// What takes minutes, and is run before a release rather than at each change: `npm run test:long`.
+/** Suites that `npm test` runs in part: here all of each, with properties drawn afresh. */
+const SIZED = [
+  'test/simulation/*.test.ts',
+  'test/store/*.model.test.ts',
+  'test/acceptance/{scale,several-limits,traps}.test.ts',
+  'test/engine/{rejected-backlogs,expected-start}.test.ts',
+  'test/http/fuzz.test.ts',
+  'test/model/model.test.ts',
+  'test/policy/*.test.ts',
+]
+
+// What takes an hour, and is run before a release rather than at each change: `npm run test:long`.
 export default defineConfig({
   test: {
-    include: ['test/long/**/*.test.ts'],
+    include: ['test/long/**/*.test.ts', ...SIZED],
+    env: { SLUICE_LONG: '1' },
     pool: 'forks',
     fileParallelism: false,
     testTimeout: 1_800_000,

@@ -1,4 +1,4 @@
-import * as fc from 'fast-check'
+import * as fc from '../properties.ts'
 import { describe, expect, expectTypeOf, test } from 'vitest'
 import { toJsonText, type Json } from '../../src/base/json-value.ts'
 

@@ -1,4 +1,4 @@
-import { assert, integer, property, string } from 'fast-check'
+import { assert, integer, property, string } from '../properties.ts'
 import { describe, expect, it } from 'vitest'
 import { beginningOf, isName, isStorable, storableText } from '../../src/base/text.ts'
 

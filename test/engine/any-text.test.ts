@@ -1,5 +1,5 @@
 // Any text in any place: a store may not be able to keep it, and nothing may stop because of it.
-import * as fc from 'fast-check'
+import * as fc from '../properties.ts'
 import { describe, expect, test } from 'vitest'
 import { isStorable, storableText } from '../../src/base/text.ts'
 import { createHttpApp } from '../../src/exports/http.ts'

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { input, limit, type Policy, type RateLimitRejected, Sluice, task } from '../../src/exports/index.ts'
 import { createManualClock, type ManualClock } from '../../src/exports/testing.ts'
+import { sized } from '../sized.ts'
 
-const JOBS = 100_000
+const JOBS = sized(20_000, 100_000)
 
 interface Backlog {
   readonly clock: ManualClock
@@ -13,7 +14,7 @@ interface Backlog {
   readonly told: () => number
 }
 
-/** A lane of 100,000 waiting jobs under one limit. */
+/** A lane of so many waiting jobs under one limit. */
 async function backlog(policy: Policy): Promise<Backlog> {
   const clock = createManualClock()
   const starts: number[] = []
@@ -34,7 +35,7 @@ async function backlog(policy: Policy): Promise<Backlog> {
   return { clock, sluice, starts, rejected, told: () => told }
 }
 
-describe('behind a closed budget, 100,000 jobs deep', () => {
+describe(`behind a closed budget, ${JOBS} jobs deep`, () => {
   test('a limit that drops rejects all at once, each job once', async () => {
     const { sluice, starts, rejected, told } = await backlog({ rate: 1, per: '10s', burst: 1, onLimit: 'drop' })
     expect(starts).toEqual([0])

@@ -1,5 +1,5 @@
 import { Cron } from 'croner'
-import { assert, constantFrom, integer, property } from 'fast-check'
+import { assert, constantFrom, integer, property } from '../properties.ts'
 import { describe, expect, test, vi } from 'vitest'
 import { duesWithin, firstDueUs, latestDuesUs, type Recurrence, recurrenceOf } from '../../src/jobs/recurrence.ts'
 

@@ -1,4 +1,4 @@
-import * as fc from 'fast-check'
+import * as fc from '../properties.ts'
 import { describe, expect, test } from 'vitest'
 import { type Ageing, changedPace, levelOf, NO_AGEING, stepsAt, stepsOf } from '../../src/policy/admission/ageing.ts'
 import { EPOCH_US, SECOND } from './histories.ts'

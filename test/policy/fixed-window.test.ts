@@ -1,4 +1,4 @@
-import * as fc from 'fast-check'
+import * as fc from '../properties.ts'
 import { Temporal } from 'temporal-polyfill'
 import { describe, expect, test } from 'vitest'
 import type { CalendarUnit } from '../../src/base/duration.ts'

@@ -1,4 +1,4 @@
-import * as fc from 'fast-check'
+import * as fc from '../properties.ts'
 import { describe, expect, test } from 'vitest'
 import { type BucketState, charge, debit, deniedUntil, newBucket, penalize } from '../../src/policy/limits/bucket.ts'
 import { expectedStartUs, loadStartUs } from '../../src/policy/limits/start-time.ts'

@@ -1,4 +1,4 @@
-import * as fc from 'fast-check'
+import * as fc from '../properties.ts'
 import { charge, deniedUntil, newBucket, type BucketState } from '../../src/policy/limits/bucket.ts'
 import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
 import type { Rule } from '../../src/policy/rules/rule.ts'

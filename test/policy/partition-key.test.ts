@@ -1,4 +1,4 @@
-import * as fc from 'fast-check'
+import * as fc from '../properties.ts'
 import { expect, test } from 'vitest'
 import { partitionKey, readPath } from '../../src/policy/limits/partition-key.ts'
 

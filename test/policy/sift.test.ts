@@ -10,7 +10,7 @@ import {
   record,
   tuple,
   type Arbitrary,
-} from 'fast-check'
+} from '../properties.ts'
 import { describe, expect, test } from 'vitest'
 import { charge, deniedUntil, newBucket } from '../../src/policy/limits/bucket.ts'
 import { keptBack } from '../../src/policy/limits/headroom.ts'

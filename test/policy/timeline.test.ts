@@ -1,4 +1,4 @@
-import * as fc from 'fast-check'
+import * as fc from '../properties.ts'
 import { describe, expect, test } from 'vitest'
 import { adopt, type BucketState, charge, deniedUntil, newBucket, view } from '../../src/policy/limits/bucket.ts'
 import type { LimitPolicy } from '../../src/policy/limits/limit.ts'

@@ -1,4 +1,4 @@
-import * as fc from 'fast-check'
+import * as fc from '../properties.ts'
 import { describe, expect, test } from 'vitest'
 import { charge, deniedUntil } from '../../src/policy/limits/bucket.ts'
 import { drain } from '../../src/policy/forecast/drain.ts'

@@ -13,6 +13,7 @@ import { service } from '../services.ts'
 import { type MakeStore, simulateFeatures } from './features/fleet.ts'
 import { planOf, type Rule as PlannedRule } from './features/plan.ts'
 import { testDirectory } from './file.ts'
+import { sized } from '../sized.ts'
 
 const ONLY = process.env['SLUICE_SEED']
 const RETENTION = { completedUs: 1e15, cancelledUs: 1e15, discardedUs: 1e15 }
@@ -49,21 +50,26 @@ function defining(store: Store, change: (policy: LimitPolicy) => LimitPolicy): S
 }
 
 describe('drop, maxWait, reschedule, shares, fair keys, headroom, ageing, calendars, flows and queue limits keep their promises', () => {
-  it.each([1, 26])('on SQLite, 25 seeds from %i', async (from) => {
-    const seen = { starts: 0, rejected: 0, crashes: 0 }
-    for (const seed of range(from, 25)) {
-      const { makeStore, end } = onSqlite()
-      const { starts, rejected, crashes } = await simulateFeatures(seed, makeStore)
-      await end()
-      seen.starts += starts
-      seen.rejected += rejected
-      seen.crashes += crashes
-    }
-    expect(ONLY !== undefined || Object.values(seen).every((count) => count > 5)).toBe(true)
-  })
+  it.each(Array.from({ length: ONLY === undefined ? sized(2, 40) : 1 }, (_, n) => 1 + n * 25))(
+    'on SQLite, 25 seeds from %i',
+    async (from) => {
+      const seen = { starts: 0, rejected: 0, crashes: 0 }
+      for (const seed of range(from, 25)) {
+        const { makeStore, end } = onSqlite()
+        const { starts, rejected, crashes } = await simulateFeatures(seed, makeStore)
+        await end()
+        seen.starts += starts
+        seen.rejected += rejected
+        seen.crashes += crashes
+      }
+      expect(ONLY !== undefined || Object.values(seen).every((count) => count > 5)).toBe(true)
+    },
+  )
 
   // The windows of calendars are pure maths, and hours of virtual time are many round trips.
-  const seeds = range(1, 6).filter((seed) => !planOf(seed).limits.some(({ rules }) => rules.some(isCalendar)))
+  const seeds = range(1, sized(6, 100)).filter(
+    (seed) => !planOf(seed).limits.some(({ rules }) => rules.some(isCalendar)),
+  )
   it.skipIf(postgres === null).each(seeds)('on PostgreSQL, seed %i', async (seed) => {
     const schema = `sluice_features_${process.pid}_${seed}`
     const pool = new Pool({ connectionString: postgres as string, max: 8 })

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
 import { simulate } from './simulation.ts'
+import { sized } from '../sized.ts'
 
 const only = process.env['SLUICE_SEED']
-const SEEDS = 1000
+const SEEDS = sized(300, 10_000)
 const AT_ONCE = 50
 
 describe('a simulated fleet keeps its promises', () => {

@@ -47,6 +47,7 @@ export function postgresBackend(name: string): StoreBackend {
   }
   return {
     name,
+    part: 0.1,
     open: (clock, settings) => {
       const storage = free.pop() ?? create()
       used = [...used, storage]

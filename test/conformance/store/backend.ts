@@ -10,6 +10,8 @@ export interface StoreSettings {
 export interface StoreBackend {
   /** Names the backend in the titles of the tests. */
   readonly name: string
+  /** How much it plays of long histories, which every backend must keep alike: all by default. */
+  readonly part?: number
   /** A store over a storage of its own, with nothing in it, opened, with `RETENTION`. */
   open(clock: Clock, options?: StoreSettings): Promise<Store>
   /** Another store over the storage that was opened last, as another process would have it; absent where none can. */

@@ -1,4 +1,4 @@
-import * as fc from 'fast-check'
+import * as fc from '../../properties.ts'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { StoreBackend } from './backend.ts'
 import { eachHarness, StoreHarness } from './store-harness.ts'
@@ -141,7 +141,7 @@ function shares(backend: StoreBackend): void {
           await w.store.close()
         }
       }),
-      { seed: 7, numRuns: 25 },
+      { seed: 7, numRuns: Math.ceil(25 * (backend.part ?? 1)) },
     )
   })
 

@@ -1,5 +1,5 @@
 import { uuidv7 } from 'uuidv7'
-import * as fc from 'fast-check'
+import * as fc from '../../properties.ts'
 import { describe, expect, test } from 'vitest'
 import { MAX_PARENT_RESULTS_BYTES } from '../../../src/jobs/flow.ts'
 import { RETENTION, type StoreBackend } from './backend.ts'
@@ -577,7 +577,7 @@ function graphs(backend: StoreBackend): void {
           await harness.store.close()
         }
       }),
-      { numRuns: 60 },
+      { numRuns: Math.ceil(60 * (backend.part ?? 1)) },
     )
   })
 
