@@ -31,9 +31,7 @@ const WIDE = new Set([
   'ARCHITECTURE.md',
   'CHANGELOG.md',
   'CONTRIBUTING.md',
-  'errors.md',
   'keyed-limits.md',
-  'performance.md',
   'step-limits.md',
 ])
 

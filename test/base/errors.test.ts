@@ -2,11 +2,16 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { ERRORS, SluiceError } from '../../src/base/errors.ts'
 
+/** Every paragraph in one line. */
+function unwrapped(entry: string): string {
+  return entry.replaceAll(/(?<!\n)\n(?!\n)/g, ' ')
+}
+
 const documented = new Map(
   readFileSync(new URL('../../docs/reference/errors.md', import.meta.url), 'utf8')
     .split(/^## /m)
     .slice(1)
-    .map((entry) => [/^`(.+)`/.exec(entry)?.[1] ?? entry, entry] as const),
+    .map((entry) => [/^`(.+)`/.exec(entry)?.[1] ?? entry, unwrapped(entry)] as const),
 )
 
 describe('the registry of errors', () => {
