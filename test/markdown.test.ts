@@ -29,7 +29,6 @@ const WIDE = new Set([
   '0017-a-worker-takes-jobs-of-the-tasks-that-it-lists.md',
   '0018-what-waits-elsewhere-is-dropped-at-once.md',
   'ARCHITECTURE.md',
-  'CHANGELOG.md',
   'CONTRIBUTING.md',
   'keyed-limits.md',
   'step-limits.md',
