@@ -10,7 +10,7 @@ import {
   loadHeads,
   NEVER_US,
   placeAs,
-  type Stranger,
+  type UnlistedJob,
   weightOf,
 } from './lane.ts'
 import { DropWatch, type WatchSource } from './drop-watch.ts'
@@ -26,7 +26,7 @@ import { rank, TurnOrder } from './turn-order.ts'
 export interface AdmissionSource extends WaitListSource, HeadSource, WatchSource {
   served(queue: number): QueueService
   /** Of a lane whose heads were read, where it has jobs that are not given to this claimer. */
-  stranger?(lane: Lane): Stranger | null
+  unlisted?(lane: Lane): UnlistedJob | null
   /** Since when this claimer has found such a job before one that it could have started; absent: it lets nobody go first. */
   readonly yieldedSince?: ((lane: Lane, seq: number) => number) | undefined
 }
@@ -172,15 +172,15 @@ export class Admission {
     const needUs = this.#needOf(lane, waitList.bucket)
     waitList.bucket.wakeAtUs = needUs
     const nothing = this.#slots(lane.queue) > 0 && !this.#headOf(lane)
-    const stranger = nothing ? this.#source.stranger?.(lane) : null
-    if (stranger?.known) {
+    const unlisted = nothing ? this.#source.unlisted?.(lane) : null
+    if (unlisted?.known) {
       const untilUs = (waitList.dueAtUs ?? needUs) + YIELD_US
       if (needUs > this.nowUs || (this.#source.yieldedSince && untilUs > this.nowUs)) {
         this.#yielded.set(lane, Math.max(needUs, untilUs))
         return
       }
     }
-    if (stranger && this.parked >= PARKED_AT_MOST) {
+    if (unlisted && this.parked >= PARKED_AT_MOST) {
       this.unfinished = true
       return
     }
@@ -219,15 +219,15 @@ export class Admission {
     if (!refusal) return this.#yields(lane, head) ? undefined : this.#start(lane, head, share)
     if (refusal.behaviour === 'drop' || refusal.behaviour === 'late') return this.#reject(lane, { head, refusal })
     if (!this.lateScan.scan(lane, refusal)) return this.#open(lane)
-    const stranger = this.#strangerBefore(lane, head)
-    if (stranger) {
-      const other = this.#refusalOf(lane, stranger)
+    const unlisted = this.#unlistedBefore(lane, head)
+    if (unlisted) {
+      const other = this.#refusalOf(lane, unlisted)
       // It stays open for the worker that may start its first job now.
       if (!other) return this.#open(lane)
       if (other.untilUs < refusal.untilUs) refusal = other
     }
     this.#wait(lane, refusal)
-    if (stranger) placeAs(lane, stranger)
+    if (unlisted) placeAs(lane, unlisted)
     if (!waitList || waitList.bucket === refusal.bucket) return
     if (!lane.deputyOf) {
       lane.deputyOf = waitList.bucket
@@ -249,18 +249,18 @@ export class Admission {
 
   #needOf(lane: Lane, bucket: Bucket): number {
     const head = this.#headOf(lane)
-    const stranger = this.#strangerBefore(lane, head)
-    if (!head && !stranger) return this.nowUs
+    const unlisted = this.#unlistedBefore(lane, head)
+    if (!head && !unlisted) return this.nowUs
     return Math.min(
-      ...[head, stranger].flatMap((each) => each ?? []).map((each) => admittedAtUs(lane, each, bucket, this.nowUs)),
+      ...[head, unlisted].flatMap((each) => each ?? []).map((each) => admittedAtUs(lane, each, bucket, this.nowUs)),
     )
   }
 
   /** The first job of a lane, where another worker is to start it and not this one. @param head the first of those that this one may start */
-  #strangerBefore(lane: Lane, head: Head | null): Head | null {
-    const stranger = this.#source.stranger?.(lane)
-    if (!stranger?.known) return null
-    return head && comesBefore(head, stranger.head) ? null : stranger.head
+  #unlistedBefore(lane: Lane, head: Head | null): Head | null {
+    const unlisted = this.#source.unlisted?.(lane)
+    if (!unlisted?.known) return null
+    return head && comesBefore(head, unlisted.head) ? null : unlisted.head
   }
 
   #refusalOf(lane: Lane, head: Head): Refusal | null {
@@ -269,9 +269,9 @@ export class Admission {
 
   /** True: another worker is to start a job that stands before this head, and has some time for that. The lane keeps its place. */
   #yields(lane: Lane, head: Head): boolean {
-    const stranger = this.#strangerBefore(lane, head)
-    if (!stranger) return false
-    const untilUs = (this.#source.yieldedSince?.(lane, stranger.seq) ?? -Infinity) + YIELD_US
+    const unlisted = this.#unlistedBefore(lane, head)
+    if (!unlisted) return false
+    const untilUs = (this.#source.yieldedSince?.(lane, unlisted.seq) ?? -Infinity) + YIELD_US
     if (untilUs <= this.nowUs) return false
     this.#yielded.set(lane, untilUs)
     this.#wakeUs = Math.min(this.#wakeUs, untilUs)
@@ -350,13 +350,13 @@ export class Admission {
   /** Nothing of it is for this claimer: it is empty, waits for another worker's budget, or is parked for workers with other tasks. */
   #close(lane: Lane): void {
     this.#open(lane)
-    const stranger = this.#source.stranger?.(lane)
-    if (!stranger) {
+    const unlisted = this.#source.unlisted?.(lane)
+    if (!unlisted) {
       lane.state = 'empty'
       return
     }
-    placeAs(lane, stranger.head)
-    const refusal = stranger.known ? this.#refusalOf(lane, stranger.head) : null
+    placeAs(lane, unlisted.head)
+    const refusal = unlisted.known ? this.#refusalOf(lane, unlisted.head) : null
     if (refusal) return this.#wait(lane, refusal)
     lane.state = 'parked'
     this.parked++

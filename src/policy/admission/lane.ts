@@ -91,7 +91,7 @@ export interface Lane extends Ranked, TurnState {
 }
 
 /** The first waiting job of a lane whose task the claimer does not know. */
-export interface Stranger {
+export interface UnlistedJob {
   readonly head: Head
   /** Another live worker knows its task. */
   readonly known: boolean

@@ -28,7 +28,7 @@ export class BatchedPushes {
   constructor(context: Context, clock: Clock) {
     this.#context = context
     this.#clock = clock
-    this.#plain = new Batch((pushes) => this.#together(pushes))
+    this.#plain = new Batch((pushes) => this.#batched(pushes))
   }
 
   get pending(): boolean {
@@ -36,7 +36,7 @@ export class BatchedPushes {
   }
 
   async add(given: Push): Promise<PushAnswer> {
-    if (!this.#isPlain(given)) return this.#alone(given)
+    if (!this.#isPlain(given)) return this.#autocommit(given)
     return (await this.#plain.add([given]))[0] as PushAnswer
   }
 
@@ -48,21 +48,21 @@ export class BatchedPushes {
     )
   }
 
-  async #together(pushes: readonly Push[]): Promise<PushAnswer[]> {
+  async #batched(pushes: readonly Push[]): Promise<PushAnswer[]> {
     const [first] = pushes
-    if (first && pushes.length === 1) return [await this.#alone(first)]
-    const all = await this.#alone({
+    if (first && pushes.length === 1) return [await this.#autocommit(first)]
+    const all = await this.#autocommit({
       jobs: pushes.flatMap(({ jobs }) => jobs),
       limits: pushes.flatMap(({ limits }) => limits),
     })
     if (all.kind === 'stored') return apart(pushes, all)
     // There is not room for all: each by itself learns whether there is for it.
     const answers: PushAnswer[] = []
-    for (const each of pushes) answers.push(await this.#alone(each))
+    for (const each of pushes) answers.push(await this.#autocommit(each))
     return answers
   }
 
-  #alone({ jobs, limits }: Push): Promise<PushAnswer> {
+  #autocommit({ jobs, limits }: Push): Promise<PushAnswer> {
     const context = this.#context
     const sinceUs = context.clock.nowUs()
     const store = (again: boolean): Promise<PushAnswer> =>

@@ -4,7 +4,7 @@ import type { Enqueued } from '../contract/store.ts'
 import { Batch } from './batch.ts'
 import type { Statements } from '../../database/postgres.ts'
 import type { Context } from './context.ts'
-import { enqueue, enqueueAgain, enqueueAlone } from './enqueue.ts'
+import { enqueue, enqueueAgain, enqueueAutocommit } from './enqueue.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { recordQueuesOf } from './queues.ts'
 import { READ_GIVE_UP_MS, whenReachable } from './retry-connection.ts'
@@ -13,7 +13,7 @@ import type { SettleRequest } from '../shared/settle-once.ts'
 import type { Bell } from './watch.ts'
 
 /** Settlements made together are written together; who may go on then is told so. */
-export function settleTogether(context: Context, bell: Bell): Batch<SettleRequest, Settled> {
+export function batchSettlements(context: Context, bell: Bell): Batch<SettleRequest, Settled> {
   return new Batch(async (requests) => {
     const { settled, work } = await context.db.session((db) => settle(context, db, requests))
     if (work) bell.ring('work')
@@ -23,11 +23,11 @@ export function settleTogether(context: Context, bell: Bell): Batch<SettleReques
 }
 
 /** Jobs enqueued together are written together; what an earlier try has stored whose answer was lost is not stored twice. */
-export function enqueueTogether(context: Context, clock: Clock): Batch<NewJob, Enqueued> {
+export function batchEnqueues(context: Context, clock: Clock): Batch<NewJob, Enqueued> {
   return new Batch((jobs) => {
     const store = (again: boolean): Promise<Enqueued[]> =>
       context.db.session(async (db) => {
-        const answers = await (again ? enqueueAgain : enqueueAlone)(context, db, jobs)
+        const answers = await (again ? enqueueAgain : enqueueAutocommit)(context, db, jobs)
         await recordQueuesOf(context, db)
         return answers
       })

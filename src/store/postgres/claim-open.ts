@@ -7,7 +7,7 @@ import { nextDueUs } from './claim-next.ts'
 import type { Context } from './context.ts'
 import { nextFireUs } from './fire.ts'
 import { unlimitedLaneKey } from './lane-key.ts'
-import type { Look } from './read-set.ts'
+import type { ReadSet } from './read-set.ts'
 import { kindsOf } from './unresolved.ts'
 import { withResults } from './parent-results.ts'
 
@@ -18,7 +18,7 @@ const CLAIM_OPEN =
   'SELECT * FROM sluice.claim_open($1::text[], $2::text[], $3::int[], $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::text[], $9::boolean, $10::text[], $11::text, $12::uuid)'
 
 /** What the first row tells. */
-type Told = Pick<Look, 'now' | 'wall' | 'fire' | 'next' | 'unresolved'> & {
+type Told = Pick<ReadSet, 'now' | 'wall' | 'fire' | 'next' | 'unresolved'> & {
   readonly held: boolean
   readonly unknown: readonly (readonly [queue: string, task: string])[]
 }

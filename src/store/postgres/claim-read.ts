@@ -4,7 +4,7 @@ import { knownTasks, type UnknownKind } from '../contract/known-tasks.ts'
 import type { ClaimRequest } from '../contract/store.ts'
 import type { Context } from './context.ts'
 import { unlimitedLaneKey } from './lane-key.ts'
-import type { Look, Portion } from './read-set.ts'
+import type { ReadSet, ReadPlan } from './read-set.ts'
 import { ownerFor } from './own.ts'
 import { inOrder, UNLIMITED, USE } from './sql/fields.ts'
 
@@ -25,17 +25,19 @@ const LOOK = `${BEFORE}; ${TAKE}`
 const PARK_AND_LOOK = `${BEFORE}; SELECT sluice.park_unlisted(${QUEUES}, ${LISTED}, ${PARKED_AT_ONCE}); ${TAKE}`
 
 /** The first round trip of a claim, and what it has parked. Its transaction stays open; one that was open is rolled back. Null: all must begin anew. */
-export async function claimLook(
+export async function readForClaim(
   context: Context,
   db: Statements,
   request: ClaimRequest,
-  portion: Portion,
+  plan: ReadPlan,
   open: boolean,
-): Promise<{ readonly look: Look | null; readonly unknown: readonly UnknownKind[] }> {
+): Promise<{ readonly read: ReadSet | null; readonly unknown: readonly UnknownKind[] }> {
   const queues = request.queues.map(({ queue }) => queue)
   const known = knownTasks(request.tasks)
   const asked = {
-    ...portion,
+    ...plan,
+    // Its name in SQL, where an upgraded store keeps the function of an earlier version.
+    strange: plan.expectsUnlisted,
     queues,
     watched: WATCHED_AT_MOST,
     worker: request.worker,
@@ -64,7 +66,7 @@ export async function claimLook(
   const parked = park ? cellOf(results.at(-6)) : null
   const text = cellOf(results.at(-1))
   return {
-    look: text === null ? null : (JSON.parse(text) as Look),
+    read: text === null ? null : (JSON.parse(text) as ReadSet),
     unknown: [...(arrived ?? []), ...(parked === null ? [] : (JSON.parse(parked) as UnknownKind[]))],
   }
 }

@@ -10,13 +10,13 @@ import type { Claim, ClaimRequest, Closed, Rejected } from '../contract/store.ts
 import { newsOf, retentionOf } from './advance.ts'
 import { admitted, permitsOf, type WrittenRow } from './claimed.ts'
 import { nextDueUs, nextLineUs } from './claim-next.ts'
-import { AT_ONCE, cellOf, claimLook, ownUses } from './claim-read.ts'
+import { AT_ONCE, cellOf, readForClaim, ownUses } from './claim-read.ts'
 import { claimOpen, HELD_AGAIN_US } from './claim-open.ts'
-import { type Context, REACH_AT_LEAST } from './context.ts'
+import { type Context, READ_AHEAD_AT_LEAST } from './context.ts'
 import { Decision } from './decision.ts'
 import { fire, nextFireUs } from './fire.ts'
 import { limitsAt } from './limit-timelines.ts'
-import { type Look, type NextRow, NotRead, type Portion } from './read-set.ts'
+import { type ReadSet, type NextRow, ReadMiss, type ReadPlan } from './read-set.ts'
 import { endOverdue } from './override.ts'
 import { sharedQueue } from './own.ts'
 import { withResults } from './parent-results.ts'
@@ -63,9 +63,9 @@ interface Progress {
   open: boolean
   /** Kinds of jobs that no worker lists, as they were met. */
   readonly unknown: Map<string, UnknownKind>
-  /** Something of more than one portion was left. */
+  /** Something of more than one transaction takes was left. */
   more: boolean
-  portion: Portion
+  plan: ReadPlan
 }
 
 /** Takes the jobs that all their budgets admit at this instant, in turn, and says when to look again. */
@@ -79,7 +79,7 @@ export async function claim(context: Context, ask: () => ClaimRequest): Promise<
     const open = await claimOpen(context, db, request)
     if (open) return open
     const room = request.queues.reduce((sum, { slots }) => sum + slots, 0)
-    const portion = portionFor(room, context)
+    const plan = planFor(room, context)
     const progress: Progress = {
       rejected: [],
       news: [],
@@ -88,7 +88,7 @@ export async function claim(context: Context, ask: () => ClaimRequest): Promise<
       open: false,
       unknown: new Map(),
       more: false,
-      portion,
+      plan,
     }
     for (let tries = 1; ; tries++) {
       const done = await attempt(context, db, request, progress, tries)
@@ -98,7 +98,7 @@ export async function claim(context: Context, ask: () => ClaimRequest): Promise<
   })
 }
 
-function portionFor(room: number, { reach: { line, heads }, strange, parked }: Context): Portion {
+function planFor(room: number, { readAhead: { line, heads }, expectsUnlisted, parked }: Context): ReadPlan {
   return {
     open: (parked > FEW_PARKED ? STRANGE_LANES : 16) + room,
     due: room === 0 ? 0 : 16 + 2 * room,
@@ -109,7 +109,7 @@ function portionFor(room: number, { reach: { line, heads }, strange, parked }: C
     deepHeads: heads,
     lanes: [],
     buckets: [],
-    strange,
+    expectsUnlisted,
     skip: [],
   }
 }
@@ -124,15 +124,15 @@ async function attempt(
 ): Promise<Claim | null> {
   try {
     const uses = JSON.stringify(ownUses(context, request))
-    const { look, unknown } = await claimLook(context, db, request, progress.portion, progress.open)
+    const { read, unknown } = await readForClaim(context, db, request, progress.plan, progress.open)
     progress.open = true
     for (const kind of unknown) progress.unknown.set(`${kind.queue} ${kind.task}`, kind)
-    if (!look) return null
-    context.clock.saw(look.now)
-    const limits = await limitsAt(context, db, look.generation)
+    if (!read) return null
+    context.clock.saw(read.now)
+    const limits = await limitsAt(context, db, read.generation)
     // Whose buckets are asked hangs on the limits as they are.
     if (JSON.stringify(ownUses(context, request)) !== uses) return null
-    const work = dueWork(look, limits.nextEndUs, progress)
+    const work = dueWork(read, limits.nextEndUs, progress)
     if (work.length > 0) {
       await db.script('ROLLBACK')
       progress.open = false
@@ -140,22 +140,22 @@ async function attempt(
       return null
     }
     const decision = new Decision(
-      look,
-      progress.portion,
+      read,
+      progress.plan,
       limits,
       context.queues,
       knownTasks(request.tasks),
       request.remote ? null : context.yields,
     )
-    const decided = decide(context, decision, request, look, progress.portion)
+    const decided = decide(context, decision, request, read, progress.plan)
     const lateUs = Math.min(LATE_US * 2 ** Math.min(tries - 1, 10), LATE_AT_MOST_US)
-    return await write(context, db, request, decided, look, progress, lateUs)
+    return await write(context, db, request, decided, read, progress, lateUs)
   } catch (error) {
     const code = codeOf(error)
-    if (error instanceof NotRead) progress.portion = error.wider(progress.portion)
+    if (error instanceof ReadMiss) progress.plan = error.widened(progress.plan)
     else if (code === 'SL002') {
       const held = JSON.parse((error as Error).message) as number[]
-      progress.portion = { ...progress.portion, skip: [...progress.portion.skip, ...held] }
+      progress.plan = { ...progress.plan, skip: [...progress.plan.skip, ...held] }
     } else if (tries >= TRIES || (code !== 'SL001' && code !== '40P01' && code !== '40001')) {
       if (!isLost(error)) await db.script('ROLLBACK')
       throw error
@@ -166,12 +166,12 @@ async function attempt(
 }
 
 /** Overrides that are over, occurrences that are due, jobs that are too late: each is written first, in a transaction of its own. */
-function dueWork(look: Look, nextEndUs: number, { done }: Progress): ('ends' | 'fires' | 'late')[] {
-  const late = look.next[2]
+function dueWork(read: ReadSet, nextEndUs: number, { done }: Progress): ('ends' | 'fires' | 'late')[] {
+  const late = read.next[2]
   const due = {
-    ends: nextEndUs <= look.now,
-    fires: nextFireUs(look) <= look.now,
-    late: late !== null && late < look.now,
+    ends: nextEndUs <= read.now,
+    fires: nextFireUs(read) <= read.now,
+    late: late !== null && late < read.now,
   }
   return (['ends', 'fires', 'late'] as const).filter((each) => due[each] && !done.has(each))
 }
@@ -200,19 +200,19 @@ interface Decided {
   readonly more: boolean
 }
 
-function decide(context: Context, decision: Decision, request: ClaimRequest, look: Look, portion: Portion): Decided {
-  const shares = sharesOf(context, decision, request, look)
+function decide(context: Context, decision: Decision, request: ClaimRequest, read: ReadSet, plan: ReadPlan): Decided {
+  const shares = sharesOf(context, decision, request, read)
   decision.serve(shares)
   // Whoever is served goes behind all that wait, also where another process gave them their turns.
-  const turn = Math.max(look.now, context.turns.given, ...(look.lanes ?? []).map((row) => row[7]))
-  const admission = new Admission(look.now, turn, shares, decision)
+  const turn = Math.max(read.now, context.turns.given, ...(read.lanes ?? []).map((row) => row[7]))
+  const admission = new Admission(read.now, turn, shares, decision)
   const room = (): boolean => shares.some((share) => share.slots > 0)
   if (!room()) return { admission, decision, shares, wakeUs: admission.retime(), more: false }
   for (const bucket of decision.dueBuckets()) admission.addDue(bucket)
   for (const lane of decision.openLanes()) admission.addLane(lane)
   admission.decide()
   // As much was there as was asked for: what is behind it has its turn in the next claim, which is made at once.
-  const full = look.due.length >= portion.due || look.open.length >= portion.open || look.arrived
+  const full = read.due.length >= plan.due || read.open.length >= plan.open || read.arrived
   return { admission, decision, shares, wakeUs: admission.retime(), more: full && room() }
 }
 
@@ -221,25 +221,25 @@ async function write(
   db: Statements,
   request: ClaimRequest,
   decided: Decided,
-  look: Look,
+  read: ReadSet,
   progress: Progress,
   lateUs: number,
 ): Promise<Claim> {
   const { admission, decision, shares } = decided
   const { grants, rejections } = admission
   const { reservations, unfinished } = admission.lateScan
-  const instant = { nowUs: look.now, wallUs: look.wall }
+  const instant = { nowUs: read.now, wallUs: read.wall }
   const nameOf = (queue: number): string => sharedQueue(context.queues.name(queue))
   const told = throttling(nameOf, decision, admission, request.eventWindowUs ?? DEFAULT_EVENT_WINDOW_US)
   const lanes = decision.changedLanes()
   const buckets = decision.changedBuckets()
   let rows: WrittenRow[] = []
-  let { next } = look
+  let { next } = read
   if (grants.length + rejections.length + reservations.length + lanes.length + buckets.length > 0) {
     const rejects = rejections.length > 0
     const results = await db.script(
       rejects ? WRITE_REJECTING : WRITE,
-      String(look.now),
+      String(read.now),
       String(lateUs),
       String(request.worker),
       String(request.leaseUs),
@@ -257,29 +257,29 @@ async function write(
     next = JSON.parse(cellOf(results.at(-2)) ?? '') as NextRow
     if (rejects) progress.flows.push(...newsOf(cellOf(results[2])).values())
   } else await db.script('COMMIT')
-  remember(context, decided, look)
-  for (const kind of decision.strangers.unknown()) progress.unknown.set(`${kind.queue} ${kind.task}`, kind)
+  remember(context, decided, read)
+  for (const kind of decision.unlistedTasks.unknown()) progress.unknown.set(`${kind.queue} ${kind.task}`, kind)
   const unknown = [...progress.unknown.values()]
   const rejected = rejectedOf(rejections, rows)
   await skipRejected(context, db, rejected)
   progress.rejected.push(...rejected)
-  const fireUs = nextFireUs(await looked(context, db, look, rejected))
+  const fireUs = nextFireUs(await looked(context, db, read, rejected))
   const left = decided.more || progress.more || unfinished || admission.unfinished
   const again = left || isFull(rejections) || progress.flows.length > 0
-  const held = progress.portion.skip.length > 0 ? look.now + HELD_AGAIN_US : NEVER_US
-  const lineUs = nextLineUs(next, look, shares)
-  const ownUs = Math.min(fireUs, nextDueUs(next, look))
-  const nextWakeUs = again ? look.now : Math.min(decided.wakeUs, ownUs, held, lineUs, context.limits.nextEndUs)
+  const held = progress.plan.skip.length > 0 ? read.now + HELD_AGAIN_US : NEVER_US
+  const lineUs = nextLineUs(next, read, shares)
+  const ownUs = Math.min(fireUs, nextDueUs(next, read))
+  const nextWakeUs = again ? read.now : Math.min(decided.wakeUs, ownUs, held, lineUs, context.limits.nextEndUs)
   return {
     jobs: await withResults(db, rows, admitted(grants, rows, decision)),
-    nowUs: look.now,
+    nowUs: read.now,
     looks: admission.looks,
     rejected: progress.rejected,
     schedules: progress.news,
     nextWakeUs: nextWakeUs >= NEVER_US ? null : nextWakeUs,
     nextFireUs: ownUs >= NEVER_US ? null : ownUs,
     flows: progress.flows,
-    unresolved: kindsOf(look.unresolved),
+    unresolved: kindsOf(read.unresolved),
     ...told,
     closed: await namedHeads(db, told.closed),
     ...(unknown.length > 0 && { unknown }),
@@ -299,16 +299,16 @@ async function namedHeads(db: Statements, closed: readonly ClosedOn[]): Promise<
 }
 
 /** What one claim of this process tells the next. */
-function remember(context: Context, { admission, decision, shares }: Decided, look: Look): void {
+function remember(context: Context, { admission, decision, shares }: Decided, read: ReadSet): void {
   const started = admission.grants.length > 0
   context.turns.given = admission.turn
-  context.strange = decision.strangers.any
+  context.expectsUnlisted = decision.unlistedTasks.any
   context.parked = started ? 0 : admission.parked
-  context.unlisted = admission.parked > FEW_PARKED && decision.strangers.unknown().length > 0
-  const isOpen = look.due.length === 0 && look.lanes === null && look.held === null
+  context.unlisted = admission.parked > FEW_PARKED && decision.unlistedTasks.unknown().length > 0
+  const isOpen = read.due.length === 0 && read.lanes === null && read.held === null
   context.onlyOpen = isOpen && (context.onlyOpen || started)
-  const { reach } = context
-  reach.line = Math.max(REACH_AT_LEAST.line, decision.deepest + 2, Math.ceil(reach.line * 0.9))
-  reach.heads = Math.max(REACH_AT_LEAST.heads, decision.mostHeads + 1, Math.ceil(reach.heads * 0.9))
+  const { readAhead } = context
+  readAhead.line = Math.max(READ_AHEAD_AT_LEAST.line, decision.deepest + 2, Math.ceil(readAhead.line * 0.9))
+  readAhead.heads = Math.max(READ_AHEAD_AT_LEAST.heads, decision.mostHeads + 1, Math.ceil(readAhead.heads * 0.9))
   for (const share of shares) context.unlimitedNext.set(context.queues.name(share.queue), share.unlimitedNext)
 }

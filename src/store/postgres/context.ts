@@ -29,17 +29,17 @@ export interface Context {
   /** The last claim that started something found nothing to decide, nor did any since: only jobs without limits waited. */
   onlyOpen: boolean
   /** The last claim has met jobs whose tasks it does not list. */
-  strange: boolean
+  expectsUnlisted: boolean
   /** The last claim has parked so many lanes. */
   parked: number
   /** It has parked many, and met jobs whose tasks no worker lists: there may be many more such lanes. */
   unlisted: boolean
-  /** How far into lines, and into lanes of them, the last claims have looked: so far the next one reads. */
-  readonly reach: { line: number; heads: number }
+  /** How far into wait lists, and into their lanes, the next claim reads: as far as the last ones needed. */
+  readonly readAhead: { line: number; heads: number }
 }
 
-/** Lanes of a line that are read at least, and waiting jobs of each of them. */
-export const REACH_AT_LEAST: { readonly line: number; readonly heads: number } = { line: 4, heads: 2 }
+/** The fewest lanes of a wait list that a claim reads, and the fewest waiting jobs of each. */
+export const READ_AHEAD_AT_LEAST: { readonly line: number; readonly heads: number } = { line: 4, heads: 2 }
 
 /** What the verbs of one store share. */
 export function createContext(db: PostgresDatabase, clock: Clock, retention: Retention): Context {
@@ -56,10 +56,10 @@ export function createContext(db: PostgresDatabase, clock: Clock, retention: Ret
     unreadable: new Set(),
     yields: new Yields(),
     onlyOpen: false,
-    strange: false,
+    expectsUnlisted: false,
     parked: 0,
     unlisted: false,
-    reach: { ...REACH_AT_LEAST },
+    readAhead: { ...READ_AHEAD_AT_LEAST },
   }
 }
 

@@ -1,6 +1,6 @@
 import type { AdmissionSource } from '../../policy/admission/admission.ts'
 import { encodeBucket } from '../../policy/limits/bucket.ts'
-import type { Bucket, Head, Lane, Stranger } from '../../policy/admission/lane.ts'
+import type { Bucket, Head, Lane, UnlistedJob } from '../../policy/admission/lane.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import { refusesNow, waitsElsewhere, WATCHED_AT_MOST, type WatchedLane } from '../../policy/admission/drop-watch.ts'
 import type { WaitListGroup, QueueService } from '../../policy/admission/wait-list.ts'
@@ -11,29 +11,29 @@ import type { Timelines } from '../shared/timelines.ts'
 import type { StoredBucket } from '../shared/stored-bucket.ts'
 import { bucketOf } from './buckets.ts'
 import type { QueueNumbers } from './context.ts'
-import { grouped, type HeadRow, type LaneRow, type Look, NotRead, type Portion, toHead } from './read-set.ts'
+import { grouped, type HeadRow, type LaneRow, type ReadSet, ReadMiss, type ReadPlan, toHead } from './read-set.ts'
 import { DEPUTY, laneAsWritten } from './save-lane.ts'
 import { sharedQueue } from './own.ts'
 import type { Yields } from '../shared/yields.ts'
 import { LANE } from '../shared/state.ts'
 import { BUCKET_ROW, inOrder } from './sql/fields.ts'
-import { Strangers } from './strangers.ts'
+import { UnlistedTasks } from './unlisted-tasks.ts'
 
 /** A bound on what one claim that goes deep makes the next ones read. */
 const HEADS_REMEMBERED = 64
 
-/** One claim's view of what was read under its locks. Asked for more than that, it throws `NotRead`. */
+/** One claim's view of what was read under its locks. Asked for more than that, it throws `ReadMiss`. */
 export class Decision implements AdmissionSource {
   readonly nowUs: number
   readonly lanes: Map<number, Lane> = new Map()
   readonly buckets: Map<number, StoredBucket> = new Map()
   readonly #waitedOn: Map<Lane, StoredBucket> = new Map()
-  readonly #look: Look
-  readonly #portion: Portion
+  readonly #read: ReadSet
+  readonly #plan: ReadPlan
   readonly #limits: Timelines
   readonly #queues: QueueNumbers
   readonly #rows: ReadonlyMap<number, LaneRow>
-  readonly #bucketRows: ReadonlyMap<number, NonNullable<Look['buckets']>[number]>
+  readonly #bucketRows: ReadonlyMap<number, NonNullable<ReadSet['buckets']>[number]>
   readonly #heads: ReadonlyMap<number, HeadRow<number>[]>
   readonly #behind: ReadonlyMap<number, HeadRow<number>[]>
   readonly #line: ReadonlyMap<string, HeadRow<string>[]>
@@ -47,39 +47,39 @@ export class Decision implements AdmissionSource {
   #mostHeads = 0
   readonly #openHeads: number
   /** Jobs that are not for this claimer. */
-  readonly strangers: Strangers
+  readonly unlistedTasks: UnlistedTasks
   readonly #known: KnownTasks | null
 
   readonly yieldedSince: AdmissionSource['yieldedSince']
 
   /** @param known the tasks whose jobs may start; null: any. @param yields whom others let go first; null: nobody is */
   constructor(
-    look: Look,
-    portion: Portion,
+    read: ReadSet,
+    plan: ReadPlan,
     limits: Timelines,
     queues: QueueNumbers,
     known: KnownTasks | null,
     yields: Yields | null,
   ) {
-    this.nowUs = look.now
+    this.nowUs = read.now
     this.#known = known
-    this.strangers = new Strangers(look, portion)
-    if (known && yields) this.yieldedSince = ({ id }, seq) => yields.since(known, id, seq, look.now)
-    this.#look = look
-    this.#portion = portion
+    this.unlistedTasks = new UnlistedTasks(read, plan)
+    if (known && yields) this.yieldedSince = ({ id }, seq) => yields.since(known, id, seq, read.now)
+    this.#read = read
+    this.#plan = plan
     this.#limits = limits
     this.#queues = queues
-    this.#rows = new Map((look.lanes ?? []).map((row) => [row[0], row]))
-    this.#bucketRows = new Map((look.buckets ?? []).map((row) => [row[0], row]))
-    this.#heads = grouped(look.heads)
-    this.#behind = grouped(look.behind)
-    this.#line = grouped(look.line)
-    this.#lined = new Set(look.lined)
-    this.#deep = new Set(portion.lanes)
-    this.#live = new Set(look.live)
-    this.#apart = new Set(look.apart)
-    this.#openIds = new Set(look.open)
-    this.#openHeads = 1 + Math.ceil(portion.slots / Math.max(1, look.open.length))
+    this.#rows = new Map((read.lanes ?? []).map((row) => [row[0], row]))
+    this.#bucketRows = new Map((read.buckets ?? []).map((row) => [row[0], row]))
+    this.#heads = grouped(read.heads)
+    this.#behind = grouped(read.behind)
+    this.#line = grouped(read.line)
+    this.#lined = new Set(read.lined)
+    this.#deep = new Set(plan.lanes)
+    this.#live = new Set(read.live)
+    this.#apart = new Set(read.apart)
+    this.#openIds = new Set(read.open)
+    this.#openHeads = 1 + Math.ceil(plan.slots / Math.max(1, read.open.length))
   }
 
   /** How far into a line the decision has looked. */
@@ -102,7 +102,7 @@ export class Decision implements AdmissionSource {
     if (bucket) return bucket
     const row = this.#bucketRows.get(id)
     if (!row) throw needBucket(id)
-    bucket = bucketOf(this.#limits, row, { nowUs: this.nowUs, wallUs: this.#look.wall })
+    bucket = bucketOf(this.#limits, row, { nowUs: this.nowUs, wallUs: this.#read.wall })
     this.buckets.set(id, bucket)
     return bucket
   }
@@ -114,15 +114,15 @@ export class Decision implements AdmissionSource {
 
   /** Every open lane that was read, in turn. */
   openLanes(): Lane[] {
-    return this.#look.open.flatMap((id) => {
+    return this.#read.open.flatMap((id) => {
       // A lane whose first jobs are all held by others stays as it is: it is not empty.
       const lane = this.#lane(id)
-      return this.#portion.skip.length > 0 && !this.#heads.has(id) ? [] : [lane]
+      return this.#plan.skip.length > 0 && !this.#heads.has(id) ? [] : [lane]
     })
   }
 
   dueBuckets(): StoredBucket[] {
-    return this.#look.due.map((id) => this.bucket(id))
+    return this.#read.due.map((id) => this.bucket(id))
   }
 
   heads(lane: Lane, count: number): Head[] {
@@ -140,12 +140,12 @@ export class Decision implements AdmissionSource {
   #headsOf(lane: Lane, read: number): HeadRow<number>[] {
     const rows = this.#heads.get(lane.id) ?? []
     if (!this.#shares.has(lane.queue)) return rows
-    return this.strangers.ofLane(lane.id, sharedQueue(this.#queues.name(lane.queue)), rows, read)
+    return this.unlistedTasks.ofLane(lane.id, sharedQueue(this.#queues.name(lane.queue)), rows, read)
   }
 
   /** Of a lane whose first jobs were read, the first that is not for this claimer; null: there is none, or it was not read. */
-  stranger(lane: Lane): Stranger | null {
-    return this.strangers.of(lane.id)
+  unlisted(lane: Lane): UnlistedJob | null {
+    return this.unlistedTasks.of(lane.id)
   }
 
   behind(lane: Lane, priority: number, seq: number, count: number): Head[] {
@@ -159,26 +159,27 @@ export class Decision implements AdmissionSource {
     const found = rows.slice(0, depth).filter((row) => isBehind(place, { seq: row[1], priority: row[2] }))
     if (found.length < count && rows.length >= depth) throw this.#needJobs(lane, rows.length + count + 1)
     // What others start, or nobody does, makes no job of this claimer late.
-    const strange =
-      this.#shares.has(lane.queue) && this.strangers.note(lane.id, sharedQueue(this.#queues.name(lane.queue)), found)
+    const some =
+      this.#shares.has(lane.queue) &&
+      this.unlistedTasks.note(lane.id, sharedQueue(this.#queues.name(lane.queue)), found)
     return found
       .slice(0, count)
-      .filter((row) => !strange || typeof row[7] !== 'string')
+      .filter((row) => !some || typeof row[7] !== 'string')
       .map(toHead)
   }
 
   /** More is read of this lane, and of all others of which there is more and whose limits make a decision go through them. */
-  #needJobs(lane: Lane, needed: number): NotRead {
+  #needJobs(lane: Lane, needed: number): ReadMiss {
     const like = [...this.#rows.values()].filter(
       ([id, , buckets]) =>
         (this.#heads.get(id)?.length ?? 0) >= this.#headsRead(id) &&
         buckets.some((bucket) => this.#bucketRows.has(bucket) && goesThrough(this.bucket(bucket).policy)),
     )
-    const lanes = [...new Set([...this.#portion.lanes, lane.id, ...like.map(([id]) => id)])]
-    return new NotRead(`${needed} jobs of a lane`, (portion) => ({
-      ...portion,
+    const lanes = [...new Set([...this.#plan.lanes, lane.id, ...like.map(([id]) => id)])]
+    return new ReadMiss(`${needed} jobs of a lane`, (plan) => ({
+      ...plan,
       lanes,
-      deepHeads: Math.max(portion.deepHeads, Math.min(2 * needed, 8 * Math.max(8, portion.deepHeads))),
+      deepHeads: Math.max(plan.deepHeads, Math.min(2 * needed, 8 * Math.max(8, plan.deepHeads))),
     }))
   }
 
@@ -187,14 +188,14 @@ export class Decision implements AdmissionSource {
   }
 
   #depth(lane: number): number {
-    const { heads, deepHeads } = this.#portion
+    const { heads, deepHeads } = this.#plan
     return this.#deep.has(lane) ? Math.max(heads, deepHeads) : heads
   }
 
   unlimitedLane(queue: number, skip: number, count: number): Head[] {
     const name = this.#queues.name(queue)
     const rows = this.#line.get(name) ?? []
-    return this.strangers
+    return this.unlistedTasks
       .ofLine(name, rows, rows.length)
       .slice(skip, skip + count)
       .map(toHead)
@@ -203,9 +204,9 @@ export class Decision implements AdmissionSource {
   groups(bucket: Bucket): WaitListGroup[] {
     if (!this.#lined.has(bucket.id)) throw needBucket(bucket.id)
     const groups = new Map<string, LaneRow[]>()
-    for (const [i, on] of this.#look.lineBuckets.entries()) {
+    for (const [i, on] of this.#read.lineBuckets.entries()) {
       if (on !== bucket.id) continue
-      const row = this.#row(this.#look.lineLanes[i] as number)
+      const row = this.#row(this.#read.lineLanes[i] as number)
       const name = JSON.stringify([row[1], row[9]])
       const rows = groups.get(name)
       if (rows) rows.push(row)
@@ -226,15 +227,15 @@ export class Decision implements AdmissionSource {
   }
 
   watched(bucket: Bucket): WatchedLane[] {
-    const rows = (this.#look.watched ?? []).filter(([of, , , here]) => of === bucket.id && here)
+    const rows = (this.#read.watched ?? []).filter(([of, , , here]) => of === bucket.id && here)
     return rows.map(([, need, id]) => ({
       need,
       lane: () => {
         if (this.#rows.has(id)) return this.#lane(id)
         const refused = rows.filter(([, each]) => refusesNow(bucket, each, this.nowUs)).map(([, , lane]) => lane)
-        throw new NotRead('lanes that a bucket drops', (portion) => ({
-          ...portion,
-          lanes: [...new Set([...portion.lanes, ...refused])],
+        throw new ReadMiss('lanes that a bucket drops', (plan) => ({
+          ...plan,
+          lanes: [...new Set([...plan.lanes, ...refused])],
         }))
       },
     }))
@@ -242,7 +243,7 @@ export class Decision implements AdmissionSource {
 
   isWatched(bucket: Bucket): boolean {
     for (const lane of this.lanes.values()) if (waitsElsewhere(lane, bucket)) return true
-    const rows = (this.#look.watched ?? []).filter(([of]) => of === bucket.id)
+    const rows = (this.#read.watched ?? []).filter(([of]) => of === bucket.id)
     return rows.length >= WATCHED_AT_MOST || rows.some(([, , id]) => !this.lanes.has(id))
   }
 
@@ -252,7 +253,7 @@ export class Decision implements AdmissionSource {
     for (const lane of this.lanes.values()) {
       if (!lane.changed) continue
       // Jobs that somebody else holds may come back: their lane is not empty, only nothing of it can be had now.
-      changed.push(laneAsWritten(lane, this.#portion.skip.length > 0, this.#passedOf(lane)))
+      changed.push(laneAsWritten(lane, this.#plan.skip.length > 0, this.#passedOf(lane)))
     }
     return changed
   }
@@ -287,8 +288,8 @@ export class Decision implements AdmissionSource {
         const row = rows[at]
         this.#deepest = Math.max(this.#deepest, at + 1)
         if (row) return this.#lane(row[0])
-        if (rows.length < this.#portion.line) return null
-        throw new NotRead('more of a line', (portion) => ({ ...portion, line: 4 * portion.line }))
+        if (rows.length < this.#plan.line) return null
+        throw new ReadMiss('more of a line', (plan) => ({ ...plan, line: 4 * plan.line }))
       },
       advance: () => void at++,
     }
@@ -335,10 +336,10 @@ function goesThrough(policy: LimitPolicy | null): boolean {
   return policy !== null && (policy.onLimit !== 'wait' || policy.maxWaitUs !== null)
 }
 
-function needBucket(id: number): NotRead {
-  return new NotRead(`bucket ${id} and its line`, (portion) => ({
-    ...portion,
-    depth: portion.depth + 1,
-    buckets: [...portion.buckets, id],
+function needBucket(id: number): ReadMiss {
+  return new ReadMiss(`bucket ${id} and its line`, (plan) => ({
+    ...plan,
+    depth: plan.depth + 1,
+    buckets: [...plan.buckets, id],
   }))
 }

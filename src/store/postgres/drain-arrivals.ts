@@ -1,7 +1,7 @@
 import type { Statements } from '../../database/postgres.ts'
 
-/** Takes in what has arrived for any queue, as claims do for theirs: what is told of waits is then told of everything. */
-export async function takeAll(db: Statements): Promise<void> {
+/** Takes in the arrivals of every queue, as claims do for theirs: a report of waits then covers all of them. */
+export async function drainArrivals(db: Statements): Promise<void> {
   const rows = await db.all<[string]>('SELECT DISTINCT queue FROM (SELECT queue FROM sluice.arrivals LIMIT 10000) s')
   if (rows.length === 0) return
   await db.run(

@@ -137,12 +137,12 @@ export function reachedBy({ limits }: Context, { uses, priority }: Pick<NewJob, 
 }
 
 /** The same on a connection that may be used again after an error. */
-export function enqueueAlone(context: Context, db: Statements, jobs: readonly NewJob[]): Promise<Enqueued[]> {
-  return alone(context, db, () => enqueue(context, db, jobs))
+export function enqueueAutocommit(context: Context, db: Statements, jobs: readonly NewJob[]): Promise<Enqueued[]> {
+  return autocommit(context, db, () => enqueue(context, db, jobs))
 }
 
 /** Should priorities age at another pace by now, work that places jobs is done anew; on a connection that may be used again after an error. */
-export async function alone<T>(context: Context, db: Statements, work: () => Promise<T>): Promise<T> {
+export async function autocommit<T>(context: Context, db: Statements, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
@@ -164,7 +164,7 @@ export async function enqueueAgain(context: Context, db: Statements, jobs: reado
     jobs.map(({ id }) => id),
   )
   const stored = new Set(rows.map(([id]) => id))
-  const answers = await enqueueAlone(
+  const answers = await enqueueAutocommit(
     context,
     db,
     jobs.filter(({ id }) => !stored.has(id)),

@@ -8,7 +8,7 @@ import { findBucket } from './buckets.ts'
 import { type Context, readClock } from './context.ts'
 import { enqueue } from './enqueue.ts'
 import { currentLimits } from './limit-timelines.ts'
-import type { Look } from './read-set.ts'
+import type { ReadSet } from './read-set.ts'
 import { findAll, lockSchedules, scheduleAccess } from './schedule.ts'
 import { attendedSinceUs } from './workers.ts'
 
@@ -46,6 +46,6 @@ export async function fire(context: Context, db: Statements, limit: number): Pro
 }
 
 /** When the next occurrence is due, on the store's clock. */
-export function nextFireUs({ fire: next, now, wall }: Pick<Look, 'fire' | 'now' | 'wall'>): number {
+export function nextFireUs({ fire: next, now, wall }: Pick<ReadSet, 'fire' | 'now' | 'wall'>): number {
   return nextOf(...next, { nowUs: now, wallUs: wall })
 }

@@ -36,7 +36,7 @@ import { declareQueues, define } from './define.ts'
 import { explain } from './explain.ts'
 import type { StoreAccess } from './flow-verbs.ts'
 import { get, isUuid, list } from './get.ts'
-import { giveClock } from './test-clock.ts'
+import { useTestClock } from './test-clock.ts'
 import { inspect } from './inspect.ts'
 import { begin, currentLimits, definitions } from './limit-timelines.ts'
 import { checkExisting, migrate, pendingMigrations } from './migrate.ts'
@@ -56,9 +56,9 @@ import { retry } from './retry.ts'
 import { schedule, schedules, unschedule } from './schedule.ts'
 import { closesBucket, settleAndClose } from './settle.ts'
 import type { SettleRequest } from '../shared/settle-once.ts'
-import type { GivenClock } from './store-clock.ts'
-import { takeAll } from './drain-arrivals.ts'
-import { enqueueTogether, enqueueWithin, settleTogether } from './batched.ts'
+import type { TestClock } from './store-clock.ts'
+import { drainArrivals } from './drain-arrivals.ts'
+import { batchEnqueues, enqueueWithin, batchSettlements } from './batched.ts'
 import { limitKeys, limitTotals } from './limit-keys.ts'
 import { throttled } from './throttled.ts'
 import { unresolvedIn } from './unresolved.ts'
@@ -78,7 +78,7 @@ export class PostgresStore extends RemoteVerbs implements Store {
   readonly #enqueuing: Batch<NewJob, Enqueued>
   readonly #ageingUs: number | null | undefined
   readonly #unreadable: UnreadableRows
-  #given: GivenClock | null = null
+  #given: TestClock | null = null
 
   constructor(options: PostgresStoreOptions) {
     super()
@@ -95,8 +95,8 @@ export class PostgresStore extends RemoteVerbs implements Store {
     this.#bell = new Bell(this.#db, clock, notify)
     this.#context = createContext(this.#db, clock, retention)
     this.unresolved = unresolvedIn(this.#context, this.#bell)
-    this.#settling = settleTogether(this.#context, this.#bell)
-    this.#enqueuing = enqueueTogether(this.#context, clock)
+    this.#settling = batchSettlements(this.#context, this.#bell)
+    this.#enqueuing = batchEnqueues(this.#context, clock)
     this.#unreadable = new UnreadableRows(
       () => clock.now(),
       () => this.#db.session((db) => setAside(this.#context, db)),
@@ -106,7 +106,7 @@ export class PostgresStore extends RemoteVerbs implements Store {
 
   async open(): Promise<void> {
     await migrate(this.#db)
-    if (this.#clock !== systemClock) this.#given = await giveClock(this.#db, this.#clock)
+    if (this.#clock !== systemClock) this.#given = await useTestClock(this.#db, this.#clock)
     await this.#unreadable.mend(() => this.#db.transaction((db) => db.run('SELECT sluice.check_clock()')))
     await this.#unreadable.mend(() => this.#db.transaction((db) => begin(this.#context, db, this.#ageingUs)))
   }
@@ -325,7 +325,7 @@ export class PostgresStore extends RemoteVerbs implements Store {
 
   /** For what tells of waits and limits: arrivals stand in their lanes, and an override whose time is over has ended. */
   async #look<T>(work: (db: Statements) => Promise<T>): Promise<T> {
-    await this.#db.session((db) => takeAll(db))
+    await this.#db.session((db) => drainArrivals(db))
     return this.#unreadable.mend(async () => {
       await this.#endOverdue()
       return this.#db.session(work)

@@ -2,7 +2,7 @@ import type { Statements } from '../../database/postgres.ts'
 import type { QueueBounds, QueueCount, QueueRecord } from '../contract/queues.ts'
 import { type Context, readClock } from './context.ts'
 import { STATE, stateName } from '../shared/state.ts'
-import { wakeMixedLines } from './workers.ts'
+import { wakeSharedWaitLists } from './workers.ts'
 
 const SETTING = 'setting:'
 /** A job that a limit has put off is shown as scheduled. */
@@ -50,7 +50,7 @@ export async function queues(context: Context, db: Statements): Promise<QueueRec
 export async function pauseQueue(context: Context, db: Statements, queue: string, paused: boolean): Promise<void> {
   await change(db, queue, 'paused', paused)
   // Lanes of a paused queue hold nobody up, and take their places again when it is resumed.
-  await wakeMixedLines(db, (await readClock(context, db)).nowUs)
+  await wakeSharedWaitLists(db, (await readClock(context, db)).nowUs)
 }
 
 /** Holds all starts of a queue to a limit, or no more. */

@@ -30,7 +30,7 @@ export type HeadRow<Place> = [
   since: number,
   given: number,
   /** Its task, where the claimer does not list it. */
-  stranger?: string | null,
+  unlisted?: string | null,
 ]
 
 /** When jobs come due by themselves, and the next line. */
@@ -41,8 +41,8 @@ export type NextRow = [
   wakeAt: number | null,
 ]
 
-/** What the first round trip of a claim answers. */
-export interface Look {
+/** The rows that a claim decides on, read under its locks by its first round trip. */
+export interface ReadSet {
   readonly now: number
   readonly wall: number
   readonly generation: number
@@ -59,10 +59,10 @@ export interface Look {
   readonly lanes: readonly LaneRow[] | null
   readonly buckets: readonly BucketRow[] | null
   readonly heads: readonly HeadRow<number>[] | null
-  /** The first of each listed task, of lanes in which strangers stand; read where strangers are expected. */
+  /** The first of each listed task, of lanes in which unlisted jobs stand; read where unlisted jobs are expected. */
   readonly knownHeads: readonly HeadRow<number>[] | null
   readonly knownLine: readonly HeadRow<string>[] | null
-  /** Other workers that are alive; null tasks: any. Read where strangers are expected. */
+  /** Other workers that are alive; null tasks: any. Read where unlisted jobs are expected. */
   readonly workers: readonly (readonly [queues: readonly string[], tasks: readonly string[] | null])[] | null
   /** Waiting jobs behind those of their lanes that were sifted. */
   readonly behind: readonly HeadRow<number>[] | null
@@ -105,8 +105,8 @@ export function toHead([, seq, priority, weights, attempt, sinceUs, given]: Head
   }
 }
 
-/** How much of everything the first round trip reads. */
-export interface Portion {
+/** How much of each kind of row the first round trip reads. */
+export interface ReadPlan {
   readonly open: number
   readonly due: number
   readonly line: number
@@ -119,22 +119,22 @@ export interface Portion {
   readonly lanes: readonly number[]
   readonly buckets: readonly number[]
   /** Jobs are expected whose tasks the claimer does not list. */
-  readonly strange: boolean
-  /** Jobs that somebody else holds. */
+  readonly expectsUnlisted: boolean
+  /** Jobs that other processes have locked. */
   readonly skip: readonly number[]
 }
 
-/** A decision asked for what was not read. It is made anew with more of it: what it does not know it must not guess. */
-export class NotRead extends Error {
-  readonly #widen: (portion: Portion) => Portion
+/** A decision asked for rows that its read set lacks. The claim reads more and decides again: it must not guess. */
+export class ReadMiss extends Error {
+  readonly #widen: (plan: ReadPlan) => ReadPlan
 
-  constructor(what: string, widen: (portion: Portion) => Portion) {
+  constructor(what: string, widen: (plan: ReadPlan) => ReadPlan) {
     super(`A claim needs to read more: ${what}`)
     this.#widen = widen
   }
 
-  /** The portion with which it will be there. */
-  wider(portion: Portion): Portion {
-    return this.#widen(portion)
+  /** The plan that reads the missing rows too. */
+  widened(plan: ReadPlan): ReadPlan {
+    return this.#widen(plan)
   }
 }

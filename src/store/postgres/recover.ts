@@ -4,7 +4,7 @@ import type { Recovered } from '../contract/store.ts'
 import { newsOf, retentionOf } from './advance.ts'
 import type { Context } from './context.ts'
 import { stateName } from '../shared/state.ts'
-import { buryDead } from './workers.ts'
+import { expireWorkers } from './workers.ts'
 
 type Row = [
   id: string,
@@ -20,7 +20,7 @@ type Row = [
 /** Takes back the jobs of dead workers, and those whose lease ran out; a lost run counts as an attempt. */
 export async function recover(context: Context, db: Statements, bootId: string): Promise<Recovered[]> {
   await db.run('SELECT sluice.check_clock()')
-  const dead = await buryDead(context, db, bootId)
+  const dead = await expireWorkers(context, db, bootId)
   const rows = await db.all<Row>(
     'SELECT r_id, r_task, r_queue, r_input, r_attempt, r_state, r_seq, r_flows FROM sluice.recover($1::bigint[], $2::bigint[], $3)',
     dead,

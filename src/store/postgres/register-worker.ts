@@ -2,7 +2,7 @@ import type { Statements } from '../../database/postgres.ts'
 import type { Directive, Registration, RemoteWorker, WorkerRecord } from '../contract/workers.ts'
 import { type Context, readClock } from './context.ts'
 import { STATE } from '../shared/state.ts'
-import { leave, liveQueues, wakeMixedLines } from './workers.ts'
+import { leave, liveQueues, wakeSharedWaitLists } from './workers.ts'
 
 /** One that was not heard of for so long is forgotten, once it runs nothing. */
 const FORGOTTEN_AFTER_US = 3_600_000_000
@@ -33,7 +33,7 @@ export async function registerWorker(
     tasks !== undefined,
   )) as [number, Directive, boolean]
   const woke = queues.some((queue) => !live.includes(queue))
-  if (woke) await wakeMixedLines(db, nowUs)
+  if (woke) await wakeSharedWaitLists(db, nowUs)
   if (isNew) await forgetSilent(context, db, nowUs)
   return { registration: { worker, directive }, woke }
 }

@@ -5,7 +5,7 @@ import type { Rejection } from '../../policy/admission/refusal.ts'
 import type { Rejected } from '../contract/store.ts'
 import type { WrittenRow } from './claimed.ts'
 import { type Context, readClock } from './context.ts'
-import type { Look } from './read-set.ts'
+import type { ReadSet } from './read-set.ts'
 import { type Instant, occurrenceOf } from '../shared/series.ts'
 import { readAsync } from '../shared/reading.ts'
 import { skipOccurrence } from '../shared/schedule.ts'
@@ -54,12 +54,12 @@ export async function skipRejected(context: Context, db: Statements, rejected: r
 export async function looked(
   { unreadable }: Context,
   db: Statements,
-  look: Look,
+  read: ReadSet,
   rejected: readonly Rejected[],
-): Promise<Look> {
-  if (!rejected.some((job) => job.occurrence)) return look
+): Promise<ReadSet> {
+  if (!rejected.some((job) => job.occurrence)) return read
   const [text] = (await db.get<[string]>('SELECT sluice.claim_fire($1::text[])::text', [...unreadable])) as [string]
-  return { ...look, fire: JSON.parse(text) as Look['fire'] }
+  return { ...read, fire: JSON.parse(text) as ReadSet['fire'] }
 }
 
 function whyOf({ bucket, untilUs, behaviour }: Rejection['refusal']): Why {

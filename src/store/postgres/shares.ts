@@ -2,7 +2,7 @@ import { QueueSlots } from '../../policy/admission/queue-slots.ts'
 import type { ClaimRequest } from '../contract/store.ts'
 import type { Context } from './context.ts'
 import type { Decision } from './decision.ts'
-import type { Look } from './read-set.ts'
+import type { ReadSet } from './read-set.ts'
 import { ownQueue } from './own.ts'
 
 /** The queues of a request that nobody has paused, each with its own limits and the one that it was given. */
@@ -10,19 +10,19 @@ export function sharesOf(
   { limits, queues, unlimitedNext }: Context,
   decision: Decision,
   request: ClaimRequest,
-  look: Look,
+  read: ReadSet,
 ): QueueSlots[] {
-  const held = look.held ?? []
+  const held = read.held ?? []
   const paused = new Set(held.flatMap(([queue, isPaused]) => (isPaused ? [queue] : [])))
   // Behind the buckets of the limits that were asked for stand those of the limits that queues were given.
   const given = held.flatMap(([queue, , limit]) => (limit === null ? [] : [queue]))
   let at = 0
   const own = request.queues.map(({ queue }) =>
-    limits.usesOfQueue(queue).map((use) => ({ id: look.own[at++] as number, weight: use.weight })),
+    limits.usesOfQueue(queue).map((use) => ({ id: read.own[at++] as number, weight: use.weight })),
   )
   return request.queues.flatMap(({ queue, slots }, i) => {
     if (paused.has(queue)) return []
-    const more = given.includes(queue) ? [{ id: look.own[at + given.indexOf(queue)] as number, weight: 1 }] : []
+    const more = given.includes(queue) ? [{ id: read.own[at + given.indexOf(queue)] as number, weight: 1 }] : []
     const buckets = [...(own[i] ?? []), ...more].map(({ id, weight }) => ({ bucket: decision.bucket(id), weight }))
     const next = unlimitedNext.get(queue) ?? true
     const number = queues.of(queue)

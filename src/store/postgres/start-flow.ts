@@ -3,7 +3,7 @@ import { CALLBACKS } from '../../jobs/flow.ts'
 import { laneKey } from '../../jobs/lane.ts'
 import type { FlowJob, NewFlow } from '../../jobs/new-flow.ts'
 import type { Context } from './context.ts'
-import { ageingText, alone, reachedBy, termsText } from './enqueue.ts'
+import { ageingText, autocommit, reachedBy, termsText } from './enqueue.ts'
 import { getFlow } from './get-flow.ts'
 import { usesText, weightsText } from './lane-key.ts'
 
@@ -18,7 +18,7 @@ const START = `SELECT sluice.check_ageing($27), sluice.start_flow($1::uuid, $2, 
  */
 export async function startFlow(context: Context, db: Statements, flow: NewFlow, again: boolean): Promise<void> {
   if (again && (await getFlow(db, flow.id))) return
-  await alone(context, db, () => store(context, db, flow))
+  await autocommit(context, db, () => store(context, db, flow))
 }
 
 async function store(context: Context, db: Statements, flow: NewFlow): Promise<void> {

@@ -24,7 +24,7 @@ export class StoreClock {
 }
 
 /** A clock that a test gives to the server in place of its own: steady from the first store on, whatever the wall does. */
-export class GivenClock {
+export class TestClock {
   readonly #clock: Clock
   readonly #offsetUs: number
 

@@ -27,7 +27,7 @@ export async function join(
     tasks,
   )) as [number]
   await db.run('SELECT sluice.adopt($1::text[])', queues)
-  if (tasks !== null || queues.some((queue) => !live.includes(queue))) await wakeMixedLines(db, nowUs)
+  if (tasks !== null || queues.some((queue) => !live.includes(queue))) await wakeSharedWaitLists(db, nowUs)
   return worker
 }
 
@@ -45,7 +45,7 @@ async function leaveAll(context: Context, db: Statements, workers: readonly numb
   )
   await dropViews(db, workers, gone, nowUs)
   await db.run('DELETE FROM sluice.buckets WHERE worker = ANY ($1::bigint[]) AND worker <> 0 AND lanes = 0', workers)
-  if (gone.length > 0) await wakeMixedLines(db, nowUs)
+  if (gone.length > 0) await wakeSharedWaitLists(db, nowUs)
 }
 
 async function dropViews(
@@ -129,7 +129,7 @@ export async function attendedSinceUs(db: Statements, nowUs: number): Promise<nu
  * Forgets workers whose process is known to be gone, and answers their ids: of this host by its process, of another by its lease.
  * One whose lease is over while its process may live counts as dead until its next heartbeat: it may only have been stopped.
  */
-export async function buryDead(context: Context, db: Statements, bootId: string): Promise<number[]> {
+export async function expireWorkers(context: Context, db: Statements, bootId: string): Promise<number[]> {
   const { nowUs } = await readClock(context, db)
   const here = await db.all<[number, number, string]>(
     'SELECT id, pid, born FROM sluice.workers WHERE boot = $1 ORDER BY id',
@@ -149,7 +149,7 @@ export async function buryDead(context: Context, db: Statements, bootId: string)
     silent.map(([queues]) => [queues]),
     nowUs,
   )
-  await wakeMixedLines(db, nowUs)
+  await wakeSharedWaitLists(db, nowUs)
   return dead
 }
 
@@ -168,7 +168,7 @@ export async function isKnown(db: Statements, nowUs: number, queue: string, task
  * A queue, or a task of one, has come alive or died: in lines where lanes of several queues stand, who is first may have changed. So it
  * may in all lines, where workers list different tasks.
  */
-export async function wakeMixedLines(db: Statements, nowUs: number): Promise<void> {
+export async function wakeSharedWaitLists(db: Statements, nowUs: number): Promise<void> {
   const sets = await db.all('SELECT DISTINCT tasks FROM sluice.workers LIMIT 2')
   const rows = await db.all<[number]>(
     `SELECT bucket FROM sluice.lanes WHERE state = 2 GROUP BY bucket${sets.length > 1 ? '' : ' HAVING min(queue) < max(queue)'}`,

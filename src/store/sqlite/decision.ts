@@ -1,6 +1,6 @@
 import type { AdmissionSource } from '../../policy/admission/admission.ts'
 import type { QueueSlots } from '../../policy/admission/queue-slots.ts'
-import type { Bucket, Head, Lane, Stranger } from '../../policy/admission/lane.ts'
+import type { Bucket, Head, Lane, UnlistedJob } from '../../policy/admission/lane.ts'
 import { waitsElsewhere, WATCHED_AT_MOST, type WatchedLane } from '../../policy/admission/drop-watch.ts'
 import type { WaitListGroup, QueueService } from '../../policy/admission/wait-list.ts'
 import { decodeScanCursor } from '../../policy/admission/scan-cursor.ts'
@@ -9,10 +9,10 @@ import type { StoredBucket } from '../shared/stored-bucket.ts'
 import { loadBucket, loadBuckets, saveBucket } from './buckets.ts'
 import { type Context, unlimitedLaneOf, queueId } from './context.ts'
 import { saveWatches, watchRows } from './drop-watch.ts'
-import { portion } from './portion.ts'
+import { readAhead } from './read-ahead.ts'
 import { DEPUTY, saveLane } from './save-lane.ts'
 import { LANE } from '../shared/state.ts'
-import { type HeadRow, Strangers, toHead } from './strangers.ts'
+import { type HeadRow, UnlistedTasks, toHead } from './unlisted-tasks.ts'
 import { liveOwnQueues, liveQueues } from './workers.ts'
 
 type LaneRow = [
@@ -53,7 +53,7 @@ export class Decision implements AdmissionSource {
   readonly #worker: number
   #apart: ReadonlySet<number> | null = null
   readonly #known: KnownTasks | null
-  readonly #strangers: Strangers
+  readonly #unlisted: UnlistedTasks
   /** Of lanes that were parked: the sets of tasks that found nothing in them. */
   readonly #passed = new Map<number, string>()
 
@@ -65,7 +65,7 @@ export class Decision implements AdmissionSource {
     this.nowUs = nowUs
     this.#worker = worker
     this.#known = known
-    this.#strangers = new Strangers(context, known, worker, nowUs)
+    this.#unlisted = new UnlistedTasks(context, known, worker, nowUs)
     if (known && patient) this.yieldedSince = ({ id }, seq) => context.yields.since(known, id, seq, nowUs)
   }
 
@@ -88,7 +88,7 @@ export class Decision implements AdmissionSource {
   /** Open lanes of a queue in turn, those after `skip` of them; their buckets and first jobs are read along, in one statement each. */
   openLanes(queue: number, count: number, skip: number): Lane[] {
     const rows = this.#context.db.all<LaneRow>(
-      `SELECT ${LANE_COLUMNS} FROM lanes WHERE queue = ? AND state = ${LANE.open} ORDER BY priority DESC, turn, head LIMIT ${portion(count)} OFFSET ?`,
+      `SELECT ${LANE_COLUMNS} FROM lanes WHERE queue = ? AND state = ${LANE.open} ORDER BY priority DESC, turn, head LIMIT ${readAhead(count)} OFFSET ?`,
       queue,
       skip,
     )
@@ -109,7 +109,7 @@ export class Decision implements AdmissionSource {
       if (hasPassed(passed, this.#known)) continue
       rows.push(
         ...this.#context.db.all<LaneRow>(
-          `SELECT ${LANE_COLUMNS} FROM lanes WHERE queue = ? AND state = ${LANE.parked} AND passed = ? ORDER BY priority DESC, turn, head LIMIT ${portion(count)} OFFSET ?`,
+          `SELECT ${LANE_COLUMNS} FROM lanes WHERE queue = ? AND state = ${LANE.parked} AND passed = ? ORDER BY priority DESC, turn, head LIMIT ${readAhead(count)} OFFSET ?`,
           queue,
           passed,
           skip,
@@ -129,20 +129,20 @@ export class Decision implements AdmissionSource {
   }
 
   /** Of a lane whose first jobs were read, the first that is not for this claimer; null: there is none, or it was not read. */
-  stranger(lane: Lane): Stranger | null {
-    return this.#strangers.of(this.#jobsOf(lane))
+  unlisted(lane: Lane): UnlistedJob | null {
+    return this.#unlisted.of(this.#jobsOf(lane))
   }
 
   /** Jobs that were met whose tasks no live worker knows. */
   unknown(): UnknownKind[] {
-    return this.#strangers.unknown()
+    return this.#unlisted.unknown()
   }
 
   /** Buckets whose line is due, longest due first: those of the fleet (worker 0), or a worker's own. */
   dueBuckets(worker: number, count: number, skip: number): StoredBucket[] {
     return this.#context.db
       .all<[number]>(
-        `SELECT id FROM buckets WHERE worker = ? AND wake_at <= ? ORDER BY wake_at LIMIT ${portion(count)} OFFSET ?`,
+        `SELECT id FROM buckets WHERE worker = ? AND wake_at <= ? ORDER BY wake_at LIMIT ${readAhead(count)} OFFSET ?`,
         worker,
         this.nowUs,
         skip,
@@ -158,7 +158,7 @@ export class Decision implements AdmissionSource {
 
   behind(lane: Lane, priority: number, seq: number, count: number): Head[] {
     const { db } = this.#context
-    const limit = portion(count)
+    const limit = readAhead(count)
     const rows = db.all<HeadRow>(
       `${BEHIND} AND priority = ? AND seq > ? ORDER BY seq LIMIT ${limit}`,
       this.#jobsOf(lane),
@@ -174,8 +174,8 @@ export class Decision implements AdmissionSource {
         ),
       )
     // What others start, or nobody does, makes no job of this claimer late.
-    const strange = this.#shares.has(lane.queue) && this.#strangers.note(this.#jobsOf(lane), lane.queue, rows)
-    return (strange ? rows.filter((row) => this.#strangers.lists(row)) : rows).slice(0, count).map(toHead)
+    const some = this.#shares.has(lane.queue) && this.#unlisted.note(this.#jobsOf(lane), lane.queue, rows)
+    return (some ? rows.filter((row) => this.#unlisted.lists(row)) : rows).slice(0, count).map(toHead)
   }
 
   unlimitedLane(queue: number, skip: number, count: number): Head[] {
@@ -252,7 +252,7 @@ export class Decision implements AdmissionSource {
   /** The first jobs of many lanes at once: a statement for each costs twice as much. */
   #readFirst(lanes: readonly Lane[], count: number): void {
     const ids = JSON.stringify(lanes.map((lane) => this.#jobsOf(lane)))
-    const rows = this.#context.db.all<[lane: number, ...HeadRow]>(firstHeads(portion(count)), ids)
+    const rows = this.#context.db.all<[lane: number, ...HeadRow]>(firstHeads(readAhead(count)), ids)
     const found = new Map<number, HeadRow[]>()
     for (const [lane, ...row] of rows) {
       const heads = found.get(lane)
@@ -264,7 +264,7 @@ export class Decision implements AdmissionSource {
       const heads = found.get(of)
       if (!heads) continue
       heads.sort((a, b) => b[1] - a[1] || a[0] - b[0])
-      this.#first.set(of, this.#strangers.known(of, lane.queue, heads, 0, count))
+      this.#first.set(of, this.#unlisted.known(of, lane.queue, heads, 0, count))
     }
   }
 
@@ -272,9 +272,9 @@ export class Decision implements AdmissionSource {
   #read(lane: number, queue: number, skip: number, count: number): HeadRow[] {
     // What others may start counts in the lines of queues that are served elsewhere.
     const served = this.#shares.has(queue)
-    if (served && this.#strangers.has(lane)) return this.#strangers.read(lane, skip, count)
-    const rows = this.#context.db.all<HeadRow>(`${HEADS} LIMIT ${portion(count)} OFFSET ?`, lane, skip)
-    return served ? this.#strangers.known(lane, queue, rows, skip, count) : rows
+    if (served && this.#unlisted.has(lane)) return this.#unlisted.read(lane, skip, count)
+    const rows = this.#context.db.all<HeadRow>(`${HEADS} LIMIT ${readAhead(count)} OFFSET ?`, lane, skip)
+    return served ? this.#unlisted.known(lane, queue, rows, skip, count) : rows
   }
 
   #group(bucket: number, queue: number, over: string): WaitListGroup {
@@ -285,7 +285,7 @@ export class Decision implements AdmissionSource {
       skipped += rows.length
       at = 0
       rows = this.#context.db.all<LaneRow>(
-        `SELECT ${LANE_COLUMNS} FROM lanes WHERE bucket = ? AND state = ${LANE.waiting} AND queue = ? AND over = ? ORDER BY priority DESC, turn, head LIMIT ${portion(2 + skipped)} OFFSET ?`,
+        `SELECT ${LANE_COLUMNS} FROM lanes WHERE bucket = ? AND state = ${LANE.waiting} AND queue = ? AND over = ? ORDER BY priority DESC, turn, head LIMIT ${readAhead(2 + skipped)} OFFSET ?`,
         bucket,
         queue,
         over,

@@ -5,7 +5,7 @@ import { LIVE_STATES } from '../shared/state.ts'
 import { findBucket } from './buckets.ts'
 import type { Context } from './context.ts'
 import { enqueue } from './enqueue.ts'
-import { portion } from './portion.ts'
+import { readAhead } from './read-ahead.ts'
 import { find, findAll, scheduleAccess } from './schedule.ts'
 import type { Instant } from './store-clock.ts'
 import { attendedSinceUs } from './workers.ts'
@@ -36,8 +36,8 @@ export function fire(context: Context, instant: Instant, limit: number): Fired {
   const released = next[2] === null ? null : find(context, next[2])
   const due = [
     ...(released ? [released] : []),
-    ...findAll(context, `${DUE} LIMIT ${portion(limit)}`, 0, instant.nowUs),
-    ...findAll(context, `${DUE} LIMIT ${portion(limit)}`, 1, instant.wallUs),
+    ...findAll(context, `${DUE} LIMIT ${readAhead(limit)}`, 0, instant.nowUs),
+    ...findAll(context, `${DUE} LIMIT ${readAhead(limit)}`, 1, instant.wallUs),
   ]
   const news = readNow(fireDue(fireAccess(context, instant), due, limit))
   return { news, nextUs: nextFireUs(context, instant) }

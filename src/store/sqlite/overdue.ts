@@ -1,7 +1,7 @@
 import { type OverdueRuns, TIMEOUT_GRACE_US } from '../contract/remote-jobs.ts'
 import type { Context } from './context.ts'
 import { details } from './job-details.ts'
-import { portion } from './portion.ts'
+import { readAhead } from './read-ahead.ts'
 import { STATE } from '../shared/state.ts'
 
 /** Runs whose attempt's time is over, and when the next run or lease ends. */
@@ -9,7 +9,7 @@ export function overdueRuns(context: Context, limit: number): OverdueRuns {
   const { db } = context
   const nowUs = context.clock.nowUs()
   const ids = db.all<[string]>(
-    `SELECT id FROM jobs WHERE state = ${STATE.active} AND ends IS NOT NULL AND ends <= ? ORDER BY ends LIMIT ${portion(limit)}`,
+    `SELECT id FROM jobs WHERE state = ${STATE.active} AND ends IS NOT NULL AND ends <= ? ORDER BY ends LIMIT ${readAhead(limit)}`,
     nowUs - TIMEOUT_GRACE_US,
   )
   const [ends, lease] = db.get<[number | null, number | null]>(

@@ -1,6 +1,6 @@
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import type { Context } from './context.ts'
-import { portion } from './portion.ts'
+import { readAhead } from './read-ahead.ts'
 import { rejoin } from './rejoin.ts'
 import { STATE } from '../shared/state.ts'
 import type { Instant } from './store-clock.ts'
@@ -31,7 +31,7 @@ export function nextDueUs(context: Context, { nowUs, wallUs }: Instant): number 
 
 function promoteFrom(context: Context, state: number, untilUs: number, instant: Instant, limit: number): number {
   const rows = context.db.all<Row>(
-    `SELECT seq, lane, priority, expires FROM jobs WHERE state = ${state} AND due <= ? ORDER BY due LIMIT ${portion(limit)}`,
+    `SELECT seq, lane, priority, expires FROM jobs WHERE state = ${state} AND due <= ? ORDER BY due LIMIT ${readAhead(limit)}`,
     untilUs,
   )
   for (const [seq, lane, priority, expires] of rows) rejoin(context, { seq, lane, priority, expires }, instant)

@@ -2,7 +2,7 @@ import type { QueueBounds, QueueRecord } from '../contract/queues.ts'
 import { changesStarts, replaces, type StoredDeclaration, textOf } from '../shared/queue-limits.ts'
 import { type Context, queueId } from './context.ts'
 import { STATE } from '../shared/state.ts'
-import { wakeMixedLines } from './workers.ts'
+import { wakeSharedWaitLists } from './workers.ts'
 import type { DeclaredQueue } from '../contract/store.ts'
 
 const SETTING = 'setting:'
@@ -26,7 +26,7 @@ export function queues(context: Context): QueueRecord[] {
 export function pauseQueue(context: Context, queue: string, paused: boolean): void {
   context.db.run('UPDATE queues SET paused = ? WHERE id = ?', paused ? 1 : 0, queueId(context, queue))
   // Lanes of a paused queue hold nobody up, and take their places again when it is resumed.
-  wakeMixedLines(context, context.clock.nowUs())
+  wakeSharedWaitLists(context, context.clock.nowUs())
 }
 
 /** Holds all starts of a queue to a limit, or no more. */

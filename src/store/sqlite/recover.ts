@@ -7,7 +7,7 @@ import { withFailure } from './history.ts'
 import { rejoin } from './rejoin.ts'
 import { isEnd, STATE, stateName } from '../shared/state.ts'
 import type { Instant } from './store-clock.ts'
-import { buryDead } from './workers.ts'
+import { expireWorkers } from './workers.ts'
 
 type Row = [
   seq: number,
@@ -40,7 +40,7 @@ const RECOVER = `UPDATE jobs SET worker = NULL, since = ?1,
 export function recover(context: Context): Recovered[] {
   const instant = context.clock.read()
   const { nowUs } = instant
-  const dead = buryDead(context, nowUs)
+  const dead = expireWorkers(context, nowUs)
   const lost = context.db.all<[number]>(LEASE_OVER, nowUs)
   if (dead.length > 0) lost.push(...context.db.all<[number]>(OF_THE_DEAD, nowUs, JSON.stringify(dead)))
   return lost.map(([seq]) => takeBack(context, seq, instant))

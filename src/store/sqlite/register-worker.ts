@@ -1,7 +1,7 @@
 import type { Directive, Registration, RemoteWorker, WorkerRecord } from '../contract/workers.ts'
 import type { Context } from './context.ts'
 import { STATE } from '../shared/state.ts'
-import { leave, liveQueues, wakeMixedLines } from './workers.ts'
+import { leave, liveQueues, wakeSharedWaitLists } from './workers.ts'
 
 /** One that was not heard of for so long is forgotten, once it runs nothing. */
 const FORGOTTEN_AFTER_US = 3_600_000_000
@@ -26,7 +26,7 @@ export function registerWorker(context: Context, { name, queues, aliveUs, about,
     tasks ? JSON.stringify(tasks) : null,
     tasks === undefined ? 0 : 1,
   ) as [number, Directive]
-  if (queues.some((queue) => !live.includes(queue))) wakeMixedLines(context, nowUs)
+  if (queues.some((queue) => !live.includes(queue))) wakeSharedWaitLists(context, nowUs)
   if (!known) forgetSilent(context, nowUs)
   return { worker, directive }
 }

@@ -5,7 +5,7 @@ import type { Rejected } from '../contract/store.ts'
 import { occurrenceOf } from '../shared/series.ts'
 import { type Context, queueName } from './context.ts'
 import { depart } from './lanes.ts'
-import { portion } from './portion.ts'
+import { readAhead } from './read-ahead.ts'
 import { readNow } from '../shared/reading.ts'
 import { skipOccurrence } from '../shared/schedule.ts'
 import { scheduleAccess } from './schedule.ts'
@@ -65,7 +65,7 @@ export function book(context: Context, bookings: readonly Reservation[]): void {
 export function rejectLate(context: Context, instant: Instant, limit: number, inFlows: number[]): Rejected[] {
   const { nowUs, wallUs } = instant
   const rows = context.db.all<[number, number, number | null, number]>(
-    `SELECT seq, lane, expires, since FROM jobs WHERE state = ${STATE.available} AND due < ? ORDER BY due LIMIT ${portion(limit)}`,
+    `SELECT seq, lane, expires, since FROM jobs WHERE state = ${STATE.available} AND due < ? ORDER BY due LIMIT ${readAhead(limit)}`,
     nowUs,
   )
   return rows.flatMap(([seq, lane, expires, since]) => {

@@ -239,7 +239,7 @@ export const MIGRATIONS: readonly string[] = [
    CREATE INDEX lanes_parked ON lanes (queue, passed, priority DESC, turn, head) WHERE state = 4;`,
   // Which claim from outside has started a job: what it took is given back when its answer was lost.
   'ALTER TABLE jobs ADD COLUMN claim TEXT;',
-  // Made again where strangers are first met (strangers.ts): with many keys at work, three quarters more were written for a job.
+  // Made again where unlisted jobs are first met (unlisted-tasks.ts): with many keys at work, three quarters more were written for a job.
   'DROP INDEX IF EXISTS jobs_tasks',
   // Lanes that wait in another bucket's line and need one that drops, with what their first jobs ask of it (policy/admission/drop-watch.ts). Rows of
   // lanes that wait no more are passed over until the lane is written again.

@@ -3,7 +3,7 @@ import type { WorkerWait } from '../contract/waits.ts'
 import { bucketId, wakeLine } from './buckets.ts'
 import { type Context, queueName } from './context.ts'
 import { nameFor, ownQueue, readName } from './own.ts'
-import { portion } from './portion.ts'
+import { readAhead } from './read-ahead.ts'
 import { LANE, STATE } from '../shared/state.ts'
 
 /**
@@ -57,7 +57,7 @@ export function adopt(
   const after = context.adopted.get(worker) ?? 0
   if (after === Infinity) return false
   const rows = context.db.all<Row>(
-    `SELECT ${COLUMNS} FROM lanes WHERE state = ${LANE.spread} AND id > ? ORDER BY id LIMIT ${portion(ADOPTED_AT_ONCE)}`,
+    `SELECT ${COLUMNS} FROM lanes WHERE state = ${LANE.spread} AND id > ? ORDER BY id LIMIT ${readAhead(ADOPTED_AT_ONCE)}`,
     after,
   )
   for (const row of rows) {

@@ -28,14 +28,14 @@ export function join(
         nowUs,
       ).lastInsertRowid,
   )
-  if (fresh.length > 0 || tasks !== null) wakeMixedLines(context, nowUs)
+  if (fresh.length > 0 || tasks !== null) wakeSharedWaitLists(context, nowUs)
   return worker
 }
 
 /** Removes the registration. */
 export function leave(context: Context, worker: number): void {
   const nowUs = context.clock.nowUs()
-  if (context.db.run('DELETE FROM workers WHERE id = ?', worker) > 0) wakeMixedLines(context, nowUs)
+  if (context.db.run('DELETE FROM workers WHERE id = ?', worker) > 0) wakeSharedWaitLists(context, nowUs)
   dropViews(context, worker, nowUs)
 }
 
@@ -133,14 +133,14 @@ export function hasCompany(context: Context, nowUs: number, own: ReadonlySet<num
  * Forgets workers whose process is gone, and answers their ids. One whose lease is over while its process lives counts as dead
  * until its next heartbeat: it may only have been stopped for a while.
  */
-export function buryDead(context: Context, nowUs: number): number[] {
+export function expireWorkers(context: Context, nowUs: number): number[] {
   const dead = context.db
     .all<[number, number, string]>('SELECT id, pid, born FROM workers WHERE boot = ?', context.clock.bootId)
     .filter(([, pid, born]) => !isAlive({ pid, born }))
     .map(([id]) => id)
   for (const id of dead) leave(context, id)
   if (context.db.run('UPDATE workers SET alive_until = 0 WHERE alive_until BETWEEN 1 AND ?', nowUs) > 0)
-    wakeMixedLines(context, nowUs)
+    wakeSharedWaitLists(context, nowUs)
   return dead
 }
 
@@ -148,7 +148,7 @@ export function buryDead(context: Context, nowUs: number): number[] {
  * A queue, or a task of one, has come alive or died: in lines where lanes of several queues stand, who is first may have changed. So it
  * may in all lines, where workers list different tasks.
  */
-export function wakeMixedLines(context: Context, nowUs: number): void {
+export function wakeSharedWaitLists(context: Context, nowUs: number): void {
   if (new Set(context.db.all<[string | null]>('SELECT tasks FROM workers').map(([tasks]) => tasks)).size > 1) {
     context.db.run('UPDATE buckets SET wake_at = min(wake_at, ?) WHERE wake_at IS NOT NULL', nowUs)
     return

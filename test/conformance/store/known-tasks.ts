@@ -34,7 +34,7 @@ function alone(backend: StoreBackend): void {
     expect(await w.start()).toEqual(['y1', 'y2', 'x1', 'x2', 'x3'])
   })
 
-  test('strangers of many lanes are passed once, and cost later claims nothing', async () => {
+  test('unlisted jobs of many lanes are passed once, and cost later claims nothing', async () => {
     const w = harness()
     const [a] = await staff(w, ['a'])
     await w.define({ c: { concurrency: 1 }, all: { rate: 1000, per: '1s' } })
@@ -50,7 +50,7 @@ function alone(backend: StoreBackend): void {
     expect(await w.start({ slots: 60 })).toHaveLength(50)
   })
 
-  test('a backlog of strangers in many lanes is passed within a few claims, whether it arrives or was left behind', async () => {
+  test('a backlog of unlisted jobs in many lanes is passed within a few claims, whether it arrives or was left behind', async () => {
     const w = harness()
     const [a, b] = await staff(w, ['a1', 'a2'], ['x'])
     await w.define({ c: { concurrency: 1 } })
@@ -117,7 +117,7 @@ function alone(backend: StoreBackend): void {
     await w.store.leave(any)
   })
 
-  test('a stranger that was cancelled leaves its lane to others', async () => {
+  test('an unlisted job that was cancelled leaves its lane to others', async () => {
     const w = harness()
     const [a] = await staff(w, ['a'])
     await w.define({ c: { rate: 10, per: '1s' } })
@@ -130,7 +130,7 @@ function alone(backend: StoreBackend): void {
     expect(await w.start({ ...a })).toEqual(['a'])
   })
 
-  test('a stranger under a limit that drops is not dropped', async () => {
+  test('an unlisted job under a limit that drops is not dropped', async () => {
     const w = harness()
     const [a] = await staff(w, ['a1', 'a2'])
     await w.define({ d: { rate: 1, per: '1s', onLimit: 'drop' } })

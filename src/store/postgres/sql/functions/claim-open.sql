@@ -50,7 +50,7 @@ DECLARE
   v_now bigint := sluice.now_us(); v_wall bigint := sluice.wall_us();
   v_next json := sluice.claim_next(v_now, p_worker); v_fire json := sluice.claim_fire(p_unreadable);
   v_seqs bigint[] := '{}'; v_had bigint[]; v_held boolean := false; v_all text[] := p_queues;
-  v_strangers text[]; v_wanted int; v_unknown json[] := '{}';
+  v_unlisted text[]; v_wanted int; v_unknown json[] := '{}';
 BEGIN
   PERFORM pg_advisory_xact_lock_shared(hashtext('sluice.held'), hashtext(q))
   FROM unnest(p_queues) q;
@@ -80,7 +80,7 @@ BEGIN
   THEN RETURN; END IF;
   FOR n IN 1 .. cardinality(p_lanes) LOOP
     CONTINUE WHEN p_slots[n] = 0;
-    v_strangers := CASE
+    v_unlisted := CASE
       WHEN p_tasks IS NOT NULL
         THEN ARRAY(
           SELECT DISTINCT f.task
@@ -92,7 +92,7 @@ BEGIN
         )
       ELSE '{}'
     END;
-    IF cardinality(v_strangers) > 0 THEN
+    IF cardinality(v_unlisted) > 0 THEN
       -- The first of each task that is listed, however many others stand before them.
       v_had := ARRAY(SELECT h.seq FROM unnest(p_tasks) t(task), LATERAL (
         SELECT seq, priority FROM sluice.jobs
@@ -107,7 +107,7 @@ BEGIN
       v_seqs := v_seqs || v_had;
       v_held := v_held OR cardinality(v_had) < v_wanted;
       v_unknown := v_unknown || ARRAY(
-        SELECT json_build_array(p_queues[n], s) FROM unnest(v_strangers) s
+        SELECT json_build_array(p_queues[n], s) FROM unnest(v_unlisted) s
         WHERE NOT EXISTS (
           SELECT 1 FROM sluice.workers w
           WHERE w.alive_until > v_now AND w.id <> p_worker AND p_queues[n] = ANY (w.queues)

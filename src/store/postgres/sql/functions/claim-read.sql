@@ -164,7 +164,7 @@ DECLARE
     WHEN json_typeof(p -> 'tasks') = 'array'
       THEN ARRAY(SELECT json_array_elements_text(p -> 'tasks'))
   END;
-  v_strange boolean := (p ->> 'strange')::boolean; v_parked bigint[]; v_lanes bigint[];
+  v_expects_unlisted boolean := (p ->> 'strange')::boolean; v_parked bigint[]; v_lanes bigint[];
   v_held json; reach record; locked bigint[]; more bigint[]; v_now bigint; v_due_at bigint;
   answer text;
 BEGIN
@@ -264,14 +264,14 @@ BEGIN
     (
       SELECT json_agg(
         json_build_array(
-          l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given, h.stranger
+          l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given, h.unlisted
         )
       )
       FROM sluice.lanes l,
         LATERAL (
           SELECT j.seq, j.priority, j.weights, j.attempt, j.since,
             coalesce(j.asked, j.priority) AS given,
-            CASE WHEN j.task <> ALL (v_tasks) THEN j.task END AS stranger
+            CASE WHEN j.task <> ALL (v_tasks) THEN j.task END AS unlisted
           FROM sluice.jobs j
           WHERE j.lane = coalesce(l.base, l.key) AND j.state = {{job.available}}
             AND j.seq <> ALL (v_skip)
@@ -285,7 +285,7 @@ BEGIN
     ),
     'knownHeads',
     CASE
-      WHEN v_strange
+      WHEN v_expects_unlisted
         THEN (
           SELECT json_agg(
             json_build_array(l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given)
@@ -307,7 +307,7 @@ BEGIN
     (
       SELECT json_agg(
         json_build_array(
-          l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given, h.stranger
+          l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given, h.unlisted
         )
       )
       FROM sluice.lanes l,
@@ -320,7 +320,7 @@ BEGIN
           (
             SELECT j.seq, j.priority, j.weights, j.attempt, j.since,
               coalesce(j.asked, j.priority) AS given,
-              CASE WHEN j.task <> ALL (v_tasks) THEN j.task END AS stranger
+              CASE WHEN j.task <> ALL (v_tasks) THEN j.task END AS unlisted
             FROM sluice.jobs j
             WHERE j.lane = coalesce(l.base, l.key) AND j.state = {{job.available}}
               AND j.priority = c.level AND j.seq > c.seq AND j.seq <> ALL (v_skip)
@@ -329,7 +329,7 @@ BEGIN
           UNION ALL (
             SELECT j.seq, j.priority, j.weights, j.attempt, j.since,
               coalesce(j.asked, j.priority) AS given,
-              CASE WHEN j.task <> ALL (v_tasks) THEN j.task END AS stranger
+              CASE WHEN j.task <> ALL (v_tasks) THEN j.task END AS unlisted
             FROM sluice.jobs j
             WHERE j.lane = coalesce(l.base, l.key) AND j.state = {{job.available}}
               AND j.priority < c.level AND j.seq <> ALL (v_skip)
@@ -342,7 +342,7 @@ BEGIN
     (
       SELECT json_agg(
         json_build_array(
-          o.queue, h.seq, h.priority, h.weights, h.attempt, h.since, h.given, h.stranger
+          o.queue, h.seq, h.priority, h.weights, h.attempt, h.since, h.given, h.unlisted
         )
       )
       FROM (
@@ -353,7 +353,7 @@ BEGIN
         LATERAL (
           SELECT j.seq, j.priority, j.weights, j.attempt, j.since,
             coalesce(j.asked, j.priority) AS given,
-            CASE WHEN j.task <> ALL (v_tasks) THEN j.task END AS stranger
+            CASE WHEN j.task <> ALL (v_tasks) THEN j.task END AS unlisted
           FROM sluice.jobs j
           WHERE j.lane = o.lane AND j.state = {{job.available}} AND j.seq <> ALL (v_skip)
           ORDER BY j.priority DESC, j.seq LIMIT o.slots
@@ -361,7 +361,7 @@ BEGIN
     ),
     'knownLine',
     CASE
-      WHEN v_strange
+      WHEN v_expects_unlisted
         THEN (
           SELECT json_agg(
             json_build_array(
@@ -378,7 +378,7 @@ BEGIN
     END,
     'workers',
     CASE
-      WHEN v_strange
+      WHEN v_expects_unlisted
         THEN (
           SELECT json_agg(json_build_array(w.queues, w.tasks)) FROM sluice.workers w
           WHERE w.alive_until > v_now AND w.id <> v_worker

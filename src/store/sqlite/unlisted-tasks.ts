@@ -1,8 +1,8 @@
-import type { Head, Stranger } from '../../policy/admission/lane.ts'
+import type { Head, UnlistedJob } from '../../policy/admission/lane.ts'
 import type { KnownTasks, UnknownKind } from '../contract/known-tasks.ts'
 import { type Context, queueName } from './context.ts'
 import { sharedQueue } from './own.ts'
-import { portion } from './portion.ts'
+import { readAhead } from './read-ahead.ts'
 import { knowsTask, liveWorkers, type LiveWorker } from './workers.ts'
 
 /** A waiting job as it is read. */
@@ -40,9 +40,9 @@ interface Seen {
 
 /**
  * The waiting jobs of a claim's lanes that are of tasks it does not list. Where the first jobs of a lane are all known, as they mostly
- * are, nothing more is read. Else the first of each task are: however many strangers stand before them.
+ * are, nothing more is read. Else the first of each task are: however many unlisted jobs stand before them.
  */
-export class Strangers {
+export class UnlistedTasks {
   readonly #context: Context
   readonly #known: KnownTasks | null
   readonly #worker: number
@@ -58,22 +58,22 @@ export class Strangers {
     this.#nowUs = nowUs
   }
 
-  /** Those of a lane's first jobs that may start. @param rows as the lane has them @param again reads them without strangers */
+  /** Those of a lane's first jobs that may start. @param rows as the lane has them @param again reads them without unlisted jobs */
   known(lane: number, queue: number, rows: HeadRow[], skip: number, count: number): HeadRow[] {
     if (!this.#known) return rows
     return this.note(lane, queue, rows) ? this.read(lane, skip, count) : rows
   }
 
-  /** True: there are strangers among the waiting jobs of a lane. */
+  /** True: there are unlisted jobs among the waiting jobs of a lane. */
   note(lane: number, queue: number, rows: readonly HeadRow[]): boolean {
     if (this.#seen.has(lane)) return true
-    const stranger = rows.find((row) => !this.lists(row))
-    if (!stranger) return false
-    this.#seen.set(lane, { queue, task: stranger[6], head: toHead(stranger) })
+    const unlisted = rows.find((row) => !this.lists(row))
+    if (!unlisted) return false
+    this.#seen.set(lane, { queue, task: unlisted[6], head: toHead(unlisted) })
     return true
   }
 
-  /** Whether strangers were seen in a lane. */
+  /** Whether unlisted jobs were seen in a lane. */
   has(lane: number): boolean {
     return this.#seen.has(lane)
   }
@@ -90,7 +90,7 @@ export class Strangers {
     return this.#context.db
       .all<HeadRow>(
         `SELECT ${COLUMNS} FROM json_each(?) e CROSS JOIN jobs j ON j.seq IN
-         (SELECT seq FROM jobs h WHERE h.lane = ? AND h.state = 1 AND h.task = e.value ORDER BY h.priority DESC, h.seq LIMIT ${portion(skip + count)})`,
+         (SELECT seq FROM jobs h WHERE h.lane = ? AND h.state = 1 AND h.task = e.value ORDER BY h.priority DESC, h.seq LIMIT ${readAhead(skip + count)})`,
         JSON.stringify(this.#known?.list ?? []),
         lane,
       )
@@ -98,13 +98,13 @@ export class Strangers {
       .slice(skip, skip + count)
   }
 
-  /** The first stranger of a lane; null: none was seen. */
-  of(lane: number): Stranger | null {
+  /** The first unlisted job of a lane; null: none was seen. */
+  of(lane: number): UnlistedJob | null {
     const seen = this.#seen.get(lane)
     return seen ? { head: seen.head, known: this.#isKnown(seen) } : null
   }
 
-  /** The kinds of strangers that no live worker knows. */
+  /** The kinds of unlisted jobs that no live worker knows. */
   unknown(): UnknownKind[] {
     const kinds = new Map<string, UnknownKind>()
     for (const seen of this.#seen.values()) {

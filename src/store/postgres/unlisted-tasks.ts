@@ -1,6 +1,6 @@
-import type { Head, Stranger } from '../../policy/admission/lane.ts'
+import type { Head, UnlistedJob } from '../../policy/admission/lane.ts'
 import type { UnknownKind } from '../contract/known-tasks.ts'
-import { grouped, type HeadRow, type Look, NotRead, type Portion, toHead } from './read-set.ts'
+import { grouped, type HeadRow, type ReadSet, ReadMiss, type ReadPlan, toHead } from './read-set.ts'
 
 interface Seen {
   readonly queue: string
@@ -10,20 +10,20 @@ interface Seen {
 
 /**
  * The waiting jobs of a claim's lanes that are of tasks it does not list. Where the first jobs of a lane are all known, as they mostly
- * are, nothing more was read. Else the first of each listed task are: however many strangers stand before them.
+ * are, nothing more was read. Else the first of each listed task are: however many unlisted jobs stand before them.
  */
-export class Strangers {
-  readonly #strange: boolean
-  readonly #workers: Look['workers']
+export class UnlistedTasks {
+  readonly #expected: boolean
+  readonly #workers: ReadSet['workers']
   readonly #heads: ReadonlyMap<number, HeadRow<number>[]>
   readonly #line: ReadonlyMap<string, HeadRow<string>[]>
   readonly #seen = new Map<number | string, Seen>()
 
-  constructor(look: Look, portion: Portion) {
-    this.#strange = portion.strange
-    this.#workers = look.workers
-    this.#heads = grouped(look.knownHeads)
-    this.#line = grouped(look.knownLine)
+  constructor(read: ReadSet, plan: ReadPlan) {
+    this.#expected = plan.expectsUnlisted
+    this.#workers = read.workers
+    this.#heads = grouped(read.knownHeads)
+    this.#line = grouped(read.knownLine)
   }
 
   /** Some were met. */
@@ -41,24 +41,24 @@ export class Strangers {
     return this.note(queue, queue, rows) ? (this.#line.get(queue) ?? []).slice(0, count) : rows
   }
 
-  /** True: there are strangers among the waiting jobs of a lane. */
+  /** True: there are unlisted jobs among the waiting jobs of a lane. */
   note(place: number | string, queue: string, rows: readonly HeadRow<unknown>[]): boolean {
     if (this.#seen.has(place)) return true
-    const stranger = rows.find(([, , , , , , , task]) => typeof task === 'string')
-    if (!stranger) return false
-    if (!this.#strange)
-      throw new NotRead('jobs of the tasks that are listed', (portion) => ({ ...portion, strange: true }))
-    this.#seen.set(place, { queue, task: stranger[7] as string, head: toHead(stranger) })
+    const unlisted = rows.find(([, , , , , , , task]) => typeof task === 'string')
+    if (!unlisted) return false
+    if (!this.#expected)
+      throw new ReadMiss('jobs of the tasks that are listed', (plan) => ({ ...plan, expectsUnlisted: true }))
+    this.#seen.set(place, { queue, task: unlisted[7] as string, head: toHead(unlisted) })
     return true
   }
 
-  /** The first stranger of a lane; null: none was seen. */
-  of(lane: number): Stranger | null {
+  /** The first unlisted job of a lane; null: none was seen. */
+  of(lane: number): UnlistedJob | null {
     const seen = this.#seen.get(lane)
     return seen ? { head: seen.head, known: this.#isKnown(seen) } : null
   }
 
-  /** The kinds of strangers that no live worker knows. */
+  /** The kinds of unlisted jobs that no live worker knows. */
   unknown(): UnknownKind[] {
     const kinds = new Map<string, UnknownKind>()
     for (const seen of this.#seen.values())

@@ -1,8 +1,8 @@
 /**
  * How many rows to ask for when `count` are wanted: the next power of two, written into the statement's text. SQLite prepares a
- * statement anew whenever its LIMIT is a parameter (4.8 µs instead of 1.2 µs a probe), and a few sizes keep the statements few.
+ * statement again whenever its LIMIT is a parameter (4.8 µs instead of 1.2 µs a probe), and a few sizes keep the statements few.
  */
-export function portion(count: number): number {
+export function readAhead(count: number): number {
   let size = 1
   while (size < count) size *= 2
   return size
