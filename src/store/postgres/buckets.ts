@@ -1,8 +1,6 @@
-import type { StoredBucket } from '../shared/stored-bucket.ts'
+import { bucketOf as bucketFrom, type StoredBucket } from '../shared/stored-bucket.ts'
 import type { Statements } from '../../database/postgres.ts'
-import { decodeBucket, encodeBucket, newBucket } from '../../policy/limits/bucket.ts'
-import type { LimitPolicy } from '../../policy/limits/limit.ts'
-import { NO_POLICY } from '../../policy/limits/timeline.ts'
+import { encodeBucket } from '../../policy/limits/bucket.ts'
 import type { Instant } from '../shared/series.ts'
 import type { Timelines } from '../shared/timelines.ts'
 import { type Context, readClock } from './context.ts'
@@ -97,24 +95,6 @@ export async function saveBucket(
 /** A bucket as it was read, carried over to the limit's current policy. */
 export function bucketOf(limits: Timelines, row: BucketRow, { nowUs, wallUs }: Instant): StoredBucket {
   const [id, limit, key, stored, revision, active, lanes, wakeAtUs, deferred, toldUs, worker] = row
-  const inForce = limits.timeline(limit).at(key)
-  const policy = onTheWall(inForce.policy, Math.round((wallUs - nowUs) / 100_000) * 100_000)
-  const written = stored === null ? null : decodeBucket(stored)
-  const state = limits.timeline(limit).carry(key, written, revision, nowUs) ?? newBucket(NO_POLICY, nowUs)
-  // Kept even when nothing is charged: a bucket that begins empty fills from the first look on, and a clock that went back is made up
-  // for once, or the wait would begin anew at every look.
-  const changed = written === null ? beginsEmpty(policy) : nowUs < written.atUs
-  const waits = { wakeAtUs, wokeAtUs: wakeAtUs, deferred, toldUs, counted: false }
-  const named = { id, limit, key, worker, policy, revision: inForce.revision }
-  return { ...named, state, active, lanes, ...waits, granted: 0, grantedUnits: 0, changed }
-}
-
-/** Calendar windows follow the wall clock: their policy is told how far that is from the store's. */
-function onTheWall(policy: LimitPolicy | null, wallOffsetUs: number): LimitPolicy | null {
-  if (policy?.rule?.kind !== 'fixed' || policy.rule.window.align !== 'calendar') return policy
-  return { ...policy, rule: { ...policy.rule, window: { ...policy.rule.window, wallOffsetUs } } }
-}
-
-function beginsEmpty(policy: LimitPolicy | null): boolean {
-  return policy?.rule?.kind === 'rate' && policy.rule.startEmpty
+  const fields = { id, limit, key, worker, stored, revision, active, lanes, wakeAtUs, deferred, toldUs }
+  return bucketFrom(fields, limits.timeline(limit), nowUs, () => Math.round((wallUs - nowUs) / 100_000) * 100_000)
 }

@@ -1,91 +1,83 @@
 import type { Statements } from '../../database/postgres.ts'
-import { debit, extendsPenalty, penalize as penalizeState, credit } from '../../policy/limits/bucket.ts'
-import type { StoredBucket } from '../shared/stored-bucket.ts'
+import type { CalibrationReport } from '../contract/waits.ts'
+import { type BucketChange, calibrateTo, closeUntil, correctBy } from '../shared/bucket-change.ts'
+import { FLEET } from '../shared/stored-bucket.ts'
 import { bucketId, lockBuckets, saveBucket } from './buckets.ts'
 import type { Context } from './context.ts'
 import { currentLimits } from './limit-timelines.ts'
-import { FLEET } from '../shared/stored-bucket.ts'
 import { ownerFor } from './own.ts'
 
-/** Which bucket is meant: of a limit of scope `worker` that of the worker; undefined: those of all workers. */
-export interface Meant {
+/** Which bucket to change: of a limit of scope `worker` that of the worker; undefined: those of all workers. */
+export interface BucketRef {
   readonly limit: string
   readonly key: string
   readonly worker: number | undefined
 }
 
 /** Closes a bucket; every lane that waits on it is re-timed by the next claim. True: that is news. */
-export async function penalize(context: Context, db: Statements, meant: Meant, untilUs: number): Promise<boolean> {
-  const { limit, key, worker } = meant
+export async function penalize(context: Context, db: Statements, ref: BucketRef, untilUs: number): Promise<boolean> {
+  const { limit, key, worker } = ref
   const limits = await currentLimits(context, db)
-  if (worker !== undefined || ownerFor(limits, limit, key, 1) === FLEET)
-    return penalizeBuckets(context, db, [await idOf(context, db, meant)], () => untilUs)
+  const close = closeUntil(() => untilUs)
+  if (worker !== undefined || ownerFor(limits, limit, key, 1) === FLEET) return changeBucket(context, db, ref, close)
   const ids: number[] = []
   for (const [each] of await db.all<[number]>('SELECT id FROM sluice.workers ORDER BY id'))
     ids.push(await bucketId(db, limit, key, each))
   // A worker that has left meanwhile has taken its bucket along.
   const { buckets } = await lockBuckets(context, db, ids)
   const there = buckets.map(({ id }) => id)
-  return penalizeBuckets(context, db, there, () => untilUs)
-}
-
-/** The same for buckets that are there already. */
-export async function penalizeBuckets(
-  context: Context,
-  db: Statements,
-  ids: readonly number[],
-  untilUs: (nowUs: number) => number,
-): Promise<boolean> {
-  let news = false
-  await changeBuckets(context, db, ids, ({ policy, state }, nowUs) => {
-    if (!policy) return
-    news = extendsPenalty(state, untilUs(nowUs), nowUs) || news
-    penalizeState(policy, state, untilUs(nowUs), nowUs)
-  })
-  return news
+  return changeBuckets(context, db, there, close)
 }
 
 /** Corrects what was charged: positive units go out, into debt if need be; negative ones come back. */
 export async function charge(
   context: Context,
   db: Statements,
-  meant: Meant,
+  ref: BucketRef,
   units: number,
   chargedAtUs: number,
 ): Promise<void> {
-  await changeBucket(context, db, meant, ({ policy, state }, nowUs) => {
-    if (policy && units > 0) debit(policy, state, nowUs, units)
-    if (policy && units < 0) credit(policy, state, nowUs, -units, chargedAtUs)
-  })
+  await changeBucket(context, db, ref, correctBy(units, chargedAtUs))
 }
 
-/** Changes one bucket, unless `apply` answers that it did not; whoever waits for it is looked at again. */
-export async function changeBucket(
+/** Corrects a bucket by what the other side says is left of it; an answer that changes nothing writes nothing. True: that is news. */
+export function calibrate(
   context: Context,
   db: Statements,
-  meant: Meant,
-  apply: (bucket: StoredBucket, nowUs: number) => boolean | void,
-): Promise<void> {
-  await changeBuckets(context, db, [await idOf(context, db, meant)], apply)
+  ref: BucketRef,
+  report: CalibrationReport,
+): Promise<boolean> {
+  return changeBucket(context, db, ref, calibrateTo(report))
 }
 
-async function changeBuckets(
+/** Changes buckets that are there already; the heads of their wait lists are evaluated again. True: that is news. */
+export async function changeBuckets(
   context: Context,
   db: Statements,
   ids: readonly number[],
-  apply: (bucket: StoredBucket, nowUs: number) => boolean | void,
-): Promise<void> {
+  change: BucketChange,
+): Promise<boolean> {
   const { buckets, limits, instant } = await lockBuckets(context, db, ids)
-  // Forgotten between its making and its lock: it was as new, and is so again; whoever charges it then finds it so.
+  // Forgotten between its making and its lock: it was as new, and is so again; the next charge finds it so.
   if (buckets.length < ids.length)
     throw new RangeError(`Of the buckets ${ids.join()} one was forgotten while it was to be changed`)
+  let news = false
   for (const bucket of buckets) {
-    if (apply(bucket, instant.nowUs) === false) continue
+    const changed = change(bucket, instant.nowUs)
+    if (changed === 'no') continue
+    news ||= changed === 'news'
     bucket.wakeAtUs = bucket.wakeAtUs === null ? null : Math.min(bucket.wakeAtUs, instant.nowUs)
     await saveBucket(db, limits, bucket, instant.nowUs)
   }
+  return news
 }
 
-async function idOf(context: Context, db: Statements, { limit, key, worker = FLEET }: Meant): Promise<number> {
-  return bucketId(db, limit, key, ownerFor(await currentLimits(context, db), limit, key, worker))
+async function changeBucket(
+  context: Context,
+  db: Statements,
+  { limit, key, worker = FLEET }: BucketRef,
+  change: BucketChange,
+): Promise<boolean> {
+  const owner = ownerFor(await currentLimits(context, db), limit, key, worker)
+  return changeBuckets(context, db, [await bucketId(db, limit, key, owner)], change)
 }

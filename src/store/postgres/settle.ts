@@ -3,20 +3,13 @@ import type { Settled, Settlement } from '../../jobs/job.ts'
 import { newsOf, retentionOf } from './advance.ts'
 import { bucketId } from './buckets.ts'
 import type { Context } from './context.ts'
-import { penalizeBuckets } from './penalize.ts'
+import { changeBuckets } from './penalize.ts'
+import { closeUntil } from '../shared/bucket-change.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { ownerFor } from './own.ts'
-import { STATE, stateName } from '../shared/state.ts'
-import { type SettleRequest, settleRounds } from '../shared/settle-once.ts'
+import { stateName } from '../shared/state.ts'
+import { attemptBack, runEndOf, type SettleRequest, settleRounds } from '../shared/settle-once.ts'
 import { findRuns, type Found } from './settle-again.ts'
-
-interface Row {
-  readonly state: number
-  readonly afterUs: number | null
-  readonly result: string | null
-  readonly error: string | null
-  readonly back: number
-}
 
 type Written = [seq: number, attempt: number, state: number, now: number, work: boolean | null, flows: string | null]
 
@@ -73,7 +66,8 @@ async function settledBefore(
     const run = found[n] as Found
     const { settlement } = requests[at] as SettleRequest
     if (run.kind === 'lost') answers[at] = { kind: 'lost' }
-    else if (run.kind === 'won') answers[at] = ended(settlement, run.state ?? rowOf(context, settlement).state)
+    else if (run.kind === 'won')
+      answers[at] = ended(settlement, run.state ?? runEndOf(settlement, context.retention).state)
   }
   return answers
 }
@@ -89,7 +83,7 @@ async function settleRound(
   requests: readonly SettleRequest[],
 ): Promise<{ readonly settled: Settled[]; readonly work: boolean }> {
   const sorted = [...requests].sort((a, b) => a.settlement.seq - b.settlement.seq)
-  const rows = sorted.map(({ settlement }) => rowOf(context, settlement))
+  const rows = sorted.map(({ settlement }) => runEndOf(settlement, context.retention))
   const written = await db.all<Written>(
     SETTLE,
     sorted.map(({ settlement }) => settlement.seq),
@@ -135,31 +129,6 @@ export async function settleAndClose(context: Context, db: Statements, request: 
   await db.run('SELECT sluice.lock_buckets($1::bigint[])', [...(permits ?? []), bucket])
   const [settled] = (await settle(context, db, [request])).settled
   if (settled?.kind !== 'settled') return { kind: 'lost' }
-  return { ...settled, adjusted: await penalizeBuckets(context, db, [bucket], (nowUs) => nowUs + closedForUs) }
-}
-
-function attemptBack({ kind }: Settlement): number {
-  return kind === 'push-back' || kind === 'give-back' ? 1 : 0
-}
-
-function rowOf({ retention }: Context, settlement: Settlement): Row {
-  const row = (state: number, afterUs: number | null, error: object | null = null): Row => ({
-    state,
-    afterUs,
-    result: settlement.kind === 'complete' ? settlement.result : null,
-    error: error && JSON.stringify(error),
-    back: attemptBack(settlement),
-  })
-  if (settlement.kind === 'complete') return row(STATE.completed, retention.completedUs)
-  if (settlement.kind === 'cancel') return row(STATE.cancelled, retention.cancelledUs)
-  if (settlement.kind === 'discard') return row(STATE.discarded, retention.discardedUs, settlement.error)
-  if (settlement.kind === 'give-back') return row(STATE.available, null)
-  if (settlement.kind === 'push-back') {
-    if (settlement.limit === null || settlement.apart)
-      return row(STATE.retryable, settlement.closedForUs, settlement.error)
-    return row(STATE.available, null, settlement.error)
-  }
-  return settlement.delayUs <= 0
-    ? row(STATE.available, null, settlement.error)
-    : row(STATE.retryable, settlement.delayUs, settlement.error)
+  const close = closeUntil((nowUs) => nowUs + closedForUs)
+  return { ...settled, adjusted: await changeBuckets(context, db, [bucket], close) }
 }

@@ -1,4 +1,6 @@
 import type { Settlement } from '../../jobs/job.ts'
+import type { Retention } from '../contract/store.ts'
+import { STATE } from './state.ts'
 
 /** A settlement with the worker that makes it. */
 export interface SettleRequest {
@@ -29,4 +31,44 @@ export function settleRounds(requests: readonly SettleRequest[]): readonly (read
     ;(rounds[round] ??= []).push(at)
   }
   return rounds
+}
+
+/** What a settlement makes of its job, unless somebody asked to cancel it. */
+export interface RunEnd {
+  readonly state: number
+  /** How long from now its time is over or has come; null: it has none. */
+  readonly afterUs: number | null
+  readonly result: string | null
+  /** JSON text. */
+  readonly error: string | null
+  /** 1: its attempt is not counted. */
+  readonly back: number
+}
+
+/** What a settlement makes of its job. */
+export function runEndOf(settlement: Settlement, retention: Retention): RunEnd {
+  const end = (state: number, afterUs: number | null, error: object | null = null): RunEnd => ({
+    state,
+    afterUs,
+    result: settlement.kind === 'complete' ? settlement.result : null,
+    error: error && JSON.stringify(error),
+    back: attemptBack(settlement),
+  })
+  if (settlement.kind === 'complete') return end(STATE.completed, retention.completedUs)
+  if (settlement.kind === 'cancel') return end(STATE.cancelled, retention.cancelledUs)
+  if (settlement.kind === 'discard') return end(STATE.discarded, retention.discardedUs, settlement.error)
+  if (settlement.kind === 'give-back') return end(STATE.available, null)
+  if (settlement.kind === 'push-back') {
+    if (settlement.limit === null || settlement.apart)
+      return end(STATE.retryable, settlement.closedForUs, settlement.error)
+    return end(STATE.available, null, settlement.error)
+  }
+  return settlement.delayUs <= 0
+    ? end(STATE.available, null, settlement.error)
+    : end(STATE.retryable, settlement.delayUs, settlement.error)
+}
+
+/** How many attempts a settlement gives back. */
+export function attemptBack({ kind }: Settlement): number {
+  return kind === 'push-back' || kind === 'give-back' ? 1 : 0
 }

@@ -1,4 +1,7 @@
 import type { Bucket } from '../../policy/admission/lane.ts'
+import { decodeBucket, newBucket } from '../../policy/limits/bucket.ts'
+import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import { NO_POLICY, type Timeline } from '../../policy/limits/timeline.ts'
 
 /** A limit of scope `worker` has buckets of its own for each registration of a worker; the fleet's bucket then only stands for all of them. */
 export const FLEET = 0
@@ -27,4 +30,45 @@ export function namesOf(bucket: { readonly limit: string; readonly key: string; 
 } {
   const { limit, key, worker } = bucket
   return worker === FLEET ? { limit, key } : { limit, key, worker }
+}
+
+/** What both stores keep of a bucket. */
+export interface BucketFields extends Pick<
+  StoredBucket,
+  'id' | 'limit' | 'key' | 'worker' | 'active' | 'lanes' | 'deferred' | 'toldUs' | 'wakeAtUs'
+> {
+  /** Null: it was never written. */
+  readonly stored: string | null
+  /** Of the limit, when it was written. */
+  readonly revision: number
+}
+
+/** A bucket as it was read, carried over to the limit's current policy. @param wallOffsetUs how far the wall clock is ahead of the store's */
+export function bucketOf(
+  fields: BucketFields,
+  timeline: Timeline,
+  nowUs: number,
+  wallOffsetUs: () => number,
+): StoredBucket {
+  const { id, limit, key, worker, stored, active, lanes, wakeAtUs, deferred, toldUs } = fields
+  const inForce = timeline.at(key)
+  const policy = onTheWall(inForce.policy, wallOffsetUs)
+  const written = stored === null ? null : decodeBucket(stored)
+  const state = timeline.carry(key, written, fields.revision, nowUs) ?? newBucket(NO_POLICY, nowUs)
+  // Kept even when nothing is charged: a bucket that begins empty fills from the first look on, and a clock that went back over a
+  // reboot is made up for once, or the wait would begin again at every look.
+  const changed = written === null ? beginsEmpty(policy) : nowUs < written.atUs
+  const named = { id, limit, key, worker, policy, revision: inForce.revision }
+  const waits = { wakeAtUs, wokeAtUs: wakeAtUs, deferred, toldUs, counted: false }
+  return { ...named, state, active, lanes, ...waits, granted: 0, grantedUnits: 0, changed }
+}
+
+/** Calendar windows follow the wall clock: their policy is given its distance from the store's. */
+function onTheWall(policy: LimitPolicy | null, wallOffsetUs: () => number): LimitPolicy | null {
+  if (policy?.rule?.kind !== 'fixed' || policy.rule.window.align !== 'calendar') return policy
+  return { ...policy, rule: { ...policy.rule, window: { ...policy.rule.window, wallOffsetUs: wallOffsetUs() } } }
+}
+
+function beginsEmpty(policy: LimitPolicy | null): boolean {
+  return policy?.rule?.kind === 'rate' && policy.rule.startEmpty
 }

@@ -1,7 +1,5 @@
-import type { StoredBucket } from '../shared/stored-bucket.ts'
-import { decodeBucket, encodeBucket, newBucket } from '../../policy/limits/bucket.ts'
-import type { LimitPolicy } from '../../policy/limits/limit.ts'
-import { NO_POLICY } from '../../policy/limits/timeline.ts'
+import { bucketOf, type StoredBucket } from '../shared/stored-bucket.ts'
+import { encodeBucket } from '../../policy/limits/bucket.ts'
 import type { Context } from './context.ts'
 import { ownRange, readName } from './own.ts'
 
@@ -117,27 +115,6 @@ export function returnPermits(context: Context, permits: string, nowUs: number):
 function fromRow(context: Context, row: Row, nowUs: number): StoredBucket {
   const [id, name, key, stored, revision, active, lanes, wakeAtUs, deferred, toldUs] = row
   const { limit, worker } = readName(name)
-  const inForce = context.policies.timeline(limit).at(key)
-  const policy = onTheWall(context, inForce.policy)
-  const written = stored === null ? null : decodeBucket(stored)
-  const state = context.policies.timeline(limit).carry(key, written, revision, nowUs) ?? newBucket(NO_POLICY, nowUs)
-  // Kept even when nothing is charged: a bucket that begins empty fills from the first look on, and a clock that went back over a
-  // reboot is made up for once, or the wait would begin anew at every look.
-  const changed = written === null ? beginsEmpty(policy) : nowUs < written.atUs
-  const named = { id, limit, key, worker, policy, revision: inForce.revision }
-  const waits = { wakeAtUs, wokeAtUs: wakeAtUs, deferred, toldUs, counted: false }
-  return { ...named, state, active, lanes, ...waits, granted: 0, grantedUnits: 0, changed }
-}
-
-/** Calendar windows follow the wall clock: their policy is told how far that is from the store's. */
-function onTheWall(context: Context, policy: LimitPolicy | null): LimitPolicy | null {
-  if (policy?.rule?.kind !== 'fixed' || policy.rule.window.align !== 'calendar') return policy
-  return {
-    ...policy,
-    rule: { ...policy.rule, window: { ...policy.rule.window, wallOffsetUs: context.clock.wallOffsetUs() } },
-  }
-}
-
-function beginsEmpty(policy: LimitPolicy | null): boolean {
-  return policy?.rule?.kind === 'rate' && policy.rule.startEmpty
+  const fields = { id, limit, key, worker, stored, revision, active, lanes, wakeAtUs, deferred, toldUs }
+  return bucketOf(fields, context.policies.timeline(limit), nowUs, () => context.clock.wallOffsetUs())
 }

@@ -1,5 +1,5 @@
-import { debit, extendsPenalty, penalize as penalizeState, credit } from '../../policy/limits/bucket.ts'
-import type { StoredBucket } from '../shared/stored-bucket.ts'
+import type { CalibrationReport } from '../contract/waits.ts'
+import { type BucketChange, calibrateTo, closeUntil, correctBy } from '../shared/bucket-change.ts'
 import { bucketId, loadBucket, saveBucket, wakeLine } from './buckets.ts'
 import type { Context } from './context.ts'
 import { endOverdue } from './override.ts'
@@ -17,14 +17,10 @@ export function penalizeBucket(
   nowUs: number,
   worker?: number,
 ): boolean {
-  let news = false
-  for (const name of namesFor(context, limit, key, worker))
-    changeBucket(context, name, key, nowUs, ({ policy, state }) => {
-      if (!policy) return
-      news = extendsPenalty(state, untilUs, nowUs) || news
-      penalizeState(policy, state, untilUs, nowUs)
-    })
-  return news
+  const close = closeUntil(() => untilUs)
+  return namesFor(context, limit, key, worker)
+    .map((name) => changeBucket(context, name, key, nowUs, close))
+    .includes(true)
 }
 
 /** The buckets that are meant: the fleet's, or one worker's own, or without one those of all. */
@@ -44,26 +40,34 @@ export function charge(
   chargedAtUs: number,
   worker = 0,
 ): void {
-  const nowUs = context.clock.nowUs()
-  context.policies.refresh()
-  changeBucket(context, nameFor(context, limit, key, worker), key, nowUs, ({ policy, state }) => {
-    if (policy && units > 0) debit(policy, state, nowUs, units)
-    if (policy && units < 0) credit(policy, state, nowUs, -units, chargedAtUs)
-  })
+  changeOwn(context, limit, key, worker, correctBy(units, chargedAtUs))
 }
 
-/** Changes one bucket, unless `apply` answers that it did not; whoever waits for it is looked at again. */
-export function changeBucket(
+/** Corrects a bucket by what the other side says is left of it; an answer that changes nothing writes nothing. True: that is news. */
+export function calibrate(
   context: Context,
   limit: string,
   key: string,
-  nowUs: number,
-  apply: (bucket: StoredBucket) => boolean | void,
-): void {
+  report: CalibrationReport,
+  worker = 0,
+): boolean {
+  return changeOwn(context, limit, key, worker, calibrateTo(report))
+}
+
+function changeOwn(context: Context, limit: string, key: string, worker: number, change: BucketChange): boolean {
+  const nowUs = context.clock.nowUs()
+  context.policies.refresh()
+  return changeBucket(context, nameFor(context, limit, key, worker), key, nowUs, change)
+}
+
+/** Changes one bucket; the head of its wait list is evaluated again. True: that is news. */
+function changeBucket(context: Context, limit: string, key: string, nowUs: number, change: BucketChange): boolean {
   endOverdue(context)
   const bucket = loadBucket(context, bucketId(context, limit, key, nowUs), nowUs)
-  if (apply(bucket) === false) return
+  const changed = change(bucket, nowUs)
+  if (changed === 'no') return false
   bucket.changed = true
   saveBucket(context, bucket, nowUs)
   wakeLine(context, bucket.id, nowUs)
+  return changed === 'news'
 }

@@ -1,4 +1,4 @@
-import { type SettleRequest, settleRounds } from '../shared/settle-once.ts'
+import { attemptBack, runEndOf, type SettleRequest, settleRounds } from '../shared/settle-once.ts'
 import type { Settled, Settlement } from '../../jobs/job.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
 import { advance } from './advance.ts'
@@ -67,8 +67,7 @@ function settleRound(context: Context, requests: readonly SettleRequest[]): Sett
   const flows = advance(context, ended, instant)
   return requests.map(({ worker, settlement }) => {
     const row = counted.get(settlement.seq)
-    const attemptBack = settlement.kind === 'push-back' || settlement.kind === 'give-back' ? 1 : 0
-    if (row?.[1] !== settlement.attempt - attemptBack) return { kind: 'lost' }
+    if (row?.[1] !== settlement.attempt - attemptBack(settlement)) return { kind: 'lost' }
     const state = stateName(row[2])
     if (settlement.kind !== 'push-back') return { kind: 'settled', state, ...newsOf(row[7], flows) }
     const adjusted = close(context, settlement, nowUs, worker)
@@ -84,44 +83,11 @@ function newsOf(flow: number | null, flows: Map<number, FlowNews>): { readonly f
   return { flow: news }
 }
 
-type SettleRow = [
-  seq: number,
-  attempt: number,
-  worker: number,
-  state: number,
-  due: number | null,
-  result: string | null,
-  error: string | null,
-  attemptBack: number,
-  started: number | null,
-]
-
-function toRow({ retention }: Context, { worker, settlement }: SettleRequest, nowUs: number): SettleRow {
-  const { seq, attempt } = settlement
-  const row = (state: number, due: number | null, result: string | null, error: object | null, back = 0): SettleRow => [
-    seq,
-    attempt,
-    worker,
-    state,
-    due,
-    result,
-    error && JSON.stringify(error),
-    back,
-    settlement.startedUs ?? null,
-  ]
-  if (settlement.kind === 'complete')
-    return row(STATE.completed, nowUs + retention.completedUs, settlement.result, null)
-  if (settlement.kind === 'cancel') return row(STATE.cancelled, nowUs + retention.cancelledUs, null, null)
-  if (settlement.kind === 'discard') return row(STATE.discarded, nowUs + retention.discardedUs, null, settlement.error)
-  if (settlement.kind === 'give-back') return row(STATE.available, null, null, null, 1)
-  if (settlement.kind === 'push-back') {
-    if (settlement.limit === null || settlement.apart)
-      return row(STATE.retryable, nowUs + settlement.closedForUs, null, settlement.error, 1)
-    return row(STATE.available, null, null, settlement.error, 1)
-  }
-  return settlement.delayUs <= 0
-    ? row(STATE.available, null, null, settlement.error)
-    : row(STATE.retryable, nowUs + settlement.delayUs, null, settlement.error)
+/** In the order of `SETTLE`. */
+function toRow({ retention }: Context, { worker, settlement }: SettleRequest, nowUs: number): readonly unknown[] {
+  const { seq, attempt, startedUs = null } = settlement
+  const { state, afterUs, result, error, back } = runEndOf(settlement, retention)
+  return [seq, attempt, worker, state, afterUs === null ? null : nowUs + afterUs, result, error, back, startedUs]
 }
 
 /** The other side has pushed back: its bucket is closed, and every lane that waits on it is re-timed. */
