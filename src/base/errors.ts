@@ -9,6 +9,10 @@ const REGISTRY = {
     meaning: 'A duration cannot be read, is negative or not finite, has no fixed length, or is longer than 100 years.',
     remedy: "Give '500ms', '5s', '1m', '2h', '3d', an ISO 8601 duration such as 'PT1M', or a number of milliseconds.",
   },
+  'node.unsupported': {
+    meaning: 'This Node is older than the one that Sluice needs.',
+    remedy: 'Install Node 22.16 or newer.',
+  },
   'policy.invalid': {
     meaning: 'The policy of a limit is not one of the kinds that exist, or one of its values is out of range.',
     remedy: 'Correct the value that the message names.',

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 // The command line: one file per command in commands/, each exporting one function that adds it to the program.
+import '../base/supported-node.ts'
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { registerDemo } from './commands/demo.ts'

@@ -1,7 +1,8 @@
 import { closeSync, fdatasync, openSync } from 'node:fs'
-import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
+import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import { systemClock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
+import { openDatabase } from './node-sqlite.ts'
 import { isBusy, textOf, toldOf } from './sqlite-error.ts'
 
 /** In which order the requests of one transaction run: what frees room first, what takes it last. */
@@ -61,7 +62,7 @@ export class SqliteConnection {
     this.#durable = options.sync && options.path !== ':memory:'
     createPrivately(options.path)
     try {
-      this.#db = new DatabaseSync(options.path)
+      this.#db = openDatabase(options.path)
       this.#db.exec(`PRAGMA busy_timeout = ${OPEN_BUSY_MS}; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;
         PRAGMA temp_store = MEMORY; PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 4000;
         PRAGMA journal_size_limit = ${LOG_BYTES}; PRAGMA busy_timeout = ${BUSY_WAIT_MS}`)

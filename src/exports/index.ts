@@ -1,4 +1,5 @@
 /** The main door: define limits and tasks, run an engine. */
+import '../base/supported-node.ts'
 export { SluiceError, type ErrorCode } from '../base/errors.ts'
 export type { Duration } from '../base/duration.ts'
 export type { Json } from '../base/json-value.ts'

@@ -2,7 +2,6 @@ import { type Command, Option } from 'commander'
 import { type Duration, durationMs } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { withoutPassword } from '../../base/without-password.ts'
-import type * as Server from '../serve/server.ts'
 import { wholeOf } from '../view.ts'
 
 interface Flags {
@@ -16,7 +15,6 @@ interface Flags {
   readonly durability?: 'power' | 'process'
 }
 
-const NEEDED = 'hono @hono/node-server zod pino'
 const DETAILS = `
 Tokens are those of SLUICE_TOKENS_FILE (a file) or SLUICE_TOKENS, as JSON, else of the configuration. SIGHUP has tokens and limits read
 again; SIGTERM and SIGINT end the server in good order.
@@ -42,7 +40,7 @@ export function registerServe(program: Command): void {
 
 async function serve(flags: Flags): Promise<void> {
   try {
-    const { startServer, checkServer } = await load()
+    const { startServer, checkServer } = await import('../serve/server.ts')
     const options = {
       store: flags.store ?? (process.env['SLUICE_STORE'] || 'sqlite:./sluice.db'),
       port: wholeOf(flags.port, '--port'),
@@ -77,15 +75,4 @@ function fail(error: unknown): never {
   const message = error instanceof Error ? error.message : String(error)
   process.stderr.write(`error${code}: ${withoutPassword(message).replaceAll(/\s*\n\s*/g, ' ')}\n`)
   process.exit(error instanceof SluiceError && error.code === 'cli.usage' ? 2 : 1)
-}
-
-async function load(): Promise<Pick<typeof Server, 'startServer' | 'checkServer'>> {
-  try {
-    return await import('../serve/server.ts')
-  } catch (cause) {
-    if ((cause as { code?: string }).code !== 'ERR_MODULE_NOT_FOUND') throw cause
-    throw new SluiceError('cli.usage', `sluice serve needs packages that are not installed: npm install ${NEEDED}`, {
-      cause,
-    })
-  }
 }

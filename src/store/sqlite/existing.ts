@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
-import { DatabaseSync } from 'node:sqlite'
+import type { DatabaseSync } from 'node:sqlite'
 import { SluiceError } from '../../base/errors.ts'
+import { openDatabase } from '../../database/node-sqlite.ts'
 import { MIGRATIONS } from './schema.ts'
 
 const BUSY_MS = 5000
@@ -28,7 +29,7 @@ function schemaOf(path: string): number {
   let db: DatabaseSync | null = null
   try {
     // Who closes the file last may hold it for a moment.
-    db = new DatabaseSync(path, { readOnly: true, timeout: BUSY_MS })
+    db = openDatabase(path, { readOnly: true, timeout: BUSY_MS })
     const tables = db
       .prepare(`SELECT count(*) AS n FROM sqlite_schema WHERE name IN ('jobs', 'lanes', 'buckets')`)
       .get()

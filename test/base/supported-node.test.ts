@@ -1,0 +1,12 @@
+import { describe, expect, test } from 'vitest'
+import { isSupportedNode } from '../../src/base/supported-node.ts'
+
+describe('a version of Node', () => {
+  test.each(['22.16.0', '22.17.1', '23.11.0', '24.0.0', '26.1.0-nightly'])('%s is supported', (version) => {
+    expect(isSupportedNode(version)).toBe(true)
+  })
+
+  test.each(['18.20.4', '20.20.2', '21.99.0', '22.15.1', '22.9.0'])('%s is too old', (version) => {
+    expect(isSupportedNode(version)).toBe(false)
+  })
+})
