@@ -5,12 +5,12 @@ import { fileURLToPath } from 'node:url'
 import { parseSync } from 'oxc-parser'
 import { describe, expect, it } from 'vitest'
 
-const DONE = ['src/base', 'src/exports', 'src/telemetry', 'src/testing']
+const DONE = ['src/base', 'src/database', 'src/exports', 'src/jobs', 'src/policy', 'src/telemetry', 'src/testing']
 
 const BANNED: readonly RegExp[] = [
   /\b(whoever|whatever|nobody|anybody|somebody|anew|thereby)\b/i,
   /\b(told of|tells? of|hangs? on|goes by|comes to|came to)\b/i,
-  /\b(is|are) no (?!longer|later|earlier|more|less|greater|larger|smaller|slower|faster)/i,
+  /(?<!there )\b(is|are) no (?!longer|later|earlier|more|less|greater|larger|smaller|slower|faster)/i,
   /^\**\s*What\b(?!-)/,
 ]
 

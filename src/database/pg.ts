@@ -1,7 +1,7 @@
-/** What is used of the package `pg`, which is there only where a store needs it. */
+/** The parts of the package `pg` that Sluice uses. It loads only when a store needs it. */
 import { SluiceError } from '../base/errors.ts'
 
-/** What is used of a connection of `pg`, or of anything that behaves like one. */
+/** The used parts of a `pg` connection, or of a compatible object. */
 export interface PgClient {
   query(config: PgQuery): Promise<PgResult | PgResult[]>
   /** The number of the server's process behind it. */
@@ -17,7 +17,7 @@ export interface PgOwnClient extends PgClient {
 
 /** A connection of a pool. */
 export interface PgPoolClient extends PgClient {
-  /** Gives it back; true: it is broken and must be dropped. */
+  /** Returns the connection to the pool; true: it is broken and must be dropped. */
   release(broken?: boolean): void
   on(event: 'error', listener: (error: Error) => void): unknown
   on(event: 'end', listener: () => void): unknown
@@ -25,14 +25,14 @@ export interface PgPoolClient extends PgClient {
   off(event: 'error', listener: (error: Error) => void): unknown
 }
 
-/** What is used of a pool of `pg`. */
+/** The used parts of a `pg` pool. */
 export interface PgPool {
   connect(): Promise<PgPoolClient>
   end(): Promise<void>
   on(event: 'error', listener: (error: Error) => void): unknown
   on(event: 'connect', listener: (client: PgPoolClient) => void): unknown
   off(event: 'connect', listener: (client: PgPoolClient) => void): unknown
-  /** How it makes its connections. */
+  /** The class of the pool's connections. */
   readonly Client?: new (options: object) => PgOwnClient
   readonly options?: { readonly password?: unknown }
 }
@@ -50,7 +50,7 @@ export interface PgQuery {
   readonly types?: { getTypeParser(oid: number): (text: string) => unknown }
 }
 
-/** What `pg` answers. */
+/** A result of `pg`. */
 export interface PgResult {
   readonly rows: unknown[]
   readonly rowCount: number | null
@@ -67,12 +67,12 @@ const PARSERS = new Map<number, (text: string) => unknown>([
   [1016, (text) => (text === '{}' ? [] : text.slice(1, -1).split(',').map(Number))],
 ])
 
-/** How columns come back: numbers as numbers, all else as text. */
+/** Column parsers: numbers become numbers, all other values text. */
 export const TYPES: NonNullable<PgQuery['types']> = {
   getTypeParser: (oid: number): ((text: string) => unknown) => PARSERS.get(oid) ?? String,
 }
 
-/** How an own pool is made. */
+/** Options of a pool that Sluice creates. */
 export interface PgPoolOptions {
   readonly connectionString: string
   readonly max: number

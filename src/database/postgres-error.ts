@@ -1,29 +1,31 @@
-/** What errors of `pg` mean: which may be tried again, and how callers are told of them. */
+/** The meaning of `pg` errors: which allow a retry, and how callers see them. */
 import { SluiceError } from '../base/errors.ts'
 
-/** PostgreSQL's code of an error, as in `23505`, also of one that was told of already; undefined for any other error. */
+/**
+ * PostgreSQL's code of an error, as in `23505`, also of an error that Sluice wrapped; undefined for any other error.
+ */
 export function codeOf(error: unknown): string | undefined {
   if (error instanceof SluiceError) return error.code === 'store.io' ? codeOf(error.cause) : undefined
   return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
 
-/** The connection is gone or refused, the server goes, is full or read-only: whatever is asked for now fails so. */
+/** The connection is lost or refused, or the server shuts down, is full or read-only. Every call fails with it now. */
 const OF_ALL = /^(08|28|57P|E[A-Z]+$|25006$|25P03$|3D000$|53100$|53300$|53400$|55000$|58030$)/
-/** Deadlocks, exhausted resources, locks that are held, statements that were cancelled, errors of the system: these pass too. */
+/** Deadlocks, exhausted resources, locks, cancelled statements and system errors may pass too. */
 const PASSING = /^(40|53|55006$|55P03$|57014$|58)/
 
-/** Whether a call failed for a reason that every other call meets as well, now. */
+/** Whether the failure's cause affects every other call now. */
 export function concernsAll(error: unknown): boolean {
   if (!(error instanceof SluiceError) || error.code !== 'store.io') return false
   return isLost(error.cause) || OF_ALL.test(codeOf(error.cause) ?? '')
 }
 
-/** Whether a call failed because the server could not be reached: it may be made anew. */
+/** Whether a call failed because the server was unreachable, so that it may be repeated. */
 export function wasLost(error: unknown): boolean {
   return error instanceof SluiceError && error.code === 'store.io' && isLost(error.cause)
 }
 
-/** Whether the connection itself is gone, or the server is going. */
+/** Whether the connection itself is lost, or the server shuts down. */
 export function isLost(error: unknown): boolean {
   if (!(error instanceof Error)) return false
   const code = codeOf(error)
@@ -33,8 +35,8 @@ export function isLost(error: unknown): boolean {
 }
 
 /**
- * A failure of a call, as its caller is told: `store.io`, with the error of `pg` as the cause. What is no error of the server or of the
- * connection stays as it is.
+ * Wraps a failed call for its caller: `store.io`, with the error of `pg` as the cause. Errors from neither the server
+ * nor the connection stay as they are.
  */
 export function toldOf(error: unknown): unknown {
   if (error instanceof SluiceError || !(error instanceof Error)) return error
@@ -56,10 +58,7 @@ export function toldOf(error: unknown): unknown {
   )
 }
 
-/**
- * A failure to connect, as callers are told.
- * @param where the address without its password, or what stands for it.
- */
+/** Wraps a failure to connect for callers. @param where the URL without its password, or a description */
 export function unreached(where: string, error: unknown): unknown {
   if (error instanceof SluiceError || !(error instanceof Error)) return error
   return told(`No connection to PostgreSQL at ${where}: ${wordsOf(error)}. ${remedyOf(error)}`, error)

@@ -3,7 +3,7 @@ import { codeOf, isLost, shownAddress, toldOf, unreached } from './postgres-erro
 import { loadPg, type PgClient, type PgPool, type PgPoolClient, type PgQuery, type PgResult, TYPES } from './pg.ts'
 import { drop, inTime, Silence, SilentError } from './silence.ts'
 
-/** A value of a statement; arrays are arrays of the database. */
+/** A parameter of a statement. Arrays become PostgreSQL arrays. */
 export type PgValue = string | number | boolean | null | readonly (string | number | boolean | null)[]
 
 /** Statements of one connection, within a transaction or each by itself. */
@@ -12,32 +12,34 @@ export interface Statements {
   all<Row extends readonly unknown[]>(sql: string, ...values: PgValue[]): Promise<Row[]>
   /** The first row of a query, as an array. */
   get<Row extends readonly unknown[]>(sql: string, ...values: PgValue[]): Promise<Row | undefined>
-  /** Runs a statement for its effect; answers how many rows it changed. */
+  /** Runs a statement for its effect. @returns the number of rows changed */
   run(sql: string, ...values: PgValue[]): Promise<number>
-  /** Several statements in one round trip, each with the rows that it answers; `$1` and so on are written into the text. */
+  /**
+   * Runs several statements in one round trip and returns each one's rows. `$1` and so on are written into the text.
+   */
   script(sql: string, ...values: string[]): Promise<(readonly unknown[])[][]>
 }
 
-/** How a database is reached. */
+/** How to reach a database. */
 export interface PostgresOptions {
   /** `postgres://…`, or a pool that was made elsewhere, which is left open at the end. */
   readonly source: string | PgPool
-  /** Connections at most; of an own pool. */
+  /** The most connections of a pool that Sluice creates. */
   readonly connections: number
   /** The schema that statements mean where they say `sluice.`. */
   readonly schema: string
-  /** A clock for tests: what the functions of the schema read for the time; absent: the server's own. */
+  /** A clock for tests, which the schema's functions read; absent: the server's own. */
   readonly times?: () => readonly [nowUs: number, wallUs: number] | null
 }
 
 /** Deadlock, serialisation failure. */
 const TRY_AGAIN = new Set(['40P01', '40001'])
 const TRIES = 8
-/** A new connection of an own pool is there within so long, or counts as refused; `connect_timeout` of the address says otherwise, in s. */
+/** The time limit for a new connection of an own pool. `connect_timeout` in the URL overrides it, in s. */
 const CONNECT_WITHIN_MS = 4000
 /** A call waits so long for a connection to come free. */
 const FREE_WITHIN_MS = 30_000
-/** An idle connection is asked for a sign of life by the system after so long. */
+/** The system probes an idle connection after this time. */
 const KEEP_ALIVE_MS = 10_000
 /** Connections that were closed politely have so long to go. */
 const FAREWELL_MS = 500
@@ -85,8 +87,8 @@ export class PostgresDatabase {
   }
 
   /**
-   * Work on one connection; each statement is its own transaction unless the work says otherwise.
-   * @param patient the server may take as long as it likes for a statement; else for a minute
+   * Runs work on one connection. Each statement is its own transaction unless the work begins one. @param patient lets
+   * the server take any time for a statement; otherwise a minute
    */
   async session<T>(work: (statements: Statements) => Promise<T>, patient = false): Promise<T> {
     if (this.#closed) throw closedError()
@@ -112,7 +114,7 @@ export class PostgresDatabase {
     }
   }
 
-  /** Work in one transaction; it runs anew after a deadlock. */
+  /** Runs work in one transaction, and repeats it after a deadlock. */
   async transaction<T>(work: (statements: Statements) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
@@ -145,22 +147,19 @@ export class PostgresDatabase {
     }
   }
 
-  /** A connection of the pool for as long as it is wanted, to listen on; `letGo` ends that. */
+  /** Reserves a connection to listen on; `letGo` ends that. */
   async reserve(): Promise<{ readonly client: PgPoolClient; readonly statements: Statements }> {
     const { client, silence } = await this.#connect()
     return { client, statements: this.#statements(client, { silence, patient: false }) }
   }
 
-  /** Ends a reserved connection: one that listened is not for anybody else. */
+  /** Drops a reserved connection. A connection that listened is not reused. */
   letGo(client: PgPoolClient): void {
     this.#used.delete(client)
     client.release(true)
   }
 
-  /**
-   * Answers what is on its way, then lets go of the connections.
-   * @param now cuts off what is on its way: those calls fail
-   */
+  /** Waits for calls in flight, then closes the connections. @param now cuts those calls off: they fail */
   async close(now = false): Promise<void> {
     if (now) {
       this.#closed = true
@@ -174,7 +173,7 @@ export class PostgresDatabase {
   }
 
   async #end(): Promise<void> {
-    // Opening it may have failed; then there is none to close.
+    // If opening failed, there is no pool to close.
     const opened = await this.#pool?.catch(() => undefined)
     opened?.pool.off('connect', opened.made)
     if (!opened || typeof this.#options.source !== 'string') return
@@ -190,7 +189,8 @@ export class PostgresDatabase {
     const { pool, silence } = await this.#pool
     for (;;) {
       const client = await this.#take(pool)
-      // A connection that dies between two statements says so by an event; whoever uses it learns it by the next statement.
+      // A connection that dies between statements emits an error event; its user gets the error with the next
+      // statement.
       client.on('error', ignore)
       if (!silence.suspects(client)) return { client, silence }
       this.#release(client, true)
@@ -325,7 +325,10 @@ function identifier(name: string): string {
   return `"${name.replaceAll('"', '""')}"`
 }
 
-/** Work in one transaction of a connection that is held already; the server ends one that stands still for 2 s: a stopped process must hold no locks. */
+/**
+ * Runs work in one transaction of a reserved connection. The server ends a transaction that idles for 2 s, since a
+ * stopped process must hold no locks.
+ */
 export async function inTransaction<T>(
   statements: Statements,
   work: (statements: Statements) => Promise<T>,
@@ -342,7 +345,7 @@ export async function inTransaction<T>(
 }
 
 function ignore(): void {
-  // Told elsewhere.
+  // The caller gets the original error.
 }
 
 function closedError(): SluiceError {

@@ -7,20 +7,24 @@ const SILENT_MS = 2000
 const ASK_WITHIN_MS = 2500
 /** An answer that was sent just before the question may still be on its way. */
 const GRACE_MS = 250
-/** Where nobody can say what the server is doing, as behind a pooler, silence is borne for so long. */
+/** The longest silence when no connection can see the server's activity, as behind a pooler. */
 const UNKNOWN_AT_MOST_MS = 15_000
-/** A statement that the server is at work on may take so long, unless its caller is patient. */
+/** The longest run of a statement that the server is executing, unless its caller is patient. */
 const AT_MOST_MS = 60_000
 
-/** What another connection says of a silent one: its statement runs; nothing runs there; it cannot tell; the server cannot be reached. */
-type Told = 'works' | 'idle' | 'unknown' | 'unreached'
+/**
+ * The state of a silent connection, as another one sees it. `works`: its statement runs. `idle`: no statement runs.
+ * `unknown`: it cannot see. `unreached`: it cannot reach the server.
+ */
+type Activity = 'works' | 'idle' | 'unknown' | 'unreached'
 
 const ASK = `SELECT pg_backend_pid(), (SELECT CASE WHEN state IS NULL THEN 'unknown'
     WHEN state = 'active' AND wait_event_type IS DISTINCT FROM 'Client' THEN 'works' ELSE 'idle' END FROM pg_stat_activity WHERE pid = $1)`
 
 /**
- * Ends calls whose connection has died without a word: the network forgot it, or the other machine is gone. A long silence alone proves
- * nothing, for the server may be at work or this process may have stood still. So it is asked over a new connection what the silent one does.
+ * Ends calls whose connection died without notice: the network forgot it, or the other machine is gone. A long silence
+ * proves nothing alone. The server may be working, or this process may have been stopped. So a new connection asks for
+ * the state of the silent one.
  */
 export class Silence {
   readonly #pool: PgPool
@@ -36,14 +40,14 @@ export class Silence {
     this.#heardUs.set(client, systemClock.monotonicUs())
   }
 
-  /** Whether it may have died with another: it was not heard since that one was last written to in vain. */
+  /** Whether a connection may have died with another: it has been silent since a write to that one failed. */
   suspects(client: PgClient): boolean {
     return this.#suspectUs > 0 && (this.#heardUs.get(client) ?? 0) < this.#suspectUs
   }
 
   /**
-   * Waits for the answer to a call over this connection; where it has died, drops it and throws.
-   * @param patient the server may take as long as it likes
+   * Waits for the answer to a call. If its connection died, drops it and throws. @param patient lets the server take
+   * any time
    */
   async bound<T>(client: PgClient, call: Promise<T>, patient: boolean): Promise<T> {
     const watch = new Watch(client, patient, (pid) => this.#ask(pid))
@@ -59,8 +63,8 @@ export class Silence {
     }
   }
 
-  /** Asks over a connection of its own: those of the pool may all be silent. */
-  async #ask(pid: number): Promise<Told> {
+  /** Asks over a new connection, since all of the pool may be silent. */
+  async #ask(pid: number): Promise<Activity> {
     const { Client, options } = this.#pool
     if (!Client || !options) return 'unknown'
     const { password } = options
@@ -70,7 +74,7 @@ export class Silence {
     try {
       const answer = await inTime(asked, ASK_WITHIN_MS)
       if (!answer) return 'unreached'
-      const [own, told] = (answer as PgResult).rows[0] as [number, Told | null]
+      const [own, told] = (answer as PgResult).rows[0] as [number, Activity | null]
       // Behind a pooler numbers of processes are made up.
       if (own !== other.processID) return 'unknown'
       return told ?? 'idle'
@@ -89,19 +93,19 @@ class Watch {
   readonly sinceUs: number = systemClock.monotonicUs()
   readonly #client: PgClient
   readonly #patient: boolean
-  readonly #ask: (pid: number) => Promise<Told>
+  readonly #ask: (pid: number) => Promise<Activity>
   #timer: NodeJS.Timeout
   #bytes: number | undefined
   #fail: (error: Error) => void = () => {}
   #ended = false
 
-  constructor(client: PgClient, patient: boolean, ask: (pid: number) => Promise<Told>) {
+  constructor(client: PgClient, patient: boolean, ask: (pid: number) => Promise<Activity>) {
     this.#client = client
     this.#patient = patient
     this.#ask = ask
     this.#bytes = bytesRead(client)
     this.dead = new Promise((_, reject) => (this.#fail = reject))
-    // Else it counts as unhandled where the call itself ends first.
+    // Otherwise the rejection counts as unhandled when the call itself ends first.
     this.dead.catch(() => {})
     this.#timer = setTimeout(() => void this.#look(), SILENT_MS)
   }
@@ -143,14 +147,14 @@ export class SilentError extends Error {
   }
 }
 
-/** Closes the socket of a connection at once: a farewell over a dead one would wait for ever. */
+/** Closes the socket of a connection at once. A graceful end over a dead connection would never finish. */
 export function drop(client: PgClient): void {
   client.connection?.stream?.destroy()
 }
 
 /**
- * What a promise comes to, or undefined once the time is over.
- * @param ends where to leave a function that ends the wait, while there is one
+ * Waits for a promise at most `ms`; undefined once the time is over. @param ends receives a function that ends the wait
+ * early
  */
 export async function inTime<T>(promise: Promise<T>, ms: number, ends?: Set<() => void>): Promise<T | undefined> {
   let end: () => void = () => {}

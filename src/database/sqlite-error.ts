@@ -1,16 +1,16 @@
-/** What errors of SQLite mean: which may pass, and how callers are told of them. */
+/** The meaning of SQLite errors: which may pass, and how callers see them. */
 import { SluiceError } from '../base/errors.ts'
 
 const BUSY = 5
 /** Busy, locked, no memory, read-only, interrupted, an I/O error, a full disk, no file to be opened, a lock that was missed: each may pass. */
 const PASSING: ReadonlySet<number> = new Set([BUSY, 6, 7, 8, 9, 10, 13, 14, 15])
 
-/** Whether another connection holds the lock that was wanted. */
+/** Whether another connection holds the wanted lock. */
 export function isBusy(error: unknown): boolean {
   return codeOf(error) === BUSY
 }
 
-/** What SQLite itself refused is told as the store's error; what a request threw stays what it is. */
+/** Wraps an error of SQLite as a store error. An error that a request threw stays as it is. */
 export function toldOf(error: unknown, path: string): unknown {
   const code = codeOf(error)
   if (code === undefined) return error
@@ -18,7 +18,7 @@ export function toldOf(error: unknown, path: string): unknown {
   return new SluiceError('store.io', message, { cause: error, lasts: PASSING.has(code) ? 'passes' : undefined })
 }
 
-/** What is said of an error of any kind. */
+/** Describes an error of any kind. */
 export function textOf(cause: unknown): string {
   return cause instanceof Error ? cause.message : String(cause)
 }

@@ -8,13 +8,13 @@ import { isBusy, textOf, toldOf } from './sqlite-error.ts'
 /** In which order the requests of one transaction run: what frees room first, what takes it last. */
 export type Phase = 0 | 1 | 2
 
-/** How a connection is opened. */
+/** Options of a connection. */
 export interface SqliteOptions {
   /** A file path, or `:memory:`. */
   readonly path: string
   /** Sync the log before a request is answered. */
   readonly sync: boolean
-  /** How long a request waits for a file that another process keeps locked, in ms; 10 s by default. */
+  /** How long a request waits for a file that another process locks, in ms; 10 s by default. */
   readonly busyMs?: number
 }
 
@@ -32,14 +32,14 @@ const BUSY_PAUSE_STEP_MS = 2
 const BUSY_MS = 10_000
 /** So long the opening of a file may hold up the main thread. */
 const OPEN_BUSY_MS = 5000
-/** A log that a long reader has let grow is cut back to this: what it comes to between two checkpoints of 4000 pages. */
+/** A log that grew under a long reader is cut back to this size: the growth between two checkpoints of 4000 pages. */
 const LOG_BYTES = 16 << 20
 
 /**
- * One connection to a SQLite file with group commit: requests made while a commit is on its way share the next one.
+ * One connection to a SQLite file with group commit: requests made during a commit share the next one.
  *
- * A commit appends to the write-ahead log on this thread and never waits for the disk; with `sync` the log is then
- * synced once, in the background, before any of the commit's requests is answered.
+ * A commit appends to the write-ahead log on this thread and never waits for the disk. With `sync` the log is then
+ * synced once, in the background, before the answer to any of the commit's requests.
  */
 export class SqliteConnection {
   readonly #db: DatabaseSync
@@ -107,7 +107,7 @@ export class SqliteConnection {
     return this.prepare(sql).get(...values) as unknown as Row | undefined
   }
 
-  /** Runs a statement for its effect; answers how many rows it changed. */
+  /** Runs a statement for its effect. @returns the number of rows changed */
   run(sql: string, ...values: SQLInputValue[]): number {
     return Number(this.prepare(sql).run(...values).changes)
   }
@@ -118,9 +118,11 @@ export class SqliteConnection {
   }
 
   /**
-   * Runs `work` inside the next transaction and answers once that is durable. `work` may run twice: when another request of
-   * the same transaction fails, all are rolled back and each runs again in a transaction of its own.
-   * @throws store.busy when other processes keep the file locked for 10 s; store.io; whatever `work` throws.
+   * Runs `work` inside the next transaction and resolves once that is durable. `work` may run twice. If another request
+   * of the same transaction fails, all roll back and each runs again in a transaction of its own. An error of `work`
+   * rejects the call.
+   * @throws {SluiceError} `store.busy` when other processes lock the file for 10 s
+   * @throws {SluiceError} `store.io`
    */
   write<T>(turn: Phase, work: () => T): Promise<T> {
     if (this.#closed) return Promise.reject(this.#closedError())
@@ -132,7 +134,7 @@ export class SqliteConnection {
     })
   }
 
-  /** Whether the database ends with this connection, and nobody else can see it. */
+  /** Whether the database lives in memory: it ends with this connection, and no other process sees it. */
   get inMemory(): boolean {
     return this.#path === ':memory:'
   }
@@ -234,7 +236,7 @@ export class SqliteConnection {
   }
 
   #finish(requests: readonly Request[], changesBefore: number): void {
-    // A look that found nothing needs no sync; any other answer may rest on another process's commit that is not synced yet.
+    // A claim that finds no work needs no sync. Any other answer may rest on another process's unsynced commit.
     const idle = this.#changes() === changesBefore && requests.every((request) => request.turn === 2)
     if (!this.#durable || idle) return this.#answer(requests, null)
     try {
@@ -264,7 +266,8 @@ export class SqliteConnection {
     return (this.prepare('SELECT total_changes()').get() as unknown as [number])[0]
   }
 
-  // SQLite keeps its locks on the database and -shm files, so a descriptor of our own on the log can be closed without dropping any.
+  // SQLite locks the database and -shm files, not the log. Closing our own descriptor of the log drops none of its
+  // locks.
   #logFile(): number {
     this.#log ??= openSync(`${this.#path}-wal`, 'r+')
     return this.#log

@@ -1,10 +1,10 @@
-/** How the nodes of a flow hang together: one after the other, all at once, or all at once with callbacks. */
+/** The order of a flow's nodes: one after the other, all at once, or all at once with callbacks. */
 export type FlowKind = 'chain' | 'group' | 'batch'
 
-/** Where a flow stands; `failed` once all its nodes have ended and not all of them completed. */
+/** The state of a flow; `failed` once all its nodes have ended and not all completed. */
 export type FlowState = 'running' | 'completed' | 'failed' | 'cancelled'
 
-/** Which end of a flow a callback is for; `complete` is for either. */
+/** The flow's end that triggers a callback; `complete` is either end. */
 export type Callback = 'success' | 'failure' | 'complete'
 
 /** Every callback, in the order of their nodes: these follow the flow's own, so that the node of a callback is the total plus its place here. */
@@ -13,10 +13,10 @@ export const CALLBACKS: readonly Callback[] = ['success', 'failure', 'complete']
 /** Every state of a flow. */
 export const FLOW_STATES: readonly FlowState[] = ['running', 'completed', 'failed', 'cancelled']
 
-/** What the results that one job is handed may come to, in bytes of JSON text in UTF-8. */
+/** The largest sum of results passed to one job, in bytes of JSON text in UTF-8. */
 export const MAX_PARENT_RESULTS_BYTES: number = 4 * 1_048_576
 
-/** How many nodes of a flow there are and how they ended; callbacks do not count. */
+/** The number of a flow's nodes, in total and by end. Callbacks do not count. */
 export interface Tally {
   readonly total: number
   readonly completed: number
@@ -36,18 +36,18 @@ export interface FlowRecord extends Tally {
   readonly extra: string | null
 }
 
-/** Which flows to list. */
+/** Filters for a list of flows. */
 export interface FlowQuery {
   readonly states?: readonly FlowState[]
   readonly kind?: FlowKind
   readonly name?: string
-  /** 1 to 1,000; 100 by default. */
+  /** 1 to 1,000; default 100. */
   readonly limit?: number
   /** Only flows older than this one (its `seq`), for paging. */
   readonly before?: number
 }
 
-/** What a job has to do with a flow. */
+/** A job's place in a flow. */
 export interface FlowPlace {
   /** The flow's id. */
   readonly id: string
@@ -57,11 +57,11 @@ export interface FlowPlace {
   readonly callback: Callback | null
 }
 
-/** What a run of a flow's job is told of the flow. */
+/** The flow data of a run. */
 export interface FlowRun extends FlowPlace {
   /**
-   * Results (JSON text) in the order of nodes: of all nodes that this one waited for, directly or not; to a callback those of all nodes,
-   * null where one did not complete. Null: a callback whose results together are over the bound.
+   * Results (JSON text) in the order of nodes: of all nodes that this one waited for, directly or not. A callback gets
+   * those of all nodes, null for each that did not complete. Null: a callback whose results exceed the bound.
    */
   readonly parentResults: readonly (string | null)[] | null
 }
@@ -73,12 +73,12 @@ export interface MovedJob {
   readonly queue: string
 }
 
-/** What the end of jobs meant for the flow that they belong to. */
+/** The effect of ended jobs on their flow. */
 export interface FlowNews {
   readonly id: string
   readonly kind: FlowKind
   readonly name: string | null
-  /** The state that it came to by this; null: it goes on, or had ended before. */
+  /** The state that the flow reached by this; null: it continues, or had ended before. */
   readonly ended: Exclude<FlowState, 'running'> | null
   /** Jobs whose time has come. */
   readonly activated: readonly MovedJob[]
@@ -88,19 +88,19 @@ export interface FlowNews {
   readonly discarded: readonly (MovedJob & { readonly input: string })[]
 }
 
-/** What the ends of its nodes make of a flow: it runs until all of them have ended. */
+/** The state of a flow after its nodes' ends. It runs until all of them have ended. */
 export function stateOf({ total, completed, discarded, cancelled }: Tally): 'running' | 'completed' | 'failed' {
   if (completed + discarded + cancelled < total) return 'running'
   return completed === total ? 'completed' : 'failed'
 }
 
-/** The callbacks that are due when a flow comes to this state. A flow that was cancelled calls nobody back: whoever cancelled it knows. */
+/** The callbacks due when a flow reaches this state. A cancelled flow has none, since its canceller knows. */
 export function callbacksDue(state: FlowState): readonly Callback[] {
   if (state === 'completed') return ['success', 'complete']
   return state === 'failed' ? ['failure', 'complete'] : []
 }
 
-/** What the end of a node means for those that wait for it: one step nearer, or never. */
+/** The effect of a node's end on the nodes that wait for it: one step closer, or never. */
 export function consequence(end: 'completed' | 'discarded' | 'cancelled'): 'release' | 'stop' {
   return end === 'completed' ? 'release' : 'stop'
 }

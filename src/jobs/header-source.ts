@@ -1,11 +1,11 @@
-/** Where headers are read from by name: `Headers`, or any object with such a `get`. */
+/** Reads headers by name: `Headers`, or any object with such a `get`. */
 export interface HeaderSource {
   get(name: string): string | null | undefined
 }
 
 /**
- * Headers as HTTP clients give them: `Headers`, a `Map`, or a plain object such as `IncomingMessage.headers` of node:http, whose names may
- * be written in any case and whose values may be numbers or lists.
+ * Headers as HTTP clients give them: `Headers`, a `Map`, or a plain object such as `IncomingMessage.headers` of
+ * node:http. Names may have any case; values may be numbers or lists.
  */
 export type HeadersLike = HeaderSource | { readonly [name: string]: unknown }
 
@@ -15,7 +15,10 @@ export interface Answer {
   readonly headers: HeadersLike
 }
 
-/** Headers by name, in whichever case; what is not there is null. It never throws: a refusal that cannot be read is still a refusal. */
+/**
+ * Reads headers by name in any case; an absent header is null. It never throws, since a refusal with unreadable headers
+ * still counts.
+ */
 export function headerSource(headers: unknown): HeaderSource {
   if (typeof headers !== 'object' || headers === null) return NONE
   if (headers instanceof Map) return byName([...(headers as ReadonlyMap<unknown, unknown>)])

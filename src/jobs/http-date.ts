@@ -7,9 +7,9 @@ const RFC_850 = /^[A-Z][a-z]{5,8}, (\d{2})-([A-Z][a-z]{2})-(\d{2}) (\d{2}):(\d{2
 const ASCTIME = /^[A-Z][a-z]{2} ([A-Z][a-z]{2}) ([ \d]\d) (\d{2}):(\d{2}):(\d{2}) (\d{4})$/
 
 /**
- * Reads an HTTP date in any of its three formats (RFC 9110, section 5.6.7) as epoch ms; null when it is none.
+ * Reads an HTTP date in any of its three formats (RFC 9110, section 5.6.7) as epoch ms; null for other text.
  *
- * @param nowMs decides the century of a year of two digits: one that seems over 50 years ahead lies in the past.
+ * @param nowMs decides the century of a two-digit year: a year over 50 years ahead lies in the past.
  */
 export function httpDateMs(text: string, nowMs: number): number | null {
   const imf = IMF_FIXDATE.exec(text)

@@ -1,6 +1,6 @@
 /**
- * Where a job stands; the eight states of the Open Job Spec, with its meaning. *Throttled* is not one of them: it is an
- * `available` job whose budget is used up.
+ * The eight job states of the Open Job Spec. *Throttled* is not one of them: such a job is `available`, and its budget
+ * is used up.
  */
 export type JobState =
   | 'scheduled'
@@ -24,7 +24,7 @@ export const STATES: readonly JobState[] = [
   'discarded',
 ]
 
-/** What moves a job from one state to another; named like the operation that does it. */
+/** The operation that moves a job from one state to another. */
 export type TransitionCause =
   | 'activate'
   | 'promote'
@@ -45,8 +45,8 @@ export interface Transition {
 }
 
 /**
- * Every change of state that is allowed; there is no other. `settle` to `available` is a next step or a `RateLimited` job
- * that goes back to its lane, `settle` to `scheduled` a snooze; `reject` is a drop, a wait that became too long, or an expiry.
+ * All allowed state changes. `settle` to `available` is a next step or a `RateLimited` job that returns to its lane.
+ * `settle` to `scheduled` is a snooze. `reject` is a drop, a wait that became too long, or an expiry.
  */
 export const TRANSITIONS: readonly Transition[] = [
   { from: 'scheduled', to: 'available', by: ['promote'] },
@@ -68,7 +68,7 @@ export const TRANSITIONS: readonly Transition[] = [
   { from: 'discarded', to: 'available', by: ['retry'] },
 ]
 
-/** Tells whether a job in this state has ended; only a manual retry brings a discarded one back. */
+/** Whether a job in this state has ended. Only a manual retry revives a discarded job. */
 export function isFinal(state: JobState): boolean {
   return state === 'completed' || state === 'cancelled' || state === 'discarded'
 }

@@ -14,40 +14,40 @@ export interface NewJob {
   /** The buckets that must admit it, in lane order, none twice. */
   readonly uses: readonly { readonly limit: string; readonly key: string; readonly weight: number }[]
   readonly maxAttempts: number
-  /** Wall clock; null: now. */
+  /** By the wall clock; null: now. */
   readonly runAtMs: number | null
-  /** How long after it is stored it is to start at the earliest, by the store's clock, µs; in place of `runAtMs`; absent: at once. */
+  /** The earliest start after storage, in µs of the store's clock, in place of `runAtMs`; absent: at once. */
   readonly delayUs?: number
-  /** Wall clock; a job that has not started by then is discarded; null: never. */
+  /** By the wall clock. A job that has not started by then is discarded; null: never. */
   readonly expiresAtMs: number | null
   readonly unique: UniqueRule | null
-  /** JSON text of `{ meta, tags, trace }`, or null; `trace` is what the job carries to its runs. */
+  /** JSON text of `{ meta, tags, trace }`, or null; `trace` is the trace context for the job's runs. */
   readonly extra: string | null
   /** Absent: the job belongs to no schedule. */
   readonly occurrence?: Occurrence
-  /** Splits its queue's work into lanes that take turns, beside its buckets; absent: they alone do. */
+  /** Splits its queue's work into lanes that take turns, in addition to its buckets; absent: only the buckets do. */
   readonly fairKey?: string
-  /** Starts that one turn of its lane has, from this arrival on; 1 to 100; absent: 1. */
+  /** The starts of one turn of its lane from this arrival on; 1 to 100; absent: 1. */
   readonly share?: number
   /** Absent: it was enqueued by an engine. */
   readonly terms?: JobTerms
 }
 
-/** What is said of a job that remote workers run. */
+/** Terms of a job that remote workers run. */
 export interface JobTerms {
   /** The caller chose the id: another job may have it. */
   readonly givenId: boolean
   /** It waits to be activated. */
   readonly pending: boolean
-  /** Null: as whoever claims it says. */
+  /** µs; null: the claimer's lease. */
   readonly leaseUs: number | null
-  /** How long an attempt may take; null: as long as its lease lives. */
+  /** The longest run of an attempt, in µs; null: as long as its lease. */
   readonly timeoutUs: number | null
-  /** Once given up it is kept for somebody to look at. */
+  /** Keeps a failed job for inspection. */
   readonly deadLetter: boolean
 }
 
-/** Which due time of which schedule a job stands for. */
+/** The schedule and due time of a scheduled job. */
 export interface Occurrence {
   readonly schedule: string
   /** Wall clock. */
@@ -68,12 +68,15 @@ export interface JobRecord {
   readonly attempt: number
   readonly maxAttempts: number
   readonly createdUs: number
-  /** When a scheduled (wall clock) or retryable job moves on, when an active one's lease ends; null otherwise. */
+  /** When a scheduled (wall clock) or retryable job continues, or when an active job's lease ends; otherwise null. */
   readonly dueUs: number | null
   readonly startedUs: number | null
   readonly finishedUs: number | null
   readonly extra: string | null
-  /** Available and held back by a closed bucket: when that lets the job's lane go on; null otherwise, or when a permit has to return. */
+  /**
+   * When a closed bucket lets the lane of an available job continue; null if none is closed, or if a permit must
+   * return.
+   */
   readonly throttledUntilUs: number | null
   /** Absent: the job belongs to no schedule. */
   readonly occurrence?: Occurrence
@@ -85,14 +88,14 @@ export interface JobRecord {
 export interface JobError {
   readonly code: string
   readonly message: string
-  /** How long the next attempt was put off because of it. */
+  /** The delay of the next attempt after this failure, in ms. */
   readonly retryDelayMs?: number
-  /** What kind of failure the handler called it. */
+  /** The handler's own kind of failure. */
   readonly type?: string
   readonly details?: { readonly [name: string]: JsonValue }
 }
 
-/** A job that was granted: it is active, its units are paid, its permits are held. */
+/** A granted job: it is active, its units are paid, its permits are held. */
 export interface Admitted {
   readonly seq: number
   readonly id: string
@@ -106,13 +109,13 @@ export interface Admitted {
   /** Times it was sent back by the other side's push-back, in a row. */
   readonly pushedBack: number
   readonly createdUs: number
-  /** When it came to wait for this start. */
+  /** When it began to wait for this start. */
   readonly availableUs: number
   readonly startedUs: number
-  /** The bucket in whose line it stood; null: it waited for no budget. */
+  /** The bucket in whose wait list it stood; null: it waited for no budget. */
   readonly waitedFor: { readonly limit: string; readonly key: string } | null
   readonly extra: string | null
-  /** The buckets that it was charged to; in the order of its lane. */
+  /** The buckets charged, in the order of its lane. */
   readonly uses: readonly { readonly limit: string; readonly key: string; readonly weight: number }[]
   /** Absent: the job belongs to no schedule. */
   readonly occurrence?: Occurrence
@@ -120,11 +123,11 @@ export interface Admitted {
   readonly flow?: FlowRun
 }
 
-/** What one run came to, with the run that it speaks of: it counts only while that run holds the lease. */
+/** The outcome of one run, with the run's identity. It counts only while that run holds the lease. */
 export type Settlement = {
   readonly seq: number
   readonly attempt: number
-  /** When the run started: tells it from a later one of the same attempt when this is repeated; absent: not compared. */
+  /** When the run started: tells it from a later run of the same attempt in a repeated call; absent: not compared. */
   readonly startedUs?: number
 } & (
   | { readonly kind: 'complete'; readonly result: string | null }
@@ -139,13 +142,13 @@ export type Settlement = {
       readonly limit: string | null
       readonly key: string
       readonly closedForUs: number
-      /** The job does not stand under that bucket, so it is put off by itself for as long; absent: the closed bucket holds it. */
+      /** The job does not use that bucket, so it waits by itself for this long; absent: the closed bucket holds it. */
       readonly apart?: true
       readonly error: JobError
     }
 )
 
-/** Whether a settlement counted; `lost`: the lease was no longer the caller's, nothing was written. */
+/** Whether a settlement counted. `lost`: the caller no longer held the lease, and the store wrote nothing. */
 export type Settled =
   | {
       readonly kind: 'settled'
@@ -157,7 +160,7 @@ export type Settled =
     }
   | { readonly kind: 'lost' }
 
-/** Which jobs to list. */
+/** Filters for a list of jobs. */
 export interface JobQuery {
   readonly states?: readonly JobState[]
   readonly queue?: string
@@ -166,7 +169,7 @@ export interface JobQuery {
   readonly flow?: string
   /** With `flow`, only jobs behind this node, for paging. */
   readonly afterNode?: number
-  /** 1 to 1,000; 100 by default. */
+  /** 1 to 1,000; default 100. */
   readonly limit?: number
   /** Only jobs older than this one (its `seq`), for paging. */
   readonly before?: number

@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
 
 /**
- * Names the lane of a job: the jobs of one queue that need the same set of buckets, and have the same fair key, wait together, in order.
- * @param uses in lane order; without any, and without a fair key, there is no lane: such jobs stand in the queue's open line.
+ * Names the lane of a job. The jobs of one queue with the same buckets and the same fair key wait together, in order.
+ * @param uses in lane order. Without any, and without a fair key, the job goes to the queue's unlimited lane.
  */
 export function laneKey(
   queue: string,

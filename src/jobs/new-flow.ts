@@ -14,13 +14,16 @@ const LONGEST_NAME = 255
 /** A job of a flow, which is enqueued when its time comes. */
 export interface FlowJob {
   readonly job: NewJob
-  /** How long after its time has come it is to start at the earliest, µs; null: at once. */
+  /** The earliest start after its turn, in µs; null: at once. */
   readonly delayUs: number | null
 }
 
 /** A job that waits for others of its flow. */
 export interface FlowNode extends FlowJob {
-  /** The nodes that must complete before it starts, by their places; each smaller than its own, so that there is no cycle; none twice. */
+  /**
+   * The places of the nodes that must complete before it starts. Each is smaller than its own, so there is no cycle.
+   * None appears twice.
+   */
   readonly after: readonly number[]
 }
 
@@ -35,7 +38,7 @@ export interface NewFlow {
   readonly extra: string | null
 }
 
-/** What each node of a flow of this kind waits for. @param size nodes */
+/** The nodes that each node of such a flow waits for. @param size the number of nodes */
 export function dependencies(kind: FlowKind, size: number): readonly (readonly number[])[] {
   return Array.from({ length: size }, (_, node) => (kind === 'chain' && node > 0 ? [node - 1] : []))
 }
@@ -68,7 +71,7 @@ export function checkFlow({ kind, name, nodes, callbacks }: NewFlow): void {
       throw invalid(kind, `its ${job.task} job is unique, so that another job might stand for it; leave unique out`)
 }
 
-/** Refuses what cannot name a flow; null: it has no name. @throws flow.invalid */
+/** Checks the name of a flow; null: it has none. @throws {SluiceError} `flow.invalid` */
 export function checkFlowName(kind: string, name: unknown): void {
   if (name !== null && !isName(name, LONGEST_NAME))
     throw invalid(

@@ -2,17 +2,17 @@ import { MAX_DURATION_US } from '../base/duration.ts'
 import { type Answer, type HeadersLike, headerSource } from './header-source.ts'
 import { httpDateMs } from './http-date.ts'
 
-/** How long to stay away, as it was told: for a time from now, until an instant of the wall clock, or not told. */
+/** The wait that an answer asks for: a delay from now, an instant of the wall clock, or none given. */
 export type RetryAfter =
   | { readonly kind: 'delay'; /** Whole µs; 0 or more. */ readonly us: number }
   | { readonly kind: 'at'; /** Wall clock. */ readonly epochMs: number }
   | { readonly kind: 'absent' }
 
-/** What a response says of its server's budget; what it does not say, or says unreadably, is left out. */
+/** The budget that a response reports. Absent or unreadable values are left out. */
 export interface RateLimitFacts {
   /** From Retry-After or retry-after-ms. */
   retryAfter?: RetryAfter
-  /** When the scarcest budget is renewed, as it was told. */
+  /** When the scarcest budget renews, as reported. */
   reset?: RetryAfter
   /** The same instant on the wall clock, in epoch ms. */
   resetAtMs?: number
@@ -23,7 +23,7 @@ export interface RateLimitFacts {
 }
 
 interface Budget {
-  /** What the answer calls it, where it names several. */
+  /** The budget's name, if the answer has several. */
   name?: string | undefined
   limit?: number | undefined
   remaining?: number | undefined
@@ -40,12 +40,14 @@ const FIRST_EPOCH_MS = 1e11
 const LAST_EPOCH_MS = 8.64e15
 
 /**
- * Reads what a response says of its server's budget: Retry-After, the RateLimit fields of the IETF drafts (the three fields
- * of draft 3 to 6, the dictionary of draft 7, the list of draft 8 on), the common x-ratelimit-* headers, anthropic-ratelimit-*, and
- * X-Shopify-Shop-Api-Call-Limit. Of several budgets the scarcest counts: of those that are used up (else of all) the one renewed last. What cannot be read is ignored; it never throws.
+ * Reads the budget that a response reports. It knows Retry-After and the RateLimit fields of the IETF drafts: the three
+ * fields of drafts 3 to 6, the dictionary of draft 7, the list from draft 8 on. It also knows the common x-ratelimit-*
+ * headers, anthropic-ratelimit-*, and X-Shopify-Shop-Api-Call-Limit. Of several budgets the scarcest counts: of the
+ * used-up ones (otherwise of all) the one renewed last. It ignores unreadable values and never throws.
  *
  * @param nowMs the wall clock when the response arrived.
- * @param name of several budgets the one that is called so, as `tokens` or `daily`; none of that name: nothing is said of it
+ * @param name the budget to read if there are several, as `tokens` or `daily`. Without a budget of that name the result
+ * is empty.
  */
 export function readRateLimitHeaders(headers: HeadersLike, nowMs: number, name: string | null = null): RateLimitFacts {
   const source = headerSource(headers)
@@ -103,7 +105,7 @@ const ANTHROPIC = [
   'priority-output-tokens',
 ]
 
-/** `32/40`: calls in the leaking bucket, and how many it holds; it does not tell when it is empty. */
+/** `32/40`: calls in the leaking bucket, and its capacity. It does not say when the bucket is empty. */
 function shopify(text: string): Budget | null {
   const [, used, limit] = /^(\d+)\/(\d+)$/.exec(text) ?? []
   const [held, most] = [count(used), count(limit)]
@@ -111,10 +113,10 @@ function shopify(text: string): Budget | null {
 }
 
 /**
- * Reads how long to stay away from an answer that refused a call: Retry-After, else when the budget is renewed.
+ * Reads the wait that a refusal asks for: Retry-After, otherwise the budget's reset.
  *
- * GitHub's secondary limits refuse while the budget that the headers name is not used up; its documentation asks to wait a minute then,
- * rather than until that budget is renewed.
+ * GitHub's secondary limits refuse calls while the reported budget has units left. Its documentation asks for a wait of
+ * one minute then, not until that budget renews.
  */
 export function refusalTold(headers: HeadersLike, nowMs: number): RetryAfter {
   const { retryAfter, reset, remaining } = readRateLimitHeaders(headers, nowMs)
@@ -124,8 +126,8 @@ export function refusalTold(headers: HeadersLike, nowMs: number): RetryAfter {
 }
 
 /**
- * Whether an answer refuses a call for a budget: 429, or the 403 by which GitHub says it, for its primary budget (nothing remains) and for
- * its secondary ones (Retry-After).
+ * Whether an answer refuses a call for lack of budget: 429, or GitHub's 403. GitHub uses it for its primary budget
+ * (nothing remains) and its secondary ones (Retry-After).
  */
 export function isRefusal({ status, headers }: Answer): boolean {
   if (status === 429) return true
@@ -246,7 +248,7 @@ function delay(ms: number): RetryAfter {
 }
 
 function at(epochMs: number): RetryAfter | undefined {
-  // Rounded up, since a Date would drop the fraction; NaN and what no Date can hold are no instants.
+  // Rounded up, since a Date would drop the fraction. NaN and times beyond a Date's range are invalid.
   return epochMs <= LAST_EPOCH_MS ? { kind: 'at', epochMs: Math.ceil(epochMs) } : undefined
 }
 

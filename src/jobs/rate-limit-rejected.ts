@@ -6,10 +6,10 @@ export class RateLimitRejected extends SluiceError {
   readonly limit: string
   /** The partition key; null for a limit without keys. */
   readonly key: string | null
-  /** When it could have started; null when a permit would have had to return first. */
+  /** When the job could have started; null if a permit had to return first. */
   readonly expectedStart: Date | null
 
-  /** The limit's policy as this engine defines it; null where it defines none of that name. */
+  /** The limit's policy in this engine; null if the engine does not define the limit. */
   readonly policy: LimitPolicy | null
 
   constructor(limit: string, key: string, expectedStart: Date | null, policy: LimitPolicy | null = null) {

@@ -7,14 +7,14 @@ import { refusalTold, type RetryAfter } from './rate-limit-headers.ts'
 /** A limit by its name, or the limit itself. */
 export type LimitName = string | { readonly name: string }
 
-/** What is known when the other side refused a call. */
+/** The known terms of an API's refusal. */
 export interface RateLimitedOptions {
   /**
-   * For how long, or until when, the other side wants no calls. A time that is past counts as one interval of the limit;
-   * NaN and an invalid date as not told, since a failure to read it must not turn the refusal into a failed attempt.
+   * How long, or until when, the API wants no calls. A past time counts as one interval of the limit. NaN and an
+   * invalid date count as not given, since a reading error must not turn the refusal into a failed attempt.
    */
   retryAfter: Duration | Date
-  /** The limit whose bucket is closed; default: the first that the task lists. */
+  /** The limit whose bucket closes; default: the first that the task lists. */
   limit?: LimitName
   /** The partition key of the bucket; default: the job's own. */
   key?: string | number
@@ -25,14 +25,14 @@ export interface RateLimitedOptions {
  * without a charged attempt.
  */
 export class RateLimited extends Error {
-  /** As it was told; read against the clock only when the job settles. */
+  /** The wait as given. It is compared with the clock only when the job settles. */
   readonly retryAfter: RetryAfter
   readonly limitName: string | null
   readonly key: string | number | null
-  /** Of the answer that it was read from; null: of none. */
+  /** The headers of the answer that it was read from; null: none. */
   readonly headers: HeaderSource | null
 
-  /** @throws SluiceError `duration.invalid` for a text that is no duration */
+  /** @throws {SluiceError} `duration.invalid` */
   constructor(options: RateLimitedOptions, headers: HeaderSource | null = null) {
     checkOptions(options, ['retryAfter', 'limit', 'key'], 'new RateLimited')
     const retryAfter = fact(options.retryAfter)
@@ -45,10 +45,11 @@ export class RateLimited extends Error {
   }
 
   /**
-   * Reads the refusal from a response, or from its headers: Retry-After, else when its RateLimit, x-ratelimit or anthropic-ratelimit headers
-   * say that the budget is renewed. Headers may be a plain object, as axios and node:http give them.
+   * Reads the refusal from a response, or from its headers: Retry-After, otherwise the reset of its RateLimit,
+   * x-ratelimit or anthropic-ratelimit headers. Headers may be a plain object, as axios and node:http give them.
    *
-   * @param options.now the wall clock in epoch ms; default: the system's. It only tells the century of a date without one.
+   * @param options.now the wall clock in epoch ms; default: the system's. It decides only the century of a two-digit
+   * year.
    */
   static from(
     response: { readonly headers: HeadersLike } | HeadersLike,
@@ -70,13 +71,13 @@ function nameIn(limit: unknown): string | null {
   return typeof name === 'string' ? name : null
 }
 
-/** The headers of a response; what has none may be headers itself. */
+/** The headers of a response. A value without headers may be headers itself. */
 function headersOf(response: unknown): unknown {
   if (typeof response !== 'object' || response === null || !('headers' in response)) return response
   return typeof response.headers === 'object' && response.headers !== null ? response.headers : response
 }
 
-/** What a penalty is measured by. */
+/** The inputs of a penalty's length. */
 export interface PenaltyBasis {
   /** The wall clock, in epoch ms. */
   readonly nowMs: number
@@ -92,8 +93,8 @@ const MAX_PENALTY_US = 3_600_000_000
 const MIN_UNTOLD_US = 1_000_000
 
 /**
- * How long a bucket is closed by a refusal, in whole µs: as told; one interval when that is past; one period and at least a second
- * when nothing was told; never longer than `maxPenaltyUs`.
+ * How long a refusal closes a bucket, in whole µs: the given wait, or one interval if that is past. Without a given
+ * wait, one period and at least a second. Never longer than `maxPenaltyUs`.
  */
 export function penaltyUs(limited: Pick<RateLimited, 'retryAfter'>, basis: PenaltyBasis): number {
   const { intervalUs, periodUs, maxPenaltyUs = MAX_PENALTY_US } = basis
@@ -130,7 +131,7 @@ function wording(told: RetryAfter): string {
     : `come back in ${told.us / 1_000} ms`
 }
 
-/** Whether an error is a refusal of the other side, of any copy of this package; what only bears its name is an ordinary error. */
+/** Whether an error is a `RateLimited` of any copy of this package. An error that only has its name is ordinary. */
 export function isRateLimited(error: unknown): error is RateLimited {
   if (error instanceof RateLimited) return true
   if (!(error instanceof Error) || error.name !== 'RateLimited') return false

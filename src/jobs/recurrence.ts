@@ -9,7 +9,7 @@ export type Recurrence =
   | { readonly kind: 'every'; readonly everyUs: number }
   | { readonly kind: 'cron'; readonly cron: string; readonly timezone: string }
 
-/** How often, as it is given: one of `every` and `cron`. */
+/** How often a schedule is due: one of `every` and `cron`. */
 export interface RecurrenceOptions {
   readonly every?: Duration | undefined
   readonly cron?: string | undefined
@@ -20,11 +20,12 @@ const SHORTEST_US = 10_000
 const LONGEST_CRON = 255
 
 /**
- * Checks how often a schedule is due. `every` is at least 10 ms. `cron` has five fields, or six with seconds first, or is a nickname
- * such as `@daily`; `timezone` is an IANA name, UTC by default.
+ * Checks how often a schedule is due. `every` is at least 10 ms. `cron` has five fields, or six with seconds first, or
+ * is a nickname such as `@daily`; `timezone` is an IANA name, UTC by default.
  *
  * @param what names the schedule in the message.
- * @throws schedule.invalid, also for an expression that no date fulfils; duration.invalid
+ * @throws {SluiceError} `schedule.invalid`, also for an expression that no date matches
+ * @throws {SluiceError} `duration.invalid`
  */
 export function recurrenceOf({ every, cron, timezone }: RecurrenceOptions, what: string): Recurrence {
   if ((every === undefined) === (cron === undefined)) throw invalid(what, 'give one of every and cron')
@@ -52,10 +53,11 @@ export function recurrenceOf({ every, cron, timezone }: RecurrenceOptions, what:
 }
 
 /**
- * The first due time at or after `fromUs`; null when there is none.
+ * The first due time at or after `fromUs`; null if there is none.
  *
- * Over a change to daylight saving a cron of one time of day is due once: at the first instant after a gap that holds it, at the
- * first of two hours that show it. One of several times (`*`, lists, steps) leaves a gap out and is due in both hours.
+ * Over a daylight saving change, a cron with one time of day is due once. It is due at the first instant after a gap,
+ * and in the first of two equal hours. A cron with several times (`*`, lists, steps) skips a gap and is due in both
+ * hours.
  *
  * @param anchorUs any due time of an `every`, before or after; a cron needs none.
  */
@@ -67,7 +69,10 @@ export function firstDueUs(recurrence: Recurrence, anchorUs: number, fromUs: num
   return nextUs(cronOf(recurrence), fromUs - 1)
 }
 
-/** The latest due times from `dueUs`, itself one even if not of the grid, to `toUs`, both included; at most so many, oldest first. */
+/**
+ * The latest due times from `dueUs` to `toUs`, both included, at most `most`, oldest first. `dueUs` counts even if it
+ * is off the grid.
+ */
 export function latestDuesUs(recurrence: Recurrence, dueUs: number, toUs: number, most: number): number[] {
   if (recurrence.kind === 'every') {
     const { everyUs } = recurrence
@@ -84,7 +89,7 @@ export function latestDuesUs(recurrence: Recurrence, dueUs: number, toUs: number
   return dues
 }
 
-/** How many due times the half-open interval of this length from a due time on holds; counts to `most`. */
+/** Counts the due times in a half-open interval of this length that begins with a due time, up to `most`. */
 export function duesWithin(recurrence: Recurrence, dueUs: number, lengthUs: number, most: number): number {
   if (recurrence.kind === 'every') return Math.min(most, Math.ceil(lengthUs / recurrence.everyUs))
   const cron = cronOf(recurrence)
@@ -94,13 +99,13 @@ export function duesWithin(recurrence: Recurrence, dueUs: number, lengthUs: numb
   return count
 }
 
-/** Croner answers what is strictly after; due times are whole seconds, so that their ms are as good as their µs. */
+/** Croner returns times strictly after its argument. Due times are whole seconds, so ms are exact enough. */
 function nextUs(cron: Cron, afterUs: number): number | null {
   const next = cron.nextRun(new Date(Math.floor(afterUs / 1000)))
   return next && next.getTime() * 1000
 }
 
-/** So many of the last up to an instant: from the other end, since there may be any number before them. */
+/** The last `count` due times up to an instant, found backwards, since any number may precede them. */
 function latestUs(cron: Cron, toUs: number, count: number): number[] {
   const latest = cron.previousRuns(count, new Date(Math.floor(toUs / 1000) + 1))
   return latest.map((date) => date.getTime() * 1000).toSorted((a, b) => a - b)
@@ -119,7 +124,7 @@ function cronText(cron: unknown, what: string): string {
   )
 }
 
-/** Croner takes what is no text for an offset, and looks without end where that is no number. */
+/** Croner treats a value that is not text as an offset, and loops forever if that is not a number. */
 function zoneOf(timezone: unknown, what: string): string {
   if (timezone === undefined) return 'UTC'
   if (typeof timezone === 'string' && timezone !== '') return timezone

@@ -3,17 +3,20 @@ import { SluiceError } from '../base/errors.ts'
 import { checkOptions, quote } from '../base/options.ts'
 import type { Random } from '../base/random.ts'
 
-/** How a task's failed attempts are repeated. */
+/** How a task retries failed attempts. */
 export interface RetryOptions {
-  /** Attempts in all, the first included; a whole number from 1 to 10,000. Default 3. */
+  /** Attempts in total, including the first; a whole number from 1 to 10,000. Default 3. */
   attempts?: number
-  /** How the delay grows from one failure to the next. Default `'exponential'`. */
+  /** The growth of the delay from one failure to the next. Default `'exponential'`. */
   backoff?: 'exponential' | 'fixed' | 'linear' | 'polynomial' | 'none'
   /** Delay after the first failure. Default 1 s. */
   initial?: Duration
   /** Longest delay. Default 5 min, or `initial` where that is longer. */
   max?: Duration
-  /** What each delay is multiplied by to give the next; with polynomial back-off, the power of the attempt. At least 1, default 2. */
+  /**
+   * The factor from each delay to the next; for polynomial back-off, the exponent of the attempt. At least 1, default
+   * 2.
+   */
   factor?: number
   /** Multiplies each delay by a random number from 0.5 to 1.5, so that jobs that failed together do not return together. Default true. */
   jitter?: boolean
@@ -38,7 +41,8 @@ const OPTIONS = ['attempts', 'backoff', 'initial', 'max', 'factor', 'jitter'] as
  * Checks retry options and fills in the defaults.
  *
  * @param what names the options in the message, as in `'retry of task tenant.sync'`.
- * @throws SluiceError `retry.invalid`; `duration.invalid` for a duration that cannot be read
+ * @throws {SluiceError} `retry.invalid`
+ * @throws {SluiceError} `duration.invalid`
  */
 export function retryPolicy(options: RetryOptions | undefined, what: string): RetryPolicy {
   const given = checkedShape(options, what)
@@ -60,7 +64,7 @@ export function retryPolicy(options: RetryOptions | undefined, what: string): Re
 /**
  * The delay after a failed attempt, in whole µs from 0 to `maxUs`: grown, capped, jittered, capped again.
  *
- * @param attempt the number of the attempt that failed; 1 for the first.
+ * @param attempt the number of the failed attempt; 1 for the first.
  */
 export function retryDelayUs(policy: RetryPolicy, attempt: number, random: Random): number {
   const capped = Math.min(grownUs(policy, attempt), policy.maxUs)
@@ -68,7 +72,7 @@ export function retryDelayUs(policy: RetryPolicy, attempt: number, random: Rando
 }
 
 function grownUs({ backoff, initialUs, factor }: RetryPolicy, attempt: number): number {
-  // The power may be infinite, and 0 times that is no number.
+  // The power may be infinite, and 0 × Infinity is NaN.
   if (initialUs === 0 || backoff === 'none') return 0
   if (backoff === 'fixed') return initialUs
   if (backoff === 'polynomial') return initialUs * attempt ** factor

@@ -1,10 +1,10 @@
 import type { NewJob, Occurrence } from './job.ts'
 import type { Recurrence } from './recurrence.ts'
 
-/** What happens to an occurrence that comes due before the last one has ended: it is skipped, or both run. */
+/** The treatment of an occurrence that is due before the last one has ended: it is skipped, or both run. */
 export type Overlap = 'skip' | 'allow'
 
-/** What happens to occurrences that came due while nobody was at work. */
+/** The treatment of occurrences that were due while no engine was running. */
 export type OnMissed = 'skip' | 'catchUp'
 
 /** A schedule as it is handed to a store: everything is checked, every key is computed. */
@@ -13,7 +13,7 @@ export interface NewSchedule {
   readonly recurrence: Recurrence
   /** The first occurrence is due at once, when the schedule is first registered. */
   readonly immediately: boolean
-  /** Wall clock; an occurrence starts before this, or is skipped; null: no end. */
+  /** By the wall clock. An occurrence starts before this, or is skipped; null: no end. */
   readonly untilMs: number | null
   /** Null: no bound. */
   readonly maxRuns: number | null
@@ -28,7 +28,7 @@ export interface NewSchedule {
 
 /** A schedule as it is stored. */
 export interface ScheduleRecord extends NewSchedule {
-  /** When the next occurrence is due, wall clock; null: the series has ended. */
+  /** When the next occurrence is due, by the wall clock; null: the series has ended. */
   readonly nextDueMs: number | null
   /** When the last occurrence that became a job was due, wall clock. */
   readonly lastDueMs: number | null
@@ -38,10 +38,12 @@ export interface ScheduleRecord extends NewSchedule {
   readonly runs: number
 }
 
-/** Why an occurrence was skipped: nobody was at work, the last one had not ended, or its limits let it start only too late. */
+/**
+ * Why an occurrence was skipped: no engine was running, the last one had not ended, or its limits delayed it too long.
+ */
 export type SkipReason = 'missed' | 'overlap' | 'late'
 
-/** What became of schedules in a claim. */
+/** The changes of schedules in one claim. */
 export type ScheduleNews =
   | {
       readonly kind: 'fired'

@@ -8,11 +8,11 @@ const MAX_ISSUES_SHOWN = 10
 export type Schema<I = unknown, O = I> = StandardSchemaV1<I, O>
 
 /**
- * Checks a value against a schema and gives the schema's output; at once when the schema is synchronous, else as a promise.
+ * Checks a value against a schema and returns the schema's output; a promise if the schema is asynchronous.
  *
  * @param what names the value in the message, as in `'the input of task tenant.sync'`.
- * @throws SluiceError `input.invalid` (a rejection when the schema is asynchronous), listing the path and message of up to
- *   ten issues
+ * @throws {SluiceError} `input.invalid` (a rejection for an asynchronous schema), with the path and message of up to
+ * ten issues
  */
 export function validate<O>(
   schema: Schema<never, O> | Schema<unknown, O>,
@@ -34,7 +34,7 @@ export function validate<O>(
   )
 }
 
-/** Refuses what is no Standard Schema, as a JSON Schema. @throws option.invalid */
+/** Checks that a value is a Standard Schema, unlike a JSON Schema. @throws {SluiceError} `option.invalid` */
 export function checkSchema(schema: unknown, what: string): void {
   const standard = isObject(schema) ? (schema as { '~standard'?: unknown })['~standard'] : undefined
   if (isObject(standard) && typeof (standard as { validate?: unknown }).validate === 'function') return

@@ -7,7 +7,7 @@ import { isStorable } from '../base/text.ts'
 import { messageOf } from '../base/thrown.ts'
 import { STATES, type JobState } from './job-state.ts'
 
-/** What happens when a job is enqueued whose unique key another job holds. */
+/** The treatment of a new job whose unique key another job holds. */
 export type OnConflict = 'ignore' | 'reject' | 'replace' | 'update'
 
 /** At most one job of a task per key: the key alone, or with what a second one does. */
@@ -16,11 +16,11 @@ export type Unique<I> =
   | {
       /** Not empty; over 1 KiB it is kept as its SHA-256. Either this or `path`. */
       key?: string | ((input: I) => string)
-      /** Where the key is in the input, as `'order.id'`: a text or a number that has to be there. */
+      /** The path of the key in the input, as `'order.id'`: a required text or number. */
       path?: string
       /** Default `'ignore'`: the earlier job is returned. */
       onConflict?: OnConflict
-      /** How long after its enqueueing a job holds its key. Default: without end, while it is in one of `states`. */
+      /** How long a job holds its key after its enqueue. Default: without end, while it is in one of `states`. */
       within?: Duration
       /** The states in which a job holds its key. Default: all but the final ones. */
       states?: readonly JobState[]
@@ -43,10 +43,11 @@ const ON_CONFLICT: readonly string[] = ['ignore', 'reject', 'replace', 'update']
 const OPTIONS = ['key', 'path', 'onConflict', 'within', 'states'] as const
 
 /**
- * Normalises a unique option for one input; null when there is none. Keys of different tasks never meet.
+ * Normalises a unique option for one input; null without one. Keys of different tasks never collide.
  *
- * @param taskName the scope of the key; a task name holds no colon, so the scope ends at the first one.
- * @throws SluiceError `unique.invalid`, with the error of a key function that throws as its cause; `duration.invalid`
+ * @param taskName the scope of the key. A task name contains no colon, so the scope ends at the first one.
+ * @throws {SluiceError} `unique.invalid`, with the error of a failed key function as its cause
+ * @throws {SluiceError} `duration.invalid`
  */
 export function uniqueKey<I>(unique: Unique<I> | undefined, input: I, taskName: string): UniqueRule | null {
   if (unique === undefined) return null

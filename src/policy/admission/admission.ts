@@ -22,43 +22,42 @@ import { isStale, leaveScan, LateScan } from './late-scan.ts'
 import { endsTurn } from './turn.ts'
 import { rank, TurnOrder } from './turn-order.ts'
 
-/** What a decision reads while it goes: a backend reads it from its tables, bounded by what is asked for. */
+/** The reads of a decision while it runs. A backend answers from its tables, with at most the rows asked for. */
 export interface AdmissionSource extends WaitListSource, HeadSource, WatchSource {
   served(queue: number): QueueService
-  /** Of a lane whose heads were read, where it has jobs that are not given to this claimer. */
+  /** A job at the head of a lane that this claimer may not start; null: none. The lane's heads were read before. */
   unlisted?(lane: Lane): UnlistedJob | null
-  /** Since when this claimer has found such a job before one that it could have started; absent: it lets nobody go first. */
+  /** Since when this claimer has seen such a job ahead of one that it could start. Absent: it never yields. */
   readonly yieldedSince?: ((lane: Lane, seq: number) => number) | undefined
 }
 
-/** Lanes of a wait list that are parked in one decision. */
+/** The most lanes of a wait list that one decision parks. */
 const PARKED_AT_MOST = 256
-/** A job that another worker is to start goes first for so long; then that worker is full, or does not answer, and holds up nobody. */
+/** A job of another worker goes first for this long. After that the worker is full or silent, and blocks no others. */
 const YIELD_US = 50_000
 
 /**
  * Decides which waiting jobs start at one instant: all buckets of a job must admit it, or none is charged.
- *
- * Candidates are the open lanes, the first of every wait list that is due, and the unlimited lanes. They go by priority, then by turn.
- * A lane that is refused waits in the wait list of the bucket that refuses longest; a newcomer waits behind those it does not outrank.
+ * Candidates, by priority and then by turn: open lanes, the first lane of each due wait list, unlimited lanes. A
+ * refused lane waits on the bucket that refuses it longest. A newcomer waits behind lanes that it does not outrank.
  */
 export class Admission {
   readonly nowUs: number
   readonly grants: Grant[] = []
   readonly rejections: Rejection[] = []
-  /** Looks behind refused heads. */
+  /** Scans the jobs behind refused heads. */
   readonly lateScan: LateScan
   readonly waitLists: Map<Bucket, WaitList> = new Map()
-  /** Lanes looked at. */
+  /** The number of lanes examined. */
   looks = 0
-  /** Lanes are left to be parked or dropped: another decision must follow at once. */
+  /** Lanes remain to be parked or dropped: another decision must follow at once. */
   unfinished = false
   parked = 0
-  /** Lanes whose first job another worker is to start, and until when it may. */
+  /** Lanes whose first job another worker is to start, with the end of that worker's precedence. */
   readonly #yielded = new Map<Lane, number>()
-  /** The last turn that was given. */
+  /** The last turn given. */
   turn: number
-  /** When something that can start here may start, beyond the wait lists: a sleeping queue. */
+  /** The earliest start here outside the wait lists, in a sleeping queue. */
   #wakeUs = NEVER_US
   /** Buckets of queues that sleep until a permit returns. */
   readonly #slept = new Set<Bucket>()
@@ -66,7 +65,7 @@ export class Admission {
   readonly #source: AdmissionSource
   readonly #shares = new Map<number, QueueSlots>()
   readonly #order = new TurnOrder<Candidate>()
-  /** Lanes and wait lists offered: among so many the slots are shared. */
+  /** The number of offered lanes and wait lists, which share the slots. */
   #lanes = 0
 
   constructor(nowUs: number, turn: number, shares: readonly QueueSlots[], source: AdmissionSource) {
@@ -97,7 +96,7 @@ export class Admission {
 
   /** Grants until slots, budgets or jobs run out. */
   decide(): void {
-    // A queue that goes to sleep in the second step lets the wait lists of other queues offer their next: these are considered too.
+    // A queue that falls asleep here lets other queues' wait lists offer their next lane, so the loop runs again.
     do {
       this.#decideLanes()
       for (const share of this.#shares.values())
@@ -107,7 +106,7 @@ export class Admission {
     } while (this.#order.top)
   }
 
-  /** The first jobs of a lane, up to one that is not refused; false: none was. */
+  /** Drops the first jobs of a lane, up to one that is not refused. @returns whether it dropped any */
   readonly #dropFirst = (lane: Lane): boolean => {
     const { length } = this.rejections
     for (let head = this.#headOf(lane); head && !isFull(this.rejections); head = this.#headOf(lane)) {
@@ -129,12 +128,12 @@ export class Admission {
     }
   }
 
-  /** Re-times every wait list that was touched, and answers when the next of them may start here. */
+  /** Sets the wake time of every changed wait list. @returns when the next of them may start here */
   retime(): number {
     let wakeUs = this.#wakeUs
     for (const waitList of this.waitLists.values()) {
       const { bucket } = waitList
-      // A queue that sleeps until a permit returns stands in no wait list: whoever returns one has to see that it is waited for.
+      // A sleeping queue is in no wait list. NEVER_US makes the claim that returns a permit see that it waits.
       bucket.wakeAtUs = this.#slept.has(bucket) ? NEVER_US : this.#dropping.wakeAtUs(bucket, this.#source)
       if (waitList.empty) continue
       const waitListUs = wakeOf(
@@ -147,7 +146,7 @@ export class Admission {
       if (!next || this.#slots(next.queue) === 0) continue
       const untilUs = this.#yielded.get(next)
       wakeUs = Math.min(wakeUs, untilUs ?? this.#needOf(next, bucket))
-      // Since when it is due says how long others have had their turn.
+      // The original due time shows how long other workers have had their chance.
       if (untilUs !== undefined && waitList.dueAtUs !== null && bucket.wakeAtUs <= this.nowUs)
         bucket.wakeAtUs = Math.min(waitList.dueAtUs, bucket.wakeAtUs)
     }
@@ -164,7 +163,7 @@ export class Admission {
     return this.#shares.get(queue)?.slots ?? 0
   }
 
-  /** Offers the first of a due wait list, if it can start here and the bucket itself would admit it. */
+  /** Offers the first lane of a due wait list if it can start here and the bucket itself would admit it. */
   #offerFirst(waitList: WaitList): void {
     if (waitList.queued) return
     const lane = waitList.first((queue) => this.#hinders(queue))
@@ -189,7 +188,7 @@ export class Admission {
     this.#offer(lane, waitList)
   }
 
-  /** A queue that is full here and served nowhere else holds nobody up. */
+  /** A queue that is full here and that no other worker serves does not block others. */
   #hinders(queue: number): boolean {
     return this.#slots(queue) > 0 || this.#source.served(queue) === 'elsewhere'
   }
@@ -206,7 +205,7 @@ export class Admission {
       const priority = share.buckets.length === 0 ? null : (this.#headOf(lane)?.given ?? null)
       if (!this.#queueIsClosed(share, priority)) return this.#look(lane, waitList, share)
     }
-    // Its queue has gone to sleep or is full since: the next of the wait list whose queue can start something is offered instead.
+    // The lane's queue fell asleep or filled up meanwhile. Offer the next lane whose queue can start a job.
     if (waitList) this.#offerFirst(waitList)
   }
 
@@ -222,7 +221,7 @@ export class Admission {
     const unlisted = this.#unlistedBefore(lane, head)
     if (unlisted) {
       const other = this.#refusalOf(lane, unlisted)
-      // It stays open for the worker that may start its first job now.
+      // The lane stays open for the worker that may start its first job now.
       if (!other) return this.#open(lane)
       if (other.untilUs < refusal.untilUs) refusal = other
     }
@@ -236,7 +235,7 @@ export class Admission {
     this.#offerFirst(waitList)
   }
 
-  /** Who stands before this lane in the wait list of a bucket that would admit it: until when that holds it back; null: it does not. */
+  /** Until when an earlier lane in the bucket's wait list blocks this one; null: no lane does. */
   #aheadUntil(bucket: Bucket, lane: Lane): number | null {
     if (bucket.wakeAtUs === null) return null
     const ahead = this.#waitList(bucket).first((queue) => this.#hinders(queue), lane)
@@ -256,7 +255,7 @@ export class Admission {
     )
   }
 
-  /** The first job of a lane, where another worker is to start it and not this one. @param head the first of those that this one may start */
+  /** The first job of a lane if only another worker may start it. @param head the first job that this worker may start */
   #unlistedBefore(lane: Lane, head: Head | null): Head | null {
     const unlisted = this.#source.unlisted?.(lane)
     if (!unlisted?.known) return null
@@ -267,7 +266,7 @@ export class Admission {
     return refusalOf(lane, head, this.nowUs, (bucket) => this.#aheadUntil(bucket, lane))
   }
 
-  /** True: another worker is to start a job that stands before this head, and has some time for that. The lane keeps its place. */
+  /** Whether another worker still has precedence for a job ahead of this head. The lane keeps its place. */
   #yields(lane: Lane, head: Head): boolean {
     const unlisted = this.#unlistedBefore(lane, head)
     if (!unlisted) return false
@@ -289,7 +288,7 @@ export class Admission {
     this.#shift(lane)
   }
 
-  /** Bounded: a lane with more to reject stays open for the next decision. */
+  /** The number is bounded: a lane with more to reject stays open for the next decision. */
   #reject(lane: Lane, rejection: Rejection): void {
     if (isFull(this.rejections)) return this.#open(lane)
     this.rejections.push(rejection)
@@ -298,7 +297,7 @@ export class Admission {
     this.#shift(lane)
   }
 
-  /** The head has gone: the lane stands open for its next, or is empty. */
+  /** Removes a head that started or was rejected. The lane opens for its next job, or is empty. */
   #shift(lane: Lane): void {
     lane.next++
     this.#open(lane)
@@ -309,7 +308,7 @@ export class Admission {
     this.#offer(lane)
   }
 
-  /** Other workers have taken from the lane that this one is a view of: it stands where its head now does. */
+  /** Ranks a view again by its present head, after other workers took jobs from its lane. */
   #rerank(lane: Lane, head: Head): void {
     this.#open(lane)
     lane.priority = head.priority
@@ -325,12 +324,12 @@ export class Admission {
     }
     lane.state = 'waiting'
     lane.changed = true
-    // Whoever closes one that drops has to see that it is waited for elsewhere.
+    // A claim that closes a dropping bucket must see that lanes elsewhere wait for it.
     for (const other of lane.buckets) if (other !== bucket && drops(other)) other.wakeAtUs ??= NEVER_US
     bucket.wakeAtUs = Math.min(bucket.wakeAtUs ?? NEVER_US, untilUs)
   }
 
-  /** Leaves its wait list: whoever becomes first there is looked at again, for the wait list's time spoke of the one who left. */
+  /** Takes a lane out of its wait list. The stored wake time was its head's, so the new head is evaluated again. */
   #open(lane: Lane): void {
     const { on, deputyOf } = lane
     lane.on = null
@@ -347,7 +346,7 @@ export class Admission {
     }
   }
 
-  /** Nothing of it is for this claimer: it is empty, waits for another worker's budget, or is parked for workers with other tasks. */
+  /** Closes a lane without jobs for this claimer: it is empty, waits for another worker's budget, or is parked. */
   #close(lane: Lane): void {
     this.#open(lane)
     const unlisted = this.#source.unlisted?.(lane)
@@ -362,7 +361,7 @@ export class Admission {
     this.parked++
   }
 
-  /** Slots are shared among all lanes: that many turns may come to each. */
+  /** All lanes share the slots, so each gets this many turns at most. */
   #headOf(lane: Lane): Head | null {
     return headOf(lane, this.#source, Math.ceil(this.#slots(lane.queue) / Math.max(1, this.#lanes)), this.nowUs)
   }
@@ -384,7 +383,7 @@ export class Admission {
     }
     share.slots = 0
     this.#wakeUs = Math.min(this.#wakeUs, untilUs)
-    // Its lanes hold nobody up any more: whoever stands behind them in a wait list of several queues is looked at now.
+    // The queue's lanes no longer block others, so shared wait lists offer their next lanes now.
     for (const waitList of this.waitLists.values()) this.#offerFirst(waitList)
     return true
   }

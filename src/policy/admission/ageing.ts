@@ -1,11 +1,11 @@
 /**
- * Ageing: a job gains one step of priority for each interval that it waits. Two jobs gain at the same pace, so their order never changes,
- * and a level that is fixed when a job arrives says it all: no row is written while it waits.
+ * Ageing: a job gains one step of priority for each interval that it waits. All jobs gain at the same pace, so their
+ * order never changes. A level fixed at arrival therefore suffices, and waiting writes no rows.
  */
 
 /** The pace at which priorities age, and the steps that were counted before it was set. */
 export interface Ageing {
-  /** One step per so many µs; null: no more steps. */
+  /** µs per step; null: no more steps. */
   readonly everyUs: number | null
   /** The store's clock when this pace was set. */
   readonly sinceUs: number
@@ -17,10 +17,10 @@ export interface Ageing {
 const TIER = 2 ** 40
 const LOWEST_PRIORITY = -100
 
-/** A store in which nobody has ever set a pace. */
+/** The ageing of a store without a pace. */
 export const NO_AGEING: Ageing = { everyUs: null, sinceUs: 0, steps: 0 }
 
-/** Steps counted until an instant of the store's clock; before the pace was set, as many as then. */
+/** The steps counted until an instant of the store's clock. Before the pace was set, the count was constant. */
 export function stepsAt({ everyUs, sinceUs, steps }: Ageing, atUs: number): number {
   return everyUs === null ? steps : steps + Math.max(0, Math.floor((atUs - sinceUs) / everyUs))
 }
@@ -31,10 +31,10 @@ export function changedPace(ageing: Ageing, everyUs: number | null, nowUs: numbe
 }
 
 /**
- * What a job is ordered by, higher first: its priority, less the steps that were counted when it came.
+ * The level by which a job is ordered, higher first: its priority, less the steps counted at its arrival.
  *
- * @param reached the highest headroom threshold among its limits that its priority reaches; null: none. Ageing lifts nobody past those
- *   who may use a reserve that he may not, or they would stand behind him while it is free.
+ * @param reached the highest headroom threshold among its limits that its priority reaches; null: none. Ageing must not
+ * lift a job past those that may use a reserve that it may not. They would wait behind it while the reserve is free.
  */
 export function levelOf(priority: number, steps: number, reached: number | null): number {
   return priority - steps + (reached === null ? 0 : TIER * (reached - LOWEST_PRIORITY + 1))

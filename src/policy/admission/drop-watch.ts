@@ -2,14 +2,14 @@ import { keptBack } from '../limits/headroom.ts'
 import { type Bucket, deniedUntilUs, drops, type Lane, NEVER_US, weightOf } from './lane.ts'
 import { isFull, type Rejection } from './refusal.ts'
 
-/** A lane that waits in another bucket's wait list and needs one that drops: what its first job asks of that one. */
+/** A lane that waits on another bucket and needs one that drops, with its first job's need there. */
 export interface WatchedLane {
-  /** Units, with those that must remain after its start. */
+  /** The units of the start, plus those that must remain after it. */
   readonly need: number
   readonly lane: () => Lane
 }
 
-/** Lanes of one bucket that are looked at in one decision; where all of them are refused, another follows at once. */
+/** The most lanes of one bucket that a decision examines. If all are refused, another decision follows at once. */
 export const WATCHED_AT_MOST = 64
 
 /** Whether a lane waits elsewhere although it needs this bucket. */
@@ -17,7 +17,7 @@ export function waitsElsewhere(lane: Lane, bucket: Bucket): boolean {
   return lane.state === 'waiting' && lane.on !== bucket && lane.buckets.includes(bucket)
 }
 
-/** The buckets that may drop a lane's jobs where it waits, and what its first job asks of each; null: none of its buckets drops. */
+/** The dropping buckets of a waiting lane, with its first job's need of each; null: none of its buckets drops. */
 export function watchesOf(lane: Lane): [bucket: number, need: number][] | null {
   const dropping = lane.buckets.filter(drops)
   if (dropping.length === 0) return null
@@ -32,18 +32,24 @@ export function watchesOf(lane: Lane): [bucket: number, need: number][] | null {
 
 /** Reads which lanes wait elsewhere. */
 export interface WatchSource {
-  /** Lanes of the claimer's queues that wait elsewhere and need a bucket that drops, the greatest need first; at most `WATCHED_AT_MOST`. */
+  /**
+   * The claimer's lanes that wait elsewhere and need a dropping bucket, the greatest need first; at most
+   * `WATCHED_AT_MOST`.
+   */
   watched(bucket: Bucket): readonly WatchedLane[]
-  /** Whether any lane does, of any queue, as this decision leaves them. */
+  /** Whether a lane of any queue does so after this decision. */
   isWatched(bucket: Bucket): boolean
 }
 
-/** What waits in other wait lists for a bucket that drops, and needs more than that has left, waits in vain: it is looked at in the same decision. */
+/**
+ * Finds lanes that wait on other buckets and need more than a dropping bucket has left. They wait in vain, so the same
+ * decision examines them.
+ */
 export class DropWatch {
   readonly #nowUs: number
-  /** Buckets that drop and were charged, or changed otherwise, since their lanes elsewhere were looked at. */
+  /** Dropping buckets that changed since their lanes elsewhere were examined. */
   readonly #changed = new Set<Bucket>()
-  /** Buckets of which lanes are left to the next decision. */
+  /** Buckets with lanes left for the next decision. */
   readonly #left = new Set<Bucket>()
 
   constructor(nowUs: number) {
@@ -55,8 +61,8 @@ export class DropWatch {
   }
 
   /**
-   * Has the lanes looked at that need more than there is; true: some are left.
-   * @param drop ends what the buckets of a lane refuse; false: there is nothing
+   * Examines the lanes that need more than their bucket has left. @returns whether some remain
+   * @param drop ends the jobs that a lane's buckets refuse; false: there were none
    */
   look(source: WatchSource, drop: (lane: Lane) => boolean, rejections: readonly Rejection[]): boolean {
     const buckets = [...this.#changed]
@@ -85,14 +91,14 @@ export class DropWatch {
     return isFull(rejections) || (dropped && watched.length === WATCHED_AT_MOST)
   }
 
-  /** When a bucket is to be looked at by which nobody waits in a wait list; null: never. */
+  /** When a claim must examine a bucket without a wait list; null: never. */
   wakeAtUs(bucket: Bucket, source: WatchSource): number | null {
     if (this.#left.has(bucket)) return this.#nowUs
     return drops(bucket) && source.isWatched(bucket) ? NEVER_US : null
   }
 }
 
-/** Whether a bucket refuses so many units now; then it refuses more of them too. */
+/** Whether a bucket refuses this many units now. Then it also refuses more of them. */
 export function refusesNow(bucket: Bucket, need: number, nowUs: number): boolean {
   return deniedUntilUs(bucket, need, nowUs, null) !== null
 }

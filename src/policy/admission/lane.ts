@@ -5,7 +5,9 @@ import type { ScanCursor } from './scan-cursor.ts'
 import type { TurnState } from './turn.ts'
 import type { Ranked } from './turn-order.ts'
 
-/** `wakeAtUs` of a wait list that waits for a permit, or whose lanes are all held: no clock can tell when. */
+/**
+ * The `wakeAtUs` of a wait list that waits for a permit, or whose lanes are all shadowed: no clock can tell its start.
+ */
 export const NEVER_US: number = Number.MAX_SAFE_INTEGER
 
 /** One bucket within a decision: loaded under its lock, written back at the end. */
@@ -18,9 +20,9 @@ export interface Bucket {
   /** The last change of what is in force for it. */
   readonly revision: number
   readonly state: BucketState
-  /** Permits held by active jobs. */
+  /** The permits held by active jobs. */
   active: number
-  /** When the first of the wait list may go; null: nobody waits; NEVER_US: a permit has to return first. */
+  /** When the first lane of the wait list may start; null: the list is empty; NEVER_US: a permit must return first. */
   wakeAtUs: number | null
   /** Starts that this decision granted from it, and the units that they cost. */
   granted: number
@@ -30,8 +32,8 @@ export interface Bucket {
 }
 
 /**
- * When a bucket alone admits so many units: null now, NEVER_US when a permit has to return or the limit is not defined.
- * @param priority as the job was given it; null: it may use the headroom.
+ * When the bucket alone admits a number of units. Null: now. NEVER_US: a permit must return, or the limit is not
+ * defined. @param priority the job's own priority; null: it may use the headroom.
  */
 export function deniedUntilUs(bucket: Bucket, weight: number, nowUs: number, priority: number | null): number | null {
   const { policy } = bucket
@@ -41,7 +43,7 @@ export function deniedUntilUs(bucket: Bucket, weight: number, nowUs: number, pri
   return untilUs === Infinity ? NEVER_US : untilUs
 }
 
-/** Whether a bucket's limit ends at once what it refuses. */
+/** Whether a bucket's limit ends refused jobs at once. */
 export function drops({ policy }: Bucket): boolean {
   return policy?.onLimit === 'drop' && policy.scope !== 'worker'
 }
@@ -49,9 +51,9 @@ export function drops({ policy }: Bucket): boolean {
 /** One waiting job at the head of its lane. */
 export interface Head {
   readonly seq: number
-  /** What it is ordered by. */
+  /** The level that orders the job. */
   readonly priority: number
-  /** As it was enqueued with it: what headroom goes by. */
+  /** The priority given at enqueue, which decides about headroom. */
   readonly given: number
   /** Units per bucket, in the order of the lane's buckets; null: one each. */
   readonly weights: readonly number[] | null
@@ -76,16 +78,16 @@ export interface Lane extends Ranked, TurnState {
   taken: number
   readonly share: number
   head: number
-  /** Head jobs loaded so far; `next` is the first that was not granted or rejected. */
+  /** The head jobs loaded so far. `next` is the index of the first without a decision. */
   heads: Head[]
   next: number
   /** Jobs read so far. */
   loaded: number
-  /** There are no more to read. */
+  /** The lane has no more jobs to read. */
   ended: boolean
   /** Jobs that this decision took out from behind the head. */
   readonly gone: Set<number>
-  /** What is known of its jobs that wait behind a closed bucket; null: nothing, or no limit asks for it. */
+  /** The sums of its jobs behind a closed bucket; null: unknown, or no limit needs them. */
   scanCursor: ScanCursor | null
   changed: boolean
 }
@@ -97,14 +99,17 @@ export interface UnlistedJob {
   readonly known: boolean
 }
 
-/** Reads waiting jobs of a lane beyond those loaded, in order, at most `count`; none: there are no more. */
+/**
+ * Reads waiting jobs of a lane beyond the loaded ones, in order, at most `count`. An empty list means there are no
+ * more.
+ */
 export interface HeadSource {
   heads(lane: Lane, count: number): Head[]
-  /** The first waiting jobs behind a place, in order; fewer than `count`: there are no more. */
+  /** The first waiting jobs behind a place, in order. Fewer than `count` means there are no more. */
   behind(lane: Lane, priority: number, seq: number, count: number): Head[]
 }
 
-/** The first waiting job of a lane; `turns`: how many of its jobs may come to their turn, so that few are read in vain. */
+/** The first waiting job of a lane. @param turns how many of its jobs may start, which bounds the read */
 export function headOf(lane: Lane, source: HeadSource, turns: number, nowUs: number): Head | null {
   if (lane.next >= lane.heads.length) loadHeads(lane, source, 1 + Math.min(turns, grantable(lane, nowUs)))
   return lane.heads[lane.next] ?? null
@@ -127,19 +132,19 @@ export function admittedAtUs(lane: Lane, head: Head, bucket: Bucket, nowUs: numb
   return deniedUntilUs(bucket, weightOf(head, lane.buckets.indexOf(bucket), bucket), nowUs, head.given) ?? nowUs
 }
 
-/** Units that a head costs in the i-th bucket of its lane; a retry that is free of charge costs none. */
+/** The units that a head costs in the i-th bucket of its lane. A free retry costs none. */
 export function weightOf(head: Head, i: number, bucket: Bucket): number {
   if (head.attempt > 0 && bucket.policy?.retries === 'free') return 0
   return head.weights?.[i] ?? 1
 }
 
-/** A lane ranks by its first job, whoever may start it. */
+/** Ranks a lane by its first job, even if only another worker may start that job. */
 export function placeAs(lane: Lane, head: Head): void {
   lane.priority = head.priority
   lane.head = head.seq
 }
 
-/** Whether a job stands before another in the order of a lane. */
+/** Whether a job precedes another in the order of a lane. */
 export function comesBefore(a: Head, b: Head): boolean {
   return a.priority > b.priority || (a.priority === b.priority && a.seq < b.seq)
 }

@@ -1,49 +1,49 @@
-/** The jobs behind a refused head: which of them cannot start in time any more, and when the others will. */
+/** The jobs behind a refused head: which of them can no longer start in time, and when the others start. */
 import { loadStartUs, ruleStartUs } from '../limits/start-time.ts'
 import { type EffectiveBucket, belowHeadroom } from '../limits/headroom.ts'
 import { type Bucket, type Head, type HeadSource, type Lane, weightOf } from './lane.ts'
 import { maxWaitUs, type Refusal, type Rejection } from './refusal.ts'
 import { isBehind, type ScanCursor, type ScanShare } from './scan-cursor.ts'
 
-/** A job that is rescheduled to its expected start: it keeps its place, and is shown as scheduled until then. */
+/** A job that is rescheduled to its expected start. It keeps its place and is shown as scheduled until then. */
 export interface Reservation {
   readonly seq: number
   readonly startUs: number
 }
 
-/** What the scan came to. */
+/** The result of a scan. */
 export interface LateScanResult {
   readonly late: readonly Rejection[]
   readonly reservations: readonly Reservation[]
-  /** Jobs looked at. */
+  /** The number of jobs scanned. */
   readonly looked: number
-  /** False: more jobs are to be scanned than were asked for. */
+  /** False: more jobs than `count` remain to be scanned. */
   readonly ended: boolean
 }
 
 const NOTHING: LateScanResult = { late: [], reservations: [], looked: 0, ended: true }
 
-/** Jobs of one decision that are looked at behind heads; more would keep others from the store for too long. */
+/** The most jobs that one decision scans behind heads. More would block the store for too long. */
 const SCANNED_AT_MOST = 1000
 
-/** Looks behind the refused heads of one decision, at a bounded number of jobs. */
+/** Scans a bounded number of jobs behind the refused heads of one decision. */
 export class LateScan {
   readonly reservations: Reservation[] = []
-  /** Jobs are left to be looked at: another decision must follow at once. */
+  /** Jobs remain to be scanned: another decision must follow at once. */
   unfinished = false
   readonly #source: HeadSource
   readonly #rejections: Rejection[]
   readonly #nowUs: number
   #left = SCANNED_AT_MOST
 
-  /** @param rejections takes up who comes too late. */
+  /** @param rejections receives the jobs that are too late. */
   constructor(source: HeadSource, rejections: Rejection[], nowUs: number) {
     this.#source = source
     this.#rejections = rejections
     this.#nowUs = nowUs
   }
 
-  /** Lets the jobs behind a refused head learn what that means for them. False: the lane has to stay open, for more are left. */
+  /** Scans the jobs behind a refused head. False: more remain, so the lane must stay open. */
   scan(lane: Lane, refusal: Refusal): boolean {
     if (refusal.behaviour !== 'reschedule' && maxWaitUs(lane.buckets) === Infinity) return true
     const { late, reservations, looked, ended } = scanLate(lane, refusal, this.#source, this.#left, this.#nowUs)
@@ -55,16 +55,16 @@ export class LateScan {
   }
 }
 
-/** Whether what was found out about a lane's jobs holds no more, so that it is to be looked at before its head may start. */
+/** Whether a lane's scan is outdated, so that a claim must examine it before its head may start. */
 export function isStale(lane: Lane, nowUs: number): boolean {
   if (!lane.scanCursor) return maxWaitUs(lane.buckets) !== Infinity
   return !holds(lane.scanCursor, lane, lane.scanCursor.reserves, nowUs)
 }
 
 /**
- * Goes on through a lane behind its refused head, at most `count` jobs: those that cannot start within their `maxWait` are taken
- * out, and the others reserved if the refusal reschedules. By the lane's own jobs and its buckets' rules alone: other lanes and permits
- * can only make a start later, and who is late by them is found when the time is over.
+ * Scans at most `count` jobs behind a lane's refused head. It removes jobs that cannot start within their `maxWait`,
+ * and reserves the others if the refusal reschedules. The scan uses only the lane's own jobs and its buckets' rules.
+ * Other lanes and permits can only delay a start; a job that they make late is found when its time is over.
  */
 export function scanLate(
   lane: Lane,
@@ -90,7 +90,7 @@ export function scanLate(
     cursor.highest = Math.max(cursor.highest, job.given)
     if (lane.gone.has(job.seq)) continue
     const { bucket, startUs } = startOf(lane, cursor, job, nowUs) ?? { bucket: refusal.bucket, startUs: nowUs }
-    // What the head comes to has been decided; its wait list may hold it back longer than its own rules.
+    // The head's own outcome is decided already. Its wait list may delay it beyond its own rules.
     if (job.seq !== head.seq && startUs > job.sinceUs + bound) {
       late.push({ head: job, refusal: { bucket, untilUs: startUs, behaviour: 'late' } })
       continue
@@ -102,12 +102,12 @@ export function scanLate(
   return { late, reservations, looked: jobs.length, ended: jobs.length < count }
 }
 
-/** A job has left its lane from within a decision. */
+/** Updates the scan cursor when a decision takes a job out of its lane. */
 export function leaveScan(lane: Lane, head: Head): void {
   if (lane.scanCursor && !isBehind(lane.scanCursor, head)) add(lane.scanCursor, lane, head, -1)
 }
 
-/** Whoever stands before the head has started or was refused in this very decision. */
+/** Creates a cursor at the head. All jobs before the head started or were refused in this decision. */
 function newCursor(lane: Lane, head: Head, reserves: boolean): ScanCursor {
   const shares = lane.buckets.map(({ revision, state }) => ({
     revision,
@@ -119,7 +119,7 @@ function newCursor(lane: Lane, head: Head, reserves: boolean): ScanCursor {
   return { priority: head.priority, seq: head.seq - 1, count: 0, reserves, highest: head.given, shares }
 }
 
-/** Whether nothing has changed that would make scanned jobs late, or start at another time than they were told. */
+/** Whether the scanned jobs still start in time, and at the instants reported for them. */
 function holds(cursor: ScanCursor, lane: Lane, reserves: boolean, nowUs: number): boolean {
   if (reserves && !cursor.reserves) return false
   return lane.buckets.every(({ revision, state }, i) => {
@@ -129,13 +129,13 @@ function holds(cursor: ScanCursor, lane: Lane, reserves: boolean, nowUs: number)
   })
 }
 
-/** The latest of the instants at which the lane's buckets would let a job start behind those that were scanned. */
+/** The latest instant at which the lane's buckets admit a job behind the scanned ones. */
 function startOf(lane: Lane, cursor: ScanCursor, job: Head, nowUs: number): { bucket: Bucket; startUs: number } | null {
   let found: { bucket: Bucket; startUs: number } | null = null
   for (const [i, bucket] of lane.buckets.entries()) {
     const share = cursor.shares[i]
     if (!share || !bucket.policy) continue
-    // One below a headroom's priority meets a smaller bucket.
+    // A job below a headroom's priority sees a smaller bucket.
     const met = belowHeadroom({ policy: bucket.policy, state: bucket.state }, job.given, cursor.highest)
     const startUs = startIn(met, share, weightOf(job, i, bucket), nowUs)
     if (!found || startUs > found.startUs) found = { bucket, startUs }
@@ -166,7 +166,7 @@ function add(cursor: ScanCursor, lane: Lane, job: Head, sign: 1 | -1): void {
   }
 }
 
-/** Jobs that are taken out of a lane are not its next. */
+/** Jobs removed from a lane cannot be its next head. */
 function forget(lane: Lane, late: readonly Rejection[]): void {
   if (late.length === 0) return
   for (const { head } of late) lane.gone.add(head.seq)

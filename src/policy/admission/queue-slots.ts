@@ -12,7 +12,7 @@ export interface Grant {
   readonly lane: Lane | null
   readonly queue: number
   readonly head: Head
-  /** What was paid for it, and where. */
+  /** The units paid, by bucket. */
   readonly charged: readonly Charge[]
 }
 
@@ -28,7 +28,10 @@ export function pay(charges: readonly Charge[], nowUs: number): void {
   }
 }
 
-/** Reads waiting jobs of a queue's unlimited lane beyond the first `skip`, in order; fewer than `count`: there are no more. */
+/**
+ * Reads waiting jobs of a queue's unlimited lane beyond the first `skip`, in order. Fewer than `count` means there are
+ * no more.
+ */
 export type UnlimitedLaneReader = (queue: number, skip: number, count: number) => Head[]
 
 /** One queue within a decision: its free slots, its own buckets, and its unlimited lane of jobs without limits. */
@@ -39,7 +42,7 @@ export class QueueSlots {
   /** The queue's own buckets: a closed one puts the whole queue to sleep. */
   readonly buckets: readonly Charge[]
   slots: number
-  /** At equal priority the unlimited lane and the lanes go in turn; true: the unlimited lane is next. */
+  /** At equal priority the unlimited lane and the other lanes alternate; true: the unlimited lane is next. */
   unlimitedNext: boolean
   readonly #read: UnlimitedLaneReader
   readonly #heads: Head[] = []
@@ -62,7 +65,7 @@ export class QueueSlots {
     this.#read = read
   }
 
-  /** The first of the unlimited lane; null: nobody waits there. */
+  /** The first job of the unlimited lane; null: the lane is empty. */
   get unlimitedHead(): Head | null {
     if (this.#next >= this.#heads.length && !this.#ended) {
       const heads = this.#read(this.queue, this.#heads.length, this.slots)
@@ -72,7 +75,7 @@ export class QueueSlots {
     return this.#heads[this.#next] ?? null
   }
 
-  /** Whether the unlimited lane goes before a lane whose head has this priority. */
+  /** Whether the unlimited lane precedes a lane whose head has this priority. */
   unlimitedBefore(priority: number): boolean {
     if (this.slots === 0) return false
     const head = this.unlimitedHead
@@ -86,8 +89,8 @@ export class QueueSlots {
   }
 
   /**
-   * When the queue's own buckets let a job start; null: now.
-   * @param priority as the job was given it; null: the queue has no buckets of its own.
+   * When the queue's own buckets admit a job; null: now.
+   * @param priority the job's own priority; null: the queue has no buckets of its own.
    */
   closedUntilUs(nowUs: number, priority: number | null): number | null {
     let untilUs: number | null = null

@@ -3,9 +3,9 @@ import { type Bucket, deniedUntilUs, drops, type Head, type Lane, NEVER_US, weig
 
 /** Why a head cannot start now, and what becomes of it. */
 export interface Refusal {
-  /** The bucket that refuses longest; of those that drop, where one does. */
+  /** The bucket that refuses longest; if any refusing bucket drops, the longest of those. */
   readonly bucket: Bucket
-  /** When all buckets would admit it; NEVER_US when a permit has to return first. */
+  /** When all buckets would admit the job; NEVER_US if a permit must return first. */
   readonly untilUs: number
   /** `late`: it would start after its `maxWait`. */
   readonly behaviour: OnLimit | 'late'
@@ -17,7 +17,7 @@ export interface Rejection {
   readonly refusal: Refusal
 }
 
-/** Where one job of a lane is rejected its next most often are too. */
+/** If one job of a lane is rejected, its next jobs usually are too, so they are read together. */
 export const REJECTED_AT_ONCE = 64
 const REJECTIONS_AT_MOST = 1000
 
@@ -27,8 +27,9 @@ export function isFull(rejections: readonly Rejection[]): boolean {
 }
 
 /**
- * The bucket that refuses a head longest, or the one that drops it, and what its policy and the others' that refuse make of that; null: all admit it.
- * @param aheadUntil until when somebody before it in the wait list of a bucket that would admit it holds it back
+ * Returns the bucket that refuses a head longest, or that drops it, with the joint decision of the refusing policies.
+ * Null: all buckets admit the head. @param aheadUntil until when an earlier lane in a bucket's wait list blocks the
+ * head
  */
 export function refusalOf(
   lane: Lane,
@@ -59,7 +60,7 @@ export function refusalOf(
   )
 }
 
-/** What several refusing limits decide together: drop before late before reschedule before wait. */
+/** The joint decision of several refusing limits, strongest first: drop, late, reschedule, wait. */
 export function refusalBehaviour(
   refusing: readonly Bucket[],
   lane: readonly Bucket[],
@@ -72,12 +73,12 @@ export function refusalBehaviour(
   return !isApart(lane) && refusing.some((bucket) => bucket.policy?.onLimit === 'reschedule') ? 'reschedule' : 'wait'
 }
 
-/** What this worker's own budget refuses another's may admit, so nobody can tell when a job of such a lane starts. */
+/** Another worker's own budget may admit a job that this worker's refuses, so the start is unknown. */
 function isApart(lane: readonly Bucket[]): boolean {
   return lane.some(({ policy }) => policy?.scope === 'worker')
 }
 
-/** The shortest `maxWait` of a lane's limits; Infinity when none has one. */
+/** The shortest `maxWait` of a lane's limits, in µs; Infinity if none has one. */
 export function maxWaitUs(lane: readonly Bucket[]): number {
   if (isApart(lane)) return Infinity
   let shortest = Infinity

@@ -1,6 +1,6 @@
-/** How far a lane has been scanned for jobs that come too late behind its closed buckets; see `scan.ts`. */
+/** How far a late scan has read a lane, and the sums of the jobs that it read; see `late-scan.ts`. */
 
-/** What the scanned jobs of a lane cost in one of its buckets. */
+/** The cost of a lane's scanned jobs in one of its buckets. */
 export interface ScanShare {
   /** The bucket's last change when they were scanned. */
   readonly revision: number
@@ -9,29 +9,32 @@ export interface ScanShare {
   /** Jobs that cost units. */
   starts: number
   units: number
-  /** Units of each; 0: they differ. */
+  /** The units of each job; 0: they differ. */
   weight: number
 }
 
 /**
- * All jobs of a lane up to the cursor can start in time, as far as its own buckets tell. Kept as sums, so that an arrival behind
- * 100,000 others is judged without looking at them.
+ * States that all jobs of a lane up to the cursor can start in time, as far as its own buckets tell. It keeps sums, so
+ * that a new job behind 100,000 others needs no read of them.
  */
 export interface ScanCursor {
-  /** The last job that was scanned; those behind it were not yet. */
+  /** The priority of the last scanned job. */
   priority: number
   seq: number
-  /** Sifted jobs that still wait. */
+  /** Scanned jobs that still wait. */
   count: number
-  /** They were told when they will start: a limit that reschedules refused them. */
+  /** A limit that reschedules refused these jobs, so they have reported start times. */
   readonly reserves: boolean
-  /** The highest priority that one of them was given, even if that one has left: who may use the headroom leaves less to the others. */
+  /**
+   * The highest priority given to one of them, even if it has left: jobs that may use the headroom leave less to the
+   * others.
+   */
   highest: number
   /** In the order of the lane's buckets. */
   readonly shares: readonly ScanShare[]
 }
 
-/** Whether a job of this place in its lane has not been scanned yet. */
+/** Whether a job at this place in its lane is still to be scanned. */
 export function isBehind(
   cursor: Pick<ScanCursor, 'priority' | 'seq'>,
   job: { readonly priority: number; readonly seq: number },
@@ -40,8 +43,8 @@ export function isBehind(
 }
 
 /**
- * The scan cursor after one of its jobs has left, of which only the place is known; null where its units cannot be told.
- * Where all cost the same, they can.
+ * The cursor after one of its jobs has left, of which only the place is known. The job's units are known only if all
+ * cost the same; otherwise null.
  */
 export function without(cursor: ScanCursor): ScanCursor | null {
   if (cursor.count <= 1 || cursor.shares.some(({ weight, starts }) => weight === 0 || starts !== cursor.count))
@@ -60,7 +63,7 @@ export function encodeScanCursor({ priority, seq, count, reserves, highest, shar
   return JSON.stringify([priority, seq, count, reserves ? 1 : 0, highest, ...each.flat()])
 }
 
-/** Reads what `encodeSieve` wrote. */
+/** Reads the output of `encodeScanCursor`. */
 export function decodeScanCursor(text: string): ScanCursor {
   const [priority = 0, seq = 0, count = 0, reserves = 0, highest = 0, ...rest] = JSON.parse(text) as number[]
   const shares: ScanShare[] = []

@@ -1,7 +1,7 @@
-/** What decides whose turn it is: the head's priority, then who was served least recently, then the older head. */
+/** The turn order: the head's priority, then the lane served least recently, then the older head. */
 export interface Ranked {
   readonly id: number
-  /** Of the head job; higher goes first. */
+  /** The level of the head job, higher first. */
   readonly priority: number
   /** Grows at every service: the lowest was served least recently. */
   readonly turn: number

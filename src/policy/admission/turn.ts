@@ -1,15 +1,15 @@
-/** What one turn of a lane comes to: as many starts in a row as its share, then the lane goes behind all that wait. */
+/** One turn of a lane is as many starts in a row as its share. Then the lane goes behind all that wait. */
 
 /** The most starts that one turn may have, so that no lane waits for longer than that behind another. */
 export const MAX_SHARE = 100
 
-/** Where a lane stands among those that it takes turns with. */
+/** A lane's position among the lanes that it alternates with. */
 export interface TurnState {
   /** When its turn began: the lane served least recently has the lowest. */
   turn: number
-  /** Starts of the present turn; fewer than `share`. */
+  /** The starts of the present turn; fewer than `share`. */
   taken: number
-  /** Starts that one turn has; 1 to 100. */
+  /** The starts of one turn; 1 to 100. */
   readonly share: number
 }
 
@@ -26,7 +26,7 @@ export function endsTurn(lane: TurnState): boolean {
   return true
 }
 
-/** The round, from 0, in which a lane has the start after so many; its present turn is in round 0. */
+/** The round, from 0, in which a lane makes a start after `starts` others. Its present turn is round 0. */
 export function roundOf(lane: TurnState, starts: number): number {
   const first = restOf(lane)
   return starts < first ? 0 : 1 + Math.floor((starts - first) / lane.share)

@@ -1,41 +1,45 @@
 import type { Bucket, Lane } from './lane.ts'
 import { rank, type Ranked } from './turn-order.ts'
 
-/** A lane that a decision is to look at. */
+/** A lane that a decision examines. */
 export interface Candidate extends Ranked {
   readonly lane: Lane
-  /** Set: the lane is looked at as the first of this wait list. */
+  /** The wait list that offers the lane as its first; null: the lane is open. */
   readonly waitList: WaitList | null
 }
 
-/** Lanes of one wait list that share a queue and their other widely shared buckets, in turn; read as far as needed. */
+/**
+ * The lanes of one wait list that share a queue and their other widely shared buckets, in turn order. They are read as
+ * needed.
+ */
 export interface WaitListGroup {
   readonly queue: number
   /** The other shared buckets that all of the group need. */
   readonly over: readonly number[]
-  /** The first that was not passed; null at the end. */
+  /** The first lane not yet passed; null at the end. */
   peek(): Lane | null
-  /** Passes the first. */
+  /** Passes the first lane. */
   advance(): void
 }
 
-/** What the wait list of a bucket is, as stored. */
+/** Reads the stored wait list of a bucket. */
 export interface WaitListSource {
   groups(bucket: Bucket): WaitListGroup[]
   deputies(bucket: Bucket): Lane[]
 }
 
 /**
- * Whether a queue's lanes can start in this decision, could elsewhere, or have no live worker and so hold nobody up. `apart`: they are
- * another worker's views of lanes that each worker has its own of: they hold nobody up either, but have to be woken.
+ * Where a queue's lanes can start: in this decision, at another worker, or nowhere for lack of a live worker. `apart`:
+ * the lanes are another worker's views of per-worker lanes; they do not block others but must be woken.
  */
 export type QueueService = 'here' | 'elsewhere' | 'apart' | 'nowhere'
 
 /**
- * The waiting wait list of one bucket within one decision.
+ * The wait list of one bucket within one decision.
  *
- * Deputies: when the head of this wait list is refused by another bucket C, it waits in C's wait list as this wait list's deputy, and the lanes
- * here that need C too and rank behind it are *held*: not looked at, and no hindrance to anybody. A deputy is never held.
+ * Deputies: when another bucket C refuses the head of this wait list, the head waits in C's list as this list's deputy.
+ * The lanes here that rank behind the deputy and need C too are *shadowed*: decisions skip them, and they block no
+ * other lane. A deputy is never shadowed.
  */
 export class WaitList {
   readonly bucket: Bucket
@@ -43,7 +47,7 @@ export class WaitList {
   /** Lanes that joined, came back or were passed over in this decision. */
   readonly #joined = new Set<Lane>()
   readonly #deputies: Set<Lane>
-  /** When it was due as the decision began; null: nobody waited. */
+  /** The due time when the decision began; null: the list was empty. */
   readonly dueAtUs: number | null
   /** A candidate of this wait list is in the turn order. */
   queued = false
@@ -55,12 +59,12 @@ export class WaitList {
     this.#deputies = new Set(source.deputies(bucket))
   }
 
-  /** Lanes that came to stand here in this decision, or were passed over. */
+  /** The lanes that joined this list or were passed over in this decision. */
   get joined(): ReadonlySet<Lane> {
     return this.#joined
   }
 
-  /** Some of its lanes may be held. */
+  /** Whether some of its lanes may be shadowed. */
   get hasDeputies(): boolean {
     return this.#deputies.size > 0
   }
@@ -81,7 +85,10 @@ export class WaitList {
     this.#deputies.delete(lane)
   }
 
-  /** The first lane in turn that is not held and whose queue passes; `except` is looked past. Deputies of queues that `holds` refuses hold nobody. */
+  /**
+   * The first lane in turn order that is not shadowed and whose queue passes, except `except`. Deputies of queues that
+   * `holds` refuses shadow no lane.
+   */
   first(
     passes: (queue: number) => boolean,
     except: Lane | null = null,
@@ -125,7 +132,7 @@ export class WaitList {
     }
   }
 
-  /** The group's first that still stands here as it was stored; those that moved or joined anew are counted elsewhere. */
+  /** The group's first lane that is still here as stored. Lanes that moved or joined again are counted elsewhere. */
   #skipMoved(group: WaitListGroup): Lane | null {
     for (;;) {
       const lane = group.peek()
@@ -134,7 +141,7 @@ export class WaitList {
     }
   }
 
-  /** The deputy that waits elsewhere on this lane's behalf; one whose queue can start nothing here does so for nobody. */
+  /** The deputy that waits elsewhere for this lane. A deputy counts only if its queue can start jobs here. */
   #holder(lane: Lane, holds: (queue: number) => boolean): Lane | null {
     if (lane.deputyOf || this.#deputies.size === 0) return null
     for (const deputy of this.#deputies) {

@@ -1,4 +1,4 @@
-/** Who starts before whom among the lanes of one wait list, if nothing changes: by priority, and in turn at the same priority. */
+/** The start order of the lanes of one wait list if nothing changes: by priority, then by turn. */
 import { endsTurn, roundOf, startsBeforeRound, type TurnState } from './turn.ts'
 import { TurnOrder } from './turn-order.ts'
 
@@ -20,8 +20,9 @@ export interface LanePlace {
 }
 
 /**
- * How many jobs of each lane start before the given one, which is itself not counted. O(lanes × priorities), whatever the backlog:
- * at each priority the lanes have their turns in rounds, and those served longest ago begin the next one.
+ * Counts the jobs of each lane that start before the given one, which is not counted. O(lanes × priorities), for
+ * any backlog. At each priority the lanes take their turns in rounds, and those served longest ago begin the
+ * next round.
  */
 export function startsBefore(contenders: readonly Contender[], place: LanePlace): Map<number, number> {
   const before = new Map<number, number>()
@@ -42,7 +43,8 @@ export function startsBefore(contenders: readonly Contender[], place: LanePlace)
     }
     for (const [lane, count] of counts) add(before, lane.id, count)
     const rounds = new Map(order.map((lane) => [lane, roundOf(lane, counts.get(lane) ?? 0)]))
-    // The sort is stable: of two lanes whose last turn ends in the same round, the earlier stays so; one whose turn goes on keeps its place.
+    // The sort is stable: of two lanes whose last turn ends in the same round, the earlier stays first. A lane whose
+    // turn continues keeps its place.
     order = [...order]
       .sort((a, b) => (rounds.get(a) ?? 0) - (rounds.get(b) ?? 0))
       .map((lane) => afterStarts(lane, counts.get(lane) ?? 0))

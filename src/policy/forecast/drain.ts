@@ -1,25 +1,25 @@
-/** When the jobs of several backlogs start that drain side by side, each before a bucket of its own. */
+/** Start times of several backlogs that drain in parallel, each from a bucket of its own. */
 import type { BucketState } from '../limits/bucket.ts'
 import { freePermits } from '../rules/concurrency.ts'
 import { type Backlog, ruleStartUs } from '../limits/start-time.ts'
 import type { LimitPolicy } from '../limits/limit.ts'
 
-/** What waits for one bucket, or for several buckets that are all alike. */
+/** The jobs that wait for one bucket, or for several identical buckets. */
 export interface Pile {
   readonly policy: LimitPolicy
   readonly state: BucketState
-  /** Permits held now. */
+  /** The permits held now. */
   readonly active: number
-  /** The jobs; where their weights differ, their units as jobs of weight 1. */
+  /** The waiting jobs. Jobs of different weights appear as one job of weight 1 per unit. */
   readonly backlog: Backlog
   /** All of them cost the same. */
   readonly even: boolean
   readonly jobs: number
-  /** How many buckets are alike. */
+  /** The number of identical buckets. */
   readonly times: number
 }
 
-/** From now on, in µs; null: that depends on when permits return. */
+/** Times from now, in µs; null: unknown until permits return. */
 export interface Drain {
   readonly drainUs: number | null
   readonly p50Us: number | null
@@ -27,10 +27,10 @@ export interface Drain {
 }
 
 /**
- * When the last job starts, and within which time half of all jobs and 99 of 100 do. Closed forms and a bisection: the cost grows
- * with the number of piles, not with that of the jobs.
+ * When the last job starts, and when half of all jobs and 99 of 100 have started. It uses closed forms and a bisection,
+ * so the cost grows with the number of piles, not of jobs.
  *
- * @param runUs how long a job holds its permit; null: not known, then permits are left out.
+ * @param runUs how long a job holds its permit, in µs; null: unknown, then permits are ignored.
  */
 export function drain(all: readonly Pile[], nowUs: number, runUs: number | null): Drain {
   const piles = all.filter(({ backlog }) => backlog.count > 0)
@@ -51,7 +51,10 @@ function startUs({ policy, state, active, backlog }: Pile, n: number, nowUs: num
   return Math.max(ruleUs, nowUs + turns * runUs)
 }
 
-/** The first instant by which so many of 100 jobs have started: the bounds of each pile close in with those of the instant. */
+/**
+ * The first instant by which `percent` of 100 jobs have started. The bounds of each pile narrow with those of the
+ * instant.
+ */
 function quantileUs(
   piles: readonly Pile[],
   percent: number,
@@ -79,7 +82,7 @@ function quantileUs(
   return by
 }
 
-/** How many of a pile's jobs have started by an instant, known to be between two numbers. */
+/** The number of a pile's jobs that have started by an instant, known to be between two bounds. */
 function startedBy(pile: Pile, atUs: number, least: number, most: number, nowUs: number, runUs: number | null): number {
   let low = least
   let high = most

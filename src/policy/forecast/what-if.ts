@@ -13,24 +13,27 @@ import { normalisePolicy } from '../limits/normalise.ts'
 import type { Policy } from '../limits/policy.ts'
 import { capacityOf } from '../rules/rule-state.ts'
 
-/** A backlog to reckon with: jobs spread evenly over so many keys (default 1), or the jobs of each key. */
+/** The assumed backlog: jobs spread evenly over `keys` keys (default 1), or the number of jobs of each key. */
 export type BacklogSpec =
   | { readonly count: number; readonly keys?: number; readonly weight?: number }
   | { readonly keys: Readonly<Record<string, number>>; readonly weight?: number }
 
-/** What a forecast is made from. */
+/** The assumptions of a forecast. */
 export interface ForecastOptions {
-  /** How many jobs wait, or how many of which weight and over which keys. */
+  /** The number of waiting jobs, or their number, weight and keys. */
   readonly backlog: number | BacklogSpec
   /** A second limit that all keys share. */
   readonly shared?: Policy
-  /** How long each job runs: what a limit with `concurrency` hangs on. Without it such a limit is reckoned by its other rule alone. */
+  /** How long each job runs. A limit with `concurrency` needs it; without it only the limit's other rule counts. */
   readonly runTime?: Duration
-  /** When the jobs are there. It matters to fixed windows only; default: 1970-01-01T00:00Z, the start of a window in UTC. */
+  /**
+   * When the backlog arrives. It matters only for fixed windows; default: 1970-01-01T00:00Z, the start of a window in
+   * UTC.
+   */
   readonly at?: Date
 }
 
-/** When a backlog is done with, from now on, if every start is made as soon as it may be. Null: permits decide. */
+/** When a backlog is done, from now on, if every start happens as early as possible. Null: permits decide. */
 export interface Waits {
   /** Until the last job may start, in ms. */
   readonly drainMs: number | null
@@ -40,31 +43,32 @@ export interface Waits {
   readonly p99Ms: number | null
 }
 
-/** How long a backlog takes, and what twice the rate would change. */
+/** How long a backlog takes, now and with twice the rate. */
 export interface Forecast extends Waits {
   readonly jobs: number
   readonly keys: number
-  /** The same with twice the rate: `rate` or `max` twice as high, `every` half as long; other limits as they are. */
+  /** The same with twice the rate: `rate` or `max` doubled, `every` halved. Other limits stay as they are. */
   readonly doubled: Waits
   /** False: a lower bound or an estimate, for the reasons in `caveats`. */
   readonly exact: boolean
   readonly caveats: readonly string[]
 }
 
-/** All that waits for one limit, ready to be reckoned with. */
+/** The waiting jobs of one limit, ready for a forecast. */
 export interface Situation {
   readonly piles: readonly Pile[]
-  /** The bucket of a second limit that all of it needs too. */
+  /** The bucket of a second limit that all these jobs need. */
   readonly shared: { readonly policy: LimitPolicy; readonly state: BucketState; readonly active: number } | null
   readonly nowUs: number
   readonly runUs: number | null
 }
 
 /**
- * How long a backlog takes under a policy, from buckets that nobody has used: pure, for any size.
+ * Computes how long a backlog takes under a policy with unused buckets. Pure, and fast for any size.
  *
- * @throws SluiceError `policy.invalid`; `option.invalid` for a backlog that cannot be; `limit.weight.invalid` and
- *   `limit.weight.above_burst` for its weight
+ * @throws {SluiceError} `policy.invalid`
+ * @throws {SluiceError} `option.invalid` for an invalid backlog
+ * @throws {SluiceError} `limit.weight.invalid`, `limit.weight.above_burst` for its weight
  */
 export function forecast(policy: Policy, options: ForecastOptions): Forecast {
   checkOptions(options, ['backlog', 'shared', 'runTime', 'at'], 'forecast')
@@ -72,7 +76,7 @@ export function forecast(policy: Policy, options: ForecastOptions): Forecast {
   return forecastOf(freshSituation(normalisePolicy(policy, 'forecast'), shared, options))
 }
 
-/** A backlog before buckets that nobody has used. @throws as `forecast` does */
+/** A backlog with unused buckets. It throws as `forecast` does. */
 export function freshSituation(policy: LimitPolicy, shared: LimitPolicy | null, options: ForecastOptions): Situation {
   const { at, backlog, runTime } = options
   const nowUs = at === undefined ? 0 : Math.round(instantOf(at) * 1000)
@@ -80,7 +84,7 @@ export function freshSituation(policy: LimitPolicy, shared: LimitPolicy | null, 
   const spec = typeof backlog === 'number' ? { count: backlog } : backlog
   const weight = spec.weight === undefined ? 1 : checkUnits(spec.weight, 'forecast')
   for (const each of shared === null ? [policy] : [policy, shared]) refuseHeavy(each, weight)
-  // A backlog that is not there yet is one of jobs without a priority.
+  // A hypothetical backlog has jobs without a priority.
   const fresh = (each: LimitPolicy): EffectiveBucket =>
     belowHeadroom({ policy: each, state: newBucket(each, nowUs) }, 0)
   const piles = pilesOf(spec).map(({ count, times }) => ({
@@ -104,12 +108,12 @@ function instantOf(at: unknown): number {
   throw invalid('at is not a valid date')
 }
 
-/** Reads how long a job runs; null: not known. @throws SluiceError `duration.invalid` */
+/** Reads how long a job runs, in µs; null: unknown. @throws {SluiceError} `duration.invalid` */
 export function runTimeUs(runTime: Duration | undefined): number | null {
   return runTime === undefined ? null : durationUs(runTime, 'forecast: runTime')
 }
 
-/** How long all that waits takes, and what twice the rate would change. */
+/** Computes how long all waiting jobs take, now and with twice the rate. */
 export function forecastOf(situation: Situation): Forecast {
   const { piles, shared } = situation
   const jobs = piles.reduce((sum, pile) => sum + pile.jobs * pile.times, 0)
@@ -119,7 +123,7 @@ export function forecastOf(situation: Situation): Forecast {
     const own = drain(each, situation.nowUs, situation.runUs)
     if (!shared || jobs === 0) return inMs(own)
     const units = piles.reduce((sum, { backlog, times }) => sum + backlog.count * backlog.weight * times, 0)
-    // Of weights that differ, or that are too heavy for the shared limit to split evenly, only the units count for sure.
+    // If weights differ, or are too heavy for the shared limit to split evenly, only the units are certain.
     const [first] = piles
     const even = first !== undefined && piles.every((pile) => pile.even && pile.backlog.weight === first.backlog.weight)
     const backlog = even ? { count: jobs, weight: first.backlog.weight } : { count: units, weight: 1 }
@@ -163,7 +167,7 @@ function caveatsOf({ piles, shared, runUs }: Situation): string[] {
   return caveats
 }
 
-/** Twice as much in the same time; a burst that is the rate grows with it. */
+/** Twice as much in the same time. A burst that equals the rate grows with it. */
 function doubled(policy: LimitPolicy): LimitPolicy {
   const { rule, spacing } = policy
   if (rule === null) return { ...policy, concurrency: policy.concurrency === null ? null : 2 * policy.concurrency }
@@ -178,7 +182,7 @@ function halved(rule: SpacingRule): SpacingRule {
   return { ...rule, everyUs: Math.max(1, Math.ceil(rule.everyUs / 2)) }
 }
 
-/** Jobs that were spread over keys as evenly as can be make two piles at most. */
+/** Jobs spread evenly over keys make two piles at most. */
 function pilesOf(spec: BacklogSpec): { count: number; times: number }[] {
   if (!('count' in spec)) {
     const times = new Map<number, number>()
@@ -205,7 +209,7 @@ function whole(value: unknown, what: string, least: number): number {
   throw invalid(`${what} is ${show(value)}; give a whole number from ${least} to ${MOST_JOBS}`)
 }
 
-/** So that the units of a backlog stay exact integers. */
+/** Keeps the units of a backlog exact integers. */
 const MOST_JOBS = 1_000_000
 
 function refuseHeavy(policy: LimitPolicy, weight: number): void {

@@ -1,40 +1,45 @@
-/** What the other side says is left of a budget: a bound beside the rules of the bucket, which it never widens. */
+/**
+ * The remaining budget that an API reports: a bound beside the rules of the bucket. It never allows more than they do.
+ */
 import type { Rule } from '../rules/rule.ts'
 import { capacityOf, grantable, type RuleState } from '../rules/rule-state.ts'
 
-/** So many units may start before `untilUs`, whatever the bucket's own rules allow; from then on it is void. */
+/** The units that may start before `untilUs`. It bounds the bucket's own rules, and is void from then on. */
 export interface Allowance {
   readonly units: number
   readonly untilUs: number
-  /** When it was last told: what was taken before is not in it. */
+  /** The time of the last report. It does not cover units taken before. */
   readonly sinceUs: number
 }
 
-/** What the other side said of its budget. */
+/** An API's report about its budget. */
 export interface BudgetReport {
-  /** Units left of it, without those that it cannot have counted yet; integer ≥ 0. */
+  /** The units left, without those that the API cannot have counted yet; integer ≥ 0. */
   readonly remaining: number
-  /** When it is renewed, by the store's clock; in the past: what was told is stale, and means nothing. */
+  /** When the budget renews, by the store's clock. A past instant marks a stale report, which is ignored. */
   readonly resetUs: number
 }
 
 /** Two answers of one window name its end alike, but for the way that they took and the server's rounding to whole seconds. */
 const SAME_WINDOW_US = 1_500_000
 
-/** When a start of so many units is allowed: now, or once the allowance is void. A free retry meets the other side like any other. */
+/**
+ * When a number of units may start: now, or once the allowance is void. The API counts a free retry like any other
+ * call.
+ */
 export function allowedAtUs(allowance: Allowance | undefined, nowUs: number, units: number): number {
   return allowance && Math.max(1, units) > allowance.units ? Math.max(nowUs, allowance.untilUs) : nowUs
 }
 
-/** The allowance after units were taken, or given back (below 0): what was taken before it was told is no part of it. */
+/** The allowance after units were taken, or given back (below 0). It does not cover units taken before its report. */
 export function spend(allowance: Allowance, units: number, takenAtUs: number): Allowance {
   if (takenAtUs < allowance.sinceUs) return allowance
   return { ...allowance, units: Math.max(0, allowance.units - units) }
 }
 
 /**
- * The allowance after the other side said something. Within one window of its it only shrinks, since answers overtake each other; a
- * window that ends later replaces it. One that says no more than the rules allow anyway is none.
+ * The allowance after a report. Within one window it only shrinks, since answers overtake each other. A window that
+ * ends later replaces it. A report that allows as much as the rules do adds no allowance.
  */
 export function tell(
   known: Allowance | undefined,
@@ -53,7 +58,7 @@ export function tell(
   return { ...known, units: remaining, sinceUs: nowUs }
 }
 
-/** At least as many units as a rule can grant from now until an instant; what is in debt is not looked at. */
+/** A lower bound of the units that a rule grants from now until an instant. It ignores debt. */
 function mostBefore(rule: Rule, state: RuleState, nowUs: number, untilUs: number): number {
   const spanUs = untilUs - nowUs
   if (rule.kind === 'rate') return grantable(rule, state, nowUs) + Math.ceil((spanUs * rule.rate) / rule.periodUs) + 1

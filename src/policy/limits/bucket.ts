@@ -27,33 +27,33 @@ import {
 } from '../rules/spacing.ts'
 import { capAtOneToken, rateIsFull, type RateState } from '../rules/token-bucket.ts'
 
-/** What is kept of a bucket: plain data. Permits held are counted apart, where the jobs that hold them are. */
+/** The stored state of a bucket: plain data. The store counts held permits from the jobs that hold them. */
 export interface BucketState {
   /** The clock at the last change, in µs. */
   atUs: number
-  /** A penalty: nothing starts before; 0 or past: none. */
+  /** The end of a penalty: nothing starts before. 0 or past: no penalty. */
   closedUntilUs: number
   /** Null for a limit without a rule over time. */
   rule: RuleState | null
-  /** Of a spacing beside the rule; absent: the limit has none. */
+  /** The state of a spacing beside the rule; absent: the limit has no spacing. */
   spacing?: SpacingState
-  /** What the other side says is left; absent: it has not said, or that is over. */
+  /** The remaining budget that the API reported; absent: no report, or it has expired. */
   allowance?: Allowance
 }
 
-/** What a bucket looks like from outside. */
+/** The public view of a bucket. */
 export interface BucketView {
   /** Whole units that may start now; at least 0. */
   readonly available: number
-  /** Units taken beyond the bound, which later ones pay; at least 0. */
+  /** Units taken beyond the bound, which later starts pay; at least 0. */
   readonly debt: number
-  /** Units that start back to back after a quiet time; Infinity: no bound. */
+  /** Units that may start back to back after a quiet time; Infinity: no bound. */
   readonly capacity: number
-  /** First instant at which one unit may start: now, if it may; null: when a permit returns. */
+  /** The first instant at which one unit may start, now included; null: when a permit returns. */
   readonly nextAtUs: number | null
 }
 
-/** A bucket nobody has used. */
+/** Creates an unused bucket. */
 export function newBucket(policy: LimitPolicy, nowUs: number): BucketState {
   return {
     atUs: nowUs,
@@ -64,13 +64,13 @@ export function newBucket(policy: LimitPolicy, nowUs: number): BucketState {
 }
 
 /**
- * Until when a start of `weight` is denied, if nothing else changes: the exact first µs at which it is granted.
- * Null: it is admitted now. Infinity: not before a permit returns.
+ * Returns until when a start of `weight` is denied if nothing else changes: the exact first µs that admits it. Null: it
+ * is admitted now. Infinity: a permit must return first.
  *
  * @param active permits held now.
- * @param weight units; 0 waives the rule over time (a retry that is free), never permits or a penalty.
- * @param kept units and permits that must remain after it: the headroom, for a job that may not use it. What no bucket could hold
- *   beside them starts when the bucket is full.
+ * @param weight units; 0 waives the rule over time (a free retry), never permits or a penalty.
+ * @param kept units and permits that must remain afterwards: the headroom, for a job that may not use it. A start that
+ * could never leave as many is admitted when the bucket is full.
  */
 export function deniedUntil(
   policy: LimitPolicy,
@@ -92,7 +92,10 @@ export function deniedUntil(
   return grantedUs <= nowUs ? null : grantedUs
 }
 
-/** Takes the units of a start, without asking: the caller has. Spacing counts one start, whatever the weight; 0 takes nothing. */
+/**
+ * Takes the units of a start; the caller has checked that they are there. A spacing counts one start, of any weight. A
+ * weight of 0 takes nothing.
+ */
 export function charge(policy: LimitPolicy, state: BucketState, nowUs: number, weight: number): void {
   takeUnits(policy, state, nowUs, weight)
   if (policy.spacing && weight > 0) chargeSpacing(policy.spacing, (state.spacing ??= newSpacing(nowUs)), nowUs)
@@ -117,8 +120,8 @@ export function refund(
 }
 
 /**
- * Gives back units of a start that were taken at `chargedAtUs`: its weight was too high.
- * Never more than a bucket would hold now if they had not been taken; what cannot be told apart is not given back.
+ * Gives back units of a start taken at `chargedAtUs`, when its weight was too high. The bucket never gains more than if
+ * they had not been taken. Units that cannot be told apart from later ones stay taken.
  */
 export function credit(
   policy: LimitPolicy,
@@ -132,14 +135,17 @@ export function credit(
   if (state.allowance) state.allowance = spend(state.allowance, -weight, chargedAtUs)
 }
 
-/** Takes further units of a start that cost more than its weight; may go into debt. A spacing, which counts starts, is as before. */
+/**
+ * Takes further units of a start that cost more than its weight. The bucket may go into debt. A spacing counts starts
+ * and stays as it is.
+ */
 export function debit(policy: LimitPolicy, state: BucketState, nowUs: number, units: number): void {
   if (policy.rule?.kind !== 'spacing') takeUnits(policy, state, nowUs, units)
 }
 
 /**
- * The bucket under a changed policy. The level carries, with its fraction, at most the new bound; windows keep their log;
- * under a rule of another kind it is charged with the units in use. A penalty goes on.
+ * The bucket under a changed policy. The level keeps its fraction, and is cut at the new bound. Windows keep their log.
+ * A rule of another kind is charged with the units in use. A penalty continues.
  */
 export function adopt(from: LimitPolicy, to: LimitPolicy, state: BucketState, nowUs: number): BucketState {
   const { spacing: _spacing, ...next }: BucketState = { ...state, atUs: nowUs }
@@ -153,7 +159,10 @@ export function adopt(from: LimitPolicy, to: LimitPolicy, state: BucketState, no
   return { ...next, ...beside, rule: adoptRule(from.rule, to.rule, next.rule, nowUs) }
 }
 
-/** The state of a spacing under the changed policy; one that is new counts what is in use as a start of now, as any rule of another kind. */
+/**
+ * The spacing's state under the changed policy. A new spacing counts units in use as one start now, like a rule of
+ * another kind.
+ */
 function adoptedSpacing(from: LimitPolicy, to: LimitPolicy, state: BucketState, nowUs: number): SpacingState | null {
   const rule = to.spacing ?? (to.rule?.kind === 'spacing' ? to.rule : null)
   if (rule === null) return null
@@ -162,20 +171,22 @@ function adoptedSpacing(from: LimitPolicy, to: LimitPolicy, state: BucketState, 
   return adopted.kind === 'spacing' ? adopted : newSpacing(nowUs)
 }
 
-/** When a spacing beside the rule lets the next start happen. */
+/** When a spacing beside the rule allows the next start. */
 function spacedUntilUs({ spacing }: LimitPolicy, state: BucketState): number {
   return spacing && state.spacing ? state.spacing.nextUs : 0
 }
 
-/** Closes the bucket until `untilUs`, or for as long as it is closed already; a rate then holds exactly one token. */
+/**
+ * Closes the bucket until `untilUs`, or longer if it is already closed for longer. A rate then holds exactly one token.
+ */
 export function penalize(policy: LimitPolicy, state: BucketState, untilUs: number, nowUs: number): void {
   touch(policy, state, nowUs)
   if (untilUs > nowUs) state.closedUntilUs = Math.max(state.closedUntilUs, untilUs)
 }
 
 /**
- * Whether a penalty until then is news: the bucket was open, or stays closed for longer by over a tenth of what was left. The calls that
- * one refusal meets come back one after the other, each with a time that is a little later.
+ * Whether a penalty is worth reporting: the bucket was open, or its remaining penalty grows by over a tenth. One
+ * refusal hits several calls, which report slightly later times one by one.
  */
 export function extendsPenalty(state: BucketState, untilUs: number, nowUs: number): boolean {
   if (untilUs <= nowUs) return false
@@ -183,7 +194,7 @@ export function extendsPenalty(state: BucketState, untilUs: number, nowUs: numbe
   return untilUs - nowUs > leftUs * 1.1
 }
 
-/** What a bucket looks like from outside. */
+/** Returns the public view of a bucket. */
 export function view(policy: LimitPolicy, state: BucketState, active: number, nowUs: number): BucketView {
   const { rule } = policy
   const next = deniedUntil(policy, state, active, nowUs, 1)
@@ -197,7 +208,7 @@ export function view(policy: LimitPolicy, state: BucketState, active: number, no
   }
 }
 
-/** How many starts of weight 1 the bucket admits at this instant. */
+/** The number of starts of weight 1 that the bucket admits now. */
 export function couldGrant(policy: LimitPolicy, state: BucketState, active: number, nowUs: number): number {
   return Math.min(unitsFor(policy, state, active, nowUs), policy.spacing ? 1 : Infinity)
 }
@@ -211,7 +222,7 @@ function unitsFor(policy: LimitPolicy, state: BucketState, active: number, nowUs
   return Math.min(permits, grantable(policy.rule, penalised(policy, state), nowUs))
 }
 
-/** Whether the bucket behaves as a new one would from now on, so that it may be forgotten; never under `startEmpty`. */
+/** Whether the bucket will behave like a new one, so that it may be deleted. Never under `startEmpty`. */
 export function isCold(policy: LimitPolicy, state: BucketState, active: number, nowUs: number): boolean {
   if (active > 0 || state.closedUntilUs > nowUs || allowanceOf(state, nowUs)) return false
   if (spacedUntilUs(policy, state) > nowUs) return false
@@ -224,8 +235,8 @@ export function isCold(policy: LimitPolicy, state: BucketState, active: number, 
 }
 
 /**
- * The bucket after the clock went back to before its last change: as it was then, at the new time.
- * At least that long has passed, so nothing is given for free; and nothing stays closed for longer than the limit's own period.
+ * The bucket after the clock went back to before its last change: its old state at the new time. At least that much
+ * time has passed, so no units come for free. No bucket stays closed for longer than the limit's own period.
  */
 export function reclock(policy: LimitPolicy, state: BucketState, nowUs: number): BucketState {
   const byUs = state.atUs - nowUs
@@ -245,7 +256,7 @@ export function reclock(policy: LimitPolicy, state: BucketState, nowUs: number):
 /** A bucket as compact text, a JSON array. */
 export function encodeBucket(state: BucketState): string {
   const { atUs, allowance } = state
-  // Behind a number that is no rule's, and only while there is one: buckets are read and written by every claim.
+  // Encoded behind a number that no rule uses, and only while it exists: every claim reads and writes buckets.
   const told = allowance
     ? `,${ALLOWANCE},${allowance.units},${allowance.untilUs - atUs},${allowance.sinceUs - atUs}`
     : ''
@@ -295,7 +306,7 @@ function damaged(text: string, cause?: unknown): SluiceError {
   return new SluiceError('store.io', message, { cause })
 }
 
-/** The rule's state as a penalty that is over leaves it; the same object where there is none. */
+/** The rule's state after a finished penalty; without a penalty the same object. */
 function penalised(policy: LimitPolicy, state: BucketState): RuleState {
   const current = ruleState(state)
   if (state.closedUntilUs === 0 || policy.rule?.kind !== 'rate' || current.kind !== 'rate') return current

@@ -3,7 +3,7 @@ import { type BucketState, ruleState, touch } from './bucket.ts'
 import type { LimitPolicy } from './limit.ts'
 import { capacityOf, newRuleState, take, unitsInUse } from '../rules/rule-state.ts'
 
-/** Whether the other side's word changed a bucket, and whether that is to be told. */
+/** Whether a report changed a bucket, and whether to announce it: `news`. */
 export type Corrected = 'no' | 'yes' | 'news'
 
 /**
@@ -19,8 +19,9 @@ export function calibrate(policy: LimitPolicy, state: BucketState, told: BudgetR
 }
 
 /**
- * Takes the other side's word for how full its bucket is: what is here beyond that goes out, and with `up` what is missing comes back, at
- * most as much as the policy allows at once. A spacing counts starts and has no level. `news`: by at least a tenth of all.
+ * Sets a bucket's level to the units that the API reports. `down` takes surplus units out. `up` refills missing units,
+ * at most to the capacity. A spacing counts starts and has no level. `news`: the level changes by at least a tenth of
+ * the capacity.
  */
 export function level(
   policy: LimitPolicy,

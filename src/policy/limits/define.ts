@@ -7,23 +7,23 @@ import { MAX_UNITS, normalisePolicy } from './normalise.ts'
 import { isPath } from './partition-key.ts'
 import type { Policy } from './policy.ts'
 
-/** How a use finds its key. */
+/** Finds the key of a use. */
 export type KeySource<I> =
   | { readonly kind: 'none' }
   | { readonly kind: 'fn'; readonly fn: (input: I) => Key | null | undefined }
   | { readonly kind: 'path'; readonly path: string }
   | { readonly kind: 'value'; readonly value: Key }
 
-/** Units that one start costs: a number, or a function of the input; undefined: the job's weight, else 1. */
+/** Units that one start costs: a number, or a function of the input; undefined: the job's weight, or 1. */
 export type Weight<I> = number | ((input: I) => number) | undefined
 
-/** What a use of a limit says. */
+/** The terms of one use of a limit. */
 export interface UseSpec<in I> {
   /** The limit's name. */
   readonly limit: string
   /** The limit's policy, as defined where the use was made. */
   readonly policy: LimitPolicy
-  /** The same policy for one written inline, which belongs to its task alone; null for a named limit. */
+  /** The policy if it is written inline, which belongs to its task alone; null for a named limit. */
   readonly inline: LimitPolicy | null
   readonly key: KeySource<I>
   readonly weight: Weight<I>
@@ -37,12 +37,12 @@ export interface LimitUse<in I> {
   readonly [USE]: UseSpec<I>
 }
 
-/** A named limit; used as it is, it is one budget for all. */
+/** A named limit. Without `by` it is one budget for all jobs. */
 export interface Limit<N extends string = string> extends LimitUse<unknown> {
   readonly name: N
   /**
-   * Splits the budget by a key of the input. `null` and `''` mean that the limit does not apply this time, `undefined` is refused with
-   * `limit.key.missing`; `onMissingKey` changes both.
+   * Splits the budget by a key of the input. For `null` and `''` the limit does not apply; `undefined` fails with
+   * `limit.key.missing`. `onMissingKey` changes both.
    */
   by<I>(key: (input: I) => Key | null | undefined, options?: { weight?: number | ((input: I) => number) }): LimitUse<I>
   /**
@@ -69,8 +69,8 @@ export type InlineLimit<I> = Policy & {
  * Defines a limit: a policy under a name. It holds no state; the same name is the same budget everywhere.
  *
  * @param name 1 to 255 characters, without NUL and half surrogate pairs.
- * @throws SluiceError `policy.invalid` for a policy or name that cannot be; `limit.weight.invalid` and `limit.key.invalid`
- *   from the uses made of it
+ * @throws {SluiceError} `policy.invalid` for an invalid policy or name
+ * @throws {SluiceError} `limit.weight.invalid`, `limit.key.invalid` from its uses
  */
 export function limit<const N extends string>(name: N, policy: Policy): Limit<N> {
   checkName(name)
@@ -91,7 +91,7 @@ export function limit<const N extends string>(name: N, policy: Policy): Limit<N>
   })
 }
 
-/** Whether a value is a limit or a use of one, of any copy of this package; an inline policy is neither. */
+/** Whether a value is a limit or a use of one, from any copy of this package. An inline policy is neither. */
 export function isLimitUse(value: unknown): value is LimitUse<never> {
   return typeof value === 'object' && value !== null && USE in value
 }
@@ -123,9 +123,9 @@ export function inlineUse<I>(inline: InlineLimit<I>, name: string): UseSpec<I> {
 }
 
 /**
- * Checks a number of units that a start costs.
+ * Checks the units that a start costs: a whole number from 1 to 1,000,000,000.
  *
- * @throws SluiceError `limit.weight.invalid` for what is not a whole number from 1 to 1,000,000,000
+ * @throws {SluiceError} `limit.weight.invalid`
  */
 export function checkUnits(units: unknown, what: string): number {
   if (typeof units === 'number' && Number.isInteger(units) && units >= 1 && units <= MAX_UNITS) return units

@@ -1,22 +1,26 @@
 import type { BucketState } from './bucket.ts'
 import type { LimitPolicy } from './limit.ts'
 
-/** Units that must remain after a start of a job of this priority: a start is asked for as if it cost so many more. */
+/**
+ * Units that must remain after a start of a job of this priority. The bucket is asked as if the start cost that many
+ * more.
+ */
 export function keptBack({ headroom }: LimitPolicy, priority: number): number {
   return headroom && priority < headroom.priority ? headroom.units : 0
 }
 
-/** A bucket as somebody meets it. */
+/** The bucket that a job of some priority effectively sees. */
 export interface EffectiveBucket {
   readonly policy: LimitPolicy
   readonly state: BucketState
 }
 
 /**
- * A bucket as a line of jobs meets it whose last one has this priority: where that may not use the headroom, a smaller bucket that is
- * refilled at the same pace. Exact for a rate, for permits, and for a line in which nobody may use it; else no later than the truth.
+ * A bucket as seen by jobs of which the last has this priority. If that job may not use the headroom, it sees a smaller
+ * bucket with the same refill pace. Exact for a rate, for permits, and if no job may use the headroom. Otherwise a
+ * lower bound.
  *
- * @param highest the highest priority in the line.
+ * @param highest the highest priority among the jobs.
  */
 export function belowHeadroom(
   { policy, state }: EffectiveBucket,
@@ -29,12 +33,12 @@ export function belowHeadroom(
   const alone = { ...policy, concurrency: concurrency === null ? null : Math.max(0, concurrency - kept) }
   if (rule === null || rule.kind === 'spacing') return { policy: alone, state }
   if (rule.kind === 'rate') return { policy: { ...alone, rule: { ...rule, burst: rest(rule.burst, kept) } }, state }
-  // Whoever may use a window's reserve leaves less of it to the others, but how much hangs on when they start.
+  // Jobs that use a window's reserve leave less to the others. How much less depends on when they start.
   if (keptBack(policy, highest) === 0) return { policy: alone, state }
   const max = rest(rule.max, kept)
   const met = { ...alone, rule: { ...rule, max } }
   if (rule.kind !== 'fixed' || state.rule?.kind !== 'fixed') return { policy: met, state }
-  // What the urgent have used of a window is no debt to be paid by the next.
+  // Urgent jobs use the reserve of their window; that is not a debt for later jobs.
   const { used } = state.rule
   const counted = used > rule.max ? used - kept : Math.min(used, max)
   return { policy: met, state: { ...state, rule: { ...state.rule, used: counted } } }

@@ -1,9 +1,9 @@
-/** A partition key: the value that splits a limit into separate budgets; 42 and '42' are one. */
+/** A partition key: the value that splits a limit into separate budgets. 42 and '42' are the same key. */
 export type Key = string | number
 
 /**
- * The inputs in which a path may lead to a key, as `AtPath<'config.provider'>`: every name of it is a property that the input's type
- * knows. Each may be absent; what that means is said by `onMissingKey`. A path that is not known when the code is compiled fits any input.
+ * The inputs that have a path to a key, as `AtPath<'config.provider'>`. Every name in the path is a property of the
+ * input's type. Each may be absent; `onMissingKey` then decides. A path unknown at compile time fits any input.
  */
 export type AtPath<P extends string> = string extends P
   ? unknown
@@ -15,10 +15,13 @@ type With<Name extends string, V> = Name extends `${number}`
   ? readonly (V | null | undefined)[] | { readonly [N in Name]?: V | null | undefined }
   : { readonly [N in Name]?: V | null | undefined }
 
-/** The paths of an input that lead to a key, as `'config.provider'` or `'items.0.id'`; any text where the input's type is not known, as of a task without one. */
+/**
+ * The paths of an input that lead to a key, as `'config.provider'` or `'items.0.id'`. Any text if the input's type is
+ * unknown.
+ */
 export type KeyPath<I> = unknown extends I ? string : [I] extends [void] ? string : PathOf<I, [1, 1, 1, 1, 1, 1]>
 
-/** At most so many names deep as `Left` is long: a type may hold itself. */
+/** The length of `Left` bounds the depth, since a type may contain itself. */
 type PathOf<I, Left extends readonly unknown[]> = Left extends readonly [unknown, ...infer Less]
   ? I extends (...args: never) => unknown
     ? never

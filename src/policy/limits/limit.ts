@@ -4,10 +4,10 @@
  */
 import type { Rule, SpacingRule } from '../rules/rule.ts'
 
-/** What happens to a job that its buckets refuse. */
+/** The treatment of a job that its buckets refuse. */
 export type OnLimit = 'wait' | 'reschedule' | 'drop'
 
-/** The last units of a bucket, kept for jobs at or above a priority; its permits likewise. */
+/** The last units of a bucket, kept for jobs at or above a priority, and as many of its permits. */
 export interface Headroom {
   /** Integer ≥ 1, less than the bucket holds. */
   readonly units: number
@@ -15,42 +15,45 @@ export interface Headroom {
   readonly priority: number
 }
 
-/** What a use without a partition key means: not limited this time, an error, or the one bucket that all such jobs share. */
+/** The effect of a missing key: no limit this time, an error, or one bucket that all such jobs share. */
 export type OnMissingKey = 'unlimited' | 'fail' | 'shared'
 
-/** How the other side's answers correct a bucket. */
+/** How an API's answers correct a bucket. */
 export interface Calibration {
-  /** `down`: it only ever allows less than its rules; `both`: it is also refilled when the other side has more left. */
+  /** `down`: reports only reduce the bucket. `both`: they also refill it when the API has more left. */
   readonly direction: 'down' | 'both'
-  /** What the other side's reset means: until then no more than what remains (`window`), or when it is full again (`refill`). */
+  /**
+   * The meaning of the API's reset. `window`: only the remaining units may start until then. `refill`: the bucket is
+   * full then.
+   */
   readonly reset: 'window' | 'refill'
-  /** Which of several budgets in one answer is this one; null: the scarcest. */
+  /** The name of the budget to use if an answer has several; null: the scarcest. */
   readonly budget: string | null
 }
 
 /** One limit's policy: at most one rule over time, beside a rate or a window a spacing, and at most one bound on jobs running at once. */
 export interface LimitPolicy {
   readonly rule: Rule | null
-  /** Beside a rate or a window, which must admit a start too; absent: none. A spacing alone is the rule. */
+  /** A spacing beside a rate or a window, which must also admit a start; absent: none. A spacing alone is the rule. */
   readonly spacing?: SpacingRule
-  /** Permits held by active jobs, fleet-wide; 0 pauses; null: unbounded. */
+  /** Permits held by active jobs across the fleet; 0 pauses; null: unbounded. */
   readonly concurrency: number | null
   readonly onLimit: OnLimit
-  /** A job that cannot start within this many µs of becoming available is rejected; null: waits without bound. */
+  /** A job that cannot start within this many µs of becoming available is rejected; null: it waits without bound. */
   readonly maxWaitUs: number | null
   /** Whether a retry pays again. `free` waives the rule over time, never concurrency. */
   readonly retries: 'charge' | 'free'
-  /** Whether the budget is one for the whole fleet (absent: it is) or one for each worker. */
+  /** One budget for the whole fleet (the default), or one for each worker. */
   readonly scope?: 'fleet' | 'worker'
   /** Absent: `null` and `''` are not limited this time, `undefined` is an error. */
   readonly onMissingKey?: OnMissingKey
-  /** How much of the rule's period or interval is guard, in µs; absent: 0. A fixed rule has its own. */
+  /** The guard included in the rule's period or interval, in µs; absent: 0. A fixed rule has its own guard. */
   readonly guardUs?: number
   /** Absent: every unit is for every job. */
   readonly headroom?: Headroom
-  /** What of the other side's answers corrects the buckets; absent: nothing. */
+  /** The answers that correct the buckets; absent: none. */
   readonly calibrate?: Calibration
-  /** Between processes the higher version of a definition wins; absent: 0. */
+  /** Among processes the higher version of a definition wins; absent: 0. */
   readonly version?: number
 }
 

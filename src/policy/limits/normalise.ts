@@ -187,7 +187,7 @@ function isBound(bound: number | null): bound is number {
 }
 
 function refuseLongGuard(guardUs: number, perUs: number, fields: Fields, what: string): void {
-  // Days and hours may be shortened by a change of the clock; half of one always remains.
+  // A clock change may shorten days and hours; half a period always remains.
   if (2 * guardUs > perUs)
     throw invalid(what, `guard is ${show(fields['guard'])}, over half of a window; make it shorter`)
 }

@@ -5,8 +5,8 @@ import { normalisePolicy } from './normalise.ts'
 import type { Policy } from './policy.ts'
 
 /**
- * What an override changes of a limit's policy; all that it does not name stays as it is defined.
- * It changes the numbers of a rule, never its kind: a burst that equals the rate goes with the rate, a guard stays.
+ * The values that an override changes in a limit's policy. All others stay as defined. It changes the numbers of a
+ * rule, never its kind. A burst that equals the rate follows the rate; a guard stays.
  */
 export interface PolicyChange {
   /** Units per period of a token bucket. */
@@ -20,7 +20,7 @@ export interface PolicyChange {
   /** Interval of a spacing, alone or beside another rule. */
   readonly every?: Duration
   readonly guard?: Duration
-  /** Permits, fleet-wide; 0: nothing starts; null: no bound. */
+  /** Permits across the fleet; 0: nothing starts; null: no bound. */
   readonly concurrency?: number | null
   readonly onLimit?: OnLimit
   /** Null: every unit is for every job. */
@@ -32,7 +32,7 @@ export interface PolicyChange {
 
 /** Of an override or a pause: what it holds for, since when, until when, who made it, and why. */
 export interface OverrideEvent {
-  /** A pause is a bound of no permits at all, beside any override; it wins over all of them. */
+  /** A pause stops all starts. It wins over any override. */
   readonly kind: 'override' | 'pause'
   /** Numbers the changes of one limit, definitions included, from 1 on. */
   readonly revision: number
@@ -41,7 +41,7 @@ export interface OverrideEvent {
   readonly key: string | null
   /** Null: what stood before has ended. */
   readonly change: PolicyChange | null
-  /** First instant at which it is no longer in force; null: until it is ended. */
+  /** The first instant at which it no longer applies; null: it has no end. */
   readonly untilUs: number | null
   readonly by: string | null
   readonly reason: string | null
@@ -79,10 +79,7 @@ export function overridden(policy: LimitPolicy, change: PolicyChange, what: stri
   return normalisePolicy({ ...written(policy), ...Object.fromEntries(lifted) } as unknown as Policy, what)
 }
 
-/**
- * The policy with a change made to it that was once right: where the limit was since defined as something else, what no longer
- * fits is left out.
- */
+/** Applies an older change to a policy. If the limit was redefined since, values that no longer fit are left out. */
 export function overriddenWhereFit(policy: LimitPolicy, change: PolicyChange): LimitPolicy {
   const behaviour = Object.fromEntries(Object.entries(change).filter(([field]) => BEHAVIOUR.includes(field)))
   for (const part of [change, behaviour]) {
@@ -95,7 +92,7 @@ export function overriddenWhereFit(policy: LimitPolicy, change: PolicyChange): L
   return policy
 }
 
-/** A policy as a user could have written it: what is a default of something else stays open, so that it follows that. */
+/** Writes a policy as a user would. A value derived from another stays open, so that it follows that one. */
 function written(policy: LimitPolicy): Readonly<Record<string, unknown>> {
   const { rule, spacing, concurrency, maxWaitUs, onLimit, retries, scope, onMissingKey, headroom, calibrate, version } =
     policy

@@ -6,7 +6,7 @@ import type { OnMissingKey } from './limit.ts'
 /** The longest key that is kept as it is, in bytes of UTF-8. */
 const MAX_KEY_BYTES = 1024
 
-/** The key that a use came to; `missing`: the limit does not apply this time. */
+/** The key of a use. `missing`: the limit does not apply this time. */
 export type PartitionKey = { readonly kind: 'key'; readonly key: string } | { readonly kind: 'missing' }
 
 /** The key of a limit without partitions, and of the bucket that jobs without a key share under `onMissingKey: 'shared'`. */
@@ -16,14 +16,15 @@ const MISSING: PartitionKey = { kind: 'missing' }
 const SHARED: PartitionKey = { kind: 'key', key: SHARED_KEY }
 
 /**
- * Reads a partition key: any text, or a finite number (42 is '42'). `null`, `undefined` and `''` are no key, and `onMissing` says
- * what that means. Where it is undefined, `null` and `''` are unlimited on purpose, and `undefined` is a mistake: a property that
- * is misspelt or not there reads as `undefined`, and must not lift a limit.
- * A text over 1 KiB, or one that a store cannot keep (NUL, half a surrogate pair), is kept by its SHA-256.
+ * Reads a partition key: any text, or a finite number (42 is '42'). `null`, `undefined` and `''` are missing keys, and
+ * `onMissing` decides about them. By default `null` and `''` are unlimited on purpose. `undefined` is a mistake: a
+ * misspelt or absent property reads as `undefined`, and must not lift a limit. A text over 1 KiB, or one that stores
+ * cannot keep (NUL, half a surrogate pair), is kept by its SHA-256.
  *
  * @param what names the use in the message, as in `'limit crm of task tenant.sync'`.
- * @param path where the key was read, for the message; null: a function or a caller gave it.
- * @throws SluiceError `limit.key.invalid` for what is neither text nor number; `limit.key.missing` for no key where that is refused
+ * @param path the path of the key, for the message; null: a function or a caller gave it.
+ * @throws {SluiceError} `limit.key.invalid` for a value that is neither text nor number
+ * @throws {SluiceError} `limit.key.missing` for a missing key that is refused
  */
 export function partitionKey(
   value: unknown,
@@ -46,8 +47,8 @@ export function partitionKey(
 }
 
 /**
- * Reads the value at a path of property names joined by dots, as in `'config.provider'` or `'items.0.id'`.
- * Undefined where a part is missing; own properties only, so that no input reaches a prototype.
+ * Reads the value at a path of property names joined by dots, as in `'config.provider'` or `'items.0.id'`. Undefined if
+ * a part is missing. It reads own properties only, so that no input reaches a prototype.
  */
 export function readPath(input: unknown, path: string): unknown {
   let value = input

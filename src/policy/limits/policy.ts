@@ -1,41 +1,46 @@
-/** A limit's policy as a user writes it, in code or in JSON; `limit.ts` has what it comes to. */
+/** A limit's policy as a user writes it, in code or in JSON; `limit.ts` has the normalised form. */
 import type { Duration } from '../../base/duration.ts'
 import type { OnLimit, OnMissingKey } from './limit.ts'
 
 /**
- * Where a budget is corrected from. `direction`: `down` (default) or `both`. `reset`: what the other side means by it, that until then no more
- * than what remains may start (`window`, default), or that its bucket is full again then (`refill`). `budget`: which budget of an answer that
- * names several, as `tokens` of x-ratelimit-remaining-tokens or `daily` of `RateLimit: "daily";r=1`; default: the scarcest.
+ * The source that corrects a budget. `direction`: `down` (default) or `both`. `reset`: `window` (default) lets only the
+ * remaining units start until the reset; `refill` means that the bucket is full then. `budget`: the budget to use if an
+ * answer names several, as `tokens` of x-ratelimit-remaining-tokens or `daily` of `RateLimit: "daily";r=1`; default:
+ * the scarcest.
  */
 export type Calibrate =
   | 'headers'
   | { from: 'headers'; direction?: 'down' | 'both'; reset?: 'window' | 'refill'; budget?: string }
 
-/** What happens where a limit refuses, and how it counts. */
+/** How a limit counts, and how it treats a job that it refuses. */
 export interface PolicyOptions {
   /** `wait` (default), go back to be scheduled at the expected start, or be dropped at once. */
   onLimit?: OnLimit
-  /** A job that cannot start within this time is rejected; default: it waits without bound. */
+  /** Rejects a job that cannot start within this time; default: it waits without bound. */
   maxWait?: Duration
   /** Whether a retry pays again; default `charge`. */
   retries?: 'charge' | 'free'
-  /** Lengthens windows, intervals and periods by how much the way to the other side may vary; default 0. */
+  /** Lengthens windows, intervals and periods to absorb network jitter on the way to the API; default 0. */
   guard?: Duration
   /** One budget for the whole fleet (default), or one for each worker. */
   scope?: 'fleet' | 'worker'
   /**
-   * What `null`, `undefined` and `''` as a key mean: `unlimited` (the limit does not apply this time), `fail` (`limit.key.missing`) or
-   * `shared` (one budget for all such jobs). Default: `null` and `''` are unlimited; `undefined`, or a path that is not there, fails.
+   * The effect of a missing key: `unlimited` (the limit does not apply this time), `fail` (`limit.key.missing`) or
+   * `shared` (one budget for all such jobs). By default `null` and `''` are unlimited; `undefined`, or an absent path,
+   * fails.
    */
   onMissingKey?: OnMissingKey
   /**
-   * Keeps the last `units` of every bucket, and as many of its permits, for jobs at or above `priority` (as they were enqueued with it):
-   * another starts only where so many remain after it. Fewer than the burst, max or concurrency; not for spacing alone.
+   * Keeps the last `units` of every bucket, and as many of its permits, for jobs enqueued at or above `priority`. Other
+   * jobs start only if that many remain afterwards. Must be below the burst, max or concurrency. Not for spacing alone.
    */
   headroom?: { units: number; priority: number }
-  /** Have `ctx.observe(response)` and `RateLimited.from(response)` correct the budget by the headers of an answer; default: they do not. */
+  /**
+   * Lets `ctx.observe(response)` and `RateLimited.from(response)` correct the budget by the headers of an answer;
+   * default: off.
+   */
   calibrate?: Calibrate
-  /** Of two definitions in different processes the higher version wins; a whole number, default 0. */
+  /** The higher version wins if processes define the limit differently; a whole number, default 0. */
   version?: number
 }
 
@@ -58,13 +63,16 @@ export type Window = {
   every?: Duration
 } & No<'rate' | 'burst' | 'startEmpty'>
 
-/** Never two starts closer than `every`; beside a rate or a window both hold. */
+/** Keeps starts at least `every` apart. Beside a rate or a window, both must admit a start. */
 export type Spacing = { every: Duration } & No<'rate' | 'window' | 'max' | 'per' | 'burst' | 'startEmpty' | 'timezone'>
 
-/** At most `concurrency` jobs at once, over the whole fleet; 0 pauses. */
+/** Runs at most `concurrency` jobs at once across the fleet; 0 pauses. */
 export type Slots = { concurrency: number } & No<
   'rate' | 'window' | 'max' | 'per' | 'burst' | 'startEmpty' | 'every' | 'timezone'
 >
 
-/** What a limit allows: one rule over time, a rate or a window also with `every`, with or without a bound on jobs at once, or that bound alone. */
+/**
+ * The rules of a limit: a rate or a window, each also with `every`; a spacing alone; or a bound on jobs at once.
+ * `concurrency` may join any of them.
+ */
 export type Policy = PolicyOptions & (({ concurrency?: number } & (Rate | Window | Spacing)) | Slots)

@@ -1,4 +1,4 @@
-/** When waiting jobs will start, by the rules alone: what nothing else than the limit's own rule delays. */
+/** When waiting jobs will start by the limit's own rule alone, if nothing else delays them. */
 import { type BucketState, charge, deniedUntil } from './bucket.ts'
 import { freePermits } from '../rules/concurrency.ts'
 import { quotient } from '../rules/exact.ts'
@@ -15,7 +15,7 @@ export interface Backlog {
   readonly weight: number
 }
 
-/** Waiting jobs of which only sums are known; the last of them is the job asked for. */
+/** Waiting jobs of which only sums are known. The last of them is the job in question. */
 export interface Load {
   /** Jobs that cost units. */
   readonly starts: number
@@ -25,14 +25,14 @@ export interface Load {
 }
 
 /**
- * When the last of a line of waiting jobs will start, if each starts as soon as the bucket admits it.
- * Null: that depends on when permits return.
+ * When the last of a list of waiting jobs starts, if each starts as soon as the bucket admits it. Null: it depends on
+ * returning permits.
  *
- * In closed form for a backlog of one weight, however long: O(1), for a sliding window O(its log). A list of different weights
- * is summed for a rate and a spacing, and followed job by job for windows.
+ * A backlog of one weight has a closed form, however long: O(1), for a sliding window O(its log). Different weights are
+ * summed for a rate and a spacing, and followed job by job for windows.
  *
- * @param line weights of the waiting jobs in order, the last being the job asked for; or how many there are, it included.
- *   A job of weight 0 (a retry that is free) starts with the one before it.
+ * @param line weights of the waiting jobs in order, ending with the job in question; or their number, including it. A
+ * job of weight 0 (a free retry) starts with the one before it.
  */
 export function expectedStartUs(
   policy: LimitPolicy,
@@ -75,8 +75,8 @@ export function ruleStartUs(
 }
 
 /**
- * The same from sums alone: exact for a rate and a spacing. For windows no later than the start, since units are laid out there
- * as if each were a job of its own, and no window is left partly empty because the next job does not fit in.
+ * The same from sums alone: exact for a rate and a spacing. For windows it is a lower bound: units are laid out as if
+ * each were a job, so no window stays partly empty because the next job does not fit.
  */
 export function loadStartUs(policy: LimitPolicy, state: BucketState, nowUs: number, load: Load): number {
   const { allowance } = state
@@ -104,9 +104,9 @@ export function loadStartUs(policy: LimitPolicy, state: BucketState, nowUs: numb
 }
 
 /**
- * The same where a spacing stands beside the rule. For a rate and one weight the later of both is exact: with the first start they have
- * the same beginning, and a start that the spacing delays finds its unit waiting. Other lines are followed job by job as far as that is
- * cheap; beyond that the later of both is no later than the start.
+ * The same with a spacing beside the rule. For a rate and one weight the later of both is exact. Both begin with the
+ * first start, and a start that the spacing delays finds its unit waiting. Other lists are followed job by job while
+ * that is cheap. Beyond that the later of both is a lower bound.
  */
 function spacedStartUs(
   policy: LimitPolicy,
@@ -145,14 +145,14 @@ function spacedStartUs(
   return bothUs(copy, atUs, backlog ? { ...backlog, count: left } : (weights ?? []).slice(followed), left)
 }
 
-/** Whether `expectedStartUs` is exact for so many jobs of one weight, as far as a spacing beside the rule goes. */
+/** Whether `expectedStartUs` is exact for this many jobs of one weight, despite a spacing beside the rule. */
 export function isFollowed({ rule, spacing }: LimitPolicy, starts: number): boolean {
   return !spacing || rule?.kind === 'rate' || starts <= FOLLOWED_AT_MOST
 }
 
 const FOLLOWED_AT_MOST = 1000
 
-/** The rule without the spacing from when that lets a start happen, and when the spacing alone lets the last of so many start. */
+/** The start by the rule alone, from the spacing's first start on, and the start by the spacing alone. */
 function apart(
   spacing: SpacingRule,
   policy: LimitPolicy,
@@ -173,7 +173,7 @@ function apart(
   }
 }
 
-/** What is left of a line when the other side's allowance is used up; null: nothing, all of it fits. */
+/** The jobs that remain once the API's allowance is used up; null: all of them fit. */
 function beyond(line: readonly number[] | Backlog, units: number): number[] | Backlog | null {
   if ('count' in line) {
     const count = line.count - Math.floor(units / Math.max(1, line.weight))
@@ -184,7 +184,7 @@ function beyond(line: readonly number[] | Backlog, units: number): number[] | Ba
   return from < 0 ? null : line.slice(from)
 }
 
-/** The bucket at the end of an allowance that was used up: what it cost is taken at once, which a rate cannot tell from in turn. */
+/** The bucket at the end of a used-up allowance. Its units are taken at once, which gives a rate the same result. */
 function spent(policy: LimitPolicy, state: BucketState, nowUs: number): BucketState {
   const { allowance, ...copy } = structuredClone(state)
   if (allowance && allowance.units > 0) charge(policy, copy, Math.max(nowUs, copy.closedUntilUs), allowance.units)
@@ -247,7 +247,7 @@ function slidingStartUs(rule: SlidingRule, current: SlidingState, openUs: number
   }
 }
 
-/** Follows a line of different weights through a copy of the bucket. */
+/** Follows a list of different weights through a copy of the bucket. */
 function followedStartUs(policy: LimitPolicy, state: BucketState, openUs: number, line: readonly number[]): number {
   const copy = structuredClone(state)
   const alone: LimitPolicy = { ...policy, concurrency: null }

@@ -2,7 +2,7 @@ import { adopt, type BucketState, newBucket, reclock } from './bucket.ts'
 import type { LimitPolicy } from './limit.ts'
 import { overriddenWhereFit, type OverrideEvent } from './override.ts'
 
-/** A limit was defined, or defined anew. */
+/** A definition of a limit, the first or a later one. */
 export interface DefinitionEvent {
   readonly kind: 'definition'
   readonly revision: number
@@ -24,17 +24,17 @@ interface Past {
   endRevision: number | null
 }
 
-/** What holds for one key at one moment. */
+/** The rules that apply to one key at one moment. */
 export interface InForce {
   /** Null: the limit is not defined. */
   readonly policy: LimitPolicy | null
   /** The same without regard to pauses. */
   readonly unpaused: LimitPolicy | null
-  /** The last change that concerned this key; 0: none. */
+  /** The last change that affects this key; 0: none. */
   readonly revision: number
 }
 
-/** What a bucket knows of a limit that nobody has defined. */
+/** The policy of an undefined limit, as its buckets see it. */
 export const NO_POLICY: LimitPolicy = {
   rule: null,
   concurrency: null,
@@ -44,11 +44,11 @@ export const NO_POLICY: LimitPolicy = {
 }
 
 /**
- * All changes of one limit, in order: its definitions, and the overrides and pauses of all its keys or of one. Of what is in force
- * at once, a key's override wins over the limit's, and that over the definition; a pause of either stops it.
+ * All changes of one limit, in order: its definitions, and the overrides and pauses of all keys or of one. A key's
+ * override wins over the limit's override, which wins over the definition. A pause of either stops it.
  *
- * A bucket remembers the revision that its state was written under and is carried over when it is next loaded, change by change, each
- * as of its own moment: so nobody has to touch the buckets when a limit changes, and none is refilled for free.
+ * A bucket stores the revision under which it was written. The next load applies the missed changes one by one, each at
+ * its own time. So a change of a limit touches no buckets, and refills none for free.
  */
 export class Timeline {
   readonly #events: readonly (DefinitionEvent | OverrideEvent)[]
@@ -77,7 +77,7 @@ export class Timeline {
     }
   }
 
-  /** The last change's revision; 0: none. */
+  /** The revision of the last change; 0: none. */
   get revision(): number {
     return this.#events.at(-1)?.revision ?? this.#lost
   }
@@ -87,7 +87,7 @@ export class Timeline {
     return this.#events.findLast((event) => event.kind === 'definition') ?? null
   }
 
-  /** What holds for a key now; null: for every key without changes of its own. */
+  /** The rules in force for a key now; null: for every key without changes of its own. */
   at(key: string | null): InForce {
     const own = key !== null && this.#own.has(key) ? key : null
     let found = this.#inForce.get(own)
@@ -104,7 +104,7 @@ export class Timeline {
     return [null, ...this.#own.keys()]
   }
 
-  /** A stored bucket state, as of now and under what is in force; `stored` null: a new bucket. */
+  /** A stored bucket state, carried to now and to the rules in force; `stored` null: a new bucket. */
   carry(key: string, stored: BucketState | null, revision: number, nowUs: number): BucketState | null {
     const { policy, revision: last } = this.at(key)
     if (!policy) return stored
@@ -118,7 +118,7 @@ export class Timeline {
     return new Timeline([...this.#events, event], this.#lost)
   }
 
-  /** The ends of what is over at `nowUs`, in the order in which it ended; they are not in the timeline yet. */
+  /** The ends of overrides and pauses that are over at `nowUs`, in time order. The timeline does not hold them yet. */
   overdue(nowUs: number): Omit<OverrideEvent, 'revision'>[] {
     return this.#standing()
       .flatMap(({ kind, key, untilUs }) => (untilUs !== null && untilUs <= nowUs ? { kind, key, untilUs } : []))
@@ -126,7 +126,7 @@ export class Timeline {
       .map((end) => ({ ...end, sinceUs: end.untilUs, change: null, by: null, reason: null }))
   }
 
-  /** When the next override or pause ends by itself; Infinity: none does. */
+  /** When the next override or pause expires; Infinity: none expires. */
   get nextEndUs(): number {
     let nextUs = Infinity
     for (const { untilUs } of this.#standing()) nextUs = Math.min(nextUs, untilUs ?? Infinity)

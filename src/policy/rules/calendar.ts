@@ -14,7 +14,7 @@ const DAY_MS = 24 * HOUR_MS
 const formats = new Map<string, Intl.DateTimeFormat>()
 const lastWindows = new Map<string, CalendarWindow>()
 
-/** Whether the host knows an IANA time zone; the tz database of its ICU decides. */
+/** Whether the host's ICU knows an IANA time zone. */
 export function isTimezone(timezone: string): boolean {
   try {
     formatOf(timezone)
@@ -27,9 +27,9 @@ export function isTimezone(timezone: string): boolean {
 /**
  * The window that holds `wallUs`, by the wall clock of a time zone; weeks start on Monday.
  *
- * A day begins at the first instant that shows its date (or a later one), so it may begin at one o'clock where daylight
- * saving skips midnight, and lasts 23 to 25 hours. An hour begins where the clock shows a whole hour: a shift by half an
- * hour makes the window about it longer, never shorter.
+ * A day begins at the first instant that shows its date or a later one. It may begin at one o'clock if daylight saving
+ * skips midnight, and lasts 23 to 25 hours. An hour begins when the clock shows a whole hour. A shift by half an hour
+ * lengthens its window, never shortens it.
  */
 export function calendarWindow(unit: CalendarUnit, timezone: string, wallUs: number): CalendarWindow {
   const key = `${unit} ${timezone}`
@@ -40,7 +40,7 @@ export function calendarWindow(unit: CalendarUnit, timezone: string, wallUs: num
   return window
 }
 
-/** Where the window of a number begins, or, for a date or an hour that the time zone left out, the next one. */
+/** The start of a window by its number. If the time zone skips that date or hour, the next one. */
 export function calendarStartUs(unit: CalendarUnit, timezone: string, index: number): number {
   return startMs(unit, timezone, index) * 1_000
 }
@@ -52,7 +52,7 @@ export function windowsBetween(unit: CalendarUnit, timezone: string, fromUs: num
 
 function find(unit: CalendarUnit, timezone: string, ms: number): CalendarWindow {
   let index = indexAt(unit, timezone, ms)
-  // Where a clock goes back over midnight the old date shows again, but the new day has begun.
+  // When a clock goes back over midnight the old date shows again, but the new day has begun.
   while (startMs(unit, timezone, index + 1) <= ms) index++
   let start = startMs(unit, timezone, index)
   while (start > ms) start = startMs(unit, timezone, --index)
@@ -103,7 +103,7 @@ function nextMultiple(fromMs: number, offset: number): number {
   return Math.ceil((fromMs + offset) / HOUR_MS) * HOUR_MS - offset
 }
 
-/** The instant in (fromMs, toMs] at which the offset becomes that of `toMs`; the two differ, and it changes once. */
+/** The instant in (fromMs, toMs] at which the offset becomes that of `toMs`. The two differ, and it changes once. */
 function changeBetween(timezone: string, fromMs: number, toMs: number): number {
   const after = offsetMs(timezone, toMs)
   let low = Math.floor(fromMs / 1_000)
@@ -116,7 +116,7 @@ function changeBetween(timezone: string, fromMs: number, toMs: number): number {
   return high * 1_000
 }
 
-/** What local time is ahead of UTC. */
+/** The offset of local time from UTC, in ms. */
 function offsetMs(timezone: string, ms: number): number {
   const wholeMs = Math.floor(ms / 1_000) * 1_000
   const fields: Record<string, number> = {}

@@ -2,8 +2,8 @@
 export const LATEST_US = 9_000_000_000_000_000
 
 /**
- * The whole part of `(a × b + c) / divisor`, rounded down, exact for any size.
- * Plain numbers while the product fits in 53 bits, since this runs several times per start; BigInt beyond.
+ * The whole part of `(a × b + c) / divisor`, rounded down, exact for any size. It uses plain numbers while the product
+ * fits in 53 bits, since this runs several times per start; BigInt beyond.
  *
  * @param divisor integer ≥ 1; a, b and c are integers.
  */
@@ -19,7 +19,7 @@ export function quotient(a: number, b: number, c: number, divisor: number): numb
   return Number((sum - bigModulo(sum, d)) / d)
 }
 
-/** What `quotient` leaves over: 0 ≤ remainder < divisor. */
+/** The remainder of `quotient`: 0 ≤ remainder < divisor. */
 export function remainder(a: number, b: number, c: number, divisor: number): number {
   const product = a * b
   if (Math.abs(product) + Math.abs(c) <= Number.MAX_SAFE_INTEGER) return modulo(product + c, divisor)

@@ -5,7 +5,7 @@ import type { FixedRule, WindowAlignment } from './rule.ts'
 /** State of a fixed window: which one, and the units taken in it. More than the rule's bound is debt of the windows to come. */
 export interface FixedState {
   kind: 'fixed'
-  /** Start of the window that `used` speaks of; of the wall clock where the windows are the calendar's. */
+  /** The start of the window that `used` counts; by the wall clock for calendar windows. */
   startUs: number
   used: number
   /** Units of this window alone that its bound, lowered since, has no room for: they count again when it is raised. */
@@ -29,7 +29,7 @@ function windowAt(window: WindowAlignment, nowUs: number): Edges {
   return { startUs: startUs - offsetUs, endUs: endUs - offsetUs }
 }
 
-/** Where the n-th window after the one that holds `nowUs` begins; 0: that one itself. */
+/** The start of the n-th window after the one that holds `nowUs`; 0: that window itself. */
 export function laterStartUs(window: WindowAlignment, nowUs: number, n: number): number {
   const { startUs, endUs } = windowAt(window, nowUs)
   if (n === 0) return startUs
@@ -45,12 +45,12 @@ export function laterStartUs(window: WindowAlignment, nowUs: number, n: number):
 
 const MOST_WINDOWS = 2_000_000
 
-/** A window nobody has used. */
+/** Creates an unused window. */
 export function newFixed(rule: FixedRule, nowUs: number): FixedState {
   return { kind: 'fixed', startUs: wallStart(rule, nowUs), used: 0, beyond: 0 }
 }
 
-/** Units that count in the window of `nowUs`; more than the bound: debt. */
+/** The units that count in the window of `nowUs`. More than the bound means debt. */
 export function fixedInUse(rule: FixedRule, state: FixedState, nowUs: number): number {
   const startUs = wallStart(rule, nowUs)
   // A state ahead of the clock counts as it is.
@@ -90,7 +90,7 @@ export function refundFixed(rule: FixedRule, state: FixedState, weight: number, 
   state.used = Math.max(0, state.used - weight + fromBeyond)
 }
 
-/** The state under another bound or other windows; of a debt nothing is lost, and nothing becomes one. */
+/** The state under another bound or other windows. A debt stays whole, and used units do not become one. */
 export function adoptFixed(from: FixedRule, to: FixedRule, state: FixedState, nowUs: number): FixedState {
   const used = fixedInUse(from, state, nowUs)
   const debt = Math.max(0, used - from.max)
@@ -99,7 +99,7 @@ export function adoptFixed(from: FixedRule, to: FixedRule, state: FixedState, no
   return { kind: 'fixed', startUs: wallStart(to, nowUs), used: counted + debt, beyond: taken - counted }
 }
 
-/** The state after the clock went back: what was used counts in the window of `nowUs`; a debt is forgiven. */
+/** The state after the clock went back. The used units count in the window of `nowUs`; a debt is forgiven. */
 export function reclockFixed(rule: FixedRule, state: FixedState, nowUs: number): FixedState {
   return { ...state, startUs: wallStart(rule, nowUs), used: Math.min(state.used, rule.max) }
 }

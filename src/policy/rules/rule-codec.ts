@@ -31,7 +31,7 @@ export function encodeRule(state: RuleState, atUs: number): string {
   return `${SPACING},${state.nextUs - atUs}`
 }
 
-/** Reads what `encodeRule` wrote, from the given element on; null for a state that it cannot have written. */
+/** Reads the output of `encodeRule` from the given element on; null for an invalid state. */
 export function decodeRule(values: readonly number[], from: number, atUs: number): RuleState | null {
   const [kind, a = 0, b = 0, c = 0, d = 0, e = 0] = values.slice(from, from + 6)
   const count = values.length - from

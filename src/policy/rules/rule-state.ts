@@ -34,10 +34,10 @@ import {
   refundRate,
 } from './token-bucket.ts'
 
-/** What a rule over time remembers. */
+/** The state of a rule over time. */
 export type RuleState = RateState | SlidingState | FixedState | SpacingState
 
-/** The state of a rule nobody has used. */
+/** Creates the state of an unused rule. */
 export function newRuleState(rule: Rule, nowUs: number): RuleState {
   if (rule.kind === 'rate') return newRate(rule, nowUs)
   if (rule.kind === 'sliding') return newSliding()
@@ -72,7 +72,7 @@ export function giveBack(rule: Rule, state: RuleState, nowUs: number, weight: nu
   else mismatch(rule, state)
 }
 
-/** Units that count at `nowUs`, debt included; of a spacing 1 or 0. */
+/** The units in use at `nowUs`, debt included; for a spacing 1 or 0. */
 export function unitsInUse(rule: Rule, state: RuleState, nowUs: number): number {
   if (rule.kind === 'rate' && state.kind === 'rate') return rateInUse(rule, state, nowUs)
   if (rule.kind === 'sliding' && state.kind === 'sliding') return slidingInUse(rule, state, nowUs)
@@ -89,7 +89,7 @@ export function debtOf(rule: Rule, state: RuleState, nowUs: number): number {
   return Math.max(0, unitsInUse(rule, state, nowUs) - capacityOf(rule))
 }
 
-/** Starts of weight 1 that the rule grants at `nowUs`, unless something else is closed. */
+/** The starts of weight 1 that the rule grants at `nowUs`, without other bounds. */
 export function grantable(rule: Rule, state: RuleState, nowUs: number): number {
   if (grantUs(rule, state, nowUs, 1) > nowUs) return 0
   if (rule.kind === 'rate' && state.kind === 'rate') return rateAvailable(rule, state, nowUs)

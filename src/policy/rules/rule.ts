@@ -25,7 +25,7 @@ export interface SlidingRule {
   readonly periodUs: number
 }
 
-/** Where the windows of a fixed rule begin. */
+/** The alignment of a fixed rule's windows. */
 export type WindowAlignment =
   | { readonly align: 'epoch'; readonly periodUs: number }
   | {
@@ -33,7 +33,7 @@ export type WindowAlignment =
       readonly unit: CalendarUnit
       /** IANA name. */
       readonly timezone: string
-      /** What the wall clock shows minus the store's clock, in µs, for a store whose clock is steady; 0 by default. */
+      /** The wall clock's reading minus the store's clock, in µs, for a store with a steady clock; 0 by default. */
       readonly wallOffsetUs?: number
     }
 
@@ -42,7 +42,7 @@ export interface FixedRule {
   readonly kind: 'fixed'
   readonly max: number
   readonly window: WindowAlignment
-  /** Starts closer than this to the end of a window wait for the next one; 0 by default. */
+  /** Starts closer than this to the end of a window wait for the next one, in µs; 0 by default. */
   readonly guardUs: number
 }
 

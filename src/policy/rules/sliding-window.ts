@@ -1,17 +1,17 @@
 import { LATEST_US } from './exact.ts'
 import type { SlidingRule } from './rule.ts'
 
-/** Starts at distinct instants that are kept exactly; beyond that the log is kept by sub-slots. */
+/** The most starts at distinct instants that are kept exactly. Beyond that the log uses sub-slots. */
 export const EXACT_ENTRIES = 1024
 
-/** Sub-slots per window; a full one more may be partly covered, so 64 of 65 parts stay usable: 98.46 %. */
+/** Sub-slots per window. One more may be partly covered, so 64 of 65 parts stay usable: 98.46 %. */
 export const SUB_SLOTS = 64
 
 /**
- * State of a sliding window: what was started when.
+ * State of a sliding window: the starts and their times.
  *
  * A log beyond its bound becomes a ring of sub-slots: one entry per sub-slot, dated by its last start, so that a partly
- * covered sub-slot counts whole. Both are the same kind of list, so no unit is lost on the way there or back.
+ * covered sub-slot counts whole. Both are the same kind of list, so a conversion loses no units.
  */
 export interface SlidingState {
   kind: 'sliding'
@@ -20,15 +20,15 @@ export interface SlidingState {
   /** Units in the log. */
   used: number
   /**
-   * Units beyond the window's bound. The log holds at least `max` units while there are any; whatever leaves it is
-   * replaced from them, so the debt is paid at the window's own pace.
+   * Units beyond the window's bound. The log holds at least `max` units while there is debt. Debt replaces units that
+   * leave the log, so it is paid at the window's own pace.
    */
   debt: number
-  /** The log is a ring of sub-slots. */
+  /** Whether the log is a ring of sub-slots. */
   coarse: boolean
 }
 
-/** A window nobody has used. */
+/** Creates an unused window. */
 export function newSliding(): SlidingState {
   return { kind: 'sliding', log: [], used: 0, debt: 0, coarse: false }
 }
@@ -124,7 +124,7 @@ export function adoptSliding(from: SlidingRule, to: SlidingRule, state: SlidingS
   return next
 }
 
-/** The state after the clock went back by `byUs`: as full as at the last change; a debt is forgiven. */
+/** The state after the clock went back by `byUs`: as full as at the last change. A debt is forgiven. */
 export function reclockSliding(state: SlidingState, byUs: number, nowUs: number): SlidingState {
   const log = state.log.map((value, i) => (i % 2 === 0 ? Math.min(value - byUs, nowUs) : value))
   return { ...state, log, debt: 0 }

@@ -8,12 +8,12 @@ export interface SpacingState {
   nextUs: number
 }
 
-/** Spacing nobody has used: the first start may be at once, under any interval that it may be changed to. */
+/** Creates an unused spacing. The first start may happen at once, also under a later interval. */
 export function newSpacing(nowUs: number): SpacingState {
   return { kind: 'spacing', nextUs: nowUs - 2 * MAX_DURATION_US }
 }
 
-/** Counts one start, whatever the weight of the job. */
+/** Counts one start, of any weight. */
 export function chargeSpacing(rule: SpacingRule, state: SpacingState, nowUs: number): void {
   state.nextUs = Math.min(Math.max(state.nextUs, nowUs) + rule.everyUs, LATEST_US)
 }

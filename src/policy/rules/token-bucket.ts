@@ -2,10 +2,11 @@ import { LATEST_US, quotient, remainder } from './exact.ts'
 import type { RateRule } from './rule.ts'
 
 /**
- * State of a token bucket, as the Generic Cell Rate Algorithm keeps it: the theoretical arrival time (TAT), the instant
- * at which the bucket is full again. It is `tatUs + rem / rate` µs, since no whole number of µs holds 10/3 s.
+ * State of a token bucket, as the Generic Cell Rate Algorithm keeps it. The theoretical arrival time (TAT) is the
+ * instant at which the bucket is full again. It is `tatUs + rem / rate` µs, since no whole number of µs holds 10/3 s.
  *
- * Source: ITU-T I.371 and ATM Forum Traffic Management 4.0, virtual scheduling; the weights and the remainder are ours.
+ * Source: ITU-T I.371 and ATM Forum Traffic Management 4.0, virtual scheduling. The weights and the remainder are our
+ * own.
  */
 export interface RateState {
   kind: 'rate'
@@ -14,13 +15,13 @@ export interface RateState {
   rem: number
   /** The last instant at which units were taken. */
   lastUs: number
-  /** The last instant at which units were taken from a full bucket; what was taken earlier has been refilled. */
+  /** The last instant at which units were taken from a full bucket. Units taken earlier have been refilled. */
   fullUs: number
-  /** The least time to full that takings after `fullUs` met; Infinity: none yet. It bounds what a refund may give back. */
+  /** The least time to full that takings after `fullUs` met; Infinity: none yet. It bounds a refund. */
   slackUs: number
 }
 
-/** A bucket nobody has used: full, or with one token under `startEmpty`. */
+/** Creates an unused bucket: full, or with one token under `startEmpty`. */
 export function newRate(rule: RateRule, nowUs: number): RateState {
   const state: RateState = { kind: 'rate', tatUs: nowUs, rem: 0, lastUs: nowUs, fullUs: nowUs, slackUs: Infinity }
   if (rule.startEmpty) addUnits(rule, state, rule.burst - 1)
@@ -51,8 +52,8 @@ export function chargeRate(rule: RateRule, state: RateState, nowUs: number, weig
 }
 
 /**
- * Gives back units that were taken at `chargedAtUs`, as far as the history lets them count: never more than a bucket
- * would hold now if they had not been taken. Exact for the last instant of taking, on the safe side for earlier ones.
+ * Gives back units taken at `chargedAtUs`, as far as the history allows. The bucket never gains more than if they had
+ * not been taken. Exact for the last taking, a lower bound for earlier ones.
  */
 export function refundRate(rule: RateRule, state: RateState, weight: number, chargedAtUs: number): void {
   if (chargedAtUs < state.fullUs || chargedAtUs > state.lastUs) return
@@ -67,25 +68,25 @@ export function refundRate(rule: RateRule, state: RateState, weight: number, cha
   addUnits(rule, state, -weight)
 }
 
-/** Whole units that may be taken at once; at rates above one per µs, a little more than the burst. */
+/** Whole units that may be taken at once. At rates above one per µs, slightly more than the burst. */
 export function rateAvailable(rule: RateRule, state: RateState, nowUs: number): number {
   return Math.max(0, rule.burst - rateInUse(rule, state, nowUs))
 }
 
-/** Units missing from full, rounded up; more than the burst is debt. */
+/** Units missing from full, rounded up. More than the burst means debt. */
 export function rateInUse(rule: RateRule, state: RateState, nowUs: number): number {
   if (isBehind(state, nowUs)) return 0
   return 0 - quotient(nowUs - state.tatUs, rule.rate, -state.rem, rule.periodUs)
 }
 
-/** Whether the bucket is full, and a new one would count no start differently. */
+/** Whether the bucket is full, so that a new one would count all starts alike. */
 export function rateIsFull(state: RateState, nowUs: number): boolean {
   return isBehind(state, nowUs) || (state.tatUs === nowUs && state.rem === 0)
 }
 
 /**
- * After a penalty the bucket holds one token at `untilUs`, and no more than it would have held anyway.
- * It is applied when the penalty is over, so that a change of policy meanwhile finds the level as it was.
+ * After a penalty the bucket holds one token at `untilUs`, and at most its level before. It is applied when the penalty
+ * ends, so that a policy change in between finds the original level.
  */
 export function capAtOneToken(rule: RateRule, state: RateState, untilUs: number): void {
   const capped: RateState = {
@@ -133,8 +134,8 @@ export function reclockRate(rule: RateRule, state: RateState, byUs: number, nowU
 }
 
 /**
- * Whether the bucket has been full for so long that a start counts from `nowUs` and not from the TAT.
- * A start at the first whole µs after the TAT counts from the TAT itself: counting from the µs would add up to a drift.
+ * Whether the bucket has been full so long that a start counts from `nowUs` and not from the TAT. A start at the first
+ * whole µs after the TAT counts from the TAT itself; the rounding would otherwise add up to a drift.
  */
 export function isBehind(state: RateState, nowUs: number): boolean {
   return state.tatUs < nowUs - 1 || (state.tatUs === nowUs - 1 && state.rem === 0)
