@@ -14,7 +14,7 @@ const PROBES = 300
 setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc') as () => void
 
-/** What the process really holds: waiting jobs live in the store. */
+/** The memory of the process after a collection. Waiting jobs live in the store, not here. */
 function heapAfterCollection(): number {
   collect()
   return process.memoryUsage().heapUsed / 2 ** 20

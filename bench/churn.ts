@@ -1,24 +1,24 @@
-// What the soak's processes have in common: the tasks, and what they tell of their work.
+// The soak's shared parts: the tasks, and the reports of its processes.
 import { input, limit, type Limit, type Task, task } from '../src/exports/index.ts'
 
 /** One job of the churn. */
 export interface Churn {
   readonly key: string
-  /** When it was enqueued, µs of the machine's steady clock; only of jobs whose pick-up is measured. */
+  /** The enqueue time of a measured job, in µs of the machine's steady clock. */
   readonly atUs?: number
 }
 
-/** What a worker process has done since it last told. */
+/** The work of a process since its last report. */
 export interface Progress {
   readonly ran: number
-  /** How long claims that brought jobs took, ms. */
+  /** Durations of claims that returned jobs, in ms. */
   readonly claimsMs: readonly number[]
   readonly settlesMs: readonly number[]
-  /** How long measured jobs had waited, ms. */
+  /** Waits of measured jobs, in ms. */
   readonly pickUpsMs: readonly number[]
 }
 
-/** Keys whose lanes wait again and again: each is asked for more than its rate. */
+/** Keys whose lanes wait again and again: each gets more jobs than its rate allows. */
 export const TIGHT_KEYS = 200
 /** Starts per second of one tight key. */
 export const TIGHT_RATE = 2

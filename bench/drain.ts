@@ -1,4 +1,5 @@
-// How many no-op jobs per second does one process drain at concurrency 100, with full durability: without limits, and with a keyed limit that never bites?
+// Measures the no-op jobs per second of one process at concurrency 100 with full durability: without limits, and with a
+// keyed limit that never refuses.
 import { input, limit, type LimitUse, Sluice, task } from '../src/exports/index.ts'
 import { measure, nowMs } from './measure.ts'
 

@@ -1,4 +1,4 @@
-// How fast does enqueue become durable: awaited one by one, with 100 in flight, and in bulk?
+// Measures durable enqueues: awaited one by one, with 100 in flight, and in bulk.
 import { input, Sluice, task } from '../src/exports/index.ts'
 import { measure, nowMs } from './measure.ts'
 

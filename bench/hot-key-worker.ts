@@ -1,10 +1,10 @@
-// One worker process of the hot-key bench: tells when its claims were decided and how many jobs they brought.
+// One worker process of the hot-key bench. It reports the time and the job count of each claim.
 import { input, limit, type Policy, Sluice, task } from '../src/exports/index.ts'
 import { systemClock } from '../src/base/clock.ts'
 import { createStore } from '../src/store/open.ts'
 import type { Store } from '../src/store/contract/store.ts'
 
-/** What a worker process is told at its birth. */
+/** The settings of a worker process. */
 export interface HotKeyOrder {
   readonly url: string
   readonly policy: Policy
@@ -14,7 +14,7 @@ export interface HotKeyOrder {
 /** Decisions: store clock in µs, and the jobs that started then. */
 export type Decisions = readonly (readonly [nowUs: number, jobs: number])[]
 
-/** What a worker process tells. */
+/** A report of a worker process. */
 export type HotKeyNews =
   | { readonly kind: 'ready' }
   | { readonly kind: 'decided'; readonly decisions: Decisions }

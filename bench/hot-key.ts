@@ -1,4 +1,5 @@
-// How well do eight processes share one key of 1,000/s, and does the number of keys with a backlog matter?
+// Measures how eight processes share one key of 1,000/s, and whether the number of keys with a backlog matters.
+//
 //   npx node bench/hot-key.ts [--store postgres://…] [--processes 8] [--seconds 10] [--keys 100000]
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -123,7 +124,7 @@ function mostWithin(sorted: readonly (readonly [number, number])[], lengthUs: nu
   return most
 }
 
-/** Each key has one start and a job that waits for a year: every start is a lane of its own. */
+/** Each key has one start and a job that waits for a year, so every start is a lane of its own. */
 async function manyKeys(url: string, keys: number): Promise<number> {
   let perSecond = 0
   await withBacklog(url, { rate: 1, per: '365d' }, keys, 2 * keys, async (all) => {

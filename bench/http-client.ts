@@ -1,11 +1,11 @@
 import { connect } from 'node:net'
 
-/** What a fetch answers. */
+/** The answer to a request. */
 export interface Answer {
   readonly jobs: readonly { readonly id: string }[]
 }
 
-/** One connection that sends a request when the last was answered; Node's own client would need as much of the machine as the server. */
+/** One connection that sends a request after each answer. Node's own client would use as much CPU as the server. */
 export class Client {
   readonly #socket: ReturnType<typeof connect>
   #heard = ''

@@ -1,5 +1,5 @@
-// How many jobs a second go over HTTP: pushed, and fetched and acknowledged, from one connection and from fifty?
-// BESIDE=<another build's dist/cli/main.js> measures that one too, in turn with this.
+// Measures jobs per second over HTTP: pushed, and fetched and acknowledged, from one connection and from fifty.
+// BESIDE=<another build's dist/cli/main.js> measures that build too, in alternation.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'

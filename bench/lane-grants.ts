@@ -1,4 +1,5 @@
-// How many starts per second when every job stands in a lane of its own: 100,000 cold keys of 1/h with one job each, against no limit at all?
+// Measures starts per second with every job in a lane of its own: 100,000 cold keys of 1/h with one job each, compared
+// with no limit.
 import { input, limit, type LimitUse, Sluice, task } from '../src/exports/index.ts'
 import { measure, nowMs } from './measure.ts'
 

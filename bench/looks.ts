@@ -1,4 +1,5 @@
-// How many lanes does a claim look at per start, as tenants grow from 50 to 1,600 behind shared limits near their bounds?
+// Counts the lanes that a claim examines per start, as tenants grow from 50 to 1,600 behind shared limits near their
+// bounds.
 import { createManualClock } from '../src/exports/testing.ts'
 import { createStore } from '../src/store/open.ts'
 import { normalisePolicy } from '../src/policy/limits/normalise.ts'

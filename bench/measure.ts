@@ -1,4 +1,4 @@
-// What every bench shares: several runs, the median, and the machine's name beside it.
+// The shared parts of the benches: several runs, their median, and the machine's name.
 import { mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'

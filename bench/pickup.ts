@@ -1,4 +1,4 @@
-// How long from enqueue to the start of the handler, at 100 jobs/s, with a keyed limit that does not bite?
+// Measures the time from enqueue to the handler's start, at 100 jobs/s, with a keyed limit that never refuses.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { input, limit, Sluice, task } from '../src/exports/index.ts'
 import { measure, nowMs, quantile } from './measure.ts'

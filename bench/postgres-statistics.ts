@@ -1,4 +1,4 @@
-// What PostgreSQL says of the tables of one schema.
+// PostgreSQL's statistics about the tables of one schema.
 import { Client } from 'pg'
 
 /** One table as it stands. */
@@ -6,7 +6,7 @@ export interface TableSize {
   readonly table: string
   readonly live: number
   readonly dead: number
-  /** With its indexes and what is stored out of line. */
+  /** Includes indexes and out-of-line storage. */
   readonly bytes: number
 }
 

@@ -1,4 +1,4 @@
-// One worker process of the soak: runs what the store has, and tells once a second what that took.
+// One worker process of the soak. It runs the store's jobs and reports once a second.
 import { Sluice } from '../src/exports/index.ts'
 import { systemClock } from '../src/base/clock.ts'
 import { createStore } from '../src/store/open.ts'

@@ -1,6 +1,10 @@
-// Does a store that is churned for half an hour stay as fast and as small as it was?
+// Measures whether a store under load for half an hour stays fast and small.
+//
 //   npm run soak -- [--minutes 30] [--rows 0] [--history 0] [--rate 1000] [--processes 2] [--hold 60] [--store postgres://…]
-// Without --store it makes a PostgreSQL of its own, set as it comes (but that a shorter soak has it look for what to vacuum as much more often), and removes it. Ends with code 1 when claims became slower, dead rows or tables grew, or a lane stood still behind an open transaction.
+//
+// Without --store it creates a PostgreSQL server with default settings and removes it at the end. A shorter soak runs
+// autovacuum more often in proportion. It exits with code 1 if claims became slower, dead rows or tables grew, or a
+// lane stopped behind an open transaction.
 import { createHash } from 'node:crypto'
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -38,7 +42,7 @@ const url = values.store ?? inSchema(cluster?.url ?? '', 'sluice_soak')
 const isPostgres = url.startsWith('postgres')
 const totalMs = minutes * 60_000
 const holdMs = Math.min(Number(values.hold) * 1000, totalMs / 3)
-/** Thirty looks, whatever the length. */
+/** Thirty intervals for any length. */
 const lookMs = totalMs / 30
 /** Finished jobs go within the soak, so that pruning is part of it. */
 const KEEP_MS = Math.min(60_000, totalMs / 6)
@@ -46,7 +50,7 @@ const CLOSED_KEYS = 10_000
 const TICK_MS = 50
 const CONCURRENCY = 100
 
-/** What was seen in one interval. */
+/** The measurements of one interval. */
 interface Look {
   readonly atS: number
   readonly ran: number
@@ -59,7 +63,7 @@ interface Look {
   /** Of all tables but that of the jobs, whose size is the retention's. */
   readonly smallTablesMb: number
   readonly jobsMb: number
-  /** How long a fixed piece of work took this process: how busy the machine was with other things. */
+  /** The duration of a fixed piece of work, which shows how busy the machine is with other processes. */
   readonly yardstick: number
   readonly held: boolean
 }
@@ -217,7 +221,10 @@ async function look(atS: number, ranNow: number, held: boolean): Promise<Look> {
   return seen
 }
 
-/** By ratios only, and those of times by how busy the machine was besides: the last third against the second fifth, when all has warmed up and nothing is held yet. */
+/**
+ * Compares ratios only, and corrects times by the machine's other load. It compares the last third with the second
+ * fifth, which is warmed up and holds no transaction.
+ */
 function judge(all: readonly Look[]): boolean {
   const calm = all.filter(({ held }) => !held)
   const early = calm.filter(({ atS }) => atS * 1000 > totalMs / 5 && atS * 1000 <= totalMs / 3)

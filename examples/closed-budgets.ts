@@ -1,4 +1,4 @@
-// What becomes of jobs whose budget is used up? Run it with: npx node examples/closed-budgets.ts
+// Options for jobs whose budget is used up. Run it with: npx node examples/closed-budgets.ts
 import { input, limit, RateLimitRejected, Sluice, task } from '../src/exports/index.ts'
 
 const run = ({ n }: { n: number }): number => n
@@ -7,13 +7,13 @@ const told = (name: string) => (error: Error, job: { readonly input: { readonly 
     console.log(`${name} ${job.input.n} rejected by ${error.limit}, could start ${error.expectedStart?.toISOString()}`)
 }
 
-// Too late is worse than not at all: 2 per second, and nobody waits for more than a second.
+// A late report is worse than none: 2 per second, and a job waits for at most a second.
 const report = task('report', input<{ n: number }>(), {
   limits: [limit('reports', { rate: 2, per: '1s', burst: 1, maxWait: '1s' })],
   onError: told('report'),
   run,
 })
-// What cannot start now is out of date.
+// A tick that cannot start now is out of date.
 const tick = task('tick', input<{ n: number }>(), {
   limits: [limit('ticker', { every: '10s', onLimit: 'drop' })],
   onError: told('tick'),

@@ -7,7 +7,7 @@ import { input, limit, Sluice, task } from '../src/exports/index.ts'
 import { instrument } from '../src/exports/opentelemetry.ts'
 import { createManualClock } from '../src/exports/testing.ts'
 
-// What a program sets up once; usually @opentelemetry/sdk-node does all of it.
+// A program sets this up once; usually @opentelemetry/sdk-node does all of it.
 context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
 propagation.setGlobalPropagator(new W3CTraceContextPropagator())
 trace.setGlobalTracerProvider(

@@ -25,7 +25,7 @@ const last = jobs[3]?.id ?? ''
 const why = await sluice.jobs.explain(last)
 console.log(why.words)
 
-// All that waits, by queue and budget, the longest line first.
+// All waiting jobs, by queue and budget, the longest wait list first.
 console.log(await sluice.limits.waiting())
 
 // The same as a forecast from the store: these jobs, these budgets as they are now.

@@ -5,7 +5,7 @@ import { createManualClock } from '../src/exports/testing.ts'
 const requests = limit('llm.requests', { rate: 60, per: '1m', burst: 10, concurrency: 4 })
 const tokens = limit('llm.tokens', { rate: 9000, per: '1m' })
 
-/** A model that answers in a second; short prompts turn out cheaper than estimated, long ones dearer. */
+/** A model that answers in a second. Short prompts cost less than estimated, long ones more. */
 const clock = createManualClock()
 const model = async (prompt: string): Promise<{ text: string; used: number }> => {
   await clock.sleep('1s')

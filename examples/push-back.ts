@@ -2,7 +2,7 @@
 import { createServer } from 'node:http'
 import { input, limit, RateLimited, Sluice, task } from '../src/exports/index.ts'
 
-// A partner that takes 5 calls in a window of 1 s, and says so. Somebody else has used up 3 of the first window.
+// A partner that takes 5 calls in a window of 1 s, and reports it. Another client has used 3 of the first window.
 let windowEndsMs = Date.now() + 1000
 let used = 3
 let refused = 0

@@ -6,7 +6,7 @@ import { getRequestListener } from '@hono/node-server'
 import { input, limit, silentLogger, Sluice, task } from '../src/exports/index.ts'
 import { createHttpApp } from '../src/exports/http.ts'
 
-// A task without code here: its limits hold for whoever runs it.
+// A task without code here. Its limits apply to every worker that runs it.
 const mailbox = limit('mailbox', { rate: 5, per: '1s' })
 const sendMail = task('mail.send', input<string>(), {
   queue: 'mail',

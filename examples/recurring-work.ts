@@ -12,7 +12,7 @@ const syncTenant = task('tenant.sync', input<{ tenant: string }>(), {
   },
 })
 
-// The schedule is faster than its limit, which is worth a warning; here we know.
+// The schedule is faster than its limit. Sluice would warn; here it is intended.
 const sluice = new Sluice({ store: 'sqlite::memory:', tasks: [syncTenant], logger: silentLogger })
 sluice.on('schedule.skipped', ({ dueAt, reason }) =>
   console.log(`acme: due at ${dueAt.toISOString().slice(17, 23)} s, skipped: ${reason}`),

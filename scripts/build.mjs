@@ -14,7 +14,7 @@ rmSync(`${root}/dist`, { recursive: true, force: true })
 try {
   compile()
 } catch {
-  // The compiler has already said what is wrong; a stack trace of this script would only hide it.
+  // The compiler has already printed its errors; a stack trace of this script would hide them.
   if (!process.argv.includes('--watch')) process.exit(1)
 }
 // npm sets the bit when it links the bin of an installed package, but not for the repository's own.

@@ -19,7 +19,7 @@ const packed = JSON.parse(
 const [tarball] = Object.values(packed)
 const files = new Set(tarball.files.map((file) => file.path))
 
-/** Every path that a value of `exports` or `bin` names, whatever its nesting. */
+/** Every path in a value of `exports` or `bin`, at any depth. */
 const targets = (value) => (typeof value === 'string' ? [value] : Object.values(value).flatMap(targets))
 
 const problems = []

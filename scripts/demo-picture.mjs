@@ -9,7 +9,9 @@ const CHARACTER_WIDTH = 8.43
 const MARGIN = 20
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-/** One printed line as lines of at most COLUMNS characters; what follows the first begins under the text's own column. */
+/**
+ * Splits one printed line into lines of at most COLUMNS characters. Continuations start below the text's own column.
+ */
 function fold(line) {
   const indent = /^[✓✗] |^  start/.test(line) ? 23 : 7
   const folded = []

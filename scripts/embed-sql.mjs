@@ -1,5 +1,5 @@
-// Writes src/store/postgres/sql/embedded.ts from the .sql files beside it, so that the package needs no file but its
-// modules. Run it after every change of one; test/store/postgres-sql.test.ts fails while it was forgotten.
+// Writes src/store/postgres/sql/embedded.ts from the .sql files beside it, so that the package ships no SQL files. Run
+// it after every change of one; test/store/postgres-sql.test.ts fails until then.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { END_OF_TIME_MS, END_OF_TIME_US } from '../src/base/instant.ts'
@@ -8,15 +8,15 @@ import * as FIELDS from '../src/store/postgres/sql/fields.ts'
 import { LANE, STATE } from '../src/store/shared/state.ts'
 import { STOPPED, TOO_LARGE } from '../src/store/shared/stored-flows.ts'
 
-// Rows are looked up by their indexes on the hot path, whatever the statistics say. A plan is kept for as long as its
-// connection lives; one made while a table was small, or for a long list, would read the whole of it ever after. Of an
-// empty analyzed table the planner would keep all rows at hand rather than look one up: so it keeps none at hand.
+// The hot path reads rows by their indexes, for any statistics. A connection keeps its plans. A plan made for a small
+// table, or for a long list, would otherwise read the whole table from then on. For an empty analyzed table the planner
+// would also prefer to materialise all rows, so that is off too.
 const BY_INDEX = ['seqscan', 'bitmapscan', 'hashjoin', 'mergejoin', 'material']
   .map((way) => `SET enable_${way} = off`)
   .concat('SET jit = off', 'SET plan_cache_mode = force_generic_plan')
   .join(' ')
 
-/** What stands for `{{name}}` in the files: planning sees the constant, so that partial indexes match. */
+/** Replaces `{{name}}` in the files. Planning sees the constant, so that partial indexes match. */
 const CONSTANTS = {
   by_index: BY_INDEX,
   // Joins are made as they are written, from a few rows on, by indexes.

@@ -1,6 +1,6 @@
-// What every engine that is measured looks like to the measurement.
+// The interface of every measured engine.
 
-/** What a job carries. */
+/** The payload of a job. */
 export interface Payload {
   readonly n: number
   /** Whose budget it needs, where tenants have budgets. */
@@ -14,10 +14,10 @@ export interface Payload {
 /** `ordinary`: as its documentation starts out, at this concurrency. `best`: as its documentation says it is fastest. */
 export type Profile = 'ordinary' | 'best'
 
-/** Where and how an engine is opened. */
+/** The backend and the settings of an engine. */
 export interface Setting {
   readonly profile: Profile
-  /** A name of its own for this run: schema, prefix or queue. */
+  /** A unique name for this run: schema, prefix or queue. */
   readonly space: string
   readonly postgres: string
   readonly redis: string
@@ -31,18 +31,18 @@ export interface Setting {
 export interface Side {
   readonly enqueue: (payload: Payload) => Promise<unknown>
   readonly enqueueMany: (payloads: readonly Payload[]) => Promise<unknown>
-  /** Begins to run jobs; answers once it is at work. */
+  /** Starts to run jobs, and resolves once the engine is running. */
   readonly work: (run: (payload: Payload) => void) => Promise<void>
   readonly close: () => Promise<void>
 }
 
 /** One engine. */
 export interface Engine {
-  /** What is measured, with its version. */
+  /** The engine's name and version. */
   readonly label: string
   /** In what its profiles differ from its defaults. */
   readonly settings: Readonly<Record<Profile, string>>
-  /** How it keeps a tenant's budget, as near as it can. */
+  /** How the engine limits each tenant, as closely as it can. */
   readonly budgets: string
   readonly open: (setting: Setting) => Promise<Side>
   /** Removes everything that a run has left. */

@@ -4,7 +4,7 @@ import { pgBoss } from './engines/pg-boss.ts'
 import { sluice } from './engines/sluice.ts'
 import { type Engine } from './engine.ts'
 
-/** Every engine by the name it is asked for. */
+/** Every engine by its name on the command line. */
 export const ENGINES: Readonly<Record<string, Engine>> = {
   sluice,
   'pg-boss': pgBoss,

@@ -10,7 +10,7 @@ export class WorkerProcesses {
   readonly #children: ChildProcess[] = []
   #until: { readonly count: number; readonly reached: () => void } | null = null
 
-  /** Starts so many processes; answers once all could begin. */
+  /** Starts the worker processes, and resolves once all are ready. */
   static async start(order: WorkerOrder, processes: number): Promise<WorkerProcesses> {
     const workers = new WorkerProcesses()
     for (let i = 0; i < processes; i++) {
@@ -25,14 +25,14 @@ export class WorkerProcesses {
     return workers
   }
 
-  /** Lets them begin; answers once all are at work. */
+  /** Lets them start, and resolves once all are running. */
   async go(): Promise<void> {
     const working = this.#children.map((child) => heard(child, 'working'))
     for (const child of this.#children) child.send('go')
     await Promise.all(working)
   }
 
-  /** Answers once they have run so many jobs; fails when that takes longer than `withinMs`. */
+  /** Resolves once they have run `count` jobs; false if that takes longer than `withinMs`. */
   async done(count: number, withinMs: number): Promise<boolean> {
     if (this.ran >= count) return true
     return new Promise((resolve) => {

@@ -1,23 +1,23 @@
-// What is asked of every engine, in the same words.
+// The same measurements for every engine.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { WorkerProcesses } from './processes.ts'
 import { type Engine, nowUs, type Payload, type Setting, type Side } from './engine.ts'
 
-/** How much is asked. */
+/** The size of the measurements. */
 export interface Size {
   readonly jobs: number
   readonly seconds: number
   readonly backlog: number
 }
 
-/** One engine in one profile, in a space of its own. */
+/** One engine with one profile, in a space of its own. */
 export interface Subject {
   readonly name: string
   readonly engine: Engine
   readonly setting: Setting
 }
 
-/** Numbers of one run by what they count; those that are better when lower end in ms. */
+/** The results of one run by name. Names end in `ms` if a lower number is better. */
 export type Numbers = Readonly<Record<string, number>>
 
 type Question = (subject: Subject, size: Size) => Promise<Numbers>
@@ -25,7 +25,7 @@ type Question = (subject: Subject, size: Size) => Promise<Numbers>
 const BULK = 1000
 const IN_FLIGHT = 100
 const PATIENCE_MS = 180_000
-/** Twice what B asks for: whatever B waits for is not its own budget. */
+/** Twice the rate of tenant B, so its own budget never delays B. */
 const TENANT_PER_SECOND = 20
 
 /** Every question by its name. */
@@ -69,7 +69,7 @@ async function enqueue(subject: Subject, { jobs }: Size): Promise<Numbers> {
   })
 }
 
-/** Producer and worker are processes of their own: what one process can tell itself is no answer for a fleet. */
+/** Producer and worker are separate processes: in one process the pick-up would need no notification. */
 async function pickup(subject: Subject, { seconds }: Size): Promise<Numbers> {
   return withSide(subject, async (side) => {
     const workers = await WorkerProcesses.start({ engine: subject.name, setting: subject.setting }, 1)
@@ -120,7 +120,7 @@ async function fill(side: Side, jobs: number, payload: (n: number) => Payload): 
     await side.enqueueMany(Array.from({ length: Math.min(BULK, jobs - n) }, (_, i) => payload(n + i)))
 }
 
-/** Sends at a steady pace, whatever each takes; answers how many. */
+/** Sends at a steady pace, without waiting for answers. @returns the number sent */
 async function pace(forMs: number, everyMs: number, send: (n: number) => Promise<unknown>): Promise<number> {
   const startUs = nowUs()
   const sent: Promise<unknown>[] = []

@@ -1,5 +1,7 @@
-// How fast are we beside others, on one machine, in one run, by one script?
-//   npx node run.ts [--engines a,b] [--questions drain1,enqueue] [--profiles ordinary,best] [--runs 3] [--jobs 50000] [--seconds 20] [--backlog 50000]
+// Measures Sluice and other engines on one machine, in one run, by one script.
+//
+//   npx node run.ts [--engines a,b] [--questions drain1,enqueue] [--profiles ordinary,best] [--runs 3] [--jobs 50000]
+//                   [--seconds 20] [--backlog 50000]
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import { type Profile } from './engine.ts'

@@ -1,20 +1,20 @@
-// One worker process of one engine: tells its parent how many jobs it has run and how long each had waited.
+// One worker process of one engine. It reports the number of jobs run and how long each waited.
 import { nowUs, type Payload, type Setting } from './engine.ts'
 import { engineOf } from './engines.ts'
 
-/** What a worker process is told at its birth. */
+/** The settings of a worker process. */
 export interface WorkerOrder {
   readonly engine: string
   readonly setting: Setting
 }
 
-/** What a worker process tells. */
+/** A report of a worker process. */
 export type News =
   | { readonly kind: 'ready' }
   | { readonly kind: 'working' }
   | { readonly kind: 'ran'; readonly count: number; readonly waits: readonly Wait[] }
 
-/** How long a stamped job had waited. */
+/** How long a stamped job waited. */
 export interface Wait {
   readonly tenant: string | undefined
   readonly waitMs: number

@@ -31,7 +31,7 @@ function packageVersion(): string {
 const program = new Command('sluice')
   .description('A durable job engine for TypeScript that never exceeds a budget and never wastes one.')
   .version(packageVersion())
-  // What was asked for wrongly ends with 2, as every other wrong question does; 1 is what was found.
+  // A usage error exits with 2, on every command; 1 reports a finding.
   .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2))
 for (const register of commands) register(program)
 await program.parseAsync()

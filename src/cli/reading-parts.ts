@@ -8,7 +8,7 @@ import { Wakeup } from '../engine/events/wakeup.ts'
 import { Results } from '../engine/run/results.ts'
 import type { Store } from '../store/contract/store.ts'
 
-/** What the views of an engine are made of. */
+/** The parts that an engine's views need. */
 export interface ReadingParts {
   readonly clock: Clock
   readonly logger: Logger
@@ -22,7 +22,7 @@ export interface ReadingParts {
   readonly servedQueues: ServedQueues
 }
 
-/** The parts of an engine that runs nothing: a command that only reads wakes no worker and has no limits of its own. */
+/** Creates the parts without an engine. A command that only reads wakes no worker and has no limits of its own. */
 export function readingParts(opened: Store): ReadingParts {
   const store = async (): Promise<Store> => opened
   const [clock, logger] = [systemClock, silentLogger]

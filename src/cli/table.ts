@@ -9,7 +9,7 @@ export interface Column {
 
 const WIDEST_CELL = 48
 
-/** Rows under heads, each column as wide as its widest cell; a cell that is too long is cut. */
+/** Formats rows under heads. Each column is as wide as its widest cell; a cell that is too long is cut. */
 export function tableOf(columns: readonly Column[], rows: readonly (readonly string[])[], paint: Paint): string[] {
   const cells = rows.map((row) => row.map((cell) => cut(printable(cell))))
   const widths = columns.map(({ head }, i) => Math.max(head.length, ...cells.map((row) => (row[i] ?? '').length)))

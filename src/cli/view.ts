@@ -1,4 +1,4 @@
-/** What the commands that look have in common: a store that is opened to be read, a table or JSON, once or every second. */
+/** The shared parts of the reading commands: open a store to read, print a table or JSON, once or every second. */
 import { type Command, Option } from 'commander'
 import { systemClock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
@@ -12,7 +12,7 @@ export interface ViewFlags {
   readonly watch?: true
 }
 
-/** What a command found: as data, and as lines for a person. */
+/** The result of a command: as data, and as lines for a person. */
 export interface View {
   readonly data: unknown
   lines(paint: Paint): string[]
@@ -61,7 +61,7 @@ async function print(
     const view = await look()
     if (flags.json) out.write(`${JSON.stringify(view.data, null, flags.watch ? 0 : 2)}\n`)
     else if (live) {
-      // What does not fit on the screen could not be drawn over.
+      // Lines below the screen's end could not be drawn over.
       const lines = view.lines(paint).slice(0, Math.max(1, out.rows - 1))
       out.write(`${drawn === 0 ? '' : `\u001B[${drawn}A\r${CLEAR_BELOW}`}${lines.join('\n')}\n`)
       drawn = lines.length
@@ -70,7 +70,7 @@ async function print(
   }
 }
 
-/** Ctrl-C, or a reader that has gone away (`| head`), ends the watching and is no error. */
+/** Ctrl-C, or a closed reader (`| head`), ends the watching without an error. */
 function interruption(watch: boolean): { within(ms: number): Promise<boolean> } {
   let over = false
   let wake = (): void => undefined
@@ -99,7 +99,7 @@ function interruption(watch: boolean): { within(ms: number): Promise<boolean> } 
   }
 }
 
-/** Tells what went wrong in words, with an exit code: 1 for what was found, 2 for what was asked. */
+/** Prints an error in words and sets the exit code: 1 for a finding, 2 for a usage error. */
 export async function reportErrors(work: () => Promise<void>): Promise<void> {
   try {
     await work()

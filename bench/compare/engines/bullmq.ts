@@ -17,7 +17,7 @@ async function open(
 ): Promise<Side> {
   const best = profile === 'best'
   const settings = best ? { removeOnComplete: true } : {}
-  // Its types know either a factory or none; which of the two is chosen only here.
+  // Its types require a factory or none at compile time; here the choice is made at run time.
   const factory = backend as undefined
   const queue = new Queue<Payload>(QUEUE, options, factory)
   await queue.waitUntilReady()

@@ -52,7 +52,7 @@ export function registerDemo(program: Command): void {
 }
 
 async function demo(flags: DemoFlags): Promise<void> {
-  // Only this command needs the engine; --help must not wait for it.
+  // Only this command needs the engine; --help must not wait for it to load.
   const [{ runDemo }, { openScreen }, { summaryLines }, { paintFor }] = await Promise.all([
     import('../demo/run.ts'),
     import('../demo/screen.ts'),

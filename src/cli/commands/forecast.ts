@@ -152,7 +152,7 @@ function viewOf(found: Forecast): View {
   }
 }
 
-/** The policy that the options spell out, unchecked; undefined: none. */
+/** The policy in the options, unchecked; undefined: none given. */
 function policyOf(flags: ForecastFlags): Policy | undefined {
   const fields: Record<string, unknown> = {}
   for (const name of ['rate', 'burst', 'max', 'concurrency'] as const) {
@@ -161,7 +161,7 @@ function policyOf(flags: ForecastFlags): Policy | undefined {
   }
   for (const name of ['per', 'window', 'timezone', 'every', 'guard', 'startEmpty'] as const)
     if (flags[name] !== undefined) fields[name] = flags[name]
-  // What is wrong with it, the policy's own check says.
+  // The policy's own check reports errors.
   return Object.keys(fields).length === 0 ? undefined : (fields as unknown as Policy)
 }
 

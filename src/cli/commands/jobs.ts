@@ -139,7 +139,7 @@ function factsOf(
   return facts.flatMap(([name, value]): [string, string][] => (value === null ? [] : [[name, value]]))
 }
 
-/** Every budget that must admit the job; the one that holds it back is marked. */
+/** Every budget that must admit the job, with a mark at the one that it waits for. */
 function budgetLines({ limits, waitsOn }: JobExplanation, width: number, paint: Paint): string[] {
   return limits.map(({ limit, key, weight }, i) => {
     const holds = waitsOn?.limit === limit && waitsOn.key === key ? paint('yellow', ' holds it back') : ''

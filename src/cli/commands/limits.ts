@@ -98,7 +98,7 @@ async function allLimits(limits: LimitsApi, nowMs: number): Promise<View> {
         Math.min,
         waiting.map((bucket) => bucket.nextStart),
       ),
-      // One of them that nobody can tell makes the whole unknown.
+      // One unknown value makes the whole unknown.
       drained: drained.includes(null) ? null : extreme(Math.max, drained),
     })
   }
@@ -152,7 +152,7 @@ function bucketRow(bucket: BucketView, nowMs: number): string[] {
   ]
 }
 
-/** When the line goes on and when it is done with; empty where nobody waits. */
+/** When the wait list continues and when it is empty; no text if it is empty already. */
 function times(each: Pick<BucketView, 'waiting' | 'nextStart' | 'drained'>, nowMs: number): string[] {
   if (each.waiting === 0) return ['', '']
   const words = (date: Date | null, unknown: string): string => (date ? inWords(date.getTime() - nowMs) : unknown)

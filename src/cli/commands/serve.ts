@@ -69,7 +69,7 @@ async function serve(flags: Flags): Promise<void> {
   }
 }
 
-/** Ends the process with one line: what a failed start leaves behind must not keep it. */
+/** Ends the process with one line, even if a failed start left handles open. */
 function fail(error: unknown): never {
   const code = error instanceof SluiceError ? ` ${error.code}` : ''
   const message = error instanceof Error ? error.message : String(error)

@@ -5,7 +5,7 @@ import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import type { PartnerLimits } from './partner-task.ts'
 import type { Tenant } from './scenario.ts'
 
-/** One line of the live table. */
+/** One row of the live table. */
 export interface BoardRow {
   readonly name: string
   readonly plan: string
@@ -15,7 +15,7 @@ export interface BoardRow {
   /** Units that count in the current window. */
   readonly used: number
   readonly max: number
-  /** When the next waiting job may start, in ms from now; null: nothing waits. */
+  /** When the next waiting job may start, in ms from now; null: no job waits. */
   readonly nextMs: number | null
   /** When the last job that waits now should start, in ms from now, as forecast by the budget alone. */
   readonly drainMs: number
@@ -39,8 +39,8 @@ interface Line {
 }
 
 /**
- * What the partner's log says about every budget, by the maths that the engine decides with. It reads no store, so that watching the
- * worker does not slow it.
+ * Derives every budget from the partner's log, with the engine's own maths. It never reads the store, so that the
+ * display does not slow the worker.
  */
 export class Board {
   readonly #total: Line
@@ -71,7 +71,7 @@ export class Board {
     for (const line of this.#linesOf(tenant)) line.jobs += count
   }
 
-  /** The partner let a call in; one that it has seen before uses budget, but no further job is done. */
+  /** Counts a call that the partner admitted. A repeated call uses budget, but does not complete another job. */
   called(tenant: string, job: string, nowUs: number): void {
     const first = !this.#seen.has(job)
     this.#seen.add(job)
@@ -81,7 +81,10 @@ export class Board {
     }
   }
 
-  /** How long a job would wait at the end of a tenant's backlog, in ms: the later of its budget's and the total's forecast for it. */
+  /**
+   * How long a job at the end of a tenant's backlog would wait, in ms: the later forecast of its budget's and the
+   * total's.
+   */
   waitAtTheEndMs(tenant: string, nowUs: number): number {
     return Math.max(0, ...this.#linesOf(tenant).map((line) => (forecastUs(line, 1, nowUs) - nowUs) / 1000))
   }
@@ -92,7 +95,7 @@ export class Board {
     return line ? line.jobs - line.done : 0
   }
 
-  /** How all budgets stand. */
+  /** The state of all budgets. */
   view(nowUs: number): BoardView {
     const rows = [...this.#tenants.values()].map((line) => this.#row(line, nowUs))
     const all = this.#row(this.#total, nowUs)
@@ -123,7 +126,7 @@ export class Board {
   }
 }
 
-/** When the last of a line's waiting jobs, and of so many more, should start. */
+/** When the last of a budget's waiting jobs, and of `more` others, should start. */
 function forecastUs({ policy, bucket, jobs, done }: Line, more: number, nowUs: number): number {
   return expectedStartUs(policy, bucket, 0, nowUs, { count: jobs - done + more, weight: 1 }) ?? nowUs
 }

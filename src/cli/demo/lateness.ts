@@ -1,8 +1,8 @@
 import { type DemoRecord, periodUs, type Start, startsOf } from './record.ts'
 
-/** How late handlers began, in ms. */
+/** How late handlers started, in ms. */
 export interface Lateness {
-  /** Starts that had waited for a budget; the others are not late by it. */
+  /** Starts that had waited for a budget. Budgets do not delay the others. */
   readonly starts: number
   readonly p50Ms: number
   readonly p99Ms: number
@@ -10,11 +10,11 @@ export interface Lateness {
 }
 
 /**
- * How long after the instant that its budgets allowed each handler began.
+ * Measures the delay between the instant that its budgets allowed and the handler's start.
  *
- * That instant is when the unit that the start took came free: a tenant's n-th start may go one period after its (n − max)-th, and the
- * n-th of all one period after the (n − total)-th; the later of the two counts. Only starts that such an instant held back are
- * counted, and none that it allowed while no worker was alive.
+ * The budgets allow a start when its unit becomes free. A tenant's n-th start may follow its (n − max)-th after one
+ * period; the n-th start of all, the (n − total)-th. The later of the two counts. Only delayed starts count, and none
+ * that became possible while no worker was alive.
  */
 export function latenessOf(record: DemoRecord): Lateness {
   const beganUs = new Map(record.calls.map(({ job, beganUs: us }) => [job, us]))
@@ -41,7 +41,7 @@ export function latenessOf(record: DemoRecord): Lateness {
   return { starts: late.length, p50Ms: quantile(late, 0.5), p99Ms: quantile(late, 0.99), maxMs: late.at(-1) ?? 0 }
 }
 
-/** The value that a share of a sorted list does not exceed; 0 for an empty one. */
+/** The smallest value that at least `share` of a sorted list does not exceed; 0 for an empty list. */
 export function quantile(sorted: readonly number[], share: number): number {
   return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0
 }

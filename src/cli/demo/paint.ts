@@ -13,13 +13,13 @@ export function paintFor(colours: boolean): Paint {
   return colours ? (style, text): string => `\u001B[${CODES[style]}m${text}\u001B[0m` : (_style, text): string => text
 }
 
-/** What a line of the table takes. */
+/** The width of a table row. */
 export const TABLE_COLUMNS = 70
 
 const BAR = 30
 const USED_BAR = 10
 
-/** One line that says how far the demo is. */
+/** One line about the demo's progress. */
 export function progressLine(view: BoardView, elapsedMs: number, refused: number): string {
   const { done, jobs, waiting, used, max } = view.total
   const share = jobs === 0 ? 0 : Math.floor((100 * done) / jobs)

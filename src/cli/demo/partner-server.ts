@@ -14,7 +14,7 @@ export interface PartnerLogEntry {
   readonly refused: boolean
 }
 
-/** A partner's API on loopback, with budgets of its own: it knows nothing of ours. */
+/** A partner's API on loopback, with budgets of its own. It knows nothing about Sluice's. */
 export interface PartnerServer {
   readonly url: string
   /** Every call in the order of arrival. */
@@ -24,7 +24,7 @@ export interface PartnerServer {
   close(): Promise<void>
 }
 
-/** What the partner allows. */
+/** The partner's limits. */
 export interface PartnerOptions {
   readonly clock: Clock
   /** Window length, µs. */
@@ -32,7 +32,7 @@ export interface PartnerOptions {
   readonly totalMax: number
   /** Calls per window, by tenant. */
   readonly tenantMax: ReadonlyMap<string, number>
-  /** Told of every call, once it is in the log. */
+  /** Called for every call, once it is in the log. */
   readonly onCall: (entry: PartnerLogEntry) => void
 }
 
@@ -82,7 +82,7 @@ export async function startPartner(options: PartnerOptions): Promise<PartnerServ
   }
 }
 
-/** The partner's budgets: a tenant's own and the total; a refused call uses neither. */
+/** The partner's budgets: one for each tenant and the total. A refused call uses neither. */
 class Gate {
   readonly #total: StrictWindow
   readonly #tenants = new Map<string, StrictWindow>()
@@ -92,7 +92,7 @@ class Gate {
     for (const [tenant, max] of tenantMax) this.#tenants.set(tenant, new StrictWindow(max, perUs))
   }
 
-  /** Lets a call in (null), or says in how many µs one would be. */
+  /** Admits a call (null), or returns in how many µs one would be admitted. */
   enter(tenant: string, nowUs: number): number | null {
     const windows = [this.#total, this.#tenants.get(tenant)].filter((each) => each !== undefined)
     const refused = Math.max(...windows.map((each) => each.refusedForUs(nowUs)))

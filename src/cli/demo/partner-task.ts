@@ -11,11 +11,11 @@ export interface PartnerCall {
   readonly tenant: string
 }
 
-/** The partner's budgets, as Sluice is told of them. */
+/** The partner's budgets as Sluice's limits. */
 export interface PartnerLimits {
   /** The cap over all tenants. */
   readonly total: Limit
-  /** What each plan allows a tenant. */
+  /** The limit of each plan, per tenant. */
   readonly plans: Readonly<Record<Plan, Limit>>
 }
 
@@ -42,12 +42,12 @@ export function budgetOf({ plans }: PartnerLimits, plan: Plan): LimitUse<Partner
 /** Names the job to the partner, whose log shows then what ran twice. */
 export const JOB_HEADER = 'x-job'
 
-/** Tells the partner's log when the handler began, in µs of the host's monotonic clock. */
+/** Sends the handler's start to the partner's log, in µs of the host's monotonic clock. */
 export const BEGAN_HEADER = 'x-began-us'
 
 /**
- * The demo's task: one real call to the partner. Its calls are held to the total here, and to the tenant's plan at `enqueue`.
- * @param partnerUrl where the partner listens.
+ * The demo's task: one real call to the partner. The task limits the total; `enqueue` adds the limit of the tenant's
+ * plan. @param partnerUrl the partner's address.
  */
 export function partnerTask(partnerUrl: string, { total }: PartnerLimits): Task<PartnerCall, PartnerCall, undefined> {
   return task('partner.sync', input<PartnerCall>(), {

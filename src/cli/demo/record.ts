@@ -1,12 +1,12 @@
 import type { JobRecord } from '../../jobs/job.ts'
 import type { Store } from '../../store/contract/store.ts'
 
-/** What a bucket of the demo allows. */
+/** The size of one of the demo's budgets. */
 export interface Budget {
   readonly max: number
   /** The partner's window, µs. */
   readonly perUs: number
-  /** What Sluice's window is longer by, µs. */
+  /** The time by which Sluice's window is longer, in µs. */
   readonly guardUs: number
 }
 
@@ -15,7 +15,7 @@ export interface Start {
   readonly job: string
   readonly tenant: string
   readonly urgent: boolean
-  /** When the job came to wait: its arrival, or for a run that is done again the kill that ended the first. */
+  /** When the job began to wait: its arrival, or the kill that ended its first run. */
   readonly sinceUs: number
   readonly startedUs: number
 }
@@ -49,7 +49,7 @@ export interface Outage {
   readonly inFlight: readonly RecordedJob[]
 }
 
-/** Everything that a verdict rests on; all times in µs of the store's clock. */
+/** The data for the demo's checks. All times are in µs of the store's clock. */
 export interface DemoRecord {
   readonly total: Budget
   readonly tenants: ReadonlyMap<string, Budget>

@@ -18,18 +18,18 @@ import type { ScreenSource } from './screen.ts'
 import { type DemoSummary, judge } from './verdict.ts'
 import { startWorker, type WorkerProcess } from './worker-process.ts'
 
-/** How the demo is run. */
+/** Options of the demo. */
 export interface DemoOptions {
   readonly fast: boolean
   /** Kill the worker midway, and go on with a new one. */
   readonly kill: boolean
-  /** By how much the way to the partner may vary; shorter than it does, and the partner refuses calls. */
+  /** Extra window time for jitter on the way to the partner. If it is too short, the partner refuses calls. */
   readonly guard: Duration
-  /** Told what happens, one line each. */
+  /** Receives what happens, one line each. */
   readonly say: (line: string) => void
   /** Given what there is to see, as soon as there is. */
   readonly show: (source: ScreenSource) => void
-  /** Ends the demo early; everything is cleaned up. */
+  /** Ends the demo early, and cleans up. */
   readonly signal: AbortSignal
 }
 
@@ -102,7 +102,7 @@ class DemoRun {
     return judge(await this.#record(store, partner, beganUs), this.#atTheEndMs)
   }
 
-  /** Ends whatever still runs, the latest first. */
+  /** Ends all that still runs, the latest first. */
   async close(): Promise<void> {
     for (const close of this.#closing.toReversed()) await close()
   }
@@ -202,7 +202,7 @@ class DemoRun {
     return next
   }
 
-  /** Resolves inside the call that makes it true, so that what follows meets the worker at work. */
+  /** Resolves inside the call that meets the condition, so that the next step finds the worker busy. */
   #until(reached: () => boolean): Promise<void> {
     return new Promise((resolve) => {
       this.#onCall = (): void => void (reached() && resolve())

@@ -1,6 +1,6 @@
 import type { Duration } from '../../base/duration.ts'
 
-/** Who calls the partner, how much, and what happens on the way. */
+/** The demo's tenants, their calls, and the events during the run. */
 export interface Scenario {
   readonly tenants: readonly Tenant[]
   /** When urgent jobs arrive for every tenant that still has a backlog, in ms from the first start. */
@@ -18,7 +18,7 @@ export interface Tenant {
   readonly jobs: number
 }
 
-/** What a tenant pays for at the partner. */
+/** A tenant's plan with the partner. */
 export type Plan = 'starter' | 'growth' | 'scale'
 
 /** Calls that the partner allows in any window, by plan. */
@@ -30,7 +30,10 @@ export const TOTAL_MAX = 750
 /** The partner's window: half open, wherever it starts. */
 export const PER = '5s'
 
-/** By how much the way from a start to the partner's door may vary, unless told: garbage collection, a busy machine, a new connection. */
+/**
+ * The default guard. It covers jitter from a start to the partner: garbage collection, a busy machine, a new
+ * connection.
+ */
 export const GUARD: Duration = '250ms'
 
 const NAMES =
@@ -41,15 +44,15 @@ const NAMES =
 const GROWTH_EVERY = 5
 
 /**
- * The tenants and their jobs. Backlogs are counted in windows of the tenant's own budget, so that each lasts over several; the first
- * tenant has as many jobs as all others together.
+ * The tenants and their jobs. Each backlog lasts several windows of its tenant's budget. The first tenant has as many
+ * jobs as all others together.
  */
 export function scenarioOf({ fast }: { readonly fast: boolean }): Scenario {
   const windows = fast ? [1.2, 1.7, 2.4] : [3, 4, 5.5, 6.5, 8]
   const [first = '', ...names] = NAMES.split(' ')
   const others = names.map((name, i): Tenant => {
     const plan = i % GROWTH_EVERY === 0 ? 'growth' : 'starter'
-    // A stride of its own, so that plan and depth of a backlog are not bound to each other.
+    // A separate stride, so that plans and backlog depths combine freely.
     const depth = windows[Math.floor(i / 2) % windows.length] ?? 1
     return { name, plan, jobs: Math.round(PLAN_MAX[plan] * depth) }
   })

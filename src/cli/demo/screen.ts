@@ -4,19 +4,19 @@ import { paintFor, progressLine, TABLE_COLUMNS, tableLines } from './paint.ts'
 
 /** Shows how the demo goes, until it is closed. */
 export interface Screen {
-  /** One line that stays, above what changes. */
+  /** Prints a line that stays above the live table. */
   say(line: string): void
   close(): void
 }
 
-/** What a screen shows, asked for at every refresh; null before there is anything. */
+/** Returns the screen's content at every refresh; null before the first. */
 export type ScreenSource = () => {
   readonly view: BoardView
   readonly elapsedMs: number
   readonly refused: number
 } | null
 
-/** Where a screen writes. */
+/** The screen's output stream and content. */
 export interface ScreenOptions {
   readonly out: NodeJS.WriteStream
   readonly colours: boolean
@@ -30,10 +30,10 @@ const HIDE_CURSOR = '\u001B[?25l'
 const SHOW_CURSOR = '\u001B[?25h'
 const CLEAR_BELOW = '\u001B[0J'
 
-/** A live table on a terminal that can show it, a plain line every 2 s elsewhere. */
+/** Opens a live table if the terminal supports it, otherwise a plain line every 2 s. */
 export function openScreen(options: ScreenOptions): Screen {
   const { out } = options
-  // A line that wraps would be counted as one, and the table would climb up the screen.
+  // A wrapped line would count as one, and the table would climb up the screen.
   const live = out.isTTY && out.columns >= TABLE_COLUMNS && process.env['TERM'] !== 'dumb'
   return live ? new LiveScreen(options) : new PlainScreen(options)
 }

@@ -13,7 +13,7 @@ export class StrictWindow {
     this.#perUs = perUs
   }
 
-  /** In how many µs one more call would be let in; 0: now. */
+  /** In how many µs one more call would be admitted; 0: now. */
   refusedForUs(nowUs: number): number {
     while ((this.#arrivals[this.#oldest] ?? Infinity) + this.#perUs <= nowUs) this.#oldest++
     if (this.#arrivals.length - this.#oldest < this.#max) return 0

@@ -3,7 +3,7 @@ import { grouped, inWords } from '../words.ts'
 import type { Paint } from './paint.ts'
 import { type BudgetReport, type DemoSummary, LEAST_UTILISATION } from './verdict.ts'
 
-/** The summary as lines of text. */
+/** Formats the summary as lines of text. */
 export function summaryLines(summary: DemoSummary, paint: Paint): string[] {
   const { refused, lost, urgent, kills, total, tenants, lowestUtilisation, broken } = summary
   const line = (kept: boolean, name: string, text: string): string =>

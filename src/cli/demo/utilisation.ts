@@ -1,10 +1,10 @@
 import { type DemoRecord, periodUs, startsOf } from './record.ts'
 
-/** How much of a budget was in use while jobs waited for it. */
+/** The used part of a budget while jobs waited for it. */
 export interface Utilisation {
   /** Units in use times how long, over units that could have been: each start holds one unit for per + guard. 0 to 1. */
   readonly share: number
-  /** What was measured, in whole windows of the budget; below 1 the share says little. */
+  /** The measured time in whole windows of the budget. Below 1 the share says little. */
   readonly windows: number
 }
 
@@ -19,7 +19,7 @@ interface Meter {
   readonly periodUs: number
   waiting: number
   inUse: number
-  /** Until then the burst after a worker's start runs, which slots bound and not the budget; null: it has not begun. */
+  /** The end of the burst after a worker's start, which slots bound and not the budget; null: no burst yet. */
   openingUntilUs: number | null
   used: number
   wasted: number
@@ -27,17 +27,17 @@ interface Meter {
 
 type Change = readonly [atUs: number, order: number, apply: () => void]
 
-/** What frees a unit is seen before what arrives, and that before what starts in the same µs. */
+/** Within one µs, freed units come first, then arrivals, then starts. */
 const FREES = 0
 const ARRIVES = 1
 const STARTS = 2
 
 /**
- * Replays the starts against the budgets, and adds up what was in use and what was free though it was wanted.
+ * Replays the starts against the budgets. It sums the units in use, and the units that were free and wanted.
  *
- * A unit is free and wanted while its tenant has a job waiting and both the tenant's budget and the total have room. Not counted: what
- * the total withheld from a tenant, times without a worker, and the burst after a worker's start, until the budget (or the total) is
- * used up, at most one window.
+ * A unit is free and wanted while its tenant has a job waiting and both the tenant's budget and the total have room.
+ * Three things do not count: units that the total withheld from a tenant, times without a worker, and the burst after a
+ * worker's start. That burst ends when the budget or the total is used up, after at most one window.
  */
 export function utilisations(record: DemoRecord): Utilisations {
   const total = meter(record.total.max, periodUs(record.total))
@@ -70,7 +70,7 @@ function changesOf(
   const changes: Change[] = [[record.readyUs, STARTS, (): void => setAlive(true)]]
   for (const { fromUs, untilUs } of record.outages) {
     changes.push([fromUs, FREES, (): void => setAlive(false)], [untilUs, STARTS, (): void => setAlive(true)])
-    // What came free in the meantime is caught up in a burst.
+    // A burst uses the units that became free in the meantime.
     for (const each of [total, ...tenants.values()]) changes.push([untilUs, FREES, (): void => reopen(each)])
   }
   for (const { tenant, sinceUs, startedUs } of startsOf(record)) {
@@ -90,7 +90,7 @@ function begin(own: Meter, total: Meter, nowUs: number): void {
     each.openingUntilUs ??= nowUs + each.periodUs
     if (each.inUse >= each.max) each.openingUntilUs = Math.min(each.openingUntilUs, nowUs)
   }
-  // A tenant that the total stops has come to the end of its opening burst as well.
+  // The total also ends the opening burst of a tenant that it stops.
   if (total.inUse >= total.max && own.openingUntilUs !== null) own.openingUntilUs = Math.min(own.openingUntilUs, nowUs)
 }
 

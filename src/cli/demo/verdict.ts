@@ -3,7 +3,7 @@ import { type Budget, type DemoRecord, startsOf } from './record.ts'
 import { worstWindow } from './strict-window.ts'
 import { type Utilisation, utilisations } from './utilisation.ts'
 
-/** How one budget fared. */
+/** The demo's result for one budget. */
 export interface BudgetReport {
   /** A tenant, or `total`. */
   readonly name: string
@@ -16,7 +16,7 @@ export interface BudgetReport {
   readonly utilisation: number | null
 }
 
-/** How the urgent jobs fared that came late. */
+/** The demo's result for the urgent late jobs. */
 export interface UrgentReport {
   readonly jobs: number
   readonly waitP50Ms: number
@@ -27,7 +27,7 @@ export interface UrgentReport {
   readonly overtakenBy: number
 }
 
-/** What the demo promises, and what came of it. */
+/** The demo's promises and its results. */
 export interface DemoSummary {
   readonly jobs: number
   readonly seconds: number
@@ -46,7 +46,7 @@ export interface DemoSummary {
   readonly urgent: UrgentReport
   /** Null when calls were refused. */
   readonly lateness: Lateness | null
-  /** Every promise that was not kept, in words; empty when all were. */
+  /** Every broken promise, in words; empty if there is none. */
   readonly broken: readonly string[]
 }
 

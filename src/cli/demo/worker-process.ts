@@ -2,7 +2,7 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { SluiceError } from '../../base/errors.ts'
 
-/** What a worker process works on. */
+/** The settings of a worker process. */
 export interface WorkerProcessOptions {
   readonly store: string
   readonly partnerUrl: string
@@ -15,9 +15,9 @@ export interface WorkerProcessOptions {
 export interface WorkerProcess {
   /** When it began to claim, in µs of the host's monotonic clock. */
   readonly readyUs: number
-  /** Rejects when the process ends though nobody told it to; else never settles. */
+  /** Rejects if the process ends without a stop; otherwise never settles. */
   readonly died: Promise<never>
-  /** Lets it finish what runs, and waits for its end. */
+  /** Stops the worker after its running jobs, and waits for its end. */
   stop(): Promise<void>
   /** Kills it with SIGKILL, and waits until the system has it gone. */
   kill(): Promise<void>

@@ -1,4 +1,5 @@
-// The demo's worker: a process of its own, so that it can be killed. Started by worker-process.ts, which it reports to.
+// The demo's worker, a process of its own so that the demo can kill it. worker-process.ts starts it and gets its
+// reports.
 import { systemClock } from '../../base/clock.ts'
 import { consoleLogger, silentLogger } from '../../base/logger.ts'
 import { Sluice } from '../../engine/engine.ts'
@@ -14,7 +15,7 @@ const sluice = new Sluice({
   tasks: [partnerTask(partnerUrl, limits)],
   limits: Object.values(limits.plans),
   queues: { default: { concurrency } },
-  // That runs were lost with a killed worker is no news here, and would tear the live table.
+  // The demo loses runs on purpose; logging them would break the live table.
   logger: { ...silentLogger, error: (fields, message) => consoleLogger.error(fields, message) },
 })
 const stop = async (): Promise<void> => {
@@ -23,9 +24,9 @@ const stop = async (): Promise<void> => {
 }
 
 process.once('message', () => void stop())
-// Whoever started this process is gone: nobody would count what it does.
+// The parent process is gone, so the results would be lost.
 process.once('disconnect', () => void stop())
-// Ctrl-C reaches the whole group; the parent decides how this process ends.
+// Ctrl-C reaches the whole process group; the parent decides how this process ends.
 process.on('SIGINT', () => undefined)
 
 // A connection for every slot, opened before the first call: otherwise the first starts arrive late and the next ones early.

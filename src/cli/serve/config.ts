@@ -25,7 +25,7 @@ const Config = z.strictObject({
   tokens: z.array(z.looseObject({})).optional(),
   /** A policy: how many requests each token may make. */
   requests: z.looseObject({}).optional(),
-  /** How much one tenant, one token and one answer may take up; the server checks them. */
+  /** Bounds for one tenant, one token and one answer; the server checks them. */
   bounds: z.looseObject({}).optional(),
   limits: z.record(z.string(), z.looseObject({})).optional(),
   types: z
@@ -34,7 +34,7 @@ const Config = z.strictObject({
   queues: z.record(z.string(), z.strictObject({ limits: z.array(Use).optional() })).optional(),
 })
 
-/** What a server's configuration file comes to. */
+/** The parsed configuration of a server. */
 export interface ServeConfig {
   readonly tokens: readonly Token[]
   readonly requests: Policy | null
@@ -48,8 +48,9 @@ export interface ServeConfig {
 }
 
 /**
- * Reads a configuration: `tokens`; `requests`; `limits` as policies by name; `types` and `queues` with the limits that their jobs need.
- * @throws option.invalid, and as limits and tasks that are defined in code
+ * Reads a configuration: `tokens`; `requests`; `limits` as policies by name; `types` and `queues` with the limits that
+ * their jobs need.
+ * @throws {SluiceError} `option.invalid`, and the errors of limits and tasks that are defined in code
  */
 export function readServeConfig(json: unknown): ServeConfig {
   const slip = misspelt(Config, json)
@@ -141,7 +142,10 @@ function engineUse(
   return limit.by((given: unknown) => keyIn(given, by), options)
 }
 
-/** One argument is the input itself, several are a list. Without a key such a job fails, unless the limit's `onMissingKey` says otherwise. */
+/**
+ * One argument is the input itself; several form a list. A job without a key fails, unless the limit's `onMissingKey`
+ * decides otherwise.
+ */
 function keyIn(given: unknown, by: string): Key | null | undefined {
   if (by === 'tenant' || by.startsWith('meta.')) return undefined
   if (!by.startsWith('args.')) return readPath(given, by) as Key | undefined

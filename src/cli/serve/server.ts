@@ -14,23 +14,23 @@ import type { Durability } from '../../store/contract/store.ts'
 import { readServeConfig, type ServeConfig } from './config.ts'
 import { tokensFrom } from './tokens.ts'
 
-/** How a server is started. */
+/** Options of a server. */
 export interface ServeOptions {
   readonly store: string
   readonly port: number
   readonly host: string
   readonly testMode: boolean
   readonly durability: Durability
-  /** The file of the configuration; read again by every reload. */
+  /** The configuration file, which every reload reads again. */
   readonly configFile: string | undefined
-  /** For how long a server that was told to stop goes on taking requests while `/health/ready` says no, ms. */
+  /** How long a stopping server still takes requests while `/health/ready` says no, in ms. */
   readonly drainMs: number
 }
 
-/** A server at work. */
+/** A running server. */
 export interface RunningServer {
   readonly url: string
-  /** Reads tokens and limits again; what cannot be is logged, and leaves all as it was. */
+  /** Reads tokens and limits again. A failure is logged, and the old ones stay. */
   reload(): Promise<void>
   /** Ends in good order: requests end, waiting fetches are answered, the store is closed. */
   stop(): Promise<void>
@@ -38,7 +38,10 @@ export interface RunningServer {
 
 const CLOSE_WITHIN_MS = 10_000
 
-/** Opens the store, and serves it. @throws cli.usage without tokens on a host that others can reach; as an engine's start */
+/**
+ * Opens and serves the store.
+ * @throws {SluiceError} `cli.usage` without tokens on a host that others can reach; also as an engine's start
+ */
 export async function startServer(options: ServeOptions): Promise<RunningServer> {
   const { host, port, drainMs } = options
   const config = configOf(options)
@@ -74,7 +77,7 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
   }
 }
 
-/** Checks what a server would be started with, and that a store that is there can be opened; serves nothing. @throws as startServer */
+/** Checks a server's options, and that an existing store opens; serves nothing. It throws as `startServer` does. */
 export async function checkServer(options: ServeOptions): Promise<void> {
   const { tokens, limits, tasks, queues } = configOf(options)
   createAccess(tokens, () => systemClock.now())
@@ -87,7 +90,7 @@ export async function checkServer(options: ServeOptions): Promise<void> {
   }
 }
 
-/** An error as one line, without passwords. */
+/** Formats an error as one line, without passwords. */
 export function wordsOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error)
   return withoutPassword(text).replaceAll(/\s*\n\s*/g, ' ')

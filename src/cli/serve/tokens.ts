@@ -10,9 +10,9 @@ export interface TokenSource {
 }
 
 /**
- * Finds the tokens of a server: of the file that SLUICE_TOKENS_FILE names, else of SLUICE_TOKENS, else of the configuration. Both variables
- * hold JSON: a list of tokens, or `{ "tokens": […] }`.
- * @throws option.invalid, without a token in its words
+ * Finds the tokens of a server: in the file that SLUICE_TOKENS_FILE names, otherwise in SLUICE_TOKENS, otherwise in the
+ * configuration. Both variables hold JSON: a list of tokens, or `{ "tokens": […] }`.
+ * @throws {SluiceError} `option.invalid`, without a token in its message
  */
 export function tokensFrom(
   env: Readonly<Record<string, string | undefined>>,
