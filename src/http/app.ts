@@ -69,7 +69,8 @@ export function createHttpApp(options: HttpOptions): HttpApp {
     auditor: new Auditor(remote, clock, logger),
     health: new StoreHealth(remote, clock),
     limits: new LimitRules(options.limits),
-    counts: new QueueCounts(remote, clock),
+    // A suite asks for exact counts, however busy its machine is.
+    counts: new QueueCounts(remote, clock, testMode ? 0 : undefined),
     bounds,
     heldOpen: new HeldOpen(bounds),
     names: new TenantNames(remote, clock, bounds),

@@ -19,12 +19,15 @@ interface Kept {
 export class QueueCounts {
   readonly #remote: Remote
   readonly #clock: Clock
+  readonly #toldAgain: number
   readonly #kept = new Map<string, Kept>()
   #throttled: { readonly byQueue: ReadonlyMap<string, number>; readonly untilUs: number } | null = null
 
-  constructor(remote: Remote, clock: Clock) {
+  /** @param toldAgain for how many times the time of a count its answer is kept; 0 counts each time. */
+  constructor(remote: Remote, clock: Clock, toldAgain: number = TOLD_AGAIN) {
     this.#remote = remote
     this.#clock = clock
+    this.#toldAgain = toldAgain
   }
 
   /** How many jobs of each queue wait for a budget: of a moment ago where counting takes long. */
@@ -35,7 +38,7 @@ export class QueueCounts {
     const { rows } = await store.throttled(MOST_ROWS)
     const endedUs = this.#clock.monotonicUs()
     const byQueue = sumsOf(rows)
-    this.#throttled = { byQueue, untilUs: endedUs + TOLD_AGAIN * Math.max(0, endedUs - beganUs - QUICK_US) }
+    this.#throttled = { byQueue, untilUs: endedUs + this.#toldAgain * Math.max(0, endedUs - beganUs - QUICK_US) }
     return byQueue
   }
 
@@ -51,7 +54,7 @@ export class QueueCounts {
     this.#kept.delete(name)
     if (endedUs - beganUs <= QUICK_US) return rows
     if (this.#kept.size >= KEPT_AT_MOST) this.#kept.clear()
-    this.#kept.set(name, { rows, untilUs: endedUs + TOLD_AGAIN * (endedUs - beganUs) })
+    this.#kept.set(name, { rows, untilUs: endedUs + this.#toldAgain * (endedUs - beganUs) })
     return rows
   }
 }

@@ -33,3 +33,12 @@ test('one that took long is told again for nine times as long, and then made ane
   for (let look = 1; look <= 8; look++) expect(await waiting(counts)).toBe(1)
   expect(await waiting(counts)).toBe(2)
 })
+
+test('every count is made anew where none may be kept', async () => {
+  const harness = await HttpHarness.open()
+  const counts = new QueueCounts(remoteOf(harness.sluice), movingBy(harness.clock, 100_000), 0)
+  for (const jobs of [1, 2]) {
+    await harness.push()
+    expect(await waiting(counts)).toBe(jobs)
+  }
+})
