@@ -33,7 +33,6 @@ const REAL_TIME = [
   'test/cli/**/*.test.ts',
   'test/acceptance/processes.test.ts',
   'test/acceptance/process-limits.test.ts',
-  'test/acceptance/real-scale.test.ts',
 ]
 
 // `npm test` runs the project virtual, which waits for no real time; `npm run test:all` runs every project.

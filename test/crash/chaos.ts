@@ -15,7 +15,8 @@ const DROWSY_MS = 1000
 export interface ChaosOptions {
   /** A SQLite file of its own by default. */
   readonly store?: string
-  readonly seconds: number
+  /** How many faults happen: kills, sleeps and restarts, one after the other. */
+  readonly faults: number
   readonly seed: number
   /** By how much each worker's wall clock is off, s: one worker per entry. */
   readonly skewsS: readonly number[]
@@ -74,15 +75,14 @@ export class Chaos {
 
   /** Runs; answers when every acknowledged job is completed and the workers have stopped. */
   async run(): Promise<void> {
-    const { seconds, skewsS, restarts = [] } = this.#options
+    const { faults, skewsS, restarts = [] } = this.#options
     this.#url = await this.observer.listen()
     await this.#arrive(40)
     for (const skewS of skewsS) this.#members.push(this.#worker(skewS))
     for (const member of this.#members) await until(`${member.name} is at work`, 20_000, () => member.ready)
-    const beganUs = monotonicUs()
     const restartsLeft = [...restarts]
-    while (monotonicUs() - beganUs < seconds * 1e6) {
-      const elapsed = (monotonicUs() - beganUs) / (seconds * 1e6)
+    for (let fault = 0; fault < faults; fault++) {
+      const elapsed = fault / faults
       const dueRestarts = Math.ceil(restarts.length - elapsed * (restarts.length + 1))
       if (restartsLeft.length > dueRestarts) await this.#restart(restartsLeft.shift() as () => Promise<void>)
       else if (!this.#sleeping && this.#chance(0, 1) < 0.5) await this.#sleep()

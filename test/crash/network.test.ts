@@ -16,7 +16,8 @@ const BACKLOG = 80
 const FAULT_EVERY_MS = 120
 /** Far longer than any fault lasts: what a lost claim has taken must not have to wait for it. */
 const LEASE = '60s'
-const GOES_ON_WITHIN_MS = 5000
+/** Half the lease: work that waited for a lease to end is found out. */
+const GOES_ON_WITHIN_MS = 30_000
 
 const postgres = await onPostgres('fleets over a spoilt network')
 

@@ -34,7 +34,6 @@ test.skipIf(!READY)(
     const engines = tasks.map((each) => new Sluice({ store, tasks: [each], logger }))
     const [first] = engines as [Sluice, Sluice]
     for (const engine of engines) await engine.start()
-    const beganMs = performance.now()
     const tenants = Array.from({ length: JOBS }, (_, n) => ({ tenant: `t${n % KEYS}` }))
     const jobs = (
       await Promise.all(
@@ -62,7 +61,6 @@ test.skipIf(!READY)(
       const [oldest] = await first.jobs.list({ states: ['available', 'active', 'scheduled', 'retryable'], limit: 1 })
       return oldest === undefined
     })
-    const tookMs = performance.now() - beganMs
     const { rows } = await pool.query<{ tenant: string; us: string; attempt: number; state: number }>(
       `SELECT input::json ->> 'tenant' AS tenant, started AS us, attempt, state FROM behind.jobs WHERE started IS NOT NULL`,
     )
@@ -75,8 +73,6 @@ test.skipIf(!READY)(
       expect(starts).toHaveLength(JOBS / KEYS)
       expectWithinBudget(POLICY, starts, `t${key}`)
     }
-    // A key's 100 take (100 - 10) / 40 s; the pool is small, and engines look for each other's work every 250 ms only.
-    expect(tookMs).toBeLessThan(20_000)
     for (const engine of engines) await engine.stop()
     await pool.end()
     expect(complaints).toEqual([])

@@ -8,8 +8,8 @@ import { PostgresCluster } from '../postgres-cluster.ts'
 import { ownPostgres } from '../stores.ts'
 import { until } from '../crash/fleet.ts'
 import { inSchema } from '../services.ts'
-import { expectWithinBudget, noRefill, rate } from './harness.ts'
-import { nowUs, pause } from './process-fleet.ts'
+import { expectWithinBudget, noRefill, rate } from '../acceptance/harness.ts'
+import { nowUs, pause } from '../acceptance/process-fleet.ts'
 
 const INSTALLED = PostgresCluster.installed('the acceptance cases of scale on PostgreSQL')
 /** The cases say 100,000; with fewer they take as long as CI may. */
