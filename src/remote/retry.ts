@@ -1,16 +1,10 @@
 import { SluiceError } from '../base/errors.ts'
-import { objectIn } from '../base/json-value.ts'
 import type { Random } from '../base/random.ts'
 import { beginningOf } from '../base/text.ts'
 import type { JobError, Settlement } from '../jobs/job.ts'
+import { extraOf, type RetryTerms } from '../jobs/job-extra.ts'
 import { type RetryPolicy, retryDelayUs, retryPolicy } from '../jobs/retry-policy.ts'
 import type { JobDetails } from '../store/contract/remote-jobs.ts'
-
-/** How the failures of a job are repeated that remote workers run; kept with the job, since no code here knows it. */
-export interface RetryTerms extends Omit<RetryPolicy, 'attempts'> {
-  /** Failures that end the job at once: what they are called, or the beginning of that with `.*`. */
-  readonly nonRetryable: readonly string[]
-}
 
 /** A failure as a remote worker tells it. */
 export interface Failure {
@@ -27,7 +21,7 @@ const LONGEST_MESSAGE = 8000
 
 /** The retry terms that a job was enqueued with, else those of its task, else the default. */
 export function retryTermsOf(job: JobDetails, ofTask: RetryPolicy | undefined): RetryTerms {
-  const { retry } = objectIn<{ retry: RetryTerms }>(job.extra)
+  const { retry } = extraOf(job)
   return retry ?? (ofTask ? { ...ofTask, nonRetryable: [] } : DEFAULT)
 }
 

@@ -1,4 +1,4 @@
-import { objectIn } from '../base/json-value.ts'
+import { extraOf } from '../jobs/job-extra.ts'
 import type { Clock } from '../base/clock.ts'
 import { persist } from '../base/persist.ts'
 import type { Admitted, Settled, Settlement } from '../jobs/job.ts'
@@ -93,7 +93,7 @@ export async function firstUse(
   store: Store,
   job: JobDetails,
 ): Promise<{ readonly limit: string; readonly key: string } | null> {
-  const { limit } = objectIn<{ readonly limit: { readonly limit: string; readonly key: string } }>(job.extra)
+  const { limit } = extraOf(job)
   return limit ?? (await store.explain(job.id))?.uses[0] ?? null
 }
 

@@ -1,5 +1,5 @@
 import { SluiceError } from '../../base/errors.ts'
-import { objectIn } from '../../base/json-value.ts'
+import { extraOf } from '../../jobs/job-extra.ts'
 import { checkOptions, checkText, show } from '../../base/options.ts'
 import { isStorable } from '../../base/text.ts'
 import { FLOW_STATES, type FlowKind, type FlowQuery, type FlowRecord, type FlowState } from '../../jobs/flow.ts'
@@ -168,8 +168,8 @@ function checkLimit(limit: unknown, what: string): void {
 }
 
 function toView(flow: FlowRecord): FlowView {
-  const { id, kind, name, state, total, completed, discarded, cancelled, createdUs, finishedUs, extra } = flow
-  const { meta = {} } = objectIn<{ meta: Record<string, unknown> }>(extra)
+  const { id, kind, name, state, total, completed, discarded, cancelled, createdUs, finishedUs } = flow
+  const { meta = {} } = extraOf(flow)
   return {
     id,
     kind,

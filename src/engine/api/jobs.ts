@@ -1,5 +1,6 @@
 import { SluiceError } from '../../base/errors.ts'
-import { fromJsonText, objectIn } from '../../base/json-value.ts'
+import { fromJsonText } from '../../base/json-value.ts'
+import { extraOf } from '../../jobs/job-extra.ts'
 import { checkText } from '../../base/options.ts'
 import { isStorable } from '../../base/text.ts'
 import type { FlowPlace } from '../../jobs/flow.ts'
@@ -285,7 +286,7 @@ function waitInWords({
 
 /** A stored job, as callers see it. */
 export function viewOf(job: JobRecord): JobView {
-  const { meta = {}, tags = [] } = objectIn<{ meta: Record<string, unknown>; tags: string[] }>(job.extra)
+  const { meta = {}, tags = [] } = extraOf(job)
   return {
     id: job.id,
     task: job.task,

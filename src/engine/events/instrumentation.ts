@@ -1,4 +1,4 @@
-import { objectIn } from '../../base/json-value.ts'
+import { extraOf } from '../../jobs/job-extra.ts'
 import type { RunEnd } from './run-end.ts'
 
 /** What a job carries from its enqueue to its runs, as a trace context does: header names and values. */
@@ -35,7 +35,7 @@ const LONGEST = 8192
 
 /** What a stored job carries; of what is no such thing, nothing. */
 export function carriedBy(extra: string | null): Carried {
-  const { trace } = objectIn<{ trace: unknown }>(extra)
+  const { trace } = extraOf({ extra })
   if (typeof trace !== 'object' || trace === null) return {}
   return Object.fromEntries(Object.entries(trace).filter(([, value]) => typeof value === 'string'))
 }

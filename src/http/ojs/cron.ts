@@ -8,7 +8,7 @@ import { invalid, notFound, unprocessable } from '../refusal.ts'
 import { isOwn, ownName, splitName } from '../tenant.ts'
 import { extraOf } from './job-json.ts'
 import { requireQueues } from './jobs.ts'
-import type { JobExtra } from './new-job.ts'
+import type { OjsExtra } from './new-job.ts'
 import { pageOf } from './pages.ts'
 import { readyJobs } from './ready-jobs.ts'
 import { JobType, NewJobJson, Options, PageQuery } from './schemas.ts'
@@ -57,7 +57,7 @@ export const registerCron: Operation = operation({
     if (known) requireQueues(call, [splitName(known.job.queue).name])
     else await server.names.admit('schedules', tenant, [name])
     const createdMs = (known && extraOf(known.job).cron?.createdMs) ?? clock.now()
-    const extra: JobExtra = { ...extraOf(job), cron: { createdMs, expression, overlap } }
+    const extra: OjsExtra = { ...extraOf(job), cron: { createdMs, expression, overlap } }
     if (limits.length > 0) await remote.define(limits)
     const view = await sluice.schedules.register(
       {

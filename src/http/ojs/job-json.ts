@@ -2,7 +2,8 @@ import type { Failure, JobDetails } from '../../store/contract/remote-jobs.ts'
 import type { JobError } from '../../jobs/job.ts'
 import { fromJsonText, objectIn } from '../../base/json-value.ts'
 import { splitName } from '../tenant.ts'
-import type { JobExtra } from './new-job.ts'
+import { extraOf as readExtra } from '../../jobs/job-extra.ts'
+import type { OjsExtra } from './new-job.ts'
 
 /** A job as it is shown; what is undefined is left out where it is written. */
 export type JobAsJson = Record<string, unknown> & { readonly id: string }
@@ -17,8 +18,8 @@ const CODES: Readonly<Record<string, string>> = {
 }
 
 /** What was kept beside a job. */
-export function extraOf(job: { readonly extra: string | null }): JobExtra {
-  return objectIn<JobExtra>(job.extra)
+export function extraOf(job: { readonly extra: string | null }): OjsExtra {
+  return readExtra<OjsExtra>(job)
 }
 
 /** The code under which a failure is told. */
@@ -70,13 +71,13 @@ function retryDelayMs(job: JobDetails): number | null {
   return job.state === 'retryable' || job.state === 'active' ? (job.error?.retryDelayMs ?? null) : null
 }
 
-function argsOf(job: JobDetails, { ojs }: JobExtra): unknown {
+function argsOf(job: JobDetails, { ojs }: OjsExtra): unknown {
   const input: unknown = fromJsonText(job.input, null)
   if (ojs?.args === 'none' || (!ojs && input === null)) return []
   return ojs?.args === 'many' ? input : [input]
 }
 
-function timesOf(job: JobDetails, extra: JobExtra): Record<string, unknown> {
+function timesOf(job: JobDetails, extra: OjsExtra): Record<string, unknown> {
   const { ojs, activatedUs } = extra
   const { state } = job
   const { times = {}, options = {} } = ojs ?? {}
@@ -101,7 +102,7 @@ function timesOf(job: JobDetails, extra: JobExtra): Record<string, unknown> {
 }
 
 /** Whether a job was cancelled before its time came, or before anybody had activated it. */
-function wasEarly(job: JobDetails, { ojs, activatedUs }: JobExtra, scheduledAt: string | null): boolean {
+function wasEarly(job: JobDetails, { ojs, activatedUs }: OjsExtra, scheduledAt: string | null): boolean {
   if (job.attempt > 0 || job.finishedUs === null) return false
   if (ojs?.options.pending === true && activatedUs === undefined) return true
   return scheduledAt !== null && Date.parse(scheduledAt) * 1000 > job.finishedUs

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { type Duration, durationUs } from '../../base/duration.ts'
 import { checkInstant } from '../../base/instant.ts'
 import { toJsonText } from '../../base/json-value.ts'
-import type { RetryTerms } from '../../remote/retry.ts'
+import type { JobExtra, RetryTerms } from '../../jobs/job-extra.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import { retryPolicy } from '../../jobs/retry-policy.ts'
 import type { OnConflict, UniqueRule } from '../../jobs/unique-key.ts'
@@ -11,12 +11,8 @@ import { invalid, unprocessable } from '../refusal.ts'
 import { ownName } from '../tenant.ts'
 import { instantMs, isRelative, type JobJson, type OptionsJson, type RetryJson, type UniqueJson } from './schemas.ts'
 
-/** What is kept of a job as it was sent, for when it is shown again; the engine reads `meta`, `tags`, `retry` and `limit`. */
-export interface JobExtra {
-  readonly meta?: Readonly<Record<string, unknown>>
-  readonly tags?: readonly string[]
-  readonly retry?: RetryTerms
-  readonly limit?: { readonly limit: string; readonly key: string }
+/** What is kept of a job as it was sent, for when it is shown again. */
+export interface OjsExtra extends JobExtra {
   readonly ojs?: {
     /** How `args` came to be the input: one argument is the input itself. */
     readonly args: 'one' | 'many' | 'none'
@@ -62,7 +58,7 @@ export function newJob(json: JobJson, { tenant, nowMs, newId, uses, first }: Sto
   const { terms, maxAttempts } = retryTerms(options.retry ?? {})
   const { runAtMs, expiresAtMs, times } = timesOf(options, nowMs)
   const meta = withTenant(json.meta ?? {}, tenant)
-  const extra: JobExtra = {
+  const extra: OjsExtra = {
     meta,
     ...(options.tags && { tags: options.tags }),
     retry: terms,
@@ -100,7 +96,7 @@ export function newJob(json: JobJson, { tenant, nowMs, newId, uses, first }: Sto
 }
 
 /** When a job that waits to be activated is to run; null: at once. */
-export function runAtOf(extra: JobExtra): number | null {
+export function runAtOf(extra: OjsExtra): number | null {
   const { times = {}, options = {} } = extra.ojs ?? {}
   const at = times['scheduled_at'] ?? options.scheduled_at ?? options.delay_until
   return typeof at === 'string' ? checkInstant(Date.parse(at), 'scheduled_at') : null

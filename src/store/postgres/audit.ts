@@ -1,5 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
 import { AUDIT_KEPT, AUDIT_PRUNED_EVERY, type AuditEntry, type AuditQuery, type AuditRow } from '../contract/audit.ts'
+import { AUDIT_COLUMNS, auditRow } from '../shared/records.ts'
 
 /** Keeps one change on record, and forgets the oldest. */
 export async function audit(db: Statements, { atMs, who, tenant, action, subject, detail }: AuditEntry): Promise<void> {
@@ -17,20 +18,12 @@ export async function audit(db: Statements, { atMs, who, tenant, action, subject
 
 /** Changes on record, newest first. */
 export async function auditTrail(db: Statements, { before, tenant, limit }: AuditQuery): Promise<AuditRow[]> {
-  const rows = await db.all<[number, number, string, string, string, string, string]>(
-    `SELECT id, at, who, tenant, action, subject, detail FROM sluice.audit
+  const rows = await db.all(
+    `SELECT ${AUDIT_COLUMNS} FROM sluice.audit
      WHERE id < $1 AND ($2::text IS NULL OR tenant = $2) ORDER BY id DESC LIMIT $3`,
     before ?? Number.MAX_SAFE_INTEGER,
     tenant,
     limit,
   )
-  return rows.map(([id, atMs, who, of, action, subject, detail]) => ({
-    id,
-    atMs,
-    who,
-    tenant: of,
-    action,
-    subject,
-    detail,
-  }))
+  return rows.map(auditRow)
 }

@@ -1,5 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
 import type { Directive, Registration, RemoteWorker, WorkerRecord } from '../contract/workers.ts'
+import { WORKER_COLUMNS, workerRecord } from '../shared/records.ts'
 import { type Context, readClock } from './context.ts'
 import { STATE } from '../shared/state.ts'
 import { leave, liveQueues, wakeSharedWaitLists } from './workers.ts'
@@ -41,24 +42,14 @@ export async function registerWorker(
 /** Workers on record, those of engines too. */
 export async function workers(context: Context, db: Statements): Promise<WorkerRecord[]> {
   const { nowUs } = await readClock(context, db)
-  const rows = await db.all<
-    [number, string | null, string, string | null, Directive, number, number, string | null, number]
-  >(
-    `SELECT w.id, w.name, array_to_json(w.queues)::text, array_to_json(w.tasks)::text, w.directive, w.alive_until, w.joined, w.about, coalesce(r.active, 0)
-     FROM sluice.workers w LEFT JOIN (SELECT worker, count(*) AS active FROM sluice.jobs WHERE state = ${STATE.active} GROUP BY worker) r ON r.worker = w.id ORDER BY w.id`,
+  const rows = await db.all(
+    `SELECT ${WORKER_COLUMNS} FROM (
+       SELECT w.id, name, array_to_json(queues)::text AS queues, array_to_json(tasks)::text AS tasks, directive,
+         alive_until, joined, about, coalesce(r.active, 0) AS active
+       FROM sluice.workers w LEFT JOIN (SELECT worker, count(*) AS active FROM sluice.jobs
+         WHERE state = ${STATE.active} GROUP BY worker) r ON r.worker = w.id) w ORDER BY id`,
   )
-  return rows.map(([worker, name, queues, tasks, directive, aliveUntilUs, joinedUs, about, active]) => ({
-    worker,
-    name,
-    queues: JSON.parse(queues) as string[],
-    tasks: tasks === null ? null : (JSON.parse(tasks) as string[]),
-    directive,
-    alive: aliveUntilUs > nowUs,
-    aliveUntilUs,
-    joinedUs,
-    about,
-    active,
-  }))
+  return rows.map((row) => workerRecord(row, nowUs))
 }
 
 /** Says what a remote worker is to do. */

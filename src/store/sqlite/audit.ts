@@ -1,4 +1,5 @@
 import { AUDIT_KEPT, AUDIT_PRUNED_EVERY, type AuditEntry, type AuditQuery, type AuditRow } from '../contract/audit.ts'
+import { AUDIT_COLUMNS, auditRow } from '../shared/records.ts'
 import type { Context } from './context.ts'
 
 /** Keeps one change on record, and forgets the oldest. */
@@ -17,14 +18,12 @@ export function audit({ db }: Context, { atMs, who, tenant, action, subject, det
 
 /** Changes on record, newest first. */
 export function auditTrail({ db }: Context, { before, tenant, limit }: AuditQuery): AuditRow[] {
-  return db
-    .all<[number, number, string, string, string, string, string]>(
-      `SELECT id, at, who, tenant, action, subject, detail FROM audit
-       WHERE id < ? AND (? IS NULL OR tenant = ?) ORDER BY id DESC LIMIT ?`,
-      before ?? Number.MAX_SAFE_INTEGER,
-      tenant,
-      tenant,
-      limit,
-    )
-    .map(([id, atMs, who, of, action, subject, detail]) => ({ id, atMs, who, tenant: of, action, subject, detail }))
+  const rows = db.all(
+    `SELECT ${AUDIT_COLUMNS} FROM audit WHERE id < ? AND (? IS NULL OR tenant = ?) ORDER BY id DESC LIMIT ?`,
+    before ?? Number.MAX_SAFE_INTEGER,
+    tenant,
+    tenant,
+    limit,
+  )
+  return rows.map(auditRow)
 }

@@ -1,4 +1,5 @@
 import type { Directive, Registration, RemoteWorker, WorkerRecord } from '../contract/workers.ts'
+import { WORKER_COLUMNS, workerRecord } from '../shared/records.ts'
 import type { Context } from './context.ts'
 import { STATE } from '../shared/state.ts'
 import { leave, liveQueues, wakeSharedWaitLists } from './workers.ts'
@@ -34,24 +35,11 @@ export function registerWorker(context: Context, { name, queues, aliveUs, about,
 /** Workers on record, those of engines too. */
 export function workers(context: Context): WorkerRecord[] {
   const nowUs = context.clock.nowUs()
-  const rows = context.db.all<
-    [number, string | null, string, string | null, Directive, number, number, string | null, number]
-  >(
-    `SELECT id, name, queues, tasks, directive, alive_until, joined, about,
-     (SELECT count(*) FROM jobs WHERE state = ${STATE.active} AND due IS NOT NULL AND worker = workers.id) FROM workers ORDER BY id`,
+  const active = `SELECT count(*) FROM jobs WHERE state = ${STATE.active} AND due IS NOT NULL AND worker = workers.id`
+  const rows = context.db.all(
+    `SELECT ${WORKER_COLUMNS} FROM (SELECT *, (${active}) AS active FROM workers) ORDER BY id`,
   )
-  return rows.map(([worker, name, queues, tasks, directive, aliveUntilUs, joinedUs, about, active]) => ({
-    worker,
-    name,
-    queues: JSON.parse(queues) as string[],
-    tasks: tasks === null ? null : (JSON.parse(tasks) as string[]),
-    directive,
-    alive: aliveUntilUs > nowUs,
-    aliveUntilUs,
-    joinedUs,
-    about,
-    active,
-  }))
+  return rows.map((row) => workerRecord(row, nowUs))
 }
 
 /** Says what a remote worker is to do. */

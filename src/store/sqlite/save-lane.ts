@@ -1,23 +1,7 @@
 import type { Lane } from '../../policy/admission/lane.ts'
 import { encodeScanCursor } from '../../policy/admission/scan-cursor.ts'
-import type { StoredBucket } from '../shared/stored-bucket.ts'
+import { overOf } from '../shared/lane-group.ts'
 import type { Context } from './context.ts'
-
-/** A bucket that so many lanes need groups the lines of others: its lanes can be held together behind one deputy. */
-const SHARED_BY = 16
-
-/** Deputies stand in a group of their own: they are never held. */
-export const DEPUTY = '!'
-
-/** The group of a lane within the line it stands in: the other buckets that it shares with many lanes. */
-function overOf(lane: Lane): string {
-  if (lane.deputyOf) return DEPUTY
-  return lane.buckets
-    .filter((bucket) => bucket !== lane.on && (bucket as StoredBucket).lanes >= SHARED_BY)
-    .map((bucket) => bucket.id)
-    .sort((a, b) => a - b)
-    .join(',')
-}
 
 /**
  * Writes a lane as a decision left it.

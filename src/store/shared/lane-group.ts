@@ -1,0 +1,18 @@
+import type { Lane } from '../../policy/admission/lane.ts'
+import type { StoredBucket } from './stored-bucket.ts'
+
+/** A bucket that so many lanes need groups the lanes of others: these can be shadowed together by one deputy. */
+const SHARED_BY = 16
+
+/** Deputies stand in a group of their own: they are never shadowed. */
+export const DEPUTY = '!'
+
+/** The group of a lane within its wait list: the other buckets that it shares with many lanes. */
+export function overOf(lane: Lane): string {
+  if (lane.deputyOf) return DEPUTY
+  return lane.buckets
+    .filter((bucket) => bucket !== lane.on && (bucket as StoredBucket).lanes >= SHARED_BY)
+    .map((bucket) => bucket.id)
+    .sort((a, b) => a - b)
+    .join(',')
+}
