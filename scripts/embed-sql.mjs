@@ -1,5 +1,5 @@
-// Writes src/store/postgres/sql/embedded.ts from the .sql files beside it, so that the package ships no SQL files. Run
-// it after every change of one; test/store/postgres-sql.test.ts fails until then.
+// Writes the .sql files of each backend into one module, sql/embedded.ts, so that the package ships no SQL files. Run
+// it after every change of one; test/store/sql.test.ts fails until then.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { END_OF_TIME_MS, END_OF_TIME_US } from '../src/base/instant.ts'
@@ -48,7 +48,7 @@ function positions(group, names, first = 0) {
   return Object.fromEntries(names.map((name, place) => [`${group}.${name}`, place + first]))
 }
 
-const folder = fileURLToPath(new URL('../src/store/postgres/sql/', import.meta.url))
+const folder = fileURLToPath(new URL('../src/store/', import.meta.url))
 
 function textOf(path) {
   return readFileSync(folder + path, 'utf8').replaceAll(/\{\{([\w.]+)\}\}/g, (_, name) => {
@@ -62,22 +62,31 @@ function list(from) {
   return `[\n${paths.map((path) => `  // ${path}\n  ${JSON.stringify(textOf(`${from}/${path}`))},\n`).join('')}]`
 }
 
-/** The module that holds all of it. */
-export function embedded() {
-  return `// Written by scripts/embed-sql.mjs from the .sql files beside it; change those.
+const HEAD = `// Written by scripts/embed-sql.mjs from the .sql files beside it; change those.
 
 /**
- * The changes of tables in order; the table \`store\` counts how many were applied. A shipped one is never edited:
- * changes are appended. One that changes what a function takes or answers drops the function.
- */
-export const MIGRATIONS: readonly string[] = ${list('migrations')}
+ * The changes of tables in order; the store counts how many were applied. A shipped one is never edited: changes are
+ * appended.
+ */`
 
-/** The functions of this version: put in place after any migration, so that each is written once. */
-export const FUNCTIONS: string = ${list('functions')}.join('\\n')
+/** The module of each backend, by its path under src/store. */
+export const MODULES = {
+  'sqlite/sql/embedded.ts': () => `${HEAD}
+export const MIGRATIONS: readonly string[] = ${list('sqlite/sql/migrations')}
+`,
+  'postgres/sql/embedded.ts': () => `${HEAD}
+export const MIGRATIONS: readonly string[] = ${list('postgres/sql/migrations')}
+
+/**
+ * The functions of this version: put in place after any migration, so that each is written once. A migration drops a
+ * function that takes or answers something else from then on.
+ */
+export const FUNCTIONS: string = ${list('postgres/sql/functions')}.join('\\n')
 
 /** Gives a schema the clock that its callers set, as \`clock\` of the engine says: for tests. */
-export const TEST_CLOCK: string = ${JSON.stringify(textOf('test-clock.sql'))}
-`
+export const TEST_CLOCK: string = ${JSON.stringify(textOf('postgres/sql/test-clock.sql'))}
+`,
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) writeFileSync(`${folder}embedded.ts`, embedded())
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href)
+  for (const [path, text] of Object.entries(MODULES)) writeFileSync(folder + path, text())

@@ -3,7 +3,7 @@ import { Client } from 'pg'
 import { expect, test } from 'vitest'
 import { call, input, limit, Sluice, task } from '../../src/exports/index.ts'
 import { createManualClock } from '../../src/exports/testing.ts'
-import { MIGRATIONS } from '../../src/store/sqlite/schema.ts'
+import { MIGRATIONS } from '../../src/store/sqlite/sql/embedded.ts'
 import { onPostgres, onSqlite } from '../stores.ts'
 import { createEngineHarness } from './engine-harness.ts'
 

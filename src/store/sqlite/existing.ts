@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import type { DatabaseSync } from 'node:sqlite'
 import { SluiceError } from '../../base/errors.ts'
 import { openDatabase } from '../../database/node-sqlite.ts'
-import { MIGRATIONS } from './schema.ts'
+import { MIGRATIONS } from './sql/embedded.ts'
 
 const BUSY_MS = 5000
 
