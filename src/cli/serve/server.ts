@@ -91,7 +91,7 @@ export async function checkServer(options: ServeOptions): Promise<void> {
 }
 
 /** Formats an error as one line, without passwords. */
-export function wordsOf(error: unknown): string {
+function wordsOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error)
   return withoutPassword(text).replaceAll(/\s*\n\s*/g, ' ')
 }
