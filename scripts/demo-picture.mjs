@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-const COLUMNS = 96
+const COLUMNS = 104
 const LINE_HEIGHT = 20
 const CHARACTER_WIDTH = 8.43
 const MARGIN = 20
