@@ -1,31 +1,23 @@
-import type { SetAside } from '../contract/set-aside.ts'
 import { UnreadableRows } from '../shared/unreadable-rows.ts'
 import { setAside } from './set-aside.ts'
 import type { Clock } from '../../base/clock.ts'
 import { systemClock } from '../../base/clock.ts'
 import { PostgresDatabase, type Statements } from '../../database/postgres.ts'
-import type { JobQuery, JobRecord, NewJob, Settled, Settlement } from '../../jobs/job.ts'
-import type { NewSchedule, ScheduleRecord } from '../../jobs/schedule.ts'
+import type { NewJob, Settled, Settlement } from '../../jobs/job.ts'
 import type { Override, OverrideRequest } from '../contract/overrides.ts'
-import type { Scheduled } from '../contract/schedules.ts'
 import type {
   Beat,
-  BucketReport,
   CancelAnswer,
   Change,
   Claim,
   ClaimRequest,
-  DeclaredQueue,
   Enqueued,
-  Recovered,
   RemoteClaim,
   ReleasedClaims,
   Run,
   Store,
-  Unstarted,
 } from '../contract/store.ts'
-import type { LimitDefinition } from '../../policy/limits/limit.ts'
-import type { BucketBacklog, CalibrationReport, Explanation, Throttled } from '../contract/waits.ts'
+import type { CalibrationReport } from '../contract/waits.ts'
 import { backlog } from './backlog.ts'
 import type { Batch } from './batch.ts'
 import { cancel } from './cancel.ts'
@@ -155,17 +147,9 @@ export class PostgresStore extends RemoteVerbs implements Store {
     return answers
   }
 
-  get(id: string): Promise<JobRecord | null> {
-    return this.#read((db) => get(db, id))
-  }
-
-  list(query: JobQuery): Promise<JobRecord[]> {
-    return this.#read((db) => list(db, query))
-  }
-
-  explain(id: string): Promise<Explanation | null> {
-    return this.#look((db) => explain(this.#context, db, id))
-  }
+  get: Store['get'] = (id) => this.#read((db) => get(db, id))
+  list: Store['list'] = (query) => this.#read((db) => list(db, query))
+  explain: Store['explain'] = (id) => this.#look((db) => explain(this.#context, db, id))
 
   async cancel(id: string): Promise<CancelAnswer> {
     if (!isUuid(id)) return { kind: 'missing' }
@@ -200,9 +184,8 @@ export class PostgresStore extends RemoteVerbs implements Store {
     return settled ?? { kind: 'lost' }
   }
 
-  release(worker: number, runs: readonly Unstarted[]): Promise<void> {
-    return whenReachable(this.#clock, () => this.#change((db) => release(this.#context, db, worker, runs)))
-  }
+  release: Store['release'] = (worker, runs) =>
+    whenReachable(this.#clock, () => this.#change((db) => release(this.#context, db, worker, runs)))
 
   async releaseLost(worker: number, held: readonly Run[]): Promise<number> {
     return this.#giveBack(worker, await this.#read((db) => lostClaims(db, worker, held)))
@@ -219,21 +202,11 @@ export class PostgresStore extends RemoteVerbs implements Store {
     return lost.length
   }
 
-  promote(limit: number): Promise<number> {
-    return this.#change((db) => promote(db, limit))
-  }
+  promote: Store['promote'] = (limit) => this.#change((db) => promote(db, limit))
+  recover: Store['recover'] = () => this.#change((db) => recover(this.#context, db, this.#clock.bootId))
 
-  recover(): Promise<Recovered[]> {
-    return this.#change((db) => recover(this.#context, db, this.#clock.bootId))
-  }
-
-  define(limits: readonly LimitDefinition[]): Promise<string[]> {
-    return this.#change((db) => define(this.#context, db, limits))
-  }
-
-  declareQueues(queues: readonly DeclaredQueue[]): Promise<string[]> {
-    return this.#change((db) => declareQueues(this.#context, db, queues))
-  }
+  define: Store['define'] = (limits) => this.#change((db) => define(this.#context, db, limits))
+  declareQueues: Store['declareQueues'] = (queues) => this.#change((db) => declareQueues(this.#context, db, queues))
 
   async penalize(limit: string, key: string, untilUs: number, worker?: number): Promise<boolean> {
     await this.#endOverdue()
@@ -250,17 +223,9 @@ export class PostgresStore extends RemoteVerbs implements Store {
     await this.#change((db) => charge(this.#context, db, { limit, key, worker }, units, atUs))
   }
 
-  inspect(limit: string, key?: string): Promise<BucketReport[]> {
-    return this.#look((db) => inspect(this.#context, db, limit, key))
-  }
-
-  limits(): Promise<LimitDefinition[]> {
-    return this.#look((db) => definitions(this.#context, db))
-  }
-
-  unreadable(): Promise<readonly SetAside[]> {
-    return this.#look(async (db) => (await currentLimits(this.#context, db)).aside)
-  }
+  inspect: Store['inspect'] = (limit, key) => this.#look((db) => inspect(this.#context, db, limit, key))
+  limits: Store['limits'] = () => this.#look((db) => definitions(this.#context, db))
+  unreadable: Store['unreadable'] = () => this.#look(async (db) => (await currentLimits(this.#context, db)).aside)
 
   override(request: OverrideRequest): Promise<boolean> {
     return this.#change((db) => override(this.#context, db, request))
@@ -270,28 +235,16 @@ export class PostgresStore extends RemoteVerbs implements Store {
     return this.#look(async (db) => overrides(await currentLimits(this.#context, db), limit))
   }
 
-  schedule(given: NewSchedule): Promise<Scheduled> {
-    return this.#change(async (db) => schedule(this.#context, db, await readClock(this.#context, db), given))
-  }
-
-  schedules(): Promise<ScheduleRecord[]> {
-    return this.#db.session(async (db) => schedules(db, await readClock(this.#context, db)))
-  }
-
-  unschedule(name: string): Promise<boolean> {
-    return this.#change((db) => unschedule(db, name))
-  }
+  schedule: Store['schedule'] = (given) =>
+    this.#change(async (db) => schedule(this.#context, db, await readClock(this.#context, db), given))
+  schedules: Store['schedules'] = () =>
+    this.#db.session(async (db) => schedules(db, await readClock(this.#context, db)))
+  unschedule: Store['unschedule'] = (name) => this.#change((db) => unschedule(db, name))
 
   limitKeys: Store['limitKeys'] = (query) => this.#look((db) => limitKeys(db, query))
   limitTotals: Store['limitTotals'] = (limits) => this.#look((db) => limitTotals(db, limits))
-
-  throttled(rows: number): Promise<Throttled> {
-    return this.#look((db) => throttled(db, rows))
-  }
-
-  backlog(limit: string, key?: string): Promise<BucketBacklog[] | null> {
-    return this.#look((db) => backlog(this.#context, db, limit, key))
-  }
+  throttled: Store['throttled'] = (rows) => this.#look((db) => throttled(db, rows))
+  backlog: Store['backlog'] = (limit, key) => this.#look((db) => backlog(this.#context, db, limit, key))
 
   join(queues: readonly string[], leaseUs: number, tasks: readonly string[] | null = null): Promise<number> {
     return this.#change((db) => join(this.#context, db, this.#clock.bootId, queues, leaseUs, tasks))
@@ -302,13 +255,8 @@ export class PostgresStore extends RemoteVerbs implements Store {
     return whenReachable(this.#clock, beat, leaseUs / 1000)
   }
 
-  cancellations(worker: number): Promise<number[]> {
-    return this.#read((db) => cancellations(db, worker))
-  }
-
-  leave(worker: number): Promise<void> {
-    return this.#change((db) => leave(this.#context, db, worker))
-  }
+  cancellations: Store['cancellations'] = (worker) => this.#read((db) => cancellations(db, worker))
+  leave: Store['leave'] = (worker) => this.#change((db) => leave(this.#context, db, worker))
 
   /** Who only asks may ask twice: a connection that died unnoticed is found by its first use. */
   #read<T>(work: (db: Statements) => Promise<T>): Promise<T> {

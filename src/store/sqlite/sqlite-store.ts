@@ -2,30 +2,22 @@ import type { Clock } from '../../base/clock.ts'
 import { isFinal, mayPass, SluiceError } from '../../base/errors.ts'
 import { createIds } from '../../base/ids.ts'
 import { SqliteConnection, type Phase } from '../../database/sqlite.ts'
-import type { JobQuery, JobRecord, NewJob, Settled, Settlement } from '../../jobs/job.ts'
+import type { NewJob, Settled, Settlement } from '../../jobs/job.ts'
 import { releaseClaims } from '../shared/lost.ts'
-
 import type { Override, OverrideRequest } from '../contract/overrides.ts'
 import type {
-  Beat,
-  BucketReport,
-  CancelAnswer,
   Change,
   Claim,
   ClaimRequest,
-  DeclaredQueue,
   Durability,
   Enqueued,
-  Recovered,
   Retention,
   RemoteClaim,
   ReleasedClaims,
   Run,
   Store,
-  Unstarted,
 } from '../contract/store.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
-import type { CalibrationReport, Explanation } from '../contract/waits.ts'
 import { backlog } from './backlog.ts'
 import { cancel } from './cancel.ts'
 import { cancelFlow } from './cancel-flow.ts'
@@ -55,7 +47,6 @@ import { settle } from './settle.ts'
 import type { SettleRequest } from '../shared/settle-once.ts'
 import { startFlow } from './start-flow.ts'
 import { setAside } from './set-aside.ts'
-import type { SetAside } from '../contract/set-aside.ts'
 import { UnreadableRows } from '../shared/unreadable-rows.ts'
 import { StoreClock } from './store-clock.ts'
 import { limitKeys, limitTotals } from './limit-keys.ts'
@@ -177,29 +168,12 @@ export class SqliteStore extends RemoteVerbs implements Store {
     return this.#db.write(CHANGES, () => enqueue(this.#context, jobs))
   }
 
-  get(id: string): Promise<JobRecord | null> {
-    return this.#read(() => get(this.#context, id))
-  }
-
-  list(query: JobQuery): Promise<JobRecord[]> {
-    return this.#read(() => list(this.#context, query))
-  }
-
-  explain(id: string): Promise<Explanation | null> {
-    return this.#readLimits(() => explain(this.#context, id))
-  }
-
-  cancel(id: string): Promise<CancelAnswer> {
-    return this.#mend(CHANGES, () => cancel(this.#context, id))
-  }
-
-  retry(id: string): Promise<boolean> {
-    return this.#mend(CHANGES, () => retry(this.#context, id))
-  }
-
-  prune(limit: number): Promise<number> {
-    return this.#mend(CHANGES, () => prune(this.#context, limit))
-  }
+  get: Store['get'] = (id) => this.#read(() => get(this.#context, id))
+  list: Store['list'] = (query) => this.#read(() => list(this.#context, query))
+  explain: Store['explain'] = (id) => this.#readLimits(() => explain(this.#context, id))
+  cancel: Store['cancel'] = (id) => this.#mend(CHANGES, () => cancel(this.#context, id))
+  retry: Store['retry'] = (id) => this.#mend(CHANGES, () => retry(this.#context, id))
+  prune: Store['prune'] = (limit) => this.#mend(CHANGES, () => prune(this.#context, limit))
 
   startFlow: Store['startFlow'] = (flow) => this.#mend(CHANGES, () => startFlow(this.#context, flow))
   cancelFlow: Store['cancelFlow'] = (id) => this.#mend(CHANGES, () => cancelFlow(this.#context, id))
@@ -242,13 +216,8 @@ export class SqliteStore extends RemoteVerbs implements Store {
     return { requests, answers }
   }
 
-  release(worker: number, runs: readonly Unstarted[]): Promise<void> {
-    return this.#mend(FREES, () => release(this.#context, worker, runs))
-  }
-
-  releaseLost(worker: number, held: readonly Run[]): Promise<number> {
-    return this.#giveBack(worker, lostClaims(this.#context, worker, held))
-  }
+  release: Store['release'] = (worker, runs) => this.#mend(FREES, () => release(this.#context, worker, runs))
+  releaseLost: Store['releaseLost'] = (worker, held) => this.#giveBack(worker, lostClaims(this.#context, worker, held))
 
   async releaseClaims(claims: readonly RemoteClaim[]): Promise<ReleasedClaims> {
     return releaseClaims(runsOfClaims(this.#context, claims), (worker, runs) => this.#giveBack(worker, runs))
@@ -260,41 +229,20 @@ export class SqliteStore extends RemoteVerbs implements Store {
     return lost.length
   }
 
-  promote(limit: number): Promise<number> {
-    return this.#mend(CHANGES, () => promote(this.#context, this.#storeClock.read(), limit))
-  }
+  promote: Store['promote'] = (limit) =>
+    this.#mend(CHANGES, () => promote(this.#context, this.#storeClock.read(), limit))
+  recover: Store['recover'] = () => this.#mend(FREES, () => recover(this.#context))
 
-  recover(): Promise<Recovered[]> {
-    return this.#mend(FREES, () => recover(this.#context))
-  }
-
-  define(limits: readonly LimitDefinition[]): Promise<string[]> {
-    return this.#mend(CHANGES, () => define(this.#context, limits))
-  }
-
-  declareQueues(queues: readonly DeclaredQueue[]): Promise<string[]> {
-    return this.#mend(CHANGES, () => declareQueues(this.#context, queues))
-  }
-
-  penalize(limit: string, key: string, untilUs: number, worker?: number): Promise<boolean> {
-    return this.#db.write(CHANGES, () => penalizeBucket(this.#context, limit, key, untilUs, this.nowUs(), worker))
-  }
-
-  calibrate(limit: string, key: string, told: CalibrationReport, worker?: number): Promise<boolean> {
-    return this.#db.write(CHANGES, () => calibrate(this.#context, limit, key, told, worker))
-  }
-
-  charge(limit: string, key: string, units: number, chargedAtUs: number, worker?: number): Promise<void> {
-    return this.#db.write(FREES, () => charge(this.#context, limit, key, units, chargedAtUs, worker))
-  }
-
-  inspect(limit: string, key?: string): Promise<BucketReport[]> {
-    return this.#readLimits(() => inspect(this.#context, limit, key))
-  }
-
-  unreadable(): Promise<readonly SetAside[]> {
-    return this.#readLimits(() => this.#context.policies.aside)
-  }
+  define: Store['define'] = (limits) => this.#mend(CHANGES, () => define(this.#context, limits))
+  declareQueues: Store['declareQueues'] = (queues) => this.#mend(CHANGES, () => declareQueues(this.#context, queues))
+  penalize: Store['penalize'] = (limit, key, untilUs, worker) =>
+    this.#db.write(CHANGES, () => penalizeBucket(this.#context, limit, key, untilUs, this.nowUs(), worker))
+  calibrate: Store['calibrate'] = (limit, key, told, worker) =>
+    this.#db.write(CHANGES, () => calibrate(this.#context, limit, key, told, worker))
+  charge: Store['charge'] = (limit, key, units, chargedAtUs, worker) =>
+    this.#db.write(FREES, () => charge(this.#context, limit, key, units, chargedAtUs, worker))
+  inspect: Store['inspect'] = (limit, key) => this.#readLimits(() => inspect(this.#context, limit, key))
+  unreadable: Store['unreadable'] = () => this.#readLimits(() => this.#context.policies.aside)
 
   limits(): Promise<LimitDefinition[]> {
     const { policies } = this.#context
@@ -329,13 +277,9 @@ export class SqliteStore extends RemoteVerbs implements Store {
     return worker
   }
 
-  heartbeat(worker: number, runs: readonly Run[], leaseUs: number): Promise<Beat> {
-    return this.#db.write(FREES, () => heartbeat(this.#context, worker, runs, leaseUs))
-  }
-
-  cancellations(worker: number): Promise<number[]> {
-    return this.#read(() => cancellations(this.#context, worker))
-  }
+  heartbeat: Store['heartbeat'] = (worker, runs, leaseUs) =>
+    this.#db.write(FREES, () => heartbeat(this.#context, worker, runs, leaseUs))
+  cancellations: Store['cancellations'] = (worker) => this.#read(() => cancellations(this.#context, worker))
 
   leave(worker: number): Promise<void> {
     this.#workers.delete(worker)
