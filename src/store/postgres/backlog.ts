@@ -3,7 +3,7 @@ import type { BucketBacklog } from '../contract/waits.ts'
 import { loadBuckets } from './buckets.ts'
 import { type Context, readClock } from './context.ts'
 import { currentLimits } from './limit-timelines.ts'
-import { LANE } from '../shared/state.ts'
+import { LANE, STATE } from '../shared/state.ts'
 
 type Row = [bucket: number, jobs: number, units: number, least: number, most: number, lowest: number, highest: number]
 
@@ -22,7 +22,7 @@ export async function backlog(
   const rows = await db.all<Row>(
     `SELECT bucket, count(*), sum(units)::bigint, min(units), max(units), min(given), max(given) FROM
      (SELECT e.bucket, coalesce((j.weights::json ->> (e.n - 1)::int)::int, 1) AS units, coalesce(j.asked, j.priority) AS given
-      FROM sluice.lanes l CROSS JOIN unnest(l.buckets) WITH ORDINALITY e(bucket, n) JOIN sluice.jobs j ON j.lane = l.key AND j.state = 1
+      FROM sluice.lanes l CROSS JOIN unnest(l.buckets) WITH ORDINALITY e(bucket, n) JOIN sluice.jobs j ON j.lane = l.key AND j.state = ${STATE.available}
       WHERE l.state IN (${LANE.open}, ${LANE.waiting}, ${LANE.spread}, ${LANE.parked}) AND l.buckets && $1::bigint[] AND e.bucket = ANY ($1::bigint[])) s
      GROUP BY bucket`,
     buckets.map(({ id }) => id),

@@ -1,5 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
 import type { Timeline } from '../../policy/limits/timeline.ts'
+import { LANE, STATE } from '../shared/state.ts'
 import type { LimitChanges } from './limit-timelines.ts'
 import { ownerFor } from './own.ts'
 
@@ -48,7 +49,7 @@ function comesToDrop(before: Timeline, after: Timeline, key: string | null): boo
 async function watchAll(db: Statements, limit: string, key: string | null, nowUs: number): Promise<void> {
   await db.run(
     `INSERT INTO sluice.drop_watch (lane, bucket, need) SELECT l.id, b.id, 1 FROM sluice.buckets b JOIN sluice.lanes l ON b.id = ANY (l.buckets)
-     WHERE l.state = 2 AND l.bucket <> b.id AND b.limit_name = $1 AND ($2::text IS NULL OR b.key = $2) ON CONFLICT DO NOTHING`,
+     WHERE l.state = ${LANE.waiting} AND l.bucket <> b.id AND b.limit_name = $1 AND ($2::text IS NULL OR b.key = $2) ON CONFLICT DO NOTHING`,
     limit,
     key,
   )
@@ -78,14 +79,14 @@ async function countPermits(
 ): Promise<void> {
   const rows = await db.all<[seq: number, bucket: number, key: string, permits: number[] | null]>(
     `SELECT j.seq, b.id, b.key, j.permits FROM sluice.jobs j, json_array_elements(j.uses::json) u, sluice.buckets b
-     WHERE j.state = 2 AND j.uses IS NOT NULL AND u ->> 0 = $1 AND b.limit_name = $1 AND b.key = u ->> 1
+     WHERE j.state = ${STATE.active} AND j.uses IS NOT NULL AND u ->> 0 = $1 AND b.limit_name = $1 AND b.key = u ->> 1
      AND b.worker = CASE WHEN $2::boolean THEN j.worker ELSE 0 END ORDER BY j.seq FOR UPDATE OF j`,
     limit,
     apart,
   )
   const own = await db.all<[seq: number, bucket: number, key: string, permits: number[] | null]>(
     `SELECT j.seq, b.id, b.key, j.permits FROM sluice.jobs j, unnest(j.permits) e, sluice.buckets b
-     WHERE j.state = 2 AND b.id = -e AND b.limit_name = $1 ORDER BY j.seq FOR UPDATE OF j`,
+     WHERE j.state = ${STATE.active} AND b.id = -e AND b.limit_name = $1 ORDER BY j.seq FOR UPDATE OF j`,
     limit,
   )
   const held = [...rows, ...own].filter(

@@ -26,7 +26,7 @@ import { rejectLate } from './reject-late.ts'
 import { sharesOf } from './shares.ts'
 import { knownTasks, type UnknownKind } from '../contract/known-tasks.ts'
 import { type ClosedOn, named, type RefusedRow, toName, WAITING_COUNTED } from '../shared/refused-head.ts'
-import { LANE } from '../shared/state.ts'
+import { LANE, STATE } from '../shared/state.ts'
 import { GRANT, inOrder, RESERVATION } from './sql/fields.ts'
 import { throttling } from '../shared/throttling.ts'
 import { kindsOf } from './unresolved.ts'
@@ -47,7 +47,7 @@ const WRITE = `${WRITTEN}; ${NEXT}`
 const WRITE_REJECTING = `SELECT sluice.lock_flows($12::bigint[]); ${WRITTEN}; SELECT sluice.advance($12::bigint[], $13::bigint[]); ${NEXT}`
 
 /** Jobs in the lines of buckets that have closed. */
-const WAITING = `SELECT b, (SELECT count(*) FROM (SELECT 1 FROM sluice.lanes l JOIN sluice.jobs j ON j.lane = coalesce(l.base, l.key) AND j.state = 1
+const WAITING = `SELECT b, (SELECT count(*) FROM (SELECT 1 FROM sluice.lanes l JOIN sluice.jobs j ON j.lane = coalesce(l.base, l.key) AND j.state = ${STATE.available}
   WHERE l.bucket = b AND l.state = ${LANE.waiting} LIMIT ${WAITING_COUNTED}) waiting) FROM unnest($1::bigint[]) b`
 const REFUSED = `SELECT j.seq, j.task, f.id, j.node, f.total FROM sluice.jobs j LEFT JOIN sluice.flows f ON f.seq = j.flow
   WHERE j.seq = ANY ($1::bigint[])`

@@ -8,7 +8,7 @@ import { loadBuckets } from './buckets.ts'
 import { type Context, readClock } from './context.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { sharedQueue } from './own.ts'
-import { STATE } from '../shared/state.ts'
+import { LANE, STATE } from '../shared/state.ts'
 
 const IDLE_LANE_US = 60_000_000
 
@@ -19,7 +19,7 @@ export async function pruneJobs(context: Context, db: Statements, limit: number)
   for (const state of [STATE.completed, STATE.cancelled, STATE.discarded])
     gone += await db.run(
       `DELETE FROM sluice.jobs WHERE seq = ANY (ARRAY(
-       SELECT seq FROM sluice.jobs WHERE state = $1 AND state IN (3, 6, 7) AND due <= $2 ORDER BY due LIMIT $3 FOR UPDATE SKIP LOCKED))`,
+       SELECT seq FROM sluice.jobs WHERE state = $1 AND state IN (${STATE.completed}, ${STATE.cancelled}, ${STATE.discarded}) AND due <= $2 ORDER BY due LIMIT $3 FOR UPDATE SKIP LOCKED))`,
       state,
       nowUs,
       limit,
@@ -51,14 +51,14 @@ export async function pruneViews(context: Context, db: Statements): Promise<numb
 export async function pruneLanes(context: Context, db: Statements, limit: number): Promise<number> {
   const { nowUs } = await readClock(context, db)
   const idle = await db.all<[id: number, queue: string]>(
-    'SELECT id, queue FROM sluice.lanes WHERE state = 0 AND emptied <= $1 ORDER BY emptied LIMIT $2',
+    `SELECT id, queue FROM sluice.lanes WHERE state = ${LANE.empty} AND emptied <= $1 ORDER BY emptied LIMIT $2`,
     nowUs - IDLE_LANE_US,
     limit,
   )
   if (idle.length === 0) return 0
   await db.run('SELECT sluice.lock_queues($1::text[])', [...new Set(idle.map(([, queue]) => sharedQueue(queue)))])
   const gone = await db.all<[buckets: number[], base: string | null]>(
-    'DELETE FROM sluice.lanes WHERE id = ANY ($1::bigint[]) AND state = 0 AND emptied <= $2 RETURNING buckets, base',
+    `DELETE FROM sluice.lanes WHERE id = ANY ($1::bigint[]) AND state = ${LANE.empty} AND emptied <= $2 RETURNING buckets, base`,
     idle.map(([id]) => id),
     nowUs - IDLE_LANE_US,
   )

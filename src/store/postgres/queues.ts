@@ -100,7 +100,7 @@ export async function endedRuns(
   sinceUs: number,
   queuePrefix: string,
 ): Promise<{ completed: number; discarded: number }> {
-  const since = 'SELECT count(*) FROM sluice.jobs WHERE starts_with(queue, $3) AND state IN (3, 6, 7) AND state ='
+  const since = `SELECT count(*) FROM sluice.jobs WHERE starts_with(queue, $3) AND state IN (${STATE.completed}, ${STATE.cancelled}, ${STATE.discarded}) AND state =`
   const [completed, discarded] = (await db.get<[number, number]>(
     `SELECT (${since} ${STATE.completed} AND due > $1), (${since} ${STATE.discarded} AND due > $2)`,
     sinceUs + retention.completedUs,

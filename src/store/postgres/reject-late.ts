@@ -14,7 +14,7 @@ import { readAsync } from '../shared/reading.ts'
 import { skipOccurrence } from '../shared/schedule.ts'
 import { scheduleAccess } from './schedule.ts'
 import { rejectionText, type Why } from '../shared/rejection.ts'
-import { STATE } from '../shared/state.ts'
+import { LANE, STATE } from '../shared/state.ts'
 
 type Row = [
   seq: number,
@@ -45,8 +45,8 @@ export async function rejectLate(
     const instant = await readClock(context, db)
     const rows = await db.all<Row>(
       `SELECT j.seq, j.queue, j.lane, j.uses, j.fair, j.expires, j.since, b.limit_name, b.key, b.wake_at FROM sluice.jobs j
-       LEFT JOIN sluice.lanes l ON l.key = j.lane AND l.state = 2 LEFT JOIN sluice.buckets b ON b.id = l.bucket
-       WHERE j.state = 1 AND j.due IS NOT NULL AND j.due < $1 ORDER BY j.due LIMIT $2 FOR UPDATE OF j SKIP LOCKED`,
+       LEFT JOIN sluice.lanes l ON l.key = j.lane AND l.state = ${LANE.waiting} LEFT JOIN sluice.buckets b ON b.id = l.bucket
+       WHERE j.state = ${STATE.available} AND j.due IS NOT NULL AND j.due < $1 ORDER BY j.due LIMIT $2 FOR UPDATE OF j SKIP LOCKED`,
       instant.nowUs,
       limit,
     )

@@ -1,6 +1,7 @@
 import type { Statements } from '../../database/postgres.ts'
 import { laneKey } from '../../jobs/lane.ts'
 import type { Resolution, Unresolved, UnresolvedJob, UnresolvedKind } from '../contract/unresolved.ts'
+import { STATE } from '../shared/state.ts'
 import type { Context } from './context.ts'
 import { ageingText, levelOfJob } from './enqueue.ts'
 import { usesText, weightsText } from './lane-key.ts'
@@ -40,7 +41,7 @@ export function unresolvedIn(context: Context, bell: Bell): Unresolved {
 async function list(db: Statements, { queue, task }: UnresolvedKind, limit: number): Promise<Found[]> {
   const rows = await db.all<Row>(
     `SELECT seq, id, coalesce(asked, priority), input, attempt, since FROM sluice.jobs
-     WHERE lane = sluice.unresolved_lane($1, $2) AND state = 1 ORDER BY priority DESC, seq LIMIT $3`,
+     WHERE lane = sluice.unresolved_lane($1, $2) AND state = ${STATE.available} ORDER BY priority DESC, seq LIMIT $3`,
     queue,
     task,
     limit,

@@ -2,7 +2,7 @@ import { isAlive, ownProcess } from '../../base/process.ts'
 import type { Statements } from '../../database/postgres.ts'
 import type { Beat, Run } from '../contract/store.ts'
 import { type Context, readClock } from './context.ts'
-import { STATE } from '../shared/state.ts'
+import { LANE, STATE } from '../shared/state.ts'
 
 /** Registers this process as a worker of these queues. */
 export async function join(
@@ -171,7 +171,7 @@ export async function isKnown(db: Statements, nowUs: number, queue: string, task
 export async function wakeSharedWaitLists(db: Statements, nowUs: number): Promise<void> {
   const sets = await db.all('SELECT DISTINCT tasks FROM sluice.workers LIMIT 2')
   const rows = await db.all<[number]>(
-    `SELECT bucket FROM sluice.lanes WHERE state = 2 GROUP BY bucket${sets.length > 1 ? '' : ' HAVING min(queue) < max(queue)'}`,
+    `SELECT bucket FROM sluice.lanes WHERE state = ${LANE.waiting} GROUP BY bucket${sets.length > 1 ? '' : ' HAVING min(queue) < max(queue)'}`,
   )
   if (rows.length === 0) return
   await db.run(

@@ -1,7 +1,7 @@
 import type { BucketBacklog } from '../contract/waits.ts'
 import { bucketsOf, findBucket } from './buckets.ts'
 import type { Context } from './context.ts'
-import { LANE } from '../shared/state.ts'
+import { LANE, STATE } from '../shared/state.ts'
 
 type Row = [bucket: number, jobs: number, units: number, least: number, most: number, lowest: number, highest: number]
 
@@ -15,7 +15,7 @@ export function backlog(context: Context, limit: string, key?: string): BucketBa
   const rows = context.db.all<Row>(
     `SELECT bucket, count(*), sum(units), min(units), max(units), min(given), max(given) FROM
      (SELECT e.value AS bucket, coalesce(j.weights ->> e.key, 1) AS units, coalesce(j.asked, j.priority) AS given
-      FROM lanes l CROSS JOIN json_each(l.buckets) e CROSS JOIN jobs j ON j.lane = l.id AND j.state = 1
+      FROM lanes l CROSS JOIN json_each(l.buckets) e CROSS JOIN jobs j ON j.lane = l.id AND j.state = ${STATE.available}
       WHERE l.state IN (${LANE.open}, ${LANE.waiting}, ${LANE.spread}, ${LANE.parked}) AND e.value IN (SELECT value FROM json_each(?)))
      GROUP BY bucket`,
     JSON.stringify(buckets.map(({ id }) => id)),

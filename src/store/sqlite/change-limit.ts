@@ -1,4 +1,5 @@
 import type { Timeline } from '../../policy/limits/timeline.ts'
+import { STATE } from '../shared/state.ts'
 import { bucketId } from './buckets.ts'
 import type { Context } from './context.ts'
 import { watchAll } from './drop-watch.ts'
@@ -57,9 +58,9 @@ function countPermits(context: Context, limit: string, concerns: (key: string) =
     [seq: number, bucket: number, key: string, permits: string | null, worker: number | null]
   >(
     `SELECT j.seq, b.id, b.key, j.permits, j.worker FROM jobs j, lanes l, json_each(l.buckets) e, buckets b
-     WHERE j.state = 2 AND j.due IS NOT NULL AND l.id = j.lane AND b.id = e.value AND b.limit_name = ?1
+     WHERE j.state = ${STATE.active} AND j.due IS NOT NULL AND l.id = j.lane AND b.id = e.value AND b.limit_name = ?1
      UNION ALL SELECT j.seq, b.id, b.key, j.permits, j.worker FROM jobs j, json_each(j.permits) e, buckets b
-     WHERE j.state = 2 AND j.due IS NOT NULL AND b.id = -e.value
+     WHERE j.state = ${STATE.active} AND j.due IS NOT NULL AND b.id = -e.value
        AND (b.limit_name = ?1 OR (b.limit_name > ?2 AND b.limit_name < ?3))`,
     limit,
     ...ownRange(limit),

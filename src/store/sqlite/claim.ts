@@ -119,7 +119,7 @@ export function claim(context: Context, request: ClaimRequest): Claim {
 function waitingIn(context: Context, closed: readonly ClosedOn[]): [number, number][] {
   return closed.map(({ bucket }) => {
     const [jobs] = context.db.get<[number]>(
-      `SELECT count(*) FROM (SELECT 1 FROM lanes l CROSS JOIN jobs j ON j.lane = coalesce(l.base, l.id) AND j.state = 1
+      `SELECT count(*) FROM (SELECT 1 FROM lanes l CROSS JOIN jobs j ON j.lane = coalesce(l.base, l.id) AND j.state = ${STATE.available}
        WHERE l.bucket = ? AND l.state = ${LANE.waiting} LIMIT ${WAITING_COUNTED})`,
       bucket,
     ) as [number]

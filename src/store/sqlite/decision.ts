@@ -12,7 +12,7 @@ import { saveWatches, watchRows } from './drop-watch.ts'
 import { readAhead } from './read-ahead.ts'
 import { DEPUTY } from '../shared/lane-group.ts'
 import { saveLane } from './save-lane.ts'
-import { LANE } from '../shared/state.ts'
+import { LANE, STATE } from '../shared/state.ts'
 import { type HeadRow, UnlistedTasks, toHead } from './unlisted-tasks.ts'
 import { liveOwnQueues, liveQueues } from './workers.ts'
 
@@ -34,8 +34,7 @@ type LaneRow = [
 ]
 const LANE_COLUMNS =
   'id, queue, buckets, state, bucket, deputy_of, priority, turn, head, share, taken, sieve, base, passed'
-const BEHIND =
-  'SELECT seq, priority, coalesce(asked, priority), weights, attempt, since, task FROM jobs WHERE lane = ? AND state = 1'
+const BEHIND = `SELECT seq, priority, coalesce(asked, priority), weights, attempt, since, task FROM jobs WHERE lane = ? AND state = ${STATE.available}`
 const HEADS = `${BEHIND} ORDER BY priority DESC, seq`
 
 /** One claim's view of the tables: read as the decision asks, each lane and bucket once, written back by the claim. */
@@ -339,5 +338,5 @@ export class Decision implements AdmissionSource {
 
 function firstHeads(count: number): string {
   return `SELECT j.lane, j.seq, j.priority, coalesce(j.asked, j.priority), j.weights, j.attempt, j.since, j.task FROM json_each(?) e CROSS JOIN jobs j ON j.seq IN
-    (SELECT seq FROM jobs h WHERE h.lane = e.value AND h.state = 1 ORDER BY h.priority DESC, h.seq LIMIT ${count})`
+    (SELECT seq FROM jobs h WHERE h.lane = e.value AND h.state = ${STATE.available} ORDER BY h.priority DESC, h.seq LIMIT ${count})`
 }

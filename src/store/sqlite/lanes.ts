@@ -9,7 +9,7 @@ import {
 import { bucketId, wakeLine } from './buckets.ts'
 import { type Context, unlimitedLaneOf } from './context.ts'
 import { LANE } from '../shared/state.ts'
-import { viewsFor, viewsOf } from './views.ts'
+import { FIRST_JOB, viewsFor, viewsOf } from './views.ts'
 
 /** Outside the claim, this file alone writes lanes: whatever changes a lane's head opens it again, and the next claim looks at it. */
 
@@ -108,10 +108,7 @@ export function depart(context: Context, lane: number, seq: number, nowUs: numbe
   }
   if (row[6] !== null) departSieve(context, lane, decodeScanCursor(row[6]), seq)
   if (row[2] !== seq) return
-  const next = context.db.get<[number, number]>(
-    'SELECT priority, seq FROM jobs WHERE lane = ? AND state = 1 ORDER BY priority DESC, seq LIMIT 1',
-    base,
-  )
+  const next = context.db.get<[number, number]>(FIRST_JOB, base)
   if (next) return openLane(context, lane, row, next[0], next[1], nowUs)
   leaveLine(context, row, nowUs)
   context.db.run(

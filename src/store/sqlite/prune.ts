@@ -4,7 +4,7 @@ import type { StoredBucket } from '../shared/stored-bucket.ts'
 import { bucketsById } from './buckets.ts'
 import type { Context } from './context.ts'
 import { endOverdue, pruneOverrides } from './override.ts'
-import { LIVE_STATES, STATE } from '../shared/state.ts'
+import { LANE, LIVE_STATES, STATE } from '../shared/state.ts'
 import { deleteLane, dropSpread } from './views.ts'
 
 const IDLE_LANE_US = 60_000_000
@@ -63,8 +63,8 @@ function pruneFlows(context: Context, nowUs: number, limit: number): number {
 /** A lane goes when it has been empty for a minute and no job can come back to it, as a discarded one does by a manual retry. */
 function pruneLanes(context: Context, nowUs: number, limit: number): number {
   const rows = context.db.all<[number, string, number | null]>(
-    `SELECT id, buckets, base FROM lanes l WHERE state = 0 AND emptied <= ?
-     AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = coalesce(l.base, l.id) AND state IN (0, 4, 5, 7))
+    `SELECT id, buckets, base FROM lanes l WHERE state = ${LANE.empty} AND emptied <= ?
+     AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = coalesce(l.base, l.id) AND state IN (${STATE.scheduled}, ${STATE.retryable}, ${STATE.pending}, ${STATE.discarded}))
      AND coalesce(base, id) NOT IN (SELECT lane FROM jobs WHERE state = ${STATE.active} AND due IS NOT NULL) ORDER BY emptied LIMIT ?`,
     nowUs - IDLE_LANE_US,
     limit,

@@ -57,7 +57,7 @@ function depthOf(context: Context, queue: string): QueueDepth | null {
   // What a bounded queue holds is bounded, and so is this count.
   const [waiting, parked] = context.db.get<[number, number]>(
     `SELECT (SELECT count(*) FROM jobs WHERE state = ${STATE.available} AND lane IN (SELECT id FROM lanes WHERE queue = ?1 UNION ALL SELECT ?2)),
-     (SELECT count(*) FROM jobs WHERE state IN (0, 4, 5, 7) AND state IN (${STATE.scheduled}, ${STATE.retryable}) AND lane IN (SELECT id FROM lanes WHERE queue = ?1 UNION ALL SELECT ?2))`,
+     (SELECT count(*) FROM jobs WHERE state IN (${STATE.scheduled}, ${STATE.retryable}, ${STATE.pending}, ${STATE.discarded}) AND state IN (${STATE.scheduled}, ${STATE.retryable}) AND lane IN (SELECT id FROM lanes WHERE queue = ?1 UNION ALL SELECT ?2))`,
     id,
     unlimitedLaneOf(id),
   ) as [number, number]

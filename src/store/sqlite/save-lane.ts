@@ -1,7 +1,14 @@
 import type { Lane } from '../../policy/admission/lane.ts'
 import { encodeScanCursor } from '../../policy/admission/scan-cursor.ts'
+import { LANE } from '../shared/state.ts'
 import { overOf } from '../shared/lane-group.ts'
 import type { Context } from './context.ts'
+
+// Written once: statements are found by their text, whose hash is kept.
+const EMPTY = `UPDATE lanes SET state = ${LANE.empty}, bucket = NULL, over = NULL, deputy_of = NULL, sieve = NULL, turn = ?, taken = 0, emptied = ? WHERE id = ?`
+const PARK = `UPDATE lanes SET state = ${LANE.parked}, bucket = NULL, over = NULL, deputy_of = NULL, sieve = NULL, passed = ?, priority = ?, head = ?, turn = ?, taken = ? WHERE id = ?`
+const OPEN = `UPDATE lanes SET state = ${LANE.open}, bucket = NULL, over = NULL, deputy_of = NULL, sieve = ?, priority = ?, head = ?, turn = ?, taken = ? WHERE id = ?`
+const WAIT = `UPDATE lanes SET state = ${LANE.waiting}, sieve = ?, bucket = ?, over = ?, deputy_of = ?, priority = ?, head = ?, turn = ?, taken = ? WHERE id = ?`
 
 /**
  * Writes a lane as a decision left it.
@@ -11,22 +18,9 @@ import type { Context } from './context.ts'
 export function saveLane({ db }: Context, lane: Lane, wasOpen: boolean, nowUs: number, passed: string | null): void {
   const sieve = lane.scanCursor && encodeScanCursor(lane.scanCursor)
   if (lane.state === 'empty') {
-    db.run(
-      'UPDATE lanes SET state = 0, bucket = NULL, over = NULL, deputy_of = NULL, sieve = NULL, turn = ?, taken = 0, emptied = ? WHERE id = ?',
-      lane.turn,
-      nowUs,
-      lane.id,
-    )
+    db.run(EMPTY, lane.turn, nowUs, lane.id)
   } else if (lane.state === 'parked') {
-    db.run(
-      'UPDATE lanes SET state = 4, bucket = NULL, over = NULL, deputy_of = NULL, sieve = NULL, passed = ?, priority = ?, head = ?, turn = ?, taken = ? WHERE id = ?',
-      passed,
-      lane.priority,
-      lane.head,
-      lane.turn,
-      lane.taken,
-      lane.id,
-    )
+    db.run(PARK, passed, lane.priority, lane.head, lane.turn, lane.taken, lane.id)
   } else if (lane.state === 'open' && wasOpen) {
     db.run(
       'UPDATE lanes SET sieve = ?, priority = ?, head = ?, turn = ?, taken = ? WHERE id = ?',
@@ -38,18 +32,10 @@ export function saveLane({ db }: Context, lane: Lane, wasOpen: boolean, nowUs: n
       lane.id,
     )
   } else if (lane.state === 'open') {
-    db.run(
-      'UPDATE lanes SET state = 1, bucket = NULL, over = NULL, deputy_of = NULL, sieve = ?, priority = ?, head = ?, turn = ?, taken = ? WHERE id = ?',
-      sieve,
-      lane.priority,
-      lane.head,
-      lane.turn,
-      lane.taken,
-      lane.id,
-    )
+    db.run(OPEN, sieve, lane.priority, lane.head, lane.turn, lane.taken, lane.id)
   } else {
     db.run(
-      'UPDATE lanes SET state = 2, sieve = ?, bucket = ?, over = ?, deputy_of = ?, priority = ?, head = ?, turn = ?, taken = ? WHERE id = ?',
+      WAIT,
       sieve,
       lane.on?.id ?? null,
       overOf(lane),

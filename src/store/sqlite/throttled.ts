@@ -2,7 +2,7 @@ import { NEVER_US } from '../../policy/admission/lane.ts'
 import type { Throttled } from '../contract/waits.ts'
 import { type Context, queueName } from './context.ts'
 import { readName } from './own.ts'
-import { LANE } from '../shared/state.ts'
+import { LANE, STATE } from '../shared/state.ts'
 
 type Row = [queue: number, limit: string, key: string, wakeAt: number | null, waiting: number, base: number | null]
 
@@ -11,12 +11,12 @@ export function throttled(context: Context, rows: number): Throttled {
   const nowUs = context.clock.nowUs()
   const all = context.db.all<Row>(
     `SELECT l.queue, b.limit_name, b.key, b.wake_at, count(*) AS waiting, min(l.base)
-     FROM lanes l JOIN buckets b ON b.id = l.bucket CROSS JOIN jobs j ON j.lane = coalesce(l.base, l.id) AND j.state = 1
+     FROM lanes l JOIN buckets b ON b.id = l.bucket CROSS JOIN jobs j ON j.lane = coalesce(l.base, l.id) AND j.state = ${STATE.available}
      WHERE l.state = ${LANE.waiting} GROUP BY l.bucket, l.queue ORDER BY waiting DESC, b.limit_name, b.key, l.queue`,
   )
   // Jobs of which each worker has a view wait in as many lines as there are workers: they are held back once none of these is open.
   const [apart] = context.db.get<[number]>(
-    `SELECT count(*) FROM lanes l CROSS JOIN jobs j ON j.lane = l.id AND j.state = 1 WHERE l.state = ${LANE.spread}
+    `SELECT count(*) FROM lanes l CROSS JOIN jobs j ON j.lane = l.id AND j.state = ${STATE.available} WHERE l.state = ${LANE.spread}
      AND EXISTS (SELECT 1 FROM lanes v WHERE v.base = l.id AND v.state = ${LANE.waiting})
      AND NOT EXISTS (SELECT 1 FROM lanes v WHERE v.base = l.id AND v.state = ${LANE.open})`,
   ) as [number]

@@ -1,5 +1,6 @@
 import type { Head, UnlistedJob } from '../../policy/admission/lane.ts'
 import type { KnownTasks, UnknownKind } from '../contract/known-tasks.ts'
+import { STATE } from '../shared/state.ts'
 import { type Context, queueName } from './context.ts'
 import { sharedQueue } from './own.ts'
 import { readAhead } from './read-ahead.ts'
@@ -17,7 +18,7 @@ export type HeadRow = [
 ]
 
 /** Only where workers list different tasks are waiting jobs looked for by their task: a store in which none does need not keep them in that order. */
-const BY_TASK = 'CREATE INDEX IF NOT EXISTS jobs_tasks ON jobs (lane, task, priority DESC, seq) WHERE state = 1'
+const BY_TASK = `CREATE INDEX IF NOT EXISTS jobs_tasks ON jobs (lane, task, priority DESC, seq) WHERE state = ${STATE.available}`
 const COLUMNS = 'j.seq, j.priority, coalesce(j.asked, j.priority), j.weights, j.attempt, j.since, j.task'
 
 /** A waiting job as a decision sees it. */
@@ -90,7 +91,7 @@ export class UnlistedTasks {
     return this.#context.db
       .all<HeadRow>(
         `SELECT ${COLUMNS} FROM json_each(?) e CROSS JOIN jobs j ON j.seq IN
-         (SELECT seq FROM jobs h WHERE h.lane = ? AND h.state = 1 AND h.task = e.value ORDER BY h.priority DESC, h.seq LIMIT ${readAhead(skip + count)})`,
+         (SELECT seq FROM jobs h WHERE h.lane = ? AND h.state = ${STATE.available} AND h.task = e.value ORDER BY h.priority DESC, h.seq LIMIT ${readAhead(skip + count)})`,
         JSON.stringify(this.#known?.list ?? []),
         lane,
       )

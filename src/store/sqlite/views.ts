@@ -6,6 +6,9 @@ import { nameFor, ownQueue, readName } from './own.ts'
 import { readAhead } from './read-ahead.ts'
 import { LANE, STATE } from '../shared/state.ts'
 
+/** The first waiting job of a lane. */
+export const FIRST_JOB: string = `SELECT priority, seq FROM jobs WHERE lane = ? AND state = ${STATE.available} ORDER BY priority DESC, seq LIMIT 1`
+
 /**
  * Jobs under a limit of scope `worker` wait in one lane, and each worker has a view of it: a lane of its own queue and buckets, without
  * jobs of its own. A view waits in the line of its worker's bucket while others stay open, and all that is true of lanes is true of
@@ -63,10 +66,7 @@ export function adopt(
   for (const row of rows) {
     const spread = toSpread(row)
     if (!queues.has(spread.queue)) continue
-    const head = context.db.get<[number, number]>(
-      'SELECT priority, seq FROM jobs WHERE lane = ? AND state = 1 ORDER BY priority DESC, seq LIMIT 1',
-      spread.id,
-    )
+    const head = context.db.get<[number, number]>(FIRST_JOB, spread.id)
     if (head) arrive(viewOf(context, spread, worker, nowUs), ...head)
     else dropSpread(context, spread.id)
   }
@@ -121,8 +121,8 @@ export function dropViews(context: Context, worker: number, nowUs: number): void
 export function dropSpread(context: Context, lane: number): void {
   const row = context.db.get<[string]>(
     `SELECT buckets FROM lanes l WHERE id = ? AND NOT EXISTS (SELECT 1 FROM lanes v WHERE v.base = l.id)
-     AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = l.id AND state = 1)
-     AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = l.id AND state IN (0, 4, 5, 7))
+     AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = l.id AND state = ${STATE.available})
+     AND NOT EXISTS (SELECT 1 FROM jobs WHERE lane = l.id AND state IN (${STATE.scheduled}, ${STATE.retryable}, ${STATE.pending}, ${STATE.discarded}))
      AND id NOT IN (SELECT lane FROM jobs WHERE state = ${STATE.active} AND due IS NOT NULL)`,
     lane,
   )

@@ -2,7 +2,7 @@ import { isAlive, ownProcess } from '../../base/process.ts'
 import type { Beat, Run } from '../contract/store.ts'
 import type { Context } from './context.ts'
 import { ownQueue } from './own.ts'
-import { STATE } from '../shared/state.ts'
+import { LANE, STATE } from '../shared/state.ts'
 import { dropViews } from './views.ts'
 
 /** Registers this process as a worker of these queues. */
@@ -155,7 +155,7 @@ export function wakeSharedWaitLists(context: Context, nowUs: number): void {
   }
   context.db.run(
     `UPDATE buckets SET wake_at = min(wake_at, ?) WHERE wake_at IS NOT NULL AND id IN
-     (SELECT bucket FROM lanes WHERE state = 2 GROUP BY bucket HAVING min(queue) < max(queue))`,
+     (SELECT bucket FROM lanes WHERE state = ${LANE.waiting} GROUP BY bucket HAVING min(queue) < max(queue))`,
     nowUs,
   )
 }
