@@ -118,14 +118,14 @@ function componentUs(text: string, unitUs: number): number {
 function reason(value: string): string {
   if (value === '') return 'is empty'
   if (/^[-+]/.test(value)) return 'has a sign'
-  if (ISO_WITH_YEARS_OR_MONTHS.test(value)) return 'counts years or months, which have no fixed length (use days)'
-  if (/^\d+w$/.test(value)) return `has a unit that is not known (write 'P${value.slice(0, -1)}W' for weeks)`
+  if (ISO_WITH_YEARS_OR_MONTHS.test(value)) return 'counts years or months, which have no fixed length; use days'
+  if (/^\d+w$/.test(value)) return `has an unknown unit; write 'P${value.slice(0, -1)}W' for weeks`
   if (/^\d+(?:\.\d+)?$/.test(value)) return 'has no unit'
   return 'cannot be read'
 }
 
 function invalid(value: unknown, what: string, why: string): SluiceError {
   const shown = typeof value === 'string' ? JSON.stringify(value.slice(0, MAX_TEXT_LENGTH)) : show(value)
-  const remedy = "give '500ms', '5s', '1m', '2h', '3d', ISO 8601 such as 'PT1M', or a number of milliseconds"
-  return new SluiceError('duration.invalid', `${what}: the duration ${shown} ${why}; ${remedy}`)
+  const expected = "'500ms', '5s', '1m', '2h', '3d', ISO 8601 such as 'PT1M', or a number of milliseconds"
+  return new SluiceError('duration.invalid', `${what} is invalid: ${shown} ${why}. Expected ${expected}.`)
 }

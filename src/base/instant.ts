@@ -17,8 +17,8 @@ export const END_OF_TIME_US: number = END_OF_TIME_MS * 1000
  */
 export function checkInstant(ms: number, what: string): number {
   if (ms < END_OF_TIME_MS) return Math.max(0, ms)
-  const shown = Number.isNaN(ms) ? 'no valid time' : ms > LAST_DATE_MS ? 'too far ahead' : new Date(ms).toISOString()
-  throw new SluiceError('option.invalid', `${what} is ${shown}; give a time before 2200-01-01`)
+  const shown = Number.isNaN(ms) ? 'not a valid time' : ms > LAST_DATE_MS ? 'too far ahead' : new Date(ms).toISOString()
+  throw new SluiceError('option.invalid', `${what} is invalid: ${shown}. Expected a time before 2200-01-01.`)
 }
 
 /** The last instant that a Date can hold. */

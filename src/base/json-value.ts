@@ -56,7 +56,7 @@ export function toJsonText(value: unknown, what: string, maxBytes: number = MAX_
   if (bytes <= maxBytes) return text
   throw new SluiceError(
     'payload.too_large',
-    `${what} is ${bytes} bytes as JSON and may be at most ${maxBytes}; store the data elsewhere and pass a reference to it`,
+    `${what} is too large: ${bytes} bytes as JSON. Expected at most ${maxBytes}. Store the data elsewhere and pass a reference to it.`,
   )
 }
 
@@ -64,7 +64,7 @@ function stringify(value: unknown, what: string): string {
   if (typeof value === 'function' || typeof value === 'symbol') {
     throw new SluiceError(
       'payload.unserialisable',
-      `${what} is a ${typeof value}, which JSON cannot hold; pass plain data`,
+      `${what} cannot be written as JSON: it is a ${typeof value}. Expected plain data.`,
     )
   }
   try {

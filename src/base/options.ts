@@ -23,13 +23,15 @@ export function checkOptions(
   { code = 'option.invalid', meant = {} }: OptionTerms = {},
 ): void {
   const given = ownNames(value)
-  if (given === null) throw new SluiceError(code, `${what} is ${show(value)}; give an object of ${names.join(', ')}`)
+  if (given === null)
+    throw new SluiceError(code, `${what} is invalid: ${show(value)}. Expected an object of ${names.join(', ')}.`)
   for (const name of given) {
     if (names.includes(name)) continue
     const hint = didYouMean(name, names, Object.hasOwn(meant, name) ? meant[name] : undefined)
+    const remedy = hint === '' ? '. ' : `; ${hint}`
     throw new SluiceError(
       code,
-      `${what}: there is no option ${JSON.stringify(name.slice(0, 60))}; ${hint}it knows ${names.join(', ')}`,
+      `${what} has no option ${JSON.stringify(name.slice(0, 60))}${remedy}Expected ${names.join(', ')}.`,
     )
   }
 }
@@ -52,13 +54,16 @@ const OBJECTS: ReadonlySet<string> = new Set(['[object Object]', '[object Module
 /** Checks that a value is a string, as an id or a name must be. @throws {SluiceError} `option.invalid` */
 export function checkText(value: unknown, what: string): string {
   if (typeof value === 'string') return value
-  throw new SluiceError('option.invalid', `${what} is ${show(value)}; give a text`)
+  throw new SluiceError('option.invalid', `${what} is invalid: ${show(value)}. Expected a text.`)
 }
 
 /** Checks that a value has these methods, as a clock or a logger must. @throws {SluiceError} `option.invalid` */
 export function checkMethods(value: unknown, methods: readonly string[], what: string): void {
   if (hasMethods(value, methods)) return
-  throw new SluiceError('option.invalid', `${what} is ${show(value)}; it has to have ${methods.join(', ')}`)
+  throw new SluiceError(
+    'option.invalid',
+    `${what} is invalid: ${show(value)}. Expected the methods ${methods.join(', ')}.`,
+  )
 }
 
 function hasMethods(value: unknown, methods: readonly string[]): boolean {

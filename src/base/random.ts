@@ -18,7 +18,7 @@ export const systemRandom: Random = { next: () => Math.random() }
  */
 export function seededRandom(seed: number): Random {
   if (typeof seed !== 'number' || Number.isNaN(seed))
-    throw new SluiceError('option.invalid', `The seed of seededRandom is ${show(seed)}; give a number`)
+    throw new SluiceError('option.invalid', `The seed of seededRandom is invalid: ${show(seed)}. Expected a number.`)
   let state = seed | 0
   return {
     next(): number {

@@ -61,7 +61,7 @@ export class Trouble {
     if (!this.#final)
       this.#logger.error(
         { err: error },
-        'the store has failed: this process claims and settles nothing more; mend the disk and restart the process',
+        'the store has failed: this process can no longer claim or settle. Check the disk, then restart the process',
       )
     this.#final = true
     return true

@@ -114,5 +114,5 @@ export async function reportErrors(work: () => Promise<void>): Promise<void> {
 /** Reads a whole number of an option. @throws cli.usage */
 export function wholeOf(text: string, option: string): number {
   if (/^\d{1,15}$/.test(text)) return Number(text)
-  throw new SluiceError('cli.usage', `${option} is ${JSON.stringify(text)}; give a whole number`)
+  throw new SluiceError('cli.usage', `${option} is invalid: ${JSON.stringify(text)}. Expected a whole number.`)
 }

@@ -130,13 +130,13 @@ export class PostgresDatabase {
     if (typeof client !== 'object' || client === null || typeof (client as Partial<PgClient>).query !== 'function')
       throw new SluiceError(
         'option.invalid',
-        'tx must be a connection of pg on which the caller has begun a transaction.',
+        'tx is invalid. Expected a connection of pg on which the caller has begun a transaction.',
       )
     // Each statement of a pool takes whichever connection is free: none of them would be in the caller's transaction.
     if ('totalCount' in client && 'idleCount' in client)
       throw new SluiceError(
         'option.invalid',
-        'tx is a pool, and no transaction runs on a pool; give the client of pool.connect() on which the caller has begun one.',
+        'tx is invalid: a pool. Expected the client of pool.connect() on which the caller has begun a transaction.',
       )
     const its = this.#statements(client as PgClient, null)
     return {

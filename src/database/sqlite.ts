@@ -252,7 +252,7 @@ export class SqliteConnection {
       // The kernel may have dropped the pages: a later sync that succeeds would prove nothing, so this connection ends here.
       const failure = new SluiceError(
         'store.io',
-        `The disk refused to sync ${this.#path}: ${textOf(error)}. What was asked for may or may not have been kept; mend the disk and restart.`,
+        `The disk refused to sync ${this.#path}: ${textOf(error)}. The last requests may or may not be stored. Check the disk, then restart.`,
         { cause: error, lasts: 'final' },
       )
       this.#failure = failure

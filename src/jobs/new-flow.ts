@@ -49,10 +49,10 @@ export function dependencies(kind: FlowKind, size: number): readonly (readonly n
  */
 export function checkFlow({ kind, name, nodes, callbacks }: NewFlow): void {
   checkFlowName(kind, name)
-  if (nodes.length === 0) throw invalid(kind, 'it has no jobs; give at least one')
+  if (nodes.length === 0) throw invalid(kind, 'it has no jobs. Expected at least one')
   const most = kind === 'chain' ? MAX_STEPS : MAX_NODES
   if (nodes.length > most)
-    throw invalid(kind, `it has ${nodes.length} jobs, and may have ${most}; split it into several flows`)
+    throw invalid(kind, `it has ${nodes.length} jobs. Expected at most ${most}; split it into several flows`)
   let edges = 0
   for (const [node, { after }] of nodes.entries()) {
     edges += after.length
@@ -61,14 +61,13 @@ export function checkFlow({ kind, name, nodes, callbacks }: NewFlow): void {
     if (new Set(after).size !== after.length) throw invalid(kind, `job ${node} waits for one job twice`)
     const wrong = after.find((before) => !(Number.isInteger(before) && before >= 0 && before < node))
     if (wrong !== undefined)
-      throw invalid(kind, `job ${node} waits for job ${wrong}; a job may wait for jobs that are listed before it`)
+      throw invalid(kind, `job ${node} waits for job ${wrong}. Expected jobs that are listed before it`)
   }
-  if (edges > MAX_EDGES) throw invalid(kind, `it has ${edges} dependencies, and may have ${MAX_EDGES}`)
+  if (edges > MAX_EDGES) throw invalid(kind, `it has ${edges} dependencies. Expected at most ${MAX_EDGES}`)
   if (kind === 'batch' && Object.keys(callbacks).length === 0)
-    throw invalid(kind, 'it has no callback; give at least one, or make it a group')
+    throw invalid(kind, 'it has no callback. Expected at least one; otherwise use a group')
   for (const { job } of [...nodes, ...Object.values(callbacks)])
-    if (job.unique)
-      throw invalid(kind, `its ${job.task} job is unique, so that another job might stand for it; leave unique out`)
+    if (job.unique) throw invalid(kind, `its ${job.task} job is unique, so another job might replace it. Omit unique`)
 }
 
 /** Checks the name of a flow; null: it has none. @throws {SluiceError} `flow.invalid` */
@@ -76,7 +75,7 @@ export function checkFlowName(kind: string, name: unknown): void {
   if (name !== null && !isName(name, LONGEST_NAME))
     throw invalid(
       kind,
-      `the name must be a text of 1 to ${LONGEST_NAME} characters, without NUL and half surrogate pairs`,
+      `its name is invalid. Expected 1 to ${LONGEST_NAME} characters, without NUL and half surrogate pairs`,
     )
 }
 

@@ -28,12 +28,14 @@ const LONGEST_CRON = 255
  * @throws {SluiceError} `duration.invalid`
  */
 export function recurrenceOf({ every, cron, timezone }: RecurrenceOptions, what: string): Recurrence {
-  if ((every === undefined) === (cron === undefined)) throw invalid(what, 'give one of every and cron')
+  if ((every === undefined) === (cron === undefined))
+    throw invalid(what, 'every and cron exclude each other. Expected one of them.')
   if (every !== undefined) {
-    if (timezone !== undefined) throw invalid(what, 'timezone belongs to cron; every is a length of time')
+    if (timezone !== undefined)
+      throw invalid(what, 'timezone belongs to cron, and every is a length of time. Remove timezone.')
     const everyUs = durationUs(every, `every of ${what}`)
     if (everyUs < SHORTEST_US)
-      throw invalid(what, `every is ${everyUs / 1000} ms; give at least ${SHORTEST_US / 1000} ms`)
+      throw invalid(what, `every is invalid: ${everyUs / 1000} ms. Expected at least ${SHORTEST_US / 1000} ms.`)
     return { kind: 'every', everyUs }
   }
   const recurrence = { kind: 'cron', cron: cronText(cron, what), timezone: zoneOf(timezone, what) } as const
@@ -42,13 +44,13 @@ export function recurrenceOf({ every, cron, timezone }: RecurrenceOptions, what:
     next = firstDueUs(recurrence, 0, 0)
   } catch (cause) {
     const why = messageOf(cause)
+    throw invalid(what, `cron is invalid: ${JSON.stringify(recurrence.cron)} in ${recurrence.timezone}. ${why}`, cause)
+  }
+  if (next === null)
     throw invalid(
       what,
-      `cron ${JSON.stringify(recurrence.cron)} in ${recurrence.timezone} cannot be used: ${why}`,
-      cause,
+      `cron is invalid: ${JSON.stringify(recurrence.cron)} is never due. Expected an expression that a date matches.`,
     )
-  }
-  if (next === null) throw invalid(what, `cron ${JSON.stringify(recurrence.cron)} is never due`)
   return recurrence
 }
 
@@ -113,14 +115,14 @@ function latestUs(cron: Cron, toUs: number, count: number): number[] {
 
 function cronText(cron: unknown, what: string): string {
   if (typeof cron !== 'string' || cron.length > LONGEST_CRON)
-    throw invalid(what, `cron must be a text of at most ${LONGEST_CRON} characters`)
+    throw invalid(what, `cron is invalid. Expected a text of at most ${LONGEST_CRON} characters.`)
   const text = cron.trim().replaceAll(/\s+/g, ' ')
   const fields = text.split(' ').length
   // Croner would take a date too, for one run.
   if (fields === 5 || fields === 6 || text.startsWith('@')) return text
   throw invalid(
     what,
-    `cron ${JSON.stringify(text)} has not five fields, nor six with seconds first, nor is it a nickname as @daily`,
+    `cron is invalid: ${JSON.stringify(text)}. Expected 5 fields, 6 with seconds first, or a nickname such as @daily.`,
   )
 }
 
@@ -128,7 +130,7 @@ function cronText(cron: unknown, what: string): string {
 function zoneOf(timezone: unknown, what: string): string {
   if (timezone === undefined) return 'UTC'
   if (typeof timezone === 'string' && timezone !== '') return timezone
-  throw invalid(what, `timezone is ${show(timezone)}; give an IANA name such as 'Europe/Paris'`)
+  throw invalid(what, `timezone is invalid: ${show(timezone)}. Expected an IANA name such as 'Europe/Paris'.`)
 }
 
 function cronOf({ cron, timezone }: Extract<Recurrence, { kind: 'cron' }>): Cron {

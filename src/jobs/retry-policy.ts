@@ -50,14 +50,17 @@ export function retryPolicy(options: RetryOptions | undefined, what: string): Re
   const initialUs = durationUs(initial, `${what}: initial`)
   const maxUs = given.max === undefined ? Math.max(DEFAULT_MAX_US, initialUs) : durationUs(given.max, `${what}: max`)
   if (!Number.isInteger(attempts) || attempts < 1 || attempts > MAX_ATTEMPTS) {
-    throw invalid(what, `attempts is ${quote(attempts)}; give a whole number from 1 (no retry) to ${MAX_ATTEMPTS}`)
+    throw invalid(
+      what,
+      `attempts is invalid: ${quote(attempts)}. Expected a whole number from 1 (no retry) to ${MAX_ATTEMPTS}.`,
+    )
   }
   if (!BACKOFFS.includes(backoff))
-    throw invalid(what, `backoff is ${quote(backoff)}; give one of ${BACKOFFS.join(', ')}`)
+    throw invalid(what, `backoff is invalid: ${quote(backoff)}. Expected one of ${BACKOFFS.join(', ')}.`)
   if (!Number.isFinite(factor) || factor < 1)
-    throw invalid(what, `factor is ${quote(factor)}; give a number of 1 or more`)
-  if (typeof jitter !== 'boolean') throw invalid(what, `jitter is ${quote(jitter)}; give true or false`)
-  if (maxUs < initialUs) throw invalid(what, 'max is shorter than initial; raise max or lower initial')
+    throw invalid(what, `factor is invalid: ${quote(factor)}. Expected a number of 1 or more.`)
+  if (typeof jitter !== 'boolean') throw invalid(what, `jitter is invalid: ${quote(jitter)}. Expected true or false.`)
+  if (maxUs < initialUs) throw invalid(what, 'max is shorter than initial. Raise max or lower initial.')
   return { attempts, backoff, initialUs, maxUs, factor, jitter }
 }
 
@@ -82,7 +85,10 @@ function grownUs({ backoff, initialUs, factor }: RetryPolicy, attempt: number): 
 function checkedShape(options: unknown, what: string): RetryOptions {
   if (options === undefined) return {}
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
-    throw invalid(what, `it is ${quote(options)}; give an object such as { attempts: 5, initial: '2s' }`)
+    throw invalid(
+      what,
+      `the options are invalid: ${quote(options)}. Expected an object such as { attempts: 5, initial: '2s' }.`,
+    )
   }
   checkOptions(options, OPTIONS, what, { code: 'retry.invalid', meant: { retries: 'attempts', delay: 'initial' } })
   return options

@@ -41,7 +41,7 @@ export function checkSchema(schema: unknown, what: string): void {
   const hint = isObject(schema) && ('type' in schema || '$schema' in schema || 'properties' in schema)
   throw new SluiceError(
     'option.invalid',
-    `${what} is no Standard Schema${hint ? ', but looks like a JSON Schema' : ''}; give one of zod, valibot or arktype, or input<T>() for a type that is not checked`,
+    `${what} is invalid: not a Standard Schema${hint ? ', but looks like a JSON Schema' : ''}. Expected a schema of zod, valibot or arktype, or input<T>() for an unchecked type.`,
   )
 }
 

@@ -55,7 +55,7 @@ export function uniqueKey<I>(unique: Unique<I> | undefined, input: I, taskName: 
   const options = typeof unique === 'string' ? { key: unique } : checkedShape(unique, what)
   const { onConflict = 'ignore', within, states } = options
   if (!ON_CONFLICT.includes(onConflict)) {
-    throw invalid(what, `onConflict is ${quote(onConflict)}; give one of ${ON_CONFLICT.join(', ')}`)
+    throw invalid(what, `onConflict is invalid: ${quote(onConflict)}. Expected one of ${ON_CONFLICT.join(', ')}.`)
   }
   return {
     key: `${taskName}:${stored(keyText(options, input, what))}`,
@@ -68,29 +68,31 @@ export function uniqueKey<I>(unique: Unique<I> | undefined, input: I, taskName: 
 function checkedShape<I>(unique: Exclude<Unique<I>, string>, what: string): Exclude<Unique<I>, string> {
   // Callers without types may pass anything.
   const given: unknown = unique
-  if (typeof given !== 'object' || given === null) throw invalid(what, 'give a key, or an object with a key')
+  if (typeof given !== 'object' || given === null)
+    throw invalid(what, `the option is invalid: ${show(given)}. Expected a key, or an object with a key.`)
   checkOptions(given, OPTIONS, what, { code: 'unique.invalid' })
   return unique
 }
 
 function keyText<I>({ key, path }: Exclude<Unique<I>, string>, input: I, what: string): string {
   if (path !== undefined) {
-    if (key !== undefined) throw invalid(what, 'it has both key and path; give one')
+    if (key !== undefined) throw invalid(what, 'key and path exclude each other. Expected one of them.')
     return keyAt(path, input, what)
   }
   const value: unknown = typeof key === 'function' ? called(key, input, what) : key
-  if (typeof value !== 'string') throw invalid(what, `the key is of type ${typeof value}; it must be a string`)
-  if (value === '') throw invalid(what, 'the key is empty; leave unique out where the job need not be unique')
+  if (typeof value !== 'string')
+    throw invalid(what, `the key is invalid: a value of type ${typeof value}. Expected a string.`)
+  if (value === '') throw invalid(what, 'the key is empty. Expected a text; omit unique if the job need not be unique.')
   return value
 }
 
 function keyAt(path: unknown, input: unknown, what: string): string {
-  if (!isPath(path)) throw invalid(what, `path is ${show(path)}; give one as 'order.id'`)
+  if (!isPath(path)) throw invalid(what, `path is invalid: ${show(path)}. Expected a path such as 'order.id'.`)
   const value = readPath(input, path)
   if ((typeof value === 'string' && value !== '') || Number.isFinite(value)) return String(value)
   throw invalid(
     what,
-    `at the path ${path} the input has ${show(value)}; a key is a text that is not empty, or a number`,
+    `the input's value at ${path} is invalid: ${show(value)}. Expected a non-empty text, or a number.`,
   )
 }
 
@@ -99,7 +101,9 @@ function called<I>(key: (input: I) => string, input: I, what: string): string {
     return key(input)
   } catch (cause) {
     const why = messageOf(cause)
-    throw new SluiceError('unique.invalid', `${what}: the key function threw: ${why}; nothing was enqueued`, { cause })
+    throw new SluiceError('unique.invalid', `${what}: the key function threw: ${why}. The job was not enqueued.`, {
+      cause,
+    })
   }
 }
 
@@ -112,18 +116,19 @@ function stored(key: string): string {
 
 function withinUs(within: Duration, what: string): number {
   const us = durationUs(within, `${what}: within`)
-  if (us === 0) throw invalid(what, 'within is zero, so no two jobs would ever meet; give a longer time')
+  if (us === 0) throw invalid(what, 'within is invalid: zero. Expected a duration above zero.')
   return us
 }
 
 function checkedStates(states: readonly JobState[], what: string): readonly JobState[] {
   // Callers without types may pass anything.
   const given: unknown = states
-  if (!Array.isArray(given) || given.length === 0) throw invalid(what, 'states must be a list of at least one state')
+  if (!Array.isArray(given) || given.length === 0)
+    throw invalid(what, 'states is invalid. Expected a list of at least one state.')
   const at = states.findIndex((state) => !STATES.includes(state))
   if (at < 0) return states
   const unknown: unknown = states[at]
-  throw invalid(what, `${quote(unknown)} is not a state; the states are ${STATES.join(', ')}`)
+  throw invalid(what, `states is invalid: ${quote(unknown)}. Expected ${STATES.join(', ')}.`)
 }
 
 function invalid(what: string, why: string): SluiceError {

@@ -42,9 +42,12 @@ export function instrument(sluice: Sluice, options: InstrumentOptions = {}): () 
   checkMethods(meter, ['createCounter', 'createHistogram'], 'meter of instrument')
   checkMethods(tracer, ['startSpan'], 'tracer of instrument')
   if (runs !== 'child' && runs !== 'link')
-    throw new SluiceError('option.invalid', `runs of instrument is ${show(runs)}; it is 'child' or 'link'`)
+    throw new SluiceError('option.invalid', `runs of instrument is invalid: ${show(runs)}. Expected 'child' or 'link'.`)
   if (typeof waiting !== 'boolean')
-    throw new SluiceError('option.invalid', `waiting of instrument is ${show(waiting)}; give true or false`)
+    throw new SluiceError(
+      'option.invalid',
+      `waiting of instrument is invalid: ${show(waiting)}. Expected true or false.`,
+    )
   const traced = tracing(tracer, runs === 'child')
   const measures = measure(sluice, meter, waiting)
   const instrumentation: Instrumentation = {

@@ -16,7 +16,10 @@ const NOT_ENDED: readonly JobState[] = ['scheduled', 'available', 'pending', 'ac
  */
 export async function drain(sluice: Sluice, clock: ManualClock, options: { within?: Duration } = {}): Promise<number> {
   if (!(sluice instanceof Sluice))
-    throw new SluiceError('option.invalid', `drain got ${show(sluice)}; give a Sluice, then its clock`)
+    throw new SluiceError(
+      'option.invalid',
+      `The first argument of drain is invalid: ${show(sluice)}. Expected a Sluice, then its clock.`,
+    )
   checkMethods(clock, ['advance', 'next', 'monotonicUs'], 'the clock of drain')
   checkOptions(options, ['within'], 'drain')
   const beganUs = clock.monotonicUs()

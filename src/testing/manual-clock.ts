@@ -48,7 +48,7 @@ function startMs(start: unknown = '2026-01-01T00:00:00Z'): number {
   if (date === null || Number.isNaN(date.getTime()))
     throw new SluiceError(
       'option.invalid',
-      `start of createManualClock is ${show(start)}; give epoch ms, a valid Date or an ISO text`,
+      `start of createManualClock is invalid: ${show(start)}. Expected epoch ms, a valid Date or an ISO text.`,
     )
   return checkInstant(date.getTime(), 'start of createManualClock')
 }

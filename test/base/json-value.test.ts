@@ -65,7 +65,7 @@ describe('toJsonText', () => {
 
   test.each([() => 1, Symbol('s')])('refuses %o at the top', (value) => {
     expect(() => toJsonText(value, 'the result')).toThrow(
-      fault('payload.unserialisable', /^the result is a (function|symbol)/),
+      fault('payload.unserialisable', /^the result cannot be written as JSON: it is a (function|symbol)/),
     )
   })
 
@@ -78,7 +78,7 @@ describe('toJsonText', () => {
   test('counts bytes of UTF-8, not characters, and states both sizes', () => {
     expect(toJsonText('ü'.repeat(4), 'x', 10)).toBe('"üüüü"')
     expect(() => toJsonText('ü'.repeat(5), 'the input', 10)).toThrow(
-      fault('payload.too_large', /^the input is 12 bytes as JSON and may be at most 10/),
+      fault('payload.too_large', /^the input is too large: 12 bytes as JSON. Expected at most 10/),
     )
     expect(() => toJsonText('€'.repeat(3), 'x', 10)).toThrow(fault('payload.too_large', /11 bytes/))
     expect(toJsonText('x'.repeat(8), 'x', 10)).toHaveLength(10)

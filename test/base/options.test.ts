@@ -9,13 +9,13 @@ test('known options are taken, whatever their values', () => {
 
 test.each([
   [{ wieght: 2 }, 'did you mean weight?'],
-  [{ colour: 2 }, 'it knows weight, until'],
+  [{ colour: 2 }, 'Expected weight, until'],
   [{ retries: 2 }, 'did you mean retry?'],
-  [{ constructor: 2 }, 'it knows weight, until'],
-  [null, 'is null'],
-  [undefined, 'is undefined'],
-  ['weight', "is 'weight'"],
-  [['weight'], 'is a list'],
+  [{ constructor: 2 }, 'Expected weight, until'],
+  [null, 'is invalid: null'],
+  [undefined, 'is invalid: undefined'],
+  ['weight', "is invalid: 'weight'"],
+  [['weight'], 'is invalid: a list'],
 ])('%j is refused, and the message says what was meant', (value, part) => {
   const check = (): void =>
     checkOptions(value, ['weight', 'until'], 'limit crm: .by()', { meant: { retries: 'retry' } })

@@ -166,8 +166,8 @@ describe('a schedule', () => {
 
 describe('what cannot be scheduled is refused', () => {
   const refused: readonly [string, object, string][] = [
-    ['no grid', {}, 'give one of every and cron'],
-    ['two grids', { every: '1s', cron: '* * * * *' }, 'give one of every and cron'],
+    ['no grid', {}, 'every and cron exclude each other'],
+    ['two grids', { every: '1s', cron: '* * * * *' }, 'every and cron exclude each other'],
     ['a cron that no date fulfils', { cron: '0 0 31 4 *' }, 'never due'],
     ['an option that is not known', { every: '1s', delay: '1s' }, 'there is no option delay'],
     ['a count of runs of 0', { every: '1s', maxRuns: 0 }, 'maxRuns is 0'],
@@ -220,7 +220,9 @@ describe('what cannot be scheduled is refused', () => {
     // @ts-expect-error the input is required
     await expect(engine.schedule(sync, { every: '1s' })).resolves.toBeDefined()
     // @ts-expect-error one of every and cron
-    await expect(engine.schedule(sync, { tenant: 'a' }, { name: 'x' })).rejects.toThrow('give one of')
+    await expect(engine.schedule(sync, { tenant: 'a' }, { name: 'x' })).rejects.toThrow(
+      'every and cron exclude each other',
+    )
     // @ts-expect-error a time zone belongs to a cron
     await expect(engine.schedule(sync, { tenant: 'a' }, { name: 'y', every: '1s', timezone: 'UTC' })).rejects.toThrow()
   })

@@ -202,7 +202,7 @@ describe('sluice serve', () => {
   test('listens beyond loopback only with tokens', async () => {
     const { code, said } = await refused('--host', '0.0.0.0', '--port', '0')
     expect(code).toBe(2)
-    expect(said).toMatch(/^error cli\.usage: Whoever can reach 0\.0\.0\.0 could do everything/)
+    expect(said).toMatch(/^error cli\.usage: Every client that reaches 0\.0\.0\.0 would have full access/)
   })
 
   test('says what is wrong with a configuration', async () => {

@@ -143,16 +143,16 @@ describe('a cron', () => {
 
 describe('what cannot be a recurrence is refused', () => {
   test.each([
-    [{}, 'give one of every and cron'],
-    [{ every: '1s', cron: '* * * * *' }, 'give one of every and cron'],
+    [{}, 'every and cron exclude each other'],
+    [{ every: '1s', cron: '* * * * *' }, 'every and cron exclude each other'],
     [{ every: '1s', timezone: 'UTC' }, 'timezone belongs to cron'],
-    [{ every: '9ms' }, 'give at least 10 ms'],
+    [{ every: '9ms' }, 'Expected at least 10 ms'],
     [{ cron: '61 * * * *' }, 'Invalid value'],
-    [{ cron: '* * * *' }, 'has not five fields'],
-    [{ cron: '* * * * * * *' }, 'has not five fields'],
-    [{ cron: '2026-01-01T00:00:00' }, 'has not five fields'],
+    [{ cron: '* * * *' }, 'Expected 5 fields'],
+    [{ cron: '* * * * * * *' }, 'Expected 5 fields'],
+    [{ cron: '2026-01-01T00:00:00' }, 'Expected 5 fields'],
     [{ cron: '0 0 30 2 *' }, 'never due'],
-    [{ cron: '@reboot' }, 'cannot be used'],
+    [{ cron: '@reboot' }, 'cron is invalid'],
     [{ cron: '0 0 * * *', timezone: 'Mars/Olympus' }, 'Mars/Olympus'],
     [{ cron: 'x'.repeat(256) }, 'at most 255'],
   ] as const)('%j', (options, message) => {

@@ -70,19 +70,19 @@ describe('uniqueKey', () => {
     [{ key: 5 }, 'of type number'],
     [{ key: () => undefined }, 'of type undefined'],
     [{}, 'of type undefined'],
-    [5, 'give a key'],
-    [null, 'give a key'],
+    [5, 'Expected a key'],
+    [null, 'Expected a key'],
     [{ key: 'a', onConflict: 'skip' }, '"skip"'],
-    [{ key: 'a', within: 0 }, 'within is zero'],
+    [{ key: 'a', within: 0 }, 'within is invalid: zero'],
     [{ key: 'a', states: [] }, 'at least one state'],
     [{ key: 'a', states: 'active' }, 'list'],
-    [{ key: 'a', states: ['running'] }, '"running" is not a state'],
+    [{ key: 'a', states: ['running'] }, 'states is invalid: "running"'],
     [{ key: 'a', onconflict: 'reject' }, '"onconflict"'],
   ])('refuses %o', (unique, why) => {
     expect(() => read(unique)).toThrow(
       expect.objectContaining({
         code: 'unique.invalid',
-        message: expect.stringMatching(new RegExp(`^unique of task tenant\\.sync: .*${why}`)) as string,
+        message: expect.stringMatching(new RegExp(`^unique of task tenant\\.sync.*${why}`)) as string,
       }),
     )
   })

@@ -24,15 +24,15 @@ describe('calibrate of a policy', () => {
   })
 
   test.each([
-    ['body', "give 'headers'"],
-    [7, "give 'headers'"],
-    [null, "give 'headers'"],
-    [{}, "add from: 'headers'"],
-    [{ from: 'body' }, "give 'headers'"],
-    [{ from: 'headers', direction: 'up' }, "give 'down' or 'both'"],
-    [{ from: 'headers', reset: 1 }, "give 'window' or 'refill'"],
+    ['body', "Expected 'headers'"],
+    [7, "Expected 'headers'"],
+    [null, "Expected 'headers'"],
+    [{}, "Add from: 'headers'"],
+    [{ from: 'body' }, "Expected 'headers'"],
+    [{ from: 'headers', direction: 'up' }, "Expected 'down' or 'both'"],
+    [{ from: 'headers', reset: 1 }, "Expected 'window' or 'refill'"],
     [{ from: 'headers', budget: '' }, "such as 'tokens'"],
-    [{ from: 'headers', toString: 1 }, 'has no toString'],
+    [{ from: 'headers', toString: 1 }, 'has no field toString'],
   ])('%j is refused, with what to write instead', (given, remedy) => {
     expect(() => normalisePolicy(policy(given), 'limit x')).toThrow(
       expect.objectContaining({ code: 'policy.invalid', message: expect.stringContaining(remedy) as string }),

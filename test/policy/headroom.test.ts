@@ -105,14 +105,14 @@ describe('headroom', () => {
 
   test.each([
     [{ every: '1s', headroom: { units: 1, priority: 5 } }, /a spacing has none/],
-    [{ rate: 5, per: '1s', headroom: { units: 5, priority: 5 } }, /keeps 5 of 5 back/],
-    [{ rate: 5, per: '1s', concurrency: 2, headroom: { units: 2, priority: 5 } }, /keeps 2 of 2 back/],
-    [{ window: 'sliding', max: 1, per: '1s', headroom: { units: 1, priority: 5 } }, /keeps 1 of 1 back/],
-    [{ concurrency: 5, headroom: { units: 0, priority: 5 } }, /units is 0/],
-    [{ concurrency: 5, headroom: { units: 1, priority: 101 } }, /priority is 101/],
-    [{ concurrency: 5, headroom: { units: 1 } }, /priority is undefined/],
+    [{ rate: 5, per: '1s', headroom: { units: 5, priority: 5 } }, /5 units\. Expected fewer than 5/],
+    [{ rate: 5, per: '1s', concurrency: 2, headroom: { units: 2, priority: 5 } }, /2 units\. Expected fewer than 2/],
+    [{ window: 'sliding', max: 1, per: '1s', headroom: { units: 1, priority: 5 } }, /1 units\. Expected fewer than 1/],
+    [{ concurrency: 5, headroom: { units: 0, priority: 5 } }, /units is invalid: 0/],
+    [{ concurrency: 5, headroom: { units: 1, priority: 101 } }, /priority is invalid: 101/],
+    [{ concurrency: 5, headroom: { units: 1 } }, /priority is invalid: undefined/],
     [{ concurrency: 5, headroom: { units: 1, priority: 1, more: 1 } }, /no field more/],
-    [{ concurrency: 5, headroom: 2 }, /give \{ units, priority \}/],
+    [{ concurrency: 5, headroom: 2 }, /Expected \{ units, priority \}/],
   ])('%o is refused', (policy, why) => {
     expect(() => normalisePolicy(policy as never, 'limit a')).toThrow(why)
   })

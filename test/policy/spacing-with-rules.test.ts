@@ -218,7 +218,7 @@ describe('a policy with every', () => {
   })
 
   test.each([
-    [{ rate: 1, per: '1s', every: 0 }, 'every is 0'],
+    [{ rate: 1, per: '1s', every: 0 }, 'every is invalid: 0'],
     [{ concurrency: 1, every: '1x' }, '1x'],
     [{ rate: 1, window: 'sliding', max: 5, per: '1s', every: '1s' }, 'rate and window'],
   ])('%j is refused', (given, part) => {

@@ -85,7 +85,7 @@ async function ofPolicy(flags: ForecastFlags): Promise<void> {
     if (flags.shared !== undefined && shared === undefined)
       throw new SluiceError(
         'cli.usage',
-        `--shared is ${JSON.stringify(flags.shared)}; without a store give a rate as 1000/1m`,
+        `--shared is invalid: ${JSON.stringify(flags.shared)}. Expected a rate such as 1000/1m, since there is no store.`,
       )
     const { runTime } = flags
     return viewOf(
@@ -106,7 +106,10 @@ async function ofStore(limit: string, flags: ForecastFlags): Promise<void> {
     const backlog = backlogOf(flags)
     const { key, runTime, shared } = flags
     if (shared !== undefined && rateOf(shared) !== undefined)
-      throw new SluiceError('cli.usage', '--shared names a limit of the store here; without a limit it may be a rate')
+      throw new SluiceError(
+        'cli.usage',
+        '--shared is invalid: a rate. Expected the name of a limit, since the forecast is of a limit in the store.',
+      )
     return viewOf(
       await forecastLimit(store, limit, {
         ...(key === undefined ? {} : { key }),
@@ -168,8 +171,7 @@ function policyOf(flags: ForecastFlags): Policy | undefined {
 function backlogOf({ count, keys, weight }: ForecastFlags): BacklogSpec | undefined {
   const units = weight === undefined ? {} : { weight: wholeOf(weight, '--weight') }
   if (keys?.includes('=')) {
-    if (count !== undefined)
-      throw new SluiceError('cli.usage', '--count and --keys both say how many jobs there are; leave --count out')
+    if (count !== undefined) throw new SluiceError('cli.usage', '--count and --keys exclude each other. Omit --count.')
     return { keys: Object.fromEntries(keys.split(',').map(jobsOfKey)), ...units }
   }
   if (count !== undefined)
@@ -179,7 +181,7 @@ function backlogOf({ count, keys, weight }: ForecastFlags): BacklogSpec | undefi
       ...(keys === undefined ? {} : { keys: wholeOf(keys, '--keys') }),
     }
   if (keys === undefined && weight === undefined) return undefined
-  throw new SluiceError('cli.usage', '--keys and --weight speak of a backlog; give --count too')
+  throw new SluiceError('cli.usage', '--keys and --weight need a backlog. Add --count.')
 }
 
 function jobsOfKey(text: string): [string, number] {

@@ -153,6 +153,9 @@ function statesOf(text: string): JobState[] {
   return text.split(',').map((name) => {
     const state = STATES.find((each) => each === name.trim())
     if (state !== undefined) return state
-    throw new SluiceError('cli.usage', `--state is ${JSON.stringify(name)}; it is one of ${STATES.join(', ')}`)
+    throw new SluiceError(
+      'cli.usage',
+      `--state is invalid: ${JSON.stringify(name)}. Expected one of ${STATES.join(', ')}.`,
+    )
   })
 }

@@ -103,7 +103,7 @@ function configOf({ configFile, host }: ServeOptions): ServeConfig {
   if (tokens.length === 0 && !isLoopback(host))
     throw new SluiceError(
       'cli.usage',
-      `Whoever can reach ${host} could do everything: give tokens in --config, SLUICE_TOKENS_FILE or SLUICE_TOKENS, or listen on 127.0.0.1.`,
+      `Every client that reaches ${host} would have full access. Set tokens in --config, SLUICE_TOKENS_FILE or SLUICE_TOKENS, or listen on 127.0.0.1.`,
     )
   return { ...config, tokens }
 }

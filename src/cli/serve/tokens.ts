@@ -41,7 +41,7 @@ function parsed(text: string, what: string): readonly Token[] {
   try {
     json = JSON.parse(text)
   } catch {
-    throw new SluiceError('option.invalid', `${what} is no JSON. ${expected}`)
+    throw new SluiceError('option.invalid', `${what} is invalid: not JSON. ${expected}`)
   }
   const list: unknown = typeof json === 'object' && json !== null && 'tokens' in json ? json.tokens : json
   if (!Array.isArray(list) || list.length === 0)

@@ -105,7 +105,7 @@ export function freshSituation(policy: LimitPolicy, shared: LimitPolicy | null, 
 
 function instantOf(at: unknown): number {
   if (at instanceof Date && !Number.isNaN(at.getTime())) return checkInstant(at.getTime(), 'forecast: at')
-  throw invalid('at is not a valid date')
+  throw invalid('at is invalid: not a valid date. Expected a Date.')
 }
 
 /** Reads how long a job runs, in µs; null: unknown. @throws {SluiceError} `duration.invalid` */
@@ -187,7 +187,9 @@ function pilesOf(spec: BacklogSpec): { count: number; times: number }[] {
   if (!('count' in spec)) {
     const times = new Map<number, number>()
     if (typeof spec.keys !== 'object' || spec.keys === null)
-      throw invalid(`the backlog has the keys ${show(spec.keys)}; give a count, or the jobs of each key`)
+      throw invalid(
+        `the keys of the backlog are invalid: ${show(spec.keys)}. Expected a count, or the jobs of each key.`,
+      )
     for (const [key, count] of Object.entries(spec.keys)) {
       whole(count, `the backlog of key ${key}`, 0)
       times.set(count, (times.get(count) ?? 0) + 1)
@@ -206,7 +208,7 @@ function pilesOf(spec: BacklogSpec): { count: number; times: number }[] {
 
 function whole(value: unknown, what: string, least: number): number {
   if (typeof value === 'number' && Number.isInteger(value) && value >= least && value <= MOST_JOBS) return value
-  throw invalid(`${what} is ${show(value)}; give a whole number from ${least} to ${MOST_JOBS}`)
+  throw invalid(`${what} is invalid: ${show(value)}. Expected a whole number from ${least} to ${MOST_JOBS}.`)
 }
 
 /** Keeps the units of a backlog exact integers. */

@@ -12,23 +12,27 @@ const CHOICES: Readonly<Record<string, readonly string[]>> = {
 export function calibration(value: unknown, what: string): Calibration {
   if (value === 'headers') return { direction: 'down', reset: 'window', budget: null }
   if (typeof value !== 'object' || value === null)
-    throw invalid(what, `calibrate is ${shown(value)}; give 'headers' or { from: 'headers' }`)
+    throw invalid(what, `calibrate is invalid: ${shown(value)}. Expected 'headers' or { from: 'headers' }.`)
   const fields = value as Readonly<Record<string, unknown>>
   for (const [field, given] of Object.entries(fields)) {
     const choices = Object.hasOwn(CHOICES, field) ? CHOICES[field] : undefined
     if (field === 'budget' && (given === undefined || (typeof given === 'string' && given !== ''))) continue
-    if (field === 'budget') throw invalid(what, `calibrate.budget is ${shown(given)}; give a name such as 'tokens'`)
+    if (field === 'budget')
+      throw invalid(what, `calibrate.budget is invalid: ${shown(given)}. Expected a name such as 'tokens'.`)
     if (!choices) {
       const hint = didYouMean(field, [...Object.keys(CHOICES), 'budget'])
-      throw invalid(what, `calibrate has no ${field}; ${hint}it takes from, direction, reset and budget`)
+      throw invalid(
+        what,
+        `calibrate has no field ${field}${hint && `; ${hint.trim()}`}. Expected from, direction, reset and budget.`,
+      )
     }
     if (given !== undefined && !choices.includes(given as string))
       throw invalid(
         what,
-        `calibrate.${field} is ${shown(given)}; give ${choices.map((each) => `'${each}'`).join(' or ')}`,
+        `calibrate.${field} is invalid: ${shown(given)}. Expected ${choices.map((each) => `'${each}'`).join(' or ')}.`,
       )
   }
-  if (fields['from'] === undefined) throw invalid(what, "calibrate does not say from where; add from: 'headers'")
+  if (fields['from'] === undefined) throw invalid(what, "calibrate needs a source. Add from: 'headers'.")
   return {
     direction: fields['direction'] === 'both' ? 'both' : 'down',
     reset: fields['reset'] === 'refill' ? 'refill' : 'window',

@@ -132,7 +132,7 @@ export function checkUnits(units: unknown, what: string): number {
   const shown = typeof units === 'number' ? String(units) : `a ${typeof units}`
   throw new SluiceError(
     'limit.weight.invalid',
-    `${what}: the weight is ${shown}; give a whole number from 1 to ${MAX_UNITS}`,
+    `${what}: the weight is invalid: ${shown}. Expected a whole number from 1 to ${MAX_UNITS}.`,
   )
 }
 
@@ -156,7 +156,7 @@ function checkName(name: unknown): void {
   const shown = typeof name === 'string' ? JSON.stringify(name.slice(0, 40)) : `a ${typeof name}`
   throw new SluiceError(
     'policy.invalid',
-    `the name of a limit is ${shown}; give 1 to ${LONGEST_NAME} characters, without NUL and half surrogate pairs`,
+    `the name of a limit is invalid: ${shown}. Expected 1 to ${LONGEST_NAME} characters, without NUL and half surrogate pairs.`,
   )
 }
 
@@ -165,7 +165,7 @@ function checkKey(value: unknown, what: string): Key {
   const shown = typeof value === 'number' || value === '' ? `'${value}'` : typeof value
   throw new SluiceError(
     'limit.key.invalid',
-    `${what}: .key() got ${shown}; give a string that is not empty, or a number`,
+    `${what}: the argument of .key() is invalid: ${shown}. Expected a non-empty string, or a number.`,
   )
 }
 
@@ -175,6 +175,6 @@ function keySource<I>(by: unknown, what: string): KeySource<I> {
   const shown = typeof by === 'string' ? `'${by}'` : `a ${typeof by}`
   throw new SluiceError(
     'limit.key.invalid',
-    `${what}: by is ${shown}; give a function of the input, or a path like 'a.b'`,
+    `${what}: by is invalid: ${shown}. Expected a function of the input, or a path like 'a.b'.`,
   )
 }

@@ -50,7 +50,7 @@ type Fields = Readonly<Record<string, unknown>>
  */
 export function normalisePolicy(policy: Policy, what: string): LimitPolicy {
   if (typeof policy !== 'object' || policy === null || Array.isArray(policy))
-    throw invalid(what, `the policy is ${show(policy)}; give an object such as { rate: 10, per: '1s' }`)
+    throw invalid(what, `the policy is invalid: ${show(policy)}. Expected an object such as { rate: 10, per: '1s' }.`)
   const fields = definedFields(policy)
   const kind = ruleKind(fields, what)
   refuseUnknown(fields, kind, what)
@@ -59,7 +59,7 @@ export function normalisePolicy(policy: Policy, what: string): LimitPolicy {
   if (fields['scope'] === 'worker' && (fields['onLimit'] ?? 'wait') !== 'wait')
     throw invalid(
       what,
-      `onLimit is ${show(fields['onLimit'])} under scope 'worker', where another worker may have budget left; let it wait`,
+      `onLimit is invalid: ${show(fields['onLimit'])}. Expected 'wait' under scope 'worker', since another worker may have budget left.`,
     )
   const concurrency = fields['concurrency'] === undefined ? null : whole(fields, 'concurrency', what, 0)
   return {
@@ -86,11 +86,11 @@ function definedFields(policy: object): Fields {
 
 function ruleKind(fields: Fields, what: string): keyof typeof RULES | null {
   if (fields['rate'] !== undefined && fields['window'] !== undefined)
-    throw invalid(what, 'rate and window are rules of their own; write one limit for each and list both')
+    throw invalid(what, 'rate and window exclude each other. Define one limit for each, and list both.')
   // The last stands beside the others as well: alone it is the rule.
   const kind = (Object.keys(RULES) as (keyof typeof RULES)[]).find((each) => fields[each] !== undefined) ?? null
   if (kind === null && fields['max'] !== undefined)
-    throw invalid(what, `max is ${show(fields['max'])} without window; add window: 'sliding' or window: 'fixed'`)
+    throw invalid(what, `max needs a window. Add window: 'sliding' or window: 'fixed'.`)
   return kind
 }
 
@@ -100,16 +100,16 @@ function refuseUnknown(fields: Fields, kind: keyof typeof RULES | null, what: st
     if (allowed.includes(field)) continue
     if (ALL_FIELDS.includes(field)) {
       const rule = kind === null ? 'a policy without rate, window or every' : `a policy with ${kind}`
-      throw invalid(what, `${field} (${show(fields[field])}) does not belong in ${rule}; remove it`)
+      throw invalid(what, `${field} (${show(fields[field])}) does not belong in ${rule}. Remove it.`)
     }
     const near = nearest(field, allowed)
-    const remedy = near === null ? `it takes ${allowed.join(', ')}` : `did you mean ${near}?`
-    throw invalid(what, `${field} (${show(fields[field])}) is not a field of a policy; ${remedy}`)
+    const remedy = near === null ? `. Expected ${allowed.join(', ')}.` : `; did you mean ${near}?`
+    throw invalid(what, `${field} (${show(fields[field])}) is not a field of a policy${remedy}`)
   }
   if (kind === null && fields['concurrency'] === undefined)
     throw invalid(
       what,
-      'the policy limits nothing; give { rate, per }, { window, max, per }, { every } or { concurrency }',
+      'the policy has no rule. Expected { rate, per }, { window, max, per }, { every } or { concurrency }.',
     )
 }
 
@@ -117,7 +117,7 @@ function ruleOf(fields: Fields, kind: keyof typeof RULES | null, guardUs: number
   if (kind === 'rate') return rateRule(fields, guardUs, what)
   if (kind === 'window') return windowRule(fields, guardUs, what)
   if (kind === 'every') return spacingRule(fields, guardUs, what)
-  if (guardUs > 0) throw invalid(what, 'guard lengthens a period, and concurrency alone has none; remove it')
+  if (guardUs > 0) throw invalid(what, 'guard lengthens a period, and concurrency alone has none. Remove guard.')
   return null
 }
 
@@ -130,9 +130,10 @@ function rateRule(fields: Fields, guardUs: number, what: string): RateRule {
   const burst = fields['burst'] === undefined ? rate : whole(fields, 'burst', what, 1)
   const periodUs = duration(fields, 'per', what, 1) + guardUs
   const { startEmpty = false } = fields
-  if (typeof startEmpty !== 'boolean') throw invalid(what, `startEmpty is ${show(startEmpty)}; give true or false`)
+  if (typeof startEmpty !== 'boolean')
+    throw invalid(what, `startEmpty is invalid: ${show(startEmpty)}. Expected true or false.`)
   if (quotient(burst, periodUs, 0, rate) > MAX_DURATION_US)
-    throw invalid(what, `burst is ${burst}, which takes over 100 years to refill; lower it, or raise the rate`)
+    throw invalid(what, `burst is invalid: ${burst} takes over 100 years to refill. Lower it, or raise the rate.`)
   return { kind: 'rate', rate, periodUs, burst, startEmpty }
 }
 
@@ -149,14 +150,11 @@ function windowRule(fields: Fields, guardUs: number, what: string): SlidingRule 
   const { per } = fields
   const unit = typeof per === 'string' ? calendarUnit(per) : null
   if (kind === 'sliding' || unit === null) {
-    const remedy = "remove it, or use window: 'fixed' with per '1h', '1d', '1w' or 'P1M'"
-    throw invalid(
-      what,
-      `timezone (${show(timezone)}) is for windows of the calendar, and per is ${show(per)}; ${remedy}`,
-    )
+    const remedy = "Remove it, or use window: 'fixed' with per '1h', '1d', '1w' or 'P1M'."
+    throw invalid(what, `timezone (${show(timezone)}) is for calendar windows, and per is ${show(per)}. ${remedy}`)
   }
   if (typeof timezone !== 'string' || !isTimezone(timezone))
-    throw invalid(what, `timezone is ${show(timezone)}, which is not known; give an IANA name such as 'Europe/Paris'`)
+    throw invalid(what, `timezone is invalid: ${show(timezone)}. Expected an IANA name such as 'Europe/Paris'.`)
   refuseLongGuard(guardUs, NOMINAL_US[unit], fields, what)
   return { kind, max, window: { align: 'calendar', unit, timezone }, guardUs }
 }
@@ -164,21 +162,22 @@ function windowRule(fields: Fields, guardUs: number, what: string): SlidingRule 
 function headroomOf(fields: Fields, rule: Rule | null, concurrency: number | null, what: string): Headroom {
   const { headroom } = fields
   if (typeof headroom !== 'object' || headroom === null || Array.isArray(headroom))
-    throw invalid(what, `headroom is ${show(headroom)}; give { units, priority }`)
+    throw invalid(what, `headroom is invalid: ${show(headroom)}. Expected { units, priority }.`)
   const given = headroom as Fields
   for (const field of Object.keys(given))
     if (field !== 'units' && field !== 'priority') {
       const hint = didYouMean(field, ['units', 'priority'])
-      throw invalid(what, `headroom has no field ${field}; ${hint}it takes units and priority`)
+      throw invalid(what, `headroom has no field ${field}${hint && `; ${hint.trim()}`}. Expected units and priority.`)
     }
   const units = whole(given, 'units', `${what}, headroom`, 1)
   const priority = whole(given, 'priority', `${what}, headroom`, -100, 100)
   const bounds = [rule === null || rule.kind === 'spacing' ? null : capacityOf(rule), concurrency].filter(isBound)
   if (bounds.length === 0)
-    throw invalid(what, 'headroom keeps units back, and a spacing has none; add concurrency, or remove it')
+    throw invalid(what, 'headroom keeps units back, and a spacing has none. Add concurrency, or remove headroom.')
   // A limit that is paused has no permits to keep back.
   const least = Math.min(...bounds.filter((bound) => bound > 0))
-  if (units >= least) throw invalid(what, `headroom keeps ${units} of ${least} back for the urgent; keep fewer`)
+  if (units >= least)
+    throw invalid(what, `headroom is invalid: ${units} units. Expected fewer than ${least}, the whole limit.`)
   return { units, priority }
 }
 
@@ -189,18 +188,18 @@ function isBound(bound: number | null): bound is number {
 function refuseLongGuard(guardUs: number, perUs: number, fields: Fields, what: string): void {
   // A clock change may shorten days and hours; half a period always remains.
   if (2 * guardUs > perUs)
-    throw invalid(what, `guard is ${show(fields['guard'])}, over half of a window; make it shorter`)
+    throw invalid(what, `guard is invalid: ${show(fields['guard'])}. Expected at most half of a window.`)
 }
 
 function whole(fields: Fields, field: string, what: string, least: number, most: number = MAX_UNITS): number {
   const value = fields[field]
   if (typeof value === 'number' && Number.isInteger(value) && value >= least && value <= most) return value + 0
-  throw invalid(what, `${field} is ${show(value)}; give a whole number from ${least} to ${most}`)
+  throw invalid(what, `${field} is invalid: ${show(value)}. Expected a whole number from ${least} to ${most}.`)
 }
 
 function duration(fields: Fields, field: string, what: string, least: number): number {
   const value = fields[field]
-  if (value === undefined) throw invalid(what, `${field} is missing; give a duration such as '1s' or '1m'`)
+  if (value === undefined) throw invalid(what, `${field} is missing. Expected a duration such as '1s' or '1m'.`)
   let us: number
   try {
     us = durationUs(value as Duration, `${field} of ${what}`)
@@ -208,7 +207,8 @@ function duration(fields: Fields, field: string, what: string, least: number): n
     if (!(cause instanceof SluiceError)) throw cause
     throw new SluiceError('policy.invalid', cause.message, { cause })
   }
-  if (us < least) throw invalid(what, `${field} is ${show(value)}; give a duration above zero, such as '1s'`)
+  if (us < least)
+    throw invalid(what, `${field} is invalid: ${show(value)}. Expected a duration above zero, such as '1s'.`)
   return us
 }
 
@@ -216,7 +216,10 @@ function oneOf<T extends string>(fields: Fields, field: string, values: readonly
   const value = fields[field] === undefined ? values[0] : fields[field]
   const found = values.find((allowed) => allowed === value)
   if (found !== undefined) return found
-  throw invalid(what, `${field} is ${show(value)}; give ${values.map((allowed) => `'${allowed}'`).join(' or ')}`)
+  throw invalid(
+    what,
+    `${field} is invalid: ${show(value)}. Expected ${values.map((allowed) => `'${allowed}'`).join(' or ')}.`,
+  )
 }
 
 function invalid(what: string, message: string): SluiceError {

@@ -66,13 +66,16 @@ export function overridden(policy: LimitPolicy, change: PolicyChange, what: stri
   const numbers = [...(policy.rule ? NUMBERS[policy.rule.kind] : []), ...(policy.spacing ? ['every'] : [])]
   const allowed: readonly string[] = [...numbers, ...BEHAVIOUR]
   if (named.length === 0)
-    throw new SluiceError('policy.invalid', `${what}: the override changes nothing; give any of ${allowed.join(', ')}`)
+    throw new SluiceError(
+      'policy.invalid',
+      `${what}: the override changes nothing. Expected any of ${allowed.join(', ')}.`,
+    )
   for (const [field] of named)
     if (!allowed.includes(field)) {
       const rule = policy.rule ? `a limit of kind ${policy.rule.kind}` : 'a limit of permits alone'
       throw new SluiceError(
         'policy.invalid',
-        `${what}: an override cannot change ${field} of ${rule}, only ${allowed.join(', ')}; define the limit anew for that`,
+        `${what}: an override cannot change ${field} of ${rule}. Expected ${allowed.join(', ')}. Define the limit with another policy to change ${field}.`,
       )
     }
   const lifted = named.map(([field, value]) => [field, value === null ? undefined : value] as const)

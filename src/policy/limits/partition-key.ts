@@ -42,7 +42,7 @@ export function partitionKey(
   if (typeof value === 'string') return { kind: 'key', key: bounded(value) }
   throw new SluiceError(
     'limit.key.invalid',
-    `${what}: a key is a string or a finite number, and this is ${describe(value)}; return one, or null where the limit shall not apply`,
+    `${what}: the key is invalid: ${describe(value)}. Expected a string or a finite number, or null if the limit does not apply.`,
   )
 }
 
@@ -75,9 +75,9 @@ function missing(
     path !== null && value === undefined ? `the input has no value at the path ${path}` : `the key is ${shown}`
   const remedy =
     onMissing === undefined
-      ? "give the input a key, or null where the limit shall not apply; onMissingKey 'unlimited' or 'shared' allows its lack"
-      : "onMissingKey is 'fail'; give every input a key, or choose 'unlimited' or 'shared'"
-  return new SluiceError('limit.key.missing', `${what}: ${found}; ${remedy}`)
+      ? "Expected a key, or null if the limit does not apply. onMissingKey 'unlimited' or 'shared' allows a missing key."
+      : "onMissingKey is 'fail': give every input a key, or choose 'unlimited' or 'shared'."
+  return new SluiceError('limit.key.missing', `${what}: ${found}. ${remedy}`)
 }
 
 function bounded(text: string): string {
