@@ -10,24 +10,26 @@ import type { WrittenRow } from './claimed.ts'
 import { type Context, readClock } from './context.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { toRejected } from './reject.ts'
+import { column, columns, type RowOf } from '../shared/columns.ts'
 import { readAsync } from '../shared/reading.ts'
 import { skipOccurrence } from '../shared/schedule.ts'
 import { scheduleAccess } from './schedule.ts'
 import { rejectionText, type Why } from '../shared/rejection.ts'
 import { LANE, STATE } from '../shared/state.ts'
 
-type Row = [
-  seq: number,
-  queue: string,
-  lane: string,
-  uses: string | null,
-  fair: string | null,
-  expires: number | null,
-  since: number,
-  limit: string | null,
-  key: string | null,
-  wakeAt: number | null,
-]
+const LATE = columns({
+  seq: column<number>(),
+  queue: column<string>('j.queue'),
+  lane: column<string>('j.lane'),
+  uses: column<string | null>('j.uses'),
+  fair: column<string | null>('j.fair'),
+  expires: column<number | null>('j.expires'),
+  sinceUs: column<number>('j.since'),
+  limit: column<string | null>('b.limit_name'),
+  key: column<string | null>('b.key'),
+  wakeAtUs: column<number | null>('b.wake_at'),
+})
+type Row = RowOf<typeof LATE>
 
 const DISCARD = `UPDATE sluice.jobs j SET finished = $1, error = $2,
   state = CASE WHEN j.schedule IS NOT NULL AND j.attempt = 0 THEN ${STATE.cancelled} ELSE ${STATE.discarded} END,
@@ -43,8 +45,8 @@ export async function rejectLate(
   return inTransaction(db, async () => {
     const limits = await currentLimits(context, db)
     const instant = await readClock(context, db)
-    const rows = await db.all<Row>(
-      `SELECT j.seq, j.queue, j.lane, j.uses, j.fair, j.expires, j.since, b.limit_name, b.key, b.wake_at FROM sluice.jobs j
+    const rows = await db.all(
+      `SELECT ${LATE.of('j')} FROM sluice.jobs j
        LEFT JOIN sluice.lanes l ON l.key = j.lane AND l.state = ${LANE.waiting} LEFT JOIN sluice.buckets b ON b.id = l.bucket
        WHERE j.state = ${STATE.available} AND j.due IS NOT NULL AND j.due < $1 ORDER BY j.due LIMIT $2 FOR UPDATE OF j SKIP LOCKED`,
       instant.nowUs,
@@ -52,13 +54,13 @@ export async function rejectLate(
     )
     const rejected: Rejected[] = []
     const inFlows: number[] = []
-    for (const row of rows) {
+    for (const row of rows.map(LATE.read)) {
       const latestUs = latestStartUs(limits, row, instant)
       // Else the bound on its wait was changed while it waited.
       if (latestUs < instant.nowUs)
         rejected.push(...(await end(context, db, row, whyOf(limits, row, instant), instant, inFlows)))
       else
-        await db.run('UPDATE sluice.jobs SET due = $2 WHERE seq = $1', row[0], latestUs === Infinity ? null : latestUs)
+        await db.run('UPDATE sluice.jobs SET due = $2 WHERE seq = $1', row.seq, latestUs === Infinity ? null : latestUs)
     }
     const flows = inFlows.length === 0 ? [] : [...(await advance(context, db, inFlows)).values()]
     return { rejected, flows, looked: rows.length }
@@ -73,7 +75,7 @@ async function end(
   instant: Instant,
   inFlows: number[],
 ): Promise<Rejected[]> {
-  const [seq, queue, lane, uses, fair] = row
+  const { seq, queue, lane, uses, fair } = row
   const ended = await discard(context, db, seq, why, instant, inFlows)
   if (ended.length > 0) await announce(db, [queue, lane, uses, fair])
   return ended
@@ -101,29 +103,29 @@ export async function discard(
 }
 
 function latestStartUs(limits: Timelines, row: Row, instant: Instant): number {
-  return Math.min(expiresUs(row, instant), row[6] + boundOf(limits, row).maxWaitUs)
+  return Math.min(expiresUs(row, instant), row.sinceUs + boundOf(limits, row).maxWaitUs)
 }
 
 /** On the store's clock; Infinity: it does not expire. */
-function expiresUs([, , , , , expires]: Row, { nowUs, wallUs }: Instant): number {
+function expiresUs({ expires }: Row, { nowUs, wallUs }: Instant): number {
   return expires === null ? Infinity : nowUs + expires - wallUs
 }
 
 /** The bucket to blame is the one that the lane waits on, else that of the shortest `maxWait`. */
 function whyOf(limits: Timelines, row: Row, instant: Instant): Why {
   const reason = expiresUs(row, instant) < instant.nowUs ? 'expired' : 'late'
-  const [, , , , , , , limit, key, wakeAt] = row
+  const { limit, key, wakeAtUs } = row
   if (limit === null || key === null) {
     if (reason === 'expired') return { reason, limit: '', key: '', expectedStartUs: null }
     const shortest = boundOf(limits, row)
     return { reason, limit: shortest.limit, key: shortest.key, expectedStartUs: null }
   }
-  const expectedStartUs = wakeAt === null || wakeAt === NEVER_US ? null : Math.max(wakeAt, instant.nowUs)
+  const expectedStartUs = wakeAtUs === null || wakeAtUs === NEVER_US ? null : Math.max(wakeAtUs, instant.nowUs)
   return { reason, limit, key, expectedStartUs }
 }
 
 /** How long jobs of a lane may wait: the shortest of its limits; Infinity: none has one. */
-function boundOf(limits: Timelines, [, , , uses]: Row): { limit: string; key: string; maxWaitUs: number } {
+function boundOf(limits: Timelines, { uses }: Row): { limit: string; key: string; maxWaitUs: number } {
   let bound = { limit: '', key: '', maxWaitUs: Infinity }
   for (const [limit, key] of JSON.parse(uses ?? '[]') as [string, string][]) {
     const maxWaitUs = limits.policy(limit, key)?.maxWaitUs ?? Infinity

@@ -10,6 +10,7 @@ import {
   stateOf,
 } from '../../jobs/flow.ts'
 import { flowStateName, STOPPED, storedFlowState, TOO_LARGE } from '../shared/stored-flows.ts'
+import { column, columns } from '../shared/columns.ts'
 import { begin } from './begin.ts'
 import { type Context, queueName } from './context.ts'
 import { bytesBefore } from './parent-results.ts'
@@ -33,26 +34,26 @@ export interface StoredFlow {
   dueUs: number | null
 }
 
-type FlowRow = [
-  id: string,
-  kind: FlowKind,
-  name: string | null,
-  state: number,
-  total: number,
-  edges: number,
-  completed: number,
-  discarded: number,
-  cancelled: number,
-  bytes: number,
-  finished: number | null,
-  due: number | null,
-]
+const FLOW_ROW = columns({
+  id: column<string>(),
+  kind: column<FlowKind>(),
+  name: column<string | null>(),
+  state: column<number>(),
+  total: column<number>(),
+  edges: column<number>(),
+  completed: column<number>(),
+  discarded: column<number>(),
+  cancelled: column<number>(),
+  bytes: column<number>(),
+  finishedUs: column<number | null>('finished'),
+  dueUs: column<number | null>('due'),
+})
+
 type EndedRow = [flow: number, node: number, state: number, bytes: number | null]
 type MovedRow = [id: string, task: string, queue: number]
 type NextRow = [...MovedRow, seq: number, node: number, waits: number, plan: string]
 
-const FLOW =
-  'SELECT id, kind, name, state, total, edges, completed, discarded, cancelled, bytes, finished, due FROM flows WHERE seq = ?'
+const FLOW = `SELECT ${FLOW_ROW.list} FROM flows WHERE seq = ?`
 const SAVE =
   'UPDATE flows SET state = ?, completed = ?, discarded = ?, cancelled = ?, bytes = ?, finished = ?, due = ? WHERE seq = ?'
 // What has ended is kept as long as its flow.
@@ -87,24 +88,8 @@ export function advance(context: Context, seqs: readonly number[], instant: Inst
 
 /** A flow by its number; null: its retention is over. */
 export function loadFlow(context: Context, seq: number): StoredFlow | null {
-  const row = context.db.get<FlowRow>(FLOW, seq)
-  if (!row) return null
-  const [id, kind, name, state, total, edges, completed, discarded, cancelled, bytes, finishedUs, dueUs] = row
-  return {
-    seq,
-    id,
-    kind,
-    name,
-    state: flowStateName(state),
-    total,
-    edges,
-    completed,
-    discarded,
-    cancelled,
-    bytes,
-    finishedUs,
-    dueUs,
-  }
+  const row = FLOW_ROW.read(context.db.get(FLOW, seq))
+  return row ? { ...row, seq, state: flowStateName(row.state) } : null
 }
 
 /** Writes back what has changed of a flow. */

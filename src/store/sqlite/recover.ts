@@ -2,6 +2,7 @@ import type { Recovered } from '../contract/store.ts'
 import { LOST } from '../shared/lost.ts'
 import { advance } from './advance.ts'
 import { returnPermits } from './buckets.ts'
+import { column, columns } from '../shared/columns.ts'
 import { type Context, queueName } from './context.ts'
 import { withFailure } from './history.ts'
 import { rejoin } from './rejoin.ts'
@@ -9,20 +10,20 @@ import { isEnd, STATE, stateName } from '../shared/state.ts'
 import type { Instant } from './store-clock.ts'
 import { expireWorkers } from './workers.ts'
 
-type Row = [
-  seq: number,
-  id: string,
-  task: string,
-  queue: number,
-  input: string,
-  state: number,
-  attempt: number,
-  permits: string | null,
-  lane: number,
-  priority: number,
-  expires: number | null,
-  flow: number | null,
-]
+const RECOVERED = columns({
+  seq: column<number>(),
+  id: column<string>(),
+  task: column<string>(),
+  queue: column<number>(),
+  input: column<string>(),
+  state: column<number>(),
+  attempt: column<number>(),
+  permits: column<string | null>(),
+  lane: column<number>(),
+  priority: column<number>(),
+  expires: column<number | null>(),
+  flow: column<number | null>(),
+})
 
 const AT_ONCE = 1000
 // Two questions, since one with an OR would read every job there is.
@@ -34,7 +35,7 @@ const RECOVER = `UPDATE jobs SET worker = NULL, since = ?1,
     finished = CASE WHEN cancelling OR attempt >= max_attempts THEN ?1 END,
     error = CASE WHEN attempt >= max_attempts AND NOT cancelling THEN ?4 ELSE error END,
     errors = CASE WHEN cancelling THEN errors ELSE ${withFailure('?4', '?1')} END
-  WHERE seq = ?5 RETURNING seq, id, task, queue, input, state, attempt, permits, lane, priority, expires, flow`
+  WHERE seq = ?5 RETURNING ${RECOVERED.list}`
 
 /** Takes back the jobs of dead workers, and those whose lease ran out; a lost run counts as an attempt. */
 export function recover(context: Context): Recovered[] {
@@ -49,8 +50,10 @@ export function recover(context: Context): Recovered[] {
 function takeBack(context: Context, job: number, instant: Instant): Recovered {
   const { nowUs } = instant
   const { cancelledUs, discardedUs } = context.retention
-  const row = context.db.get<Row>(RECOVER, nowUs, nowUs + cancelledUs, nowUs + discardedUs, LOST, job) as Row
-  const [seq, id, task, queue, input, state, attempt, permits, lane, priority, expires, flow] = row
+  const row = context.db.get(RECOVER, nowUs, nowUs + cancelledUs, nowUs + discardedUs, LOST, job)
+  const { seq, id, task, queue, input, state, attempt, permits, lane, priority, expires, flow } = RECOVERED.read(
+    row as readonly unknown[],
+  )
   if (permits !== null) returnPermits(context, permits, nowUs)
   if (state === STATE.available) rejoin(context, { seq, lane, priority, expires }, instant)
   const news = flow !== null && isEnd(state) ? advance(context, [seq], instant).get(flow) : undefined

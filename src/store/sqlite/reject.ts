@@ -3,6 +3,7 @@ import { NEVER_US } from '../../policy/admission/lane.ts'
 import type { Reservation } from '../../policy/admission/late-scan.ts'
 import type { Rejected } from '../contract/store.ts'
 import { occurrenceOf } from '../shared/series.ts'
+import { column, columns } from '../shared/columns.ts'
 import { type Context, queueName } from './context.ts'
 import { depart } from './lanes.ts'
 import { readAhead } from './read-ahead.ts'
@@ -13,21 +14,21 @@ import { rejectionText, type Why } from '../shared/rejection.ts'
 import { STATE } from '../shared/state.ts'
 import type { Instant } from './store-clock.ts'
 
-type Row = [
-  id: string,
-  task: string,
-  queue: number,
-  input: string,
-  attempt: number,
-  schedule: string | null,
-  occurs: number | null,
-  flow: number | null,
-]
+const ENDED = columns({
+  id: column<string>(),
+  task: column<string>(),
+  queue: column<number>(),
+  input: column<string>(),
+  attempt: column<number>(),
+  schedule: column<string | null>(),
+  occurs: column<number | null>(),
+  flow: column<number | null>(),
+})
 
 /** An occurrence of a schedule that never ran is not discarded: it is skipped. */
 const SKIPPED = 'schedule IS NOT NULL AND attempt = 0'
 const DISCARD = `UPDATE jobs SET state = CASE WHEN ${SKIPPED} THEN ${STATE.cancelled} ELSE ${STATE.discarded} END, finished = ?1,
-    due = CASE WHEN ${SKIPPED} THEN ?2 ELSE ?3 END, error = ?4 WHERE seq = ?5 RETURNING id, task, queue, input, attempt, schedule, occurs, flow`
+    due = CASE WHEN ${SKIPPED} THEN ?2 ELSE ?3 END, error = ?4 WHERE seq = ?5 RETURNING ${ENDED.list}`
 
 /**
  * Ends the jobs that a decision refused for good.
@@ -119,14 +120,8 @@ function boundOf(context: Context, lane: number, nowUs: number): Bound {
 export function discard(context: Context, seq: number, why: Why, instant: Instant, inFlows: number[]): Rejected {
   const { nowUs } = instant
   const { cancelledUs, discardedUs } = context.retention
-  const [id, task, queue, input, attempt, schedule, occurs, flow] = context.db.get<Row>(
-    DISCARD,
-    nowUs,
-    nowUs + cancelledUs,
-    nowUs + discardedUs,
-    rejectionText(why),
-    seq,
-  ) as Row
+  const row = context.db.get(DISCARD, nowUs, nowUs + cancelledUs, nowUs + discardedUs, rejectionText(why), seq)
+  const { id, task, queue, input, attempt, schedule, occurs, flow } = ENDED.read(row as readonly unknown[])
   if (flow !== null) inFlows.push(seq)
   const rejected = { id, task, queue: queueName(context, queue), input, attempt, ...why }
   if (schedule === null || attempt > 0) return rejected
