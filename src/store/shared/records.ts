@@ -1,5 +1,5 @@
 /** Rows of what both stores keep on record for remote callers: changes and workers. */
-import type { AuditRow } from '../contract/audit.ts'
+import type { AuditEntry, AuditRow } from '../contract/audit.ts'
 import type { Directive, WorkerRecord } from '../contract/workers.ts'
 import { column, columns } from './columns.ts'
 
@@ -29,6 +29,11 @@ const WORKER = columns({
 export const AUDIT_COLUMNS: string = AUDIT.list
 /** The columns of a worker on record, queues and tasks as JSON text. */
 export const WORKER_COLUMNS: string = WORKER.list
+
+/** What is stored of a change: its columns but for the number. */
+export function auditValues({ atMs, who, tenant, action, subject, detail }: AuditEntry): (string | number)[] {
+  return [Math.round(atMs), who, tenant, action, subject, detail]
+}
 
 /** A change on record, of its row. */
 export function auditRow(row: readonly unknown[]): AuditRow {

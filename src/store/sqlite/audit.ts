@@ -1,17 +1,12 @@
 import { AUDIT_KEPT, AUDIT_PRUNED_EVERY, type AuditEntry, type AuditQuery, type AuditRow } from '../contract/audit.ts'
-import { AUDIT_COLUMNS, auditRow } from '../shared/records.ts'
+import { AUDIT_COLUMNS, auditRow, auditValues } from '../shared/records.ts'
 import type { Context } from './context.ts'
 
 /** Keeps one change on record, and forgets the oldest. */
-export function audit({ db }: Context, { atMs, who, tenant, action, subject, detail }: AuditEntry): void {
+export function audit({ db }: Context, entry: AuditEntry): void {
   const [id] = db.get<[number]>(
     'INSERT INTO audit (at, who, tenant, action, subject, detail) VALUES (?, ?, ?, ?, ?, ?) RETURNING id',
-    Math.round(atMs),
-    who,
-    tenant,
-    action,
-    subject,
-    detail,
+    ...auditValues(entry),
   ) as [number]
   if (id % AUDIT_PRUNED_EVERY === 0) db.run('DELETE FROM audit WHERE id <= ?', id - AUDIT_KEPT)
 }
