@@ -1,25 +1,23 @@
 import type { Statements } from '../../database/postgres.ts'
 import type { Settlement } from '../../jobs/job.ts'
 import type { SettleRequest } from '../shared/settle-once.ts'
+import { column, columns, type RowOf } from '../shared/columns.ts'
 import { isEnd, STATE } from '../shared/state.ts'
-
-type Row = [
-  at: number,
-  attempt: number,
-  state: number,
-  worker: number | null,
-  started: number | null,
-  lost: boolean,
-  failed: boolean,
-]
 
 /** What a repeated settlement finds of its run: it is still open; an earlier try has ended it so; it was taken from its worker. */
 export type Found = { readonly kind: 'open' | 'lost' } | { readonly kind: 'won'; readonly state: number | null }
 
 /** In the order of the requests: of the run, whether its history says that it was lost or that it failed. */
-const FOUND = `SELECT g.at, j.attempt, j.state, j.worker, j.started,
-    EXISTS (SELECT 1 FROM unnest(j.errors) e WHERE e LIKE '{"code":"lease.lost",%' AND e ~ (',"attempt":' || g.attempt || ',"atUs":[0-9]+}$')),
-    EXISTS (SELECT 1 FROM unnest(j.errors) e WHERE e NOT LIKE '{"code":"lease.lost",%' AND e ~ (',"attempt":' || g.attempt || ',"atUs":[0-9]+}$'))
+const RUN = columns({
+  at: column<number>('g.at'),
+  attempt: column<number>('j.attempt'),
+  state: column<number>('j.state'),
+  worker: column<number | null>('j.worker'),
+  started: column<number | null>('j.started'),
+  lost: column<boolean>(failedAs('LIKE')),
+  failed: column<boolean>(failedAs('NOT LIKE')),
+})
+const FOUND = `SELECT ${RUN.list}
   FROM unnest($1::bigint[], $2::int[]) WITH ORDINALITY g(seq, attempt, at) JOIN sluice.jobs j ON j.seq = g.seq`
 
 /**
@@ -27,18 +25,18 @@ const FOUND = `SELECT g.at, j.attempt, j.state, j.worker, j.started,
  * note in the job's history: what is open no more and was not lost, that try has ended. The job may have gone on since then.
  */
 export async function findRuns(db: Statements, requests: readonly SettleRequest[]): Promise<Found[]> {
-  const rows = await db.all<Row>(
+  const rows = await db.all(
     FOUND,
     requests.map(({ settlement }) => settlement.seq),
     requests.map(({ settlement }) => settlement.attempt),
   )
   const found = requests.map((): Found => ({ kind: 'lost' }))
-  for (const row of rows) found[row[0] - 1] = foundOf(requests[row[0] - 1] as SettleRequest, row)
+  for (const row of rows.map(RUN.read)) found[row.at - 1] = foundOf(requests[row.at - 1] as SettleRequest, row)
   return found
 }
 
-function foundOf({ worker, settlement }: SettleRequest, row: Row): Found {
-  const [, attempt, state, holder, started, lost, failed] = row
+function foundOf({ worker, settlement }: SettleRequest, row: RowOf<typeof RUN>): Found {
+  const { attempt, state, worker: holder, started, lost, failed } = row
   const { startedUs = started } = settlement
   if (state === STATE.active && attempt === settlement.attempt && holder === worker && started === startedUs)
     return { kind: 'open' }
@@ -53,4 +51,10 @@ function hasWon(settlement: Settlement, attempt: number, state: number, failed: 
   // Their attempt went back, and may have been given to a later run.
   if (settlement.kind === 'push-back' || settlement.kind === 'give-back') return attempt <= settlement.attempt
   return attempt === settlement.attempt && isEnd(state)
+}
+
+/** Whether the history has an entry of the attempt that tells of a lost lease, or of another failure. */
+function failedAs(like: 'LIKE' | 'NOT LIKE'): string {
+  const ofAttempt = `',"attempt":' || g.attempt || ',"atUs":[0-9]+}$'`
+  return `EXISTS (SELECT 1 FROM unnest(j.errors) e WHERE e ${like} '{"code":"lease.lost",%' AND e ~ (${ofAttempt}))`
 }
