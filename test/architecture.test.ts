@@ -239,6 +239,54 @@ const datesAreMadeFromNumbers: Rule = (source) => {
 
 // ---------------------------------------------------------------------------------------------------- names and doors
 
+/**
+ * Names that a better word has replaced, as GLOSSARY.md has it. Each rename adds its old word once it is gone. A name in
+ * lower case also holds for types; a capital, as in `Met`, holds for types alone.
+ */
+const REPLACED = new Map(
+  Object.entries({
+    booking: 'reservation',
+    buryDead: 'expireWorkers',
+    chores: 'maintenance',
+    direct: 'setDirective',
+    dismiss: 'deregisterWorker',
+    enlist: 'registerWorker',
+    freed: 'wakeup',
+    givenClock: 'testClock',
+    jobFacts: 'jobDetails',
+    judge: 'outcome',
+    Meant: 'a noun',
+    Met: 'a noun',
+    noLine: 'noWaitList',
+    notRead: 'readMiss',
+    openLine: 'unlimitedLane',
+    outside: 'remote',
+    Portion: 'ReadPlan',
+    putOff: 'rescheduled',
+    reachable: 'retryConnection',
+    rings: 'wakeup',
+    sieveShare: 'scanShare',
+    sift: 'lateScan',
+    sifter: 'lateScan',
+    stir: 'wakeup',
+    stranger: 'unlistedJob',
+    takeAll: 'drainArrivals',
+    together: 'batched',
+    verdict: 'outcome',
+    wakeMixedLines: 'wakeSharedWaitLists',
+    wider: 'widened',
+  }),
+)
+
+/** One thing has one word: a name that was replaced does not come back. */
+const replacedNamesStayAway: Rule = (source) =>
+  source.nodes.flatMap((node) => {
+    if (node.type !== 'Identifier' && node.type !== 'PrivateIdentifier') return []
+    const name = text(node, 'name') ?? ''
+    const better = REPLACED.get(name) ?? REPLACED.get(name.slice(0, 1).toLowerCase() + name.slice(1))
+    return better === undefined ? [] : [at(source, node, `says ${name}; the word is ${better}`)]
+  })
+
 const namesSayWhatIsInside: Rule = (source) =>
   /(^|[/.-])(utils?|helpers?|managers?|commons?)([/.-]|$)/.test(source.path)
     ? [`${source.path}: a name that says nothing of what is inside`]
@@ -345,6 +393,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   'policy and jobs are pure': pureFloorsStayPure,
   'dates are made from numbers': datesAreMadeFromNumbers,
   'file names say what is inside': namesSayWhatIsInside,
+  'replaced names stay away': replacedNamesStayAway,
   'there are no barrels outside exports': noBarrels,
   'every export has a doc comment': exportsAreDocumented,
 }
@@ -489,6 +538,17 @@ describe('language', () => {
 })
 
 describe('names and doors', () => {
+  it.each(['const sift = 1', 'class A { #sift() {} }', 'type Sift = 1', 'a.sift()', 'const a: Met = b'])(
+    'finds a name that was replaced: %s',
+    (content) => {
+      expect(run(replacedNamesStayAway, 'policy/a.ts', content)).toHaveLength(1)
+    },
+  )
+
+  it('allows a name that only contains such a word, and the word in text', () => {
+    expect(run(replacedNamesStayAway, 'policy/a.ts', "const sifted = 'sift', met = 1")).toEqual([])
+  })
+
   it.each([
     'base/utils.ts',
     'base/time-helpers.ts',

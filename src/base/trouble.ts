@@ -31,12 +31,12 @@ export class Trouble {
     if (error instanceof SluiceError && error.code === 'engine.stopped') return
     if (this.#logFinal(error)) return
     const nowUs = this.#clock.monotonicUs()
-    const going = this.#failing.get(what) ?? { sinceUs: nowUs, loggedUs: -Infinity, failures: 0 }
-    this.#failing.set(what, going)
-    going.failures++
-    if (nowUs - going.loggedUs < LOGGED_EVERY_US) return
-    going.loggedUs = nowUs
-    const { failures, sinceUs } = going
+    const failure = this.#failing.get(what) ?? { sinceUs: nowUs, loggedUs: -Infinity, failures: 0 }
+    this.#failing.set(what, failure)
+    failure.failures++
+    if (nowUs - failure.loggedUs < LOGGED_EVERY_US) return
+    failure.loggedUs = nowUs
+    const { failures, sinceUs } = failure
     const since = failures === 1 ? {} : { failures, seconds: (nowUs - sinceUs) / 1e6 }
     this.#logger.error({ err: error, ...since }, `${what} failed; it will be tried again`)
   }
@@ -44,14 +44,14 @@ export class Trouble {
   /** Notes a success of repeated work. */
   over(what: string): void {
     if (this.#failing.size === 0) return
-    const going = this.#failing.get(what)
-    if (!going || !this.#failing.delete(what)) return
-    const seconds = (this.#clock.monotonicUs() - going.sinceUs) / 1e6
-    this.#logger.info({ failures: going.failures, seconds }, `${what} has succeeded again`)
+    const failure = this.#failing.get(what)
+    if (!failure || !this.#failing.delete(what)) return
+    const seconds = (this.#clock.monotonicUs() - failure.sinceUs) / 1e6
+    this.#logger.info({ failures: failure.failures, seconds }, `${what} has succeeded again`)
   }
 
   /** Logs a failure of work that is not repeated. */
-  tell(level: 'warn' | 'error', error: unknown, fields: object, message: string): void {
+  report(level: 'warn' | 'error', error: unknown, fields: object, message: string): void {
     if (!this.#logFinal(error)) this.#logger[level]({ err: error, ...fields }, message)
   }
 

@@ -18,7 +18,7 @@ export function inWords(ms: number): string {
 }
 
 /** A number with commas, as in 5,200. */
-export function grouped(value: number): string {
+export function groupDigits(value: number): string {
   return value.toLocaleString('en-US')
 }
 
@@ -30,18 +30,19 @@ export function printable(text: string): string {
 /** A policy in a few words, as in `60 per 1 min, burst 60, 4 at once`. */
 export function policyInWords({ rule, spacing, concurrency, headroom, scope }: LimitPolicy): string {
   const parts = [rule, spacing].flatMap((each) => (each ? [ruleInWords(each)] : []))
-  if (concurrency !== null) parts.push(concurrency === 0 ? 'paused' : `${grouped(concurrency)} at once`)
-  if (headroom) parts.push(`the last ${grouped(headroom.units)} for priority ${headroom.priority} and above`)
+  if (concurrency !== null) parts.push(concurrency === 0 ? 'paused' : `${groupDigits(concurrency)} at once`)
+  if (headroom) parts.push(`the last ${groupDigits(headroom.units)} for priority ${headroom.priority} and above`)
   return `${parts.join(', ')}${scope === 'worker' ? ', in each worker' : ''}`
 }
 
 function ruleInWords(rule: Rule): string {
-  if (rule.kind === 'rate') return `${grouped(rule.rate)} per ${period(rule.periodUs)}, burst ${grouped(rule.burst)}`
+  if (rule.kind === 'rate')
+    return `${groupDigits(rule.rate)} per ${period(rule.periodUs)}, burst ${groupDigits(rule.burst)}`
   if (rule.kind === 'spacing') return `one every ${period(rule.everyUs)}`
-  if (rule.kind === 'sliding') return `${grouped(rule.max)} in any ${period(rule.periodUs)}`
+  if (rule.kind === 'sliding') return `${groupDigits(rule.max)} in any ${period(rule.periodUs)}`
   const { window } = rule
   const length = window.align === 'epoch' ? period(window.periodUs) : `${window.unit} of ${window.timezone}`
-  return `${grouped(rule.max)} in each ${length}`
+  return `${groupDigits(rule.max)} in each ${length}`
 }
 
 const UNITS: readonly (readonly [string, number])[] = [

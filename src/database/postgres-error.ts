@@ -38,7 +38,7 @@ export function isLost(error: unknown): boolean {
  * Wraps a failed call for its caller: `store.io`, with the error of `pg` as the cause. Errors from neither the server
  * nor the connection stay as they are.
  */
-export function toldOf(error: unknown): unknown {
+export function wrapError(error: unknown): unknown {
   if (error instanceof SluiceError || !(error instanceof Error)) return error
   if (isLost(error))
     return told(
@@ -59,7 +59,7 @@ export function toldOf(error: unknown): unknown {
 }
 
 /** Wraps a failure to connect for callers. @param where the URL without its password, or a description */
-export function unreached(where: string, error: unknown): unknown {
+export function connectError(where: string, error: unknown): unknown {
   if (error instanceof SluiceError || !(error instanceof Error)) return error
   return told(`No connection to PostgreSQL at ${where}: ${wordsOf(error)}. ${remedyOf(error)}`, error)
 }

@@ -1,5 +1,5 @@
 import { SluiceError } from '../base/errors.ts'
-import { codeOf, isLost, shownAddress, toldOf, unreached } from './postgres-error.ts'
+import { codeOf, isLost, shownAddress, wrapError, connectError } from './postgres-error.ts'
 import { loadPg, type PgClient, type PgPool, type PgPoolClient, type PgQuery, type PgResult, TYPES } from './pg.ts'
 import { drop, inTime, Silence, SilentError } from './silence.ts'
 
@@ -108,7 +108,7 @@ export class PostgresDatabase {
         this.#release(client, broken)
       }
     } catch (error) {
-      throw toldOf(error)
+      throw wrapError(error)
     } finally {
       if (--this.#calls === 0) for (const resolve of this.#idle.splice(0)) resolve()
     }
@@ -209,7 +209,7 @@ export class PostgresDatabase {
       throw this.#closed ? closedError() : new SilentError(FREE_WITHIN_MS)
     } catch (error) {
       const { source } = this.#options
-      throw unreached(typeof source === 'string' ? shownAddress(source) : 'what the given pool is for', error)
+      throw connectError(typeof source === 'string' ? shownAddress(source) : 'what the given pool is for', error)
     }
   }
 
@@ -310,7 +310,7 @@ export class PostgresDatabase {
 
 async function inWords<T>(work: Promise<T>): Promise<T> {
   return work.catch((error: unknown) => {
-    throw toldOf(error)
+    throw wrapError(error)
   })
 }
 

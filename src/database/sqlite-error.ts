@@ -11,7 +11,7 @@ export function isBusy(error: unknown): boolean {
 }
 
 /** Wraps an error of SQLite as a store error. An error that a request threw stays as it is. */
-export function toldOf(error: unknown, path: string): unknown {
+export function wrapError(error: unknown, path: string): unknown {
   const code = codeOf(error)
   if (code === undefined) return error
   const message = `SQLite could not write to ${path}: ${textOf(error)}. Nothing of this call was kept; look at the disk and the file.`

@@ -3,7 +3,7 @@ import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite'
 import { systemClock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
 import { openDatabase } from './node-sqlite.ts'
-import { isBusy, textOf, toldOf } from './sqlite-error.ts'
+import { isBusy, textOf, wrapError } from './sqlite-error.ts'
 
 /** In which order the requests of one transaction run: what frees room first, what takes it last. */
 export type Phase = 0 | 1 | 2
@@ -184,7 +184,7 @@ export class SqliteConnection {
     } catch (error) {
       if (isBusy(error)) return this.#retryLater(requests, error)
       if (requests.length > 1) return this.#finish(this.#oneByOne(requests), changesBefore)
-      requests[0]?.reject(toldOf(error, this.#path))
+      requests[0]?.reject(wrapError(error, this.#path))
       return this.#finish([], changesBefore)
     }
     this.#busy = null
@@ -211,7 +211,7 @@ export class SqliteConnection {
         return true
       } catch (error) {
         if (isBusy(error)) this.#waiting.push(request)
-        else request.reject(toldOf(error, this.#path))
+        else request.reject(wrapError(error, this.#path))
         return false
       }
     })

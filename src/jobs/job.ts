@@ -96,7 +96,7 @@ export interface JobError {
 }
 
 /** A granted job: it is active, its units are paid, its permits are held. */
-export interface Admitted {
+export interface GrantedJob {
   readonly seq: number
   readonly id: string
   readonly task: string
@@ -149,7 +149,7 @@ export type Settlement = {
 )
 
 /** Whether a settlement counted. `lost`: the caller no longer held the lease, and the store wrote nothing. */
-export type Settled =
+export type SettleResult =
   | {
       readonly kind: 'settled'
       readonly state: JobState

@@ -118,7 +118,7 @@ function shopify(text: string): Budget | null {
  * GitHub's secondary limits refuse calls while the reported budget has units left. Its documentation asks for a wait of
  * one minute then, not until that budget renews.
  */
-export function refusalTold(headers: HeadersLike, nowMs: number): RetryAfter {
+export function readRefusal(headers: HeadersLike, nowMs: number): RetryAfter {
   const { retryAfter, reset, remaining } = readRateLimitHeaders(headers, nowMs)
   if (retryAfter) return retryAfter
   if (isGitHub(headers) && remaining !== 0) return delay(GITHUB_SECONDARY_MS)

@@ -2,7 +2,7 @@ import { systemClock } from '../base/clock.ts'
 import { checkOptions } from '../base/options.ts'
 import { durationUs, MAX_DURATION_US, type Duration } from '../base/duration.ts'
 import { type HeadersLike, headerSource, type HeaderSource } from './header-source.ts'
-import { refusalTold, type RetryAfter } from './rate-limit-headers.ts'
+import { readRefusal, type RetryAfter } from './rate-limit-headers.ts'
 
 /** A limit by its name, or the limit itself. */
 export type LimitName = string | { readonly name: string }
@@ -57,7 +57,7 @@ export class RateLimited extends Error {
   ): RateLimited {
     checkOptions(options, ['limit', 'now'], 'RateLimited.from')
     const headers = headerSource(headersOf(response))
-    const told = refusalTold(headers, options.now ?? systemClock.now())
+    const told = readRefusal(headers, options.now ?? systemClock.now())
     return new RateLimited(
       { retryAfter: duration(told), ...(options.limit === undefined ? {} : { limit: options.limit }) },
       headers,

@@ -45,7 +45,7 @@ const OPTIONS = ['attempts', 'backoff', 'initial', 'max', 'factor', 'jitter'] as
  * @throws {SluiceError} `duration.invalid`
  */
 export function retryPolicy(options: RetryOptions | undefined, what: string): RetryPolicy {
-  const given = checkedShape(options, what)
+  const given = checkShape(options, what)
   const { attempts = 3, initial = '1s', backoff = 'exponential', factor = 2, jitter = true } = given
   const initialUs = durationUs(initial, `${what}: initial`)
   const maxUs = given.max === undefined ? Math.max(DEFAULT_MAX_US, initialUs) : durationUs(given.max, `${what}: max`)
@@ -82,7 +82,7 @@ function grownUs({ backoff, initialUs, factor }: RetryPolicy, attempt: number): 
   return backoff === 'linear' ? initialUs * attempt : initialUs * factor ** (attempt - 1)
 }
 
-function checkedShape(options: unknown, what: string): RetryOptions {
+function checkShape(options: unknown, what: string): RetryOptions {
   if (options === undefined) return {}
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
     throw invalid(

@@ -52,7 +52,7 @@ const OPTIONS = ['key', 'path', 'onConflict', 'within', 'states'] as const
 export function uniqueKey<I>(unique: Unique<I> | undefined, input: I, taskName: string): UniqueRule | null {
   if (unique === undefined) return null
   const what = `unique of task ${taskName}`
-  const options = typeof unique === 'string' ? { key: unique } : checkedShape(unique, what)
+  const options = typeof unique === 'string' ? { key: unique } : checkShape(unique, what)
   const { onConflict = 'ignore', within, states } = options
   if (!ON_CONFLICT.includes(onConflict)) {
     throw invalid(what, `onConflict is invalid: ${quote(onConflict)}. Expected one of ${ON_CONFLICT.join(', ')}.`)
@@ -65,7 +65,7 @@ export function uniqueKey<I>(unique: Unique<I> | undefined, input: I, taskName: 
   }
 }
 
-function checkedShape<I>(unique: Exclude<Unique<I>, string>, what: string): Exclude<Unique<I>, string> {
+function checkShape<I>(unique: Exclude<Unique<I>, string>, what: string): Exclude<Unique<I>, string> {
   // Callers without types may pass anything.
   const given: unknown = unique
   if (typeof given !== 'object' || given === null)
@@ -79,7 +79,7 @@ function keyText<I>({ key, path }: Exclude<Unique<I>, string>, input: I, what: s
     if (key !== undefined) throw invalid(what, 'key and path exclude each other. Expected one of them.')
     return keyAt(path, input, what)
   }
-  const value: unknown = typeof key === 'function' ? called(key, input, what) : key
+  const value: unknown = typeof key === 'function' ? callKey(key, input, what) : key
   if (typeof value !== 'string')
     throw invalid(what, `the key is invalid: a value of type ${typeof value}. Expected a string.`)
   if (value === '') throw invalid(what, 'the key is empty. Expected a text; omit unique if the job need not be unique.')
@@ -96,7 +96,7 @@ function keyAt(path: unknown, input: unknown, what: string): string {
   )
 }
 
-function called<I>(key: (input: I) => string, input: I, what: string): string {
+function callKey<I>(key: (input: I) => string, input: I, what: string): string {
   try {
     return key(input)
   } catch (cause) {

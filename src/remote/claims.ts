@@ -1,6 +1,6 @@
 import type { Clock } from '../base/clock.ts'
 import { persist } from '../base/persist.ts'
-import type { Admitted } from '../jobs/job.ts'
+import type { GrantedJob } from '../jobs/job.ts'
 import { knownTasks } from '../store/contract/known-tasks.ts'
 import type { Claim, QueueRequest, Store } from '../store/contract/store.ts'
 import { WaitingFetches, type ClaimTry } from './waiting-fetches.ts'
@@ -47,10 +47,10 @@ export class RemoteClaims {
   }
 
   /** Takes jobs, or waits for some; what was taken for a caller that has gone is given back. */
-  async fetch(store: Store, worker: number, request: RemoteFetch): Promise<readonly Admitted[]> {
+  async fetch(store: Store, worker: number, request: RemoteFetch): Promise<readonly GrantedJob[]> {
     const { queues, waitMs, signal } = request
     const place = placesOf(request)
-    const giveBack = (jobs: readonly Admitted[]): Promise<void> => this.giveBack(store, worker, request.leaseUs, jobs)
+    const giveBack = (jobs: readonly GrantedJob[]): Promise<void> => this.giveBack(store, worker, request.leaseUs, jobs)
     await this.#hooks.lost.settle(worker)
     const { jobs } = await this.#claim(store, worker, request, new Set())
     const waits = jobs.length === 0 && waitMs > 0 && !this.#stopped
@@ -70,7 +70,7 @@ export class RemoteClaims {
   }
 
   /** Gives jobs back that were claimed and that no worker was told of. */
-  giveBack(store: Store, worker: number, leaseUs: number, jobs: readonly Admitted[]): Promise<void> {
+  giveBack(store: Store, worker: number, leaseUs: number, jobs: readonly GrantedJob[]): Promise<void> {
     return persist(this.#hooks.clock, leaseUs / 1000, () => store.release(worker, jobs))
   }
 
@@ -99,7 +99,7 @@ export class RemoteClaims {
   async #claim(store: Store, worker: number, request: RemoteFetch, empty: ReadonlySet<string>): Promise<ClaimTry> {
     const { reporter } = this.#hooks
     const place = placesOf(request)
-    const jobs: Admitted[] = []
+    const jobs: GrantedJob[] = []
     let nextWakeUs: number | null = null
     const room = new FetchRoom(request.count, request.bytes ?? Infinity)
     for (const queue of request.queues) {

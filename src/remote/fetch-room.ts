@@ -1,4 +1,4 @@
-import type { Admitted } from '../jobs/job.ts'
+import type { GrantedJob } from '../jobs/job.ts'
 
 /** So many jobs are taken before the size of any is known. */
 const FIRST_PORTION = 32
@@ -30,7 +30,7 @@ export class FetchRoom {
     return Math.min(this.#jobs, fit)
   }
 
-  take(jobs: readonly Admitted[]): void {
+  take(jobs: readonly GrantedJob[]): void {
     if (jobs.length > 0) this.#first = false
     this.#jobs -= jobs.length
     for (const { input, extra, attempt } of jobs) {

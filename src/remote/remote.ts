@@ -119,7 +119,7 @@ export class Remote {
       // Nobody was told of them.
       void this.#claims.giveBack(store, worker, request.leaseUs, jobs).then(
         () => this.notify(),
-        (cause: unknown) => this.#engine.settings.trouble.tell('warn', cause, {}, NOT_GIVEN_BACK),
+        (cause: unknown) => this.#engine.settings.trouble.report('warn', cause, {}, NOT_GIVEN_BACK),
       )
       throw error
     })

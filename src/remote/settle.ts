@@ -1,7 +1,7 @@
 import { extraOf } from '../jobs/job-extra.ts'
 import type { Clock } from '../base/clock.ts'
 import { persist } from '../base/persist.ts'
-import type { Admitted, Settled, Settlement } from '../jobs/job.ts'
+import type { GrantedJob, SettleResult, Settlement } from '../jobs/job.ts'
 import type { JobState } from '../jobs/job-state.ts'
 import type { JobDetails } from '../store/contract/remote-jobs.ts'
 import type { RemoteFeedback } from './feedback.ts'
@@ -50,7 +50,7 @@ export async function settleById(
 ): Promise<{
   readonly answer: RemoteSettled
   readonly settlement?: Settlement
-  readonly settled?: Extract<Settled, { kind: 'settled' }>
+  readonly settled?: Extract<SettleResult, { kind: 'settled' }>
 }> {
   if (!before || holder.sees?.(before) === false) return { answer: { kind: 'missing' } }
   if (before.state !== 'active' || before.worker === null)
@@ -109,13 +109,13 @@ export function pushedBack(
 }
 
 /** A stored job as the run that it is. */
-export function asRun(job: JobDetails): Admitted {
+export function asRun(job: JobDetails): GrantedJob {
   const { flow: _flow, ...run } = job
   return { ...run, startedUs: job.startedUs ?? job.createdUs, availableUs: job.createdUs, waitedFor: null, uses: [] }
 }
 
 /** Jobs as they are fetched, with the results that they are handed. A run that was lost before it could be read is nobody's to run: its job may be another's by now. */
-export async function handed(store: Store, jobs: readonly Admitted[]): Promise<JobDetails[]> {
+export async function handed(store: Store, jobs: readonly GrantedJob[]): Promise<JobDetails[]> {
   const details = await Promise.all(
     jobs.map(async ({ id, attempt, startedUs, flow }) => {
       const job = await store.details(id)

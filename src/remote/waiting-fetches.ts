@@ -1,13 +1,13 @@
 import type { Clock, Timer } from '../base/clock.ts'
 import { asError } from '../base/thrown.ts'
-import type { Admitted } from '../jobs/job.ts'
+import type { GrantedJob } from '../jobs/job.ts'
 
 /** One claim of a waiting fetch, which leaves out the queues that are known to be empty by now. */
 export type TryClaim = (empty: ReadonlySet<string>) => Promise<ClaimTry>
 
 /** The answer of such a claim. */
 export interface ClaimTry {
-  readonly jobs: readonly Admitted[]
+  readonly jobs: readonly GrantedJob[]
   /** When to try again by the store's clock; null: at a wakeup only. */
   readonly nextWakeUs: number | null
 }
@@ -21,11 +21,11 @@ export interface WaitingFetch {
   readonly signal: AbortSignal | undefined
   readonly tryClaim: TryClaim
   /** Gives jobs back that were claimed when the caller had gone. */
-  readonly giveBack: (jobs: readonly Admitted[]) => Promise<void>
+  readonly giveBack: (jobs: readonly GrantedJob[]) => Promise<void>
 }
 
 interface Waiting extends WaitingFetch {
-  readonly answer: (jobs: readonly Admitted[]) => void
+  readonly answer: (jobs: readonly GrantedJob[]) => void
   readonly fail: (error: unknown) => void
 }
 
@@ -48,7 +48,7 @@ export class WaitingFetches {
   }
 
   /** Waits until a claim brings jobs, the time is over, or the caller has gone; then none. */
-  wait(fetch: WaitingFetch): Promise<readonly Admitted[]> {
+  wait(fetch: WaitingFetch): Promise<readonly GrantedJob[]> {
     const { waitMs, signal } = fetch
     if (this.#stopped || signal?.aborted) return Promise.resolve([])
     return new Promise((resolve, reject) => {
@@ -57,7 +57,7 @@ export class WaitingFetches {
         signal?.removeEventListener('abort', gone)
         this.#waiting.delete(waiting)
       }
-      const answer = (jobs: readonly Admitted[]): void => {
+      const answer = (jobs: readonly GrantedJob[]): void => {
         leave()
         resolve(jobs)
       }

@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'
-import type { DemoSummary } from '../../src/cli/demo/verdict.ts'
+import type { DemoSummary } from '../../src/cli/demo/promises.ts'
 
 const MAIN = fileURLToPath(new URL('../../src/cli/main.ts', import.meta.url))
 const TIMEOUT_MS = 90_000

@@ -3,7 +3,7 @@ import { Pool } from 'pg'
 import { expect, test } from 'vitest'
 import { SluiceError } from '../../src/base/errors.ts'
 import { PostgresDatabase } from '../../src/database/postgres.ts'
-import { unreached, wasLost } from '../../src/database/postgres-error.ts'
+import { connectError, wasLost } from '../../src/database/postgres-error.ts'
 import { POSTGRES_URL } from '../store/postgres-backend.ts'
 import { withPostgres } from '../store/postgres-server.ts'
 
@@ -50,7 +50,7 @@ test.each([
   ['53300', 'sorry, too many clients already', 'max_connections'],
   ['ENOTFOUND', 'getaddrinfo ENOTFOUND db', 'Correct the host'],
 ])('what to do about %s is said', (code, message, remedy) => {
-  const error = unreached('app@db:5432/jobs', Object.assign(new Error(message), { code })) as SluiceError
+  const error = connectError('app@db:5432/jobs', Object.assign(new Error(message), { code })) as SluiceError
   expect(error.code).toBe('store.io')
   expect(error.message).toContain(`at app@db:5432/jobs: ${message}. `)
   expect(error.message).toContain(remedy)
@@ -58,7 +58,7 @@ test.each([
 
 test('a host of which no address answers is told with what each of them said', () => {
   const each = [new Error('connect ECONNREFUSED ::1:5432'), new Error('connect ECONNREFUSED 127.0.0.1:5432')]
-  expect((unreached('localhost:5432/jobs', new AggregateError(each)) as SluiceError).message).toContain(
+  expect((connectError('localhost:5432/jobs', new AggregateError(each)) as SluiceError).message).toContain(
     'connect ECONNREFUSED ::1:5432; connect ECONNREFUSED 127.0.0.1:5432',
   )
 })

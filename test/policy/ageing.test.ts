@@ -1,6 +1,6 @@
 import * as fc from '../properties.ts'
 import { describe, expect, test } from 'vitest'
-import { type Ageing, changedPace, levelOf, NO_AGEING, stepsAt, stepsOf } from '../../src/policy/admission/ageing.ts'
+import { type Ageing, changePace, levelOf, NO_AGEING, stepsAt, stepsOf } from '../../src/policy/admission/ageing.ts'
 import { EPOCH_US, SECOND } from './histories.ts'
 
 const priorities = fc.integer({ min: -100, max: 100 })
@@ -10,7 +10,7 @@ describe('ageing', () => {
   test('orders two jobs as their priorities stand after any wait, whenever they are looked at', () => {
     fc.assert(
       fc.property(priorities, times, priorities, times, fc.integer({ min: 1, max: 1e9 }), (p, a, q, b, everyUs) => {
-        const ageing: Ageing = changedPace(NO_AGEING, everyUs, EPOCH_US)
+        const ageing: Ageing = changePace(NO_AGEING, everyUs, EPOCH_US)
         const level = (priority: number, us: number): number => levelOf(priority, stepsAt(ageing, EPOCH_US + us), null)
         // Steps gained by an instant far ahead, at which both have waited.
         const lookedUs = 2_000_000_000
@@ -21,9 +21,9 @@ describe('ageing', () => {
   })
 
   test('another pace leaves those who wait as far ahead as they have come', () => {
-    const fast = changedPace(NO_AGEING, SECOND, EPOCH_US)
-    const slow = changedPace(fast, 60 * SECOND, EPOCH_US + 10 * SECOND)
-    const off = changedPace(slow, null, EPOCH_US + 130 * SECOND)
+    const fast = changePace(NO_AGEING, SECOND, EPOCH_US)
+    const slow = changePace(fast, 60 * SECOND, EPOCH_US + 10 * SECOND)
+    const off = changePace(slow, null, EPOCH_US + 130 * SECOND)
     expect(stepsAt(fast, EPOCH_US + 9.5 * SECOND)).toBe(9)
     expect(stepsAt(slow, EPOCH_US + 10 * SECOND)).toBe(10)
     expect(stepsAt(slow, EPOCH_US + 70 * SECOND)).toBe(11)
@@ -31,7 +31,7 @@ describe('ageing', () => {
   })
 
   test('a clock that went back counts no step less than there were', () => {
-    const slow = changedPace({ everyUs: SECOND, sinceUs: EPOCH_US, steps: 5 }, 60 * SECOND, EPOCH_US + 3 * SECOND)
+    const slow = changePace({ everyUs: SECOND, sinceUs: EPOCH_US, steps: 5 }, 60 * SECOND, EPOCH_US + 3 * SECOND)
     expect(stepsAt(slow, EPOCH_US - 900 * SECOND)).toBe(8)
   })
 

@@ -14,7 +14,7 @@ import {
   refund,
   view,
 } from '../../src/policy/limits/bucket.ts'
-import { calibrate, level } from '../../src/policy/limits/calibrate.ts'
+import { calibrate, setLevel } from '../../src/policy/limits/calibrate.ts'
 import { expectedStartUs } from '../../src/policy/limits/start-time.ts'
 import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
 import { unitsInUse } from '../../src/policy/rules/rule-state.ts'
@@ -171,7 +171,7 @@ describe('how full the other side says that its bucket is', () => {
         const policy = policyOf(rule)
         const { state, nowUs } = play(policy, history)
         const before = capacity(rule) - unitsInUse(rule, state.rule!, nowUs)
-        level(policy, state, remaining, { down: true, up }, nowUs)
+        setLevel(policy, state, remaining, { down: true, up }, nowUs)
         const after = capacity(rule) - unitsInUse(rule, state.rule!, nowUs)
         const told = Math.min(remaining, capacity(rule))
         expect(after).toBe(up ? told : Math.min(before, told))

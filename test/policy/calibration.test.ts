@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
-import { overridden } from '../../src/policy/limits/override.ts'
+import { applyOverride } from '../../src/policy/limits/override.ts'
 import type { Policy } from '../../src/policy/limits/policy.ts'
 
 const policy = (calibrate: unknown): Policy => ({ rate: 5, per: '1s', calibrate }) as Policy
@@ -16,7 +16,7 @@ describe('calibrate of a policy', () => {
   ])('%j is understood, and stays under an override', (given, normalised) => {
     const made = normalisePolicy(policy(given), 'limit x')
     expect(made.calibrate).toEqual(normalised)
-    expect(overridden(made, { rate: 9 }, 'limit x').calibrate).toEqual(normalised)
+    expect(applyOverride(made, { rate: 9 }, 'limit x').calibrate).toEqual(normalised)
   })
 
   test('is absent where nothing is said', () => {

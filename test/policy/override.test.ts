@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
-import { overridden, overriddenWhereFit, type PolicyChange } from '../../src/policy/limits/override.ts'
+import { applyOverride, applyFittingOverride, type PolicyChange } from '../../src/policy/limits/override.ts'
 import type { Policy } from '../../src/policy/limits/policy.ts'
 
 function changed(policy: Policy, change: PolicyChange): object {
-  return overridden(normalisePolicy(policy, 'limit a'), change, 'limit a')
+  return applyOverride(normalisePolicy(policy, 'limit a'), change, 'limit a')
 }
 
 describe('an override', () => {
@@ -75,9 +75,9 @@ describe('an override', () => {
 
   test('that no longer fits its limit changes what still does, or nothing', () => {
     const window = normalisePolicy({ window: 'sliding', max: 5, per: '1m' }, 'limit a')
-    expect(overriddenWhereFit(window, { rate: 5, concurrency: 2 })).toEqual({ ...window, concurrency: 2 })
-    expect(overriddenWhereFit(window, { rate: 5 })).toEqual(window)
+    expect(applyFittingOverride(window, { rate: 5, concurrency: 2 })).toEqual({ ...window, concurrency: 2 })
+    expect(applyFittingOverride(window, { rate: 5 })).toEqual(window)
     const permits = normalisePolicy({ concurrency: 2 }, 'limit a')
-    expect(overriddenWhereFit(permits, { concurrency: null })).toEqual(permits)
+    expect(applyFittingOverride(permits, { concurrency: null })).toEqual(permits)
   })
 })

@@ -21,7 +21,7 @@ import { expectedStartUs, loadStartUs } from '../../src/policy/limits/start-time
 import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
 import type { SpacingRule } from '../../src/policy/rules/rule.ts'
 import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
-import { overridden } from '../../src/policy/limits/override.ts'
+import { applyOverride } from '../../src/policy/limits/override.ts'
 import type { Policy } from '../../src/policy/limits/policy.ts'
 import { forecast } from '../../src/policy/forecast/what-if.ts'
 import {
@@ -208,13 +208,16 @@ describe('a policy with every', () => {
 
   test('is overridden by its number, and keeps it when another changes', () => {
     const guarded = normalisePolicy({ rate: 15, per: '1m', every: '1s', guard: '100ms' }, 'limit crm')
-    expect(overridden(guarded, { rate: 30 }, 'limit crm')).toMatchObject({
+    expect(applyOverride(guarded, { rate: 30 }, 'limit crm')).toMatchObject({
       rule: { rate: 30, burst: 30, periodUs: 60_100_000 },
       spacing: { everyUs: 1_100_000 },
     })
-    expect(overridden(guarded, { every: '2s' }, 'limit crm').spacing).toEqual({ kind: 'spacing', everyUs: 2_100_000 })
+    expect(applyOverride(guarded, { every: '2s' }, 'limit crm').spacing).toEqual({
+      kind: 'spacing',
+      everyUs: 2_100_000,
+    })
     const plain = normalisePolicy({ rate: 15, per: '1m' }, 'limit crm')
-    expect(() => overridden(plain, { every: '2s' }, 'limit crm')).toThrow('cannot change every')
+    expect(() => applyOverride(plain, { every: '2s' }, 'limit crm')).toThrow('cannot change every')
   })
 
   test.each([

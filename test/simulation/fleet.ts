@@ -4,7 +4,7 @@ import { silentLogger } from '../../src/base/logger.ts'
 import { seededRandom } from '../../src/base/random.ts'
 import { Sluice } from '../../src/engine/engine.ts'
 import type { Task } from '../../src/engine/define/task.ts'
-import type { Settled, Settlement } from '../../src/jobs/job.ts'
+import type { SettleResult, Settlement } from '../../src/jobs/job.ts'
 import type { Limit } from '../../src/policy/limits/define.ts'
 import { createStore } from '../../src/store/open.ts'
 import type { Beat, Enqueued, Claim, Run, Store, Unstarted } from '../../src/store/contract/store.ts'
@@ -14,7 +14,7 @@ import type { Crash, Scenario, Use } from './scenario.ts'
 /** What a simulated engine tells of itself. */
 export interface Observer {
   claimed(engine: Engine, claim: Claim): void
-  settled(engine: Engine, settlement: Settlement, answer: Settled): void
+  settled(engine: Engine, settlement: Settlement, answer: SettleResult): void
   released(engine: Engine, runs: readonly Unstarted[]): void
   /** The engine logged an error. */
   complained(engine: Engine, about: object, message: string): void
@@ -194,7 +194,7 @@ class MortalStore {
     })
   }
 
-  settle(worker: number, settlement: Settlement): Promise<Settled> {
+  settle(worker: number, settlement: Settlement): Promise<SettleResult> {
     if (this.fate === 'before-settle') this.#engine.die()
     return this.#through(() => this.inner.settle(worker, settlement), {
       dies: 'after-settle',

@@ -3,7 +3,7 @@ import { SluiceError } from '../../src/base/errors.ts'
 import { input } from '../../src/jobs/schema.ts'
 import { NonRetryable } from '../../src/jobs/non-retryable.ts'
 import { RateLimited } from '../../src/jobs/rate-limited.ts'
-import type { Settled, Settlement } from '../../src/jobs/job.ts'
+import type { SettleResult, Settlement } from '../../src/jobs/job.ts'
 import { Sluice } from '../../src/engine/engine.ts'
 import { limit, type Limit } from '../../src/policy/limits/define.ts'
 import { type Context, type Task, task } from '../../src/engine/define/task.ts'
@@ -558,7 +558,7 @@ class Simulation implements Observer {
     }
   }
 
-  settled(_engine: Engine, settlement: Settlement, answer: Settled): void {
+  settled(_engine: Engine, settlement: Settlement, answer: SettleResult): void {
     const run = `${settlement.seq}:${settlement.attempt}`
     if (answer.kind === 'settled') {
       if (

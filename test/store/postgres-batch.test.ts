@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
 import { mayPass } from '../../src/base/errors.ts'
-import { toldOf } from '../../src/database/postgres-error.ts'
+import { wrapError } from '../../src/database/postgres-error.ts'
 import { Batch } from '../../src/store/postgres/batch.ts'
 
 /** An error of the server, as `pg` has it. */
 function refusal(code: string): Error {
-  return toldOf(Object.assign(new Error(`refused with ${code}`), { code, severity: 'ERROR' })) as Error
+  return wrapError(Object.assign(new Error(`refused with ${code}`), { code, severity: 'ERROR' })) as Error
 }
 
 /** A batch whose sends of these items fail; `sent` counts the items of each. */

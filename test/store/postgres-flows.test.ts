@@ -6,7 +6,7 @@ import { systemClock } from '../../src/base/clock.ts'
 import { seededRandom } from '../../src/exports/index.ts'
 import { dependencies, type FlowJob, type NewFlow } from '../../src/jobs/new-flow.ts'
 import type { FlowKind } from '../../src/jobs/flow.ts'
-import type { Admitted, NewJob, Settlement } from '../../src/jobs/job.ts'
+import type { GrantedJob, NewJob, Settlement } from '../../src/jobs/job.ts'
 import { levelOf } from '../../src/policy/admission/ageing.ts'
 import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
 import { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
@@ -73,7 +73,7 @@ function claim(store: PostgresStore, slots = 1000): Promise<Claim> {
   return store.claim(() => ({ worker, leaseUs: 60_000_000, queues: [{ queue: 'q', slots }] }))
 }
 
-function complete({ seq, attempt }: Admitted, result: string | null = null): Settlement {
+function complete({ seq, attempt }: GrantedJob, result: string | null = null): Settlement {
   return { seq, attempt, kind: 'complete', result }
 }
 

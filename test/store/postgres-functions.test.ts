@@ -7,7 +7,7 @@ import { uuidv7 } from 'uuidv7'
 import { afterAll, afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { type Callback, callbacksDue, consequence, FLOW_STATES, stateOf } from '../../src/jobs/flow.ts'
-import type { Admitted, NewJob, Settlement } from '../../src/jobs/job.ts'
+import type { GrantedJob, NewJob, Settlement } from '../../src/jobs/job.ts'
 import type { FlowJob, NewFlow } from '../../src/jobs/new-flow.ts'
 import { type Ageing, levelOf, NO_AGEING, stepsAt, stepsOf } from '../../src/policy/admission/ageing.ts'
 import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
@@ -193,7 +193,7 @@ async function use(store: PostgresStore): Promise<void> {
   const worker = await store.join(['q'], 60_000_000)
   const claim = (more: Partial<ClaimRequest> = {}): Promise<Claim> =>
     store.claim(() => ({ worker, leaseUs: 30_000_000, queues: [{ queue: 'q', slots: 100 }], ...more }))
-  const settle = (run: Admitted | undefined, how: Partial<Settlement>): Promise<unknown> =>
+  const settle = (run: GrantedJob | undefined, how: Partial<Settlement>): Promise<unknown> =>
     store.settle(worker, { seq: run!.seq, attempt: run!.attempt, ...how } as Settlement)
   const unique = (key: string): Partial<NewJob> => ({
     unique: { key, onConflict: 'update', withinUs: null, states: null },
@@ -214,7 +214,7 @@ async function use(store: PostgresStore): Promise<void> {
     [{ name: 'late', policy: policy({ concurrency: 1 }), version: -1 }],
   )
   const { jobs } = await claim()
-  const at = (task: string): Admitted | undefined => jobs.find((each) => each.task === task)
+  const at = (task: string): GrantedJob | undefined => jobs.find((each) => each.task === task)
   await settle(at('plain'), { kind: 'complete', result: '1' })
   await settle(at('limited'), { kind: 'retry', delayUs: 0, error: FAILURE })
   await store.release(worker, [at('spread')!])
@@ -233,7 +233,7 @@ async function use(store: PostgresStore): Promise<void> {
 }
 
 type ClaimCall = (more?: Partial<ClaimRequest>) => Promise<Claim>
-type SettleCall = (run: Admitted | undefined, how: Partial<Settlement>) => Promise<unknown>
+type SettleCall = (run: GrantedJob | undefined, how: Partial<Settlement>) => Promise<unknown>
 
 /** A flow of which a node is discarded and runs again, and one that is cancelled. */
 async function useFlows(store: PostgresStore, claim: ClaimCall, settle: SettleCall): Promise<void> {

@@ -5,7 +5,7 @@ import type { Policy } from '../../policy/limits/policy.ts'
 import type { BacklogSpec, Forecast, Waits } from '../../policy/forecast/what-if.ts'
 import { type Column, tableOf } from '../table.ts'
 import { addViewOptions, show, showOnce, type View, type ViewFlags, wholeOf } from '../view.ts'
-import { grouped, inWords } from '../words.ts'
+import { groupDigits, inWords } from '../words.ts'
 
 interface ForecastFlags extends ViewFlags {
   readonly count?: string
@@ -140,7 +140,7 @@ function viewOf(found: Forecast): View {
   return {
     data: found,
     lines: (paint) => [
-      `${paint('bold', `${grouped(jobs)} ${jobs === 1 ? 'job' : 'jobs'}`)} of ${grouped(keys)} ${keys === 1 ? 'key' : 'keys'}`,
+      `${paint('bold', `${groupDigits(jobs)} ${jobs === 1 ? 'job' : 'jobs'}`)} of ${groupDigits(keys)} ${keys === 1 ? 'key' : 'keys'}`,
       ...tableOf(
         COLUMNS,
         [

@@ -5,7 +5,7 @@ import type { OverrideView } from '../../engine/api/override-view.ts'
 import type { Store } from '../../store/contract/store.ts'
 import { type Column, tableOf } from '../table.ts'
 import { addViewOptions, show, type View, type ViewFlags } from '../view.ts'
-import { grouped, inWords, policyInWords, printable } from '../words.ts'
+import { groupDigits, inWords, policyInWords, printable } from '../words.ts'
 
 interface LimitsFlags extends ViewFlags {
   readonly key?: string
@@ -69,7 +69,9 @@ async function look(store: Store, name: string | undefined, key: string | undefi
             buckets.slice(0, SHOWN).map((bucket) => bucketRow(bucket, nowMs)),
             paint,
           )),
-      ...(buckets.length > SHOWN ? [paint('dim', `and ${grouped(buckets.length - SHOWN)} more; --json has all`)] : []),
+      ...(buckets.length > SHOWN
+        ? [paint('dim', `and ${groupDigits(buckets.length - SHOWN)} more; --json has all`)]
+        : []),
     ],
   }
 }
@@ -112,8 +114,8 @@ async function allLimits(limits: LimitsApi, nowMs: number): Promise<View> {
             totals.map((total) => [
               total.name,
               ruleInWords(total),
-              grouped(total.buckets),
-              grouped(total.waiting),
+              groupDigits(total.buckets),
+              groupDigits(total.waiting),
               ...times(total, nowMs),
             ]),
             paint,
@@ -142,12 +144,12 @@ const BUCKET_COLUMNS: readonly Column[] = [
 
 function bucketRow(bucket: BucketView, nowMs: number): string[] {
   const { key, available, debt, capacity, active, waiting } = bucket
-  const owed = debt > 0 ? `, ${grouped(debt)} owed` : ''
+  const owed = debt > 0 ? `, ${groupDigits(debt)} owed` : ''
   return [
     `${key ?? '(all)'}${bucket.worker === undefined ? '' : bucket.worker === null ? ', each worker' : `, worker ${bucket.worker}`}`,
-    `${grouped(available)} of ${grouped(capacity)}${owed}`,
-    active === 0 ? '' : grouped(active),
-    grouped(waiting),
+    `${groupDigits(available)} of ${groupDigits(capacity)}${owed}`,
+    active === 0 ? '' : groupDigits(active),
+    groupDigits(waiting),
     ...times(bucket, nowMs),
   ]
 }

@@ -4,7 +4,7 @@ import type { ScheduleView } from '../../engine/api/schedules.ts'
 import type { Store } from '../../store/contract/store.ts'
 import { type Column, tableOf } from '../table.ts'
 import { addViewOptions, show, type View, type ViewFlags } from '../view.ts'
-import { grouped, inWords, period } from '../words.ts'
+import { groupDigits, inWords, period } from '../words.ts'
 
 const DETAILS = `
 Without a name: every schedule of the store, ended ones too. With a name: that one.
@@ -73,6 +73,6 @@ function row(
     cron === null ? `every ${period((every ?? 0) * 1000)}` : `${cron} (${timezone})`,
     nextAt === null ? 'ended' : `in ${inWords(nextAt.getTime() - nowMs)}`.replace('in now', 'now'),
     lastAt === null ? '' : `${inWords(nowMs - lastAt.getTime())} ago`.replace('now ago', 'now'),
-    maxRuns === null ? grouped(runs) : `${grouped(runs)} of ${grouped(maxRuns)}`,
+    maxRuns === null ? groupDigits(runs) : `${groupDigits(runs)} of ${groupDigits(maxRuns)}`,
   ]
 }

@@ -29,7 +29,7 @@ export interface BoardView {
   readonly etaMs: number
 }
 
-interface Line {
+interface TenantLine {
   readonly name: string
   readonly plan: string
   readonly policy: LimitPolicy
@@ -43,13 +43,13 @@ interface Line {
  * display does not slow the worker.
  */
 export class Board {
-  readonly #total: Line
-  readonly #tenants: ReadonlyMap<string, Line>
+  readonly #total: TenantLine
+  readonly #tenants: ReadonlyMap<string, TenantLine>
   readonly #seen = new Set<string>()
 
   /** @param nowUs any steady clock, the same for all calls. */
   constructor(tenants: readonly Tenant[], { total, plans }: PartnerLimits, nowUs: number) {
-    const line = (name: string, plan: string, policy: LimitPolicy): Line => {
+    const line = (name: string, plan: string, policy: LimitPolicy): TenantLine => {
       return { name, plan, policy, bucket: newBucket(policy, nowUs), jobs: 0, done: 0 }
     }
     this.#total = line('total', '', useOf(total).policy)
@@ -102,7 +102,7 @@ export class Board {
     return { total: all, tenants: rows, etaMs: Math.max(all.drainMs, ...rows.map((row) => row.drainMs)) }
   }
 
-  #row(line: Line, nowUs: number): BoardRow {
+  #row(line: TenantLine, nowUs: number): BoardRow {
     const { name, plan, policy, bucket, jobs, done } = line
     const waiting = jobs - done
     const { available, capacity } = view(policy, bucket, 0, nowUs)
@@ -120,13 +120,13 @@ export class Board {
     }
   }
 
-  #linesOf(tenant: string): Line[] {
+  #linesOf(tenant: string): TenantLine[] {
     const own = this.#tenants.get(tenant)
     return own ? [own, this.#total] : [this.#total]
   }
 }
 
 /** When the last of a budget's waiting jobs, and of `more` others, should start. */
-function forecastUs({ policy, bucket, jobs, done }: Line, more: number, nowUs: number): number {
+function forecastUs({ policy, bucket, jobs, done }: TenantLine, more: number, nowUs: number): number {
   return expectedStartUs(policy, bucket, 0, nowUs, { count: jobs - done + more, weight: 1 }) ?? nowUs
 }

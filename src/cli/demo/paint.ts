@@ -1,4 +1,4 @@
-import { grouped, inWords } from '../words.ts'
+import { groupDigits, inWords } from '../words.ts'
 import type { BoardRow, BoardView } from './board.ts'
 
 /** Text with colours, or the same text without. */
@@ -25,8 +25,8 @@ export function progressLine(view: BoardView, elapsedMs: number, refused: number
   const share = jobs === 0 ? 0 : Math.floor((100 * done) / jobs)
   const left = waiting === 0 ? 'done' : `${inWords(view.etaMs)} to go`
   return (
-    `${(elapsedMs / 1000).toFixed(0).padStart(3)} s  ${grouped(done)} of ${grouped(jobs)} done (${share} %), ` +
-    `${grouped(waiting)} to do, ${used} of ${max} used in this window, ${refused} refused, ${left}`
+    `${(elapsedMs / 1000).toFixed(0).padStart(3)} s  ${groupDigits(done)} of ${groupDigits(jobs)} done (${share} %), ` +
+    `${groupDigits(waiting)} to do, ${used} of ${max} used in this window, ${refused} refused, ${left}`
   )
 }
 
@@ -41,7 +41,7 @@ export function tableLines(view: BoardView, elapsedMs: number, refused: number, 
     paint('green', '█'.repeat(Math.round(share * BAR))) + paint('dim', '░'.repeat(BAR - Math.round(share * BAR)))
   const left = waiting === 0 ? 'done' : `${inWords(view.etaMs)} to go`
   const refusals = paint(refused === 0 ? 'green' : 'red', `${refused} refused`)
-  const head = `${bar} ${paint('bold', `${Math.floor(share * 100)} %`)}  ${grouped(done)} of ${grouped(jobs)} jobs`
+  const head = `${bar} ${paint('bold', `${Math.floor(share * 100)} %`)}  ${groupDigits(done)} of ${groupDigits(jobs)} jobs`
   const state = `${(elapsedMs / 1000).toFixed(0)} s, ${left}, ${refusals}`
   const columns = `${'tenant'.padEnd(10)} ${'plan'.padEnd(8)} ${'done'.padStart(6)} ${'waiting'.padStart(8)}  ${'budget used'.padEnd(USED_BAR + 9)} ${'next start'.padStart(10)}`
   const shown = Math.max(1, Math.min(view.tenants.length, rows - 7))
@@ -62,5 +62,5 @@ function rowText({ name, plan, done, waiting, used, max, nextMs }: BoardRow): st
   const bar = '▪'.repeat(cells) + '·'.repeat(USED_BAR - cells)
   const next = nextMs === null ? '' : inWords(nextMs)
   const budget = `${bar} ${`${used}/${max}`.padStart(8)}`
-  return `${name.padEnd(10)} ${plan.padEnd(8)} ${grouped(done).padStart(6)} ${grouped(waiting).padStart(8)}  ${budget} ${next.padStart(10)}`
+  return `${name.padEnd(10)} ${plan.padEnd(8)} ${groupDigits(done).padStart(6)} ${groupDigits(waiting).padStart(8)}  ${budget} ${next.padStart(10)}`
 }

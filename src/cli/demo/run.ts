@@ -13,9 +13,9 @@ import { type PartnerLogEntry, type PartnerServer, startPartner } from './partne
 import { budgetOf, type PartnerCall, type PartnerLimits, partnerLimits, partnerTask } from './partner-task.ts'
 import { type Budget, type DemoRecord, type Outage, readJobs } from './record.ts'
 import { PER, PLAN_MAX, type Scenario, scenarioOf, type Tenant, TOTAL_MAX } from './scenario.ts'
-import { grouped } from '../words.ts'
+import { groupDigits } from '../words.ts'
 import type { ScreenSource } from './screen.ts'
-import { type DemoSummary, judge } from './verdict.ts'
+import { type DemoSummary, checkPromises } from './promises.ts'
 import { startWorker, type WorkerProcess } from './worker-process.ts'
 
 /** Options of the demo. */
@@ -89,7 +89,7 @@ class DemoRun {
     this.#closing.push(() => sluice.stop())
     for (const tenant of tenants) await this.#enqueue(sync, tenant, tenant.jobs, 0)
     say(
-      `${grouped(this.#board.jobs)} jobs of ${tenants.length} tenants are enqueued; the partner listens on ${partner.url}`,
+      `${groupDigits(this.#board.jobs)} jobs of ${tenants.length} tenants are enqueued; the partner listens on ${partner.url}`,
     )
     const store = await this.#openStore()
     const worker = await this.#startWorker(partner)
@@ -99,7 +99,7 @@ class DemoRun {
       return { view: this.#board.view(nowUs), elapsedMs: (nowUs - beganUs) / 1000, refused: this.#refused }
     })
     await this.#drain(worker, partner, store, this.#sendUrgent(sync))
-    return judge(await this.#record(store, partner, beganUs), this.#atTheEndMs)
+    return checkPromises(await this.#record(store, partner, beganUs), this.#atTheEndMs)
   }
 
   /** Ends all that still runs, the latest first. */

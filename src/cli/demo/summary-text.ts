@@ -1,7 +1,7 @@
 import { PER } from './scenario.ts'
-import { grouped, inWords } from '../words.ts'
+import { groupDigits, inWords } from '../words.ts'
 import type { Paint } from './paint.ts'
-import { type BudgetReport, type DemoSummary, LEAST_UTILISATION } from './verdict.ts'
+import { type BudgetReport, type DemoSummary, LEAST_UTILISATION } from './promises.ts'
 
 /** Formats the summary as lines of text. */
 export function summaryLines(summary: DemoSummary, paint: Paint): string[] {
@@ -14,8 +14,8 @@ export function summaryLines(summary: DemoSummary, paint: Paint): string[] {
     kills === 0 ? '' : `, ${summary.doubleRunsInFlight} more of the ${summary.inFlightAtKill} in flight at the kill`
   return [
     '',
-    paint('bold', `${grouped(summary.jobs)} jobs of ${tenants.length} tenants in ${summary.seconds.toFixed(1)} s`),
-    line(refused === 0, 'refused calls', `${refused} of ${grouped(total.calls)}`),
+    paint('bold', `${groupDigits(summary.jobs)} jobs of ${tenants.length} tenants in ${summary.seconds.toFixed(1)} s`),
+    line(refused === 0, 'refused calls', `${refused} of ${groupDigits(total.calls)}`),
     line(all.every(withinBudget), 'worst window', worstText(total, tenants)),
     line((lowestUtilisation ?? 0) >= LEAST_UTILISATION, 'budget used', usedText(summary)),
     line(lost === 0, 'jobs lost', String(lost)),
@@ -59,6 +59,6 @@ function latenessText({ lateness }: DemoSummary): string {
   if (lateness === null) return 'not measured'
   return (
     `p50 ${lateness.p50Ms.toFixed(1)} ms, p99 ${lateness.p99Ms.toFixed(1)} ms from the instant that the budgets allowed to the handler's ` +
-    `first line, over ${grouped(lateness.starts)} starts that had to wait`
+    `first line, over ${groupDigits(lateness.starts)} starts that had to wait`
   )
 }

@@ -1,4 +1,4 @@
-import type { Admitted } from '../../jobs/job.ts'
+import type { GrantedJob } from '../../jobs/job.ts'
 
 /** How long jobs of one limit waited for its budget, in this process since it began. */
 export interface WaitView {
@@ -59,7 +59,7 @@ export class WaitHistogram {
   readonly #series = new Map<string, Series>()
 
   /** Counts one start. */
-  add(job: Pick<Admitted, 'uses' | 'waitedFor' | 'startedUs' | 'availableUs'>): void {
+  add(job: Pick<GrantedJob, 'uses' | 'waitedFor' | 'startedUs' | 'availableUs'>): void {
     const waitedMs = budgetWaitMs(job)
     for (const limit of limitsOf(job)) {
       const series = this.#of(limit)
@@ -101,12 +101,12 @@ export class WaitHistogram {
 }
 
 /** How long a job waited for budget before this start, in ms; 0 where it stood in no bucket's line. */
-function budgetWaitMs(job: Pick<Admitted, 'waitedFor' | 'startedUs' | 'availableUs'>): number {
+function budgetWaitMs(job: Pick<GrantedJob, 'waitedFor' | 'startedUs' | 'availableUs'>): number {
   return job.waitedFor === null ? 0 : Math.max(0, job.startedUs - job.availableUs) / 1000
 }
 
 /** The limits that a job was charged by, each once: it may use several keys of one. */
-export function limitsOf({ uses }: Pick<Admitted, 'uses'>): string[] {
+export function limitsOf({ uses }: Pick<GrantedJob, 'uses'>): string[] {
   return [...new Set(uses.map((use) => use.limit))]
 }
 

@@ -1,4 +1,4 @@
-import type { Admitted } from '../../jobs/job.ts'
+import type { GrantedJob } from '../../jobs/job.ts'
 import type { TaskDefinition } from '../define/task.ts'
 import type { Wakeup } from '../events/wakeup.ts'
 import { type CallContext, HandlerCall } from './call.ts'
@@ -15,7 +15,7 @@ export interface AttemptContext extends CallContext, SettleContext {
 }
 
 /** One attempt of one job: claimed, call, outcome, settle, report. */
-export async function attempt(context: AttemptContext, job: Admitted): Promise<void> {
+export async function attempt(context: AttemptContext, job: GrantedJob): Promise<void> {
   const { dispatcher, feedback, held, outcomes, reporter, wakeup } = context
   held.add(job)
   const task = taskOf(context, job)
@@ -42,7 +42,7 @@ export async function attempt(context: AttemptContext, job: Admitted): Promise<v
   held.remove(job)
 }
 
-function taskOf({ tasks }: AttemptContext, job: Admitted): TaskDefinition {
+function taskOf({ tasks }: AttemptContext, job: GrantedJob): TaskDefinition {
   const task = tasks.get(job.task)
   if (task) return task
   throw new RangeError(`The job ${job.id} was claimed, but its task ${job.task} is not listed here`)

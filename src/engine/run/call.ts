@@ -2,7 +2,7 @@ import type { Clock, Timer } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
 import type { Logger } from '../../base/logger.ts'
 import { asError } from '../../base/thrown.ts'
-import type { Admitted } from '../../jobs/job.ts'
+import type { GrantedJob } from '../../jobs/job.ts'
 import { validate } from '../../jobs/schema.ts'
 import type { Events } from '../events/events.ts'
 import { carriedBy, type Instrumentation } from '../events/instrumentation.ts'
@@ -23,7 +23,7 @@ export interface CallContext {
 
 /** One call of the handler of a job: its timeout, its abort signal, its context. */
 export class HandlerCall {
-  readonly job: Admitted
+  readonly job: GrantedJob
   readonly task: TaskDefinition
   /** The schema's output, once known: the input of callbacks. */
   input: unknown
@@ -35,7 +35,7 @@ export class HandlerCall {
   #timer: Timer | null = null
   #end: ((end: RunEnd) => void) | null = null
 
-  constructor(job: Admitted, task: TaskDefinition, shared: CallContext) {
+  constructor(job: GrantedJob, task: TaskDefinition, shared: CallContext) {
     this.job = job
     this.task = task
     this.#shared = shared
@@ -142,7 +142,7 @@ export class HandlerCall {
   }
 }
 
-function inputOf({ id, task, input }: Admitted): unknown {
+function inputOf({ id, task, input }: GrantedJob): unknown {
   try {
     return JSON.parse(input) as unknown
   } catch (cause) {
@@ -151,7 +151,7 @@ function inputOf({ id, task, input }: Admitted): unknown {
 }
 
 /** The flow of a job, for its handler. */
-function flowOf({ flow }: Admitted): Pick<Context<unknown>['job'], 'flow' | 'parentResults'> {
+function flowOf({ flow }: GrantedJob): Pick<Context<unknown>['job'], 'flow' | 'parentResults'> {
   if (!flow) return { flow: null, parentResults: null }
   const { id, node, callback, parentResults: texts } = flow
   const parentResults = texts && texts.map((text): unknown => (text === null ? null : JSON.parse(text)))

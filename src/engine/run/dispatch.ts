@@ -2,7 +2,7 @@ import type { Clock, Timer } from '../../base/clock.ts'
 import { isFinal } from '../../base/errors.ts'
 import type { Logger } from '../../base/logger.ts'
 import { pauseAfter, persist } from '../../base/persist.ts'
-import type { Admitted } from '../../jobs/job.ts'
+import type { GrantedJob } from '../../jobs/job.ts'
 import type { Claim, ClaimRequest, Store } from '../../store/contract/store.ts'
 import type { Trouble } from '../../base/trouble.ts'
 import type { Wakeup, WakeupReason } from '../events/wakeup.ts'
@@ -31,7 +31,7 @@ export interface DispatcherOptions {
   /** The tasks that are listed here: it takes no job of another one. */
   readonly tasks: readonly string[]
   /** Starts a claimed job; must call `finished` when it has settled. */
-  readonly start: (job: Admitted) => void
+  readonly start: (job: GrantedJob) => void
   readonly reporter: Reporter
 }
 
@@ -195,7 +195,7 @@ export class Dispatcher {
       try {
         if (claim.jobs.length > 0) await persist(clock, leaseUs / 1000, () => store.release(worker, claim.jobs))
       } catch (error) {
-        trouble.tell('warn', error, {}, 'what was claimed while stopping could not be given back; its lease will end')
+        trouble.report('warn', error, {}, 'what was claimed while stopping could not be given back; its lease will end')
       }
       return
     }

@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Logger } from '../../base/logger.ts'
 import { persist } from '../../base/persist.ts'
-import type { Admitted } from '../../jobs/job.ts'
+import type { GrantedJob } from '../../jobs/job.ts'
 import type { Answer } from '../../jobs/header-source.ts'
 import { isRefusal, type RateLimitFacts, readRateLimitHeaders } from '../../jobs/rate-limit-headers.ts'
 import { isRateLimited, RateLimited } from '../../jobs/rate-limited.ts'
@@ -37,7 +37,7 @@ const REPEATED_FOR_MS = 120_000
 export class Feedback {
   readonly #options: FeedbackOptions
   /** Units that each run has corrected so far, by limit: what comes back in all is bounded by what was taken. */
-  readonly #corrected = new WeakMap<Admitted, Map<string, number>>()
+  readonly #corrected = new WeakMap<GrantedJob, Map<string, number>>()
 
   readonly #unheld = new Set<string>()
 
@@ -45,7 +45,7 @@ export class Feedback {
     this.#options = options
   }
 
-  charge(job: Admitted, limit: string, units: number): void {
+  charge(job: GrantedJob, limit: string, units: number): void {
     const { clock, outcomes, logger, store, trouble, wakeup, worker } = this.#options
     const use = job.uses.find((each) => each.limit === limit)
     const rule = outcomes.limits.policy(limit)?.rule
@@ -69,12 +69,12 @@ export class Feedback {
     // What an earlier try has written though its answer was lost is charged twice then: too much holds starts back, too little lets too many go.
     persist(clock, now > 0 ? REPEATED_FOR_MS : 0, () => store.charge(limit, use.key, now, job.startedUs, worker)).then(
       () => wakeup.notify('work'),
-      (error: unknown) => trouble.tell('error', error, { job: job.id, limit }, 'a charge could not be corrected'),
+      (error: unknown) => trouble.report('error', error, { job: job.id, limit }, 'a charge could not be corrected'),
     )
   }
 
   /** A refusal closes the bucket; the headers of any answer correct the buckets of limits that say so. */
-  observe(job: Admitted, answer: Answer): void {
+  observe(job: GrantedJob, answer: Answer): void {
     const { clock, outcomes, tasks } = this.#options
     const task = tasks.get(job.task)
     const refused = isRefusal(answer)
@@ -91,7 +91,7 @@ export class Feedback {
   }
 
   /** What a refusal that the handler threw says beside when to come back. */
-  refused(job: Admitted, error: Error | null): void {
+  refused(job: GrantedJob, error: Error | null): void {
     if (!isRateLimited(error)) return
     if (error.limitName !== null) this.#warnUnheld(job, error.limitName)
     if (!error.headers) return
@@ -105,7 +105,7 @@ export class Feedback {
   }
 
   /** Once for each task and limit: a misspelt name would be told at every refusal. */
-  #warnUnheld(job: Admitted, limit: string): void {
+  #warnUnheld(job: GrantedJob, limit: string): void {
     const name = JSON.stringify([job.task, limit])
     if (this.#unheld.has(name) || job.uses.some((use) => use.limit === limit)) return
     this.#unheld.add(name)
@@ -119,7 +119,7 @@ export class Feedback {
   }
 
   /** @param isRefusal nothing left is no news then: the refusal itself says when to come back, perhaps sooner. */
-  #calibrate(job: Admitted, read: (budget: string | null) => RateLimitFacts, isRefusal: boolean): void {
+  #calibrate(job: GrantedJob, read: (budget: string | null) => RateLimitFacts, isRefusal: boolean): void {
     const { events, outcomes, store, trouble, wakeup, worker } = this.#options
     for (const { limit, key } of job.uses) {
       const policy = outcomes.limits.policy(limit)
@@ -138,13 +138,13 @@ export class Feedback {
           events.emit('rate_limit.dynamic_adjusted', { limit, key, until, remaining: left })
           return wakeup.notify('work')
         },
-        (error: unknown) => trouble.tell('error', error, { job: job.id, limit }, 'a budget could not be calibrated'),
+        (error: unknown) => trouble.report('error', error, { job: job.id, limit }, 'a budget could not be calibrated'),
       )
     }
   }
 
   /** Units of this process's runs that began after this one: the other side may not have counted them when it answered. */
-  #unseen(job: Admitted, limit: string, key: string): number {
+  #unseen(job: GrantedJob, limit: string, key: string): number {
     let units = 0
     for (const { job: other } of this.#options.held.calls.values()) {
       if (other.startedUs < job.startedUs || (other.startedUs === job.startedUs && other.seq <= job.seq)) continue
@@ -165,13 +165,13 @@ export class Feedback {
     return Math.min(us, outcomes.maxPenaltyUs)
   }
 
-  #close(job: Admitted, limit: string, key: string, closedForUs: number): void {
+  #close(job: GrantedJob, limit: string, key: string, closedForUs: number): void {
     const { clock, events, store, trouble, worker } = this.#options
     const until = new Date(clock.now() + closedForUs / 1000)
     const untilUs = store.nowUs() + closedForUs
     persist(clock, REPEATED_FOR_MS, () => store.penalize(limit, key, untilUs, worker)).then(
       (news) => news && events.emit('rate_limit.dynamic_adjusted', { limit, key, until, remaining: null }),
-      (error: unknown) => trouble.tell('error', error, { job: job.id, limit }, 'a refusal could not be noted'),
+      (error: unknown) => trouble.report('error', error, { job: job.id, limit }, 'a refusal could not be noted'),
     )
   }
 }

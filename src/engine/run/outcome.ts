@@ -4,7 +4,7 @@ import { toJsonText } from '../../base/json-value.ts'
 import type { Random } from '../../base/random.ts'
 import { beginningOf } from '../../base/text.ts'
 import { asError, codeOf } from '../../base/thrown.ts'
-import type { Admitted, JobError, Settlement } from '../../jobs/job.ts'
+import type { GrantedJob, JobError, Settlement } from '../../jobs/job.ts'
 import { NonRetryable } from '../../jobs/non-retryable.ts'
 import { penaltyUs, type RateLimited, isRateLimited } from '../../jobs/rate-limited.ts'
 import { retryDelayUs } from '../../jobs/retry-policy.ts'
@@ -42,7 +42,7 @@ const MAX_PUSH_BACKS = 100
 const LONGEST_MESSAGE = 8000
 
 /** The outcome of a run: complete, retry, push-back, discard, cancel or give-back. Never throws for what a handler returns or throws. */
-export function outcomeOf(context: OutcomeContext, job: Admitted, task: TaskDefinition, end: RunEnd): Outcome {
+export function outcomeOf(context: OutcomeContext, job: GrantedJob, task: TaskDefinition, end: RunEnd): Outcome {
   const { seq, attempt } = job
   if (end.kind === 'ended')
     return { settlement: { seq, attempt, kind: end.by === 'cancel' ? 'cancel' : 'give-back' }, error: null }
@@ -67,7 +67,7 @@ export function outcomeOf(context: OutcomeContext, job: Admitted, task: TaskDefi
  */
 export function pushBackOf(
   context: OutcomeContext,
-  job: Admitted,
+  job: GrantedJob,
   task: TaskDefinition,
   refusal: RateLimited,
 ): PushBack {
@@ -111,7 +111,7 @@ export function storedError(error: Error): JobError {
   }
 }
 
-function outcomeOfError(context: OutcomeContext, job: Admitted, task: TaskDefinition, error: Error): Outcome {
+function outcomeOfError(context: OutcomeContext, job: GrantedJob, task: TaskDefinition, error: Error): Outcome {
   const { seq, attempt } = job
   if (isRateLimited(error) && job.pushedBack + 1 < MAX_PUSH_BACKS)
     return {
@@ -134,7 +134,7 @@ function outcomeOfError(context: OutcomeContext, job: Admitted, task: TaskDefini
 
 function failed(
   context: OutcomeContext,
-  job: Admitted,
+  job: GrantedJob,
   task: Pick<TaskDefinition, 'retry'>,
   error: Error,
   notBeforeUs = 0,

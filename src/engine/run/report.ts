@@ -4,7 +4,7 @@ import { SluiceError } from '../../base/errors.ts'
 import { fromJsonText } from '../../base/json-value.ts'
 import type { Logger } from '../../base/logger.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
-import type { Admitted, Settled } from '../../jobs/job.ts'
+import type { GrantedJob, SettleResult } from '../../jobs/job.ts'
 import { RateLimitRejected } from '../../jobs/rate-limit-rejected.ts'
 import type { ScheduleNews } from '../../jobs/schedule.ts'
 import { validate } from '../../jobs/schema.ts'
@@ -20,7 +20,7 @@ import type { Results } from './results.ts'
 import type { TaskDefinition } from '../define/task.ts'
 import { limitsOf, type WaitHistogram } from '../events/wait-histogram.ts'
 
-type Counted = Extract<Settled, { kind: 'settled' }>
+type Counted = Extract<SettleResult, { kind: 'settled' }>
 
 /** What a reporter tells with. */
 export interface ReporterOptions {
@@ -46,7 +46,7 @@ export class Reporter {
     this.#options = options
   }
 
-  started(job: Admitted): void {
+  started(job: GrantedJob): void {
     const { events, waits } = this.#options
     waits.add(job)
     const onStarted = this.#options.tasks.get(job.task)?.onStarted
@@ -61,13 +61,13 @@ export class Reporter {
   }
 
   /** A run was settled, or its settlement was refused since its lease was over. */
-  settled(job: Admitted, task: TaskDefinition | null, outcome: Outcome, settled: Settled, input: unknown): void {
+  settled(job: GrantedJob, task: TaskDefinition | null, outcome: Outcome, settled: SettleResult, input: unknown): void {
     if (settled.kind === 'lost') return this.#lost(job)
     this.#settled(job, task, outcome, settled, input)
     if (settled.flow) this.flow(settled.flow)
   }
 
-  #settled(job: Admitted, task: TaskDefinition | null, outcome: Outcome, settled: Counted, input: unknown): void {
+  #settled(job: GrantedJob, task: TaskDefinition | null, outcome: Outcome, settled: Counted, input: unknown): void {
     const { clock, events } = this.#options
     const { state } = settled
     const { error, settlement } = outcome
@@ -116,7 +116,7 @@ export class Reporter {
     this.#ended(job.id)
   }
 
-  #lost(job: Admitted): void {
+  #lost(job: GrantedJob): void {
     const { logger, events } = this.#options
     logger.warn(
       { job: job.id, task: job.task, attempt: job.attempt },

@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import { persist } from '../../base/persist.ts'
 import type { Trouble } from '../../base/trouble.ts'
-import type { Admitted, Settled } from '../../jobs/job.ts'
+import type { GrantedJob, SettleResult } from '../../jobs/job.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { Dispatcher } from './dispatch.ts'
 import type { HeldRuns } from './held-runs.ts'
@@ -26,7 +26,11 @@ const A_SETTLEMENT = 'the settlement of a run'
  * Writes the outcome of a run, again as long as the store is in trouble: guarded by its lease, it counts once or not at all. Answers null
  * when it was given up.
  */
-export async function settle(context: SettleContext, job: Admitted, { settlement }: Outcome): Promise<Settled | null> {
+export async function settle(
+  context: SettleContext,
+  job: GrantedJob,
+  { settlement }: Outcome,
+): Promise<SettleResult | null> {
   const { clock, dispatcher, held, leaseUs, store, trouble, worker } = context
   const run = { ...settlement, startedUs: job.startedUs }
   try {
@@ -46,7 +50,7 @@ export async function settle(context: SettleContext, job: Admitted, { settlement
   } catch (error) {
     held.giveUp(job)
     const about = { job: job.id, task: job.task }
-    trouble.tell('error', error, about, 'a run could not be settled; its lease will end and the job runs again')
+    trouble.report('error', error, about, 'a run could not be settled; its lease will end and the job runs again')
     return null
   } finally {
     if (held.unsettled.delete(job)) dispatcher.finished(job.queue)

@@ -110,7 +110,7 @@ export class Worker {
     try {
       await store.leave(this.#id)
     } catch (error) {
-      trouble.tell('warn', error, {}, 'the worker could not sign off; it counts as dead once its lease is over')
+      trouble.report('warn', error, {}, 'the worker could not sign off; it counts as dead once its lease is over')
     }
     events.emit('worker.stopped', { worker: this.#id })
   }

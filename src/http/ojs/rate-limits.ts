@@ -5,7 +5,7 @@ import { view } from '../../policy/limits/bucket.ts'
 import type { LimitPolicy, LimitDefinition } from '../../policy/limits/limit.ts'
 import type { Rule, SpacingRule } from '../../policy/rules/rule.ts'
 import { SHARED_KEY } from '../../policy/limits/partition-key.ts'
-import { overriddenWhereFit, type PolicyChange } from '../../policy/limits/override.ts'
+import { applyFittingOverride, type PolicyChange } from '../../policy/limits/override.ts'
 import type { Override } from '../../store/contract/overrides.ts'
 import type { LimitTotals } from '../../store/contract/limit-keys.ts'
 import type { BucketBacklog } from '../../store/contract/waits.ts'
@@ -223,7 +223,7 @@ function changed(policy: LimitPolicy, overrides: readonly Override[]): LimitPoli
   return overrides
     .filter(({ kind }) => kind === 'override')
     .toSorted((a, b) => Number(a.key !== null) - Number(b.key !== null))
-    .reduce((now, { change }) => overriddenWhereFit(now, change), policy)
+    .reduce((now, { change }) => applyFittingOverride(now, change), policy)
 }
 
 /** The rule as it holds now, and how much of it is used: permits are told apart from it. */

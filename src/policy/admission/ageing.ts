@@ -26,7 +26,7 @@ export function stepsAt({ everyUs, sinceUs, steps }: Ageing, atUs: number): numb
 }
 
 /** Another pace from now on: what has aged stays ahead by what it has gained, so that no stored level has to change. */
-export function changedPace(ageing: Ageing, everyUs: number | null, nowUs: number): Ageing {
+export function changePace(ageing: Ageing, everyUs: number | null, nowUs: number): Ageing {
   return { everyUs, sinceUs: nowUs, steps: stepsAt(ageing, nowUs) }
 }
 

@@ -3,7 +3,7 @@ import { keptBack } from '../limits/headroom.ts'
 import type { LimitPolicy } from '../limits/limit.ts'
 import type { ScanCursor } from './scan-cursor.ts'
 import type { TurnState } from './turn.ts'
-import type { Ranked } from './turn-order.ts'
+import type { TurnRank } from './turn-order.ts'
 
 /**
  * The `wakeAtUs` of a wait list that waits for a permit, or whose lanes are all shadowed: no clock can tell its start.
@@ -64,7 +64,7 @@ export interface Head {
 }
 
 /** One lane within a decision: the waiting jobs of one queue that need the same buckets. */
-export interface Lane extends Ranked, TurnState {
+export interface Lane extends TurnRank, TurnState {
   readonly queue: number
   readonly buckets: readonly Bucket[]
   /** `parked`: all its jobs are of tasks that this claimer does not know. */

@@ -70,17 +70,19 @@ export function refusalBehaviour(
   if (refusing.some(drops)) return 'drop'
   if (untilUs === NEVER_US) return 'wait'
   if (untilUs > head.sinceUs + maxWaitUs(lane)) return 'late'
-  return !isApart(lane) && refusing.some((bucket) => bucket.policy?.onLimit === 'reschedule') ? 'reschedule' : 'wait'
+  return !isPerWorker(lane) && refusing.some((bucket) => bucket.policy?.onLimit === 'reschedule')
+    ? 'reschedule'
+    : 'wait'
 }
 
 /** Another worker's own budget may admit a job that this worker's refuses, so the start is unknown. */
-function isApart(lane: readonly Bucket[]): boolean {
+function isPerWorker(lane: readonly Bucket[]): boolean {
   return lane.some(({ policy }) => policy?.scope === 'worker')
 }
 
 /** The shortest `maxWait` of a lane's limits, in µs; Infinity if none has one. */
 export function maxWaitUs(lane: readonly Bucket[]): number {
-  if (isApart(lane)) return Infinity
+  if (isPerWorker(lane)) return Infinity
   let shortest = Infinity
   for (const { policy } of lane)
     if (policy && policy.maxWaitUs !== null) shortest = Math.min(shortest, policy.maxWaitUs)

@@ -46,7 +46,7 @@ export function isBehind(
  * The cursor after one of its jobs has left, of which only the place is known. The job's units are known only if all
  * cost the same; otherwise null.
  */
-export function without(cursor: ScanCursor): ScanCursor | null {
+export function removeFrom(cursor: ScanCursor): ScanCursor | null {
   if (cursor.count <= 1 || cursor.shares.some(({ weight, starts }) => weight === 0 || starts !== cursor.count))
     return null
   const shares = cursor.shares.map((share) => ({

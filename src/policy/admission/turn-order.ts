@@ -1,5 +1,5 @@
 /** The turn order: the head's priority, then the lane served least recently, then the older head. */
-export interface Ranked {
+export interface TurnRank {
   readonly id: number
   /** The level of the head job, higher first. */
   readonly priority: number
@@ -10,12 +10,12 @@ export interface Ranked {
 }
 
 /** Below zero when `a` goes before `b`. */
-export function rank(a: Ranked, b: Ranked): number {
+export function rank(a: TurnRank, b: TurnRank): number {
   return b.priority - a.priority || a.turn - b.turn || a.head - b.head || a.id - b.id
 }
 
 /** A binary heap of ranked entries: the next in turn is on top. */
-export class TurnOrder<T extends Ranked> {
+export class TurnOrder<T extends TurnRank> {
   readonly #entries: T[] = []
 
   get top(): T | undefined {

@@ -1,8 +1,8 @@
 import type { Bucket, Lane } from './lane.ts'
-import { rank, type Ranked } from './turn-order.ts'
+import { rank, type TurnRank } from './turn-order.ts'
 
 /** A lane that a decision examines. */
-export interface Candidate extends Ranked {
+export interface Candidate extends TurnRank {
   readonly lane: Lane
   /** The wait list that offers the lane as its first; null: the lane is open. */
   readonly waitList: WaitList | null

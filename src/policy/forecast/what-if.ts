@@ -118,7 +118,7 @@ export function forecastOf(situation: Situation): Forecast {
   const { piles, shared } = situation
   const jobs = piles.reduce((sum, pile) => sum + pile.jobs * pile.times, 0)
   const caveats = caveatsOf(situation)
-  const fast = piles.map((pile) => ({ ...pile, policy: doubled(pile.policy) }))
+  const fast = piles.map((pile) => ({ ...pile, policy: doubleRate(pile.policy) }))
   const waits = (each: readonly Pile[]): Waits => {
     const own = drain(each, situation.nowUs, situation.runUs)
     if (!shared || jobs === 0) return inMs(own)
@@ -168,7 +168,7 @@ function caveatsOf({ piles, shared, runUs }: Situation): string[] {
 }
 
 /** Twice as much in the same time. A burst that equals the rate grows with it. */
-function doubled(policy: LimitPolicy): LimitPolicy {
+function doubleRate(policy: LimitPolicy): LimitPolicy {
   const { rule, spacing } = policy
   if (rule === null) return { ...policy, concurrency: policy.concurrency === null ? null : 2 * policy.concurrency }
   if (rule.kind === 'spacing') return { ...policy, rule: halved(rule) }

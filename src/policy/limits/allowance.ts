@@ -41,7 +41,7 @@ export function spend(allowance: Allowance, units: number, takenAtUs: number): A
  * The allowance after a report. Within one window it only shrinks, since answers overtake each other. A window that
  * ends later replaces it. A report that allows as much as the rules do adds no allowance.
  */
-export function tell(
+export function applyReport(
   known: Allowance | undefined,
   { remaining, resetUs }: BudgetReport,
   rule: Rule | null,

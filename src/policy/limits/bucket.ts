@@ -88,7 +88,7 @@ export function deniedUntil(
   )
   const { rule } = policy
   const grantedUs =
-    rule === null || weight === 0 ? openUs : grantUs(rule, penalised(policy, state), openUs, weight + kept)
+    rule === null || weight === 0 ? openUs : grantUs(rule, applyPenalty(policy, state), openUs, weight + kept)
   return grantedUs <= nowUs ? null : grantedUs
 }
 
@@ -150,7 +150,7 @@ export function debit(policy: LimitPolicy, state: BucketState, nowUs: number, un
 export function adopt(from: LimitPolicy, to: LimitPolicy, state: BucketState, nowUs: number): BucketState {
   const { spacing: _spacing, ...next }: BucketState = { ...state, atUs: nowUs }
   touch(from, next, nowUs)
-  const spacing = adoptedSpacing(from, to, { ...next, ...(state.spacing && { spacing: state.spacing }) }, nowUs)
+  const spacing = carrySpacing(from, to, { ...next, ...(state.spacing && { spacing: state.spacing }) }, nowUs)
   const beside = to.spacing && spacing ? { spacing } : {}
   if (to.rule === null) return { ...next, rule: null }
   // A spacing that stands alone now goes on where it stood beside a rule.
@@ -163,7 +163,7 @@ export function adopt(from: LimitPolicy, to: LimitPolicy, state: BucketState, no
  * The spacing's state under the changed policy. A new spacing counts units in use as one start now, like a rule of
  * another kind.
  */
-function adoptedSpacing(from: LimitPolicy, to: LimitPolicy, state: BucketState, nowUs: number): SpacingState | null {
+function carrySpacing(from: LimitPolicy, to: LimitPolicy, state: BucketState, nowUs: number): SpacingState | null {
   const rule = to.spacing ?? (to.rule?.kind === 'spacing' ? to.rule : null)
   if (rule === null) return null
   if (from.spacing && state.spacing) return adoptSpacing(from.spacing, rule, state.spacing)
@@ -219,7 +219,7 @@ function unitsFor(policy: LimitPolicy, state: BucketState, active: number, nowUs
   const allowed = allowanceOf(state, nowUs)?.units ?? Infinity
   const permits = Math.min(freePermits(policy.concurrency, active), allowed)
   if (policy.rule === null || permits === 0) return permits
-  return Math.min(permits, grantable(policy.rule, penalised(policy, state), nowUs))
+  return Math.min(permits, grantable(policy.rule, applyPenalty(policy, state), nowUs))
 }
 
 /** Whether the bucket will behave like a new one, so that it may be deleted. Never under `startEmpty`. */
@@ -229,7 +229,7 @@ export function isCold(policy: LimitPolicy, state: BucketState, active: number, 
   const { rule } = policy
   if (rule === null) return true
   if (rule.kind === 'rate' && rule.startEmpty) return false
-  const current = penalised(policy, state)
+  const current = applyPenalty(policy, state)
   if (current.kind === 'rate') return rateIsFull(current, nowUs)
   return unitsInUse(rule, current, nowUs) === 0
 }
@@ -307,7 +307,7 @@ function damaged(text: string, cause?: unknown): SluiceError {
 }
 
 /** The rule's state after a finished penalty; without a penalty the same object. */
-function penalised(policy: LimitPolicy, state: BucketState): RuleState {
+function applyPenalty(policy: LimitPolicy, state: BucketState): RuleState {
   const current = ruleState(state)
   if (state.closedUntilUs === 0 || policy.rule?.kind !== 'rate' || current.kind !== 'rate') return current
   const copy: RateState = { ...current }
@@ -320,7 +320,7 @@ export function touch(policy: LimitPolicy, state: BucketState, nowUs: number): v
   state.atUs = nowUs
   if (state.allowance && state.allowance.untilUs <= nowUs) delete state.allowance
   if (state.closedUntilUs === 0 || state.closedUntilUs > nowUs) return
-  if (policy.rule !== null) state.rule = penalised(policy, state)
+  if (policy.rule !== null) state.rule = applyPenalty(policy, state)
   state.closedUntilUs = 0
 }
 

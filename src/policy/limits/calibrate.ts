@@ -1,19 +1,19 @@
-import { tell, type BudgetReport } from './allowance.ts'
+import { applyReport, type BudgetReport } from './allowance.ts'
 import { type BucketState, ruleState, touch } from './bucket.ts'
 import type { LimitPolicy } from './limit.ts'
 import { capacityOf, newRuleState, take, unitsInUse } from '../rules/rule-state.ts'
 
 /** Whether a report changed a bucket, and whether to announce it: `news`. */
-export type Corrected = 'no' | 'yes' | 'news'
+export type Correction = 'no' | 'yes' | 'news'
 
 /**
  * Takes the other side's word for what is left of its budget: no more than `remaining` units start before `resetUs`, and never more than
  * the policy allows. `news`: the bucket was under no such bound before, and is now.
  */
-export function calibrate(policy: LimitPolicy, state: BucketState, told: BudgetReport, nowUs: number): Corrected {
+export function calibrate(policy: LimitPolicy, state: BucketState, told: BudgetReport, nowUs: number): Correction {
   touch(policy, state, nowUs)
   const known = state.allowance
-  const next = tell(known, told, policy.rule, state.rule, nowUs)
+  const next = applyReport(known, told, policy.rule, state.rule, nowUs)
   if (next) state.allowance = next
   return next === known ? 'no' : known ? 'yes' : 'news'
 }
@@ -23,13 +23,13 @@ export function calibrate(policy: LimitPolicy, state: BucketState, told: BudgetR
  * at most to the capacity. A spacing counts starts and has no level. `news`: the level changes by at least a tenth of
  * the capacity.
  */
-export function level(
+export function setLevel(
   policy: LimitPolicy,
   state: BucketState,
   remaining: number,
   directions: { readonly down: boolean; readonly up: boolean },
   nowUs: number,
-): Corrected {
+): Correction {
   touch(policy, state, nowUs)
   const { rule } = policy
   if (rule === null || rule.kind === 'spacing') return 'no'

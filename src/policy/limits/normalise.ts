@@ -13,7 +13,7 @@ import { capacityOf } from '../rules/rule-state.ts'
 /** The most that a rate, burst, max, concurrency or weight may be, so that their products with times stay manageable. */
 export const MAX_UNITS = 1_000_000_000
 
-const BEHAVIOUR = [
+const OPTIONS = [
   'onLimit',
   'maxWait',
   'retries',
@@ -30,7 +30,7 @@ const RULES = {
   window: ['window', 'max', 'per', 'timezone', 'every'],
   every: ['every'],
 } as const
-const ALL_FIELDS: readonly string[] = [...new Set([...Object.values(RULES).flat(), ...BEHAVIOUR])]
+const ALL_FIELDS: readonly string[] = [...new Set([...Object.values(RULES).flat(), ...OPTIONS])]
 
 const NOMINAL_US: Readonly<Record<CalendarUnit, number>> = {
   hour: 3_600_000_000,
@@ -95,7 +95,7 @@ function ruleKind(fields: Fields, what: string): keyof typeof RULES | null {
 }
 
 function refuseUnknown(fields: Fields, kind: keyof typeof RULES | null, what: string): void {
-  const allowed: readonly string[] = kind === null ? BEHAVIOUR : [...RULES[kind], ...BEHAVIOUR]
+  const allowed: readonly string[] = kind === null ? OPTIONS : [...RULES[kind], ...OPTIONS]
   for (const field of Object.keys(fields)) {
     if (allowed.includes(field)) continue
     if (ALL_FIELDS.includes(field)) {

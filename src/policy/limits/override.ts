@@ -53,7 +53,7 @@ const NUMBERS = {
   fixed: ['max', 'per', 'guard'],
   spacing: ['every', 'guard'],
 } as const
-const BEHAVIOUR: readonly string[] = ['concurrency', 'onLimit', 'maxWait', 'retries', 'headroom']
+const OPTIONS: readonly string[] = ['concurrency', 'onLimit', 'maxWait', 'retries', 'headroom']
 
 /**
  * The policy with a change made to it.
@@ -61,10 +61,10 @@ const BEHAVIOUR: readonly string[] = ['concurrency', 'onLimit', 'maxWait', 'retr
  * @param what names the limit in messages.
  * @throws SluiceError `policy.invalid` for a change that names nothing, or what the policy's rule does not have, or a value out of range
  */
-export function overridden(policy: LimitPolicy, change: PolicyChange, what: string): LimitPolicy {
+export function applyOverride(policy: LimitPolicy, change: PolicyChange, what: string): LimitPolicy {
   const named = Object.entries(change).filter(([, value]) => value !== undefined)
   const numbers = [...(policy.rule ? NUMBERS[policy.rule.kind] : []), ...(policy.spacing ? ['every'] : [])]
-  const allowed: readonly string[] = [...numbers, ...BEHAVIOUR]
+  const allowed: readonly string[] = [...numbers, ...OPTIONS]
   if (named.length === 0)
     throw new SluiceError(
       'policy.invalid',
@@ -79,15 +79,15 @@ export function overridden(policy: LimitPolicy, change: PolicyChange, what: stri
       )
     }
   const lifted = named.map(([field, value]) => [field, value === null ? undefined : value] as const)
-  return normalisePolicy({ ...written(policy), ...Object.fromEntries(lifted) } as unknown as Policy, what)
+  return normalisePolicy({ ...writePolicy(policy), ...Object.fromEntries(lifted) } as unknown as Policy, what)
 }
 
 /** Applies an older change to a policy. If the limit was redefined since, values that no longer fit are left out. */
-export function overriddenWhereFit(policy: LimitPolicy, change: PolicyChange): LimitPolicy {
-  const behaviour = Object.fromEntries(Object.entries(change).filter(([field]) => BEHAVIOUR.includes(field)))
+export function applyFittingOverride(policy: LimitPolicy, change: PolicyChange): LimitPolicy {
+  const behaviour = Object.fromEntries(Object.entries(change).filter(([field]) => OPTIONS.includes(field)))
   for (const part of [change, behaviour]) {
     try {
-      return overridden(policy, part, 'an override')
+      return applyOverride(policy, part, 'an override')
     } catch (error) {
       if (!(error instanceof SluiceError)) throw error
     }
@@ -96,7 +96,7 @@ export function overriddenWhereFit(policy: LimitPolicy, change: PolicyChange): L
 }
 
 /** Writes a policy as a user would. A value derived from another stays open, so that it follows that one. */
-function written(policy: LimitPolicy): Readonly<Record<string, unknown>> {
+function writePolicy(policy: LimitPolicy): Readonly<Record<string, unknown>> {
   const { rule, spacing, concurrency, maxWaitUs, onLimit, retries, scope, onMissingKey, headroom, calibrate, version } =
     policy
   const guardUs = rule?.kind === 'fixed' ? rule.guardUs : (policy.guardUs ?? 0)

@@ -56,8 +56,8 @@ export function ruleStartUs(
 ): number {
   const { allowance } = state
   if (allowance && allowance.untilUs > nowUs) {
-    const left = beyond(line, allowance.units)
-    if (left) return ruleStartUs(policy, spent(policy, state, nowUs), allowance.untilUs, left)
+    const left = splitOff(line, allowance.units)
+    if (left) return ruleStartUs(policy, spendAllowance(policy, state, nowUs), allowance.untilUs, left)
   }
   if (policy.spacing && state.spacing) return spacedStartUs(policy, state, nowUs, line)
   const openUs = Math.max(nowUs, state.closedUntilUs)
@@ -82,10 +82,10 @@ export function loadStartUs(policy: LimitPolicy, state: BucketState, nowUs: numb
   const { allowance } = state
   if (allowance && allowance.untilUs > nowUs && load.units > allowance.units) {
     const left = { ...load, units: Math.max(load.last, load.units - allowance.units) }
-    return loadStartUs(policy, spent(policy, state, nowUs), allowance.untilUs, left)
+    return loadStartUs(policy, spendAllowance(policy, state, nowUs), allowance.untilUs, left)
   }
   if (policy.spacing && state.spacing && load.starts > 0) {
-    const { alone, opened, spacedUs } = apart(policy.spacing, policy, state, state.spacing, {
+    const { alone, opened, spacedUs } = withoutSpacing(policy.spacing, policy, state, state.spacing, {
       count: load.starts,
       weight: 1,
     })
@@ -124,7 +124,7 @@ function spacedStartUs(
   const bothUs = (from: BucketState, atUs: number, rest: readonly number[] | Backlog, starts: number): number => {
     if (!policy.spacing || !from.spacing) return atUs
     const first = 'count' in rest ? rest.weight : (rest[0] ?? 1)
-    const { alone, opened, spacedUs } = apart(policy.spacing, policy, from, from.spacing, {
+    const { alone, opened, spacedUs } = withoutSpacing(policy.spacing, policy, from, from.spacing, {
       count: starts,
       weight: first,
     })
@@ -153,7 +153,7 @@ export function isFollowed({ rule, spacing }: LimitPolicy, starts: number): bool
 const FOLLOWED_AT_MOST = 1000
 
 /** The start by the rule alone, from the spacing's first start on, and the start by the spacing alone. */
-function apart(
+function withoutSpacing(
   spacing: SpacingRule,
   policy: LimitPolicy,
   state: BucketState,
@@ -174,7 +174,7 @@ function apart(
 }
 
 /** The jobs that remain once the API's allowance is used up; null: all of them fit. */
-function beyond(line: readonly number[] | Backlog, units: number): number[] | Backlog | null {
+function splitOff(line: readonly number[] | Backlog, units: number): number[] | Backlog | null {
   if ('count' in line) {
     const count = line.count - Math.floor(units / Math.max(1, line.weight))
     return count > 0 ? { ...line, count } : null
@@ -185,7 +185,7 @@ function beyond(line: readonly number[] | Backlog, units: number): number[] | Ba
 }
 
 /** The bucket at the end of a used-up allowance. Its units are taken at once, which gives a rate the same result. */
-function spent(policy: LimitPolicy, state: BucketState, nowUs: number): BucketState {
+function spendAllowance(policy: LimitPolicy, state: BucketState, nowUs: number): BucketState {
   const { allowance, ...copy } = structuredClone(state)
   if (allowance && allowance.units > 0) charge(policy, copy, Math.max(nowUs, copy.closedUntilUs), allowance.units)
   return copy

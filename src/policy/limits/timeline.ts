@@ -1,6 +1,6 @@
 import { adopt, type BucketState, newBucket, reclock } from './bucket.ts'
 import type { LimitPolicy } from './limit.ts'
-import { overriddenWhereFit, type OverrideEvent } from './override.ts'
+import { applyFittingOverride, type OverrideEvent } from './override.ts'
 
 /** A definition of a limit, the first or a later one. */
 export interface DefinitionEvent {
@@ -231,9 +231,9 @@ class Fold {
     let unpaused = definition
     // The limit's first: what the key's own says is said last.
     for (const each of changes)
-      if (each.key === null && each.change) unpaused = overriddenWhereFit(unpaused, each.change)
+      if (each.key === null && each.change) unpaused = applyFittingOverride(unpaused, each.change)
     for (const each of changes)
-      if (each.key !== null && each.change) unpaused = overriddenWhereFit(unpaused, each.change)
+      if (each.key !== null && each.change) unpaused = applyFittingOverride(unpaused, each.change)
     const paused = standing.some((event) => event.kind === 'pause')
     return { policy: paused ? { ...unpaused, concurrency: 0 } : unpaused, unpaused, revision: this.#revision }
   }

@@ -1,6 +1,6 @@
 import type { FlowNews, FlowPlace } from '../../jobs/flow.ts'
 import type { JobState } from '../../jobs/job-state.ts'
-import type { Admitted, NewJob, JobRecord, JobQuery, Occurrence, Settlement, Settled } from '../../jobs/job.ts'
+import type { GrantedJob, NewJob, JobRecord, JobQuery, Occurrence, Settlement, SettleResult } from '../../jobs/job.ts'
 import type { ScheduleNews } from '../../jobs/schedule.ts'
 import type { Headroom, LimitDefinition } from '../../policy/limits/limit.ts'
 import type { Flows } from './flows.ts'
@@ -95,7 +95,7 @@ export interface Claims {
    * Writes what one run came to; calls made together are written together, and one that cannot be written fails alone.
    * @param again an earlier call failed, and may have been kept all the same
    */
-  settle(worker: number, settlement: Settlement, again?: boolean): Promise<Settled>
+  settle(worker: number, settlement: Settlement, again?: boolean): Promise<SettleResult>
   /** Gives claimed jobs that never started back, with their units and their attempt. */
   release(worker: number, runs: readonly Unstarted[]): Promise<void>
   /**
@@ -250,7 +250,7 @@ export interface ReleasedClaims {
 
 /** What a claim came to. */
 export interface Claim {
-  readonly jobs: readonly Admitted[]
+  readonly jobs: readonly GrantedJob[]
   /** Jobs that will not run: refused by a limit that drops, or too late; already discarded. */
   readonly rejected: readonly Rejected[]
   /** When to claim again if no bell rings before; null: never. */

@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
-import type { NewJob, Settled } from '../../jobs/job.ts'
+import type { NewJob, SettleResult } from '../../jobs/job.ts'
 import type { Enqueued } from '../contract/store.ts'
 import { Batch } from './batch.ts'
 import type { Statements } from '../../database/postgres.ts'
@@ -13,7 +13,7 @@ import type { SettleRequest } from '../shared/settle-once.ts'
 import type { Bell } from './watch.ts'
 
 /** Settlements made together are written together; who may go on then is told so. */
-export function batchSettlements(context: Context, bell: Bell): Batch<SettleRequest, Settled> {
+export function batchSettlements(context: Context, bell: Bell): Batch<SettleRequest, SettleResult> {
   return new Batch(async (requests) => {
     const { settled, work } = await context.db.session((db) => settle(context, db, requests))
     if (work) bell.ring('work')

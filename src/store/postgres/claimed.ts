@@ -1,4 +1,4 @@
-import type { Admitted } from '../../jobs/job.ts'
+import type { GrantedJob } from '../../jobs/job.ts'
 import type { Grant } from '../../policy/admission/queue-slots.ts'
 import type { Decision } from './decision.ts'
 import { occurrenceOf } from '../shared/series.ts'
@@ -38,7 +38,7 @@ export function permitsOf({ lane, charged }: Grant): string | null {
 }
 
 /** A started job as its worker gets it; `grant` where a decision let it start, rather than that nothing limits it. */
-export function toAdmitted(row: WrittenRow, nowUs: number, grant?: Grant, decision?: Decision): Admitted {
+export function toAdmitted(row: WrittenRow, nowUs: number, grant?: Grant, decision?: Decision): GrantedJob {
   const [
     seq,
     id,
@@ -78,7 +78,7 @@ export function toAdmitted(row: WrittenRow, nowUs: number, grant?: Grant, decisi
 }
 
 /** The jobs that a decision let start, in its order. */
-export function admitted(grants: readonly Grant[], rows: readonly WrittenRow[], decision: Decision): Admitted[] {
+export function admitted(grants: readonly Grant[], rows: readonly WrittenRow[], decision: Decision): GrantedJob[] {
   const bySeq = new Map(rows.map((row) => [row[0], row]))
   return grants.map((grant) => {
     const row = bySeq.get(grant.head.seq)

@@ -1,5 +1,5 @@
 import type { Statements } from '../../database/postgres.ts'
-import { type Ageing, changedPace, NO_AGEING } from '../../policy/admission/ageing.ts'
+import { type Ageing, changePace, NO_AGEING } from '../../policy/admission/ageing.ts'
 import type { LimitPolicy, LimitDefinition } from '../../policy/limits/limit.ts'
 import type { OverrideEvent } from '../../policy/limits/override.ts'
 import type { DefinitionEvent } from '../../policy/limits/timeline.ts'
@@ -98,7 +98,7 @@ export class LimitChanges {
     if (this.limits.ageing.everyUs === everyUs) return
     await this.#db.run(
       `INSERT INTO sluice.store (name, value) VALUES ('ageing', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
-      JSON.stringify(changedPace(this.limits.ageing, everyUs, nowUs)),
+      JSON.stringify(changePace(this.limits.ageing, everyUs, nowUs)),
     )
     this.limits = await readLimits(this.#db, await this.#bump())
   }

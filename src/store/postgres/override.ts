@@ -1,6 +1,6 @@
 import { SluiceError } from '../../base/errors.ts'
 import { inTransaction, type Statements } from '../../database/postgres.ts'
-import { overridden, type PolicyChange } from '../../policy/limits/override.ts'
+import { applyOverride, type PolicyChange } from '../../policy/limits/override.ts'
 import type { Override, OverrideRequest } from '../contract/overrides.ts'
 import type { Timelines } from '../shared/timelines.ts'
 import { loadBuckets, saveBucket } from './buckets.ts'
@@ -32,7 +32,7 @@ export async function override(context: Context, db: Statements, request: Overri
   const change = kind === 'pause' && request.change ? PAUSE : request.change
   const stands = timeline.records().some((each) => each.ended === null && each.kind === kind && each.key === key)
   if (change === null && !stands) return false
-  if (change !== null && kind === 'override') overridden(timeline.definition.policy, change, `limit ${limit}`)
+  if (change !== null && kind === 'override') applyOverride(timeline.definition.policy, change, `limit ${limit}`)
   await changeLimit(db, changes, limit, key, nowUs, () =>
     changes.override(limit, { kind, key, change, sinceUs: nowUs, untilUs, by, reason }),
   )

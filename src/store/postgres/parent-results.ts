@@ -1,6 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
 import { callbackOf, type FlowRun } from '../../jobs/flow.ts'
-import type { Admitted } from '../../jobs/job.ts'
+import type { GrantedJob } from '../../jobs/job.ts'
 import type { WrittenRow } from './claimed.ts'
 import { STATE } from '../shared/state.ts'
 
@@ -15,8 +15,8 @@ const RUNS = 'SELECT r_seq, r_flow, r_node, r_total, r_results FROM sluice.flow_
 export async function withResults(
   db: Statements,
   written: readonly WrittenRow[],
-  jobs: readonly Admitted[],
-): Promise<readonly Admitted[]> {
+  jobs: readonly GrantedJob[],
+): Promise<readonly GrantedJob[]> {
   const seqs = written.filter((row) => row[15] !== null && row[13] === STATE.active).map(([seq]) => seq)
   if (seqs.length === 0) return jobs
   const rows = await db.all<Row>(RUNS, seqs)

@@ -3,7 +3,7 @@ import { setAside } from './set-aside.ts'
 import type { Clock } from '../../base/clock.ts'
 import { systemClock } from '../../base/clock.ts'
 import { PostgresDatabase, type Statements } from '../../database/postgres.ts'
-import type { NewJob, Settled, Settlement } from '../../jobs/job.ts'
+import type { NewJob, SettleResult, Settlement } from '../../jobs/job.ts'
 import type { Override, OverrideRequest } from '../contract/overrides.ts'
 import type {
   Beat,
@@ -65,7 +65,7 @@ export class PostgresStore extends RemoteVerbs implements Store {
   readonly #clock: Clock
   readonly #context: Context
   readonly #bell: Bell
-  readonly #settling: Batch<SettleRequest, Settled>
+  readonly #settling: Batch<SettleRequest, SettleResult>
   readonly #enqueuing: Batch<NewJob, Enqueued>
   readonly #ageingUs: number | null | undefined
   readonly #unreadable: UnreadableRows
@@ -177,7 +177,7 @@ export class PostgresStore extends RemoteVerbs implements Store {
     return claimed
   }
 
-  async settle(worker: number, settlement: Settlement, again = false): Promise<Settled> {
+  async settle(worker: number, settlement: Settlement, again = false): Promise<SettleResult> {
     const request = { worker, settlement, again }
     if (closesBucket(request)) return this.#change((db) => settleAndClose(this.#context, db, request))
     const [settled] = await this.#unreadable.mend(() => this.#settling.add([request]))

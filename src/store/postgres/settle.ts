@@ -1,5 +1,5 @@
 import type { Statements } from '../../database/postgres.ts'
-import type { Settled, Settlement } from '../../jobs/job.ts'
+import type { SettleResult, Settlement } from '../../jobs/job.ts'
 import { newsOf, retentionOf } from './advance.ts'
 import { bucketId } from './buckets.ts'
 import type { Context } from './context.ts'
@@ -24,7 +24,7 @@ export async function settle(
   context: Context,
   db: Statements,
   requests: readonly SettleRequest[],
-): Promise<{ readonly settled: Settled[]; readonly work: boolean }> {
+): Promise<{ readonly settled: SettleResult[]; readonly work: boolean }> {
   const answers = await settledBefore(context, db, requests)
   const open = requests.flatMap((_, at) => (answers[at] ? [] : [at]))
   let work = open.length < requests.length
@@ -54,8 +54,8 @@ async function settledBefore(
   context: Context,
   db: Statements,
   requests: readonly SettleRequest[],
-): Promise<(Settled | undefined)[]> {
-  const answers = requests.map((): Settled | undefined => undefined)
+): Promise<(SettleResult | undefined)[]> {
+  const answers = requests.map((): SettleResult | undefined => undefined)
   const again = requests.flatMap(({ again: isAgain }, at) => (isAgain ? [at] : []))
   if (again.length === 0) return answers
   const found = await findRuns(
@@ -72,8 +72,8 @@ async function settledBefore(
   return answers
 }
 
-function ended(settlement: Settlement, state: number): Settled {
-  const end: Settled = { kind: 'settled', state: stateName(state) }
+function ended(settlement: Settlement, state: number): SettleResult {
+  const end: SettleResult = { kind: 'settled', state: stateName(state) }
   return settlement.kind === 'push-back' ? { ...end, adjusted: false } : end
 }
 
@@ -81,7 +81,7 @@ async function settleRound(
   context: Context,
   db: Statements,
   requests: readonly SettleRequest[],
-): Promise<{ readonly settled: Settled[]; readonly work: boolean }> {
+): Promise<{ readonly settled: SettleResult[]; readonly work: boolean }> {
   const sorted = [...requests].sort((a, b) => a.settlement.seq - b.settlement.seq)
   const rows = sorted.map(({ settlement }) => runEndOf(settlement, context.retention))
   const written = await db.all<Written>(
@@ -100,7 +100,7 @@ async function settleRound(
   if (written[0]) context.clock.saw(written[0][3])
   const bySeq = new Map(written.map(([seq, attempt, state]) => [seq, [attempt, state] as const]))
   const flows = newsOf(written[0]?.[5] ?? null)
-  const settled = requests.map(({ settlement }): Settled => {
+  const settled = requests.map(({ settlement }): SettleResult => {
     const [attempt, state] = bySeq.get(settlement.seq) ?? []
     if (state === undefined || attempt !== settlement.attempt - attemptBack(settlement)) return { kind: 'lost' }
     const flow = flows.get(settlement.seq)
@@ -115,7 +115,7 @@ export function closesBucket({ settlement }: SettleRequest): boolean {
 }
 
 /** A push-back: the run goes back, and its bucket is closed, both or neither. */
-export async function settleAndClose(context: Context, db: Statements, request: SettleRequest): Promise<Settled> {
+export async function settleAndClose(context: Context, db: Statements, request: SettleRequest): Promise<SettleResult> {
   const { settlement } = request
   if (settlement.kind !== 'push-back' || settlement.limit === null) return { kind: 'lost' }
   const { limit, key, closedForUs } = settlement

@@ -1,5 +1,5 @@
 import { credit, debit, extendsPenalty, penalize } from '../../policy/limits/bucket.ts'
-import { calibrate, level } from '../../policy/limits/calibrate.ts'
+import { calibrate, setLevel } from '../../policy/limits/calibrate.ts'
 import type { CalibrationReport } from '../contract/waits.ts'
 import type { StoredBucket } from './stored-bucket.ts'
 
@@ -31,7 +31,7 @@ export function calibrateTo(report: CalibrationReport): BucketChange {
   return ({ policy, state }, nowUs) => {
     if (!policy || (isWindow && report.resetUs <= nowUs)) return 'no'
     const directions = { down: !isWindow, up: report.direction === 'both' }
-    const leveled = level(policy, state, report.remaining, directions, nowUs)
+    const leveled = setLevel(policy, state, report.remaining, directions, nowUs)
     const bounded = isWindow ? calibrate(policy, state, report, nowUs) : 'no'
     if (leveled === 'news' || bounded === 'news') return 'news'
     return leveled === 'no' && bounded === 'no' ? 'no' : 'yes'

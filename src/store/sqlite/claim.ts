@@ -1,4 +1,4 @@
-import type { Admitted } from '../../jobs/job.ts'
+import type { GrantedJob } from '../../jobs/job.ts'
 import { Admission } from '../../policy/admission/admission.ts'
 import { type Grant, QueueSlots } from '../../policy/admission/queue-slots.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
@@ -236,7 +236,7 @@ function shareOf(
   )
 }
 
-function activate(context: Context, request: ClaimRequest, grants: readonly Grant[], decision: Decision): Admitted[] {
+function activate(context: Context, request: ClaimRequest, grants: readonly Grant[], decision: Decision): GrantedJob[] {
   if (grants.length === 0) return []
   const { nowUs } = decision
   const starts = grants.map((grant) => [grant.head.seq, permitsOf(grant)])
@@ -263,7 +263,7 @@ function permitsOf({ lane, charged }: Grant): string | null {
   return ids.length === 0 ? null : JSON.stringify(ids)
 }
 
-function toAdmitted(context: Context, grant: Grant, row: Row, decision: Decision, parents: ParentResults): Admitted {
+function toAdmitted(context: Context, grant: Grant, row: Row, decision: Decision, parents: ParentResults): GrantedJob {
   const [seq, id, task, queue, priority, input, attempt, maxAttempts, pushedBack, createdUs, extra, ...of] = row
   const [schedule, occurs, flow, node] = of
   const uses = grant.charged.map(({ bucket, weight }) => ({ limit: bucket.limit, key: bucket.key, weight }))

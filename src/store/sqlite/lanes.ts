@@ -4,7 +4,7 @@ import {
   encodeScanCursor,
   isBehind,
   type ScanCursor,
-  without,
+  removeFrom,
 } from '../../policy/admission/scan-cursor.ts'
 import { bucketId, wakeLine } from './buckets.ts'
 import { type Context, unlimitedLaneOf } from './context.ts'
@@ -138,7 +138,7 @@ export function forgetSieve(context: Context, lane: number): void {
 function departSieve(context: Context, lane: number, sieve: ScanCursor, seq: number): void {
   const [priority] = context.db.get<[number]>('SELECT priority FROM jobs WHERE seq = ?', seq) as [number]
   if (isBehind(sieve, { priority, seq })) return
-  const rest = without(sieve)
+  const rest = removeFrom(sieve)
   context.db.run('UPDATE lanes SET sieve = ? WHERE id = ?', rest && encodeScanCursor(rest), lane)
 }
 

@@ -1,5 +1,5 @@
 import type { SqliteConnection } from '../../database/sqlite.ts'
-import { type Ageing, changedPace, NO_AGEING } from '../../policy/admission/ageing.ts'
+import { type Ageing, changePace, NO_AGEING } from '../../policy/admission/ageing.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import type { OverrideEvent } from '../../policy/limits/override.ts'
 import { type DefinitionEvent, Timeline } from '../../policy/limits/timeline.ts'
@@ -75,7 +75,7 @@ export class Policies {
   /** Sets the pace at which priorities age from now on; null: they age no more. */
   age(everyUs: number | null, nowUs: number): void {
     if (this.#ageing.everyUs === everyUs) return
-    const ageing = changedPace(this.#ageing, everyUs, nowUs)
+    const ageing = changePace(this.#ageing, everyUs, nowUs)
     this.#db.run(
       `INSERT INTO store (name, value) VALUES ('ageing', ?1) ON CONFLICT DO UPDATE SET value = ?1`,
       JSON.stringify(ageing),

@@ -1,5 +1,5 @@
 import { SluiceError } from '../../base/errors.ts'
-import { overridden, type PolicyChange } from '../../policy/limits/override.ts'
+import { applyOverride, type PolicyChange } from '../../policy/limits/override.ts'
 import type { Override, OverrideRequest } from '../contract/overrides.ts'
 import { loadBucket, saveBucket } from './buckets.ts'
 import { changeLimit } from './change-limit.ts'
@@ -33,7 +33,7 @@ export function override(context: Context, request: OverrideRequest): boolean {
   const change = kind === 'pause' && request.change ? PAUSE : request.change
   const stands = timeline.records().some((each) => each.ended === null && each.kind === kind && each.key === key)
   if (change === null && !stands) return false
-  if (change !== null && kind === 'override') overridden(timeline.definition.policy, change, `limit ${limit}`)
+  if (change !== null && kind === 'override') applyOverride(timeline.definition.policy, change, `limit ${limit}`)
   changeLimit(context, limit, key, nowUs, () =>
     context.policies.override(limit, { kind, key, change, sinceUs: nowUs, untilUs, by, reason }),
   )

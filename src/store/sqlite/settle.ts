@@ -1,5 +1,5 @@
 import { attemptBack, runEndOf, type SettleRequest, settleRounds } from '../shared/settle-once.ts'
-import type { Settled, Settlement } from '../../jobs/job.ts'
+import type { SettleResult, Settlement } from '../../jobs/job.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
 import { advance } from './advance.ts'
 import { returnPermits } from './buckets.ts'
@@ -37,19 +37,19 @@ const SETTLE = `UPDATE jobs SET
   RETURNING seq, attempt, state, permits, lane, priority, expires, flow`
 
 /** Writes what runs came to, returns their permits, and sends back to their lanes those that go on. Of two settlements of a run the first counts. */
-export function settle(context: Context, requests: readonly SettleRequest[]): Settled[] {
-  const answers = requests.map((): Settled => ({ kind: 'lost' }))
+export function settle(context: Context, requests: readonly SettleRequest[]): SettleResult[] {
+  const answers = requests.map((): SettleResult => ({ kind: 'lost' }))
   for (const round of settleRounds(requests)) {
     const settled = settleRound(
       context,
       round.map((at) => requests[at] as SettleRequest),
     )
-    for (const [i, at] of round.entries()) answers[at] = settled[i] as Settled
+    for (const [i, at] of round.entries()) answers[at] = settled[i] as SettleResult
   }
   return answers
 }
 
-function settleRound(context: Context, requests: readonly SettleRequest[]): Settled[] {
+function settleRound(context: Context, requests: readonly SettleRequest[]): SettleResult[] {
   const instant = context.clock.read()
   const { nowUs } = instant
   const rows = context.db.all<Row>(

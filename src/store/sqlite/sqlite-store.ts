@@ -2,7 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import { isFinal, mayPass, SluiceError } from '../../base/errors.ts'
 import { createIds } from '../../base/ids.ts'
 import { SqliteConnection, type Phase } from '../../database/sqlite.ts'
-import type { NewJob, Settled, Settlement } from '../../jobs/job.ts'
+import type { NewJob, SettleResult, Settlement } from '../../jobs/job.ts'
 import { releaseClaims } from '../shared/lost.ts'
 import type { Override, OverrideRequest } from '../contract/overrides.ts'
 import type {
@@ -185,15 +185,15 @@ export class SqliteStore extends RemoteVerbs implements Store {
   }
 
   /** Settlements made while a commit is on its way are written by one statement of the next; one that cannot be written fails alone. */
-  async settle(worker: number, settlement: Settlement): Promise<Settled> {
+  async settle(worker: number, settlement: Settlement): Promise<SettleResult> {
     const batch = (this.#settling ??= this.#newBatch())
     const request = { worker, settlement }
     const at = batch.requests.push(request) - 1
     try {
-      return (await batch.answers)[at] as Settled
+      return (await batch.answers)[at] as SettleResult
     } catch (error) {
       if (batch.requests.length === 1 || mayPass(error) || isFinal(error)) throw error
-      return (await this.#db.write(FREES, () => settle(this.#context, [request])))[0] as Settled
+      return (await this.#db.write(FREES, () => settle(this.#context, [request])))[0] as SettleResult
     }
   }
 
@@ -301,5 +301,5 @@ export class SqliteStore extends RemoteVerbs implements Store {
 
 interface SettleBatch {
   readonly requests: SettleRequest[]
-  readonly answers: Promise<Settled[]>
+  readonly answers: Promise<SettleResult[]>
 }

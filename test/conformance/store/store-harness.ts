@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect } from 'vitest'
 import { inLaneOrder } from '../../../src/jobs/lane.ts'
 import type { Callback, FlowKind, FlowRecord } from '../../../src/jobs/flow.ts'
 import { dependencies, type FlowJob, type NewFlow } from '../../../src/jobs/new-flow.ts'
-import type { Admitted, JobRecord, NewJob, Settled, Settlement } from '../../../src/jobs/job.ts'
+import type { GrantedJob, JobRecord, NewJob, SettleResult, Settlement } from '../../../src/jobs/job.ts'
 import type { UniqueRule } from '../../../src/jobs/unique-key.ts'
 import { normalisePolicy } from '../../../src/policy/limits/normalise.ts'
 import type { PolicyChange } from '../../../src/policy/limits/override.ts'
@@ -60,7 +60,7 @@ export class StoreHarness {
   readonly worker: number
   readonly startUs: number
   readonly #jobs: Map<string, string>
-  readonly #running: Map<string, Admitted>
+  readonly #running: Map<string, GrantedJob>
 
   private constructor(store: Store, clock: VirtualClock, worker: number, before?: StoreHarness) {
     this.store = store
@@ -68,7 +68,7 @@ export class StoreHarness {
     this.worker = worker
     this.startUs = before?.startUs ?? store.nowUs()
     this.#jobs = before ? before.#jobs : new Map<string, string>()
-    this.#running = before ? before.#running : new Map<string, Admitted>()
+    this.#running = before ? before.#running : new Map<string, GrantedJob>()
   }
 
   /** @param wrap puts something between the harness and its store. */
@@ -268,7 +268,7 @@ export class StoreHarness {
   }
 
   /** The last run of a job that was claimed here. */
-  run(name: string): Admitted {
+  run(name: string): GrantedJob {
     const job = this.#running.get(name)
     if (!job) throw new RangeError(`The job ${name} was never claimed`)
     return job
@@ -278,7 +278,7 @@ export class StoreHarness {
     name: string,
     what: Outcome = { kind: 'complete', result: null },
     worker: number = this.worker,
-  ): Promise<Settled> {
+  ): Promise<SettleResult> {
     const { seq, attempt } = this.run(name)
     return this.store.settle(worker, { seq, attempt, ...what })
   }
@@ -288,7 +288,7 @@ export class StoreHarness {
     expect(answers).toMatchObject(names.map(() => ({ kind: 'settled', state: 'completed' })))
   }
 
-  retry(name: string, delayMs = 0): Promise<Settled> {
+  retry(name: string, delayMs = 0): Promise<SettleResult> {
     return this.settle(name, { kind: 'retry', delayUs: delayMs * 1000, error: FAILURE })
   }
 

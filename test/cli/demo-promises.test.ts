@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { DemoRecord, RecordedCall, RecordedJob } from '../../src/cli/demo/record.ts'
 import { StrictWindow, worstWindow } from '../../src/cli/demo/strict-window.ts'
-import { type DemoSummary, judge } from '../../src/cli/demo/verdict.ts'
+import { type DemoSummary, checkPromises } from '../../src/cli/demo/promises.ts'
 
 const S = 1_000_000
 const PERIOD = 5.25 * S
@@ -53,10 +53,10 @@ function summaryOf({
     outages: [],
     ...record,
   }
-  return judge(made, new Map([['urgent', 12_000]]))
+  return checkPromises(made, new Map([['urgent', 12_000]]))
 }
 
-describe('a verdict', () => {
+describe('the promises of the demo', () => {
   it('finds nothing in a run that kept every promise, and measures it', () => {
     const summary = summaryOf()
     expect(summary).toMatchObject({ jobs: 16, refused: 0, lost: 0, doubleRuns: 0, lowestUtilisation: 1, broken: [] })

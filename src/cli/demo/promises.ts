@@ -57,7 +57,7 @@ export const LEAST_UTILISATION = 0.98
  * Judges a run by the partner's log and the store's record.
  * @param atTheEndMs by urgent job, what it would have waited behind its tenant's backlog.
  */
-export function judge(record: DemoRecord, atTheEndMs: ReadonlyMap<string, number>): DemoSummary {
+export function checkPromises(record: DemoRecord, atTheEndMs: ReadonlyMap<string, number>): DemoSummary {
   const refused = record.calls.filter((call) => call.refused).length
   // A refusal closes budgets for a while, and the store forgets the start that was refused: what is left says nothing.
   const measured = refused === 0 ? utilisations(record) : null
