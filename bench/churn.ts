@@ -23,7 +23,10 @@ export const TIGHT_KEYS = 200
 /** Starts per second of one tight key. */
 export const TIGHT_RATE = 2
 
-/** The tasks of the churn: one without limits, one whose limit never bites, one whose lanes wait, one that waits for a year. */
+/**
+ * The tasks of the churn: without limits, with a limit that never refuses, with waiting lanes, and with a wait of a
+ * year.
+ */
 export function churnTasks(
   run: (churn: Churn) => void,
 ): Record<'free' | 'keyed' | 'tight' | 'probe' | 'closed', Task<Churn, Churn, void>> {

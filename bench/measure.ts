@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** One run's numbers, by what they count. */
+/** The results of one run by name. */
 export type Numbers = Readonly<Record<string, number>>
 
 const RUNS = Number(process.env['RUNS'] ?? 5)

@@ -10,7 +10,7 @@ export interface TableSize {
   readonly bytes: number
 }
 
-/** A connection that looks at a schema's tables. */
+/** A connection that reads the statistics of a schema's tables. */
 export class PostgresStatistics {
   readonly #client: Client
   readonly #schema: string

@@ -60,7 +60,7 @@ interface Look {
   readonly probeP50: number
   readonly probeP99: number
   readonly dead: number
-  /** Of all tables but that of the jobs, whose size is the retention's. */
+  /** All tables except that of the jobs, whose size depends on retention. */
   readonly smallTablesMb: number
   readonly jobsMb: number
   /** The duration of a fixed piece of work, which shows how busy the machine is with other processes. */

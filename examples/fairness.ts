@@ -1,4 +1,4 @@
-// Who starts first: fair keys, shares, headroom, ageing. Run it with: npx node examples/fairness.ts
+// The start order: fair keys, shares, headroom, ageing. Run it with: npx node examples/fairness.ts
 import { input, limit, Sluice, task } from '../src/exports/index.ts'
 
 interface Render {
@@ -24,7 +24,7 @@ const sluice = new Sluice({
   store: 'sqlite::memory:',
   tasks: [render, ask],
   queues: { render: { concurrency: 1 }, default: { concurrency: 20 } },
-  // One step of priority for each ten minutes of waiting: what is not urgent starts at last, too.
+  // One step of priority for each ten minutes of waiting, so low-priority jobs are never starved.
   ageing: '10m',
 })
 

@@ -1,4 +1,5 @@
-// The other side's word counts: a 429 closes the key, and its headers hold the rest to what it has left. Run: npx node examples/push-back.ts
+// The API's answers correct the budget: a 429 closes the key, and its headers limit the other calls. Run it with: npx
+// node examples/push-back.ts
 import { createServer } from 'node:http'
 import { input, limit, RateLimited, Sluice, task } from '../src/exports/index.ts'
 

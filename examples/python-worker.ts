@@ -14,7 +14,7 @@ const sendMail = task('mail.send', input<string>(), {
   run: () => undefined,
 })
 
-// No queue is served by this process: what is enqueued waits for workers outside.
+// This process serves no queue: enqueued jobs wait for remote workers.
 const sluice = new Sluice({ store: 'sqlite::memory:', tasks: [sendMail], queues: {}, logger: silentLogger })
 await sluice.start()
 const app = createHttpApp({ sluice })

@@ -3,7 +3,7 @@
 /** The payload of a job. */
 export interface Payload {
   readonly n: number
-  /** Whose budget it needs, where tenants have budgets. */
+  /** The tenant whose budget the job needs, if tenants have budgets. */
   readonly tenant?: string
   /** When it was enqueued, in µs of the machine's steady clock. */
   readonly atUs?: number

@@ -13,7 +13,7 @@ export const ENGINES: Readonly<Record<string, Engine>> = {
   'bullmq-postgres': bullmqPostgres,
 }
 
-/** @throws where there is none of that name */
+/** Returns the engine of a name. It throws if there is none. */
 export function engineOf(name: string): Engine {
   const engine = ENGINES[name]
   if (!engine) throw new Error(`there is no engine ${name}; there are ${Object.keys(ENGINES).join(', ')}`)

@@ -1,8 +1,8 @@
 import { SluiceError } from './errors.ts'
 
 /**
- * The first instant that no job, schedule or override may name: 2200-01-01, in epoch ms. Stores count in microseconds, whose exact integers
- * end in 2255, and limits, retries and retention add to what was given.
+ * The first instant that no job, schedule or override may name: 2200-01-01, in epoch ms. Stores count in microseconds,
+ * whose exact integers end in 2255. The margin covers limits, retries and retention.
  */
 export const END_OF_TIME_MS = 7_258_118_400_000
 

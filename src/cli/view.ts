@@ -111,7 +111,7 @@ export async function reportErrors(work: () => Promise<void>): Promise<void> {
   }
 }
 
-/** Reads a whole number of an option. @throws cli.usage */
+/** Reads a whole number of an option. @throws {SluiceError} `cli.usage` */
 export function wholeOf(text: string, option: string): number {
   if (/^\d{1,15}$/.test(text)) return Number(text)
   throw new SluiceError('cli.usage', `${option} is invalid: ${JSON.stringify(text)}. Expected a whole number.`)

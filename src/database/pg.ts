@@ -86,7 +86,7 @@ interface PgModule {
   readonly Client: new (options: object) => PgOwnClient
 }
 
-/** The package, or what to do about its absence. @throws store.url.invalid */
+/** Loads the package. @throws {SluiceError} `store.url.invalid` if it is not installed */
 export async function loadPg(): Promise<PgModule> {
   try {
     const module = (await import('pg')) as unknown as { readonly default: PgModule }

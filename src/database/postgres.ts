@@ -125,7 +125,7 @@ export class PostgresDatabase {
     }
   }
 
-  /** Statements of a connection of the caller's, within the transaction that it has open. @throws option.invalid */
+  /** Statements on the caller's connection, within its open transaction. @throws {SluiceError} `option.invalid` */
   within(client: unknown): Statements {
     if (typeof client !== 'object' || client === null || typeof (client as Partial<PgClient>).query !== 'function')
       throw new SluiceError(

@@ -1,7 +1,7 @@
 import { systemClock } from '../base/clock.ts'
 import type { PgClient, PgPool, PgResult } from './pg.ts'
 
-/** After so long without a byte from the server, another connection asks what it is doing. */
+/** After this time without a byte from the server, another connection asks for the silent one's state. */
 const SILENT_MS = 2000
 /** The answer to that question may take so long. */
 const ASK_WITHIN_MS = 2500

@@ -112,7 +112,7 @@ export class SqliteConnection {
     return Number(this.prepare(sql).run(...values).changes)
   }
 
-  /** Called whenever a transaction was rolled back: what was remembered from inside it is void. */
+  /** Calls the listener after each rollback: values remembered inside the transaction are void. */
   onRollback(listener: () => void): void {
     this.#rollbackListeners.push(listener)
   }
@@ -145,8 +145,8 @@ export class SqliteConnection {
   }
 
   /**
-   * Answers what is on its way, then closes the file.
-   * @param now waits for nothing: what is not written yet fails, and a sync under way closes the file when it ends
+   * Finishes pending requests, then closes the file.
+   * @param now waits for nothing: unwritten requests fail, and a running sync closes the file when it ends
    */
   async close(now = false): Promise<void> {
     if (now) {

@@ -61,7 +61,7 @@ export interface FlowPlace {
 export interface FlowRun extends FlowPlace {
   /**
    * Results (JSON text) in the order of nodes: of all nodes that this one waited for, directly or not. A callback gets
-   * those of all nodes, null for each that did not complete. Null: a callback whose results exceed the bound.
+   * those of all nodes, with null for each that did not complete. Null: the results exceed the bound.
    */
   readonly parentResults: readonly (string | null)[] | null
 }
@@ -80,7 +80,7 @@ export interface FlowNews {
   readonly name: string | null
   /** The state that the flow reached by this; null: it continues, or had ended before. */
   readonly ended: Exclude<FlowState, 'running'> | null
-  /** Jobs whose time has come. */
+  /** Jobs that may start now. */
   readonly activated: readonly MovedJob[]
   /** Jobs that will never run, since one that they wait for did not complete. */
   readonly cancelled: readonly MovedJob[]

@@ -9,7 +9,7 @@ export interface HeaderSource {
  */
 export type HeadersLike = HeaderSource | { readonly [name: string]: unknown }
 
-/** An answer of the other side, as much of it as is read. */
+/** The used parts of an API's answer. */
 export interface Answer {
   readonly status: number
   readonly headers: HeadersLike

@@ -37,7 +37,7 @@ export type TransitionCause =
   | 'cancel'
   | 'retry'
 
-/** One allowed change of state, and what may bring it about. */
+/** One allowed state change and its causes. */
 export interface Transition {
   readonly from: JobState
   readonly to: JobState

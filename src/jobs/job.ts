@@ -106,7 +106,7 @@ export interface GrantedJob {
   /** 1 on the first run. */
   readonly attempt: number
   readonly maxAttempts: number
-  /** Times it was sent back by the other side's push-back, in a row. */
+  /** The number of push-backs by the API in a row. */
   readonly pushedBack: number
   readonly createdUs: number
   /** When it began to wait for this start. */
@@ -136,7 +136,7 @@ export type Settlement = {
   | { readonly kind: 'cancel' }
   /** Interrupted by a stop of the worker: goes back to its lane, the attempt is not charged. */
   | { readonly kind: 'give-back' }
-  /** Pushed back by the other side: closes the bucket, goes back to its lane, the attempt is not charged. */
+  /** A push-back by the API: it closes the bucket, and the job returns to its lane without a charged attempt. */
   | {
       readonly kind: 'push-back'
       readonly limit: string | null

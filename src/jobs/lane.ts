@@ -15,7 +15,7 @@ export function laneKey(
   return text.length <= 40 ? text : hash('sha256', text, 'base64url')
 }
 
-/** Sorts the buckets of a job by limit and key, as all who name lanes do: by code points, which is the order of bytes that SQL sorts by. */
+/** Sorts the buckets of a job by limit and key, by code points. SQL sorts by bytes, which gives the same order. */
 export function inLaneOrder<Use extends { readonly limit: string; readonly key: string }>(uses: Use[]): Use[] {
   return uses.length < 2 ? uses : uses.sort((a, b) => compare(a.limit, b.limit) || compare(a.key, b.key))
 }

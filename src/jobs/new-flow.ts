@@ -44,8 +44,8 @@ export function dependencies(kind: FlowKind, size: number): readonly (readonly n
 }
 
 /**
- * Refuses a flow that no store may be handed: without nodes, with too many, with a cycle, with jobs that may turn out to be others.
- * @throws flow.invalid
+ * Checks that a store can hold a flow: it has nodes, not too many, no cycle, and no unique jobs.
+ * @throws {SluiceError} `flow.invalid`
  */
 export function checkFlow({ kind, name, nodes, callbacks }: NewFlow): void {
   checkFlowName(kind, name)

@@ -21,8 +21,8 @@ export interface RateLimitedOptions {
 }
 
 /**
- * Thrown by a handler when the other side refused a call (429): closes the bucket until then, and the job waits in its lane
- * without a charged attempt.
+ * Thrown by a handler when an API refused a call (429). The bucket closes, and the job waits in its lane without a
+ * charged attempt.
  */
 export class RateLimited extends Error {
   /** The wait as given. It is compared with the clock only when the job settles. */

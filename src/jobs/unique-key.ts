@@ -10,7 +10,7 @@ import { STATES, type JobState } from './job-state.ts'
 /** The treatment of a new job whose unique key another job holds. */
 export type OnConflict = 'ignore' | 'reject' | 'replace' | 'update'
 
-/** At most one job of a task per key: the key alone, or with what a second one does. */
+/** At most one job of a task per key: the key alone, or with the treatment of a second job. */
 export type Unique<I> =
   | string
   | {

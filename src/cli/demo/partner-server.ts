@@ -45,7 +45,7 @@ export async function startPartner(options: PartnerOptions): Promise<PartnerServ
   let open = 0
   const gate = new Gate(options)
   const server = createServer((request, response) => {
-    // The first thing a call meets: later reading would count the partner's own work as a variation of the way.
+    // The first read of a call: a later one would count the partner's own work as jitter.
     const arrivedUs = options.clock.monotonicUs()
     const tenant = PATH.exec(request.url ?? '')?.[1]
     if (tenant === undefined || !options.tenantMax.has(tenant))

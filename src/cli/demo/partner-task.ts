@@ -39,7 +39,7 @@ export function budgetOf({ plans }: PartnerLimits, plan: Plan): LimitUse<Partner
   return plans[plan].by((call: PartnerCall) => call.tenant)
 }
 
-/** Names the job to the partner, whose log shows then what ran twice. */
+/** Names the job to the partner, so that its log shows repeated runs. */
 export const JOB_HEADER = 'x-job'
 
 /** Sends the handler's start to the partner's log, in µs of the host's monotonic clock. */

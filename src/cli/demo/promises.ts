@@ -54,12 +54,12 @@ export interface DemoSummary {
 export const LEAST_UTILISATION = 0.98
 
 /**
- * Judges a run by the partner's log and the store's record.
- * @param atTheEndMs by urgent job, what it would have waited behind its tenant's backlog.
+ * Checks the demo's promises against the partner's log and the store's record.
+ * @param atTheEndMs by urgent job, its expected wait behind its tenant's backlog.
  */
 export function checkPromises(record: DemoRecord, atTheEndMs: ReadonlyMap<string, number>): DemoSummary {
   const refused = record.calls.filter((call) => call.refused).length
-  // A refusal closes budgets for a while, and the store forgets the start that was refused: what is left says nothing.
+  // A refusal closes budgets for a while, and the store forgets the refused start, so utilisation would mean nothing.
   const measured = refused === 0 ? utilisations(record) : null
   const reports = [...record.tenants].map(([name, budget]) => {
     const calls = record.calls.filter((call) => call.tenant === name)

@@ -21,7 +21,7 @@ import { startWorker, type WorkerProcess } from './worker-process.ts'
 /** Options of the demo. */
 export interface DemoOptions {
   readonly fast: boolean
-  /** Kill the worker midway, and go on with a new one. */
+  /** Kills the worker midway and continues with a new one. */
   readonly kill: boolean
   /** Extra window time for jitter on the way to the partner. If it is too short, the partner refuses calls. */
   readonly guard: Duration
@@ -37,8 +37,8 @@ const SLOTS = 50
 const URGENT = 50
 
 /**
- * Runs the demo and judges it.
- * @throws demo.broken when a worker process ends by itself
+ * Runs the demo and checks its promises.
+ * @throws {SluiceError} `demo.broken` when a worker process ends by itself
  */
 export async function runDemo(options: DemoOptions): Promise<DemoSummary> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-demo-'))

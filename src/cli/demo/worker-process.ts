@@ -23,7 +23,7 @@ export interface WorkerProcess {
   kill(): Promise<void>
 }
 
-/** Starts a worker process on this store, and waits until it works. @throws demo.broken when it ends before */
+/** Starts a worker process on this store, and waits until it runs. @throws {SluiceError} `demo.broken` */
 export async function startWorker(options: WorkerProcessOptions): Promise<WorkerProcess> {
   const { store, partnerUrl, concurrency, guardMs } = options
   const child = fork(ownFile(), [store, partnerUrl, String(concurrency), String(guardMs)], {

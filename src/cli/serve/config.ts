@@ -129,7 +129,7 @@ function usesOf(of: Sent): Record<string, { readonly limits: readonly ServedUse[
   )
 }
 
-/** A use as the engine has it for jobs that come by no request, such as those of SQL: their input alone is known of them. */
+/** The engine's use for jobs that no request enqueues, such as those of SQL. Only their input is known. */
 function engineUse(
   limit: Limit | undefined,
   { limit: name, weight }: ServedUse,

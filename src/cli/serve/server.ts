@@ -96,7 +96,7 @@ function wordsOf(error: unknown): string {
   return withoutPassword(text).replaceAll(/\s*\n\s*/g, ' ')
 }
 
-/** The configuration with the tokens of wherever they are from. @throws cli.usage, option.invalid */
+/** The configuration with its tokens. @throws {SluiceError} `cli.usage`, `option.invalid` */
 function configOf({ configFile, host }: ServeOptions): ServeConfig {
   const config = readServeConfig(configFile === undefined ? {} : readConfig(configFile))
   const { tokens } = tokensFrom(process.env, config.tokens)

@@ -25,7 +25,7 @@ export function stepsAt({ everyUs, sinceUs, steps }: Ageing, atUs: number): numb
   return everyUs === null ? steps : steps + Math.max(0, Math.floor((atUs - sinceUs) / everyUs))
 }
 
-/** Another pace from now on: what has aged stays ahead by what it has gained, so that no stored level has to change. */
+/** Sets another pace from now on. Waiting jobs keep the lead that they gained, so no stored level changes. */
 export function changePace(ageing: Ageing, everyUs: number | null, nowUs: number): Ageing {
   return { everyUs, sinceUs: nowUs, steps: stepsAt(ageing, nowUs) }
 }

@@ -17,7 +17,7 @@ export interface Bucket {
   readonly key: string
   /** Null: the limit is not defined here yet, nothing is admitted. */
   readonly policy: LimitPolicy | null
-  /** The last change of what is in force for it. */
+  /** The revision of the rules in force for it. */
   readonly revision: number
   readonly state: BucketState
   /** The permits held by active jobs. */
@@ -69,9 +69,9 @@ export interface Lane extends TurnRank, TurnState {
   readonly buckets: readonly Bucket[]
   /** `parked`: all its jobs are of tasks that this claimer does not know. */
   state: 'open' | 'waiting' | 'empty' | 'parked'
-  /** The bucket in whose wait list it stands. */
+  /** The bucket in whose wait list the lane stands; null: none. */
   on: Bucket | null
-  /** The bucket whose wait list it left to wait, on behalf of the lanes behind it, in another one's. */
+  /** The bucket whose wait list it left, to wait in another list for the lanes behind it; null: none. */
   deputyOf: Bucket | null
   priority: number
   turn: number
@@ -92,7 +92,7 @@ export interface Lane extends TurnRank, TurnState {
   changed: boolean
 }
 
-/** The first waiting job of a lane whose task the claimer does not know. */
+/** The first waiting job of a lane whose task the claimer does not list. */
 export interface UnlistedJob {
   readonly head: Head
   /** Another live worker knows its task. */

@@ -107,7 +107,7 @@ function takeUnits(policy: LimitPolicy, state: BucketState, nowUs: number, weigh
   if (state.allowance) state.allowance = spend(state.allowance, Math.max(1, weight), nowUs)
 }
 
-/** Gives back what a start that did not happen took at `chargedAtUs`: its units, and its place in a spacing. */
+/** Gives back the units and the spacing of a start charged at `chargedAtUs` that did not happen. */
 export function refund(
   policy: LimitPolicy,
   state: BucketState,
@@ -153,7 +153,7 @@ export function adopt(from: LimitPolicy, to: LimitPolicy, state: BucketState, no
   const spacing = carrySpacing(from, to, { ...next, ...(state.spacing && { spacing: state.spacing }) }, nowUs)
   const beside = to.spacing && spacing ? { spacing } : {}
   if (to.rule === null) return { ...next, rule: null }
-  // A spacing that stands alone now goes on where it stood beside a rule.
+  // A spacing that was beside a rule and now stands alone keeps its state.
   if (to.rule.kind === 'spacing' && from.spacing && spacing) return { ...next, rule: spacing }
   if (from.rule !== null && sameRule(from.rule, to.rule)) return { ...next, ...beside }
   return { ...next, ...beside, rule: adoptRule(from.rule, to.rule, next.rule, nowUs) }
@@ -265,7 +265,7 @@ export function encodeBucket(state: BucketState): string {
   return state.rule === null ? `${head}]` : `${head},${encodeRule(state.rule, state.atUs)}]`
 }
 
-/** Reads what `encodeBucket` wrote. @throws SluiceError `store.io` for a text that it cannot have written. */
+/** Reads the output of `encodeBucket`. @throws {SluiceError} `store.io` for invalid text */
 export function decodeBucket(text: string): BucketState {
   const values = numbersOf(text)
   const [atUs, closedUntilUs] = values
@@ -315,7 +315,7 @@ function applyPenalty(policy: LimitPolicy, state: BucketState): RuleState {
   return copy
 }
 
-/** Notes the time of a change, and writes down what a penalty that is over has left. */
+/** Notes the time of a change, and applies a penalty that is over. */
 export function touch(policy: LimitPolicy, state: BucketState, nowUs: number): void {
   state.atUs = nowUs
   if (state.allowance && state.allowance.untilUs <= nowUs) delete state.allowance
@@ -328,7 +328,7 @@ function allowanceOf({ allowance }: BucketState, nowUs: number): Allowance | und
   return allowance && allowance.untilUs > nowUs ? allowance : undefined
 }
 
-/** The state of a policy's rule. @throws TypeError where the bucket was not adopted by a policy with one */
+/** The state of a policy's rule. It throws a TypeError if the policy has no rule. */
 export function ruleState(state: BucketState): RuleState {
   if (state.rule === null)
     throw new TypeError('a bucket without a rule was read under a policy with one; adopt it first')

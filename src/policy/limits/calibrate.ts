@@ -7,8 +7,8 @@ import { capacityOf, newRuleState, take, unitsInUse } from '../rules/rule-state.
 export type Correction = 'no' | 'yes' | 'news'
 
 /**
- * Takes the other side's word for what is left of its budget: no more than `remaining` units start before `resetUs`, and never more than
- * the policy allows. `news`: the bucket was under no such bound before, and is now.
+ * Applies an API's report: at most `remaining` units start before `resetUs`, and never more than the policy allows.
+ * `news`: the bucket had no such bound before.
  */
 export function calibrate(policy: LimitPolicy, state: BucketState, told: BudgetReport, nowUs: number): Correction {
   touch(policy, state, nowUs)

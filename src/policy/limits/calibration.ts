@@ -8,7 +8,7 @@ const CHOICES: Readonly<Record<string, readonly string[]>> = {
   reset: ['window', 'refill'],
 }
 
-/** Checks what `calibrate` of a policy says. @throws policy.invalid */
+/** Checks the option `calibrate` of a policy. @throws {SluiceError} `policy.invalid` */
 export function calibration(value: unknown, what: string): Calibration {
   if (value === 'headers') return { direction: 'down', reset: 'window', budget: null }
   if (typeof value !== 'object' || value === null)

@@ -96,15 +96,15 @@ export function isLimitUse(value: unknown): value is LimitUse<never> {
   return typeof value === 'object' && value !== null && USE in value
 }
 
-/** Reads what a use of a limit says. */
+/** Reads the terms of a use of a limit. */
 export function useOf<I>(use: LimitUse<I>): UseSpec<I> {
   return use[USE]
 }
 
 /**
- * Reads a policy that was written inline, under the name that its task gives it.
+ * Reads an inline policy under the name that its task gives it.
  *
- * @throws SluiceError `policy.invalid`, `limit.key.invalid` or `limit.weight.invalid`
+ * @throws {SluiceError} `policy.invalid`, `limit.key.invalid`, `limit.weight.invalid`
  */
 export function inlineUse<I>(inline: InlineLimit<I>, name: string): UseSpec<I> {
   checkName(name)

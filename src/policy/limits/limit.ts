@@ -49,7 +49,7 @@ export interface LimitPolicy {
   readonly onMissingKey?: OnMissingKey
   /** The guard included in the rule's period or interval, in µs; absent: 0. A fixed rule has its own guard. */
   readonly guardUs?: number
-  /** Absent: every unit is for every job. */
+  /** Absent: all units are for all jobs. */
   readonly headroom?: Headroom
   /** The answers that correct the buckets; absent: none. */
   readonly calibrate?: Calibration

@@ -43,10 +43,10 @@ const NOMINAL_US: Readonly<Record<CalendarUnit, number>> = {
 type Fields = Readonly<Record<string, unknown>>
 
 /**
- * Checks a policy and fills in what it leaves out: durations become µs, guard included.
+ * Checks a policy and fills in its defaults: durations become µs, guard included.
  *
  * @param what names the limit in messages, as in `'limit crm'`.
- * @throws SluiceError `policy.invalid`, naming the field, its value and what to write instead
+ * @throws {SluiceError} `policy.invalid`, with the field, its value and the expected form
  */
 export function normalisePolicy(policy: Policy, what: string): LimitPolicy {
   if (typeof policy !== 'object' || policy === null || Array.isArray(policy))
@@ -87,7 +87,7 @@ function definedFields(policy: object): Fields {
 function ruleKind(fields: Fields, what: string): keyof typeof RULES | null {
   if (fields['rate'] !== undefined && fields['window'] !== undefined)
     throw invalid(what, 'rate and window exclude each other. Define one limit for each, and list both.')
-  // The last stands beside the others as well: alone it is the rule.
+  // `every`, the last, may also join the others. Alone it is the rule.
   const kind = (Object.keys(RULES) as (keyof typeof RULES)[]).find((each) => fields[each] !== undefined) ?? null
   if (kind === null && fields['max'] !== undefined)
     throw invalid(what, `max needs a window. Add window: 'sliding' or window: 'fixed'.`)

@@ -23,14 +23,14 @@ export interface PolicyChange {
   /** Permits across the fleet; 0: nothing starts; null: no bound. */
   readonly concurrency?: number | null
   readonly onLimit?: OnLimit
-  /** Null: every unit is for every job. */
+  /** Null: all units are for all jobs. */
   readonly headroom?: { readonly units: number; readonly priority: number } | null
   /** Null: a job waits without bound. */
   readonly maxWait?: Duration | null
   readonly retries?: 'charge' | 'free'
 }
 
-/** Of an override or a pause: what it holds for, since when, until when, who made it, and why. */
+/** An override or a pause: its target, period, author and reason. */
 export interface OverrideEvent {
   /** A pause stops all starts. It wins over any override. */
   readonly kind: 'override' | 'pause'
@@ -56,10 +56,10 @@ const NUMBERS = {
 const OPTIONS: readonly string[] = ['concurrency', 'onLimit', 'maxWait', 'retries', 'headroom']
 
 /**
- * The policy with a change made to it.
+ * Applies a change to a policy.
  *
  * @param what names the limit in messages.
- * @throws SluiceError `policy.invalid` for a change that names nothing, or what the policy's rule does not have, or a value out of range
+ * @throws {SluiceError} `policy.invalid` for an empty change, a field that the rule lacks, or a value out of range
  */
 export function applyOverride(policy: LimitPolicy, change: PolicyChange, what: string): LimitPolicy {
   const named = Object.entries(change).filter(([, value]) => value !== undefined)

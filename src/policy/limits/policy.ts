@@ -47,8 +47,8 @@ export interface PolicyOptions {
 type No<K extends string> = { [P in K]?: never }
 
 /**
- * `rate` units per period, up to `burst` (default: `rate`) back to back after a quiet time.
- * So a quiet key may start nearly 2 × `rate` in its first period: for a hard window on the other side use `window: 'sliding'`.
+ * `rate` units per period, up to `burst` (default: `rate`) back to back after a quiet time. So a quiet key may start
+ * nearly 2 × `rate` in its first period. For an API with a hard window use `window: 'sliding'`.
  */
 export type Rate = { rate: number; per: Duration; burst?: number; startEmpty?: boolean; every?: Duration } & No<
   'window' | 'max' | 'timezone'

@@ -61,10 +61,7 @@ export class Timeline {
   #records: readonly Past[] | null = null
   #standingNow: readonly OverrideRecord[] | null = null
 
-  /**
-   * @param events by revision, ascending
-   * @param lost the last revision that cannot be read: what was before it is not known either
-   */
+  /** @param events by revision, ascending. @param lost the last unreadable revision; all before it are unknown too */
   constructor(events: readonly (DefinitionEvent | OverrideEvent)[], lost = 0) {
     this.#events = events
     this.#lost = lost
@@ -229,7 +226,7 @@ class Fold {
     const standing = [...this.#standing.values()]
     const changes = standing.filter((event) => event.kind === 'override')
     let unpaused = definition
-    // The limit's first: what the key's own says is said last.
+    // The limit's changes come first, so that the key's own win.
     for (const each of changes)
       if (each.key === null && each.change) unpaused = applyFittingOverride(unpaused, each.change)
     for (const each of changes)

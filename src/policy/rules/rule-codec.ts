@@ -6,8 +6,8 @@ const FIXED = 3
 const SPACING = 4
 
 /**
- * A rule's state as the elements of a JSON array, which is read and written for every bucket of every claim.
- * Instants are written as differences, since sixteen digits each would be most of the text.
+ * Encodes a rule's state as elements of a JSON array. Every claim reads and writes it for every bucket. Instants are
+ * written as differences, since sixteen digits each would be most of the text.
  */
 export function encodeRule(state: RuleState, atUs: number): string {
   if (state.kind === 'rate') {

@@ -83,7 +83,7 @@ export function unitsInUse(rule: Rule, state: RuleState, nowUs: number): number 
 
 /** Units that were taken beyond the rule's bound. */
 export function debtOf(rule: Rule, state: RuleState, nowUs: number): number {
-  // A window whose bound was lowered holds more than the bound and owes nothing for it.
+  // A lowered bound may leave more units in a window than it allows. They are not a debt.
   if (rule.kind === 'sliding' && state.kind === 'sliding') return slidingDebt(rule, state, nowUs)
   if (rule.kind === 'spacing') return 0
   return Math.max(0, unitsInUse(rule, state, nowUs) - capacityOf(rule))
@@ -102,7 +102,7 @@ export function capacityOf(rule: Rule): number {
   return rule.kind === 'spacing' ? 1 : rule.max
 }
 
-/** The state under another rule, with what was used carried over and nothing given for free. */
+/** The state under another rule. Used units carry over, so none come for free. */
 export function adoptRule(from: Rule | null, to: Rule, state: RuleState | null, nowUs: number): RuleState {
   if (from === null || state === null) return newRuleState(to, nowUs)
   if (from.kind === 'rate' && to.kind === 'rate' && state.kind === 'rate') return adoptRate(from, to, state, nowUs)

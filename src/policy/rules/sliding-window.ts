@@ -103,7 +103,7 @@ export function slidingDebt(rule: SlidingRule, state: SlidingState, nowUs: numbe
   return state.debt === 0 ? 0 : Math.min(state.debt, Math.max(0, slidingInUse(rule, state, nowUs) - rule.max))
 }
 
-/** Forgets what has left the window at `nowUs`, and pays debt from what became free. */
+/** Removes entries that left the window by `nowUs`, and pays debt from the freed units. */
 export function expire(rule: SlidingRule, state: SlidingState, nowUs: number): void {
   if (state.debt > 0) payDebt(rule, state, nowUs)
   const { log } = state

@@ -63,7 +63,7 @@ export function refundRate(rule: RateRule, state: RateState, weight: number, cha
     state.slackUs = 0
     return
   }
-  // Later takings now stand closer to full by what is given back.
+  // The returned units move later takings closer to full.
   if (chargedAtUs < state.lastUs) state.slackUs -= fullUs + 1
   addUnits(rule, state, -weight)
 }
@@ -103,8 +103,8 @@ export function capAtOneToken(rule: RateRule, state: RateState, untilUs: number)
 }
 
 /**
- * The state under another rate, period or burst: the level carries, at most the new burst, with its fraction.
- * Refunds of what was taken before give nothing back.
+ * The state under another rate, period or burst. The level keeps its fraction, up to the new burst. Earlier units can
+ * no longer be refunded.
  */
 export function adoptRate(from: RateRule, to: RateRule, state: RateState, nowUs: number): RateState {
   // In units of 1 / (from.periodUs) tokens, exact: level = burst - lag / period.
