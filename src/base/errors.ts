@@ -14,11 +14,11 @@ const REGISTRY = {
     remedy: 'Install Node 22.16 or newer.',
   },
   'policy.invalid': {
-    meaning: 'The policy of a limit is not one of the kinds that exist, or one of its values is out of range.',
+    meaning: "A limit's policy is of an unknown kind, or one of its values is out of range.",
     remedy: 'Correct the value that the message names.',
   },
   'limit.unknown': {
-    meaning: 'A limit was named that is not defined in this engine.',
+    meaning: 'A call names a limit that this engine does not define.',
     remedy: 'Define it with limit(name, policy), and list it in the option limits or use it in a task.',
   },
   'limit.conflict': {
@@ -27,39 +27,38 @@ const REGISTRY = {
   },
   'limit.key.invalid': {
     meaning: 'A partition key is neither a string nor a finite number.',
-    remedy: 'Return a string or a number from the key function, or null where the limit shall not apply.',
+    remedy: 'Return a string or a number from the key function, or null if the limit does not apply.',
   },
   'limit.key.missing': {
-    meaning:
-      'A limit that is split by keys found no key: the function gave undefined, or the path is not in the input.',
+    meaning: 'A limit with keys found no key: the function returned undefined, or the input lacks the path.',
     remedy:
-      "Correct the function or the path. Return null where the limit shall not apply, or say by onMissingKey what the lack of a key means: 'unlimited', 'fail' or 'shared'.",
+      "Correct the function or the path. Return null if the limit does not apply, or set onMissingKey to 'unlimited', 'fail' or 'shared'.",
   },
   'limit.key.threw': {
-    meaning: 'The key function of a limit threw for this input, so nothing was enqueued.',
-    remedy: 'Correct the key function; the error that it threw is the cause.',
+    meaning: 'The key function of a limit threw for this input. The job was not enqueued.',
+    remedy: 'Correct the key function. Its error is the cause of this one.',
   },
   'limit.weight.invalid': {
     meaning: 'A weight is not a whole number of at least 1.',
     remedy: 'Give a whole number of units, 1 or more.',
   },
   'limit.weight.threw': {
-    meaning: 'The weight function of a limit threw for this input, so nothing was enqueued.',
-    remedy: 'Correct the weight function; the error that it threw is the cause.',
+    meaning: 'The weight function of a limit threw for this input. The job was not enqueued.',
+    remedy: 'Correct the weight function. Its error is the cause of this one.',
   },
   'limit.weight.above_burst': {
     meaning: 'A weight is more than the limit can ever admit at once.',
     remedy: 'Lower the weight, split the job, or raise the burst (or max) of the limit.',
   },
   'fairness.invalid': {
-    meaning: 'A fair key or a share is not what it may be, or its function threw, so nothing was enqueued.',
+    meaning: 'A fair key or a share is invalid, or its function threw. The job was not enqueued.',
     remedy:
       'Give a fair key that is a string, a finite number or null, and a share that is a whole number from 1 to 100.',
   },
   'limit.rejected': {
     meaning:
-      "The job could not start in time: its limit was used up, and 'drop' or maxWait ended it. No budget was used.",
-    remedy: "Wait for the budget ('wait'), allow a longer maxWait, or treat the loss in onError.",
+      "The job could not start in time: its limit was used up, and 'drop' or maxWait ended it. It used no budget.",
+    remedy: "Wait for the budget ('wait'), allow a longer maxWait, or handle the loss in onError.",
   },
   'task.unknown': {
     meaning: 'A call names a task that this engine does not list.',
@@ -75,7 +74,7 @@ const REGISTRY = {
   },
   'task.ambiguous': {
     meaning: 'task.enqueue was called, but several open engines list the task.',
-    remedy: 'Say which one is meant: sluice.enqueue(task, input).',
+    remedy: 'Name the engine: sluice.enqueue(task, input).',
   },
   'task.name.invalid': {
     meaning: 'A task name does not follow the pattern of job types.',
@@ -90,7 +89,7 @@ const REGISTRY = {
     remedy: 'Pass plain data: no BigInt, no cycles, no function in place of a value.',
   },
   'payload.too_large': {
-    meaning: 'A value is larger, as JSON text in UTF-8, than the bound that the message states.',
+    meaning: 'A value, as JSON text in UTF-8, is larger than the bound in the message.',
     remedy: 'Store the data elsewhere and pass a reference to it.',
   },
   'priority.invalid': {
@@ -123,15 +122,15 @@ const REGISTRY = {
     remedy: 'Correct the option that the message names.',
   },
   'job.not_found': {
-    meaning: 'No job with this id is in the store: it never was, or its retention is over.',
+    meaning: 'The store has no job with this id: it never existed, or its retention is over.',
     remedy: 'Check the id and the store; lengthen retention to keep finished jobs longer.',
   },
   'job.conflict': {
     meaning: 'The job is in a state that does not allow this operation.',
-    remedy: 'Read the job again and decide by its present state.',
+    remedy: 'Read the job again and check its state.',
   },
   'job.discarded': {
-    meaning: 'The awaited job was discarded: its attempts are used up, or it was not to be retried.',
+    meaning: 'The awaited job was discarded: its attempts are used up, or its error allows no retry.',
     remedy: 'See the cause for the last error; sluice.jobs.retry(id) runs it again.',
   },
   'job.cancelled': {
@@ -139,50 +138,47 @@ const REGISTRY = {
     remedy: 'Nothing, if that was intended; otherwise enqueue it again.',
   },
   'job.result.timeout': {
-    meaning: 'The job did not finish within the timeout given to result(). The job itself goes on.',
+    meaning: 'The job did not finish within the timeout given to result(). The job itself continues.',
     remedy: 'Wait longer, or ask again later by the id of the job.',
   },
   'drain.timeout': {
-    meaning:
-      'Jobs were left when drain() had let the manual clock run for as long as it may, or when no timer was left.',
-    remedy: 'Look at what the job in the message waits for, or allow a longer within.',
+    meaning: 'Jobs remained when drain() had advanced the manual clock by its maximum, or when no timer remained.',
+    remedy: 'Check why the job in the message waits, or allow a longer within.',
   },
   'job.expired': {
     meaning: 'A job had not started when its expiresAt passed, and was discarded.',
-    remedy: 'Give it more time, or raise the limits it waits for; jobs.explain tells what holds such a job.',
+    remedy: 'Give it more time, or raise the limits it waits for. jobs.explain shows why such a job waits.',
   },
   'job.unreadable': {
-    meaning:
-      'What the store keeps of a job cannot be read, so the job was discarded: it would have kept others from starting.',
-    remedy: 'Look at its row in the store, and at what wrote it; enqueue the work again.',
+    meaning: 'The stored data of a job cannot be read. The job was discarded, since it would have blocked others.',
+    remedy: 'Check its row in the store, and the program that wrote it. Then enqueue the work again.',
   },
   'job.timeout': {
     meaning: "One attempt ran longer than the task's timeout and was aborted.",
-    remedy: 'Raise timeout, or make the handler faster and heed ctx.signal.',
+    remedy: 'Raise timeout, or make the handler faster and let it obey ctx.signal.',
   },
   'lease.lost': {
     meaning: 'The lease of a run ended before it settled: its worker died or stalled. The late outcome is not written.',
-    remedy: 'See that the process lives and that no handler blocks the event loop for longer than the lease.',
+    remedy: 'Check that the process runs, and that no handler blocks the event loop for longer than the lease.',
   },
   'engine.stopped': {
     meaning: 'The engine has been stopped, or is stopping, and takes no more work.',
     remedy: 'Create a new Sluice.',
   },
   'engine.started': {
-    meaning: 'The engine runs already, and this must be done before start.',
-    remedy: 'Do it before start(), and call start() once.',
+    meaning: 'The engine is already running, and this call must come before start.',
+    remedy: 'Make the call before start(), and call start() once.',
   },
   'store.url.invalid': {
     meaning: 'The address of the store cannot be read, or its kind is not known.',
     remedy: "Give 'sqlite:./path/to/file.db', 'sqlite::memory:' or 'postgres://user@host/database'.",
   },
   'store.version': {
-    meaning:
-      'The store was written by a newer version of Sluice; or by an older one, and it was only to be looked into.',
+    meaning: 'A newer version of Sluice wrote the store; or an older one did, and this command only reads.',
     remedy: 'Upgrade this process; or let an engine of this version open the store once, which upgrades it.',
   },
   'store.missing': {
-    meaning: 'There is no store of Sluice where one was to be read: no file, or a file that is something else.',
+    meaning: 'The address leads to no store of Sluice: the file is missing, or has other content.',
     remedy: 'Check the address (--store, SLUICE_STORE), or start the engine that makes the store.',
   },
   'store.busy': {
@@ -191,7 +187,7 @@ const REGISTRY = {
   },
   'store.io': {
     meaning: 'The store could not be read or written: disk full, no permission, damaged file, or connection lost.',
-    remedy: 'See the cause; what was acknowledged before is safe.',
+    remedy: 'See the cause. Work that was acknowledged before is safe.',
   },
   'schedule.invalid': {
     meaning: 'A schedule is not valid: its cron expression, time zone or one of its options.',
@@ -199,23 +195,22 @@ const REGISTRY = {
   },
   'schedule.unknown': {
     meaning: 'No schedule of that name is registered in the store.',
-    remedy: 'Look at the names with sluice schedules.',
+    remedy: 'List the names with sluice schedules.',
   },
   'flow.invalid': {
     meaning: 'A flow is not valid: it has no jobs or too many, a unique one, or an option that does not exist.',
     remedy: 'Correct what the message names; nothing was stored.',
   },
   'flow.not_found': {
-    meaning: 'No flow with this id is in the store: it never was, or its retention is over.',
+    meaning: 'The store has no flow with this id: it never existed, or its retention is over.',
     remedy: 'Check the id and the store; lengthen retention to keep flows that have ended longer.',
   },
   'flow.stopped': {
-    meaning: 'A job of a flow was cancelled: one that it waited for did not complete, or its flow ended without it.',
-    remedy: 'Look at the job that failed; sluice.jobs.retry(id) runs it again and lets the flow go on.',
+    meaning: 'A job of a flow was cancelled: a job that it waited for did not complete, or the flow ended without it.',
+    remedy: 'Check the job that failed. sluice.jobs.retry(id) runs it again and continues the flow.',
   },
   'flow.results_too_large': {
-    meaning:
-      'The results of earlier jobs of a flow are too large together to be handed to a later one, which was discarded.',
+    meaning: 'The results of earlier jobs of a flow are together too large for a later one, which was discarded.',
     remedy: 'Let results be references to data that is stored elsewhere.',
   },
   'handler.failed': {
@@ -228,15 +223,15 @@ const REGISTRY = {
   },
   'server.listen': {
     meaning:
-      'The server cannot listen where it was told to: the port is taken or reserved, or the host is not of this machine.',
-    remedy: 'Give another --port or --host, or stop what listens there.',
+      'The server cannot listen on its host and port: the port is in use or reserved, or the host is not an address of this machine.',
+    remedy: 'Give another --port or --host, or stop the process that listens there.',
   },
   'cli.usage': {
     meaning: 'The command line was called with an unknown command or a wrong option.',
     remedy: 'See sluice --help.',
   },
   'demo.broken': {
-    meaning: 'The demo saw a promise broken, such as a call that the server refused.',
+    meaning: 'The demo broke a promise, such as a call that the server refused.',
     remedy: 'Report it together with the summary that the demo printed.',
   },
 } as const
