@@ -41,17 +41,17 @@ export function isLost(error: unknown): boolean {
 export function wrapError(error: unknown): unknown {
   if (error instanceof SluiceError || !(error instanceof Error)) return error
   if (isLost(error))
-    return told(
-      `The connection to PostgreSQL was lost: ${wordsOf(error)}. What was asked for may or may not have been kept; it is tried again where that is safe.`,
+    return ioError(
+      `The connection to PostgreSQL was lost: ${wordsOf(error)}. The last calls may or may not be stored. Safe ones are tried again.`,
       error,
     )
   if (!('severity' in error)) return error
   const remedy =
     codeOf(error) === '42501'
       ? 'Grant the right to the role of the address, or run sluice migrate with a role that has it.'
-      : "Nothing of this call was kept. See the server's log."
+      : "The store kept nothing of this call. See the server's log."
   const code = codeOf(error) ?? ''
-  return told(
+  return ioError(
     `PostgreSQL refused a statement of the store: ${wordsOf(error)} (${code}). ${remedy}`,
     error,
     OF_ALL.test(code) || PASSING.test(code),
@@ -61,7 +61,7 @@ export function wrapError(error: unknown): unknown {
 /** Wraps a failure to connect for callers. @param where the URL without its password, or a description */
 export function connectError(where: string, error: unknown): unknown {
   if (error instanceof SluiceError || !(error instanceof Error)) return error
-  return told(`No connection to PostgreSQL at ${where}: ${wordsOf(error)}. ${remedyOf(error)}`, error)
+  return ioError(`No connection to PostgreSQL at ${where}: ${wordsOf(error)}. ${remedyOf(error)}`, error)
 }
 
 /** The address as it may be shown: `user@host:port/database`. */
@@ -74,7 +74,7 @@ function remedyOf(error: Error): string {
   const code = codeOf(error) ?? ''
   if (error.message.includes('no PostgreSQL user name')) return 'Name a user: postgres://user@host:5432/database.'
   if (code.startsWith('28') || /SASL|password/.test(error.message))
-    return "Correct the user or the password of the address, or let the user in by the server's pg_hba.conf."
+    return "Correct the user or the password of the address, or allow the user in the server's pg_hba.conf."
   if (code === '3D000') return 'Create the database, or correct its name in the address.'
   if (code === '53300') return "Lower connections in the address, or raise the server's max_connections."
   if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return 'Correct the host in the address.'
@@ -87,6 +87,6 @@ function wordsOf(error: Error): string {
   return error.errors.map((each) => (each instanceof Error ? each.message : String(each))).join('; ')
 }
 
-function told(message: string, cause: Error, passes = true): SluiceError {
+function ioError(message: string, cause: Error, passes = true): SluiceError {
   return new SluiceError('store.io', message, { cause, lasts: passes ? 'passes' : undefined })
 }

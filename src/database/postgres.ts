@@ -55,7 +55,7 @@ interface OpenPool {
 export class PostgresDatabase {
   readonly #options: PostgresOptions
   readonly #texts = new Map<string, string>()
-  readonly #told = new WeakMap<object, string>()
+  readonly #sent = new WeakMap<object, string>()
   /** Connections that are in use, and all that an own pool has made. */
   readonly #used = new Set<PgPoolClient>()
   readonly #own = new Set<PgPoolClient>()
@@ -263,7 +263,7 @@ export class PostgresDatabase {
       return bounds ? bounds.silence.bound(client, call, bounds.patient) : call
     }
     const run = async (sql: string, values: PgValue[]): Promise<PgResult> => {
-      await this.#tellTime(client, ask)
+      await this.#sendTime(client, ask)
       const query = { text: this.#text(sql), values: values as unknown[], rowMode: 'array', types: TYPES } as const
       return (await ask(query)) as PgResult
     }
@@ -274,7 +274,7 @@ export class PostgresDatabase {
         (await run(sql, values)).rows[0] as Row | undefined,
       run: async (sql, ...values) => (await run(sql, values)).rowCount ?? 0,
       script: async (sql, ...values) => {
-        await this.#tellTime(client, ask)
+        await this.#sendTime(client, ask)
         const template = this.#text(sql)
         const text =
           values.length === 0
@@ -286,13 +286,13 @@ export class PostgresDatabase {
     }
   }
 
-  /** Of a test's clock the server learns before each statement, if it has moved. */
-  async #tellTime(client: PgClient, ask: (query: PgQuery) => Promise<unknown>): Promise<void> {
+  /** Sends the time of a test's clock to the server before a statement, if it has changed. */
+  async #sendTime(client: PgClient, ask: (query: PgQuery) => Promise<unknown>): Promise<void> {
     const times = this.#options.times?.()
     if (!times) return
     const text = times.join()
-    if (this.#told.get(client) === text) return
-    this.#told.set(client, text)
+    if (this.#sent.get(client) === text) return
+    this.#sent.set(client, text)
     await ask({
       text: `SELECT set_config('sluice_clock.now_us', '${times[0]}', false), set_config('sluice_clock.wall_us', '${times[1]}', false)`,
     })

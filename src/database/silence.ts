@@ -70,14 +70,14 @@ export class Silence {
     const { password } = options
     const other = new Client({ ...options, password, connectionTimeoutMillis: ASK_WITHIN_MS })
     other.on('error', () => {})
-    const asked = other.connect().then(() => other.query({ text: ASK, values: [pid], rowMode: 'array' }))
+    const answering = other.connect().then(() => other.query({ text: ASK, values: [pid], rowMode: 'array' }))
     try {
-      const answer = await inTime(asked, ASK_WITHIN_MS)
+      const answer = await inTime(answering, ASK_WITHIN_MS)
       if (!answer) return 'unreached'
-      const [own, told] = (answer as PgResult).rows[0] as [number, Activity | null]
+      const [own, activity] = (answer as PgResult).rows[0] as [number, Activity | null]
       // Behind a pooler numbers of processes are made up.
       if (own !== other.processID) return 'unknown'
-      return told ?? 'idle'
+      return activity ?? 'idle'
     } catch (error) {
       // A server that refuses is there.
       return error instanceof Error && 'severity' in error ? 'unknown' : 'unreached'
@@ -121,12 +121,13 @@ class Watch {
     this.#bytes = bytes
     if (came) return this.#later(SILENT_MS)
     const { processID } = this.#client
-    const told = typeof processID === 'number' ? await this.#ask(processID) : 'unknown'
+    const activity = typeof processID === 'number' ? await this.#ask(processID) : 'unknown'
     if (this.#ended) return
     const ms = (systemClock.monotonicUs() - this.sinceUs) / 1000
-    const borne = told === 'works' ? this.#patient || ms < AT_MOST_MS : told === 'unknown' && ms < UNKNOWN_AT_MOST_MS
+    const borne =
+      activity === 'works' ? this.#patient || ms < AT_MOST_MS : activity === 'unknown' && ms < UNKNOWN_AT_MOST_MS
     if (borne) return this.#later(SILENT_MS)
-    if (told === 'idle') await new Promise((resolve) => setTimeout(resolve, GRACE_MS))
+    if (activity === 'idle') await new Promise((resolve) => setTimeout(resolve, GRACE_MS))
     if (this.#ended || bytesRead(this.#client) !== bytes) return this.#later(SILENT_MS)
     drop(this.#client)
     this.#fail(new SilentError(ms))

@@ -14,7 +14,7 @@ export function isBusy(error: unknown): boolean {
 export function wrapError(error: unknown, path: string): unknown {
   const code = codeOf(error)
   if (code === undefined) return error
-  const message = `SQLite could not write to ${path}: ${textOf(error)}. Nothing of this call was kept; look at the disk and the file.`
+  const message = `SQLite could not write to ${path}: ${textOf(error)}. The store kept nothing of this call. Check the disk and the file.`
   return new SluiceError('store.io', message, { cause: error, lasts: PASSING.has(code) ? 'passes' : undefined })
 }
 

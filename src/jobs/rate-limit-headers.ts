@@ -90,8 +90,8 @@ function budgets(field: (name: string) => string, nowMs: number): readonly Budge
     [shopify(field('x-shopify-shop-api-call-limit'))],
   ]
   for (const family of families) {
-    const told = family.filter((budget) => budget !== null)
-    if (told.length > 0) return told
+    const found = family.filter((budget) => budget !== null)
+    if (found.length > 0) return found
   }
   return []
 }

@@ -57,9 +57,9 @@ export class RateLimited extends Error {
   ): RateLimited {
     checkOptions(options, ['limit', 'now'], 'RateLimited.from')
     const headers = headerSource(headersOf(response))
-    const told = readRefusal(headers, options.now ?? systemClock.now())
+    const wait = readRefusal(headers, options.now ?? systemClock.now())
     return new RateLimited(
-      { retryAfter: duration(told), ...(options.limit === undefined ? {} : { limit: options.limit }) },
+      { retryAfter: duration(wait), ...(options.limit === undefined ? {} : { limit: options.limit }) },
       headers,
     )
   }
@@ -98,13 +98,13 @@ const MIN_UNTOLD_US = 1_000_000
  */
 export function penaltyUs(limited: Pick<RateLimited, 'retryAfter'>, basis: PenaltyBasis): number {
   const { intervalUs, periodUs, maxPenaltyUs = MAX_PENALTY_US } = basis
-  const us = toldUs(limited.retryAfter, basis.nowMs) ?? Math.max(periodUs, MIN_UNTOLD_US)
+  const us = waitUs(limited.retryAfter, basis.nowMs) ?? Math.max(periodUs, MIN_UNTOLD_US)
   return Math.min(us > 0 ? us : intervalUs, maxPenaltyUs)
 }
 
-function toldUs(told: RetryAfter, nowMs: number): number | null {
-  if (told.kind === 'absent') return null
-  return told.kind === 'delay' ? told.us : Math.ceil((told.epochMs - nowMs) * 1_000)
+function waitUs(wait: RetryAfter, nowMs: number): number | null {
+  if (wait.kind === 'absent') return null
+  return wait.kind === 'delay' ? wait.us : Math.ceil((wait.epochMs - nowMs) * 1_000)
 }
 
 function fact(retryAfter: unknown): RetryAfter {
@@ -119,16 +119,16 @@ function fact(retryAfter: unknown): RetryAfter {
   return { kind: 'delay', us: Math.min(Math.max(0, Math.round(retryAfter * 1_000)), MAX_DURATION_US) }
 }
 
-function duration(told: RetryAfter): Duration | Date {
-  if (told.kind === 'at') return new Date(told.epochMs)
-  return told.kind === 'delay' ? told.us / 1_000 : Number.NaN
+function duration(wait: RetryAfter): Duration | Date {
+  if (wait.kind === 'at') return new Date(wait.epochMs)
+  return wait.kind === 'delay' ? wait.us / 1_000 : Number.NaN
 }
 
-function wording(told: RetryAfter): string {
-  if (told.kind === 'absent') return 'it did not say when to come back'
-  return told.kind === 'at'
-    ? `come back at ${new Date(told.epochMs).toISOString()}`
-    : `come back in ${told.us / 1_000} ms`
+function wording(wait: RetryAfter): string {
+  if (wait.kind === 'absent') return 'it did not say when to come back'
+  return wait.kind === 'at'
+    ? `come back at ${new Date(wait.epochMs).toISOString()}`
+    : `come back in ${wait.us / 1_000} ms`
 }
 
 /** Whether an error is a `RateLimited` of any copy of this package. An error that only has its name is ordinary. */
@@ -136,6 +136,6 @@ export function isRateLimited(error: unknown): error is RateLimited {
   if (error instanceof RateLimited) return true
   if (!(error instanceof Error) || error.name !== 'RateLimited') return false
   const { retryAfter, limitName } = error as { retryAfter?: unknown; limitName?: unknown }
-  const isTold = typeof retryAfter === 'object' && retryAfter !== null && 'kind' in retryAfter
-  return isTold && (limitName === null || typeof limitName === 'string')
+  const hasKind = typeof retryAfter === 'object' && retryAfter !== null && 'kind' in retryAfter
+  return hasKind && (limitName === null || typeof limitName === 'string')
 }

@@ -136,8 +136,8 @@ function startOf(lane: Lane, cursor: ScanCursor, job: Head, nowUs: number): { bu
     const share = cursor.shares[i]
     if (!share || !bucket.policy) continue
     // A job below a headroom's priority sees a smaller bucket.
-    const met = belowHeadroom({ policy: bucket.policy, state: bucket.state }, job.given, cursor.highest)
-    const startUs = startIn(met, share, weightOf(job, i, bucket), nowUs)
+    const effective = belowHeadroom({ policy: bucket.policy, state: bucket.state }, job.given, cursor.highest)
+    const startUs = startIn(effective, share, weightOf(job, i, bucket), nowUs)
     if (!found || startUs > found.startUs) found = { bucket, startUs }
   }
   return found

@@ -243,13 +243,13 @@ export function reclock(policy: LimitPolicy, state: BucketState, nowUs: number):
   if (byUs <= 0) return state
   const closedUntilUs = state.closedUntilUs === 0 ? 0 : state.closedUntilUs - byUs
   const { rule } = policy
-  const told = state.allowance
+  const known = state.allowance
   return {
     atUs: nowUs,
     closedUntilUs,
     rule: rule === null ? null : reclockRule(rule, ruleState(state), byUs, nowUs),
     ...(policy.spacing && state.spacing && { spacing: reclockSpacing(policy.spacing, state.spacing, byUs, nowUs) }),
-    ...(told && { allowance: { ...told, untilUs: told.untilUs - byUs, sinceUs: told.sinceUs - byUs } }),
+    ...(known && { allowance: { ...known, untilUs: known.untilUs - byUs, sinceUs: known.sinceUs - byUs } }),
   }
 }
 
@@ -257,11 +257,11 @@ export function reclock(policy: LimitPolicy, state: BucketState, nowUs: number):
 export function encodeBucket(state: BucketState): string {
   const { atUs, allowance } = state
   // Encoded behind a number that no rule uses, and only while it exists: every claim reads and writes buckets.
-  const told = allowance
+  const reported = allowance
     ? `,${ALLOWANCE},${allowance.units},${allowance.untilUs - atUs},${allowance.sinceUs - atUs}`
     : ''
   const spaced = state.spacing ? `,${SPACED},${state.spacing.nextUs - atUs}` : ''
-  const head = `[${atUs},${state.closedUntilUs}${told}${spaced}`
+  const head = `[${atUs},${state.closedUntilUs}${reported}${spaced}`
   return state.rule === null ? `${head}]` : `${head},${encodeRule(state.rule, state.atUs)}]`
 }
 

@@ -10,10 +10,10 @@ export type Correction = 'no' | 'yes' | 'news'
  * Applies an API's report: at most `remaining` units start before `resetUs`, and never more than the policy allows.
  * `news`: the bucket had no such bound before.
  */
-export function calibrate(policy: LimitPolicy, state: BucketState, told: BudgetReport, nowUs: number): Correction {
+export function calibrate(policy: LimitPolicy, state: BucketState, report: BudgetReport, nowUs: number): Correction {
   touch(policy, state, nowUs)
   const known = state.allowance
-  const next = applyReport(known, told, policy.rule, state.rule, nowUs)
+  const next = applyReport(known, report, policy.rule, state.rule, nowUs)
   if (next) state.allowance = next
   return next === known ? 'no' : known ? 'yes' : 'news'
 }
@@ -34,13 +34,13 @@ export function setLevel(
   const { rule } = policy
   if (rule === null || rule.kind === 'spacing') return 'no'
   const capacity = capacityOf(rule)
-  const told = Math.min(remaining, capacity)
+  const reported = Math.min(remaining, capacity)
   const here = capacity - unitsInUse(rule, ruleState(state), nowUs)
-  if (here > told && directions.down) take(rule, ruleState(state), nowUs, here - told)
-  else if (here < told && directions.up) {
+  if (here > reported && directions.down) take(rule, ruleState(state), nowUs, here - reported)
+  else if (here < reported && directions.up) {
     const fresh = newRuleState(rule.kind === 'rate' ? { ...rule, startEmpty: false } : rule, nowUs)
-    if (told < capacity) take(rule, fresh, nowUs, capacity - told)
+    if (reported < capacity) take(rule, fresh, nowUs, capacity - reported)
     state.rule = fresh
   } else return 'no'
-  return Math.abs(here - told) * 10 >= capacity ? 'news' : 'yes'
+  return Math.abs(here - reported) * 10 >= capacity ? 'news' : 'yes'
 }

@@ -36,12 +36,12 @@ export function belowHeadroom(
   // Jobs that use a window's reserve leave less to the others. How much less depends on when they start.
   if (keptBack(policy, highest) === 0) return { policy: alone, state }
   const max = rest(rule.max, kept)
-  const met = { ...alone, rule: { ...rule, max } }
-  if (rule.kind !== 'fixed' || state.rule?.kind !== 'fixed') return { policy: met, state }
+  const reduced = { ...alone, rule: { ...rule, max } }
+  if (rule.kind !== 'fixed' || state.rule?.kind !== 'fixed') return { policy: reduced, state }
   // Urgent jobs use the reserve of their window; that is not a debt for later jobs.
   const { used } = state.rule
   const counted = used > rule.max ? used - kept : Math.min(used, max)
-  return { policy: met, state: { ...state, rule: { ...state.rule, used: counted } } }
+  return { policy: reduced, state: { ...state, rule: { ...state.rule, used: counted } } }
 }
 
 function rest(most: number, kept: number): number {
