@@ -11,6 +11,9 @@ const FOLDERS = ['', 'src/']
 /** Files with longer lines. Take a file off once it is wrapped; put none on. */
 const WIDE = new Set(['ARCHITECTURE.md', 'keyed-limits.md', 'step-limits.md'])
 
+/** Only a build has it. */
+const BUILT = 'dist/'
+
 /** Not ours, or not written by hand. */
 const FOREIGN = /(^|\/)(node_modules|dist|suites)\//
 
@@ -31,7 +34,7 @@ function paths(text: string, isFolder: (name: string) => boolean): string[] {
   return [...text.matchAll(/(?<![\w/.:@*-])([\w.-]+\/[\w./{},*-]*)/g)]
     .map(([, path = '']) => path.replace(/[.,]+$/, ''))
     .filter((path) => /\/$|\.(ts|mts|mjs|js|md|sql|json|txt|py|sh|go)$/.test(path))
-    .filter((path) => isFolder(path.split('/')[0] ?? ''))
+    .filter((path) => !path.startsWith(BUILT) && isFolder(path.split('/')[0] ?? ''))
 }
 
 /** `a/{b,c}.ts` is two paths. */
