@@ -2,7 +2,7 @@ import type { Statements } from '../../database/postgres.ts'
 import type { JobState } from '../../jobs/job-state.ts'
 import { announce, type Place } from './cancel.ts'
 import { type Context, readClock } from './context.ts'
-import { isUuid } from './get.ts'
+import { isUuid } from '../shared/sql.ts'
 import { STATE, stateName } from '../shared/state.ts'
 
 /** A pending job goes to its lane, or is scheduled. Answers the state that it was in; null: there is none, or it waits for others of its flow. */

@@ -5,7 +5,7 @@ import { flowStateName, storedFlowState } from '../shared/stored-flows.ts'
 import { moved } from './advance.ts'
 import { Again, announce, type Place } from './cancel.ts'
 import { type Context, readClock } from './context.ts'
-import { isUuid } from './get.ts'
+import { isUuid } from '../shared/sql.ts'
 import { STATE } from '../shared/state.ts'
 
 type FlowRow = [kind: FlowKind, name: string | null, state: number, total: number]

@@ -1,11 +1,10 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Statements } from '../../database/postgres.ts'
-import type { FlowQuery, FlowRecord } from '../../jobs/flow.ts'
 import type { NewFlow } from '../../jobs/new-flow.ts'
-import type { FlowCancelAnswer, Flows } from '../contract/flows.ts'
+import type { FlowCancelAnswer } from '../contract/flows.ts'
 import { cancelFlow } from './cancel-flow.ts'
 import type { Context } from './context.ts'
-import { flows, getFlow } from './get-flow.ts'
+import { SharedVerbs } from '../shared/verbs.ts'
 import { READ_GIVE_UP_MS, whenReachable } from './retry-connection.ts'
 import { startFlow } from './start-flow.ts'
 import type { Bell } from './watch.ts'
@@ -18,21 +17,13 @@ export interface StoreAccess {
 }
 
 /** The verbs of flows. */
-export abstract class FlowVerbs implements Flows {
+export abstract class FlowVerbs extends SharedVerbs {
   protected abstract get access(): StoreAccess
 
   async startFlow(flow: NewFlow): Promise<void> {
     const { context, bell } = this.access
     await this.#session((db, again) => startFlow(context, db, flow, again))
     bell.ring('work')
-  }
-
-  getFlow(id: string): Promise<FlowRecord | null> {
-    return this.#session((db) => getFlow(db, id))
-  }
-
-  flows(query: FlowQuery): Promise<FlowRecord[]> {
-    return this.#session((db) => flows(db, query))
   }
 
   async cancelFlow(id: string): Promise<FlowCancelAnswer> {

@@ -1,3 +1,4 @@
+import { isUuid } from '../shared/sql.ts'
 import type { Statements } from '../../database/postgres.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import type { JobState } from '../../jobs/job-state.ts'
@@ -75,11 +76,6 @@ export async function list(db: Statements, query: JobQuery): Promise<JobRecord[]
 export function shownAs(states: readonly JobState[]): string {
   if (states.includes('scheduled') === states.includes('available')) return 'state'
   return `(CASE WHEN state = ${STATE.available} AND booked > sluice.now_us() THEN ${STATE.scheduled} ELSE state END)`
-}
-
-/** Whether a text can be the id of a job: no other is ever found. */
-export function isUuid(id: string): boolean {
-  return /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/.test(id)
 }
 
 /** A job as it is told. */

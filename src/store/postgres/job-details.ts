@@ -1,7 +1,8 @@
 import type { PgValue, Statements } from '../../database/postgres.ts'
 import type { DetailsQuery, DetailsPage, JobDetails } from '../contract/remote-jobs.ts'
 import { fitting } from '../shared/page-of-bytes.ts'
-import { COLUMNS, isUuid, type Row as Columns, shownAs, toRecord } from './get.ts'
+import { isUuid } from '../shared/sql.ts'
+import { COLUMNS, type Row as Columns, shownAs, toRecord } from './get.ts'
 import { failuresOf } from '../shared/set-aside.ts'
 import { STATE } from '../shared/state.ts'
 

@@ -5,18 +5,7 @@ import { systemClock } from '../../base/clock.ts'
 import { PostgresDatabase, type Statements } from '../../database/postgres.ts'
 import type { NewJob, SettleResult, Settlement } from '../../jobs/job.ts'
 import type { Override, OverrideRequest } from '../contract/overrides.ts'
-import type {
-  Beat,
-  CancelAnswer,
-  Change,
-  Claim,
-  ClaimRequest,
-  Enqueued,
-  RemoteClaim,
-  ReleasedClaims,
-  Run,
-  Store,
-} from '../contract/store.ts'
+import type { Beat, CancelAnswer, Change, Claim, ClaimRequest, Enqueued, Run, Store } from '../contract/store.ts'
 import type { CalibrationReport } from '../contract/waits.ts'
 import { backlog } from './backlog.ts'
 import type { Batch } from './batch.ts'
@@ -26,7 +15,8 @@ import { type Context, createContext, readClock } from './context.ts'
 import { declareQueues, define } from './define.ts'
 import { explain } from './explain.ts'
 import type { StoreAccess } from './flow-verbs.ts'
-import { get, isUuid, list } from './get.ts'
+import { isUuid } from '../shared/sql.ts'
+import { get, list } from './get.ts'
 import { useTestClock } from './test-clock.ts'
 import { inspect } from './inspect.ts'
 import { begin, currentLimits, definitions } from './limit-timelines.ts'
@@ -34,7 +24,6 @@ import { checkExisting, migrate, pendingMigrations } from './migrate.ts'
 import type { PostgresStoreOptions } from './options.ts'
 import { endIfOverdue, override, overrides, pruneOverrides } from './override.ts'
 import { calibrate, charge, penalize } from './penalize.ts'
-import { releaseClaims } from '../shared/lost.ts'
 import { RemoteVerbs } from './remote-verbs.ts'
 import { promote } from './promote.ts'
 import { pruneBuckets, pruneJobs, pruneLanes, pruneViews } from './prune.ts'
@@ -42,7 +31,6 @@ import { pruneFlows } from './prune-flows.ts'
 import { READ_GIVE_UP_MS, whenReachable } from './retry-connection.ts'
 import { recover } from './recover.ts'
 import { release } from './release.ts'
-import { lostClaims, runsOfClaims } from './release-lost.ts'
 import { retry } from './retry.ts'
 import { schedule, schedules, unschedule } from './schedule.ts'
 import { closesBucket, settleAndClose } from './settle.ts'
@@ -50,11 +38,12 @@ import type { SettleRequest } from '../shared/settle-once.ts'
 import type { TestClock } from './store-clock.ts'
 import { drainArrivals } from './drain-arrivals.ts'
 import { batchEnqueues, enqueueWithin, batchSettlements } from './batched.ts'
-import { limitKeys, limitTotals } from './limit-keys.ts'
-import { throttled } from './throttled.ts'
+import { readAsync } from '../shared/reading.ts'
+import type { Call, SharedVerb } from '../shared/verbs.ts'
+import { accessOf } from './shared-sql.ts'
 import { unresolvedIn } from './unresolved.ts'
 import { Bell } from './watch.ts'
-import { cancellations, heartbeat, join, leave } from './workers.ts'
+import { heartbeat, join, leave } from './workers.ts'
 
 /** The store on PostgreSQL, for many processes on many machines. */
 export class PostgresStore extends RemoteVerbs implements Store {
@@ -187,21 +176,6 @@ export class PostgresStore extends RemoteVerbs implements Store {
   release: Store['release'] = (worker, runs) =>
     whenReachable(this.#clock, () => this.#change((db) => release(this.#context, db, worker, runs)))
 
-  async releaseLost(worker: number, held: readonly Run[]): Promise<number> {
-    return this.#giveBack(worker, await this.#read((db) => lostClaims(db, worker, held)))
-  }
-
-  async releaseClaims(claims: readonly RemoteClaim[]): Promise<ReleasedClaims> {
-    const runs = await this.#read((db) => runsOfClaims(db, claims))
-    return releaseClaims(runs, (worker, of) => this.#giveBack(worker, of))
-  }
-
-  async #giveBack(worker: number, runs: readonly Run[]): Promise<number> {
-    const lost = runs.map((run) => ({ ...run, uses: [], startedUs: 0 }))
-    if (lost.length > 0) await this.release(worker, lost)
-    return lost.length
-  }
-
   promote: Store['promote'] = (limit) => this.#change((db) => promote(db, limit))
   recover: Store['recover'] = () => this.#change((db) => recover(this.#context, db, this.#clock.bootId))
 
@@ -241,9 +215,6 @@ export class PostgresStore extends RemoteVerbs implements Store {
     this.#db.session(async (db) => schedules(db, await readClock(this.#context, db)))
   unschedule: Store['unschedule'] = (name) => this.#change((db) => unschedule(db, name))
 
-  limitKeys: Store['limitKeys'] = (query) => this.#look((db) => limitKeys(db, query))
-  limitTotals: Store['limitTotals'] = (limits) => this.#look((db) => limitTotals(db, limits))
-  throttled: Store['throttled'] = (rows) => this.#look((db) => throttled(db, rows))
   backlog: Store['backlog'] = (limit, key) => this.#look((db) => backlog(this.#context, db, limit, key))
 
   join(queues: readonly string[], leaseUs: number, tasks: readonly string[] | null = null): Promise<number> {
@@ -255,7 +226,6 @@ export class PostgresStore extends RemoteVerbs implements Store {
     return whenReachable(this.#clock, beat, leaseUs / 1000)
   }
 
-  cancellations: Store['cancellations'] = (worker) => this.#read((db) => cancellations(db, worker))
   leave: Store['leave'] = (worker) => this.#change((db) => leave(this.#context, db, worker))
 
   /** Who only asks may ask twice: a connection that died unnoticed is found by its first use. */
@@ -268,6 +238,10 @@ export class PostgresStore extends RemoteVerbs implements Store {
     const result = await this.#unreadable.mend(() => this.#db.transaction(work))
     this.#bell.ring('work')
     return result
+  }
+
+  protected looks<Given extends unknown[], Answer>(verb: SharedVerb<Given, Answer>): Call<Given, Answer> {
+    return (...given) => this.#look((db) => readAsync(verb(accessOf(this.#context, db), ...given)))
   }
 
   /** For what tells of waits and limits: arrivals stand in their lanes, and an override whose time is over has ended. */

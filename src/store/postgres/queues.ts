@@ -1,10 +1,9 @@
 import type { Statements } from '../../database/postgres.ts'
-import type { QueueBounds, QueueCount, QueueRecord } from '../contract/queues.ts'
+import type { QueueBounds, QueueCount } from '../contract/queues.ts'
 import { type Context, readClock } from './context.ts'
 import { STATE, stateName } from '../shared/state.ts'
 import { wakeSharedWaitLists } from './workers.ts'
 
-const SETTING = 'setting:'
 /** A job that a limit has put off is shown as scheduled. */
 const SHOWN = `CASE WHEN state = ${STATE.available} AND booked > sluice.now_us() THEN ${STATE.scheduled} ELSE state END`
 
@@ -29,21 +28,6 @@ export async function recordQueues({ queues: names }: Context, db: Statements): 
 /** The same once jobs are stored: whatever fails here is no reason to say that they are not, and the next call records the queues. */
 export async function recordQueuesOf(context: Context, db: Statements): Promise<void> {
   await recordQueues(context, db).catch(() => undefined)
-}
-
-/** Every queue that was ever named. */
-export async function queues(context: Context, db: Statements): Promise<QueueRecord[]> {
-  await recordQueues(context, db)
-  const rows = await db.all<[string, boolean, string | null, string | null, number | null]>(
-    'SELECT name, paused, bounds, limit_name, created FROM sluice.queues ORDER BY name',
-  )
-  return rows.map(([name, paused, bounds, limit, createdUs]) => ({
-    name,
-    paused,
-    bounds: bounds === null ? null : (JSON.parse(bounds) as QueueBounds),
-    limit,
-    createdUs,
-  }))
 }
 
 /** Stops or resumes handing out the jobs of a queue: no claim that began before goes on after it. */
@@ -108,24 +92,4 @@ export async function endedRuns(
     queuePrefix,
   )) as [number, number]
   return { completed, discarded }
-}
-
-/** Keeps a setting, or forgets it. */
-export async function keepSetting(db: Statements, name: string, value: string | null): Promise<void> {
-  if (value === null) await db.run('DELETE FROM sluice.store WHERE name = $1', SETTING + name)
-  else
-    await db.run(
-      'INSERT INTO sluice.store (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value',
-      SETTING + name,
-      value,
-    )
-}
-
-/** Settings whose names begin so. */
-export async function settings(db: Statements, prefix: string): Promise<{ name: string; value: string }[]> {
-  const rows = await db.all<[string, string]>(
-    'SELECT name, value FROM sluice.store WHERE starts_with(name, $1) ORDER BY name',
-    SETTING + prefix,
-  )
-  return rows.map(([name, value]) => ({ name: name.slice(SETTING.length), value }))
 }

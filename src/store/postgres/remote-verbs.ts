@@ -2,16 +2,18 @@ import type { Statements } from '../../database/postgres.ts'
 import type { JobDetails } from '../contract/remote-jobs.ts'
 import type { Store } from '../contract/store.ts'
 import { activate } from './activate.ts'
-import { audit, auditTrail } from './audit.ts'
 import { Batch } from './batch.ts'
 import { BatchedPushes } from './batched-push.ts'
 import { clear } from './clear.ts'
 import { FlowVerbs } from './flow-verbs.ts'
 import { details, findDetails, noteProgress, remove } from './job-details.ts'
-import { names } from './names.ts'
 import { overdueRuns } from './overdue.ts'
-import { boundQueue, endedRuns, keepSetting, limitQueue, pauseQueue, queueCounts, queues, settings } from './queues.ts'
-import { deregisterWorker, registerWorker, setDirective, workers } from './register-worker.ts'
+import { boundQueue, endedRuns, limitQueue, pauseQueue, queueCounts } from './queues.ts'
+import { registerWorker } from './register-worker.ts'
+import { settings } from '../shared/queue-records.ts'
+import { readAsync } from '../shared/reading.ts'
+import type { Call, SharedVerb } from '../shared/verbs.ts'
+import { accessOf } from './shared-sql.ts'
 import { READ_GIVE_UP_MS, whenReachable } from './retry-connection.ts'
 
 /** The verbs that work over a protocol needs. */
@@ -46,12 +48,6 @@ export abstract class RemoteVerbs extends FlowVerbs {
     return registration
   }
 
-  workers: Store['workers'] = () => this.#read((db) => workers(this.access.context, db))
-  setDirective: Store['setDirective'] = (name, directive) => this.#read((db) => setDirective(db, name, directive))
-  deregisterWorker: Store['deregisterWorker'] = (name) =>
-    this.#change((db) => deregisterWorker(this.access.context, db, name))
-
-  queues: Store['queues'] = () => this.#read((db) => queues(this.access.context, db))
   pauseQueue: Store['pauseQueue'] = (queue, paused) =>
     this.#change((db) => pauseQueue(this.access.context, db, queue, paused))
   limitQueue: Store['limitQueue'] = (queue, limit) => this.#change((db) => limitQueue(db, queue, limit))
@@ -59,14 +55,22 @@ export abstract class RemoteVerbs extends FlowVerbs {
   queueCounts: Store['queueCounts'] = (queue) => this.#read((db) => queueCounts(db, queue))
   endedRuns: Store['endedRuns'] = (sinceUs, queuePrefix = '') =>
     this.#read((db) => endedRuns(this.access.context, db, sinceUs, queuePrefix))
-  names: Store['names'] = (...given) => this.#read((db) => names(this.access.context, db, ...given))
-
-  audit: Store['audit'] = (entry) => this.#change((db) => audit(db, entry))
-  auditTrail: Store['auditTrail'] = (query) => this.#read((db) => auditTrail(db, query))
-  keepSetting: Store['keepSetting'] = (name, value) => this.#read((db) => keepSetting(db, name, value))
   /** Asked once: whether the server answers is asked so, too. */
-  settings: Store['settings'] = (prefix) => this.access.context.db.session((db) => settings(db, prefix))
+  override settings: Store['settings'] = (prefix) =>
+    this.access.context.db.session((db) => readAsync(settings(accessOf(this.access.context, db), prefix)))
   clear: Store['clear'] = () => this.#change((db) => clear(this.access.context, db))
+
+  protected reads<Given extends unknown[], Answer>(verb: SharedVerb<Given, Answer>): Call<Given, Answer> {
+    return (...given) => this.#read((db) => readAsync(verb(accessOf(this.access.context, db), ...given)))
+  }
+
+  protected keeps<Given extends unknown[], Answer>(verb: SharedVerb<Given, Answer>): Call<Given, Answer> {
+    return this.reads(verb)
+  }
+
+  protected changes<Given extends unknown[], Answer>(verb: SharedVerb<Given, Answer>): Call<Given, Answer> {
+    return (...given) => this.#change((db) => readAsync(verb(accessOf(this.access.context, db), ...given)))
+  }
 
   /** What may be asked again, or done again: at worst the answer says that it was done already. */
   #read<T>(work: (db: Statements) => Promise<T>): Promise<T> {

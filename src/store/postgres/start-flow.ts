@@ -4,7 +4,8 @@ import { laneKey } from '../../jobs/lane.ts'
 import type { FlowJob, NewFlow } from '../../jobs/new-flow.ts'
 import type { Context } from './context.ts'
 import { ageingText, autocommit, reachedBy, termsText } from './enqueue.ts'
-import { getFlow } from './get-flow.ts'
+import { readAsync } from '../shared/reading.ts'
+import { getFlow } from '../shared/stored-flows.ts'
 import { usesText, weightsText } from './lane-key.ts'
 
 type Column = readonly (string | number | null)[]
@@ -17,7 +18,7 @@ const START = `SELECT sluice.check_ageing($27), sluice.start_flow($1::uuid, $2, 
  * @param again an earlier try may have stored it, whose answer was lost
  */
 export async function startFlow(context: Context, db: Statements, flow: NewFlow, again: boolean): Promise<void> {
-  if (again && (await getFlow(db, flow.id))) return
+  if (again && (await readAsync(getFlow({ db }, flow.id)))) return
   await autocommit(context, db, () => store(context, db, flow))
 }
 

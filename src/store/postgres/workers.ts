@@ -97,15 +97,6 @@ export async function heartbeat(
   }
 }
 
-/** Active jobs of a worker that somebody asked to cancel. */
-export async function cancellations(db: Statements, worker: number): Promise<number[]> {
-  const rows = await db.all<[number]>(
-    `SELECT seq FROM sluice.jobs WHERE state = ${STATE.active} AND worker = $1 AND cancelling`,
-    worker,
-  )
-  return rows.map(([seq]) => seq)
-}
-
 /** Queues that a live worker serves, and nobody has paused. */
 export async function liveQueues(db: Statements, nowUs: number): Promise<string[]> {
   const rows = await db.all<[string]>(

@@ -4,30 +4,29 @@ import {
   FLOW_STATES,
   type FlowKind,
   type FlowPlace,
+  type FlowQuery,
   type FlowRecord,
   type FlowState,
   MAX_PARENT_RESULTS_BYTES,
 } from '../../jobs/flow.ts'
+import { column, columns } from './columns.ts'
+import type { Reading } from './reading.ts'
+import { type Access, all, get, isUuid, type SqlValue } from './sql.ts'
 
-/** A flow's row, as `FLOW_COLUMNS` has it. */
-export type FlowRow = [
-  seq: number,
-  id: string,
-  kind: FlowKind,
-  name: string | null,
-  state: number,
-  total: number,
-  completed: number,
-  discarded: number,
-  cancelled: number,
-  createdUs: number,
-  finishedUs: number | null,
-  extra: string | null,
-]
-
-/** What is read of a flow. */
-export const FLOW_COLUMNS =
-  'seq, id, kind, name, state, total, completed, discarded, cancelled, created, finished, extra'
+const FLOW = columns({
+  seq: column<number>(),
+  id: column<string>(),
+  kind: column<FlowKind>(),
+  name: column<string | null>(),
+  state: column<number>(),
+  total: column<number>(),
+  completed: column<number>(),
+  discarded: column<number>(),
+  cancelled: column<number>(),
+  createdUs: column<number>('created'),
+  finishedUs: column<number | null>('finished'),
+  extra: column<string | null>(),
+})
 
 /** The error of a job that was cancelled because its flow went on without it; a retry that opens the flow again finds it by this. */
 export const STOPPED: string = JSON.stringify({
@@ -59,9 +58,26 @@ export function placeIn(id: string | null, node: number | null, total: number | 
   return { flow: { id, node, callback: callbackOf(node, total) } }
 }
 
-/** A flow as callers read it. */
-export function toFlowRecord(row: FlowRow): FlowRecord {
-  const [seq, id, kind, name, state, total, completed, discarded, cancelled, createdUs, finishedUs, extra] = row
-  const tally = { total, completed, discarded, cancelled }
-  return { seq, id, kind, name, state: flowStateName(state), ...tally, createdUs, finishedUs, extra }
+/** One flow by its id. */
+export function* getFlow({ db }: Pick<Access, 'db'>, id: string): Reading<FlowRecord | null> {
+  if (!isUuid(id)) return null
+  const row = yield* get(db, `SELECT ${FLOW.list} FROM sluice.flows WHERE id = $1::uuid`, id)
+  return row ? toFlowRecord(row) : null
+}
+
+/** Flows by state, kind, name and age, newest first. */
+export function* flows({ db }: Access, query: FlowQuery): Reading<FlowRecord[]> {
+  const where = ['seq < $1']
+  const values: SqlValue[] = [query.before ?? Number.MAX_SAFE_INTEGER]
+  if (query.states) where.push(`state = ANY ($${values.push(query.states.map(storedFlowState))}::int[])`)
+  if (query.kind !== undefined) where.push(`kind = $${values.push(query.kind)}`)
+  if (query.name !== undefined) where.push(`name = $${values.push(query.name)}`)
+  const limit = values.push(query.limit ?? 100)
+  const wanted = `SELECT ${FLOW.list} FROM sluice.flows WHERE ${where.join(' AND ')} ORDER BY seq DESC LIMIT $${limit}`
+  return (yield* all(db, wanted, ...values)).map(toFlowRecord)
+}
+
+function toFlowRecord(row: readonly unknown[]): FlowRecord {
+  const flow = FLOW.read(row)
+  return { ...flow, state: flowStateName(flow.state) }
 }

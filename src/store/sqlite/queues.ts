@@ -1,26 +1,9 @@
-import type { QueueBounds, QueueRecord } from '../contract/queues.ts'
+import type { QueueBounds } from '../contract/queues.ts'
 import { changesStarts, replaces, type StoredDeclaration, textOf } from '../shared/queue-limits.ts'
 import { type Context, queueId } from './context.ts'
 import { STATE } from '../shared/state.ts'
 import { wakeSharedWaitLists } from './workers.ts'
 import type { DeclaredQueue } from '../contract/store.ts'
-
-const SETTING = 'setting:'
-
-/** Every queue that was ever named. */
-export function queues(context: Context): QueueRecord[] {
-  return context.db
-    .all<[string, number, string | null, string | null, number | null]>(
-      'SELECT name, paused, bounds, limit_name, created FROM queues ORDER BY name',
-    )
-    .map(([name, paused, bounds, limit, createdUs]) => ({
-      name,
-      paused: paused === 1,
-      bounds: bounds === null ? null : (JSON.parse(bounds) as QueueBounds),
-      limit,
-      createdUs,
-    }))
-}
 
 /** Stops or resumes handing out the jobs of a queue. */
 export function pauseQueue(context: Context, queue: string, paused: boolean): void {
@@ -83,22 +66,4 @@ export function endedRuns(
     completed: count(STATE.completed, sinceUs + completedUs),
     discarded: count(STATE.discarded, sinceUs + discardedUs),
   }
-}
-
-/** Keeps a setting, or forgets it. */
-export function keepSetting(context: Context, name: string, value: string | null): void {
-  if (value === null) context.db.run('DELETE FROM store WHERE name = ?', SETTING + name)
-  else
-    context.db.run(
-      'INSERT INTO store (name, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value',
-      SETTING + name,
-      value,
-    )
-}
-
-/** Settings whose names begin so. */
-export function settings(context: Context, prefix: string): { name: string; value: string }[] {
-  return context.db
-    .all<[string, string]>('SELECT name, value FROM store WHERE instr(name, ?) = 1 ORDER BY name', SETTING + prefix)
-    .map(([name, value]) => ({ name: name.slice(SETTING.length), value }))
 }

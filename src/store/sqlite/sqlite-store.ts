@@ -3,20 +3,8 @@ import { isFinal, mayPass, SluiceError } from '../../base/errors.ts'
 import { createIds } from '../../base/ids.ts'
 import { SqliteConnection, type Phase } from '../../database/sqlite.ts'
 import type { NewJob, SettleResult, Settlement } from '../../jobs/job.ts'
-import { releaseClaims } from '../shared/lost.ts'
 import type { Override, OverrideRequest } from '../contract/overrides.ts'
-import type {
-  Change,
-  Claim,
-  ClaimRequest,
-  Durability,
-  Enqueued,
-  Retention,
-  RemoteClaim,
-  ReleasedClaims,
-  Run,
-  Store,
-} from '../contract/store.ts'
+import type { Change, Claim, ClaimRequest, Durability, Enqueued, Retention, Store } from '../contract/store.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import { backlog } from './backlog.ts'
 import { cancel } from './cancel.ts'
@@ -26,7 +14,6 @@ import type { Context } from './context.ts'
 import { define } from './define.ts'
 import { enqueue, transactionRefused } from './enqueue.ts'
 import { explain } from './explain.ts'
-import { flows, getFlow } from './get-flow.ts'
 import { get, list } from './get.ts'
 import { inspect } from './inspect.ts'
 import { endOverdue, override, overrides } from './override.ts'
@@ -39,7 +26,6 @@ import { prune } from './prune.ts'
 import { afterReboot } from './reboot.ts'
 import { recover } from './recover.ts'
 import { release } from './release.ts'
-import { lostClaims, runsOfClaims } from './release-lost.ts'
 import { retry } from './retry.ts'
 import { schedule, schedules, unschedule } from './schedule.ts'
 import { MIGRATIONS } from './sql/embedded.ts'
@@ -49,11 +35,9 @@ import { startFlow } from './start-flow.ts'
 import { setAside } from './set-aside.ts'
 import { UnreadableRows } from '../shared/unreadable-rows.ts'
 import { StoreClock } from './store-clock.ts'
-import { limitKeys, limitTotals } from './limit-keys.ts'
-import { throttled } from './throttled.ts'
 import { watchOthers } from './watch.ts'
 import { Yields } from '../shared/yields.ts'
-import { cancellations, heartbeat, join, leave } from './workers.ts'
+import { heartbeat, join, leave } from './workers.ts'
 
 /** How a SQLite store is opened. */
 export interface SqliteStoreOptions {
@@ -177,8 +161,6 @@ export class SqliteStore extends RemoteVerbs implements Store {
 
   startFlow: Store['startFlow'] = (flow) => this.#mend(CHANGES, () => startFlow(this.#context, flow))
   cancelFlow: Store['cancelFlow'] = (id) => this.#mend(CHANGES, () => cancelFlow(this.#context, id))
-  getFlow: Store['getFlow'] = (id) => this.#read(() => getFlow(this.#context, id))
-  flows: Store['flows'] = (query) => this.#read(() => flows(this.#context, query))
 
   claim(request: () => ClaimRequest): Promise<Claim> {
     return this.#unreadable.around(() => this.#db.write(TAKES, () => claim(this.#context, request())))
@@ -217,17 +199,6 @@ export class SqliteStore extends RemoteVerbs implements Store {
   }
 
   release: Store['release'] = (worker, runs) => this.#mend(FREES, () => release(this.#context, worker, runs))
-  releaseLost: Store['releaseLost'] = (worker, held) => this.#giveBack(worker, lostClaims(this.#context, worker, held))
-
-  async releaseClaims(claims: readonly RemoteClaim[]): Promise<ReleasedClaims> {
-    return releaseClaims(runsOfClaims(this.#context, claims), (worker, runs) => this.#giveBack(worker, runs))
-  }
-
-  async #giveBack(worker: number, runs: readonly Run[]): Promise<number> {
-    const lost = runs.map((run) => ({ ...run, uses: [], startedUs: 0 }))
-    if (lost.length > 0) await this.release(worker, lost)
-    return lost.length
-  }
 
   promote: Store['promote'] = (limit) =>
     this.#mend(CHANGES, () => promote(this.#context, this.#storeClock.read(), limit))
@@ -266,9 +237,6 @@ export class SqliteStore extends RemoteVerbs implements Store {
   schedules: Store['schedules'] = () => this.#read(() => schedules(this.#context))
   unschedule: Store['unschedule'] = (name) => this.#db.write(CHANGES, () => unschedule(this.#context, name))
 
-  limitKeys: Store['limitKeys'] = (query) => this.#read(() => limitKeys(this.#context, query))
-  limitTotals: Store['limitTotals'] = (limits) => this.#read(() => limitTotals(this.#context, limits))
-  throttled: Store['throttled'] = (rows) => this.#read(() => throttled(this.#context, rows))
   backlog: Store['backlog'] = (limit, key) => this.#read(() => backlog(this.#context, limit, key))
 
   async join(queues: readonly string[], leaseUs: number, tasks: readonly string[] | null = null): Promise<number> {
@@ -279,7 +247,6 @@ export class SqliteStore extends RemoteVerbs implements Store {
 
   heartbeat: Store['heartbeat'] = (worker, runs, leaseUs) =>
     this.#db.write(FREES, () => heartbeat(this.#context, worker, runs, leaseUs))
-  cancellations: Store['cancellations'] = (worker) => this.#read(() => cancellations(this.#context, worker))
 
   leave(worker: number): Promise<void> {
     this.#workers.delete(worker)

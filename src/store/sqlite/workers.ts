@@ -58,16 +58,6 @@ export function heartbeat(context: Context, worker: number, runs: readonly Run[]
   }
 }
 
-/** Active jobs of a worker that somebody asked to cancel. */
-export function cancellations(context: Context, worker: number): number[] {
-  return context.db
-    .all<[number]>(
-      `SELECT seq FROM jobs WHERE state = ${STATE.active} AND due IS NOT NULL AND worker = ? AND cancelling = 1`,
-      worker,
-    )
-    .map(([seq]) => seq)
-}
-
 /** What a live worker takes. */
 export interface LiveWorker {
   readonly queues: readonly string[]

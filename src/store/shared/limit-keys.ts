@@ -1,0 +1,96 @@
+import { NEVER_US } from '../../policy/admission/lane.ts'
+import type { KeyCount, KeyQuery, LimitTotals } from '../contract/limit-keys.ts'
+import type { Throttled } from '../contract/waits.ts'
+import { column, columns } from './columns.ts'
+import type { Reading } from './reading.ts'
+import { type Access, all, get, now } from './sql.ts'
+import { LANE, STATE } from './state.ts'
+import { namesOf } from './stored-bucket.ts'
+
+const KEY_COUNT = columns({ key: column<string>(), waiting: column<number>() })
+const TOTALS = columns({
+  limit: column<string>('limit_name'),
+  keys: column<number>('count(*)'),
+  active: column<number>('sum(active)::bigint'),
+  waiting: column<number>('sum(waiting)::bigint'),
+})
+const THROTTLED = columns({
+  queue: column<string | number>('l.queue'),
+  limit: column<string>('b.limit_name'),
+  key: column<string>('b.key'),
+  worker: column<number>('b.worker'),
+  wakeAtUs: column<number | null>('b.wake_at'),
+  waiting: column<number>('count(*) AS waiting'),
+  base: column<string | number | null>('min(l.base)'),
+})
+
+/** Keys of a limit with the number of jobs in their wait lists; counted one by one, so not for a hot path. */
+export function* limitKeys(access: Access, { limit, sort, after, rows }: KeyQuery): Reading<KeyCount[]> {
+  const counted = `SELECT b.key, ${waitingIn(access)} AS waiting FROM sluice.buckets b WHERE b.limit_name = $1 AND b.worker = 0`
+  const key = 'key COLLATE "C"'
+  const found =
+    sort === 'key'
+      ? yield* all(
+          access.db,
+          `${counted} AND ($2::text IS NULL OR b.${key} > $2) ORDER BY b.${key} LIMIT $3`,
+          limit,
+          after?.key ?? null,
+          rows,
+        )
+      : yield* all(
+          access.db,
+          `SELECT key, waiting FROM (${counted}) k
+           WHERE $2::bigint IS NULL OR waiting < $2 OR (waiting = $2 AND ${key} > $3) ORDER BY waiting DESC, ${key} LIMIT $4`,
+          limit,
+          after?.waiting ?? null,
+          after?.key ?? null,
+          rows,
+        )
+  return found.map(KEY_COUNT.read)
+}
+
+/** All budgets of each of these limits together. */
+export function* limitTotals(access: Access, limits: readonly string[]): Reading<LimitTotals[]> {
+  const rows = yield* all(
+    access.db,
+    `SELECT ${TOTALS.list} FROM (SELECT b.limit_name, b.active, ${waitingIn(access)} AS waiting
+     FROM sluice.buckets b WHERE b.limit_name = ANY ($1::text[]) AND b.worker = 0) t GROUP BY limit_name`,
+    limits,
+  )
+  return rows.map(TOTALS.read)
+}
+
+/** Waiting jobs by queue and by the bucket in whose wait list they stand, the longest first. */
+export function* throttled(access: Access, rows: number): Reading<Throttled> {
+  const { db, laneKey } = access
+  const { nowUs } = yield* now(access)
+  const found = yield* all(
+    db,
+    `SELECT ${THROTTLED.list} FROM sluice.lanes l JOIN sluice.buckets b ON b.id = l.bucket CROSS JOIN sluice.jobs j
+     WHERE j.lane = coalesce(l.base, l.${laneKey}) AND j.state = ${STATE.available} AND l.state = ${LANE.waiting}
+     GROUP BY b.id, l.queue ORDER BY waiting DESC, b.limit_name, b.key, l.queue`,
+  )
+  // Jobs of which each worker has a view wait in as many lists as there are workers: they are held back once none of these is open.
+  const views = `SELECT 1 FROM sluice.lanes v WHERE v.base = l.${laneKey} AND v.state =`
+  const [apart] = (yield* get<[number]>(
+    db,
+    `SELECT count(*) FROM sluice.lanes l CROSS JOIN sluice.jobs j WHERE j.lane = l.${laneKey} AND j.state = ${STATE.available}
+     AND l.state = ${LANE.spread} AND EXISTS (${views} ${LANE.waiting}) AND NOT EXISTS (${views} ${LANE.open})`,
+  )) as [number]
+  const groups = found.map(THROTTLED.read)
+  return {
+    waiting: groups.reduce((sum, { waiting, base }) => sum + (base === null ? waiting : 0), apart),
+    rows: groups.slice(0, rows).map(({ queue, limit, key, worker, wakeAtUs, waiting }) => ({
+      queue: access.queueName(queue),
+      ...namesOf({ limit: access.limitName(limit), key, worker }),
+      waiting,
+      nextStartUs: wakeAtUs === null || wakeAtUs === NEVER_US ? null : Math.max(wakeAtUs, nowUs),
+    })),
+  }
+}
+
+/** The jobs in the wait list of a bucket `b`. */
+function waitingIn({ laneKey }: Access): string {
+  return `(SELECT count(*) FROM sluice.lanes l CROSS JOIN sluice.jobs j WHERE j.lane = coalesce(l.base, l.${laneKey})
+    AND j.state = ${STATE.available} AND l.bucket = b.id AND l.state = ${LANE.waiting})`
+}

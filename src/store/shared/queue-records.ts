@@ -1,0 +1,70 @@
+/** What is kept of queues beside their jobs, and the settings of servers. */
+import type { Named, NamesFound, QueueBounds, QueueRecord } from '../contract/queues.ts'
+import { column, columns } from './columns.ts'
+import { ask, type Reading } from './reading.ts'
+import { type Access, all, run } from './sql.ts'
+
+const QUEUE = columns({
+  name: column<string>(),
+  paused: column<boolean | number>(),
+  bounds: column<string | null>(),
+  limit: column<string | null>('limit_name'),
+  createdUs: column<number | null>('created'),
+})
+
+const SETTING = 'setting:'
+const SET = `INSERT INTO sluice.store (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`
+
+/** Every queue that was ever named. */
+export function* queues(access: Access): Reading<QueueRecord[]> {
+  yield* ask(() => access.recordQueues())
+  const rows = yield* all(access.db, `SELECT ${QUEUE.list} FROM sluice.queues ORDER BY name`)
+  return rows.map(QUEUE.read).map((queue) => ({
+    ...queue,
+    paused: Boolean(queue.paused),
+    bounds: queue.bounds === null ? null : (JSON.parse(queue.bounds) as QueueBounds),
+  }))
+}
+
+const DISTINCT: Readonly<Record<Named, string>> = { limits: 'DISTINCT name', queues: 'name', schedules: 'name' }
+
+/** How many names of one kind stand in a folder, and which of some are there. */
+export function* names(
+  access: Access,
+  kind: Named,
+  folder: string,
+  some: readonly string[],
+  atMost: number,
+): Reading<NamesFound> {
+  if (kind === 'queues') yield* ask(() => access.recordQueues())
+  // Names are compared byte by byte, and a slash stands right before 0: the range is read from their index.
+  const where = folder === '' ? 'strpos(name, $2) = 0' : 'name > $2 AND name < $4'
+  const values = folder === '' ? ['/', atMost] : [`${folder}/`, atMost, `${folder}0`]
+  const rows = yield* all<[string | null, number]>(
+    access.db,
+    `SELECT NULL, count(*) FROM (SELECT ${DISTINCT[kind]} FROM sluice.${kind} WHERE ${where} LIMIT $3) found
+     UNION ALL SELECT DISTINCT name, 0::bigint FROM sluice.${kind} WHERE name = ANY ($1::text[])`,
+    some,
+    ...values,
+  )
+  return {
+    total: rows.find(([name]) => name === null)?.[1] ?? 0,
+    among: rows.flatMap(([name]) => (name === null ? [] : [name])),
+  }
+}
+
+/** Keeps a setting, or forgets it. */
+export function* keepSetting({ db }: Access, name: string, value: string | null): Reading<void> {
+  if (value === null) yield* run(db, 'DELETE FROM sluice.store WHERE name = $1', SETTING + name)
+  else yield* run(db, SET, SETTING + name, value)
+}
+
+/** Settings whose names begin so. */
+export function* settings({ db }: Access, prefix: string): Reading<{ name: string; value: string }[]> {
+  const rows = yield* all<[string, string]>(
+    db,
+    'SELECT name, value FROM sluice.store WHERE strpos(name, $1) = 1 ORDER BY name',
+    SETTING + prefix,
+  )
+  return rows.map(([name, value]) => ({ name: name.slice(SETTING.length), value }))
+}

@@ -1,0 +1,60 @@
+/** Statements that both stores run: written for PostgreSQL, in words that SQLite has too or can do without. */
+import type { Retention } from '../contract/store.ts'
+import { ask, type Reading } from './reading.ts'
+import type { Instant } from './series.ts'
+
+/** A parameter of a statement. */
+export type SqlValue = string | number | boolean | null | readonly (string | number | null)[]
+
+/** The statements of one connection. SQLite answers at once. */
+export interface Sql {
+  all<Row extends readonly unknown[]>(sql: string, ...values: SqlValue[]): Row[] | Promise<Row[]>
+  get<Row extends readonly unknown[]>(sql: string, ...values: SqlValue[]): Row | undefined | Promise<Row | undefined>
+  run(sql: string, ...values: SqlValue[]): number | Promise<number>
+}
+
+/** What the logic of both stores is given of one of them. */
+export interface Access {
+  readonly db: Sql
+  readonly retention: Retention
+  /** The column of lanes that `jobs.lane` names. */
+  readonly laneKey: 'id' | 'key'
+  now(): Instant | Promise<Instant>
+  /** The name of a stored queue, or of the one that a worker's own stands for. */
+  queueName(stored: string | number): string
+  /** The name of the limit of a stored bucket. */
+  limitName(stored: string): string
+  /** Puts queues on record that this process has named and not recorded yet. */
+  recordQueues(): unknown
+  /** Removes the registration of a worker. */
+  leave(worker: number): unknown
+}
+
+/** All rows of a query. */
+export function all<Row extends readonly unknown[]>(db: Sql, sql: string, ...values: SqlValue[]): Reading<Row[]> {
+  return ask(() => db.all<Row>(sql, ...values))
+}
+
+/** The first row of a query. */
+export function get<Row extends readonly unknown[]>(
+  db: Sql,
+  sql: string,
+  ...values: SqlValue[]
+): Reading<Row | undefined> {
+  return ask(() => db.get<Row>(sql, ...values))
+}
+
+/** Runs a statement for its effect. @returns the number of rows changed */
+export function run(db: Sql, sql: string, ...values: SqlValue[]): Reading<number> {
+  return ask(() => db.run(sql, ...values))
+}
+
+/** The store's clock. */
+export function now(access: Access): Reading<Instant> {
+  return ask(() => access.now())
+}
+
+/** Whether a text can be the id of a job or a flow: no other is ever found. */
+export function isUuid(id: string): boolean {
+  return /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/.test(id)
+}
