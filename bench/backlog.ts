@@ -48,7 +48,7 @@ async function probe(path: string, lanes: number): Promise<{ claimMs: number; pi
   }
   await sluice.stop()
   const retention = { completedUs: 1e12, cancelledUs: 1e12, discardedUs: 1e12 }
-  const store = createStore(`sqlite:${path}`, { clock: systemClock, durability: 'power', retention })
+  const store = await createStore(`sqlite:${path}`, { clock: systemClock, durability: 'power', retention })
   await store.open()
   const worker = await store.join(['default'], 30_000_000)
   const claims: number[] = []

@@ -26,7 +26,7 @@ const ignore = (): void => undefined
 
 const keepUs = 3_600_000_000
 const retention = { completedUs: keepUs, cancelledUs: keepUs, discardedUs: keepUs }
-const store = createStore(url, { clock: systemClock, durability: 'power', retention })
+const store = await createStore(url, { clock: systemClock, durability: 'power', retention })
 let decisions: [number, number][] = []
 const claim = store.claim.bind(store)
 store.claim = async (request): ReturnType<Store['claim']> => {

@@ -9,7 +9,7 @@ const RETENTION = { completedUs: 1e12, cancelledUs: 1e12, discardedUs: 1e12 }
 
 async function looksPerStart(tenants: number, withPlan: boolean): Promise<number> {
   const clock = createManualClock()
-  const store = createStore('sqlite::memory:', { clock, durability: 'process', retention: RETENTION })
+  const store = await createStore('sqlite::memory:', { clock, durability: 'process', retention: RETENTION })
   await store.open()
   await store.define([
     { name: 'global', policy: normalisePolicy({ rate: 100, per: '1s', burst: 5 }, 'global'), version: 0 },

@@ -13,7 +13,7 @@ const { url, keepMs, concurrency } = JSON.parse(process.argv[2] ?? '{}') as {
 }
 const keepUs = keepMs * 1000
 const retention = { completedUs: keepUs, cancelledUs: keepUs, discardedUs: keepUs }
-const store = createStore(url, { clock: systemClock, durability: 'power', retention })
+const store = await createStore(url, { clock: systemClock, durability: 'power', retention })
 
 let [ran, claimsMs, settlesMs, pickUpsMs] = [0, [] as number[], [] as number[], [] as number[]]
 const claim = store.claim.bind(store)

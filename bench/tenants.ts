@@ -16,7 +16,7 @@ interface Delivery {
 /** @param near the tenants' own limits are near their bounds too, or never bite. */
 async function deliver(path: string, tenants: number, near: boolean): Promise<Delivery> {
   const clock = createManualClock()
-  const store = createStore(`sqlite:${path}`, { clock, durability: 'process', retention: RETENTION })
+  const store = await createStore(`sqlite:${path}`, { clock, durability: 'process', retention: RETENTION })
   await store.open()
   const perTenant = near ? { rate: 1, per: tenants, burst: 1 } : { rate: PER_SECOND, per: '1s' as const }
   await store.define([

@@ -7,7 +7,7 @@ import { settlesWithin } from '../base/within.ts'
 import type { NewJob } from '../jobs/job.ts'
 import type { Limit } from '../policy/limits/define.ts'
 import type { Forecast } from '../policy/forecast/what-if.ts'
-import { createStore } from '../store/open.ts'
+import { storeLoader } from '../store/open.ts'
 import type { Store } from '../store/contract/store.ts'
 import { checkCall } from './define/call-options.ts'
 import { type EnqueueContext, prepare } from './run/enqueue.ts'
@@ -57,7 +57,10 @@ export class Sluice implements TaskEngine {
   readonly #queueLimits: QueueLimits
   readonly #events: Events
   readonly #waits = new WaitHistogram()
-  readonly #store: Store
+  /** Null until its backend is loaded. */
+  #store: Store | null = null
+  readonly #load: () => Promise<Store>
+  #isLoading = false
   readonly #results: Results
   readonly #calls: EnqueueContext
   readonly #servedQueues: ServedQueues
@@ -88,8 +91,9 @@ export class Sluice implements TaskEngine {
       (error, name) => logger.error({ err: error }, `a listener of ${name} threw`),
       settings.events,
     )
-    this.#store = createStore(options.store, settings)
     this.#place = new Place(options.store)
+    this.#load = storeLoader(options.store, settings)
+    if (typeof options.store === 'object') this.#store = options.store
     const calls = (this.#calls = { newId: createIds(clock), clock, limits: this.#registry, queueLimits })
     const store = async (): Promise<Store> => (await this.#opening.done()).store
     this.#results = new Results(store, clock)
@@ -121,7 +125,10 @@ export class Sluice implements TaskEngine {
       onStop: (stop) => (this.#stopping ? stop() : void this.#onStop.push(stop)),
     })
     this.#unbind = options.tasks.map((each) => bind(each, this))
-    this.#detach = clock.attach?.({ pending: () => this.#store.pending, running: () => this.#worker?.running ?? 0 })
+    this.#detach = clock.attach?.({
+      pending: () => this.#isLoading || (this.#store?.pending ?? false),
+      running: () => this.#worker?.running ?? 0,
+    })
   }
 
   /** Begins to run jobs; after a failure it may be called again. @throws engine.stopped when the engine has been stopped */
@@ -251,8 +258,8 @@ export class Sluice implements TaskEngine {
 
   async #openStore(): Promise<OpenStore> {
     refuseFakedTimers()
-    await this.#store.open()
-    const store = this.#store
+    const store = this.#store ?? (await this.#loadStore())
+    await store.open()
     const changed = await store.define(this.#registry.definitions())
     const declared = this.#queueLimits.declared()
     if (declared.length > 0) changed.push(...(await store.declareQueues(declared)))
@@ -263,9 +270,27 @@ export class Sluice implements TaskEngine {
     return this.#open
   }
 
-  async #openForOthers(): Promise<OpenStore> {
-    if (!this.#closed) return this.#opening.done()
+  /** A manual clock stands still meanwhile, as it does for any call of the store. */
+  async #loadStore(): Promise<Store> {
+    this.#isLoading = true
+    try {
+      const store = await this.#load()
+      // The stop did not wait for it.
+      this.#checkLetGo()
+      return (this.#store = store)
+    } finally {
+      this.#isLoading = false
+    }
+  }
+
+  #checkLetGo(): void {
+    if (!this.#closed) return
     throw new SluiceError('engine.stopped', 'The engine was stopped: it serves no requests any more.')
+  }
+
+  async #openForOthers(): Promise<OpenStore> {
+    this.#checkLetGo()
+    return this.#opening.done()
   }
 
   async #start(): Promise<void> {
@@ -314,7 +339,7 @@ export class Sluice implements TaskEngine {
     )
     ended.catch((error: unknown) => logger.warn({ err: error }, 'the engine could not be stopped in order'))
     this.#letGo()
-    await this.#store.close({ now: true })
+    await this.#store?.close({ now: true })
     this.#detach?.()
   }
 
@@ -324,7 +349,7 @@ export class Sluice implements TaskEngine {
     await this.#opening.settled()
     await this.#open?.resolver.stop()
     this.#letGo()
-    await this.#store.close()
+    await this.#store?.close()
     this.#detach?.()
   }
 

@@ -2,10 +2,8 @@ import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
 import { show } from '../base/options.ts'
 import { withoutPassword } from '../base/without-password.ts'
-import { existingPostgres, isPostgresUrl, postgresStoreOf, upgradePostgres } from './postgres/url.ts'
-import { checkExisting } from './sqlite/existing.ts'
-import { SqliteStore } from './sqlite/sqlite-store.ts'
 import type { Durability, Retention, Store } from './contract/store.ts'
+import { isPostgresUrl, readPostgresUrl } from './shared/postgres-url.ts'
 
 /** What every backend is opened with. */
 export interface StoreOptions {
@@ -17,13 +15,26 @@ export interface StoreOptions {
 }
 
 /**
- * The store behind a URL, `sqlite:<path>`, `sqlite::memory:` or `postgres://…`; a store that was made elsewhere is taken as it is.
+ * How to make the store behind a URL: `sqlite:<path>`, `sqlite::memory:` or `postgres://…`. The URL is checked now; its backend is
+ * loaded by the call. A store that was made elsewhere is answered as it is.
  * @throws store.url.invalid
  */
-export function createStore(url: string | Store, options: StoreOptions): Store {
-  if (typeof url === 'object' && url !== null) return url
-  if (isPostgresUrl(url)) return postgresStoreOf(url, options)
-  return new SqliteStore({ path: pathOf(url), ...options })
+export function storeLoader(url: string | Store, options: StoreOptions): () => Promise<Store> {
+  if (typeof url === 'object' && url !== null) return async () => url
+  if (isPostgresUrl(url)) {
+    readPostgresUrl(url)
+    return async () => (await import('./postgres/url.ts')).postgresStoreOf(url, options)
+  }
+  const path = pathOf(url)
+  return async () => {
+    const { SqliteStore } = await import('./sqlite/sqlite-store.ts')
+    return new SqliteStore({ path, ...options })
+  }
+}
+
+/** The store behind a URL, loaded at once. @throws store.url.invalid */
+export async function createStore(url: string, options: StoreOptions): Promise<Store> {
+  return storeLoader(url, options)()
 }
 
 /**
@@ -31,11 +42,12 @@ export function createStore(url: string | Store, options: StoreOptions): Store {
  * @throws store.url.invalid, store.missing, store.version
  */
 export async function openExisting(url: string, clock: Clock): Promise<Store> {
-  if (isPostgresUrl(url)) return existingPostgres(url, clock)
+  if (isPostgresUrl(url)) return (await import('./postgres/url.ts')).existingPostgres(url, clock)
   const path = pathOf(url)
+  const { checkExisting } = await import('./sqlite/existing.ts')
   checkExisting(path)
   const retention = { completedUs: 0, cancelledUs: 0, discardedUs: 0 }
-  const store = new SqliteStore({ path, clock, durability: 'process', retention })
+  const store = await createStore(`sqlite:${path}`, { clock, durability: 'process', retention })
   await store.open()
   return store
 }
@@ -45,7 +57,7 @@ export async function openExisting(url: string, clock: Clock): Promise<Store> {
  * @throws store.url.invalid, store.version, store.io
  */
 export async function upgradeStore(url: string, clock: Clock, dryRun: boolean): Promise<string> {
-  if (isPostgresUrl(url)) return upgradePostgres(url, clock, dryRun)
+  if (isPostgresUrl(url)) return (await import('./postgres/url.ts')).upgradePostgres(url, clock, dryRun)
   throw new SluiceError(
     'store.url.invalid',
     `${JSON.stringify(typeof url === 'string' ? withoutPassword(url) : url)} is no postgres:// store; engines upgrade a SQLite file by themselves when they open it`,

@@ -270,7 +270,7 @@ test('jobs that name a limit nobody has defined wait, hold nobody up, say so onc
     run: ({ name }) => void ran.push(`${name}@${harness.at()}`),
   })
   const retention = { completedUs: DAY_US, cancelledUs: DAY_US, discardedUs: DAY_US }
-  const store = createStore('sqlite::memory:', { clock: harness.clock, durability: 'process', retention })
+  const store = await createStore('sqlite::memory:', { clock: harness.clock, durability: 'process', retention })
   const engine = harness.create({ store, tasks: [work] })
   const events = record(engine, 'rate_limit.unknown', 'rate_limit.exceeded')
   const job = (name: string, keys: readonly string[]): NewJob => ({

@@ -44,7 +44,7 @@ describe('jobs from elsewhere that name a limit nobody has defined', () => {
   }
 
   async function opened(): Promise<{ store: Store; claim: () => Promise<Claim> }> {
-    const store = createStore('sqlite::memory:', {
+    const store = await createStore('sqlite::memory:', {
       clock: createManualClock(),
       durability: 'process',
       retention: { completedUs: DAY_US, cancelledUs: DAY_US, discardedUs: DAY_US },

@@ -16,7 +16,7 @@ import { createHttpApp } from '../../src/exports/http.ts'
 import { instrument } from '../../src/exports/opentelemetry.ts'
 import { createPostgresStore } from '../../src/exports/postgres.ts'
 import { createManualClock, drain } from '../../src/exports/testing.ts'
-import { createStore } from '../../src/store/open.ts'
+import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { systemClock } from '../../src/base/clock.ts'
 import { createEngineHarness } from './engine-harness.ts'
 
@@ -146,7 +146,8 @@ describe('what a field cannot take is refused with a code, and nothing is writte
 
 describe('a store that was made already', () => {
   const store = (): SluiceOptions['store'] =>
-    createStore('sqlite::memory:', {
+    new SqliteStore({
+      path: ':memory:',
       clock: systemClock,
       durability: 'process',
       retention: { completedUs: 1, cancelledUs: 1, discardedUs: 1 },

@@ -220,7 +220,7 @@ describe.skipIf(!INSTALLED)('on PostgreSQL, in real time', () => {
         site.engine({ tasks: [each], logger, queues: { default: { concurrency: 7 } } }),
       )
       await Promise.all(engines.map((engine) => engine.start()))
-      const sweeper = createStore(site.store, {
+      const sweeper = await createStore(site.store, {
         clock: systemClock,
         durability: 'power',
         retention: { completedUs: 0, cancelledUs: 0, discardedUs: 0 },

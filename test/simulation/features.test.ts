@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { Pool } from 'pg'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { Clock } from '../../src/base/clock.ts'
-import { createStore } from '../../src/store/open.ts'
+import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
 import type { NewJob } from '../../src/jobs/job.ts'
 import type { LimitPolicy, LimitDefinition } from '../../src/policy/limits/limit.ts'
@@ -23,7 +23,8 @@ const postgres = await service('postgres', 'the simulation of what limits can do
 function onSqlite(): { makeStore: MakeStore; end: () => Promise<void> } {
   const directory = testDirectory()
   const makeStore = (clock: Clock, ageingUs: number | null): Store =>
-    createStore(`sqlite:${join(directory, 'features.db')}`, {
+    new SqliteStore({
+      path: join(directory, 'features.db'),
       clock,
       durability: 'process',
       retention: RETENTION,

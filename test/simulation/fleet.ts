@@ -6,7 +6,7 @@ import { Sluice } from '../../src/engine/engine.ts'
 import type { Task } from '../../src/engine/define/task.ts'
 import type { SettleResult, Settlement } from '../../src/jobs/job.ts'
 import type { Limit } from '../../src/policy/limits/define.ts'
-import { createStore } from '../../src/store/open.ts'
+import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
 import type { Beat, Enqueued, Claim, Run, Store, Unstarted } from '../../src/store/contract/store.ts'
 import type { ManualClock } from '../../src/testing/manual-clock.ts'
 import type { Crash, Scenario, Use } from './scenario.ts'
@@ -105,7 +105,8 @@ export class Engine {
 
 /** The store of the fleet's file; what has ended is kept for the simulator to look at. */
 export function storeOf(path: string, clock: Clock): Store {
-  return createStore(`sqlite:${path}`, {
+  return new SqliteStore({
+    path,
     clock,
     durability: 'process',
     retention: { completedUs: 1e13, cancelledUs: 1e13, discardedUs: 1e13 },

@@ -121,7 +121,7 @@ class DemoRun {
 
   async #openStore(): Promise<Store> {
     const retention = { completedUs: 0, cancelledUs: 0, discardedUs: 0 }
-    const store = createStore(this.#url, { clock: systemClock, durability: 'power', retention })
+    const store = await createStore(this.#url, { clock: systemClock, durability: 'power', retention })
     await store.open()
     this.#closing.push(() => store.close())
     return store

@@ -1,39 +1,19 @@
 import type { Clock } from '../../base/clock.ts'
-import { SluiceError } from '../../base/errors.ts'
 import type { Store } from '../contract/store.ts'
+import { readPostgresUrl } from '../shared/postgres-url.ts'
 import type { PostgresStoreOptions } from './options.ts'
 import { PostgresStore } from './postgres-store.ts'
 
-/** Tells an address of PostgreSQL from any other. */
-export function isPostgresUrl(url: unknown): url is string {
-  return typeof url === 'string' && /^postgres(ql)?:\/\//.test(url)
-}
-
-/**
- * The store behind `postgres://user@host:5432/database`. Of its parameters `schema` (default `sluice`), `connections` (default 8)
- * and `notify` (`false`: no LISTEN, as behind pgBouncer's transaction mode) are the store's, all others are the driver's.
- * @throws store.url.invalid
- */
+/** The store behind a `postgres://` URL. @throws store.url.invalid */
 export function postgresStoreOf(
   url: string,
   { clock, retention, ageingUs }: Pick<PostgresStoreOptions, 'clock' | 'retention' | 'ageingUs'>,
 ): PostgresStore {
-  const parsed = parse(url)
-  const schema = take(parsed, 'schema') ?? 'sluice'
-  const connections = Number(take(parsed, 'connections') ?? 8)
-  const notify = take(parsed, 'notify') ?? 'true'
-  if (!/^[a-z_][a-z0-9_]{0,62}$/.test(schema)) throw invalid('schema', schema, 'lower-case letters, digits and _')
-  if (!Number.isInteger(connections) || connections < 2 || connections > 1000)
-    throw invalid('connections', String(connections), 'a whole number from 2 to 1000')
-  if (notify !== 'true' && notify !== 'false') throw invalid('notify', notify, 'true or false')
   return new PostgresStore({
-    connection: parsed.toString(),
+    ...readPostgresUrl(url),
     clock,
     retention,
     ...(ageingUs !== undefined && { ageingUs }),
-    schema,
-    connections,
-    notify: notify === 'true',
   })
 }
 
@@ -56,29 +36,4 @@ export async function upgradePostgres(url: string, clock: Clock, dryRun: boolean
   } finally {
     await store.close()
   }
-}
-
-function parse(url: string): URL {
-  try {
-    return new URL(url)
-  } catch (cause) {
-    throw new SluiceError(
-      'store.url.invalid',
-      'The postgres:// address cannot be read; write postgres://user:password@host:5432/database, with special characters escaped.',
-      { cause },
-    )
-  }
-}
-
-function take(url: URL, name: string): string | null {
-  const value = url.searchParams.get(name)
-  url.searchParams.delete(name)
-  return value
-}
-
-function invalid(name: string, value: string, allowed: string): SluiceError {
-  return new SluiceError(
-    'store.url.invalid',
-    `The store's address says ${name}=${value}, which is not allowed there; give ${allowed}.`,
-  )
 }

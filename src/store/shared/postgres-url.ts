@@ -1,0 +1,57 @@
+import { SluiceError } from '../../base/errors.ts'
+
+/** What a `postgres://` URL says. */
+export interface PostgresAddress {
+  /** The URL for the driver, without the parameters of the store. */
+  readonly connection: string
+  readonly schema: string
+  readonly connections: number
+  readonly notify: boolean
+}
+
+/** Tells an address of PostgreSQL from any other. */
+export function isPostgresUrl(url: unknown): url is string {
+  return typeof url === 'string' && /^postgres(ql)?:\/\//.test(url)
+}
+
+/**
+ * Reads `postgres://user@host:5432/database`. Of its parameters `schema` (default `sluice`), `connections` (default 8) and `notify`
+ * (`false`: no LISTEN, as behind pgBouncer's transaction mode) are the store's, all others are the driver's.
+ * @throws store.url.invalid
+ */
+export function readPostgresUrl(url: string): PostgresAddress {
+  const parsed = parse(url)
+  const schema = take(parsed, 'schema') ?? 'sluice'
+  const connections = Number(take(parsed, 'connections') ?? 8)
+  const notify = take(parsed, 'notify') ?? 'true'
+  if (!/^[a-z_][a-z0-9_]{0,62}$/.test(schema)) throw invalid('schema', schema, 'lower-case letters, digits and _')
+  if (!Number.isInteger(connections) || connections < 2 || connections > 1000)
+    throw invalid('connections', String(connections), 'a whole number from 2 to 1000')
+  if (notify !== 'true' && notify !== 'false') throw invalid('notify', notify, 'true or false')
+  return { connection: parsed.toString(), schema, connections, notify: notify === 'true' }
+}
+
+function parse(url: string): URL {
+  try {
+    return new URL(url)
+  } catch (cause) {
+    throw new SluiceError(
+      'store.url.invalid',
+      'The postgres:// address cannot be read; write postgres://user:password@host:5432/database, with special characters escaped.',
+      { cause },
+    )
+  }
+}
+
+function take(url: URL, name: string): string | null {
+  const value = url.searchParams.get(name)
+  url.searchParams.delete(name)
+  return value
+}
+
+function invalid(name: string, value: string, allowed: string): SluiceError {
+  return new SluiceError(
+    'store.url.invalid',
+    `The store's address says ${name}=${value}, which is not allowed there; give ${allowed}.`,
+  )
+}
