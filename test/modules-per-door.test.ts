@@ -60,7 +60,7 @@ describe('an engine', () => {
 
   it('on SQLite never loads PostgreSQL', () => {
     const modules = engine('sqlite::memory:', 'await sluice.start()')
-    expect(modules).toContain('node:sqlite')
+    expect(modules.some((url) => url.includes('/src/store/sqlite/'))).toBe(true)
     expect(
       modules.filter((url) => /\/src\/store\/postgres\/|\/src\/database\/p|\/node_modules\/pg\//.test(url)),
     ).toEqual([])
