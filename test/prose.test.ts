@@ -13,6 +13,7 @@ const DONE = [
   'src/cli',
   'src/database',
   'src/exports',
+  'src/http',
   'src/jobs',
   'src/policy',
   'src/telemetry',

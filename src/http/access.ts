@@ -3,32 +3,32 @@ import { Refusal } from './refusal.ts'
 import type { Right } from './rights.ts'
 import { checkToken, type CheckedToken, type Scope, type Token } from './token.ts'
 
-/** What one request may do. */
+/** The rights of one request. */
 export interface Access {
   /** Shown in the log and in the audit table. */
   readonly name: string
-  /** With all that they imply. */
+  /** All scopes, with those that they imply. */
   readonly scopes: ReadonlySet<Scope>
   /** Null: the header decides. */
   readonly tenant: string | null
   mayName(queue: string): boolean
-  /** All queues are open to it. */
+  /** Every queue is open to it. */
   readonly everywhere: boolean
-  /** The one queue that it names, where it names exactly one. */
+  /** The one queue that the token names, if it names exactly one. */
   readonly onlyQueue: string | null
 }
 
-/** Who may do what, by the header of a request. */
+/** The rights of callers, by the header of a request. */
 export interface AccessList {
-  /** There are no tokens: everybody may do everything. */
+  /** There are no tokens: every caller has full access. */
   readonly open: boolean
-  /** @throws Refusal 401 */
+  /** @throws {Refusal} 401 */
   of(authorization: string | null): Access
-  /** Takes other tokens from now on; what cannot be leaves the old ones in place. @throws option.invalid */
+  /** Replaces the tokens. An invalid list leaves the old ones in place. @throws {SluiceError} `option.invalid` */
   replace(tokens: readonly Token[] | undefined): void
   /** The names of the tokens. */
   readonly names: readonly string[]
-  /** What to tell the person who wrote the tokens, beside errors. */
+  /** Warnings for the author of the tokens. They are not errors. */
   readonly warnings: readonly string[]
 }
 
@@ -47,9 +47,9 @@ const ANYBODY: Access = {
 }
 
 /**
- * Makes the list of tokens of a server; with no tokens at all everybody may do everything.
+ * Makes the list of tokens of a server. Without tokens every caller has full access.
  * @param nowMs wall clock: a token counts until it expires
- * @throws option.invalid
+ * @throws {SluiceError} `option.invalid`
  */
 export function createAccess(tokens: readonly Token[] | undefined, nowMs: () => number): AccessList {
   let known = listOf(tokens ?? [], [])
@@ -70,7 +70,7 @@ export function createAccess(tokens: readonly Token[] | undefined, nowMs: () => 
   }
 }
 
-/** Refuses what a token is not good for. @throws Refusal 403 */
+/** Checks that a token has a right. @throws {Refusal} 403 */
 export function requireRight(access: Access, { scope, reach }: Right): void {
   if (scope !== null && !access.scopes.has(scope))
     throw denied(`The token is not good for this: it needs the scope ${scope}.`)
@@ -81,12 +81,12 @@ export function requireRight(access: Access, { scope, reach }: Right): void {
     throw denied('The token is of one tenant, and this concerns all of them: it needs a token of the tenant "*".')
 }
 
-/** Refuses queues that a token may not name. @throws Refusal 403 */
+/** Checks that a token may name a queue. @throws {Refusal} 403 */
 export function requireQueue(access: Access, queue: string): void {
   if (!access.mayName(queue)) throw denied(`The token may not use the queue ${queue}.`)
 }
 
-/** A right that the token does not have. */
+/** Makes the refusal of a right that the token lacks. */
 export function denied(message: string): Refusal {
   return new Refusal(403, 'permission_denied', message)
 }
@@ -98,7 +98,7 @@ function listOf(tokens: readonly Token[], before: readonly Known[]): Known[] {
       token,
       known.map((each) => each.checked),
     )
-    // The same token keeps its budget of requests.
+    // The same token keeps its request budget.
     const same = before.find((each) => JSON.stringify(each.checked.token) === JSON.stringify(token))
     known.push(same ?? { checked, access: accessOf(checked) })
   }
@@ -110,7 +110,7 @@ function accessIn(known: readonly Known[], authorization: string | null, nowMs: 
   if (given === undefined) throw unauthenticated('The request carries no bearer token.', 'Bearer')
   const digest = known[0]?.checked.digestOf(given)
   let found: Known | null = null
-  // All are compared, and digests of one length: the time it takes tells nothing of a token.
+  // Every token is compared, by digests of equal length, so the time taken reveals nothing about a token.
   for (const each of known) if (digest && timingSafeEqual(each.checked.digest, digest)) found = each
   if (!found) throw unauthenticated('The bearer token is not known to this server.', 'Bearer error="invalid_token"')
   const { expiresMs } = found.checked

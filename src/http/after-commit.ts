@@ -1,9 +1,9 @@
 import type { Logger } from '../base/logger.ts'
 
 /**
- * Reads what an answer tells of work that is stored already. Where that fails the answer says less: an error would have the client
- * store the work twice.
- * @param otherwise what is told then
+ * Reads details for an answer about work that is already stored. If the read fails, the answer says less. An error
+ * would make the client store the work twice.
+ * @param otherwise the answer's details after a failed read
  */
 export async function afterCommit<T>(
   logger: Logger,

@@ -24,22 +24,25 @@ import { TenantNames } from './tenant-names.ts'
 /** An Open Job Spec server: mount `fetch` in any framework that speaks the Fetch API. */
 export interface HttpApp {
   fetch(request: Request): Promise<Response>
-  /** Answers `/ready` with 503 from now on. */
+  /** Answers `/ready` with 503 from this call on. */
   drain(): void
   /**
-   * Takes other tokens and limits from now on, in place of all that it had; requests that run go on. What cannot be leaves all as it was.
-   * @throws option.invalid, policy.invalid and as the start
+   * Replaces all tokens and limits. Running requests continue. An invalid change leaves everything as it was.
+   * @throws {SluiceError} `option.invalid`, `policy.invalid` and the codes of the start
    */
   reload(change: Reload): Promise<void>
-  /** Defines the limits of the options, and what tenants have of them, as an engine's start does; call it once the engine has started. */
+  /**
+   * Defines the limits of the options, and the tenants' copies of them, as an engine's start does. Call it once the
+   * engine has started.
+   */
   define(): Promise<void>
-  /** Ends streams of events; the engine is stopped by whoever made it. */
+  /** Ends event streams. The caller stops the engine. */
   close(): void
 }
 
 const MAX_BODY_BYTES = 16 * 1_048_576
 
-/** Makes a server of an engine. @throws option.invalid, policy.invalid for tokens and budgets that cannot be */
+/** Makes a server of an engine. @throws {SluiceError} `option.invalid`, `policy.invalid` */
 export function createHttpApp(options: HttpOptions): HttpApp {
   checkHttpOptions(options)
   const { sluice, clock = systemClock, logger = silentLogger, testMode = false } = options
@@ -69,7 +72,7 @@ export function createHttpApp(options: HttpOptions): HttpApp {
     auditor: new Auditor(remote, clock, logger),
     health: new StoreHealth(remote, clock),
     limits: new LimitRules(options.limits),
-    // A suite asks for exact counts, however busy its machine is.
+    // A test suite needs exact counts, even on a busy machine.
     counts: new QueueCounts(remote, clock, testMode ? 0 : undefined),
     bounds,
     heldOpen: new HeldOpen(bounds),
@@ -107,7 +110,7 @@ export function createHttpApp(options: HttpOptions): HttpApp {
 }
 
 function packageVersion(): string {
-  // The same two steps up from src/http and from dist/http.
+  // The manifest is two folders up, both from src/http and from dist/http.
   const manifest: unknown = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
   return (manifest as { version: string }).version
 }

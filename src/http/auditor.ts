@@ -2,23 +2,23 @@ import type { Clock } from '../base/clock.ts'
 import type { Logger } from '../base/logger.ts'
 import type { Remote } from '../remote/remote.ts'
 
-/** A change as the server tells it. */
+/** A change that a request made. */
 export interface Change {
-  /** The name of the token, or what else did it. */
+  /** The name of the token, or of another cause. */
   readonly who: string
   readonly tenant: string
   /** The name of the operation. */
   readonly action: string
   readonly subject: string
   readonly requestId?: string
-  /** What was asked. */
+  /** The request. */
   readonly asked: unknown
 }
 
-/** A request that is longer than this is kept on record by its size alone. */
+/** The record of a longer request holds its size only. */
 const LONGEST_DETAIL = 4096
 
-/** Puts every change that somebody made through this server on record: a row of the audit table, and a line of the log. */
+/** Records every change made through this server: a row of the audit table, and a line of the log. */
 export class Auditor {
   readonly #remote: Remote
   readonly #clock: Clock
@@ -30,7 +30,7 @@ export class Auditor {
     this.#logger = logger
   }
 
-  /** Keeps a change that was made. Where the row cannot be written the log says so: the change stands. */
+  /** Records a change. If the row cannot be written, the log says so and the change stands. */
   async record({ who, tenant, action, subject, requestId, asked }: Change): Promise<void> {
     const text = JSON.stringify({ request_id: requestId, asked })
     const detail =

@@ -1,19 +1,19 @@
 import { SluiceError } from '../base/errors.ts'
 import { checkOptions, show } from '../base/options.ts'
 
-/** How much of the server one tenant, one token or one answer may take up. All are whole numbers from 1 on. */
+/** The bounds of one tenant, one token or one answer. All are whole numbers from 1 on. */
 export interface Bounds {
-  /** Limits of a tenant; 1,000 by default. Callers without a tenant are one together, here and below. */
+  /** Limits of a tenant; default 1,000. All callers without a tenant count as one, here and below. */
   readonly limits?: number
-  /** Schedules of a tenant; 1,000 by default. */
+  /** Schedules of a tenant; default 1,000. */
   readonly schedules?: number
-  /** Queues of a tenant; 1,000 by default. */
+  /** Queues of a tenant; default 1,000. */
   readonly queues?: number
-  /** Streams of events that a token holds open on this process; 100 by default. Callers without tokens are one together. */
+  /** Event streams that a token holds open on this process; default 100. All callers without tokens count as one. */
   readonly streams?: number
-  /** Fetches that wait for work for a token on this process; 1,000 by default. */
+  /** Fetches of a token that wait for work on this process; default 1,000. */
   readonly polls?: number
-  /** Bytes of payloads in one page or fetch of jobs; 8 MiB by default. One job may exceed it by itself. */
+  /** Bytes of payloads in one page or fetch of jobs; default 8 MiB. One job may exceed it by itself. */
   readonly answerBytes?: number
 }
 
@@ -27,7 +27,7 @@ const DEFAULTS: Required<Bounds> = {
 }
 const MOST = 1_000_000_000
 
-/** Bounds with their defaults. @throws option.invalid */
+/** Adds the defaults to bounds. @throws {SluiceError} `option.invalid` */
 export function boundsOf(given: Bounds = {}): Required<Bounds> {
   checkOptions(given, Object.keys(DEFAULTS), 'bounds of the server')
   for (const [name, value] of Object.entries(given) as [string, unknown][])

@@ -1,11 +1,12 @@
 import { denied } from './access.ts'
 
 /**
- * Refuses what a page in a browser sends to a server without tokens: it needs no secret to act there, and the browser of anybody who can
- * reach the server carries its requests.
+ * Refuses requests that a web page sends to a server without tokens. A page needs no secret to act there, and the
+ * browser of any user who can reach the server carries its requests.
  *
- * @param isHost whether the server goes by that name; null: by any. A page whose own name was pointed here sends that name.
- * @throws Refusal 403
+ * @param isHost returns whether a host name is the server's; null: any is. A page whose own name was pointed at the
+ * server sends that name.
+ * @throws {Refusal} 403
  */
 export function refusePages(request: Request, isHost: ((host: string) => boolean) | null): void {
   const { headers, method } = request

@@ -5,11 +5,11 @@ import { invalid, Refusal } from './refusal.ts'
 const ISSUES_SHOWN = 5
 
 /**
- * A part of a request, as its schema reads it; without a schema nothing is taken. A member that is misspelt is refused: what it asks for
- * would not be done.
+ * Reads a part of a request by its schema; without a schema it reads nothing. A misspelt member is refused, because
+ * the server would silently ignore it.
  *
  * @param all whether every unknown member is refused
- * @throws Refusal 400, 422
+ * @throws {Refusal} 400, 422
  */
 export function checked(
   schema: z.ZodType | null,
@@ -33,7 +33,7 @@ export function checked(
   const details = {
     issues: issues.slice(0, ISSUES_SHOWN).map((issue) => ({ path: pathOf(issue), message: issue.message })),
   }
-  // A retry policy of the right shape whose numbers cannot be is understood, and refused.
+  // A retry policy of the right shape with impossible numbers is refused as 422.
   if (first?.path.includes('retry') && first.code !== 'invalid_type' && first.code !== 'unrecognized_keys')
     throw new Refusal(422, 'invalid_request', words, { type: 'validation_error', details })
   throw invalid(words, { details })

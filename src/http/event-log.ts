@@ -17,7 +17,7 @@ export interface OjsEvent {
   readonly data: Readonly<Record<string, unknown>>
 }
 
-/** An event with whose it is; put into words when somebody first looks at it, for most are never looked at. */
+/** An event with its owner. It takes its final form at its first read, since most events are never read. */
 export class LoggedEvent {
   readonly seq: number
   readonly #told: Told
@@ -41,7 +41,7 @@ export class LoggedEvent {
   }
 }
 
-/** What was told, when, and how long the run had taken. */
+/** The event, its time and the duration of its run. */
 interface Told {
   readonly type: string
   readonly payload: Readonly<Record<string, unknown>>
@@ -72,7 +72,7 @@ const NAMES = [
   'schedule.ended',
 ] as const satisfies readonly (keyof SluiceEvents)[]
 
-/** The last 10,000 events of this server, for whoever polls or listens. */
+/** The last 10,000 events of this server, for pollers and listeners. */
 export class EventLog {
   readonly #clock: Clock
   readonly #newId: () => string
@@ -81,7 +81,10 @@ export class EventLog {
   readonly #started = new Map<string, number>()
   readonly #counts = new Map<string, number>()
   readonly #stops: (() => void)[]
-  /** Greater than any of a server before this one on the same store: whoever comes back with a cursor of that misses nothing of this. */
+  /**
+   * Greater than the `seq` of any earlier server on the same store, so that a client with an older cursor misses no
+   * event of this server.
+   */
   #seq: number
 
   constructor(sluice: Sluice, clock: Clock, newId: () => string) {
@@ -91,7 +94,7 @@ export class EventLog {
     this.#stops = NAMES.map((name) => sluice.on(name, (event) => this.#add(name, event)))
   }
 
-  /** How often each type of event has been told since the start. */
+  /** The number of events of each type since the start. */
   get counts(): ReadonlyMap<string, number> {
     return this.#counts
   }
@@ -101,7 +104,7 @@ export class EventLog {
     return this.#seq
   }
 
-  /** Events behind a cursor that match, oldest first. @param after the `seq` of the last one known */
+  /** Returns the events behind a cursor that match, oldest first. @param after the `seq` of the last known event */
   after(after: number, matches: (event: LoggedEvent) => boolean, limit: number): LoggedEvent[] {
     const found: LoggedEvent[] = []
     const first = this.#events[0]?.seq ?? 0
@@ -112,7 +115,7 @@ export class EventLog {
     return found
   }
 
-  /** Calls `listener` at every event; returns how to stop that. */
+  /** Calls `listener` at every event. Returns a function that stops it. */
   listen(listener: (event: LoggedEvent) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -135,12 +138,12 @@ export class EventLog {
       id: `evt_${this.#newId()}`,
     })
     this.#events.push(logged)
-    // Thrown away by the thousand, since taking away the first moves all others.
+    // Events are removed by the thousand, since removing the first moves all others.
     if (this.#events.length > KEPT + 1000) this.#events.splice(0, this.#events.length - KEPT)
     for (const listener of this.#listeners) listener(logged)
   }
 
-  /** How long the run took that an event ends; null: it ends none. */
+  /** The duration of the run that an event ends; null: the event ends no run. */
   #duration(type: string, id: string, nowMs: number): number | null {
     if (type === 'job.started') {
       if (this.#started.size >= KEPT) this.#started.clear()
@@ -180,7 +183,7 @@ function describe({ type, payload, atMs, durationMs, id: eventId }: Told): { ten
   return { tenant: own.tenant, event }
 }
 
-/** What a remote worker called its failure stands in the cause. */
+/** The cause holds a remote worker's own error name. */
 function errorJson(error: Error): { code: string; message: string } {
   const { code: called } = (error.cause ?? {}) as { readonly code?: unknown }
   const own = error instanceof SluiceError ? error.code : 'handler.failed'

@@ -1,15 +1,15 @@
 import { Refusal } from './refusal.ts'
 
-/** Texts without these hold no number that could change: 16 digits in a row, or an exponent. */
+/** A text without a match holds no number that could change: 16 digits in a row, or an exponent. */
 const SUSPICIOUS = /\d{16}|\d[eE][+-]?\d/
 const NUMBER = /-?\d+(\.\d+)?([eE][+-]?\d+)?/y
 
 /**
- * Refuses numbers that JSON can write and this server cannot keep as they are: whole numbers beyond 2^53 − 1, and those that overflow or
- * vanish.
+ * Refuses numbers that JSON can write and this server cannot keep unchanged: integers beyond 2^53 − 1, and numbers
+ * that overflow or underflow.
  *
  * @param text JSON that was parsed without an error
- * @throws Refusal 422, with the path of the first such number
+ * @throws {Refusal} 422, with the path of the first such number
  */
 export function requireExactNumbers(text: string): void {
   if (!SUSPICIOUS.test(text)) return
@@ -24,7 +24,7 @@ export function requireExactNumbers(text: string): void {
   }
 }
 
-/** Whether a number is the same once it was read: a fraction may be rounded, a whole number may not. */
+/** Returns whether a number stays the same when read. A fraction may be rounded, a whole number may not. */
 function isExact(literal: string): boolean {
   const value = Number(literal)
   if (!Number.isFinite(value)) return false
@@ -32,12 +32,12 @@ function isExact(literal: string): boolean {
   return !Number.isInteger(value) || Number.isSafeInteger(value) || isFraction(literal)
 }
 
-/** Whether a literal beyond 2^53 is a measured value: it has an exponent, and reads back as the same digits. */
+/** Returns whether a literal beyond 2^53 is a measured value: it has an exponent, and reads back as the same digits. */
 function isFraction(literal: string): boolean {
   return /[eE]/.test(literal) && digitsOf(literal) === digitsOf(String(Number(literal)))
 }
 
-/** The digits that count, and the power of ten that they are multiplied by. */
+/** The significant digits, and the power of ten that multiplies them. */
 function digitsOf(literal: string): string {
   const [, whole = '', fraction = '', exponent = '0'] = /^-?(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(literal) ?? []
   const all = (whole + fraction).replace(/^0+/, '')
@@ -47,7 +47,7 @@ function digitsOf(literal: string): string {
 
 interface Open {
   readonly list: boolean
-  /** The place in a list, or the name in an object. */
+  /** The index in a list, or the name in an object. */
   at: string | number
 }
 
@@ -58,7 +58,7 @@ function* numbersIn(text: string): Generator<{ readonly literal: string; readonl
     const inner = open.at(-1)
     if (char === '"') {
       const end = endOfString(text, i)
-      // A name, if a colon follows and it stands in an object; a value's own name has been read by then.
+      // A string in an object with a colon behind it is a name. The name of a value was read before it.
       if (inner && !inner.list && /^\s*:/.test(text.slice(end, end + 64)))
         inner.at = JSON.parse(text.slice(i, end)) as string
       i = end
@@ -78,7 +78,7 @@ function* numbersIn(text: string): Generator<{ readonly literal: string; readonl
   }
 }
 
-/** The place behind the closing quote of a string. */
+/** The position behind the closing quote of a string. */
 function endOfString(text: string, start: number): number {
   for (let i = start + 1; i < text.length; i++) {
     if (text[i] === '\\') i++

@@ -11,10 +11,10 @@ import { checkTenant } from './tenant.ts'
 
 const MEDIA_TYPE = 'application/openjobspec+json'
 const VERSION = '1.0'
-/** Every 1.x, candidates of a release too. */
+/** Every 1.x, release candidates included. */
 const VERSIONS = /^1(\.\d+){0,2}(-[0-9A-Za-z.-]+)?$/
 const REQUEST_ID = /^[\x21-\x7E]{1,128}$/
-/** What may be asked without a token. */
+/** The access of a request without a token. */
 const OPEN: Access = {
   name: 'nobody',
   scopes: new Set(),
@@ -24,18 +24,18 @@ const OPEN: Access = {
   onlyQueue: null,
 }
 
-/** What a handler works with. */
+/** The parts that a handler works with. */
 export interface HandlerOptions {
   readonly server: Server
   readonly access: AccessList
-  /** The names that a server without tokens goes by; null: any. */
+  /** Returns whether a host name is the server's, while it has no tokens; null: any is. */
   readonly isHost: ((host: string) => boolean) | null
-  /** Null: as many as they like. */
+  /** Null: requests are not limited. */
   readonly requests: RequestBudget | null
   readonly maxBodyBytes: number
 }
 
-/** Takes a request through its checks to its operation, and its reply or refusal to a response. */
+/** Takes a request through its checks to its operation, and turns its reply or refusal into a response. */
 export class Handler {
   readonly #options: HandlerOptions
   readonly #gate = new PushGate()
@@ -49,7 +49,7 @@ export class Handler {
     return this.#answer(request, operation, (asked) => this.#run(request, operation, params, asked))
   }
 
-  /** Answers a request at a path where none of its method is; others may be. */
+  /** Answers a request at a path that does not serve its method. */
   elsewhere(request: Request, path: string, served: readonly string[]): Promise<Response> {
     return this.#answer(request, undefined, async () => unserved(request.method, path, served))
   }
@@ -103,7 +103,7 @@ export class Handler {
     const call: Call<unknown, unknown, unknown> = {
       server,
       params: checked(operation.params, params, 'path'),
-      // What narrows a change must not be dropped: the change would reach more.
+      // A filter of a change must not be dropped: the change would reach more.
       query: operation.query && checked(operation.query, queryOf(request), 'query', operation.method !== 'GET'),
       body: checked(operation.body, body, 'body'),
       tenant,
@@ -134,14 +134,14 @@ export class Handler {
   }
 }
 
-/** What the log says of a request, as it becomes known. */
+/** The log entry of a request, filled in step by step. */
 interface Asked {
   readonly requestId: string
   token?: string
   tenant?: string
 }
 
-/** A token of one tenant speaks for that one alone. */
+/** A token of one tenant acts for that tenant only. */
 function tenantOf(access: Access, header: string | null): string {
   const given = checkTenant(header)
   if (access.tenant === null) return given
@@ -153,7 +153,7 @@ function queryOf({ url }: Request): Record<string, string> {
   return Object.fromEntries(new URL(url).searchParams)
 }
 
-/** What is answered where no operation is. @throws Refusal 404, 405 */
+/** Makes the reply for a path or method without an operation. @throws {Refusal} 404, 405 */
 function unserved(method: string, path: string, served: readonly string[]): Reply {
   const shown = `${method} ${path.slice(0, 200)}`
   if (served.length === 0) throw new Refusal(404, 'not_found', `There is nothing at ${shown}.`)
@@ -169,15 +169,15 @@ function responseOf(
 ): Response {
   const raw = body === null || body instanceof ReadableStream || headers?.['Content-Type'] === 'text/plain'
   const content = raw ? (body as string | ReadableStream | null) : JSON.stringify(body)
-  // Nobody will read it: its listener goes now.
+  // HEAD has no reader for the stream, so its listener ends now.
   if (head && content instanceof ReadableStream) void content.cancel()
-  // A plain object, and no Headers: the adapter writes it as it is.
+  // A plain object instead of Headers: the adapter writes it unchanged.
   const all = {
-    // A status of 204 has no body, and so no type of one.
+    // A 204 has no body, and so no content type.
     ...(status !== 204 && { 'Content-Type': MEDIA_TYPE }),
     'OJS-Version': VERSION,
     'X-Request-Id': requestId,
-    // A server that stops need not wait for clients to let go of their connections.
+    // A stopping server does not wait for clients to close their connections.
     ...(last && { Connection: 'close' }),
     ...(head && typeof content === 'string' && { 'Content-Length': String(Buffer.byteLength(content)) }),
     ...headers,

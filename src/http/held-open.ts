@@ -2,13 +2,13 @@ import type { Access } from './access.ts'
 import type { Bounds } from './bounds.ts'
 import { Refusal } from './refusal.ts'
 
-/** What a caller can hold open. */
+/** The kinds of answers that a caller holds open. */
 export type Kept = 'streams' | 'polls'
 
 const WORDS: Readonly<Record<Kept, string>> = { streams: 'streams of events', polls: 'fetches that wait' }
 const RETRY_AFTER_S = 1
 
-/** Counts what each token holds open on this process; without tokens, all callers together. */
+/** Counts the open answers of each token on this process. All callers without tokens count as one. */
 export class HeldOpen {
   readonly #bounds: Required<Bounds>
   readonly #counts = new WeakMap<Access, Record<Kept, number>>()
@@ -17,7 +17,7 @@ export class HeldOpen {
     this.#bounds = bounds
   }
 
-  /** Counts one more, until the answer is called; calling it again changes nothing. @throws Refusal 429 */
+  /** Counts one more, until the returned function is called. Further calls change nothing. @throws {Refusal} 429 */
   take(access: Access, kind: Kept): () => void {
     const counts = this.#counts.get(access) ?? { streams: 0, polls: 0 }
     this.#counts.set(access, counts)

@@ -1,4 +1,7 @@
-/** Refusals of requests that never become one: what HTTP itself refuses has the error body of the Open Job Spec too. */
+/**
+ * Refusals of requests that fail before an operation. Refusals by HTTP itself have the error body of the Open Job
+ * Spec too.
+ */
 import { STATUS_CODES, type ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { systemClock } from '../base/clock.ts'
@@ -7,29 +10,29 @@ import { Refusal } from './refusal.ts'
 
 const newId = createIds(systemClock)
 
-/** A request that is no HTTP. */
+/** Makes the refusal of a request that is not valid HTTP. */
 export function badRequest(message: string): Refusal {
   return new Refusal(400, 'invalid_request', message)
 }
 
-/** A header Expect that this server does not meet. */
+/** Makes the refusal of a header Expect that this server does not support. */
 export function notExpected(): Refusal {
   return new Refusal(417, 'x_expectation_failed', 'The header Expect of the request is not met here. Leave it out.')
 }
 
-/** A refusal as a response of the Fetch API. */
+/** Turns a refusal into a response of the Fetch API. */
 export function responseOf(refusal: Refusal): Response {
   const { headers, body } = textOf(refusal)
   return new Response(body, { status: refusal.status, headers })
 }
 
-/** Answers a request by a refusal, and ends its connection. */
+/** Answers a request with a refusal, and ends its connection. */
 export function refuse(response: ServerResponse, refusal: Refusal): void {
   const { headers, body } = textOf(refusal)
   response.writeHead(refusal.status, { ...headers, 'Content-Length': Buffer.byteLength(body) }).end(body)
 }
 
-/** Answers what could not be read as a request, where nothing was answered yet, and hangs up. */
+/** Answers an unreadable request if it has no answer yet, and closes the connection. */
 export function hangUp(error: Error & { readonly code?: string }, socket: Duplex): void {
   const { _httpMessage: begun } = socket as Duplex & { readonly _httpMessage?: { readonly headersSent: boolean } }
   if (!socket.writable || error.code === 'ECONNRESET' || begun?.headersSent) {

@@ -8,29 +8,36 @@ import type { Bounds } from './bounds.ts'
 import type { ServedLimits } from './limit-rules.ts'
 import type { Token } from './token.ts'
 
-/** How a server is made. */
+/** The options of a server. */
 export interface HttpOptions {
-  /** The engine that it serves; started and stopped by whoever made it. */
+  /** The engine behind the server; the caller starts and stops it. */
   readonly sluice: Sluice
-  /** Who may do what; without any everybody may do everything: for servers that only this host can reach. */
+  /**
+   * The tokens and their rights. Without tokens every caller has full access: only for servers that this host alone can
+   * reach.
+   */
   readonly tokens?: readonly Token[]
-  /** Limits that jobs are held to by their type, queue and tenant, beside those of the engine's own tasks. */
+  /** Limits for jobs by their type, queue and tenant, beside those of the engine's own tasks. */
   readonly limits?: ServedLimits
-  /** The names that the server goes by while it has no tokens, so that no page whose own name was pointed here acts on it; any by default. */
+  /**
+   * Returns whether a host name is the server's; by default any is. A server without tokens uses it to refuse a web
+   * page
+   * whose own name was pointed at the server.
+   */
   readonly isHost?: (host: string) => boolean
-  /** The engine's clock, where that is not the system's. */
+  /** The engine's clock; default: the system's. */
   readonly clock?: Clock
-  /** Any pino-like object; nothing is logged by default. */
+  /** Any pino-like object; default: no log. */
   readonly logger?: Logger
-  /** The largest body, in bytes; 16 MiB by default. */
+  /** The largest body, in bytes; default 16 MiB. */
   readonly maxBodyBytes?: number
-  /** How many requests each token may make of this process, or all callers without tokens; by default as many as they like. */
+  /** The request budget of each token on this process. All callers without tokens share one. Default: unlimited. */
   readonly requests?: Policy
-  /** How much one tenant, one token and one answer may take up; each has a default. */
+  /** The bounds of one tenant, one token and one answer; each has a default. */
   readonly bounds?: Bounds
-  /** What the suites need beside the specification: directives in jobs, and a way to empty the store. */
+  /** Extensions for test suites: directives in jobs, and an operation that empties the store; default false. */
   readonly testMode?: boolean
-  /** Which backend the store is, for the manifest. */
+  /** The backend of the store, for the manifest. */
   readonly backend?: string
 }
 
@@ -48,7 +55,10 @@ const KNOWN = [
   'backend',
 ] as const
 
-/** Checks how a server is made; tokens, limits and the budget of requests are checked where they are read. @throws option.invalid */
+/**
+ * Checks a server's options. Tokens, limits and the request budget are checked where they are read.
+ * @throws {SluiceError} `option.invalid`
+ */
 export function checkHttpOptions(options: HttpOptions): void {
   const what = 'createHttpApp'
   checkOptions(options, KNOWN, what, { meant: { engine: 'sluice', token: 'tokens', auth: 'tokens' } })
@@ -56,7 +66,7 @@ export function checkHttpOptions(options: HttpOptions): void {
   const wrong = (name: string, value: unknown, remedy: string): SluiceError =>
     new SluiceError('option.invalid', `${name} of ${what} is ${show(value)}; give ${remedy}`)
   if (!(sluice instanceof Sluice)) throw wrong('sluice', sluice, 'the engine that it serves')
-  // Without tokens everybody may do everything: a list that failed to load must not read as none.
+  // Without tokens every caller has full access, so a list that failed to load must not pass as no tokens.
   if (tokens !== undefined && !Array.isArray(tokens)) throw wrong('tokens', tokens, 'a list of tokens')
   if (isHost !== undefined && typeof isHost !== 'function') throw wrong('isHost', isHost, 'a function')
   if (clock !== undefined) checkMethods(clock, ['now', 'monotonicUs', 'setTimer'], `clock of ${what}`)

@@ -9,35 +9,40 @@ import type { Policy } from '../policy/limits/policy.ts'
 import type { BucketUse } from '../store/contract/store.ts'
 import { ownName } from './tenant.ts'
 
-/** A limit of the server: its policy, whose it is, and its key. */
+/** A limit of the server: its policy, its owner and its key. */
 export type ServedLimit = Policy & {
-  /** One budget for all tenants; by default each tenant has budgets of its own under this policy. */
+  /** One budget for all tenants. Default: each tenant has budgets of its own under this policy. */
   readonly shared?: boolean
-  /** Where its partition key is, for uses that name none; a client then cannot choose the key. */
+  /** The path of the partition key, for uses without one of their own; a client then cannot choose the key. */
   readonly by?: string
 }
 
-/** A use of a limit by the jobs of a type or a queue. */
+/** The use of a limit by the jobs of a type or a queue. */
 export interface ServedUse {
   readonly limit: string
-  /** `tenant`, the authenticated one; `args.0.tenantId`, `meta.region`; any other path is one into the first argument. */
+  /**
+   * `tenant` (the authenticated one), `args.0.tenantId`, `meta.region`; any other path starts in the first argument.
+   */
   readonly by?: string
-  /** Units that each start costs; 1 by default. */
+  /** The units that each start costs; default 1. */
   readonly weight?: number
 }
 
-/** The limits that a server holds jobs to, beside those of the engine's own tasks. */
+/** The limits of a server's jobs, beside those of the engine's own tasks. */
 export interface ServedLimits {
   readonly limits?: Readonly<Record<string, ServedLimit>>
   readonly types?: Readonly<Record<string, { readonly limits?: readonly ServedUse[] }>>
-  /** Limits without a key hold for the queues of tenants; give them to the engine's `queues` too, for the queues of nobody in particular. */
+  /**
+   * Limits without a key apply to the queues of tenants. Pass them to the engine's `queues` too, for queues without a
+   * tenant.
+   */
   readonly queues?: Readonly<Record<string, { readonly limits?: readonly ServedUse[] }>>
 }
 
-/** What is known of a job when its limits are resolved. */
+/** The fields of a job by which its limits are resolved. */
 export interface LimitedJob {
   readonly type: string
-  /** As the client names it. */
+  /** The client's name of the queue. */
   readonly queue: string
   readonly args: readonly unknown[]
   readonly meta: unknown
@@ -46,7 +51,7 @@ export interface LimitedJob {
 
 /** A bucket that a job needs. */
 export interface ResolvedUse {
-  /** As the store has it. */
+  /** The name of the limit in the store. */
   readonly limit: string
   readonly key: string
   readonly weight: number
@@ -56,7 +61,7 @@ interface Rule {
   readonly policy: LimitPolicy
   readonly shared: boolean
   readonly by: string | null
-  /** Its jobs have keys: a use without one is a mistake. */
+  /** The limit has partition keys: a use without one is a mistake. */
   readonly keyed: boolean
 }
 
@@ -66,12 +71,17 @@ export class LimitRules {
   #types = new Map<string, readonly ServedUse[]>()
   #queues = new Map<string, readonly ServedUse[]>()
 
-  /** @throws policy.invalid, limit.unknown, limit.key.invalid, limit.weight.above_burst, option.invalid */
+  /**
+   * @throws {SluiceError} `policy.invalid`, `limit.unknown`, `limit.key.invalid`, `limit.weight.above_burst`,
+   * `option.invalid`
+   */
   constructor(served: ServedLimits = {}) {
     this.replace(served)
   }
 
-  /** Takes other limits from now on; what cannot be leaves the old ones in place. @throws as the constructor */
+  /**
+   * Replaces the limits. Invalid ones leave the old ones in place. @throws {SluiceError} the codes of the constructor
+   */
   replace(served: ServedLimits): void {
     checkOptions(served, ['limits', 'types', 'queues'], 'limits of the server')
     const { limits = {}, types = {}, queues = {} } = served
@@ -96,27 +106,27 @@ export class LimitRules {
     this.#queues = ofQueues
   }
 
-  /** Whether the limits of a type are said here, and not by the engine's task. */
+  /** Returns whether the configuration sets the limits of a type, instead of the engine's task. */
   covers(type: string): boolean {
     return this.#types.has(type)
   }
 
-  /** The name under which the store keeps a limit that a caller names. */
+  /** The stored name of a limit that a caller names. */
   storedName(tenant: string, name: string): string {
     return this.isShared(name) ? name : ownName(tenant, name)
   }
 
-  /** Whether all tenants share the budget of that name. */
+  /** Returns whether all tenants share the budget of that name. */
   isShared(name: string): boolean {
     return this.#rules.get(name)?.shared === true
   }
 
-  /** Whether a limit has a budget for each key. */
+  /** Returns whether a limit has a budget for each key. */
   isKeyed(name: string): boolean {
     return this.#rules.get(name)?.keyed === true
   }
 
-  /** A tenant's limit of that name, as the configuration has it; null: it has none. */
+  /** A tenant's limit of that name, from the configuration; null: it has none. */
   definition(tenant: string, name: string): LimitDefinition | null {
     const rule = this.#rules.get(name)
     if (!rule) return null
@@ -128,18 +138,20 @@ export class LimitRules {
     return [...this.#rules.keys()]
   }
 
-  /** The queues that have limits here, by the names of clients. */
+  /** The queues with limits here, by the clients' names. */
   queueNames(): string[] {
     return [...this.#queues.keys()]
   }
 
-  /** What all starts of a queue of no tenant need, as an engine declares it. */
+  /** The needs of every start of a queue without a tenant, in the form of an engine's declaration. */
   ofWholeQueue(queue: string): BucketUse[] {
     const own = (this.#queues.get(queue) ?? []).filter((use) => this.#byOf(use) === null)
     return inLaneOrder(own.map(({ limit, weight = 1 }) => ({ limit, key: SHARED_KEY, weight })))
   }
 
-  /** What a type and a queue cost a job. @throws limit.key.missing, limit.key.invalid */
+  /**
+   * The buckets that a job needs for its type and queue. @throws {SluiceError} `limit.key.missing`, `limit.key.invalid`
+   */
   uses(job: LimitedJob): { readonly name: string; readonly use: ResolvedUse }[] {
     const ofQueue = (this.#queues.get(job.queue) ?? []).filter((use) => job.tenant !== '' || this.#byOf(use) !== null)
     return [...(this.#types.get(job.type) ?? []), ...ofQueue].flatMap((use) => {
@@ -150,8 +162,9 @@ export class LimitRules {
   }
 
   /**
-   * The key of the bucket that a job names by `x_limit`; null: it is not limited this time.
-   * @throws limit.key.missing where the limit has keys and the job names none; limit.key.invalid where the server sets the key
+   * The key of the bucket that a job names by `x_limit`; null: this job is not limited.
+   * @throws {SluiceError} `limit.key.missing` if the limit has keys and the job names none; `limit.key.invalid` if the
+   * server sets the key
    */
   keyOf(name: string, key: string | number | undefined, job: LimitedJob): string | null {
     const rule = this.#rules.get(name)
@@ -179,7 +192,10 @@ export class LimitRules {
   }
 }
 
-/** Reads a policy of a server's configuration: a producer that sends no key does not get around a limit unless it says so. @throws policy.invalid */
+/**
+ * Reads a policy of a server's configuration. A producer cannot avoid a limit by sending no key, unless the policy
+ * allows it. @throws {SluiceError} `policy.invalid`
+ */
 function servedPolicy(name: string, { shared: _shared, by: _by, ...policy }: ServedLimit): LimitPolicy {
   return normalisePolicy({ onMissingKey: 'fail', ...policy }, `limit ${name}`)
 }

@@ -5,21 +5,21 @@ import { SluiceError } from '../base/errors.ts'
 import type { HttpApp } from './app.ts'
 import { badRequest, hangUp, notExpected, refuse, responseOf } from './http-errors.ts'
 
-/** Where a server listens. */
+/** The address of a server, and its timeouts. */
 export interface ListenOptions {
-  /** 0: any that is free. */
+  /** 0: any free port. */
   readonly port: number
   readonly host: string
-  /** For the head of a request, ms; who sends it more slowly is answered 408 and cut off. 10,000 by default. */
+  /** The time for the head of a request, in ms; default 10,000. A slower client is answered 408 and disconnected. */
   readonly headersTimeoutMs?: number
-  /** The same for all of a request; 30,000 by default. */
+  /** The time for a whole request, in ms; default 30,000. */
   readonly requestTimeoutMs?: number
 }
 
-/** A server that listens. */
+/** A listening server. */
 export interface Listening {
   readonly url: string
-  /** Takes no more connections, lets requests end, and cuts off those that have not after `withinMs`. */
+  /** Accepts no more connections and lets requests finish. After `withinMs` it ends those that still run. */
   close(withinMs: number): Promise<void>
 }
 
@@ -27,20 +27,20 @@ const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|::1)$/
 const HEADERS_TIMEOUT_MS = 10_000
 const REQUEST_TIMEOUT_MS = 30_000
 const CHECK_EVERY_MS = 1000
-/** Longer than the minute for which load balancers keep a connection: it is theirs to end it. */
+/** Longer than the minute for which load balancers keep a connection, so that they end it first. */
 const KEEP_ALIVE_MS = 65_000
 const HEADER_BYTES = 16_384
 const SWEEP_EVERY_MS = 50
 
-/** Whether a host can be reached from this machine alone. */
+/** Returns whether only this machine can reach a host. */
 export function isLoopback(host: string): boolean {
   return LOOPBACK.test(host)
 }
 
-/** Serves an app over HTTP/1.1. @throws server.listen */
+/** Serves an app over HTTP/1.1. @throws {SluiceError} `server.listen` */
 export async function listen(app: HttpApp, options: ListenOptions): Promise<Listening> {
   const { port, host, headersTimeoutMs = HEADERS_TIMEOUT_MS, requestTimeoutMs = REQUEST_TIMEOUT_MS } = options
-  // The adapter puts its light Request and Response in the place of the global ones: this process is the server's own.
+  // The adapter replaces the global Request and Response by its light ones: this process belongs to the server.
   const answer = getRequestListener((request: Request) => app.fetch(request), {
     // HTTP/1.0 has requests without a Host.
     hostname: 'localhost',
@@ -85,7 +85,7 @@ function close(server: NodeServer, withinMs: number): Promise<void> {
   return new Promise((resolve) => {
     const cutOff = AbortSignal.timeout(withinMs)
     cutOff.addEventListener('abort', () => server.closeAllConnections())
-    // A stream that ends now leaves its connection idle, and was not told at its beginning that it would be closed.
+    // A stream that ends now leaves its connection idle: its headers did not announce that the connection closes.
     let timer = systemClock.setTimer(sweep, 0)
     function sweep(): void {
       server.closeIdleConnections()

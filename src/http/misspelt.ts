@@ -1,13 +1,13 @@
 import type { z } from 'zod'
 import { nearest } from '../base/nearest.ts'
 
-/** A member of a request that is not taken, where it stands and why. */
+/** A refused member of a request, its path and the reason. */
 export interface Misspelt {
   readonly path: readonly (string | number)[]
   readonly message: string
 }
 
-/** What is looked at of a schema. */
+/** The parts of a schema that the check reads. */
 interface Def {
   readonly type: string
   readonly shape?: Readonly<Record<string, z.ZodType>>
@@ -23,13 +23,14 @@ interface Def {
   readonly discriminator?: string
 }
 
-/** Of shorter names a slip cannot be told from another word. */
+/** A shorter name may be another word instead of a slip. */
 const SHORTEST = 5
 const LONG = 7
 
 /**
- * Finds the first member of a value that its schema does not know and would drop in silence: one that is spelt nearly as a known one, any
- * where the schema is strict or `all` is set, and `__proto__`, which no parser keeps. Names that begin with `x_` are the sender's own.
+ * Finds the first member of a value that its schema would drop silently: a near miss of a known name, an unknown name
+ * if the schema is strict or `all` is set, and `__proto__`, which parsers drop. Names that begin with `x_` belong to
+ * the sender.
  */
 export function misspelt(schema: z.ZodType, value: unknown, all = false): Misspelt | null {
   return find(schema, value, all, [])
@@ -78,7 +79,7 @@ function unknownNamed(
   return { path: [...path, name], message: `is not known here; ${hint}known are ${known.join(', ')}` }
 }
 
-/** The known name that an unknown one is a slip of: one letter off, two of a long one. */
+/** The known name that an unknown one misspells: one letter off, or two in a long name. */
 function slipOf(name: string, known: readonly string[]): string | null {
   if (name.startsWith('x_')) return null
   const near = (letters: number, of: readonly string[]): string | null => nearest(name, of, letters)
@@ -129,7 +130,7 @@ function protoNamed(name: string, path: readonly (string | number)[]): Misspelt 
   return name === '__proto__' ? { path: [...path, name], message: 'is a name that cannot be kept here' } : null
 }
 
-/** Of a choice the schema that a value is meant for. */
+/** The schema of a union that fits a value. */
 function chosen({ options = [], discriminator }: Def, value: object): z.ZodType | undefined {
   if (discriminator === undefined) {
     const wanted = Array.isArray(value) ? 'array' : 'object'

@@ -1,4 +1,4 @@
-/** What operations answer, and examples of what they take, for the OpenAPI document. */
+/** The answers of operations, and example requests, for the OpenAPI document. */
 
 const time = { type: 'string', format: 'date-time' }
 const nullable = (type: string): object => ({ type: [type, 'null'] })
@@ -174,7 +174,7 @@ export function answerOf(operation: string, mediaType: string): { readonly conte
   return { content: { [mediaType]: { schema: OF[operation] ?? ANY } } }
 }
 
-/** What is sent to an operation, as an example; undefined: there is none. */
+/** An example request of an operation; undefined: there is none. */
 export function exampleOf(operation: string): unknown {
   return EXAMPLES[operation]
 }
@@ -195,7 +195,7 @@ const EXAMPLES: Readonly<Record<string, unknown>> = {
   registerCron: { name: 'nightly', cron: '0 3 * * *', type: 'report.make', args: [] },
 }
 
-/** What holds for all operations. */
+/** The conventions of all operations. */
 export const CONVENTIONS: string = [
   'Conventions. **Errors** have the body `{ error: { code, message, retryable, hint, docs_url, request_id } }`.',
   '**Retry-After**, whole seconds, stands with every 429 and every 503: send the same request again no sooner.',

@@ -6,7 +6,7 @@ import type { Server } from './server.ts'
 /** The methods that operations have. */
 export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
 
-/** One request, checked: what its operation works with. */
+/** One checked request: the input of its operation. */
 export interface Call<P, Q, B> {
   readonly server: Server
   readonly params: P
@@ -15,38 +15,38 @@ export interface Call<P, Q, B> {
   /** Empty: none. */
   readonly tenant: string
   readonly access: Access
-  /** Aborted when the client has gone. */
+  /** Aborts when the client has disconnected. */
   readonly gone: () => AbortSignal
-  /** A header of the request, null where it has none. */
+  /** A header of the request; null if it is absent. */
   readonly header: (name: string) => string | null
   readonly requestId: string
 }
 
-/** What an operation answers. */
+/** The answer of an operation. */
 export interface Reply {
   readonly status: number
-  /** Sent as JSON, unless it is a text or a stream with a content type of its own. */
+  /** Sent as JSON, unless it is a text or a stream with its own content type. */
   readonly body: unknown
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** One operation: where it is, what it takes, what it does. The same schemas check requests and make the OpenAPI document. */
+/** One operation: its path, its input and its work. The same schemas check requests and make the OpenAPI document. */
 export interface Operation {
   readonly method: Method
   /** With parameters as in `/jobs/:id`. */
   readonly path: string
   readonly name: string
   readonly summary: string
-  /** What a token must be good for. */
+  /** The right that a token needs. */
   readonly right: Right
-  /** Only there when the server is in test mode. */
+  /** It exists in test mode only. */
   readonly testOnly: boolean
-  /** Asked for every few seconds by whoever watches the server: not worth a line of the log. */
+  /** Monitors call it every few seconds: it gets no line in the log. */
   readonly probe: boolean
   readonly params: z.ZodType | null
   readonly query: z.ZodType | null
   readonly body: z.ZodType | null
-  /** Statuses that it answers with beside refusals, and what of. */
+  /** Its statuses beside refusals, with their meanings. */
   readonly answers: Readonly<Record<number, string>>
   run(call: Call<never, never, never>): Promise<Reply>
 }
@@ -92,7 +92,7 @@ export function alias(of: Operation, at: { readonly method?: Method; readonly pa
   return { ...of, ...at, name: `${of.name}_at_${at.path.replaceAll(/[^a-z]+/g, '_')}` }
 }
 
-/** 200 with a JSON body. */
+/** Makes a 200 with a JSON body. */
 export function ok(body: unknown, headers?: Readonly<Record<string, string>>): Reply {
   return { status: 200, body, ...(headers && { headers }) }
 }

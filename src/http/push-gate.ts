@@ -1,16 +1,17 @@
-/** So many pushes are on their way to the store at once while workers ask for something. */
+/** The most pushes in progress while workers have requests. */
 const BESIDE_WORKERS = 32
 
 /**
- * Keeps pushes from starving fetches and acknowledgements: those are many small round trips, each behind all pushes that came before.
- * While a worker's request is on its way, pushes beyond a bound wait for their turn, in order. Without workers nothing waits.
+ * Keeps pushes from starving fetches and acknowledgements. Those are many small round trips, and each would wait for
+ * all earlier pushes. While a worker's request is in progress, pushes beyond a bound wait in order. Without workers
+ * pushes never wait.
  */
 export class PushGate {
   readonly #waiting: (() => void)[] = []
   #pushes = 0
   #workers = 0
 
-  /** Does a worker's request. */
+  /** Runs a worker's request. */
   async work<T>(run: () => Promise<T>): Promise<T> {
     this.#workers++
     try {
@@ -21,7 +22,7 @@ export class PushGate {
     }
   }
 
-  /** Does a push, when it is its turn. */
+  /** Runs a push once the gate admits it. */
   async push<T>(run: () => Promise<T>): Promise<T> {
     if (this.#isFull) await new Promise<void>((resolve) => this.#waiting.push(resolve))
     else this.#pushes++
@@ -37,7 +38,7 @@ export class PushGate {
     return this.#workers > 0 && this.#pushes >= BESIDE_WORKERS
   }
 
-  /** Who waits is counted from the moment it is let through, so that none slips in between. */
+  /** A push counts from its admission on, so that none slips in between. */
   #next(): void {
     while (this.#waiting.length > 0 && !this.#isFull) {
       this.#pushes++

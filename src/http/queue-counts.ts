@@ -3,9 +3,9 @@ import type { Remote } from '../remote/remote.ts'
 import type { ThrottledRow } from '../store/contract/waits.ts'
 import type { QueueCount } from '../store/contract/queues.ts'
 
-/** What took no longer than this to find is found anew each time. */
+/** A count that took at most this time is never cached. */
 const QUICK_US = 5000
-/** What took longer is told again for so many times as long: of the time at most a tenth goes into counting. */
+/** A slower count is cached for this many times its duration, so counting takes at most a tenth of the time. */
 const TOLD_AGAIN = 9
 const KEPT_AT_MOST = 1000
 const MOST_ROWS = 1_000_000
@@ -15,7 +15,10 @@ interface Kept {
   readonly untilUs: number
 }
 
-/** Counts of jobs for whoever polls them: a store of millions counts for long, and an embedded one does nothing else meanwhile. */
+/**
+ * Counts of jobs for clients that poll. A store of millions takes long to count, and an embedded one does nothing else
+ * meanwhile.
+ */
 export class QueueCounts {
   readonly #remote: Remote
   readonly #clock: Clock
@@ -23,14 +26,14 @@ export class QueueCounts {
   readonly #kept = new Map<string, Kept>()
   #throttled: { readonly byQueue: ReadonlyMap<string, number>; readonly untilUs: number } | null = null
 
-  /** @param toldAgain for how many times the time of a count its answer is kept; 0 counts each time. */
+  /** @param cacheFactor how many times the duration of a count its answer is kept; 0 counts each time. */
   constructor(remote: Remote, clock: Clock, toldAgain: number = TOLD_AGAIN) {
     this.#remote = remote
     this.#clock = clock
     this.#toldAgain = toldAgain
   }
 
-  /** How many jobs of each queue wait for a budget: of a moment ago where counting takes long. */
+  /** The jobs of each queue that wait for a budget; cached if counting takes long. */
   async throttled(): Promise<ReadonlyMap<string, number>> {
     const beganUs = this.#clock.monotonicUs()
     if (this.#throttled && beganUs < this.#throttled.untilUs) return this.#throttled.byQueue
@@ -42,7 +45,7 @@ export class QueueCounts {
     return byQueue
   }
 
-  /** Jobs by queue and state, of one queue or of all: exact where counting is quick, else of a moment ago. */
+  /** Jobs by queue and state, of one queue or of all: exact if counting is quick, otherwise cached. */
   async of(queue?: string): Promise<readonly QueueCount[]> {
     const name = queue ?? ''
     const store = await this.#remote.store()
@@ -59,7 +62,7 @@ export class QueueCounts {
   }
 }
 
-/** Jobs of which each worker has a budget of its own stand in the lines of all: they count once. */
+/** A job with a budget per worker is in the wait lists of all workers, but counts once. */
 function sumsOf(rows: readonly ThrottledRow[]): Map<string, number> {
   const sums = new Map<string, number>()
   const own = new Map<string, number>()

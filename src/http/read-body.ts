@@ -5,16 +5,17 @@ const DEEPEST = 100
 const JSON_TYPES = /^application\/(openjobspec\+json|json)\s*(;|$)/i
 const UTF8 = new TextDecoder('utf-8', { fatal: true })
 
-/** How a body is read. */
+/** The rules for reading a body. */
 export interface BodyRules {
   readonly maxBytes: number
-  /** The content type counts without a body too: a page in a browser may send some types to any server. */
+  /** Checks the content type even without a body: a web page may send some types to any server. */
   readonly strict: boolean
 }
 
 /**
  * Reads the JSON body of a request, up to a number of bytes.
- * @throws Refusal 400 for no JSON or the wrong content type, 413 for too much of it, 415 for a compressed one, 422 for numbers that would change
+ * @throws {Refusal} 400 for invalid JSON or the wrong content type, 413 for a body that is too large, 415 for a
+ * compressed one, 422 for numbers that would change
  */
 export async function readBody(request: Request, { maxBytes, strict }: BodyRules): Promise<unknown> {
   const type = request.headers.get('content-type')
@@ -46,7 +47,8 @@ async function readText(request: Request, maxBytes: number): Promise<string> {
   let bytes = 0
   let text = ''
   try {
-    // Whoever carries a request holds it to the length that it gave; as a whole it takes no web stream. A request made in memory may say anything.
+    // A real HTTP server enforces Content-Length, so the body is read whole, without a web stream. An in-memory Request
+    // may claim any length.
     if (request.headers.has('content-length') && !request.headers.has('transfer-encoding')) {
       const body = await request.arrayBuffer()
       if (body.byteLength > maxBytes) throw tooLarge(maxBytes)
@@ -66,7 +68,7 @@ async function readText(request: Request, maxBytes: number): Promise<string> {
   }
 }
 
-/** Parsers take any depth, but what writes the value again does not. */
+/** Parsers accept any depth, but writing the value again does not. */
 function depthOf(text: string): number {
   let depth = 0
   let deepest = 0
@@ -85,7 +87,7 @@ function depthOf(text: string): number {
 
 function tooLarge(maxBytes: number): Refusal {
   return new Refusal(413, 'x_payload_too_large', `The body is larger than ${maxBytes} bytes.`, {
-    // What is still on its way is not read: the connection cannot serve another request.
+    // The rest of the body stays unread, so the connection cannot serve another request.
     headers: { Connection: 'close' },
   })
 }

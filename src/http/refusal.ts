@@ -1,6 +1,6 @@
 import { SluiceError } from '../base/errors.ts'
 
-/** What a refusal says beside its code and message. */
+/** The optional parts of a refusal. */
 export interface RefusalFacts {
   readonly retryable?: boolean
   readonly type?: string
@@ -9,7 +9,7 @@ export interface RefusalFacts {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** A request that is refused: its status, and the code and words of the Open Job Spec's error format. */
+/** A refused request: its status, and the code and message of the Open Job Spec's error format. */
 export class Refusal extends Error {
   readonly status: number
   readonly code: string
@@ -22,7 +22,7 @@ export class Refusal extends Error {
     this.facts = facts
   }
 
-  /** The error as the Open Job Spec's HTTP binding has it. */
+  /** The error in the form of the Open Job Spec's HTTP binding. */
   body(requestId: string): { error: Record<string, unknown> } {
     const { retryable = false, type, details, hint } = this.facts
     return {
@@ -52,7 +52,7 @@ const HINTS: Readonly<Record<string, string>> = {
   permission_denied: 'Use a token whose scopes and queues allow this.',
 }
 
-/** Status, code and type for the errors of the engine that a request can bring about. */
+/** Status, code and type of the engine's errors that a request can cause. */
 const OF_ENGINE: Readonly<Record<string, readonly [number, string, string?]>> = {
   'payload.too_large': [413, 'x_payload_too_large'],
   'input.invalid': [400, 'schema_validation'],
@@ -78,10 +78,13 @@ const OF_ENGINE: Readonly<Record<string, readonly [number, string, string?]>> = 
 
 const UNREACHED = 'The store cannot be reached now.'
 
-/** What an error comes to outside: a refusal as it is, an error of the engine by its code, all else without a word of why. */
+/**
+ * Turns an error into a public refusal: a refusal stays, an engine's error is known by its code, any other gives no
+ * reason.
+ */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error
-  // Its own words are for whoever runs the server.
+  // Its message is for the operator of the server.
   if (error instanceof SluiceError && (error.code === 'store.io' || error.code === 'store.busy'))
     return new Refusal(503, 'backend_error', UNREACHED, { retryable: true, headers: { 'Retry-After': '1' } })
   const known = error instanceof SluiceError ? OF_ENGINE[error.code] : undefined
@@ -94,19 +97,19 @@ export function refusalOf(error: unknown): Refusal {
   })
 }
 
-/** What is not there. */
+/** Makes the refusal of something that does not exist. */
 export function notFound(kind: string, id: string): Refusal {
   return new Refusal(404, 'not_found', `There is no ${kind} ${id}.`, {
     details: { resource_type: kind, resource_id: id },
   })
 }
 
-/** A request that is not as it has to be. */
+/** Makes the refusal of a malformed request. */
 export function invalid(message: string, facts: RefusalFacts = {}): Refusal {
   return new Refusal(400, 'invalid_request', message, facts)
 }
 
-/** A value of the right type that is out of range. */
+/** Makes the refusal of a value of the right type that is out of range. */
 export function unprocessable(message: string): Refusal {
   return new Refusal(422, 'invalid_request', message, { type: 'validation_error' })
 }

@@ -5,18 +5,21 @@ import type { Server } from './server.ts'
 import { splitName } from './tenant.ts'
 import type { Token } from './token.ts'
 
-/** What a running server is told anew. */
+/** The new configuration of a running server. */
 export interface Reload {
-  /** All of them; none: everybody may do everything. */
+  /** All tokens; none: every caller has full access. */
   readonly tokens: readonly Token[]
   readonly limits: ServedLimits
-  /** Who asked for it, for the record. */
+  /** The cause of the reload, for the record. */
   readonly by: string
 }
 
-/** Gives a running server other tokens and limits. What cannot be leaves all as it was. @throws option.invalid, policy.invalid, limit.unknown */
+/**
+ * Replaces the tokens and limits of a running server. An invalid change leaves everything as it was.
+ * @throws {SluiceError} `option.invalid`, `policy.invalid`, `limit.unknown`
+ */
 export async function reload(server: Server, access: AccessList, { tokens, limits, by }: Reload): Promise<void> {
-  // Refuses limits that cannot be before any token has changed.
+  // Refuses invalid limits before any token changes.
   void new LimitRules(limits)
   const before = access.names
   if (before.length > 0 && tokens.length === 0)
@@ -45,7 +48,10 @@ export async function reload(server: Server, access: AccessList, { tokens, limit
   await server.auditor.record({ who: by, tenant: '', action: 'reload', subject: 'configuration', asked })
 }
 
-/** Defines the limits of the configuration, and those of tenants that follow them, where their policy has changed; answers which. */
+/**
+ * Defines the limits of the configuration whose policy has changed, and the tenants' limits that follow them. Returns
+ * their names.
+ */
 export async function redefine({ limits, remote }: Server): Promise<string[]> {
   const known = new Map((await (await remote.store()).limits()).map((each) => [each.name, each]))
   const wanted = [

@@ -7,13 +7,13 @@ import type { Policy } from '../policy/limits/policy.ts'
 import type { Access } from './access.ts'
 import { Refusal } from './refusal.ts'
 
-/** How many requests each token may make of this process; without tokens, all callers together. */
+/** The request budget of each token on this process. All callers without tokens share one. */
 export class RequestBudget {
   readonly #policy: LimitPolicy
   readonly #clock: Clock
   readonly #buckets = new WeakMap<Access, BucketState>()
 
-  /** @throws policy.invalid */
+  /** @throws {SluiceError} `policy.invalid` */
   constructor(policy: Policy, clock: Clock) {
     this.#policy = normalisePolicy(policy, 'the requests of a token')
     if (!this.#policy.rule || this.#policy.concurrency !== null)
@@ -24,7 +24,7 @@ export class RequestBudget {
     this.#clock = clock
   }
 
-  /** Takes one request out of a token's budget; answers the headers that tell what is left. @throws Refusal 429 */
+  /** Takes one request out of a token's budget. Returns the headers with the remaining budget. @throws {Refusal} 429 */
   take(access: Access): Record<string, string> {
     const nowUs = this.#clock.monotonicUs()
     const bucket = this.#buckets.get(access) ?? newBucket(this.#policy, nowUs)

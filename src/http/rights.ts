@@ -1,17 +1,17 @@
-/** The one table of rights: what a token needs for each operation of the route table. */
+/** The one table of rights: the right that each operation of the route table needs. */
 import type { Scope } from './token.ts'
 
 /**
- * How far an operation reaches: the queues that it names or whose things it shows, each of which the token has to be good for; a tenant
- * as a whole; or all tenants.
+ * The reach of an operation: the queues that it names or shows, each of which the token must allow; a whole tenant; or
+ * all tenants.
  */
 export type Reach = 'queue' | 'tenant' | 'server'
 
-/** What a token needs for an operation; scope null: no token at all. */
+/** The right that an operation needs; scope null: no token. */
 export interface Right {
   readonly scope: Scope | null
   readonly reach: Reach
-  /** What it changes is put on record, unless it only reads. */
+  /** Its changes are recorded. False for an operation that only reads. */
   readonly audited: boolean
 }
 
@@ -21,7 +21,7 @@ const needs = (scope: Scope, reach: Reach = 'queue'): Right => ({
   reach,
   audited: scope === 'operator' || scope === 'admin',
 })
-/** Work of a producer that stays until somebody ends it. */
+/** A producer's work that stays until it is deleted. */
 const schedules: Right = { scope: 'producer', reach: 'queue', audited: true }
 
 const RIGHTS: Readonly<Record<string, Right>> = {
@@ -102,7 +102,10 @@ const RIGHTS: Readonly<Record<string, Right>> = {
   reset: needs('admin', 'server'),
 }
 
-/** What a token needs for an operation, by its name. @throws TypeError for one without a row, so that none is served by mistake */
+/**
+ * The right that an operation needs, by name. @throws {TypeError} for one without a row, so that none is served by
+ * mistake
+ */
 export function rightOf(name: string): Right {
   const right = RIGHTS[name]
   if (!right) throw new TypeError(`The operation ${name} has no row in the table of rights, rights.ts.`)

@@ -1,4 +1,4 @@
-/** The one route table: what is listed here is served, and described by `/openapi.json`. */
+/** The one route table: every operation in it is served, and described by `/openapi.json`. */
 import type { Operation } from './operation.ts'
 import { alias } from './operation.ts'
 import { ack } from './ojs/ack.ts'
@@ -27,7 +27,7 @@ import { deleteRateLimit, listRateLimitKeys } from './ojs/rate-limit-keys.ts'
 import { cancelWorkflow, createWorkflow, getWorkflow } from './ojs/workflows.ts'
 import { health, healthReady, live, manifest, metrics, openApiDocument, ready, reset } from './ojs/system.ts'
 
-/** Every operation, those with fixed paths before those with parameters in the same place. */
+/** Every operation. Fixed paths come before those with parameters in the same place. */
 export const ROUTES: readonly Operation[] = [
   manifest,
   health,

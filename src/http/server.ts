@@ -12,7 +12,7 @@ import type { TenantNames } from './tenant-names.ts'
 import type { StoreHealth } from './store-health.ts'
 import type { QueueCounts } from './queue-counts.ts'
 
-/** What all operations share. */
+/** The parts that all operations share. */
 export interface Server {
   readonly sluice: Sluice
   readonly remote: Remote
@@ -26,7 +26,7 @@ export interface Server {
   readonly startedMs: number
   /** False while it starts or stops. */
   readonly ready: () => boolean
-  /** Whether it serves that path. */
+  /** Returns whether the server has that path. */
   readonly serves: (path: string) => boolean
   /** Its OpenAPI document. */
   readonly openApi: () => Record<string, unknown>
@@ -36,10 +36,10 @@ export interface Server {
   /** The limits of the configuration. */
   readonly limits: LimitRules
   readonly bounds: Required<Bounds>
-  /** What each token holds open. */
+  /** The open answers of each token. */
   readonly heldOpen: HeldOpen
-  /** How many limits, schedules and queues each tenant has. */
+  /** The numbers of limits, schedules and queues of each tenant. */
   readonly names: TenantNames
-  /** Aborted when the server is closed. */
+  /** Aborts when the server closes. */
   readonly closing: AbortSignal
 }

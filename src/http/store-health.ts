@@ -1,10 +1,10 @@
 import type { Clock, Timer } from '../base/clock.ts'
 import type { Remote } from '../remote/remote.ts'
 
-/** A store that has not answered within this time is not well: whoever watches a server waits no longer. */
+/** A store without an answer after this time counts as failed: monitors wait no longer. */
 const ANSWERS_WITHIN_MS = 2000
 
-/** Whether the store answers, told in bounded time; however many ask at once, the store is asked once. */
+/** Returns within a bounded time whether the store answers. Concurrent callers share one request to the store. */
 export class StoreHealth {
   readonly #remote: Remote
   readonly #clock: Clock
@@ -15,7 +15,7 @@ export class StoreHealth {
     this.#clock = clock
   }
 
-  /** True when the store answers now; false after an error, and after 2 s without an answer. */
+  /** True if the store answers now; false after an error, and after 2 s without an answer. */
   isWell(): Promise<boolean> {
     this.#asking ??= this.#ask().finally(() => (this.#asking = null))
     const answer = this.#asking

@@ -5,25 +5,25 @@ import type { Bounds } from './bounds.ts'
 import { Refusal } from './refusal.ts'
 import { splitName } from './tenant.ts'
 
-/** A name that a request was let have counts for so long, stored or not: by then the request has ended. */
+/** A reserved name counts for this long, stored or not: by then its request has ended. */
 const RESERVED_MS = 30_000
-/** So many tenants are remembered. */
+/** The most tenants kept in memory. */
 const PLACES_AT_MOST = 10_000
 
 /** The names of one kind and tenant. */
 interface Place {
   /** Names that are stored and never go. */
   readonly known: Set<string>
-  /** Names that requests were let have, and until when they count. */
+  /** Names reserved for requests, with the end of each reservation. */
   readonly reserved: Map<string, number>
-  /** Ends when all that asked before have been answered. */
+  /** Ends when all earlier requests have been answered. */
   turn: Promise<void>
 }
 
 /**
- * Bounds how many limits, schedules and queues a tenant has. A request asks before it writes anything; names that are stored already always
- * pass. Requests of one process that ask at once are counted one after the other; servers that share a store may go past a bound together,
- * by as many names as they are asked for at that moment.
+ * Bounds the limits, schedules and queues of a tenant. A request reserves its names before any write; stored names
+ * always pass. Concurrent requests of one process are counted in turn. Servers that share a store can exceed a bound
+ * together, by the names that they admit at the same moment.
  */
 export class TenantNames {
   readonly #remote: Remote
@@ -37,7 +37,10 @@ export class TenantNames {
     this.#bounds = bounds
   }
 
-  /** Lets a tenant have these names. @param stored as the store has them @throws Refusal 422 where they are too many, and none is let have */
+  /**
+   * Reserves names for a tenant, all or none. @param stored the stored names @throws {Refusal} 422 if there are too
+   * many
+   */
   async admit(kind: Named, tenant: string, stored: Iterable<string>): Promise<void> {
     const place = this.#placeOf(kind, tenant)
     const fresh = [...new Set(stored)].filter((name) => !place.known.has(name))
@@ -47,7 +50,7 @@ export class TenantNames {
     return asked
   }
 
-  /** Forgets all: the store was emptied. */
+  /** Forgets all names after the store was emptied. */
   clear(): void {
     this.#places.clear()
   }
@@ -61,7 +64,7 @@ export class TenantNames {
     const there = new Set(among)
     for (const name of there) {
       place.reserved.delete(name)
-      // A schedule may be removed, and a limit is looked up only where it is new.
+      // A schedule may be deleted, and only new limits are checked.
       if (kind === 'queues' && place.known.size < bound) place.known.add(name)
     }
     const coming = fresh.filter((name) => !there.has(name) && !place.reserved.has(name))

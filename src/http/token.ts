@@ -4,30 +4,30 @@ import { didYouMean } from '../base/nearest.ts'
 import { isTenant } from './tenant.ts'
 
 /**
- * What a token is good for. `producer` enqueues, schedules and cancels; `worker` fetches and settles; `reader` looks; `operator` looks,
- * pauses, retries and purges; `admin` does all of that, and defines limits, bounds and pools.
+ * The rights of a token. `producer` enqueues, schedules and cancels; `worker` fetches and settles; `reader` reads;
+ * `operator` reads, pauses, retries and purges; `admin` has all rights, and defines limits, bounds and pools.
  */
 export type Scope = 'producer' | 'worker' | 'reader' | 'operator' | 'admin'
 
-/** A token that the server knows. */
+/** A token that the server accepts. */
 export interface Token {
-  /** At least 16 characters without spaces. Give this or `hash`. */
+  /** At least 16 characters without spaces. Set this or `hash`. */
   readonly token?: string
   /** The SHA-256 of the token, as `sha256:` and 64 hexadecimal digits, so that the configuration holds no secret. */
   readonly hash?: string
-  /** Shown in the log and in the audit table; by default the beginning of the token's digest. */
+  /** The name in the log and in the audit table; default: the beginning of the token's digest. */
   readonly name?: string
   /** `client`, of old configurations, is `producer` and `reader`. */
   readonly scopes: readonly (Scope | 'client')[]
-  /** Queues that it may name, or beginnings with `*` (`mail.*`); all by default. */
+  /** Queues that it may name, or prefixes with `*` (`mail.*`); default: all. */
   readonly queues?: readonly string[]
-  /** The tenant that it belongs to: it sees no other. `*`: the header of a request decides. */
+  /** The tenant of the token: it sees no other. `*`: the header of a request names the tenant. */
   readonly tenant: string
-  /** From this instant on it is refused: RFC 3339; by default it does not expire. */
+  /** The token is refused from this instant on, by the wall clock; RFC 3339. Default: it never expires. */
   readonly expiresAt?: string
 }
 
-/** A token as the server compares it. */
+/** A token in the form that the server compares. */
 export interface CheckedToken {
   readonly token: Token
   readonly name: string
@@ -39,7 +39,7 @@ export interface CheckedToken {
   readonly digestOf: (token: string) => Buffer
 }
 
-/** What each scope brings along. */
+/** The scopes that each scope includes. */
 const IMPLIED: Readonly<Record<Scope | 'client', readonly Scope[]>> = {
   producer: ['producer'],
   worker: ['worker'],
@@ -55,7 +55,10 @@ const NAME = /^[\p{L}\p{N} ._:@-]{1,64}$/u
 const QUEUE = /^(\*|[a-z0-9][a-z0-9.-]*\*?)$/
 const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d)$/
 
-/** Reads a token. @param before those that were read, which it must not repeat @throws option.invalid, without the token in its words */
+/**
+ * Checks a token. @param before the tokens already read, which it must not repeat
+ * @throws {SluiceError} `option.invalid`; the message never contains the token
+ */
 export function checkToken(token: Token, before: readonly CheckedToken[]): CheckedToken {
   if (typeof token !== 'object' || token === null)
     throw new SluiceError(

@@ -5,7 +5,7 @@ import { namedJob, wrongState } from './jobs.ts'
 import { runAtOf } from './new-job.ts'
 import { JobParams } from './schemas.ts'
 
-/** Lets a pending job go. */
+/** Activates a pending job. */
 export const activateJob: Operation = operation({
   method: 'POST',
   path: '/ojs/v1/jobs/:id/activate',

@@ -6,7 +6,7 @@ const Query = z.object({
   limit: z.coerce.number().int().min(1).max(1000).default(100),
 })
 
-/** Who changed what through the servers of this store. */
+/** Lists the changes made through the servers of this store. */
 export const listAudit: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/admin/audit',

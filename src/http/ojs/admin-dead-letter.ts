@@ -5,7 +5,7 @@ import { jobJson } from './job-json.ts'
 import { cursorOf, paginationOf, scopeOf } from './pages.ts'
 import { JobParams } from './schemas.ts'
 
-/** Lists the jobs that were given up. */
+/** Lists the discarded jobs. */
 export const adminListDeadLetter: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/admin/dead-letter',
@@ -20,7 +20,7 @@ export const adminListDeadLetter: Operation = operation({
   },
 })
 
-/** One job that was given up, without a wrapping. */
+/** Reads one discarded job, without a wrapper. */
 export const adminGetDeadLetter: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/admin/dead-letter/:id',
@@ -31,7 +31,7 @@ export const adminGetDeadLetter: Operation = operation({
   run: async (call) => ok(jobJson(await deadJob(call, call.params.id))),
 })
 
-/** How many jobs were given up. */
+/** Counts the discarded jobs. */
 export const deadLetterStats: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/admin/dead-letter/stats',
@@ -45,7 +45,7 @@ export const deadLetterStats: Operation = operation({
   },
 })
 
-/** Runs a job that was given up again. */
+/** Runs a discarded job again. */
 export const adminRetryDeadLetter: Operation = operation({
   method: 'POST',
   path: '/ojs/v1/admin/dead-letter/:id/retry',
@@ -57,7 +57,7 @@ export const adminRetryDeadLetter: Operation = operation({
   run: (call) => retryDead(call, call.params.id),
 })
 
-/** Deletes a job that was given up. */
+/** Deletes a discarded job. */
 export const adminDeleteDeadLetter: Operation = operation({
   method: 'DELETE',
   path: '/ojs/v1/admin/dead-letter/:id',

@@ -17,7 +17,7 @@ const FILTER = {
   until: Instant.optional(),
 }
 const Filter = z.object(FILTER)
-/** What narrows a deed on many jobs: a word that is not known here would otherwise have it done to all of them. */
+/** The filter of a bulk change. It is strict: an ignored member would extend the change to all jobs. */
 const Bulk = z.strictObject({ filter: z.strictObject(FILTER).optional(), confirm: z.boolean().optional() })
 const AT_ONCE = 1000
 
@@ -47,7 +47,7 @@ export const listJobs: Operation = operation({
   },
 })
 
-/** One job, without a wrapping. */
+/** Reads one job, without a wrapper. */
 export const adminGetJob: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/admin/jobs/:id',
@@ -104,7 +104,7 @@ export const bulkDelete: Operation = bulk('delete', 'Delete jobs that have ended
   (await server.remote.store()).remove(job.id),
 )
 
-/** Deletes what waits in a queue: its jobs are cancelled first. */
+/** Deletes the waiting jobs of a queue, after it has cancelled them. */
 export const purgeQueue: Operation = operation({
   method: 'DELETE',
   path: '/ojs/v1/admin/queues/:name/jobs',
@@ -179,7 +179,7 @@ async function find(
   return { ...found, jobs: found.jobs.filter((job) => maySee(call, job)) }
 }
 
-/** The first jobs of those that match, some at a time: so many payloads are not read at once. */
+/** The first matching jobs, in portions that bound the payloads read at once. */
 async function* portions(
   call: Call<unknown, unknown, unknown>,
   filter: z.output<typeof Filter>,
@@ -197,7 +197,7 @@ async function* portions(
   } while (after !== null && left > 0)
 }
 
-/** A job that ended or went meanwhile is not one that it was done of. */
+/** Does not count a job that ended or was deleted meanwhile. */
 async function succeeded(work: () => Promise<boolean>): Promise<boolean> {
   try {
     return await work()

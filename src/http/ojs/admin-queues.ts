@@ -32,7 +32,7 @@ export const adminListQueues: Operation = operation({
   },
 })
 
-/** One queue with the number of its jobs. */
+/** Reads one queue with the number of its jobs. */
 export const adminGetQueue: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/admin/queues/:name',
@@ -60,7 +60,7 @@ export const adminGetQueue: Operation = operation({
   },
 })
 
-/** Hands out no more jobs of a queue. */
+/** Stops handing out jobs of a queue. */
 export const adminPauseQueue: Operation = pauseOperation('pause', true)
 
 /** Hands out the jobs of a queue again. */
@@ -100,7 +100,7 @@ export const configureQueue: Operation = operation({
   },
 })
 
-/** Holds all starts of a queue to a rate limit. */
+/** Limits the rate of all starts of a queue. */
 export const limitQueue: Operation = operation({
   method: 'PUT',
   path: '/ojs/v1/admin/queues/:name/rate-limit',
@@ -127,7 +127,7 @@ export const limitQueue: Operation = operation({
   },
 })
 
-/** What holds of a queue, in the form in which it is set. */
+/** The bounds of a queue, in the form of a change. */
 function configJson(bounds: QueueBounds | null): object {
   if (!bounds) return { backpressure: null }
   const { maxDepth, warnAt } = bounds

@@ -9,7 +9,7 @@ import { QueueName } from './schemas.ts'
 const MINUTE_US = 60_000_000
 const POOL = 'pool:'
 
-/** All there is, in numbers. */
+/** Counts queues, workers and jobs. */
 export const adminStats: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/admin/stats',
@@ -34,7 +34,7 @@ export const adminStats: Operation = operation({
   },
 })
 
-/** The jobs of a tenant, in numbers. */
+/** Counts the jobs of a tenant. */
 export const tenantStats: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/admin/tenants/:id/stats',
@@ -56,7 +56,7 @@ export const tenantStats: Operation = operation({
   },
 })
 
-/** How starts are shared out between queues. */
+/** Describes how queues share starts. */
 export const schedulingStats: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/admin/scheduling/stats',
@@ -73,7 +73,7 @@ export const schedulingStats: Operation = operation({
   },
 })
 
-/** Keeps a pool of queues; a worker that names its queues takes from them left to right, so weights advise workers only. */
+/** Stores a pool of queues. The order of a worker's queues decides its fetch, so weights only advise workers. */
 export const putPool: Operation = operation({
   method: 'PUT',
   path: '/ojs/v1/admin/pools/:name',
@@ -96,7 +96,7 @@ export const putPool: Operation = operation({
   },
 })
 
-/** Lists the pools that are kept. */
+/** Lists the stored pools. */
 export const listPools: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/admin/pools',

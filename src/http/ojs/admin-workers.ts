@@ -9,7 +9,7 @@ import { PageQuery, WorkerId } from './schemas.ts'
 
 const Params = z.object({ id: WorkerId })
 
-/** Lists workers, those of engines too. */
+/** Lists workers, those of engines included. */
 export const listWorkers: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/admin/workers',
@@ -35,7 +35,7 @@ export const listWorkers: Operation = operation({
   },
 })
 
-/** Has a worker take no more jobs. */
+/** Makes a worker take no more jobs. */
 export const quietWorker: Operation = operation({
   method: 'POST',
   path: '/ojs/v1/admin/workers/:id/quiet',
@@ -52,7 +52,7 @@ export const quietWorker: Operation = operation({
   },
 })
 
-/** Forgets a worker; its jobs stay leased to it until the lease is over. */
+/** Removes a worker. Its jobs stay leased to it until the lease ends. */
 export const deleteWorker: Operation = operation({
   method: 'DELETE',
   path: '/ojs/v1/admin/workers/:id',

@@ -4,10 +4,10 @@ import { Refusal } from '../refusal.ts'
 import { splitName } from '../tenant.ts'
 import { countsOf, depthOf } from './queues.ts'
 
-/** How long a client that met a full queue is asked to stay away. */
+/** The Retry-After of a full queue, in seconds. */
 const RETRY_AFTER_S = 1
 
-/** A queue that takes no more jobs. */
+/** Makes the refusal of a queue that is full. */
 export function queueFull(full: { readonly queue: string; readonly depth: number; readonly bound: number }): Refusal {
   const { depth, bound } = full
   const queue = splitName(full.queue).name
@@ -22,7 +22,7 @@ export function queueFull(full: { readonly queue: string; readonly depth: number
   })
 }
 
-/** How full the first bounded queue is that jobs were stored in. */
+/** The fill of the first bounded queue among those that jobs were stored in. */
 export function pressureHeaders(depths: readonly QueueDepth[]): Record<string, string> {
   const [first] = depths
   if (!first) return {}
@@ -36,11 +36,12 @@ export function pressureHeaders(depths: readonly QueueDepth[]): Record<string, s
 }
 
 /**
- * Refuses jobs of a workflow that would begin in a full queue. Its later steps are not refused: what runs must be able to end. Counted
- * beside the transaction that stores them, so workflows that are started at once may go past a bound together.
+ * Refuses jobs of a workflow that would begin in a full queue. Its later steps are accepted, since a running workflow
+ * must be able to end. The count is outside the transaction that stores the jobs, so concurrent workflows can exceed a
+ * bound together.
  *
  * @param queues of the jobs, as stored
- * @throws Refusal 429
+ * @throws {Refusal} 429
  */
 export async function requireRoom(
   { server }: Call<unknown, unknown, unknown>,

@@ -4,7 +4,10 @@ import { type JobAsJson, jobJson } from './job-json.ts'
 import { namedJob, wrongState } from './jobs.ts'
 import { JobParams } from './schemas.ts'
 
-/** Cancels a job that the caller may see; a run from outside ends at once, its worker learns it when it settles. @throws Refusal 404, 409 */
+/**
+ * Cancels a job that the caller may see. A remote run ends at once; its worker learns it when it settles.
+ * @throws {Refusal} 404, 409
+ */
 export async function cancelNamed(call: Call<unknown, unknown, unknown>, id: string): Promise<JobAsJson> {
   const job = await namedJob(call, id)
   const { sluice, remote } = call.server
@@ -24,7 +27,7 @@ export const cancelJob: Operation = operation({
   run: async (call) => ok({ job: await cancelNamed(call, call.params.id) }),
 })
 
-/** The same by POST, whose body says nothing. */
+/** The same by POST. Its body is ignored. */
 export const postCancelJob: Operation = {
   ...alias(cancelJob, { method: 'POST', path: '/ojs/v1/jobs/:id/cancel' }),
   body: z.unknown().optional(),

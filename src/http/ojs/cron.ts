@@ -33,7 +33,7 @@ const Body = z.looseObject({
   options: Options.nullish(),
 })
 
-/** Registers recurring work, or changes it. */
+/** Registers a schedule, or changes it. */
 export const registerCron: Operation = operation({
   method: 'POST',
   path: '/ojs/v1/cron',
@@ -81,7 +81,7 @@ export const registerCron: Operation = operation({
   },
 })
 
-/** Lists recurring work. */
+/** Lists schedules. */
 export const listCron: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/cron',
@@ -98,7 +98,7 @@ export const listCron: Operation = operation({
   },
 })
 
-/** Ends recurring work. */
+/** Deletes a schedule. */
 export const deleteCron: Operation = operation({
   method: 'DELETE',
   path: '/ojs/v1/cron/:name',

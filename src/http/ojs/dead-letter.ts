@@ -7,26 +7,26 @@ import { maySee } from './jobs.ts'
 import { Cursor, cursorOf, jobRowsOf, rowsOf, scopeOf } from './pages.ts'
 import { JobParams, JobType, type Page, PageQuery, QueueName } from './schemas.ts'
 
-/** A job of the dead letter that a call names. @throws Refusal 404 */
+/** A dead-letter job that a call names. @throws {Refusal} 404 */
 export async function deadJob(call: Call<unknown, unknown, unknown>, id: string): Promise<JobDetails> {
   const job = await call.server.remote.get(id)
   if (!job?.deadLetter || !maySee(call, job)) throw notFound('dead letter job', id)
   return job
 }
 
-/** Makes a job of the dead letter available again. */
+/** Makes a dead-letter job available again. */
 export async function retryDead(call: Call<unknown, unknown, unknown>, id: string): Promise<ReturnType<typeof ok>> {
   const job = await deadJob(call, id)
   await call.server.sluice.jobs.retry(id)
   return ok({ job: jobJson((await call.server.remote.get(id)) ?? job) })
 }
 
-/** Which jobs of the dead letter: a page of them, of a queue, of a type. */
+/** The query of a dead-letter page: by queue and type. */
 export const DeadQuery: z.ZodType<
   Page & { queue?: string | undefined; type?: string | undefined; cursor?: string | undefined }
 > = z.intersection(PageQuery, z.object({ queue: QueueName.optional(), type: JobType.optional(), cursor: Cursor }))
 
-/** Finds a page of the jobs that were given up, the latest first. */
+/** Reads a page of the discarded jobs, latest first. */
 export async function findDead(call: Call<unknown, z.output<typeof DeadQuery>, unknown>): Promise<DetailsPage> {
   const { queue, type } = call.query
   const store = await call.server.remote.store()
@@ -39,7 +39,7 @@ export async function findDead(call: Call<unknown, z.output<typeof DeadQuery>, u
   return { jobs: jobs.filter((job) => maySee(call, job)), total, next }
 }
 
-/** Jobs that were given up and are kept for somebody to look at. */
+/** Lists the discarded jobs that are kept for inspection. */
 export const listDeadLetter: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/dead-letter',
@@ -57,7 +57,7 @@ export const listDeadLetter: Operation = operation({
   },
 })
 
-/** One job that was given up. */
+/** Reads one discarded job. */
 export const getDeadLetter: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/dead-letter/:id',
@@ -68,7 +68,7 @@ export const getDeadLetter: Operation = operation({
   run: async (call) => ok({ job: jobJson(await deadJob(call, call.params.id)) }),
 })
 
-/** Runs a job of the dead letter again. */
+/** Runs a dead-letter job again. */
 export const retryDeadLetter: Operation = operation({
   method: 'POST',
   path: '/ojs/v1/dead-letter/:id/retry',
@@ -80,7 +80,7 @@ export const retryDeadLetter: Operation = operation({
   run: (call) => retryDead(call, call.params.id),
 })
 
-/** Deletes a job of the dead letter. */
+/** Deletes a dead-letter job. */
 export const deleteDeadLetter: Operation = operation({
   method: 'DELETE',
   path: '/ojs/v1/dead-letter/:id',

@@ -11,10 +11,10 @@ const Query = z.object({
   limit: z.coerce.number().int().min(1).max(1000).default(100),
 })
 const KEEP_ALIVE_MS = 15_000
-/** A listener that reads more slowly than this many events behind is cut off. */
+/** A listener further behind than this many events is disconnected. */
 const BEHIND_AT_MOST = 1000
 
-/** The latest events, for whoever polls. */
+/** Lists the latest events, for clients that poll. */
 export const listEvents: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/events',
@@ -33,7 +33,7 @@ export const listEvents: Operation = operation({
     const { events } = call.server
     const found = events.after(Number(after ?? 0), matches, limit + 1)
     const shown = found.slice(0, limit)
-    // What did not match need not be looked through again.
+    // Events that did not match need no second search.
     const seen = found.length > limit ? shown.at(-1)?.seq : events.latest
     return ok({
       events: shown.map(({ event }) => event),
@@ -43,7 +43,7 @@ export const listEvents: Operation = operation({
   },
 })
 
-/** Events as they happen, as server-sent events. */
+/** Streams events as server-sent events. */
 export const streamEvents: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/events/stream',
@@ -59,7 +59,7 @@ export const streamEvents: Operation = operation({
     return {
       status: 200,
       body: streamOf(call, (logged) => isVisible(call, logged) && matches(logged), last === null ? null : Number(last)),
-      // A proxy that gathers an answer before it passes it on would hold events back.
+      // A proxy that buffers answers would delay events.
       headers: { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-cache', 'X-Accel-Buffering': 'no' },
     }
   },
@@ -102,9 +102,9 @@ function streamOf(
           stop = (): void => undefined
         }
         signal.addEventListener('abort', end)
-        // Headers go out with the first bytes.
+        // The first bytes send the headers.
         send(': listening\n\n')
-        // A listener that comes back is told what it missed, as far as that is kept.
+        // A returning listener receives the events that it missed, if they are still kept.
         if (after !== null) for (const missed of server.events.after(after, matches, BEHIND_AT_MOST - 1)) tell(missed)
       },
       cancel: () => stop(),

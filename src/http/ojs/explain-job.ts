@@ -6,7 +6,7 @@ import { codeOf } from './job-json.ts'
 import { namedJob } from './jobs.ts'
 import { JobParams } from './schemas.ts'
 
-/** Why a job waits, as data and in words. */
+/** Explains why a job waits, as data and in words. */
 export const explainJob: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/jobs/:id/explain',
@@ -20,7 +20,7 @@ export const explainJob: Operation = operation({
   },
 })
 
-/** What a job waits for, where that is a budget; undefined: it waits for none. */
+/** The budget that a job waits for; undefined: it waits for none. */
 export async function waitOf(
   { server }: Call<unknown, unknown, unknown>,
   { id, state }: JobDetails,
@@ -84,7 +84,7 @@ function explanationJson(found: JobExplanation): Record<string, unknown> {
   }
 }
 
-/** A tenant knows its queues and limits by their own names. */
+/** Replaces stored names by the tenant's own names of its queues and limits. */
 function inWords({ words, job, limits }: JobExplanation): string {
   let text = words
   for (const stored of [job.queue, ...limits.map(({ limit }) => limit)]) {

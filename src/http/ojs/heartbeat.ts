@@ -10,7 +10,7 @@ import { Millis, WorkerId } from './schemas.ts'
 const Ids = z.array(z.string().max(64)).max(1000)
 const LONGEST_ABOUT = 4096
 
-/** BEAT: a worker lives, and so do its runs. */
+/** BEAT: extends a worker's leases. */
 export const heartbeat: Operation = operation({
   method: 'POST',
   path: '/ojs/v1/workers/heartbeat',
@@ -51,7 +51,7 @@ export const heartbeat: Operation = operation({
   },
 })
 
-/** The suites tell a worker what to do through a job that it runs. */
+/** Test suites direct a worker through a job that it runs. */
 function directiveOf(held: readonly JobDetails[]): string | null {
   for (const job of held) {
     const directive = extraOf(job).ojs?.options.metadata?.['test_directive']

@@ -5,10 +5,10 @@ import { splitName } from '../tenant.ts'
 import { extraOf as readExtra } from '../../jobs/job-extra.ts'
 import type { OjsExtra } from './new-job.ts'
 
-/** A job as it is shown; what is undefined is left out where it is written. */
+/** A job in an answer; undefined members are omitted. */
 export type JobAsJson = Record<string, unknown> & { readonly id: string }
 
-/** The codes under which failures of the server's own are told. */
+/** The public codes of the server's own failures. */
 const CODES: Readonly<Record<string, string>> = {
   'lease.lost': 'visibility_timeout',
   'job.expired': 'x_expired',
@@ -17,17 +17,17 @@ const CODES: Readonly<Record<string, string>> = {
   'handler.failed': 'handler_error',
 }
 
-/** What was kept beside a job. */
+/** The extra fields that the server stored with a job. */
 export function extraOf(job: { readonly extra: string | null }): OjsExtra {
   return readExtra<OjsExtra>(job)
 }
 
-/** The code under which a failure is told. */
+/** The public code of a failure. */
 export function codeOf(code: string): string {
   return CODES[code] ?? code
 }
 
-/** A stored job in the form of the Open Job Spec. */
+/** Turns a stored job into the form of the Open Job Spec. */
 export function jobJson(job: JobDetails): JobAsJson {
   const extra = extraOf(job)
   const { ojs } = extra
@@ -61,12 +61,12 @@ export function jobJson(job: JobDetails): JobAsJson {
   }
 }
 
-/** Store time as RFC 3339; it is close to the wall clock unless that was stepped since the boot. */
+/** Store time as RFC 3339. It is close to the wall clock, unless the clock was stepped since boot. */
 export function timeOf(us: number): string {
   return new Date(us / 1000).toISOString()
 }
 
-/** The delay that its last failure put a job off by, in whole ms; null where it has not failed. */
+/** The retry delay after a job's last failure, in whole ms; null if it has not failed. */
 function retryDelayMs(job: JobDetails): number | null {
   return job.state === 'retryable' || job.state === 'active' ? (job.error?.retryDelayMs ?? null) : null
 }
@@ -94,14 +94,14 @@ function timesOf(job: JobDetails, extra: OjsExtra): Record<string, unknown> {
     started_at: job.startedUs === null ? undefined : timeOf(job.startedUs),
     next_attempt_at: state === 'retryable' && job.dueUs !== null ? timeOf(job.dueUs) : undefined,
     retry_delay_ms: retryDelayMs(job) ?? undefined,
-    // A job that was given up before it started has not run to any end.
+    // A job that was discarded before its start has no completion.
     completed_at: state === 'completed' || (state === 'discarded' && job.attempt > 0) ? finished : undefined,
     discarded_at: state === 'discarded' ? finished : undefined,
     cancelled_at: state === 'cancelled' ? finished : undefined,
   }
 }
 
-/** Whether a job was cancelled before its time came, or before anybody had activated it. */
+/** Returns whether a job was cancelled before it was due, or before its activation. */
 function wasEarly(job: JobDetails, { ojs, activatedUs }: OjsExtra, scheduledAt: string | null): boolean {
   if (job.attempt > 0 || job.finishedUs === null) return false
   if (ojs?.options.pending === true && activatedUs === undefined) return true

@@ -1,7 +1,7 @@
 import type { Server } from '../server.ts'
 import { countsOf } from './queues.ts'
 
-/** The server's numbers in the text format of Prometheus; labels are states and types of events, never keys. */
+/** The server's numbers in the text format of Prometheus. Labels are states and event types, never keys. */
 export async function metricsText(server: Server): Promise<string> {
   const store = await server.remote.store()
   const counts = countsOf(await server.counts.of())

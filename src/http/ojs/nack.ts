@@ -12,7 +12,7 @@ import { Instant, instantMs, JobId, WorkerId } from './schemas.ts'
 const Name = z.string().max(255)
 /** Larger details are refused. */
 const DETAILS_AT_MOST = 65_536
-/** So much of them is kept with each of the up to 25 failures of a job. */
+/** The stored part of the details of each failure; a job keeps up to 25 failures. */
 const DETAILS_KEPT = 16_384
 const Details: z.ZodType<Record<string, JsonValue>> = z
   .record(z.string(), z.unknown())
@@ -38,7 +38,7 @@ const Body = z.looseObject({
   ...ToldOfBudgets,
 })
 
-/** NACK: a run has failed, was refused by the other side, or is given up. */
+/** NACK: a run has failed, was refused by an API, or is given up. */
 export const nack: Operation = operation({
   method: 'POST',
   path: '/ojs/v1/workers/nack',
@@ -58,7 +58,7 @@ export const nack: Operation = operation({
       attempt: job.attempt,
       max_attempts: shown['max_attempts'],
       next_attempt_at: shown['next_attempt_at'],
-      // Without any delay it is available already.
+      // Without a delay the job is already available.
       retry_delay_ms: job.state === 'available' ? job.error?.retryDelayMs : shown['retry_delay_ms'],
       discarded_at: shown['discarded_at'],
       completed_at: shown['completed_at'],
@@ -85,7 +85,7 @@ function settle(
   return told ? remote.pushBack(id, holder, failure, told) : remote.fail(id, holder, failure)
 }
 
-/** Details as they are kept: of each member that is too long its beginning. */
+/** The stored form of details: a member that is too long is cut. */
 function clipped(details: Record<string, JsonValue>): Record<string, JsonValue> {
   if (JSON.stringify(details).length <= DETAILS_KEPT) return details
   const members = Object.entries(details).slice(0, 32)
@@ -97,7 +97,7 @@ function clipped(details: Record<string, JsonValue>): Record<string, JsonValue> 
   return { ...Object.fromEntries(short), x_truncated: true }
 }
 
-/** A refusal of the other side says when to come back: its Retry-After counts as `retry_after` does. */
+/** The Retry-After of an API's refusal counts as `retry_after` does. */
 function toldByHeaders(
   headers: Readonly<Record<string, HeaderValue>> | null | undefined,
   nowMs: number,

@@ -11,23 +11,23 @@ import { invalid, unprocessable } from '../refusal.ts'
 import { ownName } from '../tenant.ts'
 import { instantMs, isRelative, type JobJson, type OptionsJson, type RetryJson, type UniqueJson } from './schemas.ts'
 
-/** What is kept of a job as it was sent, for when it is shown again. */
+/** The parts of a sent job that are kept to show it again. */
 export interface OjsExtra extends JobExtra {
   readonly ojs?: {
-    /** How `args` came to be the input: one argument is the input itself. */
+    /** The way in which `args` became the input: one argument is the input itself. */
     readonly args: 'one' | 'many' | 'none'
     readonly fields: Readonly<Record<string, unknown>>
     readonly options: OptionsJson
     readonly maxAttempts: number
     readonly schema?: string
-    /** Where `+PT5S` was sent, the instant that it came to. */
+    /** The instants that relative times such as `+PT5S` stand for. */
     readonly times: Readonly<Record<string, string>>
   }
   readonly activatedUs?: number
   readonly cron?: { readonly createdMs: number; readonly expression: string; readonly overlap: string }
 }
 
-/** What a job is stored with beside what was sent. */
+/** The server's part of a new job. */
 export interface StoredWith {
   readonly tenant: string
   /** Wall clock. */
@@ -35,12 +35,12 @@ export interface StoredWith {
   readonly newId: () => string
   /** In lane order. */
   readonly uses: readonly BucketUse[]
-  /** The bucket that a push-back closes; null: any of its own. */
+  /** The bucket that a push-back closes; null: any bucket of the job. */
   readonly first: BucketUse | null
 }
 
 const KNOWN: ReadonlySet<string> = new Set(['type', 'args', 'id', 'meta', 'schema', 'options', 'rate_limit'])
-/** The server's own fields of a job: what a client sends under these names is not kept. */
+/** Fields of the server: it ignores members that a client sends under these names. */
 const OURS: ReadonlySet<string> = new Set(
   'specversion queue priority state attempt max_attempts created_at enqueued_at started_at completed_at cancelled_at discarded_at activated_at scheduled_at expires_at next_attempt_at retry_delay_ms error errors result tags timeout timeout_ms visibility_timeout_ms retry unique progress parent_results lease workflow_id __proto__'.split(
     ' ',
@@ -48,8 +48,8 @@ const OURS: ReadonlySet<string> = new Set(
 )
 
 /**
- * Turns a job as it was sent into one to store. Its input is its only argument, or all of them as a list.
- * @throws Refusal 400 and 422, SluiceError as an engine's enqueue
+ * Turns a sent job into one to store. Its input is its only argument, or the list of all.
+ * @throws {Refusal} 400, 422 @throws {SluiceError} the codes of an engine's enqueue
  */
 export function newJob(json: JobJson, { tenant, nowMs, newId, uses, first }: StoredWith): NewJob {
   const options = json.options ?? {}
@@ -95,7 +95,7 @@ export function newJob(json: JobJson, { tenant, nowMs, newId, uses, first }: Sto
   }
 }
 
-/** When a job that waits to be activated is to run; null: at once. */
+/** The due time of a job that waits for its activation; null: at once. */
 export function runAtOf(extra: OjsExtra): number | null {
   const { times = {}, options = {} } = extra.ojs ?? {}
   const at = times['scheduled_at'] ?? options.scheduled_at ?? options.delay_until
@@ -144,7 +144,7 @@ function retryTerms(json: RetryJson): { terms: RetryTerms; maxAttempts: number }
     {
       attempts: Math.max(1, json.max_attempts ?? 3),
       backoff: strategy === 'constant' ? 'fixed' : strategy,
-      // A cap below the first delay is no mistake here: it caps that too.
+      // A cap below the first delay caps that delay too.
       initial: Math.min(initialUs, durationUs(longest, 'retry.max_interval')) / 1000,
       max: longest,
       factor: json.backoff_coefficient ?? 2,
@@ -164,8 +164,8 @@ const ON_CONFLICT: Readonly<Record<string, OnConflict>> = {
 }
 
 /**
- * The unique key of a job: a digest of what the policy names, the type being always part of it, as the queue's tenant is.
- * @throws Refusal 400 for a field that is not there, 422 for a period of zero
+ * The unique key of a job: a digest of the fields that the policy names. The type and the tenant of the queue are
+ * always part of it. @throws {Refusal} 400 for a missing field, 422 for a period of zero
  */
 function uniqueRule(unique: UniqueJson, json: JobJson, queue: string): UniqueRule {
   const { period, period_ms: periodMs, states, on_conflict: conflict = 'reject' } = unique
@@ -183,7 +183,7 @@ function uniqueRule(unique: UniqueJson, json: JobJson, queue: string): UniqueRul
 
 const DIMENSIONS: ReadonlySet<string> = new Set(['type', 'queue', 'args', 'meta'])
 
-/** What two jobs must have alike to be the same. */
+/** The fields that two jobs must share to be the same. */
 function uniqueText(unique: UniqueJson, json: JobJson, queue: string): string {
   const { keys, key, args_keys: argsKeys, meta_keys: metaKeys } = unique
   const named = typeof key === 'string' ? [key] : (key ?? [])
@@ -205,7 +205,10 @@ function uniqueText(unique: UniqueJson, json: JobJson, queue: string): string {
   ])
 }
 
-/** Fields by name. One that is not there would make all jobs of the type the same. @throws Refusal 400 */
+/**
+ * Picks fields by name. A missing one is refused, since it would make all jobs of the type the same.
+ * @throws {Refusal} 400
+ */
 function fieldsOf(value: unknown, names: readonly string[], option: string, where: string): unknown[] {
   return names.map((name) => {
     if (typeof value === 'object' && value !== null && Object.hasOwn(value, name))
@@ -216,7 +219,7 @@ function fieldsOf(value: unknown, names: readonly string[], option: string, wher
   })
 }
 
-/** JSON with the names of each object in order: two clients may write the same arguments differently. */
+/** JSON with sorted names in each object: two clients may order the same arguments differently. */
 function canonical(value: unknown): string {
   return JSON.stringify(value, (_name, inner: unknown) =>
     typeof inner === 'object' && inner !== null && !Array.isArray(inner)

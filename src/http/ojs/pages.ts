@@ -6,20 +6,20 @@ import { unprocessable } from '../refusal.ts'
 import { ownName } from '../tenant.ts'
 import type { Page } from './schemas.ts'
 
-/** Which rows a page of a list is. */
+/** The rows of a page of a list. */
 export function rowsOf({ page, per_page: perPage, limit, offset }: Page): { limit: number; offset: number } {
   const size = limit ?? perPage
   return { limit: size, offset: offset ?? (page - 1) * size }
 }
 
-/** Where in a list of jobs a page begins: the `next_cursor` of the page before it. */
+/** The start of a page in a list of jobs: the `next_cursor` of the page before it. */
 export const Cursor: z.ZodType<string | undefined> = z
   .string()
   .max(64)
   .optional()
   .meta({ description: 'The next_cursor of the page before; page and offset do not count beside it.' })
 
-/** Which rows a page of a list of jobs is, and how many bytes it may have. @throws Refusal 422 for a cursor that no page has given */
+/** The rows of a page in a list of jobs, and its bytes. @throws {Refusal} 422 for a cursor that no page returned */
 export function jobRowsOf(
   query: Page & { readonly cursor?: string | undefined },
   bytes: number,
@@ -31,12 +31,12 @@ export function jobRowsOf(
   return { ...rows, offset: 0, after: Number(after) }
 }
 
-/** The cursor of the page that follows; null: there is none. */
+/** The cursor of the next page; null: there is none. */
 export function cursorOf(next: number | null): string | null {
   return next === null ? null : Buffer.from(`j${next}`).toString('base64url')
 }
 
-/** A page of a list that is known as a whole. */
+/** Cuts a page out of a complete list. */
 export function pageOf<T>(
   all: readonly T[],
   query: Page,
@@ -45,15 +45,16 @@ export function pageOf<T>(
   return { items: all.slice(offset, offset + limit), pagination: paginationOf(all.length, query) }
 }
 
-/** How a list is divided into pages. */
+/** The page numbers of a list. */
 export function paginationOf(total: number, query: Page): { total: number; page: number; per_page: number } {
   const { limit, offset } = rowsOf(query)
   return { total, page: Math.floor(offset / limit) + 1, per_page: limit }
 }
 
 /**
- * Narrows a query to one queue, or to all that the caller may see: those of its tenant; without one an admin sees all.
- * @throws Refusal 403 for a queue that the token may not name, 422 where it has to name one of several
+ * Narrows a query to one queue, or to all that the caller may see. Those are the queues of its tenant; an admin
+ * without a tenant sees all.
+ * @throws {Refusal} 403 for a queue that the token may not name, 422 if the query must name one of several
  */
 export function scopeOf(
   { tenant, access }: Call<unknown, unknown, unknown>,
@@ -64,7 +65,7 @@ export function scopeOf(
     requireQueue(access, queue)
     return { queue: ownName(tenant, queue) }
   }
-  // Jobs are counted by the store, which knows nothing of tokens.
+  // The store counts jobs, and knows nothing about tokens.
   if (!access.everywhere) throw unprocessable('queue: the token is good for several queues; name one of them')
   if (tenant !== '') return { queuePrefix: `${tenant}/` }
   return access.scopes.has('admin') ? {} : { queueWithout: '/' }

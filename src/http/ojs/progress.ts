@@ -6,7 +6,7 @@ import { JobId, JobParams } from './schemas.ts'
 
 const Told = { message: z.string().max(10_000).nullish(), data: z.unknown().optional() }
 
-/** Says how far a run has come; what is said of a job that does not run is not kept. */
+/** Stores the progress of a run. The progress of a job that does not run is dropped. */
 export const putProgress: Operation = operation({
   method: 'PUT',
   path: '/ojs/v1/jobs/:id/progress',
@@ -21,7 +21,7 @@ export const putProgress: Operation = operation({
   },
 })
 
-/** The same as SDKs say it, in hundredths. */
+/** The same in the form of SDKs, in hundredths. */
 export const reportProgress: Operation = operation({
   method: 'POST',
   path: '/ojs/v1/workers/progress',
@@ -35,7 +35,7 @@ export const reportProgress: Operation = operation({
   },
 })
 
-/** How far a job has come. */
+/** Reads the progress of a job. */
 export const getProgress: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/jobs/:id/progress',

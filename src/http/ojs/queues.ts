@@ -9,7 +9,7 @@ import { requireQueues } from './jobs.ts'
 import { pageOf } from './pages.ts'
 import { PageQuery, QueueParams } from './schemas.ts'
 
-/** Jobs by state; a state without any is 0. */
+/** Jobs by state; a state without jobs is 0. */
 export type Counts = Readonly<Record<JobState, number>>
 
 /** Adds up counts of any queues. */
@@ -19,7 +19,7 @@ export function countsOf(rows: readonly QueueCount[]): Counts {
   return counts
 }
 
-/** How many jobs of a queue have not started. */
+/** The number of jobs of a queue that have not started. */
 export function depthOf(counts: Counts): number {
   return counts.available + counts.scheduled + counts.retryable
 }
@@ -67,7 +67,7 @@ export const listQueues: Operation = operation({
   },
 })
 
-/** How many jobs of a queue are in which state. */
+/** Counts the jobs of a queue by state. */
 export const queueStats: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/queues/:name/stats',
@@ -99,7 +99,7 @@ export const queueStats: Operation = operation({
   },
 })
 
-/** Hands out no more jobs of a queue. */
+/** Stops handing out jobs of a queue. */
 export const pauseQueue: Operation = operation({
   method: 'POST',
   path: '/ojs/v1/queues/:name/pause',

@@ -12,7 +12,7 @@ import { RateLimitKey } from './schemas.ts'
 const Params = z.object({ key: RateLimitKey })
 const Cursor = z.tuple([z.enum(['waiting', 'key']), z.int().min(0), z.string().refine(isStorable)])
 
-/** The budgets of a limit, a page of them. */
+/** Lists the budgets of a limit by page. */
 export const listRateLimitKeys: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/rate-limits/:key/keys',
@@ -61,7 +61,7 @@ export const listRateLimitKeys: Operation = operation({
   },
 })
 
-/** Ends what was changed of a limit while it runs. */
+/** Ends the changes made to a limit at run time. */
 export const deleteRateLimit: Operation = operation({
   method: 'DELETE',
   path: '/ojs/v1/rate-limits/:key',
@@ -84,7 +84,7 @@ export const deleteRateLimit: Operation = operation({
   },
 })
 
-/** Of a limit that all tenants share, a tenant sees no other's budget; null: it sees all. */
+/** The only visible key of a limit that all tenants share: the tenant's own; null: all keys are visible. */
 function onlyKeyOf({ server, tenant }: Call<unknown, unknown, unknown>, name: string): string | null {
   const { limits } = server
   return tenant !== '' && limits.isShared(name) && limits.isKeyed(name) ? tenant : null
@@ -94,7 +94,7 @@ function writeCursor({ key, waiting }: KeyCount, sort: 'waiting' | 'key'): strin
   return Buffer.from(JSON.stringify([sort, waiting, key])).toString('base64url')
 }
 
-/** @throws Refusal 400 */
+/** @throws {Refusal} 400 */
 function readCursor(cursor: string, sort: 'waiting' | 'key'): KeyCount {
   const read = Cursor.safeParse(parsed(Buffer.from(cursor, 'base64url').toString()))
   if (!read.success || read.data[0] !== sort)

@@ -7,15 +7,15 @@ import { unprocessable } from '../refusal.ts'
 import { ownName } from '../tenant.ts'
 import type { RateLimitJson } from './schemas.ts'
 
-/** Definitions that come with jobs give way to those of code and of admins, whose version is 0 or more. */
+/** Definitions of code and of admins have version 0 or more, so they replace those that come with jobs. */
 const OF_JOBS = -1
 const PERIODS: Readonly<Record<string, Duration>> = { second: '1s', minute: '1m', hour: 'PT1H', day: 'P1D' }
 
 /**
- * Reads the policy that a job brings: `rate` is a sliding window, `throttle` even spacing, `concurrency` permits. Without a key the queue
- * is the key. None where the job only names a limit of the server by `x_limit`.
+ * Reads the policy that a job brings: `rate` is a sliding window, `throttle` even spacing, `concurrency` permits.
+ * Without a key the queue is the key. A job that only names a limit of the server by `x_limit` brings none.
  *
- * @throws Refusal 422, SluiceError `policy.invalid`
+ * @throws {Refusal} 422 @throws {SluiceError} `policy.invalid`
  */
 export function broughtBy(json: RateLimitJson, queue: string, tenant: string): LimitDefinition[] {
   const key = json.key ?? (json.max_per_second === undefined ? undefined : `queue:${queue}`)
@@ -28,7 +28,7 @@ export function broughtBy(json: RateLimitJson, queue: string, tenant: string): L
   return definitions
 }
 
-/** The limits that a rate limit defines under a name; none: it limits nothing. */
+/** The limits that a rate limit defines under a name; none: it has no rule. */
 export function definitionsOf(json: RateLimitJson, name: string, version: number): LimitDefinition[] {
   const { concurrency, on_limit: onLimit } = json
   const rate = paceOf(

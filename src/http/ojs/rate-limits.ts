@@ -21,7 +21,7 @@ import { instantMs, PageQuery, RateLimitChange, RateLimitKey, type RateLimitJson
 const Params = z.object({ key: RateLimitKey })
 const NONE = 'unspecified'
 
-/** What is left of a budget, and who waits for it. */
+/** Reads the remaining budget of a limit, and its waiting jobs. */
 export const getRateLimit: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/rate-limits/:key',
@@ -55,7 +55,7 @@ export const listRateLimits: Operation = operation({
   },
 })
 
-/** Defines a rate limit, or overrides numbers of it, for good or for a time. */
+/** Defines a rate limit, or overrides its numbers, permanently or for a time. */
 export const putRateLimit: Operation = operation({
   method: 'PUT',
   path: '/ojs/v1/rate-limits/:key',
@@ -82,7 +82,7 @@ export const putRateLimit: Operation = operation({
   },
 })
 
-/** A limit in a list: what it is defined as, and its budgets together; none of them is loaded. */
+/** A limit in a list: its definition, and the sums of its budgets. The list loads no budget. */
 function summaryJson({ name, policy }: LimitDefinition, totals: LimitTotals | undefined): Record<string, unknown> {
   const { rule, concurrency } = policy
   const spacing = spacingOf(policy)
@@ -100,7 +100,7 @@ function summaryJson({ name, policy }: LimitDefinition, totals: LimitTotals | un
   }
 }
 
-/** The budget that a call asks for. Of a limit that all tenants share, a tenant sees no other's. @throws Refusal 403 */
+/** The budget that a call names. A tenant sees only its own budget of a shared limit. @throws {Refusal} 403 */
 function partitionOf(
   { server, tenant, query }: Call<unknown, { partition?: string | undefined }, unknown>,
   name: string,
@@ -111,7 +111,7 @@ function partitionOf(
   throw denied(`All tenants share the limit ${name}: a tenant may look at no partition but its own.`)
 }
 
-/** A limit that a call names. @throws Refusal 404 */
+/** The limit that a call names. @throws {Refusal} 404 */
 export async function definedLimit(
   { server, tenant }: Call<unknown, unknown, unknown>,
   key: string,
@@ -122,7 +122,7 @@ export async function definedLimit(
   return found
 }
 
-/** The limits that an admin defines under a name. @throws Refusal 422 where it limits nothing */
+/** The limits that an admin defines under a name. @throws {Refusal} 422 if there is no rule */
 export function defined(body: RateLimitJson, name: string): LimitDefinition[] {
   const found = definitionsOf(body, name, 0)
   if (found.length === 0) throw unprocessable('give at least one of concurrency, rate and throttle')
@@ -142,7 +142,7 @@ async function override(
       throw unprocessable(
         'a limit of another kind is defined anew, for good and for all keys; leave out expires_at and partition',
       )
-    // An admin's definition comes later than that of the code, whose version it keeps; what was overridden was of the old kind.
+    // An admin's definition replaces that of the code and keeps its version. Overrides were for the old kind.
     await server.remote.define(defined(body, name).map((each) => ({ ...each, version })))
     await server.sluice.limits.clearOverride(name)
     return
@@ -156,13 +156,13 @@ async function override(
   await server.sluice.limits.override(name, body.partition, change, options)
 }
 
-/** Whether a limit has the rules whose numbers are wanted, so that an override can change them. */
+/** Returns whether a limit has the same rules, so that an override can change their numbers. */
 function hasRulesOf(has: LimitPolicy, wanted: LimitPolicy): boolean {
   if (spacingOf(wanted) && !spacingOf(has)) return false
   return wanted.rule?.kind !== 'sliding' || (has.rule !== null && has.rule.kind !== 'spacing')
 }
 
-/** What an override has to say so that the rules of one policy take the numbers of another of its kind. */
+/** The override that gives one policy the numbers of another of its kind. */
 function numbersOf(wanted: LimitPolicy, has: LimitPolicy): PolicyChange {
   const { rule } = wanted
   const spacing = spacingOf(wanted)
@@ -177,21 +177,22 @@ function spacingOf({ rule, spacing }: LimitPolicy): SpacingRule | undefined {
   return rule?.kind === 'spacing' ? rule : spacing
 }
 
-/** A limit as it stands, or one budget of it. */
+/** A limit, or one budget of it, as JSON. */
 export async function limitJson(
   { server }: Call<unknown, unknown, unknown>,
   { name, policy }: LimitDefinition,
   partition: string | undefined,
 ): Promise<Record<string, unknown>> {
   const store = await server.remote.store()
-  // Of all budgets together the sums are told, of no other than the shared one what is left: there may be any number of them.
+  // The answer has the sums of all budgets, and the remaining units of the shared one only: the number of budgets is
+  // unbounded.
   const [bucket] = await store.inspect(name, keyOf(partition, name) ?? SHARED_KEY)
   const [totals] = partition === undefined ? await store.limitTotals([name]) : []
   const active = (partition === undefined ? totals?.active : bucket?.active) ?? 0
   const waiting = (partition === undefined ? totals?.waiting : bucket?.waiting) ?? 0
   const { rule } = policy
   const [stored] = (await store.backlog(name, keyOf(partition, name) ?? SHARED_KEY)) ?? []
-  // A budget that was never used is not stored: what is changed of it is.
+  // An unused budget is not stored, but its overrides are.
   const current = stored?.policy ?? changed(policy, bucket?.overrides ?? [])
   const permits = current.concurrency
   const spacing = spacingOf(current)
@@ -218,7 +219,7 @@ export async function limitJson(
   }
 }
 
-/** A definition as overrides of it, and of one key of it, leave it. */
+/** A definition with its overrides, and those of one key. */
 function changed(policy: LimitPolicy, overrides: readonly Override[]): LimitPolicy {
   return overrides
     .filter(({ kind }) => kind === 'override')
@@ -226,7 +227,7 @@ function changed(policy: LimitPolicy, overrides: readonly Override[]): LimitPoli
     .reduce((now, { change }) => applyFittingOverride(now, change), policy)
 }
 
-/** The rule as it holds now, and how much of it is used: permits are told apart from it. */
+/** The effective rule and its use. Permits have a member of their own. */
 function rateJson(
   current: LimitPolicy,
   rule: Exclude<Rule, { kind: 'spacing' }>,

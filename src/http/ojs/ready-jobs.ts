@@ -14,15 +14,15 @@ import { newJob } from './new-job.ts'
 import { broughtBy } from './rate-limit-policy.ts'
 import type { JobJson, UniqueJson } from './schemas.ts'
 
-/** Jobs that may be stored as they are, with the limits to define along with them. */
+/** Jobs that may be stored, and the limits to define with them. */
 export interface ReadyJobs {
   readonly jobs: readonly NewJob[]
   readonly limits: readonly LimitDefinition[]
-  /** The first bucket that a job names itself; null: none does. */
+  /** The first bucket that the job itself names; null: it names none. */
   readonly named: BucketUse | null
 }
 
-/** A bucket that a job needs, and how the request calls its limit. */
+/** A bucket that a job needs, and the request's name of its limit. */
 interface Named {
   readonly name: string
   readonly use: BucketUse
@@ -30,9 +30,9 @@ interface Named {
 
 interface Given {
   readonly json: JobJson
-  /** What the job names itself. */
+  /** The buckets that the job itself names. */
   readonly asked: readonly Named[]
-  /** What its type and queue need. */
+  /** The buckets that its type and queue need. */
   readonly own: readonly Named[]
   readonly brought: readonly LimitDefinition[]
 }
@@ -40,10 +40,9 @@ interface Given {
 type AnyCall = Call<unknown, unknown, unknown>
 
 /**
- * Checks jobs as they were sent, on whichever way they come in: queues, limits, keys and weights. All that can be refused is refused here,
- * before anything is written.
+ * Checks sent jobs, on every way in: queues, limits, keys and weights. All refusals happen here, before any write.
  *
- * @throws Refusal 400, 403, 422; SluiceError as an engine's enqueue
+ * @throws {Refusal} 400, 403, 422 @throws {SluiceError} the codes of an engine's enqueue
  */
 export async function readyJobs(call: AnyCall, sent: readonly JobJson[]): Promise<ReadyJobs> {
   const { server, tenant } = call
@@ -76,7 +75,10 @@ export async function readyJobs(call: AnyCall, sent: readonly JobJson[]): Promis
   }
 }
 
-/** Queues and limits that are new have to be within the tenant's bounds. A limit of the configuration is the server's own. @throws Refusal 422 */
+/**
+ * Checks that new queues and limits are within the tenant's bounds. A limit of the configuration belongs to the
+ * server. @throws {Refusal} 422
+ */
 async function admitNames(
   { server, tenant }: AnyCall,
   jobs: readonly NewJob[],
@@ -95,7 +97,10 @@ async function admitNames(
   )
 }
 
-/** What holds a unique key may be in any queue of the tenant: a token that names its queues changes none of others. @throws Refusal 403 */
+/**
+ * The holder of a unique key may be in any queue of the tenant. A token that names its queues must not replace jobs of
+ * others. @throws {Refusal} 403
+ */
 function requireOwnUnique({ access }: AnyCall, unique: UniqueJson | null | undefined): void {
   if (access.everywhere || !unique || !unique.on_conflict?.startsWith('replace')) return
   if (unique.keys?.includes('queue') || [unique.key ?? []].flat().includes('queue')) return
@@ -124,8 +129,8 @@ function givenBy({ server, tenant }: AnyCall, json: JobJson): Given {
 }
 
 /**
- * Of the policies that jobs bring for one limit the last counts. Whoever enqueues may bring a limit that is not there yet; to change
- * one is an admin's.
+ * Of the policies that jobs bring for one limit the last one counts. Every producer may bring a new limit; only an
+ * admin may change one.
  */
 function mayDefine(
   { access, server, tenant }: AnyCall,
@@ -135,7 +140,7 @@ function mayDefine(
   const newest = new Map(given.flatMap(({ brought }) => brought.map((each) => [each.name, each])))
   return [...newest.values()].filter(({ name, policy, version }) => {
     const has = known.get(name) ?? server.limits.definition(tenant, splitName(name).name)
-    // What the configuration says of a name, and nothing has defined yet, is defined with its first use.
+    // The first use of a limit of the configuration defines it, if no definition is stored.
     if (has?.name !== name) return true
     if (has.version > version || isSame(has.policy, policy)) return false
     if (access.scopes.has('admin')) return true
@@ -145,7 +150,10 @@ function mayDefine(
   })
 }
 
-/** A bucket that a job needs, if its limit is there and can ever admit it. A tenant's limit of the configuration is defined along with its first job. */
+/**
+ * A bucket that a job needs, if its limit exists and can ever admit the job. A tenant's limit of the configuration is
+ * defined with its first job.
+ */
 function checkedUse(
   { server, tenant }: AnyCall,
   { name, use }: Named,
@@ -165,7 +173,7 @@ function checkedUse(
   )
 }
 
-/** Each bucket once, at the highest weight that the job has for it. */
+/** Lists each bucket once, at the job's highest weight for it. */
 function once(uses: readonly BucketUse[]): BucketUse[] {
   const found = new Map<string, BucketUse>()
   for (const use of uses) {

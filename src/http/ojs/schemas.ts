@@ -10,8 +10,8 @@ const YEAR_MS = 31_536_000_000
 const MOST_BYTES_OF_NAME = 255
 
 /**
- * An object whose members are all known: a misspelt one is refused, since it would be dropped in silence. `metadata` and names
- * that begin with `x_` are the sender's own.
+ * An object with known members only. A misspelt one is refused, since it would be dropped silently. `metadata` and
+ * names that begin with `x_` belong to the sender.
  */
 function members<S extends z.core.$ZodLooseShape>(shape: S): z.ZodObject<S, z.core.$loose> {
   const known = new Set(Object.keys(shape))
@@ -59,16 +59,16 @@ const IsoDuration: z.ZodType<string> = z.string().max(64).refine(isDuration, 'ha
 /** A length of time in whole ms, at most a year. */
 export const Millis: z.ZodType<number> = z.int().min(1).max(YEAR_MS)
 
-/** An instant: RFC 3339, or `PT5S` or `+PT5S` for that long from now. */
+/** An instant: RFC 3339, or a time from now as `PT5S` or `+PT5S`. */
 export const Instant: z.ZodType<string> = z
   .string()
   .max(64)
   .refine(isInstant, 'has to be an RFC 3339 time, or an ISO 8601 duration from now, as PT5S or +PT5S')
 
-/** The same as a duration, as some SDKs send it: whole ms, 0 for none. */
+/** A duration as some SDKs send it: whole ms, 0 for none. */
 const Interval = z.int().min(0).max(YEAR_MS)
 
-/** How long from now: an ISO 8601 duration, with or without a plus, or whole ms. */
+/** A time from now: an ISO 8601 duration, with or without a plus, or whole ms. */
 const Delay = z.union([
   z
     .string()
@@ -77,7 +77,7 @@ const Delay = z.union([
   z.int().min(0).max(YEAR_MS),
 ])
 
-/** How failures are repeated. */
+/** The retries of a job. */
 const Retry: z.ZodType<RetryJson> = members({
   max_attempts: z.int().min(0).max(10_000).optional(),
   initial_interval: IsoDuration.optional(),
@@ -91,7 +91,7 @@ const Retry: z.ZodType<RetryJson> = members({
   on_exhaustion: z.enum(['discard', 'dead_letter']).optional(),
 })
 
-/** A retry policy as it is sent. */
+/** A retry policy of a request. */
 export interface RetryJson {
   max_attempts?: number | undefined
   initial_interval?: string | undefined
@@ -118,7 +118,7 @@ const State: z.ZodType<JobState> = z.enum([
 ])
 const Names = z.array(z.string().max(MOST_BYTES_OF_NAME)).max(32)
 
-/** What makes two jobs the same. */
+/** The fields that make two jobs the same. */
 const Unique: z.ZodType<UniqueJson> = members({
   keys: z
     .array(z.enum(['type', 'queue', 'args', 'meta']))
@@ -133,7 +133,7 @@ const Unique: z.ZodType<UniqueJson> = members({
   on_conflict: z.enum(['reject', 'ignore', 'replace', 'replace_except_schedule']).optional(),
 })
 
-/** A unique policy as it is sent. */
+/** A unique policy of a request. */
 export interface UniqueJson {
   keys?: ('type' | 'queue' | 'args' | 'meta')[] | undefined
   key?: string | string[] | undefined
@@ -162,7 +162,7 @@ export const RateLimitKey: z.ZodType<string> = z
   .max(MOST_BYTES_OF_NAME)
   .regex(/^[a-zA-Z0-9][a-zA-Z0-9._:-]*$/, 'has to be letters, digits, dots, colons, hyphens and underscores')
 
-/** A rate limit as it is sent. */
+/** A rate limit of a request. */
 export interface RateLimitJson {
   key?: string | undefined
   concurrency?: number | undefined
@@ -201,7 +201,7 @@ const RATE_LIMIT = {
 /** A rate limit. */
 export const RateLimit: z.ZodType<RateLimitJson> = members(RATE_LIMIT)
 
-/** A rate limit as an admin defines or overrides it. */
+/** A rate limit that an admin defines or overrides. */
 export const RateLimitChange: z.ZodType<
   RateLimitJson & { expires_at?: string | null | undefined; partition?: string | undefined }
 > = members({ ...RATE_LIMIT, expires_at: Instant.nullish(), partition: z.string().max(1024).optional() })
@@ -224,7 +224,7 @@ export const Options: z.ZodType<OptionsJson> = members({
   rate_limit: RateLimit.nullish(),
 })
 
-/** The options of a job as they are sent. */
+/** The options of a job in a request. */
 export interface OptionsJson {
   queue?: string | undefined
   priority?: number | undefined
@@ -243,7 +243,7 @@ export interface OptionsJson {
   [extension: string]: unknown
 }
 
-/** A job as it is sent. */
+/** A job of a request. */
 export interface JobJson {
   type: string
   args: unknown[]
@@ -272,7 +272,7 @@ export const JobParams: z.ZodType<{ id: string }> = z.object({ id: z.string().ma
 /** Parameters of a path that names a queue. */
 export const QueueParams: z.ZodType<{ name: string }> = z.object({ name: QueueName })
 
-/** Which page of a list. */
+/** The page of a list. */
 export interface Page {
   readonly page: number
   readonly per_page: number
@@ -280,7 +280,7 @@ export interface Page {
   readonly offset?: number | undefined
 }
 
-/** Which page of a list: `page` and `per_page`, or `limit` and `offset`. */
+/** The page of a list: `page` and `per_page`, or `limit` and `offset`. */
 export const PageQuery: z.ZodType<Page> = z.object({
   page: z.coerce.number().int().min(1).max(1_000_000).default(1),
   per_page: z.coerce.number().int().min(1).max(100).default(25),
@@ -293,7 +293,7 @@ export function instantMs(text: string, nowMs: number): number {
   return isRelative(text) ? nowMs + durationUs(text.replace(/^\+/, '') as Duration, 'a time') / 1000 : Date.parse(text)
 }
 
-/** Whether an instant is told as a time from now. */
+/** Returns whether an instant is given as a time from now. */
 export function isRelative(text: string): boolean {
   return /^\+?P/.test(text)
 }

@@ -6,7 +6,7 @@ import { notFound, Refusal } from '../refusal.ts'
 import { ownName } from '../tenant.ts'
 import { maySee, wrongState } from './jobs.ts'
 
-/** What a worker says of the run that it settles; all of it has to be right, and none of it need be said. */
+/** A worker's description of the run that it settles. All members are optional; those given have to be right. */
 export interface Claimant {
   readonly charge?: readonly { readonly limit: string; readonly units: number }[] | null | undefined
   readonly rate_limit_headers?: Readonly<Record<string, HeaderValue>> | null | undefined
@@ -14,7 +14,7 @@ export interface Claimant {
   readonly attempt?: number | null | undefined
 }
 
-/** Whoever settles, as the engine compares it. */
+/** The settling worker, as the engine compares it. */
 export function holderOf(call: Call<unknown, unknown, unknown>, claimant: Claimant): Holder {
   const { worker_id: worker, attempt, charge, rate_limit_headers: headers } = claimant
   const { server, tenant } = call
@@ -31,12 +31,12 @@ export function holderOf(call: Call<unknown, unknown, unknown>, claimant: Claima
   }
 }
 
-/** A header as HTTP clients give it. */
+/** A header as HTTP clients return it. */
 export type HeaderValue = string | number | string[]
 
 const Value = z.string().max(4096)
 
-/** What an ack and a nack may tell of the budgets of their run. */
+/** The budget members of an ack and a nack. */
 export const ToldOfBudgets: {
   readonly charge: z.ZodType<{ limit: string; units: number }[] | null | undefined>
   readonly rate_limit_headers: z.ZodType<Record<string, HeaderValue> | null | undefined>
@@ -52,7 +52,7 @@ export const ToldOfBudgets: {
     .meta({ description: 'Headers of the other side’s answer, which correct limits that calibrate by them.' }),
 }
 
-/** The job after it was settled. @throws Refusal 404, 409 */
+/** The job after its settlement. @throws {Refusal} 404, 409 */
 export function settledJob(settled: RemoteSettled, id: string, what: string): JobDetails {
   if (settled.kind === 'missing') throw notFound('job', id)
   if (settled.kind === 'settled') return settled.after ?? settled.before

@@ -9,15 +9,15 @@ import { maySee } from './jobs.ts'
 import { readyJobs } from './ready-jobs.ts'
 import type { JobJson } from './schemas.ts'
 
-/** What storing jobs came to. */
+/** The result of storing jobs. */
 export interface Stored {
   readonly jobs: readonly JobDetails[]
-  /** Some job is an earlier one. */
+  /** Some job was stored before. */
   readonly duplicate: boolean
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** Stores jobs as they were sent, all or none. @throws Refusal */
+/** Stores sent jobs, all or none. @throws {Refusal} */
 export async function storeJobs(call: Call<unknown, unknown, unknown>, sent: readonly JobJson[]): Promise<Stored> {
   const { server } = call
   const ready = await readyJobs(call, sent)
@@ -41,7 +41,7 @@ export async function storeJobs(call: Call<unknown, unknown, unknown>, sent: rea
     () => ({}),
   )
   return {
-    // The job of another queue that holds a unique key is not there for a token that may not name that queue.
+    // A token that may not name the queue of a unique key's holder does not see that job.
     jobs: jobs.flatMap((job, i) =>
       job === null || maySee(call, job)
         ? (job ?? [])
@@ -52,7 +52,7 @@ export async function storeJobs(call: Call<unknown, unknown, unknown>, sent: rea
   }
 }
 
-/** A job as it was handed to the store, for when it cannot be read back. */
+/** A job as it was sent to the store, for an answer without a read. */
 function asStored(job: NewJob, nowMs: number): JobDetails {
   const nowUs = nowMs * 1000
   const isLater = job.runAtMs !== null && job.runAtMs > nowMs
@@ -95,7 +95,7 @@ async function refused(
 ): Promise<Refusal> {
   if (why.kind === 'full') return queueFull(why)
   const held = await call.server.remote.get(why.id)
-  // The job of another tenant is not there for this one: nothing is told of it.
+  // The job of another tenant is not visible to this one, so the answer says nothing about it.
   if (!held || !maySee(call, held))
     return new Refusal(409, 'duplicate', 'The id or the unique key is taken: nothing was enqueued.', {
       hint: 'Give the job another id, or none.',
@@ -106,7 +106,7 @@ async function refused(
   })
 }
 
-/** What is left of the budget of the first job that names one. */
+/** The remaining budget of the first job that names one. */
 async function rateLimitHeaders(
   { server }: Call<unknown, unknown, unknown>,
   use: BucketUse | null,

@@ -14,7 +14,7 @@ const EXTENSIONS = [
   'observability',
 ]
 
-/** What the server is, and what it can do. */
+/** Describes the server and its features. */
 export const manifest: Operation = operation({
   method: 'GET',
   path: '/ojs/manifest',
@@ -48,7 +48,7 @@ export const manifest: Operation = operation({
   },
 })
 
-/** Whether the server and its store are well. */
+/** Returns whether the server and its store work. */
 export const health: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/health',
@@ -71,7 +71,7 @@ export const health: Operation = operation({
   },
 })
 
-/** Whether the server takes requests: false while it starts or stops. */
+/** Returns whether the server accepts requests: false while it starts or stops. */
 export const ready: Operation = operation({
   method: 'GET',
   path: '/ready',
@@ -85,7 +85,7 @@ export const ready: Operation = operation({
   },
 })
 
-/** Whether the process is alive: it answers, whatever its store does. */
+/** Returns whether the process is alive, without asking the store. */
 export const live: Operation = operation({
   method: 'GET',
   path: '/health/live',
@@ -96,7 +96,7 @@ export const live: Operation = operation({
   run: async () => ok({ status: 'ok' }),
 })
 
-/** Whether the server takes requests, within 2 s: the same as `/ready`. */
+/** Returns whether the server accepts requests, within 2 s: the same as `/ready`. */
 export const healthReady: Operation = operation({
   method: 'GET',
   path: '/health/ready',

@@ -2,7 +2,7 @@ import type { JobState } from '../../jobs/job-state.ts'
 import type { FlowView } from '../../engine/api/flows.ts'
 import type { JobView } from '../../engine/api/jobs.ts'
 
-/** What the specification calls the state of a step. */
+/** The specification's names of the states of a step. */
 const STEP_STATES: Readonly<Record<JobState, string>> = {
   pending: 'waiting',
   scheduled: 'pending',
@@ -14,13 +14,13 @@ const STEP_STATES: Readonly<Record<JobState, string>> = {
   discarded: 'failed',
 }
 
-/** How a workflow was sent, where that is not told by its jobs. */
+/** The form in which a workflow was sent, if its jobs do not show it. */
 interface Sent {
   readonly type?: string
   readonly steps?: readonly { readonly id: string; readonly depends_on: readonly string[] }[] | null
 }
 
-/** A flow in the form of the Open Job Spec. @param jobs as many of its jobs as are to be shown */
+/** A flow in the form of the Open Job Spec. @param jobs the jobs to show */
 export function workflowJson(flow: FlowView, jobs: readonly JobView[]): Record<string, unknown> {
   const { id, kind, name, state, total, completed, discarded, createdAt, finishedAt, meta } = flow
   const { type = kind, steps = null } = (meta['ojs'] ?? {}) as Sent

@@ -2,7 +2,7 @@ import type { Callback, FlowKind } from '../../jobs/flow.ts'
 import { invalid, unprocessable } from '../refusal.ts'
 import type { JobJson, OptionsJson } from './schemas.ts'
 
-/** A step that says which others it waits for. */
+/** A step that names the steps that it waits for. */
 export interface StepJson extends JobJson {
   id: string
   depends_on?: string[] | null | undefined
@@ -17,7 +17,7 @@ export type NestedJson =
 /** A job of a workflow, or a workflow in its place. */
 export type ElementJson = JobJson | NestedJson
 
-/** A workflow as it is sent. */
+/** A workflow of a request. */
 export type WorkflowJson =
   | Exclude<NestedJson, { type: 'batch' }>
   | {
@@ -30,10 +30,10 @@ export type WorkflowJson =
 /** A workflow as jobs that wait for each other. */
 export interface WorkflowPlan {
   readonly kind: FlowKind
-  /** In an order in which each waits for earlier ones alone. */
+  /** In an order in which each job waits for earlier ones only. */
   readonly nodes: readonly { readonly json: JobJson; readonly after: readonly number[] }[]
   readonly callbacks: readonly (readonly [Callback, JobJson])[]
-  /** How steps are called, by their nodes, and those of callbacks behind them; null: they have no names. */
+  /** The names of steps by node, those of callbacks last; null: they have no names. */
   readonly steps: readonly { readonly id: string; readonly depends_on: readonly string[] }[] | null
 }
 
@@ -46,7 +46,7 @@ const CALLBACKS: Readonly<Record<string, Callback>> = {
   on_complete: 'complete',
 }
 
-/** Lays a workflow out as jobs that wait for each other. @throws Refusal 400 and 422 */
+/** Lays a workflow out as jobs that wait for each other. @throws {Refusal} 400, 422 */
 export function planOf(body: WorkflowJson): WorkflowPlan {
   if (body.type === 'graph') return planOfSteps(body.steps)
   const elements = body.type === 'chain' ? body.steps : body.jobs
@@ -55,18 +55,18 @@ export function planOf(body: WorkflowJson): WorkflowPlan {
     throw invalid('callbacks: give at least one of on_success, on_failure and on_complete')
   const nodes: Node[] = []
   layOut(body.type === 'chain' ? { type: 'chain', steps: elements } : { type: 'group', jobs: elements }, [], nodes)
-  // A chain with workflows in it has jobs side by side.
+  // A chain with workflows in it has parallel jobs.
   const isPlain = !elements.some(isNested)
   return { kind: body.type === 'chain' && !isPlain ? 'group' : body.type, nodes, callbacks, steps: null }
 }
 
-/** Whether a workflow stands where a job may. */
+/** Returns whether an element is a workflow instead of a job. */
 export function isNested(element: unknown): element is NestedJson {
   const { type, args, steps, jobs } = (element ?? {}) as { readonly [name: string]: unknown }
   return WORKFLOWS.has(String(type)) && args === undefined && (Array.isArray(steps) || Array.isArray(jobs))
 }
 
-/** Adds a workflow's jobs behind those that they wait for; answers which of them end it. */
+/** Adds a workflow's jobs behind those that they wait for. Returns those that end it. */
 function layOut(workflow: NestedJson, after: readonly number[], nodes: Node[]): readonly number[] {
   const layElement = (element: ElementJson, behind: readonly number[]): readonly number[] => {
     if (isNested(element)) return layOut(element, behind, nodes)
@@ -97,7 +97,7 @@ function planOfSteps(steps: readonly StepJson[]): WorkflowPlan {
   const ordered = inOrder(steps.filter(({ id }) => !callbackOf.has(id)))
   const places = new Map(ordered.map(({ id }, node) => [id, node]))
   const called = steps.filter(({ id }) => callbackOf.has(id))
-  // Nodes of callbacks are in this order, whichever there are.
+  // The nodes of callbacks are in this order.
   const order = Object.values(CALLBACKS)
   called.sort(
     (a, b) => order.indexOf(callbackOf.get(a.id) as Callback) - order.indexOf(callbackOf.get(b.id) as Callback),
@@ -118,7 +118,10 @@ function planOfSteps(steps: readonly StepJson[]): WorkflowPlan {
   }
 }
 
-/** SDKs send the callbacks of a batch as steps that depend on all others; they name them so, by id or in their options. */
+/**
+ * SDKs send the callbacks of a batch as steps that depend on all others. The step's id or its options name the
+ * callback.
+ */
 function asCallback(step: StepJson, steps: readonly StepJson[]): [string, Callback][] {
   const told = (step.options as { callback_type?: unknown } | null | undefined)?.callback_type
   const callback = CALLBACKS[typeof told === 'string' ? told : step.id.replace('-', '_')]
@@ -127,7 +130,7 @@ function asCallback(step: StepJson, steps: readonly StepJson[]): [string, Callba
   return others.every(({ id }) => step.depends_on?.includes(id)) ? [[step.id, callback]] : []
 }
 
-/** Each step behind those that it depends on, else as they were sent. @throws Refusal 422 for a cycle */
+/** Orders each step behind those that it depends on, otherwise in the sent order. @throws {Refusal} 422 for a cycle */
 function inOrder(steps: readonly StepJson[]): StepJson[] {
   const ordered: StepJson[] = []
   const done = new Set<string>()

@@ -11,13 +11,13 @@ const Name = z.string().min(1).max(255).nullish()
 const StepId = z.string().min(1).max(255)
 const Defaults = z.looseObject({ options: Options.nullish(), name: Name })
 
-/** What holds for each job of a workflow. */
+/** The options for each job of a workflow. */
 interface Common {
   name?: string | null | undefined
   options?: OptionsJson | null | undefined
 }
 
-/** Reads a value by whichever schema fits what it looks like; what that schema finds wrong is told as its own. */
+/** Reads a value by the schema that fits its shape, and reports that schema's errors. */
 function chosen<T>(schemaOf: (value: unknown) => z.ZodType<T>, description: string): z.ZodType<T> {
   return z
     .unknown()
@@ -34,7 +34,7 @@ function chosen<T>(schemaOf: (value: unknown) => z.ZodType<T>, description: stri
     .meta({ description })
 }
 
-/** What a schema behind a transformation would drop; checks from outside do not see it. */
+/** Reports members that a schema behind a transformation would drop, since outer checks do not see them. */
 function tellMisspelt(schema: z.ZodType, value: unknown, ctx: z.core.ParsePayload): void {
   const slip = misspelt(schema, value)
   if (slip) ctx.issues.push({ code: 'custom', input: value, path: [...slip.path], message: slip.message })
@@ -55,12 +55,14 @@ function nested(depth: number): z.ZodType<NestedJson> {
   return z.discriminatedUnion('type', [
     z.looseObject({ type: z.literal('chain'), steps }),
     z.looseObject({ type: z.literal('group'), jobs }),
-    // Refused where it is laid out, in words that say what may stand there.
+    // The layout refuses it, with a message that says what may be there.
     z.looseObject({ type: z.literal('batch') }),
   ])
 }
 
-/** A step that names those it waits for. The name is the step's, not the job's; SDKs tell callbacks apart in the options. */
+/**
+ * A step that names those that it waits for. The name is the step's, not the job's; SDKs mark callbacks in the options.
+ */
 const Step: z.ZodType<StepJson> = z
   .looseObject({ id: StepId, depends_on: z.array(StepId).max(STEPS_AT_MOST).nullish() })
   .transform((step, ctx): StepJson => {
@@ -91,7 +93,7 @@ const Forms = z.discriminatedUnion('type', [
   Defaults.extend({ type: z.literal('graph'), steps: z.array(Step).min(1).max(STEPS_AT_MOST) }),
 ])
 
-/** A workflow as it is sent, with a name and options that hold for each of its jobs. */
+/** A workflow of a request, with a name and options for each of its jobs. */
 export const Workflow: z.ZodType<WorkflowJson & Common> = z.preprocess((body, ctx) => {
   if (!isStepsAlone(body)) return body
   const graph = { ...body, type: 'graph' }
@@ -99,7 +101,7 @@ export const Workflow: z.ZodType<WorkflowJson & Common> = z.preprocess((body, ct
   return graph
 }, Forms)
 
-/** The form of section 14.1 of the binding names no type: its steps say what they depend on. */
+/** The form of section 14.1 of the binding has no type: its steps name their dependencies. */
 function isStepsAlone(body: unknown): body is object {
   return typeof body === 'object' && body !== null && !('type' in body) && 'steps' in body
 }

@@ -13,7 +13,7 @@ import { workflowJson } from './workflow-json.ts'
 import { planOf, type WorkflowPlan } from './workflow-plan.ts'
 import { Workflow } from './workflow-schema.ts'
 
-/** So many jobs are shown of one workflow; all of them are counted. */
+/** The most jobs that one workflow's answer shows; it counts all of them. */
 const SHOWN_AT_MOST = 1_000
 
 const Params = z.object({ id: JobId })
@@ -99,24 +99,24 @@ export const cancelWorkflow: Operation = operation({
   },
 })
 
-/** A workflow as it was stored, for when it cannot be read back. */
+/** A workflow as it was sent to the store, for an answer without a read. */
 function asStarted(id: string, { name }: z.output<typeof Workflow>, plan: WorkflowPlan, nowMs: number): FlowView {
   const counts = { total: plan.nodes.length, completed: 0, discarded: 0, cancelled: 0 }
   const times = { createdAt: new Date(nowMs), finishedAt: null }
   return { id, kind: plan.kind, name: name ?? null, state: 'running', ...counts, ...times, meta: {} }
 }
 
-/** What of a workflow is not told by its jobs: how it was sent, and what its steps are called. */
+/** The parts of a workflow that its jobs do not show: the form in which it was sent, and the names of its steps. */
 function extraOf({ type }: z.output<typeof Workflow>, { kind, steps }: WorkflowPlan): string | null {
   return type === kind ? null : JSON.stringify({ meta: { ojs: { type, steps } } })
 }
 
-/** Options of the workflow hold for each job that does not say otherwise. */
+/** Applies options of the workflow to a job that does not set its own. */
 function withDefaults(json: JobJson, options: OptionsJson | null | undefined): JobJson {
   return options ? { ...json, options: { ...options, ...json.options } } : json
 }
 
-/** The document names it under `workflow`; some clients read the root. */
+/** The specification puts it under `workflow`; some clients read the root. */
 function shown(workflow: Record<string, unknown>): Record<string, unknown> {
   return { ...workflow, workflow }
 }
@@ -127,7 +127,7 @@ async function ready(call: Call<unknown, unknown, unknown>, sent: readonly JobJs
   return readyJobs(call, sent)
 }
 
-/** A workflow that the caller may see, as its jobs are. @throws Refusal 404 */
+/** A workflow that the caller may see, by its jobs. @throws {Refusal} 404 */
 async function namedFlow(
   call: Call<unknown, unknown, unknown>,
   id: string,
@@ -135,7 +135,7 @@ async function namedFlow(
   const { flows } = call.server.sluice
   const flow = await flows.get(id)
   const jobs = flow ? await flows.jobs(id, { limit: SHOWN_AT_MOST }) : []
-  // Without any job left nothing says whose it was.
+  // Without any stored job its owner is unknown.
   if (!flow || jobs.length === 0 || !jobs.every((job) => maySee(call, job))) throw notFound('workflow', id)
   return { flow, jobs }
 }
