@@ -73,12 +73,12 @@ export function createAccess(tokens: readonly Token[] | undefined, nowMs: () => 
 /** Checks that a token has a right. @throws {Refusal} 403 */
 export function requireRight(access: Access, { scope, reach }: Right): void {
   if (scope !== null && !access.scopes.has(scope))
-    throw denied(`The token is not good for this: it needs the scope ${scope}.`)
+    throw denied(`The token lacks the scope ${scope}, which this operation needs.`)
   if (reach === 'queue') return
   if (!access.everywhere)
-    throw denied('The token names its queues, and this concerns more than those: it needs a token of all queues.')
+    throw denied('The token is restricted to its queues. This operation needs a token of all queues.')
   if (reach === 'server' && access.tenant !== null)
-    throw denied('The token is of one tenant, and this concerns all of them: it needs a token of the tenant "*".')
+    throw denied('The token belongs to one tenant. This operation needs a token of the tenant "*".')
 }
 
 /** Checks that a token may name a queue. @throws {Refusal} 403 */
@@ -106,13 +106,13 @@ function listOf(tokens: readonly Token[], before: readonly Known[]): Known[] {
 }
 
 function accessIn(known: readonly Known[], authorization: string | null, nowMs: number): Access {
-  const given = /^Bearer +(\S+)$/i.exec(authorization ?? '')?.[1]
-  if (given === undefined) throw unauthenticated('The request carries no bearer token.', 'Bearer')
-  const digest = known[0]?.checked.digestOf(given)
+  const bearer = /^Bearer +(\S+)$/i.exec(authorization ?? '')?.[1]
+  if (bearer === undefined) throw unauthenticated('The request carries no bearer token.', 'Bearer')
+  const digest = known[0]?.checked.digestOf(bearer)
   let found: Known | null = null
   // Every token is compared, by digests of equal length, so the time taken reveals nothing about a token.
   for (const each of known) if (digest && timingSafeEqual(each.checked.digest, digest)) found = each
-  if (!found) throw unauthenticated('The bearer token is not known to this server.', 'Bearer error="invalid_token"')
+  if (!found) throw unauthenticated('The bearer token is unknown to this server.', 'Bearer error="invalid_token"')
   const { expiresMs } = found.checked
   if (expiresMs !== null && expiresMs <= nowMs)
     throw unauthenticated('The bearer token has expired.', 'Bearer error="invalid_token"')
@@ -139,8 +139,8 @@ function accessOf({ name, scopes, queues, tenant }: CheckedToken): Access {
 function warningsOf({ name, token, expiresMs }: CheckedToken, nowMs: number): string[] {
   return [
     ...(token.scopes.includes('client')
-      ? [`The token ${name} has the scope client of old configurations: write producer and reader.`]
+      ? [`The token ${name} has the old scope client. Replace it by producer and reader.`]
       : []),
-    ...(expiresMs !== null && expiresMs <= nowMs ? [`The token ${name} has expired: it is refused.`] : []),
+    ...(expiresMs !== null && expiresMs <= nowMs ? [`The token ${name} has expired, so the server refuses it.`] : []),
   ]
 }

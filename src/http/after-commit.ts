@@ -14,7 +14,7 @@ export async function afterCommit<T>(
   try {
     return await read()
   } catch (error) {
-    logger.warn({ err: error, requestId }, 'what was stored could not be read back; the answer says less of it')
+    logger.warn({ err: error, requestId }, 'the stored work could not be read back, so the answer omits its details')
     return otherwise()
   }
 }

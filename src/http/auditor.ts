@@ -12,7 +12,7 @@ export interface Change {
   readonly subject: string
   readonly requestId?: string
   /** The request. */
-  readonly asked: unknown
+  readonly request: unknown
 }
 
 /** The record of a longer request holds its size only. */
@@ -31,19 +31,19 @@ export class Auditor {
   }
 
   /** Records a change. If the row cannot be written, the log says so and the change stands. */
-  async record({ who, tenant, action, subject, requestId, asked }: Change): Promise<void> {
-    const text = JSON.stringify({ request_id: requestId, asked })
+  async record({ who, tenant, action, subject, requestId, request }: Change): Promise<void> {
+    const text = JSON.stringify({ request_id: requestId, asked: request })
     const detail =
       text.length <= LONGEST_DETAIL
         ? text
         : JSON.stringify({ request_id: requestId, asked_bytes: Buffer.byteLength(text) })
-    const line = { token: who, ...(tenant !== '' && { tenant }), action, subject, requestId }
-    this.#logger.info(line, 'change')
+    const fields = { token: who, ...(tenant !== '' && { tenant }), action, subject, requestId }
+    this.#logger.info(fields, 'change')
     try {
       const store = await this.#remote.store()
       await store.audit({ atMs: this.#clock.now(), who, tenant, action, subject, detail })
     } catch (error) {
-      this.#logger.error({ ...line, err: error }, 'a change could not be put on record')
+      this.#logger.error({ ...fields, err: error }, 'a change could not be recorded')
     }
   }
 }

@@ -28,13 +28,13 @@ const DEFAULTS: Required<Bounds> = {
 const MOST = 1_000_000_000
 
 /** Adds the defaults to bounds. @throws {SluiceError} `option.invalid` */
-export function boundsOf(given: Bounds = {}): Required<Bounds> {
-  checkOptions(given, Object.keys(DEFAULTS), 'bounds of the server')
-  for (const [name, value] of Object.entries(given) as [string, unknown][])
+export function boundsOf(bounds: Bounds = {}): Required<Bounds> {
+  checkOptions(bounds, Object.keys(DEFAULTS), 'bounds of the server')
+  for (const [name, value] of Object.entries(bounds) as [string, unknown][])
     if (!Number.isInteger(value) || Number(value) < 1 || Number(value) > MOST)
       throw new SluiceError(
         'option.invalid',
-        `bounds.${name} of the server is ${show(value)}. Expected a whole number from 1 to ${MOST}.`,
+        `bounds.${name} of the server is invalid: ${show(value)}. Expected a whole number from 1 to ${MOST}.`,
       )
-  return { ...DEFAULTS, ...given }
+  return { ...DEFAULTS, ...bounds }
 }

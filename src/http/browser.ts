@@ -13,7 +13,7 @@ export function refusePages(request: Request, isHost: ((host: string) => boolean
   const { host, hostname } = new URL(request.url)
   if (isHost && !isHost(hostname.replace(/^\[|\]$/g, '')))
     throw denied(
-      `The server without tokens does not go by the name ${hostname.slice(0, 100)}. Send the request to the address it listens on.`,
+      `The host name ${hostname.slice(0, 100)} is not this server's, which has no tokens. Send the request to the address it listens on.`,
     )
   const origin = headers.get('origin')
   if (origin !== null && hostOf(origin) !== host)

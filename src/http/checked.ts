@@ -27,7 +27,7 @@ export function checked(
   if (result.success) return result.data
   const { issues } = result.error
   if (part === 'body' && value === undefined)
-    throw new Refusal(400, 'invalid_payload', 'The request has no body; send a JSON object.')
+    throw new Refusal(400, 'invalid_payload', 'The request has no body. Expected a JSON object.')
   const words = issues.slice(0, ISSUES_SHOWN).map(wordsOf).join('; ')
   const first = issues[0]
   const details = {

@@ -20,12 +20,12 @@ export interface OjsEvent {
 /** An event with its owner. It takes its final form at its first read, since most events are never read. */
 export class LoggedEvent {
   readonly seq: number
-  readonly #told: Told
+  readonly #record: EventRecord
   #shown: { readonly tenant: string; readonly event: OjsEvent } | null = null
 
-  constructor(seq: number, told: Told) {
+  constructor(seq: number, record: EventRecord) {
     this.seq = seq
-    this.#told = told
+    this.#record = record
   }
 
   get tenant(): string {
@@ -37,12 +37,12 @@ export class LoggedEvent {
   }
 
   #show(): { readonly tenant: string; readonly event: OjsEvent } {
-    return (this.#shown ??= describe(this.#told))
+    return (this.#shown ??= describe(this.#record))
   }
 }
 
 /** The event, its time and the duration of its run. */
-interface Told {
+interface EventRecord {
   readonly type: string
   readonly payload: Readonly<Record<string, unknown>>
   readonly atMs: number
@@ -156,7 +156,7 @@ export class EventLog {
   }
 }
 
-function describe({ type, payload, atMs, durationMs, id: eventId }: Told): { tenant: string; event: OjsEvent } {
+function describe({ type, payload, atMs, durationMs, id: eventId }: EventRecord): { tenant: string; event: OjsEvent } {
   const { id, task, error, key, ...rest } = payload
   const [queue, limit, schedule] = [text(rest['queue']), text(rest['limit']), text(rest['schedule'])]
   const own = splitName(queue ?? limit ?? schedule ?? '')

@@ -16,7 +16,7 @@ export function requireExactNumbers(text: string): void {
   for (const { literal, path } of numbersIn(text)) {
     if (isExact(literal)) continue
     const at = path.join('.').slice(0, 200)
-    const message = `${literal.slice(0, 64)} cannot be kept exactly; send it as a string, or a whole number up to ${Number.MAX_SAFE_INTEGER}`
+    const message = `${literal.slice(0, 64)} cannot be stored exactly. Expected a string, or a whole number up to ${Number.MAX_SAFE_INTEGER}.`
     throw new Refusal(422, 'invalid_request', `${at === '' ? '' : `${at}: `}${message}`, {
       type: 'validation_error',
       details: { issues: [{ path: at, message }] },

@@ -46,7 +46,7 @@ export class Handler {
 
   /** Answers a request by its operation. */
   handle(request: Request, operation: Operation, params: Record<string, string>): Promise<Response> {
-    return this.#answer(request, operation, (asked) => this.#run(request, operation, params, asked))
+    return this.#answer(request, operation, (entry) => this.#run(request, operation, params, entry))
   }
 
   /** Answers a request at a path that does not serve its method. */
@@ -57,31 +57,31 @@ export class Handler {
   async #answer(
     request: Request,
     operation: Operation | undefined,
-    run: (asked: Asked) => Promise<Reply>,
+    run: (entry: LogEntry) => Promise<Reply>,
   ): Promise<Response> {
     const { clock, logger, newId, ready } = this.#options.server
     const beganUs = clock.monotonicUs()
-    const given = request.headers.get('x-request-id')
-    const requestId = given !== null && REQUEST_ID.test(given) ? given : `req_${newId()}`
-    const asked: Asked = { requestId }
+    const named = request.headers.get('x-request-id')
+    const requestId = named !== null && REQUEST_ID.test(named) ? named : `req_${newId()}`
+    const entry: LogEntry = { requestId }
     let reply: Reply
     try {
-      reply = await run(asked)
+      reply = await run(entry)
     } catch (error) {
       const refusal = refusalOf(error)
       if (refusal.status >= 500) logger.error({ err: error, requestId }, 'a request could not be served')
-      const { headers } = refusal.facts
+      const { headers } = refusal.details
       reply = { status: refusal.status, body: refusal.body(requestId), ...(headers && { headers }) }
     }
     const ms = (clock.monotonicUs() - beganUs) / 1000
     const { method } = request
-    const line = { ...asked, method, operation: operation?.name, status: reply.status, ms }
-    if (operation?.probe && reply.status < 500) logger.debug(line, 'request')
-    else logger.info(line, 'request')
+    const fields = { ...entry, method, operation: operation?.name, status: reply.status, ms }
+    if (operation?.probe && reply.status < 500) logger.debug(fields, 'request')
+    else logger.info(fields, 'request')
     return responseOf(reply, requestId, { head: request.method === 'HEAD', last: !ready() })
   }
 
-  async #run(request: Request, operation: Operation, params: Record<string, string>, asked: Asked): Promise<Reply> {
+  async #run(request: Request, operation: Operation, params: Record<string, string>, entry: LogEntry): Promise<Reply> {
     const { server, requests } = this.#options
     const { headers } = request
     const version = headers.get('ojs-version')
@@ -89,16 +89,16 @@ export class Handler {
       throw new Refusal(
         422,
         'unsupported',
-        `OJS-Version is ${JSON.stringify(version.slice(0, 64))}; this server speaks the Open Job Spec ${VERSION}, and takes every 1.x.`,
+        `OJS-Version is invalid: ${JSON.stringify(version.slice(0, 64))}. Expected any 1.x; this server implements ${VERSION}.`,
       )
     const open = operation.right.scope === null
     if (!open && this.#options.access.open) refusePages(request, this.#options.isHost)
     const access = open ? OPEN : this.#options.access.of(headers.get('authorization'))
-    if (!open) asked.token = access.name
+    if (!open) entry.token = access.name
     if (!open) requireRight(access, operation.right)
     const left = open ? {} : requests?.take(access)
     const tenant = tenantOf(access, headers.get('x-ojs-tenant'))
-    if (tenant !== '') asked.tenant = tenant
+    if (tenant !== '') entry.tenant = tenant
     const body = operation.method === 'GET' ? undefined : await this.#body(request)
     const call: Call<unknown, unknown, unknown> = {
       server,
@@ -110,7 +110,7 @@ export class Handler {
       access,
       gone: () => request.signal,
       header: (name) => headers.get(name),
-      requestId: asked.requestId,
+      requestId: entry.requestId,
     }
     const run = (): Promise<Reply> => operation.run(call as Call<never, never, never>)
     const { scope } = operation.right
@@ -122,8 +122,8 @@ export class Handler {
         tenant,
         action: operation.name.replace(/_at_.*$/, ''),
         subject: new URL(request.url).pathname,
-        requestId: asked.requestId,
-        asked: body,
+        requestId: entry.requestId,
+        request: body,
       })
     return { ...reply, headers: { ...left, ...reply.headers } }
   }
@@ -135,7 +135,7 @@ export class Handler {
 }
 
 /** The log entry of a request, filled in step by step. */
-interface Asked {
+interface LogEntry {
   readonly requestId: string
   token?: string
   tenant?: string
@@ -143,10 +143,10 @@ interface Asked {
 
 /** A token of one tenant acts for that tenant only. */
 function tenantOf(access: Access, header: string | null): string {
-  const given = checkTenant(header)
-  if (access.tenant === null) return given
-  if (given === '' || given === access.tenant) return access.tenant
-  throw new Refusal(403, 'permission_denied', `The token may not speak for the tenant ${given}.`)
+  const tenant = checkTenant(header)
+  if (access.tenant === null) return tenant
+  if (tenant === '' || tenant === access.tenant) return access.tenant
+  throw new Refusal(403, 'permission_denied', `The token may not act for the tenant ${tenant}.`)
 }
 
 function queryOf({ url }: Request): Record<string, string> {
@@ -156,10 +156,10 @@ function queryOf({ url }: Request): Record<string, string> {
 /** Makes the reply for a path or method without an operation. @throws {Refusal} 404, 405 */
 function unserved(method: string, path: string, served: readonly string[]): Reply {
   const shown = `${method} ${path.slice(0, 200)}`
-  if (served.length === 0) throw new Refusal(404, 'not_found', `There is nothing at ${shown}.`)
+  if (served.length === 0) throw new Refusal(404, 'not_found', `The path ${shown} does not exist.`)
   const headers = { Allow: [...served, ...(served.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ') }
   if (method === 'OPTIONS') return { status: 204, body: null, headers }
-  throw new Refusal(405, 'x_method_not_allowed', `${shown} is not served; ${headers.Allow} are.`, { headers })
+  throw new Refusal(405, 'x_method_not_allowed', `${shown} is not supported. Expected ${headers.Allow}.`, { headers })
 }
 
 function responseOf(

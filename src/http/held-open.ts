@@ -5,7 +5,7 @@ import { Refusal } from './refusal.ts'
 /** The kinds of answers that a caller holds open. */
 export type Kept = 'streams' | 'polls'
 
-const WORDS: Readonly<Record<Kept, string>> = { streams: 'streams of events', polls: 'fetches that wait' }
+const WORDS: Readonly<Record<Kept, string>> = { streams: 'streams of events', polls: 'waiting fetches' }
 const RETRY_AFTER_S = 1
 
 /** Counts the open answers of each token on this process. All callers without tokens count as one. */
@@ -23,10 +23,10 @@ export class HeldOpen {
     this.#counts.set(access, counts)
     const bound = this.#bounds[kind]
     if (counts[kind] >= bound)
-      throw new Refusal(429, 'rate_limited', `The token holds ${bound} ${WORDS[kind]} open, and may hold no more.`, {
+      throw new Refusal(429, 'rate_limited', `The token holds ${bound} ${WORDS[kind]} open, the most that it may.`, {
         retryable: true,
         details: { resource: kind, bound },
-        hint: 'End one of them first, or share one; the bound is bounds in the configuration of the server.',
+        hint: 'End one of them first, share one, or raise bounds.${kind} in the configuration of the server.',
         headers: { 'Retry-After': String(RETRY_AFTER_S) },
       })
     counts[kind]++

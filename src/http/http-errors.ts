@@ -17,7 +17,7 @@ export function badRequest(message: string): Refusal {
 
 /** Makes the refusal of a header Expect that this server does not support. */
 export function notExpected(): Refusal {
-  return new Refusal(417, 'x_expectation_failed', 'The header Expect of the request is not met here. Leave it out.')
+  return new Refusal(417, 'x_expectation_failed', 'The header Expect is not supported. Omit it.')
 }
 
 /** Turns a refusal into a response of the Fetch API. */
@@ -41,16 +41,16 @@ export function hangUp(error: Error & { readonly code?: string }, socket: Duplex
   }
   const refusal = refusalOf(error.code)
   const { headers, body } = textOf(refusal)
-  const lines = Object.entries({ ...headers, 'Content-Length': String(Buffer.byteLength(body)) })
-  const head = lines.map(([name, value]) => `${name}: ${value}`).join('\r\n')
+  const headerLines = Object.entries({ ...headers, 'Content-Length': String(Buffer.byteLength(body)) })
+  const head = headerLines.map(([name, value]) => `${name}: ${value}`).join('\r\n')
   socket.end(`HTTP/1.1 ${refusal.status} ${STATUS_CODES[refusal.status]}\r\n${head}\r\n\r\n${body}`)
 }
 
 function refusalOf(code: string | undefined): Refusal {
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT')
-    return new Refusal(408, 'x_request_timeout', 'The request did not come to its end in time.', { retryable: true })
+    return new Refusal(408, 'x_request_timeout', 'The request was not complete in time.', { retryable: true })
   if (code === 'HPE_HEADER_OVERFLOW')
-    return new Refusal(431, 'x_headers_too_large', 'The headers of the request are too large together.')
+    return new Refusal(431, 'x_headers_too_large', 'The headers of the request are too large.')
   if (code === 'HPE_CHUNK_EXTENSIONS_OVERFLOW')
     return new Refusal(413, 'x_payload_too_large', 'The extensions of a chunk are too large.')
   return badRequest('The request is not valid HTTP.')

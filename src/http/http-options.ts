@@ -63,9 +63,9 @@ export function checkHttpOptions(options: HttpOptions): void {
   const what = 'createHttpApp'
   checkOptions(options, KNOWN, what, { meant: { engine: 'sluice', token: 'tokens', auth: 'tokens' } })
   const { sluice, tokens, isHost, clock, logger, maxBodyBytes, testMode, backend } = options
-  const wrong = (name: string, value: unknown, remedy: string): SluiceError =>
-    new SluiceError('option.invalid', `${name} of ${what} is ${show(value)}; give ${remedy}`)
-  if (!(sluice instanceof Sluice)) throw wrong('sluice', sluice, 'the engine that it serves')
+  const wrong = (name: string, value: unknown, expected: string): SluiceError =>
+    new SluiceError('option.invalid', `${name} of ${what} is invalid: ${show(value)}. Expected ${expected}.`)
+  if (!(sluice instanceof Sluice)) throw wrong('sluice', sluice, 'an engine')
   // Without tokens every caller has full access, so a list that failed to load must not pass as no tokens.
   if (tokens !== undefined && !Array.isArray(tokens)) throw wrong('tokens', tokens, 'a list of tokens')
   if (isHost !== undefined && typeof isHost !== 'function') throw wrong('isHost', isHost, 'a function')

@@ -172,7 +172,7 @@ export class LimitRules {
       if (key === undefined) return this.#keyOf(name, rule.by, job)
       throw new SluiceError(
         'limit.key.invalid',
-        `limit ${name}: the server sets its key by ${rule.by}; leave x_limit.key out`,
+        `limit ${name}: the server sets its key by ${rule.by}. Omit x_limit.key.`,
       )
     }
     if (key === undefined && !rule?.keyed) return SHARED_KEY
@@ -208,7 +208,10 @@ function ruleOf(name: string, limit: ServedLimit, keyed: boolean): Rule {
     )
   for (const member of Object.keys(limit))
     if (member !== 'shared' && nearest(member, ['shared'], 2) !== null)
-      throw new SluiceError('policy.invalid', `limit ${name}: there is no ${member.slice(0, 60)}; did you mean shared?`)
+      throw new SluiceError(
+        'policy.invalid',
+        `limit ${name} has no option ${member.slice(0, 60)}; did you mean shared?`,
+      )
   const policy = servedPolicy(name, limit)
   const { shared = false, by = null } = limit
   if (typeof shared !== 'boolean')
@@ -225,7 +228,7 @@ function checkUse({ limit, by, weight = 1 }: ServedUse, rule: Rule | undefined):
   if (!Number.isInteger(weight) || weight < 1 || weight > most)
     throw new SluiceError(
       'limit.weight.above_burst',
-      `limit ${limit}: the weight ${weight} is invalid. Expected a whole number from 1 to ${most}.`,
+      `limit ${limit}: the weight is invalid: ${weight}. Expected a whole number from 1 to ${most}.`,
     )
 }
 

@@ -66,7 +66,7 @@ export async function listen(app: HttpApp, options: ListenOptions): Promise<List
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause) =>
       reject(
-        new SluiceError('server.listen', `Cannot listen on ${host}:${port}: ${cause.message}. Give another --port.`, {
+        new SluiceError('server.listen', `Cannot listen on ${host}:${port}: ${cause.message}. Choose another --port.`, {
           cause,
         }),
       ),

@@ -75,8 +75,8 @@ function unknownNamed(
 ): Misspelt | null {
   const near = strict ? nearest(name, known) : slipOf(name, known)
   if (near === null && (!strict || name.startsWith('x_'))) return null
-  const hint = near === null ? '' : `did you mean ${near}? `
-  return { path: [...path, name], message: `is not known here; ${hint}known are ${known.join(', ')}` }
+  const hint = near === null ? '. ' : `; did you mean ${near}? `
+  return { path: [...path, name], message: `is unknown${hint}Expected ${known.join(', ')}.` }
 }
 
 /** The known name that an unknown one misspells: one letter off, or two in a long name. */
@@ -127,7 +127,7 @@ function protoIn(value: object, path: readonly (string | number)[]): Misspelt | 
 }
 
 function protoNamed(name: string, path: readonly (string | number)[]): Misspelt | null {
-  return name === '__proto__' ? { path: [...path, name], message: 'is a name that cannot be kept here' } : null
+  return name === '__proto__' ? { path: [...path, name], message: 'is a name that cannot be stored' } : null
 }
 
 /** The schema of a union that fits a value. */

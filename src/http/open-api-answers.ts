@@ -189,7 +189,7 @@ const EXAMPLES: Readonly<Record<string, unknown>> = {
   enqueueBatch: { jobs: [{ type: 'mail.send', args: ['a@acme.test'], options: { queue: 'mail' } }] },
   fetchJobs: { queues: ['mail'], worker_id: 'worker-1', count: 1, wait: 'PT20S' },
   ackJob: { job_id: ID, worker_id: 'worker-1', attempt: 1, result: { sent: true } },
-  nackJob: { job_id: ID, error: { code: 'handler_error', message: 'the other side said 429', retry_after: 30 } },
+  nackJob: { job_id: ID, error: { code: 'handler_error', message: 'the API answered 429', retry_after: 30 } },
   heartbeat: { worker_id: 'worker-1', active_jobs: [ID] },
   putRateLimit: { rate: { limit: 5, period: 'PT1M' }, expires_at: 'PT1H' },
   registerCron: { name: 'nightly', cron: '0 3 * * *', type: 'report.make', args: [] },
@@ -198,8 +198,8 @@ const EXAMPLES: Readonly<Record<string, unknown>> = {
 /** The conventions of all operations. */
 export const CONVENTIONS: string = [
   'Conventions. **Errors** have the body `{ error: { code, message, retryable, hint, docs_url, request_id } }`.',
-  '**Retry-After**, whole seconds, stands with every 429 and every 503: send the same request again no sooner.',
-  '**Cursors** are opaque: send the `cursor` of an answer back as it is to go on behind it; lists with `page` and `per_page` count from 1. A page of jobs is cut at 8 MiB: its `next_cursor`, sent as `cursor`, goes on.',
-  '**ETag**: no operation sends or reads one; what is read is the state as it is now, and settlements are guarded by `worker_id` and `attempt`.',
-  '**X-Request-Id** is repeated, or made, and stands in the log. **OJS-Version** takes every 1.x.',
+  '**Retry-After**, in whole seconds, is in every 429 and 503: send the same request again no sooner.',
+  '**Cursors** are opaque: send the `cursor` of an answer back unchanged to continue behind it. Lists with `page` and `per_page` count from 1. A page of jobs is cut at 8 MiB: send its `next_cursor` as `cursor` to continue.',
+  '**ETag**: no operation sends or reads one. Reads return the current state, and settlements are guarded by `worker_id` and `attempt`.',
+  '**X-Request-Id** is repeated, or created, and is in the log. **OJS-Version** may be any 1.x.',
 ].join('\n\n')

@@ -58,7 +58,7 @@ function describe({
   answers,
 }: Operation): Record<string, unknown> {
   const refusal = {
-    description: 'The request is refused.',
+    description: 'The server refused the request.',
     headers: { 'Retry-After': { description: 'Seconds; with 429 and 503.', schema: { type: 'integer' } } },
     content: { [MEDIA_TYPE]: { schema: { $ref: '#/components/schemas/Error' } } },
   }

@@ -6,7 +6,7 @@ import type { QueueCount } from '../store/contract/queues.ts'
 /** A count that took at most this time is never cached. */
 const QUICK_US = 5000
 /** A slower count is cached for this many times its duration, so counting takes at most a tenth of the time. */
-const TOLD_AGAIN = 9
+const CACHE_FACTOR = 9
 const KEPT_AT_MOST = 1000
 const MOST_ROWS = 1_000_000
 
@@ -22,15 +22,15 @@ interface Kept {
 export class QueueCounts {
   readonly #remote: Remote
   readonly #clock: Clock
-  readonly #toldAgain: number
+  readonly #cacheFactor: number
   readonly #kept = new Map<string, Kept>()
   #throttled: { readonly byQueue: ReadonlyMap<string, number>; readonly untilUs: number } | null = null
 
   /** @param cacheFactor how many times the duration of a count its answer is kept; 0 counts each time. */
-  constructor(remote: Remote, clock: Clock, toldAgain: number = TOLD_AGAIN) {
+  constructor(remote: Remote, clock: Clock, cacheFactor: number = CACHE_FACTOR) {
     this.#remote = remote
     this.#clock = clock
-    this.#toldAgain = toldAgain
+    this.#cacheFactor = cacheFactor
   }
 
   /** The jobs of each queue that wait for a budget; cached if counting takes long. */
@@ -41,7 +41,7 @@ export class QueueCounts {
     const { rows } = await store.throttled(MOST_ROWS)
     const endedUs = this.#clock.monotonicUs()
     const byQueue = sumsOf(rows)
-    this.#throttled = { byQueue, untilUs: endedUs + this.#toldAgain * Math.max(0, endedUs - beganUs - QUICK_US) }
+    this.#throttled = { byQueue, untilUs: endedUs + this.#cacheFactor * Math.max(0, endedUs - beganUs - QUICK_US) }
     return byQueue
   }
 
@@ -57,7 +57,7 @@ export class QueueCounts {
     this.#kept.delete(name)
     if (endedUs - beganUs <= QUICK_US) return rows
     if (this.#kept.size >= KEPT_AT_MOST) this.#kept.clear()
-    this.#kept.set(name, { rows, untilUs: endedUs + this.#toldAgain * (endedUs - beganUs) })
+    this.#kept.set(name, { rows, untilUs: endedUs + this.#cacheFactor * (endedUs - beganUs) })
     return rows
   }
 }
@@ -67,9 +67,9 @@ function sumsOf(rows: readonly ThrottledRow[]): Map<string, number> {
   const sums = new Map<string, number>()
   const own = new Map<string, number>()
   for (const { queue, limit, key, worker, waiting } of rows) {
-    const line = JSON.stringify([queue, limit, key])
-    const counted = worker === undefined ? 0 : (own.get(line) ?? 0)
-    if (worker !== undefined) own.set(line, Math.max(counted, waiting))
+    const list = JSON.stringify([queue, limit, key])
+    const counted = worker === undefined ? 0 : (own.get(list) ?? 0)
+    if (worker !== undefined) own.set(list, Math.max(counted, waiting))
     sums.set(queue, (sums.get(queue) ?? 0) + Math.max(0, waiting - counted))
   }
   return sums

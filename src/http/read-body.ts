@@ -21,7 +21,7 @@ export async function readBody(request: Request, { maxBytes, strict }: BodyRules
   const type = request.headers.get('content-type')
   const encoding = request.headers.get('content-encoding')
   if (encoding !== null && encoding.trim().toLowerCase() !== 'identity')
-    throw new Refusal(415, 'x_unsupported_media_type', 'The body is compressed. Send it as it is.', {
+    throw new Refusal(415, 'x_unsupported_media_type', 'The body is compressed. Send it without compression.', {
       headers: { 'Accept-Encoding': 'identity', Connection: 'close' },
     })
   const length = Number(request.headers.get('content-length') ?? 0)
@@ -29,7 +29,7 @@ export async function readBody(request: Request, { maxBytes, strict }: BodyRules
   const text = await readText(request, maxBytes)
   if (text === '' && (type === null || !strict)) return undefined
   if (type === null || !JSON_TYPES.test(type))
-    throw invalid(`The content type ${JSON.stringify(type ?? '')} is not application/openjobspec+json.`)
+    throw invalid(`The content type is invalid: ${JSON.stringify(type ?? '')}. Expected application/openjobspec+json.`)
   if (text === '') return undefined
   if (depthOf(text) > DEEPEST)
     throw new Refusal(400, 'invalid_payload', `The body is nested deeper than ${DEEPEST} levels.`)
@@ -37,7 +37,7 @@ export async function readBody(request: Request, { maxBytes, strict }: BodyRules
   try {
     body = JSON.parse(text)
   } catch {
-    throw new Refusal(400, 'invalid_payload', 'The body is no JSON.')
+    throw new Refusal(400, 'invalid_payload', 'The body is not valid JSON.')
   }
   requireExactNumbers(text)
   return body
@@ -64,7 +64,7 @@ async function readText(request: Request, maxBytes: number): Promise<string> {
     return text + decoder.decode()
   } catch (error) {
     if (error instanceof Refusal) throw error
-    throw new Refusal(400, 'invalid_payload', 'The body could not be read as UTF-8 to its end.')
+    throw new Refusal(400, 'invalid_payload', 'The body is not complete UTF-8.')
   }
 }
 

@@ -1,7 +1,7 @@
 import { SluiceError } from '../base/errors.ts'
 
 /** The optional parts of a refusal. */
-export interface RefusalFacts {
+export interface RefusalDetails {
   readonly retryable?: boolean
   readonly type?: string
   readonly details?: Readonly<Record<string, unknown>>
@@ -13,18 +13,18 @@ export interface RefusalFacts {
 export class Refusal extends Error {
   readonly status: number
   readonly code: string
-  readonly facts: RefusalFacts
+  readonly details: RefusalDetails
 
-  constructor(status: number, code: string, message: string, facts: RefusalFacts = {}) {
+  constructor(status: number, code: string, message: string, details: RefusalDetails = {}) {
     super(message)
     this.status = status
     this.code = code
-    this.facts = facts
+    this.details = details
   }
 
   /** The error in the form of the Open Job Spec's HTTP binding. */
   body(requestId: string): { error: Record<string, unknown> } {
-    const { retryable = false, type, details, hint } = this.facts
+    const { retryable = false, type, details, hint } = this.details
     return {
       error: {
         code: this.code,
@@ -41,14 +41,14 @@ export class Refusal extends Error {
 }
 
 const HINTS: Readonly<Record<string, string>> = {
-  not_found: 'Check the id; what has ended is deleted once its retention is over.',
+  not_found: 'Check the id. Ended jobs and workflows are deleted after their retention.',
   conflict: 'Read the job again: its state does not allow this.',
-  duplicate: 'Use the job that is there, or send the request without this id or unique key.',
+  duplicate: 'Use the existing job, or send the request without this id or unique key.',
   invalid_payload: 'Send a JSON body with the content type application/openjobspec+json.',
   QUEUE_FULL: 'Wait until workers have taken jobs of the queue, then try again.',
   rate_limited: 'Wait as long as Retry-After says, then try again.',
-  backend_error: 'Try again; if it stays, the log of the server tells more under this request id.',
-  unauthenticated: 'Send the header Authorization: Bearer with a token that the server knows.',
+  backend_error: 'Try again. If it fails again, search the log of the server for this request id.',
+  unauthenticated: 'Send the header Authorization: Bearer with a token of the server.',
   permission_denied: 'Use a token whose scopes and queues allow this.',
 }
 
@@ -76,7 +76,7 @@ const OF_ENGINE: Readonly<Record<string, readonly [number, string, string?]>> = 
   'engine.stopped': [503, 'backend_error'],
 }
 
-const UNREACHED = 'The store cannot be reached now.'
+const UNREACHED = 'The server cannot reach its store.'
 
 /**
  * Turns an error into a public refusal: a refusal stays, an engine's error is known by its code, any other gives no
@@ -89,7 +89,7 @@ export function refusalOf(error: unknown): Refusal {
     return new Refusal(503, 'backend_error', UNREACHED, { retryable: true, headers: { 'Retry-After': '1' } })
   const known = error instanceof SluiceError ? OF_ENGINE[error.code] : undefined
   if (!known || !(error instanceof Error))
-    return new Refusal(500, 'backend_error', 'The server could not do this.', { retryable: true })
+    return new Refusal(500, 'backend_error', 'The request failed in the server.', { retryable: true })
   const [status, code, type] = known
   return new Refusal(status, code, error.message, {
     retryable: status === 503,
@@ -99,14 +99,14 @@ export function refusalOf(error: unknown): Refusal {
 
 /** Makes the refusal of something that does not exist. */
 export function notFound(kind: string, id: string): Refusal {
-  return new Refusal(404, 'not_found', `There is no ${kind} ${id}.`, {
+  return new Refusal(404, 'not_found', `The ${kind} ${id} does not exist.`, {
     details: { resource_type: kind, resource_id: id },
   })
 }
 
 /** Makes the refusal of a malformed request. */
-export function invalid(message: string, facts: RefusalFacts = {}): Refusal {
-  return new Refusal(400, 'invalid_request', message, facts)
+export function invalid(message: string, details: RefusalDetails = {}): Refusal {
+  return new Refusal(400, 'invalid_request', message, details)
 }
 
 /** Makes the refusal of a value of the right type that is out of range. */

@@ -25,7 +25,7 @@ export async function reload(server: Server, access: AccessList, { tokens, limit
   if (before.length > 0 && tokens.length === 0)
     throw new SluiceError(
       'option.invalid',
-      'The new configuration has no tokens, and everybody could do everything. Restart the server if that is meant.',
+      'The new configuration has no tokens, so every client would have full access. Add tokens, or restart the server to allow it.',
     )
   const queues = server.limits.queueNames()
   access.replace(tokens)
@@ -39,13 +39,13 @@ export async function reload(server: Server, access: AccessList, { tokens, limit
     })),
   )
   for (const warning of access.warnings) server.logger.warn({}, warning)
-  const asked = {
+  const request = {
     tokens: access.names,
     removed: before.filter((name) => !access.names.includes(name)),
     limits: server.limits.names(),
     changed,
   }
-  await server.auditor.record({ who: by, tenant: '', action: 'reload', subject: 'configuration', asked })
+  await server.auditor.record({ who: by, tenant: '', action: 'reload', subject: 'configuration', request })
 }
 
 /**

@@ -19,7 +19,7 @@ export class RequestBudget {
     if (!this.#policy.rule || this.#policy.concurrency !== null)
       throw new SluiceError(
         'policy.invalid',
-        'The requests of a token are held to a rate, a window or a spacing; leave concurrency out.',
+        'The limit on requests is invalid: it has concurrency. Expected a rate, a window or a spacing.',
       )
     this.#clock = clock
   }
@@ -33,7 +33,7 @@ export class RequestBudget {
     if (untilUs === null) charge(this.#policy, bucket, nowUs, 1)
     const headers = this.#headers(bucket, nowUs, untilUs)
     if (untilUs === null) return headers
-    throw new Refusal(429, 'rate_limited', 'The token has made as many requests as it may.', {
+    throw new Refusal(429, 'rate_limited', 'The token has used up its request budget.', {
       retryable: true,
       headers: { ...headers, 'Retry-After': String(Math.max(1, Math.ceil((untilUs - nowUs) / 1e6))) },
     })

@@ -45,9 +45,9 @@ export class TenantNames {
     const place = this.#placeOf(kind, tenant)
     const fresh = [...new Set(stored)].filter((name) => !place.known.has(name))
     if (fresh.length === 0) return
-    const asked = place.turn.then(() => this.#ask(kind, tenant, place, fresh))
-    place.turn = asked.catch(() => undefined)
-    return asked
+    const admitted = place.turn.then(() => this.#ask(kind, tenant, place, fresh))
+    place.turn = admitted.catch(() => undefined)
+    return admitted
   }
 
   /** Forgets all names after the store was emptied. */
@@ -86,13 +86,13 @@ export class TenantNames {
 }
 
 function tooMany(kind: Named, bound: number, name: string): Refusal {
-  const have = `There are ${bound} ${kind} of at most ${bound}`
-  return new Refusal(422, 'x_quota_exceeded', `${have}: ${name} cannot be one more, and nothing was written.`, {
+  const have = `All ${bound} ${kind} are in use`
+  return new Refusal(422, 'x_quota_exceeded', `${have}, so ${name} cannot be added. Nothing was written.`, {
     type: 'validation_error',
     details: { resource: kind, bound },
     hint:
       kind === 'schedules'
-        ? 'Delete a schedule first, or have bounds.schedules raised in the configuration of the server.'
-        : `Use one that is there, or have bounds.${kind} raised in the configuration of the server.`,
+        ? 'Delete a schedule first, or raise bounds.schedules in the configuration of the server.'
+        : `Use an existing one, or raise bounds.${kind} in the configuration of the server.`,
   })
 }

@@ -10,10 +10,10 @@ export function isTenant(text: string): boolean {
 }
 
 /** Checks a tenant of a request; empty: none. */
-export function checkTenant(given: string | null): string {
-  if (given === null || given === '') return ''
-  if (isTenant(given)) return given
-  throw invalid('X-OJS-Tenant has to be 1 to 128 letters, digits, dots, colons, hyphens and underscores.')
+export function checkTenant(header: string | null): string {
+  if (header === null || header === '') return ''
+  if (isTenant(header)) return header
+  throw invalid('X-OJS-Tenant is invalid. Expected 1 to 128 letters, digits, dots, colons, hyphens and underscores.')
 }
 
 /** The stored name of a tenant's thing: no two tenants share a queue, a limit, a worker or a schedule. */

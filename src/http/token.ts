@@ -63,31 +63,27 @@ export function checkToken(token: Token, before: readonly CheckedToken[]): Check
   if (typeof token !== 'object' || token === null)
     throw new SluiceError(
       'option.invalid',
-      'A token of the server is not an object. Expected { token, scopes, tenant }.',
+      'A token of the server is invalid: not an object. Expected { token, scopes, tenant }.',
     )
   const { name: called, tenant } = token
   const wrong = (why: string): SluiceError =>
     new SluiceError(
       'option.invalid',
-      `The token ${typeof called === 'string' ? called.slice(0, 64) : `number ${before.length + 1}`} is invalid: ${why}.`,
+      `The token ${typeof called === 'string' ? called.slice(0, 64) : `number ${before.length + 1}`}: ${why}`,
     )
-  for (const field of Object.keys(token))
-    if (!FIELDS.has(field))
-      throw wrong(
-        `${field.slice(0, 64)} is unknown; ${didYouMean(field, [...FIELDS])}a token takes ${[...FIELDS].join(', ')}`,
-      )
+  for (const field of Object.keys(token)) if (!FIELDS.has(field)) throw wrong(unknownField(field))
   if (called !== undefined && (typeof called !== 'string' || !NAME.test(called)))
-    throw wrong('name has to be 1 to 64 letters, digits, spaces and . _ : @ -')
+    throw wrong('its name is invalid. Expected 1 to 64 letters, digits, spaces and . _ : @ -')
   const digest = digestIn(token, wrong)
   const name = called ?? `token-${digest.toString('hex').slice(0, 8)}`
   const same = before.find((each) => each.digest.equals(digest))
-  if (same) throw wrong(`it is the same token as ${same.name}; give each of them a token of its own`)
+  if (same) throw wrong(`it is the same token as ${same.name}. Expected different tokens.`)
   if (before.some((each) => each.name === name))
-    throw wrong('another token has this name; the log could not tell them apart')
-  if (tenant === undefined) throw wrong('tenant is missing; name its tenant, or give "tenant": "*" for all tenants')
+    throw wrong('another token has this name. Expected different names, which the log shows.')
+  if (tenant === undefined) throw wrong('tenant is missing. Expected its tenant, or "tenant": "*" for all tenants.')
   if (typeof tenant !== 'string' || (tenant !== '*' && !isTenant(tenant)))
     throw wrong(
-      'tenant has to be 1 to 128 letters, digits, dots, colons, hyphens and underscores, or "*" for all tenants',
+      'its tenant is invalid. Expected 1 to 128 letters, digits, dots, colons, hyphens and underscores, or "*" for all tenants.',
     )
   return {
     token,
@@ -101,37 +97,46 @@ export function checkToken(token: Token, before: readonly CheckedToken[]): Check
   }
 }
 
+function unknownField(field: string): string {
+  const hint = didYouMean(field, [...FIELDS])
+  return `${field.slice(0, 64)} is unknown${hint === '' ? '. ' : `; ${hint}`}Expected ${[...FIELDS].join(', ')}.`
+}
+
 function digestIn({ token, hash }: Token, wrong: (why: string) => SluiceError): Buffer {
-  if ((token === undefined) === (hash === undefined)) throw wrong('give either token or hash')
+  if ((token === undefined) === (hash === undefined))
+    throw wrong('token and hash exclude each other. Expected one of them.')
   if (hash !== undefined) {
     const hex = typeof hash === 'string' ? HASH.exec(hash)?.[1] : undefined
-    if (hex === undefined) throw wrong('hash has to be sha256: and 64 hexadecimal digits')
+    if (hex === undefined) throw wrong('its hash is invalid. Expected sha256: and 64 hexadecimal digits.')
     return Buffer.from(hex, 'hex')
   }
   if (typeof token !== 'string' || token.length < SHORTEST_TOKEN || /\s/.test(token))
-    throw wrong(`token has to be at least ${SHORTEST_TOKEN} characters without spaces, such as 32 random ones`)
+    throw wrong(
+      `its token is invalid. Expected at least ${SHORTEST_TOKEN} characters without spaces, such as 32 random ones.`,
+    )
   return digestOf(token)
 }
 
 function scopesIn({ scopes }: Token, wrong: (why: string) => SluiceError): ReadonlySet<Scope> {
-  const given: readonly string[] = scopes
-  if (!Array.isArray(given) || given.length === 0 || !given.every((each) => Object.hasOwn(IMPLIED, String(each))))
-    throw wrong('scopes has to be a list of producer, worker, reader, operator and admin')
+  const listed: readonly string[] = scopes
+  if (!Array.isArray(listed) || listed.length === 0 || !listed.every((each) => Object.hasOwn(IMPLIED, String(each))))
+    throw wrong('its scopes is invalid. Expected a list of producer, worker, reader, operator and admin.')
   return new Set(scopes.flatMap((each) => IMPLIED[each]))
 }
 
 function queuesIn({ queues }: Token, wrong: (why: string) => SluiceError): readonly string[] {
-  const given: readonly unknown[] = Array.isArray(queues) ? queues : queues === undefined ? ['*'] : []
-  const names = given.filter((each): each is string => typeof each === 'string' && QUEUE.test(each))
-  if (given.length === 0 || names.length < given.length)
-    throw wrong('queues has to be a list of names, or beginnings with * such as mail.*')
+  const listed: readonly unknown[] = Array.isArray(queues) ? queues : queues === undefined ? ['*'] : []
+  const names = listed.filter((each): each is string => typeof each === 'string' && QUEUE.test(each))
+  if (listed.length === 0 || names.length < listed.length)
+    throw wrong('its queues is invalid. Expected a list of names, or prefixes with * such as mail.*.')
   return names
 }
 
 function expiryIn({ expiresAt }: Token, wrong: (why: string) => SluiceError): number | null {
   if (expiresAt === undefined) return null
   const ms = typeof expiresAt === 'string' && INSTANT.test(expiresAt) ? Date.parse(expiresAt) : Number.NaN
-  if (Number.isNaN(ms)) throw wrong('expiresAt has to be an RFC 3339 time, such as 2027-01-31T00:00:00Z')
+  if (Number.isNaN(ms))
+    throw wrong('its expiresAt is invalid. Expected an RFC 3339 time, such as 2027-01-31T00:00:00Z.')
   return ms
 }
 

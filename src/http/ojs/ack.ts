@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { toJsonText } from '../../base/json-value.ts'
 import { ok, operation, type Operation } from '../operation.ts'
 import { timeOf } from './job-json.ts'
-import { holderOf, settledJob, ToldOfBudgets } from './settled.ts'
+import { holderOf, settledJob, BudgetReport } from './settled.ts'
 import { JobId, WorkerId } from './schemas.ts'
 
 /** ACK: a run has succeeded. */
@@ -10,13 +10,13 @@ export const ack: Operation = operation({
   method: 'POST',
   path: '/ojs/v1/workers/ack',
   name: 'ackJob',
-  summary: 'Say that a run has succeeded.',
+  summary: 'Report that a run has succeeded.',
   body: z.looseObject({
     job_id: JobId,
     worker_id: WorkerId.nullish(),
     attempt: z.int().min(1).nullish(),
     result: z.unknown().optional(),
-    ...ToldOfBudgets,
+    ...BudgetReport,
   }),
   answers: { 200: 'The job is completed.' },
   async run(call) {

@@ -10,7 +10,7 @@ export const activateJob: Operation = operation({
   method: 'POST',
   path: '/ojs/v1/jobs/:id/activate',
   name: 'activateJob',
-  summary: 'Let a pending job go.',
+  summary: 'Activate a pending job.',
   params: JobParams,
   body: z.unknown().optional(),
   answers: { 200: 'The job is available, or scheduled.' },

@@ -11,9 +11,9 @@ export const listAudit: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/admin/audit',
   name: 'listAudit',
-  summary: 'List the changes that operators and admins have made, the latest first.',
+  summary: 'List the changes that operators and admins have made, latest first.',
   query: Query,
-  answers: { 200: 'The changes, and `before` to go on with.' },
+  answers: { 200: 'The changes, and `before` for the next page.' },
   async run({ server, tenant, query }) {
     const store = await server.remote.store()
     const rows = await store.auditTrail({

@@ -10,9 +10,9 @@ export const adminListDeadLetter: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/admin/dead-letter',
   name: 'adminListDeadLetter',
-  summary: 'List the jobs that were given up.',
+  summary: 'List the discarded jobs.',
   query: DeadQuery,
-  answers: { 200: 'The jobs, the latest first.' },
+  answers: { 200: 'The jobs, latest first.' },
   async run(call) {
     const { jobs, total, next } = await findDead(call)
     const pagination = { ...paginationOf(total, call.query), next_cursor: cursorOf(next) }
@@ -25,7 +25,7 @@ export const adminGetDeadLetter: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/admin/dead-letter/:id',
   name: 'adminGetDeadLetter',
-  summary: 'Read one job that was given up.',
+  summary: 'Read one discarded job.',
   params: JobParams,
   answers: { 200: 'The job.' },
   run: async (call) => ok(jobJson(await deadJob(call, call.params.id))),
@@ -36,7 +36,7 @@ export const deadLetterStats: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/admin/dead-letter/stats',
   name: 'deadLetterStats',
-  summary: 'Count the jobs that were given up.',
+  summary: 'Count the discarded jobs.',
   answers: { 200: 'The number.' },
   async run(call) {
     const store = await call.server.remote.store()
@@ -50,7 +50,7 @@ export const adminRetryDeadLetter: Operation = operation({
   method: 'POST',
   path: '/ojs/v1/admin/dead-letter/:id/retry',
   name: 'adminRetryDeadLetter',
-  summary: 'Run a job that was given up again.',
+  summary: 'Run a discarded job again.',
   params: JobParams,
   body: z.unknown().optional(),
   answers: { 200: 'The job is available.' },
@@ -62,9 +62,9 @@ export const adminDeleteDeadLetter: Operation = operation({
   method: 'DELETE',
   path: '/ojs/v1/admin/dead-letter/:id',
   name: 'adminDeleteDeadLetter',
-  summary: 'Delete a job that was given up.',
+  summary: 'Delete a discarded job.',
   params: JobParams,
-  answers: { 204: 'The job is gone.' },
+  answers: { 204: 'The job is deleted.' },
   async run(call) {
     const { id } = await deadJob(call, call.params.id)
     await (await call.server.remote.store()).remove(id)

@@ -35,7 +35,7 @@ export const listJobs: Operation = operation({
       cursor: Cursor,
     }),
   ),
-  answers: { 200: 'The jobs, the latest first.' },
+  answers: { 200: 'The jobs, latest first.' },
   async run(call) {
     const { query } = call
     const rows = jobRowsOf(query, call.server.bounds.answerBytes)
@@ -113,7 +113,7 @@ export const purgeQueue: Operation = operation({
   params: z.object({ name: QueueName }),
   query: z.object({ confirm: z.string().optional() }),
   body: z.looseObject({ confirm: z.boolean().optional() }).optional(),
-  answers: { 200: 'How many jobs are gone.' },
+  answers: { 200: 'The number of deleted jobs.' },
   async run(call) {
     if (call.query.confirm !== 'true' && call.body?.confirm !== true) throw unconfirmed()
     const { sluice, remote } = call.server
@@ -140,9 +140,9 @@ function bulk(verb: string, summary: string, each: Deed): Operation {
     method: 'POST',
     path: `/ojs/v1/admin/jobs/bulk/${verb}`,
     name: `bulk_${verb}`,
-    summary: `${summary} At most 1,000 at once; confirm has to be true.`,
+    summary: `${summary} At most 1,000 at once; confirm must be true.`,
     body: Bulk,
-    answers: { 200: 'How many jobs matched, and of how many it was done.' },
+    answers: { 200: 'The number of matching jobs, and of changed ones.' },
     async run(call): Promise<Reply> {
       const { filter = {}, confirm } = call.body
       if (confirm !== true) throw unconfirmed()
@@ -213,5 +213,5 @@ async function countAsync(jobs: readonly JobDetails[], work: (job: JobDetails) =
 }
 
 function unconfirmed(): Error {
-  return invalid('confirm: this concerns many jobs at once; send true to have it done.')
+  return invalid('confirm is missing. Expected true, since this changes many jobs at once.')
 }

@@ -71,7 +71,7 @@ export const configureQueue: Operation = operation({
   method: 'PUT',
   path: '/ojs/v1/admin/queues/:name/config',
   name: 'configureQueue',
-  summary: 'Bound how many jobs a queue holds that have not started.',
+  summary: 'Bound the number of jobs in a queue that have not started.',
   params: QueueParams,
   body: z.looseObject({
     backpressure: z
@@ -82,7 +82,7 @@ export const configureQueue: Operation = operation({
       })
       .nullish(),
   }),
-  answers: { 200: 'The bounds hold from now on.' },
+  answers: { 200: 'The bounds apply from now on.' },
   async run(call) {
     const { name } = call.params
     const { backpressure } = call.body
@@ -105,10 +105,10 @@ export const limitQueue: Operation = operation({
   method: 'PUT',
   path: '/ojs/v1/admin/queues/:name/rate-limit',
   name: 'limitQueue',
-  summary: 'Hold all starts of a queue to a rate limit; an empty object lifts it.',
+  summary: 'Limit the rate of all starts of a queue; an empty object removes the limit.',
   params: QueueParams,
   body: RateLimit,
-  answers: { 200: 'The limit holds from now on.' },
+  answers: { 200: 'The limit applies from now on.' },
   async run(call) {
     const { name } = call.params
     const { remote, names } = call.server
@@ -141,7 +141,7 @@ function pauseOperation(verb: string, paused: boolean): Operation {
     method: 'POST',
     path: `/ojs/v1/admin/queues/:name/${verb}`,
     name: `admin_${verb}_queue`,
-    summary: paused ? 'Hand out no more jobs of a queue.' : 'Hand out the jobs of a queue again.',
+    summary: paused ? 'Stop handing out jobs of a queue.' : 'Hand out the jobs of a queue again.',
     params: QueueParams,
     body: z.unknown().optional(),
     answers: { 200: 'The state of the queue.' },

@@ -61,7 +61,7 @@ export const schedulingStats: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/admin/scheduling/stats',
   name: 'schedulingStats',
-  summary: 'Say how starts are shared out between queues.',
+  summary: 'Show how queues share starts.',
   answers: { 200: 'The numbers by queue.' },
   async run(call) {
     const counts = await ownCounts(call)
@@ -78,7 +78,7 @@ export const putPool: Operation = operation({
   method: 'PUT',
   path: '/ojs/v1/admin/pools/:name',
   name: 'putPool',
-  summary: 'Keep a pool of queues with their weights, for workers to read.',
+  summary: 'Store a pool of queues with their weights, for workers to read.',
   params: z.object({ name: QueueName }),
   body: z.looseObject({
     name: QueueName.optional(),

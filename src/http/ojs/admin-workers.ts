@@ -40,10 +40,10 @@ export const quietWorker: Operation = operation({
   method: 'POST',
   path: '/ojs/v1/admin/workers/:id/quiet',
   name: 'quietWorker',
-  summary: 'Have a worker take no more jobs.',
+  summary: 'Make a worker take no more jobs.',
   params: Params,
   body: z.unknown().optional(),
-  answers: { 200: 'Its next heartbeat says so.' },
+  answers: { 200: 'The answer to its next heartbeat tells the worker.' },
   async run({ server, tenant, params }) {
     const name = ownName(tenant, params.id)
     if (!(await (await server.remote.store()).setDirective(name, 'quiet'))) throw notFound('worker', params.id)
@@ -57,9 +57,9 @@ export const deleteWorker: Operation = operation({
   method: 'DELETE',
   path: '/ojs/v1/admin/workers/:id',
   name: 'deleteWorker',
-  summary: 'Forget a worker.',
+  summary: 'Remove a worker.',
   params: Params,
-  answers: { 200: 'The worker is forgotten.' },
+  answers: { 200: 'The worker is removed.' },
   async run({ server, tenant, params }) {
     const name = ownName(tenant, params.id)
     if (!(await (await server.remote.store()).deregisterWorker(name))) throw notFound('worker', params.id)

@@ -17,7 +17,10 @@ const Name = z
   .string()
   .min(1)
   .max(120)
-  .regex(/^[A-Za-z0-9][A-Za-z0-9._:-]*$/, 'has to be letters, digits, dots, colons, hyphens and underscores')
+  .regex(
+    /^[A-Za-z0-9][A-Za-z0-9._:-]*$/,
+    'Invalid input: expected letters, digits, dots, colons, hyphens and underscores',
+  )
 const Overlap = z.enum(['skip', 'allow', 'cancel_previous', 'enqueue'])
 const Body = z.looseObject({
   name: Name,
@@ -38,20 +41,24 @@ export const registerCron: Operation = operation({
   method: 'POST',
   path: '/ojs/v1/cron',
   name: 'registerCron',
-  summary: 'Register recurring work, or change it.',
+  summary: 'Register a schedule, or change it.',
   body: Body,
-  answers: { 201: 'The work is registered.' },
+  answers: { 201: 'The schedule is registered.' },
   async run(call) {
     const { body, server, tenant } = call
     const { clock, sluice, remote } = server
     const { expression, overlap } = gridOf(body)
     if (body.enabled === false)
-      throw unprocessable('enabled: recurring work is at work as long as it is registered; delete it to stop it')
+      throw unprocessable(
+        'enabled is invalid: false. Expected true, since a registered schedule is active. Delete the schedule to stop it.',
+      )
     const template = templateOf(body)
     const { jobs, limits } = await readyJobs(call, [template])
     const job = jobs[0] as NewJob
     if (job.runAtMs !== null || job.expiresAtMs !== null || job.unique || job.terms?.pending)
-      throw unprocessable('job_template: an occurrence starts when it is due; leave times, unique and pending out')
+      throw unprocessable(
+        'job_template is invalid. Expected no times, unique or pending, since an occurrence starts when it is due.',
+      )
     const name = ownName(tenant, body.name)
     const known = await scheduleNamed(call, name)
     if (known) requireQueues(call, [splitName(known.job.queue).name])
@@ -86,9 +93,9 @@ export const listCron: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/cron',
   name: 'listCron',
-  summary: 'List recurring work.',
+  summary: 'List schedules.',
   query: PageQuery,
-  answers: { 200: 'The recurring work of the tenant.' },
+  answers: { 200: 'The schedules of the tenant.' },
   async run({ server, tenant, access, query }) {
     const all = (await (await server.remote.store()).schedules())
       .filter((each) => isOwn(tenant, each.name) && access.mayName(splitName(each.job.queue).name))
@@ -103,9 +110,9 @@ export const deleteCron: Operation = operation({
   method: 'DELETE',
   path: '/ojs/v1/cron/:name',
   name: 'deleteCron',
-  summary: 'End recurring work; what waits or runs of it goes on.',
+  summary: 'Delete a schedule. Its jobs that wait or run continue.',
   params: z.object({ name: Name }),
-  answers: { 200: 'It is registered no more.' },
+  answers: { 200: 'The schedule is deleted.' },
   async run(call: Call<{ name: string }, unknown, unknown>) {
     const { name } = call.params
     const known = await scheduleNamed(call, ownName(call.tenant, name))
@@ -127,9 +134,10 @@ function gridOf({ expression, cron, overlap_policy: overlap }: z.output<typeof B
   overlap: z.output<typeof Overlap>
 } {
   const text = expression ?? cron
-  if (text === undefined) throw invalid('expression: give a cron expression of five fields, or a nickname as @daily')
+  if (text === undefined)
+    throw invalid('expression is missing. Expected a cron expression of 5 fields, or a nickname such as @daily.')
   if (overlap === 'cancel_previous')
-    throw unprocessable('overlap_policy: cancel_previous is not known here; give skip, allow or enqueue')
+    throw unprocessable('overlap_policy is invalid: cancel_previous. Expected skip, allow or enqueue.')
   return { expression: text, overlap }
 }
 
@@ -141,10 +149,11 @@ function templateOf({
   options,
 }: z.output<typeof Body>): z.output<typeof NewJobJson> {
   if (template) {
-    if (template.id !== undefined) throw invalid('job_template: its jobs have ids of their own; leave id out')
+    if (template.id !== undefined)
+      throw invalid('job_template is invalid: it has an id. Omit id, since each job gets its own.')
     return template
   }
-  if (type === undefined) throw invalid('type: name the type of the jobs, or give a job_template')
+  if (type === undefined) throw invalid('type is missing. Expected the type of the jobs, or a job_template.')
   return { type, args: args ?? [], meta, options }
 }
 

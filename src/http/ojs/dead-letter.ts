@@ -44,9 +44,9 @@ export const listDeadLetter: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/dead-letter',
   name: 'listDeadLetter',
-  summary: 'List the jobs that were given up.',
+  summary: 'List the discarded jobs.',
   query: DeadQuery,
-  answers: { 200: 'The jobs, the latest first.' },
+  answers: { 200: 'The jobs, latest first.' },
   async run(call) {
     const rows = rowsOf(call.query)
     const { jobs, total, next } = await findDead(call)
@@ -62,7 +62,7 @@ export const getDeadLetter: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/dead-letter/:id',
   name: 'getDeadLetter',
-  summary: 'Read one job that was given up.',
+  summary: 'Read one discarded job.',
   params: JobParams,
   answers: { 200: 'The job.' },
   run: async (call) => ok({ job: jobJson(await deadJob(call, call.params.id)) }),
@@ -73,7 +73,7 @@ export const retryDeadLetter: Operation = operation({
   method: 'POST',
   path: '/ojs/v1/dead-letter/:id/retry',
   name: 'retryDeadLetter',
-  summary: 'Run a job that was given up again.',
+  summary: 'Run a discarded job again.',
   params: JobParams,
   body: z.unknown().optional(),
   answers: { 200: 'The job is available.' },
@@ -85,9 +85,9 @@ export const deleteDeadLetter: Operation = operation({
   method: 'DELETE',
   path: '/ojs/v1/dead-letter/:id',
   name: 'deleteDeadLetter',
-  summary: 'Delete a job that was given up.',
+  summary: 'Delete a discarded job.',
   params: JobParams,
-  answers: { 200: 'The job is gone.' },
+  answers: { 200: 'The job is deleted.' },
   async run(call) {
     const { id } = await deadJob(call, call.params.id)
     await (await call.server.remote.store()).remove(id)

@@ -10,7 +10,7 @@ export const enqueue: Operation = operation({
   name: 'enqueueJob',
   summary: 'Store one job.',
   body: NewJobJson,
-  answers: { 201: 'The job was stored.', 200: 'A job with the same unique key is there already.' },
+  answers: { 201: 'The job was stored.', 200: 'A job with the same unique key exists.' },
   async run(call) {
     const { jobs, duplicate, headers } = await storeJobs(call, [call.body])
     const job = jobs[0]

@@ -21,7 +21,7 @@ export const listEvents: Operation = operation({
   name: 'listEvents',
   summary: 'Read events behind a cursor, oldest first.',
   query: Query,
-  answers: { 200: 'The events, and the cursor to go on from.' },
+  answers: { 200: 'The events, and the cursor for the next request.' },
   async run(call) {
     const { after, limit } = call.query
     const types = listOf(call.query.types)
@@ -48,14 +48,14 @@ export const streamEvents: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/events/stream',
   name: 'streamEvents',
-  summary: 'Listen to the events of a job or a queue, as server-sent events.',
+  summary: 'Stream the events of a job or a queue as server-sent events.',
   query: z.object({ channel: z.string().max(300).optional() }),
   answers: { 200: 'A stream of events.' },
   async run(call) {
     const matches = channelOf(call.query.channel)
     const last = call.header('last-event-id')
     if (last !== null && !/^\d{1,20}$/.test(last))
-      throw invalid('Last-Event-ID has to be the id of an event of this stream.')
+      throw invalid('Last-Event-ID is invalid. Expected the id of an event of this stream.')
     return {
       status: 200,
       body: streamOf(call, (logged) => isVisible(call, logged) && matches(logged), last === null ? null : Number(last)),
@@ -82,7 +82,7 @@ function streamOf(
           stop()
           controller.close()
         }
-        const tell = (logged: LoggedEvent): void => {
+        const sendEvent = (logged: LoggedEvent): void => {
           if (!matches(logged)) return
           if ((controller.desiredSize ?? 0) <= 0) return end()
           const { event } = logged
@@ -92,7 +92,7 @@ function streamOf(
           if ((controller.desiredSize ?? 0) > 0) send(': alive\n\n')
           timer = server.clock.setTimer(beat, KEEP_ALIVE_MS)
         }
-        const unlisten = server.events.listen(tell)
+        const unlisten = server.events.listen(sendEvent)
         let timer = server.clock.setTimer(beat, KEEP_ALIVE_MS)
         stop = (): void => {
           unlisten()
@@ -105,7 +105,8 @@ function streamOf(
         // The first bytes send the headers.
         send(': listening\n\n')
         // A returning listener receives the events that it missed, if they are still kept.
-        if (after !== null) for (const missed of server.events.after(after, matches, BEHIND_AT_MOST - 1)) tell(missed)
+        if (after !== null)
+          for (const missed of server.events.after(after, matches, BEHIND_AT_MOST - 1)) sendEvent(missed)
       },
       cancel: () => stop(),
     },

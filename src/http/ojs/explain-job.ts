@@ -11,9 +11,9 @@ export const explainJob: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/jobs/:id/explain',
   name: 'explainJob',
-  summary: 'Say why a job waits, for which budget, at which position and until when.',
+  summary: 'Explain why a job waits: its budget, its position and the expected start.',
   params: JobParams,
-  answers: { 200: 'What the job waits for.' },
+  answers: { 200: 'The reason why the job waits.' },
   async run(call) {
     const { id } = await namedJob(call, call.params.id)
     return ok(explanationJson(await call.server.sluice.jobs.explain(id)))

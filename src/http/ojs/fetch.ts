@@ -9,7 +9,7 @@ import { requireQueues } from './jobs.ts'
 import { JobType, Millis, QueueName, WorkerId } from './schemas.ts'
 
 /** A worker that says nothing of itself. */
-const NOBODY = 'anonymous'
+const ANONYMOUS = 'anonymous'
 /** How long a job is a worker's that names no visibility timeout, as the worker protocol has it. */
 export const DEFAULT_LEASE_US = 1_800_000_000
 const LONGEST_WAIT_MS = 60_000
@@ -27,26 +27,27 @@ export const fetchJobs: Operation = operation({
       .min(1)
       .max(1000)
       .optional()
-      .meta({ description: 'The types of the jobs that the worker takes; any, if it does not say.' }),
+      .meta({ description: 'The types of the jobs that the worker takes; default: any.' }),
     count: z.int().min(1).max(1000).default(1),
     worker_id: WorkerId.nullish(),
     visibility_timeout_ms: Millis.nullish(),
     wait: z
       .union([z.number().min(0), z.string().max(64)])
       .optional()
-      .meta({ description: 'How long to wait for work: ms, or an ISO 8601 duration; at most a minute.' }),
+      .meta({ description: 'The longest wait for work: ms, or an ISO 8601 duration; at most a minute.' }),
   }),
-  answers: { 200: 'The jobs; none when there is nothing to do.' },
+  answers: { 200: 'The jobs; none if there is no work.' },
   async run(call) {
     const { body, server, tenant, access, gone } = call
     requireQueues(call, body.queues)
     const waitMs = body.wait === undefined ? 0 : durationMs(body.wait as Duration, 'wait')
-    if (waitMs > LONGEST_WAIT_MS) throw unprocessable(`wait is ${waitMs} ms; give at most ${LONGEST_WAIT_MS}`)
+    if (waitMs > LONGEST_WAIT_MS)
+      throw unprocessable(`wait is invalid: ${waitMs} ms. Expected at most ${LONGEST_WAIT_MS} ms.`)
     const queues = [...new Set(body.queues)].map((queue) => ownName(tenant, queue))
     await server.names.admit('queues', tenant, queues)
     const leaseMs = body.visibility_timeout_ms ?? null
     const fetched: RemoteFetch = {
-      worker: ownName(tenant, body.worker_id ?? NOBODY),
+      worker: ownName(tenant, body.worker_id ?? ANONYMOUS),
       queues,
       ...(body.types && { tasks: [...new Set(body.types)] }),
       count: body.count,

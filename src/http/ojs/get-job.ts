@@ -9,7 +9,7 @@ export const getJob: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/jobs/:id',
   name: 'getJob',
-  summary: 'Read one job; of one that waits for a budget, for which and until when.',
+  summary: 'Read one job. If it waits for a budget, the answer names the budget and the end of the wait.',
   params: JobParams,
   answers: { 200: 'The job.' },
   async run(call) {

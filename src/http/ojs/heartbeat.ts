@@ -15,7 +15,7 @@ export const heartbeat: Operation = operation({
   method: 'POST',
   path: '/ojs/v1/workers/heartbeat',
   name: 'heartbeat',
-  summary: 'Extend the leases of a worker’s jobs, and learn what it is to do.',
+  summary: 'Extend the leases of a worker’s jobs, and read its directive.',
   body: z.looseObject({
     worker_id: WorkerId,
     active_jobs: z.union([z.int().min(0), Ids]).optional(),
@@ -27,16 +27,16 @@ export const heartbeat: Operation = operation({
     labels: z.array(z.string().max(255)).max(100).optional(),
     concurrency: z.number().optional(),
   }),
-  answers: { 200: 'What the worker is to do, and which jobs it still holds.' },
+  answers: { 200: 'The worker’s directive, and the jobs that it still holds.' },
   async run(call) {
     const { body, server, tenant } = call
     const ids = Array.isArray(body.active_jobs) ? body.active_jobs : (body.active_job_ids ?? [])
-    const asked = body.visibility_timeout_ms
+    const leaseMs = body.visibility_timeout_ms
     const leaseUsOf = (job: JobDetails): number =>
-      asked === undefined ? (job.leasedUs ?? DEFAULT_LEASE_US) : asked * 1000
+      leaseMs === undefined ? (job.leasedUs ?? DEFAULT_LEASE_US) : leaseMs * 1000
     const { hostname, pid, state, labels, concurrency } = body
     const about = JSON.stringify({ hostname, pid, state, labels, concurrency })
-    const told = await server.remote.heartbeat(
+    const answer = await server.remote.heartbeat(
       ownName(tenant, body.worker_id),
       ids,
       leaseUsOf,
@@ -44,8 +44,8 @@ export const heartbeat: Operation = operation({
       (job) => maySee(call, job),
     )
     return ok({
-      state: (server.testMode ? directiveOf(told.held) : null) ?? told.directive,
-      jobs_extended: told.held.map((job) => job.id),
+      state: (server.testMode ? directiveOf(answer.held) : null) ?? answer.directive,
+      jobs_extended: answer.held.map((job) => job.id),
       server_time: new Date(server.clock.now()).toISOString(),
     })
   },

@@ -10,8 +10,8 @@ export async function metricsText(server: Server): Promise<string> {
   return [
     ...series('ojs_jobs', 'gauge', 'Jobs by state.', 'state', Object.entries(counts)),
     ...series('ojs_events_total', 'counter', 'Events since the start, by type.', 'type', [...server.events.counts]),
-    ...single('ojs_workers', 'gauge', 'Outside workers that were heard of within a minute.', workers.length),
-    ...single('ojs_rate_limit_waiting', 'gauge', 'Jobs that a closed budget holds back.', waiting.waiting),
+    ...single('ojs_workers', 'gauge', 'Remote workers with a request within the last minute.', workers.length),
+    ...single('ojs_rate_limit_waiting', 'gauge', 'Jobs that wait for a budget.', waiting.waiting),
     '',
   ].join('\n')
 }

@@ -6,7 +6,7 @@ import { readRateLimitHeaders, type RetryAfter } from '../../jobs/rate-limit-hea
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { invalid } from '../refusal.ts'
 import { jobJson } from './job-json.ts'
-import { type HeaderValue, holderOf, settledJob, ToldOfBudgets } from './settled.ts'
+import { type HeaderValue, holderOf, settledJob, BudgetReport } from './settled.ts'
 import { Instant, instantMs, JobId, WorkerId } from './schemas.ts'
 
 const Name = z.string().max(255)
@@ -18,7 +18,7 @@ const Details: z.ZodType<Record<string, JsonValue>> = z
   .record(z.string(), z.unknown())
   .refine(
     (details) => JSON.stringify(details).length <= DETAILS_AT_MOST,
-    `are larger than ${DETAILS_AT_MOST} characters of JSON; send less, such as the beginning of a stack`,
+    `are too large. Expected at most ${DETAILS_AT_MOST} characters of JSON, such as the beginning of a stack.`,
   ) as z.ZodType<Record<string, JsonValue>>
 const Failed = z.looseObject({
   code: Name.nullish(),
@@ -35,7 +35,7 @@ const Body = z.looseObject({
   attempt: z.int().min(1).nullish(),
   requeue: z.boolean().nullish(),
   error: Failed.nullish(),
-  ...ToldOfBudgets,
+  ...BudgetReport,
 })
 
 /** NACK: a run has failed, was refused by an API, or is given up. */
@@ -43,9 +43,9 @@ export const nack: Operation = operation({
   method: 'POST',
   path: '/ojs/v1/workers/nack',
   name: 'nackJob',
-  summary: 'Say that a run has failed.',
+  summary: 'Report that a run has failed.',
   body: Body,
-  answers: { 200: 'What the failure comes to.' },
+  answers: { 200: 'The job after its failure.' },
   async run(call) {
     const { job_id: id } = call.body
     const holder = holderOf(call, call.body)
@@ -73,7 +73,7 @@ function settle(
   const { remote, clock } = server
   const { job_id: id, error, requeue } = body
   if (requeue) return remote.giveUp(id, holder)
-  if (!error) throw invalid('error: say what has failed, as { code, message }; or requeue the job')
+  if (!error) throw invalid('error is missing. Expected { code, message }, or requeue.')
   const failure: Failure = {
     code: error.code ?? 'handler_error',
     message: error.message ?? '',
@@ -81,8 +81,8 @@ function settle(
     ...(typeof error.type === 'string' && { type: error.type }),
     ...(error.details && { details: clipped(error.details) }),
   }
-  const told = retryAfter(error, clock.now()) ?? toldByHeaders(body.rate_limit_headers, clock.now())
-  return told ? remote.pushBack(id, holder, failure, told) : remote.fail(id, holder, failure)
+  const pushBack = retryAfter(error, clock.now()) ?? retryAfterOf(body.rate_limit_headers, clock.now())
+  return pushBack ? remote.pushBack(id, holder, failure, pushBack) : remote.fail(id, holder, failure)
 }
 
 /** The stored form of details: a member that is too long is cut. */
@@ -98,7 +98,7 @@ function clipped(details: Record<string, JsonValue>): Record<string, JsonValue> 
 }
 
 /** The Retry-After of an API's refusal counts as `retry_after` does. */
-function toldByHeaders(
+function retryAfterOf(
   headers: Readonly<Record<string, HeaderValue>> | null | undefined,
   nowMs: number,
 ): RetryAfter | null {

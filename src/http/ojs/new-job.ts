@@ -106,7 +106,7 @@ function withTenant(meta: Readonly<Record<string, unknown>>, tenant: string): Re
   if (tenant === '') return meta
   const own = meta['tenant_id']
   if (own !== undefined && own !== tenant)
-    throw invalid(`meta.tenant_id is ${JSON.stringify(own)}, but the request is of the tenant ${tenant}.`)
+    throw invalid(`meta.tenant_id is ${JSON.stringify(own)}, but the request's tenant is ${tenant}.`)
   return { ...meta, tenant_id: tenant }
 }
 
@@ -170,7 +170,8 @@ const ON_CONFLICT: Readonly<Record<string, OnConflict>> = {
 function uniqueRule(unique: UniqueJson, json: JobJson, queue: string): UniqueRule {
   const { period, period_ms: periodMs, states, on_conflict: conflict = 'reject' } = unique
   const withinUs = period !== undefined ? durationUs(period as Duration, 'unique.period') : (periodMs ?? 0) * 1000
-  if (withinUs === 0 && period !== undefined) throw unprocessable('unique.period is zero; give a longer one')
+  if (withinUs === 0 && period !== undefined)
+    throw unprocessable('unique.period is invalid: zero. Expected a duration above zero.')
   return {
     key: `${json.type}:sha256:${createHash('sha256')
       .update(uniqueText(unique, json, queue))
@@ -189,16 +190,16 @@ function uniqueText(unique: UniqueJson, json: JobJson, queue: string): string {
   const named = typeof key === 'string' ? [key] : (key ?? [])
   // SDKs name dimensions and fields of the arguments in one list.
   const fields = named.filter((name) => !DIMENSIONS.has(name))
-  const asked = [...(keys ?? []), ...named.filter((name) => DIMENSIONS.has(name))]
+  const dimensionKeys = [...(keys ?? []), ...named.filter((name) => DIMENSIONS.has(name))]
   const givesNone = keys === undefined && named.length === 0 && !argsKeys && !metaKeys
-  const dimensions = new Set(givesNone ? ['type', 'args'] : asked)
+  const dimensions = new Set(givesNone ? ['type', 'args'] : dimensionKeys)
   return canonical([
     queue.slice(0, queue.lastIndexOf('/') + 1),
     dimensions.has('queue') ? queue : null,
     dimensions.has('args') && !argsKeys ? json.args : null,
     [
-      ...fieldsOf(json.args[0], argsKeys ?? [], 'unique.args_keys', 'the first of args'),
-      ...fieldsOf(json.args[0], fields, 'unique.key', 'the first of args'),
+      ...fieldsOf(json.args[0], argsKeys ?? [], 'unique.args_keys', 'the first argument'),
+      ...fieldsOf(json.args[0], fields, 'unique.key', 'the first argument'),
     ],
     dimensions.has('meta') && !metaKeys ? (json.meta ?? {}) : null,
     fieldsOf(json.meta, metaKeys ?? [], 'unique.meta_keys', 'meta'),
@@ -214,7 +215,7 @@ function fieldsOf(value: unknown, names: readonly string[], option: string, wher
     if (typeof value === 'object' && value !== null && Object.hasOwn(value, name))
       return (value as Record<string, unknown>)[name]
     throw invalid(
-      `${option}: ${where} has no field ${JSON.stringify(name)}; name fields that are there, or give keys of type, queue, args and meta`,
+      `${option}: ${where} has no field ${JSON.stringify(name)}. Expected existing fields, or keys of type, queue, args and meta.`,
     )
   })
 }

@@ -17,7 +17,7 @@ export const Cursor: z.ZodType<string | undefined> = z
   .string()
   .max(64)
   .optional()
-  .meta({ description: 'The next_cursor of the page before; page and offset do not count beside it.' })
+  .meta({ description: 'The next_cursor of the page before; it replaces page and offset.' })
 
 /** The rows of a page in a list of jobs, and its bytes. @throws {Refusal} 422 for a cursor that no page returned */
 export function jobRowsOf(
@@ -27,7 +27,7 @@ export function jobRowsOf(
   const rows = { ...rowsOf(query), bytes }
   if (query.cursor === undefined) return rows
   const [, after] = /^j(\d{1,15})$/.exec(Buffer.from(query.cursor, 'base64url').toString('latin1')) ?? []
-  if (after === undefined) throw unprocessable('cursor is unknown; give the next_cursor of an answer as it is')
+  if (after === undefined) throw unprocessable('cursor is invalid. Expected an unchanged next_cursor of an answer.')
   return { ...rows, offset: 0, after: Number(after) }
 }
 
@@ -58,15 +58,15 @@ export function paginationOf(total: number, query: Page): { total: number; page:
  */
 export function scopeOf(
   { tenant, access }: Call<unknown, unknown, unknown>,
-  asked?: string,
+  named?: string,
 ): Pick<DetailsQuery, 'queue' | 'queuePrefix' | 'queueWithout'> {
-  const queue = asked ?? access.onlyQueue ?? undefined
+  const queue = named ?? access.onlyQueue ?? undefined
   if (queue !== undefined) {
     requireQueue(access, queue)
     return { queue: ownName(tenant, queue) }
   }
   // The store counts jobs, and knows nothing about tokens.
-  if (!access.everywhere) throw unprocessable('queue: the token is good for several queues; name one of them')
+  if (!access.everywhere) throw unprocessable('queue is missing. Expected one of the queues of the token.')
   if (tenant !== '') return { queuePrefix: `${tenant}/` }
   return access.scopes.has('admin') ? {} : { queueWithout: '/' }
 }

@@ -52,7 +52,7 @@ export const listQueues: Operation = operation({
   name: 'listQueues',
   summary: 'List queues.',
   query: PageQuery,
-  answers: { 200: 'Every queue that was ever named.' },
+  answers: { 200: 'Every queue that a request has named.' },
   async run(call) {
     const { items, pagination } = pageOf(await ownQueues(call), call.query)
     const throttled = await call.server.counts.throttled()
@@ -104,7 +104,7 @@ export const pauseQueue: Operation = operation({
   method: 'POST',
   path: '/ojs/v1/queues/:name/pause',
   name: 'pauseQueue',
-  summary: 'Hand out no more jobs of a queue.',
+  summary: 'Stop handing out jobs of a queue.',
   params: QueueParams,
   body: z.unknown().optional(),
   answers: { 200: 'The queue is paused.' },
@@ -119,6 +119,6 @@ export const resumeQueue: Operation = operation({
   summary: 'Hand out the jobs of a queue again.',
   params: QueueParams,
   body: z.unknown().optional(),
-  answers: { 200: 'The queue is at work.' },
+  answers: { 200: 'The queue is active.' },
   run: async (call) => ok({ queue: await setPaused(call, call.params.name, false) }),
 })

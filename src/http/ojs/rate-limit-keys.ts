@@ -24,7 +24,7 @@ export const listRateLimitKeys: Operation = operation({
     limit: z.coerce.number().int().min(1).max(100).default(25),
     cursor: z.string().max(4096).optional(),
   }),
-  answers: { 200: 'The budgets, and the cursor to go on from; null on the last page.' },
+  answers: { 200: 'The budgets, and the cursor of the next page; null on the last page.' },
   async run(call) {
     const { server, query, params } = call
     const { name } = await definedLimit(call, params.key)
@@ -66,14 +66,14 @@ export const deleteRateLimit: Operation = operation({
   method: 'DELETE',
   path: '/ojs/v1/rate-limits/:key',
   name: 'deleteRateLimit',
-  summary: 'End the override and the pause of a rate limit, or of one partition of it; its definition holds again.',
+  summary: 'End the override and the pause of a rate limit, or of one partition. Its definition applies again.',
   params: Params,
   query: z.object({ partition: z.string().max(1024).optional() }),
-  answers: { 200: 'The limit as it stands; deleted: whether something was in force.' },
+  answers: { 200: 'The effective limit; deleted: whether it had an override or a pause.' },
   async run(call) {
     const { params, query, server } = call
     if (call.tenant !== '' && server.limits.isShared(params.key))
-      throw denied(`All tenants share the limit ${params.key}: it is changed without a tenant.`)
+      throw denied(`All tenants share the limit ${params.key}. Change it with a request without a tenant.`)
     const found = await definedLimit(call, params.key)
     const name = ownName(call.tenant, params.key)
     const { limits } = server.sluice
@@ -98,7 +98,7 @@ function writeCursor({ key, waiting }: KeyCount, sort: 'waiting' | 'key'): strin
 function readCursor(cursor: string, sort: 'waiting' | 'key'): KeyCount {
   const read = Cursor.safeParse(parsed(Buffer.from(cursor, 'base64url').toString()))
   if (!read.success || read.data[0] !== sort)
-    throw invalid('cursor is not one of this list in this order; leave it out to begin anew')
+    throw invalid('cursor is invalid. Expected a cursor of this list in this order; omit it to start over.')
   const [, waiting, key] = read.data
   return { key, waiting }
 }

@@ -21,10 +21,11 @@ export function broughtBy(json: RateLimitJson, queue: string, tenant: string): L
   const key = json.key ?? (json.max_per_second === undefined ? undefined : `queue:${queue}`)
   if (key === undefined) {
     if (json.x_limit) return []
-    throw unprocessable('rate_limit: key is missing; name the budget that the job needs')
+    throw unprocessable('rate_limit.key is missing. Expected the name of the limit.')
   }
   const definitions = definitionsOf(json, ownName(tenant, key), OF_JOBS)
-  if (definitions.length === 0) throw unprocessable('rate_limit: give at least one of concurrency, rate and throttle')
+  if (definitions.length === 0)
+    throw unprocessable('rate_limit has no rule. Expected at least one of concurrency, rate and throttle.')
   return definitions
 }
 
@@ -50,18 +51,16 @@ export function definitionsOf(json: RateLimitJson, name: string, version: number
 }
 
 function paceOf(
-  given:
-    | number
-    | { limit?: number | undefined; period?: string | undefined; interval?: string | undefined }
-    | undefined,
+  pace: number | { limit?: number | undefined; period?: string | undefined; interval?: string | undefined } | undefined,
   alias: string | undefined,
   what: string,
 ): { limit: number; periodUs: number } | null {
-  if (given === undefined) return null
-  const { limit = 1, period = alias, interval } = typeof given === 'number' ? { limit: given } : given
+  if (pace === undefined) return null
+  const { limit = 1, period = alias, interval } = typeof pace === 'number' ? { limit: pace } : pace
   const text = interval ?? period
-  if (text === undefined) throw unprocessable(`rate_limit: ${what} has no period; give one as PT1M`)
+  if (text === undefined) throw unprocessable(`rate_limit.${what} has no period. Expected one such as PT1M.`)
   const periodUs = durationUs(PERIODS[text] ?? (text as Duration), `period of rate_limit.${what}`)
-  if (periodUs === 0) throw unprocessable(`rate_limit: the period of ${what} is zero; give a longer one`)
+  if (periodUs === 0)
+    throw unprocessable(`The period of rate_limit.${what} is invalid: zero. Expected a duration above zero.`)
   return { limit, periodUs }
 }

@@ -29,7 +29,7 @@ export const getRateLimit: Operation = operation({
   summary: 'Inspect a rate limit.',
   params: Params,
   query: z.object({ partition: z.string().max(1024).optional() }),
-  answers: { 200: 'The limit as it stands.' },
+  answers: { 200: 'The effective limit.' },
   async run(call) {
     const { key } = call.params
     return ok(await limitJson(call, await definedLimit(call, key), partitionOf(call, key)))
@@ -41,7 +41,7 @@ export const listRateLimits: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/rate-limits',
   name: 'listRateLimits',
-  summary: 'List rate limits as they are defined, with what waits for them.',
+  summary: 'List rate limits with their definitions and their waiting jobs.',
   query: PageQuery,
   answers: { 200: 'The limits of the tenant.' },
   async run(call) {
@@ -63,11 +63,11 @@ export const putRateLimit: Operation = operation({
   summary: 'Define a rate limit, or override it until a time.',
   params: Params,
   body: RateLimitChange,
-  answers: { 200: 'The limit as it stands.' },
+  answers: { 200: 'The effective limit.' },
   async run(call) {
     const { body, params, server } = call
     if (call.tenant !== '' && server.limits.isShared(params.key))
-      throw denied(`All tenants share the limit ${params.key}: it is changed without a tenant.`)
+      throw denied(`All tenants share the limit ${params.key}. Change it with a request without a tenant.`)
     const name = ownName(call.tenant, params.key)
     const known = (await (await server.remote.store()).limits()).find((each) => each.name === name)
     if (!known && typeof body.expires_at === 'string') throw notFound('rate limit', params.key)
@@ -108,7 +108,7 @@ function partitionOf(
   const { limits } = server
   if (tenant === '' || !limits.isShared(name) || !limits.isKeyed(name)) return query.partition
   if (query.partition === undefined || query.partition === tenant) return tenant
-  throw denied(`All tenants share the limit ${name}: a tenant may look at no partition but its own.`)
+  throw denied(`All tenants share the limit ${name}. A tenant may read its own partition only.`)
 }
 
 /** The limit that a call names. @throws {Refusal} 404 */
@@ -125,7 +125,8 @@ export async function definedLimit(
 /** The limits that an admin defines under a name. @throws {Refusal} 422 if there is no rule */
 export function defined(body: RateLimitJson, name: string): LimitDefinition[] {
   const found = definitionsOf(body, name, 0)
-  if (found.length === 0) throw unprocessable('give at least one of concurrency, rate and throttle')
+  if (found.length === 0)
+    throw unprocessable('The rate limit has no rule. Expected at least one of concurrency, rate and throttle.')
   return found
 }
 
@@ -136,11 +137,12 @@ async function override(
 ): Promise<void> {
   const wanted = definitionsOf(body, name, 0)[0]?.policy
   const until = typeof body.expires_at === 'string' ? instantMs(body.expires_at, server.clock.now()) : null
-  if (until !== null && until <= server.clock.now()) throw unprocessable('expires_at is past; give a time ahead')
+  if (until !== null && until <= server.clock.now())
+    throw unprocessable('expires_at is invalid: it is past. Expected a future time.')
   if (wanted && !hasRulesOf(policy, wanted)) {
     if (until !== null || body.partition !== undefined)
       throw unprocessable(
-        'a limit of another kind is defined anew, for good and for all keys; leave out expires_at and partition',
+        'The change has another kind of rule, which replaces the definition for all keys. Omit expires_at and partition.',
       )
     // An admin's definition replaces that of the code and keeps its version. Overrides were for the old kind.
     await server.remote.define(defined(body, name).map((each) => ({ ...each, version })))

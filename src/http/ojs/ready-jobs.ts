@@ -28,10 +28,10 @@ interface Named {
   readonly use: BucketUse
 }
 
-interface Given {
+interface JobNeeds {
   readonly json: JobJson
   /** The buckets that the job itself names. */
-  readonly asked: readonly Named[]
+  readonly named: readonly Named[]
   /** The buckets that its type and queue need. */
   readonly own: readonly Named[]
   readonly brought: readonly LimitDefinition[]
@@ -48,17 +48,17 @@ export async function readyJobs(call: AnyCall, sent: readonly JobJson[]): Promis
   const { server, tenant } = call
   requireQueues(call, new Set(sent.map((json) => json.options?.queue ?? 'default')))
   for (const { options } of sent) requireOwnUnique(call, options?.unique)
-  const given = sent.map((json) => givenBy(call, json))
-  const isLimited = given.some(({ asked, own }) => asked.length + own.length > 0)
+  const needs = sent.map((json) => needsOf(call, json))
+  const isLimited = needs.some(({ named, own }) => named.length + own.length > 0)
   const known = new Map(
     isLimited ? (await (await server.remote.store()).limits()).map((each) => [each.name, each]) : [],
   )
-  const limits = new Map(mayDefine(call, given, known).map((each) => [each.name, each]))
+  const limits = new Map(mayDefine(call, needs, known).map((each) => [each.name, each]))
   const nowMs = server.clock.now()
-  const jobs = given.map(({ json, asked, own }) => {
-    const checked = (named: readonly Named[]): BucketUse[] =>
-      named.map((each) => checkedUse(call, each, json, { known, limits }))
-    const [first, ...others] = checked(asked)
+  const jobs = needs.map(({ json, named, own }) => {
+    const checked = (uses: readonly Named[]): BucketUse[] =>
+      uses.map((each) => checkedUse(call, each, json, { known, limits }))
+    const [first, ...others] = checked(named)
     const uses = once([...(first ? [first] : []), ...others, ...checked(own)])
     const job = newJob(json, { tenant, nowMs, newId: server.newId, uses, first: first ?? null })
     return server.limits.covers(json.type) ? job : server.remote.withLimits(job)
@@ -71,7 +71,7 @@ export async function readyJobs(call: AnyCall, sent: readonly JobJson[]): Promis
   return {
     jobs,
     limits: [...limits.values()],
-    named: given.find(({ asked }) => asked.length > 0)?.asked[0]?.use ?? null,
+    named: needs.find(({ named }) => named.length > 0)?.named[0]?.use ?? null,
   }
 }
 
@@ -105,27 +105,27 @@ function requireOwnUnique({ access }: AnyCall, unique: UniqueJson | null | undef
   if (access.everywhere || !unique || !unique.on_conflict?.startsWith('replace')) return
   if (unique.keys?.includes('queue') || [unique.key ?? []].flat().includes('queue')) return
   throw denied(
-    'The token names its queues, and unique could replace a job of another: give keys with queue among them.',
+    'The token is restricted to its queues, and unique could replace a job of another queue. Add queue to unique.keys.',
   )
 }
 
-function givenBy({ server, tenant }: AnyCall, json: JobJson): Given {
+function needsOf({ server, tenant }: AnyCall, json: JobJson): JobNeeds {
   const queue = json.options?.queue ?? 'default'
   const limited = { type: json.type, queue, args: json.args, meta: json.meta ?? {}, tenant }
   const rateLimit = json.options?.rate_limit ?? json.rate_limit
   const own = server.limits.uses(limited)
-  if (!rateLimit) return { json, asked: [], own, brought: [] }
-  const asked: Named[] = []
-  const { x_limit: named } = rateLimit
-  if (named) {
-    const key = server.limits.keyOf(named.name, named.key, limited)
-    const limit = server.limits.storedName(tenant, named.name)
-    if (key !== null) asked.push({ name: named.name, use: { limit, key, weight: named.weight ?? 1 } })
+  if (!rateLimit) return { json, named: [], own, brought: [] }
+  const named: Named[] = []
+  const { x_limit: limitUse } = rateLimit
+  if (limitUse) {
+    const key = server.limits.keyOf(limitUse.name, limitUse.key, limited)
+    const limit = server.limits.storedName(tenant, limitUse.name)
+    if (key !== null) named.push({ name: limitUse.name, use: { limit, key, weight: limitUse.weight ?? 1 } })
   }
   const brought = broughtBy(rateLimit, queue, tenant)
   for (const { name } of brought)
-    asked.push({ name: splitName(name).name, use: { limit: name, key: SHARED_KEY, weight: 1 } })
-  return { json, asked, own, brought }
+    named.push({ name: splitName(name).name, use: { limit: name, key: SHARED_KEY, weight: 1 } })
+  return { json, named, own, brought }
 }
 
 /**
@@ -134,10 +134,10 @@ function givenBy({ server, tenant }: AnyCall, json: JobJson): Given {
  */
 function mayDefine(
   { access, server, tenant }: AnyCall,
-  given: readonly Given[],
+  needs: readonly JobNeeds[],
   known: ReadonlyMap<string, LimitDefinition>,
 ): LimitDefinition[] {
-  const newest = new Map(given.flatMap(({ brought }) => brought.map((each) => [each.name, each])))
+  const newest = new Map(needs.flatMap(({ brought }) => brought.map((each) => [each.name, each])))
   return [...newest.values()].filter(({ name, policy, version }) => {
     const has = known.get(name) ?? server.limits.definition(tenant, splitName(name).name)
     // The first use of a limit of the configuration defines it, if no definition is stored.
@@ -145,7 +145,7 @@ function mayDefine(
     if (has.version > version || isSame(has.policy, policy)) return false
     if (access.scopes.has('admin')) return true
     throw denied(
-      `The token may not change the limit ${splitName(name).name}, which is defined with another policy: that needs the scope admin.`,
+      `The token may not change the limit ${splitName(name).name}, which is defined with another policy. A change needs the scope admin.`,
     )
   })
 }
@@ -162,14 +162,14 @@ function checkedUse(
 ): BucketUse {
   const coming = of.limits.get(use.limit) ?? of.known.get(use.limit) ?? server.limits.definition(tenant, name)
   if (!coming || coming.name !== use.limit)
-    throw unprocessable(`rate_limit.x_limit: there is no limit ${name}; name one that the server has`)
+    throw unprocessable(`rate_limit.x_limit is invalid: ${name}. Expected a limit of the server.`)
   if (!of.known.has(use.limit)) of.limits.set(use.limit, coming)
   const { policy } = coming
   if (!policy.rule || policy.rule.kind === 'spacing') return { ...use, weight: 1 }
   const most = mostOf(policy) - keptBack(policy, options?.priority ?? 0)
   if (use.weight <= most) return use
   throw unprocessable(
-    `rate_limit: a start of weight ${use.weight} of a job of type ${type} needs more than the ${most} units of ${name}`,
+    `The weight of a ${type} job is invalid: ${use.weight}. Expected at most the ${most} units of the limit ${name}.`,
   )
 }
 

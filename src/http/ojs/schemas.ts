@@ -16,45 +16,53 @@ const MOST_BYTES_OF_NAME = 255
 function members<S extends z.core.$ZodLooseShape>(shape: S): z.ZodObject<S, z.core.$loose> {
   const known = new Set(Object.keys(shape))
   return z.looseObject(shape).check((ctx) => {
-    for (const name of Object.keys(ctx.value))
-      if (!known.has(name) && name !== 'metadata' && !name.startsWith('x_'))
-        ctx.issues.push({
-          code: 'unrecognized_keys',
-          keys: [name],
-          input: ctx.value,
-          path: [name],
-          message: `is not known here; ${didYouMean(name, [...known])}known are ${[...known].join(', ')}, and extensions that begin with x_`,
-        })
+    for (const name of Object.keys(ctx.value)) {
+      if (known.has(name) || name === 'metadata' || name.startsWith('x_')) continue
+      const hint = didYouMean(name, [...known])
+      ctx.issues.push({
+        code: 'unrecognized_keys',
+        keys: [name],
+        input: ctx.value,
+        path: [name],
+        message: `is unknown${hint === '' ? '. ' : `; ${hint}`}Expected ${[...known].join(', ')}, or an extension that begins with x_.`,
+      })
+    }
   })
 }
 
 /** A job's id: a UUIDv7 in lower case. */
 export const JobId: z.ZodType<string> = z
   .string()
-  .refine(isJobId, 'has to be a UUIDv7 in lower case')
+  .refine(isJobId, 'Invalid input: expected a UUIDv7 in lower case')
   .meta({ format: 'uuid' })
 
 /** A job's type: lower case words with dots between them. */
 export const JobType: z.ZodType<string> = z
   .string()
   .max(MOST_BYTES_OF_NAME)
-  .regex(/^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$/, 'has to be lower case words with dots between them')
+  .regex(/^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$/, 'Invalid input: expected lower case words with dots between them')
 
 /** The name of a queue. */
 export const QueueName: z.ZodType<string> = z
   .string()
   .max(128)
-  .regex(/^[a-z0-9][a-z0-9.-]*$/, 'has to be lower case letters, digits, dots and hyphens')
+  .regex(/^[a-z0-9][a-z0-9.-]*$/, 'Invalid input: expected lower case letters, digits, dots and hyphens')
 
 /** The name that a worker gives itself. */
 export const WorkerId: z.ZodType<string> = z
   .string()
   .min(1)
   .max(MOST_BYTES_OF_NAME)
-  .regex(/^[^\p{Cc}\p{Surrogate}/]+$/u, 'may hold neither control characters, half surrogate pairs nor slashes')
+  .regex(
+    /^[^\p{Cc}\p{Surrogate}/]+$/u,
+    'Invalid input: expected no control characters, half surrogate pairs or slashes',
+  )
 
 /** An ISO 8601 duration. */
-const IsoDuration: z.ZodType<string> = z.string().max(64).refine(isDuration, 'has to be an ISO 8601 duration, as PT30S')
+const IsoDuration: z.ZodType<string> = z
+  .string()
+  .max(64)
+  .refine(isDuration, 'Invalid input: expected an ISO 8601 duration such as PT30S')
 
 /** A length of time in whole ms, at most a year. */
 export const Millis: z.ZodType<number> = z.int().min(1).max(YEAR_MS)
@@ -63,7 +71,7 @@ export const Millis: z.ZodType<number> = z.int().min(1).max(YEAR_MS)
 export const Instant: z.ZodType<string> = z
   .string()
   .max(64)
-  .refine(isInstant, 'has to be an RFC 3339 time, or an ISO 8601 duration from now, as PT5S or +PT5S')
+  .refine(isInstant, 'Invalid input: expected an RFC 3339 time, or an ISO 8601 duration from now such as PT5S or +PT5S')
 
 /** A duration as some SDKs send it: whole ms, 0 for none. */
 const Interval = z.int().min(0).max(YEAR_MS)
@@ -73,7 +81,7 @@ const Delay = z.union([
   z
     .string()
     .max(64)
-    .refine((text) => isDuration(text.replace(/^\+/, '')), 'has to be an ISO 8601 duration, as PT1S'),
+    .refine((text) => isDuration(text.replace(/^\+/, '')), 'Invalid input: expected an ISO 8601 duration such as PT1S'),
   z.int().min(0).max(YEAR_MS),
 ])
 
@@ -160,7 +168,10 @@ const Pace = members({
 export const RateLimitKey: z.ZodType<string> = z
   .string()
   .max(MOST_BYTES_OF_NAME)
-  .regex(/^[a-zA-Z0-9][a-zA-Z0-9._:-]*$/, 'has to be letters, digits, dots, colons, hyphens and underscores')
+  .regex(
+    /^[a-zA-Z0-9][a-zA-Z0-9._:-]*$/,
+    'Invalid input: expected letters, digits, dots, colons, hyphens and underscores',
+  )
 
 /** A rate limit of a request. */
 export interface RateLimitJson {
@@ -191,8 +202,8 @@ const RATE_LIMIT = {
       .string()
       .min(1)
       .max(MOST_BYTES_OF_NAME)
-      .refine(isStorable, 'may hold neither NUL nor half surrogate pairs')
-      .regex(/^[^/]+$/, 'may hold no slash'),
+      .refine(isStorable, 'Invalid input: expected no NUL and no half surrogate pairs')
+      .regex(/^[^/]+$/, 'Invalid input: expected no slash'),
     key: z.union([z.string().max(1024), z.number()]).optional(),
     weight: Units.optional(),
   }).optional(),

@@ -37,7 +37,7 @@ export type HeaderValue = string | number | string[]
 const Value = z.string().max(4096)
 
 /** The budget members of an ack and a nack. */
-export const ToldOfBudgets: {
+export const BudgetReport: {
   readonly charge: z.ZodType<{ limit: string; units: number }[] | null | undefined>
   readonly rate_limit_headers: z.ZodType<Record<string, HeaderValue> | null | undefined>
 } = {
@@ -45,11 +45,11 @@ export const ToldOfBudgets: {
     .array(z.strictObject({ limit: z.string().min(1).max(255), units: z.int() }))
     .max(100)
     .nullish()
-    .meta({ description: 'What the call cost beyond its weight, by limit; negative: less.' }),
+    .meta({ description: 'The cost of the call beyond its weight, by limit; negative: less.' }),
   rate_limit_headers: z
     .record(z.string().max(255), z.union([Value, z.number(), z.array(Value).max(20)]))
     .nullish()
-    .meta({ description: 'Headers of the other side’s answer, which correct limits that calibrate by them.' }),
+    .meta({ description: 'Headers of the API’s answer. Limits with calibrate correct their budget by them.' }),
 }
 
 /** The job after its settlement. @throws {Refusal} 404, 409 */
@@ -57,7 +57,7 @@ export function settledJob(settled: RemoteSettled, id: string, what: string): Jo
   if (settled.kind === 'missing') throw notFound('job', id)
   if (settled.kind === 'settled') return settled.after ?? settled.before
   if (settled.why === 'state') throw wrongState(id, settled.state, what)
-  throw new Refusal(409, 'conflict', `The job ${id} is run by somebody else now, or was given to its worker anew.`, {
+  throw new Refusal(409, 'conflict', `The job ${id} now belongs to another run, of this or of another worker.`, {
     details: { resource_type: 'job', resource_id: id, current_state: settled.state },
   })
 }

@@ -97,11 +97,12 @@ async function refused(
   const held = await call.server.remote.get(why.id)
   // The job of another tenant is not visible to this one, so the answer says nothing about it.
   if (!held || !maySee(call, held))
-    return new Refusal(409, 'duplicate', 'The id or the unique key is taken: nothing was enqueued.', {
-      hint: 'Give the job another id, or none.',
+    return new Refusal(409, 'duplicate', 'The id or the unique key is taken. Nothing was enqueued.', {
+      hint: 'Use another id, or omit it.',
     })
-  const words = why.kind === 'taken' ? `A job with the id ${why.id} is stored` : `The job ${why.id} is the same`
-  return new Refusal(409, 'duplicate', `${words} already: nothing was enqueued.`, {
+  const words =
+    why.kind === 'taken' ? `A job with the id ${why.id} exists` : `The job ${why.id} has the same unique key`
+  return new Refusal(409, 'duplicate', `${words}. Nothing was enqueued.`, {
     details: { existing_job_id: why.id },
   })
 }

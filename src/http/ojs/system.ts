@@ -19,7 +19,7 @@ export const manifest: Operation = operation({
   method: 'GET',
   path: '/ojs/manifest',
   name: 'manifest',
-  summary: 'Say what the server is and what it can do.',
+  summary: 'Describe the server and its features.',
   answers: { 200: 'The manifest.' },
   async run({ server }) {
     const features = [
@@ -54,8 +54,8 @@ export const health: Operation = operation({
   path: '/ojs/v1/health',
   name: 'health',
   probe: true,
-  summary: 'Say whether the server and its store are well.',
-  answers: { 200: 'All is well.', 503: 'The store does not answer.' },
+  summary: 'Report whether the server and its store work.',
+  answers: { 200: 'Both work.', 503: 'The store does not answer.' },
   async run({ server }) {
     const { clock, startedMs, backend } = server
     const status = await server.health.isWell()
@@ -77,8 +77,8 @@ export const ready: Operation = operation({
   path: '/ready',
   name: 'ready',
   probe: true,
-  summary: 'Say whether the server takes requests.',
-  answers: { 200: 'It does.', 503: 'It starts or stops.' },
+  summary: 'Report whether the server accepts requests.',
+  answers: { 200: 'The server accepts requests.', 503: 'The server starts or stops.' },
   async run({ server }) {
     const well = server.ready() && (await server.health.isWell())
     return { status: well ? 200 : 503, body: { status: well ? 'ready' : 'unavailable' } }
@@ -91,8 +91,8 @@ export const live: Operation = operation({
   path: '/health/live',
   name: 'live',
   probe: true,
-  summary: 'Say that the process is alive; nothing else is asked.',
-  answers: { 200: 'It is.' },
+  summary: 'Report that the process is alive, without asking the store.',
+  answers: { 200: 'The process is alive.' },
   run: async () => ok({ status: 'ok' }),
 })
 
@@ -102,8 +102,8 @@ export const healthReady: Operation = operation({
   path: '/health/ready',
   name: 'healthReady',
   probe: true,
-  summary: 'Say whether the server takes requests and its store answers, within 2 s.',
-  answers: { 200: 'It does.', 503: 'It starts or stops, or its store does not answer.' },
+  summary: 'Report within 2 s whether the server accepts requests and its store answers.',
+  answers: { 200: 'The server accepts requests.', 503: 'The server starts or stops, or its store does not answer.' },
   run: (call) => ready.run(call as Call<never, never, never>),
 })
 
@@ -112,8 +112,8 @@ export const metrics: Operation = operation({
   method: 'GET',
   path: '/metrics',
   name: 'metrics',
-  summary: 'Numbers in the text format of Prometheus.',
-  answers: { 200: 'The numbers.' },
+  summary: 'Read metrics in the text format of Prometheus.',
+  answers: { 200: 'The metrics.' },
   run: async ({ server }) => ({
     status: 200,
     body: await metricsText(server),

@@ -52,7 +52,7 @@ export function planOf(body: WorkflowJson): WorkflowPlan {
   const elements = body.type === 'chain' ? body.steps : body.jobs
   const callbacks = body.type === 'batch' ? callbacksOf(body.callbacks) : []
   if (body.type === 'batch' && callbacks.length === 0)
-    throw invalid('callbacks: give at least one of on_success, on_failure and on_complete')
+    throw invalid('callbacks is missing. Expected at least one of on_success, on_failure and on_complete.')
   const nodes: Node[] = []
   layOut(body.type === 'chain' ? { type: 'chain', steps: elements } : { type: 'group', jobs: elements }, [], nodes)
   // A chain with workflows in it has parallel jobs.
@@ -73,26 +73,26 @@ function layOut(workflow: NestedJson, after: readonly number[], nodes: Node[]): 
     return [nodes.push({ json: element, after: behind }) - 1]
   }
   if (workflow.type === 'batch')
-    throw unprocessable(
-      'a batch cannot stand in another workflow, since only the whole calls back; give a chain or a group',
-    )
+    throw unprocessable('A batch cannot be part of another workflow. Expected a chain or a group.')
   if (workflow.type === 'group') return workflow.jobs.flatMap((element) => layElement(element, after))
   return workflow.steps.reduce((behind: readonly number[], element) => layElement(element, behind), after)
 }
 
-function callbacksOf(given: Readonly<Record<string, JobJson | null | undefined>>): (readonly [Callback, JobJson])[] {
+function callbacksOf(named: Readonly<Record<string, JobJson | null | undefined>>): (readonly [Callback, JobJson])[] {
   return Object.entries(CALLBACKS).flatMap(([name, callback]) => {
-    const json = given[name]
+    const json = named[name]
     return json ? [[callback, json] as const] : []
   })
 }
 
 function planOfSteps(steps: readonly StepJson[]): WorkflowPlan {
   const ids = new Set(steps.map(({ id }) => id))
-  if (ids.size < steps.length) throw unprocessable('steps: two have the same id; give each its own')
+  if (ids.size < steps.length)
+    throw unprocessable('steps is invalid: two steps have the same id. Expected different ids.')
   for (const { id, depends_on: before } of steps)
     for (const each of before ?? [])
-      if (!ids.has(each)) throw unprocessable(`steps: ${id} depends on ${each}, which is no step of this workflow`)
+      if (!ids.has(each))
+        throw unprocessable(`steps is invalid: ${id} depends on ${each}. Expected a step of this workflow.`)
   const callbackOf = new Map(steps.flatMap((step) => asCallback(step, steps)))
   const ordered = inOrder(steps.filter(({ id }) => !callbackOf.has(id)))
   const places = new Map(ordered.map(({ id }, node) => [id, node]))
@@ -109,7 +109,9 @@ function planOfSteps(steps: readonly StepJson[]): WorkflowPlan {
       after: [...new Set(step.depends_on ?? [])].map((id) => {
         const node = places.get(id)
         if (node === undefined)
-          throw unprocessable(`steps: ${step.id} depends on ${id}, a callback; only the end of a workflow calls back`)
+          throw unprocessable(
+            `steps is invalid: ${step.id} depends on the callback ${id}. Expected a step that is not a callback.`,
+          )
         return node
       }),
     })),
@@ -123,8 +125,8 @@ function planOfSteps(steps: readonly StepJson[]): WorkflowPlan {
  * callback.
  */
 function asCallback(step: StepJson, steps: readonly StepJson[]): [string, Callback][] {
-  const told = (step.options as { callback_type?: unknown } | null | undefined)?.callback_type
-  const callback = CALLBACKS[typeof told === 'string' ? told : step.id.replace('-', '_')]
+  const callbackType = (step.options as { callback_type?: unknown } | null | undefined)?.callback_type
+  const callback = CALLBACKS[typeof callbackType === 'string' ? callbackType : step.id.replace('-', '_')]
   if (callback === undefined || !step.depends_on || step.depends_on.length === 0) return []
   const others = steps.filter(({ id, depends_on: before }) => id !== step.id && (before ?? []).length === 0)
   return others.every(({ id }) => step.depends_on?.includes(id)) ? [[step.id, callback]] : []
@@ -140,10 +142,10 @@ function inOrder(steps: readonly StepJson[]): StepJson[] {
     const ready = left.filter(({ depends_on: before }) => (before ?? []).every((id) => done.has(id) || !own.has(id)))
     if (ready.length === 0)
       throw unprocessable(
-        `steps: ${left
+        `steps is invalid: ${left
           .map(({ id }) => id)
           .join(', ')
-          .slice(0, 200)} depend on each other in a circle`,
+          .slice(0, 200)} depend on each other in a circle.`,
       )
     for (const step of ready) done.add(step.id)
     ordered.push(...ready)

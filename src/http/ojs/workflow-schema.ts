@@ -25,7 +25,7 @@ function chosen<T>(schemaOf: (value: unknown) => z.ZodType<T>, description: stri
       const schema = schemaOf(value)
       const read = schema.safeParse(value)
       if (read.success) {
-        tellMisspelt(schema, value, ctx)
+        reportMisspelt(schema, value, ctx)
         return read.data
       }
       ctx.issues.push(...(read.error.issues as z.core.$ZodRawIssue[]))
@@ -35,7 +35,7 @@ function chosen<T>(schemaOf: (value: unknown) => z.ZodType<T>, description: stri
 }
 
 /** Reports members that a schema behind a transformation would drop, since outer checks do not see them. */
-function tellMisspelt(schema: z.ZodType, value: unknown, ctx: z.core.ParsePayload): void {
+function reportMisspelt(schema: z.ZodType, value: unknown, ctx: z.core.ParsePayload): void {
   const slip = misspelt(schema, value)
   if (slip) ctx.issues.push({ code: 'custom', input: value, path: [...slip.path], message: slip.message })
 }
@@ -49,7 +49,9 @@ function element(depth: number): z.ZodType<ElementJson> {
 
 function nested(depth: number): z.ZodType<NestedJson> {
   if (depth > DEEPEST)
-    return z.custom<NestedJson>(() => false, { error: `workflows are nested deeper than ${DEEPEST} levels` })
+    return z.custom<NestedJson>(() => false, {
+      error: `Workflows are nested too deep. Expected at most ${DEEPEST} levels.`,
+    })
   const jobs = z.array(element(depth)).min(1).max(JOBS_AT_MOST)
   const steps = z.array(element(depth)).min(1).max(STEPS_AT_MOST)
   return z.discriminatedUnion('type', [
@@ -73,9 +75,9 @@ const Step: z.ZodType<StepJson> = z
       ctx.issues.push(...(read.error.issues as z.core.$ZodRawIssue[]))
       return z.NEVER
     }
-    tellMisspelt(NewJobJson, json, ctx)
-    const told = callback === undefined ? {} : { options: { ...read.data.options, callback_type: callback } }
-    return { ...read.data, ...told, id, depends_on: before }
+    reportMisspelt(NewJobJson, json, ctx)
+    const callbackOptions = callback === undefined ? {} : { options: { ...read.data.options, callback_type: callback } }
+    return { ...read.data, ...callbackOptions, id, depends_on: before }
   })
 
 const Forms = z.discriminatedUnion('type', [
@@ -97,7 +99,7 @@ const Forms = z.discriminatedUnion('type', [
 export const Workflow: z.ZodType<WorkflowJson & Common> = z.preprocess((body, ctx) => {
   if (!isStepsAlone(body)) return body
   const graph = { ...body, type: 'graph' }
-  tellMisspelt(Forms, graph, ctx)
+  reportMisspelt(Forms, graph, ctx)
   return graph
 }, Forms)
 

@@ -23,7 +23,7 @@ export const createWorkflow: Operation = operation({
   method: 'POST',
   path: '/ojs/v1/workflows',
   name: 'createWorkflow',
-  summary: 'Start a chain, a group, a batch, or steps that depend on each other, all or nothing.',
+  summary: 'Start a chain, a group, a batch, or steps that depend on each other. All jobs are stored, or none.',
   body: Workflow,
   answers: { 201: 'The workflow runs.' },
   async run(call) {
@@ -68,7 +68,7 @@ export const getWorkflow: Operation = operation({
   method: 'GET',
   path: '/ojs/v1/workflows/:id',
   name: 'getWorkflow',
-  summary: 'Show a workflow and how far its jobs have come.',
+  summary: 'Show a workflow and the progress of its jobs.',
   params: Params,
   answers: { 200: 'The workflow.' },
   async run(call) {
@@ -82,7 +82,7 @@ export const cancelWorkflow: Operation = operation({
   method: 'DELETE',
   path: '/ojs/v1/workflows/:id',
   name: 'cancelWorkflow',
-  summary: 'Cancel a workflow: what waits is gone at once, what is active may end.',
+  summary: 'Cancel a workflow: waiting jobs end at once, and active ones may finish.',
   params: Params,
   answers: { 200: 'The workflow was cancelled.' },
   async run(call) {
@@ -123,7 +123,7 @@ function shown(workflow: Record<string, unknown>): Record<string, unknown> {
 
 async function ready(call: Call<unknown, unknown, unknown>, sent: readonly JobJson[]): Promise<ReadyJobs> {
   if (sent.some(({ id }) => id !== undefined))
-    throw unprocessable('id: the jobs of a workflow get ids of their own; leave it out')
+    throw unprocessable('id is invalid. Omit it: each job of a workflow gets its own.')
   return readyJobs(call, sent)
 }
 
