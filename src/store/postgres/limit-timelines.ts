@@ -1,20 +1,16 @@
 import type { Statements } from '../../database/postgres.ts'
-import { type Ageing, changePace, NO_AGEING } from '../../policy/admission/ageing.ts'
 import type { LimitPolicy, LimitDefinition } from '../../policy/limits/limit.ts'
 import type { OverrideEvent } from '../../policy/limits/override.ts'
-import type { DefinitionEvent } from '../../policy/limits/timeline.ts'
 import type { DeclaredQueue } from '../contract/store.ts'
 import { replaces, type StoredDeclaration, textOf, usesIn } from '../shared/queue-limits.ts'
-import { isObject } from '../shared/set-aside.ts'
-import { type DefinitionRow, type OverrideRow, Timelines, timelinesOf } from '../shared/timelines.ts'
+import { age, bump, define, forget, generationOf, override, readLimits } from '../shared/limit-changes.ts'
+import { readAsync } from '../shared/reading.ts'
+import type { Timelines } from '../shared/timelines.ts'
 import { type Context, readClock } from './context.ts'
 
-/** The limits as they are now: read anew if somebody has changed one. */
+/** The limits as they are now: read again if somebody has changed one. */
 export async function currentLimits(context: Context, db: Statements): Promise<Timelines> {
-  const [generation] = (await db.get<[number]>(
-    `SELECT coalesce((SELECT value::bigint FROM sluice.store WHERE name = 'limits'), 0)`,
-  )) as [number]
-  return limitsAt(context, db, generation)
+  return limitsAt(context, db, await readAsync(generationOf(db)))
 }
 
 /** Every limit as it is defined. */
@@ -28,21 +24,14 @@ export async function definitions(context: Context, db: Statements): Promise<Lim
 
 /** The limits, if their changes are known to be numbered so far. */
 export async function limitsAt(context: Context, db: Statements, generation: number): Promise<Timelines> {
-  if (context.limits.generation !== generation) context.limits = await readLimits(db, generation)
+  if (context.limits.generation !== generation) context.limits = await readAll(db, generation)
   return context.limits
 }
 
-async function readLimits(db: Statements, generation: number): Promise<Timelines> {
-  const definitions = await db.all<DefinitionRow>('SELECT name, revision, policy, version, since FROM sluice.limits')
-  const overrides = await db.all<OverrideRow>(
-    'SELECT name, revision, kind, key, change, since, until, author, reason FROM sluice.overrides',
-  )
-  const { timelines, aside } = timelinesOf(definitions, overrides)
-  const ageing = await db.get<[string]>(`SELECT value FROM sluice.store WHERE name = 'ageing'`)
+async function readAll(db: Statements, generation: number): Promise<Timelines> {
   const queues = await db.all<[string, string]>(`SELECT name, limits FROM sluice.queues WHERE limits <> '[]'`)
   const own = new Map(queues.map(([queue, limits]) => [queue, usesIn(limits)]))
-  const pace = ageing && isObject(ageing[0]) ? (JSON.parse(ageing[0]) as Ageing) : NO_AGEING
-  return new Timelines(generation, timelines, pace, own, aside)
+  return readAsync(readLimits(db, generation, own))
 }
 
 /** A transaction that changes limits: one at a time, and no claim decides meanwhile. */
@@ -61,46 +50,22 @@ export class LimitChanges {
     return new LimitChanges(db, await currentLimits(context, db))
   }
 
-  /** Defines a limit, anew or for the first time. */
+  /** Defines a limit, again or for the first time. */
   async define(name: string, policy: LimitPolicy, version: number, nowUs: number): Promise<void> {
-    const revision = this.limits.timeline(name).revision + 1
-    await this.#db.run(
-      'INSERT INTO sluice.limits (name, revision, policy, version, since) VALUES ($1, $2, $3, $4, $5)',
-      name,
-      revision,
-      JSON.stringify(policy),
-      version,
-      nowUs,
-    )
-    await this.#add(name, { kind: 'definition', revision, sinceUs: nowUs, policy, version })
+    this.limits = await readAsync(define(this.#db, this.limits, name, policy, version, nowUs))
+    await this.#setApart(name, policy.scope === 'worker')
+    await this.#writeMaxWaits(name)
   }
 
   /** Adds the beginning or the end of an override or a pause. */
   async override(name: string, event: Omit<OverrideEvent, 'revision'>): Promise<void> {
-    const revision = this.limits.timeline(name).revision + 1
-    await this.#db.run(
-      'INSERT INTO sluice.overrides (name, revision, kind, key, change, since, until, author, reason) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)',
-      name,
-      revision,
-      event.kind,
-      event.key,
-      event.change && JSON.stringify(event.change),
-      event.sinceUs,
-      event.untilUs,
-      event.by,
-      event.reason,
-    )
-    await this.#add(name, { ...event, revision })
+    this.limits = await readAsync(override(this.#db, this.limits, name, event))
+    await this.#writeMaxWaits(name)
   }
 
   /** Sets the pace at which priorities age from now on; null: they age no more. */
   async age(everyUs: number | null, nowUs: number): Promise<void> {
-    if (this.limits.ageing.everyUs === everyUs) return
-    await this.#db.run(
-      `INSERT INTO sluice.store (name, value) VALUES ('ageing', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
-      JSON.stringify(changePace(this.limits.ageing, everyUs, nowUs)),
-    )
-    this.limits = await readLimits(this.#db, await this.#bump())
+    if (await readAsync(age(this.#db, this.limits, everyUs, nowUs))) await this.#readAgain()
   }
 
   /** Keeps the limits that code gives to a queue; answers what was kept before, null where that stays. No claim without limits goes on either. */
@@ -123,25 +88,23 @@ export class LimitChanges {
       text,
       version,
     )
-    this.limits = await readLimits(this.#db, await this.#bump())
+    await this.#readAgain()
     return [limits, known]
   }
 
   /** Forgets changes that no bucket has to be carried through any more; answers how many rows went. */
   async forget(name: string, revisions: readonly number[]): Promise<number> {
-    const gone = await this.#db.run(
-      'DELETE FROM sluice.overrides WHERE name = $1 AND revision = ANY ($2::int[])',
-      name,
-      revisions,
-    )
-    this.limits = await readLimits(this.#db, await this.#bump())
+    const gone = await readAsync(forget(this.#db, name, revisions))
+    await this.#readAgain()
     return gone
   }
 
-  async #add(name: string, event: DefinitionEvent | OverrideEvent): Promise<void> {
-    this.limits = this.limits.with(await this.#bump(), name, event)
+  async #readAgain(): Promise<void> {
+    this.limits = await readAll(this.#db, await readAsync(bump(this.#db)))
+  }
+
+  async #writeMaxWaits(name: string): Promise<void> {
     const timeline = this.limits.timeline(name)
-    if (event.kind === 'definition') await this.#setApart(name, event.policy.scope === 'worker')
     const waits = timeline.keys().map((key) => [key, timeline.at(key).policy?.maxWaitUs ?? null] as const)
     await this.#db.run('DELETE FROM sluice.max_waits WHERE limit_name = $1', name)
     if (waits.every(([, maxWaitUs]) => maxWaitUs === null)) return
@@ -166,14 +129,6 @@ export class LimitChanges {
         `SELECT sluice.announce_lanes(ARRAY(SELECT l.id FROM sluice.lanes l WHERE l.base IS NULL AND l.buckets && ARRAY(SELECT id FROM sluice.buckets WHERE limit_name = $1)))`,
         name,
       )
-  }
-
-  async #bump(): Promise<number> {
-    const [generation] = (await this.#db.get<[number]>(
-      `INSERT INTO sluice.store (name, value) VALUES ('limits', '1')
-       ON CONFLICT (name) DO UPDATE SET value = (sluice.store.value::bigint + 1)::text RETURNING value::bigint`,
-    )) as [number]
-    return generation
   }
 }
 

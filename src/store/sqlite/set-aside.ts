@@ -1,16 +1,16 @@
-import { encodeBucket } from '../../policy/limits/bucket.ts'
 import type { Rejected } from '../contract/store.ts'
-import { areLimits, restoredLimits } from '../shared/queue-limits.ts'
 import type { SetAside } from '../contract/set-aside.ts'
-import { isBucketState, isList, isObject, isSchedule, isSieve, spentBucket, weightsOf } from '../shared/set-aside.ts'
+import { forgetScanCursors, type MendAccess, mendSettings, spendBuckets } from '../shared/mend.ts'
+import { readNow } from '../shared/reading.ts'
+import { isList, isObject, weightsOf } from '../shared/set-aside.ts'
 import { type Found, UNREADABLE } from '../shared/unreadable-rows.ts'
 import { STATE } from '../shared/state.ts'
 import { advance } from './advance.ts'
 import type { Context } from './context.ts'
 import { depart } from './lanes.ts'
 import { mendLanes, mendPermits } from './mend-lanes.ts'
-import { readName } from './own.ts'
 import { discard } from './reject.ts'
+import { accessOf } from './shared-sql.ts'
 
 const WAITING = [STATE.scheduled, STATE.available, STATE.retryable, STATE.pending].join()
 /** Integers beyond are not told exactly, and a statement that reads one fails. */
@@ -22,9 +22,10 @@ export function setAside(context: Context): Found {
   const { db } = context
   const instant = context.clock.read()
   const { nowUs } = instant
-  const queues = [...mendQueues(context), ...mendAgeing(context), ...stopSchedules(context), ...mendWorkers(context)]
+  const access: MendAccess = { ...accessOf(context), declared: context.declared, limits: () => context.policies }
+  const settings = [...readNow(mendSettings(access)), ...mendWorkers(context)]
   const lanes = mendLanes(context, nowUs)
-  let mended = forgetSieves(context) + mendPermits(context, nowUs)
+  let mended = readNow(forgetScanCursors(access)) + mendPermits(context, nowUs)
   mended += db.run(`UPDATE jobs SET errors = NULL WHERE state IN (${LIVE}) AND ${NO_LIST}`)
   const inFlows: number[] = []
   const rejected: Rejected[] = []
@@ -36,53 +37,13 @@ export function setAside(context: Context): Found {
     rejected.push(discard(context, seq, UNREADABLE, instant, inFlows))
     if (state === STATE.available) depart(context, lane, seq, nowUs)
   }
-  const aside = [...queues, ...lanes.aside, ...spendBuckets(context, nowUs)]
+  const aside = [...settings, ...lanes.aside, ...readNow(spendBuckets(access))]
   const flows = [...advance(context, inFlows, instant).values()]
   return { rejected, flows, aside, mended }
 }
 
 const LIVE = `${WAITING}, ${STATE.active}`
 const NO_LIST = `errors IS NOT NULL AND CASE WHEN json_valid(errors) THEN json_type(errors) <> 'array' ELSE 1 END`
-
-function forgetSieves({ db }: Context): number {
-  const sieves = db.all<[number, string]>('SELECT id, sieve FROM lanes WHERE sieve IS NOT NULL')
-  const gone = sieves.filter(([, sieve]) => !isSieve(sieve))
-  for (const [id] of gone) db.run('UPDATE lanes SET sieve = NULL WHERE id = ?', id)
-  return gone.length
-}
-
-function mendQueues({ db, declared }: Context): SetAside[] {
-  const rows = db.all<[number, string, string | null, number | null, string | null]>(
-    'SELECT id, name, limits, limits_version, bounds FROM queues WHERE limits IS NOT NULL OR bounds IS NOT NULL',
-  )
-  return rows.flatMap(([id, name, limits, version, bounds]): SetAside[] => {
-    const isLimited = limits !== null && !areLimits(limits)
-    const isBound = bounds !== null && !isObject(bounds)
-    if (isLimited) db.run('UPDATE queues SET limits = ? WHERE id = ?', restoredLimits(declared.get(name), version), id)
-    if (isBound) db.run('UPDATE queues SET bounds = NULL WHERE id = ?', id)
-    return [
-      ...(isLimited ? [{ kind: 'queue', name } as const] : []),
-      ...(isBound ? [{ kind: 'bounds', name } as const] : []),
-    ]
-  })
-}
-
-function mendAgeing({ db }: Context): SetAside[] {
-  const [text] = db.get<[string]>(`SELECT value FROM store WHERE name = 'ageing'`) ?? ['{}']
-  if (isObject(text)) return []
-  db.run(`DELETE FROM store WHERE name = 'ageing'`)
-  // Every process reads it again.
-  db.run(`UPDATE store SET value = value + 1 WHERE name = 'limits'`)
-  return [{ kind: 'ageing', name: 'the pace of ageing' }]
-}
-
-function stopSchedules({ db }: Context): SetAside[] {
-  const names = db
-    .all<[string, string]>('SELECT name, spec FROM schedules WHERE next_at IS NOT NULL OR catch_up_to IS NOT NULL')
-    .flatMap(([name, spec]) => (isSchedule(spec) ? [] : [name]))
-  for (const name of names) db.run('UPDATE schedules SET next_at = NULL, catch_up_to = NULL WHERE name = ?', name)
-  return names.map((name) => ({ kind: 'schedule', name }))
-}
 
 function mendWorkers({ db }: Context): SetAside[] {
   const rows = db.all<[number, string, string | null]>('SELECT id, queues, tasks FROM workers')
@@ -124,23 +85,4 @@ function unreadableJobs({ db }: Context, lost: readonly number[]): [seq: number,
 
 function isFar(column: string): string {
   return `(${column} > ${MOST} OR ${column} < -${MOST})`
-}
-
-function spendBuckets(context: Context, nowUs: number): SetAside[] {
-  const rows = context.db.all<[number, string, string, string]>(
-    'SELECT id, limit_name, key, state FROM buckets WHERE state IS NOT NULL',
-  )
-  return rows.flatMap(([id, name, key, state]) => {
-    if (isBucketState(state)) return []
-    const { limit } = readName(name)
-    const timeline = context.policies.timeline(limit)
-    const spent = spentBucket(timeline.at(key).policy, nowUs)
-    context.db.run(
-      'UPDATE buckets SET state = ?, revision = ? WHERE id = ?',
-      spent && encodeBucket(spent),
-      timeline.revision,
-      id,
-    )
-    return [{ kind: 'bucket', name: key === '' ? limit : `${limit} for ${key}`, bucket: { limit, key } }]
-  })
 }

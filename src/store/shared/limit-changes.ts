@@ -1,0 +1,83 @@
+/** Changes of limits as both stores write them: each is one row, and all of them together are numbered. */
+import { type Ageing, changePace, NO_AGEING } from '../../policy/admission/ageing.ts'
+import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import type { OverrideEvent } from '../../policy/limits/override.ts'
+import type { BucketUse } from '../contract/store.ts'
+import type { Reading } from './reading.ts'
+import { isObject } from './set-aside.ts'
+import { all, get, run, type Sql } from './sql.ts'
+import { type DefinitionRow, type OverrideRow, Timelines, timelinesOf } from './timelines.ts'
+
+const DEFINITIONS = 'SELECT name, revision, policy, version, since FROM sluice.limits'
+const DEFINE = 'INSERT INTO sluice.limits (name, revision, policy, version, since) VALUES ($1, $2, $3, $4, $5)'
+const FIELDS = 'name, revision, kind, key, change, since, until, author, reason'
+const OVERRIDES = `SELECT ${FIELDS} FROM sluice.overrides`
+const OVERRIDE = `INSERT INTO sluice.overrides (${FIELDS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
+const FORGET = 'DELETE FROM sluice.overrides WHERE name = $1 AND revision = ANY ($2::int[])'
+const BUMP = `INSERT INTO sluice.store (name, value) VALUES ('limits', 1)
+  ON CONFLICT (name) DO UPDATE SET value = (sluice.store.value::bigint + 1)::text RETURNING value::bigint`
+const AGE = `INSERT INTO sluice.store (name, value) VALUES ('ageing', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value`
+
+/** How often limits were changed so far. */
+export function* generationOf(db: Sql): Reading<number> {
+  const row = yield* get<[number]>(db, `SELECT value::bigint FROM sluice.store WHERE name = 'limits'`)
+  return Number(row?.[0] ?? 0)
+}
+
+/** Reads all limits. @param queues the limits that code gave to queues as a whole */
+export function* readLimits(
+  db: Sql,
+  generation: number,
+  queues?: ReadonlyMap<string, readonly BucketUse[]>,
+): Reading<Timelines> {
+  const definitions = yield* all<DefinitionRow>(db, DEFINITIONS)
+  const { timelines, aside } = timelinesOf(definitions, yield* all<OverrideRow>(db, OVERRIDES))
+  const [text] = (yield* get<[string]>(db, `SELECT value FROM sluice.store WHERE name = 'ageing'`)) ?? []
+  const ageing = text !== undefined && isObject(text) ? (JSON.parse(text) as Ageing) : NO_AGEING
+  return new Timelines(generation, timelines, ageing, queues, aside)
+}
+
+/** Numbers one more change. */
+export function* bump(db: Sql): Reading<number> {
+  return Number(((yield* get<[number]>(db, BUMP)) as [number])[0])
+}
+
+/** Defines a limit, again or for the first time. */
+export function* define(
+  db: Sql,
+  limits: Timelines,
+  name: string,
+  policy: LimitPolicy,
+  version: number,
+  sinceUs: number,
+): Reading<Timelines> {
+  const revision = limits.timeline(name).revision + 1
+  yield* run(db, DEFINE, name, revision, JSON.stringify(policy), version, sinceUs)
+  return limits.with(yield* bump(db), name, { kind: 'definition', revision, sinceUs, policy, version })
+}
+
+/** Adds the beginning or the end of an override or a pause. */
+export function* override(
+  db: Sql,
+  limits: Timelines,
+  name: string,
+  event: Omit<OverrideEvent, 'revision'>,
+): Reading<Timelines> {
+  const revision = limits.timeline(name).revision + 1
+  const { kind, key, sinceUs, untilUs, by, reason } = event
+  const change = event.change && JSON.stringify(event.change)
+  yield* run(db, OVERRIDE, name, revision, kind, key, change, sinceUs, untilUs, by, reason)
+  return limits.with(yield* bump(db), name, { ...event, revision })
+}
+
+/** Sets the pace at which priorities age from now on (null: they age no more). False: it was that already. */
+export function* age(db: Sql, { ageing }: Timelines, everyUs: number | null, nowUs: number): Reading<boolean> {
+  if (ageing.everyUs === everyUs) return false
+  yield* run(db, AGE, JSON.stringify(changePace(ageing, everyUs, nowUs)))
+  return true
+}
+
+/** Forgets changes that no bucket has to be carried through any more; answers how many rows went. */
+export function forget(db: Sql, name: string, revisions: readonly number[]): Reading<number> {
+  return run(db, FORGET, name, revisions)
+}

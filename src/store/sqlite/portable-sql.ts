@@ -1,0 +1,43 @@
+import type { SQLInputValue } from 'node:sqlite'
+import type { SqliteConnection } from '../../database/sqlite.ts'
+import type { Sql, SqlValue } from '../shared/sql.ts'
+
+/** What SQLite says otherwise than PostgreSQL, or not at all: it has no schema, no types of parameters, no arrays and no locks of rows. */
+const OTHERWISE: readonly (readonly [RegExp, string])[] = [
+  [/\bsluice\./g, ''],
+  [/::\w+(\[\])?/g, ''],
+  [/\$(\d+)/g, '?$1'],
+  [/= ANY \((\?\d+)\)/g, 'IN (SELECT value FROM json_each($1))'],
+  [/= ANY \(ARRAY\((SELECT [^()]*)\)\)/g, 'IN ($1)'],
+  [/ COLLATE "C"/g, ''],
+  [/ FOR UPDATE( OF \w+)?( SKIP LOCKED)?/g, ''],
+  [/\barray_to_json\((\w+)\)/g, '$1'],
+  [/\bstrpos\(/g, 'instr('],
+  [/\bgreatest\(/g, 'max('],
+]
+
+const texts = new Map<string, string>()
+
+/** A statement of both stores as SQLite has it. */
+export function inSqlite(sql: string): string {
+  let text = texts.get(sql)
+  if (text === undefined) {
+    text = OTHERWISE.reduce((words, [theirs, ours]) => words.replace(theirs, ours), sql)
+    texts.set(sql, text)
+  }
+  return text
+}
+
+/** The connection, for statements of both stores. */
+export function sharedSql(db: SqliteConnection): Sql {
+  return {
+    all: (sql, ...values) => db.all(inSqlite(sql), ...values.map(bound)),
+    get: (sql, ...values) => db.get(inSqlite(sql), ...values.map(bound)),
+    run: (sql, ...values) => db.run(inSqlite(sql), ...values.map(bound)),
+  }
+}
+
+function bound(value: SqlValue): SQLInputValue {
+  if (typeof value === 'boolean') return value ? 1 : 0
+  return typeof value === 'object' && value !== null ? JSON.stringify(value) : value
+}
