@@ -26,8 +26,8 @@ import { endIfOverdue, override, overrides, pruneOverrides } from './override.ts
 import { calibrate, charge, penalize } from './penalize.ts'
 import { RemoteVerbs } from './remote-verbs.ts'
 import { promote } from './promote.ts'
-import { pruneBuckets, pruneJobs, pruneLanes, pruneViews } from './prune.ts'
-import { pruneFlows } from './prune-flows.ts'
+import { pruneBuckets, pruneFlows, pruneJobs } from '../shared/prune.ts'
+import { pruneAccess, pruneLanes, pruneViews } from './prune.ts'
 import { READ_GIVE_UP_MS, whenReachable } from './retry-connection.ts'
 import { recover } from './recover.ts'
 import { release } from './release.ts'
@@ -155,8 +155,12 @@ export class PostgresStore extends RemoteVerbs implements Store {
   async prune(limit: number): Promise<number> {
     await this.#endOverdue()
     let gone = 0
-    for (const each of [pruneJobs, pruneFlows, pruneViews, pruneLanes, pruneBuckets, pruneOverrides])
+    for (const each of [pruneJobs, pruneFlows])
+      gone += await this.#db.transaction((db) => readAsync(each(pruneAccess(this.#context, db), limit)))
+    for (const each of [pruneViews, pruneLanes])
       gone += await this.#db.transaction((db) => each(this.#context, db, limit))
+    gone += await this.#db.transaction((db) => readAsync(pruneBuckets(pruneAccess(this.#context, db), limit)))
+    gone += await this.#db.transaction((db) => pruneOverrides(this.#context, db, limit))
     return gone
   }
 

@@ -1,31 +1,18 @@
 import type { Statements } from '../../database/postgres.ts'
-import { isCold } from '../../policy/limits/bucket.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
-import type { Instant } from '../shared/series.ts'
-import type { Timelines } from '../shared/timelines.ts'
-import type { StoredBucket } from '../shared/stored-bucket.ts'
+import type { PruneAccess } from '../shared/prune.ts'
 import { loadBuckets } from './buckets.ts'
 import { type Context, readClock } from './context.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { sharedQueue } from './own.ts'
-import { LANE, STATE } from '../shared/state.ts'
+import { accessOf } from './shared-sql.ts'
+import { LANE } from '../shared/state.ts'
 
 const IDLE_LANE_US = 60_000_000
-
-/** Deletes up to `limit` finished jobs whose retention is over. Answers how many rows went. */
-export async function pruneJobs(context: Context, db: Statements, limit: number): Promise<number> {
-  const { nowUs } = await readClock(context, db)
-  let gone = 0
-  for (const state of [STATE.completed, STATE.cancelled, STATE.discarded])
-    gone += await db.run(
-      `DELETE FROM sluice.jobs WHERE seq = ANY (ARRAY(
-       SELECT seq FROM sluice.jobs WHERE state = $1 AND state IN (${STATE.completed}, ${STATE.cancelled}, ${STATE.discarded}) AND due <= $2 ORDER BY due LIMIT $3 FOR UPDATE SKIP LOCKED))`,
-      state,
-      nowUs,
-      limit,
-    )
-  return gone
-}
+const DELETE_JOBS_OF = `WITH gone AS (DELETE FROM sluice.jobs WHERE seq = ANY (ARRAY(
+    SELECT seq FROM sluice.jobs WHERE flow = $1 LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING seq),
+  edges AS (DELETE FROM sluice.flow_edges e USING gone g WHERE e.before = g.seq)
+  SELECT count(*) FROM gone`
 
 /** Forgets views of workers that are gone: a claim may have made them while their worker left. */
 export async function pruneViews(context: Context, db: Statements): Promise<number> {
@@ -84,23 +71,14 @@ export async function pruneLanes(context: Context, db: Statements, limit: number
   return gone.length
 }
 
-/** Forgets buckets that a new one would equal. What somebody holds is left alone: a bucket that is missing is a new bucket. */
-export async function pruneBuckets(context: Context, db: Statements, limit: number): Promise<number> {
-  const limits = await currentLimits(context, db)
-  const instant = await readClock(context, db)
-  const where = 'b.lanes = 0 AND b.wake_at IS NULL ORDER BY b.touched LIMIT $1 FOR UPDATE SKIP LOCKED'
-  const idle = await loadBuckets(db, limits, instant, where, limit)
-  const cold = idle.filter((bucket) => isForgettable(limits, bucket, instant)).map(({ id }) => id)
-  const kept = idle.map(({ id }) => id).filter((id) => !cold.includes(id))
-  await db.run('DELETE FROM sluice.buckets WHERE id = ANY ($1::bigint[])', cold)
-  // One that must be kept goes to the back, or so many of them would hide all others for ever.
-  await db.run('UPDATE sluice.buckets SET touched = $2 WHERE id = ANY ($1::bigint[])', kept, instant.nowUs)
-  return cold.length
-}
-
-/** Under an override a bucket may be full and still hold less than a new one would when that ends. */
-function isForgettable(limits: Timelines, bucket: StoredBucket, { nowUs }: Instant): boolean {
-  const { limit, key, policy, state, active } = bucket
-  if (!policy || limits.timeline(limit).overridesOf(key).length > 0) return false
-  return isCold(policy, state, active, nowUs)
+/** What pruning is given of this store. */
+export function pruneAccess(context: Context, db: Statements): PruneAccess {
+  const idle = 'b.lanes = 0 AND b.wake_at IS NULL ORDER BY b.touched LIMIT $1 FOR UPDATE SKIP LOCKED'
+  return {
+    ...accessOf(context, db),
+    limits: () => currentLimits(context, db),
+    idleBuckets: async (limit) => loadBuckets(db, context.limits, await readClock(context, db), idle, limit),
+    deleteJobsOf: async (flow, limit) => ((await db.get<[number]>(DELETE_JOBS_OF, flow, limit)) as [number])[0],
+    deleteFlow: (flow) => db.run('DELETE FROM sluice.flows WHERE seq = $1', flow),
+  }
 }

@@ -8,7 +8,7 @@ const OTHERWISE: readonly (readonly [RegExp, string])[] = [
   [/::\w+(\[\])?/g, ''],
   [/\$(\d+)/g, '?$1'],
   [/= ANY \((\?\d+)\)/g, 'IN (SELECT value FROM json_each($1))'],
-  [/= ANY \(ARRAY\((SELECT [^()]*)\)\)/g, 'IN ($1)'],
+  [/= ANY \(ARRAY\((SELECT (?:[^()]|\([^()]*\))*)\)\)/g, 'IN ($1)'],
   [/ COLLATE "C"/g, ''],
   [/ FOR UPDATE( OF \w+)?( SKIP LOCKED)?/g, ''],
   [/\barray_to_json\((\w+)\)/g, '$1'],

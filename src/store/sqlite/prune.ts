@@ -1,63 +1,38 @@
-import { isCold } from '../../policy/limits/bucket.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
-import type { StoredBucket } from '../shared/stored-bucket.ts'
+import { type PruneAccess, pruneBuckets, pruneFlows, pruneJobs } from '../shared/prune.ts'
+import { readNow } from '../shared/reading.ts'
 import { bucketsById } from './buckets.ts'
 import type { Context } from './context.ts'
 import { endOverdue, pruneOverrides } from './override.ts'
-import { LANE, LIVE_STATES, STATE } from '../shared/state.ts'
+import { accessOf } from './shared-sql.ts'
+import { LANE, STATE } from '../shared/state.ts'
 import { deleteLane, dropSpread } from './views.ts'
 
 const IDLE_LANE_US = 60_000_000
+const IDLE_BUCKETS = 'SELECT id FROM buckets WHERE lanes = 0 AND wake_at IS NULL ORDER BY touched LIMIT ?'
+const DELETE_JOBS_OF = 'DELETE FROM jobs WHERE seq IN (SELECT seq FROM jobs WHERE flow = ? LIMIT ?)'
 
 /** Deletes up to `limit` finished jobs whose retention is over, idle lanes, and buckets that a new one would equal. Answers how many rows went. */
 export function prune(context: Context, limit: number): number {
   const nowUs = endOverdue(context)
+  const { db, policies } = context
+  const access: PruneAccess = {
+    ...accessOf(context),
+    limits: () => policies,
+    idleBuckets: (most) => bucketsById(context, IDLE_BUCKETS, most, nowUs),
+    deleteJobsOf: (flow, most) => db.run(DELETE_JOBS_OF, flow, most),
+    deleteFlow(flow) {
+      db.run('DELETE FROM flow_edges WHERE flow = ?', flow)
+      return db.run('DELETE FROM flows WHERE seq = ?', flow)
+    },
+  }
   return (
-    pruneJobs(context, nowUs, limit) +
-    pruneFlows(context, nowUs, limit) +
+    readNow(pruneJobs(access, limit)) +
+    readNow(pruneFlows(access, limit)) +
     pruneLanes(context, nowUs, limit) +
-    pruneBuckets(context, nowUs, limit) +
+    readNow(pruneBuckets(access, limit)) +
     pruneOverrides(context, limit, nowUs)
   )
-}
-
-function pruneJobs(context: Context, nowUs: number, limit: number): number {
-  let gone = 0
-  for (const state of [STATE.completed, STATE.cancelled, STATE.discarded])
-    gone += context.db.run(
-      'DELETE FROM jobs WHERE seq IN (SELECT seq FROM jobs WHERE state = ? AND due <= ? ORDER BY due LIMIT ?)',
-      state,
-      nowUs,
-      limit,
-    )
-  return gone
-}
-
-const HOUR_US = 3_600_000_000
-
-/** A flow goes with all its jobs; while one of them lives (a callback, a straggler of a flow that was cancelled), it may need the others. */
-function pruneFlows(context: Context, nowUs: number, limit: number): number {
-  let gone = 0
-  for (const [flow] of context.db.all<[number]>(
-    'SELECT seq FROM flows WHERE due <= ? ORDER BY due LIMIT ?',
-    nowUs,
-    limit,
-  )) {
-    if (gone >= limit) break
-    if (context.db.get(`SELECT 1 FROM jobs WHERE flow = ? AND state IN (${LIVE_STATES}) LIMIT 1`, flow)) {
-      context.db.run('UPDATE flows SET due = ? WHERE seq = ?', nowUs + HOUR_US, flow)
-      continue
-    }
-    gone += context.db.run(
-      'DELETE FROM jobs WHERE seq IN (SELECT seq FROM jobs WHERE flow = ? LIMIT ?)',
-      flow,
-      limit - gone,
-    )
-    if (context.db.get('SELECT 1 FROM jobs WHERE flow = ? LIMIT 1', flow)) break
-    context.db.run('DELETE FROM flow_edges WHERE flow = ?', flow)
-    gone += context.db.run('DELETE FROM flows WHERE seq = ?', flow)
-  }
-  return gone
 }
 
 /** A lane goes when it has been empty for a minute and no job can come back to it, as a discarded one does by a manual retry. */
@@ -80,24 +55,4 @@ function pruneLanes(context: Context, nowUs: number, limit: number): number {
     if (base !== null) dropSpread(context, base)
   }
   return rows.length
-}
-
-function pruneBuckets(context: Context, nowUs: number, limit: number): number {
-  let gone = 0
-  for (const bucket of bucketsById(
-    context,
-    'SELECT id FROM buckets WHERE lanes = 0 AND wake_at IS NULL ORDER BY touched LIMIT ?',
-    limit,
-    nowUs,
-  ))
-    if (isForgettable(context, bucket, nowUs)) gone += context.db.run('DELETE FROM buckets WHERE id = ?', bucket.id)
-    // One that must be kept goes to the back, or so many of them would hide all others for ever.
-    else context.db.run('UPDATE buckets SET touched = ? WHERE id = ?', nowUs, bucket.id)
-  return gone
-}
-
-/** Under an override a bucket may be full and still hold less than a new one would when that ends. */
-function isForgettable(context: Context, { limit, key, policy, state, active }: StoredBucket, nowUs: number): boolean {
-  if (!policy || context.policies.timeline(limit).overridesOf(key).length > 0) return false
-  return isCold(policy, state, active, nowUs)
 }

@@ -1,0 +1,70 @@
+import { isCold } from '../../policy/limits/bucket.ts'
+import { ask, type Reading } from './reading.ts'
+import { type Access, all, get, now, run } from './sql.ts'
+import { LIVE_STATES, STATE } from './state.ts'
+import type { StoredBucket } from './stored-bucket.ts'
+import type { Timelines } from './timelines.ts'
+
+const HOUR_US = 3_600_000_000
+
+const DELETE_JOBS = `DELETE FROM sluice.jobs WHERE seq = ANY (ARRAY(SELECT seq FROM sluice.jobs
+  WHERE state = $1 AND state IN (${STATE.completed}, ${STATE.cancelled}, ${STATE.discarded}) AND due <= $2 ORDER BY due LIMIT $3 FOR UPDATE SKIP LOCKED))`
+const FLOWS_OVER = 'SELECT seq FROM sluice.flows WHERE due <= $1 ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED'
+
+/** What pruning is given of a store. */
+export interface PruneAccess extends Access {
+  limits(): Pick<Timelines, 'timeline'> | Promise<Pick<Timelines, 'timeline'>>
+  /** Buckets of no lane, the longest untouched first; those that somebody holds are left alone. */
+  idleBuckets(limit: number): StoredBucket[] | Promise<StoredBucket[]>
+  /** Deletes jobs of a flow, at most `limit`, but none that somebody holds. Answers how many went. */
+  deleteJobsOf(flow: number, limit: number): number | Promise<number>
+  /** Deletes a flow without jobs. */
+  deleteFlow(flow: number): number | Promise<number>
+}
+
+/** Deletes up to `limit` finished jobs of each kind whose retention is over. Answers how many rows went. */
+export function* pruneJobs(access: Access, limit: number): Reading<number> {
+  const { nowUs } = yield* now(access)
+  let gone = 0
+  for (const state of [STATE.completed, STATE.cancelled, STATE.discarded])
+    gone += yield* run(access.db, DELETE_JOBS, state, nowUs, limit)
+  return gone
+}
+
+/**
+ * Deletes flows whose retention is over with all their jobs, up to `limit` rows. While one of these lives (a callback, a straggler of a
+ * flow that was cancelled), it may need the others. What somebody holds is left for the next time.
+ */
+export function* pruneFlows(access: PruneAccess, limit: number): Reading<number> {
+  const { db } = access
+  const { nowUs } = yield* now(access)
+  const live = `SELECT 1 FROM sluice.jobs WHERE flow = $1 AND state IN (${LIVE_STATES}) LIMIT 1`
+  let gone = 0
+  for (const [flow] of yield* all<[number]>(db, FLOWS_OVER, nowUs, limit)) {
+    if (gone >= limit) break
+    if (yield* get(db, live, flow)) {
+      yield* run(db, 'UPDATE sluice.flows SET due = $2 WHERE seq = $1', flow, nowUs + HOUR_US)
+      continue
+    }
+    gone += yield* ask(() => access.deleteJobsOf(flow, limit - gone))
+    if (yield* get(db, 'SELECT 1 FROM sluice.jobs WHERE flow = $1 LIMIT 1', flow)) continue
+    gone += yield* ask(() => access.deleteFlow(flow))
+  }
+  return gone
+}
+
+/** Forgets buckets that a new one would equal: a bucket that is missing is a new bucket. */
+export function* pruneBuckets(access: PruneAccess, limit: number): Reading<number> {
+  const limits = yield* ask(() => access.limits())
+  const idle = yield* ask(() => access.idleBuckets(limit))
+  const { nowUs } = yield* now(access)
+  // Under an override a bucket may be full and still hold less than a new one would when that ends.
+  const isForgettable = ({ limit: name, key, policy, state, active }: StoredBucket): boolean =>
+    policy !== null && limits.timeline(name).overridesOf(key).length === 0 && isCold(policy, state, active, nowUs)
+  const cold = idle.filter(isForgettable).map(({ id }) => id)
+  const kept = idle.map(({ id }) => id).filter((id) => !cold.includes(id))
+  yield* run(access.db, 'DELETE FROM sluice.buckets WHERE id = ANY ($1::bigint[])', cold)
+  // One that must be kept goes to the back, or so many of them would hide all others for ever.
+  yield* run(access.db, 'UPDATE sluice.buckets SET touched = $2 WHERE id = ANY ($1::bigint[])', kept, nowUs)
+  return cold.length
+}
