@@ -21,7 +21,7 @@ const AGE = `INSERT INTO sluice.store (name, value) VALUES ('ageing', $1) ON CON
 /** How often limits were changed so far. */
 export function* generationOf(db: Sql): Reading<number> {
   const row = yield* get<[number]>(db, `SELECT value::bigint FROM sluice.store WHERE name = 'limits'`)
-  return Number(row?.[0] ?? 0)
+  return row?.[0] ?? 0
 }
 
 /** Reads all limits. @param queues the limits that code gave to queues as a whole */
@@ -39,7 +39,7 @@ export function* readLimits(
 
 /** Numbers one more change. */
 export function* bump(db: Sql): Reading<number> {
-  return Number(((yield* get<[number]>(db, BUMP)) as [number])[0])
+  return ((yield* get<[number]>(db, BUMP)) as [number])[0]
 }
 
 /** Defines a limit, again or for the first time. */

@@ -27,7 +27,7 @@ export class Policies {
   /** Reads the limits again if another process, or a transaction that was rolled back, has changed them. */
   refresh(): void {
     // Asked at every turn: the shortest way.
-    const generation = Number(this.#db.get<[number]>(GENERATION)?.[0] ?? 0)
+    const generation = this.#db.get<[number]>(GENERATION)?.[0] ?? 0
     if (this.#known && generation === this.#limits.generation) return
     this.#limits = readNow(readLimits(this.#sql, generation))
     this.#known = true
