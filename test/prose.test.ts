@@ -16,6 +16,7 @@ const DONE = [
   'src/http',
   'src/jobs',
   'src/policy',
+  'src/remote',
   'src/telemetry',
   'src/testing',
 ]

@@ -11,22 +11,22 @@ import type { Reporter } from '../engine/run/report.ts'
 
 /** A remote fetch. */
 export interface RemoteFetch {
-  /** The name under which it is known. */
+  /** The name of the worker. */
   readonly worker: string
-  /** From left to right: nothing of one as long as one before it has something. */
+  /** From left to right: a queue is claimed only when those before it are empty. */
   readonly queues: readonly string[]
-  /** The tasks whose jobs it takes; absent: any. */
+  /** The tasks whose jobs the worker takes; absent: any. */
   readonly tasks?: readonly string[]
   readonly count: number
-  /** For jobs that name no lease of their own, unless it is forced on all. */
+  /** The lease of jobs without a lease of their own, in µs. A forced lease overrides both. */
   readonly leaseUs: number
   readonly waitMs: number
-  /** Once what was taken has so many bytes of payloads, nothing more is taken; as many as are there by default. */
+  /** The fetch takes no more jobs once its payloads have this many bytes; default: no bound. */
   readonly bytes?: number
   readonly signal?: AbortSignal | undefined
 }
 
-/** What claims for remote workers need. */
+/** The engine's parts that claims for remote workers use. */
 export interface RemoteClaimsHooks {
   readonly clock: Clock
   readonly newId: () => string
@@ -35,7 +35,7 @@ export interface RemoteClaimsHooks {
   readonly reporter: () => Reporter | null
 }
 
-/** Claims for remote workers: the same as any claim, queue after queue, and waiting for work. */
+/** Claims for remote workers: like any claim, but queue after queue, and with a wait for work. */
 export class RemoteClaims {
   readonly #hooks: RemoteClaimsHooks
   #waiting: WaitingFetches | null = null
@@ -46,7 +46,7 @@ export class RemoteClaims {
     this.#hooks = hooks
   }
 
-  /** Takes jobs, or waits for some; what was taken for a caller that has gone is given back. */
+  /** Takes jobs, or waits for some. Jobs taken for a disconnected caller are given back. */
   async fetch(store: Store, worker: number, request: RemoteFetch): Promise<readonly GrantedJob[]> {
     const { queues, waitMs, signal } = request
     const place = placesOf(request)
@@ -69,17 +69,17 @@ export class RemoteClaims {
     return []
   }
 
-  /** Gives jobs back that were claimed and that no worker was told of. */
+  /** Gives back claimed jobs that no worker has received. */
   giveBack(store: Store, worker: number, leaseUs: number, jobs: readonly GrantedJob[]): Promise<void> {
     return persist(this.#hooks.clock, leaseUs / 1000, () => store.release(worker, jobs))
   }
 
-  /** A job may start that could not before: fetches that wait try again. */
+  /** Makes waiting fetches try again: a job may start that could not before. */
   wake(): void {
     this.#waiting?.wake()
   }
 
-  /** Answers all fetches that wait with nothing. */
+  /** Answers all waiting fetches with no jobs. */
   stop(): void {
     this.#stopped = true
     this.#unsubscribe?.()
@@ -105,7 +105,7 @@ export class RemoteClaims {
     for (const queue of request.queues) {
       if (empty.has(place(queue))) continue
       for (let slots = room.next; slots > 0; slots = room.next) {
-        // What was taken before a claim that failed is handed out.
+        // Jobs taken before a failed claim are still handed out.
         const claim = await this.#claimOne(store, worker, request, { queue, slots }).catch((error: unknown) => {
           if (jobs.length === 0) throw error
           return null
@@ -142,7 +142,7 @@ export class RemoteClaims {
   }
 }
 
-/** Names a queue among those that are known to be empty: it may be so for these tasks alone. */
+/** Names a queue among the empty ones: it may be empty for these tasks only. */
 function placesOf({ tasks }: RemoteFetch): (queue: string) => string {
   const known = knownTasks(tasks)
   return (queue) => (known ? `${queue} ${known.name}` : queue)

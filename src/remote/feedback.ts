@@ -8,15 +8,15 @@ import type { JobDetails } from '../store/contract/remote-jobs.ts'
 import type { Events } from '../engine/events/events.ts'
 import { paceOf } from '../engine/run/outcome.ts'
 
-/** The feedback of a remote worker on its budgets, with the end of a run. */
+/** A remote worker's feedback on the budgets of a run, sent with its end. */
 export interface RemoteFeedback {
-  /** What the call really cost beyond its weight; negative: less. Limits by their stored names. */
+  /** The real cost of the call beyond its weight; negative: less. Limits have their stored names. */
   readonly charges: readonly { readonly limit: string; readonly units: number }[]
-  /** Headers of the other side's answer. */
+  /** Headers of the API's answer. */
   readonly headers: HeadersLike | null
 }
 
-/** What feedback of remote workers needs. */
+/** The engine's parts that feedback of remote workers uses. */
 export interface RemoteFeedbackHooks {
   readonly clock: Clock
   readonly logger: Logger
@@ -25,8 +25,8 @@ export interface RemoteFeedbackHooks {
 }
 
 /**
- * Checks what a worker tells of its budgets; answers how to apply it once the run is settled, which never fails.
- * @throws option.invalid for a limit that the job does not use, or one that counts no units
+ * Checks a worker's feedback. Returns a function that applies it after the settlement, and never fails.
+ * @throws {SluiceError} `option.invalid` for a limit that the job does not use, or one that counts no units
  */
 export async function readFeedback(
   hooks: RemoteFeedbackHooks,
@@ -40,7 +40,7 @@ export async function readFeedback(
   for (const { use } of corrections) {
     const rule = policies.get(use.limit)?.rule
     if (rule === null || rule?.kind === 'spacing')
-      throw new SluiceError('option.invalid', `charge: ${use.limit} counts starts, not units; leave it out`)
+      throw new SluiceError('option.invalid', `charge is invalid: ${use.limit} counts starts, not units. Omit it.`)
   }
   const worker = job.worker ?? undefined
   const apply = async (): Promise<void> => {
@@ -56,19 +56,19 @@ export async function readFeedback(
       const afterUs = resetAtMs === undefined ? paceOf(policy).periodUs : Math.ceil((resetAtMs - nowMs) * 1000)
       const resetInUs = Math.min(afterUs, hooks.maxPenaltyUs)
       const { direction, reset } = policy.calibrate
-      const told = { remaining, resetUs: store.nowUs() + resetInUs, direction, reset }
-      if (!(await store.calibrate(limit, key, told, worker))) continue
+      const report = { remaining, resetUs: store.nowUs() + resetInUs, direction, reset }
+      if (!(await store.calibrate(limit, key, report, worker))) continue
       const until = new Date(nowMs + resetInUs / 1000)
       hooks.events.emit('rate_limit.dynamic_adjusted', { limit, key, until, remaining })
     }
   }
   return () =>
     apply().catch((error: unknown) =>
-      hooks.logger.error({ err: error, job: job.id }, 'what a worker told of its budgets could not be noted'),
+      hooks.logger.error({ err: error, job: job.id }, 'the feedback of a worker on its budgets could not be stored'),
     )
 }
 
-/** Corrections by bucket, those of one limit added up: no more comes back than was taken. */
+/** Corrections by bucket, with those of one limit added up. A bucket never gets back more than was taken. */
 function correctionsOf(
   charges: RemoteFeedback['charges'],
   uses: readonly BucketUse[],
@@ -80,7 +80,7 @@ function correctionsOf(
     if (!use)
       throw new SluiceError(
         'option.invalid',
-        `charge: the job does not use the limit ${limit}; it uses ${uses.map((each) => each.limit).join(', ') || 'none'}`,
+        `charge is invalid: the job does not use the limit ${limit}. Expected ${uses.map((each) => each.limit).join(', ') || 'none'}.`,
       )
     const bounded = Math.max(units, -use.weight)
     return bounded === 0 ? [] : [{ use, units: bounded }]

@@ -1,14 +1,17 @@
 import type { GrantedJob } from '../jobs/job.ts'
 
-/** So many jobs are taken before the size of any is known. */
+/** The jobs taken before the size of any is known. */
 const FIRST_PORTION = 32
-/** The next may be larger ones than any before. */
+/** Bounds a portion, since its jobs may be larger than any before. */
 const PORTION_AT_MOST = 128
-/** Failures come along with a job; how large they are is not known before it is read. */
+/** A job brings its failures, whose size is unknown before it is read. */
 const FAILURES_KEPT = 25
 const FAILURE_BYTES = 8192
 
-/** How many jobs a fetch may still take. Their size is known only once they are taken: the first portion is small, and tells of the others. */
+/**
+ * The number of jobs that a fetch may still take. Sizes are known only after a claim, so the first portion is small and
+ * predicts the others.
+ */
 export class FetchRoom {
   #jobs: number
   #bytes: number
@@ -20,7 +23,7 @@ export class FetchRoom {
     this.#bytes = bytes
   }
 
-  /** How many may be taken at once now. */
+  /** The number of jobs that the next claim may take. */
   get next(): number {
     if (this.#bytes === Infinity) return this.#jobs
     if (this.#bytes <= 0) return 0

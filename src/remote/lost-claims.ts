@@ -5,7 +5,7 @@ import { pauseAfter } from '../base/persist.ts'
 import type { Wakeup } from '../engine/events/wakeup.ts'
 import type { RemoteClaim, Store } from '../store/contract/store.ts'
 
-/** What giving lost claims back needs. */
+/** The engine's parts that the return of lost claims uses. */
 export interface LostClaimsHooks {
   readonly clock: Clock
   readonly logger: Logger
@@ -13,26 +13,27 @@ export interface LostClaimsHooks {
 }
 
 interface Lost extends RemoteClaim {
-  /** The store has taken back by itself, at this instant of the steady clock, what the claim took. */
+  /** The store has taken the jobs back by itself at this instant, by the steady clock. */
   readonly untilUs: number
 }
 
 const FIRST_PAUSE_MS = 50
-/** Jobs may have longer leases than the claim: it is asked for no shorter than this. */
+/** The shortest time during which a claim is checked, since its jobs may have longer leases than the claim. */
 const LEAST_US = 60_000_000
-/** So many are remembered; those behind them wait for their leases. */
+/** The most claims kept in memory. Jobs of further ones wait until their leases end. */
 const REMEMBERED = 10_000
 
 /**
- * Remote claims that failed, and that the store may have written all the same: no worker knows of their jobs. What they took is given
- * back, at once and again until their leases are over, since a server may write a claim long after it has failed here. One call asks for all.
+ * Remote claims that failed here, but that the store may have written: no worker knows their jobs. This class gives
+ * those jobs back, at once and again until their leases end, since a server may write a claim long after its failure.
+ * One call covers all claims.
  */
 export class LostClaims {
   readonly #hooks: LostClaimsHooks
   readonly #lost = new Map<string, Lost>()
   #store: Store | null = null
   #timer: Timer | null = null
-  #asked = 0
+  #tries = 0
   #asking = false
   #stopped = false
 
@@ -40,23 +41,26 @@ export class LostClaims {
     this.#hooks = hooks
   }
 
-  /** A claim has failed. */
+  /** Adds a claim that failed. */
   add(store: Store, worker: number, claimId: string, leaseUs: number): void {
     if (this.#stopped || this.#lost.size >= REMEMBERED) return
     const untilUs = this.#hooks.clock.monotonicUs() + Math.max(leaseUs, LEAST_US)
     this.#lost.set(claimId, { worker, claimId, untilUs })
     this.#store = store
-    this.#asked = 0
+    this.#tries = 0
     if (!this.#asking) void this.#ask()
   }
 
-  /** Before a worker claims again: what its failed claims have taken is there for it. @throws as the store does */
+  /**
+   * Gives back the jobs of a worker's failed claims before it claims again. @throws {SluiceError} the codes of the
+   * store
+   */
   async settle(worker: number): Promise<void> {
     if (this.#lost.size === 0) return
     await this.#giveBack([...this.#lost.values()].filter((lost) => lost.worker === worker))
   }
 
-  /** Asks no more: what is still to be given back waits for its lease. */
+  /** Stops asking. Jobs not yet given back wait until their leases end. */
   stop(): void {
     this.#stopped = true
     this.#timer?.cancel()
@@ -67,28 +71,28 @@ export class LostClaims {
     const { clock } = this.#hooks
     this.#asking = true
     this.#timer?.cancel()
-    const asked = [...this.#lost.values()]
+    const claims = [...this.#lost.values()]
     try {
-      await this.#giveBack(asked)
+      await this.#giveBack(claims)
     } catch (error) {
-      // The claims have told of the store's trouble.
+      // The claims have already reported the store's trouble.
       if (isFinal(error)) this.#lost.clear()
     }
     this.#asking = false
     const nowUs = clock.monotonicUs()
-    for (const { claimId, untilUs } of asked) if (untilUs <= nowUs) this.#lost.delete(claimId)
+    for (const { claimId, untilUs } of claims) if (untilUs <= nowUs) this.#lost.delete(claimId)
     if (this.#stopped || this.#lost.size === 0) return
-    this.#timer = clock.setTimer(() => void this.#ask(), pauseAfter(++this.#asked, FIRST_PAUSE_MS))
+    this.#timer = clock.setTimer(() => void this.#ask(), pauseAfter(++this.#tries, FIRST_PAUSE_MS))
     this.#timer.unref?.()
   }
 
   async #giveBack(claims: readonly Lost[]): Promise<void> {
     if (!this.#store || claims.length === 0) return
     const { jobs, claimIds } = await this.#store.releaseClaims(claims)
-    // A claim is written once.
+    // A claim is written once only.
     for (const claimId of claimIds) this.#lost.delete(claimId)
     if (jobs === 0) return
-    this.#hooks.logger.warn({ jobs }, 'jobs of a fetch whose answer was lost were given back; they never started')
+    this.#hooks.logger.warn({ jobs }, 'jobs of a fetch with a lost answer were given back; they never started')
     this.#hooks.wakeup.notify('work')
     this.#hooks.wakeup.notify('delayed')
   }

@@ -6,8 +6,8 @@ import type { QueueLimits } from '../engine/define/queue-limits.ts'
 import type { TaskDefinition } from '../engine/define/task.ts'
 
 /**
- * A job of a remote client, with the limits of its task, where this engine knows that, and those that its queue gives each job.
- * @throws as the resolution of keys and weights
+ * Adds to a remote client's job the limits of its task, if this engine lists it, and those of its queue.
+ * @throws {SluiceError} the codes of the resolution of keys and weights
  */
 export function withOwnLimits(
   job: NewJob,
@@ -17,8 +17,8 @@ export function withOwnLimits(
 ): NewJob {
   const specs = [...(tasks.get(job.task)?.uses ?? []), ...queues.ofJobs(job.queue)]
   if (specs.length === 0) return job
-  const asked = { weight: undefined, priority: job.priority }
-  const own = registry.resolve(specs, JSON.parse(job.input), asked, job.task)
+  const terms = { weight: undefined, priority: job.priority }
+  const own = registry.resolve(specs, JSON.parse(job.input), terms, job.task)
   const uses = [...job.uses, ...own.filter((use) => !job.uses.some((each) => isSame(each, use)))]
   return { ...job, uses: inLaneOrder(uses) }
 }

@@ -35,7 +35,7 @@ const NOT_GIVEN_BACK = 'jobs of a fetch that failed could not be given back; the
 
 const REMOTES = new WeakMap<Sluice, Remote>()
 
-/** The remote work of an engine: one for all servers on it. */
+/** The remote work of an engine. All servers on the engine share it. */
 export function remoteOf(sluice: Sluice): Remote {
   const known = REMOTES.get(sluice)
   if (known) return known
@@ -44,7 +44,7 @@ export function remoteOf(sluice: Sluice): Remote {
   return remote
 }
 
-/** Work for and from other processes over a protocol: what an engine does for its own, by job ids and names of workers. */
+/** Work over a protocol for other processes: the engine's own verbs, by job ids and worker names. */
 export class Remote {
   readonly #engine: EngineInternals
   readonly #lost: LostClaims
@@ -66,12 +66,12 @@ export class Remote {
     engine.onStop(() => this.stop())
   }
 
-  /** The store, to look into it. @throws engine.stopped */
+  /** The store, for reads. @throws {SluiceError} `engine.stopped` */
   store(): Promise<Store> {
     return this.#open()
   }
 
-  /** Stores jobs, whose limits are resolved, and the limits that come with them, all or nothing. */
+  /** Stores jobs with resolved limits, and the limits that come with them, all or nothing. */
   async push(jobs: readonly NewJob[], limits: readonly LimitDefinition[]): Promise<PushAnswer> {
     const store = await this.#open()
     const { events, servedQueues } = this.#engine
@@ -87,13 +87,13 @@ export class Remote {
     return answer
   }
 
-  /** A job of a remote client, with the limits that its task and its queue have here. */
+  /** Adds to a remote client's job the limits of its task and its queue. */
   withLimits(job: NewJob): NewJob {
     const { tasks, limits, queueLimits } = this.#engine
     return withOwnLimits(job, tasks, limits, queueLimits)
   }
 
-  /** One job as it stands: what has come due is done before. */
+  /** Reads one job after due work is done. */
   async get(id: string): Promise<JobDetails | null> {
     const store = await this.#open()
     const job = await store.details(id)
@@ -103,7 +103,7 @@ export class Remote {
     return store.details(id)
   }
 
-  /** Takes jobs for a remote worker, as any claim does; waits for some if it is told to. */
+  /** Takes jobs for a remote worker, as any claim does. It waits for work if the request allows it. */
   async fetch(request: RemoteFetch): Promise<readonly JobDetails[]> {
     const store = await this.#open()
     const { worker, directive } = await this.#workers.register(
@@ -116,7 +116,7 @@ export class Remote {
     if (directive !== 'running') return []
     const jobs = await this.#claims.fetch(store, worker, request)
     const details = await handed(store, jobs).catch(async (error: unknown) => {
-      // Nobody was told of them.
+      // No worker has received them.
       void this.#claims.giveBack(store, worker, request.leaseUs, jobs).then(
         () => this.notify(),
         (cause: unknown) => this.#engine.settings.trouble.report('warn', cause, {}, NOT_GIVEN_BACK),
@@ -127,17 +127,20 @@ export class Remote {
     return details
   }
 
-  /** A run has succeeded. @param result JSON text */
+  /** Settles a run that succeeded. @param result JSON text */
   complete(id: string, holder: Holder, result: string | null): Promise<RemoteSettled> {
     return this.#settle(id, holder, ({ seq, attempt }) => ({ seq, attempt, kind: 'complete', result }))
   }
 
-  /** A run has failed: it is repeated, or given up, as its retry terms say. */
+  /** Settles a run that failed: its retry terms decide between a retry and the end. */
   fail(id: string, holder: Holder, failure: Failure): Promise<RemoteSettled> {
     return this.#settle(id, holder, (job) => this.#afterFailure(job, failure))
   }
 
-  /** A run was refused by the other side: closes the bucket of its first limit, or puts the job off; the attempt is not charged. */
+  /**
+   * Settles a run that an API refused. It closes the bucket of the job's first limit, or reschedules the job. The
+   * attempt is not charged.
+   */
   pushBack(id: string, holder: Holder, failure: Failure, retryAfter: RetryAfter): Promise<RemoteSettled> {
     const { clock, maxPenaltyUs } = this.#engine.settings
     const basis = { nowMs: clock.now(), intervalUs: 1_000_000, periodUs: 1_000_000, maxPenaltyUs }
@@ -148,18 +151,21 @@ export class Remote {
     })
   }
 
-  /** A run was given up by its worker: the job goes back to its lane, the attempt is not charged. */
+  /** Settles a run that its worker gave up. The job returns to its lane, and the attempt is not charged. */
   giveUp(id: string, holder: Holder): Promise<RemoteSettled> {
     return this.#settle(id, holder, ({ seq, attempt }) => ({ seq, attempt, kind: 'give-back' }))
   }
 
-  /** Ends a run that somebody cancelled: nobody here could. False: it is no longer active, or an engine runs it. */
+  /** Ends a cancelled run, since no process here can. False: it is no longer active, or an engine runs it. */
   async endCancelled(id: string): Promise<boolean> {
     const settled = await this.#settle(id, {}, ({ seq, attempt }) => ({ seq, attempt, kind: 'cancel' }))
     return settled.kind === 'settled'
   }
 
-  /** Extends the leases of a worker's jobs, and shortens none; answers which of them it still holds. @param sees whether a job is the caller's to see */
+  /**
+   * Extends the leases of a worker's jobs, and shortens none. Returns those that it still holds.
+   * @param sees returns whether the caller may see a job
+   */
   async heartbeat(
     name: string,
     ids: readonly string[],
@@ -180,24 +186,24 @@ export class Remote {
         if (lost.length === 0) held.push(job)
       }),
     )
-    // Their leases end later now, but another process may have given them out.
+    // Their leases end later now, but another process may have claimed them.
     if (held.length > 0) await this.#sweeper.arm(store)
     return { directive, held }
   }
 
-  /** A run shows that it lives: its lease begins anew. */
+  /** Starts the lease of a live run again. */
   async extend(job: JobDetails): Promise<void> {
     if (job.worker === null || job.leasedUs === null) return
     const store = await this.#open()
     await store.heartbeat(job.worker, [job], job.leasedUs)
   }
 
-  /** What a worker is told; it need not have been heard of. */
+  /** Registers a worker and returns its directive. The worker may be unknown. */
   async registerWorker(name: string, queues: readonly string[], about: string | null): Promise<string> {
     return (await this.#workers.register(await this.#open(), name, queues, about)).directive
   }
 
-  /** Forgets what is remembered of a worker: somebody has changed its record. */
+  /** Drops the cached record of a worker that has changed. */
   forget(name: string): void {
     this.#workers.forget(name)
   }
@@ -208,14 +214,14 @@ export class Remote {
     this.notify()
   }
 
-  /** Says anew what the starts of queues need, as an engine's start does. */
+  /** Declares the needs of queues again, as an engine's start does. */
   async declareQueues(queues: readonly DeclaredQueue[]): Promise<void> {
     if (queues.length === 0) return
     await (await this.#open()).declareQueues(queues)
     this.notify()
   }
 
-  /** Empties the store, for tests: the limits of this engine are defined anew. */
+  /** Empties the store, for tests, and defines the limits of this engine again. */
   async clear(): Promise<void> {
     const store = await this.#open()
     await store.clear()
@@ -224,13 +230,13 @@ export class Remote {
     await store.declareQueues(this.#engine.queueLimits.declared())
   }
 
-  /** Something was changed that may let a job start, here or in this engine, now or later. */
+  /** Reports a change that may let a job start, here or in this engine, now or later. */
   notify(): void {
     this.#engine.wakeup.notify('work')
     this.#engine.wakeup.notify('delayed')
   }
 
-  /** Answers fetches that wait, and lets none wait any more; all else is served until the engine has stopped. */
+  /** Answers waiting fetches and refuses further waits. Other requests are served until the engine stops. */
   stop(): void {
     this.#claims.stop()
     this.#sweeper.stop()
@@ -279,14 +285,14 @@ export class Remote {
     return settlementOfFailure(job, failure, retryTermsOf(job, tasks.get(job.task)?.retry), settings.random)
   }
 
-  /** What has come due is promoted, fired or given up; nothing is claimed. */
+  /** Promotes, fires and discards due work, and claims nothing. */
   async #tidy(store: Store): Promise<void> {
     this.#reporter?.claimed(await store.claim(() => ({ worker: 0, leaseUs: 1, queues: [] })))
   }
 
-  /** Ends runs whose time is over, and takes back what was lost. */
+  /** Ends overdue runs, and recovers lost ones. */
   async #sweepOnce(store: Store): Promise<void> {
-    // What a worker has said before its time was over counts, though the store could not take it yet.
+    // A worker's report from before the end counts, even if the store could not take it yet.
     await Promise.allSettled(this.#repeated)
     const { runs } = await store.overdueRuns(SWEEP_AT_ONCE)
     const read = (id: string): Promise<JobDetails | null> => store.details(id)

@@ -6,7 +6,7 @@ import { extraOf, type RetryTerms } from '../jobs/job-extra.ts'
 import { type RetryPolicy, retryDelayUs, retryPolicy } from '../jobs/retry-policy.ts'
 import type { JobDetails } from '../store/contract/remote-jobs.ts'
 
-/** A failure as a remote worker tells it. */
+/** A failure as a remote worker reports it. */
 export interface Failure {
   readonly code: string
   readonly message: string
@@ -19,7 +19,7 @@ export interface Failure {
 const DEFAULT: RetryTerms = { ...retryPolicy(undefined, 'the default'), nonRetryable: [] }
 const LONGEST_MESSAGE = 8000
 
-/** The retry terms that a job was enqueued with, else those of its task, else the default. */
+/** The retry terms of a job's enqueue; otherwise those of its task, otherwise the default. */
 export function retryTermsOf(job: JobDetails, ofTask: RetryPolicy | undefined): RetryTerms {
   const { retry } = extraOf(job)
   return retry ?? (ofTask ? { ...ofTask, nonRetryable: [] } : DEFAULT)
@@ -35,13 +35,13 @@ export function settlementOfFailure(job: JobDetails, failure: Failure, terms: Re
   return { seq, attempt, kind: 'retry', delayUs, error: { ...error, retryDelayMs: Math.round(delayUs / 1000) } }
 }
 
-/** The same, repeated no sooner than after that time. */
+/** The same settlement, with a retry no sooner than after that time. */
 export function notBefore(settlement: Settlement, delayUs: number): Settlement {
   if (settlement.kind !== 'retry' || settlement.delayUs >= delayUs) return settlement
   return { ...settlement, delayUs, error: { ...settlement.error, retryDelayMs: Math.round(delayUs / 1000) } }
 }
 
-/** A failure as it is kept with the job. */
+/** The stored form of a failure. */
 export function storedFailure({ code, message, type, details }: Failure): JobError {
   return {
     code,

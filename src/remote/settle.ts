@@ -9,39 +9,42 @@ import type { Store } from '../store/contract/store.ts'
 import { type Failure, storedFailure } from './retry.ts'
 import { endOf } from './times.ts'
 
-/** Who claims to hold a run; what is left out is not compared. */
+/** The holder that a request claims for a run. Absent fields are not compared. */
 export interface Holder {
   readonly worker?: string | undefined
   readonly attempt?: number | undefined
-  /** Whether the job is theirs to see; what is not, is not there. */
+  /** Returns whether the caller may see the job. An invisible job is reported as missing. */
   readonly sees?: (job: JobDetails) => boolean
-  /** On the budgets of the run, along with its end. */
+  /** Feedback on the budgets of the run, sent with its end. */
   readonly feedback?: RemoteFeedback | undefined
 }
 
-/** What settling a job by its id came to. */
+/** The result of settling a job by its id. */
 export type RemoteSettled =
   | { readonly kind: 'settled'; readonly before: JobDetails; readonly after: JobDetails | null }
   | { readonly kind: 'missing' }
-  /** It is not active, or somebody else runs it. */
+  /** The job is not active, or another holder runs it. */
   | { readonly kind: 'refused'; readonly state: JobState; readonly why: 'state' | 'holder' }
 
-/** Says what a run comes to, of the job as it was read. */
+/** Computes the settlement of a run from its job. */
 export type SettlementOf = (job: JobDetails, store: Store) => Settlement | Promise<Settlement>
 
-/** While the store is in trouble a settlement is repeated until the lease of its run is over, within these bounds: its caller waits. */
+/**
+ * While the store is in trouble, a settlement is repeated until the lease of its run ends, within these bounds. Its
+ * caller waits.
+ */
 const LEAST_PATIENCE_MS = 10_000
 const MOST_PATIENCE_MS = 120_000
 
-/** Where a run is settled. */
+/** The engine's parts that settle a run. */
 export interface SettlePlace {
   readonly store: Store
   readonly clock: Clock
-  /** Told when the store has refused, and is asked again. */
+  /** Called after the store has refused, before the next try. */
   readonly refused: () => void
 }
 
-/** Settles the run that a job is in, if whoever asks holds it. @param before the job as it was read */
+/** Settles the run of a job if the caller holds it. @param before the job as it was read */
 export async function settleById(
   { store, clock, refused }: SettlePlace,
   before: JobDetails | null,
@@ -67,7 +70,7 @@ export async function settleById(
     refused,
   )
   if (settled.kind === 'settled') {
-    // What counts has counted: that it cannot be read back now is no reason to say otherwise.
+    // The settlement is written, so a failed read must not report it as failed.
     const after = await store.details(before.id).catch(() => ({ ...before, state: settled.state }))
     return { answer: { kind: 'settled', before, after }, settlement, settled }
   }
@@ -76,19 +79,22 @@ export async function settleById(
   return { answer: { kind: 'refused', state: now.state, why: now.state === 'active' ? 'holder' : 'state' } }
 }
 
-/** Whether whoever settles a run may: what it names has to be right, and an engine's own run is settled by that engine alone. */
+/**
+ * Returns whether a caller may settle a run. All fields that it names must match, and only an engine settles its own
+ * runs.
+ */
 export function isHolder(job: JobDetails, { worker, attempt }: Holder): boolean {
   if (job.engineRuns) return false
   return (worker === undefined || worker === job.workerName) && (attempt === undefined || attempt === job.attempt)
 }
 
-/** The failure of a run whose time is over. */
+/** The failure of an overdue run. */
 export function timedOut(run: JobDetails): Failure {
   const ms = (run.timeoutUs ?? 0) / 1000
   return { code: 'timeout', message: `The attempt took longer than its timeout of ${ms} ms.`, retryable: true }
 }
 
-/** The bucket that a push-back closes: of the limit that the job was enqueued with, else of any that it uses. */
+/** The bucket that a push-back closes: that of the job's first limit at its enqueue, otherwise of any that it uses. */
 export async function firstUse(
   store: Store,
   job: JobDetails,
@@ -97,7 +103,7 @@ export async function firstUse(
   return limit ?? (await store.explain(job.id))?.uses[0] ?? null
 }
 
-/** What a push-back comes to: the bucket is closed for so long, or without any the job is put off. */
+/** The settlement of a push-back: the bucket closes for that time, or without a bucket the job is rescheduled. */
 export function pushedBack(
   { seq, attempt }: JobDetails,
   failure: Failure,
@@ -108,13 +114,16 @@ export function pushedBack(
   return { seq, attempt, kind: 'push-back', limit: use?.limit ?? null, key: use?.key ?? '', closedForUs, error }
 }
 
-/** A stored job as the run that it is. */
+/** A stored job as its current run. */
 export function asRun(job: JobDetails): GrantedJob {
   const { flow: _flow, ...run } = job
   return { ...run, startedUs: job.startedUs ?? job.createdUs, availableUs: job.createdUs, waitedFor: null, uses: [] }
 }
 
-/** Jobs as they are fetched, with the results that they are handed. A run that was lost before it could be read is nobody's to run: its job may be another's by now. */
+/**
+ * Fetched jobs with the results that they receive. A run that was lost before its read is left out: its job may
+ * belong to another worker by now.
+ */
 export async function handed(store: Store, jobs: readonly GrantedJob[]): Promise<JobDetails[]> {
   const details = await Promise.all(
     jobs.map(async ({ id, attempt, startedUs, flow }) => {

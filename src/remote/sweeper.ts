@@ -3,14 +3,14 @@ import { isFinal } from '../base/errors.ts'
 import type { Store } from '../store/contract/store.ts'
 import type { Trouble } from '../base/trouble.ts'
 
-/** What could not be ended is not tried again sooner. */
+/** A run that could not be ended is tried again after at least this time. */
 const SHORTEST_MS = 10
-/** A store that cannot be asked now is asked again so soon. */
+/** A store that does not answer is asked again after this time. */
 const AGAIN_MS = 1000
-const A_SWEEP = 'the end of runs whose time is over'
+const A_SWEEP = 'the end of overdue runs'
 const LOOK_EVERY_US = 5_000_000
 
-/** Ends runs whose lease or timeout is over at that instant, since no process here keeps an eye on them. */
+/** Ends runs at the instant at which their lease or timeout ends, since no process here watches them. */
 export class Sweeper {
   readonly #clock: Clock
   readonly #trouble: Trouble
@@ -26,21 +26,24 @@ export class Sweeper {
     this.#sweep = sweep
   }
 
-  /** Sees to it that the next end is not missed, nor for long one of a run that another process hands out meanwhile, which may die. */
+  /**
+   * Schedules the next sweep. It also covers a run that another process hands out meanwhile, since that process may
+   * die.
+   */
   async arm(store: Store): Promise<void> {
     if (this.#stopped) return
     const { nextUs } = await store.overdueRuns(1)
     this.armAt(store, Math.min(nextUs ?? Infinity, store.nowUs() + LOOK_EVERY_US))
   }
 
-  /** Sees to it that an end at this instant of the store's clock is not missed. */
+  /** Schedules a sweep at this instant of the store's clock. */
   armAt(store: Store, nextUs: number): void {
     if (this.#stopped || nextUs >= this.#atUs) return
     this.#atUs = nextUs
     this.#sweepIn(store, Math.max(SHORTEST_MS, (nextUs - store.nowUs()) / 1000))
   }
 
-  /** Sweeps at once; a call during a sweep waits for that one. */
+  /** Sweeps at once. A call during a sweep waits for that sweep. */
   now(store: Store): Promise<void> {
     this.#sweeping ??= this.#once(store).finally(() => {
       this.#sweeping = null

@@ -1,6 +1,8 @@
 import { type JobDetails, TIMEOUT_GRACE_US } from '../store/contract/remote-jobs.ts'
 
-/** When a run has to have ended or shown that it lives, on the store's clock; Infinity: it does not run. */
+/**
+ * The instant, on the store's clock, at which a run must have ended or shown that it lives; Infinity: it does not run.
+ */
 export function endOf({ state, dueUs, timeoutUs, startedUs }: JobDetails): number {
   if (state !== 'active') return Infinity
   return Math.min(
@@ -9,7 +11,7 @@ export function endOf({ state, dueUs, timeoutUs, startedUs }: JobDetails): numbe
   )
 }
 
-/** Whether something has come due for a job that nobody has done yet. @param nowMs wall clock @param nowUs the store's */
+/** Returns whether a job has due work that no process has done yet. @param nowMs wall clock @param nowUs the store's */
 export function isStale(job: JobDetails, nowMs: number, nowUs: number): boolean {
   if (job.state === 'scheduled') return job.dueUs !== null && job.dueUs <= nowMs * 1000
   if (job.state === 'available') return job.expiresMs !== null && job.expiresMs < nowMs

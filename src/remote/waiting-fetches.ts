@@ -2,25 +2,25 @@ import type { Clock, Timer } from '../base/clock.ts'
 import { asError } from '../base/thrown.ts'
 import type { GrantedJob } from '../jobs/job.ts'
 
-/** One claim of a waiting fetch, which leaves out the queues that are known to be empty by now. */
+/** One claim of a waiting fetch. It skips the queues that are known to be empty. */
 export type TryClaim = (empty: ReadonlySet<string>) => Promise<ClaimTry>
 
 /** The answer of such a claim. */
 export interface ClaimTry {
   readonly jobs: readonly GrantedJob[]
-  /** When to try again by the store's clock; null: at a wakeup only. */
+  /** The next try by the store's clock; null: at a wakeup only. */
   readonly nextWakeUs: number | null
 }
 
-/** A fetch that waits. */
+/** A waiting fetch. */
 export interface WaitingFetch {
-  /** The queues, as they are named where they are known to be empty. */
+  /** The queues, by the names under which they may be known as empty. */
   readonly places: readonly string[]
   readonly waitMs: number
-  /** The caller has gone. */
+  /** Aborts when the caller has disconnected. */
   readonly signal: AbortSignal | undefined
   readonly tryClaim: TryClaim
-  /** Gives jobs back that were claimed when the caller had gone. */
+  /** Gives back jobs that were claimed for a disconnected caller. */
   readonly giveBack: (jobs: readonly GrantedJob[]) => Promise<void>
 }
 
@@ -30,8 +30,8 @@ interface Waiting extends WaitingFetch {
 }
 
 /**
- * Fetches that wait for work, in the order in which they came. At a wakeup they claim one by one; a queue that had nothing for
- * one has nothing for those behind it, so that an arrival costs one claim, not one for each that waits.
+ * Fetches that wait for work, in order of arrival. At a wakeup they claim one by one. A queue that is empty for one
+ * fetch is empty for those behind it, so an arrival costs one claim instead of one for each fetch.
  */
 export class WaitingFetches {
   readonly #clock: Clock
@@ -47,7 +47,7 @@ export class WaitingFetches {
     this.#nowUs = nowUs
   }
 
-  /** Waits until a claim brings jobs, the time is over, or the caller has gone; then none. */
+  /** Waits until a claim brings jobs, the time ends, or the caller disconnects; the last two return no jobs. */
   wait(fetch: WaitingFetch): Promise<readonly GrantedJob[]> {
     const { waitMs, signal } = fetch
     if (this.#stopped || signal?.aborted) return Promise.resolve([])
@@ -74,14 +74,14 @@ export class WaitingFetches {
     })
   }
 
-  /** A job may start that could not before. */
+  /** Makes waiting fetches try again: a job may start that could not before. */
   wake(): void {
     if (this.#waiting.size === 0 || this.#stopped) return
     if (this.#serving) this.#again = true
     else void this.#serve()
   }
 
-  /** Answers all of them with nothing. */
+  /** Answers all of them with no jobs. */
   stop(): void {
     this.#stopped = true
     this.#timer?.cancel()

@@ -7,18 +7,18 @@ interface Known extends Registration {
   readonly refreshedUs: number
 }
 
-/** A worker that is heard of within this time counts as at work. */
+/** A worker counts as live for this time after its last request. */
 const ALIVE_US = 60_000_000
 const REFRESH_US = 5_000_000
 const REMEMBERED = 10_000
 
-/** Remote workers by name, as they were last written: a fetch need not write what has not changed. */
+/** Remote workers by name, as last written: a fetch writes changes only. */
 export class RemoteWorkers {
   readonly #known = new Map<string, Known>()
 
   /**
-   * Registers a worker or extends its registration, at most every 5 s unless it says something new.
-   * @param tasks those that it asks for; null: any; absent: it does not say
+   * Registers a worker or extends its registration, at most every 5 s unless its content changes.
+   * @param tasks the tasks that it asks for; null: any; absent: unknown
    */
   async register(
     store: Store,
@@ -29,8 +29,8 @@ export class RemoteWorkers {
   ): Promise<{ readonly worker: number; readonly directive: Directive }> {
     const known = this.#known.get(name)
     const nowUs = store.nowUs()
-    const told = tasks === undefined ? (known?.tasks ?? '') : JSON.stringify(tasks)
-    const same = (queues.length === 0 || known?.queues === JSON.stringify(queues)) && known?.tasks === told
+    const taskNames = tasks === undefined ? (known?.tasks ?? '') : JSON.stringify(tasks)
+    const same = (queues.length === 0 || known?.queues === JSON.stringify(queues)) && known?.tasks === taskNames
     if (known && same && about === null && nowUs - known.refreshedUs < REFRESH_US) return known
     const registration = await store.registerWorker({
       name,
@@ -41,7 +41,7 @@ export class RemoteWorkers {
     })
     const kept = queues.length === 0 && known ? known.queues : JSON.stringify(queues)
     if (this.#known.size >= REMEMBERED) this.#known.clear()
-    this.#known.set(name, { ...registration, queues: kept, tasks: told, refreshedUs: nowUs })
+    this.#known.set(name, { ...registration, queues: kept, tasks: taskNames, refreshedUs: nowUs })
     return registration
   }
 
