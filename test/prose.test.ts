@@ -12,6 +12,7 @@ const DONE = [
   'src/base',
   'src/cli',
   'src/database',
+  'src/engine',
   'src/exports',
   'src/http',
   'src/jobs',

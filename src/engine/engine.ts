@@ -35,21 +35,22 @@ import { Wakeup } from './events/wakeup.ts'
 import { keepInternals, type OpenStore } from './internals.ts'
 import { Worker } from './run/worker.ts'
 
-/** After `within`: 5 s for handlers whose signal was aborted, and one to write what they came to. */
+/** The time after `within`: 5 s for handlers with an aborted signal, and one to write their outcomes. */
 const STOP_GRACE_MS = 6000
 
 /**
  * An engine: enqueues the calls of its tasks, and, once started, runs them within their limits.
- * @throws option.invalid, policy.invalid, limit.conflict, task.conflict, store.url.invalid from the constructor: nothing is opened then
+ * @throws {SluiceError} `option.invalid`, `policy.invalid`, `limit.conflict`, `task.conflict`, `store.url.invalid` from
+ * the constructor; then nothing is opened
  */
 export class Sluice implements TaskEngine {
-  /** What every limit has left and who waits; overrides, pauses and penalties. */
+  /** The remaining budget and the wait list of every limit; overrides, pauses and penalties. */
   readonly limits: LimitsApi
-  /** Stored jobs: look, cancel, retry, explain. */
+  /** Stored jobs: read, cancel, retry, explain. */
   readonly jobs: JobsApi
-  /** Recurring work: list, look, remove. */
+  /** Schedules: list, read, remove. */
   readonly schedules: SchedulesApi
-  /** Jobs that wait for each other: start, look, cancel. */
+  /** Flows, which are jobs that wait for each other: start, read, cancel. */
   readonly flows: FlowsApi
   readonly #settings: EngineSettings
   readonly #tasks: ReadonlyMap<string, TaskDefinition>
@@ -69,7 +70,7 @@ export class Sluice implements TaskEngine {
   #instrumentation: Instrumentation | null = null
   readonly #wakeup = new Wakeup()
   readonly #onStop: (() => void)[] = []
-  /** A database that comes up after the process that needs it is ordinary: the next call tries again. */
+  /** A database often starts later than its clients: the next call tries again. */
   readonly #opening = new Once(() => this.#openStore())
   #open: (OpenStore & { readonly resolver: Resolver }) | null = null
   #closed = false
@@ -131,7 +132,7 @@ export class Sluice implements TaskEngine {
     })
   }
 
-  /** Begins to run jobs; after a failure it may be called again. @throws engine.stopped when the engine has been stopped */
+  /** Starts to run jobs. After a failure it may be called again. @throws {SluiceError} `engine.stopped` */
   async start(): Promise<void> {
     if (this.#stopping) throw new SluiceError('engine.stopped', 'The engine was stopped. Create a new engine to go on.')
     if (this.#worker) throw new SluiceError('engine.started', 'The engine runs already; call start() once.')
@@ -139,9 +140,10 @@ export class Sluice implements TaskEngine {
   }
 
   /**
-   * Stops: takes no more jobs, lets those that run finish for `within` (30 s by default), then aborts their signals, waits 5 s, and
-   * gives back what still runs. Nothing is lost; the store is closed. It ends within `within` and 6 s, even if the store does not answer
-   * any more: then what still ran is given to others once its lease is over.
+   * Stops the engine. It takes no more jobs and lets running ones finish for `within` (default 30 s). Then it aborts
+   * their signals, waits 5 s, and gives back those that still run. Nothing is lost, and the store is closed. It ends
+   * within
+   * `within` plus 6 s, even if the store does not answer; then other workers get the jobs once their leases end.
    */
   stop(options: { within?: Duration } = {}): Promise<void> {
     checkOptions(options, ['within'], 'stop')
@@ -150,7 +152,7 @@ export class Sluice implements TaskEngine {
     return this.#stopping
   }
 
-  /** Stores one call of a task durably. @throws as `task.enqueue` */
+  /** Stores one call of a task durably. @throws {SluiceError} the codes of `task.enqueue` */
   async enqueue<I, O, R>(
     task: Task<I, O, R>,
     ...args: undefined extends I ? [input?: I, options?: EnqueueOptions<O>] : [input: I, options?: EnqueueOptions<O>]
@@ -160,13 +162,19 @@ export class Sluice implements TaskEngine {
   }
 
   /**
-   * Registers recurring calls of a task, kept in the store until they are removed: a call with the same name and content changes
-   * nothing, one with other content changes the schedule and keeps its count of runs. The engines at work on the store fire each
-   * occurrence once between them, none of them being the leader.
+   * Registers recurring calls of a task. The store keeps them until they are removed. A call with the same name and
+   * content changes nothing; one with other content changes the schedule and keeps its count of runs. The engines of
+   * the
+   * store fire each occurrence once, without a leader.
    *
-   * The input may be left out where the task has none. Each occurrence is a job under the task's limits: it runs late when they say so,
-   * while the due times stay where they are; what could start only after `until` or a limit's `maxWait` is skipped, and is no run.
-   * @throws schedule.invalid, task.unknown, engine.stopped, and as `enqueue` for the input and the limits
+   * The input may be omitted if the task has none. Each occurrence is a job under the task's limits. Limits may delay
+   * its
+   * run, but not the due times. An occurrence that could start only after `until` or a limit's `maxWait` is skipped,
+   * and
+   * does not count as a run.
+   * @throws {SluiceError} `schedule.invalid`, `task.unknown`, `engine.stopped`, and the codes of `enqueue` for the
+   * input and
+   * the limits
    */
   async schedule<I, O, R>(
     task: Task<I, O, R>,
@@ -184,25 +192,25 @@ export class Sluice implements TaskEngine {
     )
   }
 
-  /** Which engine this is, for messages: its store, whether it runs, and where it was made. */
+  /** The engine in messages: its store, whether it runs, and where it was made. */
   get about(): string {
     return this.#place.inWords(this.#worker ? 'running' : 'not started')
   }
 
-  /** Stores calls of one task in one transaction; what `task.enqueue` and `task.enqueueMany` come to. */
+  /** Stores calls of one task in one transaction, for `task.enqueue` and `task.enqueueMany`. */
   enqueueAll(
     task: TaskDefinition,
     inputs: readonly unknown[],
     options: EnqueueOptions<never>,
   ): Promise<Job<unknown>[]> {
-    // What it holds is checked call by call, within the span of an enqueue.
+    // An enqueue checks the contents call by call, within its span.
     if (inputs.length === 0 || typeof options !== 'object' || options === null) checkCall(options, task.name)
     const store = (carried: Carried): Promise<Job<unknown>[]> => this.#enqueueAll(task, inputs, options, carried)
     const call = { task: task.name, queue: options.queue ?? task.queue, count: inputs.length }
     return this.#instrumentation?.enqueue(call, store) ?? store({})
   }
 
-  /** Has something stand around every enqueue and run, in place of what stood there; null: nothing. See `sluice/opentelemetry`. */
+  /** Wraps every enqueue and run, in place of an earlier wrapper; null: none. See `sluice/opentelemetry`. */
   instrument(instrumentation: Instrumentation | null): void {
     if (instrumentation !== null) checkMethods(instrumentation, ['enqueue', 'run'], 'instrumentation')
     this.#instrumentation = instrumentation
@@ -227,7 +235,7 @@ export class Sluice implements TaskEngine {
     return stored.map((answer, i) => this.#results.enqueued(jobs[i] as NewJob, answer, this.#events))
   }
 
-  /** Calls `listener` at every event of that name; returns how to stop that. */
+  /** Calls `listener` at every event of that name. Returns a function that stops it. */
   on<N extends keyof SluiceEvents>(name: N, listener: (event: SluiceEvents[N]) => void): () => void {
     if (!EVENT_NAMES.includes(name)) {
       const near =
@@ -249,8 +257,11 @@ export class Sluice implements TaskEngine {
   }
 
   /**
-   * How long a limit's backlog takes: what waits now, before its buckets as they are, or a backlog and a policy that might be.
-   * @throws limit.unknown, policy.invalid, option.invalid, limit.weight.invalid, limit.weight.above_burst
+   * Estimates the time that a limit's backlog takes: the jobs that wait now before the buckets in their present state,
+   * or
+   * an assumed backlog and policy.
+   * @throws {SluiceError} `limit.unknown`, `policy.invalid`, `option.invalid`, `limit.weight.invalid`,
+   * `limit.weight.above_burst`
    */
   async forecast(limit: Limit | string, options: LiveForecastOptions = {}): Promise<Forecast> {
     return forecastLimit((await this.#opening.done()).store, limit, options)
@@ -327,7 +338,7 @@ export class Sluice implements TaskEngine {
     })
   }
 
-  /** In order as far as the store answers in time; then without it. */
+  /** Stops in order while the store answers in time, otherwise without it. */
   async #stop(withinMs: number): Promise<void> {
     const { clock, logger } = this.#settings
     for (const stop of this.#onStop) stop()

@@ -8,13 +8,13 @@ import type { Events } from './events/events.ts'
 import type { Wakeup } from './events/wakeup.ts'
 import type { Reporter } from './run/report.ts'
 
-/** An engine's store once it is open, and who reports what is written there. */
+/** The open store of an engine, and the reporter of its writes. */
 export interface OpenStore {
   readonly store: Store
   readonly reporter: Reporter
 }
 
-/** What an engine shares with the floors above it. It is not public: `internalsOf` answers it. */
+/** The internals that an engine shares with the floors above it. They are not public: `internalsOf` returns them. */
 export interface EngineInternals {
   readonly settings: EngineSettings
   readonly tasks: ReadonlyMap<string, TaskDefinition>
@@ -24,7 +24,11 @@ export interface EngineInternals {
   readonly events: Events
   readonly wakeup: Wakeup
   readonly newId: () => string
-  /** Opens the store, or answers the open one. @throws engine.stopped once it is closed, and as `start` */
+  /**
+   * Opens the store, or returns the open one. @throws {SluiceError} `engine.stopped` once it is closed, and the codes
+   * of
+   * `start`
+   */
   readonly open: () => Promise<OpenStore>
   /** Calls `stop` as soon as the engine begins to stop, before it waits for any run. */
   readonly onStop: (stop: () => void) => void

@@ -16,16 +16,16 @@ import type { Job, TaskDefinition } from '../define/task.ts'
 import { listed } from '../define/task-list.ts'
 import type { Wakeup } from '../events/wakeup.ts'
 
-/** A stored flow, as callers see it. */
+/** The public view of a stored flow. */
 export interface FlowView {
   readonly id: string
   readonly kind: FlowKind
   readonly name: string | null
   readonly state: FlowState
-  /** Its jobs, without callbacks. */
+  /** The number of its jobs, without callbacks. */
   readonly total: number
   readonly completed: number
-  /** Jobs that were discarded; those that were cancelled because of them count as cancelled. */
+  /** Jobs that were discarded. Jobs cancelled because of them count as cancelled. */
   readonly discarded: number
   readonly cancelled: number
   readonly createdAt: Date
@@ -36,13 +36,13 @@ export interface FlowView {
 /** A flow that was started. */
 export interface StartedFlow {
   readonly id: string
-  /** Its jobs in their order, callbacks not among them. */
+  /** Its jobs in their order, without callbacks. */
   readonly jobs: readonly Job<unknown>[]
 }
 
 interface Hooks {
   readonly store: () => Promise<Store>
-  /** @throws engine.stopped */
+  /** @throws {SluiceError} `engine.stopped` */
   readonly checkOpen: () => void
   readonly calls: EnqueueContext
   readonly tasks: ReadonlyMap<string, TaskDefinition>
@@ -57,7 +57,7 @@ interface Hooks {
 const KINDS: readonly FlowKind[] = ['chain', 'group', 'batch']
 const QUERY = ['states', 'kind', 'name', 'limit', 'before'] as const
 
-/** Flows: start, look, cancel. */
+/** Flows: start, read, cancel. */
 export class FlowsApi {
   readonly #hooks: Hooks
 
@@ -66,9 +66,11 @@ export class FlowsApi {
   }
 
   /**
-   * Stores a flow and all its jobs durably, all or none. Jobs that wait for others are `pending` until their time comes; then they wait
-   * for their own limits as any job does.
-   * @throws flow.invalid, task.unknown, engine.stopped, and as `enqueue` for each call: nothing is stored then
+   * Stores a flow and all its jobs durably, all or none. Jobs that wait for others are `pending` until those end. Then
+   * they wait for their own limits as any job does.
+   * @throws {SluiceError} `flow.invalid`, `task.unknown`, `engine.stopped`, and the codes of `enqueue` for each call;
+   * then
+   * nothing is stored
    */
   async start(options: FlowOptions): Promise<StartedFlow> {
     const { calls, tasks, results } = this.#hooks
@@ -79,7 +81,7 @@ export class FlowsApi {
     return { id: flow.id, jobs: flow.nodes.map(({ job }) => results.handle(job.id, false)) }
   }
 
-  /** Stores a flow whose jobs are prepared already; what `start` comes to. @throws flow.invalid, engine.stopped */
+  /** Stores a flow with prepared jobs, for `start`. @throws {SluiceError} `flow.invalid`, `engine.stopped` */
   async register(flow: NewFlow): Promise<void> {
     this.#hooks.checkOpen()
     checkFlow(flow)
@@ -91,25 +93,28 @@ export class FlowsApi {
     this.#hooks.wakeup.notify('work')
   }
 
-  /** One flow; null when there is none (any more). */
+  /** One flow; null: it does not exist, or its retention is over. */
   async get(id: string): Promise<FlowView | null> {
     checkText(id, 'flows.get: the id')
     const flow = await (await this.#hooks.store()).getFlow(id)
     return flow && toView(flow)
   }
 
-  /** Flows by state, kind and name, newest first. @throws option.invalid for an option it does not know or a value out of range */
+  /**
+   * Flows by state, kind and name, newest first.
+   * @throws {SluiceError} `option.invalid` for an unknown option or a value out of range
+   */
   async list(query: FlowQuery = {}): Promise<FlowView[]> {
     checkQuery(query)
     const store = await this.#hooks.store()
-    // What no store can keep is no name of one.
+    // A name that no store can hold has no flow.
     return isStorable(query.name ?? '') ? (await store.flows(query)).map(toView) : []
   }
 
   /**
    * The jobs of a flow in their order, callbacks last.
-   * @param page how many (1 to 1,000; 100 by default), and behind which place
-   * @throws flow.not_found
+   * @param page the number of jobs (1 to 1,000; default 100), and the node behind which they begin
+   * @throws {SluiceError} `flow.not_found`
    */
   async jobs(id: string, page: { readonly limit?: number; readonly afterNode?: number } = {}): Promise<JobView[]> {
     checkText(id, 'flows.jobs: the id')
@@ -120,9 +125,9 @@ export class FlowsApi {
   }
 
   /**
-   * Cancels a flow: its jobs that wait are gone at once, those that run have their signals aborted, and nobody is called back. Answers
-   * false when it had already ended.
-   * @throws flow.not_found
+   * Cancels a flow. Its waiting jobs end at once, its running ones have their signals aborted, and no callback runs.
+   * Returns false if it had already ended.
+   * @throws {SluiceError} `flow.not_found`
    */
   async cancel(id: string): Promise<boolean> {
     checkText(id, 'flows.cancel: the id')

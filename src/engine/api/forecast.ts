@@ -21,24 +21,24 @@ import { keyOf, nameOf } from './override-view.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { BucketBacklog } from '../../store/contract/waits.ts'
 
-/** What a forecast of a stored limit is made from. */
+/** The options of a forecast for a stored limit. */
 export interface LiveForecastOptions {
-  /** This key alone; default: all of them. */
+  /** This key only; default: all keys. */
   readonly key?: string | number
-  /** What if the limit were this; default: as it is. */
+  /** The policy of the forecast; default: the limit's own. */
   readonly policy?: Policy
-  /** What if this were the backlog, before buckets that nobody has used; default: what waits now, before the buckets as they are. */
+  /** A backlog before unused buckets; default: the jobs that wait now, before the buckets in their present state. */
   readonly backlog?: number | BacklogSpec
-  /** A second limit without keys that all of it needs too. */
+  /** A second limit without keys that the whole backlog needs too. */
   readonly shared?: Limit | string
-  /** How long each job runs: what a limit with `concurrency` hangs on. */
+  /** The run time of each job. A forecast of a limit with `concurrency` needs it. */
   readonly runTime?: Duration
 }
 
 /**
- * How long the backlog of a stored limit takes.
+ * Estimates the time that the backlog of a stored limit takes.
  *
- * @throws SluiceError `limit.unknown`; what `forecast` throws
+ * @throws {SluiceError} `limit.unknown`, and the codes of `forecast`
  */
 export async function forecastLimit(
   store: Store,

@@ -4,24 +4,24 @@ import { checkOptions, show } from '../../base/options.ts'
 import type { JobQuery, JobRecord } from '../../jobs/job.ts'
 import { type JobState, STATES } from '../../jobs/job-state.ts'
 
-/** Which jobs to look at. */
+/** A filter of jobs. */
 export interface JobFilter {
   readonly states?: readonly JobState[]
   readonly queue?: string
   readonly task?: string
-  /** Only jobs of the flow with this id: in the order of its nodes, callbacks last. */
+  /** Only jobs of the flow with this id, in the order of its nodes, callbacks last. */
   readonly flow?: string
 }
 
-/** The newest jobs that a filter lets through. */
+/** The newest jobs that match a filter. */
 export interface JobListQuery extends JobFilter {
-  /** 1 to 1,000; 100 by default. */
+  /** 1 to 1,000; default 100. */
   readonly limit?: number
 }
 
 /** One page of jobs. */
 export interface JobPageQuery extends JobListQuery {
-  /** As the page before answered it; null or left out: the first page. */
+  /** The cursor of the page before; null or absent: the first page. */
   readonly cursor?: string | null
 }
 
@@ -29,7 +29,7 @@ const FILTER = ['states', 'queue', 'task', 'flow'] as const
 const DEFAULT_LIMIT = 100
 const MAX_LIMIT = 1000
 
-/** Checks a filter, and reads the cursor of the page that is wanted. @throws option.invalid */
+/** Checks a filter, and reads the cursor of the page. @throws {SluiceError} `option.invalid` */
 export function jobQuery(
   query: JobPageQuery,
   what: 'jobs.list' | 'jobs.page' | 'jobs.iterate',
@@ -54,7 +54,7 @@ export function jobQuery(
   return { store: { ...filter, ...from, limit }, limit }
 }
 
-/** Where the page behind these jobs begins. */
+/** The cursor of the page behind these jobs. */
 export function cursorAfter(last: JobRecord, filter: JobFilter): string {
   const place = filter.flow === undefined ? last.seq : (last.flow?.node ?? 0)
   return Buffer.from(`${VERSION}.${place}.${digestOf(filter)}`).toString('base64url')
@@ -72,7 +72,7 @@ function readCursor(cursor: unknown, filter: JobFilter, what: string): number {
   return Number(place)
 }
 
-/** A cursor is of one filter: in another list its place means nothing. */
+/** A cursor belongs to one filter: its place means nothing in another list. */
 function digestOf({ states, queue, task, flow }: JobFilter): string {
   const text = JSON.stringify([states ? [...new Set(states)].toSorted() : null, queue, task, flow])
   return createHash('sha256').update(text).digest('hex').slice(0, 16)

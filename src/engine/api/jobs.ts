@@ -14,7 +14,7 @@ import type { Results } from '../run/results.ts'
 import { cursorAfter, type JobFilter, type JobListQuery, type JobPageQuery, jobQuery } from './job-page.ts'
 import { type OverrideView, viewOfOverride } from './override-view.ts'
 
-/** A stored job, as callers see it. */
+/** The public view of a stored job. */
 export interface JobView {
   readonly id: string
   readonly task: string
@@ -24,7 +24,7 @@ export interface JobView {
   readonly input: unknown
   readonly result: unknown
   readonly error: JobError | null
-  /** Runs that have started. */
+  /** The number of runs that have started. */
   readonly attempt: number
   readonly maxAttempts: number
   readonly createdAt: Date
@@ -32,57 +32,63 @@ export interface JobView {
   readonly finishedAt: Date | null
   readonly meta: Readonly<Record<string, unknown>>
   readonly tags: readonly string[]
-  /** Set while the job waits for budget: when its lane may go on; null: not throttled, or a permit has to return first. */
+  /**
+   * The next possible start of the lane of a job that waits for budget. Null: the job is not throttled, or a permit
+   * must
+   * return first.
+   */
   readonly throttledUntil: Date | null
-  /** Which due time of which schedule this job stands for; absent for any other job. */
+  /** The schedule and due time of this job; absent for any other job. */
   readonly occurrence?: { readonly schedule: string; readonly dueAt: Date }
-  /** Where it stands in which flow; absent for any other job. */
+  /** The flow of this job and its place there; absent for any other job. */
   readonly flow?: FlowPlace
 }
 
-/** Why a job waits, as data and in words. */
+/** The reason why a job waits, as data and in words. */
 export interface JobExplanation {
   readonly job: JobView
-  /** It was stored where its task's code is not, and waits until an engine that knows the task resolves its limits. */
+  /** The job was stored without its task's code. It waits until an engine that lists the task resolves its limits. */
   readonly unresolved?: true
   /** Every bucket that must admit it. */
   readonly limits: readonly { readonly limit: string; readonly key: string | null; readonly weight: number }[]
   /** The key by which its jobs take turns with those of others; null: none. */
   readonly fairKey: string | null
-  /** Starts that one turn of its lane has. */
+  /** The number of starts in one turn of its lane. */
   readonly share: number
-  /** The bucket that holds it back; null when none does. */
+  /** The bucket that it waits for; null: none. */
   readonly waitsOn: { readonly limit: string; readonly key: string | null } | null
-  /** What that bucket keeps back from it for more urgent jobs; null: nothing. */
+  /** The units that this bucket keeps for more urgent jobs; null: none. */
   readonly headroom: { readonly units: number; readonly priority: number } | null
-  /** Where a limit of scope `worker` is among its limits: what each live worker has to wait for, and until when. */
+  /** For a job with a limit of scope `worker`: the wait of each live worker, and its end. */
   readonly eachWorker?: readonly {
     readonly worker: number
     readonly waitsOn: { readonly limit: string; readonly key: string | null } | null
     readonly until: Date | null
   }[]
-  /** 1 for the next of its lane; null when it does not wait. */
+  /** 1 for the next of its lane; null: it does not wait. */
   readonly position: number | null
   /**
-   * 1 for the next of all that wait for the job's only budget, which jobs of other queues may need too; null when it needs several
-   * budgets or none.
+   * 1 for the next of all jobs, of any queue, that wait for the job's only budget. Null: it needs several budgets, or
+   * none.
    */
   readonly linePosition: number | null
-  /** When it came to its present state. */
+  /** The time of its last state change. */
   readonly since: Date | null
-  /** When the head of its lane may start. */
+  /** The next possible start of the head of its lane. */
   readonly until: Date | null
-  /** When it starts if nothing changes; of a scheduled or retryable job, when it becomes available. */
+  /**
+   * The expected start if nothing changes; for a scheduled or retryable job, the time at which it becomes available.
+   */
   readonly expectedStart: Date | null
-  /** Overrides and pauses in force for that bucket. */
+  /** Active overrides and pauses of that bucket. */
   readonly overrides: readonly OverrideView[]
-  /** False: `expectedStart` is the earliest possible; other limits, permits or the lack of a free slot may delay it. */
+  /** False: `expectedStart` is the earliest possible. Other limits, permits or a missing slot may delay it. */
   readonly exact: boolean
-  /** When it is given up unless it has started; null: never. */
+  /** The time at which it is discarded unless it has started; null: never. */
   readonly givenUpAt: Date | null
-  /** A process that is at work now serves its queue. */
+  /** A live process serves its queue. */
   readonly served: boolean
-  /** A process that is at work now, and serves its queue, lists its task. */
+  /** A live process that serves its queue lists its task. */
   readonly known: boolean
   readonly words: string
 }
@@ -96,7 +102,7 @@ interface Hooks {
   readonly wakeup: Wakeup
 }
 
-/** Stored jobs: look, cancel, retry, explain. */
+/** Stored jobs: read, cancel, retry, explain. */
 export class JobsApi {
   readonly #hooks: Hooks
 
@@ -104,7 +110,7 @@ export class JobsApi {
     this.#hooks = hooks
   }
 
-  /** One job; null when there is none (any more). */
+  /** One job; null: it does not exist, or its retention is over. */
   async get(id: string): Promise<JobView | null> {
     checkText(id, 'jobs.get: the id')
     const store = await this.#hooks.store()
@@ -112,15 +118,20 @@ export class JobsApi {
     return job && viewOf(job)
   }
 
-  /** The newest jobs by state, queue and task; those of one flow in its order. @throws option.invalid for an option it does not know or a value out of range */
+  /**
+   * The newest jobs by state, queue and task; those of one flow in its order.
+   * @throws {SluiceError} `option.invalid` for an unknown option or a value out of range
+   */
   async list(query: JobListQuery = {}): Promise<JobView[]> {
     const { store } = jobQuery(query, 'jobs.list')
     return (await this.#find(store)).map(viewOf)
   }
 
   /**
-   * One page of the same, and the cursor of the next; null: there is none. A job is on one page at most, however many come and go meanwhile.
-   * @param query.cursor of an earlier page with the same filter. @throws option.invalid, also for a cursor that no such page answered
+   * One page of the same list, and the cursor of the next page; null: there is none. A job is on one page at most, even
+   * if jobs are added and deleted meanwhile.
+   * @param query.cursor the cursor of an earlier page with the same filter
+   * @throws {SluiceError} `option.invalid`, also for a cursor that no such page returned
    */
   async page(query: JobPageQuery = {}): Promise<{ readonly jobs: JobView[]; readonly cursor: string | null }> {
     const { store, limit } = jobQuery(query, 'jobs.page')
@@ -130,13 +141,16 @@ export class JobsApi {
     return { jobs: jobs.map(viewOf), cursor: last && found.length > limit ? cursorAfter(last, query) : null }
   }
 
-  /** All jobs that a filter lets through, page by page, in the same order. @throws option.invalid, at the call */
+  /**
+   * Iterates over all jobs that match a filter, page by page, in the same order.
+   * @throws {SluiceError} `option.invalid`, at the call
+   */
   iterate(filter: JobFilter = {}): AsyncIterableIterator<JobView> {
     jobQuery(filter, 'jobs.iterate')
     return this.#iterate(filter)
   }
 
-  /** What no store can keep names no queue and no task. */
+  /** A name that no store can hold has no queue and no task. */
   async #find(query: JobQuery): Promise<JobRecord[]> {
     const store = await this.#hooks.store()
     return isStorable(query.queue ?? '') && isStorable(query.task ?? '') ? store.list(query) : []
@@ -152,9 +166,10 @@ export class JobsApi {
   }
 
   /**
-   * Cancels a job: a waiting one is gone at once, everyone behind it moves up and nothing was charged; a running one has its signal
-   * aborted. Answers false when it had already ended.
-   * @throws job.not_found
+   * Cancels a job. A waiting one ends at once, and the jobs behind it move up; it was not charged. A running one has
+   * its
+   * signal aborted. Returns false if it had already ended.
+   * @throws {SluiceError} `job.not_found`
    */
   async cancel(id: string): Promise<boolean> {
     checkText(id, 'jobs.cancel: the id')
@@ -172,7 +187,10 @@ export class JobsApi {
     return true
   }
 
-  /** Runs a discarded job again, with fresh attempts, and lets its flow go on; false when it is not discarded. @throws job.not_found */
+  /**
+   * Runs a discarded job again, with new attempts, and lets its flow continue. False: it is not discarded.
+   * @throws {SluiceError} `job.not_found`
+   */
   async retry(id: string): Promise<boolean> {
     checkText(id, 'jobs.retry: the id')
     const store = await this.#hooks.store()
@@ -182,7 +200,7 @@ export class JobsApi {
     return retried
   }
 
-  /** Why a job waits, until when, and at which position. @throws job.not_found */
+  /** Explains why a job waits, until when, and at which position. @throws {SluiceError} `job.not_found` */
   async explain(id: string): Promise<JobExplanation> {
     checkText(id, 'jobs.explain: the id')
     const store = await this.#hooks.store()
@@ -284,7 +302,7 @@ function waitInWords({
   return `The job waits for the budget of ${who}, ${lane}, at position ${linePosition ?? position ?? 1}${start}.`
 }
 
-/** A stored job, as callers see it. */
+/** The public view of a stored job. */
 export function viewOf(job: JobRecord): JobView {
   const { meta = {}, tags = [] } = extraOf(job)
   return {
@@ -311,7 +329,7 @@ export function viewOf(job: JobRecord): JobView {
   }
 }
 
-/** Store time as a date: it is close to the wall clock unless that was stepped since the boot. */
+/** Store time as a date. It is close to the wall clock, unless the clock was stepped since boot. */
 function dateOf(us: number): Date {
   return new Date(us / 1000)
 }

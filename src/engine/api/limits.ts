@@ -22,15 +22,19 @@ import {
 import type { Wakeup } from '../events/wakeup.ts'
 import type { WaitHistogram, WaitView } from '../events/wait-histogram.ts'
 
-/** Buckets that are counted for a gauge, those with the most waiting jobs first. */
+/** The most buckets counted for a gauge, those with the most waiting jobs first. */
 const MOST_BUCKETS = 1_000_000
 
-/** One bucket as it stands now. */
+/** The present state of one bucket. */
 export interface BucketView {
   readonly limit: string
-  /** The partition key; null for the one bucket of a limit without keys. */
+  /** The partition key; null: the one bucket of a limit without keys. */
   readonly key: string | null
-  /** Of a limit of scope `worker`: the number of the worker whose own it is, null while none has used it; absent: it is the fleet's. */
+  /**
+   * The number of the worker that owns this bucket of a limit of scope `worker`; null: no worker has used it; absent:
+   * the
+   * limit is fleet-wide.
+   */
   readonly worker?: number | null
   /** Units that could start now. */
   readonly available: number
@@ -40,32 +44,35 @@ export interface BucketView {
   readonly capacity: number
   /** Permits held by active jobs. */
   readonly active: number
-  /** Jobs that wait in its line. */
+  /** Jobs in its wait list. */
   readonly waiting: number
   readonly nextStart: Date | null
-  /** When all that waits now could have started, if nothing else delays it; null when permits decide. */
+  /** The time by which all jobs that wait now could have started, if nothing else delays them; null: permits decide. */
   readonly drained: Date | null
-  /** What of `available` is kept for jobs at or above a priority; null: nothing. */
+  /** The units of `available` kept for jobs at or above a priority; null: none. */
   readonly headroom: { readonly units: number; readonly priority: number } | null
-  /** Overrides and pauses in force for it, of the limit as a whole or of this key. */
+  /** Its active overrides and pauses, of the whole limit or of this key. */
   readonly overrides: readonly OverrideView[]
 }
 
 /** A declared limit. */
 export interface LimitView {
   readonly name: string
-  /** As it is defined; what overrides make of it is seen at each bucket. */
+  /** Its definition. The buckets show the effect of overrides. */
   readonly policy: LimitPolicy
   readonly version: number
-  /** What the store keeps of the definition cannot be read: nothing starts until it is defined again, and `policy` is one without permits. */
+  /**
+   * The stored definition cannot be read. Nothing starts until it is defined again, and `policy` is one without
+   * permits.
+   */
   readonly unreadable?: true
-  /** Overrides and pauses in force, of the limit as a whole or of one of its keys. */
+  /** Active overrides and pauses of the whole limit or of one of its keys. */
   readonly overrides: readonly OverrideView[]
 }
 
-/** How many jobs wait for budget, and where. */
+/** The number of jobs that wait for budget, and their buckets. */
 export interface WaitingView {
-  /** Jobs that a closed bucket holds back; they are available in every other respect. */
+  /** Jobs that wait for a closed bucket, and are otherwise available. */
   readonly waiting: number
   /** One row for each queue and bucket, the longest first. */
   readonly rows: readonly WaitingRow[]
@@ -75,16 +82,18 @@ export interface WaitingView {
 export interface WaitingRow {
   readonly queue: string
   readonly limit: string
-  /** The partition key; null for the one bucket of a limit without keys. */
+  /** The partition key; null: the one bucket of a limit without keys. */
   readonly key: string | null
-  /** Of a limit of scope `worker`: whose line it is; the same jobs stand in those of other workers too. */
+  /**
+   * The worker of this wait list, for a limit of scope `worker`. The same jobs are in the lists of other workers too.
+   */
   readonly worker?: number
   readonly waiting: number
-  /** When the first that waits for this bucket, of whatever queue, may start; null when a permit has to return. */
+  /** The next possible start of the first job that waits for this bucket, of any queue; null: a permit must return. */
   readonly nextStart: Date | null
 }
 
-/** What the limits of an engine need of it. */
+/** The engine's parts that its limits use. */
 export interface LimitHooks {
   readonly store: () => Promise<Store>
   readonly clock: Clock
@@ -93,7 +102,7 @@ export interface LimitHooks {
   readonly wakeup: Wakeup
 }
 
-/** What every limit has left and who waits, and what is changed of it while it runs. */
+/** The remaining budget and the wait list of every limit, and changes of limits at run time. */
 export class LimitsApi {
   readonly #hooks: LimitHooks
 
@@ -101,7 +110,7 @@ export class LimitsApi {
     this.#hooks = hooks
   }
 
-  /** Every declared limit, those also whose definition cannot be read any more. */
+  /** Every declared limit, also those with an unreadable definition. */
   async list(): Promise<LimitView[]> {
     const store = await this.#hooks.store()
     const inForce = (await store.overrides()).filter((each) => each.ended === null)
@@ -120,8 +129,8 @@ export class LimitsApi {
   }
 
   /**
-   * The buckets of a limit that are or were in use; with a key, that one, which reads as full when it was never used.
-   * @throws limit.unknown
+   * The used buckets of a limit. With a key only that bucket, which reads as full if it was never used.
+   * @throws {SluiceError} `limit.unknown`
    */
   async inspect(limit: Limit | string, key?: Key): Promise<BucketView[]> {
     const store = await this.#hooks.store()
@@ -131,12 +140,14 @@ export class LimitsApi {
   }
 
   /**
-   * Changes numbers of a limit while it runs, in every process and at once: for one key, or, without one, for all. What it does not
-   * name stays as it is defined. A key's override wins over the limit's, and that over the definition; the level carries over, so that
-   * nothing is refilled for free. A second override of the same key takes the place of the first.
+   * Changes numbers of a limit at run time, in every process at once: for one key, or without one for all keys. Other
+   * numbers stay as defined. A key's override wins over the limit's, and that over the definition. The level carries
+   * over,
+   * so that no bucket is refilled for free. A second override of the same key replaces the first.
    *
-   * @param options.until when it ends by itself; by default it stands until it is cleared, over restarts and new definitions.
-   * @throws limit.unknown, policy.invalid for a change that does not fit the limit, option.invalid
+   * @param options.until the end of the override. Default: it stays until it is cleared, over restarts and new
+   * definitions.
+   * @throws {SluiceError} `limit.unknown`, `policy.invalid` for a change that does not fit the limit, `option.invalid`
    */
   async override(
     limit: Limit | string,
@@ -149,28 +160,34 @@ export class LimitsApi {
     await this.#change(limit, key, 'override', change, options)
   }
 
-  /** Ends an override before its time; false: there was none. @throws limit.unknown */
+  /** Ends an override early; false: there was none. @throws {SluiceError} `limit.unknown` */
   clearOverride(limit: Limit | string, key?: Key, options: Remark = {}): Promise<boolean> {
     return this.#change(limit, key, 'override', null, options)
   }
 
   /**
-   * Holds all further starts of a limit, or of one key of it; what runs goes on. A pause stands beside overrides, and wins.
-   * @throws limit.unknown, option.invalid
+   * Stops all further starts of a limit, or of one key of it; running jobs continue. A pause is independent of
+   * overrides, and wins over them.
+   * @throws {SluiceError} `limit.unknown`, `option.invalid`
    */
   async pause(limit: Limit | string, key?: Key, options: { until?: Duration | Date } & Remark = {}): Promise<void> {
     await this.#change(limit, key, 'pause', { concurrency: 0 }, options)
   }
 
-  /** Ends a pause; false: there was none. A key stays held while its limit as a whole is paused. @throws limit.unknown */
+  /**
+   * Ends a pause; false: there was none. A key stays paused while its whole limit is paused.
+   * @throws {SluiceError} `limit.unknown`
+   */
   resume(limit: Limit | string, key?: Key, options: Remark = {}): Promise<boolean> {
     return this.#change(limit, key, 'pause', null, options)
   }
 
   /**
-   * Closes one bucket until then, as a reply of 429 does: a rate then holds one unit, so that it resumes without a burst.
-   * @param key without one: the bucket of a limit without keys. To hold all keys, use `pause` with `until`.
-   * @throws limit.unknown, option.invalid
+   * Closes one bucket until an instant, as a reply of 429 does. A rate then holds one unit, so that it resumes without
+   * a
+   * burst.
+   * @param key absent: the bucket of a limit without keys. To stop all keys, use `pause` with `until`.
+   * @throws {SluiceError} `limit.unknown`, `option.invalid`
    */
   async penalize(limit: Limit | string, key: Key | undefined, until: Duration | Date): Promise<void> {
     const store = await this.#hooks.store()
@@ -187,7 +204,10 @@ export class LimitsApi {
     events.emit('rate_limit.dynamic_adjusted', { limit: name, key: bucket, until: at, remaining: null })
   }
 
-  /** The record of overrides and pauses, in force and over, newest first: who, why, from when, until when. @throws limit.unknown */
+  /**
+   * The record of overrides and pauses, active and ended, newest first: author, reason, start and end.
+   * @throws {SluiceError} `limit.unknown`
+   */
   async overrides(limit?: Limit | string): Promise<OverrideView[]> {
     const store = await this.#hooks.store()
     const name = limit === undefined ? undefined : nameOf(limit)
@@ -207,7 +227,7 @@ export class LimitsApi {
     return [...totals.values()]
   }
 
-  /** How long jobs waited for budget, by limit: the starts of this process since the engine was made. */
+  /** The waits of jobs for budget, by limit: the starts of this process since the engine was made. */
   waits(): WaitView[] {
     return this.#hooks.waits.view()
   }
@@ -235,10 +255,10 @@ export class LimitsApi {
   }
 
   /**
-   * How many jobs wait for budget, by queue and bucket, the longest first. It counts every job that waits.
+   * The jobs that wait for budget, by queue and bucket, the longest first. It counts every job that waits.
    *
-   * @param options.rows 1 to 1,000; 100 by default. The total counts all.
-   * @throws option.invalid
+   * @param options.rows 1 to 1,000; default 100. The total counts all.
+   * @throws {SluiceError} `option.invalid`
    */
   async waiting(options: { readonly rows?: number } = {}): Promise<WaitingView> {
     checkOptions(options, ['rows'], 'limits.waiting')

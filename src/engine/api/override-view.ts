@@ -10,7 +10,7 @@ import type { PolicyChange } from '../../policy/limits/override.ts'
 import { partitionKey } from '../../policy/limits/partition-key.ts'
 import type { Override } from '../../store/contract/overrides.ts'
 
-/** Who changes a limit, and why: kept on record. */
+/** The author of a change, and the reason: both are recorded. */
 export interface Remark {
   /** At most 255 characters. */
   by?: string
@@ -18,26 +18,26 @@ export interface Remark {
   reason?: string
 }
 
-/** An override or a pause of a limit, in force or on record. */
+/** An override or a pause of a limit, active or ended. */
 export interface OverrideView {
   readonly limit: string
   /** Null: all keys; empty: the bucket of jobs without a key. */
   readonly key: string | null
   readonly kind: 'override' | 'pause'
-  /** What it changes; null for a pause. */
+  /** The changed numbers; null: a pause. */
   readonly change: PolicyChange | null
   readonly since: Date
-  /** When it ends by itself. */
+  /** The instant at which it ends by itself. */
   readonly until: Date | null
   readonly by: string | null
   readonly reason: string | null
-  /** When it ended; null: it is in force. */
+  /** The instant at which it ended; null: it is active. */
   readonly ended: Date | null
-  /** Who ended it, or put another in its place; null: its time was over, or nobody said. */
+  /** The author of its end or of its replacement; null: it expired, or its author is unknown. */
   readonly endedBy: string | null
 }
 
-/** An override as it is shown. */
+/** The public view of an override. */
 export function viewOfOverride({
   limit,
   key,
@@ -64,21 +64,24 @@ export function viewOfOverride({
   }
 }
 
-/** The name of a limit that was given as itself or by its name. @throws option.invalid */
+/** The name of a limit, from the limit itself or its name. @throws {SluiceError} `option.invalid` */
 export function nameOf(limit: Limit | string): string {
   const name: unknown = typeof limit === 'object' && limit !== null ? limit.name : limit
   if (typeof name === 'string') return name
   throw new SluiceError('option.invalid', `A limit is ${show(limit)}; give its name, or the limit itself`)
 }
 
-/** A key as buckets have it: `''` is that of jobs without a key; null: none was given. @throws limit.key.invalid */
+/** A key as buckets store it: `''` for jobs without a key; null: no key. @throws {SluiceError} `limit.key.invalid` */
 export function keyOf(key: Key | undefined, limit: string): string | null {
   if (key === undefined) return null
   const found = partitionKey(key, 'shared', `limit ${limit}`)
   return found.kind === 'key' ? found.key : null
 }
 
-/** An instant of the store's clock, given as one of the wall or as a time from now. @throws option.invalid, duration.invalid */
+/**
+ * An instant of the store's clock, from a wall-clock instant or a time from now.
+ * @throws {SluiceError} `option.invalid`, `duration.invalid`
+ */
 export function untilUsOf(until: Duration | Date, clock: Clock, nowUs: number): number {
   const nowMs = clock.now()
   const aheadUs = until instanceof Date ? Math.round((until.getTime() - nowMs) * 1000) : durationUs(until, 'until')
@@ -92,7 +95,7 @@ export function untilUsOf(until: Duration | Date, clock: Clock, nowUs: number): 
   )
 }
 
-/** Checks who and why. @throws option.invalid */
+/** Checks the author and the reason of a change. @throws {SluiceError} `option.invalid` */
 export function checkRemark({ by, reason }: Remark): { by: string | null; reason: string | null } {
   return { by: checkText(by, 'by', 255), reason: checkText(reason, 'reason', 1000) }
 }

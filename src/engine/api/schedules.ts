@@ -17,7 +17,7 @@ export interface ScheduleView {
   readonly task: string
   readonly queue: string
   readonly input: unknown
-  /** Null for one of even distances. */
+  /** Null for a schedule by distance. */
   readonly cron: string | null
   readonly timezone: string | null
   /** ms; null for a cron. */
@@ -28,13 +28,13 @@ export interface ScheduleView {
   readonly onMissed: OnMissed
   /** `completed`: the series has ended, by `until` or `maxRuns`. */
   readonly state: 'active' | 'completed'
-  /** When the next occurrence is due; null: the series has ended. */
+  /** The next due time; null: the series has ended. */
   readonly nextAt: Date | null
-  /** When the last occurrence that became a job was due. */
+  /** The due time of the last occurrence that became a job. */
   readonly lastAt: Date | null
   /** The id of that job. */
   readonly lastJob: string | null
-  /** Occurrences that became jobs, without those that were skipped while they waited. */
+  /** Occurrences that became jobs, without those skipped while they waited. */
   readonly runs: number
 }
 
@@ -46,10 +46,10 @@ interface Hooks {
   readonly servedQueues: ServedQueues
 }
 
-/** Recurring work: what is registered, and what comes next. */
+/** Schedules: list, read, remove. */
 export class SchedulesApi {
   readonly #hooks: Hooks
-  /** The inputs of schedules that were given no name. */
+  /** The inputs of schedules without a name. */
   readonly #unnamed = new Map<string, string>()
   readonly #warned = new Set<string>()
 
@@ -57,28 +57,28 @@ export class SchedulesApi {
     this.#hooks = hooks
   }
 
-  /** Every schedule of the store, ended ones too, by name. */
+  /** Every schedule of the store by name, ended ones included. */
   async list(): Promise<ScheduleView[]> {
     return (await (await this.#hooks.store()).schedules()).map(toView)
   }
 
-  /** One schedule; null when there is none of that name. */
+  /** One schedule; null: none has that name. */
   async get(name: string): Promise<ScheduleView | null> {
     checkText(name, 'schedules.get: the name')
     return (await this.list()).find((each) => each.name === name) ?? null
   }
 
-  /** Ends a schedule and forgets it; an occurrence that waits or runs goes on. False when there is none of that name. */
+  /** Ends and deletes a schedule. An occurrence that waits or runs continues. False: no schedule has that name. */
   async remove(name: string): Promise<boolean> {
     checkText(name, 'schedules.remove: the name')
     this.#unnamed.delete(name)
-    // What no store can keep is no name of one.
+    // A name that no store can hold has no schedule.
     const removed = isStorable(name) && (await (await this.#hooks.store()).unschedule(name))
     if (removed) this.#hooks.wakeup.notify('schedule')
     return removed
   }
 
-  /** Registers a schedule of such jobs; what `sluice.schedule` comes to. */
+  /** Registers a schedule of such jobs, for `sluice.schedule`. */
   async register(options: ScheduleOptions<never>, job: NewJob): Promise<ScheduleView> {
     const given = toSchedule(options, job)
     if (options.name === undefined) this.#checkUnnamed(given.name, job.input)
@@ -89,7 +89,7 @@ export class SchedulesApi {
     return toView(schedule)
   }
 
-  /** Two calls of one task without names would take each other's place. */
+  /** Two unnamed schedules of one task would replace each other. */
   #checkUnnamed(name: string, input: string): void {
     const known = this.#unnamed.get(name)
     if (known !== undefined && known !== input)

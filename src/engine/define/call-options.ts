@@ -3,7 +3,7 @@ import { checkOptions, quote, show } from '../../base/options.ts'
 import { checkUnits } from '../../policy/limits/define.ts'
 import type { EnqueueOptions } from './task.ts'
 
-/** Of a task, not of a call; or under another name. */
+/** Options of a task, or with another name in a call. */
 const MEANT = { in: 'delay', at: 'runAt', limit: 'limits', key: 'unique' }
 const QUEUE = /^[a-z0-9][a-z0-9.-]*$/
 const OPTIONS = [
@@ -22,7 +22,7 @@ const OPTIONS = [
   'tx',
 ] as const
 
-/** Checks the options of a call. @throws option.invalid, priority.invalid, delay.invalid */
+/** Checks the options of a call. @throws {SluiceError} `option.invalid`, `priority.invalid`, `delay.invalid` */
 export function checkCall(options: EnqueueOptions<never>, task: string): void {
   checkOptions(options, OPTIONS, `enqueue of ${task}`, { meant: MEANT })
   const { priority, delay, runAt, weight, share, meta, tags } = options
@@ -41,13 +41,13 @@ export function checkCall(options: EnqueueOptions<never>, task: string): void {
     throw new SluiceError('option.invalid', `enqueue of ${task}: tags has to be a list of texts`)
 }
 
-/** Checks what callers note on a job or a flow. @throws option.invalid */
+/** Checks the notes of a job or a flow. @throws {SluiceError} `option.invalid` */
 export function checkMeta(meta: unknown, what: string, code: ErrorCode = 'option.invalid'): void {
   if (meta === undefined || (typeof meta === 'object' && meta !== null && !Array.isArray(meta))) return
   throw new SluiceError(code, `${what}: meta is ${show(meta)}; give an object`)
 }
 
-/** Refuses a name that is no queue's. @throws queue.invalid */
+/** Checks the name of a queue. @throws {SluiceError} `queue.invalid` */
 export function checkQueue(queue: string): string {
   if (typeof queue === 'string' && queue.length <= 128 && QUEUE.test(queue)) return queue
   throw new SluiceError(

@@ -5,13 +5,13 @@ import type { Key } from '../../policy/limits/key-path.ts'
 import { isPath, partitionKey, readPath } from '../../policy/limits/partition-key.ts'
 import { MAX_SHARE } from '../../policy/admission/turn.ts'
 
-/** What a task says of the turns of its jobs, or one call of it instead. */
+/** The turns of a task's jobs, or of one call instead. */
 export interface Fairness {
   readonly fairKey: Key | ((input: never) => Key | null | undefined) | { readonly path: string } | null
   readonly share: number | ((input: never) => number) | undefined
 }
 
-/** Checks what a task says. @throws fairness.invalid */
+/** Checks a task's fairness options. @throws {SluiceError} `fairness.invalid` */
 export function fairnessOf(
   fairKey: ((input: never) => Key | null | undefined) | string | undefined,
   share: number | ((input: never) => number) | undefined,
@@ -24,8 +24,8 @@ export function fairnessOf(
 }
 
 /**
- * The fair key and the share of one job; what the call says goes before what the task says.
- * @throws fairness.invalid, also for a function that threw
+ * The fair key and the share of one job. The call's options replace the task's.
+ * @throws {SluiceError} `fairness.invalid`, also for a function that threw
  */
 export function fairnessOfJob(
   own: Fairness,

@@ -7,10 +7,10 @@ import { checkFlowName, dependencies, type FlowJob, type NewFlow } from '../../j
 import type { NewJob } from '../../jobs/job.ts'
 import type { AnyTask, EnqueueOptions, Task } from './task.ts'
 
-/** How a call that is part of a flow is enqueued; its `delay` counts from when its time comes. */
+/** The options of a call that is part of a flow. Its `delay` begins once its flow lets it start. */
 export type CallOptions<I> = Omit<EnqueueOptions<I>, 'unique' | 'tx'>
 
-/** One call of a task, to be enqueued as part of a flow. Opaque: `call` makes it. */
+/** One call of a task, to be enqueued as part of a flow. It is opaque, and made by `call`. */
 export interface Call {
   readonly task: AnyTask
   readonly input: unknown
@@ -25,19 +25,21 @@ export type FlowOptions = {
 } & (
   | {
       kind: 'chain'
-      /** 1 to 1,000; each starts once the one before it has completed, and is handed the results of all before it. */
+      /**
+       * 1 to 1,000 calls. Each starts once the one before it has completed, and receives the results of all before it.
+       */
       steps: readonly Call[]
     }
   | {
       kind: 'group'
-      /** 1 to 10,000. */
+      /** 1 to 10,000 calls. */
       jobs: readonly Call[]
     }
   | {
       kind: 'batch'
-      /** 1 to 10,000. */
+      /** 1 to 10,000 calls. */
       jobs: readonly Call[]
-      /** At least one; each is handed the results of all jobs, null where one did not complete. */
+      /** At least one. Each receives the results of all jobs, with null for each that did not complete. */
       callbacks: {
         /** All jobs have completed. */
         onSuccess?: Call
@@ -62,7 +64,7 @@ const CALLED: Readonly<Record<string, Callback>> = {
   onComplete: 'complete',
 }
 
-/** A call of a task with its input, as part of a flow: `call(charge, { order }, { priority: 5 })`. */
+/** Makes a call of a task with its input, as part of a flow: `call(charge, { order }, { priority: 5 })`. */
 export function call<I, O, R>(
   task: Task<I, O, R>,
   ...args: undefined extends I ? [input?: I, options?: CallOptions<O>] : [input: I, options?: CallOptions<O>]
@@ -71,7 +73,10 @@ export function call<I, O, R>(
   return { task, input, options }
 }
 
-/** A flow's jobs prepared and linked as its kind says. @throws flow.invalid, and as `enqueue` for each call: nothing is stored then */
+/**
+ * Prepares and links the jobs of a flow by its kind.
+ * @throws {SluiceError} `flow.invalid`, and the codes of `enqueue` for each call; then nothing is stored
+ */
 export async function toFlow(id: string, options: FlowOptions, prepare: Prepare): Promise<NewFlow> {
   const kind = checkOptions(options)
   const calls = checkCalls(kind, options.kind === 'chain' ? options.steps : options.jobs)

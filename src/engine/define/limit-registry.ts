@@ -8,18 +8,18 @@ import type { LimitPolicy, LimitDefinition } from '../../policy/limits/limit.ts'
 import { partitionKey, readPath, SHARED_KEY } from '../../policy/limits/partition-key.ts'
 import type { BucketUse } from '../../store/contract/store.ts'
 
-/** What a call says that its limits go by. */
+/** The options of a call that its limits depend on. */
 export interface Asked {
-  /** Of uses that name none; undefined: 1. */
+  /** For uses without a weight of their own; undefined: 1. */
   readonly weight: number | undefined
-  /** Null: not of a job. */
+  /** Null: no job. */
   readonly priority: number | null
 }
 
-/** The limits that one engine knows, and what a job costs in each of them. */
+/** The limits that one engine defines, and the cost of a job in each of them. */
 export class LimitRegistry {
   readonly #policies = new Map<string, LimitPolicy>()
-  /** Who listed each first. */
+  /** The first place that listed each limit. */
   readonly #where = new Map<string, string>()
   /** Policies that equal the one of their name. */
   readonly #same = new WeakSet<LimitPolicy>()
@@ -31,9 +31,9 @@ export class LimitRegistry {
   }
 
   /**
-   * Adds a limit; the same name with the same policy is the same limit.
-   * @param where names who lists it in messages, as in `task tenant.sync`.
-   * @throws limit.conflict; limit.weight.above_burst for a weight that is the same for every job
+   * Adds a limit. The same name with the same policy is the same limit.
+   * @param where the lister's name in messages, as in `task tenant.sync`
+   * @throws {SluiceError} `limit.conflict`; `limit.weight.above_burst` for a constant weight
    */
   add(use: UseSpec<never>, where: string): void {
     this.#check(use, where)
@@ -44,7 +44,7 @@ export class LimitRegistry {
     }
   }
 
-  /** Limits are often made anew with the same content, which is compared once for each. */
+  /** Callers often recreate limits with the same content, which is compared once for each object. */
   #check({ limit, policy }: UseSpec<never>, where: string): void {
     const known = this.#policies.get(limit)
     if (!known || known === policy || this.#same.has(policy)) return
@@ -66,7 +66,9 @@ export class LimitRegistry {
 
   /**
    * The buckets that a job of this input needs, in lane order, each once.
-   * @throws limit.unknown, limit.conflict, limit.key.invalid, limit.key.missing, limit.key.threw, limit.weight.invalid, limit.weight.threw, limit.weight.above_burst
+   * @throws {SluiceError} `limit.unknown`, `limit.conflict`, `limit.key.invalid`, `limit.key.missing`,
+   * `limit.key.threw`,
+   * `limit.weight.invalid`, `limit.weight.threw`, `limit.weight.above_burst`
    */
   resolve(specs: readonly UseSpec<never>[], input: unknown, asked: Asked, task: string): BucketUse[] {
     const uses: BucketUse[] = []
@@ -146,7 +148,10 @@ export class LimitRegistry {
   }
 }
 
-/** The most units that one start may take; null for a limit that counts none. @throws limit.weight.above_burst */
+/**
+ * The most units that one start may take; null: the limit counts no units.
+ * @throws {SluiceError} `limit.weight.above_burst`
+ */
 function refuseAboveBurst({ rule }: LimitPolicy, weight: number, what: string): number | null {
   if (!rule || rule.kind === 'spacing') return null
   const most = rule.kind === 'rate' ? rule.burst : rule.max
@@ -157,7 +162,7 @@ function refuseAboveBurst({ rule }: LimitPolicy, weight: number, what: string): 
   )
 }
 
-/** Reads uses that the user listed as limits. @throws option.invalid */
+/** Reads the listed limits of a caller. @throws {SluiceError} `option.invalid` */
 export function specsOf(limits: readonly (Limit | LimitUse<never>)[] | undefined, what: string): UseSpec<never>[] {
   if (limits !== undefined && !Array.isArray(limits)) throw notAList(limits, what)
   return (limits ?? []).map((use) => {
@@ -169,7 +174,7 @@ export function specsOf(limits: readonly (Limit | LimitUse<never>)[] | undefined
   })
 }
 
-/** The refusal of limits that are no list, as of a single one. */
+/** The refusal of limits that are not a list, such as a single one. */
 export function notAList(limits: unknown, what: string): SluiceError {
   return new SluiceError('option.invalid', `limits of ${what} is ${show(limits)}; give a list, as limits: [crm]`)
 }

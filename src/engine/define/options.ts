@@ -10,57 +10,66 @@ import { type QueueList, type QueueSettings, queuesOf } from './queue-list.ts'
 import type { AnyTask } from './task.ts'
 import { Trouble } from '../../base/trouble.ts'
 
-/** How an engine is made. */
+/** The options of an engine. */
 export interface SluiceOptions {
   /**
-   * `sqlite:./file.db`, or `sqlite::memory:` for a store that ends with the process. Or a store itself, which this engine alone
-   * opens and closes; then `durability`, `retention` and `ageing` are that store's own and are refused here, and its clock must be this engine's.
+   * `sqlite:./file.db`, or `sqlite::memory:` for a store that ends with the process. Or a store itself, which only this
+   * engine opens and closes. Then `durability`, `retention` and `ageing` are set at the store and refused here, and the
+   * store must have this engine's clock.
    */
   store: string | Store
   tasks: readonly AnyTask[]
   /** Limits that calls name and no task lists. */
   limits?: readonly Limit[]
   /**
-   * The queues that this process serves once started: exactly these. Without it: `default` and the queues of its tasks. Names alone,
-   * `['mail']`, have all defaults; a number in place of options, `{ mail: 5 }`, is the concurrency.
+   * The queues that this process serves once started: exactly these. Default: `default` and the queues of its tasks.
+   * Names alone, `['mail']`, have all defaults. A number in place of options, `{ mail: 5 }`, is the concurrency.
    */
   queues?: QueueList
-  /** `power` (default): what was acknowledged survives a power cut; `process`: it survives a killed process. */
+  /** `power` (default): acknowledged writes survive a power cut. `process`: they survive a killed process. */
   durability?: Durability
-  /** A job's lease: how long after a worker fell silent its jobs are given to others; 30 s by default, at least 100 ms. */
+  /**
+   * The lease of a job: other workers get its jobs this long after a worker fell silent. Default 30 s; at least 100 ms.
+   */
   lease?: Duration
-  /** How often leases are extended; a third of the lease by default. */
+  /** The interval at which leases are extended; default: a third of the lease. */
   heartbeat?: Duration
-  /** How long finished jobs are kept: completed and cancelled 24 h, discarded 7 d by default. */
+  /** How long finished jobs are kept; default 24 h for completed and cancelled ones, 7 d for discarded ones. */
   retention?: { completed?: Duration; cancelled?: Duration; discarded?: Duration }
   /**
-   * A waiting job gains one step of priority per so much time, at least 1 ms, so that none waits for ever behind more urgent ones; the
-   * priority that it shows, and that headroom goes by, stays. It holds for the whole store, as the engine that opened it last says;
-   * `null` ends it; by default it is left as it is (at first: none). Jobs of different intervals take no turns: the older goes first.
+   * A waiting job gains one step of priority per this time, at least 1 ms, so that more urgent jobs cannot starve it.
+   * Its
+   * visible priority, which headroom uses, stays. The setting is stored for the whole store, by the engine that opened
+   * it
+   * last. `null` ends it; default: unchanged (at first: none). Jobs of different intervals take no turns: the older
+   * starts
+   * first.
    */
   ageing?: Duration | null
-  /** The longest that a push-back (`RateLimited`) may close a bucket; 1 h by default. */
+  /** The longest time for which a push-back (`RateLimited`) may close a bucket; default 1 h. */
   maxPenalty?: Duration
-  /** False: no event is told to anybody; true by default. */
+  /** False: the engine emits no events; default true. */
   events?: boolean
-  /** How often a bucket that jobs go on waiting for is told of again, per bucket; 1 minute by default, at least 1 s. */
+  /**
+   * The interval at which events about a bucket with waiting jobs repeat, per bucket; default 1 minute, at least 1 s.
+   */
   eventWindow?: Duration
-  /** A manual clock in tests. */
+  /** The clock of the engine: a manual clock in tests; default: the system's. */
   clock?: Clock
-  /** Any pino-like object; warnings and errors on stderr by default. */
+  /** Any pino-like object; default: warnings and errors on stderr. */
   logger?: Logger
-  /** Where jitter comes from; a seeded one makes it repeatable. */
+  /** The source of jitter. A seeded one makes it repeatable. */
   random?: Random
 }
 
-/** The options with all defaults filled in. */
+/** The options with all defaults. */
 export interface EngineSettings {
   readonly clock: Clock
-  /** Passes on to the one that was given, and never throws. */
+  /** Passes on to the given logger, and never throws. */
   readonly logger: Logger
-  /** As it was given: what handlers are handed. */
+  /** The given logger, for handlers. */
   readonly handlerLogger: Logger
-  /** Where trouble with the store is told of. */
+  /** Reports trouble with the store. */
   readonly trouble: Trouble
   readonly random: Random
   readonly durability: Durability
@@ -91,14 +100,14 @@ const KNOWN = [
   'logger',
   'random',
 ] as const
-/** How long jobs of each final state are kept. */
+/** The final states with a retention. */
 const RETENTION = ['completed', 'cancelled', 'discarded'] as const
 const OF_STORE = ['durability', 'retention', 'ageing'] as const
 const SHORTEST_LEASE_US = 100_000
 const SHORTEST_AGEING_US = 1000
 const SHORTEST_EVENT_WINDOW_US = 1_000_000
 
-/** Checks the options of an engine. @throws option.invalid, queue.invalid, duration.invalid */
+/** Checks the options of an engine. @throws {SluiceError} `option.invalid`, `queue.invalid`, `duration.invalid` */
 export function settingsOf(options: SluiceOptions): EngineSettings {
   checkOptions(options, KNOWN, 'new Sluice', {
     meant: { queue: 'queues', db: 'store', url: 'store', database: 'store' },
@@ -147,7 +156,7 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
   }
 }
 
-/** What a store is opened with was said when it was made. */
+/** The options of a ready-made store were set when it was made. */
 function checkStore(options: SluiceOptions): void {
   checkMethods(options.store, ['open', 'close', 'enqueue', 'claim', 'settle'], 'store of new Sluice')
   for (const name of OF_STORE)

@@ -2,7 +2,7 @@ import { timersAreFaked } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
 import type { Store } from '../../store/contract/store.ts'
 
-/** Where an engine was made, and on which store: an engine that a failed test has left open must be found again. */
+/** The place where an engine was made, and its store. It helps to find an engine that a failed test has left open. */
 export class Place {
   readonly #store: string
   readonly #stack: string | undefined
@@ -33,8 +33,8 @@ function withoutSecrets(url: string): string {
 }
 
 /**
- * Refuses to begin under timers that a test has faked: nothing would ever answer. Date alone may be faked.
- * @throws option.invalid
+ * Refuses to start under timers that a test has faked, since no answer would ever arrive. Date alone may be faked.
+ * @throws {SluiceError} `option.invalid`
  */
 export function refuseFakedTimers(): void {
   if (!timersAreFaked()) return

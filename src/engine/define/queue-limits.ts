@@ -3,7 +3,9 @@ import type { BucketUse, DeclaredQueue } from '../../store/contract/store.ts'
 import { hangsOnJob, type LimitRegistry } from './limit-registry.ts'
 import type { EngineSettings } from './options.ts'
 
-/** The limits that queues were given: those of the queue as a whole, and those whose key hangs on the job, which count as its own. */
+/**
+ * The limits of queues: those of the whole queue, and those whose key depends on the job, which count as the job's own.
+ */
 export class QueueLimits {
   readonly #queues: EngineSettings['queues']
   readonly #registry: LimitRegistry
@@ -13,7 +15,7 @@ export class QueueLimits {
     this.#registry = registry
   }
 
-  /** The buckets that all starts of a queue need. */
+  /** The buckets that every start of a queue needs. */
   #uses(queue: string): BucketUse[] {
     const own = this.#specs(queue).filter((spec) => !hangsOnJob(spec))
     return this.#registry.resolve(own, undefined, { weight: undefined, priority: null }, `of queue ${queue}`)
@@ -24,7 +26,7 @@ export class QueueLimits {
     return this.#specs(queue).filter(hangsOnJob)
   }
 
-  /** What this engine says of its queues as a whole: nothing of those for which it lists no limits. */
+  /** This engine's declarations of whole queues. A queue without listed limits has none. */
   declared(): DeclaredQueue[] {
     return this.#queues.flatMap(({ queue, version }) =>
       version === null ? [] : [{ queue, uses: this.#uses(queue), version }],

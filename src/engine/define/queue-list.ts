@@ -5,15 +5,20 @@ import { checkQueue } from './call-options.ts'
 import { specsOf } from './limit-registry.ts'
 import { type AnyTask, definitionOf } from './task.ts'
 
-/** How one queue is served by this process. */
+/** The service of one queue by this process. */
 export interface QueueOptions {
-  /** Jobs of it that run at once in this process (in a limit, `concurrency` is fleet-wide); 10 by default; 0: it runs none, but the queue's limits hold. */
+  /**
+   * Jobs of the queue that run at once in this process (in a limit, `concurrency` is fleet-wide); default 10. 0: it
+   * runs
+   * none, but the queue's limits apply.
+   */
   concurrency?: number
-  /** Every job of the queue needs them too; a closed one puts the queue to sleep as a whole. */
+  /** Every job of the queue needs them too. A closed one stops the whole queue. */
   limits?: readonly LimitUse<never>[]
   /**
-   * Of `limits`: where engines declare different ones for the queue, the higher version holds for all of them, and at the same version
-   * what the engine that opened the store last declares; a whole number, default 0.
+   * The version of `limits`: if engines declare different ones for the queue, the higher version applies to all of
+   * them.
+   * At the same version the last declaration of the engine that opened the store applies. A whole number, default 0.
    */
   version?: number
 }
@@ -21,12 +26,12 @@ export interface QueueOptions {
 /** Queues by name with their options or their concurrency, or names alone. */
 export type QueueList = Readonly<Record<string, QueueOptions | number>> | readonly string[]
 
-/** One queue, with all defaults filled in. */
+/** One queue with all defaults. */
 export interface QueueSettings {
   readonly queue: string
   readonly concurrency: number
   readonly specs: readonly UseSpec<never>[]
-  /** Of its limits; null: this engine says nothing of them, and what the store has stays. */
+  /** The version of its limits; null: this engine declares none, and the stored ones stay. */
   readonly version: number | null
 }
 
@@ -35,7 +40,10 @@ const DEFAULT_CONCURRENCY = 10
 const MOST_CONCURRENCY = 10_000
 const KNOWN = ['concurrency', 'limits', 'version']
 
-/** The queues that an engine serves: those given, else `default` and those of its tasks. @throws option.invalid, queue.invalid */
+/**
+ * The queues that an engine serves: the given ones; by default `default` and those of its tasks.
+ * @throws {SluiceError} `option.invalid`, `queue.invalid`
+ */
 export function queuesOf(given: QueueList | undefined, tasks: readonly AnyTask[]): QueueSettings[] {
   const named = given === undefined ? [DEFAULT_QUEUE, ...tasks.map((each) => definitionOf(each).queue)] : given
   return entriesOf(named).map(([queue, options]) => {

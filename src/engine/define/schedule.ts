@@ -12,34 +12,44 @@ import type { Rule } from '../../policy/rules/rule.ts'
 import type { EnqueueOptions, TaskDefinition } from './task.ts'
 
 interface Every {
-  /** The distance of due times, at least 10 ms; by the store's clock, which steps of the wall clock do not move. */
+  /** The distance of due times, at least 10 ms, by the store's clock. Steps of the wall clock do not move it. */
   every: Duration
   cron?: never
   timezone?: never
 }
 
 interface ByCalendar {
-  /** Five fields, or six with seconds first, or a nickname as `@daily`; by the wall clock. */
+  /** 5 fields, 6 with seconds first, or a nickname such as `@daily`; by the wall clock. */
   cron: string
-  /** An IANA name; UTC by default. */
+  /** An IANA name; default UTC. */
   timezone?: string
   every?: never
 }
 
-/** How often a task is to run, and how its jobs are enqueued. */
+/** The due times of a task, and the options of its jobs. */
 export type ScheduleOptions<I> = (Every | ByCalendar) &
   Pick<EnqueueOptions<I>, 'queue' | 'priority' | 'weight' | 'limits' | 'fairKey' | 'share' | 'meta' | 'tags'> & {
-    /** What it is registered under, at most 255 characters; the task's name by default. */
+    /** The name of the schedule, at most 255 characters; default: the task's name. */
     name?: string
-    /** The first occurrence is due at once, when the schedule is first registered; false by default. */
+    /** The first occurrence is due at once, when the schedule is first registered; default false. */
     immediately?: boolean
-    /** The end of the series, exclusive: what cannot start before is skipped; wall clock; none by default. */
+    /**
+     * The end of the series by the wall clock, exclusive; default: none. Occurrences that cannot start before are
+     * skipped.
+     */
     until?: Date
-    /** The series ends after so many runs; skipped occurrences are none. */
+    /** The series ends after this number of runs. Skipped occurrences are not runs. */
     maxRuns?: number
-    /** An occurrence that is due before the last one has ended: `skip` (default) leaves it out, `allow` runs both. */
+    /**
+     * The treatment of an occurrence that is due before the last one has ended: `skip` (default) drops it, `allow` runs
+     * both.
+     */
     overlap?: Overlap
-    /** Occurrences that were due while nobody was at work: `skip` (default), or `catchUp`, which runs the latest 1,000 of them. */
+    /**
+     * The treatment of occurrences that were due while no process ran: `skip` (default), or `catchUp`, which runs the
+     * latest
+     * 1,000 of them.
+     */
     onMissed?: OnMissed
   }
 
@@ -68,7 +78,10 @@ const LONGEST_NAME = 255
 const HOUR_US = 3_600_000_000
 const CALENDAR_US = { hour: HOUR_US, day: 24 * HOUR_US, week: 168 * HOUR_US, month: 720 * HOUR_US } as const
 
-/** What of a schedule's options is said of each of its jobs. @throws schedule.invalid for an option that is not known */
+/**
+ * The options of a schedule that apply to each of its jobs. @throws {SluiceError} `schedule.invalid` for an unknown
+ * option
+ */
 export function jobOptions(task: TaskDefinition, options: ScheduleOptions<never>): EnqueueOptions<never> {
   if (typeof options !== 'object' || options === null)
     throw invalid(`schedule of ${task.name}`, 'give its options, such as { every: "5m" }')
@@ -84,7 +97,10 @@ export function jobOptions(task: TaskDefinition, options: ScheduleOptions<never>
   return job
 }
 
-/** A schedule as it is stored, its job being one of these calls. @throws schedule.invalid, duration.invalid */
+/**
+ * A schedule in its stored form. @param job the template of its jobs
+ * @throws {SluiceError} `schedule.invalid`, `duration.invalid`
+ */
 export function toSchedule(options: ScheduleOptions<never>, job: NewJob): NewSchedule {
   const { name = job.task, immediately = false, until, maxRuns, overlap = 'skip', onMissed = 'skip' } = options
   if (!isName(name, LONGEST_NAME))
@@ -125,7 +141,7 @@ export function toSchedule(options: ScheduleOptions<never>, job: NewJob): NewSch
   }
 }
 
-/** The limit that a schedule alone comes due too often for, over one period of the limit from a due time on; null: none. */
+/** The limit that one schedule alone exceeds over one period of the limit from a due time on; null: none. */
 export function slowerLimit(
   { recurrence, job }: NewSchedule,
   dueUs: number,
@@ -143,7 +159,7 @@ export function slowerLimit(
   return null
 }
 
-/** What a rule allows in the long run. */
+/** The long-run allowance of a rule. */
 function allowanceOf(rule: Rule): { readonly units: number; readonly perUs: number } {
   if (rule.kind === 'rate') return { units: rule.rate, perUs: rule.periodUs }
   if (rule.kind === 'sliding') return { units: rule.max, perUs: rule.periodUs }

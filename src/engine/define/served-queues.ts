@@ -5,22 +5,25 @@ import type { Store } from '../../store/contract/store.ts'
 import type { EngineSettings } from './options.ts'
 import type { TaskDefinition } from './task.ts'
 
-/** What watching over queues needs. */
+/** The engine's parts that the watch over queues uses. */
 export interface ServedQueuesOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly store: () => Promise<Store>
 }
 
-/** A queue that had a worker is asked about again so much later at the earliest. */
+/** The shortest time until a queue that had a worker is checked again. */
 const ASK_AGAIN_MS = 60_000
-/** Callers name queues: only so many are remembered. */
+/** Bounds the remembered queues, since callers choose their names. */
 const REMEMBERED = 10_000
 
-/** Warns, once each, of queues that jobs are stored for and no live worker serves, and of tasks that none knows. Nothing waits for the answer. */
+/**
+ * Warns once of each queue with stored jobs and no live worker, and of each task that no worker lists. No caller waits
+ * for the answer.
+ */
 export class ServedQueues {
   readonly #options: ServedQueuesOptions
-  /** When each queue may be asked about again, in ms; never, once it was warned of. */
+  /** The next check of each queue, in ms; never, once it was warned of. */
   readonly #askAt = new Map<string, number>()
 
   readonly #unknown = new Set<string>()
@@ -29,7 +32,7 @@ export class ServedQueues {
     this.#options = options
   }
 
-  /** A claim has met jobs whose tasks no live worker knows. */
+  /** Handles jobs, met by a claim, whose tasks no live worker lists. */
   unknown(kinds: readonly UnknownKind[]): void {
     for (const { queue, task } of kinds) {
       const kind = `${queue} ${task}`
@@ -42,7 +45,7 @@ export class ServedQueues {
     }
   }
 
-  /** Jobs were stored for these queues. */
+  /** Handles the queues of stored jobs. */
   enqueued(jobs: readonly { readonly queue: string }[]): void {
     const nowMs = this.#options.clock.now()
     let asked: Set<string> | null = null
@@ -73,7 +76,7 @@ export class ServedQueues {
   }
 }
 
-/** Warns of each task whose jobs go to a queue that this engine does not serve. */
+/** Warns of each task whose jobs are in a queue that this engine does not serve. */
 export function warnUnserved(
   tasks: Iterable<TaskDefinition>,
   { queues, logger }: Pick<EngineSettings, 'queues' | 'logger'>,

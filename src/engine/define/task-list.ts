@@ -2,7 +2,10 @@ import { SluiceError } from '../../base/errors.ts'
 import type { LimitRegistry } from './limit-registry.ts'
 import { type AnyTask, definitionOf, type TaskDefinition } from './task.ts'
 
-/** The tasks of an engine by their names; their limits are added to its own. @throws task.conflict, limit.conflict */
+/**
+ * The tasks of an engine by name. Their limits join the engine's own.
+ * @throws {SluiceError} `task.conflict`, `limit.conflict`
+ */
 export function listTasks(tasks: readonly AnyTask[], registry: LimitRegistry): ReadonlyMap<string, TaskDefinition> {
   const byName = new Map<string, TaskDefinition>()
   for (const each of tasks) {
@@ -19,7 +22,10 @@ export function listTasks(tasks: readonly AnyTask[], registry: LimitRegistry): R
   return byName
 }
 
-/** What a task that an engine lists was told. @throws task.unknown; option.invalid for what `task` did not make */
+/**
+ * The definition of a task that an engine lists.
+ * @throws {SluiceError} `task.unknown`; `option.invalid` for an object that `task` did not make
+ */
 export function listed(tasks: ReadonlyMap<string, TaskDefinition>, task: AnyTask): TaskDefinition {
   const definition = definitionOf(task)
   if (tasks.get(definition.name) === definition) return definition

@@ -22,76 +22,85 @@ import type { Key, KeyPath } from '../../policy/limits/key-path.ts'
 import { type Fairness, fairnessOf } from './fairness.ts'
 import { notAList } from './limit-registry.ts'
 
-/** What a handler is given beside its input. */
+/** A handler's context, beside its input. */
 export interface Context<I> {
   readonly job: {
     readonly id: string
     readonly input: I
-    /** Which due time of which schedule this job stands for; null for any other job. */
+    /** The schedule and due time of this job; null for any other job. */
     readonly occurrence: { readonly schedule: string; readonly dueAt: Date } | null
-    /** Where this job stands in which flow; null for any other job. */
+    /** The flow of this job and its place there; null for any other job. */
     readonly flow: FlowPlace | null
     /**
-     * In the order of the flow: what the jobs came to that this one waited for, directly or not; to a callback, what all jobs came to, null
-     * where one did not complete. Null for a job of no flow, and for a callback whose results come to more than 4 MiB.
+     * Results in the order of the flow. A job receives those of all jobs that it waited for, directly or not. A
+     * callback
+     * receives those of all jobs, with null for each that did not complete. Null: the job has no flow, or the results
+     * of a
+     * callback exceed 4 MiB.
      */
     readonly parentResults: readonly unknown[] | null
   }
   /** 1 on the first run. */
   readonly attempt: number
-  /** Aborted by a cancel, by the timeout, by a lost lease, and by a stop that waited long enough. */
+  /** Aborts on a cancel, on the timeout, on a lost lease, and when a stop has waited long enough. */
   readonly signal: AbortSignal
   readonly logger: Logger
   /**
-   * Corrects what this job was charged by a limit of a rate or a window: positive units more, into debt if need be; negative ones back, in
-   * all no more than it was charged. Ignored with a warning for other limits, and once the run is over.
+   * Corrects the charge of this job in a limit with a rate or a window. Positive units take more, into debt if
+   * necessary.
+   * Negative ones give back, in total at most the charge. For other limits, and after the run, it logs a warning and
+   * does
+   * nothing.
    */
   charge(limit: Limit | string, units: number): void
   /**
-   * Reads the rate-limit headers of a response, which may be a plain object: a refusal (429, or GitHub's 403) closes the bucket as
-   * `RateLimited` does, and limits with `calibrate` are corrected by what the other side says is left.
+   * Reads the rate-limit headers of a response, which may be a plain object. A refusal (429, or GitHub's 403) closes
+   * the
+   * bucket as `RateLimited` does. Limits with `calibrate` are corrected to the remaining budget that the API reports.
    */
   observe(response: Answer): void
-  /** Reports how far the run has come, 0 to 1; seen in the `job.progress` event. */
+  /** Reports the progress of the run, 0 to 1, in the `job.progress` event. */
   progress(fraction: number): void
 }
 
-/** A stored job, as `enqueue` answers it. */
+/** A stored job, as `enqueue` returns it. */
 export interface Job<R> {
   readonly id: string
   /** An earlier job with the same unique key was returned. */
   readonly duplicate: boolean
   /**
-   * Waits until the job has ended; the result is what JSON made of `run`'s.
-   * @throws job.discarded, job.cancelled; job.result.timeout when `timeout` is over (the job goes on)
+   * Waits until the job has ended. The result is the value of `run` after JSON.
+   * @throws {SluiceError} `job.discarded`, `job.cancelled`; `job.result.timeout` after `timeout`, while the job
+   * continues
    */
   result(options?: { timeout?: Duration }): Promise<Json<R>>
 }
 
-/** How one call of a task is enqueued. */
+/** The options of one call of a task. */
 export interface EnqueueOptions<I> {
-  /** Start no sooner than this from now; wall clock. */
+  /** The earliest start from now; wall clock. */
   delay?: Duration
-  /** Start no sooner than this; wall clock. */
+  /** The earliest start; wall clock. */
   runAt?: Date
-  /** Discarded when it has not started by then; wall clock. */
+  /** The job is discarded if it has not started by then; wall clock. */
   expiresAt?: Date
   queue?: string
-  /** −100 to 100, higher first; 0 by default. */
+  /** −100 to 100, higher first; default 0. */
   priority?: number
-  /** Units for rate and window rules that name no weight of their own; 1 by default. */
+  /** Units for rate and window rules without a weight of their own; default 1. */
   weight?: number
   unique?: Unique<I>
-  /** Added to the task's. */
+  /** Limits beside the task's. */
   limits?: readonly LimitUse<I>[]
-  /** Instead of the task's: jobs of one key take turns with those of others; `null` or `''`: no key. */
+  /** Replaces the task's: jobs of one key take turns with those of others; `null` or `''`: no key. */
   fairKey?: Key | null
-  /** Instead of the task's: starts that a turn of the job's lane has, 1 to 100. */
+  /** Replaces the task's: the starts in one turn of the job's lane, 1 to 100. */
   share?: number
   meta?: Readonly<Record<string, unknown>>
   tags?: readonly string[]
   /**
-   * A connection of `pg` on which you have begun a transaction: the job is stored if you commit, and seen only then. On PostgreSQL.
+   * A connection of `pg` on which you have begun a transaction. The job is stored, and visible, once you commit.
+   * PostgreSQL only.
    */
   tx?: unknown
 }
@@ -105,7 +114,8 @@ export interface AnyTask {
 export interface Task<I, O, R> extends AnyTask {
   /**
    * Stores one call durably, through the one engine that lists the task.
-   * @throws task.no_engine, task.ambiguous; input.invalid and the other refusals of the edge: nothing is written then
+   * @throws {SluiceError} `task.no_engine`, `task.ambiguous`, `input.invalid` and other refusals; then nothing is
+   * stored
    */
   enqueue(
     ...args: undefined extends I ? [input?: I, options?: EnqueueOptions<O>] : [input: I, options?: EnqueueOptions<O>]
@@ -114,37 +124,39 @@ export interface Task<I, O, R> extends AnyTask {
   enqueueMany(inputs: readonly I[], options?: EnqueueOptions<O>): Promise<Job<R>[]>
 }
 
-/** How a task runs. */
+/** The options of a task. */
 export interface TaskOptions<O, R> {
-  /** All must admit a job; none by default. */
+  /** Every one must admit a job; default: none. */
   limits?: readonly (LimitUse<NoInfer<O>> | InlineLimit<NoInfer<O>>)[]
   /**
-   * Jobs of one key take turns with those of others, so that no backlog delays another's: a function of the input, or a path like
-   * `'tenant.id'`. `null`, `undefined` and `''` are no key; by default there is none. Beside limits it splits their lanes further.
+   * Jobs of one key take turns with those of others, so that no backlog delays another's. A function of the input, or a
+   * path like `'tenant.id'`. `null`, `undefined` and `''` are no key; default: none. Beside limits it splits their
+   * lanes
+   * further.
    */
   fairKey?: ((input: NoInfer<O>) => Key | null | undefined) | KeyPath<O>
   /**
-   * Starts that one turn of a job's lane has, a whole number from 1 to 100; 1 by default. The job that came last decides; jobs without
-   * limits and fair key stand in no lane.
+   * The starts in one turn of a job's lane, a whole number from 1 to 100; default 1. The last job of the lane decides.
+   * Jobs without limits and fair key have no lane.
    */
   share?: number | ((input: NoInfer<O>) => number)
-  /** `default` by default. */
+  /** Default: `default`. */
   queue?: string
-  /** Per attempt, from its start; none by default. */
+  /** The time of each attempt, from its start; default: none. */
   timeout?: Duration
   retry?: RetryOptions
   run(input: NoInfer<O>, ctx: Context<NoInfer<O>>): R | Promise<R>
-  /** Called at the start of each attempt, beside the handler: what it does delays no run. */
+  /** Runs at the start of each attempt, beside the handler: it delays no run. */
   onStarted?(job: { id: string; input: NoInfer<O>; attempt: number }): void
-  /** Called once, after a job has completed and that is written, with the result as JSON made it. */
+  /** Runs once, after a job has completed durably, with the result after JSON. */
   onCompleted?(result: unknown, job: { id: string; input: NoInfer<O> }): void
-  /** Called once, after a job was discarded. */
+  /** Runs once, after a job was discarded. */
   onError?(error: Error, job: { id: string; input: NoInfer<O> }): void
-  /** Called after each failed attempt that is followed by another. */
+  /** Runs after each failed attempt that has a retry. */
   onRetry?(error: Error, job: { id: string; input: NoInfer<O>; attempt: number; delayMs: number }): void
 }
 
-/** What an engine knows of a task: its options, normalised. */
+/** An engine's view of a task: its normalised options. */
 export interface TaskDefinition {
   readonly name: string
   readonly schema: Schema<never, unknown> | null
@@ -164,7 +176,7 @@ export interface TaskDefinition {
 
 /** The engine behind a task's `enqueue`. */
 export interface TaskEngine {
-  /** Which engine it is, for messages: its store, whether it runs, and where it was made. */
+  /** The engine in messages: its store, whether it runs, and where it was made. */
   readonly about: string
   enqueueAll(task: TaskDefinition, inputs: readonly unknown[], options: EnqueueOptions<never>): Promise<Job<unknown>[]>
 }
@@ -190,7 +202,7 @@ const OPTIONS = [
   'onRetry',
 ] as const
 const CALLBACKS = ['onStarted', 'onCompleted', 'onError', 'onRetry'] as const
-/** As other libraries call it. */
+/** The names of options in other libraries. */
 const MEANT = {
   retries: 'retry',
   attempts: 'retry',
@@ -202,9 +214,10 @@ const MEANT = {
 
 /**
  * Defines a task: a handler under a name, with its input's schema and its options.
- * @param name lower case words with dots, as `tenant.sync`; at most 255 characters.
+ * @param name lower case words with dots, such as `tenant.sync`; at most 255 characters.
  * @param input any Standard Schema: checked at `enqueue` and again before the run.
- * @throws task.name.invalid, option.invalid, policy.invalid, fairness.invalid, retry.invalid, duration.invalid
+ * @throws {SluiceError} `task.name.invalid`, `option.invalid`, `policy.invalid`, `fairness.invalid`, `retry.invalid`,
+ * `duration.invalid`
  */
 export function task<I, O, R>(name: string, input: Schema<I, O>, options: TaskOptions<O, R>): Task<I, O, R>
 export function task<R>(name: string, options: TaskOptions<void, R>): Task<void, void, R>
@@ -230,12 +243,12 @@ export function task<I, O, R>(
   return created
 }
 
-/** What `task` was told, normalised. @throws option.invalid for what `task` did not make */
+/** The normalised options of a task. @throws {SluiceError} `option.invalid` for an object that `task` did not make */
 export function definitionOf(created: AnyTask): TaskDefinition {
   return boundOf(created).definition
 }
 
-/** Makes an engine the one behind a task's `enqueue`; returns how to undo that. */
+/** Puts an engine behind a task's `enqueue`. Returns a function that undoes it. */
 export function bind(created: AnyTask, engine: TaskEngine): () => void {
   const { engines } = boundOf(created)
   engines.add(engine)

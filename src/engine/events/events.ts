@@ -16,9 +16,9 @@ interface BucketEvent {
   readonly key: string
 }
 
-/** A bucket that jobs wait for, or waited for. */
+/** A bucket with jobs that wait, or waited, for it. */
 interface LineEvent extends BucketEvent {
-  /** Of a limit of scope `worker`: whose own it is; absent: it is the fleet's. */
+  /** The worker that owns the bucket, for a limit of scope `worker`; absent: the limit is fleet-wide. */
   readonly worker?: number
 }
 
@@ -32,12 +32,13 @@ interface FlowEvent {
   readonly name: string | null
 }
 
-/** Every event with its payload; the names are the Open Job Spec's. */
+/** Every event with its payload. The names are the Open Job Spec's. */
 export interface SluiceEvents {
   'job.enqueued': Omit<JobEvent, 'attempt'>
   /**
-   * `ageMs`: since it was enqueued; `waitedMs`: since it became available for this run; `waitedFor`: the bucket that it waited for last, null when it waited for no budget;
-   * `limits`: all that it was charged by.
+   * `ageMs`: since the enqueue. `waitedMs`: since the job became available for this run. `waitedFor`: the last bucket
+   * that
+   * it waited for; null: it waited for no budget. `limits`: all limits that charged it.
    */
   'job.started': JobEvent & {
     readonly ageMs: number
@@ -51,15 +52,17 @@ export interface SluiceEvents {
   'job.retrying': JobEvent & { readonly error: Error; readonly delayMs: number }
   'job.discarded': JobEvent & { readonly error: Error }
   'job.cancelled': JobEvent
-  /** The lease ran out before the run settled: what the run came to was refused. */
+  /** The lease ended before the run settled, so its outcome was refused. */
   'job.lease_lost': JobEvent
-  /** A job was taken back from a dead worker or an expired lease. */
+  /** A job was recovered from a dead worker or an expired lease. */
   'job.recovered': JobEvent & { readonly state: JobState }
   /**
-   * An open bucket first left a job waiting. `wantedUnits`: what the first job that it refused costs; `grantedUnits`: what it admitted in
-   * the same claim; `waitingJobs`: jobs that stand in its line now; 1,000 stands for as many or more. `nextAt`: when the next may
-   * go; null when a permit has to return first. `deferred`: jobs first in their lanes that it refused, so that the sum of `deferred` over the three events
-   * is the number of jobs that waited.
+   * An open bucket first refused a job. `wantedUnits`: the cost of the first refused job. `grantedUnits`: the units
+   * admitted in the same claim. `waitingJobs`: the jobs in its wait list now, at most 1,000. `nextAt`: the next
+   * possible
+   * start; null: a permit must return first. `deferred`: the refused heads of lanes. The sum of `deferred` over the
+   * three
+   * events is the number of jobs that waited.
    */
   'rate_limit.exceeded': LineEvent & {
     readonly queue: string
@@ -68,14 +71,17 @@ export interface SluiceEvents {
     readonly waitingJobs: number
     /** @deprecated the same as `wantedUnits` */
     readonly wanted: number
-    /** @deprecated jobs, where `grantedUnits` has what they cost */
+    /** @deprecated jobs, while `grantedUnits` has their cost */
     readonly granted: number
     readonly deferred: number
     readonly nextAt: Date | null
   }
-  /** Jobs go on waiting for the bucket: at most once in an `eventWindow`, with how many more had waited and have started. */
+  /**
+   * Jobs still wait for the bucket: at most once in an `eventWindow`, with the number of further jobs that waited and
+   * started.
+   */
   'rate_limit.throttled': LineEvent & { readonly deferred: number; readonly nextAt: Date | null }
-  /** Nobody waits for the bucket any more; `deferred`: how many more had waited and have started. */
+  /** No job waits for the bucket any more. `deferred`: the number of further jobs that waited and started. */
   'rate_limit.released': LineEvent & { readonly deferred: number }
   'rate_limit.dropped': BucketEvent & {
     readonly id: string
@@ -83,13 +89,13 @@ export interface SluiceEvents {
     readonly expectedStart: Date | null
   }
   /**
-   * The other side pushed back, or somebody penalized it: the bucket is closed until then; or, by its headers, the other side has no more
-   * than `remaining` units until then.
+   * A push-back or a penalty closed the bucket until then. Or the API's headers left at most `remaining` units until
+   * then.
    */
   'rate_limit.dynamic_adjusted': BucketEvent & { readonly until: Date; readonly remaining: number | null }
   /**
-   * A job of this task waits for a limit that nobody has defined; it starts once somebody has. Of a job in a flow: the flow's id, and its
-   * step, from 0.
+   * A job of this task waits for an undefined limit, and starts once it is defined. For a job in a flow: the flow's id,
+   * and its step, from 0.
    */
   'rate_limit.unknown': BucketEvent & {
     readonly queue: string
@@ -99,9 +105,9 @@ export interface SluiceEvents {
   }
   /** An occurrence came due and became a job. */
   'schedule.fired': ScheduleEvent & { readonly dueAt: Date; readonly id: string; readonly task: string }
-  /** An occurrence was left out: nobody was at work, the last one had not ended, or its limits let it start only too late. */
+  /** An occurrence was skipped: no process ran, the last one had not ended, or its limits allowed only a late start. */
   'schedule.skipped': ScheduleEvent & { readonly dueAt: Date; readonly reason: SkipReason }
-  /** The series came to its end. */
+  /** The series has ended. */
   'schedule.ended': ScheduleEvent & { readonly runs: number }
   'flow.started': FlowEvent & { readonly jobs: number }
   'flow.completed': FlowEvent
@@ -147,26 +153,26 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
 }
 
-/** Hands events to whoever listens; a listener that throws harms nobody else. */
+/** Passes events to listeners. A listener that throws does not affect the others. */
 export class Events {
   readonly #listeners = new Map<keyof SluiceEvents, Set<(event: never) => void>>()
   readonly #onThrow: (error: unknown, name: string) => void
   readonly #enabled: boolean
 
-  /** @param enabled false: nothing is ever told */
+  /** @param enabled false: no event is emitted */
   constructor(onThrow: (error: unknown, name: string) => void, enabled: boolean) {
     this.#onThrow = onThrow
     this.#enabled = enabled
   }
 
-  /** Calls `listener` at every event of that name; returns how to stop that. */
+  /** Calls `listener` at every event of that name. Returns a function that stops it. */
   on<N extends keyof SluiceEvents>(name: N, listener: (event: SluiceEvents[N]) => void): () => void {
     const listeners = this.#listeners.get(name) ?? new Set()
     this.#listeners.set(name, listeners.add(listener))
     return () => listeners.delete(listener)
   }
 
-  /** Whether anybody listens: spares making payloads for nobody. */
+  /** Returns whether an event has listeners, so that unused payloads are not made. */
   heard(name: keyof SluiceEvents): boolean {
     return this.#enabled && (this.#listeners.get(name)?.size ?? 0) > 0
   }
@@ -176,7 +182,7 @@ export class Events {
     for (const listener of this.#listeners.get(name) ?? []) {
       try {
         const returned: unknown = (listener as (event: unknown) => unknown)(event)
-        // A listener may be an async function: what it rejects with would end the process.
+        // A listener may be an async function; its rejection would end the process.
         if (isThenable(returned)) returned.then(undefined, (error: unknown) => this.#onThrow(error, name))
       } catch (error) {
         this.#onThrow(error, name)

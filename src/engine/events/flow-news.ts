@@ -2,7 +2,7 @@ import { SluiceError } from '../../base/errors.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
 import type { Events } from './events.ts'
 
-/** Tells the outside what the end of a job meant for its flow. @param ended told of every job that has ended by it */
+/** Reports the effect of a job's end on its flow. @param ended called for every job that ended by it */
 export function tellFlow(news: FlowNews, events: Events, ended: (id: string) => void): void {
   const { id, kind, name } = news
   for (const job of news.activated) events.emit('job.enqueued', job)
@@ -17,7 +17,7 @@ export function tellFlow(news: FlowNews, events: Events, ended: (id: string) => 
   if (news.ended !== null) events.emit(`flow.${news.ended}`, { id, kind, name })
 }
 
-/** Why a job of a flow was discarded when its time came. */
+/** The reason why a job of a flow was discarded when it became available. */
 export function resultsTooLarge(id: string): SluiceError {
   return new SluiceError(
     'flow.results_too_large',

@@ -1,10 +1,10 @@
-/** How one run ended, before anything is written. */
+/** The end of a run, before any write. */
 export type RunEnd =
   | { readonly kind: 'returned'; readonly value: unknown }
-  /** `after`: it had been asked to end before. */
+  /** `after`: the engine had already aborted it. */
   | { readonly kind: 'threw'; readonly error: Error; readonly after: EndReason | null }
-  /** Ended from outside: cancelled, lease lost, worker stopped. */
+  /** Aborted: cancelled, lease lost, or worker stopped. */
   | { readonly kind: 'ended'; readonly by: EndReason }
 
-/** Who ended a run from outside. */
+/** The cause of an abort. */
 export type EndReason = 'cancel' | 'lease' | 'stop'

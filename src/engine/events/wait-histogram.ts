@@ -1,23 +1,23 @@
 import type { GrantedJob } from '../../jobs/job.ts'
 
-/** How long jobs of one limit waited for its budget, in this process since it began. */
+/** The waits of one limit's jobs for its budget, in this process since its start. */
 export interface WaitView {
   readonly limit: string
   /** Starts of jobs that need the limit. */
   readonly starts: number
-  /** Those among them that waited for a budget of this limit. */
+  /** The starts that waited for a budget of this limit. */
   readonly waited: number
   readonly meanMs: number
   readonly maxMs: number
-  /** Half of the starts waited no longer than this: the bound of the first class that holds them, at most `maxMs`. */
+  /** Half of the starts waited at most this time: the bound of the first class that holds them, at most `maxMs`. */
   readonly p50Ms: number
-  /** The same for 99 of 100. */
+  /** The same for 99 of 100 starts. */
   readonly p99Ms: number
-  /** Starts by how long they waited: those above the class before, up to this bound; the last bound is Infinity. */
+  /** Starts by wait: above the bound of the class before, up to this one; the last bound is Infinity. */
   readonly classes: readonly { readonly upToMs: number; readonly starts: number }[]
 }
 
-/** Bounds of the classes, in ms: no wait, then three to a decade from 1 ms to an hour. */
+/** Bounds of the classes, in ms: no wait, then three per decade from 1 ms to an hour. */
 const BOUNDS_MS: readonly number[] = [
   0,
   1,
@@ -40,7 +40,7 @@ const BOUNDS_MS: readonly number[] = [
   3_600_000,
   Infinity,
 ]
-/** Limits told apart; of more, those that come later are not counted. */
+/** The most limits counted; further ones are ignored. */
 const LIMITS_AT_MOST = 1000
 
 interface Series {
@@ -52,8 +52,9 @@ interface Series {
 }
 
 /**
- * Counts the waits for budget by limit, never by key, so that it stays small. A wait belongs to the bucket that the job waited for
- * last; for its other limits, and where only a free slot was missing, the start counts as one without a wait.
+ * Counts the waits for budget by limit, never by key, so that it stays small. A wait belongs to the last bucket that
+ * the
+ * job waited for. For its other limits, and after a wait for a free slot only, the start counts as one without a wait.
  */
 export class WaitHistogram {
   readonly #series = new Map<string, Series>()
@@ -74,7 +75,7 @@ export class WaitHistogram {
     }
   }
 
-  /** What was counted, by the names of the limits. */
+  /** The counts, by limit name. */
   view(): WaitView[] {
     return [...this.#series]
       .map(([limit, { starts, waited, sumMs, maxMs, classes }]) => ({
@@ -100,12 +101,12 @@ export class WaitHistogram {
   }
 }
 
-/** How long a job waited for budget before this start, in ms; 0 where it stood in no bucket's line. */
+/** The wait of a job for budget before this start, in ms; 0 if it was in no wait list. */
 function budgetWaitMs(job: Pick<GrantedJob, 'waitedFor' | 'startedUs' | 'availableUs'>): number {
   return job.waitedFor === null ? 0 : Math.max(0, job.startedUs - job.availableUs) / 1000
 }
 
-/** The limits that a job was charged by, each once: it may use several keys of one. */
+/** The limits that charged a job, each once, since it may use several keys of one. */
 export function limitsOf({ uses }: Pick<GrantedJob, 'uses'>): string[] {
   return [...new Set(uses.map((use) => use.limit))]
 }

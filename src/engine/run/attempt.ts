@@ -6,7 +6,7 @@ import { type OutcomeContext, outcomeOf } from './outcome.ts'
 import type { Reporter } from './report.ts'
 import { settle, type SettleContext } from './settle.ts'
 
-/** What the attempts of one worker share. */
+/** The parts that the attempts of one worker share. */
 export interface AttemptContext extends CallContext, SettleContext {
   readonly tasks: ReadonlyMap<string, TaskDefinition>
   readonly outcomes: OutcomeContext
@@ -30,7 +30,7 @@ export async function attempt(context: AttemptContext, job: GrantedJob): Promise
   feedback.refused(job, outcome.error)
 
   const settling = settle(context, job, outcome)
-  // The slot is free in the transaction that settles the job: the claim that fills it again shares its commit.
+  // The slot is free in the transaction that settles the job, so the claim that fills it shares its commit.
   dispatcher.finished(job.queue)
   const settled = await settling
 

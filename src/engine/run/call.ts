@@ -11,10 +11,10 @@ import type { Context, TaskDefinition } from '../define/task.ts'
 import type { Feedback } from './feedback.ts'
 import { about } from './report.ts'
 
-/** What the calls of handlers share. */
+/** The parts that handler calls share. */
 export interface CallContext {
   readonly clock: Clock
-  /** As the engine was given it. */
+  /** The logger that the engine's user passed. */
   readonly handlerLogger: Logger
   readonly events: Events
   readonly feedback: Feedback
@@ -30,7 +30,7 @@ export class HandlerCall {
   readonly #shared: CallContext
   #controller: AbortController | null = null
   #reason: unknown = null
-  /** Who asked it to end. */
+  /** The first cause of an abort. */
   #asked: EndReason | null = null
   #timer: Timer | null = null
   #end: ((end: RunEnd) => void) | null = null
@@ -41,13 +41,13 @@ export class HandlerCall {
     this.#shared = shared
   }
 
-  /** Runs the handler to its end, its timeout, or an end from outside; never rejects. */
+  /** Runs the handler until it ends, times out or is aborted; never rejects. */
   run(): Promise<RunEnd> {
     const instrumentation = this.#shared.instrumentation()
     if (!instrumentation) return this.#run()
     const { id, task, queue, attempt, extra } = this.job
     let own: Promise<RunEnd> | null = null
-    // Made once: the instrumentation around a call may fail, and the call still ends by itself.
+    // Runs once: the instrumentation around a call may fail, and the call still ends by itself.
     const work = (): Promise<RunEnd> => (own ??= this.#run())
     try {
       return instrumentation.run({ id, task, queue, attempt, carried: carriedBy(extra) }, work).catch(work)
@@ -118,7 +118,7 @@ export class HandlerCall {
     }
   }
 
-  /** Made when first asked for: most handlers never look. */
+  /** Created on first use: most handlers never read it. */
   #signal(): AbortSignal {
     if (!this.#controller) {
       this.#controller = new AbortController()

@@ -16,7 +16,7 @@ export interface ServedQueue {
   readonly concurrency: number
 }
 
-/** What a dispatcher claims with. */
+/** The options of a dispatcher. */
 export interface DispatcherOptions {
   readonly store: Store
   readonly clock: Clock
@@ -28,42 +28,43 @@ export interface DispatcherOptions {
   readonly eventWindowUs: number
   readonly queues: readonly ServedQueue[]
   readonly held: HeldRuns
-  /** The tasks that are listed here: it takes no job of another one. */
+  /** The tasks listed here: the claim takes jobs of these only. */
   readonly tasks: readonly string[]
-  /** Starts a claimed job; must call `finished` when it has settled. */
+  /** Starts a claimed job; must call `finished` after its settlement. */
   readonly start: (job: GrantedJob) => void
   readonly reporter: Reporter
 }
 
 const FIRST_REST_MS = 250
-/** Without a free slot wakeups are answered so much later, all together. */
+/** Without a free slot, wakeups are answered together after this time. */
 const FULL_LOOK_MS = 1000
 const A_CLAIM = 'a claim'
 const A_CHECK = 'the return of what lost claims may have taken'
-/** A claim that takes longer is told of. */
+/** A claim that takes longer is logged. */
 const LONG_CLAIM_MS = 5000
 
 /**
- * Decides when to claim: at a wakeup (an arrival, a settled job, another process), at the instant that the last claim named, or at the
- * fallback poll. With no free slot only a finished job is a reason, or what comes due by itself: a schedule, a delayed job, the end of a wait.
- * After a claim that failed it rests and answers no wakeup: a store in trouble is not hammered.
+ * Decides when to claim: at a wakeup (an arrival, a settled job, another process), at the instant that the last claim
+ * named, or at the fallback poll. With no free slot it claims only for a finished job, or for work that comes due by
+ * itself: a schedule, a delayed job, the end of a wait. After a failed claim it rests and ignores wakeups, to spare a
+ * store in trouble.
  */
 export class Dispatcher {
   readonly #options: DispatcherOptions
   readonly #active = new Map<string, number>()
   #claiming: Promise<void> | null = null
-  /** True while `#claiming` gives back what a lost claim has taken, and claims nothing. */
+  /** True while `#claiming` gives back the jobs of a lost claim, and claims nothing. */
   #isChecking = false
-  /** When the claim on its way began, on the steady clock; null: none is, or it was told of as a long one. */
+  /** The start of the running claim, on the steady clock; null: none runs, or it was logged as a long one. */
   #claimingSinceUs: number | null = null
-  /** What came up while a claim was on its way. */
+  /** The request for another claim while one runs. */
   #again: 'fill' | 'look' | null = null
-  /** A claim may have taken jobs that this process was not told of. */
+  /** A claim may have taken jobs without an answer to this process. */
   #inDoubt = false
   #wake: Timer | null = null
-  /** Set while a process without a free slot has heard of something. */
+  /** Set after a wakeup of a process without a free slot. */
   #full: Timer | null = null
-  /** Set while it rests after claims that failed. */
+  /** Set while it rests after failed claims. */
   #rest: Timer | null = null
   #failures = 0
   #stopped = false
@@ -85,7 +86,7 @@ export class Dispatcher {
     else if (reason === 'schedule') this.#look()
     // A process that serves no queue has no use for permits.
     else if (reason === 'permits' && this.#options.queues.length > 0) this.#fill()
-    // With room the wakeup that came with the job has the dispatcher learn when it is due.
+    // With a free slot, the job's own wakeup makes the dispatcher learn the due time.
     else if (reason === 'delayed' && !this.#hasRoom()) this.#look()
   }
 
@@ -98,7 +99,7 @@ export class Dispatcher {
     else this.#claim()
   }
 
-  /** Something may be due by itself: claims whether or not a slot is free. */
+  /** Work may be due by itself: claims with or without a free slot. */
   #look(): void {
     if (this.#stopped || this.#rest) return
     if (this.#claiming) this.#again = 'look'
@@ -108,17 +109,17 @@ export class Dispatcher {
   /** The fallback poll: claims for changes that no wakeup reported. */
   poll(): void {
     if (this.#claiming) this.#tellIfLong()
-    // A heartbeat that falls together with the poll is no claim: it must not take the place of one.
+    // A heartbeat at the time of the poll is not a claim, and must not replace one.
     if (this.#isChecking) this.#again = 'look'
     else if (!this.#claiming && !this.#rest && !this.#stopped) this.#claim()
   }
 
-  /** A job of this queue has ended and its slot is freed, but it could not be settled: the slot is taken until it is. */
+  /** Keeps the slot of a job that has ended and could not be settled, until it is settled. */
   hold(queue: string): void {
     this.#active.set(queue, (this.#active.get(queue) ?? 0) + 1)
   }
 
-  /** What has arrived may come due by itself; with no free slot that is looked for once in a while only. */
+  /** New work may come due by itself. With no free slot the check is delayed. */
   #lookSoon(): void {
     this.#full ??= this.#options.clock.setTimer(() => {
       this.#full = null
@@ -127,17 +128,17 @@ export class Dispatcher {
     this.#full.unref?.()
   }
 
-  /** A job of this queue has ended: its slot is free. */
+  /** Frees the slot of a job that has ended. */
   finished(queue: string): void {
     const active = this.#active.get(queue) ?? 1
     this.#active.set(queue, active - 1)
     const served = this.#options.queues.find((each) => each.queue === queue)
-    // Where there was room, the last claim has found nothing to fill it with; one on its way may not have asked for this slot.
+    // With a free slot, the last claim found no job for it. A running claim may not have requested this slot.
     const isNews = this.#claiming !== null || !served || active >= served.concurrency
     if (isNews || !this.#options.store.notifiesOwnWrites) this.#fill()
   }
 
-  /** Claims no more; gives back, with its units, what a claim on its way still takes. */
+  /** Stops claiming. Gives back, with their units, the jobs of a running claim. */
   async stop(): Promise<void> {
     this.#end()
     await this.#claiming
@@ -145,8 +146,8 @@ export class Dispatcher {
   }
 
   /**
-   * Gives back, soon, what claims have taken whose answer was lost. Done before any claim that follows upon a failed one, and at each
-   * heartbeat: a claim that failed here may be written by the server later.
+   * Gives back the jobs of claims with a lost answer. It runs before any claim that follows a failed one, and at each
+   * heartbeat: the server may write a claim after it has failed here.
    */
   check(): void {
     if (this.#stopped) return
@@ -166,7 +167,7 @@ export class Dispatcher {
     this.#begin(this.#claimOnce())
   }
 
-  /** One thing at a time: while a claim is on its way, nobody can say whether what it takes is lost. */
+  /** One at a time: while a claim runs, its jobs cannot be told from lost ones. */
   #begin(work: Promise<void>): void {
     this.#claimingSinceUs = this.#options.clock.monotonicUs()
     this.#claiming = work.finally(() => {
@@ -231,7 +232,7 @@ export class Dispatcher {
     if (!this.#stopped) this.#again ??= 'fill'
   }
 
-  /** Read when the claim's transaction runs: slots that became free until then count, and wakeups until then are answered by it. */
+  /** Read when the claim's transaction runs, so it covers the slots and wakeups until then. */
   #request(): ClaimRequest {
     this.#again = null
     const { worker, leaseUs, eventWindowUs, queues, tasks } = this.#options
@@ -249,7 +250,7 @@ export class Dispatcher {
 
   #hasRoom(): boolean {
     const { queues } = this.#options
-    // Who serves no queue promotes and fires for those who do.
+    // A process without queues promotes and fires for the others.
     return queues.length === 0 || queues.some(({ queue, concurrency }) => (this.#active.get(queue) ?? 0) < concurrency)
   }
 
@@ -271,7 +272,7 @@ export class Dispatcher {
     if (!this.#stopped) this.#wake = this.#options.clock.setTimer(() => this.#look(), Math.max(0, delayMs))
   }
 
-  /** Once for each claim: at its end, or at a poll meanwhile, so that no claim needs a timer of its own. */
+  /** Once for each claim, at its end or at a poll meanwhile, so that a claim needs no timer of its own. */
   #tellIfLong(): void {
     const { clock, logger } = this.#options
     const ms = this.#claimingSinceUs === null ? 0 : (clock.monotonicUs() - this.#claimingSinceUs) / 1000

@@ -13,7 +13,7 @@ import { type LimitRegistry, specsOf } from '../define/limit-registry.ts'
 import type { QueueLimits } from '../define/queue-limits.ts'
 import type { EnqueueOptions, TaskDefinition } from '../define/task.ts'
 
-/** What turning a call into a stored job needs of its engine. */
+/** The engine's parts that turn a call into a stored job. */
 export interface EnqueueContext {
   readonly newId: () => string
   readonly clock: Clock
@@ -22,8 +22,8 @@ export interface EnqueueContext {
 }
 
 /**
- * Checks one call and turns it into a job: everything that can be refused is refused here, before anything is written.
- * Answers at once when the schema does.
+ * Checks one call and turns it into a job. All refusals happen here, before any write. It is synchronous if the schema
+ * is.
  */
 export function prepare(
   context: EnqueueContext,

@@ -15,9 +15,9 @@ import type { HeldRuns } from './held-runs.ts'
 import type { TaskDefinition } from '../define/task.ts'
 import type { Trouble } from '../../base/trouble.ts'
 
-/** What feedback is made of. */
+/** The parts of feedback. */
 export interface FeedbackOptions {
-  /** Whose own budgets are meant, of limits of scope `worker`. */
+  /** The worker whose own budgets count, for limits of scope `worker`. */
   readonly worker: number
   readonly store: Store
   readonly clock: Clock
@@ -30,13 +30,13 @@ export interface FeedbackOptions {
   readonly wakeup: Wakeup
 }
 
-/** So long a correction that only holds starts back is repeated. */
+/** A correction that only delays starts is retried for this time. */
 const REPEATED_FOR_MS = 120_000
 
-/** The feedback of handlers on their limits: what a call really cost, and what the other side says of its budget. */
+/** The feedback of handlers on their limits: the real cost of a call, and the API's report of its budget. */
 export class Feedback {
   readonly #options: FeedbackOptions
-  /** Units that each run has corrected so far, by limit: what comes back in all is bounded by what was taken. */
+  /** The units that each run has corrected so far, by limit. A run gives back at most its charge. */
   readonly #corrected = new WeakMap<GrantedJob, Map<string, number>>()
 
   readonly #unheld = new Set<string>()
@@ -66,14 +66,15 @@ export class Feedback {
     const now = Math.max(units, -(use.weight + before))
     if (now === 0) return
     corrected.set(limit, before + now)
-    // What an earlier try has written though its answer was lost is charged twice then: too much holds starts back, too little lets too many go.
+    // A retry after a lost answer may charge twice. Too large a charge delays starts; too small a one lets too many
+    // start.
     persist(clock, now > 0 ? REPEATED_FOR_MS : 0, () => store.charge(limit, use.key, now, job.startedUs, worker)).then(
       () => wakeup.notify('work'),
       (error: unknown) => trouble.report('error', error, { job: job.id, limit }, 'a charge could not be corrected'),
     )
   }
 
-  /** A refusal closes the bucket; the headers of any answer correct the buckets of limits that say so. */
+  /** A refusal closes the bucket. The headers of any answer correct the buckets of limits with `calibrate`. */
   observe(job: GrantedJob, answer: Answer): void {
     const { clock, outcomes, tasks } = this.#options
     const task = tasks.get(job.task)
@@ -90,7 +91,7 @@ export class Feedback {
     this.#calibrate(job, (budget) => readRateLimitHeaders(answer.headers, clock.now(), budget), refused)
   }
 
-  /** What a refusal that the handler threw says beside when to come back. */
+  /** Reads the headers of a refusal that the handler threw, beside its retry time. */
   refused(job: GrantedJob, error: Error | null): void {
     if (!isRateLimited(error)) return
     if (error.limitName !== null) this.#warnUnheld(job, error.limitName)
@@ -99,12 +100,12 @@ export class Feedback {
     try {
       this.#calibrate(job, (budget) => readRateLimitHeaders(headers, this.#options.clock.now(), budget), true)
     } catch (cause) {
-      // The headers are an object of the handler's: what it does to those who read it must not keep the run from being settled.
+      // The headers are the handler's object, and a throwing getter must not keep the run from being settled.
       this.#options.logger.warn({ err: cause, job: job.id }, 'the headers of a refusal could not be read')
     }
   }
 
-  /** Once for each task and limit: a misspelt name would be told at every refusal. */
+  /** Warns once for each task and limit, since a misspelt name would warn at every refusal. */
   #warnUnheld(job: GrantedJob, limit: string): void {
     const name = JSON.stringify([job.task, limit])
     if (this.#unheld.has(name) || job.uses.some((use) => use.limit === limit)) return
@@ -118,7 +119,7 @@ export class Feedback {
     )
   }
 
-  /** @param isRefusal nothing left is no news then: the refusal itself says when to come back, perhaps sooner. */
+  /** @param isRefusal an empty budget is then not news: the refusal names the retry time, perhaps a sooner one. */
   #calibrate(job: GrantedJob, read: (budget: string | null) => RateLimitFacts, isRefusal: boolean): void {
     const { events, outcomes, store, trouble, wakeup, worker } = this.#options
     for (const { limit, key } of job.uses) {
@@ -143,7 +144,7 @@ export class Feedback {
     }
   }
 
-  /** Units of this process's runs that began after this one: the other side may not have counted them when it answered. */
+  /** Units of this process's runs that began after this one: the API may not have counted them when it answered. */
   #unseen(job: GrantedJob, limit: string, key: string): number {
     let units = 0
     for (const { job: other } of this.#options.held.calls.values()) {
@@ -153,7 +154,10 @@ export class Feedback {
     return units
   }
 
-  /** As told, one period where that was not told; at most the longest penalty, since a header may say anything. */
+  /**
+   * The reported reset, or one period if the API reports none; at most the longest penalty, since a header may hold any
+   * value.
+   */
   #resetInUs({ reset }: RateLimitFacts, periodUs: number): number {
     const { clock, outcomes } = this.#options
     const us =

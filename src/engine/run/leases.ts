@@ -7,7 +7,7 @@ import type { Dispatcher } from './dispatch.ts'
 import type { HeldRuns } from './held-runs.ts'
 import type { Reporter } from './report.ts'
 
-/** What keeping leases needs of a worker. */
+/** The worker's parts that keep leases. */
 export interface LeasesOptions {
   readonly store: Store
   readonly clock: Clock
@@ -25,12 +25,14 @@ export interface LeasesOptions {
 const GRACE_US = 2_500_000
 const CANCELLATIONS = 'the look for cancelled jobs'
 
-/** Extends the leases of this process, learns which of its runs have to end, and takes back what other workers lost. */
+/** Extends the leases of this process, aborts cancelled or lost runs, and recovers the lost jobs of other workers. */
 export class Leases {
   readonly #options: LeasesOptions
-  /** When leases were extended last, by the steady clock. */
+  /** The last extension of leases, by the steady clock. */
   #beatenUs: number
-  /** Until then it takes nothing back: the store was in trouble, and other workers may be about to extend their leases. */
+  /**
+   * No recovery before this instant: after trouble with the store, other workers may be about to extend their leases.
+   */
   #graceUntilUs = 0
 
   constructor(options: LeasesOptions) {
@@ -46,7 +48,7 @@ export class Leases {
     const { cancelled, lost } = await store.heartbeat(worker, held.leased, leaseUs)
     if (this.#isLate()) this.#graceUntilUs = clock.monotonicUs() + GRACE_US
     this.#beatenUs = clock.monotonicUs()
-    // What runs now may be a later run of the same job.
+    // The process may run a later run of the same job now.
     const abort = (seq: number, by: 'cancel' | 'lease'): void => {
       const call = calls.get(seq)
       if (call && call === held.calls.get(seq)) call.abort(by, by === 'cancel')
@@ -55,7 +57,7 @@ export class Leases {
     for (const seq of lost) abort(seq, 'lease')
   }
 
-  /** Takes back the jobs of dead workers and of leases that ran out. */
+  /** Recovers the jobs of dead workers and of expired leases. */
   async recover(): Promise<void> {
     const { clock, reporter, store, wakeup } = this.#options
     if (this.#isLate())
@@ -70,7 +72,7 @@ export class Leases {
     if (recovered.length > 0) wakeup.notify('work')
   }
 
-  /** Aborts the runs that somebody asked to cancel. */
+  /** Aborts the runs that a caller has cancelled. */
   async endCancelled(): Promise<void> {
     const { held, store, trouble, worker } = this.#options
     if (held.calls.size === 0) return
@@ -82,7 +84,7 @@ export class Leases {
     }
   }
 
-  /** After trouble with the store, or a halt of this process, leases may be over though their runs are not. */
+  /** After trouble with the store, or a halt of this process, leases may have ended before their runs. */
   #isLate(): boolean {
     const { clock, heartbeatMs } = this.#options
     return clock.monotonicUs() - this.#beatenUs > 2000 * heartbeatMs

@@ -3,7 +3,7 @@ import { isFinal } from '../../base/errors.ts'
 import { pauseAfter } from '../../base/persist.ts'
 import type { Trouble } from '../../base/trouble.ts'
 
-/** One piece of maintenance: its work, how often it is done, and its name in logs. */
+/** One piece of maintenance: its work, its interval, and its name in logs. */
 export interface Routine {
   readonly name: string
   readonly everyMs: number
@@ -13,11 +13,11 @@ export interface Routine {
 const FIRST_PAUSE_MS = 250
 
 /**
- * Does routines at their intervals, each never twice at once; one that fails is tried again sooner, with growing pauses. One timer serves
- * all of them: the intervals are counted from the same instant, so that routines fall together.
+ * Runs routines at their intervals, each never twice at once. A failed one is retried sooner, with growing pauses. One
+ * timer serves all of them: the intervals count from the same instant, so that routines coincide.
  */
 export class Maintenance {
-  /** When each is due, on the steady clock. */
+  /** The due time of each, on the steady clock. */
   readonly #due = new Map<Routine, number>()
   readonly #busy = new Set<Routine>()
   readonly #clock: Clock

@@ -14,11 +14,11 @@ import type { RunEnd } from '../events/run-end.ts'
 import type { LimitRegistry } from '../define/limit-registry.ts'
 import type { TaskDefinition } from '../define/task.ts'
 
-/** What the outcome of a run depends on beside the run. */
+/** The inputs of an outcome beside the run. */
 export interface OutcomeContext {
   readonly clock: Clock
   readonly random: Random
-  /** The longest that a push-back may close a bucket, µs. */
+  /** The longest time for which a push-back may close a bucket, µs. */
   readonly maxPenaltyUs: number
   readonly limits: LimitRegistry
 }
@@ -34,14 +34,18 @@ export interface PushBack {
   readonly limit: string | null
   readonly key: string
   readonly closedForUs: number
-  /** The job does not stand under that bucket: it is put off by itself for as long. */
+  /** The job does not use that bucket, so the job itself is rescheduled by the same time. */
   readonly apart?: true
 }
 
 const MAX_PUSH_BACKS = 100
 const LONGEST_MESSAGE = 8000
 
-/** The outcome of a run: complete, retry, push-back, discard, cancel or give-back. Never throws for what a handler returns or throws. */
+/**
+ * The outcome of a run: complete, retry, push-back, discard, cancel or give-back. It never throws, even if the
+ * handler's
+ * values do.
+ */
 export function outcomeOf(context: OutcomeContext, job: GrantedJob, task: TaskDefinition, end: RunEnd): Outcome {
   const { seq, attempt } = job
   if (end.kind === 'ended')
@@ -49,7 +53,7 @@ export function outcomeOf(context: OutcomeContext, job: GrantedJob, task: TaskDe
   try {
     if (end.kind === 'threw') {
       const outcome = outcomeOfError(context, job, task, end.error)
-      // A run that we have asked to end ends for that, whatever it throws. A push-back gives it back as well, and not too soon.
+      // An aborted run ends for that reason, even if it throws. A push-back gives it back as well, after its delay.
       if (end.after === null || outcome.settlement.kind === 'push-back') return outcome
       return outcomeOf(context, job, task, { kind: 'ended', by: end.after })
     }
@@ -61,9 +65,9 @@ export function outcomeOf(context: OutcomeContext, job: GrantedJob, task: TaskDe
 }
 
 /**
- * Which bucket a refusal closes, and for how long: the named limit's, else that of the first limit that the task lists. A limit that this
- * engine does not know has no bucket to close. Where the job does not stand under the bucket, only putting it off keeps it from coming
- * back before the other side wants it.
+ * The bucket that a refusal closes, and for how long: that of the named limit, otherwise of the first limit that the
+ * task lists. A limit unknown to this engine has no bucket to close. If the job does not use the bucket, only
+ * rescheduling it keeps it from an early return.
  */
 export function pushBackOf(
   context: OutcomeContext,
@@ -99,7 +103,7 @@ function isKey(key: unknown): key is string | number {
   return typeof key === 'string' || Number.isFinite(key)
 }
 
-/** An error as it is stored with the job: a code of at most 255 characters, a message of at most 8,000. */
+/** An error as stored with the job: a code of at most 255 characters, a message of at most 8,000. */
 export function storedError(error: Error): JobError {
   const { name, message } = error
   return {
@@ -124,10 +128,10 @@ function outcomeOfError(context: OutcomeContext, job: GrantedJob, task: TaskDefi
       },
       error,
     }
-  // Another attempt would find the same.
+  // Another attempt would fail in the same way.
   if (error instanceof NonRetryable || (error instanceof SluiceError && error.code === 'job.unreadable'))
     return { settlement: { seq, attempt, kind: 'discard', error: storedError(error) }, error }
-  // After so many refusals it is a failed attempt, and still not to be repeated before the other side wants it.
+  // After this number of refusals it is a failed attempt, still with the API's retry time.
   const notBeforeUs = isRateLimited(error) ? pushBackOf(context, job, task, error).closedForUs : 0
   return failed(context, job, task, error, notBeforeUs)
 }
@@ -154,7 +158,7 @@ function failed(
   }
 }
 
-/** The pace of a limit at its full rate: what a penalty that was not told is measured by. */
+/** The pace of a limit at its full rate. It measures a penalty without a time of its own. */
 export function paceOf(policy: LimitPolicy | null): { intervalUs: number; periodUs: number } {
   const pace = paceOfRule(policy?.rule ?? null)
   const everyUs = policy?.spacing?.everyUs ?? 0

@@ -22,7 +22,7 @@ import { limitsOf, type WaitHistogram } from '../events/wait-histogram.ts'
 
 type Counted = Extract<SettleResult, { kind: 'settled' }>
 
-/** What a reporter tells with. */
+/** The parts of a reporter. */
 export interface ReporterOptions {
   readonly clock: Clock
   readonly logger: Logger
@@ -34,11 +34,11 @@ export interface ReporterOptions {
   readonly limits: LimitRegistry
   readonly results: Results
   readonly servedQueues: ServedQueues
-  /** Takes jobs whose limits have yet to be resolved. */
+  /** Receives jobs with unresolved limits. */
   readonly unresolved: (kinds: readonly UnresolvedKind[]) => void
 }
 
-/** Reports what was written: events for all listeners, callbacks for the task. It reports nothing before it is durable. */
+/** Reports writes: events for all listeners, callbacks for the task. It reports nothing before it is durable. */
 export class Reporter {
   readonly #options: ReporterOptions
 
@@ -60,7 +60,7 @@ export class Reporter {
     events.emit('job.started', { ...about(job), ageMs, waitedMs, waitedFor: job.waitedFor, limits: limitsOf(job) })
   }
 
-  /** A run was settled, or its settlement was refused since its lease was over. */
+  /** Reports a settled run, or a settlement refused because its lease had ended. */
   settled(job: GrantedJob, task: TaskDefinition | null, outcome: Outcome, settled: SettleResult, input: unknown): void {
     if (settled.kind === 'lost') return this.#lost(job)
     this.#settled(job, task, outcome, settled, input)
@@ -125,7 +125,7 @@ export class Reporter {
     events.emit('job.lease_lost', about(job))
   }
 
-  /** What a claim did beside starting jobs. */
+  /** Reports the effects of a claim beside started jobs. */
   claimed(claim: Claim): void {
     const { events, servedQueues } = this.#options
     for (const { nextAtUs, defined, refused, waiting: waitingJobs, ...closed } of claim.closed) {
@@ -150,7 +150,7 @@ export class Reporter {
     if (claim.unknown?.length) servedQueues.unknown(claim.unknown)
   }
 
-  /** A job was discarded because its limits could not be resolved. */
+  /** Reports a job that was discarded because its limits could not be resolved. */
   unresolvable(job: UnresolvedJob, error: Error): void {
     const { events } = this.#options
     events.emit('job.discarded', { ...about(job), error })
@@ -158,7 +158,7 @@ export class Reporter {
     this.#ended(job.id)
   }
 
-  /** The end of a job changed the flow it belongs to. */
+  /** Reports a flow that the end of a job has changed. */
   flow(news: FlowNews): void {
     tellFlow(news, this.#options.events, (id) => this.#ended(id))
     for (const job of news.discarded) this.#onError(job, resultsTooLarge(job.id))
@@ -175,7 +175,7 @@ export class Reporter {
     events.emit('job.enqueued', { id, task, queue })
   }
 
-  /** Jobs that were taken back from dead workers or expired leases. */
+  /** Reports jobs recovered from dead workers or expired leases. */
   recovered(jobs: readonly Recovered[]): void {
     const { events, logger } = this.#options
     for (const job of jobs) {
@@ -199,7 +199,7 @@ export class Reporter {
     }
   }
 
-  /** Rows that cannot be read were put out of the way, so that other work goes on. */
+  /** Reports unreadable rows that were set aside, so that other work continues. */
   #setAside({ kind, name, bucket }: SetAside): void {
     const { clock, events, logger } = this.#options
     logger.error({ kind, name }, `The store keeps a row that cannot be read (${kind} ${name}): ${ASIDE[kind]}.`)
@@ -231,13 +231,15 @@ export class Reporter {
     this.#ended(job.id)
   }
 
-  /** For a job that ended without a run: its input is read from the store. */
+  /** For a job that ended without a run: its input comes from the store. */
   #onError(job: { readonly id: string; readonly task: string; readonly input: string }, error: Error): void {
     const onError = this.#options.tasks.get(job.task)?.onError
     if (onError) this.#withInput(job, 'onError', (input) => onError(error, { id: job.id, input: input as never }))
   }
 
-  /** Calls back with the schema's output; what does not match any more is not shown, as after a run that found it so. */
+  /**
+   * Calls back with the schema's output. A value that no longer matches is omitted, as after a run that found it so.
+   */
   #withInput(
     job: { readonly id: string; readonly task: string; readonly input: string },
     name: string,
@@ -277,7 +279,7 @@ export class Reporter {
   }
 }
 
-/** What became of what cannot be read. */
+/** The consequence of an unreadable row. */
 const ASIDE: Readonly<Record<SetAside['kind'], string>> = {
   bucket: 'the budget begins anew with nothing left',
   limit: 'it counts as not defined, and its jobs wait until it is defined again',
@@ -292,7 +294,7 @@ const ASIDE: Readonly<Record<SetAside['kind'], string>> = {
   arrival: 'the note was dropped, and the jobs it stood for are looked at by themselves',
 }
 
-/** What every job event names. */
+/** The members that every job event has. */
 export function about(job: {
   readonly id: string
   readonly task: string
@@ -302,7 +304,7 @@ export function about(job: {
   return { id: job.id, task: job.task, queue: job.queue, attempt: job.attempt }
 }
 
-/** A job whose row was removed meanwhile cannot be named. */
+/** A job whose row was removed meanwhile has no name. */
 function named(refused: Closed['refused']): { task: string; flow?: string; step?: number } {
   const { task = '', flow } = refused ?? {}
   return flow ? { task, flow: flow.id, step: flow.node } : { task }

@@ -11,8 +11,8 @@ const AT_ONCE = 500
 const A_RESOLUTION = "the resolution of jobs' limits"
 
 /**
- * Says what the limits of jobs are that were stored where their task's code is not, as a claim finds them. Whoever is killed at it has
- * changed nothing: the next claim of anybody finds them again.
+ * Resolves the limits of jobs that were stored without their task's code, when a claim finds them. A crash in between
+ * changes nothing: the next claim finds them again.
  */
 export class Resolver {
   readonly #store: Store
@@ -21,7 +21,7 @@ export class Resolver {
   readonly #trouble: Trouble
   readonly #reporter: Reporter
   readonly #busy = new Map<string, Promise<void>>()
-  /** Found once more while they were being resolved: what came meanwhile may not have been seen. */
+  /** Found again while they were being resolved: later jobs may have been missed. */
   readonly #again = new Set<string>()
   #stopped = false
 
@@ -39,7 +39,7 @@ export class Resolver {
     this.#reporter = reporter
   }
 
-  /** Resolves what is of tasks that this engine knows. */
+  /** Resolves the jobs of tasks that this engine lists. */
   found(kinds: readonly UnresolvedKind[]): void {
     const { unresolved } = this.#store
     if (!unresolved || this.#stopped) return
@@ -61,7 +61,7 @@ export class Resolver {
     }
   }
 
-  /** Begins nothing more, and answers when nothing is on its way. */
+  /** Begins nothing more, and resolves when nothing is in progress. */
   async stop(): Promise<void> {
     this.#stopped = true
     await Promise.all(this.#busy.values())

@@ -14,16 +14,16 @@ const AGAIN_AFTER_MS = 250
 interface Waiter {
   resolve(value: unknown): void
   reject(error: unknown): void
-  /** Of its timeout. */
+  /** The timer of its timeout. */
   timer: Timer | null
 }
 
-/** Lets callers wait for the end of jobs, whichever process runs them. */
+/** Lets callers wait for the end of jobs of any process. */
 export class Results {
   readonly #store: () => Promise<Store>
   readonly #clock: Clock
   readonly #waiters = new Map<string, Set<Waiter>>()
-  /** Jobs that are asked for again in a moment. */
+  /** Jobs that are read again in a moment. */
   readonly #again = new Set<string>()
   #stopWatching: (() => void) | null = null
 
@@ -37,7 +37,7 @@ export class Results {
     return { id, duplicate, result: async (options = {}) => this.#wait(id, options) }
   }
 
-  /** What one call of a task came to. @throws unique.conflict */
+  /** The result of one call of a task. @throws {SluiceError} `unique.conflict` */
   enqueued(job: NewJob, answer: Enqueued, events: Events): Job<unknown> {
     if (answer.kind === 'conflict') throw uniqueConflict(job, answer.id)
     if (answer.kind === 'created' && events.heard('job.enqueued'))
@@ -45,7 +45,7 @@ export class Results {
     return this.handle(answer.id, answer.kind !== 'created')
   }
 
-  /** A job has ended, or may have: answers the callers that wait for it, and while the store is away a little later. */
+  /** A job has ended, or may have: answers its waiting callers, after a delay while the store is away. */
   settled(id: string): void {
     if (!this.#waiters.has(id)) return
     this.#tell(id).catch(() => {
@@ -58,7 +58,7 @@ export class Results {
     })
   }
 
-  /** Only those who waited when the job was read: a job that was retried meanwhile has yet to end for later ones. */
+  /** Answers only callers from before the read: a job that was retried meanwhile has yet to end for later ones. */
   async #tell(id: string): Promise<void> {
     const waiters = [...(this.#waiters.get(id) ?? [])]
     if (waiters.length === 0) return
@@ -69,7 +69,7 @@ export class Results {
     } else if (isFinal(job.state)) for (const waiter of waiters) if (this.#leave(id, waiter)) finish(job, waiter)
   }
 
-  /** Stops waiting: whoever still waits is told that the engine has stopped. */
+  /** Stops waiting: callers that still wait get `engine.stopped`. */
   close(): void {
     for (const [id, waiters] of this.#waiters) {
       const message = `The engine was stopped before the job ${id} had ended; the job is kept.`
@@ -99,7 +99,7 @@ export class Results {
     })
   }
 
-  /** Ends one wait and its timer, which would keep the process alive; false when it has ended already. */
+  /** Ends one wait and its timer, which would keep the process alive; false: it had already ended. */
   #leave(id: string, waiter: Waiter): boolean {
     const waiters = this.#waiters.get(id)
     if (!waiters?.delete(waiter)) return false
@@ -109,7 +109,7 @@ export class Results {
     return true
   }
 
-  /** Other processes may run the job: look again when they have committed. */
+  /** Other processes may run the job, so their commits cause another read. */
   #watch(store: Store): void {
     this.#stopWatching ??= store.watch((change) => {
       if (change === 'work') return
@@ -136,7 +136,7 @@ function finish(job: JobRecord, waiter: Waiter): void {
   waiter.reject(new JobDiscarded(job))
 }
 
-/** The job will not complete: its attempts are used up, it was refused for good, or a limit rejected it. */
+/** The job will not complete: its attempts are used up, its error was final, or a limit rejected it. */
 export class JobDiscarded extends SluiceError {
   readonly jobId: string
   /** The stored code of the last error. */

@@ -7,7 +7,7 @@ import type { Dispatcher } from './dispatch.ts'
 import type { HeldRuns } from './held-runs.ts'
 import type { Outcome } from './outcome.ts'
 
-/** Where the runs of one worker are settled. */
+/** The parts that settle the runs of one worker. */
 export interface SettleContext {
   readonly store: Store
   readonly clock: Clock
@@ -18,13 +18,16 @@ export interface SettleContext {
   readonly dispatcher: Dispatcher
 }
 
-/** A run that ended is settled as long as its lease holds, and for so long at least: if no other worker took the job, it still counts. */
+/**
+ * A run that ended is settled while its lease holds, and for at least this time: if no other worker took the job, it
+ * still counts.
+ */
 const SETTLES_FOR_MS = 120_000
 const A_SETTLEMENT = 'the settlement of a run'
 
 /**
- * Writes the outcome of a run, again as long as the store is in trouble: guarded by its lease, it counts once or not at all. Answers null
- * when it was given up.
+ * Writes the outcome of a run, with retries while the store is in trouble. The lease guards it, so it counts once or
+ * not at all. Returns null if it was abandoned.
  */
 export async function settle(
   context: SettleContext,

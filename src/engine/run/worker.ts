@@ -14,7 +14,7 @@ import { Maintenance } from './maintenance.ts'
 import type { OutcomeContext } from './outcome.ts'
 import type { Reporter } from './report.ts'
 
-/** What a worker is made of. */
+/** The parts of a worker. */
 export interface WorkerOptions {
   readonly store: Store
   readonly settings: EngineSettings
@@ -33,7 +33,7 @@ const PRUNE_EVERY_MS = 60_000
 const PRUNE_AT_ONCE = 1000
 const ABORT_GRACE_MS = 5000
 
-/** The share of the work that this process takes: it joins, claims, keeps its leases, and leaves. */
+/** This process's part of the work: it joins, claims, keeps its leases, and leaves. */
 export class Worker {
   readonly #id: number
   readonly #options: WorkerOptions
@@ -57,7 +57,7 @@ export class Worker {
     const context: AttemptContext = { ...shared, dispatcher, feedback: new Feedback(shared) }
     this.#leases = new Leases({ ...shared, dispatcher })
     this.#maintenance = new Maintenance(clock, trouble, [
-      // Of those that are due together, leases are extended before others' are looked at.
+      // Among routines that are due together, leases are extended before others' are checked.
       { name: 'a heartbeat', everyMs: settings.heartbeatMs, work: () => this.#leases.beat() },
       { name: 'the fallback poll', everyMs: FALLBACK_POLL_MS, work: async () => this.#dispatcher.poll() },
       { name: 'the recovery of lost jobs', everyMs: RECOVER_EVERY_MS, work: () => this.#leases.recover() },
@@ -66,7 +66,7 @@ export class Worker {
     this.#stopWatching = options.store.watch((change) => this.#changed(change))
   }
 
-  /** Registers with the store, takes back what dead workers of this host left, and begins to work. */
+  /** Registers with the store, recovers the jobs of dead workers of this host, and begins to work. */
   static async start(options: WorkerOptions): Promise<Worker> {
     const { events, settings, store, tasks } = options
     const queues = options.queues.map((each) => each.queue)
@@ -74,7 +74,7 @@ export class Worker {
     try {
       await worker.#leases.recover()
     } catch (error) {
-      // Else it would go on extending leases and looking for lost ones, though nothing holds it.
+      // Otherwise it would keep extending leases and recovering jobs, though nothing holds it.
       worker.#rest()
       throw error
     }
@@ -83,19 +83,20 @@ export class Worker {
     return worker
   }
 
-  /** Handlers that are running. */
+  /** The number of running handlers. */
   get running(): number {
     return this.#held.calls.size
   }
 
-  /** Aborts a run of this process that somebody cancelled. */
+  /** Aborts a cancelled run of this process. */
   cancel(id: string): void {
     for (const call of this.#held.calls.values()) if (call.job.id === id) call.abort('cancel', true)
   }
 
   /**
-   * Finishes what runs, for at most `withinMs`; then aborts it, waits 5 s, and gives back what still has not ended. It ends no sooner than
-   * the store has answered: a caller that cannot wait for that closes the store.
+   * Finishes running jobs for at most `withinMs`. Then it aborts them, waits 5 s, and gives back those that have not
+   * ended.
+   * It waits for the store's answer; a caller that cannot wait closes the store.
    */
   async stop(withinMs: number): Promise<void> {
     const { events, settings, store } = this.#options
@@ -115,7 +116,7 @@ export class Worker {
     events.emit('worker.stopped', { worker: this.#id })
   }
 
-  /** Claims no more; answers once no claim is on its way and nothing runs or is being settled. */
+  /** Stops claiming. Resolves once no claim is running and no run is active or being settled. */
   async #idle(): Promise<void> {
     await this.#dispatcher.stop()
     await this.#held.idle()
@@ -134,7 +135,7 @@ export class Worker {
     while ((await this.#options.store.prune(PRUNE_AT_ONCE)) >= PRUNE_AT_ONCE);
   }
 
-  /** Somebody has written: there may be work, and runs of this process may have been cancelled. */
+  /** Another process has written: there may be work, and runs of this process may have been cancelled. */
   #changed(change: Change): void {
     if (change !== 'ended' && change !== 'cancelled') this.#options.wakeup.notify('work')
     if (change !== 'ended' && change !== 'work') void this.#leases.endCancelled()
