@@ -3,9 +3,8 @@ import type { BucketBacklog } from '../contract/waits.ts'
 import { loadBuckets } from './buckets.ts'
 import { type Context, readClock } from './context.ts'
 import { currentLimits } from './limit-timelines.ts'
+import { type BacklogRow, backlogs } from '../shared/backlog.ts'
 import { LANE, STATE } from '../shared/state.ts'
-
-type Row = [bucket: number, jobs: number, units: number, least: number, most: number, lowest: number, highest: number]
 
 /** What waits for the buckets of a limit, wherever the lanes stand: read from all lanes that are not empty. */
 export async function backlog(
@@ -19,7 +18,7 @@ export async function backlog(
   if (limits.policy(limit, key ?? '') === null) return null
   const where = `b.limit_name = $1 AND ($2::text IS NULL OR b.key = $2) AND b.worker = 0 ORDER BY b.key`
   const buckets = await loadBuckets(db, limits, instant, where, limit, key ?? null)
-  const rows = await db.all<Row>(
+  const rows = await db.all<BacklogRow>(
     `SELECT bucket, count(*), sum(units)::bigint, min(units), max(units), min(given), max(given) FROM
      (SELECT e.bucket, coalesce((j.weights::json ->> (e.n - 1)::int)::int, 1) AS units, coalesce(j.asked, j.priority) AS given
       FROM sluice.lanes l CROSS JOIN unnest(l.buckets) WITH ORDINALITY e(bucket, n) JOIN sluice.jobs j ON j.lane = l.key AND j.state = ${STATE.available}
@@ -27,10 +26,5 @@ export async function backlog(
      GROUP BY bucket`,
     buckets.map(({ id }) => id),
   )
-  const found = new Map(rows.map((row) => [row[0], row]))
-  return buckets.map((bucket) => {
-    const [, jobs, units, least, most, lowest, highest] = found.get(bucket.id) ?? [bucket.id, 0, 0, 1, 1, 0, 0]
-    const { policy, state, active } = bucket
-    return { key: bucket.key, policy, state, active, jobs, units, even: least === most, lowest, highest }
-  })
+  return backlogs(buckets, rows)
 }

@@ -1,7 +1,7 @@
 import { SluiceError } from '../../base/errors.ts'
 import { inTransaction, type Statements } from '../../database/postgres.ts'
 import { applyOverride, type PolicyChange } from '../../policy/limits/override.ts'
-import type { Override, OverrideRequest } from '../contract/overrides.ts'
+import type { OverrideRequest } from '../contract/overrides.ts'
 import type { Timelines } from '../shared/timelines.ts'
 import { loadBuckets, saveBucket } from './buckets.ts'
 import { changeLimit } from './change-limit.ts'
@@ -51,37 +51,6 @@ export async function writeEnds(
     for (const end of changes.limits.timeline(name).overdue(nowUs))
       await changeLimit(db, changes, name, end.key, nowUs, () => changes.override(name, end))
   return { changes, nowUs }
-}
-
-/** Every override and pause on record, of one limit or of all, oldest first. */
-export function overrides(limits: Timelines, limit?: string): Override[] {
-  const names = limit === undefined ? limits.names() : [limit]
-  return names.flatMap((name) =>
-    limits
-      .timeline(name)
-      .records()
-      .map((record) => ({ limit: name, ...record })),
-  )
-}
-
-/** Whether a pause is among what is in force. */
-export function isPaused(inForce: readonly Override[]): boolean {
-  return inForce.some((each) => each.kind === 'pause')
-}
-
-/** When the pauses among these are over; null: there is none, or one of them stands until it is ended. */
-export function pausedUntilUs(inForce: readonly Override[]): number | null {
-  const pauses = inForce.filter((each) => each.kind === 'pause')
-  if (pauses.length === 0 || pauses.some((each) => each.untilUs === null)) return null
-  return Math.max(...pauses.map((each) => each.untilUs ?? 0))
-}
-
-/** What is in force for a bucket beside the definition. */
-export function overridesOf(limits: Timelines, limit: string, key: string): Override[] {
-  return limits
-    .timeline(limit)
-    .overridesOf(key)
-    .map((record) => ({ limit, ...record }))
 }
 
 /** Forgets the oldest of what is over, once no bucket has to be carried through it any more; answers how many rows went. */

@@ -5,9 +5,9 @@ import type { WorkerWait } from '../contract/waits.ts'
 type Row = [worker: number, limit: string | null, key: string | null, wakeAt: number | null]
 
 /** How the views of a spread lane stand, by worker. */
-export async function waitsOfWorkers(db: Statements, lane: string, nowUs: number): Promise<WorkerWait[]> {
+export async function waitsOfWorkers(db: Statements, lane: number, nowUs: number): Promise<WorkerWait[]> {
   const rows = await db.all<Row>(
-    `SELECT l.worker, b.limit_name, b.key, b.wake_at FROM sluice.lanes l LEFT JOIN sluice.buckets b ON b.id = l.bucket WHERE l.base = $1
+    `SELECT l.worker, b.limit_name, b.key, b.wake_at FROM sluice.lanes l LEFT JOIN sluice.buckets b ON b.id = l.bucket WHERE l.base = (SELECT key FROM sluice.lanes WHERE id = $1)
      AND l.worker IN (SELECT id FROM sluice.workers WHERE alive_until > $2) ORDER BY l.worker`,
     lane,
     nowUs,

@@ -1,8 +1,11 @@
 /** Logic that asks a store as it goes: SQLite answers at once, PostgreSQL question by question. */
 export type Reading<T> = Generator<() => unknown, T, unknown>
 
+/** An answer of a store, given at once or later. */
+export type Answer<T> = T | Promise<T>
+
 /** Asks the store one question. The driver throws the store's error here, so that `try` and `finally` work as usual. */
-export function* ask<T>(question: () => T | Promise<T>): Reading<T> {
+export function* ask<T>(question: () => Answer<T>): Reading<T> {
   return (yield question) as T
 }
 

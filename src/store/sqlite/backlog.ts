@@ -1,18 +1,16 @@
 import type { BucketBacklog } from '../contract/waits.ts'
-import { bucketsOf, findBucket } from './buckets.ts'
+import { bucketsOf } from './buckets.ts'
 import type { Context } from './context.ts'
+import { type BacklogRow, backlogs } from '../shared/backlog.ts'
 import { LANE, STATE } from '../shared/state.ts'
-
-type Row = [bucket: number, jobs: number, units: number, least: number, most: number, lowest: number, highest: number]
 
 /** What waits for the buckets of a limit, wherever the lanes stand: read from all lanes that are not empty. */
 export function backlog(context: Context, limit: string, key?: string): BucketBacklog[] | null {
   context.policies.refresh()
   const nowUs = context.clock.nowUs()
   if (context.policies.policy(limit, key ?? '') === null) return null
-  const only = key === undefined ? null : findBucket(context, limit, key, nowUs)
-  const buckets = key === undefined ? bucketsOf(context, limit, nowUs) : only ? [only] : []
-  const rows = context.db.all<Row>(
+  const buckets = bucketsOf(context, limit, key, nowUs)
+  const rows = context.db.all<BacklogRow>(
     `SELECT bucket, count(*), sum(units), min(units), max(units), min(given), max(given) FROM
      (SELECT e.value AS bucket, coalesce(j.weights ->> e.key, 1) AS units, coalesce(j.asked, j.priority) AS given
       FROM lanes l CROSS JOIN json_each(l.buckets) e CROSS JOIN jobs j ON j.lane = l.id AND j.state = ${STATE.available}
@@ -20,10 +18,5 @@ export function backlog(context: Context, limit: string, key?: string): BucketBa
      GROUP BY bucket`,
     JSON.stringify(buckets.map(({ id }) => id)),
   )
-  const found = new Map(rows.map((row) => [row[0], row]))
-  return buckets.map((bucket) => {
-    const [, jobs, units, least, most, lowest, highest] = found.get(bucket.id) ?? [bucket.id, 0, 0, 1, 1, 0, 0]
-    const { key, policy, state, active } = bucket
-    return { key, policy, state, active, jobs, units, even: least === most, lowest, highest }
-  })
+  return backlogs(buckets, rows)
 }

@@ -34,14 +34,17 @@ export function loadBuckets(context: Context, ids: readonly number[], nowUs: num
 
 /** Loads a bucket by limit and key; null when it has never been needed. */
 export function findBucket(context: Context, limit: string, key: string, nowUs: number): StoredBucket | null {
-  const row = context.db.get<Row>(`SELECT ${COLUMNS} FROM buckets WHERE limit_name = ? AND key = ?`, limit, key)
-  return row ? fromRow(context, row, nowUs) : null
+  return bucketsOf(context, limit, key, nowUs)[0] ?? null
 }
 
-/** The buckets of a limit, in the order of their keys. */
-export function bucketsOf(context: Context, limit: string, nowUs: number): StoredBucket[] {
+/** The fleet's buckets of a limit, in the order of their keys; of one key or of all. */
+export function bucketsOf(context: Context, limit: string, key: string | undefined, nowUs: number): StoredBucket[] {
   return context.db
-    .all<Row>(`SELECT ${COLUMNS} FROM buckets WHERE limit_name = ? ORDER BY key`, limit)
+    .all<Row>(
+      `SELECT ${COLUMNS} FROM buckets WHERE limit_name = ?${key === undefined ? '' : ' AND key = ?'} ORDER BY key`,
+      limit,
+      ...(key === undefined ? [] : [key]),
+    )
     .map((row) => fromRow(context, row, nowUs))
 }
 

@@ -1,6 +1,6 @@
 import { SluiceError } from '../../base/errors.ts'
 import { applyOverride, type PolicyChange } from '../../policy/limits/override.ts'
-import type { Override, OverrideRequest } from '../contract/overrides.ts'
+import type { OverrideRequest } from '../contract/overrides.ts'
 import { loadBucket, saveBucket } from './buckets.ts'
 import { changeLimit } from './change-limit.ts'
 import type { Context } from './context.ts'
@@ -38,37 +38,6 @@ export function override(context: Context, request: OverrideRequest): boolean {
     context.policies.override(limit, { kind, key, change, sinceUs: nowUs, untilUs, by, reason }),
   )
   return true
-}
-
-/** Every override and pause on record, of one limit or of all, oldest first. */
-export function overrides(context: Context, limit?: string): Override[] {
-  const names = limit === undefined ? context.policies.names() : [limit]
-  return names.flatMap((name) =>
-    context.policies
-      .timeline(name)
-      .records()
-      .map((record) => ({ limit: name, ...record })),
-  )
-}
-
-/** Whether a pause is among what is in force. */
-export function isPaused(inForce: readonly Override[]): boolean {
-  return inForce.some((each) => each.kind === 'pause')
-}
-
-/** When the pauses among these are over; null: there is none, or one of them stands until it is ended. */
-export function pausedUntilUs(inForce: readonly Override[]): number | null {
-  const pauses = inForce.filter((each) => each.kind === 'pause')
-  if (pauses.length === 0 || pauses.some((each) => each.untilUs === null)) return null
-  return Math.max(...pauses.map((each) => each.untilUs ?? 0))
-}
-
-/** What is in force for a bucket beside the definition. */
-export function overridesOf(context: Context, limit: string, key: string): Override[] {
-  return context.policies
-    .timeline(limit)
-    .overridesOf(key)
-    .map((record) => ({ limit, ...record }))
 }
 
 /** Forgets the oldest of what is over, once no bucket has to be carried through it any more; answers how many rows went. */

@@ -16,7 +16,8 @@ import { enqueue, transactionRefused } from './enqueue.ts'
 import { explain } from './explain.ts'
 import { get, list } from './get.ts'
 import { inspect } from './inspect.ts'
-import { endOverdue, override, overrides } from './override.ts'
+import { endOverdue, override } from './override.ts'
+import { overrides } from '../shared/overrides.ts'
 import { calibrate, charge, penalizeBucket } from './penalize.ts'
 import { Policies } from './limit-timelines.ts'
 import { RemoteVerbs } from './remote-verbs.ts'
@@ -230,7 +231,7 @@ export class SqliteStore extends RemoteVerbs implements Store {
   }
 
   overrides(limit?: string): Promise<Override[]> {
-    return this.#readLimits(() => overrides(this.#context, limit))
+    return this.#readLimits(() => overrides(this.#context.policies, limit))
   }
 
   schedule: Store['schedule'] = (given) => this.#db.write(CHANGES, () => schedule(this.#context, given))

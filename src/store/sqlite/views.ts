@@ -75,10 +75,8 @@ export function adopt(
   return rows.length >= ADOPTED_AT_ONCE
 }
 
-/** How the views of a spread lane stand, by worker; null: it is none. */
-export function waitsOfWorkers(context: Context, lane: number, nowUs: number): WorkerWait[] | null {
-  const [state] = context.db.get<[number]>('SELECT state FROM lanes WHERE id = ?', lane) ?? [LANE.empty]
-  if (state !== LANE.spread) return null
+/** How the views of a spread lane stand, by worker. */
+export function waitsOfWorkers(context: Context, lane: number, nowUs: number): WorkerWait[] {
   return context.db
     .all<[worker: number, name: string | null, key: string | null, wakeAt: number | null]>(
       `SELECT l.worker, b.limit_name, b.key, b.wake_at FROM lanes l LEFT JOIN buckets b ON b.id = l.bucket WHERE l.base = ?

@@ -1,0 +1,180 @@
+import { type Contender, startsBefore, unitsInTurn, type WaitingUnits } from '../../policy/admission/wait-order.ts'
+import type { TurnState } from '../../policy/admission/turn.ts'
+import { keptBack, belowHeadroom } from '../../policy/limits/headroom.ts'
+import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import { isFollowed, loadStartUs, ruleStartUs } from '../../policy/limits/start-time.ts'
+import { freePermits } from '../../policy/rules/concurrency.ts'
+import { type Answer, ask, type Reading } from './reading.ts'
+import type { StoredBucket } from './stored-bucket.ts'
+
+/** A waiting job, as the wait list of one bucket sees it. */
+export interface WaitingJob {
+  readonly lane: number
+  /** What it is ordered by. */
+  readonly priority: number
+  /** As it was enqueued with it. */
+  readonly given: number
+  /** Jobs before it in its lane. */
+  readonly ahead: number
+  /** Units that it costs in the bucket; 0 for a retry that is free. */
+  readonly units: number
+}
+
+/** What one bucket says of a waiting job. */
+export interface Outlook {
+  /** Its place among all jobs whose order this bucket alone decides, from 1. */
+  readonly place: number
+  /** Null: only a permit that returns can tell. */
+  readonly startUs: number | null
+  /** False: the job starts no sooner, and perhaps later. */
+  readonly exact: boolean
+}
+
+/** The first jobs of one lane: those that start before the job that is asked for. */
+export interface LaneFront extends Readonly<TurnState> {
+  readonly id: number
+  readonly count: number
+  /** Where the bucket stands in the lane's list. */
+  readonly at: number
+}
+
+/** What the first jobs of a lane cost together, null where there are none; a job that costs nothing counts neither as a start nor as the least. */
+export type CostRow = readonly [
+  starts: number,
+  units: number | null,
+  least: number | null,
+  most: number | null,
+  /** The highest priority that one of them was given. */
+  highest: number | null,
+  /** When the first of them is given up. */
+  givenUp: number | null,
+]
+
+/** What the place of a job is worked out from. */
+export interface PlaceQueries {
+  /** The lanes that need this bucket and no other; a store may look at so many only, which leaves the answer inexact. */
+  contenders(bucket: StoredBucket): Answer<Contender[]>
+  /** @param free retries cost nothing. @param keptUs jobs that are given up before then are left out */
+  costOf(front: LaneFront, free: boolean, keptUs: number): Answer<CostRow>
+  jobsOf(front: LaneFront, free: boolean): Answer<WaitingUnits[]>
+}
+
+/** A lane that is asked about by itself. */
+const ALONE: TurnState = { turn: 0, taken: 0, share: 1 }
+const NONE_AHEAD = { starts: 0, units: 0, least: Infinity, most: 0, highest: -Infinity, givenUpUs: Infinity }
+
+/** Jobs of different weights are followed one by one through a window so far; beyond it their units are added up. */
+const FOLLOWED_AT_MOST = 10_000
+/** Lanes times priorities: under ageing every job of a deep backlog may have one of its own. */
+const PLACES_AT_MOST = 200_000
+
+/** Says when a job may start as far as one bucket and its own lane decide: what else it needs can only make it later. */
+export function* outlookOfLane(
+  queries: PlaceQueries,
+  job: WaitingJob,
+  bucket: StoredBucket,
+  at: number,
+  nowUs: number,
+): Reading<Outlook> {
+  const found = yield* outlook(queries, bucket, [{ id: job.lane, ...ALONE, count: job.ahead, at }], job, nowUs)
+  return { ...found, exact: false }
+}
+
+/**
+ * Says when a job may start that needs this bucket only: the lanes that need it alone take turns. Exact while no lane needs it
+ * together with other buckets, and no job ahead may be given up before.
+ */
+export function* outlookOfWaitList(
+  queries: PlaceQueries,
+  job: WaitingJob,
+  bucket: StoredBucket,
+  nowUs: number,
+): Reading<Outlook> {
+  const own: LaneFront = { id: job.lane, ...ALONE, count: job.ahead, at: 0 }
+  if (bucket.lanes === 1) return yield* outlook(queries, bucket, [own], job, nowUs)
+  const contenders = yield* ask(() => queries.contenders(bucket))
+  const lane = contenders.find(({ id }) => id === job.lane)
+  const levels = Math.max(...contenders.map((each) => each.levels.length), 0)
+  if (!lane || levels * contenders.length > PLACES_AT_MOST) return yield* outlookOfLane(queries, job, bucket, 0, nowUs)
+  const higher = lane.levels.filter(({ priority }) => priority > job.priority)
+  const before = job.ahead - higher.reduce((sum, { count }) => sum + count, 0)
+  const counts = startsBefore(contenders, { lane: job.lane, priority: job.priority, before })
+  const fronts = contenders.map((each) => ({ ...each, count: counts.get(each.id) ?? 0, at: 0 }))
+  const found = yield* outlook(queries, bucket, fronts, job, nowUs)
+  return { ...found, exact: found.exact && contenders.length === bucket.lanes }
+}
+
+function* outlook(
+  queries: PlaceQueries,
+  bucket: StoredBucket,
+  fronts: readonly LaneFront[],
+  job: WaitingJob,
+  nowUs: number,
+): Reading<Outlook> {
+  const { policy, active } = bucket
+  const place = 1 + fronts.reduce((sum, { count }) => sum + count, 0)
+  if (!policy) return { place, startUs: null, exact: false }
+  const free = freePermits(policy.concurrency, active) - keptBack(policy, job.given) >= place
+  if (!free && policy.rule === null) return { place, startUs: null, exact: false }
+  const limited = { policy, state: bucket.state }
+  const ahead = yield* costAhead(queries, policy, fronts, 0)
+  const found = yield* startUs(queries, limited, fronts, job, ahead, nowUs)
+  if (ahead.givenUpUs >= found.us) return { place, startUs: found.us, exact: found.exact && free }
+  // A job ahead that is given up may make room: without those jobs the instant is too early rather than too late.
+  const certain = yield* costAhead(queries, policy, fronts, found.us)
+  return { place, startUs: (yield* startUs(queries, limited, null, job, certain, nowUs)).us, exact: false }
+}
+
+/** @param fronts null: the start is worked out from sums alone */
+function* startUs(
+  queries: PlaceQueries,
+  bucket: { readonly policy: LimitPolicy; readonly state: StoredBucket['state'] },
+  fronts: readonly LaneFront[] | null,
+  { units, given }: WaitingJob,
+  ahead: typeof NONE_AHEAD,
+  nowUs: number,
+): Reading<{ readonly us: number; readonly exact: boolean }> {
+  const highest = Math.max(given, ahead.highest)
+  const { policy, state } = belowHeadroom(bucket, given, highest)
+  const starts = ahead.starts + (units > 0 ? 1 : 0)
+  const least = units > 0 ? Math.min(ahead.least, units) : ahead.least
+  const most = Math.max(ahead.most, units)
+  const window = policy.rule?.kind === 'sliding' || policy.rule?.kind === 'fixed'
+  // Those ahead may use what is kept back from the job itself, each as its window then stands.
+  const mixed = window && keptBack(bucket.policy, given) !== keptBack(bucket.policy, highest)
+  const exact = !mixed && isFollowed(policy, starts)
+  if (starts === 0 || least === most)
+    return { us: ruleStartUs(policy, state, nowUs, { count: starts, weight: most }), exact }
+  if (window && fronts !== null && starts <= FOLLOWED_AT_MOST) {
+    const lanes: (LaneFront & { readonly jobs: readonly WaitingUnits[] })[] = []
+    for (const front of fronts)
+      lanes.push({ ...front, jobs: yield* ask(() => queries.jobsOf(front, policy.retries === 'free')) })
+    return { us: ruleStartUs(policy, state, nowUs, [...unitsInTurn(lanes), units]), exact }
+  }
+  // A free retry starts with the job before it, whose units, unless they are more than a burst, make no difference of their own.
+  const load = { starts, units: ahead.units + units, last: Math.max(units, 1) }
+  return { us: loadStartUs(policy, state, nowUs, load), exact: !window && !policy.spacing }
+}
+
+function* costAhead(
+  queries: PlaceQueries,
+  policy: LimitPolicy,
+  fronts: readonly LaneFront[],
+  keptUs: number,
+): Reading<typeof NONE_AHEAD> {
+  let sum = NONE_AHEAD
+  for (const front of fronts) {
+    if (front.count === 0) continue
+    const row = yield* ask(() => queries.costOf(front, policy.retries === 'free', keptUs))
+    const [starts, units, least, most, highest, givenUpUs] = row
+    sum = {
+      starts: sum.starts + starts,
+      units: sum.units + (units ?? 0),
+      least: Math.min(sum.least, least ?? Infinity),
+      most: Math.max(sum.most, most ?? 0),
+      highest: Math.max(sum.highest, highest ?? -Infinity),
+      givenUpUs: Math.min(sum.givenUpUs, givenUpUs ?? Infinity),
+    }
+  }
+  return sum
+}
