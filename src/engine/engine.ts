@@ -4,17 +4,15 @@ import { nearest } from '../base/nearest.ts'
 import { checkMethods, checkOptions, checkText, show } from '../base/options.ts'
 import { createIds } from '../base/ids.ts'
 import { settlesWithin } from '../base/within.ts'
-import type { NewJob } from '../jobs/job.ts'
 import type { Limit } from '../policy/limits/define.ts'
 import type { Forecast } from '../policy/forecast/what-if.ts'
 import { storeLoader } from '../store/open.ts'
 import type { Store } from '../store/contract/store.ts'
-import { checkCall } from './define/call-options.ts'
-import { type EnqueueContext, prepare } from './run/enqueue.ts'
+import { type EnqueueContext, Enqueuer, prepare } from './run/enqueue.ts'
 import { EVENT_NAMES, Events, type SluiceEvents } from './events/events.ts'
 import { FlowsApi } from './api/flows.ts'
 import { forecastLimit, type LiveForecastOptions } from './api/forecast.ts'
-import type { Carried, Instrumentation } from './events/instrumentation.ts'
+import type { Instrumentation } from './events/instrumentation.ts'
 import { JobsApi } from './api/jobs.ts'
 import { LimitRegistry, specsOf } from './define/limit-registry.ts'
 import { LimitsApi } from './api/limits.ts'
@@ -28,7 +26,7 @@ import { Results } from './run/results.ts'
 import { jobOptions, type ScheduleOptions } from './define/schedule.ts'
 import { SchedulesApi, type ScheduleView } from './api/schedules.ts'
 import { ServedQueues, warnUnserved } from './define/served-queues.ts'
-import { bind, type EnqueueOptions, type Job, type Task, type TaskDefinition, type TaskEngine } from './define/task.ts'
+import { bind, type EnqueueOptions, type Job, type Task, type TaskDefinition } from './define/task.ts'
 import { WaitHistogram } from './events/wait-histogram.ts'
 import { listed, listTasks } from './define/task-list.ts'
 import { Wakeup } from './events/wakeup.ts'
@@ -43,7 +41,7 @@ const STOP_GRACE_MS = 6000
  * @throws {SluiceError} `option.invalid`, `policy.invalid`, `limit.conflict`, `task.conflict`, `store.url.invalid` from
  * the constructor; then nothing is opened
  */
-export class Sluice implements TaskEngine {
+export class Sluice {
   /** The remaining budget and the wait list of every limit; overrides, pauses and penalties. */
   readonly limits: LimitsApi
   /** Stored jobs: read, cancel, retry, explain. */
@@ -64,10 +62,10 @@ export class Sluice implements TaskEngine {
   #isLoading = false
   readonly #results: Results
   readonly #calls: EnqueueContext
+  readonly #enqueuer: Enqueuer
   readonly #servedQueues: ServedQueues
   readonly #unbind: (() => void)[]
   readonly #detach: (() => void) | undefined
-  #instrumentation: Instrumentation | null = null
   readonly #wakeup = new Wakeup()
   readonly #onStop: (() => void)[] = []
   /** A database often starts later than its clients: the next call tries again. */
@@ -113,6 +111,12 @@ export class Sluice implements TaskEngine {
       wakeup: this.#wakeup,
       servedQueues: this.#servedQueues,
     }
+    this.#enqueuer = new Enqueuer({
+      ...parts,
+      about: () => this.#place.inWords(this.#worker ? 'running' : 'not started'),
+      store: () => this.#open?.store ?? store(),
+      checkOpen: (what) => this.#checkOpen(what),
+    })
     this.limits = new LimitsApi(parts)
     this.jobs = new JobsApi({ ...parts, cancelRun })
     this.schedules = new SchedulesApi(parts)
@@ -125,7 +129,7 @@ export class Sluice implements TaskEngine {
       open: () => this.#openForOthers(),
       onStop: (stop) => (this.#stopping ? stop() : void this.#onStop.push(stop)),
     })
-    this.#unbind = options.tasks.map((each) => bind(each, this))
+    this.#unbind = options.tasks.map((each) => bind(each, this.#enqueuer))
     this.#detach = clock.attach?.({
       pending: () => this.#isLoading || (this.#store?.pending ?? false),
       running: () => this.#worker?.running ?? 0,
@@ -158,7 +162,7 @@ export class Sluice implements TaskEngine {
     ...args: undefined extends I ? [input?: I, options?: EnqueueOptions<O>] : [input: I, options?: EnqueueOptions<O>]
   ): Promise<Job<R>> {
     const [input, options = {}] = args
-    return (await this.enqueueAll(listed(this.#tasks, task), [input], options))[0] as Job<R>
+    return (await this.#enqueuer.enqueueAll(listed(this.#tasks, task), [input], options))[0] as Job<R>
   }
 
   /**
@@ -192,47 +196,10 @@ export class Sluice implements TaskEngine {
     )
   }
 
-  /** The engine in messages: its store, whether it runs, and where it was made. */
-  get about(): string {
-    return this.#place.inWords(this.#worker ? 'running' : 'not started')
-  }
-
-  /** Stores calls of one task in one transaction, for `task.enqueue` and `task.enqueueMany`. */
-  enqueueAll(
-    task: TaskDefinition,
-    inputs: readonly unknown[],
-    options: EnqueueOptions<never>,
-  ): Promise<Job<unknown>[]> {
-    // An enqueue checks the contents call by call, within its span.
-    if (inputs.length === 0 || typeof options !== 'object' || options === null) checkCall(options, task.name)
-    const store = (carried: Carried): Promise<Job<unknown>[]> => this.#enqueueAll(task, inputs, options, carried)
-    const call = { task: task.name, queue: options.queue ?? task.queue, count: inputs.length }
-    return this.#instrumentation?.enqueue(call, store) ?? store({})
-  }
-
   /** Wraps every enqueue and run, in place of an earlier wrapper; null: none. See `sluice/opentelemetry`. */
   instrument(instrumentation: Instrumentation | null): void {
     if (instrumentation !== null) checkMethods(instrumentation, ['enqueue', 'run'], 'instrumentation')
-    this.#instrumentation = instrumentation
-  }
-
-  async #enqueueAll(
-    task: TaskDefinition,
-    inputs: readonly unknown[],
-    options: EnqueueOptions<never>,
-    carried: Carried,
-  ): Promise<Job<unknown>[]> {
-    this.#checkOpen(`enqueued for ${task.name}`)
-    const prepared = inputs.map((input) => prepare(this.#calls, task, input, options, carried))
-    const later = prepared.some((job) => job instanceof Promise)
-    const jobs = later ? await Promise.all(prepared.map(async (job) => job)) : (prepared as NewJob[])
-    const { store } = this.#open ?? (await this.#opening.done())
-    const answers = store.enqueue(jobs, options.tx)
-    if (!store.notifiesOwnWrites) this.#wakeup.notify('work')
-    const stored = await answers
-    this.#servedQueues.enqueued(jobs)
-    if (jobs.some((job) => job.runAtMs !== null || job.delayUs !== undefined)) this.#wakeup.notify('delayed')
-    return stored.map((answer, i) => this.#results.enqueued(jobs[i] as NewJob, answer, this.#events))
+    this.#enqueuer.instrumentation = instrumentation
   }
 
   /** Calls `listener` at every event of that name. Returns a function that stops it. */
@@ -320,7 +287,7 @@ export class Sluice implements TaskEngine {
       outcomes: { clock, random, maxPenaltyUs, limits: this.#registry },
       events: this.#events,
       wakeup: this.#wakeup,
-      instrumentation: () => this.#instrumentation,
+      instrumentation: () => this.#enqueuer.instrumentation,
     })
   }
 

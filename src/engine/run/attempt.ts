@@ -2,9 +2,8 @@ import type { GrantedJob } from '../../jobs/job.ts'
 import type { TaskDefinition } from '../define/task.ts'
 import type { Wakeup } from '../events/wakeup.ts'
 import { type CallContext, HandlerCall } from './call.ts'
-import { type OutcomeContext, outcomeOf } from './outcome.ts'
 import type { Reporter } from './report.ts'
-import { settle, type SettleContext } from './settle.ts'
+import { type OutcomeContext, outcomeOf, settle, type SettleContext } from './settle.ts'
 
 /** The parts that the attempts of one worker share. */
 export interface AttemptContext extends CallContext, SettleContext {
@@ -16,7 +15,7 @@ export interface AttemptContext extends CallContext, SettleContext {
 
 /** One attempt of one job: claimed, call, outcome, settle, report. */
 export async function attempt(context: AttemptContext, job: GrantedJob): Promise<void> {
-  const { dispatcher, feedback, held, outcomes, reporter, wakeup } = context
+  const { feedback, held, outcomes, reporter, slots, wakeup } = context
   held.add(job)
   const task = taskOf(context, job)
   reporter.started(job)
@@ -31,7 +30,7 @@ export async function attempt(context: AttemptContext, job: GrantedJob): Promise
 
   const settling = settle(context, job, outcome)
   // The slot is free in the transaction that settles the job, so the claim that fills it shares its commit.
-  dispatcher.finished(job.queue)
+  slots.finished(job.queue)
   const settled = await settling
 
   if (settled) {

@@ -1,13 +1,11 @@
-import type { Clock, Timer } from '../../base/clock.ts'
+import type { Timer } from '../../base/clock.ts'
 import { isFinal } from '../../base/errors.ts'
 import type { Logger } from '../../base/logger.ts'
 import { pauseAfter, persist } from '../../base/persist.ts'
-import type { GrantedJob } from '../../jobs/job.ts'
-import type { Claim, ClaimRequest, Store } from '../../store/contract/store.ts'
-import type { Trouble } from '../../base/trouble.ts'
-import type { Wakeup, WakeupReason } from '../events/wakeup.ts'
-import type { HeldRuns } from './held-runs.ts'
-import type { Reporter } from './report.ts'
+import type { Claim, ClaimRequest } from '../../store/contract/store.ts'
+import type { WakeupReason } from '../events/wakeup.ts'
+import { attempt, type AttemptContext } from './attempt.ts'
+import type { Slots } from './settle.ts'
 
 /** One queue that this process serves. */
 export interface ServedQueue {
@@ -16,23 +14,11 @@ export interface ServedQueue {
   readonly concurrency: number
 }
 
-/** The options of a dispatcher. */
-export interface DispatcherOptions {
-  readonly store: Store
-  readonly clock: Clock
+/** The options of a dispatcher, and the parts that its attempts share. */
+export interface DispatcherOptions extends Omit<AttemptContext, 'slots'> {
   readonly logger: Logger
-  readonly trouble: Trouble
-  readonly wakeup: Wakeup
-  readonly worker: number
-  readonly leaseUs: number
   readonly eventWindowUs: number
   readonly queues: readonly ServedQueue[]
-  readonly held: HeldRuns
-  /** The tasks listed here: the claim takes jobs of these only. */
-  readonly tasks: readonly string[]
-  /** Starts a claimed job; must call `finished` after its settlement. */
-  readonly start: (job: GrantedJob) => void
-  readonly reporter: Reporter
 }
 
 const FIRST_REST_MS = 250
@@ -49,8 +35,11 @@ const LONG_CLAIM_MS = 5000
  * itself: a schedule, a delayed job, the end of a wait. After a failed claim it rests and ignores wakeups, to spare a
  * store in trouble.
  */
-export class Dispatcher {
+export class Dispatcher implements Slots {
   readonly #options: DispatcherOptions
+  readonly #attempts: AttemptContext
+  /** It takes no job of a task that is not listed here. */
+  readonly #tasks: readonly string[]
   readonly #active = new Map<string, number>()
   #claiming: Promise<void> | null = null
   /** True while `#claiming` gives back the jobs of a lost claim, and claims nothing. */
@@ -72,6 +61,8 @@ export class Dispatcher {
 
   constructor(options: DispatcherOptions) {
     this.#options = options
+    this.#attempts = { ...options, slots: this }
+    this.#tasks = [...options.tasks.keys()]
     for (const { queue } of options.queues) this.#active.set(queue, 0)
   }
 
@@ -180,7 +171,7 @@ export class Dispatcher {
   }
 
   async #claimOnce(): Promise<void> {
-    const { store, clock, trouble, start, reporter, worker, leaseUs } = this.#options
+    const { store, clock, trouble, reporter, worker, leaseUs } = this.#options
     let claim: Claim
     try {
       if (this.#inDoubt) await this.#releaseLost()
@@ -202,7 +193,7 @@ export class Dispatcher {
     }
     for (const job of claim.jobs) this.#active.set(job.queue, (this.#active.get(job.queue) ?? 0) + 1)
     reporter.claimed(claim)
-    for (const job of claim.jobs) start(job)
+    for (const job of claim.jobs) void attempt(this.#attempts, job)
     const wakeUs = this.#hasRoom() ? claim.nextWakeUs : claim.nextFireUs
     if (wakeUs !== null) this.#wakeIn((wakeUs - store.nowUs()) / 1000)
     else this.#wake?.cancel()
@@ -235,12 +226,12 @@ export class Dispatcher {
   /** Read when the claim's transaction runs, so it covers the slots and wakeups until then. */
   #request(): ClaimRequest {
     this.#again = null
-    const { worker, leaseUs, eventWindowUs, queues, tasks } = this.#options
+    const { worker, leaseUs, eventWindowUs, queues } = this.#options
     return {
       worker,
       leaseUs,
       eventWindowUs,
-      tasks,
+      tasks: this.#tasks,
       queues: queues.map(({ queue, concurrency }) => ({
         queue,
         slots: this.#stopped ? 0 : Math.max(0, concurrency - (this.#active.get(queue) ?? 0)),

@@ -8,10 +8,15 @@ import { validate } from '../../jobs/schema.ts'
 import { uniqueKey } from '../../jobs/unique-key.ts'
 import { checkCall, checkQueue } from '../define/call-options.ts'
 import { fairnessOfJob } from '../define/fairness.ts'
-import { type Carried, toCarry } from '../events/instrumentation.ts'
+import { type Carried, type Instrumentation, toCarry } from '../events/instrumentation.ts'
 import { type LimitRegistry, specsOf } from '../define/limit-registry.ts'
 import type { QueueLimits } from '../define/queue-limits.ts'
-import type { EnqueueOptions, TaskDefinition } from '../define/task.ts'
+import type { ServedQueues } from '../define/served-queues.ts'
+import type { EnqueueOptions, Job, TaskDefinition, TaskEngine } from '../define/task.ts'
+import type { Store } from '../../store/contract/store.ts'
+import type { Events } from '../events/events.ts'
+import type { Wakeup } from '../events/wakeup.ts'
+import type { Results } from './results.ts'
 
 /** The engine's parts that turn a call into a stored job. */
 export interface EnqueueContext {
@@ -19,6 +24,70 @@ export interface EnqueueContext {
   readonly clock: Clock
   readonly limits: LimitRegistry
   readonly queueLimits: QueueLimits
+}
+
+/** The options of an enqueuer. */
+export interface EnqueuerOptions {
+  readonly calls: EnqueueContext
+  readonly events: Events
+  readonly results: Results
+  readonly servedQueues: ServedQueues
+  readonly wakeup: Wakeup
+  /** Names the engine in messages. */
+  readonly about: () => string
+  /** Answers at once when the store is open. */
+  readonly store: () => Store | Promise<Store>
+  /** Throws once the engine has been stopped. */
+  readonly checkOpen: (what: string) => void
+}
+
+/** Stores the calls of an engine's tasks: `task.enqueue` calls it. */
+export class Enqueuer implements TaskEngine {
+  readonly #options: EnqueuerOptions
+  /** Stands around every enqueue; null: nothing. */
+  instrumentation: Instrumentation | null = null
+
+  constructor(options: EnqueuerOptions) {
+    this.#options = options
+  }
+
+  get about(): string {
+    return this.#options.about()
+  }
+
+  /** Stores calls of one task in one transaction. */
+  enqueueAll(
+    task: TaskDefinition,
+    inputs: readonly unknown[],
+    options: EnqueueOptions<never>,
+  ): Promise<Job<unknown>[]> {
+    // An enqueue checks the contents call by call, within its span.
+    if (inputs.length === 0 || typeof options !== 'object' || options === null) checkCall(options, task.name)
+    const store = (carried: Carried): Promise<Job<unknown>[]> => this.#store(task, inputs, options, carried)
+    const call = { task: task.name, queue: options.queue ?? task.queue, count: inputs.length }
+    return this.instrumentation?.enqueue(call, store) ?? store({})
+  }
+
+  async #store(
+    task: TaskDefinition,
+    inputs: readonly unknown[],
+    options: EnqueueOptions<never>,
+    carried: Carried,
+  ): Promise<Job<unknown>[]> {
+    const { calls, checkOpen, events, results, servedQueues, wakeup } = this.#options
+    checkOpen(`enqueued for ${task.name}`)
+    const prepared = inputs.map((input) => prepare(calls, task, input, options, carried))
+    const later = prepared.some((job) => job instanceof Promise)
+    const jobs = later ? await Promise.all(prepared.map(async (job) => job)) : (prepared as NewJob[])
+    const opened = this.#options.store()
+    const store = opened instanceof Promise ? await opened : opened
+    const answers = store.enqueue(jobs, options.tx)
+    if (!store.notifiesOwnWrites) wakeup.notify('work')
+    const stored = await answers
+    servedQueues.enqueued(jobs)
+    if (jobs.some((job) => job.runAtMs !== null || job.delayUs !== undefined)) wakeup.notify('delayed')
+    return stored.map((answer, i) => results.enqueued(jobs[i] as NewJob, answer, events))
+  }
 }
 
 /**
@@ -88,12 +157,4 @@ function delayUs(delay: Duration, nowMs: number): number {
 function extraText({ meta, tags }: EnqueueOptions<never>, trace: Carried | null): string | null {
   if (!meta && !tags && !trace) return null
   return toJsonText({ ...(meta && { meta }), ...(tags && { tags }), ...(trace && { trace }) }, 'meta and tags')
-}
-
-/** The refusal of a job whose unique key another one holds. */
-export function uniqueConflict(job: NewJob, holder: string): SluiceError {
-  return new SluiceError(
-    'unique.conflict',
-    `The unique key of this ${job.task} job is held by the job ${holder}: nothing was enqueued for it.`,
-  )
 }

@@ -3,7 +3,7 @@ import type { Store } from '../../store/contract/store.ts'
 import type { Resolution, Unresolved, UnresolvedJob, UnresolvedKind } from '../../store/contract/unresolved.ts'
 import { type EnqueueContext, prepare } from './enqueue.ts'
 import type { Reporter } from './report.ts'
-import { storedError } from './outcome.ts'
+import { storedError } from './settle.ts'
 import type { TaskDefinition } from '../define/task.ts'
 import type { Trouble } from '../../base/trouble.ts'
 

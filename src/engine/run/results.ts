@@ -5,7 +5,6 @@ import { checkOptions } from '../../base/options.ts'
 import type { JobRecord, NewJob } from '../../jobs/job.ts'
 import { isFinal } from '../../jobs/job-state.ts'
 import type { Enqueued, Store } from '../../store/contract/store.ts'
-import { uniqueConflict } from './enqueue.ts'
 import type { Events } from '../events/events.ts'
 import type { Job } from '../define/task.ts'
 
@@ -162,4 +161,12 @@ export class JobCancelled extends SluiceError {
     this.name = 'JobCancelled'
     this.jobId = job.id
   }
+}
+
+/** The refusal of a job whose unique key another one holds. */
+function uniqueConflict(job: NewJob, holder: string): SluiceError {
+  return new SluiceError(
+    'unique.conflict',
+    `The unique key of this ${job.task} job is held by the job ${holder}: nothing was enqueued for it.`,
+  )
 }

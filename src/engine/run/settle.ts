@@ -1,11 +1,86 @@
+import { SluiceError } from '../../base/errors.ts'
 import type { Clock } from '../../base/clock.ts'
+import { toJsonText } from '../../base/json-value.ts'
 import { persist } from '../../base/persist.ts'
+import type { Random } from '../../base/random.ts'
+import { beginningOf } from '../../base/text.ts'
+import { asError, codeOf } from '../../base/thrown.ts'
 import type { Trouble } from '../../base/trouble.ts'
-import type { GrantedJob, SettleResult } from '../../jobs/job.ts'
+import type { GrantedJob, JobError, Settlement, SettleResult } from '../../jobs/job.ts'
+import { NonRetryable } from '../../jobs/non-retryable.ts'
+import { penaltyUs, type RateLimited, isRateLimited } from '../../jobs/rate-limited.ts'
+import { retryDelayUs } from '../../jobs/retry-policy.ts'
+import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import { partitionKey } from '../../policy/limits/partition-key.ts'
 import type { Store } from '../../store/contract/store.ts'
-import type { Dispatcher } from './dispatch.ts'
+import type { RunEnd } from '../events/run-end.ts'
+import type { LimitRegistry } from '../define/limit-registry.ts'
+import type { TaskDefinition } from '../define/task.ts'
 import type { HeldRuns } from './held-runs.ts'
-import type { Outcome } from './outcome.ts'
+
+/** The inputs of an outcome beside the run. */
+export interface OutcomeContext {
+  readonly clock: Clock
+  readonly random: Random
+  /** The longest time for which a push-back may close a bucket, µs. */
+  readonly maxPenaltyUs: number
+  readonly limits: LimitRegistry
+}
+
+/** The settlement of a run, and the error behind it for callbacks and events. */
+export interface Outcome {
+  readonly settlement: Settlement
+  readonly error: Error | null
+}
+
+/** A bucket to close, and for how long. */
+export interface PushBack {
+  readonly limit: string | null
+  readonly key: string
+  readonly closedForUs: number
+  /** The job does not use that bucket, so the job itself is rescheduled by the same time. */
+  readonly apart?: true
+}
+
+const MAX_PUSH_BACKS = 100
+const LONGEST_MESSAGE = 8000
+/**
+ * A run that ended is settled while its lease holds, and for at least this time: if no other worker took the job, it
+ * still counts.
+ */
+const SETTLES_FOR_MS = 120_000
+const A_SETTLEMENT = 'the settlement of a run'
+
+/**
+ * The outcome of a run: complete, retry, push-back, discard, cancel or give-back. It never throws, even if the
+ * handler's
+ * values do.
+ */
+export function outcomeOf(context: OutcomeContext, job: GrantedJob, task: TaskDefinition, end: RunEnd): Outcome {
+  const { seq, attempt } = job
+  if (end.kind === 'ended')
+    return { settlement: { seq, attempt, kind: end.by === 'cancel' ? 'cancel' : 'give-back' }, error: null }
+  try {
+    if (end.kind === 'threw') {
+      const outcome = outcomeOfError(context, job, task, end.error)
+      // An aborted run ends for that reason, even if it throws. A push-back gives it back as well, after its delay.
+      if (end.after === null || outcome.settlement.kind === 'push-back') return outcome
+      return outcomeOf(context, job, task, { kind: 'ended', by: end.after })
+    }
+    const result = end.value === undefined ? null : toJsonText(end.value, `the result of task ${task.name}`)
+    return { settlement: { seq, attempt, kind: 'complete', result }, error: null }
+  } catch (error) {
+    return failed(context, job, task, asError(error))
+  }
+}
+
+/** The slots of a worker's queues, which runs take and leave. */
+export interface Slots {
+  /** A run of this queue has ended. Its slot is free. */
+  finished(queue: string): void
+  /** A run of this queue could not be settled yet. It takes its slot again. */
+  hold(queue: string): void
+}
 
 /** The parts that settle the runs of one worker. */
 export interface SettleContext {
@@ -15,15 +90,8 @@ export interface SettleContext {
   readonly worker: number
   readonly leaseUs: number
   readonly held: HeldRuns
-  readonly dispatcher: Dispatcher
+  readonly slots: Slots
 }
-
-/**
- * A run that ended is settled while its lease holds, and for at least this time: if no other worker took the job, it
- * still counts.
- */
-const SETTLES_FOR_MS = 120_000
-const A_SETTLEMENT = 'the settlement of a run'
 
 /**
  * Writes the outcome of a run, with retries while the store is in trouble. The lease guards it, so it counts once or
@@ -34,7 +102,7 @@ export async function settle(
   job: GrantedJob,
   { settlement }: Outcome,
 ): Promise<SettleResult | null> {
-  const { clock, dispatcher, held, leaseUs, store, trouble, worker } = context
+  const { clock, held, leaseUs, slots, store, trouble, worker } = context
   const run = { ...settlement, startedUs: job.startedUs }
   try {
     const settled = await persist(
@@ -43,7 +111,7 @@ export async function settle(
       (again) => store.settle(worker, run, again),
       (error) => {
         // Its slot is taken until the run is settled.
-        if (!held.unsettled.has(job)) dispatcher.hold(job.queue)
+        if (!held.unsettled.has(job)) slots.hold(job.queue)
         held.unsettled.add(job)
         trouble.failed(A_SETTLEMENT, error)
       },
@@ -56,6 +124,122 @@ export async function settle(
     trouble.report('error', error, about, 'a run could not be settled; its lease will end and the job runs again')
     return null
   } finally {
-    if (held.unsettled.delete(job)) dispatcher.finished(job.queue)
+    if (held.unsettled.delete(job)) slots.finished(job.queue)
   }
 }
+
+/**
+ * The bucket that a refusal closes, and for how long: that of the named limit, otherwise of the first limit that the
+ * task lists. A limit unknown to this engine has no bucket to close. If the job does not use the bucket, only
+ * rescheduling it keeps it from an early return.
+ */
+export function pushBackOf(
+  context: OutcomeContext,
+  job: GrantedJob,
+  task: TaskDefinition,
+  refusal: RateLimited,
+): PushBack {
+  const listed = task.uses
+    .map((use) => job.uses.find((each) => each.limit === use.limit))
+    .find((use) => use !== undefined)
+  const own =
+    refusal.limitName === null ? (listed ?? job.uses[0]) : job.uses.find((use) => use.limit === refusal.limitName)
+  const called = refusal.limitName ?? own?.limit ?? null
+  const limit = called === null || own || context.limits.policy(called) ? called : null
+  const named = isKey(refusal.key) ? partitionKey(refusal.key, 'shared', `a RateLimited of ${task.name}`) : null
+  const key = named?.kind === 'key' ? named.key : (own?.key ?? '')
+  const { intervalUs, periodUs } = paceOf(limit === null ? null : context.limits.policy(limit))
+  return {
+    limit,
+    key,
+    ...(limit !== null && !job.uses.some((use) => use.limit === limit && use.key === key) && { apart: true as const }),
+    closedForUs: penaltyUs(refusal, {
+      nowMs: context.clock.now(),
+      intervalUs,
+      periodUs,
+      maxPenaltyUs: context.maxPenaltyUs,
+    }),
+  }
+}
+
+/** A handler's error may hold anything, and reading it must not fail. */
+function isKey(key: unknown): key is string | number {
+  return typeof key === 'string' || Number.isFinite(key)
+}
+
+/** An error as stored with the job: a code of at most 255 characters, a message of at most 8,000. */
+export function storedError(error: Error): JobError {
+  const { name, message } = error
+  return {
+    code: codeOf(error) ?? 'handler.failed',
+    message: beginningOf(
+      `${beginningOf(name, LONGEST_MESSAGE)}: ${beginningOf(message, LONGEST_MESSAGE)}`,
+      LONGEST_MESSAGE,
+    ),
+  }
+}
+
+function outcomeOfError(context: OutcomeContext, job: GrantedJob, task: TaskDefinition, error: Error): Outcome {
+  const { seq, attempt } = job
+  if (isRateLimited(error) && job.pushedBack + 1 < MAX_PUSH_BACKS)
+    return {
+      settlement: {
+        seq,
+        attempt,
+        kind: 'push-back',
+        error: storedError(error),
+        ...pushBackOf(context, job, task, error),
+      },
+      error,
+    }
+  // Another attempt would fail in the same way.
+  if (error instanceof NonRetryable || (error instanceof SluiceError && error.code === 'job.unreadable'))
+    return { settlement: { seq, attempt, kind: 'discard', error: storedError(error) }, error }
+  // After this number of refusals it is a failed attempt, still with the API's retry time.
+  const notBeforeUs = isRateLimited(error) ? pushBackOf(context, job, task, error).closedForUs : 0
+  return failed(context, job, task, error, notBeforeUs)
+}
+
+function failed(
+  context: OutcomeContext,
+  job: GrantedJob,
+  task: Pick<TaskDefinition, 'retry'>,
+  error: Error,
+  notBeforeUs = 0,
+): Outcome {
+  const { seq, attempt } = job
+  if (attempt >= job.maxAttempts)
+    return { settlement: { seq, attempt, kind: 'discard', error: storedError(error) }, error }
+  return {
+    settlement: {
+      seq,
+      attempt,
+      kind: 'retry',
+      delayUs: Math.max(retryDelayUs(task.retry, attempt, context.random), notBeforeUs),
+      error: storedError(error),
+    },
+    error,
+  }
+}
+
+/** The pace of a limit at its full rate. It measures a penalty without a time of its own. */
+export function paceOf(policy: LimitPolicy | null): { intervalUs: number; periodUs: number } {
+  const pace = paceOfRule(policy?.rule ?? null)
+  const everyUs = policy?.spacing?.everyUs ?? 0
+  return { intervalUs: Math.max(pace.intervalUs, everyUs), periodUs: Math.max(pace.periodUs, everyUs) }
+}
+
+function paceOfRule(rule: LimitPolicy['rule']): { intervalUs: number; periodUs: number } {
+  if (!rule) return { intervalUs: 1_000_000, periodUs: 1_000_000 }
+  if (rule.kind === 'spacing') return { intervalUs: rule.everyUs, periodUs: rule.everyUs }
+  if (rule.kind === 'fixed') {
+    const periodUs = rule.window.align === 'epoch' ? rule.window.periodUs : CALENDAR_US[rule.window.unit]
+    return { intervalUs: Math.ceil(periodUs / rule.max), periodUs }
+  }
+  return {
+    intervalUs: Math.ceil(rule.periodUs / (rule.kind === 'rate' ? rule.rate : rule.max)),
+    periodUs: rule.periodUs,
+  }
+}
+
+const CALENDAR_US = { hour: 3_600_000_000, day: 86_400_000_000, week: 604_800_000_000, month: 2_678_400_000_000 }

@@ -5,13 +5,12 @@ import type { TaskDefinition } from '../define/task.ts'
 import type { Events } from '../events/events.ts'
 import type { Instrumentation } from '../events/instrumentation.ts'
 import type { Wakeup } from '../events/wakeup.ts'
-import { attempt, type AttemptContext } from './attempt.ts'
 import { Dispatcher, type ServedQueue } from './dispatch.ts'
 import { Feedback } from './feedback.ts'
 import { HeldRuns } from './held-runs.ts'
 import { Leases } from './leases.ts'
 import { Maintenance } from './maintenance.ts'
-import type { OutcomeContext } from './outcome.ts'
+import type { OutcomeContext } from './settle.ts'
 import type { Reporter } from './report.ts'
 
 /** The parts of a worker. */
@@ -49,12 +48,7 @@ export class Worker {
     this.#id = id
     this.#options = options
     const shared = { ...settings, ...parts, worker: id, held: this.#held }
-    const dispatcher = (this.#dispatcher = new Dispatcher({
-      ...shared,
-      tasks: [...options.tasks.keys()],
-      start: (job) => void attempt(context, job),
-    }))
-    const context: AttemptContext = { ...shared, dispatcher, feedback: new Feedback(shared) }
+    const dispatcher = (this.#dispatcher = new Dispatcher({ ...shared, feedback: new Feedback(shared) }))
     this.#leases = new Leases({ ...shared, dispatcher })
     this.#maintenance = new Maintenance(clock, trouble, [
       // Among routines that are due together, leases are extended before others' are checked.

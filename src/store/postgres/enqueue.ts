@@ -1,3 +1,4 @@
+import type { Clock } from '../../base/clock.ts'
 import type { PgValue, Statements } from '../../database/postgres.ts'
 import { codeOf } from '../../database/postgres-error.ts'
 import type { JobTerms, NewJob } from '../../jobs/job.ts'
@@ -5,11 +6,15 @@ import type { UniqueRule } from '../../jobs/unique-key.ts'
 import { laneKey } from '../../jobs/lane.ts'
 import { levelOf, NO_AGEING, stepsAt } from '../../policy/admission/ageing.ts'
 import type { Enqueued } from '../contract/store.ts'
+import { Batch } from './batch.ts'
 import type { Context } from './context.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { usesText, weightsText } from './lane-key.ts'
+import { recordQueuesOf } from './queues.ts'
+import { READ_GIVE_UP_MS, whenReachable } from './retry-connection.ts'
 import { STATE } from '../shared/state.ts'
 import { inOrder, NEW_JOB, TERMS } from './sql/fields.ts'
+import type { Bell } from './watch.ts'
 
 /** What `insert_jobs` takes of each job, column by column, and its types. */
 const COLUMNS = {
@@ -41,6 +46,32 @@ const LIVE = [STATE.scheduled, STATE.available, STATE.active, STATE.retryable, S
 export const INSERT_JOBS: string = `sluice.insert_jobs(${Object.values(COLUMNS)
   .map((type, i) => `$${i + 1}::${type}[]`)
   .join(', ')})`
+
+/** Jobs enqueued together are written together; what an earlier try has stored whose answer was lost is not stored twice. */
+export function batchEnqueues(context: Context, clock: Clock): Batch<NewJob, Enqueued> {
+  return new Batch((jobs) => {
+    const store = (again: boolean): Promise<Enqueued[]> =>
+      context.db.session(async (db) => {
+        const answers = await (again ? enqueueAgain : enqueueAutocommit)(context, db, jobs)
+        await recordQueuesOf(context, db)
+        return answers
+      })
+    return whenReachable(clock, store, READ_GIVE_UP_MS)
+  })
+}
+
+/** In a transaction of the caller's: seen by others when that commits, and the bell rings then, too. */
+export async function enqueueWithin(
+  context: Context,
+  bell: Bell,
+  db: Statements,
+  jobs: readonly NewJob[],
+): Promise<Enqueued[]> {
+  await currentLimits(context, db)
+  const answers = await enqueue(context, db, jobs)
+  await bell.ringWithin(db)
+  return answers
+}
 
 /** Stores jobs in one statement, all or none. It only inserts: no lane, no bucket and, without unique keys, no row of anybody is locked. */
 export async function enqueue(context: Context, db: Statements, jobs: readonly NewJob[]): Promise<Enqueued[]> {
@@ -137,7 +168,7 @@ export function reachedBy({ limits }: Context, { uses, priority }: Pick<NewJob, 
 }
 
 /** The same on a connection that may be used again after an error. */
-export function enqueueAutocommit(context: Context, db: Statements, jobs: readonly NewJob[]): Promise<Enqueued[]> {
+function enqueueAutocommit(context: Context, db: Statements, jobs: readonly NewJob[]): Promise<Enqueued[]> {
   return autocommit(context, db, () => enqueue(context, db, jobs))
 }
 
@@ -158,7 +189,7 @@ export function ageingText({ limits }: Context): string | null {
 }
 
 /** The same after an earlier try whose answer was lost: what that has stored is known by its id. */
-export async function enqueueAgain(context: Context, db: Statements, jobs: readonly NewJob[]): Promise<Enqueued[]> {
+async function enqueueAgain(context: Context, db: Statements, jobs: readonly NewJob[]): Promise<Enqueued[]> {
   const rows = await db.all<[string]>(
     'SELECT id FROM sluice.jobs WHERE id = ANY ($1::uuid[])',
     jobs.map(({ id }) => id),

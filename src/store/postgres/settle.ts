@@ -1,6 +1,7 @@
 import type { Statements } from '../../database/postgres.ts'
 import type { SettleResult, Settlement } from '../../jobs/job.ts'
 import { newsOf, retentionOf } from './advance.ts'
+import { Batch } from './batch.ts'
 import { bucketId } from './buckets.ts'
 import type { Context } from './context.ts'
 import { changeBuckets } from './penalize.ts'
@@ -10,11 +11,22 @@ import { ownerFor } from './own.ts'
 import { stateName } from '../shared/state.ts'
 import { attemptBack, runEndOf, type SettleRequest, settleRounds } from '../shared/settle-once.ts'
 import { findRuns, type Found } from './settle-again.ts'
+import type { Bell } from './watch.ts'
 
 type Written = [seq: number, attempt: number, state: number, now: number, work: boolean | null, flows: string | null]
 
 const SETTLE = `SELECT r_seq, r_attempt, r_state, r_now, r_work, r_flows FROM sluice.settle(
   $1::bigint[], $2::int[], $3::bigint[], $4::int[], $5::bigint[], $6::text[], $7::text[], $8::int[], $9::bigint[], $10::bigint[])`
+
+/** Settlements made together are written together; who may go on then is told so. */
+export function batchSettlements(context: Context, bell: Bell): Batch<SettleRequest, SettleResult> {
+  return new Batch(async (requests) => {
+    const { settled, work } = await context.db.session((db) => settle(context, db, requests))
+    if (work) bell.ring('work')
+    bell.ring('ended')
+    return settled
+  })
+}
 
 /**
  * Writes what runs came to in one statement, returns their permits, and announces those that go on to their lanes. Of two settlements
