@@ -81,7 +81,7 @@ function before(owner: object, method: string, work: (self: unknown, args: reado
 
 function textOf(query: unknown): string {
   if (typeof query === 'string') return query
-  return String((query as { text?: unknown } | undefined)?.text ?? '')
+  return (query as { text?: string } | undefined)?.text ?? ''
 }
 
 function watchStores(road: Road): void {
