@@ -45,7 +45,8 @@ export class SqliteConnection {
   readonly #db: DatabaseSync
   readonly #statements = new Map<string, StatementSync>()
   readonly #durable: boolean
-  readonly #path: string
+  /** The file as it was given. */
+  readonly path: string
   readonly #busyMs: number
   readonly #rollbackListeners: (() => void)[] = []
   #log: number | null = null
@@ -57,7 +58,7 @@ export class SqliteConnection {
   #idle: (() => void)[] = []
 
   constructor(options: SqliteOptions) {
-    this.#path = options.path
+    this.path = options.path
     this.#busyMs = options.busyMs ?? BUSY_MS
     this.#durable = options.sync && options.path !== ':memory:'
     createPrivately(options.path)
@@ -70,7 +71,7 @@ export class SqliteConnection {
       if (isBusy(cause))
         throw new SluiceError(
           'store.busy',
-          `Another process has kept ${this.#path} locked for ${OPEN_BUSY_MS / 1000} s while it was opened. Look for a stopped process or a long transaction on the file.`,
+          `Another process has kept ${this.path} locked for ${OPEN_BUSY_MS / 1000} s while it was opened. Look for a stopped process or a long transaction on the file.`,
           { cause, lasts: 'passes' },
         )
       throw new SluiceError(
@@ -136,7 +137,22 @@ export class SqliteConnection {
 
   /** Whether the database lives in memory: it ends with this connection, and no other process sees it. */
   get inMemory(): boolean {
-    return this.#path === ':memory:'
+    return this.path === ':memory:'
+  }
+
+  /** How many rows this connection has changed so far. */
+  get changes(): number {
+    return (this.get<[number]>('SELECT total_changes()') as [number])[0]
+  }
+
+  /** A number that changes when another connection has committed; null while that one keeps it from being read. */
+  get dataVersion(): number | null {
+    try {
+      return (this.get<[number]>('PRAGMA data_version') as [number])[0]
+    } catch (error) {
+      if (isBusy(error)) return null
+      throw error
+    }
   }
 
   /** True while a request waits for its answer. */
@@ -178,13 +194,13 @@ export class SqliteConnection {
     // A close that does not wait has refused them.
     if (requests.length === 0) return this.#answer([], null)
     if (requests.length > 1) requests.sort((a, b) => a.turn - b.turn)
-    const changesBefore = this.#changes()
+    const changesBefore = this.changes
     try {
       this.#transaction(requests)
     } catch (error) {
       if (isBusy(error)) return this.#retryLater(requests, error)
       if (requests.length > 1) return this.#finish(this.#oneByOne(requests), changesBefore)
-      requests[0]?.reject(wrapError(error, this.#path))
+      requests[0]?.reject(wrapError(error, this.path))
       return this.#finish([], changesBefore)
     }
     this.#busy = null
@@ -211,7 +227,7 @@ export class SqliteConnection {
         return true
       } catch (error) {
         if (isBusy(error)) this.#waiting.push(request)
-        else request.reject(wrapError(error, this.#path))
+        else request.reject(wrapError(error, this.path))
         return false
       }
     })
@@ -225,11 +241,11 @@ export class SqliteConnection {
       this.#busy = null
       const error = new SluiceError(
         'store.busy',
-        `Another process has kept ${this.#path} locked for ${this.#busyMs / 1000} s. Look for a stopped process or a long transaction on the file.`,
+        `Another process has kept ${this.path} locked for ${this.#busyMs / 1000} s. Look for a stopped process or a long transaction on the file.`,
         { cause, lasts: 'passes' },
       )
       for (const request of requests) request.reject(error)
-      return this.#finish([], this.#changes())
+      return this.#finish([], this.changes)
     }
     this.#waiting = [...requests, ...this.#waiting]
     setTimeout(() => this.#flush(), Math.min(BUSY_WAIT_MS, BUSY_PAUSE_STEP_MS * busy.tries))
@@ -237,7 +253,7 @@ export class SqliteConnection {
 
   #finish(requests: readonly Request[], changesBefore: number): void {
     // A claim that finds no work needs no sync. Any other answer may rest on another process's unsynced commit.
-    const idle = this.#changes() === changesBefore && requests.every((request) => request.turn === 2)
+    const idle = this.changes === changesBefore && requests.every((request) => request.turn === 2)
     if (!this.#durable || idle) return this.#answer(requests, null)
     try {
       fdatasync(this.#logFile(), (error) => this.#answer(requests, error))
@@ -252,7 +268,7 @@ export class SqliteConnection {
       // The kernel may have dropped the pages: a later sync that succeeds would prove nothing, so this connection ends here.
       const failure = new SluiceError(
         'store.io',
-        `The disk refused to sync ${this.#path}: ${textOf(error)}. The last requests may or may not be stored. Check the disk, then restart.`,
+        `The disk refused to sync ${this.path}: ${textOf(error)}. The last requests may or may not be stored. Check the disk, then restart.`,
         { cause: error, lasts: 'final' },
       )
       this.#failure = failure
@@ -262,19 +278,15 @@ export class SqliteConnection {
     else for (const resolve of this.#idle.splice(0)) resolve()
   }
 
-  #changes(): number {
-    return (this.prepare('SELECT total_changes()').get() as unknown as [number])[0]
-  }
-
   // SQLite locks the database and -shm files, not the log. Closing our own descriptor of the log drops none of its
   // locks.
   #logFile(): number {
-    this.#log ??= openSync(`${this.#path}-wal`, 'r+')
+    this.#log ??= openSync(`${this.path}-wal`, 'r+')
     return this.#log
   }
 
   #closedError(): SluiceError {
-    return new SluiceError('engine.stopped', `The store ${this.#path} is closed. Create a new engine to go on.`)
+    return new SluiceError('engine.stopped', `The store ${this.path} is closed. Create a new engine to go on.`)
   }
 }
 

@@ -36,7 +36,7 @@ import { startFlow } from './start-flow.ts'
 import { setAside } from './set-aside.ts'
 import { UnreadableRows } from '../shared/unreadable-rows.ts'
 import { StoreClock } from './store-clock.ts'
-import { watchOthers } from './watch.ts'
+import { OtherProcesses } from './watch.ts'
 import { Yields } from '../shared/yields.ts'
 import { heartbeat, join, leave } from './workers.ts'
 
@@ -63,7 +63,7 @@ export class SqliteStore extends RemoteVerbs implements Store {
   readonly backend = 'sqlite'
   readonly unresolved = null
   readonly #db: SqliteConnection
-  readonly #clock: Clock
+  readonly #others: OtherProcesses
   readonly #unreadable: UnreadableRows
   readonly #storeClock: StoreClock
   readonly #context: Context
@@ -75,7 +75,6 @@ export class SqliteStore extends RemoteVerbs implements Store {
   constructor(options: SqliteStoreOptions) {
     super()
     const { clock, path, durability, retention, busyMs } = options
-    this.#clock = clock
     this.#ageingUs = options.ageingUs
     this.#db = new SqliteConnection({ path, sync: durability === 'power', ...(busyMs !== undefined && { busyMs }) })
     this.#storeClock = new StoreClock(clock)
@@ -98,6 +97,7 @@ export class SqliteStore extends RemoteVerbs implements Store {
       yields: new Yields(),
       adopted: new Map(),
     }
+    this.#others = new OtherProcesses(this.#context, clock, this.#workers)
     this.#unreadable = new UnreadableRows(
       () => clock.now(),
       () => this.#db.write(CHANGES, () => setAside(this.#context)),
@@ -132,6 +132,7 @@ export class SqliteStore extends RemoteVerbs implements Store {
   }
 
   close({ now = false }: { readonly now?: boolean } = {}): Promise<void> {
+    this.#others.stop()
     return this.#db.close(now)
   }
 
@@ -144,7 +145,7 @@ export class SqliteStore extends RemoteVerbs implements Store {
   }
 
   watch(listener: (change: Change) => void): () => void {
-    return watchOthers(this.#context, this.#clock, this.#workers, listener)
+    return this.#others.watch(listener)
   }
 
   /** Not async: that would answer some turns late, after the claim of the same commit has told that the jobs have started. */
