@@ -1,49 +1,24 @@
-import { isUuid } from '../shared/sql.ts'
 import type { Statements } from '../../database/postgres.ts'
-import { NEVER_US } from '../../policy/admission/lane.ts'
 import type { JobState } from '../../jobs/job-state.ts'
 import type { JobQuery, JobRecord } from '../../jobs/job.ts'
-import { occurrenceOf } from '../shared/series.ts'
-import { placeIn } from '../shared/stored-flows.ts'
-import { errorOf } from '../shared/set-aside.ts'
-import { STATE, stateName } from '../shared/state.ts'
+import { jobRecord, type JobSource, recordColumns } from '../shared/job-record.ts'
+import { isUuid } from '../shared/sql.ts'
+import { STATE } from '../shared/state.ts'
 
-/** A job as `COLUMNS` has it. */
-export type Row = [
-  seq: number,
-  id: string,
-  task: string,
-  queue: string,
-  state: number,
-  priority: number,
-  input: string,
-  result: string | null,
-  error: string | null,
-  attempt: number,
-  maxAttempts: number,
-  created: number,
-  due: number | null,
-  started: number | null,
-  finished: number | null,
-  extra: string | null,
-  schedule: string | null,
-  occurs: number | null,
-  booked: number | null,
-  wakeAt: number | null,
-  now: number,
-  wall: number,
-  flow: string | null,
-  node: number | null,
-  total: number | null,
-]
+/** How PostgreSQL names what a job is read from. */
+export const JOBS: JobSource = {
+  schema: 'sluice.',
+  lane: 'key',
+  errors: `'[' || array_to_string(errors, ',') || ']'`,
+}
+/** The clocks of the server, before the columns of a job. */
+export const CLOCKS = 'sluice.now_us(), sluice.wall_us()'
 
-/** What `toRecord` needs, and whence. */
-export const COLUMNS = `seq, id, task, queue, state, coalesce(asked, priority), input, result, error, attempt, max_attempts, created, due, started, finished, extra, schedule, occurs, booked,
-  CASE WHEN state = 1 THEN coalesce((SELECT b.wake_at FROM sluice.lanes l JOIN sluice.buckets b ON b.id = l.bucket WHERE l.key = j.lane AND l.state = 2),
-    (SELECT min(b.wake_at) FROM sluice.lanes l JOIN sluice.buckets b ON b.id = l.bucket WHERE l.base = j.lane AND l.state = 2)) END, sluice.now_us(), sluice.wall_us(),
-  (SELECT f.id FROM sluice.flows f WHERE f.seq = j.flow), node, (SELECT f.total FROM sluice.flows f WHERE f.seq = j.flow)
-  FROM sluice.jobs j`
-const SELECT = `SELECT ${COLUMNS}`
+/** The clocks, and then the columns. */
+export type Row = readonly [now: number, wall: number, ...columns: readonly unknown[]]
+
+const RECORD = recordColumns(JOBS)
+const SELECT = `SELECT ${CLOCKS}, ${RECORD.list} FROM sluice.jobs j`
 
 /** One job by its id. */
 export async function get(db: Statements, id: string): Promise<JobRecord | null> {
@@ -78,57 +53,7 @@ export function shownAs(states: readonly JobState[]): string {
   return `(CASE WHEN state = ${STATE.available} AND booked > sluice.now_us() THEN ${STATE.scheduled} ELSE state END)`
 }
 
-/** A job as it is told. */
-export function toRecord(row: Row): JobRecord {
-  const [
-    seq,
-    id,
-    task,
-    queue,
-    state,
-    priority,
-    input,
-    result,
-    error,
-    attempt,
-    maxAttempts,
-    createdUs,
-    due,
-    startedUs,
-    finishedUs,
-    extra,
-    schedule,
-    occurs,
-    booked,
-    wakeAtUs,
-    nowUs,
-    wallUs,
-    flow,
-    node,
-    total,
-  ] = row
-  const putOffUs = state === STATE.available && booked !== null && booked > nowUs ? booked : null
-  const name = putOffUs === null ? stateName(state) : 'scheduled'
-  const hasDue = name === 'scheduled' || name === 'retryable' || name === 'active'
-  return {
-    seq,
-    id,
-    task,
-    queue,
-    state: name,
-    priority,
-    input,
-    result,
-    error: error === null ? null : errorOf(error),
-    attempt,
-    maxAttempts,
-    createdUs,
-    dueUs: putOffUs !== null ? putOffUs + wallUs - nowUs : hasDue ? due : null,
-    startedUs,
-    finishedUs,
-    extra,
-    throttledUntilUs: wakeAtUs === null || wakeAtUs === NEVER_US ? null : Math.max(wakeAtUs, nowUs),
-    ...occurrenceOf(schedule, occurs),
-    ...placeIn(flow, node, total),
-  }
+function toRecord([nowUs, wallUs, ...row]: Row): JobRecord {
+  const fields = RECORD.read(row)
+  return jobRecord(fields, String(fields.queue), { nowUs, wallOffsetUs: wallUs - nowUs })
 }

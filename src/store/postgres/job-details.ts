@@ -1,31 +1,13 @@
 import type { PgValue, Statements } from '../../database/postgres.ts'
 import type { DetailsQuery, DetailsPage, JobDetails } from '../contract/remote-jobs.ts'
+import { detailsColumns, IN_DEAD_LETTER, jobDetails } from '../shared/job-record.ts'
 import { fitting } from '../shared/page-of-bytes.ts'
 import { isUuid } from '../shared/sql.ts'
-import { COLUMNS, type Row as Columns, shownAs, toRecord } from './get.ts'
-import { failuresOf } from '../shared/set-aside.ts'
 import { STATE } from '../shared/state.ts'
+import { CLOCKS, JOBS, type Row, shownAs } from './get.ts'
 
-type Row = [
-  since: number,
-  expires: number | null,
-  worker: number | null,
-  workerName: string | null,
-  engineRuns: boolean,
-  pushedBack: number,
-  lease: number | null,
-  leased: number | null,
-  timeout: number | null,
-  errors: string | null,
-  progress: string | null,
-  deadLetter: boolean,
-  ...Columns,
-]
-
-const IN_DEAD_LETTER = `j.state = ${STATE.discarded} AND j.dead_letter AND j.attempt > 0`
-const SELECT = `SELECT since, expires, worker, (SELECT w.name FROM sluice.workers w WHERE w.id = j.worker),
-  EXISTS (SELECT 1 FROM sluice.workers w WHERE w.id = j.worker AND w.name IS NULL), pushed_back, lease, leased, timeout,
-  '[' || array_to_string(errors, ',') || ']', progress, ${IN_DEAD_LETTER}, ${COLUMNS}`
+const DETAILS = detailsColumns(JOBS)
+const SELECT = `SELECT ${CLOCKS}, ${DETAILS.list} FROM sluice.jobs j`
 
 const BYTES = `octet_length(input) + coalesce(octet_length(result), 0) + coalesce(octet_length(extra), 0)
   + coalesce(octet_length(array_to_string(errors, ',')), 0)`
@@ -35,7 +17,7 @@ export async function details(db: Statements, ids: readonly string[]): Promise<(
   const known = ids.filter(isUuid)
   if (known.length === 0) return ids.map(() => null)
   const rows = await db.all<Row>(`${SELECT} WHERE id = ANY ($1::uuid[])`, known)
-  const byId = new Map(rows.map(toFacts).map((job) => [job.id, job]))
+  const byId = new Map(rows.map(toDetails).map((job) => [job.id, job]))
   return ids.map((id) => byId.get(id) ?? null)
 }
 
@@ -55,7 +37,7 @@ export async function findDetails(db: Statements, query: DetailsQuery): Promise<
   const { seqs, next } = fitting(rows, limit, bytes)
   if (seqs.length === 0) return { jobs: [], total, next }
   const jobs = await db.all<Row>(`${SELECT} WHERE seq = ANY ($1::bigint[]) ORDER BY seq ${order}`, seqs)
-  return { jobs: jobs.map(toFacts), total, next }
+  return { jobs: jobs.map(toDetails), total, next }
 }
 
 function conditionOf(query: DetailsQuery): { where: string; values: PgValue[] } {
@@ -81,37 +63,9 @@ function conditionOf(query: DetailsQuery): { where: string; values: PgValue[] } 
   return { where: where.join(' AND '), values }
 }
 
-function toFacts(row: Row): JobDetails {
-  const [
-    sinceUs,
-    expires,
-    worker,
-    workerName,
-    engineRuns,
-    pushedBack,
-    leaseUs,
-    leasedUs,
-    timeoutUs,
-    errors,
-    progress,
-    deadLetter,
-    ...columns
-  ] = row
-  return {
-    ...toRecord(columns),
-    sinceUs,
-    expiresMs: expires === null ? null : expires / 1000,
-    worker,
-    workerName,
-    engineRuns,
-    pushedBack,
-    leaseUs,
-    leasedUs,
-    timeoutUs,
-    errors: errors === null ? [] : failuresOf(errors),
-    progress,
-    deadLetter,
-  }
+function toDetails([nowUs, wallUs, ...row]: Row): JobDetails {
+  const fields = DETAILS.read(row)
+  return jobDetails(fields, String(fields.queue), { nowUs, wallOffsetUs: wallUs - nowUs })
 }
 
 /** Deletes a job that has ended. */

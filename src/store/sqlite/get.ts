@@ -1,51 +1,22 @@
-import { NEVER_US } from '../../policy/admission/lane.ts'
 import type { JobQuery, JobRecord } from '../../jobs/job.ts'
-import { occurrenceOf } from '../shared/series.ts'
-import { placeIn } from '../shared/stored-flows.ts'
+import { jobRecord, recordColumns, type ShownAt } from '../shared/job-record.ts'
 import { type Context, queueName } from './context.ts'
-import { errorOf } from '../shared/set-aside.ts'
-import { STATE, stateName } from '../shared/state.ts'
 import { shownIn } from './shown-in.ts'
 
-/** What a stored job is read from: the columns of `RECORD`. */
-export type RecordRow = readonly [
-  seq: number,
-  id: string,
-  task: string,
-  queue: number,
-  state: number,
-  priority: number,
-  input: string,
-  result: string | null,
-  error: string | null,
-  attempt: number,
-  maxAttempts: number,
-  created: number,
-  due: number | null,
-  started: number | null,
-  finished: number | null,
-  extra: string | null,
-  schedule: string | null,
-  occurs: number | null,
-  booked: number | null,
-  flow: string | null,
-  node: number | null,
-  total: number | null,
-  wakeAt: number | null,
-]
+type Row = readonly unknown[]
 
-/** The columns that a stored job is made of, from `jobs`. */
-export const RECORD = `seq, id, task, queue, state, coalesce(asked, priority), input, result, error, attempt, max_attempts, created, due, started, finished, extra, schedule, occurs, booked,
-  (SELECT id FROM flows WHERE seq = jobs.flow), node, (SELECT total FROM flows WHERE seq = jobs.flow),
-  CASE WHEN state = 1 THEN coalesce(
-    (SELECT b.wake_at FROM lanes l JOIN buckets b ON b.id = l.bucket WHERE l.id = jobs.lane AND l.state = 2),
-    (SELECT min(b.wake_at) FROM lanes l JOIN buckets b ON b.id = l.bucket WHERE l.base = jobs.lane AND l.state = 2)) END`
-const SELECT = `SELECT ${RECORD} FROM jobs`
+const RECORD = recordColumns({ schema: '', lane: 'id', errors: 'errors' })
+const SELECT = `SELECT ${RECORD.list} FROM jobs j`
+
+/** The clocks by which this store shows a job. */
+export function shownAt({ clock }: Context): ShownAt {
+  return { nowUs: clock.nowUs(), wallOffsetUs: clock.wallOffsetUs() }
+}
 
 /** One job by its id. */
 export function get(context: Context, id: string): JobRecord | null {
-  const row = context.db.get<RecordRow>(`${SELECT} WHERE id = ?`, id)
-  return row ? toRecord(context, row) : null
+  const row = RECORD.read(context.db.get<Row>(`${SELECT} WHERE id = ?`, id))
+  return row ? jobRecord(row, queueName(context, Number(row.queue)), shownAt(context)) : null
 }
 
 /** Jobs by state, queue, task and age, newest first; those of one flow in its order. */
@@ -72,69 +43,11 @@ export function list(context: Context, query: JobQuery): JobRecord[] {
     values.push(query.afterNode ?? -1)
   }
   const order = query.flow === undefined ? 'seq DESC' : 'node'
-  const rows = context.db.all<RecordRow>(
+  const rows = context.db.all<Row>(
     `${SELECT} WHERE ${where.join(' AND ')} ORDER BY ${order} LIMIT ?`,
     ...values,
     query.limit ?? 100,
   )
-  return rows.map((row) => toRecord(context, row))
-}
-
-/** A stored job, of a row that begins with the columns of `RECORD`. */
-export function toRecord(context: Context, row: RecordRow): JobRecord {
-  const [
-    seq,
-    id,
-    task,
-    queue,
-    state,
-    priority,
-    input,
-    result,
-    error,
-    attempt,
-    maxAttempts,
-    createdUs,
-    due,
-    startedUs,
-    finishedUs,
-    extra,
-    schedule,
-    occurs,
-    booked,
-    flow,
-    node,
-    total,
-    wakeAt,
-  ] = row
-  const nowUs = context.clock.nowUs()
-  const putOffUs = state === STATE.available && booked !== null && booked > nowUs ? booked : null
-  const name = putOffUs === null ? stateName(state) : 'scheduled'
-  const hasDue = name === 'scheduled' || name === 'retryable' || name === 'active'
-  return {
-    seq,
-    id,
-    task,
-    queue: queueName(context, queue),
-    state: name,
-    priority,
-    input,
-    result,
-    error: error === null ? null : errorOf(error),
-    attempt,
-    maxAttempts,
-    createdUs,
-    dueUs: putOffUs !== null ? putOffUs + context.clock.wallOffsetUs() : hasDue ? due : null,
-    startedUs,
-    finishedUs,
-    extra,
-    throttledUntilUs: throttledUntilUs(wakeAt, nowUs),
-    ...occurrenceOf(schedule, occurs),
-    ...placeIn(flow, node, total),
-  }
-}
-
-/** When the line that a waiting job's lane stands in may go on; null: it stands in none, or a permit has to return. */
-function throttledUntilUs(wakeAtUs: number | null, nowUs: number): number | null {
-  return wakeAtUs === null || wakeAtUs === NEVER_US ? null : Math.max(wakeAtUs, nowUs)
+  const at = shownAt(context)
+  return rows.map(RECORD.read).map((row) => jobRecord(row, queueName(context, Number(row.queue)), at))
 }

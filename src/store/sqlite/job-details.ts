@@ -1,69 +1,38 @@
 import type { DetailsQuery, DetailsPage, JobDetails } from '../contract/remote-jobs.ts'
+import { detailsColumns, IN_DEAD_LETTER, jobDetails } from '../shared/job-record.ts'
 import { fitting } from '../shared/page-of-bytes.ts'
-import type { Context } from './context.ts'
-import { RECORD, type RecordRow, toRecord } from './get.ts'
-import { failuresOf } from '../shared/set-aside.ts'
 import { STATE } from '../shared/state.ts'
+import { type Context, queueName } from './context.ts'
+import { shownAt } from './get.ts'
 import { shownIn } from './shown-in.ts'
 
-type Row = readonly [...record: RecordRow, ...facts: Facts]
-type Facts = readonly [
-  since: number,
-  expires: number | null,
-  worker: number | null,
-  workerName: string | null,
-  pushedBack: number,
-  lease: number | null,
-  leased: number | null,
-  timeout: number | null,
-  errors: string | null,
-  progress: string | null,
-  deadLetter: number,
-]
+type Row = readonly unknown[]
 
-const IN_DEAD_LETTER = `state = ${STATE.discarded} AND dead_letter = 1 AND attempt > 0`
-/** An engine's own worker has no name: it is read as an empty one, which no remote worker may have. */
-const SELECT = `SELECT ${RECORD}, since, expires, worker, (SELECT coalesce(name, '') FROM workers w WHERE w.id = jobs.worker), pushed_back, lease, leased,
-  timeout, errors, progress, ${IN_DEAD_LETTER} FROM jobs`
+const DETAILS = detailsColumns({ schema: '', lane: 'id', errors: 'errors' })
+const SELECT = `SELECT ${DETAILS.list} FROM jobs j`
 
 const BYTES = `octet_length(input) + coalesce(octet_length(result), 0) + coalesce(octet_length(extra), 0) + coalesce(octet_length(errors), 0)`
 
 /** One job with all that is kept of it. */
 export function details(context: Context, id: string): JobDetails | null {
   const row = context.db.get<Row>(`${SELECT} WHERE id = ?`, id)
-  return row ? toFacts(context, row) : null
+  return row ? toDetails(context, row) : null
 }
 
-function toFacts(context: Context, row: Row): JobDetails {
-  const [since, expires, worker, workerName, pushedBack, lease, leased, timeout, errors, progress, dead] = row.slice(
-    -11,
-  ) as unknown as Facts
-  return {
-    ...toRecord(context, row as unknown as RecordRow),
-    sinceUs: since,
-    expiresMs: expires === null ? null : expires / 1000,
-    worker,
-    workerName: workerName === '' ? null : workerName,
-    engineRuns: workerName === '',
-    pushedBack,
-    leaseUs: lease,
-    leasedUs: leased,
-    timeoutUs: timeout,
-    errors: errors === null ? [] : failuresOf(errors),
-    progress,
-    deadLetter: dead === 1,
-  }
+function toDetails(context: Context, row: Row): JobDetails {
+  const fields = DETAILS.read(row)
+  return jobDetails(fields, queueName(context, Number(fields.queue)), shownAt(context))
 }
 
 /** Jobs of one kind, by age; newest first unless it is asked otherwise. */
 export function findDetails(context: Context, query: DetailsQuery): DetailsPage {
   const { where, values } = conditionOf(context, query)
-  const [total] = context.db.get<[number]>(`SELECT count(*) FROM jobs WHERE ${where}`, ...values) as [number]
+  const [total] = context.db.get<[number]>(`SELECT count(*) FROM jobs j WHERE ${where}`, ...values) as [number]
   const order = query.oldestFirst ? 'ASC' : 'DESC'
   const { limit, offset, after, bytes = Infinity } = query
   const behind = after === undefined ? '' : ` AND seq ${query.oldestFirst ? '>' : '<'} ?`
   const rows = context.db.all<[number, number]>(
-    `SELECT seq, ${BYTES} FROM jobs WHERE ${where}${behind} ORDER BY seq ${order} LIMIT ? OFFSET ?`,
+    `SELECT seq, ${BYTES} FROM jobs j WHERE ${where}${behind} ORDER BY seq ${order} LIMIT ? OFFSET ?`,
     ...values,
     ...(after === undefined ? [] : [after]),
     limit + 1,
@@ -74,7 +43,7 @@ export function findDetails(context: Context, query: DetailsQuery): DetailsPage 
     `${SELECT} WHERE seq IN (SELECT value FROM json_each(?)) ORDER BY seq ${order}`,
     JSON.stringify(seqs),
   )
-  return { jobs: jobs.map((row) => toFacts(context, row)), total, next }
+  return { jobs: jobs.map((row) => toDetails(context, row)), total, next }
 }
 
 function conditionOf(context: Context, query: DetailsQuery): { where: string; values: (string | number)[] } {

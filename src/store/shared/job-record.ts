@@ -1,0 +1,181 @@
+import type { JobRecord } from '../../jobs/job.ts'
+import { NEVER_US } from '../../policy/admission/lane.ts'
+import type { JobDetails } from '../contract/remote-jobs.ts'
+import { column, type Columns, columns } from './columns.ts'
+import { occurrenceOf } from './series.ts'
+import { errorOf, failuresOf } from './set-aside.ts'
+import { LANE, STATE, stateName } from './state.ts'
+import { placeIn } from './stored-flows.ts'
+
+/** The columns of a job record. */
+export interface RecordFields {
+  readonly seq: number
+  readonly id: string
+  readonly task: string
+  /** Its name, or the number that a store keeps for the name. */
+  readonly queue: string | number
+  readonly state: number
+  readonly priority: number
+  readonly input: string
+  readonly result: string | null
+  readonly error: string | null
+  readonly attempt: number
+  readonly maxAttempts: number
+  readonly createdUs: number
+  readonly due: number | null
+  readonly startedUs: number | null
+  readonly finishedUs: number | null
+  readonly extra: string | null
+  readonly schedule: string | null
+  readonly occurs: number | null
+  readonly booked: number | null
+  readonly flow: string | null
+  readonly node: number | null
+  readonly total: number | null
+  /** When the wait list in which its lane stands may go on. */
+  readonly wakeAtUs: number | null
+}
+
+/** The columns of a job with all its details. */
+export interface DetailsFields extends RecordFields {
+  readonly sinceUs: number
+  /** µs. */
+  readonly expires: number | null
+  readonly worker: number | null
+  /** Null: the job has no worker. Empty: an engine's own, since no remote worker may have an empty name. */
+  readonly workerName: string | null
+  readonly pushedBack: number
+  readonly leaseUs: number | null
+  readonly leasedUs: number | null
+  readonly timeoutUs: number | null
+  readonly errors: string | null
+  readonly progress: string | null
+  readonly deadLetter: number | boolean
+}
+
+/** How a store names what it reads of the table `jobs j`. */
+export interface JobSource {
+  /** In front of a table's name. */
+  readonly schema: '' | 'sluice.'
+  /** The column of a lane that a job names. */
+  readonly lane: 'id' | 'key'
+  /** The errors of a job as the text of a JSON array. */
+  readonly errors: string
+}
+
+/** Selects the discarded jobs that their policy keeps for a person to look at. */
+export const IN_DEAD_LETTER: string = `j.state = ${STATE.discarded} AND j.dead_letter AND j.attempt > 0`
+
+const record = ({ schema, lane }: JobSource) => {
+  const wakeAt = (first: string, join: string): string =>
+    `(SELECT ${first} FROM ${schema}lanes l JOIN ${schema}buckets b ON b.id = l.bucket WHERE ${join} = j.lane AND l.state = ${LANE.waiting})`
+  const ofLane = wakeAt('b.wake_at', `l.${lane}`)
+  const ofWorkers = wakeAt('min(b.wake_at)', 'l.base')
+  return {
+    seq: column<number>(),
+    id: column<string>(),
+    task: column<string>(),
+    queue: column<string | number>(),
+    state: column<number>(),
+    priority: column<number>('coalesce(asked, priority)'),
+    input: column<string>(),
+    result: column<string | null>(),
+    error: column<string | null>(),
+    attempt: column<number>(),
+    maxAttempts: column<number>('max_attempts'),
+    createdUs: column<number>('created'),
+    due: column<number | null>(),
+    startedUs: column<number | null>('started'),
+    finishedUs: column<number | null>('finished'),
+    extra: column<string | null>(),
+    schedule: column<string | null>(),
+    occurs: column<number | null>(),
+    booked: column<number | null>(),
+    flow: column<string | null>(`(SELECT f.id FROM ${schema}flows f WHERE f.seq = j.flow)`),
+    node: column<number | null>(),
+    total: column<number | null>(`(SELECT f.total FROM ${schema}flows f WHERE f.seq = j.flow)`),
+    wakeAtUs: column<number | null>(`CASE WHEN state = ${STATE.available} THEN coalesce(${ofLane}, ${ofWorkers}) END`),
+  }
+}
+
+/** The columns of a job record, from `jobs j`. */
+export function recordColumns(source: JobSource): Columns<RecordFields> {
+  return columns(record(source))
+}
+
+/** The columns of a job with all its details, from `jobs j`. */
+export function detailsColumns(source: JobSource): Columns<DetailsFields> {
+  return columns({
+    ...record(source),
+    sinceUs: column<number>('since'),
+    expires: column<number | null>(),
+    worker: column<number | null>(),
+    workerName: column<string | null>(
+      `(SELECT coalesce(w.name, '') FROM ${source.schema}workers w WHERE w.id = j.worker)`,
+    ),
+    pushedBack: column<number>('pushed_back'),
+    leaseUs: column<number | null>('lease'),
+    leasedUs: column<number | null>('leased'),
+    timeoutUs: column<number | null>('timeout'),
+    errors: column<string | null>(source.errors),
+    progress: column<string | null>(),
+    deadLetter: column<number | boolean>(IN_DEAD_LETTER),
+  })
+}
+
+/** The clocks by which a job is shown. */
+export interface ShownAt {
+  readonly nowUs: number
+  /** The wall clock minus the store's. */
+  readonly wallOffsetUs: number
+}
+
+/** A stored job, as it is shown at an instant. A job that a limit has rescheduled is shown as scheduled. */
+export function jobRecord(fields: RecordFields, queue: string, { nowUs, wallOffsetUs }: ShownAt): JobRecord {
+  const { seq, id, task, priority, input, result, error, attempt, maxAttempts, booked, wakeAtUs } = fields
+  const reservedUs = fields.state === STATE.available && booked !== null && booked > nowUs ? booked : null
+  const state = reservedUs === null ? stateName(fields.state) : 'scheduled'
+  const hasDue = state === 'scheduled' || state === 'retryable' || state === 'active'
+  return {
+    seq,
+    id,
+    task,
+    queue,
+    state,
+    priority,
+    input,
+    result,
+    error: error === null ? null : errorOf(error),
+    attempt,
+    maxAttempts,
+    createdUs: fields.createdUs,
+    dueUs: reservedUs !== null ? reservedUs + wallOffsetUs : hasDue ? fields.due : null,
+    startedUs: fields.startedUs,
+    finishedUs: fields.finishedUs,
+    extra: fields.extra,
+    // Null: the lane stands in no wait list, or a permit has to return.
+    throttledUntilUs: wakeAtUs === null || wakeAtUs === NEVER_US ? null : Math.max(wakeAtUs, nowUs),
+    ...occurrenceOf(fields.schedule, fields.occurs),
+    ...placeIn(fields.flow, fields.node, fields.total),
+  }
+}
+
+/** A stored job with all its details, as it is shown at an instant. */
+export function jobDetails(fields: DetailsFields, queue: string, at: ShownAt): JobDetails {
+  const { sinceUs, expires, worker, workerName, pushedBack, leaseUs, leasedUs, timeoutUs, errors, progress } = fields
+  return {
+    ...jobRecord(fields, queue, at),
+    sinceUs,
+    expiresMs: expires === null ? null : expires / 1000,
+    worker,
+    workerName: workerName === '' ? null : workerName,
+    engineRuns: workerName === '',
+    pushedBack,
+    leaseUs,
+    leasedUs,
+    timeoutUs,
+    errors: errors === null ? [] : failuresOf(errors),
+    progress,
+    deadLetter: Boolean(fields.deadLetter),
+  }
+}
