@@ -32,7 +32,7 @@ export function batchSettlements(context: Context, bell: Bell): Batch<SettleRequ
  * Writes what runs came to in one statement, returns their permits, and announces those that go on to their lanes. Of two settlements
  * of a run the first counts.
  */
-export async function settle(
+async function settle(
   context: Context,
   db: Statements,
   requests: readonly SettleRequest[],

@@ -13,11 +13,6 @@ type Row = [seq: number, id: string, priority: number, input: string, attempt: n
 /** A job with when it came to wait: it ages from then on. */
 type Found = UnresolvedJob & { readonly sinceUs: number }
 
-/** Whether a lane is one of those whose jobs have no limits yet. */
-export function isUnresolved(lane: string): boolean {
-  return lane.startsWith('?')
-}
-
 /** The kinds of jobs that lanes of unresolved jobs name. */
 export function kindsOf(lanes: readonly string[] | null): UnresolvedKind[] {
   return (lanes ?? []).map((lane) => {

@@ -19,7 +19,7 @@ const OTHERWISE: readonly (readonly [RegExp, string])[] = [
 const texts = new Map<string, string>()
 
 /** A statement of both stores as SQLite has it. */
-export function inSqlite(sql: string): string {
+function inSqlite(sql: string): string {
   let text = texts.get(sql)
   if (text === undefined) {
     text = OTHERWISE.reduce((words, [theirs, ours]) => words.replace(theirs, ours), sql)
