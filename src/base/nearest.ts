@@ -22,8 +22,8 @@ export function nearest(
 }
 
 /** The beginning of a remedy, as in `'did you mean until? '`; empty if no name is near. */
-export function didYouMean(name: string, known: readonly string[], meant?: string): string {
-  const near = meant ?? nearest(name, known)
+export function didYouMean(name: string, known: readonly string[], alias?: string): string {
+  const near = alias ?? nearest(name, known)
   return near === null ? '' : `did you mean ${near}? `
 }
 

@@ -6,7 +6,7 @@ export interface OptionTerms {
   /** Default `option.invalid`. */
   readonly code?: ErrorCode
   /** The name that a caller likely wanted, in place of the nearest name: `{ retries: 'retry' }`. */
-  readonly meant?: Readonly<Record<string, string>>
+  readonly aliases?: Readonly<Record<string, string>>
 }
 
 /**
@@ -20,14 +20,14 @@ export function checkOptions(
   value: unknown,
   names: readonly string[],
   what: string,
-  { code = 'option.invalid', meant = {} }: OptionTerms = {},
+  { code = 'option.invalid', aliases = {} }: OptionTerms = {},
 ): void {
-  const given = ownNames(value)
-  if (given === null)
+  const found = ownNames(value)
+  if (found === null)
     throw new SluiceError(code, `${what} is invalid: ${show(value)}. Expected an object of ${names.join(', ')}.`)
-  for (const name of given) {
+  for (const name of found) {
     if (names.includes(name)) continue
-    const hint = didYouMean(name, names, Object.hasOwn(meant, name) ? meant[name] : undefined)
+    const hint = didYouMean(name, names, Object.hasOwn(aliases, name) ? aliases[name] : undefined)
     const remedy = hint === '' ? '. ' : `; ${hint}`
     throw new SluiceError(
       code,

@@ -138,8 +138,8 @@ export class Sluice {
 
   /** Starts to run jobs. After a failure it may be called again. @throws {SluiceError} `engine.stopped` */
   async start(): Promise<void> {
-    if (this.#stopping) throw new SluiceError('engine.stopped', 'The engine was stopped. Create a new engine to go on.')
-    if (this.#worker) throw new SluiceError('engine.started', 'The engine runs already; call start() once.')
+    if (this.#stopping) throw new SluiceError('engine.stopped', 'The engine was stopped. Create a new engine.')
+    if (this.#worker) throw new SluiceError('engine.started', 'The engine is already running. Call start() once.')
     return this.#starting.done()
   }
 
@@ -210,16 +210,19 @@ export class Sluice {
         EVENT_NAMES.find((each) => each.endsWith(`.${name}`))
       throw new SluiceError(
         'option.invalid',
-        `There is no event ${JSON.stringify(name)}; ${near === undefined ? '' : `did you mean ${near}? `}the events are ${EVENT_NAMES.join(', ')}.`,
+        `The event ${JSON.stringify(name)} does not exist${near === undefined ? '. ' : `; did you mean ${near}? `}Expected ${EVENT_NAMES.join(', ')}.`,
       )
     }
     if (typeof listener !== 'function')
-      throw new SluiceError('option.invalid', `The listener of ${name} is ${show(listener)}; give a function.`)
+      throw new SluiceError(
+        'option.invalid',
+        `The listener of ${name} is invalid: ${show(listener)}. Expected a function.`,
+      )
     return this.#events.on(name, listener)
   }
 
   #checkOpen(what: string): void {
-    const message = `The engine was stopped: nothing was ${what}. Create a new engine to go on.`
+    const message = `The engine was stopped: nothing was ${what}. Create a new engine.`
     if (this.#stopping) throw new SluiceError('engine.stopped', message)
   }
 
@@ -263,7 +266,7 @@ export class Sluice {
 
   #checkLetGo(): void {
     if (!this.#closed) return
-    throw new SluiceError('engine.stopped', 'The engine was stopped: it serves no requests any more.')
+    throw new SluiceError('engine.stopped', 'The engine was stopped and serves no more requests.')
   }
 
   async #openForOthers(): Promise<OpenStore> {
@@ -272,7 +275,7 @@ export class Sluice {
   }
 
   async #start(): Promise<void> {
-    if (this.#stopping) throw new SluiceError('engine.stopped', 'The engine was stopped. Create a new engine to go on.')
+    if (this.#stopping) throw new SluiceError('engine.stopped', 'The engine was stopped. Create a new engine.')
     const { store, reporter } = await this.#opening.done()
     const { clock, queues, random, maxPenaltyUs } = this.#settings
     warnUnserved(this.#tasks.values(), this.#settings)
@@ -313,7 +316,7 @@ export class Sluice {
     if (await settlesWithin(clock, ended, withinMs + STOP_GRACE_MS)) return ended
     logger.error(
       {},
-      'the store did not answer in time, and the engine has stopped without it; what this process still held is given to others when its lease is over',
+      'the store did not answer in time, and the engine has stopped without it; other workers get the jobs of this process once their leases end',
     )
     ended.catch((error: unknown) => logger.warn({ err: error }, 'the engine could not be stopped in order'))
     this.#letGo()

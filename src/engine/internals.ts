@@ -44,6 +44,6 @@ export function keepInternals(engine: object, internals: EngineInternals): void 
 /** The internals of an engine, for the floors above it. */
 export function internalsOf(engine: object): EngineInternals {
   const internals = INTERNALS.get(engine)
-  if (!internals) throw new RangeError('internalsOf was called with an object that is no engine')
+  if (!internals) throw new RangeError('the argument of internalsOf is invalid. Expected an engine')
   return internals
 }

@@ -61,7 +61,7 @@ const KNOWN = [
  */
 export function checkHttpOptions(options: HttpOptions): void {
   const what = 'createHttpApp'
-  checkOptions(options, KNOWN, what, { meant: { engine: 'sluice', token: 'tokens', auth: 'tokens' } })
+  checkOptions(options, KNOWN, what, { aliases: { engine: 'sluice', token: 'tokens', auth: 'tokens' } })
   const { sluice, tokens, isHost, clock, logger, maxBodyBytes, testMode, backend } = options
   const wrong = (name: string, value: unknown, expected: string): SluiceError =>
     new SluiceError('option.invalid', `${name} of ${what} is invalid: ${show(value)}. Expected ${expected}.`)

@@ -9,7 +9,7 @@ export type RetryAfter =
   | { readonly kind: 'absent' }
 
 /** The budget that a response reports. Absent or unreadable values are left out. */
-export interface RateLimitFacts {
+export interface RateLimitDetails {
   /** From Retry-After or retry-after-ms. */
   retryAfter?: RetryAfter
   /** When the scarcest budget renews, as reported. */
@@ -49,7 +49,11 @@ const LAST_EPOCH_MS = 8.64e15
  * @param name the budget to read if there are several, as `tokens` or `daily`. Without a budget of that name the result
  * is empty.
  */
-export function readRateLimitHeaders(headers: HeadersLike, nowMs: number, name: string | null = null): RateLimitFacts {
+export function readRateLimitHeaders(
+  headers: HeadersLike,
+  nowMs: number,
+  name: string | null = null,
+): RateLimitDetails {
   const source = headerSource(headers)
   const field = (name: string): string => (source.get(name) ?? '').trim().slice(0, MAX_HEADER_LENGTH)
   const all = budgets(field, nowMs)

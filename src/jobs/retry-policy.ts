@@ -90,7 +90,7 @@ function checkShape(options: unknown, what: string): RetryOptions {
       `the options are invalid: ${quote(options)}. Expected an object such as { attempts: 5, initial: '2s' }.`,
     )
   }
-  checkOptions(options, OPTIONS, what, { code: 'retry.invalid', meant: { retries: 'attempts', delay: 'initial' } })
+  checkOptions(options, OPTIONS, what, { code: 'retry.invalid', aliases: { retries: 'attempts', delay: 'initial' } })
   return options
 }
 

@@ -18,7 +18,7 @@ test.each([
   [['weight'], 'is invalid: a list'],
 ])('%j is refused, and the message says what was meant', (value, part) => {
   const check = (): void =>
-    checkOptions(value, ['weight', 'until'], 'limit crm: .by()', { meant: { retries: 'retry' } })
+    checkOptions(value, ['weight', 'until'], 'limit crm: .by()', { aliases: { retries: 'retry' } })
   expect(check).toThrow(expect.objectContaining({ code: 'option.invalid' }))
   expect(check).toThrow('limit crm: .by()')
   expect(check).toThrow(part)

@@ -121,7 +121,7 @@ describe('sluice jobs', () => {
     const { out } = await sluice(['jobs', second, '--store', url])
     expect(out).toMatch(/^limits +crm for acme holds it back$/m)
     expect(out).toMatch(/^expected start +no sooner than .* \(in (2 h 0|1 h 59) min\)$/m)
-    expect(out).toContain('No process that is at work now serves queue default.')
+    expect(out).toContain('No live process serves queue default.')
   })
 
   it('shows no control characters of a key, a task or an error', async () => {

@@ -236,7 +236,7 @@ describe('what a call cost', () => {
   ])('is ignored with a warning for what has no units: %s', async (_, policy, units) => {
     const { warnings, errors } = await charged(policy, [units], 1)
     expect(warnings).toHaveLength(1)
-    expect(warnings[0]).toContain('nothing was corrected')
+    expect(warnings[0]).toContain('charge ignored')
     expect(errors).toEqual([])
   })
 
@@ -256,10 +256,7 @@ describe('what a call cost', () => {
     await clock.advance('1s')
     late?.()
     await clock.advance(0)
-    expect(warnings).toEqual([
-      'charge: the job does not use that limit; nothing was corrected',
-      'charge: the run is over; nothing was corrected',
-    ])
+    expect(warnings).toEqual(['charge ignored: the job does not use that limit', 'charge ignored: the run is over'])
     expect(await engine.limits.inspect(tokens)).toMatchObject([{ available: 9 }])
   })
 })

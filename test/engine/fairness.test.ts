@@ -64,7 +64,7 @@ describe('a fair key', () => {
     const off = await byFunction.enqueue({ name: 'z', tenant: { id: 'y' } }, { fairKey: null })
     expect(await engine.jobs.explain(own!.id)).toMatchObject({ fairKey: 'k', share: 2 })
     expect((await engine.jobs.explain(own!.id)).words).toBe(
-      'The job waits for a free slot of queue default, at position 1 of its lane. The jobs of k take turns with those of others, 2 starts each time. No process that is at work now serves queue default.',
+      'The job waits for a free slot of queue default, at position 1 of its lane. The jobs of k take turns with those of others, 2 starts each time. No live process serves queue default.',
     )
     expect(await engine.jobs.explain(off.id)).toMatchObject({ fairKey: null, share: 1 })
     await engine.start()

@@ -98,7 +98,7 @@ describe('an explanation in words', () => {
     )
     const [mortal] = await engine.jobs.list({ queue: 'exports' })
     expect((await engine.jobs.explain(mortal!.id)).words).toContain(
-      'given up unless it starts by 2026-01-01T01:00:00.000Z',
+      'discarded unless it starts by 2026-01-01T01:00:00.000Z',
     )
     expect((await engine.jobs.explain(later.id)).words).toBe('The job is scheduled for 2026-01-01T00:01:00.000Z.')
   })

@@ -83,9 +83,9 @@ describe.each(stores)('on $name', ({ create }) => {
       expect(await engine.jobs.get(id)).toMatchObject({ state: 'available', attempt: 0, error: null })
     const explained = await engine.jobs.explain(job.id)
     expect(explained).toMatchObject({ served: true, known: false, exact: false })
-    expect(explained.words).toContain('no live worker knows task work.unknown')
+    expect(explained.words).toContain('no live worker lists task work.unknown')
     expect(harness.warnings.filter((text) => text.includes('work.unknown'))).toEqual([
-      expect.stringContaining('no live worker knows task work.unknown'),
+      expect.stringContaining('no live worker lists task work.unknown'),
     ])
     expect(harness.warnings.filter((text) => text.includes('work.plain'))).toHaveLength(1)
     await writer.start()

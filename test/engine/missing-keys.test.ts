@@ -62,7 +62,7 @@ describe('a key that is not there', () => {
     for (const tenant of ['', '']) for (const each of [one, two]) await each.enqueue({ tenant })
     await clock.advance('1s')
     expect(starts).toHaveLength(8)
-    expect(warnings.filter((message) => message.includes('key is missing'))).toHaveLength(2)
+    expect(warnings.filter((message) => message.includes("the key is ''"))).toHaveLength(2)
   })
 
   test('where onMissingKey is given, it holds for null, an empty text and undefined alike', async () => {

@@ -85,7 +85,7 @@ describe.each(await everyStore("a queue's own limits"))('on $name', ({ create })
 
 test.each<[QueueOptions, string]>([
   [{ limits: [few], version: -1 }, 'queues.q.version is invalid: -1. Expected a whole number from 0.'],
-  [{ version: 1 }, 'queues.q.version is given without limits'],
+  [{ version: 1 }, 'queues.q.version needs limits'],
 ])('a version that is none is refused: %o', (options, message) => {
   expect(() => createEngineHarness().create({ tasks: [], queues: { q: options } })).toThrow(message)
 })

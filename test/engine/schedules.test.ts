@@ -169,11 +169,11 @@ describe('what cannot be scheduled is refused', () => {
     ['no grid', {}, 'every and cron exclude each other'],
     ['two grids', { every: '1s', cron: '* * * * *' }, 'every and cron exclude each other'],
     ['a cron that no date fulfils', { cron: '0 0 31 4 *' }, 'never due'],
-    ['an option that is not known', { every: '1s', delay: '1s' }, 'there is no option delay'],
-    ['a count of runs of 0', { every: '1s', maxRuns: 0 }, 'maxRuns is 0'],
-    ['an end that is no date', { every: '1s', until: new Date(Number.NaN) }, 'until is no valid Date'],
-    ['an overlap that is not known', { every: '1s', overlap: 'wait' }, "overlap is 'wait'"],
-    ['an onMissed that is not known', { every: '1s', onMissed: 'all' }, "onMissed is 'all'"],
+    ['an option that is not known', { every: '1s', delay: '1s' }, 'has no option delay'],
+    ['a count of runs of 0', { every: '1s', maxRuns: 0 }, 'maxRuns is invalid: 0'],
+    ['an end that is no date', { every: '1s', until: new Date(Number.NaN) }, 'until is invalid'],
+    ['an overlap that is not known', { every: '1s', overlap: 'wait' }, "overlap is invalid: 'wait'"],
+    ['an onMissed that is not known', { every: '1s', onMissed: 'all' }, "onMissed is invalid: 'all'"],
     ['an empty name', { every: '1s', name: '' }, 'name'],
     ['immediately that is no boolean', { every: '1s', immediately: 'yes' }, 'immediately'],
   ]
@@ -197,7 +197,7 @@ describe('what cannot be scheduled is refused', () => {
     await engine.schedule(sync, { tenant: 'a' }, { every: '2h' })
     await expect(engine.schedule(sync, { tenant: 'b' }, { every: '1h' })).rejects.toMatchObject({
       code: 'schedule.invalid',
-      message: expect.stringContaining('Give each a name') as string,
+      message: expect.stringContaining('Name each of them') as string,
     })
     await engine.schedule(sync, { tenant: 'b' }, { every: '1h', name: 'sync b' })
     expect((await engine.schedules.list()).map(({ name }) => name)).toEqual(['sync', 'sync b'])

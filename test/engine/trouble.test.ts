@@ -166,7 +166,7 @@ test('a settlement that stays impossible is given up at once: its lease ends, an
   await clock.advance('20s')
   expect(runs).toEqual(['a', 'a'])
   expect(await engine.jobs.get(job.id)).toMatchObject({ state: 'completed', attempt: 2 })
-  expect(errors).toEqual(['a run could not be settled; its lease will end and the job runs again'])
+  expect(errors).toEqual(['a run could not be settled; its lease will end, and the job runs again'])
 })
 
 test('a store that has failed for good is told of once, and left alone', async () => {

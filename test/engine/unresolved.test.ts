@@ -81,7 +81,7 @@ withPostgres('jobs that SQL enqueues without their limits', () => {
     expect(await none.jobs.get(id)).toMatchObject({ state: 'available', throttledUntil: null })
     const explained = await none.jobs.explain(id)
     expect(explained).toMatchObject({ unresolved: true, position: null, expectedStart: null, served: true })
-    expect(explained.words).toContain('waits until an engine that knows the task late resolves its limits')
+    expect(explained.words).toContain('waits until an engine that lists the task late resolves its limits')
     expect(await started(of)).toBe(0)
     const runs: unknown[] = []
     // It would take the job as soon as somebody has resolved it, and fail.

@@ -6,7 +6,7 @@ import { FLOW_STATES, type FlowKind, type FlowQuery, type FlowRecord, type FlowS
 import { checkFlow, type NewFlow } from '../../jobs/new-flow.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { Events } from '../events/events.ts'
-import { tellFlow } from '../events/flow-news.ts'
+import { reportFlow } from '../events/flow-news.ts'
 import { type FlowOptions, toFlow } from '../define/flow.ts'
 import { type JobView, viewOf } from './jobs.ts'
 import { type EnqueueContext, prepare } from '../run/enqueue.ts'
@@ -74,8 +74,8 @@ export class FlowsApi {
    */
   async start(options: FlowOptions): Promise<StartedFlow> {
     const { calls, tasks, results } = this.#hooks
-    const flow = await toFlow(calls.newId(), options, (task, input, given) =>
-      prepare(calls, listed(tasks, task), input, given),
+    const flow = await toFlow(calls.newId(), options, (task, input, callOptions) =>
+      prepare(calls, listed(tasks, task), input, callOptions),
     )
     await this.register(flow)
     return { id: flow.id, jobs: flow.nodes.map(({ job }) => results.handle(job.id, false)) }
@@ -136,25 +136,26 @@ export class FlowsApi {
     if (answer.kind === 'finished') return false
     for (const job of answer.requested) this.#hooks.cancelRun(job)
     const { events, results } = this.#hooks
-    tellFlow(answer.news, events, (job) => results.settled(job))
+    reportFlow(answer.news, events, (job) => results.settled(job))
     this.#hooks.wakeup.notify('work')
     return true
   }
 }
 
 function checkQuery(query: FlowQuery): void {
-  checkOptions(query, QUERY, 'flows.list', { meant: { state: 'states' } })
+  checkOptions(query, QUERY, 'flows.list', { aliases: { state: 'states' } })
   const { states, kind, name, limit, before } = query
   const wrong = (why: string): SluiceError => new SluiceError('option.invalid', `flows.list: ${why}`)
   if (states !== undefined && !Array.isArray(states))
-    throw wrong(`states is ${show(states)}; give a list of ${FLOW_STATES.join(', ')}`)
+    throw wrong(`states is invalid: ${show(states)}. Expected a list of ${FLOW_STATES.join(', ')}.`)
   for (const state of (states ?? []) as readonly FlowState[])
-    if (!FLOW_STATES.includes(state)) throw wrong(`got the state ${show(state)}; states are ${FLOW_STATES.join(', ')}`)
+    if (!FLOW_STATES.includes(state))
+      throw wrong(`states is invalid: ${show(state)}. Expected ${FLOW_STATES.join(', ')}.`)
   if (kind !== undefined && !KINDS.includes(kind))
-    throw wrong(`kind is ${show(kind)}; it is one of ${KINDS.join(', ')}`)
+    throw wrong(`kind is invalid: ${show(kind)}. Expected one of ${KINDS.join(', ')}.`)
   if (name !== undefined) checkText(name, 'flows.list: name')
   if (before !== undefined && !Number.isSafeInteger(before))
-    throw wrong(`before is ${show(before)}; give the number of a flow`)
+    throw wrong(`before is invalid: ${show(before)}. Expected the number of a flow.`)
   checkLimit(limit, 'flows.list')
 }
 
@@ -163,13 +164,16 @@ function checkPage(page: { readonly limit?: number; readonly afterNode?: number 
   checkLimit(page.limit, 'flows.jobs')
   const { afterNode } = page
   if (afterNode !== undefined && !(Number.isInteger(afterNode) && Math.abs(afterNode) <= 1_000_000))
-    throw new SluiceError('option.invalid', `flows.jobs: afterNode is ${show(afterNode)}; give the place of a job`)
+    throw new SluiceError(
+      'option.invalid',
+      `flows.jobs: afterNode is invalid: ${show(afterNode)}. Expected the node of a job.`,
+    )
 }
 
 function checkLimit(limit: unknown, what: string): void {
   if (limit === undefined || (typeof limit === 'number' && Number.isInteger(limit) && limit >= 1 && limit <= 1000))
     return
-  throw new SluiceError('option.invalid', `${what} got limit ${show(limit)}; give 1 to 1,000`)
+  throw new SluiceError('option.invalid', `${what}: limit is invalid: ${show(limit)}. Expected 1 to 1,000.`)
 }
 
 function toView(flow: FlowRecord): FlowView {
@@ -191,5 +195,5 @@ function toView(flow: FlowRecord): FlowView {
 }
 
 function missing(id: string): SluiceError {
-  return new SluiceError('flow.not_found', `There is no flow ${id}; its retention may be over.`)
+  return new SluiceError('flow.not_found', `The flow ${id} does not exist. Its retention may be over.`)
 }

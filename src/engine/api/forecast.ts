@@ -71,8 +71,8 @@ function pileOf(
 ): Pile[] {
   if (!from) return []
   const backlog = even ? { count: jobs, weight: units / jobs } : { count: units, weight: 1 }
-  const met = belowHeadroom({ policy: to ?? from, state: to ? adopt(from, to, state, nowUs) : state }, lowest, highest)
-  return [{ ...met, active, backlog, even, jobs, times: 1 }]
+  const pile = belowHeadroom({ policy: to ?? from, state: to ? adopt(from, to, state, nowUs) : state }, lowest, highest)
+  return [{ ...pile, active, backlog, even, jobs, times: 1 }]
 }
 
 async function sharedBucket(store: Store, name: string): Promise<NonNullable<Situation['shared']>> {
@@ -92,5 +92,5 @@ async function policyOf(store: Store, name: string): Promise<LimitPolicy> {
 }
 
 function unknown(name: string): SluiceError {
-  return new SluiceError('limit.unknown', `No limit ${name} is defined in this store.`)
+  return new SluiceError('limit.unknown', `The limit ${name} is not defined in this store.`)
 }

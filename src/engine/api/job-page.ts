@@ -35,17 +35,18 @@ export function jobQuery(
   what: 'jobs.list' | 'jobs.page' | 'jobs.iterate',
 ): { readonly store: JobQuery; readonly limit: number } {
   const more = what === 'jobs.list' ? ['limit'] : what === 'jobs.page' ? ['limit', 'cursor'] : []
-  checkOptions(query, [...FILTER, ...more], what, { meant: { state: 'states', before: 'cursor of jobs.page' } })
+  checkOptions(query, [...FILTER, ...more], what, { aliases: { state: 'states', before: 'cursor of jobs.page' } })
   const { states, limit = DEFAULT_LIMIT, cursor } = query
   for (const name of ['queue', 'task', 'flow'] as const)
     if (query[name] !== undefined && typeof query[name] !== 'string')
-      throw invalid(what, `${name} is ${show(query[name])}; give a text`)
+      throw invalid(what, `${name} is invalid: ${show(query[name])}. Expected a text.`)
   if (states !== undefined && !Array.isArray(states))
-    throw invalid(what, `states is ${show(states)}; give a list of ${STATES.join(', ')}`)
+    throw invalid(what, `states is invalid: ${show(states)}. Expected a list of ${STATES.join(', ')}.`)
   for (const state of (states ?? []) as readonly JobState[])
-    if (!STATES.includes(state)) throw invalid(what, `got the state ${show(state)}; states are ${STATES.join(', ')}`)
+    if (!STATES.includes(state))
+      throw invalid(what, `states is invalid: ${show(state)}. Expected ${STATES.join(', ')}.`)
   if (!(Number.isInteger(limit) && limit >= 1 && limit <= MAX_LIMIT))
-    throw invalid(what, `limit is ${show(limit)}; give 1 to 1,000`)
+    throw invalid(what, `limit is invalid: ${show(limit)}. Expected 1 to 1,000.`)
   const filter = Object.fromEntries(
     FILTER.flatMap((name) => (query[name] === undefined ? [] : [[name, query[name]]])),
   ) as JobFilter
@@ -66,9 +67,9 @@ function readCursor(cursor: unknown, filter: JobFilter, what: string): number {
   const text = typeof cursor === 'string' && cursor.length <= 100 ? Buffer.from(cursor, 'base64url').toString() : ''
   const [, place, digest] = /^1\.(\d{1,15})\.([0-9a-f]{16})$/.exec(text) ?? []
   if (place === undefined || Buffer.from(text).toString('base64url') !== cursor)
-    throw invalid(what, `cursor is ${show(cursor)}; give one as an earlier page answered it`)
+    throw invalid(what, `cursor is invalid: ${show(cursor)}. Expected the cursor of an earlier page.`)
   if (digest !== digestOf(filter))
-    throw invalid(what, 'cursor is of another filter; give each page the filter of the first one')
+    throw invalid(what, 'cursor is invalid: it belongs to another filter. Expected the filter of the first page.')
   return Number(place)
 }
 

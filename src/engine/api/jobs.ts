@@ -8,7 +8,7 @@ import type { JobError, JobQuery, JobRecord } from '../../jobs/job.ts'
 import type { JobState } from '../../jobs/job-state.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { Events } from '../events/events.ts'
-import { tellFlow } from '../events/flow-news.ts'
+import { reportFlow } from '../events/flow-news.ts'
 import type { Wakeup } from '../events/wakeup.ts'
 import type { Results } from '../run/results.ts'
 import { cursorAfter, type JobFilter, type JobListQuery, type JobPageQuery, jobQuery } from './job-page.ts'
@@ -183,7 +183,7 @@ export class JobsApi {
     wakeup.notify('work')
     if (job) events.emit('job.cancelled', { id, task: job.task, queue: job.queue, attempt: 0 })
     results.settled(id)
-    if (answer.kind === 'cancelled' && answer.flow) tellFlow(answer.flow, events, (ended) => results.settled(ended))
+    if (answer.kind === 'cancelled' && answer.flow) reportFlow(answer.flow, events, (ended) => results.settled(ended))
     return true
   }
 
@@ -245,15 +245,16 @@ function bucketOf(found: { limit: string; key: string } | null): { limit: string
 function wordsFor(found: Omit<JobExplanation, 'words'>): string {
   const { job, expectedStart, givenUpAt, served, known } = found
   const at = expectedStart?.toISOString()
-  if (job.state === 'scheduled' && found.waitsOn) return `${waitInWords(found)} It is put off until then.`
+  if (job.state === 'scheduled' && found.waitsOn)
+    return `${waitInWords(found)} It is rescheduled to its expected start.`
   if (job.state === 'scheduled') return `The job is scheduled for ${at ?? 'later'}.`
   if (job.state === 'retryable') return `The job has failed and becomes available again at ${at ?? 'a later time'}.`
   if (job.state === 'pending' && job.flow) return `The job waits for other jobs of its flow ${job.flow.id}.`
   if (job.state !== 'available') return `The job is ${job.state}.`
   const turns = `${headroomInWords(found)}${turnsInWords(found)}`
-  const unserved = served ? '' : ` No process that is at work now serves queue ${job.queue}.`
-  const bound = givenUpAt ? ` It is given up unless it starts by ${givenUpAt.toISOString()}.` : ''
-  if (served && !known && !found.unresolved) return `The job waits, for no live worker knows task ${job.task}.${bound}`
+  const unserved = served ? '' : ` No live process serves queue ${job.queue}.`
+  const bound = givenUpAt ? ` It is discarded unless it starts by ${givenUpAt.toISOString()}.` : ''
+  if (served && !known && !found.unresolved) return `The job waits: no live worker lists task ${job.task}.${bound}`
   return `${waitInWords(found)}${turns}${unserved}${bound}`
 }
 
@@ -280,7 +281,7 @@ function waitInWords({
   overrides,
   eachWorker,
 }: Omit<JobExplanation, 'words'>): string {
-  if (unresolved) return `The job waits until an engine that knows the task ${job.task} resolves its limits.`
+  if (unresolved) return `The job waits until an engine that lists the task ${job.task} resolves its limits.`
   if (!waitsOn)
     return `The job waits for a free slot of queue ${job.queue}${position === null ? '' : `, at position ${position} of its lane`}.`
   const who = waitsOn.key === null ? waitsOn.limit : `${waitsOn.limit} for ${waitsOn.key}`
@@ -335,5 +336,5 @@ function dateOf(us: number): Date {
 }
 
 function missing(id: string): SluiceError {
-  return new SluiceError('job.not_found', `There is no job ${id}; its retention may be over.`)
+  return new SluiceError('job.not_found', `The job ${id} does not exist. Its retention may be over.`)
 }

@@ -156,7 +156,10 @@ export class LimitsApi {
     options: { until?: Duration | Date } & Remark = {},
   ): Promise<void> {
     if (typeof change !== 'object' || change === null)
-      throw new SluiceError('policy.invalid', `limit ${nameOf(limit)}: give what the override changes, as { rate: 5 }`)
+      throw new SluiceError(
+        'policy.invalid',
+        `limit ${nameOf(limit)}: the override is invalid: ${show(change)}. Expected its changes, such as { rate: 5 }.`,
+      )
     await this.#change(limit, key, 'override', change, options)
   }
 
@@ -264,7 +267,7 @@ export class LimitsApi {
     checkOptions(options, ['rows'], 'limits.waiting')
     const { rows = 100 } = options
     if (!(Number.isInteger(rows) && rows >= 1 && rows <= 1000))
-      throw new SluiceError('option.invalid', `limits.waiting got rows ${show(rows)}; give 1 to 1,000`)
+      throw new SluiceError('option.invalid', `limits.waiting: rows is invalid: ${show(rows)}. Expected 1 to 1,000.`)
     const found = await (await this.#hooks.store()).throttled(rows)
     return {
       waiting: found.waiting,
@@ -284,7 +287,7 @@ const ENDING = { override: 'limits.clearOverride', pause: 'limits.resume' } as c
 async function requireLimit(store: Store, name: string): Promise<void> {
   const isDefined = (await store.limits()).some((each) => each.name === name)
   if (!isDefined && !(await store.unreadable()).some((each) => each.kind === 'limit' && each.name === name))
-    throw new SluiceError('limit.unknown', `No limit ${name} is defined in this store.`)
+    throw new SluiceError('limit.unknown', `The limit ${name} is not defined in this store.`)
 }
 
 function toView({ key, nextStartUs, drainedUs, headroom, overrides, ...report }: BucketReport): BucketView {

@@ -68,7 +68,7 @@ export function viewOfOverride({
 export function nameOf(limit: Limit | string): string {
   const name: unknown = typeof limit === 'object' && limit !== null ? limit.name : limit
   if (typeof name === 'string') return name
-  throw new SluiceError('option.invalid', `A limit is ${show(limit)}; give its name, or the limit itself`)
+  throw new SluiceError('option.invalid', `A limit is invalid: ${show(limit)}. Expected its name, or the limit itself.`)
 }
 
 /** A key as buckets store it: `''` for jobs without a key; null: no key. @throws {SluiceError} `limit.key.invalid` */
@@ -91,7 +91,7 @@ export function untilUsOf(until: Duration | Date, clock: Clock, nowUs: number): 
   }
   throw new SluiceError(
     'option.invalid',
-    `until is ${until instanceof Date && Number.isFinite(until.getTime()) ? until.toISOString() : show(until)}, which is not ahead; give a later time`,
+    `until is invalid: ${until instanceof Date && Number.isFinite(until.getTime()) ? until.toISOString() : show(until)}. Expected a future time.`,
   )
 }
 
@@ -103,8 +103,5 @@ export function checkRemark({ by, reason }: Remark): { by: string | null; reason
 function checkText(text: unknown, name: string, most: number): string | null {
   if (text === undefined) return null
   if (typeof text === 'string' && text.length <= most) return storableText(text)
-  throw new SluiceError(
-    'option.invalid',
-    `${name} is no text of at most ${most} characters; shorten it, or leave it out`,
-  )
+  throw new SluiceError('option.invalid', `${name} is invalid. Expected a text of at most ${most} characters.`)
 }

@@ -80,9 +80,9 @@ export class SchedulesApi {
 
   /** Registers a schedule of such jobs, for `sluice.schedule`. */
   async register(options: ScheduleOptions<never>, job: NewJob): Promise<ScheduleView> {
-    const given = toSchedule(options, job)
-    if (options.name === undefined) this.#checkUnnamed(given.name, job.input)
-    const { schedule, kind } = await (await this.#hooks.store()).schedule(given)
+    const named = toSchedule(options, job)
+    if (options.name === undefined) this.#checkUnnamed(named.name, job.input)
+    const { schedule, kind } = await (await this.#hooks.store()).schedule(named)
     this.#warnIfTooFast(schedule)
     this.#hooks.servedQueues.enqueued([job])
     if (kind !== 'unchanged') this.#hooks.wakeup.notify('schedule')
@@ -95,7 +95,7 @@ export class SchedulesApi {
     if (known !== undefined && known !== input)
       throw new SluiceError(
         'schedule.invalid',
-        `Two schedules of the task ${name} have different inputs and no names, so that one would replace the other. Give each a name.`,
+        `Two schedules of the task ${name} have different inputs and no names, so one would replace the other. Name each of them.`,
       )
     this.#unnamed.set(name, input)
   }
@@ -108,7 +108,7 @@ export class SchedulesApi {
     this.#warned.add(name)
     this.#hooks.logger.warn(
       { schedule: name, limit, recurrence },
-      `The schedule ${name} is faster than its limit ${limit}: occurrences will run late, and those that come due meanwhile are skipped.`,
+      `The schedule ${name} is faster than its limit ${limit}: occurrences will run late, and those due meanwhile are skipped.`,
     )
   }
 }

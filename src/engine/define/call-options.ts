@@ -4,7 +4,7 @@ import { checkUnits } from '../../policy/limits/define.ts'
 import type { EnqueueOptions } from './task.ts'
 
 /** Options of a task, or with another name in a call. */
-const MEANT = { in: 'delay', at: 'runAt', limit: 'limits', key: 'unique' }
+const ALIASES = { in: 'delay', at: 'runAt', limit: 'limits', key: 'unique' }
 const QUEUE = /^[a-z0-9][a-z0-9.-]*$/
 const OPTIONS = [
   'delay',
@@ -24,27 +24,36 @@ const OPTIONS = [
 
 /** Checks the options of a call. @throws {SluiceError} `option.invalid`, `priority.invalid`, `delay.invalid` */
 export function checkCall(options: EnqueueOptions<never>, task: string): void {
-  checkOptions(options, OPTIONS, `enqueue of ${task}`, { meant: MEANT })
+  checkOptions(options, OPTIONS, `enqueue of ${task}`, { aliases: ALIASES })
   const { priority, delay, runAt, weight, share, meta, tags } = options
   if (priority !== undefined && !(Number.isInteger(priority) && priority >= -100 && priority <= 100))
     throw new SluiceError(
       'priority.invalid',
-      `The priority of a ${task} job is ${show(priority)}; give a whole number from -100 to 100, higher goes first`,
+      `The priority of a ${task} job is invalid: ${show(priority)}. Expected a whole number from -100 to 100; higher starts first.`,
     )
   if (delay !== undefined && runAt !== undefined)
-    throw new SluiceError('delay.invalid', `enqueue of ${task} got both delay and runAt; give one`)
+    throw new SluiceError(
+      'delay.invalid',
+      `enqueue of ${task}: delay and runAt exclude each other. Expected one of them.`,
+    )
   if (weight !== undefined) checkUnits(weight, `enqueue of ${task}`)
   if (share !== undefined && typeof share !== 'number')
-    throw new SluiceError('fairness.invalid', `enqueue of ${task}: share is ${show(share)}; give a whole number`)
+    throw new SluiceError(
+      'fairness.invalid',
+      `enqueue of ${task}: share is invalid: ${show(share)}. Expected a whole number.`,
+    )
   checkMeta(meta, `enqueue of ${task}`)
   if (tags !== undefined && !(Array.isArray(tags) && tags.every((tag) => typeof tag === 'string')))
-    throw new SluiceError('option.invalid', `enqueue of ${task}: tags has to be a list of texts`)
+    throw new SluiceError(
+      'option.invalid',
+      `enqueue of ${task}: tags is invalid: ${show(tags)}. Expected a list of texts.`,
+    )
 }
 
 /** Checks the notes of a job or a flow. @throws {SluiceError} `option.invalid` */
 export function checkMeta(meta: unknown, what: string, code: ErrorCode = 'option.invalid'): void {
   if (meta === undefined || (typeof meta === 'object' && meta !== null && !Array.isArray(meta))) return
-  throw new SluiceError(code, `${what}: meta is ${show(meta)}; give an object`)
+  throw new SluiceError(code, `${what}: meta is invalid: ${show(meta)}. Expected an object.`)
 }
 
 /** Checks the name of a queue. @throws {SluiceError} `queue.invalid` */
@@ -52,6 +61,6 @@ export function checkQueue(queue: string): string {
   if (typeof queue === 'string' && queue.length <= 128 && QUEUE.test(queue)) return queue
   throw new SluiceError(
     'queue.invalid',
-    `${quote(queue)} is no queue name; write at most 128 lower case letters, digits, dots and hyphens, as mail-high`,
+    `The queue name is invalid: ${quote(queue)}. Expected at most 128 lower case letters, digits, dots and hyphens, such as mail-high.`,
   )
 }

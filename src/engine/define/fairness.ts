@@ -20,7 +20,7 @@ export function fairnessOf(
   if (share !== undefined && typeof share !== 'function') checkShare(share, task)
   if (fairKey === undefined || typeof fairKey === 'function') return { fairKey: fairKey ?? null, share }
   if (isPath(fairKey)) return { fairKey: { path: fairKey }, share }
-  throw invalid(task, `fairKey is ${show(fairKey)}; give a function of the input, or a path like 'a.b'`)
+  throw invalid(task, `fairKey is invalid: ${show(fairKey)}. Expected a function of the input, or a path like 'a.b'.`)
 }
 
 /**
@@ -35,7 +35,8 @@ export function fairnessOfJob(
 ): Pick<NewJob, 'fairKey' | 'share'> {
   const source = call.fairKey === undefined ? own.fairKey : call.fairKey
   const key = keyOf(source, input, task)
-  if (!isKey(key)) throw invalid(task, `its fair key is ${show(key)}; give a string, a finite number, or null for none`)
+  if (!isKey(key))
+    throw invalid(task, `its fair key is invalid: ${show(key)}. Expected a string, a finite number, or null for none.`)
   const found = partitionKey(key, 'unlimited', `fairKey of task ${task}`)
   const share = shareOf(call.share ?? own.share ?? 1, input, task)
   return { ...(found.kind === 'key' && { fairKey: found.key }), ...(share !== 1 && { share }) }
@@ -66,7 +67,7 @@ function called(fn: (input: never) => unknown, input: unknown, what: string, tas
 
 function checkShare(share: unknown, task: string): number {
   if (typeof share === 'number' && Number.isInteger(share) && share >= 1 && share <= MAX_SHARE) return share
-  throw invalid(task, `share is ${show(share)}; give a whole number from 1 to ${MAX_SHARE}`)
+  throw invalid(task, `share is invalid: ${show(share)}. Expected a whole number from 1 to ${MAX_SHARE}.`)
 }
 
 function invalid(task: string, why: string): SluiceError {

@@ -84,9 +84,10 @@ export async function toFlow(id: string, options: FlowOptions, prepare: Prepare)
   const after = dependencies(kind, jobs.length)
   const callbacks: Partial<Record<Callback, FlowJob>> = {}
   if (options.kind === 'batch') {
-    for (const [name, given] of Object.entries(options.callbacks ?? {}) as [string, Call | undefined][]) {
+    for (const [name, callbackCall] of Object.entries(options.callbacks ?? {}) as [string, Call | undefined][]) {
       const callback = CALLED[name]
-      if (callback && given) callbacks[callback] = await toFlowJob(checkCalls(kind, [given])[0] as Call, prepare)
+      if (callback && callbackCall)
+        callbacks[callback] = await toFlowJob(checkCalls(kind, [callbackCall])[0] as Call, prepare)
     }
   }
   return {
@@ -101,19 +102,23 @@ export async function toFlow(id: string, options: FlowOptions, prepare: Prepare)
 
 async function toFlowJob({ task, input, options }: Call, prepare: Prepare): Promise<FlowJob> {
   if (options?.tx !== undefined)
-    throw invalid('flow', 'a call has tx, and the jobs of a flow are stored together, in a transaction of their own')
+    throw invalid(
+      'flow',
+      'a call has tx. Omit it, since the jobs of a flow are stored together in a transaction of their own',
+    )
   const { delayUs = null, ...job } = await prepare(task, input, options)
   return { job, delayUs }
 }
 
 function checkOptions(options: FlowOptions): FlowKind {
   // Callers without types may pass anything.
-  const given: unknown = options
-  if (typeof given !== 'object' || given === null) throw invalid('flow', 'give { kind, steps } or { kind, jobs }')
+  const value: unknown = options
+  if (typeof value !== 'object' || value === null)
+    throw invalid('flow', 'the options are invalid: ${show(value)}. Expected { kind, steps } or { kind, jobs }')
   const known =
     typeof options.kind === 'string' && Object.hasOwn(OPTIONS, options.kind) ? OPTIONS[options.kind] : undefined
   if (!known)
-    throw invalid('flow', `the kind is ${quote(options.kind)}; it is one of ${Object.keys(OPTIONS).join(', ')}`)
+    throw invalid('flow', `the kind is invalid: ${quote(options.kind)}. Expected ${Object.keys(OPTIONS).join(', ')}`)
   const { kind } = options
   checkNames(options, known, `a ${kind}`, { code: 'flow.invalid' })
   if ('callbacks' in options && options.callbacks !== undefined)
@@ -124,13 +129,12 @@ function checkOptions(options: FlowOptions): FlowKind {
 }
 
 function checkCalls(kind: FlowKind, calls: readonly Call[]): readonly Call[] {
-  const given: unknown = calls
-  const fine =
-    Array.isArray(given) && calls.every((each) => typeof each === 'object' && each !== null && 'task' in each)
+  const list: unknown = calls
+  const fine = Array.isArray(list) && calls.every((each) => typeof each === 'object' && each !== null && 'task' in each)
   if (fine) return calls
   throw invalid(
     kind,
-    `its ${kind === 'chain' ? 'steps' : 'jobs'} must be a list of calls, as call(task, input) makes them`,
+    `its ${kind === 'chain' ? 'steps' : 'jobs'} are invalid. Expected a list of calls, made by call(task, input)`,
   )
 }
 

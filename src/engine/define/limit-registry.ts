@@ -9,7 +9,7 @@ import { partitionKey, readPath, SHARED_KEY } from '../../policy/limits/partitio
 import type { BucketUse } from '../../store/contract/store.ts'
 
 /** The options of a call that its limits depend on. */
-export interface Asked {
+export interface CallTerms {
   /** For uses without a weight of their own; undefined: 1. */
   readonly weight: number | undefined
   /** Null: no job. */
@@ -51,7 +51,7 @@ export class LimitRegistry {
     if (JSON.stringify(known) !== JSON.stringify(policy))
       throw new SluiceError(
         'limit.conflict',
-        `The limit ${limit} is defined twice: in ${this.#where.get(limit)} as ${JSON.stringify(known)}, and in ${where} as ${JSON.stringify(policy)}. Define it once, or give one of them another name.`,
+        `The limit ${limit} is defined twice: in ${this.#where.get(limit)} as ${JSON.stringify(known)}, and in ${where} as ${JSON.stringify(policy)}. Define it once, or rename one of them.`,
       )
     this.#same.add(policy)
   }
@@ -70,10 +70,10 @@ export class LimitRegistry {
    * `limit.key.threw`,
    * `limit.weight.invalid`, `limit.weight.threw`, `limit.weight.above_burst`
    */
-  resolve(specs: readonly UseSpec<never>[], input: unknown, asked: Asked, task: string): BucketUse[] {
+  resolve(specs: readonly UseSpec<never>[], input: unknown, terms: CallTerms, task: string): BucketUse[] {
     const uses: BucketUse[] = []
     for (const spec of specs) {
-      const use = this.#resolveOne(spec, input, asked, task)
+      const use = this.#resolveOne(spec, input, terms, task)
       if (!use) continue
       const same = uses.findIndex((each) => each.limit === use.limit && each.key === use.key)
       if (same < 0) uses.push(use)
@@ -82,12 +82,12 @@ export class LimitRegistry {
     return inLaneOrder(uses)
   }
 
-  #resolveOne(spec: UseSpec<never>, input: unknown, asked: Asked, task: string): BucketUse | null {
+  #resolveOne(spec: UseSpec<never>, input: unknown, terms: CallTerms, task: string): BucketUse | null {
     const policy = this.#policies.get(spec.limit)
     if (!policy)
       throw new SluiceError(
         'limit.unknown',
-        `The task ${task} names the limit ${spec.limit}, which this engine does not know. List it in new Sluice({ limits: [...] }).`,
+        `The task ${task} names the limit ${spec.limit}, which this engine does not define. List it in new Sluice({ limits: [...] }).`,
       )
     const what = `limit ${spec.limit} of task ${task}`
     this.#check(spec, `a call of task ${task}`)
@@ -98,13 +98,13 @@ export class LimitRegistry {
       if (found.kind === 'missing') {
         if (value === '' && policy.onMissingKey === undefined)
           this.#warnOnce(
-            `${what}: the key is missing, it is '', so the job is not limited this time; return null for that, or set onMissingKey`,
+            `${what}: the key is '', so this job is not limited. Return null instead, or set onMissingKey.`,
           )
         return null
       }
       key = found.key
     }
-    return { limit: spec.limit, key, weight: this.#weightOf(spec, policy, input, asked, what) }
+    return { limit: spec.limit, key, weight: this.#weightOf(spec, policy, input, terms, what) }
   }
 
   #keyOf({ key }: UseSpec<never>, input: unknown, what: string): unknown {
@@ -118,8 +118,8 @@ export class LimitRegistry {
     }
   }
 
-  #weightOf(spec: UseSpec<never>, policy: LimitPolicy, input: unknown, asked: Asked, what: string): number {
-    let units: unknown = spec.weight ?? asked.weight ?? 1
+  #weightOf(spec: UseSpec<never>, policy: LimitPolicy, input: unknown, terms: CallTerms, what: string): number {
+    let units: unknown = spec.weight ?? terms.weight ?? 1
     if (typeof units === 'function') {
       try {
         units = (units as (input: unknown) => unknown)(input)
@@ -132,11 +132,11 @@ export class LimitRegistry {
     const weight = checkUnits(units, what)
     const most = refuseAboveBurst(policy, weight, what)
     if (most === null) return 1
-    const kept = asked.priority === null ? 0 : keptBack(policy, asked.priority)
+    const kept = terms.priority === null ? 0 : keptBack(policy, terms.priority)
     if (weight > most - kept)
       throw new SluiceError(
         'limit.weight.above_burst',
-        `${what}: a job of weight ${weight} and priority ${asked.priority} can never start: ${kept} of ${most} units are kept for jobs at or above priority ${policy.headroom?.priority}. Raise its priority, or split the job.`,
+        `${what}: a job of weight ${weight} and priority ${terms.priority} can never start: ${kept} of ${most} units are kept for jobs at or above priority ${policy.headroom?.priority}. Raise its priority, or split the job.`,
       )
     return weight
   }
@@ -169,17 +169,20 @@ export function specsOf(limits: readonly (Limit | LimitUse<never>)[] | undefined
     if (isLimitUse(use)) return useOf(use)
     throw new SluiceError(
       'option.invalid',
-      `${what} lists something that is no limit; make limits with limit(name, policy)`,
+      `${what} has an invalid limit: ${show(use)}. Expected the result of limit(name, policy).`,
     )
   })
 }
 
 /** The refusal of limits that are not a list, such as a single one. */
 export function notAList(limits: unknown, what: string): SluiceError {
-  return new SluiceError('option.invalid', `limits of ${what} is ${show(limits)}; give a list, as limits: [crm]`)
+  return new SluiceError(
+    'option.invalid',
+    `limits of ${what} is invalid: ${show(limits)}. Expected a list, such as limits: [crm].`,
+  )
 }
 
 /** A queue's limit whose key is computed from the input counts as the job's own. */
-export function hangsOnJob(spec: { readonly key: { readonly kind: string } }): boolean {
+export function dependsOnJob(spec: { readonly key: { readonly kind: string } }): boolean {
   return spec.key.kind === 'fn' || spec.key.kind === 'path'
 }

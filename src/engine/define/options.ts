@@ -110,23 +110,26 @@ const SHORTEST_EVENT_WINDOW_US = 1_000_000
 /** Checks the options of an engine. @throws {SluiceError} `option.invalid`, `queue.invalid`, `duration.invalid` */
 export function settingsOf(options: SluiceOptions): EngineSettings {
   checkOptions(options, KNOWN, 'new Sluice', {
-    meant: { queue: 'queues', db: 'store', url: 'store', database: 'store' },
+    aliases: { queue: 'queues', db: 'store', url: 'store', database: 'store' },
   })
   if (!Array.isArray(options.tasks))
     throw new SluiceError(
       'option.invalid',
-      'new Sluice needs tasks: the list of tasks that it enqueues and runs (an empty one is allowed)',
+      'tasks of new Sluice is invalid: ${show(options.tasks)}. Expected the list of tasks that it enqueues and runs; it may be empty.',
     )
   if (typeof options.store === 'object') checkStore(options)
   const { durability = 'power' } = options
   if (durability !== 'power' && durability !== 'process')
-    throw new SluiceError('option.invalid', `durability is ${show(durability)}; it is 'power' or 'process'`)
+    throw new SluiceError(
+      'option.invalid',
+      `durability is invalid: ${show(durability)}. Expected 'power' or 'process'.`,
+    )
   const { lease = '30s', maxPenalty = '1h' } = options
   const leaseUs = durationUs(lease, 'lease')
   if (leaseUs < SHORTEST_LEASE_US)
     throw new SluiceError(
       'option.invalid',
-      `lease is ${leaseUs / 1000} ms; give at least ${SHORTEST_LEASE_US / 1000} ms`,
+      `lease is invalid: ${leaseUs / 1000} ms. Expected at least ${SHORTEST_LEASE_US / 1000} ms.`,
     )
   if (options.retention !== undefined) checkOptions(options.retention, RETENTION, 'retention of new Sluice')
   const { completed = '24h', cancelled = '24h', discarded = '7d' } = options.retention ?? {}
@@ -163,7 +166,7 @@ function checkStore(options: SluiceOptions): void {
     if (options[name] !== undefined)
       throw new SluiceError(
         'option.invalid',
-        `new Sluice got ${name} beside a store that was made already, which would not hold to it; say it where the store is made${name === 'ageing' ? ', or give the address of the store' : ''}`,
+        `new Sluice has ${name} beside a ready-made store, which would ignore it. Set ${name} where the store is made${name === 'ageing' ? ', or pass the URL of the store' : ''}.`,
       )
 }
 
@@ -171,7 +174,10 @@ function ageingUs(ageing: Duration | null): number | null {
   if (ageing === null) return null
   const us = durationUs(ageing, 'ageing')
   if (us >= SHORTEST_AGEING_US) return us
-  throw new SluiceError('option.invalid', `ageing is ${us / 1000} ms; give at least 1 ms, or null for none`)
+  throw new SluiceError(
+    'option.invalid',
+    `ageing is invalid: ${us / 1000} ms. Expected at least 1 ms, or null for none.`,
+  )
 }
 
 function eventSettings({ events = true, eventWindow = '1m' }: SluiceOptions): {
@@ -179,9 +185,12 @@ function eventSettings({ events = true, eventWindow = '1m' }: SluiceOptions): {
   eventWindowUs: number
 } {
   if (typeof events !== 'boolean')
-    throw new SluiceError('option.invalid', `events is ${show(events)}; give true or false`)
+    throw new SluiceError('option.invalid', `events is invalid: ${show(events)}. Expected true or false.`)
   const eventWindowUs = durationUs(eventWindow, 'eventWindow')
   if (eventWindowUs < SHORTEST_EVENT_WINDOW_US)
-    throw new SluiceError('option.invalid', `eventWindow is ${eventWindowUs / 1000} ms; give at least 1 s`)
+    throw new SluiceError(
+      'option.invalid',
+      `eventWindow is invalid: ${eventWindowUs / 1000} ms. Expected at least 1 s.`,
+    )
   return { events, eventWindowUs }
 }

@@ -14,11 +14,11 @@ export class Place {
 
   /** As in `one on sqlite:./jobs.db (running), made at file:///app/worker.js:12:16`. */
   inWords(state: string): string {
-    const line = this.#stack?.split('\n').find((each, i) => i > 0 && !OWN_FRAME.test(each))
+    const frame = this.#stack?.split('\n').find((each, i) => i > 0 && !OWN_FRAME.test(each))
     const where =
-      line === undefined
+      frame === undefined
         ? ''
-        : `, made at ${line
+        : `, made at ${frame
             .trim()
             .replace(/^at (?:.*\()?/, '')
             .replace(/\)$/, '')}`
@@ -40,6 +40,6 @@ export function refuseFakedTimers(): void {
   if (!timersAreFaked()) return
   throw new SluiceError(
     'option.invalid',
-    'The timers of this process are faked (vi.useFakeTimers or the like), so that the engine would wait for ever. Give it a clock instead, by createManualClock of sluice/testing, or fake Date alone.',
+    'The timers of this process are faked (vi.useFakeTimers or similar), so the engine would never finish waiting. Pass a clock made by createManualClock of sluice/testing instead, or fake Date only.',
   )
 }

@@ -1,6 +1,6 @@
 import type { UseSpec } from '../../policy/limits/define.ts'
 import type { BucketUse, DeclaredQueue } from '../../store/contract/store.ts'
-import { hangsOnJob, type LimitRegistry } from './limit-registry.ts'
+import { dependsOnJob, type LimitRegistry } from './limit-registry.ts'
 import type { EngineSettings } from './options.ts'
 
 /**
@@ -17,13 +17,13 @@ export class QueueLimits {
 
   /** The buckets that every start of a queue needs. */
   #uses(queue: string): BucketUse[] {
-    const own = this.#specs(queue).filter((spec) => !hangsOnJob(spec))
+    const own = this.#specs(queue).filter((spec) => !dependsOnJob(spec))
     return this.#registry.resolve(own, undefined, { weight: undefined, priority: null }, `of queue ${queue}`)
   }
 
   /** The limits that each job of a queue has of its own because of it. */
   ofJobs(queue: string): readonly UseSpec<never>[] {
-    return this.#specs(queue).filter(hangsOnJob)
+    return this.#specs(queue).filter(dependsOnJob)
   }
 
   /** This engine's declarations of whole queues. A queue without listed limits has none. */

@@ -44,8 +44,8 @@ const KNOWN = ['concurrency', 'limits', 'version']
  * The queues that an engine serves: the given ones; by default `default` and those of its tasks.
  * @throws {SluiceError} `option.invalid`, `queue.invalid`
  */
-export function queuesOf(given: QueueList | undefined, tasks: readonly AnyTask[]): QueueSettings[] {
-  const named = given === undefined ? [DEFAULT_QUEUE, ...tasks.map((each) => definitionOf(each).queue)] : given
+export function queuesOf(queues: QueueList | undefined, tasks: readonly AnyTask[]): QueueSettings[] {
+  const named = queues === undefined ? [DEFAULT_QUEUE, ...tasks.map((each) => definitionOf(each).queue)] : queues
   return entriesOf(named).map(([queue, options]) => {
     const { concurrency = DEFAULT_CONCURRENCY, limits, version } = optionsOf(queue, options)
     return {
@@ -72,15 +72,15 @@ function checkName(queue: unknown): string {
   throw new SluiceError('option.invalid', `queues is invalid: it lists ${typeof queue}. Expected names, as ['mail'].`)
 }
 
-function optionsOf(queue: string, given: unknown): QueueOptions {
-  if (typeof given === 'number') return { concurrency: given }
-  if (typeof given !== 'object' || given === null || Array.isArray(given))
+function optionsOf(queue: string, options: unknown): QueueOptions {
+  if (typeof options === 'number') return { concurrency: options }
+  if (typeof options !== 'object' || options === null || Array.isArray(options))
     throw new SluiceError(
       'option.invalid',
-      `queues.${queue} is invalid: ${show(given)}. Expected its concurrency, or options: ${KNOWN.join(', ')}.`,
+      `queues.${queue} is invalid: ${show(options)}. Expected its concurrency, or options: ${KNOWN.join(', ')}.`,
     )
-  checkOptions(given, KNOWN, `queues.${queue}`)
-  return given
+  checkOptions(options, KNOWN, `queues.${queue}`)
+  return options
 }
 
 function checkVersion(queue: string, limited: boolean, version: unknown): number | null {
@@ -88,7 +88,7 @@ function checkVersion(queue: string, limited: boolean, version: unknown): number
   if (!limited)
     throw new SluiceError(
       'option.invalid',
-      `queues.${queue}.version is given without limits, of which it is the version. List limits beside it; [] removes them.`,
+      `queues.${queue}.version needs limits, since it is their version. Add limits; [] removes them.`,
     )
   if (typeof version === 'number' && Number.isSafeInteger(version) && version >= 0) return version
   throw new SluiceError(
@@ -101,6 +101,6 @@ function checkConcurrency(queue: string, value: unknown): number {
   if (typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= MOST_CONCURRENCY) return value
   throw new SluiceError(
     'option.invalid',
-    `The concurrency of queue ${queue} is ${show(value)}; give a whole number from 0 to 10,000`,
+    `The concurrency of queue ${queue} is invalid: ${show(value)}. Expected a whole number from 0 to 10,000.`,
   )
 }

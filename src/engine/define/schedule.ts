@@ -84,13 +84,17 @@ const CALENDAR_US = { hour: HOUR_US, day: 24 * HOUR_US, week: 168 * HOUR_US, mon
  */
 export function jobOptions(task: TaskDefinition, options: ScheduleOptions<never>): EnqueueOptions<never> {
   if (typeof options !== 'object' || options === null)
-    throw invalid(`schedule of ${task.name}`, 'give its options, such as { every: "5m" }')
+    throw invalid(
+      `schedule of ${task.name}`,
+      'the options are invalid: ${show(options)}. Expected an object such as { every: "5m" }.',
+    )
   const job: Record<string, unknown> = {}
   for (const [key, value] of Object.entries(options)) {
     if (OF_JOB.has(key)) job[key] = value
     else if (!OWN.has(key)) {
       const known = [...OWN, ...OF_JOB]
-      const why = `there is no option ${key}; ${didYouMean(key, known)}it knows ${known.join(', ')}`
+      const hint = didYouMean(key, known)
+      const why = `the schedule has no option ${key}${hint === '' ? '. ' : `; ${hint}`}Expected ${known.join(', ')}.`
       throw invalid(`schedule of ${task.name}`, why)
     }
   }
@@ -106,17 +110,19 @@ export function toSchedule(options: ScheduleOptions<never>, job: NewJob): NewSch
   if (!isName(name, LONGEST_NAME))
     throw invalid(
       `schedule of ${job.task}`,
-      `the name must be a text of 1 to ${LONGEST_NAME} characters, without NUL and half surrogate pairs`,
+      `the name is invalid. Expected 1 to ${LONGEST_NAME} characters, without NUL and half surrogate pairs.`,
     )
   const what = `schedule ${name}`
-  if (typeof immediately !== 'boolean') throw invalid(what, 'immediately is true or false')
+  if (typeof immediately !== 'boolean')
+    throw invalid(what, `immediately is invalid: ${show(immediately)}. Expected true or false.`)
   if (maxRuns !== undefined && !(Number.isSafeInteger(maxRuns) && maxRuns >= 1))
-    throw invalid(what, `maxRuns is ${show(maxRuns)}; give a whole number of at least 1`)
+    throw invalid(what, `maxRuns is invalid: ${show(maxRuns)}. Expected a whole number of at least 1.`)
   if (until !== undefined && !(until instanceof Date && !Number.isNaN(until.getTime())))
-    throw invalid(what, 'until is no valid Date')
-  if (overlap !== 'skip' && overlap !== 'allow') throw invalid(what, `overlap is ${show(overlap)}; it is skip or allow`)
+    throw invalid(what, `until is invalid: ${show(until)}. Expected a valid Date.`)
+  if (overlap !== 'skip' && overlap !== 'allow')
+    throw invalid(what, `overlap is invalid: ${show(overlap)}. Expected skip or allow.`)
   if (onMissed !== 'skip' && onMissed !== 'catchUp')
-    throw invalid(what, `onMissed is ${show(onMissed)}; it is skip or catchUp`)
+    throw invalid(what, `onMissed is invalid: ${show(onMissed)}. Expected skip or catchUp.`)
   const { task, queue, priority, input, uses, maxAttempts, extra, fairKey, share } = job
   return {
     name,

@@ -40,7 +40,7 @@ export class ServedQueues {
       this.#unknown.add(kind)
       this.#options.logger.warn(
         { task, queue },
-        `no live worker knows task ${task}: its jobs on queue ${queue} wait, and hold up no others, until one does`,
+        `no live worker lists task ${task}: its jobs on queue ${queue} wait until one does, and do not delay others`,
       )
     }
   }
@@ -48,7 +48,7 @@ export class ServedQueues {
   /** Handles the queues of stored jobs. */
   enqueued(jobs: readonly { readonly queue: string }[]): void {
     const nowMs = this.#options.clock.now()
-    let asked: Set<string> | null = null
+    let unchecked: Set<string> | null = null
     let last: string | null = null
     for (const { queue } of jobs) {
       if (queue === last) continue
@@ -56,9 +56,9 @@ export class ServedQueues {
       if ((this.#askAt.get(queue) ?? 0) > nowMs) continue
       if (this.#askAt.size >= REMEMBERED) this.#askAt.clear()
       this.#askAt.set(queue, nowMs + ASK_AGAIN_MS)
-      asked = (asked ?? new Set()).add(queue)
+      unchecked = (unchecked ?? new Set()).add(queue)
     }
-    if (asked) void this.#ask(asked)
+    if (unchecked) void this.#ask(unchecked)
   }
 
   async #ask(queues: ReadonlySet<string>): Promise<void> {
@@ -71,7 +71,7 @@ export class ServedQueues {
         logger.warn({ queue }, `no live worker serves queue ${queue}: its jobs wait until one does`)
       }
     } catch (error) {
-      logger.debug({ err: error }, 'it could not be found out who serves a queue')
+      logger.debug({ err: error }, 'the workers of a queue could not be read')
     }
   }
 }
@@ -86,6 +86,6 @@ export function warnUnserved(
     if (!served.has(queue))
       logger.warn(
         { task: name, queue },
-        `task ${name} goes to queue ${queue}, which this engine does not serve: add ${queue} to queues, or have another process serve it`,
+        `task ${name} uses queue ${queue}, which this engine does not serve: add ${queue} to queues, or serve it in another process`,
       )
 }

@@ -12,10 +12,7 @@ export function listTasks(tasks: readonly AnyTask[], registry: LimitRegistry): R
     const task = definitionOf(each)
     const known = byName.get(task.name)
     if (known && known !== task)
-      throw new SluiceError(
-        'task.conflict',
-        `Two tasks of this engine are named ${task.name}. Give one of them another name.`,
-      )
+      throw new SluiceError('task.conflict', `Two tasks of this engine are named ${task.name}. Rename one of them.`)
     byName.set(task.name, task)
     for (const use of task.uses) registry.add(use, `task ${task.name}`)
   }

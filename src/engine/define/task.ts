@@ -130,7 +130,7 @@ export interface TaskOptions<O, R> {
   limits?: readonly (LimitUse<NoInfer<O>> | InlineLimit<NoInfer<O>>)[]
   /**
    * Jobs of one key take turns with those of others, so that no backlog delays another's. A function of the input, or a
-   * path like `'tenant.id'`. `null`, `undefined` and `''` are no key; default: none. Beside limits it splits their
+   * path like `'tenant.id'`. `null`, `undefined` and `''` mean no key; default: none. Beside limits it splits their
    * lanes
    * further.
    */
@@ -203,7 +203,7 @@ const OPTIONS = [
 ] as const
 const CALLBACKS = ['onStarted', 'onCompleted', 'onError', 'onRetry'] as const
 /** The names of options in other libraries. */
-const MEANT = {
+const ALIASES = {
   retries: 'retry',
   attempts: 'retry',
   backoff: 'retry',
@@ -235,7 +235,10 @@ export function task<I, O, R>(
       (await theOne(name, engines).enqueueAll(definition, [value], options))[0] as Job<R>,
     enqueueMany: async (inputs: readonly I[], options: EnqueueOptions<O> = {}): Promise<Job<R>[]> => {
       if (!Array.isArray(inputs))
-        throw new SluiceError('option.invalid', `enqueueMany of ${name} got ${show(inputs)}; give a list of inputs`)
+        throw new SluiceError(
+          'option.invalid',
+          `The inputs of enqueueMany of ${name} are invalid: ${show(inputs)}. Expected a list of inputs.`,
+        )
       return (await theOne(name, engines).enqueueAll(definition, inputs, options)) as Job<R>[]
     },
   })
@@ -260,7 +263,7 @@ function boundOf(created: AnyTask): Bound {
   if (!bound)
     throw new SluiceError(
       'option.invalid',
-      `${describe(created)} is no task; make tasks with task(name, input, options)`,
+      `A task is invalid: ${describe(created)}. Expected the result of task(name, input, options).`,
     )
   return bound
 }
@@ -275,7 +278,7 @@ function theOne(name: string, engines: ReadonlySet<TaskEngine>): TaskEngine {
   if (second)
     throw new SluiceError(
       'task.ambiguous',
-      `${engines.size} engines list the task ${name}: ${[...engines].map((each) => each.about).join('; ')}. Say which with sluice.enqueue(task, input), or stop those that are not needed any more.`,
+      `${engines.size} engines list the task ${name}: ${[...engines].map((each) => each.about).join('; ')}. Choose one with sluice.enqueue(task, input), or stop the others.`,
     )
   return first
 }
@@ -284,15 +287,18 @@ function define<O, R>(name: string, schema: Schema<never, unknown> | null, optio
   if (typeof name !== 'string' || name.length > 255 || !NAME.test(name))
     throw new SluiceError(
       'task.name.invalid',
-      `${describe(name)} is no task name; write lower case words with dots between them, as tenant.sync`,
+      `The task name is invalid: ${describe(name)}. Expected lower case words with dots between them, such as tenant.sync.`,
     )
   if (typeof options !== 'object' || options === null || typeof options.run !== 'function')
-    throw new SluiceError('option.invalid', `task ${name} has no run function; give { run(input, ctx) { … } }`)
-  checkOptions(options, OPTIONS, `task ${name}`, { meant: MEANT })
+    throw new SluiceError('option.invalid', `task ${name} has no run function. Expected { run(input, ctx) { … } }.`)
+  checkOptions(options, OPTIONS, `task ${name}`, { aliases: ALIASES })
   if (schema !== null) checkSchema(schema, `the schema of task ${name}`)
   for (const each of CALLBACKS)
     if (options[each] !== undefined && typeof options[each] !== 'function')
-      throw new SluiceError('option.invalid', `${each} of task ${name} is ${show(options[each])}; give a function`)
+      throw new SluiceError(
+        'option.invalid',
+        `${each} of task ${name} is invalid: ${show(options[each])}. Expected a function.`,
+      )
   const { limits } = options
   if (limits !== undefined && !Array.isArray(limits)) throw notAList(limits, `task ${name}`)
   let inline = 0

@@ -17,7 +17,7 @@ interface BucketEvent {
 }
 
 /** A bucket with jobs that wait, or waited, for it. */
-interface LineEvent extends BucketEvent {
+interface WaitListEvent extends BucketEvent {
   /** The worker that owns the bucket, for a limit of scope `worker`; absent: the limit is fleet-wide. */
   readonly worker?: number
 }
@@ -64,7 +64,7 @@ export interface SluiceEvents {
    * three
    * events is the number of jobs that waited.
    */
-  'rate_limit.exceeded': LineEvent & {
+  'rate_limit.exceeded': WaitListEvent & {
     readonly queue: string
     readonly wantedUnits: number
     readonly grantedUnits: number
@@ -80,9 +80,9 @@ export interface SluiceEvents {
    * Jobs still wait for the bucket: at most once in an `eventWindow`, with the number of further jobs that waited and
    * started.
    */
-  'rate_limit.throttled': LineEvent & { readonly deferred: number; readonly nextAt: Date | null }
+  'rate_limit.throttled': WaitListEvent & { readonly deferred: number; readonly nextAt: Date | null }
   /** No job waits for the bucket any more. `deferred`: the number of further jobs that waited and started. */
-  'rate_limit.released': LineEvent & { readonly deferred: number }
+  'rate_limit.released': WaitListEvent & { readonly deferred: number }
   'rate_limit.dropped': BucketEvent & {
     readonly id: string
     readonly task: string

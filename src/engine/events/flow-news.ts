@@ -3,7 +3,7 @@ import type { FlowNews } from '../../jobs/flow.ts'
 import type { Events } from './events.ts'
 
 /** Reports the effect of a job's end on its flow. @param ended called for every job that ended by it */
-export function tellFlow(news: FlowNews, events: Events, ended: (id: string) => void): void {
+export function reportFlow(news: FlowNews, events: Events, ended: (id: string) => void): void {
   const { id, kind, name } = news
   for (const job of news.activated) events.emit('job.enqueued', job)
   for (const job of news.cancelled) {
@@ -21,6 +21,6 @@ export function tellFlow(news: FlowNews, events: Events, ended: (id: string) => 
 export function resultsTooLarge(id: string): SluiceError {
   return new SluiceError(
     'flow.results_too_large',
-    `The results that the job ${id} was to be handed are too large together. Let results be references to data that is stored elsewhere.`,
+    `The results for the job ${id} are too large in total. Store the data elsewhere and return references to it.`,
   )
 }

@@ -44,5 +44,5 @@ export async function attempt(context: AttemptContext, job: GrantedJob): Promise
 function taskOf({ tasks }: AttemptContext, job: GrantedJob): TaskDefinition {
   const task = tasks.get(job.task)
   if (task) return task
-  throw new RangeError(`The job ${job.id} was claimed, but its task ${job.task} is not listed here`)
+  throw new RangeError(`The job ${job.id} was claimed, but this engine does not list its task ${job.task}`)
 }

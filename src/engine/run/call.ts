@@ -31,7 +31,7 @@ export class HandlerCall {
   #controller: AbortController | null = null
   #reason: unknown = null
   /** The first cause of an abort. */
-  #asked: EndReason | null = null
+  #endReason: EndReason | null = null
   #timer: Timer | null = null
   #end: ((end: RunEnd) => void) | null = null
 
@@ -67,14 +67,14 @@ export class HandlerCall {
       if (timeoutMs !== null) this.#timer = this.#shared.clock.setTimer(() => this.#timeOut(timeoutMs), timeoutMs)
       this.#call().then(
         (value) => this.#end?.({ kind: 'returned', value }),
-        (error: unknown) => this.#end?.({ kind: 'threw', error: asError(error), after: this.#asked }),
+        (error: unknown) => this.#end?.({ kind: 'threw', error: asError(error), after: this.#endReason }),
       )
     })
   }
 
   /** Aborts the handler's signal; with `now`, does not wait for the handler. */
   abort(by: EndReason, now: boolean): void {
-    this.#asked ??= by
+    this.#endReason ??= by
     this.#abort(
       new SluiceError(
         by === 'cancel' ? 'job.cancelled' : by === 'lease' ? 'lease.lost' : 'engine.stopped',
@@ -133,7 +133,7 @@ export class HandlerCall {
       `The job ${this.job.id} of task ${this.task.name} ran longer than its timeout of ${timeoutMs} ms.`,
     )
     this.#abort(error)
-    this.#end?.({ kind: 'threw', error, after: this.#asked })
+    this.#end?.({ kind: 'threw', error, after: this.#endReason })
   }
 
   #abort(reason: unknown): void {
@@ -146,7 +146,9 @@ function inputOf({ id, task, input }: GrantedJob): unknown {
   try {
     return JSON.parse(input) as unknown
   } catch (cause) {
-    throw new SluiceError('job.unreadable', `The stored input of the job ${id} of task ${task} is no JSON.`, { cause })
+    throw new SluiceError('job.unreadable', `The stored input of the job ${id} of task ${task} is not valid JSON.`, {
+      cause,
+    })
   }
 }
 
@@ -160,6 +162,6 @@ function flowOf({ flow }: GrantedJob): Pick<Context<unknown>['job'], 'flow' | 'p
 
 const REASONS: Readonly<Record<EndReason, string>> = {
   cancel: 'The job was cancelled while it ran.',
-  lease: 'The lease of this run is over: another worker may run the job.',
+  lease: 'The lease of this run has ended, so another worker may run the job.',
   stop: 'The worker was stopped before the job ended.',
 }

@@ -23,9 +23,9 @@ export interface DispatcherOptions extends Omit<AttemptContext, 'slots'> {
 
 const FIRST_REST_MS = 250
 /** Without a free slot, wakeups are answered together after this time. */
-const FULL_LOOK_MS = 1000
+const FULL_DELAY_MS = 1000
 const A_CLAIM = 'a claim'
-const A_CHECK = 'the return of what lost claims may have taken'
+const A_CHECK = 'the return of jobs from lost claims'
 /** A claim that takes longer is logged. */
 const LONG_CLAIM_MS = 5000
 
@@ -47,7 +47,7 @@ export class Dispatcher implements Slots {
   /** The start of the running claim, on the steady clock; null: none runs, or it was logged as a long one. */
   #claimingSinceUs: number | null = null
   /** The request for another claim while one runs. */
-  #again: 'fill' | 'look' | null = null
+  #again: 'fill' | 'due' | null = null
   /** A claim may have taken jobs without an answer to this process. */
   #inDoubt = false
   #wake: Timer | null = null
@@ -74,34 +74,34 @@ export class Dispatcher implements Slots {
 
   #heed(reason: WakeupReason): void {
     if (reason === 'work') this.#fill()
-    else if (reason === 'schedule') this.#look()
+    else if (reason === 'schedule') this.#claimDue()
     // A process that serves no queue has no use for permits.
     else if (reason === 'permits' && this.#options.queues.length > 0) this.#fill()
     // With a free slot, the job's own wakeup makes the dispatcher learn the due time.
-    else if (reason === 'delayed' && !this.#hasRoom()) this.#look()
+    else if (reason === 'delayed' && !this.#hasRoom()) this.#claimDue()
   }
 
   /** A job may start that could not before: claims if a slot is free. */
   #fill(): void {
     if (this.#stopped || this.#rest) return
-    if (!this.#hasRoom()) this.#lookSoon()
+    if (!this.#hasRoom()) this.#claimDueSoon()
     // A second claim beside the first would count the same slots.
     else if (this.#claiming) this.#again ??= 'fill'
     else this.#claim()
   }
 
   /** Work may be due by itself: claims with or without a free slot. */
-  #look(): void {
+  #claimDue(): void {
     if (this.#stopped || this.#rest) return
-    if (this.#claiming) this.#again = 'look'
+    if (this.#claiming) this.#again = 'due'
     else this.#claim()
   }
 
   /** The fallback poll: claims for changes that no wakeup reported. */
   poll(): void {
-    if (this.#claiming) this.#tellIfLong()
+    if (this.#claiming) this.#reportIfLong()
     // A heartbeat at the time of the poll is not a claim, and must not replace one.
-    if (this.#isChecking) this.#again = 'look'
+    if (this.#isChecking) this.#again = 'due'
     else if (!this.#claiming && !this.#rest && !this.#stopped) this.#claim()
   }
 
@@ -111,11 +111,11 @@ export class Dispatcher implements Slots {
   }
 
   /** New work may come due by itself. With no free slot the check is delayed. */
-  #lookSoon(): void {
+  #claimDueSoon(): void {
     this.#full ??= this.#options.clock.setTimer(() => {
       this.#full = null
-      if (!this.#hasRoom()) this.#look()
-    }, FULL_LOOK_MS)
+      if (!this.#hasRoom()) this.#claimDue()
+    }, FULL_DELAY_MS)
     this.#full.unref?.()
   }
 
@@ -162,10 +162,10 @@ export class Dispatcher implements Slots {
   #begin(work: Promise<void>): void {
     this.#claimingSinceUs = this.#options.clock.monotonicUs()
     this.#claiming = work.finally(() => {
-      this.#tellIfLong()
+      this.#reportIfLong()
       this.#claiming = null
       this.#claimingSinceUs = null
-      if (this.#again === 'look') this.#look()
+      if (this.#again === 'due') this.#claimDue()
       else if (this.#again === 'fill') this.#fill()
     })
   }
@@ -187,7 +187,7 @@ export class Dispatcher implements Slots {
       try {
         if (claim.jobs.length > 0) await persist(clock, leaseUs / 1000, () => store.release(worker, claim.jobs))
       } catch (error) {
-        trouble.report('warn', error, {}, 'what was claimed while stopping could not be given back; its lease will end')
+        trouble.report('warn', error, {}, 'jobs claimed during the stop could not be given back; their leases will end')
       }
       return
     }
@@ -219,7 +219,7 @@ export class Dispatcher implements Slots {
       throw error
     }
     if (jobs === 0) return
-    logger.warn({ jobs }, 'jobs of a claim whose answer was lost were given back; they never started')
+    logger.warn({ jobs }, 'jobs of a claim with a lost answer were given back; they never started')
     if (!this.#stopped) this.#again ??= 'fill'
   }
 
@@ -252,7 +252,7 @@ export class Dispatcher implements Slots {
     this.#rest = clock.setTimer(
       () => {
         this.#rest = null
-        this.#look()
+        this.#claimDue()
       },
       pauseAfter(++this.#failures, FIRST_REST_MS),
     )
@@ -260,11 +260,11 @@ export class Dispatcher implements Slots {
 
   #wakeIn(delayMs: number): void {
     this.#wake?.cancel()
-    if (!this.#stopped) this.#wake = this.#options.clock.setTimer(() => this.#look(), Math.max(0, delayMs))
+    if (!this.#stopped) this.#wake = this.#options.clock.setTimer(() => this.#claimDue(), Math.max(0, delayMs))
   }
 
   /** Once for each claim, at its end or at a poll meanwhile, so that a claim needs no timer of its own. */
-  #tellIfLong(): void {
+  #reportIfLong(): void {
     const { clock, logger } = this.#options
     const ms = this.#claimingSinceUs === null ? 0 : (clock.monotonicUs() - this.#claimingSinceUs) / 1000
     if (ms <= LONG_CLAIM_MS) return

@@ -3,6 +3,7 @@ import { type Duration, durationUs } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { checkInstant } from '../../base/instant.ts'
 import { toJsonText } from '../../base/json-value.ts'
+import { show } from '../../base/options.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import { validate } from '../../jobs/schema.ts'
 import { uniqueKey } from '../../jobs/unique-key.ts'
@@ -144,7 +145,8 @@ function toJob(
 
 function dateMs(date: Date, what: string): number {
   const ms = date instanceof Date ? date.getTime() : Number.NaN
-  if (Number.isNaN(ms)) throw new SluiceError('delay.invalid', `${what} is no valid Date`)
+  if (Number.isNaN(ms))
+    throw new SluiceError('delay.invalid', `${what} is invalid: ${show(date)}. Expected a valid Date.`)
   return checkInstant(ms, what)
 }
 

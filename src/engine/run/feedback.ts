@@ -3,7 +3,7 @@ import type { Logger } from '../../base/logger.ts'
 import { persist } from '../../base/persist.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
 import type { Answer } from '../../jobs/header-source.ts'
-import { isRefusal, type RateLimitFacts, readRateLimitHeaders } from '../../jobs/rate-limit-headers.ts'
+import { isRefusal, type RateLimitDetails, readRateLimitHeaders } from '../../jobs/rate-limit-headers.ts'
 import { isRateLimited, RateLimited } from '../../jobs/rate-limited.ts'
 import type { Calibration } from '../../policy/limits/limit.ts'
 import { MAX_UNITS } from '../../policy/limits/normalise.ts'
@@ -52,14 +52,13 @@ export class Feedback {
     const fault = !use
       ? 'the job does not use that limit'
       : !(Number.isSafeInteger(units) && Math.abs(units) <= MAX_UNITS)
-        ? `the units are no whole number of at most ${MAX_UNITS}`
+        ? `the units are not a whole number of at most ${MAX_UNITS}`
         : rule === null || rule?.kind === 'spacing'
           ? 'a limit of spacing or of permits alone counts starts, not units'
           : this.#options.held.isRunning(job)
             ? null
             : 'the run is over'
-    if (fault !== null || !use)
-      return logger.warn({ job: job.id, limit, units }, `charge: ${fault}; nothing was corrected`)
+    if (fault !== null || !use) return logger.warn({ job: job.id, limit, units }, `charge ignored: ${fault}`)
     const corrected = this.#corrected.get(job) ?? new Map<string, number>()
     this.#corrected.set(job, corrected)
     const before = corrected.get(limit) ?? 0
@@ -111,28 +110,28 @@ export class Feedback {
     if (this.#unheld.has(name) || job.uses.some((use) => use.limit === limit)) return
     this.#unheld.add(name)
     const closed = this.#options.outcomes.limits.policy(limit)
-      ? 'its bucket was closed and the job'
-      : 'no bucket was closed, the job'
+      ? 'its bucket was closed, and the job'
+      : 'no bucket was closed, and the job'
     this.#options.logger.warn(
       { code: 'limit.unknown', job: job.id, task: job.task, limit },
-      `limit.unknown: a RateLimited of task ${job.task} names the limit ${limit}, which the job does not hold; ${closed} was put off. Name a limit that the task lists.`,
+      `limit.unknown: a RateLimited of task ${job.task} names the limit ${limit}, which the job does not use; ${closed} was rescheduled. Name a limit that the task lists.`,
     )
   }
 
   /** @param isRefusal an empty budget is then not news: the refusal names the retry time, perhaps a sooner one. */
-  #calibrate(job: GrantedJob, read: (budget: string | null) => RateLimitFacts, isRefusal: boolean): void {
+  #calibrate(job: GrantedJob, read: (budget: string | null) => RateLimitDetails, isRefusal: boolean): void {
     const { events, outcomes, store, trouble, wakeup, worker } = this.#options
     for (const { limit, key } of job.uses) {
       const policy = outcomes.limits.policy(limit)
       if (!policy?.calibrate) continue
-      const facts = read(policy.calibrate.budget)
-      const { remaining } = facts
+      const details = read(policy.calibrate.budget)
+      const { remaining } = details
       if (remaining === undefined || (isRefusal && remaining === 0)) continue
       const left = Math.max(0, remaining - this.#unseen(job, limit, key))
-      const resetInUs = this.#resetInUs(facts, paceOf(policy).periodUs)
+      const resetInUs = this.#resetInUs(details, paceOf(policy).periodUs)
       const { direction, reset }: Calibration = policy.calibrate
-      const told = { remaining: left, resetUs: store.nowUs() + resetInUs, direction, reset }
-      store.calibrate(limit, key, told, worker).then(
+      const report = { remaining: left, resetUs: store.nowUs() + resetInUs, direction, reset }
+      store.calibrate(limit, key, report, worker).then(
         (news) => {
           if (!news) return undefined
           const until = new Date(this.#options.clock.now() + resetInUs / 1000)
@@ -158,7 +157,7 @@ export class Feedback {
    * The reported reset, or one period if the API reports none; at most the longest penalty, since a header may hold any
    * value.
    */
-  #resetInUs({ reset }: RateLimitFacts, periodUs: number): number {
+  #resetInUs({ reset }: RateLimitDetails, periodUs: number): number {
     const { clock, outcomes } = this.#options
     const us =
       reset === undefined || reset.kind === 'absent'
@@ -175,7 +174,7 @@ export class Feedback {
     const untilUs = store.nowUs() + closedForUs
     persist(clock, REPEATED_FOR_MS, () => store.penalize(limit, key, untilUs, worker)).then(
       (news) => news && events.emit('rate_limit.dynamic_adjusted', { limit, key, until, remaining: null }),
-      (error: unknown) => trouble.report('error', error, { job: job.id, limit }, 'a refusal could not be noted'),
+      (error: unknown) => trouble.report('error', error, { job: job.id, limit }, 'a refusal could not be stored'),
     )
   }
 }

@@ -23,7 +23,7 @@ export interface LeasesOptions {
 
 /** Longer than the longest pause between two tries of a heartbeat. */
 const GRACE_US = 2_500_000
-const CANCELLATIONS = 'the look for cancelled jobs'
+const CANCELLATIONS = 'the check for cancelled jobs'
 
 /** Extends the leases of this process, aborts cancelled or lost runs, and recovers the lost jobs of other workers. */
 export class Leases {

@@ -12,7 +12,7 @@ import type { SetAside } from '../../store/contract/set-aside.ts'
 import type { Claim, Closed, Recovered, Rejected, Store } from '../../store/contract/store.ts'
 import type { UnresolvedJob, UnresolvedKind } from '../../store/contract/unresolved.ts'
 import type { Events } from '../events/events.ts'
-import { resultsTooLarge, tellFlow } from '../events/flow-news.ts'
+import { resultsTooLarge, reportFlow } from '../events/flow-news.ts'
 import type { LimitRegistry } from '../define/limit-registry.ts'
 import type { ServedQueues } from '../define/served-queues.ts'
 import type { Outcome } from './settle.ts'
@@ -120,7 +120,7 @@ export class Reporter {
     const { logger, events } = this.#options
     logger.warn(
       { job: job.id, task: job.task, attempt: job.attempt },
-      'the lease of this run was over before it settled: its result was refused',
+      'the lease of this run ended before it settled, so its result was refused',
     )
     events.emit('job.lease_lost', about(job))
   }
@@ -160,7 +160,7 @@ export class Reporter {
 
   /** Reports a flow that the end of a job has changed. */
   flow(news: FlowNews): void {
-    tellFlow(news, this.#options.events, (id) => this.#ended(id))
+    reportFlow(news, this.#options.events, (id) => this.#ended(id))
     for (const job of news.discarded) this.#onError(job, resultsTooLarge(job.id))
   }
 
@@ -202,7 +202,7 @@ export class Reporter {
   /** Reports unreadable rows that were set aside, so that other work continues. */
   #setAside({ kind, name, bucket }: SetAside): void {
     const { clock, events, logger } = this.#options
-    logger.error({ kind, name }, `The store keeps a row that cannot be read (${kind} ${name}): ${ASIDE[kind]}.`)
+    logger.error({ kind, name }, `The store has an unreadable row (${kind} ${name}): ${ASIDE[kind]}.`)
     if (bucket) events.emit('rate_limit.dynamic_adjusted', { ...bucket, until: new Date(clock.now()), remaining: 0 })
   }
 
@@ -281,17 +281,17 @@ export class Reporter {
 
 /** The consequence of an unreadable row. */
 const ASIDE: Readonly<Record<SetAside['kind'], string>> = {
-  bucket: 'the budget begins anew with nothing left',
-  limit: 'it counts as not defined, and its jobs wait until it is defined again',
+  bucket: 'the budget starts again, empty',
+  limit: 'it counts as undefined, and its jobs wait until it is defined again',
   override: 'nothing starts under it until it is cleared or replaced',
   queue:
-    'its limits are those that this process declares, else nothing of the queue starts until an engine that lists them starts',
-  bounds: 'the queue is bounded no more',
+    'its limits are those that this process declares; without any, its jobs wait until an engine that lists limits starts',
+  bounds: 'the queue is no longer bounded',
   schedule: 'it does not fire until it is scheduled again',
   lane: 'its waiting jobs were discarded if their limits could not be found again',
-  worker: 'which queues it serves is not known',
-  ageing: 'priorities do not age until an engine that says how starts',
-  arrival: 'the note was dropped, and the jobs it stood for are looked at by themselves',
+  worker: 'its queues are unknown',
+  ageing: 'priorities do not age until an engine with ageing starts',
+  arrival: 'the note was dropped, and its jobs are checked one by one',
 }
 
 /** The members that every job event has. */

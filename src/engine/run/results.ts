@@ -47,7 +47,7 @@ export class Results {
   /** A job has ended, or may have: answers its waiting callers, after a delay while the store is away. */
   settled(id: string): void {
     if (!this.#waiters.has(id)) return
-    this.#tell(id).catch(() => {
+    this.#answer(id).catch(() => {
       if (this.#again.has(id)) return
       this.#again.add(id)
       this.#clock.setTimer(() => {
@@ -58,12 +58,12 @@ export class Results {
   }
 
   /** Answers only callers from before the read: a job that was retried meanwhile has yet to end for later ones. */
-  async #tell(id: string): Promise<void> {
+  async #answer(id: string): Promise<void> {
     const waiters = [...(this.#waiters.get(id) ?? [])]
     if (waiters.length === 0) return
     const job = await (await this.#store()).get(id)
     if (job === null) {
-      const error = new SluiceError('job.not_found', `The job ${id} is not stored any more; its retention may be over.`)
+      const error = new SluiceError('job.not_found', `The job ${id} is no longer stored. Its retention may be over.`)
       for (const waiter of waiters) if (this.#leave(id, waiter)) waiter.reject(error)
     } else if (isFinal(job.state)) for (const waiter of waiters) if (this.#leave(id, waiter)) finish(job, waiter)
   }
@@ -71,7 +71,7 @@ export class Results {
   /** Stops waiting: callers that still wait get `engine.stopped`. */
   close(): void {
     for (const [id, waiters] of this.#waiters) {
-      const message = `The engine was stopped before the job ${id} had ended; the job is kept.`
+      const message = `The engine was stopped before the job ${id} had ended. The job stays stored.`
       for (const waiter of waiters)
         if (this.#leave(id, waiter)) waiter.reject(new SluiceError('engine.stopped', message))
     }
@@ -91,10 +91,10 @@ export class Results {
       this.#waiters.set(id, waiters.add(waiter))
       this.#watch(store)
       if (timeoutMs !== null) {
-        const message = `The job ${id} had not ended after ${timeoutMs} ms; it goes on.`
+        const message = `The job ${id} had not ended after ${timeoutMs} ms. It continues.`
         waiter.timer = this.#clock.setTimer(() => giveUp(new SluiceError('job.result.timeout', message)), timeoutMs)
       }
-      this.#tell(id).catch(giveUp)
+      this.#answer(id).catch(giveUp)
     })
   }
 
@@ -167,6 +167,6 @@ export class JobCancelled extends SluiceError {
 function uniqueConflict(job: NewJob, holder: string): SluiceError {
   return new SluiceError(
     'unique.conflict',
-    `The unique key of this ${job.task} job is held by the job ${holder}: nothing was enqueued for it.`,
+    `The unique key of this ${job.task} job is held by the job ${holder}. Nothing was enqueued.`,
   )
 }

@@ -121,7 +121,7 @@ export async function settle(
   } catch (error) {
     held.giveUp(job)
     const about = { job: job.id, task: job.task }
-    trouble.report('error', error, about, 'a run could not be settled; its lease will end and the job runs again')
+    trouble.report('error', error, about, 'a run could not be settled; its lease will end, and the job runs again')
     return null
   } finally {
     if (held.unsettled.delete(job)) slots.finished(job.queue)

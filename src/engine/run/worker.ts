@@ -105,7 +105,7 @@ export class Worker {
     try {
       await store.leave(this.#id)
     } catch (error) {
-      trouble.report('warn', error, {}, 'the worker could not sign off; it counts as dead once its lease is over')
+      trouble.report('warn', error, {}, 'the worker could not deregister; it counts as dead once its lease ends')
     }
     events.emit('worker.stopped', { worker: this.#id })
   }
