@@ -4,11 +4,12 @@ import type { FlowNews } from '../../jobs/flow.ts'
 import type { ScheduleNews } from '../../jobs/schedule.ts'
 import { Admission } from '../../policy/admission/admission.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
-import type { QueueSlots } from '../../policy/admission/queue-slots.ts'
+import type { Grant, QueueSlots } from '../../policy/admission/queue-slots.ts'
 import { isFull } from '../../policy/admission/refusal.ts'
 import type { Claim, ClaimRequest, Closed, Rejected } from '../contract/store.ts'
 import { newsOf, retentionOf } from './advance.ts'
-import { admitted, permitsOf, type WrittenRow } from './claimed.ts'
+import { permitsOf } from '../shared/claim-answer.ts'
+import { admitted, type WrittenRow } from './claimed.ts'
 import { nextDueUs, nextLineUs } from './claim-next.ts'
 import { AT_ONCE, cellOf, readForClaim, ownUses } from './claim-read.ts'
 import { claimOpen, HELD_AGAIN_US } from './claim-open.ts'
@@ -243,7 +244,7 @@ async function write(
       String(lateUs),
       String(request.worker),
       String(request.leaseUs),
-      JSON.stringify(grants.map((grant) => inOrder(GRANT, { seq: grant.head.seq, permits: permitsOf(grant) }))),
+      JSON.stringify(grants.map(asWritten)),
       JSON.stringify(lanes),
       JSON.stringify(buckets),
       JSON.stringify(rejectionsOf(context, rejections, instant)),
@@ -311,4 +312,9 @@ function remember(context: Context, { admission, decision, shares }: Decided, re
   readAhead.line = Math.max(READ_AHEAD_AT_LEAST.line, decision.deepest + 2, Math.ceil(readAhead.line * 0.9))
   readAhead.heads = Math.max(READ_AHEAD_AT_LEAST.heads, decision.mostHeads + 1, Math.ceil(readAhead.heads * 0.9))
   for (const share of shares) context.unlimitedNext.set(context.queues.name(share.queue), share.unlimitedNext)
+}
+
+function asWritten(grant: Grant): unknown[] {
+  const permits = permitsOf(grant)
+  return inOrder(GRANT, { seq: grant.head.seq, permits: permits && `{${permits.join()}}` })
 }

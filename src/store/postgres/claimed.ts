@@ -1,6 +1,7 @@
 import type { GrantedJob } from '../../jobs/job.ts'
 import type { Grant } from '../../policy/admission/queue-slots.ts'
 import type { Decision } from './decision.ts'
+import { grantedJob } from '../shared/claim-answer.ts'
 import { occurrenceOf } from '../shared/series.ts'
 
 /** A job that a claim started or ended. */
@@ -23,58 +24,12 @@ export type WrittenRow = readonly [
   flow: number | null,
 ]
 
-/**
- * The buckets whose permits a start holds, as an array of the database; null: none. A queue's own bucket that has none stands there as
- * a negative number: a lane does not name it, and should its limit be given permits, this start has to hold one.
- */
-export function permitsOf({ lane, charged }: Grant): string | null {
-  const ids: number[] = []
-  for (const { bucket } of charged) {
-    if (!bucket.policy) continue
-    if (bucket.policy.concurrency !== null) ids.push(bucket.id)
-    else if (!lane?.buckets.includes(bucket)) ids.push(-bucket.id)
-  }
-  return ids.length === 0 ? null : `{${ids.join()}}`
-}
-
 /** A started job as its worker gets it; `grant` where a decision let it start, rather than that nothing limits it. */
 export function toAdmitted(row: WrittenRow, nowUs: number, grant?: Grant, decision?: Decision): GrantedJob {
-  const [
-    seq,
-    id,
-    task,
-    queue,
-    priority,
-    input,
-    attempt,
-    maxAttempts,
-    pushedBack,
-    createdUs,
-    extra,
-    schedule,
-    occurs,
-    ,
-    since,
-  ] = row
-  const held = grant?.lane && decision?.waitedOn(grant.lane)
-  return {
-    seq,
-    id,
-    task,
-    queue,
-    priority,
-    input,
-    attempt,
-    maxAttempts,
-    pushedBack,
-    createdUs,
-    availableUs: since,
-    startedUs: nowUs,
-    waitedFor: held ? { limit: held.limit, key: held.key } : null,
-    extra,
-    uses: grant?.charged.map(({ bucket, weight }) => ({ limit: bucket.limit, key: bucket.key, weight })) ?? [],
-    ...occurrenceOf(schedule, occurs),
-  }
+  const [seq, id, task, queue, priority, input, attempt, maxAttempts, pushedBack, createdUs, extra, ...of] = row
+  const [schedule, occurs, , availableUs] = of
+  const job = { seq, id, task, queue, priority, input, attempt, maxAttempts, pushedBack, createdUs, extra, availableUs }
+  return grantedJob({ ...job, ...occurrenceOf(schedule, occurs) }, nowUs, grant, decision)
 }
 
 /** The jobs that a decision let start, in its order. */

@@ -4,7 +4,6 @@ import type { Bucket, Head, Lane, UnlistedJob } from '../../policy/admission/lan
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import { refusesNow, waitsElsewhere, WATCHED_AT_MOST, type WatchedLane } from '../../policy/admission/drop-watch.ts'
 import type { WaitListGroup, QueueService } from '../../policy/admission/wait-list.ts'
-import type { QueueSlots } from '../../policy/admission/queue-slots.ts'
 import { decodeScanCursor, isBehind } from '../../policy/admission/scan-cursor.ts'
 import { type KnownTasks, withPassed } from '../contract/known-tasks.ts'
 import type { Timelines } from '../shared/timelines.ts'
@@ -13,6 +12,7 @@ import { bucketOf } from './buckets.ts'
 import type { QueueNumbers } from './context.ts'
 import { grouped, type HeadRow, type LaneRow, type ReadSet, ReadMiss, type ReadPlan, toHead } from './read-set.ts'
 import { DEPUTY } from '../shared/lane-group.ts'
+import { LanesRead } from '../shared/lanes-read.ts'
 import { laneAsWritten } from './save-lane.ts'
 import { sharedQueue } from './own.ts'
 import type { Yields } from '../shared/yields.ts'
@@ -24,11 +24,8 @@ import { UnlistedTasks } from './unlisted-tasks.ts'
 const HEADS_REMEMBERED = 64
 
 /** One claim's view of what was read under its locks. Asked for more than that, it throws `ReadMiss`. */
-export class Decision implements AdmissionSource {
+export class Decision extends LanesRead implements AdmissionSource {
   readonly nowUs: number
-  readonly lanes: Map<number, Lane> = new Map()
-  readonly buckets: Map<number, StoredBucket> = new Map()
-  readonly #waitedOn: Map<Lane, StoredBucket> = new Map()
   readonly #read: ReadSet
   readonly #plan: ReadPlan
   readonly #limits: Timelines
@@ -43,7 +40,6 @@ export class Decision implements AdmissionSource {
   readonly #live: ReadonlySet<string>
   readonly #apart: ReadonlySet<string>
   readonly #openIds: ReadonlySet<number>
-  #shares: ReadonlyMap<number, QueueSlots> = new Map()
   #deepest = 0
   #mostHeads = 0
   readonly #openHeads: number
@@ -62,6 +58,7 @@ export class Decision implements AdmissionSource {
     known: KnownTasks | null,
     yields: Yields | null,
   ) {
+    super()
     this.nowUs = read.now
     this.#known = known
     this.unlistedTasks = new UnlistedTasks(read, plan)
@@ -93,11 +90,6 @@ export class Decision implements AdmissionSource {
     return this.#mostHeads
   }
 
-  /** Says which queues the decision is for. */
-  serve(shares: readonly QueueSlots[]): void {
-    this.#shares = new Map(shares.flatMap((share) => [[share.queue, share] as const, [share.ownQueue, share] as const]))
-  }
-
   bucket(id: number): StoredBucket {
     let bucket = this.buckets.get(id)
     if (bucket) return bucket
@@ -106,11 +98,6 @@ export class Decision implements AdmissionSource {
     bucket = bucketOf(this.#limits, row, { nowUs: this.nowUs, wallUs: this.#read.wall })
     this.buckets.set(id, bucket)
     return bucket
-  }
-
-  /** The bucket in whose line a lane stood when the decision began; null: in none. */
-  waitedOn(lane: Lane): StoredBucket | null {
-    return this.#waitedOn.get(lane) ?? null
   }
 
   /** Every open lane that was read, in turn. */
@@ -140,7 +127,7 @@ export class Decision implements AdmissionSource {
   /** What others may start counts in the lines of queues that are served elsewhere. */
   #headsOf(lane: Lane, read: number): HeadRow<number>[] {
     const rows = this.#heads.get(lane.id) ?? []
-    if (!this.#shares.has(lane.queue)) return rows
+    if (!this.shares.has(lane.queue)) return rows
     return this.unlistedTasks.ofLane(lane.id, sharedQueue(this.#queues.name(lane.queue)), rows, read)
   }
 
@@ -161,8 +148,7 @@ export class Decision implements AdmissionSource {
     if (found.length < count && rows.length >= depth) throw this.#needJobs(lane, rows.length + count + 1)
     // What others start, or nobody does, makes no job of this claimer late.
     const some =
-      this.#shares.has(lane.queue) &&
-      this.unlistedTasks.note(lane.id, sharedQueue(this.#queues.name(lane.queue)), found)
+      this.shares.has(lane.queue) && this.unlistedTasks.note(lane.id, sharedQueue(this.#queues.name(lane.queue)), found)
     return found
       .slice(0, count)
       .filter((row) => !some || typeof row[7] !== 'string')
@@ -222,7 +208,7 @@ export class Decision implements AdmissionSource {
   }
 
   served(queue: number): QueueService {
-    if (this.#shares.has(queue)) return 'here'
+    if (this.shares.has(queue)) return 'here'
     const name = this.#queues.name(queue)
     return this.#live.has(name) ? 'elsewhere' : this.#apart.has(name) ? 'apart' : 'nowhere'
   }
@@ -305,30 +291,10 @@ export class Decision implements AdmissionSource {
   #lane(laneId: number): Lane {
     const known = this.lanes.get(laneId)
     if (known) return known
-    const [id, queue, buckets, state, on, deputyOf, priority, turn, head, , , share, taken, sieve] = this.#row(laneId)
-    const lane: Lane = {
-      id,
-      queue: this.#queues.of(queue),
-      priority,
-      turn,
-      taken,
-      share,
-      head,
-      buckets: buckets.map((bucket) => this.bucket(bucket)),
-      state: state === LANE.open || state === LANE.parked ? 'open' : state === LANE.waiting ? 'waiting' : 'empty',
-      on: on === null ? null : this.bucket(on),
-      deputyOf: deputyOf === null ? null : this.bucket(deputyOf),
-      heads: [],
-      next: 0,
-      loaded: 0,
-      ended: false,
-      gone: new Set(),
-      scanCursor: sieve === null ? null : decodeScanCursor(sieve),
-      changed: false,
-    }
-    this.lanes.set(id, lane)
-    if (on !== null) this.#waitedOn.set(lane, this.bucket(on))
-    return lane
+    const row = this.#row(laneId)
+    const [id, queue, buckets, state, on, deputyOf, priority, turn, head, , , share, taken, scanCursor] = row
+    const fields = { id, queue: this.#queues.of(queue), priority, turn, taken, share, head }
+    return this.add(fields, { buckets, state, on, deputyOf, scanCursor })
   }
 }
 

@@ -1,3 +1,4 @@
+import { headOf } from '../shared/lanes-read.ts'
 import type { Head } from '../../policy/admission/lane.ts'
 import type { BucketRow } from './buckets.ts'
 
@@ -95,14 +96,7 @@ export function grouped<Place>(rows: readonly HeadRow<Place>[] | null): Map<Plac
 
 /** A waiting job as a decision sees it. */
 export function toHead([, seq, priority, weights, attempt, sinceUs, given]: HeadRow<unknown>): Head {
-  return {
-    seq,
-    priority,
-    given,
-    weights: weights === null ? null : (JSON.parse(weights) as number[]),
-    attempt,
-    sinceUs,
-  }
+  return headOf(seq, priority, given, weights, attempt, sinceUs)
 }
 
 /** How much of each kind of row the first round trip reads. */

@@ -6,6 +6,7 @@ import { isFull } from '../../policy/admission/refusal.ts'
 import { knownTasks } from '../contract/known-tasks.ts'
 import { usesIn } from '../shared/queue-limits.ts'
 import type { BucketUse, Claim, ClaimRequest, QueueRequest } from '../contract/store.ts'
+import { grantedJob, permitsOf } from '../shared/claim-answer.ts'
 import { occurrenceOf } from '../shared/series.ts'
 import { advance } from './advance.ts'
 import { bucketId } from './buckets.ts'
@@ -249,44 +250,12 @@ function activate(context: Context, request: ClaimRequest, grants: readonly Gran
   return grants.map((grant) => toAdmitted(context, grant, bySeq.get(grant.head.seq) as Row, decision, parents))
 }
 
-/**
- * The buckets whose permits a start holds. A queue's own bucket that has none stands there as a negative number: a lane does not name
- * it, and should its limit be given permits, this start has to hold one.
- */
-function permitsOf({ lane, charged }: Grant): string | null {
-  const ids: number[] = []
-  for (const { bucket } of charged) {
-    if (!bucket.policy) continue
-    if (bucket.policy.concurrency !== null) ids.push(bucket.id)
-    else if (!lane?.buckets.includes(bucket)) ids.push(-bucket.id)
-  }
-  return ids.length === 0 ? null : JSON.stringify(ids)
-}
-
 function toAdmitted(context: Context, grant: Grant, row: Row, decision: Decision, parents: ParentResults): GrantedJob {
-  const [seq, id, task, queue, priority, input, attempt, maxAttempts, pushedBack, createdUs, extra, ...of] = row
-  const [schedule, occurs, flow, node] = of
-  const uses = grant.charged.map(({ bucket, weight }) => ({ limit: bucket.limit, key: bucket.key, weight }))
-  const held = grant.lane && decision.waitedOn(grant.lane)
-  return {
-    seq,
-    id,
-    task,
-    queue: queueName(context, queue),
-    priority,
-    input,
-    attempt,
-    maxAttempts,
-    pushedBack,
-    createdUs,
-    availableUs: grant.head.sinceUs,
-    startedUs: decision.nowUs,
-    waitedFor: held && { limit: held.limit, key: held.key },
-    extra,
-    uses,
-    ...occurrenceOf(schedule, occurs),
-    ...parents.of(flow, node),
-  }
+  const [seq, id, task, of, priority, input, attempt, maxAttempts, pushedBack, createdUs, extra, ...rest] = row
+  const [schedule, occurs, flow, node] = rest
+  const place = { queue: queueName(context, of), availableUs: grant.head.sinceUs, ...occurrenceOf(schedule, occurs) }
+  const job = { seq, id, task, priority, input, attempt, maxAttempts, pushedBack, createdUs, extra, ...place }
+  return grantedJob({ ...job, ...parents.of(flow, node) }, decision.nowUs, grant, decision)
 }
 
 /** When the next line that this decision did not touch is due. */

@@ -1,9 +1,7 @@
 import type { AdmissionSource } from '../../policy/admission/admission.ts'
-import type { QueueSlots } from '../../policy/admission/queue-slots.ts'
 import type { Bucket, Head, Lane, UnlistedJob } from '../../policy/admission/lane.ts'
 import { waitsElsewhere, WATCHED_AT_MOST, type WatchedLane } from '../../policy/admission/drop-watch.ts'
 import type { WaitListGroup, QueueService } from '../../policy/admission/wait-list.ts'
-import { decodeScanCursor } from '../../policy/admission/scan-cursor.ts'
 import { hasPassed, type KnownTasks, type UnknownKind, withPassed } from '../contract/known-tasks.ts'
 import type { StoredBucket } from '../shared/stored-bucket.ts'
 import { loadBucket, loadBuckets, saveBucket } from './buckets.ts'
@@ -11,6 +9,7 @@ import { type Context, unlimitedLaneOf, queueId } from './context.ts'
 import { saveWatches, watchRows } from './drop-watch.ts'
 import { readAhead } from './read-ahead.ts'
 import { DEPUTY } from '../shared/lane-group.ts'
+import { LanesRead } from '../shared/lanes-read.ts'
 import { saveLane } from './save-lane.ts'
 import { LANE, STATE } from '../shared/state.ts'
 import { type HeadRow, UnlistedTasks, toHead } from './unlisted-tasks.ts'
@@ -38,15 +37,11 @@ const BEHIND = `SELECT seq, priority, coalesce(asked, priority), weights, attemp
 const HEADS = `${BEHIND} ORDER BY priority DESC, seq`
 
 /** One claim's view of the tables: read as the decision asks, each lane and bucket once, written back by the claim. */
-export class Decision implements AdmissionSource {
+export class Decision extends LanesRead implements AdmissionSource {
   readonly nowUs: number
-  readonly lanes: Map<number, Lane> = new Map()
-  readonly buckets: Map<number, StoredBucket> = new Map()
   readonly #context: Context
-  #shares: ReadonlyMap<number, QueueSlots> = new Map()
   readonly #first = new Map<number, HeadRow[]>()
   readonly #open = new Set<Lane>()
-  readonly #waitedOn = new Map<Lane, StoredBucket>()
   #live: ReadonlySet<number> | null = null
   /** The lanes in which the jobs of views are. */
   readonly #bases = new Map<number, number>()
@@ -61,6 +56,7 @@ export class Decision implements AdmissionSource {
 
   /** @param known the tasks whose jobs may start; null: any. @param patient lets other workers start what stands first */
   constructor(context: Context, nowUs: number, worker: number, known: KnownTasks | null, patient: boolean) {
+    super()
     this.#context = context
     this.nowUs = nowUs
     this.#worker = worker
@@ -69,20 +65,10 @@ export class Decision implements AdmissionSource {
     if (known && patient) this.yieldedSince = ({ id }, seq) => context.yields.since(known, id, seq, nowUs)
   }
 
-  /** Says which queues the decision is for. */
-  serve(shares: readonly QueueSlots[]): void {
-    this.#shares = new Map(shares.flatMap((share) => [[share.queue, share] as const, [share.ownQueue, share] as const]))
-  }
-
   bucket(id: number): StoredBucket {
     let bucket = this.buckets.get(id)
     if (!bucket) this.buckets.set(id, (bucket = loadBucket(this.#context, id, this.nowUs)))
     return bucket
-  }
-
-  /** The bucket in whose line a lane stood when the decision began; null: in none. */
-  waitedOn(lane: Lane): StoredBucket | null {
-    return this.#waitedOn.get(lane) ?? null
   }
 
   /** Open lanes of a queue in turn, those after `skip` of them; their buckets and first jobs are read along, in one statement each. */
@@ -124,7 +110,7 @@ export class Decision implements AdmissionSource {
     for (const bucket of loadBuckets(this.#context, [...new Set(missing)], this.nowUs))
       this.buckets.set(bucket.id, bucket)
     const lanes = rows.map((row) => this.#lane(row))
-    if (lanes.length > 1) this.#readFirst(lanes, 1 + Math.ceil((this.#shares.get(queue)?.slots ?? 0) / lanes.length))
+    if (lanes.length > 1) this.#readFirst(lanes, 1 + Math.ceil((this.shares.get(queue)?.slots ?? 0) / lanes.length))
     return lanes
   }
 
@@ -174,7 +160,7 @@ export class Decision implements AdmissionSource {
         ),
       )
     // What others start, or nobody does, makes no job of this claimer late.
-    const some = this.#shares.has(lane.queue) && this.#unlisted.note(this.#jobsOf(lane), lane.queue, rows)
+    const some = this.shares.has(lane.queue) && this.#unlisted.note(this.#jobsOf(lane), lane.queue, rows)
     return (some ? rows.filter((row) => this.#unlisted.lists(row)) : rows).slice(0, count).map(toHead)
   }
 
@@ -206,7 +192,7 @@ export class Decision implements AdmissionSource {
   }
 
   served(queue: number): QueueService {
-    if (this.#shares.has(queue)) return 'here'
+    if (this.shares.has(queue)) return 'here'
     this.#live ??= new Set(
       liveQueues(this.#context, this.nowUs, this.#worker).map((name) => queueId(this.#context, name)),
     )
@@ -233,7 +219,7 @@ export class Decision implements AdmissionSource {
   }
 
   watched(bucket: Bucket): WatchedLane[] {
-    return watchRows(this.#context, bucket.id, [...this.#shares.keys()]).map(([need, id]) => ({
+    return watchRows(this.#context, bucket.id, [...this.shares.keys()]).map(([need, id]) => ({
       need,
       lane: () => this.lanes.get(id) ?? this.#lane(this.#laneRow(id)),
     }))
@@ -271,7 +257,7 @@ export class Decision implements AdmissionSource {
   // Nothing is written while a decision reads, so an offset is as good as a key, and a claim grants few jobs of one lane.
   #read(lane: number, queue: number, skip: number, count: number): HeadRow[] {
     // What others may start counts in the lines of queues that are served elsewhere.
-    const served = this.#shares.has(queue)
+    const served = this.shares.has(queue)
     if (served && this.#unlisted.has(lane)) return this.#unlisted.read(lane, skip, count)
     const rows = this.#context.db.all<HeadRow>(`${HEADS} LIMIT ${readAhead(count)} OFFSET ?`, lane, skip)
     return served ? this.#unlisted.known(lane, queue, rows, skip, count) : rows
@@ -304,34 +290,14 @@ export class Decision implements AdmissionSource {
   }
 
   #lane(row: LaneRow): Lane {
-    const [id, queue, buckets, state, on, deputyOf, priority, turn, head, share, taken, sieve, base, passed] = row
+    const [id, queue, buckets, state, on, deputyOf, priority, turn, head, share, taken, scanCursor, base, passed] = row
     const known = this.lanes.get(id)
     if (known) return known
-    const lane: Lane = {
-      id,
-      queue,
-      priority,
-      turn,
-      taken,
-      share,
-      head,
-      buckets: (JSON.parse(buckets) as number[]).map((bucket) => this.bucket(bucket)),
-      state: state === LANE.open || state === LANE.parked ? 'open' : state === LANE.waiting ? 'waiting' : 'empty',
-      on: on === null ? null : this.bucket(on),
-      deputyOf: deputyOf === null ? null : this.bucket(deputyOf),
-      heads: [],
-      next: 0,
-      loaded: 0,
-      ended: false,
-      gone: new Set(),
-      scanCursor: sieve === null ? null : decodeScanCursor(sieve),
-      changed: false,
-    }
-    this.lanes.set(id, lane)
+    const refs = { buckets: JSON.parse(buckets) as number[], state, on, deputyOf, scanCursor }
+    const lane = this.add({ id, queue, priority, turn, taken, share, head }, refs)
     if (base !== null) this.#bases.set(id, base)
     if (state === LANE.open) this.#open.add(lane)
     if (state === LANE.parked && passed !== null) this.#passed.set(id, passed)
-    if (on !== null) this.#waitedOn.set(lane, this.bucket(on))
     return lane
   }
 }

@@ -1,3 +1,4 @@
+import { headOf } from '../shared/lanes-read.ts'
 import type { Head, UnlistedJob } from '../../policy/admission/lane.ts'
 import type { KnownTasks, UnknownKind } from '../contract/known-tasks.ts'
 import { STATE } from '../shared/state.ts'
@@ -23,14 +24,7 @@ const COLUMNS = 'j.seq, j.priority, coalesce(j.asked, j.priority), j.weights, j.
 
 /** A waiting job as a decision sees it. */
 export function toHead([seq, priority, given, weights, attempt, sinceUs]: HeadRow): Head {
-  return {
-    seq,
-    priority,
-    given,
-    weights: weights === null ? null : (JSON.parse(weights) as number[]),
-    attempt,
-    sinceUs,
-  }
+  return headOf(seq, priority, given, weights, attempt, sinceUs)
 }
 
 interface Seen {

@@ -1,0 +1,28 @@
+import type { GrantedJob } from '../../jobs/job.ts'
+import type { Grant } from '../../policy/admission/queue-slots.ts'
+import type { LanesRead } from './lanes-read.ts'
+
+/** A started job without what its start came with. */
+export type StartedJob = Omit<GrantedJob, 'startedUs' | 'waitedFor' | 'uses'>
+
+/** A started job as its worker gets it; `grant` where a decision let it start, rather than that nothing limits it. */
+export function grantedJob(job: StartedJob, startedUs: number, grant?: Grant, read?: LanesRead): GrantedJob {
+  const on = grant?.lane && read?.waitedOn(grant.lane)
+  const waitedFor = on ? { limit: on.limit, key: on.key } : null
+  const uses = grant?.charged.map(({ bucket, weight }) => ({ limit: bucket.limit, key: bucket.key, weight })) ?? []
+  return { ...job, startedUs, waitedFor, uses }
+}
+
+/**
+ * The buckets whose permits a start holds; null: none. A queue's own bucket that has none stands there as a negative number: a lane
+ * does not name it, and should its limit be given permits, this start has to hold one.
+ */
+export function permitsOf({ lane, charged }: Grant): number[] | null {
+  const ids: number[] = []
+  for (const { bucket } of charged) {
+    if (!bucket.policy) continue
+    if (bucket.policy.concurrency !== null) ids.push(bucket.id)
+    else if (!lane?.buckets.includes(bucket)) ids.push(-bucket.id)
+  }
+  return ids.length === 0 ? null : ids
+}

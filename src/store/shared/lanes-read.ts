@@ -1,0 +1,78 @@
+import type { Head, Lane } from '../../policy/admission/lane.ts'
+import type { QueueSlots } from '../../policy/admission/queue-slots.ts'
+import { decodeScanCursor } from '../../policy/admission/scan-cursor.ts'
+import { LANE } from './state.ts'
+import type { StoredBucket } from './stored-bucket.ts'
+
+/** What a lane has of itself. */
+export type LaneFields = Pick<Lane, 'id' | 'queue' | 'priority' | 'turn' | 'taken' | 'share' | 'head'>
+
+/** What a stored lane names, and its state. */
+export interface LaneRefs {
+  readonly buckets: readonly number[]
+  readonly state: number
+  /** The bucket in whose wait list it stands. */
+  readonly on: number | null
+  readonly deputyOf: number | null
+  readonly scanCursor: string | null
+}
+
+/** The lanes and buckets that a decision has read, each once. */
+export abstract class LanesRead {
+  readonly lanes: Map<number, Lane> = new Map()
+  readonly buckets: Map<number, StoredBucket> = new Map()
+  readonly #waitedOn = new Map<Lane, StoredBucket>()
+  protected shares: ReadonlyMap<number, QueueSlots> = new Map()
+
+  abstract bucket(id: number): StoredBucket
+
+  /** Says which queues the decision is for. */
+  serve(shares: readonly QueueSlots[]): void {
+    this.shares = new Map(shares.flatMap((share) => [[share.queue, share] as const, [share.ownQueue, share] as const]))
+  }
+
+  /** The bucket in whose wait list a lane stood when the decision began; null: in none. */
+  waitedOn(lane: Lane): StoredBucket | null {
+    return this.#waitedOn.get(lane) ?? null
+  }
+
+  /** Adds a lane that was read. */
+  protected add(fields: LaneFields, { buckets, state, on, deputyOf, scanCursor }: LaneRefs): Lane {
+    const lane: Lane = {
+      ...fields,
+      buckets: buckets.map((bucket) => this.bucket(bucket)),
+      state: state === LANE.open || state === LANE.parked ? 'open' : state === LANE.waiting ? 'waiting' : 'empty',
+      on: on === null ? null : this.bucket(on),
+      deputyOf: deputyOf === null ? null : this.bucket(deputyOf),
+      heads: [],
+      next: 0,
+      loaded: 0,
+      ended: false,
+      gone: new Set(),
+      scanCursor: scanCursor === null ? null : decodeScanCursor(scanCursor),
+      changed: false,
+    }
+    this.lanes.set(lane.id, lane)
+    if (on !== null) this.#waitedOn.set(lane, this.bucket(on))
+    return lane
+  }
+}
+
+/** A waiting job as a decision sees it. @param weights as JSON text */
+export function headOf(
+  seq: number,
+  priority: number,
+  given: number,
+  weights: string | null,
+  attempt: number,
+  sinceUs: number,
+): Head {
+  return {
+    seq,
+    priority,
+    given,
+    weights: weights === null ? null : (JSON.parse(weights) as number[]),
+    attempt,
+    sinceUs,
+  }
+}
