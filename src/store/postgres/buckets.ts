@@ -1,4 +1,9 @@
-import { bucketOf as bucketFrom, type StoredBucket } from '../shared/stored-bucket.ts'
+import {
+  BUCKET_COLUMNS,
+  bucketOf as bucketFrom,
+  type BucketRow as SharedRow,
+  type StoredBucket,
+} from '../shared/stored-bucket.ts'
 import type { Statements } from '../../database/postgres.ts'
 import { encodeBucket } from '../../policy/limits/bucket.ts'
 import type { Instant } from '../shared/series.ts'
@@ -7,22 +12,9 @@ import { type Context, readClock } from './context.ts'
 import { currentLimits } from './limit-timelines.ts'
 
 /** A bucket as it is read. */
-export type BucketRow = [
-  id: number,
-  limit: string,
-  key: string,
-  state: string | null,
-  revision: number,
-  active: number,
-  lanes: number,
-  wakeAt: number | null,
-  deferred: number,
-  told: number | null,
-  worker: number,
-]
+export type BucketRow = [...SharedRow, worker: number]
 
-const SELECT =
-  'SELECT b.id, b.limit_name, b.key, b.state, b.revision, b.active, b.lanes, b.wake_at, b.deferred, b.told, b.worker FROM sluice.buckets b'
+const SELECT = `SELECT ${BUCKET_COLUMNS}, b.worker FROM sluice.buckets b`
 
 /** The buckets that a condition names, in the order of their ids. */
 export async function loadBuckets(

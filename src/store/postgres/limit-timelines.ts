@@ -5,7 +5,7 @@ import type { DeclaredQueue } from '../contract/store.ts'
 import { replaces, type StoredDeclaration, textOf, usesIn } from '../shared/queue-limits.ts'
 import { age, bump, define, forget, generationOf, override, readLimits } from '../shared/limit-changes.ts'
 import { readAsync } from '../shared/reading.ts'
-import type { Timelines } from '../shared/timelines.ts'
+import { definitionsIn, type Timelines } from '../shared/timelines.ts'
 import { type Context, readClock } from './context.ts'
 
 /** The limits as they are now: read again if somebody has changed one. */
@@ -15,11 +15,7 @@ export async function currentLimits(context: Context, db: Statements): Promise<T
 
 /** Every limit as it is defined. */
 export async function definitions(context: Context, db: Statements): Promise<LimitDefinition[]> {
-  const limits = await currentLimits(context, db)
-  return limits.names().flatMap((name) => {
-    const { definition } = limits.timeline(name)
-    return definition ? [{ name, policy: definition.policy, version: definition.version }] : []
-  })
+  return definitionsIn(await currentLimits(context, db))
 }
 
 /** The limits, if their changes are known to be numbered so far. */

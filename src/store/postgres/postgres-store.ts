@@ -4,9 +4,7 @@ import type { Clock } from '../../base/clock.ts'
 import { systemClock } from '../../base/clock.ts'
 import { PostgresDatabase, type Statements } from '../../database/postgres.ts'
 import type { NewJob, SettleResult, Settlement } from '../../jobs/job.ts'
-import type { Override, OverrideRequest } from '../contract/overrides.ts'
-import type { Beat, CancelAnswer, Change, Claim, ClaimRequest, Enqueued, Run, Store } from '../contract/store.ts'
-import type { CalibrationReport } from '../contract/waits.ts'
+import type { CancelAnswer, Change, Claim, ClaimRequest, Enqueued, Store } from '../contract/store.ts'
 import { backlog } from './backlog.ts'
 import type { Batch } from './batch.ts'
 import { cancel } from './cancel.ts'
@@ -14,7 +12,6 @@ import { claim } from './claim.ts'
 import { type Context, createContext, readClock } from './context.ts'
 import { declareQueues, define } from './define.ts'
 import { explain } from './explain.ts'
-import type { StoreAccess } from './flow-verbs.ts'
 import { isUuid } from '../shared/sql.ts'
 import { get, list } from './get.ts'
 import { useTestClock } from './test-clock.ts'
@@ -25,12 +22,11 @@ import type { PostgresStoreOptions } from './options.ts'
 import { endIfOverdue, override, pruneOverrides } from './override.ts'
 import { overrides } from '../shared/overrides.ts'
 import { calibrate, charge, penalize } from './penalize.ts'
-import { RemoteVerbs } from './remote-verbs.ts'
-import { promote } from './promote.ts'
+import { RemoteVerbs, type StoreAccess } from './remote-verbs.ts'
 import { pruneBuckets, pruneFlows, pruneJobs } from '../shared/prune.ts'
 import { pruneAccess, pruneLanes, pruneViews } from './prune.ts'
 import { READ_GIVE_UP_MS, whenReachable } from './retry-connection.ts'
-import { recover } from './recover.ts'
+import { promote, recover } from './recover.ts'
 import { release } from './release.ts'
 import { retry } from './retry.ts'
 import { schedule, schedules, unschedule } from './schedule.ts'
@@ -187,32 +183,20 @@ export class PostgresStore extends RemoteVerbs implements Store {
   define: Store['define'] = (limits) => this.#change((db) => define(this.#context, db, limits))
   declareQueues: Store['declareQueues'] = (queues) => this.#change((db) => declareQueues(this.#context, db, queues))
 
-  async penalize(limit: string, key: string, untilUs: number, worker?: number): Promise<boolean> {
-    await this.#endOverdue()
-    return this.#change((db) => penalize(this.#context, db, { limit, key, worker }, untilUs))
-  }
-
-  async calibrate(limit: string, key: string, told: CalibrationReport, worker?: number): Promise<boolean> {
-    await this.#endOverdue()
-    return this.#change((db) => calibrate(this.#context, db, { limit, key, worker }, told))
-  }
-
-  async charge(limit: string, key: string, units: number, atUs: number, worker?: number): Promise<void> {
-    await this.#endOverdue()
-    await this.#change((db) => charge(this.#context, db, { limit, key, worker }, units, atUs))
-  }
+  penalize: Store['penalize'] = (limit, key, untilUs, worker) =>
+    this.#adjust((db) => penalize(this.#context, db, { limit, key, worker }, untilUs))
+  calibrate: Store['calibrate'] = (limit, key, told, worker) =>
+    this.#adjust((db) => calibrate(this.#context, db, { limit, key, worker }, told))
+  charge: Store['charge'] = (limit, key, units, atUs, worker) =>
+    this.#adjust((db) => charge(this.#context, db, { limit, key, worker }, units, atUs))
 
   inspect: Store['inspect'] = (limit, key) => this.#look((db) => inspect(this.#context, db, limit, key))
   limits: Store['limits'] = () => this.#look((db) => definitions(this.#context, db))
   unreadable: Store['unreadable'] = () => this.#look(async (db) => (await currentLimits(this.#context, db)).aside)
 
-  override(request: OverrideRequest): Promise<boolean> {
-    return this.#change((db) => override(this.#context, db, request))
-  }
-
-  overrides(limit?: string): Promise<Override[]> {
-    return this.#look(async (db) => overrides(await currentLimits(this.#context, db), limit))
-  }
+  override: Store['override'] = (request) => this.#change((db) => override(this.#context, db, request))
+  overrides: Store['overrides'] = (limit) =>
+    this.#look(async (db) => overrides(await currentLimits(this.#context, db), limit))
 
   schedule: Store['schedule'] = (given) =>
     this.#change(async (db) => schedule(this.#context, db, await readClock(this.#context, db), given))
@@ -222,15 +206,14 @@ export class PostgresStore extends RemoteVerbs implements Store {
 
   backlog: Store['backlog'] = (limit, key) => this.#look((db) => backlog(this.#context, db, limit, key))
 
-  join(queues: readonly string[], leaseUs: number, tasks: readonly string[] | null = null): Promise<number> {
-    return this.#change((db) => join(this.#context, db, this.#clock.bootId, queues, leaseUs, tasks))
-  }
-
-  heartbeat(worker: number, runs: readonly Run[], leaseUs: number): Promise<Beat> {
-    const beat = (): Promise<Beat> => this.#db.transaction((db) => heartbeat(this.#context, db, worker, runs, leaseUs))
-    return whenReachable(this.#clock, beat, leaseUs / 1000)
-  }
-
+  join: Store['join'] = (queues, leaseUs, tasks) =>
+    this.#change((db) => join(this.#context, db, this.#clock.bootId, queues, leaseUs, tasks ?? null))
+  heartbeat: Store['heartbeat'] = (worker, runs, leaseUs) =>
+    whenReachable(
+      this.#clock,
+      () => this.#db.transaction((db) => heartbeat(this.#context, db, worker, runs, leaseUs)),
+      leaseUs / 1000,
+    )
   leave: Store['leave'] = (worker) => this.#change((db) => leave(this.#context, db, worker))
 
   /** Who only asks may ask twice: a connection that died unnoticed is found by its first use. */
@@ -256,6 +239,12 @@ export class PostgresStore extends RemoteVerbs implements Store {
       await this.#endOverdue()
       return this.#db.session(work)
     })
+  }
+
+  /** A change of buckets: these must know under what their states were written. */
+  async #adjust<T>(work: (db: Statements) => Promise<T>): Promise<T> {
+    await this.#endOverdue()
+    return this.#change(work)
   }
 
   async #endOverdue(): Promise<void> {

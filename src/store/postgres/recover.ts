@@ -35,3 +35,9 @@ export async function recover(context: Context, db: Statements, bootId: string):
     return { id, task, queue, input, attempt, state: stateName(state), ...(flow && { flow }) }
   })
 }
+
+/** Moves jobs whose time has come to their lanes: scheduled ones by the wall clock, retries by the store's. Answers how many. */
+export async function promote(db: Statements, limit: number): Promise<number> {
+  const [moved] = (await db.get<[number]>('SELECT sluice.promote($1::int)', limit)) as [number]
+  return moved
+}

@@ -1,29 +1,57 @@
+import type { Clock } from '../../base/clock.ts'
 import type { Statements } from '../../database/postgres.ts'
 import type { JobDetails } from '../contract/remote-jobs.ts'
 import type { Store } from '../contract/store.ts'
 import { activate } from './activate.ts'
 import { Batch } from './batch.ts'
 import { BatchedPushes } from './batched-push.ts'
+import { cancelFlow } from './cancel-flow.ts'
 import { clear } from './clear.ts'
-import { FlowVerbs } from './flow-verbs.ts'
+import type { Context } from './context.ts'
 import { details, findDetails, noteProgress, remove } from './job-details.ts'
 import { overdueRuns } from './overdue.ts'
 import { boundQueue, endedRuns, limitQueue, pauseQueue, queueCounts } from './queues.ts'
 import { registerWorker } from './register-worker.ts'
 import { settings } from '../shared/queue-records.ts'
 import { readAsync } from '../shared/reading.ts'
-import type { Call, SharedVerb } from '../shared/verbs.ts'
+import { type Call, type SharedVerb, SharedVerbs } from '../shared/verbs.ts'
 import { accessOf } from './shared-sql.ts'
 import { READ_GIVE_UP_MS, whenReachable } from './retry-connection.ts'
+import { startFlow } from './start-flow.ts'
+import type { Bell } from './watch.ts'
 
-/** The verbs that work over a protocol needs. */
-export abstract class RemoteVerbs extends FlowVerbs {
+/** What a part of the store's verbs is given of the store. */
+export interface StoreAccess {
+  readonly context: Context
+  readonly clock: Clock
+  readonly bell: Bell
+}
+
+/** The verbs of flows, and those that work over a protocol needs. */
+export abstract class RemoteVerbs extends SharedVerbs {
+  protected abstract get access(): StoreAccess
   #pushes: BatchedPushes | null = null
   /** Jobs asked for while others are on their way are read together. */
   readonly #details = new Batch<string, JobDetails | null>((ids) => this.#read((db) => details(db, ids)))
 
   protected get remotePending(): boolean {
     return this.#details.pending || this.#pushes?.pending === true
+  }
+
+  startFlow: Store['startFlow'] = async (flow) => {
+    const { context, bell } = this.access
+    await this.#read((db, again) => startFlow(context, db, flow, again))
+    bell.ring('work')
+  }
+
+  cancelFlow: Store['cancelFlow'] = async (id) => {
+    const { context, bell } = this.access
+    const answer = await context.db.transaction((db) => cancelFlow(context, db, id))
+    if (answer.kind !== 'cancelled') return answer
+    if (answer.requested.length > 0) bell.ring('cancelled')
+    bell.ring('ended')
+    bell.ring('work')
+    return answer
   }
 
   push: Store['push'] = async (jobs, limits) => {
@@ -73,9 +101,9 @@ export abstract class RemoteVerbs extends FlowVerbs {
   }
 
   /** What may be asked again, or done again: at worst the answer says that it was done already. */
-  #read<T>(work: (db: Statements) => Promise<T>): Promise<T> {
+  #read<T>(work: (db: Statements, again: boolean) => Promise<T>): Promise<T> {
     const { context, clock } = this.access
-    return whenReachable(clock, () => context.db.session(work), READ_GIVE_UP_MS)
+    return whenReachable(clock, (again) => context.db.session((db) => work(db, again)), READ_GIVE_UP_MS)
   }
 
   #within<T>(work: (db: Statements) => Promise<T>): Promise<T> {

@@ -1,6 +1,5 @@
 import type { Statements } from '../../database/postgres.ts'
 import { announce, type Place } from './cancel.ts'
-import { mayReopen, reopen } from './reopen.ts'
 import { STATE } from '../shared/state.ts'
 
 /** Makes a discarded job available again, with a fresh attempt count and its old place. */
@@ -20,4 +19,18 @@ export async function retry(db: Statements, id: string): Promise<boolean> {
   await announce(db, [queue, lane, uses, fair], due !== null)
   if (flow !== null) await reopen(db, seq)
   return true
+}
+
+/** Locks the flow of a discarded job and says whether that may run again: once a flow's retention is over, parts of it may be gone. */
+async function mayReopen(db: Statements, flow: number): Promise<boolean> {
+  const row = await db.get<[boolean]>(
+    'SELECT due IS NULL OR due > sluice.now_us() FROM sluice.flows WHERE seq = $1 FOR UPDATE',
+    flow,
+  )
+  return row?.[0] ?? false
+}
+
+/** A discarded node runs again, by hand: its flow goes on, and what was cancelled because of it waits again. */
+async function reopen(db: Statements, seq: number): Promise<void> {
+  await db.run('SELECT sluice.reopen($1::bigint)', seq)
 }

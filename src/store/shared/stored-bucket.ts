@@ -32,6 +32,24 @@ export function namesOf(bucket: { readonly limit: string; readonly key: string; 
   return worker === FLEET ? { limit, key } : { limit, key, worker }
 }
 
+/** A bucket as it is read, without the worker whose own it may be. */
+export type BucketRow = [
+  id: number,
+  limit: string,
+  key: string,
+  state: string | null,
+  revision: number,
+  active: number,
+  lanes: number,
+  wakeAt: number | null,
+  deferred: number,
+  told: number | null,
+]
+
+/** The columns of a bucket `b`. */
+export const BUCKET_COLUMNS =
+  'b.id, b.limit_name, b.key, b.state, b.revision, b.active, b.lanes, b.wake_at, b.deferred, b.told'
+
 /** What both stores keep of a bucket. */
 export interface BucketFields extends Pick<
   StoredBucket,

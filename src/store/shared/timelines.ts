@@ -1,5 +1,5 @@
 import { type Ageing, NO_AGEING } from '../../policy/admission/ageing.ts'
-import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import type { LimitDefinition, LimitPolicy } from '../../policy/limits/limit.ts'
 import type { OverrideEvent, PolicyChange } from '../../policy/limits/override.ts'
 import { type DefinitionEvent, Timeline } from '../../policy/limits/timeline.ts'
 import type { SetAside } from '../contract/set-aside.ts'
@@ -136,4 +136,12 @@ export class Timelines {
   names(): string[] {
     return [...this.#timelines.keys()].sort()
   }
+}
+
+/** Every limit as it is defined. */
+export function definitionsIn(limits: Pick<Timelines, 'names' | 'timeline'>): LimitDefinition[] {
+  return limits.names().flatMap((name) => {
+    const { definition } = limits.timeline(name)
+    return definition ? [{ name, policy: definition.policy, version: definition.version }] : []
+  })
 }

@@ -1,26 +1,11 @@
-import { bucketOf, type StoredBucket } from '../shared/stored-bucket.ts'
+import { BUCKET_COLUMNS, bucketOf, type BucketRow, type StoredBucket } from '../shared/stored-bucket.ts'
 import { encodeBucket } from '../../policy/limits/bucket.ts'
 import type { Context } from './context.ts'
 import { ownRange, readName } from './own.ts'
 
-type Row = [
-  id: number,
-  limit: string,
-  key: string,
-  state: string | null,
-  revision: number,
-  active: number,
-  lanes: number,
-  wakeAt: number | null,
-  deferred: number,
-  told: number | null,
-]
-
-const COLUMNS = 'buckets.id, limit_name, buckets.key, state, revision, active, lanes, wake_at, deferred, told'
-
 /** Loads a bucket by its id, carried over to the limit's current policy. */
 export function loadBucket(context: Context, id: number, nowUs: number): StoredBucket {
-  const row = context.db.get<Row>(`SELECT ${COLUMNS} FROM buckets WHERE id = ?`, id)
+  const row = context.db.get<BucketRow>(`SELECT ${BUCKET_COLUMNS} FROM buckets b WHERE b.id = ?`, id)
   if (!row) throw new RangeError(`Bucket ${id} is named by a lane, but it is not stored`)
   return fromRow(context, row, nowUs)
 }
@@ -28,7 +13,10 @@ export function loadBucket(context: Context, id: number, nowUs: number): StoredB
 /** Loads many buckets by their ids. */
 export function loadBuckets(context: Context, ids: readonly number[], nowUs: number): StoredBucket[] {
   return context.db
-    .all<Row>(`SELECT ${COLUMNS} FROM json_each(?) e CROSS JOIN buckets ON buckets.id = e.value`, JSON.stringify(ids))
+    .all<BucketRow>(
+      `SELECT ${BUCKET_COLUMNS} FROM json_each(?) e CROSS JOIN buckets b ON b.id = e.value`,
+      JSON.stringify(ids),
+    )
     .map((row) => fromRow(context, row, nowUs))
 }
 
@@ -40,8 +28,8 @@ export function findBucket(context: Context, limit: string, key: string, nowUs: 
 /** The fleet's buckets of a limit, in the order of their keys; of one key or of all. */
 export function bucketsOf(context: Context, limit: string, key: string | undefined, nowUs: number): StoredBucket[] {
   return context.db
-    .all<Row>(
-      `SELECT ${COLUMNS} FROM buckets WHERE limit_name = ?${key === undefined ? '' : ' AND key = ?'} ORDER BY key`,
+    .all<BucketRow>(
+      `SELECT ${BUCKET_COLUMNS} FROM buckets b WHERE limit_name = ?${key === undefined ? '' : ' AND key = ?'} ORDER BY key`,
       limit,
       ...(key === undefined ? [] : [key]),
     )
@@ -52,7 +40,10 @@ export function bucketsOf(context: Context, limit: string, key: string | undefin
 export function ownBucketsOf(context: Context, limit: string, key: string | undefined, nowUs: number): StoredBucket[] {
   const workers = new Set(context.db.all<[number]>('SELECT id FROM workers').map(([id]) => id))
   return context.db
-    .all<Row>(`SELECT ${COLUMNS} FROM buckets WHERE limit_name > ? AND limit_name < ?`, ...ownRange(limit))
+    .all<BucketRow>(
+      `SELECT ${BUCKET_COLUMNS} FROM buckets b WHERE limit_name > ? AND limit_name < ?`,
+      ...ownRange(limit),
+    )
     .map((row) => fromRow(context, row, nowUs))
     .filter((bucket) => workers.has(bucket.worker) && (key === undefined || bucket.key === key))
     .sort((a, b) => a.worker - b.worker || (a.key < b.key ? -1 : 1))
@@ -115,7 +106,7 @@ export function returnPermits(context: Context, permits: string, nowUs: number):
       )
 }
 
-function fromRow(context: Context, row: Row, nowUs: number): StoredBucket {
+function fromRow(context: Context, row: BucketRow, nowUs: number): StoredBucket {
   const [id, name, key, stored, revision, active, lanes, wakeAtUs, deferred, toldUs] = row
   const { limit, worker } = readName(name)
   const fields = { id, limit, key, worker, stored, revision, active, lanes, wakeAtUs, deferred, toldUs }

@@ -3,9 +3,7 @@ import { isFinal, mayPass, SluiceError } from '../../base/errors.ts'
 import { createIds } from '../../base/ids.ts'
 import { SqliteConnection, type Phase } from '../../database/sqlite.ts'
 import type { NewJob, SettleResult, Settlement } from '../../jobs/job.ts'
-import type { Override, OverrideRequest } from '../contract/overrides.ts'
 import type { Change, Claim, ClaimRequest, Durability, Enqueued, Retention, Store } from '../contract/store.ts'
-import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import { backlog } from './backlog.ts'
 import { cancel } from './cancel.ts'
 import { cancelFlow } from './cancel-flow.ts'
@@ -35,6 +33,7 @@ import type { SettleRequest } from '../shared/settle-once.ts'
 import { startFlow } from './start-flow.ts'
 import { setAside } from './set-aside.ts'
 import { UnreadableRows } from '../shared/unreadable-rows.ts'
+import { definitionsIn } from '../shared/timelines.ts'
 import { StoreClock } from './store-clock.ts'
 import { OtherProcesses } from './watch.ts'
 import { Yields } from '../shared/yields.ts'
@@ -217,23 +216,9 @@ export class SqliteStore extends RemoteVerbs implements Store {
   inspect: Store['inspect'] = (limit, key) => this.#readLimits(() => inspect(this.#context, limit, key))
   unreadable: Store['unreadable'] = () => this.#readLimits(() => this.#context.policies.aside)
 
-  limits(): Promise<LimitDefinition[]> {
-    const { policies } = this.#context
-    return this.#readLimits(() =>
-      policies.names().flatMap((name) => {
-        const { definition } = policies.timeline(name)
-        return definition ? [{ name, policy: definition.policy, version: definition.version }] : []
-      }),
-    )
-  }
-
-  override(request: OverrideRequest): Promise<boolean> {
-    return this.#db.write(CHANGES, () => override(this.#context, request))
-  }
-
-  overrides(limit?: string): Promise<Override[]> {
-    return this.#readLimits(() => overrides(this.#context.policies, limit))
-  }
+  limits: Store['limits'] = () => this.#readLimits(() => definitionsIn(this.#context.policies))
+  override: Store['override'] = (request) => this.#db.write(CHANGES, () => override(this.#context, request))
+  overrides: Store['overrides'] = (limit) => this.#readLimits(() => overrides(this.#context.policies, limit))
 
   schedule: Store['schedule'] = (given) => this.#db.write(CHANGES, () => schedule(this.#context, given))
   schedules: Store['schedules'] = () => this.#read(() => schedules(this.#context))
