@@ -4,7 +4,7 @@ import type { PushAnswer } from '../contract/remote-jobs.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import { Batch } from './batch.ts'
 import type { Context } from './context.ts'
-import { changesAnything } from './define.ts'
+import { isNews } from '../shared/limit-changes.ts'
 import { push, pushAgain } from './push.ts'
 import { READ_GIVE_UP_MS, whenReachable } from './retry-connection.ts'
 
@@ -44,7 +44,7 @@ export class BatchedPushes {
     return (
       jobs.length <= FEW &&
       jobs.every(({ unique, terms }) => unique === null && !terms?.givenId) &&
-      !limits.some((each) => changesAnything(this.#context.limits, each))
+      !limits.some((each) => isNews(this.#context.limits.timeline(each.name), each))
     )
   }
 

@@ -1,5 +1,5 @@
 import type { Statements } from '../../database/postgres.ts'
-import type { Timeline } from '../../policy/limits/timeline.ts'
+import { comesToDrop, gainsPermits } from '../shared/limit-changes.ts'
 import { LANE, STATE } from '../shared/state.ts'
 import type { LimitChanges } from './limit-timelines.ts'
 import { ownerFor } from './own.ts'
@@ -41,10 +41,6 @@ export async function changeLimit(
   )
 }
 
-function comesToDrop(before: Timeline, after: Timeline, key: string | null): boolean {
-  return before.at(key).policy?.onLimit !== 'drop' && after.at(key).policy?.onLimit === 'drop'
-}
-
 /** What waits elsewhere for a limit that has come to drop is looked at by the next claim; none decides meanwhile. */
 async function watchAll(db: Statements, limit: string, key: string | null, nowUs: number): Promise<void> {
   await db.run(
@@ -62,12 +58,6 @@ async function watchAll(db: Statements, limit: string, key: string | null, nowUs
   const ids = watched.map(([id]) => id)
   await db.run('SELECT sluice.lock_buckets($1::bigint[])', ids)
   await db.run('UPDATE sluice.buckets SET wake_at = $2 WHERE id = ANY ($1::bigint[]) AND wake_at IS NULL', ids, nowUs)
-}
-
-/** A pause lets nothing start, so that permits need not be counted for it. */
-function gainsPermits(before: Timeline, after: Timeline, key: string | null): boolean {
-  const was = before.at(key).unpaused
-  return was !== null && was.concurrency === null && after.at(key).unpaused?.concurrency !== null
 }
 
 /** A limit without permits now has some: jobs that are active already hold theirs. Jobs first, then buckets: so does a settlement. */

@@ -2,7 +2,7 @@ import type { Statements } from '../../database/postgres.ts'
 import { changesStarts } from '../shared/queue-limits.ts'
 import type { DeclaredQueue } from '../contract/store.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
-import type { Timelines } from '../shared/timelines.ts'
+import { isNews } from '../shared/limit-changes.ts'
 import { changeLimit } from './change-limit.ts'
 import type { Context } from './context.ts'
 import { LimitChanges } from './limit-timelines.ts'
@@ -13,7 +13,7 @@ export async function define(context: Context, db: Statements, limits: readonly 
   const { changes, nowUs } = await writeEnds(context, db)
   const changed: string[] = []
   for (const each of limits) {
-    if (!changesAnything(changes.limits, each)) continue
+    if (!isNews(changes.limits.timeline(each.name), each)) continue
     const { name, policy, version } = each
     await changeLimit(db, changes, name, null, nowUs, () => changes.define(name, policy, version, nowUs))
     changed.push(name)
@@ -36,10 +36,4 @@ export async function declareQueues(
     if (before && changesStarts(each, before)) changed.push(each.queue)
   }
   return changed
-}
-
-/** Whether a definition is news; not where there is one of a higher version. */
-export function changesAnything(limits: Timelines, { name, policy, version }: LimitDefinition): boolean {
-  const current = limits.timeline(name).definition
-  return !current || (current.version <= version && JSON.stringify(current.policy) !== JSON.stringify(policy))
 }

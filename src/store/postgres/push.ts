@@ -6,7 +6,8 @@ import type { PushAnswer, StoredAs } from '../contract/remote-jobs.ts'
 import type { QueueDepth } from '../contract/queues.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import type { Context } from './context.ts'
-import { changesAnything, define } from './define.ts'
+import { isNews } from '../shared/limit-changes.ts'
+import { define } from './define.ts'
 import { ageingText, columnsOf, INSERT_JOBS, jobsText } from './enqueue.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { recordQueuesOf } from './queues.ts'
@@ -38,7 +39,7 @@ export async function push(
   for (let tries = 1; ; tries++) {
     try {
       for (const { queue } of jobs) context.queues.met(queue)
-      const answer = limits.some((each) => changesAnything(context.limits, each))
+      const answer = limits.some((each) => isNews(context.limits.timeline(each.name), each))
         ? await defineAndStore(context, db, jobs, limits)
         : await store(context, db, jobs)
       await recordQueuesOf(context, db)

@@ -1,7 +1,8 @@
 /** Changes of limits as both stores write them: each is one row, and all of them together are numbered. */
 import { type Ageing, changePace, NO_AGEING } from '../../policy/admission/ageing.ts'
-import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import type { LimitDefinition, LimitPolicy } from '../../policy/limits/limit.ts'
 import type { OverrideEvent } from '../../policy/limits/override.ts'
+import type { Timeline } from '../../policy/limits/timeline.ts'
 import type { BucketUse } from '../contract/store.ts'
 import type { Reading } from './reading.ts'
 import { isObject } from './set-aside.ts'
@@ -80,4 +81,20 @@ export function* age(db: Sql, { ageing }: Timelines, everyUs: number | null, now
 /** Forgets changes that no bucket has to be carried through any more; answers how many rows went. */
 export function forget(db: Sql, name: string, revisions: readonly number[]): Reading<number> {
   return run(db, FORGET, name, revisions)
+}
+
+/** Whether a definition is news; not where there is one of a higher version. */
+export function isNews({ definition }: Timeline, { policy, version }: LimitDefinition): boolean {
+  return !definition || (definition.version <= version && JSON.stringify(definition.policy) !== JSON.stringify(policy))
+}
+
+/** Whether a limit without permits now has some. A pause lets nothing start, so that permits need not be counted for it. */
+export function gainsPermits(before: Timeline, after: Timeline, key: string | null): boolean {
+  const was = before.at(key).unpaused
+  return was !== null && was.concurrency === null && after.at(key).unpaused?.concurrency !== null
+}
+
+/** Whether a limit drops jobs from now on. */
+export function comesToDrop(before: Timeline, after: Timeline, key: string | null): boolean {
+  return before.at(key).policy?.onLimit !== 'drop' && after.at(key).policy?.onLimit === 'drop'
 }

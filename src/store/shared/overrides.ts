@@ -1,4 +1,7 @@
-import type { Override } from '../contract/overrides.ts'
+import { SluiceError } from '../../base/errors.ts'
+import { applyOverride, type OverrideEvent, type PolicyChange } from '../../policy/limits/override.ts'
+import type { Timeline } from '../../policy/limits/timeline.ts'
+import type { Override, OverrideRequest } from '../contract/overrides.ts'
 import type { Timelines } from './timelines.ts'
 
 /** Every override and pause on record, of one limit or of all, oldest first. */
@@ -30,4 +33,34 @@ export function pausedUntilUs(inForce: readonly Override[]): number | null {
   const pauses = inForce.filter((each) => each.kind === 'pause')
   if (pauses.length === 0 || pauses.some((each) => each.untilUs === null)) return null
   return Math.max(...pauses.map((each) => each.untilUs ?? 0))
+}
+
+const PAUSE: PolicyChange = { concurrency: 0 }
+/** So many changes of a limit that are over are kept on record, and at most twice as many. */
+const RECORDS_KEPT = 500
+
+/** What a request adds to a limit; null: there is nothing to end. @throws limit.unknown, policy.invalid */
+export function requested(
+  timeline: Timeline,
+  { limit, key, kind, untilUs, by, reason, change: given }: OverrideRequest,
+  sinceUs: number,
+): Omit<OverrideEvent, 'revision'> | null {
+  if (!timeline.definition) throw new SluiceError('limit.unknown', `No limit ${limit} is defined in this store.`)
+  const change = kind === 'pause' && given ? PAUSE : given
+  const stands = timeline.records().some((each) => each.ended === null && each.kind === kind && each.key === key)
+  if (change === null && !stands) return null
+  if (change !== null && kind === 'override') applyOverride(timeline.definition.policy, change, `limit ${limit}`)
+  return { kind, key, change, sinceUs, untilUs, by, reason }
+}
+
+/** The oldest changes of a limit that are over, where there are too many of them; null: there are not. */
+export function superfluous(
+  timeline: Timeline,
+  atMost: number,
+): { readonly untilRevision: number; readonly revisions: readonly number[] } | null {
+  const over = timeline.over()
+  if (over.length <= 2 * RECORDS_KEPT) return null
+  const oldest = over.slice(0, Math.min(over.length - RECORDS_KEPT, atMost))
+  const untilRevision = Math.max(...oldest.map((each) => each.endRevision))
+  return { untilRevision, revisions: oldest.flatMap((each) => each.revisions) }
 }

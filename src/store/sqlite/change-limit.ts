@@ -1,4 +1,4 @@
-import type { Timeline } from '../../policy/limits/timeline.ts'
+import { comesToDrop, gainsPermits } from '../shared/limit-changes.ts'
 import { STATE } from '../shared/state.ts'
 import { bucketId } from './buckets.ts'
 import type { Context } from './context.ts'
@@ -40,16 +40,6 @@ export function changeLimit(
   for (const each of concerned) if (comesToDrop(before, after, each)) watchAll(context, limit, each, nowUs)
   if (concerned.some((each) => gainsPermits(before, after, each)))
     countPermits(context, limit, (each) => gainsPermits(before, after, each))
-}
-
-/** A pause lets nothing start, so that permits need not be counted for it. */
-function gainsPermits(before: Timeline, after: Timeline, key: string | null): boolean {
-  const was = before.at(key).unpaused
-  return was !== null && was.concurrency === null && after.at(key).unpaused?.concurrency !== null
-}
-
-function comesToDrop(before: Timeline, after: Timeline, key: string | null): boolean {
-  return before.at(key).policy?.onLimit !== 'drop' && after.at(key).policy?.onLimit === 'drop'
 }
 
 /** A limit without permits now has some: jobs that are active already hold theirs. */

@@ -1,4 +1,5 @@
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
+import { isNews } from '../shared/limit-changes.ts'
 import { changeLimit } from './change-limit.ts'
 import type { Context } from './context.ts'
 import { endOverdue } from './override.ts'
@@ -7,9 +8,9 @@ import { endOverdue } from './override.ts'
 export function define(context: Context, limits: readonly LimitDefinition[]): string[] {
   const nowUs = endOverdue(context)
   const changed: string[] = []
-  for (const { name, policy, version } of limits) {
-    const current = context.policies.timeline(name).definition
-    if (current && (current.version > version || JSON.stringify(current.policy) === JSON.stringify(policy))) continue
+  for (const each of limits) {
+    const { name, policy, version } = each
+    if (!isNews(context.policies.timeline(name), each)) continue
     changeLimit(context, name, null, nowUs, () => context.policies.define(name, policy, version, nowUs))
     changed.push(name)
   }
