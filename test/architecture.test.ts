@@ -245,6 +245,7 @@ const datesAreMadeFromNumbers: Rule = (source) => {
  */
 const REPLACED = new Map(
   Object.entries({
+    Asked: 'a noun',
     booking: 'reservation',
     buryDead: 'expireWorkers',
     chores: 'maintenance',
@@ -253,8 +254,10 @@ const REPLACED = new Map(
     enlist: 'registerWorker',
     freed: 'wakeup',
     givenClock: 'testClock',
+    hangsOnJob: 'dependsOnJob',
     jobFacts: 'jobDetails',
     judge: 'outcome',
+    lineEvent: 'waitListEvent',
     Meant: 'a noun',
     Met: 'a noun',
     noLine: 'noWaitList',
@@ -263,7 +266,9 @@ const REPLACED = new Map(
     outside: 'remote',
     Portion: 'ReadPlan',
     putOff: 'rescheduled',
+    rateLimitFacts: 'rateLimitDetails',
     reachable: 'retryConnection',
+    refusalFacts: 'refusalDetails',
     rings: 'wakeup',
     sieveShare: 'scanShare',
     sift: 'lateScan',
@@ -271,6 +276,7 @@ const REPLACED = new Map(
     stir: 'wakeup',
     stranger: 'unlistedJob',
     takeAll: 'drainArrivals',
+    tellFlow: 'reportFlow',
     together: 'batched',
     verdict: 'outcome',
     wakeMixedLines: 'wakeSharedWaitLists',

@@ -8,9 +8,9 @@ import { jobJson } from './job-json.ts'
 import { requireQueues } from './jobs.ts'
 import { JobType, Millis, QueueName, WorkerId } from './schemas.ts'
 
-/** A worker that says nothing of itself. */
+/** The worker of a fetch without a name. */
 const ANONYMOUS = 'anonymous'
-/** How long a job is a worker's that names no visibility timeout, as the worker protocol has it. */
+/** The lease of a fetch without a visibility timeout, by the worker protocol. */
 export const DEFAULT_LEASE_US = 1_800_000_000
 const LONGEST_WAIT_MS = 60_000
 

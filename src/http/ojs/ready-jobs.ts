@@ -23,7 +23,7 @@ export interface ReadyJobs {
 }
 
 /** A bucket that a job needs, and the request's name of its limit. */
-interface Named {
+interface NamedUse {
   readonly name: string
   readonly use: BucketUse
 }
@@ -31,9 +31,9 @@ interface Named {
 interface JobNeeds {
   readonly json: JobJson
   /** The buckets that the job itself names. */
-  readonly named: readonly Named[]
+  readonly named: readonly NamedUse[]
   /** The buckets that its type and queue need. */
-  readonly own: readonly Named[]
+  readonly own: readonly NamedUse[]
   readonly brought: readonly LimitDefinition[]
 }
 
@@ -56,7 +56,7 @@ export async function readyJobs(call: AnyCall, sent: readonly JobJson[]): Promis
   const limits = new Map(mayDefine(call, needs, known).map((each) => [each.name, each]))
   const nowMs = server.clock.now()
   const jobs = needs.map(({ json, named, own }) => {
-    const checked = (uses: readonly Named[]): BucketUse[] =>
+    const checked = (uses: readonly NamedUse[]): BucketUse[] =>
       uses.map((each) => checkedUse(call, each, json, { known, limits }))
     const [first, ...others] = checked(named)
     const uses = once([...(first ? [first] : []), ...others, ...checked(own)])
@@ -115,7 +115,7 @@ function needsOf({ server, tenant }: AnyCall, json: JobJson): JobNeeds {
   const rateLimit = json.options?.rate_limit ?? json.rate_limit
   const own = server.limits.uses(limited)
   if (!rateLimit) return { json, named: [], own, brought: [] }
-  const named: Named[] = []
+  const named: NamedUse[] = []
   const { x_limit: limitUse } = rateLimit
   if (limitUse) {
     const key = server.limits.keyOf(limitUse.name, limitUse.key, limited)
@@ -156,7 +156,7 @@ function mayDefine(
  */
 function checkedUse(
   { server, tenant }: AnyCall,
-  { name, use }: Named,
+  { name, use }: NamedUse,
   { type, options }: JobJson,
   of: { readonly known: ReadonlyMap<string, LimitDefinition>; readonly limits: Map<string, LimitDefinition> },
 ): BucketUse {
