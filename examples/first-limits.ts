@@ -4,7 +4,7 @@ import { createManualClock, drain } from '../src/exports/testing.ts'
 
 const RULES: Record<string, Policy> = {
   bucket: { rate: 4, per: '10s' },
-  sliding: { window: 'sliding', max: 4, per: '10s' },
+  sliding: { window: 'sliding', max: 4, per: '10s', guard: 0 },
   fixed: { window: 'fixed', max: 4, per: '10s' },
   spacing: { every: '2500ms' },
   slots: { concurrency: 2 },

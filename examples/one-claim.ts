@@ -7,7 +7,7 @@ const begunAt = clock.now()
 const secondsTo = (date: Date | null | undefined): string => (date ? `${(date.getTime() - begunAt) / 1000} s` : '–')
 const say = (words: string): void => console.log(`${secondsTo(new Date(clock.now())).padStart(5)}  ${words}`)
 
-const crm = limit('crm', { window: 'sliding', max: 2, per: '1m' })
+const crm = limit('crm', { window: 'sliding', max: 2, per: '1m', guard: 0 })
 const sync = task('tenant.sync', input<{ tenant: string; call: number }>(), {
   limits: [crm.by((job) => job.tenant)],
   run: ({ tenant, call }) => say(`starts ${tenant} ${call}`),

@@ -1,5 +1,5 @@
 /** Numbers, times and policies as a person reads them. */
-import type { LimitPolicy } from '../policy/limits/limit.ts'
+import { guardsOf, type LimitPolicy } from '../policy/limits/limit.ts'
 import type { Rule } from '../policy/rules/rule.ts'
 
 const MINUTE_S = 60
@@ -27,19 +27,22 @@ export function printable(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '�')
 }
 
-/** A policy in a few words, as in `60 per 1 min, burst 60, 4 at once`. */
-export function policyInWords({ rule, spacing, concurrency, headroom, scope }: LimitPolicy): string {
-  const parts = [rule, spacing].flatMap((each) => (each ? [ruleInWords(each)] : []))
+/** A policy in a few words, as in `60 per 1 min, burst 60, 4 at once`. A guard is told apart from the lengths that it lengthens. */
+export function policyInWords(policy: LimitPolicy): string {
+  const { rule, spacing, concurrency, headroom, scope } = policy
+  const { ruleUs, spacingUs } = guardsOf(policy)
+  const parts = [...(rule ? [ruleInWords(rule, ruleUs)] : []), ...(spacing ? [ruleInWords(spacing, spacingUs)] : [])]
+  if (ruleUs > 0) parts.push(`guard ${period(ruleUs)}`)
   if (concurrency !== null) parts.push(concurrency === 0 ? 'paused' : `${groupDigits(concurrency)} at once`)
   if (headroom) parts.push(`the last ${groupDigits(headroom.units)} for priority ${headroom.priority} and above`)
   return `${parts.join(', ')}${scope === 'worker' ? ', in each worker' : ''}`
 }
 
-function ruleInWords(rule: Rule): string {
+function ruleInWords(rule: Rule, guardUs: number): string {
   if (rule.kind === 'rate')
-    return `${groupDigits(rule.rate)} per ${period(rule.periodUs)}, burst ${groupDigits(rule.burst)}`
-  if (rule.kind === 'spacing') return `one every ${period(rule.everyUs)}`
-  if (rule.kind === 'sliding') return `${groupDigits(rule.max)} in any ${period(rule.periodUs)}`
+    return `${groupDigits(rule.rate)} per ${period(rule.periodUs - guardUs)}, burst ${groupDigits(rule.burst)}`
+  if (rule.kind === 'spacing') return `one every ${period(rule.everyUs - guardUs)}`
+  if (rule.kind === 'sliding') return `${groupDigits(rule.max)} in any ${period(rule.periodUs - guardUs)}`
   const { window } = rule
   const length = window.align === 'epoch' ? period(window.periodUs) : `${window.unit} of ${window.timezone}`
   return `${groupDigits(rule.max)} in each ${length}`

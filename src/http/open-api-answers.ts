@@ -77,6 +77,7 @@ export const ANSWER_SCHEMAS: Readonly<Record<string, object>> = {
       concurrency: { type: 'object', additionalProperties: true },
       rate: { type: 'object', additionalProperties: true },
       throttle: { type: 'object', additionalProperties: true },
+      x_guard: { type: 'string' },
       waiting_count: { type: 'integer' },
       partitions: { type: 'integer' },
     },

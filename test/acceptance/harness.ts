@@ -60,9 +60,9 @@ export function rate(
   return { rate: allowed, per: Math.round(perSeconds * 1e6) / 1000, burst }
 }
 
-/** A sliding window; the period in seconds. */
+/** A sliding window without a guard, so that starts are exact; the period in seconds. */
 export function window(max: number, perSeconds: number): Policy {
-  return { window: 'sliding', max, per: perSeconds * 1000 }
+  return { window: 'sliding', max, per: perSeconds * 1000, guard: 0 }
 }
 
 /** No refill within any test. */

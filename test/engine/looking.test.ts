@@ -120,7 +120,7 @@ describe('limits', () => {
     const engine = await start({
       tasks: [work],
       limits: [limit('call-limit', { concurrency: 2 })],
-      queues: { default: { limits: [limit('queue-limit', { window: 'sliding', max: 5, per: '1m' })] } },
+      queues: { default: { limits: [limit('queue-limit', { window: 'sliding', max: 5, per: '1m', guard: 0 })] } },
     })
     const listed = new Map((await engine.limits.list()).map(({ name, policy }) => [name, policy]))
     expect([...listed.keys()].sort()).toEqual(['call-limit', 'queue-limit', 'task-limit', 'work.item'])

@@ -32,9 +32,9 @@ describe('policies that come with jobs', () => {
   })
 
   test.each([
-    [{ key: 'k', rate: 2, period: 'second' }, 2],
-    [{ key: 'k', rate: { limit: 2, period: 'PT1S' } }, 2],
-    [{ max_per_second: 3 }, 3],
+    [{ key: 'k', rate: 2, period: 'second', x_guard: 'PT0S' }, 2],
+    [{ key: 'k', rate: { limit: 2, period: 'PT1S' }, x_guard: 'PT0S' }, 2],
+    [{ max_per_second: 3, x_guard: 'PT0S' }, 3],
   ])('%j admits %d a second', async (rateLimit, admitted) => {
     const d = await HttpHarness.open()
     for (let i = 0; i < 5; i++) await d.push({ rate_limit: rateLimit })
@@ -48,7 +48,7 @@ describe('policies that come with jobs', () => {
   test('a throttle beside a rate is one limit, and a PUT of one is enforced for jobs that wait', async () => {
     const d = await HttpHarness.open()
     for (let i = 0; i < 6; i++) await d.push(key({ rate: { limit: 100, period: 'PT10S' } }))
-    const put = { rate: { limit: 4, period: 'PT10S' }, throttle: { limit: 1, period: 'PT1S' } }
+    const put = { rate: { limit: 4, period: 'PT10S' }, throttle: { limit: 1, period: 'PT1S' }, x_guard: 'PT0S' }
     expect((await d.send('PUT', '/ojs/v1/rate-limits/k', put)).body).toMatchObject({
       rate: { limit: 4, period: 'PT10S' },
       throttle: { limit: 1, period: 'PT1S' },
@@ -116,7 +116,7 @@ describe('policies that come with jobs', () => {
     expect(await d.fetch({ count: 9 })).toHaveLength(2)
     expect(await d.job(dropped)).toMatchObject({ state: 'discarded', attempt: 0 })
     expect(await d.job(dropped)).not.toHaveProperty('completed_at')
-    expect(await d.job(later)).toMatchObject({ state: 'scheduled', scheduled_at: '2026-01-01T00:01:00.000Z' })
+    expect(await d.job(later)).toMatchObject({ state: 'scheduled', scheduled_at: '2026-01-01T00:01:00.020Z' })
   })
 
   test('a job that is refused leaves the limit as it was', async () => {

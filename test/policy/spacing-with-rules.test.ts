@@ -196,7 +196,7 @@ describe('a policy with every', () => {
       { rule: rate(15, 60_100_000), spacing: { kind: 'spacing', everyUs: 1_100_000 } },
     ],
     [
-      { window: 'sliding', max: 5, per: '1s', every: 100 },
+      { window: 'sliding', max: 5, per: '1s', every: 100, guard: 0 },
       { rule: { kind: 'sliding', max: 5, periodUs: SECOND }, spacing: { kind: 'spacing', everyUs: 100_000 } },
     ],
     [{ every: '1s' }, { rule: { kind: 'spacing', everyUs: SECOND } }],

@@ -61,7 +61,7 @@ describe('a forecast', () => {
       const { drainMs, doubled } = forecast(policy, { backlog: 101 })
       return [drainMs, doubled.drainMs]
     }
-    expect(drained({ window: 'sliding', max: 10, per: '1s' })).toEqual([10_000, 5000])
+    expect(drained({ window: 'sliding', max: 10, per: '1s', guard: 0 })).toEqual([10_000, 5000])
     expect(drained({ window: 'fixed', max: 10, per: '1s' })).toEqual([10_000, 5000])
     expect(drained({ every: '100ms' })).toEqual([10_000, 5000])
     expect(drained({ rate: 10, per: '1s', burst: 1 })).toEqual([10_000, 5000])

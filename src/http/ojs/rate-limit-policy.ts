@@ -13,7 +13,8 @@ const PERIODS: Readonly<Record<string, Duration>> = { second: '1s', minute: '1m'
 
 /**
  * Reads the policy that a job brings: `rate` is a sliding window, `throttle` even spacing, `concurrency` permits.
- * Without a key the queue is the key. A job that only names a limit of the server by `x_limit` brings none.
+ * `x_guard` replaces the default guard of the window. Without a key the queue is the key. A job that only names a
+ * limit of the server by `x_limit` brings none.
  *
  * @throws {Refusal} 422 @throws {SluiceError} `policy.invalid`
  */
@@ -38,7 +39,12 @@ export function definitionsOf(json: RateLimitJson, name: string, version: number
     'rate',
   )
   const throttle = paceOf(json.throttle, json.period, 'throttle')
-  const shared = { ...(concurrency !== undefined && { concurrency }), ...(onLimit && { onLimit }) }
+  const guard = guardMs(json)
+  const shared = {
+    ...(concurrency !== undefined && { concurrency }),
+    ...(onLimit && { onLimit }),
+    ...(guard !== undefined && { guard }),
+  }
   const define = (limit: string, policy: object): LimitDefinition => ({
     name: limit,
     policy: normalisePolicy(policy as Policy, `rate_limit ${name}`),
@@ -48,6 +54,11 @@ export function definitionsOf(json: RateLimitJson, name: string, version: number
   const spacing = throttle && { every: throttle.periodUs / throttle.limit / 1000 }
   if (!window && !spacing && concurrency === undefined) return []
   return [define(name, { ...window, ...spacing, ...shared })]
+}
+
+/** The guard that a rate limit names, in ms; undefined: none, so that a window has the default. */
+export function guardMs({ x_guard: guard }: RateLimitJson): number | undefined {
+  return guard === undefined ? undefined : durationUs(guard as Duration, 'x_guard of rate_limit') / 1000
 }
 
 function paceOf(

@@ -1,8 +1,7 @@
 import { z } from 'zod'
-import type { Duration } from '../../base/duration.ts'
 import { keyOf, viewOfOverride } from '../../engine/api/override-view.ts'
 import { view } from '../../policy/limits/bucket.ts'
-import type { LimitPolicy, LimitDefinition } from '../../policy/limits/limit.ts'
+import { guardsOf, type LimitPolicy, type LimitDefinition } from '../../policy/limits/limit.ts'
 import type { Rule, SpacingRule } from '../../policy/rules/rule.ts'
 import { SHARED_KEY } from '../../policy/limits/partition-key.ts'
 import { applyFittingOverride, type PolicyChange } from '../../policy/limits/override.ts'
@@ -15,7 +14,7 @@ import { notFound, unprocessable } from '../refusal.ts'
 import { isOwn, ownName, splitName } from '../tenant.ts'
 import { timeOf } from './job-json.ts'
 import { pageOf } from './pages.ts'
-import { definitionsOf } from './rate-limit-policy.ts'
+import { definitionsOf, guardMs } from './rate-limit-policy.ts'
 import { instantMs, PageQuery, RateLimitChange, RateLimitKey, type RateLimitJson } from './schemas.ts'
 
 const Params = z.object({ key: RateLimitKey })
@@ -93,8 +92,9 @@ function summaryJson({ name, policy }: LimitDefinition, totals: LimitTotals | un
     ...(concurrency !== null && {
       concurrency: { limit: concurrency, active, available: Math.max(0, concurrency - active) },
     }),
-    ...(rule && rule.kind !== 'spacing' && { rate: numbersJson(rule) }),
-    ...(spacing && { throttle: { limit: 1, period: periodOf(spacing.everyUs) } }),
+    ...(rule && rule.kind !== 'spacing' && { rate: numbersJson(policy, rule) }),
+    ...(spacing && { throttle: throttleJson(policy, spacing) }),
+    ...guardJson(policy),
     waiting_count: totals?.waiting ?? 0,
     partitions: totals?.keys ?? 0,
   }
@@ -135,7 +135,7 @@ async function override(
   { name, policy, version }: LimitDefinition,
   body: z.output<typeof RateLimitChange>,
 ): Promise<void> {
-  const wanted = definitionsOf(body, name, 0)[0]?.policy
+  const wanted = definitionsOf({ ...body, x_guard: undefined }, name, 0)[0]?.policy
   const until = typeof body.expires_at === 'string' ? instantMs(body.expires_at, server.clock.now()) : null
   if (until !== null && until <= server.clock.now())
     throw unprocessable('expires_at is invalid: it is past. Expected a future time.')
@@ -153,6 +153,7 @@ async function override(
     ...(body.concurrency !== undefined && { concurrency: body.concurrency }),
     ...(body.on_limit && { onLimit: body.on_limit }),
     ...(wanted && numbersOf(wanted, policy)),
+    ...(body.x_guard !== undefined && { guard: guardMs(body) as number }),
   }
   const options = { by: 'http', ...(until !== null && { until: new Date(until) }) }
   await server.sluice.limits.override(name, body.partition, change, options)
@@ -168,10 +169,11 @@ function hasRulesOf(has: LimitPolicy, wanted: LimitPolicy): boolean {
 function numbersOf(wanted: LimitPolicy, has: LimitPolicy): PolicyChange {
   const { rule } = wanted
   const spacing = spacingOf(wanted)
-  const per = rule?.kind === 'sliding' ? ((rule.periodUs / 1000) satisfies Duration) : 0
+  const { ruleUs, spacingUs } = guardsOf(wanted)
+  const per = rule?.kind === 'sliding' ? (rule.periodUs - ruleUs) / 1000 : 0
   return {
     ...(rule?.kind === 'sliding' && (has.rule?.kind === 'rate' ? { rate: rule.max, per } : { max: rule.max, per })),
-    ...(spacing && { every: spacing.everyUs / 1000 }),
+    ...(spacing && { every: (spacing.everyUs - spacingUs) / 1000 }),
   }
 }
 
@@ -207,8 +209,9 @@ export async function limitJson(
         rate: { ...rateJson(current, rule, stored, store.nowUs()), window_resets_at: timeOrNull(bucket?.nextStartUs) },
       }),
     ...(spacing && {
-      throttle: { limit: 1, period: periodOf(spacing.everyUs), next_allowed_at: timeOrNull(bucket?.nextStartUs) },
+      throttle: { ...throttleJson(current, spacing), next_allowed_at: timeOrNull(bucket?.nextStartUs) },
     }),
+    ...guardJson(current),
     waiting_count: waiting,
     overrides: bucket?.overrides.map(viewOfOverride).map(({ kind, change, until, by, reason }) => ({
       kind,
@@ -240,12 +243,23 @@ function rateJson(
   const policy = { ...alone, concurrency: null }
   const now = policy.rule && policy.rule.kind !== 'spacing' ? policy.rule : rule
   const { available, capacity } = stored ? view(policy, stored.state, 0, nowUs) : { available: 0, capacity: 0 }
-  return { ...numbersJson(now), current_count: capacity - available }
+  return { ...numbersJson(current, now), current_count: capacity - available }
 }
 
-function numbersJson(rule: Exclude<Rule, { kind: 'spacing' }>): { limit: number; period: string } {
-  const periodUs = rule.kind !== 'fixed' ? rule.periodUs : rule.window.align === 'epoch' ? rule.window.periodUs : null
+/** The numbers as they were given: the guard is told apart from the period. */
+function numbersJson(policy: LimitPolicy, rule: Exclude<Rule, { kind: 'spacing' }>): { limit: number; period: string } {
+  const given = rule.kind !== 'fixed' ? rule.periodUs - guardsOf(policy).ruleUs : null
+  const periodUs = rule.kind === 'fixed' && rule.window.align === 'epoch' ? rule.window.periodUs : given
   return { limit: rule.kind === 'rate' ? rule.rate : rule.max, period: periodUs === null ? NONE : periodOf(periodUs) }
+}
+
+function throttleJson(policy: LimitPolicy, { everyUs }: SpacingRule): { limit: number; period: string } {
+  return { limit: 1, period: periodOf(everyUs - guardsOf(policy).spacingUs) }
+}
+
+function guardJson(policy: LimitPolicy): { x_guard?: string } {
+  const { ruleUs } = guardsOf(policy)
+  return ruleUs > 0 ? { x_guard: periodOf(ruleUs) } : {}
 }
 
 function periodOf(us: number): string {

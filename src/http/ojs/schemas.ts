@@ -185,6 +185,7 @@ export interface RateLimitJson {
   period?: string | undefined
   max_per_second?: number | undefined
   on_limit?: 'wait' | 'reschedule' | 'drop' | undefined
+  x_guard?: string | undefined
   x_limit?: { name: string; key?: string | number | undefined; weight?: number | undefined } | undefined
   [extension: string]: unknown
 }
@@ -197,6 +198,7 @@ const RATE_LIMIT = {
   period: z.string().max(64).optional(),
   max_per_second: Units.optional(),
   on_limit: z.enum(['wait', 'reschedule', 'drop']).optional(),
+  x_guard: z.string().max(64).optional(),
   x_limit: members({
     name: z
       .string()

@@ -49,12 +49,20 @@ export interface LimitPolicy {
   readonly onMissingKey?: OnMissingKey
   /** The guard included in the rule's period or interval, in µs; absent: 0. A fixed rule has its own guard. */
   readonly guardUs?: number
+  /** The guard is the default of a sliding window: it follows the period, and a spacing beside the window has none. */
+  readonly defaultGuard?: boolean
   /** Absent: all units are for all jobs. */
   readonly headroom?: Headroom
   /** The answers that correct the buckets; absent: none. */
   readonly calibrate?: Calibration
   /** Among processes the higher version of a definition wins; absent: 0. */
   readonly version?: number
+}
+
+/** The guards in force, in µs: that of the rule, and that of a spacing beside it. */
+export function guardsOf({ rule, guardUs = 0, defaultGuard }: LimitPolicy): { ruleUs: number; spacingUs: number } {
+  const ruleUs = rule?.kind === 'fixed' ? rule.guardUs : guardUs
+  return { ruleUs, spacingUs: defaultGuard ? 0 : ruleUs }
 }
 
 /** A declared limit. */

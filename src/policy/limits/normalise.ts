@@ -39,6 +39,9 @@ const NOMINAL_US: Readonly<Record<CalendarUnit, number>> = {
   month: 28 * 86_400_000_000,
 }
 
+/** The default guard of a sliding window: its period divided by this, and at most so many µs. */
+const DEFAULT_GUARD = { divisor: 50, mostUs: 20_000 }
+
 /** A policy as it came: from JSON or untyped code it may hold anything. */
 type Fields = Readonly<Record<string, unknown>>
 
@@ -54,8 +57,10 @@ export function normalisePolicy(policy: Policy, what: string): LimitPolicy {
   const fields = definedFields(policy)
   const kind = ruleKind(fields, what)
   refuseUnknown(fields, kind, what)
-  const guardUs = fields['guard'] === undefined ? 0 : duration(fields, 'guard', what, 0)
-  const rule = ruleOf(fields, kind, guardUs, what)
+  const defaultGuard = fields['guard'] === undefined && fields['window'] === 'sliding'
+  const givenGuardUs = fields['guard'] === undefined ? 0 : duration(fields, 'guard', what, 0)
+  const rule = ruleOf(fields, kind, givenGuardUs, what)
+  const guardUs = defaultGuard ? defaultGuardUs(duration(fields, 'per', what, 1)) : givenGuardUs
   if (fields['scope'] === 'worker' && (fields['onLimit'] ?? 'wait') !== 'wait')
     throw invalid(
       what,
@@ -64,7 +69,7 @@ export function normalisePolicy(policy: Policy, what: string): LimitPolicy {
   const concurrency = fields['concurrency'] === undefined ? null : whole(fields, 'concurrency', what, 0)
   return {
     rule,
-    ...(kind !== 'every' && fields['every'] !== undefined && { spacing: spacingRule(fields, guardUs, what) }),
+    ...(kind !== 'every' && fields['every'] !== undefined && { spacing: spacingRule(fields, givenGuardUs, what) }),
     concurrency,
     onLimit: oneOf<OnLimit>(fields, 'onLimit', ['wait', 'reschedule', 'drop'], what),
     maxWaitUs: fields['maxWait'] === undefined ? null : duration(fields, 'maxWait', what, 0),
@@ -77,7 +82,16 @@ export function normalisePolicy(policy: Policy, what: string): LimitPolicy {
     ...(fields['headroom'] !== undefined && { headroom: headroomOf(fields, rule, concurrency, what) }),
     ...(fields['calibrate'] !== undefined && { calibrate: calibration(fields['calibrate'], what) }),
     ...(guardUs > 0 && rule?.kind !== 'fixed' && { guardUs }),
+    ...(defaultGuard && { defaultGuard }),
   }
+}
+
+/**
+ * A sliding window is for a partner that counts exactly, and a start reaches it a little later or sooner than the last
+ * one did. So a window whose policy names no guard is 2 % longer, by at most 20 ms.
+ */
+function defaultGuardUs(periodUs: number): number {
+  return Math.min(DEFAULT_GUARD.mostUs, Math.floor(periodUs / DEFAULT_GUARD.divisor))
 }
 
 function definedFields(policy: object): Fields {
@@ -143,7 +157,8 @@ function windowRule(fields: Fields, guardUs: number, what: string): SlidingRule 
   const { timezone } = fields
   if (timezone === undefined) {
     const perUs = duration(fields, 'per', what, 1)
-    if (kind === 'sliding') return { kind, max, periodUs: perUs + guardUs }
+    if (kind === 'sliding')
+      return { kind, max, periodUs: perUs + (fields['guard'] === undefined ? defaultGuardUs(perUs) : guardUs) }
     refuseLongGuard(guardUs, perUs, fields, what)
     return { kind, max, window: { align: 'epoch', periodUs: perUs }, guardUs }
   }

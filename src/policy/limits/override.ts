@@ -1,12 +1,13 @@
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
-import type { LimitPolicy, OnLimit } from './limit.ts'
+import { guardsOf, type LimitPolicy, type OnLimit } from './limit.ts'
 import { normalisePolicy } from './normalise.ts'
 import type { Policy } from './policy.ts'
 
 /**
  * The values that an override changes in a limit's policy. All others stay as defined. It changes the numbers of a
- * rule, never its kind. A burst that equals the rate follows the rate; a guard stays.
+ * rule, never its kind. A burst that equals the rate follows the rate. A guard stays; the default
+ * guard of a sliding window follows its period.
  */
 export interface PolicyChange {
   /** Units per period of a token bucket. */
@@ -99,12 +100,12 @@ export function applyFittingOverride(policy: LimitPolicy, change: PolicyChange):
 function writePolicy(policy: LimitPolicy): Readonly<Record<string, unknown>> {
   const { rule, spacing, concurrency, maxWaitUs, onLimit, retries, scope, onMissingKey, headroom, calibrate, version } =
     policy
-  const guardUs = rule?.kind === 'fixed' ? rule.guardUs : (policy.guardUs ?? 0)
+  const { ruleUs: guardUs, spacingUs } = guardsOf(policy)
   const shared = {
     concurrency: concurrency ?? undefined,
     maxWait: maxWaitUs === null ? undefined : maxWaitUs / 1000,
-    guard: guardUs === 0 ? undefined : guardUs / 1000,
-    every: spacing && (spacing.everyUs - guardUs) / 1000,
+    guard: policy.defaultGuard ? undefined : guardUs / 1000,
+    every: spacing && (spacing.everyUs - spacingUs) / 1000,
     onLimit,
     retries,
     scope,

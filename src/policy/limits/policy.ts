@@ -20,7 +20,10 @@ export interface PolicyOptions {
   maxWait?: Duration
   /** Whether a retry pays again; default `charge`. */
   retries?: 'charge' | 'free'
-  /** Lengthens windows, intervals and periods to absorb network jitter on the way to the API; default 0. */
+  /**
+   * Lengthens windows, intervals and periods to absorb jitter on the way to the API. Default: 2 % of a sliding window,
+   * at most 20 ms; 0 for every other rule.
+   */
   guard?: Duration
   /** One budget for the whole fleet (default), or one for each worker. */
   scope?: 'fleet' | 'worker'

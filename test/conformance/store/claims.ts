@@ -534,7 +534,7 @@ function instants(backend: StoreBackend): void {
   const harness = eachHarness(backend)
   const policies = {
     'a rate': { rate: 3, per: '1s', burst: 1 },
-    'a sliding window': { window: 'sliding', max: 2, per: '700ms' },
+    'a sliding window': { window: 'sliding', max: 2, per: '700ms', guard: 0 },
     'a fixed window': { window: 'fixed', max: 2, per: '700ms' },
     'a spacing': { every: '123ms' },
     'a rate of a prime period': { rate: 7, per: '1013ms' },

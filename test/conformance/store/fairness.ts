@@ -300,7 +300,7 @@ function headroom(backend: StoreBackend): void {
 
   test('an explanation tells what is kept, and when the job starts all the same', async () => {
     const w = harness()
-    await w.define({ r: { window: 'sliding', max: 5, per: '10s', headroom: kept } })
+    await w.define({ r: { window: 'sliding', max: 5, per: '10s', guard: 0, headroom: kept } })
     await w.add('low', { limits: ['r'] }, 9)
     expect(await w.start()).toEqual(['low1', 'low2', 'low3'])
     const { waitsOn, headroom: told, expectedStartUs, exact } = await w.explain('low7')

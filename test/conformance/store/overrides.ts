@@ -101,7 +101,7 @@ function inForce(backend: StoreBackend): void {
     const w = harness()
     await w.define({ r: { rate: 1, per: '1s' } })
     await w.override('r', { rate: 5, concurrency: 2 })
-    await w.define({ r: { window: 'sliding', max: 9, per: '1s' } })
+    await w.define({ r: { window: 'sliding', max: 9, per: '1s', guard: 0 } })
     await w.add('a', { limits: ['r'] }, 4)
     expect(await w.start()).toEqual(['a1', 'a2'])
     await w.define({ r: { rate: 1, per: '1s' } })
@@ -197,7 +197,7 @@ function ends(backend: StoreBackend): void {
 
   test('a limit nobody waits for is in force again when the time is over', async () => {
     const w = harness()
-    await w.define({ w: { window: 'sliding', max: 2, per: '1m' } })
+    await w.define({ w: { window: 'sliding', max: 2, per: '1m', guard: 0 } })
     await w.override('w', { max: 5 }, 1000)
     await w.add('a', { limits: ['w'] }, 4)
     expect(await w.start()).toHaveLength(4)

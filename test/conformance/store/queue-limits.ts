@@ -9,7 +9,10 @@ export function queueLimits(backend: StoreBackend): void {
   test('a queue that its own limit has put to sleep holds up no other queue in a line', async () => {
     const w = harness()
     const both = { queues: { a: 9, b: 9 } }
-    await w.define({ s: { window: 'sliding', max: 5, per: '1h' }, own: { window: 'sliding', max: 3, per: '1h' } })
+    await w.define({
+      s: { window: 'sliding', max: 5, per: '1h', guard: 0 },
+      own: { window: 'sliding', max: 3, per: '1h', guard: 0 },
+    })
     await w.store.limitQueue('a', 'own')
     await w.add('light', { queue: 'b', limits: ['s'] }, 2)
     expect(await w.start(both)).toEqual(['light1', 'light2'])
