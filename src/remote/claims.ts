@@ -2,9 +2,10 @@ import type { Clock } from '../base/clock.ts'
 import { persist } from '../base/persist.ts'
 import type { GrantedJob } from '../jobs/job.ts'
 import { knownTasks } from '../store/contract/known-tasks.ts'
-import type { Claim, QueueRequest, Store } from '../store/contract/store.ts'
+import type { Claim, Store } from '../store/contract/store.ts'
 import { WaitingFetches, type ClaimTry } from './waiting-fetches.ts'
 import { FetchRoom } from './fetch-room.ts'
+import { type ClaimShare, JoinedClaims } from './joined-claims.ts'
 import type { Wakeup } from '../engine/events/wakeup.ts'
 import type { LostClaims } from './lost-claims.ts'
 import type { Reporter } from '../engine/run/report.ts'
@@ -38,6 +39,7 @@ export interface RemoteClaimsHooks {
 /** Claims for remote workers: like any claim, but queue after queue, and with a wait for work. */
 export class RemoteClaims {
   readonly #hooks: RemoteClaimsHooks
+  readonly #joined = new JoinedClaims()
   #waiting: WaitingFetches | null = null
   #unsubscribe: (() => void) | null = null
   #stopped = false
@@ -52,15 +54,16 @@ export class RemoteClaims {
     const place = placesOf(request)
     const giveBack = (jobs: readonly GrantedJob[]): Promise<void> => this.giveBack(store, worker, request.leaseUs, jobs)
     await this.#hooks.lost.settle(worker)
-    const { jobs } = await this.#claim(store, worker, request, new Set())
+    const { jobs } = await this.#claim(store, worker, request, new Set(), () => signal?.aborted === true)
     const waits = jobs.length === 0 && waitMs > 0 && !this.#stopped
     const got = waits
       ? await this.#waitingOn(store).wait({
+          group: groupOf(worker, request, queues.map(place)),
           places: queues.map(place),
           waitMs,
           signal,
           giveBack,
-          tryClaim: (empty) => this.#claim(store, worker, request, empty),
+          tryClaim: (empty, gone) => this.#claim(store, worker, request, empty, gone),
         })
       : jobs
     if (!signal?.aborted || got.length === 0) return got
@@ -96,7 +99,13 @@ export class RemoteClaims {
     return waiting
   }
 
-  async #claim(store: Store, worker: number, request: RemoteFetch, empty: ReadonlySet<string>): Promise<ClaimTry> {
+  async #claim(
+    store: Store,
+    worker: number,
+    request: RemoteFetch,
+    empty: ReadonlySet<string>,
+    gone: () => boolean,
+  ): Promise<ClaimTry> {
     const { reporter } = this.#hooks
     const place = placesOf(request)
     const jobs: GrantedJob[] = []
@@ -106,12 +115,16 @@ export class RemoteClaims {
       if (empty.has(place(queue))) continue
       for (let slots = room.next; slots > 0; slots = room.next) {
         // Jobs taken before a failed claim are still handed out.
-        const claim = await this.#claimOne(store, worker, request, { queue, slots }).catch((error: unknown) => {
+        const joining = this.#joined.join(groupOf(worker, request, [place(queue)]), {
+          slots,
+          gone,
+          claim: (asked) => this.#claimOne(store, worker, request, queue, asked),
+        })
+        const claim = await joining.catch((error: unknown) => {
           if (jobs.length === 0) throw error
           return null
         })
         if (!claim) return { jobs, nextWakeUs }
-        reporter()?.claimed(claim)
         for (const job of claim.jobs) reporter()?.started(job)
         jobs.push(...claim.jobs)
         room.take(claim.jobs)
@@ -122,24 +135,38 @@ export class RemoteClaims {
     return { jobs, nextWakeUs }
   }
 
-  async #claimOne(store: Store, worker: number, request: RemoteFetch, share: QueueRequest): Promise<Claim> {
-    const { newId, lost } = this.#hooks
+  async #claimOne(
+    store: Store,
+    worker: number,
+    request: RemoteFetch,
+    queue: string,
+    slots: number,
+  ): Promise<ClaimShare> {
+    const { newId, lost, reporter } = this.#hooks
     const { leaseUs, tasks } = request
     const claimId = newId()
+    let claim: Claim
     try {
-      return await store.claim(() => ({
+      claim = await store.claim(() => ({
         worker,
         leaseUs,
         remote: true,
         claimId,
         ...(tasks && { tasks }),
-        queues: [share],
+        queues: [{ queue, slots }],
       }))
     } catch (error) {
       lost.add(store, worker, claimId, leaseUs)
       throw error
     }
+    reporter()?.claimed(claim)
+    return claim
   }
+}
+
+/** Names the fetches that may share a claim. */
+function groupOf(worker: number, { leaseUs }: RemoteFetch, places: readonly string[]): string {
+  return JSON.stringify([worker, leaseUs, places])
 }
 
 /** Names a queue among the empty ones: it may be empty for these tasks only. */

@@ -2,8 +2,8 @@ import type { Clock, Timer } from '../base/clock.ts'
 import { asError } from '../base/thrown.ts'
 import type { GrantedJob } from '../jobs/job.ts'
 
-/** One claim of a waiting fetch. It skips the queues that are known to be empty. */
-export type TryClaim = (empty: ReadonlySet<string>) => Promise<ClaimTry>
+/** One claim of a waiting fetch. It skips the queues that are known to be empty. `gone`: the fetch waits no more. */
+export type TryClaim = (empty: ReadonlySet<string>, gone: () => boolean) => Promise<ClaimTry>
 
 /** The answer of such a claim. */
 export interface ClaimTry {
@@ -14,6 +14,8 @@ export interface ClaimTry {
 
 /** A waiting fetch. */
 export interface WaitingFetch {
+  /** Equal for fetches that may share a claim: these have the same places. */
+  readonly group: string
   /** The queues, by the names under which they may be known as empty. */
   readonly places: readonly string[]
   readonly waitMs: number
@@ -30,7 +32,8 @@ interface Waiting extends WaitingFetch {
 }
 
 /**
- * Fetches that wait for work, in order of arrival. At a wakeup they claim one by one. A queue that is empty for one
+ * Fetches that wait for work, in order of arrival. At a wakeup neighbours of one group
+ * claim together, and the groups one by one. A queue that is empty for one
  * fetch is empty for those behind it, so an arrival costs one claim instead of one for each fetch.
  */
 export class WaitingFetches {
@@ -95,9 +98,10 @@ export class WaitingFetches {
       this.#again = false
       nextUs = Infinity
       const empty = new Set<string>()
-      for (const waiting of this.#waiting) {
-        if (waiting.places.every((place) => empty.has(place))) continue
-        nextUs = Math.min(nextUs, await this.#serveOne(waiting, empty))
+      for (const neighbours of neighboursOf(this.#waiting)) {
+        const waiting = neighbours.filter((each) => this.#waiting.has(each))
+        if (waiting.every(({ places }) => places.every((place) => empty.has(place)))) continue
+        nextUs = Math.min(nextUs, ...(await Promise.all(waiting.map((each) => this.#serveOne(each, empty)))))
       }
     } while (this.#again && this.#waiting.size > 0)
     this.#serving = false
@@ -106,9 +110,14 @@ export class WaitingFetches {
 
   async #serveOne(waiting: Waiting, empty: Set<string>): Promise<number> {
     try {
-      const { jobs, nextWakeUs } = await waiting.tryClaim(empty)
-      if (jobs.length > 0 && !this.#waiting.has(waiting)) await waiting.giveBack(jobs)
-      else if (jobs.length > 0) waiting.answer(jobs)
+      const gone = (): boolean => !this.#waiting.has(waiting)
+      const { jobs, nextWakeUs } = await waiting.tryClaim(empty, gone)
+      if (gone()) {
+        if (jobs.length === 0) return Infinity
+        await waiting.giveBack(jobs)
+        // A neighbour may have got nothing in the same claim.
+        this.#again = true
+      } else if (jobs.length > 0) waiting.answer(jobs)
       else for (const place of waiting.places) empty.add(place)
       return nextWakeUs ?? Infinity
     } catch (error) {
@@ -122,4 +131,15 @@ export class WaitingFetches {
     if (this.#stopped || us === Infinity || this.#waiting.size === 0) return
     this.#timer = this.#clock.setTimer(() => this.wake(), Math.max(0, (us - this.#nowUs()) / 1000))
   }
+}
+
+/** Waiting fetches in order of arrival; those of one group that follow each other together. */
+function neighboursOf(waiting: Iterable<Waiting>): Waiting[][] {
+  const all: Waiting[][] = []
+  for (const each of waiting) {
+    const last = all.at(-1)
+    if (last?.[0]?.group === each.group) last.push(each)
+    else all.push([each])
+  }
+  return all
 }
