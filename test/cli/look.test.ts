@@ -23,7 +23,9 @@ describe('sluice limits', () => {
     expect(all).toMatchObject({ code: 0, err: '' })
     expect(all.out).toMatch(/^limit +policy +budgets +waiting +next start +drained$/m)
     expect(all.out).toMatch(/^crm +1 per 1 h, burst 1 +2 +4 +(1 h 0 min|59 min \d+ s) +(3 h 0|2 h 59) min$/m)
-    expect(all.out).toMatch(/^llm +100 in any 1 h +1 +2 +(1 h 0 min|59 min \d+ s) +(1 h 0 min|59 min \d+ s)$/m)
+    expect(all.out).toMatch(
+      /^llm +100 in any 1 h, guard 20 ms +1 +2 +(1 h 0 min|59 min \d+ s) +(1 h 0 min|59 min \d+ s)$/m,
+    )
     const one = await sluice(['limits', 'crm', '--store', url])
     expect(one.out.split('\n').map((line) => line.split(' ')[0])).toEqual(['crm:', 'key', 'acme', 'birch', ''])
     expect(one.out).toMatch(/^acme +0 of 1 +3 /m)
