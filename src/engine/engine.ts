@@ -90,8 +90,8 @@ export class Sluice {
       (error, name) => logger.error({ err: error }, `a listener of ${name} threw`),
       settings.events,
     )
-    this.#place = new Place(options.store)
     this.#load = storeLoader(options.store, settings)
+    this.#place = new Place(options.store)
     if (typeof options.store === 'object') this.#store = options.store
     const calls = (this.#calls = { newId: createIds(clock), clock, limits: this.#registry, queueLimits })
     const store = async (): Promise<Store> => (await this.#opening.done()).store

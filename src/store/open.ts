@@ -60,22 +60,26 @@ export async function upgradeStore(url: string, clock: Clock, dryRun: boolean): 
   if (isPostgresUrl(url)) return (await import('./postgres/url.ts')).upgradePostgres(url, clock, dryRun)
   throw new SluiceError(
     'store.url.invalid',
-    `${JSON.stringify(typeof url === 'string' ? withoutPassword(url) : url)} is no postgres:// store; engines upgrade a SQLite file by themselves when they open it`,
+    `The store is invalid: ${shown(url)}. Expected a postgres:// URL: an engine upgrades a SQLite file when it opens it.`,
   )
 }
 
 function pathOf(url: string): string {
   const given = typeof url === 'string' && url.startsWith('sqlite:') ? url.slice('sqlite:'.length) : ''
   const path = given.replace(/^\/\/(?=\/)/, '')
-  const meant = misspelt(path)
-  if (path !== '' && meant === null) return path
+  const nearest = misspelt(path)
+  if (path !== '' && nearest === null) return path
   throw new SluiceError(
     'store.url.invalid',
-    `${typeof url === 'string' ? JSON.stringify(withoutPassword(url)) : show(url)} is no store; ${meant === null ? '' : `did you mean sqlite:${meant}? `}write sqlite:./path/to/file.db, sqlite::memory: for a store that ends with the process, or postgres://user@host/database`,
+    `The store is invalid: ${shown(url)}. Expected sqlite:./path/to/file.db, sqlite::memory: for a store that ends with the process, or postgres://user@host/database.${nearest === null ? '' : ` Did you mean sqlite:${nearest}?`}`,
   )
 }
 
-/** What a path was most likely meant to be: a near miss of `:memory:` would make a file, and `//./x` would be `/x`. */
+function shown(url: unknown): string {
+  return typeof url === 'string' ? JSON.stringify(withoutPassword(url)) : show(url)
+}
+
+/** The likely intention behind a path: a near miss of `:memory:` would make a file, and `//./x` would be `/x`. */
 function misspelt(path: string): string | null {
   if (path !== MEMORY && /^(?:\/\/)?:{0,2}memory:{0,2}$/i.test(path)) return MEMORY
   return path.startsWith('//') ? path.replace(/^\/+/, '') || './jobs.db' : null

@@ -133,10 +133,16 @@ describe('a store', () => {
       expect(() => new Sluice({ store: `sqlite:${path}`, tasks: [] })).toThrow(
         expect.objectContaining({ code: 'store.url.invalid' }),
       )
-      expect(() => new Sluice({ store: `sqlite:${path}`, tasks: [] })).toThrow('did you mean')
+      expect(() => new Sluice({ store: `sqlite:${path}`, tasks: [] })).toThrow('Did you mean')
       expect(readdirSync(folder)).toEqual([])
     },
   )
+
+  test.each([undefined, null, 5, '', 'mysql://x'])('is not %s', (store) => {
+    expect(() => new Sluice({ store: store as never, tasks: [] })).toThrow(
+      expect.objectContaining({ code: 'store.url.invalid' }),
+    )
+  })
 })
 
 describe('an engine', () => {
