@@ -117,7 +117,7 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
       'option.invalid',
       'tasks of new Sluice is invalid: ${show(options.tasks)}. Expected the list of tasks that it enqueues and runs; it may be empty.',
     )
-  if (typeof options.store === 'object') checkStore(options)
+  if (typeof options.store === 'object' && options.store !== null) checkStore(options)
   const { durability = 'power' } = options
   if (durability !== 'power' && durability !== 'process')
     throw new SluiceError(

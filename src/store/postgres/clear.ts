@@ -18,6 +18,7 @@ export async function clear(context: Context, db: Statements): Promise<void> {
     'queues',
     'flows',
     'flow_edges',
+    'drop_watch',
     'audit',
   ])
     await db.run(`DELETE FROM sluice.${table}`)

@@ -39,8 +39,8 @@ export async function leave(context: Context, db: Statements, worker: number): P
 /** What they had left of budgets of their own is nobody's. */
 async function leaveAll(context: Context, db: Statements, workers: readonly number[]): Promise<void> {
   const { nowUs } = await readClock(context, db)
-  const gone = await db.all<[string[]]>(
-    'DELETE FROM sluice.workers WHERE id = ANY ($1::bigint[]) RETURNING queues',
+  const gone = await db.all<[queues: string]>(
+    'DELETE FROM sluice.workers WHERE id = ANY ($1::bigint[]) RETURNING to_json(queues)::text',
     workers,
   )
   await dropViews(db, workers, gone, nowUs)
@@ -51,13 +51,13 @@ async function leaveAll(context: Context, db: Statements, workers: readonly numb
 async function dropViews(
   db: Statements,
   workers: readonly number[],
-  queues: readonly (readonly [string[]])[],
+  queues: readonly (readonly [json: string])[],
   nowUs: number,
 ): Promise<void> {
   await db.run(
     'SELECT sluice.leave_views($1::bigint[], $2::text[], $3::bigint)',
     workers,
-    queues.flatMap(([each]) => each),
+    queues.flatMap(([json]) => JSON.parse(json) as string[]),
     nowUs,
   )
 }
@@ -71,13 +71,13 @@ export async function heartbeat(
   leaseUs: number,
 ): Promise<Beat> {
   const { nowUs } = await readClock(context, db)
-  const [back] = (await db.get<[string[] | null]>(
+  const [back] = (await db.get<[queues: string | null]>(
     `WITH was AS (SELECT id, queues, alive_until FROM sluice.workers WHERE id = $1 AND name IS NULL FOR UPDATE)
-     UPDATE sluice.workers w SET alive_until = $2 FROM was WHERE w.id = was.id RETURNING CASE WHEN was.alive_until = 0 THEN was.queues END`,
+     UPDATE sluice.workers w SET alive_until = $2 FROM was WHERE w.id = was.id RETURNING CASE WHEN was.alive_until = 0 THEN to_json(was.queues)::text END`,
     worker,
     nowUs + leaseUs,
   )) ?? [null]
-  if (back) await db.run('SELECT sluice.adopt($1::text[])', back)
+  if (back) await db.run('SELECT sluice.adopt($1::text[])', JSON.parse(back) as string[])
   if (runs.length === 0) return { cancelled: [], lost: [] }
   const sorted = [...runs].sort((a, b) => a.seq - b.seq)
   const seqs = sorted.map(({ seq }) => seq)
@@ -128,8 +128,8 @@ export async function expireWorkers(context: Context, db: Statements, bootId: st
   )
   const dead = here.filter(([, pid, born]) => !isAlive({ pid, born })).map(([id]) => id)
   if (dead.length > 0) await leaveAll(context, db, dead)
-  const silent = await db.all<[queues: string[], id: number]>(
-    'UPDATE sluice.workers SET alive_until = 0 WHERE alive_until BETWEEN 1 AND $1 RETURNING queues, id',
+  const silent = await db.all<[queues: string, id: number]>(
+    'UPDATE sluice.workers SET alive_until = 0 WHERE alive_until BETWEEN 1 AND $1 RETURNING to_json(queues)::text, id',
     nowUs,
   )
   if (silent.length === 0) return dead

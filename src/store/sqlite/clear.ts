@@ -12,6 +12,7 @@ export function clear(context: Context): void {
     'queues',
     'flows',
     'flow_edges',
+    'drop_watch',
     'audit',
   ])
     context.db.run(`DELETE FROM ${table}`)
