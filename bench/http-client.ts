@@ -19,7 +19,7 @@ export class Client {
   post(path: string, body: object): Promise<Answer> {
     const text = JSON.stringify(body)
     this.#socket.write(
-      `POST ${path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`,
+      `POST ${path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`,
     )
     return new Promise((resolve) => (this.#answered = resolve))
   }
