@@ -115,10 +115,15 @@ export class PostgresDatabase {
   }
 
   /** Runs work in one transaction, and repeats it after a deadlock. */
-  async transaction<T>(work: (statements: Statements) => Promise<T>): Promise<T> {
+  transaction<T>(work: (statements: Statements) => Promise<T>): Promise<T> {
+    return this.autocommit((statements) => inTransaction(statements, work))
+  }
+
+  /** Runs work whose statements each commit by themselves, and repeats it as a whole after a deadlock. */
+  async autocommit<T>(work: (statements: Statements) => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
-        return await this.session((statements) => inTransaction(statements, work))
+        return await this.session(work)
       } catch (error) {
         if (tries >= TRIES || !TRY_AGAIN.has(codeOf(error) ?? '')) throw error
       }

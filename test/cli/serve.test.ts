@@ -156,7 +156,7 @@ test('SIGHUP reloads tokens and limits; what cannot be leaves all as it was; eac
   expect(await limit()).toBe(5)
   file('server.json', { limits: limits(9) }, at)
   running.child.kill('SIGHUP')
-  await expect.poll(running.said).toContain('everybody could do everything')
+  await expect.poll(running.said).toContain('full access')
   expect((await fetch(`${url}/ojs/v1/queues`)).status).toBe(401)
   const audit = (await (await fetch(`${url}/ojs/v1/admin/audit`, bearer(next.token))).json()) as { items: object[] }
   expect(audit.items).toMatchObject([

@@ -234,7 +234,7 @@ export class PostgresStore extends RemoteVerbs implements Store {
 
   /** For what tells of waits and limits: arrivals stand in their lanes, and an override whose time is over has ended. */
   async #look<T>(work: (db: Statements) => Promise<T>): Promise<T> {
-    await this.#db.session((db) => drainArrivals(db))
+    await this.#db.autocommit((db) => drainArrivals(db))
     return this.#unreadable.mend(async () => {
       await this.#endOverdue()
       return this.#db.session(work)
