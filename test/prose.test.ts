@@ -18,6 +18,7 @@ const DONE = [
   'src/jobs',
   'src/policy',
   'src/remote',
+  'src/store/contract',
   'src/telemetry',
   'src/testing',
 ]

@@ -8,7 +8,7 @@ export interface ClaimShare {
   readonly nextWakeUs: number | null
 }
 
-/** What one fetch asks of a claim. */
+/** The part that one fetch requests from a claim. */
 export interface ClaimPart {
   readonly slots: number
   /** Whether the caller has given up: it gets a job only if all others have theirs. */

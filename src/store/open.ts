@@ -5,19 +5,19 @@ import { withoutPassword } from '../base/without-password.ts'
 import type { Durability, Retention, Store } from './contract/store.ts'
 import { isPostgresUrl, readPostgresUrl } from './shared/postgres-url.ts'
 
-/** What every backend is opened with. */
+/** The options of every backend. */
 export interface StoreOptions {
   readonly clock: Clock
   readonly durability: Durability
   readonly retention: Retention
-  /** Priorities age by one step per so many µs; null: they do not; absent: as the store has it. */
+  /** Priorities age by one step per this interval in µs; null: they do not; absent: as stored. */
   readonly ageingUs?: number | null
 }
 
 /**
- * How to make the store behind a URL: `sqlite:<path>`, `sqlite::memory:` or `postgres://…`. The URL is checked now; its backend is
- * loaded by the call. A store that was made elsewhere is answered as it is.
- * @throws store.url.invalid
+ * A loader of the store behind a URL: `sqlite:<path>`, `sqlite::memory:` or `postgres://…`. The URL is checked now; the
+ * call loads the backend. A ready store is returned as it is.
+ * @throws {SluiceError} `store.url.invalid`
  */
 export function storeLoader(url: string | Store, options: StoreOptions): () => Promise<Store> {
   if (typeof url === 'object' && url !== null) return async () => url
@@ -32,14 +32,14 @@ export function storeLoader(url: string | Store, options: StoreOptions): () => P
   }
 }
 
-/** The store behind a URL, loaded at once. @throws store.url.invalid */
+/** The store behind a URL, loaded at once. @throws {SluiceError} `store.url.invalid` */
 export async function createStore(url: string, options: StoreOptions): Promise<Store> {
   return storeLoader(url, options)()
 }
 
 /**
- * Opens a store that is there already, to look into it.
- * @throws store.url.invalid, store.missing, store.version
+ * Opens an existing store, to inspect it.
+ * @throws {SluiceError} `store.url.invalid`, `store.missing`, `store.version`
  */
 export async function openExisting(url: string, clock: Clock): Promise<Store> {
   if (isPostgresUrl(url)) return (await import('./postgres/url.ts')).existingPostgres(url, clock)
@@ -53,8 +53,8 @@ export async function openExisting(url: string, clock: Clock): Promise<Store> {
 }
 
 /**
- * Creates or upgrades the tables of a PostgreSQL store, and answers the SQL that this took; with `dryRun` it is only told.
- * @throws store.url.invalid, store.version, store.io
+ * Creates or upgrades the tables of a PostgreSQL store, and returns the SQL of it. `dryRun` runs none of it.
+ * @throws {SluiceError} `store.url.invalid`, `store.version`, `store.io`
  */
 export async function upgradeStore(url: string, clock: Clock, dryRun: boolean): Promise<string> {
   if (isPostgresUrl(url)) return (await import('./postgres/url.ts')).upgradePostgres(url, clock, dryRun)

@@ -1,10 +1,10 @@
-/** What a store keeps of who changed what through a server. */
+/** The store's record of changes made through a server. */
 
-/** Changes on record. */
+/** The audit log. */
 export interface AuditLog {
-  /** Keeps a change on record; the oldest of 100,000 are forgotten. */
+  /** Records a change. The log keeps the newest 100,000. */
   audit(entry: AuditEntry): Promise<void>
-  /** Changes on record, newest first. */
+  /** Recorded changes, newest first. */
   auditTrail(query: AuditQuery): Promise<AuditRow[]>
 }
 
@@ -12,34 +12,34 @@ export interface AuditLog {
 export interface AuditEntry {
   /** Wall clock, epoch ms. */
   readonly atMs: number
-  /** The name of the token, or what else did it. */
+  /** The name of the token, or of another author. */
   readonly who: string
-  /** Empty: of no tenant. */
+  /** Empty: the change belongs to no tenant. */
   readonly tenant: string
   /** The name of the operation. */
   readonly action: string
-  /** What it was done to: the path of the request. */
+  /** The subject of the change: the path of the request. */
   readonly subject: string
-  /** JSON text of what was asked. */
+  /** The request as JSON text. */
   readonly detail: string
 }
 
-/** One change on record. */
+/** One recorded change. */
 export interface AuditRow extends AuditEntry {
   /** Grows with each row. */
   readonly id: number
 }
 
-/** Which rows to read, newest first. */
+/** A filter of recorded changes, newest first. */
 export interface AuditQuery {
   /** Only rows before this one. */
   readonly before: number | null
-  /** Only this tenant's; null: all. */
+  /** Only this tenant's changes; null: all. */
   readonly tenant: string | null
   readonly limit: number
 }
 
-/** So many changes are kept; the oldest are forgotten some hundreds at a time. */
+/** The number of changes kept. The store forgets the oldest, some hundreds at a time. */
 export const AUDIT_KEPT = 100_000
-/** After so many new rows the oldest are looked for. */
+/** The number of new rows after which the store looks for the oldest. */
 export const AUDIT_PRUNED_EVERY = 500

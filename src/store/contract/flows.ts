@@ -3,13 +3,14 @@ import type { FlowNews, FlowQuery, FlowRecord, FlowState } from '../../jobs/flow
 import type { NewFlow } from '../../jobs/new-flow.ts'
 
 /**
- * Jobs that wait for each other, under one parent. All rows exist from the start; a job that waits for others is `pending`, has no lane
- * and wakes nobody.
+ * Jobs that wait for each other, under one parent. The store writes all rows at the start. A job that waits for others
+ * is `pending`, has no lane and wakes no worker.
  *
- * Whatever ends a job of a flow (a settlement, a cancel, a recovery, a rejection, an expiry) also does, in the same transaction and once:
- * the flow's tally; where the job completed, the jobs that waited for it alone become available (or scheduled), at their old place; where
- * it did not, all that wait for it, directly or not, are cancelled. The end of the last node ends the flow, and makes its callbacks
- * available. A manual retry of a discarded node opens the flow again, with what was cancelled because of it.
+ * A job of a flow can end by a settlement, a cancel, a recovery, a rejection or an expiry. The same transaction updates
+ * the flow, exactly once. If the job completed, the jobs that waited for it alone become available (or scheduled), at
+ * their old place. If it did not complete, all that wait for it, directly or not, are cancelled. The end of the last
+ * node ends the flow and makes its callbacks available. A manual retry of a discarded node reopens the flow and the
+ * jobs that its failure cancelled.
  */
 export interface Flows {
   /** Stores a flow and all its jobs durably, all or none. */
@@ -18,13 +19,16 @@ export interface Flows {
   getFlow(id: string): Promise<FlowRecord | null>
   /** Flows by state, kind and name, newest first. */
   flows(query: FlowQuery): Promise<FlowRecord[]>
-  /** Ends a flow that runs: what waits is cancelled, what is active is marked as by `cancel`; no callback becomes available. */
+  /**
+   * Ends a running flow: waiting jobs are cancelled, active ones are marked as by `cancel`, and no callback becomes
+   * available.
+   */
   cancelFlow(id: string): Promise<FlowCancelAnswer>
 }
 
-/** What a request to cancel a flow came to. */
+/** The result of a request to cancel a flow. */
 export type FlowCancelAnswer =
-  /** `requested`: jobs that were active; their workers have to end them. */
+  /** `requested`: jobs that were active; their workers end them. */
   | { readonly kind: 'cancelled'; readonly news: FlowNews; readonly requested: readonly string[] }
   | { readonly kind: 'finished'; readonly state: FlowState }
   | { readonly kind: 'missing' }

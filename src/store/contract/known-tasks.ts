@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 
-/** The tasks that a claimer lists: it is given no job of another one. */
+/** The tasks that a claimer lists: the store hands it no job of another task. */
 export interface KnownTasks {
   readonly list: readonly string[]
   /** The same for every claimer that lists the same tasks. */
@@ -8,17 +8,17 @@ export interface KnownTasks {
   has(task: string): boolean
 }
 
-/** Jobs of a task that no live worker lists, as a claim met them. */
+/** Waiting jobs, seen by a claim, whose task no live worker lists. */
 export interface UnknownKind {
   readonly queue: string
   readonly task: string
 }
 
 const CACHE = new WeakMap<readonly string[], KnownTasks>()
-/** Of sets of tasks that are remembered with one lane; callers over HTTP name any. */
+/** The number of task sets remembered for one lane. Callers over HTTP may name any tasks, so there is a bound. */
 const PASSED_AT_MOST = 32
 
-/** What a request says of its tasks; null: it takes any. */
+/** The task set of a request; null: it takes any task. */
 export function knownTasks(tasks: readonly string[] | undefined): KnownTasks | null {
   if (tasks === undefined) return null
   const cached = CACHE.get(tasks)
@@ -30,12 +30,12 @@ export function knownTasks(tasks: readonly string[] | undefined): KnownTasks | n
   return known
 }
 
-/** Whether claimers of this set of tasks have found nothing for them in a parked lane. */
+/** Whether claimers with this task set have found nothing for them in a parked lane. */
 export function hasPassed(passed: string, known: KnownTasks | null): boolean {
   return known !== null && passed.split(' ').includes(known.name)
 }
 
-/** The sets of tasks that have found nothing in a lane, with this one among them; null: it was not parked before. */
+/** The task sets that have found nothing in a lane, with this one added; null: the lane was not parked before. */
 export function withPassed(passed: string | null, known: KnownTasks): string {
   const others = (passed?.split(' ') ?? []).filter((name) => name !== known.name)
   return [...others.slice(1 - PASSED_AT_MOST), known.name].sort().join(' ')

@@ -1,16 +1,16 @@
-/** What a store tells of the budgets of a limit without loading each. */
+/** Summaries of a limit's budgets, which the store reads without loading each bucket. */
 
-/** Which budgets of a limit to list. */
+/** A filter of a limit's budgets. */
 export interface KeyQuery {
   readonly limit: string
-  /** `waiting`: those with the most waiting jobs first, then by key. */
+  /** `waiting`: the most waiting jobs first, then by key. */
   readonly sort: 'waiting' | 'key'
-  /** The last one that is known; null: from the first on. */
+  /** The last row of the page before; null: the first page. */
   readonly after: KeyCount | null
   readonly rows: number
 }
 
-/** A partition key of a limit, and how many jobs stand in the line of its bucket. */
+/** A partition key of a limit, with the number of jobs in its bucket's wait list. */
 export interface KeyCount {
   readonly key: string
   readonly waiting: number
@@ -21,7 +21,7 @@ export interface LimitTotals {
   readonly limit: string
   /** Buckets that are or were in use. */
   readonly keys: number
-  /** Permits that are held. */
+  /** Permits held by active jobs. */
   readonly active: number
   readonly waiting: number
 }

@@ -6,11 +6,11 @@ export interface OverrideRequest {
   readonly limit: string
   /** Null: all keys. */
   readonly key: string | null
-  /** One of each kind stands for a key, and one of each for the limit: a new one takes the place of the old. */
+  /** The limit and each key of it have at most one of each kind: a new one replaces the old. */
   readonly kind: 'override' | 'pause'
-  /** Null: what stands ends. Of a pause only whether it is null counts. */
+  /** Null ends the current one. A pause only uses whether this is null. */
   readonly change: PolicyChange | null
-  /** The store's clock; null: until it is ended. */
+  /** On the store's clock; null: until a caller ends it. */
   readonly untilUs: number | null
   readonly by: string | null
   readonly reason: string | null

@@ -1,17 +1,23 @@
 /** Recurring work. */
 import type { NewSchedule, ScheduleRecord } from '../../jobs/schedule.ts'
 
-/** Recurring work. Claims fire what is due, in the transaction that moves the schedule on: no occurrence becomes two jobs. */
+/**
+ * Recurring work. Claims fire due schedules in the transaction that advances them, so that no occurrence becomes two
+ * jobs.
+ */
 export interface Schedules {
-  /** Registers a schedule: one of the same name and content stays as it is, one of other content is changed and keeps its count. */
+  /**
+   * Registers a schedule. One of the same name and content stays unchanged; one with other content is changed and keeps
+   * its count.
+   */
   schedule(schedule: NewSchedule): Promise<Scheduled>
-  /** Every schedule, ended ones too, by name. */
+  /** Every schedule by name, with ended ones. */
   schedules(): Promise<ScheduleRecord[]>
-  /** Forgets a schedule; an occurrence that waits or runs goes on. False when there is none of that name. */
+  /** Deletes a schedule; its waiting and running occurrences stay. False: no schedule has that name. */
   unschedule(name: string): Promise<boolean>
 }
 
-/** What registering a schedule came to. */
+/** The result of registering a schedule. */
 export interface Scheduled {
   readonly kind: 'created' | 'updated' | 'unchanged'
   readonly schedule: ScheduleRecord

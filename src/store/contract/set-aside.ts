@@ -1,4 +1,4 @@
-/** What was set aside beside jobs, which count as rejected. */
+/** An unreadable record, other than a job, that the store set aside. Jobs count as rejected instead. */
 export interface SetAside {
   readonly kind:
     | 'bucket'
@@ -13,6 +13,6 @@ export interface SetAside {
     | 'ageing'
   /** Its name, for people. */
   readonly name: string
-  /** Of a bucket: which one begins anew, with nothing left. */
+  /** For a bucket: its limit and key. It starts again with nothing left. */
   readonly bucket?: { readonly limit: string; readonly key: string }
 }

@@ -17,49 +17,52 @@ import type { UnknownKind } from './known-tasks.ts'
 import type { Unresolved, UnresolvedKind } from './unresolved.ts'
 
 /**
- * What the engine asks of a store, by role. Every backend answers alike; one conformance suite says so.
- * Times named `…Us` are integer microseconds of the store's own clock, times named `…Ms` are wall-clock epoch milliseconds.
+ * The verbs that the engine needs of a store, by role. Every backend behaves alike; one conformance suite checks it.
+ * Times named `…Us` are integer microseconds of the store's own clock, times named `…Ms` are wall-clock epoch
+ * milliseconds.
  */
 export interface Store
   extends Jobs, Claims, Flows, Limits, Schedules, Workers, RemoteJobs, WorkerRecords, QueueRecords, AuditLog, Settings {
-  /** Which backend this is, for messages: `sqlite`. */
+  /** The name of the backend for messages: `sqlite`. */
   readonly backend: string
   /** `watch` also reports the commits of this process that let jobs start. */
   readonly notifiesOwnWrites?: boolean
-  /** Jobs that were stored without their limits; null: in this store there are none. */
+  /** Jobs that were stored without their limits; null: this store has none. */
   readonly unresolved: Unresolved | null
-  /** Creates or upgrades the tables. @throws store.version when a newer Sluice has written them. */
+  /** Creates or upgrades the tables. @throws {SluiceError} `store.version` if a newer Sluice has written them */
   open(): Promise<void>
   /**
-   * Answers what is on its way, then lets go of the file or the connections.
-   * @param options.now waits for nothing: what is on its way fails, and may or may not have been kept
+   * Finishes pending calls, then closes the file or the connections.
+   * @param options.now waits for nothing: pending calls fail, and may or may not have been written
    */
   close(options?: { readonly now?: boolean }): Promise<void>
-  /** Empties the store but for the workers at work: for tests. */
+  /** Empties the store except for the live workers: for tests. */
   clear(): Promise<void>
   /** The store's clock now. */
   nowUs(): number
-  /** Calls `listener` when another process, or a commit that came after its caller's bell, may have changed something. Returns how to stop that. */
+  /**
+   * Calls `listener` after a possible change by another process, or a late commit of this one. Returns a stop function.
+   */
   watch(listener: (change: Change) => void): () => void
-  /** True while a call is on its way; a manual clock waits for it. */
+  /** True while a call is pending; a manual clock waits for it. */
   readonly pending: boolean
 }
 
-/** Settings of a server, as JSON text under names. */
+/** Settings of a server: JSON text by name. */
 export interface Settings {
-  /** Keeps a setting; null forgets it. */
+  /** Stores a setting; null deletes it. */
   keepSetting(name: string, value: string | null): Promise<void>
-  /** Settings whose names begin so. */
+  /** Settings whose names begin with the prefix. */
   settings(prefix: string): Promise<readonly { readonly name: string; readonly value: string }[]>
 }
 
-/** What may have changed: there is work, a job was asked to end, a job has ended, or no telling. */
+/** The possible change: new work, a request to cancel a job, the end of a job, or anything. */
 export type Change = 'work' | 'cancelled' | 'ended' | 'any'
 
-/** What an acknowledgement is worth: `power` survives a power cut, `process` survives a killed process. */
+/** The guarantee of an acknowledgement: `power` survives a power cut, `process` survives a killed process. */
 export type Durability = 'power' | 'process'
 
-/** How long finished jobs are kept, in µs. */
+/** The time that finished jobs are kept, in µs. */
 export interface Retention {
   readonly completedUs: number
   readonly cancelledUs: number
@@ -69,125 +72,146 @@ export interface Retention {
 /** Jobs from arrival to the end of their retention. */
 export interface Jobs {
   /**
-   * Stores jobs durably, all or none; each answer says whether its job is new or whose duplicate it is.
-   * @param tx a connection of the caller's with a transaction open: the jobs are stored with it or not at all. @throws option.invalid where a store has none
+   * Stores jobs durably, all or none; each answer says whether its job is new or a duplicate.
+   * @param tx the caller's connection with an open transaction: the jobs are stored with it or not at all. @throws
+   * {SluiceError} `option.invalid` if a store supports none
    */
   enqueue(jobs: readonly NewJob[], tx?: unknown): Promise<Enqueued[]>
   /** One job by its id. */
   get(id: string): Promise<JobRecord | null>
-  /** Jobs by state, queue, task, newest first. */
+  /** Jobs by state, queue and task, newest first. */
   list(query: JobQuery): Promise<JobRecord[]>
-  /** Ends a job that has not ended; an active one is only marked, its worker learns it through the answer or a heartbeat. */
+  /**
+   * Ends a job that has not ended. An active one is only marked: its worker learns it from the answer or a heartbeat.
+   */
   cancel(id: string): Promise<CancelAnswer>
-  /** Makes a discarded job available again with a fresh attempt count; false when it is in no such state. Opens its flow again. */
+  /**
+   * Makes a discarded job available again with a fresh attempt count, and opens its flow again. False: the job is in
+   * another state.
+   */
   retry(id: string): Promise<boolean>
-  /** Deletes up to `limit` jobs whose retention is over and forgets idle lanes and cold buckets; answers how many rows went. */
+  /** Deletes jobs past their retention, idle lanes and cold buckets, up to `limit`. Returns the number of rows. */
   prune(limit: number): Promise<number>
-  /** Why a job waits; null when there is no such job. */
+  /** The reason why a job waits; null: the job does not exist. */
   explain(id: string): Promise<Explanation | null>
 }
 
-/** Taking work and saying what it came to. */
+/** Taking work and settling it. */
 export interface Claims {
-  /** Takes jobs that every budget admits now. The request is read when the transaction runs, not when the call is made. */
+  /**
+   * Takes jobs that every budget admits now. The transaction reads the request when it runs, not when the call is made.
+   */
   claim(request: () => ClaimRequest): Promise<Claim>
   /**
-   * Writes what one run came to; calls made together are written together, and one that cannot be written fails alone.
-   * @param again an earlier call failed, and may have been kept all the same
+   * Writes the outcome of one run. The store writes simultaneous calls in one batch; one that it cannot write fails
+   * alone.
+   * @param again an earlier call failed, and may have been written nevertheless
    */
   settle(worker: number, settlement: Settlement, again?: boolean): Promise<SettleResult>
-  /** Gives claimed jobs that never started back, with their units and their attempt. */
+  /** Gives back claimed jobs that never started, with their units and their attempt. */
   release(worker: number, runs: readonly Unstarted[]): Promise<void>
   /**
-   * Gives back what is active under a worker's id and is none of the runs that it holds: a claim has taken it whose answer was lost. Its
-   * permits and its attempt return, its units stay charged. No claim of this worker may be on its way. Answers how many jobs went back.
+   * Gives back the active jobs of a worker that are not among the runs it holds: the answer of their claim was lost.
+   * Their permits and attempts return, their units stay charged. No claim of this worker may be pending. Returns the
+   * number of jobs given back.
    */
   releaseLost(worker: number, held: readonly Run[]): Promise<number>
-  /** Gives back, as `releaseLost` does, what is active of remote claims whose answer was lost. */
+  /** Gives back the active jobs of remote claims whose answer was lost, as `releaseLost` does. */
   releaseClaims(claims: readonly RemoteClaim[]): Promise<ReleasedClaims>
-  /** Moves jobs whose time has come to their lanes, at most `limit`; answers how many. Claims do it by themselves. */
+  /** Moves due jobs to their lanes, at most `limit`, and returns their number. Claims also do this. */
   promote(limit: number): Promise<number>
-  /** Takes back the jobs of dead workers and of leases that ran out; their permits return in the same transaction. */
+  /** Takes back the jobs of dead workers and of leases that ran out. Their permits return in the same transaction. */
   recover(): Promise<Recovered[]>
 }
 
 /** Policies and the state of their buckets. */
 export interface Limits {
-  /** Declares limits; a higher version wins, at the same version the later call. Answers the names whose policy changed. */
+  /**
+   * Declares limits; a higher version wins, at the same version the later call. Returns the names whose policy changed.
+   */
   define(limits: readonly LimitDefinition[]): Promise<string[]>
-  /** Declares the limits of queues as a whole, as `define` does those of jobs. Answers the queues whose starts need something else now. */
+  /**
+   * Declares the limits of queues as a whole, as `define` does for jobs. Returns the queues whose starts now need other
+   * buckets.
+   */
   declareQueues(queues: readonly DeclaredQueue[]): Promise<string[]>
   /**
-   * Closes a bucket until `untilUs`; lanes that wait on it are re-timed at once. True: that is news, as `extendsPenalty` says; several
-   * jobs may learn of one refusal.
-   * @param worker of a limit of scope `worker`: whose own; without one those of all workers.
+   * Closes a bucket until `untilUs`, and re-times the lanes that wait for it at once. True: a reason to emit an event
+   * (see `extendsPenalty`), since several jobs may report one refusal.
+   * @param worker for a limit of scope `worker`: the owner; absent: the buckets of all workers
    */
   penalize(limit: string, key: string, untilUs: number, worker?: number): Promise<boolean>
   /**
-   * Corrects a bucket by what the other side says is left of it; lanes that wait on it are re-timed. True: that is news.
-   * @param worker who was told, where the limit is of scope `worker`.
+   * Corrects a bucket by the budget that an API reported, and re-times the lanes that wait for it. True: a reason to
+   * emit an event.
+   * @param worker the worker that got the report, for a limit of scope `worker`
    */
   calibrate(limit: string, key: string, told: CalibrationReport, worker?: number): Promise<boolean>
-  /** Corrects what was charged: positive units go out, into debt if need be; negative ones come back. `worker`: who was charged. */
+  /**
+   * Corrects a charge: positive units are taken, into debt if need be; negative ones return. `worker`: the worker that
+   * was charged.
+   */
   charge(limit: string, key: string, units: number, chargedAtUs: number, worker?: number): Promise<void>
-  /** The buckets of a limit, or the one of a key; a bucket that was never used reads as a new one. */
+  /** The buckets of a limit, or the one of a key; an unused bucket reads as a new one. */
   inspect(limit: string, key?: string): Promise<BucketReport[]>
   /** Every declared limit. */
   limits(): Promise<LimitDefinition[]>
-  /** The limits and overrides that cannot be read. */
+  /** The unreadable limits and overrides. */
   unreadable(): Promise<readonly SetAside[]>
-  /** Waiting jobs by queue and bucket, at most `rows` of these, the longest first; counted one by one, so not for a hot path. */
+  /** Waiting jobs by queue and bucket, at most `rows`, longest first. It counts singly: not for a hot path. */
   throttled(rows: number): Promise<Throttled>
-  /** A page of the budgets of a limit that all workers share, by how many jobs stand in their lines, or by key. */
+  /** A page of a limit's shared budgets, by the jobs in their wait lists, or by key. */
   limitKeys(query: KeyQuery): Promise<readonly KeyCount[]>
-  /** All shared budgets of each of these limits together; nothing of a limit that was never used. */
+  /** Totals over the shared budgets of each of these limits; none for a limit that was never used. */
   limitTotals(limits: readonly string[]): Promise<readonly LimitTotals[]>
-  /** What waits for each bucket of a limit, or for the one of a key; null for a limit that is not defined. */
+  /** The jobs that wait for each bucket of a limit, or for the one of a key; null: the limit is not defined. */
   backlog(limit: string, key?: string): Promise<readonly BucketBacklog[] | null>
   /**
-   * Begins, replaces or ends an override or a pause; lanes that wait are re-timed at once, and again at the instant it ends by itself.
-   * False: there was none to end. @throws limit.unknown, policy.invalid
+   * Begins, replaces or ends an override or a pause. The store re-times waiting lanes at once, and again when it ends
+   * on its own. False: there was none to end. @throws {SluiceError} `limit.unknown`, `policy.invalid`
    */
   override(request: OverrideRequest): Promise<boolean>
-  /** Every override and pause on record, of one limit or of all, oldest first; some of what is over may have been forgotten. */
+  /**
+   * Every override and pause on record, of one limit or of all, oldest first. The store may have forgotten ended ones.
+   */
   overrides(limit?: string): Promise<Override[]>
 }
 
-/** Which processes are at work. */
+/** The live processes. */
 export interface Workers {
   /**
-   * Registers this process as a worker of these queues; the number names it in claims.
-   * @param tasks those that it lists: it is given no job of another one. Absent: it takes any.
+   * Registers this process as a worker of these queues; claims use the returned number.
+   * @param tasks the tasks that it lists: the store hands it no other job. Absent: it takes any.
    */
   join(queues: readonly string[], leaseUs: number, tasks?: readonly string[]): Promise<number>
-  /** Extends the leases of a worker's active jobs; answers which of them were cancelled or are no longer its own. */
+  /** Extends the leases of a worker's active jobs; returns which of them were cancelled or belong to others now. */
   heartbeat(worker: number, runs: readonly Run[], leaseUs: number): Promise<Beat>
-  /** Which active jobs of a worker somebody asked to cancel (`seq`). */
+  /** The active jobs of a worker that a caller asked to cancel (`seq`). */
   cancellations(worker: number): Promise<number[]>
   /** Removes the registration; jobs still active stay leased until their lease runs out. */
   leave(worker: number): Promise<void>
 }
 
-/** One run of a job: the job and the attempt that it is. */
+/** One run of a job: the job and the number of its attempt. */
 export interface Run {
   readonly seq: number
   readonly attempt: number
 }
 
-/** A claimed job that never started, with what was charged for it. */
+/** A claimed job that never started, with its charges. */
 export interface Unstarted extends Run {
   readonly uses: readonly BucketUse[]
   readonly startedUs: number
 }
 
-/** What became of a job that was enqueued. */
+/** The result of enqueueing one job. */
 export type Enqueued =
   | { readonly kind: 'created'; readonly id: string }
   | { readonly kind: 'duplicate'; readonly id: string }
   | { readonly kind: 'updated'; readonly id: string }
   | { readonly kind: 'conflict'; readonly id: string }
 
-/** What a request to cancel came to; `requested`: the job is active, its worker has to end it. */
+/** The result of a request to cancel. `requested`: the job is active, and its worker has to end it. */
 export type CancelAnswer =
   | { readonly kind: 'cancelled'; readonly flow?: FlowNews }
   | { readonly kind: 'requested' }
@@ -203,12 +227,12 @@ export interface BucketUse {
   readonly weight: number
 }
 
-/** The limits that an engine's code gives to a queue as a whole: every start of the queue needs them, whoever claims it. */
+/** The limits that an engine's code gives to a queue as a whole: every start of the queue needs them, on any worker. */
 export interface DeclaredQueue {
   readonly queue: string
-  /** Empty: the queue has none from now on. */
+  /** Empty: the queue has no limits from now on. */
   readonly uses: readonly BucketUse[]
-  /** Compared between engines; a whole number, 0 when not given. */
+  /** Compared between engines; a whole number, default 0. */
   readonly version: number
 }
 
@@ -219,18 +243,18 @@ export interface QueueRequest {
   readonly slots: number
 }
 
-/** Who claims, for how long, and how much. */
+/** A claim's worker, lease and slots. */
 export interface ClaimRequest {
   readonly worker: number
   readonly leaseUs: number
   readonly queues: readonly QueueRequest[]
   /** The tasks whose jobs it takes; absent: any. */
   readonly tasks?: readonly string[]
-  /** A bucket that jobs go on waiting for is told of again after so long, in µs; 1 minute by default. */
+  /** The interval of `sustained` events of a bucket that jobs still wait for, in µs; default 1 minute. */
   readonly eventWindowUs?: number
-  /** The jobs' own leases and timeouts count: nobody here keeps an eye on the run. Absent: they do not. */
+  /** The jobs' own leases and timeouts count, since no engine watches the run. Absent: they do not. */
   readonly remote?: boolean
-  /** A UUID kept with what this claim starts, for `releaseClaims`; only with `remote`. */
+  /** A UUID stored with the jobs that this claim starts, for `releaseClaims`; only with `remote`. */
   readonly claimId?: string
 }
 
@@ -240,67 +264,67 @@ export interface RemoteClaim {
   readonly claimId: string
 }
 
-/** What was given back of remote claims. */
+/** The jobs given back of remote claims. */
 export interface ReleasedClaims {
-  /** How many jobs went back. */
+  /** The number of jobs given back. */
   readonly jobs: number
-  /** The claims that they were of. */
+  /** Their claims. */
   readonly claimIds: readonly string[]
 }
 
-/** What a claim came to. */
+/** The result of a claim. */
 export interface Claim {
   readonly jobs: readonly GrantedJob[]
-  /** Jobs that will not run: refused by a limit that drops, or too late; already discarded. */
+  /** Jobs that will not run, already discarded: a limit drops them, or they are too late. */
   readonly rejected: readonly Rejected[]
-  /** When to claim again if no bell rings before; null: never. */
+  /** The time to claim again if no wakeup comes before; null: never. */
   readonly nextWakeUs: number | null
-  /** When something comes due by itself: an occurrence, a delayed job, a retry, the end of a wait. A reason to claim even without a free slot; null: nothing does. */
+  /** The next time something becomes due by itself: a reason to claim even without a free slot. Null: nothing does. */
   readonly nextFireUs: number | null
   /** Occurrences that became jobs or were skipped, and series that ended. */
   readonly schedules: readonly ScheduleNews[]
-  /** Jobs of these kinds wait until somebody says what their limits are; absent: there are none. */
+  /** Jobs of these kinds wait until an engine resolves their limits; absent: there are none. */
   readonly unresolved?: readonly UnresolvedKind[]
-  /** Rows that cannot be read and were put out of the way; absent: there are none. */
+  /** Unreadable rows that the store set aside; absent: there are none. */
   readonly aside?: readonly SetAside[]
-  /** Jobs of these kinds wait, for no live worker knows their task; those alone that this claim met. Absent: none. */
+  /** Jobs of these kinds wait, since no live worker lists their task. Only those that this claim saw; absent: none. */
   readonly unknown?: readonly UnknownKind[]
-  /** What the end of jobs that were rejected meant for their flows. */
+  /** Changes of flows by jobs that were rejected. */
   readonly flows: readonly FlowNews[]
   /** The decision's clock. */
   readonly nowUs: number
-  /** Lanes looked at: what a claim costs. */
+  /** The number of lanes examined: the cost of a claim. */
   readonly looks: number
-  /** Buckets whose budget ran out for somebody in this claim. */
+  /** Buckets that closed in this claim. */
   readonly closed: readonly Closed[]
-  /** Buckets that jobs have gone on waiting for since they were last told of. */
+  /** Buckets with continued waiting whose `sustained` event is due. */
   readonly sustained: readonly Sustained[]
-  /** Buckets that nobody waits for any more. */
+  /** Buckets that no job waits for any more. */
   readonly released: readonly Released[]
 }
 
-/** A bucket in whose line the first lane came to stand. */
+/** A bucket in whose wait list a first lane now stands. */
 export interface Closed {
   readonly limit: string
   readonly key: string
-  /** Of a limit of scope `worker`: whose own it is; absent: it is the fleet's. */
+  /** The owner, for a limit of scope `worker`; absent: all workers share it. */
   readonly worker?: number
   readonly queue: string
-  /** Units that the refused head asked for. */
+  /** Units that the refused head needs. */
   readonly wanted: number
   /** Jobs that this bucket admitted in the same claim. */
   readonly granted: number
-  /** What these cost. */
+  /** Their cost. */
   readonly grantedUnits: number
-  /** Lanes whose heads it refused: as many jobs, which are not counted again when they start. */
+  /** Lanes whose heads it refused. Each counts as one job, which is not counted again when it starts. */
   readonly deferred: number
-  /** Jobs that stand in its line, those behind the first of their lanes too; counted up to 1,000. */
+  /** All jobs in its wait list, not only the lanes' heads; counted up to 1,000. */
   readonly waiting: number
-  /** When the next may go; null when a permit has to return first. */
+  /** The next possible start; null: a permit has to return first. */
   readonly nextAtUs: number | null
   /** False: the limit is not declared, and nothing starts before it is. */
   readonly defined: boolean
-  /** The refused head, where the limit is not declared. */
+  /** The refused head, if the limit is not declared. */
   readonly refused?: { readonly task: string; readonly flow?: FlowPlace }
 }
 
@@ -311,12 +335,15 @@ export interface Rejected {
   readonly queue: string
   readonly input: string
   readonly attempt: number
-  /** `unreadable`: its row cannot be read, and was set aside. */
+  /** `unreadable`: the store could not read its row, and set it aside. */
   readonly reason: 'dropped' | 'late' | 'expired' | 'unreadable'
   readonly limit: string
   readonly key: string
   readonly expectedStartUs: number | null
-  /** Set: it was an occurrence of a schedule, which is skipped: the job is cancelled, not discarded, and does not count as a run. */
+  /**
+   * Set: the job was an occurrence of a schedule, which is skipped. It is cancelled, not discarded, and does not count
+   * as a run.
+   */
   readonly occurrence?: Occurrence
 }
 
@@ -328,15 +355,15 @@ export interface Recovered {
   readonly input: string
   readonly attempt: number
   readonly state: JobState
-  /** Set: it ended, and that changed the flow it belongs to. */
+  /** Set: the job ended, and that changed its flow. */
   readonly flow?: FlowNews
 }
 
-/** One bucket as it stands. */
+/** The present state of one bucket. */
 export interface BucketReport {
   readonly limit: string
   readonly key: string
-  /** Of a limit of scope `worker`: whose own it is, null while no worker has used it; absent: it is the fleet's. */
+  /** The owner, for a limit of scope `worker`; null: no worker has used it yet; absent: all workers share it. */
   readonly worker?: number | null
   /** Units that could start now; ≥ 0. */
   readonly available: number
@@ -347,17 +374,17 @@ export interface BucketReport {
   readonly active: number
   /** Jobs that wait in lanes of this bucket. */
   readonly waiting: number
-  /** When the first of its line may start; null: nobody waits, or a permit has to return. */
+  /** The possible start of the first in its wait list; null: no job waits, or a permit has to return. */
   readonly nextStartUs: number | null
-  /** When all that waits now could have started; null: unknown. */
+  /** The earliest instant by which all waiting jobs can have started; null: unknown. */
   readonly drainedUs: number | null
-  /** What it keeps back for urgent jobs; absent: nothing. */
+  /** The budget reserved for urgent jobs; absent: none. */
   readonly headroom?: Headroom
-  /** What is in force for it beside the definition. */
+  /** The overrides and pauses in force for it. */
   readonly overrides: readonly Override[]
 }
 
-/** What a heartbeat learned (`seq` of active jobs). */
+/** The result of a heartbeat (`seq` of active jobs). */
 export interface Beat {
   readonly cancelled: readonly number[]
   readonly lost: readonly number[]

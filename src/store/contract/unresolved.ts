@@ -1,4 +1,7 @@
-/** Jobs that were stored where the code of their task is not: no limit of theirs is known, and none starts before an engine says them. */
+/**
+ * Jobs that were stored without their task's code. Their limits are unknown, and none starts before an engine resolves
+ * them.
+ */
 import type { JobError, NewJob } from '../../jobs/job.ts'
 
 /** A kind of unresolved jobs, as a claim finds it. */
@@ -7,7 +10,7 @@ export interface UnresolvedKind {
   readonly task: string
 }
 
-/** A job whose limits are to be said. */
+/** A job whose limits an engine has to resolve. */
 export interface UnresolvedJob extends UnresolvedKind {
   readonly seq: number
   readonly id: string
@@ -16,15 +19,15 @@ export interface UnresolvedJob extends UnresolvedKind {
   readonly attempt: number
 }
 
-/** What an engine has made of an unresolved job: the limits by which it waits from now on, or why it has none and is discarded. */
+/** An engine's resolution of a job: the limits by which it waits from now on, or the reason why it is discarded. */
 export type Resolution =
   | { readonly job: UnresolvedJob; readonly as: Pick<NewJob, 'uses' | 'fairKey' | 'share'> }
   | { readonly job: UnresolvedJob; readonly error: JobError }
 
-/** What a store asks of the engines that know the tasks of its jobs. */
+/** The verbs with which engines resolve jobs of their tasks. */
 export interface Unresolved {
-  /** The first jobs of a kind, in the order in which they would start. */
+  /** The first jobs of a kind, in their start order. */
   list(kind: UnresolvedKind, limit: number): Promise<UnresolvedJob[]>
-  /** Has jobs join their lanes, or discards them; answers the `seq` of those that were still unresolved. */
+  /** Puts jobs into their lanes, or discards them; returns the `seq` of those that were still unresolved. */
   resolve(resolutions: readonly Resolution[]): Promise<number[]>
 }

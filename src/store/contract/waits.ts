@@ -1,56 +1,60 @@
-/** What a store tells of waiting jobs, and is told of their budgets: why each waits, how many wait where, what they would cost. */
+/** Reports on waiting jobs and their budgets: the reasons, the counts and the cost. */
 import type { JobRecord } from '../../jobs/job.ts'
 import type { BudgetReport } from '../../policy/limits/allowance.ts'
 import type { BucketState } from '../../policy/limits/bucket.ts'
 import type { Headroom, LimitPolicy } from '../../policy/limits/limit.ts'
 import type { Override } from './overrides.ts'
 
-/** Why a job waits. */
+/** The reason why a job waits. */
 export interface Explanation {
   readonly job: JobRecord
-  /** It waits until an engine that knows its task says what its limits are. */
+  /** The job waits until an engine that lists its task resolves its limits. */
   readonly unresolved?: true
-  /** The buckets that must admit it, with the units that it costs there. */
+  /** The buckets that must admit it, with its cost in each. */
   readonly uses: readonly { readonly limit: string; readonly key: string; readonly weight: number }[]
-  /** What splits its lane from others with the same buckets; null: nothing does. */
+  /** The key that separates its lane from others with the same buckets; null: none. */
   readonly fairKey: string | null
-  /** Starts that one turn of its lane has; 1 for a job that stands in no lane. */
+  /** The starts of one turn of its lane; 1 for a job without a lane. */
   readonly share: number
-  /** The bucket whose line the job's lane stands in. */
+  /** The bucket in whose wait list the job's lane stands. */
   readonly waitsOn: { readonly limit: string; readonly key: string } | null
-  /** What that bucket keeps back from it for more urgent jobs; null: nothing. */
+  /** The part of that bucket's budget reserved for more urgent jobs; null: none. */
   readonly headroom: Headroom | null
-  /** Where a limit of scope `worker` is among its limits: the bucket that each live worker has to wait for, null: none, and until when. */
+  /**
+   * With a limit of scope `worker` among its limits: for each live worker the bucket to wait for (null: none) and until
+   * when.
+   */
   readonly eachWorker?: readonly WorkerWait[]
   /** Jobs ahead of it in its lane, plus one; null when it does not wait. */
   readonly position: number | null
   /**
-   * Jobs that start before it in the line of its only bucket, whatever lane they stand in, plus one; null when it needs several
+   * Jobs that start before it in the wait list of its only bucket, in any lane, plus one. Null: it needs several
    * buckets or none, or does not wait.
    */
   readonly linePosition: number | null
-  /** When it came to its present state. */
+  /** The time when its present state began. */
   readonly sinceUs: number | null
-  /** When the head of the lane may start. */
+  /** The possible start of the lane's head. */
   readonly untilUs: number | null
-  /** What is in force for that bucket beside the definition. */
+  /** The overrides and pauses in force for that bucket. */
   readonly overrides: readonly Override[]
   /**
-   * When it will start; of a scheduled or retryable job, when it joins its lane (wall clock for `scheduled`). A job that a limit has put
-   * off is shown as scheduled but stands in its lane: of it this is told as of any that waits.
+   * Its expected start. For a scheduled or retryable job: the time when it joins its lane (wall clock for `scheduled`).
+   * A job that a limit has rescheduled is shown as scheduled but stands in its lane: it gets the expected start of a
+   * waiting job.
    */
   readonly expectedStartUs: number | null
-  /** False: it starts no sooner than expected; other lanes, buckets, permits or a free slot may delay it. */
+  /** False: it starts no sooner than expected; other lanes, buckets, permits or a missing slot may delay it. */
   readonly exact: boolean
-  /** When it is given up unless it has started; null: never. */
+  /** The time when it is discarded unless it has started; null: never. */
   readonly givenUpAtUs: number | null
   /** A live worker serves its queue. */
   readonly served: boolean
-  /** A live worker that serves its queue knows its task. */
+  /** A live worker that serves its queue lists its task. */
   readonly known: boolean
 }
 
-/** How a job stands with one worker. */
+/** The wait of a job at one worker. */
 export interface WorkerWait {
   readonly worker: number
   readonly waitsOn: { readonly limit: string; readonly key: string } | null
@@ -58,66 +62,66 @@ export interface WorkerWait {
   readonly untilUs: number | null
 }
 
-/** Waiting jobs by what holds them back. */
+/** Waiting jobs by the bucket that delays them. */
 export interface Throttled {
-  /** Waiting jobs that a closed bucket holds back. */
+  /** Waiting jobs that a closed bucket delays. */
   readonly waiting: number
-  /** One row for each queue and bucket, the longest first; at most as many as were asked for. */
+  /** One row for each queue and bucket, the longest first, up to the requested number. */
   readonly rows: readonly ThrottledRow[]
 }
 
-/** Jobs of one queue in the line of one bucket. */
+/** Jobs of one queue in the wait list of one bucket. */
 export interface ThrottledRow {
   readonly queue: string
   readonly limit: string
   readonly key: string
-  /** Of a limit of scope `worker`: whose line it is; the same jobs stand in those of other workers too. */
+  /** The owner of the wait list, for a limit of scope `worker`; the same jobs stand in those of other workers too. */
   readonly worker?: number
   readonly waiting: number
-  /** When the first of the line may start; null when a permit has to return. */
+  /** The possible start of the first in the wait list; null: a permit has to return first. */
   readonly nextStartUs: number | null
 }
 
-/** All that waits for one bucket, with what a forecast needs of it. */
+/** All jobs that wait for one bucket, with the data that a forecast needs. */
 export interface BucketBacklog {
   readonly key: string
-  /** As it holds for this key; null: the limit is not defined. */
+  /** The policy in force for this key; null: the limit is not defined. */
   readonly policy: LimitPolicy | null
   readonly state: BucketState
   readonly active: number
-  /** Available jobs that need it, wherever their lanes stand. */
+  /** Available jobs that need it, in any wait list. */
   readonly jobs: number
   readonly units: number
-  /** All of them cost the same. */
+  /** All of these jobs cost the same. */
   readonly even: boolean
-  /** The lowest priority that one of them was given, and the highest; 0 of none. */
+  /** The lowest and the highest given priority of these jobs; 0 without jobs. */
   readonly lowest: number
   readonly highest: number
 }
 
-/** A bucket that nobody waits for any more. */
+/** A bucket that no job waits for any more. */
 export interface Released {
   readonly limit: string
   readonly key: string
-  /** Of a limit of scope `worker`: whose own it is; absent: it is the fleet's. */
+  /** The owner, for a limit of scope `worker`; absent: all workers share it. */
   readonly worker?: number
-  /** Jobs that had waited for it and have started since it was last told of. */
+  /** Jobs that had waited for it and have started since its last event. */
   readonly deferred: number
 }
 
-/** A bucket that jobs go on waiting for. */
+/** A bucket that jobs still wait for. */
 export interface Sustained extends Released {
-  /** When the next may go; null when a permit has to return first. */
+  /** The next possible start; null: a permit has to return first. */
   readonly nextAtUs: number | null
 }
 
-/** What the other side said of its budget, and what it is taken for. */
+/** An API's report of its budget, and how to read it. */
 export interface CalibrationReport extends BudgetReport {
   readonly direction: 'down' | 'both'
   readonly reset: 'window' | 'refill'
 }
 
-/** Of several workers the first that has budget again; whoever that is takes it, and more may come. */
+/** The first of several workers to have budget again. That worker takes the job, and more workers may join. */
 export function firstOf(workers: readonly WorkerWait[]): Pick<Explanation, 'waitsOn' | 'untilUs'> {
   if (workers.some((each) => each.waitsOn === null)) return { waitsOn: null, untilUs: null }
   const [first] = workers.toSorted((a, b) => (a.untilUs ?? Infinity) - (b.untilUs ?? Infinity))
