@@ -253,6 +253,7 @@ const REPLACED = new Map(
     dismiss: 'deregisterWorker',
     enlist: 'registerWorker',
     freed: 'wakeup',
+    Given: 'a noun',
     givenClock: 'testClock',
     hangsOnJob: 'dependsOnJob',
     jobFacts: 'jobDetails',

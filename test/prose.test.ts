@@ -19,6 +19,7 @@ const DONE = [
   'src/policy',
   'src/remote',
   'src/store/contract',
+  'src/store/shared',
   'src/telemetry',
   'src/testing',
 ]

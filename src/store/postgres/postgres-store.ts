@@ -228,8 +228,8 @@ export class PostgresStore extends RemoteVerbs implements Store {
     return result
   }
 
-  protected looks<Given extends unknown[], Answer>(verb: SharedVerb<Given, Answer>): Call<Given, Answer> {
-    return (...given) => this.#look((db) => readAsync(verb(accessOf(this.#context, db), ...given)))
+  protected looks<Input extends unknown[], Answer>(verb: SharedVerb<Input, Answer>): Call<Input, Answer> {
+    return (...input) => this.#look((db) => readAsync(verb(accessOf(this.#context, db), ...input)))
   }
 
   /** For what tells of waits and limits: arrivals stand in their lanes, and an override whose time is over has ended. */

@@ -88,16 +88,16 @@ export abstract class RemoteVerbs extends SharedVerbs {
     this.access.context.db.session((db) => readAsync(settings(accessOf(this.access.context, db), prefix)))
   clear: Store['clear'] = () => this.#change((db) => clear(this.access.context, db))
 
-  protected reads<Given extends unknown[], Answer>(verb: SharedVerb<Given, Answer>): Call<Given, Answer> {
-    return (...given) => this.#read((db) => readAsync(verb(accessOf(this.access.context, db), ...given)))
+  protected reads<Input extends unknown[], Answer>(verb: SharedVerb<Input, Answer>): Call<Input, Answer> {
+    return (...input) => this.#read((db) => readAsync(verb(accessOf(this.access.context, db), ...input)))
   }
 
-  protected keeps<Given extends unknown[], Answer>(verb: SharedVerb<Given, Answer>): Call<Given, Answer> {
+  protected keeps<Input extends unknown[], Answer>(verb: SharedVerb<Input, Answer>): Call<Input, Answer> {
     return this.reads(verb)
   }
 
-  protected changes<Given extends unknown[], Answer>(verb: SharedVerb<Given, Answer>): Call<Given, Answer> {
-    return (...given) => this.#change((db) => readAsync(verb(accessOf(this.access.context, db), ...given)))
+  protected changes<Input extends unknown[], Answer>(verb: SharedVerb<Input, Answer>): Call<Input, Answer> {
+    return (...input) => this.#change((db) => readAsync(verb(accessOf(this.access.context, db), ...input)))
   }
 
   /** What may be asked again, or done again: at worst the answer says that it was done already. */

@@ -12,7 +12,7 @@ export type BacklogRow = [
   highest: number,
 ]
 
-/** What waits for each of these buckets; one without a row has none. */
+/** The backlog of each of these buckets; a bucket without a row has none. */
 export function backlogs(buckets: readonly StoredBucket[], rows: readonly BacklogRow[]): BucketBacklog[] {
   const found = new Map(rows.map((row) => [row[0], row]))
   return buckets.map(({ id, key, policy, state, active }) => {

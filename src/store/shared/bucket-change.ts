@@ -3,7 +3,10 @@ import { calibrate, setLevel } from '../../policy/limits/calibrate.ts'
 import type { CalibrationReport } from '../contract/waits.ts'
 import type { StoredBucket } from './stored-bucket.ts'
 
-/** Changes a bucket within one transaction. `no`: nothing changed, and nothing is written; `news`: a reason to tell of it. */
+/**
+ * Changes a bucket within one transaction. `no`: nothing changed, and the store writes nothing; `news`: the change is a
+ * reason to emit an event.
+ */
 export type BucketChange = (bucket: StoredBucket, nowUs: number) => 'no' | 'yes' | 'news'
 
 /** Closes a bucket. */
@@ -16,7 +19,7 @@ export function closeUntil(untilUs: (nowUs: number) => number): BucketChange {
   }
 }
 
-/** Corrects what was charged: positive units go out, into debt if need be; negative ones come back. */
+/** Corrects a charge: positive units are taken, into debt if need be; negative ones return. */
 export function correctBy(units: number, chargedAtUs: number): BucketChange {
   return ({ policy, state }, nowUs) => {
     if (policy && units > 0) debit(policy, state, nowUs, units)
@@ -25,7 +28,7 @@ export function correctBy(units: number, chargedAtUs: number): BucketChange {
   }
 }
 
-/** Corrects a bucket by what the other side says is left of it. */
+/** Corrects a bucket by the budget that an API reported. */
 export function calibrateTo(report: CalibrationReport): BucketChange {
   const isWindow = report.reset === 'window'
   return ({ policy, state }, nowUs) => {

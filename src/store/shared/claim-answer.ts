@@ -2,10 +2,10 @@ import type { GrantedJob } from '../../jobs/job.ts'
 import type { Grant } from '../../policy/admission/queue-slots.ts'
 import type { LanesRead } from './lanes-read.ts'
 
-/** A started job without what its start came with. */
+/** A started job without the details of its start. */
 export type StartedJob = Omit<GrantedJob, 'startedUs' | 'waitedFor' | 'uses'>
 
-/** A started job as its worker gets it; `grant` where a decision let it start, rather than that nothing limits it. */
+/** A started job for its worker. `grant`: a decision let it start; absent: no limit applies. */
 export function grantedJob(job: StartedJob, startedUs: number, grant?: Grant, read?: LanesRead): GrantedJob {
   const on = grant?.lane && read?.waitedOn(grant.lane)
   const waitedFor = on ? { limit: on.limit, key: on.key } : null
@@ -14,8 +14,8 @@ export function grantedJob(job: StartedJob, startedUs: number, grant?: Grant, re
 }
 
 /**
- * The buckets whose permits a start holds; null: none. A queue's own bucket that has none stands there as a negative number: a lane
- * does not name it, and should its limit be given permits, this start has to hold one.
+ * The buckets whose permits a start holds; null: none. A queue's own bucket without permits is a negative number, since
+ * a lane does not name it. If its limit gets permits later, this start has to hold one.
  */
 export function permitsOf({ lane, charged }: Grant): number[] | null {
   const ids: number[] = []

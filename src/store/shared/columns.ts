@@ -1,8 +1,8 @@
 /** One column of a question: the type of its values, and the SQL that names it. */
 export interface Column<T> {
-  /** Absent: the column is called as its field is. */
+  /** Absent: the column has the name of its field. */
   readonly sql?: string
-  /** For types only: no value is ever there. */
+  /** For types only: it never has a value. */
   readonly type?: T
 }
 
@@ -11,11 +11,11 @@ export type RowOf<C> = C extends Columns<infer Fields> ? Fields : never
 
 /** The columns of a question in one place: their names, their types and their order. */
 export interface Columns<Fields extends object> {
-  /** The list that a SELECT or a RETURNING takes. */
+  /** The list for a SELECT or a RETURNING. */
   readonly list: string
-  /** The same list, with a table's alias before plain names; expressions stay as they are written. */
+  /** The same list, with a table's alias before plain names; expressions stay unchanged. */
   readonly of: (alias: string) => string
-  /** Names the fields of a row that begins with these columns; of no row it makes none. */
+  /** Names the fields of a row that begins with these columns; undefined without a row. */
   readonly read: <Row extends readonly unknown[] | undefined>(row: Row) => Fields | Extract<Row, undefined>
 }
 
@@ -23,7 +23,7 @@ type Fields<C> = { readonly [Name in keyof C]: C[Name] extends Column<infer T> ?
 
 const PLAIN_NAME = /^\w+$/
 
-/** A column of values of one type. @param sql its name, where the field's is another, or an expression */
+/** A column of values of one type. @param sql its name if it differs from the field's, or an expression */
 export function column<T>(sql?: string): Column<T> {
   return sql === undefined ? {} : { sql }
 }
@@ -32,7 +32,7 @@ export function column<T>(sql?: string): Column<T> {
 export function columns<C extends Readonly<Record<string, Column<unknown>>>>(given: C): Columns<Fields<C>> {
   const names = Object.keys(given)
   const sql = names.map((name) => given[name]?.sql ?? name)
-  // A copy has its last shape from the start: filling it in is several times faster than growing it.
+  // A copy has its final shape from the start, which is several times faster to fill than an object that grows.
   const blank = Object.fromEntries(names.map((name) => [name, null])) as Record<string, unknown>
   const read = <Row extends readonly unknown[] | undefined>(row: Row): Fields<C> | Extract<Row, undefined> => {
     if (row === undefined) return undefined as Extract<Row, undefined>

@@ -11,7 +11,7 @@ import type { StoredBucket } from './stored-bucket.ts'
 import type { Timelines } from './timelines.ts'
 import { type Outlook, outlookOfLane, outlookOfWaitList, type PlaceQueries, type WaitingJob } from './wait-place.ts'
 
-/** How a job and its lane stand; what is of the lane is null for a job without limits. */
+/** The state of a job and its lane. The lane's columns are null for a job without limits. */
 export type WaitRow = readonly [
   lane: number | null,
   laneState: number | null,
@@ -20,17 +20,17 @@ export type WaitRow = readonly [
   fairKey: string | null,
   share: number | null,
   state: number,
-  /** What it is ordered by. */
+  /** Its level, by which its lane orders it. */
   priority: number,
   weights: string | null,
   attempt: number,
   sinceUs: number,
   due: number | null,
-  /** It waits for an engine that says what its limits are. */
+  /** It waits for an engine that resolves its limits. */
   unresolved: boolean | 0,
 ]
 
-/** What the explanation of a wait is made of. */
+/** The queries that the explanation of a wait needs. */
 export interface ExplainQueries extends PlaceQueries {
   readonly limits: Pick<Timelines, 'timeline'>
   readonly nowUs: number
@@ -41,12 +41,12 @@ export interface ExplainQueries extends PlaceQueries {
   staff(job: JobRecord): Answer<Pick<Explanation, 'served' | 'known'>>
   /** Waiting jobs before this one in its lane. */
   countAhead(seq: number, priority: number): Answer<number>
-  /** How the lane of each worker stands, by worker. */
+  /** The wait of the lane at each worker, by worker. */
   workerWaits(lane: number): Answer<WorkerWait[]>
   limitedQueues(): Answer<readonly LimitedQueue[]>
 }
 
-/** Says why a job waits: its lane's bucket, its place, and when it may start. */
+/** Explains why a job waits: its lane's bucket, its place, and its possible start. */
 export function* explanation(queries: ExplainQueries, id: string): Reading<Explanation | null> {
   const { nowUs } = queries
   const job = yield* ask(() => queries.job(id))
@@ -59,7 +59,7 @@ export function* explanation(queries: ExplainQueries, id: string): Reading<Expla
   const staff = yield* ask(() => queries.staff(job))
   const waitsOn = { waitsOn: null, headroom: null, position: null, linePosition: null, overrides: [], untilUs: null }
   const idle = { job, uses, fairKey, share: share ?? 1, ...waitsOn, sinceUs, exact: false, ...staff }
-  // One that a limit has put off is shown as scheduled, and waits in its lane.
+  // A job that a limit has rescheduled is shown as scheduled, and waits in its lane.
   if (state !== STATE.available) {
     const expectedStartUs = job.state === 'scheduled' || job.state === 'retryable' ? job.dueUs : null
     return { ...idle, expectedStartUs, givenUpAtUs: null }
@@ -81,7 +81,7 @@ export function* explanation(queries: ExplainQueries, id: string): Reading<Expla
   const changes = overrides.some(
     ({ untilUs }) => untilUs !== null && (expectedStartUs === null || untilUs < expectedStartUs),
   )
-  // What its budget would let start now waits for a free slot, and nothing tells for how long.
+  // A job that its budget would admit now waits for a free slot, and the length of that wait is unknown.
   const isExact = only?.exact === true && staff.served && staff.known && !changes && (expectedStartUs ?? 0) > nowUs
   return {
     ...waits,
@@ -95,7 +95,7 @@ export function* explanation(queries: ExplainQueries, id: string): Reading<Expla
   }
 }
 
-/** What each bucket says of a job, which costs so many units there. */
+/** The outlook of a job in each bucket, with its cost there. */
 function* outlooksOf(
   queries: ExplainQueries,
   waiting: Omit<WaitingJob, 'units'>,
@@ -114,7 +114,7 @@ function* outlooksOf(
   return outlooks
 }
 
-/** Every bucket must admit a job, so the last of them to do so decides; null when only a returned permit can tell. */
+/** Every bucket must admit a job, so the last one decides; null: a permit has to return first. */
 function latest(outlooks: readonly Outlook[]): number | null {
   let latestUs: number | null = null
   for (const { startUs } of outlooks) {

@@ -8,23 +8,23 @@ import { ask, type Reading } from './reading.ts'
 import { isReadable, type ScheduleAccess } from './schedule.ts'
 import { clockOf, firstFrom, type Instant, type StoredSchedule, upcoming, wallOf } from './series.ts'
 
-/** Missed occurrences that are caught up with, at most; the older ones are skipped. */
+/** The most missed occurrences to catch up with; the store skips the older ones. */
 const CATCH_UP_AT_MOST = 1000
-/** A worker that joins this soon after a due time was there: a restart takes a moment. */
+/** A worker that joins this soon after a due time counts as present then, since a restart takes a moment. */
 const MISSED_AFTER_US = 1_000_000
 
-/** What firing asks of a store, within one transaction. */
+/** The queries that firing needs of a store, within one transaction. */
 export interface FireAccess extends ScheduleAccess {
   readonly instant: Instant
   newId(): string
   isLive(job: string): boolean | Promise<boolean>
-  /** Since when some worker has been there without a break. */
+  /** The start of the present unbroken period with a live worker. */
   attendedSinceUs(nowUs: number): number | Promise<number>
   findBucket(limit: string, key: string): Bucket | null | Promise<Bucket | null>
   enqueue(job: NewJob): unknown
 }
 
-/** When the next occurrence is due, on the store's clock, of the next due times on both clocks. */
+/** The next due time of all schedules on the store's clock, from the next due times on both clocks. */
 export function nextFireUs(
   storeUs: number | null,
   onWallUs: number | null,
@@ -35,7 +35,7 @@ export function nextFireUs(
   return Math.min(storeUs ?? NEVER_US, onWallUs === null ? NEVER_US : nowUs + Math.max(0, onWallUs - wallUs))
 }
 
-/** Makes jobs of the occurrences that are due, and moves their schedules on; what is beyond `limit` stays due. */
+/** Makes jobs of due occurrences, and advances their schedules; those beyond `limit` stay due. */
 export function* fireDue(
   access: FireAccess,
   due: readonly StoredSchedule[],
@@ -47,7 +47,7 @@ export function* fireDue(
   return news
 }
 
-/** One schedule whose time has come. */
+/** One due schedule. */
 class Firing {
   readonly #access: FireAccess
   readonly #schedule: StoredSchedule
@@ -71,7 +71,7 @@ class Firing {
     let nextUs = firstFrom(schedule, this.#clockUs + 1)
     schedule.catchUpToUs = null
     for (const dueUs of dues) {
-      // Late is late: what is fired after the end of the series would also start after it.
+      // An occurrence fired after the end of the series would also start after it.
       if (upcoming(schedule, Math.max(dueUs, this.#clockUs), this.#instant) === null) break
       if (overlap === 'skip' && (yield* this.#lastIsLive())) {
         if (missed) {
@@ -96,7 +96,7 @@ class Firing {
     yield* ask(() => this.#access.save(schedule))
   }
 
-  /** The due times that are to be fired now, and whether they are made up for because no worker was there. */
+  /** The due times to fire now, and whether they were missed because no worker was live. */
   *#dues(nextUs: number): Reading<{ readonly dues: readonly number[]; readonly missed: boolean }> {
     const { spec, catchUpToUs } = this.#schedule
     if (spec.onMissed === 'catchUp') {
@@ -111,7 +111,7 @@ class Firing {
     return { dues: missed ? [] : dues, missed: false }
   }
 
-  /** What was to begin at once is never missed: it waited for a worker, as any job does. */
+  /** A start at once is never missed: it waits for a worker, as any job does. */
   *#isMissed(dueUs: number): Reading<boolean> {
     if (dueUs === this.#schedule.anchorUs) return false
     const { nowUs } = this.#instant
@@ -124,7 +124,7 @@ class Firing {
     return lastJob !== null && (yield* ask(() => this.#access.isLive(lastJob)))
   }
 
-  /** Set: an occurrence cannot start in time, and when its limits would let it, on the schedule's clock. */
+  /** Set: an occurrence cannot start in time. The value is its possible start on the schedule's clock. */
   *#tooLateUs(): Reading<number | null> {
     const { spec } = this.#schedule
     const { nowUs } = this.#instant
@@ -149,7 +149,10 @@ class Firing {
     this.#news.push({ kind: 'fired', occurrence, id, task: spec.job.task, queue: spec.job.queue })
   }
 
-  /** What came due while missed occurrences waited for each other met one that had not ended; told once for all of it. */
+  /**
+   * Skips occurrences that became due while missed ones waited for each other and one had not ended; one event reports
+   * them all.
+   */
   #skipWhatCameMeanwhile(heldUpToUs: number): void {
     const dueUs = upcoming(this.#schedule, firstFrom(this.#schedule, heldUpToUs + 1), this.#instant)
     if (dueUs !== null && dueUs <= this.#clockUs) this.#skip(dueUs, 'overlap')
@@ -163,8 +166,9 @@ class Firing {
 }
 
 /**
- * Whether the buckets of an occurrence, asked before it is stored, let it start only after its `maxWait` or not before `endUs`, or
- * drop it: then when they would let it start, NEVER_US when a permit has to return. Null: it may be in time, as far as they tell.
+ * Checks an occurrence's buckets before it is stored. Set: they drop it, or let it start only after its `maxWait` or
+ * not before `endUs`. The value is its possible start, or NEVER_US if a permit has to return. Null: it may be in time,
+ * as far as the buckets show.
  */
 function* startsTooLateUs(
   access: FireAccess,

@@ -13,21 +13,21 @@ import type { Timelines } from './timelines.ts'
 /** The weights and the given priorities of the jobs in a bucket's wait list. */
 export type WeightsRow = readonly [mean: number, least: number, most: number, lowest: number, highest: number]
 
-/** What the report of a limit is made of. */
+/** The queries that the report of a limit needs. */
 export interface InspectQueries {
   readonly limits: Pick<Timelines, 'timeline'>
   readonly nowUs: number
-  /** The fleet's buckets by key, or each live worker's own, by worker; of one key or of all. */
+  /** The fleet's buckets by key, or each live worker's own by worker; of one key or of all. */
   buckets(own: boolean): Answer<readonly StoredBucket[]>
   /** Jobs in the bucket's wait list. */
   waiting(bucket: number): Answer<number>
-  /** @param atMost so many jobs speak for a deep backlog: a look at all of them would cost too much */
+  /** @param atMost bounds the sample of a deep backlog, since reading all of it would cost too much */
   weights(bucket: number, atMost: number): Answer<WeightsRow>
 }
 
 const WEIGHED_AT_MOST = 10_000
 
-/** Reports the buckets of a limit, or the one of a key, as they stand now. */
+/** Reports the buckets of a limit, or the one of a key, in their present state. */
 export function* inspection(queries: InspectQueries, limit: string, key?: string): Reading<BucketReport[]> {
   const { limits, nowUs } = queries
   const timeline = limits.timeline(limit)
@@ -37,7 +37,7 @@ export function* inspection(queries: InspectQueries, limit: string, key?: string
   for (const bucket of yield* ask(() => queries.buckets(own)))
     reports.push({ ...(yield* report(queries, bucket)), ...(own && { worker: bucket.worker }) })
   if (key === undefined || reports.length > 0) return reports
-  // No start has used the key: it is shown as the first would find it.
+  // No start has used the key: the report shows a new bucket.
   const { policy } = timeline.at(key)
   const state = timeline.carry(key, null, 0, nowUs)
   if (!policy || !state) return []
@@ -54,7 +54,7 @@ function* report(queries: InspectQueries, bucket: StoredBucket): Reading<BucketR
   const found = { ...shown(bucket, overrides, nowUs), waiting, nextStartUs }
   if (!policy || waiting === 0) return found
   const [mean, least, most, lowest, highest] = yield* ask(() => queries.weights(id, WEIGHED_AT_MOST))
-  // Of different weights only the units are added up, but permits count jobs.
+  // For jobs of different weights only the units are added up, but permits count jobs.
   const even = least === most || policy.concurrency !== null
   const backlog = even ? { count: waiting, weight: least } : { count: Math.round(waiting * mean), weight: 1 }
   const met = belowHeadroom({ policy, state }, lowest, highest)
@@ -69,7 +69,7 @@ interface ShownBucket {
   readonly active: number
 }
 
-/** A bucket without those that wait for it. */
+/** A bucket without its waiting jobs. */
 function shown(
   { limit, key, policy, state, active }: ShownBucket,
   overrides: readonly Override[],

@@ -12,7 +12,7 @@ export interface RecordFields {
   readonly seq: number
   readonly id: string
   readonly task: string
-  /** Its name, or the number that a store keeps for the name. */
+  /** Its name, or a store's number for the name. */
   readonly queue: string | number
   readonly state: number
   readonly priority: number
@@ -32,7 +32,7 @@ export interface RecordFields {
   readonly flow: string | null
   readonly node: number | null
   readonly total: number | null
-  /** When the wait list in which its lane stands may go on. */
+  /** The possible start of the wait list in which its lane stands. */
   readonly wakeAtUs: number | null
 }
 
@@ -53,11 +53,11 @@ export interface DetailsFields extends RecordFields {
   readonly deadLetter: number | boolean
 }
 
-/** How a store names what it reads of the table `jobs j`. */
+/** A store's names in queries on the table `jobs j`. */
 export interface JobSource {
-  /** In front of a table's name. */
+  /** The prefix of table names. */
   readonly schema: '' | 'sluice.'
-  /** The column of a lane that a job names. */
+  /** The column of a lane that `jobs.lane` refers to. */
   readonly lane: 'id' | 'key'
   /** The errors of a job as the text of a JSON array. */
   readonly errors: string
@@ -123,14 +123,14 @@ export function detailsColumns(source: JobSource): Columns<DetailsFields> {
   })
 }
 
-/** The clocks by which a job is shown. */
+/** The clocks for showing a job. */
 export interface ShownAt {
   readonly nowUs: number
   /** The wall clock minus the store's. */
   readonly wallOffsetUs: number
 }
 
-/** A stored job, as it is shown at an instant. A job that a limit has rescheduled is shown as scheduled. */
+/** A stored job as shown at an instant. A job that a limit has rescheduled is shown as scheduled. */
 export function jobRecord(fields: RecordFields, queue: string, { nowUs, wallOffsetUs }: ShownAt): JobRecord {
   const { seq, id, task, priority, input, result, error, attempt, maxAttempts, booked, wakeAtUs } = fields
   const reservedUs = fields.state === STATE.available && booked !== null && booked > nowUs ? booked : null
@@ -160,7 +160,7 @@ export function jobRecord(fields: RecordFields, queue: string, { nowUs, wallOffs
   }
 }
 
-/** A stored job with all its details, as it is shown at an instant. */
+/** A stored job with all its details, as shown at an instant. */
 export function jobDetails(fields: DetailsFields, queue: string, at: ShownAt): JobDetails {
   const { sinceUs, expires, worker, workerName, pushedBack, leaseUs, leasedUs, timeoutUs, errors, progress } = fields
   return {

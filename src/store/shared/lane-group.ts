@@ -1,7 +1,10 @@
 import type { Lane } from '../../policy/admission/lane.ts'
 import type { StoredBucket } from './stored-bucket.ts'
 
-/** A bucket that so many lanes need groups the lanes of others: these can be shadowed together by one deputy. */
+/**
+ * A bucket that at least this many lanes need groups the lanes of other buckets' wait lists. One deputy can shadow such
+ * a group.
+ */
 const SHARED_BY = 16
 
 /** Deputies stand in a group of their own: they are never shadowed. */

@@ -4,10 +4,10 @@ import { decodeScanCursor } from '../../policy/admission/scan-cursor.ts'
 import { LANE } from './state.ts'
 import type { StoredBucket } from './stored-bucket.ts'
 
-/** What a lane has of itself. */
+/** The fields of a lane's own row. */
 export type LaneFields = Pick<Lane, 'id' | 'queue' | 'priority' | 'turn' | 'taken' | 'share' | 'head'>
 
-/** What a stored lane names, and its state. */
+/** The buckets of a stored lane, and its state. */
 export interface LaneRefs {
   readonly buckets: readonly number[]
   readonly state: number
@@ -26,7 +26,7 @@ export abstract class LanesRead {
 
   abstract bucket(id: number): StoredBucket
 
-  /** Says which queues the decision is for. */
+  /** Sets the queues that the decision serves. */
   serve(shares: readonly QueueSlots[]): void {
     this.shares = new Map(shares.flatMap((share) => [[share.queue, share] as const, [share.ownQueue, share] as const]))
   }

@@ -1,4 +1,4 @@
-/** Changes of limits as both stores write them: each is one row, and all of them together are numbered. */
+/** Changes of limits as both stores write them: each is one row, and one counter numbers all of them. */
 import { type Ageing, changePace, NO_AGEING } from '../../policy/admission/ageing.ts'
 import type { LimitDefinition, LimitPolicy } from '../../policy/limits/limit.ts'
 import type { OverrideEvent } from '../../policy/limits/override.ts'
@@ -19,7 +19,7 @@ const BUMP = `INSERT INTO sluice.store (name, value) VALUES ('limits', 1)
   ON CONFLICT (name) DO UPDATE SET value = (sluice.store.value::bigint + 1)::text RETURNING value::bigint`
 const AGE = `INSERT INTO sluice.store (name, value) VALUES ('ageing', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value`
 
-/** How often limits were changed so far. */
+/** The number of limit changes so far. */
 export function* generationOf(db: Sql): Reading<number> {
   const row = yield* get<[number]>(db, `SELECT value::bigint FROM sluice.store WHERE name = 'limits'`)
   return row?.[0] ?? 0
@@ -71,24 +71,24 @@ export function* override(
   return limits.with(yield* bump(db), name, { ...event, revision })
 }
 
-/** Sets the pace at which priorities age from now on (null: they age no more). False: it was that already. */
+/** Sets the pace of ageing from now on (null: priorities do not age). False: the pace was the same before. */
 export function* age(db: Sql, { ageing }: Timelines, everyUs: number | null, nowUs: number): Reading<boolean> {
   if (ageing.everyUs === everyUs) return false
   yield* run(db, AGE, JSON.stringify(changePace(ageing, everyUs, nowUs)))
   return true
 }
 
-/** Forgets changes that no bucket has to be carried through any more; answers how many rows went. */
+/** Forgets changes that no bucket needs any more; returns the number of rows deleted. */
 export function forget(db: Sql, name: string, revisions: readonly number[]): Reading<number> {
   return run(db, FORGET, name, revisions)
 }
 
-/** Whether a definition is news; not where there is one of a higher version. */
+/** Whether a definition changes a limit; false if the stored one has a higher version. */
 export function isNews({ definition }: Timeline, { policy, version }: LimitDefinition): boolean {
   return !definition || (definition.version <= version && JSON.stringify(definition.policy) !== JSON.stringify(policy))
 }
 
-/** Whether a limit without permits now has some. A pause lets nothing start, so that permits need not be counted for it. */
+/** Whether a limit without permits now has some. A pause starts no job, so permits need no count for it. */
 export function gainsPermits(before: Timeline, after: Timeline, key: string | null): boolean {
   const was = before.at(key).unpaused
   return was !== null && was.concurrency === null && after.at(key).unpaused?.concurrency !== null

@@ -24,7 +24,7 @@ const THROTTLED = columns({
   base: column<string | number | null>('min(l.base)'),
 })
 
-/** Keys of a limit with the number of jobs in their wait lists; counted one by one, so not for a hot path. */
+/** Keys of a limit with the number of jobs in their wait lists. It counts one by one, so it is not for a hot path. */
 export function* limitKeys(access: Access, { limit, sort, after, rows }: KeyQuery): Reading<KeyCount[]> {
   const counted = `SELECT b.key, ${waitingIn(access)} AS waiting FROM sluice.buckets b WHERE b.limit_name = $1 AND b.worker = 0`
   const key = 'key COLLATE "C"'
@@ -70,7 +70,7 @@ export function* throttled(access: Access, rows: number): Reading<Throttled> {
      WHERE j.lane = coalesce(l.base, l.${laneKey}) AND j.state = ${STATE.available} AND l.state = ${LANE.waiting}
      GROUP BY b.id, l.queue ORDER BY waiting DESC, b.limit_name, b.key, l.queue`,
   )
-  // Jobs of which each worker has a view wait in as many lists as there are workers: they are held back once none of these is open.
+  // Jobs of which each worker has a view wait in one list per worker. They are delayed once none of these is open.
   const views = `SELECT 1 FROM sluice.lanes v WHERE v.base = l.${laneKey} AND v.state =`
   const [apart] = (yield* get<[number]>(
     db,

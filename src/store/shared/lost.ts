@@ -25,14 +25,14 @@ export interface ClaimedRun extends Run {
   readonly claimId: string
 }
 
-/** Active jobs of a worker that it does not hold: of claims whose answer it never got. */
+/** Active jobs of a worker that it does not hold, from claims whose answer it never got. */
 export function* lostClaims({ db }: Access, worker: number, held: readonly Run[]): Reading<Run[]> {
   const runs = new Set(held.map(({ seq, attempt }) => `${seq} ${attempt}`))
   const rows = yield* all(db, `SELECT ${RUN.list} FROM ${ACTIVE} AND worker = $1`, worker)
   return rows.map(RUN.read).filter(({ seq, attempt }) => !runs.has(`${seq} ${attempt}`))
 }
 
-/** Jobs that remote claims have started and that still run. */
+/** Jobs that remote claims started and that still run. */
 export function* runsOfClaims({ db }: Access, claims: readonly RemoteClaim[]): Reading<ClaimedRun[]> {
   const rows = yield* all(
     db,

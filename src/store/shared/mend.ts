@@ -1,4 +1,4 @@
-/** Puts aside what cannot be read of queues, schedules, lanes and buckets, in rows that both stores keep alike. */
+/** Sets aside unreadable queues, schedules, lanes and buckets, in rows that both stores have. */
 import { encodeBucket } from '../../policy/limits/bucket.ts'
 import type { SetAside } from '../contract/set-aside.ts'
 import type { DeclaredQueue } from '../contract/store.ts'
@@ -8,16 +8,19 @@ import { isBucketState, isObject, isSchedule, isSieve, spentBucket } from './set
 import { type Access, all, get, now, run } from './sql.ts'
 import type { Timelines } from './timelines.ts'
 
-/** What mending is given of a store. */
+/** The parts of a store that mending needs. */
 export interface MendAccess extends Access {
-  /** What this process has said of the limits of its queues, by queue. */
+  /** The queue limits that this process declared, by queue. */
   readonly declared: ReadonlyMap<string, DeclaredQueue>
   limits(): Pick<Timelines, 'timeline'> | Promise<Pick<Timelines, 'timeline'>>
 }
 
 type QueueRow = [name: string, limits: string | null, version: number | null, bounds: string | null]
 
-/** What claims read beside jobs and budgets: the limits and bounds of queues, the pace of ageing, schedules. */
+/**
+ * Mends the rows that claims read beside jobs and budgets: the limits and bounds of queues, the pace of ageing,
+ * schedules.
+ */
 export function* mendSettings(access: MendAccess): Reading<SetAside[]> {
   return [...(yield* mendQueues(access)), ...(yield* mendAgeing(access)), ...(yield* stopSchedules(access))]
 }
@@ -46,7 +49,7 @@ function* mendAgeing({ db }: Access): Reading<SetAside[]> {
   const [text] = (yield* get<[string]>(db, `SELECT value FROM sluice.store WHERE name = 'ageing'`)) ?? ['{}']
   if (isObject(text)) return []
   yield* run(db, `DELETE FROM sluice.store WHERE name = 'ageing' AND value = $1`, text)
-  // Every process reads it again.
+  // A new number makes every process read the limits again.
   yield* run(db, `UPDATE sluice.store SET value = (value::bigint + 1)::text WHERE name = 'limits'`)
   return [{ kind: 'ageing', name: 'the pace of ageing' }]
 }
@@ -60,7 +63,7 @@ function* stopSchedules({ db }: Access): Reading<SetAside[]> {
   return rows.map(([name]) => ({ kind: 'schedule', name }))
 }
 
-/** Forgets what claims remember of lanes, where it cannot be read. Answers how many lanes that were. */
+/** Deletes the unreadable scan cursors of lanes. Returns the number of these lanes. */
 export function* forgetScanCursors({ db }: Access): Reading<number> {
   const rows = yield* all<[number, string]>(db, 'SELECT id, sieve FROM sluice.lanes WHERE sieve IS NOT NULL')
   const gone = rows.filter(([, cursor]) => !isSieve(cursor)).map(([id]) => id)
@@ -68,7 +71,7 @@ export function* forgetScanCursors({ db }: Access): Reading<number> {
   return gone.length
 }
 
-/** Buckets whose state was lost have nothing left. */
+/** Empties the buckets whose state was lost. */
 export function* spendBuckets(access: MendAccess): Reading<SetAside[]> {
   const { db } = access
   const limits = yield* ask(() => access.limits())

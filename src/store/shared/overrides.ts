@@ -15,7 +15,7 @@ export function overrides(limits: Pick<Timelines, 'names' | 'timeline'>, limit?:
   )
 }
 
-/** What is in force for a bucket beside the definition. */
+/** The overrides and pauses in force for a bucket. */
 export function overridesOf(limits: Pick<Timelines, 'timeline'>, limit: string, key: string): Override[] {
   return limits
     .timeline(limit)
@@ -23,12 +23,12 @@ export function overridesOf(limits: Pick<Timelines, 'timeline'>, limit: string, 
     .map((record) => ({ limit, ...record }))
 }
 
-/** Whether a pause is among what is in force. */
+/** Whether a pause is among those in force. */
 export function isPaused(inForce: readonly Override[]): boolean {
   return inForce.some((each) => each.kind === 'pause')
 }
 
-/** When the pauses among these are over; null: there is none, or one of them stands until it is ended. */
+/** The end of the pauses among these; null: there is none, or one has no end. */
 export function pausedUntilUs(inForce: readonly Override[]): number | null {
   const pauses = inForce.filter((each) => each.kind === 'pause')
   if (pauses.length === 0 || pauses.some((each) => each.untilUs === null)) return null
@@ -36,10 +36,13 @@ export function pausedUntilUs(inForce: readonly Override[]): number | null {
 }
 
 const PAUSE: PolicyChange = { concurrency: 0 }
-/** So many changes of a limit that are over are kept on record, and at most twice as many. */
+/** The store keeps this many ended changes of a limit, and at most twice as many. */
 const RECORDS_KEPT = 500
 
-/** What a request adds to a limit; null: there is nothing to end. @throws limit.unknown, policy.invalid */
+/**
+ * The change that a request makes to a limit; null: there is nothing to end. @throws {SluiceError} `limit.unknown`,
+ * `policy.invalid`
+ */
 export function requested(
   timeline: Timeline,
   { limit, key, kind, untilUs, by, reason, change: given }: OverrideRequest,
@@ -53,7 +56,7 @@ export function requested(
   return { kind, key, change, sinceUs, untilUs, by, reason }
 }
 
-/** The oldest changes of a limit that are over, where there are too many of them; null: there are not. */
+/** The oldest ended changes of a limit beyond the number kept; null: there are none. */
 export function superfluous(
   timeline: Timeline,
   atMost: number,

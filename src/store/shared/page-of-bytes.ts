@@ -1,11 +1,14 @@
 /** The rows of a page that fit into an answer. */
 export interface Fitting {
   readonly seqs: readonly number[]
-  /** The last of them, where others come behind it; null: there are none. */
+  /** The last row of the page, if others follow it; null: none do. */
   readonly next: number | null
 }
 
-/** So many rows fit; the first always does. @param rows one more than the page has, where there are more, each with its bytes */
+/**
+ * Counts the rows that fit; the first always does. @param rows one more than the page has, if there are more, each with
+ * its bytes
+ */
 export function fitting(
   rows: readonly (readonly [seq: number, bytes: number])[],
   most: number,

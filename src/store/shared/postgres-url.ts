@@ -1,6 +1,6 @@
 import { SluiceError } from '../../base/errors.ts'
 
-/** What a `postgres://` URL says. */
+/** The parts of a `postgres://` URL. */
 export interface PostgresAddress {
   /** The URL for the driver, without the parameters of the store. */
   readonly connection: string
@@ -9,15 +9,15 @@ export interface PostgresAddress {
   readonly notify: boolean
 }
 
-/** Tells an address of PostgreSQL from any other. */
+/** Whether a URL is one of PostgreSQL. */
 export function isPostgresUrl(url: unknown): url is string {
   return typeof url === 'string' && /^postgres(ql)?:\/\//.test(url)
 }
 
 /**
- * Reads `postgres://user@host:5432/database`. Of its parameters `schema` (default `sluice`), `connections` (default 8) and `notify`
- * (`false`: no LISTEN, as behind pgBouncer's transaction mode) are the store's, all others are the driver's.
- * @throws store.url.invalid
+ * Reads `postgres://user@host:5432/database`. The store uses the parameters `schema` (default `sluice`), `connections`
+ * (default 8) and `notify` (`false`: no LISTEN, as behind pgBouncer's transaction mode). The driver gets all others.
+ * @throws {SluiceError} `store.url.invalid`
  */
 export function readPostgresUrl(url: string): PostgresAddress {
   const parsed = parse(url)

@@ -11,18 +11,20 @@ const DELETE_JOBS = `DELETE FROM sluice.jobs WHERE seq = ANY (ARRAY(SELECT seq F
   WHERE state = $1 AND state IN (${STATE.completed}, ${STATE.cancelled}, ${STATE.discarded}) AND due <= $2 ORDER BY due LIMIT $3 FOR UPDATE SKIP LOCKED))`
 const FLOWS_OVER = 'SELECT seq FROM sluice.flows WHERE due <= $1 ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED'
 
-/** What pruning is given of a store. */
+/** The parts of a store that pruning needs. */
 export interface PruneAccess extends Access {
   limits(): Pick<Timelines, 'timeline'> | Promise<Pick<Timelines, 'timeline'>>
-  /** Buckets of no lane, the longest untouched first; those that somebody holds are left alone. */
+  /** Buckets without lanes, the longest untouched first, except those locked by another transaction. */
   idleBuckets(limit: number): StoredBucket[] | Promise<StoredBucket[]>
-  /** Deletes jobs of a flow, at most `limit`, but none that somebody holds. Answers how many went. */
+  /**
+   * Deletes jobs of a flow, at most `limit`, except those locked by another transaction. Returns the number deleted.
+   */
   deleteJobsOf(flow: number, limit: number): number | Promise<number>
   /** Deletes a flow without jobs. */
   deleteFlow(flow: number): number | Promise<number>
 }
 
-/** Deletes up to `limit` finished jobs of each kind whose retention is over. Answers how many rows went. */
+/** Deletes up to `limit` finished jobs of each kind whose retention is over. Returns the number of rows deleted. */
 export function* pruneJobs(access: Access, limit: number): Reading<number> {
   const { nowUs } = yield* now(access)
   let gone = 0
@@ -32,8 +34,8 @@ export function* pruneJobs(access: Access, limit: number): Reading<number> {
 }
 
 /**
- * Deletes flows whose retention is over with all their jobs, up to `limit` rows. While one of these lives (a callback, a straggler of a
- * flow that was cancelled), it may need the others. What somebody holds is left for the next time.
+ * Deletes flows whose retention is over with all their jobs, up to `limit` rows. While one of the jobs lives, it may
+ * need the others: a callback, or a straggler of a cancelled flow. Locked rows are left for the next time.
  */
 export function* pruneFlows(access: PruneAccess, limit: number): Reading<number> {
   const { db } = access
@@ -53,18 +55,18 @@ export function* pruneFlows(access: PruneAccess, limit: number): Reading<number>
   return gone
 }
 
-/** Forgets buckets that a new one would equal: a bucket that is missing is a new bucket. */
+/** Forgets buckets equal to a new one: a missing bucket is a new bucket. */
 export function* pruneBuckets(access: PruneAccess, limit: number): Reading<number> {
   const limits = yield* ask(() => access.limits())
   const idle = yield* ask(() => access.idleBuckets(limit))
   const { nowUs } = yield* now(access)
-  // Under an override a bucket may be full and still hold less than a new one would when that ends.
+  // Under an override a bucket may be full and still hold less than a new one would after the override ends.
   const isForgettable = ({ limit: name, key, policy, state, active }: StoredBucket): boolean =>
     policy !== null && limits.timeline(name).overridesOf(key).length === 0 && isCold(policy, state, active, nowUs)
   const cold = idle.filter(isForgettable).map(({ id }) => id)
   const kept = idle.map(({ id }) => id).filter((id) => !cold.includes(id))
   yield* run(access.db, 'DELETE FROM sluice.buckets WHERE id = ANY ($1::bigint[])', cold)
-  // One that must be kept goes to the back, or so many of them would hide all others for ever.
+  // A bucket that must stay moves to the back. Otherwise such buckets would hide all others for ever.
   yield* run(access.db, 'UPDATE sluice.buckets SET touched = $2 WHERE id = ANY ($1::bigint[])', kept, nowUs)
   return cold.length
 }

@@ -1,24 +1,24 @@
 import { parsed } from './set-aside.ts'
 import type { BucketUse, DeclaredQueue } from '../contract/store.ts'
 
-/** A queue's own limits as a store keeps them: JSON text, and the version they were declared with; null: nobody has declared any. */
+/** A stored declaration of a queue's own limits: JSON text, and its version; null: no engine has declared any. */
 export type StoredDeclaration = readonly [limits: string | null, version: number | null]
 
-/** A queue with limits of its own: those that code declared, as JSON text, and the one that an operator gave it. */
+/** A queue with limits of its own: those declared by code, as JSON text, and the one set by an operator. */
 export type LimitedQueue = readonly [queue: string, limits: string | null, given: string | null]
 
-/** What a store keeps of a queue's limits. */
+/** The stored text of a queue's limits. */
 export function textOf({ uses }: DeclaredQueue): string {
   return JSON.stringify(uses)
 }
 
-/** Whether a declaration replaces what is stored: a higher version does, and at the same version other content, since it comes later. */
+/** Whether a declaration replaces the stored one: it has a higher version, or other content at the same version. */
 export function replaces(declared: DeclaredQueue, [limits, version]: StoredDeclaration): boolean {
   if (limits === null || version === null || declared.version > version) return true
   return declared.version === version && textOf(declared) !== limits
 }
 
-/** Whether a declaration changes what starts of the queue need. */
+/** Whether a declaration changes the needs of the queue's starts. */
 export function changesStarts(declared: DeclaredQueue, [limits]: StoredDeclaration): boolean {
   return textOf(declared) !== (limits ?? '[]')
 }
@@ -28,7 +28,7 @@ export function usesIn(limits: string | null): readonly BucketUse[] {
   return limits === null ? [] : (JSON.parse(limits) as BucketUse[])
 }
 
-/** Whether what is kept of a queue's limits can be read. */
+/** Whether the stored limits of a queue are readable. */
 export function areLimits(text: string): boolean {
   const uses = parsed(text)
   return (
@@ -38,15 +38,18 @@ export function areLimits(text: string): boolean {
 }
 
 /**
- * What takes the place of limits that cannot be read: what this process has declared with the same version, else a limit that nobody defines. Nothing
- * starts of the queue then until its code declares its limits again: no budget may be exceeded because of what is not known.
+ * The replacement for unreadable limits: this process's declaration of the same version, or else a limit without a
+ * definition. The queue then starts nothing until its code declares its limits again, since no budget may be exceeded
+ * because of lost data.
  */
 export function restoredLimits(declared: DeclaredQueue | undefined, version: number | null): string {
   if (declared && declared.version === version) return textOf(declared)
   return JSON.stringify([{ limit: 'the unreadable limits of this queue', key: '', weight: 1 }])
 }
 
-/** Whether starts of a queue need buckets that its jobs do not name, or the limit of one of these buckets is some queue's own. */
+/**
+ * Whether starts of a queue need buckets that its jobs do not name, or a queue owns the limit of one of these buckets.
+ */
 export function heldAsWhole(
   queues: readonly LimitedQueue[],
   queue: string,

@@ -1,4 +1,4 @@
-/** What is kept of queues beside their jobs, and the settings of servers. */
+/** Records of queues beside their jobs, and the settings of servers. */
 import type { Named, NamesFound, QueueBounds, QueueRecord } from '../contract/queues.ts'
 import { column, columns } from './columns.ts'
 import { ask, type Reading } from './reading.ts'
@@ -15,7 +15,7 @@ const QUEUE = columns({
 const SETTING = 'setting:'
 const SET = `INSERT INTO sluice.store (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`
 
-/** Every queue that was ever named. */
+/** Every queue that a caller has ever named. */
 export function* queues(access: Access): Reading<QueueRecord[]> {
   yield* ask(() => access.recordQueues())
   const rows = yield* all(access.db, `SELECT ${QUEUE.list} FROM sluice.queues ORDER BY name`)
@@ -28,7 +28,7 @@ export function* queues(access: Access): Reading<QueueRecord[]> {
 
 const DISTINCT: Readonly<Record<Named, string>> = { limits: 'DISTINCT name', queues: 'name', schedules: 'name' }
 
-/** How many names of one kind stand in a folder, and which of some are there. */
+/** Counts the names of one kind in a folder, and finds which of some names exist. */
 export function* names(
   access: Access,
   kind: Named,
@@ -37,7 +37,7 @@ export function* names(
   atMost: number,
 ): Reading<NamesFound> {
   if (kind === 'queues') yield* ask(() => access.recordQueues())
-  // Names are compared byte by byte, and a slash stands right before 0: the range is read from their index.
+  // Names are compared byte by byte, and a slash stands right before 0: the index gives the range.
   const where = folder === '' ? 'strpos(name, $2) = 0' : 'name > $2 AND name < $4'
   const values = folder === '' ? ['/', atMost] : [`${folder}/`, atMost, `${folder}0`]
   const rows = yield* all<[string | null, number]>(
@@ -53,13 +53,13 @@ export function* names(
   }
 }
 
-/** Keeps a setting, or forgets it. */
+/** Stores a setting, or deletes it. */
 export function* keepSetting({ db }: Access, name: string, value: string | null): Reading<void> {
   if (value === null) yield* run(db, 'DELETE FROM sluice.store WHERE name = $1', SETTING + name)
   else yield* run(db, SET, SETTING + name, value)
 }
 
-/** Settings whose names begin so. */
+/** Settings whose names begin with the prefix. */
 export function* settings({ db }: Access, prefix: string): Reading<{ name: string; value: string }[]> {
   const rows = yield* all<[string, string]>(
     db,

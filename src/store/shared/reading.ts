@@ -1,4 +1,4 @@
-/** Logic that asks a store as it goes: SQLite answers at once, PostgreSQL question by question. */
+/** Logic that asks a store questions: SQLite answers at once, PostgreSQL question by question. */
 export type Reading<T> = Generator<() => unknown, T, unknown>
 
 /** An answer of a store, given at once or later. */
@@ -25,7 +25,7 @@ export function readNow<T>(reading: Reading<T>): T {
   return step.value
 }
 
-/** Runs a reading whose questions may have to be awaited. */
+/** Runs a reading whose answers may be promises. */
 export async function readAsync<T>(reading: Reading<T>): Promise<T> {
   let step = reading.next()
   while (!step.done) {

@@ -8,18 +8,18 @@ export interface ClosedOn extends Closed {
   readonly seq: number
 }
 
-/** What is read of a refused job: its task, and its place in a flow. */
+/** The columns of a refused job: its task, and its place in a flow. */
 export type RefusedRow = [seq: number, task: string, flow: string | null, node: number | null, total: number | null]
 
-/** The refused jobs that are to be named: those whose limit is not defined. */
+/** The refused jobs whose names the answer needs: those whose limit is not defined. */
 export function toName(closed: readonly ClosedOn[]): number[] {
   return closed.filter(({ defined }) => !defined).map(({ seq }) => seq)
 }
 
-/** So many waiting jobs of a bucket that closes are counted, however many there are. */
+/** The most waiting jobs that the claim counts for a bucket that closes. */
 export const WAITING_COUNTED = 1000
 
-/** Says which job was refused, where its row was read, and how many wait, by the number of the bucket. */
+/** Adds the refused job, if its row was found, and the number of waiting jobs, by the bucket's id. */
 export function named(
   closed: readonly ClosedOn[],
   rows: readonly RefusedRow[],

@@ -1,6 +1,6 @@
 import type { Rejected } from '../contract/store.ts'
 
-/** Why a job was given up. */
+/** The reason why a job was discarded. */
 export type Why = Pick<Rejected, 'reason' | 'limit' | 'key' | 'expectedStartUs'>
 
 const CODES = {
@@ -10,11 +10,11 @@ const CODES = {
   unreadable: 'job.unreadable',
 } as const
 
-/** What is said of a job whose row cannot be read. */
+/** The error message of a job with an unreadable row. */
 export const UNREADABLE_WORDS =
   'What the store keeps of this job cannot be read, so it was set aside: it would have kept others from starting.'
 
-/** The error that a job is stored with that was given up, as JSON text. */
+/** The stored error of a discarded job, as JSON text. */
 export function rejectionText(why: Why): string {
   const { reason, limit, key, expectedStartUs } = why
   return JSON.stringify({
@@ -24,7 +24,7 @@ export function rejectionText(why: Why): string {
   })
 }
 
-/** Which budget a job waited for when it was given up, to go on with a sentence; empty: none. */
+/** A phrase for the budget that a discarded job waited for, for the end of a sentence; empty: none. */
 export function waitInWords({ limit, key }: Pick<Rejected, 'limit' | 'key'>): string {
   if (limit === '') return ''
   return `; it waited for the budget of limit ${limit}${key === '' ? '' : ` for ${key}`}`

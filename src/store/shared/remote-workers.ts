@@ -22,10 +22,10 @@ const WORKERS = `SELECT ${WORKER.list} FROM sluice.workers w
 const SILENT = `SELECT id FROM sluice.workers w WHERE name IS NOT NULL AND greatest(alive_until, joined) < $1
   AND NOT EXISTS (SELECT 1 FROM sluice.jobs WHERE state = ${STATE.active} AND due IS NOT NULL AND worker = w.id) ORDER BY id`
 
-/** One that was not heard of for so long is forgotten, once it runs nothing. */
+/** The store forgets a worker this long after its last call, once it runs nothing. */
 const FORGOTTEN_AFTER_US = 3_600_000_000
 
-/** Workers on record, those of engines too. */
+/** Workers on record, with those of engines. */
 export function* workers(access: Access): Reading<WorkerRecord[]> {
   const { nowUs } = yield* now(access)
   const rows = yield* all(access.db, WORKERS)
@@ -37,25 +37,25 @@ export function* workers(access: Access): Reading<WorkerRecord[]> {
   }))
 }
 
-/** Says what a remote worker is to do. */
+/** Sets the directive of a remote worker. */
 export function* setDirective({ db }: Access, name: string, directive: Directive): Reading<boolean> {
   return (yield* run(db, 'UPDATE sluice.workers SET directive = $1 WHERE name = $2', directive, name)) > 0
 }
 
-/** Forgets a remote worker. */
+/** Deletes a remote worker. */
 export function* deregisterWorker(access: Access, name: string): Reading<boolean> {
   const row = yield* get<[number]>(access.db, 'SELECT id FROM sluice.workers WHERE name = $1', name)
   if (row) yield* ask(() => access.leave(row[0]))
   return row !== undefined
 }
 
-/** Forgets workers that are silent: names are the callers' own, so their number has to be kept down. */
+/** Forgets silent workers: callers choose the names, so their number needs a bound. */
 export function* forgetSilent(access: Access, nowUs: number): Reading<void> {
   for (const [id] of yield* all<[number]>(access.db, SILENT, nowUs - FORGOTTEN_AFTER_US))
     yield* ask(() => access.leave(id))
 }
 
-/** Active jobs of a worker that somebody asked to cancel. */
+/** Active jobs of a worker that a caller asked to cancel. */
 export function* cancellations({ db }: Access, worker: number): Reading<number[]> {
   const of = `state = ${STATE.active} AND due IS NOT NULL AND worker = $1 AND cancelling`
   return (yield* all<[number]>(db, `SELECT seq FROM sluice.jobs WHERE ${of}`, worker)).map(([seq]) => seq)

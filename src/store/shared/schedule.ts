@@ -18,10 +18,10 @@ const SCHEDULE = columns({
   lastJob: column<string | null>('last_job'),
 })
 
-/** The columns that a schedule is read from. */
+/** The columns of a schedule. */
 export const SCHEDULE_COLUMNS: string = SCHEDULE.list
 
-/** What the rules of schedules ask of a store, within one transaction. */
+/** The queries that the rules of schedules need of a store, within one transaction. */
 export interface ScheduleAccess {
   find(name: string): StoredSchedule | null | Promise<StoredSchedule | null>
   save(schedule: StoredSchedule): unknown
@@ -29,18 +29,21 @@ export interface ScheduleAccess {
   readonly unreadable: Set<string>
 }
 
-/** A schedule, of its row; null: there is none, or what it says cannot be read. */
+/** The schedule in a row; null: there is no row, or it is unreadable. */
 export function scheduleOf(row: readonly unknown[] | undefined): StoredSchedule | null {
   return row && isSchedule(SCHEDULE.read(row).spec) ? dueSchedule(row) : null
 }
 
-/** A schedule that is due, of its row. @throws SyntaxError so that a row that cannot be read is put aside */
+/** The due schedule in a row. @throws SyntaxError so that the store sets an unreadable row aside */
 export function dueSchedule(row: readonly unknown[]): StoredSchedule {
   const fields = SCHEDULE.read(row)
   return { ...fields, spec: JSON.parse(fields.spec) as NewSchedule }
 }
 
-/** What registering a schedule comes to. A changed one keeps its count of runs, and its grid unless the change is of that. */
+/**
+ * The result of registering a schedule. A changed one keeps its count of runs, and keeps its grid unless the change
+ * affects it.
+ */
 export function register(
   given: NewSchedule,
   known: StoredSchedule | null,
@@ -55,8 +58,8 @@ export function register(
 }
 
 /**
- * Whether this process can tell when a schedule is due. One in a time zone that it does not know, as another process may, is remembered
- * and left alone: it must not hold up what else a claim does.
+ * Whether this process can compute the due times of a schedule. Another process may know more time zones. A schedule in
+ * an unknown zone is remembered and skipped, so that it does not block the rest of a claim.
  */
 export function isReadable(unreadable: Set<string>, { spec }: StoredSchedule): boolean {
   try {
@@ -69,9 +72,9 @@ export function isReadable(unreadable: Set<string>, { spec }: StoredSchedule): b
 }
 
 /**
- * An occurrence that waited will not start in time: it was no run, and its series goes on with the first one due when its limits
- * let it start again.
- * @param resumeUs on the store's clock; null: not known.
+ * Skips an occurrence that waited and cannot start in time. It does not count as a run. Its series continues with the
+ * first occurrence due once its limits admit it.
+ * @param resumeUs on the store's clock; null: not known
  */
 export function* skipOccurrence(
   access: ScheduleAccess,
@@ -87,7 +90,7 @@ export function* skipOccurrence(
   if (isReadable(access.unreadable, schedule)) {
     if (schedule.nextUs === null || (schedule.nextUs < fromUs && resumeUs !== null))
       schedule.nextUs = upcoming(schedule, firstFrom(schedule, fromUs), instant)
-    // Limits that are used up have ended the making up for what was missed.
+    // Exhausted limits end the catching up with missed occurrences.
     if (schedule.nextUs === null || schedule.nextUs > (schedule.catchUpToUs ?? 0)) schedule.catchUpToUs = null
   }
   yield* ask(() => access.save(schedule))

@@ -1,21 +1,21 @@
-/** A series of occurrences as a store keeps it: what comes next, and on which clock. Pure; backends bring the rows. */
+/** A stored series of occurrences: the next one, and its clock. Pure; backends supply the rows. */
 import type { Occurrence } from '../../jobs/job.ts'
 import { firstDueUs } from '../../jobs/recurrence.ts'
 import type { NewSchedule, ScheduleRecord } from '../../jobs/schedule.ts'
 
-/** Two readings of one instant: limits, leases and retries go by the store's clock, `runAt` and expiry by the wall. */
+/** Two readings of one instant. Limits, leases and retries use the store's clock, `runAt` and expiry the wall clock. */
 export interface Instant {
   readonly nowUs: number
   readonly wallUs: number
 }
 
-/** Clocks that drift apart by less were only read at different moments. */
+/** A smaller difference between two clocks only means that they were read at different moments. */
 const STEP_US = 100_000
 
-/** A schedule within one transaction. Its times are the wall clock's for a cron, the store's for even distances. */
+/** A schedule within one transaction. Its times use the wall clock for a cron, the store's for even distances. */
 export interface StoredSchedule {
   readonly spec: NewSchedule
-  /** A due time, and what the wall clock showed then. */
+  /** A due time, with the wall clock at that time. */
   readonly anchorUs: number
   readonly anchorWallUs: number
   /** Null: the series has ended. */
@@ -28,7 +28,7 @@ export interface StoredSchedule {
   lastJob: string | null
 }
 
-/** A due time if the series goes on so far, else null: its runs are used up, or its end has come. */
+/** A due time within the series; null: its runs are used up, or its end has come. */
 export function upcoming(stored: StoredSchedule, dueUs: number | null, instant: Instant): number | null {
   const { maxRuns, untilMs } = stored.spec
   if (dueUs === null || (maxRuns !== null && stored.runs >= maxRuns)) return null
@@ -40,14 +40,14 @@ export function firstFrom({ spec, anchorUs }: StoredSchedule, fromUs: number): n
   return firstDueUs(spec.recurrence, anchorUs, fromUs)
 }
 
-/** The clock that a schedule's due times are read on. */
+/** The clock of a schedule's due times. */
 export function clockOf({ spec }: StoredSchedule, { nowUs, wallUs }: Instant): number {
   return spec.recurrence.kind === 'cron' ? wallUs : nowUs
 }
 
 /**
- * What the wall clock shows at a time of a schedule. While the wall is not stepped that is counted from the anchor on: two readings
- * of two clocks lie up to 1 ms apart, and neither a due time nor the end of a series may tremble.
+ * The wall clock at a time of a schedule. Without a step of the wall it counts from the anchor. Two readings of two
+ * clocks differ by up to 1 ms, and neither a due time nor the end of a series may vary by that.
  */
 export function wallOf(stored: StoredSchedule, us: number, { nowUs, wallUs }: Instant): number {
   if (stored.spec.recurrence.kind === 'cron') return us
@@ -56,12 +56,15 @@ export function wallOf(stored: StoredSchedule, us: number, { nowUs, wallUs }: In
   return us + (Math.abs(now - atAnchor) < STEP_US ? atAnchor : now)
 }
 
-/** What a job's columns say of the occurrence that it is. */
+/** The occurrence in a job's columns. */
 export function occurrenceOf(schedule: string | null, occurs: number | null): { readonly occurrence?: Occurrence } {
   return schedule === null || occurs === null ? {} : { occurrence: { schedule, dueMs: occurs / 1000 } }
 }
 
-/** The grid of even distances begins with the registration, that of a cron is the calendar's. */
+/**
+ * Starts or changes a series. The grid of even distances begins with the registration, that of a cron is the
+ * calendar's.
+ */
 export function begin(given: NewSchedule, known: StoredSchedule | null, instant: Instant): StoredSchedule {
   const { recurrence } = given
   const { nowUs, wallUs } = instant
@@ -79,7 +82,7 @@ export function begin(given: NewSchedule, known: StoredSchedule | null, instant:
   }
 }
 
-/** A schedule as its owner sees it. */
+/** The public record of a schedule. */
 export function toRecord(stored: StoredSchedule, instant: Instant): ScheduleRecord {
   const { spec, nextUs, lastDueUs, lastJob, runs } = stored
   return {

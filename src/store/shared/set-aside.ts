@@ -6,8 +6,9 @@ import { decodeScanCursor } from '../../policy/admission/scan-cursor.ts'
 import type { Failure } from '../contract/remote-jobs.ts'
 
 /**
- * Rows that nobody can read any more: written by an earlier version, or changed by other hands. A claim reads what many jobs need, so that
- * one such row would end it for all of them. It is set aside: found once a claim has failed, put out of the way, and told of.
+ * Unreadable rows: an earlier version wrote them, or a person changed them. A claim reads rows that many jobs need, so
+ * one such row would fail every claim. After a failed claim the store finds these rows, sets them aside, and reports
+ * them.
  */
 
 /** Whether a text is a list of whole numbers, as those of buckets. */
@@ -16,7 +17,7 @@ export function areNumbers(text: string): boolean {
   return Array.isArray(values) && values.every((each) => Number.isSafeInteger(each))
 }
 
-/** Whether a text is an object: what a pending job, the bounds of a queue or the pace of ageing is kept as. */
+/** Whether a text is an object: the form of a pending job, the bounds of a queue or the pace of ageing. */
 export function isObject(text: string): boolean {
   const value = parsed(text)
   return typeof value === 'object' && value !== null && !Array.isArray(value)
@@ -27,33 +28,33 @@ export function isList(text: string): boolean {
   return Array.isArray(parsed(text))
 }
 
-/** Whether what is kept of a schedule can be read. */
+/** Whether a stored schedule is readable. */
 export function isSchedule(text: string): boolean {
   const spec = parsed(text) as { readonly recurrence?: unknown; readonly job?: unknown } | null | undefined
   return typeof spec?.recurrence === 'object' && typeof spec.job === 'object'
 }
 
-/** The error of a stored run; one that cannot be read is told as such. */
+/** The error of a stored run, or an error that says it is unreadable. */
 export function errorOf(text: string): JobError {
   const error = parsed(text) as JobError | null | undefined
   if (typeof error?.code === 'string' && typeof error.message === 'string') return error
   return { code: 'job.unreadable', message: 'What the store keeps of this error cannot be read.' }
 }
 
-/** The failures of a job; none where they cannot be read. */
+/** The failures of a job; none if they are unreadable. */
 export function failuresOf(text: string): Failure[] {
   const failures = parsed(text)
   return Array.isArray(failures) ? (failures as Failure[]) : []
 }
 
-/** The weights of a job, by its buckets; null where they cannot be read. */
+/** The weights of a job, by its buckets; null: unreadable. */
 export function weightsOf(text: string): number[] | null {
   const values = parsed(text)
   const fine = Array.isArray(values) && values.every((each) => Number.isSafeInteger(each) && (each as number) >= 1)
   return fine ? (values as number[]) : null
 }
 
-/** Whether the buckets that a job needs can be read by every store. */
+/** Whether every store can read the buckets that a job needs. */
 export function areUses(text: string): boolean {
   const uses = parsed(text)
   return (
@@ -65,17 +66,17 @@ export function areUses(text: string): boolean {
   )
 }
 
-/** Whether what a claim remembers of a lane can be read. */
+/** Whether a lane's stored scan cursor is readable. */
 export function isSieve(text: string): boolean {
   return readable(() => decodeScanCursor(text)) && Array.isArray(parsed(text))
 }
 
-/** Whether the state of a bucket can be read. */
+/** Whether the state of a bucket is readable. */
 export function isBucketState(text: string): boolean {
   return readable(() => decodeBucket(text))
 }
 
-/** A bucket whose state was lost, with nothing left: what it has granted is not known, and no budget may be exceeded. */
+/** A bucket whose state was lost, with nothing left: its past grants are unknown, and no budget may be exceeded. */
 export function spentBucket(policy: LimitPolicy | null, nowUs: number): BucketState | null {
   if (!policy) return null
   const state = newBucket(policy, nowUs)
@@ -84,14 +85,14 @@ export function spentBucket(policy: LimitPolicy | null, nowUs: number): BucketSt
   return state
 }
 
-/** A stored policy; null where it cannot be read: the limit counts as not defined, and its jobs wait. */
+/** A stored policy; null: unreadable. The limit then counts as not defined, and its jobs wait. */
 export function policyOf(text: string): LimitPolicy | null {
   const policy = parsed(text)
   const fine = typeof policy === 'object' && policy !== null && 'rule' in policy && 'concurrency' in policy
   return fine ? (policy as unknown as LimitPolicy) : null
 }
 
-/** JSON of a row; undefined where it is none. */
+/** The JSON of a row; undefined: it is not JSON. */
 export function parsed(text: string): unknown {
   try {
     return JSON.parse(text)

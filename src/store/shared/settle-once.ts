@@ -2,17 +2,18 @@ import type { Settlement } from '../../jobs/job.ts'
 import type { Retention } from '../contract/store.ts'
 import { STATE } from './state.ts'
 
-/** A settlement with the worker that makes it. */
+/** A settlement and its worker. */
 export interface SettleRequest {
   readonly worker: number
   readonly settlement: Settlement
-  /** An earlier try failed, and may have been kept all the same; absent: this is the first. */
+  /** An earlier try failed, and may have been written nevertheless; absent: this is the first. */
   readonly again?: boolean
 }
 
 /**
- * Settlements that are made together, in rounds to write one after the other: a statement with two of one job would write one of
- * them and tell both that theirs counts. A repetition of what an earlier one says of the same run is in no round: that run is settled.
+ * Splits settlements made together into rounds, which the store writes one after the other. A statement with two
+ * settlements of one job would write one and report success for both. A repetition of an earlier settlement of the same
+ * run is in no round: that run is settled.
  *
  * @returns in each round places in `requests`, in their order, no two of one job
  */
@@ -33,19 +34,19 @@ export function settleRounds(requests: readonly SettleRequest[]): readonly (read
   return rounds
 }
 
-/** What a settlement makes of its job, unless somebody asked to cancel it. */
+/** The end of a run by its settlement, unless a caller asked to cancel the job. */
 export interface RunEnd {
   readonly state: number
-  /** How long from now its time is over or has come; null: it has none. */
+  /** The time from now to the end of its retention or its next start; null: none. */
   readonly afterUs: number | null
   readonly result: string | null
   /** JSON text. */
   readonly error: string | null
-  /** 1: its attempt is not counted. */
+  /** 1: the attempt does not count. */
   readonly back: number
 }
 
-/** What a settlement makes of its job. */
+/** The effect of a settlement on its job. */
 export function runEndOf(settlement: Settlement, retention: Retention): RunEnd {
   const end = (state: number, afterUs: number | null, error: object | null = null): RunEnd => ({
     state,
@@ -68,7 +69,7 @@ export function runEndOf(settlement: Settlement, retention: Retention): RunEnd {
     : end(STATE.retryable, settlement.delayUs, settlement.error)
 }
 
-/** How many attempts a settlement gives back. */
+/** The number of attempts that a settlement gives back. */
 export function attemptBack({ kind }: Settlement): number {
   return kind === 'push-back' || kind === 'give-back' ? 1 : 0
 }

@@ -1,4 +1,4 @@
-/** Statements that both stores run: written for PostgreSQL, in words that SQLite has too or can do without. */
+/** Statements that both stores run. They are written for PostgreSQL, in terms that SQLite shares or can drop. */
 import type { Retention } from '../contract/store.ts'
 import { ask, type Reading } from './reading.ts'
 import type { Instant } from './series.ts'
@@ -13,18 +13,18 @@ export interface Sql {
   run(sql: string, ...values: SqlValue[]): number | Promise<number>
 }
 
-/** What the logic of both stores is given of one of them. */
+/** The parts of a store that shared logic needs. */
 export interface Access {
   readonly db: Sql
   readonly retention: Retention
-  /** The column of lanes that `jobs.lane` names. */
+  /** The column of lanes that `jobs.lane` refers to. */
   readonly laneKey: 'id' | 'key'
   now(): Instant | Promise<Instant>
-  /** The name of a stored queue, or of the one that a worker's own stands for. */
+  /** The name of a stored queue, or of the shared queue behind a worker's own. */
   queueName(stored: string | number): string
   /** The name of the limit of a stored bucket. */
   limitName(stored: string): string
-  /** Puts queues on record that this process has named and not recorded yet. */
+  /** Records queues that this process has named and not recorded yet. */
   recordQueues(): unknown
   /** Removes the registration of a worker. */
   leave(worker: number): unknown
@@ -54,7 +54,7 @@ export function now(access: Access): Reading<Instant> {
   return ask(() => access.now())
 }
 
-/** Whether a text can be the id of a job or a flow: no other is ever found. */
+/** Whether a text can be the id of a job or a flow; a search for any other text finds nothing. */
 export function isUuid(id: string): boolean {
   return /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/.test(id)
 }

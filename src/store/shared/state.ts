@@ -1,6 +1,6 @@
 import type { JobState } from '../../jobs/job-state.ts'
 
-/** Job states as they are stored; the schema's partial indexes name 0, 1 and 4. */
+/** Stored numbers of job states; the schema's partial indexes name 0, 1 and 4. */
 export const STATE: {
   readonly scheduled: 0
   readonly available: 1
@@ -29,7 +29,10 @@ export function isEnd(stored: number): boolean {
   return stored === STATE.completed || stored === STATE.cancelled || stored === STATE.discarded
 }
 
-/** Lane states as they are stored; the schema's partial indexes name 1 to 4. `spread`: it has jobs, but each worker has a view of it, and the views wait. `parked`: its jobs are of tasks that those who looked do not list (`passed`). */
+/**
+ * Stored numbers of lane states; the schema's partial indexes name 1 to 4. `spread`: it has jobs, but each worker has a
+ * view of it, and the views wait. `parked`: none of the claimers that read it lists its jobs' tasks (`passed`).
+ */
 export const LANE: {
   readonly empty: 0
   readonly open: 1

@@ -1,4 +1,4 @@
-/** Flows as rows: what the stores have in common of them. */
+/** Flows as rows: the parts that both stores share. */
 import {
   callbackOf,
   FLOW_STATES,
@@ -28,19 +28,22 @@ const FLOW = columns({
   extra: column<string | null>(),
 })
 
-/** The error of a job that was cancelled because its flow went on without it; a retry that opens the flow again finds it by this. */
+/**
+ * The error of a job that was cancelled because its flow continued without it. A retry that reopens the flow finds the
+ * job by this.
+ */
 export const STOPPED: string = JSON.stringify({
   code: 'flow.stopped',
   message: 'A job that it waited for did not complete, or its flow ended without it.',
 })
 
-/** The error of a job that was discarded because it could not be handed what it waited for. */
+/** The error of a job that was discarded because the results that it waited for are too large. */
 export const TOO_LARGE: string = JSON.stringify({
   code: 'flow.results_too_large',
   message: `The results that it was to be handed come to more than ${MAX_PARENT_RESULTS_BYTES} bytes together.`,
 })
 
-/** A flow's state as it is stored: its place among all of them. */
+/** The stored number of a flow's state: its place among all of them. */
 export function storedFlowState(state: FlowState): number {
   return FLOW_STATES.indexOf(state)
 }
@@ -52,7 +55,7 @@ export function flowStateName(stored: number): FlowState {
   return name
 }
 
-/** What a job's columns say of its place in a flow; a job may outlive its flow. */
+/** The flow place in a job's columns; a job may outlive its flow. */
 export function placeIn(id: string | null, node: number | null, total: number | null): { readonly flow?: FlowPlace } {
   if (id === null || node === null || total === null) return {}
   return { flow: { id, node, callback: callbackOf(node, total) } }

@@ -5,15 +5,15 @@ import type { Released, Sustained } from '../contract/waits.ts'
 import type { StoredBucket } from './stored-bucket.ts'
 import { namesOf } from './stored-bucket.ts'
 
-/** A decision that was made, as its store keeps it. */
+/** A finished decision, as its store keeps it. */
 interface Decided {
   readonly nowUs: number
   readonly buckets: ReadonlyMap<number, StoredBucket>
-  /** The bucket in whose line a lane stood before; null: in none. */
+  /** The bucket in whose wait list the lane stood before; null: in none. */
   waitedOn(lane: Lane): StoredBucket | null
 }
 
-/** What a claim has to tell of buckets that jobs wait for. */
+/** A claim's events about buckets that jobs wait for. */
 export interface Throttling {
   readonly closed: readonly ClosedOn[]
   readonly sustained: readonly Sustained[]
@@ -21,11 +21,11 @@ export interface Throttling {
 }
 
 /**
- * Counts the jobs that had waited for a bucket, and says which buckets are to be told of: each once over the fleet, since the count
- * and the time of the last telling are kept with the bucket, and are written with it by the claim that tells.
+ * Counts the jobs that had waited for a bucket, and selects the buckets to report. Each event occurs once over the
+ * fleet: the bucket's row keeps the count and the time of its last event, and the reporting claim writes them.
  *
- * A job is counted when it starts, so that waiting writes nothing; those that are first in their lanes when the bucket closes are
- * told of at once, and are not counted again.
+ * A job is counted when it starts, so that waiting writes nothing. The lanes' heads at the time the bucket closes are
+ * reported at once, and are not counted again.
  */
 export function throttling(
   nameOf: (queue: number) => string,
@@ -42,7 +42,7 @@ export function throttling(
   const released: Released[] = []
   for (const bucket of decision.buckets.values()) {
     const { wokeAtUs, wakeAtUs, deferred } = bucket
-    // A bucket that only a queue as a whole sleeps on was never told of.
+    // A bucket that only a queue as a whole waits for had no event.
     if (wokeAtUs === null || bucket.toldUs === null) continue
     if (wakeAtUs === null) {
       released.push({ ...namesOf(bucket), deferred: Math.max(0, deferred) })
@@ -55,7 +55,7 @@ export function throttling(
   return { closed, sustained, released }
 }
 
-/** Buckets in whose line the first lane came to stand. */
+/** Buckets in whose wait list a first lane now stands. */
 function newlyClosed(nameOf: (queue: number) => string, admission: Admission): ClosedOn[] {
   const closed: ClosedOn[] = []
   for (const line of admission.waitLists.values()) {

@@ -27,8 +27,8 @@ export type OverrideRow = [
 const CLOSED: PolicyChange = { concurrency: 0 }
 
 /**
- * The changes of all limits. A definition that cannot be read leaves its limit undefined until it is defined anew, and an override that cannot
- * be read is one that lets nothing start: no budget may be exceeded because of what is not known.
+ * The changes of all limits. An unreadable definition leaves its limit undefined until the next definition. An
+ * unreadable override lets nothing start: no budget may be exceeded because of lost data.
  */
 export function timelinesOf(
   definitions: readonly DefinitionRow[],
@@ -83,7 +83,7 @@ export class Timelines {
   readonly #timelines: ReadonlyMap<string, Timeline>
   /** Numbers the changes of all limits together. */
   readonly generation: number
-  /** When the next override or pause of any limit ends by itself; Infinity: none does. */
+  /** The next automatic end of an override or pause of any limit; Infinity: there is none. */
   readonly nextEndUs: number
 
   /** The pace at which priorities age. */
@@ -91,7 +91,7 @@ export class Timelines {
 
   /** The limits that code gave to queues as a whole, by queue. */
   readonly #queues: ReadonlyMap<string, readonly BucketUse[]>
-  /** What could not be read of them. */
+  /** The unreadable parts of the limits. */
   readonly aside: readonly SetAside[]
 
   constructor(
@@ -111,7 +111,7 @@ export class Timelines {
     this.nextEndUs = nextEndUs
   }
 
-  /** These and one change more. */
+  /** A copy with one more change. */
   with(generation: number, name: string, event: DefinitionEvent | OverrideEvent): Timelines {
     const timelines = new Map(this.#timelines).set(name, this.timeline(name).with(event))
     return new Timelines(generation, timelines, this.ageing, this.#queues, this.aside)
@@ -122,12 +122,12 @@ export class Timelines {
     return this.#queues.get(queue) ?? []
   }
 
-  /** All changes of a limit; none of one that nobody has defined. */
+  /** All changes of a limit; empty if it was never defined. */
   timeline(name: string): Timeline {
     return this.#timelines.get(name) ?? UNDEFINED
   }
 
-  /** What holds for one key of a limit; null: the limit is not defined. */
+  /** The policy in force for one key of a limit; null: the limit is not defined. */
   policy(name: string, key: string): LimitPolicy | null {
     return this.timeline(name).at(key).policy
   }
@@ -138,7 +138,7 @@ export class Timelines {
   }
 }
 
-/** Every limit as it is defined. */
+/** The definition of every limit. */
 export function definitionsIn(limits: Pick<Timelines, 'names' | 'timeline'>): LimitDefinition[] {
   return limits.names().flatMap((name) => {
     const { definition } = limits.timeline(name)

@@ -4,42 +4,45 @@ import type { Why } from './rejection.ts'
 import type { SetAside } from '../contract/set-aside.ts'
 import type { Claim, Rejected } from '../contract/store.ts'
 
-/** What a search for unreadable rows came to. */
+/** The result of a search for unreadable rows. */
 export interface Found {
   readonly rejected: readonly Rejected[]
   readonly flows: readonly FlowNews[]
   readonly aside: readonly SetAside[]
-  /** Rows that were put right, and of which nothing is to be told. */
+  /** Rows that were repaired and need no report. */
   readonly mended: number
 }
 
-/** Why a job that cannot be read is given up. */
+/** The reason for discarding an unreadable job. */
 export const UNREADABLE: Why = { reason: 'unreadable', limit: '', key: '', expectedStartUs: null }
 
-/** How long after a search that found nothing what fails is not searched for again: it reads every job that waits. */
+/**
+ * After a search without a result the next failure starts no search for this time, since a search reads every waiting
+ * job.
+ */
 const AGAIN_AFTER_MS = 30_000
 
-/** Does as ever what a store is asked for; where it fails, what cannot be read is set aside and it is tried once more. */
+/** Runs a store's calls. If one fails, the store sets unreadable rows aside and tries the call once more. */
 export class UnreadableRows {
   readonly #nowMs: () => number
   readonly #find: () => Promise<Found>
   readonly #lost: () => readonly SetAside[]
   readonly #told = new Set<string>()
-  /** What was found and is told with the next claim. */
+  /** Rows found, which the next claim reports. */
   #found: Found[] = []
   #notBeforeMs = 0
   #searching: Promise<boolean> | null = null
-  /** So many have found something. */
+  /** The number of searches that found something. */
   #searches = 0
 
-  /** @param lost the limits that could not be read when they were last looked at */
+  /** @param lost the limits that were unreadable at the last read */
   constructor(nowMs: () => number, find: () => Promise<Found>, lost: () => readonly SetAside[]) {
     this.#nowMs = nowMs
     this.#find = find
     this.#lost = lost
   }
 
-  /** A claim tells also of what was set aside since the last one. */
+  /** Runs a claim, and reports the rows set aside since the last one. */
   async around(claim: () => Promise<Claim>): Promise<Claim> {
     const claimed = await this.mend(claim)
     const lost = this.#lost()
@@ -55,20 +58,20 @@ export class UnreadableRows {
     }
   }
 
-  /** @param work must be one that may be done again once it has failed: what it wrote was rolled back */
+  /** @param work must be repeatable after a failure: its writes were rolled back */
   async mend<T>(work: () => Promise<T>): Promise<T> {
     const before = this.#searches
     try {
       return await work()
     } catch (error) {
       if (!mayBeUnreadable(error)) throw error
-      // What failed beside others may find the search done.
+      // A simultaneous failure may already have finished the search.
       if (before === this.#searches && !(await this.#search())) throw error
       return work()
     }
   }
 
-  /** True when anything was set aside or put right; those who ask at once share one search. */
+  /** Returns true if it set aside or repaired anything; simultaneous callers share one search. */
   #search(): Promise<boolean> {
     if (this.#nowMs() < this.#notBeforeMs) return Promise.resolve(false)
     this.#searching ??= this.#setAside().finally(() => (this.#searching = null))
@@ -87,7 +90,7 @@ export class UnreadableRows {
   }
 }
 
-/** Whether a store keeps its rows, and one of them may be at fault: what passes by itself, or is final, is not of that kind. */
+/** Whether an unreadable row may have caused an error. Temporary and final errors have other causes. */
 function mayBeUnreadable(error: unknown): boolean {
   if (!(error instanceof SluiceError)) return error instanceof Error
   return error.code === 'store.io' && error.lasts === undefined

@@ -8,21 +8,21 @@ import { cancellations, deregisterWorker, setDirective, workers } from './remote
 import type { Access } from './sql.ts'
 import { flows, getFlow } from './stored-flows.ts'
 
-/** Logic of both stores that makes a verb. */
-export type SharedVerb<Given extends unknown[], Answer> = (access: Access, ...given: Given) => Reading<Answer>
-/** A verb as callers have it. */
-export type Call<Given extends unknown[], Answer> = (...given: Given) => Promise<Answer>
+/** Shared logic that makes a verb. */
+export type SharedVerb<Input extends unknown[], Answer> = (access: Access, ...input: Input) => Reading<Answer>
+/** A verb for callers. */
+export type Call<Input extends unknown[], Answer> = (...input: Input) => Promise<Answer>
 
 /** The verbs whose logic and statements both stores share. */
 export abstract class SharedVerbs {
-  /** A verb that only asks, or that may be done twice. */
-  protected abstract reads<Given extends unknown[], Answer>(verb: SharedVerb<Given, Answer>): Call<Given, Answer>
-  /** A verb that reports waits: jobs on their way stand in their lanes first. */
-  protected abstract looks<Given extends unknown[], Answer>(verb: SharedVerb<Given, Answer>): Call<Given, Answer>
-  /** A change that lets no job start, and that may be done twice. */
-  protected abstract keeps<Given extends unknown[], Answer>(verb: SharedVerb<Given, Answer>): Call<Given, Answer>
-  /** A change after which there may be something to claim. */
-  protected abstract changes<Given extends unknown[], Answer>(verb: SharedVerb<Given, Answer>): Call<Given, Answer>
+  /** A verb that only reads, or that may run twice. */
+  protected abstract reads<Input extends unknown[], Answer>(verb: SharedVerb<Input, Answer>): Call<Input, Answer>
+  /** A verb that reports waits: pending arrivals join their lanes first. */
+  protected abstract looks<Input extends unknown[], Answer>(verb: SharedVerb<Input, Answer>): Call<Input, Answer>
+  /** A change that lets no job start, and that may run twice. */
+  protected abstract keeps<Input extends unknown[], Answer>(verb: SharedVerb<Input, Answer>): Call<Input, Answer>
+  /** A change that may let jobs start. */
+  protected abstract changes<Input extends unknown[], Answer>(verb: SharedVerb<Input, Answer>): Call<Input, Answer>
   abstract release: Store['release']
 
   getFlow: Store['getFlow'] = this.reads(getFlow)

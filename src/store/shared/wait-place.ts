@@ -7,68 +7,74 @@ import { freePermits } from '../../policy/rules/concurrency.ts'
 import { type Answer, ask, type Reading } from './reading.ts'
 import type { StoredBucket } from './stored-bucket.ts'
 
-/** A waiting job, as the wait list of one bucket sees it. */
+/** A waiting job in the wait list of one bucket. */
 export interface WaitingJob {
   readonly lane: number
-  /** What it is ordered by. */
+  /** Its level, by which its lane orders it. */
   readonly priority: number
-  /** As it was enqueued with it. */
+  /** The given priority. */
   readonly given: number
   /** Jobs before it in its lane. */
   readonly ahead: number
-  /** Units that it costs in the bucket; 0 for a retry that is free. */
+  /** Its cost in the bucket; 0 for a free retry. */
   readonly units: number
 }
 
-/** What one bucket says of a waiting job. */
+/** The outlook of a waiting job in one bucket. */
 export interface Outlook {
   /** Its place among all jobs whose order this bucket alone decides, from 1. */
   readonly place: number
-  /** Null: only a permit that returns can tell. */
+  /** Null: a permit has to return first. */
   readonly startUs: number | null
   /** False: the job starts no sooner, and perhaps later. */
   readonly exact: boolean
 }
 
-/** The first jobs of one lane: those that start before the job that is asked for. */
+/** The first jobs of one lane: those that start before the job in question. */
 export interface LaneFront extends Readonly<TurnState> {
   readonly id: number
   readonly count: number
-  /** Where the bucket stands in the lane's list. */
+  /** The bucket's place in the lane's list. */
   readonly at: number
 }
 
-/** What the first jobs of a lane cost together, null where there are none; a job that costs nothing counts neither as a start nor as the least. */
+/** The total cost of a lane's first jobs; null without jobs. A free job counts neither as a start nor as the least. */
 export type CostRow = readonly [
   starts: number,
   units: number | null,
   least: number | null,
   most: number | null,
-  /** The highest priority that one of them was given. */
+  /** The highest given priority among them. */
   highest: number | null,
-  /** When the first of them is given up. */
+  /** The first time when one of them is discarded. */
   givenUp: number | null,
 ]
 
-/** What the place of a job is worked out from. */
+/** The queries that the place of a job needs. */
 export interface PlaceQueries {
-  /** The lanes that need this bucket and no other; a store may look at so many only, which leaves the answer inexact. */
+  /**
+   * The lanes that need this bucket and no other. A store may stop after a number of lanes, which makes the answer
+   * inexact.
+   */
   contenders(bucket: StoredBucket): Answer<Contender[]>
-  /** @param free retries cost nothing. @param keptUs jobs that are given up before then are left out */
+  /** @param free retries cost nothing. @param keptUs leaves out jobs discarded before then */
   costOf(front: LaneFront, free: boolean, keptUs: number): Answer<CostRow>
   jobsOf(front: LaneFront, free: boolean): Answer<WaitingUnits[]>
 }
 
-/** A lane that is asked about by itself. */
+/** The turn state of a single lane. */
 const ALONE: TurnState = { turn: 0, taken: 0, share: 1 }
 const NONE_AHEAD = { starts: 0, units: 0, least: Infinity, most: 0, highest: -Infinity, givenUpUs: Infinity }
 
-/** Jobs of different weights are followed one by one through a window so far; beyond it their units are added up. */
+/**
+ * The most jobs of different weights that the simulation follows one by one through a window; beyond it, it adds up
+ * their units.
+ */
 const FOLLOWED_AT_MOST = 10_000
-/** Lanes times priorities: under ageing every job of a deep backlog may have one of its own. */
+/** Lanes times priorities: under ageing every job of a deep backlog may have its own priority. */
 const PLACES_AT_MOST = 200_000
 
-/** Says when a job may start as far as one bucket and its own lane decide: what else it needs can only make it later. */
+/** The possible start of a job by one bucket and its own lane; other needs can only delay it. */
 export function* outlookOfLane(
   queries: PlaceQueries,
   job: WaitingJob,
@@ -81,8 +87,8 @@ export function* outlookOfLane(
 }
 
 /**
- * Says when a job may start that needs this bucket only: the lanes that need it alone take turns. Exact while no lane needs it
- * together with other buckets, and no job ahead may be given up before.
+ * The possible start of a job that needs only this bucket: the lanes that need it alone take turns. It is exact while
+ * no lane also needs other buckets and no job ahead may be discarded before.
  */
 export function* outlookOfWaitList(
   queries: PlaceQueries,
@@ -120,12 +126,12 @@ function* outlook(
   const ahead = yield* costAhead(queries, policy, fronts, 0)
   const found = yield* startUs(queries, limited, fronts, job, ahead, nowUs)
   if (ahead.givenUpUs >= found.us) return { place, startUs: found.us, exact: found.exact && free }
-  // A job ahead that is given up may make room: without those jobs the instant is too early rather than too late.
+  // A discarded job ahead may make room. The instant without those jobs is a lower bound.
   const certain = yield* costAhead(queries, policy, fronts, found.us)
   return { place, startUs: (yield* startUs(queries, limited, null, job, certain, nowUs)).us, exact: false }
 }
 
-/** @param fronts null: the start is worked out from sums alone */
+/** @param fronts null: sums alone give the start */
 function* startUs(
   queries: PlaceQueries,
   bucket: { readonly policy: LimitPolicy; readonly state: StoredBucket['state'] },
@@ -140,7 +146,7 @@ function* startUs(
   const least = units > 0 ? Math.min(ahead.least, units) : ahead.least
   const most = Math.max(ahead.most, units)
   const window = policy.rule?.kind === 'sliding' || policy.rule?.kind === 'fixed'
-  // Those ahead may use what is kept back from the job itself, each as its window then stands.
+  // The jobs ahead may use the headroom kept from this job, depending on their window's state.
   const mixed = window && keptBack(bucket.policy, given) !== keptBack(bucket.policy, highest)
   const exact = !mixed && isFollowed(policy, starts)
   if (starts === 0 || least === most)
@@ -151,7 +157,7 @@ function* startUs(
       lanes.push({ ...front, jobs: yield* ask(() => queries.jobsOf(front, policy.retries === 'free')) })
     return { us: ruleStartUs(policy, state, nowUs, [...unitsInTurn(lanes), units]), exact }
   }
-  // A free retry starts with the job before it, whose units, unless they are more than a burst, make no difference of their own.
+  // A free retry starts with the job before it, whose units make no difference of their own unless they exceed a burst.
   const load = { starts, units: ahead.units + units, last: Math.max(units, 1) }
   return { us: loadStartUs(policy, state, nowUs, load), exact: !window && !policy.spacing }
 }

@@ -1,9 +1,9 @@
 import type { KnownTasks } from '../contract/known-tasks.ts'
 
-/** For how many lanes it is remembered whom this process lets go first. */
+/** The most lanes for which this process remembers to let others go first. */
 const REMEMBERED = 10_000
 
-/** Which jobs of other workers' tasks the claimers of this process have found before their own, by lane, and since when. */
+/** Jobs of other workers' tasks that this process's claimers found before their own, by lane, with the time. */
 export class Yields {
   readonly #since = new Map<string, { readonly seq: number; readonly us: number }>()
 

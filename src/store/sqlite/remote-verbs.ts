@@ -12,7 +12,7 @@ import { boundQueue, endedRuns, limitQueue, pauseQueue } from './queues.ts'
 import { registerWorker } from './register-worker.ts'
 import { accessOf } from './shared-sql.ts'
 
-type Verb<Given extends unknown[], Answer> = (context: Context, ...given: Given) => Answer
+type Verb<Input extends unknown[], Answer> = (context: Context, ...input: Input) => Answer
 
 const CHANGES = 1
 
@@ -45,28 +45,28 @@ export abstract class RemoteVerbs extends SharedVerbs {
   endedRuns: Store['endedRuns'] = this.#reads(endedRuns)
   clear: Store['clear'] = this.#writes(clear)
 
-  protected reads<Given extends unknown[], Answer>(verb: SharedVerb<Given, Answer>): Call<Given, Answer> {
-    return async (...given) => readNow(verb(accessOf(this.context), ...given))
+  protected reads<Input extends unknown[], Answer>(verb: SharedVerb<Input, Answer>): Call<Input, Answer> {
+    return async (...input) => readNow(verb(accessOf(this.context), ...input))
   }
 
-  protected looks<Given extends unknown[], Answer>(verb: SharedVerb<Given, Answer>): Call<Given, Answer> {
+  protected looks<Input extends unknown[], Answer>(verb: SharedVerb<Input, Answer>): Call<Input, Answer> {
     return this.reads(verb)
   }
 
-  protected keeps<Given extends unknown[], Answer>(verb: SharedVerb<Given, Answer>): Call<Given, Answer> {
+  protected keeps<Input extends unknown[], Answer>(verb: SharedVerb<Input, Answer>): Call<Input, Answer> {
     return this.changes(verb)
   }
 
-  protected changes<Given extends unknown[], Answer>(verb: SharedVerb<Given, Answer>): Call<Given, Answer> {
-    return (...given) => this.#write(() => readNow(verb(accessOf(this.context), ...given)))
+  protected changes<Input extends unknown[], Answer>(verb: SharedVerb<Input, Answer>): Call<Input, Answer> {
+    return (...input) => this.#write(() => readNow(verb(accessOf(this.context), ...input)))
   }
 
-  #reads<Given extends unknown[], Answer>(verb: Verb<Given, Answer>): Call<Given, Answer> {
-    return async (...given) => verb(this.context, ...given)
+  #reads<Input extends unknown[], Answer>(verb: Verb<Input, Answer>): Call<Input, Answer> {
+    return async (...input) => verb(this.context, ...input)
   }
 
-  #writes<Given extends unknown[], Answer>(verb: Verb<Given, Answer>): Call<Given, Answer> {
-    return (...given) => this.#write(() => verb(this.context, ...given))
+  #writes<Input extends unknown[], Answer>(verb: Verb<Input, Answer>): Call<Input, Answer> {
+    return (...input) => this.#write(() => verb(this.context, ...input))
   }
 
   #write<T>(work: () => T): Promise<T> {
