@@ -1,4 +1,5 @@
 import type { Statements } from '../../database/postgres.ts'
+import { EMPTIED } from '../shared/sql.ts'
 import type { Context } from './context.ts'
 
 /** Empties the store but for the engines at work. No claim decides meanwhile; jobs go first and then buckets, as a settlement locks them. */
@@ -7,21 +8,7 @@ export async function clear(context: Context, db: Statements): Promise<void> {
   await db.run('DELETE FROM sluice.jobs')
   // Whoever makes lanes holds their buckets: once these are ours, all lanes are there to be seen.
   await db.run('SELECT sluice.lock_buckets(ARRAY(SELECT id FROM sluice.buckets))')
-  for (const table of [
-    'arrivals',
-    'lanes',
-    'buckets',
-    'limits',
-    'overrides',
-    'max_waits',
-    'schedules',
-    'queues',
-    'flows',
-    'flow_edges',
-    'drop_watch',
-    'audit',
-  ])
-    await db.run(`DELETE FROM sluice.${table}`)
+  for (const table of ['arrivals', 'max_waits', ...EMPTIED]) await db.run(`DELETE FROM sluice.${table}`)
   await db.run('DELETE FROM sluice.workers WHERE name IS NOT NULL')
   await db.run(`DELETE FROM sluice.store WHERE starts_with(name, 'setting:')`)
   await db.run(`UPDATE sluice.store SET value = (value::bigint + 1)::text WHERE name = 'limits'`)

@@ -58,3 +58,7 @@ export function now(access: Access): Reading<Instant> {
 export function isUuid(id: string): boolean {
   return /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/.test(id)
 }
+
+/** The tables that both stores empty for tests, beside the jobs. */
+export const EMPTIED: readonly string[] =
+  'lanes buckets limits overrides schedules queues flows flow_edges drop_watch audit'.split(' ')

@@ -1,21 +1,9 @@
+import { EMPTIED } from '../shared/sql.ts'
 import type { Context } from './context.ts'
 
 /** Empties the store but for the engines at work and the clock. */
 export function clear(context: Context): void {
-  for (const table of [
-    'jobs',
-    'lanes',
-    'buckets',
-    'limits',
-    'overrides',
-    'schedules',
-    'queues',
-    'flows',
-    'flow_edges',
-    'drop_watch',
-    'audit',
-  ])
-    context.db.run(`DELETE FROM ${table}`)
+  for (const table of ['jobs', ...EMPTIED]) context.db.run(`DELETE FROM ${table}`)
   context.db.run('DELETE FROM workers WHERE name IS NOT NULL')
   context.db.run(`DELETE FROM store WHERE name LIKE 'setting:%'`)
   context.db.run(`UPDATE store SET value = value + 1 WHERE name = 'limits'`)
