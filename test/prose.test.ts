@@ -20,6 +20,7 @@ const DONE = [
   'src/remote',
   'src/store/contract',
   'src/store/shared',
+  'src/store/sqlite',
   'src/telemetry',
   'src/testing',
 ]

@@ -3,7 +3,10 @@ import type { Context } from './context.ts'
 import { rejoin } from './rejoin.ts'
 import { STATE, stateName } from '../shared/state.ts'
 
-/** A pending job goes to its lane, or is scheduled. Answers the state that it was in; null: there is none, or it waits for others of its flow. */
+/**
+ * Moves a pending job to its lane, or schedules it. Returns its state before; null: it does not exist, or waits for
+ * others of its flow.
+ */
 export function activate(context: Context, id: string, runAtMs: number | null): JobState | null {
   const row = context.db.get<[number, number, number, number, number | null, string | null]>(
     'SELECT seq, state, lane, priority, expires, plan FROM jobs WHERE id = ?',

@@ -17,7 +17,7 @@ import { bytesBefore } from './parent-results.ts'
 import { isEnd, STATE, stateName } from '../shared/state.ts'
 import type { Instant } from './store-clock.ts'
 
-/** A flow's row, as the end of its jobs changes it. */
+/** The columns of a flow that the end of its jobs changes. */
 export interface StoredFlow {
   readonly seq: number
   readonly id: string
@@ -56,7 +56,7 @@ type NextRow = [...MovedRow, seq: number, node: number, waits: number, plan: str
 const FLOW = `SELECT ${FLOW_ROW.list} FROM flows WHERE seq = ?`
 const SAVE =
   'UPDATE flows SET state = ?, completed = ?, discarded = ?, cancelled = ?, bytes = ?, finished = ?, due = ? WHERE seq = ?'
-// What has ended is kept as long as its flow.
+// Ended jobs are kept as long as their flow.
 const ENDED = `UPDATE jobs SET due = NULL FROM json_each(?) e WHERE jobs.seq = e.value RETURNING flow, node, state, octet_length(result)`
 const RELEASE = `UPDATE jobs SET waits = waits - 1 FROM flow_edges e
   WHERE e.flow = ?1 AND e.before = ?2 AND jobs.flow = ?1 AND jobs.node = e.node AND jobs.state = ${STATE.pending}
@@ -68,7 +68,10 @@ const STOP = `${BEHIND} UPDATE jobs SET state = ${STATE.cancelled}, finished = ?
 const DISCARD = `UPDATE jobs SET state = ${STATE.discarded}, finished = ?, error = ? WHERE seq = ? RETURNING input`
 const CALLBACKS = `SELECT id, task, queue, seq, node, waits, plan FROM jobs WHERE flow = ? AND node >= ? AND state = ${STATE.pending} ORDER BY node`
 
-/** What the end of these jobs, each of some flow, means for their flows, by the flows' numbers; without those that only go on. */
+/**
+ * Applies the end of these jobs to their flows, and returns the news by flow number. Flows that merely continue have
+ * none.
+ */
 export function advance(context: Context, seqs: readonly number[], instant: Instant): Map<number, FlowNews> {
   const news = new Map<number, FlowNews>()
   if (seqs.length === 0) return news
@@ -92,13 +95,13 @@ export function loadFlow(context: Context, seq: number): StoredFlow | null {
   return row ? { ...row, seq, state: flowStateName(row.state) } : null
 }
 
-/** Writes back what has changed of a flow. */
+/** Writes a changed flow. */
 export function saveFlow(context: Context, flow: StoredFlow): void {
   const { state, completed, discarded, cancelled, bytes, finishedUs, dueUs, seq } = flow
   context.db.run(SAVE, storedFlowState(state), completed, discarded, cancelled, bytes, finishedUs, dueUs, seq)
 }
 
-/** A job that moved, as it is told of. */
+/** A moved job in an event. */
 export function moved(context: Context, [id, task, queue]: readonly [string, string, number, ...unknown[]]): MovedJob {
   return { id, task, queue: queueName(context, queue) }
 }
@@ -111,7 +114,7 @@ class Advance {
   readonly #activated: MovedJob[] = []
   readonly #cancelled: MovedJob[] = []
   readonly #discarded: (MovedJob & { readonly input: string })[] = []
-  /** Nodes that have ended, and whose dependents have yet to learn it. */
+  /** Ended nodes whose dependents have yet to be updated. */
   readonly #open: { readonly node: number; readonly state: number }[] = []
 
   constructor(context: Context, flow: StoredFlow, instant: Instant) {
@@ -128,7 +131,7 @@ class Advance {
         this.#count(node, state)
         flow.bytes += bytes ?? 0
       }
-      // A callback, or a straggler of a flow that was cancelled: kept for its own time, and the flow with it.
+      // A callback, or a straggler of a cancelled flow, is kept for its own time, and the flow with it.
       if (!ran) flow.dueUs = Math.max(flow.dueUs ?? 0, this.#instant.nowUs + this.#retentionUs(state))
     }
     if (ran) this.#goOn()
@@ -164,7 +167,7 @@ class Advance {
     this.#callBack()
   }
 
-  /** Those that waited for this node alone have their time. */
+  /** Starts the nodes that waited for this node alone. */
   #release(node: number): void {
     const { seq } = this.#flow
     for (const row of this.#context.db.all<NextRow>(RELEASE, seq, node)) if (row[5] === 0) this.#activate(row)
@@ -185,7 +188,7 @@ class Advance {
     this.#activated.push(moved(this.#context, row))
   }
 
-  /** Those that wait for this node, directly or not, will never have their time. */
+  /** Cancels the nodes that wait for this node, directly or not. */
   #stop(node: number): void {
     const { seq } = this.#flow
     const rows = this.#context.db.all<MovedRow>(STOP, seq, node, this.#instant.nowUs, STOPPED)

@@ -4,7 +4,7 @@ import type { Context } from './context.ts'
 import { type BacklogRow, backlogs } from '../shared/backlog.ts'
 import { LANE, STATE } from '../shared/state.ts'
 
-/** What waits for the buckets of a limit, wherever the lanes stand: read from all lanes that are not empty. */
+/** The backlog of a limit's buckets, counted over all lanes that are not empty. */
 export function backlog(context: Context, limit: string, key?: string): BucketBacklog[] | null {
   context.policies.refresh()
   const nowUs = context.clock.nowUs()

@@ -5,17 +5,19 @@ import { arrive } from './lanes.ts'
 import { STATE } from '../shared/state.ts'
 import type { Instant } from './store-clock.ts'
 
-/** What a pending job is kept with: all that its lane is made of. Its lane itself might be forgotten before its time comes. */
+/**
+ * The stored plan of a pending job: all data of its lane, since the lane itself may be forgotten before the job starts.
+ */
 type Plan = Placed & { readonly delayUs: number | null }
 
-/** The plan of a job whose time has not come. */
+/** The plan of a pending job. */
 export function planOf({ job, delayUs }: FlowJob): string {
   const { id: _id, task: _task, input: _input, extra: _extra, unique: _unique, ...rest } = job
   const plan: Plan = { ...rest, delayUs }
   return JSON.stringify(plan)
 }
 
-/** A pending job's time has come: it goes to its lane, at its old place, or is scheduled. */
+/** Starts a pending job: it joins its lane, at its old place, or is scheduled. */
 export function begin(context: Context, seq: number, planText: string, instant: Instant): void {
   const plan = JSON.parse(planText) as Plan
   context.policies.refresh()

@@ -20,7 +20,7 @@ export function loadBuckets(context: Context, ids: readonly number[], nowUs: num
     .map((row) => fromRow(context, row, nowUs))
 }
 
-/** Loads a bucket by limit and key; null when it has never been needed. */
+/** Loads a bucket by limit and key; null: no job has ever needed it. */
 export function findBucket(context: Context, limit: string, key: string, nowUs: number): StoredBucket | null {
   return bucketsOf(context, limit, key, nowUs)[0] ?? null
 }
@@ -49,12 +49,12 @@ export function ownBucketsOf(context: Context, limit: string, key: string | unde
     .sort((a, b) => a.worker - b.worker || (a.key < b.key ? -1 : 1))
 }
 
-/** The buckets whose ids a query answers. */
+/** The buckets whose ids a query returns. */
 export function bucketsById(context: Context, query: string, limit: number, nowUs: number): StoredBucket[] {
   return context.db.all<[number]>(query, limit).map(([id]) => loadBucket(context, id, nowUs))
 }
 
-/** The id of a bucket, which is created when new. */
+/** The id of a bucket, which is created if new. */
 export function bucketId(context: Context, limit: string, key: string, nowUs: number): number {
   const found = context.db.get<[number]>('SELECT id FROM buckets WHERE limit_name = ? AND key = ?', limit, key)
   if (found) return found[0]
@@ -65,7 +65,7 @@ export function bucketId(context: Context, limit: string, key: string, nowUs: nu
   )
 }
 
-/** Writes back what a decision changed. */
+/** Writes a bucket that a decision changed. */
 export function saveBucket(context: Context, bucket: StoredBucket, nowUs: number): void {
   if (bucket.changed) {
     const { revision } = context.policies.timeline(bucket.limit)
@@ -90,12 +90,12 @@ export function saveBucket(context: Context, bucket: StoredBucket, nowUs: number
     )
 }
 
-/** Has the first of a bucket's line looked at again, if anybody waits there. */
+/** Makes the next claim evaluate the head of a bucket's wait list, if any lane waits there. */
 export function wakeLine(context: Context, bucket: number, nowUs: number): void {
   context.db.run('UPDATE buckets SET wake_at = min(wake_at, ?) WHERE id = ? AND wake_at IS NOT NULL', nowUs, bucket)
 }
 
-/** Gives a permit back to each bucket of a stored list (a negative one held none), and wakes their lines. */
+/** Returns a permit to each bucket of a stored list (a negative number held none), and wakes their wait lists. */
 export function returnPermits(context: Context, permits: string, nowUs: number): void {
   for (const id of JSON.parse(permits) as number[])
     if (id > 0)

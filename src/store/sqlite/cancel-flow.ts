@@ -11,7 +11,7 @@ const CANCEL = `UPDATE jobs SET state = ${STATE.cancelled}, finished = ?2, due =
   WHERE flow = ?1 AND state IN (${STATE.scheduled}, ${STATE.available}, ${STATE.retryable}, ${STATE.pending}) RETURNING id, task, queue, node`
 const ASK = `UPDATE jobs SET cancelling = 1 WHERE flow = ? AND state = ${STATE.active} RETURNING id`
 
-/** Ends a flow: what waits is cancelled, what is active is asked to end. */
+/** Ends a flow: waiting jobs are cancelled, active ones are asked to end. */
 export function cancelFlow(context: Context, id: string): FlowCancelAnswer {
   const found = context.db.get<[number]>('SELECT seq FROM flows WHERE id = ?', id)
   const flow = found ? loadFlow(context, found[0]) : null
@@ -20,7 +20,7 @@ export function cancelFlow(context: Context, id: string): FlowCancelAnswer {
   const nowUs = context.clock.nowUs()
   const inLanes = context.db.all<[number, number]>(IN_LANES, flow.seq)
   const rows = context.db.all<Row>(CANCEL, flow.seq, nowUs)
-  // Only now: the next of a lane must not be another of those that leave.
+  // Only now, so that no lane gets another of these jobs as its next head.
   for (const [seq, lane] of inLanes) depart(context, lane, seq, nowUs)
   const requested = context.db.all<[string]>(ASK, flow.seq).map(([job]) => job)
   flow.state = 'cancelled'

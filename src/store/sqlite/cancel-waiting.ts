@@ -2,7 +2,7 @@ import type { Context } from './context.ts'
 import { depart } from './lanes.ts'
 import { STATE } from '../shared/state.ts'
 
-/** Cancels a job that has not started: everyone behind it moves up, nothing is charged. */
+/** Cancels a job that has not started: the jobs behind it move up, and nothing is charged. */
 export function cancelWaiting(
   context: Context,
   job: { readonly seq: number; readonly state: number; readonly lane: number },

@@ -4,7 +4,7 @@ import { cancelWaiting } from './cancel-waiting.ts'
 import type { Context } from './context.ts'
 import { STATE, stateName } from '../shared/state.ts'
 
-/** Ends a job that has not started at once; an active one is marked, and ends when its handler does. */
+/** Ends a waiting job at once; an active one is marked, and ends with its handler. */
 export function cancel(context: Context, id: string): CancelAnswer {
   const row = context.db.get<[number, number, number, number | null]>(
     'SELECT seq, state, lane, flow FROM jobs WHERE id = ?',

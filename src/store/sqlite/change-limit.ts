@@ -6,10 +6,10 @@ import { watchAll } from './drop-watch.ts'
 import { ownName, ownRange } from './own.ts'
 
 /**
- * Changes what is in force for a limit, or for one key of it. Every line that this concerns is due at once: the next claims carry
- * its buckets over and re-time them.
+ * Changes the policy in force for a limit, or for one key of it. Every affected wait list is due at once: the next
+ * claims carry its buckets over and re-time them.
  *
- * @param key null: all keys.
+ * @param key null: all keys
  */
 export function changeLimit(
   context: Context,
@@ -42,7 +42,7 @@ export function changeLimit(
     countPermits(context, limit, (each) => gainsPermits(before, after, each))
 }
 
-/** A limit without permits now has some: jobs that are active already hold theirs. */
+/** Counts permits of a limit that had none: its active jobs now hold theirs. */
 function countPermits(context: Context, limit: string, concerns: (key: string) => boolean): void {
   const rows = context.db.all<
     [seq: number, bucket: number, key: string, permits: string | null, worker: number | null]

@@ -42,7 +42,7 @@ type Row = [
   node: number | null,
 ]
 
-// An occurrence of a schedule has to start before the end of the series; a retry of it need not.
+// An occurrence of a schedule has to start before the end of its series; a retry of it need not.
 const ACTIVATE = `UPDATE jobs SET state = ${STATE.active}, attempt = attempt + 1, worker = ?1, due = ?2, started = ?3, permits = s.value ->> 1, ends = NULL, claim = NULL, booked = NULL,
     expires = CASE WHEN schedule IS NULL THEN expires END
   FROM json_each(?4) s WHERE jobs.seq = s.value ->> 0 AND jobs.state = ${STATE.available}
@@ -53,10 +53,10 @@ const OWN_TERMS = `UPDATE jobs SET due = started + coalesce(lease, ?1), leased =
 
 const AT_ONCE = 1000
 const OPEN_LANES_AT_MOST = 4000
-/** Lanes with a fair key alone are always open, and for a single start the first of thousands is enough. */
+/** Lanes with only a fair key are always open, and a single start needs only the first of thousands. */
 const FOR_ONE = 8
 
-/** Takes the jobs that all their budgets admit at this instant, in turn, and says when to look again. */
+/** Takes the jobs that all their budgets admit at this instant, in turn, and returns the time of the next claim. */
 export function claim(context: Context, request: ClaimRequest): Claim {
   endOverdue(context)
   const instant = context.clock.read()
@@ -116,7 +116,7 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   }
 }
 
-/** Jobs in the lines of buckets that have closed, once their lanes are written. */
+/** Counts the jobs in the wait lists of closed buckets, once their lanes are written. */
 function waitingIn(context: Context, closed: readonly ClosedOn[]): [number, number][] {
   return closed.map(({ bucket }) => {
     const [jobs] = context.db.get<[number]>(
@@ -137,14 +137,14 @@ function refusedRows(context: Context, seqs: readonly number[]): RefusedRow[] {
   )
 }
 
-/** True when a worker that has joined has more lanes to take its views of. */
+/** Creates the views of a worker that has joined; true: more lanes are left. */
 function takeViews(context: Context, { worker, queues }: ClaimRequest, nowUs: number): boolean {
   if (context.adopted.get(worker) === Infinity) return false
   const served = new Set(queues.map(({ queue }) => queueId(context, queue)))
   return adopt(context, worker, served, nowUs, (view, priority, seq) => arrive(context, view, priority, seq, nowUs))
 }
 
-/** Feeds the decision in bounded portions until slots or candidates run out; true when candidates are left for which there is room. */
+/** Feeds the decision in bounded batches until slots or candidates run out; true: there is room for more candidates. */
 function decide(
   admission: Admission,
   decision: Decision,
@@ -188,18 +188,18 @@ function decide(
   return room() > 0
 }
 
-/** A queue that claims, with its own limits. */
+/** A claiming queue, with its own limits. */
 interface QueueAtWork extends QueueRequest {
   readonly uses: readonly BucketUse[]
 }
 
 interface AtWork {
   readonly queues: readonly QueueAtWork[]
-  /** Some lane is parked. */
+  /** Some of its lanes are parked. */
   readonly parked: boolean
 }
 
-/** The queues of a request that nobody has paused, each with the limits that its code gave it and the one that an operator did. */
+/** The unpaused queues of a request, each with its limits: those declared by code, and the one set by an operator. */
 function atWork(context: Context, { queues }: ClaimRequest): AtWork {
   const rows = context.db.all<[number, number, string | null, string | null]>(
     `SELECT id, paused, limits, limit_name FROM queues WHERE paused = 1 OR limit_name IS NOT NULL OR limits <> '[]'
@@ -258,7 +258,7 @@ function toAdmitted(context: Context, grant: Grant, row: Row, decision: Decision
   return grantedJob({ ...job, ...parents.of(flow, node) }, decision.nowUs, grant, decision)
 }
 
-/** When the next line that this decision did not touch is due. */
+/** The due time of the next wait list that this decision did not touch. */
 function nextLineUs(context: Context, nowUs: number, shares: readonly QueueSlots[], worker: number): number {
   if (shares.every((share) => share.slots === 0)) return NEVER_US
   const first = (whose: number): number =>

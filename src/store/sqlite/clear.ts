@@ -1,7 +1,7 @@
 import { EMPTIED } from '../shared/sql.ts'
 import type { Context } from './context.ts'
 
-/** Empties the store but for the engines at work and the clock. */
+/** Empties the store except for the live engines and the clock. */
 export function clear(context: Context): void {
   for (const table of ['jobs', ...EMPTIED]) context.db.run(`DELETE FROM ${table}`)
   context.db.run('DELETE FROM workers WHERE name IS NOT NULL')

@@ -5,33 +5,33 @@ import { sharedQueue } from './own.ts'
 import type { Policies } from './limit-timelines.ts'
 import type { StoreClock } from './store-clock.ts'
 
-/** What every verb of the SQLite store works with. */
+/** The state that the verbs of the SQLite store share. */
 export interface Context {
   readonly db: SqliteConnection
   readonly clock: StoreClock
   readonly policies: Policies
   readonly retention: Retention
-  /** Ids for the jobs that the store itself makes: occurrences of schedules. */
+  /** Ids for the jobs that the store itself creates: occurrences of schedules. */
   readonly newId: () => string
-  /** Ids of queues and lanes by name and key, as committed or written in the current transaction. */
+  /** Ids of queues and lanes by name and key, as committed or as written in the current transaction. */
   readonly ids: {
     readonly queues: Map<string, number>
     readonly queueNames: Map<number, string>
   }
-  /** The last turn that was given by this process. */
+  /** The last turn that this process assigned. */
   readonly turns: { given: number }
-  /** At equal priority, whether a queue's open line is next; by queue id. */
+  /** At equal priority, whether a queue's unlimited lane is next; by queue id. */
   readonly unlimitedNext: Map<number, boolean>
-  /** What this process has said of the limits of its queues, by queue. */
+  /** The queue limits that this process declared, by queue. */
   readonly declared: Map<string, DeclaredQueue>
   /** Names of schedules in time zones that this process does not know. */
   readonly unreadable: Set<string>
   readonly yields: Yields
-  /** Up to which lane each worker of this process has taken its views; Infinity: it has all. */
+  /** The last lane of which each worker of this process has created its view; Infinity: it has all views. */
   readonly adopted: Map<number, number>
 }
 
-/** The id of a queue, which is created when new. */
+/** The id of a queue, which is created if new. */
 export function queueId(context: Context, name: string): number {
   let id = context.ids.queues.get(name)
   if (id !== undefined) return id
@@ -52,7 +52,9 @@ export function queueName(context: Context, given: number): string {
   return name
 }
 
-/** The lane number of a queue's open line, in which jobs without limits stand: no lane has a number below zero. */
+/**
+ * The lane number of a queue's unlimited lane, which holds jobs without limits. No other lane has a negative number.
+ */
 export function unlimitedLaneOf(queue: number): number {
   return -queue
 }

@@ -2,15 +2,19 @@ import type { QueueCount } from '../contract/queues.ts'
 import type { Context } from './context.ts'
 import { STATE, stateName } from '../shared/state.ts'
 
-/** So few queues are counted one by one: to group what is not in their order costs as much as so many looks. */
+/**
+ * Up to this many queues are counted one by one. Grouping rows out of their index order costs as much as this many
+ * counts.
+ */
 const FEW = 8
 const { available, scheduled } = STATE
 
-// Each part is read from one index alone: of a million jobs, a queue is counted in a sixth of the time that reading their rows took.
+// Each part uses one index alone. With a million jobs this counts a queue in a sixth of the time that reading their
+// rows took.
 const BY_TIME = 'FROM jobs INDEXED BY jobs_due WHERE due IS NOT NULL'
 const TIMELESS = `FROM jobs INDEXED BY jobs_undue WHERE due IS NULL AND state <> ${available}`
 const WAITING = `FROM jobs INDEXED BY jobs_waiting WHERE state = ${available}`
-/** A job that a limit has put off is shown as scheduled. */
+/** A job that a limit has rescheduled is shown as scheduled. */
 const PUT_OFF = `FROM jobs INDEXED BY jobs_booked WHERE booked IS NOT NULL AND booked > ?1 AND state = ${available}`
 
 const OF_ONE = `SELECT ?2, state, count(*) ${BY_TIME} AND state <> ${available} AND queue = ?2 GROUP BY state

@@ -36,25 +36,28 @@ const LANE_COLUMNS =
 const BEHIND = `SELECT seq, priority, coalesce(asked, priority), weights, attempt, since, task FROM jobs WHERE lane = ? AND state = ${STATE.available}`
 const HEADS = `${BEHIND} ORDER BY priority DESC, seq`
 
-/** One claim's view of the tables: read as the decision asks, each lane and bucket once, written back by the claim. */
+/**
+ * One claim's view of the tables. It reads each lane and bucket once, when the decision needs it, and the claim writes
+ * them back.
+ */
 export class Decision extends LanesRead implements AdmissionSource {
   readonly nowUs: number
   readonly #context: Context
   readonly #first = new Map<number, HeadRow[]>()
   readonly #open = new Set<Lane>()
   #live: ReadonlySet<number> | null = null
-  /** The lanes in which the jobs of views are. */
+  /** The base lanes of views, which hold their jobs. */
   readonly #bases = new Map<number, number>()
   readonly #worker: number
   #apart: ReadonlySet<number> | null = null
   readonly #known: KnownTasks | null
   readonly #unlisted: UnlistedTasks
-  /** Of lanes that were parked: the sets of tasks that found nothing in them. */
+  /** By parked lane: the task sets that found nothing in it. */
   readonly #passed = new Map<number, string>()
 
   readonly yieldedSince: AdmissionSource['yieldedSince']
 
-  /** @param known the tasks whose jobs may start; null: any. @param patient lets other workers start what stands first */
+  /** @param known the tasks whose jobs may start; null: any. @param patient lets other workers start the first jobs */
   constructor(context: Context, nowUs: number, worker: number, known: KnownTasks | null, patient: boolean) {
     super()
     this.#context = context
@@ -71,7 +74,10 @@ export class Decision extends LanesRead implements AdmissionSource {
     return bucket
   }
 
-  /** Open lanes of a queue in turn, those after `skip` of them; their buckets and first jobs are read along, in one statement each. */
+  /**
+   * Open lanes of a queue in turn, after `skip` of them. One statement each reads their buckets and first
+   * jobs.
+   */
   openLanes(queue: number, count: number, skip: number): Lane[] {
     const rows = this.#context.db.all<LaneRow>(
       `SELECT ${LANE_COLUMNS} FROM lanes WHERE queue = ? AND state = ${LANE.open} ORDER BY priority DESC, turn, head LIMIT ${readAhead(count)} OFFSET ?`,
@@ -81,7 +87,7 @@ export class Decision extends LanesRead implements AdmissionSource {
     return this.#lanesOf(rows, queue)
   }
 
-  /** Parked lanes of a queue in which others found nothing of theirs, each set of tasks in turn, those after `skip` of each. */
+  /** Parked lanes of a queue in which other claimers found nothing, each task set in turn, after `skip` of each. */
   parkedLanes(queue: number, count: number, skip: number): Lane[] {
     const rows: LaneRow[] = []
     for (let passed = ''; ;) {
@@ -114,17 +120,17 @@ export class Decision extends LanesRead implements AdmissionSource {
     return lanes
   }
 
-  /** Of a lane whose first jobs were read, the first that is not for this claimer; null: there is none, or it was not read. */
+  /** The first unlisted job of a lane whose first jobs were read; null: there is none, or they were not read. */
   unlisted(lane: Lane): UnlistedJob | null {
     return this.#unlisted.of(this.#jobsOf(lane))
   }
 
-  /** Jobs that were met whose tasks no live worker knows. */
+  /** Jobs that the decision saw whose tasks no live worker lists. */
   unknown(): UnknownKind[] {
     return this.#unlisted.unknown()
   }
 
-  /** Buckets whose line is due, longest due first: those of the fleet (worker 0), or a worker's own. */
+  /** Buckets whose wait list is due, longest due first: the fleet's (worker 0), or a worker's own. */
   dueBuckets(worker: number, count: number, skip: number): StoredBucket[] {
     return this.#context.db
       .all<[number]>(
@@ -159,7 +165,7 @@ export class Decision extends LanesRead implements AdmissionSource {
           priority,
         ),
       )
-    // What others start, or nobody does, makes no job of this claimer late.
+    // A job that this claimer cannot start makes none of its jobs late.
     const some = this.shares.has(lane.queue) && this.#unlisted.note(this.#jobsOf(lane), lane.queue, rows)
     return (some ? rows.filter((row) => this.#unlisted.lists(row)) : rows).slice(0, count).map(toHead)
   }
@@ -205,7 +211,7 @@ export class Decision extends LanesRead implements AdmissionSource {
     return this.#bases.get(lane.id) ?? lane.id
   }
 
-  /** Writes lanes and buckets as the decision left them. */
+  /** Writes the lanes and buckets that the decision changed. */
   save(): void {
     for (const lane of this.lanes.values()) if (lane.changed) this.#saveLane(lane)
     for (const bucket of this.buckets.values()) saveBucket(this.#context, bucket, this.nowUs)
@@ -235,7 +241,7 @@ export class Decision extends LanesRead implements AdmissionSource {
     return this.#context.db.get<LaneRow>(`SELECT ${LANE_COLUMNS} FROM lanes WHERE id = ?`, id) as LaneRow
   }
 
-  /** The first jobs of many lanes at once: a statement for each costs twice as much. */
+  /** Reads the first jobs of many lanes at once: a statement for each costs twice as much. */
   #readFirst(lanes: readonly Lane[], count: number): void {
     const ids = JSON.stringify(lanes.map((lane) => this.#jobsOf(lane)))
     const rows = this.#context.db.all<[lane: number, ...HeadRow]>(firstHeads(readAhead(count)), ids)
@@ -254,9 +260,10 @@ export class Decision extends LanesRead implements AdmissionSource {
     }
   }
 
-  // Nothing is written while a decision reads, so an offset is as good as a key, and a claim grants few jobs of one lane.
+  // A decision writes nothing while it reads, so an offset is as good as a key, and a claim starts few jobs of one
+  // lane.
   #read(lane: number, queue: number, skip: number, count: number): HeadRow[] {
-    // What others may start counts in the lines of queues that are served elsewhere.
+    // Jobs for other workers count in the wait lists of queues that this claimer does not serve.
     const served = this.shares.has(queue)
     if (served && this.#unlisted.has(lane)) return this.#unlisted.read(lane, skip, count)
     const rows = this.#context.db.all<HeadRow>(`${HEADS} LIMIT ${readAhead(count)} OFFSET ?`, lane, skip)

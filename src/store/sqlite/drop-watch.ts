@@ -3,7 +3,10 @@ import type { Lane } from '../../policy/admission/lane.ts'
 import type { Context } from './context.ts'
 import { LANE } from '../shared/state.ts'
 
-/** Notes which buckets may drop a lane's jobs while it waits in another one's line; nothing is written of lanes without any that drops. */
+/**
+ * Records which buckets may drop a lane's jobs while it waits in another bucket's wait list. Lanes without such buckets
+ * have no record.
+ */
 export function saveWatches({ db }: Context, lane: Lane): void {
   const watches = watchesOf(lane)
   if (!watches) return
@@ -12,7 +15,10 @@ export function saveWatches({ db }: Context, lane: Lane): void {
     db.run('INSERT INTO drop_watch (lane, bucket, need) VALUES (?, ?, ?)', lane.id, bucket, need)
 }
 
-/** Lanes that wait elsewhere and need a bucket that drops, the greatest need first; of these queues, or of any (null). */
+/**
+ * Lanes that wait for another bucket and need one that drops, the greatest need first; of these queues, or of any
+ * (null).
+ */
 export function watchRows(
   { db }: Context,
   bucket: number,
@@ -27,7 +33,7 @@ export function watchRows(
   )
 }
 
-/** A limit has come to drop: what waits elsewhere for its buckets is looked at by the next claim. */
+/** A limit now drops: the next claim evaluates the lanes that need its buckets and wait for others. */
 export function watchAll({ db }: Context, limit: string, key: string | null, nowUs: number): void {
   db.run(
     `INSERT INTO drop_watch (lane, bucket, need) SELECT l.id, b.id, 1 FROM lanes l, json_each(l.buckets) e CROSS JOIN buckets b ON b.id = e.value

@@ -13,29 +13,29 @@ const INSERT = `INSERT INTO jobs (id, task, queue, state, lane, priority, max_at
     asked, flow, node, waits, plan, lease, timeout, dead_letter)
   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
-/** Where a new job stands among those of its flow. */
+/** The place of a new job among those of its flow. */
 export interface Membership {
   readonly flow: number
   readonly node: number
-  /** Jobs that have yet to complete before its time comes. */
+  /** The number of jobs that it waits for. */
   readonly waits: number
-  /** Kept until its time comes; null: that is now. */
+  /** Stored until those jobs complete; null: the job starts now. */
   readonly plan: string | null
 }
 
-/** Where a job begins. */
+/** The initial place of a job. */
 export interface Place {
   readonly state: number
   readonly lane: number
-  /** What it is ordered by. */
+  /** Its level, by which lanes order it. */
   readonly level: number
   readonly due: number | null
 }
 
-/** No lane: that of a job whose time has not come. */
+/** The lane number of a pending job. */
 const NO_LANE = 0
 
-/** This store takes part in nobody's transaction: what is told to who asks for it. */
+/** The error for a caller's transaction, which this store does not support. */
 export function transactionRefused(): SluiceError {
   return new SluiceError(
     'option.invalid',
@@ -43,7 +43,7 @@ export function transactionRefused(): SluiceError {
   )
 }
 
-/** Stores jobs; a lane learns of its arrival in the same transaction, and only if that can change what it does next. */
+/** Stores jobs. A lane is updated in the same transaction, and only if the arrival can change its next step. */
 export function enqueue(
   context: Context,
   jobs: readonly NewJob[],
@@ -53,10 +53,12 @@ export function enqueue(
   return jobs.map((job) => (job.unique ? enqueueUnique(context, job, instant) : insert(context, job, instant)))
 }
 
-/** What a job's place hangs on. */
+/** The fields that decide a job's place. */
 export type Placed = Omit<NewJob, 'id' | 'task' | 'input' | 'extra' | 'unique' | 'delayUs'>
 
-/** Where a job begins whose time has come: in its lane, or scheduled. @param delayUs to wait from now on, in any case */
+/**
+ * The initial place of a job that waits for no other: its lane, or scheduled. @param delayUs an extra delay from now
+ */
 export function placeOf(context: Context, job: Placed, { nowUs, wallUs }: Instant, delayUs = 0): Place {
   const lane = laneOf(context, queueId(context, job.queue), job, nowUs)
   const pending = job.terms?.pending === true
@@ -65,7 +67,7 @@ export function placeOf(context: Context, job: Placed, { nowUs, wallUs }: Instan
     delayUs > 0 ? wallUs + delayUs : 0,
   )
   const laterUs = Math.max(0, runAtUs - wallUs)
-  // A job ages from when it may start.
+  // A job ages from its possible start on.
   const level = levelOf(job.priority, stepsAt(context.policies.ageing, nowUs + laterUs), reachedBy(context, job))
   if (pending) return { state: STATE.pending, lane, level, due: null }
   if (laterUs > 0) return { state: STATE.scheduled, lane, level, due: runAtUs }
@@ -73,7 +75,7 @@ export function placeOf(context: Context, job: Placed, { nowUs, wallUs }: Instan
   return { state: STATE.available, lane, level, due }
 }
 
-/** Stores a job where it begins: one of a flow that has a plan is pending. */
+/** Stores a job at its place; a job of a flow with a plan is pending. */
 export function insert(
   context: Context,
   job: NewJob,
@@ -131,7 +133,10 @@ function enqueueUnique(context: Context, job: NewJob, instant: Instant): Enqueue
   return insert(context, job, instant)
 }
 
-/** The earlier job keeps its id and its place, and runs once with the latest input; changed keys move it to the new lane. */
+/**
+ * Updates a duplicate: the earlier job keeps its id and its place, and runs once with the latest input. Changed keys
+ * move it to the new lane.
+ */
 function update(context: Context, job: NewJob, holder: Holder, instant: Instant): Enqueued {
   const { nowUs } = instant
   const queue = queueId(context, job.queue)
@@ -162,7 +167,10 @@ function update(context: Context, job: NewJob, holder: Holder, instant: Instant)
   return { kind: 'updated', id: holder.id }
 }
 
-/** The highest headroom threshold among a job's limits that its priority reaches; null: none, or nothing has ever aged here. */
+/**
+ * The highest headroom threshold among a job's limits that its priority reaches; null: none, or priorities have never
+ * aged here.
+ */
 function reachedBy(context: Context, { uses, priority }: Pick<NewJob, 'uses' | 'priority'>): number | null {
   let reached: number | null = null
   if (context.policies.ageing === NO_AGEING) return reached
@@ -173,7 +181,10 @@ function reachedBy(context: Context, { uses, priority }: Pick<NewJob, 'uses' | '
   return reached
 }
 
-/** When an available job is given up: the end of its `maxWait` or its expiry, whichever is first; in the store's clock. */
+/**
+ * The latest start of an available job: the end of its `maxWait` or its expiry, whichever is first, on the store's
+ * clock.
+ */
 export function latestStartUs(
   context: Context,
   uses: readonly { readonly limit: string; readonly key: string }[],

@@ -7,8 +7,8 @@ import { MIGRATIONS } from './sql/embedded.ts'
 const BUSY_MS = 5000
 
 /**
- * Makes sure that a file is a store of this version, and changes nothing: to read what may not be there must not make it.
- * @throws SluiceError `store.missing`; `store.version` when its tables are of another version
+ * Checks that a file is a store of this version, and changes nothing: reading a missing store must not create it.
+ * @throws {SluiceError} `store.missing`; `store.version` if its tables are of another version
  */
 export function checkExisting(path: string): void {
   if (path === ':memory:')
@@ -28,7 +28,7 @@ export function checkExisting(path: string): void {
 function schemaOf(path: string): number {
   let db: DatabaseSync | null = null
   try {
-    // Who closes the file last may hold it for a moment.
+    // The last process to close the file may lock it for a moment.
     db = openDatabase(path, { readOnly: true, timeout: BUSY_MS })
     const tables = db
       .prepare(`SELECT count(*) AS n FROM sqlite_schema WHERE name IN ('jobs', 'lanes', 'buckets')`)

@@ -9,7 +9,7 @@ import { waitsOfWorkers } from './views.ts'
 import { placeQueries } from './wait-place.ts'
 import { knowsTask, liveQueues, liveWorkers } from './workers.ts'
 
-/** Says why a job waits. */
+/** Explains why a job waits. */
 export function explain(context: Context, id: string): Explanation | null {
   const { db, policies } = context
   const nowUs = context.clock.nowUs()
@@ -36,7 +36,7 @@ export function explain(context: Context, id: string): Explanation | null {
           known: knowsTask(liveWorkers(context, nowUs, 0), queue, task),
         }),
         countAhead: (seq, priority) => {
-          // Two ranges and not a disjunction, of which only the lane would be looked up.
+          // Two ranges instead of an OR, since an OR would use only the lane of the index.
           const [count] = db.get<[number]>(
             `SELECT (SELECT count(*) FROM jobs a WHERE a.lane = j.lane AND a.state = 1 AND a.priority > ?2)
              + (SELECT count(*) FROM jobs a WHERE a.lane = j.lane AND a.state = 1 AND a.priority = ?2 AND a.seq < ?1)

@@ -10,24 +10,24 @@ import { find, findAll, scheduleAccess } from './schedule.ts'
 import type { Instant } from './store-clock.ts'
 import { attendedSinceUs } from './workers.ts'
 
-/** The next due times on both clocks, and a schedule whose missed occurrences wait no longer. */
+/** The next due times on both clocks, and a schedule whose missed occurrences may continue. */
 type Next = [storeUs: number | null, wallUs: number | null, released: string | null]
 
-/** Names of schedules whose time zone this process does not know, as JSON: others may fire them. */
+/** Excludes schedules whose time zone this process does not know, as JSON: other processes may fire them. */
 const KNOWN = 'AND name NOT IN (SELECT value FROM json_each(?1))'
 const NEXT = nextQuery('')
 const NEXT_OF_KNOWN = nextQuery(KNOWN)
 const DUE = 'catch_up_to IS NULL AND next_at IS NOT NULL AND wall = ? AND next_at <= ? ORDER BY next_at'
 
-/** What firing came to, and when to fire again, on the store's clock. */
+/** The result of firing, and the next due time on the store's clock. */
 export interface Fired {
   readonly news: readonly ScheduleNews[]
   readonly nextUs: number
 }
 
 /**
- * Makes jobs of the occurrences that are due, and moves their schedules on; what is beyond `limit` stays due.
- * The first claim does it for all processes: its transaction alone holds the file's write lock.
+ * Makes jobs of due occurrences, and advances their schedules; those beyond `limit` stay due. The first claim does it
+ * for all processes, since its transaction alone holds the file's write lock.
  */
 export function fire(context: Context, instant: Instant, limit: number): Fired {
   const next = readNext(context)
@@ -43,7 +43,7 @@ export function fire(context: Context, instant: Instant, limit: number): Fired {
   return { news, nextUs: nextFireUs(context, instant) }
 }
 
-/** When the next occurrence is due, on the store's clock. */
+/** The next due time of all schedules on the store's clock. */
 export function nextFireUs(context: Context, instant: Instant): number {
   return nextOf(...readNext(context), instant)
 }

@@ -8,7 +8,7 @@ type Row = readonly unknown[]
 const RECORD = recordColumns({ schema: '', lane: 'id', errors: 'errors' })
 const SELECT = `SELECT ${RECORD.list} FROM jobs j`
 
-/** The clocks by which this store shows a job. */
+/** The clocks for showing a job of this store. */
 export function shownAt({ clock }: Context): ShownAt {
   return { nowUs: clock.nowUs(), wallOffsetUs: clock.wallOffsetUs() }
 }

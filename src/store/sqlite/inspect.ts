@@ -4,7 +4,7 @@ import { readNow } from '../shared/reading.ts'
 import { bucketsOf, ownBucketsOf } from './buckets.ts'
 import type { Context } from './context.ts'
 
-/** Reports the buckets of a limit, or the one of a key, as they stand now. */
+/** Reports the buckets of a limit, or the one of a key, in their present state. */
 export function inspect(context: Context, limit: string, key?: string): BucketReport[] {
   const { db, policies } = context
   const nowUs = context.clock.nowUs()

@@ -13,7 +13,7 @@ const SELECT = `SELECT ${DETAILS.list} FROM jobs j`
 
 const BYTES = `octet_length(input) + coalesce(octet_length(result), 0) + coalesce(octet_length(extra), 0) + coalesce(octet_length(errors), 0)`
 
-/** One job with all that is kept of it. */
+/** One job with all its stored details. */
 export function details(context: Context, id: string): JobDetails | null {
   const row = context.db.get<Row>(`${SELECT} WHERE id = ?`, id)
   return row ? toDetails(context, row) : null
@@ -24,7 +24,7 @@ function toDetails(context: Context, row: Row): JobDetails {
   return jobDetails(fields, queueName(context, Number(fields.queue)), shownAt(context))
 }
 
-/** Jobs of one kind, by age; newest first unless it is asked otherwise. */
+/** Jobs of one kind, by age; newest first by default. */
 export function findDetails(context: Context, query: DetailsQuery): DetailsPage {
   const { where, values } = conditionOf(context, query)
   const [total] = context.db.get<[number]>(`SELECT count(*) FROM jobs j WHERE ${where}`, ...values) as [number]
@@ -71,7 +71,7 @@ function conditionOf(context: Context, query: DetailsQuery): { where: string; va
   return { where: where.join(' AND '), values }
 }
 
-/** Deletes a job that has ended; not one of a flow that goes on, which may have to hand its result to others. */
+/** Deletes a job that has ended, unless its flow still runs and may need its result. */
 export function remove(context: Context, id: string): boolean {
   const final = `${STATE.completed}, ${STATE.cancelled}, ${STATE.discarded}`
   return (
@@ -83,7 +83,7 @@ export function remove(context: Context, id: string): boolean {
   )
 }
 
-/** Notes how far a run has come. */
+/** Records the progress of a run. */
 export function noteProgress(context: Context, id: string, progress: string): boolean {
   return context.db.run(`UPDATE jobs SET progress = ? WHERE id = ? AND state = ${STATE.active}`, progress, id) > 0
 }

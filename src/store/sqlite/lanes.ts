@@ -11,9 +11,12 @@ import { type Context, unlimitedLaneOf } from './context.ts'
 import { LANE } from '../shared/state.ts'
 import { FIRST_JOB, viewsFor, viewsOf } from './views.ts'
 
-/** Outside the claim, this file alone writes lanes: whatever changes a lane's head opens it again, and the next claim looks at it. */
+/**
+ * Outside the claim, only this file writes lanes. A change of a lane's head opens the lane again, and the next claim
+ * evaluates it.
+ */
 
-/** What a job says of the lane that it stands in. */
+/** The fields of a job that define its lane. */
 export interface LaneSpec {
   readonly queue: string
   readonly uses: readonly { readonly limit: string; readonly key: string }[]
@@ -34,15 +37,15 @@ type Row = [
 const LANE_ROW = 'SELECT state, priority, head, turn, bucket, deputy_of, sieve FROM lanes WHERE id = ?'
 
 /**
- * The number of the lane of a job with these buckets and this fair key, which is created when new; the queue's open line without any.
- * A lane has the share of the job that came last, and so have its views.
+ * The lane number for a job with these buckets and this fair key; the queue's unlimited lane without any. A new lane is
+ * created. A lane has the share of the job that came last, and so have its views.
  */
 export function laneOf(context: Context, queue: number, spec: LaneSpec, nowUs: number): number {
   const { uses, share = 1, fairKey = null } = spec
   if (uses.length === 0 && fairKey === null) return unlimitedLaneOf(queue)
   const spread = uses.some(({ limit, key }) => context.policies.policy(limit, key)?.scope === 'worker')
   const key = `${laneKey(spec.queue, uses, fairKey)}${spread ? '\0' : ''}`
-  // Never remembered: another process may have forgotten the lane, and its number may be another's by now.
+  // Never cached: another process may have forgotten the lane, and its number may belong to another lane now.
   const found = context.db.get<[number, number]>('SELECT id, share FROM lanes WHERE key = ?', key)
   if (!found) return createLane(context, key, queue, spec, nowUs, spread)
   const [id, known] = found
@@ -51,9 +54,9 @@ export function laneOf(context: Context, queue: number, spec: LaneSpec, nowUs: n
 }
 
 /**
- * A job has come to its lane: an empty lane opens, and one whose head it outranks is looked at again.
- * @param look have the lane looked at even if its head stays: a job with a bound on its wait must learn soon that it comes too late. So is a
- *   lane whose jobs are told when they start.
+ * Adds a job to its lane. An empty lane opens, and one whose head it outranks is evaluated again.
+ * @param look evaluates the lane even if its head stays. A job with a bound on its wait has to learn early that it
+ * comes too late. The same holds for a lane that shows its jobs' expected starts.
  */
 export function arrive(
   context: Context,
@@ -71,12 +74,12 @@ export function arrive(
     for (const view of viewsFor(context, lane, nowUs)) arrive(context, view, priority, seq, nowUs)
     return
   }
-  // Those behind it may be late by it: they are sifted anew.
+  // The new job may make those behind it late, so the late scan restarts.
   if (sieve !== null && !isBehind(decodeScanCursor(sieve), { priority, seq })) forgetSieve(context, lane)
   if (state === LANE.empty) {
-    // A turn of several starts is not to be broken into by a lane that came at the same instant: no two have the same.
+    // No two turns are equal: a lane that came at the same instant must not break into a turn of several starts.
     context.turns.given = Math.max(turn, nowUs, context.turns.given + 1)
-    // Turns are about times of service: a newcomer stands behind all that wait, so that no stream of new lanes can starve one.
+    // Turns are times of service. A new lane stands behind all that wait, so that no stream of new lanes starves one.
     context.db.run(
       'UPDATE lanes SET state = ?, priority = ?, head = ?, turn = ?, taken = 0 WHERE id = ?',
       LANE.open,
@@ -86,7 +89,7 @@ export function arrive(
       lane,
     )
   } else if (state === LANE.parked) {
-    // Who passed it may know the job that has come.
+    // Claimers that passed the lane may list the new job's task.
     const first = priority > headPriority || (priority === headPriority && seq < head)
     openLane(context, lane, row, first ? priority : headPriority, first ? seq : head, nowUs)
   } else if (priority > headPriority || (priority === headPriority && seq < head))
@@ -95,8 +98,9 @@ export function arrive(
 }
 
 /**
- * A waiting job has left its lane (cancelled, changed, rejected): if it was the head, the lane opens for the next.
- * @param base the lane in which the jobs are, of a view of it.
+ * Removes a waiting job from its lane (cancelled, changed, rejected). If it was the head, the lane opens for the next
+ * job.
+ * @param base the lane that holds the jobs, for a view of it
  */
 export function depart(context: Context, lane: number, seq: number, nowUs: number, base: number = lane): void {
   if (lane < 0) return
@@ -130,7 +134,7 @@ function openLane(context: Context, lane: number, row: Row, priority: number, he
   )
 }
 
-/** What was found out about the lane's jobs that wait does not hold any more. */
+/** Forgets the lane's scan cursor, which no longer matches its waiting jobs. */
 export function forgetSieve(context: Context, lane: number): void {
   context.db.run('UPDATE lanes SET sieve = NULL WHERE id = ? AND sieve IS NOT NULL', lane)
 }
@@ -142,7 +146,7 @@ function departSieve(context: Context, lane: number, sieve: ScanCursor, seq: num
   context.db.run('UPDATE lanes SET sieve = ? WHERE id = ?', rest && encodeScanCursor(rest), lane)
 }
 
-/** Whoever becomes first in the line that it leaves, or is freed by its leaving, is looked at again. */
+/** Re-evaluates the new head of the wait list that a lane leaves, and the lanes that it no longer shadows. */
 function leaveLine(context: Context, row: Row, nowUs: number): void {
   const [, , , , bucket, deputyOf] = row
   if (bucket !== null) wakeLine(context, bucket, nowUs)

@@ -12,7 +12,7 @@ import { sharedSql } from './portable-sql.ts'
 
 const GENERATION = `SELECT value FROM store WHERE name = 'limits'`
 
-/** The limits with all their changes, and the pace at which priorities age, as this process remembers them until somebody changes one. */
+/** The limits with all their changes, and the pace of ageing. This process caches them until one changes. */
 export class Policies {
   readonly #db: SqliteConnection
   readonly #sql: Sql
@@ -26,24 +26,24 @@ export class Policies {
 
   /** Reads the limits again if another process, or a transaction that was rolled back, has changed them. */
   refresh(): void {
-    // Asked at every turn: the shortest way.
+    // Every phase asks this, so the statement is short.
     const generation = this.#db.get<[number]>(GENERATION)?.[0] ?? 0
     if (this.#known && generation === this.#limits.generation) return
     this.#limits = readNow(readLimits(this.#sql, generation))
     this.#known = true
   }
 
-  /** What was remembered may have been rolled back. */
+  /** Drops the cache, which may hold changes that were rolled back. */
   forget(): void {
     this.#known = false
   }
 
-  /** All changes of a limit; none of one that nobody has defined. */
+  /** All changes of a limit; empty if it was never defined. */
   timeline(name: string): Timeline {
     return this.#limits.timeline(name)
   }
 
-  /** What holds for one key of a limit; null: the limit is not defined. */
+  /** The policy in force for one key of a limit; null: the limit is not defined. */
   policy(name: string, key: string): LimitPolicy | null {
     return this.#limits.policy(name, key)
   }
@@ -52,12 +52,12 @@ export class Policies {
     return this.#limits.names()
   }
 
-  /** When the next override or pause of any limit ends by itself; Infinity: none does. */
+  /** The next automatic end of an override or pause of any limit; Infinity: there is none. */
   get nextEndUs(): number {
     return this.#limits.nextEndUs
   }
 
-  /** What could not be read of them. */
+  /** The unreadable parts of the limits. */
   get aside(): readonly SetAside[] {
     return this.#limits.aside
   }
@@ -66,7 +66,7 @@ export class Policies {
     return this.#limits.ageing
   }
 
-  /** Sets the pace at which priorities age from now on; null: they age no more. */
+  /** Sets the pace of ageing from now on; null: priorities do not age. */
   age(everyUs: number | null, nowUs: number): void {
     if (readNow(age(this.#sql, this.#limits, everyUs, nowUs))) this.#readAgain()
   }
@@ -81,7 +81,7 @@ export class Policies {
     this.#limits = readNow(override(this.#sql, this.#limits, name, event))
   }
 
-  /** Forgets changes that no bucket has to be carried through any more; answers how many rows went. */
+  /** Forgets changes that no bucket needs any more; returns the number of rows deleted. */
   forgetOverrides(name: string, revisions: readonly number[]): number {
     const gone = readNow(forget(this.#sql, name, revisions))
     this.#readAgain()

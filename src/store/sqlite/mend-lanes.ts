@@ -17,11 +17,11 @@ type LaneRow = [
   bucket: number | null,
 ]
 
-/** Lanes and permits that name their buckets by what cannot be read. */
+/** Repairs lanes and permits whose lists of buckets are unreadable. */
 
 /**
- * Finds the buckets of lanes again by the lanes' names, where these spell them; a lane that is named by a hash is left behind, empty: jobs of
- * the same limits find a new one.
+ * Restores the buckets of lanes from the lanes' names, if these spell them. A lane named by a hash is left empty: jobs
+ * of the same limits find a new one.
  * @returns the lanes whose jobs are lost
  */
 export function mendLanes(context: Context, nowUs: number): { readonly lost: number[]; readonly aside: SetAside[] } {
@@ -47,7 +47,7 @@ export function mendLanes(context: Context, nowUs: number): { readonly lost: num
       nowUs,
       id,
     )
-    // What runs may complete; by which limits it would run again is not known.
+    // Running jobs may complete. They cannot run again, since their limits are unknown.
     context.db.run(`UPDATE jobs SET cancelling = 1 WHERE lane = ? AND state = ${STATE.active}`, id)
   }
   return { lost, aside }
@@ -69,7 +69,7 @@ function bucketsOfView(context: Context, base: number, worker: number, nowUs: nu
   return ids.length === 0 ? null : ownBuckets(context, ids, worker, nowUs)
 }
 
-/** Runs hold permits again by their lanes and queues, where what they hold cannot be read. */
+/** Restores unreadable permits of runs from their lanes and queues. */
 export function mendPermits(context: Context, nowUs: number): number {
   const rows = context.db.all<[seq: number, permits: string, lane: number, queue: number, worker: number]>(
     `SELECT seq, permits, lane, queue, coalesce(worker, 0) FROM jobs WHERE state = ${STATE.active} AND permits IS NOT NULL`,

@@ -5,8 +5,9 @@ import { changeLimit } from './change-limit.ts'
 import type { Context } from './context.ts'
 
 /**
- * Writes the ends of all overrides and pauses whose time is over, each as of its own moment, and has their lines re-timed. Whoever
- * writes buckets does so first: a bucket must know under what its state was written. Answers the store's clock.
+ * Writes the ends of all overrides and pauses that are over, each at its own instant, and re-times their wait lists.
+ * Every writer of buckets calls this first, since a bucket's state belongs to the policy of its last write. Returns the
+ * store's clock.
  */
 export function endOverdue(context: Context): number {
   const { policies } = context
@@ -28,7 +29,7 @@ export function override(context: Context, request: OverrideRequest): boolean {
   return event !== null
 }
 
-/** Forgets the oldest of what is over, once no bucket has to be carried through it any more; answers how many rows went. */
+/** Forgets the oldest ended changes, once no bucket needs them; returns the number of rows deleted. */
 export function pruneOverrides(context: Context, limit: number, nowUs: number): number {
   let gone = 0
   for (const name of context.policies.names()) {

@@ -11,7 +11,7 @@ const RESULTS = `${BEFORE} SELECT j.node, j.result FROM ahead a CROSS JOIN jobs 
 const BYTES = `${BEFORE} SELECT sum(octet_length(j.result)) FROM ahead a CROSS JOIN jobs j ON j.flow = ?1 AND j.node = a.node`
 const UP_TO = 'SELECT node, result FROM jobs WHERE flow = ? AND node < ? ORDER BY node'
 
-/** Tells runs of a flow's jobs what came before them; reads each flow of a claim once. */
+/** Hands runs of a flow's jobs the results of the nodes before them; it reads each flow of a claim once. */
 export class ParentResults {
   readonly #context: Context
   readonly #flows = new Map<number, FlowRow | null>()
@@ -59,7 +59,7 @@ export class ParentResults {
   }
 }
 
-/** What the results of all nodes that one waits for come to, in bytes. */
+/** The total size of the results of all nodes that one waits for, in bytes. */
 export function bytesBefore(context: Context, flow: number, node: number): number {
   return context.db.get<[number | null]>(BYTES, flow, node)?.[0] ?? 0
 }

@@ -6,8 +6,9 @@ import { endOverdue } from './override.ts'
 import { nameFor, ownName } from './own.ts'
 
 /**
- * Closes a bucket until `untilUs`; every lane that waits on it is re-timed by the next claim. True: that is news.
- * @param worker of a limit of scope `worker`: whose own; without one those of all workers.
+ * Closes a bucket until `untilUs`; the next claim re-times every lane that waits for it. True: a reason to emit an
+ * event.
+ * @param worker for a limit of scope `worker`: the owner; absent: the buckets of all workers
  */
 export function penalizeBucket(
   context: Context,
@@ -23,7 +24,7 @@ export function penalizeBucket(
     .includes(true)
 }
 
-/** The buckets that are meant: the fleet's, or one worker's own, or without one those of all. */
+/** The stored names of the buckets: the fleet's, one worker's own, or without a worker all of them. */
 function namesFor(context: Context, limit: string, key: string, worker: number | undefined): string[] {
   context.policies.refresh()
   if (worker !== undefined) return [nameFor(context, limit, key, worker)]
@@ -31,7 +32,7 @@ function namesFor(context: Context, limit: string, key: string, worker: number |
   return context.db.all<[number]>('SELECT id FROM workers').map(([id]) => ownName(limit, id))
 }
 
-/** Corrects what was charged: positive units go out, into debt if need be; negative ones come back. */
+/** Corrects a charge: positive units are taken, into debt if need be; negative ones return. */
 export function charge(
   context: Context,
   limit: string,
@@ -43,7 +44,10 @@ export function charge(
   changeOwn(context, limit, key, worker, correctBy(units, chargedAtUs))
 }
 
-/** Corrects a bucket by what the other side says is left of it; an answer that changes nothing writes nothing. True: that is news. */
+/**
+ * Corrects a bucket by the budget that an API reported; an unchanged bucket is not written. True: a reason to emit an
+ * event.
+ */
 export function calibrate(
   context: Context,
   limit: string,
@@ -60,7 +64,7 @@ function changeOwn(context: Context, limit: string, key: string, worker: number,
   return changeBucket(context, nameFor(context, limit, key, worker), key, nowUs, change)
 }
 
-/** Changes one bucket; the head of its wait list is evaluated again. True: that is news. */
+/** Changes one bucket, and makes the next claim evaluate the head of its wait list. True: a reason to emit an event. */
 function changeBucket(context: Context, limit: string, key: string, nowUs: number, change: BucketChange): boolean {
   endOverdue(context)
   const bucket = loadBucket(context, bucketId(context, limit, key, nowUs), nowUs)

@@ -2,7 +2,7 @@ import type { SQLInputValue } from 'node:sqlite'
 import type { SqliteConnection } from '../../database/sqlite.ts'
 import type { Sql, SqlValue } from '../shared/sql.ts'
 
-/** What SQLite says otherwise than PostgreSQL, or not at all: it has no schema, no types of parameters, no arrays and no locks of rows. */
+/** Replacements of PostgreSQL's terms: SQLite has no schema, no types of parameters, no arrays and no locks of rows. */
 const OTHERWISE: readonly (readonly [RegExp, string])[] = [
   [/\bsluice\./g, ''],
   [/::\w+(\[\])?/g, ''],
@@ -18,7 +18,7 @@ const OTHERWISE: readonly (readonly [RegExp, string])[] = [
 
 const texts = new Map<string, string>()
 
-/** A statement of both stores as SQLite has it. */
+/** Translates a statement of both stores to SQLite. */
 function inSqlite(sql: string): string {
   let text = texts.get(sql)
   if (text === undefined) {

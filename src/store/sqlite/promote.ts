@@ -7,15 +7,16 @@ import type { Instant } from './store-clock.ts'
 
 type Row = [seq: number, lane: number, priority: number, expires: number | null]
 
-/** Moves jobs whose time has come to their lanes: scheduled ones by the wall clock, retries by the store's. Answers how many. */
+/** Moves due jobs to their lanes: scheduled ones by the wall clock, retries by the store's. Returns their number. */
 export function promote(context: Context, instant: Instant, limit: number): number {
   const scheduled = promoteFrom(context, STATE.scheduled, instant.wallUs, instant, limit)
   return scheduled + promoteFrom(context, STATE.retryable, instant.nowUs, instant, limit - scheduled)
 }
 
-/** When the next job's time comes, on the store's clock. */
+/** The next due time of a job, on the store's clock. */
 export function nextDueUs(context: Context, { nowUs, wallUs }: Instant): number {
-  // A state is written into the text, here and below: where indexes are for some states alone, SQLite prepares a statement anew whenever one is bound.
+  // States are written into the text, here and below. With partial indexes for some states, SQLite prepares a statement
+  // again whenever a state is bound.
   const first = (state: number): number | undefined =>
     context.db.get<[number]>(
       `SELECT due FROM jobs WHERE state = ${state} AND due IS NOT NULL ORDER BY due LIMIT 1`,
@@ -24,7 +25,7 @@ export function nextDueUs(context: Context, { nowUs, wallUs }: Instant): number 
   return Math.min(
     scheduled === undefined ? NEVER_US : nowUs + Math.max(0, scheduled - wallUs),
     first(STATE.retryable) ?? NEVER_US,
-    // At its latest start itself a job may still start.
+    // A job may still start at its latest start itself.
     (first(STATE.available) ?? NEVER_US) + 1,
   )
 }

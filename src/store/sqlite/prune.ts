@@ -12,7 +12,10 @@ const IDLE_LANE_US = 60_000_000
 const IDLE_BUCKETS = 'SELECT id FROM buckets WHERE lanes = 0 AND wake_at IS NULL ORDER BY touched LIMIT ?'
 const DELETE_JOBS_OF = 'DELETE FROM jobs WHERE seq IN (SELECT seq FROM jobs WHERE flow = ? LIMIT ?)'
 
-/** Deletes up to `limit` finished jobs whose retention is over, idle lanes, and buckets that a new one would equal. Answers how many rows went. */
+/**
+ * Deletes up to `limit` finished jobs whose retention is over, idle lanes, and buckets equal to a new one. Returns the
+ * number of rows deleted.
+ */
 export function prune(context: Context, limit: number): number {
   const nowUs = endOverdue(context)
   const { db, policies } = context
@@ -35,7 +38,10 @@ export function prune(context: Context, limit: number): number {
   )
 }
 
-/** A lane goes when it has been empty for a minute and no job can come back to it, as a discarded one does by a manual retry. */
+/**
+ * Deletes lanes that have been empty for a minute, unless a job may return to them, as a discarded one does by a manual
+ * retry.
+ */
 function pruneLanes(context: Context, nowUs: number, limit: number): number {
   const rows = context.db.all<[number, string, number | null]>(
     `SELECT id, buckets, base FROM lanes l WHERE state = ${LANE.empty} AND emptied <= ?
@@ -46,7 +52,7 @@ function pruneLanes(context: Context, nowUs: number, limit: number): number {
   )
   for (const [id, buckets, base] of rows) {
     deleteLane(context, id, buckets)
-    // One that drops says that it is waited for elsewhere until a claim finds that it is not.
+    // A bucket that drops stays marked as needed elsewhere until a claim finds that it is not.
     context.db.run(
       `UPDATE buckets SET wake_at = ? WHERE id IN (SELECT value FROM json_each(?)) AND lanes = 0 AND wake_at = ${NEVER_US}`,
       nowUs,

@@ -8,7 +8,7 @@ import { enqueue } from './enqueue.ts'
 import { boundsOf } from './queues.ts'
 import { STATE } from '../shared/state.ts'
 
-/** A job of a push cannot be stored: thrown to roll the whole push back. */
+/** The error for a push with a job that cannot be stored. It rolls the whole push back. */
 export class RefusedPush extends Error {
   readonly at: number
   readonly why: Refused
@@ -49,12 +49,12 @@ function isTaken(context: Context, id: string, jobs: readonly NewJob[], at: numb
   return context.db.get('SELECT 1 FROM jobs WHERE id = ?', id) !== undefined
 }
 
-/** How full a bounded queue is; null for one without a bound. */
+/** The fill level of a bounded queue; null: it has no bound. */
 function depthOf(context: Context, queue: string): QueueDepth | null {
   const bounds = boundsOf(context, queue)
   if (!bounds) return null
   const id = queueId(context, queue)
-  // What a bounded queue holds is bounded, and so is this count.
+  // The bound of the queue also bounds this count.
   const [waiting, parked] = context.db.get<[number, number]>(
     `SELECT (SELECT count(*) FROM jobs WHERE state = ${STATE.available} AND lane IN (SELECT id FROM lanes WHERE queue = ?1 UNION ALL SELECT ?2)),
      (SELECT count(*) FROM jobs WHERE state IN (${STATE.scheduled}, ${STATE.retryable}, ${STATE.pending}, ${STATE.discarded}) AND state IN (${STATE.scheduled}, ${STATE.retryable}) AND lane IN (SELECT id FROM lanes WHERE queue = ?1 UNION ALL SELECT ?2))`,

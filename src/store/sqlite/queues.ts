@@ -5,19 +5,19 @@ import { STATE } from '../shared/state.ts'
 import { wakeSharedWaitLists } from './workers.ts'
 import type { DeclaredQueue } from '../contract/store.ts'
 
-/** Stops or resumes handing out the jobs of a queue. */
+/** Stops or resumes the starts of a queue. */
 export function pauseQueue(context: Context, queue: string, paused: boolean): void {
   context.db.run('UPDATE queues SET paused = ? WHERE id = ?', paused ? 1 : 0, queueId(context, queue))
-  // Lanes of a paused queue hold nobody up, and take their places again when it is resumed.
+  // Lanes of a paused queue block no others, and take their places again when it resumes.
   wakeSharedWaitLists(context, context.clock.nowUs())
 }
 
-/** Holds all starts of a queue to a limit, or no more. */
+/** Makes all starts of a queue need a limit's bucket, or lifts that. */
 export function limitQueue(context: Context, queue: string, name: string | null): void {
   context.db.run('UPDATE queues SET limit_name = ? WHERE id = ?', name, queueId(context, queue))
 }
 
-/** Keeps the limits that code gives to queues; answers those whose starts need something else now. */
+/** Stores the limits that code gives to queues; returns the queues whose starts now need other buckets. */
 export function declareQueues(context: Context, queues: readonly DeclaredQueue[]): string[] {
   const changed: string[] = []
   for (const each of queues) {
@@ -44,7 +44,7 @@ export function boundsOf(context: Context, queue: string): QueueBounds | null {
   return text === null ? null : (JSON.parse(text) as QueueBounds)
 }
 
-/** Runs that ended since then; the index on the end of the retention tells when. */
+/** Runs that ended since then; the index on the end of the retention gives their times. */
 export function endedRuns(
   context: Context,
   sinceUs: number,

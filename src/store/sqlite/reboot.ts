@@ -3,9 +3,9 @@ import { STATE } from '../shared/state.ts'
 import { dropViewsOfTheGone } from './views.ts'
 
 /**
- * The host has booted anew: no worker of the last boot lives, and the clock may have gone back, so that instants written before
- * lie too far ahead. Leases end now, every line is looked at again, a retry waits for its whole delay at most, and no series of even
- * distances for longer than one of them.
+ * Repairs instants after a reboot of the host. No worker of the last boot lives, and the clock may have gone back, so
+ * that stored instants are too late. Leases end now, and every wait list is evaluated again. A retry waits for its
+ * whole delay at most, a series of even distances for one of them.
  */
 export function afterReboot(context: Context): void {
   const nowUs = context.clock.nowUs()

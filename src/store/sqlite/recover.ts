@@ -26,7 +26,7 @@ const RECOVERED = columns({
 })
 
 const AT_ONCE = 1000
-// Two questions, since one with an OR would read every job there is.
+// Two queries, since one with an OR would read every job.
 const LEASE_OVER = `SELECT seq FROM jobs WHERE state = ${STATE.active} AND due <= ? ORDER BY due LIMIT ${AT_ONCE}`
 const OF_THE_DEAD = `SELECT seq FROM jobs WHERE state = ${STATE.active} AND due > ? AND worker IN (SELECT value FROM json_each(?)) LIMIT ${AT_ONCE}`
 const RECOVER = `UPDATE jobs SET worker = NULL, since = ?1,

@@ -25,14 +25,15 @@ const ENDED = columns({
   flow: column<number | null>(),
 })
 
-/** An occurrence of a schedule that never ran is not discarded: it is skipped. */
+/** An occurrence of a schedule that never ran is skipped, not discarded. */
 const SKIPPED = 'schedule IS NOT NULL AND attempt = 0'
 const DISCARD = `UPDATE jobs SET state = CASE WHEN ${SKIPPED} THEN ${STATE.cancelled} ELSE ${STATE.discarded} END, finished = ?1,
     due = CASE WHEN ${SKIPPED} THEN ?2 ELSE ?3 END, error = ?4 WHERE seq = ?5 RETURNING ${ENDED.list}`
 
 /**
- * Ends the jobs that a decision refused for good.
- * @param inFlows is told of those that belong to flows: these may only go on once the decision is written, since their next jobs come to lanes.
+ * Ends the jobs that a decision rejected.
+ * @param inFlows gets the jobs of flows: their flows continue once the decision is written, since their next jobs join
+ * lanes
  */
 export function rejectHeads(
   context: Context,
@@ -52,7 +53,7 @@ export function rejectHeads(
   })
 }
 
-/** Notes when jobs that a limit puts off are expected to start; they keep their place. */
+/** Records the expected starts of jobs that a limit reschedules; they keep their place. */
 export function book(context: Context, bookings: readonly Reservation[]): void {
   if (bookings.length === 0) return
   const rows = bookings.map(({ seq, startUs }) => [seq, startUs])
@@ -62,7 +63,10 @@ export function book(context: Context, bookings: readonly Reservation[]): void {
   )
 }
 
-/** Ends waiting jobs whose latest start has passed: their `maxWait` is over, or they have expired. @param inFlows as in `rejectHeads` */
+/**
+ * Ends waiting jobs past their latest start: their `maxWait` is over, or they have expired. @param inFlows as in
+ * `rejectHeads`
+ */
 export function rejectLate(context: Context, instant: Instant, limit: number, inFlows: number[]): Rejected[] {
   const { nowUs, wallUs } = instant
   const rows = context.db.all<[number, number, number | null, number]>(
@@ -74,7 +78,7 @@ export function rejectLate(context: Context, instant: Instant, limit: number, in
     const bound = boundOf(context, lane, nowUs)
     const latestUs = Math.min(expiresUs, since + bound.maxWaitUs)
     if (latestUs >= nowUs) {
-      // The bound on its wait was changed while it waited.
+      // The bound on its wait changed while it waited.
       context.db.run('UPDATE jobs SET due = ? WHERE seq = ?', latestUs === Infinity ? null : latestUs, seq)
       return []
     }
@@ -91,13 +95,16 @@ export function rejectLate(context: Context, instant: Instant, limit: number, in
 }
 
 interface Bound extends Pick<Rejected, 'limit' | 'key' | 'expectedStartUs'> {
-  /** The shortest of the lane's limits; Infinity: none has one. */
+  /** The shortest `maxWait` of the lane's limits; Infinity: none has one. */
   readonly maxWaitUs: number
-  /** The lane waits on that bucket. */
+  /** The lane waits for that bucket. */
   readonly held: boolean
 }
 
-/** How long jobs of a lane may wait, and the bucket to blame: the one that the lane waits on, else that of the shortest `maxWait`. */
+/**
+ * The bound on the wait of a lane's jobs, and the bucket to name: the one that the lane waits for, else that of the
+ * shortest `maxWait`.
+ */
 function boundOf(context: Context, lane: number, nowUs: number): Bound {
   const buckets = context.db.all<[limit: string, key: string, on: number, wakeAt: number | null]>(
     `SELECT b.limit_name, b.key, b.id IS l.bucket, b.wake_at FROM lanes l, json_each(l.buckets) e CROSS JOIN buckets b ON b.id = e.value
@@ -116,7 +123,7 @@ function boundOf(context: Context, lane: number, nowUs: number): Bound {
   return held ? { ...held, maxWaitUs: bound.maxWaitUs } : bound
 }
 
-/** Ends a waiting job for good; its lane has yet to be told. */
+/** Ends a waiting job for good; the caller has to update its lane. */
 export function discard(context: Context, seq: number, why: Why, instant: Instant, inFlows: number[]): Rejected {
   const { nowUs } = instant
   const { cancelledUs, discardedUs } = context.retention

@@ -4,7 +4,7 @@ import { arrive } from './lanes.ts'
 import { STATE } from '../shared/state.ts'
 import type { Instant } from './store-clock.ts'
 
-/** A stored job that may start (again). */
+/** A stored job that may start, for the first time or again. */
 export interface Rejoining {
   readonly seq: number
   readonly lane: number
@@ -13,10 +13,7 @@ export interface Rejoining {
   readonly expires: number | null
 }
 
-/**
- * A job's time has come, or it has come back: it is available in its lane, at its old place. The bound on its wait begins anew, its
- * expiry stays what it was.
- */
+/** Makes a job available in its lane, at its old place. The bound on its wait starts again; its expiry stays. */
 export function rejoin(context: Context, { seq, lane, priority, expires }: Rejoining, instant: Instant): void {
   context.policies.refresh()
   const latest = latestStartUs(context, limitsOf(context, lane), expires === null ? null : expires / 1000, instant)
@@ -29,7 +26,7 @@ export function rejoin(context: Context, { seq, lane, priority, expires }: Rejoi
   arrive(context, lane, priority, seq, instant.nowUs, latest !== null)
 }
 
-/** The limits of a lane's buckets; none for the open line. */
+/** The limits of a lane's buckets; none for the unlimited lane. */
 function limitsOf(context: Context, lane: number): { limit: string; key: string }[] {
   if (lane < 0) return []
   return context.db

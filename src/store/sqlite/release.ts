@@ -21,7 +21,7 @@ type Row = [
   flow: number | null,
 ]
 
-/** Gives claimed jobs that never started back: their units, their permits, their attempt and their place. */
+/** Gives back claimed jobs that never started: their units, their permits, their attempt and their place. */
 export function release(context: Context, worker: number, runs: readonly Unstarted[]): void {
   endOverdue(context)
   const instant = context.clock.read()

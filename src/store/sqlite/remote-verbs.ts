@@ -16,7 +16,7 @@ type Verb<Input extends unknown[], Answer> = (context: Context, ...input: Input)
 
 const CHANGES = 1
 
-/** The verbs that work over a protocol needs. */
+/** The verbs for work over a protocol. */
 export abstract class RemoteVerbs extends SharedVerbs {
   protected abstract get context(): Context
 
@@ -24,7 +24,7 @@ export abstract class RemoteVerbs extends SharedVerbs {
     try {
       return await this.#write(() => push(this.context, jobs, limits))
     } catch (error) {
-      // Thrown so that the transaction is rolled back; to the caller it is an answer.
+      // Thrown to roll the transaction back; the caller gets it as an answer.
       if (error instanceof RefusedPush) return { kind: 'refused', at: error.at, why: error.why }
       throw error
     }

@@ -13,15 +13,17 @@ const REVIVE = `UPDATE jobs SET state = ${STATE.pending}, waits = ?, error = NUL
 const REVIVE_CALLBACKS = `UPDATE jobs SET state = ${STATE.pending}, error = NULL, finished = NULL
   WHERE flow = ? AND node >= ? AND state = ${STATE.cancelled} AND error = ?`
 
-/** Whether a discarded job of a flow may run again: once its flow's retention is over, parts of the flow may be gone. */
+/**
+ * Whether a discarded job of a flow may run again: once its flow's retention is over, parts of the flow may be gone.
+ */
 export function mayReopen(context: Context, seq: number, nowUs: number): boolean {
   const flow = loadFlow(context, seq)
   return flow !== null && (flow.dueUs === null || flow.dueUs > nowUs)
 }
 
 /**
- * A discarded node runs again, by hand: its flow goes on, and what was cancelled because of it waits again. Callbacks that
- * were called stay called.
+ * Reopens the flow of a discarded node that a caller retries: the jobs that its failure cancelled wait again. Callbacks
+ * that ran do not run again.
  */
 export function reopen(context: Context, seq: number, node: number): void {
   const flow = loadFlow(context, seq)

@@ -4,16 +4,16 @@ import { LANE } from '../shared/state.ts'
 import { overOf } from '../shared/lane-group.ts'
 import type { Context } from './context.ts'
 
-// Written once: statements are found by their text, whose hash is kept.
+// One constant text: the connection finds statements by their text, whose hash is cached.
 const EMPTY = `UPDATE lanes SET state = ${LANE.empty}, bucket = NULL, over = NULL, deputy_of = NULL, sieve = NULL, turn = ?, taken = 0, emptied = ? WHERE id = ?`
 const PARK = `UPDATE lanes SET state = ${LANE.parked}, bucket = NULL, over = NULL, deputy_of = NULL, sieve = NULL, passed = ?, priority = ?, head = ?, turn = ?, taken = ? WHERE id = ?`
 const OPEN = `UPDATE lanes SET state = ${LANE.open}, bucket = NULL, over = NULL, deputy_of = NULL, sieve = ?, priority = ?, head = ?, turn = ?, taken = ? WHERE id = ?`
 const WAIT = `UPDATE lanes SET state = ${LANE.waiting}, sieve = ?, bucket = ?, over = ?, deputy_of = ?, priority = ?, head = ?, turn = ?, taken = ? WHERE id = ?`
 
 /**
- * Writes a lane as a decision left it.
- * @param wasOpen as it was loaded: then less is to be written where it stays so.
- * @param passed of one that is parked: the sets of tasks that found nothing in it
+ * Writes a lane that a decision changed.
+ * @param wasOpen its state when it was loaded: a lane that stays open needs fewer columns
+ * @param passed for a parked lane: the task sets that found nothing in it
  */
 export function saveLane({ db }: Context, lane: Lane, wasOpen: boolean, nowUs: number, passed: string | null): void {
   const sieve = lane.scanCursor && encodeScanCursor(lane.scanCursor)

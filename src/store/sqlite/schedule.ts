@@ -28,7 +28,7 @@ export function schedules(context: Context): ScheduleRecord[] {
   return rows.flatMap((row) => scheduleOf(row) ?? []).map((stored) => toRecord(stored, instant))
 }
 
-/** Forgets a schedule; its jobs stay as they are. */
+/** Deletes a schedule; its jobs stay unchanged. */
 export function unschedule(context: Context, name: string): boolean {
   return context.db.run('DELETE FROM schedules WHERE name = ?', name) > 0
 }
@@ -38,12 +38,12 @@ export function find(context: Context, name: string): StoredSchedule | null {
   return scheduleOf(context.db.get(`${SELECT} WHERE name = ?`, name))
 }
 
-/** The schedules that a condition names. */
+/** The schedules that match a condition. */
 export function findAll(context: Context, where: string, ...values: number[]): StoredSchedule[] {
   return context.db.all(`${SELECT} WHERE ${where}`, ...values).map(dueSchedule)
 }
 
-/** What the rules of schedules ask of this store. */
+/** The queries of this store for the rules of schedules. */
 export function scheduleAccess(context: Context): ScheduleAccess {
   const { db, unreadable } = context
   return {

@@ -13,11 +13,14 @@ import { discard } from './reject.ts'
 import { accessOf } from './shared-sql.ts'
 
 const WAITING = [STATE.scheduled, STATE.available, STATE.retryable, STATE.pending].join()
-/** Integers beyond are not told exactly, and a statement that reads one fails. */
+/** Larger integers are not exact, and a statement that reads one fails. */
 const MOST = Number.MAX_SAFE_INTEGER
 const NUMBERS = ['due', 'expires', 'since', 'created', 'priority', 'booked']
 
-/** Puts what cannot be read out of the way of claims: jobs are discarded, buckets have nothing left, and what can be found again is forgotten. */
+/**
+ * Sets unreadable rows aside, so that claims continue. Jobs are discarded, buckets have nothing left, and derived data
+ * is deleted.
+ */
 export function setAside(context: Context): Found {
   const { db } = context
   const instant = context.clock.read()
@@ -55,10 +58,10 @@ function mendWorkers({ db }: Context): SetAside[] {
   })
 }
 
-/** What stands in a column that may not be empty. */
+/** Replacement values of columns that may not be null. */
 const FALLBACK: Readonly<Record<string, string>> = { since: '0', created: '0', priority: '0' }
 
-/** @param lost lanes whose buckets are not known any more */
+/** @param lost lanes whose buckets are unknown now */
 function unreadableJobs({ db }: Context, lost: readonly number[]): [seq: number, lane: number, state: number][] {
   const found = new Map<number, [number, number, number]>()
   const weighted = db.all<[number, number, number, string]>(

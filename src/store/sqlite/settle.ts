@@ -21,11 +21,12 @@ type Row = [
 ]
 
 const GOES_ON = `${STATE.retryable}, ${STATE.available}`
-/** Somebody asked to cancel it while it ran: it does not run again. */
+/** A caller asked to cancel the job while it ran, so it does not run again. */
 const STOPPED = `cancelling AND s.value ->> 3 IN (${GOES_ON})`
-// A failed attempt is added to the job's history; a push-back is none.
+// A failed attempt is added to the job's history; a push-back is not one.
 const HISTORY = `CASE WHEN s.value ->> 6 IS NULL OR s.value ->> 7 > 0 THEN errors ELSE ${withFailure('s.value ->> 6', '?1')} END`
-// One statement for a whole batch; it counts only where the lease is still the caller's. `s`: seq, attempt, worker, state, due, result, error, attempt back, start of the run.
+// One statement for a whole batch; it writes a job only while the caller holds the lease. `s`: seq, attempt, worker,
+// state, due, result, error, attempt back, start of the run.
 const SETTLE = `UPDATE jobs SET
     state = CASE WHEN ${STOPPED} THEN ${STATE.cancelled} ELSE s.value ->> 3 END,
     due = CASE WHEN ${STOPPED} THEN ?3 ELSE s.value ->> 4 END, result = s.value ->> 5, error = coalesce(s.value ->> 6, error), errors = ${HISTORY}, attempt = attempt - (s.value ->> 7),
@@ -36,7 +37,10 @@ const SETTLE = `UPDATE jobs SET
     AND (s.value ->> 8 IS NULL OR jobs.started = s.value ->> 8)
   RETURNING seq, attempt, state, permits, lane, priority, expires, flow`
 
-/** Writes what runs came to, returns their permits, and sends back to their lanes those that go on. Of two settlements of a run the first counts. */
+/**
+ * Writes the outcomes of runs, returns their permits, and sends continuing jobs back to their lanes. Of two settlements
+ * of a run the first counts.
+ */
 export function settle(context: Context, requests: readonly SettleRequest[]): SettleResult[] {
   const answers = requests.map((): SettleResult => ({ kind: 'lost' }))
   for (const round of settleRounds(requests)) {
@@ -75,7 +79,7 @@ function settleRound(context: Context, requests: readonly SettleRequest[]): Sett
   })
 }
 
-/** What is to be told of a flow is told once, with the first of its jobs. */
+/** The news of a flow, given once with the first of its jobs. */
 function newsOf(flow: number | null, flows: Map<number, FlowNews>): { readonly flow?: FlowNews } {
   const news = flow === null ? undefined : flows.get(flow)
   if (flow === null || !news) return {}
@@ -90,7 +94,7 @@ function toRow({ retention }: Context, { worker, settlement }: SettleRequest, no
   return [seq, attempt, worker, state, afterUs === null ? null : nowUs + afterUs, result, error, back, startedUs]
 }
 
-/** The other side has pushed back: its bucket is closed, and every lane that waits on it is re-timed. */
+/** Closes the bucket of a push-back; the next claim re-times every lane that waits for it. */
 function close(
   context: Context,
   settlement: Extract<Settlement, { kind: 'push-back' }>,

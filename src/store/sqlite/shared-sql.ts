@@ -4,7 +4,7 @@ import { readName } from './own.ts'
 import { sharedSql } from './portable-sql.ts'
 import { leave } from './workers.ts'
 
-/** What the logic of both stores is given of this one. */
+/** The access of shared logic to this store. */
 export function accessOf(context: Context): Access {
   const { db, clock, retention } = context
   return {

@@ -2,8 +2,8 @@ import type { JobState } from '../../jobs/job-state.ts'
 import { STATE } from '../shared/state.ts'
 
 /**
- * Which stored jobs are shown in one of these states, and what to bind to that: a job that a limit has put off waits in its lane, and
- * is shown as scheduled until its expected start.
+ * The condition for jobs shown in one of these states, with its parameters. A job that a limit has rescheduled waits in
+ * its lane, and is shown as scheduled until its expected start.
  */
 export function shownIn(
   states: readonly JobState[],

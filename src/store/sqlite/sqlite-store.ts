@@ -39,20 +39,20 @@ import { OtherProcesses } from './watch.ts'
 import { Yields } from '../shared/yields.ts'
 import { heartbeat, join, leave } from './workers.ts'
 
-/** How a SQLite store is opened. */
+/** Options of a SQLite store. */
 export interface SqliteStoreOptions {
   /** A file path, or `:memory:`. */
   readonly path: string
   readonly clock: Clock
   readonly durability: Durability
   readonly retention: Retention
-  /** Priorities age by one step per so many µs; null: they do not; absent: as the store has it. */
+  /** Priorities age by one step per this interval in µs; null: they do not; absent: as stored. */
   readonly ageingUs?: number | null
-  /** How long a call waits for a file that another process keeps locked, in ms; 10 s by default. */
+  /** The longest wait for a file that another process locks, in ms; default 10 s. */
   readonly busyMs?: number
 }
 
-/** What runs first in a transaction: what frees budgets and slots, then what arrives, then what takes. */
+/** The order of phases in a transaction: first calls that free budgets and slots, then arrivals, then claims. */
 const FREES = 0
 const CHANGES = 1
 const TAKES = 2
@@ -66,7 +66,7 @@ export class SqliteStore extends RemoteVerbs implements Store {
   readonly #unreadable: UnreadableRows
   readonly #storeClock: StoreClock
   readonly #context: Context
-  /** Workers that joined through this store: whoever else is registered is company. */
+  /** Workers that joined through this store: all other registered ones are company. */
   readonly #workers = new Set<number>()
   readonly #ageingUs: number | null | undefined
   #settling: SettleBatch | null = null
@@ -147,7 +147,10 @@ export class SqliteStore extends RemoteVerbs implements Store {
     return this.#others.watch(listener)
   }
 
-  /** Not async: that would answer some turns late, after the claim of the same commit has told that the jobs have started. */
+  /**
+   * Not async: an async function would answer some microtasks late, after the claim of the same commit has reported
+   * that the jobs have started.
+   */
   enqueue(jobs: readonly NewJob[], tx?: unknown): Promise<Enqueued[]> {
     if (tx !== undefined) return Promise.reject(transactionRefused())
     return this.#db.write(CHANGES, () => enqueue(this.#context, jobs))
@@ -167,7 +170,9 @@ export class SqliteStore extends RemoteVerbs implements Store {
     return this.#unreadable.around(() => this.#db.write(TAKES, () => claim(this.#context, request())))
   }
 
-  /** Settlements made while a commit is on its way are written by one statement of the next; one that cannot be written fails alone. */
+  /**
+   * One statement of the next commit writes the settlements made during this one; one that it cannot write fails alone.
+   */
   async settle(worker: number, settlement: Settlement): Promise<SettleResult> {
     const batch = (this.#settling ??= this.#newBatch())
     const request = { worker, settlement }
@@ -180,14 +185,14 @@ export class SqliteStore extends RemoteVerbs implements Store {
     }
   }
 
-  /** What a row that cannot be read keeps from being written is tried again without it. */
+  /** Retries work without the unreadable rows that made it fail. */
   #mend<T>(turn: Phase, work: () => T): Promise<T> {
     return this.#unreadable.mend(() => this.#db.write(turn, work))
   }
 
   #newBatch(): SettleBatch {
     const requests: SettleRequest[] = []
-    // Closed when its transaction begins, and when none could be begun.
+    // Closes when its transaction begins, or when none could begin.
     const close = (): void => {
       if (this.#settling?.requests === requests) this.#settling = null
     }
@@ -244,7 +249,7 @@ export class SqliteStore extends RemoteVerbs implements Store {
     return work()
   }
 
-  /** For what tells of limits: an override whose time is over is ended first, if no claim has done so yet. */
+  /** Runs a report on limits: it first ends an override whose time is over, if no claim has done so yet. */
   async #readLimits<T>(work: () => T): Promise<T> {
     const { policies } = this.#context
     policies.refresh()

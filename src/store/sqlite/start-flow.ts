@@ -6,7 +6,7 @@ import { insert } from './enqueue.ts'
 
 const INSERT = 'INSERT INTO flows (id, kind, name, total, edges, created, extra) VALUES (?, ?, ?, ?, ?, ?, ?)'
 
-/** Stores a flow with all its jobs; those that wait for none go to their lanes. */
+/** Stores a flow with all its jobs; those that wait for no other join their lanes. */
 export function startFlow(context: Context, { id, kind, name, nodes, callbacks, extra }: NewFlow): void {
   context.policies.refresh()
   const instant = context.clock.read()

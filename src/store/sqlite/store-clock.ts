@@ -2,7 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { SqliteConnection } from '../../database/sqlite.ts'
 import { isList } from '../shared/set-aside.ts'
 
-/** Two readings of one instant: limits, leases and retries go by the steady one, `runAt` and expiry by the wall. */
+/** Two readings of one instant. Limits, leases and retries use the steady one, `runAt` and expiry the wall clock. */
 export interface Instant {
   readonly nowUs: number
   readonly wallUs: number
@@ -11,8 +11,9 @@ export interface Instant {
 const UNNAMED_BOOT_SLACK_US = 600_000_000
 
 /**
- * The store's clock: the host's monotonic clock plus an offset kept in the file, fixed per boot. All processes that share the
- * file therefore read the same time, and a step of the wall clock moves no start. After a reboot the wall decides anew.
+ * The store's clock: the host's monotonic clock plus an offset in the file, fixed per boot. All processes that share
+ * the file therefore read the same time, and a step of the wall clock moves no start. After a reboot the wall clock
+ * sets a new offset.
  */
 export class StoreClock {
   readonly #clock: Clock
@@ -22,13 +23,16 @@ export class StoreClock {
     this.#clock = clock
   }
 
-  /** Takes the offset of this boot from the file, or fixes it there; true when this is the first of a new boot. Runs inside a transaction. */
+  /**
+   * Reads the offset of this boot from the file, or sets it; true: this is the first process of a new boot. It runs
+   * inside a transaction.
+   */
   anchor(db: SqliteConnection): boolean {
     const stored = db.get<[string]>(`SELECT value FROM store WHERE name = 'boot'`)?.[0]
-    // What cannot be read is taken for another boot.
+    // An unreadable offset counts as another boot.
     const [boot, offset] = stored && isList(stored) ? (JSON.parse(stored) as [string, number]) : [null, 0]
     const fresh = Math.round(this.#clock.now() * 1000) - this.#clock.monotonicUs()
-    // Where the system does not name its boots, a steady clock that is far off the wall has begun anew.
+    // On a system without boot ids, a steady clock far off the wall clock has restarted.
     const same = boot === this.#clock.bootId && (boot !== 'boot' || Math.abs(fresh - offset) < UNNAMED_BOOT_SLACK_US)
     this.#offsetUs = same ? offset : fresh
     if (same) return false
@@ -39,7 +43,7 @@ export class StoreClock {
     return stored !== undefined
   }
 
-  /** Which boot of the host this is. */
+  /** The id of the host's boot. */
   get bootId(): string {
     return this.#clock.bootId
   }
@@ -48,7 +52,10 @@ export class StoreClock {
     return this.#clock.monotonicUs() + this.#offsetUs
   }
 
-  /** The wall clock minus this one, to a tenth of a second: the wall is read in ms, and a window's edge must not tremble. */
+  /**
+   * The wall clock minus this one, to a tenth of a second: the wall clock is read in ms, and a window's edge must not
+   * vary by that.
+   */
   wallOffsetUs(): number {
     const { nowUs, wallUs } = this.read()
     return Math.round((wallUs - nowUs) / 100_000) * 100_000

@@ -10,15 +10,15 @@ export interface Holder {
   readonly state: number
   readonly lane: number
   readonly due: number | null
-  /** What it is ordered by. */
+  /** Its level, by which lanes order it. */
   readonly level: number
-  /** As it was given. */
+  /** The given priority. */
   readonly priority: number
-  /** It has not started: it may be updated or replaced. */
+  /** It has not started: a duplicate may update or replace it. */
   readonly changeable: boolean
 }
 
-/** The newest job that holds the key, by the states and the time that the rule counts; null: the key is free. */
+/** The newest job that holds the key, by the states and the time of the rule; null: the key is free. */
 export function findHolder(context: Context, rule: UniqueRule, nowUs: number): Holder | null {
   const { where, values } = rule.states
     ? shownIn(rule.states, nowUs)

@@ -7,7 +7,7 @@ import { sharedQueue } from './own.ts'
 import { readAhead } from './read-ahead.ts'
 import { knowsTask, liveWorkers, type LiveWorker } from './workers.ts'
 
-/** A waiting job as it is read. */
+/** The columns of a waiting job. */
 export type HeadRow = [
   seq: number,
   priority: number,
@@ -18,11 +18,14 @@ export type HeadRow = [
   task: string,
 ]
 
-/** Only where workers list different tasks are waiting jobs looked for by their task: a store in which none does need not keep them in that order. */
+/**
+ * Claims search waiting jobs by task only if workers list different tasks. A store without such workers needs no index
+ * for it.
+ */
 const BY_TASK = `CREATE INDEX IF NOT EXISTS jobs_tasks ON jobs (lane, task, priority DESC, seq) WHERE state = ${STATE.available}`
 const COLUMNS = 'j.seq, j.priority, coalesce(j.asked, j.priority), j.weights, j.attempt, j.since, j.task'
 
-/** A waiting job as a decision sees it. */
+/** A waiting job for a decision. */
 export function toHead([seq, priority, given, weights, attempt, sinceUs]: HeadRow): Head {
   return headOf(seq, priority, given, weights, attempt, sinceUs)
 }
@@ -34,8 +37,8 @@ interface Seen {
 }
 
 /**
- * The waiting jobs of a claim's lanes that are of tasks it does not list. Where the first jobs of a lane are all known, as they mostly
- * are, nothing more is read. Else the first of each task are: however many unlisted jobs stand before them.
+ * The unlisted jobs of a claim's lanes. Usually all first jobs of a lane are listed, and nothing more is read.
+ * Otherwise the claim reads the first job of each task, behind any number of unlisted jobs.
  */
 export class UnlistedTasks {
   readonly #context: Context
@@ -53,13 +56,16 @@ export class UnlistedTasks {
     this.#nowUs = nowUs
   }
 
-  /** Those of a lane's first jobs that may start. @param rows as the lane has them @param again reads them without unlisted jobs */
+  /**
+   * Those of a lane's first jobs that may start. @param rows the lane's first jobs @param again reads them without
+   * unlisted jobs
+   */
   known(lane: number, queue: number, rows: HeadRow[], skip: number, count: number): HeadRow[] {
     if (!this.#known) return rows
     return this.note(lane, queue, rows) ? this.read(lane, skip, count) : rows
   }
 
-  /** True: there are unlisted jobs among the waiting jobs of a lane. */
+  /** True: the waiting jobs of a lane include unlisted ones. */
   note(lane: number, queue: number, rows: readonly HeadRow[]): boolean {
     if (this.#seen.has(lane)) return true
     const unlisted = rows.find((row) => !this.lists(row))
@@ -79,7 +85,7 @@ export class UnlistedTasks {
 
   /** The waiting jobs of a lane whose tasks are listed, in order, after `skip` of them. */
   read(lane: number, skip: number, count: number): HeadRow[] {
-    // In the transaction of the claim: where that is undone, so is the index, and the next claim makes it.
+    // The claim's transaction creates the index. If it rolls back, the next claim creates the index.
     if (!this.#byTask) this.#context.db.run(BY_TASK)
     this.#byTask = true
     return this.#context.db
@@ -99,7 +105,7 @@ export class UnlistedTasks {
     return seen ? { head: seen.head, known: this.#isKnown(seen) } : null
   }
 
-  /** The kinds of unlisted jobs that no live worker knows. */
+  /** The kinds of unlisted jobs that no live worker lists. */
   unknown(): UnknownKind[] {
     const kinds = new Map<string, UnknownKind>()
     for (const seen of this.#seen.values()) {

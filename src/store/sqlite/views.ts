@@ -10,9 +10,10 @@ import { LANE, STATE } from '../shared/state.ts'
 export const FIRST_JOB: string = `SELECT priority, seq FROM jobs WHERE lane = ? AND state = ${STATE.available} ORDER BY priority DESC, seq LIMIT 1`
 
 /**
- * Jobs under a limit of scope `worker` wait in one lane, and each worker has a view of it: a lane of its own queue and buckets, without
- * jobs of its own. A view waits in the line of its worker's bucket while others stay open, and all that is true of lanes is true of
- * views: none is looked at while its bucket is closed, and its worker is woken at the instant.
+ * Jobs under a limit of scope `worker` wait in one lane, and each worker has a view of it: a lane of its own queue and
+ * buckets, without jobs of its own. A view waits in the wait list of its worker's bucket while others stay open. All
+ * rules for lanes apply to views: no claim examines one while its bucket is closed, and its worker wakes at the
+ * instant.
  */
 
 interface Spread {
@@ -30,7 +31,7 @@ const COLUMNS = 'id, key, queue, buckets, share, fair'
 
 const ADOPTED_AT_ONCE = 1000
 
-/** The views of a spread lane, one for each worker that serves its queue; those that are missing are made. */
+/** The views of a spread lane, one for each worker that serves its queue; missing ones are created. */
 export function viewsFor(context: Context, lane: number, nowUs: number): number[] {
   const spread = find(context, lane)
   const workers = context.db.all<[number]>(
@@ -40,15 +41,15 @@ export function viewsFor(context: Context, lane: number, nowUs: number): number[
   return workers.map(([worker]) => viewOf(context, spread, worker, nowUs))
 }
 
-/** The views of a spread lane that there are. */
+/** The existing views of a spread lane. */
 export function viewsOf(context: Context, lane: number): number[] {
   return context.db.all<[number]>('SELECT id FROM lanes WHERE base = ?', lane).map(([id]) => id)
 }
 
 /**
- * A worker that has joined takes its views of the lanes in which jobs wait already, a bounded number at a time.
- * @param arrive tells a view of its first job.
- * @returns true when more are left
+ * Creates a new worker's views of the lanes in which jobs already wait, a bounded number at a time.
+ * @param arrive adds its first job to a view
+ * @returns true: more are left
  */
 export function adopt(
   context: Context,
@@ -75,7 +76,7 @@ export function adopt(
   return rows.length >= ADOPTED_AT_ONCE
 }
 
-/** How the views of a spread lane stand, by worker. */
+/** The wait of a spread lane at each worker, by worker. */
 export function waitsOfWorkers(context: Context, lane: number, nowUs: number): WorkerWait[] {
   return context.db
     .all<[worker: number, name: string | null, key: string | null, wakeAt: number | null]>(
@@ -92,7 +93,7 @@ export function waitsOfWorkers(context: Context, lane: number, nowUs: number): W
     .sort((a, b) => a.worker - b.worker)
 }
 
-/** A worker's registration is over: its views go, and what it had left of its budgets is nobody's. */
+/** Ends a worker's registration: its views are deleted, and the rest of its own budgets is lost. */
 export function dropViews(context: Context, worker: number, nowUs: number): void {
   context.adopted.delete(worker)
   const views = context.db.all<[number, string, number | null, number | null]>(
@@ -107,7 +108,7 @@ export function dropViews(context: Context, worker: number, nowUs: number): void
   }
   if (views.length === 0) return
   context.db.run('DELETE FROM lanes WHERE worker = ?', worker)
-  // Nobody waits there any more, and a worker's own bucket has no other lanes.
+  // No job waits there any more, and a worker's own bucket has no other lanes.
   context.db.run(
     'UPDATE buckets SET wake_at = NULL, deferred = 0, told = NULL WHERE lanes = 0 AND id IN (SELECT value FROM json_each(?))',
     JSON.stringify([...new Set(views.flatMap(([, buckets]) => JSON.parse(buckets) as number[]))]),
@@ -115,7 +116,7 @@ export function dropViews(context: Context, worker: number, nowUs: number): void
   for (const [base] of views) dropSpread(context, base)
 }
 
-/** A spread lane goes when no view of it is left, and no job that waits, runs or can come back. */
+/** Deletes a spread lane without views, unless a job of it waits, runs or can come back. */
 export function dropSpread(context: Context, lane: number): void {
   const row = context.db.get<[string]>(
     `SELECT buckets FROM lanes l WHERE id = ? AND NOT EXISTS (SELECT 1 FROM lanes v WHERE v.base = l.id)
@@ -135,7 +136,7 @@ export function deleteLane(context: Context, lane: number, buckets: string): voi
     context.db.run('UPDATE buckets SET lanes = lanes - 1 WHERE id = ?', bucket)
 }
 
-/** The workers that are gone, as far as their views tell. */
+/** Deletes the views of workers that are gone. */
 export function dropViewsOfTheGone(context: Context, nowUs: number): void {
   const gone = context.db.all<[number]>(
     'SELECT DISTINCT worker FROM lanes WHERE worker IS NOT NULL AND worker NOT IN (SELECT id FROM workers)',
@@ -153,7 +154,7 @@ function toSpread([id, key, queue, buckets, share, fair]: Row): Spread {
   return { id, key, queue, buckets, share, fair }
 }
 
-/** The buckets that a worker has to ask where the fleet's, or those of all workers, are named. */
+/** The buckets that a worker uses for those of the fleet, or of all workers. */
 export function ownBuckets(context: Context, ids: readonly number[], worker: number, nowUs: number): number[] {
   return ids.map((id) => {
     const [stored, of] = context.db.get<[string, string]>('SELECT limit_name, key FROM buckets WHERE id = ?', id) as [

@@ -2,7 +2,7 @@ import { laneKey } from '../../jobs/lane.ts'
 import type { CostRow, PlaceQueries } from '../shared/wait-place.ts'
 import type { Context } from './context.ts'
 
-// A number is bound as a REAL, by which JSON would look for a name.
+// A number is bound as a REAL, which JSON functions would read as a name.
 const UNITS =
   'CASE WHEN ? = 1 AND attempt > 0 THEN 0 WHEN weights IS NULL THEN 1 ELSE weights ->> CAST(? AS INTEGER) END'
 const OF_LANE = 'lane = ? AND state = 1 ORDER BY priority DESC, seq LIMIT ?'
@@ -12,10 +12,10 @@ type LaneRow = [id: number, turn: number, taken: number, share: number, head: nu
 const TURN = 'id, turn, taken, share, head'
 const FAIR_AT_MOST = 1000
 
-/** Reads what the place of a job is worked out from. */
+/** The queries for the place of a job. */
 export function placeQueries({ db }: Context): PlaceQueries {
   return {
-    // Lanes without a fair key are at most one for each queue, so they are found by name and not by a search.
+    // Each queue has at most one lane without a fair key, so its name finds it without a search.
     contenders({ id: bucket, limit, key }) {
       const plain = db
         .all<[string]>('SELECT name FROM queues')

@@ -5,17 +5,17 @@ import { hasCompany } from './workers.ts'
 
 const IN_COMPANY_MS = 50
 const ALONE_MS = 1000
-/** How long a process that wrote without being registered as a worker still counts as company. */
+/** A process that wrote without being registered as a worker counts as company for this time. */
 const COMPANY_LASTS_MS = 60_000
-/** Looks that writes to the log cause are so far apart at least. */
+/** The shortest interval between reads caused by writes to the log. */
 const GAP_MS = 2
-/** And so far at most, while what others commit gives this process nothing to do. */
+/** The longest such interval, while others' commits give this process nothing to do. */
 const LONGEST_GAP_MS = 50
 
 /**
- * Notices commits of other processes. A watch of the write-ahead log says that somebody has written, and
- * `PRAGMA data_version` tells whether it was another process. Where the watch proves nothing, timers look instead: every
- * 50 ms in company, every second alone. A store in memory has no other processes.
+ * Detects commits of other processes. A watch of the write-ahead log reports writes, and `PRAGMA data_version` shows
+ * whether another process wrote. Where the watch proves nothing, timers read instead: every 50 ms in company, every
+ * second alone. A store in memory has no other processes.
  */
 export class OtherProcesses {
   readonly #context: Context
@@ -26,29 +26,29 @@ export class OtherProcesses {
   #companyUntilUs = 0
   #timer: Timer | null = null
   #stopWatching: (() => void) | null = null
-  /** `yes`: the watch announced the last foreign commit, or has announced anything at all when there was none yet. */
+  /** `yes`: the watch announced the last foreign commit, or has announced anything before the first one. */
   #trust: 'unproven' | 'yes' | 'no' = 'unproven'
-  /** Whether the log was written since the last timed look. */
+  /** Whether the log was written since the last timed read. */
   #written = false
-  /** Set between two looks that writes cause. */
+  /** Set between two reads that writes cause. */
   #gap: Timer | null = null
   #gapMs = GAP_MS
   #writtenInGap = false
-  /** Of this process, when its listeners were last called. */
+  /** This process's changes at the last call of its listeners. */
   #ownChanges = 0
   #calledUs = 0
 
-  /** @param own the workers of this store: others that are registered are company */
+  /** @param own the workers of this store: all other registered ones are company */
   constructor(context: Context, clock: Clock, own: ReadonlySet<number>) {
     this.#context = context
     this.#clock = clock
     this.#own = own
   }
 
-  /** Calls `listener` when another process has committed; returns how to stop that. */
+  /** Calls `listener` after a commit of another process; returns a function that stops it. */
   watch(listener: (change: 'any') => void): () => void {
     if (this.#context.db.inMemory) return () => undefined
-    // The same function may be given twice, and is then called twice.
+    // A caller may pass the same function twice, and it is then called twice.
     const each = (change: 'any'): void => listener(change)
     this.#listeners.add(each)
     if (this.#listeners.size === 1) this.#begin()
@@ -63,12 +63,12 @@ export class OtherProcesses {
     this.#trust = 'unproven'
     this.#written = false
     this.#gapMs = GAP_MS
-    // Real writes would meet a manual clock's timers in any order.
+    // Real writes would interleave with a manual clock's timers in any order.
     if (!this.#clock.attach) this.#stopWatching = watchLog(db.path, () => this.#heardWrite())
     this.#timer = this.#clock.setTimer(() => this.#lookByTime(), IN_COMPANY_MS)
   }
 
-  /** Calls no listener any more. */
+  /** Stops all calls of listeners. */
   stop(): void {
     this.#listeners.clear()
     this.#stopWatching?.()
@@ -97,7 +97,7 @@ export class OtherProcesses {
     else this.#lookAtWrite()
   }
 
-  /** Looks now, and again after the gap: the log is written before the commit can be seen. */
+  /** Reads now, and again after the gap, since the log is written before the commit is visible. */
   #lookAtWrite(): void {
     this.#writtenInGap = false
     const changed = this.#look()
@@ -113,7 +113,7 @@ export class OtherProcesses {
     if (changed) this.#call()
   }
 
-  /** Where others commit all the time and this process finds nothing to do about it, it looks less and less often. */
+  /** Lengthens the gap while others commit all the time and this process finds nothing to do about it. */
   #adaptGap(): void {
     const nowUs = this.#clock.monotonicUs()
     const quiet = nowUs - this.#calledUs > 2 * LONGEST_GAP_MS * 1000
@@ -123,7 +123,7 @@ export class OtherProcesses {
     this.#calledUs = nowUs
   }
 
-  /** Whether another process has committed since the last look. @param take false leaves it to the next look to say so again */
+  /** Whether another process has committed since the last read. @param take false lets the next read report it again */
   #look(take = true): boolean {
     const version = this.#context.db.dataVersion
     if (version === null || version === this.#version) return false

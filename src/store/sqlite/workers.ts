@@ -58,14 +58,14 @@ export function heartbeat(context: Context, worker: number, runs: readonly Run[]
   }
 }
 
-/** What a live worker takes. */
+/** The queues and tasks of a live worker. */
 export interface LiveWorker {
   readonly queues: readonly string[]
   /** Null: any. */
   readonly tasks: readonly string[] | null
 }
 
-/** Workers that are alive, other than `except`. */
+/** Live workers other than `except`. */
 export function liveWorkers(context: Context, nowUs: number, except: number): LiveWorker[] {
   return context.db
     .all<[string, string | null]>('SELECT queues, tasks FROM workers WHERE alive_until > ? AND id <> ?', nowUs, except)
@@ -91,7 +91,7 @@ export function liveQueues(context: Context, nowUs: number, except: number): str
     .map(([queue]) => queue)
 }
 
-/** The queues in which views of live workers other than `except` stand. */
+/** The queues that hold views of live workers other than `except`. */
 export function liveOwnQueues(context: Context, nowUs: number, except: number): number[] {
   return context.db
     .all<[worker: number, queue: number]>(
@@ -103,7 +103,9 @@ export function liveOwnQueues(context: Context, nowUs: number, except: number): 
     .map(([worker, queue]) => ownQueue(queue, worker))
 }
 
-/** Since when somebody has been at work without a break, as far as those know who are at work now; `nowUs` when nobody is. */
+/**
+ * The start of the present unbroken period with a live worker, as far as the live workers know; `nowUs` without any.
+ */
 export function attendedSinceUs(context: Context, nowUs: number): number {
   const [joined] = context.db.get<[number | null]>(
     'SELECT min(joined) FROM workers WHERE name IS NULL AND alive_until > ?',
@@ -112,7 +114,7 @@ export function attendedSinceUs(context: Context, nowUs: number): number {
   return joined ?? nowUs
 }
 
-/** Tells whether anybody but these workers is at work on this file: another process, or another engine of this one. */
+/** Whether other workers use this file: another process, or another engine of this one. */
 export function hasCompany(context: Context, nowUs: number, own: ReadonlySet<number>): boolean {
   return context.db
     .all<[number]>('SELECT id FROM workers WHERE name IS NULL AND alive_until > ?', nowUs)
@@ -120,8 +122,8 @@ export function hasCompany(context: Context, nowUs: number, own: ReadonlySet<num
 }
 
 /**
- * Forgets workers whose process is gone, and answers their ids. One whose lease is over while its process lives counts as dead
- * until its next heartbeat: it may only have been stopped for a while.
+ * Forgets workers whose process is gone, and returns their ids. A worker whose lease is over while its process lives
+ * counts as dead until its next heartbeat: it may only have been stopped for a while.
  */
 export function expireWorkers(context: Context, nowUs: number): number[] {
   const dead = context.db
@@ -135,8 +137,8 @@ export function expireWorkers(context: Context, nowUs: number): number[] {
 }
 
 /**
- * A queue, or a task of one, has come alive or died: in lines where lanes of several queues stand, who is first may have changed. So it
- * may in all lines, where workers list different tasks.
+ * Wakes wait lists after a queue, or a task of one, gained or lost its last live worker. The head may have changed in
+ * lists with lanes of several queues, and in all lists if workers list different tasks.
  */
 export function wakeSharedWaitLists(context: Context, nowUs: number): void {
   if (new Set(context.db.all<[string | null]>('SELECT tasks FROM workers').map(([tasks]) => tasks)).size > 1) {
