@@ -278,6 +278,7 @@ const REPLACED = new Map(
     stranger: 'unlistedJob',
     takeAll: 'drainArrivals',
     tellFlow: 'reportFlow',
+    Told: 'a noun',
     together: 'batched',
     verdict: 'outcome',
     wakeMixedLines: 'wakeSharedWaitLists',

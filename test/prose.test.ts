@@ -19,6 +19,7 @@ const DONE = [
   'src/policy',
   'src/remote',
   'src/store/contract',
+  'src/store/postgres',
   'src/store/shared',
   'src/store/sqlite',
   'src/telemetry',

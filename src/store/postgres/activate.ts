@@ -5,7 +5,10 @@ import { type Context, readClock } from './context.ts'
 import { isUuid } from '../shared/sql.ts'
 import { STATE, stateName } from '../shared/state.ts'
 
-/** A pending job goes to its lane, or is scheduled. Answers the state that it was in; null: there is none, or it waits for others of its flow. */
+/**
+ * Moves a pending job to its lane, or schedules it. Returns its state before; null: it does not exist, or waits for
+ * others of its flow.
+ */
 export async function activate(
   context: Context,
   db: Statements,

@@ -15,7 +15,10 @@ type NewsRow = readonly [
   discarded: readonly (readonly [...Moved, input: string])[] | null,
 ]
 
-/** What the end of these jobs, in this transaction, means for their flows; by the first of the jobs of each. Those of no flow are passed over. */
+/**
+ * Applies the end of these jobs, in this transaction, to their flows. Returns the news by the first of each flow's
+ * jobs; jobs without a flow are skipped.
+ */
 export async function advance(
   context: Context,
   db: Statements,
@@ -29,18 +32,18 @@ export async function advance(
   return newsOf(row?.[0] ?? null)
 }
 
-/** Reads what the function of that name answers. */
+/** Reads the answer of the SQL function `advance`. */
 export function newsOf(text: string | null): Map<number, FlowNews> {
   const rows = text === null ? [] : (JSON.parse(text) as readonly NewsRow[])
   return new Map(rows.map((row) => [row[0], toNews(row)]))
 }
 
-/** How long jobs are kept that have completed, were cancelled, were discarded. */
+/** The retention of completed, cancelled and discarded jobs. */
 export function retentionOf({ retention }: Context): number[] {
   return [retention.completedUs, retention.cancelledUs, retention.discardedUs]
 }
 
-/** A job that moved, as it is told of. */
+/** A moved job in an event. */
 export function moved([id, task, queue]: readonly [id: string, task: string, queue: string, ...unknown[]]): MovedJob {
   return { id, task, queue }
 }

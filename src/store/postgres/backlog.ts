@@ -6,7 +6,7 @@ import { currentLimits } from './limit-timelines.ts'
 import { type BacklogRow, backlogs } from '../shared/backlog.ts'
 import { LANE, STATE } from '../shared/state.ts'
 
-/** What waits for the buckets of a limit, wherever the lanes stand: read from all lanes that are not empty. */
+/** The backlog of a limit's buckets, counted over all lanes that are not empty. */
 export async function backlog(
   context: Context,
   db: Statements,

@@ -6,12 +6,12 @@ interface Call<Item, Answer> {
   reject(error: unknown): void
 }
 
-/** So many items go together at most: a statement of more takes longer than it saves. */
+/** The most items in one statement: a longer one takes more time than it saves. */
 const AT_ONCE = 500
-/** Batches on their way at once: one is sent while the last is being made durable. */
+/** The most batches in flight: one is sent while the last becomes durable. */
 const IN_FLIGHT = 2
 
-/** Calls made while others are on their way go together in the next statement. One that cannot be done fails alone. */
+/** Collects calls made while others are in flight into the next statement. A call that fails in a batch fails alone. */
 export class Batch<Item, Answer> {
   readonly #send: (items: readonly Item[]) => Promise<Answer[]>
   #waiting: Call<Item, Answer>[] = []

@@ -13,12 +13,13 @@ interface Push {
   readonly limits: readonly LimitDefinition[]
 }
 
-/** A push of more jobs goes alone: it gains nothing by company. */
+/** A larger push gets a statement of its own: it gains nothing from a batch. */
 const FEW = 10
 
 /**
- * Pushes that are made together are stored together, as long as each would be stored alone: with room for all, and nothing to wait for
- * or to look up, as unique keys and given ids have. All others go alone.
+ * Stores simultaneous pushes in one statement, if each could be stored alone. Their queues need room for all. Jobs with
+ * unique keys or given ids are excluded, since they wait or need a lookup. All other pushes get a statement of their
+ * own.
  */
 export class BatchedPushes {
   readonly #context: Context
@@ -56,7 +57,7 @@ export class BatchedPushes {
       limits: pushes.flatMap(({ limits }) => limits),
     })
     if (all.kind === 'stored') return apart(pushes, all)
-    // There is not room for all: each by itself learns whether there is for it.
+    // There is no room for all, so each push is tried alone.
     const answers: PushAnswer[] = []
     for (const each of pushes) answers.push(await this.#autocommit(each))
     return answers
@@ -73,7 +74,7 @@ export class BatchedPushes {
   }
 }
 
-/** What one statement came to, for each of the pushes; the last one saw the queues as they are now. */
+/** The answer of one statement, split by push; the last push saw the queues in their present state. */
 function apart(pushes: readonly Push[], { answers, depths }: Extract<PushAnswer, { kind: 'stored' }>): PushAnswer[] {
   const now = new Map(depths.map((each) => [each.queue, each]))
   let end = answers.length

@@ -11,12 +11,12 @@ import type { Timelines } from '../shared/timelines.ts'
 import { type Context, readClock } from './context.ts'
 import { currentLimits } from './limit-timelines.ts'
 
-/** A bucket as it is read. */
+/** The columns of a bucket. */
 export type BucketRow = [...SharedRow, worker: number]
 
 const SELECT = `SELECT ${BUCKET_COLUMNS}, b.worker FROM sluice.buckets b`
 
-/** The buckets that a condition names, in the order of their ids. */
+/** The buckets that match a condition, in the order of their ids. */
 export async function loadBuckets(
   db: Statements,
   limits: Timelines,
@@ -28,7 +28,7 @@ export async function loadBuckets(
   return rows.map((row) => bucketOf(limits, row, instant))
 }
 
-/** The fleet's bucket by limit and key; null when it has never been needed. */
+/** The fleet's bucket by limit and key; null: no job has ever needed it. */
 export async function findBucket(
   db: Statements,
   limits: Timelines,
@@ -47,14 +47,17 @@ export async function findBucket(
   return found ?? null
 }
 
-/** The id of a bucket, which is made when new. */
+/** The id of a bucket, which is created if new. */
 export async function bucketId(db: Statements, limit: string, key: string, worker: number): Promise<number> {
   const use = JSON.stringify([[limit, key, worker]])
   const [ids] = (await db.get<[number[]]>('SELECT sluice.own_buckets($1::json)', use)) as [number[]]
   return ids[0] as number
 }
 
-/** Locks buckets, in the order of their ids, and loads them. One that has just been forgotten is missing. */
+/**
+ * Locks buckets, in the order of their ids, and loads them. A bucket that another transaction has just forgotten is
+ * missing.
+ */
 export async function lockBuckets(
   context: Context,
   db: Statements,
@@ -66,7 +69,7 @@ export async function lockBuckets(
   return { buckets: await loadBuckets(db, limits, instant, 'b.id = ANY ($1::bigint[])', ids), limits, instant }
 }
 
-/** Writes back what a change of one bucket came to. */
+/** Writes one changed bucket. */
 export async function saveBucket(
   db: Statements,
   limits: Timelines,
@@ -84,7 +87,7 @@ export async function saveBucket(
   )
 }
 
-/** A bucket as it was read, carried over to the limit's current policy. */
+/** A stored bucket, carried over to the limit's current policy. */
 export function bucketOf(limits: Timelines, row: BucketRow, { nowUs, wallUs }: Instant): StoredBucket {
   const [id, limit, key, stored, revision, active, lanes, wakeAtUs, deferred, toldUs, worker] = row
   const fields = { id, limit, key, worker, stored, revision, active, lanes, wakeAtUs, deferred, toldUs }

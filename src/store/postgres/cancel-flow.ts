@@ -11,13 +11,13 @@ import { STATE } from '../shared/state.ts'
 type FlowRow = [kind: FlowKind, name: string | null, state: number, total: number]
 type Row = [id: string, task: string, queue: string, node: number]
 
-/** Jobs that wait or run, which come before their flow in the order of locks. */
+/** Waiting and running jobs, which come before their flow in the order of locks. */
 const AT_WORK = `flow = $1 AND state IN (${STATE.scheduled}, ${STATE.available}, ${STATE.active}, ${STATE.retryable})`
 const CANCEL = `UPDATE sluice.jobs SET state = ${STATE.cancelled}, finished = $2, due = NULL
   WHERE flow = $1 AND state IN (${STATE.scheduled}, ${STATE.available}, ${STATE.retryable}, ${STATE.pending}) RETURNING id, task, queue, node`
 const END = `UPDATE sluice.flows SET state = ${storedFlowState('cancelled')}, cancelled = cancelled + $2, finished = $3, due = $4 WHERE seq = $1`
 
-/** Ends a flow: what waits is cancelled, what is active is asked to end. */
+/** Ends a flow: waiting jobs are cancelled, active ones are asked to end. */
 export async function cancelFlow(context: Context, db: Statements, id: string): Promise<FlowCancelAnswer> {
   const found = isUuid(id) ? await db.get<[number]>('SELECT seq FROM sluice.flows WHERE id = $1::uuid', id) : undefined
   if (!found) return { kind: 'missing' }
@@ -44,7 +44,10 @@ export async function cancelFlow(context: Context, db: Statements, id: string): 
   return { kind: 'cancelled', news, requested: asked.map(([job]) => job) }
 }
 
-/** Its jobs that wait or run, then the flow. Those whose time came in between are had at once, or all begins anew. */
+/**
+ * Locks the waiting and running jobs of a flow, then the flow. Jobs that started meanwhile are locked without waiting,
+ * or the transaction starts again.
+ */
 async function lockAll(db: Statements, seq: number): Promise<FlowRow | undefined> {
   await db.run(`SELECT 1 FROM sluice.jobs WHERE ${AT_WORK} ORDER BY seq FOR UPDATE`, seq)
   const flow = await db.get<FlowRow>('SELECT kind, name, state, total FROM sluice.flows WHERE seq = $1 FOR UPDATE', seq)

@@ -8,7 +8,7 @@ type Row = [seq: number, state: number, flow: number | null, ...Place]
 
 const FIND = 'SELECT seq, state, flow, queue, lane, uses, fair FROM sluice.jobs WHERE id = $1::uuid'
 
-/** What was to be changed is not what it was when it was looked at: the transaction is made anew, as after a deadlock. */
+/** A row changed between its read and its lock: the transaction starts again, as after a deadlock. */
 export class Again extends Error {
   readonly code = '40001'
 
@@ -17,7 +17,7 @@ export class Again extends Error {
   }
 }
 
-/** Ends a job that has not started at once; an active one is marked, and ends when its handler does. */
+/** Ends a waiting job at once; an active one is marked, and ends with its handler. */
 export async function cancel(context: Context, db: Statements, id: string): Promise<CancelAnswer> {
   const held = await lockFlowOfPending(db, id)
   const row = await db.get<Row>(`${FIND} FOR UPDATE`, id)
@@ -42,7 +42,7 @@ export async function cancel(context: Context, db: Statements, id: string): Prom
   return { kind: 'cancelled', ...(news && { flow: news }) }
 }
 
-/** A pending job of a flow comes behind its flow in the order of locks. */
+/** Locks the flow of a pending job, which comes before the job in the order of locks. */
 async function lockFlowOfPending(db: Statements, id: string): Promise<boolean> {
   const [flow] =
     (await db.get<[number]>(
@@ -51,15 +51,15 @@ async function lockFlowOfPending(db: Statements, id: string): Promise<boolean> {
     )) ?? []
   if (flow === undefined) return false
   await db.run('SELECT 1 FROM sluice.flows WHERE seq = $1 FOR UPDATE', flow)
-  // By now its time may have come: then somebody may hold it who waits for this flow.
+  // The job may have started by now. Its holder may then wait for this flow.
   if (await db.get(`SELECT 1 FROM sluice.jobs WHERE id = $1::uuid AND state <> ${STATE.pending}`, id)) throw new Again()
   return true
 }
 
-/** Where a job stands. */
+/** The place of a job. */
 export type Place = readonly [queue: string, lane: string, uses: string | null, fair: string | null]
 
-/** Has the next claim look at what is first in a lane now. */
+/** Makes the next claim evaluate the head of a lane. */
 export async function announce(db: Statements, [queue, lane, uses, fair]: Place, look = false): Promise<void> {
   if (uses === null) return
   await db.run(

@@ -5,10 +5,10 @@ import type { LimitChanges } from './limit-timelines.ts'
 import { ownerFor } from './own.ts'
 
 /**
- * Changes what is in force for a limit, or for one key of it. Every line that this concerns is due at once: the next claims carry
- * its buckets over and re-time them.
+ * Changes the policy in force for a limit, or for one key of it. Every affected wait list is due at once: the next
+ * claims carry its buckets over and re-time them.
  *
- * @param key null: all keys.
+ * @param key null: all keys
  */
 export async function changeLimit(
   db: Statements,
@@ -41,7 +41,10 @@ export async function changeLimit(
   )
 }
 
-/** What waits elsewhere for a limit that has come to drop is looked at by the next claim; none decides meanwhile. */
+/**
+ * A limit now drops: the next claim evaluates the lanes that need its buckets and wait for others. No claim decides
+ * meanwhile.
+ */
 async function watchAll(db: Statements, limit: string, key: string | null, nowUs: number): Promise<void> {
   await db.run(
     `INSERT INTO sluice.drop_watch (lane, bucket, need) SELECT l.id, b.id, 1 FROM sluice.buckets b JOIN sluice.lanes l ON b.id = ANY (l.buckets)
@@ -60,7 +63,10 @@ async function watchAll(db: Statements, limit: string, key: string | null, nowUs
   await db.run('UPDATE sluice.buckets SET wake_at = $2 WHERE id = ANY ($1::bigint[]) AND wake_at IS NULL', ids, nowUs)
 }
 
-/** A limit without permits now has some: jobs that are active already hold theirs. Jobs first, then buckets: so does a settlement. */
+/**
+ * Counts permits of a limit that had none: its active jobs now hold theirs. It locks jobs before buckets, as a
+ * settlement does.
+ */
 async function countPermits(
   db: Statements,
   limit: string,

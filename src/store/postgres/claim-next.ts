@@ -2,7 +2,10 @@ import { NEVER_US } from '../../policy/admission/lane.ts'
 import type { QueueSlots } from '../../policy/admission/queue-slots.ts'
 import type { ReadSet, NextRow } from './read-set.ts'
 
-/** When the next line is due: at once where one came due while the claim was reading, else as it is after it. */
+/**
+ * The due time of the next wait list: now, if one became due while the claim was reading, otherwise its time after the
+ * claim.
+ */
 export function nextLineUs(
   [, , , afterUs]: NextRow,
   { now, next: [, , , meanwhileUs] }: Pick<ReadSet, 'now' | 'next'>,
@@ -12,7 +15,7 @@ export function nextLineUs(
   return wakeAtUs === null || shares.every((share) => share.slots === 0) ? NEVER_US : wakeAtUs
 }
 
-/** When the next job's time comes, on the store's clock. */
+/** The next due time of a job, on the store's clock. */
 export function nextDueUs(
   [scheduled, retryable, available]: NextRow,
   { now, wall }: Pick<ReadSet, 'now' | 'wall'>,
@@ -20,7 +23,7 @@ export function nextDueUs(
   return Math.min(
     scheduled === null ? NEVER_US : now + Math.max(0, scheduled - wall),
     retryable ?? NEVER_US,
-    // At its latest start itself a job may still start.
+    // A job may still start at its latest start itself.
     (available ?? NEVER_US) + 1,
   )
 }

@@ -11,19 +11,22 @@ import type { ReadSet } from './read-set.ts'
 import { kindsOf } from './unresolved.ts'
 import { withResults } from './parent-results.ts'
 
-/** When jobs that may start are held by others' transactions, it is tried again so soon. */
+/** The interval until the next try, when other transactions lock jobs that may start. */
 export const HELD_AGAIN_US = 20_000
 
 const CLAIM_OPEN =
   'SELECT * FROM sluice.claim_open($1::text[], $2::text[], $3::int[], $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::text[], $9::boolean, $10::text[], $11::text, $12::uuid)'
 
-/** What the first row tells. */
-type Told = Pick<ReadSet, 'now' | 'wall' | 'fire' | 'next' | 'unresolved'> & {
+/** The state of the store in the first row. */
+type FirstRow = Pick<ReadSet, 'now' | 'wall' | 'fire' | 'next' | 'unresolved'> & {
   readonly held: boolean
   readonly unknown: readonly (readonly [queue: string, task: string])[]
 }
 
-/** A claim where only jobs without limits wait: one statement, with nothing to decide. Null: there is more to it, and nothing was done. */
+/**
+ * Claims when only jobs without limits wait: one statement, without a decision. Null: the claim needs a decision, and
+ * nothing was done.
+ */
 export async function claimOpen(context: Context, db: Statements, request: ClaimRequest): Promise<Claim | null> {
   const { queues, worker, leaseUs } = request
   if (
@@ -51,29 +54,29 @@ export async function claimOpen(context: Context, db: Statements, request: Claim
   )
   context.onlyOpen = first !== undefined
   if (!first) return null
-  const told = JSON.parse(first[5]) as Told
-  const [, , , lineUs] = told.next
-  context.clock.saw(told.now)
-  const ownUs = Math.min(nextFireUs(told), nextDueUs(told.next, told))
-  const heldUs = told.held ? told.now + HELD_AGAIN_US : NEVER_US
+  const state = JSON.parse(first[5]) as FirstRow
+  const [, , , lineUs] = state.next
+  context.clock.saw(state.now)
+  const ownUs = Math.min(nextFireUs(state), nextDueUs(state.next, state))
+  const heldUs = state.held ? state.now + HELD_AGAIN_US : NEVER_US
   const nextWakeUs = Math.min(ownUs, heldUs, lineUs ?? NEVER_US, nextEndUs)
   return {
     jobs: await withResults(
       db,
       rows,
-      rows.map((row) => toAdmitted(row, told.now)),
+      rows.map((row) => toAdmitted(row, state.now)),
     ),
-    nowUs: told.now,
+    nowUs: state.now,
     looks: 0,
     rejected: [],
     schedules: [],
     nextWakeUs: nextWakeUs >= NEVER_US ? null : nextWakeUs,
     nextFireUs: ownUs >= NEVER_US ? null : ownUs,
     flows: [],
-    unresolved: kindsOf(told.unresolved),
+    unresolved: kindsOf(state.unresolved),
     closed: [],
     sustained: [],
     released: [],
-    ...(told.unknown.length > 0 && { unknown: told.unknown.map(([queue, task]) => ({ queue, task })) }),
+    ...(state.unknown.length > 0 && { unknown: state.unknown.map(([queue, task]) => ({ queue, task })) }),
   }
 }

@@ -8,12 +8,15 @@ import type { ReadSet, ReadPlan } from './read-set.ts'
 import { ownerFor } from './own.ts'
 import { inOrder, UNLIMITED, USE } from './sql/fields.ts'
 
-/** Jobs whose time has come, or occurrences, that one transaction moves at most. */
+/** The most due jobs or occurrences that one transaction moves. */
 export const AT_ONCE = 1000
-/** A claim that stalls between its two round trips keeps others waiting for so long at most; its connection dies. */
+/**
+ * A claim that stalls between its two round trips blocks others for at most this time; the server then ends its
+ * connection.
+ */
 const STALL_MS = 1500
 
-/** Open lanes that are asked at once whether any worker lists their jobs, where the last claim has met many of which none does. */
+/** The most open lanes that a claim checks for listed jobs at once, after the last claim saw many without any. */
 const PARKED_AT_ONCE = 2000
 
 const QUEUES = 'ARRAY(SELECT json_array_elements_text($1::json))'
@@ -24,7 +27,10 @@ const BEFORE = `BEGIN; SET LOCAL synchronous_commit = off; SELECT sluice.promote
 const LOOK = `${BEFORE}; ${TAKE}`
 const PARK_AND_LOOK = `${BEFORE}; SELECT sluice.park_unlisted(${QUEUES}, ${LISTED}, ${PARKED_AT_ONCE}); ${TAKE}`
 
-/** The first round trip of a claim, and what it has parked. Its transaction stays open; one that was open is rolled back. Null: all must begin anew. */
+/**
+ * The first round trip of a claim, and the lanes that it parked. Its transaction stays open; a transaction that was
+ * open is rolled back. Null: the claim must start again.
+ */
 export async function readForClaim(
   context: Context,
   db: Statements,
@@ -36,7 +42,7 @@ export async function readForClaim(
   const known = knownTasks(request.tasks)
   const asked = {
     ...plan,
-    // Its name in SQL, where an upgraded store keeps the function of an earlier version.
+    // The parameter's name in SQL: an upgraded store keeps the function of an earlier version.
     strange: plan.expectsUnlisted,
     queues,
     watched: WATCHED_AT_MOST,
@@ -60,7 +66,7 @@ export async function readForClaim(
     known?.name ?? '',
     String(request.worker),
   )
-  // Newcomers were given turns; four statements follow the one that says so.
+  // New lanes were assigned turns; four statements follow the one that returns them.
   const [turn, arrived] = JSON.parse(cellOf(results.at(-5)) ?? '') as [number, UnknownKind[] | null]
   context.turns.given = Math.max(context.turns.given, turn)
   const parked = park ? cellOf(results.at(-6)) : null
@@ -71,7 +77,7 @@ export async function readForClaim(
   }
 }
 
-/** The queues' own buckets: limit, key and whose. */
+/** The queues' own buckets: limit, key and owner. */
 export function ownUses({ limits }: Context, { queues, worker }: ClaimRequest): unknown[] {
   return queues.flatMap(({ queue }) =>
     limits
@@ -80,7 +86,7 @@ export function ownUses({ limits }: Context, { queues, worker }: ClaimRequest): 
   )
 }
 
-/** The one value that a statement answers. */
+/** The single value in a statement's answer. */
 export function cellOf(rows: (readonly unknown[])[] | undefined): string | null {
   return (rows?.[0]?.[0] ?? null) as string | null
 }

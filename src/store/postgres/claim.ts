@@ -33,46 +33,49 @@ import { throttling } from '../shared/throttling.ts'
 import { kindsOf } from './unresolved.ts'
 
 const DEFAULT_EVENT_WINDOW_US = 60_000_000
-/** A decision older than this is not written: what it let start would start later than it was counted. Doubled at every try. */
+/** An older decision is not written, since its starts would be later than counted. Each try doubles the bound. */
 const LATE_US = 50_000
 const LATE_AT_MOST_US = 1_000_000
 const TRIES = 12
-/** Lanes that are looked at while many are found to hold nothing for the claimer. */
+/** The number of lanes that a claim examines while many have nothing for the claimer. */
 const STRANGE_LANES = 256
 const FEW_PARKED = 8
 
 const WRITTEN = `SELECT * FROM sluice.claim_write($1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::json, $6::json, $7::json, $8::json, $9::json, $10::boolean, nullif($11, '')::uuid)`
 const NEXT = 'SELECT sluice.claim_next($1::bigint, $3::bigint); COMMIT'
 const WRITE = `${WRITTEN}; ${NEXT}`
-/** Where jobs are rejected their flows go on. These are locked first: what was decided must not grow old while it waits for them. */
+/**
+ * Rejected jobs advance their flows. The statement locks these first, since a decision must not age while it waits for
+ * them.
+ */
 const WRITE_REJECTING = `SELECT sluice.lock_flows($12::bigint[]); ${WRITTEN}; SELECT sluice.advance($12::bigint[], $13::bigint[]); ${NEXT}`
 
-/** Jobs in the lines of buckets that have closed. */
+/** Jobs in the wait lists of closed buckets. */
 const WAITING = `SELECT b, (SELECT count(*) FROM (SELECT 1 FROM sluice.lanes l JOIN sluice.jobs j ON j.lane = coalesce(l.base, l.key) AND j.state = ${STATE.available}
   WHERE l.bucket = b AND l.state = ${LANE.waiting} LIMIT ${WAITING_COUNTED}) waiting) FROM unnest($1::bigint[]) b`
 const REFUSED = `SELECT j.seq, j.task, f.id, j.node, f.total FROM sluice.jobs j LEFT JOIN sluice.flows f ON f.seq = j.flow
   WHERE j.seq = ANY ($1::bigint[])`
 
-/** What a claim came to so far, while other things had to be done first. */
+/** The state of a claim while it does other work first. */
 interface Progress {
   readonly rejected: Rejected[]
   readonly news: ScheduleNews[]
   readonly flows: FlowNews[]
-  /** What was done first already: what is left of it is left to the next claim. */
+  /** Work done in this claim: the next claim does the rest. */
   readonly done: Set<'ends' | 'fires' | 'late'>
-  /** A transaction has to be ended before the next look: it is, in the same round trip. */
+  /** A transaction is open; the next read ends it in the same round trip. */
   open: boolean
-  /** Kinds of jobs that no worker lists, as they were met. */
+  /** Kinds of jobs that no worker lists, seen by this claim. */
   readonly unknown: Map<string, UnknownKind>
-  /** Something of more than one transaction takes was left. */
+  /** Work for more than one transaction is left. */
   more: boolean
   plan: ReadPlan
 }
 
-/** Takes the jobs that all their budgets admit at this instant, in turn, and says when to look again. */
+/** Takes the jobs that all their budgets admit at this instant, in turn, and returns the time of the next claim. */
 export async function claim(context: Context, ask: () => ClaimRequest): Promise<Claim> {
   return context.db.session(async (db) => {
-    // Runs that end together end in one turn of the event loop: the claim that fills their slots asks for all of them.
+    // Runs that end together end in one turn of the event loop, so one claim can fill all their slots.
     await new Promise((resolve) => setImmediate(resolve))
     const request = ask()
     for (const { queue } of request.queues) context.queues.met(queue)
@@ -115,7 +118,7 @@ function planFor(room: number, { readAhead: { line, heads }, expectsUnlisted, pa
   }
 }
 
-/** One try: null when something was in its way, which is done or noted, and it is to be tried again. */
+/** One try. Null: something blocked it, which is done or recorded, and the claim tries again. */
 async function attempt(
   context: Context,
   db: Statements,
@@ -131,7 +134,7 @@ async function attempt(
     if (!read) return null
     context.clock.saw(read.now)
     const limits = await limitsAt(context, db, read.generation)
-    // Whose buckets are asked hangs on the limits as they are.
+    // The queues' buckets depend on the current limits.
     if (JSON.stringify(ownUses(context, request)) !== uses) return null
     const work = dueWork(read, limits.nextEndUs, progress)
     if (work.length > 0) {
@@ -166,7 +169,7 @@ async function attempt(
   }
 }
 
-/** Overrides that are over, occurrences that are due, jobs that are too late: each is written first, in a transaction of its own. */
+/** Overrides that are over, due occurrences and late jobs: each kind is written first, in a transaction of its own. */
 function dueWork(read: ReadSet, nextEndUs: number, { done }: Progress): ('ends' | 'fires' | 'late')[] {
   const late = read.next[2]
   const due = {
@@ -204,7 +207,7 @@ interface Decided {
 function decide(context: Context, decision: Decision, request: ClaimRequest, read: ReadSet, plan: ReadPlan): Decided {
   const shares = sharesOf(context, decision, request, read)
   decision.serve(shares)
-  // Whoever is served goes behind all that wait, also where another process gave them their turns.
+  // A served lane moves behind all that wait, also behind lanes whose turns other processes assigned.
   const turn = Math.max(read.now, context.turns.given, ...(read.lanes ?? []).map((row) => row[7]))
   const admission = new Admission(read.now, turn, shares, decision)
   const room = (): boolean => shares.some((share) => share.slots > 0)
@@ -212,7 +215,7 @@ function decide(context: Context, decision: Decision, request: ClaimRequest, rea
   for (const bucket of decision.dueBuckets()) admission.addDue(bucket)
   for (const lane of decision.openLanes()) admission.addLane(lane)
   admission.decide()
-  // As much was there as was asked for: what is behind it has its turn in the next claim, which is made at once.
+  // The read set is full. The lanes behind it are for the next claim, which follows at once.
   const full = read.due.length >= plan.due || read.open.length >= plan.open || read.arrived
   return { admission, decision, shares, wakeUs: admission.retime(), more: full && room() }
 }
@@ -287,7 +290,7 @@ async function write(
   }
 }
 
-/** Read once the claim is written: no job changes its task or its flow. */
+/** Read after the claim is written: no job changes its task or its flow. */
 async function namedHeads(db: Statements, closed: readonly ClosedOn[]): Promise<readonly Closed[]> {
   if (closed.length === 0) return []
   const seqs = toName(closed)
@@ -299,7 +302,7 @@ async function namedHeads(db: Statements, closed: readonly ClosedOn[]): Promise<
   return named(closed, rows, waiting)
 }
 
-/** What one claim of this process tells the next. */
+/** Keeps hints for this process's next claim. */
 function remember(context: Context, { admission, decision, shares }: Decided, read: ReadSet): void {
   const started = admission.grants.length > 0
   context.turns.given = admission.turn

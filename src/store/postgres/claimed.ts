@@ -24,7 +24,7 @@ export type WrittenRow = readonly [
   flow: number | null,
 ]
 
-/** A started job as its worker gets it; `grant` where a decision let it start, rather than that nothing limits it. */
+/** A started job for its worker. `grant`: a decision let it start; absent: no limit applies. */
 export function toAdmitted(row: WrittenRow, nowUs: number, grant?: Grant, decision?: Decision): GrantedJob {
   const [seq, id, task, queue, priority, input, attempt, maxAttempts, pushedBack, createdUs, extra, ...of] = row
   const [schedule, occurs, , availableUs] = of

@@ -2,11 +2,14 @@ import type { Statements } from '../../database/postgres.ts'
 import { EMPTIED } from '../shared/sql.ts'
 import type { Context } from './context.ts'
 
-/** Empties the store but for the engines at work. No claim decides meanwhile; jobs go first and then buckets, as a settlement locks them. */
+/**
+ * Empties the store except for the live engines. No claim decides meanwhile. It locks jobs before buckets, as a
+ * settlement does.
+ */
 export async function clear(context: Context, db: Statements): Promise<void> {
   await db.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.limits'), 0)`)
   await db.run('DELETE FROM sluice.jobs')
-  // Whoever makes lanes holds their buckets: once these are ours, all lanes are there to be seen.
+  // A transaction that creates lanes holds their buckets: after this lock all lanes are visible.
   await db.run('SELECT sluice.lock_buckets(ARRAY(SELECT id FROM sluice.buckets))')
   for (const table of ['arrivals', 'max_waits', ...EMPTIED]) await db.run(`DELETE FROM sluice.${table}`)
   await db.run('DELETE FROM sluice.workers WHERE name IS NOT NULL')

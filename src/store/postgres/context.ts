@@ -7,41 +7,41 @@ import type { Instant } from '../shared/series.ts'
 import { Timelines } from '../shared/timelines.ts'
 import { StoreClock } from './store-clock.ts'
 
-/** What every verb of the PostgreSQL store works with. */
+/** The state that the verbs of the PostgreSQL store share. */
 export interface Context {
   readonly db: PostgresDatabase
   readonly clock: StoreClock
   readonly retention: Retention
-  /** Ids for the jobs that the store itself makes: occurrences of schedules. */
+  /** Ids for the jobs that the store itself creates: occurrences of schedules. */
   readonly newId: () => string
-  /** The limits as this process last read them; each transaction asks whether they still hold. */
+  /** The limits at this process's last read; each transaction checks that they are current. */
   limits: Timelines
   readonly queues: QueueNumbers
-  /** The last turn that was given by this process. */
+  /** The last turn that this process assigned. */
   readonly turns: { given: number }
-  /** At equal priority, whether a queue's open line is next; by queue. */
+  /** At equal priority, whether a queue's unlimited lane is next; by queue. */
   readonly unlimitedNext: Map<string, boolean>
-  /** What this process has said of the limits of its queues, by queue. */
+  /** The queue limits that this process declared, by queue. */
   readonly declared: Map<string, DeclaredQueue>
   /** Names of schedules in time zones that this process does not know. */
   readonly unreadable: Set<string>
   readonly yields: Yields
-  /** The last claim that started something found nothing to decide, nor did any since: only jobs without limits waited. */
+  /** Since the last claim with a start, no claim had anything to decide: only jobs without limits waited. */
   onlyOpen: boolean
-  /** The last claim has met jobs whose tasks it does not list. */
+  /** The last claim saw jobs whose tasks it does not list. */
   expectsUnlisted: boolean
-  /** The last claim has parked so many lanes. */
+  /** The number of lanes that the last claim parked. */
   parked: number
-  /** It has parked many, and met jobs whose tasks no worker lists: there may be many more such lanes. */
+  /** The last claim parked many lanes, and saw jobs whose tasks no worker lists: there may be many more such lanes. */
   unlisted: boolean
-  /** How far into wait lists, and into their lanes, the next claim reads: as far as the last ones needed. */
+  /** The read-ahead of the next claim into wait lists and their lanes: the depth that the last ones needed. */
   readonly readAhead: { line: number; heads: number }
 }
 
 /** The fewest lanes of a wait list that a claim reads, and the fewest waiting jobs of each. */
 export const READ_AHEAD_AT_LEAST: { readonly line: number; readonly heads: number } = { line: 4, heads: 2 }
 
-/** What the verbs of one store share. */
+/** Creates the state that the verbs of one store share. */
 export function createContext(db: PostgresDatabase, clock: Clock, retention: Retention): Context {
   return {
     db,
@@ -63,26 +63,26 @@ export function createContext(db: PostgresDatabase, clock: Clock, retention: Ret
   }
 }
 
-/** Numbers for queues within this process: a decision goes by numbers, the tables by names. */
+/** Numbers for queues within this process: a decision uses numbers, the tables use names. */
 export class QueueNumbers {
   readonly #numbers = new Map<string, number>()
   readonly #names: string[] = []
   readonly #recorded = new Set<string>()
   readonly #unrecorded: string[] = []
 
-  /** A queue has been named: it is to be put on record, if this process has not done so. */
+  /** Notes a queue's name, which is to be recorded unless this process has done so. */
   met(name: string): void {
     if (this.#recorded.has(name)) return
     this.#recorded.add(name)
     this.#unrecorded.push(name)
   }
 
-  /** Queues to be put on record; whoever takes them does it. */
+  /** Returns the queues to record; the caller has to record them. */
   takeUnrecorded(): string[] {
     return [...new Set(this.#unrecorded.splice(0))]
   }
 
-  /** Nothing may be on record any more. */
+  /** Forgets which queues are recorded. */
   forgetRecords(): void {
     this.#recorded.clear()
   }

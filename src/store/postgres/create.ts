@@ -7,24 +7,29 @@ import type { Store } from '../contract/store.ts'
 import { isName } from '../../base/text.ts'
 import { PostgresStore } from './postgres-store.ts'
 
-/** How a store is made over a pool of the caller's. */
+/** Options of a store over the caller's pool. */
 export interface PostgresOptions {
-  /** A pool of `pg`, of at least 3 connections; the store leaves it open when it is closed. */
+  /** A pool of `pg`, of at least 3 connections; the store's `close` leaves it open. */
   readonly pool: PgPool
-  /** The schema of the tables; `sluice` by default. */
+  /** The schema of the tables; default `sluice`. */
   readonly schema?: string
-  /** Whether processes ring each other by NOTIFY; true by default. False: by timers alone, as behind pgBouncer's transaction mode. */
+  /**
+   * Whether processes notify each other by NOTIFY; default true. False: timers only, as behind pgBouncer's transaction
+   * mode.
+   */
   readonly notify?: boolean
-  /** How long finished jobs are kept: completed and cancelled 24 h, discarded 7 d by default. */
+  /** The time that finished jobs are kept; default: completed and cancelled 24 h, discarded 7 d. */
   readonly retention?: { readonly completed?: Duration; readonly cancelled?: Duration; readonly discarded?: Duration }
-  /** The engine's clock, where it has one of its own. */
+  /** The engine's clock, if it has one of its own. */
   readonly clock?: Clock
 }
 
-/** PostgreSQL cuts longer names short, so that two would be one. */
+/** PostgreSQL truncates longer names, so that two could become one. */
 const LONGEST_SCHEMA = 63
 
-/** A store on PostgreSQL over a pool that is there already, to be given to `new Sluice({ store })`. @throws duration.invalid */
+/**
+ * A store on PostgreSQL over an existing pool, for `new Sluice({ store })`. @throws {SluiceError} `duration.invalid`
+ */
 export function createPostgresStore(options: PostgresOptions): Store {
   checkOptions(options, ['pool', 'schema', 'notify', 'retention', 'clock'], 'createPostgresStore')
   if (options.retention !== undefined)

@@ -20,10 +20,10 @@ import { LANE } from '../shared/state.ts'
 import { BUCKET_ROW, inOrder } from './sql/fields.ts'
 import { UnlistedTasks } from './unlisted-tasks.ts'
 
-/** A bound on what one claim that goes deep makes the next ones read. */
+/** The most heads that one deep claim makes the next ones read. */
 const HEADS_REMEMBERED = 64
 
-/** One claim's view of what was read under its locks. Asked for more than that, it throws `ReadMiss`. */
+/** One claim's view of the rows read under its locks. It throws `ReadMiss` if the decision needs more rows. */
 export class Decision extends LanesRead implements AdmissionSource {
   readonly nowUs: number
   readonly #read: ReadSet
@@ -43,13 +43,13 @@ export class Decision extends LanesRead implements AdmissionSource {
   #deepest = 0
   #mostHeads = 0
   readonly #openHeads: number
-  /** Jobs that are not for this claimer. */
+  /** Jobs that this claimer does not take. */
   readonly unlistedTasks: UnlistedTasks
   readonly #known: KnownTasks | null
 
   readonly yieldedSince: AdmissionSource['yieldedSince']
 
-  /** @param known the tasks whose jobs may start; null: any. @param yields whom others let go first; null: nobody is */
+  /** @param known the tasks whose jobs may start; null: any. @param yields the claimers to let go first; null: none */
   constructor(
     read: ReadSet,
     plan: ReadPlan,
@@ -80,12 +80,12 @@ export class Decision extends LanesRead implements AdmissionSource {
     this.#openHeads = 1 + Math.ceil(plan.slots / Math.max(1, read.open.length))
   }
 
-  /** How far into a line the decision has looked. */
+  /** The depth in a wait list that the decision has reached. */
   get deepest(): number {
     return this.#deepest
   }
 
-  /** How many jobs of a lane in a line it has asked for. */
+  /** The most jobs of one waiting lane that it has requested. */
   get mostHeads(): number {
     return this.#mostHeads
   }
@@ -103,7 +103,7 @@ export class Decision extends LanesRead implements AdmissionSource {
   /** Every open lane that was read, in turn. */
   openLanes(): Lane[] {
     return this.#read.open.flatMap((id) => {
-      // A lane whose first jobs are all held by others stays as it is: it is not empty.
+      // A lane whose first jobs are all locked stays unchanged: it is not empty.
       const lane = this.#lane(id)
       return this.#plan.skip.length > 0 && !this.#heads.has(id) ? [] : [lane]
     })
@@ -124,14 +124,14 @@ export class Decision extends LanesRead implements AdmissionSource {
     return found.map(toHead)
   }
 
-  /** What others may start counts in the lines of queues that are served elsewhere. */
+  /** Jobs for other workers count in the wait lists of queues that this claimer does not serve. */
   #headsOf(lane: Lane, read: number): HeadRow<number>[] {
     const rows = this.#heads.get(lane.id) ?? []
     if (!this.shares.has(lane.queue)) return rows
     return this.unlistedTasks.ofLane(lane.id, sharedQueue(this.#queues.name(lane.queue)), rows, read)
   }
 
-  /** Of a lane whose first jobs were read, the first that is not for this claimer; null: there is none, or it was not read. */
+  /** The first unlisted job of a lane whose first jobs were read; null: there is none, or they were not read. */
   unlisted(lane: Lane): UnlistedJob | null {
     return this.unlistedTasks.of(lane.id)
   }
@@ -139,14 +139,14 @@ export class Decision extends LanesRead implements AdmissionSource {
   behind(lane: Lane, priority: number, seq: number, count: number): Head[] {
     const [, , , , , , , , , , , , , sieve] = this.#row(lane.id)
     const place = { priority, seq }
-    // Read from the first of the lane on, and from the last that was sifted before.
+    // The rows begin at the lane's first job, and behind the last one that an earlier late scan read.
     const sifted = sieve === null ? null : decodeScanCursor(sieve)
     const further = sifted !== null && (isBehind(sifted, place) || (sifted.priority === priority && sifted.seq === seq))
     const rows = (further ? this.#behind : this.#heads).get(lane.id) ?? []
     const depth = further ? this.#depth(lane.id) : this.#headsRead(lane.id)
     const found = rows.slice(0, depth).filter((row) => isBehind(place, { seq: row[1], priority: row[2] }))
     if (found.length < count && rows.length >= depth) throw this.#needJobs(lane, rows.length + count + 1)
-    // What others start, or nobody does, makes no job of this claimer late.
+    // A job that this claimer cannot start makes none of its jobs late.
     const some =
       this.shares.has(lane.queue) && this.unlistedTasks.note(lane.id, sharedQueue(this.#queues.name(lane.queue)), found)
     return found
@@ -155,7 +155,9 @@ export class Decision extends LanesRead implements AdmissionSource {
       .map(toHead)
   }
 
-  /** More is read of this lane, and of all others of which there is more and whose limits make a decision go through them. */
+  /**
+   * Requests more jobs of this lane, and of all others with more jobs whose limits make a decision read all of them.
+   */
   #needJobs(lane: Lane, needed: number): ReadMiss {
     const like = [...this.#rows.values()].filter(
       ([id, , buckets]) =>
@@ -234,12 +236,12 @@ export class Decision extends LanesRead implements AdmissionSource {
     return rows.length >= WATCHED_AT_MOST || rows.some(([, , id]) => !this.lanes.has(id))
   }
 
-  /** The lanes that the decision changed, as they are written. */
+  /** The rows of the lanes that the decision changed. */
   changedLanes(): unknown[] {
     const changed: unknown[] = []
     for (const lane of this.lanes.values()) {
       if (!lane.changed) continue
-      // Jobs that somebody else holds may come back: their lane is not empty, only nothing of it can be had now.
+      // Locked jobs may come back: their lane is not empty, although the decision can take nothing from it now.
       changed.push(laneAsWritten(lane, this.#plan.skip.length > 0, this.#passedOf(lane)))
     }
     return changed
@@ -250,7 +252,7 @@ export class Decision extends LanesRead implements AdmissionSource {
     return state === 'parked' && this.#known ? withPassed(row[3] === LANE.parked ? row[14] : null, this.#known) : null
   }
 
-  /** The buckets that the decision changed, as they are written. */
+  /** The rows of the buckets that the decision changed. */
   changedBuckets(): unknown[] {
     const changed: unknown[] = []
     for (const bucket of this.buckets.values()) {
@@ -298,7 +300,7 @@ export class Decision extends LanesRead implements AdmissionSource {
   }
 }
 
-/** Whether a refusal by it concerns the jobs behind a head too. */
+/** Whether a refusal by it also concerns the jobs behind a head. */
 function goesThrough(policy: LimitPolicy | null): boolean {
   return policy !== null && (policy.onLimit !== 'wait' || policy.maxWaitUs !== null)
 }

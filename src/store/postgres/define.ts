@@ -21,7 +21,7 @@ export async function define(context: Context, db: Statements, limits: readonly 
   return changed
 }
 
-/** Keeps the limits that code gives to queues; answers those whose starts need something else now. */
+/** Stores the limits that code gives to queues; returns the queues whose starts now need other buckets. */
 export async function declareQueues(
   context: Context,
   db: Statements,
@@ -30,7 +30,7 @@ export async function declareQueues(
   for (const each of queues) context.declared.set(each.queue, each)
   const changes = await LimitChanges.begin(context, db)
   const changed: string[] = []
-  // In the order of their names: two engines that declare the same queues wait for each other, and not for ever.
+  // In the order of their names, so that two engines that declare the same queues do not deadlock.
   for (const each of [...queues].sort((a, b) => (a.queue < b.queue ? -1 : 1))) {
     const before = await changes.declare(each)
     if (before && changesStarts(each, before)) changed.push(each.queue)

@@ -16,7 +16,7 @@ import { STATE } from '../shared/state.ts'
 import { inOrder, NEW_JOB, TERMS } from './sql/fields.ts'
 import type { Bell } from './watch.ts'
 
-/** What `insert_jobs` takes of each job, column by column, and its types. */
+/** The parameters of `insert_jobs` for each job, column by column, and their types. */
 const COLUMNS = {
   id: 'uuid',
   task: 'text',
@@ -42,12 +42,15 @@ const COLUMNS = {
 type Row = Readonly<Record<keyof typeof COLUMNS, string | number | null>>
 
 const LIVE = [STATE.scheduled, STATE.available, STATE.active, STATE.retryable, STATE.pending]
-/** Stores jobs without unique keys; takes what `columnsOf` answers. */
+/** Stores jobs without unique keys; its parameters are those of `columnsOf`. */
 export const INSERT_JOBS: string = `sluice.insert_jobs(${Object.values(COLUMNS)
   .map((type, i) => `$${i + 1}::${type}[]`)
   .join(', ')})`
 
-/** Jobs enqueued together are written together; what an earlier try has stored whose answer was lost is not stored twice. */
+/**
+ * Writes simultaneous enqueues in one statement. Jobs that an earlier try stored are not stored twice, even if its
+ * answer was lost.
+ */
 export function batchEnqueues(context: Context, clock: Clock): Batch<NewJob, Enqueued> {
   return new Batch((jobs) => {
     const store = (again: boolean): Promise<Enqueued[]> =>
@@ -60,7 +63,7 @@ export function batchEnqueues(context: Context, clock: Clock): Batch<NewJob, Enq
   })
 }
 
-/** In a transaction of the caller's: seen by others when that commits, and the bell rings then, too. */
+/** Stores jobs in the caller's transaction: other processes see them after its commit, and are notified then. */
 export async function enqueueWithin(
   context: Context,
   bell: Bell,
@@ -73,7 +76,10 @@ export async function enqueueWithin(
   return answers
 }
 
-/** Stores jobs in one statement, all or none. It only inserts: no lane, no bucket and, without unique keys, no row of anybody is locked. */
+/**
+ * Stores jobs in one statement, all or none. It only inserts: it locks no lane, no bucket and, without unique keys, no
+ * existing row.
+ */
 export async function enqueue(context: Context, db: Statements, jobs: readonly NewJob[]): Promise<Enqueued[]> {
   if (jobs.length === 0) return []
   for (const { queue } of jobs) context.queues.met(queue)
@@ -90,7 +96,7 @@ export async function enqueue(context: Context, db: Statements, jobs: readonly N
   return answers.map(([kind, id]) => ({ kind, id }))
 }
 
-/** Jobs as `insert_jobs` takes them, column by column; one in which nothing stands is empty, and `unnest` fills it up. */
+/** Jobs as the columns of `insert_jobs`; a column without values is empty, and `unnest` fills it up. */
 export function columnsOf(context: Context, jobs: readonly NewJob[]): PgValue[] {
   const nowUs = context.clock.nowUs()
   const rows = jobs.map((job) => rowOf(context, job, nowUs))
@@ -98,7 +104,7 @@ export function columnsOf(context: Context, jobs: readonly NewJob[]): PgValue[] 
   return names.map((name) => (rows.some((row) => row[name] !== null) ? rows.map((row) => row[name]) : []))
 }
 
-/** Jobs as `enqueue_unique` takes them, one by one; each says what it asked for even where that is what it is ordered by. */
+/** Jobs as `enqueue_unique` takes them, one by one; each has its given priority even if that equals its level. */
 export function jobsText(context: Context, jobs: readonly NewJob[]): string {
   const nowUs = context.clock.nowUs()
   const rows = jobs.map((job) => {
@@ -115,7 +121,7 @@ export function jobsText(context: Context, jobs: readonly NewJob[]): string {
 }
 
 function rowOf(context: Context, job: NewJob, nowUs: number): Row {
-  // A job ages from when it may start.
+  // A job ages from its possible start on.
   const runAtUs = job.runAtMs === null ? null : Math.max(0, Math.round(job.runAtMs * 1000))
   const startsUs = job.terms?.pending ? nowUs : Math.max(nowUs, runAtUs ?? nowUs + (job.delayUs ?? 0))
   const level = levelOfJob(context, job, startsUs)
@@ -142,12 +148,12 @@ function rowOf(context: Context, job: NewJob, nowUs: number): Row {
   }
 }
 
-/** What a job is ordered by that ages from an instant on. */
+/** The level of a job that ages from an instant on. */
 export function levelOfJob(context: Context, job: Pick<NewJob, 'uses' | 'priority'>, sinceUs: number): number {
   return levelOf(job.priority, stepsAt(context.limits.ageing, sinceUs), reachedBy(context, job))
 }
 
-/** A job's own terms as `insert_jobs` takes them. */
+/** A job's own terms in the form that `insert_jobs` takes. */
 export function termsText(terms: JobTerms): string {
   return JSON.stringify(termsOf(terms))
 }
@@ -156,7 +162,10 @@ function termsOf({ leaseUs, timeoutUs, deadLetter, pending }: JobTerms): unknown
   return inOrder(TERMS, { lease: leaseUs, timeout: timeoutUs, dead_letter: deadLetter, pending })
 }
 
-/** The highest headroom threshold among a job's limits that its priority reaches; null: none, or nothing has ever aged here. */
+/**
+ * The highest headroom threshold among a job's limits that its priority reaches; null: none, or priorities have never
+ * aged here.
+ */
 export function reachedBy({ limits }: Context, { uses, priority }: Pick<NewJob, 'uses' | 'priority'>): number | null {
   let reached: number | null = null
   if (limits.ageing === NO_AGEING) return reached
@@ -167,12 +176,15 @@ export function reachedBy({ limits }: Context, { uses, priority }: Pick<NewJob, 
   return reached
 }
 
-/** The same on a connection that may be used again after an error. */
+/** The same outside a transaction, on a connection that stays usable after an error. */
 function enqueueAutocommit(context: Context, db: Statements, jobs: readonly NewJob[]): Promise<Enqueued[]> {
   return autocommit(context, db, () => enqueue(context, db, jobs))
 }
 
-/** Should priorities age at another pace by now, work that places jobs is done anew; on a connection that may be used again after an error. */
+/**
+ * Repeats work that places jobs if the pace of ageing has changed meanwhile; the connection must stay usable after an
+ * error.
+ */
 export async function autocommit<T>(context: Context, db: Statements, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
@@ -183,12 +195,12 @@ export async function autocommit<T>(context: Context, db: Statements, work: () =
   }
 }
 
-/** The pace that levels were reckoned by, as `check_ageing` compares it. */
+/** The pace that levels were computed with, in the form that `check_ageing` compares. */
 export function ageingText({ limits }: Context): string | null {
   return limits.ageing === NO_AGEING ? null : JSON.stringify(limits.ageing)
 }
 
-/** The same after an earlier try whose answer was lost: what that has stored is known by its id. */
+/** The same after an earlier try whose answer was lost: jobs that it stored are recognised by their ids. */
 async function enqueueAgain(context: Context, db: Statements, jobs: readonly NewJob[]): Promise<Enqueued[]> {
   const rows = await db.all<[string]>(
     'SELECT id FROM sluice.jobs WHERE id = ANY ($1::uuid[])',
@@ -204,7 +216,7 @@ async function enqueueAgain(context: Context, db: Statements, jobs: readonly New
   return jobs.map(({ id }) => (stored.has(id) ? { kind: 'created', id } : (answers[at++] as Enqueued)))
 }
 
-/** What makes another job the same call: what happens then, the states that count, and for how long. */
+/** The rule for duplicates of a job: the conflict's outcome, the states that count, and the period. */
 function ruleOf(rule: UniqueRule | null): Readonly<Record<'conflict' | 'states' | 'within', unknown>> {
   if (!rule) return { conflict: null, states: [], within: null }
   const states = rule.states

@@ -13,7 +13,7 @@ import { isKnown, liveQueues } from './workers.ts'
 
 const LANE_OF = '(SELECT lane FROM sluice.jobs WHERE seq = $1)'
 
-/** Says why a job waits. */
+/** Explains why a job waits. */
 export async function explain(context: Context, db: Statements, id: string): Promise<Explanation | null> {
   const instant = await readClock(context, db)
   const { nowUs } = instant
@@ -42,7 +42,7 @@ export async function explain(context: Context, db: Statements, id: string): Pro
           known: await isKnown(db, nowUs, queue, task),
         }),
         countAhead: async (seq, priority) => {
-          // Two ranges and not a disjunction, of which only the lane would be looked up.
+          // Two ranges instead of an OR, since an OR would use only the lane of the index.
           const [count] = (await db.get<[number]>(
             `SELECT (SELECT count(*) FROM sluice.jobs WHERE lane = ${LANE_OF} AND state = 1 AND priority > $2)
              + (SELECT count(*) FROM sluice.jobs WHERE lane = ${LANE_OF} AND state = 1 AND priority = $2 AND seq < $1)`,

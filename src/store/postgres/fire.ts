@@ -12,14 +12,14 @@ import type { ReadSet } from './read-set.ts'
 import { findAll, lockSchedules, scheduleAccess } from './schedule.ts'
 import { attendedSinceUs } from './workers.ts'
 
-/** A schedule whose missed occurrences wait no longer. */
+/** Selects schedules whose missed occurrences may continue. */
 const RELEASED = `catch_up_to IS NOT NULL AND NOT EXISTS
   (SELECT 1 FROM sluice.jobs j WHERE j.id = last_job AND j.state IN (${LIVE_STATES})) LIMIT 1`
 const DUE = 'catch_up_to IS NULL AND next_at IS NOT NULL AND wall = $1 AND next_at <= $2 ORDER BY next_at LIMIT $3'
 
 /**
- * Makes jobs of the occurrences that are due, and moves their schedules on; what is beyond `limit` stays due.
- * The first claim does it for all processes: one at a time may change schedules.
+ * Makes jobs of due occurrences, and advances their schedules; those beyond `limit` stay due. The first claim does it
+ * for all processes: one at a time may change schedules.
  */
 export async function fire(context: Context, db: Statements, limit: number): Promise<readonly ScheduleNews[]> {
   return inTransaction(db, async () => {
@@ -45,7 +45,7 @@ export async function fire(context: Context, db: Statements, limit: number): Pro
   })
 }
 
-/** When the next occurrence is due, on the store's clock. */
+/** The next due time of all schedules on the store's clock. */
 export function nextFireUs({ fire: next, now, wall }: Pick<ReadSet, 'fire' | 'now' | 'wall'>): number {
   return nextOf(...next, { nowUs: now, wallUs: wall })
 }

@@ -5,7 +5,7 @@ import { jobRecord, type JobSource, recordColumns } from '../shared/job-record.t
 import { isUuid } from '../shared/sql.ts'
 import { STATE } from '../shared/state.ts'
 
-/** How PostgreSQL names what a job is read from. */
+/** PostgreSQL's names in queries on jobs. */
 export const JOBS: JobSource = {
   schema: 'sluice.',
   lane: 'key',
@@ -47,7 +47,10 @@ export async function list(db: Statements, query: JobQuery): Promise<JobRecord[]
   return rows.map(toRecord)
 }
 
-/** A job that a limit has put off waits in its lane, and is shown as scheduled until its expected start. */
+/**
+ * The condition for jobs shown in these states. A job that a limit has rescheduled waits in its lane, and is shown as
+ * scheduled until its expected start.
+ */
 export function shownAs(states: readonly JobState[]): string {
   if (states.includes('scheduled') === states.includes('available')) return 'state'
   return `(CASE WHEN state = ${STATE.available} AND booked > sluice.now_us() THEN ${STATE.scheduled} ELSE state END)`

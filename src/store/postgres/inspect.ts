@@ -7,7 +7,7 @@ import { loadBuckets } from './buckets.ts'
 import { type Context, readClock } from './context.ts'
 import { currentLimits } from './limit-timelines.ts'
 
-/** Reports the buckets of a limit, or the one of a key, as they stand now. */
+/** Reports the buckets of a limit, or the one of a key, in their present state. */
 export async function inspect(context: Context, db: Statements, limit: string, key?: string): Promise<BucketReport[]> {
   const limits = await currentLimits(context, db)
   const instant = await readClock(context, db)

@@ -12,7 +12,7 @@ const SELECT = `SELECT ${CLOCKS}, ${DETAILS.list} FROM sluice.jobs j`
 const BYTES = `octet_length(input) + coalesce(octet_length(result), 0) + coalesce(octet_length(extra), 0)
   + coalesce(octet_length(array_to_string(errors, ',')), 0)`
 
-/** Jobs with all that is kept of them, each where its id stands; null: there is none. */
+/** Jobs with all their stored details, in the order of the ids; null: the job does not exist. */
 export async function details(db: Statements, ids: readonly string[]): Promise<(JobDetails | null)[]> {
   const known = ids.filter(isUuid)
   if (known.length === 0) return ids.map(() => null)
@@ -21,7 +21,7 @@ export async function details(db: Statements, ids: readonly string[]): Promise<(
   return ids.map((id) => byId.get(id) ?? null)
 }
 
-/** Jobs of one kind, by age; newest first unless it is asked otherwise. */
+/** Jobs of one kind, by age; newest first by default. */
 export async function findDetails(db: Statements, query: DetailsQuery): Promise<DetailsPage> {
   const { where, values } = conditionOf(query)
   const [total] = (await db.get<[number]>(`SELECT count(*) FROM sluice.jobs j WHERE ${where}`, ...values)) as [number]
@@ -78,7 +78,7 @@ export async function remove(db: Statements, id: string): Promise<boolean> {
   )
 }
 
-/** Notes how far a run has come. */
+/** Records the progress of a run. */
 export async function noteProgress(db: Statements, id: string, progress: string): Promise<boolean> {
   const active = `id = $1::uuid AND state = ${STATE.active}`
   return isUuid(id) && (await db.run(`UPDATE sluice.jobs SET progress = $2 WHERE ${active}`, id, progress)) > 0

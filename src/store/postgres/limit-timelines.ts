@@ -8,17 +8,17 @@ import { readAsync } from '../shared/reading.ts'
 import { definitionsIn, type Timelines } from '../shared/timelines.ts'
 import { type Context, readClock } from './context.ts'
 
-/** The limits as they are now: read again if somebody has changed one. */
+/** The current limits, read again if any of them has changed. */
 export async function currentLimits(context: Context, db: Statements): Promise<Timelines> {
   return limitsAt(context, db, await readAsync(generationOf(db)))
 }
 
-/** Every limit as it is defined. */
+/** The definition of every limit. */
 export async function definitions(context: Context, db: Statements): Promise<LimitDefinition[]> {
   return definitionsIn(await currentLimits(context, db))
 }
 
-/** The limits, if their changes are known to be numbered so far. */
+/** The limits with the changes up to a known number. */
 export async function limitsAt(context: Context, db: Statements, generation: number): Promise<Timelines> {
   if (context.limits.generation !== generation) context.limits = await readAll(db, generation)
   return context.limits
@@ -30,10 +30,10 @@ async function readAll(db: Statements, generation: number): Promise<Timelines> {
   return readAsync(readLimits(db, generation, own))
 }
 
-/** A transaction that changes limits: one at a time, and no claim decides meanwhile. */
+/** A transaction that changes limits. Only one runs at a time, and no claim decides meanwhile. */
 export class LimitChanges {
   readonly #db: Statements
-  /** The limits with what was changed so far. */
+  /** The limits with the changes so far. */
   limits: Timelines
 
   private constructor(db: Statements, limits: Timelines) {
@@ -59,12 +59,15 @@ export class LimitChanges {
     await this.#writeMaxWaits(name)
   }
 
-  /** Sets the pace at which priorities age from now on; null: they age no more. */
+  /** Sets the pace of ageing from now on; null: priorities do not age. */
   async age(everyUs: number | null, nowUs: number): Promise<void> {
     if (await readAsync(age(this.#db, this.limits, everyUs, nowUs))) await this.#readAgain()
   }
 
-  /** Keeps the limits that code gives to a queue; answers what was kept before, null where that stays. No claim without limits goes on either. */
+  /**
+   * Stores the limits that code gives to a queue. Returns the declaration before; null: it stays. Claims without limits
+   * wait too.
+   */
   async declare(declared: DeclaredQueue): Promise<StoredDeclaration | null> {
     const { queue, version } = declared
     await this.#db.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.held'), hashtext($1))`, queue)
@@ -88,7 +91,7 @@ export class LimitChanges {
     return [limits, known]
   }
 
-  /** Forgets changes that no bucket has to be carried through any more; answers how many rows went. */
+  /** Forgets changes that no bucket needs any more; returns the number of rows deleted. */
   async forget(name: string, revisions: readonly number[]): Promise<number> {
     const gone = await readAsync(forget(this.#db, name, revisions))
     await this.#readAgain()
@@ -112,7 +115,10 @@ export class LimitChanges {
     )
   }
 
-  /** Statements have to know too of which limits each worker has buckets of its own. Lanes that were made otherwise are made anew by the next claims. */
+  /**
+   * Records which limits have a bucket for each worker, since SQL statements need that too. The next claims recreate
+   * lanes made without it.
+   */
   async #setApart(name: string, apart: boolean): Promise<void> {
     const changed = await this.#db.run(
       `INSERT INTO sluice.apart AS a (limit_name, apart) SELECT $1, $2 WHERE $2 OR EXISTS (SELECT 1 FROM sluice.apart WHERE limit_name = $1)
@@ -128,7 +134,9 @@ export class LimitChanges {
   }
 }
 
-/** What an opened store knows from the start: the limits, the server's time, and the pace at which priorities age, if that is told. */
+/**
+ * Loads the initial state of an opened store: the limits, the server's time, and the pace of ageing if one is given.
+ */
 export async function begin(context: Context, db: Statements, ageingUs: number | null | undefined): Promise<void> {
   const { nowUs } = await readClock(context, db)
   if (ageingUs === undefined) return void (await currentLimits(context, db))

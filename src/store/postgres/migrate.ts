@@ -2,7 +2,7 @@ import { SluiceError } from '../../base/errors.ts'
 import { inTransaction, type PostgresDatabase, type Statements } from '../../database/postgres.ts'
 import { FUNCTIONS, MIGRATIONS } from './sql/embedded.ts'
 
-/** Brings the schema up to this version, all or nothing; processes that start together do so one after the other. */
+/** Upgrades the schema to this version, all or nothing. Processes that start together do it one after the other. */
 export async function migrate(db: PostgresDatabase): Promise<void> {
   await db.session(async (statements) => {
     if ((await versionOf(statements)) === MIGRATIONS.length) return
@@ -20,7 +20,7 @@ export async function migrate(db: PostgresDatabase): Promise<void> {
   }, true)
 }
 
-/** What `migrate` would run; empty when there is nothing to do. */
+/** The SQL that `migrate` would run; empty: the schema is current. */
 export async function pendingMigrations(db: PostgresDatabase): Promise<string> {
   const version = await db.session(versionOf)
   check(version)
@@ -31,9 +31,9 @@ export async function pendingMigrations(db: PostgresDatabase): Promise<string> {
   return ['BEGIN;', ...create, ...parts, note, 'COMMIT;'].join('\n')
 }
 
-/** Which migrations were applied; 0: there is no store. */
+/** The number of migrations applied; 0: there is no store. */
 async function versionOf(db: Statements): Promise<number> {
-  // Not by to_regclass: it remembers that there was none, and would not see what another process has just made.
+  // Without to_regclass: it caches a missing table, and would not see one that another process has just created.
   const [exists] = (await db.get<[boolean]>(
     `SELECT EXISTS (SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
      WHERE c.relname = 'store' AND n.nspname = replace(rtrim('sluice.', '.'), '"', ''))`,
@@ -43,7 +43,7 @@ async function versionOf(db: Statements): Promise<number> {
   return row?.[0] ?? 0
 }
 
-/** Makes sure that a store of this version is there. @throws store.missing, store.version */
+/** Checks that a store of this version exists. @throws {SluiceError} `store.missing`, `store.version` */
 export async function checkExisting(db: PostgresDatabase): Promise<void> {
   const version = await db.session(versionOf)
   if (version === 0)

@@ -2,18 +2,21 @@ import type { Clock } from '../../base/clock.ts'
 import type { PgPool } from '../../database/pg.ts'
 import type { Retention } from '../contract/store.ts'
 
-/** How a PostgreSQL store is opened. */
+/** Options of a PostgreSQL store. */
 export interface PostgresStoreOptions {
-  /** `postgres://…`, or a pool of `pg`, which stays open when the store is closed. */
+  /** `postgres://…`, or a pool of `pg`, which the store's `close` leaves open. */
   readonly connection: string | PgPool
   readonly clock: Clock
   readonly retention: Retention
-  /** The schema of the tables; `sluice` by default. */
+  /** The schema of the tables; default `sluice`. */
   readonly schema?: string
-  /** Connections of this process at most, where it makes the pool; 8 by default. */
+  /** The most connections of this process, if it creates the pool; default 8. */
   readonly connections?: number
-  /** Priorities age by one step per so many µs; null: they do not; absent: as the store has it. */
+  /** Priorities age by one step per this interval in µs; null: they do not; absent: as stored. */
   readonly ageingUs?: number | null
-  /** Whether processes ring each other by NOTIFY; true by default. False: by timers alone, as behind pgBouncer's transaction mode. */
+  /**
+   * Whether processes notify each other by NOTIFY; default true. False: timers only, as behind pgBouncer's transaction
+   * mode.
+   */
   readonly notify?: boolean
 }

@@ -7,13 +7,15 @@ import { changeLimit } from './change-limit.ts'
 import { type Context, readClock } from './context.ts'
 import { currentLimits, LimitChanges } from './limit-timelines.ts'
 
-/** Writes the ends that are over, if there are such. */
+/** Writes the ends of overrides that are over, if there are any. */
 export async function endIfOverdue(context: Context, db: Statements): Promise<void> {
   const limits = await currentLimits(context, db)
   if (limits.nextEndUs <= (await readClock(context, db)).nowUs) await endOverdue(context, db)
 }
 
-/** Writes the ends of all overrides and pauses whose time is over, each as of its own moment, and has their lines re-timed. */
+/**
+ * Writes the ends of all overrides and pauses that are over, each at its own instant, and re-times their wait lists.
+ */
 export async function endOverdue(context: Context, db: Statements): Promise<void> {
   await inTransaction(db, async () => void (await writeEnds(context, db)))
 }
@@ -27,7 +29,7 @@ export async function override(context: Context, db: Statements, request: Overri
   return event !== null
 }
 
-/** Begins a change of limits: what is over by now has ended. */
+/** Begins a change of limits by writing the ends that are over. */
 export async function writeEnds(
   context: Context,
   db: Statements,
@@ -41,7 +43,7 @@ export async function writeEnds(
   return { changes, nowUs }
 }
 
-/** Forgets the oldest of what is over, once no bucket has to be carried through it any more; answers how many rows went. */
+/** Forgets the oldest ended changes, once no bucket needs them; returns the number of rows deleted. */
 export async function pruneOverrides(context: Context, db: Statements, limit: number): Promise<number> {
   const long = (limits: Timelines): string[] =>
     limits.names().filter((name) => superfluous(limits.timeline(name), limit))

@@ -1,20 +1,20 @@
 import { FLEET } from '../shared/stored-bucket.ts'
 import type { Timelines } from '../shared/timelines.ts'
 
-/** Stands between a queue's name, which has no such character, and the worker whose own queue it is. */
+/** Separates a queue's name from the worker that owns the queue; no queue's name contains it. */
 const OWN = '\u0001'
 
-/** Whose bucket a worker has to ask: its own, or the fleet's. */
+/** The owner of the bucket that a worker uses: the worker itself, or the fleet. */
 export function ownerFor(limits: Timelines, limit: string, key: string, worker: number): number {
   return limits.policy(limit, key)?.scope === 'worker' ? worker : FLEET
 }
 
-/** The queue in which only one worker's views of lanes stand: nobody else serves it. */
+/** The queue that only holds one worker's views of lanes: no other worker serves it. */
 export function ownQueue(queue: string, worker: number): string {
   return `${queue}${OWN}${worker}`
 }
 
-/** The queue that a worker's own stands for. */
+/** The shared queue behind a worker's own. */
 export function sharedQueue(queue: string): string {
   const at = queue.indexOf(OWN)
   return at < 0 ? queue : queue.slice(0, at)

@@ -9,8 +9,8 @@ type Row = [seq: number, flow: string, node: number, total: number, results: str
 const RUNS = 'SELECT r_seq, r_flow, r_node, r_total, r_results FROM sluice.flow_runs($1::bigint[])'
 
 /**
- * Jobs that were started, with what those of flows are told of them. Read once the claim is written: results never change, and a flow is
- * kept while one of its jobs runs, so that nobody has to wait meanwhile.
+ * Adds the results of parents to started jobs of flows. It reads after the claim is written, so that no other claim
+ * waits meanwhile: results never change, and a flow is kept while one of its jobs runs.
  */
 export async function withResults(
   db: Statements,

@@ -7,14 +7,14 @@ import type { Context } from './context.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { ownerFor } from './own.ts'
 
-/** Which bucket to change: of a limit of scope `worker` that of the worker; undefined: those of all workers. */
+/** The bucket to change. `worker`, for a limit of scope `worker`: the owner; undefined: the buckets of all workers. */
 export interface BucketRef {
   readonly limit: string
   readonly key: string
   readonly worker: number | undefined
 }
 
-/** Closes a bucket; every lane that waits on it is re-timed by the next claim. True: that is news. */
+/** Closes a bucket; the next claim re-times every lane that waits for it. True: a reason to emit an event. */
 export async function penalize(context: Context, db: Statements, ref: BucketRef, untilUs: number): Promise<boolean> {
   const { limit, key, worker } = ref
   const limits = await currentLimits(context, db)
@@ -23,13 +23,13 @@ export async function penalize(context: Context, db: Statements, ref: BucketRef,
   const ids: number[] = []
   for (const [each] of await db.all<[number]>('SELECT id FROM sluice.workers ORDER BY id'))
     ids.push(await bucketId(db, limit, key, each))
-  // A worker that has left meanwhile has taken its bucket along.
+  // A worker that left meanwhile has taken its bucket along.
   const { buckets } = await lockBuckets(context, db, ids)
   const there = buckets.map(({ id }) => id)
   return changeBuckets(context, db, there, close)
 }
 
-/** Corrects what was charged: positive units go out, into debt if need be; negative ones come back. */
+/** Corrects a charge: positive units are taken, into debt if need be; negative ones return. */
 export async function charge(
   context: Context,
   db: Statements,
@@ -40,7 +40,10 @@ export async function charge(
   await changeBucket(context, db, ref, correctBy(units, chargedAtUs))
 }
 
-/** Corrects a bucket by what the other side says is left of it; an answer that changes nothing writes nothing. True: that is news. */
+/**
+ * Corrects a bucket by the budget that an API reported; an unchanged bucket is not written. True: a reason to emit an
+ * event.
+ */
 export function calibrate(
   context: Context,
   db: Statements,
@@ -50,7 +53,10 @@ export function calibrate(
   return changeBucket(context, db, ref, calibrateTo(report))
 }
 
-/** Changes buckets that are there already; the heads of their wait lists are evaluated again. True: that is news. */
+/**
+ * Changes existing buckets, and makes the next claim evaluate the heads of their wait lists. True: a reason to emit an
+ * event.
+ */
 export async function changeBuckets(
   context: Context,
   db: Statements,
@@ -58,7 +64,8 @@ export async function changeBuckets(
   change: BucketChange,
 ): Promise<boolean> {
   const { buckets, limits, instant } = await lockBuckets(context, db, ids)
-  // Forgotten between its making and its lock: it was as new, and is so again; the next charge finds it so.
+  // A bucket was forgotten between its creation and its lock: it equalled a new one, and the next charge creates it
+  // again.
   if (buckets.length < ids.length)
     throw new RangeError(`Of the buckets ${ids.join()} one was forgotten while it was to be changed`)
   let news = false

@@ -88,7 +88,9 @@ export class PostgresStore extends RemoteVerbs implements Store {
     await this.#unreadable.mend(() => this.#db.transaction((db) => begin(this.#context, db, this.#ageingUs)))
   }
 
-  /** Opens what is there, and creates and upgrades nothing. @throws store.missing, store.version */
+  /**
+   * Opens an existing store, and creates and upgrades nothing. @throws {SluiceError} `store.missing`, `store.version`
+   */
   async openExisting(): Promise<void> {
     try {
       await checkExisting(this.#db)
@@ -98,7 +100,7 @@ export class PostgresStore extends RemoteVerbs implements Store {
     }
   }
 
-  /** Creates or upgrades the tables, and answers the SQL that this took; with `dryRun` nothing is run. */
+  /** Creates or upgrades the tables, and returns the SQL of it; `dryRun` runs none of it. */
   async upgrade(dryRun: boolean): Promise<string> {
     const sql = await pendingMigrations(this.#db)
     if (!dryRun) await migrate(this.#db)
@@ -148,7 +150,7 @@ export class PostgresStore extends RemoteVerbs implements Store {
     return isUuid(id) && this.#change((db) => retry(db, id))
   }
 
-  /** Each kind in a transaction of its own: none waits for what another holds. */
+  /** Each kind has a transaction of its own, so that none waits for another's locks. */
   async prune(limit: number): Promise<number> {
     await this.#endOverdue()
     let gone = 0
@@ -216,12 +218,12 @@ export class PostgresStore extends RemoteVerbs implements Store {
     )
   leave: Store['leave'] = (worker) => this.#change((db) => leave(this.#context, db, worker))
 
-  /** Who only asks may ask twice: a connection that died unnoticed is found by its first use. */
+  /** Runs a read, which may run twice: the first use of a connection finds out that it died unnoticed. */
   #read<T>(work: (db: Statements) => Promise<T>): Promise<T> {
     return whenReachable(this.#clock, () => this.#db.session(work), READ_GIVE_UP_MS)
   }
 
-  /** A transaction after which there may be something to claim. */
+  /** Runs a transaction that may let jobs start. */
   async #change<T>(work: (db: Statements) => Promise<T>): Promise<T> {
     const result = await this.#unreadable.mend(() => this.#db.transaction(work))
     this.#bell.ring('work')
@@ -232,7 +234,7 @@ export class PostgresStore extends RemoteVerbs implements Store {
     return (...input) => this.#look((db) => readAsync(verb(accessOf(this.#context, db), ...input)))
   }
 
-  /** For what tells of waits and limits: arrivals stand in their lanes, and an override whose time is over has ended. */
+  /** Runs a report on waits and limits: arrivals join their lanes first, and an override whose time is over ends. */
   async #look<T>(work: (db: Statements) => Promise<T>): Promise<T> {
     await this.#db.autocommit((db) => drainArrivals(db))
     return this.#unreadable.mend(async () => {
@@ -241,7 +243,10 @@ export class PostgresStore extends RemoteVerbs implements Store {
     })
   }
 
-  /** A change of buckets: these must know under what their states were written. */
+  /**
+   * Runs a change of buckets, after writing the ends of overrides: a bucket's state belongs to the policy of its last
+   * write.
+   */
   async #adjust<T>(work: (db: Statements) => Promise<T>): Promise<T> {
     await this.#endOverdue()
     return this.#change(work)

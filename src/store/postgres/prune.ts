@@ -14,10 +14,11 @@ const DELETE_JOBS_OF = `WITH gone AS (DELETE FROM sluice.jobs WHERE seq = ANY (A
   edges AS (DELETE FROM sluice.flow_edges e USING gone g WHERE e.before = g.seq)
   SELECT count(*) FROM gone`
 
-/** Forgets views of workers that are gone: a claim may have made them while their worker left. */
+/** Forgets views of workers that are gone: a claim may have created them while their worker left. */
 export async function pruneViews(context: Context, db: Statements): Promise<number> {
   const { nowUs } = await readClock(context, db)
-  // From one worker to the next in the index of views: few lanes are views, and all others must not be read.
+  // Steps from one worker to the next in the index of views: few lanes are views, and the query must not read the
+  // others.
   const gone = await db.all<[worker: number]>(
     `WITH RECURSIVE w AS (SELECT (SELECT min(worker) FROM sluice.lanes WHERE worker IS NOT NULL) AS id
      UNION ALL SELECT (SELECT min(l.worker) FROM sluice.lanes l WHERE l.worker > w.id) FROM w WHERE w.id IS NOT NULL)
@@ -34,7 +35,10 @@ export async function pruneViews(context: Context, db: Statements): Promise<numb
   return workers.length
 }
 
-/** Forgets lanes that have been empty for a minute. Only under the lock of their queue: a claim may be about to open them. */
+/**
+ * Forgets lanes that have been empty for a minute. It holds the lock of their queue, since a claim may be about to open
+ * them.
+ */
 export async function pruneLanes(context: Context, db: Statements, limit: number): Promise<number> {
   const { nowUs } = await readClock(context, db)
   const idle = await db.all<[id: number, queue: string]>(
@@ -61,7 +65,7 @@ export async function pruneLanes(context: Context, db: Statements, limit: number
      FROM (SELECT id, count(*) AS n FROM unnest($1::bigint[]) id GROUP BY id) g WHERE b.id = g.id`,
     buckets,
   )
-  // One that drops says that it is waited for elsewhere until a claim finds that it is not.
+  // A bucket that drops stays marked as needed elsewhere until a claim finds that it is not.
   await db.run(
     'UPDATE sluice.buckets SET wake_at = $2 WHERE id = ANY ($1::bigint[]) AND lanes = 0 AND wake_at = $3',
     buckets,
@@ -71,7 +75,7 @@ export async function pruneLanes(context: Context, db: Statements, limit: number
   return gone.length
 }
 
-/** What pruning is given of this store. */
+/** The parts of this store that pruning needs. */
 export function pruneAccess(context: Context, db: Statements): PruneAccess {
   const idle = 'b.lanes = 0 AND b.wake_at IS NULL ORDER BY b.touched LIMIT $1 FOR UPDATE SKIP LOCKED'
   return {

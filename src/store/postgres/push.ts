@@ -15,11 +15,14 @@ import { recordQueuesOf } from './queues.ts'
 type Refusal = Omit<Extract<PushAnswer, { kind: 'refused' }>, 'kind'>
 type Row = [refused: string | null, depths: string | null, answers: string | null]
 
-/** Something has changed while it was asked for: limits, the pace of ageing; a given id was stored; others wait for each other. */
+/**
+ * Errors with which a push is tried again: limits or the pace of ageing changed meanwhile, a given id was stored, or
+ * transactions deadlocked.
+ */
 const TRY_AGAIN = new Set(['SL003', '23505', '40P01', '40001'])
 const TRIES = 20
 
-/** A job of a push cannot be stored: thrown to roll the whole push back. */
+/** The error for a push with a job that cannot be stored. It rolls the whole push back. */
 class RefusedPush extends Error {
   readonly refusal: Refusal
 
@@ -29,7 +32,10 @@ class RefusedPush extends Error {
   }
 }
 
-/** Stores jobs and defines their limits, all or nothing: one statement, unless there are limits that somebody has to hear of. */
+/**
+ * Stores jobs and defines their limits, all or nothing: one statement, unless other processes have to learn of a new
+ * limit.
+ */
 export async function push(
   context: Context,
   db: Statements,
@@ -54,14 +60,14 @@ export async function push(
   }
 }
 
-/** Unique keys first: who waits for one must not keep those waiting who claim by these limits. */
+/** Locks unique keys first: waiting for one must not block the claims that wait for these limits. */
 async function defineAndStore(
   context: Context,
   db: Statements,
   jobs: readonly NewJob[],
   limits: readonly LimitDefinition[],
 ): Promise<PushAnswer> {
-  // What is defined here holds for nobody else before it is committed.
+  // No other transaction sees a definition before the commit.
   const own = { ...context }
   const answer = await inTransaction(db, async () => {
     const keys = keysOf(jobs)
@@ -103,7 +109,10 @@ function keysOf(jobs: readonly NewJob[]): string[] {
   return jobs.flatMap(({ unique }) => unique?.key ?? [])
 }
 
-/** The same after an earlier try whose answer was lost: should that have stored it, its jobs are there, and none is older than the push. */
+/**
+ * The same after an earlier try whose answer was lost. If that try stored it, the jobs exist, and none is older than
+ * the push.
+ */
 export async function pushAgain(
   context: Context,
   db: Statements,

@@ -4,12 +4,12 @@ import { type Context, readClock } from './context.ts'
 import { STATE, stateName } from '../shared/state.ts'
 import { wakeSharedWaitLists } from './workers.ts'
 
-/** A job that a limit has put off is shown as scheduled. */
+/** A job that a limit has rescheduled is shown as scheduled. */
 const SHOWN = `CASE WHEN state = ${STATE.available} AND booked > sluice.now_us() THEN ${STATE.scheduled} ELSE state END`
 
 /**
- * Puts queues on record that this process has named and not recorded yet. Never within a transaction of a caller's, who would hold up
- * others with a queue of that name; and so a queue may be on record whose first job was rolled back.
+ * Records queues that this process has named and not recorded yet. It never runs in a caller's transaction, which would
+ * block other enqueues to a queue of that name. So a queue may be recorded although its first job was rolled back.
  */
 export async function recordQueues({ queues: names }: Context, db: Statements): Promise<void> {
   const fresh = names.takeUnrecorded()
@@ -25,19 +25,21 @@ export async function recordQueues({ queues: names }: Context, db: Statements): 
   }
 }
 
-/** The same once jobs are stored: whatever fails here is no reason to say that they are not, and the next call records the queues. */
+/**
+ * The same after jobs were stored: a failure here does not make the enqueue fail, and the next call records the queues.
+ */
 export async function recordQueuesOf(context: Context, db: Statements): Promise<void> {
   await recordQueues(context, db).catch(() => undefined)
 }
 
-/** Stops or resumes handing out the jobs of a queue: no claim that began before goes on after it. */
+/** Stops or resumes the starts of a queue: no claim that began before continues after it. */
 export async function pauseQueue(context: Context, db: Statements, queue: string, paused: boolean): Promise<void> {
   await change(db, queue, 'paused', paused)
-  // Lanes of a paused queue hold nobody up, and take their places again when it is resumed.
+  // Lanes of a paused queue block no others, and take their places again when it resumes.
   await wakeSharedWaitLists(db, (await readClock(context, db)).nowUs)
 }
 
-/** Holds all starts of a queue to a limit, or no more. */
+/** Makes all starts of a queue need a limit's bucket, or lifts that. */
 export function limitQueue(db: Statements, queue: string, name: string | null): Promise<void> {
   return change(db, queue, 'limit_name', name)
 }
@@ -57,7 +59,9 @@ async function change(
   )
 }
 
-/** Bounds a queue, or lifts its bounds. Its jobs are marked as to be counted; those that are on their way meanwhile are not. */
+/**
+ * Bounds a queue, or lifts its bounds. It marks the queue's jobs as counted; jobs that are enqueued meanwhile are not.
+ */
 export async function boundQueue(db: Statements, queue: string, bounds: QueueBounds | null): Promise<void> {
   await change(db, queue, 'bounds', bounds === null ? null : JSON.stringify(bounds))
   if (bounds === null) return
@@ -77,7 +81,7 @@ export async function queueCounts(db: Statements, queue?: string): Promise<Queue
   return rows.map(([name, state, jobs]) => ({ queue: name, state: stateName(state), jobs }))
 }
 
-/** Runs that ended since then; the index on the end of the retention tells when. */
+/** Runs that ended since then; the index on the end of the retention gives their times. */
 export async function endedRuns(
   { retention }: Context,
   db: Statements,

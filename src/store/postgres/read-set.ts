@@ -2,7 +2,7 @@ import { headOf } from '../shared/lanes-read.ts'
 import type { Head } from '../../policy/admission/lane.ts'
 import type { BucketRow } from './buckets.ts'
 
-/** A lane as it is read. */
+/** The columns of a lane. */
 export type LaneRow = [
   id: number,
   queue: string,
@@ -21,7 +21,7 @@ export type LaneRow = [
   passed: string | null,
 ]
 
-/** A waiting job at the front of a lane or of an open line, which stands before it. */
+/** A waiting job at the front of a lane or of an unlimited lane, with that place before it. */
 export type HeadRow<Place> = [
   place: Place,
   seq: number,
@@ -30,11 +30,11 @@ export type HeadRow<Place> = [
   attempt: number,
   since: number,
   given: number,
-  /** Its task, where the claimer does not list it. */
+  /** Its task, if the claimer does not list it. */
   unlisted?: string | null,
 ]
 
-/** When jobs come due by themselves, and the next line. */
+/** The next due times of jobs, and of a wait list. */
 export type NextRow = [
   scheduled: number | null,
   retryable: number | null,
@@ -49,40 +49,43 @@ export interface ReadSet {
   readonly generation: number
   readonly due: readonly number[]
   readonly open: readonly number[]
-  /** Buckets whose lines were read. */
+  /** Buckets whose wait lists were read. */
   readonly lined: readonly number[]
   readonly lineBuckets: readonly number[]
   readonly lineLanes: readonly number[]
-  /** The queues' own buckets, in the order in which they were asked for. */
+  /** The queues' own buckets, in the order of the request. */
   readonly own: readonly number[]
-  /** Queues that are paused, or that were given a limit. */
+  /** Queues that are paused, or that have a limit set by an operator. */
   readonly held: readonly (readonly [queue: string, paused: boolean, limit: string | null])[] | null
   readonly lanes: readonly LaneRow[] | null
   readonly buckets: readonly BucketRow[] | null
   readonly heads: readonly HeadRow<number>[] | null
-  /** The first of each listed task, of lanes in which unlisted jobs stand; read where unlisted jobs are expected. */
+  /** The first job of each listed task in lanes with unlisted jobs; read if unlisted jobs are expected. */
   readonly knownHeads: readonly HeadRow<number>[] | null
   readonly knownLine: readonly HeadRow<string>[] | null
-  /** Other workers that are alive; null tasks: any. Read where unlisted jobs are expected. */
+  /** Other live workers; null tasks: any. Read if unlisted jobs are expected. */
   readonly workers: readonly (readonly [queues: readonly string[], tasks: readonly string[] | null])[] | null
-  /** Waiting jobs behind those of their lanes that were sifted. */
+  /** Waiting jobs behind the last one that the late scan of their lane read. */
   readonly behind: readonly HeadRow<number>[] | null
   readonly line: readonly HeadRow<string>[] | null
-  /** Lanes that wait elsewhere and need a bucket that drops, the greatest need first; `here`: of a queue that claims. */
+  /**
+   * Lanes that wait for another bucket and need one that drops, the greatest need first; `here`: of a queue that
+   * claims.
+   */
   readonly watched: readonly (readonly [bucket: number, need: number, lane: number, here: boolean])[] | null
-  /** More has arrived than was taken in. */
+  /** More arrivals are left. */
   readonly arrived: boolean
   readonly live: readonly string[] | null
-  /** The own queues of other workers that are alive. */
+  /** The own queues of other live workers. */
   readonly apart: readonly string[] | null
   readonly fire: readonly [storeUs: number | null, wallUs: number | null, released: string | null]
-  /** Lanes of jobs that no limits are known of. */
+  /** Lanes of unresolved jobs. */
   readonly unresolved: readonly string[] | null
-  /** What comes due after the due buckets were read. */
+  /** Due times after the read of the due buckets. */
   readonly next: NextRow
 }
 
-/** Rows by the place that they name, each in the order of its lane. */
+/** Groups rows by their place, each group in the order of its lane. */
 export function grouped<Place>(rows: readonly HeadRow<Place>[] | null): Map<Place, HeadRow<Place>[]> {
   const groups = new Map<Place, HeadRow<Place>[]>()
   for (const row of rows ?? []) {
@@ -94,25 +97,25 @@ export function grouped<Place>(rows: readonly HeadRow<Place>[] | null): Map<Plac
   return groups
 }
 
-/** A waiting job as a decision sees it. */
+/** A waiting job for a decision. */
 export function toHead([, seq, priority, weights, attempt, sinceUs, given]: HeadRow<unknown>): Head {
   return headOf(seq, priority, given, weights, attempt, sinceUs)
 }
 
-/** How much of each kind of row the first round trip reads. */
+/** The number of rows of each kind that the first round trip reads. */
 export interface ReadPlan {
   readonly open: number
   readonly due: number
   readonly line: number
-  /** Waiting jobs of each lane that stands in a line; of open lanes so many together as there are slots, and one more each. */
+  /** Waiting jobs of each lane in a wait list; for all open lanes together one per slot, and one more each. */
   readonly heads: number
   readonly slots: number
   readonly depth: number
-  /** Waiting jobs of the lanes that were named. */
+  /** Waiting jobs of the named lanes. */
   readonly deepHeads: number
   readonly lanes: readonly number[]
   readonly buckets: readonly number[]
-  /** Jobs are expected whose tasks the claimer does not list. */
+  /** The claim expects jobs whose tasks the claimer does not list. */
   readonly expectsUnlisted: boolean
   /** Jobs that other processes have locked. */
   readonly skip: readonly number[]

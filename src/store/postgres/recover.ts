@@ -36,7 +36,7 @@ export async function recover(context: Context, db: Statements, bootId: string):
   })
 }
 
-/** Moves jobs whose time has come to their lanes: scheduled ones by the wall clock, retries by the store's. Answers how many. */
+/** Moves due jobs to their lanes: scheduled ones by the wall clock, retries by the store's. Returns their number. */
 export async function promote(db: Statements, limit: number): Promise<number> {
   const [moved] = (await db.get<[number]>('SELECT sluice.promote($1::int)', limit)) as [number]
   return moved

@@ -13,7 +13,7 @@ const UPSERT = `INSERT INTO sluice.workers (boot, pid, born, queues, alive_until
     tasks = CASE WHEN $7 THEN excluded.tasks ELSE sluice.workers.tasks END
   RETURNING id, directive, xmax = 0`
 
-/** Registers a remote worker, or extends its registration; `woke`: lanes may go on because of it. */
+/** Registers a remote worker, or extends its registration; `woke`: it may let lanes continue. */
 export async function registerWorker(
   context: Context,
   db: Statements,

@@ -36,7 +36,10 @@ const DISCARD = `UPDATE sluice.jobs j SET finished = $1, error = $2,
   due = CASE WHEN j.schedule IS NOT NULL AND j.attempt = 0 THEN $3::bigint ELSE $4::bigint END WHERE j.seq = $5
   RETURNING seq, id, task, queue, coalesce(asked, priority), input, attempt, max_attempts, pushed_back, created, extra, schedule, occurs, state, since, flow`
 
-/** Ends waiting jobs whose latest start has passed: their `maxWait` is over, or they have expired. Answers how many were looked at, too. */
+/**
+ * Ends waiting jobs past their latest start: their `maxWait` is over, or they have expired. It also returns the number
+ * of jobs examined.
+ */
 export async function rejectLate(
   context: Context,
   db: Statements,
@@ -56,7 +59,7 @@ export async function rejectLate(
     const inFlows: number[] = []
     for (const row of rows.map(LATE.read)) {
       const latestUs = latestStartUs(limits, row, instant)
-      // Else the bound on its wait was changed while it waited.
+      // Otherwise the bound on its wait changed while it waited.
       if (latestUs < instant.nowUs)
         rejected.push(...(await end(context, db, row, whyOf(limits, row, instant), instant, inFlows)))
       else
@@ -81,7 +84,7 @@ async function end(
   return ended
 }
 
-/** Ends a waiting job for good; its lane has yet to be told. @param inFlows is told of one that belongs to a flow */
+/** Ends a waiting job for good; the caller has to update its lane. @param inFlows gets a job of a flow */
 export async function discard(
   context: Context,
   db: Statements,
@@ -111,7 +114,7 @@ function expiresUs({ expires }: Row, { nowUs, wallUs }: Instant): number {
   return expires === null ? Infinity : nowUs + expires - wallUs
 }
 
-/** The bucket to blame is the one that the lane waits on, else that of the shortest `maxWait`. */
+/** The reason names the bucket that the lane waits for, else that of the shortest `maxWait`. */
 function whyOf(limits: Timelines, row: Row, instant: Instant): Why {
   const reason = expiresUs(row, instant) < instant.nowUs ? 'expired' : 'late'
   const { limit, key, wakeAtUs } = row
@@ -124,7 +127,7 @@ function whyOf(limits: Timelines, row: Row, instant: Instant): Why {
   return { reason, limit, key, expectedStartUs }
 }
 
-/** How long jobs of a lane may wait: the shortest of its limits; Infinity: none has one. */
+/** The bound on the wait of a lane's jobs: the shortest of its limits; Infinity: none has one. */
 function boundOf(limits: Timelines, { uses }: Row): { limit: string; key: string; maxWaitUs: number } {
   let bound = { limit: '', key: '', maxWaitUs: Infinity }
   for (const [limit, key] of JSON.parse(uses ?? '[]') as [string, string][]) {

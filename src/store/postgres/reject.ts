@@ -13,7 +13,7 @@ import { scheduleAccess } from './schedule.ts'
 import { STATE } from '../shared/state.ts'
 import { inOrder, REJECTION } from './sql/fields.ts'
 
-/** What a decision refused for good, as it is written. */
+/** The rows of the jobs that a decision rejected. */
 export function rejectionsOf(context: Context, rejections: readonly Rejection[], instant: Instant): unknown[] {
   const { nowUs } = instant
   const { cancelledUs, discardedUs } = context.retention
@@ -28,7 +28,7 @@ export function rejectionsOf(context: Context, rejections: readonly Rejection[],
   )
 }
 
-/** The jobs that a decision ended, as the claim tells of them. */
+/** The jobs that a decision ended, for the claim's answer. */
 export function rejectedOf(rejections: readonly Rejection[], rows: readonly WrittenRow[]): Rejected[] {
   const bySeq = new Map(rows.map((row) => [row[0], row]))
   return rejections.flatMap(({ head, refusal }) => {
@@ -37,7 +37,7 @@ export function rejectedOf(rejections: readonly Rejection[], rows: readonly Writ
   })
 }
 
-/** The series of occurrences that were skipped go on. */
+/** Advances the series of skipped occurrences. */
 export async function skipRejected(context: Context, db: Statements, rejected: readonly Rejected[]): Promise<void> {
   const skipped = rejected.filter((job) => job.occurrence)
   if (skipped.length === 0) return
@@ -50,7 +50,7 @@ export async function skipRejected(context: Context, db: Statements, rejected: r
   })
 }
 
-/** What was looked at, with the next occurrences as they are once some were skipped. */
+/** The read set, with the next occurrences after some were skipped. */
 export async function looked(
   { unreadable }: Context,
   db: Statements,
@@ -67,7 +67,7 @@ function whyOf({ bucket, untilUs, behaviour }: Rejection['refusal']): Why {
   return { reason: behaviour === 'drop' ? 'dropped' : 'late', limit: bucket.limit, key: bucket.key, expectedStartUs }
 }
 
-/** An ended job, as the claim tells of it. */
+/** An ended job for the claim's answer. */
 export function toRejected(row: WrittenRow, why: Why): Rejected {
   const [, id, task, queue, , input, attempt, , , , , schedule, occurs] = row
   const rejected = { id, task, queue, input, attempt, ...why }

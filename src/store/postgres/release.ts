@@ -16,7 +16,10 @@ const RELEASE = `UPDATE sluice.jobs SET attempt = attempt - 1, worker = NULL, st
 
 type Row = [...Place, permits: number[] | null, state: number, due: number | null, flow: number | null]
 
-/** Gives claimed jobs that never started back, with their units, their permits, their attempt and their place. Jobs first, then buckets, then flows. */
+/**
+ * Gives back claimed jobs that never started: their units, their permits, their attempt and their place. It locks jobs,
+ * then buckets, then flows.
+ */
 export async function release(
   context: Context,
   db: Statements,

@@ -20,18 +20,18 @@ import { READ_GIVE_UP_MS, whenReachable } from './retry-connection.ts'
 import { startFlow } from './start-flow.ts'
 import type { Bell } from './watch.ts'
 
-/** What a part of the store's verbs is given of the store. */
+/** The parts of the store that a group of its verbs needs. */
 export interface StoreAccess {
   readonly context: Context
   readonly clock: Clock
   readonly bell: Bell
 }
 
-/** The verbs of flows, and those that work over a protocol needs. */
+/** The verbs of flows, and those for work over a protocol. */
 export abstract class RemoteVerbs extends SharedVerbs {
   protected abstract get access(): StoreAccess
   #pushes: BatchedPushes | null = null
-  /** Jobs asked for while others are on their way are read together. */
+  /** One query reads all jobs requested while others are in flight. */
   readonly #details = new Batch<string, JobDetails | null>((ids) => this.#read((db) => details(db, ids)))
 
   protected get remotePending(): boolean {
@@ -83,7 +83,7 @@ export abstract class RemoteVerbs extends SharedVerbs {
   queueCounts: Store['queueCounts'] = (queue) => this.#read((db) => queueCounts(db, queue))
   endedRuns: Store['endedRuns'] = (sinceUs, queuePrefix = '') =>
     this.#read((db) => endedRuns(this.access.context, db, sinceUs, queuePrefix))
-  /** Asked once: whether the server answers is asked so, too. */
+  /** Without retries: callers also use it to check whether the server answers. */
   override settings: Store['settings'] = (prefix) =>
     this.access.context.db.session((db) => readAsync(settings(accessOf(this.access.context, db), prefix)))
   clear: Store['clear'] = () => this.#change((db) => clear(this.access.context, db))
@@ -100,7 +100,7 @@ export abstract class RemoteVerbs extends SharedVerbs {
     return (...input) => this.#change((db) => readAsync(verb(accessOf(this.access.context, db), ...input)))
   }
 
-  /** What may be asked again, or done again: at worst the answer says that it was done already. */
+  /** Runs work that may run twice: at worst the answer says that it was already done. */
   #read<T>(work: (db: Statements, again: boolean) => Promise<T>): Promise<T> {
     const { context, clock } = this.access
     return whenReachable(clock, (again) => context.db.session((db) => work(db, again)), READ_GIVE_UP_MS)
@@ -111,7 +111,7 @@ export abstract class RemoteVerbs extends SharedVerbs {
     return whenReachable(clock, () => context.db.transaction(work), READ_GIVE_UP_MS)
   }
 
-  /** A transaction after which there may be something to claim. */
+  /** Runs a transaction that may let jobs start. */
   async #change<T>(work: (db: Statements) => Promise<T>): Promise<T> {
     const result = await this.#within(work)
     this.access.bell.ring('work')

@@ -1,15 +1,16 @@
 import type { Clock } from '../../base/clock.ts'
 import { persist } from '../../base/persist.ts'
 
-/** So long work is repeated that nobody waits for. */
+/** The time limit for retries of work that no caller waits for. */
 const GIVE_UP_MS = 120_000
-/** A caller that only asks is told sooner. */
+/** The shorter limit for a caller that only reads. */
 export const READ_GIVE_UP_MS: number = 10_000
 
 /**
- * Does work again while the server cannot be reached or refuses for a while. `again` tells the work that it may have been done before.
- * @param giveUpMs after so long it throws; two minutes by default
- * @throws whatever the work throws that does not pass, or not in time
+ * Repeats work while the server is unreachable or temporarily refuses. `again` is true if the work may have been done
+ * before.
+ * @param giveUpMs the time after which it throws; default two minutes
+ * @throws the work's error if that is permanent, or lasts too long
  */
 export function whenReachable<T>(
   clock: Clock,

@@ -21,7 +21,10 @@ export async function retry(db: Statements, id: string): Promise<boolean> {
   return true
 }
 
-/** Locks the flow of a discarded job and says whether that may run again: once a flow's retention is over, parts of it may be gone. */
+/**
+ * Locks the flow of a discarded job. Returns whether that may run again: once a flow's retention is over, parts of it
+ * may be gone.
+ */
 async function mayReopen(db: Statements, flow: number): Promise<boolean> {
   const row = await db.get<[boolean]>(
     'SELECT due IS NULL OR due > sluice.now_us() FROM sluice.flows WHERE seq = $1 FOR UPDATE',
@@ -30,7 +33,7 @@ async function mayReopen(db: Statements, flow: number): Promise<boolean> {
   return row?.[0] ?? false
 }
 
-/** A discarded node runs again, by hand: its flow goes on, and what was cancelled because of it waits again. */
+/** Reopens the flow of a discarded node that a caller retries: the jobs that its failure cancelled wait again. */
 async function reopen(db: Statements, seq: number): Promise<void> {
   await db.run('SELECT sluice.reopen($1::bigint)', seq)
 }

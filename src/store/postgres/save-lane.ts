@@ -6,9 +6,9 @@ import { LANE } from '../shared/state.ts'
 import { inOrder, LANE_ROW } from './sql/fields.ts'
 
 /**
- * A lane as a decision left it, as it is written.
- * @param held some of its jobs may be there that the decision could not have: it is never empty.
- * @param passed of one that is parked: the sets of tasks that found nothing in it
+ * The row of a lane that a decision changed.
+ * @param held the decision could not take some of its jobs, so it is never empty
+ * @param passed for a parked lane: the task sets that found nothing in it
  */
 export function laneAsWritten(lane: Lane, held: boolean, passed: string | null): unknown[] {
   const { id, state, on, deputyOf, priority, head, turn, taken, scanCursor } = lane

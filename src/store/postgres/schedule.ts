@@ -12,7 +12,7 @@ const UPSERT = `INSERT INTO sluice.schedules (name, spec, wall, anchor, anchor_w
 const SAVE = `UPDATE sluice.schedules SET next_at = $1, catch_up_to = $2, runs = $3, last_due = $4, last_job = $5
   WHERE name = $6`
 
-/** Lets one transaction at a time change schedules: a series is moved on by one at a time. */
+/** Locks all schedules: one transaction at a time may advance a series. */
 export async function lockSchedules(db: Statements): Promise<void> {
   await db.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.schedules'), 0)`)
 }
@@ -40,7 +40,7 @@ export async function schedules(db: Statements, instant: Instant): Promise<Sched
   return rows.flatMap((row) => scheduleOf(row) ?? []).map((stored) => toRecord(stored, instant))
 }
 
-/** Forgets a schedule; its jobs stay as they are. */
+/** Deletes a schedule; its jobs stay unchanged. */
 export async function unschedule(db: Statements, name: string): Promise<boolean> {
   await lockSchedules(db)
   return (await db.run('DELETE FROM sluice.schedules WHERE name = $1', name)) > 0
@@ -50,7 +50,7 @@ async function find(db: Statements, name: string): Promise<StoredSchedule | null
   return scheduleOf(await db.get(`${SELECT} WHERE name = $1`, name))
 }
 
-/** The schedules that a condition names. */
+/** The schedules that match a condition. */
 export async function findAll(
   db: Statements,
   where: string,
@@ -59,7 +59,7 @@ export async function findAll(
   return (await db.all(`${SELECT} WHERE ${where}`, ...values)).map(dueSchedule)
 }
 
-/** What the rules of schedules ask of this store. */
+/** The queries of this store for the rules of schedules. */
 export function scheduleAccess({ unreadable }: Context, db: Statements): ScheduleAccess {
   return {
     unreadable,

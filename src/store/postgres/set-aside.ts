@@ -31,7 +31,10 @@ const WAITING = [STATE.scheduled, STATE.available, STATE.retryable, STATE.pendin
 const LIVE = `${WAITING}, ${STATE.active}`
 const AT_ONCE = 5000
 
-/** Puts what cannot be read out of the way of claims: jobs are discarded, buckets have nothing left, and what can be found again is forgotten. */
+/**
+ * Sets unreadable rows aside, so that claims continue. Jobs are discarded, buckets have nothing left, and derived data
+ * is deleted.
+ */
 export async function setAside(context: Context, db: Statements): Promise<Found> {
   const limits = (): Promise<Timelines> => currentLimits(context, db)
   const access: MendAccess = { ...accessOf(context, db), declared: context.declared, limits }
@@ -66,7 +69,7 @@ export async function setAside(context: Context, db: Statements): Promise<Found>
   }
 }
 
-/** What they told of is found again in the jobs themselves, where these can be read. */
+/** Deletes unreadable arrivals. Their content is restored from the jobs, if these are readable. */
 async function forgetArrivals(db: Statements): Promise<SetAside[]> {
   const rows = await db.all<[number, string, string]>('SELECT id, queue, uses FROM sluice.arrivals')
   const gone = rows.filter((row) => !areUses(row[2]))
@@ -78,7 +81,9 @@ async function forgetArrivals(db: Statements): Promise<SetAside[]> {
   return [...new Set(gone.map(([, queue]) => queue))].map((name) => ({ kind: 'arrival', name }))
 }
 
-/** A job has the buckets of its lane, where there is one. A run whose lane is gone may complete, and goes on no more. */
+/**
+ * Gives a job the buckets of its lane, if that exists. A run whose lane is gone may complete, but does not run again.
+ */
 async function restoreUses(db: Statements): Promise<number> {
   let mended = 0
   for (let after: number | null = 0; after !== null;) {

@@ -4,10 +4,13 @@ import type { SettleRequest } from '../shared/settle-once.ts'
 import { column, columns, type RowOf } from '../shared/columns.ts'
 import { isEnd, STATE } from '../shared/state.ts'
 
-/** What a repeated settlement finds of its run: it is still open; an earlier try has ended it so; it was taken from its worker. */
+/**
+ * The state of a run for a repeated settlement: it is still open; an earlier try ended it; another process took it from
+ * its worker.
+ */
 export type Found = { readonly kind: 'open' | 'lost' } | { readonly kind: 'won'; readonly state: number | null }
 
-/** In the order of the requests: of the run, whether its history says that it was lost or that it failed. */
+/** For each request: whether the run's history shows a lost lease or a failure. */
 const RUN = columns({
   at: column<number>('g.at'),
   attempt: column<number>('j.attempt'),
@@ -21,8 +24,9 @@ const FOUND = `SELECT ${RUN.list}
   FROM unnest($1::bigint[], $2::int[]) WITH ORDINALITY g(seq, attempt, at) JOIN sluice.jobs j ON j.seq = g.seq`
 
 /**
- * Looks at the runs of settlements whose earlier try may have been written. Only its own worker ends a run, and recovery, which leaves a
- * note in the job's history: what is open no more and was not lost, that try has ended. The job may have gone on since then.
+ * Finds the runs of settlements whose earlier try may have been written. Only its own worker and recovery end a run,
+ * and recovery leaves a note in the job's history. So the earlier try ended a run that is closed and was not lost. The
+ * job may have continued since then.
  */
 export async function findRuns(db: Statements, requests: readonly SettleRequest[]): Promise<Found[]> {
   const rows = await db.all(
@@ -48,12 +52,12 @@ function foundOf({ worker, settlement }: SettleRequest, row: RowOf<typeof RUN>):
 
 function hasWon(settlement: Settlement, attempt: number, state: number, failed: boolean): boolean {
   if (settlement.kind === 'retry') return failed
-  // Their attempt went back, and may have been given to a later run.
+  // Their attempt was given back, and a later run may have it.
   if (settlement.kind === 'push-back' || settlement.kind === 'give-back') return attempt <= settlement.attempt
   return attempt === settlement.attempt && isEnd(state)
 }
 
-/** Whether the history has an entry of the attempt that tells of a lost lease, or of another failure. */
+/** A condition: the history has an entry of the attempt with a lost lease, or with another failure. */
 function failedAs(like: 'LIKE' | 'NOT LIKE'): string {
   const ofAttempt = `',"attempt":' || g.attempt || ',"atUs":[0-9]+}$'`
   return `EXISTS (SELECT 1 FROM unnest(j.errors) e WHERE e ${like} '{"code":"lease.lost",%' AND e ~ (${ofAttempt}))`

@@ -18,7 +18,7 @@ type Written = [seq: number, attempt: number, state: number, now: number, work: 
 const SETTLE = `SELECT r_seq, r_attempt, r_state, r_now, r_work, r_flows FROM sluice.settle(
   $1::bigint[], $2::int[], $3::bigint[], $4::int[], $5::bigint[], $6::text[], $7::text[], $8::int[], $9::bigint[], $10::bigint[])`
 
-/** Settlements made together are written together; who may go on then is told so. */
+/** Writes settlements made together in one statement, then notifies the processes that may start jobs. */
 export function batchSettlements(context: Context, bell: Bell): Batch<SettleRequest, SettleResult> {
   return new Batch(async (requests) => {
     const { settled, work } = await context.db.session((db) => settle(context, db, requests))
@@ -29,8 +29,8 @@ export function batchSettlements(context: Context, bell: Bell): Batch<SettleRequ
 }
 
 /**
- * Writes what runs came to in one statement, returns their permits, and announces those that go on to their lanes. Of two settlements
- * of a run the first counts.
+ * Writes the outcomes of runs in one statement, returns their permits, and announces continuing jobs to their lanes. Of
+ * two settlements of a run the first counts.
  */
 async function settle(
   context: Context,
@@ -50,7 +50,7 @@ async function settle(
     for (const [i, at] of places.entries()) answers[at] = written.settled[i]
     work ||= written.work
   }
-  // An earlier try that the server was still at work on has come to its end meanwhile.
+  // The server was still executing an earlier try, which has finished meanwhile.
   const late = open.filter((at) => requests[at]?.again && answers[at]?.kind === 'lost')
   const ends = await settledBefore(
     context,
@@ -61,7 +61,7 @@ async function settle(
   return { settled: requests.map((_, at) => answers[at] ?? { kind: 'lost' }), work }
 }
 
-/** What earlier tries have come to, of requests that are repeated; undefined: it is still to be written. */
+/** The results of earlier tries of repeated requests; undefined: it still has to be written. */
 async function settledBefore(
   context: Context,
   db: Statements,
@@ -121,19 +121,19 @@ async function settleRound(
   return { settled, work: written.some((row) => row[4] === true) }
 }
 
-/** Whether it closes a bucket too: that needs a transaction. */
+/** Whether it also closes a bucket, which needs a transaction. */
 export function closesBucket({ settlement }: SettleRequest): boolean {
   return settlement.kind === 'push-back' && settlement.limit !== null
 }
 
-/** A push-back: the run goes back, and its bucket is closed, both or neither. */
+/** Settles a push-back: the run goes back and its bucket closes, both or neither. */
 export async function settleAndClose(context: Context, db: Statements, request: SettleRequest): Promise<SettleResult> {
   const { settlement } = request
   if (settlement.kind !== 'push-back' || settlement.limit === null) return { kind: 'lost' }
   const { limit, key, closedForUs } = settlement
   const owner = ownerFor(await currentLimits(context, db), limit, key, request.worker)
   const bucket = await bucketId(db, limit, key, owner)
-  // The run, then all buckets that it concerns at once and in order: whoever locks both does so like this.
+  // The run first, then all its buckets in order: every transaction that locks both uses this order.
   const [permits] = (await db.get<[number[] | null]>(
     'SELECT permits FROM sluice.jobs WHERE seq = $1 FOR UPDATE',
     settlement.seq,

@@ -5,7 +5,7 @@ import { sharedQueue } from './own.ts'
 import { recordQueues } from './queues.ts'
 import { leave } from './workers.ts'
 
-/** What the logic of both stores is given of this one. */
+/** The access of shared logic to this store. */
 export function accessOf(context: Context, db: Statements): Access {
   return {
     db,

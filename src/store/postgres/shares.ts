@@ -5,7 +5,7 @@ import type { Decision } from './decision.ts'
 import type { ReadSet } from './read-set.ts'
 import { ownQueue } from './own.ts'
 
-/** The queues of a request that nobody has paused, each with its own limits and the one that it was given. */
+/** The unpaused queues of a request, each with its own limits and the one set by an operator. */
 export function sharesOf(
   { limits, queues, unlimitedNext }: Context,
   decision: Decision,
@@ -14,7 +14,7 @@ export function sharesOf(
 ): QueueSlots[] {
   const held = read.held ?? []
   const paused = new Set(held.flatMap(([queue, isPaused]) => (isPaused ? [queue] : [])))
-  // Behind the buckets of the limits that were asked for stand those of the limits that queues were given.
+  // The buckets of declared limits come first, then those of limits set by operators.
   const given = held.flatMap(([queue, , limit]) => (limit === null ? [] : [queue]))
   let at = 0
   const own = request.queues.map(({ queue }) =>

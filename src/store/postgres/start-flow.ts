@@ -14,8 +14,9 @@ const START = `SELECT sluice.check_ageing($27), sluice.start_flow($1::uuid, $2, 
   $14::bigint[], $15::bigint[], $16::bigint[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::int[], $23::int[], $24::int[], $25::int[], $26::json[])`
 
 /**
- * Stores a flow with all its jobs in one statement. Like an enqueue it only inserts: it waits for nobody, and nobody waits for it.
- * @param again an earlier try may have stored it, whose answer was lost
+ * Stores a flow with all its jobs in one statement. Like an enqueue it only inserts, so it blocks no other transaction
+ * and waits for none.
+ * @param again an earlier try, whose answer was lost, may have stored it
  */
 export async function startFlow(context: Context, db: Statements, flow: NewFlow, again: boolean): Promise<void> {
   if (again && (await readAsync(getFlow({ db }, flow.id)))) return
@@ -35,7 +36,7 @@ async function store(context: Context, db: Statements, flow: NewFlow): Promise<v
   await db.all(START, id, kind, name, nodes.length, extra, ...graph, ...columns, ageingText(context))
 }
 
-/** A job as a row of columns, in the order of `start_flow`. */
+/** A job as a row of the columns of `start_flow`. */
 function rowOf(context: Context, { job, delayUs }: FlowJob, node: number, waits: number): Column {
   return [
     job.id,

@@ -1,8 +1,9 @@
 import type { Clock } from '../../base/clock.ts'
 
 /**
- * An estimate of the server's clock between two answers of it, for hints such as when to come again. Decisions go by the server's own
- * reading. It is late rather than early: an answer was read before it came, and who comes too early comes twice.
+ * An estimate of the server's clock between two answers, for hints such as the time of the next claim. Decisions use
+ * the server's own reading. The estimate is late rather than early, since an answer was read before it arrived: an
+ * early claim would have to come twice.
  */
 export class StoreClock {
   readonly #clock: Clock
@@ -13,7 +14,7 @@ export class StoreClock {
     this.#offsetUs = wallOf(clock) - clock.monotonicUs()
   }
 
-  /** The server has just been heard to say what time it is. */
+  /** Records a reading of the server's clock. */
   saw(nowUs: number): void {
     this.#offsetUs = nowUs - this.#clock.monotonicUs()
   }
@@ -23,7 +24,7 @@ export class StoreClock {
   }
 }
 
-/** A clock that a test gives to the server in place of its own: steady from the first store on, whatever the wall does. */
+/** A test's clock that replaces the server's: steady from the first store on, whichever way the wall clock steps. */
 export class TestClock {
   readonly #clock: Clock
   readonly #offsetUs: number

@@ -3,11 +3,12 @@ import type { PostgresDatabase } from '../../database/postgres.ts'
 import { TEST_CLOCK } from './sql/embedded.ts'
 import { TestClock, wallOf } from './store-clock.ts'
 
-/** Has a schema go by a test's clock. Its offset is kept in the store, per boot: a step of the wall moves no start. */
+/** Makes a schema use a test's clock. The store keeps its offset per boot: a step of the wall clock moves no start. */
 export async function useTestClock(db: PostgresDatabase, clock: Clock): Promise<TestClock> {
   return db.transaction(async (statements) => {
     await statements.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.migrate'), 0)`)
-    // An upgrade puts the server's clock back. What is there already is left: to replace it would have every connection make its plans anew.
+    // An upgrade restores the server's clock. An existing test clock stays: replacing it would make every connection
+    // plan again.
     const given = await statements.get<[boolean]>(
       `SELECT prosrc LIKE '%sluice_clock%' FROM pg_proc WHERE oid = 'sluice.now_us()'::regprocedure`,
     )

@@ -9,8 +9,8 @@ interface Seen {
 }
 
 /**
- * The waiting jobs of a claim's lanes that are of tasks it does not list. Where the first jobs of a lane are all known, as they mostly
- * are, nothing more was read. Else the first of each listed task are: however many unlisted jobs stand before them.
+ * The unlisted jobs of a claim's lanes. Usually all first jobs of a lane are listed, and nothing more was read.
+ * Otherwise the claim reads the first job of each listed task, behind any number of unlisted jobs.
  */
 export class UnlistedTasks {
   readonly #expected: boolean
@@ -26,12 +26,12 @@ export class UnlistedTasks {
     this.#line = grouped(read.knownLine)
   }
 
-  /** Some were met. */
+  /** Whether any were seen. */
   get any(): boolean {
     return this.#seen.size > 0
   }
 
-  /** Those of a lane's first jobs that may start. @param count as many as were read of each task */
+  /** Those of a lane's first jobs that may start. @param count the number of jobs read of each task */
   ofLane(lane: number, queue: string, rows: HeadRow<number>[], count: number): HeadRow<number>[] {
     return this.note(lane, queue, rows) ? (this.#heads.get(lane) ?? []).slice(0, count) : rows
   }
@@ -41,7 +41,7 @@ export class UnlistedTasks {
     return this.note(queue, queue, rows) ? (this.#line.get(queue) ?? []).slice(0, count) : rows
   }
 
-  /** True: there are unlisted jobs among the waiting jobs of a lane. */
+  /** True: the waiting jobs of a lane include unlisted ones. */
   note(place: number | string, queue: string, rows: readonly HeadRow<unknown>[]): boolean {
     if (this.#seen.has(place)) return true
     const unlisted = rows.find(([, , , , , , , task]) => typeof task === 'string')
@@ -58,7 +58,7 @@ export class UnlistedTasks {
     return seen ? { head: seen.head, known: this.#isKnown(seen) } : null
   }
 
-  /** The kinds of unlisted jobs that no live worker knows. */
+  /** The kinds of unlisted jobs that no live worker lists. */
   unknown(): UnknownKind[] {
     const kinds = new Map<string, UnknownKind>()
     for (const seen of this.#seen.values())

@@ -10,10 +10,10 @@ import type { Bell } from './watch.ts'
 
 type Row = [seq: number, id: string, priority: number, input: string, attempt: number, sinceUs: number]
 
-/** A job with when it came to wait: it ages from then on. */
+/** A job with the start of its wait, from which it ages. */
 type Found = UnresolvedJob & { readonly sinceUs: number }
 
-/** The kinds of jobs that lanes of unresolved jobs name. */
+/** The kinds of jobs in lanes of unresolved jobs. */
 export function kindsOf(lanes: readonly string[] | null): UnresolvedKind[] {
   return (lanes ?? []).map((lane) => {
     const at = lane.indexOf(' ')

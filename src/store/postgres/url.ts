@@ -4,7 +4,7 @@ import { readPostgresUrl } from '../shared/postgres-url.ts'
 import type { PostgresStoreOptions } from './options.ts'
 import { PostgresStore } from './postgres-store.ts'
 
-/** The store behind a `postgres://` URL. @throws store.url.invalid */
+/** The store behind a `postgres://` URL. @throws {SluiceError} `store.url.invalid` */
 export function postgresStoreOf(
   url: string,
   { clock, retention, ageingUs }: Pick<PostgresStoreOptions, 'clock' | 'retention' | 'ageingUs'>,
@@ -18,8 +18,8 @@ export function postgresStoreOf(
 }
 
 /**
- * Opens a store that is there already, to look into it.
- * @throws store.url.invalid, store.missing, store.version
+ * Opens an existing store, to inspect it.
+ * @throws {SluiceError} `store.url.invalid`, `store.missing`, `store.version`
  */
 export async function existingPostgres(url: string, clock: Clock): Promise<Store> {
   const retention = { completedUs: 0, cancelledUs: 0, discardedUs: 0 }
@@ -28,7 +28,7 @@ export async function existingPostgres(url: string, clock: Clock): Promise<Store
   return store
 }
 
-/** Creates or upgrades the tables, or only says how. */
+/** Creates or upgrades the tables, or only returns the SQL of it. */
 export async function upgradePostgres(url: string, clock: Clock, dryRun: boolean): Promise<string> {
   const store = postgresStoreOf(url, { clock, retention: { completedUs: 0, cancelledUs: 0, discardedUs: 0 } })
   try {

@@ -4,7 +4,7 @@ import type { WorkerWait } from '../contract/waits.ts'
 
 type Row = [worker: number, limit: string | null, key: string | null, wakeAt: number | null]
 
-/** How the views of a spread lane stand, by worker. */
+/** The wait of a spread lane at each worker, by worker. */
 export async function waitsOfWorkers(db: Statements, lane: number, nowUs: number): Promise<WorkerWait[]> {
   const rows = await db.all<Row>(
     `SELECT l.worker, b.limit_name, b.key, b.wake_at FROM sluice.lanes l LEFT JOIN sluice.buckets b ON b.id = l.bucket WHERE l.base = (SELECT key FROM sluice.lanes WHERE id = $1)

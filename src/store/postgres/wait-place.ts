@@ -8,10 +8,10 @@ const OF_LANE = 'lane = (SELECT key FROM sluice.lanes WHERE id = $3) AND state =
 
 type LaneRow = [id: number, turn: number, taken: number, share: number, head: number, key: string]
 
-/** Reads what the place of a job is worked out from. */
+/** The queries for the place of a job. */
 export function placeQueries(db: Statements): PlaceQueries {
   return {
-    // Empty lanes too: the bucket counts them.
+    // With empty lanes, since the bucket counts them too.
     async contenders({ id: bucket }) {
       const found = await db.all<LaneRow>(
         `SELECT id, turn, taken, share, head, key FROM sluice.lanes

@@ -4,15 +4,18 @@ import type { PgEvent, PgPoolClient } from '../../database/pg.ts'
 import type { PostgresDatabase, Statements } from '../../database/postgres.ts'
 import type { Change } from '../contract/store.ts'
 
-/** The first ring goes out at once, those made within this time after it as one; that a job has ended hurries nobody but who waits for its result. */
+/**
+ * The first notification is sent at once, and later ones within this time are merged into one. The end of a job is only
+ * urgent for those that wait for its result.
+ */
 const COALESCE_MS: Readonly<Record<Exclude<Change, 'any'>, number>> = { work: 5, cancelled: 5, ended: 25 }
 const LISTEN_AGAIN_MS = 1000
-/** A connection over which only the server speaks may have died unnoticed: it is asked for an answer so often, by real time. */
+/** A connection on which only the server sends may die unnoticed, so it is probed at this interval of real time. */
 const PROBE_EVERY_MS = 5000
-/** Without bells between processes others' work is looked for so often. */
+/** Without NOTIFY the store looks for others' work at this interval. */
 const POLL_MS = 250
 
-/** Bells between processes: NOTIFY off the commit path, coalesced, and never relied upon. */
+/** Notifications between processes: NOTIFY off the commit path, merged, and never relied upon. */
 export class Bell {
   readonly #db: PostgresDatabase
   readonly #clock: Clock
@@ -31,7 +34,7 @@ export class Bell {
     this.#notify = notify
   }
 
-  /** Tells this process at once, and others soon, that something was committed. */
+  /** Reports a commit to this process at once, and to others soon. */
   ring(change: Exclude<Change, 'any'>): void {
     if (this.#closed) return
     this.#tell(change)
@@ -52,7 +55,7 @@ export class Bell {
     this.#db.all(`SELECT pg_notify('sluice', $1)`, `${this.#own} ${change} ${this.#db.schema}`).catch(ignore)
   }
 
-  /** Tells everybody, this process too, when a transaction of somebody else's commits. */
+  /** Notifies all processes, with this one, when the caller's transaction commits. */
   async ringWithin(db: Statements): Promise<void> {
     if (this.#notify) await db.run(`SELECT pg_notify('sluice', $1)`, `tx work ${this.#db.schema}`)
   }
@@ -106,7 +109,7 @@ export class Bell {
       client.on('error', () => this.#listenAgain(client))
       await statements.script('LISTEN sluice')
       this.#probeLater(client, statements)
-      // What was rung while nobody listened is looked for.
+      // Notifications may have been lost while the connection was down.
       this.#tell('any')
     } catch {
       this.#listenAgain(this.#client)
@@ -140,5 +143,5 @@ export class Bell {
 }
 
 function ignore(): void {
-  // A bell that does not ring is made up for by timers.
+  // Timers make up for a failed notification.
 }

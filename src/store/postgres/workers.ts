@@ -36,7 +36,7 @@ export async function leave(context: Context, db: Statements, worker: number): P
   await leaveAll(context, db, [worker])
 }
 
-/** What they had left of budgets of their own is nobody's. */
+/** The rest of their own budgets is lost. */
 async function leaveAll(context: Context, db: Statements, workers: readonly number[]): Promise<void> {
   const { nowUs } = await readClock(context, db)
   const gone = await db.all<[queues: string]>(
@@ -97,7 +97,7 @@ export async function heartbeat(
   }
 }
 
-/** Queues that a live worker serves, and nobody has paused. */
+/** Unpaused queues that a live worker serves. */
 export async function liveQueues(db: Statements, nowUs: number): Promise<string[]> {
   const rows = await db.all<[string]>(
     `SELECT DISTINCT q FROM sluice.workers w, unnest(w.queues) q WHERE w.alive_until > $1
@@ -107,7 +107,9 @@ export async function liveQueues(db: Statements, nowUs: number): Promise<string[
   return rows.map(([queue]) => queue)
 }
 
-/** Since when somebody has been at work without a break, as far as those know who are at work now; `nowUs` when nobody is. */
+/**
+ * The start of the present unbroken period with a live worker, as far as the live workers know; `nowUs` without any.
+ */
 export async function attendedSinceUs(db: Statements, nowUs: number): Promise<number> {
   const row = await db.get<[number | null]>(
     'SELECT min(joined) FROM sluice.workers WHERE name IS NULL AND alive_until > $1',
@@ -117,8 +119,9 @@ export async function attendedSinceUs(db: Statements, nowUs: number): Promise<nu
 }
 
 /**
- * Forgets workers whose process is known to be gone, and answers their ids: of this host by its process, of another by its lease.
- * One whose lease is over while its process may live counts as dead until its next heartbeat: it may only have been stopped.
+ * Forgets workers whose process is gone, and returns their ids. On this host the process shows it, on another the
+ * lease. A worker whose lease is over while its process may live counts as dead until its next heartbeat: it may only
+ * have been stopped.
  */
 export async function expireWorkers(context: Context, db: Statements, bootId: string): Promise<number[]> {
   const { nowUs } = await readClock(context, db)
@@ -156,8 +159,8 @@ export async function isKnown(db: Statements, nowUs: number, queue: string, task
 }
 
 /**
- * A queue, or a task of one, has come alive or died: in lines where lanes of several queues stand, who is first may have changed. So it
- * may in all lines, where workers list different tasks.
+ * Wakes wait lists after a queue, or a task of one, gained or lost its last live worker. The head may have changed in
+ * lists with lanes of several queues, and in all lists if workers list different tasks.
  */
 export async function wakeSharedWaitLists(db: Statements, nowUs: number): Promise<void> {
   const sets = await db.all('SELECT DISTINCT tasks FROM sluice.workers LIMIT 2')
