@@ -1,4 +1,4 @@
--- Gives a schema the clock that its callers set, as `clock` of the engine says: for tests.
+-- Makes a schema use the clock of its callers, the engine's `clock` option: for tests.
 CREATE OR REPLACE FUNCTION sluice.now_us() RETURNS bigint LANGUAGE sql VOLATILE AS $f$
   SELECT coalesce(
     nullif(current_setting('sluice_clock.now_us', true), '')::bigint,

@@ -1,13 +1,13 @@
--- What the end of jobs means for their flows (jobs/flow.ts says it in words and small functions).
+-- The effect of ended jobs on their flows (jobs/flow.ts describes it in words and small functions).
 --
--- The order of locks, everywhere: jobs whose time has come (by seq; a claim skips those that are
--- locked), buckets (by id), flows (by seq), and last those jobs of the flows that are pending or
--- have ended. A holder of a flow waits for nothing but such jobs, and a holder of such a job waits
--- for no flow. So only a holder of its flow cancels a pending job (cancel.ts), and a process that
--- ends a flow first locks those of its jobs that wait or run (cancel-flow.ts). A process that does
--- not find a job where it was starts again, for a lock cannot be given back.
+-- The order of locks, everywhere: jobs that wait or run (by seq; a claim skips locked ones),
+-- buckets (by id), flows (by seq), and last those jobs of the flows that are pending or have ended.
+-- A holder of a flow waits for nothing but such jobs, and a holder of such a job waits for no flow.
+-- So only a holder of its flow cancels a pending job (cancel.ts), and a process that ends a flow
+-- first locks those of its jobs that wait or run (cancel-flow.ts). A process that does not find a
+-- job in its expected place starts again, since it cannot give a lock back.
 
--- Locks the flows of these jobs; answers those that are still there.
+-- Locks the flows of these jobs; returns those that still exist.
 CREATE OR REPLACE FUNCTION sluice.lock_flows(
   p_seqs bigint[]
 ) RETURNS bigint[] LANGUAGE plpgsql {{as_written}} AS $f$
@@ -22,7 +22,7 @@ BEGIN
   );
 END $f$;
 
--- What the results of all jobs that one waits for come to.
+-- The total size of the results of all jobs that one waits for.
 CREATE OR REPLACE FUNCTION sluice.bytes_before(
   p_seq bigint
 ) RETURNS bigint LANGUAGE plpgsql STABLE {{as_written}} AS $f$
@@ -39,10 +39,10 @@ BEGIN
   );
 END $f$;
 
--- These jobs have ended in this transaction: counts them, releases or stops what waited for them,
--- ends flows and calls back. Whatever has to be told of
--- it, as an array for each flow: the first of the jobs, id, kind, name, the state that it came to
--- or null, activated, cancelled, discarded. Null: nothing.
+-- Applies the end of jobs in this transaction to their flows. It counts them, starts or cancels the
+-- jobs that waited for them, ends flows and starts callbacks. The answer has an array for each flow
+-- with news: the first of the jobs, id, kind, name, its new state or null, activated, cancelled,
+-- discarded. Null: no news.
 CREATE OR REPLACE FUNCTION sluice.advance(
   p_seqs bigint[], p_retention bigint[]
 ) RETURNS text LANGUAGE plpgsql {{as_written}} AS $f$
@@ -56,7 +56,7 @@ BEGIN
   IF cardinality(v_flows) = 0 THEN RETURN NULL; END IF;
   v_now := sluice.now_us();
   v_wall := sluice.wall_us();
-  -- What has ended is kept as long as its flow.
+  -- Ended jobs are kept as long as their flow.
   UPDATE sluice.jobs j
   SET due = NULL
   FROM sluice.flows f WHERE j.seq = ANY (p_seqs) AND f.seq = j.flow AND j.due IS NOT NULL;
@@ -108,8 +108,7 @@ BEGIN
     )
     SELECT coalesce(array_agg(seq), '{}') INTO v_stopped FROM stopped;
   END IF;
-  -- A callback, or a straggler of a flow that was cancelled, is kept for its own time, and the flow
-  -- with it.
+  -- A callback, or a straggler of a cancelled flow, is kept for its own time, and the flow with it.
   WITH counted AS (
     SELECT d.flow,
       count(*) FILTER (WHERE d.state = {{job.completed}} AND d.node < f.total) AS completed,

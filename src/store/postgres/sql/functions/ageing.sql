@@ -1,4 +1,4 @@
--- The level of a job that another takes the place of: it keeps the steps that it has aged by
+-- The level of a job that replaces another: it keeps the steps by which that has aged
 -- (policy/admission/ageing.ts has the maths).
 CREATE OR REPLACE FUNCTION sluice.level_of(
   p_priority int, p_level bigint, p_before bigint, p_reached int
@@ -10,8 +10,8 @@ CREATE OR REPLACE FUNCTION sluice.level_of(
     ELSE 1099511627776 * (p_reached + 101)
   END $f$;
 
--- What a job is ordered by that may start at this instant (policy/admission/ageing.ts has the
--- maths). No ageing: nobody has ever set a pace.
+-- The level of a job that may start at this instant (policy/admission/ageing.ts has the maths). No
+-- ageing: no caller has ever set a pace.
 CREATE OR REPLACE FUNCTION sluice.level_at(
   p_ageing json, p_priority bigint, p_reached int, p_at bigint
 ) RETURNS bigint LANGUAGE sql IMMUTABLE AS $f$
@@ -25,7 +25,7 @@ CREATE OR REPLACE FUNCTION sluice.level_at(
     )
     + CASE WHEN p_reached IS NULL THEN 0 ELSE 1099511627776 * (p_reached + 101) END END $f$;
 
--- SL003: the pace at which priorities age is not what the caller reckoned by.
+-- SL003: the caller computed levels with another pace of ageing.
 CREATE OR REPLACE FUNCTION sluice.check_ageing(
   p_ageing text
 ) RETURNS void LANGUAGE plpgsql STABLE AS $f$

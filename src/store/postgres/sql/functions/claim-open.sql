@@ -1,9 +1,9 @@
--- A claim of jobs without limits, where there is nothing to decide. It takes one round trip, and no
--- locks but those of the jobs and one shared lock for each queue, for which a pause waits. Where
--- something needs a decision it answers no row, and the caller reads and decides. Such are a lane
--- that is open or due, an arrival, a time that has come, a queue that is paused or has a limit.
+-- A claim of jobs without limits, if there is nothing to decide. It takes one round trip, and locks
+-- only the jobs and one shared lock for each queue, for which a pause waits. If the claim needs a
+-- decision it returns no row, and the caller reads and decides. It needs one for a lane that is
+-- open or due, an arrival, a due job, or a queue that is paused or has a limit.
 
--- Starts jobs that wait, for a worker; p_permits in the same order: the buckets whose permits each
+-- Starts waiting jobs for a worker. p_permits, in the same order: the buckets whose permits each
 -- holds, as an array's text.
 CREATE
   OR REPLACE FUNCTION sluice.start_jobs(
@@ -17,8 +17,8 @@ RETURNS TABLE (
 ) LANGUAGE plpgsql
 {{by_index}} AS $f$
 BEGIN
-  -- An occurrence of a schedule has to start before the end of the series; a retry of it need not.
-  -- Outside, a job's own lease goes before the claim's.
+  -- An occurrence of a schedule has to start before the end of its series; a retry of it need not.
+  -- In a remote run, a job's own lease overrides the claim's.
   RETURN QUERY
   UPDATE sluice.jobs j
   SET state = {{job.active}}, attempt = j.attempt + 1, worker = p_worker, started = p_now,
@@ -34,9 +34,9 @@ BEGIN
     j.flow;
 END $f$;
 
--- p_limits: the number of the last change of limits that the caller knows; p_next_end: when an
--- override that it knows ends. The first row tells of the claim itself,
--- as JSON in the place of an input; without it nothing was done.
+-- p_limits: the number of the last change of limits that the caller knows; p_next_end: the end of
+-- an override that it knows. The first row describes the claim itself, as JSON in the column of an
+-- input; without it nothing was done.
 CREATE OR REPLACE FUNCTION sluice.claim_open(
   p_queues text[], p_lanes text[], p_slots int[], p_worker bigint, p_lease_us bigint,
   p_limits bigint, p_next_end bigint, p_unreadable text[], p_outside boolean DEFAULT false,
@@ -93,7 +93,7 @@ BEGIN
       ELSE '{}'
     END;
     IF cardinality(v_unlisted) > 0 THEN
-      -- The first of each task that is listed, however many others stand before them.
+      -- The first job of each listed task, behind any number of others.
       v_had := ARRAY(SELECT h.seq FROM unnest(p_tasks) t(task), LATERAL (
         SELECT seq, priority FROM sluice.jobs
         WHERE lane = p_lanes[n] AND state = {{job.available}} AND task = t.task

@@ -1,12 +1,12 @@
--- The first round trip of a claim. It locks the queue and all buckets that the decision may ask,
--- then reads what the decision may ask, then the clock.
+-- The first round trip of a claim. It locks the queue and all buckets that the decision may need,
+-- then reads the decision's rows, then the clock.
 --
--- It finds what that is twice: before the locks to know what to lock, and after them, since only
--- what is read then holds. Open lanes and due buckets are found once. No other process changes an
--- open lane without the queue's lock. What comes due meanwhile is in the next wakeup.
+-- It finds these rows twice: before the locks to know what to lock, and after them, since only rows
+-- read under locks are current. Open lanes and due buckets are found once. No other process changes
+-- an open lane without the queue's lock. The next wakeup covers rows that become due meanwhile.
 
--- The first lanes of each group of a bucket's line, and the line's deputies. Groups are found by
--- one index probe each.
+-- The first lanes of each group of a bucket's wait list, and the list's deputies. One index probe
+-- finds each group.
 CREATE OR REPLACE FUNCTION sluice.line_first(
   p_bucket bigint, p_count int
 ) RETURNS TABLE (r_queue text, r_over text, r_id bigint) LANGUAGE plpgsql STABLE AS $f$
@@ -28,9 +28,8 @@ BEGIN
   END LOOP;
 END $f$;
 
--- What a decision may ask: open lanes, due buckets, the lines of their buckets, the buckets of
--- those lines' lanes, and so on p_depth times.
--- Open lanes that are known are not looked for again.
+-- The rows that a decision may need: open lanes, due buckets, the wait lists of their buckets, the
+-- buckets of those lists' lanes, and so on p_depth times. Known open lanes are not searched again.
 CREATE OR REPLACE FUNCTION sluice.claim_reach(
   p_queues text[], p_known bigint[], p_due bigint[], p_lanes bigint[], p_buckets bigint[],
   p_open int, p_line int, p_depth int, OUT open_lanes bigint[], OUT lanes bigint[],
@@ -85,8 +84,8 @@ BEGIN
   END LOOP;
 END $f$;
 
--- In plpgsql, whose plans are kept; those of plain SQL are made anew at each call. The instants at
--- which something of itself comes due, on the clocks that it goes by.
+-- In plpgsql, which caches plans; plain SQL would plan at each call. The next due times of each
+-- kind, on the clocks of that kind.
 CREATE OR REPLACE FUNCTION sluice.claim_next(
   p_now bigint, p_worker bigint
 ) RETURNS json LANGUAGE plpgsql STABLE AS $f$
@@ -114,7 +113,7 @@ BEGIN
   ));
 END $f$;
 
--- The next occurrences on either clock, and a schedule whose missed occurrences wait no longer.
+-- The next occurrences on both clocks, and a schedule whose missed occurrences may continue.
 CREATE OR REPLACE FUNCTION sluice.claim_fire(
   p_unreadable text[]
 ) RETURNS json LANGUAGE plpgsql STABLE AS $f$
@@ -144,8 +143,8 @@ BEGIN
   ));
 END $f$;
 
--- Locks, then reads, then the clock. Null: a bucket that nobody could have known of is locked by
--- somebody else, and all must begin anew.
+-- Locks, then reads, then the clock. Null: another transaction locks a bucket that this claim could
+-- not know before, so the claim starts again.
 CREATE OR REPLACE FUNCTION sluice.claim_look(p json) RETURNS text LANGUAGE plpgsql
 {{by_index}} AS $f$
 DECLARE
@@ -169,7 +168,7 @@ DECLARE
   answer text;
 BEGIN
   PERFORM sluice.lock_queues(v_queues);
-  -- Who changes limits waits until no claim decides by what they were.
+  -- A change of limits waits until no claim decides with the old ones.
   PERFORM pg_advisory_xact_lock_shared(hashtext('sluice.limits'), 0);
   IF json_array_length(p -> 'uses') > 0 THEN
     v_own := sluice.own_buckets(p -> 'uses');
@@ -193,7 +192,7 @@ BEGIN
       )
     );
   END IF;
-  -- Lanes and lines of this worker alone: only where a limit has ever had such.
+  -- Lanes and wait lists of this worker alone, only if a limit has ever had such.
   v_apart := v_worker <> 0 AND EXISTS (SELECT 1 FROM sluice.apart);
   v_all := CASE
     WHEN v_apart
@@ -301,8 +300,8 @@ BEGIN
           WHERE l.id = ANY (reach.lanes)
         )
     END,
-    -- Behind those that were sifted. Two ranges and not a disjunction, of which only the lane would
-    -- be looked up.
+    -- Behind the jobs of the last late scan. Two ranges instead of an OR, since an OR would use
+    -- only the lane of the index.
     'behind',
     (
       SELECT json_agg(
@@ -384,8 +383,8 @@ BEGIN
           WHERE w.alive_until > v_now AND w.id <> v_worker
         )
     END,
-    -- Lanes that wait elsewhere for buckets that drop: of the queues that claim, and whether there
-    -- are others.
+    -- Lanes that wait for another bucket and need one that drops: of the claiming queues, and
+    -- whether there are others.
     'watched',
     CASE
       WHEN EXISTS (SELECT 1 FROM sluice.drop_watch)

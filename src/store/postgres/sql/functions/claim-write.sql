@@ -1,7 +1,8 @@
--- The second round trip of a claim: it writes what the decision came to, set by set. What does not
--- fit the rows that the decision was made on ends the whole.
+-- The second round trip of a claim: it writes the decision, set by set. A row that differs from the
+-- one decided on rolls everything back.
 
--- SL001: decided too long ago. SL002: jobs that were granted cannot be had; the message names them.
+-- SL001: the decision is too old. SL002: started jobs are no longer available; the message names
+-- them.
 CREATE OR REPLACE FUNCTION sluice.claim_write(
   p_now bigint, p_late_us bigint, p_worker bigint, p_lease_us bigint, p_grants json, p_lanes json,
   p_buckets json, p_rejected json, p_booked json, p_outside boolean DEFAULT false,
@@ -23,7 +24,8 @@ BEGIN
   v_rejected := ARRAY(
     SELECT (r ->> {{rejection.seq}})::bigint FROM json_array_elements(p_rejected) r
   );
-  -- The state is written so that no partial index seems to fit: only the jobs named are to be read.
+  -- The state is written so that no partial index seems to fit: the update must only read the named
+  -- jobs.
   v_had := ARRAY(
     SELECT seq FROM sluice.jobs
     WHERE seq = ANY (v_seqs || v_rejected) AND state + 0 = {{job.available}} ORDER BY seq
@@ -55,7 +57,7 @@ BEGIN
     IF v_count <> json_array_length(p_lanes) THEN
       RAISE EXCEPTION '[]' USING ERRCODE = 'SL002';
     END IF;
-    -- Those that need a bucket that drops: which of them wait elsewhere, and what they ask of it.
+    -- Lanes that need a bucket that drops: which of them wait for another bucket, and their need.
     IF EXISTS (
       SELECT 1 FROM json_array_elements(p_lanes) g WHERE g ->> {{lane_row.watches}} IS NOT NULL
     ) THEN
@@ -118,7 +120,7 @@ BEGIN
       j.max_attempts, j.pushed_back, j.created, j.extra, j.schedule, j.occurs, j.state::int,
       j.since, j.flow;
   END IF;
-  -- A job that another process has locked is about to change; a claim then reschedules it again.
+  -- A job that another process has locked is about to change; a later claim then reschedules it.
   IF json_array_length(p_booked) > 0 THEN
     UPDATE sluice.jobs j
     SET booked = (g ->> {{reservation.start}})::bigint

@@ -1,7 +1,6 @@
--- A clock that went back: what was written by it lies too far ahead, and would be waited for twice.
+-- A clock that went back. Instants written before are then too late, and jobs would wait twice.
 
--- The last time that anybody wrote down; what an earlier step has been made up for does not count
--- again.
+-- The last recorded time. Earlier steps that were already corrected do not count again.
 CREATE OR REPLACE FUNCTION sluice.clock_seen() RETURNS bigint LANGUAGE plpgsql STABLE AS $f$
 DECLARE v_data bigint; v_handled bigint;
 BEGIN
@@ -16,10 +15,9 @@ BEGIN
   );
 END $f$;
 
--- Compares the clock with the last time that anybody wrote down. Where it went back by a second or
--- more, all that is timed by it goes with it, and
--- every line is looked at again: buckets then make up for it when they are loaded. True: it went
--- back.
+-- Compares the clock with the last recorded time. If it went back by a second or more, all instants
+-- move back with it. Every wait list is evaluated again: buckets are corrected when they are
+-- loaded. True: it went back.
 CREATE OR REPLACE FUNCTION sluice.check_clock() RETURNS boolean LANGUAGE plpgsql AS $f$
 DECLARE v_now bigint; v_seen bigint; v_by bigint;
 BEGIN
@@ -31,7 +29,7 @@ BEGIN
     WHERE sluice.store.value::bigint < v_now - 1000000;
     RETURN false;
   END IF;
-  -- One process does it for all; whoever comes second finds it done.
+  -- One process does it for all; a second one finds it done.
   PERFORM pg_advisory_xact_lock(hashtext('sluice.limits'), 0);
   v_now := sluice.now_us();
   v_seen := sluice.clock_seen();

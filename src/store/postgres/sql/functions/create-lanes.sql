@@ -1,7 +1,5 @@
--- Creates the lanes that are not there yet, with their buckets. A bucket that was forgotten
--- meanwhile is a new one.
--- Uses: [[limit, key, worker], …] of which the worker, where a bucket is one's own, may be left
--- out.
+-- Creates missing lanes, with their buckets. A bucket that was forgotten meanwhile is a new one.
+-- Uses: [[limit, key, worker], …]; the worker, which owns the bucket, may be absent.
 CREATE OR REPLACE FUNCTION sluice.create_lanes(
   p_keys text[], p_queues text[], p_uses text[], p_fair text[], p_shares int[], p_bases text[],
   p_workers bigint[], p_now bigint
@@ -47,7 +45,7 @@ BEGIN
   UPDATE sluice.buckets b SET lanes = b.lanes + c.n FROM counted c WHERE b.id = c.id;
 END $f$;
 
--- The queue's own buckets, in the order they are asked for; those that are missing are made.
+-- The queue's own buckets, in the order of the request; missing ones are created.
 CREATE OR REPLACE FUNCTION sluice.own_buckets(p_uses json) RETURNS bigint[] LANGUAGE plpgsql AS $f$
 DECLARE found bigint[];
 BEGIN

@@ -51,7 +51,7 @@ BEGIN
         RETURN NEXT;
         CONTINUE;
       END IF;
-      -- What has started is never changed: a new job is made.
+      -- A started job is never changed: the call stores a new job.
       IF FOUND THEN
         SELECT j.seq, j.id, j.state, j.queue, j.lane, j.uses, j.fair, j.priority,
           coalesce(j.asked, j.priority) AS asked
@@ -123,8 +123,8 @@ BEGIN
   END LOOP;
 END $f$;
 
--- As enqueue_unique, but all or none. SL004: the key of one is held and must not be; the message
--- says whose it is.
+-- As enqueue_unique, but all or none. SL004: another job holds a key whose rule refuses duplicates;
+-- the message names the job.
 CREATE OR REPLACE FUNCTION sluice.enqueue_whole(
   p_jobs json, p_cancelled_us bigint
 ) RETURNS json LANGUAGE plpgsql AS $f$

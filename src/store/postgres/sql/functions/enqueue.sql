@@ -1,7 +1,7 @@
 -- The enqueue for triggers and other languages: one job, in the caller's transaction.
 
--- The name of the lane of a job, as the engine computes it: JSON text as JavaScript writes it,
--- hashed where it is long.
+-- The name of a job's lane, as the engine computes it: JSON text as JavaScript writes it, hashed if
+-- it is long.
 CREATE OR REPLACE FUNCTION sluice.lane_key(
   p_queue text, p_uses text
 ) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $f$
@@ -19,8 +19,8 @@ BEGIN
   RETURN translate(rtrim(encode(sha256(convert_to(v_text, 'UTF8')), 'base64'), '='), '+/', '-_');
 END $f$;
 
--- A partition key as it is kept, like policy/limits/partition-key.ts says; the texts that cannot be
--- kept at all are refused by this server.
+-- A partition key in its stored form, as in policy/limits/partition-key.ts. The server itself
+-- refuses texts that it cannot store.
 CREATE OR REPLACE FUNCTION sluice.kept_key(p_key text) RETURNS text LANGUAGE sql IMMUTABLE AS $f$
   SELECT CASE
     WHEN octet_length(p_key) > 1024
@@ -38,9 +38,9 @@ BEGIN
   RETURN encode(set_byte(v_bytes, 6, (get_byte(v_bytes, 6) & 15) | 112), 'hex')::uuid;
 END $f$;
 
--- limits: [{"limit": "crm", "key": "acme", "weight": 1}, …], key and weight may be left out: these
--- are the job's, and no others.
--- Without them the job waits until an engine that knows the task says what they are.
+-- limits: [{"limit": "crm", "key": "acme", "weight": 1}, …]; key and weight are optional. They are
+-- the job's only limits. Without them the job waits until an engine that lists the task resolves
+-- its limits.
 CREATE OR REPLACE FUNCTION sluice.enqueue(
   task text, input json DEFAULT 'null', queue text DEFAULT 'default', limits json DEFAULT NULL,
   priority int DEFAULT 0, max_attempts int DEFAULT 3, run_at timestamptz DEFAULT NULL,

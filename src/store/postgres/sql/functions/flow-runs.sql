@@ -1,7 +1,7 @@
--- A discarded job of a flow that runs again by hand, and what its runs are handed of their flows.
+-- The retry of a flow's discarded job, and the results that runs of a flow get.
 
--- A discarded node runs again, by hand, and its flow is locked: that goes on, and what was
--- cancelled because of it waits again. Callbacks that were called stay called.
+-- Reopens the flow of a discarded node that a caller retries; its flow is locked. The jobs that its
+-- failure cancelled wait again. Callbacks that ran do not run again.
 CREATE OR REPLACE FUNCTION sluice.reopen(
   p_seq bigint
 ) RETURNS void LANGUAGE plpgsql {{as_written}} AS $f$
@@ -47,8 +47,8 @@ BEGIN
   WHERE seq = v_flow.seq;
 END $f$;
 
--- Of those of these jobs that belong to flows: their places, and as a list the results that they
--- are handed. Null: a callback whose results together are over the bound.
+-- The flow places of those of these jobs that belong to flows, and as a list the results that they
+-- get. Null: a callback whose results together are over the bound.
 CREATE OR REPLACE FUNCTION sluice.flow_runs(
   p_seqs bigint[]
 ) RETURNS TABLE (
@@ -58,7 +58,7 @@ BEGIN
   RETURN QUERY SELECT j.seq, f.id, j.node, f.total, CASE
     WHEN j.node >= f.total AND f.bytes > {{max_parent_results_bytes}} THEN NULL
     WHEN j.node < f.total AND f.edges = 0 THEN '[]'
-    -- A walk along a chain would find the same, and slower.
+    -- A walk along a chain would find the same, but slower.
     WHEN j.node >= f.total OR f.kind = 'chain' THEN
       (
         SELECT coalesce(json_agg(d.result ORDER BY d.node), '[]')::text FROM sluice.jobs d

@@ -1,7 +1,7 @@
--- An enqueue only inserts, and locks nothing but unique keys: it may stand in a caller's long
--- transaction and make no other process wait.
+-- An enqueue only inserts, and locks only unique keys: in a caller's long transaction it blocks no
+-- other process.
 
--- p_run_at below 0: so many µs from now, by this clock and not by the caller's.
+-- p_run_at below 0: that many µs from now, on this clock instead of the caller's.
 CREATE OR REPLACE FUNCTION sluice.insert_jobs(
   p_ids uuid[], p_tasks text[], p_queues text[], p_lanes text[], p_levels bigint[],
   p_max_attempts int[], p_run_at bigint[], p_expires bigint[],
@@ -57,8 +57,8 @@ BEGIN
     ORDER BY g.n
     RETURNING seq, state, priority, queue, lane, uses, fair, due
   )
-  -- Laid together with the shares and grouped, not joined: a plan for any number of lanes would
-  -- compare each with each.
+  -- Combined with the shares and grouped, not joined: a plan for any number of lanes would compare
+  -- each with each.
   INSERT INTO sluice.arrivals (queue, lane, uses, fair, share, look, level, first)
   SELECT min(m.queue), m.lane, min(m.uses), min(m.fair),
     (array_agg(m.share ORDER BY m.n DESC NULLS LAST))[1],

@@ -19,7 +19,7 @@ BEGIN
   RETURN found;
 END $f$;
 
--- Callers that come with several keys lock them in the order of their numbers.
+-- Callers with several keys lock them in the order of their numbers.
 CREATE OR REPLACE FUNCTION sluice.lock_unique(p_keys text[]) RETURNS void LANGUAGE plpgsql AS $f$
 DECLARE number int;
 BEGIN
@@ -28,8 +28,8 @@ BEGIN
   END LOOP;
 END $f$;
 
--- Locks the bounds of queues that have some: pushes to one come one after the other. In the order
--- of the locks' own numbers, after unique keys.
+-- Locks the bounds of bounded queues: pushes to one run one after the other. In the order of the
+-- locks' own numbers, after unique keys.
 CREATE OR REPLACE FUNCTION sluice.lock_bounds(
   p_queues text[]
 ) RETURNS boolean LANGUAGE plpgsql AS $f$

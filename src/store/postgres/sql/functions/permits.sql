@@ -1,4 +1,4 @@
--- Has the first of each line looked at again, if anybody waits there.
+-- Makes the next claim evaluate the head of each wait list, if any lane waits there.
 CREATE OR REPLACE FUNCTION sluice.wake_lines(
   p_ids bigint[], p_now bigint
 ) RETURNS void LANGUAGE plpgsql AS $f$
@@ -9,8 +9,8 @@ BEGIN
   WHERE id = ANY (p_ids) AND wake_at > p_now;
 END $f$;
 
--- Gives permits back and wakes the lines of their buckets; true if anybody waits there. An id that
--- is named twice counts twice.
+-- Returns permits and wakes the wait lists of their buckets; true if any lane waits there. An id
+-- that occurs twice counts twice.
 CREATE OR REPLACE FUNCTION sluice.return_permits(
   p_ids bigint[], p_now bigint
 ) RETURNS boolean LANGUAGE plpgsql AS $f$

@@ -1,4 +1,5 @@
--- When an available job is given up: the end of its longest wait or its expiry, whichever is first.
+-- The latest start of an available job: the end of its longest wait or its expiry, whichever is
+-- first.
 CREATE OR REPLACE FUNCTION sluice.latest_start(
   p_uses text, p_expires bigint, p_now bigint, p_wall bigint
 ) RETURNS bigint LANGUAGE plpgsql STABLE AS $f$
@@ -18,7 +19,7 @@ BEGIN
   RETURN latest;
 END $f$;
 
--- Jobs whose time has come join their lanes.
+-- Moves due jobs to their lanes.
 CREATE OR REPLACE FUNCTION sluice.promote(
   p_limit int
 ) RETURNS int LANGUAGE plpgsql {{by_index}} AS $f$

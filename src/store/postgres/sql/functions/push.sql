@@ -1,4 +1,4 @@
--- Pushes of remote jobs: the statement that stores them also asks whether it may.
+-- Pushes of remote jobs: one statement checks and stores them.
 
 -- Jobs of a bounded queue that have not started.
 CREATE OR REPLACE FUNCTION sluice.depth_of(
@@ -12,9 +12,9 @@ BEGIN
   );
 END $f$;
 
--- The first job that cannot be stored, and why; else how full its queues will be. p_given: ids that
--- the caller chose, null for others.
--- SL003: limits have changed since the caller looked at them.
+-- The first job that cannot be stored, and the reason; otherwise the new fill levels of its queues.
+-- p_given: ids that the caller chose, null for others. SL003: limits have changed since the caller
+-- read them.
 CREATE OR REPLACE FUNCTION sluice.check_offer(
   p_given uuid[], p_queues text[], p_keys text[], p_generation bigint
 ) RETURNS TABLE (refused json, depths json) LANGUAGE plpgsql

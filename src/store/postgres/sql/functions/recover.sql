@@ -1,4 +1,4 @@
--- Takes back the jobs whose lease ran out, and those of workers that are known to be dead.
+-- Takes back the jobs whose lease ran out, and those of dead workers.
 CREATE OR REPLACE FUNCTION sluice.recover(p_dead bigint[], p_retention bigint[], p_error text)
 RETURNS TABLE (
   r_id uuid, r_task text, r_queue text, r_input text, r_attempt int, r_state int, r_seq bigint,

@@ -1,10 +1,10 @@
--- What runs came to: one statement for a whole batch. It writes jobs, buckets and flows, never
--- lanes. p_retention is of completed, cancelled and discarded jobs, in this order.
+-- Writes the outcomes of runs: one statement for a whole batch. It writes jobs, buckets and flows,
+-- never lanes. p_retention holds that of completed, cancelled and discarded jobs, in this order.
 
--- r_work: some of it may start again, or lets others start. r_flows, in the first row: what
--- sluice.advance answers. Sorted by seq: whoever writes several jobs locks them in this order.
--- Counts only where the lease is still the caller's, for the run that started then: a later one may
--- have the same attempt.
+-- r_work: some job may start, of these or of others. r_flows, in the first row: the answer of
+-- sluice.advance. Sorted by seq, since every writer of several jobs locks them in this order. A row
+-- counts only while the caller holds the lease for the run that started then: a later run may have
+-- the same attempt.
 CREATE OR REPLACE FUNCTION sluice.settle(
   p_seqs bigint[], p_attempts int[], p_workers bigint[], p_states int[], p_after bigint[],
   p_results text[], p_errors text[], p_back int[], p_retention bigint[],

@@ -1,4 +1,4 @@
--- How flows are stored, and how the time of their jobs comes.
+-- Storing flows, and starting their pending jobs.
 
 -- Announces jobs of flows to their lanes, as an enqueue does.
 CREATE OR REPLACE FUNCTION sluice.announce_jobs(
@@ -16,7 +16,7 @@ BEGIN
   GROUP BY j.queue, j.lane;
 END $f$;
 
--- Stores a flow with all its jobs, in the order of their nodes; those that wait for none go to
+-- Stores a flow with all its jobs, in the order of their nodes; those that wait for no other join
 -- their lanes.
 CREATE OR REPLACE FUNCTION sluice.start_flow(
   p_id uuid, p_kind text, p_name text, p_total int, p_extra text, p_before int[], p_behind int[],
@@ -97,7 +97,7 @@ BEGIN
   IF v_seqs IS NOT NULL THEN PERFORM sluice.announce_jobs(v_seqs, v_shares); END IF;
 END $f$;
 
--- The time of pending jobs has come: they go to their lanes, at their old places, or are scheduled.
+-- Starts pending jobs: they join their lanes, at their old places, or are scheduled.
 CREATE OR REPLACE FUNCTION sluice.begin_jobs(
   p_seqs bigint[], p_now bigint, p_wall bigint
 ) RETURNS void LANGUAGE plpgsql {{by_index}} AS $f$

@@ -1,15 +1,15 @@
--- What a claim does before it reads, in a transaction of its own.
+-- The work of a claim before it reads, in a transaction of its own.
 --
--- Only a claim writes lanes, and only under the lock of their queue. Everything else that changes
--- the head of a lane says so by a row in `arrivals`. A claim then reads the head from the lane's
--- jobs, so that a row may come late, twice, or for a job that has gone again.
+-- Only a claim writes lanes, and only under the lock of their queue. Every other change of a lane's
+-- head inserts a row into `arrivals`. A claim then reads the head from the lane's jobs, so that a
+-- row may come late, twice, or for a job that has gone again.
 
--- Takes in what has arrived for these queues: lanes open that were empty, whose head was outranked
--- or has gone. No newcomer stands before p_turn, and no
--- two at the same place, which would break into turns of several starts. A lane with nothing that a
--- worker at work lists is parked at once: no decision has to look at it.
--- p_tasks, p_known: what the claimer lists, and the name of that set; null: it takes any. Answers
--- the last turn that was given, and the kinds of what was parked.
+-- Takes in the arrivals of these queues. It opens lanes that were empty, and lanes whose head was
+-- outranked or has gone. New lanes stand behind p_turn, each at a turn of its own, since equal
+-- turns would break into turns of several starts. A lane without jobs that a live worker lists is
+-- parked at once, so that no decision examines it. p_tasks, p_known: the claimer's tasks, and the
+-- name of that set; null: it takes any. Returns the last turn assigned, and the kinds of parked
+-- jobs.
 CREATE OR REPLACE FUNCTION sluice.take_arrivals(
   p_queues text[], p_turn bigint, p_tasks text[], p_known text, p_worker bigint
 ) RETURNS json LANGUAGE plpgsql {{by_index}} AS $f$
@@ -53,7 +53,7 @@ BEGIN
   FROM each e;
   IF v_count < 1000 THEN PERFORM sluice.remember_taken_in(p_queues, v_seen); END IF;
   IF v_keys IS NULL THEN RETURN json_build_array(v_turn, NULL); END IF;
-  -- Never by their numbers: to reach one text of an array all before it are walked over.
+  -- Never by index: to reach one text of an array the server walks over all before it.
   SELECT array_agg(a.key), array_agg(a.queue), array_agg(a.uses), array_agg(a.fair),
     array_agg(a.share)
   INTO v_absent, v_absent_queues, v_absent_uses, v_absent_fair, v_absent_shares
@@ -72,7 +72,7 @@ BEGIN
     v_spread := sluice.spread_lanes(v_keys, v_uses, v_now);
   END IF;
   IF v_spread IS NOT NULL THEN
-    -- What has come to a spread lane has come to each view of it.
+    -- An arrival in a spread lane is one in each view of it.
     SELECT array_agg(coalesce(v.key, a.key)), array_agg(a.look AND v.key IS NULL),
       array_agg(a.level), array_agg(a.first)
     INTO v_keys, v_looks, v_levels, v_firsts
@@ -88,8 +88,8 @@ BEGIN
           THEN sluice.is_unlisted(l.queue, coalesce(l.base, l.key), p_tasks, p_worker, v_now)
         ELSE false
       END AS unlisted,
-      -- Who came behind all that were sifted leaves them as they are; whatever else happened, they
-      -- are sifted anew.
+      -- A job behind all that the late scan read leaves the scan cursor valid. Any other change
+      -- restarts the scan.
       CASE
         WHEN a.level < (l.sieve::json ->> {{scan_cursor.level}})::bigint
           OR (
@@ -153,7 +153,7 @@ BEGIN
   RETURN json_build_array(v_turn, v_unknown);
 END $f$;
 
--- As processes of 0.1.0 call it, which are at work while a newer one upgrades the store.
+-- The signature that processes of 0.1.0 call while a newer one upgrades the store.
 CREATE OR REPLACE FUNCTION sluice.take_arrivals(
   p_queues text[], p_turn bigint
 ) RETURNS bigint LANGUAGE sql AS $f$

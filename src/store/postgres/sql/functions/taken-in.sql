@@ -1,11 +1,11 @@
--- Which arrivals a connection has taken in. Once it has taken in all that a snapshot showed, it
--- reads only what transactions brought that this snapshot did not show: those that were under way,
--- and those that came later. So a row may be committed however late, and no row is read twice.
+-- The arrivals that a connection has taken in. Once it has taken in all that a snapshot showed, it
+-- only reads rows of transactions that this snapshot did not show: those then in progress, and
+-- later ones. So a row may be committed at any time, and no row is read twice.
 
--- A connection remembers the snapshot of which all that has arrived for some queues is taken in.
--- The server forgets it with the connection, as it must: a taking in that was not yet
--- durable when the server crashed is undone, and another server numbers its transactions anew.
--- Callers may name any queues: there are 64 places, in which one set ousts another.
+-- Per set of queues, a connection remembers the snapshot whose arrivals it has taken in. The server
+-- drops it with the connection, and has to: a crash undoes commits that were not durable, and
+-- another server numbers its transactions differently. Callers may name any queues, so there are 64
+-- places, in which one set replaces another.
 CREATE OR REPLACE FUNCTION sluice.taken_in_place(p_set text) RETURNS text LANGUAGE sql STABLE AS $f$
   SELECT 'sluice_taken_in.q' || (hashtext(p_set) & 63) $f$;
 
@@ -22,7 +22,7 @@ BEGIN
   PERFORM set_config(sluice.taken_in_place(v_set), v_set || p_seen::text, false);
 END $f$;
 
--- That snapshot; where none is remembered, one of nothing.
+-- The remembered snapshot; an empty one if there is none.
 CREATE OR REPLACE FUNCTION sluice.taken_in(
   p_queues text[]
 ) RETURNS pg_snapshot LANGUAGE plpgsql STABLE AS $f$
@@ -36,7 +36,7 @@ BEGIN
   END;
 END $f$;
 
--- Whether anything has arrived that the snapshot remembered did not show.
+-- Whether anything has arrived that the remembered snapshot did not show.
 CREATE OR REPLACE FUNCTION sluice.has_arrived(
   p_queues text[]
 ) RETURNS boolean LANGUAGE plpgsql STABLE AS $f$
@@ -48,7 +48,7 @@ BEGIN
     OR EXISTS (SELECT 1 FROM sluice.arrivals WHERE queue = ANY (p_queues) AND xid = ANY (v_open));
 END $f$;
 
--- The same, and where nothing has, this is remembered.
+-- The same; without arrivals, it remembers the present snapshot.
 CREATE OR REPLACE FUNCTION sluice.look_arrivals(
   p_queues text[]
 ) RETURNS boolean LANGUAGE plpgsql AS $f$

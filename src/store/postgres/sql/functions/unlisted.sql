@@ -1,6 +1,5 @@
--- Whether a lane has waiting jobs, and a claimer with these tasks can start none of them, nor any
--- other worker: one index probe for each of its tasks. Of a lane
--- with many tasks this is not asked.
+-- Whether a lane has waiting jobs, and neither a claimer with these tasks nor another worker can
+-- start any of them: one index probe for each of its tasks. The caller skips lanes with many tasks.
 CREATE OR REPLACE FUNCTION sluice.is_unlisted(
   p_queue text, p_lane text, p_tasks text[], p_worker bigint, p_now bigint
 ) RETURNS boolean LANGUAGE plpgsql STABLE AS $f$
@@ -22,8 +21,8 @@ BEGIN
   RETURN false;
 END $f$;
 
--- The same for lanes that are open, p_count of each queue at most: those of workers that have gone.
--- Answers their kinds.
+-- The same for open lanes, p_count of each queue at most: lanes of workers that have gone. Returns
+-- their kinds.
 CREATE OR REPLACE FUNCTION sluice.park_unlisted(
   p_queues text[], p_tasks text[], p_known text, p_worker bigint, p_count int
 ) RETURNS json LANGUAGE plpgsql {{by_index}} AS $f$
@@ -59,8 +58,8 @@ BEGIN
   RETURN v_unknown;
 END $f$;
 
--- Parked lanes in which claimers with other tasks found nothing, each set of tasks by one index
--- probe. p_known: the name of the claimer's own set; null: it takes any.
+-- Parked lanes in which claimers with other tasks found nothing; one index probe for each task set.
+-- p_known: the name of the claimer's own set; null: it takes any.
 CREATE OR REPLACE FUNCTION sluice.parked_lanes(
   p_queues text[], p_known text, p_count int
 ) RETURNS bigint[] LANGUAGE plpgsql STABLE AS $f$
@@ -84,8 +83,8 @@ BEGIN
   RETURN v_found;
 END $f$;
 
--- The waiting jobs at the front of a lane whose tasks are listed: the first of each task, where any
--- of the first of all is of another one.
+-- The waiting jobs at the front of a lane whose tasks are listed: the first of each task, if any of
+-- the lane's first jobs is unlisted.
 CREATE
   OR REPLACE FUNCTION sluice.known_heads(p_lane text, p_tasks text[], p_skip bigint[], p_count int)
 RETURNS TABLE (

@@ -1,5 +1,5 @@
 -- Jobs that came without their limits wait in a lane that no claim reads, one for each queue and
--- task; claims tell engines of these lanes. No queue's name has a space, and no other lane's name
+-- task; claims report these lanes to engines. No queue's name has a space, and no other lane's name
 -- begins with a question mark.
 
 CREATE OR REPLACE FUNCTION sluice.unresolved_lane(
@@ -27,8 +27,8 @@ BEGIN
   RETURN to_json(v_found);
 END $f$;
 
--- Jobs join the lanes that their limits give them, as of when they came, or end with an error. What
--- somebody has resolved or ended meanwhile, or holds, is left.
+-- Moves jobs to the lanes of their resolved limits, as of their arrival, or ends them with an
+-- error. It skips jobs that another caller has resolved, ended or locked meanwhile.
 CREATE OR REPLACE FUNCTION sluice.resolve(
   p_seqs bigint[], p_lanes text[], p_levels bigint[], p_uses text[], p_weights text[],
   p_asked int[], p_fair text[], p_shares int[], p_errors text[], p_discarded_us bigint

@@ -1,14 +1,14 @@
 -- Jobs under a limit of scope `worker` wait in one lane, which is spread. Each worker has a view of
 -- it: a lane of a queue and of buckets of its own, without jobs of its own. A view waits in the
--- wait list of its worker's bucket while others stay open. What is said of lanes is true of views.
+-- wait list of its worker's bucket while others stay open. All rules for lanes apply to views.
 
--- The queue in which only one worker's views stand.
+-- The queue that only holds one worker's views.
 CREATE OR REPLACE FUNCTION sluice.own_queue(
   p_queue text, p_worker bigint
 ) RETURNS text LANGUAGE sql IMMUTABLE AS $f$
   SELECT p_queue || E'\x01' || p_worker $f$;
 
--- Has lanes looked at by the next claim of their queue, as if something had happened to them.
+-- Makes the next claim of their queue evaluate lanes, as after an arrival.
 CREATE OR REPLACE FUNCTION sluice.announce_lanes(
   p_ids bigint[]
 ) RETURNS void LANGUAGE plpgsql AS $f$
@@ -26,11 +26,11 @@ BEGIN
   FROM sluice.lanes l WHERE l.id = ANY (p_ids) AND cardinality(l.buckets) > 0;
 END $f$;
 
--- A worker has come, or come back: it takes its views of the lanes in which jobs wait already.
+-- Creates a new or returning worker's views of the lanes in which jobs already wait.
 CREATE OR REPLACE FUNCTION sluice.adopt(p_queues text[]) RETURNS void LANGUAGE plpgsql AS $f$
 BEGIN
   -- A claim that spreads a lane meanwhile knows the worker, or has done so before this. Limits may
-  -- get this scope until the lock is held.
+  -- get this scope until this transaction has the lock.
   PERFORM sluice.lock_queues(p_queues);
   IF NOT EXISTS (SELECT 1 FROM sluice.apart) THEN RETURN; END IF;
   PERFORM sluice.announce_lanes(
@@ -38,8 +38,7 @@ BEGIN
   );
 END $f$;
 
--- Under the lock of their queues: forgets views, and the spread lanes of which none is left and no
--- job waits.
+-- Under the lock of their queues: forgets views, and spread lanes without views and waiting jobs.
 CREATE OR REPLACE FUNCTION sluice.drop_views(
   p_ids bigint[], p_now bigint
 ) RETURNS void LANGUAGE plpgsql AS $f$
@@ -63,14 +62,14 @@ BEGIN
   UPDATE sluice.buckets b
   SET lanes = b.lanes - g.n
   FROM (SELECT id, count(*) AS n FROM unnest(v_buckets) id GROUP BY id) g WHERE b.id = g.id;
-  -- Nobody waits there any more: a worker's own bucket has no other lanes.
+  -- No job waits there any more: a worker's own bucket has no other lanes.
   UPDATE sluice.buckets
   SET wake_at = NULL, deferred = 0, told = NULL
   WHERE id = ANY (v_buckets) AND worker <> 0 AND lanes = 0;
 END $f$;
 
--- Forgets spread lanes that nobody has a view of and in which no job waits. Answers their buckets,
--- each of which has a lane less.
+-- Forgets spread lanes without views and waiting jobs. Returns their buckets, each of which loses a
+-- lane.
 CREATE OR REPLACE FUNCTION sluice.forget_spread(
   p_keys text[]
 ) RETURNS bigint[] LANGUAGE plpgsql AS $f$
@@ -89,22 +88,22 @@ BEGIN
   RETURN v_buckets;
 END $f$;
 
--- Workers of these queues are gone, or silent: their views go.
+-- Deletes the views of workers of these queues that are gone or silent.
 CREATE OR REPLACE FUNCTION sluice.leave_views(
   p_workers bigint[], p_queues text[], p_now bigint
 ) RETURNS void LANGUAGE plpgsql AS $f$
 BEGIN
   -- A claim that has spread a lane for the worker is done; a later one knows that it is gone. Views
-  -- may outlast the limits that they were made for.
+  -- may outlast the limits that they were created for.
   PERFORM sluice.lock_queues(p_queues);
   PERFORM sluice.drop_views(
     ARRAY(SELECT id FROM sluice.lanes WHERE worker = ANY (p_workers)), p_now
   );
 END $f$;
 
--- Of lanes that something has arrived for: spreads those that a limit of this scope is among, and
--- no others; answers their keys, or null. The limits may have changed
--- since a lane was made. Each worker that serves the queue then has its view.
+-- Among lanes with arrivals, spreads only those with a limit of this scope; returns their keys, or
+-- null. The limits may have changed since a lane was created. Each worker that serves the queue
+-- then has its view.
 CREATE OR REPLACE FUNCTION sluice.spread_lanes(
   p_keys text[], p_uses text[], p_now bigint
 ) RETURNS text[] LANGUAGE plpgsql {{by_index}} AS $f$

@@ -139,8 +139,8 @@ CREATE TABLE sluice.overrides (
   reason text,
   PRIMARY KEY (name, revision)
 );
--- What the policies in force say of the longest wait, for statements that cannot ask them; of a
--- limit, and of keys where that differs.
+-- The longest waits of the policies in force, for statements that cannot compute them: one per
+-- limit, and one per key that differs.
 CREATE TABLE sluice.max_waits (
   limit_name text COLLATE "C" NOT NULL,
   key text COLLATE "C",

@@ -1,4 +1,4 @@
--- A lane that stands nowhere is not looked up by its buckets.
+-- No claim looks up a lane outside wait lists by its buckets.
 DROP INDEX sluice.lanes_buckets;
 CREATE INDEX lanes_buckets ON sluice.lanes (buckets) WHERE state <> 0;
 DROP FUNCTION IF EXISTS sluice.claim_write(

@@ -11,12 +11,11 @@ DROP FUNCTION IF EXISTS sluice.claim_write(
   bigint, bigint, bigint, bigint, json, json, json, json, json
 );
 
--- A flow's jobs: node is the place among them, waits how many have yet to complete before it, plan
--- what is not known before its time comes: the
--- headroom threshold that its priority reaches, its time of start, its delay and the share of its
--- lane. Their due is empty once they have ended:
--- they are kept as long as their flow. flows.bytes is what all results come to; flows.state is the
--- place in FLOW_STATES (jobs/flow.ts).
+-- A flow's jobs: node is the place among them, and waits the number that have yet to complete
+-- before it. plan holds the data for its start: the headroom threshold that its priority reaches,
+-- its start time, its delay and the share of its lane. Their due is empty once they have ended,
+-- since they are kept as long as their flow. flows.bytes is the size of all results; flows.state is
+-- the place in FLOW_STATES (jobs/flow.ts).
 ALTER TABLE sluice.jobs ADD COLUMN flow bigint, ADD COLUMN node int, ADD COLUMN waits int,
 ADD COLUMN plan text;
 CREATE UNIQUE INDEX jobs_flow ON sluice.jobs (flow, node) WHERE flow IS NOT NULL;
@@ -40,7 +39,7 @@ CREATE TABLE sluice.flows (
   autovacuum_vacuum_cost_delay = 0);
 CREATE UNIQUE INDEX flows_id ON sluice.flows (id);
 CREATE INDEX flows_due ON sluice.flows (due) WHERE due IS NOT NULL;
--- By the numbers of the jobs: of a flow and a place in it the planner might look up the flow alone.
+-- By the numbers of the jobs: with a flow and a place in it, the planner might use the flow alone.
 CREATE TABLE sluice.flow_edges (
   before bigint NOT NULL, behind bigint NOT NULL, PRIMARY KEY (before, behind)
 );

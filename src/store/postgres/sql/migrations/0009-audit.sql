@@ -1,4 +1,4 @@
--- Who changed what through a server.
+-- Changes made through a server, with their authors.
 CREATE TABLE sluice.audit (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   at bigint NOT NULL,

@@ -1,6 +1,6 @@
--- Which remote claim started a job: what it took is given back when its answer was lost. A
--- settlement names the start of its run. Processes of an earlier version call the same functions
--- without either.
+-- Names the remote claim that started a job: if the claim's answer was lost, its jobs are given
+-- back. A settlement names the start of its run. Processes of an earlier version call the same
+-- functions without either.
 ALTER TABLE sluice.jobs ADD COLUMN claim uuid;
 DROP FUNCTION IF EXISTS sluice.start_jobs(bigint[], text[], bigint, bigint, bigint, boolean);
 DROP FUNCTION IF EXISTS sluice.claim_open(

@@ -1,1 +1,1 @@
--- Functions alone: what processes of 0.1.0 call is there again.
+-- Only functions: those that processes of 0.1.0 call exist again.

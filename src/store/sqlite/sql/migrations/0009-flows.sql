@@ -1,6 +1,6 @@
--- A flow's jobs: `node` is the place among them, `waits` how many have yet to complete before it,
--- and `plan` what its lane will be made of when its time comes. Their `due` is empty once they have
--- ended: they are kept as long as their flow. `bytes` is the size of all results.
+-- A flow's jobs: `node` is the place among them, `waits` the number that have yet to complete
+-- before it, and `plan` the data of its lane for its start. Their `due` is empty once they have
+-- ended, since they are kept as long as their flow. `bytes` is the size of all results.
 CREATE TABLE flows (
   seq INTEGER PRIMARY KEY,
   id TEXT NOT NULL,

@@ -1,4 +1,4 @@
--- Who changed what through a server.
+-- Changes made through a server, with their authors.
 CREATE TABLE audit (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   at INTEGER NOT NULL,

@@ -1,2 +1,3 @@
--- Which remote claim started a job: what it took is given back when its answer was lost.
+-- Names the remote claim that started a job: if the claim's answer was lost, its jobs are given
+-- back.
 ALTER TABLE jobs ADD COLUMN claim TEXT;
