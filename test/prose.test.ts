@@ -35,16 +35,21 @@ const BANNED: readonly RegExp[] = [
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
+function commentsOf(path: string, source: string): readonly { readonly value: string; readonly start: number }[] {
+  if (!path.endsWith('.sql')) return parseSync(path, source).comments
+  return [...source.matchAll(/^ *--(.*(?:\n *--.*)*)/gm)].map(({ 1: value = '', index }) => ({ value, start: index }))
+}
+
 /** The comments of a file that use a banned word, as `line: comment`. */
 function findings(path: string, source: string): string[] {
-  return parseSync(path, source)
-    .comments.filter(({ value }) => BANNED.some((word) => word.test(value.replaceAll(/\n\s*(\*|\/\/)?\s*/g, ' '))))
+  return commentsOf(path, source)
+    .filter(({ value }) => BANNED.some((word) => word.test(value.replaceAll(/\n\s*(\*|\/\/|--)?\s*/g, ' '))))
     .map(({ value, start }) => `${path}:${source.slice(0, start).split('\n').length} ${value.trim()}`)
 }
 
 function filesIn(folder: string): string[] {
   return readdirSync(`${root}/${folder}`, { recursive: true, encoding: 'utf8' })
-    .filter((path) => /\.(ts|mjs)$/.test(path))
+    .filter((path) => /\.(ts|mjs|sql)$/.test(path))
     .toSorted()
     .map((path) => `${folder}/${path}`)
 }
@@ -64,6 +69,10 @@ describe('comments', () => {
     '/**\n * The engine is told\n * of it.\n */',
   ])('are found when they read %s', (comment) => {
     expect(findings('a.ts', `${comment}\nconst a = 1`)).toHaveLength(1)
+  })
+
+  it('are found in SQL', () => {
+    expect(findings('a.sql', 'SELECT 1;\n-- Each bucket that\n-- nobody has used.\nSELECT 2;')).toHaveLength(1)
   })
 
   it.each(['// The lease is no longer held.', '/** What-if: an estimate. */', "const a = 'nobody'"])(

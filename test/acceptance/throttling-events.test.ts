@@ -3,17 +3,17 @@ import type { Sluice, SluiceEvents } from '../../src/exports/index.ts'
 import { rate, Room } from './harness.ts'
 
 const NAMES = ['rate_limit.exceeded', 'rate_limit.throttled', 'rate_limit.released'] as const
-type Told = { readonly name: (typeof NAMES)[number]; readonly at: number } & Partial<
+type ThrottlingEvent = { readonly name: (typeof NAMES)[number]; readonly at: number } & Partial<
   SluiceEvents['rate_limit.exceeded']
 > & { readonly deferred: number }
 
-function listen(room: Room, ...engines: readonly Sluice[]): Told[] {
-  const told: Told[] = []
+function listen(room: Room, ...engines: readonly Sluice[]): ThrottlingEvent[] {
+  const told: ThrottlingEvent[] = []
   for (const engine of engines)
     for (const name of NAMES) engine.on(name, (event) => void told.push({ name, at: room.atUs / 1e6, ...event }))
   return told
 }
-const sum = (told: readonly Told[]): number => told.reduce((total, each) => total + each.deferred, 0)
+const sum = (told: readonly ThrottlingEvent[]): number => told.reduce((total, each) => total + each.deferred, 0)
 
 describe('row 39: sustained throttling is told in few events that add up', () => {
   test('a short one: when it begins, and when it is over', async () => {

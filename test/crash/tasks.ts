@@ -33,14 +33,15 @@ export function noteTask(): Task<number, number, number> {
 }
 
 /** What a job of a flow tells of its place: its node, and how many results it was handed. */
-export interface Told {
+export interface StepReport {
   readonly node: number
   readonly handed: number
 }
 
 /** A job of a flow, which takes so many ms. */
 export function stepTask(
-  run: (ms: number, ctx: Context<number>) => Promise<Told> = () => Promise.reject(new Error('not by this process')),
-): Task<number, number, Told> {
+  run: (ms: number, ctx: Context<number>) => Promise<StepReport> = () =>
+    Promise.reject(new Error('not by this process')),
+): Task<number, number, StepReport> {
   return task('step', input<number>(), { retry: { attempts: 50 }, run })
 }

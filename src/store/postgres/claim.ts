@@ -97,7 +97,7 @@ export async function claim(context: Context, ask: () => ClaimRequest): Promise<
     for (let tries = 1; ; tries++) {
       const done = await attempt(context, db, request, progress, tries)
       if (done !== null) return done
-      if (tries >= TRIES * 4) throw new RangeError(`A claim was tried ${tries} times and never could be written`)
+      if (tries >= TRIES * 4) throw new RangeError(`A claim could not be written in ${tries} tries`)
     }
   })
 }

@@ -286,7 +286,7 @@ export class Decision extends LanesRead implements AdmissionSource {
 
   #row(id: number): LaneRow {
     const row = this.#rows.get(id)
-    if (!row) throw new RangeError(`Lane ${id} stands in a line, but it was not read`)
+    if (!row) throw new RangeError(`Lane ${id} stands in a wait list, but it was not read`)
     return row
   }
 

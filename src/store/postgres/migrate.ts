@@ -49,7 +49,7 @@ export async function checkExisting(db: PostgresDatabase): Promise<void> {
   if (version === 0)
     throw new SluiceError(
       'store.missing',
-      `The database has no store of Sluice in the schema ${db.schema}. Name the database that your engine is given.`,
+      `The database has no Sluice store in the schema ${db.schema}. Name the database that your engine uses.`,
     )
   check(version)
   if (version < MIGRATIONS.length)

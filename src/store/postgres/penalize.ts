@@ -67,7 +67,7 @@ export async function changeBuckets(
   // A bucket was forgotten between its creation and its lock: it equalled a new one, and the next charge creates it
   // again.
   if (buckets.length < ids.length)
-    throw new RangeError(`Of the buckets ${ids.join()} one was forgotten while it was to be changed`)
+    throw new RangeError(`One of the buckets ${ids.join()} was forgotten during its change`)
   let news = false
   for (const bucket of buckets) {
     const changed = change(bucket, instant.nowUs)

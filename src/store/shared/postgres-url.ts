@@ -37,7 +37,7 @@ function parse(url: string): URL {
   } catch (cause) {
     throw new SluiceError(
       'store.url.invalid',
-      'The postgres:// address cannot be read; write postgres://user:password@host:5432/database, with special characters escaped.',
+      'The postgres:// URL is invalid. Expected postgres://user:password@host:5432/database, with special characters escaped.',
       { cause },
     )
   }
@@ -52,6 +52,6 @@ function take(url: URL, name: string): string | null {
 function invalid(name: string, value: string, allowed: string): SluiceError {
   return new SluiceError(
     'store.url.invalid',
-    `The store's address says ${name}=${value}, which is not allowed there; give ${allowed}.`,
+    `The parameter ${name} of the store's URL is invalid: ${value}. Expected ${allowed}.`,
   )
 }

@@ -11,8 +11,7 @@ const CODES = {
 } as const
 
 /** The error message of a job with an unreadable row. */
-export const UNREADABLE_WORDS =
-  'What the store keeps of this job cannot be read, so it was set aside: it would have kept others from starting.'
+export const UNREADABLE_WORDS = 'The stored job is unreadable. It was set aside, so that it does not block other jobs.'
 
 /** The stored error of a discarded job, as JSON text. */
 export function rejectionText(why: Why): string {

@@ -38,7 +38,7 @@ export function isSchedule(text: string): boolean {
 export function errorOf(text: string): JobError {
   const error = parsed(text) as JobError | null | undefined
   if (typeof error?.code === 'string' && typeof error.message === 'string') return error
-  return { code: 'job.unreadable', message: 'What the store keeps of this error cannot be read.' }
+  return { code: 'job.unreadable', message: 'The stored error is unreadable.' }
 }
 
 /** The failures of a job; none if they are unreadable. */

@@ -39,7 +39,7 @@ const NO_LANE = 0
 export function transactionRefused(): SluiceError {
   return new SluiceError(
     'option.invalid',
-    'enqueue got tx, but a SQLite store takes part in no transaction of its callers; use a postgres:// store, or leave tx out.',
+    "enqueue got tx, but a SQLite store cannot join a caller's transaction. Use a postgres:// store, or omit tx.",
   )
 }
 

@@ -46,7 +46,7 @@ function schemaOf(path: string): number {
 function missing(path: string, what: string, cause?: unknown): SluiceError {
   return new SluiceError(
     'store.missing',
-    `${path} ${what}. Name the file that your engine is given, as in sqlite:./sluice.db.`,
+    `${path} ${what}. Name the file that your engine uses, as in sqlite:./sluice.db.`,
     { cause },
   )
 }

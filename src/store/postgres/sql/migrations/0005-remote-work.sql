@@ -1,7 +1,7 @@
 -- Remote work. jobs.lease and jobs.timeout are a job's own terms, in µs. jobs.leased is the length
 -- of its last lease when that began; jobs.ends is when its attempt times out. jobs.errors are its
--- last failures, each as JSON text. jobs.bounded: the job came to a queue with bounds, and counts
--- there while it waits. Jobs of other queues cost nothing for it.
+-- last failures, each as JSON text. jobs.bounded: the queue had bounds when the job was
+-- stored, so the job counts there while it waits. Jobs of other queues cost nothing for it.
 ALTER TABLE sluice.jobs ADD COLUMN lease bigint, ADD COLUMN leased bigint,
 ADD COLUMN timeout bigint, ADD COLUMN ends bigint, ADD COLUMN errors text[],
   ADD COLUMN progress text, ADD COLUMN dead_letter boolean NOT NULL DEFAULT false,
