@@ -47,7 +47,7 @@ export function clockOf({ spec }: StoredSchedule, { nowUs, wallUs }: Instant): n
 
 /**
  * The wall clock at a time of a schedule. Without a step of the wall it counts from the anchor. Two readings of two
- * clocks differ by up to 1 ms, and neither a due time nor the end of a series may vary by that.
+ * clocks differ by up to 1 ms, which must change neither a due time nor the end of a series.
  */
 export function wallOf(stored: StoredSchedule, us: number, { nowUs, wallUs }: Instant): number {
   if (stored.spec.recurrence.kind === 'cron') return us

@@ -4,7 +4,7 @@ import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import { NO_POLICY, type Timeline } from '../../policy/limits/timeline.ts'
 
 /**
- * A limit of scope `worker` has buckets of its own for each registration of a worker; the fleet's bucket then only
+ * A limit of scope `worker` has buckets of its own for each registration of a worker. The fleet's bucket then only
  * stands for all of them.
  */
 export const FLEET = 0

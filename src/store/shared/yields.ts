@@ -1,6 +1,6 @@
 import type { KnownTasks } from '../contract/known-tasks.ts'
 
-/** The most lanes for which this process remembers to let others go first. */
+/** The most lanes for which this process remembers the claimers to let go first. */
 const REMEMBERED = 10_000
 
 /** Jobs of other workers' tasks that this process's claimers found before their own, by lane, with the time. */

@@ -1,12 +1,12 @@
-// JSON arrays that cross between TypeScript and SQL: their fields, in order, once for both. In the .sql files
-// `{{lane_row.head}}` is the place of a field. They are arrays, not objects, because a process of an earlier version
-// goes on beside a newer one and calls the same functions; and a claim writes and reads many of them.
+// The fields of JSON arrays that TypeScript and SQL exchange, in order, defined once for both. In the .sql files
+// `{{lane_row.head}}` is the place of a field. They are arrays, not objects, because processes of an earlier version
+// call the same functions beside newer ones. A claim also writes and reads many of them.
 
 /** A limit that a job or a lane uses, in the form of `jobs.uses`; the owner, if one worker owns the bucket. */
 export const USE = ['limit', 'key', 'worker'] as const
 /** The fields of a pending job's `jobs.plan`, which its start needs. */
 export const PLAN = ['reached', 'start_at', 'delay', 'share'] as const
-/** The first fields of `lanes.sieve`. */
+/** The first fields of a stored scan cursor, `lanes.sieve`. */
 export const SCAN_CURSOR = ['level', 'seq'] as const
 /** A job's own terms. */
 export const TERMS = ['lease', 'timeout', 'dead_letter', 'pending'] as const

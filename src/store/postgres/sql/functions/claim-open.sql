@@ -1,7 +1,7 @@
--- A claim of jobs without limits, if there is nothing to decide. It takes one round trip, and locks
--- only the jobs and one shared lock for each queue, for which a pause waits. If the claim needs a
--- decision it returns no row, and the caller reads and decides. It needs one for a lane that is
--- open or due, an arrival, a due job, or a queue that is paused or has a limit.
+-- A claim of jobs without limits, if there is nothing to decide. It takes one round trip. It locks
+-- only the jobs, and takes one shared lock for each queue, for which a pause waits. If the claim
+-- needs a decision it returns no row, and the caller reads and decides. An open or due lane, an
+-- arrival, a due job, or a paused or limited queue needs one.
 
 -- Starts waiting jobs for a worker. p_permits, in the same order: the buckets whose permits each
 -- holds, as an array's text.

@@ -1,5 +1,5 @@
 -- Jobs that came without their limits wait in a lane that no claim reads, one for each queue and
--- task; claims report these lanes to engines. No queue's name has a space, and no other lane's name
+-- task. Claims report these lanes to engines. No queue's name has a space, and no other lane's name
 -- begins with a question mark.
 
 CREATE OR REPLACE FUNCTION sluice.unresolved_lane(

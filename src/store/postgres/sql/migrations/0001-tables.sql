@@ -158,8 +158,8 @@ CREATE TABLE sluice.workers (
   joined bigint NOT NULL
 );
 
--- Times are the wall clock's where wall is true, else the store's; anchor is a due time, and
--- anchor_wall is what the wall clock showed then.
+-- Times use the wall clock if wall is true, otherwise the store's clock. anchor is a due time, and
+-- anchor_wall the wall clock at that time.
 CREATE TABLE sluice.schedules (
   name text COLLATE "C" PRIMARY KEY,
   spec text NOT NULL,

@@ -1,5 +1,5 @@
--- Times in `schedules` are the wall clock's where `wall` is 1, else the store's. `anchor` is a due
--- time, and `anchor_wall` is what the wall clock showed then. `catch_up_to` is set while missed
+-- Times in `schedules` use the wall clock if `wall` is 1, otherwise the store's clock. `anchor` is
+-- a due time, and `anchor_wall` the wall clock at that time. `catch_up_to` is set while missed
 -- occurrences wait for the end of the last job.
 CREATE TABLE schedules (
   name TEXT PRIMARY KEY,

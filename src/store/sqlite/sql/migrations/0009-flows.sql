@@ -1,5 +1,5 @@
--- A flow's jobs: `node` is the place among them, `waits` the number that have yet to complete
--- before it, and `plan` the data of its lane for its start. Their `due` is empty once they have
+-- A flow's jobs: `node` is the place among them, and `waits` the number that have yet to complete
+-- before it. `plan` is the data of its lane for its start. Their `due` is empty once they have
 -- ended, since they are kept as long as their flow. `bytes` is the size of all results.
 CREATE TABLE flows (
   seq INTEGER PRIMARY KEY,
