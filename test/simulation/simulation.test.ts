@@ -3,7 +3,7 @@ import { simulate } from './simulation.ts'
 import { sized } from '../sized.ts'
 
 const only = process.env['SLUICE_SEED']
-const SEEDS = sized(300, 10_000)
+const SEEDS = sized(200, 10_000)
 const AT_ONCE = 50
 
 describe('a simulated fleet keeps its promises', () => {

@@ -9,9 +9,9 @@ withPostgres('the model check on PostgreSQL', () => {
     const backend = postgresBackend('PostgreSQL')
 
     test.each([
-      ['any', sized(14, 300)],
-      ['single', sized(7, 150)],
-      ['shared', sized(7, 150)],
+      ['any', sized(8, 300)],
+      ['single', sized(4, 150)],
+      ['shared', sized(4, 150)],
     ] as const)(
       '%s histories',
       async (kind, seeds) => {

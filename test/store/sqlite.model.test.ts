@@ -7,9 +7,9 @@ describe('the store against the executable model', () => {
   const backend = sqliteBackend('SQLite in memory', ':memory:')
 
   test.each([
-    ['any', sized(150, 3000)],
-    ['single', sized(75, 1500)],
-    ['shared', sized(75, 1500)],
+    ['any', sized(100, 3000)],
+    ['single', sized(50, 1500)],
+    ['shared', sized(50, 1500)],
   ] as const)(
     '%s histories',
     async (kind, seeds) => {
