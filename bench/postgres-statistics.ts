@@ -40,25 +40,6 @@ export class PostgresStatistics {
     }))
   }
 
-  /** Copies one finished job as often as asked: a history, made by the server itself. */
-  async copyFinished(times: number): Promise<void> {
-    const { rows } = await this.#client.query<{ name: string; type: string }>(
-      `SELECT attname AS name, format_type(atttypid, NULL) AS type FROM pg_attribute
-       WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND attidentity = '' AND attgenerated = ''`,
-      [`${this.#schema}.jobs`],
-    )
-    const names = rows.map(({ name }) => name)
-    const values = rows.map(({ name, type }) =>
-      name === 'id' && type === 'uuid' ? 'gen_random_uuid()' : `one.${name}`,
-    )
-    await this.#client.query(
-      `INSERT INTO ${this.#schema}.jobs (${names.join(', ')})
-       SELECT ${values.join(', ')} FROM (SELECT * FROM ${this.#schema}.jobs WHERE result IS NOT NULL OR finished IS NOT NULL LIMIT 1) one,
-       generate_series(1, $1::int)`,
-      [times],
-    )
-  }
-
   async close(): Promise<void> {
     await this.#client.end()
   }

@@ -1,19 +1,23 @@
 // Measures whether a store under load for half an hour stays fast and small.
 //
-//   npm run soak -- [--minutes 30] [--rows 0] [--history 0] [--rate 1000] [--processes 2] [--hold 60] [--store postgres://…]
+//   npm run soak -- [--minutes 30] [--rows 0] [--history 0] [--rate 1000] [--processes 2] [--hold 60]
+//       [--store sqlite | postgres://…]
+//   npm run soak:full        10,000,000 finished and 1,000,000 waiting jobs for 30 minutes, on each store
 //
-// Without --store it creates a PostgreSQL server with default settings and removes it at the end. A shorter soak runs
-// autovacuum more often in proportion. It exits with code 1 if claims became slower, dead rows or tables grew, or a
-// lane stopped behind an open transaction.
+// Without --store it creates a PostgreSQL server with default settings and removes it at the end; with `sqlite`, a file.
+// A shorter soak runs autovacuum more often in proportion. It exits with code 1 if claims or pick-ups became slower, dead
+// rows or tables grew, or a lane stopped behind an open transaction.
 import { createHash } from 'node:crypto'
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import { cpus } from 'node:os'
+import { mkdtempSync, rmSync, statSync } from 'node:fs'
+import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { Sluice } from '../src/exports/index.ts'
 import { type Churn, churnTasks, type Progress, TIGHT_KEYS, TIGHT_RATE } from './churn.ts'
+import { copyFinished } from './history.ts'
 import { nowMs, quantile } from './measure.ts'
 import { PostgresCluster } from '../test/postgres-cluster.ts'
 import { inSchema } from '../test/services.ts'
@@ -37,16 +41,22 @@ const [minutes, rows, history, rate] = [values.minutes, values.rows, values.hist
   number,
 ]
 const NAPTIME_S = Math.min(60, Math.max(5, minutes * 2))
+const isSqlite = values.store === 'sqlite'
+const folder = isSqlite ? mkdtempSync(join(process.env['BENCH_DIR'] ?? tmpdir(), 'sluice-soak-')) : null
 const cluster = values.store === undefined ? await PostgresCluster.create({ autovacuum_naptime: NAPTIME_S }) : null
-const url = values.store ?? inSchema(cluster?.url ?? '', 'sluice_soak')
+const url =
+  folder !== null ? `sqlite:${join(folder, 'soak.db')}` : (values.store ?? inSchema(cluster?.url ?? '', 'sluice_soak'))
 const isPostgres = url.startsWith('postgres')
 const totalMs = minutes * 60_000
-const holdMs = Math.min(Number(values.hold) * 1000, totalMs / 3)
+/** A short soak, too, has time to recover from the transaction before its last third. */
+const holdMs = Math.min(Number(values.hold) * 1000, totalMs / 5)
 /** Thirty intervals for any length. */
 const lookMs = totalMs / 30
 /** Finished jobs go within the soak, so that pruning is part of it. */
 const KEEP_MS = Math.min(60_000, totalMs / 6)
 const CLOSED_KEYS = 10_000
+/** Tables whose size depends on the retention. */
+const OF_ENDED_JOBS = ['jobs', 'job_facts', 'done']
 const TICK_MS = 50
 const CONCURRENCY = 100
 
@@ -105,16 +115,17 @@ const workers = Array.from({ length: Number(values.processes) }, () => {
 
 await fill()
 const statistics = isPostgres ? await PostgresStatistics.open(url) : null
-if (statistics && history > 0) {
+if (history > 0) {
   const { id } = await tasks.free.enqueue({ key: '' })
   while ((await engine.jobs.get(id))?.state !== 'completed') await sleep(50)
-  await statistics.copyFinished(history)
+  await copyFinished(url, history)
 }
 const looks = await churn()
 await statistics?.close()
 for (const child of workers) await stop(child)
 await engine.stop()
 if (cluster) await cluster.remove()
+else if (folder !== null) rmSync(folder, { recursive: true, force: true })
 else if (isPostgres) await dropSchema(url)
 process.exitCode = judge(looks) ? 0 : 1
 
@@ -196,8 +207,10 @@ async function look(atS: number, ranNow: number, held: boolean): Promise<Look> {
     probeP50: quantile(pickUpsMs, 0.5),
     probeP99: quantile(pickUpsMs, 0.99),
     dead: tables.reduce((sum, { dead }) => sum + dead, 0),
-    smallTablesMb: mb(tables.filter(({ table }) => table !== 'jobs')),
-    jobsMb: mb(tables.filter(({ table }) => table === 'jobs')),
+    smallTablesMb: mb(tables.filter(({ table }) => !OF_ENDED_JOBS.includes(table))),
+    jobsMb: isPostgres
+      ? mb(tables.filter(({ table }) => OF_ENDED_JOBS.includes(table)))
+      : statSync(url.slice('sqlite:'.length)).size / 2 ** 20,
     yardstick: quantile(yardsticksMs.splice(0), 0.5),
     held,
   }
@@ -240,6 +253,17 @@ function judge(all: readonly Look[]): boolean {
     [
       'pick-up p50, late to early',
       median(late, (l) => l.probeP50 / l.yardstick) / median(early, (l) => l.probeP50 / l.yardstick),
+      2,
+    ],
+    [
+      'claim p99, late to early',
+      median(late, (l) => l.claimP99 / l.yardstick) / median(early, (l) => l.claimP99 / l.yardstick),
+      2,
+    ],
+    [
+      'pick-up p99, late to early',
+      median(late, (l) => Math.max(5, l.probeP99) / l.yardstick) /
+        median(early, (l) => Math.max(5, l.probeP99) / l.yardstick),
       2,
     ],
     ['jobs sent to jobs run, late', (rate * lookMs) / 1000 / median(late, (l) => l.ran), 1.1],

@@ -3,36 +3,55 @@
 /** The payload of a job. */
 export interface Payload {
   readonly n: number
-  /** The tenant whose budget the job needs, if tenants have budgets. */
-  readonly tenant?: string
+  /** The key whose budget the job needs, if keys have budgets. */
+  readonly key?: string
   /** When it was enqueued, in µs of the machine's steady clock. */
   readonly atUs?: number
-  /** Its start was booked already, by an engine that cannot hold it back itself. */
-  readonly booked?: boolean
+  /** How long the handler takes, in ms; absent: no time. */
+  readonly holdMs?: number
 }
 
 /** `ordinary`: as its documentation starts out, at this concurrency. `best`: as its documentation says it is fastest. */
 export type Profile = 'ordinary' | 'best'
 
+/** The starts that each key may make. `never`: a limit that never bites. */
+export interface Budget {
+  readonly kind: 'never' | 'strict' | 'every' | 'sliding'
+  /** Starts per second and key. */
+  readonly perSecond: number
+}
+
 /** The backend and the settings of an engine. */
 export interface Setting {
   readonly profile: Profile
-  /** A unique name for this run: schema, prefix or queue. */
+  /** A unique name for this run: schema, prefix, queue or file. */
   readonly space: string
   readonly postgres: string
   readonly redis: string
-  /** Jobs at once in one process. */
+  /** A folder for files. */
+  readonly folder: string
+  /** Jobs at once in one process. 0: this process only enqueues. */
   readonly concurrency: number
-  /** Starts per second and tenant; absent: no budgets. */
-  readonly tenantPerSecond?: number
+  /** The budget of each key; absent: none. */
+  readonly budget?: Budget
+  /** Starts in one turn of a lane. */
+  readonly share?: number
+  /** Stripes of the queue. */
+  readonly stripes?: number
+  /** Another build of Sluice: the folder of its package. Absent: the sources here. */
+  readonly build?: string
 }
 
 /** One process's connection to an engine. */
 export interface Side {
   readonly enqueue: (payload: Payload) => Promise<unknown>
   readonly enqueueMany: (payloads: readonly Payload[]) => Promise<unknown>
+  /** Enqueues and waits for the result; absent: the engine cannot. */
+  readonly result?: (payload: Payload) => Promise<unknown>
   /** Starts to run jobs, and resolves once the engine is running. */
-  readonly work: (run: (payload: Payload) => void) => Promise<void>
+  readonly work: (run: (payload: Payload) => void | Promise<void>) => Promise<void>
+  /** Whether a stored job has not ended yet. */
+  readonly hasWork: () => Promise<boolean>
   readonly close: () => Promise<void>
 }
 
@@ -42,29 +61,15 @@ export interface Engine {
   readonly label: string
   /** In what its profiles differ from its defaults. */
   readonly settings: Readonly<Record<Profile, string>>
-  /** How the engine limits each tenant, as closely as it can. */
+  /** How the engine limits each key, as closely as it can. */
   readonly budgets: string
+  /** It works as soon as it is open. */
+  readonly worksAtOnce?: true
+  /** Jobs that it can be given in one measurement, as a share of the others'. */
+  readonly pace?: number
   readonly open: (setting: Setting) => Promise<Side>
   /** Removes everything that a run has left. */
   readonly erase: (setting: Setting) => Promise<void>
-}
-
-/** Books the starts of one tenant's jobs one after another: what users write where an engine has no budgets per key. */
-export class Booking {
-  readonly #intervalUs: number
-  readonly #nextUs = new Map<string, number>()
-
-  constructor(perSecond: number) {
-    this.#intervalUs = 1e6 / perSecond
-  }
-
-  /** By how many ms this tenant's next start has to be put off. */
-  delayMs(tenant: string): number {
-    const now = nowUs()
-    const at = Math.max(now, this.#nextUs.get(tenant) ?? 0)
-    this.#nextUs.set(tenant, at + this.#intervalUs)
-    return (at - now) / 1000
-  }
 }
 
 /** The machine's steady clock, the same for all its processes, µs. */

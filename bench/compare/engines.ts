@@ -1,16 +1,18 @@
-import { bullmqPostgres, bullmqRedis } from './engines/bullmq.ts'
+import { bullmq } from './engines/bullmq.ts'
+import { dbos } from './engines/dbos.ts'
 import { graphileWorker } from './engines/graphile-worker.ts'
 import { pgBoss } from './engines/pg-boss.ts'
-import { sluice } from './engines/sluice.ts'
+import { sluicePostgres, sluiceSqlite } from './engines/sluice.ts'
 import { type Engine } from './engine.ts'
 
-/** Every engine by its name on the command line. */
+/** Every engine by its name. */
 export const ENGINES: Readonly<Record<string, Engine>> = {
-  sluice,
+  'sluice-sqlite': sluiceSqlite,
+  'sluice-pg': sluicePostgres,
+  bullmq,
   'pg-boss': pgBoss,
-  'graphile-worker': graphileWorker,
-  'bullmq-redis': bullmqRedis,
-  'bullmq-postgres': bullmqPostgres,
+  graphile: graphileWorker,
+  dbos,
 }
 
 /** Returns the engine of a name. It throws if there is none. */

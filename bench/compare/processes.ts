@@ -3,10 +3,13 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import type { News, Wait, WorkerOrder } from './worker.ts'
 
-/** The worker processes of one run. */
+/** The worker processes of one measurement. */
 export class WorkerProcesses {
   readonly waits: Wait[] = []
+  readonly startsUs: number[] = []
   ran = 0
+  firstUs: number = Infinity
+  lastUs = 0
   readonly #children: ChildProcess[] = []
   #until: { readonly count: number; readonly reached: () => void } | null = null
 
@@ -61,7 +64,10 @@ export class WorkerProcesses {
   #hear(news: News): void {
     if (news.kind !== 'ran') return
     this.ran += news.count
+    this.firstUs = Math.min(this.firstUs, news.firstUs)
+    this.lastUs = Math.max(this.lastUs, news.lastUs)
     this.waits.push(...news.waits)
+    this.startsUs.push(...news.startsUs)
     if (this.#until && this.ran >= this.#until.count) this.#until.reached()
   }
 }

@@ -1,75 +1,75 @@
-// Measures Sluice and other engines on one machine, in one run, by one script.
+// Measures Sluice, other engines and bare loops in the same rounds, on private servers, and prints the ratios.
 //
-//   npx node run.ts [--engines a,b] [--questions drain1,enqueue] [--profiles ordinary,best] [--runs 3] [--jobs 50000]
-//                   [--seconds 20] [--backlog 50000]
-import { cpus } from 'node:os'
+//   npx node bench/compare/run.ts [row …] [--runs 3] [--scale 1] [--out bench/compare/out/results.jsonl]
+//
+// Without a row: all of rows.ts. BEFORE=<folder of another build's package> is measured too where a row asks for it.
+import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { appendFileSync, mkdirSync } from 'node:fs'
+import { loadavg } from 'node:os'
+import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { type Profile } from './engine.ts'
-import { ENGINES, engineOf } from './engines.ts'
-import { type Numbers, QUESTIONS, type Size } from './questions.ts'
+import { type Kept, ROWS } from './rows.ts'
+import { startServers } from './servers.ts'
+import { tableOf } from './summary.ts'
 
-const { values } = parseArgs({
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
   options: {
-    engines: { type: 'string', default: Object.keys(ENGINES).join(',') },
-    questions: { type: 'string', default: Object.keys(QUESTIONS).join(',') },
-    profiles: { type: 'string', default: 'ordinary,best' },
     runs: { type: 'string', default: '3' },
-    jobs: { type: 'string', default: '50000' },
-    seconds: { type: 'string', default: '20' },
-    backlog: { type: 'string', default: '50000' },
+    scale: { type: 'string', default: '1' },
+    out: { type: 'string', default: join(import.meta.dirname, 'out/results.jsonl') },
   },
 })
-const postgres = process.env['SLUICE_TEST_POSTGRES'] ?? 'postgres://postgres@127.0.0.1:5432/test'
-const redis = process.env['SLUICE_TEST_REDIS'] ?? 'redis://127.0.0.1:6379'
-const size: Size = { jobs: Number(values.jobs), seconds: Number(values.seconds), backlog: Number(values.backlog) }
-const CONCURRENCY = 100
+const names = positionals.length === 0 ? Object.keys(ROWS) : positionals
+for (const name of names)
+  if (!ROWS[name]) throw new Error(`there is no row ${name}; there are ${Object.keys(ROWS).join(', ')}`)
+const scale = Number(values.scale)
+const build = execFileSync('git', ['describe', '--always', '--dirty'], { encoding: 'utf8' }).trim()
+mkdirSync(dirname(values.out), { recursive: true })
 
-const results = new Map<string, Map<string, number[]>>()
-
-function keep(row: string, numbers: Numbers): void {
-  const known = results.get(row) ?? new Map<string, number[]>()
-  results.set(row, known)
-  for (const [name, value] of Object.entries(numbers)) known.set(name, [...(known.get(name) ?? []), value])
-}
-
-// In turn, not one engine after the other: a minute in which the machine is busy hits all.
-for (let run = 0; run < Number(values.runs); run++)
-  for (const question of values.questions.split(','))
-    for (const name of values.engines.split(','))
-      for (const profile of values.profiles.split(',') as Profile[]) {
-        const ask = QUESTIONS[question]
-        if (!ask) throw new Error(`there is no question ${question}; there are ${Object.keys(QUESTIONS).join(', ')}`)
-        const engine = engineOf(name)
-        const space = `beside_${process.pid}_${name.replaceAll('-', '_')}`
-        const numbers = await ask(
-          { name, engine, setting: { profile, space, postgres, redis, concurrency: CONCURRENCY } },
-          size,
-        )
-        keep(`${engine.label}, ${profile}`, numbers)
-        console.error(`${run + 1}/${values.runs} ${name} ${profile}`, numbers)
+const kept: Kept[] = []
+const servers = await startServers()
+process.once('SIGINT', () => void servers.end().finally(() => process.exit(130)))
+try {
+  for (const row of names)
+    for (let round = 1; round <= Number(values.runs); round++) {
+      const measurements = Object.entries(ROWS[row]?.measurements ?? {})
+      // In turn, and back the next time: a minute in which the machine is busy hits all.
+      for (const [measurement, measure] of round % 2 === 1 ? measurements : measurements.reverse()) {
+        const before = core()
+        const numbers = await measure({ servers, scale }).catch((error: unknown) => {
+          console.error(`${row} ${measurement}: ${String(error)}`)
+          return {}
+        })
+        const found: Kept = {
+          at: new Date().toISOString(),
+          build: scale === 1 ? build : `${build} at scale ${scale}`,
+          row,
+          round,
+          measurement,
+          numbers,
+          core: [before, core()],
+          load: loadavg()[0] ?? 0,
+        }
+        kept.push(found)
+        appendFileSync(values.out, `${JSON.stringify(found)}\n`)
+        console.error(`${row} ${round}/${values.runs} ${measurement}`, numbers, `core ${found.core.join(' ')}`)
       }
+    }
+} finally {
+  await servers.end()
+}
+console.log(tableOf(kept))
 
-console.log(
-  `\nnode ${process.version}, ${cpus().length} × ${cpus()[0]?.model ?? 'unknown'}, median (lowest … highest) of ${values.runs}\n`,
-)
-const columns = [...new Set([...results.values()].flatMap((row) => [...row.keys()]))]
-for (const column of columns) {
-  console.log(`| ${column} | median | lowest | highest |\n| --- | ---: | ---: | ---: |`)
-  for (const [row, numbers] of results) {
-    const sorted = (numbers.get(column) ?? []).sort((a, b) => a - b)
-    const cells = [sorted[Math.floor(sorted.length / 2)], sorted[0], sorted.at(-1)]
-    console.log(`| ${row} | ${cells.map(show).join(' | ')} |`)
+/** Thousands of hashes of 1 KiB per second, over 60 ms: how much of a core is free now. */
+function core(): number {
+  const block = Buffer.alloc(1024)
+  const startMs = performance.now()
+  let hashes = 0
+  while (performance.now() - startMs < 60) {
+    for (let n = 0; n < 20; n++) createHash('sha1').update(block).digest()
+    hashes += 20
   }
-  console.log('')
-}
-console.log('Settings:')
-for (const name of values.engines.split(',')) {
-  const { label, settings, budgets } = engineOf(name)
-  console.log(`- ${label}. Ordinary: ${settings.ordinary}. Best: ${settings.best}. Budgets: ${budgets}.`)
-}
-
-function show(value: number | undefined): string {
-  if (value === undefined) return '–'
-  if (!Number.isFinite(value)) return 'never'
-  return value >= 1000 ? Math.round(value).toLocaleString('en') : value.toPrecision(3)
+  return Math.round(hashes / (performance.now() - startMs))
 }

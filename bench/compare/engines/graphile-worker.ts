@@ -1,31 +1,31 @@
 import { Logger, makeWorkerUtils, run as runWorker, type Runner } from 'graphile-worker'
-import { type Engine, nowUs, type Payload } from '../engine.ts'
-import { dropSchema } from './schema.ts'
+import { type Engine, type Payload } from '../engine.ts'
+import { asker, dropSchema } from './schema.ts'
 
 const quiet = new Logger(() => (level, message) => void (level === 'error' && console.error(message)))
 
-/** Graphile Worker. Its documented way to hold a tenant back is a flag on the job, forbidden while the budget is out. */
+/** Graphile Worker. Jobs of one queue name run one after the other: its nearest to a budget by key. */
 export const graphileWorker: Engine = {
   label: 'Graphile Worker 0.18',
   settings: {
     ordinary: 'concurrentJobs = concurrency, maxPoolSize 10',
     best: 'concurrentJobs 24, maxPoolSize 25, localQueue 500, completions batched (its documentation’s own)',
   },
-  budgets: 'forbiddenFlags by tenant, from a counter in memory (excludes its local queue)',
-  async open({ postgres, space, profile, concurrency, tenantPerSecond }) {
+  budgets: 'a queue name by key, whose jobs run one after the other',
+  async open({ postgres, space, profile, concurrency, budget }) {
     const common = { connectionString: postgres, schema: space, logger: quiet }
     const utils = await makeWorkerUtils(common)
     await utils.migrate()
     let runner: Runner | null = null
-    const freeAtUs = new Map<string, number>()
-    const flagsOf = ({ tenant }: Payload): { flags?: string[] } =>
-      tenantPerSecond === undefined || tenant === undefined ? {} : { flags: [tenant] }
+    const left = asker(postgres, `SELECT 1 FROM "${space}"._private_jobs`)
+    const optionsOf = ({ key }: Payload): { queueName?: string } =>
+      budget === undefined || key === undefined ? {} : { queueName: key }
     return {
-      enqueue: (payload) => utils.addJob('bench', payload, flagsOf(payload)),
+      enqueue: (payload) => utils.addJob('bench', payload, optionsOf(payload)),
       enqueueMany: (payloads) =>
-        utils.addJobs(payloads.map((payload) => ({ identifier: 'bench', payload, ...flagsOf(payload) }))),
+        utils.addJobs(payloads.map((payload) => ({ identifier: 'bench', payload, ...optionsOf(payload) }))),
       async work(run) {
-        const best = profile === 'best' && tenantPerSecond === undefined
+        const best = profile === 'best'
         runner = await runWorker({
           ...common,
           noHandleSignals: true,
@@ -36,22 +36,14 @@ export const graphileWorker: Engine = {
               ...(best ? { localQueue: { size: 500 }, completeJobBatchDelay: 0, failJobBatchDelay: 0 } : {}),
             },
           },
-          ...(tenantPerSecond === undefined
-            ? {}
-            : { forbiddenFlags: () => [...freeAtUs].filter(([, at]) => at > nowUs()).map(([tenant]) => tenant) }),
-          taskList: {
-            bench: (payload) => {
-              const job = payload as Payload
-              if (tenantPerSecond !== undefined && job.tenant !== undefined)
-                freeAtUs.set(job.tenant, nowUs() + 1e6 / tenantPerSecond)
-              run(job)
-            },
-          },
+          taskList: { bench: async (payload) => run(payload as Payload) },
         })
       },
+      hasWork: left.exists,
       async close() {
-        await runner?.stop()
+        await Promise.race([runner?.stop(), new Promise((resolve) => setTimeout(resolve, 2000))])
         await utils.release()
+        await left.end()
       },
     }
   },

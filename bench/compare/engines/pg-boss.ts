@@ -1,6 +1,6 @@
 import { PgBoss } from 'pg-boss'
-import { Booking, type Engine, type Payload } from '../engine.ts'
-import { dropSchema } from './schema.ts'
+import { type Engine, type Payload } from '../engine.ts'
+import { asker, dropSchema } from './schema.ts'
 
 const QUEUE = 'bench'
 
@@ -9,17 +9,15 @@ export const pgBoss: Engine = {
   label: 'pg-boss 12.34',
   settings: {
     ordinary: 'batchSize = concurrency, burstWhenBatchFull, LISTEN/NOTIFY',
-    best: 'the same with 4 workers of batchSize 500',
+    best: 'the same with 2 workers of batchSize 1,000',
   },
-  budgets: 'the handler sends the job again with startAfter, booked by tenant in memory',
-  async open({ postgres, space, profile, concurrency, tenantPerSecond }) {
+  budgets: 'none by key over time; groupConcurrency bounds what runs at once',
+  async open({ postgres, space, profile, concurrency }) {
     const boss = new PgBoss({ connectionString: postgres, schema: space, useListenNotify: true })
     boss.on('error', (error) => console.error(error))
     await boss.start()
     await boss.createQueue(QUEUE, { notify: true })
-    const booking = new Booking(tenantPerSecond ?? 1)
-    const booked = (payload: Payload): number =>
-      tenantPerSecond === undefined || payload.booked === true ? 0 : booking.delayMs(payload.tenant ?? '')
+    const left = asker(postgres, `SELECT 1 FROM "${space}".job WHERE name = '${QUEUE}' AND state < 'completed'`)
     return {
       enqueue: (payload) => boss.send(QUEUE, payload),
       enqueueMany: (payloads) =>
@@ -30,22 +28,20 @@ export const pgBoss: Engine = {
       async work(run) {
         const best = profile === 'best'
         const options = {
-          batchSize: best ? 500 : concurrency,
-          localConcurrency: best ? 4 : 1,
+          batchSize: best ? 1000 : concurrency,
+          localConcurrency: best ? 2 : 1,
           burstWhenBatchFull: true,
           pollingIntervalSeconds: 0.5,
         }
         await boss.work<Payload>(QUEUE, options, async (jobs) => {
-          const again: { data: Payload; startAfter: Date }[] = []
-          for (const { data } of jobs) {
-            const delayMs = booked(data)
-            if (delayMs <= 0) run(data)
-            else again.push({ data: { ...data, booked: true }, startAfter: new Date(Date.now() + delayMs) })
-          }
-          if (again.length > 0) await boss.insert(QUEUE, again)
+          for (const { data } of jobs) await run(data)
         })
       },
-      close: () => boss.stop({ graceful: true, timeout: 2000 }),
+      hasWork: left.exists,
+      async close() {
+        await boss.stop({ graceful: true, timeout: 2000 })
+        await left.end()
+      },
     }
   },
   erase: ({ postgres, space }) => dropSchema(postgres, space),
