@@ -47,6 +47,8 @@ export default defineConfig({
     testTimeout: 120_000,
     hookTimeout: 120_000,
     expect: { poll: { timeout: 30_000 } },
+    // A shared machine may stop one of the servers for a moment: CI runs a failed test once more, and says so.
+    retry: process.env['CI'] === 'true' ? 1 : 0,
     teardownTimeout: 10_000,
     allowOnly: false,
     passWithNoTests: false,
@@ -59,6 +61,17 @@ export default defineConfig({
           include: ['test/**/*.test.ts'],
           // A private workspace below test/ has packages of its own, with their tests.
           exclude: ['**/node_modules/**', ...PROCESSES, ...REAL_TIME, 'test/long/**'],
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          // The same starts are asserted whether a claim grants them ahead or not.
+          name: 'ahead',
+          env: { SLUICE_TEST_AHEAD: '20ms' },
+          include: ['test/acceptance/*.test.ts'],
+          exclude: [...PROCESSES, ...REAL_TIME],
           sequence: { groupOrder: 0 },
         },
       },

@@ -50,8 +50,10 @@ function positions(group, names, first = 0) {
 
 const folder = fileURLToPath(new URL('../src/store/', import.meta.url))
 
+/** The text that is run: constants put in, and without the comments, which are for readers of the files. */
 function textOf(path) {
-  return readFileSync(folder + path, 'utf8').replaceAll(/\{\{([\w.]+)\}\}/g, (_, name) => {
+  const text = readFileSync(folder + path, 'utf8').replaceAll(/^ *--.*\n/gm, '')
+  return text.replaceAll(/\{\{([\w.]+)\}\}/g, (_, name) => {
     if (!(name in CONSTANTS)) throw new Error(`${path} names {{${name}}}, which scripts/embed-sql.mjs does not know`)
     return String(CONSTANTS[name])
   })

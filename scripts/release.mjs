@@ -1,16 +1,19 @@
 // Makes a release of the version that is given: `npm run release 0.2.0`. Checks, changes the changelog and the version, commits,
 // tags and packs. Publishing and pushing are left to a person; the last lines say how.
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const read = (command, ...args) => execFileSync(command, args, { cwd: root, encoding: 'utf8' }).trim()
-const run = (command, ...args) => execFileSync(command, args, { cwd: root, stdio: 'inherit' })
 const stop = (why) => {
   console.error(`release: ${why}`)
   process.exit(1)
+}
+const run = (command, ...args) => {
+  const { status } = spawnSync(command, args, { cwd: root, stdio: 'inherit' })
+  if (status !== 0) stop(`${[command, ...args].join(' ')} failed`)
 }
 
 const version = process.argv[2] ?? ''

@@ -78,7 +78,7 @@ function at(source: Source, node: { start: number }, problem: string): string {
   return `${source.path}:${source.text.slice(0, node.start).split('\n').length} ${problem}`
 }
 
-/** What a file imports, in whichever way: static, re-export, dynamic, `import('…')` as a type, `require`. */
+/** All that a file imports: static, re-export, dynamic, `import('…')` as a type, `require`. */
 function imports(source: Source): { node: Node; from: string }[] {
   return source.nodes.flatMap((node) => {
     const isRequire = node.type === 'CallExpression' && text(child(node, 'callee'), 'name') === 'require'
@@ -190,7 +190,7 @@ const importsGoDownTheWings: Rule = (source) => {
   })
 }
 
-/** Backends never meet, and nobody else names one: but for the doors and the one file that chooses. */
+/** Backends never meet, and no other file names one: but for the doors and the one file that chooses. */
 const backendsStayApart: Rule = (source) => {
   const own = backendOf(source.path)
   if (folderOf(source.path) === DOORS || CHOOSERS.includes(source.path)) return []
@@ -203,7 +203,7 @@ const backendsStayApart: Rule = (source) => {
   })
 }
 
-/** Whoever does not use a peer need not have installed it: nothing else may lead to its import. */
+/** A user of Sluice without a peer need not install it: no other door may lead to its import. */
 const optionalPeersStayBehindTheirDoor: Rule = (source) =>
   imports(source).flatMap(({ node, from }) => {
     const owner = BEHIND_A_DOOR.get(from)
@@ -351,7 +351,7 @@ function isDocumented(source: Source, node: Node): boolean {
   )
 }
 
-/** What a file exports of its own: declared in place, or declared above and named in `export { … }`. */
+/** The exports of a file's own: declared in place, or declared above and named in `export { … }`. */
 function ownExports(source: Source): { node: Node; names: string[] }[] {
   const listed = new Set(
     source.body

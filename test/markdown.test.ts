@@ -1,4 +1,4 @@
-// What Markdown promises of the repository: the files that it names are there, and its lines can be read beside code.
+// The promises of Markdown about the repository: the files that it names exist, and its lines can be read beside code.
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
 import { fileURLToPath } from 'node:url'

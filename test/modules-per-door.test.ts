@@ -1,4 +1,4 @@
-// What a door loads before anything is opened: a backend comes with the first use of its URL or its door, not with an import.
+// The modules that a door loads before anything is opened: a backend comes with the first use of its URL or its door, not with an import.
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it } from 'vitest'

@@ -22,7 +22,7 @@ interface Owner {
   readonly gid?: number
 }
 
-/** A PostgreSQL server of one's own, which may be ended at will: nobody else is on it. */
+/** A PostgreSQL server for one test alone, which may end it at will. */
 export class PostgresCluster {
   readonly #bin: string
   readonly #folder: string
@@ -46,7 +46,7 @@ export class PostgresCluster {
     return binaries() !== null || missing('PostgreSQL is not installed under /usr/lib/postgresql', leftOut) !== null
   }
 
-  /** A new server, set as it comes but for these settings, ready; whoever makes it removes it. */
+  /** A new server with default settings but for these, ready; its maker removes it. */
   static async create(settings: Settings = {}): Promise<PostgresCluster> {
     const bin = binaries()
     if (bin === null) throw new Error('PostgreSQL is not installed under /usr/lib/postgresql')
@@ -144,7 +144,7 @@ function idOf(which: '-u' | '-g'): number {
   return Number(execFileSync('id', [which, 'postgres'], { encoding: 'utf8' }))
 }
 
-/** A port that nobody listens at. */
+/** A port at which no server listens. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')

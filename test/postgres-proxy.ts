@@ -5,11 +5,11 @@ import { onTestFinished } from 'vitest'
 
 /** One connection through the proxy. */
 export interface Link {
-  /** What the client has sent that names its use. */
+  /** The first bytes of the client, which name its use. */
   listens: boolean
-  /** Nothing comes through any more, in either direction; nobody is told. */
+  /** No byte passes any more, in either direction; neither side gets an error. */
   dead: boolean
-  /** What the server sends is kept back for so long, ms. */
+  /** The delay of the server's bytes, ms. */
   delayMs: number
   /** The next answer to something that holds this is lost, and the connection with it. */
   losesAnswerTo: ((text: string) => boolean) | null

@@ -24,6 +24,7 @@ const DONE = [
   'src/store/sqlite',
   'src/telemetry',
   'src/testing',
+  'test',
 ]
 
 const BANNED: readonly RegExp[] = [
@@ -49,7 +50,7 @@ function findings(path: string, source: string): string[] {
 
 function filesIn(folder: string): string[] {
   return readdirSync(`${root}/${folder}`, { recursive: true, encoding: 'utf8' })
-    .filter((path) => /\.(ts|mjs|sql)$/.test(path))
+    .filter((path) => /\.(ts|mjs|sql)$/.test(path) && !path.includes('node_modules'))
     .toSorted()
     .map((path) => `${folder}/${path}`)
 }

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'pg'
 import { onTestFinished } from 'vitest'
+import { dropSchema } from './drop-schema.ts'
 import { PostgresCluster } from './postgres-cluster.ts'
 import { inSchema, service } from './services.ts'
 
@@ -37,7 +38,7 @@ export async function onPostgres(leftOut: string): Promise<StoreKind | null> {
       onTestFinished(async () => {
         const client = new Client({ connectionString: server })
         await client.connect()
-        await client.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`)
+        await dropSchema(client, schema)
         await client.end()
       })
       return inSchema(server, schema)

@@ -46,8 +46,8 @@ const CALENDAR_UNITS: ReadonlyMap<string | number, CalendarUnit> = new Map([
 ])
 
 /**
- * Reads a duration as whole microseconds, from 0 to 100 years. Fractions of a microsecond round half up.
- * ISO 8601 takes weeks, days, hours, minutes and seconds. Only the last component may have a fraction.
+ * Reads a duration as whole microseconds, from 0 to 100 years. Fractions of a microsecond round half up. ISO 8601 takes
+ * weeks, days, hours, minutes and seconds. Only the last component may have a fraction.
  *
  * @param what names the value in the message, as in `'timeout of task tenant.sync'`.
  * @throws {SluiceError} `duration.invalid`

@@ -19,8 +19,8 @@ export const consoleLogger: Logger = createLineLogger((line) => {
 })
 
 /**
- * Creates a logger that writes each warning and each error as one line: level, message, then the fields as JSON.
- * It never throws for fields that JSON cannot hold.
+ * Creates a logger that writes each warning and each error as one line: level, message, then the fields as JSON. It
+ * never throws for fields that JSON cannot hold.
  *
  * @param write gets the line with its line feed.
  */

@@ -26,3 +26,10 @@ export function beginningOf(text: string, longest: number): string {
   const last = text.charCodeAt(longest - 1)
   return text.slice(0, last >= 0xd800 && last < 0xdc00 ? longest - 1 : longest)
 }
+
+/** Hides the passwords of URLs in a text, for display and logs: `postgres://user:***@host`, `password=***`. */
+export function withoutPassword(text: string): string {
+  return text
+    .replaceAll(/([a-z][a-z0-9+.-]*:\/\/[^:/?#\s"'@]*:)[^\s"']*@/gi, '$1***@')
+    .replaceAll(/\b(password\s*=\s*)('[^']*'|[^&\s"']+)/gi, '$1***')
+}

@@ -1,5 +1,6 @@
 import { type Clock, systemClock } from '../base/clock.ts'
 import { type Logger, silentLogger } from '../base/logger.ts'
+import type { LimitHooks } from '../engine/api/limits.ts'
 import { LimitRegistry } from '../engine/define/limit-registry.ts'
 import { ServedQueues } from '../engine/define/served-queues.ts'
 import { Events } from '../engine/events/events.ts'
@@ -13,7 +14,8 @@ export interface ReadingParts {
   readonly clock: Clock
   readonly logger: Logger
   readonly store: () => Promise<Store>
-  readonly cancelRun: () => void
+  readonly cancelRun: () => Promise<void>
+  readonly changing: LimitHooks['changing']
   readonly limits: LimitRegistry
   readonly events: Events
   readonly waits: WaitHistogram
@@ -30,7 +32,8 @@ export function readingParts(opened: Store): ReadingParts {
     clock,
     logger,
     store,
-    cancelRun: () => undefined,
+    cancelRun: async () => undefined,
+    changing: (_, change) => change(),
     limits: new LimitRegistry(() => undefined),
     events: new Events(() => undefined, false),
     waits: new WaitHistogram(),

@@ -194,7 +194,7 @@ export class SqliteConnection {
     // A close that does not wait has refused them.
     if (requests.length === 0) return this.#answer([], null)
     if (requests.length > 1) requests.sort((a, b) => a.turn - b.turn)
-    const changesBefore = this.changes
+    const changesBefore = areClaims(requests) ? this.changes : null
     try {
       this.#transaction(requests)
     } catch (error) {
@@ -208,10 +208,10 @@ export class SqliteConnection {
   }
 
   #transaction(requests: readonly Request[]): void {
-    this.#db.exec('BEGIN IMMEDIATE')
+    this.prepare('BEGIN IMMEDIATE').run()
     try {
       for (const request of requests) request.run()
-      this.#db.exec('COMMIT')
+      this.prepare('COMMIT').run()
     } catch (error) {
       if (this.#db.isTransaction) this.#db.exec('ROLLBACK')
       for (const listener of this.#rollbackListeners) listener()
@@ -251,9 +251,10 @@ export class SqliteConnection {
     setTimeout(() => this.#flush(), Math.min(BUSY_WAIT_MS, BUSY_PAUSE_STEP_MS * busy.tries))
   }
 
-  #finish(requests: readonly Request[], changesBefore: number): void {
+  /** @param changesBefore null: the requests were not claims alone */
+  #finish(requests: readonly Request[], changesBefore: number | null): void {
     // A claim that finds no work needs no sync. Any other answer may rest on another process's unsynced commit.
-    const idle = this.changes === changesBefore && requests.every((request) => request.turn === 2)
+    const idle = areClaims(requests) && (requests.length === 0 || this.changes === changesBefore)
     if (!this.#durable || idle) return this.#answer(requests, null)
     try {
       fdatasync(this.#logFile(), (error) => this.#answer(requests, error))
@@ -288,6 +289,10 @@ export class SqliteConnection {
   #closedError(): SluiceError {
     return new SluiceError('engine.stopped', `The store ${this.path} is closed. Create a new engine to go on.`)
   }
+}
+
+function areClaims(requests: readonly Request[]): boolean {
+  return requests.every((request) => request.turn === 2)
 }
 
 /** Makes a new file that its owner alone may read: jobs hold what others must not see. SQLite gives its log the same mode. */

@@ -3,7 +3,7 @@ import { SluiceError } from '../base/errors.ts'
 import { nearest } from '../base/nearest.ts'
 import { checkMethods, checkOptions, checkText, show } from '../base/options.ts'
 import { createIds } from '../base/ids.ts'
-import { settlesWithin } from '../base/within.ts'
+import { settlesWithin, Once } from '../base/promises.ts'
 import type { Limit } from '../policy/limits/define.ts'
 import type { Forecast } from '../policy/forecast/what-if.ts'
 import { storeLoader } from '../store/open.ts'
@@ -14,9 +14,9 @@ import { FlowsApi } from './api/flows.ts'
 import { forecastLimit, type LiveForecastOptions } from './api/forecast.ts'
 import type { Instrumentation } from './events/instrumentation.ts'
 import { JobsApi } from './api/jobs.ts'
+import type { Changing } from './run/hold.ts'
 import { LimitRegistry, specsOf } from './define/limit-registry.ts'
 import { LimitsApi } from './api/limits.ts'
-import { Once } from '../base/once.ts'
 import { type EngineSettings, settingsOf, type SluiceOptions } from './define/options.ts'
 import { Place, refuseFakedTimers } from './define/place.ts'
 import { QueueLimits } from './define/queue-limits.ts'
@@ -97,7 +97,8 @@ export class Sluice {
     const store = async (): Promise<Store> => (await this.#opening.done()).store
     this.#results = new Results(store, clock)
     this.#servedQueues = new ServedQueues({ clock, logger, store })
-    const cancelRun = (job: string): void => this.#worker?.cancel(job)
+    const cancelRun = async (job: string): Promise<void> => this.#worker?.cancel(job)
+    const changing: Changing = (uses, change) => this.#worker?.changing(uses, change) ?? change()
     const parts = {
       clock,
       logger,
@@ -117,7 +118,7 @@ export class Sluice {
       store: () => this.#open?.store ?? store(),
       checkOpen: (what) => this.#checkOpen(what),
     })
-    this.limits = new LimitsApi(parts)
+    this.limits = new LimitsApi({ ...parts, changing })
     this.jobs = new JobsApi({ ...parts, cancelRun })
     this.schedules = new SchedulesApi(parts)
     this.flows = new FlowsApi({ ...parts, cancelRun, checkOpen: () => this.#checkOpen('started as a flow') })
@@ -146,8 +147,7 @@ export class Sluice {
   /**
    * Stops the engine. It takes no more jobs and lets running ones finish for `within` (default 30 s). Then it aborts
    * their signals, waits 5 s, and gives back those that still run. Nothing is lost, and the store is closed. It ends
-   * within
-   * `within` plus 6 s, even if the store does not answer; then other workers get the jobs once their leases end.
+   * within `within` plus 6 s, even if the store does not answer; then other workers get the jobs once their leases end.
    */
   stop(options: { within?: Duration } = {}): Promise<void> {
     checkOptions(options, ['within'], 'stop')
@@ -168,17 +168,13 @@ export class Sluice {
   /**
    * Registers recurring calls of a task. The store keeps them until they are removed. A call with the same name and
    * content changes nothing; one with other content changes the schedule and keeps its count of runs. The engines of
-   * the
-   * store fire each occurrence once, without a leader.
+   * the store fire each occurrence once, without a leader.
    *
    * The input may be omitted if the task has none. Each occurrence is a job under the task's limits. Limits may delay
-   * its
-   * run, but not the due times. An occurrence that could start only after `until` or a limit's `maxWait` is skipped,
-   * and
-   * does not count as a run.
+   * its run, but not the due times. An occurrence that could start only after `until` or a limit's `maxWait` is
+   * skipped, and does not count as a run.
    * @throws {SluiceError} `schedule.invalid`, `task.unknown`, `engine.stopped`, and the codes of `enqueue` for the
-   * input and
-   * the limits
+   * input and the limits
    */
   async schedule<I, O, R>(
     task: Task<I, O, R>,
@@ -228,8 +224,7 @@ export class Sluice {
 
   /**
    * Estimates the time that a limit's backlog takes: the jobs that wait now before the buckets in their present state,
-   * or
-   * an assumed backlog and policy.
+   * or an assumed backlog and policy.
    * @throws {SluiceError} `limit.unknown`, `policy.invalid`, `option.invalid`, `limit.weight.invalid`,
    * `limit.weight.above_burst`
    */
@@ -244,6 +239,8 @@ export class Sluice {
     const changed = await store.define(this.#registry.definitions())
     const declared = this.#queueLimits.declared()
     if (declared.length > 0) changed.push(...(await store.declareQueues(declared)))
+    for (const { queue, stripes } of this.#settings.queues)
+      if (stripes !== null) await store.stripeQueue(queue, stripes)
     const reporter = this.#reporterOf(store)
     const resolver = new Resolver(store, this.#tasks, this.#calls, this.#settings.trouble, reporter)
     this.#open = { store, reporter, resolver }

@@ -26,8 +26,7 @@ export interface EngineInternals {
   readonly newId: () => string
   /**
    * Opens the store, or returns the open one. @throws {SluiceError} `engine.stopped` once it is closed, and the codes
-   * of
-   * `start`
+   * of `start`
    */
   readonly open: () => Promise<OpenStore>
   /** Calls `stop` as soon as the engine begins to stop, before it waits for any run. */

@@ -12,6 +12,7 @@ import { Handler } from './handler.ts'
 import { HeldOpen } from './held-open.ts'
 import { LimitRules } from './limit-rules.ts'
 import { openApi } from './open-api.ts'
+import type { Operation } from './operation.ts'
 import { QueueCounts } from './queue-counts.ts'
 import { redefine, reload, type Reload } from './reload.ts'
 import { RequestBudget } from './request-budget.ts'
@@ -94,8 +95,12 @@ export function createHttpApp(options: HttpOptions): HttpApp {
     const served = methods.filter((method) => app.router.match(method, req.path)[0].length > 0)
     return handler.elsewhere(req.raw, req.path, served)
   })
+  const fixed = fixedPaths(operations)
   return {
-    fetch: async (request) => app.fetch(request),
+    fetch: async (request) => {
+      const operation = fixed.get(`${request.method} ${pathOf(request.url)}`)
+      return operation ? handler.handle(request, operation, {}) : app.fetch(request)
+    },
     drain: () => {
       draining = true
     },
@@ -107,6 +112,20 @@ export function createHttpApp(options: HttpOptions): HttpApp {
       server.events.close()
     },
   }
+}
+
+/** Operations that need no router, by method and path. Any other form of a path, such as HEAD of one, needs it. */
+function fixedPaths(operations: readonly Operation[]): ReadonlyMap<string, Operation> {
+  return new Map(
+    operations.filter(({ path }) => !path.includes(':')).map((each) => [`${each.method} ${each.path}`, each]),
+  )
+}
+
+/** The path of a URL, as it was sent. */
+function pathOf(url: string): string {
+  const start = url.indexOf('/', url.indexOf('://') + 3)
+  const query = url.indexOf('?', start)
+  return url.slice(start, query < 0 ? undefined : query)
 }
 
 function packageVersion(): string {

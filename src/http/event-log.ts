@@ -47,7 +47,7 @@ interface EventRecord {
   readonly payload: Readonly<Record<string, unknown>>
   readonly atMs: number
   readonly durationMs: number | null
-  readonly id: string
+  readonly newId: () => string
 }
 
 const KEPT = 10_000
@@ -135,7 +135,7 @@ export class EventLog {
       payload: { ...payload },
       atMs,
       durationMs,
-      id: `evt_${this.#newId()}`,
+      newId: this.#newId,
     })
     this.#events.push(logged)
     // Events are removed by the thousand, since removing the first moves all others.
@@ -156,7 +156,7 @@ export class EventLog {
   }
 }
 
-function describe({ type, payload, atMs, durationMs, id: eventId }: EventRecord): { tenant: string; event: OjsEvent } {
+function describe({ type, payload, atMs, durationMs, newId }: EventRecord): { tenant: string; event: OjsEvent } {
   const { id, task, error, key, ...rest } = payload
   const [queue, limit, schedule] = [text(rest['queue']), text(rest['limit']), text(rest['schedule'])]
   const own = splitName(queue ?? limit ?? schedule ?? '')
@@ -172,7 +172,7 @@ function describe({ type, payload, atMs, durationMs, id: eventId }: EventRecord)
   if (durationMs !== null) data['duration_ms'] = durationMs
   const event: OjsEvent = {
     specversion: '1.0',
-    id: eventId,
+    id: `evt_${newId()}`,
     type,
     source: 'sluice',
     time: new Date(atMs).toISOString(),

@@ -111,12 +111,15 @@ export interface GrantedJob {
   readonly createdUs: number
   /** When it began to wait for this start. */
   readonly availableUs: number
+  /** Its start; after the claim's clock if it was granted ahead. */
   readonly startedUs: number
   /** The bucket in whose wait list it stood; null: it waited for no budget. */
   readonly waitedFor: { readonly limit: string; readonly key: string } | null
   readonly extra: string | null
   /** The buckets charged, in the order of its lane. */
   readonly uses: readonly { readonly limit: string; readonly key: string; readonly weight: number }[]
+  /** Those of them that keep their starts apart; absent: none does. */
+  readonly strict?: readonly { readonly limit: string; readonly key: string }[]
   /** Absent: the job belongs to no schedule. */
   readonly occurrence?: Occurrence
   /** Absent: the job belongs to no flow. */
@@ -153,6 +156,8 @@ export type SettleResult =
   | {
       readonly kind: 'settled'
       readonly state: JobState
+      /** When the run ended, on the store's clock; absent: an earlier try had ended it. */
+      readonly atUs?: number
       /** Of a push-back: it closed a bucket that was open, or for markedly longer than it was closed already. */
       readonly adjusted?: boolean
       /** Set: the job ended, and that changed the flow it belongs to. */

@@ -15,6 +15,17 @@ export function laneKey(
   return text.length <= 40 ? text : hash('sha256', text, 'base64url')
 }
 
+/** The most stripes of a queue. */
+export const MAX_STRIPES = 64
+
+/**
+ * The stripe of a lane, from 0, in a queue of so many. It depends on the lane's key alone, so that every process and
+ * every version of PostgreSQL finds the same one.
+ */
+export function stripeOf(key: string, stripes: number): number {
+  return parseInt(hash('md5', key, 'hex').slice(0, 7), 16) % stripes
+}
+
 /** Sorts the buckets of a job by limit and key, by code points. SQL sorts by bytes, which gives the same order. */
 export function inLaneOrder<Use extends { readonly limit: string; readonly key: string }>(uses: Use[]): Use[] {
   return uses.length < 2 ? uses : uses.sort((a, b) => compare(a.limit, b.limit) || compare(a.key, b.key))

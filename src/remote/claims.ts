@@ -1,11 +1,12 @@
 import type { Clock } from '../base/clock.ts'
 import { persist } from '../base/persist.ts'
-import type { GrantedJob } from '../jobs/job.ts'
 import { knownTasks } from '../store/contract/known-tasks.ts'
+import type { JobDetails } from '../store/contract/remote-jobs.ts'
+import type { Taker } from '../store/contract/remote-claims.ts'
 import type { Claim, Store } from '../store/contract/store.ts'
 import { WaitingFetches, type ClaimTry } from './waiting-fetches.ts'
 import { FetchRoom } from './fetch-room.ts'
-import { type ClaimShare, JoinedClaims } from './joined-claims.ts'
+import { type FetchedJob, type FetchTaker, type JoinedClaim, JoinedClaims } from './joined-claims.ts'
 import type { Wakeup } from '../engine/events/wakeup.ts'
 import type { LostClaims } from './lost-claims.ts'
 import type { Reporter } from '../engine/run/report.ts'
@@ -27,6 +28,14 @@ export interface RemoteFetch {
   readonly signal?: AbortSignal | undefined
 }
 
+/** One fetch, and its place among all. */
+interface Caller {
+  readonly store: Store
+  readonly worker: number
+  readonly request: RemoteFetch
+  readonly arrival: number
+}
+
 /** The engine's parts that claims for remote workers use. */
 export interface RemoteClaimsHooks {
   readonly clock: Clock
@@ -43,27 +52,29 @@ export class RemoteClaims {
   #waiting: WaitingFetches | null = null
   #unsubscribe: (() => void) | null = null
   #stopped = false
+  #arrivals = 0
 
   constructor(hooks: RemoteClaimsHooks) {
     this.#hooks = hooks
   }
 
   /** Takes jobs, or waits for some. Jobs taken for a disconnected caller are given back. */
-  async fetch(store: Store, worker: number, request: RemoteFetch): Promise<readonly GrantedJob[]> {
+  async fetch(store: Store, worker: number, request: RemoteFetch): Promise<readonly FetchedJob[]> {
     const { queues, waitMs, signal } = request
     const place = placesOf(request)
-    const giveBack = (jobs: readonly GrantedJob[]): Promise<void> => this.giveBack(store, worker, request.leaseUs, jobs)
+    const caller: Caller = { store, worker, request, arrival: ++this.#arrivals }
+    const giveBack = (jobs: readonly FetchedJob[]): Promise<void> => this.giveBack(store, worker, request.leaseUs, jobs)
     await this.#hooks.lost.settle(worker)
-    const { jobs } = await this.#claim(store, worker, request, new Set(), () => signal?.aborted === true)
+    const { jobs } = await this.#claim(caller, new Set(), () => signal?.aborted === true)
     const waits = jobs.length === 0 && waitMs > 0 && !this.#stopped
     const got = waits
       ? await this.#waitingOn(store).wait({
-          group: groupOf(worker, request, queues.map(place)),
+          group: groupOf(request, queues.map(place)),
           places: queues.map(place),
           waitMs,
           signal,
           giveBack,
-          tryClaim: (empty, gone) => this.#claim(store, worker, request, empty, gone),
+          tryClaim: (empty, gone) => this.#claim(caller, empty, gone),
         })
       : jobs
     if (!signal?.aborted || got.length === 0) return got
@@ -73,8 +84,9 @@ export class RemoteClaims {
   }
 
   /** Gives back claimed jobs that no worker has received. */
-  giveBack(store: Store, worker: number, leaseUs: number, jobs: readonly GrantedJob[]): Promise<void> {
-    return persist(this.#hooks.clock, leaseUs / 1000, () => store.release(worker, jobs))
+  giveBack(store: Store, worker: number, leaseUs: number, jobs: readonly FetchedJob[]): Promise<void> {
+    const runs = jobs.map(({ run }) => run)
+    return persist(this.#hooks.clock, leaseUs / 1000, () => store.release(worker, runs))
   }
 
   /** Makes waiting fetches try again: a job may start that could not before. */
@@ -99,33 +111,29 @@ export class RemoteClaims {
     return waiting
   }
 
-  async #claim(
-    store: Store,
-    worker: number,
-    request: RemoteFetch,
-    empty: ReadonlySet<string>,
-    gone: () => boolean,
-  ): Promise<ClaimTry> {
+  async #claim(caller: Caller, empty: ReadonlySet<string>, gone: () => boolean): Promise<ClaimTry> {
+    const { worker, request, arrival } = caller
     const { reporter } = this.#hooks
     const place = placesOf(request)
-    const jobs: GrantedJob[] = []
+    const jobs: FetchedJob[] = []
     let nextWakeUs: number | null = null
     const room = new FetchRoom(request.count, request.bytes ?? Infinity)
     for (const queue of request.queues) {
       if (empty.has(place(queue))) continue
       for (let slots = room.next; slots > 0; slots = room.next) {
-        // Jobs taken before a failed claim are still handed out.
-        const joining = this.#joined.join(groupOf(worker, request, [place(queue)]), {
-          slots,
+        const joining = this.#joined.join(groupOf(request, [place(queue)]), {
+          taker: { worker, name: request.worker, slots },
+          arrival,
           gone,
-          claim: (asked) => this.#claimOne(store, worker, request, queue, asked),
+          claim: (takers) => this.#claimOne(caller, queue, takers),
         })
+        // Jobs taken before a failed claim are still handed out.
         const claim = await joining.catch((error: unknown) => {
           if (jobs.length === 0) throw error
           return null
         })
         if (!claim) return { jobs, nextWakeUs }
-        for (const job of claim.jobs) reporter()?.started(job)
+        for (const { run } of claim.jobs) reporter()?.started(run)
         jobs.push(...claim.jobs)
         room.take(claim.jobs)
         if (claim.nextWakeUs !== null) nextWakeUs = Math.min(nextWakeUs ?? Infinity, claim.nextWakeUs)
@@ -135,38 +143,53 @@ export class RemoteClaims {
     return { jobs, nextWakeUs }
   }
 
+  /** Claims for several workers that ask for the same: for each as many jobs as it has slots. */
   async #claimOne(
-    store: Store,
-    worker: number,
-    request: RemoteFetch,
+    { store, request: { leaseUs, tasks } }: Caller,
     queue: string,
-    slots: number,
-  ): Promise<ClaimShare> {
+    asked: () => readonly FetchTaker[],
+  ): Promise<JoinedClaim> {
     const { newId, lost, reporter } = this.#hooks
-    const { leaseUs, tasks } = request
-    const claimId = newId()
+    const claimIds = new Map<FetchTaker, string>()
+    const claimIdOf = (taker: FetchTaker): string => {
+      const claimId = claimIds.get(taker) ?? newId()
+      claimIds.set(taker, claimId)
+      return claimId
+    }
+    let takers: readonly Taker[] = []
     let claim: Claim
     try {
-      claim = await store.claim(() => ({
-        worker,
-        leaseUs,
-        remote: true,
-        claimId,
-        ...(tasks && { tasks }),
-        queues: [{ queue, slots }],
-      }))
+      claim = await store.claim(() => {
+        takers = asked().map((taker) => ({ ...taker, claimId: claimIdOf(taker) }))
+        return {
+          worker: takers[0]?.worker ?? 0,
+          leaseUs,
+          remote: true,
+          takers,
+          ...(tasks && { tasks }),
+          queues: [{ queue, slots: takers.reduce((sum, { slots }) => sum + slots, 0) }],
+        }
+      })
     } catch (error) {
-      lost.add(store, worker, claimId, leaseUs)
+      for (const [{ worker }, claimId] of claimIds) lost.add(store, worker, claimId, leaseUs)
       throw error
     }
     reporter()?.claimed(claim)
-    return claim
+    const { jobs, details = [], nextWakeUs } = claim
+    let dealt = 0
+    const shares = takers.slice(0, claim.served).map(({ slots }) => {
+      const runs = jobs.slice(dealt, dealt + slots)
+      const share = runs.map((run, n): FetchedJob => ({ run, job: details[dealt + n] as JobDetails }))
+      dealt += slots
+      return share
+    })
+    return { shares, nextWakeUs }
   }
 }
 
 /** Names the fetches that may share a claim. */
-function groupOf(worker: number, { leaseUs }: RemoteFetch, places: readonly string[]): string {
-  return JSON.stringify([worker, leaseUs, places])
+function groupOf({ leaseUs }: RemoteFetch, places: readonly string[]): string {
+  return places.length === 1 ? `${leaseUs} ${places[0]}` : JSON.stringify([leaseUs, places])
 }
 
 /** Names a queue among the empty ones: it may be empty for these tasks only. */

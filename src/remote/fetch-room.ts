@@ -1,11 +1,11 @@
-import type { GrantedJob } from '../jobs/job.ts'
+import type { FetchedJob } from './joined-claims.ts'
 
 /** The jobs taken before the size of any is known. */
 const FIRST_PORTION = 32
 /** Bounds a portion, since its jobs may be larger than any before. */
 const PORTION_AT_MOST = 128
-/** A job brings its failures, whose size is unknown before it is read. */
-const FAILURES_KEPT = 25
+/** The most failures that a job brings; the size of each is unknown before it is read. */
+export const FAILURES_KEPT = 25
 const FAILURE_BYTES = 8192
 
 /**
@@ -33,10 +33,11 @@ export class FetchRoom {
     return Math.min(this.#jobs, fit)
   }
 
-  take(jobs: readonly GrantedJob[]): void {
+  take(jobs: readonly FetchedJob[]): void {
     if (jobs.length > 0) this.#first = false
     this.#jobs -= jobs.length
-    for (const { input, extra, attempt } of jobs) {
+    for (const { job } of jobs) {
+      const { input, extra, attempt } = job
       const bytes = input.length + (extra?.length ?? 0) + Math.min(attempt - 1, FAILURES_KEPT) * FAILURE_BYTES
       this.#bytes -= bytes
       this.#largest = Math.max(this.#largest, bytes)

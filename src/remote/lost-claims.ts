@@ -3,7 +3,8 @@ import { isFinal } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
 import { pauseAfter } from '../base/persist.ts'
 import type { Wakeup } from '../engine/events/wakeup.ts'
-import type { RemoteClaim, Store } from '../store/contract/store.ts'
+import type { RemoteClaim } from '../store/contract/remote-claims.ts'
+import type { Store } from '../store/contract/store.ts'
 
 /** The engine's parts that the return of lost claims uses. */
 export interface LostClaimsHooks {

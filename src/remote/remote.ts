@@ -7,6 +7,7 @@ import type { DeclaredQueue, Store } from '../store/contract/store.ts'
 import type { LimitDefinition } from '../policy/limits/limit.ts'
 import type { Sluice } from '../engine/engine.ts'
 import { type EngineInternals, internalsOf } from '../engine/internals.ts'
+import { HandedRuns } from './handed-runs.ts'
 import { LostClaims } from './lost-claims.ts'
 import { RemoteClaims, type RemoteFetch } from './claims.ts'
 import { errorOf, type Failure, settlementOfFailure, notBefore, retryTermsOf } from './retry.ts'
@@ -20,6 +21,7 @@ import {
   pushedBack,
   type RemoteSettled,
   settleById,
+  settleHanded,
   type SettlementOf,
   timedOut,
 } from './settle.ts'
@@ -31,7 +33,6 @@ import { withOwnLimits } from './own-limits.ts'
 
 const SWEEP_AT_ONCE = 100
 const MAX_PUSH_BACKS = 100
-const NOT_GIVEN_BACK = 'jobs of a fetch that failed could not be given back; their leases will end'
 
 const REMOTES = new WeakMap<Sluice, Remote>()
 
@@ -50,6 +51,7 @@ export class Remote {
   readonly #lost: LostClaims
   readonly #claims: RemoteClaims
   readonly #workers = new RemoteWorkers()
+  readonly #runs = new HandedRuns()
   #reporter: Reporter | null = null
   readonly #sweeper: Sweeper
   #stopWatching: (() => void) | null = null
@@ -114,17 +116,10 @@ export class Remote {
       request.tasks ?? null,
     )
     if (directive !== 'running') return []
-    const jobs = await this.#claims.fetch(store, worker, request)
-    const details = await handed(store, jobs).catch(async (error: unknown) => {
-      // No worker has received them.
-      void this.#claims.giveBack(store, worker, request.leaseUs, jobs).then(
-        () => this.notify(),
-        (cause: unknown) => this.#engine.settings.trouble.report('warn', cause, {}, NOT_GIVEN_BACK),
-      )
-      throw error
-    })
-    this.#sweeper.armAt(store, Math.min(...details.map(endOf)))
-    return details
+    const jobs = handed(await this.#claims.fetch(store, worker, request), store.nowUs())
+    this.#runs.add(jobs)
+    this.#sweeper.armAt(store, Math.min(...jobs.map(endOf)))
+    return jobs
   }
 
   /** Settles a run that succeeded. @param result JSON text */
@@ -226,6 +221,7 @@ export class Remote {
     const store = await this.#open()
     await store.clear()
     this.#workers.clear()
+    this.#runs.clear()
     await store.define(this.#engine.limits.definitions())
     await store.declareQueues(this.#engine.queueLimits.declared())
   }
@@ -263,18 +259,22 @@ export class Remote {
     let feedback: (() => Promise<void>) | null = null
     const { settings, events, tasks, wakeup } = this.#engine
     const { clock } = settings
-    const refused = (): unknown => this.#repeated.add(settling)
-    const settling = settleById({ store, clock, refused }, await read(id), holder, async (job) => {
+    const place = { store, clock, refused: (): unknown => this.#repeated.add(settling) }
+    const settle: SettlementOf = async (job) => {
       if (holder.feedback) feedback = await readFeedback({ ...settings, events }, store, job, holder.feedback)
       return settlementOf(job, store)
-    }).finally(() => this.#repeated.delete(settling))
+    }
+    const settling = settleHanded(place, this.#runs.take(id), holder, settle)
+      .then(async (done) => done ?? settleById(place, await read(id), holder, settle))
+      .finally(() => this.#repeated.delete(settling))
     const { answer, settlement, settled } = await settling
     if (answer.kind !== 'settled' || !settlement || !settled) return answer
     const { before } = answer
     await (feedback as (() => Promise<void>) | null)?.()
     const task = tasks.get(before.task) ?? null
     const error = 'error' in settlement ? errorOf(settlement.error) : null
-    this.#reporter?.settled(asRun(before), task, { settlement, error }, settled, fromJsonText(before.input, undefined))
+    const input = task ? fromJsonText(before.input, undefined) : undefined
+    this.#reporter?.settled(asRun(before), task, { settlement, error }, settled, input)
     if (settlement.kind === 'retry' || settlement.kind === 'push-back') this.notify()
     else wakeup.notify('permits')
     return answer

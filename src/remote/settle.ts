@@ -4,6 +4,8 @@ import { persist } from '../base/persist.ts'
 import type { GrantedJob, SettleResult, Settlement } from '../jobs/job.ts'
 import type { JobState } from '../jobs/job-state.ts'
 import type { JobDetails } from '../store/contract/remote-jobs.ts'
+import { FAILURES_KEPT } from './fetch-room.ts'
+import type { FetchedJob } from './joined-claims.ts'
 import type { RemoteFeedback } from './feedback.ts'
 import type { Store } from '../store/contract/store.ts'
 import { type Failure, storedFailure } from './retry.ts'
@@ -44,21 +46,48 @@ export interface SettlePlace {
   readonly refused: () => void
 }
 
-/** Settles the run of a job if the caller holds it. @param before the job as it was read */
-export async function settleById(
-  { store, clock, refused }: SettlePlace,
-  before: JobDetails | null,
-  holder: Holder,
-  settlementOf: SettlementOf,
-): Promise<{
+/** The end of a settlement: its answer, and what was written. */
+export interface RunSettled {
   readonly answer: RemoteSettled
   readonly settlement?: Settlement
   readonly settled?: Extract<SettleResult, { kind: 'settled' }>
-}> {
+}
+
+/** Settles the run of a job if the caller holds it. @param before the job as it was read */
+export async function settleById(
+  place: SettlePlace,
+  before: JobDetails | null,
+  holder: Holder,
+  settlementOf: SettlementOf,
+): Promise<RunSettled> {
   if (!before || holder.sees?.(before) === false) return { answer: { kind: 'missing' } }
   if (before.state !== 'active' || before.worker === null)
     return { answer: { kind: 'refused', state: before.state, why: 'state' } }
   if (!isHolder(before, holder)) return { answer: { kind: 'refused', state: before.state, why: 'holder' } }
+  const settled = await settleRun(place, before, settlementOf)
+  if (settled) return settled
+  const now = await place.store.details(before.id)
+  if (!now) return { answer: { kind: 'missing' } }
+  return { answer: { kind: 'refused', state: now.state, why: now.state === 'active' ? 'holder' : 'state' } }
+}
+
+/** Settles a run that was handed out here, without a read. Null: the store has to say more of it. */
+export async function settleHanded(
+  place: SettlePlace,
+  run: JobDetails | null,
+  holder: Holder,
+  settlementOf: SettlementOf,
+): Promise<RunSettled | null> {
+  if (!run || holder.sees?.(run) === false || !isHolder(run, holder) || endOf(run) <= place.store.nowUs()) return null
+  return settleRun(place, run, settlementOf)
+}
+
+/** Writes the settlement of a run. Null: the run has ended before. */
+async function settleRun(
+  { store, clock, refused }: SettlePlace,
+  before: JobDetails,
+  settlementOf: SettlementOf,
+): Promise<RunSettled | null> {
   const settlement = await settlementOf(before, store)
   const { worker, startedUs } = before
   const run = startedUs === null ? settlement : { ...settlement, startedUs }
@@ -66,17 +95,17 @@ export async function settleById(
   const settled = await persist(
     clock,
     Math.max(leftMs, LEAST_PATIENCE_MS),
-    (again) => store.settle(worker, run, again),
+    (again) => store.settle(worker ?? 0, run, again),
     refused,
   )
-  if (settled.kind === 'settled') {
-    // The settlement is written, so a failed read must not report it as failed.
-    const after = await store.details(before.id).catch(() => ({ ...before, state: settled.state }))
-    return { answer: { kind: 'settled', before, after }, settlement, settled }
-  }
-  const now = await store.details(before.id)
-  if (!now) return { answer: { kind: 'missing' } }
-  return { answer: { kind: 'refused', state: now.state, why: now.state === 'active' ? 'holder' : 'state' } }
+  if (settled.kind === 'lost') return null
+  const { state, atUs } = settled
+  const after =
+    atUs === undefined
+      ? // The settlement is written, so a failed read must not report it as failed.
+        await store.details(before.id).catch(() => ({ ...before, state }))
+      : settledDetails(before, settlement, state, atUs)
+  return { answer: { kind: 'settled', before, after }, settlement, settled }
 }
 
 /**
@@ -114,6 +143,31 @@ export function pushedBack(
   return { seq, attempt, kind: 'push-back', limit: use?.limit ?? null, key: use?.key ?? '', closedForUs, error }
 }
 
+/** A job as the settlement of its run leaves it, except for its progress and its place in the dead letter. */
+function settledDetails(before: JobDetails, settlement: Settlement, state: JobState, atUs: number): JobDetails {
+  const error = 'error' in settlement ? settlement.error : null
+  const back = settlement.kind === 'push-back' || settlement.kind === 'give-back'
+  const failed = error && !back ? [...before.errors, { ...error, attempt: before.attempt, atUs }] : before.errors
+  const waitsUs =
+    settlement.kind === 'retry' ? settlement.delayUs : settlement.kind === 'push-back' ? settlement.closedForUs : 0
+  const { parentResults: _results, ...job } = before
+  return {
+    ...job,
+    state,
+    attempt: before.attempt - (back ? 1 : 0),
+    pushedBack: back ? before.pushedBack + 1 : 0,
+    result: settlement.kind === 'complete' ? settlement.result : null,
+    error: error ?? before.error,
+    errors: failed.slice(-FAILURES_KEPT),
+    sinceUs: atUs,
+    dueUs: state === 'retryable' ? atUs + waitsUs : null,
+    finishedUs: state === 'retryable' || state === 'available' ? null : atUs,
+    worker: null,
+    workerName: null,
+    engineRuns: false,
+  }
+}
+
 /** A stored job as its current run. */
 export function asRun(job: JobDetails): GrantedJob {
   const { flow: _flow, ...run } = job
@@ -121,16 +175,9 @@ export function asRun(job: JobDetails): GrantedJob {
 }
 
 /**
- * Fetched jobs with the results that they receive. A run that was lost before its read is left out: its job may
- * belong to another worker by now.
+ * Fetched jobs that their worker may still run. A run whose time is over is left out: its job may belong to another
+ * worker by now.
  */
-export async function handed(store: Store, jobs: readonly GrantedJob[]): Promise<JobDetails[]> {
-  const details = await Promise.all(
-    jobs.map(async ({ id, attempt, startedUs, flow }) => {
-      const job = await store.details(id)
-      if (job?.state !== 'active' || job.attempt !== attempt || job.startedUs !== startedUs) return null
-      return flow ? { ...job, parentResults: flow.parentResults } : job
-    }),
-  )
-  return details.filter((job) => job !== null)
+export function handed(fetched: readonly FetchedJob[], nowUs: number): JobDetails[] {
+  return fetched.flatMap(({ job }) => (endOf(job) > nowUs ? [job] : []))
 }

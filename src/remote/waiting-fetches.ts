@@ -1,13 +1,13 @@
 import type { Clock, Timer } from '../base/clock.ts'
 import { asError } from '../base/thrown.ts'
-import type { GrantedJob } from '../jobs/job.ts'
+import type { FetchedJob } from './joined-claims.ts'
 
 /** One claim of a waiting fetch. It skips the queues that are known to be empty. `gone`: the fetch waits no more. */
 export type TryClaim = (empty: ReadonlySet<string>, gone: () => boolean) => Promise<ClaimTry>
 
 /** The answer of such a claim. */
 export interface ClaimTry {
-  readonly jobs: readonly GrantedJob[]
+  readonly jobs: readonly FetchedJob[]
   /** The next try by the store's clock; null: at a wakeup only. */
   readonly nextWakeUs: number | null
 }
@@ -23,11 +23,11 @@ export interface WaitingFetch {
   readonly signal: AbortSignal | undefined
   readonly tryClaim: TryClaim
   /** Gives back jobs that were claimed for a disconnected caller. */
-  readonly giveBack: (jobs: readonly GrantedJob[]) => Promise<void>
+  readonly giveBack: (jobs: readonly FetchedJob[]) => Promise<void>
 }
 
 interface Waiting extends WaitingFetch {
-  readonly answer: (jobs: readonly GrantedJob[]) => void
+  readonly answer: (jobs: readonly FetchedJob[]) => void
   readonly fail: (error: unknown) => void
 }
 
@@ -51,7 +51,7 @@ export class WaitingFetches {
   }
 
   /** Waits until a claim brings jobs, the time ends, or the caller disconnects; the last two return no jobs. */
-  wait(fetch: WaitingFetch): Promise<readonly GrantedJob[]> {
+  wait(fetch: WaitingFetch): Promise<readonly FetchedJob[]> {
     const { waitMs, signal } = fetch
     if (this.#stopped || signal?.aborted) return Promise.resolve([])
     return new Promise((resolve, reject) => {
@@ -60,7 +60,7 @@ export class WaitingFetches {
         signal?.removeEventListener('abort', gone)
         this.#waiting.delete(waiting)
       }
-      const answer = (jobs: readonly GrantedJob[]): void => {
+      const answer = (jobs: readonly FetchedJob[]): void => {
         leave()
         resolve(jobs)
       }

@@ -1,7 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
 import { show } from '../base/options.ts'
-import { withoutPassword } from '../base/without-password.ts'
+import { withoutPassword } from '../base/text.ts'
 import type { Durability, Retention, Store } from './contract/store.ts'
 import { isPostgresUrl, readPostgresUrl } from './shared/postgres-url.ts'
 

@@ -1,7 +1,6 @@
 import { type Attributes, type Meter, type ObservableCallback, ValueType } from '@opentelemetry/api'
 import type { Sluice } from '../engine/engine.ts'
-import type { RunCall, EnqueueCall } from '../engine/events/instrumentation.ts'
-import type { RunEnd } from '../engine/events/run-end.ts'
+import type { RunCall, EnqueueCall, RunEnd } from '../engine/events/instrumentation.ts'
 import { errorType, SYSTEM } from './attributes.ts'
 
 /** Histogram bounds of durations and waits, in seconds. */

@@ -11,8 +11,7 @@ import {
   type Tracer,
 } from '@opentelemetry/api'
 import { asError } from '../base/thrown.ts'
-import type { Carried, EnqueueCall, Instrumentation, RunCall } from '../engine/events/instrumentation.ts'
-import type { RunEnd } from '../engine/events/run-end.ts'
+import type { Carried, EnqueueCall, Instrumentation, RunCall, RunEnd } from '../engine/events/instrumentation.ts'
 import { errorType, SYSTEM } from './attributes.ts'
 
 /**

@@ -198,7 +198,7 @@ describe('definitions of several deployments', () => {
     await room.until(1)
     const newer = await room.engine({ ...ELSEWHERE, limits: [limit('gate', rate(1, 2))] })
     await room.until(100, { look: false })
-    // A tenth at 1 s, the rest at one per two seconds, whatever both processes do meanwhile.
+    // A tenth at 1 s, the rest at one per two seconds, no matter how both processes use it meanwhile.
     expectSeconds(room.secondsOf('A'), [0, ...every(2, 2.8, 14.8)])
     for (const engine of [room.first, newer])
       expect(await engine.limits.list()).toMatchObject([{ policy: { rule: { periodUs: 2_000_000 } } }])

@@ -117,7 +117,7 @@ export class ProcessFleet {
     return starts.map((line) => JSON.parse(line) as NotedStart).sort((a, b) => a.atUs - b.atUs)
   }
 
-  /** What engines logged as errors. */
+  /** The errors that engines logged. */
   get errors(): string[] {
     return linesOf(`${this.#observer}.errors`)
   }
@@ -163,7 +163,10 @@ export class ProcessFleet {
     expect(this.errors).toEqual([])
   }
 
-  /** When the last run of each job was decided, by key: unlike what a handler notes, it does not hang on how busy the machine is. */
+  /**
+   * The instant at which the last run of each job was decided, by key: unlike a handler's note, it does not depend on
+   * how busy the machine is.
+   */
   async #decided(reader: Sluice): Promise<Map<string, { atUs: number; weight: number }[]>> {
     const decided = new Map<string, { atUs: number; weight: number }[]>()
     for (const { input, startedAt } of await reader.jobs.list({ limit: 1000 })) {

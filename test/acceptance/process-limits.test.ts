@@ -1,4 +1,4 @@
-// What limits promise flows, shown on single jobs of real processes: scale and crash of what waits, and one hot key of many nodes.
+// The promises of limits to flows, shown on single jobs of real processes: scale and crash of waiting jobs, and one hot key of many nodes.
 import { describe, expect, test } from 'vitest'
 import { canSkew } from '../skew.ts'
 import { everyStore } from '../stores.ts'
@@ -6,7 +6,7 @@ import { expectOncePerAttempt, expectWithinBudget, rate, type Start } from './ha
 import { calls, type NotedStart, nowUs, pause, ProcessFleet } from './process-fleet.ts'
 
 const STORES = await everyStore('the acceptance cases of limits over processes')
-/** As they were decided: when a handler comes to note it hangs on how busy the machine is. */
+/** As they were decided: the instant of a handler's note depends on how busy the machine is. */
 const decisions = (starts: readonly NotedStart[]): { atUs: number; weight: number }[] =>
   starts.map(({ decidedUs }) => ({ atUs: decidedUs, weight: 1 }))
 

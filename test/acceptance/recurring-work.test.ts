@@ -4,7 +4,7 @@ import { type Call, expectSeconds, rate, Room, type RoomOptions } from './harnes
 
 const TICK: Call = { key: 'acme', name: 'tick' }
 
-/** A room, the starts of its series, and what is told of it. */
+/** A room, the starts of its series, and the news of it. */
 class Series {
   readonly room: Room
   readonly dueSeconds: number[] = []

@@ -1,4 +1,4 @@
-// What other engines of this field fell into, one test for each row of cases/traps.md that can happen on an embedded store.
+// The traps of other engines of this field, one test for each row of cases/traps.md that can happen on an embedded store.
 import { describe, expect, test } from 'vitest'
 import { limit, Sluice, task } from '../../src/exports/index.ts'
 import { createManualClock } from '../../src/exports/testing.ts'

@@ -39,9 +39,9 @@ limit('y', { concurrency: 2, per: '1s' })
 task('x', item, { limits: [crm.by('tennant')], run })
 // @ts-expect-error no such field below
 task('x', item, { limits: [crm.by('config.provder')], run })
-// @ts-expect-error an object is no key
+// @ts-expect-error an object is not a key
 task('x', item, { limits: [crm.by('config')], run })
-// @ts-expect-error a truth value is no key
+// @ts-expect-error a truth value is not a key
 task('x', item, { limits: [crm.by('config.debug')], run })
 // @ts-expect-error beyond a text there is nothing
 task('x', item, { limits: [crm.by('tenant.id')], run })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { withoutPassword } from '../../src/base/without-password.ts'
+import { withoutPassword } from '../../src/base/text.ts'
 
 test.each([
   ['postgres://user:pw@host/db', 'postgres://user:***@host/db'],

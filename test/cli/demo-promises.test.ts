@@ -19,7 +19,9 @@ interface Doctored {
   readonly jobs?: (jobs: RecordedJob[]) => RecordedJob[]
 }
 
-/** One tenant whose backlog starts MAX jobs in every period, the last of them urgent and late; then whatever is doctored. */
+/**
+ * One tenant whose backlog starts MAX jobs in every period, the last of them urgent and late; then the doctored rows.
+ */
 function summaryOf({
   lateUs = 0,
   record = {},

@@ -9,7 +9,7 @@ import type { ScheduleView } from '../../src/engine/api/schedules.ts'
 import type { Forecast } from '../../src/policy/forecast/what-if.ts'
 import { folder, sluice, start, storeWithSchedules, storeWithWaiting } from './terminal.ts'
 
-/** What JSON makes of it. */
+/** The value as JSON carries it. */
 async function json<T>(...args: string[]): Promise<T> {
   const { code, out, err } = await sluice([...args, '--json'])
   expect({ code, err }).toEqual({ code: 0, err: '' })

@@ -4,6 +4,7 @@ import { MIGRATIONS } from '../../src/store/postgres/sql/embedded.ts'
 import { POSTGRES_URL } from '../store/postgres-backend.ts'
 import { withPostgres } from '../store/postgres-server.ts'
 import { sluice } from './terminal.ts'
+import { dropSchema } from '../drop-schema.ts'
 
 test('migrate without a PostgreSQL store says what to give it', async () => {
   expect(await sluice(['migrate'])).toMatchObject({ code: 2, err: expect.stringContaining('--store') as string })
@@ -21,13 +22,13 @@ withPostgres('sluice migrate', () => {
       expect(told.code).toBe(0)
       expect(told.out).toContain(`CREATE TABLE "${schema}".jobs`)
       expect((await sluice(['limits', '--store', url])).err).toContain('store.missing')
-      // What is printed is what it takes: the SQL alone makes the same store.
+      // The printed SQL alone makes the same store.
       await admin.query(told.out)
       expect(await sluice(['migrate', '--store', url])).toMatchObject({
         code: 0,
         out: expect.stringContaining('Nothing to do') as string,
       })
-      await admin.query(`DROP SCHEMA "${schema}" CASCADE`)
+      await dropSchema(admin, schema)
       expect(await sluice(['migrate', '--store', url])).toMatchObject({ code: 0, out: 'Done.\n' })
       expect((await sluice(['limits', '--store', url])).code).toBe(0)
       // A store that an earlier version has made becomes the same.
@@ -43,7 +44,7 @@ withPostgres('sluice migrate', () => {
       expect(await sluice(['migrate', '--store', url])).toMatchObject({ code: 0, out: 'Done.\n' })
       expect((await sluice(['limits', '--store', url])).code).toBe(0)
     } finally {
-      await admin.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`)
+      await dropSchema(admin, schema)
       await admin.end()
     }
   })

@@ -1,4 +1,4 @@
-// What a configuration of `sluice serve` may hold: an option that would be ignored in silence is refused.
+// The configuration of `sluice serve`: an option that the server would ignore in silence is refused.
 import { describe, expect, test } from 'vitest'
 import { readServeConfig } from '../../src/cli/serve/config.ts'
 import { createAccess } from '../../src/http/access.ts'
@@ -19,6 +19,7 @@ describe('a misspelt member is refused at every depth, and the message says whic
     [{ limits, types: { a: { limits: [{ limit: 'c', wieght: 1 }] } } }, 'weight'],
     [{ types: { a: { retry: { attempt: 3 } } } }, 'attempts'],
     [{ queues: { a: { limt: [] } } }, 'limits'],
+    [{ queues: { a: { stripe: 2 } } }, 'stripes'],
   ])('%j', (json, meant) => {
     expect(() => read(json)).toThrow(`did you mean ${meant}?`)
   })
@@ -27,8 +28,19 @@ describe('a misspelt member is refused at every depth, and the message says whic
 test.each<[unknown]>([
   [JSON.parse('{"limits": {"__proto__": {"rate": 1, "per": "1s"}}}')],
   [{ queues: { 'No Queue': {} } }],
+  [{ queues: { a: { stripes: 0 } } }],
+  [{ queues: { a: { stripes: 65 } } }],
+  [{ queues: { a: { stripes: '2' } } }],
+  [{ stripes: 2 }],
   [{ requests: { concurrency: 1 } }],
   [{ requests: { rate: 1, per: '1s', concurrency: 1 } }],
 ])('%j would be ignored, and is refused', (json) => {
   expect(() => read(json)).toThrow(/invalid|cannot be kept|leave concurrency out/)
+})
+
+test('stripes of a queue reach the engine', () => {
+  expect(readServeConfig({ queues: { mail: { stripes: 4 }, other: {} } }).queues).toMatchObject({
+    mail: { stripes: 4 },
+    other: { concurrency: 0 },
+  })
 })

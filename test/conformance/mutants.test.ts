@@ -68,7 +68,7 @@ const MUTATIONS: Readonly<Record<string, Mutation>> = {
   'a permit that does not return': (store) => ({
     settle: async (worker, settlement) => {
       const settled = settlement.seq % 5 === 0 ? null : await store.settle(worker, settlement)
-      return settled ?? { kind: 'settled', state: 'completed' }
+      return settled ?? { kind: 'settled', state: 'completed', atUs: store.nowUs() }
     },
   }),
   'a cancel that leaves the job where it is': () => ({ cancel: async () => ({ kind: 'cancelled' }) }),

@@ -44,6 +44,21 @@ describe('what a start costs', () => {
       expect(behindMany[verb]).toBeLessThanOrEqual(alone[verb] + 1)
   })
 
+  test('a claim reads few more open lanes than it has slots, however many there are', async () => {
+    const harness = await StoreHarness.open(backend)
+    try {
+      await harness.define({ r: { rate: 1000, per: '1s' } })
+      for (let lane = 0; lane < 300; lane++) await harness.add(`l${lane}-`, { limits: [`r:${lane}`] })
+      log().clear()
+      expect(await harness.start({ slots: 10 })).toHaveLength(10)
+      const limits = log().texts.flatMap((sql) => /FROM lanes WHERE queue = .* LIMIT (\d+)/.exec(sql)?.[1] ?? [])
+      expect(limits.length).toBeGreaterThan(0)
+      expect(Math.max(...limits.map(Number))).toBeLessThanOrEqual(32)
+    } finally {
+      await harness.store.close()
+    }
+  })
+
   test('jobs are kept by their tasks only where a claimer has met some that it does not list', async () => {
     const harness = await StoreHarness.open(backend)
     try {

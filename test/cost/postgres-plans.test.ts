@@ -1,4 +1,4 @@
-// What a claim reads on PostgreSQL does not hang on what waits or has ended, whether or not the planner has statistics.
+// The rows that a claim reads on PostgreSQL do not depend on how many jobs wait or have ended, with or without statistics.
 import { Pool } from 'pg'
 import { uuidv7 } from 'uuidv7'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -10,6 +10,7 @@ import { RETENTION } from '../conformance/store/backend.ts'
 import { POSTGRES_URL } from '../store/postgres-backend.ts'
 import { withPostgres } from '../store/postgres-server.ts'
 import { WatchedPool } from '../store/postgres-watched.ts'
+import { dropSchema } from '../drop-schema.ts'
 
 /** Keys that wait, each with two jobs; and jobs that have ended. CI asks for more. */
 const KEYS = Number(process.env['SLUICE_PLAN_KEYS'] ?? 20_000)
@@ -51,11 +52,11 @@ withPostgres('the plans of the claim on PostgreSQL', () => {
   afterAll(async () => {
     await store.close()
     await pool.end()
-    await admin.query(`DROP SCHEMA "${schema}" CASCADE`)
+    await dropSchema(admin, schema)
     await admin.end()
   })
 
-  /** Rows that a piece of work read of the big tables, by whatever way. */
+  /** Rows of the big tables that a piece of work read, by any way. */
   async function rowsRead(work: () => Promise<void>): Promise<number> {
     const read = async (): Promise<number> => {
       const client = await pool.connect()

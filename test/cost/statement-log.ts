@@ -36,7 +36,7 @@ export class StatementLog {
   }
 }
 
-/** Watches every store of each test of the surrounding block. */
+/** Watches every store of each test of the surrounding block, but not the bounds of its transactions. */
 export function eachLog(): () => StatementLog {
   let log: StatementLog
   const original = Reflect.get(SqliteConnection.prototype, 'prepare')
@@ -44,7 +44,8 @@ export function eachLog(): () => StatementLog {
     const fresh = new StatementLog()
     log = fresh
     SqliteConnection.prototype.prepare = function prepare(this: SqliteConnection, sql: string): StatementSync {
-      return fresh.watch(sql, original.call(this, sql))
+      const statement = original.call(this, sql)
+      return sql === 'BEGIN IMMEDIATE' || sql === 'COMMIT' ? statement : fresh.watch(sql, statement)
     }
   })
   afterEach(() => {

@@ -1,4 +1,4 @@
-// What real fleets go through, all at once and from a seed; and what must hold of it afterwards.
+// Everything that real fleets go through, at once and from a seed; and the promises that must hold afterwards.
 import { expect } from 'vitest'
 import { type Job, seededRandom, type Sluice } from '../../src/exports/index.ts'
 import { Fleet, type Member, pause, until } from './fleet.ts'
@@ -11,7 +11,7 @@ const LEASE_MS = 4000
 /** Answers that were under way when a process fell asleep come right after it wakes. */
 const DROWSY_MS = 1000
 
-/** What a run of chaos is made of. */
+/** The parts of a run of chaos. */
 export interface ChaosOptions {
   /** A SQLite file of its own by default. */
   readonly store?: string
@@ -127,7 +127,7 @@ export class Chaos {
       try {
         this.jobs.push(...(await this.#call.enqueueMany(calls)))
       } catch (error) {
-        // Whether it was stored is not known, and nobody was told that it was.
+        // Whether it was stored is unknown, and no caller got an answer.
         if (!this.fleet.storeMayBeAway) throw error
       }
     }
@@ -232,7 +232,7 @@ export class Chaos {
     }
   }
 
-  /** Its worker was stopped between the decision and the call: nobody can guard against that. */
+  /** Its worker was stopped between the decision and the call: no store can guard against that. */
   #sleptBefore({ worker, decidedUs, atUs }: Decided): boolean {
     const spans = this.#asleep.get(worker) ?? []
     return spans.some(({ fromUs, toUs }) => decidedUs <= toUs && atUs >= fromUs && atUs < toUs + DROWSY_MS * 1000)

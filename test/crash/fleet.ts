@@ -28,7 +28,7 @@ export interface Member {
   slept: boolean
 }
 
-/** What a member may differ in. */
+/** The options in which members differ. */
 export interface MemberOptions {
   readonly lease?: string
   /** By how much its wall clock is to be off, s; its steady clock is the machine's. */
@@ -40,11 +40,11 @@ export interface MemberOptions {
  * removed, when the test has finished.
  */
 export class Fleet {
-  /** What no test asked for: processes that ended by themselves, errors that an engine logged. */
+  /** Accidents that no test asked for: processes that ended by themselves, errors that an engine logged. */
   readonly accidents: string[] = []
   /** Errors that engines logged while the store was allowed to be away. */
   readonly forgiven: string[] = []
-  /** The store may be away: what engines log meanwhile is no accident. */
+  /** The store may be away: errors that engines log meanwhile are not accidents. */
   storeMayBeAway = false
   /** Runs whose settle was refused: worker, job and attempt. */
   readonly lost: string[] = []
@@ -121,7 +121,7 @@ export class Fleet {
     await this.#end(member, () => member.child.send('stop'))
   }
 
-  /** What is wrong with the file, and how many jobs it holds. */
+  /** The faults of the file, and the number of its jobs. */
   look(): { readonly faults: unknown; readonly jobs: number } {
     const database = new DatabaseSync(this.#file, { readOnly: true, timeout: 5000 })
     try {

@@ -99,7 +99,7 @@ test.each(KINDS)(
     for (const runs of Map.groupBy(starts, (start) => start.id).values())
       for (const [i, run] of runs.entries()) {
         const before = runs[i - 1]
-        // Nobody said that the run before had ended: its lease had to, and each run is told as another attempt.
+        // No worker ended the run before: its lease had to, and each run is reported as another attempt.
         if (before) expect(Date.parse(run.at) - Date.parse(before.at)).toBeGreaterThanOrEqual(LEASE_MS - 1)
         if (before) expect(run.attempt).toBeGreaterThan(before.attempt)
       }

@@ -14,7 +14,7 @@ class Patient {
   })
   readonly #results = new Map<number, string>()
 
-  /** What the run of this attempt is to end with. */
+  /** The end that the run of this attempt is to have. */
   end(attempt: number, result: string): void {
     this.#results.set(attempt, result)
   }

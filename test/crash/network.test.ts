@@ -11,7 +11,7 @@ const FAULTS = Number(process.env['NETWORK_FAULTS'] ?? 200)
 const SEED = Number(process.env['NETWORK_SEED'] ?? 3)
 const WORKERS = 3
 const TENANTS = 8
-/** As many jobs wait at least, so that whoever stands still is seen to. */
+/** As many jobs wait at least, so that a worker that stands still is noticed. */
 const BACKLOG = 80
 const FAULT_EVERY_MS = 120
 /** Far longer than any fault lasts: what a lost claim has taken must not have to wait for it. */
@@ -21,7 +21,7 @@ const GOES_ON_WITHIN_MS = 30_000
 
 const postgres = await onPostgres('fleets over a spoilt network')
 
-/** What may happen to a connection. */
+/** The faults that a connection may have. */
 const FAULTS_OF: readonly ((link: Link, chance: () => number) => void)[] = [
   (link) => link.cut(),
   (link) => Object.assign(link, { dead: true }),

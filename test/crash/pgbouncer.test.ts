@@ -41,7 +41,7 @@ test.skipIf(!READY)(
       )
     ).flat()
 
-    // What else a program asks while they run.
+    // The other calls that a program makes while they run.
     const pool = new Pool({ connectionString: bouncer, max: 2 })
     const client = await pool.connect()
     await client.query('BEGIN')

@@ -133,7 +133,7 @@ test.skipIf(!INSTALLED)(
       let others = 0
       while (performance.now() < endMs) {
         const other = await note.enqueue(3)
-        // Long before the transactions end: whoever waited for them would be late.
+        // Long before the transactions end: a claim that waited for them would be late.
         expect(await other.result({ timeout: HOLD_MS / 4 })).toBe(3)
         others++
       }

@@ -17,7 +17,7 @@ const FAILS = -1
 
 const postgres = await onPostgres('flows of several processes that are killed')
 
-/** Notes in the tables themselves each time that a flow ends, and each time that the time of a pending job comes, whoever brings that about. */
+/** Triggers note in the tables each end of a flow and each start of a pending job, by any cause. */
 const NOTES = `
   CREATE TABLE ends (flow uuid, state int);
   CREATE TABLE begun (job uuid);

@@ -50,7 +50,7 @@ test.skipIf(!PostgresCluster.installed('a server whose PostgreSQL restarts'))(
     const refused = await send(server, 'POST', '/ojs/v1/workers/fetch', { queues: ['q'], worker_id: 'w' })
     expect(refused).toMatchObject({ status: 503, body: { error: { code: 'backend_error', retryable: true } } })
     expect(JSON.stringify(refused)).not.toContain('5432')
-    // What can be asked again is: it waits for the server to come back.
+    // A call that may be repeated is: it waits for the server to come back.
     const pushed = push(server, 'meanwhile')
     const acked = send(server, 'POST', '/ojs/v1/workers/ack', { job_id: running })
     await postgres.start()

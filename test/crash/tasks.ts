@@ -32,7 +32,7 @@ export function noteTask(): Task<number, number, number> {
   return task('note', input<number>(), { run: (n) => n })
 }
 
-/** What a job of a flow tells of its place: its node, and how many results it was handed. */
+/** The place of a flow's job, as the job reports it: its node, and how many results it was handed. */
 export interface StepReport {
   readonly node: number
   readonly handed: number

@@ -7,7 +7,7 @@ import { connectError, wasLost } from '../../src/database/postgres-error.ts'
 import { POSTGRES_URL } from '../store/postgres-backend.ts'
 import { withPostgres } from '../store/postgres-server.ts'
 
-/** What a caller learns of a statement over this address. */
+/** The error that a caller gets of a statement over this address. */
 async function failure(source: string, sql = 'SELECT 1'): Promise<SluiceError> {
   const db = new PostgresDatabase({ source, connections: 1, schema: 'sluice' })
   try {
@@ -24,7 +24,7 @@ function address(changes: Readonly<Record<string, string>>): string {
   return Object.assign(new URL(POSTGRES_URL), { password: 'secret' }, changes).toString()
 }
 
-/** A port at which nobody listens: it was somebody's a moment ago. */
+/** A port at which no server listens: one listened there a moment ago. */
 async function deserted(): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

@@ -16,7 +16,7 @@ async function behindProxy(connections: number): Promise<{ proxy: PostgresProxy;
   return { proxy, db }
 }
 
-/** What it comes to, or that it has not come to anything in time. */
+/** The outcome, or the fact that there was none in time. */
 function soon<T>(work: Promise<T>): Promise<T> {
   return Promise.race([
     work,

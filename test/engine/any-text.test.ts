@@ -8,7 +8,7 @@ import type { ManualClock } from '../../src/exports/testing.ts'
 import { everyStore } from '../stores.ts'
 import { createEngineHarness } from './engine-harness.ts'
 
-/** What of an answer is looked into. */
+/** The parts of an answer that the test looks into. */
 interface Sent {
   readonly job?: { readonly id: string }
   readonly jobs?: readonly { readonly id: string; readonly args: unknown }[]

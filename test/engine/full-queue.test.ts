@@ -1,4 +1,4 @@
-// What comes due by itself does so while no slot is free: a delayed job becomes available, and its wait begins and ends.
+// Jobs become due by themselves while no slot is free: a delayed job becomes available, and its wait begins and ends.
 import { describe, expect, test } from 'vitest'
 import { input, limit, task } from '../../src/exports/index.ts'
 import { everyStore } from '../stores.ts'

@@ -54,7 +54,7 @@ test.skipIf(!postgres)(
     const other = new Client({ connectionString: store })
     await other.connect()
     onTestFinished(() => other.end())
-    // Whoever holds up a queue, as a pause does, has this lock; in this schema it goes by another name.
+    // A transaction that delays a queue, as a pause does, has this lock; this schema has another name for it.
     const held = `"${new URL(store).searchParams.get('schema')}".held`
     const waiting = async (): Promise<number> => {
       const { rows } = await other.query<{ waiting: number }>(

@@ -9,6 +9,7 @@ import { input, limit, silentLogger, Sluice, task } from '../../src/exports/inde
 import { createPostgresStore } from '../../src/exports/postgres.ts'
 import { createManualClock, type ManualClock } from '../../src/exports/testing.ts'
 import { service } from '../services.ts'
+import { dropSchema } from '../drop-schema.ts'
 
 const FIXTURES = new URL('../fixtures/0.1.0/', import.meta.url)
 const MINUTE_MS = 60_000
@@ -53,7 +54,7 @@ async function restore(
   const pool = new Pool({ connectionString: server, max: 4 })
   onTestFinished(async () => {
     await pool.end()
-    await client.query(`DROP SCHEMA ${schema} CASCADE`)
+    await dropSchema(client, schema)
     await client.end()
   })
   return createPostgresStore({ pool, schema, clock })
@@ -132,7 +133,7 @@ test.each(['sqlite', 'postgres'] as const)(
       const worst = Math.max(...starts.slice(most).map(within))
       expect({ tenant, within: worst <= most }).toEqual({ tenant, within: true })
     }
-    // What is in no list of the fixture are occurrences of its schedules.
+    // The jobs in no list of the fixture are occurrences of its schedules.
     expect(ran.filter(({ id }) => !(id in filled.jobs)).length).toBe(3)
   },
 )

@@ -28,7 +28,7 @@ const store = 'sqlite::memory:'
 const engine = (more: object): Sluice => new Sluice(untyped<SluiceOptions>({ store, tasks: [], ...more }))
 const a = untyped<never>
 
-/** What refuses, the code, and what the message says. */
+/** The refused call, the code, and the words of the message. */
 type Case = readonly [string, (sluice: Sluice) => unknown, string, string]
 
 const CASES: readonly Case[] = [

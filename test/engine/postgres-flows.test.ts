@@ -14,6 +14,7 @@ import {
 import { POSTGRES_URL } from '../store/postgres-backend.ts'
 import { withPostgres } from '../store/postgres-server.ts'
 import { record } from './engine-harness.ts'
+import { dropSchema } from '../drop-schema.ts'
 
 withPostgres('flows of engines on PostgreSQL', () => {
   const admin = new Pool({ connectionString: POSTGRES_URL, max: 1 })
@@ -24,7 +25,7 @@ withPostgres('flows of engines on PostgreSQL', () => {
 
   afterEach(async () => {
     for (const engine of engines.splice(0)) await engine.stop({ within: 0 })
-    await admin.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`)
+    await dropSchema(admin, schema)
   })
 
   afterAll(() => admin.end())

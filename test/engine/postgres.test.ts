@@ -6,6 +6,7 @@ import { input, limit, silentLogger, Sluice, type SluiceOptions, task } from '..
 import { createPostgresStore } from '../../src/exports/postgres.ts'
 import { POSTGRES_URL } from '../store/postgres-backend.ts'
 import { withPostgres } from '../store/postgres-server.ts'
+import { dropSchema } from '../drop-schema.ts'
 
 withPostgres('engines on PostgreSQL', () => {
   const admin = new Pool({ connectionString: POSTGRES_URL, max: 2 })
@@ -15,7 +16,7 @@ withPostgres('engines on PostgreSQL', () => {
 
   afterEach(async () => {
     for (const engine of engines.splice(0)) await engine.stop({ within: 0 })
-    for (const schema of schemas.splice(0)) await admin.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`)
+    for (const schema of schemas.splice(0)) await dropSchema(admin, schema)
   })
 
   afterAll(() => admin.end())
@@ -67,13 +68,13 @@ withPostgres('engines on PostgreSQL', () => {
       claims++
       return claim(request)
     }
-    // The poll that comes every so often is no reason of the job's, and comes here on a machine slow enough.
+    // The regular poll is not caused by the job, and a machine that is slow enough sees one here.
     const unpolled: Clock = {
       ...systemClock,
       setTimer: (wake, ms) => (ms < 1000 ? systemClock.setTimer(wake, ms) : { cancel: () => undefined }),
     }
     const only = engine({ store, clock: unpolled, tasks: [held], queues: { default: { concurrency: 2 } } })
-    /** What the bells so far have asked for is done. */
+    /** All claims that the wakeups so far asked for are done. */
     const still = async (): Promise<void> => {
       for (let before = -1; before !== claims;) {
         before = claims

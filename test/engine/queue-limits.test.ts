@@ -41,6 +41,20 @@ describe.each(await everyStore("a queue's own limits"))('on $name', ({ create })
     }
   }
 
+  test('stripes stay until an engine names others, and jobs run on', async () => {
+    const { join, enqueue, ran } = fleet()
+    const known = async (options: QueueOptions): Promise<number | undefined> => {
+      const store = await remoteOf(await join(options)).store()
+      return (await store.queues()).find(({ name }) => name === 'q')?.stripes
+    }
+    expect(await known({ stripes: 8 })).toBe(8)
+    await enqueue(5)
+    expect(await known({})).toBe(8)
+    expect(await known({ stripes: 1 })).toBe(1)
+    await enqueue(5)
+    expect(ran()).toBe(10)
+  })
+
   test('they hold for an engine that says nothing of them', async () => {
     const { join, enqueue, ran } = fleet()
     await join({ concurrency: 0, limits: [few] })
@@ -88,4 +102,22 @@ test.each<[QueueOptions, string]>([
   [{ version: 1 }, 'queues.q.version needs limits'],
 ])('a version that is none is refused: %o', (options, message) => {
   expect(() => createEngineHarness().create({ tasks: [], queues: { q: options } })).toThrow(message)
+})
+
+test.each<[unknown, string]>([
+  [{ stripes: 0 }, 'queues.q.stripes is invalid: 0. Expected a whole number from 1 to 64.'],
+  [{ stripes: 65 }, 'queues.q.stripes is invalid: 65. Expected a whole number from 1 to 64.'],
+  [{ stripes: 1.5 }, 'queues.q.stripes is invalid: 1.5.'],
+  [{ stripes: '4' }, "queues.q.stripes is invalid: '4'."],
+  [{ stripes: null }, 'queues.q.stripes is invalid: null.'],
+  [{ stripe: 4 }, 'did you mean stripes?'],
+])('stripes that are none are refused: %j', (options, message) => {
+  const queues = { q: options as QueueOptions }
+  expect(() => createEngineHarness().create({ tasks: [], queues })).toThrow(message)
+})
+
+test('stripes are an option of a queue alone', () => {
+  const harness = createEngineHarness()
+  expect(() => harness.create({ tasks: [], stripes: 2 } as never)).toThrow('stripes')
+  expect(() => task('t', { stripes: 2, run: () => undefined } as never)).toThrow('stripes')
 })

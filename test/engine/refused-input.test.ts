@@ -12,7 +12,7 @@ import {
 } from '../../src/exports/index.ts'
 import { createEngineHarness } from './engine-harness.ts'
 
-/** What callers without types may pass. */
+/** Values that callers without types may pass. */
 function untyped<T>(value: unknown): T {
   return value as T
 }

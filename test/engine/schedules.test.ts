@@ -249,7 +249,7 @@ describe('a schedule in a time zone that this process does not know', () => {
     expect(errors).toEqual([])
     other.exec(`UPDATE schedules SET spec = json_set(spec, '$.recurrence.timezone', 'UTC') WHERE name = 'mars'`)
     other.close()
-    // It is due still, for whoever knows the zone.
+    // It is still due, for a process that knows the zone.
     await start({ store: `sqlite:${path}`, tasks: [job] })
     await clock.advance('1s')
     expect(told).toEqual(['earth', 'job', 'earth', 'mars'])

@@ -88,7 +88,7 @@ test('a handler that heeds the signal ends before the grace is over', async () =
   expect(events.length).toBe(1)
 })
 
-/** What a handler may do with an abort; each but the last ends at once. */
+/** The reactions of handlers to an abort; each but the last ends at once. */
 const ENDINGS: Readonly<Record<string, (signal: AbortSignal) => Promise<never>>> = {
   obeys: (signal) =>
     new Promise((_, reject) => {

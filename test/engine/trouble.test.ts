@@ -16,7 +16,7 @@ type Verb = keyof Store
 
 interface Troubled {
   readonly store: Store
-  /** What these verbs, or all, fail with; null: nothing. */
+  /** The error with which these verbs, or all, fail; null: none. */
   readonly fail: (error: Error | null, ...verbs: Verb[]) => void
   /** Calls of a verb since it was last asked. */
   readonly calls: (verb: Verb) => number
@@ -160,12 +160,14 @@ test('a settlement that stays impossible is given up at once: its lease ends, an
   const engine = await start({ tasks: [work], store, lease: '5s' })
   const job = await work.enqueue('a')
   await clock.advance('1s')
+  const result = job.result()
   fail(new TypeError('our own mistake'), 'settle')
   await clock.advance('3s')
   fail(null)
   await clock.advance('20s')
   expect(runs).toEqual(['a', 'a'])
   expect(await engine.jobs.get(job.id)).toMatchObject({ state: 'completed', attempt: 2 })
+  await result
   expect(errors).toEqual(['a run could not be settled; its lease will end, and the job runs again'])
 })
 

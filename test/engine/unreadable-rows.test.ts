@@ -1,4 +1,4 @@
-// Rows that nobody can read: written by an earlier version, or changed by other hands.
+// Rows that no process can read: written by an earlier version, or changed by other hands.
 import { DatabaseSync } from 'node:sqlite'
 import { Client } from 'pg'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'

@@ -5,6 +5,7 @@ import { afterAll, afterEach, expect, test, vi } from 'vitest'
 import { input, limit, type Logger, Sluice, type SluiceOptions, task } from '../../src/exports/index.ts'
 import { POSTGRES_URL } from '../store/postgres-backend.ts'
 import { withPostgres } from '../store/postgres-server.ts'
+import { dropSchema } from '../drop-schema.ts'
 
 withPostgres('jobs that SQL enqueues without their limits', () => {
   const admin = new Pool({ connectionString: POSTGRES_URL, max: 2 })
@@ -22,7 +23,7 @@ withPostgres('jobs that SQL enqueues without their limits', () => {
 
   afterEach(async () => {
     for (const engine of engines.splice(0)) await engine.stop({ within: 0 })
-    for (const schema of schemas.splice(0)) await admin.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`)
+    for (const schema of schemas.splice(0)) await dropSchema(admin, schema)
     expect(complaints.splice(0)).toEqual([])
   })
 
@@ -84,7 +85,7 @@ withPostgres('jobs that SQL enqueues without their limits', () => {
     expect(explained.words).toContain('waits until an engine that lists the task late resolves its limits')
     expect(await started(of)).toBe(0)
     const runs: unknown[] = []
-    // It would take the job as soon as somebody has resolved it, and fail.
+    // It would take the job as soon as an engine has resolved it, and fail.
     await none.stop()
     await engine(of, [task('late', input<unknown>(), { limits: [crm], run: (what) => void runs.push(what) })])
     await vi.waitFor(() => expect(runs).toEqual([{ n: 1 }]), soon)
@@ -159,7 +160,7 @@ withPostgres('jobs that SQL enqueues without their limits', () => {
     expect(await made.jobs.get(id)).toMatchObject({ error: { code }, attempt: 0 })
     await vi.waitFor(() => expect(errors).toEqual([[code, told]]), soon)
     expect(heard).toEqual([id])
-    // It is judged anew.
+    // The limits decide about it again.
     expect(await made.jobs.retry(id)).toBe(true)
     await vi.waitFor(() => expect(heard).toEqual([id, id]), soon)
     expect(what).not.toBe('')

@@ -41,7 +41,7 @@ const WRONG: readonly unknown[] = [
 /** Where a field would take an empty object, a text or a number. */
 const NONE: readonly unknown[] = [null, Number.NaN, 10n, Symbol('x'), '', true]
 
-/** What is given a wrong value, and the values that it is given. */
+/** The options that get a wrong value, and those values. */
 type Field = readonly [string, (value: never, sluice: Sluice) => unknown, readonly unknown[]]
 
 const FIELDS: readonly Field[] = [

@@ -1,6 +1,9 @@
 // How much of a server one tenant, one token and one answer may take up.
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Token } from '../../src/exports/http.ts'
+import { createManualClock } from '../../src/exports/testing.ts'
+import { createStore } from '../../src/store/open.ts'
+import { RETENTION } from '../conformance/store/backend.ts'
 import { everyStore } from '../stores.ts'
 import { HttpHarness, type Answer, type Json, type Sending } from './http-harness.ts'
 
@@ -50,6 +53,17 @@ describe.each(KINDS)('on $name, a tenant has at most so many', (kind) => {
     )
     expect(answers.filter(({ status }) => status === 201)).toHaveLength(5)
     expect((await d.get('/ojs/v1/queues')).body['queues']).toHaveLength(5)
+  })
+
+  test('queues, and hundreds of first requests for one of them ask the store once, not one after the other', async () => {
+    const clock = createManualClock({ start: Date.UTC(2026, 0, 1) })
+    const store = await createStore(kind.create(), { clock, durability: 'process', retention: RETENTION })
+    let asked = 0
+    const names = store.names.bind(store)
+    store.names = (...of) => (asked++, names(...of))
+    const d = await HttpHarness.open({ clock, engine: { store } })
+    await Promise.all(Array.from({ length: 100 }, (_, i) => (i % 2 === 0 ? d.fetch() : d.push())))
+    expect(asked).toBe(1)
   })
 
   test('queues, counted over all servers of a store', async () => {
@@ -149,6 +163,89 @@ describe.each(KINDS)('on $name, a tenant has at most so many', (kind) => {
     expect(sizes.slice(0, 3)).toEqual([32, 32, 32])
     await Promise.all(Array.from({ length: 300 }, () => d.push({ queue: 'small' })))
     expect(await d.fetch({ queues: ['small'], count: 300 })).toHaveLength(300)
+  })
+})
+
+describe.each(KINDS)('on $name, an answer has at most so many bytes', (kind) => {
+  const open = (answerBytes: number): Promise<HttpHarness> =>
+    HttpHarness.open({ engine: { store: kind.create() }, http: { bounds: { answerBytes } } })
+  const size = (body: Json): number => JSON.stringify(body).length
+
+  test('a workflow leaves out results without room, says so, and each job shows its own', async () => {
+    const d = await open(100_000)
+    const jobs = Array.from({ length: 60 }, (_, n) => ({ type: 'work', args: [n], options: { queue: 'q' } }))
+    const { body } = await d.post('/ojs/v1/workflows', { type: 'group', jobs })
+    const id = body['id'] as string
+    const results = new Map<string, string>()
+    for (const job of await d.fetch({ count: 60 })) {
+      results.set(job, `${results.size}`.padEnd(results.size === 3 ? 90_000 : 5_000, 'x'))
+      expect((await d.ack(job, { result: results.get(job) })).status).toBe(200)
+    }
+    const { body: shown } = await d.get(`/ojs/v1/workflows/${id}`)
+    expect(size(shown)).toBeLessThan(140_000)
+    expect(shown['state']).toBe('completed')
+    const steps = shown['jobs'] as Json[]
+    expect(steps).toHaveLength(60)
+    const left = steps.filter((step) => step['result_omitted'] === true)
+    expect(left).toHaveLength(51)
+    for (const step of steps)
+      expect(step['result']).toBe(left.includes(step) ? undefined : results.get(step['job_id'] as string))
+    const large = [...results].find(([, text]) => text.length === 90_000)!
+    expect(left.map((step) => step['job_id'])).toContain(large[0])
+    expect((await d.job(large[0]))['result']).toBe(large[1])
+  })
+
+  test('a workflow cuts the messages of failures without room', async () => {
+    const d = await open(20_000)
+    const options = { queue: 'q', retry: { max_attempts: 1 } }
+    const jobs = Array.from({ length: 10 }, (_, n) => ({ type: 'work', args: [n], options }))
+    const { body } = await d.post('/ojs/v1/workflows', { type: 'group', jobs })
+    for (const job of await d.fetch({ count: 10 })) {
+      const error = { code: 'broken', message: 'm'.repeat(4_000) }
+      expect((await d.post('/ojs/v1/workers/nack', { job_id: job, error })).status).toBe(200)
+    }
+    const shown = (await d.get(`/ojs/v1/workflows/${body['id'] as string}`)).body
+    const errors = shown['metadata'].errors as Json[]
+    expect(errors.map((each) => (each['message'] as string).length)).toEqual([
+      4_000,
+      4_000,
+      ...Array<number>(8).fill(200),
+    ])
+  })
+
+  test('a page of schedules that is too large is refused with a smaller per_page, which goes through', async () => {
+    const d = await open(50_000)
+    const text = 'x'.repeat(5_000)
+    for (const name of ['a', 'b', 'c', 'd']) {
+      const args = [name === 'd' ? text.repeat(20) : text]
+      expect((await d.post('/ojs/v1/cron', { name, cron: '@daily', type: 'work', args })).status).toBe(201)
+    }
+    const refused = await d.get('/ojs/v1/cron?per_page=4')
+    expect([refused.status, refused.body['error'].message]).toEqual([422, expect.stringContaining('such as 2')])
+    const names = async (query: string): Promise<string[]> =>
+      ((await d.get(`/ojs/v1/cron?${query}`)).body['crons'] as Json[]).map((each) => each['name'] as string)
+    expect(await names('per_page=2')).toEqual(['a', 'b'])
+    expect(await names('per_page=1&page=4')).toEqual(['d'])
+  })
+
+  test('a list of events ends early, and its cursor goes on', async () => {
+    const d = await open(2_000)
+    for (let n = 0; n < 20; n++) await d.push()
+    const seen: string[] = []
+    for (let [after, more] = ['', true]; more;) {
+      const { body } = await d.get(`/ojs/v1/events?types=job.enqueued&after=${after}`)
+      const events = body['events'] as Json[]
+      expect(events.length).toBeLessThan(10)
+      seen.push(...events.map((event) => event['data'].job_id as string))
+      after = body['cursor'] as string
+      more = body['has_more'] as boolean
+    }
+    expect(new Set(seen).size).toBe(20)
+    expect(seen).toHaveLength(20)
+    const tiny = await open(1)
+    await tiny.push()
+    await tiny.push()
+    expect((await tiny.get('/ojs/v1/events?types=job.enqueued')).body).toMatchObject({ has_more: true, events: [{}] })
   })
 })
 

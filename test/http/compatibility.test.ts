@@ -1,4 +1,4 @@
-// What a client may try beside what the suites show.
+// Requests that a client may try beside those of the suites.
 import { describe, expect, test } from 'vitest'
 import { createManualClock } from '../../src/exports/testing.ts'
 import { HttpHarness, type Json, storeFile } from './http-harness.ts'
@@ -62,6 +62,24 @@ describe('a full queue', () => {
     expect((await d.send('PUT', `${ADMIN}/queues/q/config`, { x_color: 'red' })).body['config']).toEqual(kept)
     expect((await d.get(`${ADMIN}/queues/q`)).body['config']).toEqual(kept)
   })
+})
+
+describe('the stripes of a queue', () => {
+  test('are set by its configuration, and shown there while they are several', async () => {
+    const d = await HttpHarness.open()
+    const at = `${ADMIN}/queues/q/config`
+    expect((await d.send('PUT', at, { stripes: 4 })).body['config']).toEqual({ backpressure: null, stripes: 4 })
+    expect((await d.get(`${ADMIN}/queues/q`)).body['config']).toEqual({ backpressure: null, stripes: 4 })
+    expect((await d.send('PUT', at, { stripes: 1 })).body['config']).toEqual({ backpressure: null })
+  })
+
+  test.each([{ stripes: 0 }, { stripes: 65 }, { stripes: 2.5 }, { stripes: '4' }, { stripes: null }, { stripe: 4 }])(
+    '%j is refused',
+    async (body) => {
+      const d = await HttpHarness.open()
+      expect((await d.send('PUT', `${ADMIN}/queues/q/config`, body)).status).toBe(400)
+    },
+  )
 })
 
 describe('a worker', () => {

@@ -1,4 +1,4 @@
-// What a server takes in at its edge: numbers, encodings, pages of browsers, probes, streams that go on.
+// The edge of a server: numbers, encodings, pages of browsers, probes, endless streams.
 import { remoteOf } from '../../src/remote/remote.ts'
 import { describe, expect, test } from 'vitest'
 import { silentLogger } from '../../src/exports/index.ts'

@@ -137,7 +137,7 @@ describe('bounded queues', () => {
     expect(batch.headers.get('retry-after')).toBe('1')
     expect(batch.body['error']).toMatchObject({ code: 'QUEUE_FULL', retryable: true })
     expect((await d.post('/ojs/v1/jobs/batch', { jobs: [job, job] })).status).toBe(201)
-    // What runs has left the queue.
+    // A running job has left the queue.
     await d.fetch()
     expect((await d.post('/ojs/v1/jobs', job)).status).toBe(201)
     expect((await d.post('/ojs/v1/jobs', job)).status).toBe(429)

@@ -1,4 +1,4 @@
-// Counts that take long are told again for a while, so that whoever polls them leaves the server time for its work.
+// Slow counts are repeated from memory for a while, so that a client that polls them leaves the server time for its work.
 import { remoteOf } from '../../src/remote/remote.ts'
 import { expect, test } from 'vitest'
 import type { Clock } from '../../src/base/clock.ts'

@@ -62,7 +62,7 @@ describe('policies that come with jobs', () => {
     }
     expect(started).toEqual([0, 1, 2, 3, 10, 11])
     expect((await d.get('/ojs/v1/rate-limits')).body['items']).toHaveLength(1)
-    // Its numbers are overridden from then on; another kind of limit is defined anew.
+    // Its numbers are overridden from then on; another kind of limit is defined again.
     const slower = { throttle: { limit: 1, period: 'PT5S' } }
     expect((await d.send('PUT', '/ojs/v1/rate-limits/k', slower)).body).toMatchObject({
       rate: { limit: 4 },

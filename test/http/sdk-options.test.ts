@@ -1,4 +1,4 @@
-// What clients of the Open Job Spec send beside what the suites ask for: aliases, headers, and members that are misspelt.
+// Members that clients of the Open Job Spec send beside those of the suites: aliases, headers, misspelt members.
 import { describe, expect, test } from 'vitest'
 import { HttpHarness, type Json } from './http-harness.ts'
 

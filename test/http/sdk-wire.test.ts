@@ -1,4 +1,4 @@
-// What the JavaScript SDK of the Open Job Spec sends, byte by byte as it was recorded, and what it reads of the answers.
+// The bytes that the JavaScript SDK of the Open Job Spec sends, as they were recorded, and its reading of the answers.
 import { describe, expect, test } from 'vitest'
 import { HttpHarness, type Answer, type Json } from './http-harness.ts'
 

@@ -1,4 +1,4 @@
-// Why a job waits, for whom, and what workers tell of budgets: over HTTP as in code.
+// Why and for whom a job waits, and how workers report budgets: over HTTP as in code.
 import { describe, expect, test } from 'vitest'
 import { limit } from '../../src/exports/index.ts'
 import { everyStore } from '../stores.ts'

@@ -18,7 +18,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 interface Language {
   readonly name: string
-  /** What starts the worker, before its arguments; null: the language is not on this machine. */
+  /** The command that starts the worker, before its arguments; null: this machine lacks the language. */
   readonly command: readonly string[] | null
 }
 
@@ -71,7 +71,7 @@ class Door {
     this.#port = (this.#server.address() as AddressInfo).port
   }
 
-  /** Whoever comes is refused the connection, and who is in is cut off. */
+  /** New connections are refused, and existing ones are cut off. */
   async shut(): Promise<void> {
     const closed = new Promise<void>((resolve) => void this.#server.close(() => resolve()))
     this.#server.closeAllConnections()

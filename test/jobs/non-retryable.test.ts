@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { SluiceError } from '../../src/base/errors.ts'
-import { NonRetryable } from '../../src/jobs/non-retryable.ts'
+import { NonRetryable } from '../../src/jobs/handler-errors.ts'
 
 test('NonRetryable is an error of Sluice with its own code, name and cause', () => {
   const cause = new Error('410 gone')

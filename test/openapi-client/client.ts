@@ -6,7 +6,7 @@ import type { components, paths } from './document.ts'
 /** A job as the document has it. */
 export type Job = components['schemas']['Job']
 
-/** What one job came to. */
+/** The end of one job. */
 export interface Ran {
   readonly pushed: Job['state']
   readonly args: Job['args']
@@ -17,7 +17,7 @@ export interface Ran {
   readonly queues: readonly string[]
 }
 
-/** Pushes a job, runs it as a worker does, and reads what it came to. */
+/** Pushes a job, runs it as a worker does, and reads its end. */
 export async function runOne(baseUrl: string, fetch: (request: Request) => Promise<Response>): Promise<Ran> {
   const client = createClient<paths>({ baseUrl, fetch, headers: { 'Content-Type': 'application/openjobspec+json' } })
   const pushed = await client.POST('/ojs/v1/jobs', {
@@ -33,7 +33,7 @@ export async function runOne(baseUrl: string, fetch: (request: Request) => Promi
   })
   if (!ack.data) throw new Error(ack.error.error.message)
   const read = await client.GET('/ojs/v1/jobs/{id}', { params: { path: { id } } })
-  // @ts-expect-error a number is no type of a job
+  // @ts-expect-error a number is not a valid type of a job
   const wrong = await client.POST('/ojs/v1/jobs', { body: { type: 5, args: [] } })
   const page = await client.GET('/ojs/v1/admin/jobs', { params: { query: { state: 'available', per_page: 10 } } })
   const queues = await client.GET('/ojs/v1/queues', { params: { query: {} } })

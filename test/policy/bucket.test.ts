@@ -470,7 +470,7 @@ describe('a change of policy', () => {
     const fastState = newBucket(fast, NOW)
     penalize(fast, fastState, NOW + 10 * SECOND, NOW)
     expect(startsFrom(slow, adopt(fast, slow, fastState, NOW + SECOND), NOW + SECOND, 2)).toEqual([10, 11])
-    // A penalty that is over leaves what it left, whatever comes after.
+    // A penalty that is over leaves its level, no matter which calls come after.
     expect(view(fast, adopt(slow, fast, state, NOW + 11 * SECOND), 0, NOW + 11 * SECOND).available).toBe(2)
   })
 

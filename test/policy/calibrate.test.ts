@@ -44,7 +44,7 @@ const RULES = [
   ['spacing', spacingRules],
 ] as const
 
-/** Starts whatever is admitted, each as soon as it is, until an instant. */
+/** Starts every unit that is admitted, each as soon as it is, until an instant. */
 function startsUntil(policy: LimitPolicy, state: BucketState, fromUs: number, untilUs: number, weight = 1): Start[] {
   const starts: Start[] = []
   for (let nowUs = fromUs; starts.length < 200;) {

@@ -5,7 +5,7 @@ import { expectedStartUs, loadStartUs } from '../../src/policy/limits/start-time
 import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
 import { EPOCH_US, play, policyOf, rate, rules, SECOND, steps } from './histories.ts'
 
-/** What really happens: each job starts at the first instant at which the bucket admits it. */
+/** The real course: each job starts at the first instant at which the bucket admits it. */
 function replay(policy: LimitPolicy, state: BucketState, nowUs: number, line: readonly number[]): number {
   const copy = structuredClone(state)
   let atUs = nowUs

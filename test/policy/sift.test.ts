@@ -65,7 +65,15 @@ class Jobs implements HeadSource {
   readonly list: Head[] = []
 
   add(weight: number, sinceUs: number, given = 0): void {
-    this.list.push({ seq: this.list.length + 1, priority: given, given, weights: [weight], attempt: 0, sinceUs })
+    this.list.push({
+      seq: this.list.length + 1,
+      priority: given,
+      given,
+      weights: [weight],
+      attempt: 0,
+      sinceUs,
+      latestUs: null,
+    })
   }
 
   heads(): Head[] {
@@ -80,9 +88,8 @@ class Jobs implements HeadSource {
 }
 
 /**
- * What following job by job says: who is late, if each of the others starts as soon as it may.
- * @param taken units that were taken at 0
- * @param leave false: those who are late start too.
+ * The late jobs, found job by job: each of the others starts as soon as it may. @param taken units that were taken at 0
+ * @param leave false: late jobs start too.
  */
 function followed(policy: LimitPolicy, jobs: readonly Head[], boundUs: number, taken = 1, leave = true): number[] {
   const state = newBucket(policy, 0)
@@ -187,7 +194,7 @@ describe('sifting a lane', () => {
         for (let i = 0; i < urgent + others; i++) jobs.add(1, 0, i < urgent ? 5 : 0)
         const late = sifted(bucket, jobs, 1, portion)
         const truly = followed(policy, jobs.list, maxWait * 1000, most)
-        // Of a window nobody can tell how much of its reserve the urgent will have used when the others come.
+        // Under a window it is unknown how much of its reserve urgent jobs will have used when the others come.
         if ('rate' in given || urgent === 0) expect(late).toEqual(truly)
         const whoWouldBe = new Set(followed(policy, jobs.list, maxWait * 1000, most, false))
         expect(late.filter((seq) => !whoWouldBe.has(seq))).toEqual([])

@@ -45,7 +45,7 @@ const both = fc
   .map(([rule, spacing]) => policyOf(rule, { spacing: spacing as SpacingRule }))
 const policy = normalisePolicy({ rate: 3, per: '10s', every: '1s' }, 'limit crm')
 
-/** What really happens: each job starts at the first instant at which the bucket admits it. */
+/** The real course: each job starts at the first instant at which the bucket admits it. */
 function replay(under: LimitPolicy, state: BucketState, nowUs: number, line: readonly number[]): number[] {
   const copy = structuredClone(state)
   let atUs = nowUs

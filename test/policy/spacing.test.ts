@@ -36,7 +36,7 @@ test('another interval counts from the last start', () => {
   expect(deniedUntil(slower, adopt(policy, slower, state, EPOCH_US + SECOND), 0, EPOCH_US + SECOND, 1)).toBe(
     EPOCH_US + 10 * SECOND,
   )
-  // A spacing nobody has used has no last start: it stays open.
+  // An unused spacing has no last start: it stays open.
   const fresh = adopt(policy, slower, newBucket(policy, EPOCH_US), EPOCH_US)
   expect(deniedUntil(slower, fresh, 0, EPOCH_US, 1)).toBeNull()
 })

@@ -9,7 +9,7 @@ import { EPOCH_US, policyOf, rate, SECOND, type Start } from './histories.ts'
 
 const KEY = 'k'
 
-/** One step of a history: time passes, then somebody changes the limit, or as many starts as may be are made. */
+/** One step of a history: time passes, then the limit changes, or as many starts as may be are made. */
 type Step =
   | {
       readonly kind: 'override' | 'pause'
@@ -163,7 +163,7 @@ describe('no sequence of overrides, pauses and their ends', () => {
         let refilled = allowed
         let atUs = EPOCH_US
         let nowUs = EPOCH_US
-        // The refill by the policies alone, not capped by any burst: what nobody may exceed from the beginning on.
+        // The refill by the policies alone, without the cap of any burst: the bound from the beginning on.
         let timeline = new Timeline([{ kind: 'definition', revision: 1, sinceUs: nowUs, policy: first, version: 0 }])
         const pass = (untilUs: number): void => {
           const rule = timeline.at(KEY).policy?.rule

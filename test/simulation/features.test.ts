@@ -14,6 +14,7 @@ import { type MakeStore, simulateFeatures } from './features/fleet.ts'
 import { planOf, type Rule as PlannedRule } from './features/plan.ts'
 import { testDirectory } from './file.ts'
 import { sized } from '../sized.ts'
+import { dropSchema } from '../drop-schema.ts'
 
 const ONLY = process.env['SLUICE_SEED']
 const RETENTION = { completedUs: 1e15, cancelledUs: 1e15, discardedUs: 1e15 }
@@ -77,7 +78,7 @@ describe('drop, maxWait, reschedule, shares, fair keys, headroom, ageing, calend
     pool.on('error', () => undefined)
     pool.setMaxListeners(0)
     onTestFinished(async () => {
-      await pool.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`)
+      await dropSchema(pool, schema)
       await pool.end()
     })
     const makeStore: MakeStore = (clock, ageingUs) =>
@@ -86,7 +87,10 @@ describe('drop, maxWait, reschedule, shares, fair keys, headroom, ageing, calend
   })
 })
 
-/** What breaks first in 200 seeds of a store with a fault. @param first the seed to begin with: the one that notices it as things are */
+/**
+ * The first promise broken in 200 seeds of a store with a fault. @param first the first seed: the one that notices it
+ * as things are
+ */
 async function firstBroken(sabotage: (store: Store) => Store, first = 1): Promise<string | null> {
   for (const seed of range(first, 200)) {
     const { makeStore, end } = onSqlite()

@@ -66,7 +66,7 @@ export class WatchedFile {
     this.#db.exec(WATCH)
   }
 
-  /** What has happened since the last call. */
+  /** The changes since the last call. */
   changes(): Change[] {
     const rows = this.#all(
       'SELECT at, seq, id, was, state, attempt, queue, lane, worker, input_before, input, due, occurs FROM observer WHERE at > ? ORDER BY at',

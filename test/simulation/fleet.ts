@@ -11,7 +11,7 @@ import type { Beat, Enqueued, Claim, Run, Store, Unstarted } from '../../src/sto
 import type { ManualClock } from '../../src/testing/manual-clock.ts'
 import type { Crash, Scenario, Use } from './scenario.ts'
 
-/** What a simulated engine tells of itself. */
+/** The report of a simulated engine on itself. */
 export interface Observer {
   claimed(engine: Engine, claim: Claim): void
   settled(engine: Engine, settlement: Settlement, answer: SettleResult): void

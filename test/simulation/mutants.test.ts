@@ -24,7 +24,7 @@ function altered(store: Store, changes: Partial<Store>): Store {
   })
 }
 
-/** What breaks first, and how. @param first the seed to begin with: the one that notices it as things are */
+/** The first broken promise, and how it broke. @param first the first seed: the one that notices it as things are */
 async function firstBroken(sabotage: Sabotage = (store) => store, first = 1): Promise<string | null> {
   for (let tried = 0; tried < SEEDS; tried++) {
     try {
@@ -184,8 +184,8 @@ describe('the simulator notices', () => {
 
   it('an override that forgets those who wait', async () => {
     const broken = await withStatements(
-      'UPDATE buckets SET wake_at = ? WHERE limit_name = ?',
-      'UPDATE buckets SET wake_at = iif(1, wake_at, ?) WHERE limit_name = ?',
+      'UPDATE buckets SET wake_at = ?1 WHERE wake_at IS NOT NULL',
+      'UPDATE buckets SET wake_at = iif(1, wake_at, ?1) WHERE wake_at IS NOT NULL',
       firstBroken,
     )
     expect(broken).toContain('waits, although everything admits it')
@@ -193,8 +193,8 @@ describe('the simulator notices', () => {
 
   it('an override that fills its buckets', async () => {
     const broken = await withStatements(
-      'UPDATE buckets SET wake_at = ? WHERE limit_name = ?',
-      'UPDATE buckets SET state = NULL, wake_at = ? WHERE limit_name = ?',
+      'UPDATE buckets SET wake_at = ?1 WHERE wake_at IS NOT NULL',
+      'UPDATE buckets SET state = NULL, wake_at = ?1 WHERE wake_at IS NOT NULL',
       () => firstBroken(undefined, 22),
     )
     expect(broken).toContain('admits')

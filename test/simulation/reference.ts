@@ -1,4 +1,4 @@
-// What limits mean, said a second time and as plainly as possible: a bucket is the log of what it was charged, and every answer is
+// The meaning of limits, said a second time and as plainly as possible: a bucket is the log of its charges, and every answer is
 // computed from that log alone. Nothing here is shared with src/policy.
 
 /** A limit as the scenario made it; all times in µs, guard not yet added. */
@@ -54,7 +54,7 @@ export class ReferenceBucket {
     this.policies = [policy]
   }
 
-  /** Somebody looks at it for the first time. */
+  /** The first look at it. */
   bear(atUs: number): void {
     this.#bornUs ??= atUs
   }
@@ -107,7 +107,7 @@ export class ReferenceBucket {
       if (rule?.kind === 'spacing') return
       used = (this.log.at(-1)?.atUs ?? -Infinity) + was.everyUs + from.guardUs > atUs ? 1 : 0
     }
-    // What stays of one kind is all that was used in it; another kind holds at most its own bound of that.
+    // All that was used in a kind stays in it; another kind holds at most its own bound of that.
     const most = rule?.kind === 'rate' ? rule.burst : rule === null || rule.kind === 'spacing' ? 1 : rule.max
     const kept = was?.kind === rule?.kind ? used : Math.min(used, most)
     this.log = kept === 0 ? [] : [{ atUs, units: kept }]
@@ -253,7 +253,7 @@ export function brokenBudget(policy: ReferencePolicy, starts: readonly Entry[]):
   return null
 }
 
-/** What an override changes, as the scenario made it: numbers of the rule, and permits. */
+/** The change of an override, as the scenario made it: numbers of the rule, and permits. */
 export interface ReferenceChange {
   readonly rate?: number
   readonly burst?: number
@@ -268,7 +268,10 @@ interface Standing {
   readonly untilUs: number
 }
 
-/** What stands for one limit: its definition, and at most one override and one pause for all keys and for each key. */
+/**
+ * All that is in force for one limit: its definition, and at most one override and one pause for all keys and for each
+ * key.
+ */
 export class ReferenceLimit {
   definition: ReferencePolicy
   readonly #standing = new Map<string, Standing>()

@@ -11,7 +11,7 @@ export interface LimitSpec {
   /** Most units that one start may cost. */
   readonly most: number
   readonly keyed: boolean
-  /** What later deployments say of it, oldest first; empty: its numbers are changed by overrides instead. */
+  /** The definitions of later deployments, oldest first; empty: overrides change its numbers instead. */
   readonly later: readonly LimitSpec[]
 }
 
@@ -31,13 +31,15 @@ export interface QueueSpec {
 }
 
 export interface JobSpec {
-  /** What the job is known by in its input. */
+  /** The name of the job in its input. */
   readonly n: number
   readonly queue: string
   readonly uses: readonly Use[]
   readonly priority: number
   readonly delayMs: number | null
-  /** It has to start within so long; never in a scenario that steps the wall clock, for expiry goes by that. */
+  /**
+   * It has to start within this time; never in a scenario that steps the wall clock, since expiry follows that clock.
+   */
   readonly expiresMs: number | null
   readonly unique: { readonly key: string; readonly onConflict: 'ignore' | 'reject' | 'replace' | 'update' } | null
 }
@@ -45,7 +47,7 @@ export interface JobSpec {
 /** Recurring work, with the clock of its grid. */
 export interface SeriesSpec {
   readonly name: string
-  /** What its jobs are known by; no other jobs are. */
+  /** The name that its jobs have; no other jobs have it. */
   readonly n: number
   readonly kind: 'every' | 'cron'
   readonly everyMs: number
@@ -60,7 +62,7 @@ export interface SeriesSpec {
   readonly job: JobSpec
 }
 
-/** One change of a limit, as the engine is told of it and as the reference is. */
+/** One change of a limit, as the engine and the reference get it. */
 export interface LimitChange {
   readonly limit: LimitSpec
   /** Null: all keys. */
@@ -121,7 +123,7 @@ export interface Scenario {
   readonly actions: readonly Action[]
 }
 
-/** What a run does. */
+/** The behaviour of a run. */
 export interface Behaviour {
   readonly lastsMs: number
   readonly end: 'return' | 'throw' | 'refused' | 'fatal'
@@ -130,7 +132,7 @@ export interface Behaviour {
   readonly deaf: boolean
 }
 
-/** What attempt `attempt` of job `n` does. */
+/** The behaviour of attempt `attempt` of job `n`. */
 export function behaviourOf(seed: number, n: number, run: number): Behaviour {
   const draw = new Draw(seededRandom(seed * 7919 + n * 104_729 + run * 1_299_709))
   return {
@@ -183,7 +185,7 @@ export function scenarioOf(seed: number): Scenario {
   }
 }
 
-/** A limit, and, where limits change, sometimes what it is defined as later: of whatever kind, with room for every job. */
+/** A limit, and, where limits change, sometimes its later definitions: of any kind, with room for every job. */
 function limitOf(draw: Draw, name: string, changing: boolean): LimitSpec {
   const first = policyOf(draw, name)
   if (!changing || draw.chance(0.6)) return first
@@ -274,7 +276,7 @@ function actionsOf(
   const left = Array.from({ length: draw.int(5, 30) }, (_, n) => n)
   while (left.length > 0) {
     atUs += draw.chance(0.4) ? 0 : draw.int(0, gapUs)
-    // Long enough for lanes and buckets that nobody needs any more to be forgotten.
+    // Long enough for unused lanes and buckets to be forgotten.
     if (draw.chance(0.002)) atUs += 190_000_000
     const engine = draw.int(0, 3)
     const numbers = left.splice(0, draw.chance(0.1) ? draw.int(2, 10) : 1)
@@ -300,12 +302,12 @@ function actionsOf(
     if (steps && draw.chance(0.03))
       actions.push({ kind: 'step', atUs, byMs: draw.pick([-1, 1]) * draw.pick([1, 250, 60_000, 7_200_000]) })
   }
-  // Whatever is down comes back at the end, so that nothing has a reason to be left over.
+  // All that is down comes back at the end, so that nothing has a reason to be left over.
   for (let i = 0; i < engines; i++) actions.push({ kind: 'start', atUs: atUs + 4_000_000 })
   return actions.sort((a, b) => a.atUs - b.atUs)
 }
 
-/** What somebody does to limits while they are in use; whatever would hold jobs for ever is ended at the end. */
+/** The changes of limits while they are in use; a change that would hold jobs for ever ends at the end. */
 function controlOf(draw: Draw, limits: readonly LimitSpec[], keys: number, lastUs: number): Action[] {
   const actions: Action[] = []
   const engine = (): number => draw.int(0, 3)

@@ -1,7 +1,7 @@
-// What recurring work promises, said a second time: every point of a grid becomes one job, or is skipped for a reason that held.
+// The promises of recurring work, said a second time: every point of a grid becomes one job, or is skipped for a reason that held.
 import type { SeriesSpec } from './scenario.ts'
 
-/** What became of one occurrence: a job that arrived, or a reason that a claim told. */
+/** The fate of one occurrence: a job that arrived, or a reason that a claim reported. */
 export interface Occurred {
   readonly dueMs: number
   readonly kind: 'fired' | 'missed' | 'overlap' | 'late'
@@ -27,7 +27,7 @@ export class ReferenceSeries {
   readonly jobs: Set<number> = new Set()
   readonly #everyUs: number
   readonly #originUs: number
-  /** What is due at once need not be on the grid. */
+  /** An occurrence that is due at once need not be on the grid. */
   readonly #firstUs: number
   readonly #untilUs: number
   /** Missed occurrences waited for the end of a run: those that came due meanwhile met that run too. */

@@ -1,7 +1,7 @@
 // Runs one scenario to its end in virtual time, instant by instant, and holds the fleet to its promises at each of them.
 import { SluiceError } from '../../src/base/errors.ts'
 import { input } from '../../src/jobs/schema.ts'
-import { NonRetryable } from '../../src/jobs/non-retryable.ts'
+import { NonRetryable } from '../../src/jobs/handler-errors.ts'
 import { RateLimited } from '../../src/jobs/rate-limited.ts'
 import type { SettleResult, Settlement } from '../../src/jobs/job.ts'
 import { Sluice } from '../../src/engine/engine.ts'
@@ -59,7 +59,7 @@ interface Waiting {
 /** A promise that was broken, with the seed that shows it. */
 export class BrokenPromise extends Error {}
 
-/** What a run of the simulator saw, to show that it saw something. */
+/** The events of a run of the simulator, to show that there were some. */
 export interface Summary {
   readonly starts: number
   readonly jobs: number
@@ -86,12 +86,12 @@ class Simulation implements Observer {
   readonly #sabotage: Sabotage
   readonly #clock: ManualClock = createManualClock()
   readonly #file = new WatchedFile()
-  /** As whoever starts now defines them. */
+  /** As an engine that starts now defines them. */
   #limits: ReadonlyMap<string, Limit>
   readonly #standing: ReadonlyMap<string, ReferenceLimit>
   readonly #versions = new Map<string, number>()
   readonly #series = new Map<string, ReferenceSeries>()
-  /** What became of occurrences at this instant. */
+  /** The fates of occurrences at this instant. */
   readonly #occurred = new Map<string, Occurred[]>()
   readonly #engines: Engine[] = []
   readonly #specs = new Map<number, JobSpec>()
@@ -113,7 +113,7 @@ class Simulation implements Observer {
   #entered = new Map<string, Engine>()
   #handed = new Map<string, Engine>()
   #joinedUs = -Infinity
-  /** When a claim of each engine came to nothing, and yet was to be made again at once. */
+  /** The times at which a claim of each engine started nothing, and yet was to be repeated at once. */
   readonly #idle = new Map<Engine, number>()
   /** When more than one engine was last at work. */
   #companyUs = -Infinity
@@ -144,10 +144,10 @@ class Simulation implements Observer {
       await this.#act(action)
       await this.#settleDown()
     }
-    // Whatever was going to die has had its occasion.
+    // Every process that was going to die has had its occasion.
     for (const engine of this.#engines) engine.store.fate = null
     for (let i = 0; i < this.#scenario.engines; i++) await this.#act({ kind: 'start', atUs: 0 })
-    // What was scheduled by a wall clock that has gone back would have to wait for it.
+    // A job scheduled by a wall clock that has gone back would have to wait for it.
     const wallUs = this.#clock.now() * 1000
     const aheadUs = Math.max(0, ...this.#left().map((job) => (job.state === SCHEDULED ? (job.due ?? 0) - wallUs : 0)))
     if (aheadUs > POLL_US) await this.#act({ kind: 'step', atUs: 0, byMs: aheadUs / 1000 })
@@ -246,7 +246,7 @@ class Simulation implements Observer {
     }
   }
 
-  /** What is in force for a limit may be another now: its buckets carry over. */
+  /** Another policy may be in force for a limit now: its buckets carry over. */
   #retime(name: string, atUs: number): void {
     const stored = new Set([...this.#file.buckets().values()].filter((each) => each.looked).map((each) => each.name))
     for (const [bucketName, bucket] of this.#buckets) {
@@ -398,7 +398,7 @@ class Simulation implements Observer {
     this.#companyUs = this.#nowUs()
   }
 
-  /** What the engine answers, if it lives to answer; a refusal is a fault of the simulator or of the engine. */
+  /** The engine's answer, if it lives to answer; a refusal is a fault of the simulator or of the engine. */
   async #answered(told: Promise<unknown>): Promise<void> {
     const heard = told.catch((error: unknown) => this.#note(`a change was refused: ${String(error)}`))
     await Promise.race([heard, this.#clock.advance(0)])
@@ -520,7 +520,7 @@ class Simulation implements Observer {
     return n
   }
 
-  /** A cancel, and a timeout, end the run at once: its slot is free, whatever the handler does. */
+  /** A cancel, and a timeout, end the run at once: its slot is free, no matter how the handler reacts. */
   #sleep(engine: Engine, ms: number, signal: AbortSignal, deaf: boolean): Promise<void> {
     return new Promise((resolve) => {
       if (ms === 0) return resolve()
@@ -629,7 +629,7 @@ class Simulation implements Observer {
         for (const use of spec.uses) this.#bucket(use.limit.name, use.key)
         job.spec = spec
       } else if (job.sinceUs < nowUs) this.#note(`the row of job ${spec.n} was rewritten while it waited`)
-      // What belongs to an arrival may take two statements.
+      // The rows of one arrival may take two statements.
       job.due = change.due
       return
     }
@@ -739,7 +739,7 @@ class Simulation implements Observer {
     return bucket
   }
 
-  /** What a start of the job costs, and where: its own limits and its queue's. */
+  /** The units that a start of the job costs, and where: its own limits and its queue's. */
   #needs(job: Ledger, attempt: number): { name: string; bucket: ReferenceBucket; units: number }[] {
     // A queue's own limits do not look at the job: they are paid by every start of the queue.
     return [
@@ -771,7 +771,9 @@ class Simulation implements Observer {
 
   // --------------------------------------------------------------------------------------- promises
 
-  /** No head that all its buckets admit, and that nobody ahead of it in their lines holds back, waits while a slot is free. */
+  /**
+   * While a slot is free, no head waits that all its buckets admit and that no lane ahead in its wait lists holds back.
+   */
   #checkConserving(nowUs: number): void {
     const lanes = new Map(this.#file.lanes().map((lane) => [lane.id, lane]))
     const heads = this.#heads(lanes)
@@ -822,7 +824,7 @@ class Simulation implements Observer {
     }
   }
 
-  /** No occurrence is lost: while anybody is at work, each becomes a job or is skipped for a reason when it is due. */
+  /** No occurrence is lost: while a worker is live, each becomes a job or is skipped for a reason when it is due. */
   #checkSeries(nowUs: number, could: Set<string>): void {
     if (!this.#engines.some((engine) => !engine.gone)) return
     for (const [name, series] of this.#series) {
@@ -904,7 +906,7 @@ class Simulation implements Observer {
     return this.#scenario.queues.some((each) => each.name === queue && each.servedBy.includes(engine.place))
   }
 
-  /** A run whose lease is over is taken back within a probe's time, if anybody is there to do it. */
+  /** A run whose lease is over is taken back within a probe's time, if a worker is there to do it. */
   #checkRecovery(nowUs: number): void {
     const helpers = this.#engines.some((engine) => !engine.gone)
     for (const job of this.#jobs.values()) {

@@ -4,6 +4,7 @@ import type { Clock } from '../../src/base/clock.ts'
 import { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
 import type { Store } from '../../src/store/contract/store.ts'
 import { RETENTION, type StoreBackend, type StoreSettings } from '../conformance/store/backend.ts'
+import { dropSchema } from '../drop-schema.ts'
 
 /** Where the tests find PostgreSQL. */
 export const POSTGRES_URL: string = process.env['SLUICE_TEST_POSTGRES'] ?? 'postgres://postgres@127.0.0.1:5432/test'
@@ -28,7 +29,7 @@ export function postgresBackend(name: string): StoreBackend {
   })
   afterAll(async () => {
     for (const { schema, pool } of all) {
-      await pool.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`)
+      await dropSchema(pool, schema)
       await pool.end()
     }
   })
@@ -57,7 +58,7 @@ export function postgresBackend(name: string): StoreBackend {
   }
 }
 
-/** Makes it as it was when it was new; false where somebody is still at work there. */
+/** Makes it as it was when it was new; false where a process still uses it. */
 async function empty({ schema, pool }: Storage): Promise<boolean> {
   if (pool.idleCount < pool.totalCount) return false
   const { rows } = await pool.query<{ name: string }>('SELECT tablename AS name FROM pg_tables WHERE schemaname = $1', [

@@ -16,6 +16,7 @@ import { RETENTION } from '../conformance/store/backend.ts'
 import { POSTGRES_URL } from './postgres-backend.ts'
 import { withPostgres } from './postgres-server.ts'
 import { WatchedPool } from './postgres-watched.ts'
+import { dropSchema } from '../drop-schema.ts'
 
 const SEED = Number(process.env['FLOWS_SEED'] ?? 7)
 const admin = new Pool({ connectionString: POSTGRES_URL, max: 4 })
@@ -132,7 +133,7 @@ withPostgres('flows on PostgreSQL', () => {
     for (const each of pools) each.before = each.after = null
     for (const each of stores) await each.close()
     for (const each of pools) await each.end()
-    await admin.query(`DROP SCHEMA "${schema}" CASCADE`)
+    await dropSchema(admin, schema)
   })
 
   afterAll(() => admin.end())
@@ -458,7 +459,7 @@ withPostgres('flows on PostgreSQL', () => {
     expect(await rows('SELECT sluice.level_at(NULL, 3, 1, 99)::int AS level')).toEqual([{ level: 3 }])
   })
 
-  /** Rows of jobs and flows that a piece of work read, by whatever way. */
+  /** Rows of jobs and flows that a piece of work read, by any way. */
   async function rowsRead(work: () => Promise<unknown>): Promise<number> {
     const read = async (): Promise<number> => {
       // Every connection tells what it has read.

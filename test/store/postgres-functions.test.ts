@@ -21,6 +21,7 @@ import { FAILURE, usesOf } from '../conformance/store/store-harness.ts'
 import { POSTGRES_URL } from './postgres-backend.ts'
 import { withPostgres } from './postgres-server.ts'
 import { WatchedPool } from './postgres-watched.ts'
+import { dropSchema } from '../drop-schema.ts'
 
 const folder = fileURLToPath(new URL('../../src/store/postgres/', import.meta.url))
 const admin = new Pool({ connectionString: POSTGRES_URL, max: 2 })
@@ -64,7 +65,7 @@ withPostgres('the functions of PostgreSQL', () => {
   afterEach(async () => {
     await store.close()
     await pool.end()
-    await admin.query(`DROP SCHEMA "${schema}" CASCADE`)
+    await dropSchema(admin, schema)
   })
 
   afterAll(() => admin.end())
@@ -101,7 +102,7 @@ withPostgres('the functions of PostgreSQL', () => {
   })
 
   test('the latest start of a job is the same in both languages', async () => {
-    // What the policy says of all keys, of one key, and of one that it frees from any bound.
+    // The policy's answer for all keys, for one key, and for one that it frees from any bound.
     const waits: readonly (readonly [key: string | null, maxWaitUs: number | null])[] = [
       [null, 5_000_000],
       ['own', 1_000_000],
@@ -157,6 +158,20 @@ withPostgres('the functions of PostgreSQL', () => {
     }
   })
 
+  test('a job without limits and times is stored as it is beside others that have some', async () => {
+    const fields = { priority: -3, maxAttempts: 7, fairKey: 'f', extra: '{"tags":["x"]}', input: '{"n":1}' }
+    const alone = job('plain', [], fields)
+    const beside = job('plain', [], fields)
+    await store.boundQueue('q', { maxDepth: 100, warnAt: null })
+    await store.enqueue([alone])
+    await store.enqueue([beside, job('limited', ['r:k']), job('later', [], { delayUs: 1e6 })])
+    const row = (id: string): Promise<unknown[]> =>
+      ask(`SELECT to_jsonb(j) - '{id,seq,created,since}'::text[] AS row FROM sluice.jobs j WHERE id = $1`, id)
+    expect(await row(alone.id)).toMatchObject([{ row: { state: STATE.available, max_attempts: 7, bounded: true } }])
+    expect(await row(alone.id)).toEqual(await row(beside.id))
+    expect(await ask('SELECT lane FROM sluice.arrivals WHERE uses IS NULL')).toEqual([])
+  })
+
   test('each function is called by its caller, or by another function', async () => {
     const functions = `${folder}sql/functions/`
     const sql = readdirSync(functions)
@@ -172,7 +187,7 @@ withPostgres('the functions of PostgreSQL', () => {
     // Opening has sent the functions themselves.
     pool.queries.length = 0
     await use(store)
-    // What callers send only once in a while, as they send it.
+    // Rare arguments of callers, as the callers send them.
     const RARE = [`claim_fire('{}')`, `forget_spread('{}')`, `park_unlisted('{q}', '{t}', 'known', 0, 10)`]
     await ask(`SELECT ${RARE.map((call) => `sluice.${call}`).join()}`)
     const queries = [...pool.queries, ...RARE.map((call) => `sluice.${call}`)].join('\n')
@@ -228,6 +243,7 @@ async function use(store: PostgresStore): Promise<void> {
   await store.enqueue([job('held', ['c:k']), job('held', ['c:k']), job('held', ['c:k'])])
   await claim()
   await store.leave(await store.join(['q'], 60_000_000, ['held']))
+  await store.stripeQueue('q', 3)
   await store.pauseQueue('q', true)
   await store.leave(worker)
 }

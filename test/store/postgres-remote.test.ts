@@ -16,6 +16,7 @@ import { usesOf } from '../conformance/store/store-harness.ts'
 import { POSTGRES_URL } from './postgres-backend.ts'
 import { withPostgres } from './postgres-server.ts'
 import { WatchedPool } from './postgres-watched.ts'
+import { dropSchema } from '../drop-schema.ts'
 
 const admin = new Pool({ connectionString: POSTGRES_URL, max: 4 })
 admin.on('error', () => undefined)
@@ -85,7 +86,7 @@ withPostgres('work from outside on PostgreSQL', () => {
     for (const pool of pools) pool.before = pool.after = null
     for (const store of stores) await store.close()
     for (const pool of pools) await pool.end()
-    await admin.query(`DROP SCHEMA IF EXISTS "${schema}" CASCADE`)
+    await dropSchema(admin, schema)
   })
 
   afterAll(() => admin.end())
@@ -223,7 +224,7 @@ withPostgres('work from outside on PostgreSQL', () => {
     await store.define([defined('r', { rate: 9, per: '1h' })])
     await store.push([job('a', ['r']), job('b', ['r'])], [])
     let started = 0
-    // A claim that took too long is made anew, and is behind the pause then: so it goes once more.
+    // A claim that took too long is repeated, and is behind the pause then: so it goes once more.
     while (started === 0) {
       const pauses: Promise<void>[] = []
       let isPaused = false
@@ -287,7 +288,7 @@ withPostgres('work from outside on PostgreSQL', () => {
   })
 
   test('a store of the first version is upgraded with all that it holds', async () => {
-    // What was there before work from outside: its functions have taken other arguments.
+    // The functions before remote work existed: they took other arguments.
     const before = `CREATE SCHEMA "${schema}"; ${MIGRATIONS[0]}
       CREATE FUNCTION sluice.claim_write(bigint, bigint, bigint, bigint, json, json, json, json, json) RETURNS int LANGUAGE sql AS 'SELECT 1';
       INSERT INTO sluice.store (name, value) VALUES ('version', '1');

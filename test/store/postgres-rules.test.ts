@@ -17,6 +17,7 @@ import { usesOf } from '../conformance/store/store-harness.ts'
 import { POSTGRES_URL } from './postgres-backend.ts'
 import { withPostgres } from './postgres-server.ts'
 import { WatchedPool } from './postgres-watched.ts'
+import { dropSchema } from '../drop-schema.ts'
 
 const admin = new Pool({ connectionString: POSTGRES_URL, max: 8 })
 admin.on('error', () => undefined)
@@ -109,7 +110,7 @@ withPostgres('the rules of the claim on PostgreSQL', () => {
     for (const close of others.splice(0)) await close()
     await store.close()
     await pool.end()
-    await admin.query(`DROP SCHEMA "${schema}" CASCADE`)
+    await dropSchema(admin, schema)
   })
 
   afterAll(() => admin.end())
@@ -468,7 +469,7 @@ withPostgres('the rules of the claim on PostgreSQL', () => {
       expect(await both()).toBe(3)
       expect(await store.inspect('r')).toMatchObject([{ key: 'k', available: 0, waiting: 13 }])
       expect(await number('SELECT count(*) FROM sluice.lanes WHERE base IS NOT NULL OR state = 3')).toBe(0)
-      // What a worker has used of its own is used.
+      // Units that a worker has used of its own budget stay used.
       await define({ r: own })
       expect(await both()).toBe(0)
       await define({ r: { ...own, rate: 5 } })
@@ -794,7 +795,7 @@ withPostgres('the rules of the claim on PostgreSQL', () => {
   })
 })
 
-/** Until somebody waits for a lock that this connection holds. */
+/** Until a transaction waits for a lock that this connection holds. */
 async function waiting(holder: PoolClient): Promise<void> {
   const { rows: own } = await holder.query<{ pid: number }>('SELECT pg_backend_pid() AS pid')
   for (;;) {

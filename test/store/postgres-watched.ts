@@ -2,7 +2,7 @@ import { Pool } from 'pg'
 import type { PgPool, PgPoolClient } from '../../src/database/pg.ts'
 import { POSTGRES_URL } from './postgres-backend.ts'
 
-/** A pool that tells of each query before it is sent, and counts the errors that come back by their code. */
+/** A pool that reports each query before it is sent, and counts the errors that come back by their code. */
 export class WatchedPool implements PgPool {
   readonly #pool: Pool
   readonly queries: string[] = []

@@ -1,4 +1,4 @@
-// What holds for the .sql files of both stores before any database reads them.
+// Rules for the .sql files of both stores, before any database reads them.
 import { readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { expect, test } from 'vitest'

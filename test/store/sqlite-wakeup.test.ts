@@ -213,6 +213,23 @@ test('a write that is announced before its commit can be seen is looked for agai
   expect(calls).toHaveLength(1)
 })
 
+test('the next write shows a commit whose first one came too early, a few times in an interval', async () => {
+  const { clock, calls, commit, announce } = await openSilent()
+  announce()
+  announce()
+  commit()
+  announce()
+  expect(calls).toHaveLength(1)
+  expect(clock.delays).toContain(GAP_MS)
+  settle(clock)
+  for (let i = 0; i < 5; i++) announce()
+  commit()
+  announce()
+  expect(calls).toHaveLength(1)
+  clock.fire(GAP_MS)
+  expect(calls).toHaveLength(2)
+})
+
 test('writes close together are one call, and further apart while they give nothing to do', async () => {
   const { store, clock, calls, commit, announce } = await openSilent()
   const gaps = (): number[] => clock.delays.filter((delay) => delay !== ALONE_MS)

@@ -95,7 +95,7 @@ describe('traces', () => {
     })
     expect(process?.spanContext().traceId).toBe(request?.spanContext().traceId)
     expect(active).toBe(process?.spanContext().spanId)
-    // What the user said of the job is untouched by what it carries.
+    // The user's own members of the job are untouched by the context that it carries.
     expect(await engine.jobs.get(job.id)).toMatchObject({
       meta: { traceparent: 'mine', trace: 'mine too' },
       tags: ['t'],

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
 import { type Duration, durationMs } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
-import { withoutPassword } from '../../base/without-password.ts'
+import { withoutPassword } from '../../base/text.ts'
 import { wholeOf } from '../view.ts'
 
 interface Flags {

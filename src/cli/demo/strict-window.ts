@@ -1,6 +1,6 @@
 /**
- * A partner's sliding window, counted exactly and without any of Sluice's own maths, so that the two cannot share a mistake:
- * no half-open interval of `perUs` holds more than `max` calls that were let in.
+ * A partner's sliding window, counted exactly and without any of Sluice's own maths, so that the two cannot share a
+ * mistake: no half-open interval of `perUs` holds more than `max` calls that were let in.
  */
 export class StrictWindow {
   readonly #max: number

@@ -9,6 +9,7 @@ import { RequestBudget } from '../../http/request-budget.ts'
 import { LimitRules, type ServedLimit, type ServedLimits, type ServedUse } from '../../http/limit-rules.ts'
 import { misspelt } from '../../http/misspelt.ts'
 import type { Token } from '../../http/token.ts'
+import { MAX_STRIPES } from '../../jobs/lane.ts'
 import { input } from '../../jobs/schema.ts'
 import { limit as defineLimit, type Limit, type LimitUse } from '../../policy/limits/define.ts'
 import type { Key } from '../../policy/limits/key-path.ts'
@@ -31,7 +32,12 @@ const Config = z.strictObject({
   types: z
     .record(z.string(), z.strictObject({ limits: z.array(Use).optional(), retry: z.looseObject({}).optional() }))
     .optional(),
-  queues: z.record(z.string(), z.strictObject({ limits: z.array(Use).optional() })).optional(),
+  queues: z
+    .record(
+      z.string(),
+      z.strictObject({ limits: z.array(Use).optional(), stripes: z.int().min(1).max(MAX_STRIPES).optional() }),
+    )
+    .optional(),
 })
 
 /** The parsed configuration of a server. */
@@ -109,6 +115,7 @@ export function readServeConfig(json: unknown): ServeConfig {
             limits: queue.limits
               .filter((use) => byOf(use) === undefined)
               .map((use) => engineUse(limits.get(use.limit), use, undefined)),
+            ...(queues[name]?.stripes !== undefined && { stripes: queues[name].stripes }),
           },
         ]),
       ),

@@ -4,7 +4,7 @@ import { pino } from 'pino'
 import { systemClock } from '../../base/clock.ts'
 import { SluiceError } from '../../base/errors.ts'
 import type { Logger } from '../../base/logger.ts'
-import { withoutPassword } from '../../base/without-password.ts'
+import { withoutPassword } from '../../base/text.ts'
 import { Sluice } from '../../engine/engine.ts'
 import { createAccess } from '../../http/access.ts'
 import { createHttpApp, type HttpApp } from '../../http/app.ts'
@@ -59,8 +59,11 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
     url: listening.url,
     async reload() {
       try {
-        const { tokens, served } = configOf(options)
+        const { tokens, served, queues } = configOf(options)
         await app.reload({ tokens, limits: served, by: 'SIGHUP' })
+        const store = await remoteOf(sluice).store()
+        for (const [queue, { stripes }] of Object.entries(queues))
+          if (stripes !== undefined) await store.stripeQueue(queue, stripes)
         logger.info({}, 'tokens and limits were read again')
       } catch (error) {
         logger.error({}, `The configuration could not be read again, and stays as it was: ${wordsOf(error)}`)

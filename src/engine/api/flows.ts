@@ -51,7 +51,7 @@ interface Hooks {
   readonly wakeup: Wakeup
   readonly servedQueues: ServedQueues
   /** Aborts a run of this process. */
-  readonly cancelRun: (job: string) => void
+  readonly cancelRun: (job: string) => Promise<void>
 }
 
 const KINDS: readonly FlowKind[] = ['chain', 'group', 'batch']
@@ -69,8 +69,7 @@ export class FlowsApi {
    * Stores a flow and all its jobs durably, all or none. Jobs that wait for others are `pending` until those end. Then
    * they wait for their own limits as any job does.
    * @throws {SluiceError} `flow.invalid`, `task.unknown`, `engine.stopped`, and the codes of `enqueue` for each call;
-   * then
-   * nothing is stored
+   * then nothing is stored
    */
   async start(options: FlowOptions): Promise<StartedFlow> {
     const { calls, tasks, results } = this.#hooks
@@ -134,7 +133,7 @@ export class FlowsApi {
     const answer = await (await this.#hooks.store()).cancelFlow(id)
     if (answer.kind === 'missing') throw missing(id)
     if (answer.kind === 'finished') return false
-    for (const job of answer.requested) this.#hooks.cancelRun(job)
+    for (const job of answer.requested) void this.#hooks.cancelRun(job)
     const { events, results } = this.#hooks
     reportFlow(answer.news, events, (job) => results.settled(job))
     this.#hooks.wakeup.notify('work')

@@ -34,8 +34,7 @@ export interface JobView {
   readonly tags: readonly string[]
   /**
    * The next possible start of the lane of a job that waits for budget. Null: the job is not throttled, or a permit
-   * must
-   * return first.
+   * must return first.
    */
   readonly throttledUntil: Date | null
   /** The schedule and due time of this job; absent for any other job. */
@@ -59,6 +58,8 @@ export interface JobExplanation {
   readonly waitsOn: { readonly limit: string; readonly key: string | null } | null
   /** The units that this bucket keeps for more urgent jobs; null: none. */
   readonly headroom: { readonly units: number; readonly priority: number } | null
+  /** The guard of the budget that it waits for, in µs; absent: none. */
+  readonly guardUs?: number
   /** For a job with a limit of scope `worker`: the wait of each live worker, and its end. */
   readonly eachWorker?: readonly {
     readonly worker: number
@@ -95,8 +96,8 @@ export interface JobExplanation {
 
 interface Hooks {
   readonly store: () => Promise<Store>
-  /** Aborts a run of this process. */
-  readonly cancelRun: (job: string) => void
+  /** Aborts a run of this process, or gives it back if it has not begun. */
+  readonly cancelRun: (job: string) => Promise<void>
   readonly events: Events
   readonly results: Results
   readonly wakeup: Wakeup
@@ -167,8 +168,7 @@ export class JobsApi {
 
   /**
    * Cancels a job. A waiting one ends at once, and the jobs behind it move up; it was not charged. A running one has
-   * its
-   * signal aborted. Returns false if it had already ended.
+   * its signal aborted. Returns false if it had already ended.
    * @throws {SluiceError} `job.not_found`
    */
   async cancel(id: string): Promise<boolean> {
@@ -179,7 +179,7 @@ export class JobsApi {
     if (answer.kind === 'finished') return false
     const job = answer.kind === 'cancelled' ? await store.get(id) : null
     const { cancelRun, events, results, wakeup } = this.#hooks
-    cancelRun(id)
+    await cancelRun(id)
     wakeup.notify('work')
     if (job) events.emit('job.cancelled', { id, task: job.task, queue: job.queue, attempt: 0 })
     results.settled(id)
@@ -215,6 +215,7 @@ export class JobsApi {
       fairKey: explanation.fairKey,
       share: explanation.share,
       headroom: explanation.headroom,
+      ...(explanation.guard && { guardUs: explanation.guard.us }),
       waitsOn: bucketOf(waitsOn),
       ...(explanation.eachWorker && {
         eachWorker: explanation.eachWorker.map((each) => ({
@@ -250,8 +251,9 @@ function wordsFor(found: Omit<JobExplanation, 'words'>): string {
   if (job.state === 'scheduled') return `The job is scheduled for ${at ?? 'later'}.`
   if (job.state === 'retryable') return `The job has failed and becomes available again at ${at ?? 'a later time'}.`
   if (job.state === 'pending' && job.flow) return `The job waits for other jobs of its flow ${job.flow.id}.`
+  if (job.state === 'active' && at) return `The job was granted its budget ahead, and starts at ${at}.`
   if (job.state !== 'available') return `The job is ${job.state}.`
-  const turns = `${headroomInWords(found)}${turnsInWords(found)}`
+  const turns = `${headroomInWords(found)}${guardInWords(found)}${turnsInWords(found)}`
   const unserved = served ? '' : ` No live process serves queue ${job.queue}.`
   const bound = givenUpAt ? ` It is discarded unless it starts by ${givenUpAt.toISOString()}.` : ''
   if (served && !known && !found.unresolved) return `The job waits: no live worker lists task ${job.task}.${bound}`
@@ -261,6 +263,10 @@ function wordsFor(found: Omit<JobExplanation, 'words'>): string {
 function headroomInWords({ headroom }: Pick<JobExplanation, 'headroom'>): string {
   if (!headroom) return ''
   return ` The last ${headroom.units} of that budget are kept for jobs of priority ${headroom.priority} and above.`
+}
+
+function guardInWords({ guardUs }: Pick<JobExplanation, 'guardUs'>): string {
+  return guardUs === undefined ? '' : ` That budget counts with a guard of ${guardUs / 1000} ms.`
 }
 
 function turnsInWords({ fairKey, share }: Pick<JobExplanation, 'fairKey' | 'share'>): string {

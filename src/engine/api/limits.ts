@@ -21,6 +21,7 @@ import {
 } from './override-view.ts'
 import type { Wakeup } from '../events/wakeup.ts'
 import type { WaitHistogram, WaitView } from '../events/wait-histogram.ts'
+import type { BucketName, Changing } from '../run/hold.ts'
 
 /** The most buckets counted for a gauge, those with the most waiting jobs first. */
 const MOST_BUCKETS = 1_000_000
@@ -32,8 +33,7 @@ export interface BucketView {
   readonly key: string | null
   /**
    * The number of the worker that owns this bucket of a limit of scope `worker`; null: no worker has used it; absent:
-   * the
-   * limit is fleet-wide.
+   * the limit is fleet-wide.
    */
   readonly worker?: number | null
   /** Units that could start now. */
@@ -51,6 +51,10 @@ export interface BucketView {
   readonly drained: Date | null
   /** The units of `available` kept for jobs at or above a priority; null: none. */
   readonly headroom: { readonly units: number; readonly priority: number } | null
+  /** By how much a guard lengthens its window, period or interval, in µs; absent: it has none. */
+  readonly guardUs?: number
+  /** The guard is the default of a sliding window; absent: the policy names it. */
+  readonly defaultGuard?: true
   /** Its active overrides and pauses, of the whole limit or of this key. */
   readonly overrides: readonly OverrideView[]
 }
@@ -100,6 +104,7 @@ export interface LimitHooks {
   readonly events: Events
   readonly waits: WaitHistogram
   readonly wakeup: Wakeup
+  readonly changing: Changing
 }
 
 /** The remaining budget and the wait list of every limit, and changes of limits at run time. */
@@ -142,8 +147,7 @@ export class LimitsApi {
   /**
    * Changes numbers of a limit at run time, in every process at once: for one key, or without one for all keys. Other
    * numbers stay as defined. A key's override wins over the limit's, and that over the definition. The level carries
-   * over,
-   * so that no bucket is refilled for free. A second override of the same key replaces the first.
+   * over, so that no bucket is refilled for free. A second override of the same key replaces the first.
    *
    * @param options.until the end of the override. Default: it stays until it is cleared, over restarts and new
    * definitions.
@@ -187,8 +191,7 @@ export class LimitsApi {
 
   /**
    * Closes one bucket until an instant, as a reply of 429 does. A rate then holds one unit, so that it resumes without
-   * a
-   * burst.
+   * a burst.
    * @param key absent: the bucket of a limit without keys. To stop all keys, use `pause` with `until`.
    * @throws {SluiceError} `limit.unknown`, `option.invalid`
    */
@@ -200,7 +203,8 @@ export class LimitsApi {
     const nowUs = store.nowUs()
     const untilUs = untilUsOf(until, clock, nowUs)
     const bucket = keyOf(key, name) ?? SHARED_KEY
-    const adjusted = await store.penalize(name, bucket, untilUs)
+    const isMeant = (use: BucketName): boolean => use.limit === name && use.key === bucket
+    const adjusted = await this.#hooks.changing(isMeant, () => store.penalize(name, bucket, untilUs))
     wakeup.notify('work')
     if (!adjusted) return
     const at = new Date(clock.now() + (untilUs - nowUs) / 1000)
@@ -252,7 +256,10 @@ export class LimitsApi {
     const name = nameOf(limit)
     const untilUs = options.until === undefined ? null : untilUsOf(options.until, this.#hooks.clock, store.nowUs())
     const remark = checkRemark(options)
-    const changed = await store.override({ limit: name, key: keyOf(key, name), kind, change, untilUs, ...remark })
+    const request = { limit: name, key: keyOf(key, name), kind, change, untilUs, ...remark }
+    const isMeant = (use: BucketName): boolean =>
+      use.limit === name && (request.key === null || use.key === request.key)
+    const changed = await this.#hooks.changing(isMeant, () => store.override(request))
     if (changed) this.#hooks.wakeup.notify('work')
     return changed
   }
@@ -290,7 +297,7 @@ async function requireLimit(store: Store, name: string): Promise<void> {
     throw new SluiceError('limit.unknown', `The limit ${name} is not defined in this store.`)
 }
 
-function toView({ key, nextStartUs, drainedUs, headroom, overrides, ...report }: BucketReport): BucketView {
+function toView({ key, nextStartUs, drainedUs, headroom, guard, overrides, ...report }: BucketReport): BucketView {
   const date = (us: number | null): Date | null => (us === null ? null : new Date(us / 1000))
   return {
     ...report,
@@ -298,6 +305,7 @@ function toView({ key, nextStartUs, drainedUs, headroom, overrides, ...report }:
     nextStart: date(nextStartUs),
     drained: date(drainedUs),
     headroom: headroom ?? null,
+    ...(guard && { guardUs: guard.us, ...(guard.isDefault && { defaultGuard: true as const }) }),
     overrides: overrides.map(viewOfOverride),
   }
 }

@@ -8,7 +8,7 @@ import type { Limit } from '../../policy/limits/define.ts'
 import type { Key } from '../../policy/limits/key-path.ts'
 import type { PolicyChange } from '../../policy/limits/override.ts'
 import { partitionKey } from '../../policy/limits/partition-key.ts'
-import type { Override } from '../../store/contract/overrides.ts'
+import type { Override } from '../../store/contract/limits.ts'
 
 /** The author of a change, and the reason: both are recorded. */
 export interface Remark {

@@ -67,8 +67,7 @@ export class LimitRegistry {
   /**
    * The buckets that a job of this input needs, in lane order, each once.
    * @throws {SluiceError} `limit.unknown`, `limit.conflict`, `limit.key.invalid`, `limit.key.missing`,
-   * `limit.key.threw`,
-   * `limit.weight.invalid`, `limit.weight.threw`, `limit.weight.above_burst`
+   * `limit.key.threw`, `limit.weight.invalid`, `limit.weight.threw`, `limit.weight.above_burst`
    */
   resolve(specs: readonly UseSpec<never>[], input: unknown, terms: CallTerms, task: string): BucketUse[] {
     const uses: BucketUse[] = []

@@ -38,14 +38,17 @@ export interface SluiceOptions {
   retention?: { completed?: Duration; cancelled?: Duration; discarded?: Duration }
   /**
    * A waiting job gains one step of priority per this time, at least 1 ms, so that more urgent jobs cannot starve it.
-   * Its
-   * visible priority, which headroom uses, stays. The setting is stored for the whole store, by the engine that opened
-   * it
-   * last. `null` ends it; default: unchanged (at first: none). Jobs of different intervals take no turns: the older
-   * starts
-   * first.
+   * Its visible priority, which headroom uses, stays. The setting is stored for the whole store, by the engine that
+   * opened it last. `null` ends it; default: unchanged (at first: none). Jobs of different intervals take no turns: the
+   * older starts first.
    */
   ageing?: Duration | null
+  /**
+   * How far ahead starts are granted, each for its own instant, and held by this process until then; 0 to 1 s. So a
+   * strict rate or spacing loses nothing to the time that a claim takes. 0: none is. Default: 20 ms on SQLite, 50 ms on
+   * PostgreSQL, 0 on a manual clock.
+   */
+  ahead?: Duration
   /** The longest time for which a push-back (`RateLimited`) may close a bucket; default 1 h. */
   maxPenalty?: Duration
   /** False: the engine emits no events; default true. */
@@ -76,6 +79,8 @@ export interface EngineSettings {
   readonly leaseUs: number
   readonly heartbeatMs: number
   readonly maxPenaltyUs: number
+  /** Absent: as the store and the clock suggest. */
+  readonly aheadUs?: number
   readonly ageingUs?: number | null
   readonly retention: Retention
   readonly events: boolean
@@ -93,6 +98,7 @@ const KNOWN = [
   'heartbeat',
   'retention',
   'ageing',
+  'ahead',
   'maxPenalty',
   'events',
   'eventWindow',
@@ -105,6 +111,7 @@ const RETENTION = ['completed', 'cancelled', 'discarded'] as const
 const OF_STORE = ['durability', 'retention', 'ageing'] as const
 const SHORTEST_LEASE_US = 100_000
 const SHORTEST_AGEING_US = 1000
+const LONGEST_AHEAD_US = 1_000_000
 const SHORTEST_EVENT_WINDOW_US = 1_000_000
 
 /** Checks the options of an engine. @throws {SluiceError} `option.invalid`, `queue.invalid`, `duration.invalid` */
@@ -148,6 +155,7 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
     leaseUs,
     heartbeatMs: options.heartbeat === undefined ? leaseUs / 3000 : durationUs(options.heartbeat, 'heartbeat') / 1000,
     maxPenaltyUs: durationUs(maxPenalty, 'maxPenalty'),
+    ...(options.ahead !== undefined && { aheadUs: aheadUs(options.ahead) }),
     ...(options.ageing !== undefined && { ageingUs: ageingUs(options.ageing) }),
     ...eventSettings(options),
     retention: {
@@ -178,6 +186,12 @@ function ageingUs(ageing: Duration | null): number | null {
     'option.invalid',
     `ageing is invalid: ${us / 1000} ms. Expected at least 1 ms, or null for none.`,
   )
+}
+
+function aheadUs(ahead: Duration): number {
+  const us = durationUs(ahead, 'ahead')
+  if (us <= LONGEST_AHEAD_US) return us
+  throw new SluiceError('option.invalid', `ahead is invalid: ${us / 1000} ms. Expected 0 to 1 s; 0 turns it off.`)
 }
 
 function eventSettings({ events = true, eventWindow = '1m' }: SluiceOptions): {

@@ -3,24 +3,30 @@ import { checkOptions, ownNames, quote, show } from '../../base/options.ts'
 import type { LimitUse, UseSpec } from '../../policy/limits/define.ts'
 import { checkQueue } from './call-options.ts'
 import { specsOf } from './limit-registry.ts'
+import { MAX_STRIPES } from '../../jobs/lane.ts'
 import { type AnyTask, definitionOf } from './task.ts'
 
 /** The service of one queue by this process. */
 export interface QueueOptions {
   /**
    * Jobs of the queue that run at once in this process (in a limit, `concurrency` is fleet-wide); default 10. 0: it
-   * runs
-   * none, but the queue's limits apply.
+   * runs none, but the queue's limits apply.
    */
   concurrency?: number
   /** Every job of the queue needs them too. A closed one stops the whole queue. */
   limits?: readonly LimitUse<never>[]
   /**
    * The version of `limits`: if engines declare different ones for the queue, the higher version applies to all of
-   * them.
-   * At the same version the last declaration of the engine that opened the store applies. A whole number, default 0.
+   * them. At the same version the last declaration of the engine that opened the store applies. A whole number, default
+   * 0.
    */
   version?: number
+  /**
+   * Over how many stripes the queue's lanes are spread, by their keys, for the whole store: on PostgreSQL each stripe
+   * is claimed apart. 1 to 64; at first 1. The engine that opened the store last decides; one that names none leaves
+   * it.
+   */
+  stripes?: number
 }
 
 /** Queues by name with their options or their concurrency, or names alone. */
@@ -33,12 +39,14 @@ export interface QueueSettings {
   readonly specs: readonly UseSpec<never>[]
   /** The version of its limits; null: this engine declares none, and the stored ones stay. */
   readonly version: number | null
+  /** Its stripes; null: this engine names none, and the stored number stays. */
+  readonly stripes: number | null
 }
 
 const DEFAULT_QUEUE = 'default'
 const DEFAULT_CONCURRENCY = 10
 const MOST_CONCURRENCY = 10_000
-const KNOWN = ['concurrency', 'limits', 'version']
+const KNOWN = ['concurrency', 'limits', 'version', 'stripes']
 
 /**
  * The queues that an engine serves: the given ones; by default `default` and those of its tasks.
@@ -47,12 +55,13 @@ const KNOWN = ['concurrency', 'limits', 'version']
 export function queuesOf(queues: QueueList | undefined, tasks: readonly AnyTask[]): QueueSettings[] {
   const named = queues === undefined ? [DEFAULT_QUEUE, ...tasks.map((each) => definitionOf(each).queue)] : queues
   return entriesOf(named).map(([queue, options]) => {
-    const { concurrency = DEFAULT_CONCURRENCY, limits, version } = optionsOf(queue, options)
+    const { concurrency = DEFAULT_CONCURRENCY, limits, version, stripes } = optionsOf(queue, options)
     return {
       queue: checkQueue(queue),
       concurrency: checkConcurrency(queue, concurrency),
       specs: specsOf(limits, `queue ${queue}`),
       version: checkVersion(queue, limits !== undefined, version),
+      stripes: stripes === undefined ? null : checkStripes(queue, stripes),
     }
   })
 }
@@ -102,5 +111,14 @@ function checkConcurrency(queue: string, value: unknown): number {
   throw new SluiceError(
     'option.invalid',
     `The concurrency of queue ${queue} is invalid: ${show(value)}. Expected a whole number from 0 to 10,000.`,
+  )
+}
+
+/** @throws {SluiceError} `option.invalid` */
+function checkStripes(queue: string, value: unknown): number {
+  if (typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= MAX_STRIPES) return value
+  throw new SluiceError(
+    'option.invalid',
+    `queues.${queue}.stripes is invalid: ${show(value)}. Expected a whole number from 1 to ${MAX_STRIPES}.`,
   )
 }

@@ -47,8 +47,7 @@ export type ScheduleOptions<I> = (Every | ByCalendar) &
     overlap?: Overlap
     /**
      * The treatment of occurrences that were due while no process ran: `skip` (default), or `catchUp`, which runs the
-     * latest
-     * 1,000 of them.
+     * latest 1,000 of them.
      */
     onMissed?: OnMissed
   }

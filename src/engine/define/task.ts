@@ -33,10 +33,8 @@ export interface Context<I> {
     readonly flow: FlowPlace | null
     /**
      * Results in the order of the flow. A job receives those of all jobs that it waited for, directly or not. A
-     * callback
-     * receives those of all jobs, with null for each that did not complete. Null: the job has no flow, or the results
-     * of a
-     * callback exceed 4 MiB.
+     * callback receives those of all jobs, with null for each that did not complete. Null: the job has no flow, or the
+     * results of a callback exceed 4 MiB.
      */
     readonly parentResults: readonly unknown[] | null
   }
@@ -47,16 +45,14 @@ export interface Context<I> {
   readonly logger: Logger
   /**
    * Corrects the charge of this job in a limit with a rate or a window. Positive units take more, into debt if
-   * necessary.
-   * Negative ones give back, in total at most the charge. For other limits, and after the run, it logs a warning and
-   * does
-   * nothing.
+   * necessary. Negative ones give back, in total at most the charge. For other limits, and after the run, it logs a
+   * warning and does nothing.
    */
   charge(limit: Limit | string, units: number): void
   /**
    * Reads the rate-limit headers of a response, which may be a plain object. A refusal (429, or GitHub's 403) closes
-   * the
-   * bucket as `RateLimited` does. Limits with `calibrate` are corrected to the remaining budget that the API reports.
+   * the bucket as `RateLimited` does. Limits with `calibrate` are corrected to the remaining budget that the API
+   * reports.
    */
   observe(response: Answer): void
   /** Reports the progress of the run, 0 to 1, in the `job.progress` event. */
@@ -131,8 +127,7 @@ export interface TaskOptions<O, R> {
   /**
    * Jobs of one key take turns with those of others, so that no backlog delays another's. A function of the input, or a
    * path like `'tenant.id'`. `null`, `undefined` and `''` mean no key; default: none. Beside limits it splits their
-   * lanes
-   * further.
+   * lanes further.
    */
   fairKey?: ((input: NoInfer<O>) => Key | null | undefined) | KeyPath<O>
   /**

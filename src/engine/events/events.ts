@@ -37,8 +37,7 @@ export interface SluiceEvents {
   'job.enqueued': Omit<JobEvent, 'attempt'>
   /**
    * `ageMs`: since the enqueue. `waitedMs`: since the job became available for this run. `waitedFor`: the last bucket
-   * that
-   * it waited for; null: it waited for no budget. `limits`: all limits that charged it.
+   * that it waited for; null: it waited for no budget. `limits`: all limits that charged it.
    */
   'job.started': JobEvent & {
     readonly ageMs: number
@@ -59,10 +58,8 @@ export interface SluiceEvents {
   /**
    * An open bucket first refused a job. `wantedUnits`: the cost of the first refused job. `grantedUnits`: the units
    * admitted in the same claim. `waitingJobs`: the jobs in its wait list now, at most 1,000. `nextAt`: the next
-   * possible
-   * start; null: a permit must return first. `deferred`: the refused heads of lanes. The sum of `deferred` over the
-   * three
-   * events is the number of jobs that waited.
+   * possible start; null: a permit must return first. `deferred`: the refused heads of lanes. The sum of `deferred`
+   * over the three events is the number of jobs that waited.
    */
   'rate_limit.exceeded': WaitListEvent & {
     readonly queue: string

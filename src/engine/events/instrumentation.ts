@@ -1,5 +1,4 @@
 import { extraOf } from '../../jobs/job-extra.ts'
-import type { RunEnd } from './run-end.ts'
 
 /** Trace context that a job carries from its enqueue to its runs: header names and values. */
 export type Carried = Readonly<Record<string, string>>
@@ -45,3 +44,14 @@ export function toCarry(carried: Carried): Carried | null {
   const length = Object.entries(carried).reduce((sum, [name, value]) => sum + name.length + value.length, 0)
   return length === 0 || length > LONGEST ? null : carried
 }
+
+/** The end of a run, before any write. */
+export type RunEnd =
+  | { readonly kind: 'returned'; readonly value: unknown }
+  /** `after`: the engine had already aborted it. */
+  | { readonly kind: 'threw'; readonly error: Error; readonly after: EndReason | null }
+  /** Aborted: cancelled, lease lost, or worker stopped. */
+  | { readonly kind: 'ended'; readonly by: EndReason }
+
+/** The cause of an abort. */
+export type EndReason = 'cancel' | 'lease' | 'stop'

@@ -53,14 +53,15 @@ interface Series {
 
 /**
  * Counts the waits for budget by limit, never by key, so that it stays small. A wait belongs to the last bucket that
- * the
- * job waited for. For its other limits, and after a wait for a free slot only, the start counts as one without a wait.
+ * the job waited for. For its other limits, and after a wait for a free slot only, the start counts as one without a
+ * wait.
  */
 export class WaitHistogram {
   readonly #series = new Map<string, Series>()
 
   /** Counts one start. */
   add(job: Pick<GrantedJob, 'uses' | 'waitedFor' | 'startedUs' | 'availableUs'>): void {
+    if (job.uses.length === 0) return
     const waitedMs = budgetWaitMs(job)
     for (const limit of limitsOf(job)) {
       const series = this.#of(limit)

@@ -3,7 +3,7 @@ import type { TaskDefinition } from '../define/task.ts'
 import type { Wakeup } from '../events/wakeup.ts'
 import { type CallContext, HandlerCall } from './call.ts'
 import type { Reporter } from './report.ts'
-import { type OutcomeContext, outcomeOf, settle, type SettleContext } from './settle.ts'
+import { mayStartOthers, type OutcomeContext, outcomeOf, settle, type SettleContext } from './settle.ts'
 
 /** The parts that the attempts of one worker share. */
 export interface AttemptContext extends CallContext, SettleContext {
@@ -16,9 +16,8 @@ export interface AttemptContext extends CallContext, SettleContext {
 /** One attempt of one job: claimed, call, outcome, settle, report. */
 export async function attempt(context: AttemptContext, job: GrantedJob): Promise<void> {
   const { feedback, held, outcomes, reporter, slots, wakeup } = context
-  held.add(job)
   const task = taskOf(context, job)
-  reporter.started(job)
+  reporter.begun(job)
 
   const call = new HandlerCall(job, task, context)
   held.calls.set(job.seq, call)
@@ -28,15 +27,20 @@ export async function attempt(context: AttemptContext, job: GrantedJob): Promise
   const outcome = outcomeOf(outcomes, job, task, end)
   feedback.refused(job, outcome.error)
 
+  const { settlement } = outcome
+  const closes = settlement.kind === 'push-back' && settlement.limit !== null
+  const giveBack = closes ? slots.recall(settlement.limit, settlement.key) : null
   const settling = settle(context, job, outcome)
   // The slot is free in the transaction that settles the job, so the claim that fills it shares its commit.
-  slots.finished(job.queue)
+  slots.finished(job.queue, mayStartOthers(job, outcome))
   const settled = await settling
+  reporter.left(job, settled !== null)
+  giveBack?.()
 
   if (settled) {
     reporter.settled(job, task, outcome, settled, call.input)
-    const mayStartOthers = settled.kind === 'settled' && settled.flow
-    wakeup.notify(mayStartOthers ? 'work' : 'settled')
+    const goesOn = settled.kind === 'settled' && settled.flow
+    wakeup.notify(goesOn ? 'work' : 'settled')
   }
   held.remove(job)
 }

@@ -5,8 +5,7 @@ import { asError } from '../../base/thrown.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
 import { validate } from '../../jobs/schema.ts'
 import type { Events } from '../events/events.ts'
-import { carriedBy, type Instrumentation } from '../events/instrumentation.ts'
-import type { EndReason, RunEnd } from '../events/run-end.ts'
+import { carriedBy, type Instrumentation, type EndReason, type RunEnd } from '../events/instrumentation.ts'
 import type { Context, TaskDefinition } from '../define/task.ts'
 import type { Feedback } from './feedback.ts'
 import { about } from './report.ts'
@@ -65,10 +64,15 @@ export class HandlerCall {
       }
       const { timeoutMs } = this.task
       if (timeoutMs !== null) this.#timer = this.#shared.clock.setTimer(() => this.#timeOut(timeoutMs), timeoutMs)
-      this.#call().then(
-        (value) => this.#end?.({ kind: 'returned', value }),
-        (error: unknown) => this.#end?.({ kind: 'threw', error: asError(error), after: this.#endReason }),
-      )
+      const threw = (error: unknown): void =>
+        this.#end?.({ kind: 'threw', error: asError(error), after: this.#endReason })
+      try {
+        const called = this.#call()
+        if (called === undefined) this.#end?.({ kind: 'returned', value: undefined })
+        else Promise.resolve(called).then((value) => this.#end?.({ kind: 'returned', value }), threw)
+      } catch (error) {
+        threw(error)
+      }
     })
   }
 
@@ -84,14 +88,18 @@ export class HandlerCall {
     if (now) this.#end?.({ kind: 'ended', by })
   }
 
-  async #call(): Promise<unknown> {
+  /** Not async: most handlers need one promise, not three. */
+  #call(): unknown {
     const { job, task } = this
     const raw = inputOf(job)
-    if (task.schema) {
-      const checked = validate(task.schema, raw, `the stored input of task ${task.name}`)
-      this.input = checked instanceof Promise ? await checked : checked
-    } else this.input = raw === null ? undefined : raw
-    return task.run(this.input as never, this.#context() as Context<never>)
+    if (!task.schema) return this.#callWith(raw === null ? undefined : raw)
+    const checked = validate(task.schema, raw, `the stored input of task ${task.name}`)
+    return checked instanceof Promise ? checked.then((input) => this.#callWith(input)) : this.#callWith(checked)
+  }
+
+  #callWith(input: unknown): unknown {
+    this.input = input
+    return this.task.run(input as never, this.#context() as Context<never>)
   }
 
   #context(): Context<unknown> {

@@ -1,10 +1,12 @@
 import type { Timer } from '../../base/clock.ts'
 import { isFinal } from '../../base/errors.ts'
+import type { GrantedJob } from '../../jobs/job.ts'
 import type { Logger } from '../../base/logger.ts'
 import { pauseAfter, persist } from '../../base/persist.ts'
 import type { Claim, ClaimRequest } from '../../store/contract/store.ts'
 import type { WakeupReason } from '../events/wakeup.ts'
 import { attempt, type AttemptContext } from './attempt.ts'
+import { type BucketName, Hold } from './hold.ts'
 import type { Slots } from './settle.ts'
 
 /** One queue that this process serves. */
@@ -18,6 +20,8 @@ export interface ServedQueue {
 export interface DispatcherOptions extends Omit<AttemptContext, 'slots'> {
   readonly logger: Logger
   readonly eventWindowUs: number
+  /** How far ahead it asks for starts, in µs. */
+  readonly aheadUs: number
   readonly queues: readonly ServedQueue[]
 }
 
@@ -58,10 +62,21 @@ export class Dispatcher implements Slots {
   #failures = 0
   #stopped = false
   #unsubscribe: (() => void) | null = null
+  readonly #hold: Hold
+  /** Changes of limits in progress, during which nothing is granted ahead. */
+  #changing = 0
+  /** The number of the last change of a limit that a claim has seen. */
+  #generation: number | null = null
 
   constructor(options: DispatcherOptions) {
     this.#options = options
     this.#attempts = { ...options, slots: this }
+    this.#hold = new Hold({
+      ...options,
+      aheadUs: () => options.aheadUs,
+      begin: (job, ahead) => this.#start(job, ahead),
+      giveBack: (jobs) => void this.#giveBack(jobs),
+    })
     this.#tasks = [...options.tasks.keys()]
     for (const { queue } of options.queues) this.#active.set(queue, 0)
   }
@@ -120,19 +135,20 @@ export class Dispatcher implements Slots {
   }
 
   /** Frees the slot of a job that has ended. */
-  finished(queue: string): void {
+  finished(queue: string, mayStartOthers = true): void {
     const active = this.#active.get(queue) ?? 1
     this.#active.set(queue, active - 1)
     const served = this.#options.queues.find((each) => each.queue === queue)
     // With a free slot, the last claim found no job for it. A running claim may not have requested this slot.
     const isNews = this.#claiming !== null || !served || active >= served.concurrency
-    if (isNews || !this.#options.store.notifiesOwnWrites) this.#fill()
+    if (isNews || (mayStartOthers && !this.#options.store.notifiesOwnWrites)) this.#fill()
   }
 
-  /** Stops claiming. Gives back, with their units, the jobs of a running claim. */
+  /** Stops claiming. Gives back, with their units, the jobs of a running claim and those that have not begun. */
   async stop(): Promise<void> {
     this.#end()
     await this.#claiming
+    await this.#giveBack(this.#hold.take(() => true))
     if (this.#inDoubt) await this.#check()
   }
 
@@ -171,7 +187,7 @@ export class Dispatcher implements Slots {
   }
 
   async #claimOnce(): Promise<void> {
-    const { store, clock, trouble, reporter, worker, leaseUs } = this.#options
+    const { store, trouble, reporter, held } = this.#options
     let claim: Claim
     try {
       if (this.#inDoubt) await this.#releaseLost()
@@ -183,20 +199,83 @@ export class Dispatcher implements Slots {
       trouble.failed(A_CLAIM, error)
       return isFinal(error) ? this.#end() : this.#restAWhile()
     }
-    if (this.#stopped) {
-      try {
-        if (claim.jobs.length > 0) await persist(clock, leaseUs / 1000, () => store.release(worker, claim.jobs))
-      } catch (error) {
-        trouble.report('warn', error, {}, 'jobs claimed during the stop could not be given back; their leases will end')
-      }
-      return
+    for (const job of claim.jobs) {
+      this.#active.set(job.queue, (this.#active.get(job.queue) ?? 0) + 1)
+      held.add(job)
     }
-    for (const job of claim.jobs) this.#active.set(job.queue, (this.#active.get(job.queue) ?? 0) + 1)
+    if (this.#stopped) return this.#giveBack(claim.jobs)
     reporter.claimed(claim)
-    for (const job of claim.jobs) void attempt(this.#attempts, job)
+    this.#recallAfter(claim)
+    for (const job of this.#hold.add(claim.jobs, claim.nowUs)) void attempt(this.#attempts, job)
     const wakeUs = this.#hasRoom() ? claim.nextWakeUs : claim.nextFireUs
     if (wakeUs !== null) this.#wakeIn((wakeUs - store.nowUs()) / 1000)
     else this.#wake?.cancel()
+  }
+
+  #start(job: GrantedJob, ahead: boolean): void {
+    void attempt(this.#attempts, job)
+    // The last claim may have left starts for want of room ahead.
+    if (ahead && this.#aheadOf(job.queue) === 1) this.#fill()
+  }
+
+  /** Runs a change of limits. The held starts that use them go back first, so that the change holds for them too. */
+  async changing<T>(uses: (use: BucketName) => boolean, change: () => Promise<T>): Promise<T> {
+    this.#changing++
+    try {
+      const first = this.#giveBack(this.#hold.take((job) => job.uses.some(uses)))
+      await this.#claiming
+      await first
+      await this.#giveBack(this.#hold.take((job) => job.uses.some(uses)))
+      return await change()
+    } finally {
+      this.#changing--
+      this.#fill()
+    }
+  }
+
+  /** Takes out the held starts of a bucket that is about to close. The answer gives them back. */
+  recall(limit: string, key: string): () => void {
+    const jobs = this.#hold.take((job) => job.uses.some((use) => use.limit === limit && use.key === key))
+    return () => void this.#giveBack(jobs)
+  }
+
+  /** Whether a start is held. */
+  get holds(): boolean {
+    return !this.#hold.isEmpty
+  }
+
+  /** Gives back the held starts that a caller has cancelled, and with that ends them. */
+  async cancelHeld(which: (job: GrantedJob) => boolean): Promise<void> {
+    const jobs = this.#hold.take(which)
+    await this.#giveBack(jobs)
+    for (const job of jobs) this.#options.reporter.cancelled(job)
+  }
+
+  /** Gives back held starts whose limits another process has changed, closed or paused, as far as a claim tells. */
+  #recallAfter({ generation, closedNow = [], pausedQueues = [] }: Claim): void {
+    const changed = this.#generation !== null && generation !== undefined && generation !== this.#generation
+    this.#generation = generation ?? this.#generation
+    if (!changed && closedNow.length + pausedQueues.length === 0) return
+    const closed = new Set(closedNow.map(({ limit, key }) => `${limit}\0${key}`))
+    const isClosed = (job: GrantedJob): boolean => job.uses.some(({ limit, key }) => closed.has(`${limit}\0${key}`))
+    void this.#giveBack(this.#hold.take((job) => changed || pausedQueues.includes(job.queue) || isClosed(job)))
+  }
+
+  /** Gives back claimed jobs that have not begun, the last first: so each returns all of its units. */
+  async #giveBack(jobs: readonly GrantedJob[]): Promise<void> {
+    if (jobs.length === 0) return
+    const { clock, held, leaseUs, store, trouble, worker } = this.#options
+    const lastFirst = jobs.toSorted((a, b) => b.startedUs - a.startedUs || b.seq - a.seq)
+    try {
+      await persist(clock, leaseUs / 1000, () => store.release(worker, lastFirst))
+    } catch (error) {
+      trouble.report('warn', error, {}, 'claimed jobs could not be given back; their leases will end')
+    }
+    for (const job of jobs) {
+      this.#active.set(job.queue, (this.#active.get(job.queue) ?? 1) - 1)
+      held.remove(job)
+    }
+    this.#fill()
   }
 
   async #check(): Promise<void> {
@@ -227,16 +306,25 @@ export class Dispatcher implements Slots {
   #request(): ClaimRequest {
     this.#again = null
     const { worker, leaseUs, eventWindowUs, queues } = this.#options
+    const aheadUs = this.#changing > 0 ? 0 : this.#options.aheadUs
     return {
       worker,
       leaseUs,
       eventWindowUs,
+      ...(aheadUs > 0 && { aheadUs }),
       tasks: this.#tasks,
       queues: queues.map(({ queue, concurrency }) => ({
         queue,
         slots: this.#stopped ? 0 : Math.max(0, concurrency - (this.#active.get(queue) ?? 0)),
+        ahead: aheadUs > 0 ? this.#aheadOf(queue) : 0,
       })),
     }
+  }
+
+  /** How many more starts of a queue may be held: at most half of its slots, so that other work finds some. */
+  #aheadOf(queue: string): number {
+    const concurrency = this.#options.queues.find((each) => each.queue === queue)?.concurrency ?? 0
+    return Math.max(0, Math.floor(concurrency / 2) - this.#hold.count(queue))
   }
 
   #hasRoom(): boolean {

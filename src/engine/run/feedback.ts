@@ -12,6 +12,7 @@ import type { Events } from '../events/events.ts'
 import type { Wakeup } from '../events/wakeup.ts'
 import { type OutcomeContext, paceOf, pushBackOf } from './settle.ts'
 import type { HeldRuns } from './held-runs.ts'
+import type { Changing } from './hold.ts'
 import type { TaskDefinition } from '../define/task.ts'
 import type { Trouble } from '../../base/trouble.ts'
 
@@ -28,6 +29,7 @@ export interface FeedbackOptions {
   readonly outcomes: OutcomeContext
   readonly held: HeldRuns
   readonly wakeup: Wakeup
+  readonly changing: Changing
 }
 
 /** A correction that only delays starts is retried for this time. */
@@ -169,10 +171,12 @@ export class Feedback {
   }
 
   #close(job: GrantedJob, limit: string, key: string, closedForUs: number): void {
-    const { clock, events, store, trouble, worker } = this.#options
+    const { changing, clock, events, store, trouble, worker } = this.#options
     const until = new Date(clock.now() + closedForUs / 1000)
     const untilUs = store.nowUs() + closedForUs
-    persist(clock, REPEATED_FOR_MS, () => store.penalize(limit, key, untilUs, worker)).then(
+    const close = (): Promise<boolean> =>
+      persist(clock, REPEATED_FOR_MS, () => store.penalize(limit, key, untilUs, worker))
+    changing((use) => use.limit === limit && use.key === key, close).then(
       (news) => news && events.emit('rate_limit.dynamic_adjusted', { limit, key, until, remaining: null }),
       (error: unknown) => trouble.report('error', error, { job: job.id, limit }, 'a refusal could not be stored'),
     )

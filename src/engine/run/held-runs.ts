@@ -1,6 +1,6 @@
 import type { GrantedJob } from '../../jobs/job.ts'
 import type { Run } from '../../store/contract/store.ts'
-import type { EndReason } from '../events/run-end.ts'
+import type { EndReason } from '../events/instrumentation.ts'
 
 /** The most abandoned settlements kept. The oldest go first, since their leases ended long ago. */
 const GIVEN_UP_AT_MOST = 10_000

@@ -74,10 +74,12 @@ export class Leases {
 
   /** Aborts the runs that a caller has cancelled. */
   async endCancelled(): Promise<void> {
-    const { held, store, trouble, worker } = this.#options
-    if (held.calls.size === 0) return
+    const { dispatcher, held, store, trouble, worker } = this.#options
+    if (held.calls.size === 0 && !dispatcher.holds) return
     try {
-      for (const seq of await store.cancellations(worker)) held.calls.get(seq)?.abort('cancel', true)
+      const cancelled = new Set(await store.cancellations(worker))
+      for (const seq of cancelled) held.calls.get(seq)?.abort('cancel', true)
+      await dispatcher.cancelHeld(({ seq }) => cancelled.has(seq))
       trouble.over(CANCELLATIONS)
     } catch (error) {
       trouble.failed(CANCELLATIONS, error)

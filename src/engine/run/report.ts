@@ -5,7 +5,7 @@ import { fromJsonText } from '../../base/json-value.ts'
 import type { Logger } from '../../base/logger.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
 import type { GrantedJob, SettleResult } from '../../jobs/job.ts'
-import { RateLimitRejected } from '../../jobs/rate-limit-rejected.ts'
+import { RateLimitRejected } from '../../jobs/handler-errors.ts'
 import type { ScheduleNews } from '../../jobs/schedule.ts'
 import { validate } from '../../jobs/schema.ts'
 import type { SetAside } from '../../store/contract/set-aside.ts'
@@ -46,6 +46,18 @@ export class Reporter {
     this.#options = options
   }
 
+  /** Reports the start of a run in this process, which will report its end. */
+  begun(job: GrantedJob): void {
+    this.#options.results.running(job.id)
+    this.started(job)
+  }
+
+  /** A run of this process is settled, or was abandoned: then its job may have ended elsewhere. */
+  left(job: GrantedJob, isSettled: boolean): void {
+    this.#options.results.left(job.id)
+    if (!isSettled) this.#ended(job.id)
+  }
+
   started(job: GrantedJob): void {
     const { events, waits } = this.#options
     waits.add(job)
@@ -81,7 +93,7 @@ export class Reporter {
         job,
         'onCompleted',
       )
-      return this.#ended(job.id)
+      return this.#options.results.completed(job.id, text)
     }
     if (settlement.kind === 'push-back') {
       const { limit, key, closedForUs } = settlement
@@ -123,6 +135,8 @@ export class Reporter {
       'the lease of this run ended before it settled, so its result was refused',
     )
     events.emit('job.lease_lost', about(job))
+    // Another process may have ended the job meanwhile.
+    this.#ended(job.id)
   }
 
   /** Reports the effects of a claim beside started jobs. */
@@ -139,15 +153,23 @@ export class Reporter {
           nextAt: nextAtUs === null ? null : this.#wallOf(nextAtUs),
         })
     }
-    for (const { nextAtUs, ...bucket } of claim.sustained)
-      events.emit('rate_limit.throttled', { ...bucket, nextAt: nextAtUs === null ? null : this.#wallOf(nextAtUs) })
-    for (const bucket of claim.released) events.emit('rate_limit.released', bucket)
+    for (const { nextAtUs, atUs, ...bucket } of claim.sustained) {
+      const nextAt = nextAtUs === null ? null : this.#wallOf(nextAtUs)
+      this.#at(atUs, () => events.emit('rate_limit.throttled', { ...bucket, nextAt }))
+    }
+    for (const { atUs, ...bucket } of claim.released) this.#at(atUs, () => events.emit('rate_limit.released', bucket))
     for (const news of claim.schedules) this.#scheduled(news)
     for (const row of claim.aside ?? []) this.#setAside(row)
     for (const job of claim.rejected) this.#rejected(job)
     for (const news of claim.flows) this.flow(news)
     if (claim.unresolved?.length) this.#options.unresolved(claim.unresolved)
     if (claim.unknown?.length) servedQueues.unknown(claim.unknown)
+  }
+
+  /** Reports a job that was cancelled before it began. */
+  cancelled(job: GrantedJob): void {
+    this.#options.events.emit('job.cancelled', about(job))
+    this.#ended(job.id)
   }
 
   /** Reports a job that was discarded because its limits could not be resolved. */
@@ -255,6 +277,14 @@ export class Reporter {
       job,
       name,
     )
+  }
+
+  /** Reports at an instant: starts that were granted ahead have not begun before. */
+  #at(atUs: number, report: () => void): void {
+    const { clock, store } = this.#options
+    const leftUs = atUs - store.nowUs()
+    if (leftUs <= 0) report()
+    else clock.setTimer(report, leftUs / 1000).unref?.()
   }
 
   #ended(id: string): void {

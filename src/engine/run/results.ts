@@ -22,6 +22,8 @@ export class Results {
   readonly #store: () => Promise<Store>
   readonly #clock: Clock
   readonly #waiters = new Map<string, Set<Waiter>>()
+  /** Jobs whose handlers run in this process: it reports their ends by itself. */
+  readonly #running = new Set<string>()
   /** Jobs that are read again in a moment. */
   readonly #again = new Set<string>()
   #stopWatching: (() => void) | null = null
@@ -42,6 +44,21 @@ export class Results {
     if (answer.kind === 'created' && events.heard('job.enqueued'))
       events.emit('job.enqueued', { id: job.id, task: job.task, queue: job.queue })
     return this.handle(answer.id, answer.kind !== 'created')
+  }
+
+  /** A run of a job has begun in this process. */
+  running(id: string): void {
+    this.#running.add(id)
+  }
+
+  /** That run is settled, or was abandoned. From now on its job may end in another process. */
+  left(id: string): void {
+    this.#running.delete(id)
+  }
+
+  /** A run has completed its job with this result, as JSON text. A completed job stays so, and needs no read. */
+  completed(id: string, result: string | null): void {
+    for (const waiter of this.#waiters.get(id) ?? []) if (this.#leave(id, waiter)) resolveWith(result, waiter)
   }
 
   /** A job has ended, or may have: answers its waiting callers, after a delay while the store is away. */
@@ -94,7 +111,7 @@ export class Results {
         const message = `The job ${id} had not ended after ${timeoutMs} ms. It continues.`
         waiter.timer = this.#clock.setTimer(() => giveUp(new SluiceError('job.result.timeout', message)), timeoutMs)
       }
-      this.#answer(id).catch(giveUp)
+      if (!this.#running.has(id)) this.#answer(id).catch(giveUp)
     })
   }
 
@@ -112,7 +129,7 @@ export class Results {
   #watch(store: Store): void {
     this.#stopWatching ??= store.watch((change) => {
       if (change === 'work') return
-      for (const id of this.#waiters.keys()) this.settled(id)
+      for (const id of this.#waiters.keys()) if (change !== 'ended' || !this.#running.has(id)) this.settled(id)
     })
   }
 
@@ -123,14 +140,16 @@ export class Results {
   }
 }
 
-function finish(job: JobRecord, waiter: Waiter): void {
-  if (job.state === 'completed') {
-    try {
-      return waiter.resolve(job.result === null ? undefined : JSON.parse(job.result))
-    } catch (error) {
-      return waiter.reject(error)
-    }
+function resolveWith(result: string | null, waiter: Waiter): void {
+  try {
+    waiter.resolve(result === null ? undefined : JSON.parse(result))
+  } catch (error) {
+    waiter.reject(error)
   }
+}
+
+function finish(job: JobRecord, waiter: Waiter): void {
+  if (job.state === 'completed') return resolveWith(job.result, waiter)
   if (job.state === 'cancelled') return waiter.reject(new JobCancelled(job))
   waiter.reject(new JobDiscarded(job))
 }

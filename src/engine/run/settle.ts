@@ -7,13 +7,13 @@ import { beginningOf } from '../../base/text.ts'
 import { asError, codeOf } from '../../base/thrown.ts'
 import type { Trouble } from '../../base/trouble.ts'
 import type { GrantedJob, JobError, Settlement, SettleResult } from '../../jobs/job.ts'
-import { NonRetryable } from '../../jobs/non-retryable.ts'
+import { NonRetryable } from '../../jobs/handler-errors.ts'
 import { penaltyUs, type RateLimited, isRateLimited } from '../../jobs/rate-limited.ts'
 import { retryDelayUs } from '../../jobs/retry-policy.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import { partitionKey } from '../../policy/limits/partition-key.ts'
 import type { Store } from '../../store/contract/store.ts'
-import type { RunEnd } from '../events/run-end.ts'
+import type { RunEnd } from '../events/instrumentation.ts'
 import type { LimitRegistry } from '../define/limit-registry.ts'
 import type { TaskDefinition } from '../define/task.ts'
 import type { HeldRuns } from './held-runs.ts'
@@ -76,10 +76,25 @@ export function outcomeOf(context: OutcomeContext, job: GrantedJob, task: TaskDe
 
 /** The slots of a worker's queues, which runs take and leave. */
 export interface Slots {
-  /** A run of this queue has ended. Its slot is free. */
-  finished(queue: string): void
+  /**
+   * A run of this queue has ended. Its slot is free.
+   * @param mayStartOthers false: its end lets no waiting job start
+   */
+  finished(queue: string, mayStartOthers?: boolean): void
   /** A run of this queue could not be settled yet. It takes its slot again. */
   hold(queue: string): void
+  /** Takes out the held starts of a bucket that is about to close. The answer gives them back. */
+  recall(limit: string, key: string): () => void
+}
+
+/**
+ * Whether the end of a run may let a waiting job start that needs more than a free slot: the job itself, one that needs
+ * its permits, the next of its flow or of its schedule.
+ */
+export function mayStartOthers({ uses, flow, occurrence }: GrantedJob, { settlement }: Outcome): boolean {
+  const { kind } = settlement
+  const ends = kind === 'complete' || kind === 'discard' || kind === 'cancel'
+  return !ends || uses.length > 0 || flow !== undefined || occurrence !== undefined
 }
 
 /** The parts that settle the runs of one worker. */
@@ -97,18 +112,31 @@ export interface SettleContext {
  * Writes the outcome of a run, with retries while the store is in trouble. The lease guards it, so it counts once or
  * not at all. Returns null if it was abandoned.
  */
-export async function settle(
+export function settle(context: SettleContext, job: GrantedJob, { settlement }: Outcome): Promise<SettleResult | null> {
+  const { store, trouble, worker } = context
+  const run = { ...settlement, startedUs: job.startedUs }
+  return store.settle(worker, run).then(
+    (settled) => {
+      trouble.over(A_SETTLEMENT)
+      return settled
+    },
+    (error: unknown) => settleAgain(context, job, run, error),
+  )
+}
+
+/** Tries again after a first failure. */
+async function settleAgain(
   context: SettleContext,
   job: GrantedJob,
-  { settlement }: Outcome,
+  run: Settlement,
+  failure: unknown,
 ): Promise<SettleResult | null> {
   const { clock, held, leaseUs, slots, store, trouble, worker } = context
-  const run = { ...settlement, startedUs: job.startedUs }
   try {
     const settled = await persist(
       clock,
       Math.max(leaseUs / 1000, SETTLES_FOR_MS),
-      (again) => store.settle(worker, run, again),
+      (again) => (again ? store.settle(worker, run, true) : Promise.reject(asError(failure))),
       (error) => {
         // Its slot is taken until the run is settled.
         if (!held.unsettled.has(job)) slots.hold(job.queue)

@@ -1,4 +1,4 @@
-import { settlesWithin } from '../../base/within.ts'
+import { settlesWithin } from '../../base/promises.ts'
 import type { Change, Store } from '../../store/contract/store.ts'
 import type { EngineSettings } from '../define/options.ts'
 import type { TaskDefinition } from '../define/task.ts'
@@ -8,6 +8,7 @@ import type { Wakeup } from '../events/wakeup.ts'
 import { Dispatcher, type ServedQueue } from './dispatch.ts'
 import { Feedback } from './feedback.ts'
 import { HeldRuns } from './held-runs.ts'
+import type { BucketName, Changing } from './hold.ts'
 import { Leases } from './leases.ts'
 import { Maintenance } from './maintenance.ts'
 import type { OutcomeContext } from './settle.ts'
@@ -47,7 +48,9 @@ export class Worker {
     const { clock, trouble } = settings
     this.#id = id
     this.#options = options
-    const shared = { ...settings, ...parts, worker: id, held: this.#held }
+    const { aheadUs = clock.attach ? 0 : parts.store.aheadUs } = settings
+    const changing: Changing = (uses, change) => this.changing(uses, change)
+    const shared = { ...settings, ...parts, aheadUs, worker: id, held: this.#held, changing }
     const dispatcher = (this.#dispatcher = new Dispatcher({ ...shared, feedback: new Feedback(shared) }))
     this.#leases = new Leases({ ...shared, dispatcher })
     this.#maintenance = new Maintenance(clock, trouble, [
@@ -82,9 +85,15 @@ export class Worker {
     return this.#held.calls.size
   }
 
-  /** Aborts a cancelled run of this process. */
-  cancel(id: string): void {
+  /** Ends a cancelled run of this process: aborts it, or gives it back if it has not begun. */
+  async cancel(id: string): Promise<void> {
     for (const call of this.#held.calls.values()) if (call.job.id === id) call.abort('cancel', true)
+    await this.#dispatcher.cancelHeld((job) => job.id === id)
+  }
+
+  /** Runs a change of limits, before which the held starts that use them go back. */
+  changing<T>(uses: (use: BucketName) => boolean, change: () => Promise<T>): Promise<T> {
+    return this.#dispatcher.changing(uses, change)
   }
 
   /**

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { QueueBounds } from '../../store/contract/queues.ts'
+import { MAX_STRIPES } from '../../jobs/lane.ts'
 import { ok, operation, type Operation } from '../operation.ts'
 import { notFound } from '../refusal.ts'
 import { ownName, splitName } from '../tenant.ts'
@@ -46,7 +47,7 @@ export const adminGetQueue: Operation = operation({
     const record = (await ownQueues(call)).find((each) => each.name === stored)
     if (!record) throw notFound('queue', name)
     const counts = countsOf(await call.server.counts.of(stored))
-    const { paused, bounds, limit } = record
+    const { paused, bounds, limit, stripes } = record
     return ok({
       name,
       state: paused ? 'paused' : 'active',
@@ -54,7 +55,7 @@ export const adminGetQueue: Operation = operation({
       counts,
       depth: depthOf(counts),
       throttled: (await call.server.counts.throttled()).get(stored) ?? 0,
-      config: configJson(bounds),
+      config: configJson(bounds, stripes),
       rate_limit: limit && splitName(limit).name,
     })
   },
@@ -71,7 +72,7 @@ export const configureQueue: Operation = operation({
   method: 'PUT',
   path: '/ojs/v1/admin/queues/:name/config',
   name: 'configureQueue',
-  summary: 'Bound the number of jobs in a queue that have not started.',
+  summary: 'Bound the number of jobs in a queue that have not started, or spread its lanes over stripes.',
   params: QueueParams,
   body: z.looseObject({
     backpressure: z
@@ -81,11 +82,12 @@ export const configureQueue: Operation = operation({
         warning_threshold: z.number().gt(0).max(1).optional(),
       })
       .nullish(),
+    stripes: z.int().min(1).max(MAX_STRIPES).optional(),
   }),
   answers: { 200: 'The bounds apply from now on.' },
   async run(call) {
     const { name } = call.params
-    const { backpressure } = call.body
+    const { backpressure, stripes } = call.body
     requireQueues(call, [name])
     const store = await call.server.remote.store()
     const stored = ownName(call.tenant, name)
@@ -95,8 +97,9 @@ export const configureQueue: Operation = operation({
         stored,
         backpressure && { maxDepth: backpressure.max_depth, warnAt: backpressure.warning_threshold ?? null },
       )
+    if (stripes !== undefined) await store.stripeQueue(stored, stripes)
     const record = (await store.queues()).find((each) => each.name === stored)
-    return ok({ name, config: configJson(record?.bounds ?? null) })
+    return ok({ name, config: configJson(record?.bounds ?? null, record?.stripes ?? 1) })
   },
 })
 
@@ -127,12 +130,14 @@ export const limitQueue: Operation = operation({
   },
 })
 
-/** The bounds of a queue, in the form of a change. */
-function configJson(bounds: QueueBounds | null): object {
-  if (!bounds) return { backpressure: null }
+/** The bounds and the stripes of a queue, in the form of a change. */
+function configJson(bounds: QueueBounds | null, stripes: number): object {
+  const spread = stripes > 1 ? { stripes } : {}
+  if (!bounds) return { backpressure: null, ...spread }
   const { maxDepth, warnAt } = bounds
   return {
     backpressure: { max_depth: maxDepth, strategy: 'reject', ...(warnAt !== null && { warning_threshold: warnAt }) },
+    ...spread,
   }
 }
 

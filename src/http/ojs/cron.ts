@@ -36,6 +36,9 @@ const Body = z.looseObject({
   options: Options.nullish(),
 })
 
+/** A page has two lists of the same schedules, and each shows its arguments twice. */
+const SHOWN_TIMES = 4
+
 /** Registers a schedule, or changes it. */
 export const registerCron: Operation = operation({
   method: 'POST',
@@ -97,10 +100,12 @@ export const listCron: Operation = operation({
   query: PageQuery,
   answers: { 200: 'The schedules of the tenant.' },
   async run({ server, tenant, access, query }) {
-    const all = (await (await server.remote.store()).schedules())
-      .filter((each) => isOwn(tenant, each.name) && access.mayName(splitName(each.job.queue).name))
-      .map(cronJson)
-    const { items, pagination } = pageOf(all, query)
+    const all = (await (await server.remote.store()).schedules()).filter(
+      (each) => isOwn(tenant, each.name) && access.mayName(splitName(each.job.queue).name),
+    )
+    const { items: records, pagination } = pageOf(all, query)
+    requireFitting(records, server.bounds.answerBytes)
+    const items = records.map(cronJson)
     return ok({ crons: items, cron_jobs: items, pagination })
   },
 })
@@ -121,6 +126,18 @@ export const deleteCron: Operation = operation({
     return ok({ cron: { name }, deleted: true, name })
   },
 })
+
+/** Checks that a page of schedules fits into an answer; one alone always does. @throws {Refusal} 422 */
+function requireFitting(page: readonly ScheduleRecord[], bytes: number): void {
+  let used = 0
+  for (const [at, { job }] of page.entries()) {
+    used += SHOWN_TIMES * (Buffer.byteLength(job.input) + Buffer.byteLength(job.extra ?? ''))
+    if (used > bytes && at > 0)
+      throw unprocessable(
+        `per_page is invalid: ${page.length}. The schedules of this page have more than ${bytes} bytes. Expected a smaller one, such as ${at}.`,
+      )
+  }
+}
 
 async function scheduleNamed(
   { server }: Call<unknown, unknown, unknown>,

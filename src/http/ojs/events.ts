@@ -30,18 +30,25 @@ export const listEvents: Operation = operation({
       isVisible(call, logged) &&
       (types === null || types.some((type) => matchesType(type, logged.event.type))) &&
       (queues === null || queues.includes(String(logged.event.data['queue'])))
-    const { events } = call.server
+    const { events, bounds } = call.server
     const found = events.after(Number(after ?? 0), matches, limit + 1)
-    const shown = found.slice(0, limit)
+    const shown = fitting(found.slice(0, limit), bounds.answerBytes)
+    const hasMore = found.length > shown.length
     // Events that did not match need no second search.
-    const seen = found.length > limit ? shown.at(-1)?.seq : events.latest
-    return ok({
-      events: shown.map(({ event }) => event),
-      cursor: String(seen),
-      has_more: found.length > limit,
-    })
+    const seen = hasMore ? shown.at(-1)?.seq : events.latest
+    return ok({ events: shown.map(({ event }) => event), cursor: String(seen), has_more: hasMore })
   },
 })
+
+/** The first events, as many as fit into an answer; one always does. */
+function fitting(found: readonly LoggedEvent[], bytes: number): readonly LoggedEvent[] {
+  let used = 0
+  const end = found.findIndex(({ event }, at) => {
+    used += Buffer.byteLength(JSON.stringify(event))
+    return used > bytes && at > 0
+  })
+  return end < 0 ? found : found.slice(0, end)
+}
 
 /** Streams events as server-sent events. */
 export const streamEvents: Operation = operation({

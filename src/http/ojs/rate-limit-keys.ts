@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { isStorable } from '../../base/text.ts'
-import type { KeyCount } from '../../store/contract/limit-keys.ts'
+import type { KeyCount } from '../../store/contract/limits.ts'
 import { denied } from '../access.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { invalid } from '../refusal.ts'

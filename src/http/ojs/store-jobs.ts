@@ -24,15 +24,20 @@ export async function storeJobs(call: Call<unknown, unknown, unknown>, sent: rea
   const answer = await server.remote.push(ready.jobs, ready.limits)
   if (answer.kind === 'refused') throw await refused(call, answer)
   const { logger } = server
+  const nowMs = server.clock.now()
+  const now = { nowUs: nowMs * 1000, wallUs: nowMs * 1000 }
   const jobs = await Promise.all(
-    answer.answers.map(({ id }, i) =>
-      afterCommit(
+    answer.answers.map(async ({ kind, id }, i) => {
+      const job = { ...(ready.jobs[i] as NewJob), id }
+      // A new job is what was sent, unless its time is over already.
+      if (kind === 'created' && answer.at && (job.expiresAtMs ?? Infinity) > nowMs) return asStored(job, answer.at)
+      return afterCommit(
         logger,
         call.requestId,
         () => server.remote.get(id),
-        () => asStored({ ...(ready.jobs[i] as NewJob), id }, server.clock.now()),
-      ),
-    ),
+        () => asStored(job, now),
+      )
+    }),
   )
   const left = afterCommit(
     logger,
@@ -43,9 +48,7 @@ export async function storeJobs(call: Call<unknown, unknown, unknown>, sent: rea
   return {
     // A token that may not name the queue of a unique key's holder does not see that job.
     jobs: jobs.flatMap((job, i) =>
-      job === null || maySee(call, job)
-        ? (job ?? [])
-        : asStored({ ...(ready.jobs[i] as NewJob), id: job.id }, server.clock.now()),
+      job === null || maySee(call, job) ? (job ?? []) : asStored({ ...(ready.jobs[i] as NewJob), id: job.id }, now),
     ),
     duplicate: answer.answers.some(({ kind }) => kind === 'duplicate'),
     headers: { ...pressureHeaders(answer.depths), ...(await left) },
@@ -53,9 +56,9 @@ export async function storeJobs(call: Call<unknown, unknown, unknown>, sent: rea
 }
 
 /** A job as it was sent to the store, for an answer without a read. */
-function asStored(job: NewJob, nowMs: number): JobDetails {
-  const nowUs = nowMs * 1000
-  const isLater = job.runAtMs !== null && job.runAtMs > nowMs
+function asStored(job: NewJob, { nowUs, wallUs }: { readonly nowUs: number; readonly wallUs: number }): JobDetails {
+  const runAtUs = job.runAtMs === null ? null : Math.round(job.runAtMs * 1000)
+  const isLater = runAtUs !== null && runAtUs > wallUs
   return {
     seq: 0,
     id: job.id,
@@ -68,7 +71,7 @@ function asStored(job: NewJob, nowMs: number): JobDetails {
     maxAttempts: job.maxAttempts,
     createdUs: nowUs,
     sinceUs: nowUs,
-    dueUs: isLater && job.runAtMs !== null ? job.runAtMs * 1000 : null,
+    dueUs: isLater && !job.terms?.pending ? runAtUs : null,
     startedUs: null,
     finishedUs: null,
     result: null,

@@ -1,6 +1,8 @@
 import type { JobState } from '../../jobs/job-state.ts'
 import type { FlowView } from '../../engine/api/flows.ts'
-import type { JobView } from '../../engine/api/jobs.ts'
+import { timeOf } from './job-json.ts'
+import type { WorkflowJob } from './workflow-jobs.ts'
+import { fromJsonText } from '../../base/json-value.ts'
 
 /** The specification's names of the states of a step. */
 const STEP_STATES: Readonly<Record<JobState, string>> = {
@@ -21,11 +23,11 @@ interface Sent {
 }
 
 /** A flow in the form of the Open Job Spec. @param jobs the jobs to show */
-export function workflowJson(flow: FlowView, jobs: readonly JobView[]): Record<string, unknown> {
+export function workflowJson(flow: FlowView, jobs: readonly WorkflowJob[]): Record<string, unknown> {
   const { id, kind, name, state, total, completed, discarded, createdAt, finishedAt, meta } = flow
   const { type = kind, steps = null } = (meta['ojs'] ?? {}) as Sent
   const failed = jobs.filter((job) => job.state === 'discarded' && job.flow?.callback === null)
-  const startedMs = Math.min(...jobs.map(({ startedAt }) => startedAt?.getTime() ?? Infinity))
+  const startedUs = Math.min(...jobs.map((job) => job.startedUs ?? Infinity))
   const shown = jobs
     .filter((job) => steps !== null || job.flow?.callback === null)
     .map((job, at) => ({ ...stepJson(job), ...steps?.[at] }))
@@ -40,7 +42,7 @@ export function workflowJson(flow: FlowView, jobs: readonly JobView[]): Record<s
       : { jobs_total: total, jobs_completed: completed, jobs: shown }),
     metadata: {
       created_at: createdAt.toISOString(),
-      started_at: startedMs === Infinity ? undefined : new Date(startedMs).toISOString(),
+      started_at: startedUs === Infinity ? undefined : timeOf(startedUs),
       completed_at: state === 'cancelled' ? undefined : finishedAt?.toISOString(),
       cancelled_at: state === 'cancelled' ? finishedAt?.toISOString() : undefined,
       job_count: total,
@@ -51,7 +53,7 @@ export function workflowJson(flow: FlowView, jobs: readonly JobView[]): Record<s
   }
 }
 
-function failureJson(isChain: boolean, failed: readonly JobView[]): Record<string, unknown> {
+function failureJson(isChain: boolean, failed: readonly WorkflowJob[]): Record<string, unknown> {
   return {
     ...(isChain && { failed_step_index: failed[0]?.flow?.node }),
     failed_job_ids: failed.map(({ id }) => id),
@@ -64,14 +66,17 @@ function failureJson(isChain: boolean, failed: readonly JobView[]): Record<strin
   }
 }
 
-function stepJson({ id, task, state, result, startedAt, finishedAt, flow }: JobView): Record<string, unknown> {
+function stepJson(job: WorkflowJob): Record<string, unknown> {
+  const { id, task, state, result, resultOmitted, startedUs, finishedUs, flow } = job
+  const completed = state === 'completed'
   return {
     index: flow?.node,
     type: task,
     state: STEP_STATES[state],
     job_id: id,
-    result: state === 'completed' ? result : undefined,
-    started_at: startedAt?.toISOString(),
-    completed_at: state === 'completed' ? finishedAt?.toISOString() : undefined,
+    result: completed && !resultOmitted ? fromJsonText(result, null) : undefined,
+    result_omitted: completed && resultOmitted ? true : undefined,
+    started_at: startedUs === null ? undefined : timeOf(startedUs),
+    completed_at: completed && finishedUs !== null ? timeOf(finishedUs) : undefined,
   }
 }

@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import type { FlowJob } from '../../jobs/new-flow.ts'
 import type { FlowView } from '../../engine/api/flows.ts'
-import type { JobView } from '../../engine/api/jobs.ts'
 import { afterCommit } from '../after-commit.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { notFound, Refusal, unprocessable } from '../refusal.ts'
@@ -9,12 +8,10 @@ import { requireRoom } from './backpressure.ts'
 import { maySee } from './jobs.ts'
 import { readyJobs, type ReadyJobs } from './ready-jobs.ts'
 import { type JobJson, JobId, type OptionsJson } from './schemas.ts'
+import { workflowJobs, type WorkflowJob } from './workflow-jobs.ts'
 import { workflowJson } from './workflow-json.ts'
 import { planOf, type WorkflowPlan } from './workflow-plan.ts'
 import { Workflow } from './workflow-schema.ts'
-
-/** The most jobs that one workflow's answer shows; it counts all of them. */
-const SHOWN_AT_MOST = 1_000
 
 const Params = z.object({ id: JobId })
 
@@ -131,10 +128,11 @@ async function ready(call: Call<unknown, unknown, unknown>, sent: readonly JobJs
 async function namedFlow(
   call: Call<unknown, unknown, unknown>,
   id: string,
-): Promise<{ readonly flow: FlowView; readonly jobs: readonly JobView[] }> {
-  const { flows } = call.server.sluice
-  const flow = await flows.get(id)
-  const jobs = flow ? await flows.jobs(id, { limit: SHOWN_AT_MOST }) : []
+): Promise<{ readonly flow: FlowView; readonly jobs: readonly WorkflowJob[] }> {
+  const { sluice, remote, bounds } = call.server
+  const flow = await sluice.flows.get(id)
+  // The answer shows each job twice.
+  const jobs = flow ? await workflowJobs(await remote.store(), id, bounds.answerBytes / 2) : []
   // Without any stored job its owner is unknown.
   if (!flow || jobs.length === 0 || !jobs.every((job) => maySee(call, job))) throw notFound('workflow', id)
   return { flow, jobs }

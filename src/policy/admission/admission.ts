@@ -1,35 +1,25 @@
 import {
   admittedAtUs,
   type Bucket,
-  comesBefore,
   drops,
   type Head,
   headOf,
-  type HeadSource,
   type Lane,
   loadHeads,
   NEVER_US,
   placeAs,
-  type UnlistedJob,
-  weightOf,
+  unlistedBefore,
 } from './lane.ts'
-import { DropWatch, type WatchSource } from './drop-watch.ts'
-import { type Candidate, WaitList, type WaitListSource, type QueueService } from './wait-list.ts'
-import { type Charge, type Grant, pay, type QueueSlots } from './queue-slots.ts'
+import type { AdmissionSource } from './admission-source.ts'
+import { Ahead, HEADS_AHEAD } from './ahead.ts'
+import { DropWatch } from './drop-watch.ts'
+import { type Candidate, WaitList } from './wait-list.ts'
+import { type Charge, chargesOf, type Grant, pay, type QueueSlots } from './queue-slots.ts'
 import { isFull, REJECTED_AT_ONCE, type Refusal, refusalOf, type Rejection } from './refusal.ts'
 import { wakeOf } from './retime.ts'
 import { isStale, leaveScan, LateScan } from './late-scan.ts'
 import { endsTurn } from './turn.ts'
 import { rank, TurnOrder } from './turn-order.ts'
-
-/** The reads of a decision while it runs. A backend answers from its tables, with at most the rows asked for. */
-export interface AdmissionSource extends WaitListSource, HeadSource, WatchSource {
-  served(queue: number): QueueService
-  /** A job at the head of a lane that this claimer may not start; null: none. The lane's heads were read before. */
-  unlisted?(lane: Lane): UnlistedJob | null
-  /** Since when this claimer has seen such a job ahead of one that it could start. Absent: it never yields. */
-  readonly yieldedSince?: ((lane: Lane, seq: number) => number) | undefined
-}
 
 /** The most lanes of a wait list that one decision parks. */
 const PARKED_AT_MOST = 256
@@ -37,12 +27,13 @@ const PARKED_AT_MOST = 256
 const YIELD_US = 50_000
 
 /**
- * Decides which waiting jobs start at one instant: all buckets of a job must admit it, or none is charged.
- * Candidates, by priority and then by turn: open lanes, the first lane of each due wait list, unlimited lanes. A
- * refused lane waits on the bucket that refuses it longest. A newcomer waits behind lanes that it does not outrank.
+ * Decides which waiting jobs start at one instant: all buckets of a job must admit it, or none is charged. Candidates,
+ * by priority and then by turn: open lanes, the first lane of each due wait list, unlimited lanes. A refused lane waits
+ * on the bucket that refuses it longest. A newcomer waits behind lanes that it does not outrank.
  */
 export class Admission {
-  readonly nowUs: number
+  /** The clock; while it looks ahead, the instant that it decides for. */
+  nowUs: number
   readonly grants: Grant[] = []
   readonly rejections: Rejection[] = []
   /** Scans the jobs behind refused heads. */
@@ -67,6 +58,7 @@ export class Admission {
   readonly #order = new TurnOrder<Candidate>()
   /** The number of offered lanes and wait lists, which share the slots. */
   #lanes = 0
+  #ahead: Ahead | null = null
 
   constructor(nowUs: number, turn: number, shares: readonly QueueSlots[], source: AdmissionSource) {
     this.nowUs = nowUs
@@ -77,7 +69,6 @@ export class Admission {
     for (const share of shares) this.#shares.set(share.queue, share).set(share.ownQueue, share)
   }
 
-  /** Adds an open lane. */
   addLane(lane: Lane): void {
     this.#lanes++
     this.#offer(lane)
@@ -106,15 +97,26 @@ export class Admission {
     } while (this.#order.top)
   }
 
-  /** Drops the first jobs of a lane, up to one that is not refused. @returns whether it dropped any */
-  readonly #dropFirst = (lane: Lane): boolean => {
-    const { length } = this.rejections
-    for (let head = this.#headOf(lane); head && !isFull(this.rejections); head = this.#headOf(lane)) {
-      const refusal = this.#refusalOf(lane, head)
-      if (refusal?.behaviour === 'drop') this.#reject(lane, { head, refusal })
-      else break
+  /**
+   * Grants further starts at the instants up to `untilUs` at which the first lane of a wait list may go, each charged at
+   * its own. Instants only grow, so turns and priorities order these starts as if each were decided in its time.
+   */
+  lookAhead(untilUs: number): void {
+    const ahead = (this.#ahead = new Ahead(this.nowUs, untilUs))
+    for (const waitList of this.waitLists.values()) this.#offerFirst(waitList)
+    for (let due = ahead.next(); due; due = ahead.next()) {
+      this.nowUs = due.atUs
+      for (const waitList of due.waitLists) this.#offerFirst(waitList)
+      this.#decideLanes()
     }
-    return this.rejections.length > length
+    this.nowUs = ahead.clockUs
+  }
+
+  /** Drops the first job of a lane if a limit refuses and drops it. */
+  readonly #dropFirst = (lane: Lane): void => {
+    const head = this.#headOf(lane)
+    const refusal = head && this.#refusalOf(lane, head)
+    if (head && refusal?.behaviour === 'drop') this.#reject(lane, { head, refusal })
   }
 
   #decideLanes(): void {
@@ -145,7 +147,9 @@ export class Admission {
       const next = waitList.first((queue) => this.#hinders(queue))
       if (!next || this.#slots(next.queue) === 0) continue
       const untilUs = this.#yielded.get(next)
-      wakeUs = Math.min(wakeUs, untilUs ?? this.#needOf(next, bucket))
+      const needUs = this.#needOf(next, bucket)
+      const comeUs = this.#ahead?.wakeUs(next, this.#headOf(next), this.#shares.get(next.queue), needUs) ?? needUs
+      wakeUs = Math.min(wakeUs, untilUs ?? comeUs)
       // The original due time shows how long other workers have had their chance.
       if (untilUs !== undefined && waitList.dueAtUs !== null && bucket.wakeAtUs <= this.nowUs)
         bucket.wakeAtUs = Math.min(waitList.dueAtUs, bucket.wakeAtUs)
@@ -170,6 +174,7 @@ export class Admission {
     if (!lane) return
     const needUs = this.#needOf(lane, waitList.bucket)
     waitList.bucket.wakeAtUs = needUs
+    if (this.#ahead?.defers(waitList, needUs)) return
     const nothing = this.#slots(lane.queue) > 0 && !this.#headOf(lane)
     const unlisted = nothing ? this.#source.unlisted?.(lane) : null
     if (unlisted?.known) {
@@ -201,9 +206,10 @@ export class Admission {
         return this.#offerFirst(waitList)
     } else if (lane.state !== 'open' || lane.turn !== candidate.turn || lane.head !== candidate.head) return
     const share = this.#shares.get(lane.queue)
-    if (share && share.slots > 0) {
+    if (share && share.slots > 0 && !waitList && share.endsBefore(candidate)) this.unfinished = true
+    else if (share && share.slots > 0) {
       const priority = share.buckets.length === 0 ? null : (this.#headOf(lane)?.given ?? null)
-      if (!this.#queueIsClosed(share, priority)) return this.#look(lane, waitList, share)
+      if (this.#ahead || !this.#queueIsClosed(share, priority)) return this.#look(lane, waitList, share)
     }
     // The lane's queue fell asleep or filled up meanwhile. Offer the next lane whose queue can start a job.
     if (waitList) this.#offerFirst(waitList)
@@ -214,11 +220,13 @@ export class Admission {
     const head = this.#headOf(lane)
     if (!head) return this.#close(lane)
     if (head.priority !== lane.priority) return this.#rerank(lane, head)
+    if (this.#ahead && (this.#source.unlisted?.(lane) || !this.#ahead.admits(lane, head, share, this.nowUs)))
+      return this.#leave(lane, waitList, head, this.#ahead)
     let refusal = this.#refusalOf(lane, head)
     if (!refusal) return this.#yields(lane, head) ? undefined : this.#start(lane, head, share)
     if (refusal.behaviour === 'drop' || refusal.behaviour === 'late') return this.#reject(lane, { head, refusal })
     if (!this.lateScan.scan(lane, refusal)) return this.#open(lane)
-    const unlisted = this.#unlistedBefore(lane, head)
+    const unlisted = unlistedBefore(this.#source, lane, head)
     if (unlisted) {
       const other = this.#refusalOf(lane, unlisted)
       // The lane stays open for the worker that may start its first job now.
@@ -235,6 +243,14 @@ export class Admission {
     this.#offerFirst(waitList)
   }
 
+  /** Leaves a lane to its own time. One that is in no wait list joins that of the bucket that refuses it now. */
+  #leave(lane: Lane, waitList: WaitList | null, head: Head, { clockUs, leave }: Ahead): void {
+    if (waitList) return leave(waitList)
+    const [bucket] = lane.buckets
+    const refusal = refusalOf(lane, head, clockUs, () => null)
+    if (bucket) this.#wait(lane, refusal ?? { bucket, untilUs: clockUs, behaviour: 'wait' })
+  }
+
   /** Until when an earlier lane in the bucket's wait list blocks this one; null: no lane does. */
   #aheadUntil(bucket: Bucket, lane: Lane): number | null {
     if (bucket.wakeAtUs === null) return null
@@ -248,18 +264,9 @@ export class Admission {
 
   #needOf(lane: Lane, bucket: Bucket): number {
     const head = this.#headOf(lane)
-    const unlisted = this.#unlistedBefore(lane, head)
-    if (!head && !unlisted) return this.nowUs
-    return Math.min(
-      ...[head, unlisted].flatMap((each) => each ?? []).map((each) => admittedAtUs(lane, each, bucket, this.nowUs)),
-    )
-  }
-
-  /** The first job of a lane if only another worker may start it. @param head the first job that this worker may start */
-  #unlistedBefore(lane: Lane, head: Head | null): Head | null {
-    const unlisted = this.#source.unlisted?.(lane)
-    if (!unlisted?.known) return null
-    return head && comesBefore(head, unlisted.head) ? null : unlisted.head
+    const first = [head, unlistedBefore(this.#source, lane, head)].flatMap((each) => each ?? [])
+    if (first.length === 0) return this.nowUs
+    return Math.min(...first.map((each) => admittedAtUs(lane, each, bucket, this.nowUs)))
   }
 
   #refusalOf(lane: Lane, head: Head): Refusal | null {
@@ -268,7 +275,7 @@ export class Admission {
 
   /** Whether another worker still has precedence for a job ahead of this head. The lane keeps its place. */
   #yields(lane: Lane, head: Head): boolean {
-    const unlisted = this.#unlistedBefore(lane, head)
+    const unlisted = unlistedBefore(this.#source, lane, head)
     if (!unlisted) return false
     const untilUs = (this.#source.yieldedSince?.(lane, unlisted.seq) ?? -Infinity) + YIELD_US
     if (untilUs <= this.nowUs) return false
@@ -280,8 +287,7 @@ export class Admission {
   }
 
   #start(lane: Lane, head: Head, share: QueueSlots): void {
-    const own = lane.buckets.map((bucket, i) => ({ bucket, weight: weightOf(head, i, bucket) }))
-    this.#grant(share, lane, head, [...own, ...share.buckets.filter(({ bucket }) => !lane.buckets.includes(bucket))])
+    this.#grant(share, lane, head, chargesOf(lane, head, share))
     share.unlimitedNext = true
     if (endsTurn(lane)) lane.turn = ++this.turn
     leaveScan(lane, head)
@@ -302,17 +308,13 @@ export class Admission {
     lane.next++
     this.#open(lane)
     const head = this.#headOf(lane)
-    if (!head) return this.#close(lane)
-    lane.priority = head.priority
-    lane.head = head.seq
-    this.#offer(lane)
+    return head ? this.#rerank(lane, head) : this.#close(lane)
   }
 
-  /** Ranks a view again by its present head, after other workers took jobs from its lane. */
+  /** Ranks a lane by its present head: of a view, other workers may have taken jobs. */
   #rerank(lane: Lane, head: Head): void {
     this.#open(lane)
-    lane.priority = head.priority
-    lane.head = head.seq
+    placeAs(lane, head)
     this.#offer(lane)
   }
 
@@ -327,6 +329,7 @@ export class Admission {
     // A claim that closes a dropping bucket must see that lanes elsewhere wait for it.
     for (const other of lane.buckets) if (other !== bucket && drops(other)) other.wakeAtUs ??= NEVER_US
     bucket.wakeAtUs = Math.min(bucket.wakeAtUs ?? NEVER_US, untilUs)
+    this.#ahead?.note(this.#waitList(bucket), untilUs)
   }
 
   /** Takes a lane out of its wait list. The stored wake time was its head's, so the new head is evaluated again. */
@@ -350,10 +353,7 @@ export class Admission {
   #close(lane: Lane): void {
     this.#open(lane)
     const unlisted = this.#source.unlisted?.(lane)
-    if (!unlisted) {
-      lane.state = 'empty'
-      return
-    }
+    if (!unlisted) return void (lane.state = 'empty')
     placeAs(lane, unlisted.head)
     const refusal = unlisted.known ? this.#refusalOf(lane, unlisted.head) : null
     if (refusal) return this.#wait(lane, refusal)
@@ -363,7 +363,8 @@ export class Admission {
 
   /** All lanes share the slots, so each gets this many turns at most. */
   #headOf(lane: Lane): Head | null {
-    return headOf(lane, this.#source, Math.ceil(this.#slots(lane.queue) / Math.max(1, this.#lanes)), this.nowUs)
+    const turns = Math.ceil(this.#slots(lane.queue) / Math.max(1, this.#lanes))
+    return headOf(lane, this.#source, turns, this.nowUs, this.#ahead ? HEADS_AHEAD : 0)
   }
 
   #startUnlimited(share: QueueSlots): void {
@@ -390,8 +391,9 @@ export class Admission {
 
   #grant(share: QueueSlots, lane: Lane | null, head: Head, charged: readonly Charge[]): void {
     share.slots--
-    this.grants.push({ lane, queue: share.queue, head, charged })
-    pay(charged, this.nowUs)
+    if (this.#ahead) share.ahead--
+    this.grants.push({ lane, queue: share.queue, head, charged, startUs: this.nowUs })
+    pay(charged, this.#ahead?.clockUs ?? this.nowUs, this.nowUs)
     for (const { bucket } of charged) this.#dropping.note(bucket)
   }
 }

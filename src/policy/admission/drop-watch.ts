@@ -62,9 +62,9 @@ export class DropWatch {
 
   /**
    * Examines the lanes that need more than their bucket has left. @returns whether some remain
-   * @param drop ends the jobs that a lane's buckets refuse; false: there were none
+   * @param drop ends the first job of a lane if its buckets refuse and drop it
    */
-  look(source: WatchSource, drop: (lane: Lane) => boolean, rejections: readonly Rejection[]): boolean {
+  look(source: WatchSource, drop: (lane: Lane) => void, rejections: readonly Rejection[]): boolean {
     const buckets = [...this.#changed]
     this.#changed.clear()
     for (const bucket of buckets)
@@ -78,7 +78,7 @@ export class DropWatch {
   #lookAt(
     bucket: Bucket,
     watched: readonly WatchedLane[],
-    drop: (lane: Lane) => boolean,
+    drop: (lane: Lane) => void,
     rejections: readonly Rejection[],
   ): boolean {
     let dropped = false
@@ -86,7 +86,7 @@ export class DropWatch {
       if (!refusesNow(bucket, need, this.#nowUs)) return false
       if (isFull(rejections)) return true
       const waiting = lane()
-      if (waitsElsewhere(waiting, bucket)) dropped = drop(waiting) || dropped
+      if (waitsElsewhere(waiting, bucket)) dropped = dropAll(waiting, drop, rejections) || dropped
     }
     return isFull(rejections) || (dropped && watched.length === WATCHED_AT_MOST)
   }
@@ -96,6 +96,16 @@ export class DropWatch {
     if (this.#left.has(bucket)) return this.#nowUs
     return drops(bucket) && source.isWatched(bucket) ? NEVER_US : null
   }
+}
+
+/** Drops the first jobs of a lane, up to one that is not refused. @returns whether it dropped any */
+function dropAll(lane: Lane, drop: (lane: Lane) => void, rejections: readonly Rejection[]): boolean {
+  const { length } = rejections
+  for (let before = -1; before < rejections.length && !isFull(rejections);) {
+    before = rejections.length
+    drop(lane)
+  }
+  return rejections.length > length
 }
 
 /** Whether a bucket refuses this many units now. Then it also refuses more of them. */

@@ -61,6 +61,8 @@ export interface Head {
   readonly attempt: number
   /** When it became available. */
   readonly sinceUs: number
+  /** After this instant it may no longer start; null: it has no such bound. */
+  readonly latestUs: number | null
 }
 
 /** One lane within a decision: the waiting jobs of one queue that need the same buckets. */
@@ -99,6 +101,12 @@ export interface UnlistedJob {
   readonly known: boolean
 }
 
+/** Reads the jobs that a claimer may not start. */
+export interface UnlistedSource {
+  /** A job at the head of a lane that this claimer may not start; null: none. The lane's heads were read before. */
+  unlisted?(lane: Lane): UnlistedJob | null
+}
+
 /**
  * Reads waiting jobs of a lane beyond the loaded ones, in order, at most `count`. An empty list means there are no
  * more.
@@ -109,9 +117,13 @@ export interface HeadSource {
   behind(lane: Lane, priority: number, seq: number, count: number): Head[]
 }
 
-/** The first waiting job of a lane. @param turns how many of its jobs may start, which bounds the read */
-export function headOf(lane: Lane, source: HeadSource, turns: number, nowUs: number): Head | null {
-  if (lane.next >= lane.heads.length) loadHeads(lane, source, 1 + Math.min(turns, grantable(lane, nowUs)))
+/**
+ * The first waiting job of a lane. @param turns how many of its jobs may start, which bounds the read @param ahead how
+ * many of them may start at later instants
+ */
+export function headOf(lane: Lane, source: HeadSource, turns: number, nowUs: number, ahead: number): Head | null {
+  if (lane.next >= lane.heads.length)
+    loadHeads(lane, source, 1 + Math.min(turns, Math.max(ahead, grantable(lane, nowUs))))
   return lane.heads[lane.next] ?? null
 }
 
@@ -144,8 +156,15 @@ export function placeAs(lane: Lane, head: Head): void {
   lane.head = head.seq
 }
 
+/** The first job of a lane if only another worker may start it. @param head the first job that this worker may start */
+export function unlistedBefore(source: UnlistedSource, lane: Lane, head: Head | null): Head | null {
+  const unlisted = source.unlisted?.(lane)
+  if (!unlisted?.known) return null
+  return head && comesBefore(head, unlisted.head) ? null : unlisted.head
+}
+
 /** Whether a job precedes another in the order of a lane. */
-export function comesBefore(a: Head, b: Head): boolean {
+function comesBefore(a: Head, b: Head): boolean {
   return a.priority > b.priority || (a.priority === b.priority && a.seq < b.seq)
 }
 

@@ -1,5 +1,6 @@
 import { charge } from '../limits/bucket.ts'
-import { type Bucket, deniedUntilUs, type Head, type Lane, NEVER_US } from './lane.ts'
+import { type Bucket, deniedUntilUs, type Head, type Lane, NEVER_US, weightOf } from './lane.ts'
+import { rank, type TurnRank } from './turn-order.ts'
 
 /** Units that one start takes from one bucket. */
 export interface Charge {
@@ -14,13 +15,21 @@ export interface Grant {
   readonly head: Head
   /** The units paid, by bucket. */
   readonly charged: readonly Charge[]
+  /** When it starts: at the decision's clock, or ahead of it. */
+  readonly startUs: number
 }
 
-/** Takes the units and the permits of one start. */
-export function pay(charges: readonly Charge[], nowUs: number): void {
+/** The charges of a start of a lane's head: in the lane's buckets, then in those of its queue. */
+export function chargesOf(lane: Lane, head: Head, share: Pick<QueueSlots, 'buckets'>): Charge[] {
+  const own = lane.buckets.map((bucket, i) => ({ bucket, weight: weightOf(head, i, bucket) }))
+  return [...own, ...share.buckets.filter(({ bucket }) => !lane.buckets.includes(bucket))]
+}
+
+/** Takes the units and the permits of one start at `startUs`. */
+export function pay(charges: readonly Charge[], nowUs: number, startUs: number): void {
   for (const { bucket, weight } of charges) {
     if (!bucket.policy) continue
-    charge(bucket.policy, bucket.state, nowUs, weight)
+    charge(bucket.policy, bucket.state, nowUs, weight, startUs)
     if (bucket.policy.concurrency !== null) bucket.active++
     bucket.granted++
     bucket.grantedUnits += weight
@@ -42,8 +51,14 @@ export class QueueSlots {
   /** The queue's own buckets: a closed one puts the whole queue to sleep. */
   readonly buckets: readonly Charge[]
   slots: number
+  /** Starts that may still be granted ahead; each takes a slot too. */
+  ahead: number
+  /** `ahead` when the decision began. */
+  readonly aheadAtMost: number
   /** At equal priority the unlimited lane and the other lanes alternate; true: the unlimited lane is next. */
   unlimitedNext: boolean
+  /** The last open lane that was read, if there are more: those come before a lane that ranks behind it. */
+  lastRead: TurnRank | null = null
   readonly #read: UnlimitedLaneReader
   readonly #heads: Head[] = []
   #next = 0
@@ -56,7 +71,10 @@ export class QueueSlots {
     buckets: readonly Charge[],
     unlimitedNext: boolean,
     read: UnlimitedLaneReader,
+    ahead = 0,
   ) {
+    this.ahead = ahead
+    this.aheadAtMost = ahead
     this.queue = queue
     this.ownQueue = ownQueue
     this.slots = slots
@@ -80,6 +98,20 @@ export class QueueSlots {
     if (this.slots === 0) return false
     const head = this.unlimitedHead
     return head !== null && (head.priority > priority || (head.priority === priority && this.unlimitedNext))
+  }
+
+  /** Whether lanes that were not read may come before this one. The queue then waits for the next decision. */
+  endsBefore(lane: TurnRank): boolean {
+    if (this.lastRead === null || rank(lane, this.lastRead) <= 0) return false
+    this.slots = 0
+    return true
+  }
+
+  /** Sets the last lane read, unless an earlier one is set. @param last undefined: there are no more lanes */
+  readUntil(last: TurnRank | undefined): void {
+    if (!last || (this.lastRead && rank(this.lastRead, last) <= 0)) return
+    const { id, priority, turn, head } = last
+    this.lastRead = { id, priority, turn, head }
   }
 
   /** Takes the first of the unlimited lane. */

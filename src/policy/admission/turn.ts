@@ -16,8 +16,8 @@ export interface TurnState {
 /**
  * Counts one start. Answers true when the turn is over by it: the lane then needs a new place, behind all others.
  *
- * Source: deficit round robin (Shreedhar and Varghese, 1995) with the share as the quantum and one start as the cost of each. Over any
- * time in which two lanes have work, their starts divided by their shares differ by at most one.
+ * Source: deficit round robin (Shreedhar and Varghese, 1995) with the share as the quantum and one start as the cost of
+ * each. Over any time in which two lanes have work, their starts divided by their shares differ by at most one.
  */
 export function endsTurn(lane: TurnState): boolean {
   lane.taken++

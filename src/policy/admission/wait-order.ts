@@ -20,9 +20,8 @@ export interface LanePlace {
 }
 
 /**
- * Counts the jobs of each lane that start before the given one, which is not counted. O(lanes × priorities), for
- * any backlog. At each priority the lanes take their turns in rounds, and those served longest ago begin the
- * next round.
+ * Counts the jobs of each lane that start before the given one, which is not counted. O(lanes × priorities), for any
+ * backlog. At each priority the lanes take their turns in rounds, and those served longest ago begin the next round.
  */
 export function startsBefore(contenders: readonly Contender[], place: LanePlace): Map<number, number> {
   const before = new Map<number, number>()

@@ -11,6 +11,7 @@ import {
   giveBack,
   grantable,
   grantUs,
+  lastTakenUs,
   newRuleState,
   reclockRule,
   type RuleState,
@@ -95,16 +96,30 @@ export function deniedUntil(
 /**
  * Takes the units of a start; the caller has checked that they are there. A spacing counts one start, of any weight. A
  * weight of 0 takes nothing.
+ * @param startUs the instant of a start granted ahead; it counts from then. The state stays as of the clock: penalties
+ * and reports end by it, and a later load must not find it ahead of the clock.
  */
-export function charge(policy: LimitPolicy, state: BucketState, nowUs: number, weight: number): void {
-  takeUnits(policy, state, nowUs, weight)
-  if (policy.spacing && weight > 0) chargeSpacing(policy.spacing, (state.spacing ??= newSpacing(nowUs)), nowUs)
+export function charge(
+  policy: LimitPolicy,
+  state: BucketState,
+  nowUs: number,
+  weight: number,
+  startUs: number = nowUs,
+): void {
+  takeUnits(policy, state, nowUs, weight, startUs)
+  if (policy.spacing && weight > 0) chargeSpacing(policy.spacing, (state.spacing ??= newSpacing(nowUs)), startUs)
 }
 
-function takeUnits(policy: LimitPolicy, state: BucketState, nowUs: number, weight: number): void {
+function takeUnits(
+  policy: LimitPolicy,
+  state: BucketState,
+  nowUs: number,
+  weight: number,
+  startUs: number = nowUs,
+): void {
   touch(policy, state, nowUs)
-  if (policy.rule !== null && weight > 0) take(policy.rule, ruleState(state), nowUs, weight)
-  if (state.allowance) state.allowance = spend(state.allowance, Math.max(1, weight), nowUs)
+  if (policy.rule !== null && weight > 0) take(policy.rule, ruleState(state), nowUs, weight, startUs)
+  if (state.allowance) state.allowance = spend(state.allowance, Math.max(1, weight), startUs)
 }
 
 /** Gives back the units and the spacing of a start charged at `chargedAtUs` that did not happen. */
@@ -199,7 +214,7 @@ export function view(policy: LimitPolicy, state: BucketState, active: number, no
   const { rule } = policy
   const next = deniedUntil(policy, state, active, nowUs, 1)
   const capacity = rule === null ? (policy.concurrency ?? Infinity) : capacityOf(rule)
-  const debt = rule === null ? 0 : debtOf(rule, ruleState(state), nowUs)
+  const debt = rule === null ? 0 : debtOf(rule, ruleState(state), lastTakenUs(rule, ruleState(state), nowUs))
   return {
     available: Math.min(unitsFor(policy, state, active, nowUs), capacity),
     debt,
@@ -231,6 +246,7 @@ export function isCold(policy: LimitPolicy, state: BucketState, active: number, 
   if (rule.kind === 'rate' && rule.startEmpty) return false
   const current = applyPenalty(policy, state)
   if (current.kind === 'rate') return rateIsFull(current, nowUs)
+  if (current.kind === 'fixed' && current.next) return false
   return unitsInUse(rule, current, nowUs) === 0
 }
 

@@ -1,7 +1,7 @@
 import { applyReport, type BudgetReport } from './allowance.ts'
 import { type BucketState, ruleState, touch } from './bucket.ts'
 import type { LimitPolicy } from './limit.ts'
-import { capacityOf, newRuleState, take, unitsInUse } from '../rules/rule-state.ts'
+import { capacityOf, lastTakenUs, newRuleState, take, unitsInUse } from '../rules/rule-state.ts'
 
 /** Whether a report changed a bucket, and whether to announce it: `news`. */
 export type Correction = 'no' | 'yes' | 'news'
@@ -35,11 +35,12 @@ export function setLevel(
   if (rule === null || rule.kind === 'spacing') return 'no'
   const capacity = capacityOf(rule)
   const reported = Math.min(remaining, capacity)
-  const here = capacity - unitsInUse(rule, ruleState(state), nowUs)
+  const lastUs = lastTakenUs(rule, ruleState(state), nowUs)
+  const here = capacity - unitsInUse(rule, ruleState(state), lastUs)
   if (here > reported && directions.down) take(rule, ruleState(state), nowUs, here - reported)
   else if (here < reported && directions.up) {
-    const fresh = newRuleState(rule.kind === 'rate' ? { ...rule, startEmpty: false } : rule, nowUs)
-    if (reported < capacity) take(rule, fresh, nowUs, capacity - reported)
+    const fresh = newRuleState(rule.kind === 'rate' ? { ...rule, startEmpty: false } : rule, lastUs)
+    if (reported < capacity) take(rule, fresh, lastUs, capacity - reported)
     state.rule = fresh
   } else return 'no'
   return Math.abs(here - reported) * 10 >= capacity ? 'news' : 'yes'

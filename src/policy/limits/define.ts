@@ -46,8 +46,8 @@ export interface Limit<N extends string = string> extends LimitUse<unknown> {
    */
   by<I>(key: (input: I) => Key | null | undefined, options?: { weight?: number | ((input: I) => number) }): LimitUse<I>
   /**
-   * Splits the budget by the value at a path of the input, as in `'config.provider'`: where the key must be data. A path that is not there
-   * is refused with `limit.key.missing`, unless `onMissingKey` says otherwise.
+   * Splits the budget by the value at a path of the input, as in `'config.provider'`: where the key must be data. A
+   * path that is not there is refused with `limit.key.missing`, unless `onMissingKey` says otherwise.
    */
   by<const P extends string, I extends AtPath<P> | void = AtPath<P> | void>(
     path: P,

@@ -1,6 +1,6 @@
 /**
- * A limit's policy, normalised: what `limit(name, policy)` means once durations are microseconds and defaults are filled in.
- * Everything in `policy/` is pure: time is an argument, in integer microseconds of the store's clock.
+ * A limit's policy, normalised: what `limit(name, policy)` means once durations are microseconds and defaults are
+ * filled in. Everything in `policy/` is pure: time is an argument, in integer microseconds of the store's clock.
  */
 import type { Rule, SpacingRule } from '../rules/rule.ts'
 
@@ -63,6 +63,25 @@ export interface LimitPolicy {
 export function guardsOf({ rule, guardUs = 0, defaultGuard }: LimitPolicy): { ruleUs: number; spacingUs: number } {
   const ruleUs = rule?.kind === 'fixed' ? rule.guardUs : guardUs
   return { ruleUs, spacingUs: defaultGuard ? 0 : ruleUs }
+}
+
+/** The guard of a bucket, for views. */
+export interface GuardInForce {
+  /** By how much it lengthens the window, the period or the interval. */
+  readonly us: number
+  /** It is the default of a sliding window: the policy names none. */
+  readonly isDefault: boolean
+}
+
+/** The guard that a policy has; null: none. */
+export function guardInForce(policy: LimitPolicy): GuardInForce | null {
+  const { ruleUs: us } = guardsOf(policy)
+  return us === 0 ? null : { us, isDefault: policy.defaultGuard === true }
+}
+
+/** Whether a policy keeps starts apart: a spacing, or a rate of which one unit may start at a time. */
+export function isStrict({ rule, spacing }: LimitPolicy): boolean {
+  return spacing !== undefined || rule?.kind === 'spacing' || (rule?.kind === 'rate' && rule.burst === 1)
 }
 
 /** A declared limit. */

@@ -6,8 +6,8 @@ import type { Policy } from './policy.ts'
 
 /**
  * The values that an override changes in a limit's policy. All others stay as defined. It changes the numbers of a
- * rule, never its kind. A burst that equals the rate follows the rate. A guard stays; the default
- * guard of a sliding window follows its period.
+ * rule, never its kind. A burst that equals the rate follows the rate. A guard stays; the default guard of a sliding
+ * window follows its period.
  */
 export interface PolicyChange {
   /** Units per period of a token bucket. */

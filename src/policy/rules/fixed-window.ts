@@ -10,6 +10,8 @@ export interface FixedState {
   used: number
   /** Units of this window alone that its bound, lowered since, has no room for: they count again when it is raised. */
   beyond: number
+  /** Units already taken in the window after it, by starts granted ahead; absent: none. */
+  next?: number
 }
 
 /** A window, in the store's time. */
@@ -55,36 +57,67 @@ export function fixedInUse(rule: FixedRule, state: FixedState, nowUs: number): n
   const startUs = wallStart(rule, nowUs)
   // A state ahead of the clock counts as it is.
   if (startUs <= state.startUs) return state.used
-  if (state.used <= rule.max) return 0
-  return Math.max(0, state.used - rule.max * elapsed(rule.window, state.startUs, startUs))
+  const windows = elapsed(rule.window, state.startUs, startUs)
+  if (!state.next) return paidOff(rule, state.used, windows)
+  return paidOff(rule, Math.max(0, state.used - rule.max) + state.next, windows - 1)
+}
+
+/** The part of a window's units that counts so many windows later. */
+function paidOff({ max }: FixedRule, used: number, windows: number): number {
+  if (windows === 0) return used
+  return used <= max ? 0 : Math.max(0, used - max * windows)
 }
 
 /**
- * The first µs from `nowUs` at which `weight` units are granted if nothing is taken before.
- * More than `max` is granted by an unused window, and what exceeds it is paid by the windows that follow.
+ * The first µs from `nowUs` at which `weight` units are granted if nothing is taken before. More than `max` is granted
+ * by an unused window, and what exceeds it is paid by the windows that follow.
  */
 export function fixedGrantUs(rule: FixedRule, state: FixedState, nowUs: number, weight: number): number {
   const at = Math.max(nowUs, aheadUs(rule, state, nowUs))
   const over = fixedInUse(rule, state, at) + Math.min(weight, rule.max) - rule.max
   const windows = over > 0 ? Math.ceil(over / rule.max) : 0
-  if (windows > 0) return laterStartUs(rule.window, at, windows)
-  // Too near to the end: the call might arrive when the next window has begun, and count there.
   const { endUs } = windowAt(rule.window, at)
-  return at > endUs - rule.guardUs ? endUs : at
+  // Too near to the end: the call might arrive when the next window has begun, and count there.
+  const laterUs = windows > 0 ? laterStartUs(rule.window, at, windows) : at > endUs - rule.guardUs ? endUs : at
+  return laterUs > at && state.next ? fixedGrantUs(rule, state, laterUs, weight) : laterUs
 }
 
-/** Takes units, without asking whether there are enough. */
-export function chargeFixed(rule: FixedRule, state: FixedState, nowUs: number, weight: number): void {
+/** Takes units at `startUs`, in the clock's window or the one after it, without asking whether there are enough. */
+export function chargeFixed(
+  rule: FixedRule,
+  state: FixedState,
+  nowUs: number,
+  weight: number,
+  startUs: number = nowUs,
+): void {
+  enter(rule, state, nowUs)
+  if (wallStart(rule, startUs) <= state.startUs) state.used += weight
+  else state.next = (state.next ?? 0) + weight
+}
+
+/** Moves on to the window of the clock. */
+function enter(rule: FixedRule, state: FixedState, nowUs: number): void {
   const startUs = wallStart(rule, nowUs)
-  state.used = fixedInUse(rule, state, nowUs) + weight
   if (startUs <= state.startUs) return
+  state.used = fixedInUse(rule, state, nowUs)
   state.startUs = startUs
   state.beyond = 0
+  delete state.next
 }
 
-/** Gives back units that were taken at `chargedAtUs`, if that was in the window that counts now. */
+/** Whether an instant lies in the window of the clock or in the one after it. */
+export function isNear(rule: FixedRule, nowUs: number, atUs: number): boolean {
+  return elapsed(rule.window, wallStart(rule, nowUs), wallStart(rule, atUs)) <= 1
+}
+
+/** Gives back units that were taken at `chargedAtUs`, if that was in a window that counts now. */
 export function refundFixed(rule: FixedRule, state: FixedState, weight: number, chargedAtUs: number): void {
-  if (wallStart(rule, chargedAtUs) !== state.startUs) return
+  const startUs = wallStart(rule, chargedAtUs)
+  if (state.next && startUs > state.startUs) {
+    if (elapsed(rule.window, state.startUs, startUs) === 1) state.next = Math.max(0, state.next - weight)
+    return
+  }
+  if (startUs !== state.startUs) return
   const fromBeyond = Math.min(weight, state.beyond)
   state.beyond -= fromBeyond
   state.used = Math.max(0, state.used - weight + fromBeyond)
@@ -92,6 +125,7 @@ export function refundFixed(rule: FixedRule, state: FixedState, weight: number, 
 
 /** The state under another bound or other windows. A debt stays whole, and used units do not become one. */
 export function adoptFixed(from: FixedRule, to: FixedRule, state: FixedState, nowUs: number): FixedState {
+  if (state.next) return adoptNext(from, to, { ...state }, nowUs)
   const used = fixedInUse(from, state, nowUs)
   const debt = Math.max(0, used - from.max)
   const taken = used - debt + (wallStart(from, nowUs) <= state.startUs ? state.beyond : 0)
@@ -99,9 +133,26 @@ export function adoptFixed(from: FixedRule, to: FixedRule, state: FixedState, no
   return { kind: 'fixed', startUs: wallStart(to, nowUs), used: counted + debt, beyond: taken - counted }
 }
 
+/**
+ * With units taken in the window after the running one: they count in the new window of that instant, for which all
+ * then wait.
+ */
+function adoptNext(from: FixedRule, to: FixedRule, state: FixedState, nowUs: number): FixedState {
+  enter(from, state, nowUs)
+  const { next = 0, ...here } = state
+  const nextUs = windowAt(from.window, nowUs).endUs
+  const startUs = wallStart(to, nextUs)
+  if (next === 0 || startUs === wallStart(to, nowUs))
+    return adoptFixed(from, to, { ...here, used: here.used + next }, nowUs)
+  const debt = Math.max(0, here.used - from.max)
+  const counted = Math.min(next, to.max)
+  return { kind: 'fixed', startUs, used: counted + debt, beyond: next - counted }
+}
+
 /** The state after the clock went back. The used units count in the window of `nowUs`; a debt is forgiven. */
 export function reclockFixed(rule: FixedRule, state: FixedState, nowUs: number): FixedState {
-  return { ...state, startUs: wallStart(rule, nowUs), used: Math.min(state.used, rule.max) }
+  const { next = 0, ...here } = state
+  return { ...here, startUs: wallStart(rule, nowUs), used: Math.min(state.used + next, rule.max) }
 }
 
 /** The store's instant at which a state that is ahead of the clock begins to be of the present. */

@@ -27,8 +27,13 @@ export function encodeRule(state: RuleState, atUs: number): string {
     return text
   }
   if (state.kind === 'fixed')
-    return `${FIXED},${state.startUs},${state.used}${state.beyond === 0 ? '' : `,${state.beyond}`}`
+    return `${FIXED},${state.startUs},${state.used}${fixedRest(state.beyond, state.next ?? 0)}`
   return `${SPACING},${state.nextUs - atUs}`
+}
+
+function fixedRest(beyond: number, next: number): string {
+  if (next > 0) return `,${beyond},${next}`
+  return beyond === 0 ? '' : `,${beyond}`
 }
 
 /** Reads the output of `encodeRule` from the given element on; null for an invalid state. */
@@ -57,7 +62,8 @@ export function decodeRule(values: readonly number[], from: number, atUs: number
     }
     return { kind: 'sliding', log, used, debt: a, coarse: b === 1 }
   }
-  if (kind === FIXED && (count === 3 || count === 4)) return { kind: 'fixed', startUs: a, used: b, beyond: c }
+  if (kind === FIXED && count >= 3 && count <= 5)
+    return { kind: 'fixed', startUs: a, used: b, beyond: c, ...(d > 0 && { next: d }) }
   if (kind === SPACING && count === 2) return { kind: 'spacing', nextUs: atUs + a }
   return null
 }

@@ -54,13 +54,22 @@ export function grantUs(rule: Rule, state: RuleState, nowUs: number, weight: num
   return mismatch(rule, state)
 }
 
-/** Takes units, without asking whether there are enough. */
-export function take(rule: Rule, state: RuleState, nowUs: number, weight: number): void {
-  if (rule.kind === 'rate' && state.kind === 'rate') chargeRate(rule, state, nowUs, weight)
-  else if (rule.kind === 'sliding' && state.kind === 'sliding') chargeSliding(rule, state, nowUs, weight)
-  else if (rule.kind === 'fixed' && state.kind === 'fixed') chargeFixed(rule, state, nowUs, weight)
-  else if (rule.kind === 'spacing' && state.kind === 'spacing') chargeSpacing(rule, state, nowUs)
+/** Takes units at `startUs`, the clock's instant or a later one, without asking whether there are enough. */
+export function take(rule: Rule, state: RuleState, nowUs: number, weight: number, startUs: number = nowUs): void {
+  if (rule.kind === 'rate' && state.kind === 'rate') chargeRate(rule, state, startUs, weight)
+  else if (rule.kind === 'sliding' && state.kind === 'sliding') chargeSliding(rule, state, nowUs, weight, startUs)
+  else if (rule.kind === 'fixed' && state.kind === 'fixed') chargeFixed(rule, state, nowUs, weight, startUs)
+  else if (rule.kind === 'spacing' && state.kind === 'spacing') chargeSpacing(rule, state, startUs)
   else mismatch(rule, state)
+}
+
+/**
+ * The clock, or up to the last instant at which units were taken ahead of it. As of the clock they would look like debt.
+ */
+export function lastTakenUs(rule: Rule, state: RuleState, nowUs: number): number {
+  if (rule.kind === 'rate' && state.kind === 'rate')
+    return Math.max(nowUs, Math.min(state.lastUs, rateGrantUs(rule, state, 0)))
+  return state.kind === 'sliding' ? Math.max(nowUs, state.log.at(-2) ?? nowUs) : nowUs
 }
 
 /** Gives units back that were taken at `chargedAtUs`. */
@@ -105,16 +114,17 @@ export function capacityOf(rule: Rule): number {
 /** The state under another rule. Used units carry over, so none come for free. */
 export function adoptRule(from: Rule | null, to: Rule, state: RuleState | null, nowUs: number): RuleState {
   if (from === null || state === null) return newRuleState(to, nowUs)
-  if (from.kind === 'rate' && to.kind === 'rate' && state.kind === 'rate') return adoptRate(from, to, state, nowUs)
+  const lastUs = lastTakenUs(from, state, nowUs)
+  if (from.kind === 'rate' && to.kind === 'rate' && state.kind === 'rate') return adoptRate(from, to, state, lastUs)
   if (from.kind === 'sliding' && to.kind === 'sliding' && state.kind === 'sliding')
     return adoptSliding(from, to, state, nowUs)
   if (from.kind === 'fixed' && to.kind === 'fixed' && state.kind === 'fixed') return adoptFixed(from, to, state, nowUs)
   if (from.kind === 'spacing' && to.kind === 'spacing' && state.kind === 'spacing') return adoptSpacing(from, to, state)
-  const debt = debtOf(from, state, nowUs)
-  const used = Math.min(unitsInUse(from, state, nowUs) - debt, capacityOf(to)) + debt
-  const next = newRuleState(to, nowUs)
-  const missing = used - unitsInUse(to, next, nowUs)
-  if (missing > 0) take(to, next, nowUs, missing)
+  const debt = debtOf(from, state, lastUs)
+  const used = Math.min(unitsInUse(from, state, lastUs) - debt, capacityOf(to)) + debt
+  const next = newRuleState(to, lastUs)
+  const missing = used - unitsInUse(to, next, lastUs)
+  if (missing > 0) take(to, next, lastUs, missing)
   return next
 }
 

@@ -1,6 +1,6 @@
 /**
- * The rules over time, once durations are microseconds and defaults are filled in.
- * Everything in `policy/` is pure: time is an argument, in integer microseconds of the store's clock.
+ * The rules over time, once durations are microseconds and defaults are filled in. Everything in `policy/` is pure:
+ * time is an argument, in integer microseconds of the store's clock.
  */
 import type { CalendarUnit } from '../../base/duration.ts'
 

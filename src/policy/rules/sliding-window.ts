@@ -34,8 +34,8 @@ export function newSliding(): SlidingState {
 }
 
 /**
- * The first µs, perhaps past, at which `weight` units are granted if nothing is taken before.
- * More than `max` is granted by an empty window, which then goes into debt.
+ * The first µs, perhaps past, at which `weight` units are granted if nothing is taken before. More than `max` is
+ * granted by an empty window, which then goes into debt.
  */
 export function slidingGrantUs(rule: SlidingRule, state: SlidingState, weight: number): number {
   const { log, used } = state
@@ -50,12 +50,22 @@ export function slidingGrantUs(rule: SlidingRule, state: SlidingState, weight: n
   return Math.min(us, LATEST_US)
 }
 
-/** Takes units, without asking whether there are enough. */
-export function chargeSliding(rule: SlidingRule, state: SlidingState, nowUs: number, weight: number): void {
+/**
+ * Takes units at `startUs`, without asking whether there are enough. Units leave the log by the clock: one that leaves
+ * by `startUs` still counts for an earlier start.
+ */
+export function chargeSliding(
+  rule: SlidingRule,
+  state: SlidingState,
+  nowUs: number,
+  weight: number,
+  startUs: number = nowUs,
+): void {
   expire(rule, state, nowUs)
-  const fitting = state.debt > 0 ? 0 : Math.min(weight, Math.max(0, rule.max - state.used))
+  const used = startUs > nowUs ? slidingInUse(rule, state, startUs) : state.used
+  const fitting = state.debt > 0 ? 0 : Math.min(weight, Math.max(0, rule.max - used))
   state.debt += weight - fitting
-  if (fitting > 0) append(rule, state, nowUs, fitting)
+  if (fitting > 0) append(rule, state, startUs, fitting)
 }
 
 /** Gives back units that were taken at `chargedAtUs`, as far as they are still counted. */

@@ -19,8 +19,8 @@ export function chargeSpacing(rule: SpacingRule, state: SpacingState, nowUs: num
 }
 
 /**
- * Takes one start back, if it was the last one.
- * The one before it was at least `everyUs` earlier, so the next may be where this one was.
+ * Takes one start back, if it was the last one. The one before it was at least `everyUs` earlier, so the next may be
+ * where this one was.
  */
 export function refundSpacing(rule: SpacingRule, state: SpacingState, chargedAtUs: number): void {
   if (chargedAtUs === state.nextUs - rule.everyUs) state.nextUs = chargedAtUs

@@ -29,8 +29,8 @@ export function newRate(rule: RateRule, nowUs: number): RateState {
 }
 
 /**
- * The first µs, perhaps past, at which `weight` units are granted if nothing is taken before.
- * More than the burst is granted by a full bucket, which then goes into debt: nothing freezes.
+ * The first µs, perhaps past, at which `weight` units are granted if nothing is taken before. More than the burst is
+ * granted by a full bucket, which then goes into debt: nothing freezes.
  */
 export function rateGrantUs(rule: RateRule, state: RateState, weight: number): number {
   const spare = rule.burst - Math.min(weight, rule.burst)
@@ -57,6 +57,11 @@ export function chargeRate(rule: RateRule, state: RateState, nowUs: number, weig
  */
 export function refundRate(rule: RateRule, state: RateState, weight: number, chargedAtUs: number): void {
   if (chargedAtUs < state.fullUs || chargedAtUs > state.lastUs) return
+  if (isLastOfOne(rule, state, weight, chargedAtUs)) {
+    addUnits(rule, state, -weight)
+    state.lastUs = Math.min(state.lastUs, state.tatUs)
+    return
+  }
   const fullUs = quotient(weight, rule.periodUs, 0, rule.rate)
   if (chargedAtUs < state.lastUs && state.slackUs <= fullUs) {
     state.tatUs -= state.slackUs
@@ -66,6 +71,15 @@ export function refundRate(rule: RateRule, state: RateState, weight: number, cha
   // The returned units move later takings closer to full.
   if (chargedAtUs < state.lastUs) state.slackUs -= fullUs + 1
   addUnits(rule, state, -weight)
+}
+
+/**
+ * Whether a start of a bucket of one unit was its last: any later one would have moved the TAT further. So held starts
+ * that are given back, the last first, leave no unit behind.
+ */
+function isLastOfOne(rule: RateRule, state: RateState, weight: number, chargedAtUs: number): boolean {
+  if (rule.burst !== 1 || weight !== 1) return false
+  return state.tatUs - quotient(1, rule.periodUs, -state.rem, rule.rate) <= chargedAtUs + 1
 }
 
 /** Whole units that may be taken at once. At rates above one per µs, slightly more than the burst. */

@@ -12,6 +12,12 @@ export interface QueueRecords {
   /** Bounds a queue, or lifts its bounds. */
   boundQueue(queue: string, bounds: QueueBounds | null): Promise<void>
   /**
+   * Spreads the lanes of a queue over so many stripes, by `stripeOf`. A running claim ends first. Where claims of one
+   * store come one after the other anyway, the number is only recorded.
+   * @param stripes 1 to 64
+   */
+  stripeQueue(queue: string, stripes: number): Promise<void>
+  /**
    * Jobs by queue and state, of one queue or of all. The time grows with the number of jobs, so this is not for a hot
    * path.
    */
@@ -39,6 +45,8 @@ export interface QueueRecord {
   readonly bounds: QueueBounds | null
   /** The limit that all its starts need. */
   readonly limit: string | null
+  /** The stripes over which its lanes are spread: 1 to 64. */
+  readonly stripes: number
   /** The time when it was first named; null: an earlier version stored it without. */
   readonly createdUs: number | null
 }

@@ -44,7 +44,13 @@ export const TIMEOUT_GRACE_US = 800_000
 
 /** The result of a push. `refused`: nothing was written; the answers of the other jobs are null. */
 export type PushAnswer =
-  | { readonly kind: 'stored'; readonly answers: readonly StoredAs[]; readonly depths: readonly QueueDepth[] }
+  | {
+      readonly kind: 'stored'
+      readonly answers: readonly StoredAs[]
+      readonly depths: readonly QueueDepth[]
+      /** When new jobs were stored, on the store's clock and on the wall clock; absent: a read tells it. */
+      readonly at?: { readonly nowUs: number; readonly wallUs: number }
+    }
   | { readonly kind: 'refused'; readonly at: number; readonly why: Refused }
 
 /** The stored job: the new one, or the one that holds its unique key. */

@@ -2,15 +2,16 @@ import type { FlowNews, FlowPlace } from '../../jobs/flow.ts'
 import type { JobState } from '../../jobs/job-state.ts'
 import type { GrantedJob, NewJob, JobRecord, JobQuery, Occurrence, Settlement, SettleResult } from '../../jobs/job.ts'
 import type { ScheduleNews } from '../../jobs/schedule.ts'
-import type { Headroom, LimitDefinition } from '../../policy/limits/limit.ts'
+import type { GuardInForce, Headroom, LimitDefinition } from '../../policy/limits/limit.ts'
 import type { Flows } from './flows.ts'
-import type { KeyCount, KeyQuery, LimitTotals } from './limit-keys.ts'
+import type { KeyCount, KeyQuery, LimitTotals, Override, OverrideRequest } from './limits.ts'
 import type { BucketBacklog, CalibrationReport, Explanation, Released, Sustained, Throttled } from './waits.ts'
 import type { AuditLog } from './audit.ts'
 import type { QueueRecords } from './queues.ts'
-import type { RemoteJobs } from './remote-jobs.ts'
+import type { Recall } from './recall.ts'
+import type { ReleasedClaims, RemoteClaim, Taker } from './remote-claims.ts'
+import type { JobDetails, RemoteJobs } from './remote-jobs.ts'
 import type { WorkerRecords } from './workers.ts'
-import type { Override, OverrideRequest } from './overrides.ts'
 import type { Schedules } from './schedules.ts'
 import type { SetAside } from './set-aside.ts'
 import type { UnknownKind } from './known-tasks.ts'
@@ -38,8 +39,10 @@ export interface Store
   close(options?: { readonly now?: boolean }): Promise<void>
   /** Empties the store except for the live workers: for tests. */
   clear(): Promise<void>
-  /** The store's clock now. */
+  /** The store's clock now; an estimate of a server's is late rather than early. */
   nowUs(): number
+  /** How far ahead an engine asks for starts unless it is told, in µs: a few times the lateness of its claims. */
+  readonly aheadUs: number
   /**
    * Calls `listener` after a possible change by another process, or a late commit of this one. Returns a stop function.
    */
@@ -99,7 +102,7 @@ export interface Jobs {
 /** Taking work and settling it. */
 export interface Claims {
   /**
-   * Takes jobs that every budget admits now. The transaction reads the request when it runs, not when the call is made.
+   * Takes jobs that every budget admits now, or within the request's `aheadUs`. The transaction reads the request when it runs, not when the call is made.
    */
   claim(request: () => ClaimRequest): Promise<Claim>
   /**
@@ -241,6 +244,8 @@ export interface QueueRequest {
   readonly queue: string
   /** Free slots of this process; 0 when it is full. */
   readonly slots: number
+  /** Of these, the most whose starts may be granted ahead; absent: none. */
+  readonly ahead?: number
 }
 
 /** A claim's worker, lease and slots. */
@@ -254,27 +259,24 @@ export interface ClaimRequest {
   readonly eventWindowUs?: number
   /** The jobs' own leases and timeouts count, since no engine watches the run. Absent: they do not. */
   readonly remote?: boolean
+  /** Grants starts due within so many µs too, each for its own instant. Absent: what may start now. Not with `remote`. */
+  readonly aheadUs?: number
   /** A UUID stored with the jobs that this claim starts, for `releaseClaims`; only with `remote`. */
   readonly claimId?: string
-}
-
-/** A claim that was made for a remote worker. */
-export interface RemoteClaim {
-  readonly worker: number
-  readonly claimId: string
-}
-
-/** The jobs given back of remote claims. */
-export interface ReleasedClaims {
-  /** The number of jobs given back. */
-  readonly jobs: number
-  /** Their claims. */
-  readonly claimIds: readonly string[]
+  /**
+   * The remote workers that claim together, in the order in which they get jobs; `worker` is the first. They share one
+   * queue, whose slots are the sum of theirs. Only with `remote`. Absent: `worker` alone.
+   */
+  readonly takers?: readonly Taker[]
 }
 
 /** The result of a claim. */
-export interface Claim {
+export interface Claim extends Recall {
   readonly jobs: readonly GrantedJob[]
+  /** Of a claim with takers: the same jobs with all stored details, among them the taker that has each. */
+  readonly details?: readonly JobDetails[]
+  /** The number of takers that this claim has served, from the first on; absent: all. The others claim again. */
+  readonly served?: number
   /** Jobs that will not run, already discarded: a limit drops them, or they are too late. */
   readonly rejected: readonly Rejected[]
   /** The time to claim again if no wakeup comes before; null: never. */
@@ -380,6 +382,8 @@ export interface BucketReport {
   readonly drainedUs: number | null
   /** The budget reserved for urgent jobs; absent: none. */
   readonly headroom?: Headroom
+  /** The guard in force; absent: none. */
+  readonly guard?: GuardInForce
   /** The overrides and pauses in force for it. */
   readonly overrides: readonly Override[]
 }

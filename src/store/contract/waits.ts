@@ -2,8 +2,8 @@
 import type { JobRecord } from '../../jobs/job.ts'
 import type { BudgetReport } from '../../policy/limits/allowance.ts'
 import type { BucketState } from '../../policy/limits/bucket.ts'
-import type { Headroom, LimitPolicy } from '../../policy/limits/limit.ts'
-import type { Override } from './overrides.ts'
+import type { GuardInForce, Headroom, LimitPolicy } from '../../policy/limits/limit.ts'
+import type { Override } from './limits.ts'
 
 /** The reason why a job waits. */
 export interface Explanation {
@@ -20,6 +20,8 @@ export interface Explanation {
   readonly waitsOn: { readonly limit: string; readonly key: string } | null
   /** The part of that bucket's budget reserved for more urgent jobs; null: none. */
   readonly headroom: Headroom | null
+  /** The guard of the bucket that it waits for; absent: none. */
+  readonly guard?: GuardInForce
   /**
    * With a limit of scope `worker` among its limits: for each live worker the bucket to wait for (null: none) and until
    * when.
@@ -107,6 +109,8 @@ export interface Released {
   readonly worker?: number
   /** Jobs that had waited for it and have started since its last event. */
   readonly deferred: number
+  /** The event's instant: that of the last start, which may have been granted ahead. */
+  readonly atUs: number
 }
 
 /** A bucket that jobs still wait for. */

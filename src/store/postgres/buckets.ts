@@ -6,7 +6,7 @@ import {
 } from '../shared/stored-bucket.ts'
 import type { Statements } from '../../database/postgres.ts'
 import { encodeBucket } from '../../policy/limits/bucket.ts'
-import type { Instant } from '../shared/series.ts'
+import type { Instant } from '../../jobs/series.ts'
 import type { Timelines } from '../shared/timelines.ts'
 import { type Context, readClock } from './context.ts'
 import { currentLimits } from './limit-timelines.ts'

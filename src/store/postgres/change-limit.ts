@@ -1,32 +1,13 @@
 import type { Statements } from '../../database/postgres.ts'
-import { comesToDrop, gainsPermits } from '../shared/limit-changes.ts'
+import type { Timeline } from '../../policy/limits/timeline.ts'
+import type { Instant } from '../../jobs/series.ts'
 import { LANE, STATE } from '../shared/state.ts'
-import type { LimitChanges } from './limit-timelines.ts'
+import type { Timelines } from '../shared/timelines.ts'
+import { loadBuckets, saveBucket } from './buckets.ts'
 import { ownerFor } from './own.ts'
 
-/**
- * Changes the policy in force for a limit, or for one key of it. Every affected wait list is due at once: the next
- * claims carry its buckets over and re-time them.
- *
- * @param key null: all keys
- */
-export async function changeLimit(
-  db: Statements,
-  changes: LimitChanges,
-  limit: string,
-  key: string | null,
-  nowUs: number,
-  write: () => Promise<void>,
-): Promise<void> {
-  const before = changes.limits.timeline(limit)
-  await write()
-  const after = changes.limits.timeline(limit)
-  const concerned = key === null ? after.keys() : [key]
-  if (concerned.some((each) => gainsPermits(before, after, each)))
-    await countPermits(db, limit, ownerFor(changes.limits, limit, '', 1) !== 0, (each) =>
-      gainsPermits(before, after, each),
-    )
-  for (const each of concerned) if (comesToDrop(before, after, each)) await watchAll(db, limit, each, nowUs)
+/** Makes the wait lists of a limit, or of one key, due at once. */
+export async function wakeLimit(db: Statements, limit: string, key: string | null, nowUs: number): Promise<void> {
   const found = await db.all<[number]>(
     'SELECT id FROM sluice.buckets WHERE limit_name = $1 AND ($2::text IS NULL OR key = $2) AND wake_at IS NOT NULL',
     limit,
@@ -41,11 +22,26 @@ export async function changeLimit(
   )
 }
 
+/** Writes buckets of a limit again that were last written before a revision. Returns their number. */
+export async function carryOver(
+  db: Statements,
+  instant: Instant,
+  limits: Timelines,
+  limit: string,
+  untilRevision: number,
+  atMost: number,
+): Promise<number> {
+  const where = 'b.limit_name = $1 AND b.revision < $2 AND b.state IS NOT NULL ORDER BY b.id LIMIT $3 FOR UPDATE'
+  const behind = await loadBuckets(db, limits, instant, where, limit, untilRevision, atMost)
+  for (const bucket of behind) await saveBucket(db, limits, bucket, instant.nowUs)
+  return behind.length
+}
+
 /**
  * A limit now drops: the next claim evaluates the lanes that need its buckets and wait for others. No claim decides
  * meanwhile.
  */
-async function watchAll(db: Statements, limit: string, key: string | null, nowUs: number): Promise<void> {
+export async function watchAll(db: Statements, limit: string, key: string | null, nowUs: number): Promise<void> {
   await db.run(
     `INSERT INTO sluice.drop_watch (lane, bucket, need) SELECT l.id, b.id, 1 FROM sluice.buckets b JOIN sluice.lanes l ON b.id = ANY (l.buckets)
      WHERE l.state = ${LANE.waiting} AND l.bucket <> b.id AND b.limit_name = $1 AND ($2::text IS NULL OR b.key = $2) ON CONFLICT DO NOTHING`,
@@ -67,10 +63,10 @@ async function watchAll(db: Statements, limit: string, key: string | null, nowUs
  * Counts permits of a limit that had none: its active jobs now hold theirs. It locks jobs before buckets, as a
  * settlement does.
  */
-async function countPermits(
+export async function countPermits(
   db: Statements,
   limit: string,
-  apart: boolean,
+  limits: Timelines,
   concerns: (key: string) => boolean,
 ): Promise<void> {
   const rows = await db.all<[seq: number, bucket: number, key: string, permits: number[] | null]>(
@@ -78,7 +74,7 @@ async function countPermits(
      WHERE j.state = ${STATE.active} AND j.uses IS NOT NULL AND u ->> 0 = $1 AND b.limit_name = $1 AND b.key = u ->> 1
      AND b.worker = CASE WHEN $2::boolean THEN j.worker ELSE 0 END ORDER BY j.seq FOR UPDATE OF j`,
     limit,
-    apart,
+    ownerFor(limits, limit, '', 1) !== 0,
   )
   const own = await db.all<[seq: number, bucket: number, key: string, permits: number[] | null]>(
     `SELECT j.seq, b.id, b.key, j.permits FROM sluice.jobs j, unnest(j.permits) e, sluice.buckets b
@@ -102,4 +98,36 @@ async function countPermits(
      FROM (SELECT id, count(*) AS n FROM unnest($1::bigint[]) id GROUP BY id) g WHERE b.id = g.id`,
     buckets,
   )
+}
+
+/** Writes what SQL statements need to know of a limit: its longest waits, and whether workers have buckets of their own. */
+export async function writeLimit(db: Statements, name: string, timeline: Timeline): Promise<void> {
+  await setApart(db, name, timeline.definition?.policy.scope === 'worker')
+  const waits = timeline.keys().map((key) => [key, timeline.at(key).policy?.maxWaitUs ?? null] as const)
+  await db.run('DELETE FROM sluice.max_waits WHERE limit_name = $1', name)
+  if (waits.every(([, maxWaitUs]) => maxWaitUs === null)) return
+  await db.run(
+    'INSERT INTO sluice.max_waits (limit_name, key, max_wait) SELECT $1, k, w FROM unnest($2::text[], $3::bigint[]) u(k, w)',
+    name,
+    waits.map(([key]) => key),
+    waits.map(([, maxWaitUs]) => maxWaitUs),
+  )
+}
+
+/**
+ * Records which limits have a bucket for each worker, since SQL statements need that too. The next claims recreate
+ * lanes made without it.
+ */
+async function setApart(db: Statements, name: string, apart: boolean): Promise<void> {
+  const changed = await db.run(
+    `INSERT INTO sluice.apart AS a (limit_name, apart) SELECT $1, $2 WHERE $2 OR EXISTS (SELECT 1 FROM sluice.apart WHERE limit_name = $1)
+     ON CONFLICT (limit_name) DO UPDATE SET apart = excluded.apart WHERE a.apart <> excluded.apart`,
+    name,
+    apart,
+  )
+  if (changed > 0)
+    await db.run(
+      `SELECT sluice.announce_lanes(ARRAY(SELECT l.id FROM sluice.lanes l WHERE l.base IS NULL AND l.buckets && ARRAY(SELECT id FROM sluice.buckets WHERE limit_name = $1)))`,
+      name,
+    )
 }

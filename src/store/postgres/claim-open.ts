@@ -2,7 +2,7 @@ import type { Statements } from '../../database/postgres.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import { knownTasks } from '../contract/known-tasks.ts'
 import type { Claim, ClaimRequest } from '../contract/store.ts'
-import { toAdmitted, type WrittenRow } from './claimed.ts'
+import { handedOut, takersOf, toAdmitted, type WrittenRow } from './claimed.ts'
 import { nextDueUs } from './claim-next.ts'
 import type { Context } from './context.ts'
 import { nextFireUs } from './fire.ts'
@@ -15,7 +15,7 @@ import { withResults } from './parent-results.ts'
 export const HELD_AGAIN_US = 20_000
 
 const CLAIM_OPEN =
-  'SELECT * FROM sluice.claim_open($1::text[], $2::text[], $3::int[], $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::text[], $9::boolean, $10::text[], $11::text, $12::uuid)'
+  'SELECT * FROM sluice.claim_open($1::text[], $2::text[], $3::int[], $4::bigint, $5::bigint, $6::bigint, $7::bigint, $8::text[], $9::boolean, $10::text[], $11::text, $12::uuid, $13::bigint[], $14::uuid[])'
 
 /** The state of the store in the first row. */
 type FirstRow = Pick<ReadSet, 'now' | 'wall' | 'fire' | 'next' | 'unresolved'> & {
@@ -51,6 +51,7 @@ export async function claimOpen(context: Context, db: Statements, request: Claim
     known && known.list,
     known && known.name,
     request.claimId ?? null,
+    ...takersOf(request),
   )
   context.onlyOpen = first !== undefined
   if (!first) return null
@@ -60,12 +61,13 @@ export async function claimOpen(context: Context, db: Statements, request: Claim
   const ownUs = Math.min(nextFireUs(state), nextDueUs(state.next, state))
   const heldUs = state.held ? state.now + HELD_AGAIN_US : NEVER_US
   const nextWakeUs = Math.min(ownUs, heldUs, lineUs ?? NEVER_US, nextEndUs)
+  const jobs = await withResults(
+    db,
+    rows,
+    rows.map((row) => toAdmitted(row, state.now)),
+  )
   return {
-    jobs: await withResults(
-      db,
-      rows,
-      rows.map((row) => toAdmitted(row, state.now)),
-    ),
+    ...handedOut(request, rows, jobs),
     nowUs: state.now,
     looks: 0,
     rejected: [],

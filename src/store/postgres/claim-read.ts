@@ -4,9 +4,10 @@ import { knownTasks, type UnknownKind } from '../contract/known-tasks.ts'
 import type { ClaimRequest } from '../contract/store.ts'
 import type { Context } from './context.ts'
 import { unlimitedLaneKey } from './lane-key.ts'
-import type { ReadSet, ReadPlan } from './read-set.ts'
+import { type HeadColumns, headRows, type ReadPlan, type ReadSet } from './read-set.ts'
 import { ownerFor } from './own.ts'
 import { inOrder, UNLIMITED, USE } from './sql/fields.ts'
+import type { StripeRound } from './stripe-round.ts'
 
 /** The most due jobs or occurrences that one transaction moves. */
 export const AT_ONCE = 1000
@@ -21,7 +22,7 @@ const PARKED_AT_ONCE = 2000
 
 const QUEUES = 'ARRAY(SELECT json_array_elements_text($1::json))'
 const LISTED = `CASE WHEN $5 <> '' THEN ARRAY(SELECT json_array_elements_text($4::json)) END, nullif($5, ''), $6::bigint`
-const TAKE = `SELECT sluice.take_arrivals(${QUEUES}, $2::bigint, ${LISTED}); COMMIT;
+const TAKE = `SELECT sluice.take_arrivals(s.r_names, $2::bigint, ${LISTED}) FROM sluice.choose_stripes($3::json, true) s; COMMIT;
   BEGIN; SET LOCAL idle_in_transaction_session_timeout = ${STALL_MS}; SELECT sluice.claim_look($3::json)`
 const BEFORE = `BEGIN; SET LOCAL synchronous_commit = off; SELECT sluice.promote(${AT_ONCE})`
 const LOOK = `${BEFORE}; ${TAKE}`
@@ -36,6 +37,7 @@ export async function readForClaim(
   db: Statements,
   request: ClaimRequest,
   plan: ReadPlan,
+  stripes: StripeRound,
   open: boolean,
 ): Promise<{ readonly read: ReadSet | null; readonly unknown: readonly UnknownKind[] }> {
   const queues = request.queues.map(({ queue }) => queue)
@@ -47,6 +49,9 @@ export async function readForClaim(
     queues,
     watched: WATCHED_AT_MOST,
     worker: request.worker,
+    aheadUs: aheadOf(request),
+    stripe: queues.map((queue) => stripes.first(queue, request.worker)),
+    tried: stripes.tried,
     unreadable: [...context.unreadable],
     tasks: known && known.list,
     known: known && known.name,
@@ -72,9 +77,19 @@ export async function readForClaim(
   const parked = park ? cellOf(results.at(-6)) : null
   const text = cellOf(results.at(-1))
   return {
-    read: text === null ? null : (JSON.parse(text) as ReadSet),
+    read: text === null ? null : readSetOf(text),
     unknown: [...(arrived ?? []), ...(parked === null ? [] : (JSON.parse(parked) as UnknownKind[]))],
   }
+}
+
+/** How far ahead a claim looks, in µs: not at all where no queue has room for it. */
+export function aheadOf({ aheadUs = 0, queues }: ClaimRequest): number {
+  return queues.some(({ ahead = 0, slots }) => ahead > 0 && slots > 0) ? aheadUs : 0
+}
+
+function readSetOf(text: string): ReadSet {
+  const { heads, ...rest } = JSON.parse(text) as Omit<ReadSet, 'heads'> & { readonly heads: HeadColumns }
+  return { ...rest, heads: headRows(heads) }
 }
 
 /** The queues' own buckets: limit, key and owner. */

@@ -3,33 +3,38 @@ import { codeOf, isLost } from '../../database/postgres-error.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
 import type { ScheduleNews } from '../../jobs/schedule.ts'
 import { Admission } from '../../policy/admission/admission.ts'
+import { earlier } from '../../policy/admission/ahead.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import type { Grant, QueueSlots } from '../../policy/admission/queue-slots.ts'
 import { isFull } from '../../policy/admission/refusal.ts'
+import { rank } from '../../policy/admission/turn-order.ts'
 import type { Claim, ClaimRequest, Closed, Rejected } from '../contract/store.ts'
 import { newsOf, retentionOf } from './advance.ts'
 import { permitsOf } from '../shared/claim-answer.ts'
-import { admitted, type WrittenRow } from './claimed.ts'
+import { admitted, handedOut, takersOf, type WrittenRow } from './claimed.ts'
 import { nextDueUs, nextLineUs } from './claim-next.ts'
-import { AT_ONCE, cellOf, readForClaim, ownUses } from './claim-read.ts'
+import { aheadOf, AT_ONCE, cellOf, readForClaim, ownUses } from './claim-read.ts'
 import { claimOpen, HELD_AGAIN_US } from './claim-open.ts'
-import { type Context, READ_AHEAD_AT_LEAST } from './context.ts'
+import type { Context } from './context.ts'
 import { Decision } from './decision.ts'
 import { fire, nextFireUs } from './fire.ts'
 import { limitsAt } from './limit-timelines.ts'
-import { type ReadSet, type NextRow, ReadMiss, type ReadPlan } from './read-set.ts'
-import { endOverdue } from './override.ts'
+import { type LockedStripes, type ReadSet, type NextRow, ReadMiss, type ReadPlan } from './read-set.ts'
+import { endOverdue } from './shared-sql.ts'
 import { sharedQueue } from './own.ts'
 import { withResults } from './parent-results.ts'
+import { FEW_PARKED, planFor, rememberReads } from './read-ahead.ts'
 import { looked, rejectedOf, rejectionsOf, skipRejected } from './reject.ts'
 import { recordQueues } from './queues.ts'
 import { rejectLate } from './reject-late.ts'
-import { sharesOf } from './shares.ts'
+import { pausedOf, sharesOf } from './shares.ts'
+import { StripeRound } from './stripe-round.ts'
 import { knownTasks, type UnknownKind } from '../contract/known-tasks.ts'
 import { type ClosedOn, named, type RefusedRow, toName, WAITING_COUNTED } from '../shared/refused-head.ts'
 import { LANE, STATE } from '../shared/state.ts'
 import { GRANT, inOrder, RESERVATION } from './sql/fields.ts'
-import { throttling } from '../shared/throttling.ts'
+import { firstTakerOf } from '../shared/takers.ts'
+import { recallOf, throttling } from '../shared/throttling.ts'
 import { kindsOf } from './unresolved.ts'
 
 const DEFAULT_EVENT_WINDOW_US = 60_000_000
@@ -37,18 +42,16 @@ const DEFAULT_EVENT_WINDOW_US = 60_000_000
 const LATE_US = 50_000
 const LATE_AT_MOST_US = 1_000_000
 const TRIES = 12
-/** The number of lanes that a claim examines while many have nothing for the claimer. */
-const STRANGE_LANES = 256
-const FEW_PARKED = 8
 
-const WRITTEN = `SELECT * FROM sluice.claim_write($1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::json, $6::json, $7::json, $8::json, $9::json, $10::boolean, nullif($11, '')::uuid)`
+const WRITTEN = `SELECT * FROM sluice.claim_write($1::bigint, $2::bigint, $3::bigint, $4::bigint, $5::json, $6::json, '[]', $7::json, $8::json, $9::boolean, nullif($10, '')::uuid, nullif($26, '')::bigint[], nullif($27, '')::uuid[]);
+  SELECT sluice.write_plain_lanes($13, $14, $15, $16, $17, $18, $1); SELECT sluice.write_buckets($19, $20, $21, $22, $23, $24, $25)`
 const NEXT = 'SELECT sluice.claim_next($1::bigint, $3::bigint); COMMIT'
 const WRITE = `${WRITTEN}; ${NEXT}`
 /**
  * Rejected jobs advance their flows. The statement locks these first, since a decision must not age while it waits for
  * them.
  */
-const WRITE_REJECTING = `SELECT sluice.lock_flows($12::bigint[]); ${WRITTEN}; SELECT sluice.advance($12::bigint[], $13::bigint[]); ${NEXT}`
+const WRITE_REJECTING = `SELECT sluice.lock_flows($11::bigint[]); ${WRITTEN}; SELECT sluice.advance($11::bigint[], $12::bigint[]); ${NEXT}`
 
 /** Jobs in the wait lists of closed buckets. */
 const WAITING = `SELECT b, (SELECT count(*) FROM (SELECT 1 FROM sluice.lanes l JOIN sluice.jobs j ON j.lane = coalesce(l.base, l.key) AND j.state = ${STATE.available}
@@ -70,6 +73,9 @@ interface Progress {
   /** Work for more than one transaction is left. */
   more: boolean
   plan: ReadPlan
+  readonly round: StripeRound
+  /** The stripes of the present pass. */
+  stripes: LockedStripes | null
 }
 
 /** Takes the jobs that all their budgets admit at this instant, in turn, and returns the time of the next claim. */
@@ -93,47 +99,43 @@ export async function claim(context: Context, ask: () => ClaimRequest): Promise<
       unknown: new Map(),
       more: false,
       plan,
+      round: new StripeRound(context),
+      stripes: null,
     }
     for (let tries = 1; ; tries++) {
       const done = await attempt(context, db, request, progress, tries)
-      if (done !== null) return done
+      const answer = done && progress.round.passed(done, progress.stripes)
+      if (answer) return answer
+      if (done) {
+        tries = 0
+        progress.plan = plan
+        progress.open = false
+      }
       if (tries >= TRIES * 4) throw new RangeError(`A claim could not be written in ${tries} tries`)
     }
   })
-}
-
-function planFor(room: number, { readAhead: { line, heads }, expectsUnlisted, parked }: Context): ReadPlan {
-  return {
-    open: (parked > FEW_PARKED ? STRANGE_LANES : 16) + room,
-    due: room === 0 ? 0 : 16 + 2 * room,
-    line,
-    heads,
-    slots: room,
-    depth: 2,
-    deepHeads: heads,
-    lanes: [],
-    buckets: [],
-    expectsUnlisted,
-    skip: [],
-  }
 }
 
 /** One try. Null: something blocked it, which is done or recorded, and the claim tries again. */
 async function attempt(
   context: Context,
   db: Statements,
-  request: ClaimRequest,
+  all: ClaimRequest,
   progress: Progress,
   tries: number,
 ): Promise<Claim | null> {
+  let request = all
   try {
     const uses = JSON.stringify(ownUses(context, request))
-    const { read, unknown } = await readForClaim(context, db, request, progress.plan, progress.open)
+    const { read, unknown } = await readForClaim(context, db, request, progress.plan, progress.round, progress.open)
     progress.open = true
     for (const kind of unknown) progress.unknown.set(`${kind.queue} ${kind.task}`, kind)
     if (!read) return null
+    progress.stripes = read.stripes
     context.clock.saw(read.now)
     const limits = await limitsAt(context, db, read.generation)
+    // Workers with budgets or lanes of their own claim one by one.
+    if (limits.ofWorkers || read.apart) request = firstTakerOf(all)
     // The queues' buckets depend on the current limits.
     if (JSON.stringify(ownUses(context, request)) !== uses) return null
     const work = dueWork(read, limits.nextEndUs, progress)
@@ -213,11 +215,19 @@ function decide(context: Context, decision: Decision, request: ClaimRequest, rea
   const room = (): boolean => shares.some((share) => share.slots > 0)
   if (!room()) return { admission, decision, shares, wakeUs: admission.retime(), more: false }
   for (const bucket of decision.dueBuckets()) admission.addDue(bucket)
-  for (const lane of decision.openLanes()) admission.addLane(lane)
+  const lanes = decision.openLanes()
+  for (const lane of lanes) admission.addLane(lane)
+  for (const share of shares)
+    for (const queue of [share.queue, share.ownQueue]) {
+      const of = lanes.filter((lane) => lane.queue === queue)
+      if (of.length >= plan.open) share.readUntil(of.toSorted(rank).at(-1))
+    }
   admission.decide()
+  const untilUs = Math.min(read.now + aheadOf(request), read.dueUntil)
   // The read set is full. The lanes behind it are for the next claim, which follows at once.
   const full = read.due.length >= plan.due || read.open.length >= plan.open || read.arrived
-  return { admission, decision, shares, wakeUs: admission.retime(), more: full && room() }
+  if (untilUs > read.now && !full && !admission.unfinished) admission.lookAhead(untilUs)
+  return { admission, decision, shares, wakeUs: admission.retime(), more: full && (room() || admission.unfinished) }
 }
 
 async function write(
@@ -232,14 +242,12 @@ async function write(
   const { admission, decision, shares } = decided
   const { grants, rejections } = admission
   const { reservations, unfinished } = admission.lateScan
-  const instant = { nowUs: read.now, wallUs: read.wall }
   const nameOf = (queue: number): string => sharedQueue(context.queues.name(queue))
   const told = throttling(nameOf, decision, admission, request.eventWindowUs ?? DEFAULT_EVENT_WINDOW_US)
-  const lanes = decision.changedLanes()
-  const buckets = decision.changedBuckets()
+  const changes = decision.changes()
   let rows: WrittenRow[] = []
   let { next } = read
-  if (grants.length + rejections.length + reservations.length + lanes.length + buckets.length > 0) {
+  if (grants.length + rejections.length + reservations.length + changes.count > 0) {
     const rejects = rejections.length > 0
     const results = await db.script(
       rejects ? WRITE_REJECTING : WRITE,
@@ -248,20 +256,21 @@ async function write(
       String(request.worker),
       String(request.leaseUs),
       JSON.stringify(grants.map(asWritten)),
-      JSON.stringify(lanes),
-      JSON.stringify(buckets),
-      JSON.stringify(rejectionsOf(context, rejections, instant)),
+      changes.lanes,
+      JSON.stringify(rejectionsOf(context, rejections, { nowUs: read.now, wallUs: read.wall })),
       JSON.stringify(reservations.map(({ seq, startUs }) => inOrder(RESERVATION, { seq, start: startUs }))),
       String(request.remote === true),
       request.claimId ?? '',
       `{${rejections.map(({ head }) => head.seq).join()}}`,
       `{${retentionOf(context).join()}}`,
+      ...changes.columns,
+      ...takersOf(request).map((each) => (each ? `{${each.join()}}` : '')),
     )
     rows = results[rejects ? 1 : 0] as unknown as WrittenRow[]
     next = JSON.parse(cellOf(results.at(-2)) ?? '') as NextRow
-    if (rejects) progress.flows.push(...newsOf(cellOf(results[2])).values())
+    if (rejects) progress.flows.push(...newsOf(cellOf(results[4])).values())
   } else await db.script('COMMIT')
-  remember(context, decided, read)
+  remember(context, decided, read, progress.plan.lanes.length > 0)
   for (const kind of decision.unlistedTasks.unknown()) progress.unknown.set(`${kind.queue} ${kind.task}`, kind)
   const unknown = [...progress.unknown.values()]
   const rejected = rejectedOf(rejections, rows)
@@ -271,11 +280,11 @@ async function write(
   const left = decided.more || progress.more || unfinished || admission.unfinished
   const again = left || isFull(rejections) || progress.flows.length > 0
   const held = progress.plan.skip.length > 0 ? read.now + HELD_AGAIN_US : NEVER_US
-  const lineUs = nextLineUs(next, read, shares)
+  const lineUs = comeUs(nextLineUs(next, read, shares), decided, read.now, request)
   const ownUs = Math.min(fireUs, nextDueUs(next, read))
   const nextWakeUs = again ? read.now : Math.min(decided.wakeUs, ownUs, held, lineUs, context.limits.nextEndUs)
   return {
-    jobs: await withResults(db, rows, admitted(grants, rows, decision)),
+    ...handedOut(request, rows, await withResults(db, rows, admitted(grants, rows, decision))),
     nowUs: read.now,
     looks: admission.looks,
     rejected: progress.rejected,
@@ -285,9 +294,15 @@ async function write(
     flows: progress.flows,
     unresolved: kindsOf(read.unresolved),
     ...told,
+    ...(request.aheadUs && recallOf(read.generation, decision, pausedOf(read))),
     closed: await namedHeads(db, told.closed),
     ...(unknown.length > 0 && { unknown }),
   }
+}
+
+/** When to come for the next wait list. The decision has times of its own for those that it read. */
+function comeUs(lineUs: number, { wakeUs }: Decided, nowUs: number, request: ClaimRequest): number {
+  return lineUs === wakeUs ? lineUs : earlier(lineUs, nowUs, aheadOf(request))
 }
 
 /** Read after the claim is written: no job changes its task or its flow. */
@@ -303,7 +318,8 @@ async function namedHeads(db: Statements, closed: readonly ClosedOn[]): Promise<
 }
 
 /** Keeps hints for this process's next claim. */
-function remember(context: Context, { admission, decision, shares }: Decided, read: ReadSet): void {
+function remember(context: Context, decided: Decided, read: ReadSet, missed: boolean): void {
+  const { admission, decision, shares, more } = decided
   const started = admission.grants.length > 0
   context.turns.given = admission.turn
   context.expectsUnlisted = decision.unlistedTasks.any
@@ -311,13 +327,16 @@ function remember(context: Context, { admission, decision, shares }: Decided, re
   context.unlisted = admission.parked > FEW_PARKED && decision.unlistedTasks.unknown().length > 0
   const isOpen = read.due.length === 0 && read.lanes === null && read.held === null
   context.onlyOpen = isOpen && (context.onlyOpen || started)
-  const { readAhead } = context
-  readAhead.line = Math.max(READ_AHEAD_AT_LEAST.line, decision.deepest + 2, Math.ceil(readAhead.line * 0.9))
-  readAhead.heads = Math.max(READ_AHEAD_AT_LEAST.heads, decision.mostHeads + 1, Math.ceil(readAhead.heads * 0.9))
-  for (const share of shares) context.unlimitedNext.set(context.queues.name(share.queue), share.unlimitedNext)
+  rememberReads(context.readAhead, read, decision, { starts: admission.grants.length, more, missed })
+  for (const share of shares) {
+    const queue = context.queues.name(share.queue)
+    // The claim of a stripe without the unlimited lane says nothing about its turn.
+    if (read.stripes === null || (read.line ?? []).some(([of]) => of === queue))
+      context.unlimitedNext.set(queue, share.unlimitedNext)
+  }
 }
 
 function asWritten(grant: Grant): unknown[] {
   const permits = permitsOf(grant)
-  return inOrder(GRANT, { seq: grant.head.seq, permits: permits && `{${permits.join()}}` })
+  return inOrder(GRANT, { seq: grant.head.seq, permits: permits && `{${permits.join()}}`, start: grant.startUs })
 }

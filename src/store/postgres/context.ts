@@ -3,7 +3,7 @@ import { createIds } from '../../base/ids.ts'
 import type { PostgresDatabase, Statements } from '../../database/postgres.ts'
 import type { DeclaredQueue, Retention } from '../contract/store.ts'
 import { Yields } from '../shared/yields.ts'
-import type { Instant } from '../shared/series.ts'
+import type { Instant } from '../../jobs/series.ts'
 import { Timelines } from '../shared/timelines.ts'
 import { StoreClock } from './store-clock.ts'
 
@@ -21,6 +21,8 @@ export interface Context {
   readonly turns: { given: number }
   /** At equal priority, whether a queue's unlimited lane is next; by queue. */
   readonly unlimitedNext: Map<string, boolean>
+  /** The stripe behind the one that this process claimed last, by queue. */
+  readonly nextStripe: Map<string, number>
   /** The queue limits that this process declared, by queue. */
   readonly declared: Map<string, DeclaredQueue>
   /** Names of schedules in time zones that this process does not know. */
@@ -35,11 +37,27 @@ export interface Context {
   /** The last claim parked many lanes, and saw jobs whose tasks no worker lists: there may be many more such lanes. */
   unlisted: boolean
   /** The read-ahead of the next claim into wait lists and their lanes: the depth that the last ones needed. */
-  readonly readAhead: { line: number; heads: number }
+  readonly readAhead: ReadAhead
 }
 
-/** The fewest lanes of a wait list that a claim reads, and the fewest waiting jobs of each. */
-export const READ_AHEAD_AT_LEAST: { readonly line: number; readonly heads: number } = { line: 4, heads: 2 }
+/** The number of rows that a claim reads first: as many as the last claims needed. */
+export interface ReadAhead {
+  /** Lanes of a wait list. */
+  line: number
+  /** Waiting jobs of each lane. */
+  heads: number
+  /** Waiting jobs of each open lane. */
+  openHeads: number
+  /** Open lanes for each free slot: less than one if a turn is several starts. */
+  lanes: number
+  /** Further open lanes, where many cannot start anything. */
+  extra: number
+}
+
+/** The fewest rows that a claim reads. */
+export const READ_AHEAD_AT_LEAST: Readonly<Omit<ReadAhead, 'lanes'>> = { line: 4, heads: 2, openHeads: 2, extra: 16 }
+/** The first claim, and one behind a claim with too few open lanes, reads as many of them as claims ever do. */
+export const MOST_LANES = 2
 
 /** Creates the state that the verbs of one store share. */
 export function createContext(db: PostgresDatabase, clock: Clock, retention: Retention): Context {
@@ -52,6 +70,7 @@ export function createContext(db: PostgresDatabase, clock: Clock, retention: Ret
     queues: new QueueNumbers(),
     turns: { given: 0 },
     unlimitedNext: new Map(),
+    nextStripe: new Map(),
     declared: new Map(),
     unreadable: new Set(),
     yields: new Yields(),
@@ -59,7 +78,7 @@ export function createContext(db: PostgresDatabase, clock: Clock, retention: Ret
     expectsUnlisted: false,
     parked: 0,
     unlisted: false,
-    readAhead: { ...READ_AHEAD_AT_LEAST },
+    readAhead: { ...READ_AHEAD_AT_LEAST, lanes: MOST_LANES },
   }
 }
 

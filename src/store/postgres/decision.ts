@@ -1,4 +1,4 @@
-import type { AdmissionSource } from '../../policy/admission/admission.ts'
+import type { AdmissionSource } from '../../policy/admission/admission-source.ts'
 import { encodeBucket } from '../../policy/limits/bucket.ts'
 import type { Bucket, Head, Lane, UnlistedJob } from '../../policy/admission/lane.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
@@ -9,19 +9,30 @@ import { type KnownTasks, withPassed } from '../contract/known-tasks.ts'
 import type { Timelines } from '../shared/timelines.ts'
 import type { StoredBucket } from '../shared/stored-bucket.ts'
 import { bucketOf } from './buckets.ts'
+import { columnsOf } from './columns.ts'
 import type { QueueNumbers } from './context.ts'
 import { grouped, type HeadRow, type LaneRow, type ReadSet, ReadMiss, type ReadPlan, toHead } from './read-set.ts'
 import { DEPUTY } from '../shared/lane-group.ts'
 import { LanesRead } from '../shared/lanes-read.ts'
-import { laneAsWritten } from './save-lane.ts'
-import { sharedQueue } from './own.ts'
+import { laneAsWritten, plainLane, type PlainLane } from './save-lane.ts'
+import { sharedQueue, stripeName, unstriped } from './own.ts'
 import type { Yields } from '../shared/yields.ts'
 import { LANE } from '../shared/state.ts'
-import { BUCKET_ROW, inOrder } from './sql/fields.ts'
 import { UnlistedTasks } from './unlisted-tasks.ts'
 
 /** The most heads that one deep claim makes the next ones read. */
 const HEADS_REMEMBERED = 64
+
+/** A bucket as a claim writes it; without a state, its state and revision stay. */
+type ChangedBucket = readonly [
+  id: number,
+  wakeAt: number | null,
+  state: string | null,
+  revision: number,
+  active: number,
+  deferred: number,
+  told: number | null,
+]
 
 /** One claim's view of the rows read under its locks. It throws `ReadMiss` if the decision needs more rows. */
 export class Decision extends LanesRead implements AdmissionSource {
@@ -31,6 +42,7 @@ export class Decision extends LanesRead implements AdmissionSource {
   readonly #limits: Timelines
   readonly #queues: QueueNumbers
   readonly #rows: ReadonlyMap<number, LaneRow>
+  readonly #depths: ReadonlyMap<number, number>
   readonly #bucketRows: ReadonlyMap<number, NonNullable<ReadSet['buckets']>[number]>
   readonly #heads: ReadonlyMap<number, HeadRow<number>[]>
   readonly #behind: ReadonlyMap<number, HeadRow<number>[]>
@@ -42,7 +54,7 @@ export class Decision extends LanesRead implements AdmissionSource {
   readonly #openIds: ReadonlySet<number>
   #deepest = 0
   #mostHeads = 0
-  readonly #openHeads: number
+  #mostOpenHeads = 0
   /** Jobs that this claimer does not take. */
   readonly unlistedTasks: UnlistedTasks
   readonly #known: KnownTasks | null
@@ -68,6 +80,7 @@ export class Decision extends LanesRead implements AdmissionSource {
     this.#limits = limits
     this.#queues = queues
     this.#rows = new Map((read.lanes ?? []).map((row) => [row[0], row]))
+    this.#depths = new Map((read.lanes ?? []).map((row, i) => [row[0], read.depths?.[i] ?? 0]))
     this.#bucketRows = new Map((read.buckets ?? []).map((row) => [row[0], row]))
     this.#heads = grouped(read.heads)
     this.#behind = grouped(read.behind)
@@ -77,7 +90,6 @@ export class Decision extends LanesRead implements AdmissionSource {
     this.#live = new Set(read.live)
     this.#apart = new Set(read.apart)
     this.#openIds = new Set(read.open)
-    this.#openHeads = 1 + Math.ceil(plan.slots / Math.max(1, read.open.length))
   }
 
   /** The depth in a wait list that the decision has reached. */
@@ -88,6 +100,11 @@ export class Decision extends LanesRead implements AdmissionSource {
   /** The most jobs of one waiting lane that it has requested. */
   get mostHeads(): number {
     return this.#mostHeads
+  }
+
+  /** The most jobs of one open lane that it has requested. */
+  get mostOpenHeads(): number {
+    return this.#mostOpenHeads
   }
 
   bucket(id: number): StoredBucket {
@@ -118,8 +135,9 @@ export class Decision extends LanesRead implements AdmissionSource {
     const rows = this.#headsOf(lane, read)
     const found = rows.slice(lane.loaded, lane.loaded + count)
     const ended = rows.length < read
-    if (lane.loaded + found.length > 1 && !this.#openIds.has(lane.id))
-      this.#mostHeads = Math.max(this.#mostHeads, Math.min(lane.loaded + found.length, HEADS_REMEMBERED))
+    const loaded = Math.min(lane.loaded + found.length, HEADS_REMEMBERED)
+    if (this.#openIds.has(lane.id)) this.#mostOpenHeads = Math.max(this.#mostOpenHeads, loaded)
+    else if (loaded > 1) this.#mostHeads = Math.max(this.#mostHeads, loaded)
     if (found.length === 0 && !ended && count > 0) throw this.#needJobs(lane, lane.loaded + count + 1)
     return found.map(toHead)
   }
@@ -137,7 +155,7 @@ export class Decision extends LanesRead implements AdmissionSource {
   }
 
   behind(lane: Lane, priority: number, seq: number, count: number): Head[] {
-    const [, , , , , , , , , , , , , sieve] = this.#row(lane.id)
+    const [, , , , , , , , , , , , sieve] = this.#row(lane.id)
     const place = { priority, seq }
     // The rows begin at the lane's first job, and behind the last one that an earlier late scan read.
     const sifted = sieve === null ? null : decodeScanCursor(sieve)
@@ -156,13 +174,16 @@ export class Decision extends LanesRead implements AdmissionSource {
   }
 
   /**
-   * Requests more jobs of this lane, and of all others with more jobs whose limits make a decision read all of them.
+   * Requests more jobs of this lane, and of all others with more jobs whose limits make a decision read all of them. An
+   * open lane with more starts than expected is one of several: those that rank as high may have as many.
    */
   #needJobs(lane: Lane, needed: number): ReadMiss {
+    const isOpen = this.#openIds.has(lane.id)
     const like = [...this.#rows.values()].filter(
-      ([id, , buckets]) =>
+      ([id, , buckets, , , , priority]) =>
         (this.#heads.get(id)?.length ?? 0) >= this.#headsRead(id) &&
-        buckets.some((bucket) => this.#bucketRows.has(bucket) && goesThrough(this.bucket(bucket).policy)),
+        ((isOpen && this.#openIds.has(id) && priority >= lane.priority) ||
+          buckets.some((bucket) => this.#bucketRows.has(bucket) && goesThrough(this.bucket(bucket).policy))),
     )
     const lanes = [...new Set([...this.#plan.lanes, lane.id, ...like.map(([id]) => id)])]
     return new ReadMiss(`${needed} jobs of a lane`, (plan) => ({
@@ -173,7 +194,7 @@ export class Decision extends LanesRead implements AdmissionSource {
   }
 
   #headsRead(lane: number): number {
-    return this.#openIds.has(lane) ? Math.max(this.#depth(lane), this.#openHeads) : this.#depth(lane)
+    return this.#depths.get(lane) ?? 0
   }
 
   #depth(lane: number): number {
@@ -211,7 +232,9 @@ export class Decision extends LanesRead implements AdmissionSource {
 
   served(queue: number): QueueService {
     if (this.shares.has(queue)) return 'here'
-    const name = this.#queues.name(queue)
+    const name = unstriped(this.#queues.name(queue))
+    // A stripe that this claim has not locked: another claim of this process serves it.
+    if (this.shares.has(this.#queues.of(name))) return 'elsewhere'
     return this.#live.has(name) ? 'elsewhere' : this.#apart.has(name) ? 'apart' : 'nowhere'
   }
 
@@ -236,34 +259,54 @@ export class Decision extends LanesRead implements AdmissionSource {
     return rows.length >= WATCHED_AT_MOST || rows.some(([, , id]) => !this.lanes.has(id))
   }
 
-  /** The rows of the lanes that the decision changed. */
-  changedLanes(): unknown[] {
-    const changed: unknown[] = []
+  /** The lanes and buckets that the decision changed, as the statements that write them take them. */
+  changes(): { readonly lanes: string; readonly columns: string[]; readonly count: number } {
+    const { plain, others } = this.#changedLanes()
+    const buckets = this.#changedBuckets()
+    return {
+      lanes: JSON.stringify(others),
+      columns: [...columnsOf(plain, 6), ...columnsOf(buckets, 7)],
+      count: plain.length + others.length + buckets.length,
+    }
+  }
+
+  /** Most lanes have few columns. */
+  #changedLanes(): { readonly plain: readonly PlainLane[]; readonly others: readonly unknown[] } {
+    const plain: PlainLane[] = []
+    const others: unknown[] = []
+    // Locked jobs may come back: their lane is not empty, although the decision can take nothing from it now.
+    const held = this.#plan.skip.length > 0
     for (const lane of this.lanes.values()) {
       if (!lane.changed) continue
-      // Locked jobs may come back: their lane is not empty, although the decision can take nothing from it now.
-      changed.push(laneAsWritten(lane, this.#plan.skip.length > 0, this.#passedOf(lane)))
+      const row = plainLane(lane, held)
+      if (row) plain.push(row)
+      else others.push(laneAsWritten(lane, held, this.#passedOf(lane)))
     }
-    return changed
+    return { plain, others }
   }
 
   #passedOf({ id, state }: Lane): string | null {
     const row = this.#row(id)
-    return state === 'parked' && this.#known ? withPassed(row[3] === LANE.parked ? row[14] : null, this.#known) : null
+    return state === 'parked' && this.#known ? withPassed(row[3] === LANE.parked ? row[13] : null, this.#known) : null
   }
 
-  /** The rows of the buckets that the decision changed. */
-  changedBuckets(): unknown[] {
-    const changed: unknown[] = []
+  /** For `sluice.write_buckets`. */
+  #changedBuckets(): ChangedBucket[] {
+    const changed: ChangedBucket[] = []
     for (const bucket of this.buckets.values()) {
       const { id, limit, wakeAtUs, active, state, deferred, toldUs } = bucket
       if (!bucket.changed && wakeAtUs === bucket.wokeAtUs && !bucket.counted) continue
-      const written = bucket.changed
-        ? { state: encodeBucket(state), revision: this.#limits.timeline(limit).revision }
-        : { state: null, revision: 0 }
-      changed.push(inOrder(BUCKET_ROW, { id, wake_at: wakeAtUs, ...written, active, deferred, told: toldUs }))
+      const stored = bucket.changed ? encodeBucket(state) : null
+      changed.push([id, wakeAtUs, stored, this.#limits.timeline(limit).revision, active, deferred, toldUs])
     }
     return changed
+  }
+
+  /** A lane of a locked stripe is one of its queue; to this claim, another stripe is another queue. */
+  #queueOf(stored: string): number {
+    const { stripes } = this.#read
+    const isLocked = stripes?.[0].includes(stripeName(stored)) ?? false
+    return this.#queues.of(isLocked ? unstriped(stored) : stored)
   }
 
   #group(rows: readonly LaneRow[]): WaitListGroup {
@@ -271,7 +314,7 @@ export class Decision extends LanesRead implements AdmissionSource {
     const over = first?.[9] ?? ''
     let at = 0
     return {
-      queue: this.#queues.of(first?.[1] ?? ''),
+      queue: this.#queueOf(first?.[1] ?? ''),
       over: over === DEPUTY || over === '' ? [] : over.split(',').map(Number),
       peek: () => {
         const row = rows[at]
@@ -294,8 +337,8 @@ export class Decision extends LanesRead implements AdmissionSource {
     const known = this.lanes.get(laneId)
     if (known) return known
     const row = this.#row(laneId)
-    const [id, queue, buckets, state, on, deputyOf, priority, turn, head, , , share, taken, scanCursor] = row
-    const fields = { id, queue: this.#queues.of(queue), priority, turn, taken, share, head }
+    const [id, queue, buckets, state, on, deputyOf, priority, turn, head, , share, taken, scanCursor] = row
+    const fields = { id, queue: this.#queueOf(queue), priority, turn, taken, share, head }
     return this.add(fields, { buckets, state, on, deputyOf, scanCursor })
   }
 }

@@ -7,9 +7,9 @@ import { loadBuckets } from './buckets.ts'
 import { type Context, readClock } from './context.ts'
 import { get } from './get.ts'
 import { currentLimits } from './limit-timelines.ts'
+import { accessOf } from './shared-sql.ts'
 import { waitsOfWorkers } from './views.ts'
 import { placeQueries } from './wait-place.ts'
-import { isKnown, liveQueues } from './workers.ts'
 
 const LANE_OF = '(SELECT lane FROM sluice.jobs WHERE seq = $1)'
 
@@ -24,6 +24,7 @@ export async function explain(context: Context, db: Statements, id: string): Pro
         ...placeQueries(db),
         limits,
         nowUs,
+        access: accessOf(context, db),
         job: (of) => get(db, of),
         wait: async (seq) =>
           (await db.get<[...WaitRow]>(
@@ -37,10 +38,6 @@ export async function explain(context: Context, db: Statements, id: string): Pro
           const found = await loadBuckets(db, limits, instant, 'b.id = ANY ($1::bigint[])', ids)
           return ids.flatMap((bucket) => found.find((each) => each.id === bucket) ?? [])
         },
-        staff: async ({ queue, task }) => ({
-          served: (await liveQueues(db, nowUs)).includes(queue),
-          known: await isKnown(db, nowUs, queue, task),
-        }),
         countAhead: async (seq, priority) => {
           // Two ranges instead of an OR, since an OR would use only the lane of the index.
           const [count] = (await db.get<[number]>(

@@ -1,50 +1,57 @@
 import { UnreadableRows } from '../shared/unreadable-rows.ts'
 import { setAside } from './set-aside.ts'
-import type { Clock } from '../../base/clock.ts'
-import { systemClock } from '../../base/clock.ts'
+import { type Clock, systemClock } from '../../base/clock.ts'
 import { PostgresDatabase, type Statements } from '../../database/postgres.ts'
 import type { NewJob, SettleResult, Settlement } from '../../jobs/job.ts'
-import type { CancelAnswer, Change, Claim, ClaimRequest, Enqueued, Store } from '../contract/store.ts'
+import type { Registration, RemoteWorker } from '../contract/workers.ts'
+import type { CancelAnswer, Change, Claim, ClaimRequest, Enqueued, Store, Retention } from '../contract/store.ts'
 import { backlog } from './backlog.ts'
-import type { Batch } from './batch.ts'
+import { Batch } from './batch.ts'
 import { cancel } from './cancel.ts'
 import { claim } from './claim.ts'
 import { type Context, createContext, readClock } from './context.ts'
-import { declareQueues, define } from './define.ts'
 import { explain } from './explain.ts'
-import { isUuid } from '../shared/sql.ts'
+import { isUuid, type Access } from '../shared/sql.ts'
 import { get, list } from './get.ts'
 import { useTestClock } from './test-clock.ts'
 import { inspect } from './inspect.ts'
-import { begin, currentLimits, definitions } from './limit-timelines.ts'
+import { currentLimits } from './limit-timelines.ts'
 import { checkExisting, migrate, pendingMigrations } from './migrate.ts'
-import type { PostgresStoreOptions } from './options.ts'
-import { endIfOverdue, override, pruneOverrides } from './override.ts'
-import { overrides } from '../shared/overrides.ts'
-import { calibrate, charge, penalize } from './penalize.ts'
-import { RemoteVerbs, type StoreAccess } from './remote-verbs.ts'
+import { activate } from './activate.ts'
+import { BatchedPushes } from './batched-push.ts'
+import { cancelFlow } from './cancel-flow.ts'
+import { clear } from './clear.ts'
+import { details, findDetails, noteProgress, remove } from './job-details.ts'
+import { overdueRuns } from './overdue.ts'
+import { endedRuns, queueCounts } from './queues.ts'
+import { startFlow } from './start-flow.ts'
+import { settings } from '../shared/queue-records.ts'
+import type { JobDetails } from '../contract/remote-jobs.ts'
 import { pruneBuckets, pruneFlows, pruneJobs } from '../shared/prune.ts'
 import { pruneAccess, pruneLanes, pruneViews } from './prune.ts'
 import { READ_GIVE_UP_MS, whenReachable } from './retry-connection.ts'
 import { promote, recover } from './recover.ts'
 import { release } from './release.ts'
 import { retry } from './retry.ts'
-import { schedule, schedules, unschedule } from './schedule.ts'
 import { batchSettlements, closesBucket, settleAndClose } from './settle.ts'
 import type { SettleRequest } from '../shared/settle-once.ts'
 import type { TestClock } from './store-clock.ts'
 import { drainArrivals } from './drain-arrivals.ts'
 import { batchEnqueues, enqueueWithin } from './enqueue.ts'
-import { readAsync } from '../shared/reading.ts'
-import type { Call, SharedVerb } from '../shared/verbs.ts'
-import { accessOf } from './shared-sql.ts'
+import { type Reading, readAsync } from '../shared/reading.ts'
+import { type Drive, SharedVerbs } from '../shared/verbs.ts'
+import { pruneOverrides, setAgeing } from '../shared/limits.ts'
+import { accessOf, endOverdue } from './shared-sql.ts'
 import { unresolvedIn } from './unresolved.ts'
 import { Bell } from './watch.ts'
-import { heartbeat, join, leave } from './workers.ts'
+import { join, leave, type Registered, registerWorkers } from '../shared/workers.ts'
+import { heartbeat } from './workers.ts'
+import type { PgPool } from '../../database/pg.ts'
 
 /** The store on PostgreSQL, for many processes on many machines. */
-export class PostgresStore extends RemoteVerbs implements Store {
+export class PostgresStore extends SharedVerbs implements Store {
   readonly backend = 'postgres'
+  readonly aheadUs = 50_000
   readonly notifiesOwnWrites = true
   readonly unresolved: NonNullable<Store['unresolved']>
   readonly #db: PostgresDatabase
@@ -53,6 +60,17 @@ export class PostgresStore extends RemoteVerbs implements Store {
   readonly #bell: Bell
   readonly #settling: Batch<SettleRequest, SettleResult>
   readonly #enqueuing: Batch<NewJob, Enqueued>
+  readonly #pushing: BatchedPushes
+  /** One query reads all jobs requested while others are in flight. */
+  readonly #details = new Batch<string, JobDetails | null>((ids) => this.#read((db) => details(db, ids)))
+  /** One transaction registers the workers that fetch while others are in flight. */
+  readonly #registering = new Batch<RemoteWorker, Registration>(async (workers) => {
+    const register = (db: Statements): Promise<Registered> =>
+      readAsync(registerWorkers(accessOf(this.#context, db), workers))
+    const { registrations, woke } = await whenReachable(this.#clock, () => this.#transaction(register), READ_GIVE_UP_MS)
+    if (woke) this.#bell.ring('work')
+    return [...registrations]
+  })
   readonly #ageingUs: number | null | undefined
   readonly #unreadable: UnreadableRows
   #given: TestClock | null = null
@@ -74,6 +92,7 @@ export class PostgresStore extends RemoteVerbs implements Store {
     this.unresolved = unresolvedIn(this.#context, this.#bell)
     this.#settling = batchSettlements(this.#context, this.#bell)
     this.#enqueuing = batchEnqueues(this.#context, clock)
+    this.#pushing = new BatchedPushes(this.#context, clock)
     this.#unreadable = new UnreadableRows(
       () => clock.now(),
       () => this.#db.session((db) => setAside(this.#context, db)),
@@ -85,7 +104,7 @@ export class PostgresStore extends RemoteVerbs implements Store {
     await migrate(this.#db)
     if (this.#clock !== systemClock) this.#given = await useTestClock(this.#db, this.#clock)
     await this.#unreadable.mend(() => this.#db.transaction((db) => db.run('SELECT sluice.check_clock()')))
-    await this.#unreadable.mend(() => this.#db.transaction((db) => begin(this.#context, db, this.#ageingUs)))
+    await this.#unreadable.mend(() => this.#db.transaction((db) => this.#begin(db)))
   }
 
   /**
@@ -117,11 +136,14 @@ export class PostgresStore extends RemoteVerbs implements Store {
   }
 
   get pending(): boolean {
-    return this.#db.pending || this.#settling.pending || this.#enqueuing.pending || this.remotePending
-  }
-
-  protected get access(): StoreAccess {
-    return { context: this.#context, clock: this.#clock, bell: this.#bell }
+    return (
+      this.#db.pending ||
+      this.#settling.pending ||
+      this.#enqueuing.pending ||
+      this.#details.pending ||
+      this.#registering.pending ||
+      this.#pushing.pending
+    )
   }
 
   watch(listener: (change: Change) => void): () => void {
@@ -159,7 +181,7 @@ export class PostgresStore extends RemoteVerbs implements Store {
     for (const each of [pruneViews, pruneLanes])
       gone += await this.#db.transaction((db) => each(this.#context, db, limit))
     gone += await this.#db.transaction((db) => readAsync(pruneBuckets(pruneAccess(this.#context, db), limit)))
-    gone += await this.#db.transaction((db) => pruneOverrides(this.#context, db, limit))
+    gone += await this.#db.transaction((db) => readAsync(pruneOverrides(accessOf(this.#context, db), limit)))
     return gone
   }
 
@@ -180,58 +202,86 @@ export class PostgresStore extends RemoteVerbs implements Store {
     whenReachable(this.#clock, () => this.#change((db) => release(this.#context, db, worker, runs)))
 
   promote: Store['promote'] = (limit) => this.#change((db) => promote(db, limit))
-  recover: Store['recover'] = () => this.#change((db) => recover(this.#context, db, this.#clock.bootId))
-
-  define: Store['define'] = (limits) => this.#change((db) => define(this.#context, db, limits))
-  declareQueues: Store['declareQueues'] = (queues) => this.#change((db) => declareQueues(this.#context, db, queues))
-
-  penalize: Store['penalize'] = (limit, key, untilUs, worker) =>
-    this.#adjust((db) => penalize(this.#context, db, { limit, key, worker }, untilUs))
-  calibrate: Store['calibrate'] = (limit, key, told, worker) =>
-    this.#adjust((db) => calibrate(this.#context, db, { limit, key, worker }, told))
-  charge: Store['charge'] = (limit, key, units, atUs, worker) =>
-    this.#adjust((db) => charge(this.#context, db, { limit, key, worker }, units, atUs))
+  recover: Store['recover'] = () => this.#change((db) => recover(this.#context, db))
 
   inspect: Store['inspect'] = (limit, key) => this.#look((db) => inspect(this.#context, db, limit, key))
-  limits: Store['limits'] = () => this.#look((db) => definitions(this.#context, db))
-  unreadable: Store['unreadable'] = () => this.#look(async (db) => (await currentLimits(this.#context, db)).aside)
-
-  override: Store['override'] = (request) => this.#change((db) => override(this.#context, db, request))
-  overrides: Store['overrides'] = (limit) =>
-    this.#look(async (db) => overrides(await currentLimits(this.#context, db), limit))
-
-  schedule: Store['schedule'] = (given) =>
-    this.#change(async (db) => schedule(this.#context, db, await readClock(this.#context, db), given))
-  schedules: Store['schedules'] = () =>
-    this.#db.session(async (db) => schedules(db, await readClock(this.#context, db)))
-  unschedule: Store['unschedule'] = (name) => this.#change((db) => unschedule(db, name))
 
   backlog: Store['backlog'] = (limit, key) => this.#look((db) => backlog(this.#context, db, limit, key))
 
-  join: Store['join'] = (queues, leaseUs, tasks) =>
-    this.#change((db) => join(this.#context, db, this.#clock.bootId, queues, leaseUs, tasks ?? null))
+  startFlow: Store['startFlow'] = async (flow) => {
+    await this.#read((db, again) => startFlow(this.#context, db, flow, again))
+    this.#bell.ring('work')
+  }
+
+  cancelFlow: Store['cancelFlow'] = async (id) => {
+    const answer = await this.#context.db.transaction((db) => cancelFlow(this.#context, db, id))
+    if (answer.kind !== 'cancelled') return answer
+    if (answer.requested.length > 0) this.#bell.ring('cancelled')
+    this.#bell.ring('ended')
+    this.#bell.ring('work')
+    return answer
+  }
+
+  push: Store['push'] = async (jobs, limits) => {
+    const answer = await this.#pushing.add({ jobs, limits })
+    if (answer.kind === 'stored') this.#bell.ring('work')
+    return answer
+  }
+
+  details: Store['details'] = async (id) => (await this.#details.add([id]))[0] ?? null
+  findDetails: Store['findDetails'] = (query) => this.#read((db) => findDetails(db, query))
+  activate: Store['activate'] = (id, runAtMs) => this.#persist((db) => activate(this.#context, db, id, runAtMs))
+  remove: Store['remove'] = (id) => this.#read((db) => remove(db, id))
+  noteProgress: Store['noteProgress'] = (id, progress) => this.#read((db) => noteProgress(db, id, progress))
+  overdueRuns: Store['overdueRuns'] = (limit) => this.#read((db) => overdueRuns(db, limit))
+
+  registerWorker: Store['registerWorker'] = async (worker) => (await this.#registering.add([worker]))[0] as Registration
+
+  queueCounts: Store['queueCounts'] = (queue) => this.#read((db) => queueCounts(db, queue))
+  endedRuns: Store['endedRuns'] = (sinceUs, queuePrefix = '') =>
+    this.#read((db) => endedRuns(this.#context, db, sinceUs, queuePrefix))
+  /** Without retries: callers also use it to check whether the server answers. */
+  override settings: Store['settings'] = (prefix) =>
+    this.#context.db.session((db) => readAsync(settings(accessOf(this.#context, db), prefix)))
+  clear: Store['clear'] = () => this.#persist((db) => clear(this.#context, db))
+
+  join: Store['join'] = (...given) => this.#change((db) => readAsync(join(accessOf(this.#context, db), ...given)))
   heartbeat: Store['heartbeat'] = (worker, runs, leaseUs) =>
     whenReachable(
       this.#clock,
       () => this.#db.transaction((db) => heartbeat(this.#context, db, worker, runs, leaseUs)),
       leaseUs / 1000,
     )
-  leave: Store['leave'] = (worker) => this.#change((db) => leave(this.#context, db, worker))
+  leave: Store['leave'] = (worker) => this.#change((db) => readAsync(leave(accessOf(this.#context, db), worker)))
 
-  /** Runs a read, which may run twice: the first use of a connection finds out that it died unnoticed. */
-  #read<T>(work: (db: Statements) => Promise<T>): Promise<T> {
-    return whenReachable(this.#clock, () => this.#db.session(work), READ_GIVE_UP_MS)
+  protected async drive<T>(how: Drive, work: (access: Access) => Reading<T>): Promise<T> {
+    const run = (db: Statements): Promise<T> => readAsync(work(accessOf(this.#context, db)))
+    if (how === 'read' || how === 'keep') return this.#read(run)
+    if (how === 'look') return this.#look(run)
+    if (how === 'change') return this.#persist(run)
+    await this.#endOverdue()
+    return this.#change(run)
+  }
+
+  /** Runs work that may run twice: the first use of a connection finds out that it died unnoticed. */
+  #read<T>(work: (db: Statements, again: boolean) => Promise<T>): Promise<T> {
+    return whenReachable(this.#clock, (again) => this.#db.session((db) => work(db, again)), READ_GIVE_UP_MS)
+  }
+
+  #transaction<T>(work: (db: Statements) => Promise<T>): Promise<T> {
+    return this.#unreadable.mend(() => this.#db.transaction(work))
   }
 
   /** Runs a transaction that may let jobs start. */
   async #change<T>(work: (db: Statements) => Promise<T>): Promise<T> {
-    const result = await this.#unreadable.mend(() => this.#db.transaction(work))
+    const result = await this.#transaction(work)
     this.#bell.ring('work')
     return result
   }
 
-  protected looks<Input extends unknown[], Answer>(verb: SharedVerb<Input, Answer>): Call<Input, Answer> {
-    return (...input) => this.#look((db) => readAsync(verb(accessOf(this.#context, db), ...input)))
+  /** The same for one that may run twice. */
+  #persist<T>(work: (db: Statements) => Promise<T>): Promise<T> {
+    return whenReachable(this.#clock, () => this.#change(work), READ_GIVE_UP_MS)
   }
 
   /** Runs a report on waits and limits: arrivals join their lanes first, and an override whose time is over ends. */
@@ -243,16 +293,33 @@ export class PostgresStore extends RemoteVerbs implements Store {
     })
   }
 
-  /**
-   * Runs a change of buckets, after writing the ends of overrides: a bucket's state belongs to the policy of its last
-   * write.
-   */
-  async #adjust<T>(work: (db: Statements) => Promise<T>): Promise<T> {
-    await this.#endOverdue()
-    return this.#change(work)
+  #endOverdue(): Promise<void> {
+    return this.#db.session((db) => endOverdue(this.#context, db))
   }
 
-  async #endOverdue(): Promise<void> {
-    await this.#db.session((db) => endIfOverdue(this.#context, db))
+  /** Loads the limits and the server's time, and sets the pace of ageing if one is given. */
+  async #begin(db: Statements): Promise<void> {
+    if (this.#ageingUs !== undefined) await readAsync(setAgeing(accessOf(this.#context, db), this.#ageingUs))
+    else await currentLimits(this.#context, db)
+    await readClock(this.#context, db)
   }
+}
+
+/** Options of a PostgreSQL store. */
+export interface PostgresStoreOptions {
+  /** `postgres://…`, or a pool of `pg`, which the store's `close` leaves open. */
+  readonly connection: string | PgPool
+  readonly clock: Clock
+  readonly retention: Retention
+  /** The schema of the tables; default `sluice`. */
+  readonly schema?: string
+  /** The most connections of this process, if it creates the pool; default 8. */
+  readonly connections?: number
+  /** Priorities age by one step per this interval in µs; null: they do not; absent: as stored. */
+  readonly ageingUs?: number | null
+  /**
+   * Whether processes notify each other by NOTIFY; default true. False: timers only, as behind pgBouncer's transaction
+   * mode.
+   */
+  readonly notify?: boolean
 }

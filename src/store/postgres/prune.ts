@@ -3,7 +3,6 @@ import { NEVER_US } from '../../policy/admission/lane.ts'
 import type { PruneAccess } from '../shared/prune.ts'
 import { loadBuckets } from './buckets.ts'
 import { type Context, readClock } from './context.ts'
-import { currentLimits } from './limit-timelines.ts'
 import { sharedQueue } from './own.ts'
 import { accessOf } from './shared-sql.ts'
 import { LANE } from '../shared/state.ts'
@@ -80,7 +79,6 @@ export function pruneAccess(context: Context, db: Statements): PruneAccess {
   const idle = 'b.lanes = 0 AND b.wake_at IS NULL ORDER BY b.touched LIMIT $1 FOR UPDATE SKIP LOCKED'
   return {
     ...accessOf(context, db),
-    limits: () => currentLimits(context, db),
     idleBuckets: async (limit) => loadBuckets(db, context.limits, await readClock(context, db), idle, limit),
     deleteJobsOf: async (flow, limit) => ((await db.get<[number]>(DELETE_JOBS_OF, flow, limit)) as [number])[0],
     deleteFlow: (flow) => db.run('DELETE FROM sluice.flows WHERE seq = $1', flow),

@@ -7,7 +7,9 @@ import type { QueueDepth } from '../contract/queues.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import type { Context } from './context.ts'
 import { isNews } from '../shared/limit-changes.ts'
-import { define } from './define.ts'
+import { defineLimits } from '../shared/limits.ts'
+import { readAsync } from '../shared/reading.ts'
+import { accessOf } from './shared-sql.ts'
 import { ageingText, columnsOf, INSERT_JOBS, jobsText } from './enqueue.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { recordQueuesOf } from './queues.ts'
@@ -72,7 +74,7 @@ async function defineAndStore(
   const answer = await inTransaction(db, async () => {
     const keys = keysOf(jobs)
     if (keys.length > 0) await db.run('SELECT sluice.lock_unique($1::text[])', keys)
-    await define(own, db, limits)
+    await readAsync(defineLimits(accessOf(own, db), limits))
     await currentLimits(own, db)
     return store(own, db, jobs)
   })

@@ -1,8 +1,8 @@
 import type { Statements } from '../../database/postgres.ts'
-import type { QueueBounds, QueueCount } from '../contract/queues.ts'
-import { type Context, readClock } from './context.ts'
+import type { QueueCount } from '../contract/queues.ts'
+import type { QueueColumn } from '../shared/sql.ts'
+import type { Context } from './context.ts'
 import { STATE, stateName } from '../shared/state.ts'
-import { wakeSharedWaitLists } from './workers.ts'
 
 /** A job that a limit has rescheduled is shown as scheduled. */
 const SHOWN = `CASE WHEN state = ${STATE.available} AND booked > sluice.now_us() THEN ${STATE.scheduled} ELSE state END`
@@ -32,24 +32,20 @@ export async function recordQueuesOf(context: Context, db: Statements): Promise<
   await recordQueues(context, db).catch(() => undefined)
 }
 
-/** Stops or resumes the starts of a queue: no claim that began before continues after it. */
-export async function pauseQueue(context: Context, db: Statements, queue: string, paused: boolean): Promise<void> {
-  await change(db, queue, 'paused', paused)
-  // Lanes of a paused queue block no others, and take their places again when it resumes.
-  await wakeSharedWaitLists(db, (await readClock(context, db)).nowUs)
-}
-
-/** Makes all starts of a queue need a limit's bucket, or lifts that. */
-export function limitQueue(db: Statements, queue: string, name: string | null): Promise<void> {
-  return change(db, queue, 'limit_name', name)
-}
-
-async function change(
+/**
+ * Changes one column of a queue, which is recorded if it is new. Bounds mark the queue's jobs as counted; jobs that are
+ * enqueued meanwhile are not.
+ */
+export async function setQueue(
   db: Statements,
   queue: string,
-  column: 'paused' | 'limit_name' | 'bounds',
-  value: string | boolean | null,
+  column: QueueColumn,
+  value: string | boolean | number | null,
 ): Promise<void> {
+  if (column === 'stripes') {
+    await db.run('SELECT sluice.set_stripes($1, $2)', queue, value)
+    return
+  }
   await db.run('SELECT sluice.lock_queues($1::text[])', [queue])
   await db.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.held'), hashtext($1))`, queue)
   await db.run(
@@ -57,19 +53,18 @@ async function change(
     queue,
     value,
   )
-}
-
-/**
- * Bounds a queue, or lifts its bounds. It marks the queue's jobs as counted; jobs that are enqueued meanwhile are not.
- */
-export async function boundQueue(db: Statements, queue: string, bounds: QueueBounds | null): Promise<void> {
-  await change(db, queue, 'bounds', bounds === null ? null : JSON.stringify(bounds))
-  if (bounds === null) return
+  if (column !== 'bounds' || value === null) return
   await db.run(
     `UPDATE sluice.jobs SET bounded = true WHERE seq = ANY (ARRAY(
      SELECT seq FROM sluice.jobs WHERE queue = $1 AND bounded IS NULL AND state NOT IN (${STATE.completed}, ${STATE.cancelled}) ORDER BY seq FOR UPDATE SKIP LOCKED))`,
     queue,
   )
+}
+
+/** Locks a queue, for which claims without limits wait too; the queue is recorded if it is new. */
+export async function lockQueue(db: Statements, queue: string): Promise<void> {
+  await db.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.held'), hashtext($1))`, queue)
+  await db.run('INSERT INTO sluice.queues (name, created) VALUES ($1, sluice.now_us()) ON CONFLICT DO NOTHING', queue)
 }
 
 /** Jobs by queue and state. */

@@ -14,7 +14,6 @@ export type LaneRow = [
   turn: number,
   head: number,
   over: string,
-  key: string,
   share: number,
   taken: number,
   sieve: string | null,
@@ -32,6 +31,8 @@ export type HeadRow<Place> = [
   given: number,
   /** Its task, if the claimer does not list it. */
   unlisted?: string | null,
+  /** After this instant it may no longer start. */
+  latest?: number | null,
 ]
 
 /** The next due times of jobs, and of a wait list. */
@@ -46,6 +47,8 @@ export type NextRow = [
 export interface ReadSet {
   readonly now: number
   readonly wall: number
+  /** Wait lists due by this instant were read. */
+  readonly dueUntil: number
   readonly generation: number
   readonly due: readonly number[]
   readonly open: readonly number[]
@@ -58,6 +61,8 @@ export interface ReadSet {
   /** Queues that are paused, or that have a limit set by an operator. */
   readonly held: readonly (readonly [queue: string, paused: boolean, limit: string | null])[] | null
   readonly lanes: readonly LaneRow[] | null
+  /** How many waiting jobs the claim asked for, by lane. */
+  readonly depths: readonly number[] | null
   readonly buckets: readonly BucketRow[] | null
   readonly heads: readonly HeadRow<number>[] | null
   /** The first job of each listed task in lanes with unlisted jobs; read if unlisted jobs are expected. */
@@ -76,6 +81,8 @@ export interface ReadSet {
   /** More arrivals are left. */
   readonly arrived: boolean
   readonly live: readonly string[] | null
+  /** The locked stripes, and whether others have work; null: every queue has one stripe. */
+  readonly stripes: LockedStripes | null
   /** The own queues of other live workers. */
   readonly apart: readonly string[] | null
   readonly fire: readonly [storeUs: number | null, wallUs: number | null, released: string | null]
@@ -84,6 +91,39 @@ export interface ReadSet {
   /** Due times after the read of the due buckets. */
   readonly next: NextRow
 }
+
+/** The first jobs of lanes, by columns, in the order of `HeadRow`; null: no lane has any, or has that column. */
+export type HeadColumns = readonly [
+  lanes: readonly number[] | null,
+  seqs: readonly number[],
+  priorities: readonly number[],
+  weights: readonly (string | null)[] | null,
+  attempts: readonly number[],
+  since: readonly number[],
+  given: readonly number[],
+  unlisted: readonly (string | null)[] | null,
+  latest: readonly (number | null)[] | null,
+]
+
+/** The rows of these columns. */
+export function headRows(columns: HeadColumns): HeadRow<number>[] {
+  const [lanes, ...rest] = columns
+  const [seqs, priorities, weights, attempts, since, given, unlisted, latest] = rest
+  return (lanes ?? []).map((lane, i) => [
+    lane,
+    seqs[i] as number,
+    priorities[i] as number,
+    weights?.[i] ?? null,
+    attempts[i] as number,
+    since[i] as number,
+    given[i] as number,
+    unlisted?.[i] ?? null,
+    latest?.[i] ?? null,
+  ])
+}
+
+/** The names of the stripes that a claim has locked, and of queues with one stripe. `more`: others have work. */
+export type LockedStripes = readonly [names: readonly string[], more: boolean]
 
 /** Groups rows by their place, each group in the order of its lane. */
 export function grouped<Place>(rows: readonly HeadRow<Place>[] | null): Map<Place, HeadRow<Place>[]> {
@@ -98,8 +138,8 @@ export function grouped<Place>(rows: readonly HeadRow<Place>[] | null): Map<Plac
 }
 
 /** A waiting job for a decision. */
-export function toHead([, seq, priority, weights, attempt, sinceUs, given]: HeadRow<unknown>): Head {
-  return headOf(seq, priority, given, weights, attempt, sinceUs)
+export function toHead([, seq, priority, weights, attempt, sinceUs, given, , latestUs]: HeadRow<unknown>): Head {
+  return headOf(seq, priority, given, weights, attempt, sinceUs, latestUs ?? null)
 }
 
 /** The number of rows of each kind that the first round trip reads. */
@@ -107,8 +147,10 @@ export interface ReadPlan {
   readonly open: number
   readonly due: number
   readonly line: number
-  /** Waiting jobs of each lane in a wait list; for all open lanes together one per slot, and one more each. */
+  /** The fewest waiting jobs of each lane; of an open lane, at least those of its turns in this claim. */
   readonly heads: number
+  /** The fewest waiting jobs of each open lane. */
+  readonly openHeads: number
   readonly slots: number
   readonly depth: number
   /** Waiting jobs of the named lanes. */

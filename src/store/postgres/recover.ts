@@ -5,7 +5,9 @@ import type { Recovered } from '../contract/store.ts'
 import { newsOf, retentionOf } from './advance.ts'
 import type { Context } from './context.ts'
 import { stateName } from '../shared/state.ts'
-import { expireWorkers } from './workers.ts'
+import { readAsync } from '../shared/reading.ts'
+import { expireWorkers } from '../shared/workers.ts'
+import { accessOf } from './shared-sql.ts'
 
 const RECOVERED = columns({
   id: column<string>('r_id'),
@@ -19,9 +21,9 @@ const RECOVERED = columns({
 })
 
 /** Takes back the jobs of dead workers, and those whose lease ran out; a lost run counts as an attempt. */
-export async function recover(context: Context, db: Statements, bootId: string): Promise<Recovered[]> {
+export async function recover(context: Context, db: Statements): Promise<Recovered[]> {
   await db.run('SELECT sluice.check_clock()')
-  const dead = await expireWorkers(context, db, bootId)
+  const dead = await readAsync(expireWorkers(accessOf(context, db)))
   const found = await db.all(
     `SELECT ${RECOVERED.list} FROM sluice.recover($1::bigint[], $2::bigint[], $3)`,
     dead,

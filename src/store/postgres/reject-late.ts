@@ -1,7 +1,7 @@
 import { inTransaction, type Statements } from '../../database/postgres.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
-import type { Instant } from '../shared/series.ts'
+import type { Instant } from '../../jobs/series.ts'
 import type { Rejected } from '../contract/store.ts'
 import type { Timelines } from '../shared/timelines.ts'
 import { advance } from './advance.ts'
@@ -13,7 +13,7 @@ import { toRejected } from './reject.ts'
 import { column, columns, type RowOf } from '../shared/columns.ts'
 import { readAsync } from '../shared/reading.ts'
 import { skipOccurrence } from '../shared/schedule.ts'
-import { scheduleAccess } from './schedule.ts'
+import { accessOf } from './shared-sql.ts'
 import { rejectionText, type Why } from '../shared/rejection.ts'
 import { LANE, STATE } from '../shared/state.ts'
 
@@ -101,7 +101,7 @@ export async function discard(
   if (written[15] !== null) inFlows.push(seq)
   const each = toRejected(written, why)
   if (each.occurrence)
-    await readAsync(skipOccurrence(scheduleAccess(context, db), each.occurrence.schedule, why.expectedStartUs, instant))
+    await readAsync(skipOccurrence(accessOf(context, db), each.occurrence.schedule, why.expectedStartUs, instant))
   return [each]
 }
 

@@ -6,10 +6,10 @@ import type { Rejected } from '../contract/store.ts'
 import type { WrittenRow } from './claimed.ts'
 import { type Context, readClock } from './context.ts'
 import type { ReadSet } from './read-set.ts'
-import { type Instant, occurrenceOf } from '../shared/series.ts'
+import { type Instant, occurrenceOf } from '../../jobs/series.ts'
 import { readAsync } from '../shared/reading.ts'
 import { skipOccurrence } from '../shared/schedule.ts'
-import { scheduleAccess } from './schedule.ts'
+import { accessOf } from './shared-sql.ts'
 import { STATE } from '../shared/state.ts'
 import { inOrder, REJECTION } from './sql/fields.ts'
 
@@ -45,7 +45,7 @@ export async function skipRejected(context: Context, db: Statements, rejected: r
     const instant = await readClock(context, db)
     for (const job of skipped)
       await readAsync(
-        skipOccurrence(scheduleAccess(context, db), job.occurrence?.schedule ?? '', job.expectedStartUs, instant),
+        skipOccurrence(accessOf(context, db), job.occurrence?.schedule ?? '', job.expectedStartUs, instant),
       )
   })
 }

@@ -9,9 +9,12 @@ import { currentLimits } from './limit-timelines.ts'
 import { ownerFor } from './own.ts'
 import { STATE } from '../shared/state.ts'
 
+// The claim of an occurrence removed its expiry, the end of its series, which holds for a first start alone.
+const EXPIRES = `CASE WHEN schedule IS NULL OR attempt > 1 OR pushed_back > 0 THEN expires
+      ELSE (SELECT round((s.spec::json ->> 'untilMs')::numeric * 1000 - 1)::bigint FROM sluice.schedules s WHERE s.name = schedule) END`
 const RELEASE = `UPDATE sluice.jobs SET attempt = attempt - 1, worker = NULL, started = NULL,
     state = CASE WHEN cancelling THEN ${STATE.cancelled} ELSE ${STATE.available} END, since = $4, finished = CASE WHEN cancelling THEN $4::bigint END,
-    due = CASE WHEN cancelling THEN $6::bigint ELSE sluice.latest_start(uses, expires, $4, $5) END
+    due = CASE WHEN cancelling THEN $6::bigint ELSE sluice.latest_start(uses, ${EXPIRES}, $4, $5) END, expires = ${EXPIRES}
   WHERE seq = $1 AND attempt = $2 AND worker = $3 AND state = ${STATE.active} RETURNING queue, lane, uses, fair, permits, state, due, flow`
 
 type Row = [...Place, permits: number[] | null, state: number, due: number | null, flow: number | null]
@@ -59,9 +62,11 @@ async function refundAll(
   const ids = [...new Set([...rows.map(([id]) => id), ...released.flatMap(({ permits }) => permits)])]
   if (ids.length === 0) return
   const { buckets, limits, instant } = await lockBuckets(context, db, ids)
+  // The last first: so each returns all of its units.
+  const lastFirst = released.toSorted((a, b) => b.run.startedUs - a.run.startedUs)
   for (const bucket of buckets) {
     const { policy, state } = bucket
-    for (const { run, permits } of released) {
+    for (const { run, permits } of lastFirst) {
       const use = run.uses.find(({ limit, key }) => limit === bucket.limit && key === bucket.key)
       if (use && policy && use.weight > 0) refund(policy, state, instant.nowUs, use.weight, run.startedUs)
       if (permits.includes(bucket.id)) bucket.active = Math.max(0, bucket.active - 1)

@@ -5,6 +5,25 @@ import { overOf } from '../shared/lane-group.ts'
 import { LANE } from '../shared/state.ts'
 import { inOrder, LANE_ROW } from './sql/fields.ts'
 
+/** A lane that is open or empty now, and nothing else: `sluice.write_plain_lanes` takes these by columns. */
+export type PlainLane = readonly [
+  id: number,
+  state: number,
+  priority: number,
+  head: number,
+  turn: number,
+  taken: number,
+]
+
+/** The row of a lane that a decision changed, if it has only these columns. @param held as for `laneAsWritten` */
+export function plainLane(lane: Lane, held: boolean): PlainLane | null {
+  const { id, state, priority, head, turn, taken } = lane
+  const emptied = state === 'empty' && !held
+  const isPlain = emptied || (state === 'open' && !lane.scanCursor)
+  if (!isPlain || watchesOf(lane) !== null) return null
+  return [id, emptied ? LANE.empty : LANE.open, priority, head, turn, emptied ? 0 : taken]
+}
+
 /**
  * The row of a lane that a decision changed.
  * @param held the decision could not take some of its jobs, so it is never empty

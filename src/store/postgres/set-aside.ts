@@ -1,7 +1,7 @@
 import { inTransaction, type Statements } from '../../database/postgres.ts'
 import type { Rejected } from '../contract/store.ts'
 import type { SetAside } from '../contract/set-aside.ts'
-import { forgetScanCursors, type MendAccess, mendSettings, spendBuckets } from '../shared/mend.ts'
+import { forgetScanCursors, mendSettings, spendBuckets } from '../shared/mend.ts'
 import { readAsync } from '../shared/reading.ts'
 import { areUses, isList, weightsOf } from '../shared/set-aside.ts'
 import { type Found, UNREADABLE } from '../shared/unreadable-rows.ts'
@@ -10,10 +10,8 @@ import { STATE } from '../shared/state.ts'
 import { advance } from './advance.ts'
 import { announce } from './cancel.ts'
 import { type Context, readClock } from './context.ts'
-import { currentLimits } from './limit-timelines.ts'
 import { discard } from './reject-late.ts'
 import { accessOf } from './shared-sql.ts'
-import type { Timelines } from '../shared/timelines.ts'
 
 const JOB = columns({
   seq: column<number>(),
@@ -36,8 +34,7 @@ const AT_ONCE = 5000
  * is deleted.
  */
 export async function setAside(context: Context, db: Statements): Promise<Found> {
-  const limits = (): Promise<Timelines> => currentLimits(context, db)
-  const access: MendAccess = { ...accessOf(context, db), declared: context.declared, limits }
+  const access = accessOf(context, db)
   const settings = await readAsync(mendSettings(access))
   let mended = await readAsync(forgetScanCursors(access))
   mended += await restoreUses(db)

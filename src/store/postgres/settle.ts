@@ -4,7 +4,7 @@ import { newsOf, retentionOf } from './advance.ts'
 import { Batch } from './batch.ts'
 import { bucketId } from './buckets.ts'
 import type { Context } from './context.ts'
-import { changeBuckets } from './penalize.ts'
+import { changeBuckets } from './change-buckets.ts'
 import { closeUntil } from '../shared/bucket-change.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { ownerFor } from './own.ts'
@@ -13,6 +13,7 @@ import { attemptBack, runEndOf, type SettleRequest, settleRounds } from '../shar
 import { findRuns, type Found } from './settle-again.ts'
 import type { Bell } from './watch.ts'
 
+type Settled = Extract<SettleResult, { kind: 'settled' }>
 type Written = [seq: number, attempt: number, state: number, now: number, work: boolean | null, flows: string | null]
 
 const SETTLE = `SELECT r_seq, r_attempt, r_state, r_now, r_work, r_flows FROM sluice.settle(
@@ -84,8 +85,8 @@ async function settledBefore(
   return answers
 }
 
-function ended(settlement: Settlement, state: number): SettleResult {
-  const end: SettleResult = { kind: 'settled', state: stateName(state) }
+function ended(settlement: Settlement, state: number): Settled {
+  const end: Settled = { kind: 'settled', state: stateName(state) }
   return settlement.kind === 'push-back' ? { ...end, adjusted: false } : end
 }
 
@@ -109,14 +110,15 @@ async function settleRound(
     retentionOf(context),
     sorted.map(({ settlement }) => settlement.startedUs ?? null),
   )
-  if (written[0]) context.clock.saw(written[0][3])
+  const [first] = written
+  if (first) context.clock.saw(first[3])
   const bySeq = new Map(written.map(([seq, attempt, state]) => [seq, [attempt, state] as const]))
-  const flows = newsOf(written[0]?.[5] ?? null)
+  const flows = newsOf(first?.[5] ?? null)
   const settled = requests.map(({ settlement }): SettleResult => {
     const [attempt, state] = bySeq.get(settlement.seq) ?? []
     if (state === undefined || attempt !== settlement.attempt - attemptBack(settlement)) return { kind: 'lost' }
     const flow = flows.get(settlement.seq)
-    return { ...ended(settlement, state), ...(flow && { flow }) }
+    return { ...ended(settlement, state), ...(first && { atUs: first[3] }), ...(flow && { flow }) }
   })
   return { settled, work: written.some((row) => row[4] === true) }
 }

@@ -1,9 +1,16 @@
-import type { Statements } from '../../database/postgres.ts'
+import { inTransaction, type Statements } from '../../database/postgres.ts'
+import { endOverdue as writeEnds } from '../shared/limits.ts'
+import { readAsync } from '../shared/reading.ts'
 import type { Access } from '../shared/sql.ts'
+import { bucketId } from './buckets.ts'
+import { changeBuckets } from './change-buckets.ts'
+import { carryOver, countPermits, wakeLimit, watchAll, writeLimit } from './change-limit.ts'
 import { type Context, readClock } from './context.ts'
+import { currentLimits, readAll } from './limit-timelines.ts'
 import { sharedQueue } from './own.ts'
-import { recordQueues } from './queues.ts'
-import { leave } from './workers.ts'
+import { lockQueue, recordQueues, setQueue } from './queues.ts'
+
+const LEAVE_VIEWS = 'SELECT sluice.leave_views($1::bigint[], $2::text[], $3::bigint)'
 
 /** The access of shared logic to this store. */
 export function accessOf(context: Context, db: Statements): Access {
@@ -14,7 +21,41 @@ export function accessOf(context: Context, db: Statements): Access {
     now: () => readClock(context, db),
     queueName: (stored) => sharedQueue(stored as string),
     limitName: (stored) => stored,
+    setQueue: (queue, column, value) => setQueue(db, queue, column, value),
     recordQueues: () => recordQueues(context, db),
-    leave: (worker) => leave(context, db, worker),
+    declared: context.declared,
+    limits: () => currentLimits(context, db),
+    readLimits: (generation) => readAll(db, generation),
+    lockLimits: () => db.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.limits'), 0)`),
+    // The next transaction reads them: this one may yet be rolled back.
+    keepLimits: () => undefined,
+    writeLimit: (limit, timeline) => writeLimit(db, limit, timeline),
+    countPermits: (limit, limits, gains) => countPermits(db, limit, limits, gains),
+    watchDrops: (limit, key, nowUs) => watchAll(db, limit, key, nowUs),
+    wakeLimit: (limit, key, nowUs) => wakeLimit(db, limit, key, nowUs),
+    carryOver: async (...given) => carryOver(db, await readClock(context, db), ...given),
+    bucketId: (limit, key, worker) => bucketId(db, limit, key, worker),
+    changeBuckets: (ids, change) => changeBuckets(context, db, ids, change),
+    lockQueue: (queue) => lockQueue(db, queue),
+    unreadable: context.unreadable,
+    lockSchedules: () => db.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.schedules'), 0)`),
+    bootId: context.clock.bootId,
+    createViews: (queues) => db.run('SELECT sluice.adopt($1::text[])', queues),
+    async dropViews(workers, queues, nowUs) {
+      await db.run(LEAVE_VIEWS, workers, queues, nowUs)
+      await db.run(
+        'DELETE FROM sluice.buckets WHERE worker = ANY ($1::bigint[]) AND worker <> 0 AND lanes = 0',
+        workers,
+      )
+    },
+    suspendViews: (workers, queues, nowUs) => db.run(LEAVE_VIEWS, workers, queues, nowUs),
+    wakeWaitLists: (buckets, nowUs) => db.run('SELECT sluice.wake_lines($1::bigint[], $2::bigint)', buckets, nowUs),
   }
+}
+
+/** Writes the ends of overrides that are over, if there are any. */
+export async function endOverdue(context: Context, db: Statements): Promise<void> {
+  const limits = await currentLimits(context, db)
+  if (limits.nextEndUs > (await readClock(context, db)).nowUs) return
+  await inTransaction(db, () => readAsync(writeEnds(accessOf(context, db))))
 }

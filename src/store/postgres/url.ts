@@ -1,8 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Store } from '../contract/store.ts'
 import { readPostgresUrl } from '../shared/postgres-url.ts'
-import type { PostgresStoreOptions } from './options.ts'
-import { PostgresStore } from './postgres-store.ts'
+import { type PostgresStoreOptions, PostgresStore } from './postgres-store.ts'
 
 /** The store behind a `postgres://` URL. @throws {SluiceError} `store.url.invalid` */
 export function postgresStoreOf(

@@ -1,16 +1,12 @@
 import { AUDIT_KEPT, AUDIT_PRUNED_EVERY, type AuditEntry, type AuditQuery, type AuditRow } from '../contract/audit.ts'
-import { column, columns } from './columns.ts'
+import { column, columns, texts } from './columns.ts'
 import type { Reading } from './reading.ts'
 import { type Access, all, get, run } from './sql.ts'
 
 const AUDIT = columns({
+  ...texts('who', 'tenant', 'action', 'subject', 'detail'),
   id: column<number>(),
   atMs: column<number>('at'),
-  who: column<string>(),
-  tenant: column<string>(),
-  action: column<string>(),
-  subject: column<string>(),
-  detail: column<string>(),
 })
 
 const INSERT =

@@ -1,26 +1,82 @@
-import { credit, debit, extendsPenalty, penalize } from '../../policy/limits/bucket.ts'
-import { calibrate, setLevel } from '../../policy/limits/calibrate.ts'
+import { credit, debit, extendsPenalty, penalize as closeBucket } from '../../policy/limits/bucket.ts'
+import { calibrate as calibrateWindow, setLevel } from '../../policy/limits/calibrate.ts'
 import type { CalibrationReport } from '../contract/waits.ts'
-import type { StoredBucket } from './stored-bucket.ts'
+import { ask, type Reading } from './reading.ts'
+import { type Access, all } from './sql.ts'
+import { type BucketChange, FLEET } from './stored-bucket.ts'
+import type { Timelines } from './timelines.ts'
 
 /**
- * Changes a bucket within one transaction. `no`: nothing changed, and the store writes nothing; `news`: the change is a
- * reason to emit an event.
+ * Closes a bucket until `untilUs`; the next claim re-times every lane that waits for it. True: a reason to emit an
+ * event.
+ * @param worker for a limit of scope `worker`: the owner; absent: the buckets of all workers
  */
-export type BucketChange = (bucket: StoredBucket, nowUs: number) => 'no' | 'yes' | 'news'
+export function* penalize(
+  access: Access,
+  limit: string,
+  key: string,
+  untilUs: number,
+  worker?: number,
+): Reading<boolean> {
+  const close = closeUntil(() => untilUs)
+  const limits = yield* ask(() => access.limits())
+  if (worker !== undefined || ownerOf(limits, limit, key, 1) === FLEET)
+    return yield* change(access, limit, key, worker ?? FLEET, close)
+  const ids: number[] = []
+  for (const [each] of yield* all<[number]>(access.db, 'SELECT id FROM sluice.workers ORDER BY id'))
+    ids.push(yield* ask(() => access.bucketId(limit, key, each)))
+  return yield* ask(() => access.changeBuckets(ids, close))
+}
+
+/** Corrects a charge: positive units are taken, into debt if need be; negative ones return. */
+export function* charge(
+  access: Access,
+  limit: string,
+  key: string,
+  units: number,
+  chargedAtUs: number,
+  worker: number = FLEET,
+): Reading<void> {
+  yield* change(access, limit, key, worker, correctBy(units, chargedAtUs))
+}
+
+/**
+ * Corrects a bucket by the budget that an API reported; an unchanged bucket is not written. True: a reason to emit an
+ * event.
+ */
+export function calibrate(
+  access: Access,
+  limit: string,
+  key: string,
+  report: CalibrationReport,
+  worker: number = FLEET,
+): Reading<boolean> {
+  return change(access, limit, key, worker, calibrateTo(report))
+}
+
+function* change(access: Access, limit: string, key: string, worker: number, how: BucketChange): Reading<boolean> {
+  const owner = ownerOf(yield* ask(() => access.limits()), limit, key, worker)
+  const id = yield* ask(() => access.bucketId(limit, key, owner))
+  return yield* ask(() => access.changeBuckets([id], how))
+}
+
+/** The owner of the bucket that a worker uses: the worker itself, or the fleet. */
+function ownerOf(limits: Timelines, limit: string, key: string, worker: number): number {
+  return limits.policy(limit, key)?.scope === 'worker' ? worker : FLEET
+}
 
 /** Closes a bucket. */
 export function closeUntil(untilUs: (nowUs: number) => number): BucketChange {
   return ({ policy, state }, nowUs) => {
     if (!policy) return 'yes'
     const isNews = extendsPenalty(state, untilUs(nowUs), nowUs)
-    penalize(policy, state, untilUs(nowUs), nowUs)
+    closeBucket(policy, state, untilUs(nowUs), nowUs)
     return isNews ? 'news' : 'yes'
   }
 }
 
 /** Corrects a charge: positive units are taken, into debt if need be; negative ones return. */
-export function correctBy(units: number, chargedAtUs: number): BucketChange {
+function correctBy(units: number, chargedAtUs: number): BucketChange {
   return ({ policy, state }, nowUs) => {
     if (policy && units > 0) debit(policy, state, nowUs, units)
     if (policy && units < 0) credit(policy, state, nowUs, -units, chargedAtUs)
@@ -29,13 +85,13 @@ export function correctBy(units: number, chargedAtUs: number): BucketChange {
 }
 
 /** Corrects a bucket by the budget that an API reported. */
-export function calibrateTo(report: CalibrationReport): BucketChange {
+function calibrateTo(report: CalibrationReport): BucketChange {
   const isWindow = report.reset === 'window'
   return ({ policy, state }, nowUs) => {
     if (!policy || (isWindow && report.resetUs <= nowUs)) return 'no'
     const directions = { down: !isWindow, up: report.direction === 'both' }
     const leveled = setLevel(policy, state, report.remaining, directions, nowUs)
-    const bounded = isWindow ? calibrate(policy, state, report, nowUs) : 'no'
+    const bounded = isWindow ? calibrateWindow(policy, state, report, nowUs) : 'no'
     if (leveled === 'news' || bounded === 'news') return 'news'
     return leveled === 'no' && bounded === 'no' ? 'no' : 'yes'
   }

@@ -1,16 +1,20 @@
 import type { GrantedJob } from '../../jobs/job.ts'
+import { isStrict } from '../../policy/limits/limit.ts'
 import type { Grant } from '../../policy/admission/queue-slots.ts'
 import type { LanesRead } from './lanes-read.ts'
 
 /** A started job without the details of its start. */
-export type StartedJob = Omit<GrantedJob, 'startedUs' | 'waitedFor' | 'uses'>
+export type StartedJob = Omit<GrantedJob, 'startedUs' | 'waitedFor' | 'uses' | 'strict'>
 
 /** A started job for its worker. `grant`: a decision let it start; absent: no limit applies. */
 export function grantedJob(job: StartedJob, startedUs: number, grant?: Grant, read?: LanesRead): GrantedJob {
   const on = grant?.lane && read?.waitedOn(grant.lane)
   const waitedFor = on ? { limit: on.limit, key: on.key } : null
   const uses = grant?.charged.map(({ bucket, weight }) => ({ limit: bucket.limit, key: bucket.key, weight })) ?? []
-  return { ...job, startedUs, waitedFor, uses }
+  const strict = grant?.charged.flatMap(({ bucket: { policy, limit, key }, weight }) =>
+    policy && weight > 0 && isStrict(policy) ? [{ limit, key }] : [],
+  )
+  return { ...job, startedUs, waitedFor, uses, ...(strict?.length && { strict }) }
 }
 
 /**

@@ -28,6 +28,32 @@ export function column<T>(sql?: string): Column<T> {
   return sql === undefined ? {} : { sql }
 }
 
+type Named<Name extends string, T> = { readonly [Each in Name]: Column<T> }
+
+function named<Name extends string, T>(names: readonly Name[]): Named<Name, T> {
+  return Object.fromEntries(names.map((name) => [name, {}])) as Named<Name, T>
+}
+
+/** Columns of numbers that have the names of their fields. */
+export function numbers<Name extends string>(...names: readonly Name[]): Named<Name, number> {
+  return named(names)
+}
+
+/** Columns of texts that have the names of their fields. */
+export function texts<Name extends string>(...names: readonly Name[]): Named<Name, string> {
+  return named(names)
+}
+
+/** Columns of numbers or NULL that have the names of their fields. */
+export function numbersOrNull<Name extends string>(...names: readonly Name[]): Named<Name, number | null> {
+  return named(names)
+}
+
+/** Columns of texts or NULL that have the names of their fields. */
+export function textsOrNull<Name extends string>(...names: readonly Name[]): Named<Name, string | null> {
+  return named(names)
+}
+
 /** Columns by the names of their fields, in the order of the question. */
 export function columns<C extends Readonly<Record<string, Column<unknown>>>>(given: C): Columns<Fields<C>> {
   const names = Object.keys(given)

@@ -1,4 +1,5 @@
 import { keptBack } from '../../policy/limits/headroom.ts'
+import { guardInForce } from '../../policy/limits/limit.ts'
 import type { JobRecord } from '../../jobs/job.ts'
 import type { BucketUse } from '../contract/store.ts'
 import { type Explanation, firstOf, type WorkerWait } from '../contract/waits.ts'
@@ -6,10 +7,12 @@ import { isPaused, overridesOf, pausedUntilUs } from './overrides.ts'
 import { heldAsWhole, type LimitedQueue } from './queue-limits.ts'
 import { type Answer, ask, type Reading } from './reading.ts'
 import { weightsOf } from './set-aside.ts'
+import type { Access } from './sql.ts'
 import { LANE, STATE } from './state.ts'
 import type { StoredBucket } from './stored-bucket.ts'
 import type { Timelines } from './timelines.ts'
 import { type Outlook, outlookOfLane, outlookOfWaitList, type PlaceQueries, type WaitingJob } from './wait-place.ts'
+import { staffOf } from './workers.ts'
 
 /** The state of a job and its lane. The lane's columns are null for a job without limits. */
 export type WaitRow = readonly [
@@ -32,13 +35,13 @@ export type WaitRow = readonly [
 
 /** The queries that the explanation of a wait needs. */
 export interface ExplainQueries extends PlaceQueries {
+  readonly access: Access
   readonly limits: Pick<Timelines, 'timeline'>
   readonly nowUs: number
   job(id: string): Answer<JobRecord | null>
   wait(seq: number): Answer<WaitRow>
   /** The buckets of a lane, in its order. */
   buckets(lane: number): Answer<StoredBucket[]>
-  staff(job: JobRecord): Answer<Pick<Explanation, 'served' | 'known'>>
   /** Waiting jobs before this one in its lane. */
   countAhead(seq: number, priority: number): Answer<number>
   /** The wait of the lane at each worker, by worker. */
@@ -56,12 +59,14 @@ export function* explanation(queries: ExplainQueries, id: string): Reading<Expla
   const buckets = lane === null ? [] : yield* ask(() => queries.buckets(lane))
   const units = weights === null ? null : weightsOf(weights)
   const uses: BucketUse[] = buckets.map(({ limit, key }, i) => ({ limit, key, weight: units?.[i] ?? 1 }))
-  const staff = yield* ask(() => queries.staff(job))
+  const staff = yield* staffOf(queries.access, job.queue, job.task, nowUs)
   const waitsOn = { waitsOn: null, headroom: null, position: null, linePosition: null, overrides: [], untilUs: null }
   const idle = { job, uses, fairKey, share: share ?? 1, ...waitsOn, sinceUs, exact: false, ...staff }
   // A job that a limit has rescheduled is shown as scheduled, and waits in its lane.
   if (state !== STATE.available) {
-    const expectedStartUs = job.state === 'scheduled' || job.state === 'retryable' ? job.dueUs : null
+    const isHeld = job.state === 'active' && job.startedUs !== null && job.startedUs > nowUs
+    const dueUs = job.state === 'scheduled' || job.state === 'retryable' ? job.dueUs : null
+    const expectedStartUs = isHeld ? job.startedUs : dueUs
     return { ...idle, expectedStartUs, givenUpAtUs: null }
   }
   if (unresolved) return { ...idle, unresolved: true, expectedStartUs: null, givenUpAtUs: due }
@@ -75,6 +80,7 @@ export function* explanation(queries: ExplainQueries, id: string): Reading<Expla
   const costs = buckets.map((bucket, i) => (attempt > 0 && bucket.policy?.retries === 'free' ? 0 : (units?.[i] ?? 1)))
   const outlooks = yield* outlooksOf(queries, waiting, buckets, costs)
   const bucket = laneState === LANE.waiting ? buckets.find((each) => each.id === bucketId) : undefined
+  const guard = bucket?.policy && guardInForce(bucket.policy)
   const expectedStartUs = latest(outlooks)
   const only = outlooks.length === 1 ? outlooks[0] : undefined
   const overrides = bucket ? overridesOf(queries.limits, bucket.limit, bucket.key) : []
@@ -88,6 +94,7 @@ export function* explanation(queries: ExplainQueries, id: string): Reading<Expla
     untilUs: isPaused(overrides) ? pausedUntilUs(overrides) : waits.untilUs,
     overrides,
     waitsOn: bucket ? { limit: bucket.limit, key: bucket.key } : null,
+    ...(guard && { guard }),
     headroom: bucket?.policy && keptBack(bucket.policy, job.priority) > 0 ? (bucket.policy.headroom ?? null) : null,
     linePosition: only?.place ?? null,
     expectedStartUs,

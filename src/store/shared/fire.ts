@@ -5,21 +5,23 @@ import { type Bucket, deniedUntilUs, NEVER_US } from '../../policy/admission/lan
 import { refusalBehaviour } from '../../policy/admission/refusal.ts'
 import type { BucketUse } from '../contract/store.ts'
 import { ask, type Reading } from './reading.ts'
-import { isReadable, type ScheduleAccess } from './schedule.ts'
-import { clockOf, firstFrom, type Instant, type StoredSchedule, upcoming, wallOf } from './series.ts'
+import { isReadable, saveSchedule, schedulesWhere } from './schedule.ts'
+import { clockOf, firstFrom, type Instant, type StoredSchedule, upcoming, wallOf } from '../../jobs/series.ts'
+import type { Access } from './sql.ts'
+import { attendedSinceUs } from './workers.ts'
 
 /** The most missed occurrences to catch up with; the store skips the older ones. */
 const CATCH_UP_AT_MOST = 1000
 /** A worker that joins this soon after a due time counts as present then, since a restart takes a moment. */
 const MISSED_AFTER_US = 1_000_000
 
+const DUE = 'catch_up_to IS NULL AND next_at IS NOT NULL AND wall = $1 AND next_at <= $2 ORDER BY next_at LIMIT $3'
+
 /** The queries that firing needs of a store, within one transaction. */
-export interface FireAccess extends ScheduleAccess {
+export interface FireAccess extends Access {
   readonly instant: Instant
   newId(): string
   isLive(job: string): boolean | Promise<boolean>
-  /** The start of the present unbroken period with a live worker. */
-  attendedSinceUs(nowUs: number): number | Promise<number>
   findBucket(limit: string, key: string): Bucket | null | Promise<Bucket | null>
   enqueue(job: NewJob): unknown
 }
@@ -35,16 +37,26 @@ export function nextFireUs(
   return Math.min(storeUs ?? NEVER_US, onWallUs === null ? NEVER_US : nowUs + Math.max(0, onWallUs - wallUs))
 }
 
-/** Makes jobs of due occurrences, and advances their schedules; those beyond `limit` stay due. */
-export function* fireDue(
-  access: FireAccess,
-  due: readonly StoredSchedule[],
-  limit: number,
-): Reading<readonly ScheduleNews[]> {
+/**
+ * Makes jobs of due occurrences, and advances their schedules; those beyond `limit` stay due. The first claim does it
+ * for all processes.
+ */
+export function* fire(access: FireAccess, limit: number): Reading<readonly ScheduleNews[]> {
+  const { nowUs, wallUs } = access.instant
+  const due: StoredSchedule[] = []
+  for (const held of yield* schedulesWhere(access, 'catch_up_to IS NOT NULL'))
+    if (!(yield* isLive(access, held))) due.push(held)
+  due.push(...(yield* schedulesWhere(access, DUE, false, nowUs, limit)))
+  due.push(...(yield* schedulesWhere(access, DUE, true, wallUs, limit)))
   const news: ScheduleNews[] = []
   for (const schedule of due)
     if (news.length < limit && isReadable(access.unreadable, schedule)) yield* new Firing(access, schedule, news).run()
   return news
+}
+
+/** Whether the last job of a schedule has not ended yet. */
+function* isLive(access: FireAccess, { lastJob }: StoredSchedule): Reading<boolean> {
+  return lastJob !== null && (yield* ask(() => access.isLive(lastJob)))
 }
 
 /** One due schedule. */
@@ -73,7 +85,7 @@ class Firing {
     for (const dueUs of dues) {
       // An occurrence fired after the end of the series would also start after it.
       if (upcoming(schedule, Math.max(dueUs, this.#clockUs), this.#instant) === null) break
-      if (overlap === 'skip' && (yield* this.#lastIsLive())) {
+      if (overlap === 'skip' && (yield* isLive(this.#access, schedule))) {
         if (missed) {
           nextUs = dueUs
           schedule.catchUpToUs = dues.at(-1) ?? dueUs
@@ -93,7 +105,7 @@ class Firing {
     if (heldUpToUs !== null && schedule.catchUpToUs === null) this.#skipWhatCameMeanwhile(heldUpToUs)
     schedule.nextUs = upcoming(schedule, nextUs, this.#instant)
     if (schedule.nextUs === null) this.#news.push({ kind: 'ended', schedule: schedule.spec.name, runs: schedule.runs })
-    yield* ask(() => this.#access.save(schedule))
+    yield* saveSchedule(this.#access, schedule)
   }
 
   /** The due times to fire now, and whether they were missed because no worker was live. */
@@ -115,13 +127,8 @@ class Firing {
   *#isMissed(dueUs: number): Reading<boolean> {
     if (dueUs === this.#schedule.anchorUs) return false
     const { nowUs } = this.#instant
-    const sinceUs = yield* ask(() => this.#access.attendedSinceUs(nowUs))
+    const sinceUs = yield* attendedSinceUs(this.#access, nowUs)
     return nowUs - (this.#clockUs - dueUs) + MISSED_AFTER_US < sinceUs
-  }
-
-  *#lastIsLive(): Reading<boolean> {
-    const { lastJob } = this.#schedule
-    return lastJob !== null && (yield* ask(() => this.#access.isLive(lastJob)))
   }
 
   /** Set: an occurrence cannot start in time. The value is its possible start on the schedule's clock. */
@@ -189,7 +196,7 @@ function* startsTooLateUs(
     refusing.push(bucket)
     startUs = Math.max(startUs, deniedUs)
   }
-  const head = { seq: 0, priority, given: priority, weights: null, attempt: 0, sinceUs: nowUs }
+  const head = { seq: 0, priority, given: priority, weights: null, attempt: 0, sinceUs: nowUs, latestUs: null }
   const behaviour = refusalBehaviour(refusing, buckets, head, startUs)
   return behaviour === 'drop' || behaviour === 'late' || (startUs >= endUs && startUs !== NEVER_US) ? startUs : null
 }

@@ -1,9 +1,9 @@
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import { type BucketState, view } from '../../policy/limits/bucket.ts'
 import { belowHeadroom } from '../../policy/limits/headroom.ts'
-import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import { guardInForce, type LimitPolicy } from '../../policy/limits/limit.ts'
 import { expectedStartUs } from '../../policy/limits/start-time.ts'
-import type { Override } from '../contract/overrides.ts'
+import type { Override } from '../contract/limits.ts'
 import type { BucketReport } from '../contract/store.ts'
 import { isPaused, overridesOf, pausedUntilUs } from './overrides.ts'
 import { type Answer, ask, type Reading } from './reading.ts'
@@ -79,8 +79,9 @@ function shown(
     ? view(policy, state, active, nowUs)
     : { available: 0, debt: 0, capacity: 0 }
   const headroom = policy?.headroom && { headroom: policy.headroom }
+  const guard = policy && guardInForce(policy)
   const idle = { waiting: 0, nextStartUs: null, drainedUs: null }
-  return { limit, key, available, debt, capacity, active, ...idle, ...headroom, overrides }
+  return { limit, key, available, debt, capacity, active, ...idle, ...headroom, ...(guard && { guard }), overrides }
 }
 
 function nextStartOf(wakeAtUs: number | null, overrides: readonly Override[], nowUs: number): number | null {

@@ -1,8 +1,8 @@
 import type { JobRecord } from '../../jobs/job.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import type { JobDetails } from '../contract/remote-jobs.ts'
-import { column, type Columns, columns } from './columns.ts'
-import { occurrenceOf } from './series.ts'
+import { column, type Columns, columns, numbers, numbersOrNull, texts, textsOrNull } from './columns.ts'
+import { occurrenceOf } from '../../jobs/series.ts'
 import { errorOf, failuresOf } from './set-aside.ts'
 import { LANE, STATE, stateName } from './state.ts'
 import { placeIn } from './stored-flows.ts'
@@ -72,27 +72,17 @@ const record = ({ schema, lane }: JobSource) => {
   const ofLane = wakeAt('b.wake_at', `l.${lane}`)
   const ofWorkers = wakeAt('min(b.wake_at)', 'l.base')
   return {
-    seq: column<number>(),
-    id: column<string>(),
-    task: column<string>(),
+    ...numbers('seq', 'state', 'attempt'),
+    ...texts('id', 'task', 'input'),
+    ...textsOrNull('result', 'error', 'extra', 'schedule'),
+    ...numbersOrNull('due', 'occurs', 'booked', 'node'),
     queue: column<string | number>(),
-    state: column<number>(),
     priority: column<number>('coalesce(asked, priority)'),
-    input: column<string>(),
-    result: column<string | null>(),
-    error: column<string | null>(),
-    attempt: column<number>(),
     maxAttempts: column<number>('max_attempts'),
     createdUs: column<number>('created'),
-    due: column<number | null>(),
     startedUs: column<number | null>('started'),
     finishedUs: column<number | null>('finished'),
-    extra: column<string | null>(),
-    schedule: column<string | null>(),
-    occurs: column<number | null>(),
-    booked: column<number | null>(),
     flow: column<string | null>(`(SELECT f.id FROM ${schema}flows f WHERE f.seq = j.flow)`),
-    node: column<number | null>(),
     total: column<number | null>(`(SELECT f.total FROM ${schema}flows f WHERE f.seq = j.flow)`),
     wakeAtUs: column<number | null>(`CASE WHEN state = ${STATE.available} THEN coalesce(${ofLane}, ${ofWorkers}) END`),
   }

@@ -66,6 +66,7 @@ export function headOf(
   weights: string | null,
   attempt: number,
   sinceUs: number,
+  latestUs: number | null = null,
 ): Head {
   return {
     seq,
@@ -74,5 +75,6 @@ export function headOf(
     weights: weights === null ? null : (JSON.parse(weights) as number[]),
     attempt,
     sinceUs,
+    latestUs,
   }
 }

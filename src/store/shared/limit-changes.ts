@@ -7,13 +7,10 @@ import type { BucketUse } from '../contract/store.ts'
 import type { Reading } from './reading.ts'
 import { isObject } from './set-aside.ts'
 import { all, get, run, type Sql } from './sql.ts'
-import { type DefinitionRow, type OverrideRow, Timelines, timelinesOf } from './timelines.ts'
+import { DEFINITION_COLUMNS, OVERRIDE_COLUMNS, Timelines, timelinesOf } from './timelines.ts'
 
-const DEFINITIONS = 'SELECT name, revision, policy, version, since FROM sluice.limits'
-const DEFINE = 'INSERT INTO sluice.limits (name, revision, policy, version, since) VALUES ($1, $2, $3, $4, $5)'
-const FIELDS = 'name, revision, kind, key, change, since, until, author, reason'
-const OVERRIDES = `SELECT ${FIELDS} FROM sluice.overrides`
-const OVERRIDE = `INSERT INTO sluice.overrides (${FIELDS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
+const DEFINE = `INSERT INTO sluice.limits (${DEFINITION_COLUMNS}) VALUES ($1, $2, $3, $4, $5)`
+const ADD = `INSERT INTO sluice.overrides (${OVERRIDE_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`
 const FORGET = 'DELETE FROM sluice.overrides WHERE name = $1 AND revision = ANY ($2::int[])'
 const BUMP = `INSERT INTO sluice.store (name, value) VALUES ('limits', 1)
   ON CONFLICT (name) DO UPDATE SET value = (sluice.store.value::bigint + 1)::text RETURNING value::bigint`
@@ -31,8 +28,9 @@ export function* readLimits(
   generation: number,
   queues?: ReadonlyMap<string, readonly BucketUse[]>,
 ): Reading<Timelines> {
-  const definitions = yield* all<DefinitionRow>(db, DEFINITIONS)
-  const { timelines, aside } = timelinesOf(definitions, yield* all<OverrideRow>(db, OVERRIDES))
+  const definitions = yield* all(db, `SELECT ${DEFINITION_COLUMNS} FROM sluice.limits`)
+  const overrides = yield* all(db, `SELECT ${OVERRIDE_COLUMNS} FROM sluice.overrides`)
+  const { timelines, aside } = timelinesOf(definitions, overrides)
   const [text] = (yield* get<[string]>(db, `SELECT value FROM sluice.store WHERE name = 'ageing'`)) ?? []
   const ageing = text !== undefined && isObject(text) ? (JSON.parse(text) as Ageing) : NO_AGEING
   return new Timelines(generation, timelines, ageing, queues, aside)
@@ -67,7 +65,7 @@ export function* override(
   const revision = limits.timeline(name).revision + 1
   const { kind, key, sinceUs, untilUs, by, reason } = event
   const change = event.change && JSON.stringify(event.change)
-  yield* run(db, OVERRIDE, name, revision, kind, key, change, sinceUs, untilUs, by, reason)
+  yield* run(db, ADD, name, revision, kind, key, change, sinceUs, untilUs, by, reason)
   return limits.with(yield* bump(db), name, { ...event, revision })
 }
 

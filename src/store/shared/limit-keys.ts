@@ -1,5 +1,5 @@
 import { NEVER_US } from '../../policy/admission/lane.ts'
-import type { KeyCount, KeyQuery, LimitTotals } from '../contract/limit-keys.ts'
+import type { KeyCount, KeyQuery, LimitTotals } from '../contract/limits.ts'
 import type { Throttled } from '../contract/waits.ts'
 import { column, columns } from './columns.ts'
 import type { Reading } from './reading.ts'

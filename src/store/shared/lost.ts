@@ -1,5 +1,6 @@
-import type { ReleasedClaims, RemoteClaim, Run } from '../contract/store.ts'
-import { column, columns } from './columns.ts'
+import type { ReleasedClaims, RemoteClaim } from '../contract/remote-claims.ts'
+import type { Run } from '../contract/store.ts'
+import { column, columns, numbers } from './columns.ts'
 import type { Reading } from './reading.ts'
 import { type Access, all } from './sql.ts'
 import { STATE } from './state.ts'
@@ -12,9 +13,7 @@ export const LOST: string = JSON.stringify({
 
 const RUN = columns({ seq: column<number>(), attempt: column<number>() })
 const CLAIMED = columns({
-  seq: column<number>(),
-  attempt: column<number>(),
-  worker: column<number>(),
+  ...numbers('seq', 'attempt', 'worker'),
   claimId: column<string>('claim'),
 })
 const ACTIVE = `sluice.jobs WHERE state = ${STATE.active} AND due IS NOT NULL`

@@ -1,19 +1,10 @@
 /** Sets aside unreadable queues, schedules, lanes and buckets, in rows that both stores have. */
 import { encodeBucket } from '../../policy/limits/bucket.ts'
 import type { SetAside } from '../contract/set-aside.ts'
-import type { DeclaredQueue } from '../contract/store.ts'
 import { areLimits, restoredLimits } from './queue-limits.ts'
 import { ask, type Reading } from './reading.ts'
 import { isBucketState, isObject, isSchedule, isSieve, spentBucket } from './set-aside.ts'
 import { type Access, all, get, now, run } from './sql.ts'
-import type { Timelines } from './timelines.ts'
-
-/** The parts of a store that mending needs. */
-export interface MendAccess extends Access {
-  /** The queue limits that this process declared, by queue. */
-  readonly declared: ReadonlyMap<string, DeclaredQueue>
-  limits(): Pick<Timelines, 'timeline'> | Promise<Pick<Timelines, 'timeline'>>
-}
 
 type QueueRow = [name: string, limits: string | null, version: number | null, bounds: string | null]
 
@@ -21,11 +12,11 @@ type QueueRow = [name: string, limits: string | null, version: number | null, bo
  * Mends the rows that claims read beside jobs and budgets: the limits and bounds of queues, the pace of ageing,
  * schedules.
  */
-export function* mendSettings(access: MendAccess): Reading<SetAside[]> {
+export function* mendSettings(access: Access): Reading<SetAside[]> {
   return [...(yield* mendQueues(access)), ...(yield* mendAgeing(access)), ...(yield* stopSchedules(access))]
 }
 
-function* mendQueues({ db, declared }: MendAccess): Reading<SetAside[]> {
+function* mendQueues({ db, declared }: Access): Reading<SetAside[]> {
   const aside: SetAside[] = []
   const known = 'SELECT name, limits, limits_version, bounds FROM sluice.queues'
   for (const [name, limits, version, bounds] of yield* all<QueueRow>(
@@ -72,7 +63,7 @@ export function* forgetScanCursors({ db }: Access): Reading<number> {
 }
 
 /** Empties the buckets whose state was lost. */
-export function* spendBuckets(access: MendAccess): Reading<SetAside[]> {
+export function* spendBuckets(access: Access): Reading<SetAside[]> {
   const { db } = access
   const limits = yield* ask(() => access.limits())
   const { nowUs } = yield* now(access)

@@ -1,7 +1,7 @@
 import { SluiceError } from '../../base/errors.ts'
 import { applyOverride, type OverrideEvent, type PolicyChange } from '../../policy/limits/override.ts'
 import type { Timeline } from '../../policy/limits/timeline.ts'
-import type { Override, OverrideRequest } from '../contract/overrides.ts'
+import type { Override, OverrideRequest } from '../contract/limits.ts'
 import type { Timelines } from './timelines.ts'
 
 /** Every override and pause on record, of one limit or of all, oldest first. */

@@ -3,7 +3,6 @@ import { ask, type Reading } from './reading.ts'
 import { type Access, all, get, now, run } from './sql.ts'
 import { LIVE_STATES, STATE } from './state.ts'
 import type { StoredBucket } from './stored-bucket.ts'
-import type { Timelines } from './timelines.ts'
 
 const HOUR_US = 3_600_000_000
 
@@ -13,7 +12,6 @@ const FLOWS_OVER = 'SELECT seq FROM sluice.flows WHERE due <= $1 ORDER BY due LI
 
 /** The parts of a store that pruning needs. */
 export interface PruneAccess extends Access {
-  limits(): Pick<Timelines, 'timeline'> | Promise<Pick<Timelines, 'timeline'>>
   /** Buckets without lanes, the longest untouched first, except those locked by another transaction. */
   idleBuckets(limit: number): StoredBucket[] | Promise<StoredBucket[]>
   /**

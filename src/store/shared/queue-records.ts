@@ -2,13 +2,15 @@
 import type { Named, NamesFound, QueueBounds, QueueRecord } from '../contract/queues.ts'
 import { column, columns } from './columns.ts'
 import { ask, type Reading } from './reading.ts'
-import { type Access, all, run } from './sql.ts'
+import { type Access, all, now, run } from './sql.ts'
+import { wakeSharedWaitLists } from './workers.ts'
 
 const QUEUE = columns({
   name: column<string>(),
   paused: column<boolean | number>(),
   bounds: column<string | null>(),
   limit: column<string | null>('limit_name'),
+  stripes: column<number>(),
   createdUs: column<number | null>('created'),
 })
 
@@ -24,6 +26,28 @@ export function* queues(access: Access): Reading<QueueRecord[]> {
     paused: Boolean(queue.paused),
     bounds: queue.bounds === null ? null : (JSON.parse(queue.bounds) as QueueBounds),
   }))
+}
+
+/** Stops or resumes the starts of a queue: no claim that began before continues after it. */
+export function* pauseQueue(access: Access, queue: string, paused: boolean): Reading<void> {
+  yield* ask(() => access.setQueue(queue, 'paused', paused))
+  // Lanes of a paused queue block no others, and take their places again when it resumes.
+  yield* wakeSharedWaitLists(access, (yield* now(access)).nowUs)
+}
+
+/** Makes all starts of a queue need a limit's bucket, or lifts that. */
+export function* limitQueue(access: Access, queue: string, name: string | null): Reading<void> {
+  yield* ask(() => access.setQueue(queue, 'limit_name', name))
+}
+
+/** Spreads the lanes of a queue over stripes. */
+export function* stripeQueue(access: Access, queue: string, stripes: number): Reading<void> {
+  yield* ask(() => access.setQueue(queue, 'stripes', stripes))
+}
+
+/** Bounds a queue, or lifts its bounds. */
+export function* boundQueue(access: Access, queue: string, bounds: QueueBounds | null): Reading<void> {
+  yield* ask(() => access.setQueue(queue, 'bounds', bounds && JSON.stringify(bounds)))
 }
 
 const DISTINCT: Readonly<Record<Named, string>> = { limits: 'DISTINCT name', queues: 'name', schedules: 'name' }

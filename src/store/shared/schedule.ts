@@ -1,11 +1,12 @@
 /** Recurring work as both stores keep it: its row, and the rules of registering and skipping. */
 import { firstDueUs } from '../../jobs/recurrence.ts'
-import type { NewSchedule } from '../../jobs/schedule.ts'
+import type { NewSchedule, ScheduleRecord } from '../../jobs/schedule.ts'
 import type { Scheduled } from '../contract/schedules.ts'
 import { column, columns } from './columns.ts'
 import { ask, type Reading } from './reading.ts'
-import { begin, clockOf, firstFrom, type Instant, type StoredSchedule, toRecord, upcoming } from './series.ts'
+import { begin, clockOf, firstFrom, type Instant, type StoredSchedule, toRecord, upcoming } from '../../jobs/series.ts'
 import { isSchedule } from './set-aside.ts'
+import { type Access, all, get, now, run, type SqlValue } from './sql.ts'
 
 const SCHEDULE = columns({
   spec: column<string>(),
@@ -18,24 +19,61 @@ const SCHEDULE = columns({
   lastJob: column<string | null>('last_job'),
 })
 
-/** The columns of a schedule. */
-export const SCHEDULE_COLUMNS: string = SCHEDULE.list
+const SELECT = `SELECT ${SCHEDULE.list} FROM sluice.schedules`
+const UPSERT = `INSERT INTO sluice.schedules (name, spec, wall, anchor, anchor_wall, next_at) VALUES ($1, $2, $3, $4, $5, $6)
+  ON CONFLICT (name) DO UPDATE SET spec = excluded.spec, wall = excluded.wall, anchor = excluded.anchor,
+  anchor_wall = excluded.anchor_wall, next_at = excluded.next_at, catch_up_to = NULL`
+const SAVE = `UPDATE sluice.schedules SET next_at = $1, catch_up_to = $2, runs = $3, last_due = $4, last_job = $5
+  WHERE name = $6`
 
-/** The queries that the rules of schedules need of a store, within one transaction. */
-export interface ScheduleAccess {
-  find(name: string): StoredSchedule | null | Promise<StoredSchedule | null>
-  save(schedule: StoredSchedule): unknown
-  /** Names of schedules in time zones that this process does not know. */
-  readonly unreadable: Set<string>
+/** Registers a schedule. */
+export function* schedule(access: Access, given: NewSchedule): Reading<Scheduled> {
+  const { name, recurrence } = given
+  const known = yield* find(access, name)
+  const { planned, answer } = register(given, known, yield* now(access))
+  if (!planned) return answer
+  const { anchorUs, anchorWallUs, nextUs } = planned
+  access.unreadable.delete(name)
+  const wall = recurrence.kind === 'cron'
+  yield* run(access.db, UPSERT, name, JSON.stringify(given), wall, anchorUs, anchorWallUs, nextUs)
+  return answer
+}
+
+/** Every schedule, by name. */
+export function* schedules(access: Access): Reading<ScheduleRecord[]> {
+  const instant = yield* now(access)
+  const rows = yield* all(access.db, `${SELECT} ORDER BY name`)
+  return rows.flatMap((row) => scheduleOf(row) ?? []).map((stored) => toRecord(stored, instant))
+}
+
+/** Deletes a schedule; its jobs stay unchanged. */
+export function* unschedule({ db, lockSchedules }: Access, name: string): Reading<boolean> {
+  yield* ask(lockSchedules)
+  return (yield* run(db, 'DELETE FROM sluice.schedules WHERE name = $1', name)) > 0
+}
+
+/** The schedules that match a condition. @throws SyntaxError so that the store sets an unreadable row aside */
+export function* schedulesWhere({ db }: Access, where: string, ...values: SqlValue[]): Reading<StoredSchedule[]> {
+  return (yield* all(db, `${SELECT} WHERE ${where}`, ...values)).map(storedIn)
+}
+
+/** Writes the progress of a series. */
+export function saveSchedule({ db }: Access, stored: StoredSchedule): Reading<number> {
+  const { spec, nextUs, catchUpToUs, runs, lastDueUs, lastJob } = stored
+  return run(db, SAVE, nextUs, catchUpToUs, runs, lastDueUs, lastJob, spec.name)
+}
+
+function* find({ db, lockSchedules }: Access, name: string): Reading<StoredSchedule | null> {
+  yield* ask(lockSchedules)
+  return scheduleOf(yield* get(db, `${SELECT} WHERE name = $1`, name))
 }
 
 /** The schedule in a row; null: there is no row, or it is unreadable. */
-export function scheduleOf(row: readonly unknown[] | undefined): StoredSchedule | null {
-  return row && isSchedule(SCHEDULE.read(row).spec) ? dueSchedule(row) : null
+function scheduleOf(row: readonly unknown[] | undefined): StoredSchedule | null {
+  return row && isSchedule(SCHEDULE.read(row).spec) ? storedIn(row) : null
 }
 
-/** The due schedule in a row. @throws SyntaxError so that the store sets an unreadable row aside */
-export function dueSchedule(row: readonly unknown[]): StoredSchedule {
+function storedIn(row: readonly unknown[]): StoredSchedule {
   const fields = SCHEDULE.read(row)
   return { ...fields, spec: JSON.parse(fields.spec) as NewSchedule }
 }
@@ -44,7 +82,7 @@ export function dueSchedule(row: readonly unknown[]): StoredSchedule {
  * The result of registering a schedule. A changed one keeps its count of runs, and keeps its grid unless the change
  * affects it.
  */
-export function register(
+function register(
   given: NewSchedule,
   known: StoredSchedule | null,
   instant: Instant,
@@ -77,12 +115,12 @@ export function isReadable(unreadable: Set<string>, { spec }: StoredSchedule): b
  * @param resumeUs on the store's clock; null: not known
  */
 export function* skipOccurrence(
-  access: ScheduleAccess,
+  access: Access,
   name: string,
   resumeUs: number | null,
   instant: Instant,
 ): Reading<void> {
-  const schedule = yield* ask(() => access.find(name))
+  const schedule = yield* find(access, name)
   if (!schedule) return
   const clockUs = clockOf(schedule, instant)
   const fromUs = resumeUs === null ? clockUs : Math.max(clockUs, clockUs + resumeUs - instant.nowUs)
@@ -93,5 +131,5 @@ export function* skipOccurrence(
     // Exhausted limits end the catching up with missed occurrences.
     if (schedule.nextUs === null || schedule.nextUs > (schedule.catchUpToUs ?? 0)) schedule.catchUpToUs = null
   }
-  yield* ask(() => access.save(schedule))
+  yield* saveSchedule(access, schedule)
 }

@@ -1,7 +1,10 @@
 /** Statements that both stores run. They are written for PostgreSQL, in terms that SQLite shares or can drop. */
-import type { Retention } from '../contract/store.ts'
-import { ask, type Reading } from './reading.ts'
-import type { Instant } from './series.ts'
+import type { Timeline } from '../../policy/limits/timeline.ts'
+import type { DeclaredQueue, Retention } from '../contract/store.ts'
+import type { BucketChange } from './stored-bucket.ts'
+import { type Answer, ask, type Reading } from './reading.ts'
+import type { Instant } from '../../jobs/series.ts'
+import type { Timelines } from './timelines.ts'
 
 /** A parameter of a statement. */
 export type SqlValue = string | number | boolean | null | readonly (string | number | null)[]
@@ -12,6 +15,9 @@ export interface Sql {
   get<Row extends readonly unknown[]>(sql: string, ...values: SqlValue[]): Row | undefined | Promise<Row | undefined>
   run(sql: string, ...values: SqlValue[]): number | Promise<number>
 }
+
+/** A column of a queue that callers set. */
+export type QueueColumn = 'paused' | 'limit_name' | 'bounds' | 'stripes'
 
 /** The parts of a store that shared logic needs. */
 export interface Access {
@@ -26,8 +32,50 @@ export interface Access {
   limitName(stored: string): string
   /** Records queues that this process has named and not recorded yet. */
   recordQueues(): unknown
-  /** Removes the registration of a worker. */
-  leave(worker: number): unknown
+  /** Changes one column of a queue, which is recorded if it is new. */
+  setQueue(queue: string, column: QueueColumn, value: string | boolean | number | null): unknown
+  /** Names of schedules in time zones that this process does not know. */
+  readonly unreadable: Set<string>
+  /** Locks all schedules until the transaction ends: one at a time may advance a series. */
+  readonly lockSchedules: () => unknown
+  /** The queue limits that this process declared, by queue. */
+  readonly declared: Map<string, DeclaredQueue>
+  /** The limits, read again if any of them has changed. Not after a change in the same transaction. */
+  limits(): Answer<Timelines>
+  /** Reads all limits with the changes up to a number. */
+  readLimits(generation: number): Answer<Timelines>
+  /** Locks all limits until the transaction ends. */
+  lockLimits(): unknown
+  /** Keeps the limits that this transaction has changed. */
+  keepLimits(limits: Timelines): unknown
+  /** Writes what statements need to know of a limit. */
+  writeLimit(limit: string, timeline: Timeline): unknown
+  /** Counts permits of a limit that had none: its active jobs now hold theirs. */
+  countPermits(limit: string, limits: Timelines, gains: (key: string) => boolean): unknown
+  /** A limit now drops: the next claim evaluates the lanes that need its buckets and wait for others. */
+  watchDrops(limit: string, key: string | null, nowUs: number): unknown
+  /** Makes the wait lists of a limit, or of one key, due at once. */
+  wakeLimit(limit: string, key: string | null, nowUs: number): unknown
+  /** Writes buckets of a limit again that were last written before a revision. Returns their number. */
+  carryOver(limits: Timelines, limit: string, untilRevision: number, atMost: number): Answer<number>
+  /** The id of a bucket, which is created if new. `worker`: its owner; 0: the fleet. */
+  bucketId(limit: string, key: string, worker: number): Answer<number>
+  /**
+   * Changes buckets, and makes the next claim evaluate the heads of their wait lists. True: a reason to emit an event.
+   */
+  changeBuckets(ids: readonly number[], change: BucketChange): Answer<boolean>
+  /** Locks a queue, which is recorded if it is new. */
+  lockQueue(queue: string): unknown
+  /** The id of the host's boot. */
+  readonly bootId: string
+  /** Creates the views of workers that begin to serve these queues. */
+  createViews(queues: readonly string[]): unknown
+  /** Deletes the views of workers that are gone. */
+  dropViews(workers: readonly number[], queues: readonly string[], nowUs: number): unknown
+  /** Closes the views of silent workers until their next heartbeat. */
+  suspendViews(workers: readonly number[], queues: readonly string[], nowUs: number): unknown
+  /** Makes wait lists due at once. */
+  wakeWaitLists(buckets: readonly number[], nowUs: number): unknown
 }
 
 /** All rows of a query. */

@@ -28,6 +28,12 @@ export interface StoredBucket extends Bucket {
   counted: boolean
 }
 
+/**
+ * Changes a bucket within one transaction. `no`: nothing changed, and the store writes nothing; `news`: the change is a
+ * reason to emit an event.
+ */
+export type BucketChange = (bucket: StoredBucket, nowUs: number) => 'no' | 'yes' | 'news'
+
 /** The names of a bucket in an event: its limit and key, and its owner unless that is the fleet. */
 export function namesOf(bucket: { readonly limit: string; readonly key: string; readonly worker: number }): {
   limit: string

@@ -9,23 +9,17 @@ import {
   type FlowState,
   MAX_PARENT_RESULTS_BYTES,
 } from '../../jobs/flow.ts'
-import { column, columns } from './columns.ts'
+import { column, columns, numbers, textsOrNull } from './columns.ts'
 import type { Reading } from './reading.ts'
 import { type Access, all, get, isUuid, type SqlValue } from './sql.ts'
 
 const FLOW = columns({
-  seq: column<number>(),
+  ...numbers('seq', 'state', 'total', 'completed', 'discarded', 'cancelled'),
+  ...textsOrNull('name', 'extra'),
   id: column<string>(),
   kind: column<FlowKind>(),
-  name: column<string | null>(),
-  state: column<number>(),
-  total: column<number>(),
-  completed: column<number>(),
-  discarded: column<number>(),
-  cancelled: column<number>(),
   createdUs: column<number>('created'),
   finishedUs: column<number | null>('finished'),
-  extra: column<string | null>(),
 })
 
 /**

@@ -1,6 +1,7 @@
 import type { Admission } from '../../policy/admission/admission.ts'
-import { type Lane, NEVER_US } from '../../policy/admission/lane.ts'
+import { type Bucket, type Lane, NEVER_US } from '../../policy/admission/lane.ts'
 import type { ClosedOn } from './refused-head.ts'
+import type { Recall } from '../contract/recall.ts'
 import type { Released, Sustained } from '../contract/waits.ts'
 import type { StoredBucket } from './stored-bucket.ts'
 import { namesOf } from './stored-bucket.ts'
@@ -33,26 +34,40 @@ export function throttling(
   admission: Admission,
   eventWindowUs: number,
 ): Throttling {
-  for (const { lane } of admission.grants) {
+  const lastUs = new Map<Bucket, number>()
+  for (const { lane, charged, startUs } of admission.grants) {
     const bucket = lane && decision.waitedOn(lane)
     if (bucket) count(bucket, bucket.deferred + 1, bucket.toldUs)
+    for (const each of charged) lastUs.set(each.bucket, Math.max(lastUs.get(each.bucket) ?? 0, startUs))
   }
   const closed = newlyClosed(nameOf, admission)
   const sustained: Sustained[] = []
   const released: Released[] = []
   for (const bucket of decision.buckets.values()) {
     const { wokeAtUs, wakeAtUs, deferred } = bucket
+    // Starts that were granted ahead count from their instants, and so do these events.
+    const atUs = Math.max(decision.nowUs, lastUs.get(bucket) ?? 0)
     // A bucket that only a queue as a whole waits for had no event.
     if (wokeAtUs === null || bucket.toldUs === null) continue
     if (wakeAtUs === null) {
-      released.push({ ...namesOf(bucket), deferred: Math.max(0, deferred) })
+      released.push({ ...namesOf(bucket), deferred: Math.max(0, deferred), atUs })
       count(bucket, 0, null)
-    } else if (deferred > 0 && decision.nowUs - (bucket.toldUs ?? 0) >= eventWindowUs) {
-      sustained.push({ ...namesOf(bucket), deferred, nextAtUs: instantOf(wakeAtUs) })
-      count(bucket, 0, decision.nowUs)
+    } else if (deferred > 0 && atUs - (bucket.toldUs ?? 0) >= eventWindowUs) {
+      sustained.push({ ...namesOf(bucket), deferred, nextAtUs: instantOf(wakeAtUs), atUs })
+      count(bucket, 0, atUs)
     }
   }
   return { closed, sustained, released }
+}
+
+/** The changes in a claim's answer, by which held starts go back. */
+export function recallOf(
+  generation: number,
+  { buckets, nowUs }: Pick<Decided, 'buckets' | 'nowUs'>,
+  pausedQueues: readonly string[],
+): Recall {
+  const closed = [...buckets.values()].filter(({ state }) => state.closedUntilUs > nowUs)
+  return { generation, closedNow: closed.map(({ limit, key }) => ({ limit, key })), pausedQueues }
 }
 
 /** Buckets in whose wait list a first lane now stands. */

@@ -3,25 +3,38 @@ import type { LimitDefinition, LimitPolicy } from '../../policy/limits/limit.ts'
 import type { OverrideEvent, PolicyChange } from '../../policy/limits/override.ts'
 import { type DefinitionEvent, Timeline } from '../../policy/limits/timeline.ts'
 import type { SetAside } from '../contract/set-aside.ts'
+import { column, columns } from './columns.ts'
 import { parsed, policyOf } from './set-aside.ts'
 import type { BucketUse } from '../contract/store.ts'
 
 const UNDEFINED = new Timeline([])
 
 /** A definition of a limit as both stores keep it. */
-export type DefinitionRow = [name: string, revision: number, policy: string, version: number, since: number]
+const DEFINITION = columns({
+  name: column<string>(),
+  revision: column<number>(),
+  policy: column<string>(),
+  version: column<number>(),
+  sinceUs: column<number>('since'),
+})
+
 /** A change of a limit as both stores keep it. */
-export type OverrideRow = [
-  name: string,
-  revision: number,
-  kind: 'override' | 'pause',
-  key: string | null,
-  change: string | null,
-  since: number,
-  until: number | null,
-  author: string | null,
-  reason: string | null,
-]
+const OVERRIDE = columns({
+  name: column<string>(),
+  revision: column<number>(),
+  kind: column<'override' | 'pause'>(),
+  key: column<string | null>(),
+  change: column<string | null>(),
+  sinceUs: column<number>('since'),
+  untilUs: column<number | null>('until'),
+  by: column<string | null>('author'),
+  reason: column<string | null>(),
+})
+
+/** The columns of a definition. */
+export const DEFINITION_COLUMNS: string = DEFINITION.list
+/** The columns of an override. */
+export const OVERRIDE_COLUMNS: string = OVERRIDE.list
 
 /** Nothing starts. */
 const CLOSED: PolicyChange = { concurrency: 0 }
@@ -31,49 +44,31 @@ const CLOSED: PolicyChange = { concurrency: 0 }
  * unreadable override lets nothing start: no budget may be exceeded because of lost data.
  */
 export function timelinesOf(
-  definitions: readonly DefinitionRow[],
-  overrides: readonly OverrideRow[],
+  definitions: readonly (readonly unknown[])[],
+  overrides: readonly (readonly unknown[])[],
 ): { readonly timelines: Map<string, Timeline>; readonly aside: SetAside[] } {
-  const events = new Map<string, (DefinitionEvent | OverrideEvent)[]>()
+  const events: { readonly name: string; readonly event: DefinitionEvent | OverrideEvent }[] = []
   const lost = new Map<string, number>()
   const aside: SetAside[] = []
-  const add = (name: string, event: DefinitionEvent | OverrideEvent): void => {
-    const known = events.get(name)
-    if (known) known.push(event)
-    else events.set(name, [event])
-  }
-  for (const [name, revision, text, version, sinceUs] of definitions) {
+  for (const { name, policy: text, ...rest } of definitions.map(DEFINITION.read)) {
     const policy = policyOf(text)
-    if (policy) add(name, { kind: 'definition', revision, sinceUs, policy, version })
-    else lost.set(name, Math.max(revision, lost.get(name) ?? 0))
+    if (policy) events.push({ name, event: { kind: 'definition', ...rest, policy } })
+    else lost.set(name, Math.max(rest.revision, lost.get(name) ?? 0))
   }
-  for (const [name, revision, kind, key, text, sinceUs, untilUs, by, reason] of overrides) {
+  for (const { name, change: text, ...rest } of overrides.map(OVERRIDE.read)) {
     const change = text === null ? null : parsed(text)
     const isChange = typeof change === 'object'
-    if (!isChange) aside.push({ kind: 'override', name: key === null ? name : `${name} for ${key}` })
-    add(name, {
-      kind,
-      revision,
-      sinceUs,
-      key,
-      change: isChange ? change : CLOSED,
-      untilUs,
-      by,
-      reason,
-    })
+    if (!isChange) aside.push({ kind: 'override', name: rest.key === null ? name : `${name} for ${rest.key}` })
+    events.push({ name, event: { ...rest, change: isChange ? change : CLOSED } })
   }
   const timelines = new Map<string, Timeline>()
-  for (const name of new Set([...events.keys(), ...lost.keys()])) {
+  const byName = Map.groupBy(events, ({ name }) => name)
+  for (const name of new Set([...byName.keys(), ...lost.keys()])) {
     const before = lost.get(name) ?? 0
-    const known = (events.get(name) ?? []).filter((event) => event.revision > before)
+    const known = (byName.get(name) ?? []).map(({ event }) => event).filter(({ revision }) => revision > before)
     if (before > 0 && known.every((event) => event.kind !== 'definition')) aside.push({ kind: 'limit', name })
-    timelines.set(
-      name,
-      new Timeline(
-        known.sort((a, b) => a.revision - b.revision),
-        before,
-      ),
-    )
+    known.sort((a, b) => a.revision - b.revision)
+    timelines.set(name, new Timeline(known, before))
   }
   return { timelines, aside }
 }
@@ -93,6 +88,7 @@ export class Timelines {
   readonly #queues: ReadonlyMap<string, readonly BucketUse[]>
   /** The unreadable parts of the limits. */
   readonly aside: readonly SetAside[]
+  #ofWorkers: boolean | null = null
 
   constructor(
     generation: number,
@@ -130,6 +126,11 @@ export class Timelines {
   /** The policy in force for one key of a limit; null: the limit is not defined. */
   policy(name: string, key: string): LimitPolicy | null {
     return this.timeline(name).at(key).policy
+  }
+
+  /** Whether workers have budgets of their own: some limit has the scope `worker`. */
+  get ofWorkers(): boolean {
+    return (this.#ofWorkers ??= [...this.#timelines.values()].some((each) => each.at('').policy?.scope === 'worker'))
   }
 
   /** The names of all limits, sorted. */

@@ -1,51 +1,77 @@
 import type { Run, Store } from '../contract/store.ts'
 import { audit, auditTrail } from './audit.ts'
+import { calibrate, charge, penalize } from './bucket-change.ts'
 import { limitKeys, limitTotals, throttled } from './limit-keys.ts'
+import { declareQueues, defineLimits, limits, overrideLimit, overridesOnRecord, unreadable } from './limits.ts'
 import { lostClaims, releaseClaims, runsOfClaims } from './lost.ts'
-import { keepSetting, names, queues, settings } from './queue-records.ts'
+import {
+  boundQueue,
+  keepSetting,
+  limitQueue,
+  names,
+  pauseQueue,
+  queues,
+  settings,
+  stripeQueue,
+} from './queue-records.ts'
 import type { Reading } from './reading.ts'
-import { cancellations, deregisterWorker, setDirective, workers } from './remote-workers.ts'
+import { schedule, schedules, unschedule } from './schedule.ts'
 import type { Access } from './sql.ts'
 import { flows, getFlow } from './stored-flows.ts'
+import { cancellations, deregisterWorker, setDirective, workers } from './workers.ts'
 
-/** Shared logic that makes a verb. */
-export type SharedVerb<Input extends unknown[], Answer> = (access: Access, ...input: Input) => Reading<Answer>
-/** A verb for callers. */
-export type Call<Input extends unknown[], Answer> = (...input: Input) => Promise<Answer>
+/**
+ * How a store runs a verb. `read`: it only reads, or may run twice; `look`: it reports waits, so pending arrivals join
+ * their lanes and overrides end first; `keep`: a change that lets no job start and may run twice; `change`: one that
+ * may let jobs start; `adjust`: a change of buckets, before which overrides end, since a bucket's state belongs to the
+ * policy of its last write.
+ */
+export type Drive = 'read' | 'look' | 'keep' | 'change' | 'adjust'
 
 /** The verbs whose logic and statements both stores share. */
 export abstract class SharedVerbs {
-  /** A verb that only reads, or that may run twice. */
-  protected abstract reads<Input extends unknown[], Answer>(verb: SharedVerb<Input, Answer>): Call<Input, Answer>
-  /** A verb that reports waits: pending arrivals join their lanes first. */
-  protected abstract looks<Input extends unknown[], Answer>(verb: SharedVerb<Input, Answer>): Call<Input, Answer>
-  /** A change that lets no job start, and that may run twice. */
-  protected abstract keeps<Input extends unknown[], Answer>(verb: SharedVerb<Input, Answer>): Call<Input, Answer>
-  /** A change that may let jobs start. */
-  protected abstract changes<Input extends unknown[], Answer>(verb: SharedVerb<Input, Answer>): Call<Input, Answer>
+  /** Runs shared logic on this store. */
+  protected abstract drive<T>(how: Drive, work: (access: Access) => Reading<T>): Promise<T>
   abstract release: Store['release']
 
-  getFlow: Store['getFlow'] = this.reads(getFlow)
-  flows: Store['flows'] = this.reads(flows)
+  getFlow: Store['getFlow'] = this.#verb('read', getFlow)
+  flows: Store['flows'] = this.#verb('read', flows)
 
-  limitKeys: Store['limitKeys'] = this.looks(limitKeys)
-  limitTotals: Store['limitTotals'] = this.looks(limitTotals)
-  throttled: Store['throttled'] = this.looks(throttled)
+  define: Store['define'] = this.#verb('change', defineLimits)
+  declareQueues: Store['declareQueues'] = this.#verb('change', declareQueues)
+  override: Store['override'] = this.#verb('change', overrideLimit)
+  limits: Store['limits'] = this.#verb('look', limits)
+  overrides: Store['overrides'] = this.#verb('look', overridesOnRecord)
+  unreadable: Store['unreadable'] = this.#verb('look', unreadable)
+  penalize: Store['penalize'] = this.#verb('adjust', penalize)
+  calibrate: Store['calibrate'] = this.#verb('adjust', calibrate)
+  charge: Store['charge'] = this.#verb('adjust', charge)
+  limitKeys: Store['limitKeys'] = this.#verb('look', limitKeys)
+  limitTotals: Store['limitTotals'] = this.#verb('look', limitTotals)
+  throttled: Store['throttled'] = this.#verb('look', throttled)
 
-  cancellations: Store['cancellations'] = this.reads(cancellations)
-  workers: Store['workers'] = this.reads(workers)
-  setDirective: Store['setDirective'] = this.keeps(setDirective)
-  deregisterWorker: Store['deregisterWorker'] = this.changes(deregisterWorker)
+  cancellations: Store['cancellations'] = this.#verb('read', cancellations)
+  workers: Store['workers'] = this.#verb('read', workers)
+  setDirective: Store['setDirective'] = this.#verb('keep', setDirective)
+  deregisterWorker: Store['deregisterWorker'] = this.#verb('change', deregisterWorker)
 
-  queues: Store['queues'] = this.reads(queues)
-  names: Store['names'] = this.reads(names)
-  audit: Store['audit'] = this.changes(audit)
-  auditTrail: Store['auditTrail'] = this.reads(auditTrail)
-  keepSetting: Store['keepSetting'] = this.keeps(keepSetting)
-  settings: Store['settings'] = this.reads(settings)
+  schedule: Store['schedule'] = this.#verb('change', schedule)
+  schedules: Store['schedules'] = this.#verb('read', schedules)
+  unschedule: Store['unschedule'] = this.#verb('change', unschedule)
 
-  readonly #lostClaims = this.reads(lostClaims)
-  readonly #runsOfClaims = this.reads(runsOfClaims)
+  queues: Store['queues'] = this.#verb('read', queues)
+  pauseQueue: Store['pauseQueue'] = this.#verb('change', pauseQueue)
+  limitQueue: Store['limitQueue'] = this.#verb('change', limitQueue)
+  boundQueue: Store['boundQueue'] = this.#verb('change', boundQueue)
+  stripeQueue: Store['stripeQueue'] = this.#verb('change', stripeQueue)
+  names: Store['names'] = this.#verb('read', names)
+  audit: Store['audit'] = this.#verb('change', audit)
+  auditTrail: Store['auditTrail'] = this.#verb('read', auditTrail)
+  keepSetting: Store['keepSetting'] = this.#verb('keep', keepSetting)
+  settings: Store['settings'] = this.#verb('read', settings)
+
+  readonly #lostClaims = this.#verb('read', lostClaims)
+  readonly #runsOfClaims = this.#verb('read', runsOfClaims)
 
   releaseLost: Store['releaseLost'] = async (worker, held) =>
     this.#giveBack(worker, await this.#lostClaims(worker, held))
@@ -57,5 +83,12 @@ export abstract class SharedVerbs {
     const lost = runs.map((run) => ({ ...run, uses: [], startedUs: 0 }))
     if (lost.length > 0) await this.release(worker, lost)
     return lost.length
+  }
+
+  #verb<Input extends unknown[], Answer>(
+    how: Drive,
+    verb: (access: Access, ...input: Input) => Reading<Answer>,
+  ): (...input: Input) => Promise<Answer> {
+    return (...input) => this.drive(how, (access) => verb(access, ...input))
   }
 }

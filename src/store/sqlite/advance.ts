@@ -10,12 +10,12 @@ import {
   stateOf,
 } from '../../jobs/flow.ts'
 import { flowStateName, STOPPED, storedFlowState, TOO_LARGE } from '../shared/stored-flows.ts'
-import { column, columns } from '../shared/columns.ts'
+import { column, columns, numbers } from '../shared/columns.ts'
 import { begin } from './begin.ts'
 import { type Context, queueName } from './context.ts'
 import { bytesBefore } from './parent-results.ts'
 import { isEnd, STATE, stateName } from '../shared/state.ts'
-import type { Instant } from './store-clock.ts'
+import type { Instant } from '../../jobs/series.ts'
 
 /** The columns of a flow that the end of its jobs changes. */
 export interface StoredFlow {
@@ -35,16 +35,10 @@ export interface StoredFlow {
 }
 
 const FLOW_ROW = columns({
+  ...numbers('state', 'total', 'edges', 'completed', 'discarded', 'cancelled', 'bytes'),
   id: column<string>(),
   kind: column<FlowKind>(),
   name: column<string | null>(),
-  state: column<number>(),
-  total: column<number>(),
-  edges: column<number>(),
-  completed: column<number>(),
-  discarded: column<number>(),
-  cancelled: column<number>(),
-  bytes: column<number>(),
   finishedUs: column<number | null>('finished'),
   dueUs: column<number | null>('due'),
 })

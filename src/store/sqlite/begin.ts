@@ -3,7 +3,7 @@ import type { Context } from './context.ts'
 import { type Placed, placeOf } from './enqueue.ts'
 import { arrive } from './lanes.ts'
 import { STATE } from '../shared/state.ts'
-import type { Instant } from './store-clock.ts'
+import type { Instant } from '../../jobs/series.ts'
 
 /**
  * The stored plan of a pending job: all data of its lane, since the lane itself may be forgotten before the job starts.

@@ -1,49 +1,36 @@
-import { comesToDrop, gainsPermits } from '../shared/limit-changes.ts'
 import { STATE } from '../shared/state.ts'
-import { bucketId } from './buckets.ts'
+import { bucketId, loadBucket, saveBucket, wakeLine } from './buckets.ts'
 import type { Context } from './context.ts'
-import { watchAll } from './drop-watch.ts'
 import { ownName, ownRange } from './own.ts'
+import type { BucketChange } from '../shared/stored-bucket.ts'
 
-/**
- * Changes the policy in force for a limit, or for one key of it. Every affected wait list is due at once: the next
- * claims carry its buckets over and re-time them.
- *
- * @param key null: all keys
- */
-export function changeLimit(
-  context: Context,
-  limit: string,
-  key: string | null,
-  nowUs: number,
-  write: () => void,
-): void {
-  const before = context.policies.timeline(limit)
-  write()
-  const after = context.policies.timeline(limit)
-  if (key === null)
-    context.db.run('UPDATE buckets SET wake_at = ? WHERE limit_name = ? AND wake_at IS NOT NULL', nowUs, limit)
-  else
-    context.db.run(
-      'UPDATE buckets SET wake_at = ? WHERE limit_name = ? AND key = ? AND wake_at IS NOT NULL',
-      nowUs,
-      limit,
-      key,
-    )
-  context.db.run(
-    'UPDATE buckets SET wake_at = ? WHERE limit_name > ? AND limit_name < ? AND wake_at IS NOT NULL AND key = coalesce(?, key)',
-    nowUs,
-    ...ownRange(limit),
-    key,
+const WAKE = 'UPDATE buckets SET wake_at = ?1 WHERE wake_at IS NOT NULL AND key = coalesce(?2, key) AND'
+
+/** Makes the wait lists of a limit, or of one key, due at once. */
+export function wakeLimit({ db }: Context, limit: string, key: string | null, nowUs: number): void {
+  db.run(`${WAKE} limit_name = ?3`, nowUs, key, limit)
+  db.run(`${WAKE} limit_name > ?3 AND limit_name < ?4`, nowUs, key, ...ownRange(limit))
+}
+
+/** Writes buckets of a limit again that were last written before a revision. Returns their number. */
+export function carryOver(context: Context, limit: string, untilRevision: number, atMost: number): number {
+  const nowUs = context.clock.nowUs()
+  const behind = context.db.all<[number]>(
+    'SELECT id FROM buckets WHERE limit_name = ? AND revision < ? AND state IS NOT NULL LIMIT ?',
+    limit,
+    untilRevision,
+    atMost,
   )
-  const concerned = key === null ? after.keys() : [key]
-  for (const each of concerned) if (comesToDrop(before, after, each)) watchAll(context, limit, each, nowUs)
-  if (concerned.some((each) => gainsPermits(before, after, each)))
-    countPermits(context, limit, (each) => gainsPermits(before, after, each))
+  for (const [id] of behind) {
+    const bucket = loadBucket(context, id, nowUs)
+    bucket.changed = true
+    saveBucket(context, bucket, nowUs)
+  }
+  return behind.length
 }
 
 /** Counts permits of a limit that had none: its active jobs now hold theirs. */
-function countPermits(context: Context, limit: string, concerns: (key: string) => boolean): void {
+export function countPermits(context: Context, limit: string, concerns: (key: string) => boolean): void {
   const rows = context.db.all<
     [seq: number, bucket: number, key: string, permits: string | null, worker: number | null]
   >(
@@ -67,4 +54,20 @@ function countPermits(context: Context, limit: string, concerns: (key: string) =
   }
   for (const [seq, held] of holds)
     context.db.run('UPDATE jobs SET permits = ? WHERE seq = ?', JSON.stringify(held), seq)
+}
+
+/** Changes buckets, and makes the next claim evaluate the heads of their wait lists. True: a reason to emit an event. */
+export function changeBuckets(context: Context, ids: readonly number[], change: BucketChange): boolean {
+  const nowUs = context.clock.nowUs()
+  let news = false
+  for (const id of ids) {
+    const bucket = loadBucket(context, id, nowUs)
+    const changed = change(bucket, nowUs)
+    if (changed === 'no') continue
+    news ||= changed === 'news'
+    bucket.changed = true
+    saveBucket(context, bucket, nowUs)
+    wakeLine(context, id, nowUs)
+  }
+  return news
 }

@@ -1,27 +1,32 @@
 import type { GrantedJob } from '../../jobs/job.ts'
 import { Admission } from '../../policy/admission/admission.ts'
 import { type Grant, QueueSlots } from '../../policy/admission/queue-slots.ts'
+import { earlier } from '../../policy/admission/ahead.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import { isFull } from '../../policy/admission/refusal.ts'
 import { knownTasks } from '../contract/known-tasks.ts'
 import { usesIn } from '../shared/queue-limits.ts'
+import type { Taker } from '../contract/remote-claims.ts'
 import type { BucketUse, Claim, ClaimRequest, QueueRequest } from '../contract/store.ts'
+import type { JobDetails } from '../contract/remote-jobs.ts'
 import { grantedJob, permitsOf } from '../shared/claim-answer.ts'
-import { occurrenceOf } from '../shared/series.ts'
+import { occurrenceOf } from '../../jobs/series.ts'
 import { advance } from './advance.ts'
 import { bucketId } from './buckets.ts'
 import { type Context, queueId, queueName } from './context.ts'
 import { Decision } from './decision.ts'
 import { fire, nextFireUs } from './fire.ts'
-import { endOverdue } from './override.ts'
+import { endOverdue } from './shared-sql.ts'
 import { arrive } from './lanes.ts'
 import { nameFor, ownQueue } from './own.ts'
 import { ParentResults } from './parent-results.ts'
-import { nextDueUs, promote } from './promote.ts'
+import { firstDue, mayPromote, nextDueUs, promote } from './promote.ts'
+import { readAhead } from './read-ahead.ts'
 import { book, rejectHeads, rejectLate } from './reject.ts'
 import { LANE, STATE } from '../shared/state.ts'
 import { type ClosedOn, named, type RefusedRow, toName, WAITING_COUNTED } from '../shared/refused-head.ts'
-import { throttling } from '../shared/throttling.ts'
+import { dealt, firstTakerOf, startedColumns, startedDetails, type StartedFields } from '../shared/takers.ts'
+import { recallOf, throttling } from '../shared/throttling.ts'
 import { adopt } from './views.ts'
 
 type Row = [
@@ -42,38 +47,56 @@ type Row = [
   node: number | null,
 ]
 
-// An occurrence of a schedule has to start before the end of its series; a retry of it need not.
-const ACTIVATE = `UPDATE jobs SET state = ${STATE.active}, attempt = attempt + 1, worker = ?1, due = ?2, started = ?3, permits = s.value ->> 1, ends = NULL, claim = NULL, booked = NULL,
-    expires = CASE WHEN schedule IS NULL THEN expires END
-  FROM json_each(?4) s WHERE jobs.seq = s.value ->> 0 AND jobs.state = ${STATE.available}
-  RETURNING seq, id, task, queue, coalesce(asked, priority), input, attempt, max_attempts, pushed_back, created, extra, schedule, occurs, flow, node`
+// An occurrence of a schedule has to start before the end of its series; a retry of it need not. Starts without permits
+// at the claim's clock are written apart: a list without a join or a RETURNING clause costs half as much.
+const active = (worker: string, permits: string, ahead: string): string =>
+  `UPDATE jobs SET state = ${STATE.active}, attempt = attempt + 1, worker = ${worker}, due = ?2${ahead}, started = ?3${ahead}, permits = ${permits}, ends = NULL, claim = NULL, booked = NULL,
+    expires = CASE WHEN schedule IS NULL THEN expires END`
+const ACTIVATE = `${active('?1', 'NULL', '')} WHERE seq IN (SELECT value FROM json_each(?4)) AND state = ${STATE.available}`
+const ACTIVATE_EACH = `${active('coalesce(s.value ->> 2, ?1)', 's.value ->> 1', ' + (s.value ->> 4)')}
+  FROM json_each(?4) s WHERE jobs.seq = s.value ->> 0 AND jobs.state = ${STATE.available}`
+const STARTS = `SELECT seq, j.id, task, queue, coalesce(asked, priority), input, attempt, max_attempts, pushed_back, created, extra, schedule, occurs, flow, node
+  FROM json_each(?) s CROSS JOIN jobs j ON j.seq = s.value`
 
 const DEFAULT_EVENT_WINDOW_US = 60_000_000
-const OWN_TERMS = `UPDATE jobs SET due = started + coalesce(lease, ?1), leased = coalesce(lease, ?1), ends = started + timeout, claim = ?3 FROM json_each(?2) s WHERE jobs.seq = s.value ->> 0`
+const STARTED = startedColumns({ errors: 'errors' })
+const OWN_TERMS = `UPDATE jobs SET due = started + coalesce(lease, ?1), leased = coalesce(lease, ?1), ends = started + timeout, claim = coalesce(s.value ->> 3, ?3)
+  FROM json_each(?2) s WHERE jobs.seq = s.value ->> 0 RETURNING ${STARTED.list}`
+
+const NEXT_WAKE = `SELECT (SELECT min(wake_at) FROM buckets WHERE worker = 0 AND wake_at > ?1), (SELECT min(wake_at) FROM buckets WHERE worker = ?2 AND wake_at > ?1)`
+
+/** The wait lists that come due next, of which a claim wakes early for those that it did not read. */
+const NEXT_WAKES = `SELECT * FROM (SELECT id, wake_at FROM buckets WHERE worker = 0 AND wake_at > ?1 ORDER BY wake_at LIMIT 8)
+  UNION ALL SELECT * FROM (SELECT id, wake_at FROM buckets WHERE worker = ?2 AND wake_at > ?1 ORDER BY wake_at LIMIT 8)`
 
 const AT_ONCE = 1000
 const OPEN_LANES_AT_MOST = 4000
 /** Lanes with only a fair key are always open, and a single start needs only the first of thousands. */
 const FOR_ONE = 8
 
-/** Takes the jobs that all their budgets admit at this instant, in turn, and returns the time of the next claim. */
-export function claim(context: Context, request: ClaimRequest): Claim {
+/** Takes the jobs that all their budgets admit now, or soon, in turn, and returns the time of the next claim. */
+export function claim(context: Context, all: ClaimRequest): Claim {
   endOverdue(context)
+  const request = all.takers && all.takers.length > 1 && workersDiffer(context) ? firstTakerOf(all) : all
   const instant = context.clock.read()
   const { nowUs } = instant
-  const moved = promote(context, instant, AT_ONCE)
+  const due = firstDue(context)
+  const moved = mayPromote(due, instant) ? promote(context, instant, AT_ONCE) : 0
   const fired = fire(context, instant, AT_ONCE)
   const inFlows: number[] = []
-  const late = rejectLate(context, instant, AT_ONCE, inFlows)
+  // One that was promoted or fired just now may be late already.
+  const mayBeLate = moved > 0 || fired.news.length > 0 || (due[2] !== null && due[2] < nowUs)
+  const late = mayBeLate ? rejectLate(context, instant, AT_ONCE, inFlows) : []
   const joining = takeViews(context, request, nowUs)
   const decision = new Decision(context, nowUs, request.worker, knownTasks(request.tasks), !request.remote)
   const work = atWork(context, request)
   const shares = work.queues.map((each) => shareOf(context, decision, each, nowUs, request.worker))
   decision.serve(shares)
   const admission = new Admission(nowUs, Math.max(nowUs, context.turns.given), shares, decision)
-  const more = decide(admission, decision, shares, request.worker, work.parked)
+  const untilUs = nowUs + aheadUs(request, shares)
+  const more = decide(admission, decision, shares, request.worker, { parked: work.parked, untilUs })
   const wakeUs = admission.retime()
-  const jobs = activate(context, request, admission.grants, decision)
+  const { jobs, details } = activate(context, request, admission.grants, decision)
   const rejected = [...late, ...rejectHeads(context, admission.rejections, instant, inFlows)]
   book(context, admission.lateScan.reservations)
   const told = throttling(
@@ -88,7 +111,8 @@ export function claim(context: Context, request: ClaimRequest): Claim {
   context.turns.given = admission.turn
   for (const share of shares) context.unlimitedNext.set(share.queue, share.unlimitedNext)
   const fireUs = rejected.some((job) => job.occurrence) ? nextFireUs(context, context.clock.read()) : fired.nextUs
-  const dueUs = nextDueUs(context, context.clock.read())
+  const stays = !mayBeLate && rejected.length === 0 && flows.length === 0 && (due[2] === null || jobs.length === 0)
+  const dueUs = nextDueUs(stays ? due : firstDue(context), context.clock.read())
   const again =
     flows.length > 0 ||
     joining ||
@@ -98,11 +122,11 @@ export function claim(context: Context, request: ClaimRequest): Claim {
     isFull(admission.rejections) ||
     moved >= AT_ONCE ||
     late.length >= AT_ONCE
-  const nextWakeUs = again
-    ? nowUs
-    : Math.min(wakeUs, fireUs, nextLineUs(context, nowUs, shares, request.worker), dueUs, context.policies.nextEndUs)
+  const lineUs = again ? nowUs : nextLineUs(context, admission, decision, { worker: request.worker, shares, untilUs })
+  const nextWakeUs = again ? nowUs : Math.min(wakeUs, fireUs, lineUs, dueUs, context.policies.nextEndUs)
   return {
     jobs,
+    ...(request.takers && { details, served: request.takers.length }),
     nowUs,
     looks: admission.looks,
     rejected,
@@ -111,6 +135,7 @@ export function claim(context: Context, request: ClaimRequest): Claim {
     nextWakeUs: nextWakeUs >= NEVER_US ? null : nextWakeUs,
     nextFireUs: Math.min(fireUs, dueUs) >= NEVER_US ? null : Math.min(fireUs, dueUs),
     ...told,
+    ...(request.aheadUs && recallOf(context.policies.generation, decision, work.paused)),
     closed: named(told.closed, refusedRows(context, toName(told.closed)), waitingIn(context, told.closed)),
     ...(unknown.length > 0 && { unknown }),
   }
@@ -137,6 +162,15 @@ function refusedRows(context: Context, seqs: readonly number[]): RefusedRow[] {
   )
 }
 
+/** Whether a claim depends on its worker: some limit has the scope `worker`, or had it and left a view behind. */
+function workersDiffer({ db, policies }: Context): boolean {
+  return (
+    policies.ofWorkers ||
+    db.get(`SELECT 1 FROM lanes WHERE state = ${LANE.spread}`) !== undefined ||
+    db.get('SELECT 1 FROM lanes WHERE worker IS NOT NULL') !== undefined
+  )
+}
+
 /** Creates the views of a worker that has joined; true: more lanes are left. */
 function takeViews(context: Context, { worker, queues }: ClaimRequest, nowUs: number): boolean {
   if (context.adopted.get(worker) === Infinity) return false
@@ -144,13 +178,31 @@ function takeViews(context: Context, { worker, queues }: ClaimRequest, nowUs: nu
   return adopt(context, worker, served, nowUs, (view, priority, seq) => arrive(context, view, priority, seq, nowUs))
 }
 
-/** Feeds the decision in bounded batches until slots or candidates run out; true: there is room for more candidates. */
+/** How far ahead a claim looks: not at all where no queue has room for it. */
+function aheadUs(request: ClaimRequest, shares: readonly QueueSlots[]): number {
+  return shares.some(({ ahead }) => ahead > 0) ? (request.aheadUs ?? 0) : 0
+}
+
+/** Decides for the clock, and then ahead of it; true: there is room for more candidates. */
 function decide(
   admission: Admission,
   decision: Decision,
   shares: readonly QueueSlots[],
   worker: number,
-  parked: boolean,
+  reads: { readonly parked: boolean; readonly untilUs: number },
+): boolean {
+  const more = feed(admission, decision, shares, worker, reads)
+  if (reads.untilUs > admission.nowUs && !more && !admission.unfinished) admission.lookAhead(reads.untilUs)
+  return more
+}
+
+/** Feeds the decision in bounded batches until slots or candidates run out; true: there is room for more candidates. */
+function feed(
+  admission: Admission,
+  decision: Decision,
+  shares: readonly QueueSlots[],
+  worker: number,
+  { parked, untilUs }: { readonly parked: boolean; readonly untilUs: number },
 ): boolean {
   const room = (): number => shares.reduce((sum, share) => sum + share.slots, 0)
   const due = new Map<number, number>()
@@ -161,16 +213,19 @@ function decide(
     if (room() === 0) return false
     let found = 0
     for (const whose of [0, worker]) {
-      const buckets = decision.dueBuckets(whose, count, due.get(whose) ?? 0)
+      const buckets = decision.dueBuckets(whose, count, due.get(whose) ?? 0, untilUs)
       due.set(whose, (due.get(whose) ?? 0) + buckets.length)
       found += buckets.length
       for (const bucket of buckets) admission.addDue(bucket)
     }
     for (const share of shares) {
       if (share.slots === 0) continue
-      const portion = looked === 0 && room() === 1 ? FOR_ONE : count
+      // Most lanes start a job, so few more than the slots are enough; the next portion is larger.
+      const portion = looked > 0 ? count : room() === 1 ? FOR_ONE : 16 + room()
+      share.lastRead = null
       for (const queue of [share.queue, share.ownQueue]) {
         const lanes = decision.openLanes(queue, portion, skip.get(queue) ?? 0)
+        if (lanes.length >= readAhead(portion)) share.readUntil(lanes.at(-1))
         skip.set(queue, (skip.get(queue) ?? 0) + lanes.length)
         found += lanes.length
         for (const lane of lanes) admission.addLane(lane)
@@ -195,6 +250,8 @@ interface QueueAtWork extends QueueRequest {
 
 interface AtWork {
   readonly queues: readonly QueueAtWork[]
+  /** The paused queues of the request. */
+  readonly paused: readonly string[]
   /** Some of its lanes are parked. */
   readonly parked: boolean
 }
@@ -205,20 +262,22 @@ function atWork(context: Context, { queues }: ClaimRequest): AtWork {
     `SELECT id, paused, limits, limit_name FROM queues WHERE paused = 1 OR limit_name IS NOT NULL OR limits <> '[]'
      UNION ALL SELECT -1, 0, NULL, NULL WHERE EXISTS (SELECT 1 FROM lanes WHERE state = ${LANE.parked} AND queue > 0)`,
   )
-  if (rows.length === 0) return { queues: queues.map((each) => ({ ...each, uses: [] })), parked: false }
+  if (rows.length === 0) return { queues: queues.map((each) => ({ ...each, uses: [] })), paused: [], parked: false }
   const held = new Map(rows.map(([id, ...row]) => [id, row] as const))
+  const stopped: string[] = []
   const open = queues.flatMap((each) => {
     const [paused, limits, given] = held.get(queueId(context, each.queue)) ?? [0, null, null]
+    if (paused === 1) stopped.push(each.queue)
     if (paused === 1) return []
     return [{ ...each, uses: [...usesIn(limits), ...(given === null ? [] : [{ limit: given, key: '', weight: 1 }])] }]
   })
-  return { queues: open, parked: held.has(-1) }
+  return { queues: open, paused: stopped, parked: held.has(-1) }
 }
 
 function shareOf(
   context: Context,
   decision: Decision,
-  { queue, slots, uses }: QueueAtWork,
+  { queue, slots, uses, ahead = 0 }: QueueAtWork,
   nowUs: number,
   worker: number,
 ): QueueSlots {
@@ -234,38 +293,94 @@ function shareOf(
     buckets,
     context.unlimitedNext.get(id) ?? true,
     (of, skip, count) => decision.unlimitedLane(of, skip, count),
+    Math.min(ahead, slots),
   )
 }
 
-function activate(context: Context, request: ClaimRequest, grants: readonly Grant[], decision: Decision): GrantedJob[] {
-  if (grants.length === 0) return []
+interface Activated {
+  readonly jobs: GrantedJob[]
+  /** Of a claim with takers: the same jobs. */
+  readonly details: JobDetails[]
+}
+
+function activate(context: Context, request: ClaimRequest, grants: readonly Grant[], decision: Decision): Activated {
+  if (grants.length === 0) return { jobs: [], details: [] }
+  const takers = dealt(request)
   const { nowUs } = decision
-  const starts = grants.map((grant) => [grant.head.seq, permitsOf(grant)])
-  const rows = context.db.all<Row>(ACTIVATE, request.worker, nowUs + request.leaseUs, nowUs, JSON.stringify(starts))
-  if (rows.length !== grants.length)
-    throw new RangeError(`${grants.length} jobs were granted, ${rows.length} could be started`)
-  if (request.remote) context.db.run(OWN_TERMS, request.leaseUs, JSON.stringify(starts), request.claimId ?? null)
+  const starts = grants.map((grant, n) => {
+    const { worker, claimId } = takers[n] ?? {}
+    return [grant.head.seq, permitsOf(grant), worker, claimId, grant.startUs - nowUs] as const
+  })
+  const rows = writeStarts(context, request, starts, nowUs)
   const parents = new ParentResults(context)
-  const bySeq = new Map(rows.map((row) => [row[0], row]))
-  return grants.map((grant) => toAdmitted(context, grant, bySeq.get(grant.head.seq) as Row, decision, parents))
+  const jobs = grants.map((grant, n) => toAdmitted(context, grant, rows[n] as Row, decision, parents))
+  if (!request.remote) return { jobs, details: [] }
+  const begun = context.db.all(OWN_TERMS, request.leaseUs, JSON.stringify(starts), request.claimId ?? null)
+  if (takers.length === 0) return { jobs, details: [] }
+  const fields = new Map(begun.map(STARTED.read).map((each) => [each.seq, each]))
+  return {
+    jobs,
+    details: jobs.map((job, n) => startedDetails(job, fields.get(job.seq) as StartedFields, takers[n] as Taker)),
+  }
+}
+
+type Start = readonly [
+  seq: number,
+  permits: readonly number[] | null,
+  worker: number | undefined,
+  claimId: string | undefined,
+  /** How long after the claim's clock it starts, in µs. */
+  aheadUs: number,
+]
+
+/** Makes the granted jobs active, and reads them in their order. */
+function writeStarts(
+  { db }: Context,
+  { worker, leaseUs }: ClaimRequest,
+  starts: readonly Start[],
+  nowUs: number,
+): Row[] {
+  const isPlain = ([, permits, taker, , ahead]: Start): boolean =>
+    permits === null && taker === undefined && ahead === 0
+  const plain = starts.filter(isPlain).map(([seq]) => seq)
+  const others = plain.length === starts.length ? [] : starts.filter((start) => !isPlain(start))
+  const write = (text: string, list: readonly unknown[]): number =>
+    list.length === 0 ? 0 : db.run(text, worker, nowUs + leaseUs, nowUs, JSON.stringify(list))
+  const started = write(ACTIVATE, plain) + write(ACTIVATE_EACH, others)
+  if (started !== starts.length) throw new RangeError(`${starts.length} jobs were granted, ${started} could be started`)
+  return db.all<Row>(STARTS, JSON.stringify(starts.map(([seq]) => seq)))
 }
 
 function toAdmitted(context: Context, grant: Grant, row: Row, decision: Decision, parents: ParentResults): GrantedJob {
   const [seq, id, task, of, priority, input, attempt, maxAttempts, pushedBack, createdUs, extra, ...rest] = row
   const [schedule, occurs, flow, node] = rest
-  const place = { queue: queueName(context, of), availableUs: grant.head.sinceUs, ...occurrenceOf(schedule, occurs) }
+  const place = { queue: queueName(context, of), availableUs: grant.head.sinceUs }
   const job = { seq, id, task, priority, input, attempt, maxAttempts, pushedBack, createdUs, extra, ...place }
-  return grantedJob({ ...job, ...parents.of(flow, node) }, decision.nowUs, grant, decision)
+  const more =
+    schedule === null && flow === null ? null : { ...occurrenceOf(schedule, occurs), ...parents.of(flow, node) }
+  return grantedJob(more ? { ...job, ...more } : job, grant.startUs, grant, decision)
 }
 
-/** The due time of the next wait list that this decision did not touch. */
-function nextLineUs(context: Context, nowUs: number, shares: readonly QueueSlots[], worker: number): number {
+/**
+ * When to come for the next wait list. For one that this decision did not read, early enough to grant its starts ahead;
+ * it read those that are due until `untilUs`.
+ */
+function nextLineUs(
+  context: Context,
+  admission: Admission,
+  { buckets, nowUs }: Decision,
+  { worker, shares, untilUs }: { readonly worker: number; readonly shares: readonly QueueSlots[]; untilUs: number },
+): number {
   if (shares.every((share) => share.slots === 0)) return NEVER_US
-  const first = (whose: number): number =>
-    context.db.get<[number | null]>(
-      'SELECT min(wake_at) FROM buckets WHERE worker = ? AND wake_at > ?',
-      whose,
-      nowUs,
-    )?.[0] ?? NEVER_US
-  return Math.min(first(0), first(worker))
+  const aheadUs = untilUs - nowUs
+  if (aheadUs === 0) {
+    const [fleetUs, ownUs] = context.db.get<[number | null, number | null]>(NEXT_WAKE, nowUs, worker) ?? [null, null]
+    return Math.min(fleetUs ?? NEVER_US, ownUs ?? NEVER_US)
+  }
+  const rows = context.db.all<[number, number]>(NEXT_WAKES, nowUs, worker)
+  const times = rows.map(([id, wakeUs]) => {
+    const bucket = buckets.get(id)
+    return bucket && admission.waitLists.has(bucket) ? wakeUs : earlier(wakeUs, nowUs, aheadUs)
+  })
+  return Math.min(NEVER_US, ...times)
 }

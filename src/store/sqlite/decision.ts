@@ -1,4 +1,4 @@
-import type { AdmissionSource } from '../../policy/admission/admission.ts'
+import type { AdmissionSource } from '../../policy/admission/admission-source.ts'
 import type { Bucket, Head, Lane, UnlistedJob } from '../../policy/admission/lane.ts'
 import { waitsElsewhere, WATCHED_AT_MOST, type WatchedLane } from '../../policy/admission/drop-watch.ts'
 import type { WaitListGroup, QueueService } from '../../policy/admission/wait-list.ts'
@@ -33,7 +33,7 @@ type LaneRow = [
 ]
 const LANE_COLUMNS =
   'id, queue, buckets, state, bucket, deputy_of, priority, turn, head, share, taken, sieve, base, passed'
-const BEHIND = `SELECT seq, priority, coalesce(asked, priority), weights, attempt, since, task FROM jobs WHERE lane = ? AND state = ${STATE.available}`
+const BEHIND = `SELECT seq, priority, coalesce(asked, priority), weights, attempt, since, task, due FROM jobs WHERE lane = ? AND state = ${STATE.available}`
 const HEADS = `${BEHIND} ORDER BY priority DESC, seq`
 
 /**
@@ -130,13 +130,13 @@ export class Decision extends LanesRead implements AdmissionSource {
     return this.#unlisted.unknown()
   }
 
-  /** Buckets whose wait list is due, longest due first: the fleet's (worker 0), or a worker's own. */
-  dueBuckets(worker: number, count: number, skip: number): StoredBucket[] {
+  /** Buckets whose wait list is due by an instant, longest due first: the fleet's (worker 0), or a worker's own. */
+  dueBuckets(worker: number, count: number, skip: number, untilUs: number): StoredBucket[] {
     return this.#context.db
       .all<[number]>(
         `SELECT id FROM buckets WHERE worker = ? AND wake_at <= ? ORDER BY wake_at LIMIT ${readAhead(count)} OFFSET ?`,
         worker,
-        this.nowUs,
+        untilUs,
         skip,
       )
       .map(([id]) => this.bucket(id))
@@ -310,6 +310,6 @@ export class Decision extends LanesRead implements AdmissionSource {
 }
 
 function firstHeads(count: number): string {
-  return `SELECT j.lane, j.seq, j.priority, coalesce(j.asked, j.priority), j.weights, j.attempt, j.since, j.task FROM json_each(?) e CROSS JOIN jobs j ON j.seq IN
+  return `SELECT j.lane, j.seq, j.priority, coalesce(j.asked, j.priority), j.weights, j.attempt, j.since, j.task, j.due FROM json_each(?) e CROSS JOIN jobs j ON j.seq IN
     (SELECT seq FROM jobs h WHERE h.lane = e.value AND h.state = ${STATE.available} ORDER BY h.priority DESC, h.seq LIMIT ${count})`
 }

@@ -6,7 +6,7 @@ import { cancelWaiting } from './cancel-waiting.ts'
 import { type Context, queueId } from './context.ts'
 import { arrive, depart, forgetSieve, laneOf } from './lanes.ts'
 import { STATE } from '../shared/state.ts'
-import type { Instant } from './store-clock.ts'
+import type { Instant } from '../../jobs/series.ts'
 import { findHolder, type Holder } from './unique.ts'
 
 const INSERT = `INSERT INTO jobs (id, task, queue, state, lane, priority, max_attempts, created, since, due, expires, weights, unique_key, input, extra, schedule, occurs,

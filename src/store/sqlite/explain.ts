@@ -5,9 +5,9 @@ import { readNow } from '../shared/reading.ts'
 import { loadBucket } from './buckets.ts'
 import type { Context } from './context.ts'
 import { get } from './get.ts'
+import { accessOf } from './shared-sql.ts'
 import { waitsOfWorkers } from './views.ts'
 import { placeQueries } from './wait-place.ts'
-import { knowsTask, liveQueues, liveWorkers } from './workers.ts'
 
 /** Explains why a job waits. */
 export function explain(context: Context, id: string): Explanation | null {
@@ -19,6 +19,7 @@ export function explain(context: Context, id: string): Explanation | null {
         ...placeQueries(context),
         limits: policies,
         nowUs,
+        access: accessOf(context),
         job: (of) => get(context, of),
         wait: (seq) =>
           db.get<[...WaitRow]>(
@@ -31,10 +32,6 @@ export function explain(context: Context, id: string): Explanation | null {
           const [ids] = db.get<[string]>('SELECT buckets FROM lanes WHERE id = ?', lane) as [string]
           return (JSON.parse(ids) as number[]).map((bucket) => loadBucket(context, bucket, nowUs))
         },
-        staff: ({ queue, task }) => ({
-          served: liveQueues(context, nowUs, 0).includes(queue),
-          known: knowsTask(liveWorkers(context, nowUs, 0), queue, task),
-        }),
         countAhead: (seq, priority) => {
           // Two ranges instead of an OR, since an OR would use only the lane of the index.
           const [count] = db.get<[number]>(

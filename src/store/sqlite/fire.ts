@@ -1,14 +1,13 @@
+import type { NewJob } from '../../jobs/job.ts'
 import type { ScheduleNews } from '../../jobs/schedule.ts'
-import { type FireAccess, fireDue, nextFireUs as nextOf } from '../shared/fire.ts'
+import { fire as fireDue, nextFireUs as nextOf } from '../shared/fire.ts'
 import { readNow } from '../shared/reading.ts'
 import { LIVE_STATES } from '../shared/state.ts'
 import { findBucket } from './buckets.ts'
 import type { Context } from './context.ts'
 import { enqueue } from './enqueue.ts'
-import { readAhead } from './read-ahead.ts'
-import { find, findAll, scheduleAccess } from './schedule.ts'
-import type { Instant } from './store-clock.ts'
-import { attendedSinceUs } from './workers.ts'
+import { accessOf } from './shared-sql.ts'
+import type { Instant } from '../../jobs/series.ts'
 
 /** The next due times on both clocks, and a schedule whose missed occurrences may continue. */
 type Next = [storeUs: number | null, wallUs: number | null, released: string | null]
@@ -17,7 +16,6 @@ type Next = [storeUs: number | null, wallUs: number | null, released: string | n
 const KNOWN = 'AND name NOT IN (SELECT value FROM json_each(?1))'
 const NEXT = nextQuery('')
 const NEXT_OF_KNOWN = nextQuery(KNOWN)
-const DUE = 'catch_up_to IS NULL AND next_at IS NOT NULL AND wall = ? AND next_at <= ? ORDER BY next_at'
 
 /** The result of firing, and the next due time on the store's clock. */
 export interface Fired {
@@ -25,42 +23,29 @@ export interface Fired {
   readonly nextUs: number
 }
 
-/**
- * Makes jobs of due occurrences, and advances their schedules; those beyond `limit` stay due. The first claim does it
- * for all processes, since its transaction alone holds the file's write lock.
- */
+/** Fires due schedules. The claim's transaction alone holds the file's write lock. */
 export function fire(context: Context, instant: Instant, limit: number): Fired {
-  const next = readNext(context)
-  const nextUs = nextOf(...next, instant)
+  const nextUs = nextFireUs(context, instant)
   if (nextUs > instant.nowUs) return { news: [], nextUs }
-  const released = next[2] === null ? null : find(context, next[2])
-  const due = [
-    ...(released ? [released] : []),
-    ...findAll(context, `${DUE} LIMIT ${readAhead(limit)}`, 0, instant.nowUs),
-    ...findAll(context, `${DUE} LIMIT ${readAhead(limit)}`, 1, instant.wallUs),
-  ]
-  const news = readNow(fireDue(fireAccess(context, instant), due, limit))
+  const access = {
+    ...accessOf(context),
+    instant,
+    newId: context.newId,
+    isLive: (job: string) =>
+      context.db.get(`SELECT 1 FROM jobs WHERE id = ? AND state IN (${LIVE_STATES})`, job) !== undefined,
+    findBucket: (name: string, key: string) => {
+      context.policies.refresh()
+      return findBucket(context, name, key, instant.nowUs)
+    },
+    enqueue: (job: NewJob) => enqueue(context, [job], instant),
+  }
+  const news = readNow(fireDue(access, limit))
   return { news, nextUs: nextFireUs(context, instant) }
 }
 
 /** The next due time of all schedules on the store's clock. */
 export function nextFireUs(context: Context, instant: Instant): number {
   return nextOf(...readNext(context), instant)
-}
-
-function fireAccess(context: Context, instant: Instant): FireAccess {
-  return {
-    ...scheduleAccess(context),
-    instant,
-    newId: context.newId,
-    isLive: (job) => context.db.get(`SELECT 1 FROM jobs WHERE id = ? AND state IN (${LIVE_STATES})`, job) !== undefined,
-    attendedSinceUs: (nowUs) => attendedSinceUs(context, nowUs),
-    findBucket: (limit, key) => {
-      context.policies.refresh()
-      return findBucket(context, limit, key, instant.nowUs)
-    },
-    enqueue: (job) => enqueue(context, [job], instant),
-  }
 }
 
 function readNext({ db, unreadable }: Context): Next {

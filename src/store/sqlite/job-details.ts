@@ -3,8 +3,7 @@ import { detailsColumns, IN_DEAD_LETTER, jobDetails } from '../shared/job-record
 import { fitting } from '../shared/page-of-bytes.ts'
 import { STATE } from '../shared/state.ts'
 import { type Context, queueName } from './context.ts'
-import { shownAt } from './get.ts'
-import { shownIn } from './shown-in.ts'
+import { shownAt, shownIn } from './get.ts'
 
 type Row = readonly unknown[]
 

@@ -1,10 +1,9 @@
 import type { SqliteConnection } from '../../database/sqlite.ts'
 import type { Ageing } from '../../policy/admission/ageing.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
-import type { OverrideEvent } from '../../policy/limits/override.ts'
 import type { Timeline } from '../../policy/limits/timeline.ts'
 import type { SetAside } from '../contract/set-aside.ts'
-import { age, bump, define, forget, override, readLimits } from '../shared/limit-changes.ts'
+import { readLimits } from '../shared/limit-changes.ts'
 import { readNow } from '../shared/reading.ts'
 import type { Sql } from '../shared/sql.ts'
 import { Timelines } from '../shared/timelines.ts'
@@ -48,8 +47,14 @@ export class Policies {
     return this.#limits.policy(name, key)
   }
 
-  names(): string[] {
-    return this.#limits.names()
+  /** Whether some limit has the scope `worker`. */
+  get ofWorkers(): boolean {
+    return this.#limits.ofWorkers
+  }
+
+  /** Grows with every change of a limit. */
+  get generation(): number {
+    return this.#limits.generation
   }
 
   /** The next automatic end of an override or pause of any limit; Infinity: there is none. */
@@ -66,29 +71,13 @@ export class Policies {
     return this.#limits.ageing
   }
 
-  /** Sets the pace of ageing from now on; null: priorities do not age. */
-  age(everyUs: number | null, nowUs: number): void {
-    if (readNow(age(this.#sql, this.#limits, everyUs, nowUs))) this.#readAgain()
+  /** The limits as they were last read. */
+  get current(): Timelines {
+    return this.#limits
   }
 
-  /** Defines a limit, again or for the first time. */
-  define(name: string, policy: LimitPolicy, version: number, nowUs: number): void {
-    this.#limits = readNow(define(this.#sql, this.#limits, name, policy, version, nowUs))
-  }
-
-  /** Adds the beginning or the end of an override or a pause. */
-  override(name: string, event: Omit<OverrideEvent, 'revision'>): void {
-    this.#limits = readNow(override(this.#sql, this.#limits, name, event))
-  }
-
-  /** Forgets changes that no bucket needs any more; returns the number of rows deleted. */
-  forgetOverrides(name: string, revisions: readonly number[]): number {
-    const gone = readNow(forget(this.#sql, name, revisions))
-    this.#readAgain()
-    return gone
-  }
-
-  #readAgain(): void {
-    this.#limits = readNow(readLimits(this.#sql, readNow(bump(this.#sql))))
+  /** Keeps limits that this transaction has changed. */
+  keep(limits: Timelines): void {
+    this.#limits = limits
   }
 }

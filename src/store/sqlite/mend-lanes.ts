@@ -5,17 +5,15 @@ import { areNumbers, parsed } from '../shared/set-aside.ts'
 import { bucketId, wakeLine } from './buckets.ts'
 import { type Context, queueName } from './context.ts'
 import { nameFor } from './own.ts'
+import { column, columns, numbersOrNull, texts } from '../shared/columns.ts'
 import { LANE, STATE } from '../shared/state.ts'
 import { ownBuckets } from './views.ts'
 
-type LaneRow = [
-  id: number,
-  key: string,
-  buckets: string,
-  base: number | null,
-  worker: number | null,
-  bucket: number | null,
-]
+const LANE_ROW = columns({
+  ...texts('key', 'buckets'),
+  id: column<number>(),
+  ...numbersOrNull('base', 'worker', 'bucket'),
+})
 
 /** Repairs lanes and permits whose lists of buckets are unreadable. */
 
@@ -25,12 +23,10 @@ type LaneRow = [
  * @returns the lanes whose jobs are lost
  */
 export function mendLanes(context: Context, nowUs: number): { readonly lost: number[]; readonly aside: SetAside[] } {
-  const rows = context.db.all<LaneRow>(
-    'SELECT id, key, buckets, base, worker, bucket FROM lanes ORDER BY base IS NOT NULL',
-  )
+  const rows = context.db.all(`SELECT ${LANE_ROW.list} FROM lanes ORDER BY base IS NOT NULL`).map(LANE_ROW.read)
   const lost: number[] = []
   const aside: SetAside[] = []
-  for (const [id, key, buckets, base, worker, bucket] of rows) {
+  for (const { id, key, buckets, base, worker, bucket } of rows) {
     if (areNumbers(buckets)) continue
     aside.push({ kind: 'lane', name: String(id) })
     const found =

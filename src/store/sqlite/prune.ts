@@ -1,10 +1,10 @@
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import { type PruneAccess, pruneBuckets, pruneFlows, pruneJobs } from '../shared/prune.ts'
+import { pruneOverrides } from '../shared/limits.ts'
 import { readNow } from '../shared/reading.ts'
 import { bucketsById } from './buckets.ts'
 import type { Context } from './context.ts'
-import { endOverdue, pruneOverrides } from './override.ts'
-import { accessOf } from './shared-sql.ts'
+import { accessOf, endOverdue } from './shared-sql.ts'
 import { LANE, STATE } from '../shared/state.ts'
 import { deleteLane, dropSpread } from './views.ts'
 
@@ -17,11 +17,11 @@ const DELETE_JOBS_OF = 'DELETE FROM jobs WHERE seq IN (SELECT seq FROM jobs WHER
  * number of rows deleted.
  */
 export function prune(context: Context, limit: number): number {
-  const nowUs = endOverdue(context)
-  const { db, policies } = context
+  const { db } = context
+  endOverdue(context)
+  const nowUs = context.clock.nowUs()
   const access: PruneAccess = {
     ...accessOf(context),
-    limits: () => policies,
     idleBuckets: (most) => bucketsById(context, IDLE_BUCKETS, most, nowUs),
     deleteJobsOf: (flow, most) => db.run(DELETE_JOBS_OF, flow, most),
     deleteFlow(flow) {
@@ -34,7 +34,7 @@ export function prune(context: Context, limit: number): number {
     readNow(pruneFlows(access, limit)) +
     pruneLanes(context, nowUs, limit) +
     readNow(pruneBuckets(access, limit)) +
-    pruneOverrides(context, limit, nowUs)
+    readNow(pruneOverrides(access, limit))
   )
 }
 

@@ -3,7 +3,9 @@ import type { PushAnswer, Refused } from '../contract/remote-jobs.ts'
 import type { QueueDepth } from '../contract/queues.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import { type Context, unlimitedLaneOf, queueId } from './context.ts'
-import { define } from './define.ts'
+import { defineLimits } from '../shared/limits.ts'
+import { readNow } from '../shared/reading.ts'
+import { accessOf } from './shared-sql.ts'
 import { enqueue } from './enqueue.ts'
 import { boundsOf } from './queues.ts'
 import { STATE } from '../shared/state.ts'
@@ -37,11 +39,12 @@ export function push(context: Context, jobs: readonly NewJob[], limits: readonly
       })
     depths.set(job.queue, { ...depth, depth: depth.depth + 1 })
   }
-  if (limits.length > 0) define(context, limits)
-  const answers = enqueue(context, jobs)
+  if (limits.length > 0) readNow(defineLimits(accessOf(context), limits))
+  const { nowUs, wallUs } = context.clock.read()
+  const answers = enqueue(context, jobs, { nowUs, wallUs })
   for (const [at, answer] of answers.entries())
     if (answer.kind === 'conflict') throw new RefusedPush(at, { kind: 'conflict', id: answer.id })
-  return { kind: 'stored', answers, depths: [...depths.values()] }
+  return { kind: 'stored', answers, depths: [...depths.values()], at: { nowUs, wallUs } }
 }
 
 function isTaken(context: Context, id: string, jobs: readonly NewJob[], at: number): boolean {

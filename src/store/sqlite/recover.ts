@@ -2,27 +2,22 @@ import type { Recovered } from '../contract/store.ts'
 import { LOST } from '../shared/lost.ts'
 import { advance } from './advance.ts'
 import { returnPermits } from './buckets.ts'
-import { column, columns } from '../shared/columns.ts'
+import { column, columns, numbers, numbersOrNull, texts } from '../shared/columns.ts'
 import { type Context, queueName } from './context.ts'
 import { withFailure } from './history.ts'
 import { rejoin } from './rejoin.ts'
 import { isEnd, STATE, stateName } from '../shared/state.ts'
-import type { Instant } from './store-clock.ts'
-import { expireWorkers } from './workers.ts'
+import type { Instant } from '../../jobs/series.ts'
+import { readNow } from '../shared/reading.ts'
+import { expireWorkers } from '../shared/workers.ts'
+import { accessOf } from './shared-sql.ts'
+import { dropViewsOfTheGone } from './views.ts'
 
 const RECOVERED = columns({
-  seq: column<number>(),
-  id: column<string>(),
-  task: column<string>(),
-  queue: column<number>(),
-  input: column<string>(),
-  state: column<number>(),
-  attempt: column<number>(),
+  ...numbers('seq', 'queue', 'state', 'attempt', 'lane', 'priority'),
+  ...texts('id', 'task', 'input'),
+  ...numbersOrNull('expires', 'flow'),
   permits: column<string | null>(),
-  lane: column<number>(),
-  priority: column<number>(),
-  expires: column<number | null>(),
-  flow: column<number | null>(),
 })
 
 const AT_ONCE = 1000
@@ -41,7 +36,7 @@ const RECOVER = `UPDATE jobs SET worker = NULL, since = ?1,
 export function recover(context: Context): Recovered[] {
   const instant = context.clock.read()
   const { nowUs } = instant
-  const dead = expireWorkers(context, nowUs)
+  const dead = readNow(expireWorkers(accessOf(context)))
   const lost = context.db.all<[number]>(LEASE_OVER, nowUs)
   if (dead.length > 0) lost.push(...context.db.all<[number]>(OF_THE_DEAD, nowUs, JSON.stringify(dead)))
   return lost.map(([seq]) => takeBack(context, seq, instant))
@@ -66,4 +61,27 @@ function takeBack(context: Context, job: number, instant: Instant): Recovered {
     state: stateName(state),
     ...(news && { flow: news }),
   }
+}
+
+/**
+ * Repairs instants after a reboot of the host. No worker of the last boot lives, and the clock may have gone back, so
+ * that stored instants are too late. Leases end now, and every wait list is evaluated again. A retry waits for its
+ * whole delay at most, a series of even distances for one of them.
+ */
+export function afterReboot(context: Context): void {
+  const nowUs = context.clock.nowUs()
+  context.db.run('DELETE FROM workers')
+  dropViewsOfTheGone(context, nowUs)
+  context.db.run(`UPDATE jobs SET due = ? WHERE state = ${STATE.active} AND due > ?`, nowUs, nowUs)
+  context.db.run(
+    `UPDATE jobs SET due = due - (since - ?1), since = ?1 WHERE state = ${STATE.retryable} AND since > ?1`,
+    nowUs,
+  )
+  context.db.run('UPDATE buckets SET wake_at = ? WHERE wake_at > ?', nowUs, nowUs)
+  context.db.run(
+    `UPDATE schedules SET next_at = next_at - (next_at - ?1) / (spec ->> '$.recurrence.everyUs') * (spec ->> '$.recurrence.everyUs')
+     WHERE wall = 0 AND CASE WHEN json_valid(spec) THEN next_at - ?1 > (spec ->> '$.recurrence.everyUs') END`,
+    nowUs,
+  )
+  context.db.run('UPDATE lanes SET turn = ? WHERE turn > ?', nowUs, nowUs)
 }

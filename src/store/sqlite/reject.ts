@@ -2,27 +2,22 @@ import type { Rejection } from '../../policy/admission/refusal.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import type { Reservation } from '../../policy/admission/late-scan.ts'
 import type { Rejected } from '../contract/store.ts'
-import { occurrenceOf } from '../shared/series.ts'
-import { column, columns } from '../shared/columns.ts'
+import { type Instant, occurrenceOf } from '../../jobs/series.ts'
+import { column, columns, numbers, numbersOrNull, texts } from '../shared/columns.ts'
 import { type Context, queueName } from './context.ts'
 import { depart } from './lanes.ts'
 import { readAhead } from './read-ahead.ts'
 import { readNow } from '../shared/reading.ts'
 import { skipOccurrence } from '../shared/schedule.ts'
-import { scheduleAccess } from './schedule.ts'
+import { accessOf } from './shared-sql.ts'
 import { rejectionText, type Why } from '../shared/rejection.ts'
 import { STATE } from '../shared/state.ts'
-import type { Instant } from './store-clock.ts'
 
 const ENDED = columns({
-  id: column<string>(),
-  task: column<string>(),
-  queue: column<number>(),
-  input: column<string>(),
-  attempt: column<number>(),
+  ...texts('id', 'task', 'input'),
+  ...numbers('queue', 'attempt'),
+  ...numbersOrNull('occurs', 'flow'),
   schedule: column<string | null>(),
-  occurs: column<number | null>(),
-  flow: column<number | null>(),
 })
 
 /** An occurrence of a schedule that never ran is skipped, not discarded. */
@@ -132,6 +127,6 @@ export function discard(context: Context, seq: number, why: Why, instant: Instan
   if (flow !== null) inFlows.push(seq)
   const rejected = { id, task, queue: queueName(context, queue), input, attempt, ...why }
   if (schedule === null || attempt > 0) return rejected
-  readNow(skipOccurrence(scheduleAccess(context), schedule, why.expectedStartUs, instant))
+  readNow(skipOccurrence(accessOf(context), schedule, why.expectedStartUs, instant))
   return { ...rejected, ...occurrenceOf(schedule, occurs) }
 }

@@ -2,7 +2,7 @@ import type { Context } from './context.ts'
 import { latestStartUs } from './enqueue.ts'
 import { arrive } from './lanes.ts'
 import { STATE } from '../shared/state.ts'
-import type { Instant } from './store-clock.ts'
+import type { Instant } from '../../jobs/series.ts'
 
 /** A stored job that may start, for the first time or again. */
 export interface Rejoining {

@@ -4,22 +4,22 @@ import { advance } from './advance.ts'
 import { findBucket, returnPermits, saveBucket, wakeLine } from './buckets.ts'
 import { cancelWaiting } from './cancel-waiting.ts'
 import type { Context } from './context.ts'
-import { endOverdue } from './override.ts'
+import { endOverdue } from './shared-sql.ts'
 import { nameFor } from './own.ts'
 import { rejoin } from './rejoin.ts'
+import { column, columns, numbers, numbersOrNull } from '../shared/columns.ts'
 import { STATE } from '../shared/state.ts'
 
-const RELEASE = `UPDATE jobs SET state = ${STATE.available}, attempt = attempt - 1, worker = NULL, started = NULL, due = NULL
-  WHERE seq = ? AND attempt = ? AND worker = ? AND state = ${STATE.active} RETURNING lane, priority, permits, cancelling, expires, flow`
-
-type Row = [
-  lane: number,
-  priority: number,
-  permits: string | null,
-  cancelling: number,
-  expires: number | null,
-  flow: number | null,
-]
+const RELEASED = columns({
+  ...numbers('lane', 'priority', 'cancelling'),
+  permits: column<string | null>(),
+  ...numbersOrNull('expires', 'flow'),
+})
+// The claim of an occurrence removed its expiry, the end of its series, which holds for a first start alone.
+const RELEASE = `UPDATE jobs SET state = ${STATE.available}, attempt = attempt - 1, worker = NULL, started = NULL, due = NULL,
+    expires = CASE WHEN schedule IS NULL OR attempt > 1 OR pushed_back > 0 THEN expires
+      ELSE (SELECT CAST(round(json_extract(s.spec, '$.untilMs') * 1000 - 1) AS INTEGER) FROM schedules s WHERE s.name = schedule) END
+  WHERE seq = ? AND attempt = ? AND worker = ? AND state = ${STATE.active} RETURNING ${RELEASED.list}`
 
 /** Gives back claimed jobs that never started: their units, their permits, their attempt and their place. */
 export function release(context: Context, worker: number, runs: readonly Unstarted[]): void {
@@ -27,9 +27,9 @@ export function release(context: Context, worker: number, runs: readonly Unstart
   const instant = context.clock.read()
   const { nowUs } = instant
   for (const { seq, attempt, uses, startedUs } of runs) {
-    const row = context.db.get<Row>(RELEASE, seq, attempt, worker)
+    const row = RELEASED.read(context.db.get(RELEASE, seq, attempt, worker))
     if (!row) continue
-    const [lane, priority, permits, cancelling, expires, flow] = row
+    const { lane, priority, permits, cancelling, expires, flow } = row
     for (const { limit, key, weight } of uses) {
       const bucket = findBucket(context, nameFor(context, limit, key, worker), key, nowUs)
       if (!bucket?.policy || weight === 0) continue

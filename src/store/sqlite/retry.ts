@@ -1,16 +1,17 @@
 import type { Context } from './context.ts'
 import { rejoin } from './rejoin.ts'
 import { mayReopen, reopen } from './reopen.ts'
+import { columns, numbers, numbersOrNull } from '../shared/columns.ts'
 import { STATE } from '../shared/state.ts'
+
+const DISCARDED = columns({ ...numbers('seq', 'lane', 'priority'), ...numbersOrNull('flow', 'node') })
+const FIND = `SELECT ${DISCARDED.list} FROM jobs WHERE id = ? AND state = ${STATE.discarded}`
 
 /** Makes a discarded job available again, with a fresh attempt count and its old place. */
 export function retry(context: Context, id: string): boolean {
-  const row = context.db.get<[number, number, number, number | null, number | null]>(
-    `SELECT seq, lane, priority, flow, node FROM jobs WHERE id = ? AND state = ${STATE.discarded}`,
-    id,
-  )
+  const row = DISCARDED.read(context.db.get(FIND, id))
   if (!row) return false
-  const [seq, lane, priority, flow, node] = row
+  const { seq, lane, priority, flow, node } = row
   const instant = context.clock.read()
   if (flow !== null && !mayReopen(context, flow, instant.nowUs)) return false
   context.db.run(

@@ -1,6 +1,6 @@
 import type { Rejected } from '../contract/store.ts'
 import type { SetAside } from '../contract/set-aside.ts'
-import { forgetScanCursors, type MendAccess, mendSettings, spendBuckets } from '../shared/mend.ts'
+import { forgetScanCursors, mendSettings, spendBuckets } from '../shared/mend.ts'
 import { readNow } from '../shared/reading.ts'
 import { isList, isObject, weightsOf } from '../shared/set-aside.ts'
 import { type Found, UNREADABLE } from '../shared/unreadable-rows.ts'
@@ -25,7 +25,7 @@ export function setAside(context: Context): Found {
   const { db } = context
   const instant = context.clock.read()
   const { nowUs } = instant
-  const access: MendAccess = { ...accessOf(context), declared: context.declared, limits: () => context.policies }
+  const access = accessOf(context)
   const settings = [...readNow(mendSettings(access)), ...mendWorkers(context)]
   const lanes = mendLanes(context, nowUs)
   let mended = readNow(forgetScanCursors(access)) + mendPermits(context, nowUs)

@@ -4,7 +4,9 @@ import type { FlowNews } from '../../jobs/flow.ts'
 import { advance } from './advance.ts'
 import { returnPermits } from './buckets.ts'
 import type { Context } from './context.ts'
-import { penalizeBucket } from './penalize.ts'
+import { penalize } from '../shared/bucket-change.ts'
+import { accessOf, endOverdue } from './shared-sql.ts'
+import { readNow } from '../shared/reading.ts'
 import { rejoin } from './rejoin.ts'
 import { withFailure } from './history.ts'
 import { isEnd, STATE, stateName } from '../shared/state.ts'
@@ -19,6 +21,8 @@ type Row = [
   expires: number | null,
   flow: number | null,
 ]
+
+type CompletedRow = [seq: number, permits: string | null, flow: number | null]
 
 const GOES_ON = `${STATE.retryable}, ${STATE.available}`
 /** A caller asked to cancel the job while it ran, so it does not run again. */
@@ -37,13 +41,23 @@ const SETTLE = `UPDATE jobs SET
     AND (s.value ->> 8 IS NULL OR jobs.started = s.value ->> 8)
   RETURNING seq, attempt, state, permits, lane, priority, expires, flow`
 
+// The same for runs that completed alike: without a join it costs half as much.
+const COMPLETE = `UPDATE jobs SET state = ${STATE.completed}, due = ?2, result = ?3, pushed_back = 0, finished = ?1, since = ?1, worker = NULL
+  WHERE seq IN (SELECT value FROM json_each(?4)) AND state = ${STATE.active} AND worker = ?5 AND attempt = ?6 AND (?7 IS NULL OR started = ?7)
+  RETURNING seq, permits, flow`
+/** Fewer alike are written with the others. */
+const ALIKE_AT_LEAST = 4
+const LOST: SettleResult = { kind: 'lost' }
+
 /**
  * Writes the outcomes of runs, returns their permits, and sends continuing jobs back to their lanes. Of two settlements
  * of a run the first counts.
  */
 export function settle(context: Context, requests: readonly SettleRequest[]): SettleResult[] {
-  const answers = requests.map((): SettleResult => ({ kind: 'lost' }))
-  for (const round of settleRounds(requests)) {
+  const rounds = settleRounds(requests)
+  if (rounds[0]?.length === requests.length) return settleRound(context, requests)
+  const answers = requests.map(() => LOST)
+  for (const round of rounds) {
     const settled = settleRound(
       context,
       round.map((at) => requests[at] as SettleRequest),
@@ -56,12 +70,7 @@ export function settle(context: Context, requests: readonly SettleRequest[]): Se
 function settleRound(context: Context, requests: readonly SettleRequest[]): SettleResult[] {
   const instant = context.clock.read()
   const { nowUs } = instant
-  const rows = context.db.all<Row>(
-    SETTLE,
-    nowUs,
-    JSON.stringify(requests.map((request) => toRow(context, request, nowUs))),
-    nowUs + context.retention.cancelledUs,
-  )
+  const rows = writeEnds(context, requests, nowUs)
   const counted = new Map(rows.map((row) => [row[0], row]))
   for (const [seq, , state, permits, lane, priority, expires] of rows) {
     if (permits !== null) returnPermits(context, permits, nowUs)
@@ -69,14 +78,60 @@ function settleRound(context: Context, requests: readonly SettleRequest[]): Sett
   }
   const ended = rows.filter(([, , state, , , , , flow]) => flow !== null && isEnd(state)).map(([seq]) => seq)
   const flows = advance(context, ended, instant)
+  const completed: SettleResult = { kind: 'settled', state: 'completed', atUs: nowUs }
   return requests.map(({ worker, settlement }) => {
     const row = counted.get(settlement.seq)
-    if (row?.[1] !== settlement.attempt - attemptBack(settlement)) return { kind: 'lost' }
+    if (row?.[1] !== settlement.attempt - attemptBack(settlement)) return LOST
+    if (row[2] === STATE.completed && row[7] === null) return completed
     const state = stateName(row[2])
-    if (settlement.kind !== 'push-back') return { kind: 'settled', state, ...newsOf(row[7], flows) }
+    if (settlement.kind !== 'push-back') return { kind: 'settled', state, atUs: nowUs, ...newsOf(row[7], flows) }
     const adjusted = close(context, settlement, nowUs, worker)
-    return { kind: 'settled', state, adjusted, ...newsOf(row[7], flows) }
+    return { kind: 'settled', state, atUs: nowUs, adjusted, ...newsOf(row[7], flows) }
   })
+}
+
+/** Writes runs that completed alike together, and all others in one statement. Returns the rows written. */
+function writeEnds(context: Context, requests: readonly SettleRequest[], nowUs: number): Row[] {
+  const groups: SettleRequest[][] = []
+  const others: SettleRequest[] = []
+  for (const request of requests) {
+    // Runs that began together mostly end together, in their order.
+    const group = groups.at(-1)
+    if (request.settlement.kind !== 'complete') others.push(request)
+    else if (group?.[0] && areAlike(group[0], request)) group.push(request)
+    else groups.push([request])
+  }
+  const rows: Row[] = []
+  for (const group of groups) {
+    if (group.length < ALIKE_AT_LEAST && requests.length > 1) others.push(...group)
+    else rows.push(...complete(context, group, nowUs))
+  }
+  if (others.length === 0) return rows
+  const values = JSON.stringify(others.map((request) => toRow(context, request, nowUs)))
+  rows.push(...context.db.all<Row>(SETTLE, nowUs, values, nowUs + context.retention.cancelledUs))
+  return rows
+}
+
+function areAlike({ worker, settlement: a }: SettleRequest, { worker: other, settlement: b }: SettleRequest): boolean {
+  return (
+    worker === other &&
+    a.kind === 'complete' &&
+    b.kind === 'complete' &&
+    a.attempt === b.attempt &&
+    a.startedUs === b.startedUs &&
+    a.result === b.result
+  )
+}
+
+function complete({ db, retention }: Context, alike: readonly SettleRequest[], nowUs: number): Row[] {
+  const { worker, settlement } = alike[0] as SettleRequest
+  const { attempt, startedUs = null } = settlement
+  const result = settlement.kind === 'complete' ? settlement.result : null
+  const seqs = JSON.stringify(alike.map((each) => each.settlement.seq))
+  const dueUs = nowUs + retention.completedUs
+  return db
+    .all<CompletedRow>(COMPLETE, nowUs, dueUs, result, seqs, worker, attempt, startedUs)
+    .map(([seq, permits, flow]) => [seq, attempt, STATE.completed, permits, 0, 0, null, flow])
 }
 
 /** The news of a flow, given once with the first of its jobs. */
@@ -102,5 +157,7 @@ function close(
   worker: number,
 ): boolean {
   if (settlement.limit === null) return false
-  return penalizeBucket(context, settlement.limit, settlement.key, nowUs + settlement.closedForUs, nowUs, worker)
+  const untilUs = nowUs + settlement.closedForUs
+  endOverdue(context)
+  return readNow(penalize(accessOf(context), settlement.limit, settlement.key, untilUs, worker))
 }

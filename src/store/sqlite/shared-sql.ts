@@ -1,12 +1,22 @@
+import { readLimits } from '../shared/limit-changes.ts'
+import { endOverdue as writeEnds } from '../shared/limits.ts'
+import { readNow } from '../shared/reading.ts'
 import type { Access } from '../shared/sql.ts'
-import { type Context, queueName } from './context.ts'
-import { readName } from './own.ts'
+import { bucketId } from './buckets.ts'
+import { changeBuckets, carryOver, countPermits, wakeLimit } from './change-limit.ts'
+import { FLEET } from '../shared/stored-bucket.ts'
+import { type Context, queueId, queueName } from './context.ts'
+import { watchAll } from './drop-watch.ts'
+import { ownName, readName } from './own.ts'
 import { sharedSql } from './portable-sql.ts'
-import { leave } from './workers.ts'
+import { setQueue } from './queues.ts'
+import { dropViews } from './views.ts'
+
+const WAKE = `UPDATE buckets SET wake_at = min(wake_at, ?) WHERE wake_at IS NOT NULL AND id IN (SELECT value FROM json_each(?))`
 
 /** The access of shared logic to this store. */
 export function accessOf(context: Context): Access {
-  const { db, clock, retention } = context
+  const { db, clock, policies, retention } = context
   return {
     db: sharedSql(db),
     retention,
@@ -14,7 +24,39 @@ export function accessOf(context: Context): Access {
     now: () => clock.read(),
     queueName: (stored) => queueName(context, stored as number),
     limitName: (stored) => readName(stored).limit,
+    setQueue: (queue, column, value) => setQueue(context, queue, column, value),
     recordQueues: () => undefined,
-    leave: (worker) => leave(context, worker),
+    declared: context.declared,
+    limits() {
+      policies.refresh()
+      return policies.current
+    },
+    readLimits: (generation) => readNow(readLimits(sharedSql(db), generation)),
+    lockLimits: () => undefined,
+    keepLimits: (limits) => policies.keep(limits),
+    writeLimit: () => undefined,
+    countPermits: (limit, _, gains) => countPermits(context, limit, gains),
+    watchDrops: (limit, key, nowUs) => watchAll(context, limit, key, nowUs),
+    wakeLimit: (limit, key, nowUs) => wakeLimit(context, limit, key, nowUs),
+    carryOver: (_, limit, untilRevision, atMost) => carryOver(context, limit, untilRevision, atMost),
+    bucketId: (limit, key, worker) =>
+      bucketId(context, worker === FLEET ? limit : ownName(limit, worker), key, clock.nowUs()),
+    changeBuckets: (ids, change) => changeBuckets(context, ids, change),
+    lockQueue: (queue) => queueId(context, queue),
+    unreadable: context.unreadable,
+    lockSchedules: () => undefined,
+    bootId: clock.bootId,
+    // A worker creates its views at its first claim.
+    createViews: () => undefined,
+    dropViews: (workers, _, nowUs) => workers.forEach((worker) => dropViews(context, worker, nowUs)),
+    suspendViews: () => undefined,
+    wakeWaitLists: (buckets, nowUs) => db.run(WAKE, nowUs, JSON.stringify(buckets)),
   }
+}
+
+/** Writes the ends of overrides that are over. */
+export function endOverdue(context: Context): void {
+  const { policies, clock } = context
+  policies.refresh()
+  if (policies.nextEndUs <= clock.nowUs()) readNow(writeEnds(accessOf(context)))
 }

@@ -4,40 +4,47 @@ import { createIds } from '../../base/ids.ts'
 import { SqliteConnection, type Phase } from '../../database/sqlite.ts'
 import type { NewJob, SettleResult, Settlement } from '../../jobs/job.ts'
 import type { Change, Claim, ClaimRequest, Durability, Enqueued, Retention, Store } from '../contract/store.ts'
+import type { Registration } from '../contract/workers.ts'
 import { backlog } from './backlog.ts'
 import { cancel } from './cancel.ts'
 import { cancelFlow } from './cancel-flow.ts'
 import { claim } from './claim.ts'
 import type { Context } from './context.ts'
-import { define } from './define.ts'
 import { enqueue, transactionRefused } from './enqueue.ts'
 import { explain } from './explain.ts'
 import { get, list } from './get.ts'
 import { inspect } from './inspect.ts'
-import { endOverdue, override } from './override.ts'
-import { overrides } from '../shared/overrides.ts'
-import { calibrate, charge, penalizeBucket } from './penalize.ts'
 import { Policies } from './limit-timelines.ts'
-import { RemoteVerbs } from './remote-verbs.ts'
+import { activate } from './activate.ts'
+import { clear } from './clear.ts'
+import { queueCounts } from './counts.ts'
+import { details, findDetails, noteProgress, remove } from './job-details.ts'
+import { overdueRuns } from './overdue.ts'
+import { push, RefusedPush } from './push.ts'
+import { endedRuns } from './queues.ts'
+import type { Access } from '../shared/sql.ts'
+import { type Drive, SharedVerbs } from '../shared/verbs.ts'
+import type { LimitDefinition } from '../../policy/limits/limit.ts'
+import type { PushAnswer } from '../contract/remote-jobs.ts'
 import { promote } from './promote.ts'
-import { declareQueues } from './queues.ts'
 import { prune } from './prune.ts'
-import { afterReboot } from './reboot.ts'
-import { recover } from './recover.ts'
+import { afterReboot, recover } from './recover.ts'
 import { release } from './release.ts'
 import { retry } from './retry.ts'
-import { schedule, schedules, unschedule } from './schedule.ts'
 import { MIGRATIONS } from './sql/embedded.ts'
 import { settle } from './settle.ts'
 import type { SettleRequest } from '../shared/settle-once.ts'
 import { startFlow } from './start-flow.ts'
 import { setAside } from './set-aside.ts'
 import { UnreadableRows } from '../shared/unreadable-rows.ts'
-import { definitionsIn } from '../shared/timelines.ts'
 import { StoreClock } from './store-clock.ts'
 import { OtherProcesses } from './watch.ts'
 import { Yields } from '../shared/yields.ts'
-import { heartbeat, join, leave } from './workers.ts'
+import { type Reading, readNow } from '../shared/reading.ts'
+import { setAgeing } from '../shared/limits.ts'
+import { accessOf, endOverdue } from './shared-sql.ts'
+import { join, leave, registerWorkers } from '../shared/workers.ts'
+import { heartbeat } from './workers.ts'
 
 /** Options of a SQLite store. */
 export interface SqliteStoreOptions {
@@ -58,8 +65,9 @@ const CHANGES = 1
 const TAKES = 2
 
 /** The embedded store: one SQLite file, which several processes of one machine may share. */
-export class SqliteStore extends RemoteVerbs implements Store {
+export class SqliteStore extends SharedVerbs implements Store {
   readonly backend = 'sqlite'
+  readonly aheadUs = 20_000
   readonly unresolved = null
   readonly #db: SqliteConnection
   readonly #others: OtherProcesses
@@ -109,10 +117,6 @@ export class SqliteStore extends RemoteVerbs implements Store {
     })
   }
 
-  protected get context(): Context {
-    return this.#context
-  }
-
   open(): Promise<void> {
     return this.#db.write(FREES, () => {
       const [version] = this.#db.get<[number]>('PRAGMA user_version') as [number]
@@ -126,7 +130,7 @@ export class SqliteStore extends RemoteVerbs implements Store {
       if (this.#storeClock.anchor(this.#db)) afterReboot(this.#context)
       const { policies } = this.#context
       policies.refresh()
-      if (this.#ageingUs !== undefined) policies.age(this.#ageingUs, this.nowUs())
+      if (this.#ageingUs !== undefined) readNow(setAgeing(accessOf(this.#context), this.#ageingUs))
     })
   }
 
@@ -159,12 +163,12 @@ export class SqliteStore extends RemoteVerbs implements Store {
   get: Store['get'] = (id) => this.#read(() => get(this.#context, id))
   list: Store['list'] = (query) => this.#read(() => list(this.#context, query))
   explain: Store['explain'] = (id) => this.#readLimits(() => explain(this.#context, id))
-  cancel: Store['cancel'] = (id) => this.#mend(CHANGES, () => cancel(this.#context, id))
-  retry: Store['retry'] = (id) => this.#mend(CHANGES, () => retry(this.#context, id))
-  prune: Store['prune'] = (limit) => this.#mend(CHANGES, () => prune(this.#context, limit))
+  cancel: Store['cancel'] = (id) => this.#change(() => cancel(this.#context, id))
+  retry: Store['retry'] = (id) => this.#change(() => retry(this.#context, id))
+  prune: Store['prune'] = (limit) => this.#change(() => prune(this.#context, limit))
 
-  startFlow: Store['startFlow'] = (flow) => this.#mend(CHANGES, () => startFlow(this.#context, flow))
-  cancelFlow: Store['cancelFlow'] = (id) => this.#mend(CHANGES, () => cancelFlow(this.#context, id))
+  startFlow: Store['startFlow'] = (flow) => this.#change(() => startFlow(this.#context, flow))
+  cancelFlow: Store['cancelFlow'] = (id) => this.#change(() => cancelFlow(this.#context, id))
 
   claim(request: () => ClaimRequest): Promise<Claim> {
     return this.#unreadable.around(() => this.#db.write(TAKES, () => claim(this.#context, request())))
@@ -173,21 +177,26 @@ export class SqliteStore extends RemoteVerbs implements Store {
   /**
    * One statement of the next commit writes the settlements made during this one; one that it cannot write fails alone.
    */
-  async settle(worker: number, settlement: Settlement): Promise<SettleResult> {
+  settle(worker: number, settlement: Settlement): Promise<SettleResult> {
     const batch = (this.#settling ??= this.#newBatch())
     const request = { worker, settlement }
     const at = batch.requests.push(request) - 1
-    try {
-      return (await batch.answers)[at] as SettleResult
-    } catch (error) {
-      if (batch.requests.length === 1 || mayPass(error) || isFinal(error)) throw error
-      return (await this.#db.write(FREES, () => settle(this.#context, [request])))[0] as SettleResult
-    }
+    return batch.answers.then(
+      (answers) => answers[at] as SettleResult,
+      async (error: unknown) => {
+        if (batch.requests.length === 1 || mayPass(error) || isFinal(error)) throw error
+        return (await this.#db.write(FREES, () => settle(this.#context, [request])))[0] as SettleResult
+      },
+    )
   }
 
   /** Retries work without the unreadable rows that made it fail. */
   #mend<T>(turn: Phase, work: () => T): Promise<T> {
     return this.#unreadable.mend(() => this.#db.write(turn, work))
+  }
+
+  #change<T>(work: () => T): Promise<T> {
+    return this.#mend(CHANGES, work)
   }
 
   #newBatch(): SettleBatch {
@@ -206,33 +215,40 @@ export class SqliteStore extends RemoteVerbs implements Store {
 
   release: Store['release'] = (worker, runs) => this.#mend(FREES, () => release(this.#context, worker, runs))
 
-  promote: Store['promote'] = (limit) =>
-    this.#mend(CHANGES, () => promote(this.#context, this.#storeClock.read(), limit))
+  promote: Store['promote'] = (limit) => this.#change(() => promote(this.#context, this.#storeClock.read(), limit))
   recover: Store['recover'] = () => this.#mend(FREES, () => recover(this.#context))
 
-  define: Store['define'] = (limits) => this.#mend(CHANGES, () => define(this.#context, limits))
-  declareQueues: Store['declareQueues'] = (queues) => this.#mend(CHANGES, () => declareQueues(this.#context, queues))
-  penalize: Store['penalize'] = (limit, key, untilUs, worker) =>
-    this.#db.write(CHANGES, () => penalizeBucket(this.#context, limit, key, untilUs, this.nowUs(), worker))
-  calibrate: Store['calibrate'] = (limit, key, told, worker) =>
-    this.#db.write(CHANGES, () => calibrate(this.#context, limit, key, told, worker))
-  charge: Store['charge'] = (limit, key, units, chargedAtUs, worker) =>
-    this.#db.write(FREES, () => charge(this.#context, limit, key, units, chargedAtUs, worker))
   inspect: Store['inspect'] = (limit, key) => this.#readLimits(() => inspect(this.#context, limit, key))
-  unreadable: Store['unreadable'] = () => this.#readLimits(() => this.#context.policies.aside)
-
-  limits: Store['limits'] = () => this.#readLimits(() => definitionsIn(this.#context.policies))
-  override: Store['override'] = (request) => this.#db.write(CHANGES, () => override(this.#context, request))
-  overrides: Store['overrides'] = (limit) => this.#readLimits(() => overrides(this.#context.policies, limit))
-
-  schedule: Store['schedule'] = (given) => this.#db.write(CHANGES, () => schedule(this.#context, given))
-  schedules: Store['schedules'] = () => this.#read(() => schedules(this.#context))
-  unschedule: Store['unschedule'] = (name) => this.#db.write(CHANGES, () => unschedule(this.#context, name))
 
   backlog: Store['backlog'] = (limit, key) => this.#read(() => backlog(this.#context, limit, key))
 
+  async push(jobs: readonly NewJob[], limits: readonly LimitDefinition[]): Promise<PushAnswer> {
+    try {
+      return await this.#db.write(CHANGES, () => push(this.#context, jobs, limits))
+    } catch (error) {
+      // Thrown to roll the transaction back; the caller gets it as an answer.
+      if (error instanceof RefusedPush) return { kind: 'refused', at: error.at, why: error.why }
+      throw error
+    }
+  }
+
+  details: Store['details'] = (id) => this.#read(() => details(this.#context, id))
+  findDetails: Store['findDetails'] = (query) => this.#read(() => findDetails(this.#context, query))
+  activate: Store['activate'] = (id, runAtMs) => this.#change(() => activate(this.#context, id, runAtMs))
+  remove: Store['remove'] = (id) => this.#change(() => remove(this.#context, id))
+  noteProgress: Store['noteProgress'] = (id, progress) => this.#change(() => noteProgress(this.#context, id, progress))
+  overdueRuns: Store['overdueRuns'] = (limit) => this.#read(() => overdueRuns(this.#context, limit))
+  queueCounts: Store['queueCounts'] = (queue) => this.#read(() => queueCounts(this.#context, queue))
+  endedRuns: Store['endedRuns'] = (...given) => this.#read(() => endedRuns(this.#context, ...given))
+  clear: Store['clear'] = () => this.#change(() => clear(this.#context))
+
+  registerWorker: Store['registerWorker'] = async (worker) => {
+    const { registrations } = await this.#change(() => readNow(registerWorkers(accessOf(this.#context), [worker])))
+    return registrations[0] as Registration
+  }
+
   async join(queues: readonly string[], leaseUs: number, tasks: readonly string[] | null = null): Promise<number> {
-    const worker = await this.#db.write(CHANGES, () => join(this.#context, queues, leaseUs, tasks))
+    const worker = await this.#db.write(CHANGES, () => readNow(join(accessOf(this.#context), queues, leaseUs, tasks)))
     this.#workers.add(worker)
     return worker
   }
@@ -242,11 +258,21 @@ export class SqliteStore extends RemoteVerbs implements Store {
 
   leave(worker: number): Promise<void> {
     this.#workers.delete(worker)
-    return this.#db.write(FREES, () => leave(this.#context, worker))
+    return this.#db.write(FREES, () => readNow(leave(accessOf(this.#context), worker)))
   }
 
   async #read<T>(work: () => T): Promise<T> {
     return work()
+  }
+
+  protected drive<T>(how: Drive, work: (access: Access) => Reading<T>): Promise<T> {
+    const run = (): T => readNow(work(accessOf(this.#context)))
+    if (how === 'read') return this.#read(run)
+    if (how === 'look') return this.#readLimits(run)
+    return this.#change(() => {
+      if (how === 'adjust') endOverdue(this.#context)
+      return run()
+    })
   }
 
   /** Runs a report on limits: it first ends an override whose time is over, if no claim has done so yet. */

@@ -1,12 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import type { SqliteConnection } from '../../database/sqlite.ts'
+import type { Instant } from '../../jobs/series.ts'
 import { isList } from '../shared/set-aside.ts'
-
-/** Two readings of one instant. Limits, leases and retries use the steady one, `runAt` and expiry the wall clock. */
-export interface Instant {
-  readonly nowUs: number
-  readonly wallUs: number
-}
 
 const UNNAMED_BOOT_SLACK_US = 600_000_000
 

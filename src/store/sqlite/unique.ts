@@ -1,7 +1,7 @@
 import type { UniqueRule } from '../../jobs/unique-key.ts'
 import type { Context } from './context.ts'
 import { LIVE_STATES, STATE } from '../shared/state.ts'
-import { shownIn } from './shown-in.ts'
+import { shownIn } from './get.ts'
 
 /** The job that holds a unique key. */
 export interface Holder {

@@ -5,7 +5,9 @@ import { STATE } from '../shared/state.ts'
 import { type Context, queueName } from './context.ts'
 import { sharedQueue } from './own.ts'
 import { readAhead } from './read-ahead.ts'
-import { knowsTask, liveWorkers, type LiveWorker } from './workers.ts'
+import { readNow } from '../shared/reading.ts'
+import { knowsTask, liveWorkers, type LiveWorker } from '../shared/workers.ts'
+import { sharedSql } from './portable-sql.ts'
 
 /** The columns of a waiting job. */
 export type HeadRow = [
@@ -16,6 +18,7 @@ export type HeadRow = [
   attempt: number,
   since: number,
   task: string,
+  latest: number | null,
 ]
 
 /**
@@ -23,11 +26,11 @@ export type HeadRow = [
  * for it.
  */
 const BY_TASK = `CREATE INDEX IF NOT EXISTS jobs_tasks ON jobs (lane, task, priority DESC, seq) WHERE state = ${STATE.available}`
-const COLUMNS = 'j.seq, j.priority, coalesce(j.asked, j.priority), j.weights, j.attempt, j.since, j.task'
+const COLUMNS = 'j.seq, j.priority, coalesce(j.asked, j.priority), j.weights, j.attempt, j.since, j.task, j.due'
 
 /** A waiting job for a decision. */
-export function toHead([seq, priority, given, weights, attempt, sinceUs]: HeadRow): Head {
-  return headOf(seq, priority, given, weights, attempt, sinceUs)
+export function toHead([seq, priority, given, weights, attempt, sinceUs, , latestUs]: HeadRow): Head {
+  return headOf(seq, priority, given, weights, attempt, sinceUs, latestUs)
 }
 
 interface Seen {
@@ -117,7 +120,7 @@ export class UnlistedTasks {
   }
 
   #isKnown({ queue, task }: Seen): boolean {
-    this.#live ??= liveWorkers(this.#context, this.#nowUs, this.#worker)
+    this.#live ??= readNow(liveWorkers({ db: sharedSql(this.#context.db) }, this.#nowUs, this.#worker))
     return knowsTask(this.#live, queueName(this.#context, sharedQueue(queue)), task)
   }
 }

@@ -4,6 +4,7 @@ import { bucketId, wakeLine } from './buckets.ts'
 import { type Context, queueName } from './context.ts'
 import { nameFor, ownQueue, readName } from './own.ts'
 import { readAhead } from './read-ahead.ts'
+import { column, columns, numbers, type RowOf, texts } from '../shared/columns.ts'
 import { LANE, STATE } from '../shared/state.ts'
 
 /** The first waiting job of a lane. */
@@ -16,18 +17,12 @@ export const FIRST_JOB: string = `SELECT priority, seq FROM jobs WHERE lane = ? 
  * instant.
  */
 
-interface Spread {
-  readonly id: number
-  readonly key: string
-  readonly queue: number
-  readonly buckets: string
-  readonly share: number
-  readonly fair: string | null
-}
-
-type Row = [id: number, key: string, queue: number, buckets: string, share: number, fair: string | null]
-
-const COLUMNS = 'id, key, queue, buckets, share, fair'
+const SPREAD = columns({
+  ...numbers('id', 'queue', 'share'),
+  ...texts('key', 'buckets'),
+  fair: column<string | null>(),
+})
+type Spread = RowOf<typeof SPREAD>
 
 const ADOPTED_AT_ONCE = 1000
 
@@ -60,19 +55,19 @@ export function adopt(
 ): boolean {
   const after = context.adopted.get(worker) ?? 0
   if (after === Infinity) return false
-  const rows = context.db.all<Row>(
-    `SELECT ${COLUMNS} FROM lanes WHERE state = ${LANE.spread} AND id > ? ORDER BY id LIMIT ${readAhead(ADOPTED_AT_ONCE)}`,
+  const found = context.db.all(
+    `SELECT ${SPREAD.list} FROM lanes WHERE state = ${LANE.spread} AND id > ? ORDER BY id LIMIT ${readAhead(ADOPTED_AT_ONCE)}`,
     after,
   )
-  for (const row of rows) {
-    const spread = toSpread(row)
+  const rows = found.map(SPREAD.read)
+  for (const spread of rows) {
     if (!queues.has(spread.queue)) continue
     const head = context.db.get<[number, number]>(FIRST_JOB, spread.id)
     if (head) arrive(viewOf(context, spread, worker, nowUs), ...head)
     else dropSpread(context, spread.id)
   }
   const last = rows.at(-1)
-  context.adopted.set(worker, last && rows.length >= ADOPTED_AT_ONCE ? last[0] : Infinity)
+  context.adopted.set(worker, last && rows.length >= ADOPTED_AT_ONCE ? last.id : Infinity)
   return rows.length >= ADOPTED_AT_ONCE
 }
 
@@ -145,13 +140,9 @@ export function dropViewsOfTheGone(context: Context, nowUs: number): void {
 }
 
 function find(context: Context, lane: number): Spread {
-  const row = context.db.get<Row>(`SELECT ${COLUMNS} FROM lanes WHERE id = ?`, lane)
+  const row = SPREAD.read(context.db.get(`SELECT ${SPREAD.list} FROM lanes WHERE id = ?`, lane))
   if (!row) throw new RangeError(`Lane ${lane} is named by a job, but it is not stored`)
-  return toSpread(row)
-}
-
-function toSpread([id, key, queue, buckets, share, fair]: Row): Spread {
-  return { id, key, queue, buckets, share, fair }
+  return row
 }
 
 /** The buckets that a worker uses for those of the fleet, or of all workers. */

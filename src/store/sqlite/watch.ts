@@ -9,6 +9,8 @@ const ALONE_MS = 1000
 const COMPANY_LASTS_MS = 60_000
 /** The shortest interval between reads caused by writes to the log. */
 const GAP_MS = 2
+/** Further reads within an interval whose first read came before the commit: a commit writes to the log several times. */
+const LOOKS_IN_GAP = 4
 /** The longest such interval, while others' commits give this process nothing to do. */
 const LONGEST_GAP_MS = 50
 
@@ -34,6 +36,7 @@ export class OtherProcesses {
   #gap: Timer | null = null
   #gapMs = GAP_MS
   #writtenInGap = false
+  #looksLeft = 0
   /** This process's changes at the last call of its listeners. */
   #ownChanges = 0
   #calledUs = 0
@@ -93,14 +96,27 @@ export class OtherProcesses {
   #heardWrite(): void {
     this.#written = true
     if (this.#trust === 'unproven') this.#trust = 'yes'
-    if (this.#gap) this.#writtenInGap = true
-    else this.#lookAtWrite()
+    if (!this.#gap) return this.#lookAtWrite()
+    this.#writtenInGap = true
+    // A write during a commit of this process is probably its own.
+    if (this.#looksLeft > 0 && !this.#context.db.pending) this.#lookInGap()
+  }
+
+  #lookInGap(): void {
+    this.#looksLeft--
+    if (!this.#look()) return
+    this.#looksLeft = 0
+    this.#writtenInGap = false
+    this.#trust = 'yes'
+    this.#adaptGap()
+    this.#call()
   }
 
   /** Reads now, and again after the gap, since the log is written before the commit is visible. */
   #lookAtWrite(): void {
     this.#writtenInGap = false
     const changed = this.#look()
+    this.#looksLeft = changed ? 0 : LOOKS_IN_GAP
     if (changed) {
       this.#trust = 'yes'
       this.#adaptGap()

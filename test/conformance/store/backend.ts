@@ -1,12 +1,12 @@
 import type { Clock } from '../../../src/base/clock.ts'
 import type { Store } from '../../../src/store/contract/store.ts'
 
-/** What a store may be opened with. */
+/** The options with which a store may be opened. */
 export interface StoreSettings {
   readonly ageingUs?: number | null
 }
 
-/** What a backend brings to the suites. */
+/** The parts that a backend brings to the suites. */
 export interface StoreBackend {
   /** Names the backend in the titles of the tests. */
   readonly name: string

@@ -476,7 +476,7 @@ function lines(backend: StoreBackend): void {
     w.at(2000)
     const third = await w.claim()
     expect(third.jobs.map((job) => job.task)).toEqual(['a4'])
-    expect(third.released).toEqual([{ limit: 'r', key: 'x', deferred: 1 }])
+    expect(third.released).toEqual([{ limit: 'r', key: 'x', deferred: 1, atUs: w.us(2000) }])
     expect(third.closed).toEqual([])
   })
 
@@ -984,6 +984,28 @@ function outcomes(backend: StoreBackend): void {
       expect(await w.start(100)).toHaveLength(1)
     },
   )
+
+  test('many runs that complete together keep each its own result, and return each its permits', async () => {
+    const w = harness()
+    await w.define({ c: { concurrency: 12 } })
+    await w.add('a', {}, 6)
+    await w.add('b', { limits: ['c'] }, 12)
+    expect(await w.start(30)).toHaveLength(18)
+    expect(await w.bucket('c')).toMatchObject({ active: 12 })
+    const names = [
+      ...Array.from({ length: 6 }, (_, i) => `a${i + 1}`),
+      ...Array.from({ length: 12 }, (_, i) => `b${i + 1}`),
+    ]
+    const result = (i: number): string | null => (i % 6 < 5 ? (i < 6 ? null : '"same"') : String(i))
+    const answers = await Promise.all(
+      names.map((name, i) => w.settle(name, { kind: 'complete', result: result(i) }, w.worker + (i === 2 ? 1 : 0))),
+    )
+    expect(answers.map(({ kind }) => kind)).toEqual(names.map((_, i) => (i === 2 ? 'lost' : 'settled')))
+    const records = await Promise.all(names.map((name) => w.get(name)))
+    expect(records.map((record) => record.result)).toEqual(names.map((_, i) => (i === 2 ? null : result(i))))
+    expect(records.map((record) => record.state)).toEqual(names.map((_, i) => (i === 2 ? 'active' : 'completed')))
+    expect(await w.bucket('c')).toMatchObject({ active: 0 })
+  })
 
   test('a settlement of a worker that has lost its run does not count beside that of the one that has it', async () => {
     const w = harness()

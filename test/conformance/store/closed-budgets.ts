@@ -21,7 +21,7 @@ async function settled(
 const names = (name: string, from: number, to: number): string[] =>
   Array.from({ length: to - from + 1 }, (_, i) => `${name}${from + i}`)
 
-/** What becomes of jobs whose budget is used up, at any depth. */
+/** The fate of jobs whose budget is used up, at any depth. */
 export function closedBudgets(backend: StoreBackend): void {
   describe('a longest wait', () => maxWait(backend))
   describe('putting off', () => reschedule(backend))

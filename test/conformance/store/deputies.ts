@@ -16,7 +16,7 @@ const KINDS: Readonly<Record<string, LimitsOf>> = {
 }
 const JOBS_PER_LANE = 2
 
-/** What a claim costs where limits that many lanes share are near their bounds. */
+/** The cost of a claim where limits that many lanes share are near their bounds. */
 export function deputies(backend: StoreBackend): void {
   describe('held lanes', () => held(backend))
 

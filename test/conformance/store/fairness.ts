@@ -83,7 +83,7 @@ function shares(backend: StoreBackend): void {
       reason: null,
     })
     w.at(60_000)
-    // What was left of its turn, then no more than its share.
+    // The rest of its turn, then no more than its share.
     expect(lanesOf(await w.start(12))).toBe('aabaaaabaaaa')
   })
 
@@ -95,6 +95,19 @@ function shares(backend: StoreBackend): void {
     w.at(1)
     await w.add('n', { limits: ['r:n'], share: 100 }, 200)
     expect(lanesOf(await w.start(4))).toBe('bcan')
+  })
+
+  test('a lane has no second turn before others that many refused lanes keep from being read', async () => {
+    const w = harness()
+    await w.define({ r: { rate: 1000, per: '1s' }, closed: { rate: 1, per: '1d', startEmpty: true } })
+    await w.add('deep', { limits: ['r:deep'] }, 100)
+    for (let n = 0; n < 300; n++) await w.add(`x${n}-`, { limits: ['closed', `r:x${n}`] })
+    const others = Array.from({ length: 30 }, (_, n) => `o${n}`)
+    for (const lane of others) await w.add(lane, { limits: [`r:${lane}`] })
+    const starts: string[] = []
+    for (let n = 0; n < 40 && starts.length < 32; n++) starts.push(...(await w.start(32 - starts.length)))
+    // The closed budget begins with one start.
+    expect(starts).toEqual(['deep1', 'x0-', ...others])
   })
 
   test('no stream of new lanes with large shares starves one that waits', async () => {

@@ -545,7 +545,7 @@ function results(backend: StoreBackend): void {
 
 type End = 'completed' | 'discarded' | 'cancelled'
 
-/** What a graph comes to, said naively: as long as something changes, look at every node. */
+/** The end of a graph, computed naively: as long as something changes, look at every node. */
 function settleGraph(after: readonly (readonly number[])[], ended: ReadonlyMap<number, End>): string[] {
   const states = after.map((_, node): string => ended.get(node) ?? 'pending')
   for (let changed = true; changed;) {

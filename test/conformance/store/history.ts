@@ -8,7 +8,7 @@ export interface Arrival {
   readonly ms: number
 }
 
-/** What happens, in order: jobs arrive, the n-th job is cancelled, time goes on until `ms`. */
+/** The events, in order: jobs arrive, the n-th job is cancelled, time goes on until `ms`. */
 export type Step =
   | { readonly kind: 'arrive'; readonly job: Arrival }
   | { readonly kind: 'cancel'; readonly job: number }
@@ -23,9 +23,9 @@ export interface History {
 }
 
 /**
- * `any`: whatever the rules allow; which of several lanes goes first decides what comes after, so two sound schedulers may differ.
- * `single`: every job needs one bucket, and slots are without end: nothing is left to choose.
- * `shared`: lanes of one shared limit, whose own limits never refuse, with jobs that are alike: whoever is chosen, as many start.
+ * `any`: all that the rules allow; the choice of the first of several lanes decides the rest, so two sound schedulers
+ * may differ. `single`: every job needs one bucket, and slots are without end: no choice is left. `shared`: lanes of
+ * one shared limit, whose own limits never refuse, with jobs that are alike: any choice starts as many.
  */
 export type HistoryKind = 'any' | 'single' | 'shared'
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { StoreBackend } from './backend.ts'
 import { eachHarness } from './store-harness.ts'
 
-/** Policies, the state of their buckets, and what is told of both. */
+/** Policies, the state of their buckets, and the reports on both. */
 export function limits(backend: StoreBackend): void {
   describe('definitions', () => definitions(backend))
   describe('corrections', () => corrections(backend))

@@ -12,11 +12,11 @@ interface Start {
   readonly weight: number
 }
 
-/** What came of many histories. */
+/** The results of many histories. */
 export interface ModelCheck {
   readonly starts: number
   readonly looks: number
-  /** What was wrong, with the seed that shows it; the first few. */
+  /** The faults, each with the seed that shows it; the first few. */
   readonly faults: readonly string[]
 }
 
@@ -31,9 +31,9 @@ export interface ModelCheckOptions {
 }
 
 /**
- * Runs random histories on a store and on the executable model. Whatever the history: no budget is exceeded, each lane starts
- * in order, nothing that may start waits while a slot is free, and nothing is left behind. Where only the choice among equals
- * is open, both start as many jobs at the same instants and charge every bucket alike.
+ * Runs random histories on a store and on the executable model. For any history: no budget is exceeded, each lane
+ * starts in order, no job that may start waits while a slot is free, and none is left behind. Where only the choice
+ * among equals is open, both start as many jobs at the same instants and charge every bucket alike.
  */
 export async function checkAgainstModel(backend: StoreBackend, options: ModelCheckOptions): Promise<ModelCheck> {
   const { faultsAtMost = 5 } = options

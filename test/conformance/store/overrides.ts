@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { StoreBackend } from './backend.ts'
 import { eachHarness } from './store-harness.ts'
 
-/** What changes limits while they run: overrides, pauses, their ends, and the record of all that. */
+/** Changes of limits while they run: overrides, pauses, their ends, and the record of all that. */
 export function overrides(backend: StoreBackend): void {
   describe('in force', () => inForce(backend))
   describe('ends', () => ends(backend))

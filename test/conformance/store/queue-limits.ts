@@ -120,7 +120,7 @@ export function queueLimits(backend: StoreBackend): void {
   })
 }
 
-/** Whether a watcher is told of work; a store that does not ring leaves it to the process itself. */
+/** Whether a watcher hears of work; a store that does not notify leaves it to the process itself. */
 async function told(w: StoreHarness, act: () => Promise<void>): Promise<boolean> {
   const changes: string[] = []
   const stop = w.store.watch((change) => changes.push(change))

@@ -2,13 +2,14 @@ import type { AuditEntry } from '../../../src/store/contract/audit.ts'
 import { describe, expect, test } from 'vitest'
 import { normalisePolicy } from '../../../src/policy/limits/normalise.ts'
 import type { JobTerms, NewJob } from '../../../src/jobs/job.ts'
-import type { Claim } from '../../../src/store/contract/store.ts'
+import { uuidv7 } from 'uuidv7'
+import type { Claim, Run } from '../../../src/store/contract/store.ts'
 import type { StoreBackend } from './backend.ts'
 import { eachHarness, FAILURE, type StoreHarness } from './store-harness.ts'
 
 const TERMS: JobTerms = { givenId: false, pending: false, leaseUs: null, timeoutUs: null, deadLetter: false }
 
-/** What is kept for work over a protocol: offers, terms, outside workers, queues. */
+/** The rows for work over a protocol: pushes, terms, remote workers, queues. */
 export function remote(backend: StoreBackend): void {
   describe('offers', () => offers(backend))
   describe('terms', () => terms(backend))
@@ -27,6 +28,10 @@ function job(
 
 async function enlist(w: StoreHarness, name: string, queues: readonly string[] = ['q']): Promise<number> {
   return (await w.store.registerWorker({ name, queues, aliveUs: 60_000_000, about: null })).worker
+}
+
+function runOf({ seq, attempt }: Run): Run {
+  return { seq, attempt }
 }
 
 function claim(w: StoreHarness, worker: number, slots = 10, leaseMs = 1000, queue = 'q'): Promise<Claim> {
@@ -246,6 +251,68 @@ function remoteWorkers(backend: StoreBackend): void {
     expect(await record()).toMatchObject({ alive: false })
     expect(await store.deregisterWorker('x')).toBe(true)
     expect(await record()).toBeUndefined()
+  })
+
+  test('claim together: each gets its slots in turn, and all that is stored of its jobs as they start', async () => {
+    const w = harness()
+    const { store } = w
+    await w.define({ c: { concurrency: 9 } })
+    const [x, y, z] = [await enlist(w, 'x'), await enlist(w, 'y'), await enlist(w, 'z')]
+    const terms = { leaseUs: 7_000_000, timeoutUs: 3_000_000, deadLetter: true }
+    const limited = { limits: ['c'], priority: -1, expiresAtMs: w.clock.now() + 60_000 }
+    await store.push([job(w, 'a', {}, { attempts: 3 })], [])
+    await w.chain('s1', 's2')
+    const earlier = await claim(w, x, 2)
+    const run = (name: string): Run => earlier.jobs.find(({ task }) => task === name)!
+    expect(await store.noteProgress(earlier.jobs.find(({ task }) => task === 'a')!.id, '{"progress":0.5}')).toBe(true)
+    await store.settle(x, { ...runOf(run('a')), kind: 'retry', delayUs: 0, error: FAILURE })
+    await store.settle(x, { ...runOf(run('s1')), kind: 'complete', result: '"one"' })
+    await store.push([job(w, 'b', terms), job(w, 'c', {}, limited)], [])
+    w.at(10)
+    const takers = [x, y, z].map((worker, n) => ({
+      worker,
+      name: 'xyz'[n]!,
+      slots: n === 1 ? 2 : 1,
+      claimId: uuidv7(),
+    }))
+    const { jobs, details, served } = await store.claim(() => ({
+      worker: x,
+      leaseUs: 1_000_000,
+      remote: true,
+      takers,
+      queues: [{ queue: 'q', slots: 4 }],
+    }))
+    expect(served).toBe(3)
+    expect(jobs.map(({ task }) => task).toSorted()).toEqual(['a', 'b', 'c', 's2'])
+    expect(details!.map(({ id, worker }) => [id, worker])).toEqual(jobs.map(({ id }, n) => [id, [x, y, y, z][n]]))
+    for (const [n, told] of details!.entries()) {
+      const { parentResults, ...rest } = told
+      expect(rest).toEqual(await store.details(jobs[n]!.id))
+      expect(parentResults).toEqual(told.task === 's2' ? ['"one"'] : undefined)
+    }
+    expect(await store.releaseClaims([takers[1]!])).toMatchObject({ jobs: 2, claimIds: [takers[1]!.claimId] })
+    expect((await store.details(jobs[0]!.id))?.state).toBe('active')
+    expect((await store.details(jobs[1]!.id))?.state).toBe('available')
+  })
+
+  test('claim one by one where a limit has a budget for each of them', async () => {
+    const w = harness()
+    await w.define({ own: { concurrency: 1, scope: 'worker' } })
+    const [x, y] = [await enlist(w, 'x'), await enlist(w, 'y')]
+    await w.store.push(
+      ['a', 'b', 'c'].map((task) => job(w, task, {}, { limits: ['own'] })),
+      [],
+    )
+    const both = [x, y].map((worker, n) => ({ worker, name: 'xy'[n]!, slots: 2, claimId: uuidv7() }))
+    const take = async (takers: typeof both): Promise<unknown> => {
+      const queues = [{ queue: 'q', slots: takers.length * 2 }]
+      const worker = takers[0]!.worker
+      const { details, served } = await w.store.claim(() => ({ worker, leaseUs: 1e6, remote: true, takers, queues }))
+      return [served, details!.map(({ task, worker: of }) => [task, of])]
+    }
+    expect(await take(both)).toEqual([1, [['a', x]]])
+    expect(await take(both.slice(1))).toEqual([1, [['b', y]]])
+    expect(await take(both)).toEqual([1, []])
   })
 
   test('have no process here: a recovery leaves their jobs alone until the lease is over', async () => {

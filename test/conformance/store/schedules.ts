@@ -6,7 +6,7 @@ import type { StoreBackend } from './backend.ts'
 import { VirtualClock } from './virtual-clock.ts'
 import { type ClaimSpec, eachHarness, usesOf, type StoreHarness } from './store-harness.ts'
 
-/** What the suite says of a schedule; all else has a default. Times are ms since the start. */
+/** The fields of a schedule that the suite names; all others have a default. Times are ms since the start. */
 interface Spec extends Partial<Omit<NewSchedule, 'job' | 'untilMs'>> {
   readonly every?: number
   readonly cron?: string
@@ -54,7 +54,7 @@ async function next(w: StoreHarness, name: string): Promise<number | null> {
   return nextDueMs === null ? null : Math.round(nextDueMs - w.startUs / 1000)
 }
 
-/** What a claim says of schedules, in short: `name!due` fired, `name-due reason` skipped, `name. runs` ended. */
+/** A claim's news of schedules, in short: `name!due` fired, `name-due reason` skipped, `name. runs` ended. */
 function short(w: StoreHarness, news: readonly ScheduleNews[]): string[] {
   const due = (ms: number): number => Math.round(ms - w.startUs / 1000)
   return news.map((each) => {
@@ -264,6 +264,24 @@ function dueTimes(backend: StoreBackend): void {
     expect(await claimNews(w, 1001)).toEqual(['s. 0'])
   })
 
+  test('an occurrence that is given back before it began still ends with its series, its retry does not', async () => {
+    const w = harness()
+    await register(w, 'begun', { until: 1500 })
+    await register(w, 'unbegun', { until: 1500 })
+    w.at(1000)
+    const { jobs } = await w.claim()
+    expect(jobs.map(({ task }) => task)).toEqual(['begun', 'unbegun'])
+    await w.store.release(w.worker, jobs.slice(1))
+    await w.retry('begun')
+    w.at(2000)
+    const second = await w.claim()
+    expect(second.jobs.map(({ task, attempt }) => [task, attempt])).toEqual([['begun', 2]])
+    expect(second.rejected.map(({ task }) => task)).toEqual(['unbegun'])
+    // A retry may be given back, too.
+    await w.store.release(w.worker, second.jobs)
+    expect(await w.start()).toEqual(['begun'])
+  })
+
   test('even distances follow the steady clock, a cron and the end of a series the wall clock', async () => {
     const w = harness()
     await register(w, 'even', { every: 60_000 })
@@ -304,7 +322,7 @@ function dueTimes(backend: StoreBackend): void {
 function missed(backend: StoreBackend): void {
   const harness = eachHarness(backend)
 
-  /** Nobody is at work between these two instants. */
+  /** No worker is live between these two instants. */
   async function absence(w: StoreHarness, fromMs: number, toMs: number): Promise<ClaimSpec> {
     w.at(fromMs)
     await w.store.leave(w.worker)

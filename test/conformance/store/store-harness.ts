@@ -13,7 +13,7 @@ import type { Explanation } from '../../../src/store/contract/waits.ts'
 import type { StoreBackend, StoreSettings } from './backend.ts'
 import { VirtualClock } from './virtual-clock.ts'
 
-/** What the suites say of a job; all else has a default. */
+/** The fields of a job that the suites name; all others have a default. */
 export interface JobSpec {
   /** `name`, `name:key`, each with `*weight` behind it if that is not 1. */
   readonly limits?: readonly string[]
@@ -29,7 +29,7 @@ export interface JobSpec {
   readonly unique?: Partial<UniqueRule> & { readonly key: string }
 }
 
-/** What the suites say of a flow: its jobs by name. */
+/** The fields of a flow that the suites name: its jobs by name. */
 export interface FlowSpec {
   readonly kind?: FlowKind
   readonly jobs: Readonly<Record<string, JobSpec & { readonly after?: readonly string[]; readonly delayMs?: number }>>
@@ -45,6 +45,9 @@ export interface ClaimSpec {
   readonly leaseMs?: number
   readonly worker?: number
   readonly eventWindowMs?: number
+  /** How far ahead starts are granted, and the most of them in each queue (default: any number). */
+  readonly aheadMs?: number
+  readonly ahead?: number
   /** The tasks that the claimer lists; any by default. */
   readonly tasks?: readonly string[]
 }
@@ -249,7 +252,12 @@ export class StoreHarness {
       leaseUs: (spec.leaseMs ?? LEASE_MS) * 1000,
       ...(spec.tasks && { tasks: spec.tasks }),
       ...(spec.eventWindowMs !== undefined && { eventWindowUs: spec.eventWindowMs * 1000 }),
-      queues: Object.entries(queues).map(([queue, slots]) => ({ queue, slots })),
+      ...(spec.aheadMs !== undefined && { aheadUs: spec.aheadMs * 1000 }),
+      queues: Object.entries(queues).map(([queue, slots]) => ({
+        queue,
+        slots,
+        ...(spec.aheadMs !== undefined && { ahead: spec.ahead ?? slots }),
+      })),
     }))
     for (const job of claim.jobs) this.#running.set(job.task, job)
     return claim
@@ -274,13 +282,18 @@ export class StoreHarness {
     return job
   }
 
-  settle(
+  /** Without the instant of the end, which is now. */
+  async settle(
     name: string,
     what: Outcome = { kind: 'complete', result: null },
     worker: number = this.worker,
   ): Promise<SettleResult> {
     const { seq, attempt } = this.run(name)
-    return this.store.settle(worker, { seq, attempt, ...what })
+    const settled = await this.store.settle(worker, { seq, attempt, ...what })
+    if (settled.kind === 'lost') return settled
+    const { atUs, ...rest } = settled
+    expect(atUs).toBe(this.store.nowUs())
+    return rest
   }
 
   async complete(...names: string[]): Promise<void> {
@@ -296,7 +309,7 @@ export class StoreHarness {
     return (await this.store.cancel(this.id(name))).kind
   }
 
-  /** What was taken back, as `[name, state]`. */
+  /** The recovered jobs, as `[name, state]`. */
   async recover(): Promise<string[][]> {
     return (await this.store.recover()).map((job: Recovered) => [job.task, job.state])
   }

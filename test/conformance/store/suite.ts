@@ -1,4 +1,5 @@
 import { describe } from 'vitest'
+import { ahead } from './ahead.ts'
 import { claims } from './claims.ts'
 import { closedBudgets } from './closed-budgets.ts'
 import { dropElsewhere } from './drop-elsewhere.ts'
@@ -12,6 +13,7 @@ import { limits } from './limits.ts'
 import { remote } from './remote.ts'
 import { queueLimits } from './queue-limits.ts'
 import { schedules } from './schedules.ts'
+import { stripes } from './stripes.ts'
 import { waits } from './waits.ts'
 import { overrides } from './overrides.ts'
 import { workerScope } from './worker-scope.ts'
@@ -22,6 +24,7 @@ export function storeConformance(backend: StoreBackend): void {
   describe(backend.name, () => {
     describe('jobs', () => jobs(backend))
     describe('claims', () => claims(backend))
+    describe('starts granted ahead', () => ahead(backend))
     describe('fairness', () => fairness(backend))
     describe('closed budgets', () => closedBudgets(backend))
     describe('drop beside another limit', () => dropElsewhere(backend))
@@ -30,6 +33,7 @@ export function storeConformance(backend: StoreBackend): void {
     describe('tasks that a claimer lists', () => knownTasks(backend))
     describe('limits', () => limits(backend))
     describe('queue limits', () => queueLimits(backend))
+    describe('stripes', () => stripes(backend))
     describe('schedules', () => schedules(backend))
     describe('waits', () => waits(backend))
     describe('overrides', () => overrides(backend))

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { StoreBackend } from './backend.ts'
 import { eachHarness } from './store-harness.ts'
 
-/** What is told of waiting jobs: places, expected starts, counts. */
+/** The reports on waiting jobs: places, expected starts, counts. */
 export function waits(backend: StoreBackend): void {
   const harness = eachHarness(backend)
 
@@ -149,5 +149,20 @@ export function waits(backend: StoreBackend): void {
     expect(await w.store.backlog('k', 'b')).toMatchObject([{ key: 'b', jobs: 1 }])
     expect(await w.store.backlog('k', 'unused')).toEqual([])
     expect(await w.store.backlog('unknown')).toBeNull()
+  })
+
+  test('the guard of a budget is shown, and whether it is the default', async () => {
+    const w = harness()
+    await w.define({
+      usual: { window: 'sliding', max: 1, per: '1m' },
+      named: { rate: 1, per: '1m', guard: '100ms' },
+      none: { window: 'sliding', max: 1, per: '1m', guard: 0 },
+    })
+    for (const limit of ['usual', 'named', 'none']) await w.add(`${limit}x`, { limits: [limit] }, 2)
+    await w.start()
+    const guards = [{ us: 20_000, isDefault: true }, { us: 100_000, isDefault: false }, undefined]
+    const limits = ['usual', 'named', 'none']
+    expect(await Promise.all(limits.map(async (limit) => (await w.bucket(limit)).guard))).toEqual(guards)
+    expect(await Promise.all(limits.map(async (limit) => (await w.explain(`${limit}x2`)).guard))).toEqual(guards)
   })
 }

@@ -250,8 +250,8 @@ function waiting(backend: StoreBackend): void {
     await w.cancel('a3')
     w.at(1000)
     const { released } = await w.claim({ worker: other })
-    expect(released).toContainEqual({ ...own, deferred: 0 })
-    expect(released).toContainEqual({ limit: 'all', key: '', deferred: 0 })
+    expect(released).toContainEqual({ ...own, deferred: 0, atUs: w.us(1000) })
+    expect(released).toContainEqual({ limit: 'all', key: '', deferred: 0, atUs: w.us(1000) })
   })
 
   test('a waiting job says that each worker has its own, and how they stand', async () => {

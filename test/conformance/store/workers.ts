@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Settlement } from '../../../src/jobs/job.ts'
-import type { Claim, ReleasedClaims } from '../../../src/store/contract/store.ts'
+import type { ReleasedClaims } from '../../../src/store/contract/remote-claims.ts'
+import type { Claim } from '../../../src/store/contract/store.ts'
 import type { StoreBackend } from './backend.ts'
 import { eachHarness, FAILURE } from './store-harness.ts'
 

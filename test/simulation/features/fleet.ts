@@ -10,7 +10,7 @@ import { type Life, MortalClock, mortalStore } from './mortal.ts'
 import { ModelBucket, SLACK_US } from './model.ts'
 import { type Act, type JobPlan, type Plan, planOf, type QueuePlan, type UsePlan } from './plan.ts'
 
-/** Alone nobody dies, and what keeps a lease would run all through the windows of a calendar. */
+/** No process dies alone, and a job that keeps a lease would run all through the windows of a calendar. */
 const LEASE_MS = { alone: 3_600_000, inCompany: 2000 }
 /** How long other processes' commits, deaths and arrivals may go unnoticed, µs. */
 const COMPANY_US = 8_000_000
@@ -26,7 +26,7 @@ interface ModelJob extends JobPlan {
   readonly seq: number
   id: string
   state: 'pending' | 'scheduled' | 'available' | 'active' | 'ending' | 'retryable' | 'over'
-  /** What it is ordered by, higher first. */
+  /** The value by which it is ordered, higher first. */
   level: number
   sinceUs: number
   dueUs: number
@@ -59,7 +59,7 @@ type Work = Task<{ n: number }, { n: number }, unknown>
 /** Makes a store for one engine of the plan: all of them share what is kept. */
 export type MakeStore = (clock: Clock, ageingUs: number | null) => Store
 
-/** What a run saw. */
+/** The events of a run. */
 export interface Seen {
   readonly jobs: number
   readonly starts: number
@@ -80,7 +80,7 @@ class Features {
   readonly #buckets = new Map<string, ModelBucket>()
   readonly #jobs = new Map<number, ModelJob>()
   readonly #byId = new Map<string, ModelJob>()
-  /** What engines said of jobs whose call has not been answered yet. */
+  /** The news of engines on jobs whose call has not been answered yet. */
   readonly #early = new Map<string, (() => void)[]>()
   readonly #engines: Engine[] = []
   /** Since when a head could have started. */

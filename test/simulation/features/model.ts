@@ -1,7 +1,7 @@
-// What limits mean, said once more from a log of starts alone; nothing here is shared with src/policy.
+// The meaning of limits, said once more from a log of starts alone; nothing here is shared with src/policy.
 import type { LimitPlan, Rule } from './plan.ts'
 
-/** What the model grants the engine, µs: the engine carries fractions of a µs, the model rounds them. */
+/** The tolerance that the model grants the engine, µs: the engine carries fractions of a µs, the model rounds them. */
 export const SLACK_US = 3
 
 interface Entry {

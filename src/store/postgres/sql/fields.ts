@@ -36,8 +36,8 @@ export const NEW_JOB = [
   'within',
   'terms',
 ] as const
-/** A job that a claim starts. */
-export const GRANT = ['seq', 'permits'] as const
+/** A job that a claim starts; `start` is null for one that starts at the claim's clock. */
+export const GRANT = ['seq', 'permits', 'start'] as const
 /** The fields of a lane that a claim writes; `watches` are the buckets that may drop its jobs while it waits. */
 export const LANE_ROW = [
   'id',

@@ -4,16 +4,19 @@
 -- arrival, a due job, or a paused or limited queue needs one.
 
 -- Starts waiting jobs for a worker. p_permits, in the same order: the buckets whose permits each
--- holds, as an array's text.
+-- holds, as an array's text. p_workers and p_claims, in this order too: the worker and the claim of
+-- each, if workers claim together. r_run then has the columns of a start. p_starts: the instants of
+-- starts that are granted ahead, null: p_now.
 CREATE
   OR REPLACE FUNCTION sluice.start_jobs(
     p_seqs bigint[], p_permits text[], p_worker bigint, p_lease_us bigint, p_now bigint,
-    p_outside boolean, p_claim uuid
+    p_outside boolean, p_claim uuid, p_workers bigint[] DEFAULT NULL, p_claims uuid[] DEFAULT NULL,
+    p_starts bigint[] DEFAULT NULL
   )
 RETURNS TABLE (
   r_seq bigint, r_id uuid, r_task text, r_queue text, r_priority int, r_input text, r_attempt int,
   r_max_attempts int, r_pushed_back int, r_created bigint, r_extra text, r_schedule text,
-  r_occurs bigint, r_state int, r_since bigint, r_flow bigint
+  r_occurs bigint, r_state int, r_since bigint, r_flow bigint, r_run text
 ) LANGUAGE plpgsql
 {{by_index}} AS $f$
 BEGIN
@@ -21,17 +24,24 @@ BEGIN
   -- In a remote run, a job's own lease overrides the claim's.
   RETURN QUERY
   UPDATE sluice.jobs j
-  SET state = {{job.active}}, attempt = j.attempt + 1, worker = p_worker, started = p_now,
-    booked = NULL,
-    due = p_now + CASE WHEN p_outside THEN coalesce(j.lease, p_lease_us) ELSE p_lease_us END,
+  SET state = {{job.active}}, attempt = j.attempt + 1, booked = NULL,
+    started = coalesce(g.start, p_now),
+    worker = coalesce(g.worker, p_worker), claim = coalesce(g.claim, p_claim),
+    due = coalesce(g.start, p_now)
+      + CASE WHEN p_outside THEN coalesce(j.lease, p_lease_us) ELSE p_lease_us END,
     leased = CASE WHEN p_outside THEN coalesce(j.lease, p_lease_us) ELSE j.leased END,
-    ends = CASE WHEN p_outside THEN p_now + j.timeout END, claim = p_claim,
+    ends = CASE WHEN p_outside THEN p_now + j.timeout END,
     permits = g.permits::bigint[], expires = CASE WHEN j.schedule IS NULL THEN j.expires END
-  FROM unnest(p_seqs, p_permits) g(seq, permits)
+  FROM unnest(p_seqs, p_permits, p_workers, p_claims, p_starts)
+    g(seq, permits, worker, claim, start)
   WHERE j.seq = g.seq AND j.state + 0 = {{job.available}}
   RETURNING j.seq, j.id, j.task, j.queue, coalesce(j.asked, j.priority)::int, j.input, j.attempt,
     j.max_attempts, j.pushed_back, j.created, j.extra, j.schedule, j.occurs, j.state::int, j.since,
-    j.flow;
+    j.flow,
+    CASE WHEN p_workers IS NOT NULL THEN json_build_array(
+      j.seq, j.due, j.expires, j.lease, j.leased, j.timeout, j.error,
+      '[' || array_to_string(j.errors, ',') || ']', j.progress, j.claim
+    )::text END;
 END $f$;
 
 -- p_limits: the number of the last change of limits that the caller knows; p_next_end: the end of
@@ -40,16 +50,18 @@ END $f$;
 CREATE OR REPLACE FUNCTION sluice.claim_open(
   p_queues text[], p_lanes text[], p_slots int[], p_worker bigint, p_lease_us bigint,
   p_limits bigint, p_next_end bigint, p_unreadable text[], p_outside boolean DEFAULT false,
-  p_tasks text[] DEFAULT NULL, p_known text DEFAULT NULL, p_claim uuid DEFAULT NULL
+  p_tasks text[] DEFAULT NULL, p_known text DEFAULT NULL, p_claim uuid DEFAULT NULL,
+  p_workers bigint[] DEFAULT NULL, p_claims uuid[] DEFAULT NULL
 ) RETURNS TABLE (r_seq bigint, r_id uuid, r_task text, r_queue text, r_priority int, r_input text,
 r_attempt int, r_max_attempts int, r_pushed_back int, r_created bigint,
   r_extra text, r_schedule text, r_occurs bigint, r_state int, r_since bigint,
-  r_flow bigint) LANGUAGE plpgsql
+  r_flow bigint, r_run text) LANGUAGE plpgsql
 {{by_index}} AS $f$
 DECLARE
   v_now bigint := sluice.now_us(); v_wall bigint := sluice.wall_us();
   v_next json := sluice.claim_next(v_now, p_worker); v_fire json := sluice.claim_fire(p_unreadable);
-  v_seqs bigint[] := '{}'; v_had bigint[]; v_held boolean := false; v_all text[] := p_queues;
+  v_seqs bigint[] := '{}'; v_had bigint[]; v_held boolean := false;
+  v_all text[] := sluice.stripes(p_queues);
   v_unlisted text[]; v_wanted int; v_unknown json[] := '{}';
 BEGIN
   PERFORM pg_advisory_xact_lock_shared(hashtext('sluice.held'), hashtext(q))
@@ -60,7 +72,8 @@ BEGIN
     RETURN;
   END IF;
   IF EXISTS (SELECT 1 FROM sluice.apart) THEN
-    v_all := v_all || ARRAY(SELECT sluice.own_queue(q, p_worker) FROM unnest(p_queues) q);
+    IF cardinality(p_workers) > 1 THEN RETURN; END IF;
+    v_all := v_all || ARRAY(SELECT sluice.own_queue(q, p_worker) FROM unnest(v_all) q);
     IF EXISTS (SELECT 1 FROM sluice.buckets WHERE worker = p_worker AND wake_at <= v_now) THEN
       RETURN;
     END IF;
@@ -140,6 +153,9 @@ BEGIN
   RETURN NEXT;
   IF cardinality(v_seqs) > 0 THEN
     RETURN QUERY
-    SELECT * FROM sluice.start_jobs(v_seqs, NULL, p_worker, p_lease_us, v_now, p_outside, p_claim);
+    SELECT *
+    FROM sluice.start_jobs(
+      v_seqs, NULL, p_worker, p_lease_us, v_now, p_outside, p_claim, p_workers, p_claims
+    );
   END IF;
 END $f$;

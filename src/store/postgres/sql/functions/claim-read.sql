@@ -157,17 +157,18 @@ DECLARE
   v_open int := (p ->> 'open')::int; v_line int := (p ->> 'line')::int;
   v_depth int := (p ->> 'depth')::int;
   v_due_at_most int := (p ->> 'due')::int; v_heads int := (p ->> 'heads')::int;
-  v_deep_heads int := (p ->> 'deepHeads')::int; v_open_heads int;
+  v_deep_heads int := (p ->> 'deepHeads')::int; found record;
   v_worker bigint := (p ->> 'worker')::bigint; v_apart boolean; v_all text[];
   v_tasks text[] := CASE
     WHEN json_typeof(p -> 'tasks') = 'array'
       THEN ARRAY(SELECT json_array_elements_text(p -> 'tasks'))
   END;
   v_expects_unlisted boolean := (p ->> 'strange')::boolean; v_parked bigint[]; v_lanes bigint[];
-  v_held json; reach record; locked bigint[]; more bigint[]; v_now bigint; v_due_at bigint;
-  answer text;
+  v_chosen record; v_unstriped text[]; v_held json; reach record; locked bigint[]; more bigint[];
+  v_now bigint; v_due_at bigint; answer text;
 BEGIN
-  PERFORM sluice.lock_queues(v_queues);
+  SELECT * INTO v_chosen
+  FROM sluice.choose_stripes(p, false);
   -- A change of limits waits until no claim decides with the old ones.
   PERFORM pg_advisory_xact_lock_shared(hashtext('sluice.limits'), 0);
   IF json_array_length(p -> 'uses') > 0 THEN
@@ -192,6 +193,13 @@ BEGIN
       )
     );
   END IF;
+  -- From here on the names under which lanes stand, without those of paused queues.
+  v_unstriped := v_queues;
+  IF v_chosen.r_striped THEN
+    v_queues := ARRAY(
+      SELECT c FROM unnest(v_chosen.r_names) c WHERE sluice.shared_queue(c) = ANY (v_unstriped)
+    );
+  END IF;
   -- Lanes and wait lists of this worker alone, only if a limit has ever had such.
   v_apart := v_worker <> 0 AND EXISTS (SELECT 1 FROM sluice.apart);
   v_all := CASE
@@ -201,7 +209,8 @@ BEGIN
   END;
   v_parked := sluice.parked_lanes(v_all, p ->> 'known', v_open);
   v_lanes := v_seed_lanes || v_parked;
-  v_due_at := sluice.now_us();
+  -- With the wait lists that come due within the time that the claim looks ahead.
+  v_due_at := sluice.now_us() + coalesce((p ->> 'aheadUs')::bigint, 0);
   v_due := ARRAY(
     SELECT id FROM sluice.buckets WHERE worker = 0 AND wake_at <= v_due_at ORDER BY wake_at
     LIMIT v_due_at_most
@@ -218,37 +227,37 @@ BEGIN
   locked := reach.buckets;
   IF cardinality(locked) > 0 THEN
     PERFORM sluice.lock_buckets(locked);
-    reach := sluice.claim_reach(
-      v_all, reach.open_lanes, v_due, v_lanes, v_seeds || v_own, v_open, v_line, v_depth
-    );
-    more := ARRAY(SELECT b FROM unnest(reach.buckets) b WHERE b <> ALL (locked));
-    IF cardinality(more) > 0 THEN
-      more := ARRAY(
-        SELECT id FROM sluice.buckets WHERE id = ANY (more) ORDER BY id FOR UPDATE SKIP LOCKED
+    -- Wait lists and deputies may have changed before the locks. Open lanes have not: without the
+    -- others, there is nothing to find again.
+    IF cardinality(reach.lanes) > cardinality(reach.open_lanes)
+      OR EXISTS (SELECT 1 FROM sluice.buckets WHERE id = ANY (locked) AND wake_at IS NOT NULL)
+      OR EXISTS (SELECT 1 FROM sluice.lanes WHERE deputy_of IS NOT NULL)
+    THEN
+      reach := sluice.claim_reach(
+        v_all, reach.open_lanes, v_due, v_lanes, v_seeds || v_own, v_open, v_line, v_depth
       );
-      IF EXISTS (SELECT 1 FROM unnest(reach.buckets) b WHERE b <> ALL (locked || more)) THEN
-        RETURN NULL;
+      more := ARRAY(SELECT b FROM unnest(reach.buckets) b WHERE b <> ALL (locked));
+      IF cardinality(more) > 0 THEN
+        more := ARRAY(
+          SELECT id FROM sluice.buckets WHERE id = ANY (more) ORDER BY id FOR UPDATE SKIP LOCKED
+        );
+        IF EXISTS (SELECT 1 FROM unnest(reach.buckets) b WHERE b <> ALL (locked || more)) THEN
+          RETURN NULL;
+        END IF;
       END IF;
     END IF;
   END IF;
   v_parked := reach.open_lanes || v_parked;
-  v_open_heads := 1 + ceil((p ->> 'slots')::float8 / greatest(1, cardinality(v_parked)));
+  found := sluice.read_lanes(
+    reach.lanes, v_deep, (p ->> 'slots')::int, v_heads, (p ->> 'openHeads')::int, v_deep_heads
+  );
   v_now := sluice.now_us();
   SELECT json_build_object(
-    'now', v_now, 'wall', sluice.wall_us(),
+    'now', v_now, 'wall', sluice.wall_us(), 'dueUntil', v_due_at,
     'generation', coalesce((SELECT value::bigint FROM sluice.store WHERE name = 'limits'), 0),
     'due', v_due, 'open', v_parked, 'lined', reach.lined, 'lineBuckets', reach.line_buckets,
     'lineLanes', reach.line_lanes, 'own', coalesce(v_own, '{}'), 'held', v_held,
-    'lanes',
-    (
-      SELECT json_agg(
-        json_build_array(
-          l.id, l.queue, l.buckets, l.state, l.bucket, l.deputy_of, l.priority, l.turn, l.head,
-          l.over, l.key, l.share, l.taken, l.sieve, l.passed
-        )
-      )
-      FROM sluice.lanes l WHERE l.id = ANY (reach.lanes)
-    ),
+    'lanes', found.r_rows, 'depths', found.r_depths,
     'buckets',
     (
       SELECT json_agg(
@@ -259,29 +268,7 @@ BEGIN
       )
       FROM sluice.buckets b WHERE b.id = ANY (reach.buckets)
     ),
-    'heads',
-    (
-      SELECT json_agg(
-        json_build_array(
-          l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given, h.unlisted
-        )
-      )
-      FROM sluice.lanes l,
-        LATERAL (
-          SELECT j.seq, j.priority, j.weights, j.attempt, j.since,
-            coalesce(j.asked, j.priority) AS given,
-            CASE WHEN j.task <> ALL (v_tasks) THEN j.task END AS unlisted
-          FROM sluice.jobs j
-          WHERE j.lane = coalesce(l.base, l.key) AND j.state = {{job.available}}
-            AND j.seq <> ALL (v_skip)
-          ORDER BY j.priority DESC, j.seq
-          LIMIT greatest(
-            v_heads, CASE WHEN l.id = ANY (v_deep) THEN v_deep_heads END,
-            CASE WHEN l.id = ANY (v_parked) THEN v_open_heads END
-          )
-        ) h
-      WHERE l.id = ANY (reach.lanes)
-    ),
+    'heads', sluice.read_heads(found.r_ids, found.r_jobs, found.r_depths, v_tasks, v_skip),
     'knownHeads',
     CASE
       WHEN v_expects_unlisted
@@ -289,54 +276,50 @@ BEGIN
           SELECT json_agg(
             json_build_array(l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given)
           )
-          FROM sluice.lanes l,
-            LATERAL sluice.known_heads(
-              coalesce(l.base, l.key), v_tasks, v_skip,
-              greatest(
-                v_heads, CASE WHEN l.id = ANY (v_deep) THEN v_deep_heads END,
-                CASE WHEN l.id = ANY (v_parked) THEN v_open_heads END
-              )
-            ) h
-          WHERE l.id = ANY (reach.lanes)
+          FROM unnest(found.r_ids, found.r_jobs, found.r_depths) l(id, jobs, depth),
+            LATERAL sluice.known_heads(l.jobs, v_tasks, v_skip, l.depth) h
         )
     END,
     -- Behind the jobs of the last late scan. Two ranges instead of an OR, since an OR would use
     -- only the lane of the index.
     'behind',
-    (
-      SELECT json_agg(
-        json_build_array(
-          l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given, h.unlisted
+    CASE
+      WHEN found.r_scanned
+        THEN (
+          SELECT json_agg(
+            json_build_array(
+              l.id, h.seq, h.priority, h.weights, h.attempt, h.since, h.given, h.unlisted
+            )
+          )
+          FROM sluice.lanes l,
+            LATERAL (
+              SELECT (l.sieve::json ->> {{scan_cursor.level}})::bigint AS level,
+                (l.sieve::json ->> {{scan_cursor.seq}})::bigint AS seq,
+                greatest(v_heads, CASE WHEN l.id = ANY (v_deep) THEN v_deep_heads END) AS count
+            ) c,
+            LATERAL (
+              (
+                SELECT j.seq, j.priority, j.weights, j.attempt, j.since,
+                  coalesce(j.asked, j.priority) AS given,
+                  CASE WHEN j.task <> ALL (v_tasks) THEN j.task END AS unlisted
+                FROM sluice.jobs j
+                WHERE j.lane = coalesce(l.base, l.key) AND j.state = {{job.available}}
+                  AND j.priority = c.level AND j.seq > c.seq AND j.seq <> ALL (v_skip)
+                ORDER BY j.priority DESC, j.seq LIMIT c.count
+              )
+              UNION ALL (
+                SELECT j.seq, j.priority, j.weights, j.attempt, j.since,
+                  coalesce(j.asked, j.priority) AS given,
+                  CASE WHEN j.task <> ALL (v_tasks) THEN j.task END AS unlisted
+                FROM sluice.jobs j
+                WHERE j.lane = coalesce(l.base, l.key) AND j.state = {{job.available}}
+                  AND j.priority < c.level AND j.seq <> ALL (v_skip)
+                ORDER BY j.priority DESC, j.seq LIMIT c.count
+              )
+            ) h
+          WHERE l.id = ANY (reach.lanes) AND l.sieve IS NOT NULL
         )
-      )
-      FROM sluice.lanes l,
-        LATERAL (
-          SELECT (l.sieve::json ->> {{scan_cursor.level}})::bigint AS level,
-            (l.sieve::json ->> {{scan_cursor.seq}})::bigint AS seq,
-            greatest(v_heads, CASE WHEN l.id = ANY (v_deep) THEN v_deep_heads END) AS count
-        ) c,
-        LATERAL (
-          (
-            SELECT j.seq, j.priority, j.weights, j.attempt, j.since,
-              coalesce(j.asked, j.priority) AS given,
-              CASE WHEN j.task <> ALL (v_tasks) THEN j.task END AS unlisted
-            FROM sluice.jobs j
-            WHERE j.lane = coalesce(l.base, l.key) AND j.state = {{job.available}}
-              AND j.priority = c.level AND j.seq > c.seq AND j.seq <> ALL (v_skip)
-            ORDER BY j.priority DESC, j.seq LIMIT c.count
-          )
-          UNION ALL (
-            SELECT j.seq, j.priority, j.weights, j.attempt, j.since,
-              coalesce(j.asked, j.priority) AS given,
-              CASE WHEN j.task <> ALL (v_tasks) THEN j.task END AS unlisted
-            FROM sluice.jobs j
-            WHERE j.lane = coalesce(l.base, l.key) AND j.state = {{job.available}}
-              AND j.priority < c.level AND j.seq <> ALL (v_skip)
-            ORDER BY j.priority DESC, j.seq LIMIT c.count
-          )
-        ) h
-      WHERE l.id = ANY (reach.lanes) AND l.sieve IS NOT NULL
-    ),
+    END,
     'line',
     (
       SELECT json_agg(
@@ -357,6 +340,7 @@ BEGIN
           WHERE j.lane = o.lane AND j.state = {{job.available}} AND j.seq <> ALL (v_skip)
           ORDER BY j.priority DESC, j.seq LIMIT o.slots
         ) h
+      WHERE NOT v_chosen.r_striped OR sluice.lane_queue(o.queue, o.lane) = ANY (v_queues)
     ),
     'knownLine',
     CASE
@@ -373,6 +357,10 @@ BEGIN
               q.value ->> {{unlimited.lane}}, v_tasks, v_skip,
               (q.value ->> {{unlimited.slots}})::int
             ) h
+          WHERE NOT v_chosen.r_striped
+            OR sluice.lane_queue(
+              q.value ->> {{unlimited.queue}}, q.value ->> {{unlimited.lane}}
+            ) = ANY (v_queues)
         )
     END,
     'workers',
@@ -415,7 +403,11 @@ BEGIN
         )
     END,
     'fire', sluice.claim_fire(ARRAY(SELECT json_array_elements_text(p -> 'unreadable'))),
-    'unresolved', sluice.claim_unresolved(v_queues),
+    'unresolved', sluice.claim_unresolved(v_unstriped),
+    'stripes',
+    CASE
+      WHEN v_chosen.r_striped THEN json_build_array(to_json(v_chosen.r_names), v_chosen.r_more)
+    END,
     'next', sluice.claim_next(v_due_at, v_worker)
   )::text INTO answer;
   RETURN answer;

@@ -6,20 +6,23 @@
 CREATE OR REPLACE FUNCTION sluice.claim_write(
   p_now bigint, p_late_us bigint, p_worker bigint, p_lease_us bigint, p_grants json, p_lanes json,
   p_buckets json, p_rejected json, p_booked json, p_outside boolean DEFAULT false,
-  p_claim uuid DEFAULT NULL
+  p_claim uuid DEFAULT NULL, p_workers bigint[] DEFAULT NULL, p_claims uuid[] DEFAULT NULL
 ) RETURNS TABLE (r_seq bigint, r_id uuid, r_task text, r_queue text, r_priority int, r_input text,
 r_attempt int, r_max_attempts int, r_pushed_back int, r_created bigint,
   r_extra text, r_schedule text, r_occurs bigint, r_state int, r_since bigint,
-  r_flow bigint) LANGUAGE plpgsql
+  r_flow bigint, r_run text) LANGUAGE plpgsql
 {{by_index}} AS $f$
-DECLARE v_seqs bigint[]; v_permits text[]; v_had bigint[]; v_rejected bigint[]; v_count int;
+DECLARE
+  v_seqs bigint[]; v_permits text[]; v_starts bigint[]; v_had bigint[]; v_rejected bigint[];
+  v_count int;
 BEGIN
   IF sluice.now_us() - p_now > p_late_us THEN
     RAISE EXCEPTION 'decided % us ago', sluice.now_us() - p_now USING ERRCODE = 'SL001';
   END IF;
   SELECT coalesce(array_agg((g ->> {{grant.seq}})::bigint), '{}'),
-    coalesce(array_agg(g ->> {{grant.permits}}), '{}')
-  INTO v_seqs, v_permits
+    coalesce(array_agg(g ->> {{grant.permits}}), '{}'),
+    array_agg((g ->> {{grant.start}})::bigint)
+  INTO v_seqs, v_permits, v_starts
   FROM json_array_elements(p_grants) g;
   v_rejected := ARRAY(
     SELECT (r ->> {{rejection.seq}})::bigint FROM json_array_elements(p_rejected) r
@@ -118,7 +121,7 @@ BEGIN
     WHERE j.seq = g.seq
     RETURNING j.seq, j.id, j.task, j.queue, coalesce(j.asked, j.priority)::int, j.input, j.attempt,
       j.max_attempts, j.pushed_back, j.created, j.extra, j.schedule, j.occurs, j.state::int,
-      j.since, j.flow;
+      j.since, j.flow, NULL::text;
   END IF;
   -- A job that another process has locked is about to change; a later claim then reschedules it.
   IF json_array_length(p_booked) > 0 THEN
@@ -138,5 +141,8 @@ BEGIN
   END IF;
   RETURN QUERY
   SELECT *
-  FROM sluice.start_jobs(v_seqs, v_permits, p_worker, p_lease_us, p_now, p_outside, p_claim);
+  FROM sluice.start_jobs(
+    v_seqs, v_permits, p_worker, p_lease_us, p_now, p_outside, p_claim, p_workers, p_claims,
+    v_starts
+  );
 END $f$;

@@ -4,29 +4,36 @@ CREATE OR REPLACE FUNCTION sluice.create_lanes(
   p_keys text[], p_queues text[], p_uses text[], p_fair text[], p_shares int[], p_bases text[],
   p_workers bigint[], p_now bigint
 ) RETURNS void LANGUAGE plpgsql AS $f$
-DECLARE wanted bigint[]; needed int;
+DECLARE
+  v_limits text[]; v_keys text[]; v_owners bigint[]; v_made bigint[] := '{}'; wanted bigint[];
+  needed int; more bigint[];
 BEGIN
-  SELECT count(*) INTO needed
+  SELECT array_agg(s.l), array_agg(s.k), array_agg(s.w), count(*)
+  INTO v_limits, v_keys, v_owners, needed
   FROM (
-    SELECT DISTINCT e ->> {{use.limit}}, e ->> {{use.key}}, coalesce(e ->> {{use.worker}}, '0')
+    SELECT DISTINCT (e ->> {{use.limit}}) COLLATE "C" AS l, (e ->> {{use.key}}) COLLATE "C" AS k,
+      coalesce((e ->> {{use.worker}})::bigint, 0) AS w
     FROM unnest(p_uses) u, json_array_elements(u::json) e
   ) s;
   LOOP
-    INSERT INTO sluice.buckets (limit_name, key, worker, touched)
-    SELECT DISTINCT (e ->> {{use.limit}}) COLLATE "C" AS l, (e ->> {{use.key}}) COLLATE "C" AS k,
-      coalesce((e ->> {{use.worker}})::bigint, 0) AS w, p_now
-    FROM unnest(p_uses) u, json_array_elements(u::json) e
-    WHERE NOT EXISTS (
-      SELECT 1 FROM sluice.buckets b
-      WHERE b.limit_name = e ->> {{use.limit}} AND b.key = e ->> {{use.key}}
-        AND b.worker = coalesce((e ->> {{use.worker}})::bigint, 0)
+    WITH made AS (
+      INSERT INTO sluice.buckets (limit_name, key, worker, touched, lanes)
+      -- Nearly all new buckets are those of one new lane each: its count is right from the start.
+      SELECT u.l, u.k, u.w, p_now, 1 FROM unnest(v_limits, v_keys, v_owners) u(l, k, w)
+      WHERE NOT EXISTS (
+        SELECT 1 FROM sluice.buckets b
+        WHERE b.limit_name = u.l AND b.key = u.k AND b.worker = u.w
+      )
+      ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING RETURNING id
     )
-    ORDER BY 1, 2, 3 ON CONFLICT DO NOTHING;
-    SELECT coalesce(array_agg(DISTINCT b.id), '{}') INTO wanted
-    FROM unnest(p_uses) u, json_array_elements(u::json) e, sluice.buckets b
-    WHERE b.limit_name = e ->> {{use.limit}} AND b.key = e ->> {{use.key}}
-      AND b.worker = coalesce((e ->> {{use.worker}})::bigint, 0);
-    EXIT WHEN cardinality(wanted) = needed AND sluice.lock_buckets(wanted) = needed;
+    SELECT array_agg(id) INTO more FROM made;
+    v_made := v_made || more;
+    SELECT coalesce(array_agg(b.id), '{}') INTO wanted
+    FROM unnest(v_limits, v_keys, v_owners) u(l, k, w), sluice.buckets b
+    WHERE b.limit_name = u.l AND b.key = u.k AND b.worker = u.w;
+    EXIT WHEN cardinality(wanted) = needed AND (
+      needed = cardinality(v_made) OR sluice.lock_buckets(wanted) = needed
+    );
   END LOOP;
   WITH created AS (
     INSERT INTO sluice.lanes (key, queue, fair, share, base, worker, emptied, buckets)
@@ -40,8 +47,13 @@ BEGIN
     ) g(key, queue, uses, fair, share, base, worker)
     ON CONFLICT DO NOTHING RETURNING buckets
   ), counted AS (
-  SELECT b.id, count(*) AS n FROM created, unnest(created.buckets) b(id)
-  GROUP BY b.id)
+    SELECT s.id, sum(s.n) AS n
+    FROM (
+      SELECT b.id, 1 AS n FROM created, unnest(created.buckets) b(id)
+      UNION ALL SELECT b.id, -1 FROM unnest(v_made) b(id)
+    ) s
+    GROUP BY s.id HAVING sum(s.n) <> 0
+  )
   UPDATE sluice.buckets b SET lanes = b.lanes + c.n FROM counted c WHERE b.id = c.id;
 END $f$;
 

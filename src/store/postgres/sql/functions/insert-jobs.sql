@@ -22,6 +22,29 @@ BEGIN
       FROM unnest(p_run_at) WITH ORDINALITY u(r, n) ORDER BY n
     );
   END IF;
+  -- Jobs without limits and times may start at once: there is nothing to announce, and nothing to
+  -- compute for each. An empty column says that no job has a value there.
+  IF cardinality(p_uses) = 0 AND cardinality(p_run_at) = 0 AND cardinality(p_expires) = 0
+    AND cardinality(p_terms) = 0
+  THEN
+    INSERT INTO sluice.jobs (
+      id, task, queue, state, lane, priority, max_attempts, created, since, unique_key, input,
+      extra, schedule, occurs, asked, fair, bounded
+    )
+    SELECT g.id, g.task, g.queue, {{job.available}}, g.lane, g.level, g.max_attempts, v_now, v_now,
+      g.unique_key, g.input, g.extra, g.schedule, g.occurs, g.asked, g.fair,
+      CASE WHEN g.queue = ANY (v_bounded) THEN true END
+    FROM unnest(
+      p_ids, p_tasks, p_queues, p_lanes, p_levels, p_max_attempts, p_unique, p_inputs, p_extras,
+      p_schedules, p_occurs, p_asked, p_fair
+    )
+      WITH ORDINALITY g(
+        id, task, queue, lane, level, max_attempts, unique_key, input, extra, schedule, occurs,
+        asked, fair, n
+      )
+    ORDER BY g.n;
+    RETURN;
+  END IF;
   WITH made AS (
     INSERT INTO sluice.jobs (
       id, task, queue, state, lane, priority, max_attempts, created, since, due, expires, uses,

@@ -1,13 +1,22 @@
 -- Locks by name. Each function takes its locks in the order of their numbers or ids, so that no two
 -- callers wait for each other.
 
+-- Locks whole queues, with all their stripes, or the stripes that are named. Queues of one stripe
+-- come first: a claim that holds them may wait for a stripe.
 CREATE OR REPLACE FUNCTION sluice.lock_queues(p_queues text[]) RETURNS void LANGUAGE plpgsql AS $f$
-DECLARE number int;
+DECLARE number int; v_names text[] := sluice.stripes(p_queues); v_again text[];
 BEGIN
-  FOR number IN
-    SELECT DISTINCT hashtext('sluice.queue' || q) FROM unnest(p_queues) q ORDER BY 1
   LOOP
-    PERFORM pg_advisory_xact_lock(hashtext('sluice.'), number);
+    FOR number IN
+      SELECT hashtext('sluice.queue' || q) FROM unnest(v_names) q
+      GROUP BY 1 ORDER BY bool_and(strpos(q, E'\x02') > 0), 1
+    LOOP
+      PERFORM pg_advisory_xact_lock(hashtext('sluice.'), number);
+    END LOOP;
+    -- The number of stripes may have changed before it had the first lock.
+    v_again := sluice.stripes(p_queues);
+    EXIT WHEN v_again <@ v_names;
+    v_names := v_again;
   END LOOP;
 END $f$;
 

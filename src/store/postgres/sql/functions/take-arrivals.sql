@@ -17,33 +17,41 @@ DECLARE
   v_unknown json; v_now bigint; v_keys text[]; v_queues text[]; v_uses text[]; v_looks boolean[];
   v_fair text[]; v_shares int[]; v_levels bigint[]; v_firsts bigint[]; woken bigint[];
   v_absent text[]; v_absent_queues text[]; v_absent_uses text[]; v_absent_fair text[];
-  v_absent_shares int[]; v_spread text[]; v_turn bigint := p_turn;
+  v_absent_shares int[]; v_changed text[]; v_reshared boolean; v_apart boolean; v_spread text[];
+  v_turn bigint := p_turn;
   v_seen pg_snapshot := sluice.taken_in(p_queues); v_later xid8 := pg_snapshot_xmax(v_seen);
   v_open xid8[] := ARRAY(SELECT pg_snapshot_xip(v_seen)); v_count int;
+  v_shared text[] := sluice.shared_queues(p_queues); v_striped boolean := v_shared <> p_queues;
 BEGIN
   IF NOT sluice.look_arrivals(p_queues) THEN RETURN json_build_array(v_turn, NULL); END IF;
   PERFORM sluice.lock_queues(p_queues);
   v_now := sluice.now_us();
   WITH gone AS (
-    DELETE FROM sluice.arrivals WHERE id = ANY (ARRAY(
+    -- By their place: nothing updates a row of this table.
+    DELETE FROM sluice.arrivals WHERE ctid = ANY (ARRAY(
       (
-        SELECT id FROM sluice.arrivals WHERE queue = ANY (p_queues) AND xid = ANY (v_open)
+        SELECT ctid FROM sluice.arrivals
+        WHERE queue = ANY (v_shared) AND xid = ANY (v_open)
+          AND (NOT v_striped OR sluice.lane_queue(queue, lane) = ANY (p_queues))
         LIMIT 1000
       )
       UNION ALL (
-        SELECT id FROM sluice.arrivals WHERE queue = ANY (p_queues) AND xid >= v_later
-        ORDER BY queue, xid, id LIMIT 1000
+        SELECT ctid
+        FROM (
+          SELECT ctid FROM sluice.arrivals
+          WHERE queue = ANY (v_shared) AND xid >= v_later
+            AND (NOT v_striped OR sluice.lane_queue(queue, lane) = ANY (p_queues))
+          ORDER BY queue, xid, id LIMIT 1000
+        ) later
       )
       LIMIT 1000))
     RETURNING id, queue, lane, uses, fair, share, look, level, first
   ), each AS (
   SELECT lane, min(queue) AS queue, min(uses) AS uses, min(fair) AS fair,
-    (array_agg(share ORDER BY id DESC) FILTER (WHERE share IS NOT NULL))[1] AS share,
-    bool_or(look) AS look,
-    CASE
-      WHEN bool_and(level IS NOT NULL) THEN (array_agg(level ORDER BY level DESC, first))[1]
-    END AS level,
-    (array_agg(first ORDER BY level DESC, first))[1] AS first
+    -- A sort in each group of one row would cost more than all else.
+    (max(ARRAY[id, share]) FILTER (WHERE share IS NOT NULL))[2] AS share, bool_or(look) AS look,
+    CASE WHEN bool_and(level IS NOT NULL) THEN (max(ARRAY[level, -first]))[1] END AS level,
+    -(max(ARRAY[level, -first]))[2] AS first
     FROM gone
     GROUP BY lane)
   SELECT array_agg(e.lane), array_agg(e.queue), array_agg(e.uses), array_agg(e.fair),
@@ -53,22 +61,45 @@ BEGIN
   FROM each e;
   IF v_count < 1000 THEN PERFORM sluice.remember_taken_in(p_queues, v_seen); END IF;
   IF v_keys IS NULL THEN RETURN json_build_array(v_turn, NULL); END IF;
-  -- Never by index: to reach one text of an array the server walks over all before it.
-  SELECT array_agg(a.key), array_agg(a.queue), array_agg(a.uses), array_agg(a.fair),
-    array_agg(a.share)
-  INTO v_absent, v_absent_queues, v_absent_uses, v_absent_fair, v_absent_shares
-  FROM unnest(v_keys, v_queues, v_uses, v_fair, v_shares) a(key, queue, uses, fair, share)
-  WHERE NOT EXISTS (SELECT 1 FROM sluice.lanes l WHERE l.key = a.key);
+  v_apart := EXISTS (SELECT 1 FROM sluice.apart);
+  -- Never by index: to reach one text of an array the server walks over all before it. A job behind
+  -- the head of a lane that is known to have jobs changes nothing there: it just joins.
+  SELECT array_agg(a.key) FILTER (WHERE a.absent),
+    array_agg(sluice.lane_queue(a.queue, a.key)) FILTER (WHERE a.absent),
+    array_agg(a.uses) FILTER (WHERE a.absent), array_agg(a.fair) FILTER (WHERE a.absent),
+    array_agg(a.share) FILTER (WHERE a.absent), coalesce(bool_or(a.shares), false),
+    array_agg(a.key) FILTER (WHERE NOT a.joins), array_agg(a.uses) FILTER (WHERE NOT a.joins),
+    array_agg(a.look) FILTER (WHERE NOT a.joins), array_agg(a.level) FILTER (WHERE NOT a.joins),
+    array_agg(a.first) FILTER (WHERE NOT a.joins)
+  INTO v_absent, v_absent_queues, v_absent_uses, v_absent_fair, v_absent_shares, v_reshared,
+    v_changed, v_uses, v_looks, v_levels, v_firsts
+  FROM (
+    SELECT n.*, l.id IS NULL AS absent, l.share <> n.share AS shares,
+      NOT v_apart AND NOT n.look AND n.level IS NOT NULL AND l.sieve IS NULL
+        AND coalesce(
+          l.state IN ({{lane.open}}, {{lane.waiting}})
+            AND (n.level < l.priority OR (n.level = l.priority AND n.first >= l.head)),
+          false
+        ) AS joins
+    FROM unnest(v_keys, v_queues, v_uses, v_fair, v_shares, v_looks, v_levels, v_firsts) n(
+        key, queue, uses, fair, share, look, level, first
+      )
+    LEFT JOIN sluice.lanes l ON l.key = n.key
+  ) a;
   IF v_absent IS NOT NULL THEN
     PERFORM sluice.create_lanes(
       v_absent, v_absent_queues, v_absent_uses, v_absent_fair, v_absent_shares, NULL, NULL, v_now
     );
   END IF;
   -- A lane has the share of the job that came last.
-  UPDATE sluice.lanes l
-  SET share = a.share
-  FROM unnest(v_keys, v_shares) a(key, share) WHERE l.key = a.key AND l.share <> a.share;
-  IF EXISTS (SELECT 1 FROM sluice.apart) THEN
+  IF v_reshared THEN
+    UPDATE sluice.lanes l
+    SET share = a.share
+    FROM unnest(v_keys, v_shares) a(key, share) WHERE l.key = a.key AND l.share <> a.share;
+  END IF;
+  v_keys := v_changed;
+  IF v_keys IS NULL THEN RETURN json_build_array(v_turn, NULL); END IF;
+  IF v_apart THEN
     v_spread := sluice.spread_lanes(v_keys, v_uses, v_now);
   END IF;
   IF v_spread IS NOT NULL THEN
@@ -141,7 +172,7 @@ BEGIN
     (
       SELECT json_agg(u)
       FROM (
-        SELECT DISTINCT split_part(h.queue, E'\x01', 1) AS queue, h.task FROM head h
+        SELECT DISTINCT sluice.shared_queue(h.queue) AS queue, h.task FROM head h
         WHERE h.unlisted
       ) u
     )

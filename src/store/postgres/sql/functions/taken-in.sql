@@ -42,8 +42,16 @@ CREATE OR REPLACE FUNCTION sluice.has_arrived(
 ) RETURNS boolean LANGUAGE plpgsql STABLE AS $f$
 DECLARE
   v_seen pg_snapshot := sluice.taken_in(p_queues); v_later xid8 := pg_snapshot_xmax(v_seen);
-  v_open xid8[] := ARRAY(SELECT pg_snapshot_xip(v_seen));
+  v_open xid8[] := ARRAY(SELECT pg_snapshot_xip(v_seen)); v_shared text[];
 BEGIN
+  v_shared := sluice.shared_queues(p_queues);
+  IF v_shared <> p_queues THEN
+    RETURN EXISTS (
+      SELECT 1 FROM sluice.arrivals
+      WHERE queue = ANY (v_shared) AND (xid >= v_later OR xid = ANY (v_open))
+        AND sluice.lane_queue(queue, lane) = ANY (p_queues)
+    );
+  END IF;
   RETURN EXISTS (SELECT 1 FROM sluice.arrivals WHERE queue = ANY (p_queues) AND xid >= v_later)
     OR EXISTS (SELECT 1 FROM sluice.arrivals WHERE queue = ANY (p_queues) AND xid = ANY (v_open));
 END $f$;

@@ -3,7 +3,7 @@
 CREATE OR REPLACE FUNCTION sluice.is_unlisted(
   p_queue text, p_lane text, p_tasks text[], p_worker bigint, p_now bigint
 ) RETURNS boolean LANGUAGE plpgsql STABLE AS $f$
-DECLARE v_task text := ''; v_queue text := split_part(p_queue, E'\x01', 1);
+DECLARE v_task text := ''; v_queue text := sluice.shared_queue(p_queue);
 BEGIN
   FOR n IN 1 .. 16 LOOP
     SELECT j.task INTO v_task FROM sluice.jobs j
@@ -26,14 +26,15 @@ END $f$;
 CREATE OR REPLACE FUNCTION sluice.park_unlisted(
   p_queues text[], p_tasks text[], p_known text, p_worker bigint, p_count int
 ) RETURNS json LANGUAGE plpgsql {{by_index}} AS $f$
-DECLARE v_now bigint; v_ids bigint[]; v_unknown json;
+DECLARE v_now bigint; v_ids bigint[]; v_unknown json; v_names text[];
 BEGIN
   IF p_tasks IS NULL THEN RETURN NULL; END IF;
   PERFORM sluice.lock_queues(p_queues);
   v_now := sluice.now_us();
+  v_names := sluice.stripes(p_queues);
   v_ids := ARRAY(
     SELECT o.id
-    FROM unnest(p_queues || ARRAY(SELECT sluice.own_queue(q, p_worker) FROM unnest(p_queues) q)) q,
+    FROM unnest(v_names || ARRAY(SELECT sluice.own_queue(q, p_worker) FROM unnest(v_names) q)) q,
       LATERAL (
         SELECT l.id, l.queue, coalesce(l.base, l.key) AS lane FROM sluice.lanes l
         WHERE l.queue = q AND l.state = {{lane.open}} ORDER BY l.priority DESC, l.turn, l.head
@@ -46,7 +47,7 @@ BEGIN
   WHERE id = ANY (v_ids);
   SELECT json_agg(u) INTO v_unknown
   FROM (
-    SELECT DISTINCT split_part(l.queue, E'\x01', 1) AS queue, h.task
+    SELECT DISTINCT sluice.shared_queue(l.queue) AS queue, h.task
     FROM sluice.lanes l,
       LATERAL (
         SELECT j.task FROM sluice.jobs j

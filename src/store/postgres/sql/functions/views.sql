@@ -14,7 +14,7 @@ CREATE OR REPLACE FUNCTION sluice.announce_lanes(
 ) RETURNS void LANGUAGE plpgsql AS $f$
 BEGIN
   INSERT INTO sluice.arrivals (queue, lane, uses, fair, look)
-  SELECT l.queue, l.key,
+  SELECT sluice.shared_queue(l.queue), l.key,
     (
       SELECT '[' || string_agg(
         '[' || to_json(b.limit_name)::text || ',' || to_json(b.key)::text || ']', ',' ORDER BY u.n
@@ -34,7 +34,10 @@ BEGIN
   PERFORM sluice.lock_queues(p_queues);
   IF NOT EXISTS (SELECT 1 FROM sluice.apart) THEN RETURN; END IF;
   PERFORM sluice.announce_lanes(
-    ARRAY(SELECT id FROM sluice.lanes WHERE state = {{lane.spread}} AND queue = ANY (p_queues))
+    ARRAY(
+      SELECT id FROM sluice.lanes
+      WHERE state = {{lane.spread}} AND queue = ANY (sluice.stripes(p_queues))
+    )
   );
 END $f$;
 
@@ -149,7 +152,8 @@ BEGIN
       JOIN sluice.buckets b ON b.id = u.id
       LEFT JOIN sluice.apart x ON x.limit_name = b.limit_name)) AS uses
   INTO v_missing FROM sluice.lanes l, sluice.workers w
-  WHERE l.key = ANY (v_spread) AND l.queue = ANY (w.queues) AND w.alive_until > 0
+  WHERE l.key = ANY (v_spread) AND sluice.shared_queue(l.queue) = ANY (w.queues)
+    AND w.alive_until > 0
     AND NOT EXISTS (SELECT 1 FROM sluice.lanes v WHERE v.key = l.key || E'\x01' || w.id);
   IF v_missing.keys IS NOT NULL THEN
     PERFORM sluice.create_lanes(

@@ -1,0 +1,201 @@
+import type { Clock, Timer } from '../../base/clock.ts'
+import type { GrantedJob } from '../../jobs/job.ts'
+import type { Store } from '../../store/contract/store.ts'
+
+/** A bucket, by its limit and its key. */
+export interface BucketName {
+  readonly limit: string
+  readonly key: string
+}
+
+/** Runs a change of limits. Before it, the held starts whose charges match go back. */
+export type Changing = <T>(uses: (use: BucketName) => boolean, change: () => Promise<T>) => Promise<T>
+
+/** The parts of a hold. */
+export interface HoldOptions {
+  readonly clock: Clock
+  readonly store: Store
+  /** How late a start that was granted ahead may begin here, in µs; later it is given back. */
+  readonly aheadUs: () => number
+  /** Begins a run. `ahead`: it was granted ahead. */
+  readonly begin: (job: GrantedJob, ahead: boolean) => void
+  /** Gives back starts that came too late. */
+  readonly giveBack: (jobs: readonly GrantedJob[]) => void
+}
+
+/** The last starts of one strict bucket. */
+interface Pace {
+  /** The instant of the last start begun, and when it began on the steady clock. */
+  atUs: number
+  begunUs: number
+  /** The latest instant that was granted. */
+  grantedUs: number
+}
+
+interface Held {
+  readonly job: GrantedJob
+  /** Granted ahead of its claim. */
+  readonly ahead: boolean
+  /** Since when it could begin, by the store's clock: its instant, or the arrival of the claim's answer. */
+  readonly sinceUs: number
+  /** The starts around it are so close that whole milliseconds would delay them. */
+  readonly fine: boolean
+}
+
+/**
+ * The part of the distance between two starts of a strict bucket that always remains, if the first is late. The rest
+ * lets a process make up for a stall, at a tenth more than the rate.
+ */
+const KEPT = 0.9
+/** Starts that are closer than this wait by the fine timer, µs. */
+const CLOSE_US = 5000
+/** The most strict buckets whose last start is remembered; the oldest go first. */
+const PACES_AT_MOST = 10_000
+
+/**
+ * Holds starts until their instants. None begins before its own. Of one strict bucket, two keep nine tenths of the
+ * distance between their instants, by the steady clock: a stall costs budget, and never brings starts together.
+ */
+export class Hold {
+  readonly #options: HoldOptions
+  /** By instant. */
+  #held: Held[] = []
+  readonly #paces = new Map<string, Pace>()
+  readonly #counts = new Map<string, number>()
+  #timer: Timer | null = null
+
+  constructor(options: HoldOptions) {
+    this.#options = options
+  }
+
+  /** The starts of a queue that are held. */
+  count(queue: string): number {
+    return this.#counts.get(queue) ?? 0
+  }
+
+  get isEmpty(): boolean {
+    return this.#held.length === 0
+  }
+
+  /**
+   * Holds the jobs of a claim that start later, and begins those of strict buckets that are due.
+   * @param claimedUs the claim's clock @returns the others, which may begin at once
+   */
+  add(jobs: readonly GrantedJob[], claimedUs: number): readonly GrantedJob[] {
+    const free = jobs.filter((job) => job.startedUs <= claimedUs && !job.strict)
+    if (free.length === jobs.length) return jobs
+    const nowUs = this.#options.store.nowUs()
+    for (const job of jobs) {
+      const ahead = job.startedUs > claimedUs
+      if (ahead || job.strict)
+        this.#insert({ job, ahead, sinceUs: Math.max(job.startedUs, nowUs), fine: this.#isClose(job) })
+    }
+    this.#run()
+    return free
+  }
+
+  /** Takes held starts out, to be given back. */
+  take(which: (job: GrantedJob) => boolean): GrantedJob[] {
+    const taken = this.#held.filter(({ job }) => which(job))
+    if (taken.length === 0) return []
+    this.#held = this.#held.filter(({ job }) => !which(job))
+    for (const { job } of taken) this.#count(job, -1)
+    this.#arm()
+    return taken.map(({ job }) => job)
+  }
+
+  #insert(held: Held): void {
+    const at = this.#held.findLastIndex(({ job }) => job.startedUs <= held.job.startedUs)
+    this.#held.splice(at + 1, 0, held)
+    this.#count(held.job, 1)
+  }
+
+  #count({ queue }: GrantedJob, by: 1 | -1): void {
+    this.#counts.set(queue, this.count(queue) + by)
+  }
+
+  #isClose(job: GrantedJob): boolean {
+    let isClose = false
+    for (const name of namesOf(job)) {
+      const pace = this.#paces.get(name)
+      if (!pace) continue
+      isClose ||= job.startedUs - pace.grantedUs < CLOSE_US
+      pace.grantedUs = Math.max(pace.grantedUs, job.startedUs)
+    }
+    return isClose
+  }
+
+  /** Begins what is due, in order. */
+  #run(): void {
+    const { begin, clock, giveBack, store } = this.#options
+    const aheadUs = this.#options.aheadUs()
+    const late: GrantedJob[] = []
+    for (let i = 0; i < this.#held.length;) {
+      const { job, ahead, sinceUs } = this.#held[i] as Held
+      const storeUs = store.nowUs()
+      if (job.startedUs > storeUs) break
+      // A late answer does not count: the next one may be as late.
+      const isLate = ahead && storeUs - sinceUs > aheadUs
+      if (!isLate && this.#paceUs(job) > clock.monotonicUs()) {
+        i++
+        continue
+      }
+      this.#held.splice(i, 1)
+      this.#count(job, -1)
+      if (isLate) late.push(job)
+      else {
+        begin(job, ahead)
+        // After its handler began: before, this process may have lost the processor for a while.
+        this.#note(job, clock.monotonicUs())
+      }
+    }
+    if (late.length > 0) giveBack(late)
+    this.#arm()
+  }
+
+  /** When the last starts of its strict buckets let a job begin, on the steady clock. */
+  #paceUs(job: GrantedJob): number {
+    let us = -Infinity
+    for (const name of namesOf(job)) {
+      const pace = this.#paces.get(name)
+      if (pace) us = Math.max(us, pace.begunUs + Math.ceil(KEPT * Math.abs(job.startedUs - pace.atUs)))
+    }
+    return us
+  }
+
+  #note(job: GrantedJob, begunUs: number): void {
+    for (const name of namesOf(job)) {
+      const grantedUs = Math.max(this.#paces.get(name)?.grantedUs ?? 0, job.startedUs)
+      this.#paces.delete(name)
+      this.#paces.set(name, { atUs: job.startedUs, begunUs, grantedUs })
+    }
+    for (const name of this.#paces.keys()) {
+      if (this.#paces.size <= PACES_AT_MOST) break
+      this.#paces.delete(name)
+    }
+  }
+
+  #arm(): void {
+    this.#timer?.cancel()
+    this.#timer = null
+    const { clock, store } = this.#options
+    const storeUs = store.nowUs()
+    const nowUs = clock.monotonicUs()
+    let next: { readonly us: number; readonly fine: boolean } | null = null
+    for (const { job, fine } of this.#held) {
+      const dueUs = job.startedUs - storeUs
+      const us = Math.max(dueUs, this.#paceUs(job) - nowUs, 0)
+      if (!next || us < next.us) next = { us, fine }
+      // The starts behind it come later.
+      if (dueUs > 0) break
+    }
+    if (!next) return
+    const run = (): void => this.#run()
+    this.#timer =
+      next.fine && clock.setFineTimer ? clock.setFineTimer(run, next.us / 1000) : clock.setTimer(run, next.us / 1000)
+  }
+}
+
+function namesOf(job: GrantedJob): string[] {
+  return job.strict?.map(({ limit, key }) => `${limit}\0${key}`) ?? []
+}

@@ -1,0 +1,121 @@
+/** Starts granted ahead: each is charged at its own future instant, and its claimer holds it until then. */
+import { isStrict } from '../limits/limit.ts'
+import { isNear } from '../rules/fixed-window.ts'
+import { type Bucket, deniedUntilUs, type Head, type Lane } from './lane.ts'
+import { type Charge, chargesOf, type QueueSlots } from './queue-slots.ts'
+import { TurnOrder, type TurnRank } from './turn-order.ts'
+import type { WaitList } from './wait-list.ts'
+
+/**
+ * How far ahead a start may be that takes the next start of another strict bucket, µs. Jobs that need only that bucket
+ * wait for up to as much longer.
+ */
+const AHEAD_OF_OTHERS_US = 5000
+/** Jobs of a lane that one read takes, since each of them may start at an instant of its own. */
+export const HEADS_AHEAD = 16
+
+interface DueList extends TurnRank {
+  readonly waitList: WaitList
+}
+
+/** The instants from the clock's up to a bound at which first lanes of wait lists may start. */
+export class Ahead {
+  readonly clockUs: number
+  readonly #untilUs: number
+  readonly #order = new TurnOrder<DueList>()
+  /** Wait lists whose first lane is left to its own time. */
+  readonly #left = new Set<WaitList>()
+  /** The instant decided for. */
+  #atUs: number
+
+  constructor(clockUs: number, untilUs: number) {
+    this.clockUs = clockUs
+    this.#atUs = clockUs
+    this.#untilUs = untilUs
+  }
+
+  /** Notes when the first lane of a wait list may start. */
+  note(waitList: WaitList, atUs: number): void {
+    if (atUs > this.#untilUs || this.#left.has(waitList)) return
+    this.#order.push({ id: waitList.bucket.id, priority: 0, turn: Math.max(atUs, this.#atUs), head: 0, waitList })
+  }
+
+  /** The next instant, and the wait lists that are due then; null: none. */
+  next(): { readonly atUs: number; readonly waitLists: readonly WaitList[] } | null {
+    if (!this.#order.top) return null
+    const first = this.#order.pop() as DueList
+    this.#atUs = first.turn
+    const waitLists = [first.waitList]
+    while (this.#order.top?.turn === first.turn) waitLists.push((this.#order.pop() as DueList).waitList)
+    return { atUs: first.turn, waitLists }
+  }
+
+  /** Leaves the first lane of a wait list to its own time, and with it all that wait behind it. */
+  readonly leave = (waitList: WaitList): void => {
+    this.#left.add(waitList)
+  }
+
+  /** Whether the first lane of a wait list must not be looked at for this instant: it is left, or it is for a later one. */
+  defers(waitList: WaitList, needUs: number): boolean {
+    // The decision for the clock's own instant is over, and has left this lane.
+    if (needUs <= this.clockUs) this.leave(waitList)
+    else if (needUs <= this.#atUs && !this.#left.has(waitList)) return false
+    else this.note(waitList, needUs)
+    return true
+  }
+
+  /**
+   * Whether a lane's head may start at an instant after the clock's: only if time alone decides it. No start takes a
+   * permit of a bucket whose own rule does not set the instant, since the permit would lie idle until then.
+   */
+  admits(lane: Lane, head: Head, share: QueueSlots, atUs: number): boolean {
+    if (share.ahead <= 0 || (head.latestUs !== null && head.latestUs < atUs)) return false
+    return chargesOf(lane, head, share).every(
+      (charge, i) =>
+        isTimed(charge) &&
+        this.#isOpen(charge, head, atUs) &&
+        (i < lane.buckets.length || deniedUntilUs(charge.bucket, charge.weight, atUs, head.given) === null),
+    )
+  }
+
+  #isOpen({ bucket, weight }: Charge, head: Head, atUs: number): boolean {
+    const { policy, state } = bucket
+    if (!policy || state.closedUntilUs > this.clockUs) return false
+    const { allowance, rule } = state
+    if (allowance && allowance.untilUs > this.clockUs && allowance.untilUs <= atUs) return false
+    if (rule?.kind === 'sliding' && rule.debt > 0) return false
+    if (policy.rule?.kind === 'sliding' && weight > policy.rule.max) return false
+    if (policy.rule?.kind === 'fixed' && !isNear(policy.rule, this.clockUs, atUs)) return false
+    if (policy.concurrency === null && !isStrict(policy)) return true
+    const needUs = deniedUntilUs(bucket, weight, this.clockUs, head.given) ?? this.clockUs
+    if (policy.concurrency !== null && needUs < atUs) return false
+    return needUs >= atUs || weight === 0 || atUs - this.clockUs <= AHEAD_OF_OTHERS_US
+  }
+
+  /**
+   * When a claimer should come for the first lane of a wait list: early enough to grant its start and those after it
+   * ahead. It comes at the instant itself for a start that only its own time decides, or that was not granted although
+   * it was near enough.
+   */
+  wakeUs(lane: Lane, head: Head | null, share: QueueSlots | undefined, needUs: number): number {
+    if (!head || !share || share.aheadAtMost === 0) return needUs
+    const charges = chargesOf(lane, head, share)
+    if (!charges.every(isTimed)) return needUs
+    const aheadUs = this.#untilUs - this.clockUs
+    const takesOthers = charges.some(({ bucket, weight }) => {
+      if (!bucket.policy || !isStrict(bucket.policy) || weight === 0) return false
+      return (deniedUntilUs(bucket, weight, this.clockUs, head.given) ?? 0) < needUs
+    })
+    return earlier(needUs, this.clockUs, takesOthers ? Math.min(aheadUs, AHEAD_OF_OTHERS_US) : aheadUs)
+  }
+}
+
+/** When a claimer should come for starts due at an instant that it has not granted, if they may be granted ahead. */
+export function earlier(dueUs: number, nowUs: number, aheadUs: number): number {
+  return dueUs > nowUs + aheadUs ? dueUs - Math.floor(aheadUs / 2) : dueUs
+}
+
+/** Whether a refusal by this bucket only delays a start. */
+function isTimed({ bucket: { policy } }: { readonly bucket: Bucket }): boolean {
+  return policy !== null && policy.onLimit === 'wait' && policy.maxWaitUs === null
+}

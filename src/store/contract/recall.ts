@@ -1,0 +1,9 @@
+/** Changes that a claim has read. By them starts that were granted ahead before may have to go back. */
+export interface Recall {
+  /** Grows with every change of a limit. */
+  readonly generation?: number
+  /** Buckets under a penalty, of those that the claim read. */
+  readonly closedNow?: readonly { readonly limit: string; readonly key: string }[]
+  /** Queues of the request that are paused. */
+  readonly pausedQueues?: readonly string[]
+}

@@ -1,0 +1,12 @@
+/**
+ * The columns of rows as texts of PostgreSQL arrays. The server reads an array once, but a row of JSON again for each of
+ * its fields.
+ */
+export function columnsOf(rows: readonly (readonly (number | string | null)[])[], count: number): string[] {
+  return Array.from({ length: count }, (_, at) => `{${rows.map((row) => element(row[at] ?? null)).join()}}`)
+}
+
+function element(value: number | string | null): string {
+  if (value === null) return 'NULL'
+  return typeof value === 'number' ? String(value) : `"${value.replaceAll(/["\\]/g, '\\$&')}"`
+}

@@ -1,0 +1,1 @@
+-- Only functions: a claim reads as many jobs of a lane as its turns may take.

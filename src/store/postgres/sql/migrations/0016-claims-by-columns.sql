@@ -1,0 +1,1 @@
+-- Only functions: a claim reads waiting jobs by columns, and looks once where no lane waits.

@@ -1,0 +1,1 @@
+-- Only functions: a claim takes in arrivals in one pass, and looks again only at lanes that change.

@@ -1,0 +1,1 @@
+-- Only functions: jobs without limits, times and terms are stored by a shorter path.

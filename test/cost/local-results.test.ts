@@ -1,0 +1,36 @@
+import { expect, test } from 'vitest'
+import { task } from '../../src/exports/index.ts'
+import { createEngineHarness } from '../engine/engine-harness.ts'
+import { eachLog } from './statement-log.ts'
+
+const log = eachLog()
+const withText = (part: string): string[] => log().texts.filter((sql) => sql.includes(part))
+
+test('the end of a run answers the waiters of its process without a read, and needs no claim of its own', async () => {
+  const { clock, start } = createEngineHarness()
+  const work = task('work.item', { run: () => clock.sleep('2s').then(() => 'done') })
+  await start({ tasks: [work] })
+  const job = await work.enqueue()
+  await clock.advance('1s')
+  log().clear()
+  const results = Promise.all([job.result(), job.result()])
+  await clock.advance('1s')
+  expect(await results).toEqual(['done', 'done'])
+  expect(withText('UPDATE jobs SET state = 3')).toHaveLength(1)
+  expect(withText('FROM jobs j WHERE id')).toEqual([])
+  expect(withText('FROM queues WHERE paused')).toEqual([])
+})
+
+test('the end of a run whose slot was the last one is followed by a claim', async () => {
+  const { clock, start } = createEngineHarness()
+  const work = task('work.item', { run: () => clock.sleep('2s').then(() => 'done') })
+  await start({ tasks: [work], queues: { default: 1 } })
+  const job = await work.enqueue()
+  const next = await work.enqueue()
+  await clock.advance('1s')
+  log().clear()
+  await clock.advance('1s')
+  expect(withText('FROM queues WHERE paused')).not.toEqual([])
+  await clock.advance('2s')
+  expect(await Promise.all([job.result(), next.result()])).toEqual(['done', 'done'])
+})
