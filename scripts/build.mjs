@@ -12,7 +12,9 @@ const compile = (...flags) =>
 // A file removed from src/ must not live on in dist/ and in the published package.
 rmSync(`${root}/dist`, { recursive: true, force: true })
 try {
-  compile()
+  // The comments of declarations are the manual in an editor; those of the code are for people who read src/.
+  compile('--emitDeclarationOnly')
+  compile('--declaration', 'false', '--isolatedDeclarations', 'false', '--removeComments')
 } catch {
   // The compiler has already printed its errors; a stack trace of this script would hide them.
   if (!process.argv.includes('--watch')) process.exit(1)
