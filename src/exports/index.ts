@@ -40,6 +40,7 @@ export type { LiveForecastOptions } from '../engine/api/forecast.ts'
 export type { BucketView, LimitView, WaitingRow, WaitingView } from '../engine/api/limits.ts'
 export type { WaitView } from '../engine/events/wait-histogram.ts'
 export type { OverrideView } from '../engine/api/override-view.ts'
+export type { Snooze } from '../engine/define/snooze.ts'
 export {
   task,
   type AnyTask,

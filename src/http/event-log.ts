@@ -58,6 +58,7 @@ const NAMES = [
   'job.completed',
   'job.failed',
   'job.retrying',
+  'job.snoozed',
   'job.discarded',
   'job.cancelled',
   'job.lease_lost',

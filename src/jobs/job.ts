@@ -139,6 +139,8 @@ export type Settlement = {
   | { readonly kind: 'cancel' }
   /** Interrupted by a stop of the worker: goes back to its lane, the attempt is not charged. */
   | { readonly kind: 'give-back' }
+  /** The handler's wish: the job is scheduled again, the attempt is not charged, and its next start pays again. */
+  | { readonly kind: 'snooze'; readonly delayUs: number }
   /** A push-back by the API: it closes the bucket, and the job returns to its lane without a charged attempt. */
   | {
       readonly kind: 'push-back'

@@ -151,6 +151,11 @@ export class Remote {
     return this.#settle(id, holder, ({ seq, attempt }) => ({ seq, attempt, kind: 'give-back' }))
   }
 
+  /** Settles a run whose job is to run again after a time, in µs. The attempt is not charged. */
+  snooze(id: string, holder: Holder, delayUs: number): Promise<RemoteSettled> {
+    return this.#settle(id, holder, ({ seq, attempt }) => ({ seq, attempt, kind: 'snooze', delayUs }))
+  }
+
   /** Ends a cancelled run, since no process here can. False: it is no longer active, or an engine runs it. */
   async endCancelled(id: string): Promise<boolean> {
     const settled = await this.#settle(id, {}, ({ seq, attempt }) => ({ seq, attempt, kind: 'cancel' }))
@@ -275,7 +280,7 @@ export class Remote {
     const error = 'error' in settlement ? errorOf(settlement.error) : null
     const input = task ? fromJsonText(before.input, undefined) : undefined
     this.#reporter?.settled(asRun(before), task, { settlement, error }, settled, input)
-    if (settlement.kind === 'retry' || settlement.kind === 'push-back') this.notify()
+    if ('delayUs' in settlement || settlement.kind === 'push-back') this.notify()
     else wakeup.notify('permits')
     return answer
   }

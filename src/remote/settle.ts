@@ -2,12 +2,13 @@ import { extraOf } from '../jobs/job-extra.ts'
 import type { Clock } from '../base/clock.ts'
 import { persist } from '../base/persist.ts'
 import type { GrantedJob, SettleResult, Settlement } from '../jobs/job.ts'
-import type { JobState } from '../jobs/job-state.ts'
+import { isFinal, type JobState } from '../jobs/job-state.ts'
 import type { JobDetails } from '../store/contract/remote-jobs.ts'
 import { FAILURES_KEPT } from './fetch-room.ts'
 import type { FetchedJob } from './joined-claims.ts'
 import type { RemoteFeedback } from './feedback.ts'
 import type { Store } from '../store/contract/store.ts'
+import { attemptBack } from '../store/shared/settle-once.ts'
 import { type Failure, storedFailure } from './retry.ts'
 import { endOf } from './times.ts'
 
@@ -104,7 +105,7 @@ async function settleRun(
     atUs === undefined
       ? // The settlement is written, so a failed read must not report it as failed.
         await store.details(before.id).catch(() => ({ ...before, state }))
-      : settledDetails(before, settlement, state, atUs)
+      : settledDetails(before, settlement, state, atUs, clock.now())
   return { answer: { kind: 'settled', before, after }, settlement, settled }
 }
 
@@ -144,24 +145,30 @@ export function pushedBack(
 }
 
 /** A job as the settlement of its run leaves it, except for its progress and its place in the dead letter. */
-function settledDetails(before: JobDetails, settlement: Settlement, state: JobState, atUs: number): JobDetails {
+function settledDetails(
+  before: JobDetails,
+  settlement: Settlement,
+  state: JobState,
+  atUs: number,
+  nowMs: number,
+): JobDetails {
   const error = 'error' in settlement ? settlement.error : null
-  const back = settlement.kind === 'push-back' || settlement.kind === 'give-back'
+  const back = attemptBack(settlement) > 0
   const failed = error && !back ? [...before.errors, { ...error, attempt: before.attempt, atUs }] : before.errors
   const waitsUs =
-    settlement.kind === 'retry' ? settlement.delayUs : settlement.kind === 'push-back' ? settlement.closedForUs : 0
+    'delayUs' in settlement ? settlement.delayUs : 'closedForUs' in settlement ? settlement.closedForUs : 0
   const { parentResults: _results, ...job } = before
   return {
     ...job,
     state,
     attempt: before.attempt - (back ? 1 : 0),
-    pushedBack: back ? before.pushedBack + 1 : 0,
+    pushedBack: settlement.kind === 'snooze' ? 1 : back ? before.pushedBack + 1 : 0,
     result: settlement.kind === 'complete' ? settlement.result : null,
     error: error ?? before.error,
     errors: failed.slice(-FAILURES_KEPT),
     sinceUs: atUs,
-    dueUs: state === 'retryable' ? atUs + waitsUs : null,
-    finishedUs: state === 'retryable' || state === 'available' ? null : atUs,
+    dueUs: state === 'retryable' ? atUs + waitsUs : state === 'scheduled' ? nowMs * 1000 + waitsUs : null,
+    finishedUs: isFinal(state) ? atUs : null,
     worker: null,
     workerName: null,
     engineRuns: false,

@@ -191,6 +191,48 @@ describe('timeouts and retries', () => {
     expect(await d.fetch()).toEqual([id])
   })
 
+  test('a job that its worker lets snooze is scheduled, is no failure, and uses no attempt', async () => {
+    const d = await HttpHarness.open()
+    const id = await d.push({ retry: { max_attempts: 1 } })
+    for (let i = 0; i < 3; i++) {
+      expect(await d.fetch()).toEqual([id])
+      const next = new Date(d.clock.now() + 90_000).toISOString()
+      const { status, body } = await d.post('/ojs/v1/workers/nack', { job_id: id, attempt: 1, snooze_ms: 90_000 })
+      expect([status, body]).toMatchObject([200, { state: 'scheduled', attempt: 0, next_attempt_at: next }])
+      const job = await d.job(id)
+      expect(job).toMatchObject({ state: 'scheduled', attempt: 0, scheduled_at: next })
+      expect(job['errors']).toBeUndefined()
+      await d.clock.advance('89s')
+      expect(await d.fetch()).toEqual([])
+      await d.clock.advance('1s')
+    }
+    expect(await d.fetch()).toEqual([id])
+    await d.ack(id)
+    expect(await d.job(id)).toMatchObject({ state: 'completed', attempt: 1 })
+    const { body } = await d.get('/ojs/v1/events?types=job.snoozed')
+    const events = body['events'] as { data: Json }[]
+    expect(events.map(({ data }) => data['job_id'])).toEqual([id, id, id])
+  })
+
+  test.each<[Json, number, string]>([
+    [{ snooze_ms: -1 }, 400, 'snooze_ms'],
+    [{ snooze_ms: 1.5 }, 400, 'snooze_ms'],
+    [{ snooze_ms: '1000' }, 400, 'snooze_ms'],
+    [{ snooze_ms: 4e12 }, 400, 'snooze_ms'],
+    [{ snooze_ms: 3.1e12 * 2 }, 400, 'snooze_ms'],
+    [{ snooze_ms: 1000, requeue: true }, 400, 'excludes'],
+    [{ snooze_ms: 1000, error: { code: 'x' } }, 400, 'excludes'],
+    [{ snoozems: 1000 }, 400, 'did you mean snooze_ms?'],
+    [{}, 400, 'snooze_ms'],
+  ])('a nack with %j is refused, and the run goes on', async (more, expected, words) => {
+    const d = await HttpHarness.open()
+    const id = await d.push()
+    await d.fetch()
+    const { status, body } = await d.post('/ojs/v1/workers/nack', { job_id: id, ...more })
+    expect([status, body['error']?.message]).toEqual([expected, expect.stringContaining(words)])
+    expect((await d.job(id))['state']).toBe('active')
+  })
+
   test('of the details of failures a part is kept, and what is far too large is refused', async () => {
     const d = await HttpHarness.open()
     const id = await d.push({ retry: { max_attempts: 60, backoff_strategy: 'none' } })

@@ -41,6 +41,8 @@ describe('a misspelt member is refused, and the message says which was meant', (
     ['ack', { results: 1 }, 'result'],
     ['nack', { error: { code: 'x', message: 'm', retry_aftr: 60 } }, 'retry_after'],
     ['nack', { error: { code: 'x', message: 'm' }, rate_limit_header: {} }, 'rate_limit_headers'],
+    ['nack', { snooz_ms: 1000 }, 'snooze_ms'],
+    ['nack', { snoozeMs: 1000 }, 'snooze_ms'],
   ])('of a settlement: %s %j, and the run goes on', async (verb, more, meant) => {
     const d = await HttpHarness.open()
     const id = await d.push()

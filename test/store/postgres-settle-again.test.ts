@@ -12,6 +12,7 @@ const OUTCOMES: readonly (readonly [name: string, outcome: Outcome])[] = [
   ['discard', { kind: 'discard', error: FAILURE }],
   ['cancel', { kind: 'cancel' }],
   ['give-back', { kind: 'give-back' }],
+  ['snooze', { kind: 'snooze', delayUs: 1e6 }],
   ['push-back', { kind: 'push-back', limit: null, key: '', closedForUs: 1e6, error: FAILURE }],
   ['push-back that closes a bucket', { kind: 'push-back', limit: 'r', key: '', closedForUs: 1e6, error: FAILURE }],
 ]

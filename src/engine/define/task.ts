@@ -21,6 +21,7 @@ import {
 import type { Key, KeyPath } from '../../policy/limits/key-path.ts'
 import { type Fairness, fairnessOf } from './fairness.ts'
 import { notAList } from './limit-registry.ts'
+import type { Snooze } from './snooze.ts'
 
 /** A handler's context, beside its input. */
 export interface Context<I> {
@@ -57,6 +58,13 @@ export interface Context<I> {
   observe(response: Answer): void
   /** Reports the progress of the run, 0 to 1, in the `job.progress` event. */
   progress(fraction: number): void
+  /**
+   * Makes a value which, returned by `run`, schedules the job again after this time (0 to 100 years). The run counts as
+   * no attempt, its result is dropped, and its next start pays its limits again. A job may snooze any number of times.
+   * By itself the call does nothing.
+   * @throws {SluiceError} `duration.invalid`; `option.invalid` for an end after 2199
+   */
+  snooze(duration: Duration): Snooze
 }
 
 /** A stored job, as `enqueue` returns it. */
@@ -140,7 +148,8 @@ export interface TaskOptions<O, R> {
   /** The time of each attempt, from its start; default: none. */
   timeout?: Duration
   retry?: RetryOptions
-  run(input: NoInfer<O>, ctx: Context<NoInfer<O>>): R | Promise<R>
+  /** Its value is the job's result, or `ctx.snooze(duration)`. */
+  run(input: NoInfer<O>, ctx: Context<NoInfer<O>>): R | Snooze | Promise<R | Snooze>
   /** Runs at the start of each attempt, beside the handler: it delays no run. */
   onStarted?(job: { id: string; input: NoInfer<O>; attempt: number }): void
   /** Runs once, after a job has completed durably, with the result after JSON. */

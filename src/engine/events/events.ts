@@ -49,6 +49,8 @@ export interface SluiceEvents {
   'job.completed': JobEvent
   'job.failed': JobEvent & { readonly error: Error }
   'job.retrying': JobEvent & { readonly error: Error; readonly delayMs: number }
+  /** A run returned `ctx.snooze`, or a remote worker asked for that: the job is scheduled for then. */
+  'job.snoozed': JobEvent & { readonly until: Date }
   'job.discarded': JobEvent & { readonly error: Error }
   'job.cancelled': JobEvent
   /** The lease ended before the run settled, so its outcome was refused. */
@@ -122,6 +124,7 @@ const NAMES: Readonly<Record<keyof SluiceEvents, true>> = {
   'job.completed': true,
   'job.failed': true,
   'job.retrying': true,
+  'job.snoozed': true,
   'job.discarded': true,
   'job.cancelled': true,
   'job.lease_lost': true,

@@ -7,6 +7,7 @@ import { validate } from '../../jobs/schema.ts'
 import type { Events } from '../events/events.ts'
 import { carriedBy, type Instrumentation, type EndReason, type RunEnd } from '../events/instrumentation.ts'
 import type { Context, TaskDefinition } from '../define/task.ts'
+import { snoozeFor } from '../define/snooze.ts'
 import type { Feedback } from './feedback.ts'
 import { about } from './report.ts'
 
@@ -103,7 +104,7 @@ export class HandlerCall {
   }
 
   #context(): Context<unknown> {
-    const { events, feedback, handlerLogger } = this.#shared
+    const { clock, events, feedback, handlerLogger } = this.#shared
     const { job, input } = this
     const { id } = job
     const occurrence = job.occurrence
@@ -123,6 +124,7 @@ export class HandlerCall {
         const progress = Math.min(1, Math.max(0, fraction))
         events.emit('job.progress', { ...about(job), progress })
       },
+      snooze: (duration) => snoozeFor(duration, clock),
     }
   }
 

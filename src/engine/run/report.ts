@@ -95,6 +95,10 @@ export class Reporter {
       )
       return this.#options.results.completed(job.id, text)
     }
+    if (settlement.kind === 'snooze' && state === 'scheduled') {
+      if (!events.heard('job.snoozed')) return
+      return events.emit('job.snoozed', { ...about(job), until: this.#afterUs(settlement.delayUs, settled.atUs) })
+    }
     if (settlement.kind === 'push-back') {
       const { limit, key, closedForUs } = settlement
       if (limit !== null && settled.adjusted)
@@ -289,6 +293,11 @@ export class Reporter {
 
   #ended(id: string): void {
     this.#options.results.settled(id)
+  }
+
+  /** The end of a time that began at an instant of the store; absent: now. */
+  #afterUs(delayUs: number, sinceUs = this.#options.store.nowUs()): Date {
+    return this.#wallOf(sinceUs + delayUs)
   }
 
   #wallOf(storeUs: number): Date {

@@ -15,6 +15,7 @@ import { partitionKey } from '../../policy/limits/partition-key.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { RunEnd } from '../events/instrumentation.ts'
 import type { LimitRegistry } from '../define/limit-registry.ts'
+import { snoozedUs } from '../define/snooze.ts'
 import type { TaskDefinition } from '../define/task.ts'
 import type { HeldRuns } from './held-runs.ts'
 
@@ -52,9 +53,8 @@ const SETTLES_FOR_MS = 120_000
 const A_SETTLEMENT = 'the settlement of a run'
 
 /**
- * The outcome of a run: complete, retry, push-back, discard, cancel or give-back. It never throws, even if the
- * handler's
- * values do.
+ * The outcome of a run: complete, snooze, retry, push-back, discard, cancel or give-back. It never throws, even if the
+ * handler's values do.
  */
 export function outcomeOf(context: OutcomeContext, job: GrantedJob, task: TaskDefinition, end: RunEnd): Outcome {
   const { seq, attempt } = job
@@ -67,6 +67,8 @@ export function outcomeOf(context: OutcomeContext, job: GrantedJob, task: TaskDe
       if (end.after === null || outcome.settlement.kind === 'push-back') return outcome
       return outcomeOf(context, job, task, { kind: 'ended', by: end.after })
     }
+    const delayUs = snoozedUs(end.value)
+    if (delayUs !== null) return { settlement: { seq, attempt, kind: 'snooze', delayUs }, error: null }
     const result = end.value === undefined ? null : toJsonText(end.value, `the result of task ${task.name}`)
     return { settlement: { seq, attempt, kind: 'complete', result }, error: null }
   } catch (error) {

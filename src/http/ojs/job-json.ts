@@ -83,8 +83,10 @@ function timesOf(job: JobDetails, extra: OjsExtra): Record<string, unknown> {
   const { times = {}, options = {} } = ojs ?? {}
   const finished = job.finishedUs === null ? undefined : timeOf(job.finishedUs)
   const sent = times['scheduled_at'] ?? options.scheduled_at ?? options.delay_until ?? undefined
+  const snoozed = state === 'scheduled' && job.startedUs !== null && job.dueUs !== null
   const cameUp =
-    state !== 'scheduled' && state !== 'pending' && !(state === 'cancelled' && wasEarly(job, extra, sent ?? null))
+    snoozed ||
+    (state !== 'scheduled' && state !== 'pending' && !(state === 'cancelled' && wasEarly(job, extra, sent ?? null)))
   return {
     created_at: timeOf(job.createdUs),
     enqueued_at: !cameUp ? undefined : timeOf(state === 'available' ? job.sinceUs : (activatedUs ?? job.createdUs)),
@@ -92,7 +94,7 @@ function timesOf(job: JobDetails, extra: OjsExtra): Record<string, unknown> {
     scheduled_at: sent ?? (state === 'scheduled' && job.dueUs !== null ? timeOf(job.dueUs) : undefined),
     expires_at: times['expires_at'] ?? options.expires_at ?? undefined,
     started_at: job.startedUs === null ? undefined : timeOf(job.startedUs),
-    next_attempt_at: state === 'retryable' && job.dueUs !== null ? timeOf(job.dueUs) : undefined,
+    next_attempt_at: (state === 'retryable' && job.dueUs !== null) || snoozed ? timeOf(job.dueUs ?? 0) : undefined,
     retry_delay_ms: retryDelayMs(job) ?? undefined,
     // A job that was discarded before its start has no completion.
     completed_at: state === 'completed' || (state === 'discarded' && job.attempt > 0) ? finished : undefined,

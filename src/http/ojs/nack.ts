@@ -1,10 +1,12 @@
 import { z } from 'zod'
+import { MAX_DURATION_US } from '../../base/duration.ts'
+import { END_OF_TIME_MS } from '../../base/instant.ts'
 import type { JsonValue } from '../../base/json-value.ts'
 import type { Failure } from '../../remote/retry.ts'
 import type { Holder, RemoteSettled } from '../../remote/settle.ts'
 import { readRateLimitHeaders, type RetryAfter } from '../../jobs/rate-limit-headers.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
-import { invalid } from '../refusal.ts'
+import { invalid, unprocessable } from '../refusal.ts'
 import { jobJson } from './job-json.ts'
 import { type HeaderValue, holderOf, settledJob, BudgetReport } from './settled.ts'
 import { Instant, instantMs, JobId, WorkerId } from './schemas.ts'
@@ -34,16 +36,24 @@ const Body = z.looseObject({
   worker_id: WorkerId.nullish(),
   attempt: z.int().min(1).nullish(),
   requeue: z.boolean().nullish(),
+  snooze_ms: z
+    .int()
+    .min(0)
+    .max(MAX_DURATION_US / 1000)
+    .nullish()
+    .meta({
+      description: 'Runs the job again after this time, in ms, without a failure. Excludes error and requeue.',
+    }),
   error: Failed.nullish(),
   ...BudgetReport,
 })
 
-/** NACK: a run has failed, was refused by an API, or is given up. */
+/** NACK: a run has failed, was refused by an API, snoozes, or is given up. */
 export const nack: Operation = operation({
   method: 'POST',
   path: '/ojs/v1/workers/nack',
   name: 'nackJob',
-  summary: 'Report that a run has failed.',
+  summary: 'Report that a run has failed, or give its job back.',
   body: Body,
   answers: { 200: 'The job after its failure.' },
   async run(call) {
@@ -71,9 +81,15 @@ function settle(
   holder: Holder,
 ): Promise<RemoteSettled> {
   const { remote, clock } = server
-  const { job_id: id, error, requeue } = body
+  const { job_id: id, error, requeue, snooze_ms: snoozeMs } = body
+  if (typeof snoozeMs === 'number') {
+    if (error || requeue) throw invalid('snooze_ms excludes error and requeue. Expected one of them.')
+    if (clock.now() + snoozeMs >= END_OF_TIME_MS)
+      throw unprocessable('snooze_ms is too long. Expected a time that ends before 2200-01-01.')
+    return remote.snooze(id, holder, snoozeMs * 1000)
+  }
   if (requeue) return remote.giveUp(id, holder)
-  if (!error) throw invalid('error is missing. Expected { code, message }, or requeue.')
+  if (!error) throw invalid('error is missing. Expected { code, message }, or requeue, or snooze_ms.')
   const failure: Failure = {
     code: error.code ?? 'handler_error',
     message: error.message ?? '',

@@ -1,6 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
 import type { Settlement } from '../../jobs/job.ts'
-import type { SettleRequest } from '../shared/settle-once.ts'
+import { attemptBack, type SettleRequest } from '../shared/settle-once.ts'
 import { column, columns, type RowOf } from '../shared/columns.ts'
 import { isEnd, STATE } from '../shared/state.ts'
 
@@ -53,7 +53,7 @@ function foundOf({ worker, settlement }: SettleRequest, row: RowOf<typeof RUN>):
 function hasWon(settlement: Settlement, attempt: number, state: number, failed: boolean): boolean {
   if (settlement.kind === 'retry') return failed
   // Their attempt was given back, and a later run may have it.
-  if (settlement.kind === 'push-back' || settlement.kind === 'give-back') return attempt <= settlement.attempt
+  if (attemptBack(settlement) > 0) return attempt <= settlement.attempt
   return attempt === settlement.attempt && isEnd(state)
 }
 

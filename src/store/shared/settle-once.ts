@@ -37,7 +37,7 @@ export function settleRounds(requests: readonly SettleRequest[]): readonly (read
 /** The end of a run by its settlement, unless a caller asked to cancel the job. */
 export interface RunEnd {
   readonly state: number
-  /** The time from now to the end of its retention or its next start; null: none. */
+  /** The time from now to the end of its retention or its next start, by the wall clock if scheduled; null: none. */
   readonly afterUs: number | null
   readonly result: string | null
   /** JSON text. */
@@ -59,6 +59,7 @@ export function runEndOf(settlement: Settlement, retention: Retention): RunEnd {
   if (settlement.kind === 'cancel') return end(STATE.cancelled, retention.cancelledUs)
   if (settlement.kind === 'discard') return end(STATE.discarded, retention.discardedUs, settlement.error)
   if (settlement.kind === 'give-back') return end(STATE.available, null)
+  if (settlement.kind === 'snooze') return end(STATE.scheduled, settlement.delayUs)
   if (settlement.kind === 'push-back') {
     if (settlement.limit === null || settlement.apart)
       return end(STATE.retryable, settlement.closedForUs, settlement.error)
@@ -71,5 +72,5 @@ export function runEndOf(settlement: Settlement, retention: Retention): RunEnd {
 
 /** The number of attempts that a settlement gives back. */
 export function attemptBack({ kind }: Settlement): number {
-  return kind === 'push-back' || kind === 'give-back' ? 1 : 0
+  return kind === 'push-back' || kind === 'give-back' || kind === 'snooze' ? 1 : 0
 }

@@ -1,6 +1,7 @@
 import { attemptBack, runEndOf, type SettleRequest, settleRounds } from '../shared/settle-once.ts'
 import type { SettleResult, Settlement } from '../../jobs/job.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
+import type { Instant } from '../../jobs/series.ts'
 import { advance } from './advance.ts'
 import { returnPermits } from './buckets.ts'
 import type { Context } from './context.ts'
@@ -24,17 +25,18 @@ type Row = [
 
 type CompletedRow = [seq: number, permits: string | null, flow: number | null]
 
-const GOES_ON = `${STATE.retryable}, ${STATE.available}`
+const GOES_ON = `${STATE.scheduled}, ${STATE.retryable}, ${STATE.available}`
 /** A caller asked to cancel the job while it ran, so it does not run again. */
 const STOPPED = `cancelling AND s.value ->> 3 IN (${GOES_ON})`
 // A failed attempt is added to the job's history; a push-back is not one.
 const HISTORY = `CASE WHEN s.value ->> 6 IS NULL OR s.value ->> 7 > 0 THEN errors ELSE ${withFailure('s.value ->> 6', '?1')} END`
 // One statement for a whole batch; it writes a job only while the caller holds the lease. `s`: seq, attempt, worker,
-// state, due, result, error, attempt back, start of the run.
+// state, due, result, error, attempt back, start of the run. A snooze ends a row of push-backs, and `pushed_back` stays
+// above 0: the next start is not the first one.
 const SETTLE = `UPDATE jobs SET
     state = CASE WHEN ${STOPPED} THEN ${STATE.cancelled} ELSE s.value ->> 3 END,
     due = CASE WHEN ${STOPPED} THEN ?3 ELSE s.value ->> 4 END, result = s.value ->> 5, error = coalesce(s.value ->> 6, error), errors = ${HISTORY}, attempt = attempt - (s.value ->> 7),
-    pushed_back = CASE s.value ->> 7 WHEN 0 THEN 0 ELSE pushed_back + 1 END,
+    pushed_back = CASE WHEN s.value ->> 7 = 0 THEN 0 WHEN s.value ->> 3 = ${STATE.scheduled} THEN 1 ELSE pushed_back + 1 END,
     finished = CASE WHEN s.value ->> 3 IN (${GOES_ON}) AND NOT cancelling THEN NULL ELSE ?1 END, since = ?1, worker = NULL
   FROM json_each(?2) s
   WHERE jobs.seq = s.value ->> 0 AND jobs.attempt = s.value ->> 1 AND jobs.worker = s.value ->> 2 AND jobs.state = ${STATE.active}
@@ -70,7 +72,7 @@ export function settle(context: Context, requests: readonly SettleRequest[]): Se
 function settleRound(context: Context, requests: readonly SettleRequest[]): SettleResult[] {
   const instant = context.clock.read()
   const { nowUs } = instant
-  const rows = writeEnds(context, requests, nowUs)
+  const rows = writeEnds(context, requests, instant)
   const counted = new Map(rows.map((row) => [row[0], row]))
   for (const [seq, , state, permits, lane, priority, expires] of rows) {
     if (permits !== null) returnPermits(context, permits, nowUs)
@@ -91,7 +93,8 @@ function settleRound(context: Context, requests: readonly SettleRequest[]): Sett
 }
 
 /** Writes runs that completed alike together, and all others in one statement. Returns the rows written. */
-function writeEnds(context: Context, requests: readonly SettleRequest[], nowUs: number): Row[] {
+function writeEnds(context: Context, requests: readonly SettleRequest[], instant: Instant): Row[] {
+  const { nowUs } = instant
   const groups: SettleRequest[][] = []
   const others: SettleRequest[] = []
   for (const request of requests) {
@@ -107,7 +110,7 @@ function writeEnds(context: Context, requests: readonly SettleRequest[], nowUs: 
     else rows.push(...complete(context, group, nowUs))
   }
   if (others.length === 0) return rows
-  const values = JSON.stringify(others.map((request) => toRow(context, request, nowUs)))
+  const values = JSON.stringify(others.map((request) => toRow(context, request, instant)))
   rows.push(...context.db.all<Row>(SETTLE, nowUs, values, nowUs + context.retention.cancelledUs))
   return rows
 }
@@ -143,10 +146,15 @@ function newsOf(flow: number | null, flows: Map<number, FlowNews>): { readonly f
 }
 
 /** In the order of `SETTLE`. */
-function toRow({ retention }: Context, { worker, settlement }: SettleRequest, nowUs: number): readonly unknown[] {
+function toRow(
+  { retention }: Context,
+  { worker, settlement }: SettleRequest,
+  { nowUs, wallUs }: Instant,
+): readonly unknown[] {
   const { seq, attempt, startedUs = null } = settlement
   const { state, afterUs, result, error, back } = runEndOf(settlement, retention)
-  return [seq, attempt, worker, state, afterUs === null ? null : nowUs + afterUs, result, error, back, startedUs]
+  const due = afterUs === null ? null : (state === STATE.scheduled ? wallUs : nowUs) + afterUs
+  return [seq, attempt, worker, state, due, result, error, back, startedUs]
 }
 
 /** Closes the bucket of a push-back; the next claim re-times every lane that waits for it. */

@@ -929,6 +929,76 @@ function outcomes(backend: StoreBackend): void {
     expect(w.run('a')).toMatchObject({ attempt: 1, pushedBack: 1 })
   })
 
+  test('a snooze schedules the job, counts no attempt, returns its permits, and pays again', async () => {
+    const w = harness()
+    await w.define({ r: { rate: 1, per: '10s', concurrency: 1 } })
+    await w.add('a', { limits: ['r'], attempts: 1 })
+    for (const at of [0, 12_000, 24_000]) {
+      w.at(at)
+      expect(await w.start()).toEqual(['a'])
+      expect(w.run('a')).toMatchObject({ attempt: 1, uses: [{ limit: 'r', weight: 1 }] })
+      expect(await w.settle('a', { kind: 'snooze', delayUs: 12_000_000 })).toEqual({
+        kind: 'settled',
+        state: 'scheduled',
+      })
+      expect(await w.get('a')).toMatchObject({ state: 'scheduled', attempt: 0, finishedUs: null, result: null })
+      expect(await w.bucket('r')).toMatchObject({ active: 0 })
+      expect(await w.wake()).toBe(at + 12_000)
+    }
+    await w.add('b', { limits: ['r'] })
+    w.at(34_000)
+    expect(await w.start()).toEqual(['b'])
+    await w.complete('b')
+    w.at(36_000)
+    expect([await w.start(), await w.wake()]).toEqual([[], 44_000])
+    w.at(44_000)
+    expect(await w.start()).toEqual(['a'])
+    await w.complete('a')
+    expect(await w.states('a')).toEqual(['completed'])
+  })
+
+  test('a snooze for no time lets the job start again at the next claim', async () => {
+    const w = harness()
+    await w.add('a')
+    await w.start()
+    await w.settle('a', { kind: 'snooze', delayUs: 0 })
+    expect(await w.start()).toEqual(['a'])
+  })
+
+  test('a snooze ends a row of push-backs, and keeps the failures and the attempts before it', async () => {
+    const w = harness()
+    await w.add('a', { attempts: 3 })
+    await w.start()
+    await w.retry('a')
+    for (let i = 0; i < 3; i++) {
+      await w.start()
+      await w.settle('a', { kind: 'push-back', limit: null, key: '', closedForUs: 0, error: FAILURE })
+    }
+    await w.start()
+    expect(w.run('a')).toMatchObject({ attempt: 2, pushedBack: 3 })
+    await w.settle('a', { kind: 'snooze', delayUs: 1_000_000 })
+    expect(await w.get('a')).toMatchObject({ state: 'scheduled', attempt: 1, error: FAILURE })
+    w.at(1000)
+    await w.start()
+    expect(w.run('a')).toMatchObject({ attempt: 2, pushedBack: 1 })
+    await w.retry('a')
+    await w.start()
+    expect(w.run('a')).toMatchObject({ attempt: 3, pushedBack: 0 })
+  })
+
+  test('a snooze of a job that a caller has cancelled ends it, and a snoozed job can be cancelled', async () => {
+    const w = harness()
+    await w.add('a', {}, 2)
+    await w.start()
+    await w.store.cancel(w.id('a1'))
+    expect(await w.settle('a1', { kind: 'snooze', delayUs: 1_000_000 })).toMatchObject({ state: 'cancelled' })
+    await w.settle('a2', { kind: 'snooze', delayUs: 1_000_000 })
+    expect(await w.store.cancel(w.id('a2'))).toMatchObject({ kind: 'cancelled' })
+    expect(await w.states('a1', 'a2')).toEqual(['cancelled', 'cancelled'])
+    w.at(2000)
+    expect(await w.start()).toEqual([])
+  })
+
   test('what is given back keeps its place and its attempt', async () => {
     const w = harness()
     await w.define({ c: { concurrency: 1 } })
@@ -965,6 +1035,7 @@ function outcomes(backend: StoreBackend): void {
     ['a retry', { kind: 'retry', delayUs: 1_000_000, error: FAILURE }],
     ['a push-back', { kind: 'push-back', limit: null, key: '', closedForUs: 1_000_000, error: FAILURE }],
     ['a give-back', { kind: 'give-back' }],
+    ['a snooze', { kind: 'snooze', delayUs: 0 }],
   ])(
     'of settlements of one run that are made together the first counts, and no other: %s first',
     async (_name, first) => {

@@ -21,13 +21,16 @@ BEGIN
   WITH done AS (
     UPDATE sluice.jobs j SET
       state = CASE
-        WHEN j.cancelling AND g.state IN ({{job.retryable}}, {{job.available}})
+        WHEN j.cancelling
+          AND g.state IN ({{job.scheduled}}, {{job.retryable}}, {{job.available}})
           THEN {{job.cancelled}}
         ELSE g.state
       END,
       due = CASE
-        WHEN j.cancelling AND g.state IN ({{job.retryable}}, {{job.available}})
+        WHEN j.cancelling
+          AND g.state IN ({{job.scheduled}}, {{job.retryable}}, {{job.available}})
           THEN v_now + p_retention[{{retention.cancelled}}]
+        WHEN g.state = {{job.scheduled}} THEN v_wall + g.after
         WHEN g.state = {{job.available}} THEN sluice.latest_start(j.uses, j.expires, v_now, v_wall)
         WHEN j.flow IS NULL OR g.state = {{job.retryable}} THEN v_now + g.after
       END,
@@ -36,9 +39,15 @@ BEGIN
         WHEN g.error IS NULL OR g.back > 0 THEN j.errors
         ELSE sluice.with_failure(j.errors, g.error, j.attempt, v_now)
       END,
-      pushed_back = CASE g.back WHEN 0 THEN 0 ELSE j.pushed_back + 1 END,
+      -- A snooze ends a row of push-backs, and its next start is not the first one.
+      pushed_back = CASE
+        WHEN g.back = 0 THEN 0
+        WHEN g.state = {{job.scheduled}} THEN 1
+        ELSE j.pushed_back + 1
+      END,
       finished = CASE
-        WHEN g.state IN ({{job.retryable}}, {{job.available}}) AND NOT j.cancelling THEN NULL
+        WHEN g.state IN ({{job.scheduled}}, {{job.retryable}}, {{job.available}})
+          AND NOT j.cancelling THEN NULL
         ELSE v_now
       END,
       since = v_now, worker = NULL
@@ -61,7 +70,7 @@ BEGIN
         AND d.state IN ({{job.completed}}, {{job.cancelled}}, {{job.discarded}})
     )
   INTO v_seqs, v_attempts, v_states, v_permits, v_ended FROM done d;
-  v_work := v_states && ARRAY[{{job.available}}, {{job.retryable}}];
+  v_work := v_states && ARRAY[{{job.scheduled}}, {{job.available}}, {{job.retryable}}];
   IF v_permits IS NOT NULL THEN v_work := sluice.return_permits(v_permits, v_now) OR v_work; END IF;
   IF v_ended IS NOT NULL THEN
     v_flows := sluice.advance(v_ended, p_retention);
