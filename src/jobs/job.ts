@@ -118,8 +118,8 @@ export interface GrantedJob {
   readonly extra: string | null
   /** The buckets charged, in the order of its lane. */
   readonly uses: readonly { readonly limit: string; readonly key: string; readonly weight: number }[]
-  /** Those of them that keep their starts apart; absent: none does. */
-  readonly strict?: readonly { readonly limit: string; readonly key: string }[]
+  /** Those of them that keep their starts apart, and how far; absent: none does. */
+  readonly strict?: readonly { readonly limit: string; readonly key: string; readonly gapUs: number }[]
   /** Absent: the job belongs to no schedule. */
   readonly occurrence?: Occurrence
   /** Absent: the job belongs to no flow. */

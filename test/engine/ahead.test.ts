@@ -1,5 +1,7 @@
 import { describe, expect, it, test } from 'vitest'
-import { limit, type Policy, Sluice, type SluiceOptions, task } from '../../src/exports/index.ts'
+import type { Clock } from '../../src/base/clock.ts'
+import { call, limit, type Policy, Sluice, type SluiceOptions, task } from '../../src/exports/index.ts'
+import type { ManualClock } from '../../src/exports/testing.ts'
 import { everyStore } from '../stores.ts'
 import { createEngineHarness, type EngineHarness, record } from './engine-harness.ts'
 
@@ -9,19 +11,25 @@ const FULL = { default: { concurrency: 100 } }
 describe.each(await everyStore('starts granted ahead'))('starts granted ahead, on $name', ({ create }) => {
   /** An engine whose starts of one limit are recorded, in ms since its start. */
   async function begin(
-    options: Partial<SluiceOptions> & { readonly policy?: Policy; readonly store?: string } = {},
+    options: Partial<SluiceOptions> & {
+      readonly policy?: Policy
+      readonly store?: string
+      /** When the event loop fires no timer, in ms. */
+      readonly stalls?: readonly (readonly [number, number])[]
+    } = {},
   ): Promise<
     EngineHarness & { engine: Sluice; starts: number[]; run: (count: number) => Promise<string[]>; store: string }
   > {
     const harness = createEngineHarness()
-    const { policy = STRICT, store = create(), ...given } = options
+    const { policy = STRICT, store = create(), stalls = [], ...given } = options
     const starts: number[] = []
     const beganUs = harness.clock.monotonicUs()
     const work = task('work.item', {
       limits: [limit('r', policy)],
       run: () => void starts.push((harness.clock.monotonicUs() - beganUs) / 1000),
     })
-    const engine = await harness.start({ tasks: [work], store, ahead: '20ms', queues: FULL, ...given })
+    const clock = stalls.length === 0 ? {} : { clock: stalling(harness.clock, stalls) }
+    const engine = await harness.start({ tasks: [work], store, ahead: '20ms', queues: FULL, ...clock, ...given })
     const run = async (count: number): Promise<string[]> => {
       const jobs = await work.enqueueMany(Array.from({ length: count }, () => undefined))
       await harness.clock.advance(0)
@@ -121,6 +129,53 @@ describe.each(await everyStore('starts granted ahead'))('starts granted ahead, o
     expect(starts).toHaveLength(2)
   })
 
+  it('of a flow that are cancelled end it, and events tell', async () => {
+    const { clock, start } = createEngineHarness()
+    let runs = 0
+    const step = task('step', { limits: [limit('r', STRICT)], run: () => void runs++ })
+    const engine = await start({ tasks: [step], store: create(), ahead: '20ms', queues: FULL })
+    const events = record(engine, 'job.cancelled', 'flow.failed')
+    await step.enqueue()
+    const flow = await engine.flows.start({ kind: 'chain', steps: [call(step), call(step)] })
+    await clock.advance('1ms')
+    const [first, second] = flow.jobs.map(({ id }) => id)
+    expect(await engine.jobs.get(first!)).toMatchObject({ state: 'active' })
+    expect(await engine.jobs.cancel(first!)).toBe(true)
+    await clock.advance('1s')
+    expect(runs).toBe(1)
+    expect(events.map(({ name, event }) => [name, event.id])).toEqual([
+      ['job.cancelled', first],
+      ['job.cancelled', second],
+      ['flow.failed', flow.id],
+    ])
+    await expect(flow.jobs[1]!.result()).rejects.toMatchObject({ code: 'job.cancelled' })
+  })
+
+  it('that are cancelled while a change gives them back end once', async () => {
+    const { clock, engine, run, starts } = await begin()
+    const events = record(engine, 'job.cancelled')
+    const ids = await run(3)
+    await Promise.all([engine.limits.pause('r'), engine.jobs.cancel(ids[1]!)])
+    await clock.advance('1ms')
+    expect(events.map(({ event }) => event.id)).toEqual([ids[1]])
+    await engine.limits.resume('r')
+    await clock.advance('1s')
+    expect([starts.length, (await engine.jobs.get(ids[1]!))?.state]).toEqual([2, 'cancelled'])
+  })
+
+  it('that the event loop begins too late go back with their units, and none come together', async () => {
+    const { clock, engine, run, starts } = await begin({ stalls: [[15, 75]] })
+    await run(30)
+    await clock.advance('1s')
+    const gaps = starts.slice(1).map((at, i) => at - starts[i]!)
+    expect(starts).toHaveLength(30)
+    expect(starts.filter((at) => at > 15 && at < 75)).toEqual([])
+    expect(Math.min(...gaps)).toBeGreaterThanOrEqual(9)
+    // What the stall cost, and no more.
+    expect(starts.at(-1)).toBeLessThanOrEqual(290 + 60)
+    expect(await engine.limits.inspect('r')).toMatchObject([{ debt: 0, available: 1 }])
+  })
+
   it('go back when the engine stops, with their units and their attempt', async () => {
     const { clock, engine, run, starts, store } = await begin()
     const ids = await run(3)
@@ -161,6 +216,22 @@ describe.each(await everyStore('starts granted ahead'))('starts granted ahead, o
     expect(starts.toSorted((a, b) => a - b)).toEqual(every10(0, 490))
   })
 })
+
+/** A clock whose timers are late by stalls of the event loop. */
+function stalling(clock: ManualClock, stalls: readonly (readonly [number, number])[]): Clock {
+  const beganUs = clock.monotonicUs()
+  return {
+    now: () => clock.now(),
+    monotonicUs: () => clock.monotonicUs(),
+    bootId: clock.bootId,
+    attach: (activity) => clock.attach!(activity),
+    setTimer(run, delayMs) {
+      const nowMs = (clock.monotonicUs() - beganUs) / 1000
+      const stall = stalls.find(([fromMs, toMs]) => nowMs + delayMs >= fromMs && nowMs + delayMs < toMs)
+      return clock.setTimer(run, stall ? stall[1] - nowMs : delayMs)
+    },
+  }
+}
 
 function count(page: unknown): number {
   return (page as readonly unknown[]).length

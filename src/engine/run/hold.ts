@@ -14,7 +14,7 @@ export type Changing = <T>(uses: (use: BucketName) => boolean, change: () => Pro
 /** The parts of a hold. */
 export interface HoldOptions {
   readonly clock: Clock
-  readonly store: Store
+  readonly store: Pick<Store, 'nowUs'>
   /** How late a start that was granted ahead may begin here, in µs; later it is given back. */
   readonly aheadUs: () => number
   /** Begins a run. `ahead`: it was granted ahead. */
@@ -28,6 +28,8 @@ interface Pace {
   /** The instant of the last start begun, and when it began on the steady clock. */
   atUs: number
   begunUs: number
+  /** How far apart its bucket kept starts then. */
+  gapUs: number
   /** The latest instant that was granted. */
   grantedUs: number
 }
@@ -38,6 +40,8 @@ interface Held {
   readonly ahead: boolean
   /** Since when it could begin, by the store's clock: its instant, or the arrival of the claim's answer. */
   readonly sinceUs: number
+  /** When that is on the steady clock, as far as its arrival could tell. */
+  readonly dueUs: number
   /** The starts around it are so close that whole milliseconds would delay them. */
   readonly fine: boolean
 }
@@ -49,6 +53,8 @@ interface Held {
 const KEPT = 0.9
 /** Starts that are closer than this wait by the fine timer, µs. */
 const CLOSE_US = 5000
+/** A start that is not due so long after its arrival foretold it waits for a clock that was set back. */
+const SET_BACK_US = 20_000
 /** The most strict buckets whose last start is remembered; the oldest go first. */
 const PACES_AT_MOST = 10_000
 
@@ -87,8 +93,10 @@ export class Hold {
     const nowUs = this.#options.store.nowUs()
     for (const job of jobs) {
       const ahead = job.startedUs > claimedUs
-      if (ahead || job.strict)
-        this.#insert({ job, ahead, sinceUs: Math.max(job.startedUs, nowUs), fine: this.#isClose(job) })
+      if (!ahead && !job.strict) continue
+      const sinceUs = Math.max(job.startedUs, nowUs)
+      const dueUs = this.#options.clock.monotonicUs() + sinceUs - nowUs
+      this.#insert({ job, ahead, sinceUs, dueUs, fine: this.#isClose(job) })
     }
     this.#run()
     return free
@@ -96,12 +104,23 @@ export class Hold {
 
   /** Takes held starts out, to be given back. */
   take(which: (job: GrantedJob) => boolean): GrantedJob[] {
-    const taken = this.#held.filter(({ job }) => which(job))
-    if (taken.length === 0) return []
-    this.#held = this.#held.filter(({ job }) => !which(job))
+    const taken = this.#out(({ job }) => which(job))
+    if (taken.length > 0) this.#arm()
+    return taken
+  }
+
+  #out(which: (held: Held) => boolean): GrantedJob[] {
+    const taken = this.#held.filter(which)
+    if (taken.length > 0) this.#held = this.#held.filter((held) => !which(held))
     for (const { job } of taken) this.#count(job, -1)
-    this.#arm()
     return taken.map(({ job }) => job)
+  }
+
+  /** Whether a start waits for a time that has been. Such starts are the last of all. */
+  #isSetBack(held: Held | undefined): boolean {
+    const { clock, store } = this.#options
+    if (!held || clock.monotonicUs() < held.dueUs + SET_BACK_US) return false
+    return held.job.startedUs > store.nowUs()
   }
 
   #insert(held: Held): void {
@@ -116,7 +135,7 @@ export class Hold {
 
   #isClose(job: GrantedJob): boolean {
     let isClose = false
-    for (const name of namesOf(job)) {
+    for (const { name } of strictOf(job)) {
       const pace = this.#paces.get(name)
       if (!pace) continue
       isClose ||= job.startedUs - pace.grantedUs < CLOSE_US
@@ -129,7 +148,7 @@ export class Hold {
   #run(): void {
     const { begin, clock, giveBack, store } = this.#options
     const aheadUs = this.#options.aheadUs()
-    const late: GrantedJob[] = []
+    const late = this.#isSetBack(this.#held.at(-1)) ? this.#out((held) => this.#isSetBack(held)) : []
     for (let i = 0; i < this.#held.length;) {
       const { job, ahead, sinceUs } = this.#held[i] as Held
       const storeUs = store.nowUs()
@@ -156,18 +175,21 @@ export class Hold {
   /** When the last starts of its strict buckets let a job begin, on the steady clock. */
   #paceUs(job: GrantedJob): number {
     let us = -Infinity
-    for (const name of namesOf(job)) {
+    for (const { name, gapUs } of strictOf(job)) {
       const pace = this.#paces.get(name)
-      if (pace) us = Math.max(us, pace.begunUs + Math.ceil(KEPT * Math.abs(job.startedUs - pace.atUs)))
+      if (!pace) continue
+      // Their instants may be further apart than their limit demands: then a late start need not delay the next.
+      const apartUs = Math.min(Math.abs(job.startedUs - pace.atUs), Math.max(pace.gapUs, gapUs))
+      us = Math.max(us, pace.begunUs + Math.ceil(KEPT * apartUs))
     }
     return us
   }
 
   #note(job: GrantedJob, begunUs: number): void {
-    for (const name of namesOf(job)) {
+    for (const { name, gapUs } of strictOf(job)) {
       const grantedUs = Math.max(this.#paces.get(name)?.grantedUs ?? 0, job.startedUs)
       this.#paces.delete(name)
-      this.#paces.set(name, { atUs: job.startedUs, begunUs, grantedUs })
+      this.#paces.set(name, { atUs: job.startedUs, begunUs, gapUs, grantedUs })
     }
     for (const name of this.#paces.keys()) {
       if (this.#paces.size <= PACES_AT_MOST) break
@@ -183,19 +205,22 @@ export class Hold {
     const nowUs = clock.monotonicUs()
     let next: { readonly us: number; readonly fine: boolean } | null = null
     for (const { job, fine } of this.#held) {
-      const dueUs = job.startedUs - storeUs
-      const us = Math.max(dueUs, this.#paceUs(job) - nowUs, 0)
-      if (!next || us < next.us) next = { us, fine }
+      const leftUs = job.startedUs - storeUs
       // The starts behind it come later.
-      if (dueUs > 0) break
+      if (next && leftUs >= next.us) break
+      const us = Math.max(leftUs, this.#paceUs(job) - nowUs, 0)
+      if (!next || us < next.us) next = { us, fine }
     }
-    if (!next) return
+    const last = this.#held.at(-1)
+    if (!next || !last) return
+    const givenUpUs = Math.max(0, last.dueUs + SET_BACK_US - nowUs)
+    if (last.job.startedUs > storeUs && givenUpUs < next.us) next = { us: givenUpUs, fine: false }
     const run = (): void => this.#run()
     this.#timer =
       next.fine && clock.setFineTimer ? clock.setFineTimer(run, next.us / 1000) : clock.setTimer(run, next.us / 1000)
   }
 }
 
-function namesOf(job: GrantedJob): string[] {
-  return job.strict?.map(({ limit, key }) => `${limit}\0${key}`) ?? []
+function strictOf(job: GrantedJob): { readonly name: string; readonly gapUs: number }[] {
+  return job.strict?.map(({ limit, key, gapUs }) => ({ name: `${limit}\0${key}`, gapUs })) ?? []
 }

@@ -84,6 +84,12 @@ export function isStrict({ rule, spacing }: LimitPolicy): boolean {
   return spacing !== undefined || rule?.kind === 'spacing' || (rule?.kind === 'rate' && rule.burst === 1)
 }
 
+/** How far a start of a strict policy keeps the next one off, in µs. */
+export function gapUs({ rule, spacing }: LimitPolicy, weight: number): number {
+  const everyUs = Math.max(spacing?.everyUs ?? 0, rule?.kind === 'spacing' ? rule.everyUs : 0)
+  return rule?.kind === 'rate' && rule.burst === 1 ? Math.max(everyUs, (weight * rule.periodUs) / rule.rate) : everyUs
+}
+
 /** A declared limit. */
 export interface LimitDefinition {
   readonly name: string

@@ -1,5 +1,5 @@
 import type { GrantedJob } from '../../jobs/job.ts'
-import { isStrict } from '../../policy/limits/limit.ts'
+import { gapUs, isStrict } from '../../policy/limits/limit.ts'
 import type { Grant } from '../../policy/admission/queue-slots.ts'
 import type { LanesRead } from './lanes-read.ts'
 
@@ -12,7 +12,7 @@ export function grantedJob(job: StartedJob, startedUs: number, grant?: Grant, re
   const waitedFor = on ? { limit: on.limit, key: on.key } : null
   const uses = grant?.charged.map(({ bucket, weight }) => ({ limit: bucket.limit, key: bucket.key, weight })) ?? []
   const strict = grant?.charged.flatMap(({ bucket: { policy, limit, key }, weight }) =>
-    policy && weight > 0 && isStrict(policy) ? [{ limit, key }] : [],
+    policy && weight > 0 && isStrict(policy) ? [{ limit, key, gapUs: gapUs(policy, weight) }] : [],
   )
   return { ...job, startedUs, waitedFor, uses, ...(strict?.length && { strict }) }
 }

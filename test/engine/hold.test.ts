@@ -1,0 +1,334 @@
+import { describe, expect, it } from 'vitest'
+import type { Clock } from '../../src/base/clock.ts'
+import { Hold } from '../../src/engine/run/hold.ts'
+import { createManualClock } from '../../src/exports/testing.ts'
+import type { GrantedJob } from '../../src/jobs/job.ts'
+
+interface Start {
+  /** Its instant, in ms. */
+  readonly at: number
+  /** The strict bucket that it uses, by key; absent: none. */
+  readonly key?: string
+  /** How far apart that bucket keeps its starts, in ms. */
+  readonly gap?: number
+}
+
+let seq = 0
+
+function granted({ at, key, gap = 10 }: Start): GrantedJob {
+  const strict = key === undefined ? {} : { strict: [{ limit: 'r', key, gapUs: gap * 1000 }] }
+  return { seq: ++seq, queue: 'q', startedUs: at * 1000, uses: [], ...strict } as unknown as GrantedJob
+}
+
+/** A hold on a clock whose event loop may stall, and the starts that it began and gave back, in ms. */
+class Stage {
+  readonly clock = createManualClock()
+  readonly begun: [at: number, now: number][] = []
+  readonly back: number[] = []
+  readonly timers: ('fine' | 'whole')[] = []
+  /** No timer fires within it. */
+  stalled: readonly [fromMs: number, toMs: number] = [0, 0]
+  /** Each begin keeps the processor for this long. */
+  beginMs = 0
+  /** How far the store's clock was set. */
+  stepMs = 0
+  #busyMs = 0
+  readonly hold: Hold
+
+  constructor(aheadMs = 20) {
+    const timer = (kind: 'fine' | 'whole') => (run: () => void, delayMs: number) => {
+      this.timers.push(kind)
+      const dueMs = this.#manualMs + delayMs
+      const [fromMs, toMs] = this.stalled
+      return this.clock.setTimer(run, dueMs >= fromMs && dueMs < toMs ? toMs - this.#manualMs : delayMs)
+    }
+    const clock: Clock = {
+      now: () => this.clock.now(),
+      monotonicUs: () => this.clock.monotonicUs() + this.#busyMs * 1000,
+      bootId: this.clock.bootId,
+      setTimer: timer('whole'),
+      setFineTimer: timer('fine'),
+    }
+    this.hold = new Hold({
+      clock,
+      store: { nowUs: () => (this.nowMs + this.stepMs) * 1000 },
+      aheadUs: () => aheadMs * 1000,
+      begin: (job) => {
+        this.begun.push([job.startedUs / 1000, this.nowMs])
+        this.#busyMs += this.beginMs
+      },
+      giveBack: (jobs) => this.back.push(...jobs.map((job) => job.startedUs / 1000)),
+    })
+  }
+
+  get #manualMs(): number {
+    return this.clock.monotonicUs() / 1000
+  }
+
+  get nowMs(): number {
+    return this.#manualMs + this.#busyMs
+  }
+
+  /** A claim of this instant is answered now. */
+  answer(claimedMs: number, ...starts: readonly Start[]): void {
+    for (const free of this.hold.add(starts.map(granted), claimedMs * 1000))
+      this.begun.push([free.startedUs / 1000, this.nowMs])
+  }
+
+  async until(ms: number): Promise<void> {
+    await this.clock.advance(ms - this.nowMs)
+  }
+}
+
+const of = (key: string, ...instants: readonly number[]): Start[] => instants.map((at) => ({ at, key }))
+
+describe('held starts', () => {
+  it('begin at their own instants, and none with one that is due a moment before', async () => {
+    const stage = new Stage()
+    stage.answer(0, { at: 13 }, { at: 10 }, { at: 0 })
+    expect(stage.begun).toEqual([[0, 0]])
+    expect(stage.hold.count('q')).toBe(2)
+    await stage.until(12)
+    expect(stage.begun).toEqual([
+      [0, 0],
+      [10, 10],
+    ])
+    await stage.until(20)
+    expect(stage.begun.at(-1)).toEqual([13, 13])
+    expect([stage.hold.count('q'), stage.hold.isEmpty, stage.clock.next()]).toEqual([0, true, null])
+  })
+
+  it('of one instant begin in the order of their claim', async () => {
+    const stage = new Stage()
+    const order: number[] = []
+    const jobs = [granted({ at: 10 }), granted({ at: 10 })]
+    stage.hold.add(jobs, 0)
+    const seqs = stage.hold.take(() => true).map((job) => (order.push(job.seq), job.seq))
+    expect(seqs).toEqual(jobs.map((job) => job.seq))
+  })
+
+  it('that are taken out leave no count and no timer', async () => {
+    const stage = new Stage()
+    stage.answer(0, { at: 10 }, { at: 15 })
+    expect(stage.hold.take((job) => job.startedUs === 10_000)).toHaveLength(1)
+    expect([stage.hold.count('q'), stage.clock.next()]).toEqual([1, 15])
+    stage.hold.take(() => true)
+    expect([stage.hold.count('q'), stage.clock.next()]).toEqual([0, null])
+    await stage.until(30)
+    expect(stage.begun).toEqual([])
+  })
+})
+
+describe('the distance between starts of a strict bucket', () => {
+  it('is nine tenths of that of their instants until a late start is made up', async () => {
+    const stage = new Stage()
+    await stage.until(5)
+    stage.answer(0, ...of('a', 0, 10, 20))
+    await stage.until(20)
+    stage.answer(20, ...of('a', 30, 40, 50, 60))
+    await stage.until(100)
+    expect(stage.begun.map(([, now]) => now)).toEqual([5, 14, 23, 32, 41, 50, 60])
+  })
+
+  it('is never shorter than that, by no microsecond', async () => {
+    const stage = new Stage()
+    await stage.until(0.5)
+    stage.answer(0, ...of('a', 0, 1.111))
+    await stage.until(5)
+    expect(stage.begun.map(([, now]) => now)).toEqual([0.5, 1.5])
+  })
+
+  it('delays no start of another bucket', async () => {
+    const stage = new Stage()
+    await stage.until(5)
+    stage.answer(0, ...of('a', 0, 10), { at: 12 }, { at: 11, key: 'b' })
+    await stage.until(100)
+    expect(stage.begun).toEqual([
+      [0, 5],
+      [11, 11],
+      [12, 12],
+      [10, 14],
+    ])
+  })
+
+  it('of two such buckets is the longer one', async () => {
+    const stage = new Stage()
+    await stage.until(5)
+    stage.answer(0, ...of('a', 0))
+    await stage.until(9)
+    stage.answer(9, ...of('b', 9))
+    const strict = ['a', 'b'].map((key) => ({ limit: 'r', key, gapUs: 10_000 }))
+    stage.hold.add([{ ...granted({ at: 10 }), strict }], 9000)
+    await stage.until(100)
+    expect(stage.begun.at(-1)).toEqual([10, 14])
+  })
+
+  it('counts from the end of what a handler does at once', async () => {
+    const stage = new Stage()
+    stage.beginMs = 3
+    stage.answer(0, ...of('a', 0, 10))
+    await stage.until(50)
+    expect(stage.begun.map(([, now]) => now)).toEqual([0, 12])
+  })
+
+  it('is kept before a start with an earlier instant too', async () => {
+    const stage = new Stage()
+    stage.answer(0, ...of('a', 10))
+    await stage.until(10)
+    stage.answer(10, ...of('a', 5))
+    await stage.until(50)
+    expect(stage.begun.map(([, now]) => now)).toEqual([10, 14.5])
+  })
+
+  it('is that of the limit if the instants are further apart: one late answer delays one start', async () => {
+    const stage = new Stage()
+    await stage.until(1000)
+    stage.answer(0, ...of('a', 0))
+    await stage.until(1002)
+    stage.answer(1002, ...of('a', 1002, 1012))
+    await stage.until(1100)
+    expect(stage.begun.map(([, now]) => now)).toEqual([1000, 1009, 1018])
+  })
+
+  it('is remembered for so many buckets, those of the latest starts', async () => {
+    const stage = new Stage()
+    await stage.until(5)
+    stage.answer(0, ...of('first', 0), ...of('second', 0))
+    await stage.until(20)
+    stage.answer(10, ...of('first', 10))
+    stage.answer(20, ...Array.from({ length: 9999 }, (_, i) => ({ at: 20, key: String(i) })))
+    expect(stage.begun).toHaveLength(10_002)
+    await stage.until(21)
+    stage.answer(12, ...of('first', 12), ...of('second', 12))
+    expect(stage.begun.slice(10_002)).toEqual([[12, 21]])
+    await stage.until(30)
+    expect(stage.begun).toHaveLength(10_004)
+  })
+})
+
+describe('starts that are late', () => {
+  it('for a blocked event loop are given back, the others keep their distance', async () => {
+    const stage = new Stage()
+    stage.stalled = [5, 45]
+    stage.answer(0, ...of('a', 10, 20, 30, 40), { at: 21 }, { at: 41 })
+    await stage.until(100)
+    expect(stage.back).toEqual([10, 20, 21])
+    expect(stage.begun).toEqual([
+      [30, 45],
+      [41, 45],
+      [40, 54],
+    ])
+    expect(stage.hold.count('q')).toBe(0)
+  })
+
+  it('since the answer was late are not: the next one may be as late', async () => {
+    const stage = new Stage()
+    await stage.until(60)
+    stage.answer(0, ...of('a', 0, 10), { at: 15 })
+    await stage.until(100)
+    expect(stage.back).toEqual([])
+    expect(stage.begun).toEqual([
+      [0, 60],
+      [15, 60],
+      [10, 69],
+    ])
+  })
+
+  it('and were not granted ahead are not: their claim would grant the same', async () => {
+    const stage = new Stage()
+    await stage.until(60)
+    stage.answer(0, { at: 0, key: 'a', gap: 100 })
+    await stage.until(100)
+    stage.answer(100, { at: 100, key: 'a', gap: 100 })
+    await stage.until(200)
+    expect([stage.back, stage.begun]).toEqual([
+      [],
+      [
+        [0, 60],
+        [100, 150],
+      ],
+    ])
+  })
+})
+
+describe('a step of the store’s clock', () => {
+  it('backwards gives held starts back, which would wait for the same time to come again', async () => {
+    const stage = new Stage()
+    stage.answer(0, ...of('a', 10), { at: 20 })
+    await stage.until(5)
+    stage.stepMs = -3_600_000
+    await stage.until(100)
+    expect(stage.back).toEqual([10, 20])
+    expect([stage.begun, stage.clock.next()]).toEqual([[], null])
+  })
+
+  it('backwards keeps no later start waiting', async () => {
+    const stage = new Stage()
+    stage.answer(0, { at: 10 }, { at: 20 })
+    await stage.until(5)
+    stage.stepMs = -1000
+    stage.answer(-995, { at: -985 }, { at: -935 })
+    await stage.until(39)
+    expect([stage.begun, stage.back]).toEqual([[[-985, 15]], []])
+    await stage.until(100)
+    expect([stage.begun, stage.back]).toEqual([
+      [
+        [-985, 15],
+        [-935, 65],
+      ],
+      [10, 20],
+    ])
+  })
+
+  it('backwards by less than a late answer makes them no earlier', async () => {
+    const stage = new Stage()
+    stage.answer(0, { at: 10 })
+    await stage.until(5)
+    stage.stepMs = -15
+    await stage.until(100)
+    expect([stage.back, stage.begun]).toEqual([[], [[10, 25]]])
+  })
+
+  it('forwards gives them back too', async () => {
+    const stage = new Stage()
+    stage.answer(0, { at: 10 })
+    stage.stepMs = 3_600_000
+    await stage.until(100)
+    expect([stage.back, stage.begun]).toEqual([[10], []])
+  })
+})
+
+describe('the fine timer', () => {
+  it('waits for starts less than 5 ms apart, and for no others', async () => {
+    const stage = new Stage()
+    stage.answer(0, ...of('a', 0))
+    stage.answer(0, ...of('a', 4, 8, 13))
+    stage.timers.length = 0
+    await stage.until(5)
+    expect(stage.begun.map(([, now]) => now)).toEqual([0, 4])
+    expect(stage.timers).toEqual(['fine'])
+    await stage.until(8)
+    expect(stage.timers).toEqual(['fine', 'whole'])
+    stage.answer(8, ...of('a', 17))
+    await stage.until(13)
+    expect(stage.timers.at(-1)).toBe('fine')
+    await stage.until(50)
+    expect(stage.begun.map(([, now]) => now)).toEqual([0, 4, 8, 13, 17])
+  })
+
+  it('is not needed without one: a manual clock is as exact', async () => {
+    const clock = createManualClock()
+    const begun: number[] = []
+    const hold = new Hold({
+      clock,
+      store: { nowUs: () => clock.monotonicUs() },
+      aheadUs: () => 20_000,
+      begin: (job) => begun.push(job.startedUs),
+      giveBack: () => undefined,
+    })
+    hold.add(of('a', 0).map(granted), 0)
+    hold.add(of('a', 1, 2).map(granted), 0)
+    await clock.advance('5ms')
+    expect(begun).toEqual([0, 1000, 2000])
+  })
+})
