@@ -84,9 +84,9 @@ export class RemoteClaims {
   }
 
   /** Gives back claimed jobs that no worker has received. */
-  giveBack(store: Store, worker: number, leaseUs: number, jobs: readonly FetchedJob[]): Promise<void> {
+  async giveBack(store: Store, worker: number, leaseUs: number, jobs: readonly FetchedJob[]): Promise<void> {
     const runs = jobs.map(({ run }) => run)
-    return persist(this.#hooks.clock, leaseUs / 1000, () => store.release(worker, runs))
+    await persist(this.#hooks.clock, leaseUs / 1000, () => store.release(worker, runs))
   }
 
   /** Makes waiting fetches try again: a job may start that could not before. */

@@ -171,7 +171,7 @@ describe.each(await everyStore('starts granted ahead'))('starts granted ahead, o
     expect(starts).toHaveLength(30)
     expect(starts.filter((at) => at > 15 && at < 75)).toEqual([])
     expect(Math.min(...gaps)).toBeGreaterThanOrEqual(9)
-    // What the stall cost, and no more.
+    // The stall costs no more than its own time.
     expect(starts.at(-1)).toBeLessThanOrEqual(290 + 60)
     expect(await engine.limits.inspect('r')).toMatchObject([{ debt: 0, available: 1 }])
   })

@@ -7,6 +7,7 @@ import type { Task } from '../../src/engine/define/task.ts'
 import type { SettleResult, Settlement } from '../../src/jobs/job.ts'
 import type { Limit } from '../../src/policy/limits/define.ts'
 import { SqliteStore } from '../../src/store/sqlite/sqlite-store.ts'
+import type { CancelledRun } from '../../src/store/contract/recall.ts'
 import type { Beat, Enqueued, Claim, Run, Store, Unstarted } from '../../src/store/contract/store.ts'
 import type { ManualClock } from '../../src/testing/manual-clock.ts'
 import type { Crash, Scenario, Use } from './scenario.ts'
@@ -203,7 +204,7 @@ class MortalStore {
     })
   }
 
-  release(worker: number, runs: readonly Unstarted[]): Promise<void> {
+  release(worker: number, runs: readonly Unstarted[]): Promise<readonly CancelledRun[]> {
     return this.#through(() => this.inner.release(worker, runs), {
       tell: () => this.#observer.released(this.#engine, runs),
     })

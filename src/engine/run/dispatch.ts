@@ -3,6 +3,7 @@ import { isFinal } from '../../base/errors.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
 import type { Logger } from '../../base/logger.ts'
 import { pauseAfter, persist } from '../../base/persist.ts'
+import type { CancelledRun } from '../../store/contract/recall.ts'
 import type { Claim, ClaimRequest } from '../../store/contract/store.ts'
 import type { WakeupReason } from '../events/wakeup.ts'
 import { attempt, type AttemptContext } from './attempt.ts'
@@ -245,10 +246,8 @@ export class Dispatcher implements Slots {
   }
 
   /** Gives back the held starts that a caller has cancelled, and with that ends them. */
-  async cancelHeld(which: (job: GrantedJob) => boolean): Promise<void> {
-    const jobs = this.#hold.take(which)
-    await this.#giveBack(jobs)
-    for (const job of jobs) this.#options.reporter.cancelled(job)
+  cancelHeld(which: (job: GrantedJob) => boolean): Promise<void> {
+    return this.#giveBack(this.#hold.take(which))
   }
 
   /** Gives back held starts whose limits another process has changed, closed or paused, as far as a claim tells. */
@@ -264,16 +263,19 @@ export class Dispatcher implements Slots {
   /** Gives back claimed jobs that have not begun, the last first: so each returns all of its units. */
   async #giveBack(jobs: readonly GrantedJob[]): Promise<void> {
     if (jobs.length === 0) return
-    const { clock, held, leaseUs, store, trouble, worker } = this.#options
+    const { clock, held, leaseUs, reporter, store, trouble, worker } = this.#options
+    let cancelled: readonly CancelledRun[] = []
     const lastFirst = jobs.toSorted((a, b) => b.startedUs - a.startedUs || b.seq - a.seq)
     try {
-      await persist(clock, leaseUs / 1000, () => store.release(worker, lastFirst))
+      cancelled = await persist(clock, leaseUs / 1000, () => store.release(worker, lastFirst))
     } catch (error) {
       trouble.report('warn', error, {}, 'claimed jobs could not be given back; their leases will end')
     }
     for (const job of jobs) {
       this.#active.set(job.queue, (this.#active.get(job.queue) ?? 1) - 1)
       held.remove(job)
+      const end = cancelled.find(({ seq }) => seq === job.seq)
+      if (end) reporter.cancelled(job, end.flow)
     }
     this.#fill()
   }

@@ -171,9 +171,10 @@ export class Reporter {
   }
 
   /** Reports a job that was cancelled before it began. */
-  cancelled(job: GrantedJob): void {
+  cancelled(job: GrantedJob, flow?: FlowNews): void {
     this.#options.events.emit('job.cancelled', about(job))
     this.#ended(job.id)
+    if (flow) this.flow(flow)
   }
 
   /** Reports a job that was discarded because its limits could not be resolved. */

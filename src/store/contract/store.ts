@@ -8,7 +8,7 @@ import type { KeyCount, KeyQuery, LimitTotals, Override, OverrideRequest } from 
 import type { BucketBacklog, CalibrationReport, Explanation, Released, Sustained, Throttled } from './waits.ts'
 import type { AuditLog } from './audit.ts'
 import type { QueueRecords } from './queues.ts'
-import type { Recall } from './recall.ts'
+import type { CancelledRun, Recall } from './recall.ts'
 import type { ReleasedClaims, RemoteClaim, Taker } from './remote-claims.ts'
 import type { JobDetails, RemoteJobs } from './remote-jobs.ts'
 import type { WorkerRecords } from './workers.ts'
@@ -111,8 +111,8 @@ export interface Claims {
    * @param again an earlier call failed, and may have been written nevertheless
    */
   settle(worker: number, settlement: Settlement, again?: boolean): Promise<SettleResult>
-  /** Gives back claimed jobs that never started, with their units and their attempt. */
-  release(worker: number, runs: readonly Unstarted[]): Promise<void>
+  /** Gives back claimed jobs that never started, with their units and their attempt. Returns those that were cancelled. */
+  release(worker: number, runs: readonly Unstarted[]): Promise<readonly CancelledRun[]>
   /**
    * Gives back the active jobs of a worker that are not among the runs it holds: the answer of their claim was lost.
    * Their permits and attempts return, their units stay charged. No claim of this worker may be pending. Returns the

@@ -1,5 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
 import { refund } from '../../policy/limits/bucket.ts'
+import type { CancelledRun } from '../contract/recall.ts'
 import type { Unstarted } from '../contract/store.ts'
 import { advance } from './advance.ts'
 import { lockBuckets, saveBucket } from './buckets.ts'
@@ -28,9 +29,10 @@ export async function release(
   db: Statements,
   worker: number,
   runs: readonly Unstarted[],
-): Promise<void> {
+): Promise<CancelledRun[]> {
   const { nowUs, wallUs } = await readClock(context, db)
   const ended: number[] = []
+  const ofFlows: number[] = []
   const released: { readonly run: Unstarted; readonly permits: readonly number[] }[] = []
   for (const run of [...runs].sort((a, b) => a.seq - b.seq)) {
     const cancelledDue = nowUs + context.retention.cancelledUs
@@ -39,10 +41,15 @@ export async function release(
     const [queue, lane, uses, fair, permits, state, due, flow] = row
     released.push({ run, permits: permits ?? [] })
     if (state === STATE.available) await announce(db, [queue, lane, uses, fair], due !== null)
-    else if (flow !== null) ended.push(run.seq)
+    else ended.push(run.seq)
+    if (state !== STATE.available && flow !== null) ofFlows.push(run.seq)
   }
   await refundAll(context, db, worker, released)
-  if (ended.length > 0) await advance(context, db, ended)
+  const news = ofFlows.length > 0 ? await advance(context, db, ofFlows) : null
+  return ended.map((seq) => {
+    const flow = news?.get(seq)
+    return { seq, ...(flow && { flow }) }
+  })
 }
 
 async function refundAll(

@@ -1,4 +1,5 @@
 import { refund } from '../../policy/limits/bucket.ts'
+import type { CancelledRun } from '../contract/recall.ts'
 import type { Unstarted } from '../contract/store.ts'
 import { advance } from './advance.ts'
 import { findBucket, returnPermits, saveBucket, wakeLine } from './buckets.ts'
@@ -22,10 +23,11 @@ const RELEASE = `UPDATE jobs SET state = ${STATE.available}, attempt = attempt -
   WHERE seq = ? AND attempt = ? AND worker = ? AND state = ${STATE.active} RETURNING ${RELEASED.list}`
 
 /** Gives back claimed jobs that never started: their units, their permits, their attempt and their place. */
-export function release(context: Context, worker: number, runs: readonly Unstarted[]): void {
+export function release(context: Context, worker: number, runs: readonly Unstarted[]): CancelledRun[] {
   endOverdue(context)
   const instant = context.clock.read()
   const { nowUs } = instant
+  const ended: CancelledRun[] = []
   for (const { seq, attempt, uses, startedUs } of runs) {
     const row = RELEASED.read(context.db.get(RELEASE, seq, attempt, worker))
     if (!row) continue
@@ -41,9 +43,11 @@ export function release(context: Context, worker: number, runs: readonly Unstart
     if (permits !== null) returnPermits(context, permits, nowUs)
     if (cancelling === 1) {
       cancelWaiting(context, { seq, state: STATE.active, lane }, nowUs)
-      if (flow !== null) advance(context, [seq], instant)
+      const news = flow === null ? undefined : advance(context, [seq], instant).get(flow)
+      ended.push({ seq, ...(news && { flow: news }) })
       continue
     }
     rejoin(context, { seq, lane, priority, expires }, instant)
   }
+  return ended
 }

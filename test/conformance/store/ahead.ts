@@ -185,7 +185,7 @@ export function ahead(backend: StoreBackend): void {
       const { jobs } = await harness().claim(AHEAD)
       at(5)
       expect(await harness().cancel('j2')).toBe('requested')
-      await harness().store.release(harness().worker, jobs.slice(1))
+      expect(await harness().store.release(harness().worker, jobs.slice(1))).toEqual([{ seq: jobs[1]!.seq }])
       expect(await harness().states('j2')).toEqual(['cancelled'])
       await add('k', { limits: ['r'] })
       expect(await started()).toEqual([['k', 10]])
