@@ -1,5 +1,13 @@
-/** The order of a flow's nodes: one after the other, all at once, or all at once with callbacks. */
-export type FlowKind = 'chain' | 'group' | 'batch'
+import type { JobError } from './job-error.ts'
+
+/** The order of a plain flow's nodes: one after the other, all at once, or all at once with callbacks. */
+export type PlainFlowKind = 'chain' | 'group' | 'batch'
+
+/** How a workflow flow goes from step to step: by a function, by states, or by dependencies. */
+export type WorkflowKind = 'workflow' | 'machine' | 'graph'
+
+/** Every kind of a flow. */
+export type FlowKind = PlainFlowKind | WorkflowKind
 
 /** The state of a flow; `failed` once all its nodes have ended and not all completed. */
 export type FlowState = 'running' | 'completed' | 'failed' | 'cancelled'
@@ -16,7 +24,7 @@ export const FLOW_STATES: readonly FlowState[] = ['running', 'completed', 'faile
 /** The largest sum of results passed to one job, in bytes of JSON text in UTF-8. */
 export const MAX_PARENT_RESULTS_BYTES: number = 4 * 1_048_576
 
-/** The number of a flow's nodes, in total and by end. Callbacks do not count. */
+/** The number of a flow's nodes, in total and by end. Callbacks do not count. A workflow flow may still get more. */
 export interface Tally {
   readonly total: number
   readonly completed: number
@@ -34,6 +42,18 @@ export interface FlowRecord extends Tally {
   readonly createdUs: number
   readonly finishedUs: number | null
   readonly extra: string | null
+  /** Of a workflow flow; null for the others, and for one without a key. */
+  readonly key: string | null
+  /** The hash of its definition; null: it keeps none. */
+  readonly hash: string | null
+  /** The number of its restarts with a new input. */
+  readonly generation: number
+  /** The id of the flow that started it; null: no flow did, or that flow is gone. */
+  readonly parent: string | null
+  /** The step of its parent that its end ends. */
+  readonly parentStep: string | null
+  /** Why a workflow flow failed. */
+  readonly error: JobError | null
 }
 
 /** Filters for a list of flows. */
@@ -57,6 +77,17 @@ export interface FlowPlace {
   readonly callback: Callback | null
 }
 
+/** A run's place in its workflow flow. */
+export interface WorkflowRun {
+  readonly kind: WorkflowKind
+  /** The step that this start grants; null: a plain entry. */
+  readonly step: string | null
+  /** Its place in a map; null: it belongs to none. */
+  readonly item: number | null
+  /** How often the job has moved: a settlement names it. */
+  readonly moves: number
+}
+
 /** The flow data of a run. */
 export interface FlowRun extends FlowPlace {
   /**
@@ -64,6 +95,8 @@ export interface FlowRun extends FlowPlace {
    * those of all nodes, with null for each that did not complete. Null: the results exceed the bound.
    */
   readonly parentResults: readonly (string | null)[] | null
+  /** Absent: the flow is a plain one. */
+  readonly workflow?: WorkflowRun
 }
 
 /** A job of a flow, as news of it. */

@@ -1,5 +1,5 @@
-import type { JsonValue } from '../base/json-value.ts'
-import type { FlowNews, FlowPlace, FlowRun } from './flow.ts'
+import type { FlowPlace, FlowRun } from './flow.ts'
+import type { JobError } from './job-error.ts'
 import type { JobState } from './job-state.ts'
 import type { UniqueRule } from './unique-key.ts'
 
@@ -84,17 +84,6 @@ export interface JobRecord {
   readonly flow?: FlowPlace
 }
 
-/** Why a run failed or a job was discarded, as it is stored. */
-export interface JobError {
-  readonly code: string
-  readonly message: string
-  /** The delay of the next attempt after this failure, in ms. */
-  readonly retryDelayMs?: number
-  /** The handler's own kind of failure. */
-  readonly type?: string
-  readonly details?: { readonly [name: string]: JsonValue }
-}
-
 /** A granted job: it is active, its units are paid, its permits are held. */
 export interface GrantedJob {
   readonly seq: number
@@ -125,47 +114,6 @@ export interface GrantedJob {
   /** Absent: the job belongs to no flow. */
   readonly flow?: FlowRun
 }
-
-/** The outcome of one run, with the run's identity. It counts only while that run holds the lease. */
-export type Settlement = {
-  readonly seq: number
-  readonly attempt: number
-  /** When the run started: tells it from a later run of the same attempt in a repeated call; absent: not compared. */
-  readonly startedUs?: number
-} & (
-  | { readonly kind: 'complete'; readonly result: string | null }
-  | { readonly kind: 'retry'; readonly delayUs: number; readonly error: JobError }
-  | { readonly kind: 'discard'; readonly error: JobError }
-  | { readonly kind: 'cancel' }
-  /** Interrupted by a stop of the worker: goes back to its lane, the attempt is not charged. */
-  | { readonly kind: 'give-back' }
-  /** The handler's wish: the job is scheduled again, the attempt is not charged, and its next start pays again. */
-  | { readonly kind: 'snooze'; readonly delayUs: number }
-  /** A push-back by the API: it closes the bucket, and the job returns to its lane without a charged attempt. */
-  | {
-      readonly kind: 'push-back'
-      readonly limit: string | null
-      readonly key: string
-      readonly closedForUs: number
-      /** The job does not use that bucket, so it waits by itself for this long; absent: the closed bucket holds it. */
-      readonly apart?: true
-      readonly error: JobError
-    }
-)
-
-/** Whether a settlement counted. `lost`: the caller no longer held the lease, and the store wrote nothing. */
-export type SettleResult =
-  | {
-      readonly kind: 'settled'
-      readonly state: JobState
-      /** When the run ended, on the store's clock; absent: an earlier try had ended it. */
-      readonly atUs?: number
-      /** Of a push-back: it closed a bucket that was open, or for markedly longer than it was closed already. */
-      readonly adjusted?: boolean
-      /** Set: the job ended, and that changed the flow it belongs to. */
-      readonly flow?: FlowNews
-    }
-  | { readonly kind: 'lost' }
 
 /** Filters for a list of jobs. */
 export interface JobQuery {

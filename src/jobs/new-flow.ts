@@ -1,6 +1,6 @@
 import { SluiceError } from '../base/errors.ts'
 import { isName } from '../base/text.ts'
-import type { Callback, FlowKind } from './flow.ts'
+import type { Callback, PlainFlowKind } from './flow.ts'
 import type { NewJob } from './job.ts'
 
 /** Nodes of one flow at most: starting and cancelling a flow is one transaction. */
@@ -30,7 +30,7 @@ export interface FlowNode extends FlowJob {
 /** A flow as it is handed to a store: everything is checked, every job is prepared. */
 export interface NewFlow {
   readonly id: string
-  readonly kind: FlowKind
+  readonly kind: PlainFlowKind
   readonly name: string | null
   readonly nodes: readonly FlowNode[]
   readonly callbacks: Readonly<Partial<Record<Callback, FlowJob>>>
@@ -39,7 +39,7 @@ export interface NewFlow {
 }
 
 /** The nodes that each node of such a flow waits for. @param size the number of nodes */
-export function dependencies(kind: FlowKind, size: number): readonly (readonly number[])[] {
+export function dependencies(kind: PlainFlowKind, size: number): readonly (readonly number[])[] {
   return Array.from({ length: size }, (_, node) => (kind === 'chain' && node > 0 ? [node - 1] : []))
 }
 

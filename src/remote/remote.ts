@@ -1,5 +1,6 @@
 import { fromJsonText } from '../base/json-value.ts'
-import type { NewJob, Settlement } from '../jobs/job.ts'
+import type { NewJob } from '../jobs/job.ts'
+import type { Settlement } from '../jobs/settlement.ts'
 import { penaltyUs } from '../jobs/rate-limited.ts'
 import type { RetryAfter } from '../jobs/rate-limit-headers.ts'
 import type { JobDetails, PushAnswer } from '../store/contract/remote-jobs.ts'

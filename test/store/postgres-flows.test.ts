@@ -5,8 +5,9 @@ import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { seededRandom } from '../../src/exports/index.ts'
 import { dependencies, type FlowJob, type NewFlow } from '../../src/jobs/new-flow.ts'
-import type { FlowKind } from '../../src/jobs/flow.ts'
-import type { GrantedJob, NewJob, Settlement } from '../../src/jobs/job.ts'
+import type { PlainFlowKind } from '../../src/jobs/flow.ts'
+import type { GrantedJob, NewJob } from '../../src/jobs/job.ts'
+import type { Settlement } from '../../src/jobs/settlement.ts'
 import { levelOf } from '../../src/policy/admission/ageing.ts'
 import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
 import { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
@@ -60,7 +61,7 @@ function flowJob(task: string, more: Partial<NewJob> = {}): FlowJob {
 
 /** A flow whose jobs are named by their numbers, and wait for each other as its kind says or as told. */
 function flowOf(
-  kind: FlowKind,
+  kind: PlainFlowKind,
   size: number,
   after: readonly (readonly number[])[] = dependencies(kind, size),
   limits: (node: number) => readonly string[] = () => [],

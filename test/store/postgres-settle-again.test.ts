@@ -1,6 +1,6 @@
 // Settlements whose answer was lost, and which are therefore made again.
 import { describe, expect, test } from 'vitest'
-import type { Settlement, SettleResult } from '../../src/jobs/job.ts'
+import type { Settlement, SettleResult } from '../../src/jobs/settlement.ts'
 import { eachHarness, FAILURE, type Outcome, type StoreHarness } from '../conformance/store/store-harness.ts'
 import { postgresBackend } from './postgres-backend.ts'
 import { withPostgres } from './postgres-server.ts'

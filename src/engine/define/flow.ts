@@ -2,7 +2,7 @@ import { SluiceError } from '../../base/errors.ts'
 import { toJsonText } from '../../base/json-value.ts'
 import { checkOptions as checkNames, quote } from '../../base/options.ts'
 import { checkMeta } from './call-options.ts'
-import type { Callback, FlowKind } from '../../jobs/flow.ts'
+import type { Callback, PlainFlowKind } from '../../jobs/flow.ts'
 import { checkFlowName, dependencies, type FlowJob, type NewFlow } from '../../jobs/new-flow.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import type { AnyTask, EnqueueOptions, Task } from './task.ts'
@@ -53,7 +53,7 @@ export type FlowOptions = {
 
 type Prepare = (task: AnyTask, input: unknown, options: EnqueueOptions<never>) => NewJob | Promise<NewJob>
 
-const OPTIONS: Readonly<Record<FlowKind, readonly string[]>> = {
+const OPTIONS: Readonly<Record<PlainFlowKind, readonly string[]>> = {
   chain: ['kind', 'name', 'meta', 'steps'],
   group: ['kind', 'name', 'meta', 'jobs'],
   batch: ['kind', 'name', 'meta', 'jobs', 'callbacks'],
@@ -110,7 +110,7 @@ async function toFlowJob({ task, input, options }: Call, prepare: Prepare): Prom
   return { job, delayUs }
 }
 
-function checkOptions(options: FlowOptions): FlowKind {
+function checkOptions(options: FlowOptions): PlainFlowKind {
   // Callers without types may pass anything.
   const value: unknown = options
   if (typeof value !== 'object' || value === null)
@@ -128,7 +128,7 @@ function checkOptions(options: FlowOptions): FlowKind {
   return kind
 }
 
-function checkCalls(kind: FlowKind, calls: readonly Call[]): readonly Call[] {
+function checkCalls(kind: PlainFlowKind, calls: readonly Call[]): readonly Call[] {
   const list: unknown = calls
   const fine = Array.isArray(list) && calls.every((each) => typeof each === 'object' && each !== null && 'task' in each)
   if (fine) return calls

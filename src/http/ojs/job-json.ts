@@ -1,5 +1,5 @@
 import type { Failure, JobDetails } from '../../store/contract/remote-jobs.ts'
-import type { JobError } from '../../jobs/job.ts'
+import type { JobError } from '../../jobs/job-error.ts'
 import { fromJsonText, objectIn } from '../../base/json-value.ts'
 import { splitName } from '../tenant.ts'
 import { extraOf as readExtra } from '../../jobs/job-extra.ts'

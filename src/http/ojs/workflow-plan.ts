@@ -1,4 +1,4 @@
-import type { Callback, FlowKind } from '../../jobs/flow.ts'
+import type { Callback, PlainFlowKind } from '../../jobs/flow.ts'
 import { invalid, unprocessable } from '../refusal.ts'
 import type { JobJson, OptionsJson } from './schemas.ts'
 
@@ -29,7 +29,7 @@ export type WorkflowJson =
 
 /** A workflow as jobs that wait for each other. */
 export interface WorkflowPlan {
-  readonly kind: FlowKind
+  readonly kind: PlainFlowKind
   /** In an order in which each job waits for earlier ones only. */
   readonly nodes: readonly { readonly json: JobJson; readonly after: readonly number[] }[]
   readonly callbacks: readonly (readonly [Callback, JobJson])[]

@@ -1,6 +1,7 @@
 /** Flows: jobs that wait for each other. */
 import type { FlowNews, FlowQuery, FlowRecord, FlowState } from '../../jobs/flow.ts'
 import type { NewFlow } from '../../jobs/new-flow.ts'
+import type { Workflows } from './workflows.ts'
 
 /**
  * Jobs that wait for each other, under one parent. The store writes all rows at the start. A job that waits for others
@@ -12,7 +13,7 @@ import type { NewFlow } from '../../jobs/new-flow.ts'
  * node ends the flow and makes its callbacks available. A manual retry of a discarded node reopens the flow and the
  * jobs that its failure cancelled.
  */
-export interface Flows {
+export interface Flows extends Workflows {
   /** Stores a flow and all its jobs durably, all or none. */
   startFlow(flow: NewFlow): Promise<void>
   /** One flow by its id. */

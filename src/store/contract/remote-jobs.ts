@@ -1,5 +1,6 @@
 /** Work for and from other processes over a protocol: jobs by their ids, with all stored details. */
-import type { JobError, JobRecord, NewJob } from '../../jobs/job.ts'
+import type { JobRecord, NewJob } from '../../jobs/job.ts'
+import type { JobError } from '../../jobs/job-error.ts'
 import type { JobState } from '../../jobs/job-state.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import type { QueueDepth } from './queues.ts'

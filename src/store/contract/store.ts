@@ -1,6 +1,7 @@
 import type { FlowNews, FlowPlace } from '../../jobs/flow.ts'
 import type { JobState } from '../../jobs/job-state.ts'
-import type { GrantedJob, NewJob, JobRecord, JobQuery, Occurrence, Settlement, SettleResult } from '../../jobs/job.ts'
+import type { GrantedJob, NewJob, JobRecord, JobQuery, Occurrence } from '../../jobs/job.ts'
+import type { Settlement, SettleResult } from '../../jobs/settlement.ts'
 import type { ScheduleNews } from '../../jobs/schedule.ts'
 import type { GuardInForce, Headroom, LimitDefinition } from '../../policy/limits/limit.ts'
 import type { Flows } from './flows.ts'

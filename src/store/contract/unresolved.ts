@@ -2,7 +2,8 @@
  * Jobs that were stored without their task's code. Their limits are unknown, and none starts before an engine resolves
  * them.
  */
-import type { JobError, NewJob } from '../../jobs/job.ts'
+import type { NewJob } from '../../jobs/job.ts'
+import type { JobError } from '../../jobs/job-error.ts'
 
 /** A kind of unresolved jobs, as a claim finds it. */
 export interface UnresolvedKind {

@@ -1,5 +1,5 @@
 import type { Statements } from '../../database/postgres.ts'
-import type { Settlement } from '../../jobs/job.ts'
+import type { Settlement } from '../../jobs/settlement.ts'
 import { attemptBack, type SettleRequest } from '../shared/settle-once.ts'
 import { column, columns, type RowOf } from '../shared/columns.ts'
 import { isEnd, STATE } from '../shared/state.ts'

@@ -1,5 +1,5 @@
 import type { Statements } from '../../database/postgres.ts'
-import type { SettleResult, Settlement } from '../../jobs/job.ts'
+import type { SettleResult, Settlement } from '../../jobs/settlement.ts'
 import { newsOf, retentionOf } from './advance.ts'
 import { Batch } from './batch.ts'
 import { bucketId } from './buckets.ts'

@@ -1,5 +1,5 @@
 import { isStorable } from '../../base/text.ts'
-import type { JobError } from '../../jobs/job.ts'
+import type { JobError } from '../../jobs/job-error.ts'
 import { type BucketState, charge, decodeBucket, newBucket } from '../../policy/limits/bucket.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import { decodeScanCursor } from '../../policy/admission/scan-cursor.ts'

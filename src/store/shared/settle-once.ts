@@ -1,4 +1,4 @@
-import type { Settlement } from '../../jobs/job.ts'
+import type { Settlement } from '../../jobs/settlement.ts'
 import type { Retention } from '../contract/store.ts'
 import { STATE } from './state.ts'
 
@@ -48,6 +48,7 @@ export interface RunEnd {
 
 /** The effect of a settlement on its job. */
 export function runEndOf(settlement: Settlement, retention: Retention): RunEnd {
+  if (settlement.kind === 'next') throw new RangeError('This store cannot move the jobs of workflow flows yet')
   const end = (state: number, afterUs: number | null, error: object | null = null): RunEnd => ({
     state,
     afterUs,

@@ -76,5 +76,6 @@ export function* flows({ db }: Access, query: FlowQuery): Reading<FlowRecord[]> 
 
 function toFlowRecord(row: readonly unknown[]): FlowRecord {
   const flow = FLOW.read(row)
-  return { ...flow, state: flowStateName(flow.state) }
+  const workflow = { key: null, hash: null, generation: 0, parent: null, parentStep: null, error: null }
+  return { ...flow, ...workflow, state: flowStateName(flow.state) }
 }

@@ -37,6 +37,12 @@ export abstract class SharedVerbs {
   getFlow: Store['getFlow'] = this.#verb('read', getFlow)
   flows: Store['flows'] = this.#verb('read', flows)
 
+  startWorkflows: Store['startWorkflows'] = () => noWorkflows()
+  enterFlow: Store['enterFlow'] = () => noWorkflows()
+  signalFlow: Store['signalFlow'] = () => noWorkflows()
+  retryFlow: Store['retryFlow'] = () => noWorkflows()
+  flowSteps: Store['flowSteps'] = () => noWorkflows()
+
   define: Store['define'] = this.#verb('change', defineLimits)
   declareQueues: Store['declareQueues'] = this.#verb('change', declareQueues)
   override: Store['override'] = this.#verb('change', overrideLimit)
@@ -91,4 +97,8 @@ export abstract class SharedVerbs {
   ): (...input: Input) => Promise<Answer> {
     return (...input) => this.drive(how, (access) => verb(access, ...input))
   }
+}
+
+function noWorkflows(): Promise<never> {
+  return Promise.reject(new RangeError('This store cannot keep workflow flows yet'))
 }

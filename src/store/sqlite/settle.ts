@@ -1,5 +1,5 @@
 import { attemptBack, runEndOf, type SettleRequest, settleRounds } from '../shared/settle-once.ts'
-import type { SettleResult, Settlement } from '../../jobs/job.ts'
+import type { SettleResult, Settlement } from '../../jobs/settlement.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
 import type { Instant } from '../../jobs/series.ts'
 import { advance } from './advance.ts'

@@ -1,9 +1,10 @@
 import { uuidv7 } from 'uuidv7'
 import { afterEach, beforeEach, expect } from 'vitest'
 import { inLaneOrder } from '../../../src/jobs/lane.ts'
-import type { Callback, FlowKind, FlowRecord } from '../../../src/jobs/flow.ts'
+import type { Callback, PlainFlowKind, FlowRecord } from '../../../src/jobs/flow.ts'
 import { dependencies, type FlowJob, type NewFlow } from '../../../src/jobs/new-flow.ts'
-import type { GrantedJob, JobRecord, NewJob, SettleResult, Settlement } from '../../../src/jobs/job.ts'
+import type { GrantedJob, JobRecord, NewJob } from '../../../src/jobs/job.ts'
+import type { SettleResult, Settlement } from '../../../src/jobs/settlement.ts'
 import type { UniqueRule } from '../../../src/jobs/unique-key.ts'
 import { normalisePolicy } from '../../../src/policy/limits/normalise.ts'
 import type { PolicyChange } from '../../../src/policy/limits/override.ts'
@@ -31,7 +32,7 @@ export interface JobSpec {
 
 /** The fields of a flow that the suites name: its jobs by name. */
 export interface FlowSpec {
-  readonly kind?: FlowKind
+  readonly kind?: PlainFlowKind
   readonly jobs: Readonly<Record<string, JobSpec & { readonly after?: readonly string[]; readonly delayMs?: number }>>
   readonly callbacks?: Readonly<Partial<Record<Callback, string>>>
 }

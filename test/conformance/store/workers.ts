@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Settlement } from '../../../src/jobs/job.ts'
+import type { Settlement } from '../../../src/jobs/settlement.ts'
 import type { ReleasedClaims } from '../../../src/store/contract/remote-claims.ts'
 import type { Claim } from '../../../src/store/contract/store.ts'
 import type { StoreBackend } from './backend.ts'

@@ -1,0 +1,125 @@
+/** Workflow flows: a job that goes from step to step, with the records of its steps. */
+import type { FlowState, WorkflowKind } from '../../jobs/flow.ts'
+import type { JobState } from '../../jobs/job-state.ts'
+import type { NewWorkflow, StepRecord } from '../../jobs/workflow.ts'
+
+/**
+ * A flow of the kinds `workflow`, `machine` and `graph` has a main job, whose id is the flow's, and side jobs. A run of
+ * such a job goes on by a settlement of the kind `next`, which moves the job to the place of its next step. All other
+ * settlements are those of any job.
+ *
+ * The end of a side job or of an attached child writes its step, and wakes the main job if that waits for it. The end of
+ * the main job ends the flow: side jobs that wait are cancelled, those that run are asked to end, attached children are
+ * cancelled, and kept permits return.
+ */
+export interface Workflows {
+  /**
+   * Stores flows durably, all or none. A flow whose name and key a running flow has is not stored: the answer is
+   * `duplicate` or `conflict`, by its `onConflict`, with the id of the other.
+   * @param tx as of `enqueue`
+   */
+  startWorkflows(flows: readonly NewWorkflow[], tx?: unknown): Promise<readonly StartedWorkflow[]>
+  /** The memory of the flow of a job, by the job's `seq`; null: the flow is gone. */
+  enterFlow(seq: number): Promise<FlowMemory | null>
+  /**
+   * Stores a signal for a running flow, and wakes its main job if that waits for it.
+   * @param payload JSON text
+   * @param once a second signal of this flow with the same text is a duplicate; null: it is compared with none
+   */
+  signalFlow(to: FlowAddress, signal: string, payload: string, once: string | null): Promise<SignalAnswer>
+  /**
+   * Runs a failed flow again: from where it failed, or from one of its steps. Steps that failed are forgotten, and with
+   * `from` that step and all that were first written after it.
+   */
+  retryFlow(id: string, from: string | null): Promise<'retried' | 'not_failed' | 'missing' | 'unknown_step'>
+  /** The steps of the newest generation, and what has yet to end; null: there is no such workflow flow. */
+  flowSteps(id: string): Promise<FlowSteps | null>
+}
+
+/** The result of starting one workflow flow. */
+export interface StartedWorkflow {
+  readonly kind: 'created' | 'duplicate' | 'conflict'
+  readonly id: string
+}
+
+/** A flow by its id, or the running one of a name and a key. */
+export type FlowAddress = { readonly id: string } | { readonly name: string; readonly key: string }
+
+/** The result of a signal. `full`: too many of the flow's signals are unread. */
+export type SignalAnswer =
+  | { readonly kind: 'stored' | 'duplicate' | 'ended' | 'full'; readonly id: string }
+  | { readonly kind: 'missing' }
+
+/** The memory that an entry of a workflow flow gets. */
+export interface FlowMemory {
+  readonly id: string
+  readonly kind: WorkflowKind
+  readonly name: string
+  readonly key: string | null
+  readonly state: FlowState
+  /** Wall clock. */
+  readonly createdMs: number
+  readonly generation: number
+  /** Ends of side jobs and children, and signals, so far. */
+  readonly events: number
+  /** The main job's input: the flow's, or a machine's state. */
+  readonly input: string
+  readonly definition: string | null
+  readonly hash: string | null
+  /** A gate was passed, and the flow has its permits. */
+  readonly held: boolean
+  /** Side jobs and attached children that have yet to end. */
+  readonly open: number
+  /** Of the newest generation, in the order of their first writing. */
+  readonly steps: readonly StepRecord[]
+  /** Unread ones, oldest first. */
+  readonly signals: readonly FlowSignal[]
+  /** Its jobs so far. */
+  readonly nodes: number
+}
+
+/** An unread signal. */
+export interface FlowSignal {
+  readonly seq: number
+  readonly name: string
+  /** JSON text. */
+  readonly payload: string
+}
+
+/** The steps of a workflow flow, for showing. */
+export interface FlowSteps {
+  readonly generation: number
+  /** Of the newest generation, in the order of their first writing. */
+  readonly steps: readonly StepRecord[]
+  /** Those that have not ended. */
+  readonly jobs: readonly FlowJobPlace[]
+  /** Attached children, oldest first, at most 1,000. */
+  readonly children: readonly FlowChild[]
+}
+
+/** A job of a workflow flow that has not ended. */
+export interface FlowJobPlace {
+  readonly id: string
+  readonly seq: number
+  readonly node: number
+  readonly step: string | null
+  readonly item: number | null
+  readonly task: string
+  readonly queue: string
+  readonly state: JobState
+  /** As of a job record; also of a main job that wakes by itself. */
+  readonly dueUs: number | null
+  readonly attempt: number
+  readonly startedUs: number | null
+  /** Names of signals that a waiting main job waits for. */
+  readonly signals: readonly string[]
+}
+
+/** A flow that a flow has started. */
+export interface FlowChild {
+  readonly id: string
+  readonly name: string
+  readonly kind: WorkflowKind
+  readonly step: string
+  readonly state: FlowState
+}
