@@ -27,12 +27,13 @@ export function printable(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '�')
 }
 
-/** A policy in a few words, as in `60 per 1 min, burst 60, 4 at once`. A guard is told apart from the lengths that it lengthens. */
+/** A policy in a few words, as in `60 per 1 min, burst 60, 4 at once`, which can be read as a policy again. A guard is told apart from the lengths that it lengthens. */
 export function policyInWords(policy: LimitPolicy): string {
   const { rule, spacing, concurrency, headroom, scope } = policy
   const { ruleUs, spacingUs } = guardsOf(policy)
   const parts = [...(rule ? [ruleInWords(rule, ruleUs)] : []), ...(spacing ? [ruleInWords(spacing, spacingUs)] : [])]
   if (ruleUs > 0) parts.push(`guard ${period(ruleUs)}`)
+  else if (rule?.kind === 'sliding') parts.push('no guard')
   if (concurrency !== null) parts.push(concurrency === 0 ? 'paused' : `${groupDigits(concurrency)} at once`)
   if (headroom) parts.push(`the last ${groupDigits(headroom.units)} for priority ${headroom.priority} and above`)
   return `${parts.join(', ')}${scope === 'worker' ? ', in each worker' : ''}`

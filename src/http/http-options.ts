@@ -32,7 +32,7 @@ export interface HttpOptions {
   /** The largest body, in bytes; default 16 MiB. */
   readonly maxBodyBytes?: number
   /** The request budget of each token on this process. All callers without tokens share one. Default: unlimited. */
-  readonly requests?: Policy
+  readonly requests?: Policy | string
   /** The bounds of one tenant, one token and one answer; each has a default. */
   readonly bounds?: Bounds
   /** Extensions for test suites: directives in jobs, and an operation that empties the store; default false. */

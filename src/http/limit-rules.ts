@@ -30,7 +30,7 @@ export interface ServedUse {
 
 /** The limits of a server's jobs, beside those of the engine's own tasks. */
 export interface ServedLimits {
-  readonly limits?: Readonly<Record<string, ServedLimit>>
+  readonly limits?: Readonly<Record<string, ServedLimit | string>>
   readonly types?: Readonly<Record<string, { readonly limits?: readonly ServedUse[] }>>
   /**
    * Limits without a key apply to the queues of tenants. Pass them to the engine's `queues` too, for queues without a
@@ -95,7 +95,7 @@ export class LimitRules {
         name,
         ruleOf(
           name,
-          limit,
+          servedLimit(limit),
           all.some((use) => use.limit === name && use.by !== undefined),
         ),
       ]),
@@ -198,6 +198,11 @@ export class LimitRules {
  */
 function servedPolicy(name: string, { shared: _shared, by: _by, ...policy }: ServedLimit): LimitPolicy {
   return normalisePolicy({ onMissingKey: 'fail', ...policy }, `limit ${name}`)
+}
+
+/** A limit of the configuration as an object; it may be the text of a policy. */
+export function servedLimit(limit: ServedLimit | string): ServedLimit {
+  return typeof limit === 'string' ? { policy: limit } : limit
 }
 
 function ruleOf(name: string, limit: ServedLimit, keyed: boolean): Rule {

@@ -14,7 +14,7 @@ export class RequestBudget {
   readonly #buckets = new WeakMap<Access, BucketState>()
 
   /** @throws {SluiceError} `policy.invalid` */
-  constructor(policy: Policy, clock: Clock) {
+  constructor(policy: Policy | string, clock: Clock) {
     this.#policy = normalisePolicy(policy, 'the requests of a token')
     if (!this.#policy.rule || this.#policy.concurrency !== null)
       throw new SluiceError(

@@ -170,6 +170,8 @@ describe('sluice forecast', () => {
     expect(out).toMatch(/^the last starts after +1 min 40 s +49\.5 s$/m)
     const keyed = await json<Forecast>('forecast', '--keys', 'acme=11,birch=1', '--every', '100ms', '--shared', '1/1s')
     expect(keyed).toMatchObject({ jobs: 12, keys: 2, drainMs: 11_000, exact: false })
+    const text = ['forecast', '--count', '12', '--policy', '1 per 100ms, burst 2', '--shared', '1/s']
+    expect(await json<Forecast>(...text)).toMatchObject({ jobs: 12, drainMs: 11_000 })
     const slots = await json<Forecast>('forecast', '--count', '9', '--concurrency', '2', '--run-time', '10s')
     expect(slots).toMatchObject({ drainMs: 40_000, exact: true })
   })
@@ -182,6 +184,8 @@ describe('sluice forecast', () => {
     [['--count', '5', '--every', '1s', '--shared', 'crm'], 'cli.usage'],
     [['--count', '5', '--rate', '5'], 'policy.invalid'],
     [['--count', '5', '--every', '1x'], 'policy.invalid'],
+    [['--count', '5', '--policy', '5/x'], 'policy.invalid'],
+    [['--count', '5', '--policy', '5/s', '--rate', '5'], 'policy.invalid'],
     [['--count', '5', '--weight', '9', '--rate', '5', '--per', '1s'], 'limit.weight.above_burst'],
   ])('refuses %j', async (args, error) => {
     const { code, out, err } = await sluice(['forecast', ...args])

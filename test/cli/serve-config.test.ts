@@ -38,6 +38,23 @@ test.each<[unknown]>([
   expect(() => read(json)).toThrow(/invalid|cannot be kept|leave concurrency out/)
 })
 
+test('a policy may be text, alone or beside the key and the owner', () => {
+  const { limits, requests, served } = readServeConfig({
+    requests: '100/s',
+    limits: { crm: '15/min burst 5', mail: { policy: '5 at once', by: 'tenant', shared: true } },
+    types: { sync: { limits: [{ limit: 'crm', weight: 5 }, { limit: 'mail' }] } },
+  })
+  expect(requests).toBe('100/s')
+  expect(limits.map(({ name }) => name)).toEqual(['crm', 'mail'])
+  expect(served.limits).toEqual({
+    crm: { policy: '15/min burst 5' },
+    mail: { policy: '5 at once', by: 'tenant', shared: true },
+  })
+  for (const json of [{ requests: '100/x' }, { limits: { crm: '100/x' } }, { limits: { crm: { policy: '100/x' } } }])
+    expect(() => read(json)).toThrow('at character 5')
+  expect(() => read({ requests: '5 at once' })).toThrow('it has concurrency')
+})
+
 test('stripes of a queue reach the engine', () => {
   expect(readServeConfig({ queues: { mail: { stripes: 4 }, other: {} } }).queues).toMatchObject({
     mail: { stripes: 4 },

@@ -27,7 +27,7 @@ describe('a policy in words', () => {
     [{ rate: 3, per: '90s', burst: 1, concurrency: 4 }, '3 per 1.5 min, burst 1, 4 at once'],
     [{ window: 'sliding', max: 15, per: '1m', guard: '100ms' }, '15 in any 1 min, guard 100 ms'],
     [{ window: 'sliding', max: 15, per: '1m', every: '1s' }, '15 in any 1 min, one every 1 s, guard 20 ms'],
-    [{ window: 'sliding', max: 15, per: '1m', guard: 0 }, '15 in any 1 min'],
+    [{ window: 'sliding', max: 15, per: '1m', guard: 0 }, '15 in any 1 min, no guard'],
     [{ rate: 3, per: '1m', every: '1s', guard: '1ms' }, '3 per 1 min, burst 3, one every 1 s, guard 1 ms'],
     [{ window: 'fixed', max: 5, per: '1d', timezone: 'Europe/Rome' }, '5 in each day of Europe/Rome'],
     [{ window: 'fixed', max: 5, per: '10s' }, '5 in each 10 s'],

@@ -1,7 +1,7 @@
 import { remoteOf } from '../../src/remote/remote.ts'
 import { describe, expect, test } from 'vitest'
 import { limit } from '../../src/exports/index.ts'
-import { HttpHarness, type Json } from './http-harness.ts'
+import { type Answer, HttpHarness, type Json } from './http-harness.ts'
 
 const key = (rateLimit: object): Json => ({ rate_limit: { key: 'k', ...rateLimit } })
 
@@ -43,6 +43,31 @@ describe('policies that come with jobs', () => {
     expect(await d.fetch({ count: 9 })).toHaveLength(0)
     await d.clock.advance('1ms')
     expect(await d.fetch({ count: 9 })).toHaveLength(Math.min(admitted, 5 - admitted))
+  })
+
+  test('x_policy has the rules as text: with a job, in a definition, and in a change until a time', async () => {
+    const d = await HttpHarness.open()
+    for (let i = 0; i < 4; i++) await d.push(key({ x_policy: '2/s burst 2' }))
+    expect(await d.fetch({ count: 9 })).toHaveLength(2)
+    await d.clock.advance('500ms')
+    expect(await d.fetch({ count: 9 })).toHaveLength(1)
+    const put = (name: string, body: object): Promise<Answer> => d.send('PUT', `/ojs/v1/rate-limits/${name}`, body)
+    expect((await put('k', { x_policy: '20/s', expires_at: 'PT1M' })).body).toMatchObject({
+      rate: { limit: 20, period: 'PT1S' },
+      overrides: [{ change: { rate: 20, per: '1s' } }],
+    })
+    expect((await put('k', { x_policy: 'every 5s', expires_at: 'PT1M' })).status).toBe(422)
+    expect((await put('k', { x_policy: 'every 5s, 3 at once' })).body).toMatchObject({
+      throttle: { limit: 1, period: 'PT5S' },
+      concurrency: { limit: 3 },
+      overrides: [],
+    })
+    expect((await put('w', { x_policy: '9 in any 1 min' })).body).toMatchObject({ rate: { limit: 9, period: 'PT60S' } })
+    expect((await put('w', { x_policy: '4/min' })).body).toMatchObject({ rate: { limit: 4, period: 'PT60S' } })
+    const wrong = await put('w', { x_policy: '4/mn' })
+    expect(wrong.status).toBe(422)
+    expect(JSON.stringify(wrong.body)).toContain('at character 3')
+    expect((await put('w', { x_policy: '4/min', rate: 5 })).status).toBe(422)
   })
 
   test('a throttle beside a rate is one limit, and a PUT of one is enforced for jobs that wait', async () => {

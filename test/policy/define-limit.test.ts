@@ -115,7 +115,8 @@ describe('a policy', () => {
     [{}, 'has no rule'],
     [null, 'null'],
     [[], 'a list'],
-    ['15/m', "'15/m'"],
+    ['15/mn', "'15/mn'", 'character 4', 'did you mean min?'],
+    [15, 'invalid: 15', "'10/s'"],
   ])('%j is refused, and the message says what to do', (policy, ...parts) => {
     const error = thrownBy(() => normalisePolicy(policy as Policy, 'limit crm'))
     expect(error.code).toBe('policy.invalid')

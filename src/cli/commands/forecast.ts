@@ -14,6 +14,7 @@ interface ForecastFlags extends ViewFlags {
   readonly key?: string
   readonly shared?: string
   readonly runTime?: string
+  readonly policy?: string
   readonly rate?: string
   readonly per?: string
   readonly burst?: string
@@ -32,7 +33,7 @@ if the limit were that. With --count: what if that were the backlog. Without a n
 
   sluice forecast crm                                      when is today's backlog done with?
   sluice forecast crm --window sliding --max 30 --per 1m   … and on the partner's higher plan?
-  sluice forecast --count 10000 --keys 40 --rate 60 --per 1m --shared 1000/1m
+  sluice forecast --count 10000 --keys 40 --policy "60/m burst 5" --shared 1000/m
   sluice forecast --keys acme=5000,birch=20 --every 100ms --json
 
 With a second limit (--shared) the times are the later of both, a lower bound. A limit with concurrency needs --run-time.
@@ -49,8 +50,9 @@ export function registerForecast(program: Command): void {
     .option('--keys <keys>', 'spread over so many keys, or the jobs of each: acme=500,birch=20')
     .option('--weight <units>', 'units that each job costs (default: 1)')
     .option('--key <key>', 'of the store, what waits for this key alone')
-    .option('--shared <limit>', 'a second limit for all keys together: its name in the store, or a rate as 1000/1m')
+    .option('--shared <limit>', 'a second limit for all keys together: its name in the store, or a policy as 1000/m')
     .option('--run-time <duration>', 'how long each job runs, for a limit with concurrency')
+    .option('--policy <text>', 'the policy as text, such as "100/m burst 5", in place of the options below')
     .option('--rate <units>', 'policy: a token bucket, with --per')
     .option('--per <duration>', 'policy: the period of --rate or --window')
     .option('--burst <units>', 'policy: units that may start back to back (default: the rate)')
@@ -81,11 +83,11 @@ async function ofPolicy(flags: ForecastFlags): Promise<void> {
         'cli.usage',
         'Name a limit of the store (sluice forecast crm), or give a backlog and a policy: --count 1000 --rate 60 --per 1m',
       )
-    const shared = flags.shared === undefined ? undefined : rateOf(flags.shared)
+    const shared = flags.shared !== undefined && isPolicyText(flags.shared) ? flags.shared : undefined
     if (flags.shared !== undefined && shared === undefined)
       throw new SluiceError(
         'cli.usage',
-        `--shared is invalid: ${JSON.stringify(flags.shared)}. Expected a rate such as 1000/1m, since there is no store.`,
+        `--shared is invalid: ${JSON.stringify(flags.shared)}. Expected a policy such as 1000/m, since there is no store.`,
       )
     const { runTime } = flags
     return viewOf(
@@ -105,10 +107,10 @@ async function ofStore(limit: string, flags: ForecastFlags): Promise<void> {
     const policy = policyOf(flags)
     const backlog = backlogOf(flags)
     const { key, runTime, shared } = flags
-    if (shared !== undefined && rateOf(shared) !== undefined)
+    if (shared !== undefined && isPolicyText(shared))
       throw new SluiceError(
         'cli.usage',
-        '--shared is invalid: a rate. Expected the name of a limit, since the forecast is of a limit in the store.',
+        '--shared is invalid: a policy. Expected the name of a limit, since the forecast is of a limit in the store.',
       )
     return viewOf(
       await forecastLimit(store, limit, {
@@ -157,7 +159,7 @@ function viewOf(found: Forecast): View {
 
 /** The policy in the options, unchecked; undefined: none given. */
 function policyOf(flags: ForecastFlags): Policy | undefined {
-  const fields: Record<string, unknown> = {}
+  const fields: Record<string, unknown> = flags.policy === undefined ? {} : { policy: flags.policy }
   for (const name of ['rate', 'burst', 'max', 'concurrency'] as const) {
     const text = flags[name]
     if (text !== undefined) fields[name] = wholeOf(text, `--${name}`)
@@ -189,8 +191,7 @@ function jobsOfKey(text: string): [string, number] {
   return [text.slice(0, Math.max(0, at)), wholeOf(text.slice(at + 1), `--keys ${text}`)]
 }
 
-/** A rate as in 1000/1m. */
-function rateOf(text: string): Policy | undefined {
-  const found = /^(\d{1,15})\/(.+)$/.exec(text)
-  return found ? { rate: Number(found[1]), per: found[2] as Duration } : undefined
+/** Whether a text is a policy, as 1000/m, and not the name of a limit. */
+function isPolicyText(text: string): boolean {
+  return /^(?:one )?(?:every \d|[\d,]+(?:\/| (?:per|in|at) ))/.test(text)
 }

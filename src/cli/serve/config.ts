@@ -6,7 +6,7 @@ import { type AnyTask, task } from '../../engine/define/task.ts'
 import { type Bounds, boundsOf } from '../../http/bounds.ts'
 import { QueueName } from '../../http/ojs/schemas.ts'
 import { RequestBudget } from '../../http/request-budget.ts'
-import { LimitRules, type ServedLimit, type ServedLimits, type ServedUse } from '../../http/limit-rules.ts'
+import { LimitRules, servedLimit, type ServedLimit, type ServedLimits, type ServedUse } from '../../http/limit-rules.ts'
 import { misspelt } from '../../http/misspelt.ts'
 import type { Token } from '../../http/token.ts'
 import { MAX_STRIPES } from '../../jobs/lane.ts'
@@ -25,10 +25,10 @@ const Config = z.strictObject({
   /** The server checks them, in words that never show a token. */
   tokens: z.array(z.looseObject({})).optional(),
   /** A policy: how many requests each token may make. */
-  requests: z.looseObject({}).optional(),
+  requests: z.union([z.looseObject({}), z.string()]).optional(),
   /** Bounds for one tenant, one token and one answer; the server checks them. */
   bounds: z.looseObject({}).optional(),
-  limits: z.record(z.string(), z.looseObject({})).optional(),
+  limits: z.record(z.string(), z.union([z.looseObject({}), z.string()])).optional(),
   types: z
     .record(z.string(), z.strictObject({ limits: z.array(Use).optional(), retry: z.looseObject({}).optional() }))
     .optional(),
@@ -43,7 +43,7 @@ const Config = z.strictObject({
 /** The parsed configuration of a server. */
 export interface ServeConfig {
   readonly tokens: readonly Token[]
-  readonly requests: Policy | null
+  readonly requests: Policy | string | null
   readonly bounds: Bounds
   /** Limits by type, queue and tenant, which the server holds the jobs of requests to. */
   readonly served: ServedLimits
@@ -69,13 +69,18 @@ export function readServeConfig(json: unknown): ServeConfig {
   }
   const { tokens = [], requests, types = {}, queues = {} } = parsed.data
   const served = {
-    limits: (parsed.data.limits ?? {}) as unknown as Record<string, ServedLimit>,
+    limits: Object.fromEntries(
+      Object.entries(parsed.data.limits ?? {}).map(([name, each]) => [
+        name,
+        servedLimit(each as unknown as ServedLimit | string),
+      ]),
+    ),
     types: usesOf(types),
     queues: usesOf(queues),
   }
   // Refuses what cannot be before the engine is made.
   void new LimitRules(served)
-  if (requests) void new RequestBudget(requests as unknown as Policy, systemClock)
+  if (requests !== undefined) void new RequestBudget(requests as unknown as Policy | string, systemClock)
   for (const name of Object.keys(queues))
     if (!QueueName.safeParse(name).success)
       throw new SluiceError(
@@ -91,7 +96,7 @@ export function readServeConfig(json: unknown): ServeConfig {
   const byOf = (use: ServedUse): string | undefined => use.by ?? served.limits[use.limit]?.by
   return {
     tokens: tokens as unknown as readonly Token[],
-    requests: (requests as unknown as Policy | undefined) ?? null,
+    requests: (requests as unknown as Policy | string | undefined) ?? null,
     bounds: boundsOf(parsed.data.bounds),
     served,
     limits: [...limits.values()],

@@ -26,7 +26,7 @@ export interface LiveForecastOptions {
   /** This key only; default: all keys. */
   readonly key?: string | number
   /** The policy of the forecast; default: the limit's own. */
-  readonly policy?: Policy
+  readonly policy?: Policy | string
   /** A backlog before unused buckets; default: the jobs that wait now, before the buckets in their present state. */
   readonly backlog?: number | BacklogSpec
   /** A second limit without keys that the whole backlog needs too. */

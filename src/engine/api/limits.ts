@@ -6,7 +6,7 @@ import type { Limit } from '../../policy/limits/define.ts'
 import type { Key } from '../../policy/limits/key-path.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import { NO_POLICY } from '../../policy/limits/timeline.ts'
-import type { PolicyChange } from '../../policy/limits/override.ts'
+import { changeInText, type PolicyChange } from '../../policy/limits/override.ts'
 import { SHARED_KEY } from '../../policy/limits/partition-key.ts'
 import type { BucketReport, Store } from '../../store/contract/store.ts'
 import type { Events } from '../events/events.ts'
@@ -149,6 +149,7 @@ export class LimitsApi {
    * numbers stay as defined. A key's override wins over the limit's, and that over the definition. The level carries
    * over, so that no bucket is refilled for free. A second override of the same key replaces the first.
    *
+   * @param change the new numbers, such as `{ rate: 5 }`, or a text such as `'5/s'` or `'4 at once'`.
    * @param options.until the end of the override. Default: it stays until it is cleared, over restarts and new
    * definitions.
    * @throws {SluiceError} `limit.unknown`, `policy.invalid` for a change that does not fit the limit, `option.invalid`
@@ -156,15 +157,22 @@ export class LimitsApi {
   async override(
     limit: Limit | string,
     key: Key | undefined,
-    change: PolicyChange,
+    change: PolicyChange | string,
     options: { until?: Duration | Date } & Remark = {},
   ): Promise<void> {
-    if (typeof change !== 'object' || change === null)
+    const found = typeof change === 'string' ? await this.#changeInText(nameOf(limit), change) : change
+    if (typeof found !== 'object' || found === null)
       throw new SluiceError(
         'policy.invalid',
-        `limit ${nameOf(limit)}: the override is invalid: ${show(change)}. Expected its changes, such as { rate: 5 }.`,
+        `limit ${nameOf(limit)}: the override is invalid: ${show(found)}. Expected its changes, such as { rate: 5 } or '5/s'.`,
       )
-    await this.#change(limit, key, 'override', change, options)
+    await this.#change(limit, key, 'override', found, options)
+  }
+
+  /** The definition says whether a text means a rate or a window. */
+  async #changeInText(name: string, text: string): Promise<PolicyChange> {
+    const found = (await (await this.#hooks.store()).limits()).find((each) => each.name === name)
+    return changeInText(text, found?.policy ?? NO_POLICY, `limit ${name}`)
   }
 
   /** Ends an override early; false: there was none. @throws {SluiceError} `limit.unknown` */

@@ -9,11 +9,12 @@ import type { RateLimitJson } from './schemas.ts'
 
 /** Definitions of code and of admins have version 0 or more, so they replace those that come with jobs. */
 const OF_JOBS = -1
+const RULES = ['rate', 'throttle', 'concurrency', 'period', 'max_per_second'] as const
 const PERIODS: Readonly<Record<string, Duration>> = { second: '1s', minute: '1m', hour: 'PT1H', day: 'P1D' }
 
 /**
  * Reads the policy that a job brings: `rate` is a sliding window, `throttle` even spacing, `concurrency` permits.
- * `x_guard` replaces the default guard of the window. Without a key the queue is the key. A job that only names a
+ * `x_guard` replaces the default guard of the window. `x_policy` has the rules as text instead. Without a key the queue is the key. A job that only names a
  * limit of the server by `x_limit` brings none.
  *
  * @throws {Refusal} 422 @throws {SluiceError} `policy.invalid`
@@ -32,6 +33,7 @@ export function broughtBy(json: RateLimitJson, queue: string, tenant: string): L
 
 /** The limits that a rate limit defines under a name; none: it has no rule. */
 export function definitionsOf(json: RateLimitJson, name: string, version: number): LimitDefinition[] {
+  if (json.x_policy !== undefined) return [inText(json, json.x_policy, name, version)]
   const { concurrency, on_limit: onLimit } = json
   const rate = paceOf(
     json.rate ?? json.max_per_second,
@@ -54,6 +56,19 @@ export function definitionsOf(json: RateLimitJson, name: string, version: number
   const spacing = throttle && { every: throttle.periodUs / throttle.limit / 1000 }
   if (!window && !spacing && concurrency === undefined) return []
   return [define(name, { ...window, ...spacing, ...shared })]
+}
+
+/** The limit whose rules are text. @throws {Refusal} 422 if the rules are given twice @throws {SluiceError} `policy.invalid` */
+function inText(json: RateLimitJson, text: string, name: string, version: number): LimitDefinition {
+  const twice = RULES.find((member) => json[member] !== undefined)
+  if (twice !== undefined) throw unprocessable(`rate_limit has ${twice} beside x_policy. Write all rules in x_policy.`)
+  const guard = guardMs(json)
+  const policy: Policy = {
+    policy: text,
+    ...(json.on_limit && { onLimit: json.on_limit }),
+    ...(guard !== undefined && { guard }),
+  }
+  return { name, policy: normalisePolicy(policy, `rate_limit ${name}`), version }
 }
 
 /** The guard that a rate limit names, in ms; undefined: none, so that a window has the default. */

@@ -4,7 +4,7 @@ import { view } from '../../policy/limits/bucket.ts'
 import { guardsOf, type LimitPolicy, type LimitDefinition } from '../../policy/limits/limit.ts'
 import type { Rule, SpacingRule } from '../../policy/rules/rule.ts'
 import { SHARED_KEY } from '../../policy/limits/partition-key.ts'
-import { applyFittingOverride, type PolicyChange } from '../../policy/limits/override.ts'
+import { applyFittingOverride, changeInText, isOfKind, type PolicyChange } from '../../policy/limits/override.ts'
 import type { Override, LimitTotals } from '../../store/contract/limits.ts'
 import type { BucketBacklog } from '../../store/contract/waits.ts'
 import { denied } from '../access.ts'
@@ -138,7 +138,9 @@ async function override(
   const until = typeof body.expires_at === 'string' ? instantMs(body.expires_at, server.clock.now()) : null
   if (until !== null && until <= server.clock.now())
     throw unprocessable('expires_at is invalid: it is past. Expected a future time.')
-  if (wanted && !hasRulesOf(policy, wanted)) {
+  const written = body.x_policy === undefined ? null : changeInText(body.x_policy, policy, `rate_limit ${name}`)
+  const isOther = written ? !isOfKind(policy, written) : wanted && !hasRulesOf(policy, wanted)
+  if (isOther) {
     if (until !== null || body.partition !== undefined)
       throw unprocessable(
         'The change has another kind of rule, which replaces the definition for all keys. Omit expires_at and partition.',
@@ -151,7 +153,7 @@ async function override(
   const change: PolicyChange = {
     ...(body.concurrency !== undefined && { concurrency: body.concurrency }),
     ...(body.on_limit && { onLimit: body.on_limit }),
-    ...(wanted && numbersOf(wanted, policy)),
+    ...(written ?? (wanted && numbersOf(wanted, policy))),
     ...(body.x_guard !== undefined && { guard: guardMs(body) as number }),
   }
   const options = { by: 'http', ...(until !== null && { until: new Date(until) }) }

@@ -186,6 +186,7 @@ export interface RateLimitJson {
   max_per_second?: number | undefined
   on_limit?: 'wait' | 'reschedule' | 'drop' | undefined
   x_guard?: string | undefined
+  x_policy?: string | undefined
   x_limit?: { name: string; key?: string | number | undefined; weight?: number | undefined } | undefined
   [extension: string]: unknown
 }
@@ -199,6 +200,7 @@ const RATE_LIMIT = {
   max_per_second: Units.optional(),
   on_limit: z.enum(['wait', 'reschedule', 'drop']).optional(),
   x_guard: z.string().max(64).optional(),
+  x_policy: z.string().max(200).optional(),
   x_limit: members({
     name: z
       .string()

@@ -23,7 +23,7 @@ export interface ForecastOptions {
   /** The number of waiting jobs, or their number, weight and keys. */
   readonly backlog: number | BacklogSpec
   /** A second limit that all keys share. */
-  readonly shared?: Policy
+  readonly shared?: Policy | string
   /** How long each job runs. A limit with `concurrency` needs it; without it only the limit's other rule counts. */
   readonly runTime?: Duration
   /**
@@ -70,7 +70,7 @@ export interface Situation {
  * @throws {SluiceError} `option.invalid` for an invalid backlog
  * @throws {SluiceError} `limit.weight.invalid`, `limit.weight.above_burst` for its weight
  */
-export function forecast(policy: Policy, options: ForecastOptions): Forecast {
+export function forecast(policy: Policy | string, options: ForecastOptions): Forecast {
   checkOptions(options, ['backlog', 'shared', 'runTime', 'at'], 'forecast')
   const shared = options.shared === undefined ? null : normalisePolicy(options.shared, 'forecast: shared')
   return forecastOf(freshSituation(normalisePolicy(policy, 'forecast'), shared, options))

@@ -59,20 +59,23 @@ export interface Limit<N extends string = string> extends LimitUse<unknown> {
   weight(units: number): LimitUse<unknown>
 }
 
-/** A policy written where it is used, which belongs to that task alone. */
-export type InlineLimit<I> = Policy & {
-  by?: ((input: I) => Key | null | undefined) | KeyPath<I>
-  weight?: number | ((input: I) => number)
-}
+/** A policy written where it is used, which belongs to that task alone: an object, or a text such as `'100/m'`. */
+export type InlineLimit<I> =
+  | string
+  | (Policy & {
+      by?: ((input: I) => Key | null | undefined) | KeyPath<I>
+      weight?: number | ((input: I) => number)
+    })
 
 /**
  * Defines a limit: a policy under a name. It holds no state; the same name is the same budget everywhere.
  *
  * @param name 1 to 255 characters, without NUL and half surrogate pairs.
+ * @param policy an object such as `{ rate: 100, per: '1m' }`, or a text such as `'100/m'`.
  * @throws {SluiceError} `policy.invalid` for an invalid policy or name
  * @throws {SluiceError} `limit.weight.invalid`, `limit.key.invalid` from its uses
  */
-export function limit<const N extends string>(name: N, policy: Policy): Limit<N> {
+export function limit<const N extends string>(name: N, policy: Policy | string): Limit<N> {
   checkName(name)
   const normalised = normalisePolicy(policy, `limit ${name}`)
   const what = `limit ${name}`
@@ -110,8 +113,9 @@ export function inlineUse<I>(inline: InlineLimit<I>, name: string): UseSpec<I> {
   checkName(name)
   const what = `limit ${name}`
   // A policy that is none is refused as one.
-  const { by, weight, ...rest } = inline ?? {}
-  const policy = typeof inline === 'object' && inline !== null && !Array.isArray(inline) ? rest : inline
+  const isObject = typeof inline === 'object' && inline !== null && !Array.isArray(inline)
+  const { by, weight, ...rest } = isObject ? inline : {}
+  const policy = isObject ? (rest as Policy) : inline
   const normalised = normalisePolicy(policy, what)
   return {
     limit: name,

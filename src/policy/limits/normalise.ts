@@ -7,6 +7,7 @@ import { calibration } from './calibration.ts'
 import { quotient } from '../rules/exact.ts'
 import type { Headroom, LimitPolicy, OnLimit, OnMissingKey } from './limit.ts'
 import type { FixedRule, RateRule, Rule, SlidingRule, SpacingRule } from '../rules/rule.ts'
+import { readPolicyText } from './policy-text.ts'
 import type { Policy } from './policy.ts'
 import { capacityOf } from '../rules/rule-state.ts'
 
@@ -31,6 +32,12 @@ const RULES = {
   every: ['every'],
 } as const
 const ALL_FIELDS: readonly string[] = [...new Set([...Object.values(RULES).flat(), ...OPTIONS])]
+/** The fields of a rule that may not stand beside a policy's text. */
+const OF_TEXT: ReadonlySet<string> = new Set(
+  Object.values(RULES)
+    .flat()
+    .filter((field) => field !== 'startEmpty'),
+)
 
 const NOMINAL_US: Readonly<Record<CalendarUnit, number>> = {
   hour: 3_600_000_000,
@@ -48,13 +55,33 @@ type Fields = Readonly<Record<string, unknown>>
 /**
  * Checks a policy and fills in its defaults: durations become µs, guard included.
  *
+ * @param policy an object, or its rules as text.
  * @param what names the limit in messages, as in `'limit crm'`.
  * @throws {SluiceError} `policy.invalid`, with the field, its value and the expected form
  */
-export function normalisePolicy(policy: Policy, what: string): LimitPolicy {
-  if (typeof policy !== 'object' || policy === null || Array.isArray(policy))
-    throw invalid(what, `the policy is invalid: ${show(policy)}. Expected an object such as { rate: 10, per: '1s' }.`)
-  const fields = definedFields(policy)
+export function normalisePolicy(policy: Policy | string, what: string): LimitPolicy {
+  const given: unknown = typeof policy === 'string' ? { policy } : policy
+  if (typeof given !== 'object' || given === null || Array.isArray(given))
+    throw invalid(
+      what,
+      `the policy is invalid: ${show(given)}. Expected a text such as '10/s', or an object such as { rate: 10, per: '1s' }.`,
+    )
+  const { policy: text, ...fields } = definedFields(given)
+  if (text === undefined) return normaliseFields(fields, what)
+  return normaliseFields({ ...fields, ...fieldsOfText(text, fields, what) }, `${what}, policy ${show(text)}`)
+}
+
+/** The fields that a policy's text sets. The other fields of the policy may only add options. */
+function fieldsOfText(text: unknown, beside: Fields, what: string): Fields {
+  if (typeof text !== 'string')
+    throw invalid(what, `policy is invalid: ${show(text)}. Expected a text such as '100/m'.`)
+  const found = readPolicyText(text, what)
+  const twice = Object.keys(beside).find((field) => OF_TEXT.has(field) || Object.hasOwn(found, field))
+  if (twice === undefined) return { ...found }
+  throw invalid(what, `${twice} (${show(beside[twice])}) stands beside the policy ${show(text)}. Write it in the text.`)
+}
+
+function normaliseFields(fields: Fields, what: string): LimitPolicy {
   const kind = ruleKind(fields, what)
   refuseUnknown(fields, kind, what)
   const defaultGuard = fields['guard'] === undefined && fields['window'] === 'sliding'

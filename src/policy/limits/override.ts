@@ -2,6 +2,7 @@ import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { guardsOf, type LimitPolicy, type OnLimit } from './limit.ts'
 import { normalisePolicy } from './normalise.ts'
+import { readPolicyText } from './policy-text.ts'
 import type { Policy } from './policy.ts'
 
 /**
@@ -64,8 +65,7 @@ const OPTIONS: readonly string[] = ['concurrency', 'onLimit', 'maxWait', 'retrie
  */
 export function applyOverride(policy: LimitPolicy, change: PolicyChange, what: string): LimitPolicy {
   const named = Object.entries(change).filter(([, value]) => value !== undefined)
-  const numbers = [...(policy.rule ? NUMBERS[policy.rule.kind] : []), ...(policy.spacing ? ['every'] : [])]
-  const allowed: readonly string[] = [...numbers, ...OPTIONS]
+  const allowed = changeable(policy)
   if (named.length === 0)
     throw new SluiceError(
       'policy.invalid',
@@ -81,6 +81,32 @@ export function applyOverride(policy: LimitPolicy, change: PolicyChange, what: s
     }
   const lifted = named.map(([field, value]) => [field, value === null ? undefined : value] as const)
   return normalisePolicy({ ...writePolicy(policy), ...Object.fromEntries(lifted) } as unknown as Policy, what)
+}
+
+function changeable({ rule, spacing }: LimitPolicy): readonly string[] {
+  return [...(rule ? NUMBERS[rule.kind] : []), ...(spacing ? ['every'] : []), ...OPTIONS]
+}
+
+/** Whether a change names only values that the policy has, so that an override can make it. */
+export function isOfKind(policy: LimitPolicy, change: PolicyChange): boolean {
+  const allowed = changeable(policy)
+  return Object.keys(change).every((field) => allowed.includes(field))
+}
+
+/**
+ * Reads a change that is written as text, for a limit with this policy: `'50/m'` changes the numbers of a window as
+ * well as those of a rate. The change of a text with another kind of rule has its fields, and is not `isOfKind`.
+ *
+ * @param what names the limit in messages.
+ * @throws {SluiceError} `policy.invalid`
+ */
+export function changeInText(text: string, { rule }: LimitPolicy, what: string): PolicyChange {
+  const { rate, max, window, timezone, ...others } = readPolicyText(text, what)
+  if (rate !== undefined) return rule && 'max' in rule ? { ...others, max: rate } : { ...others, rate }
+  if (max === undefined) return others
+  const ownZone = rule?.kind === 'fixed' && rule.window.align === 'calendar' ? rule.window.timezone : undefined
+  const isSame = window === rule?.kind && timezone === ownZone
+  return { ...others, max, ...(!isSame && { window, ...(timezone !== undefined && { timezone }) }) }
 }
 
 /** Applies an older change to a policy. If the limit was redefined since, values that no longer fit are left out. */

@@ -54,7 +54,7 @@ type No<K extends string> = { [P in K]?: never }
  * nearly 2 × `rate` in its first period. For an API with a hard window use `window: 'sliding'`.
  */
 export type Rate = { rate: number; per: Duration; burst?: number; startEmpty?: boolean; every?: Duration } & No<
-  'window' | 'max' | 'timezone'
+  'window' | 'max' | 'timezone' | 'policy'
 >
 
 /** At most `max` units per window: any window of that length, or those aligned to the epoch or to a calendar. */
@@ -64,18 +64,25 @@ export type Window = {
   per: Duration
   timezone?: string
   every?: Duration
-} & No<'rate' | 'burst' | 'startEmpty'>
+} & No<'rate' | 'burst' | 'startEmpty' | 'policy'>
 
 /** Keeps starts at least `every` apart. Beside a rate or a window, both must admit a start. */
-export type Spacing = { every: Duration } & No<'rate' | 'window' | 'max' | 'per' | 'burst' | 'startEmpty' | 'timezone'>
+export type Spacing = { every: Duration } & No<
+  'rate' | 'window' | 'max' | 'per' | 'burst' | 'startEmpty' | 'timezone' | 'policy'
+>
 
 /** Runs at most `concurrency` jobs at once across the fleet; 0 pauses. */
 export type Slots = { concurrency: number } & No<
-  'rate' | 'window' | 'max' | 'per' | 'burst' | 'startEmpty' | 'every' | 'timezone'
+  'rate' | 'window' | 'max' | 'per' | 'burst' | 'startEmpty' | 'every' | 'timezone' | 'policy'
+>
+
+/** The rules as text, such as `'100/m'`, `'15/min burst 5'`, `'1 per 200ms'` or `'5 at once'`, beside options. */
+export type Written = { policy: string; startEmpty?: boolean; concurrency?: number } & No<
+  'rate' | 'window' | 'max' | 'per' | 'burst' | 'every' | 'timezone'
 >
 
 /**
  * The rules of a limit: a rate or a window, each also with `every`; a spacing alone; or a bound on jobs at once.
  * `concurrency` may join any of them.
  */
-export type Policy = PolicyOptions & (({ concurrency?: number } & (Rate | Window | Spacing)) | Slots)
+export type Policy = PolicyOptions & (({ concurrency?: number } & (Rate | Window | Spacing)) | Slots | Written)
