@@ -87,6 +87,11 @@ export class SqliteConnection {
     this.#db.exec(sql)
   }
 
+  /** Defines a function of SQL whose answer may change from call to call. */
+  define(name: string, answer: () => number): void {
+    this.#db.function(name, answer)
+  }
+
   /** A prepared statement whose rows come back as arrays, cached by its text. */
   prepare(sql: string): StatementSync {
     let statement = this.#statements.get(sql)

@@ -3,6 +3,7 @@ import {
   bucketOf as bucketFrom,
   type BucketRow as SharedRow,
   type StoredBucket,
+  wallOffset,
 } from '../shared/stored-bucket.ts'
 import type { Statements } from '../../database/postgres.ts'
 import { encodeBucket } from '../../policy/limits/bucket.ts'
@@ -91,5 +92,5 @@ export async function saveBucket(
 export function bucketOf(limits: Timelines, row: BucketRow, { nowUs, wallUs }: Instant): StoredBucket {
   const [id, limit, key, stored, revision, active, lanes, wakeAtUs, deferred, toldUs, worker] = row
   const fields = { id, limit, key, worker, stored, revision, active, lanes, wakeAtUs, deferred, toldUs }
-  return bucketFrom(fields, limits.timeline(limit), nowUs, () => Math.round((wallUs - nowUs) / 100_000) * 100_000)
+  return bucketFrom(fields, limits.timeline(limit), nowUs, () => wallOffset(nowUs, wallUs))
 }

@@ -2,10 +2,10 @@ import type { GrantedJob } from '../../jobs/job.ts'
 import type { Grant } from '../../policy/admission/queue-slots.ts'
 import type { Decision } from './decision.ts'
 import { grantedJob } from '../shared/claim-answer.ts'
+import { ERRORS } from '../shared/job-record.ts'
 import { dealt, startedColumns, startedDetails } from '../shared/takers.ts'
 import type { Taker } from '../contract/remote-claims.ts'
 import type { Claim, ClaimRequest } from '../contract/store.ts'
-import { JOBS } from './get.ts'
 import { occurrenceOf } from '../../jobs/series.ts'
 
 /** A job that a claim started or ended. */
@@ -48,7 +48,7 @@ export function admitted(grants: readonly Grant[], rows: readonly WrittenRow[], 
   })
 }
 
-const STARTED = startedColumns(JOBS)
+const STARTED = startedColumns(ERRORS)
 type Details = Pick<Claim, 'jobs' | 'details' | 'served'>
 
 /** The jobs of a claim with takers, in their order, with all details. Without takers only the jobs. */

@@ -13,7 +13,6 @@ import { claim } from './claim.ts'
 import { type Context, createContext, readClock } from './context.ts'
 import { explain } from './explain.ts'
 import { isUuid, type Access } from '../shared/sql.ts'
-import { get, list } from './get.ts'
 import { useTestClock } from './test-clock.ts'
 import { inspect } from './inspect.ts'
 import { currentLimits } from './limit-timelines.ts'
@@ -22,8 +21,6 @@ import { activate } from './activate.ts'
 import { BatchedPushes } from './batched-push.ts'
 import { cancelFlow } from './cancel-flow.ts'
 import { clear } from './clear.ts'
-import { details, findDetails, noteProgress, remove } from './job-details.ts'
-import { overdueRuns } from './overdue.ts'
 import { endedRuns, queueCounts } from './queues.ts'
 import { startFlow } from './start-flow.ts'
 import { settings } from '../shared/queue-records.ts'
@@ -63,7 +60,7 @@ export class PostgresStore extends SharedVerbs implements Store {
   readonly #enqueuing: Batch<NewJob, Enqueued>
   readonly #pushing: BatchedPushes
   /** One query reads all jobs requested while others are in flight. */
-  readonly #details = new Batch<string, JobDetails | null>((ids) => this.#read((db) => details(db, ids)))
+  readonly #details = new Batch<string, JobDetails | null>((ids) => this.jobDetails(ids))
   /** One transaction registers the workers that fetch while others are in flight. */
   readonly #registering = new Batch<RemoteWorker, Registration>(async (workers) => {
     const register = (db: Statements): Promise<Registered> =>
@@ -158,8 +155,6 @@ export class PostgresStore extends SharedVerbs implements Store {
     return answers
   }
 
-  get: Store['get'] = (id) => this.#read((db) => get(db, id))
-  list: Store['list'] = (query) => this.#read((db) => list(db, query))
   explain: Store['explain'] = (id) => this.#look((db) => explain(this.#context, db, id))
 
   async cancel(id: string): Promise<CancelAnswer> {
@@ -229,12 +224,8 @@ export class PostgresStore extends SharedVerbs implements Store {
     return answer
   }
 
-  details: Store['details'] = async (id) => (await this.#details.add([id]))[0] ?? null
-  findDetails: Store['findDetails'] = (query) => this.#read((db) => findDetails(db, query))
+  override details: Store['details'] = async (id) => (await this.#details.add([id]))[0] ?? null
   activate: Store['activate'] = (id, runAtMs) => this.#persist((db) => activate(this.#context, db, id, runAtMs))
-  remove: Store['remove'] = (id) => this.#read((db) => remove(db, id))
-  noteProgress: Store['noteProgress'] = (id, progress) => this.#read((db) => noteProgress(db, id, progress))
-  overdueRuns: Store['overdueRuns'] = (limit) => this.#read((db) => overdueRuns(db, limit))
 
   registerWorker: Store['registerWorker'] = async (worker) => (await this.#registering.add([worker]))[0] as Registration
 

@@ -20,6 +20,7 @@ export function accessOf(context: Context, db: Statements): Access {
     laneKey: 'key',
     now: () => readClock(context, db),
     queueName: (stored) => sharedQueue(stored as string),
+    queues: (test) => test('queue'),
     limitName: (stored) => stored,
     setQueue: (queue, column, value) => setQueue(db, queue, column, value),
     recordQueues: () => recordQueues(context, db),

@@ -1,8 +1,8 @@
 import { keptBack } from '../../policy/limits/headroom.ts'
 import { guardInForce } from '../../policy/limits/limit.ts'
-import type { JobRecord } from '../../jobs/job.ts'
 import type { BucketUse } from '../contract/store.ts'
 import { type Explanation, firstOf, type WorkerWait } from '../contract/waits.ts'
+import { get } from './get.ts'
 import { isPaused, overridesOf, pausedUntilUs } from './overrides.ts'
 import { heldAsWhole, type LimitedQueue } from './queue-limits.ts'
 import { type Answer, ask, type Reading } from './reading.ts'
@@ -38,7 +38,6 @@ export interface ExplainQueries extends PlaceQueries {
   readonly access: Access
   readonly limits: Pick<Timelines, 'timeline'>
   readonly nowUs: number
-  job(id: string): Answer<JobRecord | null>
   wait(seq: number): Answer<WaitRow>
   /** The buckets of a lane, in its order. */
   buckets(lane: number): Answer<StoredBucket[]>
@@ -52,7 +51,7 @@ export interface ExplainQueries extends PlaceQueries {
 /** Explains why a job waits: its lane's bucket, its place, and its possible start. */
 export function* explanation(queries: ExplainQueries, id: string): Reading<Explanation | null> {
   const { nowUs } = queries
-  const job = yield* ask(() => queries.job(id))
+  const job = yield* get(queries.access, id)
   if (!job) return null
   const row = yield* ask(() => queries.wait(job.seq))
   const [lane, laneState, bucketId, fairKey, share, state, priority, weights, attempt, sinceUs, due, unresolved] = row

@@ -4,7 +4,9 @@ import type { JobDetails } from '../contract/remote-jobs.ts'
 import { column, type Columns, columns, numbers, numbersOrNull, texts, textsOrNull } from './columns.ts'
 import { occurrenceOf } from '../../jobs/series.ts'
 import { errorOf, failuresOf } from './set-aside.ts'
+import type { Access } from './sql.ts'
 import { LANE, STATE, stateName } from './state.ts'
+import { wallOffset } from './stored-bucket.ts'
 import { placeIn } from './stored-flows.ts'
 
 /** The columns of a job record. */
@@ -14,6 +16,9 @@ export interface RecordFields {
   readonly task: string
   /** Its name, or a store's number for the name. */
   readonly queue: string | number
+  /** Both clocks at the read. */
+  readonly nowUs: number
+  readonly wallUs: number
   readonly state: number
   readonly priority: number
   readonly input: string
@@ -53,23 +58,16 @@ export interface DetailsFields extends RecordFields {
   readonly deadLetter: number | boolean
 }
 
-/** A store's names in queries on the table `jobs j`. */
-export interface JobSource {
-  /** The prefix of table names. */
-  readonly schema: '' | 'sluice.'
-  /** The column of a lane that `jobs.lane` refers to. */
-  readonly lane: 'id' | 'key'
-  /** The errors of a job as the text of a JSON array. */
-  readonly errors: string
-}
+/** The errors of a job as the text of a JSON array. */
+export const ERRORS: string = `'[' || array_to_string(errors, ',') || ']'`
 
 /** Selects the discarded jobs that their policy keeps for a person to look at. */
 export const IN_DEAD_LETTER: string = `j.state = ${STATE.discarded} AND j.dead_letter AND j.attempt > 0`
 
-const record = ({ schema, lane }: JobSource) => {
+const record = (laneKey: Access['laneKey']) => {
   const wakeAt = (first: string, join: string): string =>
-    `(SELECT ${first} FROM ${schema}lanes l JOIN ${schema}buckets b ON b.id = l.bucket WHERE ${join} = j.lane AND l.state = ${LANE.waiting})`
-  const ofLane = wakeAt('b.wake_at', `l.${lane}`)
+    `(SELECT ${first} FROM sluice.lanes l JOIN sluice.buckets b ON b.id = l.bucket WHERE ${join} = j.lane AND l.state = ${LANE.waiting})`
+  const ofLane = wakeAt('b.wake_at', `l.${laneKey}`)
   const ofWorkers = wakeAt('min(b.wake_at)', 'l.base')
   return {
     ...numbers('seq', 'state', 'attempt'),
@@ -77,52 +75,45 @@ const record = ({ schema, lane }: JobSource) => {
     ...textsOrNull('result', 'error', 'extra', 'schedule'),
     ...numbersOrNull('due', 'occurs', 'booked', 'node'),
     queue: column<string | number>(),
+    nowUs: column<number>('sluice.now_us()'),
+    wallUs: column<number>('sluice.wall_us()'),
     priority: column<number>('coalesce(asked, priority)'),
     maxAttempts: column<number>('max_attempts'),
     createdUs: column<number>('created'),
     startedUs: column<number | null>('started'),
     finishedUs: column<number | null>('finished'),
-    flow: column<string | null>(`(SELECT f.id FROM ${schema}flows f WHERE f.seq = j.flow)`),
-    total: column<number | null>(`(SELECT f.total FROM ${schema}flows f WHERE f.seq = j.flow)`),
+    flow: column<string | null>(`(SELECT f.id FROM sluice.flows f WHERE f.seq = j.flow)`),
+    total: column<number | null>(`(SELECT f.total FROM sluice.flows f WHERE f.seq = j.flow)`),
     wakeAtUs: column<number | null>(`CASE WHEN state = ${STATE.available} THEN coalesce(${ofLane}, ${ofWorkers}) END`),
   }
 }
 
 /** The columns of a job record, from `jobs j`. */
-export function recordColumns(source: JobSource): Columns<RecordFields> {
-  return columns(record(source))
+export function recordColumns(laneKey: Access['laneKey']): Columns<RecordFields> {
+  return columns(record(laneKey))
 }
 
 /** The columns of a job with all its details, from `jobs j`. */
-export function detailsColumns(source: JobSource): Columns<DetailsFields> {
+export function detailsColumns(laneKey: Access['laneKey']): Columns<DetailsFields> {
   return columns({
-    ...record(source),
+    ...record(laneKey),
     sinceUs: column<number>('since'),
     expires: column<number | null>(),
     worker: column<number | null>(),
-    workerName: column<string | null>(
-      `(SELECT coalesce(w.name, '') FROM ${source.schema}workers w WHERE w.id = j.worker)`,
-    ),
+    workerName: column<string | null>(`(SELECT coalesce(w.name, '') FROM sluice.workers w WHERE w.id = j.worker)`),
     pushedBack: column<number>('pushed_back'),
     leaseUs: column<number | null>('lease'),
     leasedUs: column<number | null>('leased'),
     timeoutUs: column<number | null>('timeout'),
-    errors: column<string | null>(source.errors),
+    errors: column<string | null>(ERRORS),
     progress: column<string | null>(),
     deadLetter: column<number | boolean>(IN_DEAD_LETTER),
   })
 }
 
-/** The clocks for showing a job. */
-export interface ShownAt {
-  readonly nowUs: number
-  /** The wall clock minus the store's. */
-  readonly wallOffsetUs: number
-}
-
-/** A stored job as shown at an instant. A job that a limit has rescheduled is shown as scheduled. */
-export function jobRecord(fields: RecordFields, queue: string, { nowUs, wallOffsetUs }: ShownAt): JobRecord {
-  const { seq, id, task, priority, input, result, error, attempt, maxAttempts, booked, wakeAtUs } = fields
+/** A stored job as shown at its read. A job that a limit has rescheduled is shown as scheduled. */
+export function jobRecord(fields: RecordFields, queueName: Access['queueName']): JobRecord {
+  const { nowUs, seq, id, task, priority, input, result, error, attempt, maxAttempts, booked, wakeAtUs } = fields
   const reservedUs = fields.state === STATE.available && booked !== null && booked > nowUs ? booked : null
   const state = reservedUs === null ? stateName(fields.state) : 'scheduled'
   const hasDue = state === 'scheduled' || state === 'retryable' || state === 'active'
@@ -130,7 +121,7 @@ export function jobRecord(fields: RecordFields, queue: string, { nowUs, wallOffs
     seq,
     id,
     task,
-    queue,
+    queue: queueName(fields.queue),
     state,
     priority,
     input,
@@ -139,7 +130,7 @@ export function jobRecord(fields: RecordFields, queue: string, { nowUs, wallOffs
     attempt,
     maxAttempts,
     createdUs: fields.createdUs,
-    dueUs: reservedUs !== null ? reservedUs + wallOffsetUs : hasDue ? fields.due : null,
+    dueUs: reservedUs !== null ? reservedUs + wallOffset(nowUs, fields.wallUs) : hasDue ? fields.due : null,
     startedUs: fields.startedUs,
     finishedUs: fields.finishedUs,
     extra: fields.extra,
@@ -150,11 +141,11 @@ export function jobRecord(fields: RecordFields, queue: string, { nowUs, wallOffs
   }
 }
 
-/** A stored job with all its details, as shown at an instant. */
-export function jobDetails(fields: DetailsFields, queue: string, at: ShownAt): JobDetails {
+/** A stored job with all its details, as shown at its read. */
+export function jobDetails(fields: DetailsFields, queueName: Access['queueName']): JobDetails {
   const { sinceUs, expires, worker, workerName, pushedBack, leaseUs, leasedUs, timeoutUs, errors, progress } = fields
   return {
-    ...jobRecord(fields, queue, at),
+    ...jobRecord(fields, queueName),
     sinceUs,
     expiresMs: expires === null ? null : expires / 1000,
     worker,

@@ -27,7 +27,9 @@ export interface Access {
   readonly laneKey: 'id' | 'key'
   now(): Instant | Promise<Instant>
   /** The name of a stored queue, or of the shared queue behind a worker's own. */
-  queueName(stored: string | number): string
+  readonly queueName: (stored: string | number) => string
+  /** The condition on `queue` for jobs of the queues whose name passes a test. */
+  readonly queues: (test: (name: string) => string) => string
   /** The name of the limit of a stored bucket. */
   limitName(stored: string): string
   /** Records queues that this process has named and not recorded yet. */

@@ -93,6 +93,14 @@ export function bucketOf(
   return { ...named, state, active, lanes, ...waits, granted: 0, grantedUnits: 0, changed }
 }
 
+/**
+ * The wall clock minus the store's, to a tenth of a second: a wall clock is read in ms, and a window's edge must not
+ * vary by that.
+ */
+export function wallOffset(nowUs: number, wallUs: number): number {
+  return Math.round((wallUs - nowUs) / 100_000) * 100_000
+}
+
 /** Calendar windows follow the wall clock: their policy gets its distance from the store's. */
 function onTheWall(policy: LimitPolicy | null, wallOffsetUs: () => number): LimitPolicy | null {
   if (policy?.rule?.kind !== 'fixed' || policy.rule.window.align !== 'calendar') return policy

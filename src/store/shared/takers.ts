@@ -3,7 +3,6 @@ import type { JobDetails } from '../contract/remote-jobs.ts'
 import type { Taker } from '../contract/remote-claims.ts'
 import type { ClaimRequest } from '../contract/store.ts'
 import { column, type Columns, columns } from './columns.ts'
-import type { JobSource } from './job-record.ts'
 import { errorOf, failuresOf } from './set-aside.ts'
 
 /** The columns that a started job's details need beside those of any claim. */
@@ -19,8 +18,8 @@ export interface StartedFields {
   readonly progress: string | null
 }
 
-/** These columns, from a row of `jobs`. */
-export function startedColumns({ errors }: Pick<JobSource, 'errors'>): Columns<StartedFields> {
+/** These columns, from a row of `jobs`. @param errors the errors of a job as the text of a JSON array */
+export function startedColumns(errors: string): Columns<StartedFields> {
   return columns({
     seq: column<number>(),
     due: column<number>(),

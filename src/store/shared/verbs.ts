@@ -1,6 +1,9 @@
+import type { JobDetails } from '../contract/remote-jobs.ts'
 import type { Run, Store } from '../contract/store.ts'
 import { audit, auditTrail } from './audit.ts'
 import { calibrate, charge, penalize } from './bucket-change.ts'
+import { get, list } from './get.ts'
+import { details, findDetails, noteProgress, overdueRuns, remove } from './job-details.ts'
 import { limitKeys, limitTotals, throttled } from './limit-keys.ts'
 import { declareQueues, defineLimits, limits, overrideLimit, overridesOnRecord, unreadable } from './limits.ts'
 import { lostClaims, releaseClaims, runsOfClaims } from './lost.ts'
@@ -33,6 +36,18 @@ export abstract class SharedVerbs {
   /** Runs shared logic on this store. */
   protected abstract drive<T>(how: Drive, work: (access: Access) => Reading<T>): Promise<T>
   abstract release: Store['release']
+
+  get: Store['get'] = this.#verb('read', get)
+  list: Store['list'] = this.#verb('read', list)
+  details: Store['details'] = async (id) => (await this.jobDetails([id]))[0] ?? null
+  findDetails: Store['findDetails'] = this.#verb('read', findDetails)
+  overdueRuns: Store['overdueRuns'] = this.#verb('read', overdueRuns)
+  remove: Store['remove'] = this.#verb('keep', remove)
+  noteProgress: Store['noteProgress'] = this.#verb('keep', noteProgress)
+  protected readonly jobDetails: (ids: readonly string[]) => Promise<(JobDetails | null)[]> = this.#verb(
+    'read',
+    details,
+  )
 
   getFlow: Store['getFlow'] = this.#verb('read', getFlow)
   flows: Store['flows'] = this.#verb('read', flows)

@@ -59,7 +59,7 @@ const STARTS = `SELECT seq, j.id, task, queue, coalesce(asked, priority), input,
   FROM json_each(?) s CROSS JOIN jobs j ON j.seq = s.value`
 
 const DEFAULT_EVENT_WINDOW_US = 60_000_000
-const STARTED = startedColumns({ errors: 'errors' })
+const STARTED = startedColumns('errors')
 const OWN_TERMS = `UPDATE jobs SET due = started + coalesce(lease, ?1), leased = coalesce(lease, ?1), ends = started + timeout, claim = coalesce(s.value ->> 3, ?3)
   FROM json_each(?2) s WHERE jobs.seq = s.value ->> 0 RETURNING ${STARTED.list}`
 

@@ -12,6 +12,8 @@ const OTHERWISE: readonly (readonly [RegExp, string])[] = [
   [/ COLLATE "C"/g, ''],
   [/ FOR UPDATE( OF \w+)?( SKIP LOCKED)?/g, ''],
   [/\barray_to_json\((\w+)\)/g, '$1'],
+  [/'\[' \|\| array_to_string\((\w+), ','\) \|\| '\]'/g, '$1'],
+  [/\bstarts_with\((\w+), (\?\d+)\)/g, 'instr($1, $2) = 1'],
   [/\bstrpos\(/g, 'instr('],
   [/\bgreatest\(/g, 'max('],
 ]

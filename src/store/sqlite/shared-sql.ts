@@ -23,6 +23,7 @@ export function accessOf(context: Context): Access {
     laneKey: 'id',
     now: () => clock.read(),
     queueName: (stored) => queueName(context, stored as number),
+    queues: (test) => `queue IN (SELECT id FROM queues WHERE ${test('name')})`,
     limitName: (stored) => readName(stored).limit,
     setQueue: (queue, column, value) => setQueue(context, queue, column, value),
     recordQueues: () => undefined,

@@ -13,14 +13,11 @@ import { claim } from './claim.ts'
 import type { Context } from './context.ts'
 import { enqueue, transactionRefused } from './enqueue.ts'
 import { explain } from './explain.ts'
-import { get, list } from './get.ts'
 import { inspect } from './inspect.ts'
 import { Policies } from './limit-timelines.ts'
 import { activate } from './activate.ts'
 import { clear } from './clear.ts'
 import { queueCounts } from './counts.ts'
-import { details, findDetails, noteProgress, remove } from './job-details.ts'
-import { overdueRuns } from './overdue.ts'
 import { push, RefusedPush } from './push.ts'
 import { endedRuns } from './queues.ts'
 import type { Access } from '../shared/sql.ts'
@@ -86,6 +83,8 @@ export class SqliteStore extends SharedVerbs implements Store {
     this.#ageingUs = options.ageingUs
     this.#db = new SqliteConnection({ path, sync: durability === 'power', ...(busyMs !== undefined && { busyMs }) })
     this.#storeClock = new StoreClock(clock)
+    this.#db.define('now_us', () => this.#storeClock.nowUs())
+    this.#db.define('wall_us', () => this.#storeClock.read().wallUs)
     const ids = {
       queues: new Map<string, number>(),
       queueNames: new Map<number, string>(),
@@ -161,8 +160,6 @@ export class SqliteStore extends SharedVerbs implements Store {
     return this.#db.write(CHANGES, () => enqueue(this.#context, jobs))
   }
 
-  get: Store['get'] = (id) => this.#read(() => get(this.#context, id))
-  list: Store['list'] = (query) => this.#read(() => list(this.#context, query))
   explain: Store['explain'] = (id) => this.#readLimits(() => explain(this.#context, id))
   cancel: Store['cancel'] = (id) => this.#change(() => cancel(this.#context, id))
   retry: Store['retry'] = (id) => this.#change(() => retry(this.#context, id))
@@ -233,12 +230,7 @@ export class SqliteStore extends SharedVerbs implements Store {
     }
   }
 
-  details: Store['details'] = (id) => this.#read(() => details(this.#context, id))
-  findDetails: Store['findDetails'] = (query) => this.#read(() => findDetails(this.#context, query))
   activate: Store['activate'] = (id, runAtMs) => this.#change(() => activate(this.#context, id, runAtMs))
-  remove: Store['remove'] = (id) => this.#change(() => remove(this.#context, id))
-  noteProgress: Store['noteProgress'] = (id, progress) => this.#change(() => noteProgress(this.#context, id, progress))
-  overdueRuns: Store['overdueRuns'] = (limit) => this.#read(() => overdueRuns(this.#context, limit))
   queueCounts: Store['queueCounts'] = (queue) => this.#read(() => queueCounts(this.#context, queue))
   endedRuns: Store['endedRuns'] = (...given) => this.#read(() => endedRuns(this.#context, ...given))
   clear: Store['clear'] = () => this.#change(() => clear(this.#context))

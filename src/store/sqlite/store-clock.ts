@@ -2,6 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { SqliteConnection } from '../../database/sqlite.ts'
 import type { Instant } from '../../jobs/series.ts'
 import { isList } from '../shared/set-aside.ts'
+import { wallOffset } from '../shared/stored-bucket.ts'
 
 const UNNAMED_BOOT_SLACK_US = 600_000_000
 
@@ -47,13 +48,9 @@ export class StoreClock {
     return this.#clock.monotonicUs() + this.#offsetUs
   }
 
-  /**
-   * The wall clock minus this one, to a tenth of a second: the wall clock is read in ms, and a window's edge must not
-   * vary by that.
-   */
   wallOffsetUs(): number {
     const { nowUs, wallUs } = this.read()
-    return Math.round((wallUs - nowUs) / 100_000) * 100_000
+    return wallOffset(nowUs, wallUs)
   }
 
   read(): Instant {

@@ -1,7 +1,7 @@
 import type { UniqueRule } from '../../jobs/unique-key.ts'
 import type { Context } from './context.ts'
 import { LIVE_STATES, STATE } from '../shared/state.ts'
-import { shownIn } from './get.ts'
+import { shownIn } from '../shared/get.ts'
 
 /** The job that holds a unique key. */
 export interface Holder {
@@ -20,14 +20,14 @@ export interface Holder {
 
 /** The newest job that holds the key, by the states and the time of the rule; null: the key is free. */
 export function findHolder(context: Context, rule: UniqueRule, nowUs: number): Holder | null {
-  const { where, values } = rule.states
-    ? shownIn(rule.states, nowUs)
-    : { where: `state IN (${rule.withinUs === null ? LIVE_STATES : `${LIVE_STATES}, ${STATE.completed}`})`, values: [] }
+  const where = rule.states
+    ? shownIn(rule.states, '?2')
+    : `state IN (${rule.withinUs === null ? LIVE_STATES : `${LIVE_STATES}, ${STATE.completed}`})`
   const row = context.db.get<[number, string, number, number, number | null, number, number]>(
-    `SELECT seq, id, state, lane, due, priority, coalesce(asked, priority) FROM jobs WHERE unique_key = ? AND ${where} AND created > ? ORDER BY seq DESC LIMIT 1`,
+    `SELECT seq, id, state, lane, due, priority, coalesce(asked, priority) FROM jobs WHERE unique_key = ?1 AND ${where} AND created > ?2 - ?3 ORDER BY seq DESC LIMIT 1`,
     rule.key,
-    ...values,
-    rule.withinUs === null ? -1 : nowUs - rule.withinUs,
+    nowUs,
+    rule.withinUs ?? nowUs + 1,
   )
   if (!row) return null
   const [seq, id, state, lane, due, level, priority] = row
