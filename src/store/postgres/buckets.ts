@@ -1,10 +1,4 @@
-import {
-  BUCKET_COLUMNS,
-  bucketOf as bucketFrom,
-  type BucketRow as SharedRow,
-  type StoredBucket,
-  wallOffset,
-} from '../shared/stored-bucket.ts'
+import { BUCKET, bucketOf as bucketFrom, type StoredBucket, wallOffset } from '../shared/stored-bucket.ts'
 import type { Statements } from '../../database/postgres.ts'
 import { encodeBucket } from '../../policy/limits/bucket.ts'
 import type { Instant } from '../../jobs/series.ts'
@@ -12,10 +6,7 @@ import type { Timelines } from '../shared/timelines.ts'
 import { type Context, readClock } from './context.ts'
 import { currentLimits } from './limit-timelines.ts'
 
-/** The columns of a bucket. */
-export type BucketRow = [...SharedRow, worker: number]
-
-const SELECT = `SELECT ${BUCKET_COLUMNS}, b.worker FROM sluice.buckets b`
+const SELECT = `SELECT ${BUCKET.list} FROM sluice.buckets b`
 
 /** The buckets that match a condition, in the order of their ids. */
 export async function loadBuckets(
@@ -25,7 +16,7 @@ export async function loadBuckets(
   where: string,
   ...values: (string | number | null | readonly number[])[]
 ): Promise<StoredBucket[]> {
-  const rows = await db.all<BucketRow>(`${SELECT} WHERE ${where}`, ...values)
+  const rows = await db.all(`${SELECT} WHERE ${where}`, ...values)
   return rows.map((row) => bucketOf(limits, row, instant))
 }
 
@@ -89,8 +80,7 @@ export async function saveBucket(
 }
 
 /** A stored bucket, carried over to the limit's current policy. */
-export function bucketOf(limits: Timelines, row: BucketRow, { nowUs, wallUs }: Instant): StoredBucket {
-  const [id, limit, key, stored, revision, active, lanes, wakeAtUs, deferred, toldUs, worker] = row
-  const fields = { id, limit, key, worker, stored, revision, active, lanes, wakeAtUs, deferred, toldUs }
-  return bucketFrom(fields, limits.timeline(limit), nowUs, () => wallOffset(nowUs, wallUs))
+export function bucketOf(limits: Timelines, row: readonly unknown[], { nowUs, wallUs }: Instant): StoredBucket {
+  const fields = BUCKET.read(row)
+  return bucketFrom(fields, limits.timeline(fields.limit), nowUs, () => wallOffset(nowUs, wallUs))
 }

@@ -6,15 +6,12 @@ import type { NewJob } from '../../jobs/job.ts'
 import type { SettleResult, Settlement } from '../../jobs/settlement.ts'
 import type { Registration, RemoteWorker } from '../contract/workers.ts'
 import type { CancelAnswer, Change, Claim, ClaimRequest, Enqueued, Store, Retention } from '../contract/store.ts'
-import { backlog } from './backlog.ts'
 import { Batch } from './batch.ts'
 import { cancel } from './cancel.ts'
 import { claim } from './claim.ts'
 import { type Context, createContext, readClock } from './context.ts'
-import { explain } from './explain.ts'
 import { isUuid, type Access } from '../shared/sql.ts'
 import { useTestClock } from './test-clock.ts'
-import { inspect } from './inspect.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { checkExisting, migrate, pendingMigrations } from './migrate.ts'
 import { activate } from './activate.ts'
@@ -155,8 +152,6 @@ export class PostgresStore extends SharedVerbs implements Store {
     return answers
   }
 
-  explain: Store['explain'] = (id) => this.#look((db) => explain(this.#context, db, id))
-
   async cancel(id: string): Promise<CancelAnswer> {
     if (!isUuid(id)) return { kind: 'missing' }
     const answer = await this.#change((db) => cancel(this.#context, db, id))
@@ -199,10 +194,6 @@ export class PostgresStore extends SharedVerbs implements Store {
 
   promote: Store['promote'] = (limit) => this.#change((db) => promote(db, limit))
   recover: Store['recover'] = () => this.#change((db) => recover(this.#context, db))
-
-  inspect: Store['inspect'] = (limit, key) => this.#look((db) => inspect(this.#context, db, limit, key))
-
-  backlog: Store['backlog'] = (limit, key) => this.#look((db) => backlog(this.#context, db, limit, key))
 
   startFlow: Store['startFlow'] = async (flow) => {
     await this.#read((db, again) => startFlow(this.#context, db, flow, again))

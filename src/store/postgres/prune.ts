@@ -1,7 +1,6 @@
 import type { Statements } from '../../database/postgres.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import type { PruneAccess } from '../shared/prune.ts'
-import { loadBuckets } from './buckets.ts'
 import { type Context, readClock } from './context.ts'
 import { sharedQueue } from './own.ts'
 import { accessOf } from './shared-sql.ts'
@@ -76,10 +75,8 @@ export async function pruneLanes(context: Context, db: Statements, limit: number
 
 /** The parts of this store that pruning needs. */
 export function pruneAccess(context: Context, db: Statements): PruneAccess {
-  const idle = 'b.lanes = 0 AND b.wake_at IS NULL ORDER BY b.touched LIMIT $1 FOR UPDATE SKIP LOCKED'
   return {
     ...accessOf(context, db),
-    idleBuckets: async (limit) => loadBuckets(db, context.limits, await readClock(context, db), idle, limit),
     deleteJobsOf: async (flow, limit) => ((await db.get<[number]>(DELETE_JOBS_OF, flow, limit)) as [number])[0],
     deleteFlow: (flow) => db.run('DELETE FROM sluice.flows WHERE seq = $1', flow),
   }

@@ -1,6 +1,5 @@
 import { headOf } from '../shared/lanes-read.ts'
 import type { Head } from '../../policy/admission/lane.ts'
-import type { BucketRow } from './buckets.ts'
 
 /** The columns of a lane. */
 export type LaneRow = [
@@ -63,7 +62,8 @@ export interface ReadSet {
   readonly lanes: readonly LaneRow[] | null
   /** How many waiting jobs the claim asked for, by lane. */
   readonly depths: readonly number[] | null
-  readonly buckets: readonly BucketRow[] | null
+  /** The fields of `BUCKET`. */
+  readonly buckets: readonly (readonly [id: number, ...unknown[]])[] | null
   readonly heads: readonly HeadRow<number>[] | null
   /** The first job of each listed task in lanes with unlisted jobs; read if unlisted jobs are expected. */
   readonly knownHeads: readonly HeadRow<number>[] | null

@@ -1,4 +1,5 @@
 import { inTransaction, type Statements } from '../../database/postgres.ts'
+import { CONTENDER } from '../shared/lane-fronts.ts'
 import { endOverdue as writeEnds } from '../shared/limits.ts'
 import { readAsync } from '../shared/reading.ts'
 import type { Access } from '../shared/sql.ts'
@@ -10,6 +11,7 @@ import { currentLimits, readAll } from './limit-timelines.ts'
 import { sharedQueue } from './own.ts'
 import { lockQueue, recordQueues, setQueue } from './queues.ts'
 
+const LANES_OF = `SELECT ${CONTENDER.list} FROM sluice.lanes WHERE buckets = ARRAY[$1::bigint] ORDER BY state = 0, id LIMIT 1000`
 const LEAVE_VIEWS = 'SELECT sluice.leave_views($1::bigint[], $2::text[], $3::bigint)'
 
 /** The access of shared logic to this store. */
@@ -35,6 +37,9 @@ export function accessOf(context: Context, db: Statements): Access {
     watchDrops: (limit, key, nowUs) => watchAll(db, limit, key, nowUs),
     wakeLimit: (limit, key, nowUs) => wakeLimit(db, limit, key, nowUs),
     carryOver: async (...given) => carryOver(db, await readClock(context, db), ...given),
+    ownOf: 'b.limit_name = $1 AND b.worker <> 0',
+    // With empty lanes, since the bucket counts them too.
+    lanesOf: ({ id }) => db.all(LANES_OF, id),
     bucketId: (limit, key, worker) => bucketId(db, limit, key, worker),
     changeBuckets: (ids, change) => changeBuckets(context, db, ids, change),
     lockQueue: (queue) => lockQueue(db, queue),

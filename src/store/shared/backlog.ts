@@ -1,22 +1,41 @@
 import type { BucketBacklog } from '../contract/waits.ts'
-import type { StoredBucket } from './stored-bucket.ts'
+import { loadBuckets, OF_THE_FLEET } from './buckets.ts'
+import { column, columns, numbers } from './columns.ts'
+import { ask, type Reading } from './reading.ts'
+import { type Access, all, now } from './sql.ts'
+import { LANE, STATE } from './state.ts'
 
 /** The jobs that wait for one bucket, with their units and given priorities. */
-export type BacklogRow = [
-  bucket: number,
-  jobs: number,
-  units: number,
-  least: number,
-  most: number,
-  lowest: number,
-  highest: number,
-]
+const BACKLOG = columns({
+  ...numbers('bucket'),
+  jobs: column<number>('count(*)'),
+  units: column<number>('sum(units)::bigint'),
+  least: column<number>('min(units)'),
+  most: column<number>('max(units)'),
+  lowest: column<number>('min(given)'),
+  highest: column<number>('max(given)'),
+})
+const NONE = { jobs: 0, units: 0, least: 1, most: 1, lowest: 0, highest: 0 }
 
-/** The backlog of each of these buckets; a bucket without a row has none. */
-export function backlogs(buckets: readonly StoredBucket[], rows: readonly BacklogRow[]): BucketBacklog[] {
-  const found = new Map(rows.map((row) => [row[0], row]))
-  return buckets.map(({ id, key, policy, state, active }) => {
-    const [, jobs, units, least, most, lowest, highest] = found.get(id) ?? [id, 0, 0, 1, 1, 0, 0]
-    return { key, policy, state, active, jobs, units, even: least === most, lowest, highest }
+/** The backlog of a limit's buckets, counted over all lanes that are not empty. */
+export function* backlog(access: Access, limit: string, key?: string): Reading<BucketBacklog[] | null> {
+  const limits = yield* ask(() => access.limits())
+  const instant = yield* now(access)
+  if (limits.policy(limit, key ?? '') === null) return null
+  const buckets = yield* loadBuckets(access, limits, instant, OF_THE_FLEET, limit, key ?? null)
+  const rows = yield* all(
+    access.db,
+    `SELECT ${BACKLOG.list} FROM (SELECT e.value AS bucket, coalesce((j.weights::json ->> (e.n - 1)::int)::int, 1) AS units,
+       coalesce(j.asked, j.priority) AS given
+     FROM sluice.lanes l CROSS JOIN unnest(l.buckets) WITH ORDINALITY e(value, n) CROSS JOIN sluice.jobs j
+     WHERE j.lane = l.${access.laneKey} AND j.state = ${STATE.available}
+     AND l.state IN (${LANE.open}, ${LANE.waiting}, ${LANE.spread}, ${LANE.parked})
+     AND l.buckets && $1::bigint[] AND e.value = ANY ($1::bigint[])) s GROUP BY bucket`,
+    buckets.map(({ id }) => id),
+  )
+  const found = new Map(rows.map(BACKLOG.read).map((row) => [row.bucket, row]))
+  return buckets.map(({ id, key: of, policy, state, active }) => {
+    const { jobs, units, least, most, lowest, highest } = found.get(id) ?? NONE
+    return { key: of, policy, state, active, jobs, units, even: least === most, lowest, highest }
   })
 }

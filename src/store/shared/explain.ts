@@ -1,64 +1,66 @@
+import { NEVER_US } from '../../policy/admission/lane.ts'
 import { keptBack } from '../../policy/limits/headroom.ts'
 import { guardInForce } from '../../policy/limits/limit.ts'
 import type { BucketUse } from '../contract/store.ts'
 import { type Explanation, firstOf, type WorkerWait } from '../contract/waits.ts'
 import { get } from './get.ts'
+import { loadBuckets } from './buckets.ts'
+import { column, columns } from './columns.ts'
 import { isPaused, overridesOf, pausedUntilUs } from './overrides.ts'
 import { heldAsWhole, type LimitedQueue } from './queue-limits.ts'
-import { type Answer, ask, type Reading } from './reading.ts'
+import { ask, type Reading } from './reading.ts'
 import { weightsOf } from './set-aside.ts'
-import type { Access } from './sql.ts'
+import { type Access, all, get as first, now } from './sql.ts'
 import { LANE, STATE } from './state.ts'
 import type { StoredBucket } from './stored-bucket.ts'
-import type { Timelines } from './timelines.ts'
-import { type Outlook, outlookOfLane, outlookOfWaitList, type PlaceQueries, type WaitingJob } from './wait-place.ts'
+import { type Outlook, outlookOfLane, outlookOfWaitList, type WaitingJob } from './wait-place.ts'
 import { staffOf } from './workers.ts'
 
-/** The state of a job and its lane. The lane's columns are null for a job without limits. */
-export type WaitRow = readonly [
-  lane: number | null,
-  laneState: number | null,
+/** The state of a job `j` and its lane `l`. The lane's columns are null for a job without limits. */
+const WAIT = columns({
+  lane: column<number | null>('l.id'),
+  laneState: column<number | null>('l.state'),
   /** The bucket in whose wait list the lane stands. */
-  bucket: number | null,
-  fairKey: string | null,
-  share: number | null,
-  state: number,
+  bucket: column<number | null>('l.bucket'),
+  /** The buckets of the lane, in its order. */
+  buckets: column<string | null>('array_to_json(l.buckets)::text'),
+  share: column<number | null>('l.share'),
+  state: column<number>('j.state'),
   /** Its level, by which its lane orders it. */
-  priority: number,
-  weights: string | null,
-  attempt: number,
-  sinceUs: number,
-  due: number | null,
+  priority: column<number>('j.priority'),
+  weights: column<string | null>('j.weights'),
+  attempt: column<number>('j.attempt'),
+  sinceUs: column<number>('j.since'),
+  due: column<number | null>('j.due'),
   /** It waits for an engine that resolves its limits. */
-  unresolved: boolean | 0,
-]
-
-/** The queries that the explanation of a wait needs. */
-export interface ExplainQueries extends PlaceQueries {
-  readonly access: Access
-  readonly limits: Pick<Timelines, 'timeline'>
-  readonly nowUs: number
-  wait(seq: number): Answer<WaitRow>
-  /** The buckets of a lane, in its order. */
-  buckets(lane: number): Answer<StoredBucket[]>
-  /** Waiting jobs before this one in its lane. */
-  countAhead(seq: number, priority: number): Answer<number>
-  /** The wait of the lane at each worker, by worker. */
-  workerWaits(lane: number): Answer<WorkerWait[]>
-  limitedQueues(): Answer<readonly LimitedQueue[]>
-}
+  unresolved: column<boolean | number>(`substr(j.lane, 1, 1) = '?'`),
+})
+// Two ranges instead of an OR, since an OR would use only the lane of the index.
+const AHEAD = `SELECT (SELECT count(*) FROM sluice.jobs a WHERE a.lane = j.lane AND a.state = 1 AND a.priority > $2)
+  + (SELECT count(*) FROM sluice.jobs a WHERE a.lane = j.lane AND a.state = 1 AND a.priority = $2 AND a.seq < $1)
+  FROM sluice.jobs j WHERE j.seq = $1`
+const LIMITED = `SELECT name, limits, limit_name FROM sluice.queues WHERE limit_name IS NOT NULL OR limits <> '[]'`
 
 /** Explains why a job waits: its lane's bucket, its place, and its possible start. */
-export function* explanation(queries: ExplainQueries, id: string): Reading<Explanation | null> {
-  const { nowUs } = queries
-  const job = yield* get(queries.access, id)
+export function* explain(access: Access, id: string): Reading<Explanation | null> {
+  const { db, laneKey } = access
+  const instant = yield* now(access)
+  const { nowUs } = instant
+  const limits = yield* ask(() => access.limits())
+  const job = yield* get(access, id)
   if (!job) return null
-  const row = yield* ask(() => queries.wait(job.seq))
-  const [lane, laneState, bucketId, fairKey, share, state, priority, weights, attempt, sinceUs, due, unresolved] = row
-  const buckets = lane === null ? [] : yield* ask(() => queries.buckets(lane))
+  const fair = laneKey === 'id' ? 'l.fair' : 'j.fair'
+  const sql = `SELECT ${WAIT.list}, ${fair} FROM sluice.jobs j LEFT JOIN sluice.lanes l ON l.${laneKey} = j.lane WHERE j.seq = $1`
+  const row = (yield* first(db, sql, job.seq)) as readonly unknown[]
+  const { lane, laneState, share, state, priority, weights, attempt, sinceUs, due, unresolved, ...stored } =
+    WAIT.read(row)
+  const fairKey = row.at(-1) as string | null
+  const ids = JSON.parse(stored.buckets ?? '[]') as number[]
+  const found = yield* loadBuckets(access, limits, instant, 'b.id = ANY ($1::bigint[])', ids)
+  const buckets = ids.flatMap((bucket) => found.find((each) => each.id === bucket) ?? [])
   const units = weights === null ? null : weightsOf(weights)
   const uses: BucketUse[] = buckets.map(({ limit, key }, i) => ({ limit, key, weight: units?.[i] ?? 1 }))
-  const staff = yield* staffOf(queries.access, job.queue, job.task, nowUs)
+  const staff = yield* staffOf(access, job.queue, job.task, nowUs)
   const waitsOn = { waitsOn: null, headroom: null, position: null, linePosition: null, overrides: [], untilUs: null }
   const idle = { job, uses, fairKey, share: share ?? 1, ...waitsOn, sinceUs, exact: false, ...staff }
   // A job that a limit has rescheduled is shown as scheduled, and waits in its lane.
@@ -69,20 +71,20 @@ export function* explanation(queries: ExplainQueries, id: string): Reading<Expla
     return { ...idle, expectedStartUs, givenUpAtUs: null }
   }
   if (unresolved) return { ...idle, unresolved: true, expectedStartUs: null, givenUpAtUs: due }
-  const ahead = yield* ask(() => queries.countAhead(job.seq, priority))
+  const ahead = ((yield* first<[number]>(db, AHEAD, job.seq, priority)) as [number])[0]
   const waits = { ...idle, position: ahead + 1, untilUs: job.throttledUntilUs, givenUpAtUs: due }
   if (lane !== null && laneState === LANE.spread) {
-    const eachWorker = yield* ask(() => queries.workerWaits(lane))
+    const eachWorker = yield* waitsOfWorkers(access, lane, nowUs)
     return { ...waits, eachWorker, ...firstOf(eachWorker), expectedStartUs: null }
   }
   const waiting = { lane: lane ?? 0, priority, given: job.priority, ahead }
   const costs = buckets.map((bucket, i) => (attempt > 0 && bucket.policy?.retries === 'free' ? 0 : (units?.[i] ?? 1)))
-  const outlooks = yield* outlooksOf(queries, waiting, buckets, costs)
-  const bucket = laneState === LANE.waiting ? buckets.find((each) => each.id === bucketId) : undefined
+  const outlooks = yield* outlooksOf(access, waiting, buckets, costs, nowUs)
+  const bucket = laneState === LANE.waiting ? buckets.find((each) => each.id === stored.bucket) : undefined
   const guard = bucket?.policy && guardInForce(bucket.policy)
   const expectedStartUs = latest(outlooks)
   const only = outlooks.length === 1 ? outlooks[0] : undefined
-  const overrides = bucket ? overridesOf(queries.limits, bucket.limit, bucket.key) : []
+  const overrides = bucket ? overridesOf(limits, bucket.limit, bucket.key) : []
   const changes = overrides.some(
     ({ untilUs }) => untilUs !== null && (expectedStartUs === null || untilUs < expectedStartUs),
   )
@@ -97,24 +99,25 @@ export function* explanation(queries: ExplainQueries, id: string): Reading<Expla
     headroom: bucket?.policy && keptBack(bucket.policy, job.priority) > 0 ? (bucket.policy.headroom ?? null) : null,
     linePosition: only?.place ?? null,
     expectedStartUs,
-    exact: isExact && !heldAsWhole(yield* ask(() => queries.limitedQueues()), job.queue, buckets),
+    exact: isExact && !heldAsWhole(yield* all<LimitedQueue>(db, LIMITED), job.queue, buckets),
   }
 }
 
 /** The outlook of a job in each bucket, with its cost there. */
 function* outlooksOf(
-  queries: ExplainQueries,
+  access: Access,
   waiting: Omit<WaitingJob, 'units'>,
   buckets: readonly StoredBucket[],
   costs: readonly number[],
+  nowUs: number,
 ): Reading<Outlook[]> {
   const outlooks: Outlook[] = []
   for (const [i, bucket] of buckets.entries()) {
     const job = { ...waiting, units: costs[i] ?? 1 }
     outlooks.push(
       buckets.length === 1
-        ? yield* outlookOfWaitList(queries, job, bucket, queries.nowUs)
-        : yield* outlookOfLane(queries, job, bucket, i, queries.nowUs),
+        ? yield* outlookOfWaitList(access, job, bucket, nowUs)
+        : yield* outlookOfLane(access, job, bucket, i, nowUs),
     )
   }
   return outlooks
@@ -128,4 +131,23 @@ function latest(outlooks: readonly Outlook[]): number | null {
     latestUs = Math.max(latestUs ?? 0, startUs)
   }
   return latestUs
+}
+
+type WaitThere = readonly [worker: number, limit: string | null, key: string | null, wakeAt: number | null]
+
+/** The wait of a spread lane at each worker, by worker. */
+function* waitsOfWorkers({ db, laneKey, limitName }: Access, lane: number, nowUs: number): Reading<WorkerWait[]> {
+  const rows = yield* all<WaitThere>(
+    db,
+    `SELECT l.worker, b.limit_name, b.key, b.wake_at FROM sluice.lanes l LEFT JOIN sluice.buckets b ON b.id = l.bucket
+     WHERE l.base = (SELECT ${laneKey} FROM sluice.lanes WHERE id = $1)
+     AND l.worker IN (SELECT id FROM sluice.workers WHERE alive_until > $2) ORDER BY l.worker`,
+    lane,
+    nowUs,
+  )
+  return rows.map(([worker, limit, key, wakeAt]) => ({
+    worker,
+    waitsOn: limit === null || key === null ? null : { limit: limitName(limit), key },
+    untilUs: wakeAt === null || wakeAt === NEVER_US ? null : Math.max(wakeAt, nowUs),
+  }))
 }

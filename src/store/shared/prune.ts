@@ -1,4 +1,5 @@
 import { isCold } from '../../policy/limits/bucket.ts'
+import { loadBuckets } from './buckets.ts'
 import { ask, type Reading } from './reading.ts'
 import { type Access, all, get, now, run } from './sql.ts'
 import { LIVE_STATES, STATE } from './state.ts'
@@ -8,12 +9,12 @@ const HOUR_US = 3_600_000_000
 
 const DELETE_JOBS = `DELETE FROM sluice.jobs WHERE seq = ANY (ARRAY(SELECT seq FROM sluice.jobs
   WHERE state = $1 AND state IN (${STATE.completed}, ${STATE.cancelled}, ${STATE.discarded}) AND due <= $2 ORDER BY due LIMIT $3 FOR UPDATE SKIP LOCKED))`
+/** Without lanes, the longest untouched first. */
+const IDLE = 'b.lanes = 0 AND b.wake_at IS NULL ORDER BY b.touched LIMIT $1 FOR UPDATE SKIP LOCKED'
 const FLOWS_OVER = 'SELECT seq FROM sluice.flows WHERE due <= $1 ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED'
 
 /** The parts of a store that pruning needs. */
 export interface PruneAccess extends Access {
-  /** Buckets without lanes, the longest untouched first, except those locked by another transaction. */
-  idleBuckets(limit: number): StoredBucket[] | Promise<StoredBucket[]>
   /**
    * Deletes jobs of a flow, at most `limit`, except those locked by another transaction. Returns the number deleted.
    */
@@ -56,8 +57,9 @@ export function* pruneFlows(access: PruneAccess, limit: number): Reading<number>
 /** Forgets buckets equal to a new one: a missing bucket is a new bucket. */
 export function* pruneBuckets(access: PruneAccess, limit: number): Reading<number> {
   const limits = yield* ask(() => access.limits())
-  const idle = yield* ask(() => access.idleBuckets(limit))
-  const { nowUs } = yield* now(access)
+  const instant = yield* now(access)
+  const { nowUs } = instant
+  const idle = yield* loadBuckets(access, limits, instant, IDLE, limit)
   // Under an override a bucket may be full and still hold less than a new one would after the override ends.
   const isForgettable = ({ limit: name, key, policy, state, active }: StoredBucket): boolean =>
     policy !== null && limits.timeline(name).overridesOf(key).length === 0 && isCold(policy, state, active, nowUs)

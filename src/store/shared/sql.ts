@@ -1,7 +1,7 @@
 /** Statements that both stores run. They are written for PostgreSQL, in terms that SQLite shares or can drop. */
 import type { Timeline } from '../../policy/limits/timeline.ts'
 import type { DeclaredQueue, Retention } from '../contract/store.ts'
-import type { BucketChange } from './stored-bucket.ts'
+import type { BucketChange, StoredBucket } from './stored-bucket.ts'
 import { type Answer, ask, type Reading } from './reading.ts'
 import type { Instant } from '../../jobs/series.ts'
 import type { Timelines } from './timelines.ts'
@@ -31,7 +31,7 @@ export interface Access {
   /** The condition on `queue` for jobs of the queues whose name passes a test. */
   readonly queues: (test: (name: string) => string) => string
   /** The name of the limit of a stored bucket. */
-  limitName(stored: string): string
+  readonly limitName: (stored: string) => string
   /** Records queues that this process has named and not recorded yet. */
   recordQueues(): unknown
   /** Changes one column of a queue, which is recorded if it is new. */
@@ -60,6 +60,10 @@ export interface Access {
   wakeLimit(limit: string, key: string | null, nowUs: number): unknown
   /** Writes buckets of a limit again that were last written before a revision. Returns their number. */
   carryOver(limits: Timelines, limit: string, untilRevision: number, atMost: number): Answer<number>
+  /** Selects the buckets `b` that workers own of the limit $1. */
+  readonly ownOf: string
+  /** The lanes that need this bucket and no other, in the columns of `CONTENDER`; not always all of them. */
+  lanesOf(bucket: StoredBucket): Answer<readonly (readonly number[])[]>
   /** The id of a bucket, which is created if new. `worker`: its owner; 0: the fleet. */
   bucketId(limit: string, key: string, worker: number): Answer<number>
   /**

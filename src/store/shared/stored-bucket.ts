@@ -1,6 +1,7 @@
 import type { Bucket } from '../../policy/admission/lane.ts'
 import { decodeBucket, newBucket } from '../../policy/limits/bucket.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import { column, type Columns, columns } from './columns.ts'
 import { NO_POLICY, type Timeline } from '../../policy/limits/timeline.ts'
 
 /**
@@ -44,23 +45,20 @@ export function namesOf(bucket: { readonly limit: string; readonly key: string; 
   return worker === FLEET ? { limit, key } : { limit, key, worker }
 }
 
-/** The columns of a bucket, without its owner. */
-export type BucketRow = [
-  id: number,
-  limit: string,
-  key: string,
-  state: string | null,
-  revision: number,
-  active: number,
-  lanes: number,
-  wakeAt: number | null,
-  deferred: number,
-  told: number | null,
-]
-
 /** The columns of a bucket `b`. */
-export const BUCKET_COLUMNS =
-  'b.id, b.limit_name, b.key, b.state, b.revision, b.active, b.lanes, b.wake_at, b.deferred, b.told'
+export const BUCKET: Columns<BucketFields> = columns({
+  id: column<number>('b.id'),
+  limit: column<string>('b.limit_name'),
+  key: column<string>('b.key'),
+  stored: column<string | null>('b.state'),
+  revision: column<number>('b.revision'),
+  active: column<number>('b.active'),
+  lanes: column<number>('b.lanes'),
+  wakeAtUs: column<number | null>('b.wake_at'),
+  deferred: column<number>('b.deferred'),
+  toldUs: column<number | null>('b.told'),
+  worker: column<number>('b.worker'),
+})
 
 /** The fields of a bucket that both stores keep. */
 export interface BucketFields extends Pick<

@@ -1,8 +1,11 @@
 import type { JobDetails } from '../contract/remote-jobs.ts'
 import type { Run, Store } from '../contract/store.ts'
 import { audit, auditTrail } from './audit.ts'
+import { backlog } from './backlog.ts'
 import { calibrate, charge, penalize } from './bucket-change.ts'
+import { explain } from './explain.ts'
 import { get, list } from './get.ts'
+import { inspect } from './inspect.ts'
 import { details, findDetails, noteProgress, overdueRuns, remove } from './job-details.ts'
 import { limitKeys, limitTotals, throttled } from './limit-keys.ts'
 import { declareQueues, defineLimits, limits, overrideLimit, overridesOnRecord, unreadable } from './limits.ts'
@@ -49,6 +52,9 @@ export abstract class SharedVerbs {
     details,
   )
 
+  explain: Store['explain'] = this.#verb('look', explain)
+  inspect: Store['inspect'] = this.#verb('look', inspect)
+  backlog: Store['backlog'] = this.#verb('look', backlog)
   getFlow: Store['getFlow'] = this.#verb('read', getFlow)
   flows: Store['flows'] = this.#verb('read', flows)
 

@@ -1,10 +1,12 @@
-import { type Contender, startsBefore, unitsInTurn, type WaitingUnits } from '../../policy/admission/wait-order.ts'
+import { startsBefore, unitsInTurn, type WaitingUnits } from '../../policy/admission/wait-order.ts'
 import type { TurnState } from '../../policy/admission/turn.ts'
 import { keptBack, belowHeadroom } from '../../policy/limits/headroom.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import { isFollowed, loadStartUs, ruleStartUs } from '../../policy/limits/start-time.ts'
 import { freePermits } from '../../policy/rules/concurrency.ts'
-import { type Answer, ask, type Reading } from './reading.ts'
+import { contendersOf, costOf, jobsOf, type LaneFront } from './lane-fronts.ts'
+import type { Reading } from './reading.ts'
+import type { Access } from './sql.ts'
 import type { StoredBucket } from './stored-bucket.ts'
 
 /** A waiting job in the wait list of one bucket. */
@@ -30,38 +32,6 @@ export interface Outlook {
   readonly exact: boolean
 }
 
-/** The first jobs of one lane: those that start before the job in question. */
-export interface LaneFront extends Readonly<TurnState> {
-  readonly id: number
-  readonly count: number
-  /** The bucket's place in the lane's list. */
-  readonly at: number
-}
-
-/** The total cost of a lane's first jobs; null without jobs. A free job counts neither as a start nor as the least. */
-export type CostRow = readonly [
-  starts: number,
-  units: number | null,
-  least: number | null,
-  most: number | null,
-  /** The highest given priority among them. */
-  highest: number | null,
-  /** The first time when one of them is discarded. */
-  givenUp: number | null,
-]
-
-/** The queries that the place of a job needs. */
-export interface PlaceQueries {
-  /**
-   * The lanes that need this bucket and no other. A store may stop after a number of lanes, which makes the answer
-   * inexact.
-   */
-  contenders(bucket: StoredBucket): Answer<Contender[]>
-  /** @param free retries cost nothing. @param keptUs leaves out jobs discarded before then */
-  costOf(front: LaneFront, free: boolean, keptUs: number): Answer<CostRow>
-  jobsOf(front: LaneFront, free: boolean): Answer<WaitingUnits[]>
-}
-
 /** The turn state of a single lane. */
 const ALONE: TurnState = { turn: 0, taken: 0, share: 1 }
 const NONE_AHEAD = { starts: 0, units: 0, least: Infinity, most: 0, highest: -Infinity, givenUpUs: Infinity }
@@ -76,13 +46,13 @@ const PLACES_AT_MOST = 200_000
 
 /** The possible start of a job by one bucket and its own lane; other needs can only delay it. */
 export function* outlookOfLane(
-  queries: PlaceQueries,
+  access: Access,
   job: WaitingJob,
   bucket: StoredBucket,
   at: number,
   nowUs: number,
 ): Reading<Outlook> {
-  const found = yield* outlook(queries, bucket, [{ id: job.lane, ...ALONE, count: job.ahead, at }], job, nowUs)
+  const found = yield* outlook(access, bucket, [{ id: job.lane, ...ALONE, count: job.ahead, at }], job, nowUs)
   return { ...found, exact: false }
 }
 
@@ -91,27 +61,27 @@ export function* outlookOfLane(
  * no lane also needs other buckets and no job ahead may be discarded before.
  */
 export function* outlookOfWaitList(
-  queries: PlaceQueries,
+  access: Access,
   job: WaitingJob,
   bucket: StoredBucket,
   nowUs: number,
 ): Reading<Outlook> {
   const own: LaneFront = { id: job.lane, ...ALONE, count: job.ahead, at: 0 }
-  if (bucket.lanes === 1) return yield* outlook(queries, bucket, [own], job, nowUs)
-  const contenders = yield* ask(() => queries.contenders(bucket))
+  if (bucket.lanes === 1) return yield* outlook(access, bucket, [own], job, nowUs)
+  const contenders = yield* contendersOf(access, bucket)
   const lane = contenders.find(({ id }) => id === job.lane)
   const levels = Math.max(...contenders.map((each) => each.levels.length), 0)
-  if (!lane || levels * contenders.length > PLACES_AT_MOST) return yield* outlookOfLane(queries, job, bucket, 0, nowUs)
+  if (!lane || levels * contenders.length > PLACES_AT_MOST) return yield* outlookOfLane(access, job, bucket, 0, nowUs)
   const higher = lane.levels.filter(({ priority }) => priority > job.priority)
   const before = job.ahead - higher.reduce((sum, { count }) => sum + count, 0)
   const counts = startsBefore(contenders, { lane: job.lane, priority: job.priority, before })
   const fronts = contenders.map((each) => ({ ...each, count: counts.get(each.id) ?? 0, at: 0 }))
-  const found = yield* outlook(queries, bucket, fronts, job, nowUs)
+  const found = yield* outlook(access, bucket, fronts, job, nowUs)
   return { ...found, exact: found.exact && contenders.length === bucket.lanes }
 }
 
 function* outlook(
-  queries: PlaceQueries,
+  access: Access,
   bucket: StoredBucket,
   fronts: readonly LaneFront[],
   job: WaitingJob,
@@ -123,17 +93,17 @@ function* outlook(
   const free = freePermits(policy.concurrency, active) - keptBack(policy, job.given) >= place
   if (!free && policy.rule === null) return { place, startUs: null, exact: false }
   const limited = { policy, state: bucket.state }
-  const ahead = yield* costAhead(queries, policy, fronts, 0)
-  const found = yield* startUs(queries, limited, fronts, job, ahead, nowUs)
+  const ahead = yield* costAhead(access, policy, fronts, 0)
+  const found = yield* startUs(access, limited, fronts, job, ahead, nowUs)
   if (ahead.givenUpUs >= found.us) return { place, startUs: found.us, exact: found.exact && free }
   // A discarded job ahead may make room. The instant without those jobs is a lower bound.
-  const certain = yield* costAhead(queries, policy, fronts, found.us)
-  return { place, startUs: (yield* startUs(queries, limited, null, job, certain, nowUs)).us, exact: false }
+  const certain = yield* costAhead(access, policy, fronts, found.us)
+  return { place, startUs: (yield* startUs(access, limited, null, job, certain, nowUs)).us, exact: false }
 }
 
 /** @param fronts null: sums alone give the start */
 function* startUs(
-  queries: PlaceQueries,
+  access: Access,
   bucket: { readonly policy: LimitPolicy; readonly state: StoredBucket['state'] },
   fronts: readonly LaneFront[] | null,
   { units, given }: WaitingJob,
@@ -153,8 +123,7 @@ function* startUs(
     return { us: ruleStartUs(policy, state, nowUs, { count: starts, weight: most }), exact }
   if (window && fronts !== null && starts <= FOLLOWED_AT_MOST) {
     const lanes: (LaneFront & { readonly jobs: readonly WaitingUnits[] })[] = []
-    for (const front of fronts)
-      lanes.push({ ...front, jobs: yield* ask(() => queries.jobsOf(front, policy.retries === 'free')) })
+    for (const front of fronts) lanes.push({ ...front, jobs: yield* jobsOf(access, front, policy.retries === 'free') })
     return { us: ruleStartUs(policy, state, nowUs, [...unitsInTurn(lanes), units]), exact }
   }
   // A free retry starts with the job before it, whose units make no difference of their own unless they exceed a burst.
@@ -163,7 +132,7 @@ function* startUs(
 }
 
 function* costAhead(
-  queries: PlaceQueries,
+  access: Access,
   policy: LimitPolicy,
   fronts: readonly LaneFront[],
   keptUs: number,
@@ -171,7 +140,7 @@ function* costAhead(
   let sum = NONE_AHEAD
   for (const front of fronts) {
     if (front.count === 0) continue
-    const row = yield* ask(() => queries.costOf(front, policy.retries === 'free', keptUs))
+    const row = yield* costOf(access, front, policy.retries === 'free', keptUs)
     const [starts, units, least, most, highest, givenUpUs] = row
     sum = {
       starts: sum.starts + starts,

@@ -11,7 +11,12 @@ const OTHERWISE: readonly (readonly [RegExp, string])[] = [
   [/= ANY \(ARRAY\((SELECT (?:[^()]|\([^()]*\))*)\)\)/g, 'IN ($1)'],
   [/ COLLATE "C"/g, ''],
   [/ FOR UPDATE( OF \w+)?( SKIP LOCKED)?/g, ''],
-  [/\barray_to_json\((\w+)\)/g, '$1'],
+  [/\barray_to_json\(([\w.]+)\)/g, '$1'],
+  [/\bunnest\(([\w.]+)\) WITH ORDINALITY (\w+)\(value, n\)/g, 'json_each($1) $2'],
+  [/\((\w+)\.n - 1\)/g, '$1.key'],
+  [/\(array_position\(([\w.]+), ([\w.]+)\) - 1\)/g, '(SELECT key FROM json_each($1) WHERE value = $2)'],
+  // An overlap of lists only names an index that SQLite does not have.
+  [/\bAND \S+ && \?\d+\s+/g, ''],
   [/'\[' \|\| array_to_string\((\w+), ','\) \|\| '\]'/g, '$1'],
   [/\bstarts_with\((\w+), (\?\d+)\)/g, 'instr($1, $2) = 1'],
   [/\bstrpos\(/g, 'instr('],

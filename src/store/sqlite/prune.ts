@@ -2,14 +2,12 @@ import { NEVER_US } from '../../policy/admission/lane.ts'
 import { type PruneAccess, pruneBuckets, pruneFlows, pruneJobs } from '../shared/prune.ts'
 import { pruneOverrides } from '../shared/limits.ts'
 import { readNow } from '../shared/reading.ts'
-import { bucketsById } from './buckets.ts'
 import type { Context } from './context.ts'
 import { accessOf, endOverdue } from './shared-sql.ts'
 import { LANE, STATE } from '../shared/state.ts'
 import { deleteLane, dropSpread } from './views.ts'
 
 const IDLE_LANE_US = 60_000_000
-const IDLE_BUCKETS = 'SELECT id FROM buckets WHERE lanes = 0 AND wake_at IS NULL ORDER BY touched LIMIT ?'
 const DELETE_JOBS_OF = 'DELETE FROM jobs WHERE seq IN (SELECT seq FROM jobs WHERE flow = ? LIMIT ?)'
 
 /**
@@ -22,7 +20,6 @@ export function prune(context: Context, limit: number): number {
   const nowUs = context.clock.nowUs()
   const access: PruneAccess = {
     ...accessOf(context),
-    idleBuckets: (most) => bucketsById(context, IDLE_BUCKETS, most, nowUs),
     deleteJobsOf: (flow, most) => db.run(DELETE_JOBS_OF, flow, most),
     deleteFlow(flow) {
       db.run('DELETE FROM flow_edges WHERE flow = ?', flow)

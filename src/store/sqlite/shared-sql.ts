@@ -1,10 +1,12 @@
+import { laneKey } from '../../jobs/lane.ts'
+import { CONTENDER } from '../shared/lane-fronts.ts'
 import { readLimits } from '../shared/limit-changes.ts'
 import { endOverdue as writeEnds } from '../shared/limits.ts'
 import { readNow } from '../shared/reading.ts'
 import type { Access } from '../shared/sql.ts'
 import { bucketId } from './buckets.ts'
 import { changeBuckets, carryOver, countPermits, wakeLimit } from './change-limit.ts'
-import { FLEET } from '../shared/stored-bucket.ts'
+import { FLEET, type StoredBucket } from '../shared/stored-bucket.ts'
 import { type Context, queueId, queueName } from './context.ts'
 import { watchAll } from './drop-watch.ts'
 import { ownName, readName } from './own.ts'
@@ -13,6 +15,9 @@ import { setQueue } from './queues.ts'
 import { dropViews } from './views.ts'
 
 const WAKE = `UPDATE buckets SET wake_at = min(wake_at, ?) WHERE wake_at IS NOT NULL AND id IN (SELECT value FROM json_each(?))`
+
+const PLAIN_LANE = `SELECT ${CONTENDER.list} FROM lanes WHERE key = ?`
+const FAIR_LANES = `SELECT ${CONTENDER.list} FROM lanes WHERE buckets = ? AND fair IS NOT NULL LIMIT 1000`
 
 /** The access of shared logic to this store. */
 export function accessOf(context: Context): Access {
@@ -40,6 +45,8 @@ export function accessOf(context: Context): Access {
     watchDrops: (limit, key, nowUs) => watchAll(context, limit, key, nowUs),
     wakeLimit: (limit, key, nowUs) => wakeLimit(context, limit, key, nowUs),
     carryOver: (_, limit, untilRevision, atMost) => carryOver(context, limit, untilRevision, atMost),
+    ownOf: 'b.limit_name > ?1 || char(0) AND b.limit_name < ?1 || char(1)',
+    lanesOf: (bucket) => lanesOf(context, bucket),
     bucketId: (limit, key, worker) =>
       bucketId(context, worker === FLEET ? limit : ownName(limit, worker), key, clock.nowUs()),
     changeBuckets: (ids, change) => changeBuckets(context, ids, change),
@@ -53,6 +60,14 @@ export function accessOf(context: Context): Access {
     suspendViews: () => undefined,
     wakeWaitLists: (buckets, nowUs) => db.run(WAKE, nowUs, JSON.stringify(buckets)),
   }
+}
+
+/** Each queue has at most one lane without a fair key, so its name finds it without a search. */
+function lanesOf({ db }: Context, { id, limit, key }: StoredBucket): number[][] {
+  const plain = db
+    .all<[string]>('SELECT name FROM queues')
+    .flatMap(([queue]) => db.all<number[]>(PLAIN_LANE, laneKey(queue, [{ limit, key }], null)))
+  return [...plain, ...db.all<number[]>(FAIR_LANES, JSON.stringify([id]))]
 }
 
 /** Writes the ends of overrides that are over. */

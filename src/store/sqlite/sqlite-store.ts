@@ -6,14 +6,11 @@ import type { NewJob } from '../../jobs/job.ts'
 import type { SettleResult, Settlement } from '../../jobs/settlement.ts'
 import type { Change, Claim, ClaimRequest, Durability, Enqueued, Retention, Store } from '../contract/store.ts'
 import type { Registration } from '../contract/workers.ts'
-import { backlog } from './backlog.ts'
 import { cancel } from './cancel.ts'
 import { cancelFlow } from './cancel-flow.ts'
 import { claim } from './claim.ts'
 import type { Context } from './context.ts'
 import { enqueue, transactionRefused } from './enqueue.ts'
-import { explain } from './explain.ts'
-import { inspect } from './inspect.ts'
 import { Policies } from './limit-timelines.ts'
 import { activate } from './activate.ts'
 import { clear } from './clear.ts'
@@ -160,7 +157,6 @@ export class SqliteStore extends SharedVerbs implements Store {
     return this.#db.write(CHANGES, () => enqueue(this.#context, jobs))
   }
 
-  explain: Store['explain'] = (id) => this.#readLimits(() => explain(this.#context, id))
   cancel: Store['cancel'] = (id) => this.#change(() => cancel(this.#context, id))
   retry: Store['retry'] = (id) => this.#change(() => retry(this.#context, id))
   prune: Store['prune'] = (limit) => this.#change(() => prune(this.#context, limit))
@@ -215,10 +211,6 @@ export class SqliteStore extends SharedVerbs implements Store {
 
   promote: Store['promote'] = (limit) => this.#change(() => promote(this.#context, this.#storeClock.read(), limit))
   recover: Store['recover'] = () => this.#mend(FREES, () => recover(this.#context))
-
-  inspect: Store['inspect'] = (limit, key) => this.#readLimits(() => inspect(this.#context, limit, key))
-
-  backlog: Store['backlog'] = (limit, key) => this.#read(() => backlog(this.#context, limit, key))
 
   async push(jobs: readonly NewJob[], limits: readonly LimitDefinition[]): Promise<PushAnswer> {
     try {

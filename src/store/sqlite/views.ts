@@ -1,5 +1,3 @@
-import { NEVER_US } from '../../policy/admission/lane.ts'
-import type { WorkerWait } from '../contract/waits.ts'
 import { bucketId, wakeLine } from './buckets.ts'
 import { type Context, queueName } from './context.ts'
 import { nameFor, ownQueue, readName } from './own.ts'
@@ -69,23 +67,6 @@ export function adopt(
   const last = rows.at(-1)
   context.adopted.set(worker, last && rows.length >= ADOPTED_AT_ONCE ? last.id : Infinity)
   return rows.length >= ADOPTED_AT_ONCE
-}
-
-/** The wait of a spread lane at each worker, by worker. */
-export function waitsOfWorkers(context: Context, lane: number, nowUs: number): WorkerWait[] {
-  return context.db
-    .all<[worker: number, name: string | null, key: string | null, wakeAt: number | null]>(
-      `SELECT l.worker, b.limit_name, b.key, b.wake_at FROM lanes l LEFT JOIN buckets b ON b.id = l.bucket WHERE l.base = ?
-       AND l.worker IN (SELECT id FROM workers WHERE alive_until > ?)`,
-      lane,
-      nowUs,
-    )
-    .map(([worker, name, key, wakeAt]) => ({
-      worker,
-      waitsOn: name === null || key === null ? null : { limit: readName(name).limit, key },
-      untilUs: wakeAt === null || wakeAt === NEVER_US ? null : Math.max(wakeAt, nowUs),
-    }))
-    .sort((a, b) => a.worker - b.worker)
 }
 
 /** Ends a worker's registration: its views are deleted, and the rest of its own budgets is lost. */

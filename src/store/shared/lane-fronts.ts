@@ -1,0 +1,67 @@
+import type { Contender, WaitingUnits } from '../../policy/admission/wait-order.ts'
+import type { TurnState } from '../../policy/admission/turn.ts'
+import { type Columns, columns, numbers } from './columns.ts'
+import { ask, type Reading } from './reading.ts'
+import { type Access, all, get } from './sql.ts'
+import { STATE } from './state.ts'
+import type { StoredBucket } from './stored-bucket.ts'
+
+/** The first jobs of one lane: those that start before the job in question. */
+export interface LaneFront extends Readonly<TurnState> {
+  readonly id: number
+  readonly count: number
+  /** The bucket's place in the lane's list. */
+  readonly at: number
+}
+
+/** The columns of a lane that takes turns with others. */
+export const CONTENDER: Columns<Omit<Contender, 'levels'>> = columns(numbers('id', 'turn', 'taken', 'share', 'head'))
+
+/** The total cost of a lane's first jobs; null without jobs. A free job counts neither as a start nor as the least. */
+export type CostRow = readonly [
+  starts: number,
+  units: number | null,
+  least: number | null,
+  most: number | null,
+  /** The highest given priority among them. */
+  highest: number | null,
+  /** The first time when one of them is discarded. */
+  givenUp: number | null,
+]
+
+/** A cast makes the place an integer on SQLite, whose JSON operator reads other numbers as names. */
+const UNITS = `CASE WHEN $1::boolean AND attempt > 0 THEN 0 WHEN weights IS NULL THEN 1
+  ELSE (weights::json ->> CAST($2 AS int))::int END`
+const waitingOf = ({ laneKey }: Access, place: string): string =>
+  `FROM sluice.jobs WHERE lane = (SELECT ${laneKey} FROM sluice.lanes WHERE id = ${place}) AND state = ${STATE.available}`
+const frontOf = (access: Access): string => `${waitingOf(access, '$3')} ORDER BY priority DESC, seq LIMIT $4`
+
+/**
+ * The lanes that need this bucket and no other, with their waiting jobs by level. A store may stop after a number of
+ * lanes, which makes the answer inexact.
+ */
+export function* contendersOf(access: Access, bucket: StoredBucket): Reading<Contender[]> {
+  const levels = `SELECT priority, count(*) ${waitingOf(access, '$1')} GROUP BY priority ORDER BY priority DESC`
+  const contenders: Contender[] = []
+  for (const row of yield* ask(() => access.lanesOf(bucket))) {
+    const lane = CONTENDER.read(row)
+    const rows = yield* all<[number, number]>(access.db, levels, lane.id)
+    contenders.push({ ...lane, levels: rows.map(([priority, count]) => ({ priority, count })) })
+  }
+  return contenders
+}
+
+/** The cost of a lane's first jobs. @param free retries cost nothing. @param keptUs leaves out jobs discarded before then */
+export function* costOf(access: Access, { id, count, at }: LaneFront, free: boolean, keptUs: number): Reading<CostRow> {
+  const costs = `SELECT count(nullif(units, 0)), sum(units)::bigint, min(nullif(units, 0)), max(units), max(given), min(due)
+    FROM (SELECT ${UNITS} AS units, coalesce(asked, priority)::int AS given, due ${frontOf(access)}) s
+    WHERE due IS NULL OR due >= $5`
+  return (yield* get<CostRow>(access.db, costs, free, at, id, count, keptUs)) as CostRow
+}
+
+/** A lane's first jobs, one by one. */
+export function* jobsOf(access: Access, { id, count, at }: LaneFront, free: boolean): Reading<WaitingUnits[]> {
+  const jobs = `SELECT seq, priority, ${UNITS} ${frontOf(access)}`
+  const rows = yield* all<[seq: number, priority: number, units: number]>(access.db, jobs, free, at, id, count)
+  return rows.map(([seq, priority, units]) => ({ seq, priority, units }))
+}
