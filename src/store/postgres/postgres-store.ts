@@ -5,18 +5,15 @@ import { PostgresDatabase, type Statements } from '../../database/postgres.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import type { SettleResult, Settlement } from '../../jobs/settlement.ts'
 import type { Registration, RemoteWorker } from '../contract/workers.ts'
-import type { CancelAnswer, Change, Claim, ClaimRequest, Enqueued, Store, Retention } from '../contract/store.ts'
+import type { Change, Claim, ClaimRequest, Enqueued, Store, Retention } from '../contract/store.ts'
 import { Batch } from './batch.ts'
-import { cancel } from './cancel.ts'
 import { claim } from './claim.ts'
 import { type Context, createContext, readClock } from './context.ts'
-import { isUuid, type Access } from '../shared/sql.ts'
+import type { Access } from '../shared/sql.ts'
 import { useTestClock } from './test-clock.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { checkExisting, migrate, pendingMigrations } from './migrate.ts'
-import { activate } from './activate.ts'
 import { BatchedPushes } from './batched-push.ts'
-import { cancelFlow } from './cancel-flow.ts'
 import { clear } from './clear.ts'
 import { endedRuns, queueCounts } from './queues.ts'
 import { startFlow } from './start-flow.ts'
@@ -27,7 +24,6 @@ import { pruneAccess, pruneLanes, pruneViews } from './prune.ts'
 import { READ_GIVE_UP_MS, whenReachable } from './retry-connection.ts'
 import { promote, recover } from './recover.ts'
 import { release } from './release.ts'
-import { retry } from './retry.ts'
 import { batchSettlements, closesBucket, settleAndClose } from './settle.ts'
 import type { SettleRequest } from '../shared/settle-once.ts'
 import type { TestClock } from './store-clock.ts'
@@ -152,17 +148,6 @@ export class PostgresStore extends SharedVerbs implements Store {
     return answers
   }
 
-  async cancel(id: string): Promise<CancelAnswer> {
-    if (!isUuid(id)) return { kind: 'missing' }
-    const answer = await this.#change((db) => cancel(this.#context, db, id))
-    if (answer.kind !== 'missing') this.#bell.ring(answer.kind === 'requested' ? 'cancelled' : 'ended')
-    return answer
-  }
-
-  async retry(id: string): Promise<boolean> {
-    return isUuid(id) && this.#change((db) => retry(db, id))
-  }
-
   /** Each kind has a transaction of its own, so that none waits for another's locks. */
   async prune(limit: number): Promise<number> {
     await this.#endOverdue()
@@ -200,15 +185,6 @@ export class PostgresStore extends SharedVerbs implements Store {
     this.#bell.ring('work')
   }
 
-  cancelFlow: Store['cancelFlow'] = async (id) => {
-    const answer = await this.#context.db.transaction((db) => cancelFlow(this.#context, db, id))
-    if (answer.kind !== 'cancelled') return answer
-    if (answer.requested.length > 0) this.#bell.ring('cancelled')
-    this.#bell.ring('ended')
-    this.#bell.ring('work')
-    return answer
-  }
-
   push: Store['push'] = async (jobs, limits) => {
     const answer = await this.#pushing.add({ jobs, limits })
     if (answer.kind === 'stored') this.#bell.ring('work')
@@ -216,7 +192,6 @@ export class PostgresStore extends SharedVerbs implements Store {
   }
 
   override details: Store['details'] = async (id) => (await this.#details.add([id]))[0] ?? null
-  activate: Store['activate'] = (id, runAtMs) => this.#persist((db) => activate(this.#context, db, id, runAtMs))
 
   registerWorker: Store['registerWorker'] = async (worker) => (await this.#registering.add([worker]))[0] as Registration
 
@@ -237,12 +212,16 @@ export class PostgresStore extends SharedVerbs implements Store {
     )
   leave: Store['leave'] = (worker) => this.#change((db) => readAsync(leave(accessOf(this.#context, db), worker)))
 
+  protected notify(change: 'cancelled' | 'ended'): void {
+    this.#bell.ring(change)
+  }
+
   protected async drive<T>(how: Drive, work: (access: Access) => Reading<T>): Promise<T> {
     const run = (db: Statements): Promise<T> => readAsync(work(accessOf(this.#context, db)))
     if (how === 'read' || how === 'keep') return this.#read(run)
     if (how === 'look') return this.#look(run)
     if (how === 'change') return this.#persist(run)
-    await this.#endOverdue()
+    if (how === 'adjust') await this.#endOverdue()
     return this.#change(run)
   }
 

@@ -5,7 +5,7 @@ import type { Instant } from '../../jobs/series.ts'
 import type { Rejected } from '../contract/store.ts'
 import type { Timelines } from '../shared/timelines.ts'
 import { advance } from './advance.ts'
-import { announce } from './cancel.ts'
+import { announce } from './announce.ts'
 import type { WrittenRow } from './claimed.ts'
 import { type Context, readClock } from './context.ts'
 import { currentLimits } from './limit-timelines.ts'
@@ -78,9 +78,9 @@ async function end(
   instant: Instant,
   inFlows: number[],
 ): Promise<Rejected[]> {
-  const { seq, queue, lane, uses, fair } = row
+  const { seq } = row
   const ended = await discard(context, db, seq, why, instant, inFlows)
-  if (ended.length > 0) await announce(db, [queue, lane, uses, fair])
+  if (ended.length > 0) await announce(db, [seq])
   return ended
 }
 

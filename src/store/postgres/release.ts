@@ -4,7 +4,7 @@ import type { CancelledRun } from '../contract/recall.ts'
 import type { Unstarted } from '../contract/store.ts'
 import { advance } from './advance.ts'
 import { lockBuckets, saveBucket } from './buckets.ts'
-import { announce, type Place } from './cancel.ts'
+import { announce } from './announce.ts'
 import { type Context, readClock } from './context.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { ownerFor } from './own.ts'
@@ -16,9 +16,9 @@ const EXPIRES = `CASE WHEN schedule IS NULL OR attempt > 1 OR pushed_back > 0 TH
 const RELEASE = `UPDATE sluice.jobs SET attempt = attempt - 1, worker = NULL, started = NULL,
     state = CASE WHEN cancelling THEN ${STATE.cancelled} ELSE ${STATE.available} END, since = $4, finished = CASE WHEN cancelling THEN $4::bigint END,
     due = CASE WHEN cancelling THEN $6::bigint ELSE sluice.latest_start(uses, ${EXPIRES}, $4, $5) END, expires = ${EXPIRES}
-  WHERE seq = $1 AND attempt = $2 AND worker = $3 AND state = ${STATE.active} RETURNING queue, lane, uses, fair, permits, state, due, flow`
+  WHERE seq = $1 AND attempt = $2 AND worker = $3 AND state = ${STATE.active} RETURNING permits, state, flow`
 
-type Row = [...Place, permits: number[] | null, state: number, due: number | null, flow: number | null]
+type Row = [permits: number[] | null, state: number, flow: number | null]
 
 /**
  * Gives back claimed jobs that never started: their units, their permits, their attempt and their place. It locks jobs,
@@ -38,9 +38,9 @@ export async function release(
     const cancelledDue = nowUs + context.retention.cancelledUs
     const row = await db.get<Row>(RELEASE, run.seq, run.attempt, worker, nowUs, wallUs, cancelledDue)
     if (!row) continue
-    const [queue, lane, uses, fair, permits, state, due, flow] = row
+    const [permits, state, flow] = row
     released.push({ run, permits: permits ?? [] })
-    if (state === STATE.available) await announce(db, [queue, lane, uses, fair], due !== null)
+    if (state === STATE.available) await announce(db, [run.seq])
     else ended.push(run.seq)
     if (state !== STATE.available && flow !== null) ofFlows.push(run.seq)
   }

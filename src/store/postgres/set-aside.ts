@@ -8,17 +8,14 @@ import { type Found, UNREADABLE } from '../shared/unreadable-rows.ts'
 import { column, columns, type RowOf } from '../shared/columns.ts'
 import { STATE } from '../shared/state.ts'
 import { advance } from './advance.ts'
-import { announce } from './cancel.ts'
+import { announce } from './announce.ts'
 import { type Context, readClock } from './context.ts'
 import { discard } from './reject-late.ts'
 import { accessOf } from './shared-sql.ts'
 
 const JOB = columns({
   seq: column<number>(),
-  queue: column<string>(),
-  lane: column<string>(),
   uses: column<string | null>(),
-  fair: column<string | null>(),
   weights: column<string | null>(),
   state: column<number>(),
   plan: column<string | null>(),
@@ -113,10 +110,10 @@ async function discardAll(
     const instant = await readClock(context, db)
     const rejected: Rejected[] = []
     const inFlows: number[] = []
-    for (const { seq, queue, lane, uses, fair, state } of jobs) {
+    for (const { seq, uses, state } of jobs) {
       await db.run('SELECT 1 FROM sluice.jobs WHERE seq = $1 FOR UPDATE', seq)
       rejected.push(...(await discard(context, db, seq, UNREADABLE, instant, inFlows)))
-      if (state === STATE.available && uses !== null && areUses(uses)) await announce(db, [queue, lane, uses, fair])
+      if (state === STATE.available && uses !== null && areUses(uses)) await announce(db, [seq])
     }
     const flows = inFlows.length === 0 ? [] : [...(await advance(context, db, inFlows)).values()]
     return { rejected, flows }

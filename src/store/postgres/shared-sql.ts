@@ -3,6 +3,8 @@ import { CONTENDER } from '../shared/lane-fronts.ts'
 import { endOverdue as writeEnds } from '../shared/limits.ts'
 import { readAsync } from '../shared/reading.ts'
 import type { Access } from '../shared/sql.ts'
+import { advance } from './advance.ts'
+import { announce, rejoin } from './announce.ts'
 import { bucketId } from './buckets.ts'
 import { changeBuckets } from './change-buckets.ts'
 import { carryOver, countPermits, wakeLimit, watchAll, writeLimit } from './change-limit.ts'
@@ -37,6 +39,10 @@ export function accessOf(context: Context, db: Statements): Access {
     watchDrops: (limit, key, nowUs) => watchAll(db, limit, key, nowUs),
     wakeLimit: (limit, key, nowUs) => wakeLimit(db, limit, key, nowUs),
     carryOver: async (...given) => carryOver(db, await readClock(context, db), ...given),
+    leaveLanes: (seqs) => announce(db, seqs),
+    rejoin: (seq, instant) => rejoin(db, seq, instant),
+    endInFlow: async (seq) => (await advance(context, db, [seq])).get(seq),
+    reopen: (seq) => db.run('SELECT sluice.reopen($1::bigint)', seq),
     ownOf: 'b.limit_name = $1 AND b.worker <> 0',
     // With empty lanes, since the bucket counts them too.
     lanesOf: ({ id }) => db.all(LANES_OF, id),

@@ -1,4 +1,5 @@
 /** Statements that both stores run. They are written for PostgreSQL, in terms that SQLite shares or can drop. */
+import type { FlowNews } from '../../jobs/flow.ts'
 import type { Timeline } from '../../policy/limits/timeline.ts'
 import type { DeclaredQueue, Retention } from '../contract/store.ts'
 import type { BucketChange, StoredBucket } from './stored-bucket.ts'
@@ -60,6 +61,14 @@ export interface Access {
   wakeLimit(limit: string, key: string | null, nowUs: number): unknown
   /** Writes buckets of a limit again that were last written before a revision. Returns their number. */
   carryOver(limits: Timelines, limit: string, untilRevision: number, atMost: number): Answer<number>
+  /** Makes the next claim evaluate the heads of the lanes that these jobs have left. */
+  leaveLanes(seqs: readonly number[], nowUs: number): unknown
+  /** Makes a job available in its lane, at its old place. The bound on its wait starts again; its expiry stays. */
+  rejoin(seq: number, instant: Instant): unknown
+  /** Applies the end of a job to its flow. */
+  endInFlow(seq: number, flow: number, instant: Instant): Answer<FlowNews | undefined>
+  /** Reopens the flow of a discarded node that a caller retries: the jobs that its failure cancelled wait again. */
+  reopen(seq: number, flow: number, node: number): unknown
   /** Selects the buckets `b` that workers own of the limit $1. */
   readonly ownOf: string
   /** The lanes that need this bucket and no other, in the columns of `CONTENDER`; not always all of them. */

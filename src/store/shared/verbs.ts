@@ -3,6 +3,8 @@ import type { Run, Store } from '../contract/store.ts'
 import { audit, auditTrail } from './audit.ts'
 import { backlog } from './backlog.ts'
 import { calibrate, charge, penalize } from './bucket-change.ts'
+import { cancel } from './cancel.ts'
+import { cancelFlow } from './cancel-flow.ts'
 import { explain } from './explain.ts'
 import { get, list } from './get.ts'
 import { inspect } from './inspect.ts'
@@ -21,6 +23,7 @@ import {
   stripeQueue,
 } from './queue-records.ts'
 import type { Reading } from './reading.ts'
+import { activate, retry } from './retry.ts'
 import { schedule, schedules, unschedule } from './schedule.ts'
 import type { Access } from './sql.ts'
 import { flows, getFlow } from './stored-flows.ts'
@@ -29,15 +32,17 @@ import { cancellations, deregisterWorker, setDirective, workers } from './worker
 /**
  * How a store runs a verb. `read`: it only reads, or may run twice; `look`: it reports waits, so pending arrivals join
  * their lanes and overrides end first; `keep`: a change that lets no job start and may run twice; `change`: one that
- * may let jobs start; `adjust`: a change of buckets, before which overrides end, since a bucket's state belongs to the
+ * may let jobs start; `once`: the same, but one that must not run twice; `adjust`: a change of buckets, before which overrides end, since a bucket's state belongs to the
  * policy of its last write.
  */
-export type Drive = 'read' | 'look' | 'keep' | 'change' | 'adjust'
+export type Drive = 'read' | 'look' | 'keep' | 'change' | 'once' | 'adjust'
 
 /** The verbs whose logic and statements both stores share. */
 export abstract class SharedVerbs {
   /** Runs shared logic on this store. */
   protected abstract drive<T>(how: Drive, work: (access: Access) => Reading<T>): Promise<T>
+  /** Tells other processes that jobs were asked to end, or have ended. */
+  protected abstract notify(change: 'cancelled' | 'ended'): void
   abstract release: Store['release']
 
   get: Store['get'] = this.#verb('read', get)
@@ -52,6 +57,20 @@ export abstract class SharedVerbs {
     details,
   )
 
+  cancel: Store['cancel'] = async (id) => {
+    const answer = await this.drive('once', (access) => cancel(access, id))
+    if (answer.kind !== 'missing') this.notify(answer.kind === 'requested' ? 'cancelled' : 'ended')
+    return answer
+  }
+  cancelFlow: Store['cancelFlow'] = async (id) => {
+    const answer = await this.drive('once', (access) => cancelFlow(access, id))
+    if (answer.kind !== 'cancelled') return answer
+    if (answer.requested.length > 0) this.notify('cancelled')
+    this.notify('ended')
+    return answer
+  }
+  retry: Store['retry'] = this.#verb('once', retry)
+  activate: Store['activate'] = this.#verb('change', activate)
   explain: Store['explain'] = this.#verb('look', explain)
   inspect: Store['inspect'] = this.#verb('look', inspect)
   backlog: Store['backlog'] = this.#verb('look', backlog)

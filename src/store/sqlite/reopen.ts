@@ -14,14 +14,6 @@ const REVIVE_CALLBACKS = `UPDATE jobs SET state = ${STATE.pending}, error = NULL
   WHERE flow = ? AND node >= ? AND state = ${STATE.cancelled} AND error = ?`
 
 /**
- * Whether a discarded job of a flow may run again: once its flow's retention is over, parts of the flow may be gone.
- */
-export function mayReopen(context: Context, seq: number, nowUs: number): boolean {
-  const flow = loadFlow(context, seq)
-  return flow !== null && (flow.dueUs === null || flow.dueUs > nowUs)
-}
-
-/**
  * Reopens the flow of a discarded node that a caller retries: the jobs that its failure cancelled wait again. Callbacks
  * that ran do not run again.
  */

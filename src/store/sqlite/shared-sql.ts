@@ -4,6 +4,12 @@ import { readLimits } from '../shared/limit-changes.ts'
 import { endOverdue as writeEnds } from '../shared/limits.ts'
 import { readNow } from '../shared/reading.ts'
 import type { Access } from '../shared/sql.ts'
+import type { SqliteConnection } from '../../database/sqlite.ts'
+import { columns, numbers, numbersOrNull, type RowOf } from '../shared/columns.ts'
+import { advance } from './advance.ts'
+import { depart } from './lanes.ts'
+import { rejoin } from './rejoin.ts'
+import { reopen } from './reopen.ts'
 import { bucketId } from './buckets.ts'
 import { changeBuckets, carryOver, countPermits, wakeLimit } from './change-limit.ts'
 import { FLEET, type StoredBucket } from '../shared/stored-bucket.ts'
@@ -16,6 +22,7 @@ import { dropViews } from './views.ts'
 
 const WAKE = `UPDATE buckets SET wake_at = min(wake_at, ?) WHERE wake_at IS NOT NULL AND id IN (SELECT value FROM json_each(?))`
 
+const PLACE = columns({ ...numbers('lane', 'priority'), ...numbersOrNull('expires') })
 const PLAIN_LANE = `SELECT ${CONTENDER.list} FROM lanes WHERE key = ?`
 const FAIR_LANES = `SELECT ${CONTENDER.list} FROM lanes WHERE buckets = ? AND fair IS NOT NULL LIMIT 1000`
 
@@ -45,6 +52,10 @@ export function accessOf(context: Context): Access {
     watchDrops: (limit, key, nowUs) => watchAll(context, limit, key, nowUs),
     wakeLimit: (limit, key, nowUs) => wakeLimit(context, limit, key, nowUs),
     carryOver: (_, limit, untilRevision, atMost) => carryOver(context, limit, untilRevision, atMost),
+    leaveLanes: (seqs, nowUs) => seqs.forEach((seq) => depart(context, placeOf(db, seq).lane, seq, nowUs)),
+    rejoin: (seq, instant) => rejoin(context, { seq, ...placeOf(db, seq) }, instant),
+    endInFlow: (seq, flow, instant) => advance(context, [seq], instant).get(flow),
+    reopen: (_, flow, node) => reopen(context, flow, node),
     ownOf: 'b.limit_name > ?1 || char(0) AND b.limit_name < ?1 || char(1)',
     lanesOf: (bucket) => lanesOf(context, bucket),
     bucketId: (limit, key, worker) =>
@@ -60,6 +71,10 @@ export function accessOf(context: Context): Access {
     suspendViews: () => undefined,
     wakeWaitLists: (buckets, nowUs) => db.run(WAKE, nowUs, JSON.stringify(buckets)),
   }
+}
+
+function placeOf(db: SqliteConnection, seq: number): RowOf<typeof PLACE> {
+  return PLACE.read(db.get(`SELECT ${PLACE.list} FROM jobs WHERE seq = ?`, seq) as readonly unknown[])
 }
 
 /** Each queue has at most one lane without a fair key, so its name finds it without a search. */

@@ -6,13 +6,10 @@ import type { NewJob } from '../../jobs/job.ts'
 import type { SettleResult, Settlement } from '../../jobs/settlement.ts'
 import type { Change, Claim, ClaimRequest, Durability, Enqueued, Retention, Store } from '../contract/store.ts'
 import type { Registration } from '../contract/workers.ts'
-import { cancel } from './cancel.ts'
-import { cancelFlow } from './cancel-flow.ts'
 import { claim } from './claim.ts'
 import type { Context } from './context.ts'
 import { enqueue, transactionRefused } from './enqueue.ts'
 import { Policies } from './limit-timelines.ts'
-import { activate } from './activate.ts'
 import { clear } from './clear.ts'
 import { queueCounts } from './counts.ts'
 import { push, RefusedPush } from './push.ts'
@@ -25,7 +22,6 @@ import { promote } from './promote.ts'
 import { prune } from './prune.ts'
 import { afterReboot, recover } from './recover.ts'
 import { release } from './release.ts'
-import { retry } from './retry.ts'
 import { MIGRATIONS } from './sql/embedded.ts'
 import { settle } from './settle.ts'
 import type { SettleRequest } from '../shared/settle-once.ts'
@@ -157,12 +153,9 @@ export class SqliteStore extends SharedVerbs implements Store {
     return this.#db.write(CHANGES, () => enqueue(this.#context, jobs))
   }
 
-  cancel: Store['cancel'] = (id) => this.#change(() => cancel(this.#context, id))
-  retry: Store['retry'] = (id) => this.#change(() => retry(this.#context, id))
   prune: Store['prune'] = (limit) => this.#change(() => prune(this.#context, limit))
 
   startFlow: Store['startFlow'] = (flow) => this.#change(() => startFlow(this.#context, flow))
-  cancelFlow: Store['cancelFlow'] = (id) => this.#change(() => cancelFlow(this.#context, id))
 
   claim(request: () => ClaimRequest): Promise<Claim> {
     return this.#unreadable.around(() => this.#db.write(TAKES, () => claim(this.#context, request())))
@@ -222,7 +215,6 @@ export class SqliteStore extends SharedVerbs implements Store {
     }
   }
 
-  activate: Store['activate'] = (id, runAtMs) => this.#change(() => activate(this.#context, id, runAtMs))
   queueCounts: Store['queueCounts'] = (queue) => this.#read(() => queueCounts(this.#context, queue))
   endedRuns: Store['endedRuns'] = (...given) => this.#read(() => endedRuns(this.#context, ...given))
   clear: Store['clear'] = () => this.#change(() => clear(this.#context))
@@ -249,6 +241,9 @@ export class SqliteStore extends SharedVerbs implements Store {
   async #read<T>(work: () => T): Promise<T> {
     return work()
   }
+
+  /** Other processes see every commit. */
+  protected notify(): void {}
 
   protected drive<T>(how: Drive, work: (access: Access) => Reading<T>): Promise<T> {
     const run = (): T => readNow(work(accessOf(this.#context)))
