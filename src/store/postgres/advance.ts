@@ -44,7 +44,7 @@ export function retentionOf({ retention }: Context): number[] {
 }
 
 /** A moved job in an event. */
-export function moved([id, task, queue]: readonly [id: string, task: string, queue: string, ...unknown[]]): MovedJob {
+function moved([id, task, queue]: readonly [id: string, task: string, queue: string, ...unknown[]]): MovedJob {
   return { id, task, queue }
 }
 

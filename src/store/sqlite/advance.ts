@@ -96,7 +96,7 @@ export function saveFlow(context: Context, flow: StoredFlow): void {
 }
 
 /** A moved job in an event. */
-export function moved(context: Context, [id, task, queue]: readonly [string, string, number, ...unknown[]]): MovedJob {
+function moved(context: Context, [id, task, queue]: readonly [string, string, number, ...unknown[]]): MovedJob {
   return { id, task, queue: queueName(context, queue) }
 }
 
