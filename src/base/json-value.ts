@@ -4,20 +4,74 @@ import { messageOf } from './thrown.ts'
 /** A value that JSON can hold. */
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | { readonly [key: string]: JsonValue }
 
-/** The type of a value after a round trip through JSON. */
-export type Json<T> = unknown extends T
+/**
+ * The type of a value after a round trip through JSON. A member that may be `undefined`, a function or a symbol is
+ * optional, since JSON leaves it out; in a list JSON writes null for it. `toJSON` is called. A BigInt has no JSON, which
+ * gives `never`. `undefined` at the top stays `undefined`.
+ */
+export type Kept<T> = unknown extends T
   ? T
-  : T extends { toJSON(): infer J }
-    ? Json<J>
-    : T extends string | number | boolean | null
-      ? T
-      : T extends undefined | symbol | ((...a: never[]) => unknown)
-        ? never
-        : T extends bigint
-          ? never
-          : T extends readonly unknown[]
-            ? { [K in keyof T]: Json<T[K]> }
-            : { [K in keyof T as T[K] extends (...a: never[]) => unknown ? never : K]: Json<T[K]> }
+  : T extends undefined | void
+    ? undefined
+    : T extends LeftOut
+      ? never
+      : KeptInside<T>
+
+/** JSON leaves these out of an object. */
+type LeftOut = undefined | void | symbol | ((...a: never[]) => unknown) | (abstract new (...a: never[]) => unknown)
+
+// A type that is JSON already needs no mapping.
+type KeptInside<T> = unknown extends T
+  ? T
+  : T extends JsonValue
+    ? T
+    : T extends { toJSON(key: string): infer J }
+      ? KeptBare<J>
+      : KeptBare<T>
+
+/** A value without its `toJSON`, which JSON calls once. */
+type KeptBare<T> = unknown extends T
+  ? T
+  : T extends string | number | boolean | null
+    ? T
+    : T extends bigint | LeftOut
+      ? never
+      : T extends readonly unknown[]
+        ? KeptList<T>
+        : T extends ReadonlyMap<unknown, unknown> | ReadonlySet<unknown>
+          ? Record<string, never>
+          : Flat<
+              { [K in keyof T as Stays<T, K> extends 'always' ? K : never]: KeptMember<T[K]> } & {
+                [K in keyof T as Stays<T, K> extends 'perhaps' ? K : never]?: KeptMember<T[K]>
+              }
+            >
+
+// A list is no mapped type, which TypeScript would resolve at once: a recursive one has no end.
+type KeptList<T extends readonly unknown[]> = T[number][] extends T
+  ? T extends unknown[]
+    ? KeptElement<T[number]>[]
+    : readonly KeptElement<T[number]>[]
+  : { [K in keyof T]: KeptElement<T[K]> }
+
+type KeptElement<E> = unknown extends E ? E : E extends LeftOut ? null : KeptInside<E>
+type KeptMember<M> = unknown extends M ? M : KeptInside<Exclude<M, LeftOut>>
+
+/** Whether JSON keeps a member. Any key of an index may be missing by its nature, so that it needs no mark. */
+type Stays<T, K extends keyof T> = K extends symbol
+  ? 'never'
+  : unknown extends T[K]
+    ? 'perhaps'
+    : [T[K]] extends [LeftOut]
+      ? 'never'
+      : {} extends Record<K, 1>
+        ? 'always'
+        : {} extends Pick<T, K>
+          ? 'perhaps'
+          : [Extract<T[K], LeftOut>] extends [never]
+            ? 'always'
+            : 'perhaps'
+
+type Flat<T> = { [K in keyof T]: T[K] }
 
 /** Parses JSON text. Invalid text gives `fallback`, since another program may have changed the store. */
 export function fromJsonText<T>(text: string | null, fallback: T): unknown {

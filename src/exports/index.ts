@@ -2,7 +2,7 @@
 import '../base/supported-node.ts'
 export { SluiceError, type ErrorCode } from '../base/errors.ts'
 export type { Duration } from '../base/duration.ts'
-export type { Json } from '../base/json-value.ts'
+export type { Kept } from '../base/json-value.ts'
 export { silentLogger, type Logger } from '../base/logger.ts'
 export { seededRandom } from '../base/random.ts'
 export type { Clock } from '../base/clock.ts'

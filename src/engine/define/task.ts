@@ -1,7 +1,7 @@
 import { durationMs, type Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { checkOptions, checkText, show } from '../../base/options.ts'
-import type { Json } from '../../base/json-value.ts'
+import type { Kept } from '../../base/json-value.ts'
 import type { Logger } from '../../base/logger.ts'
 import type { FlowPlace } from '../../jobs/flow.ts'
 import type { Answer } from '../../jobs/header-source.ts'
@@ -73,11 +73,11 @@ export interface Job<R> {
   /** An earlier job with the same unique key was returned. */
   readonly duplicate: boolean
   /**
-   * Waits until the job has ended. The result is the value of `run` after JSON.
+   * Waits until the job has ended. The result is the value of `run` after JSON: see `Kept`.
    * @throws {SluiceError} `job.discarded`, `job.cancelled`; `job.result.timeout` after `timeout`, while the job
    * continues
    */
-  result(options?: { timeout?: Duration }): Promise<Json<R>>
+  result(options?: { timeout?: Duration }): Promise<Kept<R>>
 }
 
 /** The options of one call of a task. */
