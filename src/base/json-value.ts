@@ -46,7 +46,7 @@ type KeptBare<T> = unknown extends T
               }
             >
 
-// A list is no mapped type, which TypeScript would resolve at once: a recursive one has no end.
+// TypeScript resolves a mapped type of a list at once, and for a recursive list that has no end.
 type KeptList<T extends readonly unknown[]> = T[number][] extends T
   ? T extends unknown[]
     ? KeptElement<T[number]>[]

@@ -1,3 +1,4 @@
+import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { fromJsonText } from '../../base/json-value.ts'
 import { extraOf } from '../../jobs/job-extra.ts'
@@ -199,6 +200,17 @@ export class JobsApi {
     const retried = await store.retry(id)
     if (retried) this.#hooks.wakeup.notify('work')
     return retried
+  }
+
+  /**
+   * Waits until a job of the store has ended, in any process and of any task. The result is the value of `run` after JSON.
+   * @param options.timeout how long to wait; default: until the job ends or this engine stops
+   * @throws {SluiceError} `job.not_found`, `job.discarded`, `job.cancelled`; `job.result.timeout`, while the job
+   * continues; `engine.stopped`
+   */
+  async result(id: string, options: { timeout?: Duration } = {}): Promise<unknown> {
+    checkText(id, 'jobs.result: the id')
+    return this.#hooks.results.wait(id, options)
   }
 
   /** Explains why a job waits, until when, and at which position. @throws {SluiceError} `job.not_found` */

@@ -35,7 +35,7 @@ export class Results {
 
   /** The handle of a stored job. */
   handle(id: string, duplicate: boolean): Job<unknown> {
-    return { id, duplicate, result: async (options = {}) => this.#wait(id, options) }
+    return { id, duplicate, result: async (options = {}) => this.wait(id, options) }
   }
 
   /** The result of one call of a task. @throws {SluiceError} `unique.conflict` */
@@ -94,7 +94,8 @@ export class Results {
     }
   }
 
-  async #wait(id: string, options: { timeout?: Duration }): Promise<unknown> {
+  /** Waits for the end of a job. @throws {SluiceError} the codes of `job.result` */
+  async wait(id: string, options: { timeout?: Duration }): Promise<unknown> {
     checkOptions(options, ['timeout'], 'job.result')
     const { timeout } = options
     const timeoutMs = timeout === undefined ? null : durationMs(timeout, 'timeout of result()')
