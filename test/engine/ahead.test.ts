@@ -1,6 +1,6 @@
 import { describe, expect, it, test } from 'vitest'
 import type { Clock } from '../../src/base/clock.ts'
-import { call, limit, type Policy, Sluice, type SluiceOptions, task } from '../../src/exports/index.ts'
+import { call, input, limit, type Policy, Sluice, type SluiceOptions, task } from '../../src/exports/index.ts'
 import type { ManualClock } from '../../src/exports/testing.ts'
 import { everyStore } from '../stores.ts'
 import { createEngineHarness, type EngineHarness, record } from './engine-harness.ts'
@@ -56,6 +56,22 @@ describe.each(await everyStore('starts granted ahead'))('starts granted ahead, o
     await run(20)
     await clock.advance('190ms')
     expect(starts).toEqual(every10(0, 190))
+  })
+
+  it.each(['20ms', '50ms', '1s'] as const)('are the same in a queue of several stripes, %s ahead', async (ahead) => {
+    const { clock, start } = createEngineHarness()
+    const starts = new Map<string, number[]>()
+    const beganUs = clock.monotonicUs()
+    const work = task('work.key', input<string>(), {
+      limits: [limit('r', STRICT).by((key: string) => key)],
+      run: (key) => void starts.set(key, [...(starts.get(key) ?? []), (clock.monotonicUs() - beganUs) / 1000]),
+    })
+    const queues = { default: { concurrency: 40, stripes: 4 } }
+    await start({ tasks: [work], store: create(), ahead, queues })
+    await work.enqueueMany(Array.from({ length: 100 }, (_, i) => `k${i % 5}`))
+    await clock.advance('190ms')
+    expect(new Set([...starts.values()].map(String))).toEqual(new Set([String(every10(0, 190))]))
+    expect(starts.size).toBe(5)
   })
 
   it('are shown as active, with the time of their start, and told when they begin', async () => {

@@ -220,9 +220,10 @@ export function ahead(backend: StoreBackend): void {
   it('never exceeds a budget: two claimers, several limits a job, give-backs and late claims', async () => {
     let ahead = 0
     await fc.assert(
-      fc.asyncProperty(fc.array(step, { maxLength: 25 }), fc.boolean(), async (steps, heavy) => {
+      fc.asyncProperty(fc.array(step, { maxLength: 25 }), fc.boolean(), fc.boolean(), async (steps, heavy, striped) => {
         const own = await StoreHarness.open(backend)
         try {
+          if (striped) await own.store.stripeQueue('q', 4)
           ahead += await playSteps(own, steps, heavy)
         } finally {
           await own.store.close()

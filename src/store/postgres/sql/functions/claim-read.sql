@@ -167,6 +167,7 @@ DECLARE
   v_chosen record; v_unstriped text[]; v_held json; reach record; locked bigint[]; more bigint[];
   v_now bigint; v_due_at bigint; answer text;
 BEGIN
+  v_now := sluice.now_us();
   SELECT * INTO v_chosen
   FROM sluice.choose_stripes(p, false);
   -- A change of limits waits until no claim decides with the old ones.
@@ -209,8 +210,10 @@ BEGIN
   END;
   v_parked := sluice.parked_lanes(v_all, p ->> 'known', v_open);
   v_lanes := v_seed_lanes || v_parked;
-  -- With the wait lists that come due within the time that the claim looks ahead.
-  v_due_at := sluice.now_us() + coalesce((p ->> 'aheadUs')::bigint, 0);
+  -- With the wait lists that come due within the time that the claim looks ahead. Of stripes only as
+  -- far as the choice has looked: what comes due since then is the next claim's.
+  v_due_at := CASE WHEN v_chosen.r_striped THEN v_now ELSE sluice.now_us() END
+    + coalesce((p ->> 'aheadUs')::bigint, 0);
   v_due := ARRAY(
     SELECT id FROM sluice.buckets WHERE worker = 0 AND wake_at <= v_due_at ORDER BY wake_at
     LIMIT v_due_at_most

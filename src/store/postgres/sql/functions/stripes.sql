@@ -112,7 +112,7 @@ CREATE OR REPLACE FUNCTION sluice.choose_stripes(
 DECLARE
   v_queues text[] := ARRAY(SELECT json_array_elements_text(p -> 'queues')); v_queue record;
   v_tried text[]; v_worker bigint; v_name text; v_held text[] := '{}'; v_taken text[] := '{}';
-  v_due text[]; v_found boolean; v_now bigint;
+  v_due text[]; v_found boolean; v_due_at bigint;
 BEGIN
   r_more := false;
   r_striped := EXISTS (SELECT 1 FROM sluice.queues WHERE name = ANY (v_queues) AND stripes > 1);
@@ -128,12 +128,12 @@ BEGIN
   PERFORM sluice.lock_queues(r_names);
   v_tried := ARRAY(SELECT json_array_elements_text(p -> 'tried'));
   v_worker := (p ->> 'worker')::bigint;
-  v_now := sluice.now_us();
+  v_due_at := sluice.now_us() + coalesce((p ->> 'aheadUs')::bigint, 0);
   v_due := ARRAY(
     SELECT DISTINCT f.r_queue
     FROM (
       SELECT id FROM sluice.buckets
-      WHERE worker IN (0, v_worker) AND wake_at <= v_now ORDER BY wake_at LIMIT 64
+      WHERE worker IN (0, v_worker) AND wake_at <= v_due_at ORDER BY wake_at LIMIT 64
     ) b, sluice.line_first(b.id, 1) f
   );
   FOR v_queue IN
