@@ -55,7 +55,7 @@ class Road {
     if (!this.#isOpen) return
     this.stations.add(name)
     const { stack = '' } = new Error(name)
-    // A wakeup or a bell leads from one job to the claim of the next: the road of this one is below it.
+    // A wakeup or a notification leads from one job to the claim of the next: the road of this one is below it.
     const frames = stack.split(/\n(?=.*\/(?:events\/wakeup|postgres\/watch)\.ts)/)[0] ?? ''
     for (const [, file = ''] of frames.matchAll(/\/src\/((?:engine|policy|store)\/[\w./-]+\.ts)/g))
       if (!RETRIES.test(file)) this.files.add(file)

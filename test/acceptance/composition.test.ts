@@ -78,7 +78,7 @@ describe('limits of the task, of the call and of the queue', () => {
     await room.clock.advance('1s')
     for (let i = 0; i < 20; i++)
       await work.enqueue(undefined, { queue: 'limited', limits: [calls!.weight(2), closed!] })
-    // Every bell is one more look at the closed lane.
+    // Every wakeup is one more look at the closed lane.
     for (let i = 0; i < 50; i++) {
       await engine.limits.penalize('closed', undefined, new Date(room.clock.now() + 1000))
       await room.clock.advance('1s')

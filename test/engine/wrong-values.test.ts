@@ -121,7 +121,11 @@ const FIELDS: readonly Field[] = [
     [...WRONG, null, 0, '1'],
   ],
   ['the pool of a store', (value) => createPostgresStore({ pool: value }), [...NONE, {}, undefined]],
-  ['the bell of a store', (value) => createPostgresStore({ pool, notify: value }), [...WRONG, null, 1, 'false']],
+  [
+    'the notifications of a store',
+    (value) => createPostgresStore({ pool, notify: value }),
+    [...WRONG, null, 1, 'false'],
+  ],
   [
     'the schema of a store',
     (value) => createPostgresStore({ pool, schema: value }),

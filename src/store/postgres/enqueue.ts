@@ -14,7 +14,7 @@ import { recordQueuesOf } from './queues.ts'
 import { READ_GIVE_UP_MS, whenReachable } from './retry-connection.ts'
 import { STATE } from '../shared/state.ts'
 import { inOrder, NEW_JOB, TERMS } from './sql/fields.ts'
-import type { Bell } from './watch.ts'
+import type { Notifier } from './watch.ts'
 
 /** The parameters of `insert_jobs` for each job, column by column, and their types. */
 const COLUMNS = {
@@ -66,13 +66,13 @@ export function batchEnqueues(context: Context, clock: Clock): Batch<NewJob, Enq
 /** Stores jobs in the caller's transaction: other processes see them after its commit, and are notified then. */
 export async function enqueueWithin(
   context: Context,
-  bell: Bell,
+  notifier: Notifier,
   db: Statements,
   jobs: readonly NewJob[],
 ): Promise<Enqueued[]> {
   await currentLimits(context, db)
   const answers = await enqueue(context, db, jobs)
-  await bell.ringWithin(db)
+  await notifier.notifyWithin(db)
   return answers
 }
 

@@ -34,7 +34,7 @@ import { type Drive, SharedVerbs } from '../shared/verbs.ts'
 import { pruneOverrides, setAgeing } from '../shared/limits.ts'
 import { accessOf, endOverdue } from './shared-sql.ts'
 import { unresolvedIn } from './unresolved.ts'
-import { Bell } from './watch.ts'
+import { Notifier } from './watch.ts'
 import { join, leave, type Registered, registerWorkers } from '../shared/workers.ts'
 import { heartbeat } from './workers.ts'
 import type { PgPool } from '../../database/pg.ts'
@@ -48,7 +48,7 @@ export class PostgresStore extends SharedVerbs implements Store {
   readonly #db: PostgresDatabase
   readonly #clock: Clock
   readonly #context: Context
-  readonly #bell: Bell
+  readonly #notifier: Notifier
   readonly #settling: Batch<SettleRequest, SettleResult>
   readonly #enqueuing: Batch<NewJob, Enqueued>
   readonly #pushing: BatchedPushes
@@ -59,7 +59,7 @@ export class PostgresStore extends SharedVerbs implements Store {
     const register = (db: Statements): Promise<Registered> =>
       readAsync(registerWorkers(accessOf(this.#context, db), workers))
     const { registrations, woke } = await whenReachable(this.#clock, () => this.#transaction(register), READ_GIVE_UP_MS)
-    if (woke) this.#bell.ring('work')
+    if (woke) this.#notifier.notify('work')
     return [...registrations]
   })
   readonly #ageingUs: number | null | undefined
@@ -78,10 +78,10 @@ export class PostgresStore extends SharedVerbs implements Store {
       schema,
       ...(given ? { times: () => this.#given?.read() ?? null } : {}),
     })
-    this.#bell = new Bell(this.#db, clock, notify)
+    this.#notifier = new Notifier(this.#db, clock, notify)
     this.#context = createContext(this.#db, clock, retention)
-    this.unresolved = unresolvedIn(this.#context, this.#bell)
-    this.#settling = batchSettlements(this.#context, this.#bell)
+    this.unresolved = unresolvedIn(this.#context, this.#notifier)
+    this.#settling = batchSettlements(this.#context, this.#notifier)
     this.#enqueuing = batchEnqueues(this.#context, clock)
     this.#pushing = new BatchedPushes(this.#context, clock)
     this.#unreadable = new UnreadableRows(
@@ -118,7 +118,7 @@ export class PostgresStore extends SharedVerbs implements Store {
   }
 
   async close({ now = false }: { readonly now?: boolean } = {}): Promise<void> {
-    this.#bell.close()
+    this.#notifier.close()
     await this.#db.close(now)
   }
 
@@ -138,13 +138,13 @@ export class PostgresStore extends SharedVerbs implements Store {
   }
 
   watch(listener: (change: Change) => void): () => void {
-    return this.#bell.watch(listener)
+    return this.#notifier.watch(listener)
   }
 
   async enqueue(jobs: readonly NewJob[], tx?: unknown): Promise<Enqueued[]> {
-    if (tx !== undefined) return enqueueWithin(this.#context, this.#bell, this.#db.within(tx), jobs)
+    if (tx !== undefined) return enqueueWithin(this.#context, this.#notifier, this.#db.within(tx), jobs)
     const answers = await this.#unreadable.mend(() => this.#enqueuing.add(jobs))
-    this.#bell.ring('work')
+    this.#notifier.notify('work')
     return answers
   }
 
@@ -163,7 +163,7 @@ export class PostgresStore extends SharedVerbs implements Store {
 
   async claim(request: () => ClaimRequest): Promise<Claim> {
     const claimed = await this.#unreadable.around(() => claim(this.#context, request))
-    if (claimed.flows.length > 0) this.#bell.ring('work')
+    if (claimed.flows.length > 0) this.#notifier.notify('work')
     return claimed
   }
 
@@ -182,12 +182,12 @@ export class PostgresStore extends SharedVerbs implements Store {
 
   startFlow: Store['startFlow'] = async (flow) => {
     await this.#read((db, again) => startFlow(this.#context, db, flow, again))
-    this.#bell.ring('work')
+    this.#notifier.notify('work')
   }
 
   push: Store['push'] = async (jobs, limits) => {
     const answer = await this.#pushing.add({ jobs, limits })
-    if (answer.kind === 'stored') this.#bell.ring('work')
+    if (answer.kind === 'stored') this.#notifier.notify('work')
     return answer
   }
 
@@ -213,7 +213,7 @@ export class PostgresStore extends SharedVerbs implements Store {
   leave: Store['leave'] = (worker) => this.#change((db) => readAsync(leave(accessOf(this.#context, db), worker)))
 
   protected notify(change: 'cancelled' | 'ended'): void {
-    this.#bell.ring(change)
+    this.#notifier.notify(change)
   }
 
   protected async drive<T>(how: Drive, work: (access: Access) => Reading<T>): Promise<T> {
@@ -237,7 +237,7 @@ export class PostgresStore extends SharedVerbs implements Store {
   /** Runs a transaction that may let jobs start. */
   async #change<T>(work: (db: Statements) => Promise<T>): Promise<T> {
     const result = await this.#transaction(work)
-    this.#bell.ring('work')
+    this.#notifier.notify('work')
     return result
   }
 

@@ -11,7 +11,7 @@ import { ownerFor } from './own.ts'
 import { stateName } from '../shared/state.ts'
 import { attemptBack, runEndOf, type SettleRequest, settleRounds } from '../shared/settle-once.ts'
 import { findRuns, type Found } from './settle-again.ts'
-import type { Bell } from './watch.ts'
+import type { Notifier } from './watch.ts'
 
 type Settled = Extract<SettleResult, { kind: 'settled' }>
 type Written = [seq: number, attempt: number, state: number, now: number, work: boolean | null, flows: string | null]
@@ -20,11 +20,11 @@ const SETTLE = `SELECT r_seq, r_attempt, r_state, r_now, r_work, r_flows FROM sl
   $1::bigint[], $2::int[], $3::bigint[], $4::int[], $5::bigint[], $6::text[], $7::text[], $8::int[], $9::bigint[], $10::bigint[])`
 
 /** Writes settlements made together in one statement, then notifies the processes that may start jobs. */
-export function batchSettlements(context: Context, bell: Bell): Batch<SettleRequest, SettleResult> {
+export function batchSettlements(context: Context, notifier: Notifier): Batch<SettleRequest, SettleResult> {
   return new Batch(async (requests) => {
     const { settled, work } = await context.db.session((db) => settle(context, db, requests))
-    if (work) bell.ring('work')
-    bell.ring('ended')
+    if (work) notifier.notify('work')
+    notifier.notify('ended')
     return settled
   })
 }

@@ -6,7 +6,7 @@ import type { Context } from './context.ts'
 import { ageingText, levelOfJob } from './enqueue.ts'
 import { usesText, weightsText } from './lane-key.ts'
 import { currentLimits } from './limit-timelines.ts'
-import type { Bell } from './watch.ts'
+import type { Notifier } from './watch.ts'
 
 type Row = [seq: number, id: string, priority: number, input: string, attempt: number, sinceUs: number]
 
@@ -22,12 +22,12 @@ export function kindsOf(lanes: readonly string[] | null): UnresolvedKind[] {
 }
 
 /** The jobs of this store that were stored without their limits. */
-export function unresolvedIn(context: Context, bell: Bell): Unresolved {
+export function unresolvedIn(context: Context, notifier: Notifier): Unresolved {
   return {
     list: (kind, limit) => context.db.session((db) => list(db, kind, limit)),
     async resolve(resolutions) {
       const done = await context.db.transaction((db) => resolve(context, db, resolutions))
-      if (done.length > 0) bell.ring('work')
+      if (done.length > 0) notifier.notify('work')
       return done
     },
   }

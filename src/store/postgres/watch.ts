@@ -16,13 +16,13 @@ const PROBE_EVERY_MS = 5000
 const POLL_MS = 250
 
 /** Notifications between processes: NOTIFY off the commit path, merged, and never relied upon. */
-export class Bell {
+export class Notifier {
   readonly #db: PostgresDatabase
   readonly #clock: Clock
-  readonly #notify: boolean
+  readonly #enabled: boolean
   readonly #own = randomUUID()
   readonly #listeners = new Set<(change: Change) => void>()
-  readonly #rung = new Map<Change, { readonly timer: Timer; again: boolean }>()
+  readonly #sent = new Map<Change, { readonly timer: Timer; again: boolean }>()
   #timer: Timer | null = null
   #probe: Timer | null = null
   #client: PgPoolClient | null = null
@@ -31,33 +31,33 @@ export class Bell {
   constructor(db: PostgresDatabase, clock: Clock, notify: boolean) {
     this.#db = db
     this.#clock = clock
-    this.#notify = notify
+    this.#enabled = notify
   }
 
   /** Reports a commit to this process at once, and to others soon. */
-  ring(change: Exclude<Change, 'any'>): void {
+  notify(change: Exclude<Change, 'any'>): void {
     if (this.#closed) return
     this.#tell(change)
-    if (!this.#notify) return
-    const rung = this.#rung.get(change)
-    if (rung) rung.again = true
-    else this.#ringOut(change)
+    if (!this.#enabled) return
+    const sent = this.#sent.get(change)
+    if (sent) sent.again = true
+    else this.#send(change)
   }
 
-  #ringOut(change: Exclude<Change, 'any'>): void {
+  #send(change: Exclude<Change, 'any'>): void {
     const timer = this.#clock.setTimer(() => {
-      const again = this.#rung.get(change)?.again
-      this.#rung.delete(change)
-      if (again && !this.#closed) this.#ringOut(change)
+      const again = this.#sent.get(change)?.again
+      this.#sent.delete(change)
+      if (again && !this.#closed) this.#send(change)
     }, COALESCE_MS[change])
     timer.unref?.()
-    this.#rung.set(change, { timer, again: false })
+    this.#sent.set(change, { timer, again: false })
     this.#db.all(`SELECT pg_notify('sluice', $1)`, `${this.#own} ${change} ${this.#db.schema}`).catch(ignore)
   }
 
   /** Notifies all processes, with this one, when the caller's transaction commits. */
-  async ringWithin(db: Statements): Promise<void> {
-    if (this.#notify) await db.run(`SELECT pg_notify('sluice', $1)`, `tx work ${this.#db.schema}`)
+  async notifyWithin(db: Statements): Promise<void> {
+    if (this.#enabled) await db.run(`SELECT pg_notify('sluice', $1)`, `tx work ${this.#db.schema}`)
   }
 
   watch(listener: (change: Change) => void): () => void {
@@ -71,12 +71,12 @@ export class Bell {
 
   close(): void {
     this.#closed = true
-    for (const { timer } of this.#rung.values()) timer.cancel()
+    for (const { timer } of this.#sent.values()) timer.cancel()
     this.#end()
   }
 
   #begin(): void {
-    if (this.#notify) void this.#listen()
+    if (this.#enabled) void this.#listen()
     else this.#poll()
   }
 

@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest'
 import { PostgresDatabase } from '../../src/database/postgres.ts'
 import { createManualClock } from '../../src/exports/testing.ts'
-import { Bell } from '../../src/store/postgres/watch.ts'
+import { Notifier } from '../../src/store/postgres/watch.ts'
 import { withPostgres } from './postgres-server.ts'
 import { WatchedPool } from './postgres-watched.ts'
 
@@ -11,19 +11,19 @@ withPostgres('bells on PostgreSQL', () => {
     const pool = new WatchedPool()
     const clock = createManualClock()
     const db = new PostgresDatabase({ source: pool, connections: 2, schema: 'bells' })
-    const bell = new Bell(db, clock, true)
+    const notifier = new Notifier(db, clock, true)
     const sent = async (): Promise<number> => {
       await db.close()
       return pool.queries.length
     }
-    bell.ring('work')
+    notifier.notify('work')
     expect(db.pending).toBe(true)
-    for (let n = 0; n < 10; n++) bell.ring('work')
+    for (let n = 0; n < 10; n++) notifier.notify('work')
     await clock.advance('5ms')
-    bell.ring('ended')
+    notifier.notify('ended')
     await clock.advance('1s')
-    bell.ring('work')
-    bell.close()
+    notifier.notify('work')
+    notifier.close()
     // Two of the first eleven, one for the end of a job, one after the pause.
     expect(await sent()).toBe(4)
     await pool.end()
