@@ -1,63 +1,8 @@
 import type { Statements } from '../../database/postgres.ts'
 import type { Timeline } from '../../policy/limits/timeline.ts'
-import type { Instant } from '../../jobs/series.ts'
-import { LANE, STATE } from '../shared/state.ts'
+import { STATE } from '../shared/state.ts'
 import type { Timelines } from '../shared/timelines.ts'
-import { loadBuckets, saveBucket } from './buckets.ts'
 import { ownerFor } from './own.ts'
-
-/** Makes the wait lists of a limit, or of one key, due at once. */
-export async function wakeLimit(db: Statements, limit: string, key: string | null, nowUs: number): Promise<void> {
-  const found = await db.all<[number]>(
-    'SELECT id FROM sluice.buckets WHERE limit_name = $1 AND ($2::text IS NULL OR key = $2) AND wake_at IS NOT NULL',
-    limit,
-    key,
-  )
-  const ids = found.map(([id]) => id)
-  await db.run('SELECT sluice.lock_buckets($1::bigint[])', ids)
-  await db.run(
-    'UPDATE sluice.buckets SET wake_at = $2 WHERE id = ANY ($1::bigint[]) AND wake_at IS NOT NULL',
-    ids,
-    nowUs,
-  )
-}
-
-/** Writes buckets of a limit again that were last written before a revision. Returns their number. */
-export async function carryOver(
-  db: Statements,
-  instant: Instant,
-  limits: Timelines,
-  limit: string,
-  untilRevision: number,
-  atMost: number,
-): Promise<number> {
-  const where = 'b.limit_name = $1 AND b.revision < $2 AND b.state IS NOT NULL ORDER BY b.id LIMIT $3 FOR UPDATE'
-  const behind = await loadBuckets(db, limits, instant, where, limit, untilRevision, atMost)
-  for (const bucket of behind) await saveBucket(db, limits, bucket, instant.nowUs)
-  return behind.length
-}
-
-/**
- * A limit now drops: the next claim evaluates the lanes that need its buckets and wait for others. No claim decides
- * meanwhile.
- */
-export async function watchAll(db: Statements, limit: string, key: string | null, nowUs: number): Promise<void> {
-  await db.run(
-    `INSERT INTO sluice.drop_watch (lane, bucket, need) SELECT l.id, b.id, 1 FROM sluice.buckets b JOIN sluice.lanes l ON b.id = ANY (l.buckets)
-     WHERE l.state = ${LANE.waiting} AND l.bucket <> b.id AND b.limit_name = $1 AND ($2::text IS NULL OR b.key = $2) ON CONFLICT DO NOTHING`,
-    limit,
-    key,
-  )
-  const watched = await db.all<[number]>(
-    `SELECT DISTINCT b.id FROM sluice.buckets b JOIN sluice.drop_watch w ON w.bucket = b.id
-     WHERE b.limit_name = $1 AND ($2::text IS NULL OR b.key = $2) AND b.wake_at IS NULL`,
-    limit,
-    key,
-  )
-  const ids = watched.map(([id]) => id)
-  await db.run('SELECT sluice.lock_buckets($1::bigint[])', ids)
-  await db.run('UPDATE sluice.buckets SET wake_at = $2 WHERE id = ANY ($1::bigint[]) AND wake_at IS NULL', ids, nowUs)
-}
 
 /**
  * Counts permits of a limit that had none: its active jobs now hold theirs. It locks jobs before buckets, as a

@@ -15,7 +15,7 @@ import { currentLimits } from './limit-timelines.ts'
 import { checkExisting, migrate, pendingMigrations } from './migrate.ts'
 import { BatchedPushes } from './batched-push.ts'
 import { clear } from './clear.ts'
-import { endedRuns, queueCounts } from './queues.ts'
+import { queueCounts } from './queues.ts'
 import { startFlow } from './start-flow.ts'
 import { settings } from '../shared/queue-records.ts'
 import type { JobDetails } from '../contract/remote-jobs.ts'
@@ -196,8 +196,6 @@ export class PostgresStore extends SharedVerbs implements Store {
   registerWorker: Store['registerWorker'] = async (worker) => (await this.#registering.add([worker]))[0] as Registration
 
   queueCounts: Store['queueCounts'] = (queue) => this.#read((db) => queueCounts(db, queue))
-  endedRuns: Store['endedRuns'] = (sinceUs, queuePrefix = '') =>
-    this.#read((db) => endedRuns(this.#context, db, sinceUs, queuePrefix))
   /** Without retries: callers also use it to check whether the server answers. */
   override settings: Store['settings'] = (prefix) =>
     this.#context.db.session((db) => readAsync(settings(accessOf(this.#context, db), prefix)))

@@ -75,20 +75,3 @@ export async function queueCounts(db: Statements, queue?: string): Promise<Queue
   )
   return rows.map(([name, state, jobs]) => ({ queue: name, state: stateName(state), jobs }))
 }
-
-/** Runs that ended since then; the index on the end of the retention gives their times. */
-export async function endedRuns(
-  { retention }: Context,
-  db: Statements,
-  sinceUs: number,
-  queuePrefix: string,
-): Promise<{ completed: number; discarded: number }> {
-  const since = `SELECT count(*) FROM sluice.jobs WHERE starts_with(queue, $3) AND state IN (${STATE.completed}, ${STATE.cancelled}, ${STATE.discarded}) AND state =`
-  const [completed, discarded] = (await db.get<[number, number]>(
-    `SELECT (${since} ${STATE.completed} AND due > $1), (${since} ${STATE.discarded} AND due > $2)`,
-    sinceUs + retention.completedUs,
-    sinceUs + retention.discardedUs,
-    queuePrefix,
-  )) as [number, number]
-  return { completed, discarded }
-}

@@ -3,7 +3,9 @@ import { refund } from '../../policy/limits/bucket.ts'
 import type { CancelledRun } from '../contract/recall.ts'
 import type { Unstarted } from '../contract/store.ts'
 import { advance } from './advance.ts'
-import { lockBuckets, saveBucket } from './buckets.ts'
+import { lockBuckets, saveBucket } from '../shared/buckets.ts'
+import { readAsync } from '../shared/reading.ts'
+import { accessOf } from './shared-sql.ts'
 import { announce } from './announce.ts'
 import { type Context, readClock } from './context.ts'
 import { currentLimits } from './limit-timelines.ts'
@@ -68,7 +70,8 @@ async function refundAll(
   )
   const ids = [...new Set([...rows.map(([id]) => id), ...released.flatMap(({ permits }) => permits)])]
   if (ids.length === 0) return
-  const { buckets, limits, instant } = await lockBuckets(context, db, ids)
+  const access = accessOf(context, db)
+  const { buckets, limits, instant } = await readAsync(lockBuckets(access, ids))
   // The last first: so each returns all of its units.
   const lastFirst = released.toSorted((a, b) => b.run.startedUs - a.run.startedUs)
   for (const bucket of buckets) {
@@ -79,6 +82,6 @@ async function refundAll(
       if (permits.includes(bucket.id)) bucket.active = Math.max(0, bucket.active - 1)
     }
     bucket.wakeAtUs = bucket.wakeAtUs === null ? null : Math.min(bucket.wakeAtUs, instant.nowUs)
-    await saveBucket(db, limits, bucket, instant.nowUs)
+    await readAsync(saveBucket(access, limits, bucket, instant.nowUs))
   }
 }

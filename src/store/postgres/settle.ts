@@ -4,7 +4,9 @@ import { newsOf, retentionOf } from './advance.ts'
 import { Batch } from './batch.ts'
 import { bucketId } from './buckets.ts'
 import type { Context } from './context.ts'
-import { changeBuckets } from './change-buckets.ts'
+import { changeBuckets } from '../shared/buckets.ts'
+import { readAsync } from '../shared/reading.ts'
+import { accessOf } from './shared-sql.ts'
 import { closeUntil } from '../shared/bucket-change.ts'
 import { currentLimits } from './limit-timelines.ts'
 import { ownerFor } from './own.ts'
@@ -144,5 +146,5 @@ export async function settleAndClose(context: Context, db: Statements, request: 
   const [settled] = (await settle(context, db, [request])).settled
   if (settled?.kind !== 'settled') return { kind: 'lost' }
   const close = closeUntil((nowUs) => nowUs + closedForUs)
-  return { ...settled, adjusted: await changeBuckets(context, db, [bucket], close) }
+  return { ...settled, adjusted: await readAsync(changeBuckets(accessOf(context, db), [bucket], close)) }
 }

@@ -6,8 +6,7 @@ import type { Access } from '../shared/sql.ts'
 import { advance } from './advance.ts'
 import { announce, rejoin } from './announce.ts'
 import { bucketId } from './buckets.ts'
-import { changeBuckets } from './change-buckets.ts'
-import { carryOver, countPermits, wakeLimit, watchAll, writeLimit } from './change-limit.ts'
+import { countPermits, writeLimit } from './change-limit.ts'
 import { type Context, readClock } from './context.ts'
 import { currentLimits, readAll } from './limit-timelines.ts'
 import { sharedQueue } from './own.ts'
@@ -36,9 +35,8 @@ export function accessOf(context: Context, db: Statements): Access {
     keepLimits: () => undefined,
     writeLimit: (limit, timeline) => writeLimit(db, limit, timeline),
     countPermits: (limit, limits, gains) => countPermits(db, limit, limits, gains),
-    watchDrops: (limit, key, nowUs) => watchAll(db, limit, key, nowUs),
-    wakeLimit: (limit, key, nowUs) => wakeLimit(db, limit, key, nowUs),
-    carryOver: async (...given) => carryOver(db, await readClock(context, db), ...given),
+    lockBuckets: (ids) => db.run('SELECT sluice.lock_buckets($1::bigint[])', ids),
+    ofLimit: 'b.limit_name = $1',
     leaveLanes: (seqs) => announce(db, seqs),
     rejoin: (seq, instant) => rejoin(db, seq, instant),
     endInFlow: async (seq) => (await advance(context, db, [seq])).get(seq),
@@ -47,7 +45,6 @@ export function accessOf(context: Context, db: Statements): Access {
     // With empty lanes, since the bucket counts them too.
     lanesOf: ({ id }) => db.all(LANES_OF, id),
     bucketId: (limit, key, worker) => bucketId(db, limit, key, worker),
-    changeBuckets: (ids, change) => changeBuckets(context, db, ids, change),
     lockQueue: (queue) => lockQueue(db, queue),
     unreadable: context.unreadable,
     lockSchedules: () => db.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.schedules'), 0)`),

@@ -1,6 +1,7 @@
 import { credit, debit, extendsPenalty, penalize as closeBucket } from '../../policy/limits/bucket.ts'
 import { calibrate as calibrateWindow, setLevel } from '../../policy/limits/calibrate.ts'
 import type { CalibrationReport } from '../contract/waits.ts'
+import { changeBuckets } from './buckets.ts'
 import { ask, type Reading } from './reading.ts'
 import { type Access, all } from './sql.ts'
 import { type BucketChange, FLEET } from './stored-bucket.ts'
@@ -25,7 +26,7 @@ export function* penalize(
   const ids: number[] = []
   for (const [each] of yield* all<[number]>(access.db, 'SELECT id FROM sluice.workers ORDER BY id'))
     ids.push(yield* ask(() => access.bucketId(limit, key, each)))
-  return yield* ask(() => access.changeBuckets(ids, close))
+  return yield* changeBuckets(access, ids, close)
 }
 
 /** Corrects a charge: positive units are taken, into debt if need be; negative ones return. */
@@ -57,7 +58,7 @@ export function calibrate(
 function* change(access: Access, limit: string, key: string, worker: number, how: BucketChange): Reading<boolean> {
   const owner = ownerOf(yield* ask(() => access.limits()), limit, key, worker)
   const id = yield* ask(() => access.bucketId(limit, key, owner))
-  return yield* ask(() => access.changeBuckets([id], how))
+  return yield* changeBuckets(access, [id], how)
 }
 
 /** The owner of the bucket that a worker uses: the worker itself, or the fleet. */

@@ -4,10 +4,12 @@ import type { ScheduleNews, SkipReason } from '../../jobs/schedule.ts'
 import { type Bucket, deniedUntilUs, NEVER_US } from '../../policy/admission/lane.ts'
 import { refusalBehaviour } from '../../policy/admission/refusal.ts'
 import type { BucketUse } from '../contract/store.ts'
+import { findBucket } from './buckets.ts'
 import { ask, type Reading } from './reading.ts'
 import { isReadable, saveSchedule, schedulesWhere } from './schedule.ts'
 import { clockOf, firstFrom, type Instant, type StoredSchedule, upcoming, wallOf } from '../../jobs/series.ts'
-import type { Access } from './sql.ts'
+import { type Access, get } from './sql.ts'
+import { LIVE_STATES } from './state.ts'
 import { attendedSinceUs } from './workers.ts'
 
 /** The most missed occurrences to catch up with; the store skips the older ones. */
@@ -17,12 +19,12 @@ const MISSED_AFTER_US = 1_000_000
 
 const DUE = 'catch_up_to IS NULL AND next_at IS NOT NULL AND wall = $1 AND next_at <= $2 ORDER BY next_at LIMIT $3'
 
+const LIVE = `SELECT 1 FROM sluice.jobs WHERE id = $1::uuid AND state IN (${LIVE_STATES})`
+
 /** The queries that firing needs of a store, within one transaction. */
 export interface FireAccess extends Access {
   readonly instant: Instant
   newId(): string
-  isLive(job: string): boolean | Promise<boolean>
-  findBucket(limit: string, key: string): Bucket | null | Promise<Bucket | null>
   enqueue(job: NewJob): unknown
 }
 
@@ -56,7 +58,7 @@ export function* fire(access: FireAccess, limit: number): Reading<readonly Sched
 
 /** Whether the last job of a schedule has not ended yet. */
 function* isLive(access: FireAccess, { lastJob }: StoredSchedule): Reading<boolean> {
-  return lastJob !== null && (yield* ask(() => access.isLive(lastJob)))
+  return lastJob !== null && (yield* get(access.db, LIVE, lastJob)) !== undefined
 }
 
 /** One due schedule. */
@@ -188,7 +190,7 @@ function* startsTooLateUs(
   const refusing: Bucket[] = []
   let startUs = nowUs
   for (const { limit, key, weight } of uses) {
-    const bucket = yield* ask(() => access.findBucket(limit, key))
+    const bucket = yield* findBucket(access, access.instant, limit, key)
     if (!bucket) continue
     buckets.push(bucket)
     const deniedUs = deniedUntilUs(bucket, weight, nowUs, priority)

@@ -5,6 +5,7 @@ import type { Timeline } from '../../policy/limits/timeline.ts'
 import type { Override, OverrideRequest } from '../contract/limits.ts'
 import type { SetAside } from '../contract/set-aside.ts'
 import type { DeclaredQueue } from '../contract/store.ts'
+import { carryOver, wakeLimit, watchDrops } from './buckets.ts'
 import { age, bump, comesToDrop, define, forget, gainsPermits, isNews, override } from './limit-changes.ts'
 import { overrides, requested, superfluous } from './overrides.ts'
 import { changesStarts, replaces, type StoredDeclaration, textOf } from './queue-limits.ts'
@@ -85,9 +86,8 @@ class LimitChanges {
     const concerned = key === null ? after.keys() : [key]
     const gains = (each: string | null): boolean => gainsPermits(before, after, each)
     if (concerned.some(gains)) yield* ask(() => access.countPermits(limit, this.limits, gains))
-    for (const each of concerned)
-      if (comesToDrop(before, after, each)) yield* ask(() => access.watchDrops(limit, each, nowUs))
-    yield* ask(() => access.wakeLimit(limit, key, nowUs))
+    for (const each of concerned) if (comesToDrop(before, after, each)) yield* watchDrops(access, limit, each, nowUs)
+    yield* wakeLimit(access, limit, key, nowUs)
   }
 
   *#keep(limits: Timelines): Reading<void> {
@@ -163,7 +163,7 @@ export function* pruneOverrides(access: Access, limit: number): Reading<number> 
   for (const name of long(changes.limits)) {
     const old = superfluous(changes.timeline(name), limit)
     if (!old) continue
-    const behind = yield* ask(() => access.carryOver(changes.limits, name, old.untilRevision, limit))
+    const behind = yield* carryOver(access, changes.limits, name, old.untilRevision, limit)
     if (behind < limit) gone += yield* changes.forget(name, old.revisions)
   }
   return gone

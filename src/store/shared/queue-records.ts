@@ -2,7 +2,8 @@
 import type { Named, NamesFound, QueueBounds, QueueRecord } from '../contract/queues.ts'
 import { column, columns } from './columns.ts'
 import { ask, type Reading } from './reading.ts'
-import { type Access, all, now, run } from './sql.ts'
+import { type Access, all, get, now, run } from './sql.ts'
+import { STATE } from './state.ts'
 import { wakeSharedWaitLists } from './workers.ts'
 
 const QUEUE = columns({
@@ -91,4 +92,23 @@ export function* settings({ db }: Access, prefix: string): Reading<{ name: strin
     SETTING + prefix,
   )
   return rows.map(([name, value]) => ({ name: name.slice(SETTING.length), value }))
+}
+
+/** Runs that ended since then; the index on the end of the retention gives their times. */
+export function* endedRuns(
+  { db, retention, queues: inQueues }: Access,
+  sinceUs: number,
+  queuePrefix = '',
+): Reading<{ completed: number; discarded: number }> {
+  const among = queuePrefix === '' ? '' : `AND ${inQueues((name) => `starts_with(${name}, $3)`)}`
+  const ended = (state: number, place: string): string =>
+    `(SELECT count(*) FROM sluice.jobs WHERE state = ${state} AND due > ${place} ${among})`
+  const [completed, discarded] = (yield* get<[number, number]>(
+    db,
+    `SELECT ${ended(STATE.completed, '$1')}, ${ended(STATE.discarded, '$2')}`,
+    sinceUs + retention.completedUs,
+    sinceUs + retention.discardedUs,
+    ...(queuePrefix === '' ? [] : [queuePrefix]),
+  )) as [number, number]
+  return { completed, discarded }
 }

@@ -2,7 +2,7 @@
 import type { FlowNews } from '../../jobs/flow.ts'
 import type { Timeline } from '../../policy/limits/timeline.ts'
 import type { DeclaredQueue, Retention } from '../contract/store.ts'
-import type { BucketChange, StoredBucket } from './stored-bucket.ts'
+import type { StoredBucket } from './stored-bucket.ts'
 import { type Answer, ask, type Reading } from './reading.ts'
 import type { Instant } from '../../jobs/series.ts'
 import type { Timelines } from './timelines.ts'
@@ -55,12 +55,10 @@ export interface Access {
   writeLimit(limit: string, timeline: Timeline): unknown
   /** Counts permits of a limit that had none: its active jobs now hold theirs. */
   countPermits(limit: string, limits: Timelines, gains: (key: string) => boolean): unknown
-  /** A limit now drops: the next claim evaluates the lanes that need its buckets and wait for others. */
-  watchDrops(limit: string, key: string | null, nowUs: number): unknown
-  /** Makes the wait lists of a limit, or of one key, due at once. */
-  wakeLimit(limit: string, key: string | null, nowUs: number): unknown
-  /** Writes buckets of a limit again that were last written before a revision. Returns their number. */
-  carryOver(limits: Timelines, limit: string, untilRevision: number, atMost: number): Answer<number>
+  /** Locks buckets, in the order of their ids. */
+  lockBuckets(ids: readonly number[]): unknown
+  /** Selects all buckets `b` of the limit $1: the fleet's and those that workers own. */
+  readonly ofLimit: string
   /** Makes the next claim evaluate the heads of the lanes that these jobs have left. */
   leaveLanes(seqs: readonly number[], nowUs: number): unknown
   /** Makes a job available in its lane, at its old place. The bound on its wait starts again; its expiry stays. */
@@ -75,10 +73,6 @@ export interface Access {
   lanesOf(bucket: StoredBucket): Answer<readonly (readonly number[])[]>
   /** The id of a bucket, which is created if new. `worker`: its owner; 0: the fleet. */
   bucketId(limit: string, key: string, worker: number): Answer<number>
-  /**
-   * Changes buckets, and makes the next claim evaluate the heads of their wait lists. True: a reason to emit an event.
-   */
-  changeBuckets(ids: readonly number[], change: BucketChange): Answer<boolean>
   /** Locks a queue, which is recorded if it is new. */
   lockQueue(queue: string): unknown
   /** The id of the host's boot. */

@@ -14,6 +14,7 @@ import { declareQueues, defineLimits, limits, overrideLimit, overridesOnRecord, 
 import { lostClaims, releaseClaims, runsOfClaims } from './lost.ts'
 import {
   boundQueue,
+  endedRuns,
   keepSetting,
   limitQueue,
   names,
@@ -110,6 +111,7 @@ export abstract class SharedVerbs {
   limitQueue: Store['limitQueue'] = this.#verb('change', limitQueue)
   boundQueue: Store['boundQueue'] = this.#verb('change', boundQueue)
   stripeQueue: Store['stripeQueue'] = this.#verb('change', stripeQueue)
+  endedRuns: Store['endedRuns'] = this.#verb('read', endedRuns)
   names: Store['names'] = this.#verb('read', names)
   audit: Store['audit'] = this.#verb('change', audit)
   auditTrail: Store['auditTrail'] = this.#verb('read', auditTrail)

@@ -32,21 +32,3 @@ export function watchRows(
     queues && JSON.stringify(queues),
   )
 }
-
-/** A limit now drops: the next claim evaluates the lanes that need its buckets and wait for others. */
-export function watchAll({ db }: Context, limit: string, key: string | null, nowUs: number): void {
-  db.run(
-    `INSERT INTO drop_watch (lane, bucket, need) SELECT l.id, b.id, 1 FROM lanes l, json_each(l.buckets) e CROSS JOIN buckets b ON b.id = e.value
-     WHERE l.state = ${LANE.waiting} AND l.bucket <> b.id AND b.limit_name = ?1 AND b.key = coalesce(?2, b.key)
-     ON CONFLICT DO UPDATE SET need = max(need, 1)`,
-    limit,
-    key,
-  )
-  db.run(
-    `UPDATE buckets SET wake_at = ?3 WHERE limit_name = ?1 AND key = coalesce(?2, key) AND wake_at IS NULL
-     AND EXISTS (SELECT 1 FROM drop_watch w WHERE w.bucket = buckets.id)`,
-    limit,
-    key,
-    nowUs,
-  )
-}

@@ -3,7 +3,6 @@ import type { ScheduleNews } from '../../jobs/schedule.ts'
 import { fire as fireDue, nextFireUs as nextOf } from '../shared/fire.ts'
 import { readNow } from '../shared/reading.ts'
 import { LIVE_STATES } from '../shared/state.ts'
-import { findBucket } from './buckets.ts'
 import type { Context } from './context.ts'
 import { enqueue } from './enqueue.ts'
 import { accessOf } from './shared-sql.ts'
@@ -31,12 +30,6 @@ export function fire(context: Context, instant: Instant, limit: number): Fired {
     ...accessOf(context),
     instant,
     newId: context.newId,
-    isLive: (job: string) =>
-      context.db.get(`SELECT 1 FROM jobs WHERE id = ? AND state IN (${LIVE_STATES})`, job) !== undefined,
-    findBucket: (name: string, key: string) => {
-      context.policies.refresh()
-      return findBucket(context, name, key, instant.nowUs)
-    },
     enqueue: (job: NewJob) => enqueue(context, [job], instant),
   }
   const news = readNow(fireDue(access, limit))

@@ -11,10 +11,9 @@ import { depart } from './lanes.ts'
 import { rejoin } from './rejoin.ts'
 import { reopen } from './reopen.ts'
 import { bucketId } from './buckets.ts'
-import { changeBuckets, carryOver, countPermits, wakeLimit } from './change-limit.ts'
+import { countPermits } from './change-limit.ts'
 import { FLEET, type StoredBucket } from '../shared/stored-bucket.ts'
 import { type Context, queueId, queueName } from './context.ts'
-import { watchAll } from './drop-watch.ts'
 import { ownName, readName } from './own.ts'
 import { sharedSql } from './portable-sql.ts'
 import { setQueue } from './queues.ts'
@@ -22,6 +21,7 @@ import { dropViews } from './views.ts'
 
 const WAKE = `UPDATE buckets SET wake_at = min(wake_at, ?) WHERE wake_at IS NOT NULL AND id IN (SELECT value FROM json_each(?))`
 
+const OWN_OF = 'b.limit_name > ?1 || char(0) AND b.limit_name < ?1 || char(1)'
 const PLACE = columns({ ...numbers('lane', 'priority'), ...numbersOrNull('expires') })
 const PLAIN_LANE = `SELECT ${CONTENDER.list} FROM lanes WHERE key = ?`
 const FAIR_LANES = `SELECT ${CONTENDER.list} FROM lanes WHERE buckets = ? AND fair IS NOT NULL LIMIT 1000`
@@ -49,18 +49,16 @@ export function accessOf(context: Context): Access {
     keepLimits: (limits) => policies.keep(limits),
     writeLimit: () => undefined,
     countPermits: (limit, _, gains) => countPermits(context, limit, gains),
-    watchDrops: (limit, key, nowUs) => watchAll(context, limit, key, nowUs),
-    wakeLimit: (limit, key, nowUs) => wakeLimit(context, limit, key, nowUs),
-    carryOver: (_, limit, untilRevision, atMost) => carryOver(context, limit, untilRevision, atMost),
+    lockBuckets: () => undefined,
+    ofLimit: `(b.limit_name = ?1 OR ${OWN_OF})`,
     leaveLanes: (seqs, nowUs) => seqs.forEach((seq) => depart(context, placeOf(db, seq).lane, seq, nowUs)),
     rejoin: (seq, instant) => rejoin(context, { seq, ...placeOf(db, seq) }, instant),
     endInFlow: (seq, flow, instant) => advance(context, [seq], instant).get(flow),
     reopen: (_, flow, node) => reopen(context, flow, node),
-    ownOf: 'b.limit_name > ?1 || char(0) AND b.limit_name < ?1 || char(1)',
+    ownOf: OWN_OF,
     lanesOf: (bucket) => lanesOf(context, bucket),
     bucketId: (limit, key, worker) =>
       bucketId(context, worker === FLEET ? limit : ownName(limit, worker), key, clock.nowUs()),
-    changeBuckets: (ids, change) => changeBuckets(context, ids, change),
     lockQueue: (queue) => queueId(context, queue),
     unreadable: context.unreadable,
     lockSchedules: () => undefined,

@@ -13,7 +13,6 @@ import { Policies } from './limit-timelines.ts'
 import { clear } from './clear.ts'
 import { queueCounts } from './counts.ts'
 import { push, RefusedPush } from './push.ts'
-import { endedRuns } from './queues.ts'
 import type { Access } from '../shared/sql.ts'
 import { type Drive, SharedVerbs } from '../shared/verbs.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
@@ -216,7 +215,6 @@ export class SqliteStore extends SharedVerbs implements Store {
   }
 
   queueCounts: Store['queueCounts'] = (queue) => this.#read(() => queueCounts(this.#context, queue))
-  endedRuns: Store['endedRuns'] = (...given) => this.#read(() => endedRuns(this.#context, ...given))
   clear: Store['clear'] = () => this.#change(() => clear(this.#context))
 
   registerWorker: Store['registerWorker'] = async (worker) => {
