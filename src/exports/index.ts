@@ -47,6 +47,7 @@ export {
   type Context,
   type EnqueueOptions,
   type Job,
+  type OptionsOf,
   type Task,
   type TaskOptions,
 } from '../engine/define/task.ts'

@@ -1,7 +1,7 @@
 import { objectIn } from '../base/json-value.ts'
 import type { RetryPolicy } from './retry-policy.ts'
 
-/** The retry policy of a job that remote workers run. The job keeps it, since no code here defines its task. */
+/** The retry policy of one job: its call gave it, or its task has no code here. */
 export interface RetryTerms extends Omit<RetryPolicy, 'attempts'> {
   /** Failures that end the job at once: their names, or the beginning of a name with `.*`. */
   readonly nonRetryable: readonly string[]
@@ -14,8 +14,10 @@ export interface JobExtra {
   readonly tags?: readonly string[]
   /** The trace context of its runs: names and values of headers. */
   readonly trace?: Readonly<Record<string, string>>
-  /** Set for a job that remote workers run. */
+  /** In place of the task's; set for a job whose call gave it, and for any that a remote client pushed. */
   readonly retry?: RetryTerms
+  /** The timeout of each attempt in place of the task's, in ms, for engines; remote workers have it in `JobTerms`. */
+  readonly timeoutMs?: number
   /** The bucket that a push-back closes. */
   readonly limit?: { readonly limit: string; readonly key: string }
 }

@@ -1,10 +1,20 @@
+import { durationMs } from '../../base/duration.ts'
 import { type ErrorCode, SluiceError } from '../../base/errors.ts'
 import { checkOptions, quote, show } from '../../base/options.ts'
+import { type RetryPolicy, retryPolicy } from '../../jobs/retry-policy.ts'
 import { checkUnits } from '../../policy/limits/define.ts'
-import type { EnqueueOptions } from './task.ts'
+import type { EnqueueOptions, OptionsOf, TaskDefinition } from './task.ts'
 
 /** Options of a task, or with another name in a call. */
-const ALIASES = { in: 'delay', at: 'runAt', limit: 'limits', key: 'unique' }
+const ALIASES = {
+  in: 'delay',
+  at: 'runAt',
+  limit: 'limits',
+  key: 'unique',
+  attempts: 'retry',
+  retries: 'retry',
+  backoff: 'retry',
+}
 const QUEUE = /^[a-z0-9][a-z0-9.-]*$/
 const OPTIONS = [
   'delay',
@@ -14,6 +24,8 @@ const OPTIONS = [
   'priority',
   'weight',
   'unique',
+  'timeout',
+  'retry',
   'limits',
   'fairKey',
   'share',
@@ -48,6 +60,47 @@ export function checkCall(options: EnqueueOptions<never>, task: string): void {
       'option.invalid',
       `enqueue of ${task}: tags is invalid: ${show(tags)}. Expected a list of texts.`,
     )
+}
+
+/**
+ * The options of each of many calls. A function of the caller gives them one by one, before anything is stored.
+ * @throws {SluiceError} `option.invalid` for calls with different `tx`, and for what `checkCall` refuses of the others
+ */
+export function optionsOfCalls(
+  task: TaskDefinition,
+  inputs: readonly unknown[],
+  options: EnqueueOptions<never> | OptionsOf<never, never>,
+): readonly EnqueueOptions<never>[] {
+  if (typeof options !== 'function') {
+    // An enqueue checks the contents call by call, within its span.
+    if (inputs.length === 0 || typeof options !== 'object' || options === null) checkCall(options, task.name)
+    return inputs.map(() => options)
+  }
+  const all = inputs.map((input, index) => options(input as never, index))
+  for (const each of all) checkCall(each, task.name)
+  if (all.some(({ tx }) => tx !== all[0]?.tx))
+    throw new SluiceError(
+      'option.invalid',
+      `enqueueMany of ${task.name}: the calls have different tx. Expected one for all, since they are stored together.`,
+    )
+  return all
+}
+
+/** The retry policy and the timeout of a call; null: that of its task. */
+export interface TermsOfCall {
+  readonly retry: RetryPolicy | null
+  readonly timeoutMs: number | null
+}
+
+const OF_TASK: TermsOfCall = { retry: null, timeoutMs: null }
+
+/** Reads the retry policy and the timeout of a call. @throws {SluiceError} `retry.invalid`, `duration.invalid` */
+export function termsOfCall({ retry, timeout }: EnqueueOptions<never>, task: string): TermsOfCall {
+  if (retry === undefined && timeout === undefined) return OF_TASK
+  return {
+    retry: retry === undefined ? null : retryPolicy(retry, `retry of a call of task ${task}`),
+    timeoutMs: timeout === undefined ? null : durationMs(timeout, `timeout of a call of task ${task}`),
+  }
 }
 
 /** Checks the notes of a job or a flow. @throws {SluiceError} `option.invalid` */

@@ -94,6 +94,10 @@ export interface EnqueueOptions<I> {
   /** Units for rate and window rules without a weight of their own; default 1. */
   weight?: number
   unique?: Unique<I>
+  /** Replaces the task's: the time of each attempt, from its start. */
+  timeout?: Duration
+  /** Replaces the task's as a whole: a member that it leaves out has its default. */
+  retry?: RetryOptions
   /** Limits beside the task's. */
   limits?: readonly LimitUse<I>[]
   /** Replaces the task's: jobs of one key take turns with those of others; `null` or `''`: no key. */
@@ -108,6 +112,9 @@ export interface EnqueueOptions<I> {
    */
   tx?: unknown
 }
+
+/** The options of one of many calls, from its input and its index. */
+export type OptionsOf<I, O> = (input: I, index: number) => EnqueueOptions<O>
 
 /** A task of any input and result. */
 export interface AnyTask {
@@ -124,8 +131,13 @@ export interface Task<I, O, R> extends AnyTask {
   enqueue(
     ...args: undefined extends I ? [input?: I, options?: EnqueueOptions<O>] : [input: I, options?: EnqueueOptions<O>]
   ): Promise<Job<R>>
-  /** Stores many calls in one transaction, all or none. */
-  enqueueMany(inputs: readonly I[], options?: EnqueueOptions<O>): Promise<Job<R>[]>
+  /**
+   * Stores many calls in one transaction, all or none.
+   * @param options those of all calls, or a function of each input and its index, which is called before anything is
+   * stored. Calls with different `tx` are refused.
+   * @throws {SluiceError} the codes of `enqueue`
+   */
+  enqueueMany(inputs: readonly I[], options?: EnqueueOptions<O> | OptionsOf<I, O>): Promise<Job<R>[]>
 }
 
 /** The options of a task. */
@@ -182,7 +194,11 @@ export interface TaskDefinition {
 export interface TaskEngine {
   /** The engine in messages: its store, whether it runs, and where it was made. */
   readonly about: string
-  enqueueAll(task: TaskDefinition, inputs: readonly unknown[], options: EnqueueOptions<never>): Promise<Job<unknown>[]>
+  enqueueAll(
+    task: TaskDefinition,
+    inputs: readonly unknown[],
+    options: EnqueueOptions<never> | OptionsOf<never, never>,
+  ): Promise<Job<unknown>[]>
 }
 
 interface Bound {
@@ -237,7 +253,7 @@ export function task<I, O, R>(
     name,
     enqueue: async (value?: I, options: EnqueueOptions<O> = {}): Promise<Job<R>> =>
       (await theOne(name, engines).enqueueAll(definition, [value], options))[0] as Job<R>,
-    enqueueMany: async (inputs: readonly I[], options: EnqueueOptions<O> = {}): Promise<Job<R>[]> => {
+    enqueueMany: async (inputs: readonly I[], options: EnqueueOptions<O> | OptionsOf<I, O> = {}): Promise<Job<R>[]> => {
       if (!Array.isArray(inputs))
         throw new SluiceError(
           'option.invalid',

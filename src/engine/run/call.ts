@@ -3,6 +3,7 @@ import { SluiceError } from '../../base/errors.ts'
 import type { Logger } from '../../base/logger.ts'
 import { asError } from '../../base/thrown.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
+import { extraOf } from '../../jobs/job-extra.ts'
 import { validate } from '../../jobs/schema.ts'
 import type { Events } from '../events/events.ts'
 import { carriedBy, type Instrumentation, type EndReason, type RunEnd } from '../events/instrumentation.ts'
@@ -63,7 +64,7 @@ export class HandlerCall {
         this.#timer?.cancel()
         resolve(end)
       }
-      const { timeoutMs } = this.task
+      const timeoutMs = extraOf(this.job).timeoutMs ?? this.task.timeoutMs
       if (timeoutMs !== null) this.#timer = this.#shared.clock.setTimer(() => this.#timeOut(timeoutMs), timeoutMs)
       const threw = (error: unknown): void =>
         this.#end?.({ kind: 'threw', error: asError(error), after: this.#endReason })

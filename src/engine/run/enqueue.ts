@@ -4,20 +4,23 @@ import { SluiceError } from '../../base/errors.ts'
 import { checkInstant } from '../../base/instant.ts'
 import { toJsonText } from '../../base/json-value.ts'
 import { show } from '../../base/options.ts'
-import type { NewJob } from '../../jobs/job.ts'
+import type { JobTerms, NewJob } from '../../jobs/job.ts'
+import type { JobExtra } from '../../jobs/job-extra.ts'
 import { validate } from '../../jobs/schema.ts'
 import { uniqueKey } from '../../jobs/unique-key.ts'
-import { checkCall, checkQueue } from '../define/call-options.ts'
+import { checkCall, checkQueue, optionsOfCalls, type TermsOfCall, termsOfCall } from '../define/call-options.ts'
 import { fairnessOfJob } from '../define/fairness.ts'
 import { type Carried, type Instrumentation, toCarry } from '../events/instrumentation.ts'
 import { type LimitRegistry, specsOf } from '../define/limit-registry.ts'
 import type { QueueLimits } from '../define/queue-limits.ts'
 import type { ServedQueues } from '../define/served-queues.ts'
-import type { EnqueueOptions, Job, TaskDefinition, TaskEngine } from '../define/task.ts'
+import type { EnqueueOptions, Job, OptionsOf, TaskDefinition, TaskEngine } from '../define/task.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { Events } from '../events/events.ts'
 import type { Wakeup } from '../events/wakeup.ts'
 import type { Results } from './results.ts'
+
+const NO_TERMS: JobTerms = { givenId: false, pending: false, leaseUs: null, timeoutUs: null, deadLetter: false }
 
 /** The engine's parts that turn a call into a stored job. */
 export interface EnqueueContext {
@@ -60,29 +63,28 @@ export class Enqueuer implements TaskEngine {
   enqueueAll(
     task: TaskDefinition,
     inputs: readonly unknown[],
-    options: EnqueueOptions<never>,
+    options: EnqueueOptions<never> | OptionsOf<never, never>,
   ): Promise<Job<unknown>[]> {
-    // An enqueue checks the contents call by call, within its span.
-    if (inputs.length === 0 || typeof options !== 'object' || options === null) checkCall(options, task.name)
-    const store = (carried: Carried): Promise<Job<unknown>[]> => this.#store(task, inputs, options, carried)
-    const call = { task: task.name, queue: options.queue ?? task.queue, count: inputs.length }
+    const all = optionsOfCalls(task, inputs, options)
+    const store = (carried: Carried): Promise<Job<unknown>[]> => this.#store(task, inputs, all, carried)
+    const call = { task: task.name, queue: all[0]?.queue ?? task.queue, count: inputs.length }
     return this.instrumentation?.enqueue(call, store) ?? store({})
   }
 
   async #store(
     task: TaskDefinition,
     inputs: readonly unknown[],
-    options: EnqueueOptions<never>,
+    options: readonly EnqueueOptions<never>[],
     carried: Carried,
   ): Promise<Job<unknown>[]> {
     const { calls, checkOpen, events, results, servedQueues, wakeup } = this.#options
     checkOpen(`enqueued for ${task.name}`)
-    const prepared = inputs.map((input) => prepare(calls, task, input, options, carried))
+    const prepared = inputs.map((input, at) => prepare(calls, task, input, options[at] ?? {}, carried))
     const later = prepared.some((job) => job instanceof Promise)
     const jobs = later ? await Promise.all(prepared.map(async (job) => job)) : (prepared as NewJob[])
     const opened = this.#options.store()
     const store = opened instanceof Promise ? await opened : opened
-    const answers = store.enqueue(jobs, options.tx)
+    const answers = store.enqueue(jobs, options[0]?.tx)
     if (!store.notifiesOwnWrites) wakeup.notify('work')
     const stored = await answers
     servedQueues.enqueued(jobs)
@@ -126,6 +128,7 @@ function toJob(
       : task.uses
   const more = context.queueLimits.ofJobs(queue)
   const { priority = 0, weight } = options
+  const terms = termsOfCall(options, task.name)
   return {
     id: context.newId(),
     task: task.name,
@@ -133,12 +136,13 @@ function toJob(
     priority,
     input: text,
     uses: context.limits.resolve(more.length > 0 ? [...own, ...more] : own, output, { weight, priority }, task.name),
-    maxAttempts: task.retry.attempts,
+    maxAttempts: (terms.retry ?? task.retry).attempts,
     runAtMs: options.runAt === undefined ? null : dateMs(options.runAt, 'runAt'),
     ...(options.delay !== undefined && { delayUs: delayUs(options.delay, context.clock.now()) }),
     expiresAtMs: options.expiresAt === undefined ? null : dateMs(options.expiresAt, 'expiresAt'),
     unique: uniqueKey(options.unique, output as never, task.name),
-    extra: extraText(options, toCarry(carried)),
+    extra: extraText(options, terms, toCarry(carried)),
+    ...(terms.timeoutMs !== null && { terms: { ...NO_TERMS, timeoutUs: terms.timeoutMs * 1000 } }),
     ...fairnessOfJob(task.fairness, options, output, task.name),
   }
 }
@@ -156,7 +160,18 @@ function delayUs(delay: Duration, nowMs: number): number {
   return us
 }
 
-function extraText({ meta, tags }: EnqueueOptions<never>, trace: Carried | null): string | null {
-  if (!meta && !tags && !trace) return null
-  return toJsonText({ ...(meta && { meta }), ...(tags && { tags }), ...(trace && { trace }) }, 'meta and tags')
+function extraText(
+  { meta, tags }: EnqueueOptions<never>,
+  { retry, timeoutMs }: TermsOfCall,
+  trace: Carried | null,
+): string | null {
+  if (!meta && !tags && !trace && !retry && timeoutMs === null) return null
+  const extra: JobExtra = {
+    ...(meta && { meta }),
+    ...(tags && { tags }),
+    ...(trace && { trace }),
+    ...(retry && { retry: { ...retry, nonRetryable: [] } }),
+    ...(timeoutMs !== null && { timeoutMs }),
+  }
+  return toJsonText(extra, 'meta and tags')
 }

@@ -10,6 +10,7 @@ import type { GrantedJob } from '../../jobs/job.ts'
 import type { JobError } from '../../jobs/job-error.ts'
 import type { Settlement, SettleResult } from '../../jobs/settlement.ts'
 import { NonRetryable } from '../../jobs/handler-errors.ts'
+import { extraOf } from '../../jobs/job-extra.ts'
 import { penaltyUs, type RateLimited, isRateLimited } from '../../jobs/rate-limited.ts'
 import { retryDelayUs } from '../../jobs/retry-policy.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
@@ -247,7 +248,10 @@ function failed(
       seq,
       attempt,
       kind: 'retry',
-      delayUs: Math.max(retryDelayUs(task.retry, attempt, context.random), notBeforeUs),
+      delayUs: Math.max(
+        retryDelayUs({ ...(extraOf(job).retry ?? task.retry), attempts: 1 }, attempt, context.random),
+        notBeforeUs,
+      ),
       error: storedError(error),
     },
     error,
