@@ -167,10 +167,17 @@ const importsGoDown: Rule = (source) =>
 const WINGS: Readonly<Record<string, readonly (readonly string[])[]>> = {
   policy: [['rules'], ['limits'], ['admission'], ['forecast']],
   store: [['contract'], ['shared'], ['sqlite', 'postgres']],
+  limiter: [['contract'], ['ledger'], ['memory', 'redis', 'nats'], ['client']],
   engine: [['define'], ['events'], ['run'], ['api']],
 }
 /** The only files that may stand beside their floor's wings. */
-const BESIDE_WINGS = ['store/open.ts', 'engine/engine.ts', 'engine/internals.ts']
+const BESIDE_WINGS = [
+  'store/open.ts',
+  'limiter/open.ts',
+  'limiter/create.ts',
+  'engine/engine.ts',
+  'engine/internals.ts',
+]
 
 function wingOf(path: string): number {
   const [floor = '', wing = ''] = path.split('/')

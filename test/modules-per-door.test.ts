@@ -29,6 +29,7 @@ function own(modules: readonly string[]): string[] {
 describe('a door', () => {
   it.each([
     ['index', 105],
+    ['limiter', 60],
     ['testing', 107],
     ['http', 190],
     ['opentelemetry', 12],

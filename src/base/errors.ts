@@ -60,6 +60,22 @@ const REGISTRY = {
       "The job could not start in time: its limit was used up, and 'drop' or maxWait ended it. It used no budget.",
     remedy: "Wait for the budget ('wait'), allow a longer maxWait, or handle the loss in onError.",
   },
+  'limiter.full': {
+    meaning: 'As many calls wait for the limiter as it allows. The call took no budget.',
+    remedy: 'Slow the callers down, let them wait for less long, or raise maxWaiting.',
+  },
+  'limiter.closed': {
+    meaning: 'The limiter has been closed, and takes no more calls.',
+    remedy: 'Create a new limiter.',
+  },
+  'limiter.backend_down': {
+    meaning: 'The backend of the limiter cannot be reached, or did not answer in time.',
+    remedy: 'See the cause, and check the address of the backend. Calls go on once it is back.',
+  },
+  'limiter.url.invalid': {
+    meaning: 'The address of the backend of a limiter cannot be read, or its kind is not known.',
+    remedy: "Give 'memory:', or a backend.",
+  },
   'task.unknown': {
     meaning: 'A call names a task that this engine does not list.',
     remedy: 'List the task in the option tasks of the engine.',

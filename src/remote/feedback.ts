@@ -6,7 +6,7 @@ import { readRateLimitHeaders } from '../jobs/rate-limit-headers.ts'
 import type { BucketUse, Store } from '../store/contract/store.ts'
 import type { JobDetails } from '../store/contract/remote-jobs.ts'
 import type { Events } from '../engine/events/events.ts'
-import { paceOf } from '../engine/run/settle.ts'
+import { paceOf } from '../policy/limits/pace.ts'
 
 /** A remote worker's feedback on the budgets of a run, sent with its end. */
 export interface RemoteFeedback {

@@ -1,0 +1,186 @@
+import type { Clock } from '../../base/clock.ts'
+import { SluiceError } from '../../base/errors.ts'
+import type { LimitBackend, UnitAnswer, UnitRequest } from '../contract/limiter.ts'
+import type { LimiterLimits } from './uses.ts'
+
+/** What happens to calls while the backend cannot be reached: they wait, or they go on without a budget. */
+export type FailMode = 'closed' | 'open'
+
+/** How long a call of a backend may take. */
+const CALL_MS = 250
+/** The pauses before each short retry. */
+const RETRIES_MS = [10, 40]
+/** While the backend is down it is asked after this time, then after twice as long. */
+const FIRST_PROBE_US = 25_000
+const SLOWEST_PROBE_US = 200_000
+
+/** The parts of the access to a backend. */
+export interface AccessOptions {
+  readonly clock: Clock
+  readonly limits: LimiterLimits
+  readonly failMode: (limit: string) => FailMode
+  readonly down: (error: unknown) => void
+  readonly up: (downUs: number, grantedBlindly: number) => void
+}
+
+/** The access to a backend: it defines the limits there, and goes on while the backend cannot be reached. */
+export class Access {
+  readonly #backend: () => Promise<LimitBackend>
+  readonly #options: AccessOptions
+  readonly #isLocal: boolean
+  #defined: Promise<unknown> | null = null
+  #isDefined = false
+  #known: LimitBackend | null = null
+  #downSinceUs: number | null = null
+  #probeUs = 0
+  #probes = 0
+  #blind = 0
+  #blindAtDown = 0
+  #calls = 0
+  readonly #detach: () => void
+
+  constructor(backend: () => Promise<LimitBackend>, isLocal: boolean, options: AccessOptions) {
+    this.#backend = backend
+    this.#isLocal = isLocal
+    this.#options = options
+    // A manual clock waits for calls of the backend.
+    this.#detach =
+      options.clock.attach?.({ pending: () => this.#calls > 0, running: () => 0 }) ?? ((): void => undefined)
+  }
+
+  /** The backend cannot be reached. */
+  get isDown(): boolean {
+    return this.#downSinceUs !== null
+  }
+
+  /** Units that were granted without asking the backend, since it could not be reached. */
+  get grantedBlindly(): number {
+    return this.#blind
+  }
+
+  /** Asks for units. It never throws because the backend cannot be reached. */
+  async acquire(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> {
+    if (this.#isLocal && this.#isDefined && this.#known) return this.#asked(this.#known, requests)
+    if (this.isDown && this.#options.clock.monotonicUs() < this.#probeUs) return this.#unreached(requests)
+    try {
+      return await this.call((backend) => this.#asked(backend, requests))
+    } catch (error) {
+      if (isRefusal(error)) throw error
+      return this.#unreached(requests)
+    }
+  }
+
+  /**
+   * Calls the backend, with two short retries.
+   * @throws {SluiceError} `limiter.backend_down`, and what the verb throws
+   */
+  async call<T>(work: (backend: LimitBackend) => Promise<T>): Promise<T> {
+    const pauses = this.isDown ? [] : RETRIES_MS
+    // Others do not ask while this call finds out.
+    if (this.isDown) this.#probeUs = this.#options.clock.monotonicUs() + CALL_MS * 1000
+    for (let tries = 0; ; tries++) {
+      try {
+        const answer = await this.#inTime(async () => work(await this.#ready()))
+        this.#reached()
+        return answer
+      } catch (error) {
+        if (isRefusal(error)) {
+          this.#reached()
+          throw error
+        }
+        const pauseMs = pauses[tries]
+        if (pauseMs === undefined) throw this.#failed(error)
+        await new Promise<void>((resolve) => this.#options.clock.setTimer(resolve, pauseMs))
+      }
+    }
+  }
+
+  /** Defines limits that were added later. */
+  again(): void {
+    this.#defined = null
+    this.#isDefined = false
+  }
+
+  async close(): Promise<void> {
+    this.#detach()
+    await this.#known?.close()
+  }
+
+  async #ready(): Promise<LimitBackend> {
+    const backend = (this.#known ??= await this.#backend())
+    if (this.#isDefined) return backend
+    this.#defined ??= backend.define(this.#options.limits.definitions())
+    try {
+      await this.#defined
+      this.#isDefined = true
+    } catch (error) {
+      this.#defined = null
+      throw error
+    }
+    return backend
+  }
+
+  /** A backend that lost its limits gets them again. */
+  async #asked(backend: LimitBackend, requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> {
+    const answers = await backend.acquire(requests)
+    const lost = new Set(answers.flatMap((answer) => (answer.kind === 'unknown' ? [answer.limit] : [])))
+    if (lost.size === 0) return answers
+    await backend.define(this.#options.limits.definitions())
+    const unknown = requests.filter((_, i) => answers[i]?.kind === 'unknown')
+    const again = [...(await backend.acquire(unknown))]
+    return answers.map((answer) => (answer.kind === 'unknown' ? (again.shift() ?? answer) : answer))
+  }
+
+  async #inTime<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#isLocal) return work()
+    this.#calls++
+    return new Promise<T>((resolve, reject) => {
+      const late = (): void => reject(new Error(`no answer within ${CALL_MS} ms`))
+      const timer = this.#options.clock.setTimer(late, CALL_MS)
+      work()
+        .finally(() => timer.cancel())
+        .then(resolve, reject)
+    }).finally(() => this.#calls--)
+  }
+
+  #reached(): void {
+    if (this.#downSinceUs === null) return
+    const downUs = this.#options.clock.monotonicUs() - this.#downSinceUs
+    this.#downSinceUs = null
+    this.#probes = 0
+    this.#options.up(downUs, this.#blind - this.#blindAtDown)
+  }
+
+  #failed(cause: unknown): SluiceError {
+    const nowUs = this.#options.clock.monotonicUs()
+    const error = new SluiceError(
+      'limiter.backend_down',
+      'The backend of this limiter cannot be reached. Check its address and that it runs; calls go on once it is back.',
+      { cause, lasts: 'passes' },
+    )
+    this.#probeUs = nowUs + Math.min(FIRST_PROBE_US * 2 ** Math.min(this.#probes++, 10), SLOWEST_PROBE_US)
+    if (this.#downSinceUs === null) {
+      this.#downSinceUs = nowUs
+      this.#blindAtDown = this.#blind
+      this.#options.down(error)
+    }
+    return error
+  }
+
+  #unreached(requests: readonly UnitRequest[]): readonly UnitAnswer[] {
+    const retryAfterUs = Math.max(1000, this.#probeUs - this.#options.clock.monotonicUs())
+    return requests.map(({ uses }) => {
+      if (uses.every(({ limit }) => this.#options.failMode(limit) === 'open')) {
+        this.#blind++
+        return { kind: 'granted', atUs: 0, permit: null }
+      }
+      const by = uses.find(({ limit }) => this.#options.failMode(limit) === 'closed') ?? { limit: '', key: '' }
+      return { kind: 'denied', by: { limit: by.limit, key: by.key }, retryAfterUs }
+    })
+  }
+}
+
+/** The backend answered, and refused the call itself. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof SluiceError && error.code !== 'limiter.backend_down'
+}

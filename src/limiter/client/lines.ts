@@ -1,0 +1,306 @@
+import type { Clock, Timer } from '../../base/clock.ts'
+import { SluiceError } from '../../base/errors.ts'
+import { asError } from '../../base/thrown.ts'
+import { RateLimitRejected } from '../../jobs/handler-errors.ts'
+import { isStrict } from '../../policy/limits/limit.ts'
+import type { BucketName, BucketUse, Denied, Granted, UnitAnswer, UnitRequest } from '../contract/limiter.ts'
+import { type Closure, Line } from './line.ts'
+import { idOf, type LimiterLimits } from './uses.ts'
+import type { Waiter } from './waiter.ts'
+
+/** The most requests in one call of a backend. */
+const MOST_REQUESTS = 100
+/** A denial is remembered for at most so long: meanwhile another process may have opened the bucket. */
+const REMEMBERED_US = 5_000_000
+/** A line that waits for a permit of another process asks again after this time, and then after twice as long. */
+const POLL_US = 5_000
+const SLOWEST_POLL_US = 250_000
+/** In this process every return of a permit is noticed, but the end of a lease is not. */
+const LOCAL_POLL_US = 1_000_000
+/** Old lines that a new one looks at: idle ones are forgotten. */
+const LOOKED_AT = 2
+
+/** The parts of the lines. */
+export interface LinesOptions {
+  readonly clock: Clock
+  readonly limits: LimiterLimits
+  readonly maxWaiting: number
+  readonly leaseUs: number
+  readonly isLocal: boolean
+  /** Names the permits of this limiter, unlike those of any other. */
+  readonly prefix: string
+  readonly acquire: (requests: readonly UnitRequest[]) => Promise<readonly UnitAnswer[]>
+  /** Gives back a grant whose caller has stopped waiting. */
+  readonly giveBack: (uses: readonly BucketUse[], granted: Granted) => void
+}
+
+/** The lines of a limiter. Only the head of a line asks the backend, for as many as wait. */
+export class Lines {
+  readonly #options: LinesOptions
+  readonly #lines = new Map<string, Line>()
+  readonly #ready = new Set<Line>()
+  readonly #timers = new Map<Line, Timer>()
+  /** Lines that wait for a permit, by the bucket that lacks it. */
+  readonly #lacking = new Map<string, Set<Line>>()
+  #sweep: Iterator<Line> | null = null
+  #scheduled = false
+  #waiting = 0
+  #permits = 0
+  #ended: SluiceError | null = null
+
+  constructor(options: LinesOptions) {
+    this.#options = options
+  }
+
+  /** The number of calls that wait. */
+  get waiting(): number {
+    return this.#waiting
+  }
+
+  /**
+   * Waits for the units of some buckets.
+   * @param waitUs 0: an answer at once; Infinity: without bound
+   */
+  acquire(uses: readonly BucketUse[], priority: number, waitUs: number, signal?: AbortSignal): Promise<Granted> {
+    return new Promise((resolve, reject) => {
+      signal?.throwIfAborted()
+      if (this.#ended) throw this.#ended
+      const nowUs = this.#options.clock.monotonicUs()
+      const line = this.#lineOf(uses, nowUs)
+      const closure = line.denialOf({ uses, priority }, nowUs)
+      const untilUs = waitUs === 0 ? -Infinity : nowUs + waitUs
+      if (closure && (waitUs === 0 || (closure.isExact && closure.opensUs > untilUs)))
+        throw this.#rejected(closure, nowUs)
+      if (this.#waiting >= this.#options.maxWaiting)
+        throw new SluiceError(
+          'limiter.full',
+          `${this.#waiting} calls wait for this limiter already. Slow the callers down, or raise maxWaiting.`,
+        )
+      this.#waiting++
+      const end = (): void => {
+        waiter.settled = true
+        this.#waiting--
+        signal?.removeEventListener('abort', abort)
+      }
+      const abort = (): void => {
+        end()
+        line.leave(waiter)
+        reject(signal?.reason as Error)
+      }
+      const waiter: Waiter = {
+        uses,
+        priority,
+        untilUs,
+        settled: false,
+        granted: (answer) => {
+          end()
+          resolve(answer)
+        },
+        failed: (error) => {
+          end()
+          reject(error)
+        },
+      }
+      signal?.addEventListener('abort', abort)
+      if (line.join(waiter) || !line.isClosed(nowUs)) this.#wake(line)
+      else this.#setTimer(line, nowUs)
+    })
+  }
+
+  /** A permit of these buckets has returned: lines that lack one ask at once. */
+  returned(buckets: readonly BucketName[]): void {
+    for (const bucket of buckets)
+      for (const line of this.#lacking.get(idOf(bucket)) ?? []) {
+        line.polls = 0
+        this.#wake(line)
+      }
+  }
+
+  /** A limit has changed: its lines forget their denials. */
+  changed(limit: string): void {
+    for (const line of this.#lines.values()) if (line.uses.some((use) => use.limit === limit)) this.#wake(line)
+  }
+
+  /** Refuses all that wait, and every later call. */
+  end(error: SluiceError): void {
+    this.#ended = error
+    for (const timer of this.#timers.values()) timer.cancel()
+    this.#timers.clear()
+    for (const line of this.#lines.values())
+      for (const waiter of line.waiters) if (!waiter.settled) waiter.failed(error)
+    this.#lines.clear()
+    this.#ready.clear()
+    this.#lacking.clear()
+  }
+
+  #lineOf(uses: readonly BucketUse[], nowUs: number): Line {
+    const [first] = uses
+    const id = uses.length === 1 && first ? idOf(first) : uses.map(idOf).join('\0')
+    const known = this.#lines.get(id)
+    if (known) return known
+    this.#forgetIdle(nowUs)
+    const line = new Line(id, uses)
+    this.#lines.set(id, line)
+    return line
+  }
+
+  #forgetIdle(nowUs: number): void {
+    for (let looked = 0; looked < LOOKED_AT; looked++) {
+      this.#sweep ??= this.#lines.values()
+      const next = this.#sweep.next()
+      if (next.done === true) {
+        this.#sweep = null
+        return
+      }
+      if (next.value.isIdle(nowUs)) this.#remove(next.value)
+    }
+  }
+
+  #remove(line: Line): void {
+    this.#lines.delete(line.id)
+    this.#forget(line)
+  }
+
+  /** Forgets the denial of a line. */
+  #forget(line: Line): void {
+    const { closure } = line
+    line.closure = null
+    this.#timers.get(line)?.cancel()
+    this.#timers.delete(line)
+    if (!closure || closure.isExact) return
+    const lacking = this.#lacking.get(idOf(closure.by))
+    lacking?.delete(line)
+    if (lacking?.size === 0) this.#lacking.delete(idOf(closure.by))
+  }
+
+  #wake(line: Line): void {
+    if (line.closure) this.#forget(line)
+    line.stale = line.asking
+    if (line.asking || line.waiters.length === 0) return
+    this.#ready.add(line)
+    if (this.#scheduled) return
+    this.#scheduled = true
+    queueMicrotask(() => this.#ask())
+  }
+
+  /** Asks for the blocks of all lines that are ready, in as few calls as may be. */
+  #ask(): void {
+    this.#scheduled = false
+    const most = this.#options.isLocal ? Infinity : MOST_REQUESTS
+    let blocks: (readonly [Line, readonly Waiter[]])[] = []
+    let asked = 0
+    for (const line of this.#ready) {
+      const block = line.block(MOST_REQUESTS)
+      if (block.length === 0) continue
+      if (asked + block.length > most && asked > 0) {
+        void this.#send(blocks)
+        blocks = []
+        asked = 0
+      }
+      line.asking = true
+      blocks.push([line, block])
+      asked += block.length
+    }
+    this.#ready.clear()
+    if (asked > 0) void this.#send(blocks)
+  }
+
+  async #send(blocks: readonly (readonly [Line, readonly Waiter[]])[]): Promise<void> {
+    const { leaseUs, prefix } = this.#options
+    const requests = blocks.flatMap(([, block], line) =>
+      block.map(({ uses, priority }) => ({ uses, priority, line, permit: prefix + ++this.#permits, leaseUs })),
+    )
+    let answers: readonly UnitAnswer[] = []
+    let error: Error | null = null
+    try {
+      answers = await this.#options.acquire(requests)
+    } catch (thrown) {
+      error = asError(thrown)
+    }
+    let from = 0
+    for (const [line, block] of blocks) {
+      if (error !== null) for (const waiter of block) if (!waiter.settled) waiter.failed(error)
+      this.#answered(line, block, answers.slice(from, (from += block.length)))
+    }
+  }
+
+  #answered(line: Line, block: readonly Waiter[], answers: readonly UnitAnswer[]): void {
+    const isStale = line.stale
+    line.asking = false
+    line.stale = false
+    const nowUs = this.#options.clock.monotonicUs()
+    let denial: { readonly answer: Denied; readonly waiter: Waiter } | null = null
+    for (const [i, answer] of answers.entries()) {
+      const waiter = block[i]
+      if (!waiter) break
+      if (answer.kind === 'granted') {
+        line.polls = 0
+        if (waiter.settled) this.#options.giveBack(waiter.uses, answer)
+        else waiter.granted(answer)
+      } else if (answer.kind === 'unknown') {
+        if (!waiter.settled)
+          waiter.failed(new SluiceError('limit.unknown', `The backend does not know the limit ${answer.limit}.`))
+      } else denial ??= { answer, waiter }
+    }
+    line.clear()
+    if (this.#ended) return
+    if (denial && !isStale) this.#close(line, denial.answer, denial.waiter, nowUs)
+    else if (line.waiters.length > 0) this.#wake(line)
+  }
+
+  /** Remembers a denial, and refuses those that cannot wait as long. */
+  #close(line: Line, { by, retryAfterUs }: Denied, denied: Waiter, nowUs: number): void {
+    this.#forget(line)
+    const isExact = retryAfterUs !== null
+    const pauseUs = retryAfterUs ?? (this.#options.isLocal ? LOCAL_POLL_US : pollUs(line.polls++))
+    const opensUs = nowUs + Math.max(1, pauseUs)
+    const closure = { opensUs, againUs: Math.min(opensUs, nowUs + REMEMBERED_US), by, isExact, denied }
+    for (const waiter of line.waiters)
+      if (!waiter.settled && (waiter.untilUs <= nowUs || (isExact && waiter.untilUs < opensUs)))
+        waiter.failed(this.#rejected(closure, nowUs))
+    line.clear()
+    line.closure = closure
+    if (!isExact) {
+      const lacking = this.#lacking.get(idOf(by)) ?? new Set()
+      this.#lacking.set(idOf(by), lacking.add(line))
+    }
+    if (line.waiters.length > 0) this.#setTimer(line, nowUs)
+  }
+
+  /** Wakes a closed line when its time is over, or the patience of a waiter is. */
+  #setTimer(line: Line, nowUs: number): void {
+    const { closure } = line
+    if (!closure) return
+    this.#timers.get(line)?.cancel()
+    let dueUs = closure.againUs
+    if (!closure.isExact) for (const { untilUs } of line.waiters) dueUs = Math.min(dueUs, untilUs)
+    const { clock, limits } = this.#options
+    const delayMs = Math.max(0, dueUs - nowUs) / 1000
+    const policy = limits.policy(closure.by.limit)
+    const run = (): void => this.#due(line)
+    const isFine = policy !== null && closure.isExact && isStrict(policy)
+    this.#timers.set(line, (isFine && clock.setFineTimer?.(run, delayMs)) || clock.setTimer(run, delayMs))
+  }
+
+  #due(line: Line): void {
+    this.#timers.delete(line)
+    const nowUs = this.#options.clock.monotonicUs()
+    const { closure } = line
+    if (!closure) return
+    for (const waiter of line.waiters)
+      if (!waiter.settled && waiter.untilUs <= nowUs) waiter.failed(this.#rejected(closure, nowUs))
+    line.clear()
+    if (closure.againUs <= nowUs) this.#wake(line)
+    else if (line.waiters.length > 0) this.#setTimer(line, nowUs)
+  }
+
+  #rejected({ by, opensUs, isExact }: Closure, nowUs: number): RateLimitRejected {
+    const { clock, limits } = this.#options
+    const expected = isExact ? new Date(clock.now() + (opensUs - nowUs) / 1000) : null
+    return new RateLimitRejected(by.limit, by.key, expected, limits.policy(by.limit))
+  }
+}
+
+function pollUs(polls: number): number {
+  return Math.min(POLL_US * 2 ** Math.min(polls, 10), SLOWEST_POLL_US)
+}

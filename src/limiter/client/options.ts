@@ -1,0 +1,98 @@
+import { type Clock, systemClock } from '../../base/clock.ts'
+import { type Duration, durationUs } from '../../base/duration.ts'
+import { SluiceError } from '../../base/errors.ts'
+import { checkMethods, checkOptions, show } from '../../base/options.ts'
+import { isName } from '../../base/text.ts'
+import type { Limit } from '../../policy/limits/define.ts'
+import type { LimitBackend } from '../contract/limiter.ts'
+import type { FailMode } from './access.ts'
+
+/** The options of `createLimiter`. */
+export interface LimiterOptions {
+  /** `memory:`, or a backend of your own. */
+  backend: string | LimitBackend
+  /** The limits that its calls use. */
+  limits: readonly Limit[]
+  /** Separates limiters that share a server: 1 to 255 characters; default `sluice`. */
+  namespace?: string
+  /** The most calls that wait at once; default 10,000. Further ones get `limiter.full`. */
+  maxWaiting?: number
+  /** A permit of a process that died returns after this time; 300 ms or more, default 30 s. */
+  lease?: Duration
+  /**
+   * While the backend cannot be reached: `closed` (default) lets calls wait or be rejected; `open` lets them go on
+   * without a budget. One for all limits, or one for each by name.
+   */
+  failMode?: FailMode | Readonly<Record<string, FailMode>>
+  /** Default: the clocks of this machine. */
+  clock?: Clock
+}
+
+/** The options, checked. */
+export interface CheckedOptions {
+  readonly backend: string | LimitBackend
+  readonly limits: readonly Limit[]
+  readonly namespace: string
+  readonly maxWaiting: number
+  readonly leaseUs: number
+  readonly failMode: (limit: string) => FailMode
+  readonly clock: Clock
+}
+
+const NAMES = ['backend', 'limits', 'namespace', 'maxWaiting', 'lease', 'failMode', 'clock']
+const MOST_WAITING = 10_000
+const LEASE_US = 30_000_000
+const SHORTEST_LEASE_US = 300_000
+
+/** Checks the options of `createLimiter`. @throws {SluiceError} `option.invalid`, `duration.invalid` */
+export function checkLimiterOptions(options: LimiterOptions): CheckedOptions {
+  checkOptions(options, NAMES, 'createLimiter')
+  const { backend, limits, namespace = 'sluice', maxWaiting = MOST_WAITING, clock = systemClock } = options
+  if (typeof backend !== 'string') checkBackend(backend)
+  if (!isName(namespace, 255))
+    throw invalid('namespace', namespace, 'Expected 1 to 255 characters, without NUL and half surrogate pairs.')
+  if (!Number.isSafeInteger(maxWaiting) || maxWaiting < 1)
+    throw invalid('maxWaiting', maxWaiting, 'Expected a whole number of at least 1.')
+  checkMethods(clock, ['now', 'monotonicUs', 'setTimer'], 'clock of createLimiter')
+  const leaseUs = options.lease === undefined ? LEASE_US : durationUs(options.lease, 'lease of createLimiter')
+  if (leaseUs < SHORTEST_LEASE_US) throw invalid('lease', options.lease, "Expected at least '300ms'.")
+  return { backend, limits, namespace, maxWaiting, leaseUs, failMode: failModeOf(options.failMode), clock }
+}
+
+const VERBS = [
+  'define',
+  'acquire',
+  'reserve',
+  'confirm',
+  'cancel',
+  'release',
+  'extend',
+  'charge',
+  'penalize',
+  'calibrate',
+  'change',
+  'inspect',
+  'forget',
+  'close',
+]
+
+/** Checks that a value has every verb of a backend. @throws {SluiceError} `option.invalid` */
+export function checkBackend(backend: unknown): void {
+  checkMethods(backend, VERBS, 'The backend of a limiter')
+}
+
+function failModeOf(given: unknown = 'closed'): (limit: string) => FailMode {
+  if (isFailMode(given)) return () => given
+  const modes = typeof given === 'object' && given !== null ? new Map(Object.entries(given)) : null
+  if (!modes || ![...modes.values()].every(isFailMode))
+    throw invalid('failMode', given, "Expected 'closed', 'open', or one of them for each limit by name.")
+  return (limit) => (modes.get(limit) as FailMode | undefined) ?? 'closed'
+}
+
+function isFailMode(value: unknown): value is FailMode {
+  return value === 'closed' || value === 'open'
+}
+
+function invalid(name: string, value: unknown, expected: string): SluiceError {
+  return new SluiceError('option.invalid', `${name} of createLimiter is invalid: ${show(value)}. ${expected}`)
+}

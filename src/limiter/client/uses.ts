@@ -1,0 +1,125 @@
+import { SluiceError } from '../../base/errors.ts'
+import { show } from '../../base/options.ts'
+import { checkUnits, isLimitUse, type LimitUse, useOf } from '../../policy/limits/define.ts'
+import type { LimitDefinition, LimitPolicy } from '../../policy/limits/limit.ts'
+import { partitionKey, SHARED_KEY } from '../../policy/limits/partition-key.ts'
+import type { BucketUse } from '../contract/limiter.ts'
+
+/** A bucket to take from: a limit without keys, `limit.weight(3)`, or `limit.key('acme', { weight: 3 })`. */
+export type Use = LimitUse<unknown>
+
+/** The limits of one limiter. */
+export class LimiterLimits {
+  readonly #policies = new Map<string, LimitPolicy>()
+
+  /**
+   * Adds limits. The same name with the same policy is the same limit.
+   * @throws {SluiceError} `option.invalid`, `limit.conflict`
+   */
+  add(limits: unknown, what: string): readonly LimitDefinition[] {
+    if (!Array.isArray(limits))
+      throw new SluiceError(
+        'option.invalid',
+        `limits of ${what} is invalid: ${show(limits)}. Expected a list, such as limits: [crm].`,
+      )
+    return (limits as readonly unknown[]).map((each) => {
+      if (!isLimitUse(each) || !('name' in each))
+        throw new SluiceError(
+          'option.invalid',
+          `${what} has an invalid limit: ${show(each)}. Expected the result of limit(name, policy).`,
+        )
+      const { limit: name, policy } = useOf(each)
+      this.#checkSame(name, policy, what)
+      this.#policies.set(name, policy)
+      return { name, policy, version: policy.version ?? 0 }
+    })
+  }
+
+  policy(name: string): LimitPolicy | null {
+    return this.#policies.get(name) ?? null
+  }
+
+  /** The definitions of these limits; of all if no names are given. */
+  definitions(names: Iterable<string> = this.#policies.keys()): LimitDefinition[] {
+    return [...names].flatMap((name) => {
+      const policy = this.#policies.get(name)
+      return policy ? [{ name, policy, version: policy.version ?? 0 }] : []
+    })
+  }
+
+  /**
+   * The buckets that a call takes from, each once, sorted by limit and key.
+   * @throws {SluiceError} `limit.unknown`, `limit.conflict`, `limit.key.invalid`, `limit.weight.above_burst`,
+   * `option.invalid`
+   */
+  resolve(uses: unknown, what: string): BucketUse[] {
+    if (!Array.isArray(uses) || uses.length === 0)
+      throw new SluiceError(
+        'option.invalid',
+        `The uses of ${what} are invalid: ${show(uses)}. Expected a list of at least one, such as [crm.key('acme')].`,
+      )
+    const buckets: BucketUse[] = []
+    for (const use of uses as readonly unknown[]) {
+      const bucket = this.one(use, what)
+      const same = buckets.findIndex((each) => each.limit === bucket.limit && each.key === bucket.key)
+      if (same < 0) buckets.push(bucket)
+      else if ((buckets[same] as BucketUse).weight < bucket.weight) buckets[same] = bucket
+    }
+    return buckets.length < 2 ? buckets : buckets.sort((a, b) => (idOf(a) < idOf(b) ? -1 : 1))
+  }
+
+  /** The bucket that one use takes from. */
+  one(use: unknown, what: string): BucketUse {
+    if (!isLimitUse(use))
+      throw new SluiceError(
+        'option.invalid',
+        `${what} has an invalid use: ${show(use)}. Expected a limit, or a key of one, such as crm.key('acme').`,
+      )
+    const { limit, policy: given, key, weight } = useOf(use)
+    const policy = this.#policies.get(limit)
+    if (!policy)
+      throw new SluiceError(
+        'limit.unknown',
+        `${what} names the limit ${limit}, which this limiter does not define. List it in createLimiter({ limits }).`,
+      )
+    if (given !== policy) this.#checkSame(limit, given, what)
+    const named = `limit ${limit} of ${what}`
+    if (key.kind === 'fn' || key.kind === 'path' || typeof weight === 'function')
+      throw new SluiceError(
+        'option.invalid',
+        `${named} depends on a job's input. Expected ${limit}.key(value) without a job.`,
+      )
+    return { limit, key: keyOf(key, policy, named), weight: weightOf(weight, policy, named) }
+  }
+
+  #checkSame(name: string, policy: LimitPolicy, what: string): void {
+    const known = this.#policies.get(name)
+    if (!known || known === policy || JSON.stringify(known) === JSON.stringify(policy)) return
+    throw new SluiceError(
+      'limit.conflict',
+      `The limit ${name} is defined twice: by this limiter as ${JSON.stringify(known)}, and in ${what} as ${JSON.stringify(policy)}. Define it once, or rename one of them.`,
+    )
+  }
+}
+
+/** Names a bucket in one text: neither names of limits nor keys hold a NUL. */
+export function idOf({ limit, key }: { readonly limit: string; readonly key: string }): string {
+  return `${limit}\0${key}`
+}
+
+function keyOf(key: { readonly kind: string; readonly value?: unknown }, policy: LimitPolicy, what: string): string {
+  if (key.kind === 'none') return SHARED_KEY
+  const found = partitionKey(key.value, policy.onMissingKey, what)
+  return found.kind === 'key' ? found.key : SHARED_KEY
+}
+
+function weightOf(weight: number | undefined, { rule }: LimitPolicy, what: string): number {
+  const units = checkUnits(weight ?? 1, what)
+  if (!rule || rule.kind === 'spacing') return 1
+  const most = rule.kind === 'rate' ? rule.burst : rule.max
+  if (units <= most) return units
+  throw new SluiceError(
+    'limit.weight.above_burst',
+    `${what}: a start of weight ${units} can never be under a ${rule.kind === 'rate' ? 'burst' : 'max'} of ${most}. Raise that, or split the work.`,
+  )
+}

@@ -1,0 +1,167 @@
+/**
+ * What a backend of limits does. A backend holds buckets, decides by its own clock, and answers with durations, so that
+ * no caller's clock matters.
+ */
+import type { LimitDefinition, LimitPolicy } from '../../policy/limits/limit.ts'
+import type { OverrideRecord } from '../../policy/limits/timeline.ts'
+import type { PolicyChange } from '../../policy/limits/override.ts'
+
+/** Names one bucket: a limit and a partition key, `''` for a limit without keys. */
+export interface BucketName {
+  readonly limit: string
+  readonly key: string
+}
+
+/** The units that a start takes from one bucket. */
+export interface BucketUse extends BucketName {
+  /** Integer ≥ 1. */
+  readonly weight: number
+}
+
+/** A request: all of its uses are granted, or none. */
+export interface UnitRequest {
+  /** Each bucket once. */
+  readonly uses: readonly BucketUse[]
+  /** −100 to 100; it decides about the headroom alone. */
+  readonly priority: number
+  /** The requests of one line are granted in order: after a denial the rest of the line gets the same answer. */
+  readonly line: number
+  /** The id of the permit, if a limit needs one. The caller names it, so that a repeated call takes no second one. */
+  readonly permit: string
+  /** A permit that is not extended returns by itself after this time. */
+  readonly leaseUs: number
+}
+
+/** A permit of every limit with `concurrency` that a granted request uses. */
+export interface HeldPermit {
+  readonly id: string
+  /** The buckets that it holds a permit of. */
+  readonly of: readonly BucketName[]
+}
+
+/** The units were taken, now. */
+export interface Granted {
+  readonly kind: 'granted'
+  /** The instant on the backend's clock, for `charge`. */
+  readonly atUs: number
+  /** Null: no limit of the request counts permits. */
+  readonly permit: HeldPermit | null
+}
+
+/** Nothing was taken. */
+export interface Denied {
+  readonly kind: 'denied'
+  /** The bucket that opens last. */
+  readonly by: BucketName
+  /** The exact time from the answer until all buckets admit it, if nothing else changes; null: a permit must return. */
+  readonly retryAfterUs: number | null
+}
+
+/** The backend has no such limit: the caller defines it, and asks again. */
+export interface Unknown {
+  readonly kind: 'unknown'
+  readonly limit: string
+}
+
+/** The answer to a request. */
+export type UnitAnswer = Granted | Denied | Unknown
+
+/** A booked start. */
+export interface Booked {
+  readonly kind: 'booked'
+  readonly id: string
+  /** The time from the answer until the start. */
+  readonly startAfterUs: number
+}
+
+/** The answer to a request for a reservation. */
+export type ReservationAnswer = Booked | Denied | Unknown
+
+/** The answer at the start of a reservation: go, wait longer, or the reservation is gone. */
+export type Confirmation =
+  | Granted
+  | { readonly kind: 'wait'; readonly startAfterUs: number; readonly by: BucketName }
+  | { readonly kind: 'gone' }
+
+/** A report of an API about its budget. */
+export interface BudgetLeft {
+  readonly remaining: number
+  /** The time from now until the budget renews. */
+  readonly resetInUs: number
+  readonly direction: 'down' | 'both'
+  readonly reset: 'window' | 'refill'
+}
+
+/** Begins or ends an override or a pause of a limit, or of one key. */
+export interface ChangeRequest {
+  readonly kind: 'override' | 'pause'
+  readonly limit: string
+  /** Null: all keys. */
+  readonly key: string | null
+  /** Null ends the current one. A pause only uses whether this is null. */
+  readonly change: PolicyChange | null
+  /** It ends by itself after this time; null: it does not. */
+  readonly forUs: number | null
+  readonly by: string | null
+  readonly reason: string | null
+}
+
+/** The present state of one bucket. */
+export interface BucketReport {
+  /** The policy in force. */
+  readonly policy: LimitPolicy
+  /** Units that could start now. */
+  readonly available: number
+  /** Units taken beyond the bound. */
+  readonly debt: number
+  /** Burst, max or permits; Infinity: no bound. */
+  readonly capacity: number
+  /** Permits held. */
+  readonly active: number
+  /** The time until one unit may start; 0: now; null: a permit must return. */
+  readonly nextInUs: number | null
+  /** The rest of a penalty. */
+  readonly closedForUs: number
+  /** Overrides and pauses in force, on the backend's clock. */
+  readonly overrides: readonly OverrideRecord[]
+}
+
+/** A backend of limits. Each verb is one step: nothing of it is seen before all of it. */
+export interface LimitBackend {
+  /** The backend lives in this process, and can neither be unreachable nor change without its caller. */
+  readonly isLocal: boolean
+  /** Defines limits. The higher version wins, else the later call. It returns the names that changed. */
+  define(definitions: readonly LimitDefinition[]): Promise<readonly string[]>
+  /** Decides the requests in order; the answers have the same order. */
+  acquire(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]>
+  /** Books the exact next start, if it is at most so far away. A reservation counts as taken from then on. */
+  reserve(request: UnitRequest, atMostUs: number): Promise<ReservationAnswer>
+  /** Asks at the start of a reservation whether it stands. A penalty, a pause or a missing permit moves it. */
+  confirm(id: string): Promise<Confirmation>
+  /** Gives a reservation back, as far as no later start counts on it. False: it is gone. */
+  cancel(id: string): Promise<boolean>
+  /** Returns permits; an unknown one is ignored. */
+  release(permits: readonly HeldPermit[]): Promise<void>
+  /** Extends the leases of permits; it returns those that had ended. */
+  extend(permits: readonly HeldPermit[], leaseUs: number): Promise<readonly HeldPermit[]>
+  /** Corrects a charge of `atUs`: positive units are taken, into debt if need be; negative ones return. */
+  charge(bucket: BucketName, units: number, atUs: number): Promise<void>
+  /** Closes a bucket for so long, or longer if it is closed for longer. True: a reason to tell. */
+  penalize(bucket: BucketName, forUs: number): Promise<boolean>
+  /** Corrects a bucket by an API's report. True: a reason to tell. */
+  calibrate(bucket: BucketName, report: BudgetLeft): Promise<boolean>
+  /** Begins or ends an override or a pause. False: there was none to end. */
+  change(request: ChangeRequest): Promise<boolean>
+  /** Reads a bucket; null: the limit is not defined. */
+  inspect(bucket: BucketName): Promise<BucketReport | null>
+  /** Makes a bucket new again. Its permits stay. */
+  forget(bucket: BucketName): Promise<void>
+  /** Ends the connection that the backend itself opened. */
+  close(): Promise<void>
+}
+
+/** A backend that is opened by its first use. */
+export interface BackendLoader {
+  readonly isLocal: boolean
+  readonly load: () => Promise<LimitBackend>
+}

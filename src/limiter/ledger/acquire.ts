@@ -1,0 +1,100 @@
+import { charge, deniedUntil } from '../../policy/limits/bucket.ts'
+import { keptBack } from '../../policy/limits/headroom.ts'
+import type { Denied, HeldPermit, UnitAnswer, UnitRequest, Unknown } from '../contract/limiter.ts'
+import type { Ledger, LedgerBucket } from './ledger.ts'
+
+/** The most passes over the buckets of one request. Only the guard of a fixed window makes a second one differ. */
+const PASSES = 64
+
+/** The buckets of a request, in the order of its uses. */
+export function bucketsOf(ledger: Ledger, request: Pick<UnitRequest, 'uses'>): LedgerBucket[] | Unknown {
+  const buckets: LedgerBucket[] = []
+  for (const { limit, key } of request.uses) {
+    const bucket = ledger.bucket(limit, key)
+    if (bucket === null) return { kind: 'unknown', limit }
+    buckets.push(bucket)
+  }
+  return buckets
+}
+
+/** The first instant at which all buckets admit a request, and the bucket that decides it. */
+export interface Opening {
+  /** Infinity: a permit must return first. */
+  readonly atUs: number
+  /** Null: all admit it now. */
+  readonly by: LedgerBucket | null
+}
+
+/**
+ * Finds the first instant from `fromUs` at which all buckets admit a request.
+ * @param ownPermits permits count as free, for a request that takes them later
+ */
+export function openingOf(
+  buckets: readonly LedgerBucket[],
+  { uses, priority }: Pick<UnitRequest, 'uses' | 'priority'>,
+  fromUs: number,
+  ownPermits = false,
+): Opening {
+  let atUs = fromUs
+  let by: LedgerBucket | null = null
+  for (let pass = 0; pass < PASSES; pass++) {
+    let nextUs = atUs
+    for (let i = 0; i < buckets.length; i++) {
+      const bucket = buckets[i] as LedgerBucket
+      const { policy, state } = bucket
+      // A pause takes the place of the bound, and stops reservations too.
+      const active = ownPermits && policy.concurrency !== 0 ? -Infinity : bucket.active
+      const untilUs = deniedUntil(policy, state, active, atUs, uses[i]?.weight ?? 1, keptBack(policy, priority))
+      if (untilUs === null || untilUs <= nextUs) continue
+      nextUs = untilUs
+      by = bucket
+      if (untilUs === Infinity) return { atUs: untilUs, by }
+    }
+    if (nextUs === atUs) break
+    atUs = nextUs
+  }
+  return { atUs, by }
+}
+
+/** Decides requests in order. */
+export function acquireIn(ledger: Ledger, requests: readonly UnitRequest[]): UnitAnswer[] {
+  const stopped = new Map<number, UnitAnswer>()
+  return requests.map((request) => {
+    const before = stopped.size === 0 ? undefined : stopped.get(request.line)
+    if (before) return before
+    const answer = acquireOne(ledger, request)
+    if (answer.kind !== 'granted') stopped.set(request.line, answer)
+    return answer
+  })
+}
+
+function acquireOne(ledger: Ledger, request: UnitRequest): UnitAnswer {
+  const { nowUs } = ledger
+  const buckets = bucketsOf(ledger, request)
+  if (!Array.isArray(buckets)) return buckets
+  const opening = openingOf(buckets, request, nowUs)
+  if (opening.by) return denial(opening.by, opening.atUs, nowUs)
+  for (let i = 0; i < buckets.length; i++) {
+    const bucket = buckets[i] as LedgerBucket
+    charge(bucket.policy, bucket.state, nowUs, request.uses[i]?.weight ?? 1)
+    bucket.changed = true
+  }
+  return { kind: 'granted', atUs: nowUs, permit: takePermits(buckets, request, nowUs) }
+}
+
+/** Takes a permit of each bucket that counts them; null: none does. */
+export function takePermits(
+  buckets: readonly LedgerBucket[],
+  { permit: id, leaseUs }: Pick<UnitRequest, 'permit' | 'leaseUs'>,
+  nowUs: number,
+): HeldPermit | null {
+  const of = buckets.filter(({ policy }) => policy.concurrency !== null)
+  if (of.length === 0) return null
+  for (const bucket of of) bucket.takePermit(id, nowUs + leaseUs)
+  return { id, of: of.map(({ limit, key }) => ({ limit, key })) }
+}
+
+/** The denial of a request that the buckets admit at `atUs`. */
+export function denial({ limit, key }: LedgerBucket, atUs: number, nowUs: number): Denied {
+  return { kind: 'denied', by: { limit, key }, retryAfterUs: atUs === Infinity ? null : atUs - nowUs }
+}

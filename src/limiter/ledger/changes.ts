@@ -1,0 +1,67 @@
+/** Changes of limits, as plain data: each makes a new timeline of one limit. */
+import { SluiceError } from '../../base/errors.ts'
+import type { LimitDefinition } from '../../policy/limits/limit.ts'
+import { applyOverride, type OverrideEvent } from '../../policy/limits/override.ts'
+import { type DefinitionEvent, Timeline } from '../../policy/limits/timeline.ts'
+import type { ChangeRequest } from '../contract/limiter.ts'
+
+/** A change of a limit. */
+export type LimitEvent = DefinitionEvent | OverrideEvent
+
+/** A backend keeps this many changes of a limit, and at most twice as many. */
+const CHANGES_KEPT = 200
+
+/** The timeline of a limit that was never defined. */
+export const UNDEFINED: Timeline = new Timeline([])
+
+/** The change that a definition makes; null: it is no news. A lower version loses against a higher one. */
+export function definitionEvent(
+  timeline: Timeline,
+  { policy, version }: LimitDefinition,
+  sinceUs: number,
+): LimitEvent | null {
+  const { definition: known } = timeline
+  if (known && version < known.version) return null
+  if (known && known.version === version && JSON.stringify(known.policy) === JSON.stringify(policy)) return null
+  return { kind: 'definition', revision: timeline.revision + 1, sinceUs, policy, version }
+}
+
+/**
+ * The change that a request makes; null: there is nothing to end.
+ * @throws {SluiceError} `limit.unknown`, `policy.invalid`
+ */
+export function changeEvent(timeline: Timeline, request: ChangeRequest, sinceUs: number): LimitEvent | null {
+  const { limit, key, kind, forUs, by, reason } = request
+  const { definition } = timeline
+  if (!definition)
+    throw new SluiceError('limit.unknown', `No limit ${limit} is defined. List it in createLimiter({ limits }).`)
+  const change = kind === 'pause' && request.change ? { concurrency: 0 } : request.change
+  const stands = timeline.records().some((each) => each.ended === null && each.kind === kind && each.key === key)
+  if (change === null && !stands) return null
+  if (change !== null && kind === 'override') applyOverride(definition.policy, change, `limit ${limit}`)
+  const untilUs = forUs === null || change === null ? null : sinceUs + forUs
+  return { kind, revision: timeline.revision + 1, sinceUs, key, change, untilUs, by, reason }
+}
+
+/** The ends of overrides and pauses that are over, as changes; empty: none is. */
+export function endEvents(timeline: Timeline, nowUs: number): LimitEvent[] {
+  if (timeline.nextEndUs > nowUs) return []
+  return timeline.overdue(nowUs).map((end, i) => ({ ...end, revision: timeline.revision + 1 + i }))
+}
+
+/** The changes of a limit to keep: without the oldest that are over. */
+export function kept(events: readonly LimitEvent[]): readonly LimitEvent[] {
+  if (events.length <= 2 * CHANGES_KEPT) return events
+  const timeline = new Timeline(events)
+  const gone = new Set<number>()
+  for (const { revisions } of timeline.over()) {
+    if (events.length - gone.size <= CHANGES_KEPT) break
+    for (const revision of revisions) gone.add(revision)
+  }
+  const last = timeline.definition?.revision ?? 0
+  for (const { kind, revision } of events) {
+    if (events.length - gone.size <= CHANGES_KEPT) break
+    if (kind === 'definition' && revision !== last) gone.add(revision)
+  }
+  return events.filter(({ revision }) => !gone.has(revision))
+}

@@ -1,0 +1,162 @@
+import type { Clock } from '../../base/clock.ts'
+import type { LimitDefinition } from '../../policy/limits/limit.ts'
+import type {
+  ReservationAnswer,
+  BucketName,
+  BucketReport,
+  BudgetLeft,
+  ChangeRequest,
+  Confirmation,
+  HeldPermit,
+  LimitBackend,
+  UnitAnswer,
+  UnitRequest,
+} from '../contract/limiter.ts'
+import { acquireIn } from '../ledger/acquire.ts'
+import { type Reservation, RESERVATION_LAPSES_US, cancelIn, confirmIn, reserveIn } from '../ledger/reservations.ts'
+import { changeEvent, definitionEvent, UNDEFINED } from '../ledger/changes.ts'
+import { type BucketCorrection, calibrateTo, chargeBy, closeFor, renew, reportOf } from '../ledger/corrections.ts'
+import type { Ledger } from '../ledger/ledger.ts'
+import type { MemoryBucket } from './memory-bucket.ts'
+import { MemoryLimit } from './memory-limit.ts'
+
+/** Limits in the memory of this process. Time is the steady clock, which begins at the wall clock's reading. */
+export class MemoryBackend implements LimitBackend {
+  readonly isLocal = true
+  readonly #clock: Clock
+  readonly #originUs: number
+  readonly #limits = new Map<string, MemoryLimit>()
+  /** In the order of their last confirmation, so that the first ones lapse first. */
+  readonly #reservations = new Map<string, Reservation>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+    this.#originUs = Math.round(clock.now() * 1000) - clock.monotonicUs()
+  }
+
+  /** The number of buckets that are kept. */
+  get size(): number {
+    let size = 0
+    for (const limit of this.#limits.values()) size += limit.size
+    return size
+  }
+
+  async define(definitions: readonly LimitDefinition[]): Promise<readonly string[]> {
+    const { nowUs } = this.#ledger()
+    return definitions.flatMap((definition) => {
+      const { name } = definition
+      const limit = this.#limits.get(name) ?? new MemoryLimit(name, () => this.#wallOffsetUs())
+      this.#limits.set(name, limit)
+      limit.endOverdue(nowUs)
+      const event = definitionEvent(limit.timeline, definition, nowUs)
+      if (event) limit.add(event)
+      return event ? [name] : []
+    })
+  }
+
+  async acquire(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> {
+    return acquireIn(this.#ledger(), requests)
+  }
+
+  async reserve(request: UnitRequest, atMostUs: number): Promise<ReservationAnswer> {
+    const ledger = this.#ledger()
+    this.#lapse(ledger.nowUs)
+    const { answer, reservation } = reserveIn(ledger, request, atMostUs)
+    if (reservation) this.#reservations.set(request.permit, reservation)
+    return answer
+  }
+
+  async confirm(id: string): Promise<Confirmation> {
+    const reservation = this.#reservations.get(id)
+    if (!reservation) return { kind: 'gone' }
+    const { answer, next } = confirmIn(this.#ledger(), reservation)
+    this.#reservations.delete(id)
+    if (next) this.#reservations.set(id, next)
+    return answer
+  }
+
+  async cancel(id: string): Promise<boolean> {
+    const reservation = this.#reservations.get(id)
+    if (!reservation || !this.#reservations.delete(id)) return false
+    cancelIn(this.#ledger(), reservation)
+    return true
+  }
+
+  async release(permits: readonly HeldPermit[]): Promise<void> {
+    for (const { id, of } of permits) for (const name of of) this.#known(name)?.returnPermit(id)
+  }
+
+  async extend(permits: readonly HeldPermit[], leaseUs: number): Promise<readonly HeldPermit[]> {
+    const { nowUs } = this.#ledger()
+    return permits.filter(({ id, of }) => {
+      const held = of.map((name) => {
+        const bucket = this.#known(name)
+        bucket?.endLeases(nowUs)
+        return bucket?.extendPermit(id, nowUs + leaseUs) ?? false
+      })
+      return held.includes(false)
+    })
+  }
+
+  async charge(bucket: BucketName, units: number, atUs: number): Promise<void> {
+    this.#correct(bucket, chargeBy(units, atUs))
+  }
+
+  async penalize(bucket: BucketName, forUs: number): Promise<boolean> {
+    return this.#correct(bucket, closeFor(forUs))
+  }
+
+  async calibrate(bucket: BucketName, report: BudgetLeft): Promise<boolean> {
+    return this.#correct(bucket, calibrateTo(report))
+  }
+
+  async change(request: ChangeRequest): Promise<boolean> {
+    const { nowUs } = this.#ledger()
+    const limit = this.#limits.get(request.limit)
+    limit?.endOverdue(nowUs)
+    const event = changeEvent(limit?.timeline ?? UNDEFINED, request, nowUs)
+    if (event) limit?.add(event)
+    return event !== null
+  }
+
+  async inspect({ limit, key }: BucketName): Promise<BucketReport | null> {
+    const ledger = this.#ledger()
+    const bucket = ledger.bucket(limit, key)
+    return bucket && reportOf(bucket, this.#limits.get(limit)?.timeline ?? UNDEFINED, ledger.nowUs)
+  }
+
+  async forget(bucket: BucketName): Promise<void> {
+    this.#correct(bucket, renew)
+  }
+
+  async close(): Promise<void> {
+    this.#limits.clear()
+    this.#reservations.clear()
+  }
+
+  #ledger(): Ledger {
+    const nowUs = this.#clock.monotonicUs() + this.#originUs
+    return { nowUs, bucket: (limit, key) => this.#limits.get(limit)?.bucket(key, nowUs) ?? null }
+  }
+
+  #wallOffsetUs(): number {
+    return Math.round(this.#clock.now() * 1000) - this.#originUs - this.#clock.monotonicUs()
+  }
+
+  #known({ limit, key }: BucketName): MemoryBucket | undefined {
+    return this.#limits.get(limit)?.known(key)
+  }
+
+  #correct({ limit, key }: BucketName, correction: BucketCorrection): boolean {
+    const ledger = this.#ledger()
+    const bucket = ledger.bucket(limit, key)
+    return bucket !== null && correction(bucket, ledger.nowUs) === 'news'
+  }
+
+  #lapse(nowUs: number): void {
+    for (const [id, { startUs }] of this.#reservations) {
+      if (startUs + RESERVATION_LAPSES_US > nowUs) return
+      this.#reservations.delete(id)
+    }
+  }
+}

@@ -1,0 +1,22 @@
+import type { Clock } from '../base/clock.ts'
+import { SluiceError } from '../base/errors.ts'
+import { withoutPassword } from '../base/text.ts'
+import type { BackendLoader, LimitBackend } from './contract/limiter.ts'
+import { MemoryBackend } from './memory/memory.ts'
+
+/**
+ * A loader of the backend behind an address. The address is checked now; the call loads the backend. A ready backend is
+ * returned as it is.
+ * @throws {SluiceError} `limiter.url.invalid`
+ */
+export function backendLoader(backend: string | LimitBackend, clock: Clock): BackendLoader {
+  if (typeof backend !== 'string') return { isLocal: backend.isLocal, load: async () => backend }
+  if (backend === 'memory:') {
+    const memory = new MemoryBackend(clock)
+    return { isLocal: true, load: async () => memory }
+  }
+  throw new SluiceError(
+    'limiter.url.invalid',
+    `The backend is invalid: ${JSON.stringify(withoutPassword(backend))}. Expected memory:, or a backend.`,
+  )
+}

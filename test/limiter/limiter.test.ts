@@ -1,0 +1,402 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import {
+  createLimiter,
+  defineBackend,
+  limit,
+  type LimitBackend,
+  type Limiter,
+  type LimiterOptions,
+  RateLimited,
+  RateLimitRejected,
+} from '../../src/exports/limiter.ts'
+import { MemoryBackend } from '../../src/limiter/memory/memory.ts'
+import { createManualClock, type ManualClock } from '../../src/testing/manual-clock.ts'
+
+const crm = limit('crm', { rate: 10, per: '1s', burst: 1 })
+const outbound = limit('outbound', { rate: 100, per: '1s' })
+const slots = limit('slots', { concurrency: 1 })
+const limiters: Limiter[] = []
+
+function harness({ clock = createManualClock(), ...options }: Partial<LimiterOptions> & { clock?: ManualClock } = {}) {
+  const limiter = createLimiter({ backend: 'memory:', limits: [crm, outbound, slots], clock, ...options })
+  limiters.push(limiter)
+  const startMs = clock.now()
+  return { clock, limiter, ms: () => clock.now() - startMs }
+}
+
+/** A backend that counts its calls, and can be made unreachable. */
+function watched(clock: ReturnType<typeof createManualClock>) {
+  const memory = new MemoryBackend(clock)
+  const seen = { acquires: 0, requests: 0, isDown: false }
+  const verbs = ['define', 'reserve', 'confirm', 'cancel', 'release', 'extend', 'charge', 'penalize'] as const
+  const rest = ['calibrate', 'change', 'inspect', 'forget', 'close'] as const
+  const reach = async (verb: string, ...args: unknown[]): Promise<unknown> => {
+    if (seen.isDown) throw new Error('connection refused')
+    return (memory[verb as 'define'] as (...given: unknown[]) => Promise<unknown>).apply(memory, args)
+  }
+  const backend = Object.fromEntries([...verbs, ...rest].map((verb) => [verb, reach.bind(null, verb)]))
+  return {
+    seen,
+    memory,
+    backend: defineBackend({
+      ...(backend as unknown as LimitBackend),
+      isLocal: false,
+      acquire: async (requests) => {
+        seen.acquires++
+        seen.requests += requests.length
+        return reach('acquire', requests) as ReturnType<LimitBackend['acquire']>
+      },
+    }),
+  }
+}
+
+afterEach(async () => {
+  await Promise.all(limiters.splice(0).map((limiter) => limiter.close()))
+})
+
+describe('acquire', () => {
+  it('waits until the exact instant of its start', async () => {
+    const { clock, limiter, ms } = harness()
+    const starts: number[] = []
+    for (let i = 0; i < 4; i++) void limiter.acquire([crm.key('a')]).then(() => starts.push(ms()))
+    await clock.advance('1s')
+    expect(starts).toEqual([0, 100, 200, 300])
+  })
+
+  it('answers at once with wait: false, and names the bucket and the time', async () => {
+    const { limiter, clock } = harness()
+    await limiter.acquire([crm.key('a')])
+    const error = await limiter.acquire([crm.key('a')], { wait: false }).catch((thrown: unknown) => thrown)
+    expect(error).toBeInstanceOf(RateLimitRejected)
+    expect(error).toMatchObject({ limit: 'crm', key: 'a', expectedStart: new Date(clock.now() + 100) })
+  })
+
+  it('is rejected as soon as its wait will not do', async () => {
+    const { limiter, ms } = harness()
+    await limiter.acquire([crm])
+    await expect(limiter.acquire([crm], { wait: '99ms' })).rejects.toMatchObject({ code: 'limit.rejected' })
+    expect(ms()).toBe(0)
+  })
+
+  it('is rejected when its wait is over', async () => {
+    const { clock, limiter, ms } = harness()
+    const held = await limiter.acquire([slots])
+    const late: number[] = []
+    void limiter.acquire([slots], { wait: '3s' }).catch(() => late.push(ms()))
+    await clock.advance('10s')
+    expect(late).toEqual([3000])
+    await held.release()
+  })
+
+  it('goes by priority, then first come', async () => {
+    const { clock, limiter } = harness()
+    await limiter.acquire([crm])
+    const order: string[] = []
+    for (const [name, priority] of [
+      ['a', 0],
+      ['b', 0],
+      ['c', 5],
+      ['d', -1],
+    ] as const)
+      void limiter.acquire([crm], { priority }).then(() => order.push(name))
+    await clock.advance('1s')
+    expect(order).toEqual(['c', 'a', 'b', 'd'])
+  })
+
+  it('lets no light call pass a heavy head', async () => {
+    const heavy = limit('heavy', { rate: 10, per: '1s' })
+    const { clock, limiter } = harness({ limits: [heavy] })
+    await limiter.acquire([heavy.weight(10)])
+    const order: string[] = []
+    void limiter.acquire([heavy.weight(10)]).then(() => order.push('heavy'))
+    void limiter.acquire([heavy]).then(() => order.push('light'))
+    await clock.advance('900ms')
+    expect(order).toEqual([])
+    await clock.advance('200ms')
+    expect(order).toEqual(['heavy', 'light'])
+  })
+
+  it('gives up with the reason of its signal, and takes nothing', async () => {
+    const { clock, limiter } = harness()
+    await expect(limiter.acquire([crm], { signal: AbortSignal.abort(new Error('stop')) })).rejects.toThrow('stop')
+    await limiter.acquire([crm])
+    const controller = new AbortController()
+    const waiting = limiter.acquire([crm], { signal: controller.signal })
+    controller.abort(new Error('enough'))
+    await expect(waiting).rejects.toThrow('enough')
+    await clock.advance('100ms')
+    await limiter.acquire([crm], { wait: false })
+    expect(limiter.waiting).toBe(0)
+  })
+
+  it('refuses more than maxWaiting', async () => {
+    const { limiter } = harness({ maxWaiting: 2 })
+    await limiter.acquire([crm])
+    const waiting = [limiter.acquire([crm]), limiter.acquire([crm])]
+    await expect(limiter.acquire([crm])).rejects.toMatchObject({ code: 'limiter.full' })
+    const ended = Promise.allSettled(waiting)
+    await limiter.close()
+    expect((await ended).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+    await expect(limiter.acquire([crm])).rejects.toMatchObject({ code: 'limiter.closed' })
+  })
+
+  it.each([
+    ['a limit that is not listed', [limit('other', { rate: 1, per: '1s' })], 'limit.unknown'],
+    ['another policy under the same name', [limit('crm', { rate: 1, per: '1s' })], 'limit.conflict'],
+    ['a weight above the burst', [crm.weight(2)], 'limit.weight.above_burst'],
+    ['a key of a job', [crm.by(() => 'a')], 'option.invalid'],
+    ['no uses', [], 'option.invalid'],
+  ])('refuses %s, and writes nothing', async (_, uses, code) => {
+    const { limiter } = harness()
+    await expect(limiter.acquire(uses)).rejects.toMatchObject({ code })
+  })
+
+  it('takes a key over 1 KiB by its hash', async () => {
+    const { limiter } = harness()
+    await limiter.acquire([crm.key('x'.repeat(2000))])
+    await expect(limiter.acquire([crm.key('x'.repeat(2000))], { wait: false })).rejects.toMatchObject({
+      code: 'limit.rejected',
+    })
+    await limiter.acquire([crm.key(`${'x'.repeat(1999)}y`)], { wait: false })
+  })
+})
+
+describe('a line', () => {
+  it('asks once for all that wait, and then at the instant that it was told', async () => {
+    const clock = createManualClock()
+    const { backend, seen } = watched(clock)
+    const { limiter } = harness({ backend, clock })
+    for (let i = 0; i < 10; i++) void limiter.acquire([outbound.weight(50)])
+    await clock.advance('1s')
+    expect(seen.acquires).toBe(3)
+    await clock.advance('5s')
+    expect(limiter.waiting).toBe(0)
+  })
+
+  it('remembers a denial: a closed bucket costs no call', async () => {
+    const clock = createManualClock()
+    const { backend, seen } = watched(clock)
+    const { limiter } = harness({ backend, clock })
+    await limiter.acquire([crm])
+    for (let i = 0; i < 50; i++) await limiter.acquire([crm], { wait: false }).catch(() => undefined)
+    expect(seen.acquires).toBe(2)
+    await clock.advance('100ms')
+    await limiter.acquire([crm], { wait: false })
+    expect(seen.acquires).toBe(3)
+  })
+
+  it('of another set of buckets asks in the same call', async () => {
+    const clock = createManualClock()
+    const { backend, seen } = watched(clock)
+    const { limiter } = harness({ backend, clock })
+    await Promise.all(['a', 'b', 'c'].map((key) => limiter.acquire([crm.key(key), outbound])))
+    expect(seen).toMatchObject({ acquires: 1, requests: 3 })
+  })
+
+  it('wakes when a permit returns in this process, and asks again for those of others', async () => {
+    const clock = createManualClock()
+    const { backend } = watched(clock)
+    const one = harness({ backend, clock })
+    const other = harness({ backend, clock })
+    const held = await one.limiter.acquire([slots])
+    const got: string[] = []
+    void other.limiter.acquire([slots]).then((permit) => {
+      got.push('other')
+      return permit.release()
+    })
+    await clock.advance('1s')
+    expect(got).toEqual([])
+    await held.release()
+    await clock.advance('250ms')
+    expect(got).toEqual(['other'])
+  })
+
+  it('asks at once after this process lifted the limit', async () => {
+    const { clock, limiter, ms } = harness()
+    await limiter.pause(crm)
+    const got: number[] = []
+    void limiter.acquire([crm]).then(() => got.push(ms()))
+    await clock.advance('10ms')
+    await limiter.resume(crm)
+    await clock.advance('1ms')
+    expect(got).toEqual([10])
+  })
+})
+
+describe('permits', () => {
+  it('are held by heartbeats for as long as the work lasts', async () => {
+    const { clock, limiter } = harness({ lease: '3s' })
+    const permit = await limiter.acquire([slots])
+    await clock.advance('1m')
+    await expect(limiter.acquire([slots], { wait: false })).rejects.toMatchObject({ limit: 'slots' })
+    expect(permit.signal.aborted).toBe(false)
+    await permit.release()
+    await permit.release()
+    await limiter.acquire([slots], { wait: false })
+  })
+
+  it('abort their signal when the lease ended all the same', async () => {
+    const clock = createManualClock()
+    const { backend, memory } = watched(clock)
+    const { limiter } = harness({ backend, clock, lease: '3s' })
+    const permit = await limiter.acquire([slots])
+    const { signal } = permit
+    await memory.close()
+    await clock.advance('2s')
+    expect(signal.reason).toMatchObject({ code: 'lease.lost' })
+  })
+})
+
+describe('run', () => {
+  it('releases when the work ends or fails', async () => {
+    const { limiter } = harness()
+    expect(await limiter.run([slots], () => 5)).toBe(5)
+    await expect(limiter.run([slots], () => Promise.reject(new Error('boom')))).rejects.toThrow('boom')
+    await limiter.run([slots], () => undefined, { wait: false })
+  })
+
+  it('closes the bucket for a RateLimited', async () => {
+    const { clock, limiter } = harness()
+    const told: unknown[] = []
+    limiter.on('rate_limit.dynamic_adjusted', (event) => told.push(event))
+    const work = () => Promise.reject(new RateLimited({ retryAfter: '30s' }))
+    await expect(limiter.run([crm.key('a'), outbound], work)).rejects.toBeInstanceOf(RateLimited)
+    const { closedUntil } = await limiter.inspect(crm.key('a'))
+    expect(closedUntil).toEqual(new Date(clock.now() + 30_000))
+    expect(told).toEqual([{ limit: 'crm', key: 'a', until: closedUntil, remaining: null }])
+  })
+
+  it('corrects a cost', async () => {
+    const tokens = limit('tokens', { rate: 100, per: '1m' })
+    const { limiter } = harness({ limits: [tokens] })
+    await limiter.run([tokens.weight(50)], (ctx) => ctx.charge(tokens, -30))
+    expect(await limiter.inspect(tokens)).toMatchObject({ available: 80 })
+    await limiter.charge(tokens, 90)
+    expect(await limiter.inspect(tokens)).toMatchObject({ available: 0, debt: 10 })
+    await expect(limiter.charge(tokens, -1)).rejects.toMatchObject({ code: 'option.invalid' })
+  })
+})
+
+describe('fetch', () => {
+  const api = limit('api', { rate: 100, per: '1s', calibrate: 'headers' })
+  const uses = (request: Request) => [api.key(new URL(request.url).hostname)]
+
+  it('waits for its budget, and learns from the headers', async () => {
+    const { clock, limiter } = harness({ limits: [api] })
+    const answer = () => new Response('ok', { headers: { RateLimit: '"default";r=3;t=60' } })
+    const get = limiter.fetch({ uses, fetch: async () => answer() })
+    expect(await (await get('https://api.example/a')).text()).toBe('ok')
+    expect(await limiter.inspect(api.key('api.example'))).toMatchObject({ available: 3 })
+    await clock.advance('1m')
+    expect(await limiter.inspect(api.key('api.example'))).toMatchObject({ available: 100 })
+  })
+
+  it('sends a refused request again, after its budget', async () => {
+    const { clock, limiter, ms } = harness({ limits: [api] })
+    const sent: [number, string][] = []
+    const get = limiter.fetch({
+      uses,
+      retries: 1,
+      fetch: async (input) => {
+        sent.push([ms(), await (input as Request).text()])
+        return sent.length === 1 ? new Response('', { status: 429, headers: { 'Retry-After': '7' } }) : new Response('')
+      },
+    })
+    const answer = get('https://api.example/a', { method: 'POST', body: 'hello' })
+    await clock.advance('10s')
+    expect((await answer).status).toBe(200)
+    expect(sent).toEqual([
+      [0, 'hello'],
+      [7000, 'hello'],
+    ])
+  })
+})
+
+describe('a backend that cannot be reached', () => {
+  it('closed: calls wait, and go on when it is back; both are told once', async () => {
+    const clock = createManualClock()
+    const { backend, seen } = watched(clock)
+    const { limiter, ms } = harness({ backend, clock })
+    const told: string[] = []
+    limiter.on('rate_limit.backend_down', () => told.push(`down ${ms()}`))
+    limiter.on('rate_limit.backend_up', ({ granted }) => told.push(`up ${granted}`))
+    await limiter.acquire([outbound])
+    seen.isDown = true
+    const got: number[] = []
+    for (let i = 0; i < 5; i++) void limiter.acquire([outbound]).then(() => got.push(ms()))
+    await clock.advance('3s')
+    await expect(limiter.acquire([crm], { wait: false })).rejects.toMatchObject({ code: 'limit.rejected' })
+    await expect(limiter.inspect(crm)).rejects.toMatchObject({ code: 'limiter.backend_down', lasts: 'passes' })
+    expect(got).toEqual([])
+    seen.isDown = false
+    const backMs = ms()
+    await clock.advance('500ms')
+    expect(got).toHaveLength(5)
+    expect(Math.max(...got) - backMs).toBeLessThanOrEqual(500)
+    expect(told).toEqual(['down 50', 'up 0'])
+  })
+
+  it('open: calls go on, and are counted', async () => {
+    const clock = createManualClock()
+    const { backend, seen } = watched(clock)
+    const { limiter } = harness({ backend, clock, failMode: { crm: 'open' } })
+    const blind: number[] = []
+    limiter.on('rate_limit.backend_up', ({ granted }) => blind.push(granted))
+    seen.isDown = true
+    const started = Promise.all([1, 2, 3].map(() => limiter.acquire([crm])))
+    await clock.advance('100ms')
+    await started
+    const both = limiter.acquire([crm, outbound], { wait: '10ms' }).catch((error: unknown) => error)
+    await clock.advance('100ms')
+    expect(await both).toBeInstanceOf(RateLimitRejected)
+    seen.isDown = false
+    await clock.advance('1s')
+    await limiter.acquire([crm])
+    expect(blind).toEqual([3])
+    expect((await limiter.inspect(crm)).grantedBlindly).toBe(3)
+  })
+})
+
+describe('reservations', () => {
+  it('give the exact start, and go at it', async () => {
+    const { clock, limiter } = harness()
+    await limiter.acquire([crm])
+    const { id, startAfterMs } = await limiter.reserve([crm], { atMost: '1s' })
+    expect(startAfterMs).toBe(100)
+    expect(await limiter.confirm(id)).toEqual({ kind: 'wait', startAfterMs: 100 })
+    await clock.advance('100ms')
+    expect(await limiter.confirm(id)).toMatchObject({ kind: 'go' })
+    expect(await limiter.confirm(id)).toEqual({ kind: 'gone' })
+    await expect(limiter.reserve([crm], { atMost: '99ms' })).rejects.toBeInstanceOf(RateLimitRejected)
+  })
+})
+
+describe('many keys', () => {
+  it('leave only those buckets that still count', async () => {
+    const clock = createManualClock()
+    const memory = new MemoryBackend(clock)
+    const { limiter } = harness({ backend: memory, clock })
+    for (let i = 0; i < 5000; i++) {
+      await limiter.acquire([crm.key(i)])
+      if (i % 100 === 0) await clock.advance('100ms')
+    }
+    expect(memory.size).toBeLessThan(500)
+    expect(await limiter.inspect(crm.key(0))).toMatchObject({ available: 1, active: 0 })
+  })
+})
+
+describe('createLimiter', () => {
+  it.each([
+    [{ backend: 'redi://x' }, 'limiter.url.invalid'],
+    [{ backend: {} }, 'option.invalid'],
+    [{ limits: crm }, 'option.invalid'],
+    [{ maxWaiting: 0 }, 'option.invalid'],
+    [{ lease: '1ms' }, 'option.invalid'],
+    [{ failMode: 'ajar' }, 'option.invalid'],
+    [{ namespace: '' }, 'option.invalid'],
+    [{ prefix: 'x' }, 'option.invalid'],
+  ])('refuses %j', (options, code) => {
+    const all = { backend: 'memory:', limits: [crm], ...options } as unknown as LimiterOptions
+    expect(() => createLimiter(all)).toThrow(expect.objectContaining({ code }))
+  })
+})
