@@ -10,6 +10,7 @@ import { registerLimits } from './commands/limits.ts'
 import { registerMigrate } from './commands/migrate.ts'
 import { registerSchedules } from './commands/schedules.ts'
 import { registerServe } from './commands/serve.ts'
+import { registerWorkflows } from './commands/workflows.ts'
 
 // To add a command: import its register function and list it here, in the order that --help shows.
 const commands: readonly ((program: Command) => void)[] = [
@@ -17,6 +18,7 @@ const commands: readonly ((program: Command) => void)[] = [
   registerJobs,
   registerSchedules,
   registerForecast,
+  registerWorkflows,
   registerMigrate,
   registerServe,
   registerDemo,
