@@ -112,13 +112,13 @@ withPostgres('the functions of PostgreSQL', () => {
     for (const wait of waits) await ask(`INSERT INTO sluice.max_waits VALUES ('every', $1, $2)`, ...wait)
     const boundOf = (limit: string, key: string): number | null =>
       limit === 'every' ? (waits.find(([own]) => own === key) ?? waits[0])![1] : null
-    const policies = { policy: (limit: string, key: string) => ({ maxWaitUs: boundOf(limit, key) }) }
+    const current = { policy: (limit: string, key: string) => ({ maxWaitUs: boundOf(limit, key) }) }
     const instant = { nowUs: 50_000_000, wallUs: 900_000 }
     const { nowUs, wallUs } = instant
     const used = [[], ['every'], ['none'], ['every:own'], ['every:freed'], ['none', 'every:own'], ['every', 'none']]
     for (const uses of used.map((limits) => usesOf(limits)))
       for (const expiresAtMs of [null, 1_000, 9_000]) {
-        const expected = latestStartUs({ policies } as unknown as Context, uses, expiresAtMs, instant)
+        const expected = latestStartUs({ policies: { current } } as unknown as Context, uses, expiresAtMs, instant)
         const text = uses.length === 0 ? null : JSON.stringify(uses.map(({ limit, key }) => [limit, key]))
         const expiresUs = expiresAtMs === null ? null : expiresAtMs * 1000
         const found = await value('SELECT sluice.latest_start($1, $2, $3, $4)', text, expiresUs, nowUs, wallUs)

@@ -1,5 +1,5 @@
 import type { Statements } from '../../database/postgres.ts'
-import { column, columns } from '../shared/columns.ts'
+import { columns, numbers, texts, textsOrNull } from '../shared/columns.ts'
 import { LOST } from '../shared/lost.ts'
 import type { Recovered } from '../contract/store.ts'
 import { newsOf, retentionOf } from './advance.ts'
@@ -10,14 +10,9 @@ import { expireWorkers } from '../shared/workers.ts'
 import { accessOf } from './shared-sql.ts'
 
 const RECOVERED = columns({
-  id: column<string>('r_id'),
-  task: column<string>('r_task'),
-  queue: column<string>('r_queue'),
-  input: column<string>('r_input'),
-  attempt: column<number>('r_attempt'),
-  state: column<number>('r_state'),
-  seq: column<number>('r_seq'),
-  flows: column<string | null>('r_flows'),
+  ...texts('r_id', 'r_task', 'r_queue', 'r_input'),
+  ...numbers('r_attempt', 'r_state', 'r_seq'),
+  ...textsOrNull('r_flows'),
 })
 
 /** Takes back the jobs of dead workers, and those whose lease ran out; a lost run counts as an attempt. */
@@ -31,10 +26,11 @@ export async function recover(context: Context, db: Statements): Promise<Recover
     LOST,
   )
   const rows = found.map(RECOVERED.read)
-  const flows = newsOf(rows[0]?.flows ?? null)
-  return rows.map(({ id, task, queue, input, attempt, state, seq }) => {
-    const flow = flows.get(seq)
-    return { id, task, queue, input, attempt, state: stateName(state), ...(flow && { flow }) }
+  const flows = newsOf(rows[0]?.r_flows ?? null)
+  return rows.map((row) => {
+    const flow = flows.get(row.r_seq)
+    const job = { id: row.r_id, task: row.r_task, queue: row.r_queue, input: row.r_input, attempt: row.r_attempt }
+    return { ...job, state: stateName(row.r_state), ...(flow && { flow }) }
   })
 }
 

@@ -60,28 +60,16 @@ export async function rejectLate(
     for (const row of rows.map(LATE.read)) {
       const latestUs = latestStartUs(limits, row, instant)
       // Otherwise the bound on its wait changed while it waited.
-      if (latestUs < instant.nowUs)
-        rejected.push(...(await end(context, db, row, whyOf(limits, row, instant), instant, inFlows)))
-      else
+      if (latestUs < instant.nowUs) {
+        const ended = await discard(context, db, row.seq, whyOf(limits, row, instant), instant, inFlows)
+        if (ended.length > 0) await announce(db, [row.seq])
+        rejected.push(...ended)
+      } else
         await db.run('UPDATE sluice.jobs SET due = $2 WHERE seq = $1', row.seq, latestUs === Infinity ? null : latestUs)
     }
     const flows = inFlows.length === 0 ? [] : [...(await advance(context, db, inFlows)).values()]
     return { rejected, flows, looked: rows.length }
   })
-}
-
-async function end(
-  context: Context,
-  db: Statements,
-  row: Row,
-  why: Why,
-  instant: Instant,
-  inFlows: number[],
-): Promise<Rejected[]> {
-  const { seq } = row
-  const ended = await discard(context, db, seq, why, instant, inFlows)
-  if (ended.length > 0) await announce(db, [seq])
-  return ended
 }
 
 /** Ends a waiting job for good; the caller has to update its lane. @param inFlows gets a job of a flow */

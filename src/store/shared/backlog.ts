@@ -1,20 +1,14 @@
 import type { BucketBacklog } from '../contract/waits.ts'
 import { loadBuckets, OF_THE_FLEET } from './buckets.ts'
-import { column, columns, numbers } from './columns.ts'
+import { columns, numbers } from './columns.ts'
 import { ask, type Reading } from './reading.ts'
 import { type Access, all, now } from './sql.ts'
 import { LANE, STATE } from './state.ts'
 
 /** The jobs that wait for one bucket, with their units and given priorities. */
-const BACKLOG = columns({
-  ...numbers('bucket'),
-  jobs: column<number>('count(*)'),
-  units: column<number>('sum(units)::bigint'),
-  least: column<number>('min(units)'),
-  most: column<number>('max(units)'),
-  lowest: column<number>('min(given)'),
-  highest: column<number>('max(given)'),
-})
+const BACKLOG = columns(numbers('bucket', 'jobs', 'units', 'least', 'most', 'lowest', 'highest'))
+const SUMS = `bucket, count(*) AS jobs, sum(units)::bigint AS units, min(units) AS least, max(units) AS most,
+  min(given) AS lowest, max(given) AS highest`
 const NONE = { jobs: 0, units: 0, least: 1, most: 1, lowest: 0, highest: 0 }
 
 /** The backlog of a limit's buckets, counted over all lanes that are not empty. */
@@ -25,7 +19,7 @@ export function* backlog(access: Access, limit: string, key?: string): Reading<B
   const buckets = yield* loadBuckets(access, limits, instant, OF_THE_FLEET, limit, key ?? null)
   const rows = yield* all(
     access.db,
-    `SELECT ${BACKLOG.list} FROM (SELECT e.value AS bucket, coalesce((j.weights::json ->> (e.n - 1)::int)::int, 1) AS units,
+    `SELECT ${SUMS} FROM (SELECT e.value AS bucket, coalesce((j.weights::json ->> (e.n - 1)::int)::int, 1) AS units,
        coalesce(j.asked, j.priority) AS given
      FROM sluice.lanes l CROSS JOIN unnest(l.buckets) WITH ORDINALITY e(value, n) CROSS JOIN sluice.jobs j
      WHERE j.lane = l.${access.laneKey} AND j.state = ${STATE.available}

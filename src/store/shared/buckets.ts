@@ -20,7 +20,7 @@ export function* loadBuckets(
   where: string,
   ...values: SqlValue[]
 ): Reading<StoredBucket[]> {
-  const rows = yield* all(db, `SELECT ${BUCKET.list} FROM sluice.buckets b WHERE ${where}`, ...values)
+  const rows = yield* all(db, `SELECT ${BUCKET.of('b')} FROM sluice.buckets b WHERE ${where}`, ...values)
   return rows.map((row) => {
     const fields = BUCKET.read(row)
     const limit = limitName(fields.limit)

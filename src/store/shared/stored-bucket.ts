@@ -1,7 +1,7 @@
 import type { Bucket } from '../../policy/admission/lane.ts'
 import { decodeBucket, newBucket } from '../../policy/limits/bucket.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
-import { column, type Columns, columns } from './columns.ts'
+import { column, type Columns, columns, numbers, texts } from './columns.ts'
 import { NO_POLICY, type Timeline } from '../../policy/limits/timeline.ts'
 
 /**
@@ -45,19 +45,17 @@ export function namesOf(bucket: { readonly limit: string; readonly key: string; 
   return worker === FLEET ? { limit, key } : { limit, key, worker }
 }
 
-/** The columns of a bucket `b`. */
+/** The columns of a bucket, in the order in which `claim_read` of PostgreSQL answers them too. */
 export const BUCKET: Columns<BucketFields> = columns({
-  id: column<number>('b.id'),
-  limit: column<string>('b.limit_name'),
-  key: column<string>('b.key'),
-  stored: column<string | null>('b.state'),
-  revision: column<number>('b.revision'),
-  active: column<number>('b.active'),
-  lanes: column<number>('b.lanes'),
-  wakeAtUs: column<number | null>('b.wake_at'),
-  deferred: column<number>('b.deferred'),
-  toldUs: column<number | null>('b.told'),
-  worker: column<number>('b.worker'),
+  ...numbers('id'),
+  limit: column<string>('limit_name'),
+  ...texts('key'),
+  stored: column<string | null>('state'),
+  ...numbers('revision', 'active', 'lanes'),
+  wakeAtUs: column<number | null>('wake_at'),
+  ...numbers('deferred'),
+  toldUs: column<number | null>('told'),
+  ...numbers('worker'),
 })
 
 /** The fields of a bucket that both stores keep. */

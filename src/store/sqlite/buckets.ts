@@ -5,7 +5,7 @@ import { readName } from './own.ts'
 
 /** Loads a bucket by its id, carried over to the limit's current policy. */
 export function loadBucket(context: Context, id: number, nowUs: number): StoredBucket {
-  const row = context.db.get(`SELECT ${BUCKET.list} FROM buckets b WHERE b.id = ?`, id)
+  const row = context.db.get(`SELECT ${BUCKET.of('b')} FROM buckets b WHERE b.id = ?`, id)
   if (!row) throw new RangeError(`Bucket ${id} is named by a lane, but it is not stored`)
   return fromRow(context, row, nowUs)
 }
@@ -13,13 +13,13 @@ export function loadBucket(context: Context, id: number, nowUs: number): StoredB
 /** Loads many buckets by their ids. */
 export function loadBuckets(context: Context, ids: readonly number[], nowUs: number): StoredBucket[] {
   return context.db
-    .all(`SELECT ${BUCKET.list} FROM json_each(?) e CROSS JOIN buckets b ON b.id = e.value`, JSON.stringify(ids))
+    .all(`SELECT ${BUCKET.of('b')} FROM json_each(?) e CROSS JOIN buckets b ON b.id = e.value`, JSON.stringify(ids))
     .map((row) => fromRow(context, row, nowUs))
 }
 
 /** Loads a bucket by limit and key; null: no job has ever needed it. */
 export function findBucket(context: Context, limit: string, key: string, nowUs: number): StoredBucket | null {
-  const sql = `SELECT ${BUCKET.list} FROM buckets b WHERE limit_name = ? AND key = ?`
+  const sql = `SELECT ${BUCKET.of('b')} FROM buckets b WHERE limit_name = ? AND key = ?`
   const row = context.db.get(sql, limit, key)
   return row ? fromRow(context, row, nowUs) : null
 }
@@ -38,7 +38,7 @@ export function bucketId(context: Context, limit: string, key: string, nowUs: nu
 /** Writes a bucket that a decision changed. */
 export function saveBucket(context: Context, bucket: StoredBucket, nowUs: number): void {
   if (bucket.changed) {
-    const { revision } = context.policies.timeline(bucket.limit)
+    const { revision } = context.policies.current.timeline(bucket.limit)
     context.db.run(
       'UPDATE buckets SET state = ?, revision = ?, active = ?, wake_at = ?, deferred = ?, told = ?, touched = ? WHERE id = ?',
       encodeBucket(bucket.state),
@@ -79,5 +79,7 @@ export function returnPermits(context: Context, permits: string, nowUs: number):
 function fromRow(context: Context, row: readonly unknown[], nowUs: number): StoredBucket {
   const fields = BUCKET.read(row)
   const { limit } = readName(fields.limit)
-  return bucketOf({ ...fields, limit }, context.policies.timeline(limit), nowUs, () => context.clock.wallOffsetUs())
+  return bucketOf({ ...fields, limit }, context.policies.current.timeline(limit), nowUs, () =>
+    context.clock.wallOffsetUs(),
+  )
 }

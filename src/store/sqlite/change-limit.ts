@@ -19,7 +19,7 @@ export function countPermits(context: Context, limit: string, concerns: (key: st
   const nowUs = context.clock.nowUs()
   const holds = new Map<number, number[]>()
   for (const [seq, named, key, permits, worker] of rows) {
-    const apart = context.policies.policy(limit, key)?.scope === 'worker' && worker !== null
+    const apart = context.policies.current.policy(limit, key)?.scope === 'worker' && worker !== null
     const bucket = bucketId(context, apart ? ownName(limit, worker) : limit, key, nowUs)
     const held = holds.get(seq) ?? (permits === null ? [] : (JSON.parse(permits) as number[]))
     if (!concerns(key) || held.includes(bucket)) continue

@@ -123,7 +123,7 @@ export function claim(context: Context, all: ClaimRequest): Claim {
     moved >= AT_ONCE ||
     late.length >= AT_ONCE
   const lineUs = again ? nowUs : nextLineUs(context, admission, decision, { worker: request.worker, shares, untilUs })
-  const nextWakeUs = again ? nowUs : Math.min(wakeUs, fireUs, lineUs, dueUs, context.policies.nextEndUs)
+  const nextWakeUs = again ? nowUs : Math.min(wakeUs, fireUs, lineUs, dueUs, context.policies.current.nextEndUs)
   return {
     jobs,
     ...(request.takers && { details, served: request.takers.length }),
@@ -135,7 +135,7 @@ export function claim(context: Context, all: ClaimRequest): Claim {
     nextWakeUs: nextWakeUs >= NEVER_US ? null : nextWakeUs,
     nextFireUs: Math.min(fireUs, dueUs) >= NEVER_US ? null : Math.min(fireUs, dueUs),
     ...told,
-    ...(request.aheadUs && recallOf(context.policies.generation, decision, work.paused)),
+    ...(request.aheadUs && recallOf(context.policies.current.generation, decision, work.paused)),
     closed: named(told.closed, refusedRows(context, toName(told.closed)), waitingIn(context, told.closed)),
     ...(unknown.length > 0 && { unknown }),
   }
@@ -165,7 +165,7 @@ function refusedRows(context: Context, seqs: readonly number[]): RefusedRow[] {
 /** Whether a claim depends on its worker: some limit has the scope `worker`, or had it and left a view behind. */
 function workersDiffer({ db, policies }: Context): boolean {
   return (
-    policies.ofWorkers ||
+    policies.current.ofWorkers ||
     db.get(`SELECT 1 FROM lanes WHERE state = ${LANE.spread}`) !== undefined ||
     db.get('SELECT 1 FROM lanes WHERE worker IS NOT NULL') !== undefined
   )

@@ -68,7 +68,11 @@ export function placeOf(context: Context, job: Placed, { nowUs, wallUs }: Instan
   )
   const laterUs = Math.max(0, runAtUs - wallUs)
   // A job ages from its possible start on.
-  const level = levelOf(job.priority, stepsAt(context.policies.ageing, nowUs + laterUs), reachedBy(context, job))
+  const level = levelOf(
+    job.priority,
+    stepsAt(context.policies.current.ageing, nowUs + laterUs),
+    reachedBy(context, job),
+  )
   if (pending) return { state: STATE.pending, lane, level, due: null }
   if (laterUs > 0) return { state: STATE.scheduled, lane, level, due: runAtUs }
   const due = latestStartUs(context, job.uses, job.expiresAtMs, { nowUs, wallUs })
@@ -173,9 +177,9 @@ function update(context: Context, job: NewJob, holder: Holder, instant: Instant)
  */
 function reachedBy(context: Context, { uses, priority }: Pick<NewJob, 'uses' | 'priority'>): number | null {
   let reached: number | null = null
-  if (context.policies.ageing === NO_AGEING) return reached
+  if (context.policies.current.ageing === NO_AGEING) return reached
   for (const { limit, key } of uses) {
-    const threshold = context.policies.policy(limit, key)?.headroom?.priority
+    const threshold = context.policies.current.policy(limit, key)?.headroom?.priority
     if (threshold !== undefined && threshold <= priority) reached = Math.max(reached ?? threshold, threshold)
   }
   return reached
@@ -193,7 +197,7 @@ export function latestStartUs(
 ): number | null {
   let latest = expiresAtMs === null ? Infinity : nowUs + Math.round(expiresAtMs * 1000) - wallUs
   for (const { limit, key } of uses) {
-    const maxWaitUs = context.policies.policy(limit, key)?.maxWaitUs ?? null
+    const maxWaitUs = context.policies.current.policy(limit, key)?.maxWaitUs ?? null
     if (maxWaitUs !== null) latest = Math.min(latest, nowUs + maxWaitUs)
   }
   return latest === Infinity ? null : latest

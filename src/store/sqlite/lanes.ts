@@ -43,7 +43,7 @@ const LANE_ROW = 'SELECT state, priority, head, turn, bucket, deputy_of, sieve F
 export function laneOf(context: Context, queue: number, spec: LaneSpec, nowUs: number): number {
   const { uses, share = 1, fairKey = null } = spec
   if (uses.length === 0 && fairKey === null) return unlimitedLaneOf(queue)
-  const spread = uses.some(({ limit, key }) => context.policies.policy(limit, key)?.scope === 'worker')
+  const spread = uses.some(({ limit, key }) => context.policies.current.policy(limit, key)?.scope === 'worker')
   const key = `${laneKey(spec.queue, uses, fairKey)}${spread ? '\0' : ''}`
   // Never cached: another process may have forgotten the lane, and its number may belong to another lane now.
   const found = context.db.get<[number, number]>('SELECT id, share FROM lanes WHERE key = ?', key)

@@ -1,8 +1,4 @@
 import type { SqliteConnection } from '../../database/sqlite.ts'
-import type { Ageing } from '../../policy/admission/ageing.ts'
-import type { LimitPolicy } from '../../policy/limits/limit.ts'
-import type { Timeline } from '../../policy/limits/timeline.ts'
-import type { SetAside } from '../contract/set-aside.ts'
 import { readLimits } from '../shared/limit-changes.ts'
 import { readNow } from '../shared/reading.ts'
 import type { Sql } from '../shared/sql.ts'
@@ -35,40 +31,6 @@ export class Policies {
   /** Drops the cache, which may hold changes that were rolled back. */
   forget(): void {
     this.#known = false
-  }
-
-  /** All changes of a limit; empty if it was never defined. */
-  timeline(name: string): Timeline {
-    return this.#limits.timeline(name)
-  }
-
-  /** The policy in force for one key of a limit; null: the limit is not defined. */
-  policy(name: string, key: string): LimitPolicy | null {
-    return this.#limits.policy(name, key)
-  }
-
-  /** Whether some limit has the scope `worker`. */
-  get ofWorkers(): boolean {
-    return this.#limits.ofWorkers
-  }
-
-  /** Grows with every change of a limit. */
-  get generation(): number {
-    return this.#limits.generation
-  }
-
-  /** The next automatic end of an override or pause of any limit; Infinity: there is none. */
-  get nextEndUs(): number {
-    return this.#limits.nextEndUs
-  }
-
-  /** The unreadable parts of the limits. */
-  get aside(): readonly SetAside[] {
-    return this.#limits.aside
-  }
-
-  get ageing(): Ageing {
-    return this.#limits.ageing
   }
 
   /** The limits as they were last read. */

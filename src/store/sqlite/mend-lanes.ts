@@ -73,7 +73,7 @@ export function mendPermits(context: Context, nowUs: number): number {
   const gone = rows.filter(([, permits]) => !areNumbers(permits))
   for (const [seq, , lane, queue, worker] of gone) {
     const held = usesOf(context, lane, queue).flatMap(({ limit, key }) => {
-      const policy = context.policies.policy(limit, key)
+      const policy = context.policies.current.policy(limit, key)
       return (policy?.concurrency ?? null) === null
         ? []
         : [bucketId(context, nameFor(context, limit, key, worker), key, nowUs)]

@@ -18,7 +18,7 @@ export function nameFor(
   key: string,
   worker: number,
 ): string {
-  return policies.policy(limit, key)?.scope === 'worker' ? ownName(limit, worker) : limit
+  return policies.current.policy(limit, key)?.scope === 'worker' ? ownName(limit, worker) : limit
 }
 
 /** Splits a stored name; worker 0: the fleet. */

@@ -109,7 +109,7 @@ function boundOf(context: Context, lane: number, nowUs: number): Bound {
   let bound: Bound = { limit: '', key: '', expectedStartUs: null, maxWaitUs: Infinity, held: false }
   let held: Bound | null = null
   for (const [limit, key, on, wakeAt] of buckets) {
-    const maxWaitUs = context.policies.policy(limit, key)?.maxWaitUs ?? Infinity
+    const maxWaitUs = context.policies.current.policy(limit, key)?.maxWaitUs ?? Infinity
     const expectedStartUs = on === 0 || wakeAt === null || wakeAt === NEVER_US ? null : Math.max(wakeAt, nowUs)
     const each = { limit, key, expectedStartUs, maxWaitUs, held: on === 1 }
     if (on === 1) held = each

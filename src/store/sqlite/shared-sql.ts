@@ -87,5 +87,5 @@ function lanesOf({ db }: Context, { id, limit, key }: StoredBucket): number[][] 
 export function endOverdue(context: Context): void {
   const { policies, clock } = context
   policies.refresh()
-  if (policies.nextEndUs <= clock.nowUs()) readNow(writeEnds(accessOf(context)))
+  if (policies.current.nextEndUs <= clock.nowUs()) readNow(writeEnds(accessOf(context)))
 }

@@ -100,7 +100,7 @@ export class SqliteStore extends SharedVerbs implements Store {
     this.#unreadable = new UnreadableRows(
       () => clock.now(),
       () => this.#db.write(CHANGES, () => setAside(this.#context)),
-      () => policies.aside,
+      () => policies.current.aside,
     )
     this.#db.onRollback(() => {
       policies.forget()
@@ -257,7 +257,7 @@ export class SqliteStore extends SharedVerbs implements Store {
   async #readLimits<T>(work: () => T): Promise<T> {
     const { policies } = this.#context
     policies.refresh()
-    if (policies.nextEndUs <= this.nowUs()) await this.#db.write(CHANGES, () => endOverdue(this.#context))
+    if (policies.current.nextEndUs <= this.nowUs()) await this.#db.write(CHANGES, () => endOverdue(this.#context))
     return work()
   }
 }
