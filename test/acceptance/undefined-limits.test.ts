@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest'
 import { createManualClock } from '../../src/exports/testing.ts'
-import { input, limit, silentLogger, Sluice, task } from '../../src/exports/index.ts'
 import type { NewJob } from '../../src/jobs/job.ts'
 import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
 import { createStore } from '../../src/store/open.ts'
@@ -15,21 +14,12 @@ const PLENTY: LimitPolicy = {
   retries: 'charge',
 }
 
-test('a call that names a limit which the engine does not know is refused, and nothing is written', async () => {
-  const clock = createManualClock()
-  const work = task('work.item', input<object>(), { run: () => undefined })
-  const engine = new Sluice({ store: 'sqlite::memory:', tasks: [work], clock, logger: silentLogger })
-  await expect(work.enqueue({}, { limits: [limit('nowhere', { rate: 1, per: '1s' })] })).rejects.toMatchObject({
-    code: 'limit.unknown',
-  })
-  expect(await engine.jobs.list()).toEqual([])
-  await engine.stop()
-})
-
 describe('jobs from elsewhere that name a limit nobody has defined', () => {
+  const idOf = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`
+
   function job(n: number, limits: readonly string[]): NewJob {
     return {
-      id: `job-${n}`,
+      id: idOf(n),
       task: 'work.item',
       queue: 'default',
       priority: 0,
@@ -60,18 +50,18 @@ describe('jobs from elsewhere that name a limit nobody has defined', () => {
     await store.enqueue(Array.from({ length: 10 }, (_, n) => job(n, ['later'])))
     await store.enqueue([job(10, [])])
     const first = await claim()
-    expect(first.jobs.map(({ id }) => id)).toEqual(['job-10'])
+    expect(first.jobs.map(({ id }) => id)).toEqual([idOf(10)])
     expect(first.closed).toMatchObject([{ limit: 'later', key: 'A', nextAtUs: null }])
     expect(first.nextWakeUs).toBeNull()
     for (let i = 0; i < 5; i++) expect(await claim()).toMatchObject({ jobs: [], closed: [], looks: 0 })
-    expect(await store.explain('job-3')).toMatchObject({
+    expect(await store.explain(idOf(3))).toMatchObject({
       waitsOn: { limit: 'later', key: 'A' },
       position: 4,
       untilUs: null,
     })
     expect(await store.define([{ name: 'later', policy: PLENTY, version: 0 }])).toEqual(['later'])
     const after = await claim()
-    expect(after.jobs.map(({ id }) => id)).toEqual(Array.from({ length: 10 }, (_, n) => `job-${n}`))
+    expect(after.jobs.map(({ id }) => id)).toEqual(Array.from({ length: 10 }, (_, n) => idOf(n)))
     await store.close()
   })
 })

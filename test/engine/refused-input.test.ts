@@ -116,7 +116,7 @@ describe('a call is refused, and nothing is written, with', () => {
   }
   const gate = limit('gate', { rate: 5, per: '1s' })
   const strict = limit('strict', { rate: 5, per: '1s', onMissingKey: 'fail' })
-  const elsewhere = limit('elsewhere', { rate: 1, per: '1s' })
+  const other = limit('gate', { rate: 6, per: '1s' })
   const cycle: { self?: unknown } = {}
   cycle.self = cycle
   const throwing = (): string => {
@@ -132,7 +132,7 @@ describe('a call is refused, and nothing is written, with', () => {
     ['an object for a key', { key: { id: 1 } }, {}, 'limit.key.invalid'],
     ['a key that is no number', { key: Number.NaN }, {}, 'limit.key.invalid'],
     ['a missing key where the limit needs one', {}, { limits: [strict.by(() => null)] }, 'limit.key.missing'],
-    ['an unknown limit', {}, { limits: [elsewhere] }, 'limit.unknown'],
+    ['another limit of a known name', {}, { limits: [other] }, 'limit.conflict'],
     ['something that is no limit', {}, { limits: [{ rate: 1, per: '1s' }] }, 'option.invalid'],
     ['a BigInt in its input', { payload: 10n }, {}, 'payload.unserialisable'],
     ['a cycle in its input', { payload: cycle }, {}, 'payload.unserialisable'],

@@ -82,7 +82,9 @@ export class SchedulesApi {
   async register(options: ScheduleOptions<never>, job: NewJob): Promise<ScheduleView> {
     const named = toSchedule(options, job)
     if (options.name === undefined) this.#checkUnnamed(named.name, job.input)
-    const { schedule, kind } = await (await this.#hooks.store()).schedule(named)
+    const store = await this.#hooks.store()
+    if (await this.#hooks.limits.store(store)) this.#hooks.wakeup.notify('work')
+    const { schedule, kind } = await store.schedule(named)
     this.#warnIfTooFast(schedule)
     this.#hooks.servedQueues.enqueued([job])
     if (kind !== 'unchanged') this.#hooks.wakeup.notify('schedule')

@@ -6,7 +6,10 @@ import { checkUnits, isLimitUse, type Limit, type LimitUse, useOf, type UseSpec 
 import { keptBack } from '../../policy/limits/headroom.ts'
 import type { LimitPolicy, LimitDefinition } from '../../policy/limits/limit.ts'
 import { partitionKey, readPath, SHARED_KEY } from '../../policy/limits/partition-key.ts'
-import type { BucketUse } from '../../store/contract/store.ts'
+import type { BucketUse, Store } from '../../store/contract/store.ts'
+
+/** Limits beyond this number are reported once. */
+const MANY = 1000
 
 /** The options of a call that its limits depend on. */
 export interface CallTerms {
@@ -21,6 +24,10 @@ export class LimitRegistry {
   readonly #policies = new Map<string, LimitPolicy>()
   /** The first place that listed each limit. */
   readonly #where = new Map<string, string>()
+  /** Definitions that no call of `define` has stored yet. */
+  readonly #unstored = new Map<string, LimitDefinition>()
+  /** A running store of definitions. */
+  #storing: Promise<unknown> | null = null
   /** Policies that equal the one of their name. */
   readonly #same = new WeakSet<LimitPolicy>()
   readonly #warn: (message: string) => void
@@ -38,10 +45,17 @@ export class LimitRegistry {
   add(use: UseSpec<never>, where: string): void {
     this.#check(use, where)
     if (typeof use.weight === 'number') refuseAboveBurst(use.policy, use.weight, `limit ${use.limit} of ${where}`)
-    if (!this.#policies.has(use.limit)) {
-      this.#policies.set(use.limit, use.policy)
-      this.#where.set(use.limit, where)
-    }
+    if (!this.#policies.has(use.limit)) this.#define(use, where)
+  }
+
+  #define({ limit, policy }: UseSpec<never>, where: string): void {
+    this.#policies.set(limit, policy)
+    this.#where.set(limit, where)
+    this.#unstored.set(limit, { name: limit, policy, version: policy.version ?? 0 })
+    if (this.#policies.size > MANY)
+      this.#warnOnce(
+        `This engine defines more than ${MANY} limits, and the store keeps every one. Use one limit with keys: limit.by(…) or limit.key(…).`,
+      )
   }
 
   /** Callers often recreate limits with the same content, which is compared once for each object. */
@@ -65,11 +79,51 @@ export class LimitRegistry {
   }
 
   /**
-   * The buckets that a job of this input needs, in lane order, each once.
-   * @throws {SluiceError} `limit.unknown`, `limit.conflict`, `limit.key.invalid`, `limit.key.missing`,
-   * `limit.key.threw`, `limit.weight.invalid`, `limit.weight.threw`, `limit.weight.above_burst`
+   * Stores the definitions of this engine that the store does not have yet: once for each limit and process, before the
+   * first job that needs it. Other processes then know it. Undefined: there are none.
+   */
+  store(store: Pick<Store, 'define'>): Promise<boolean> | undefined {
+    return this.#unstored.size === 0 ? undefined : this.#store(store)
+  }
+
+  /** @returns whether a definition was news to the store */
+  async #store(store: Pick<Store, 'define'>): Promise<boolean> {
+    // Of the calls that come together, the first stores the definitions of all.
+    while (this.#storing) await this.#storing
+    const definitions = [...this.#unstored.values()]
+    if (definitions.length === 0) return false
+    const storing = store.define(definitions)
+    this.#storing = storing.catch(() => undefined).finally(() => (this.#storing = null))
+    const changed = await storing
+    this.stored(definitions)
+    return changed.length > 0
+  }
+
+  /** A call of the store's `define` has stored these definitions. */
+  stored(definitions: readonly LimitDefinition[]): void {
+    for (const { name } of definitions) this.#unstored.delete(name)
+  }
+
+  /**
+   * The buckets that a job of this input needs, in lane order, each once. A limit that this engine does not know yet is
+   * defined by this use, unless the job is refused.
+   * @throws {SluiceError} `limit.conflict`, `limit.key.invalid`, `limit.key.missing`, `limit.key.threw`,
+   * `limit.weight.invalid`, `limit.weight.threw`, `limit.weight.above_burst`
    */
   resolve(specs: readonly UseSpec<never>[], input: unknown, terms: CallTerms, task: string): BucketUse[] {
+    if (specs.every(({ limit }) => this.#policies.has(limit))) return this.#resolve(specs, input, terms, task)
+    const unknown = specs.filter(({ limit }) => !this.#policies.has(limit))
+    for (const spec of unknown) if (!this.#policies.has(spec.limit)) this.#define(spec, `a call of task ${task}`)
+    try {
+      return this.#resolve(specs, input, terms, task)
+    } catch (error) {
+      for (const { limit } of unknown)
+        for (const map of [this.#policies, this.#where, this.#unstored]) map.delete(limit)
+      throw error
+    }
+  }
+
+  #resolve(specs: readonly UseSpec<never>[], input: unknown, terms: CallTerms, task: string): BucketUse[] {
     const uses: BucketUse[] = []
     for (const spec of specs) {
       const use = this.#resolveOne(spec, input, terms, task)
@@ -82,12 +136,7 @@ export class LimitRegistry {
   }
 
   #resolveOne(spec: UseSpec<never>, input: unknown, terms: CallTerms, task: string): BucketUse | null {
-    const policy = this.#policies.get(spec.limit)
-    if (!policy)
-      throw new SluiceError(
-        'limit.unknown',
-        `The task ${task} names the limit ${spec.limit}, which this engine does not define. List it in new Sluice({ limits: [...] }).`,
-      )
+    const policy = this.#policies.get(spec.limit) ?? spec.policy
     const what = `limit ${spec.limit} of task ${task}`
     this.#check(spec, `a call of task ${task}`)
     let key = SHARED_KEY

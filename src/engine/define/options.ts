@@ -19,7 +19,10 @@ export interface SluiceOptions {
    */
   store: string | Store
   tasks: readonly AnyTask[]
-  /** Limits that calls name and no task lists. */
+  /**
+   * Limits to define at once that no task or queue lists, such as those that code names as texts. A limit that a call
+   * lists is defined by its first use in the process.
+   */
   limits?: readonly Limit[]
   /**
    * The queues that this process serves once started: exactly these. Default: `default` and the queues of its tasks.

@@ -84,6 +84,9 @@ export class Enqueuer implements TaskEngine {
     const jobs = later ? await Promise.all(prepared.map(async (job) => job)) : (prepared as NewJob[])
     const opened = this.#options.store()
     const store = opened instanceof Promise ? await opened : opened
+    // Only the first use of a limit needs a round trip of its own.
+    const defining = calls.limits.store(store)
+    if (defining && (await defining)) wakeup.notify('work')
     const answers = store.enqueue(jobs, options[0]?.tx)
     if (!store.notifiesOwnWrites) wakeup.notify('work')
     const stored = await answers
@@ -129,13 +132,13 @@ function toJob(
   const more = context.queueLimits.ofJobs(queue)
   const { priority = 0, weight } = options
   const terms = termsOfCall(options, task.name)
+  const specs = more.length > 0 ? [...own, ...more] : own
   return {
     id: context.newId(),
     task: task.name,
     queue,
     priority,
     input: text,
-    uses: context.limits.resolve(more.length > 0 ? [...own, ...more] : own, output, { weight, priority }, task.name),
     maxAttempts: (terms.retry ?? task.retry).attempts,
     runAtMs: options.runAt === undefined ? null : dateMs(options.runAt, 'runAt'),
     ...(options.delay !== undefined && { delayUs: delayUs(options.delay, context.clock.now()) }),
@@ -144,6 +147,8 @@ function toJob(
     extra: extraText(options, terms, toCarry(carried)),
     ...(terms.timeoutMs !== null && { terms: { ...NO_TERMS, timeoutUs: terms.timeoutMs * 1000 } }),
     ...fairnessOfJob(task.fairness, options, output, task.name),
+    // The last check: a refused call defines no limit.
+    uses: context.limits.resolve(specs, output, { weight, priority }, task.name),
   }
 }
 
