@@ -100,6 +100,7 @@ const FLOORS = new Map(
     base: 0,
     policy: 1,
     jobs: 2,
+    presets: 3,
     database: 3,
     store: 4,
     limiter: 4,

@@ -33,6 +33,7 @@ describe('a door', () => {
     ['testing', 107],
     ['http', 190],
     ['opentelemetry', 12],
+    ['presets', 36],
   ])('%s loads no backend, and of this package at most %i modules', (door, most) => {
     const modules = modulesOf(`await import('./src/exports/${door}.ts')`)
     expect(modules.filter((url) => BACKEND.test(url))).toEqual([])

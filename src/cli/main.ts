@@ -8,6 +8,7 @@ import { registerForecast } from './commands/forecast.ts'
 import { registerJobs } from './commands/jobs.ts'
 import { registerLimits } from './commands/limits.ts'
 import { registerMigrate } from './commands/migrate.ts'
+import { registerPresets } from './commands/presets.ts'
 import { registerSchedules } from './commands/schedules.ts'
 import { registerServe } from './commands/serve.ts'
 import { registerWorkflows } from './commands/workflows.ts'
@@ -19,6 +20,7 @@ const commands: readonly ((program: Command) => void)[] = [
   registerSchedules,
   registerForecast,
   registerWorkflows,
+  registerPresets,
   registerMigrate,
   registerServe,
   registerDemo,

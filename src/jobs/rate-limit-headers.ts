@@ -32,7 +32,7 @@ interface Budget {
 
 const MAX_HEADER_LENGTH = 4_096
 const NUMBER = /^\d+(?:\.\d+)?$/
-const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/
+const TIMESTAMP = /^\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)$/
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 // Larger numbers are instants: as a delay they would be 31 years, or as seconds lie in the year 5138.
 const FIRST_EPOCH_SECONDS = 1e9
@@ -42,7 +42,7 @@ const LAST_EPOCH_MS = 8.64e15
 /**
  * Reads the budget that a response reports. It knows Retry-After and the RateLimit fields of the IETF drafts: the three
  * fields of drafts 3 to 6, the dictionary of draft 7, the list from draft 8 on. It also knows the common x-ratelimit-*
- * headers, anthropic-ratelimit-*, and X-Shopify-Shop-Api-Call-Limit. Of several budgets the scarcest counts: of the
+ * headers, anthropic-ratelimit-*, X-Shopify-Shop-Api-Call-Limit, and the budgets of Xero and HubSpot. Of several budgets the scarcest counts: of the
  * used-up ones (otherwise of all) the one renewed last. It ignores unreadable values and never throws.
  *
  * @param nowMs the wall clock when the response arrived.
@@ -92,6 +92,14 @@ function budgets(field: (name: string) => string, nowMs: number): readonly Budge
       return separate(field, of('limit'), of('remaining'), [of('reset')], nowMs, name)
     }),
     [shopify(field('x-shopify-shop-api-call-limit'))],
+    XERO.map(([name, header]): Budget | null => {
+      const remaining = count(field(header))
+      return remaining === undefined ? null : { name, remaining }
+    }),
+    ['daily', 'secondly'].map((name) => {
+      const of = `x-hubspot-ratelimit-${name}`
+      return separate(field, of, `${of}-remaining`, [], nowMs, name)
+    }),
   ]
   for (const family of families) {
     const found = family.filter((budget) => budget !== null)
@@ -107,6 +115,12 @@ const ANTHROPIC = [
   'output-tokens',
   'priority-input-tokens',
   'priority-output-tokens',
+]
+
+const XERO: readonly (readonly [name: string, header: string])[] = [
+  ['minute', 'x-minlimit-remaining'],
+  ['day', 'x-daylimit-remaining'],
+  ['app-minute', 'x-appminlimit-remaining'],
 ]
 
 /** `32/40`: calls in the leaking bucket, and its capacity. It does not say when the bucket is empty. */

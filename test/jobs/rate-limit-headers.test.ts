@@ -58,6 +58,15 @@ describe('the headers of one provider', () => {
     expect(read({ 'X-Shopify-Shop-Api-Call-Limit': '40' })).toEqual({})
   })
 
+  test('Xero’s and HubSpot’s are what is left of each budget', () => {
+    const xero = { 'X-MinLimit-Remaining': '59', 'X-DayLimit-Remaining': '0', 'X-AppMinLimit-Remaining': '9999' }
+    expect(read(xero)).toEqual({ remaining: 0 })
+    expect(readRateLimitHeaders(xero, NOW_MS, 'minute')).toEqual({ remaining: 59 })
+    expect(readRateLimitHeaders(xero, NOW_MS, 'app-minute')).toEqual({ remaining: 9999 })
+    const hubspot = { 'X-HubSpot-RateLimit-Daily': '650000', 'X-HubSpot-RateLimit-Daily-Remaining': '649999' }
+    expect(readRateLimitHeaders(hubspot, NOW_MS, 'daily')).toEqual({ limit: 650_000, remaining: 649_999 })
+  })
+
   test.each([
     [429, {}, true],
     [403, { 'x-github-request-id': 'A:1', 'retry-after': '60' }, true],
@@ -109,6 +118,7 @@ describe('the x-ratelimit headers', () => {
     ['1767225605.25', { reset: at(1_767_225_605_250), resetAtMs: 1_767_225_605_250 }],
     ['1767225605123', { reset: at(1_767_225_605_123), resetAtMs: 1_767_225_605_123 }],
     ['2026-01-01T00:00:05Z', { reset: at(NOW_MS + 5_000), resetAtMs: NOW_MS + 5_000 }],
+    ['2026-01-01T00:01Z', { reset: at(NOW_MS + 60_000), resetAtMs: NOW_MS + 60_000 }],
     ['2026-01-01T01:00:05.5+01:00', { reset: at(NOW_MS + 5_500), resetAtMs: NOW_MS + 5_500 }],
     ['Thu, 01 Jan 2026 00:00:05 GMT', { reset: at(NOW_MS + 5_000), resetAtMs: NOW_MS + 5_000 }],
     ['6m0s', { ...resetIn(360_000) }],

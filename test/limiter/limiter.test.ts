@@ -223,6 +223,19 @@ describe('a line', () => {
   })
 })
 
+describe('an override as text', () => {
+  it('changes the numbers of a rate or a window, and is refused with the place that does not fit', async () => {
+    const window = limit('window', '10 in any 1 min')
+    const { limiter } = harness({ limits: [crm, window] })
+    await limiter.override(crm, '20/s burst 4')
+    await limiter.override('window', '30/min')
+    expect((await limiter.inspect(crm)).policy.rule).toMatchObject({ kind: 'rate', rate: 20, burst: 4 })
+    expect((await limiter.inspect(window)).policy.rule).toMatchObject({ kind: 'sliding', max: 30 })
+    await expect(limiter.override(crm, '20/x')).rejects.toThrow('at character 4')
+    await expect(limiter.override(null as never, '20/s')).rejects.toMatchObject({ code: 'option.invalid' })
+  })
+})
+
 describe('permits', () => {
   it('are held by heartbeats for as long as the work lasts', async () => {
     const { clock, limiter } = harness({ lease: '3s' })

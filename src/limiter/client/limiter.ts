@@ -8,7 +8,8 @@ import { RateLimitRejected } from '../../jobs/handler-errors.ts'
 import { isRateLimited } from '../../jobs/rate-limited.ts'
 import type { Limit } from '../../policy/limits/define.ts'
 import { MAX_UNITS } from '../../policy/limits/normalise.ts'
-import type { PolicyChange } from '../../policy/limits/override.ts'
+import { changeInText, type PolicyChange } from '../../policy/limits/override.ts'
+import { NO_POLICY } from '../../policy/limits/timeline.ts'
 import type { BackendLoader, BucketName, BucketUse, Confirmation, LimitBackend } from '../contract/limiter.ts'
 import { Access } from './access.ts'
 import { bucketView, type ChangeOptions, changeOf, type LimiterBucket } from './controls.ts'
@@ -239,9 +240,14 @@ export class Limiter {
     await this.#feedback.penalize(bucket, durationUs(duration, 'duration of limiter.penalize'))
   }
 
-  /** Changes numbers of a limit's policy, for all processes and until it ends. */
-  async override(limit: Limit | string, change: PolicyChange, options: ChangeOptions = {}): Promise<void> {
-    await this.#change('override', limit, change, options)
+  /** Changes numbers of a limit's policy, for all processes and until it ends: `{ rate: 5 }`, or a text as `'5/s'`. */
+  async override(limit: Limit | string, change: PolicyChange | string, options: ChangeOptions = {}): Promise<void> {
+    const name = typeof limit === 'object' && limit !== null ? limit.name : limit
+    const found =
+      typeof change === 'string'
+        ? changeInText(change, this.#limits.policy(name) ?? NO_POLICY, `limit ${name}`)
+        : change
+    await this.#change('override', limit, found, options)
   }
 
   /** Ends an override. False: there was none. */
