@@ -190,19 +190,34 @@ describe('the distance between starts of a strict bucket', () => {
     expect(stage.begun.map(([, now]) => now)).toEqual([1000, 1009, 1018])
   })
 
+  it.each([
+    [100, 10],
+    [10, 100],
+  ])('is the longer one if the limit was changed between them, from %i ms to %i', async (before, after) => {
+    const stage = new Stage()
+    await stage.until(1000)
+    stage.answer(0, { at: 0, key: 'a', gap: before })
+    await stage.until(1002)
+    stage.answer(1002, { at: 1002, key: 'a', gap: after })
+    await stage.until(1200)
+    expect(stage.begun.map(([, now]) => now)).toEqual([1000, 1090])
+  })
+
   it('is remembered for so many buckets, those of the latest starts', async () => {
     const stage = new Stage()
-    await stage.until(5)
-    stage.answer(0, ...of('first', 0), ...of('second', 0))
-    await stage.until(20)
-    stage.answer(10, ...of('first', 10))
-    stage.answer(20, ...Array.from({ length: 9999 }, (_, i) => ({ at: 20, key: String(i) })))
+    const slow = (key: string, at: number): Start => ({ at, key, gap: 100 })
+    await stage.until(50)
+    stage.answer(0, slow('first', 0), slow('second', 0))
+    await stage.until(110)
+    stage.answer(60, slow('first', 60))
+    stage.answer(110, ...Array.from({ length: 9999 }, (_, i) => ({ at: 110, key: String(i) })))
     expect(stage.begun).toHaveLength(10_002)
-    await stage.until(21)
-    stage.answer(12, ...of('first', 12), ...of('second', 12))
-    expect(stage.begun.slice(10_002)).toEqual([[12, 21]])
-    await stage.until(30)
-    expect(stage.begun).toHaveLength(10_004)
+    await stage.until(111)
+    stage.answer(100, slow('first', 100))
+    await stage.until(145)
+    expect(stage.begun).toHaveLength(10_002)
+    stage.answer(130, slow('second', 130))
+    expect(stage.begun.at(-1)).toEqual([130, 145])
   })
 })
 

@@ -18,6 +18,8 @@ export interface Change {
   readonly inputBefore: string | null
   readonly input: string
   readonly due: number | null
+  /** When its run starts: at the change, or later if it was granted ahead. */
+  readonly started: number | null
   /** Of an occurrence: when it was due, µs of the wall. */
   readonly occurs: number | null
 }
@@ -39,13 +41,13 @@ export function testDirectory(): string {
 
 const WATCH = `
   CREATE TABLE observer (at INTEGER PRIMARY KEY, seq INTEGER, id TEXT, was INTEGER, state INTEGER, attempt INTEGER,
-    queue INTEGER, lane INTEGER, worker INTEGER, input_before TEXT, input TEXT, due INTEGER, occurs INTEGER);
+    queue INTEGER, lane INTEGER, worker INTEGER, input_before TEXT, input TEXT, due INTEGER, occurs INTEGER, started INTEGER);
   CREATE TRIGGER observer_arrival AFTER INSERT ON jobs BEGIN
-    INSERT INTO observer (seq, id, was, state, attempt, queue, lane, worker, input_before, input, due, occurs)
-    VALUES (NEW.seq, NEW.id, NULL, NEW.state, NEW.attempt, NEW.queue, NEW.lane, NULL, NULL, NEW.input, NEW.due, NEW.occurs); END;
+    INSERT INTO observer (seq, id, was, state, attempt, queue, lane, worker, input_before, input, due, occurs, started)
+    VALUES (NEW.seq, NEW.id, NULL, NEW.state, NEW.attempt, NEW.queue, NEW.lane, NULL, NULL, NEW.input, NEW.due, NEW.occurs, NEW.started); END;
   CREATE TRIGGER observer_change AFTER UPDATE ON jobs WHEN OLD.state <> 2 OR NEW.state <> 2 BEGIN
-    INSERT INTO observer (seq, id, was, state, attempt, queue, lane, worker, input_before, input, due, occurs)
-    VALUES (NEW.seq, NEW.id, OLD.state, NEW.state, NEW.attempt, NEW.queue, NEW.lane, NEW.worker, OLD.input, NEW.input, NEW.due, NEW.occurs); END;`
+    INSERT INTO observer (seq, id, was, state, attempt, queue, lane, worker, input_before, input, due, occurs, started)
+    VALUES (NEW.seq, NEW.id, OLD.state, NEW.state, NEW.attempt, NEW.queue, NEW.lane, NEW.worker, OLD.input, NEW.input, NEW.due, NEW.occurs, NEW.started); END;`
 
 /** A connection of the simulator's own; it only reads, once the triggers are set. */
 export class WatchedFile {
@@ -69,12 +71,12 @@ export class WatchedFile {
   /** The changes since the last call. */
   changes(): Change[] {
     const rows = this.#all(
-      'SELECT at, seq, id, was, state, attempt, queue, lane, worker, input_before, input, due, occurs FROM observer WHERE at > ? ORDER BY at',
+      'SELECT at, seq, id, was, state, attempt, queue, lane, worker, input_before, input, due, occurs, started FROM observer WHERE at > ? ORDER BY at',
       this.#seen,
     )
     this.#seen = Number(rows.at(-1)?.[0] ?? this.#seen)
     return rows.map((row) => {
-      const [, seq, id, from, to, attempt, queue, lane, worker, inputBefore, input, due, occurs] = row as [
+      const [, seq, id, from, to, attempt, queue, lane, worker, inputBefore, input, due, occurs, started] = row as [
         number,
         number,
         string,
@@ -88,8 +90,9 @@ export class WatchedFile {
         string,
         number | null,
         number | null,
+        number | null,
       ]
-      return { seq, id, from, to, attempt, queue, lane, worker, inputBefore, input, due, occurs }
+      return { seq, id, from, to, attempt, queue, lane, worker, inputBefore, input, due, occurs, started }
     })
   }
 

@@ -77,6 +77,7 @@ export class Engine {
         },
       },
       lease: scenario.leaseMs,
+      ahead: scenario.aheadMs[place] ?? 0,
       random: seededRandom(scenario.seed + place),
     })
   }

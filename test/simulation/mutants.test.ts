@@ -2,7 +2,7 @@
 import { DatabaseSync } from 'node:sqlite'
 import { describe, expect, it, vi } from 'vitest'
 import { SqliteConnection } from '../../src/database/sqlite.ts'
-import type { NewJob } from '../../src/jobs/job.ts'
+import type { GrantedJob, NewJob } from '../../src/jobs/job.ts'
 import type { ClaimRequest, Store } from '../../src/store/contract/store.ts'
 import type { LimitDefinition } from '../../src/policy/limits/limit.ts'
 import type { Sabotage } from './fleet.ts'
@@ -25,10 +25,10 @@ function altered(store: Store, changes: Partial<Store>): Store {
 }
 
 /** The first broken promise, and how it broke. @param first the first seed: the one that notices it as things are */
-async function firstBroken(sabotage: Sabotage = (store) => store, first = 1): Promise<string | null> {
+async function firstBroken(sabotage: Sabotage = (store) => store, first = 1, ahead = false): Promise<string | null> {
   for (let tried = 0; tried < SEEDS; tried++) {
     try {
-      await simulate(((first - 1 + tried) % SEEDS) + 1, sabotage)
+      await simulate(((first - 1 + tried) % SEEDS) + 1, sabotage, ahead)
     } catch (error) {
       if (error instanceof BrokenPromise) return error.message
       throw error
@@ -87,6 +87,44 @@ describe('the simulator notices', () => {
       4,
     )
     expect(broken).toContain('admits')
+  })
+
+  it.each<[string, (job: GrantedJob, nowUs: number) => GrantedJob]>([
+    ['starts before its instant', (job) => ({ ...job, startedUs: job.startedUs - 1000 })],
+    ['is not held', (job, nowUs) => ({ ...job, startedUs: nowUs })],
+  ])('a start granted ahead that %s', async (_, changed) => {
+    const broken = await firstBroken(
+      (store) =>
+        altered(store, {
+          claim: async (request: () => ClaimRequest) => {
+            const claim = await store.claim(request)
+            const jobs = claim.jobs.map((job) => (job.startedUs > claim.nowUs ? changed(job, claim.nowUs) : job))
+            return { ...claim, jobs }
+          },
+        }),
+      1,
+      true,
+    )
+    expect(broken).toMatch(/to start at|before its instant/)
+  })
+
+  it('a start granted ahead that pays for less than it takes', async () => {
+    const broken = await firstBroken(
+      (store) =>
+        altered(store, {
+          claim: async (request: () => ClaimRequest) => {
+            const claim = await store.claim(request)
+            const ahead = claim.jobs.filter((job) => job.startedUs > claim.nowUs)
+            // A give-back of units that are in use, and the run goes on.
+            for (const job of ahead)
+              for (const use of job.uses) await store.charge(use.limit, use.key, -1, claim.nowUs).catch(() => undefined)
+            return claim
+          },
+        }),
+      1,
+      true,
+    )
+    expect(broken).toContain('units in')
   })
 
   it('a claim that forgets to pay', async () => {

@@ -73,6 +73,8 @@ export class ReferenceBucket {
     const from = this.policy
     if (JSON.stringify(from) === JSON.stringify(to)) return
     this.policies[++this.span] = to
+    // The engine counts the change from the last start that was granted.
+    if (this.isAhead(atUs)) this.exact = false
     const same = JSON.stringify([from.rule, from.guardUs]) === JSON.stringify([to.rule, to.guardUs])
     if (!same && this.#bornUs !== null) this.#carry(atUs, from, to)
     this.policy = to
@@ -121,8 +123,19 @@ export class ReferenceBucket {
 
   charge(atUs: number, units: number): void {
     if (units === 0) return
-    this.log.push({ atUs, units })
-    this.#events.push({ kind: 'charge', atUs, units })
+    // Starts of other instants were granted ahead: the engine may know less of the past than the log does.
+    if (this.isAhead(atUs)) this.exact = false
+    this.log.splice(this.log.findLastIndex((each) => each.atUs <= atUs) + 1, 0, { atUs, units })
+    this.#events.splice(this.#events.findLastIndex((each) => each.atUs <= atUs) + 1, 0, { kind: 'charge', atUs, units })
+  }
+
+  /** Whether a start of a later instant is charged. */
+  isAhead(nowUs: number): boolean {
+    return (this.log.at(-1)?.atUs ?? -Infinity) > nowUs
+  }
+
+  isClosed(atUs: number): boolean {
+    return this.#closedUntilUs > atUs
   }
 
   /** A start that did not happen: what it was charged comes back. The engine may give back less; see `exact`. */
@@ -136,6 +149,7 @@ export class ReferenceBucket {
 
   close(atUs: number, untilUs: number): void {
     if (untilUs <= atUs) return
+    if (this.isAhead(atUs)) this.exact = false
     this.#closedUntilUs = Math.max(this.#closedUntilUs, untilUs)
     this.#events.push({ kind: 'close', atUs, untilUs })
   }

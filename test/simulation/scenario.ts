@@ -114,6 +114,8 @@ export type Action = { readonly atUs: number } & (
 export interface Scenario {
   readonly seed: number
   readonly engines: number
+  /** How far ahead each engine is granted starts, in ms; empty: none of them. */
+  readonly aheadMs: readonly number[]
   readonly limits: readonly LimitSpec[]
   readonly queues: readonly QueueSpec[]
   readonly attempts: number
@@ -147,7 +149,8 @@ export function behaviourOf(seed: number, n: number, run: number): Behaviour {
   }
 }
 
-export function scenarioOf(seed: number): Scenario {
+/** @param ahead engines are granted starts ahead */
+export function scenarioOf(seed: number, ahead = false): Scenario {
   const draw = new Draw(seededRandom(seed))
   const engines = draw.chance(0.5) ? 1 : draw.int(2, 4)
   const changing = draw.chance(0.5)
@@ -175,6 +178,7 @@ export function scenarioOf(seed: number): Scenario {
   return {
     seed,
     engines,
+    aheadMs: ahead ? aheadOf(seed, engines) : [],
     limits: all,
     queues,
     attempts: draw.int(1, 4),
@@ -183,6 +187,13 @@ export function scenarioOf(seed: number): Scenario {
     leaseMs: draw.pick([1000, 3000, 9000]),
     actions,
   }
+}
+
+/** Drawn apart, so that a seed is the same history without it. Engines of one fleet may look differently far. */
+function aheadOf(seed: number, engines: number): number[] {
+  const draw = new Draw(seededRandom(seed * 15_485_863))
+  const drawn = Array.from({ length: engines }, () => draw.pick([0, 5, 20, 50]))
+  return drawn.some((ms) => ms > 0) ? drawn : drawn.map(() => 20)
 }
 
 /** A limit, and, where limits change, sometimes its later definitions: of any kind, with room for every job. */

@@ -11,6 +11,9 @@ describe('a simulated fleet keeps its promises', () => {
     it(`seed ${only}`, async () => {
       expect((await simulate(Number(only))).jobs).toBeGreaterThan(0)
     })
+    it(`seed ${only}, with starts that are granted ahead`, async () => {
+      expect((await simulate(Number(only), undefined, true)).jobs).toBeGreaterThan(0)
+    })
     return
   }
   for (let first = 1; first <= SEEDS; first += AT_ONCE)
@@ -23,5 +26,15 @@ describe('a simulated fleet keeps its promises', () => {
         seen.occurrences += occurrences
       }
       for (const count of Object.values(seen)) expect(count).toBeGreaterThan(AT_ONCE / 2)
+    })
+  for (let first = 1; first <= SEEDS / 4; first += AT_ONCE)
+    it(`seeds ${first} to ${first + AT_ONCE - 1}, with starts that are granted ahead`, async () => {
+      const seen = { ahead: 0, unbegun: 0 }
+      for (let seed = first; seed < first + AT_ONCE; seed++) {
+        const { ahead, unbegun } = await simulate(seed, undefined, true)
+        seen.ahead += ahead
+        seen.unbegun += unbegun
+      }
+      for (const count of Object.values(seen)) expect(count).toBeGreaterThan(5)
     })
 })

@@ -29,6 +29,8 @@ const NOTICE_US = 50_000
 const COMPANY_US = 1_000_000
 /** How soon it is noticed that the wall clock was stepped, µs. */
 const POLL_US = 5_000_000
+/** How much later than possible a start may be that is granted ahead of others, µs. */
+const AHEAD_US = 100_000
 /** How far two readings of two clocks lie apart, µs. */
 const READING_US = 1000
 const RECOVER_EVERY_US = 5_000_000
@@ -68,12 +70,15 @@ export interface Summary {
   /** Overrides, pauses, penalties, charges and definitions. */
   readonly changes: number
   readonly occurrences: number
+  /** Starts that were granted ahead, and those of them that died with their engine or went back. */
+  readonly ahead: number
+  readonly unbegun: number
   readonly virtualMs: number
 }
 
-/** Runs the scenario of one seed. @throws BrokenPromise */
-export async function simulate(seed: number, sabotage: Sabotage = (store) => store): Promise<Summary> {
-  const simulation = new Simulation(scenarioOf(seed), sabotage)
+/** Runs the scenario of one seed. @param ahead with starts that are granted ahead. @throws BrokenPromise */
+export async function simulate(seed: number, sabotage: Sabotage = (store) => store, ahead = false): Promise<Summary> {
+  const simulation = new Simulation(scenarioOf(seed, ahead), sabotage)
   try {
     return await simulation.run()
   } finally {
@@ -112,6 +117,14 @@ class Simulation implements Observer {
   /** Handlers entered at this instant, by run; and runs handed to an engine at this instant. */
   #entered = new Map<string, Engine>()
   #handed = new Map<string, Engine>()
+  /** Runs granted ahead that their engine holds, by run. */
+  readonly #held = new Map<
+    string,
+    { readonly engine: Engine; readonly atUs: number; readonly queue: string; readonly seq: number }
+  >()
+  readonly #looksAhead: boolean
+  #ahead = 0
+  #unbegun = 0
   #joinedUs = -Infinity
   /** The times at which a claim of each engine started nothing, and yet was to be repeated at once. */
   readonly #idle = new Map<Engine, number>()
@@ -128,6 +141,7 @@ class Simulation implements Observer {
   constructor(scenario: Scenario, sabotage: Sabotage) {
     this.#sabotage = sabotage
     this.#scenario = scenario
+    this.#looksAhead = scenario.aheadMs.length > 0
     this.#limits = new Map(scenario.limits.map((each) => [each.name, limit(each.name, each.policy)]))
     this.#standing = new Map(scenario.limits.map((each) => [each.name, new ReferenceLimit(each.reference)]))
   }
@@ -168,6 +182,8 @@ class Simulation implements Observer {
       lost: this.#lost,
       changes: this.#changes,
       occurrences: this.#occurrences,
+      ahead: this.#ahead,
+      unbegun: this.#unbegun,
       virtualMs: (this.#nowUs() - beganUs) / 1000,
     }
   }
@@ -215,6 +231,12 @@ class Simulation implements Observer {
     this.#bear(nowUs)
     this.#accountForSeries()
     if (this.#failure) throw this.#failure
+    for (const run of this.#entered.keys()) {
+      const job = this.#jobs.get(Number(run.split(':')[0]))
+      if (job?.run === run && job.startedUs > nowUs)
+        this.#fail(`the handler of run ${run} started at ${nowUs}, before its instant ${job.startedUs}`)
+    }
+    this.#judgeHeld(nowUs)
     for (const [run, engine] of this.#handed)
       if (this.#entered.get(run) !== engine && !engine.dead)
         this.#fail(`run ${run} was handed to engine ${engine.place}, but its handler did not start at that instant`)
@@ -225,6 +247,21 @@ class Simulation implements Observer {
     this.#handed = new Map()
     if (changes.length > 0 || nowUs >= this.#nextTryUs) this.#checkConserving(nowUs)
     this.#checkRecovery(nowUs)
+  }
+
+  /** A start that was granted ahead begins at its instant, and never before; of an engine that ends, not at all. */
+  #judgeHeld(nowUs: number): void {
+    for (const [run, { engine, atUs, seq }] of this.#held) {
+      if (this.#jobs.get(seq)!.startedUs !== atUs)
+        this.#fail(`run ${run} is stored to start at another time than ${atUs}`)
+      const began = this.#entered.get(run) === engine
+      if (nowUs < atUs && !engine.dead) continue
+      if (!began && !engine.dead)
+        this.#fail(`run ${run} was to start at ${atUs} on engine ${engine.place}, but did not`)
+      this.#held.delete(run)
+      if (began) this.#handed.set(run, engine)
+      else this.#unbegun++
+    }
   }
 
   #bear(nowUs: number): void {
@@ -549,8 +586,17 @@ class Simulation implements Observer {
   claimed(engine: Engine, claim: Claim): void {
     this.#spins(engine, claim)
     const dies = engine.store.fate === 'after-claim' && claim.jobs.length > 0
-    for (const job of claim.jobs)
-      if (!dies && engine.stopping === null) this.#handed.set(`${job.seq}:${job.attempt}`, engine)
+    const horizonUs = claim.nowUs + (this.#scenario.aheadMs[engine.place] ?? 0) * 1000
+    for (const job of claim.jobs) {
+      const run = `${job.seq}:${job.attempt}`
+      if (job.startedUs > horizonUs || job.startedUs < claim.nowUs)
+        this.#note(`run ${run} is to start at ${job.startedUs}, granted at ${claim.nowUs}, to ${horizonUs}`)
+      if (job.startedUs > claim.nowUs) this.#ahead++
+      if (dies || engine.stopping !== null) continue
+      if (job.startedUs > claim.nowUs)
+        this.#held.set(run, { engine, atUs: job.startedUs, queue: job.queue, seq: job.seq })
+      else this.#handed.set(run, engine)
+    }
     for (const news of claim.schedules) {
       if (news.kind === 'skipped')
         this.#occur(news.occurrence.schedule, { dueMs: news.occurrence.dueMs, kind: news.reason })
@@ -573,7 +619,11 @@ class Simulation implements Observer {
   }
 
   released(_engine: Engine, runs: readonly Unstarted[]): void {
-    for (const each of runs) this.#released.set(`${each.seq}:${each.attempt}`, each)
+    for (const each of runs) {
+      const run = `${each.seq}:${each.attempt}`
+      this.#released.set(run, each)
+      if (this.#held.delete(run)) this.#unbegun++
+    }
   }
 
   complained(engine: Engine, about: object, message: string): void {
@@ -659,23 +709,26 @@ class Simulation implements Observer {
       this.#note(`job ${job.spec.n} starts attempt ${change.attempt} after attempt ${job.attempt}`)
     if (change.attempt > this.#scenario.attempts)
       this.#note(`job ${job.spec.n} starts attempt ${change.attempt} of ${this.#scenario.attempts}`)
-    if (nowUs > (this.#latest.get(job.spec.n) ?? Infinity) + READING_US)
-      this.#note(`job ${job.spec.n} starts at ${nowUs}, after it has expired`)
+    const startUs = change.started ?? nowUs
+    if (startUs > (this.#latest.get(job.spec.n) ?? Infinity) + READING_US)
+      this.#note(`job ${job.spec.n} starts at ${startUs}, after it has expired`)
     job.attempt = change.attempt
     job.run = `${job.seq}:${change.attempt}`
-    job.startedUs = nowUs
-    job.leaseEndUs = nowUs + this.#scenario.leaseMs * 1000
+    job.startedUs = startUs
+    job.leaseEndUs = startUs + this.#scenario.leaseMs * 1000
     job.runs++
     for (const { name, bucket, units } of this.#needs(job, change.attempt)) {
-      const admitUs = bucket.admitAt(nowUs, units)
-      if (admitUs > nowUs)
-        this.#note(`job ${job.spec.n} starts at ${nowUs}, but ${name} admits ${units} only at ${admitUs}`)
-      bucket.charge(nowUs, units)
+      const admitUs = bucket.admitAt(startUs, units)
+      // Of instants that were granted in another order the whole log tells, at the end.
+      const isRefused = this.#looksAhead ? admitUs === Infinity || bucket.isClosed(startUs) : admitUs > startUs
+      if (isRefused)
+        this.#note(`job ${job.spec.n} starts at ${startUs}, but ${name} admits ${units} only at ${admitUs}`)
+      bucket.charge(startUs, units)
       bucket.holders.add(job.run)
       if (units > 0) {
         const starts = this.#starts.get(name) ?? []
         this.#starts.set(name, starts)
-        starts.push({ atUs: nowUs, units, span: bucket.span })
+        starts.push({ atUs: startUs, units, span: bucket.span })
       }
     }
   }
@@ -766,6 +819,7 @@ class Simulation implements Observer {
     if (engine.gone || !spec?.servedBy.includes(engine.place)) return 0
     let free = spec.concurrency
     for (const each of engine.running.values()) if (each.queue === queue) free--
+    for (const each of this.#held.values()) if (each.engine === engine && each.queue === queue) free--
     return free
   }
 
@@ -843,10 +897,10 @@ class Simulation implements Observer {
     const sinceUs = this.#couldSince.get(key) ?? nowUs
     this.#couldSince.set(key, sinceUs)
     could.add(key)
-    let untilUs = sinceUs
+    let untilUs = this.#looksAhead ? sinceUs + AHEAD_US : sinceUs
     if (this.#companyUs > sinceUs - COMPANY_US) {
       // One engine may have to move a lane to another line before a second one can see that the way is free.
-      untilUs = sinceUs + 2 * NOTICE_US
+      untilUs += 2 * NOTICE_US
       if (nowUs < this.#joinedUs + COMPANY_US + NOTICE_US)
         untilUs = Math.max(untilUs, this.#joinedUs + COMPANY_US + NOTICE_US)
     }
@@ -925,7 +979,7 @@ class Simulation implements Observer {
       for (const [span, policy] of this.#buckets.get(name)!.policies.entries()) {
         const broken = brokenBudget(
           policy,
-          starts.filter((each) => each.span === span),
+          starts.filter((each) => each.span === span).sort((a, b) => a.atUs - b.atUs),
         )
         if (broken !== null) this.#fail(`${name}: ${broken}`)
       }
@@ -947,7 +1001,7 @@ class Simulation implements Observer {
   }
 
   #replay(): string {
-    return `replay with: SLUICE_SEED=${this.#scenario.seed} npx vitest run test/simulation`
+    return `replay ${this.#looksAhead ? 'ahead ' : ''}with: SLUICE_SEED=${this.#scenario.seed} npx vitest run test/simulation`
   }
 }
 
