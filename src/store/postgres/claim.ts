@@ -223,6 +223,10 @@ function decide(context: Context, decision: Decision, request: ClaimRequest, rea
       if (of.length >= plan.open) share.readUntil(of.toSorted(rank).at(-1))
     }
   admission.decide()
+  // None of so many can start here now: they wait for other workers, or come due later. Others may stand behind them.
+  const done = admission.looks + admission.parked + admission.grants.length + admission.rejections.length
+  if (read.due.length >= plan.due && done === 0 && !read.arrived)
+    throw new ReadMiss('the wait lists that come due after others', (given) => ({ ...given, due: 4 * given.due }))
   const untilUs = Math.min(read.now + aheadOf(request), read.dueUntil)
   // The read set is full. The lanes behind it are for the next claim, which follows at once.
   const full = read.due.length >= plan.due || read.open.length >= plan.open || read.arrived

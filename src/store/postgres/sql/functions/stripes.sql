@@ -133,7 +133,8 @@ BEGIN
     SELECT DISTINCT f.r_queue
     FROM (
       SELECT id FROM sluice.buckets
-      WHERE worker IN (0, v_worker) AND wake_at <= v_due_at ORDER BY wake_at LIMIT 64
+      WHERE worker IN (0, v_worker) AND wake_at <= v_due_at ORDER BY wake_at
+      LIMIT greatest(64, (p ->> 'due')::int)
     ) b, sluice.line_first(b.id, 1) f
   );
   FOR v_queue IN
