@@ -27,6 +27,8 @@ export interface Clock {
   setFineTimer?(run: () => void, delayMs: number): Timer
   /** Registers work that a manual clock waits for before it advances. The system's clock has no such method. */
   attach?(activity: Activity): () => void
+  /** Workflows are entered again after every step, as after a crash. Only test clocks have it. */
+  readonly enterAlways?: boolean
 }
 
 /** Work that a manual clock waits for before it advances. */

@@ -1,3 +1,5 @@
+import { FLOW_ERRORS } from './flow-errors.ts'
+
 /** The meaning of an error code and its remedy, in one line each. */
 export interface ErrorEntry {
   readonly meaning: string
@@ -213,62 +215,9 @@ const REGISTRY = {
     meaning: 'No schedule of that name is registered in the store.',
     remedy: 'List the names with sluice schedules.',
   },
-  'flow.invalid': {
-    meaning: 'A flow is not valid: it has no jobs or too many, a unique one, or an option that does not exist.',
-    remedy: 'Correct what the message names; nothing was stored.',
-  },
-  'flow.not_found': {
-    meaning: 'The store has no flow with this id: it never existed, or its retention is over.',
-    remedy: 'Check the id and the store; lengthen retention to keep flows that have ended longer.',
-  },
-  'flow.stopped': {
-    meaning: 'A job of a flow was cancelled: a job that it waited for did not complete, or the flow ended without it.',
-    remedy: 'Check the job that failed. sluice.jobs.retry(id) runs it again and continues the flow.',
-  },
-  'flow.results_too_large': {
-    meaning: 'The results of earlier jobs of a flow are together too large for a later one, which was discarded.',
-    remedy: 'Let results be references to data that is stored elsewhere.',
-  },
-  'graph.invalid': {
-    meaning: 'The definition of a graph has faults. The message names them, and the cause is a list with their paths.',
-    remedy: 'Correct each fault at its path. sluice workflows check FILE.json shows all of them.',
-  },
-  'graph.json.invalid': {
-    meaning: 'The definition of a graph is not JSON.',
-    remedy: 'Correct the text at the place that the message names.',
-  },
-  'graph.field.unknown': {
-    meaning: 'The definition of a graph has a field that does not exist, often a misspelt one.',
-    remedy: 'Rename or remove the field.',
-  },
-  'graph.field.invalid': {
-    meaning: 'A field in the definition of a graph is missing, has a value of the wrong form, or excludes another.',
-    remedy: 'Give the form that the message names.',
-  },
-  'graph.name.invalid': {
-    meaning: 'A graph or one of its steps has a name that it cannot have.',
-    remedy: "Name a graph by lower case words with dots, and a step by a letter, then letters, digits, '-' and '_'.",
-  },
-  'graph.name.twice': {
-    meaning: 'Two steps of a graph, or two fields of its definition, have the same name.',
-    remedy: 'Rename one of them. No step can be named input, item, index or flow.',
-  },
-  'graph.step.unknown': {
-    meaning: 'A step of a graph comes after a step that does not exist.',
-    remedy: 'Name a step of the same graph.',
-  },
-  'graph.cycle': {
-    meaning: 'Steps of a graph wait for each other in a circle.',
-    remedy: 'Remove one of the edges that the message names. A loop needs a workflow or a machine.',
-  },
-  'graph.path.unknown': {
-    meaning: 'A path in the definition of a graph leads to what its step does not see.',
-    remedy: 'Begin the path with input, a step of after, or, with each, item or index.',
-  },
-  'graph.empty': {
-    meaning: 'A graph has no steps, or more than 1,000.',
-    remedy: 'Give it 1 to 1,000 steps.',
-  },
+} as const
+
+const OF_PROCESSES = {
   'handler.failed': {
     meaning: "The task's handler threw or rejected.",
     remedy: 'See the cause; the job is retried as its retry policy says.',
@@ -293,10 +242,10 @@ const REGISTRY = {
 } as const
 
 /** A stable error code. Programs branch on it, never on a message. */
-export type ErrorCode = keyof typeof REGISTRY
+export type ErrorCode = keyof typeof REGISTRY | keyof typeof FLOW_ERRORS | keyof typeof OF_PROCESSES
 
 /** Every error code with its meaning and remedy. docs/reference/errors.md has an entry for each. */
-export const ERRORS: Readonly<Record<ErrorCode, ErrorEntry>> = REGISTRY
+export const ERRORS: Readonly<Record<ErrorCode, ErrorEntry>> = { ...REGISTRY, ...FLOW_ERRORS, ...OF_PROCESSES }
 
 /**
  * How long a store error lasts. `passes`: the same call may succeed later. `final`: every later call fails too, until

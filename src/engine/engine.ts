@@ -10,6 +10,9 @@ import { storeLoader } from '../store/open.ts'
 import type { Store } from '../store/contract/store.ts'
 import { type EnqueueContext, Enqueuer, prepare } from './run/enqueue.ts'
 import { EVENT_NAMES, Events, type SluiceEvents } from './events/events.ts'
+import type { FlowEngine } from './define/flow-entry.ts'
+import { FlowStarter } from './run/start-flows.ts'
+import { bindWorkflow } from './define/workflow.ts'
 import { FlowsApi } from './api/flows.ts'
 import { forecastLimit, type LiveForecastOptions } from './api/forecast.ts'
 import type { Instrumentation } from './events/instrumentation.ts'
@@ -63,6 +66,7 @@ export class Sluice {
   readonly #results: Results
   readonly #calls: EnqueueContext
   readonly #enqueuer: Enqueuer
+  readonly #flowEngine: FlowEngine
   readonly #servedQueues: ServedQueues
   readonly #unbind: (() => void)[]
   readonly #detach: (() => void) | undefined
@@ -84,7 +88,7 @@ export class Sluice {
     this.#registry = new LimitRegistry((message) => logger.warn({}, message))
     for (const use of specsOf(options.limits, 'new Sluice')) this.#registry.add(use, 'the limits of new Sluice')
     for (const { queue, specs } of settings.queues) for (const use of specs) this.#registry.add(use, `queue ${queue}`)
-    this.#tasks = listTasks(options.tasks, this.#registry)
+    this.#tasks = listTasks(options.tasks, options.workflows ?? [], this.#registry)
     const queueLimits = (this.#queueLimits = new QueueLimits(settings.queues, this.#registry))
     this.#events = new Events(
       (error, name) => logger.error({ err: error }, `a listener of ${name} threw`),
@@ -112,12 +116,19 @@ export class Sluice {
       wakeup: this.#wakeup,
       servedQueues: this.#servedQueues,
     }
-    this.#enqueuer = new Enqueuer({
+    const calling = {
       ...parts,
       about: () => this.#place.inWords(this.#worker ? 'running' : 'not started'),
       store: () => this.#open?.store ?? store(),
-      checkOpen: (what) => this.#checkOpen(what),
-    })
+      checkOpen: (what: string) => this.#checkOpen(what),
+    }
+    this.#enqueuer = new Enqueuer(calling)
+    const { random } = settings
+    this.#flowEngine = {
+      ...calls,
+      random,
+      storeLimits: () => (this.#registry.isStored ? undefined : this.#storeLimits()),
+    }
     this.limits = new LimitsApi({ ...parts, changing })
     this.jobs = new JobsApi({ ...parts, cancelRun })
     this.schedules = new SchedulesApi(parts)
@@ -130,7 +141,11 @@ export class Sluice {
       open: () => this.#openForOthers(),
       onStop: (stop) => (this.#stopping ? stop() : void this.#onStop.push(stop)),
     })
-    this.#unbind = options.tasks.map((each) => bind(each, this.#enqueuer))
+    const starter = new FlowStarter({ ...calling, flows: this.#flowEngine })
+    this.#unbind = [
+      ...options.tasks.map((each) => bind(each, this.#enqueuer)),
+      ...(options.workflows ?? []).map((each) => bindWorkflow(each, starter)),
+    ]
     this.#detach = clock.attach?.({
       pending: () => this.#isLoading || (this.#store?.pending ?? false),
       running: () => this.#worker?.running ?? 0,
@@ -268,6 +283,12 @@ export class Sluice {
     throw new SluiceError('engine.stopped', 'The engine was stopped and serves no more requests.')
   }
 
+  /** Stores the limits that the code of flows has used for the first time. */
+  async #storeLimits(): Promise<void> {
+    const { store } = await this.#opening.done()
+    if (await this.#registry.store(store)) this.#wakeup.notify('work')
+  }
+
   async #openForOthers(): Promise<OpenStore> {
     this.#checkLetGo()
     return this.#opening.done()
@@ -287,6 +308,7 @@ export class Sluice {
         .map(({ queue, concurrency }) => ({ queue, concurrency })),
       tasks: this.#tasks,
       outcomes: { clock, random, maxPenaltyUs, limits: this.#registry },
+      flows: this.#flowEngine,
       events: this.#events,
       wakeup: this.#wakeup,
       instrumentation: () => this.#enqueuer.instrumentation,

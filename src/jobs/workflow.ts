@@ -3,6 +3,11 @@ import type { WorkflowKind } from './flow.ts'
 import type { JobError } from './job-error.ts'
 import type { NewJob } from './job.ts'
 
+/** The step of a gate: an admission without code, before the first step. */
+export const HOLD_STEP = '~hold'
+/** The step of the job that ends a flow whose time is over. */
+export const DEADLINE_STEP = '~deadline'
+
 /** Where a job of a workflow flow waits next, and for which step. */
 export interface Arrival {
   /** The step that its next start grants; null: a plain entry. */

@@ -36,11 +36,21 @@ let boots = 0
 /**
  * Creates a manual clock for `new Sluice({ clock })`. Several engines may share it.
  * @param options.start epoch ms, a Date or an ISO text; default 2026-01-01T00:00:00Z
+ * @param options.enterAlways true: the body of a workflow is entered again after every step, so that a test sees what a
+ * crash would show; default false
  * @throws {SluiceError} `option.invalid`
  */
-export function createManualClock(options: { start?: number | Date | string } = {}): ManualClock {
-  checkOptions(options, ['start'], 'createManualClock')
-  return new SteppedClock(startMs(options.start))
+export function createManualClock(
+  options: { start?: number | Date | string; enterAlways?: boolean } = {},
+): ManualClock {
+  checkOptions(options, ['start', 'enterAlways'], 'createManualClock')
+  const { start, enterAlways = false } = options
+  if (typeof enterAlways !== 'boolean')
+    throw new SluiceError(
+      'option.invalid',
+      `enterAlways of createManualClock is invalid: ${show(enterAlways)}. Expected true or false.`,
+    )
+  return new SteppedClock(startMs(start), enterAlways)
 }
 
 function startMs(start: unknown = '2026-01-01T00:00:00Z'): number {
@@ -67,7 +77,10 @@ class SteppedClock implements ManualClock {
   #sleeping = 0
   #parked = 0
 
-  constructor(startMs: number) {
+  readonly enterAlways: boolean
+
+  constructor(startMs: number, enterAlways: boolean) {
+    this.enterAlways = enterAlways
     this.#wallOffsetUs = Math.round(startMs * 1000)
   }
 

@@ -78,6 +78,11 @@ export class LimitRegistry {
     return [...this.#policies].map(([name, policy]) => ({ name, policy, version: policy.version ?? 0 }))
   }
 
+  /** Whether the store has all definitions of this engine. */
+  get isStored(): boolean {
+    return this.#unstored.size === 0
+  }
+
   /**
    * Stores the definitions of this engine that the store does not have yet: once for each limit and process, before the
    * first job that needs it. Other processes then know it. Undefined: there are none.

@@ -7,7 +7,8 @@ import { type Random, systemRandom } from '../../base/random.ts'
 import type { Durability, Retention, Store } from '../../store/contract/store.ts'
 import type { Limit } from '../../policy/limits/define.ts'
 import { type QueueList, type QueueSettings, queuesOf } from './queue-list.ts'
-import type { AnyTask } from './task.ts'
+import { type AnyTask, definitionOf } from './task.ts'
+import { type AnyWorkflow, workflowOf } from './workflow.ts'
 import { Trouble } from '../../base/trouble.ts'
 
 /** The options of an engine. */
@@ -19,6 +20,8 @@ export interface SluiceOptions {
    */
   store: string | Store
   tasks: readonly AnyTask[]
+  /** The workflows, machines and graphs of `sluice/flows` that it starts and runs; default: none. */
+  workflows?: readonly AnyWorkflow[]
   /**
    * Limits to define at once that no task or queue lists, such as those that code names as texts. A limit that a call
    * lists is defined by its first use in the process.
@@ -94,6 +97,7 @@ export interface EngineSettings {
 const KNOWN = [
   'store',
   'tasks',
+  'workflows',
   'limits',
   'queues',
   'durability',
@@ -126,6 +130,11 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
     throw new SluiceError(
       'option.invalid',
       'tasks of new Sluice is invalid: ${show(options.tasks)}. Expected the list of tasks that it enqueues and runs; it may be empty.',
+    )
+  if (options.workflows !== undefined && !Array.isArray(options.workflows))
+    throw new SluiceError(
+      'option.invalid',
+      `workflows of new Sluice is invalid: ${show(options.workflows)}. Expected a list of workflows, machines and graphs.`,
     )
   if (typeof options.store === 'object' && options.store !== null) checkStore(options)
   const { durability = 'power' } = options
@@ -166,8 +175,12 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
       cancelledUs: durationUs(cancelled, 'retention.cancelled'),
       discardedUs: durationUs(discarded, 'retention.discarded'),
     },
-    queues: queuesOf(options.queues, options.tasks),
+    queues: queuesOf(options.queues, queuesOfCode(options)),
   }
+}
+
+function queuesOfCode({ tasks, workflows = [] }: SluiceOptions): string[] {
+  return [...tasks.map((each) => definitionOf(each).queue), ...workflows.map((each) => workflowOf(each).task.queue)]
 }
 
 /** The options of a ready-made store were set when it was made. */

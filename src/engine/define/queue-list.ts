@@ -4,7 +4,6 @@ import type { LimitUse, UseSpec } from '../../policy/limits/define.ts'
 import { checkQueue } from './call-options.ts'
 import { specsOf } from './limit-registry.ts'
 import { MAX_STRIPES } from '../../jobs/lane.ts'
-import { type AnyTask, definitionOf } from './task.ts'
 
 /** The service of one queue by this process. */
 export interface QueueOptions {
@@ -49,11 +48,12 @@ const MOST_CONCURRENCY = 10_000
 const KNOWN = ['concurrency', 'limits', 'version', 'stripes']
 
 /**
- * The queues that an engine serves: the given ones; by default `default` and those of its tasks.
+ * The queues that an engine serves: the given ones; by default `default` and those of its tasks and workflows.
+ * @param own the queues of its tasks and workflows
  * @throws {SluiceError} `option.invalid`, `queue.invalid`
  */
-export function queuesOf(queues: QueueList | undefined, tasks: readonly AnyTask[]): QueueSettings[] {
-  const named = queues === undefined ? [DEFAULT_QUEUE, ...tasks.map((each) => definitionOf(each).queue)] : queues
+export function queuesOf(queues: QueueList | undefined, own: readonly string[]): QueueSettings[] {
+  const named = queues === undefined ? [DEFAULT_QUEUE, ...own] : queues
   return entriesOf(named).map(([queue, options]) => {
     const { concurrency = DEFAULT_CONCURRENCY, limits, version, stripes } = optionsOf(queue, options)
     return {

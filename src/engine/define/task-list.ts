@@ -1,12 +1,17 @@
 import { SluiceError } from '../../base/errors.ts'
 import type { LimitRegistry } from './limit-registry.ts'
 import { type AnyTask, definitionOf, type TaskDefinition } from './task.ts'
+import { type AnyWorkflow, workflowOf } from './workflow.ts'
 
 /**
- * The tasks of an engine by name. Their limits join the engine's own.
+ * The tasks and workflows of an engine by name. Their limits join the engine's own.
  * @throws {SluiceError} `task.conflict`, `limit.conflict`
  */
-export function listTasks(tasks: readonly AnyTask[], registry: LimitRegistry): ReadonlyMap<string, TaskDefinition> {
+export function listTasks(
+  tasks: readonly AnyTask[],
+  workflows: readonly AnyWorkflow[],
+  registry: LimitRegistry,
+): ReadonlyMap<string, TaskDefinition> {
   const byName = new Map<string, TaskDefinition>()
   for (const each of tasks) {
     const task = definitionOf(each)
@@ -15,6 +20,17 @@ export function listTasks(tasks: readonly AnyTask[], registry: LimitRegistry): R
       throw new SluiceError('task.conflict', `Two tasks of this engine are named ${task.name}. Rename one of them.`)
     byName.set(task.name, task)
     for (const use of task.uses) registry.add(use, `task ${task.name}`)
+  }
+  for (const each of workflows) {
+    const { name, task, uses } = workflowOf(each)
+    const known = byName.get(name)
+    if (known && known !== task)
+      throw new SluiceError(
+        'task.conflict',
+        `Two tasks or workflows of this engine are named ${name}. Rename one of them.`,
+      )
+    byName.set(name, task)
+    for (const use of uses) registry.add(use, `workflow ${name}`)
   }
   return byName
 }

@@ -20,6 +20,7 @@ import {
 } from '../../policy/limits/define.ts'
 import type { Key, KeyPath } from '../../policy/limits/key-path.ts'
 import { type Fairness, fairnessOf } from './fairness.ts'
+import type { FlowEnd, FlowEntry } from './flow-entry.ts'
 import { notAList } from './limit-registry.ts'
 import type { Snooze } from './snooze.ts'
 
@@ -182,6 +183,8 @@ export interface TaskDefinition {
   readonly timeoutMs: number | null
   readonly retry: RetryPolicy
   readonly run: (input: never, ctx: Context<never>) => unknown
+  /** Runs the jobs of a workflow in place of `run`; absent: it is a task. */
+  readonly enter?: (entry: FlowEntry) => Promise<FlowEnd>
   readonly onStarted: ((job: { id: string; input: never; attempt: number }) => void) | undefined
   readonly onCompleted: ((result: unknown, job: { id: string; input: never }) => void) | undefined
   readonly onError: ((error: Error, job: { id: string; input: never }) => void) | undefined

@@ -32,6 +32,19 @@ interface FlowEvent {
   readonly name: string | null
 }
 
+interface StepEvent {
+  /** The flow's id. */
+  readonly id: string
+  readonly workflow: string
+  readonly step: string
+  readonly attempt: number
+}
+
+interface WorkflowEvent {
+  readonly id: string
+  readonly workflow: string
+}
+
 /** Every event with its payload. The names are the Open Job Spec's. */
 export interface SluiceEvents {
   'job.enqueued': Omit<JobEvent, 'attempt'>
@@ -113,6 +126,20 @@ export interface SluiceEvents {
   /** All its jobs have ended, and not all of them completed. */
   'flow.failed': FlowEvent
   'flow.cancelled': FlowEvent
+  /** A flow of a workflow, a machine or a graph waits for a signal, a time, a child, or a job of its own. */
+  'flow.parked': WorkflowEvent & { readonly signals: readonly string[]; readonly until: Date | null }
+  /** Such a flow goes on after a wait. */
+  'flow.woken': WorkflowEvent
+  /** A signal was stored for a flow. */
+  'flow.signalled': WorkflowEvent & { readonly signal: string }
+  /** A body has not asked for steps that it had asked for before: its code has changed, or it is not deterministic. */
+  'flow.strayed': WorkflowEvent & { readonly steps: readonly string[] }
+  /** `waitedMs`: since the step was wanted. `waitedFor`: the last bucket that it waited for; null: none. */
+  'step.started': StepEvent & { readonly waitedMs: number; readonly waitedFor: BucketEvent | null }
+  'step.completed': StepEvent
+  'step.retrying': StepEvent & { readonly error: Error; readonly delayMs: number }
+  /** A step has used up its attempts. */
+  'step.failed': StepEvent & { readonly error: Error }
   'worker.started': { readonly worker: number; readonly queues: readonly string[] }
   'worker.stopped': { readonly worker: number }
 }
@@ -142,6 +169,14 @@ const NAMES: Readonly<Record<keyof SluiceEvents, true>> = {
   'flow.completed': true,
   'flow.failed': true,
   'flow.cancelled': true,
+  'flow.parked': true,
+  'flow.woken': true,
+  'flow.signalled': true,
+  'flow.strayed': true,
+  'step.started': true,
+  'step.completed': true,
+  'step.retrying': true,
+  'step.failed': true,
   'worker.started': true,
   'worker.stopped': true,
 }

@@ -1,5 +1,6 @@
 import { SluiceError } from '../../base/errors.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
+import type { FlowEntryNews } from '../define/flow-entry.ts'
 import type { Events } from './events.ts'
 
 /** Reports the effect of a job's end on its flow. @param ended called for every job that ended by it */
@@ -24,3 +25,28 @@ export function resultsTooLarge(id: string): SluiceError {
     `The results for the job ${id} are too large in total. Store the data elsewhere and return references to it.`,
   )
 }
+
+/** Reports what a run of a workflow flow's job does. */
+export function reportEntry(
+  about: { readonly id: string; readonly workflow: string },
+  { kind, ...news }: FlowEntryNews,
+  events: Events,
+): void {
+  const name = NAMES[kind]
+  if (!events.heard(name)) return
+  if ('waited' in news) {
+    const { waited, ...rest } = news
+    return events.emit('step.started', { ...about, ...rest, ...waited })
+  }
+  events.emit(name, { ...about, ...news })
+}
+
+const NAMES = {
+  started: 'step.started',
+  completed: 'step.completed',
+  retrying: 'step.retrying',
+  failed: 'step.failed',
+  parked: 'flow.parked',
+  woken: 'flow.woken',
+  strayed: 'flow.strayed',
+} as const

@@ -1,12 +1,14 @@
 import type { GrantedJob } from '../../jobs/job.ts'
+import type { FlowEnd } from '../define/flow-entry.ts'
 import type { TaskDefinition } from '../define/task.ts'
 import type { Wakeup } from '../events/wakeup.ts'
 import { type CallContext, HandlerCall } from './call.ts'
+import { type EntryOutcome, outcomeOfEntry } from './enter.ts'
 import type { Reporter } from './report.ts'
-import { mayStartOthers, type OutcomeContext, outcomeOf, settle, type SettleContext } from './settle.ts'
+import { mayStartOthers, type OutcomeContext, outcomeOf, settle } from './settle.ts'
 
 /** The parts that the attempts of one worker share. */
-export interface AttemptContext extends CallContext, SettleContext {
+export interface AttemptContext extends CallContext {
   readonly tasks: ReadonlyMap<string, TaskDefinition>
   readonly outcomes: OutcomeContext
   readonly reporter: Reporter
@@ -24,13 +26,16 @@ export async function attempt(context: AttemptContext, job: GrantedJob): Promise
   const end = await call.run()
   held.calls.delete(job.seq)
 
-  const outcome = outcomeOf(outcomes, job, task, end)
+  const outcome: EntryOutcome =
+    task.enter && end.kind === 'returned'
+      ? outcomeOfEntry(outcomes, job, task, end.value as FlowEnd)
+      : outcomeOf(outcomes, job, task, end)
   feedback.refused(job, outcome.error)
 
   const { settlement } = outcome
   const closes = settlement.kind === 'push-back' && settlement.limit !== null
   const giveBack = closes ? slots.recall(settlement.limit, settlement.key) : null
-  const settling = settle(context, job, outcome)
+  const settling = outcome.written ? Promise.resolve(outcome.written.result) : settle(context, job, outcome)
   // The slot is free in the transaction that settles the job, so the claim that fills it shares its commit.
   slots.finished(job.queue, mayStartOthers(job, outcome))
   const settled = await settling
@@ -39,7 +44,7 @@ export async function attempt(context: AttemptContext, job: GrantedJob): Promise
 
   if (settled) {
     reporter.settled(job, task, outcome, settled, call.input)
-    const goesOn = settled.kind === 'settled' && settled.flow
+    const goesOn = settled.kind === 'settled' && (settled.flow || settlement.kind === 'next')
     wakeup.notify(goesOn ? 'work' : 'settled')
   }
   held.remove(job)

@@ -9,11 +9,12 @@ import type { Events } from '../events/events.ts'
 import { carriedBy, type Instrumentation, type EndReason, type RunEnd } from '../events/instrumentation.ts'
 import type { Context, TaskDefinition } from '../define/task.ts'
 import { snoozeFor } from '../define/snooze.ts'
+import { type EntryContext, entryOf } from './enter.ts'
 import type { Feedback } from './feedback.ts'
 import { about } from './report.ts'
 
 /** The parts that handler calls share. */
-export interface CallContext {
+export interface CallContext extends EntryContext {
   readonly clock: Clock
   /** The logger that the engine's user passed. */
   readonly handlerLogger: Logger
@@ -93,6 +94,7 @@ export class HandlerCall {
   /** Not async: most handlers need one promise, not three. */
   #call(): unknown {
     const { job, task } = this
+    if (task.enter) return task.enter(entryOf(this.#shared, job, this.#signal()))
     const raw = inputOf(job)
     if (!task.schema) return this.#callWith(raw === null ? undefined : raw)
     const checked = validate(task.schema, raw, `the stored input of task ${task.name}`)

@@ -27,7 +27,7 @@ export interface EnqueueContext {
   readonly newId: () => string
   readonly clock: Clock
   readonly limits: LimitRegistry
-  readonly queueLimits: QueueLimits
+  readonly queueLimits: Pick<QueueLimits, 'ofJobs'>
 }
 
 /** The options of an enqueuer. */

@@ -5,7 +5,7 @@ import { fromJsonText } from '../../base/json-value.ts'
 import type { Logger } from '../../base/logger.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
-import type { SettleResult } from '../../jobs/settlement.ts'
+import type { Settlement, SettleResult } from '../../jobs/settlement.ts'
 import { RateLimitRejected } from '../../jobs/handler-errors.ts'
 import type { ScheduleNews } from '../../jobs/schedule.ts'
 import { validate } from '../../jobs/schema.ts'
@@ -86,7 +86,7 @@ export class Reporter {
     const { error, settlement } = outcome
     if (state === 'completed') {
       if (events.heard('job.completed')) events.emit('job.completed', about(job))
-      const text = settlement.kind === 'complete' ? settlement.result : null
+      const text = resultIn(settlement)
       this.#call(
         task?.onCompleted &&
           (() =>
@@ -120,6 +120,10 @@ export class Reporter {
     if (settlement.kind === 'retry') {
       const delayMs = settlement.delayUs / 1000
       events.emit('job.retrying', { ...about(job), error, delayMs })
+      const { step } = outcome
+      const { id, attempt, flow } = job
+      if (step !== undefined)
+        events.emit('step.retrying', { id: flow?.id ?? id, workflow: job.task, step, attempt, error, delayMs })
       this.#call(
         task?.onRetry &&
           (() => task.onRetry?.(error, { id: job.id, input: input as never, attempt: job.attempt, delayMs })),
@@ -318,6 +322,12 @@ export class Reporter {
       failed(error)
     }
   }
+}
+
+/** The result that a settlement writes, as JSON text. */
+function resultIn(settlement: Settlement): string | null {
+  if (settlement.kind === 'complete') return settlement.result
+  return settlement.kind === 'next' && settlement.move.then.kind === 'end' ? settlement.move.then.result : null
 }
 
 /** The consequence of an unreadable row. */

@@ -160,12 +160,16 @@ export class JobDiscarded extends SluiceError {
   readonly jobId: string
   /** The stored code of the last error. */
   readonly reason: string
+  /** The stored message of the last error. */
+  readonly stored: string
 
   constructor(job: JobRecord) {
+    const stored = job.error?.message ?? 'no error is stored'
     super(
       'job.discarded',
-      `The job ${job.id} of task ${job.task} was discarded after ${job.attempt} attempt${job.attempt === 1 ? '' : 's'}: ${job.error?.message ?? 'no error is stored'}`,
+      `The job ${job.id} of task ${job.task} was discarded after ${job.attempt} attempt${job.attempt === 1 ? '' : 's'}: ${stored}`,
     )
+    this.stored = stored
     this.name = 'JobDiscarded'
     this.jobId = job.id
     this.reason = job.error?.code ?? 'handler.failed'

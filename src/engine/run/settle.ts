@@ -35,6 +35,8 @@ export interface OutcomeContext {
 export interface Outcome {
   readonly settlement: Settlement
   readonly error: Error | null
+  /** The step of a flow that failed, for events; absent: none did. */
+  readonly step?: string
 }
 
 /** A bucket to close, and for how long. */
@@ -119,7 +121,8 @@ export interface SettleContext {
  */
 export function settle(context: SettleContext, job: GrantedJob, { settlement }: Outcome): Promise<SettleResult | null> {
   const { store, trouble, worker } = context
-  const run = { ...settlement, startedUs: job.startedUs }
+  const moves = job.flow?.workflow?.moves
+  const run = { ...settlement, startedUs: job.startedUs, ...(moves !== undefined && { moves }) }
   return store.settle(worker, run).then(
     (settled) => {
       trouble.over(A_SETTLEMENT)
@@ -212,7 +215,8 @@ export function storedError(error: Error): JobError {
   }
 }
 
-function outcomeOfError(context: OutcomeContext, job: GrantedJob, task: TaskDefinition, error: Error): Outcome {
+/** The outcome of a run that failed: a retry, a push-back or a discard. */
+export function outcomeOfError(context: OutcomeContext, job: GrantedJob, task: TaskDefinition, error: Error): Outcome {
   const { seq, attempt } = job
   if (isRateLimited(error) && job.pushedBack + 1 < MAX_PUSH_BACKS)
     return {
@@ -227,10 +231,15 @@ function outcomeOfError(context: OutcomeContext, job: GrantedJob, task: TaskDefi
     }
   // Another attempt would fail in the same way.
   if (error instanceof NonRetryable || (error instanceof SluiceError && error.code === 'job.unreadable'))
-    return { settlement: { seq, attempt, kind: 'discard', error: storedError(error) }, error }
+    return discarded(job, error)
   // After this number of refusals it is a failed attempt, still with the API's retry time.
   const notBeforeUs = isRateLimited(error) ? pushBackOf(context, job, task, error).closedForUs : 0
   return failed(context, job, task, error, notBeforeUs)
+}
+
+/** The outcome of a run whose job has no other attempt. */
+export function discarded({ seq, attempt }: GrantedJob, error: Error): Outcome {
+  return { settlement: { seq, attempt, kind: 'discard', error: storedError(error) }, error }
 }
 
 function failed(
@@ -241,8 +250,7 @@ function failed(
   notBeforeUs = 0,
 ): Outcome {
   const { seq, attempt } = job
-  if (attempt >= job.maxAttempts)
-    return { settlement: { seq, attempt, kind: 'discard', error: storedError(error) }, error }
+  if (attempt >= job.maxAttempts) return discarded(job, error)
   return {
     settlement: {
       seq,

@@ -1,5 +1,6 @@
 import { settlesWithin } from '../../base/promises.ts'
 import type { Change, Store } from '../../store/contract/store.ts'
+import type { FlowEngine } from '../define/flow-entry.ts'
 import type { EngineSettings } from '../define/options.ts'
 import type { TaskDefinition } from '../define/task.ts'
 import type { Events } from '../events/events.ts'
@@ -21,6 +22,7 @@ export interface WorkerOptions {
   readonly queues: readonly ServedQueue[]
   readonly tasks: ReadonlyMap<string, TaskDefinition>
   readonly outcomes: OutcomeContext
+  readonly flows: FlowEngine
   readonly events: Events
   readonly reporter: Reporter
   readonly wakeup: Wakeup

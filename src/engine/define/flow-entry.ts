@@ -1,0 +1,87 @@
+import type { Clock } from '../../base/clock.ts'
+import type { Logger } from '../../base/logger.ts'
+import type { Random } from '../../base/random.ts'
+import type { Answer } from '../../jobs/header-source.ts'
+import type { WorkflowRun } from '../../jobs/flow.ts'
+import type { GrantedJob } from '../../jobs/job.ts'
+import type { RetryPolicy } from '../../jobs/retry-policy.ts'
+import type { SettleResult } from '../../jobs/settlement.ts'
+import type { FlowMove } from '../../jobs/workflow.ts'
+import type { Limit, UseSpec } from '../../policy/limits/define.ts'
+import type { Store } from '../../store/contract/store.ts'
+import type { LimitRegistry } from './limit-registry.ts'
+
+/** The engine's parts that the code of flows needs to prepare jobs and flows. */
+export interface FlowEngine {
+  readonly clock: Clock
+  readonly random: Random
+  readonly newId: () => string
+  readonly limits: LimitRegistry
+  /** The limits that each job of a queue has because of it. */
+  readonly queueLimits: { ofJobs(queue: string): readonly UseSpec<never>[] }
+  /** Stores the limits that were resolved for the first time, before the first job that needs them; undefined: none. */
+  readonly storeLimits: () => Promise<void> | undefined
+}
+
+/** One run of a job of a workflow flow, as the flow's code gets it. */
+export interface FlowEntry {
+  readonly engine: FlowEngine
+  readonly store: Store
+  readonly job: GrantedJob
+  /** The flow's id. */
+  readonly flow: string
+  readonly run: WorkflowRun
+  /** Aborts on a cancel, on a lost lease, and when a stop has waited long enough. */
+  readonly signal: AbortSignal
+  readonly logger: Logger
+  /** As of a handler's context. */
+  readonly charge: (limit: Limit | string, units: number) => void
+  readonly observe: (response: Answer) => void
+  /** Writes a move that stays in its slot. Null: the run goes on. */
+  readonly stay: (move: FlowMove) => Promise<FlowEnd | null>
+  /** Reports a step or the flow. */
+  readonly tell: (news: FlowEntryNews) => void
+}
+
+/** The end of a run of a workflow flow's job. */
+export type FlowEnd =
+  /** `error`: why the flow fails by it. */
+  | { readonly kind: 'moved'; readonly move: FlowMove; readonly error: Error | null }
+  /** Of a side job. `result`: JSON text. */
+  | { readonly kind: 'completed'; readonly result: string | null }
+  /** A failed attempt, or a push-back. `retry` null: there is no other attempt. `uses`: as the code lists them. */
+  | {
+      readonly kind: 'failed'
+      readonly error: Error
+      readonly retry: RetryPolicy | null
+      readonly uses: readonly UseSpec<never>[]
+      /** The step that failed, for events; null: there is none to report. */
+      readonly step: string | null
+    }
+  /** The job waits and runs again, with the limits that it has. It uses no attempt. */
+  | { readonly kind: 'snoozed'; readonly delayUs: number }
+  | { readonly kind: 'cancelled' }
+  /** A write within the run has ended it. Null: it was abandoned. */
+  | { readonly kind: 'settled'; readonly result: SettleResult | null }
+
+/** News of one run of a workflow flow's job. */
+export type FlowEntryNews =
+  | { readonly kind: 'started'; readonly step: string; readonly attempt: number; readonly waited: StepWait }
+  | { readonly kind: 'completed'; readonly step: string; readonly attempt: number }
+  | {
+      readonly kind: 'retrying'
+      readonly step: string
+      readonly attempt: number
+      readonly error: Error
+      readonly delayMs: number
+    }
+  | { readonly kind: 'failed'; readonly step: string; readonly attempt: number; readonly error: Error }
+  | { readonly kind: 'parked'; readonly signals: readonly string[]; readonly until: Date | null }
+  | { readonly kind: 'woken' }
+  | { readonly kind: 'strayed'; readonly steps: readonly string[] }
+
+/** How long a step waited for its start, in ms, and for which budget longest. */
+export interface StepWait {
+  readonly waitedMs: number
+  readonly waitedFor: { readonly limit: string; readonly key: string } | null
+}

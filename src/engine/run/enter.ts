@@ -1,0 +1,75 @@
+import type { Logger } from '../../base/logger.ts'
+import type { FlowEnd, FlowEngine, FlowEntry, FlowEntryNews } from '../define/flow-entry.ts'
+import type { GrantedJob } from '../../jobs/job.ts'
+import { NonRetryable } from '../../jobs/handler-errors.ts'
+import type { SettleResult } from '../../jobs/settlement.ts'
+import type { FlowMove } from '../../jobs/workflow.ts'
+import type { TaskDefinition } from '../define/task.ts'
+import type { Events } from '../events/events.ts'
+import { reportEntry } from '../events/flow-news.ts'
+import type { Feedback } from './feedback.ts'
+import { discarded, type Outcome, type OutcomeContext, outcomeOfError, settle, type SettleContext } from './settle.ts'
+
+/** The parts that runs of workflow flows share. */
+export interface EntryContext extends SettleContext {
+  readonly events: Events
+  readonly feedback: Feedback
+  readonly handlerLogger: Logger
+  readonly flows: FlowEngine
+}
+
+/** The outcome of a run, and its result if a write within the run has ended it already. */
+export type EntryOutcome = Outcome & { readonly written?: { readonly result: SettleResult | null } }
+
+/** Makes one run of a workflow flow's job. @throws {SluiceError} for a job that belongs to no such flow */
+export function entryOf(context: EntryContext, job: GrantedJob, signal: AbortSignal): FlowEntry {
+  const { events, feedback, flows, handlerLogger, store } = context
+  const { flow } = job
+  const run = flow?.workflow
+  if (!run)
+    throw new NonRetryable(
+      `The job ${job.id} belongs to no flow, but ${job.task} is a workflow. Start it by its start().`,
+    )
+  const tell = (news: FlowEntryNews): void => reportEntry({ id: flow.id, workflow: job.task }, news, events)
+  return {
+    engine: flows,
+    store,
+    job,
+    flow: flow.id,
+    run,
+    signal,
+    logger: handlerLogger,
+    charge: (limit, units) => feedback.charge(job, typeof limit === 'string' ? limit : limit.name, units),
+    observe: (response) => feedback.observe(job, response),
+    stay: (move) => stay(context, job, run.moves, move),
+    tell,
+  }
+}
+
+async function stay(context: EntryContext, job: GrantedJob, moves: number, move: FlowMove): Promise<FlowEnd | null> {
+  const { seq, attempt } = job
+  const result = await settle(context, job, { settlement: { seq, attempt, kind: 'next', moves, move }, error: null })
+  return result?.kind === 'settled' && result.state === 'active' ? null : { kind: 'settled', result }
+}
+
+/** The outcome of a run of a workflow flow's job that ended by itself. */
+export function outcomeOfEntry(
+  context: OutcomeContext,
+  job: GrantedJob,
+  task: TaskDefinition,
+  end: FlowEnd,
+): EntryOutcome {
+  const { seq, attempt, flow } = job
+  const moves = flow?.workflow?.moves ?? 0
+  if (end.kind === 'moved')
+    return { settlement: { seq, attempt, kind: 'next', moves, move: end.move }, error: end.error }
+  if (end.kind === 'completed')
+    return { settlement: { seq, attempt, kind: 'complete', result: end.result }, error: null }
+  if (end.kind === 'snoozed') return { settlement: { seq, attempt, kind: 'snooze', delayUs: end.delayUs }, error: null }
+  if (end.kind === 'cancelled') return { settlement: { seq, attempt, kind: 'cancel' }, error: null }
+  if (end.kind === 'settled')
+    return { settlement: { seq, attempt, kind: 'cancel' }, error: null, written: { result: end.result } }
+  const { error, retry, step, uses } = end
+  const outcome = retry === null ? discarded(job, error) : outcomeOfError(context, job, { ...task, retry, uses }, error)
+  return step === null ? outcome : { ...outcome, step }
+}

@@ -1,0 +1,152 @@
+import type { Duration } from '../../base/duration.ts'
+import { SluiceError } from '../../base/errors.ts'
+import { checkOptions, show } from '../../base/options.ts'
+import type { NewWorkflow } from '../../jobs/workflow.ts'
+import type { Store } from '../../store/contract/store.ts'
+import type { FlowAddress as StoredAddress, SignalAnswer, StartedWorkflow } from '../../store/contract/workflows.ts'
+import type { FlowEngine } from '../define/flow-entry.ts'
+import type { ServedQueues } from '../define/served-queues.ts'
+import type {
+  FlowAddress,
+  FlowStartOptions,
+  StartedFlowOf,
+  WorkflowDefinition,
+  WorkflowEngine,
+} from '../define/workflow.ts'
+import type { Events } from '../events/events.ts'
+import type { Wakeup } from '../events/wakeup.ts'
+import { JobCancelled, JobDiscarded, type Results } from './results.ts'
+
+/** The parts of a starter. */
+export interface FlowStarterOptions {
+  readonly flows: FlowEngine
+  readonly events: Events
+  readonly results: Results
+  readonly servedQueues: ServedQueues
+  readonly wakeup: Wakeup
+  /** Names the engine in messages. */
+  readonly about: () => string
+  readonly store: () => Store | Promise<Store>
+  /** Throws once the engine has been stopped. */
+  readonly checkOpen: (what: string) => void
+}
+
+/** Starts the flows of an engine's workflows, and sends them signals. */
+export class FlowStarter implements WorkflowEngine {
+  readonly #options: FlowStarterOptions
+
+  constructor(options: FlowStarterOptions) {
+    this.#options = options
+  }
+
+  get about(): string {
+    return this.#options.about()
+  }
+
+  async start(
+    definition: WorkflowDefinition,
+    inputs: readonly unknown[],
+    options: FlowStartOptions,
+  ): Promise<readonly StartedFlowOf[]> {
+    const { checkOpen, flows, servedQueues, wakeup } = this.#options
+    checkOpen(`started for ${definition.name}`)
+    const starts = await Promise.all(inputs.map((input) => definition.prepare(flows, input, options)))
+    if (starts.length === 0) return []
+    const opened = this.#options.store()
+    const store = opened instanceof Promise ? await opened : opened
+    const answers = store.startWorkflows(starts, options.tx)
+    if (!store.notifiesOwnWrites) wakeup.notify('work')
+    const stored = await answers
+    servedQueues.enqueued(starts.map(({ job }) => job))
+    if (starts.some(({ delayUs, deadline }) => delayUs !== null || deadline !== null)) wakeup.notify('delayed')
+    return stored.map((answer, i) => this.#started(starts[i] as NewWorkflow, answer))
+  }
+
+  #started({ kind, name, key }: NewWorkflow, answer: StartedWorkflow): StartedFlowOf {
+    const { events, results } = this.#options
+    const { id } = answer
+    if (answer.kind === 'conflict')
+      throw new SluiceError(
+        'flow.conflict',
+        `The flow ${id} of ${name} runs with the key ${JSON.stringify(key)}. Nothing was started.`,
+      )
+    if (answer.kind === 'created') events.emit('flow.started', { id, kind, name, jobs: 1 })
+    const job = results.handle(id, answer.kind !== 'created')
+    return {
+      id,
+      key,
+      duplicate: job.duplicate,
+      result: async (options: { timeout?: Duration } = {}) => {
+        checkOptions(options, ['timeout'], 'result of a flow')
+        return job.result(options).catch((error: unknown) => {
+          throw endOf(id, name, error)
+        })
+      },
+    }
+  }
+
+  async signal(
+    { name }: WorkflowDefinition,
+    to: FlowAddress,
+    signal: string,
+    payload: string,
+    once: string | null,
+  ): Promise<{ readonly duplicate: boolean }> {
+    const { checkOpen, events, wakeup } = this.#options
+    checkOpen(`sent to a flow of ${name}`)
+    const address = addressOf(name, to)
+    const store = await this.#options.store()
+    const answer = await store.signalFlow(address, signal, payload, once)
+    if (answer.kind === 'stored') {
+      events.emit('flow.signalled', { id: answer.id, workflow: name, signal })
+      if (!store.notifiesOwnWrites) wakeup.notify('work')
+    } else if (answer.kind !== 'duplicate') throw refused(name, to, signal, answer)
+    return { duplicate: answer.kind === 'duplicate' }
+  }
+}
+
+function addressOf(name: string, to: FlowAddress): StoredAddress {
+  if (typeof to === 'string') return { id: to }
+  if (typeof to === 'object' && to !== null && typeof to.key === 'string') {
+    checkOptions(to, ['key'], `the address of a signal to ${name}`)
+    return { name, key: to.key }
+  }
+  throw new SluiceError(
+    'option.invalid',
+    `The address of a signal to ${name} is invalid: ${show(to)}. Expected the id of a flow, or { key }.`,
+  )
+}
+
+function refused(name: string, to: FlowAddress, signal: string, { kind }: SignalAnswer): SluiceError {
+  const flow = typeof to === 'string' ? `The flow ${to}` : `The flow of ${name} with the key ${JSON.stringify(to.key)}`
+  if (kind === 'ended') return new SluiceError('flow.ended', `${flow} has ended. The signal ${signal} was not stored.`)
+  if (kind === 'full')
+    return new SluiceError('flow.inbox_full', `${flow} has 10,000 unread signals. The signal ${signal} was not stored.`)
+  return new SluiceError('flow.not_found', `${flow} does not exist or no longer runs. Its retention may be over.`)
+}
+
+/** The error of a caller that waited for a flow. */
+function endOf(id: string, name: string, error: unknown): unknown {
+  if (error instanceof JobDiscarded) return new FlowFailed(id, name, error)
+  if (error instanceof JobCancelled)
+    return new SluiceError('flow.cancelled', `The flow ${id} of ${name} was cancelled.`, { cause: error })
+  if (error instanceof SluiceError && error.code === 'job.result.timeout')
+    return new SluiceError('flow.result.timeout', error.message.replace('The job', 'The flow'), { cause: error })
+  if (error instanceof SluiceError && error.code === 'job.not_found')
+    return new SluiceError('flow.not_found', `The flow ${id} is no longer stored. Its retention may be over.`)
+  return error
+}
+
+/** The flow has failed: its body or a step of it threw, or it could not go on. */
+export class FlowFailed extends SluiceError {
+  readonly flowId: string
+  /** The stored code of its error. */
+  readonly reason: string
+
+  constructor(id: string, name: string, cause: JobDiscarded) {
+    super('flow.failed', `The flow ${id} of ${name} failed: ${cause.stored}`, { cause })
+    this.name = 'FlowFailed'
+    this.flowId = id
+    this.reason = cause.reason
+  }
+}

@@ -1,0 +1,13 @@
+/** The door for durable flows: workflows and machines, whose steps wait for budgets without holding a slot. */
+import '../base/supported-node.ts'
+export { workflow, type WorkflowOptions } from '../flows/workflow/workflow.ts'
+export { again, type Again } from '../flows/workflow/again.ts'
+export type { StepOptions, Steps } from '../flows/workflow/steps.ts'
+export { machine, type MachineOptions } from '../flows/machine/machine.ts'
+export { child, type ArrivalOptions, type Child, type Move, type Settled, type To } from '../flows/machine/moves.ts'
+export { FlowFailed } from '../engine/run/start-flows.ts'
+export { StepFailed } from '../flows/shared/failures.ts'
+export type { StepContext } from '../flows/shared/step-context.ts'
+export type { KeyedByPath, Path, StepLimit } from '../flows/shared/step-limits.ts'
+export type { Flow, Schemas, Startable, StartOptions } from '../flows/shared/startable.ts'
+export type { FlowAddress } from '../engine/define/workflow.ts'

@@ -1,0 +1,76 @@
+import { durationUs } from '../../base/duration.ts'
+import { SluiceError } from '../../base/errors.ts'
+import { quote } from '../../base/options.ts'
+import { workflowOf } from '../../engine/define/workflow.ts'
+import type { FlowMove, NewChild, StepRecord } from '../../jobs/workflow.ts'
+import { recordOf } from '../shared/records.ts'
+import { ChildStart, type MachineMove } from './moves.ts'
+import { nextOf } from './target.ts'
+import type { Visit } from './visit.ts'
+import { type Awaited, memoryOf } from './woken.ts'
+
+/** Children of one join at most. */
+const CHILDREN_AT_MOST = 1_000
+
+type Parked = Partial<FlowMove> & Pick<FlowMove, 'then'>
+type Wait = Extract<MachineMove['move'], { kind: 'wait' }>
+type Join = Extract<MachineMove['move'], { kind: 'join' }>
+
+/** Waits for signals, then for the limits of the next step. One that has come already wakes it at once. */
+export async function parkForSignals(visit: Visit, { on, target, within }: Wait): Promise<Parked> {
+  const { code, entry } = visit
+  const names: readonly unknown[] = Array.isArray(on) ? on : [on]
+  const known = Object.keys(code.signals)
+  for (const name of names)
+    if (typeof name !== 'string' || !known.includes(name))
+      throw new SluiceError(
+        'option.invalid',
+        `The machine ${code.name} has no signal ${quote(name)}. Expected ${known.length === 0 ? 'none' : known.join(', ')}.`,
+      )
+  const { name, arrival, state } = await nextOf(visit, target, true)
+  const withinUs = within === undefined ? null : durationUs(within, 'within of to.wait')
+  const dueUs = withinUs === null ? null : entry.store.nowUs() + withinUs
+  const record = awaited(name, { signals: on }, dueUs)
+  const { events } = await memoryOf(entry)
+  entry.tell({
+    kind: 'parked',
+    signals: on,
+    until: withinUs === null ? null : new Date(entry.engine.clock.now() + withinUs / 1000),
+  })
+  return { state, steps: [record], then: { kind: 'park', seen: events, signals: on, ends: 'none', dueUs, arrival } }
+}
+
+/** Starts children, and waits for the end of all. */
+export async function parkForChildren(visit: Visit, { children, target }: Join): Promise<Parked> {
+  const { entry } = visit
+  if (children.length > CHILDREN_AT_MOST)
+    throw new SluiceError(
+      'flow.too_wide',
+      `A join has ${children.length} children. Expected at most ${CHILDREN_AT_MOST}.`,
+    )
+  const { name, arrival, state } = await nextOf(visit, target, true)
+  const starts: NewChild[] = []
+  for (const [i, each] of children.entries()) {
+    if (!(each instanceof ChildStart))
+      throw new SluiceError(
+        'option.invalid',
+        'A child of to.join is invalid. Expected the result of child(workflow, input).',
+      )
+    const flow = await workflowOf(each.of).prepare(entry.engine, each.input, each.options)
+    starts.push({ flow, step: `${name}/${i}`, attached: true })
+  }
+  const steps = starts.map(({ step }) => recordOf({ name: step, state: 'open' }))
+  const record = awaited(name, { children: starts.map(({ step }) => step) }, null)
+  const { events } = await memoryOf(entry)
+  entry.tell({ kind: 'parked', signals: [], until: null })
+  return {
+    state,
+    steps: [record, ...steps],
+    children: starts,
+    then: { kind: 'park', seen: events, signals: [], ends: 'all', dueUs: null, arrival },
+  }
+}
+
+function awaited(name: string, on: Awaited, dueUs: number | null): StepRecord {
+  return recordOf({ name, state: 'awaiting', input: JSON.stringify(on), dueUs })
+}

@@ -1,0 +1,77 @@
+import { SluiceError } from '../../base/errors.ts'
+import { toJsonText } from '../../base/json-value.ts'
+import { didYouMean } from '../../base/nearest.ts'
+import { quote, show } from '../../base/options.ts'
+import type { FlowEnd, FlowEntry } from '../../engine/define/flow-entry.ts'
+import type { WorkflowDefinition } from '../../engine/define/workflow.ts'
+import type { RetryPolicy } from '../../jobs/retry-policy.ts'
+import { type Schema, validate } from '../../jobs/schema.ts'
+import { DEADLINE_STEP } from '../../jobs/workflow.ts'
+import { endFlow } from './deadline.ts'
+
+const NAME = /^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$/
+
+/** Checks the name of a workflow. @throws {SluiceError} `task.name.invalid` */
+export function checkName(name: unknown): void {
+  if (typeof name === 'string' && name.length <= 255 && NAME.test(name)) return
+  throw new SluiceError(
+    'task.name.invalid',
+    `The name of a workflow is invalid: ${quote(name)}. Expected lower case words with dots between them, such as order.refund.`,
+  )
+}
+
+/** Checks an option that is code. @throws {SluiceError} `option.invalid` */
+export function checkFunction(value: unknown, what: string): void {
+  if (typeof value === 'function') return
+  throw new SluiceError('option.invalid', `${what} is invalid: ${show(value)}. Expected a function.`)
+}
+
+/** Checks a signal against its schema, and returns its payload as JSON text. @throws {SluiceError} `input.invalid` */
+export async function checkSignal(
+  workflow: string,
+  signals: Readonly<Record<string, Schema>>,
+  name: unknown,
+  payload: unknown,
+): Promise<string> {
+  const names = Object.keys(signals)
+  if (typeof name !== 'string' || !names.includes(name))
+    throw new SluiceError(
+      'option.invalid',
+      `The workflow ${workflow} has no signal ${quote(name)}; ${didYouMean(String(name), names)}Expected ${names.length === 0 ? 'none' : names.join(', ')}.`,
+    )
+  const what = `the signal ${name} of workflow ${workflow}`
+  await validate(signals[name] as Schema, payload, what)
+  return toJsonText(payload, what)
+}
+
+/** What a door says of its definition. */
+export interface DefinitionParts extends Omit<WorkflowDefinition, 'task'> {
+  readonly queue: string
+  /** Of the step that a run grants, if its code names none. */
+  readonly retry: RetryPolicy
+  readonly enter: (entry: FlowEntry) => Promise<FlowEnd>
+}
+
+/** A definition as engines list it: its jobs are claimed like those of a task of its name. */
+export function definitionOf({ queue, retry, enter, ...parts }: DefinitionParts): WorkflowDefinition {
+  return {
+    ...parts,
+    task: {
+      name: parts.name,
+      schema: null,
+      uses: [],
+      fairness: { fairKey: null, share: undefined },
+      queue,
+      timeoutMs: null,
+      retry,
+      run: () => {
+        throw new RangeError(`the workflow ${parts.name} has no handler`)
+      },
+      enter: (entry) => (entry.run.step === DEADLINE_STEP ? endFlow(entry) : enter(entry)),
+      onStarted: undefined,
+      onCompleted: undefined,
+      onError: undefined,
+      onRetry: undefined,
+    },
+  }
+}

@@ -1,0 +1,143 @@
+import { durationMs, durationUs, type Duration } from '../../base/duration.ts'
+import { SluiceError } from '../../base/errors.ts'
+import { checkInstant } from '../../base/instant.ts'
+import { checkOptions, quote, show } from '../../base/options.ts'
+import { specsOf } from '../../engine/define/limit-registry.ts'
+import { type AnyWorkflow, type FlowStartOptions, workflowOf } from '../../engine/define/workflow.ts'
+import { retryPolicy } from '../../jobs/retry-policy.ts'
+import { validate } from '../../jobs/schema.ts'
+import type { StepRecord } from '../../jobs/workflow.ts'
+import { boundTo, checkPlace, resolveUses } from '../shared/arrivals.ts'
+import { checkFunction } from '../shared/definition.ts'
+import { StepFailed } from '../shared/failures.ts'
+import { recordOf, valueOf } from '../shared/records.ts'
+import type { StepContext } from '../shared/step-context.ts'
+import type { Schemas } from '../shared/startable.ts'
+import type { SignalWant, SleepWant, StepWant } from './ask.ts'
+import type { BodyEntry } from './entry.ts'
+import { callWant, mapped, mapWant } from './side-work.ts'
+import type { StepOptions, Steps } from './steps.ts'
+
+const STEP_OPTIONS = ['limits', 'retry', 'timeout', 'priority', 'queue'] as const
+
+type StepCode = (context: StepContext) => unknown
+
+/** The `flow` of one entry of a body. */
+export function stepsOf(body: BodyEntry, input: unknown): Steps<Schemas> {
+  const { memory } = body
+  const steps = {
+    id: memory.id,
+    startedAt: new Date(memory.createdMs),
+    step: async (name: string, second: StepOptions | StepCode, third?: StepCode) =>
+      resultOf(await body.ask(name, (full, isGranted) => stepWant(body, input, full, isGranted, second, third))),
+    call: async (name: string, task: never, given: unknown, options: object = {}) =>
+      resultOf(await body.ask(name, () => callWant(body, task, given, options))),
+    map: async (name: string, task: never, inputs: readonly unknown[], options: object = {}) =>
+      mapped(await body.ask(name, (full) => mapWant(body, full, task, inputs, options)), options),
+    child: async (name: string, of: AnyWorkflow, given: unknown, options: FlowStartOptions = {}) =>
+      resultOf(
+        await body.ask(name, async () => ({
+          kind: 'child',
+          flow: await workflowOf(of).prepare(body.entry.engine, given, options),
+        })),
+      ),
+    detach: async (name: string, of: AnyWorkflow, given: unknown, options: FlowStartOptions = {}) =>
+      resultOf(
+        await body.ask(name, async () => ({
+          kind: 'detach',
+          flow: await workflowOf(of).prepare(body.entry.engine, given, options),
+        })),
+      ),
+    sleep: async (name: string, duration: Duration) =>
+      void (await body.ask(name, () => sleepWant(body, durationUs(duration, `the sleep ${quote(name)}`)))),
+    sleepUntil: async (name: string, at: Date) => void (await body.ask(name, () => untilWant(body, name, at))),
+    signal: (name: string, options: { readonly within?: Duration } = {}) => signal(body, name, options),
+    changed: (name: string) => changed(body, name),
+  }
+  return Object.freeze(steps) as unknown as Steps<Schemas>
+}
+
+/** The value of a step that has ended. @throws {StepFailed} */
+function resultOf({ error, name, result, state }: StepRecord): unknown {
+  if (state === 'done') return valueOf(result)
+  throw new StepFailed(name, error ?? { code: 'flow.stopped', message: 'It was cancelled.' })
+}
+
+async function stepWant(
+  { code, entry, home }: BodyEntry,
+  input: unknown,
+  name: string,
+  isGranted: boolean,
+  second: StepOptions | StepCode,
+  third: StepCode | undefined,
+): Promise<StepWant> {
+  const what = `step ${quote(name)} of workflow ${code.name}`
+  const options = typeof second === 'function' ? {} : second
+  const run = typeof second === 'function' ? second : third
+  checkOptions(options, STEP_OPTIONS, what)
+  checkFunction(run, `The code of ${what}`)
+  const { limits, retry, timeout } = options
+  const specs = boundTo(specsOf(limits, `limits of ${what}`), undefined)
+  const place = checkPlace(options, home, what)
+  const uses = isGranted ? entry.job.uses : await resolveUses(entry.engine, specs, input, place, what)
+  return {
+    kind: 'step',
+    terms: { uses, ...place, retry: retry === undefined ? code.retry : retryPolicy(retry, `retry of ${what}`) },
+    specs,
+    timeoutMs: timeout === undefined ? code.timeoutMs : durationMs(timeout, `timeout of ${what}`),
+    code: run as StepCode,
+    inPlace: !isGranted && uses.length === 0 && place.queue === entry.job.queue,
+    attempt: 0,
+    delayUs: null,
+    retrying: null,
+  }
+}
+
+function sleepWant({ entry }: BodyEntry, us: number): SleepWant {
+  return { kind: 'sleep', dueUs: entry.store.nowUs() + us, untilMs: null }
+}
+
+function untilWant({ entry }: BodyEntry, name: string, at: unknown): SleepWant {
+  const ms = at instanceof Date ? at.getTime() : Number.NaN
+  if (Number.isNaN(ms))
+    throw new SluiceError(
+      'delay.invalid',
+      `The time of sleepUntil ${quote(name)} is invalid: ${show(at)}. Expected a valid Date.`,
+    )
+  const untilMs = checkInstant(ms, 'The time of sleepUntil')
+  const leftMs = Math.max(0, untilMs - entry.engine.clock.now())
+  return { kind: 'sleep', dueUs: entry.store.nowUs() + Math.ceil(leftMs * 1000), untilMs }
+}
+
+async function signal(body: BodyEntry, name: string, options: { readonly within?: Duration }): Promise<unknown> {
+  const { signals } = body.code
+  const want = (): SignalWant => {
+    if (!Object.hasOwn(signals, name))
+      throw new SluiceError(
+        'option.invalid',
+        `The workflow ${body.code.name} has no signal ${quote(name)}. Expected ${Object.keys(signals).join(', ') || 'none'}.`,
+      )
+    checkOptions(options, ['within'], `signal ${name}`)
+    const { within } = options
+    const dueUs = within === undefined ? null : body.entry.store.nowUs() + durationUs(within, `within of ${name}`)
+    return { kind: 'signal', signal: name, dueUs }
+  }
+  const record = await body.ask(name, want)
+  if (record.state === 'skipped') return null
+  const payload = resultOf(record)
+  return validate(signals[name] as never, payload, `the signal ${name}`)
+}
+
+/** Whether a flow comes here for the first time under this code. */
+async function changed(body: BodyEntry, name: unknown): Promise<boolean> {
+  if (typeof name !== 'string' || name === '')
+    throw new SluiceError('option.invalid', `The name of a change is invalid: ${show(name)}. Expected a text.`)
+  const full = `~changed:${name}`
+  // Siblings of this call ask first.
+  await Promise.resolve()
+  const known = body.remembered(full)
+  if (known) return known.result === 'true'
+  const isFirst = body.unasked.length === 0
+  body.note(recordOf({ name: full, state: 'done', result: String(isFirst) }))
+  return isFirst
+}
