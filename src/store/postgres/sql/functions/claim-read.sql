@@ -210,8 +210,8 @@ BEGIN
   END;
   v_parked := sluice.parked_lanes(v_all, p ->> 'known', v_open);
   v_lanes := v_seed_lanes || v_parked;
-  -- With the wait lists that come due within the time that the claim looks ahead. Of stripes only as
-  -- far as the choice has looked: what comes due since then is the next claim's.
+  -- With the wait lists that come due within the time that the claim looks ahead. Of stripes only
+  -- as far as the choice has looked: what comes due since then is the next claim's.
   v_due_at := CASE WHEN v_chosen.r_striped THEN v_now ELSE sluice.now_us() END
     + coalesce((p ->> 'aheadUs')::bigint, 0);
   v_due := ARRAY(
