@@ -26,8 +26,16 @@ const PLACE = columns({ ...numbers('lane', 'priority'), ...numbersOrNull('expire
 const PLAIN_LANE = `SELECT ${CONTENDER.list} FROM lanes WHERE key = ?`
 const FAIR_LANES = `SELECT ${CONTENDER.list} FROM lanes WHERE buckets = ? AND fair IS NOT NULL LIMIT 1000`
 
-/** The access of shared logic to this store. */
+const known = new WeakMap<Context, Access>()
+
+/** The access of shared logic to this store, made once: each verb asks for it. */
 export function accessOf(context: Context): Access {
+  let access = known.get(context)
+  if (!access) known.set(context, (access = newAccess(context)))
+  return access
+}
+
+function newAccess(context: Context): Access {
   const { db, clock, policies, retention } = context
   return {
     db: sharedSql(db),
