@@ -27,7 +27,7 @@ export function printable(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, '�')
 }
 
-/** A policy in a few words, as in `60 per 1 min, burst 60, 4 at once`, which can be read as a policy again. A guard is told apart from the lengths that it lengthens. */
+/** A policy in a few words, as in `60 per 1 min, burst 60, 4 at once`, which can be read as a policy again unless it has headroom or a scope. A guard is told apart from the lengths that it lengthens. */
 export function policyInWords(policy: LimitPolicy): string {
   const { rule, spacing, concurrency, headroom, scope } = policy
   const { ruleUs, spacingUs } = guardsOf(policy)

@@ -50,7 +50,7 @@ export const anthropic: CountedPreset<'requests' | 'input' | 'output'> = counted
       ['limit', 'remaining', 'reset'].map((part) => `anthropic-ratelimit-${name}-${part}`),
     ),
     refusal: { status: [429], wait: ['retry-after'], mark: 'rate_limit_error' },
-    note: 'The budgets fill up all the time. A reached spend cap is a 429 without retry-after, which lasts until next month.',
+    note: 'The budgets fill up all the time, and a minute may be held in shorter steps. A reached spend cap is a 429 without retry-after, which lasts until next month.',
   },
   {
     requests: { policy: bucket('{count}/m', full('requests')), key: 'the organisation and the model' },

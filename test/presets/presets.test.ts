@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { input, limit, type Limit, RateLimited, type SluiceError, task } from '../../src/exports/index.ts'
 import * as door from '../../src/exports/presets.ts'
@@ -43,6 +44,11 @@ describe('every preset', () => {
     const exported = new Set(Object.values(door).filter((each) => typeof each === 'function'))
     expect(exported).toEqual(new Set(all))
     for (const { about } of all) expect(about.name).toMatch(/^[a-z]+(-[a-z]+)*$/)
+  })
+
+  test('is counted by the guide', () => {
+    const guide = readFileSync(new URL('../../docs/guides/presets.md', import.meta.url), 'utf8')
+    expect(guide).toContain(`the limits of ${all.length} APIs by plan`)
   })
 
   test.each(entries)('%s answers limits that an engine takes, each with a budget of its own', async (_, of) => {
