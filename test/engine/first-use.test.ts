@@ -1,6 +1,6 @@
 // Limits that only a call lists: its first use in a process defines them, there and in the store.
 import { describe, expect, test, vi } from 'vitest'
-import { call, type EnqueueOptions, input, limit, task } from '../../src/exports/index.ts'
+import { call, type EnqueueOptions, input, limit, RateLimited, type Task, task } from '../../src/exports/index.ts'
 import { createStore } from '../../src/store/open.ts'
 import { everyStore } from '../stores.ts'
 import { createEngineHarness, record } from './engine-harness.ts'
@@ -48,6 +48,29 @@ describe.each(stores)('a limit that only a call lists, on $name', (kind) => {
     await Promise.all(all.map((each, i) => each.enqueue(`w${i}`, { limits: [slow()] })))
     await clock.advance('20s')
     expect(starts.map((each) => each.slice(2))).toEqual(['@0', '@5', '@10'])
+  })
+
+  test('is closed by its own pace, in an engine that has never seen it', async () => {
+    const harness = createEngineHarness()
+    const { clock, at } = harness
+    const store = kind.create()
+    const starts: number[] = []
+    const define = (): Task<string, string, void> =>
+      task('work.item', input<string>(), {
+        run: async () => {
+          starts.push(Math.floor(at()))
+          await clock.sleep('1s')
+          if (starts.length === 1) throw RateLimited.from(new Response('', { status: 429 }))
+        },
+      })
+    await harness.start({ store, tasks: [define()] })
+    const work = define()
+    harness.create({ store, tasks: [work] })
+    const api = limit('api', { window: 'sliding', max: 100, per: '40s' })
+    await work.enqueue('a', { limits: [api] })
+    await clock.advance('2m')
+    const [first = 0, second = 0] = starts
+    expect(second - first).toBe(41)
   })
 
   test('has keys and weights, and can be changed while it runs', async () => {

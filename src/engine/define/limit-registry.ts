@@ -24,6 +24,9 @@ export class LimitRegistry {
   readonly #policies = new Map<string, LimitPolicy>()
   /** The first place that listed each limit. */
   readonly #where = new Map<string, string>()
+  /** Definitions that other engines stored; null: the store has none of that name. */
+  readonly #elsewhere = new Map<string, LimitPolicy | null>()
+  #learning = false
   /** Definitions that no call of `define` has stored yet. */
   readonly #unstored = new Map<string, LimitDefinition>()
   /** A running store of definitions. */
@@ -70,8 +73,33 @@ export class LimitRegistry {
     this.#same.add(policy)
   }
 
+  /** The policy of a limit that this engine defines, or has learned from the store. */
   policy(name: string): LimitPolicy | null {
-    return this.#policies.get(name) ?? null
+    return this.#policies.get(name) ?? this.#elsewhere.get(name) ?? null
+  }
+
+  /**
+   * Reads the definitions of limits that only other engines define, once for each, so that a refusal closes their
+   * buckets by their own pace. The run does not wait for it.
+   */
+  learn(uses: readonly { readonly limit: string }[], store: Pick<Store, 'limits'>): void {
+    if (!this.#learning && uses.some(({ limit }) => !this.#isKnown(limit))) void this.#learn(uses, store)
+  }
+
+  async #learn(uses: readonly { readonly limit: string }[], store: Pick<Store, 'limits'>): Promise<void> {
+    this.#learning = true
+    try {
+      for (const { name, policy } of await store.limits()) this.#elsewhere.set(name, policy)
+      for (const { limit } of uses) if (!this.#isKnown(limit)) this.#elsewhere.set(limit, null)
+    } catch {
+      // The next run of such a job tries again.
+    } finally {
+      this.#learning = false
+    }
+  }
+
+  #isKnown(limit: string): boolean {
+    return this.#policies.has(limit) || this.#elsewhere.has(limit)
   }
 
   definitions(): LimitDefinition[] {

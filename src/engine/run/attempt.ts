@@ -17,9 +17,10 @@ export interface AttemptContext extends CallContext {
 
 /** One attempt of one job: claimed, call, outcome, settle, report. */
 export async function attempt(context: AttemptContext, job: GrantedJob): Promise<void> {
-  const { feedback, held, outcomes, reporter, slots, wakeup } = context
+  const { feedback, held, outcomes, reporter, slots, store, wakeup } = context
   const task = taskOf(context, job)
   reporter.begun(job)
+  outcomes.limits.learn(job.uses, store)
 
   const call = new HandlerCall(job, task, context)
   held.calls.set(job.seq, call)
