@@ -30,6 +30,7 @@ describe('a door', () => {
   it.each([
     ['index', 105],
     ['limiter', 60],
+    ['redis', 45],
     ['testing', 107],
     ['flows', 100],
     ['http', 196],

@@ -9,7 +9,7 @@ import { backendLoader } from './open.ts'
  */
 export function createLimiter(options: LimiterOptions): Limiter {
   const checked = checkLimiterOptions(options)
-  return new Limiter(checked, backendLoader(checked.backend, checked.clock))
+  return new Limiter(checked, backendLoader(checked.backend, checked.namespace, checked.clock))
 }
 
 /**

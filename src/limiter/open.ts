@@ -1,5 +1,6 @@
 import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
+import { Once } from '../base/promises.ts'
 import { withoutPassword } from '../base/text.ts'
 import type { BackendLoader, LimitBackend } from './contract/limiter.ts'
 import { MemoryBackend } from './memory/memory.ts'
@@ -9,14 +10,18 @@ import { MemoryBackend } from './memory/memory.ts'
  * returned as it is.
  * @throws {SluiceError} `limiter.url.invalid`
  */
-export function backendLoader(backend: string | LimitBackend, clock: Clock): BackendLoader {
+export function backendLoader(backend: string | LimitBackend, namespace: string, clock: Clock): BackendLoader {
   if (typeof backend !== 'string') return { isLocal: backend.isLocal, load: async () => backend }
   if (backend === 'memory:') {
     const memory = new MemoryBackend(clock)
     return { isLocal: true, load: async () => memory }
   }
+  if (/^rediss?:\/\//.test(backend) && URL.canParse(backend)) {
+    const redis = new Once(async () => (await import('./redis/url.ts')).redisBackendOf(backend, namespace))
+    return { isLocal: false, load: () => redis.done() }
+  }
   throw new SluiceError(
     'limiter.url.invalid',
-    `The backend is invalid: ${JSON.stringify(withoutPassword(backend))}. Expected memory:, or a backend.`,
+    `The backend is invalid: ${JSON.stringify(withoutPassword(backend))}. Expected memory:, redis://host or rediss://host, or a backend.`,
   )
 }

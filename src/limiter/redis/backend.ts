@@ -1,0 +1,366 @@
+import { systemClock } from '../../base/clock.ts'
+import { systemRandom } from '../../base/random.ts'
+import type { LimitDefinition } from '../../policy/limits/limit.ts'
+import type {
+  BucketName,
+  BucketReport,
+  BudgetLeft,
+  ChangeRequest,
+  Confirmation,
+  HeldPermit,
+  LimitBackend,
+  ReservationAnswer,
+  UnitAnswer,
+  UnitRequest,
+} from '../contract/limiter.ts'
+import { acquireIn } from '../ledger/acquire.ts'
+import { changeEvent, definitionEvent, type LimitEvent } from '../ledger/changes.ts'
+import { type BucketCorrection, calibrateTo, chargeBy, closeFor, renew, reportOf } from '../ledger/corrections.ts'
+import type { Ledger } from '../ledger/ledger.ts'
+import { cancelIn, confirmIn, type Reservation, RESERVATION_LAPSES_US, reserveIn } from '../ledger/reservations.ts'
+import { type RedisClient, RedisScripts, scriptOf } from './client.ts'
+import { RedisKeys } from './keys.ts'
+import { ACQUIRE, PERMITS, READ, SWAP } from './lua/embedded.ts'
+import { RedisPolicies } from './policies.ts'
+import { RedisBucket } from './redis-bucket.ts'
+
+const ACQUIRE_SCRIPT = scriptOf(ACQUIRE)
+const PERMITS_SCRIPT = scriptOf(PERMITS)
+const READ_SCRIPT = scriptOf(READ)
+const SWAP_SCRIPT = scriptOf(SWAP)
+
+/** The most requests in one call of the script, so that no call holds the server up for long. */
+const MOST_REQUESTS = 100
+/** A decision that is made here is written within this time, or made again. */
+const FRESH_US = 100_000
+/** How often a decision that is made here is made again, since another caller was first. */
+const TRIES = 100
+/** A call that reaches the server later than this is not carried out: its caller has given it up. */
+const PATIENCE_US = 300_000
+
+/** The parts of the backend on Redis. */
+export interface RedisOptions {
+  readonly namespace: string
+  readonly close: () => Promise<void>
+  /** The clock, for tests; absent: the server's. */
+  readonly nowUs?: () => number
+}
+
+/** Plain values beside the buckets of a step: their keys, and their new texts. */
+interface Values {
+  readonly read: readonly (string | null)[]
+  readonly write: { text: string; ttlMs: number }[]
+}
+
+/**
+ * Limits on Redis. One script decides requests on the server. Everything rarer is decided here, with the same functions
+ * as in memory, and written if nothing has changed meanwhile.
+ */
+export class RedisBackend implements LimitBackend {
+  readonly isLocal = false
+  readonly #scripts: RedisScripts
+  readonly #keys: RedisKeys
+  readonly #policies: RedisPolicies
+  readonly #options: RedisOptions
+  /** The server's clock minus the steady clock of this process, as of the last answer; null: unknown. */
+  #aheadUs: number | null = null
+
+  constructor(client: RedisClient, options: RedisOptions) {
+    this.#scripts = new RedisScripts(client)
+    this.#keys = new RedisKeys(options.namespace)
+    this.#policies = new RedisPolicies(this.#scripts, this.#keys)
+    this.#options = options
+  }
+
+  async define(definitions: readonly LimitDefinition[]): Promise<readonly string[]> {
+    const nowUs = await this.#now()
+    return this.#policies.change(() => {
+      const changes = new Map<string, LimitEvent>()
+      for (const each of definitions) {
+        const event = definitionEvent(this.#policies.timeline(each.name), each, nowUs)
+        if (event) changes.set(each.name, event)
+      }
+      return changes
+    })
+  }
+
+  async acquire(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> {
+    if (requests.length <= MOST_REQUESTS) return this.#acquire(requests)
+    const parts: UnitAnswer[] = []
+    for (let i = 0; i < requests.length; i += MOST_REQUESTS)
+      parts.push(...(await this.#acquire(requests.slice(i, i + MOST_REQUESTS))))
+    return parts
+  }
+
+  async reserve(request: UnitRequest, atMostUs: number): Promise<ReservationAnswer> {
+    return this.#transact(request.uses, [request.permit], (ledger, { write }) => {
+      const { answer, reservation } = reserveIn(ledger, request, atMostUs)
+      if (reservation) write[0] = stored(reservation, ledger.nowUs)
+      return answer
+    })
+  }
+
+  async confirm(id: string): Promise<Confirmation> {
+    const known = await this.#reservation(id)
+    if (!known) return { kind: 'gone' }
+    return this.#transact(known.request.uses, [id], (ledger, { read, write }) => {
+      const reservation = parsed(read[0])
+      if (!reservation) return { kind: 'gone' }
+      const { answer, next } = confirmIn(ledger, reservation)
+      write[0] = next ? stored(next, ledger.nowUs) : { text: '', ttlMs: 0 }
+      return answer
+    })
+  }
+
+  async cancel(id: string): Promise<boolean> {
+    const known = await this.#reservation(id)
+    if (!known) return false
+    return this.#transact(known.request.uses, [id], (ledger, { read, write }) => {
+      const reservation = parsed(read[0])
+      if (!reservation) return false
+      cancelIn(ledger, reservation)
+      write[0] = { text: '', ttlMs: 0 }
+      return true
+    })
+  }
+
+  async release(permits: readonly HeldPermit[]): Promise<void> {
+    await this.#changePermits(permits, '')
+  }
+
+  async extend(permits: readonly HeldPermit[], leaseUs: number): Promise<readonly HeldPermit[]> {
+    const held = await this.#changePermits(permits, String(leaseUs))
+    return permits.filter((permit) => !held.get(permit))
+  }
+
+  async charge(bucket: BucketName, units: number, atUs: number): Promise<void> {
+    await this.#correct(bucket, chargeBy(units, atUs))
+  }
+
+  async penalize(bucket: BucketName, forUs: number): Promise<boolean> {
+    return this.#correct(bucket, closeFor(forUs))
+  }
+
+  async calibrate(bucket: BucketName, report: BudgetLeft): Promise<boolean> {
+    return this.#correct(bucket, calibrateTo(report))
+  }
+
+  async change(request: ChangeRequest): Promise<boolean> {
+    const nowUs = await this.#now()
+    await this.#policies.read()
+    await this.#policies.endOverdue([request.limit], nowUs)
+    const changed = await this.#policies.change(() => {
+      const event = changeEvent(this.#policies.timeline(request.limit), request, nowUs)
+      return new Map(event ? [[request.limit, event]] : [])
+    })
+    return changed.length > 0
+  }
+
+  async inspect({ limit, key }: BucketName): Promise<BucketReport | null> {
+    return this.#transact([{ limit, key }], [], (ledger) => {
+      const bucket = ledger.bucket(limit, key)
+      return bucket && reportOf(bucket, this.#policies.timeline(limit), ledger.nowUs)
+    })
+  }
+
+  async forget(bucket: BucketName): Promise<void> {
+    await this.#correct(bucket, renew)
+  }
+
+  async close(): Promise<void> {
+    await this.#options.close()
+  }
+
+  async #acquire(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> {
+    const names: BucketName[] = []
+    const places = new Map<string, number>()
+    const keys = [this.#keys.policies]
+    const placeOf = (name: BucketName): number => {
+      const key = this.#keys.bucket(name)
+      let place = places.get(key)
+      if (place === undefined) {
+        places.set(key, (place = names.push({ limit: name.limit, key: name.key })))
+        keys.push(key, this.#keys.permits(name))
+      }
+      return place
+    }
+    const asked = requests.map(({ uses, priority, line, permit, leaseUs }) => [
+      line,
+      priority,
+      leaseUs,
+      permit,
+      uses.map((use) => [placeOf(use), use.weight]),
+    ])
+    const args = [JSON.stringify(asked), JSON.stringify(names.map(({ limit, key }) => [limit, key]))]
+    const answers = await this.#inTime(keys, args)
+    return this.#answered(requests, answers, names)
+  }
+
+  /** Runs the script, unless it would reach the server too late. A clock that was set forward costs a second call. */
+  async #inTime(keys: readonly string[], args: readonly string[]): Promise<readonly number[][]> {
+    const testUs = this.#options.nowUs?.()
+    for (let tries = 0; tries < 2; tries++) {
+      const latest =
+        this.#aheadUs === null || testUs !== undefined
+          ? ''
+          : String(systemClock.monotonicUs() + this.#aheadUs + PATIENCE_US)
+      const reply = await this.#scripts.run(ACQUIRE_SCRIPT, keys, [...args, latest, String(testUs ?? '')])
+      const [nowUs, ...answers] = reply as [number, ...(number | number[])[]]
+      this.#aheadUs = nowUs - systemClock.monotonicUs()
+      if (answers[0] !== -1) return [[nowUs], ...(answers as number[][])]
+    }
+    throw new Error('the call reached the server too late')
+  }
+
+  async #answered(
+    requests: readonly UnitRequest[],
+    [[nowUs = 0] = [], ...answers]: readonly number[][],
+    names: readonly BucketName[],
+  ): Promise<readonly UnitAnswer[]> {
+    const left = requests.filter((_, i) => answers[i]?.[0] === SLOW)
+    const decided = left.length === 0 ? [] : [...(await this.#decide(left))]
+    return requests.map(({ permit }, i): UnitAnswer => {
+      const [kind, place = 0, us = -1] = answers[i] ?? []
+      if (kind === SLOW) return decided.shift() as UnitAnswer
+      const by = names[place - 1] as BucketName
+      if (kind === UNKNOWN) return { kind: 'unknown', limit: by.limit }
+      if (kind === DENIED) return { kind: 'denied', by, retryAfterUs: us < 0 ? null : us }
+      const of = (answers[i] ?? []).slice(1).map((each) => names[each - 1] as BucketName)
+      return { kind: 'granted', atUs: nowUs, permit: of.length === 0 ? null : { id: permit, of } }
+    })
+  }
+
+  /** Decides requests here that the script left, one after the other: each may need a permit of its own. */
+  async #decide(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> {
+    const answers: UnitAnswer[] = []
+    const stopped = new Map<number, UnitAnswer>()
+    for (const request of requests) {
+      const answer =
+        stopped.get(request.line) ??
+        (await this.#transact(request.uses, [], (ledger) => acquireIn(ledger, [request])[0] as UnitAnswer))
+      if (answer.kind !== 'granted') stopped.set(request.line, answer)
+      answers.push(answer)
+    }
+    return answers
+  }
+
+  #correct({ limit, key }: BucketName, correction: BucketCorrection): Promise<boolean> {
+    return this.#transact([{ limit, key }], [], (ledger) => {
+      const bucket = ledger.bucket(limit, key)
+      if (!bucket) return false
+      const done = correction(bucket, ledger.nowUs)
+      if (done !== 'no') bucket.changed = true
+      return done === 'news'
+    })
+  }
+
+  /** Reads buckets, lets `work` decide, and writes. It begins again if another caller was first. */
+  async #transact<T>(
+    names: readonly BucketName[],
+    ids: readonly string[],
+    work: (ledger: Ledger, values: Values) => T,
+  ): Promise<T> {
+    const extra = ids.map((id) => this.#keys.reservation(id))
+    const keys = [
+      this.#keys.policies,
+      ...names.flatMap((name) => [this.#keys.bucket(name), this.#keys.permits(name)]),
+      ...extra,
+    ]
+    const limits = names.map(({ limit }) => limit)
+    for (let tries = 0; tries < TRIES; tries++) {
+      if (tries > 3) await pause(systemRandom.next() * Math.min(tries, 10))
+      const args = [String(this.#options.nowUs?.() ?? ''), String(names.length)]
+      const reply = (await this.#scripts.run(READ_SCRIPT, keys, args)) as (string | number | null)[]
+      const [now, generation] = reply
+      const nowUs = Number(now)
+      await this.#policies.read(String(generation ?? ''))
+      if (await this.#policies.endOverdue(limits, nowUs)) continue
+      const buckets = this.#buckets(names, reply, nowUs)
+      const read = ids.map((_, i) => (reply[2 + 2 * names.length + i] ?? null) as string | null)
+      const values: Values = { read, write: read.map((text) => ({ text: text ?? '', ttlMs: -1 })) }
+      const bucket = (limit: string, key: string): RedisBucket | null =>
+        buckets.find((each) => each?.limit === limit && each.key === key) ?? null
+      const result = work({ nowUs, bucket }, values)
+      if (await this.#swap(keys, names, buckets, values, nowUs)) return result
+    }
+    throw new Error('other callers change these buckets all the time')
+  }
+
+  #buckets(
+    names: readonly BucketName[],
+    reply: readonly (string | number | null)[],
+    nowUs: number,
+  ): (RedisBucket | null)[] {
+    return names.map((name, i) => {
+      const timeline = this.#policies.timeline(name.limit)
+      if (!timeline.definition) return null
+      return new RedisBucket(name, String(reply[2 + 2 * i] ?? ''), Number(reply[3 + 2 * i]), timeline, nowUs)
+    })
+  }
+
+  async #swap(
+    keys: readonly string[],
+    names: readonly BucketName[],
+    buckets: readonly (RedisBucket | null)[],
+    { read, write }: Values,
+    nowUs: number,
+  ): Promise<boolean> {
+    const isSame = write.every(({ ttlMs }) => ttlMs === -1)
+    if (isSame && buckets.every((bucket) => !bucket?.changed && !bucket?.permit)) return true
+    const args = [String(nowUs), this.#options.nowUs ? '' : String(FRESH_US), this.#policies.generation]
+    args.push(String(names.length))
+    for (const bucket of buckets) {
+      if (!bucket) return false
+      const { text, ttlMs } = bucket.changed ? bucket.written(nowUs) : { text: '=', ttlMs: 0 }
+      const { permit, active, stored: before } = bucket
+      args.push(
+        before,
+        text,
+        // The clock of a test does not move the server's, by which keys expire.
+        String(this.#options.nowUs ? Math.max(ttlMs, 60_000) : ttlMs),
+        permit ? String(active) : '',
+        permit?.id ?? '',
+        String(permit?.untilUs ?? ''),
+      )
+    }
+    for (const [i, { text, ttlMs }] of write.entries())
+      args.push(read[i] ?? '', ttlMs === -1 ? '=' : text, String(ttlMs))
+    return (await this.#scripts.run(SWAP_SCRIPT, keys, args)) === 1
+  }
+
+  async #changePermits(permits: readonly HeldPermit[], lease: string): Promise<ReadonlyMap<HeldPermit, boolean>> {
+    const each = permits.flatMap((permit) => permit.of.map((name) => ({ permit, name })))
+    const keys = each.map(({ name }) => this.#keys.permits(name))
+    const args = [String(this.#options.nowUs?.() ?? ''), lease, ...each.map(({ permit }) => permit.id)]
+    const reply = keys.length === 0 ? [] : ((await this.#scripts.run(PERMITS_SCRIPT, keys, args)) as number[])
+    const held = new Map<HeldPermit, boolean>()
+    for (const [i, { permit }] of each.entries()) held.set(permit, (held.get(permit) ?? true) && reply[i] === 1)
+    return held
+  }
+
+  async #now(): Promise<number> {
+    const args = [String(this.#options.nowUs?.() ?? ''), '0']
+    return ((await this.#scripts.run(READ_SCRIPT, [this.#keys.policies], args)) as [number])[0]
+  }
+
+  async #reservation(id: string): Promise<Reservation | null> {
+    return parsed((await this.#scripts.command('GET', this.#keys.reservation(id))) as string | null)
+  }
+}
+
+const DENIED = 0
+const UNKNOWN = 2
+const SLOW = 3
+
+function stored(reservation: Reservation, nowUs: number): { text: string; ttlMs: number } {
+  const leftUs = Math.max(0, reservation.startUs - nowUs) + RESERVATION_LAPSES_US
+  return { text: JSON.stringify(reservation), ttlMs: Math.ceil(leftUs / 1000) }
+}
+
+function parsed(text: string | null | undefined): Reservation | null {
+  return text === null || text === undefined ? null : (JSON.parse(text) as Reservation)
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => systemClock.setTimer(resolve, ms))
+}

@@ -1,0 +1,52 @@
+import { createHash } from 'node:crypto'
+import { SluiceError } from '../../base/errors.ts'
+
+/** A connection to Redis, of the package `redis` or of `ioredis`. */
+export type RedisClient =
+  | { sendCommand(args: string[]): Promise<unknown> }
+  | { call(command: string, ...args: string[]): Promise<unknown> }
+
+/** A script that is run by its hash. */
+export interface Script {
+  readonly text: string
+  readonly hash: string
+}
+
+/** A script by its text. */
+export function scriptOf(text: string): Script {
+  return { text, hash: createHash('sha1').update(text).digest('hex') }
+}
+
+/** Runs commands and scripts on a connection. */
+export class RedisScripts {
+  readonly #send: (args: string[]) => Promise<unknown>
+
+  /** @throws {SluiceError} `option.invalid` */
+  constructor(client: RedisClient) {
+    // Clients of ioredis have a sendCommand too, which takes no list.
+    if ('call' in client && typeof client.call === 'function')
+      this.#send = async ([command = '', ...args]) => client.call(command, ...args)
+    else if ('sendCommand' in client && typeof client.sendCommand === 'function')
+      this.#send = async (args) => client.sendCommand(args)
+    else
+      throw new SluiceError(
+        'option.invalid',
+        'The client of redisBackend is invalid. Expected one of the package redis or ioredis, connected.',
+      )
+  }
+
+  command(...args: string[]): Promise<unknown> {
+    return this.#send(args)
+  }
+
+  /** Runs a script. A server that has lost it gets it again. */
+  async run({ text, hash }: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
+    const rest = [String(keys.length), ...keys, ...args]
+    try {
+      return await this.#send(['EVALSHA', hash, ...rest])
+    } catch (error) {
+      if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
+      return this.#send(['EVAL', text, ...rest])
+    }
+  }
+}

@@ -1,0 +1,31 @@
+import type { BucketName } from '../contract/limiter.ts'
+
+/** The keys of one namespace. They share a hash tag, so that a cluster keeps all of them in one slot. */
+export class RedisKeys {
+  /** The policies in force, by limit and by limit and key. */
+  readonly policies: string
+  /** All changes of limits. */
+  readonly changes: string
+  readonly #prefix: string
+
+  constructor(namespace: string) {
+    // A brace would end the tag.
+    this.#prefix = `{sluice:${namespace.replaceAll('{', '%7B').replaceAll('}', '%7D')}}`
+    this.policies = `${this.#prefix}:policies`
+    this.changes = `${this.#prefix}:changes`
+  }
+
+  /** The state of a bucket. */
+  bucket({ limit, key }: BucketName): string {
+    return `${this.#prefix}:b:${encodeURIComponent(limit)}:${key}`
+  }
+
+  /** The permits of a bucket. */
+  permits({ limit, key }: BucketName): string {
+    return `${this.#prefix}:p:${encodeURIComponent(limit)}:${key}`
+  }
+
+  reservation(id: string): string {
+    return `${this.#prefix}:r:${id}`
+  }
+}

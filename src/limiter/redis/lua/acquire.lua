@@ -1,0 +1,201 @@
+-- Decides requests for units: the same mathematics as src/policy, in doubles that stay exact integers.
+-- KEYS[1]: the policies in force, a hash by limit. KEYS[2i], KEYS[2i+1]: the state and the permits of bucket i.
+-- ARGV[1]: [[line, priority, leaseUs, permit, [[i, weight], ...]], ...]. ARGV[2]: [[limit, key], ...] of the buckets.
+-- ARGV[3]: the latest instant at which the caller still waits, or ''. ARGV[4]: the instant, for tests, or ''.
+-- Answers: now, then for each request {1, i ...} granted, with the buckets that gave a permit; {0, i, us} denied by
+-- bucket i for so long, -1: until a permit returns; {2, i}: its limit is not defined; {3}: src/limiter/redis decides.
+local names = cjson.decode(ARGV[2])
+local requests = cjson.decode(ARGV[1])
+local policies, buckets = {}, {}
+
+local function policy(field)
+  local known = policies[field]
+  if known == nil then
+    local stored = redis.call('HGET', KEYS[1], field)
+    known = stored and cjson.decode(stored) or false
+    policies[field] = known
+  end
+  return known
+end
+
+-- The clock of a test does not move the server's, by which keys expire.
+local function lasting(ms) return ARGV[4] == '' and ms or max(ms, 60000) end
+
+-- Reads a state; nil: another revision wrote it, the clock went back, or only src/limiter/redis can read it.
+local function decode(stored, bucket)
+  local space = string.find(stored, ' ', 1, true)
+  if not space or tonumber(string.sub(stored, 1, space - 1)) ~= bucket.policy.revision then return nil end
+  local v = cjson.decode(string.sub(stored, space + 1))
+  local at, i = v[1], 3
+  if not at or at > now then return nil end
+  local state = {closed = v[2]}
+  if v[3] == 5 then
+    state.allowance = {units = v[4], untilUs = at + v[5], since = at + v[6]}
+    i = 7
+  end
+  if v[i] == 6 then
+    state.spacing = {next = at + v[i + 1]}
+    i = i + 2
+  end
+  local rule = bucket.policy.rule
+  if (rule and rule.kind) ~= KINDS[v[i]] then return nil end
+  if rule then state.rule = RULES[rule.kind].read(v, i, at) end
+  if bucket.policy.every and not state.spacing then state.spacing = spacing.new() end
+  return state
+end
+
+local function load(i)
+  local known = buckets[i]
+  if known then return known end
+  local name = names[i]
+  local bucket = {i = i, kind = 'known'}
+  buckets[i] = bucket
+  local found = policy(name[1])
+  if found and found.keys then found = policy(name[1] .. '\0' .. name[2]) or found end
+  bucket.policy = found
+  if not found then
+    bucket.kind = 'unknown'
+    return bucket
+  end
+  if found.slow or (found.ends and found.ends <= now) then
+    bucket.kind = 'slow'
+    return bucket
+  end
+  bucket.active = 0
+  if found.concurrency then bucket.active = redis.call('ZCOUNT', KEYS[2 * i + 1], '(' .. text(now), '+inf') end
+  local stored = redis.call('GET', KEYS[2 * i])
+  bucket.stored = stored
+  if stored then
+    bucket.state = decode(stored, bucket)
+    if not bucket.state then bucket.kind = 'slow' end
+  else
+    bucket.state = {closed = 0, rule = found.rule and RULES[found.rule.kind].new(found.rule)}
+    if found.every then bucket.state.spacing = spacing.new() end
+    bucket.changed = found.rule and found.rule.startEmpty
+  end
+  return bucket
+end
+
+local function afterPenalty(rule, state)
+  if state.closed == 0 or rule.kind ~= 'rate' then return state.rule end
+  return rate.cap(rule, state.rule, state.closed)
+end
+
+-- The first instant from `at` at which a bucket admits a start.
+local function admitted(bucket, at, weight, kept)
+  local found, state = bucket.policy, bucket.state
+  if found.concurrency and max(0, found.concurrency - bucket.active) <= kept then return INF end
+  local open = max(at, state.closed, found.every and state.spacing.next or 0)
+  local allowance = state.allowance
+  if allowance and allowance.untilUs > at and max(1, weight + kept) > allowance.units then
+    open = max(open, allowance.untilUs)
+  end
+  local rule = found.rule
+  if not rule then return open end
+  return RULES[rule.kind].grant(rule, afterPenalty(rule, state), open, weight + kept)
+end
+
+local function charge(bucket, weight)
+  local found, state = bucket.policy, bucket.state
+  if state.allowance and state.allowance.untilUs <= now then state.allowance = nil end
+  if state.closed ~= 0 and state.closed <= now then
+    if found.rule then state.rule = afterPenalty(found.rule, state) end
+    state.closed = 0
+  end
+  if found.rule then RULES[found.rule.kind].take(found.rule, state.rule, weight) end
+  local allowance = state.allowance
+  if allowance and now >= allowance.since then allowance.units = max(0, allowance.units - weight) end
+  if found.every then spacing.take({every = found.every}, state.spacing) end
+  bucket.changed = true
+end
+
+local function ask(request)
+  local uses = request[5]
+  for _, use in ipairs(uses) do
+    local kind = load(use[1]).kind
+    if kind == 'unknown' then return {2, use[1]} end
+    if kind == 'slow' then return {3} end
+  end
+  local at, by = now, nil
+  for _ = 1, 64 do
+    local next = at
+    for _, use in ipairs(uses) do
+      local bucket = buckets[use[1]]
+      local head = bucket.policy.headroom
+      local us = admitted(bucket, at, use[2], head and request[2] < head.priority and head.units or 0)
+      if us == INF then return {0, use[1], -1} end
+      if us > next then
+        next = us
+        by = use[1]
+      end
+    end
+    if next == at then break end
+    at = next
+  end
+  if by then return {0, by, at - now} end
+  local answer = {1}
+  for _, use in ipairs(uses) do
+    local bucket = buckets[use[1]]
+    charge(bucket, use[2])
+    if bucket.policy.concurrency then
+      local key, lease = KEYS[2 * use[1] + 1], request[3]
+      if redis.call('ZADD', key, text(now + lease), request[4]) == 1 then bucket.active = bucket.active + 1 end
+      local ttl = lasting(ceil(lease / 1000) + 1000)
+      if redis.call('PTTL', key) < ttl then redis.call('PEXPIRE', key, text(ttl)) end
+      bucket.expired = true
+      answer[#answer + 1] = use[1]
+    end
+  end
+  return answer
+end
+
+-- How long a bucket differs from a new one, in us.
+local function warm(bucket)
+  local found, state = bucket.policy, bucket.state
+  local until_ = max(state.closed, state.spacing and state.spacing.next or 0)
+  if state.allowance then until_ = max(until_, state.allowance.untilUs) end
+  local rule = found.rule
+  if rule then
+    until_ = max(until_, RULES[rule.kind].cold(rule, afterPenalty(rule, state)))
+    if rule.startEmpty then until_ = max(until_, now + 86400000000) end
+  end
+  return until_ - now
+end
+
+local function store(bucket)
+  local key = KEYS[2 * bucket.i]
+  if bucket.expired then redis.call('ZREMRANGEBYSCORE', KEYS[2 * bucket.i + 1], '-inf', text(now)) end
+  local left = warm(bucket)
+  if left <= 0 then
+    if bucket.stored then redis.call('DEL', key) end
+    return
+  end
+  local state, out = bucket.state, {}
+  local function put(value) out[#out + 1] = text(value + 0) end
+  put(now)
+  put(state.closed)
+  local allowance = state.allowance
+  if allowance then
+    put(5)
+    put(allowance.units)
+    put(allowance.untilUs - now)
+    put(allowance.since - now)
+  end
+  if state.spacing then
+    put(6)
+    put(state.spacing.next - now)
+  end
+  local rule = bucket.policy.rule
+  if rule then for _, value in ipairs(RULES[rule.kind].write(state.rule, now)) do put(value) end end
+  local value = text(bucket.policy.revision) .. ' [' .. table.concat(out, ',') .. ']'
+  redis.call('SET', key, value, 'PX', text(lasting(ceil(left / 1000) + 1)))
+end
+
+local answers, stopped = {now}, {}
+for _, request in ipairs(requests) do
+  local answer = stopped[request[1]] or ask(request)
+  if answer[1] ~= 1 then stopped[request[1]] = answer end
+  answers[#answers + 1] = answer
+end
+for _, bucket in pairs(buckets) do if bucket.changed then store(bucket) end end
+return answers

@@ -1,0 +1,122 @@
+import { systemRandom } from '../../base/random.ts'
+import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import { Timeline } from '../../policy/limits/timeline.ts'
+import { endEvents, kept, type LimitEvent, UNDEFINED } from '../ledger/changes.ts'
+import { type RedisScripts, scriptOf } from './client.ts'
+import type { RedisKeys } from './keys.ts'
+import { CHANGE } from './lua/embedded.ts'
+
+const CHANGE_SCRIPT = scriptOf(CHANGE)
+/** How often a change is tried again when another process changed a limit meanwhile. */
+const TRIES = 50
+
+/** The limits of a namespace, as they were read last. */
+export class RedisPolicies {
+  readonly #scripts: RedisScripts
+  readonly #keys: RedisKeys
+  #events = new Map<string, readonly LimitEvent[]>()
+  #timelines = new Map<string, Timeline>()
+  /** Names what was read; '': nothing. */
+  generation = ''
+
+  constructor(scripts: RedisScripts, keys: RedisKeys) {
+    this.#scripts = scripts
+    this.#keys = keys
+  }
+
+  timeline(limit: string): Timeline {
+    return this.#timelines.get(limit) ?? UNDEFINED
+  }
+
+  /** Reads the limits again, unless they are of that generation. */
+  async read(generation: string | null = null): Promise<void> {
+    if (generation === this.generation) return
+    const fields = pairs(await this.#scripts.command('HGETALL', this.#keys.changes))
+    this.generation = fields.get('') ?? ''
+    fields.delete('')
+    this.#events = new Map([...fields].map(([name, text]) => [name, JSON.parse(text) as LimitEvent[]]))
+    this.#timelines = new Map([...this.#events].map(([name, events]) => [name, new Timeline(events)]))
+  }
+
+  /**
+   * Adds changes of limits. It returns the names of the limits that changed.
+   * @param decide the changes, given the present limits; it may be asked again
+   */
+  async change(decide: () => ReadonlyMap<string, LimitEvent>): Promise<readonly string[]> {
+    for (let tries = 0; tries < TRIES; tries++) {
+      await this.read()
+      const changes = decide()
+      if (changes.size === 0) return []
+      const next = [...changes].map(([name, event]) => [name, [event]] as const)
+      if (await this.#write(next)) return [...changes.keys()]
+    }
+    throw new Error('the limits are changed by others all the time')
+  }
+
+  /** Writes the ends of the overrides and pauses of these limits that are over. True: there were some. */
+  async endOverdue(limits: readonly string[], nowUs: number): Promise<boolean> {
+    const ends = [...new Set(limits)]
+      .map((name) => [name, endEvents(this.timeline(name), nowUs)] as const)
+      .filter(([, events]) => events.length > 0)
+    if (ends.length === 0) return false
+    await this.#write(ends)
+    await this.read()
+    return true
+  }
+
+  async #write(added: readonly (readonly [string, readonly LimitEvent[]])[]): Promise<boolean> {
+    const generation = Math.floor(systemRandom.next() * 2 ** 52).toString(36)
+    const changes: string[] = []
+    const policies: string[] = []
+    for (const [name, events] of added) {
+      const all = kept([...(this.#events.get(name) ?? []), ...events])
+      changes.push(name, JSON.stringify(all))
+      policies.push(...compiled(name, new Timeline(all), this.timeline(name)))
+    }
+    const args = [this.generation, generation, ...changes, '', ...policies]
+    return (await this.#scripts.run(CHANGE_SCRIPT, [this.#keys.policies, this.#keys.changes], args)) === 1
+  }
+}
+
+/** The fields of a limit for the script, and their values: its policy, and that of each key with changes of its own. */
+function compiled(name: string, timeline: Timeline, before: Timeline): string[] {
+  const keys = timeline.keys()
+  const own = keys.length > 1
+  const fields = keys.flatMap((key) => {
+    const { policy, revision } = timeline.at(key)
+    if (!policy) return []
+    const ends = Number.isFinite(timeline.nextEndUs) ? { ends: timeline.nextEndUs } : {}
+    return [key === null ? name : `${name}\0${key}`, JSON.stringify({ revision, ...ends, keys: own, ...plain(policy) })]
+  })
+  const gone = before.keys().filter((key) => key !== null && !keys.includes(key))
+  return [...fields, ...gone.flatMap((key) => [`${name}\0${key}`, ''])]
+}
+
+/** A policy as the script reads it. The script leaves calendars to us: it knows no time zones. */
+function plain({ rule, spacing, concurrency, headroom }: LimitPolicy): object {
+  const beside = {
+    ...(spacing && { every: spacing.everyUs }),
+    ...(concurrency !== null && { concurrency }),
+    ...(headroom && { headroom }),
+  }
+  if (rule === null) return beside
+  const { kind } = rule
+  if (kind === 'spacing') return { ...beside, rule: { kind, every: rule.everyUs } }
+  if (kind === 'sliding') return { ...beside, rule: { kind, max: rule.max, period: rule.periodUs } }
+  if (kind === 'rate') {
+    const { rate, periodUs: period, burst, startEmpty } = rule
+    return { ...beside, rule: { kind, rate, period, burst, startEmpty } }
+  }
+  const { window, max, guardUs: guard } = rule
+  if (window.align === 'calendar') return { ...beside, slow: true }
+  return { ...beside, rule: { kind, max, period: window.periodUs, guard } }
+}
+
+/** The fields of a hash: a list, or an object from clients that speak RESP3. */
+function pairs(reply: unknown): Map<string, string> {
+  if (reply instanceof Map) return new Map(reply as Map<string, string>)
+  if (!Array.isArray(reply)) return new Map(Object.entries((reply ?? {}) as Record<string, string>))
+  const fields = new Map<string, string>()
+  for (let i = 0; i + 1 < reply.length; i += 2) fields.set(String(reply[i]), String(reply[i + 1]))
+  return fields
+}

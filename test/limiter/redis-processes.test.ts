@@ -1,0 +1,107 @@
+// Several real processes on one Redis.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { afterAll, afterEach, describe, expect, it } from 'vitest'
+import { createLimiter, limit } from '../../src/exports/limiter.ts'
+import { clear, connect, namespace, REDIS } from './redis-server.ts'
+
+const client = REDIS === null ? null : await connect()
+
+describe.skipIf(client === null)('several processes on one Redis', () => {
+  const children: ChildProcess[] = []
+  const used: string[] = []
+  const child = (...args: string[]): { process: ChildProcess; line: () => Promise<string> } => {
+    const script = join(import.meta.dirname, 'redis-child.ts')
+    const started = spawn(process.execPath, [script, ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
+    children.push(started)
+    const lines = createInterface({ input: started.stdout })[Symbol.asyncIterator]()
+    return { process: started, line: async () => String((await lines.next()).value) }
+  }
+  const name = (): string => {
+    const made = namespace()
+    used.push(made)
+    return made
+  }
+
+  afterEach(async () => {
+    for (const each of children.splice(0)) each.kill('SIGKILL')
+    for (const each of used.splice(0)) if (client) await clear(client, each)
+  })
+  afterAll(async () => client?.close())
+
+  it('start on one hot key as often as its budget lets them, and never more', async () => {
+    const ns = name()
+    const fleet = Array.from({ length: 4 }, () => child('load', REDIS ?? '', ns, '4000'))
+    await Promise.all(fleet.map(({ line }) => line()))
+    const lists = await Promise.all(fleet.map(async ({ line }) => JSON.parse(await line()) as number[]))
+    const starts = lists.flat().sort((a, b) => a - b)
+    const [firstUs = 0] = starts
+    // Any window of length w holds at most the burst and the refill. A start is seen later than it was granted: of two
+    // starts the earlier one may have been held up by up to 50 ms on a busy machine.
+    const late = 50_000
+    const worst = (spanUs: number): number => {
+      let from = 0
+      let most = 0
+      for (let to = 0; to < starts.length; to++) {
+        while ((starts[to] ?? 0) - (starts[from] ?? 0) >= spanUs) from++
+        most = Math.max(most, to - from + 1)
+      }
+      return most
+    }
+    for (const spanUs of [10_000, 100_000, 1_000_000, 3_000_000])
+      expect(worst(spanUs)).toBeLessThanOrEqual(100 + Math.ceil((spanUs + late) / 1000) + 1)
+    const full = starts.filter((at) => at - firstUs < 3_500_000).length
+    expect(full / (100 + 3500)).toBeGreaterThan(0.9)
+    expect(lists.every((list) => list.length > 0)).toBe(true)
+  })
+
+  it('get the permits of one that was killed back when their lease is over, and none before', async () => {
+    const ns = name()
+    const holder = child('hold', REDIS ?? '', ns, '10')
+    expect(await holder.line()).toBe('held')
+    const slots = limit('slots', { concurrency: 10 })
+    const limiter = createLimiter({ backend: REDIS ?? '', namespace: ns, limits: [slots], lease: '2s' })
+    const gone = once(holder.process, 'exit')
+    holder.process.kill('SIGKILL')
+    await gone
+    const killedMs = Date.now()
+    await expect(limiter.acquire([slots], { wait: false })).rejects.toMatchObject({ code: 'limit.rejected' })
+    const permits = await Promise.all(Array.from({ length: 10 }, () => limiter.acquire([slots], { wait: '5s' })))
+    const afterMs = Date.now() - killedMs
+    // The last heartbeat was at most a third of the lease before.
+    expect(afterMs).toBeGreaterThan(1250)
+    expect(afterMs).toBeLessThan(3000)
+    await Promise.all(permits.map((permit) => permit.release()))
+    await limiter.close()
+  })
+
+  it('see each other’s penalties and pauses with their next call', async () => {
+    const ns = name()
+    const api = limit('api', { rate: 1000, per: '1s' })
+    const [one, other] = [1, 2].map(() => createLimiter({ backend: REDIS ?? '', namespace: ns, limits: [api] }))
+    if (!one || !other) throw new Error('two limiters')
+    await other.acquire([api])
+    await one.penalize(api, '1s')
+    await expect(other.acquire([api], { wait: '500ms' })).rejects.toMatchObject({ limit: 'api' })
+    await one.pause(api.name, { until: '10m', by: 'ops', reason: 'drill' })
+    expect((await other.inspect(api)).policy.concurrency).toBe(0)
+    expect(await other.resume(api)).toBe(true)
+    await Promise.all([one.close(), other.close()])
+  })
+
+  it('leave no keys behind once their buckets are as new', async () => {
+    const ns = name()
+    const api = limit('api', { rate: 100, per: '100ms' })
+    const limiter = createLimiter({ backend: REDIS ?? '', namespace: ns, limits: [api] })
+    await Promise.all(Array.from({ length: 2000 }, (_, i) => limiter.acquire([api.key(i)])))
+    const left = async (): Promise<number> => {
+      const keys = await client?.sendCommand(['KEYS', `{sluice:${ns}}:b:*`])
+      return Array.isArray(keys) ? keys.length : -1
+    }
+    await expect.poll(left, { timeout: 5000 }).toBe(0)
+    expect(await limiter.inspect(api.key(7))).toMatchObject({ available: 100, active: 0 })
+    await limiter.close()
+  })
+})
