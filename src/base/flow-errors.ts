@@ -89,6 +89,10 @@ export const FLOW_ERRORS = {
     meaning: 'A flow waits for more than 1,000 steps, calls or children at a time.',
     remedy: 'Use flow.map for tasks, or start the work in parts.',
   },
+  'flow.items_failed': {
+    meaning: 'Some items of a map failed. Its step has their errors, and the results of the others.',
+    remedy: 'See the errors in the details of the error. Catch the failure, or let the map collect failures.',
+  },
   'flow.too_large': {
     meaning: 'A flow remembers more than 10,000 steps, or more than 16 MiB of results.',
     remedy: 'Return references from steps, and begin a new generation with again(input).',

@@ -121,6 +121,11 @@ export interface FlowNews {
   readonly discarded: readonly (MovedJob & { readonly input: string })[]
 }
 
+/** Whether flows of this kind go from step to step. */
+export function isWorkflow(kind: FlowKind): kind is WorkflowKind {
+  return kind === 'workflow' || kind === 'machine' || kind === 'graph'
+}
+
 /** The state of a flow after its nodes' ends. It runs until all of them have ended. */
 export function stateOf({ total, completed, discarded, cancelled }: Tally): 'running' | 'completed' | 'failed' {
   if (completed + discarded + cancelled < total) return 'running'

@@ -12,6 +12,9 @@ export type JobState =
   | 'cancelled'
   | 'discarded'
 
+/** The states of a job that has ended. */
+export type JobEnd = 'completed' | 'cancelled' | 'discarded'
+
 /** Every state, in the order of the specification. */
 export const STATES: readonly JobState[] = [
   'scheduled',

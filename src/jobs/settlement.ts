@@ -31,7 +31,13 @@ export type Settlement = {
       readonly error: JobError
     }
   /** Of a job of a workflow flow: its flow goes on. */
-  | { readonly kind: 'next'; readonly moves: number; readonly move: FlowMove }
+  | {
+      readonly kind: 'next'
+      /** The job's id, by which a repeated call finds a job that got a new place. */
+      readonly id: string
+      readonly moves: number
+      readonly move: FlowMove
+    }
 )
 
 /** Whether a settlement counted. `lost`: the caller no longer held the lease, and the store wrote nothing. */

@@ -7,6 +7,16 @@ import type { NewJob } from './job.ts'
 export const HOLD_STEP = '~hold'
 /** The step of the job that ends a flow whose time is over. */
 export const DEADLINE_STEP = '~deadline'
+/** Remembered steps of a flow at most, without those that are open. */
+export const MAX_FLOW_STEPS = 10_000
+/** The largest sum of the texts that a flow remembers, in bytes of UTF-8. */
+export const MAX_FLOW_BYTES: number = 16 * 1_048_576
+/** Unread signals of a flow at most. */
+export const MAX_UNREAD_SIGNALS = 10_000
+/** Levels of child flows at most. */
+export const MAX_FLOW_DEPTH = 100
+/** The newest steps that a machine keeps of its history. */
+export const MACHINE_HISTORY = 1_000
 
 /** Where a job of a workflow flow waits next, and for which step. */
 export interface Arrival {

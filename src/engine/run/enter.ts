@@ -48,7 +48,10 @@ export function entryOf(context: EntryContext, job: GrantedJob, signal: AbortSig
 
 async function stay(context: EntryContext, job: GrantedJob, moves: number, move: FlowMove): Promise<FlowEnd | null> {
   const { seq, attempt } = job
-  const result = await settle(context, job, { settlement: { seq, attempt, kind: 'next', moves, move }, error: null })
+  const result = await settle(context, job, {
+    settlement: { seq, id: job.id, attempt, kind: 'next', moves, move },
+    error: null,
+  })
   return result?.kind === 'settled' && result.state === 'active' ? null : { kind: 'settled', result }
 }
 
@@ -62,7 +65,7 @@ export function outcomeOfEntry(
   const { seq, attempt, flow } = job
   const moves = flow?.workflow?.moves ?? 0
   if (end.kind === 'moved')
-    return { settlement: { seq, attempt, kind: 'next', moves, move: end.move }, error: end.error }
+    return { settlement: { seq, id: job.id, attempt, kind: 'next', moves, move: end.move }, error: end.error }
   if (end.kind === 'completed')
     return { settlement: { seq, attempt, kind: 'complete', result: end.result }, error: null }
   if (end.kind === 'snoozed') return { settlement: { seq, attempt, kind: 'snooze', delayUs: end.delayUs }, error: null }

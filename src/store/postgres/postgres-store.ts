@@ -185,6 +185,8 @@ export class PostgresStore extends SharedVerbs implements Store {
     this.#notifier.notify('work')
   }
 
+  startWorkflows: Store['startWorkflows'] = () => Promise.reject(new RangeError('not yet'))
+
   push: Store['push'] = async (jobs, limits) => {
     const answer = await this.#pushing.add({ jobs, limits })
     if (answer.kind === 'stored') this.#notifier.notify('work')

@@ -6,6 +6,7 @@ import { ask, type Reading } from './reading.ts'
 import { type Access, all, get, isUuid, now, run } from './sql.ts'
 import { STATE } from './state.ts'
 import { flowStateName, storedFlowState } from './stored-flows.ts'
+import { cancelWorkflow } from './workflows/cancel.ts'
 
 const FLOW = columns({ ...numbers('state', 'total'), kind: column<FlowKind>(), name: column<string | null>() })
 const LOCK = `SELECT ${FLOW.list} FROM sluice.flows WHERE seq = $1 FOR UPDATE`
@@ -19,11 +20,14 @@ const REQUEST = `UPDATE sluice.jobs SET cancelling = true WHERE flow = $1 AND st
 const END = `UPDATE sluice.flows SET state = ${storedFlowState('cancelled')}, cancelled = cancelled + $2, finished = $3, due = $4
   WHERE seq = $1`
 
+const IS_WORKFLOW = `SELECT 1 FROM sluice.flows WHERE seq = $1 AND kind IN ('workflow', 'machine', 'graph')`
+
 /** Ends a flow: waiting jobs are cancelled, active ones are asked to end. */
 export function* cancelFlow(access: Access, id: string): Reading<FlowCancelAnswer> {
   const { db } = access
   const find = 'SELECT seq FROM sluice.flows WHERE id = $1::uuid'
   const [seq] = (isUuid(id) ? yield* get<[number]>(db, find, id) : undefined) ?? []
+  if (seq !== undefined && (yield* get(db, IS_WORKFLOW, seq))) return yield* cancelWorkflow(access, seq)
   const flow = seq === undefined ? undefined : yield* lockAll(access, seq)
   if (seq === undefined || !flow) return { kind: 'missing' }
   const { kind, name, state, total } = flow

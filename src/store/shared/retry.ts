@@ -3,9 +3,12 @@ import { columns, numbers, numbersOrNull, textsOrNull } from './columns.ts'
 import { ask, type Reading } from './reading.ts'
 import { type Access, get, isUuid, now, run } from './sql.ts'
 import { STATE, stateName } from './state.ts'
+import { retryFlow } from './workflows/retry.ts'
 
 const DISCARDED = columns({ ...numbers('seq'), ...numbersOrNull('flow', 'node') })
 const FIND = `SELECT ${DISCARDED.list} FROM sluice.jobs WHERE id = $1::uuid AND state = ${STATE.discarded} FOR UPDATE`
+/** A main job has the id of its flow: its retry is one of the flow. A side job of it is not retried. */
+const OF_WORKFLOW = `SELECT 1 FROM sluice.jobs j JOIN sluice.flows f ON f.seq = j.flow WHERE j.id = $1::uuid AND f.kind IN ('workflow', 'machine', 'graph')`
 /** Once a flow's retention is over, parts of it may be gone. */
 const MAY_REOPEN = 'SELECT 1 FROM sluice.flows WHERE seq = $1 AND (due IS NULL OR due > $2) FOR UPDATE'
 const FRESH = `UPDATE sluice.jobs SET attempt = 0, pushed_back = 0, cancelling = false, expires = NULL, finished = NULL,
@@ -16,6 +19,7 @@ const SCHEDULE = `UPDATE sluice.jobs SET state = ${STATE.scheduled}, since = $2,
 /** Makes a discarded job available again, with a fresh attempt count and its old place. */
 export function* retry(access: Access, id: string): Reading<boolean> {
   const { db } = access
+  if (isUuid(id) && (yield* get(db, OF_WORKFLOW, id))) return (yield* retryFlow(access, id, null)) === 'retried'
   const job = isUuid(id) ? DISCARDED.read(yield* get(db, FIND, id)) : undefined
   if (!job) return false
   const { seq, flow, node } = job

@@ -15,7 +15,8 @@ export interface SettleRequest {
  * settlements of one job would write one and report success for both. A repetition of an earlier settlement of the same
  * run is in no round: that run is settled.
  *
- * @returns in each round places in `requests`, in their order, no two of one job
+ * @returns in each round places in `requests`, in their order, no two of one job; but before another settlement of a
+ * run there may be moves by which it stays
  */
 export function settleRounds(requests: readonly SettleRequest[]): readonly (readonly number[])[] {
   const all = requests.map((_, at) => at)
@@ -24,11 +25,12 @@ export function settleRounds(requests: readonly SettleRequest[]): readonly (read
   const roundOf = new Map<number, number>()
   const rounds: number[][] = []
   for (const [at, { worker, settlement }] of requests.entries()) {
-    const run = `${settlement.seq} ${settlement.attempt} ${worker}`
+    const run = `${settlement.seq} ${settlement.attempt} ${settlement.moves ?? ''} ${worker}`
     if (runs.has(run)) continue
-    runs.add(run)
+    const stays = settlement.kind === 'next' && settlement.move.then.kind === 'stay'
+    if (!stays) runs.add(run)
     const round = roundOf.get(settlement.seq) ?? 0
-    roundOf.set(settlement.seq, round + 1)
+    if (!stays) roundOf.set(settlement.seq, round + 1)
     ;(rounds[round] ??= []).push(at)
   }
   return rounds
@@ -48,7 +50,7 @@ export interface RunEnd {
 
 /** The effect of a settlement on its job. */
 export function runEndOf(settlement: Settlement, retention: Retention): RunEnd {
-  if (settlement.kind === 'next') throw new RangeError('This store cannot move the jobs of workflow flows yet')
+  if (settlement.kind === 'next') throw new RangeError('A move is no end of a run')
   const end = (state: number, afterUs: number | null, error: object | null = null): RunEnd => ({
     state,
     afterUs,

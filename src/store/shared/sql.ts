@@ -6,6 +6,7 @@ import type { StoredBucket } from './stored-bucket.ts'
 import { type Answer, ask, type Reading } from './reading.ts'
 import type { Instant } from '../../jobs/series.ts'
 import type { Timelines } from './timelines.ts'
+import type { Member, Placement } from './workflows/place.ts'
 
 /** A parameter of a statement. */
 export type SqlValue = string | number | boolean | null | readonly (string | number | null)[]
@@ -20,15 +21,31 @@ export interface Sql {
 /** A column of a queue that callers set. */
 export type QueueColumn = 'paused' | 'limit_name' | 'bounds' | 'stripes'
 
-/** The parts of a store that shared logic needs. */
-export interface Access {
+/** The parts of a store that the logic of workflow flows needs, within one transaction. */
+export interface FlowAccess {
   readonly db: Sql
   readonly retention: Retention
-  /** The column of lanes that `jobs.lane` refers to. */
-  readonly laneKey: 'id' | 'key'
   now(): Instant | Promise<Instant>
   /** The name of a stored queue, or of the shared queue behind a worker's own. */
   readonly queueName: (stored: string | number) => string
+  /** Locks buckets, in the order of their ids. */
+  lockBuckets(ids: readonly number[]): unknown
+  /** Returns permits to buckets; a negative number held none. */
+  returnPermits(ids: readonly number[]): unknown
+  /** Makes the next claim evaluate the heads of the lanes that these jobs have left. */
+  leaveLanes(seqs: readonly number[], nowUs: number): unknown
+  /** Makes jobs available in their lanes, at their old places. */
+  wakeJobs(seqs: readonly number[]): unknown
+  /** Moves jobs of flows to their new places, and counts the moves. */
+  placeJobs(moves: readonly Placement[]): unknown
+  /** Stores jobs of flows at their places. */
+  insertMembers(members: readonly Member[]): unknown
+}
+
+/** The parts of a store that shared logic needs. */
+export interface Access extends FlowAccess {
+  /** The column of lanes that `jobs.lane` refers to. */
+  readonly laneKey: 'id' | 'key'
   /** The condition on `queue` for jobs of the queues whose name passes a test. */
   readonly queues: (test: (name: string) => string) => string
   /** The name of the limit of a stored bucket. */
@@ -55,12 +72,8 @@ export interface Access {
   writeLimit(limit: string, timeline: Timeline): unknown
   /** Counts permits of a limit that had none: its active jobs now hold theirs. */
   countPermits(limit: string, limits: Timelines, gains: (key: string) => boolean): unknown
-  /** Locks buckets, in the order of their ids. */
-  lockBuckets(ids: readonly number[]): unknown
   /** Selects all buckets `b` of the limit $1: the fleet's and those that workers own. */
   readonly ofLimit: string
-  /** Makes the next claim evaluate the heads of the lanes that these jobs have left. */
-  leaveLanes(seqs: readonly number[], nowUs: number): unknown
   /** Makes a job available in its lane, at its old place. The bound on its wait starts again; its expiry stays. */
   rejoin(seq: number, instant: Instant): unknown
   /** Applies the end of a job to its flow. */
@@ -107,7 +120,7 @@ export function run(db: Sql, sql: string, ...values: SqlValue[]): Reading<number
 }
 
 /** The store's clock. */
-export function now(access: Access): Reading<Instant> {
+export function now(access: Pick<Access, 'now'>): Reading<Instant> {
   return ask(() => access.now())
 }
 
@@ -118,4 +131,4 @@ export function isUuid(id: string): boolean {
 
 /** The tables that both stores empty for tests, beside the jobs. */
 export const EMPTIED: readonly string[] =
-  'lanes buckets limits overrides schedules queues flows flow_edges drop_watch audit'.split(' ')
+  'lanes buckets limits overrides schedules queues flows flow_edges flow_steps flow_signals drop_watch audit'.split(' ')

@@ -11,11 +11,14 @@ import {
 } from '../../jobs/flow.ts'
 import { column, columns, numbers, textsOrNull } from './columns.ts'
 import type { Reading } from './reading.ts'
+import { errorOf } from './set-aside.ts'
 import { type Access, all, get, isUuid, type SqlValue } from './sql.ts'
 
 const FLOW = columns({
-  ...numbers('seq', 'state', 'total', 'completed', 'discarded', 'cancelled'),
-  ...textsOrNull('name', 'extra'),
+  ...numbers('seq', 'state', 'total', 'completed', 'discarded', 'cancelled', 'generation'),
+  ...textsOrNull('name', 'extra', 'key', 'hash', 'error'),
+  parent: column<string | null>('(SELECT p.id FROM sluice.flows p WHERE p.seq = f.parent)'),
+  parentStep: column<string | null>('parent_step'),
   id: column<string>(),
   kind: column<FlowKind>(),
   createdUs: column<number>('created'),
@@ -58,7 +61,7 @@ export function placeIn(id: string | null, node: number | null, total: number | 
 /** One flow by its id. */
 export function* getFlow({ db }: Pick<Access, 'db'>, id: string): Reading<FlowRecord | null> {
   if (!isUuid(id)) return null
-  const row = yield* get(db, `SELECT ${FLOW.list} FROM sluice.flows WHERE id = $1::uuid`, id)
+  const row = yield* get(db, `SELECT ${FLOW.list} FROM sluice.flows f WHERE id = $1::uuid`, id)
   return row ? toFlowRecord(row) : null
 }
 
@@ -70,12 +73,11 @@ export function* flows({ db }: Access, query: FlowQuery): Reading<FlowRecord[]> 
   if (query.kind !== undefined) where.push(`kind = $${values.push(query.kind)}`)
   if (query.name !== undefined) where.push(`name = $${values.push(query.name)}`)
   const limit = values.push(query.limit ?? 100)
-  const wanted = `SELECT ${FLOW.list} FROM sluice.flows WHERE ${where.join(' AND ')} ORDER BY seq DESC LIMIT $${limit}`
+  const wanted = `SELECT ${FLOW.list} FROM sluice.flows f WHERE ${where.join(' AND ')} ORDER BY seq DESC LIMIT $${limit}`
   return (yield* all(db, wanted, ...values)).map(toFlowRecord)
 }
 
 function toFlowRecord(row: readonly unknown[]): FlowRecord {
   const flow = FLOW.read(row)
-  const workflow = { key: null, hash: null, generation: 0, parent: null, parentStep: null, error: null }
-  return { ...flow, ...workflow, state: flowStateName(flow.state) }
+  return { ...flow, state: flowStateName(flow.state), error: flow.error === null ? null : errorOf(flow.error) }
 }

@@ -1,5 +1,6 @@
 import type { JobDetails } from '../contract/remote-jobs.ts'
 import type { Run, Store } from '../contract/store.ts'
+import type { FlowMemory } from '../contract/workflows.ts'
 import { audit, auditTrail } from './audit.ts'
 import { backlog } from './backlog.ts'
 import { calibrate, charge, penalize } from './bucket-change.ts'
@@ -28,6 +29,10 @@ import { activate, retry } from './retry.ts'
 import { schedule, schedules, unschedule } from './schedule.ts'
 import type { Access } from './sql.ts'
 import { flows, getFlow } from './stored-flows.ts'
+import { enterFlows } from './workflows/memory.ts'
+import { retryFlow } from './workflows/retry.ts'
+import { flowSteps } from './workflows/shown.ts'
+import { signalFlow } from './workflows/signal.ts'
 import { cancellations, deregisterWorker, setDirective, workers } from './workers.ts'
 
 /**
@@ -78,11 +83,14 @@ export abstract class SharedVerbs {
   getFlow: Store['getFlow'] = this.#verb('read', getFlow)
   flows: Store['flows'] = this.#verb('read', flows)
 
-  startWorkflows: Store['startWorkflows'] = () => noWorkflows()
-  enterFlow: Store['enterFlow'] = () => noWorkflows()
-  signalFlow: Store['signalFlow'] = () => noWorkflows()
-  retryFlow: Store['retryFlow'] = () => noWorkflows()
-  flowSteps: Store['flowSteps'] = () => noWorkflows()
+  enterFlow: Store['enterFlow'] = async (seq) => (await this.enterFlows([seq]))[0] ?? null
+  protected readonly enterFlows: (seqs: readonly number[]) => Promise<(FlowMemory | null)[]> = this.#verb(
+    'read',
+    enterFlows,
+  )
+  signalFlow: Store['signalFlow'] = this.#verb('once', signalFlow)
+  retryFlow: Store['retryFlow'] = this.#verb('once', retryFlow)
+  flowSteps: Store['flowSteps'] = this.#verb('read', flowSteps)
 
   define: Store['define'] = this.#verb('change', defineLimits)
   declareQueues: Store['declareQueues'] = this.#verb('change', declareQueues)
@@ -139,8 +147,4 @@ export abstract class SharedVerbs {
   ): (...input: Input) => Promise<Answer> {
     return (...input) => this.drive(how, (access) => verb(access, ...input))
   }
-}
-
-function noWorkflows(): Promise<never> {
-  return Promise.reject(new RangeError('This store cannot keep workflow flows yet'))
 }

@@ -5,6 +5,7 @@ import {
   type FlowKind,
   type FlowNews,
   type FlowState,
+  isWorkflow,
   MAX_PARENT_RESULTS_BYTES,
   type MovedJob,
   stateOf,
@@ -16,6 +17,9 @@ import { type Context, queueName } from './context.ts'
 import { bytesBefore } from './parent-results.ts'
 import { isEnd, STATE, stateName } from '../shared/state.ts'
 import type { Instant } from '../../jobs/series.ts'
+import { readNow } from '../shared/reading.ts'
+import { tellEnds } from '../shared/workflows/tell.ts'
+import { flowAccessOf } from './workflows.ts'
 
 /** The columns of a flow that the end of its jobs changes. */
 export interface StoredFlow {
@@ -43,7 +47,7 @@ const FLOW_ROW = columns({
   dueUs: column<number | null>('due'),
 })
 
-type EndedRow = [flow: number, node: number, state: number, bytes: number | null]
+type EndedRow = [flow: number, node: number, state: number, bytes: number | null, seq: number]
 type MovedRow = [id: string, task: string, queue: number]
 type NextRow = [...MovedRow, seq: number, node: number, waits: number, plan: string]
 
@@ -51,7 +55,7 @@ const FLOW = `SELECT ${FLOW_ROW.list} FROM flows WHERE seq = ?`
 const SAVE =
   'UPDATE flows SET state = ?, completed = ?, discarded = ?, cancelled = ?, bytes = ?, finished = ?, due = ? WHERE seq = ?'
 // Ended jobs are kept as long as their flow.
-const ENDED = `UPDATE jobs SET due = NULL FROM json_each(?) e WHERE jobs.seq = e.value RETURNING flow, node, state, octet_length(result)`
+const ENDED = `UPDATE jobs SET due = NULL FROM json_each(?) e WHERE jobs.seq = e.value RETURNING flow, node, state, octet_length(result), seq`
 const RELEASE = `UPDATE jobs SET waits = waits - 1 FROM flow_edges e
   WHERE e.flow = ?1 AND e.before = ?2 AND jobs.flow = ?1 AND jobs.node = e.node AND jobs.state = ${STATE.pending}
   RETURNING id, task, queue, seq, jobs.node, waits, plan`
@@ -75,12 +79,18 @@ export function advance(context: Context, seqs: readonly number[], instant: Inst
     if (rows) rows.push(row)
     else ended.set(row[0], [row])
   }
+  const ofWorkflows: number[] = []
   for (const [seq, rows] of ended) {
     const flow = loadFlow(context, seq)
+    if (flow && isWorkflow(flow.kind)) {
+      ofWorkflows.push(...rows.map((row) => row[4]))
+      continue
+    }
     const told = flow && new Advance(context, flow, instant).run(rows)
     if (told) news.set(seq, told)
   }
-  return news
+  if (ofWorkflows.length === 0) return news
+  return new Map([...news, ...readNow(tellEnds(flowAccessOf(context), ofWorkflows))])
 }
 
 /** A flow by its number; null: its retention is over. */

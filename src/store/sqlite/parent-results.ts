@@ -1,6 +1,15 @@
-import { callbackOf, type FlowKind, type FlowRun, MAX_PARENT_RESULTS_BYTES } from '../../jobs/flow.ts'
+import {
+  callbackOf,
+  type FlowKind,
+  type FlowRun,
+  isWorkflow,
+  MAX_PARENT_RESULTS_BYTES,
+  type WorkflowKind,
+  type WorkflowRun,
+} from '../../jobs/flow.ts'
 import type { Context } from './context.ts'
 
+type RunRow = [step: string | null, item: number | null, moves: number]
 type Row = [node: number, result: string | null]
 type FlowRow = [id: string, kind: FlowKind, total: number, edges: number, bytes: number]
 
@@ -25,6 +34,8 @@ export class ParentResults {
     const row = this.#flow(flow)
     if (!row) return {}
     const [id, kind, total, edges, bytes] = row
+    if (isWorkflow(kind))
+      return { flow: { id, node, callback: null, parentResults: [], ...this.#run(flow, node, kind) } }
     const callback = callbackOf(node, total)
     const parentResults =
       callback === null
@@ -33,6 +44,17 @@ export class ParentResults {
           ? null
           : this.#upTo(flow, total)
     return { flow: { id, node, callback, parentResults } }
+  }
+
+  #run(flow: number, node: number, kind: WorkflowKind): { readonly workflow?: WorkflowRun } {
+    const row = this.#context.db.get<RunRow>(
+      'SELECT step, item, moves FROM jobs WHERE flow = ? AND node = ?',
+      flow,
+      node,
+    )
+    if (!row) return {}
+    const [step, item, moves] = row
+    return { workflow: { kind, step, item, moves } }
   }
 
   #upTo(flow: number, node: number): (string | null)[] {

@@ -20,6 +20,7 @@ const OTHERWISE: readonly (readonly [RegExp, string])[] = [
   [/'\[' \|\| array_to_string\((\w+), ','\) \|\| '\]'/g, '$1'],
   [/\bstarts_with\((\w+), (\?\d+)\)/g, 'instr($1, $2) = 1'],
   [/\bstrpos\(/g, 'instr('],
+  [/\bjson_array_elements\(/g, 'json_each('],
   [/\bgreatest\(/g, 'max('],
 ]
 

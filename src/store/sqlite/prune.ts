@@ -22,7 +22,8 @@ export function prune(context: Context, limit: number): number {
     ...accessOf(context),
     deleteJobsOf: (flow, most) => db.run(DELETE_JOBS_OF, flow, most),
     deleteFlow(flow) {
-      db.run('DELETE FROM flow_edges WHERE flow = ?', flow)
+      for (const table of ['flow_edges', 'flow_steps', 'flow_signals'])
+        db.run(`DELETE FROM ${table} WHERE flow = ?`, flow)
       return db.run('DELETE FROM flows WHERE seq = ?', flow)
     },
   }

@@ -10,6 +10,7 @@ import { accessOf, endOverdue } from './shared-sql.ts'
 import { readNow } from '../shared/reading.ts'
 import { rejoin } from './rejoin.ts'
 import { withFailure } from './history.ts'
+import { isMove, type Moved, moveJobs } from '../shared/workflows/move.ts'
 import { isEnd, STATE, stateName } from '../shared/state.ts'
 
 type Row = [
@@ -31,7 +32,7 @@ const STOPPED = `cancelling AND s.value ->> 3 IN (${GOES_ON})`
 // A failed attempt is added to the job's history; a push-back is not one.
 const HISTORY = `CASE WHEN s.value ->> 6 IS NULL OR s.value ->> 7 > 0 THEN errors ELSE ${withFailure('s.value ->> 6', '?1')} END`
 // One statement for a whole batch; it writes a job only while the caller holds the lease. `s`: seq, attempt, worker,
-// state, due, result, error, attempt back, start of the run. A snooze ends a row of push-backs, and `pushed_back` stays
+// state, due, result, error, attempt back, start of the run, moves. A snooze ends a row of push-backs, and `pushed_back` stays
 // above 0: the next start is not the first one.
 const SETTLE = `UPDATE jobs SET
     state = CASE WHEN ${STOPPED} THEN ${STATE.cancelled} ELSE s.value ->> 3 END,
@@ -40,12 +41,12 @@ const SETTLE = `UPDATE jobs SET
     finished = CASE WHEN s.value ->> 3 IN (${GOES_ON}) AND NOT cancelling THEN NULL ELSE ?1 END, since = ?1, worker = NULL
   FROM json_each(?2) s
   WHERE jobs.seq = s.value ->> 0 AND jobs.attempt = s.value ->> 1 AND jobs.worker = s.value ->> 2 AND jobs.state = ${STATE.active}
-    AND (s.value ->> 8 IS NULL OR jobs.started = s.value ->> 8)
+    AND (s.value ->> 8 IS NULL OR jobs.started = s.value ->> 8) AND (s.value ->> 9 IS NULL OR jobs.moves = s.value ->> 9)
   RETURNING seq, attempt, state, permits, lane, priority, expires, flow`
 
 // The same for runs that completed alike: without a join it costs half as much.
 const COMPLETE = `UPDATE jobs SET state = ${STATE.completed}, due = ?2, result = ?3, pushed_back = 0, finished = ?1, since = ?1, worker = NULL
-  WHERE seq IN (SELECT value FROM json_each(?4)) AND state = ${STATE.active} AND worker = ?5 AND attempt = ?6 AND (?7 IS NULL OR started = ?7)
+  WHERE seq IN (SELECT value FROM json_each(?4)) AND state = ${STATE.active} AND worker = ?5 AND attempt = ?6 AND (?7 IS NULL OR started = ?7) AND (?8 IS NULL OR moves = ?8)
   RETURNING seq, permits, flow`
 /** Fewer alike are written with the others. */
 const ALIKE_AT_LEAST = 4
@@ -69,7 +70,25 @@ export function settle(context: Context, requests: readonly SettleRequest[]): Se
   return answers
 }
 
+/** Moves come first: those that end their run leave that to the plain settlements. */
 function settleRound(context: Context, requests: readonly SettleRequest[]): SettleResult[] {
+  if (!requests.some(isMove)) return settlePlain(context, requests)
+  const atUs = context.clock.nowUs()
+  const moved = readNow(moveJobs(accessOf(context), requests.filter(isMove)))[Symbol.iterator]()
+  const plain: SettleRequest[] = []
+  const answers = requests.map((request): SettleResult | null => {
+    const move = isMove(request) ? (moved.next().value as Moved) : null
+    if (move?.kind === 'written') return { kind: 'settled', state: move.state, atUs }
+    if (move?.kind === 'lost') return LOST
+    plain.push(move ? { worker: request.worker, settlement: move.settlement } : request)
+    return null
+  })
+  const settled = settlePlain(context, plain)[Symbol.iterator]()
+  return answers.map((answer) => answer ?? (settled.next().value as SettleResult))
+}
+
+function settlePlain(context: Context, requests: readonly SettleRequest[]): SettleResult[] {
+  if (requests.length === 0) return []
   const instant = context.clock.read()
   const { nowUs } = instant
   const rows = writeEnds(context, requests, instant)
@@ -122,18 +141,19 @@ function areAlike({ worker, settlement: a }: SettleRequest, { worker: other, set
     b.kind === 'complete' &&
     a.attempt === b.attempt &&
     a.startedUs === b.startedUs &&
+    a.moves === b.moves &&
     a.result === b.result
   )
 }
 
 function complete({ db, retention }: Context, alike: readonly SettleRequest[], nowUs: number): Row[] {
   const { worker, settlement } = alike[0] as SettleRequest
-  const { attempt, startedUs = null } = settlement
+  const { attempt, startedUs = null, moves = null } = settlement
   const result = settlement.kind === 'complete' ? settlement.result : null
   const seqs = JSON.stringify(alike.map((each) => each.settlement.seq))
   const dueUs = nowUs + retention.completedUs
   return db
-    .all<CompletedRow>(COMPLETE, nowUs, dueUs, result, seqs, worker, attempt, startedUs)
+    .all<CompletedRow>(COMPLETE, nowUs, dueUs, result, seqs, worker, attempt, startedUs, moves)
     .map(([seq, permits, flow]) => [seq, attempt, STATE.completed, permits, 0, 0, null, flow])
 }
 
@@ -151,10 +171,10 @@ function toRow(
   { worker, settlement }: SettleRequest,
   { nowUs, wallUs }: Instant,
 ): readonly unknown[] {
-  const { seq, attempt, startedUs = null } = settlement
+  const { seq, attempt, startedUs = null, moves = null } = settlement
   const { state, afterUs, result, error, back } = runEndOf(settlement, retention)
   const due = afterUs === null ? null : (state === STATE.scheduled ? wallUs : nowUs) + afterUs
-  return [seq, attempt, worker, state, due, result, error, back, startedUs]
+  return [seq, attempt, worker, state, due, result, error, back, startedUs, moves]
 }
 
 /** Closes the bucket of a push-back; the next claim re-times every lane that waits for it. */

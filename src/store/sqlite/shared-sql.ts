@@ -7,17 +7,17 @@ import type { Access } from '../shared/sql.ts'
 import type { SqliteConnection } from '../../database/sqlite.ts'
 import { columns, numbers, numbersOrNull, type RowOf } from '../shared/columns.ts'
 import { advance } from './advance.ts'
-import { depart } from './lanes.ts'
 import { rejoin } from './rejoin.ts'
 import { reopen } from './reopen.ts'
 import { bucketId } from './buckets.ts'
 import { countPermits } from './change-limit.ts'
 import { FLEET, type StoredBucket } from '../shared/stored-bucket.ts'
-import { type Context, queueId, queueName } from './context.ts'
+import { type Context, queueId } from './context.ts'
 import { ownName, readName } from './own.ts'
 import { sharedSql } from './portable-sql.ts'
 import { setQueue } from './queues.ts'
 import { dropViews } from './views.ts'
+import { flowAccessOf } from './workflows.ts'
 
 const WAKE = `UPDATE buckets SET wake_at = min(wake_at, ?) WHERE wake_at IS NOT NULL AND id IN (SELECT value FROM json_each(?))`
 
@@ -36,13 +36,10 @@ export function accessOf(context: Context): Access {
 }
 
 function newAccess(context: Context): Access {
-  const { db, clock, policies, retention } = context
+  const { db, clock, policies } = context
   return {
-    db: sharedSql(db),
-    retention,
+    ...flowAccessOf(context),
     laneKey: 'id',
-    now: () => clock.read(),
-    queueName: (stored) => queueName(context, stored as number),
     queues: (test) => `queue IN (SELECT id FROM queues WHERE ${test('name')})`,
     limitName: (stored) => readName(stored).limit,
     setQueue: (queue, column, value) => setQueue(context, queue, column, value),
@@ -57,9 +54,7 @@ function newAccess(context: Context): Access {
     keepLimits: (limits) => policies.keep(limits),
     writeLimit: () => undefined,
     countPermits: (limit, _, gains) => countPermits(context, limit, gains),
-    lockBuckets: () => undefined,
     ofLimit: `(b.limit_name = ?1 OR ${OWN_OF})`,
-    leaveLanes: (seqs, nowUs) => seqs.forEach((seq) => depart(context, placeOf(db, seq).lane, seq, nowUs)),
     rejoin: (seq, instant) => rejoin(context, { seq, ...placeOf(db, seq) }, instant),
     endInFlow: (seq, flow, instant) => advance(context, [seq], instant).get(flow),
     reopen: (_, flow, node) => reopen(context, flow, node),

@@ -25,6 +25,7 @@ import { MIGRATIONS } from './sql/embedded.ts'
 import { settle } from './settle.ts'
 import type { SettleRequest } from '../shared/settle-once.ts'
 import { startFlow } from './start-flow.ts'
+import { startWorkflows } from '../shared/workflows/start.ts'
 import { setAside } from './set-aside.ts'
 import { UnreadableRows } from '../shared/unreadable-rows.ts'
 import { StoreClock } from './store-clock.ts'
@@ -155,6 +156,10 @@ export class SqliteStore extends SharedVerbs implements Store {
   prune: Store['prune'] = (limit) => this.#change(() => prune(this.#context, limit))
 
   startFlow: Store['startFlow'] = (flow) => this.#change(() => startFlow(this.#context, flow))
+  startWorkflows: Store['startWorkflows'] = (flows, tx) =>
+    tx === undefined
+      ? this.drive('once', (access) => startWorkflows(access, flows))
+      : Promise.reject(transactionRefused())
 
   claim(request: () => ClaimRequest): Promise<Claim> {
     return this.#unreadable.around(() => this.#db.write(TAKES, () => claim(this.#context, request())))

@@ -58,6 +58,12 @@ function chains(backend: StoreBackend): void {
       createdUs: w.us(3),
       finishedUs: null,
       extra: '{"meta":{"x":1}}',
+      key: null,
+      hash: null,
+      generation: 0,
+      parent: null,
+      parentStep: null,
+      error: null,
     })
     expect((await w.get('b')).flow).toEqual({ id: flow.id, node: 1, callback: null })
     expect((await w.get('f')).flow).toEqual({ id: flow.id, node: 3, callback: 'failure' })

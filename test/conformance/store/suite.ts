@@ -18,6 +18,8 @@ import { waits } from './waits.ts'
 import { overrides } from './overrides.ts'
 import { workerScope } from './worker-scope.ts'
 import { workers } from './workers.ts'
+import { workflowEnds } from './workflow-ends.ts'
+import { workflows } from './workflows.ts'
 
 /** Registers every test of the store's contract for one backend. */
 export function storeConformance(backend: StoreBackend): void {
@@ -30,6 +32,8 @@ export function storeConformance(backend: StoreBackend): void {
     describe('drop beside another limit', () => dropElsewhere(backend))
     describe('deputies', () => deputies(backend))
     describe('flows', () => flows(backend))
+    describe.runIf(backend.name.startsWith('SQLite'))('workflows', () => workflows(backend))
+    describe.runIf(backend.name.startsWith('SQLite'))('the ends of workflows', () => workflowEnds(backend))
     describe('tasks that a claimer lists', () => knownTasks(backend))
     describe('limits', () => limits(backend))
     describe('queue limits', () => queueLimits(backend))

@@ -1,0 +1,98 @@
+import type { NewWorkflow } from '../../../jobs/workflow.ts'
+import type { StartedWorkflow } from '../../contract/workflows.ts'
+import { ask, type Reading } from '../reading.ts'
+import { type FlowAccess, all, now } from '../sql.ts'
+import { storedFlowState } from '../stored-flows.ts'
+import type { Member } from './place.ts'
+
+/** A flow's place under the flow that started it. */
+export interface Parent {
+  readonly flow: number
+  readonly step: string
+  readonly generation: number
+  readonly depth: number
+}
+
+/** A flow to store. */
+export interface Start {
+  readonly flow: NewWorkflow
+  readonly parent: Parent | null
+}
+
+const INSERT = `INSERT INTO sluice.flows (id, kind, name, total, edges, created, extra, key, hash, definition, parent, parent_step, parent_generation, depth)
+  SELECT (e.value ->> 0)::uuid, e.value ->> 1, e.value ->> 2, (e.value ->> 3)::int, 0, (e.value ->> 4)::bigint, e.value ->> 5, e.value ->> 6, e.value ->> 7,
+    e.value ->> 8, (e.value ->> 9)::bigint, e.value ->> 10, (e.value ->> 11)::int, (e.value ->> 12)::int
+  FROM json_array_elements($1::json) e WHERE true
+  ON CONFLICT DO NOTHING RETURNING seq, id`
+const BY_ID = 'SELECT id FROM sluice.flows WHERE id = ANY ($1::uuid[])'
+const BY_KEY = `SELECT e.value ->> 0, f.id FROM json_array_elements($1::json) e CROSS JOIN sluice.flows f
+  WHERE f.name = e.value ->> 1 AND f.key = e.value ->> 2 AND f.state = ${storedFlowState('running')}`
+/** The holder of a key may end between two looks at it. */
+const TRIES = 3
+
+/** Stores workflow flows; by key at most one of a name runs. */
+export function* startWorkflows(
+  access: FlowAccess,
+  flows: readonly NewWorkflow[],
+): Reading<readonly StartedWorkflow[]> {
+  const started = yield* insertFlows(
+    access,
+    flows.map((flow) => ({ flow, parent: null })),
+  )
+  return flows.map((flow): StartedWorkflow => {
+    const id = started.get(flow.job.id) as string
+    if (id === flow.job.id) return { kind: 'created', id }
+    return { kind: flow.onConflict === 'join' ? 'duplicate' : 'conflict', id }
+  })
+}
+
+/** Stores flows with their jobs. Returns for each id its own, or that of the running flow which has its key. */
+export function* insertFlows(access: FlowAccess, starts: readonly Start[]): Reading<Map<string, string>> {
+  const ids = new Map<string, string>()
+  const { nowUs } = yield* now(access)
+  let open = [...starts].sort(byKey)
+  for (let tried = 0; open.length > 0; tried++) {
+    if (tried >= TRIES) throw new RangeError('The keys of these flows changed hands again and again. Try again')
+    const rows = open.map((start) => rowOf(start, nowUs))
+    const made = yield* all<[number, string]>(access.db, INSERT, JSON.stringify(rows))
+    const seqs = new Map(made.map(([seq, id]) => [id, seq]))
+    const members = open.flatMap(({ flow }) => membersOf(flow, seqs.get(flow.job.id)))
+    if (members.length > 0) yield* ask(() => access.insertMembers(members))
+    for (const id of seqs.keys()) ids.set(id, id)
+    open = open.filter(({ flow }) => !ids.has(flow.job.id))
+    yield* findOthers(access, open, ids)
+    open = open.filter(({ flow }) => !ids.has(flow.job.id))
+  }
+  return ids
+}
+
+/** Finds flows that an earlier try stored, and the running flows that have the keys of others. */
+function* findOthers({ db }: FlowAccess, open: readonly Start[], ids: Map<string, string>): Reading<void> {
+  if (open.length === 0) return
+  const wanted = open.map(({ flow }) => flow.job.id)
+  for (const [id] of yield* all<[string]>(db, BY_ID, wanted)) ids.set(id, id)
+  const keys = open.flatMap(({ flow: { job, name, key } }) => (key === null ? [] : [[job.id, name, key]]))
+  for (const [id, other] of yield* all<[string, string]>(db, BY_KEY, JSON.stringify(keys)))
+    if (!ids.has(id)) ids.set(id, other)
+}
+
+/** Transactions that wait for each other's keys take them in one order. */
+function byKey({ flow: a }: Start, { flow: b }: Start): number {
+  if (a.key === null || b.key === null) return Number(a.key !== null) - Number(b.key !== null)
+  const [one, other] = [`${a.name} ${a.key}`, `${b.name} ${b.key}`]
+  return one < other ? -1 : Number(one > other)
+}
+
+function rowOf({ flow, parent }: Start, nowUs: number): readonly (string | number | null)[] {
+  const { kind, name, key, job, deadline, definition, hash, extra } = flow
+  const own = [job.id, kind, name, deadline ? 2 : 1, nowUs, extra, key, hash, definition]
+  if (!parent) return [...own, null, null, null, 0]
+  return [...own, parent.flow, parent.step, parent.generation, parent.depth]
+}
+
+function membersOf({ job, step, delayUs, deadline }: NewWorkflow, flow: number | undefined): Member[] {
+  if (flow === undefined) return []
+  const main = { flow, node: 0, step, item: null, attempt: 0, delayUs: delayUs ?? job.delayUs ?? 0, job }
+  if (!deadline) return [main]
+  return [main, { ...deadline, flow, node: 1, delayUs: deadline.delayUs ?? 0 }]
+}
