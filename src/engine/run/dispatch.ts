@@ -314,6 +314,7 @@ export class Dispatcher implements Slots {
       leaseUs,
       eventWindowUs,
       ...(aheadUs > 0 && { aheadUs }),
+      ...(!this.#hold.isEmpty && { holds: this.#hold.buckets() }),
       tasks: this.#tasks,
       queues: queues.map(({ queue, concurrency }) => ({
         queue,

@@ -79,6 +79,14 @@ export class Hold {
     return this.#counts.get(queue) ?? 0
   }
 
+  /** The buckets that the held starts have paid from. */
+  buckets(): BucketName[] {
+    const names = new Map<string, BucketName>()
+    for (const { job } of this.#held)
+      for (const { limit, key } of job.uses) names.set(`${limit}\0${key}`, { limit, key })
+    return [...names.values()]
+  }
+
   get isEmpty(): boolean {
     return this.#held.length === 0
   }

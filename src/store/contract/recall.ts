@@ -4,7 +4,7 @@ import type { FlowNews } from '../../jobs/flow.ts'
 export interface Recall {
   /** Grows with every change of a limit. */
   readonly generation?: number
-  /** Buckets under a penalty, of those that the claim read. */
+  /** Buckets under a penalty, of those that the claim read for its decision or as `holds`. */
   readonly closedNow?: readonly { readonly limit: string; readonly key: string }[]
   /** Queues of the request that are paused. */
   readonly pausedQueues?: readonly string[]

@@ -262,6 +262,8 @@ export interface ClaimRequest {
   readonly remote?: boolean
   /** Grants starts due within so many µs too, each for its own instant. Absent: what may start now. Not with `remote`. */
   readonly aheadUs?: number
+  /** Buckets of starts held since earlier claims: the answer names the closed ones. Absent: none. */
+  readonly holds?: readonly Omit<BucketUse, 'weight'>[]
   /** A UUID stored with the jobs that this claim starts, for `releaseClaims`; only with `remote`. */
   readonly claimId?: string
   /**

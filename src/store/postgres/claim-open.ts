@@ -31,6 +31,8 @@ export async function claimOpen(context: Context, db: Statements, request: Claim
   const { queues, worker, leaseUs } = request
   if (
     !context.onlyOpen ||
+    // Only a decision names the changes by which held starts go back.
+    request.holds !== undefined ||
     queues.every(({ slots }) => slots === 0) ||
     queues.some(({ queue }) => context.limits.usesOfQueue(queue).length > 0)
   )

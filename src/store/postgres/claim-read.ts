@@ -2,6 +2,7 @@ import type { Statements } from '../../database/postgres.ts'
 import { WATCHED_AT_MOST } from '../../policy/admission/drop-watch.ts'
 import { knownTasks, type UnknownKind } from '../contract/known-tasks.ts'
 import type { ClaimRequest } from '../contract/store.ts'
+import type { Timelines } from '../shared/timelines.ts'
 import type { Context } from './context.ts'
 import { unlimitedLaneKey } from './lane-key.ts'
 import { type HeadColumns, headRows, type ReadPlan, type ReadSet } from './read-set.ts'
@@ -56,6 +57,7 @@ export async function readForClaim(
     tasks: known && known.list,
     known: known && known.name,
     uses: ownUses(context, request),
+    holds: request.holds?.map(({ limit, key }) => useOf(context.limits, limit, key, request.worker)),
     line_of: request.queues.map(({ queue, slots }) =>
       inOrder(UNLIMITED, { queue, lane: unlimitedLaneKey(queue), slots }),
     ),
@@ -95,10 +97,12 @@ function readSetOf(text: string): ReadSet {
 /** The queues' own buckets: limit, key and owner. */
 export function ownUses({ limits }: Context, { queues, worker }: ClaimRequest): unknown[] {
   return queues.flatMap(({ queue }) =>
-    limits
-      .usesOfQueue(queue)
-      .map(({ limit, key }) => inOrder(USE, { limit, key, worker: ownerFor(limits, limit, key, worker) })),
+    limits.usesOfQueue(queue).map(({ limit, key }) => useOf(limits, limit, key, worker)),
   )
+}
+
+function useOf(limits: Timelines, limit: string, key: string, worker: number): unknown {
+  return inOrder(USE, { limit, key, worker: ownerFor(limits, limit, key, worker) })
 }
 
 /** The single value in a statement's answer. */

@@ -298,7 +298,7 @@ async function write(
     flows: progress.flows,
     unresolved: kindsOf(read.unresolved),
     ...told,
-    ...(request.aheadUs && recallOf(read.generation, decision, pausedOf(read))),
+    ...(request.aheadUs && recallOf(read.generation, decision, pausedOf(read), read.holds ?? [])),
     closed: await namedHeads(db, told.closed),
     ...(unknown.length > 0 && { unknown }),
   }

@@ -1,4 +1,5 @@
 import { headOf } from '../shared/lanes-read.ts'
+import type { HeldBucket } from '../shared/throttling.ts'
 import type { Head } from '../../policy/admission/lane.ts'
 
 /** The columns of a lane. */
@@ -78,6 +79,8 @@ export interface ReadSet {
    * claims.
    */
   readonly watched: readonly (readonly [bucket: number, need: number, lane: number, here: boolean])[] | null
+  /** The buckets of the claimer's held starts; null: it holds none. */
+  readonly holds: readonly HeldBucket[] | null
   /** More arrivals are left. */
   readonly arrived: boolean
   readonly live: readonly string[] | null

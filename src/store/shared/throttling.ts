@@ -60,14 +60,29 @@ export function throttling(
   return { closed, sustained, released }
 }
 
-/** The changes in a claim's answer, by which held starts go back. */
+/** A bucket of a held start, with its state as stored. */
+export type HeldBucket = readonly [limit: string, key: string, state: string | null]
+
+/**
+ * The changes in a claim's answer, by which held starts go back.
+ * @param held the buckets of the claimer's held starts. The decision has not read these if nothing waits for them, or if
+ * another claim has timed what waits.
+ */
 export function recallOf(
   generation: number,
   { buckets, nowUs }: Pick<Decided, 'buckets' | 'nowUs'>,
   pausedQueues: readonly string[],
+  held: readonly HeldBucket[],
 ): Recall {
-  const closed = [...buckets.values()].filter(({ state }) => state.closedUntilUs > nowUs)
+  const read = [...buckets.values()].filter(({ state }) => state.closedUntilUs > nowUs)
+  const others = held.filter(([, , state]) => state !== null && closedUntilUs(state) > nowUs)
+  const closed = [...read, ...others.map(([limit, key]) => ({ limit, key }))]
   return { generation, closedNow: closed.map(({ limit, key }) => ({ limit, key })), pausedQueues }
+}
+
+/** Of the text alone: a state that cannot be read is for the decision that needs it. */
+function closedUntilUs(state: string): number {
+  return Number(/^\[-?\d+,(\d+)/.exec(state)?.[1] ?? 0)
 }
 
 /** Buckets in whose wait list a first lane now stands. */

@@ -1,7 +1,9 @@
 import { BUCKET, bucketOf, type StoredBucket } from '../shared/stored-bucket.ts'
 import { encodeBucket } from '../../policy/limits/bucket.ts'
+import type { ClaimRequest } from '../contract/store.ts'
+import type { HeldBucket } from '../shared/throttling.ts'
 import type { Context } from './context.ts'
-import { readName } from './own.ts'
+import { nameFor, readName } from './own.ts'
 
 /** Loads a bucket by its id, carried over to the limit's current policy. */
 export function loadBucket(context: Context, id: number, nowUs: number): StoredBucket {
@@ -22,6 +24,17 @@ export function findBucket(context: Context, limit: string, key: string, nowUs: 
   const sql = `SELECT ${BUCKET.of('b')} FROM buckets b WHERE limit_name = ? AND key = ?`
   const row = context.db.get(sql, limit, key)
   return row ? fromRow(context, row, nowUs) : null
+}
+
+/** The buckets of the starts that a claimer holds. */
+export function heldBuckets(context: Context, { holds = [], worker }: ClaimRequest): HeldBucket[] {
+  if (holds.length === 0) return []
+  const names = holds.map(({ limit, key }) => [limit, key, nameFor(context, limit, key, worker)])
+  return context.db.all<[string, string, string | null]>(
+    `SELECT h.value ->> 0, h.value ->> 1, b.state FROM json_each(?) h
+     CROSS JOIN buckets b ON b.limit_name = h.value ->> 2 AND b.key = h.value ->> 1`,
+    JSON.stringify(names),
+  )
 }
 
 /** The id of a bucket, which is created if new. */

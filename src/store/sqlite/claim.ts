@@ -12,7 +12,7 @@ import type { JobDetails } from '../contract/remote-jobs.ts'
 import { grantedJob, permitsOf } from '../shared/claim-answer.ts'
 import { occurrenceOf } from '../../jobs/series.ts'
 import { advance } from './advance.ts'
-import { bucketId } from './buckets.ts'
+import { bucketId, heldBuckets } from './buckets.ts'
 import { type Context, queueId, queueName } from './context.ts'
 import { Decision } from './decision.ts'
 import { fire, nextFireUs } from './fire.ts'
@@ -135,7 +135,8 @@ export function claim(context: Context, all: ClaimRequest): Claim {
     nextWakeUs: nextWakeUs >= NEVER_US ? null : nextWakeUs,
     nextFireUs: Math.min(fireUs, dueUs) >= NEVER_US ? null : Math.min(fireUs, dueUs),
     ...told,
-    ...(request.aheadUs && recallOf(context.policies.current.generation, decision, work.paused)),
+    ...(request.aheadUs &&
+      recallOf(context.policies.current.generation, decision, work.paused, heldBuckets(context, request))),
     closed: named(told.closed, refusedRows(context, toName(told.closed)), waitingIn(context, told.closed)),
     ...(unknown.length > 0 && { unknown }),
   }

@@ -202,6 +202,33 @@ export function ahead(backend: StoreBackend): void {
       expect((await harness().claim(AHEAD)).generation).toBeGreaterThan(before)
     })
 
+    it('names the closed buckets of its held starts, whoever has claimed since', async () => {
+      const { add, claim, define } = bound(harness())
+      await define({ r: STRICT, own: { ...STRICT, scope: 'worker' } })
+      for (const limit of ['r:shut', 'r:open', 'own']) await add(limit, { limits: [limit] }, 3)
+      await claim(AHEAD)
+      const holds = ['r:shut', 'r:open', 'own', 'r:unused']
+      expect((await claim({ ...AHEAD, holds })).closedNow).toEqual([])
+      await harness().store.penalize('r', 'shut', harness().us(1000))
+      await harness().store.penalize('own', '', harness().us(1000))
+      await claim({ ...AHEAD, worker: await harness().store.join(['q'], 1e15) })
+      const closed = (await claim({ ...AHEAD, slots: 0, holds })).closedNow!
+      expect(closed.map(({ limit, key }) => `${limit}:${key}`).toSorted()).toEqual(['own:', 'r:shut'])
+      harness().at(1000)
+      expect((await claim({ ...AHEAD, slots: 0, holds })).closedNow).toEqual([])
+    })
+
+    it('of only unlimited jobs, too, while it holds starts', async () => {
+      const { add, claim, define } = bound(harness())
+      await define({ r: STRICT })
+      await add('plain', {}, 3)
+      await claim({ ...AHEAD, slots: 1 })
+      await claim({ ...AHEAD, slots: 1 })
+      await harness().store.penalize('r', '', harness().us(1000))
+      const { closedNow, generation } = await claim({ ...AHEAD, slots: 1, holds: ['r'] })
+      expect([closedNow, typeof generation]).toEqual([[{ limit: 'r', key: '' }], 'number'])
+    })
+
     it('names paused queues', async () => {
       await harness().store.pauseQueue('q', true)
       expect((await harness().claim(AHEAD)).pausedQueues).toEqual(['q'])

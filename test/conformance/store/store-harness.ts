@@ -49,6 +49,8 @@ export interface ClaimSpec {
   /** How far ahead starts are granted, and the most of them in each queue (default: any number). */
   readonly aheadMs?: number
   readonly ahead?: number
+  /** The buckets of held starts, `name` or `name:key`. */
+  readonly holds?: readonly string[]
   /** The tasks that the claimer lists; any by default. */
   readonly tasks?: readonly string[]
 }
@@ -254,6 +256,7 @@ export class StoreHarness {
       ...(spec.tasks && { tasks: spec.tasks }),
       ...(spec.eventWindowMs !== undefined && { eventWindowUs: spec.eventWindowMs * 1000 }),
       ...(spec.aheadMs !== undefined && { aheadUs: spec.aheadMs * 1000 }),
+      ...(spec.holds && { holds: usesOf(spec.holds).map(({ limit, key }) => ({ limit, key })) }),
       queues: Object.entries(queues).map(([queue, slots]) => ({
         queue,
         slots,

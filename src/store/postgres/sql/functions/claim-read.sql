@@ -374,6 +374,14 @@ BEGIN
           WHERE w.alive_until > v_now AND w.id <> v_worker
         )
     END,
+    'holds',
+    (
+      SELECT json_agg(json_build_array(b.limit_name, b.key, b.state))
+      FROM json_array_elements(p -> 'holds') h
+      JOIN sluice.buckets b
+        ON b.limit_name = h ->> {{use.limit}} AND b.key = h ->> {{use.key}}
+          AND b.worker = (h ->> {{use.worker}})::bigint
+    ),
     -- Lanes that wait for another bucket and need one that drops: of the claiming queues, and
     -- whether there are others.
     'watched',
