@@ -12,7 +12,7 @@ import { type EnqueueContext, Enqueuer, prepare } from './run/enqueue.ts'
 import { EVENT_NAMES, Events, type SluiceEvents } from './events/events.ts'
 import type { FlowEngine } from './define/flow-entry.ts'
 import { FlowStarter } from './run/start-flows.ts'
-import { bindWorkflow } from './define/workflow.ts'
+import { bindWorkflow, definitionsOf } from './define/workflow.ts'
 import { FlowsApi } from './api/flows.ts'
 import { forecastLimit, type LiveForecastOptions } from './api/forecast.ts'
 import type { Instrumentation } from './events/instrumentation.ts'
@@ -51,7 +51,7 @@ export class Sluice {
   readonly jobs: JobsApi
   /** Schedules: list, read, remove. */
   readonly schedules: SchedulesApi
-  /** Flows, which are jobs that wait for each other: start, read, cancel. */
+  /** Flows: start chains, groups and batches; read, explain, signal, retry and cancel any flow. */
   readonly flows: FlowsApi
   readonly #settings: EngineSettings
   readonly #tasks: ReadonlyMap<string, TaskDefinition>
@@ -110,6 +110,7 @@ export class Sluice {
       store,
       limits: this.#registry,
       tasks: this.#tasks,
+      workflows: definitionsOf(options.workflows),
       events: this.#events,
       waits: this.#waits,
       results: this.#results,
@@ -123,16 +124,15 @@ export class Sluice {
       checkOpen: (what: string) => this.#checkOpen(what),
     }
     this.#enqueuer = new Enqueuer(calling)
-    const { random } = settings
     this.#flowEngine = {
       ...calls,
-      random,
+      random: settings.random,
       storeLimits: () => (this.#registry.isStored ? undefined : this.#storeLimits()),
     }
     this.limits = new LimitsApi({ ...parts, changing })
     this.jobs = new JobsApi({ ...parts, cancelRun })
     this.schedules = new SchedulesApi(parts)
-    this.flows = new FlowsApi({ ...parts, cancelRun, checkOpen: () => this.#checkOpen('started as a flow') })
+    this.flows = new FlowsApi({ ...calling, store, cancelRun })
     keepInternals(this, {
       ...parts,
       settings,

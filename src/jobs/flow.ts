@@ -18,6 +18,20 @@ export type Callback = 'success' | 'failure' | 'complete'
 /** Every callback, in the order of their nodes: these follow the flow's own, so that the node of a callback is the total plus its place here. */
 export const CALLBACKS: readonly Callback[] = ['success', 'failure', 'complete']
 
+/** Every kind of a plain flow. */
+const PLAIN_KINDS: readonly PlainFlowKind[] = ['chain', 'group', 'batch']
+
+/** Every kind of a workflow. */
+const WORKFLOW_KINDS: readonly WorkflowKind[] = ['workflow', 'machine', 'graph']
+
+/** Every kind of a flow, plain ones first. */
+export const FLOW_KINDS: readonly FlowKind[] = [...PLAIN_KINDS, ...WORKFLOW_KINDS]
+
+/** Returns whether flows of a kind go from step to step. */
+export function isWorkflowKind(kind: FlowKind): kind is WorkflowKind {
+  return (WORKFLOW_KINDS as readonly FlowKind[]).includes(kind)
+}
+
 /** Every state of a flow. */
 export const FLOW_STATES: readonly FlowState[] = ['running', 'completed', 'failed', 'cancelled']
 
@@ -61,6 +75,9 @@ export interface FlowQuery {
   readonly states?: readonly FlowState[]
   readonly kind?: FlowKind
   readonly name?: string
+  /** The name of a workflow: plain flows of that name are left out. */
+  readonly workflow?: string
+  readonly key?: string
   /** 1 to 1,000; default 100. */
   readonly limit?: number
   /** Only flows older than this one (its `seq`), for paging. */

@@ -90,6 +90,11 @@ export function workflowOf(created: AnyWorkflow): WorkflowDefinition {
   return boundOf(created).definition
 }
 
+/** The definitions behind the workflows of an engine, by name. @throws {SluiceError} `option.invalid` */
+export function definitionsOf(workflows: readonly AnyWorkflow[] = []): ReadonlyMap<string, WorkflowDefinition> {
+  return new Map(workflows.map((each) => [each.name, workflowOf(each)]))
+}
+
 /** Puts an engine behind a workflow's `start`. Returns a function that undoes it. */
 export function bindWorkflow(created: AnyWorkflow, engine: WorkflowEngine): () => void {
   const { engines } = boundOf(created)

@@ -1,6 +1,7 @@
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { checkOptions, show } from '../../base/options.ts'
+import { isName } from '../../base/text.ts'
 import type { NewWorkflow } from '../../jobs/workflow.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { FlowAddress as StoredAddress, SignalAnswer, StartedWorkflow } from '../../store/contract/workflows.ts'
@@ -16,6 +17,8 @@ import type {
 import type { Events } from '../events/events.ts'
 import type { Wakeup } from '../events/wakeup.ts'
 import { JobCancelled, JobDiscarded, type Results } from './results.ts'
+
+const LONGEST_NAME = 255
 
 /** The parts of a starter. */
 export interface FlowStarterOptions {
@@ -92,17 +95,47 @@ export class FlowStarter implements WorkflowEngine {
     payload: string,
     once: string | null,
   ): Promise<{ readonly duplicate: boolean }> {
-    const { checkOpen, events, wakeup } = this.#options
-    checkOpen(`sent to a flow of ${name}`)
-    const address = addressOf(name, to)
-    const store = await this.#options.store()
-    const answer = await store.signalFlow(address, signal, payload, once)
-    if (answer.kind === 'stored') {
-      events.emit('flow.signalled', { id: answer.id, workflow: name, signal })
-      if (!store.notifiesOwnWrites) wakeup.notify('work')
-    } else if (answer.kind !== 'duplicate') throw refused(name, to, signal, answer)
-    return { duplicate: answer.kind === 'duplicate' }
+    this.#options.checkOpen(`sent to a flow of ${name}`)
+    return sendSignal(this.#options, name, to, { signal, payload, once })
   }
+}
+
+/** A signal as it is stored. */
+export interface CheckedSignal {
+  readonly signal: string
+  /** JSON text. */
+  readonly payload: string
+  readonly once: string | null
+}
+
+/**
+ * Sends a checked signal to a flow of a workflow.
+ * @throws {SluiceError} `option.invalid`, `flow.not_found`, `flow.ended`, `flow.inbox_full`
+ */
+export async function sendSignal(
+  { events, store: opened, wakeup }: Pick<FlowStarterOptions, 'events' | 'store' | 'wakeup'>,
+  workflow: string,
+  to: FlowAddress,
+  { signal, payload, once }: CheckedSignal,
+): Promise<{ readonly duplicate: boolean }> {
+  const address = addressOf(workflow, to)
+  const store = await opened()
+  const answer = await store.signalFlow(address, signal, payload, once)
+  if (answer.kind === 'stored') {
+    events.emit('flow.signalled', { id: answer.id, workflow, signal })
+    if (!store.notifiesOwnWrites) wakeup.notify('work')
+  } else if (answer.kind !== 'duplicate') throw refused(workflow, to, signal, answer)
+  return { duplicate: answer.kind === 'duplicate' }
+}
+
+/** Checks the `once` of a signal; null: it has none. @throws {SluiceError} `option.invalid` */
+export function checkOnce(once: unknown): string | null {
+  if (once === undefined) return null
+  if (isName(once, LONGEST_NAME)) return once
+  throw new SluiceError(
+    'option.invalid',
+    `once of a signal is invalid: ${show(once)}. Expected a text of 1 to ${LONGEST_NAME} characters.`,
+  )
 }
 
 function addressOf(name: string, to: FlowAddress): StoredAddress {

@@ -2,6 +2,7 @@ import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import type { Kept } from '../../base/json-value.ts'
 import { checkOptions, show } from '../../base/options.ts'
+import { checkOnce } from '../../engine/run/start-flows.ts'
 import {
   engineOf,
   type FlowAddress,
@@ -91,13 +92,4 @@ export function startableOf<I, R, Sig extends Schemas>(definition: WorkflowDefin
   })
   keepWorkflow(created, definition)
   return created
-}
-
-function checkOnce(once: unknown): string | null {
-  if (once === undefined) return null
-  if (typeof once === 'string' && once.length >= 1 && once.length <= 255) return once
-  throw new SluiceError(
-    'option.invalid',
-    `once of a signal is invalid: ${show(once)}. Expected a text of 1 to 255 characters.`,
-  )
 }

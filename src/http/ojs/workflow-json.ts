@@ -1,5 +1,5 @@
 import type { JobState } from '../../jobs/job-state.ts'
-import type { FlowView } from '../../engine/api/flows.ts'
+import type { FlowView } from '../../engine/api/flow-views.ts'
 import { timeOf } from './job-json.ts'
 import type { WorkflowJob } from './workflow-jobs.ts'
 import { fromJsonText } from '../../base/json-value.ts'

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import type { FlowJob } from '../../jobs/new-flow.ts'
-import type { FlowView } from '../../engine/api/flows.ts'
+import type { FlowView } from '../../engine/api/flow-views.ts'
 import { afterCommit } from '../after-commit.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { notFound, Refusal, unprocessable } from '../refusal.ts'
@@ -99,8 +99,9 @@ export const cancelWorkflow: Operation = operation({
 /** A workflow as it was sent to the store, for an answer without a read. */
 function asStarted(id: string, { name }: z.output<typeof Workflow>, plan: WorkflowPlan, nowMs: number): FlowView {
   const counts = { total: plan.nodes.length, completed: 0, discarded: 0, cancelled: 0 }
-  const times = { createdAt: new Date(nowMs), finishedAt: null }
-  return { id, kind: plan.kind, name: name ?? null, state: 'running', ...counts, ...times, meta: {} }
+  const times = { createdAt: new Date(nowMs), startedAt: new Date(nowMs), finishedAt: null }
+  const none = { workflow: null, key: null, error: null, parent: null, meta: {} }
+  return { id, kind: plan.kind, name: name ?? null, state: 'running', ...counts, ...times, ...none }
 }
 
 /** The parts of a workflow that its jobs do not show: the form in which it was sent, and the names of its steps. */

@@ -18,7 +18,7 @@ export interface Flows extends Workflows {
   startFlow(flow: NewFlow): Promise<void>
   /** One flow by its id. */
   getFlow(id: string): Promise<FlowRecord | null>
-  /** Flows by state, kind and name, newest first. */
+  /** Flows by state, kind, name and key, newest first. */
   flows(query: FlowQuery): Promise<FlowRecord[]>
   /**
    * Ends a running flow: waiting jobs are cancelled, active ones are marked as by `cancel`, and no callback becomes

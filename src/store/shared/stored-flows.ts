@@ -65,13 +65,16 @@ export function* getFlow({ db }: Pick<Access, 'db'>, id: string): Reading<FlowRe
   return row ? toFlowRecord(row) : null
 }
 
-/** Flows by state, kind, name and age, newest first. */
+/** Flows by state, kind, name, key and age, newest first. */
 export function* flows({ db }: Access, query: FlowQuery): Reading<FlowRecord[]> {
   const where = ['seq < $1']
   const values: SqlValue[] = [query.before ?? Number.MAX_SAFE_INTEGER]
   if (query.states) where.push(`state = ANY ($${values.push(query.states.map(storedFlowState))}::int[])`)
   if (query.kind !== undefined) where.push(`kind = $${values.push(query.kind)}`)
   if (query.name !== undefined) where.push(`name = $${values.push(query.name)}`)
+  if (query.workflow !== undefined)
+    where.push(`name = $${values.push(query.workflow)} AND kind IN ('workflow', 'machine', 'graph')`)
+  if (query.key !== undefined) where.push(`key = $${values.push(query.key)}`)
   const limit = values.push(query.limit ?? 100)
   const wanted = `SELECT ${FLOW.list} FROM sluice.flows f WHERE ${where.join(' AND ')} ORDER BY seq DESC LIMIT $${limit}`
   return (yield* all(db, wanted, ...values)).map(toFlowRecord)
