@@ -33,6 +33,7 @@ const REAL_TIME = [
   'test/cli/**/*.test.ts',
   'test/acceptance/processes.test.ts',
   'test/acceptance/process-limits.test.ts',
+  'test/limiter/nats-trouble.test.ts',
   'test/limiter/redis-{processes,trouble}.test.ts',
 ]
 

@@ -31,6 +31,7 @@ describe('a door', () => {
     ['index', 105],
     ['limiter', 60],
     ['redis', 45],
+    ['nats', 45],
     ['testing', 107],
     ['flows', 100],
     ['http', 196],

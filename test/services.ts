@@ -2,18 +2,19 @@
 import { connect } from 'node:net'
 
 /** A server that tests talk to. */
-export type Service = 'postgres' | 'redis'
+export type Service = 'nats' | 'postgres' | 'redis'
 
 const URLS: Readonly<Record<Service, string>> = {
+  nats: process.env['SLUICE_TEST_NATS'] ?? 'nats://127.0.0.1:4222',
   postgres: process.env['SLUICE_TEST_POSTGRES'] ?? 'postgres://postgres@127.0.0.1:5432/test',
   redis: process.env['SLUICE_TEST_REDIS'] ?? 'redis://127.0.0.1:6379',
 }
-const PORTS: Readonly<Record<Service, number>> = { postgres: 5432, redis: 6379 }
+const PORTS: Readonly<Record<Service, number>> = { nats: 4222, postgres: 5432, redis: 6379 }
 const PATIENCE_MS = 3000
 
 /**
  * The URL of a server that tests need; null where it does not answer, which is said aloud, with what is left out.
- * `SLUICE_TEST_POSTGRES` and `SLUICE_TEST_REDIS` name others than those of this machine.
+ * `SLUICE_TEST_POSTGRES`, `SLUICE_TEST_REDIS` and `SLUICE_TEST_NATS` name others than those of this machine.
  * @throws under `CI=true` where it does not answer: there nothing may be left out
  */
 export async function service(name: Service, leftOut: string): Promise<string | null> {

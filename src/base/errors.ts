@@ -76,7 +76,7 @@ const REGISTRY = {
   },
   'limiter.url.invalid': {
     meaning: 'The address of the backend of a limiter cannot be read, or its kind is not known.',
-    remedy: "Give 'memory:', 'redis://host', 'rediss://host', or a backend.",
+    remedy: "Give 'memory:', 'redis://host', 'rediss://host', 'nats://host', or a backend.",
   },
   'task.unknown': {
     meaning: 'A call names a task that this engine does not list.',

@@ -20,8 +20,12 @@ export function backendLoader(backend: string | LimitBackend, namespace: string,
     const redis = new Once(async () => (await import('./redis/url.ts')).redisBackendOf(backend, namespace))
     return { isLocal: false, load: () => redis.done() }
   }
+  if (backend.startsWith('nats://') && URL.canParse(backend)) {
+    const nats = new Once(async () => (await import('./nats/url.ts')).natsBackendOf(backend, namespace))
+    return { isLocal: false, load: () => nats.done() }
+  }
   throw new SluiceError(
     'limiter.url.invalid',
-    `The backend is invalid: ${JSON.stringify(withoutPassword(backend))}. Expected memory:, redis://host or rediss://host, or a backend.`,
+    `The backend is invalid: ${JSON.stringify(withoutPassword(backend))}. Expected memory:, redis://host, rediss://host, nats://host, or a backend.`,
   )
 }

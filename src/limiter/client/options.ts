@@ -9,7 +9,7 @@ import type { FailMode } from './access.ts'
 
 /** The options of `createLimiter`. */
 export interface LimiterOptions {
-  /** `memory:`, `redis://host` or `rediss://host`, or a backend. */
+  /** `memory:`, `redis://host`, `rediss://host`, `nats://host`, or a backend. */
   backend: string | LimitBackend
   /** The limits that its calls use. */
   limits: readonly Limit[]

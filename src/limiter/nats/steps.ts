@@ -1,0 +1,128 @@
+import { systemClock } from '../../base/clock.ts'
+import { systemRandom } from '../../base/random.ts'
+import { refund } from '../../policy/limits/bucket.ts'
+import type { BucketName, UnitRequest } from '../contract/limiter.ts'
+import type { Entries } from './kv.ts'
+import { lastChangeUs, NatsBucket } from './nats-bucket.ts'
+import type { NatsPolicies } from './policies.ts'
+
+/** How often a step is made again, since another writer was first. */
+const TRIES = 200
+/** A step whose caller can come back is made for so long. */
+const PATIENCE_US = 150_000
+
+/** The buckets of a step. */
+export interface Stand {
+  readonly nowUs: number
+  bucket(limit: string, key: string): NatsBucket | null
+}
+
+/** The parts of the steps. */
+export interface StepOptions {
+  readonly nowUs: () => Promise<number>
+  readonly wrote: (key: string, revision: number, bucket: NatsBucket) => void
+}
+
+/** Steps over several entries. Each entry is an update of its own; a lost race takes the others back. */
+export class Steps {
+  readonly #entries: Entries
+  readonly #policies: NatsPolicies
+  readonly #options: StepOptions
+
+  constructor(entries: Entries, policies: NatsPolicies, options: StepOptions) {
+    this.#entries = entries
+    this.#policies = policies
+    this.#options = options
+  }
+
+  /** The entry of a bucket. */
+  keyOf({ limit, key }: BucketName): string {
+    return `b.${encoded(limit)}.${encoded(key)}`
+  }
+
+  /**
+   * Reads buckets, lets `work` decide, and writes. It begins again if another writer was first.
+   * @param undo takes back in one bucket what `work` decided: too few units may start then, never too many
+   * @param busy the answer if others are first for too long; absent: an error
+   */
+  async run<T>(
+    names: readonly BucketName[],
+    work: (stand: Stand) => T,
+    undo?: (bucket: NatsBucket, decided: T) => unknown,
+    busy?: (name: BucketName) => T,
+  ): Promise<T> {
+    const beganUs = systemClock.monotonicUs()
+    for (let tries = 0; tries < TRIES; tries++) {
+      if (tries > 0) await pause(systemRandom.next() * Math.min(tries, 8))
+      const { nowUs, buckets } = await this.#read(names)
+      const bucket = (limit: string, key: string): NatsBucket | null =>
+        buckets.find((each) => each?.limit === limit && each.key === key) ?? null
+      const decided = work({ nowUs, bucket })
+      const changed = buckets.filter((each) => each?.changed === true) as NatsBucket[]
+      const lost = await this.#write(changed, undo && ((each) => undo(each, decided)))
+      if (!lost) return decided
+      if (busy && systemClock.monotonicUs() - beganUs > PATIENCE_US) return busy(lost)
+    }
+    throw new Error('other callers change these buckets all the time')
+  }
+
+  async #read(names: readonly BucketName[]): Promise<{ nowUs: number; buckets: (NatsBucket | null)[] }> {
+    const [given, entries] = await Promise.all([
+      this.#options.nowUs(),
+      Promise.all(names.map((name) => this.#entries.get(this.keyOf(name)))),
+      this.#policies.read(),
+    ])
+    // Another process may know the server's clock better: time never goes back in a bucket.
+    const nowUs = Math.max(given, ...entries.map(({ text }) => lastChangeUs(text)))
+    await this.#policies.endOverdue(
+      names.map(({ limit }) => limit),
+      nowUs,
+    )
+    const buckets = names.map((name, i) => {
+      const timeline = this.#policies.timeline(name.limit)
+      const { text, revision } = entries[i] ?? { text: '', revision: 0, writing: '' }
+      return timeline.definition ? new NatsBucket(name, text, revision, timeline, nowUs) : null
+    })
+    return { nowUs, buckets }
+  }
+
+  /** Writes buckets one after the other; it returns the one that another writer has changed, having undone the others. */
+  async #write(buckets: readonly NatsBucket[], undo?: (bucket: NatsBucket) => unknown): Promise<NatsBucket | null> {
+    for (const [i, bucket] of buckets.entries()) {
+      const key = this.keyOf(bucket)
+      const revision = await this.#entries.update(key, bucket.value, bucket.entry)
+      if (revision > 0) {
+        this.#options.wrote(key, revision, bucket)
+        continue
+      }
+      if (undo) for (const written of buckets.slice(0, i)) await this.#undo(written, undo)
+      return bucket
+    }
+    return null
+  }
+
+  async #undo(name: BucketName, undo: (bucket: NatsBucket) => unknown): Promise<void> {
+    for (let tries = 0; tries < TRIES; tries++) {
+      const [bucket] = (await this.#read([name])).buckets
+      if (!bucket) return
+      undo(bucket)
+      bucket.changed = true
+      if ((await this.#entries.update(this.keyOf(name), bucket.value, bucket.entry)) > 0) return
+    }
+  }
+}
+
+/** Gives back in one bucket the units of a request that were taken at `atUs`. */
+export function refundIn(bucket: NatsBucket, { uses }: Pick<UnitRequest, 'uses'>, atUs: number): void {
+  const use = uses.find(({ limit, key }) => limit === bucket.limit && key === bucket.key)
+  if (use) refund(bucket.policy, bucket.state, bucket.state.atUs, use.weight, atUs)
+}
+
+/** Text as one token of a subject. */
+function encoded(text: string): string {
+  return text === '' ? '_' : `_${Buffer.from(text).toString('base64url')}`
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => systemClock.setTimer(resolve, ms))
+}
