@@ -33,7 +33,7 @@ describe('a door', () => {
     ['redis', 45],
     ['nats', 45],
     ['testing', 107],
-    ['flows', 100],
+    ['flows', 120],
     ['http', 196],
     ['opentelemetry', 14],
     ['presets', 36],

@@ -11,6 +11,7 @@ import type { Store } from '../store/contract/store.ts'
 import { type EnqueueContext, Enqueuer, prepare } from './run/enqueue.ts'
 import { EVENT_NAMES, Events, type SluiceEvents } from './events/events.ts'
 import type { FlowEngine } from './define/flow-entry.ts'
+import { flowEngineOf } from './run/flow-engine.ts'
 import { FlowStarter } from './run/start-flows.ts'
 import { bindWorkflow, definitionsOf } from './define/workflow.ts'
 import { FlowsApi } from './api/flows.ts'
@@ -124,11 +125,11 @@ export class Sluice {
       checkOpen: (what: string) => this.#checkOpen(what),
     }
     this.#enqueuer = new Enqueuer(calling)
-    this.#flowEngine = {
-      ...calls,
+    this.#flowEngine = flowEngineOf({
+      ...parts,
       random: settings.random,
       storeLimits: () => (this.#registry.isStored ? undefined : this.#storeLimits()),
-    }
+    })
     this.limits = new LimitsApi({ ...parts, changing })
     this.jobs = new JobsApi({ ...parts, cancelRun })
     this.schedules = new SchedulesApi(parts)

@@ -3,13 +3,32 @@ import type { Logger } from '../../base/logger.ts'
 import type { Random } from '../../base/random.ts'
 import type { Answer } from '../../jobs/header-source.ts'
 import type { WorkflowRun } from '../../jobs/flow.ts'
-import type { GrantedJob } from '../../jobs/job.ts'
-import type { RetryPolicy } from '../../jobs/retry-policy.ts'
+import type { GrantedJob, NewJob } from '../../jobs/job.ts'
+import type { RetryOptions, RetryPolicy } from '../../jobs/retry-policy.ts'
 import type { SettleResult } from '../../jobs/settlement.ts'
-import type { FlowMove } from '../../jobs/workflow.ts'
+import type { FlowMove, NewWorkflow } from '../../jobs/workflow.ts'
 import type { Limit, UseSpec } from '../../policy/limits/define.ts'
 import type { Store } from '../../store/contract/store.ts'
 import type { LimitRegistry } from './limit-registry.ts'
+
+/** The tasks and workflows of an engine, for a definition that knows only their names. */
+export interface ListedNames {
+  readonly tasks: readonly string[]
+  readonly workflows: readonly string[]
+  /** Prepares a call of a task; null: it lists none of this name. */
+  readonly call: (task: string, input: unknown, options: NamedCall) => NewJob | Promise<NewJob> | null
+  /** Prepares a flow; null: it lists no workflow of this name. */
+  readonly start: (name: string, input: unknown, options: { readonly priority: number }) => Promise<NewWorkflow> | null
+}
+
+/** The options of a call by name. */
+export interface NamedCall {
+  readonly priority: number
+  readonly queue?: string
+  readonly retry?: RetryOptions
+  /** Milliseconds. */
+  readonly timeout?: number
+}
 
 /** The engine's parts that the code of flows needs to prepare jobs and flows. */
 export interface FlowEngine {
@@ -21,6 +40,7 @@ export interface FlowEngine {
   readonly queueLimits: { ofJobs(queue: string): readonly UseSpec<never>[] }
   /** Stores the limits that were resolved for the first time, before the first job that needs them; undefined: none. */
   readonly storeLimits: () => Promise<void> | undefined
+  readonly listed: ListedNames
 }
 
 /** One run of a job of a workflow flow, as the flow's code gets it. */

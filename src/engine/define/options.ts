@@ -180,7 +180,11 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
 }
 
 function queuesOfCode({ tasks, workflows = [] }: SluiceOptions): string[] {
-  return [...tasks.map((each) => definitionOf(each).queue), ...workflows.map((each) => workflowOf(each).task.queue)]
+  const own = workflows.flatMap((each) => {
+    const { task, steps = [] } = workflowOf(each)
+    return [task, ...steps]
+  })
+  return [...tasks.map((each) => definitionOf(each)), ...own].map(({ queue }) => queue)
 }
 
 /** The options of a ready-made store were set when it was made. */

@@ -22,14 +22,14 @@ export function listTasks(
     for (const use of task.uses) registry.add(use, `task ${task.name}`)
   }
   for (const each of workflows) {
-    const { name, task, uses } = workflowOf(each)
+    const { name, task, uses, steps = [] } = workflowOf(each)
     const known = byName.get(name)
     if (known && known !== task)
       throw new SluiceError(
         'task.conflict',
         `Two tasks or workflows of this engine are named ${name}. Rename one of them.`,
       )
-    byName.set(name, task)
+    for (const own of [task, ...steps]) byName.set(own.name, own)
     for (const use of uses) registry.add(use, `workflow ${name}`)
   }
   return byName

@@ -46,6 +46,10 @@ export interface WorkflowDefinition {
   readonly kind: WorkflowKind
   /** As which its jobs are claimed and run. */
   readonly task: TaskDefinition
+  /** The code of its steps, where each is claimed and run as a task; absent: none is. */
+  readonly steps?: readonly TaskDefinition[]
+  /** Checks it against the engine that lists it. @throws {SluiceError} `graph.invalid` */
+  readonly check?: (engine: FlowEngine) => void
   /** Checks and prepares one start. @throws {SluiceError} `input.invalid` and the codes of limits */
   readonly prepare: (engine: FlowEngine, input: unknown, options: FlowStartOptions) => Promise<NewWorkflow>
   /** Checks a signal, and returns its payload as JSON text. @throws {SluiceError} `option.invalid`, `input.invalid` */

@@ -95,6 +95,8 @@ export interface GraphForm {
   readonly on_failure?: 'fast'
   /** Milliseconds for the whole flow. */
   readonly timeout?: number
+  /** Absent: `default`. */
+  readonly queue?: string
   readonly steps: Readonly<Record<string, StepForm>>
   /** Absent: the results of the steps that no other comes after, by name. */
   readonly output?: JsonValue | InCode

@@ -1,4 +1,5 @@
 import { SluiceError } from '../../base/errors.ts'
+import { checkQueue } from '../../engine/define/call-options.ts'
 import { ownNames } from '../../base/options.ts'
 import { didYouMean } from '../../base/nearest.ts'
 import { limit as defineLimit, type Limit, useOf } from '../../policy/limits/define.ts'
@@ -11,7 +12,7 @@ import { readDuration, readLimits, readPathOrCode } from './read-terms.ts'
 import { readRefs, readStep, type StepReading } from './read-step.ts'
 import { type InputShape, leadsInto, readShape } from './input-shape.ts'
 
-const FIELDS = ['name', 'input', 'key', 'hold', 'on_failure', 'timeout', 'limits', 'steps', 'output']
+const FIELDS = ['name', 'input', 'key', 'hold', 'on_failure', 'timeout', 'queue', 'limits', 'steps', 'output']
 const NAME = /^[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*$/
 const STEP_NAME = /^[A-Za-z][A-Za-z0-9_-]*$/
 /** What a step sees beside other steps. */
@@ -24,8 +25,8 @@ export interface GraphSurroundings {
   readonly tasks?: readonly string[]
   /** Names of workflows, machines and graphs. */
   readonly workflows?: readonly string[]
-  /** Policies beside those of the definition; null: there is no such limit. */
-  readonly policy?: (limit: string) => LimitPolicy | null
+  /** Policies beside those of the definition; null: there is no such limit; undefined: nobody knows. */
+  readonly policy?: (limit: string) => LimitPolicy | null | undefined
 }
 
 /** A definition that was read. */
@@ -106,7 +107,7 @@ function readPolicies(faults: Faults, value: unknown): Map<string, { limit: Limi
 
 function readTop(reading: StepReading, fields: Fields, steps: readonly string[]): Omit<GraphForm, 'name' | 'steps'> {
   const { faults } = reading
-  const { key, hold, on_failure: onFailure, timeout, output } = fields
+  const { key, hold, on_failure: onFailure, timeout, queue, output } = fields
   const ofInput = {
     ...reading,
     seenPath: (value: string, path: string): void => reading.seenPath(value, path, ['input']),
@@ -114,12 +115,14 @@ function readTop(reading: StepReading, fields: Fields, steps: readonly string[])
   if (onFailure !== undefined && onFailure !== 'finish' && onFailure !== 'fast')
     faults.expected('on_failure', onFailure, "'finish' or 'fast'")
   const timeoutMs = timeout === undefined ? undefined : readDuration(faults, timeout, 'timeout')
+  const named = queue === undefined ? undefined : faults.caught('queue', () => checkQueue(queue as string))
   const held = hold === undefined ? [] : readLimits(ofInput, hold, 'hold')
   return {
     ...(key !== undefined && { key: readPathOrCode(ofInput, key, 'key') }),
     ...(held.length > 0 && { hold: held }),
     ...(onFailure === 'fast' && { on_failure: onFailure }),
     ...(timeoutMs !== undefined && { timeout: timeoutMs }),
+    ...(named !== undefined && { queue: named }),
     ...(output !== undefined && { output: readRefs(reading, output, ['input', ...steps], 'output') }),
   }
 }

@@ -19,7 +19,7 @@ const ONLY: Readonly<Record<string, readonly (typeof ACTIONS)[number][]>> = {
   undo: ['task', 'code', 'child'],
   limits: ['task', 'code'],
   retry: ['task', 'code'],
-  timeout: ['code'],
+  timeout: ['task', 'code'],
   priority: ['task', 'code'],
   queue: ['task', 'code'],
 }

@@ -69,11 +69,15 @@ export interface Startable<I, R, Sig extends Schemas = {}> {
 }
 
 /** Makes the public object of a definition. */
-export function startableOf<I, R, Sig extends Schemas>(definition: WorkflowDefinition): Startable<I, R, Sig> {
+export function startableOf<I, R, Sig extends Schemas, More extends object = {}>(
+  definition: WorkflowDefinition,
+  more: More = {} as More,
+): Startable<I, R, Sig> & More {
   const { name } = definition
   const start = async (inputs: readonly unknown[], options: StartOptions): Promise<Flow<R>[]> =>
     (await engineOf(created).start(definition, inputs, options)) as Flow<R>[]
-  const created: Startable<I, R, Sig> = Object.freeze({
+  const created: Startable<I, R, Sig> & More = Object.freeze({
+    ...more,
     name,
     start: async (input?: unknown, options: StartOptions = {}): Promise<Flow<R>> =>
       (await start([input], options))[0] as Flow<R>,

@@ -44,7 +44,7 @@ export function isWithinStep(entry: FlowEntry): boolean {
 }
 
 /** The idempotency key of a step. Steps of later generations have others. */
-function stepKey(flow: string, generation: number, step: string): string {
+export function stepKey(flow: string, generation: number, step: string): string {
   return `${flow}/${generation === 0 ? '' : `${generation}/`}${encodeURIComponent(step.toWellFormed())}`
 }
 

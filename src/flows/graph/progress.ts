@@ -1,0 +1,121 @@
+import type { JobError } from '../../jobs/job-error.ts'
+import type { NewChild, SideJob, StepRecord } from '../../jobs/workflow.ts'
+import type { FlowMemory, FlowSignal } from '../../store/contract/workflows.ts'
+import { recordOf } from '../shared/records.ts'
+import type { GraphForm, StepForm } from './form.ts'
+
+/** Before the name of a step: the record of what undoes it. */
+export const UNDO = '~undo:'
+/** Before the name of a step: the record of a wait for a worker that has its code. */
+export const CODE = '~code:'
+/** The code of the error of a step that will not run, since one before it failed. */
+const STOPPED = 'flow.stopped'
+
+/**
+ * How far a step has come. `ended`: those behind it may begin. `failed`: they never will. `stopped`: it is behind one
+ * that failed.
+ */
+export type Standing = 'ended' | 'failed' | 'stopped' | 'open' | 'ready' | 'waiting'
+
+/** How far a flow has come: what it remembers, and what this entry adds. Times are the store's. */
+export class Progress {
+  readonly form: GraphForm
+  readonly memory: FlowMemory
+  readonly nowUs: number
+  readonly changed: Map<string, StepRecord> = new Map()
+  readonly spawned: SideJob[] = []
+  readonly children: NewChild[] = []
+  readonly consumed: number[] = []
+  /** Signals that no step has taken yet, oldest first. */
+  readonly unread: FlowSignal[]
+  readonly dropped: string[] = []
+  readonly #records: Map<string, StepRecord>
+
+  constructor(form: GraphForm, memory: FlowMemory, nowUs: number) {
+    this.form = form
+    this.memory = memory
+    this.nowUs = nowUs
+    this.unread = [...memory.signals]
+    // A step that was not to run anymore may, once the flow is retried.
+    this.#records = new Map(
+      memory.steps.filter(({ error }) => error?.code !== STOPPED).map((record) => [record.name, record]),
+    )
+    if (!this.failure) this.#redoUndone()
+  }
+
+  record(name: string): StepRecord | undefined {
+    return this.#records.get(name)
+  }
+
+  /** Writes a record, in place of one of its name. */
+  put(given: Parameters<typeof recordOf>[0]): void {
+    const record = recordOf(given)
+    this.changed.set(record.name, record)
+    this.#records.set(record.name, record)
+  }
+
+  /** A step came to something without a run. @param result JSON text */
+  finish(name: string, result: string): void {
+    const { startedUs = this.nowUs, attempt = 0 } = this.#records.get(name) ?? {}
+    this.put({ name, state: 'done', result, attempt, startedUs, finishedUs: this.nowUs })
+  }
+
+  skip(name: string): void {
+    this.put({ name, state: 'skipped', finishedUs: this.nowUs })
+  }
+
+  fail(name: string, error: JobError): void {
+    const { startedUs = this.nowUs, attempt = 0 } = this.#records.get(name) ?? {}
+    this.put({ name, state: 'failed', error, attempt, startedUs, finishedUs: this.nowUs })
+  }
+
+  /** A step will not run, since another failed. */
+  stop(name: string): void {
+    const error = { code: STOPPED, message: 'The step was not run, since one before it failed.' }
+    this.changed.set(name, recordOf({ name, state: 'skipped', error, finishedUs: this.nowUs }))
+    this.#records.delete(name)
+  }
+
+  standing(name: string): Standing {
+    const record = this.#records.get(name)
+    const step = this.form.steps[name] as StepForm
+    if (record?.state === 'failed') return step.on_failure === 'continue' ? 'ended' : 'failed'
+    if (record) return isOpen(record) ? 'open' : 'ended'
+    const before = step.after.map((each) => this.standing(each))
+    if (before.some((each) => each === 'failed' || each === 'stopped')) return 'stopped'
+    return before.every((each) => each === 'ended') ? 'ready' : 'waiting'
+  }
+
+  /** The first step that failed and stops those behind it. */
+  get failure(): StepRecord | null {
+    let first: StepRecord | null = null
+    for (const [name, { on_failure: onFailure }] of Object.entries(this.form.steps)) {
+      const record = this.#records.get(name)
+      if (record?.state !== 'failed' || onFailure === 'continue') continue
+      if (first === null || (record.finishedUs ?? 0) < (first.finishedUs ?? 0)) first = record
+    }
+    return first
+  }
+
+  /** The records of what has yet to end. */
+  get open(): StepRecord[] {
+    return [...this.#records.values()].filter(isOpen)
+  }
+
+  get records(): readonly StepRecord[] {
+    return [...this.#records.values()]
+  }
+
+  /** After a retry, a step that was undone runs again. */
+  #redoUndone(): void {
+    for (const { name, state } of this.records) {
+      if (!name.startsWith(UNDO) || state === 'skipped') continue
+      this.skip(name)
+      if (state === 'done') this.#records.delete(name.slice(UNDO.length))
+    }
+  }
+}
+
+function isOpen({ state }: StepRecord): boolean {
+  return state === 'open' || state === 'sleeping' || state === 'awaiting' || state === 'retrying'
+}

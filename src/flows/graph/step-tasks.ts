@@ -1,0 +1,73 @@
+import type { Context, TaskDefinition } from '../../engine/define/task.ts'
+import { type StepContext, stepKey } from '../shared/step-context.ts'
+import type { TermsForm } from './form.ts'
+import type { GraphModel, StepCode } from './model.ts'
+import { codeTask } from './code-task.ts'
+import { inputOf } from './run-context.ts'
+import { retryOf } from './terms.ts'
+
+/** The input of a job of a step, as any worker gets it. */
+interface StepInput {
+  readonly input?: unknown
+  readonly index?: number
+  readonly flow: { readonly id: string; readonly key: string | null; readonly step: string; readonly wake?: true }
+}
+
+/**
+ * The code of a graph as tasks, one for each step: `code.review/llm`. A worker without one of them leaves its jobs to
+ * others, uncharged. So steps of flows of an older graph wait for a worker that still has their code.
+ */
+export function stepTasks(model: GraphModel): TaskDefinition[] {
+  const { form, steps, output, queue } = model
+  const tasks = Object.entries(form.steps).flatMap(([name, step]) => {
+    const code = steps.get(name)
+    if (!code) return []
+    const undo = code.undo && step.undo ? [taskOf(model, `${name}/undo`, step.undo, code.undo.run, queue)] : []
+    return [taskOf(model, name, step, code.run, queue), ...undo]
+  })
+  return output ? [...tasks, taskOf(model, '', {}, null, queue)] : tasks
+}
+
+function taskOf(
+  model: GraphModel,
+  step: string,
+  { retry, timeout, queue: own }: TermsForm,
+  run: StepCode['run'],
+  queue: string,
+): TaskDefinition {
+  return {
+    name: codeTask(model.form.name, step),
+    schema: null,
+    uses: [],
+    fairness: { fairKey: null, share: undefined },
+    queue: own ?? queue,
+    timeoutMs: timeout ?? null,
+    retry: retryOf(retry),
+    run: async (given: never, ctx: Context<never>): Promise<unknown> => {
+      const { flow, ...seen } = given as StepInput
+      // The flow only waited for a worker that has this code.
+      if (flow.wake || !run) return null
+      const input = await inputOf(model, seen.input ?? undefined)
+      return run({ ...seen, input } as never, contextOf(flow, seen.index, ctx))
+    },
+    onStarted: undefined,
+    onCompleted: undefined,
+    onError: undefined,
+    onRetry: undefined,
+  }
+}
+
+function contextOf({ id, key, step }: StepInput['flow'], index: number | undefined, ctx: Context<never>): StepContext {
+  return {
+    key: stepKey(id, 0, index === undefined ? step : `${step}#${index}`),
+    flow: { id, key },
+    step,
+    attempt: ctx.attempt,
+    get signal(): AbortSignal {
+      return ctx.signal
+    },
+    logger: ctx.logger,
+    charge: (limit, units): void => ctx.charge(limit, units),
+    observe: (response): void => ctx.observe(response),
+  }
+}
