@@ -142,7 +142,7 @@ export class Sluice {
       open: () => this.#openForOthers(),
       onStop: (stop) => (this.#stopping ? stop() : void this.#onStop.push(stop)),
     })
-    const starter = new FlowStarter({ ...calling, flows: this.#flowEngine })
+    const starter = new FlowStarter({ ...calling, flows: this.#flowEngine, place: this.#place.identity })
     this.#unbind = [
       ...options.tasks.map((each) => bind(each, this.#enqueuer)),
       ...(options.workflows ?? []).map((each) => bindWorkflow(each, starter)),

@@ -5,9 +5,12 @@ import type { Store } from '../../store/contract/store.ts'
 /** The place where an engine was made, and its store. It helps to find an engine that a failed test has left open. */
 export class Place {
   readonly #store: string
+  /** The same for engines that share a store. */
+  readonly identity: unknown
   readonly #stack: string | undefined
 
   constructor(store: string | Store) {
+    this.identity = typeof store === 'string' && store.includes(':memory:') ? this : store
     this.#store = typeof store === 'string' ? withoutSecrets(store) : `a ${store.backend} store`
     this.#stack = new Error('made').stack
   }

@@ -62,6 +62,8 @@ export interface WorkflowDefinition {
 export interface WorkflowEngine {
   /** The engine in messages. */
   readonly about: string
+  /** The same for engines that share a store. */
+  readonly place: unknown
   start(
     definition: WorkflowDefinition,
     inputs: readonly unknown[],
@@ -106,7 +108,7 @@ export function bindWorkflow(created: AnyWorkflow, engine: WorkflowEngine): () =
   return () => engines.delete(engine)
 }
 
-/** The one engine that lists a workflow. @throws {SluiceError} `task.no_engine`, `task.ambiguous` */
+/** The engine that lists a workflow; of several on one store the first. @throws {SluiceError} `task.no_engine`, `task.ambiguous` */
 export function engineOf(created: AnyWorkflow): WorkflowEngine {
   const { definition, engines } = boundOf(created)
   const { name } = definition
@@ -116,10 +118,10 @@ export function engineOf(created: AnyWorkflow): WorkflowEngine {
       'task.no_engine',
       `No engine lists the workflow ${name}. Create one with new Sluice({ workflows: [...] }).`,
     )
-  if (second)
+  if (second && [...engines].some(({ place }) => place !== first.place))
     throw new SluiceError(
       'task.ambiguous',
-      `${engines.size} engines list the workflow ${name}: ${[...engines].map((each) => each.about).join('; ')}. Stop the others.`,
+      `${engines.size} engines on different stores list the workflow ${name}: ${[...engines].map((each) => each.about).join('; ')}. Define it once for each store.`,
     )
   return first
 }

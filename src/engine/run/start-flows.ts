@@ -29,6 +29,8 @@ export interface FlowStarterOptions {
   readonly wakeup: Wakeup
   /** Names the engine in messages. */
   readonly about: () => string
+  /** The same for engines that share a store. */
+  readonly place: unknown
   readonly store: () => Store | Promise<Store>
   /** Throws once the engine has been stopped. */
   readonly checkOpen: (what: string) => void
@@ -44,6 +46,10 @@ export class FlowStarter implements WorkflowEngine {
 
   get about(): string {
     return this.#options.about()
+  }
+
+  get place(): unknown {
+    return this.#options.place
   }
 
   async start(

@@ -23,7 +23,7 @@ export async function goFrom(visit: Visit, value: unknown, consumed: readonly nu
     const delayUs = move.delay === undefined ? 0 : durationUs(move.delay, 'delay of to.retry')
     return { kind: 'snoozed', delayUs }
   }
-  const given = await moveTo(visit, move)
+  const given = await moveTo(visit, move, consumed)
   const { entry, name } = visit
   entry.tell({ kind: 'completed', step: name, attempt: entry.job.attempt })
   const steps = [ended(visit, 'done'), ...(given.steps ?? [])]
@@ -32,9 +32,13 @@ export async function goFrom(visit: Visit, value: unknown, consumed: readonly nu
 
 type Onward = Exclude<MachineMove['move'], { kind: 'fail' | 'retry' }>
 
-async function moveTo(visit: Visit, move: Onward): Promise<Partial<FlowMove> & Pick<FlowMove, 'then'>> {
+async function moveTo(
+  visit: Visit,
+  move: Onward,
+  consumed: readonly number[],
+): Promise<Partial<FlowMove> & Pick<FlowMove, 'then'>> {
   if (move.kind === 'done') return { then: endOf(await resultOf(visit, move.result), null) }
-  if (move.kind === 'wait') return parkForSignals(visit, move)
+  if (move.kind === 'wait') return parkForSignals(visit, move, consumed)
   if (move.kind === 'join' && move.children.length > 0) return parkForChildren(visit, move)
   const { arrival, place, state } = await nextOf(visit, move.target, false)
   return { state, then: { kind: 'go', arrival, place } }

@@ -17,7 +17,11 @@ type Wait = Extract<MachineMove['move'], { kind: 'wait' }>
 type Join = Extract<MachineMove['move'], { kind: 'join' }>
 
 /** Waits for signals, then for the limits of the next step. One that has come already wakes it at once. */
-export async function parkForSignals(visit: Visit, { on, target, within }: Wait): Promise<Parked> {
+export async function parkForSignals(
+  visit: Visit,
+  { on, target, within }: Wait,
+  consumed: readonly number[],
+): Promise<Parked> {
   const { code, entry } = visit
   const names: readonly unknown[] = Array.isArray(on) ? on : [on]
   const known = Object.keys(code.signals)
@@ -27,11 +31,13 @@ export async function parkForSignals(visit: Visit, { on, target, within }: Wait)
         'option.invalid',
         `The machine ${code.name} has no signal ${quote(name)}. Expected ${known.length === 0 ? 'none' : known.join(', ')}.`,
       )
-  const { name, arrival, state } = await nextOf(visit, target, true)
+  const { name, arrival, place, state } = await nextOf(visit, target, true)
   const withinUs = within === undefined ? null : durationUs(within, 'within of to.wait')
   const dueUs = withinUs === null ? null : entry.store.nowUs() + withinUs
   const record = awaited(name, { signals: on }, dueUs)
-  const { events } = await memoryOf(entry)
+  const { events, signals } = await memoryOf(entry)
+  const hasCome = signals.some((signal) => on.includes(signal.name) && !consumed.includes(signal.seq))
+  if (hasCome) return { state, steps: [record], then: { kind: 'go', arrival, place } }
   entry.tell({
     kind: 'parked',
     signals: on,
