@@ -30,8 +30,12 @@ type ItemRow = [item: number, state: number, result: string | null, error: strin
 /** An error names at most so many failed items in full. */
 const ERRORS_AT_MOST = 1_000
 
-/** Writes the steps that these ends close. A step that the flow has written otherwise meanwhile stays. */
-export function* closeOpenSteps(access: FlowAccess, endings: readonly Ending[]): Reading<void> {
+/**
+ * Writes the steps that these ends close. A step that the flow has written otherwise meanwhile stays. Returns the flows
+ * of which a step has ended: the end of one item of a map ends none.
+ */
+export function* closeOpenSteps(access: FlowAccess, endings: readonly Ending[]): Reading<ReadonlySet<FlowRow>> {
+  const flows = new Set<FlowRow>()
   const named = endings.filter(({ name }) => name !== '')
   const keys = new Map(
     named.map(({ flow, name }) => [`${flow.seq} ${name}`, [flow.seq, flow.generation, name] as const]),
@@ -47,10 +51,12 @@ export function* closeOpenSteps(access: FlowAccess, endings: readonly Ending[]):
     const end = step.remaining === null ? endOfOne(step, first) : yield* endOfMap(access, step, of)
     closed.push(end)
     if (end.state === 'open') continue
+    flows.add(first.flow)
     first.flow.kept++
     first.flow.bytes += Buffer.byteLength(end.result ?? '') + (end.error ? JSON.stringify(end.error).length : 0)
   }
   yield* closeSteps(access, closed)
+  return flows
 }
 
 function isOf({ node, items }: OpenStep, of: number): boolean {

@@ -69,8 +69,9 @@ export function* applyEnds(
     ...endings.filter(({ flow }) => flow.state === 'running'),
     ...(yield* endingsOfChildren(access, flows, ended)),
   ]
-  yield* closeOpenSteps(access, closing)
-  const concerned = new Set(closing.map(({ flow }) => flow))
+  const stepped = yield* closeOpenSteps(access, closing)
+  // A flow that waits for all ends goes on with the last one, even if that ended no step.
+  const concerned = new Set(closing.map(({ flow }) => flow).filter((flow) => stepped.has(flow) || flow.open === 0))
   const wakeups = [...concerned].map((flow): Wakeup => ({ flow, ended: true, signal: null }))
   yield* wakeFlows(access, wakeups, nowUs)
   yield* saveFlows(access, flows.values())
