@@ -1,0 +1,144 @@
+import { describe, expect, it } from 'vitest'
+import { internalsOf } from '../../src/engine/internals.ts'
+import { input, limit, type Policy, RateLimited, type Sluice, task } from '../../src/exports/index.ts'
+import type { Store } from '../../src/store/contract/store.ts'
+import { everyStore } from '../stores.ts'
+import { createEngineHarness } from './engine-harness.ts'
+
+const STRICT: Policy = { rate: 100, per: '1s', burst: 1 }
+
+/** A store call that waits before it runs, or with its answer, until it is let go. */
+async function halt(engine: Sluice, verb: keyof Store, when: 'before' | 'after' = 'before'): Promise<() => void> {
+  const { store } = await internalsOf(engine).open()
+  const calls = store as unknown as Record<string, (...args: unknown[]) => Promise<unknown>>
+  const original = calls[verb]!.bind(store)
+  const gate = Promise.withResolvers<void>()
+  calls[verb] = async (...args) => {
+    if (when === 'before') await gate.promise
+    const answer = await original(...args)
+    if (when === 'after') await gate.promise
+    return answer
+  }
+  return () => {
+    calls[verb] = original
+    gate.resolve()
+  }
+}
+
+describe.each(await everyStore('held starts while a store call runs'))(
+  'held starts while a store call runs, on $name',
+  ({ create }) => {
+    async function begin(
+      work: (key: string) => unknown = () => undefined,
+      concurrency = 20,
+    ): Promise<{
+      readonly clock: ReturnType<typeof createEngineHarness>['clock']
+      readonly engine: Sluice
+      readonly starts: string[]
+      readonly add: (key: string, count: number) => Promise<void>
+      readonly active: () => Promise<number>
+    }> {
+      const { clock, start } = createEngineHarness()
+      const starts: string[] = []
+      const keyed = task('keyed', input<string>(), {
+        limits: [limit('r', STRICT).by((key: string) => key)],
+        run: async (key) => {
+          starts.push(`${key} ${clock.monotonicUs() / 1000 - fromMs}`)
+          await work(key)
+        },
+      })
+      const engine = await start({
+        tasks: [keyed],
+        store: create(),
+        ahead: '20ms',
+        limits: [limit('other', STRICT)],
+        queues: { default: { concurrency } },
+      })
+      await clock.advance(0)
+      const fromMs = clock.monotonicUs() / 1000
+      return {
+        clock,
+        engine,
+        starts,
+        add: async (key, count) => {
+          await keyed.enqueueMany(Array.from({ length: count }, () => key))
+          await clock.advance(0)
+        },
+        active: async () => (await engine.jobs.list({ states: ['active'] })).length,
+      }
+    }
+
+    it('are none that a change of limits met on its way, and come again after it', async () => {
+      const { clock, engine, starts, add, active } = await begin()
+      await add('a', 6)
+      const letGo = await halt(engine, 'penalize')
+      const change = engine.limits.penalize('other', undefined, '1h')
+      await clock.advance('25ms')
+      expect([starts, await active()]).toEqual([['a 0', 'a 10', 'a 20'], 0])
+      await clock.advance('6ms')
+      expect([starts.at(-1), await active()]).toEqual(['a 30', 0])
+      letGo()
+      await change
+      await clock.advance(0)
+      expect(await active()).toBe(2)
+    })
+
+    it('of a limit that is about to change begin no more, though a claim runs', async () => {
+      const { clock, engine, starts, add } = await begin()
+      await add('a', 3)
+      await clock.advance('5ms')
+      const letGo = await halt(engine, 'claim')
+      await add('b', 1)
+      const change = engine.limits.pause('r', 'a')
+      await clock.advance('30ms')
+      expect(starts).toEqual(['a 0'])
+      letGo()
+      await change
+    })
+
+    it('that a running claim brings go back before the change is made', async () => {
+      const { clock, engine, starts, add, active } = await begin()
+      const letGo = await halt(engine, 'claim', 'after')
+      await add('a', 4)
+      const { store } = await internalsOf(engine).open()
+      const override = store.override.bind(store)
+      let held = -1
+      store.override = async (request) => {
+        held = await active()
+        return override(request)
+      }
+      const change = engine.limits.pause('r', 'a')
+      await clock.advance('5ms')
+      letGo()
+      await change
+      await clock.advance('50ms')
+      // Only what could start at the clock of the claim.
+      expect([held, starts]).toEqual([0, ['a 5']])
+    })
+
+    it('of a budget that a handler has found closed begin no more, while that is written', async () => {
+      const { clock, engine, starts, add, active } = await begin(async (key) => {
+        if (key === 'b') return
+        await clock.sleep('5ms')
+        throw new RateLimited({ retryAfter: '1h' })
+      })
+      await add('a', 3)
+      await add('b', 3)
+      const letGo = await halt(engine, 'settle')
+      await clock.advance('30ms')
+      expect(starts).toEqual(['a 0', 'b 0', 'b 10', 'b 20'])
+      letGo()
+      await clock.advance('10ms')
+      expect([starts.length, await active()]).toEqual([4, 0])
+    })
+
+    it('are followed by others as soon as one has begun, when they were as many as may be held', async () => {
+      const { clock, add, active, starts } = await begin(() => clock.sleep('1h'), 4)
+      await add('a', 9)
+      await clock.advance('9ms')
+      expect([starts.length, await active()]).toEqual([1, 3])
+      await clock.advance('1ms')
+      expect([starts.length, await active()]).toEqual([2, 4])
+    })
+  },
+)
