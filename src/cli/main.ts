@@ -4,6 +4,7 @@ import '../base/supported-node.ts'
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { registerDemo } from './commands/demo.ts'
+import { registerFlows } from './commands/flows.ts'
 import { registerForecast } from './commands/forecast.ts'
 import { registerJobs } from './commands/jobs.ts'
 import { registerLimits } from './commands/limits.ts'
@@ -17,6 +18,7 @@ import { registerWorkflows } from './commands/workflows.ts'
 const commands: readonly ((program: Command) => void)[] = [
   registerLimits,
   registerJobs,
+  registerFlows,
   registerSchedules,
   registerForecast,
   registerWorkflows,

@@ -1,6 +1,8 @@
 import { type Clock, systemClock } from '../base/clock.ts'
+import { createIds } from '../base/ids.ts'
 import { type Logger, silentLogger } from '../base/logger.ts'
 import type { LimitHooks } from '../engine/api/limits.ts'
+import type { FlowHooks } from '../engine/api/flows.ts'
 import { LimitRegistry } from '../engine/define/limit-registry.ts'
 import { ServedQueues } from '../engine/define/served-queues.ts'
 import { Events } from '../engine/events/events.ts'
@@ -10,7 +12,7 @@ import { Results } from '../engine/run/results.ts'
 import type { Store } from '../store/contract/store.ts'
 
 /** The parts that an engine's views need. */
-export interface ReadingParts {
+export interface ReadingParts extends Pick<FlowHooks, 'calls' | 'checkOpen' | 'tasks' | 'workflows'> {
   readonly clock: Clock
   readonly logger: Logger
   readonly store: () => Promise<Store>
@@ -28,13 +30,18 @@ export interface ReadingParts {
 export function readingParts(opened: Store): ReadingParts {
   const store = async (): Promise<Store> => opened
   const [clock, logger] = [systemClock, silentLogger]
+  const limits = new LimitRegistry(() => undefined)
   return {
+    calls: { newId: createIds(clock), clock, limits, queueLimits: { ofJobs: () => [] } },
+    checkOpen: () => undefined,
+    tasks: new Map(),
+    workflows: new Map(),
     clock,
     logger,
     store,
     cancelRun: async () => undefined,
     changing: (_, change) => change(),
-    limits: new LimitRegistry(() => undefined),
+    limits,
     events: new Events(() => undefined, false),
     waits: new WaitHistogram(),
     results: new Results(store, clock),

@@ -22,6 +22,13 @@ const DEFAULT_STORE = 'sqlite:./sluice.db'
 const WATCH_EVERY_MS = 1000
 const CLEAR_BELOW = '\u001B[0J'
 
+/** Adds `--store` and `--json`, for a command that changes something. */
+export function addStoreOptions(command: Command): Command {
+  return command
+    .addOption(new Option('--store <url>', `the store (default: SLUICE_STORE, else ${DEFAULT_STORE})`))
+    .addOption(new Option('--json', 'print JSON'))
+}
+
 /** Adds `--store`, `--json` and `--watch`. */
 export function addViewOptions(command: Command): Command {
   return command
@@ -105,7 +112,7 @@ export async function reportErrors(work: () => Promise<void>): Promise<void> {
     await work()
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error
-    const found = /^(store|job)\./.test(error.code) && error.code !== 'store.url.invalid'
+    const found = /^(store|job|flow)\./.test(error.code) && error.code !== 'store.url.invalid'
     process.exitCode = found || error.code.endsWith('.unknown') ? 1 : 2
     process.stderr.write(`error ${error.code}: ${error.message}\n`)
   }
