@@ -22,23 +22,23 @@ export function stepTasks(model: GraphModel): TaskDefinition[] {
   const tasks = Object.entries(form.steps).flatMap(([name, step]) => {
     const code = steps.get(name)
     if (!code) return []
-    const undo = code.undo && step.undo ? [taskOf(model, `${name}/undo`, step.undo, code.undo.run, queue)] : []
-    return [taskOf(model, name, step, code.run, queue), ...undo]
+    const undo = code.undo && step.undo ? [taskOf(model, `${name}/undo`, step.undo, code.undo, queue)] : []
+    return [taskOf(model, name, step, code, queue), ...undo]
   })
-  return output ? [...tasks, taskOf(model, '', {}, null, queue)] : tasks
+  return output ? [...tasks, taskOf(model, '', {}, { run: null, uses: [] }, queue)] : tasks
 }
 
 function taskOf(
   model: GraphModel,
   step: string,
   { retry, timeout, queue: own }: TermsForm,
-  run: StepCode['run'],
+  { run, uses }: Pick<StepCode, 'run' | 'uses'>,
   queue: string,
 ): TaskDefinition {
   return {
     name: codeTask(model.form.name, step),
     schema: null,
-    uses: [],
+    uses,
     fairness: { fairKey: null, share: undefined },
     queue: own ?? queue,
     timeoutMs: timeout ?? null,
