@@ -157,12 +157,33 @@ describe.each(KINDS)('on $name, a workflow within a workflow', (kind) => {
     expect(ran).toEqual([['a', 'c'], ['b'], ['d']])
   })
 
-  test('a batch in a workflow is refused in words that say what is taken, and nothing is stored', async () => {
+  test('chain, group and batch, three deep: a batch ends with its callback', async () => {
+    const batch = { type: 'batch', jobs: [job('c'), job('d')], callbacks: { on_success: job('e') } }
+    const group = { type: 'group', jobs: [{ type: 'chain', steps: [job('b'), batch] }, job('f')] }
+    expect(await runOf(await open(), { type: 'chain', steps: [job('a'), group, job('g')] })).toEqual([
+      ['a'],
+      ['b', 'f'],
+      ['c', 'd'],
+      ['e'],
+      ['g'],
+    ])
+    const chain = { type: 'chain', steps: [job('a'), { type: 'group', jobs: [job('b'), batch] }] }
+    const ran = await runOf(await open(), {
+      type: 'batch',
+      jobs: [chain, job('f')],
+      callbacks: { on_complete: job('g') },
+    })
+    expect(ran).toEqual([['a', 'f'], ['b', 'c', 'd'], ['e'], ['g']])
+  })
+
+  test('a batch in a workflow that calls back on failure is refused, and nothing is stored', async () => {
     const d = await open()
-    const batch = { type: 'batch', jobs: [job('b')], callbacks: { on_success: job('c') } }
-    const { status, body } = await d.post('/ojs/v1/workflows', { type: 'chain', steps: [job('a'), batch] })
-    expect(status).toBe(422)
-    expect(body['error'].message).toContain('a chain or a group')
+    for (const callbacks of [{ on_failure: job('c') }, { on_success: job('c'), on_complete: job('d') }, {}]) {
+      const batch = { type: 'batch', jobs: [job('b')], callbacks }
+      const { status, body } = await d.post('/ojs/v1/workflows', { type: 'chain', steps: [job('a'), batch] })
+      expect(status).toBe(422)
+      expect(body['error'].message).toContain('Expected on_success alone')
+    }
     expect(await totalOf(d)).toBe(0)
   })
 })

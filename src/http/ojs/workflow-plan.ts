@@ -8,11 +8,14 @@ export interface StepJson extends JobJson {
   depends_on?: string[] | null | undefined
 }
 
+/** The callbacks of a batch. */
+export type CallbacksJson = Readonly<Record<string, JobJson | null | undefined>>
+
 /** A workflow within a workflow. */
 export type NestedJson =
   | { type: 'chain'; steps: readonly ElementJson[] }
   | { type: 'group'; jobs: readonly ElementJson[] }
-  | { type: 'batch' }
+  | { type: 'batch'; jobs: readonly ElementJson[]; callbacks: CallbacksJson }
 
 /** A job of a workflow, or a workflow in its place. */
 export type ElementJson = JobJson | NestedJson
@@ -23,7 +26,7 @@ export type WorkflowJson =
   | {
       type: 'batch'
       jobs: readonly ElementJson[]
-      callbacks: Readonly<Record<string, JobJson | null | undefined>>
+      callbacks: CallbacksJson
     }
   | { type: 'graph'; steps: readonly StepJson[] }
 
@@ -72,10 +75,21 @@ function layOut(workflow: NestedJson, after: readonly number[], nodes: Node[]): 
     if (isNested(element)) return layOut(element, behind, nodes)
     return [nodes.push({ json: element, after: behind }) - 1]
   }
-  if (workflow.type === 'batch')
-    throw unprocessable('A batch cannot be part of another workflow. Expected a chain or a group.')
+  if (workflow.type === 'batch') {
+    const ends = workflow.jobs.flatMap((element) => layElement(element, after))
+    return layElement(successOf(workflow.callbacks), ends)
+  }
   if (workflow.type === 'group') return workflow.jobs.flatMap((element) => layElement(element, after))
   return workflow.steps.reduce((behind: readonly number[], element) => layElement(element, behind), after)
+}
+
+/** A batch within a workflow ends with its callback. A job that failed lets no other job of the workflow start. */
+function successOf({ on_success: success, ...others }: CallbacksJson): JobJson {
+  const other = Object.keys(others).find((name) => others[name])
+  if (success && other === undefined) return success
+  throw unprocessable(
+    `callbacks of a batch within a workflow is invalid: ${other ?? 'on_success is missing'}. Expected on_success alone, since what follows a failure there never runs.`,
+  )
 }
 
 function callbacksOf(named: Readonly<Record<string, JobJson | null | undefined>>): (readonly [Callback, JobJson])[] {

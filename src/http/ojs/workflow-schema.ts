@@ -40,8 +40,13 @@ function reportMisspelt(schema: z.ZodType, value: unknown, ctx: z.core.ParsePayl
   if (slip) ctx.issues.push({ code: 'custom', input: value, path: [...slip.path], message: slip.message })
 }
 
-const SECOND = 'A job, or a chain or a group in its place.'
+const SECOND = 'A job, or a chain, a group or a batch with on_success in its place.'
 const Job: z.ZodType<JobJson> = NewJobJson
+const Callbacks = z.strictObject({
+  on_success: NewJobJson.nullish(),
+  on_failure: NewJobJson.nullish(),
+  on_complete: NewJobJson.nullish(),
+})
 
 function element(depth: number): z.ZodType<ElementJson> {
   return chosen<ElementJson>((value) => (isNested(value) ? nested(depth + 1) : Job), SECOND)
@@ -57,8 +62,7 @@ function nested(depth: number): z.ZodType<NestedJson> {
   return z.discriminatedUnion('type', [
     z.looseObject({ type: z.literal('chain'), steps }),
     z.looseObject({ type: z.literal('group'), jobs }),
-    // The layout refuses it, with a message that says what may be there.
-    z.looseObject({ type: z.literal('batch') }),
+    z.looseObject({ type: z.literal('batch'), jobs, callbacks: Callbacks }),
   ])
 }
 
@@ -86,11 +90,7 @@ const Forms = z.discriminatedUnion('type', [
   Defaults.extend({
     type: z.literal('batch'),
     jobs: z.array(element(0)).min(1).max(JOBS_AT_MOST),
-    callbacks: z.strictObject({
-      on_success: NewJobJson.nullish(),
-      on_failure: NewJobJson.nullish(),
-      on_complete: NewJobJson.nullish(),
-    }),
+    callbacks: Callbacks,
   }),
   Defaults.extend({ type: z.literal('graph'), steps: z.array(Step).min(1).max(STEPS_AT_MOST) }),
 ])
