@@ -19,6 +19,7 @@ import type { Context } from '../../src/store/sqlite/context.ts'
 import { latestStartUs } from '../../src/store/sqlite/enqueue.ts'
 import { RETENTION } from '../conformance/store/backend.ts'
 import { FAILURE, usesOf } from '../conformance/store/store-harness.ts'
+import { park } from '../conformance/store/workflow-harness.ts'
 import { POSTGRES_URL } from './postgres-backend.ts'
 import { withPostgres } from './postgres-server.ts'
 import { WatchedPool } from './postgres-watched.ts'
@@ -236,6 +237,7 @@ async function use(store: PostgresStore): Promise<void> {
   await store.release(worker, [at('spread')!])
   await store.promote(10)
   await useFlows(store, claim, settle)
+  await useWorkflows(store, claim, settle)
   await useWorkers(store)
   await store.penalize('c', 'k', store.nowUs() + 1)
   await store.cancel((await store.list({ task: 'keyed' }))[0]!.id)
@@ -264,6 +266,19 @@ async function useFlows(store: PostgresStore, claim: ClaimCall, settle: SettleCa
   await store.cancelFlow(cancelled.id)
   await store.startFlow(flow([[], [0]]))
   await store.cancel((await store.list({ task: 'n0' }))[0]!.id)
+}
+
+/** A workflow flow that gives permits back as it moves on, is parked, and is woken by a signal. */
+async function useWorkflows(store: PostgresStore, claim: ClaimCall, settle: SettleCall): Promise<void> {
+  const main = job('w', ['c:w'])
+  const flowOf = { kind: 'workflow', name: 'w', key: null, onConflict: 'join', step: null, delayUs: null } as const
+  await store.startWorkflows([{ ...flowOf, job: main, deadline: null, definition: null, hash: null, extra: null }])
+  const run = (await claim()).jobs.find(({ task }) => task === 'w')
+  const then = park({ signals: ['s'] })
+  const rest = { steps: [], consumed: [], spawn: [], children: [], drop: [], state: null, again: null }
+  await settle(run, { kind: 'next', id: main.id, moves: 0, move: { ...rest, keepPermits: false, then } })
+  await store.signalFlow({ id: main.id }, 's', 'null', null)
+  await store.cancelFlow(main.id)
 }
 
 /** Workers that come, go and come back, and jobs that SQL stored without their limits. */

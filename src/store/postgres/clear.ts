@@ -11,7 +11,7 @@ export async function clear(context: Context, db: Statements): Promise<void> {
   await db.run('DELETE FROM sluice.jobs')
   // A transaction that creates lanes holds their buckets: after this lock all lanes are visible.
   await db.run('SELECT sluice.lock_buckets(ARRAY(SELECT id FROM sluice.buckets))')
-  for (const table of ['arrivals', 'max_waits', ...EMPTIED]) await db.run(`DELETE FROM sluice.${table}`)
+  for (const table of ['arrivals', 'max_waits', 'flow_ends', ...EMPTIED]) await db.run(`DELETE FROM sluice.${table}`)
   await db.run('DELETE FROM sluice.workers WHERE name IS NOT NULL')
   await db.run(`DELETE FROM sluice.store WHERE starts_with(name, 'setting:')`)
   await db.run(`UPDATE sluice.store SET value = (value::bigint + 1)::text WHERE name = 'limits'`)

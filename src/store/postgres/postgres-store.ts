@@ -37,6 +37,13 @@ import { unresolvedIn } from './unresolved.ts'
 import { Notifier } from './watch.ts'
 import { join, leave, type Registered, registerWorkers } from '../shared/workers.ts'
 import { heartbeat } from './workers.ts'
+import type { NewWorkflow } from '../../jobs/workflow.ts'
+import type { FlowMemory, StartedWorkflow } from '../contract/workflows.ts'
+import { FlowEnds } from './flow-ends.ts'
+import { batchMoves } from './moves.ts'
+import { batchStarts, startWithin } from './start-workflows.ts'
+import { isMove } from '../shared/workflows/move.ts'
+import type { MoveRequest } from '../shared/workflows/runs.ts'
 import type { PgPool } from '../../database/pg.ts'
 
 /** The store on PostgreSQL, for many processes on many machines. */
@@ -50,6 +57,11 @@ export class PostgresStore extends SharedVerbs implements Store {
   readonly #context: Context
   readonly #notifier: Notifier
   readonly #settling: Batch<SettleRequest, SettleResult>
+  readonly #moving: Batch<MoveRequest, SettleResult>
+  readonly #starting: Batch<NewWorkflow, StartedWorkflow>
+  /** One query reads the memories of all flows that are entered while others are in flight. */
+  readonly #entering = new Batch<number, FlowMemory | null>((seqs) => this.enterFlows(seqs))
+  readonly #ends: FlowEnds
   readonly #enqueuing: Batch<NewJob, Enqueued>
   readonly #pushing: BatchedPushes
   /** One query reads all jobs requested while others are in flight. */
@@ -81,7 +93,10 @@ export class PostgresStore extends SharedVerbs implements Store {
     this.#notifier = new Notifier(this.#db, clock, notify)
     this.#context = createContext(this.#db, clock, retention)
     this.unresolved = unresolvedIn(this.#context, this.#notifier)
-    this.#settling = batchSettlements(this.#context, this.#notifier)
+    this.#ends = new FlowEnds(this.#context, clock, this.#notifier)
+    this.#settling = batchSettlements(this.#context, this.#notifier, this.#ends)
+    this.#moving = batchMoves(this.#context, this.#notifier, this.#ends)
+    this.#starting = batchStarts(this.#context, clock)
     this.#enqueuing = batchEnqueues(this.#context, clock)
     this.#pushing = new BatchedPushes(this.#context, clock)
     this.#unreadable = new UnreadableRows(
@@ -130,6 +145,10 @@ export class PostgresStore extends SharedVerbs implements Store {
     return (
       this.#db.pending ||
       this.#settling.pending ||
+      this.#moving.pending ||
+      this.#starting.pending ||
+      this.#entering.pending ||
+      this.#ends.pending ||
       this.#enqueuing.pending ||
       this.#details.pending ||
       this.#registering.pending ||
@@ -163,14 +182,21 @@ export class PostgresStore extends SharedVerbs implements Store {
 
   async claim(request: () => ClaimRequest): Promise<Claim> {
     const claimed = await this.#unreadable.around(() => claim(this.#context, request))
-    if (claimed.flows.length > 0) this.#notifier.notify('work')
-    return claimed
+    if (claimed.rejected.length === 0) {
+      if (claimed.flows.length > 0) this.#notifier.notify('work')
+      return claimed
+    }
+    const news = await this.#ends.apply()
+    this.#notifier.notify('work')
+    return { ...claimed, flows: [...claimed.flows, ...news.values()] }
   }
 
   async settle(worker: number, settlement: Settlement, again = false): Promise<SettleResult> {
     const request = { worker, settlement, again }
     if (closesBucket(request)) return this.#change((db) => settleAndClose(this.#context, db, request))
-    const [settled] = await this.#unreadable.mend(() => this.#settling.add([request]))
+    const add = (): Promise<SettleResult[]> =>
+      isMove(request) ? this.#moving.add([request]) : this.#settling.add([request])
+    const [settled] = await this.#unreadable.mend(add)
     return settled ?? { kind: 'lost' }
   }
 
@@ -178,14 +204,29 @@ export class PostgresStore extends SharedVerbs implements Store {
     whenReachable(this.#clock, () => this.#change((db) => release(this.#context, db, worker, runs)))
 
   promote: Store['promote'] = (limit) => this.#change((db) => promote(db, limit))
-  recover: Store['recover'] = () => this.#change((db) => recover(this.#context, db))
+  recover: Store['recover'] = async () => {
+    const recovered = await this.#change((db) => recover(this.#context, db))
+    const news = [...(await this.#ends.apply()).values()]
+    // A main job has the id of its flow.
+    return recovered.map((job) => {
+      const flow = news.find(({ id }) => id === job.id)
+      return flow ? { ...job, flow } : job
+    })
+  }
 
   startFlow: Store['startFlow'] = async (flow) => {
     await this.#read((db, again) => startFlow(this.#context, db, flow, again))
     this.#notifier.notify('work')
   }
 
-  startWorkflows: Store['startWorkflows'] = () => Promise.reject(new RangeError('not yet'))
+  startWorkflows: Store['startWorkflows'] = async (flows, tx) => {
+    if (tx !== undefined) return startWithin(this.#context, this.#notifier, this.#db.within(tx), flows)
+    const answers = await this.#unreadable.mend(() => this.#starting.add(flows))
+    this.#notifier.notify('work')
+    return answers
+  }
+
+  override enterFlow: Store['enterFlow'] = async (seq) => (await this.#entering.add([seq]))[0] ?? null
 
   push: Store['push'] = async (jobs, limits) => {
     const answer = await this.#pushing.add({ jobs, limits })

@@ -78,6 +78,10 @@ export function pruneAccess(context: Context, db: Statements): PruneAccess {
   return {
     ...accessOf(context, db),
     deleteJobsOf: async (flow, limit) => ((await db.get<[number]>(DELETE_JOBS_OF, flow, limit)) as [number])[0],
-    deleteFlow: (flow) => db.run('DELETE FROM sluice.flows WHERE seq = $1', flow),
+    async deleteFlow(flow) {
+      for (const table of ['flow_steps', 'flow_signals'])
+        await db.run(`DELETE FROM sluice.${table} WHERE flow = $1`, flow)
+      return db.run('DELETE FROM sluice.flows WHERE seq = $1', flow)
+    },
   }
 }

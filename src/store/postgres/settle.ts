@@ -4,6 +4,7 @@ import { newsOf, retentionOf } from './advance.ts'
 import { Batch } from './batch.ts'
 import { bucketId } from './buckets.ts'
 import type { Context } from './context.ts'
+import { type FlowEnds, withNews } from './flow-ends.ts'
 import { changeBuckets } from '../shared/buckets.ts'
 import { readAsync } from '../shared/reading.ts'
 import { accessOf } from './shared-sql.ts'
@@ -16,18 +17,31 @@ import { findRuns, type Found } from './settle-again.ts'
 import type { Notifier } from './watch.ts'
 
 type Settled = Extract<SettleResult, { kind: 'settled' }>
-type Written = [seq: number, attempt: number, state: number, now: number, work: boolean | null, flows: string | null]
+type Written = [
+  seq: number,
+  attempt: number,
+  state: number,
+  now: number,
+  work: boolean | null,
+  flows: string | null,
+  ends: boolean,
+]
 
-const SETTLE = `SELECT r_seq, r_attempt, r_state, r_now, r_work, r_flows FROM sluice.settle(
-  $1::bigint[], $2::int[], $3::bigint[], $4::int[], $5::bigint[], $6::text[], $7::text[], $8::int[], $9::bigint[], $10::bigint[])`
+const SETTLE = `SELECT r_seq, r_attempt, r_state, r_now, r_work, r_flows, r_ends FROM sluice.settle(
+  $1::bigint[], $2::int[], $3::bigint[], $4::int[], $5::bigint[], $6::text[], $7::text[], $8::int[], $9::bigint[], $10::bigint[], $11::int[])`
 
 /** Writes settlements made together in one statement, then notifies the processes that may start jobs. */
-export function batchSettlements(context: Context, notifier: Notifier): Batch<SettleRequest, SettleResult> {
+export function batchSettlements(
+  context: Context,
+  notifier: Notifier,
+  flowEnds: FlowEnds,
+): Batch<SettleRequest, SettleResult> {
   return new Batch(async (requests) => {
-    const { settled, work } = await context.db.session((db) => settle(context, db, requests))
+    const { settled, work, ends } = await context.db.session((db) => settle(context, db, requests))
     if (work) notifier.notify('work')
+    const news = ends ? await flowEnds.apply() : null
     notifier.notify('ended')
-    return settled
+    return news ? withNews(requests, settled, news) : settled
   })
 }
 
@@ -35,14 +49,16 @@ export function batchSettlements(context: Context, notifier: Notifier): Batch<Se
  * Writes the outcomes of runs in one statement, returns their permits, and announces continuing jobs to their lanes. Of
  * two settlements of a run the first counts.
  */
-async function settle(
+export async function settle(
   context: Context,
   db: Statements,
   requests: readonly SettleRequest[],
-): Promise<{ readonly settled: SettleResult[]; readonly work: boolean }> {
+): Promise<{ readonly settled: SettleResult[]; readonly work: boolean; readonly ends: boolean }> {
   const answers = await settledBefore(context, db, requests)
   const open = requests.flatMap((_, at) => (answers[at] ? [] : [at]))
   let work = open.length < requests.length
+  // The ends of an earlier try may have been noted without having been applied.
+  let ends = work
   for (const round of settleRounds(open.map((at) => requests[at] as SettleRequest))) {
     const places = round.map((n) => open[n] as number)
     const written = await settleRound(
@@ -52,16 +68,17 @@ async function settle(
     )
     for (const [i, at] of places.entries()) answers[at] = written.settled[i]
     work ||= written.work
+    ends ||= written.ends
   }
   // The server was still executing an earlier try, which has finished meanwhile.
   const late = open.filter((at) => requests[at]?.again && answers[at]?.kind === 'lost')
-  const ends = await settledBefore(
+  const found = await settledBefore(
     context,
     db,
     late.map((at) => requests[at] as SettleRequest),
   )
-  for (const [n, at] of late.entries()) answers[at] = ends[n] ?? answers[at]
-  return { settled: requests.map((_, at) => answers[at] ?? { kind: 'lost' }), work }
+  for (const [n, at] of late.entries()) answers[at] = found[n] ?? answers[at]
+  return { settled: requests.map((_, at) => answers[at] ?? { kind: 'lost' }), work, ends }
 }
 
 /** The results of earlier tries of repeated requests; undefined: it still has to be written. */
@@ -96,7 +113,7 @@ async function settleRound(
   context: Context,
   db: Statements,
   requests: readonly SettleRequest[],
-): Promise<{ readonly settled: SettleResult[]; readonly work: boolean }> {
+): Promise<{ readonly settled: SettleResult[]; readonly work: boolean; readonly ends: boolean }> {
   const sorted = [...requests].sort((a, b) => a.settlement.seq - b.settlement.seq)
   const rows = sorted.map(({ settlement }) => runEndOf(settlement, context.retention))
   const written = await db.all<Written>(
@@ -111,6 +128,7 @@ async function settleRound(
     rows.map(({ back }) => back),
     retentionOf(context),
     sorted.map(({ settlement }) => settlement.startedUs ?? null),
+    sorted.map(({ settlement }) => settlement.moves ?? null),
   )
   const [first] = written
   if (first) context.clock.saw(first[3])
@@ -122,7 +140,7 @@ async function settleRound(
     const flow = flows.get(settlement.seq)
     return { ...ended(settlement, state), ...(first && { atUs: first[3] }), ...(flow && { flow }) }
   })
-  return { settled, work: written.some((row) => row[4] === true) }
+  return { settled, work: written.some((row) => row[4] === true), ends: first?.[6] ?? false }
 }
 
 /** Whether it also closes a bucket, which needs a transaction. */

@@ -11,6 +11,9 @@ import { type Context, readClock } from './context.ts'
 import { currentLimits, readAll } from './limit-timelines.ts'
 import { sharedQueue } from './own.ts'
 import { lockQueue, recordQueues, setQueue } from './queues.ts'
+import { tellEnds } from '../shared/workflows/tell.ts'
+import type { FlowNews } from '../../jobs/flow.ts'
+import { insertMembers, placeJobs } from './workflows.ts'
 
 const LANES_OF = `SELECT ${CONTENDER.list} FROM sluice.lanes WHERE buckets = ARRAY[$1::bigint] ORDER BY state = 0, id LIMIT 1000`
 const LEAVE_VIEWS = 'SELECT sluice.leave_views($1::bigint[], $2::text[], $3::bigint)'
@@ -37,13 +40,13 @@ export function accessOf(context: Context, db: Statements): Access {
     countPermits: (limit, limits, gains) => countPermits(db, limit, limits, gains),
     lockBuckets: (ids) => db.run('SELECT sluice.lock_buckets($1::bigint[])', ids),
     ofLimit: 'b.limit_name = $1',
-    returnPermits: () => Promise.reject(new RangeError('not yet')),
-    wakeJobs: () => Promise.reject(new RangeError('not yet')),
-    placeJobs: () => Promise.reject(new RangeError('not yet')),
-    insertMembers: () => Promise.reject(new RangeError('not yet')),
+    returnPermits: (ids) => db.run('SELECT sluice.return_permits($1::bigint[], sluice.now_us())', ids),
+    wakeJobs: (seqs) => db.run('SELECT sluice.wake_jobs($1::bigint[])', seqs),
+    placeJobs: (moves) => placeJobs(context, db, moves),
+    insertMembers: (members) => insertMembers(context, db, members),
     leaveLanes: (seqs) => announce(db, seqs),
     rejoin: (seq, instant) => rejoin(db, seq, instant),
-    endInFlow: async (seq) => (await advance(context, db, [seq])).get(seq),
+    endInFlow: (seq) => endInFlow(context, db, seq),
     reopen: (seq) => db.run('SELECT sluice.reopen($1::bigint)', seq),
     ownOf: 'b.limit_name = $1 AND b.worker <> 0',
     // With empty lanes, since the bucket counts them too.
@@ -64,6 +67,13 @@ export function accessOf(context: Context, db: Statements): Access {
     suspendViews: (workers, queues, nowUs) => db.run(LEAVE_VIEWS, workers, queues, nowUs),
     wakeWaitLists: (buckets, nowUs) => db.run('SELECT sluice.wake_lines($1::bigint[], $2::bigint)', buckets, nowUs),
   }
+}
+
+/** Applies the end of a job to its flow, also to a workflow flow: its job is locked, and then the flow, in their order. */
+async function endInFlow(context: Context, db: Statements, seq: number): Promise<FlowNews | undefined> {
+  const news = (await advance(context, db, [seq])).get(seq)
+  if ((await db.run('DELETE FROM sluice.flow_ends WHERE seq = $1', seq)) === 0) return news
+  return (await readAsync(tellEnds(accessOf(context, db), [seq]))).byJob.get(seq)
 }
 
 /** Writes the ends of overrides that are over, if there are any. */

@@ -90,7 +90,7 @@ export function advance(context: Context, seqs: readonly number[], instant: Inst
     if (told) news.set(seq, told)
   }
   if (ofWorkflows.length === 0) return news
-  return new Map([...news, ...readNow(tellEnds(flowAccessOf(context), ofWorkflows))])
+  return new Map([...news, ...readNow(tellEnds(flowAccessOf(context), ofWorkflows)).byFlow])
 }
 
 /** A flow by its number; null: its retention is over. */

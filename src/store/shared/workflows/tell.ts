@@ -23,9 +23,16 @@ const ENDED_JOBS = `SELECT ${ENDED.list} FROM sluice.jobs
 // Ended jobs are kept as long as their flow.
 const KEEP = 'UPDATE sluice.jobs SET due = NULL WHERE seq = ANY ($1::bigint[]) AND due IS NOT NULL'
 
-/** Applies the ends of these jobs to their workflow flows. Returns the news by the `seq` of each flow. */
-export function* tellEnds(access: FlowAccess, seqs: readonly number[]): Reading<Map<number, FlowNews>> {
-  if (seqs.length === 0) return new Map()
+/** News of flows that have ended. */
+export interface EndNews {
+  /** By the `seq` of each flow. */
+  readonly byFlow: ReadonlyMap<number, FlowNews>
+  /** By the `seq` of the job that ended the flow. */
+  readonly byJob: ReadonlyMap<number, FlowNews>
+}
+
+/** Applies the ends of these jobs to their workflow flows. */
+export function* tellEnds(access: FlowAccess, seqs: readonly number[]): Reading<EndNews> {
   const rows = (yield* all(access.db, ENDED_JOBS, seqs)).map((row) => ENDED.read(row))
   yield* run(access.db, KEEP, seqs)
   const ending = rows.filter(endsFlow).map(({ flow }) => flow)
@@ -45,7 +52,13 @@ export function* tellEnds(access: FlowAccess, seqs: readonly number[]): Reading<
     if (endsFlow(job)) ends.set(flow, endBy(job))
     else if (job.step !== DEADLINE_STEP && job.node > 0) endings.push(endingOf(flow, job))
   }
-  return (yield* applyEnds(access, flows, ends, endings, nowUs)).news
+  const byFlow = (yield* applyEnds(access, flows, ends, endings, nowUs)).news
+  const byJob = new Map<number, FlowNews>()
+  for (const job of rows.filter(endsFlow)) {
+    const news = byFlow.get(job.flow)
+    if (news) byJob.set(job.seq, news)
+  }
+  return { byFlow, byJob }
 }
 
 /** The effect of ends on flows. */

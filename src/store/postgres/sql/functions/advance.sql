@@ -7,14 +7,33 @@
 -- first locks those of its jobs that wait or run (cancel-flow.ts). A process that does not find a
 -- job in its expected place starts again, since it cannot give a lock back.
 
--- Locks the flows of these jobs; returns those that still exist.
+-- Notes the ends of those of these jobs that belong to workflow flows. The processes apply them
+-- (store/shared/workflows), each in a transaction of its own. Returns the other jobs of flows.
+CREATE OR REPLACE FUNCTION sluice.note_ends(
+  p_seqs bigint[]
+) RETURNS bigint[] LANGUAGE plpgsql {{as_written}} AS $f$
+DECLARE v_noted bigint[];
+BEGIN
+  v_noted := ARRAY(
+    SELECT j.seq FROM sluice.jobs j
+    JOIN sluice.flows f ON f.seq = j.flow
+    WHERE j.seq = ANY (p_seqs) AND f.kind IN ('workflow', 'machine', 'graph')
+  );
+  IF cardinality(v_noted) = 0 THEN RETURN p_seqs; END IF;
+  INSERT INTO sluice.flow_ends (seq) SELECT unnest(v_noted) ON CONFLICT DO NOTHING;
+  RETURN ARRAY(SELECT unnest(p_seqs) EXCEPT SELECT unnest(v_noted));
+END $f$;
+
+-- Locks the plain flows of these jobs; returns those that still exist.
 CREATE OR REPLACE FUNCTION sluice.lock_flows(
   p_seqs bigint[]
 ) RETURNS bigint[] LANGUAGE plpgsql {{as_written}} AS $f$
 DECLARE v_flows bigint[];
 BEGIN
   v_flows := ARRAY(
-    SELECT DISTINCT j.flow FROM sluice.jobs j WHERE j.seq = ANY (p_seqs) AND j.flow IS NOT NULL
+    SELECT DISTINCT j.flow FROM sluice.jobs j
+    JOIN sluice.flows f ON f.seq = j.flow
+    WHERE j.seq = ANY (p_seqs) AND f.kind NOT IN ('workflow', 'machine', 'graph')
   );
   IF cardinality(v_flows) = 0 THEN RETURN v_flows; END IF;
   RETURN ARRAY(
@@ -52,6 +71,7 @@ DECLARE
   v_ready bigint[] := '{}'; v_discarded bigint[] := '{}'; v_stopped bigint[] := '{}';
   v_uncalled bigint[] := '{}';
 BEGIN
+  p_seqs := sluice.note_ends(p_seqs);
   v_flows := sluice.lock_flows(p_seqs);
   IF cardinality(v_flows) = 0 THEN RETURN NULL; END IF;
   v_now := sluice.now_us();

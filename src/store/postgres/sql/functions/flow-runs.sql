@@ -52,7 +52,8 @@ END $f$;
 CREATE OR REPLACE FUNCTION sluice.flow_runs(
   p_seqs bigint[]
 ) RETURNS TABLE (
-  r_seq bigint, r_flow uuid, r_node int, r_total int, r_results text
+  r_seq bigint, r_flow uuid, r_node int, r_total int, r_results text, r_kind text, r_step text,
+  r_item int, r_moves int
 ) LANGUAGE plpgsql STABLE {{as_written}} AS $f$
 BEGIN
   RETURN QUERY SELECT j.seq, f.id, j.node, f.total, CASE
@@ -73,6 +74,7 @@ BEGIN
       )
       SELECT coalesce(json_agg(d.result ORDER BY d.node), '[]')::text FROM ahead a
       JOIN sluice.jobs d ON d.seq = a.seq
-    ) END
+    ) END,
+    f.kind, j.step, j.item, j.moves
   FROM sluice.jobs j JOIN sluice.flows f ON f.seq = j.flow WHERE j.seq = ANY (p_seqs);
 END $f$;

@@ -1,13 +1,16 @@
 -- An enqueue only inserts, and locks only unique keys: in a caller's long transaction it blocks no
 -- other process.
 
+-- p_flows and what follows are the places of jobs of workflow flows.
 -- p_run_at below 0: that many µs from now, on this clock instead of the caller's.
 CREATE OR REPLACE FUNCTION sluice.insert_jobs(
   p_ids uuid[], p_tasks text[], p_queues text[], p_lanes text[], p_levels bigint[],
   p_max_attempts int[], p_run_at bigint[], p_expires bigint[],
   p_uses text[], p_weights text[], p_unique text[], p_inputs text[], p_extras text[],
   p_schedules text[], p_occurs bigint[],
-  p_asked int[], p_fair text[], p_shares int[], p_terms json[] DEFAULT NULL
+  p_asked int[], p_fair text[], p_shares int[], p_terms json[] DEFAULT NULL,
+  p_flows bigint[] DEFAULT NULL, p_nodes int[] DEFAULT NULL, p_steps text[] DEFAULT NULL,
+  p_items int[] DEFAULT NULL, p_attempts int[] DEFAULT NULL
 ) RETURNS void LANGUAGE plpgsql {{by_index}} AS $f$
 DECLARE v_now bigint; v_wall bigint; v_bounded text[];
 BEGIN
@@ -25,7 +28,7 @@ BEGIN
   -- Jobs without limits and times may start at once: there is nothing to announce, and nothing to
   -- compute for each. An empty column says that no job has a value there.
   IF cardinality(p_uses) = 0 AND cardinality(p_run_at) = 0 AND cardinality(p_expires) = 0
-    AND cardinality(p_terms) = 0
+    AND cardinality(p_terms) = 0 AND p_flows IS NULL
   THEN
     INSERT INTO sluice.jobs (
       id, task, queue, state, lane, priority, max_attempts, created, since, unique_key, input,
@@ -49,7 +52,7 @@ BEGIN
     INSERT INTO sluice.jobs (
       id, task, queue, state, lane, priority, max_attempts, created, since, due, expires, uses,
       weights, unique_key, input, extra, schedule, occurs, asked, fair, lease, timeout, dead_letter,
-      bounded
+      bounded, flow, node, step, item, attempt
     )
     SELECT g.id, g.task, g.queue,
       CASE
@@ -68,14 +71,16 @@ BEGIN
       g.fair,
       (g.terms ->> {{terms.lease}})::bigint, (g.terms ->> {{terms.timeout}})::bigint,
       coalesce((g.terms ->> {{terms.dead_letter}})::boolean, false),
-      CASE WHEN g.queue = ANY (v_bounded) THEN true END
+      CASE WHEN g.queue = ANY (v_bounded) THEN true END, g.flow, g.node, g.step, g.item,
+      coalesce(g.attempt, 0)
     FROM unnest(
       p_ids, p_tasks, p_queues, p_lanes, p_levels, p_max_attempts, p_run_at, p_expires, p_uses,
-      p_weights, p_unique, p_inputs, p_extras, p_schedules, p_occurs, p_asked, p_fair, p_terms
+      p_weights, p_unique, p_inputs, p_extras, p_schedules, p_occurs, p_asked, p_fair, p_terms,
+      p_flows, p_nodes, p_steps, p_items, p_attempts
     )
       WITH ORDINALITY g(
         id, task, queue, lane, level, max_attempts, run_at, expires, uses, weights, unique_key,
-        input, extra, schedule, occurs, asked, fair, terms, n
+        input, extra, schedule, occurs, asked, fair, terms, flow, node, step, item, attempt, n
       )
     ORDER BY g.n
     RETURNING seq, state, priority, queue, lane, uses, fair, due

@@ -2,19 +2,20 @@
 -- never lanes. p_retention holds that of completed, cancelled and discarded jobs, in this order.
 
 -- r_work: some job may start, of these or of others. r_flows, in the first row: the answer of
--- sluice.advance. Sorted by seq, since every writer of several jobs locks them in this order. A row
--- counts only while the caller holds the lease for the run that started then: a later run may have
--- the same attempt.
+-- sluice.advance. r_ends: the caller has to apply ends to workflow flows. Sorted by seq, since
+-- every writer of several jobs locks them in this order. A row counts only while the caller holds the
+-- lease for the run that started then: a later run may have the same attempt.
 CREATE OR REPLACE FUNCTION sluice.settle(
   p_seqs bigint[], p_attempts int[], p_workers bigint[], p_states int[], p_after bigint[],
   p_results text[], p_errors text[], p_back int[], p_retention bigint[],
-  p_started bigint[] DEFAULT NULL
+  p_started bigint[] DEFAULT NULL, p_moves int[] DEFAULT NULL
 ) RETURNS TABLE (
-  r_seq bigint, r_attempt int, r_state int, r_now bigint, r_work boolean, r_flows text
+  r_seq bigint, r_attempt int, r_state int, r_now bigint, r_work boolean, r_flows text,
+  r_ends boolean
 ) LANGUAGE plpgsql {{by_index}} AS $f$
 DECLARE
   v_now bigint; v_wall bigint; v_permits bigint[]; v_seqs bigint[]; v_attempts int[];
-  v_states int[]; v_work boolean; v_ended bigint[]; v_flows text;
+  v_states int[]; v_work boolean; v_ended bigint[]; v_flows text; v_ends boolean := false;
 BEGIN
   v_now := sluice.now_us();
   v_wall := sluice.wall_us();
@@ -52,10 +53,12 @@ BEGIN
       END,
       since = v_now, worker = NULL
     FROM unnest(
-      p_seqs, p_attempts, p_workers, p_states, p_after, p_results, p_errors, p_back, p_started
-    ) g(seq, attempt, worker, state, after, result, error, back, started)
+      p_seqs, p_attempts, p_workers, p_states, p_after, p_results, p_errors, p_back, p_started,
+      p_moves
+    ) g(seq, attempt, worker, state, after, result, error, back, started, moves)
     WHERE j.seq = g.seq AND j.attempt = g.attempt AND j.worker = g.worker
       AND j.state + 0 = {{job.active}} AND (g.started IS NULL OR j.started = g.started)
+      AND (g.moves IS NULL OR j.moves = g.moves)
     RETURNING j.seq, j.attempt, j.state, j.permits, j.queue, j.lane, j.uses, j.fair, j.due, j.flow
   ), announced AS (
     INSERT INTO sluice.arrivals (queue, lane, uses, fair, look)
@@ -74,9 +77,10 @@ BEGIN
   IF v_permits IS NOT NULL THEN v_work := sluice.return_permits(v_permits, v_now) OR v_work; END IF;
   IF v_ended IS NOT NULL THEN
     v_flows := sluice.advance(v_ended, p_retention);
+    v_ends := EXISTS (SELECT 1 FROM sluice.flow_ends e WHERE e.seq = ANY (v_ended));
     v_work := v_work OR v_flows IS NOT NULL;
   END IF;
   RETURN QUERY
-  SELECT s, a, t, v_now, v_work, CASE n WHEN 1 THEN v_flows END
+  SELECT s, a, t, v_now, v_work, CASE n WHEN 1 THEN v_flows END, v_ends
   FROM unnest(v_seqs, v_attempts, v_states) WITH ORDINALITY x(s, a, t, n);
 END $f$;

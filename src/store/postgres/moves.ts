@@ -1,0 +1,54 @@
+import type { Statements } from '../../database/postgres.ts'
+import type { SettleResult } from '../../jobs/settlement.ts'
+import { readAsync } from '../shared/reading.ts'
+import { type SettleRequest, settleRounds } from '../shared/settle-once.ts'
+import { now } from '../shared/sql.ts'
+import { type Moved, moveJobs } from '../shared/workflows/move.ts'
+import type { MoveRequest } from '../shared/workflows/runs.ts'
+import { Batch } from './batch.ts'
+import type { Context } from './context.ts'
+import { type FlowEnds, withNews } from './flow-ends.ts'
+import { settle } from './settle.ts'
+import { accessOf } from './shared-sql.ts'
+import type { Notifier } from './watch.ts'
+
+/** Writes moves that are made together in one transaction, and applies the ends that come of them. */
+export function batchMoves(context: Context, notifier: Notifier, ends: FlowEnds): Batch<MoveRequest, SettleResult> {
+  return new Batch(async (requests) => {
+    const answers: SettleResult[] = requests.map(() => ({ kind: 'lost' }))
+    let noted = false
+    for (const round of settleRounds(requests)) {
+      const moves = round.map((at) => requests[at] as MoveRequest)
+      const written = await context.db.transaction((db) => moveAll(context, db, moves))
+      for (const [n, at] of round.entries()) answers[at] = written.settled[n] as SettleResult
+      noted ||= written.ends
+    }
+    notifier.notify('work')
+    const news = noted ? await ends.apply() : null
+    if (noted) notifier.notify('ended')
+    return news ? withNews(requests, answers, news) : answers
+  })
+}
+
+/** Moves that end their run leave that to plain settlements. */
+async function moveAll(
+  context: Context,
+  db: Statements,
+  requests: readonly MoveRequest[],
+): Promise<{ readonly settled: readonly SettleResult[]; readonly ends: boolean }> {
+  const access = accessOf(context, db)
+  const moved = await readAsync(moveJobs(access, requests))
+  const plain = requests.flatMap(({ worker }, n): SettleRequest[] => {
+    const move = moved[n] as Moved
+    return move.kind === 'instead' ? [{ worker, settlement: move.settlement }] : []
+  })
+  const { nowUs: atUs } = await readAsync(now(access))
+  const { settled, ends } = plain.length > 0 ? await settle(context, db, plain) : { settled: [], ends: false }
+  let at = 0
+  const answers = moved.map((move): SettleResult => {
+    if (move.kind === 'instead') return settled[at++] ?? { kind: 'lost' }
+    return move.kind === 'lost' ? move : { kind: 'settled', state: move.state, atUs }
+  })
+  // The ends of an earlier try may have been noted without having been applied.
+  return { settled: answers, ends: ends || requests.some(({ again }) => again) }
+}
