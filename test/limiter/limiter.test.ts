@@ -396,6 +396,23 @@ describe('many keys', () => {
     expect(memory.size).toBeLessThan(500)
     expect(await limiter.inspect(crm.key(0))).toMatchObject({ available: 1, active: 0 })
   })
+
+  it('keep their state while others are in use', async () => {
+    const slow = limit('slow', { rate: 2, per: '1h' })
+    const clock = createManualClock()
+    const memory = new MemoryBackend(clock)
+    const { limiter } = harness({ backend: memory, clock, limits: [slow] })
+    for (let i = 0; i < 40_000; i++) await limiter.acquire([slow.key(i)])
+    expect(memory.size).toBe(40_000)
+    await clock.advance('10m')
+    for (const i of [0, 1, 20_000]) {
+      await limiter.acquire([slow.key(i)], { wait: false })
+      const error = await limiter.acquire([slow.key(i)], { wait: false }).catch((thrown: unknown) => thrown)
+      expect(error).toMatchObject({ expectedStart: new Date(clock.now() + 20 * 60_000) })
+    }
+    await limiter.override(slow, { rate: 4 })
+    expect(await limiter.inspect(slow.key(5))).toMatchObject({ available: 1 })
+  })
 })
 
 describe('createLimiter', () => {

@@ -11,6 +11,8 @@ export class MemoryBucket implements LedgerBucket {
   /** The limit's revision under which the state was last carried. */
   revision: number
   changed = false
+  /** It was not used since the last look at it. */
+  isIdle = false
   /** When the lease of each permit ends; null: none is held. */
   #permits: Map<string, number> | null = null
   /** No lease ends before. */

@@ -1,4 +1,4 @@
-import { isCold } from '../../policy/limits/bucket.ts'
+import { decodeBucket, encodeBucket, isCold } from '../../policy/limits/bucket.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import { Timeline } from '../../policy/limits/timeline.ts'
 import { endEvents, kept, type LimitEvent } from '../ledger/changes.ts'
@@ -6,6 +6,8 @@ import { MemoryBucket } from './memory-bucket.ts'
 
 /** Buckets that a new one looks at: the cold ones among them are forgotten. */
 const LOOKED_AT = 2
+/** Beyond this number, buckets that are not in use are kept as text, which takes a third of the memory. */
+const LIVE_AT_MOST = 10_000
 
 /** One limit in memory: its changes and its buckets. */
 export class MemoryLimit {
@@ -13,7 +15,10 @@ export class MemoryLimit {
   readonly #buckets = new Map<string, MemoryBucket>()
   readonly #wallOffsetUs: () => number
   #events: readonly LimitEvent[] = []
+  /** Buckets that are not in use: the revision and the state, as in `3 [0,…]`. */
+  readonly #packed = new Map<string, string>()
   #sweep: Iterator<[string, MemoryBucket]> | null = null
+  #packedSweep: Iterator<[string, string]> | null = null
   timeline: Timeline = new Timeline([])
 
   constructor(name: string, wallOffsetUs: () => number) {
@@ -23,7 +28,7 @@ export class MemoryLimit {
 
   /** The number of buckets that are kept. */
   get size(): number {
-    return this.#buckets.size
+    return this.#buckets.size + this.#packed.size
   }
 
   add(...events: readonly LimitEvent[]): void {
@@ -40,8 +45,9 @@ export class MemoryLimit {
   /** The bucket of a key, as of now and under the policy in force; null: the limit is not defined. */
   bucket(key: string, nowUs: number): MemoryBucket | null {
     this.endOverdue(nowUs)
-    const bucket = this.#buckets.get(key)
+    const bucket = this.#buckets.get(key) ?? this.#unpack(key)
     if (!bucket) return this.#create(key, nowUs)
+    bucket.isIdle = false
     if (bucket.revision !== this.timeline.revision) this.#carry(bucket, nowUs)
     bucket.endLeases(nowUs)
     const { rule } = bucket.policy
@@ -60,6 +66,7 @@ export class MemoryLimit {
     const state = this.timeline.carry(key, null, 0, nowUs)
     if (!policy || !state) return null
     this.#forgetCold(nowUs)
+    this.#forgetPacked(nowUs)
     const bucket = new MemoryBucket(this.#name, key, this.#onTheWall(policy), state, revision)
     this.#buckets.set(key, bucket)
     return bucket
@@ -85,7 +92,46 @@ export class MemoryLimit {
       const [key, bucket] = next.value
       bucket.endLeases(nowUs)
       if (isCold(bucket.policy, bucket.state, bucket.active, nowUs)) this.#buckets.delete(key)
+      else if (bucket.isIdle && bucket.active === 0 && this.#buckets.size > LIVE_AT_MOST) this.#pack(bucket)
+      else bucket.isIdle = true
     }
+  }
+
+  #forgetPacked(nowUs: number): void {
+    for (let looked = 0; looked < LOOKED_AT && this.#packed.size > 0; looked++) {
+      this.#packedSweep ??= this.#packed.entries()
+      const next = this.#packedSweep.next()
+      if (next.done === true) {
+        this.#packedSweep = null
+        return
+      }
+      const [key, text] = next.value
+      const bucket = this.#read(key, text)
+      if (bucket?.revision !== this.timeline.revision) continue
+      if (isCold(bucket.policy, bucket.state, 0, nowUs)) this.#packed.delete(key)
+    }
+  }
+
+  #pack({ key, revision, state }: MemoryBucket): void {
+    this.#buckets.delete(key)
+    // Joined, the text is one piece; added up, V8 would keep its parts.
+    this.#packed.set(key, [revision, encodeBucket(state)].join(' '))
+  }
+
+  #unpack(key: string): MemoryBucket | null {
+    const text = this.#packed.size === 0 ? undefined : this.#packed.get(key)
+    if (text === undefined) return null
+    this.#packed.delete(key)
+    const bucket = this.#read(key, text)
+    if (bucket) this.#buckets.set(key, bucket)
+    return bucket
+  }
+
+  #read(key: string, text: string): MemoryBucket | null {
+    const space = text.indexOf(' ')
+    const { policy } = this.timeline.at(key)
+    const state = decodeBucket(text.slice(space + 1))
+    return policy && new MemoryBucket(this.#name, key, this.#onTheWall(policy), state, Number(text.slice(0, space)))
   }
 
   #onTheWall(policy: LimitPolicy): LimitPolicy {
