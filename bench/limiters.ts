@@ -39,11 +39,13 @@ async function sluice(name: string, backend: LimiterOptions['backend']): Promise
   return numbers
 }
 
-function bottleneck(): Promise<Numbers> {
+async function bottleneck(): Promise<Numbers> {
   const terms = { reservoir: 1e9, reservoirRefreshAmount: 1e9, reservoirRefreshInterval: 1000 }
   const group = new Bottleneck.Group(terms)
   const done = Promise.resolve()
-  return both('Bottleneck, memory', (key) => group.key(key).schedule(() => done)).finally(() => group.disconnect())
+  const numbers = await both('Bottleneck, memory', (key) => group.key(key).schedule(() => done))
+  await group.disconnect()
+  return numbers
 }
 
 await measure(`Starts per second, ${IN_FLIGHT} in flight`, async () => {

@@ -58,6 +58,11 @@ export class Access {
     return this.#blind
   }
 
+  /** Asks a backend of this process for one start at once; null: it is not of this process, or not open yet. */
+  acquireNow(request: UnitRequest): UnitAnswer | null {
+    return this.#isLocal && this.#isDefined ? (this.#known?.acquireNow?.(request) ?? null) : null
+  }
+
   /** Asks for units. It never throws because the backend cannot be reached. */
   async acquire(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> {
     if (this.#isLocal && this.#isDefined && this.#known) return this.#asked(this.#known, requests)

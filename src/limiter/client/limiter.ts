@@ -17,7 +17,7 @@ import { Feedback } from './feedback.ts'
 import { type FetchOptions, limitedFetch } from './fetch.ts'
 import { Lines } from './lines.ts'
 import type { CheckedOptions } from './options.ts'
-import { GrantedStart, type Permit } from './permit.ts'
+import { GrantedStart, type Permit, type StartOwner } from './permit.ts'
 import { Permits } from './permits.ts'
 import { LimiterLimits, type Use } from './uses.ts'
 
@@ -69,6 +69,8 @@ export type Confirmed =
   | { readonly kind: 'wait'; readonly startAfterMs: number }
   | { readonly kind: 'gone' }
 
+const WAITING: AcquireOptions = {}
+
 /** Plain code under budgets. `createLimiter` makes one. */
 export class Limiter {
   readonly #options: CheckedOptions
@@ -76,6 +78,7 @@ export class Limiter {
   readonly #access: Access
   readonly #lines: Lines
   readonly #permits: Permits
+  readonly #owner: StartOwner
   readonly #feedback: Feedback
   readonly #events = new EventEmitter()
   readonly #reserved = new Map<string, readonly BucketUse[]>()
@@ -98,6 +101,13 @@ export class Limiter {
     })
     const call = <T>(work: (backend: LimitBackend) => Promise<T>): Promise<T> => this.#access.call(work)
     this.#permits = new Permits(clock, leaseUs, (permits) => call((backend) => backend.extend(permits, leaseUs)))
+    this.#owner = {
+      permits: this.#permits,
+      release: async (permit) => {
+        await this.#call((backend) => backend.release([permit]))
+        this.#lines.returned(permit.of)
+      },
+    }
     this.#feedback = new Feedback({ clock, limits, call, adjusted: (...change) => this.#adjusted(...change) })
     this.#lines = new Lines({
       clock,
@@ -107,6 +117,7 @@ export class Limiter {
       isLocal,
       prefix: this.#prefix,
       acquire: (requests) => this.#access.acquire(requests),
+      acquireNow: (request) => this.#access.acquireNow(request),
       giveBack: (uses, { atUs, permit }) => {
         const back = uses.map((use) => call((backend) => backend.charge(use, -use.weight, atUs)))
         if (permit) back.push(call((backend) => backend.release([permit])))
@@ -138,8 +149,8 @@ export class Limiter {
    * @throws {SluiceError} `limiter.full`, `limiter.closed`, `limit.unknown`, `limit.weight.above_burst`; the reason of
    * an aborted signal
    */
-  async acquire(uses: readonly Use[], options: AcquireOptions = {}): Promise<Permit> {
-    checkOptions(options, ['wait', 'priority', 'signal'], 'limiter.acquire')
+  async acquire(uses: readonly Use[], options: AcquireOptions = WAITING): Promise<Permit> {
+    if (options !== WAITING) checkOptions(options, ['wait', 'priority', 'signal'], 'limiter.acquire')
     return this.#acquire(uses, options)
   }
 
@@ -180,7 +191,7 @@ export class Limiter {
    */
   fetch(options: FetchOptions): typeof fetch {
     return limitedFetch(options, {
-      acquire: (uses, terms) => this.#acquire(uses, terms),
+      acquire: async (uses, terms) => this.#acquire(uses, terms),
       feedback: this.#feedback,
     })
   }
@@ -295,18 +306,19 @@ export class Limiter {
     await this.#access.close()
   }
 
-  async #acquire(uses: readonly Use[], { wait = true, priority, signal }: AcquireOptions): Promise<GrantedStart> {
+  #acquire(uses: readonly Use[], options: AcquireOptions): GrantedStart | Promise<GrantedStart> {
+    const { wait = true, signal } = options
     signal?.throwIfAborted()
     const buckets = this.#limits.resolve(uses, 'limiter.acquire')
-    const granted = await this.#lines.acquire(buckets, priorityOf(priority), waitUsOf(wait), signal)
-    return this.#started(buckets, granted)
+    const priority = priorityOf(options.priority)
+    const waitUs = waitUsOf(wait)
+    const now = this.#lines.acquireNow(buckets, priority)
+    if (now) return this.#started(buckets, now)
+    return this.#lines.acquire(buckets, priority, waitUs, signal).then((granted) => this.#started(buckets, granted))
   }
 
   #started(uses: readonly BucketUse[], granted: Extract<Confirmation, { kind: 'granted' }>): GrantedStart {
-    return new GrantedStart(uses, granted, ++this.#starts, this.#permits, async (permit) => {
-      await this.#call((backend) => backend.release([permit]))
-      this.#lines.returned(permit.of)
-    })
+    return new GrantedStart(uses, granted, ++this.#starts, this.#owner)
   }
 
   #call<T>(work: (backend: LimitBackend) => Promise<T>): Promise<T> {

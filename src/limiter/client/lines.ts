@@ -30,6 +30,8 @@ export interface LinesOptions {
   /** Names the permits of this limiter, unlike those of any other. */
   readonly prefix: string
   readonly acquire: (requests: readonly UnitRequest[]) => Promise<readonly UnitAnswer[]>
+  /** Asks for one start at once; null: the backend cannot say without a turn of the event loop. */
+  readonly acquireNow: (request: UnitRequest) => UnitAnswer | null
   /** Gives back a grant whose caller has stopped waiting. */
   readonly giveBack: (uses: readonly BucketUse[], granted: Granted) => void
 }
@@ -55,6 +57,17 @@ export class Lines {
   /** The number of calls that wait. */
   get waiting(): number {
     return this.#waiting
+  }
+
+  /** Takes the units at once where no other call waits for them; null: they are not there. */
+  acquireNow(uses: readonly BucketUse[], priority: number): Granted | null {
+    if (!this.#options.isLocal || this.#ended) return null
+    const line = this.#lines.get(idOfAll(uses))
+    if (line && (line.waiters.length > 0 || line.closure)) return null
+    const { leaseUs, prefix } = this.#options
+    const permit = prefix + ++this.#permits
+    const answer = this.#options.acquireNow({ uses, priority, line: 0, permit, leaseUs })
+    return answer?.kind === 'granted' ? answer : null
   }
 
   /**
@@ -134,8 +147,7 @@ export class Lines {
   }
 
   #lineOf(uses: readonly BucketUse[], nowUs: number): Line {
-    const [first] = uses
-    const id = uses.length === 1 && first ? idOf(first) : uses.map(idOf).join('\0')
+    const id = idOfAll(uses)
     const known = this.#lines.get(id)
     if (known) return known
     this.#forgetIdle(nowUs)
@@ -303,4 +315,9 @@ export class Lines {
 
 function pollUs(polls: number): number {
   return Math.min(POLL_US * 2 ** Math.min(polls, 10), SLOWEST_POLL_US)
+}
+
+function idOfAll(uses: readonly BucketUse[]): string {
+  const [first] = uses
+  return uses.length === 1 && first ? idOf(first) : uses.map(idOf).join('\0')
 }

@@ -10,33 +10,35 @@ export interface Permit {
   release(): Promise<void>
 }
 
+/** The limiter of a start. */
+export interface StartOwner {
+  readonly permits: Permits
+  readonly release: (permit: HeldPermit) => Promise<void>
+}
+
+const DONE = Promise.resolve()
+
 /** A start that the limiter granted. */
 export class GrantedStart implements Permit {
   readonly uses: readonly BucketUse[]
-  /** The instant on the backend's clock. */
-  readonly atUs: number
   /** The order of the starts in this process. */
   readonly seq: number
-  readonly #held: HeldPermit | null
-  readonly #permits: Permits
-  readonly #release: (permit: HeldPermit) => Promise<void>
+  readonly #granted: Granted
+  readonly #owner: StartOwner
   #controller: AbortController | null = null
   #isLost = false
 
-  constructor(
-    uses: readonly BucketUse[],
-    granted: Granted,
-    seq: number,
-    permits: Permits,
-    release: (permit: HeldPermit) => Promise<void>,
-  ) {
+  constructor(uses: readonly BucketUse[], granted: Granted, seq: number, owner: StartOwner) {
     this.uses = uses
-    this.atUs = granted.atUs
     this.seq = seq
-    this.#held = granted.permit
-    this.#permits = permits
-    this.#release = release
-    if (granted.permit) permits.hold(granted.permit, () => this.#lost())
+    this.#granted = granted
+    this.#owner = owner
+    if (granted.permit) owner.permits.hold(granted.permit, () => this.#lost())
+  }
+
+  /** The instant on the backend's clock. */
+  get atUs(): number {
+    return this.#granted.atUs
   }
 
   get signal(): AbortSignal {
@@ -45,8 +47,9 @@ export class GrantedStart implements Permit {
     return this.#controller.signal
   }
 
-  async release(): Promise<void> {
-    if (this.#held && this.#permits.drop(this.#held)) await this.#release(this.#held)
+  release(): Promise<void> {
+    const { permit } = this.#granted
+    return permit && this.#owner.permits.drop(permit) ? this.#owner.release(permit) : DONE
   }
 
   #lost(): void {

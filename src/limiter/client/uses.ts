@@ -58,6 +58,7 @@ export class LimiterLimits {
         'option.invalid',
         `The uses of ${what} are invalid: ${show(uses)}. Expected a list of at least one, such as [crm.key('acme')].`,
       )
+    if (uses.length === 1) return [this.one(uses[0], what)]
     const buckets: BucketUse[] = []
     for (const use of uses as readonly unknown[]) {
       const bucket = this.one(use, what)
@@ -65,7 +66,7 @@ export class LimiterLimits {
       if (same < 0) buckets.push(bucket)
       else if ((buckets[same] as BucketUse).weight < bucket.weight) buckets[same] = bucket
     }
-    return buckets.length < 2 ? buckets : buckets.sort((a, b) => (idOf(a) < idOf(b) ? -1 : 1))
+    return buckets.sort((a, b) => (idOf(a) < idOf(b) ? -1 : 1))
   }
 
   /** The bucket that one use takes from. */

@@ -134,6 +134,8 @@ export interface LimitBackend {
   define(definitions: readonly LimitDefinition[]): Promise<readonly string[]>
   /** Decides the requests in order; the answers have the same order. */
   acquire(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]>
+  /** Decides one request without a turn of the event loop, for a backend in this process; absent: it cannot. */
+  acquireNow?(request: UnitRequest): UnitAnswer
   /** Books the exact next start, if it is at most so far away. A reservation counts as taken from then on. */
   reserve(request: UnitRequest, atMostUs: number): Promise<ReservationAnswer>
   /** Asks at the start of a reservation whether it stands. A penalty, a pause or a missing permit moves it. */

@@ -68,7 +68,8 @@ export function acquireIn(ledger: Ledger, requests: readonly UnitRequest[]): Uni
   })
 }
 
-function acquireOne(ledger: Ledger, request: UnitRequest): UnitAnswer {
+/** Decides one request. */
+export function acquireOne(ledger: Ledger, request: UnitRequest): UnitAnswer {
   const [first] = request.uses
   return first && request.uses.length === 1 ? acquireFromOne(ledger, request, first) : acquireFromAll(ledger, request)
 }

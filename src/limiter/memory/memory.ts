@@ -12,7 +12,7 @@ import type {
   UnitAnswer,
   UnitRequest,
 } from '../contract/limiter.ts'
-import { acquireIn } from '../ledger/acquire.ts'
+import { acquireIn, acquireOne } from '../ledger/acquire.ts'
 import { type Reservation, RESERVATION_LAPSES_US, cancelIn, confirmIn, reserveIn } from '../ledger/reservations.ts'
 import { changeEvent, definitionEvent, UNDEFINED } from '../ledger/changes.ts'
 import { type BucketCorrection, calibrateTo, chargeBy, closeFor, renew, reportOf } from '../ledger/corrections.ts'
@@ -56,6 +56,10 @@ export class MemoryBackend implements LimitBackend {
 
   async acquire(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> {
     return acquireIn(this.#ledger(), requests)
+  }
+
+  acquireNow(request: UnitRequest): UnitAnswer {
+    return acquireOne(this.#ledger(), request)
   }
 
   async reserve(request: UnitRequest, atMostUs: number): Promise<ReservationAnswer> {
