@@ -222,8 +222,8 @@ describe('the simulator notices', () => {
 
   it('an override that forgets those who wait', async () => {
     const broken = await withStatements(
-      'UPDATE buckets SET wake_at = ?1 WHERE wake_at IS NOT NULL',
-      'UPDATE buckets SET wake_at = iif(1, wake_at, ?1) WHERE wake_at IS NOT NULL',
+      'UPDATE buckets SET wake_at = min(wake_at, ?) WHERE',
+      'UPDATE buckets SET wake_at = iif(1, wake_at, ?) WHERE',
       firstBroken,
     )
     expect(broken).toContain('waits, although everything admits it')
@@ -231,8 +231,8 @@ describe('the simulator notices', () => {
 
   it('an override that fills its buckets', async () => {
     const broken = await withStatements(
-      'UPDATE buckets SET wake_at = ?1 WHERE wake_at IS NOT NULL',
-      'UPDATE buckets SET state = NULL, wake_at = ?1 WHERE wake_at IS NOT NULL',
+      'UPDATE buckets SET wake_at = min(wake_at, ?) WHERE',
+      'UPDATE buckets SET state = NULL, wake_at = min(wake_at, ?) WHERE',
       () => firstBroken(undefined, 22),
     )
     expect(broken).toContain('admits')
