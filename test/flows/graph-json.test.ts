@@ -2,10 +2,10 @@
 import { describe, expect, it } from 'vitest'
 import { input, limit, Sluice, type SluiceOptions, task } from '../../src/exports/index.ts'
 import { graph, graphFromJson } from '../../src/exports/flows.ts'
+import { everyStore } from '../stores.ts'
 import { createEngineHarness, type EngineHarness } from '../engine/engine-harness.ts'
-import { flowStores } from './flow-stores.ts'
 
-const stores = await flowStores('graphs in JSON')
+const stores = await everyStore('graphs in JSON')
 
 const DIGEST = {
   name: 'digest',

@@ -2,10 +2,10 @@
 import { describe, expect, it } from 'vitest'
 import { input, limit, RateLimited, task } from '../../src/exports/index.ts'
 import { graph } from '../../src/exports/flows.ts'
+import { everyStore } from '../stores.ts'
 import { createEngineHarness } from '../engine/engine-harness.ts'
-import { flowStores } from './flow-stores.ts'
 
-const stores = await flowStores('limits of graphs')
+const stores = await everyStore('limits of graphs')
 
 /** The starts never exceed the burst and what has flowed in since. */
 function expectWithin(starts: readonly number[], rate: number, burst: number): void {
@@ -15,6 +15,9 @@ function expectWithin(starts: readonly number[], rate: number, burst: number): v
 }
 
 describe.each(stores)('a limit on a step of a graph on $name', (kind) => {
+  /** Each instant of the manual clock costs round trips. */
+  const many = kind.name === 'postgres' ? 25 : 100
+
   it('holds over all flows: the burst at once, then one by one, in the order of their starts', async () => {
     const harness = createEngineHarness()
     const starts: { n: number; at: number }[] = []
@@ -42,14 +45,14 @@ describe.each(stores)('a limit on a step of a graph on $name', (kind) => {
       )
       .output(() => null)
     await harness.start({ store: kind.create(), tasks: [], workflows: [g] })
-    await g.startMany(Array.from({ length: 100 }, () => ({ tenant: 'noisy' })))
+    await g.startMany(Array.from({ length: many }, () => ({ tenant: 'noisy' })))
     await g.startMany(Array.from({ length: 50 }, (_, i) => ({ tenant: `quiet ${i}` })))
     await harness.clock.advance('20s')
     expect(starts.filter(({ tenant }) => tenant !== 'noisy').every(({ at }) => at === 0)).toBe(true)
     const noisy = starts.filter(({ tenant }) => tenant === 'noisy').map(({ at }) => at)
-    expect(noisy).toHaveLength(100)
+    expect(noisy).toHaveLength(many)
     expectWithin(noisy, 5, 5)
-    expect(noisy.at(-1)).toBeCloseTo(19, 3)
+    expect(noisy.at(-1)).toBeCloseTo((many - 5) / 5, 3)
   })
 
   it('is one budget for two graphs and a task that name it', async () => {
@@ -65,13 +68,13 @@ describe.each(stores)('a limit on a step of a graph on $name', (kind) => {
       .output(() => 1)
     const three = task('three', { limits: [openai], run })
     await harness.start({ store: kind.create(), tasks: [three], workflows: [one, two] })
-    await one.startMany(Array.from({ length: 20 }, () => undefined))
-    await two.startMany(Array.from({ length: 20 }, () => undefined))
-    await three.enqueueMany(Array.from({ length: 20 }, () => undefined))
+    await one.startMany(Array.from({ length: 10 }, () => undefined))
+    await two.startMany(Array.from({ length: 10 }, () => undefined))
+    await three.enqueueMany(Array.from({ length: 10 }, () => undefined))
     await harness.clock.advance('3s')
-    expect(starts).toHaveLength(60)
+    expect(starts).toHaveLength(30)
     expectWithin(starts, 20, 20)
-    expect(starts.at(-1)).toBeCloseTo(2, 3)
+    expect(starts.at(-1)).toBeCloseTo(0.5, 3)
   })
 
   const hostile = [

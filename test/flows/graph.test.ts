@@ -4,10 +4,9 @@ import { input, limit, NonRetryable, type Sluice, type SluiceOptions, task } fro
 import { internalsOf } from '../../src/engine/internals.ts'
 import { graph } from '../../src/flows/graph/graph.ts'
 import { createEngineHarness, type EngineHarness } from '../engine/engine-harness.ts'
-import type { StoreKind } from '../stores.ts'
-import { flowStores } from './flow-stores.ts'
+import { everyStore, type StoreKind } from '../stores.ts'
 
-const stores = await flowStores('graphs')
+const stores = await everyStore('graphs')
 
 /** An engine at work, and when each step began, in seconds. */
 interface Running extends EngineHarness {
@@ -141,12 +140,14 @@ describe.each(stores)('a graph on $name', (kind) => {
     const none = await g.start({ count: 0 })
     await running.clock.advance(0)
     expect(await none.result()).toEqual([])
-    const flow = await g.start({ count: 500 })
+    // Each instant of the manual clock costs round trips.
+    const count = kind.name === 'postgres' ? 100 : 500
+    const flow = await g.start({ count })
     await running.clock.advance('10s')
-    expect(await flow.result()).toEqual(Array.from({ length: 500 }, (_, i) => 3 * i))
-    expect(running.of('ask')).toHaveLength(500)
+    expect(await flow.result()).toEqual(Array.from({ length: count }, (_, i) => 3 * i))
+    expect(running.of('ask')).toHaveLength(count)
     expect(running.of('ask').filter((at) => at === 0)).toHaveLength(50)
-    expect(Math.max(...running.of('ask'))).toBeCloseTo(9, 3)
+    expect(Math.max(...running.of('ask'))).toBeCloseTo((count - 50) / 50, 3)
   })
 
   it('runs no more items at once than it says', async () => {
