@@ -71,4 +71,4 @@ export class FlowsHarness {
 }
 
 /** Every store that there is here. */
-export const STORES: readonly StoreKind[] = (await everyStore('flows')).filter(({ name }) => name === 'sqlite')
+export const STORES: readonly StoreKind[] = await everyStore('flows')
