@@ -15,30 +15,33 @@ import { readStepText, visitName } from './step-text.ts'
 import { arrivalAt } from './target.ts'
 import { toOf } from './to.ts'
 import { failed, type Visit } from './visit.ts'
-import { NOT_WOKEN, wokenBy } from './woken.ts'
+import { memoryOf, NOT_WOKEN, wokenBy } from './woken.ts'
 
 /** Runs one step of a machine, and answers where its flow goes. */
 export async function enterMachine(code: MachineCode, entry: FlowEntry): Promise<FlowEnd> {
-  const isGate = entry.run.step === HOLD_STEP
-  const text = readStepText(isGate ? code.first : (entry.run.step ?? code.first))
+  const { step } = entry.run
+  const isGate = step === HOLD_STEP
+  const text = readStepText(isGate ? code.first : (step ?? (await retriedStep(entry)) ?? code.first))
   const visit = { code, entry, text, name: visitName(text), home: homeOf(code.queue, entry.job) }
   try {
     const state = await stateOf(visit)
-    return await (isGate ? passGate(visit, state) : run(visit, state))
+    return await (isGate || step === null ? arrive(visit, state, isGate) : run(visit, state))
   } catch (error) {
     // The state, or a limit of the first step, is wrong: another attempt would find the same.
     return failed(visit, asError(error), [])
   }
 }
 
-/** The gate was passed: its permits stay with the flow, and the first step waits for its own limits. */
-async function passGate(visit: Visit, state: unknown): Promise<FlowEnd> {
-  const arrival = await arrivalAt(visit, visit.name, visit.code.first, state, {})
-  return {
-    kind: 'moved',
-    move: moveOf({ keepPermits: true, then: { kind: 'go', arrival, place: 'keep' } }),
-    error: null,
-  }
+/** Goes to the step, whose limits are still to be paid. Behind a gate its permits stay with the flow. */
+async function arrive(visit: Visit, state: unknown, keepPermits: boolean): Promise<FlowEnd> {
+  const arrival = await arrivalAt(visit, visit.name, visit.text.step, state, {})
+  return { kind: 'moved', move: moveOf({ keepPermits, then: { kind: 'go', arrival, place: 'keep' } }), error: null }
+}
+
+/** The step from which a caller runs the flow again. */
+async function retriedStep(entry: FlowEntry): Promise<string | null> {
+  const { steps } = await memoryOf(entry)
+  return steps.find(({ state }) => state === 'retrying')?.name ?? null
 }
 
 async function run(visit: Visit, state: unknown): Promise<FlowEnd> {

@@ -49,8 +49,8 @@ export function stepsOf(body: BodyEntry, input: unknown): Steps<Schemas> {
         })),
       ),
     sleep: async (name: string, duration: Duration) =>
-      void (await body.ask(name, () => sleepWant(body, durationUs(duration, `the sleep ${quote(name)}`)))),
-    sleepUntil: async (name: string, at: Date) => void (await body.ask(name, () => untilWant(body, name, at))),
+      resultOf(await body.ask(name, () => sleepWant(body, durationUs(duration, `the sleep ${quote(name)}`)))),
+    sleepUntil: async (name: string, at: Date) => resultOf(await body.ask(name, () => untilWant(body, name, at))),
     signal: (name: string, options: { readonly within?: Duration } = {}) => signal(body, name, options),
     changed: (name: string) => changed(body, name),
   }
