@@ -91,6 +91,7 @@ export class FlowsApi {
     this.#hooks.checkOpen('started as a flow')
     checkFlow(flow)
     const store = await this.#hooks.store()
+    await this.#hooks.calls.limits.store(store)
     await store.startFlow(flow)
     this.#hooks.servedQueues.enqueued(flow.nodes.map(({ job }) => job))
     const { id, kind, name, nodes } = flow
