@@ -28,13 +28,13 @@ function own(modules: readonly string[]): string[] {
 
 describe('a door', () => {
   it.each([
-    ['index', 105],
+    ['index', 112],
     ['limiter', 60],
     ['redis', 45],
     ['nats', 45],
-    ['testing', 107],
+    ['testing', 114],
     ['flows', 120],
-    ['http', 196],
+    ['http', 210],
     ['opentelemetry', 14],
     ['presets', 36],
   ])('%s loads no backend, and of this package at most %i modules', (door, most) => {
@@ -47,7 +47,7 @@ describe('a door', () => {
   it('of PostgreSQL loads no SQLite', () => {
     const modules = modulesOf(`await import('./src/exports/postgres.ts')`)
     expect(modules.filter((url) => /sqlite/.test(url))).toEqual([])
-    expect(own(modules).length).toBeLessThanOrEqual(160)
+    expect(own(modules).length).toBeLessThanOrEqual(180)
   })
 })
 

@@ -100,7 +100,6 @@ export class Sluice {
     if (typeof options.store === 'object') this.#store = options.store
     const calls = (this.#calls = { newId: createIds(clock), clock, limits: this.#registry, queueLimits })
     const store = async (): Promise<Store> => (await this.#opening.done()).store
-    this.#results = new Results(store, clock)
     this.#servedQueues = new ServedQueues({ clock, logger, store })
     const cancelRun = async (job: string): Promise<void> => this.#worker?.cancel(job)
     const changing: Changing = (uses, change) => this.#worker?.changing(uses, change) ?? change()
@@ -114,7 +113,7 @@ export class Sluice {
       workflows: definitionsOf(options.workflows),
       events: this.#events,
       waits: this.#waits,
-      results: this.#results,
+      results: (this.#results = new Results(store, clock)),
       wakeup: this.#wakeup,
       servedQueues: this.#servedQueues,
     }
@@ -134,15 +133,16 @@ export class Sluice {
     this.jobs = new JobsApi({ ...parts, cancelRun })
     this.schedules = new SchedulesApi(parts)
     this.flows = new FlowsApi({ ...calling, store, cancelRun })
+    const starter = new FlowStarter({ ...calling, flows: this.#flowEngine, place: this.#place.identity })
     keepInternals(this, {
       ...parts,
+      starter,
       settings,
       queueLimits,
       newId: calls.newId,
       open: () => this.#openForOthers(),
       onStop: (stop) => (this.#stopping ? stop() : void this.#onStop.push(stop)),
     })
-    const starter = new FlowStarter({ ...calling, flows: this.#flowEngine, place: this.#place.identity })
     this.#unbind = [
       ...options.tasks.map((each) => bind(each, this.#enqueuer)),
       ...(options.workflows ?? []).map((each) => bindWorkflow(each, starter)),

@@ -4,8 +4,10 @@ import type { EngineSettings } from './define/options.ts'
 import type { QueueLimits } from './define/queue-limits.ts'
 import type { ServedQueues } from './define/served-queues.ts'
 import type { TaskDefinition } from './define/task.ts'
+import type { WorkflowDefinition } from './define/workflow.ts'
 import type { Events } from './events/events.ts'
 import type { Wakeup } from './events/wakeup.ts'
+import type { FlowStarter } from './run/start-flows.ts'
 import type { Reporter } from './run/report.ts'
 
 /** The open store of an engine, and the reporter of its writes. */
@@ -24,6 +26,9 @@ export interface EngineInternals {
   readonly events: Events
   readonly wakeup: Wakeup
   readonly newId: () => string
+  /** The workflows that it lists, and what starts their flows. */
+  readonly workflows: ReadonlyMap<string, WorkflowDefinition>
+  readonly starter: FlowStarter
   /**
    * Opens the store, or returns the open one. @throws {SluiceError} `engine.stopped` once it is closed, and the codes
    * of `start`

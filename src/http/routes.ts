@@ -1,6 +1,9 @@
 /** The one route table: every operation in it is served, and described by `/openapi.json`. */
 import type { Operation } from './operation.ts'
 import { alias } from './operation.ts'
+import { cancelFlow, retryFlow, signalFlow } from './flows/act-on-flows.ts'
+import { explainFlow, getFlow, listFlows } from './flows/look-at-flows.ts'
+import { startFlow } from './flows/start-flow.ts'
 import { ack } from './ojs/ack.ts'
 import { activateJob } from './ojs/activate-job.ts'
 import { listAudit } from './ojs/admin-audit.ts'
@@ -61,6 +64,13 @@ export const ROUTES: readonly Operation[] = [
   createWorkflow,
   getWorkflow,
   cancelWorkflow,
+  startFlow,
+  listFlows,
+  getFlow,
+  explainFlow,
+  signalFlow,
+  cancelFlow,
+  retryFlow,
   listQueues,
   queueStats,
   alias(queueStats, { path: '/ojs/v1/queues/:name' }),

@@ -77,6 +77,8 @@ export interface FlowQuery {
   readonly name?: string
   /** The name of a workflow: plain flows of that name are left out. */
   readonly workflow?: string
+  /** Plain flows are left out. */
+  readonly isWorkflow?: true
   readonly key?: string
   /** 1 to 1,000; default 100. */
   readonly limit?: number

@@ -3,9 +3,9 @@ import { describe, expect, test } from 'vitest'
 import { call, input, limit, NonRetryable, task } from '../../src/exports/index.ts'
 import { machine, workflow } from '../../src/exports/flows.ts'
 import { createEngineHarness } from '../engine/engine-harness.ts'
-import { onSqlite } from '../stores.ts'
+import { everyStore } from '../stores.ts'
 
-const stores = [onSqlite]
+const stores = await everyStore('looking at flows')
 const numbered = input<{ n: number }>()
 const UNKNOWN = '019539a4-b68c-7def-8000-1a2b3c4d5e6f'
 

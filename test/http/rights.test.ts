@@ -37,10 +37,11 @@ const LET: Readonly<Record<string, readonly Kind[]>> = {
 }
 const TABLE: Readonly<Record<string, string>> = {
   open: 'manifest health live healthReady ready openApi',
-  producing: 'enqueueJob enqueueBatch activateJob cancelJob createWorkflow cancelWorkflow registerCron deleteCron',
+  producing:
+    'enqueueJob enqueueBatch activateJob cancelJob createWorkflow cancelWorkflow startFlow signalFlow cancelFlow retryFlow registerCron deleteCron',
   working: 'fetchJobs ackJob nackJob heartbeat putProgress reportProgress',
   reading:
-    'getJob explainJob getProgress getWorkflow listCron listDeadLetter getDeadLetter listQueues queueStats listEvents streamEvents',
+    'getJob explainJob getProgress getWorkflow listFlows getFlow explainFlow listCron listDeadLetter getDeadLetter listQueues queueStats listEvents streamEvents',
   'reading all queues': 'listRateLimits getRateLimit listRateLimitKeys',
   operating:
     'pauseQueue resumeQueue retryDeadLetter deleteDeadLetter adminListQueues adminGetQueue admin_pause_queue admin_resume_queue purgeQueue bulk_retry bulk_cancel bulk_delete listJobs adminGetJob adminCancelJob adminRetryJob deadLetterStats adminListDeadLetter adminGetDeadLetter adminRetryDeadLetter adminDeleteDeadLetter',

@@ -52,14 +52,17 @@ export class FlowStarter implements WorkflowEngine {
     return this.#options.place
   }
 
+  /** @param changed called for each prepared start, which it may change */
   async start(
     definition: WorkflowDefinition,
     inputs: readonly unknown[],
     options: FlowStartOptions,
+    changed: (start: NewWorkflow) => NewWorkflow = (start) => start,
   ): Promise<readonly StartedFlowOf[]> {
     const { checkOpen, flows, servedQueues, wakeup } = this.#options
     checkOpen(`started for ${definition.name}`)
-    const starts = await Promise.all(inputs.map((input) => definition.prepare(flows, input, options)))
+    const prepared = await Promise.all(inputs.map((input) => definition.prepare(flows, input, options)))
+    const starts = prepared.map(changed)
     if (starts.length === 0) return []
     const opened = this.#options.store()
     const store = opened instanceof Promise ? await opened : opened

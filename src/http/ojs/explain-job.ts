@@ -42,7 +42,8 @@ function waitJson(found: JobExplanation): Record<string, unknown> | undefined {
   }
 }
 
-function explanationJson(found: JobExplanation): Record<string, unknown> {
+/** The explanation of a job as JSON. */
+export function explanationJson(found: JobExplanation): Record<string, unknown> {
   const time = (date: Date | null): string | null => date?.toISOString() ?? null
   const bucket = (of: { limit: string; key: string | null } | null): object | null =>
     of && { limit: splitName(of.limit).name, key: of.key }
@@ -80,12 +81,12 @@ function explanationJson(found: JobExplanation): Record<string, unknown> {
       by,
       reason,
     })),
-    words: inWords(found),
+    words: ownWords(found.words, found),
   }
 }
 
 /** Replaces stored names by the tenant's own names of its queues and limits. */
-function inWords({ words, job, limits }: JobExplanation): string {
+export function ownWords(words: string, { job, limits }: JobExplanation): string {
   let text = words
   for (const stored of [job.queue, ...limits.map(({ limit }) => limit)]) {
     const { tenant, name } = splitName(stored)

@@ -77,7 +77,7 @@ export const Instant: z.ZodType<string> = z
 const Interval = z.int().min(0).max(YEAR_MS)
 
 /** A time from now: an ISO 8601 duration, with or without a plus, or whole ms. */
-const Delay = z.union([
+export const Delay: z.ZodType<string | number> = z.union([
   z
     .string()
     .max(64)

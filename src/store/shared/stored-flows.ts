@@ -72,8 +72,8 @@ export function* flows({ db }: Access, query: FlowQuery): Reading<FlowRecord[]> 
   if (query.states) where.push(`state = ANY ($${values.push(query.states.map(storedFlowState))}::int[])`)
   if (query.kind !== undefined) where.push(`kind = $${values.push(query.kind)}`)
   if (query.name !== undefined) where.push(`name = $${values.push(query.name)}`)
-  if (query.workflow !== undefined)
-    where.push(`name = $${values.push(query.workflow)} AND kind IN ('workflow', 'machine', 'graph')`)
+  if (query.workflow !== undefined) where.push(`name = $${values.push(query.workflow)}`)
+  if (query.workflow !== undefined || query.isWorkflow) where.push(`kind IN ('workflow', 'machine', 'graph')`)
   if (query.key !== undefined) where.push(`key = $${values.push(query.key)}`)
   const limit = values.push(query.limit ?? 100)
   const wanted = `SELECT ${FLOW.list} FROM sluice.flows f WHERE ${where.join(' AND ')} ORDER BY seq DESC LIMIT $${limit}`

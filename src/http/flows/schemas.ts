@@ -1,0 +1,71 @@
+import { z } from 'zod'
+import { didYouMean } from '../../base/nearest.ts'
+import { isName } from '../../base/text.ts'
+import { Delay, JobParams } from '../ojs/schemas.ts'
+
+const LONGEST = 255
+
+const Name = z.string().refine((text) => isName(text, LONGEST), `Invalid input: expected 1 to ${LONGEST} characters`)
+
+/** An object of which every unknown member is refused. */
+function strict<S extends z.core.$ZodLooseShape>(shape: S): z.ZodObject<S, z.core.$strict> {
+  return z.strictObject(shape, {
+    error: (issue) => {
+      const [name] = (issue as { readonly keys?: readonly string[] }).keys ?? []
+      if (issue.code !== 'unrecognized_keys' || name === undefined) return undefined
+      const known = Object.keys(shape)
+      const hint = didYouMean(name, known)
+      const expected = known.length === 0 ? 'no members' : known.join(', ')
+      return `${name.slice(0, 60)} is unknown${hint === '' ? '. ' : `; ${hint}`}Expected ${expected}.`
+    },
+  })
+}
+
+/** Parameters of a path that names a workflow. */
+export const WorkflowParams: z.ZodType<{ workflow: string }> = z.object({ workflow: z.string().max(LONGEST) })
+
+/** Parameters of a path that names a flow. */
+export const FlowParams: z.ZodType<{ id: string }> = JobParams
+
+/** Parameters of a path that names a signal of a flow. */
+export const SignalParams: z.ZodType<{ id: string; name: string }> = z.object({ id: z.string().max(64), name: Name })
+
+/** The start of a flow. A tenant's keys are its own. */
+export const Start: z.ZodType<{
+  input?: unknown
+  key?: string | undefined
+  delay?: string | number | null | undefined
+}> = strict({
+  input: z.unknown(),
+  key: Name.regex(/^[^/]*$/, 'Invalid input: expected no slash').optional(),
+  delay: Delay.nullish(),
+})
+
+/** A signal. */
+export const Signal: z.ZodType<{ payload?: unknown; once?: string | undefined }> = strict({
+  payload: z.unknown(),
+  once: Name.optional(),
+})
+
+/** A retry. */
+export const Retry: z.ZodType<{ from?: string | undefined } | undefined> = strict({ from: Name.optional() }).optional()
+
+/** A body without members, or none. */
+export const Nothing: z.ZodType<Record<string, never> | undefined> = strict({}).optional()
+
+const States = z.string().max(100)
+
+/** A page of flows. */
+export const FlowsQuery: z.ZodType<{
+  workflow?: string | undefined
+  key?: string | undefined
+  state?: string | undefined
+  limit: number
+  cursor?: string | undefined
+}> = z.object({
+  workflow: z.string().max(LONGEST).optional(),
+  key: z.string().max(LONGEST).optional(),
+  state: States.optional().meta({ description: 'One state, or several with commas between them.' }),
+  limit: z.coerce.number().int().min(1).max(100).default(25),
+  cursor: z.string().max(64).optional().meta({ description: 'The next_cursor of the page before.' }),
+})
