@@ -47,18 +47,6 @@ export const INSERT_JOBS: string = `sluice.insert_jobs(${Object.values(COLUMNS)
   .map((type, i) => `$${i + 1}::${type}[]`)
   .join(', ')})`
 
-/** Stores jobs of workflow flows: behind the other columns come flow, node, step, item and attempt. */
-export const INSERT_MEMBERS: string = `sluice.insert_jobs(${[
-  ...Object.values(COLUMNS),
-  'bigint',
-  'int',
-  'text',
-  'int',
-  'int',
-]
-  .map((type, i) => `$${i + 1}::${type}[]`)
-  .join(', ')})`
-
 /**
  * Writes simultaneous enqueues in one statement. Jobs that an earlier try stored are not stored twice, even if its
  * answer was lost.

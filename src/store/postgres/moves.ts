@@ -1,14 +1,16 @@
 import type { Statements } from '../../database/postgres.ts'
+import { codeOf } from '../../database/postgres-error.ts'
 import type { SettleResult } from '../../jobs/settlement.ts'
 import { readAsync } from '../shared/reading.ts'
 import { type SettleRequest, settleRounds } from '../shared/settle-once.ts'
-import { now } from '../shared/sql.ts'
+import { type Access, now } from '../shared/sql.ts'
 import { type Moved, moveJobs } from '../shared/workflows/move.ts'
 import type { MoveRequest } from '../shared/workflows/runs.ts'
 import { Batch } from './batch.ts'
 import type { Context } from './context.ts'
 import { type FlowEnds, withNews } from './flow-ends.ts'
 import { settle } from './settle.ts'
+import { currentLimits } from './limit-timelines.ts'
 import { accessOf } from './shared-sql.ts'
 import type { Notifier } from './watch.ts'
 
@@ -19,7 +21,7 @@ export function batchMoves(context: Context, notifier: Notifier, ends: FlowEnds)
     let noted = false
     for (const round of settleRounds(requests)) {
       const moves = round.map((at) => requests[at] as MoveRequest)
-      const written = await context.db.transaction((db) => moveAll(context, db, moves))
+      const written = await atPace(context, () => context.db.transaction((db) => moveAll(context, db, moves)))
       for (const [n, at] of round.entries()) answers[at] = written.settled[n] as SettleResult
       noted ||= written.ends
     }
@@ -30,13 +32,30 @@ export function batchMoves(context: Context, notifier: Notifier, ends: FlowEnds)
   })
 }
 
+/** Repeats a transaction that places jobs, if the pace of ageing has changed meanwhile. */
+async function atPace<T>(context: Context, transaction: () => Promise<T>): Promise<T> {
+  try {
+    return await transaction()
+  } catch (error) {
+    if (codeOf(error) !== 'SL003') throw error
+    await context.db.session((db) => currentLimits(context, db))
+    return transaction()
+  }
+}
+
+/** Asks for the time once: all of a transaction is written at one instant. */
+function atOneInstant(access: Access): Access {
+  let instant: ReturnType<Access['now']> | null = null
+  return { ...access, now: () => (instant ??= access.now()) }
+}
+
 /** Moves that end their run leave that to plain settlements. */
 async function moveAll(
   context: Context,
   db: Statements,
   requests: readonly MoveRequest[],
 ): Promise<{ readonly settled: readonly SettleResult[]; readonly ends: boolean }> {
-  const access = accessOf(context, db)
+  const access = atOneInstant(accessOf(context, db))
   const moved = await readAsync(moveJobs(access, requests))
   const plain = requests.flatMap(({ worker }, n): SettleRequest[] => {
     const move = moved[n] as Moved

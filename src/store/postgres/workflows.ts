@@ -3,22 +3,26 @@ import { laneKey } from '../../jobs/lane.ts'
 import { STATE } from '../shared/state.ts'
 import type { Member, Placement } from '../shared/workflows/place.ts'
 import type { Context } from './context.ts'
-import { columnsOf, INSERT_MEMBERS, levelOfJob } from './enqueue.ts'
+import { ageingText, columnsOf, INSERT_JOBS, levelOfJob } from './enqueue.ts'
 import { usesText, weightsText } from './lane-key.ts'
 import { currentLimits } from './limit-timelines.ts'
 
+/** Behind the columns of any job: flow, node, step, item and attempt. */
+const INSERT_MEMBERS = INSERT_JOBS.replace(/\)$/, ', $20::bigint[], $21::int[], $22::text[], $23::int[], $24::int[])')
 const TYPES =
   'bigint boolean int text text bigint int int int bigint text text text int text text text int bigint bigint'.split(
     ' ',
   )
-const PLACE = `SELECT sluice.place_jobs(${TYPES.map((type, i) => `$${i + 1}::${type}[]`).join(', ')})`
+const PLACE = `SELECT sluice.check_ageing($${TYPES.length + 1}), sluice.place_jobs(${TYPES.map((type, i) => `$${i + 1}::${type}[]`).join(', ')})`
 
-/** Moves jobs of flows to their new places, in one statement. */
+/**
+ * Moves jobs of flows to their new places, in one statement. It fails with SL003 if the pace of ageing has changed
+ * (`atPace`).
+ */
 export async function placeJobs(context: Context, db: Statements, moves: readonly Placement[]): Promise<void> {
-  await currentLimits(context, db)
   for (const { arrival } of moves) context.queues.met(arrival.queue)
   const rows = moves.map((move) => rowOf(context, move))
-  await db.all(PLACE, ...TYPES.map((_, i) => rows.map((row) => row[i] ?? null)))
+  await db.all(PLACE, ...TYPES.map((_, i) => rows.map((row) => row[i] ?? null)), ageingText(context))
 }
 
 /** A move as a row of the parameters of `place_jobs`. */

@@ -313,7 +313,8 @@ function activate(context: Context, request: ClaimRequest, grants: readonly Gran
     return [grant.head.seq, permitsOf(grant), worker, claimId, grant.startUs - nowUs] as const
   })
   const rows = writeStarts(context, request, starts, nowUs)
-  const parents = new ParentResults(context)
+  const ofFlows = rows.flatMap((row) => (row && row[13] !== null ? [row[0]] : []))
+  const parents = new ParentResults(context, ofFlows)
   const jobs = grants.map((grant, n) => toAdmitted(context, grant, rows[n] as Row, decision, parents))
   if (!request.remote) return { jobs, details: [] }
   const begun = context.db.all(OWN_TERMS, request.leaseUs, JSON.stringify(starts), request.claimId ?? null)

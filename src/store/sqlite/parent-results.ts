@@ -2,14 +2,20 @@ import {
   callbackOf,
   type FlowKind,
   type FlowRun,
-  isWorkflow,
   MAX_PARENT_RESULTS_BYTES,
   type WorkflowKind,
-  type WorkflowRun,
 } from '../../jobs/flow.ts'
 import type { Context } from './context.ts'
 
-type RunRow = [step: string | null, item: number | null, moves: number]
+type RunRow = [
+  flow: number,
+  node: number,
+  id: string,
+  kind: WorkflowKind,
+  step: string | null,
+  item: number | null,
+  moves: number,
+]
 type Row = [node: number, result: string | null]
 type FlowRow = [id: string, kind: FlowKind, total: number, edges: number, bytes: number]
 
@@ -18,24 +24,38 @@ const BEFORE = `WITH RECURSIVE ahead (node) AS (SELECT before FROM flow_edges WH
     UNION SELECT e.before FROM ahead a CROSS JOIN flow_edges e ON e.flow = ?1 AND e.node = a.node)`
 const RESULTS = `${BEFORE} SELECT j.node, j.result FROM ahead a CROSS JOIN jobs j ON j.flow = ?1 AND j.node = a.node`
 const BYTES = `${BEFORE} SELECT sum(octet_length(j.result)) FROM ahead a CROSS JOIN jobs j ON j.flow = ?1 AND j.node = a.node`
+const RUNS = `SELECT j.flow, j.node, f.id, f.kind, j.step, j.item, j.moves FROM json_each(?) e CROSS JOIN jobs j ON j.seq = e.value
+  CROSS JOIN flows f ON f.seq = j.flow WHERE f.kind IN ('workflow', 'machine', 'graph')`
 const UP_TO = 'SELECT node, result FROM jobs WHERE flow = ? AND node < ? ORDER BY node'
 
 /** Hands runs of a flow's jobs the results of the nodes before them; it reads each flow of a claim once. */
 export class ParentResults {
   readonly #context: Context
   readonly #flows = new Map<number, FlowRow | null>()
+  /** Runs of workflow flows, which get no results. */
+  readonly #runs = new Map<string, FlowRun>()
 
-  constructor(context: Context) {
+  /** @param jobs the runs that belong to flows (`seq`) */
+  constructor(context: Context, jobs: readonly number[]) {
     this.#context = context
+    if (jobs.length === 0) return
+    for (const [flow, node, id, kind, step, item, moves] of context.db.all<RunRow>(RUNS, JSON.stringify(jobs)))
+      this.#runs.set(`${flow} ${node}`, {
+        id,
+        node,
+        callback: null,
+        parentResults: [],
+        workflow: { kind, step, item, moves },
+      })
   }
 
   of(flow: number | null, node: number | null): { readonly flow?: FlowRun } {
     if (flow === null || node === null) return {}
+    const run = this.#runs.get(`${flow} ${node}`)
+    if (run) return { flow: run }
     const row = this.#flow(flow)
     if (!row) return {}
     const [id, kind, total, edges, bytes] = row
-    if (isWorkflow(kind))
-      return { flow: { id, node, callback: null, parentResults: [], ...this.#run(flow, node, kind) } }
     const callback = callbackOf(node, total)
     const parentResults =
       callback === null
@@ -44,17 +64,6 @@ export class ParentResults {
           ? null
           : this.#upTo(flow, total)
     return { flow: { id, node, callback, parentResults } }
-  }
-
-  #run(flow: number, node: number, kind: WorkflowKind): { readonly workflow?: WorkflowRun } {
-    const row = this.#context.db.get<RunRow>(
-      'SELECT step, item, moves FROM jobs WHERE flow = ? AND node = ?',
-      flow,
-      node,
-    )
-    if (!row) return {}
-    const [step, item, moves] = row
-    return { workflow: { kind, step, item, moves } }
   }
 
   #upTo(flow: number, node: number): (string | null)[] {
