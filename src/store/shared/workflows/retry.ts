@@ -1,6 +1,6 @@
 import type { Arrival } from '../../../jobs/workflow.ts'
 import { ask, type Reading } from '../reading.ts'
-import { type FlowAccess, get, isUuid, now, run } from '../sql.ts'
+import { type Access, get, isUuid, now, run } from '../sql.ts'
 import { LIVE_STATES, STATE } from '../state.ts'
 import { storedFlowState } from '../stored-flows.ts'
 import { lockFlows, saveFlows } from './flow-rows.ts'
@@ -22,7 +22,7 @@ const RESET = `UPDATE sluice.jobs SET attempt = 0, pushed_back = 0, cancelling =
     moves = moves + 1, booked = NULL, input = $2 WHERE seq = $1`
 
 /** Runs a failed workflow flow again, from where it failed or from one of its steps. */
-export function* retryFlow(access: FlowAccess, id: string, from: string | null): Reading<Answer> {
+export function* retryFlow(access: Access, id: string, from: string | null): Reading<Answer> {
   const { db } = access
   const [seq] = (isUuid(id) ? yield* get<[number]>(db, FIND, id) : undefined) ?? []
   if (seq === undefined) return 'missing'
@@ -62,6 +62,8 @@ export function* retryFlow(access: FlowAccess, id: string, from: string | null):
       maxAttempts,
     }
     const placement = { seq: job, arrival, isNew: false, parked: null, input: null, kept: 0, bytes: 0 }
+    // Its level is computed with the pace of ageing.
+    yield* ask(() => access.limits())
     yield* ask(() => access.placeJobs([placement]))
   }
   flow.state = 'running'
