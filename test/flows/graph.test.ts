@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest'
 import { input, limit, NonRetryable, type Sluice, type SluiceOptions, task } from '../../src/exports/index.ts'
 import { internalsOf } from '../../src/engine/internals.ts'
+import { graphFromJson } from '../../src/flows/graph/from-json.ts'
 import { graph } from '../../src/flows/graph/graph.ts'
 import { createEngineHarness, type EngineHarness } from '../engine/engine-harness.ts'
 import { everyStore, type StoreKind } from '../stores.ts'
@@ -353,6 +354,52 @@ describe.each(stores)('a graph on $name', (kind) => {
     await clock.advance('1s')
     expect((await engine.limits.inspect('slow'))[0]).toMatchObject({ waiting: 0 })
     expect(await engine.jobs.list({ states: ['available', 'pending', 'active'] })).toEqual([])
+  })
+
+  it('runs a step that is alone at once, and what follows begins when it has ended', async () => {
+    const harness = createEngineHarness()
+    const starts: [string, number, number][] = []
+    const note = (step: string, attempt: number): void => void starts.push([step, harness.at(), attempt])
+    const g = graph('alone', input<void>())
+      .step('long', async (_, { attempt }) => {
+        note('long', attempt)
+        await harness.clock.sleep('3s')
+      })
+      .after('long')
+      .sleep('nap', '2s')
+      .after('nap')
+      .step('flaky', { retry: { attempts: 3, backoff: 'fixed', initial: '1s', jitter: false } }, (_, { attempt }) => {
+        note('flaky', attempt)
+        if (attempt < 3) throw new Error('again')
+        return attempt
+      })
+      .output(({ flaky }) => flaky)
+    await harness.start({ store: kind.create(), tasks: [], workflows: [g] })
+    const flow = await g.start()
+    await harness.clock.advance('8s')
+    expect(await flow.result()).toBe(3)
+    expect(starts).toEqual([
+      ['long', 0, 1],
+      ['flaky', 5, 1],
+      ['flaky', 6, 2],
+      ['flaky', 7, 3],
+    ])
+  })
+
+  it('goes through 100 steps that each come after two others', async () => {
+    const harness = createEngineHarness()
+    const steps = Object.fromEntries(
+      Array.from({ length: 100 }, (_, i) => [
+        `s${i}`,
+        { task: 'next', after: [1, 2].flatMap((back) => (i >= back ? [`s${i - back}`] : [])), input: i },
+      ]),
+    )
+    const next = task('next', input<number>(), { run: (n) => n + 1 })
+    const g = graphFromJson({ name: 'wide', steps })
+    await harness.start({ store: kind.create(), tasks: [next], workflows: [g] })
+    const flow = await g.start(null)
+    await harness.clock.advance('1s')
+    expect(await flow.result()).toEqual({ s99: 100 })
   })
 
   it('holds permits from its first step to its end, and fails when its time is over', async () => {

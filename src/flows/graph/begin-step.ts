@@ -1,4 +1,4 @@
-import { SluiceError } from '../../base/errors.ts'
+import { isFinal, mayPass, SluiceError } from '../../base/errors.ts'
 import { toJsonText } from '../../base/json-value.ts'
 import { show } from '../../base/options.ts'
 import { asError } from '../../base/thrown.ts'
@@ -17,6 +17,7 @@ import type { Over, StepCode } from './model.ts'
 import { CODE } from './progress.ts'
 import { codeTask } from './code-task.ts'
 import type { RunContext } from './run-context.ts'
+import { Aborted, mayRunHere, runHere } from './run-here.ts'
 import { fillRefs, holds, type SeenValues } from './seen.ts'
 import { endWait } from './waits.ts'
 import { CodeMissing, retryOf, type StepUses, usesOf } from './terms.ts'
@@ -34,6 +35,7 @@ export async function beginStep(run: RunContext, name: string): Promise<void> {
     await begin(run, name, step)
     if (progress.record(CODE + name)) endCodeWait(run, name)
   } catch (error) {
+    if (error instanceof Aborted || mayPass(error) || isFinal(error)) throw error
     if (error instanceof CodeMissing) waitForCode(run, name)
     else progress.fail(name, storedError(asError(error)))
   }
@@ -119,6 +121,9 @@ async function spawn(run: RunContext, name: string, seen: readonly SeenValues[],
   const held = most === null ? null : atOnce(run.entry.flow, name, most)
   const jobs: NewJob[] = []
   for (const each of seen) jobs.push(await jobOf(run, name, step, run.code(name), each, held))
+  const [job] = jobs
+  const code = run.code(name)?.run
+  if (job && code && mayRunHere(run, step, job)) return runHere(run, name, step, code, await run.fresh(step.after), job)
   progress.put({ name, state: 'open', startedUs: progress.nowUs })
   for (const [i, job] of jobs.entries())
     progress.spawned.push({ job, step: name, item: isEach ? i : null, attempt: 0, delayUs: null })

@@ -30,9 +30,9 @@ export async function enterGraph(model: GraphModel, entry: FlowEntry): Promise<F
   const { progress } = run
   await endWaits(run)
   endItems(run)
-  const names = Object.keys(form.steps)
   const isOver = (): boolean => form.on_failure === 'fast' && progress.failure !== null
-  for (const name of names) if (!isOver() && progress.standing(name) === 'ready') await beginStep(run, name)
+  await beginReady(run, isOver)
+  if (run.ended) return run.ended
   if (isOver()) for (const record of progress.open) stopOpen(run, record)
   const then = progress.open.length > 0 ? parked(run) : await ended(run)
   const { changed, spawned, children, consumed, dropped } = progress
@@ -47,6 +47,23 @@ export async function enterGraph(model: GraphModel, entry: FlowEntry): Promise<F
   })
   const failure = then.kind === 'end' && then.error !== null ? progress.failure : null
   return { kind: 'moved', move, error: failure?.error ? new StepFailed(failure.name, failure.error) : errorOf(then) }
+}
+
+/** Begins what may begin, also what may begin because of that. */
+async function beginReady(run: RunContext, isOver: () => boolean): Promise<void> {
+  const { progress } = run
+  const begun = new Set<string>()
+  for (;;) {
+    const ready = progress.ready.filter((name) => !begun.has(name))
+    if (ready.length === 0) return
+    run.isAlone = ready.length === 1 && progress.open.length === 0
+    for (const name of ready) {
+      if (isOver()) return
+      begun.add(name)
+      await beginStep(run, name)
+      if (run.ended) return
+    }
+  }
 }
 
 function errorOf(then: FlowThen): Error | null {

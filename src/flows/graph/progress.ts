@@ -21,7 +21,8 @@ export type Standing = 'ended' | 'failed' | 'stopped' | 'open' | 'ready' | 'wait
 export class Progress {
   readonly form: GraphForm
   readonly memory: FlowMemory
-  readonly nowUs: number
+  /** Of this entry, or of the end of a step that has run in it. */
+  nowUs: number
   readonly changed: Map<string, StepRecord> = new Map()
   readonly spawned: SideJob[] = []
   readonly children: NewChild[] = []
@@ -30,6 +31,8 @@ export class Progress {
   readonly unread: FlowSignal[]
   readonly dropped: string[] = []
   readonly #records: Map<string, StepRecord>
+  /** Kept until the next change: a step may be reached from many behind it. */
+  readonly #standings: Map<string, Standing> = new Map()
 
   constructor(form: GraphForm, memory: FlowMemory, nowUs: number) {
     this.form = form
@@ -52,6 +55,7 @@ export class Progress {
     const record = recordOf(given)
     this.changed.set(record.name, record)
     this.#records.set(record.name, record)
+    this.#standings.clear()
   }
 
   /** A step came to something without a run. @param result JSON text */
@@ -74,9 +78,23 @@ export class Progress {
     const error = { code: STOPPED, message: 'The step was not run, since one before it failed.' }
     this.changed.set(name, recordOf({ name, state: 'skipped', error, finishedUs: this.nowUs }))
     this.#records.delete(name)
+    this.#standings.clear()
   }
 
   standing(name: string): Standing {
+    const known = this.#standings.get(name)
+    if (known) return known
+    const found = this.#standingOf(name)
+    this.#standings.set(name, found)
+    return found
+  }
+
+  /** The steps that may begin. */
+  get ready(): string[] {
+    return Object.keys(this.form.steps).filter((name) => this.standing(name) === 'ready')
+  }
+
+  #standingOf(name: string): Standing {
     const record = this.#records.get(name)
     const step = this.form.steps[name] as StepForm
     if (record?.state === 'failed') return step.on_failure === 'continue' ? 'ended' : 'failed'

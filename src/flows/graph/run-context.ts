@@ -1,5 +1,5 @@
 import { toJsonText } from '../../base/json-value.ts'
-import type { FlowEntry } from '../../engine/define/flow-entry.ts'
+import type { FlowEnd, FlowEntry } from '../../engine/define/flow-entry.ts'
 import { validate } from '../../jobs/schema.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { valueOf } from '../shared/records.ts'
@@ -18,6 +18,10 @@ export class RunContext {
   readonly entry: FlowEntry
   readonly progress: Progress
   readonly home: ReturnType<typeof homeOf>
+  /** Nothing else is to begin or has yet to end, so a step may run in the slot of this entry. */
+  isAlone = false
+  /** A write within the entry has ended it. */
+  ended: FlowEnd | null = null
   #input: Promise<unknown> | null = null
 
   constructor(model: GraphModel, entry: FlowEntry, progress: Progress) {
@@ -41,6 +45,12 @@ export class RunContext {
       else if (state === 'failed') seen[name] = { failed: { code: error?.code, message: error?.message } }
     }
     return seen
+  }
+
+  /** The same, with values that no other step has seen. */
+  fresh(after: readonly string[]): Promise<SeenValues> {
+    this.#input = null
+    return this.seen(after)
   }
 
   /** The input of a step's job: what it sees, with the flow's input as it was stored. */
