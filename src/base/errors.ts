@@ -20,8 +20,8 @@ const REGISTRY = {
     remedy: 'Correct the value that the message names.',
   },
   'limit.unknown': {
-    meaning: 'A call names a limit that this engine does not define.',
-    remedy: 'Define it with limit(name, policy), and list it in the option limits or use it in a task.',
+    meaning: 'A limit was named that no engine has defined.',
+    remedy: 'Define it with limit(name, policy), and list it in the option limits, in a task, or in a call.',
   },
   'limit.conflict': {
     meaning: 'Two definitions of one limit name differ within one engine.',
