@@ -8,14 +8,14 @@ import { valueOf } from '../shared/records.ts'
 import type { Settled } from './moves.ts'
 import type { Visit } from './visit.ts'
 
-/** What the record of an awaited step says that it waits for. */
+/** The wait that the record of an awaited step keeps. */
 export interface Awaited {
   readonly signals?: readonly string[]
   /** Names of the children's steps. */
   readonly children?: readonly string[]
 }
 
-/** What a step was woken by; or, if it was woken too early, how it waits on. */
+/** The cause of a step's wake; or, if it was woken too early, how it waits on. */
 export type Woken =
   | {
       readonly kind: 'enter'
@@ -29,14 +29,14 @@ export type Woken =
 /** A step that was not waited for. */
 export const NOT_WOKEN: Extract<Woken, { kind: 'enter' }> = { kind: 'enter', signals: [], children: [], consumed: [] }
 
-/** What the flow of a job remembers. @throws {SluiceError} `flow.not_found` */
+/** Reads what the flow of a job remembers. @throws {SluiceError} `flow.not_found` */
 export async function memoryOf({ store, job, flow }: FlowEntry): Promise<FlowMemory> {
   const memory = await store.enterFlow(job.seq)
   if (memory) return memory
   throw new SluiceError('flow.not_found', `The flow ${flow} is no longer stored.`)
 }
 
-/** What the step of this run was woken by. */
+/** Finds out why the step of this run was woken. */
 export async function wokenBy(visit: Visit): Promise<Woken> {
   const { code, entry, name } = visit
   const memory = await memoryOf(entry)

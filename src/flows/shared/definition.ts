@@ -44,7 +44,7 @@ export async function checkSignal(
   return toJsonText(payload, what)
 }
 
-/** What a door says of its definition. */
+/** The parts of a definition that a door gives. */
 export interface DefinitionParts extends Omit<WorkflowDefinition, 'task'> {
   readonly queue: string
   /** Of the step that a run grants, if its code names none. */

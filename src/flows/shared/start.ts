@@ -15,7 +15,7 @@ import { DEADLINE_STEP, HOLD_STEP, type NewWorkflow, type SideJob } from '../../
 import type { UseSpec } from '../../policy/limits/define.ts'
 import { checkPriority, ENTRY_ATTEMPTS, type Home, resolveUses } from './arrivals.ts'
 
-/** What the start of a flow is made of, beside its options. */
+/** The parts of a flow's start, beside its options. */
 export interface StartPlan {
   readonly kind: WorkflowKind
   readonly name: string

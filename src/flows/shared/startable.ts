@@ -14,11 +14,11 @@ import type { Schema } from '../../jobs/schema.ts'
 
 /** Schemas by name: of signals, or of a machine's states. */
 export type Schemas = { readonly [name: string]: Schema }
-/** The input of a schema; `never` for a value that is no schema. */
+/** The input of a schema; `never` for any other value. */
 export type In<X> = X extends { readonly '~standard': { readonly types?: { readonly input: infer I } | undefined } }
   ? I
   : never
-/** The output of a schema; `never` for a value that is no schema. */
+/** The output of a schema; `never` for any other value. */
 export type Out<X> = X extends { readonly '~standard': { readonly types?: { readonly output: infer O } | undefined } }
   ? O
   : never

@@ -15,7 +15,7 @@ export class NextGeneration {
 }
 
 /**
- * What a body returns to begin a new generation: the same flow, id and key, with nothing remembered. Unread signals,
+ * Makes the value that a body returns to begin a new generation: the same flow, id and key, with nothing remembered. Unread signals,
  * held permits and children stay. For loops that run for months.
  */
 export function again<I>(input: I): Again<I> {

@@ -3,7 +3,7 @@ import type { UseSpec } from '../../policy/limits/define.ts'
 import type { StepTerms } from '../shared/arrivals.ts'
 import type { StepContext } from '../shared/step-context.ts'
 
-/** What a body waits for by one of its steps. */
+/** The thing that a body waits for by one of its steps. */
 export type Want =
   | StepWant
   /** A task, or one for each item of a map. */
@@ -61,7 +61,7 @@ export interface Ask {
   readonly answer: (record: StepRecord) => void
 }
 
-/** What is wanted by a step that is remembered as one that has yet to end. */
+/** The want of a step that is remembered and has yet to end. */
 export function resumed(want: Want, known: StepRecord, nowUs: number): Want {
   const { attempt, dueUs, input, state } = known
   if (want.kind === 'sleep' && state === 'sleeping')

@@ -39,7 +39,7 @@ export async function enterWorkflow(code: WorkflowCode, entry: FlowEntry): Promi
   )
 }
 
-/** What the value of a body comes to. */
+/** The end of an entry whose body has returned. */
 async function endOf(code: WorkflowCode, body: BodyEntry, value: unknown): Promise<FlowEnd> {
   if (value instanceof NextGeneration) {
     const what = `the input of again in workflow ${code.name}`

@@ -66,7 +66,7 @@ export class BodyEntry {
     return this.entry.job.id !== this.entry.flow
   }
 
-  /** Enters the body. @param end what its value comes to */
+  /** Enters the body. @param end turns its value into the end */
   run(body: () => unknown, end: (value: unknown) => FlowEnd | Promise<FlowEnd>): Promise<FlowEnd> {
     return new Promise((resolve) => {
       this.#resolve = resolve
@@ -120,7 +120,7 @@ export class BodyEntry {
     const isGranted = this.entry.run.step === name
     this.#running++
     try {
-      // A side job runs its own step alone; whatever else is wanted is the main job's to get.
+      // A side job runs its own step alone; all else is for the main job to get.
       const isOthers = !isGranted && (this.isSide || known?.state === 'open')
       const made = isOthers ? OPEN : await make(name, isGranted)
       const want = known ? resumed(made, known, this.entry.store.nowUs()) : made
@@ -183,7 +183,7 @@ export class BodyEntry {
     this.#notes.add(record)
   }
 
-  /** What is remembered of a step. */
+  /** The record of a step that was remembered at the entry. */
   remembered(name: string): StepRecord | undefined {
     return this.#remembered.get(name)
   }

@@ -10,7 +10,7 @@ import { isRepeated } from './names.ts'
 /** Side jobs and children of a flow that are open at a time, without the items of maps. */
 const OPEN_AT_MOST = 1_000
 
-/** What an entry at rest is made of. */
+/** The parts of an entry at rest. */
 export interface RestParts {
   readonly asks: readonly Ask[]
   readonly workflow: string

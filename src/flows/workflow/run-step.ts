@@ -11,7 +11,7 @@ import { recordOf, startOf, waitOf } from '../shared/records.ts'
 import { runStep } from '../shared/step-context.ts'
 import type { StepWant } from './ask.ts'
 
-/** What one run of a step came to. */
+/** The end of one run of a step. */
 export type Ran =
   /** For good. `error`: why it failed; null: it has not. */
   | { readonly kind: 'ended'; readonly record: StepRecord; readonly error: Error | null }

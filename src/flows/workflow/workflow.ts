@@ -34,7 +34,7 @@ export interface WorkflowOptions<I, O, R, Sig extends Schemas> {
   /** True: a flow whose body strays from what it has asked for before fails. Default false: one event tells. */
   readonly strict?: boolean
   /**
-   * The body. It is entered again after each wait, and is handed what its steps came to. Code between steps runs again:
+   * The body. It is entered again after each wait, and gets the results of its steps. Code between steps runs again:
    * it must have no effect of its own.
    */
   run(input: NoInfer<O>, flow: Steps<Sig>): Promise<R | Again<I>>
@@ -45,7 +45,7 @@ const DEFAULTS = ['retry', 'timeout', 'priority', 'queue'] as const
 
 /**
  * Defines a workflow: a durable function. Each step with a name runs to its end once, and waits for its limits without
- * a slot. After a wait or a crash the function is entered again, and gets what its steps came to.
+ * a slot. After a wait or a crash the function is entered again, and gets the results of its steps.
  * @param name lower case words with dots; no task or other workflow of the engine may have it.
  * @param input any Standard Schema: checked at `start` and at each entry.
  * @throws {SluiceError} `task.name.invalid`, `option.invalid`, `retry.invalid`, `duration.invalid`
