@@ -79,6 +79,21 @@ describe.each(STORES)('real processes on $name', (kind) => {
     expectOnTime(starts, fromUs, [...times(15, 0), ...every(0.2, 0.2, 9)])
     await fleet.finish(60)
   })
+
+  test.concurrent('that hold starts of one strict budget keep to it together', async () => {
+    const fleet = new ProcessFleet(kind, rate(1, 0.02))
+    const [first, second] = [await fleet.start(), await fleet.start()]
+    await Promise.all([fleet.enqueue(first, calls(30, 'A')), fleet.enqueue(second, calls(30, 'A', 31))])
+    const starts = await fleet.started(60)
+    const decided = starts.map(({ decidedUs }) => decidedUs).toSorted((a, b) => a - b)
+    const gaps = decided.slice(1).map((at, i) => at - decided[i]!)
+    expect(Math.min(...gaps)).toBeGreaterThanOrEqual(20_000)
+    // Charged for the next instant, not for that of the claim.
+    expect(gaps.filter((gap) => gap === 20_000).length).toBeGreaterThan(0)
+    for (const { decidedUs, wallMs } of kind.name === 'postgres' ? starts : [])
+      expect(wallMs * 1000).toBeGreaterThanOrEqual(decidedUs - 5000)
+    await fleet.finish(60)
+  })
 })
 
 describe.each(STORES)('a series that every process registers, on $name', (kind) => {

@@ -83,6 +83,16 @@ describe.each(await everyStore('held starts while a store call runs'))(
       expect(await active()).toBe(2)
     })
 
+    it('come again after a change that failed', async () => {
+      const { clock, engine, starts, add, active } = await begin()
+      await add('a', 6)
+      const { store } = await internalsOf(engine).open()
+      store.penalize = () => Promise.reject(new Error('no room on the disk'))
+      await expect(engine.limits.penalize('r', 'a', '1h')).rejects.toThrow('no room')
+      await clock.advance(0)
+      expect([starts, await active()]).toEqual([['a 0'], 2])
+    })
+
     it('of a limit that is about to change begin no more, though a claim runs', async () => {
       const { clock, engine, starts, add } = await begin()
       await add('a', 3)
@@ -139,6 +149,20 @@ describe.each(await everyStore('held starts while a store call runs'))(
       expect([starts.length, await active()]).toEqual([1, 3])
       await clock.advance('1ms')
       expect([starts.length, await active()]).toEqual([2, 4])
+    })
+
+    it('cause no claim when they begin, if there was room for more', async () => {
+      const { clock, engine, add, starts } = await begin(() => clock.sleep('1h'))
+      await add('a', 3)
+      const { store } = await internalsOf(engine).open()
+      const claim = store.claim.bind(store)
+      let claims = 0
+      store.claim = (request) => {
+        claims++
+        return claim(request)
+      }
+      await clock.advance('30ms')
+      expect([starts.length, claims]).toEqual([3, 0])
     })
   },
 )

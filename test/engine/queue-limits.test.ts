@@ -110,6 +110,7 @@ test.each<[unknown, string]>([
   [{ stripes: 1.5 }, 'queues.q.stripes is invalid: 1.5.'],
   [{ stripes: '4' }, "queues.q.stripes is invalid: '4'."],
   [{ stripes: null }, 'queues.q.stripes is invalid: null.'],
+  [{ stripes: Number.NaN }, 'queues.q.stripes is invalid: NaN.'],
   [{ stripe: 4 }, 'did you mean stripes?'],
 ])('stripes that are none are refused: %j', (options, message) => {
   const queues = { q: options as QueueOptions }
