@@ -50,6 +50,8 @@ export class Decision extends LanesRead implements AdmissionSource {
   readonly #bases = new Map<number, number>()
   readonly #worker: number
   #apart: ReadonlySet<number> | null = null
+  /** The queues that had a free slot when it first read due wait lists, as JSON. */
+  #ready: string | null = null
   readonly #known: KnownTasks | null
   readonly #unlisted: UnlistedTasks
   /** By parked lane: the task sets that found nothing in it. */
@@ -130,16 +132,29 @@ export class Decision extends LanesRead implements AdmissionSource {
     return this.#unlisted.unknown()
   }
 
-  /** Buckets whose wait list is due by an instant, longest due first: the fleet's (worker 0), or a worker's own. */
+  /**
+   * Buckets whose wait list is due by an instant, longest due first: the fleet's (worker 0), or a worker's own. Of lists
+   * in which only lanes of other queues wait, those of limits that drop jobs in other lists. Thousands of the others may
+   * stay due for as long as their queue is full or has no worker.
+   */
   dueBuckets(worker: number, count: number, skip: number, untilUs: number): StoredBucket[] {
     return this.#context.db
       .all<[number]>(
-        `SELECT id FROM buckets WHERE worker = ? AND wake_at <= ? ORDER BY wake_at LIMIT ${readAhead(count)} OFFSET ?`,
+        `SELECT id FROM buckets b WHERE worker = ?1 AND wake_at <= ?2 AND (
+           EXISTS (SELECT 1 FROM json_each(?4) q CROSS JOIN lanes l WHERE l.bucket = b.id AND l.state = ${LANE.waiting} AND l.queue = q.value)
+           OR NOT EXISTS (SELECT 1 FROM lanes l WHERE l.bucket = b.id AND l.state = ${LANE.waiting})
+           OR EXISTS (SELECT 1 FROM drop_watch w WHERE w.bucket = b.id))
+         ORDER BY wake_at LIMIT ${readAhead(count)} OFFSET ?3`,
         worker,
         untilUs,
         skip,
+        (this.#ready ??= this.#queuesWithRoom()),
       )
       .map(([id]) => this.bucket(id))
+  }
+
+  #queuesWithRoom(): string {
+    return JSON.stringify([...this.shares].filter(([, { slots }]) => slots > 0).map(([queue]) => queue))
   }
 
   heads(lane: Lane, count: number): Head[] {

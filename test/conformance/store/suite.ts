@@ -10,6 +10,7 @@ import type { StoreBackend } from './backend.ts'
 import { jobs } from './jobs.ts'
 import { knownTasks } from './known-tasks.ts'
 import { limits } from './limits.ts'
+import { manyDue } from './many-due.ts'
 import { remote } from './remote.ts'
 import { queueLimits } from './queue-limits.ts'
 import { schedules } from './schedules.ts'
@@ -36,6 +37,7 @@ export function storeConformance(backend: StoreBackend): void {
     describe('the ends of workflows', () => workflowEnds(backend))
     describe('tasks that a claimer lists', () => knownTasks(backend))
     describe('limits', () => limits(backend))
+    describe.skipIf(backend.name === 'SQLite on a file')('many keys that are due', () => manyDue(backend))
     describe('queue limits', () => queueLimits(backend))
     describe('stripes', () => stripes(backend))
     describe('schedules', () => schedules(backend))

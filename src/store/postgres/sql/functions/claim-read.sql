@@ -143,6 +143,40 @@ BEGIN
   ));
 END $f$;
 
+-- The queues of a claim that have a free slot.
+CREATE OR REPLACE FUNCTION sluice.queues_with_room(p json) RETURNS text[] LANGUAGE plpgsql AS $f$
+BEGIN
+  RETURN ARRAY(
+    SELECT u ->> {{unlimited.queue}} FROM json_array_elements(p -> 'line_of') u
+    WHERE (u ->> {{unlimited.slots}})::int > 0
+  );
+END $f$;
+
+-- The wait lists that are due by p_until, the longest due first: those with a lane of these queues,
+-- those without any lane, and those of a limit that drops jobs in other lists. Thousands of others
+-- may stay due for as long as their queue is full or has no worker.
+CREATE OR REPLACE FUNCTION sluice.due_lists(
+  p_worker bigint, p_until bigint, p_queues text[], p_limit int
+) RETURNS bigint[] LANGUAGE plpgsql
+{{by_index}} AS $f$
+BEGIN
+  RETURN ARRAY(
+    SELECT b.id FROM sluice.buckets b
+    WHERE b.worker = p_worker AND b.wake_at <= p_until
+      AND (
+        EXISTS (
+          SELECT 1 FROM sluice.lanes l
+          WHERE l.bucket = b.id AND l.state = {{lane.waiting}} AND l.queue = ANY (p_queues)
+        )
+        OR NOT EXISTS (
+          SELECT 1 FROM sluice.lanes l WHERE l.bucket = b.id AND l.state = {{lane.waiting}}
+        )
+        OR EXISTS (SELECT 1 FROM sluice.drop_watch w WHERE w.bucket = b.id)
+      )
+    ORDER BY b.wake_at LIMIT p_limit
+  );
+END $f$;
+
 -- Locks, then reads, then the clock. Null: another transaction locks a bucket that this claim could
 -- not know before, so the claim starts again.
 CREATE OR REPLACE FUNCTION sluice.claim_look(p json) RETURNS text LANGUAGE plpgsql
@@ -165,7 +199,7 @@ DECLARE
   END;
   v_expects_unlisted boolean := (p ->> 'strange')::boolean; v_parked bigint[]; v_lanes bigint[];
   v_chosen record; v_unstriped text[]; v_held json; reach record; locked bigint[]; more bigint[];
-  v_now bigint; v_due_at bigint; answer text;
+  v_now bigint; v_due_at bigint; v_ready text[]; answer text;
 BEGIN
   v_now := sluice.now_us();
   SELECT * INTO v_chosen
@@ -214,15 +248,12 @@ BEGIN
   -- as far as the choice has looked: what comes due since then is the next claim's.
   v_due_at := CASE WHEN v_chosen.r_striped THEN v_now ELSE sluice.now_us() END
     + coalesce((p ->> 'aheadUs')::bigint, 0);
-  v_due := ARRAY(
-    SELECT id FROM sluice.buckets WHERE worker = 0 AND wake_at <= v_due_at ORDER BY wake_at
-    LIMIT v_due_at_most
+  v_ready := ARRAY(
+    SELECT q FROM unnest(v_all) q WHERE sluice.shared_queue(q) = ANY (sluice.queues_with_room(p))
   );
+  v_due := sluice.due_lists(0, v_due_at, v_ready, v_due_at_most);
   IF v_apart THEN
-    v_due := v_due || ARRAY(
-      SELECT id FROM sluice.buckets WHERE worker = v_worker AND wake_at <= v_due_at ORDER BY wake_at
-      LIMIT v_due_at_most
-    );
+    v_due := v_due || sluice.due_lists(v_worker, v_due_at, v_ready, v_due_at_most);
   END IF;
   reach := sluice.claim_reach(
     v_all, NULL, v_due, v_lanes, v_seeds || v_own, v_open, v_line, v_depth

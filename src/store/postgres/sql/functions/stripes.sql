@@ -112,7 +112,7 @@ CREATE OR REPLACE FUNCTION sluice.choose_stripes(
 DECLARE
   v_queues text[] := ARRAY(SELECT json_array_elements_text(p -> 'queues')); v_queue record;
   v_tried text[]; v_worker bigint; v_name text; v_held text[] := '{}'; v_taken text[] := '{}';
-  v_due text[]; v_found boolean; v_due_at bigint;
+  v_due text[]; v_found boolean; v_due_at bigint; v_names text[];
 BEGIN
   r_more := false;
   r_striped := EXISTS (SELECT 1 FROM sluice.queues WHERE name = ANY (v_queues) AND stripes > 1);
@@ -129,13 +129,15 @@ BEGIN
   v_tried := ARRAY(SELECT json_array_elements_text(p -> 'tried'));
   v_worker := (p ->> 'worker')::bigint;
   v_due_at := sluice.now_us() + coalesce((p ->> 'aheadUs')::bigint, 0);
+  v_names := sluice.stripes(sluice.queues_with_room(p));
+  v_names := v_names || ARRAY(SELECT sluice.own_queue(q, v_worker) FROM unnest(v_names) q);
   v_due := ARRAY(
     SELECT DISTINCT f.r_queue
-    FROM (
-      SELECT id FROM sluice.buckets
-      WHERE worker IN (0, v_worker) AND wake_at <= v_due_at ORDER BY wake_at
-      LIMIT greatest(64, (p ->> 'due')::int)
-    ) b, sluice.line_first(b.id, 1) f
+    FROM unnest(ARRAY[0, v_worker]) o(worker),
+      unnest(
+        sluice.due_lists(o.worker, v_due_at, v_names, greatest(64, (p ->> 'due')::int))
+      ) b,
+      sluice.line_first(b, 1) f
   );
   FOR v_queue IN
     SELECT r.name, r.stripes, u.value ->> {{unlimited.lane}} AS lane,
