@@ -494,6 +494,26 @@ describe.each(STORES)('what a workflow waits for on $name', (store) => {
     expect(most).toBe(2)
   })
 
+  test('a map tells each of many failures', async () => {
+    const w = new FlowsHarness(store)
+    const fails = task('fails', numbered, {
+      retry: { attempts: 1 },
+      run: ({ n }) => {
+        if (n > 0) throw new Error(`no ${n}`)
+      },
+    })
+    const mapped = workflow('mapped', numbered, {
+      run: async (_input, flow) => {
+        const ends = await flow.map('all', fails, many(1200), { onFailure: 'collect' })
+        return ends.filter(({ ok }) => !ok).length
+      },
+    })
+    await w.start({ workflows: [mapped], tasks: [fails], ...WIDE })
+    const flow = await mapped.start({ n: 1 })
+    await w.clock.advance('5s')
+    expect(await flow.result()).toBe(1199)
+  })
+
   test('a map of 10,000 items wakes its flow once', async () => {
     const w = new FlowsHarness(store)
     const wide = limit('wide', { rate: 10_000, per: '1s', burst: 10_000 })

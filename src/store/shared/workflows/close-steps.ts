@@ -94,7 +94,10 @@ function* endOfMap(access: FlowAccess, step: OpenStep, of: readonly Ending[]): R
 
 function errorOfItems(errors: readonly { index: number; error: JobError }[], items: number): JobError {
   const message = `${errors.length} of ${items} items failed; the first is item ${errors[0]?.index}: ${errors[0]?.error.message}`
-  const named = errors.slice(0, ERRORS_AT_MOST).map(({ index, error }) => ({ index, error: { ...error } }))
+  const named = errors.map(({ index, error }, i) => {
+    const { code } = error
+    return { index, error: i < ERRORS_AT_MOST ? { ...error } : { code, message: 'See the job of this item.' } }
+  })
   return { code: 'flow.items_failed', message, details: { failed: errors.length, items: named } }
 }
 
