@@ -1,4 +1,5 @@
 // A flow that waits for a person, for at most a week. Run it with: npx node examples/approvals.ts
+import { setTimeout as sleep } from 'node:timers/promises'
 import { input, Sluice } from '../src/exports/index.ts'
 import { workflow } from '../src/exports/flows.ts'
 
@@ -19,9 +20,10 @@ const refund = workflow('refund', input<{ charge: string; cents: number }>(), {
 
 const sluice = new Sluice({ store: 'sqlite::memory:', tasks: [], workflows: [refund] })
 await sluice.start()
-sluice.on('flow.parked', ({ id }) => void sluice.flows.explain(id).then((told) => console.log(told?.words)))
 
 const flow = await refund.start({ charge: 'ch_1', cents: 25_000 })
-setTimeout(() => void refund.signal({ key: 'ch_1' }, 'approved', { by: 'ann' }, { once: 'click-1' }), 100)
+await sleep(100)
+console.log((await sluice.flows.explain(flow.id))?.words)
+await refund.signal({ key: 'ch_1' }, 'approved', { by: 'ann' }, { once: 'click-1' })
 console.log(JSON.stringify(await flow.result()))
 await sluice.stop()

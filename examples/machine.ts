@@ -14,7 +14,7 @@ const subscription = machine('subscription', {
   signals: { stop: input<{ reason: string }>() },
   first: 'charge',
   key: ({ customer }) => customer,
-  // Whoever comes to this step pays it, from wherever.
+  // Each flow that reaches this step pays, from any step.
   limits: { charge: [bank] },
   retry: { attempts: 5 },
   run: {

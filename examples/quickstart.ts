@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { input, limit, RateLimited, Sluice, task } from '../src/exports/index.ts'
+import { workflow } from '../src/exports/flows.ts'
 
 const server = createServer((_, reply) => reply.end('ok')).listen(0, '127.0.0.1')
 await once(server, 'listening')
@@ -26,11 +27,17 @@ const syncTenant = task('tenant.sync', input<{ tenantId: string }>(), {
   },
 })
 
-const sluice = new Sluice({ store: `sqlite:${join(folder, 'sluice.db')}`, tasks: [syncTenant] })
+const onboard = workflow('tenant.onboard', input<{ tenantId: string }>(), {
+  run: ({ tenantId: id }, flow) => flow.step('greet', { limits: [crm.key(id)] }, () => `hi ${id}`),
+})
+
+const store = `sqlite:${join(folder, 'sluice.db')}`
+const sluice = new Sluice({ store, tasks: [syncTenant], workflows: [onboard] })
 await sluice.start()
 
 const job = await syncTenant.enqueue({ tenantId: 'acme' }, { priority: 5 })
 console.log(await job.result())
+console.log(await (await onboard.start({ tenantId: 'birch' })).result())
 console.log(await sluice.limits.inspect('crm', 'acme'))
 
 await sluice.stop()

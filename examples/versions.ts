@@ -13,7 +13,7 @@ const clock = createManualClock()
 const before = workflow('invoice', input<{ cents: number }>(), {
   async run({ cents }, flow) {
     const total = await flow.step('total', () => cents)
-    await flow.sleep('until the end of the month', '30d')
+    await flow.sleep('until the full hour', '1h')
     return flow.step('send', () => `invoice over ${total}`)
   },
 })
@@ -28,14 +28,14 @@ const after = workflow('invoice', input<{ cents: number }>(), {
   async run({ cents }, flow) {
     const taxed = await flow.changed('tax')
     const total = await flow.step('total', () => (taxed ? Math.round(cents * 1.2) : cents))
-    await flow.sleep('until the end of the month', '30d')
+    await flow.sleep('until the full hour', '1h')
     return flow.step('send', () => `invoice over ${total}`)
   },
 })
 const second = new Sluice({ store, tasks: [], workflows: [after], clock })
 await second.start()
 const fresh = await after.start({ cents: 100 })
-await clock.advance('31d')
+await clock.advance('61m')
 const results = await Promise.all([old, fresh].map(({ id }) => second.jobs.get(id)))
 console.log(results.map((job) => job?.result))
 await second.stop()

@@ -22,7 +22,7 @@ describe('the examples', () => {
     const example = readFileSync(join(ROOT, 'examples/quickstart.ts'), 'utf8')
     const code = (text: string): string[] => text.split('\n').map((line) => line.replace(/\s*\/\/ .*$/, '').trim())
     const differing = code(shown).filter((line) => line !== '' && !code(example).includes(line))
-    expect(differing.filter((line) => !/^import |fetch\(|new Sluice\(/.test(line))).toEqual([])
+    expect(differing.filter((line) => !/^import |fetch\(|^const store = /.test(line))).toEqual([])
     expect(code(shown).length).toBeGreaterThan(20)
   })
 
