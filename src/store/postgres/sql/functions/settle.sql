@@ -3,8 +3,8 @@
 
 -- r_work: some job may start, of these or of others. r_flows, in the first row: the answer of
 -- sluice.advance. r_ends: the caller has to apply ends to workflow flows. Sorted by seq, since
--- every writer of several jobs locks them in this order. A row counts only while the caller holds the
--- lease for the run that started then: a later run may have the same attempt.
+-- every writer of several jobs locks them in this order. A row counts only while the caller holds
+-- the lease for the run that started then: a later run may have the same attempt.
 CREATE OR REPLACE FUNCTION sluice.settle(
   p_seqs bigint[], p_attempts int[], p_workers bigint[], p_states int[], p_after bigint[],
   p_results text[], p_errors text[], p_back int[], p_retention bigint[],
