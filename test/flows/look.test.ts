@@ -242,8 +242,8 @@ describe.each(stores)('looking at flows on $name', (store) => {
     const { flows } = engine
     for (const id of [UNKNOWN, 'no id', 'a\0b']) {
       expect([await flows.get(id), await flows.inspect(id), await flows.explain(id)]).toEqual([null, null, null])
-      for (const act of [flows.signal(id, 'go', null), flows.retry(id), flows.cancel(id)])
-        await expect(act).rejects.toMatchObject({ code: 'flow.not_found' })
+      for (const act of [() => flows.signal(id, 'go', null), () => flows.retry(id), () => flows.cancel(id)])
+        await expect(act()).rejects.toMatchObject({ code: 'flow.not_found' })
     }
     await expect(flows.signal({ key: 'none' }, 'go', null)).rejects.toMatchObject({ code: 'flow.not_found' })
     await expect(flows.signal({ workflow: 'wait', key: 'none' }, 'go', { n: 1 })).rejects.toMatchObject({
