@@ -148,7 +148,7 @@ export function checkOnce(once: unknown): string | null {
 }
 
 function addressOf(name: string, to: FlowAddress): StoredAddress {
-  if (typeof to === 'string') return { id: to }
+  if (typeof to === 'string') return { name, id: to }
   if (typeof to === 'object' && to !== null && typeof to.key === 'string') {
     checkOptions(to, ['key'], `the address of a signal to ${name}`)
     return { name, key: to.key }

@@ -1,14 +1,14 @@
 import { durationUs } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { toJsonText } from '../../base/json-value.ts'
-import { show } from '../../base/options.ts'
+import { checkOptions, show } from '../../base/options.ts'
 import { asError } from '../../base/thrown.ts'
 import type { FlowEnd } from '../../engine/define/flow-entry.ts'
 import { validate } from '../../jobs/schema.ts'
 import type { FlowMove } from '../../jobs/workflow.ts'
 import { endOf, moveOf } from '../shared/records.ts'
 import { MachineMove } from './moves.ts'
-import { parkForChildren, parkForSignals } from './park.ts'
+import { childrenOf, parkForChildren, parkForSignals } from './park.ts'
 import { nextOf } from './target.ts'
 import { ended, failed, type Visit } from './visit.ts'
 
@@ -20,7 +20,9 @@ export async function goFrom(visit: Visit, value: unknown, consumed: readonly nu
   const { move } = moveIn(visit, value)
   if (move.kind === 'fail') return failed(visit, asError(move.error), consumed)
   if (move.kind === 'retry') {
-    const delayUs = move.delay === undefined ? 0 : durationUs(move.delay, 'delay of to.retry')
+    checkOptions(move.options, ['delay'], 'to.retry')
+    const { delay } = move.options
+    const delayUs = delay === undefined ? 0 : durationUs(delay, 'delay of to.retry')
     return { kind: 'snoozed', delayUs }
   }
   const given = await moveTo(visit, move, consumed)
@@ -39,7 +41,7 @@ async function moveTo(
 ): Promise<Partial<FlowMove> & Pick<FlowMove, 'then'>> {
   if (move.kind === 'done') return { then: endOf(await resultOf(visit, move.result), null) }
   if (move.kind === 'wait') return parkForSignals(visit, move, consumed)
-  if (move.kind === 'join' && move.children.length > 0) return parkForChildren(visit, move)
+  if (move.kind === 'join' && childrenOf(move).length > 0) return parkForChildren(visit, move)
   const { arrival, place, state } = await nextOf(visit, move.target, false)
   return { state, then: { kind: 'go', arrival, place } }
 }

@@ -73,7 +73,7 @@ export interface To<St extends Schemas, Sig extends Schemas, R> extends StepCont
 export interface Target {
   readonly step: unknown
   readonly state: unknown
-  readonly arrival: ArrivalOptions<never>
+  readonly arrival: ArrivalOptions<never> & { readonly within?: Duration }
 }
 
 /** A child as it was given. */
@@ -93,13 +93,8 @@ export class ChildStart {
 export class MachineMove {
   readonly move:
     | { readonly kind: 'next'; readonly target: Target }
-    | { readonly kind: 'retry'; readonly delay: Duration | undefined }
-    | {
-        readonly kind: 'wait'
-        readonly on: readonly string[]
-        readonly target: Target
-        readonly within: Duration | undefined
-      }
+    | { readonly kind: 'retry'; readonly options: { readonly delay?: Duration } }
+    | { readonly kind: 'wait'; readonly on: readonly string[]; readonly target: Target }
     | { readonly kind: 'join'; readonly children: readonly ChildStart[]; readonly target: Target }
     | { readonly kind: 'done'; readonly result: unknown }
     | { readonly kind: 'fail'; readonly error: unknown }

@@ -1,6 +1,6 @@
 import { durationUs } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
-import { quote } from '../../base/options.ts'
+import { quote, show } from '../../base/options.ts'
 import { workflowOf } from '../../engine/define/workflow.ts'
 import type { FlowMove, NewChild, StepRecord } from '../../jobs/workflow.ts'
 import { recordOf } from '../shared/records.ts'
@@ -17,21 +17,27 @@ type Wait = Extract<MachineMove['move'], { kind: 'wait' }>
 type Join = Extract<MachineMove['move'], { kind: 'join' }>
 
 /** Waits for signals, then for the limits of the next step. One that has come already wakes it at once. */
-export async function parkForSignals(
-  visit: Visit,
-  { on, target, within }: Wait,
-  consumed: readonly number[],
-): Promise<Parked> {
+export async function parkForSignals(visit: Visit, { on, target }: Wait, consumed: readonly number[]): Promise<Parked> {
   const { code, entry } = visit
-  const names: readonly unknown[] = Array.isArray(on) ? on : [on]
   const known = Object.keys(code.signals)
-  for (const name of names)
+  if (!Array.isArray(on))
+    throw new SluiceError(
+      'option.invalid',
+      `The signals of to.wait of machine ${code.name} are invalid: ${show(on)}. Expected a list of names.`,
+    )
+  for (const name of on as readonly unknown[])
     if (typeof name !== 'string' || !known.includes(name))
       throw new SluiceError(
         'option.invalid',
         `The machine ${code.name} has no signal ${quote(name)}. Expected ${known.length === 0 ? 'none' : known.join(', ')}.`,
       )
   const { name, arrival, place, state } = await nextOf(visit, target, true)
+  const { within } = target.arrival
+  if (on.length === 0 && within === undefined)
+    throw new SluiceError(
+      'option.invalid',
+      `A to.wait of machine ${code.name} has no signal and no within: it would never end. Expected one of them.`,
+    )
   const withinUs = within === undefined ? null : durationUs(within, 'within of to.wait')
   const dueUs = withinUs === null ? null : entry.store.nowUs() + withinUs
   const record = awaited(name, { signals: on }, dueUs)
@@ -44,6 +50,16 @@ export async function parkForSignals(
     until: withinUs === null ? null : new Date(entry.engine.clock.now() + withinUs / 1000),
   })
   return { state, steps: [record], then: { kind: 'park', seen: events, signals: on, ends: 'none', dueUs, arrival } }
+}
+
+/** The children of a join. @throws {SluiceError} `option.invalid` */
+export function childrenOf({ children }: Join): readonly ChildStart[] {
+  const given: unknown = children
+  if (Array.isArray(given)) return children
+  throw new SluiceError(
+    'option.invalid',
+    `The children of to.join are invalid: ${show(given)}. Expected a list of results of child(workflow, input).`,
+  )
 }
 
 /** Starts children, and waits for the end of all. */

@@ -24,9 +24,9 @@ export function toOf(
     children,
     next: (to: unknown, state: unknown, arrival?: unknown) =>
       made({ kind: 'next', target: target(to, state, arrival) }),
-    retry: ({ delay }: { delay?: never } = {}) => made({ kind: 'retry', delay }),
-    wait: (on: readonly string[], to: unknown, state: unknown, arrival: { within?: never } = {}) =>
-      made({ kind: 'wait', on, target: target(to, state, arrival), within: arrival.within }),
+    retry: (options: { delay?: never } = {}) => made({ kind: 'retry', options }),
+    wait: (on: readonly string[], to: unknown, state: unknown, arrival?: unknown) =>
+      made({ kind: 'wait', on, target: target(to, state, arrival) }),
     join: (given: readonly unknown[], to: unknown, state: unknown, arrival?: unknown) =>
       made({ kind: 'join', children: given as readonly ChildStart[], target: target(to, state, arrival) }),
     done: (result: unknown) => made({ kind: 'done', result }),

@@ -83,11 +83,7 @@ export class BodyEntry {
   /** Asks for a step, and answers its end. @throws {SluiceError} for a name that it cannot have */
   async ask(base: string, make: MakeWant): Promise<StepRecord> {
     if (this.#over) return NEVER
-    if (isWithinStep(this.entry))
-      throw new SluiceError(
-        'step.nested',
-        `The step ${JSON.stringify(base)} was asked for within the code of another step. Ask for it in the body.`,
-      )
+    this.checkOutside('step', base)
     const name = this.#names.begin(base)
     this.#asked.add(name)
     try {
@@ -99,6 +95,15 @@ export class BodyEntry {
     } finally {
       this.#names.end(base)
     }
+  }
+
+  /** @throws {SluiceError} `step.nested` within the code of a step */
+  checkOutside(what: string, name: unknown): void {
+    if (!isWithinStep(this.entry)) return
+    throw new SluiceError(
+      'step.nested',
+      `The ${what} ${JSON.stringify(name)} was asked for within the code of another step. Ask for it in the body.`,
+    )
   }
 
   /** Answers what is remembered: at once, unless something ended before it that was not answered yet. */

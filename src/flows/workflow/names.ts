@@ -2,7 +2,8 @@ import { SluiceError } from '../../base/errors.ts'
 import { quote } from '../../base/options.ts'
 import { isName } from '../../base/text.ts'
 
-const LONGEST_NAME = 200
+/** Of a step, and of a change. */
+export const LONGEST_NAME = 200
 const COUNTED = /#\d+$/
 
 /**

@@ -2,6 +2,7 @@ import { durationMs, durationUs, type Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { checkInstant } from '../../base/instant.ts'
 import { checkOptions, quote, show } from '../../base/options.ts'
+import { isName } from '../../base/text.ts'
 import { specsOf } from '../../engine/define/limit-registry.ts'
 import { type AnyWorkflow, type FlowStartOptions, workflowOf } from '../../engine/define/workflow.ts'
 import { retryPolicy } from '../../jobs/retry-policy.ts'
@@ -15,6 +16,7 @@ import type { StepContext } from '../shared/step-context.ts'
 import type { Schemas } from '../shared/startable.ts'
 import type { SignalWant, SleepWant, StepWant } from './ask.ts'
 import type { BodyEntry } from './entry.ts'
+import { LONGEST_NAME } from './names.ts'
 import { callWant, mapped, mapWant } from './side-work.ts'
 import type { StepOptions, Steps } from './steps.ts'
 
@@ -130,8 +132,12 @@ async function signal(body: BodyEntry, name: string, options: { readonly within?
 
 /** Whether a flow comes here for the first time under this code. */
 async function changed(body: BodyEntry, name: unknown): Promise<boolean> {
-  if (typeof name !== 'string' || name === '')
-    throw new SluiceError('option.invalid', `The name of a change is invalid: ${show(name)}. Expected a text.`)
+  body.checkOutside('change', name)
+  if (!isName(name, LONGEST_NAME))
+    throw new SluiceError(
+      'option.invalid',
+      `The name of a change is invalid: ${quote(name)}. Expected 1 to ${LONGEST_NAME} characters.`,
+    )
   const full = `~changed:${name}`
   // Siblings of this call ask first.
   await Promise.resolve()

@@ -42,8 +42,10 @@ export interface StartedWorkflow {
   readonly id: string
 }
 
-/** A flow by its id, or the running one of a name and a key. */
-export type FlowAddress = { readonly id: string } | { readonly name: string; readonly key: string }
+/** A flow by its id, of one workflow or of any; or the running one of a name and a key. */
+export type FlowAddress =
+  | { readonly id: string; readonly name?: string }
+  | { readonly name: string; readonly key: string }
 
 /** The result of a signal. `full`: too many of the flow's signals are unread. */
 export type SignalAnswer =

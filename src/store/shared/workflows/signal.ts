@@ -7,7 +7,7 @@ import { lockFlows, saveFlows } from './flow-rows.ts'
 import { wakeFlows } from './wake.ts'
 
 const WORKFLOWS = `kind IN ('workflow', 'machine', 'graph')`
-const BY_ID = `SELECT seq FROM sluice.flows WHERE id = $1::uuid AND ${WORKFLOWS}`
+const BY_ID = `SELECT seq FROM sluice.flows WHERE id = $1::uuid AND ($2::text IS NULL OR name = $2) AND ${WORKFLOWS}`
 const BY_KEY = `SELECT seq FROM sluice.flows WHERE name = $1 AND key = $2 AND state = ${storedFlowState('running')}`
 const SENT = 'SELECT 1 FROM sluice.flow_signals WHERE flow = $1 AND once = $2'
 const FULL = `SELECT 1 FROM sluice.flow_signals WHERE flow = $1 AND payload IS NOT NULL LIMIT 1 OFFSET ${MAX_UNREAD_SIGNALS - 1}`
@@ -40,7 +40,7 @@ export function* signalFlow(
 
 function* find({ db }: FlowAccess, to: FlowAddress): Reading<number | null> {
   if ('key' in to) return (yield* get<[number]>(db, BY_KEY, to.name, to.key))?.[0] ?? null
-  return isUuid(to.id) ? ((yield* get<[number]>(db, BY_ID, to.id))?.[0] ?? null) : null
+  return isUuid(to.id) ? ((yield* get<[number]>(db, BY_ID, to.id, to.name ?? null))?.[0] ?? null) : null
 }
 
 /** Removes signals that were handed over. Of those that may not be sent again the name of the message stays. */

@@ -1,0 +1,71 @@
+// What flows refuse, and how wrong code ends.
+import { describe, expect, test } from 'vitest'
+import { input } from '../../src/exports/index.ts'
+import { machine, workflow } from '../../src/exports/flows.ts'
+import { FlowsHarness, STORES } from './flows-harness.ts'
+
+const numbered = input<{ n: number }>()
+
+describe.each(STORES)('the refusals of flows on $name', (store) => {
+  test('a change whose name no store keeps is refused, and so is one within a step', async () => {
+    const w = new FlowsHarness(store)
+    const names = ['a\0b', 'a\uD800', '', 'x'.repeat(201)]
+    const odd = workflow('odd', numbered, {
+      run: async ({ n }, flow) => {
+        const changed = await flow.changed(names[n] as string)
+        await flow.sleep('s', '1s')
+        return changed
+      },
+    })
+    const nested = workflow('nested', numbered, {
+      defaults: { retry: { attempts: 1 } },
+      run: (_input, flow) => flow.step('s', () => flow.changed('tax')),
+    })
+    await w.start({ workflows: [odd, nested] })
+    const flows = await odd.startMany(names.map((_, n) => ({ n })))
+    const within = await nested.start({ n: 0 })
+    await w.clock.advance('5s')
+    for (const flow of flows) await expect(flow.result()).rejects.toMatchObject({ reason: 'option.invalid' })
+    await expect(within.result()).rejects.toMatchObject({ reason: 'step.nested' })
+    expect(w.warnings).toEqual([])
+  })
+
+  test('a signal to the flow of another workflow finds no flow', async () => {
+    const w = new FlowsHarness(store)
+    const signals = { go: input<number>() }
+    const one = workflow('one', numbered, { signals, run: (_input, flow) => flow.signal('go') })
+    const two = workflow('two', numbered, { signals, run: (_input, flow) => flow.signal('go') })
+    await w.start({ workflows: [one, two] })
+    const flow = await one.start({ n: 1 })
+    await w.clock.advance(0)
+    await expect(two.signal(flow.id, 'go', 2)).rejects.toMatchObject({ code: 'flow.not_found' })
+    expect(await one.signal(flow.id, 'go', 1)).toEqual({ duplicate: false })
+    await w.clock.advance('1s')
+    expect(await flow.result()).toBe(1)
+  })
+
+  test('a machine refuses moves with options and lists that it cannot read', async () => {
+    const w = new FlowsHarness(store)
+    type AnyTo = Record<'next' | 'retry' | 'wait' | 'join', (...given: readonly unknown[]) => never>
+    const moves: readonly ((to: AnyTo) => never)[] = [
+      (to) => to.retry({ dely: '1s' }),
+      (to) => to.retry(null),
+      (to) => to.wait('paid', 'b', {}),
+      (to) => to.wait(['paid'], 'b', {}, null),
+      (to) => to.wait([], 'b', {}),
+      (to) => to.join(5, 'b', {}),
+      (to) => to.join(null, 'b', {}),
+    ]
+    const moving = machine('moving', {
+      states: { a: numbered, b: input<object>() },
+      signals: { paid: input<number>() },
+      first: 'a',
+      run: { a: ({ n }, to) => moves[n]?.(to as unknown as AnyTo) as never, b: (_state, to) => to.done(undefined) },
+    })
+    await w.start({ workflows: [moving] })
+    const flows = await moving.startMany(moves.map((_, n) => ({ n })))
+    await w.clock.advance('1s')
+    for (const flow of flows)
+      await expect(flow.result({ timeout: 0 })).rejects.toMatchObject({ reason: 'option.invalid' })
+  })
+})
