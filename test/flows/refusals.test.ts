@@ -1,4 +1,4 @@
-// What flows refuse, and how wrong code ends.
+// Refusals of flows, and the ends of flows whose code is wrong.
 import { describe, expect, test } from 'vitest'
 import { input } from '../../src/exports/index.ts'
 import { machine, workflow } from '../../src/exports/flows.ts'
@@ -67,5 +67,46 @@ describe.each(STORES)('the refusals of flows on $name', (store) => {
     await w.clock.advance('1s')
     for (const flow of flows)
       await expect(flow.result({ timeout: 0 })).rejects.toMatchObject({ reason: 'option.invalid' })
+  })
+
+  test('a flow whose code never ends fails by its timeout, and can be tried again', async () => {
+    const w = new FlowsHarness(store)
+    let hangs = true
+    const wait = (): Promise<void> => (hangs ? new Promise(() => undefined) : Promise.resolve())
+    const body = workflow('body', numbered, { timeout: '2s', run: wait })
+    const step = workflow('step', numbered, { timeout: '2s', run: (_input, flow) => flow.step('s', wait) })
+    const steps = machine('steps', {
+      states: { a: numbered },
+      first: 'a',
+      timeout: '2s',
+      run: { a: async (_state, to) => (await wait(), to.done(undefined)) },
+    })
+    const engine = await w.start({ workflows: [body, step, steps] })
+    for (const each of [body, step, steps]) {
+      hangs = true
+      const flow = await each.start({ n: 1 })
+      const failed = flow.result().catch((error: unknown) => error)
+      await w.clock.advance('1m')
+      expect(await failed).toMatchObject({ code: 'flow.failed', reason: 'flow.timeout' })
+      hangs = false
+      expect(await engine.flows.retry(flow.id)).toBe(true)
+      await w.clock.advance('1s')
+      expect((await engine.flows.get(flow.id))?.state).toBe('completed')
+      expect(await flow.result()).toBeUndefined()
+    }
+  })
+
+  test('a flow that would remember too much fails, and its caller learns it', async () => {
+    const w = new FlowsHarness(store)
+    const large = workflow('large', numbered, {
+      run: async (_input, flow) => {
+        for (let i = 0; i < 18; i++) await flow.step(`s${i}`, () => 'x'.repeat(1_000_000))
+      },
+    })
+    await w.start({ workflows: [large] })
+    const flow = await large.start({ n: 1 })
+    const failed = flow.result().catch((error: unknown) => error)
+    await w.clock.advance('1s')
+    expect(await failed).toMatchObject({ code: 'flow.failed', reason: 'flow.too_large' })
   })
 })

@@ -116,6 +116,8 @@ export class Reporter {
       events.emit('job.cancelled', about(job))
       return this.#ended(job.id)
     }
+    // The store has refused what its flow wanted.
+    if (!error && state === 'discarded') return this.#ended(job.id)
     if (!error) return
     if (settlement.kind === 'retry') {
       const delayMs = settlement.delayUs / 1000

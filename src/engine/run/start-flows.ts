@@ -90,11 +90,18 @@ export class FlowStarter implements WorkflowEngine {
       duplicate: job.duplicate,
       result: async (options: { timeout?: Duration } = {}) => {
         checkOptions(options, ['timeout'], 'result of a flow')
-        return job.result(options).catch((error: unknown) => {
-          throw endOf(id, name, error)
+        return job.result(options).catch(async (error: unknown) => {
+          throw (await this.#failureOf(id, name, error)) ?? endOf(id, name, error)
         })
       },
     }
+  }
+
+  /** The error of a flow that failed while its main job ran: the job itself was cancelled. */
+  async #failureOf(id: string, name: string, cause: unknown): Promise<FlowFailed | null> {
+    if (!(cause instanceof JobCancelled)) return null
+    const { error = null } = (await (await this.#options.store()).getFlow(id)) ?? {}
+    return error && new FlowFailed(id, name, { reason: error.code, stored: error.message }, cause)
   }
 
   async signal(
@@ -169,7 +176,7 @@ function refused(name: string, to: FlowAddress, signal: string, { kind }: Signal
 
 /** The error of a caller that waited for a flow. */
 function endOf(id: string, name: string, error: unknown): unknown {
-  if (error instanceof JobDiscarded) return new FlowFailed(id, name, error)
+  if (error instanceof JobDiscarded) return new FlowFailed(id, name, error, error)
   if (error instanceof JobCancelled)
     return new SluiceError('flow.cancelled', `The flow ${id} of ${name} was cancelled.`, { cause: error })
   if (error instanceof SluiceError && error.code === 'job.result.timeout')
@@ -185,10 +192,10 @@ export class FlowFailed extends SluiceError {
   /** The stored code of its error. */
   readonly reason: string
 
-  constructor(id: string, name: string, cause: JobDiscarded) {
-    super('flow.failed', `The flow ${id} of ${name} failed: ${cause.stored}`, { cause })
+  constructor(id: string, name: string, { reason, stored }: Pick<JobDiscarded, 'reason' | 'stored'>, cause: Error) {
+    super('flow.failed', `The flow ${id} of ${name} failed: ${stored}`, { cause })
     this.name = 'FlowFailed'
     this.flowId = id
-    this.reason = cause.reason
+    this.reason = reason
   }
 }

@@ -6,10 +6,19 @@ import { storedFlowState } from '../stored-flows.ts'
 import { lockFlows, saveFlows } from './flow-rows.ts'
 
 type Answer = 'retried' | 'not_failed' | 'missing' | 'unknown_step'
-type MainRow = [seq: number, queue: string | number, priority: number, maxAttempts: number, input: string]
+type MainRow = [
+  seq: number,
+  queue: string | number,
+  priority: number,
+  maxAttempts: number,
+  input: string,
+  state: number,
+]
 
 const FIND = `SELECT seq FROM sluice.flows WHERE id = $1::uuid AND kind IN ('workflow', 'machine', 'graph')`
-const MAIN = `SELECT seq, queue, coalesce(asked, priority), max_attempts, input FROM sluice.jobs WHERE flow = $1 AND node = 0 AND state = ${STATE.discarded} FOR UPDATE`
+// One that ran while its flow failed was cancelled.
+const MAIN = `SELECT seq, queue, coalesce(asked, priority), max_attempts, input, state FROM sluice.jobs
+  WHERE flow = $1 AND node = 0 AND state IN (${STATE.discarded}, ${STATE.cancelled}) FOR UPDATE`
 const SIDES = `SELECT count(*) FROM sluice.jobs WHERE flow = $1 AND node > 0 AND state IN (${LIVE_STATES})`
 // Another flow may have its key by now.
 const TAKEN = `SELECT 1 FROM sluice.flows f JOIN sluice.flows o ON o.name = f.name AND o.key = f.key AND o.state = ${storedFlowState('running')} WHERE f.seq = $1`
@@ -32,13 +41,13 @@ export function* retryFlow(access: Access, id: string, from: string | null): Rea
   if (!flow) return 'missing'
   if (!main || flow.state !== 'failed' || (flow.dueUs !== null && flow.dueUs <= nowUs)) return 'not_failed'
   if (yield* get(db, TAKEN, seq)) return 'not_failed'
-  const [job, queue, priority, maxAttempts, state] = main
-  let input = state
+  const [job, queue, priority, maxAttempts, stored, ended] = main
+  let input = stored
   if (from !== null) {
     const [at, before] = (yield* get<[number, string | null]>(db, STEP, seq, flow.generation, from)) ?? [null, null]
     if (at === null) return 'unknown_step'
     if (flow.kind === 'machine') {
-      input = before ?? state
+      input = before ?? stored
       yield* run(db, FORGET_FROM, seq, flow.generation, at + 1)
       yield* run(db, RETRY_FROM, at)
     } else yield* run(db, FORGET_FROM, seq, flow.generation, at)
@@ -70,7 +79,7 @@ export function* retryFlow(access: Access, id: string, from: string | null): Rea
   flow.error = null
   flow.finishedUs = null
   flow.dueUs = null
-  flow.discarded--
+  flow[ended === STATE.discarded ? 'discarded' : 'cancelled']--
   flow.open = (yield* get<[number]>(db, SIDES, seq))?.[0] ?? 0
   yield* saveFlows(access, [flow])
   return 'retried'
