@@ -3,6 +3,7 @@
 import { execFileSync } from 'node:child_process'
 import { chmodSync, rmSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { indentByTabs } from './indent-by-tabs.mjs'
 import { keepReachableDeclarations } from './reachable-declarations.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -21,6 +22,7 @@ try {
   if (!process.argv.includes('--watch')) process.exit(1)
 }
 keepReachableDeclarations(`${root}/dist`)
+indentByTabs(`${root}/dist`)
 // npm sets the bit when it links the bin of an installed package, but not for the repository's own.
 chmodSync(`${root}/dist/cli/main.js`, 0o755)
 if (process.argv.includes('--watch')) compile('--watch', '--preserveWatchOutput')

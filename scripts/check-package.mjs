@@ -81,8 +81,9 @@ async function checkServer(path) {
 function checkTypes(path, manifest) {
   const doors = Object.keys(manifest.exports).filter((door) => door !== './package.json')
   const lines = doors.map((door, n) => `export * as door${n} from '${join('sluice', door)}'`)
-  // An optional peer, which only its own door imports.
-  run(path, 'npm', ['install', '--no-audit', '--no-fund', '@opentelemetry/api'])
+  // Optional peers, which only their own doors import.
+  const peers = Object.entries(manifest.peerDependencies).map(([name, range]) => `${name}@${range}`)
+  run(path, 'npm', ['install', '--no-audit', '--no-fund', ...peers])
   writeFileSync(join(path, 'doors.ts'), `${lines.join('\n')}\n`)
   cpSync(join(root, 'node_modules/@types/node'), join(path, 'node_modules/@types/node'), { recursive: true })
   cpSync(join(root, 'node_modules/undici-types'), join(path, 'node_modules/undici-types'), { recursive: true })

@@ -22,7 +22,8 @@ export function pack(folder) {
   const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
   const staging = mkdtempSync(join(tmpdir(), 'sluice-pack-'))
   try {
-    for (const path of [...manifest.files, ...ALWAYS])
+    // npm leaves out the paths behind a `!` by itself.
+    for (const path of [...manifest.files.filter((each) => !each.startsWith('!')), ...ALWAYS])
       cpSync(join(root, path), join(staging, path), { recursive: true })
     const published = Object.fromEntries(Object.entries(manifest).filter(([field]) => !OWN.includes(field)))
     vendor(root, join(staging, 'dist'))
