@@ -1,7 +1,7 @@
 // Refusals of flows, and the ends of flows whose code is wrong.
 import { describe, expect, test } from 'vitest'
 import { input } from '../../src/exports/index.ts'
-import { machine, workflow } from '../../src/exports/flows.ts'
+import { child, type Child, machine, workflow } from '../../src/exports/flows.ts'
 import { FlowsHarness, STORES } from './flows-harness.ts'
 
 const numbered = input<{ n: number }>()
@@ -108,5 +108,24 @@ describe.each(STORES)('the refusals of flows on $name', (store) => {
     const failed = flow.result().catch((error: unknown) => error)
     await w.clock.advance('1s')
     expect(await failed).toMatchObject({ code: 'flow.failed', reason: 'flow.too_large' })
+  })
+
+  test('a join learns that the key of a child was taken', async () => {
+    const w = new FlowsHarness(store)
+    const kid = workflow('kid', numbered, { run: (_input, flow) => flow.sleep('s', '1s') })
+    const start = (n: number): Child => child(kid, { n }, { key: 'same' })
+    const joining = machine('joining', {
+      states: { a: numbered, b: numbered },
+      first: 'a',
+      result: input<unknown>(),
+      run: {
+        a: (state, to) => to.join([start(1), start(2)], 'b', state),
+        b: (_state, to) => to.done(to.children),
+      },
+    })
+    await w.start({ workflows: [kid, joining] })
+    const flow = await joining.start({ n: 1 })
+    await w.clock.advance('5s')
+    expect(await flow.result()).toMatchObject([{ ok: true }, { ok: false, error: { code: 'flow.conflict' } }])
   })
 })

@@ -67,8 +67,7 @@ export class MoveBatch {
     const generation = flow?.generation ?? job.generation
     const open = flow ? this.#spawn(flow, move.spawn) : new Map<string, OpenAs>()
     const failed = flow ? yield* this.#start(flow, move) : new Map<string, StepRecord>()
-    for (const [name] of failed) open.delete(name)
-    for (const { step, attached } of move.children) if (attached && !failed.has(step)) open.set(step, CHILD)
+    for (const { step, attached } of move.children) if (attached) open.set(step, CHILD)
     for (const record of move.steps)
       this.#steps.push({
         flow: job.flow,
