@@ -163,16 +163,18 @@ BEGIN
   RETURN ARRAY(
     SELECT b.id FROM sluice.buckets b
     WHERE b.worker = p_worker AND b.wake_at <= p_until
-      AND (
-        EXISTS (
+      -- Each is a look for one row: the planner would answer an EXISTS here from all lanes at once.
+      AND CASE
+        WHEN (
           SELECT 1 FROM sluice.lanes l
-          WHERE l.bucket = b.id AND l.state = {{lane.waiting}} AND l.queue = ANY (p_queues)
-        )
-        OR NOT EXISTS (
-          SELECT 1 FROM sluice.lanes l WHERE l.bucket = b.id AND l.state = {{lane.waiting}}
-        )
-        OR EXISTS (SELECT 1 FROM sluice.drop_watch w WHERE w.bucket = b.id)
-      )
+          WHERE l.bucket = b.id AND l.state = {{lane.waiting}} AND l.queue = ANY (p_queues) LIMIT 1
+        ) = 1 THEN true
+        WHEN (
+          SELECT 1 FROM sluice.lanes l
+          WHERE l.bucket = b.id AND l.state = {{lane.waiting}} LIMIT 1
+        ) IS NULL THEN true
+        ELSE (SELECT 1 FROM sluice.drop_watch w WHERE w.bucket = b.id LIMIT 1) = 1
+      END
     ORDER BY b.wake_at LIMIT p_limit
   );
 END $f$;
