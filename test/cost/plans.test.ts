@@ -14,7 +14,7 @@ const ALLOWED: readonly RegExp[] = [
   /HAVING min\(queue\) < max\(queue\)/,
   /^SELECT b\.id, .* FROM buckets b WHERE b\.lanes = 0 AND b\.wake_at IS NULL ORDER BY b\.touched LIMIT/,
   // The jobs of one flow, in the order in which PostgreSQL locks them.
-  /^SELECT count\(\*\) FROM \(SELECT 1 FROM jobs WHERE flow = \?1 /,
+  /^SELECT count\(\*\) FROM \(SELECT 1\s+FROM jobs\s+WHERE flow = \?1\s/,
   /^SELECT DISTINCT q.value FROM workers/,
   /^SELECT DISTINCT tasks FROM workers/,
 ]
