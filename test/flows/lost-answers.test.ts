@@ -1,0 +1,80 @@
+// Moves of flows that PostgreSQL wrote, and whose answer never came.
+import { expect, onTestFinished, test } from 'vitest'
+import { input, silentLogger, Sluice } from '../../src/exports/index.ts'
+import { graph, machine, workflow } from '../../src/exports/flows.ts'
+import { record } from '../engine/engine-harness.ts'
+import { PostgresProxy } from '../postgres-proxy.ts'
+import { onPostgres } from '../stores.ts'
+
+const postgres = await onPostgres('moves whose answer is lost')
+const numbered = input<{ n: number }>()
+
+/** Each door with two steps, which note their starts. */
+const DOORS = [
+  [
+    'workflow',
+    (note: (step: string) => void) =>
+      workflow('cut', numbered, {
+        run: async ({ n }, flow) => {
+          const a = await flow.step('a', () => (note('a'), n))
+          return a + (await flow.step('b', () => (note('b'), 1)))
+        },
+      }),
+  ],
+  [
+    'machine',
+    (note: (step: string) => void) =>
+      machine('cut', {
+        states: { a: numbered, b: numbered },
+        first: 'a',
+        result: input<number>(),
+        run: {
+          a: ({ n }, to) => (note('a'), to.next('b', { n: n + 1 })),
+          b: ({ n }, to) => (note('b'), to.done(n)),
+        },
+      }),
+  ],
+  [
+    'graph',
+    (note: (step: string) => void) =>
+      graph('cut', numbered)
+        .step('a', ({ input: { n } }) => (note('a'), n))
+        .after('a')
+        .step('b', ({ a }) => (note('b'), a + 1))
+        .output(({ b }) => b),
+  ],
+] as const
+
+test.skipIf(!postgres).each(DOORS)(
+  'a move of a %s counts once when the connection is cut after it was written',
+  async (_, define) => {
+    const proxy = await PostgresProxy.before(postgres!.create())
+    const starts: string[] = []
+    const cut = define((step) => starts.push(step))
+    const engine = new Sluice({ store: proxy.url, tasks: [], workflows: [cut], logger: silentLogger })
+    onTestFinished(() => engine.stop({ within: 0 }))
+    const events = record(engine, 'job.lease_lost', 'job.recovered', 'step.completed')
+    await engine.start()
+    let wrote = false
+    let cuts = 0
+    proxy.losesAnswerTo = (sent, answered) => {
+      wrote ||= sent.includes('INSERT INTO') && sent.includes('flow_steps')
+      if (!wrote || !answered.includes('COMMIT')) return false
+      cuts++
+      return true
+    }
+    const flow = await cut.start({ n: 1 })
+    expect(await flow.result({ timeout: '60s' })).toBe(2)
+    expect(cuts).toBe(1)
+    expect(starts).toEqual(['a', 'b'])
+    expect(events.map(({ name, event }) => [name, 'step' in event ? event.step : ''])).toEqual([
+      ['step.completed', 'a'],
+      ['step.completed', 'b'],
+    ])
+    const { steps } = (await engine.flows.inspect(flow.id))!
+    expect(steps.map(({ name, state, attempt }) => [name, state, attempt])).toEqual([
+      ['a', 'done', 1],
+      ['b', 'done', 1],
+    ])
+  },
+)
