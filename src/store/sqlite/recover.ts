@@ -24,11 +24,14 @@ const AT_ONCE = 1000
 // Two queries, since one with an OR would read every job.
 const LEASE_OVER = `SELECT seq FROM jobs WHERE state = ${STATE.active} AND due <= ? ORDER BY due LIMIT ${AT_ONCE}`
 const OF_THE_DEAD = `SELECT seq FROM jobs WHERE state = ${STATE.active} AND due > ? AND worker IN (SELECT value FROM json_each(?)) LIMIT ${AT_ONCE}`
+// The error of a flow tells in which step it was lost.
+const OF_STEP = `CASE WHEN step IS NULL THEN ?4
+  ELSE replace(?4, ' its lease.', ' its lease in the step ' || substr(json_quote(step), 2, length(json_quote(step)) - 2) || '.') END`
 const RECOVER = `UPDATE jobs SET worker = NULL, since = ?1,
     state = CASE WHEN cancelling THEN ${STATE.cancelled} WHEN attempt >= max_attempts THEN ${STATE.discarded} ELSE ${STATE.available} END,
     due = CASE WHEN cancelling THEN ?2 WHEN attempt >= max_attempts THEN ?3 END,
     finished = CASE WHEN cancelling OR attempt >= max_attempts THEN ?1 END,
-    error = CASE WHEN attempt >= max_attempts AND NOT cancelling THEN ?4 ELSE error END,
+    error = CASE WHEN attempt >= max_attempts AND NOT cancelling THEN ${OF_STEP} ELSE error END,
     errors = CASE WHEN cancelling THEN errors ELSE ${withFailure('?4', '?1')} END
   WHERE seq = ?5 RETURNING ${RECOVERED.list}`
 

@@ -36,8 +36,13 @@ BEGIN
       END,
       finished = CASE WHEN j.cancelling OR j.attempt >= j.max_attempts THEN v_now END,
       error = CASE
-        WHEN j.attempt >= j.max_attempts AND NOT j.cancelling THEN p_error
-        ELSE j.error
+        WHEN j.attempt < j.max_attempts OR j.cancelling THEN j.error
+        WHEN j.step IS NULL THEN p_error
+        -- The error of a flow tells in which step it was lost.
+        ELSE replace(
+          p_error, ' its lease.',
+          ' its lease in the step ' || left(substr(to_json(j.step)::text, 2), -1) || '.'
+        )
       END,
       errors = CASE
         WHEN j.cancelling THEN j.errors
