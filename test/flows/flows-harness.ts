@@ -14,12 +14,12 @@ export class FlowsHarness {
   readonly clock: ManualClock
   readonly starts: StepStart[] = []
   readonly warnings: string[] = []
-  readonly #url: string
+  readonly url: string
   readonly #engines: Sluice[] = []
 
   constructor(store: StoreKind, options: { readonly enterAlways?: boolean } = {}) {
     this.clock = createManualClock(options)
-    this.#url = store.create()
+    this.url = store.create()
     onTestFinished(async () => {
       for (const engine of this.#engines) await this.stop(engine)
     })
@@ -41,7 +41,7 @@ export class FlowsHarness {
   create(options: Partial<SluiceOptions>): Sluice {
     const warn = (_: object, message: string): void => void this.warnings.push(message)
     const engine = new Sluice({
-      store: this.#url,
+      store: this.url,
       tasks: [],
       clock: this.clock,
       logger: { debug: () => undefined, info: () => undefined, warn, error: warn },
