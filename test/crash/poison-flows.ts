@@ -11,7 +11,7 @@ export interface Dose {
 }
 
 /** A machine and a workflow: a step `before`, then the step `DEADLY` under attempts of its own. Each start of a step is a line of the witness. */
-export function poisonFlows(witness: string): readonly Startable<Dose, unknown>[] {
+export function poisonFlows(witness: string): readonly Startable<Dose, null>[] {
   const dose = input<Dose>()
   const seen = (line: string): void => appendFileSync(witness, `${line}\n`)
   const die = ({ bad }: Dose, key: string): void => {
@@ -24,10 +24,11 @@ export function poisonFlows(witness: string): readonly Startable<Dose, unknown>[
     machine('poison.machine', {
       states: { before: dose, [DEADLY]: dose },
       first: 'before',
+      result: input<null>(),
       retry,
       run: {
         before: (state, to) => to.next(DEADLY, state),
-        [DEADLY]: (state, to) => (die(state, to.key), to.done()),
+        [DEADLY]: (state, to) => (die(state, to.key), to.done(null)),
       },
     }),
     workflow('poison.workflow', dose, {
@@ -35,6 +36,7 @@ export function poisonFlows(witness: string): readonly Startable<Dose, unknown>[
       run: async (given, flow) => {
         await flow.step('before', () => 1)
         await flow.step(DEADLY, { limits: [doses] }, ({ key }) => die(given, key))
+        return null
       },
     }),
   ]
