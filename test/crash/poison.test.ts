@@ -38,9 +38,11 @@ test.each(doors)(
       worker = fork(new URL('./fixtures/poison-worker.ts', import.meta.url), [url, witness], { stdio: 'inherit' })
       const child = worker
       onTestFinished(() => void child.kill('SIGKILL'))
-      if ((await Promise.race([once(child, 'exit').then(() => true), end.then(() => false)])) === true) killed++
+      if (await Promise.race([once(child, 'exit').then(() => true), end.then(() => false)])) killed++
     }
-    expect(await end).toMatchObject({ code: 'flow.failed', message: expect.stringContaining(`in the step ${DEADLY}.`) })
+    const error = await end
+    expect(error).toMatchObject({ code: 'flow.failed', reason: 'lease.lost' })
+    expect(String(error)).toContain(`in the step ${DEADLY}.`)
     for (const flow of good) await flow.result({ timeout: '60s' })
     const starts = readFileSync(witness, 'utf8').trim().split('\n')
     const bad = starts.filter((line) => line.startsWith('bad'))

@@ -28,7 +28,7 @@ export async function mortalStore(
     get(target, name) {
       const value: unknown = Reflect.get(target, name)
       if (typeof value !== 'function') return value
-      if (['close', 'nowUs', 'watch'].includes(String(name))) return value.bind(target)
+      if (['close', 'nowUs', 'watch'].includes(String(name))) return (value as () => unknown).bind(target)
       return async (...args: readonly unknown[]) => {
         if (dead) die()
         const isPoint = name === death.call
