@@ -27,16 +27,14 @@ test.each(doors)(
     const deadly = await flows[at]!.start({ bad: true })
     const good = await flows[at]!.startMany(Array.from({ length: 5 }, () => ({ bad: false })))
     let killed = 0
-    let over = false
+    const over = { reached: false }
     const end = deadly.result({ timeout: '60s' }).then(
       () => null,
       (error: unknown) => error,
     )
-    void end.finally(() => (over = true))
-    let worker = null
-    while (!over) {
-      worker = fork(new URL('./fixtures/poison-worker.ts', import.meta.url), [url, witness], { stdio: 'inherit' })
-      const child = worker
+    void end.finally(() => (over.reached = true))
+    while (!over.reached) {
+      const child = fork(new URL('./fixtures/poison-worker.ts', import.meta.url), [url, witness], { stdio: 'inherit' })
       onTestFinished(() => void child.kill('SIGKILL'))
       if (await Promise.race([once(child, 'exit').then(() => true), end.then(() => false)])) killed++
     }
