@@ -313,6 +313,40 @@ describe.each(STORES)('the steps of a workflow on $name', (store) => {
     await expect(flow.result()).rejects.toMatchObject({ reason: 'flow.strayed' })
   })
 
+  test('a body that names its limited step by chance fails, and does not go on for ever', async () => {
+    const w = new FlowsHarness(store)
+    let names = 0
+    const free = limit('free', { rate: 1_000_000, per: '1s' })
+    const endless = workflow('endless', numbered, {
+      run: async (_input, flow) => flow.step(`s${names++}`, { limits: [free] }, () => 1),
+    })
+    const engine = await w.start({ workflows: [endless], ...WIDE })
+    const events = record(engine, 'flow.strayed')
+    const flow = await endless.start({ n: 1 })
+    await w.clock.advance('1s')
+    await expect(flow.result()).rejects.toMatchObject({ reason: 'flow.strayed' })
+    expect(events).toHaveLength(1)
+  })
+
+  test('a granted step is on record while its body waits for something of its own', async () => {
+    const w = new FlowsHarness(store)
+    const free = limit('free', { rate: 1_000_000, per: '1s' })
+    let go = (): void => undefined
+    const own = new Promise<void>((resolve) => (go = resolve))
+    const waits = workflow('waits', numbered, {
+      run: async (_input, flow) => {
+        await flow.step('paid', { limits: [free] }, () => 1)
+        await own
+      },
+    })
+    const engine = await w.start({ workflows: [waits] })
+    const flow = await waits.start({ n: 1 })
+    await w.clock.advance('1s')
+    expect((await engine.flows.inspect(flow.id))?.steps).toMatchObject([{ name: 'paid', state: 'done' }])
+    go()
+    expect(await flow.result()).toBeUndefined()
+  })
+
   test('a race has the same winner at every entry', async () => {
     const w = new FlowsHarness(store)
     const race = workflow('race', numbered, {

@@ -237,8 +237,9 @@ export class BodyEntry {
       if (this.#waiting.size > 0) this.#withdraw()
     } else if (this.#isDropped || this.entry.signal.aborted)
       this.#end(() => ({ then: { kind: 'go', arrival: plainArrival(this.home), place: 'keep' } }))
-    // A body that waits for something of its own is not at rest.
     else if (this.#waiting.size > 0) this.#end(() => this.#moveOn())
+    // The body waits for something of its own, and would pay again for what is not written when that takes its process.
+    else await this.#write()
   }
 
   #moveOn(): BareMove {
@@ -281,8 +282,9 @@ export class BodyEntry {
   #checkStrayed(): void {
     const { unasked } = this
     if (unasked.length === 0) return
-    if (this.entry.run.step !== null && unasked.includes(this.entry.run.step)) unitsBack(this.entry)
-    const record = strayedFrom(this, unasked)
+    const inVain = this.entry.run.step !== null && unasked.includes(this.entry.run.step)
+    if (inVain) unitsBack(this.entry)
+    const record = strayedFrom(this, unasked, inVain)
     if (record) this.#notes.add(record)
   }
 
@@ -316,7 +318,10 @@ export class BodyEntry {
   #finish(end: FlowEnd): void {
     this.#over = true
     if (this.#turn) clearImmediate(this.#turn)
-    this.#resolve(end)
+    // The end of a run comes after all that the run has written.
+    const { writing } = this.#notes
+    if (writing) void writing.then(() => this.#resolve(end))
+    else this.#resolve(end)
   }
 }
 

@@ -13,6 +13,7 @@ export class Notes {
   #consumed: number[] = []
   readonly #read = new Set<number>()
   #lastUs: number
+  readonly #writes = new Set<Promise<FlowEnd | null>>()
 
   /** @param lastUs the last end that is remembered, store clock */
   constructor(entry: FlowEntry, lastUs: number) {
@@ -52,6 +53,13 @@ export class Notes {
   /** Writes what was noted, before any other effect. Null: the run goes on. */
   async write(children: readonly NewChild[] = []): Promise<FlowEnd | null> {
     if (this.#steps.length === 0) return null
-    return this.#entry.stay(this.into({ children, then: { kind: 'stay' } }))
+    const written = this.#entry.stay(this.into({ children, then: { kind: 'stay' } }))
+    this.#writes.add(written)
+    return written.finally(() => this.#writes.delete(written))
+  }
+
+  /** Resolves once all writes have been answered; null: none is in flight. */
+  get writing(): Promise<unknown> | null {
+    return this.#writes.size > 0 ? Promise.allSettled(this.#writes) : null
   }
 }
