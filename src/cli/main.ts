@@ -35,7 +35,7 @@ function packageVersion(): string {
 }
 
 const program = new Command('sluice')
-  .description('A durable job engine for TypeScript that never exceeds a budget and never wastes one.')
+  .description('A durable job and workflow engine for TypeScript that never exceeds a budget and never wastes one.')
   .version(packageVersion())
   // A usage error exits with 2, on every command; 1 reports a finding.
   .exitOverride((error) => process.exit(error.exitCode === 0 ? 0 : 2))
