@@ -14,7 +14,7 @@ import type {
   UnitRequest,
 } from '../contract/limiter.ts'
 import { acquireIn } from '../ledger/acquire.ts'
-import { changeEvent, definitionEvent, type LimitEvent } from '../ledger/changes.ts'
+import { definitionEvent, type LimitEvent } from '../ledger/changes.ts'
 import { type BucketCorrection, calibrateTo, chargeBy, closeFor, renew, reportOf } from '../ledger/corrections.ts'
 import { cancelIn, confirmIn, type Reservation, reserveIn } from '../ledger/reservations.ts'
 import type { Entries } from './kv.ts'
@@ -153,14 +153,7 @@ export class NatsBackend implements LimitBackend {
   }
 
   async change(request: ChangeRequest): Promise<boolean> {
-    const nowUs = await this.#nowUs()
-    await this.#policies.read()
-    await this.#policies.endOverdue([request.limit], nowUs)
-    const changed = await this.#policies.change(() => {
-      const event = changeEvent(this.#policies.timeline(request.limit), request, nowUs)
-      return new Map(event ? [[request.limit, event]] : [])
-    })
-    return changed.length > 0
+    return this.#policies.override(request, await this.#nowUs())
   }
 
   async inspect({ limit, key }: BucketName): Promise<BucketReport | null> {

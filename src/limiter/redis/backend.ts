@@ -14,7 +14,7 @@ import type {
   UnitRequest,
 } from '../contract/limiter.ts'
 import { acquireIn } from '../ledger/acquire.ts'
-import { changeEvent, definitionEvent, type LimitEvent } from '../ledger/changes.ts'
+import { definitionEvent, type LimitEvent } from '../ledger/changes.ts'
 import { type BucketCorrection, calibrateTo, chargeBy, closeFor, renew, reportOf } from '../ledger/corrections.ts'
 import type { Ledger } from '../ledger/ledger.ts'
 import { cancelIn, confirmIn, type Reservation, RESERVATION_LAPSES_US, reserveIn } from '../ledger/reservations.ts'
@@ -146,14 +146,7 @@ export class RedisBackend implements LimitBackend {
   }
 
   async change(request: ChangeRequest): Promise<boolean> {
-    const nowUs = await this.#now()
-    await this.#policies.read()
-    await this.#policies.endOverdue([request.limit], nowUs)
-    const changed = await this.#policies.change(() => {
-      const event = changeEvent(this.#policies.timeline(request.limit), request, nowUs)
-      return new Map(event ? [[request.limit, event]] : [])
-    })
-    return changed.length > 0
+    return this.#policies.override(request, await this.#now())
   }
 
   async inspect({ limit, key }: BucketName): Promise<BucketReport | null> {

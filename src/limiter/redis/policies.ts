@@ -1,70 +1,39 @@
 import { systemRandom } from '../../base/random.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import { Timeline } from '../../policy/limits/timeline.ts'
-import { endEvents, kept, type LimitEvent, UNDEFINED } from '../ledger/changes.ts'
+import { kept, type LimitEvent } from '../ledger/changes.ts'
+import { type AddedEvents, StoredPolicies } from '../ledger/stored-policies.ts'
 import { type RedisScripts, scriptOf } from './client.ts'
 import type { RedisKeys } from './keys.ts'
 import { CHANGE } from './lua/embedded.ts'
 
 const CHANGE_SCRIPT = scriptOf(CHANGE)
-/** How often a change is tried again when another process changed a limit meanwhile. */
-const TRIES = 50
 
-/** The limits of a namespace, as they were read last. */
-export class RedisPolicies {
+/** The limits of a namespace in a hash, and beside it the policies as the script reads them. */
+export class RedisPolicies extends StoredPolicies {
   readonly #scripts: RedisScripts
   readonly #keys: RedisKeys
   #events = new Map<string, readonly LimitEvent[]>()
-  #timelines = new Map<string, Timeline>()
   /** Names what was read; '': nothing. */
   generation = ''
 
   constructor(scripts: RedisScripts, keys: RedisKeys) {
+    super()
     this.#scripts = scripts
     this.#keys = keys
   }
 
-  timeline(limit: string): Timeline {
-    return this.#timelines.get(limit) ?? UNDEFINED
-  }
-
   /** Reads the limits again, unless they are of that generation. */
-  async read(generation: string | null = null): Promise<void> {
+  override async read(generation: string | null = null): Promise<void> {
     if (generation === this.generation) return
     const fields = pairs(await this.#scripts.command('HGETALL', this.#keys.changes))
     this.generation = fields.get('') ?? ''
     fields.delete('')
     this.#events = new Map([...fields].map(([name, text]) => [name, JSON.parse(text) as LimitEvent[]]))
-    this.#timelines = new Map([...this.#events].map(([name, events]) => [name, new Timeline(events)]))
+    this.timelines = new Map([...this.#events].map(([name, events]) => [name, new Timeline(events)]))
   }
 
-  /**
-   * Adds changes of limits. It returns the names of the limits that changed.
-   * @param decide the changes, given the present limits; it may be asked again
-   */
-  async change(decide: () => ReadonlyMap<string, LimitEvent>): Promise<readonly string[]> {
-    for (let tries = 0; tries < TRIES; tries++) {
-      await this.read()
-      const changes = decide()
-      if (changes.size === 0) return []
-      const next = [...changes].map(([name, event]) => [name, [event]] as const)
-      if (await this.#write(next)) return [...changes.keys()]
-    }
-    throw new Error('the limits are changed by others all the time')
-  }
-
-  /** Writes the ends of the overrides and pauses of these limits that are over. True: there were some. */
-  async endOverdue(limits: readonly string[], nowUs: number): Promise<boolean> {
-    const ends = [...new Set(limits)]
-      .map((name) => [name, endEvents(this.timeline(name), nowUs)] as const)
-      .filter(([, events]) => events.length > 0)
-    if (ends.length === 0) return false
-    await this.#write(ends)
-    await this.read()
-    return true
-  }
-
-  async #write(added: readonly (readonly [string, readonly LimitEvent[]])[]): Promise<boolean> {
+  protected override async write(added: AddedEvents): Promise<boolean> {
     const generation = Math.floor(systemRandom.next() * 2 ** 52).toString(36)
     const changes: string[] = []
     const policies: string[] = []
