@@ -12,11 +12,11 @@ import type { PushAnswer } from '../../src/store/contract/remote-jobs.ts'
 import type { Claim } from '../../src/store/contract/store.ts'
 import type { LimitDefinition } from '../../src/policy/limits/limit.ts'
 import { RETENTION } from '../conformance/store/backend.ts'
-import { usesOf } from '../conformance/store/store-harness.ts'
 import { POSTGRES_URL } from './postgres-backend.ts'
 import { withPostgres } from './postgres-server.ts'
 import { WatchedPool } from './postgres-watched.ts'
 import { dropSchema } from '../drop-schema.ts'
+import { job } from './plain-job.ts'
 
 const admin = new Pool({ connectionString: POSTGRES_URL, max: 4 })
 admin.on('error', () => undefined)
@@ -36,23 +36,8 @@ async function server(): Promise<{ readonly pool: WatchedPool; readonly store: P
   return { pool, store }
 }
 
-function job(task: string, limits: readonly string[] = [], more: Partial<NewJob> = {}): NewJob {
-  return {
-    id: uuidv7(),
-    task,
-    queue: 'q',
-    priority: 0,
-    input: 'null',
-    uses: usesOf(limits),
-    maxAttempts: 3,
-    runAtMs: null,
-    expiresAtMs: null,
-    unique: null,
-    extra: null,
-    terms: TERMS,
-    ...more,
-  }
-}
+const remoteJob = (task: string, limits: readonly string[] = [], more: Partial<NewJob> = {}): NewJob =>
+  job(task, limits, { terms: TERMS, ...more })
 
 function defined(name: string, policy: Policy): LimitDefinition {
   return { name, policy: normalisePolicy(policy, name), version: -1 }
@@ -94,23 +79,27 @@ withPostgres('work from outside on PostgreSQL', () => {
   test('an offer is one statement, whatever the batch, once its limits are known and its queue is on record', async () => {
     const { pool, store } = await server()
     const limits = [defined('c', { concurrency: 5 })]
-    await store.push([job('a', ['c:k'])], limits)
+    await store.push([remoteJob('a', ['c:k'])], limits)
     pool.queries.length = 0
     await store.push(
-      Array.from({ length: 50 }, (_, i) => job(`b${i}`, ['c:k'], { terms: { ...TERMS, leaseUs: 5, givenId: true } })),
+      Array.from({ length: 50 }, (_, i) =>
+        remoteJob(`b${i}`, ['c:k'], { terms: { ...TERMS, leaseUs: 5, givenId: true } }),
+      ),
       limits,
     )
-    await store.push([job('c', ['c:k'], unique('k', 'reject'))], limits)
+    await store.push([remoteJob('c', ['c:k'], unique('k', 'reject'))], limits)
     expect(pool.queries).toHaveLength(2)
   })
 
   test('offers made together are one statement, and each learns its own: what is in it, and how full its queue was', async () => {
     const { pool, store } = await server()
     await store.boundQueue('q', { maxDepth: 45, warnAt: null })
-    await store.push([job('first')], [])
+    await store.push([remoteJob('first')], [])
     pool.queries.length = 0
     const offered = (n: number): Promise<PushAnswer>[] =>
-      Array.from({ length: n }, (_, i) => store.push([job(`a${i}`), job(`b${i}`, [], { queue: 'free' })], []))
+      Array.from({ length: n }, (_, i) =>
+        store.push([remoteJob(`a${i}`), remoteJob(`b${i}`, [], { queue: 'free' })], []),
+      )
     const answers = await Promise.all(offered(40))
     expect(pool.queries.filter((text) => !text.includes('INTO'))).toHaveLength(1)
     const stored = answers.flatMap((each) => (each.kind === 'stored' ? [each] : []))
@@ -126,7 +115,9 @@ withPostgres('work from outside on PostgreSQL', () => {
     await store.define([defined('r', { rate: 30, per: '1h' })])
     await store.limitQueue('q', 'r')
     await store.push(
-      Array.from({ length: 40 }, (_, i) => job(`a${i}`, [], { terms: { ...TERMS, leaseUs: 9_000_000, timeoutUs: 5 } })),
+      Array.from({ length: 40 }, (_, i) =>
+        remoteJob(`a${i}`, [], { terms: { ...TERMS, leaseUs: 9_000_000, timeoutUs: 5 } }),
+      ),
       [],
     )
     const by = await worker(store)
@@ -138,10 +129,10 @@ withPostgres('work from outside on PostgreSQL', () => {
 
   test('jobs that are asked for while others are read come together', async () => {
     const { pool, store } = await server()
-    const jobs = Array.from({ length: 60 }, (_, i) => job(`a${i}`))
+    const jobs = Array.from({ length: 60 }, (_, i) => remoteJob(`a${i}`))
     await store.push(jobs, [])
     pool.queries.length = 0
-    const found = await Promise.all([...jobs, job('none')].map(({ id }) => store.details(id)))
+    const found = await Promise.all([...jobs, remoteJob('none')].map(({ id }) => store.details(id)))
     expect(found.map((each) => each?.task)).toEqual([...jobs.map(({ task }) => task), undefined])
     expect(pool.queries).toHaveLength(1)
   })
@@ -151,7 +142,7 @@ withPostgres('work from outside on PostgreSQL', () => {
     await servers[0].store.boundQueue('q', { maxDepth: 20, warnAt: null })
     const answers = await Promise.all(
       servers.flatMap(({ store }) =>
-        Array.from({ length: 20 }, (_, i) => store.push([job('a', [], i % 2 ? unique(uuidv7()) : {})], [])),
+        Array.from({ length: 20 }, (_, i) => store.push([remoteJob('a', [], i % 2 ? unique(uuidv7()) : {})], [])),
       ),
     )
     expect(answers.filter(({ kind }) => kind === 'stored')).toHaveLength(20)
@@ -161,7 +152,7 @@ withPostgres('work from outside on PostgreSQL', () => {
   test('of two servers that are given one id together, one is told that it is taken', async () => {
     const servers = await Promise.all([server(), server()])
     for (let i = 0; i < 10; i++) {
-      const same = job('a', [], { terms: { ...TERMS, givenId: true } })
+      const same = remoteJob('a', [], { terms: { ...TERMS, givenId: true } })
       const answers = await Promise.all(servers.map(({ store }) => store.push([same], [])))
       expect(answers.map(({ kind }) => kind).sort()).toEqual(['refused', 'stored'])
     }
@@ -170,10 +161,10 @@ withPostgres('work from outside on PostgreSQL', () => {
   test('limits that two servers define in turn hold as the later one says, for all', async () => {
     const [first, second] = await Promise.all([server(), server()])
     for (const max of [1, 2, 3, 4])
-      await (max % 2 ? first : second).store.push([job(`a${max}`, ['c'])], [defined('c', { concurrency: max })])
+      await (max % 2 ? first : second).store.push([remoteJob(`a${max}`, ['c'])], [defined('c', { concurrency: max })])
     // The second does not know yet what the first says here.
     await first.store.push([], [defined('c', { concurrency: 1 })])
-    await second.store.push([job('b', ['c'])], [defined('c', { concurrency: 4 })])
+    await second.store.push([remoteJob('b', ['c'])], [defined('c', { concurrency: 4 })])
     expect((await first.store.limits())[0]?.policy.concurrency).toBe(4)
   })
 
@@ -186,23 +177,23 @@ withPostgres('work from outside on PostgreSQL', () => {
         throw new Error('Connection terminated unexpectedly')
       }
     }
-    const given = job('a', [], { terms: { ...TERMS, givenId: true } })
+    const given = remoteJob('a', [], { terms: { ...TERMS, givenId: true } })
     lose()
     expect(await store.push([given], [])).toMatchObject({ kind: 'stored' })
     lose()
-    expect(await store.push([job('u', [], unique('k', 'reject'))], [])).toMatchObject({ kind: 'stored' })
+    expect(await store.push([remoteJob('u', [], unique('k', 'reject'))], [])).toMatchObject({ kind: 'stored' })
     expect(await store.push([given], [])).toMatchObject({ why: { kind: 'taken' } })
     expect(await store.list({})).toHaveLength(2)
   })
 
   test('an offer that waits for a unique key keeps no claim waiting, though it has a limit to define', async () => {
     const { store } = await server()
-    await store.push([job('a')], [])
+    await store.push([remoteJob('a')], [])
     const by = await worker(store)
     const client = await admin.connect()
     await client.query('BEGIN')
-    await store.enqueue([job('u', [], unique('k'))], client)
-    const waiting = store.push([job('u', [], unique('k'))], [defined('c', { concurrency: 1 })])
+    await store.enqueue([remoteJob('u', [], unique('k'))], client)
+    const waiting = store.push([remoteJob('u', [], unique('k'))], [defined('c', { concurrency: 1 })])
     await expect
       .poll(async () => {
         const { rows } = await admin.query(
@@ -222,7 +213,7 @@ withPostgres('work from outside on PostgreSQL', () => {
     const other = await server()
     const by = await worker(store)
     await store.define([defined('r', { rate: 9, per: '1h' })])
-    await store.push([job('a', ['r']), job('b', ['r'])], [])
+    await store.push([remoteJob('a', ['r']), remoteJob('b', ['r'])], [])
     let started = 0
     // A claim that took too long is repeated, and is behind the pause then: so it goes once more.
     while (started === 0) {
@@ -247,7 +238,7 @@ withPostgres('work from outside on PostgreSQL', () => {
 
   test('a pause waits for a claim of jobs without limits, too', async () => {
     const { store } = await server()
-    await store.push([job('a')], [])
+    await store.push([remoteJob('a')], [])
     const client = await admin.connect()
     await client.query('BEGIN')
     const open = `SELECT "${schema}".claim_open(ARRAY['q'], ARRAY['["q"]'], ARRAY[1], 1, 1, 0, NULL, '{}', false, NULL, NULL)`
@@ -266,17 +257,17 @@ withPostgres('work from outside on PostgreSQL', () => {
     const [first, second] = await Promise.all([server(), server()])
     const limits = [defined('c', { concurrency: 1 })]
     const by = await worker(second.store)
-    await second.store.push([job('a', ['c:k'])], limits)
+    await second.store.push([remoteJob('a', ['c:k'])], limits)
     expect((await claim(second.store, by)).jobs).toHaveLength(1)
     await first.store.clear()
     expect(await second.store.list({})).toEqual([])
-    await second.store.push([job('b', ['c:k'])], limits)
+    await second.store.push([remoteJob('b', ['c:k'])], limits)
     expect((await claim(second.store, await worker(second.store))).jobs.map(({ task }) => task)).toEqual(['b'])
   })
 
   test('a process of 0.1.0 goes on with a store that a newer one has upgraded', async () => {
     const { store } = await server()
-    await store.push([job('a')], [])
+    await store.push([remoteJob('a')], [])
     // Each as it was called then: what was added since has a default.
     const calls = [
       `take_arrivals(ARRAY['q'], 0)`,

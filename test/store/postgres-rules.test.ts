@@ -1,6 +1,5 @@
 // One test for each rule of the claim on PostgreSQL that was learned by breaking it; on the server's own clock.
 import { Pool, type PoolClient } from 'pg'
-import { uuidv7 } from 'uuidv7'
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { seededRandom } from '../../src/base/random.ts'
@@ -19,6 +18,7 @@ import { POSTGRES_URL } from './postgres-backend.ts'
 import { withPostgres } from './postgres-server.ts'
 import { WatchedPool } from './postgres-watched.ts'
 import { dropSchema } from '../drop-schema.ts'
+import { job } from './plain-job.ts'
 
 const admin = new Pool({ connectionString: POSTGRES_URL, max: 8 })
 admin.on('error', () => undefined)
@@ -49,23 +49,6 @@ function define(policies: Readonly<Record<string, Policy>>): Promise<string[]> {
   return store.define(
     Object.entries(policies).map(([name, policy]) => ({ name, policy: normalisePolicy(policy, name), version: 0 })),
   )
-}
-
-function job(task: string, limits: readonly string[] = [], more: Partial<NewJob> = {}): NewJob {
-  return {
-    id: uuidv7(),
-    task,
-    queue: 'q',
-    priority: 0,
-    input: 'null',
-    uses: usesOf(limits),
-    maxAttempts: 3,
-    runAtMs: null,
-    expiresAtMs: null,
-    unique: null,
-    extra: null,
-    ...more,
-  }
 }
 
 function jobs(name: string, limits: readonly string[], n: number, more: Partial<NewJob> = {}): NewJob[] {

@@ -1,7 +1,6 @@
 // Stripes of a queue on PostgreSQL: claims of different stripes do not wait for each other, and many claimers beside
 // changes of the number start each job once.
 import { Pool } from 'pg'
-import { uuidv7 } from 'uuidv7'
 import { afterAll, afterEach, beforeEach, expect, test } from 'vitest'
 import { systemClock } from '../../src/base/clock.ts'
 import { laneKey, stripeOf } from '../../src/jobs/lane.ts'
@@ -10,11 +9,11 @@ import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
 import type { Claim } from '../../src/store/contract/store.ts'
 import { PostgresStore } from '../../src/store/postgres/postgres-store.ts'
 import { RETENTION } from '../conformance/store/backend.ts'
-import { usesOf } from '../conformance/store/store-harness.ts'
 import { POSTGRES_URL } from './postgres-backend.ts'
 import { withPostgres } from './postgres-server.ts'
 import { WatchedPool } from './postgres-watched.ts'
 import { dropSchema } from '../drop-schema.ts'
+import { job } from './plain-job.ts'
 
 const LONG_US = 1e15
 const KEYS = Array.from({ length: 12 }, (_, i) => `k${i}`)
@@ -34,22 +33,7 @@ async function claimer(): Promise<{ pool: WatchedPool; store: PostgresStore; wor
   return { pool, store, worker: await store.join(['q'], LONG_US) }
 }
 
-function job(task: string, key: string, limits: readonly string[] = []): NewJob {
-  return {
-    id: uuidv7(),
-    task,
-    queue: 'q',
-    priority: 0,
-    input: 'null',
-    uses: usesOf(limits),
-    maxAttempts: 3,
-    runAtMs: null,
-    expiresAtMs: null,
-    unique: null,
-    extra: null,
-    fairKey: key,
-  }
-}
+const keyed = (task: string, key: string, limits: readonly string[] = []): NewJob => job(task, limits, { fairKey: key })
 
 function claim(store: PostgresStore, worker: number, slots: number): Promise<Claim> {
   return store.claim(() => ({ worker, leaseUs: LONG_US, queues: [{ queue: 'q', slots }] }))
@@ -71,7 +55,7 @@ withPostgres('stripes of a queue on PostgreSQL', () => {
   test.each([1, 4])('a claim beside one that is about to write, in a queue of %d stripes', async (stripes) => {
     const [first, second] = [await claimer(), await claimer()]
     await first.store.stripeQueue('q', stripes)
-    await first.store.enqueue(KEYS.map((key) => job(key, key)))
+    await first.store.enqueue(KEYS.map((key) => keyed(key, key)))
     await claim(first.store, first.worker, 0)
     let beside: Promise<Claim> | null = null
     let wasDone = false
@@ -99,7 +83,7 @@ withPostgres('stripes of a queue on PostgreSQL', () => {
   test('with every stripe that has work held by others, a claim waits for one of them', async () => {
     const { store, worker } = await claimer()
     await store.stripeQueue('q', 2)
-    await store.enqueue(KEYS.map((key) => job(key, key)))
+    await store.enqueue(KEYS.map((key) => keyed(key, key)))
     const client = await admin.connect()
     await client.query('BEGIN')
     await client.query(`SELECT "${schema}".lock_queues(ARRAY['q'])`)
@@ -122,7 +106,7 @@ withPostgres('stripes of a queue on PostgreSQL', () => {
     const [started, jobs] = [new Map<string, number[]>(), 12]
     let [active, most, ran] = [0, 0, 0]
     const produce = async (): Promise<void> => {
-      for (let n = 0; n < jobs; n++) await store.enqueue(KEYS.map((key) => job(`${key}.${n}`, key, ['all'])))
+      for (let n = 0; n < jobs; n++) await store.enqueue(KEYS.map((key) => keyed(`${key}.${n}`, key, ['all'])))
     }
     const change = async (): Promise<void> => {
       for (const stripes of [3, 1, 7, 2, 64, 4, 1, 5]) {
