@@ -18,6 +18,7 @@ class LongestFirst extends BaseSequencer {
 /** Tests that run real processes or wait in real time, but measure none: two at once. */
 const PROCESSES = [
   'test/examples.test.ts',
+  'test/dashboard/{actions,pages,examples}.test.ts',
   'test/engine/silent-store.test.ts',
   'test/database/silence.test.ts',
   'test/conformance/ojs/*.test.ts',
@@ -33,8 +34,11 @@ const REAL_TIME = [
   'test/cli/**/*.test.ts',
   'test/acceptance/processes.test.ts',
   'test/acceptance/process-limits.test.ts',
+  'test/bridge/*.test.ts',
   'test/limiter/nats-trouble.test.ts',
-  'test/limiter/redis-{processes,trouble}.test.ts',
+  'test/limiter/redis-{cluster,processes,trouble}.test.ts',
+  'test/budgets/processes.test.ts',
+  'test/engine/budgets-{shared,trouble}.test.ts',
 ]
 
 // `npm test` runs the project virtual, which waits for no real time; `npm run test:all` runs every project.

@@ -3,6 +3,7 @@
 import { execFileSync } from 'node:child_process'
 import { chmodSync, rmSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { build } from 'vite'
 import { indentByTabs } from './indent-by-tabs.mjs'
 import { keepReachableDeclarations } from './reachable-declarations.mjs'
 
@@ -23,6 +24,8 @@ try {
 }
 keepReachableDeclarations(`${root}/dist`)
 indentByTabs(`${root}/dist`)
+// The page of the dashboard comes last: its files are minified, and stay as they are.
+await build({ root: `${root}/dashboard`, logLevel: 'warn' })
 // npm sets the bit when it links the bin of an installed package, but not for the repository's own.
 chmodSync(`${root}/dist/cli/main.js`, 0o755)
 if (process.argv.includes('--watch')) compile('--watch', '--preserveWatchOutput')

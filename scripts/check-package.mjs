@@ -7,7 +7,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { pack } from './pack.mjs'
 
-const UNPACKED_BYTES = 2_500_000
+/** A million of it is the dashboard's page: it comes built, so that its users install nothing for it. */
+const UNPACKED_BYTES = 3_900_000
 /** Where a machine may have its own, older Node; npm puts the repository's first in the path. */
 const OTHER_NODES = [process.env.SLUICE_OLD_NODE, '/usr/bin/node', '/usr/local/bin/node'].filter(Boolean)
 const NEIGHBOURS = { hono: '4.6.0', pino: '9.0.0', zod: '3.23.8' }

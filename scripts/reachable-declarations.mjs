@@ -7,7 +7,7 @@ const IMPORTED = /(?:from|import)\s*\(?\s*['"](\.[^'"]+)['"]/g
 export function keepReachableDeclarations(dist) {
   const reached = new Set()
   const all = readdirSync(dist, { recursive: true }).filter((file) => file.endsWith('.d.ts'))
-  const open = all.filter((file) => dirname(file) === 'exports').map((file) => join(dist, file))
+  const open = all.filter((file) => file.startsWith('exports/')).map((file) => join(dist, file))
   for (let file = open.pop(); file; file = open.pop()) {
     if (reached.has(file)) continue
     reached.add(file)

@@ -1,4 +1,4 @@
-import { FLOW_ERRORS } from './flow-errors.ts'
+import type { FLOW_ERRORS } from './flow-errors.ts'
 
 /** The meaning of an error code and its remedy, in one line each. */
 export interface ErrorEntry {
@@ -6,7 +6,8 @@ export interface ErrorEntry {
   readonly remedy: string
 }
 
-const REGISTRY = {
+/** The errors of limits, jobs and stores. */
+export const REGISTRY = {
   'duration.invalid': {
     meaning: 'A duration cannot be read, is negative or not finite, has no fixed length, or is longer than 100 years.',
     remedy: "Give '500ms', '5s', '1m', '2h', '3d', an ISO 8601 duration such as 'PT1M', or a number of milliseconds.",
@@ -70,13 +71,18 @@ const REGISTRY = {
     meaning: 'The limiter has been closed, and takes no more calls.',
     remedy: 'Create a new limiter.',
   },
+  'budget.unknown': {
+    meaning: 'A limit names a backend that the engine does not have. Its jobs could never start there.',
+    remedy: 'Add the backend to the option budgets of the engine, or correct the name.',
+  },
   'limiter.backend_down': {
     meaning: 'The backend of the limiter cannot be reached, or did not answer in time.',
     remedy: 'See the cause, and check the address of the backend. Calls go on once it is back.',
   },
   'limiter.url.invalid': {
     meaning: 'The address of the backend of a limiter cannot be read, or its kind is not known.',
-    remedy: "Give 'memory:', 'redis://host', 'rediss://host', 'nats://host', or a backend.",
+    remedy:
+      "Give 'memory:', 'sqlite:./file.db', 'postgres://host/database', 'redis://host', 'rediss://host', 'nats://host', or a backend.",
   },
   'task.unknown': {
     meaning: 'A call names a task that this engine does not list.',
@@ -122,6 +128,14 @@ const REGISTRY = {
     meaning: 'A queue name or a setting of a queue is not valid.',
     remedy: 'Correct what the message names.',
   },
+  'queue.unknown': {
+    meaning: 'No queue of that name is in the store.',
+    remedy: 'Correct the name; sluice queues lists all queues.',
+  },
+  'queue.drain.timeout': {
+    meaning: 'A queue still had jobs that wait or run when the time for queues.drain was over.',
+    remedy: 'Wait longer. A paused queue, or one without a live worker, does not become empty.',
+  },
   'unique.conflict': {
     meaning: "A job with the same unique key exists already, and onConflict is 'reject'.",
     remedy: "Wait for the earlier job, or choose 'ignore', 'update' or 'replace'.",
@@ -154,6 +168,10 @@ const REGISTRY = {
   'job.cancelled': {
     meaning: 'The awaited job was cancelled.',
     remedy: 'Nothing, if that was intended; otherwise enqueue it again.',
+  },
+  'job.not_waiting': {
+    meaning: 'A job that was to start at another time does not wait for a time or for its turn.',
+    remedy: 'Look at its state with sluice jobs <id>. A discarded job can be retried.',
   },
   'job.result.timeout': {
     meaning: 'The job did not finish within the timeout given to result(). The job itself continues.',
@@ -217,7 +235,8 @@ const REGISTRY = {
   },
 } as const
 
-const OF_PROCESSES = {
+/** The errors of handlers, the server and the command line. */
+export const OF_PROCESSES = {
   'handler.failed': {
     meaning: "The task's handler threw or rejected.",
     remedy: 'See the cause; the job is retried as its retry policy says.',
@@ -235,6 +254,10 @@ const OF_PROCESSES = {
     meaning: 'The command line was called with an unknown command or a wrong option.',
     remedy: 'See sluice --help.',
   },
+  'dashboard.missing': {
+    meaning: 'The page of the dashboard was not built.',
+    remedy: 'Run `npm run build` in the repository. A published package holds the page.',
+  },
   'demo.broken': {
     meaning: 'The demo broke a promise, such as a call that the server refused.',
     remedy: 'Report it together with the summary that the demo printed.',
@@ -243,9 +266,6 @@ const OF_PROCESSES = {
 
 /** A stable error code. Programs branch on it, never on a message. */
 export type ErrorCode = keyof typeof REGISTRY | keyof typeof FLOW_ERRORS | keyof typeof OF_PROCESSES
-
-/** Every error code with its meaning and remedy. docs/reference/errors.md has an entry for each. */
-export const ERRORS: Readonly<Record<ErrorCode, ErrorEntry>> = { ...REGISTRY, ...FLOW_ERRORS, ...OF_PROCESSES }
 
 /**
  * How long a store error lasts. `passes`: the same call may succeed later. `final`: every later call fails too, until

@@ -3,28 +3,36 @@
 import '../base/supported-node.ts'
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
+import { registerDashboard } from './commands/dashboard.ts'
 import { registerDemo } from './commands/demo.ts'
 import { registerFlows } from './commands/flows.ts'
 import { registerForecast } from './commands/forecast.ts'
+import { registerReplay } from './commands/replay.ts'
 import { registerJobs } from './commands/jobs.ts'
 import { registerLimits } from './commands/limits.ts'
 import { registerMigrate } from './commands/migrate.ts'
 import { registerPresets } from './commands/presets.ts'
+import { registerQueues } from './commands/queues.ts'
 import { registerSchedules } from './commands/schedules.ts'
 import { registerServe } from './commands/serve.ts'
+import { registerWorkers } from './commands/workers.ts'
 import { registerWorkflows } from './commands/workflows.ts'
 
 // To add a command: import its register function and list it here, in the order that --help shows.
 const commands: readonly ((program: Command) => void)[] = [
   registerLimits,
   registerJobs,
+  registerQueues,
+  registerWorkers,
   registerFlows,
   registerSchedules,
   registerForecast,
+  registerReplay,
   registerWorkflows,
   registerPresets,
   registerMigrate,
   registerServe,
+  registerDashboard,
   registerDemo,
 ]
 

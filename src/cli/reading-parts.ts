@@ -18,6 +18,7 @@ export interface ReadingParts extends Pick<FlowHooks, 'calls' | 'checkOpen' | 't
   readonly store: () => Promise<Store>
   readonly cancelRun: () => Promise<void>
   readonly changing: LimitHooks['changing']
+  readonly budgets: null
   readonly limits: LimitRegistry
   readonly events: Events
   readonly waits: WaitHistogram
@@ -41,6 +42,7 @@ export function readingParts(opened: Store): ReadingParts {
     store,
     cancelRun: async () => undefined,
     changing: (_, change) => change(),
+    budgets: null,
     limits,
     events: new Events(() => undefined, false),
     waits: new WaitHistogram(),

@@ -50,9 +50,23 @@ export async function show(flags: ViewFlags, look: (store: Store) => Promise<Vie
   })
 }
 
+/** Makes a change and prints its result, once. `--watch` may stand at the command above and is refused. */
+export function showChange(flags: ViewFlags, change: (store: Store) => Promise<View>): Promise<void> {
+  const { watch, ...rest } = flags
+  return show(rest, (store) => {
+    if (!watch) return change(store)
+    throw new SluiceError('cli.usage', '--watch belongs to commands that only look. Leave it out.')
+  })
+}
+
 /** Prints what needs no store, once. */
 export function showOnce(flags: ViewFlags, look: () => View): Promise<void> {
   return reportErrors(() => print({ ...flags, watch: undefined }, async () => look()))
+}
+
+/** Prints a finished view. */
+export function showView(flags: ViewFlags, view: View): Promise<void> {
+  return print({ ...flags, watch: undefined }, async () => view)
 }
 
 async function print(
@@ -112,7 +126,7 @@ export async function reportErrors(work: () => Promise<void>): Promise<void> {
     await work()
   } catch (error) {
     if (!(error instanceof SluiceError)) throw error
-    const found = /^(store|job|flow)\./.test(error.code) && error.code !== 'store.url.invalid'
+    const found = /^(store|job|flow|queue\.drain)\./.test(error.code) && error.code !== 'store.url.invalid'
     process.exitCode = found || error.code.endsWith('.unknown') ? 1 : 2
     process.stderr.write(`error ${error.code}: ${error.message}\n`)
   }

@@ -1,3 +1,4 @@
+import type { Clock } from '../base/clock.ts'
 import { type Duration, durationMs } from '../base/duration.ts'
 import { SluiceError } from '../base/errors.ts'
 import { nearest } from '../base/nearest.ts'
@@ -14,23 +15,30 @@ import type { FlowEngine } from './define/flow-entry.ts'
 import { flowEngineOf } from './run/flow-engine.ts'
 import { FlowStarter } from './run/start-flows.ts'
 import { bindWorkflow, definitionsOf } from './define/workflow.ts'
+import { registryOf } from './define/registry.ts'
 import { FlowsApi } from './api/flows.ts'
 import { forecastLimit, type LiveForecastOptions } from './api/forecast.ts'
 import type { Instrumentation } from './events/instrumentation.ts'
 import { JobsApi } from './api/jobs.ts'
 import type { Changing } from './run/hold.ts'
-import { LimitRegistry, specsOf } from './define/limit-registry.ts'
+import type { LimitRegistry } from './define/limit-registry.ts'
 import { LimitsApi } from './api/limits.ts'
 import { type EngineSettings, settingsOf, type SluiceOptions } from './define/options.ts'
 import { Place, refuseFakedTimers } from './define/place.ts'
+import { PlainCode } from './run/plain-code.ts'
 import { QueueLimits } from './define/queue-limits.ts'
+import { withBackends } from './run/budgeted-store.ts'
 import { Reporter } from './run/report.ts'
 import { Resolver } from './run/resolve.ts'
 import { Results } from './run/results.ts'
 import { jobOptions, type ScheduleOptions } from './define/schedule.ts'
+import { QueuesApi } from './api/queues.ts'
 import { SchedulesApi, type ScheduleView } from './api/schedules.ts'
+import { TasksApi } from './api/tasks.ts'
+import { WorkersApi } from './api/workers.ts'
 import { ServedQueues, warnUnserved } from './define/served-queues.ts'
 import { bind, type EnqueueOptions, type Job, type Task, type TaskDefinition } from './define/task.ts'
+import { SeriesTally } from './events/series-tally.ts'
 import { WaitHistogram } from './events/wait-histogram.ts'
 import { listed, listTasks } from './define/task-list.ts'
 import { Wakeup } from './events/wakeup.ts'
@@ -50,6 +58,12 @@ export class Sluice {
   readonly limits: LimitsApi
   /** Stored jobs: read, cancel, retry, explain. */
   readonly jobs: JobsApi
+  /** The queues of the store: look, pause, resume, bound, drain. */
+  readonly queues: QueuesApi
+  /** The workers of the store, with what they run. */
+  readonly workers: WorkersApi
+  /** The tasks of the store, with their jobs by state. */
+  readonly tasks: TasksApi
   /** Schedules: list, read, remove. */
   readonly schedules: SchedulesApi
   /** Flows: start chains, groups and batches; read, explain, signal, retry and cancel any flow. */
@@ -60,6 +74,7 @@ export class Sluice {
   readonly #queueLimits: QueueLimits
   readonly #events: Events
   readonly #waits = new WaitHistogram()
+  readonly #series = new SeriesTally(() => this.#settings.clock.now())
   /** Null until its backend is loaded. */
   #store: Store | null = null
   readonly #load: () => Promise<Store>
@@ -69,6 +84,7 @@ export class Sluice {
   readonly #enqueuer: Enqueuer
   readonly #flowEngine: FlowEngine
   readonly #servedQueues: ServedQueues
+  readonly #budgets: PlainCode
   readonly #unbind: (() => void)[]
   readonly #detach: (() => void) | undefined
   readonly #wakeup = new Wakeup()
@@ -86,9 +102,7 @@ export class Sluice {
   constructor(options: SluiceOptions) {
     const settings = (this.#settings = settingsOf(options))
     const { clock, logger } = settings
-    this.#registry = new LimitRegistry((message) => logger.warn({}, message))
-    for (const use of specsOf(options.limits, 'new Sluice')) this.#registry.add(use, 'the limits of new Sluice')
-    for (const { queue, specs } of settings.queues) for (const use of specs) this.#registry.add(use, `queue ${queue}`)
+    this.#registry = registryOf(options, settings)
     this.#tasks = listTasks(options.tasks, options.workflows ?? [], this.#registry)
     const queueLimits = (this.#queueLimits = new QueueLimits(settings.queues, this.#registry))
     this.#events = new Events(
@@ -100,7 +114,6 @@ export class Sluice {
     if (typeof options.store === 'object') this.#store = options.store
     const calls = (this.#calls = { newId: createIds(clock), clock, limits: this.#registry, queueLimits })
     const store = async (): Promise<Store> => (await this.#opening.done()).store
-    this.#servedQueues = new ServedQueues({ clock, logger, store })
     const cancelRun = async (job: string): Promise<void> => this.#worker?.cancel(job)
     const changing: Changing = (uses, change) => this.#worker?.changing(uses, change) ?? change()
     const parts = {
@@ -109,13 +122,14 @@ export class Sluice {
       calls,
       store,
       limits: this.#registry,
+      budgets: (this.#budgets = new PlainCode(clock, this.#registry, this.#wakeup, () => this.#openForOthers())),
       tasks: this.#tasks,
       workflows: definitionsOf(options.workflows),
       events: this.#events,
       waits: this.#waits,
       results: (this.#results = new Results(store, clock)),
       wakeup: this.#wakeup,
-      servedQueues: this.#servedQueues,
+      servedQueues: (this.#servedQueues = new ServedQueues({ clock, logger, store })),
     }
     const calling = {
       ...parts,
@@ -131,6 +145,9 @@ export class Sluice {
     })
     this.limits = new LimitsApi({ ...parts, changing })
     this.jobs = new JobsApi({ ...parts, cancelRun })
+    this.queues = new QueuesApi(parts)
+    this.workers = new WorkersApi(parts)
+    this.tasks = new TasksApi(parts)
     this.schedules = new SchedulesApi(parts)
     this.flows = new FlowsApi({ ...calling, store, cancelRun })
     const starter = new FlowStarter({ ...calling, flows: this.#flowEngine, place: this.#place.identity })
@@ -147,7 +164,12 @@ export class Sluice {
       ...options.tasks.map((each) => bind(each, this.#enqueuer)),
       ...(options.workflows ?? []).map((each) => bindWorkflow(each, starter)),
     ]
-    this.#detach = clock.attach?.({
+    this.#detach = this.#attach(clock)
+  }
+
+  /** Lets a manual clock wait for this engine. */
+  #attach(clock: Clock): (() => void) | undefined {
+    return clock.attach?.({
       pending: () => this.#isLoading || (this.#store?.pending ?? false),
       running: () => this.#worker?.running ?? 0,
     })
@@ -250,18 +272,20 @@ export class Sluice {
 
   async #openStore(): Promise<OpenStore> {
     refuseFakedTimers()
-    const store = this.#store ?? (await this.#loadStore())
-    await store.open()
+    const opened = this.#store ?? (await this.#loadStore())
+    await opened.open()
     const definitions = this.#registry.definitions()
-    const changed = await store.define(definitions)
+    const changed = await opened.define(definitions)
     this.#registry.stored(definitions)
     const declared = this.#queueLimits.declared()
-    if (declared.length > 0) changed.push(...(await store.declareQueues(declared)))
+    if (declared.length > 0) changed.push(...(await opened.declareQueues(declared)))
     for (const { queue, stripes } of this.#settings.queues)
-      if (stripes !== null) await store.stripeQueue(queue, stripes)
+      if (stripes !== null) await opened.stripeQueue(queue, stripes)
+    const parts = { events: this.#events, wakeup: this.#wakeup, limits: this.#registry, newId: this.#calls.newId }
+    const { store, budgets } = await withBackends(opened, this.#settings, parts)
     const reporter = this.#reporterOf(store)
     const resolver = new Resolver(store, this.#tasks, this.#calls, this.#settings.trouble, reporter)
-    this.#open = { store, reporter, resolver }
+    this.#open = { store, reporter, resolver, budgets }
     if (changed.length > 0) this.#wakeup.notify('work')
     return this.#open
   }
@@ -303,6 +327,7 @@ export class Sluice {
     this.#worker = await Worker.start({
       store,
       reporter,
+      series: this.#series,
       settings: this.#settings,
       queues: queues
         .filter(({ concurrency }) => concurrency > 0)
@@ -312,6 +337,7 @@ export class Sluice {
       flows: this.#flowEngine,
       events: this.#events,
       wakeup: this.#wakeup,
+      budgets: this.#open?.budgets ?? null,
       instrumentation: () => this.#enqueuer.instrumentation,
     })
   }
@@ -322,6 +348,7 @@ export class Sluice {
       store,
       events: this.#events,
       waits: this.#waits,
+      series: this.#series,
       limits: this.#registry,
       tasks: this.#tasks,
       results: this.#results,
@@ -349,8 +376,10 @@ export class Sluice {
   async #endInOrder(withinMs: number): Promise<void> {
     await this.#starting.settled()
     await this.#worker?.stop(withinMs)
+    await this.#budgets.close()
     await this.#opening.settled()
     await this.#open?.resolver.stop()
+    await this.#open?.budgets?.stop()
     this.#letGo()
     await this.#store?.close()
     this.#detach?.()

@@ -8,12 +8,16 @@ import type { WorkflowDefinition } from './define/workflow.ts'
 import type { Events } from './events/events.ts'
 import type { Wakeup } from './events/wakeup.ts'
 import type { FlowStarter } from './run/start-flows.ts'
+import type { Budgets } from './run/budgets.ts'
+import type { PlainCode } from './run/plain-code.ts'
 import type { Reporter } from './run/report.ts'
 
 /** The open store of an engine, and the reporter of its writes. */
 export interface OpenStore {
   readonly store: Store
   readonly reporter: Reporter
+  /** The budgets that backends keep; null: there are none. */
+  readonly budgets: Budgets | null
 }
 
 /** The internals that an engine shares with the floors above it. They are not public: `internalsOf` returns them. */
@@ -26,6 +30,8 @@ export interface EngineInternals {
   readonly events: Events
   readonly wakeup: Wakeup
   readonly newId: () => string
+  /** Its store's budgets for code without jobs. */
+  readonly budgets: PlainCode
   /** The workflows that it lists, and what starts their flows. */
   readonly workflows: ReadonlyMap<string, WorkflowDefinition>
   readonly starter: FlowStarter

@@ -21,6 +21,6 @@ export { child, type ArrivalOptions, type Child, type Move, type Settled, type T
 export { FlowFailed } from '../engine/run/start-flows.ts'
 export { StepFailed } from '../flows/shared/failures.ts'
 export type { StepContext } from '../flows/shared/step-context.ts'
-export type { KeyedByPath, Path, StepLimit } from '../flows/shared/step-limits.ts'
+export type { KeyedByFunction, KeyedByPath, Path, StepLimit } from '../flows/shared/step-limits.ts'
 export type { Flow, Schemas, Startable, StartOptions } from '../flows/shared/startable.ts'
 export type { FlowAddress } from '../engine/define/workflow.ts'

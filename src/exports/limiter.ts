@@ -14,11 +14,12 @@ export type { FetchOptions } from '../limiter/client/fetch.ts'
 export type {
   AcquireOptions,
   Confirmed,
-  Limiter,
   LimiterEvents,
   Reservation,
   RunContext,
-} from '../limiter/client/limiter.ts'
+  RunOptions,
+} from '../limiter/client/calls.ts'
+export type { Limiter } from '../limiter/client/limiter.ts'
 export type { Permit } from '../limiter/client/permit.ts'
 export type { Use } from '../limiter/client/uses.ts'
 export type {

@@ -11,11 +11,23 @@ export interface Access {
   readonly scopes: ReadonlySet<Scope>
   /** Null: the header decides. */
   readonly tenant: string | null
+  /** Without a tenant it sees the things of all tenants, by their stored names. */
+  readonly allTenants: boolean
   mayName(queue: string): boolean
+  /** The queues that it may name; one that ends with `*` stands for all with that beginning. */
+  readonly queues: readonly string[]
   /** Every queue is open to it. */
   readonly everywhere: boolean
   /** The one queue that the token names, if it names exactly one. */
   readonly onlyQueue: string | null
+}
+
+/** Finds out who sends a request. */
+export interface Gate {
+  /** There are no tokens: every caller has full access. */
+  readonly open: boolean
+  /** @throws {Refusal} 401 */
+  of(request: Request): Access | Promise<Access>
 }
 
 /** The rights of callers, by the header of a request. */
@@ -41,7 +53,9 @@ const ANYBODY: Access = {
   name: 'anybody',
   scopes: new Set<Scope>(['producer', 'worker', 'reader', 'operator', 'admin']),
   tenant: null,
+  allTenants: true,
   mayName: () => true,
+  queues: ['*'],
   everywhere: true,
   onlyQueue: null,
 }
@@ -129,6 +143,8 @@ function accessOf({ name, scopes, queues, tenant }: CheckedToken): Access {
     name,
     scopes,
     tenant,
+    allTenants: tenant === null && scopes.has('admin'),
+    queues,
     everywhere: queues.includes('*'),
     onlyQueue: queues.length === 1 && only !== undefined && !only.endsWith('*') ? only : null,
     mayName: (queue) =>

@@ -11,12 +11,17 @@ export interface Change {
   readonly action: string
   readonly subject: string
   readonly requestId?: string
+  /** The address that the request came from; null: unknown. */
+  readonly from?: string | null
+  /** Why, in the words of the caller; null: none were given. */
+  readonly reason?: string | null
   /** The request. */
   readonly request: unknown
 }
 
 /** The record of a longer request holds its size only. */
 const LONGEST_DETAIL = 4096
+const LONGEST_REASON = 1000
 
 /** Records every change made through this server: a row of the audit table, and a line of the log. */
 export class Auditor {
@@ -31,12 +36,11 @@ export class Auditor {
   }
 
   /** Records a change. If the row cannot be written, the log says so and the change stands. */
-  async record({ who, tenant, action, subject, requestId, request }: Change): Promise<void> {
-    const text = JSON.stringify({ request_id: requestId, asked: request })
+  async record({ who, tenant, action, subject, requestId, from, reason, request }: Change): Promise<void> {
+    const about = { request_id: requestId, from: from ?? undefined, reason: reason?.slice(0, LONGEST_REASON) }
+    const text = JSON.stringify({ ...about, asked: request })
     const detail =
-      text.length <= LONGEST_DETAIL
-        ? text
-        : JSON.stringify({ request_id: requestId, asked_bytes: Buffer.byteLength(text) })
+      text.length <= LONGEST_DETAIL ? text : JSON.stringify({ ...about, asked_bytes: Buffer.byteLength(text) })
     const fields = { token: who, ...(tenant !== '' && { tenant }), action, subject, requestId }
     this.#logger.info(fields, 'change')
     try {

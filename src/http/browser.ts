@@ -27,6 +27,19 @@ export function refusePages(request: Request, isHost: ((host: string) => boolean
     )
 }
 
+/**
+ * Refuses a change that a page of another site may have sent with the rights of its reader. Such a page can neither set
+ * a header of its own nor send a token that it does not know.
+ * @throws {Refusal} 403
+ */
+export function refuseForged({ headers, method }: Request): void {
+  if (method === 'GET' || method === 'HEAD') return
+  const site = headers.get('sec-fetch-site')
+  if (site === 'cross-site' || site === 'same-site') throw denied('The request comes from a page of another site.')
+  if (!headers.has('x-sluice-request') && !/^bearer /i.test(headers.get('authorization') ?? ''))
+    throw denied('The change has no proof of its origin. Send a bearer token, or the header X-Sluice-Request: 1.')
+}
+
 function hostOf(origin: string): string | null {
   return URL.canParse(origin) ? new URL(origin).host : null
 }

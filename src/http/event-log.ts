@@ -65,6 +65,7 @@ const NAMES = [
   'job.recovered',
   'rate_limit.exceeded',
   'rate_limit.released',
+  'rate_limit.shadow',
   'rate_limit.dropped',
   'rate_limit.dynamic_adjusted',
   'rate_limit.unknown',

@@ -1,5 +1,6 @@
-import { type Access, type AccessList, requireRight } from './access.ts'
-import { refusePages } from './browser.ts'
+import { type Access, type Gate, requireRight } from './access.ts'
+import { refuseForged, refusePages } from './browser.ts'
+import { addressOf } from './caller-address.ts'
 import { checked } from './checked.ts'
 import type { Call, Operation, Reply } from './operation.ts'
 import { PushGate } from './push-gate.ts'
@@ -19,7 +20,9 @@ const OPEN: Access = {
   name: 'nobody',
   scopes: new Set(),
   tenant: null,
+  allTenants: false,
   mayName: () => false,
+  queues: [],
   everywhere: false,
   onlyQueue: null,
 }
@@ -27,7 +30,7 @@ const OPEN: Access = {
 /** The parts that a handler works with. */
 export interface HandlerOptions {
   readonly server: Server
-  readonly access: AccessList
+  readonly access: Gate
   /** Returns whether a host name is the server's, while it has no tokens; null: any is. */
   readonly isHost: ((host: string) => boolean) | null
   /** Null: requests are not limited. */
@@ -78,7 +81,8 @@ export class Handler {
     const fields = { ...entry, method, operation: operation?.name, status: reply.status, ms }
     if (operation?.probe && reply.status < 500) logger.debug(fields, 'request')
     else logger.info(fields, 'request')
-    return responseOf(reply, requestId, { head: request.method === 'HEAD', last: !ready() })
+    const mediaType = operation?.api === 'monitor' ? 'application/json' : MEDIA_TYPE
+    return responseOf(reply, requestId, { head: request.method === 'HEAD', last: !ready(), mediaType })
   }
 
   async #run(request: Request, operation: Operation, params: Record<string, string>, entry: LogEntry): Promise<Reply> {
@@ -93,9 +97,11 @@ export class Handler {
       )
     const open = operation.right.scope === null
     if (!open && this.#options.access.open) refusePages(request, this.#options.isHost)
-    const access = open ? OPEN : this.#options.access.of(headers.get('authorization'))
+    const again = async (): Promise<Access> => this.#options.access.of(request)
+    const access = open ? OPEN : await again()
     if (!open) entry.token = access.name
     if (!open) requireRight(access, operation.right)
+    if (operation.api === 'monitor') refuseForged(request)
     const left = open ? {} : requests?.take(access)
     const tenant = tenantOf(access, headers.get('x-ojs-tenant'))
     if (tenant !== '') entry.tenant = tenant
@@ -108,23 +114,29 @@ export class Handler {
       body: checked(operation.body, body, 'body'),
       tenant,
       access,
+      again,
+      search: () => new URL(request.url).searchParams,
       gone: () => request.signal,
       header: (name) => headers.get(name),
       requestId: entry.requestId,
+      from: addressOf(request),
     }
     const run = (): Promise<Reply> => operation.run(call as Call<never, never, never>)
     const { scope } = operation.right
     const gate = this.#gate
     const reply = await (scope === 'producer' ? gate.push(run) : scope === 'worker' ? gate.work(run) : run())
-    if (operation.right.audited && operation.method !== 'GET' && reply.status < 400)
+    if (operation.right.audited && operation.method !== 'GET' && reply.status < 400 && !reply.unchanged)
       await server.auditor.record({
         who: access.name,
         tenant,
         action: operation.name.replace(/_at_.*$/, ''),
         subject: new URL(request.url).pathname,
         requestId: entry.requestId,
+        from: addressOf(request),
+        reason: reasonIn(body) ?? reasonIn(call.query),
         request: body,
       })
+    if (operation.right.audited && operation.method !== 'GET') server.monitor.changes.noteAll()
     return { ...reply, headers: { ...left, ...reply.headers } }
   }
 
@@ -149,6 +161,11 @@ function tenantOf(access: Access, header: string | null): string {
   throw new Refusal(403, 'permission_denied', `The token may not act for the tenant ${tenant}.`)
 }
 
+function reasonIn(part: unknown): string | null {
+  const { reason } = Object(part) as { readonly reason?: unknown }
+  return typeof reason === 'string' ? reason : null
+}
+
 function queryOf({ url }: Request): Record<string, string> {
   return Object.fromEntries(new URL(url).searchParams)
 }
@@ -165,7 +182,7 @@ function unserved(method: string, path: string, served: readonly string[]): Repl
 function responseOf(
   { status, body, headers }: Reply,
   requestId: string,
-  { head, last }: { readonly head: boolean; readonly last: boolean },
+  { head, last, mediaType }: { readonly head: boolean; readonly last: boolean; readonly mediaType: string },
 ): Response {
   const raw = body === null || body instanceof ReadableStream || headers?.['Content-Type'] === 'text/plain'
   const content = raw ? (body as string | ReadableStream | null) : JSON.stringify(body)
@@ -174,7 +191,7 @@ function responseOf(
   // A plain object instead of Headers: the adapter writes it unchanged.
   const all = {
     // A 204 has no body, and so no content type.
-    ...(status !== 204 && { 'Content-Type': MEDIA_TYPE }),
+    ...(status !== 204 && { 'Content-Type': mediaType }),
     'OJS-Version': VERSION,
     'X-Request-Id': requestId,
     // A stopping server does not wait for clients to close their connections.

@@ -2,10 +2,12 @@ import { SluiceError } from '../base/errors.ts'
 import { checkMethods, checkOptions, show } from '../base/options.ts'
 import { Sluice } from '../engine/engine.ts'
 import type { Clock } from '../base/clock.ts'
+import type { LimitBackend } from '../limiter/contract/limiter.ts'
 import type { Logger } from '../base/logger.ts'
 import type { Policy } from '../policy/limits/policy.ts'
 import type { Bounds } from './bounds.ts'
 import type { ServedLimits } from './limit-rules.ts'
+import type { Redact } from './monitor/redact.ts'
 import type { Token } from './token.ts'
 
 /** The options of a server. */
@@ -25,6 +27,11 @@ export interface HttpOptions {
    * whose own name was pointed at the server.
    */
   readonly isHost?: (host: string) => boolean
+  /**
+   * Where the budgets of `/limiter/v1` live: `memory:`, `redis://host`, `nats://host`, or a backend. Default: the store,
+   * where they are those of its jobs.
+   */
+  readonly budgets?: string | LimitBackend
   /** The engine's clock; default: the system's. */
   readonly clock?: Clock
   /** Any pino-like object; default: no log. */
@@ -35,6 +42,11 @@ export interface HttpOptions {
   readonly requests?: Policy | string
   /** The bounds of one tenant, one token and one answer; each has a default. */
   readonly bounds?: Bounds
+  /**
+   * The monitor hides these in payloads, results and metadata: values of these keys, beside those that look like secrets;
+   * or a function `(path, value) => shown`; or false, nothing.
+   */
+  readonly redact?: Redact
   /** Extensions for test suites: directives in jobs, and an operation that empties the store; default false. */
   readonly testMode?: boolean
   /** The backend of the store, for the manifest. */
@@ -45,12 +57,14 @@ const KNOWN = [
   'sluice',
   'tokens',
   'limits',
+  'budgets',
   'isHost',
   'clock',
   'logger',
   'maxBodyBytes',
   'requests',
   'bounds',
+  'redact',
   'testMode',
   'backend',
 ] as const

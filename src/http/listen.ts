@@ -3,6 +3,7 @@ import { getRequestListener } from '@hono/node-server'
 import { systemClock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
 import type { HttpApp } from './app.ts'
+import { noteAddress } from './caller-address.ts'
 import { badRequest, hangUp, notExpected, refuse, responseOf } from './http-errors.ts'
 
 /** The address of a server, and its timeouts. */
@@ -38,14 +39,20 @@ export function isLoopback(host: string): boolean {
 }
 
 /** Serves an app over HTTP/1.1. @throws {SluiceError} `server.listen` */
-export async function listen(app: HttpApp, options: ListenOptions): Promise<Listening> {
+export async function listen(app: Pick<HttpApp, 'fetch'>, options: ListenOptions): Promise<Listening> {
   const { port, host, headersTimeoutMs = HEADERS_TIMEOUT_MS, requestTimeoutMs = REQUEST_TIMEOUT_MS } = options
   // The adapter replaces the global Request and Response by its light ones: this process belongs to the server.
-  const answer = getRequestListener((request: Request) => app.fetch(request), {
-    // HTTP/1.0 has requests without a Host.
-    hostname: 'localhost',
-    errorHandler: () => responseOf(badRequest('The address of the request is invalid.')),
-  })
+  const answer = getRequestListener(
+    (request: Request, { incoming }) => {
+      noteAddress(request, incoming.socket.remoteAddress)
+      return app.fetch(request)
+    },
+    {
+      // HTTP/1.0 has requests without a Host.
+      hostname: 'localhost',
+      errorHandler: () => responseOf(badRequest('The address of the request is invalid.')),
+    },
+  )
   const server = createServer(
     {
       headersTimeout: headersTimeoutMs,

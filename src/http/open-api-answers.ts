@@ -131,7 +131,10 @@ export const ANSWER_SCHEMAS: Readonly<Record<string, object>> = {
     required: ['name', 'state', 'attempt', 'started_at', 'finished_at', 'waited_ms', 'waited_for', 'until', 'error'],
     properties: {
       name: { type: 'string' },
-      state: { type: 'string', enum: ['done', 'running', 'waiting', 'sleeping', 'awaiting', 'failed', 'skipped'] },
+      state: {
+        type: 'string',
+        enum: ['pending', 'done', 'running', 'waiting', 'sleeping', 'awaiting', 'failed', 'skipped'],
+      },
       attempt: { type: 'integer' },
       started_at: { type: ['string', 'null'], format: 'date-time' },
       finished_at: { type: ['string', 'null'], format: 'date-time' },
@@ -169,6 +172,39 @@ const listing = (name: string, schema: object, beside: Readonly<Record<string, o
   additionalProperties: true,
 })
 const ANY = { type: 'object', additionalProperties: true }
+const PERMIT = {
+  type: ['object', 'null'],
+  required: ['id', 'limits'],
+  properties: {
+    id: { type: 'string' },
+    limits: {
+      type: 'array',
+      items: {
+        type: 'object',
+        required: ['limit', 'key'],
+        properties: { limit: { type: 'string' }, key: nullable('string') },
+      },
+    },
+  },
+}
+const UNITS = {
+  type: 'object',
+  required: ['granted'],
+  properties: {
+    granted: { type: 'boolean' },
+    granted_at_us: { type: 'integer' },
+    permit: PERMIT,
+    limit: { type: 'string' },
+    key: nullable('string'),
+    retry_after_ms: nullable('number'),
+  },
+}
+const ofUnits = (name: string, schema: object, beside: Readonly<Record<string, object>> = {}): object => ({
+  type: 'object',
+  required: [name],
+  properties: { [name]: schema, ...beside },
+})
+const LISTED = { type: 'array', items: { type: 'string' } }
 const OF: Readonly<Record<string, object>> = {
   enqueueJob: holding('job', ref('Job')),
   getJob: holding('job', ref('Job')),
@@ -197,6 +233,33 @@ const OF: Readonly<Record<string, object>> = {
   createWorkflow: holding('workflow', ref('Workflow')),
   getWorkflow: holding('workflow', ref('Workflow')),
   cancelWorkflow: holding('workflow', ref('Workflow')),
+  acquireUnits: holding('answers', { type: 'array', items: UNITS }),
+  reserveUnits: ofUnits(
+    'booked',
+    { type: 'boolean' },
+    {
+      id: { type: 'string' },
+      start_after_ms: { type: 'number' },
+      limit: { type: 'string' },
+      key: nullable('string'),
+      retry_after_ms: nullable('number'),
+    },
+  ),
+  confirmReservation: ofUnits(
+    'state',
+    { type: 'string', enum: ['go', 'wait', 'gone'] },
+    {
+      granted_at_us: { type: 'integer' },
+      permit: PERMIT,
+      start_after_ms: { type: 'number' },
+      limit: { type: 'string' },
+      key: nullable('string'),
+    },
+  ),
+  releasePermits: holding('cancelled', LISTED),
+  extendPermits: holding('ended', LISTED),
+  penalizeBucket: holding('changed', { type: 'boolean' }),
+  listBudgets: holding('limits', { type: 'array', items: ANY }),
   startFlow: {
     type: 'object',
     required: ['id', 'duplicate'],
@@ -230,7 +293,8 @@ const OF: Readonly<Record<string, object>> = {
 /** The body of an operation's success: its content type and schema. */
 export function answerOf(operation: string, mediaType: string): { readonly content: Record<string, object> } {
   if (operation === 'metrics') return { content: { 'text/plain': { schema: { type: 'string' } } } }
-  if (operation === 'streamEvents') return { content: { 'text/event-stream': { schema: { type: 'string' } } } }
+  if (operation === 'streamEvents' || operation === 'monitorStream')
+    return { content: { 'text/event-stream': { schema: { type: 'string' } } } }
   return { content: { [mediaType]: { schema: OF[operation] ?? ANY } } }
 }
 
@@ -248,6 +312,9 @@ const EXAMPLES: Readonly<Record<string, unknown>> = {
   },
   enqueueBatch: { jobs: [{ type: 'mail.send', args: ['a@acme.test'], options: { queue: 'mail' } }] },
   fetchJobs: { queues: ['mail'], worker_id: 'worker-1', count: 1, wait: 'PT20S' },
+  acquireUnits: { requests: [{ uses: [{ limit: 'crm', key: 'acme' }] }], wait_ms: 5000 },
+  reserveUnits: { uses: [{ limit: 'crm', key: 'acme' }], at_most_ms: 60_000 },
+  penalizeBucket: { limit: 'crm', key: 'acme', for_ms: 30_000 },
   ackJob: { job_id: ID, worker_id: 'worker-1', attempt: 1, result: { sent: true } },
   nackJob: { job_id: ID, error: { code: 'handler_error', message: 'the API answered 429', retry_after: 30 } },
   heartbeat: { worker_id: 'worker-1', active_jobs: [ID] },

@@ -5,7 +5,7 @@ import type { Operation } from './operation.ts'
 const MEDIA_TYPE = 'application/openjobspec+json'
 
 /** The OpenAPI 3.1 document of these operations, made of the schemas that check their requests. */
-export function openApi(operations: readonly Operation[], version: string): Record<string, unknown> {
+export function openApi(operations: readonly Operation[], version: string, title: string): Record<string, unknown> {
   const paths: Record<string, Record<string, unknown>> = {}
   for (const operation of operations) {
     const path = operation.path.replaceAll(/:([a-z]+)/g, '{$1}')
@@ -14,7 +14,7 @@ export function openApi(operations: readonly Operation[], version: string): Reco
   return {
     openapi: '3.1.0',
     info: {
-      title: 'Sluice: Open Job Spec',
+      title,
       version,
       description: CONVENTIONS,
       license: { name: 'MIT', identifier: 'MIT' },
@@ -55,12 +55,15 @@ function describe({
   params,
   query,
   body,
+  api,
+  answer,
   answers,
 }: Operation): Record<string, unknown> {
+  const mediaType = api === 'monitor' ? 'application/json' : MEDIA_TYPE
   const refusal = {
     description: 'The server refused the request.',
     headers: { 'Retry-After': { description: 'Seconds; with 429 and 503.', schema: { type: 'integer' } } },
-    content: { [MEDIA_TYPE]: { schema: { $ref: '#/components/schemas/Error' } } },
+    content: { [mediaType]: { schema: { $ref: '#/components/schemas/Error' } } },
   }
   const parameters = [...parametersOf(params, 'path'), ...parametersOf(query, 'query')]
   return {
@@ -73,7 +76,7 @@ function describe({
       requestBody: {
         required: !body.safeParse(undefined).success,
         content: {
-          [MEDIA_TYPE]: { schema: schemaOf(body), ...(exampleOf(name) !== undefined && { example: exampleOf(name) }) },
+          [mediaType]: { schema: schemaOf(body), ...(exampleOf(name) !== undefined && { example: exampleOf(name) }) },
         },
       },
     }),
@@ -81,7 +84,12 @@ function describe({
       ...Object.fromEntries(
         Object.entries(answers).map(([status, description]) => [
           status,
-          { description, ...answerOf(name, MEDIA_TYPE) },
+          {
+            description,
+            ...(answer
+              ? { content: { [mediaType]: { schema: schemaOf(answer, 'output') } } }
+              : answerOf(name, mediaType)),
+          },
         ]),
       ),
       default: refusal,
@@ -117,8 +125,8 @@ function flat(schema: ObjectSchema): { properties: Record<string, unknown>; requ
   }
 }
 
-function schemaOf(schema: z.ZodType): ObjectSchema {
-  const { $schema: _dialect, ...json } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }) as Record<
+function schemaOf(schema: z.ZodType, io: 'input' | 'output' = 'input'): ObjectSchema {
+  const { $schema: _dialect, ...json } = z.toJSONSchema(schema, { io, unrepresentable: 'any' }) as Record<
     string,
     unknown
   >

@@ -4,7 +4,7 @@ import { type Right, rightOf } from './rights.ts'
 import type { Server } from './server.ts'
 
 /** The methods that operations have. */
-export type Method = 'GET' | 'POST' | 'PUT' | 'DELETE'
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /** One checked request: the input of its operation. */
 export interface Call<P, Q, B> {
@@ -15,11 +15,17 @@ export interface Call<P, Q, B> {
   /** Empty: none. */
   readonly tenant: string
   readonly access: Access
+  /** The parts of the query, as they were sent. */
+  readonly search: () => URLSearchParams
+  /** The caller's rights at this moment, for an answer that stays open. @throws {Refusal} 401 */
+  readonly again: () => Promise<Access>
   /** Aborts when the client has disconnected. */
   readonly gone: () => AbortSignal
   /** A header of the request; null if it is absent. */
   readonly header: (name: string) => string | null
   readonly requestId: string
+  /** The address that the request came from; null: unknown. */
+  readonly from: string | null
 }
 
 /** The answer of an operation. */
@@ -28,6 +34,8 @@ export interface Reply {
   /** Sent as JSON, unless it is a text or a stream with its own content type. */
   readonly body: unknown
   readonly headers?: Readonly<Record<string, string>>
+  /** It has changed nothing, so it is not recorded. */
+  readonly unchanged?: true
 }
 
 /** One operation: its path, its input and its work. The same schemas check requests and make the OpenAPI document. */
@@ -43,15 +51,24 @@ export interface Operation {
   readonly testOnly: boolean
   /** Monitors call it every few seconds: it gets no line in the log. */
   readonly probe: boolean
+  /** Its conventions: those of the Open Job Spec, or those of the monitor. */
+  readonly api: 'ojs' | 'monitor'
   readonly params: z.ZodType | null
   readonly query: z.ZodType | null
   readonly body: z.ZodType | null
   /** Its statuses beside refusals, with their meanings. */
   readonly answers: Readonly<Record<number, string>>
+  /** The body of its success; null: another table describes it. */
+  readonly answer: z.ZodType | null
   run(call: Call<never, never, never>): Promise<Reply>
 }
 
-interface Spec<P extends z.ZodType | undefined, Q extends z.ZodType | undefined, B extends z.ZodType | undefined> {
+/** The parts of an operation, as its file writes them. */
+export interface Spec<
+  P extends z.ZodType | undefined,
+  Q extends z.ZodType | undefined,
+  B extends z.ZodType | undefined,
+> {
   readonly method: Method
   readonly path: string
   /** Its row in the table of rights. */
@@ -59,14 +76,17 @@ interface Spec<P extends z.ZodType | undefined, Q extends z.ZodType | undefined,
   readonly summary: string
   readonly testOnly?: true
   readonly probe?: true
+  readonly api?: 'monitor'
   readonly params?: P
   readonly query?: Q
   readonly body?: B
   readonly answers: Readonly<Record<number, string>>
+  readonly answer?: z.ZodType
   run(call: Call<Out<P>, Out<Q>, Out<B>>): Promise<Reply>
 }
 
-type Out<S> = S extends z.ZodType ? z.output<S> : undefined
+/** The output of a schema; undefined without one. */
+export type Out<S> = S extends z.ZodType ? z.output<S> : undefined
 
 /** Defines an operation. */
 export function operation<
@@ -74,15 +94,17 @@ export function operation<
   Q extends z.ZodType | undefined = undefined,
   B extends z.ZodType | undefined = undefined,
 >(spec: Spec<P, Q, B>): Operation {
-  const { testOnly = false, probe = false, params, query, body } = spec
+  const { testOnly = false, probe = false, api = 'ojs', params, query, body, answer } = spec
   return {
     ...spec,
     right: rightOf(spec.name),
     testOnly,
     probe,
+    api,
     params: params ?? null,
     query: query ?? null,
     body: body ?? null,
+    answer: answer ?? null,
     run: (call) => spec.run(call),
   }
 }

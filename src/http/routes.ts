@@ -4,6 +4,10 @@ import { alias } from './operation.ts'
 import { cancelFlow, retryFlow, signalFlow } from './flows/act-on-flows.ts'
 import { explainFlow, getFlow, listFlows } from './flows/look-at-flows.ts'
 import { startFlow } from './flows/start-flow.ts'
+import * as units from './limiter/acquire.ts'
+import * as permits from './limiter/corrections.ts'
+import { getBudget, listBudgets } from './limiter/limits.ts'
+import { MONITOR_ROUTES } from './monitor/routes.ts'
 import { ack } from './ojs/ack.ts'
 import { activateJob } from './ojs/activate-job.ts'
 import { listAudit } from './ojs/admin-audit.ts'
@@ -49,6 +53,15 @@ export const ROUTES: readonly Operation[] = [
   activateJob,
   putProgress,
   getProgress,
+  units.acquire,
+  units.reserve,
+  units.confirm,
+  permits.release,
+  permits.extend,
+  permits.charge,
+  permits.penalize,
+  listBudgets,
+  getBudget,
   fetchJobs,
   ack,
   nack,
@@ -111,5 +124,6 @@ export const ROUTES: readonly Operation[] = [
   deadAdmin.adminRetryDeadLetter,
   deadAdmin.adminDeleteDeadLetter,
   listAudit,
+  ...MONITOR_ROUTES,
   reset,
 ]

@@ -4,10 +4,12 @@ import type { Sluice } from '../engine/engine.ts'
 import type { Remote } from '../remote/remote.ts'
 
 import type { Auditor } from './auditor.ts'
+import type { Budgets } from './budgets.ts'
 import type { Bounds } from './bounds.ts'
 import type { EventLog } from './event-log.ts'
 import type { HeldOpen } from './held-open.ts'
 import type { LimitRules } from './limit-rules.ts'
+import type { Monitor } from './monitor/monitor.ts'
 import type { TenantNames } from './tenant-names.ts'
 import type { StoreHealth } from './store-health.ts'
 import type { QueueCounts } from './queue-counts.ts'
@@ -33,6 +35,8 @@ export interface Server {
   readonly counts: QueueCounts
   readonly health: StoreHealth
   readonly auditor: Auditor
+  /** The budgets that `/limiter/v1` asks for. */
+  readonly budgets: Budgets
   /** The limits of the configuration. */
   readonly limits: LimitRules
   readonly bounds: Required<Bounds>
@@ -40,6 +44,8 @@ export interface Server {
   readonly heldOpen: HeldOpen
   /** The numbers of limits, schedules and queues of each tenant. */
   readonly names: TenantNames
+  /** The parts that all viewers of the monitor share. */
+  readonly monitor: Monitor
   /** Aborts when the server closes. */
   readonly closing: AbortSignal
 }

@@ -68,6 +68,20 @@ export interface FlowRecord extends Tally {
   readonly parentStep: string | null
   /** Why a workflow flow failed. */
   readonly error: JobError | null
+  /** Whose it is; null: a plain flow. */
+  readonly owner: FlowOwner | null
+}
+
+/** The tenant of a workflow flow (empty: none), and the queue, by its own name, that a caller must be allowed to name. */
+export interface FlowOwner {
+  readonly tenant: string
+  readonly queue: string
+}
+
+/** The owner of a flow that no client has started: that of its queue, whose name may begin with a tenant and a slash. */
+export function ownerOfQueue(queue: string): FlowOwner {
+  const at = queue.lastIndexOf('/')
+  return { tenant: queue.slice(0, Math.max(0, at)), queue: queue.slice(at + 1) }
 }
 
 /** Filters for a list of flows. */
@@ -80,6 +94,10 @@ export interface FlowQuery {
   /** Plain flows are left out. */
   readonly isWorkflow?: true
   readonly key?: string
+  /** Only flows of this tenant (empty: of none), without plain ones. */
+  readonly tenant?: string
+  /** Only flows whose owner has one of these queues; one that ends with `*` stands for all with that beginning. */
+  readonly queues?: readonly string[]
   /** 1 to 1,000; default 100. */
   readonly limit?: number
   /** Only flows older than this one (its `seq`), for paging. */

@@ -1,5 +1,6 @@
 import type { FlowPlace, FlowRun } from './flow.ts'
 import type { JobError } from './job-error.ts'
+import type { JobMatch } from './job-filter.ts'
 import type { JobState } from './job-state.ts'
 import type { UniqueRule } from './unique-key.ts'
 
@@ -107,6 +108,16 @@ export interface GrantedJob {
   readonly extra: string | null
   /** The buckets charged, in the order of its lane. */
   readonly uses: readonly { readonly limit: string; readonly key: string; readonly weight: number }[]
+  /**
+   * The limits in shadow mode that would have delayed this start (null: until a permit had returned), or ended it.
+   * Absent: none would.
+   */
+  readonly shadowed?: readonly {
+    readonly limit: string
+    readonly key: string
+    readonly delayUs: number | null
+    readonly drops: boolean
+  }[]
   /** Those of them that keep their starts apart, and how far; absent: none does. */
   readonly strict?: readonly { readonly limit: string; readonly key: string; readonly gapUs: number }[]
   /** Absent: the job belongs to no schedule. */
@@ -115,17 +126,18 @@ export interface GrantedJob {
   readonly flow?: FlowRun
 }
 
-/** Filters for a list of jobs. */
-export interface JobQuery {
-  readonly states?: readonly JobState[]
-  readonly queue?: string
-  readonly task?: string
-  /** Only jobs of the flow with this id: in the order of its nodes, callbacks last. */
-  readonly flow?: string
+/** Which jobs a store lists, and from where on. */
+export interface JobQuery extends JobMatch, JobSpan {
   /** With `flow`, only jobs behind this node, for paging. */
   readonly afterNode?: number
   /** 1 to 1,000; default 100. */
   readonly limit?: number
-  /** Only jobs older than this one (its `seq`), for paging. */
+}
+
+/** A part of all jobs, by their `seq`. */
+export interface JobSpan {
+  /** Only jobs older than this one. */
   readonly before?: number
+  /** Only this job and newer ones. */
+  readonly from?: number
 }

@@ -58,7 +58,7 @@ export function uniqueKey<I>(unique: Unique<I> | undefined, input: I, taskName: 
     throw invalid(what, `onConflict is invalid: ${quote(onConflict)}. Expected one of ${ON_CONFLICT.join(', ')}.`)
   }
   return {
-    key: `${taskName}:${stored(keyText(options, input, what))}`,
+    key: `${taskName}:${storedUniqueKey(keyText(options, input, what))}`,
     onConflict,
     withinUs: within === undefined ? null : withinUs(within, what),
     states: states === undefined ? null : checkedStates(states, what),
@@ -107,7 +107,8 @@ function callKey<I>(key: (input: I) => string, input: I, what: string): string {
   }
 }
 
-function stored(key: string): string {
+/** A unique key as it is stored behind its task's name and a colon. */
+export function storedUniqueKey(key: string): string {
   // A key that looks hashed must not meet one that is.
   const plain = Buffer.byteLength(key) <= MAX_KEY_BYTES && isStorable(key) && !key.startsWith(HASHED)
   // As JSON, in which lone surrogates are escaped: as UTF-8 they would all be the same.

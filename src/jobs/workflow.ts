@@ -1,5 +1,5 @@
 /** Workflow flows: flows whose jobs go from step to step, and the records of their steps. */
-import type { WorkflowKind } from './flow.ts'
+import type { FlowOwner, WorkflowKind } from './flow.ts'
 import type { JobError } from './job-error.ts'
 import type { NewJob } from './job.ts'
 
@@ -100,6 +100,8 @@ export interface NewWorkflow {
   readonly hash: string | null
   /** JSON text, or null. */
   readonly extra: string | null
+  /** Whose it is; absent: as that of the flow that starts it, else of its queue. */
+  readonly owner?: FlowOwner
 }
 
 /** A flow that a flow starts. */

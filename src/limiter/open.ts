@@ -1,7 +1,7 @@
+import { withoutPassword } from '../base/text.ts'
 import type { Clock } from '../base/clock.ts'
 import { SluiceError } from '../base/errors.ts'
 import { Once } from '../base/promises.ts'
-import { withoutPassword } from '../base/text.ts'
 import type { BackendLoader, LimitBackend } from './contract/limiter.ts'
 import { MemoryBackend } from './memory/memory.ts'
 
@@ -10,28 +10,39 @@ import { MemoryBackend } from './memory/memory.ts'
  * returned as it is.
  * @throws {SluiceError} `limiter.url.invalid`
  */
-export function backendLoader(backend: string | LimitBackend, namespace: string, clock: Clock): BackendLoader {
-  if (typeof backend !== 'string') return { isLocal: backend.isLocal, load: async () => backend }
+export function backendLoader(backend: string | LimitBackend, given: string | null, clock: Clock): BackendLoader {
+  const namespace = given ?? 'sluice'
+  const plain = { isLocal: false, hasWaitLists: false }
+  if (typeof backend !== 'string') {
+    const { isLocal } = backend
+    return { isLocal, hasWaitLists: backend.wait !== undefined, load: async () => backend }
+  }
   if (backend === 'memory:') {
     const memory = new MemoryBackend(clock)
-    return { isLocal: true, load: async () => memory }
+    return { isLocal: true, hasWaitLists: false, load: async () => memory }
   }
-  if (/^rediss?:\/\//.test(backend) && URL.canParse(backend)) {
+  if (/^rediss?(?:\+cluster|\+sentinel)?:\/\//.test(backend) && URL.canParse(backend)) {
     const redis = new Once(async () =>
       (await loaded(import('./redis/url.ts'), 'redis')).redisBackendOf(backend, namespace),
     )
-    return { isLocal: false, load: () => redis.done() }
+    return { ...plain, load: () => redis.done() }
   }
   if (backend.startsWith('nats://') && URL.canParse(backend)) {
     const nats = new Once(async () => (await loaded(import('./nats/url.ts'), NATS)).natsBackendOf(backend, namespace))
-    return { isLocal: false, load: () => nats.done() }
+    return { ...plain, load: () => nats.done() }
+  }
+  if (STORE.test(backend)) {
+    const store = new Once(async () => (await import('../store/open-limiter.ts')).storeLimiterOf(backend, given, clock))
+    return { isLocal: true, hasWaitLists: true, load: () => store.done() }
   }
   throw new SluiceError(
     'limiter.url.invalid',
-    `The backend is invalid: ${JSON.stringify(withoutPassword(backend))}. Expected memory:, redis://host, rediss://host, nats://host, or a backend.`,
+    `The backend is invalid: ${JSON.stringify(withoutPassword(backend))}. Expected memory:, sqlite:./file.db, postgres://host/database, redis://host, rediss://host, redis+cluster://host, redis+sentinel://host/name, nats://host, or a backend.`,
   )
 }
 
+/** The address of a store; the store itself checks the rest. */
+const STORE = /^(?:sqlite:.|postgres(?:ql)?:\/\/.)/
 const NATS = '@nats-io/kv and @nats-io/transport-node'
 
 /** A backend's code, whose packages are optional. */

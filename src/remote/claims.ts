@@ -8,6 +8,7 @@ import { WaitingFetches, type ClaimTry } from './waiting-fetches.ts'
 import { FetchRoom } from './fetch-room.ts'
 import { type FetchedJob, type FetchTaker, type JoinedClaim, JoinedClaims } from './joined-claims.ts'
 import type { Wakeup } from '../engine/events/wakeup.ts'
+import type { Budgets } from '../engine/run/budgets.ts'
 import type { LostClaims } from './lost-claims.ts'
 import type { Reporter } from '../engine/run/report.ts'
 
@@ -28,6 +29,9 @@ export interface RemoteFetch {
   readonly signal?: AbortSignal | undefined
 }
 
+/** How often one fetch that finds nothing else asks backends for units. */
+const BACKENDS_ASKED = 2
+
 /** One fetch, and its place among all. */
 interface Caller {
   readonly store: Store
@@ -43,6 +47,8 @@ export interface RemoteClaimsHooks {
   readonly lost: LostClaims
   readonly wakeup: Wakeup
   readonly reporter: () => Reporter | null
+  /** The budgets that backends keep; null: there are none. */
+  readonly budgets: () => Budgets | null
 }
 
 /** Claims for remote workers: like any claim, but queue after queue, and with a wait for work. */
@@ -86,6 +92,7 @@ export class RemoteClaims {
   /** Gives back claimed jobs that no worker has received. */
   async giveBack(store: Store, worker: number, leaseUs: number, jobs: readonly FetchedJob[]): Promise<void> {
     const runs = jobs.map(({ run }) => run)
+    for (const run of runs) this.#hooks.budgets()?.giveBack(run)
     await persist(this.#hooks.clock, leaseUs / 1000, () => store.release(worker, runs))
   }
 
@@ -145,11 +152,15 @@ export class RemoteClaims {
 
   /** Claims for several workers that ask for the same: for each as many jobs as it has slots. */
   async #claimOne(
-    { store, request: { leaseUs, tasks } }: Caller,
+    caller: Caller,
     queue: string,
     asked: () => readonly FetchTaker[],
+    tries = BACKENDS_ASKED,
   ): Promise<JoinedClaim> {
-    const { newId, lost, reporter } = this.#hooks
+    const { store, request } = caller
+    const { leaseUs, tasks } = request
+    const { budgets, newId, lost, reporter } = this.#hooks
+    const loan = budgets()?.lend(true)
     const claimIds = new Map<FetchTaker, string>()
     const claimIdOf = (taker: FetchTaker): string => {
       const claimId = claimIds.get(taker) ?? newId()
@@ -165,16 +176,24 @@ export class RemoteClaims {
           worker: takers[0]?.worker ?? 0,
           leaseUs,
           remote: true,
+          ...(loan && { elsewhere: loan.terms() }),
           takers,
           ...(tasks && { tasks }),
           queues: [{ queue, slots: takers.reduce((sum, { slots }) => sum + slots, 0) }],
         }
       })
     } catch (error) {
+      loan?.lose()
       for (const [{ worker }, claimId] of claimIds) lost.add(store, worker, claimId, leaseUs)
       throw error
     }
+    loan?.settle(claim)
     reporter()?.claimed(claim)
+    // A fetch that does not wait would never come when its starts are paid.
+    if (claim.wanted && claim.jobs.length === 0 && tries > 0) {
+      await budgets()?.answered()
+      return this.#claimOne(caller, queue, asked, tries - 1)
+    }
     const { jobs, details = [], nextWakeUs } = claim
     let dealt = 0
     const shares = takers.slice(0, claim.served).map(({ slots }) => {

@@ -28,6 +28,7 @@ import {
 } from './settle.ts'
 import { endOf, isStale } from './times.ts'
 import { RemoteWorkers } from './workers.ts'
+import type { Budgets } from '../engine/run/budgets.ts'
 import type { Reporter } from '../engine/run/report.ts'
 import { Sweeper } from './sweeper.ts'
 import { withOwnLimits } from './own-limits.ts'
@@ -54,6 +55,7 @@ export class Remote {
   readonly #workers = new RemoteWorkers()
   readonly #runs = new HandedRuns()
   #reporter: Reporter | null = null
+  #budgets: Budgets | null = null
   readonly #sweeper: Sweeper
   #stopWatching: (() => void) | null = null
   /** Settlements that a store in trouble has refused, and that are repeated. */
@@ -64,7 +66,14 @@ export class Remote {
     const { clock, logger, trouble } = settings
     this.#engine = engine
     this.#lost = new LostClaims({ clock, logger, wakeup })
-    this.#claims = new RemoteClaims({ clock, newId, lost: this.#lost, wakeup, reporter: () => this.#reporter })
+    this.#claims = new RemoteClaims({
+      clock,
+      newId,
+      lost: this.#lost,
+      wakeup,
+      reporter: () => this.#reporter,
+      budgets: () => this.#budgets,
+    })
     this.#sweeper = new Sweeper(clock, trouble, (store) => this.#sweepOnce(store))
     engine.onStop(() => this.stop())
   }
@@ -247,9 +256,10 @@ export class Remote {
   }
 
   async #open(): Promise<Store> {
-    const { store, reporter } = await this.#engine.open()
+    const { store, reporter, budgets } = await this.#engine.open()
     if (this.#reporter) return store
     this.#reporter = reporter
+    this.#budgets = budgets
     this.#stopWatching ??= store.watch(() => this.#claims.wake())
     await this.#sweeper.arm(store)
     return store
@@ -276,6 +286,7 @@ export class Remote {
     const { answer, settlement, settled } = await settling
     if (answer.kind !== 'settled' || !settlement || !settled) return answer
     const { before } = answer
+    this.#budgets?.ended(before)
     await (feedback as (() => Promise<void>) | null)?.()
     const task = tasks.get(before.task) ?? null
     const error = 'error' in settlement ? errorOf(settlement.error) : null

@@ -171,6 +171,8 @@ export class Room {
       info: () => undefined,
       warn: (_, message) => void this.warnings.push(message),
       error: (fields, message) => {
+        // The cases look at discards themselves.
+        if (message === 'a job was discarded') return
         const err = 'err' in fields ? fields.err : null
         this.errors.push(`${message} ${err instanceof Error ? (err.stack ?? err.message) : ''}`)
       },

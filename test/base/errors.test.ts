@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { ERRORS, SluiceError } from '../../src/base/errors.ts'
+import { ERRORS } from '../../src/base/error-table.ts'
+import { SluiceError } from '../../src/base/errors.ts'
 
 /** Every paragraph in one line. */
 function unwrapped(entry: string): string {

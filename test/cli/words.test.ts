@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { paintFor } from '../../src/cli/demo/paint.ts'
 import { tableOf } from '../../src/cli/table.ts'
-import { inWords, policyInWords } from '../../src/cli/words.ts'
+import { inWords } from '../../src/cli/words.ts'
+import { policyInWords } from '../../src/policy/limits/policy-words.ts'
 import { normalisePolicy } from '../../src/policy/limits/normalise.ts'
 import type { Policy } from '../../src/policy/limits/policy.ts'
 

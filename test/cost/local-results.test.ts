@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { task } from '../../src/exports/index.ts'
 import { createEngineHarness } from '../engine/engine-harness.ts'
+import { onSqlite } from '../stores.ts'
 import { eachLog } from './statement-log.ts'
 
 const log = eachLog()
@@ -33,4 +34,22 @@ test('the end of a run whose slot was the last one is followed by a claim', asyn
   expect(withText('FROM queues WHERE paused')).not.toEqual([])
   await clock.advance('2s')
   expect(await Promise.all([job.result(), next.result()])).toEqual(['done', 'done'])
+})
+
+test('callers that wait for the ends of jobs of another process are looked after together', async () => {
+  const { clock, start, create } = createEngineHarness()
+  const work = task('work.item', { run: () => clock.sleep('2s').then(() => 'done') })
+  const store = onSqlite.create()
+  await start({ store, tasks: [work], queues: { default: 10 } })
+  const elsewhere = create({ store, tasks: [] })
+  const jobs = await work.enqueueMany(Array.from({ length: 300 }, () => undefined))
+  log().clear()
+  const results = jobs.map(({ id }) => elsewhere.jobs.result(id))
+  await clock.advance('1s')
+  expect(withText('LEFT JOIN jobs j').length).toBeLessThanOrEqual(3)
+  expect(withText('FROM jobs j WHERE id')).toEqual([])
+  await clock.advance('2m')
+  expect(new Set(await Promise.all(results))).toEqual(new Set(['done']))
+  // Each of 30 rounds ends ten jobs: 300 jobs are read once, and not all of them at each round.
+  expect(withText('FROM jobs j WHERE id')).toHaveLength(300)
 })

@@ -1,6 +1,6 @@
 import { appendFileSync } from 'node:fs'
 import { input, limit } from '../../src/exports/index.ts'
-import { machine, type Startable, workflow } from '../../src/exports/flows.ts'
+import { graph, machine, type Startable, workflow } from '../../src/exports/flows.ts'
 
 /** The name needs to be escaped in JSON. */
 export const DEADLY = 'deadly "one"'
@@ -10,7 +10,7 @@ export interface Dose {
   readonly bad: boolean
 }
 
-/** A machine and a workflow: a step `before`, then the step `DEADLY` under attempts of its own. Each start of a step is a line of the witness. */
+/** One flow of each door: a step `before`, then the step `DEADLY` under attempts of its own. Each start of a step is a line of the witness. */
 export function poisonFlows(witness: string): readonly Startable<Dose, null>[] {
   const dose = input<Dose>()
   const seen = (line: string): void => appendFileSync(witness, `${line}\n`)
@@ -39,5 +39,19 @@ export function poisonFlows(witness: string): readonly Startable<Dose, null>[] {
         return null
       },
     }),
+    // In the slot of its entry, and in that of a graph.
+    workflow('poison.in_place', dose, {
+      defaults: { retry },
+      run: async (given, flow) => {
+        await flow.step('before', () => 1)
+        await flow.step(DEADLY, ({ key }) => die(given, key))
+        return null
+      },
+    }),
+    graph('poison.graph', dose)
+      .step('before', () => 1)
+      .after('before')
+      .step('deadly', { retry }, ({ input: given }, { key }) => die(given, key))
+      .output(() => null),
   ]
 }

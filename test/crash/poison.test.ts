@@ -10,13 +10,13 @@ import { everyStore } from '../stores.ts'
 import { DEADLY, poisonFlows } from './poison-flows.ts'
 
 const stores = await everyStore('steps that kill their process')
-const doors = ['machine', 'workflow'].flatMap((door, at) =>
+const doors = ['machine', 'workflow', 'workflow in its slot', 'graph'].flatMap((door, at) =>
   stores.map((store) => ({ name: store.name, door, at, store })),
 )
 
 test.each(doors)(
   'a step of a $door on $name that kills its process each time fails its flow after 3 leases, and others go on',
-  async ({ store, at }) => {
+  async ({ store, at, door }) => {
     const url = store.create()
     const folder = mkdtempSync(join(tmpdir(), 'sluice-poison-'))
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
@@ -40,7 +40,7 @@ test.each(doors)(
     }
     const error = await end
     expect(error).toMatchObject({ code: 'flow.failed', reason: 'lease.lost' })
-    expect(String(error)).toContain(`in the step ${DEADLY}.`)
+    expect(String(error)).toContain(door === 'graph' ? 'in the step deadly.' : `in the step ${DEADLY}.`)
     for (const flow of good) await flow.result({ timeout: '60s' })
     const starts = readFileSync(witness, 'utf8').trim().split('\n')
     const bad = starts.filter((line) => line.startsWith('bad'))

@@ -1,6 +1,6 @@
 import { appendFileSync } from 'node:fs'
 import { input, limit } from '../../src/exports/index.ts'
-import { machine, type Move, type Startable, type To, workflow } from '../../src/exports/flows.ts'
+import { graph, machine, type Move, type Startable, type To, workflow } from '../../src/exports/flows.ts'
 
 /** Steps of each flow. */
 export const STEPS = 8
@@ -13,6 +13,7 @@ const step = input<{ sum: number }>()
 export function crashFlows(witness: string): {
   readonly crashed: Startable<{ n: number }, number>
   readonly stepped: Startable<{ sum: number }, number>
+  readonly linked: Startable<{ n: number }, number>
 } {
   const pace = limit('pace', PACE)
   const seen = (key: string): void => appendFileSync(witness, `${key}\n`)
@@ -40,7 +41,26 @@ export function crashFlows(witness: string): {
     limits: Object.fromEntries(names.filter((_, i) => i % 2 === 1).map((name) => [name, [pace]])),
     run: Object.fromEntries(names.map((name, i) => [name, codeOf(i, seen)])),
   })
-  return { crashed, stepped }
+  // Two by two: each pair comes after the one before, and every second step is limited.
+  const terms = (i: number) => ({ retry: RETRY, ...(i % 2 === 1 && { limits: [pace] }) })
+  const at = (i: number, key: string): number => (seen(key), i)
+  const linked = graph('linked', input<{ n: number }>())
+    .step('g0', terms(0), (_, { key }) => at(0, key))
+    .step('g1', terms(1), (_, { key }) => at(1, key))
+    .after('g0', 'g1')
+    .step('g2', terms(2), (_, { key }) => at(2, key))
+    .after('g0', 'g1')
+    .step('g3', terms(3), (_, { key }) => at(3, key))
+    .after('g2', 'g3')
+    .step('g4', terms(4), (_, { key }) => at(4, key))
+    .after('g2', 'g3')
+    .step('g5', terms(5), (_, { key }) => at(5, key))
+    .after('g4', 'g5')
+    .step('g6', terms(6), (_, { key }) => at(6, key))
+    .after('g6', 'g0', 'g1', 'g2', 'g3', 'g4', 'g5')
+    .step('g7', terms(7), ({ g0, g1, g2, g3, g4, g5, g6 }, { key }) => g0 + g1 + g2 + g3 + g4 + g5 + g6 + at(7, key))
+    .output(({ input: { n }, g7 }) => n + g7)
+  return { crashed, stepped, linked }
 }
 
 type State = { readonly [name: string]: typeof step }

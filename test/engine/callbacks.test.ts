@@ -74,7 +74,7 @@ test('a callback that throws harms nobody: the state is written, the next job ru
   const jobs = [await work.enqueue(), await work.enqueue()]
   await clock.advance('1m')
   for (const job of jobs) expect(await engine.jobs.get(job.id)).toMatchObject({ state: 'discarded', attempt: 2 })
-  expect(errors.length).toBe(4)
+  expect(errors.filter((message) => message.includes('threw'))).toHaveLength(4)
 })
 
 test('onStarted is called at each attempt, onCompleted once with the result, each with the checked input', async () => {

@@ -38,6 +38,27 @@ describe('pages of jobs', () => {
     expect(await sluice.jobs.page({ queue: 'none' })).toEqual({ jobs: [], cursor: null })
   })
 
+  test.each(stores)('on $name find jobs far behind others, and count them', async ({ create }) => {
+    const work = task('work.item', input<number>(), { run: () => undefined })
+    const sluice = new Sluice({ store: create(), tasks: [work] })
+    onTestFinished(() => sluice.stop())
+    const tagged = async (n: number): Promise<string> => (await work.enqueue(n, { tags: ['rare'] })).id
+    const first = await tagged(-1)
+    await work.enqueueMany(Array.from({ length: 1_200 }, (_, n) => n))
+    const second = await tagged(-2)
+    await work.enqueueMany(Array.from({ length: 1_200 }, (_, n) => n))
+    const filter = { tags: ['rare'] }
+    const { jobs, cursor } = await sluice.jobs.page({ ...filter, limit: 1 })
+    expect(jobs.map(({ id }) => id)).toEqual([second])
+    const next = await sluice.jobs.page({ ...filter, limit: 1, cursor })
+    expect(next).toMatchObject({ jobs: [{ id: first }], cursor: null })
+    expect((await sluice.jobs.list(filter)).map(({ id }) => id)).toEqual([second, first])
+    const counts = await Promise.all([filter, {}, { text: 'RARE' }].map((each) => sluice.jobs.count(each)))
+    expect(counts).toEqual([2, 2_402, 2])
+    await expect(sluice.jobs.count({ tag: 'rare' } as never)).rejects.toThrow('did you mean tags?')
+    await expect(sluice.jobs.page({ ...filter, tags: ['other'], cursor })).rejects.toThrow('another filter')
+  })
+
   test('of a flow are in its order', async () => {
     const step = task('step', input<number>(), { run: () => undefined })
     const sluice = new Sluice({ store: 'sqlite::memory:', tasks: [step] })

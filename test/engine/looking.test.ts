@@ -25,6 +25,7 @@ describe('jobs', () => {
       input: { n: 1 },
       result: { n: 1 },
       error: null,
+      failures: [],
       attempt: 1,
       maxAttempts: 4,
       createdAt: new Date(openedMs),

@@ -43,6 +43,16 @@ describe.each(stores)('jobs.result, on $name', (kind) => {
     expect(await wait).toBeUndefined()
   })
 
+  test('tells many callers at once, each of its own job, and of those that are gone', async () => {
+    const { clock, work, looks } = await two()
+    const jobs = await work.enqueueMany(Array.from({ length: 120 }, () => ({})))
+    const waits = jobs.flatMap(({ id }) => [looks.jobs.result(id), looks.jobs.result(id)])
+    const gone = ['no-such-job', '01900000-0000-7000-8000-000000000000'].map((id) => errorOf(looks.jobs.result(id)))
+    expect(await Promise.all(gone)).toMatchObject([{ code: 'job.not_found' }, { code: 'job.not_found' }])
+    await clock.advance('2m')
+    expect(await Promise.all(waits)).toEqual(waits.map(() => ({ at: '1970-01-01T00:00:00.000Z' })))
+  })
+
   test('rejects as job.result() does: discarded, cancelled, too late, unknown', async () => {
     const { clock, work, runs, looks } = await two()
     const failing = await work.enqueue({ ends: 'fails' })

@@ -299,3 +299,33 @@ test('a run is not aborted for the lease of an earlier one of the same job', asy
   await clock.advance('500ms')
   expect(told).toEqual(['starts 1', 'starts 2'])
 })
+
+test('a caller whose job cannot be read is told at once; one that was answered "not yet" goes on waiting', async () => {
+  const { clock, start } = createEngineHarness()
+  const { calls, fail, store } = troubled(clock)
+  const { work } = slowTask(clock, 1)
+  // The answer to the first caller is on its way for as long as the test wants.
+  let arrive = (): void => undefined
+  const way = new Promise<void>((resolve) => (arrive = resolve))
+  const ended: Store['ended'] = async (ids) => {
+    const answer = await store.ended(ids)
+    await way
+    return answer
+  }
+  const far = new Proxy(store, {
+    get: (target, name) => (name === 'ended' ? ended : (Reflect.get(target, name) as unknown)),
+  })
+  await start({ store: far, tasks: [work] })
+  const job = await work.enqueue('a', { delay: '1m' })
+  calls('ended')
+  const first = job.result()
+  while (calls('ended') === 0) await Promise.resolve()
+  const second = job.result()
+  await clock.advance(0)
+  fail(BUSY, 'ended')
+  arrive()
+  await expect(second).rejects.toMatchObject({ code: 'store.busy' })
+  fail(null)
+  await clock.advance('2m')
+  expect(await first).toBe('a')
+})

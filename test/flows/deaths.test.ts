@@ -89,10 +89,45 @@ describe.each(STORES)('a process that dies on $name', (store) => {
       expect(w.starts.map(({ step }) => step)).toEqual(starts)
       expect(await engine.jobs.get(id)).toMatchObject({ state: 'completed', result: 2 })
       const [bucket] = await engine.limits.inspect('budget')
-      // The run of a body goes on behind the commit of its step: its loss charges the place where it was granted again.
-      const goesOn = door === 'workflow' && death.when === 'after' && death.call === 'settle'
-      expect(Math.floor(bucket?.available ?? 0)).toBe(goesOn ? left - 1 : left)
+      expect(Math.floor(bucket?.available ?? 0)).toBe(left)
     })
+  })
+
+  test('behind the commit of a limited step has the next step count its attempts, whose error names it', async () => {
+    const w = new FlowsHarness(store)
+    const budget = limit('budget', { rate: 10, per: '365d', burst: 10 })
+    const body = () =>
+      workflow('mortal', numbered, {
+        defaults: { retry: { attempts: 3, backoff: 'none' } },
+        run: async (_input, flow) => {
+          await flow.step('pay', { limits: [budget] }, () => w.note('pay'))
+          // The process that runs it dies.
+          await flow.step('deadly', () => (w.note('deadly'), new Promise(() => undefined)))
+        },
+      })
+    const flow = await (async () => {
+      const first = body()
+      const idle = w.create({ workflows: [first] })
+      const started = await first.start({ n: 1 })
+      await w.stop(idle)
+      return started
+    })()
+    for (let life = 0; life < 4; life++) {
+      const death: Death = { when: 'before', call: 'settle', fits: () => false }
+      const { store: mortal, kill } = await mortalStore(w.url, w.clock, death)
+      const victim = await w.start({ store: mortal, workflows: [body()], lease: '10s' })
+      await w.clock.advance('1s')
+      kill()
+      await w.stop(victim)
+      await w.clock.advance('20s')
+    }
+    const engine = await w.start({ workflows: [body()], lease: '10s' })
+    await w.clock.advance('1m')
+    expect(w.starts.map(({ step }) => step)).toEqual(['pay', 'deadly', 'deadly', 'deadly'])
+    const error = { code: 'lease.lost', message: expect.stringContaining('in the step deadly.') as string }
+    expect(await engine.flows.get(flow.id)).toMatchObject({ state: 'failed', error })
+    const [bucket] = await engine.limits.inspect('budget')
+    expect(Math.floor(bucket?.available ?? 0)).toBe(9)
   })
 
   describe.each(['before', 'after'] as const)('%s the commit', (when) => {

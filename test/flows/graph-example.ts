@@ -1,4 +1,4 @@
-// Graphs that the compiler accepts, and lines that it refuses. Nothing here runs: graph-types.test.ts compiles it.
+// Graphs that the compiler accepts, and lines that it refuses. Nothing here runs: types.test.ts compiles it.
 import { input, limit, task } from '../../src/exports/index.ts'
 import { graph } from '../../src/flows/graph/graph.ts'
 import type { Failed } from '../../src/flows/graph/types.ts'

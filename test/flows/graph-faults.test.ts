@@ -85,6 +85,12 @@ describe('the faults of a definition', () => {
       'steps.b.after',
       'graph.cycle',
     ],
+    [
+      'an output that is the name of a step',
+      steps('"b": { "code": true }', '"output": "b",'),
+      'output',
+      'graph.field.invalid',
+    ],
     ['a step after itself', steps('"b": { "code": true, "after": ["b"] }'), 'steps.b.after', 'graph.cycle'],
     ['an unknown step', steps('"b": { "code": true, "after": ["z"] }'), 'steps.b.after', 'graph.step.unknown'],
     [

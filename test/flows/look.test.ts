@@ -1,7 +1,7 @@
 // sluice.flows: what a flow is at, what it waits for, and what can be done to it, on every store.
 import { describe, expect, test } from 'vitest'
 import { call, input, limit, NonRetryable, task } from '../../src/exports/index.ts'
-import { machine, workflow } from '../../src/exports/flows.ts'
+import { graph, machine, workflow } from '../../src/exports/flows.ts'
 import { createEngineHarness } from '../engine/engine-harness.ts'
 import { everyStore } from '../stores.ts'
 
@@ -131,6 +131,56 @@ describe.each(stores)('looking at flows on $name', (store) => {
     expect(await engine.flows.get(child)).toMatchObject({ state: 'cancelled' })
     expect((await engine.flows.explain(id))?.words).toMatch(/^The flow was cancelled at /)
     expect(await engine.flows.inspect(id)).toMatchObject({ state: 'cancelled' })
+  })
+
+  test('a graph is shown with all its steps in their order, also those that were not reached', async () => {
+    const { clock, start, url } = harness()
+    const slow = limit('slow', { every: '10s' })
+    const steps = graph('steps', numbered)
+      .step('first', ({ input: { n } }) => n)
+      .after('first')
+      .step('left', { limits: [slow] }, () => 'left')
+      .after('first')
+      .step('never', { when: () => false }, () => 'never')
+      .after('left', 'never')
+      .sleep('pause', '10s')
+      .after('pause')
+      .step('last', ({ input: { n } }) => {
+        if (n === 2) throw new NonRetryable('two')
+        return 'end'
+      })
+      .after('last')
+      .step('behind', () => null)
+      .output(({ last }) => last)
+    const engine = await start({ store: url, tasks: [], workflows: [steps] })
+    const all = async (id: string) =>
+      (await engine.flows.inspect(id))?.steps.map(({ name, state }) => `${name} ${state}`)
+    await steps.start({ n: 0 })
+    await clock.advance(0)
+    const { id } = await steps.start({ n: 1 })
+    await clock.advance('1s')
+    const before = ['first done', 'left waiting', 'never skipped', 'pause pending', 'last pending', 'behind pending']
+    expect(await all(id)).toEqual(before)
+    const explained = await engine.flows.explain(id)
+    expect(explained?.words).toMatch(/^The step left waits for the budget of slow, /)
+    expect(explained?.waits.map(({ name }) => name)).toEqual(['left'])
+    await clock.advance('10s')
+    expect((await all(id))?.slice(1)).toEqual([
+      'left done',
+      'never skipped',
+      'pause sleeping',
+      'last pending',
+      'behind pending',
+    ])
+    await clock.advance('1m')
+    expect((await all(id))?.slice(3)).toEqual(['pause done', 'last done', 'behind done'])
+    const failing = await steps.start({ n: 2 })
+    await clock.advance('1m')
+    expect((await all(failing.id))?.slice(4)).toEqual(['last failed', 'behind skipped'])
+    const cancelled = await steps.start({ n: 3 })
+    await clock.advance('1s')
+    await engine.flows.cancel(cancelled.id)
+    expect((await all(cancelled.id))?.slice(3)).toEqual(['pause skipped', 'last skipped', 'behind skipped'])
   })
 
   test('a machine is shown at its laps, its waits and its budgets', async () => {

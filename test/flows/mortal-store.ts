@@ -5,7 +5,7 @@ import type { Store } from '../../src/store/contract/store.ts'
 /** The point at which the process of a store dies: around a call that fits. */
 export interface Death {
   readonly when: 'before' | 'after'
-  readonly call: 'settle' | 'claim' | 'enterFlow'
+  readonly call: 'settle' | 'claim' | 'enterFlow' | 'any'
   /** Whether it is this call, by its arguments and, when it was made, by its answer. */
   readonly fits: (args: readonly unknown[], answer: unknown) => boolean
 }
@@ -15,7 +15,7 @@ export async function mortalStore(
   url: string,
   clock: Clock,
   death: Death,
-): Promise<{ readonly store: Store; readonly isDead: () => boolean }> {
+): Promise<{ readonly store: Store; readonly isDead: () => boolean; readonly kill: () => void }> {
   const hour = 3_600_000_000
   const retention = { completedUs: hour, cancelledUs: hour, discardedUs: hour }
   const real = await createStore(url, { clock, durability: 'process', retention })
@@ -31,7 +31,7 @@ export async function mortalStore(
       if (['close', 'nowUs', 'watch'].includes(String(name))) return (value as () => unknown).bind(target)
       return async (...args: readonly unknown[]) => {
         if (dead) die()
-        const isPoint = name === death.call
+        const isPoint = death.call === 'any' || name === death.call
         if (isPoint && death.when === 'before' && death.fits(args, null)) die()
         const answer: unknown = await Reflect.apply(value, target, args)
         if (dead) die()
@@ -40,5 +40,5 @@ export async function mortalStore(
       }
     },
   })
-  return { store, isDead: () => dead }
+  return { store, isDead: () => dead, kill: () => void (dead = true) }
 }

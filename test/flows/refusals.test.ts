@@ -55,6 +55,12 @@ describe.each(STORES)('the refusals of flows on $name', (store) => {
       (to) => to.wait([], 'b', {}),
       (to) => to.join(5, 'b', {}),
       (to) => to.join(null, 'b', {}),
+      // Options that could do nothing.
+      (to) => to.next('b', {}, { within: '1s' }),
+      (to) => to.wait(['paid'], 'b', {}, { delay: '1s' }),
+      (to) => to.wait(['paid'], 'b', {}, { within: '1s', delay: '1s' }),
+      (to) => to.join([], 'b', {}, { within: '1s' }),
+      (to) => to.join([], 'b', {}, { delay: '1s' }),
     ]
     const moving = machine('moving', {
       states: { a: numbered, b: input<object>() },
@@ -128,4 +134,41 @@ describe.each(STORES)('the refusals of flows on $name', (store) => {
     await w.clock.advance('5s')
     expect(await flow.result()).toMatchObject([{ ok: true }, { ok: false, error: { code: 'flow.conflict' } }])
   })
+
+  test('a flow that is started to outlive its starter is the one that has its key already, or is refused', async () => {
+    const w = new FlowsHarness(store)
+    const kid = workflow('kid', numbered, { run: (_input, flow) => flow.sleep('s', '1h') })
+    const starter = workflow('starter', input<{ onConflict: 'join' | 'reject' }>(), {
+      run: async ({ onConflict }, flow) => {
+        const first = await flow.detach('first', kid, { n: 1 }, { key: 'own' })
+        const joined = await flow.detach('again', kid, { n: 2 }, { key: 'own', onConflict })
+        await flow.sleep('pause', '1s')
+        return [first.id, joined.id]
+      },
+    })
+    const engine = await w.start({ workflows: [kid, starter] })
+    const flow = await starter.start({ onConflict: 'join' })
+    await w.clock.advance('5s')
+    const [kept] = await engine.flows.list({ workflow: 'kid' })
+    expect(await flow.result({ timeout: 0 })).toEqual([kept?.id, kept?.id])
+    const refused = await starter.start({ onConflict: 'reject' })
+    await w.clock.advance('5s')
+    await expect(refused.result({ timeout: 0 })).rejects.toMatchObject({ reason: 'flow.conflict' })
+    expect(await engine.flows.list({ workflow: 'kid' })).toHaveLength(1)
+  })
+})
+
+test('a signal whose name no code could await is refused where it is defined', () => {
+  for (const name of ['~a', 'a#1', '', 'a\0b', 'x'.repeat(201)]) {
+    const signals = { [name]: numbered }
+    const body = (): unknown => workflow('body', numbered, { signals, run: async () => undefined })
+    const states = (): unknown =>
+      machine('states', {
+        states: { a: numbered },
+        signals,
+        first: 'a',
+        run: { a: (_state, to) => to.done(undefined) },
+      })
+    for (const define of [body, states]) expect(define).toThrow(expect.objectContaining({ code: 'option.invalid' }))
+  }
 })

@@ -16,6 +16,7 @@ const KINDS = {
   acmeReader: { scopes: ['reader'], tenant: 'acme' },
   acmeWorker: { scopes: ['worker'], tenant: 'acme' },
   acmeMail: { scopes: ['producer', 'reader'], tenant: 'acme', queues: ['mail'] },
+  acmeSome: { scopes: ['reader'], tenant: 'acme', queues: ['mail', 'def*'] },
   nobody: { scopes: ['producer', 'reader'], tenant: '*' },
   admin: { scopes: ['admin'], tenant: '*' },
 } as const
@@ -63,8 +64,11 @@ async function open(url: string, tokens: Token[] = []) {
   const outer = workflow('outer', input<{ n: number }>(), {
     run: ({ n }, flow) => flow.child('part', order, { n }),
   })
+  const leaver = workflow('leaver', input<{ n: number }>(), {
+    run: ({ n }, flow) => flow.detach('left', order, { n }),
+  })
   const d = await HttpHarness.open({
-    engine: { store: url, workflows: [order, gate, flaky, outer], queues: { default: { concurrency: 10 } } },
+    engine: { store: url, workflows: [order, gate, flaky, outer, leaver], queues: { default: { concurrency: 10 } } },
     http: { tokens },
   })
   const start = async (name: string, body: Json, sending?: Sending): Promise<string> => {
@@ -267,5 +271,25 @@ describe.each(stores)('flows over HTTP on $name', (store) => {
     const child = part?.['child'].id as string
     expect((await d.get(`${AT}/${child}`, as('acme'))).status).toBe(200)
     expect((await d.get(`${AT}/${child}`, as('birch'))).status).toBe(404)
+    // A flow that outlives the one that starts it belongs to its tenant, too.
+    await start('leaver', { input: { n: 9 } }, as('acme'))
+    expect((await d.get(`${AT}?workflow=order.pay`, as('acme'))).body['flows']).toHaveLength(2)
+    expect((await d.get(`${AT}?workflow=order.pay`, as('birch'))).body['flows']).toEqual([])
+  })
+
+  test('a page is filled with the flows of one tenant, however many others have', async () => {
+    const { d, start } = await open(store.create(), TOKENS)
+    const own: string[] = []
+    for (let n = 0; n < 3; n++) {
+      own.unshift(await start('gate', { input: { n } }, as('acme')))
+      for (let other = 0; other < 4; other++) await start('gate', { input: { n: 10 * n + other } }, as('birch'))
+    }
+    const first = await d.get(`${AT}?limit=2`, as('acme'))
+    expect((first.body['flows'] as Json[]).map(({ id }) => id as string)).toEqual(own.slice(0, 2))
+    const second = await d.get(`${AT}?limit=2&cursor=${first.body['next_cursor'] as string}`, as('acme'))
+    expect(second.body).toMatchObject({ flows: [{ id: own[2] }], next_cursor: null })
+    expect((await d.get(`${AT}?limit=100`, as('acmeMail'))).body).toEqual({ flows: [], next_cursor: null })
+    expect((await d.get(`${AT}?limit=100`, as('acmeSome'))).body['flows']).toHaveLength(3)
+    expect((await d.get(`${AT}?limit=100`, as('birch'))).body['flows']).toHaveLength(12)
   })
 })

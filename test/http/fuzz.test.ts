@@ -5,6 +5,7 @@ import { Client } from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { seededRandom } from '../../src/exports/index.ts'
 import { ROUTES } from '../../src/http/routes.ts'
+import { createManualClock } from '../../src/testing/manual-clock.ts'
 import { everyStore, type StoreKind } from '../stores.ts'
 import { HttpHarness } from './http-harness.ts'
 import { sized } from '../sized.ts'
@@ -76,6 +77,16 @@ const GOOD: Readonly<Record<string, unknown>> = {
     ],
   },
   fetchJobs: { queues: ['q', 'default'], count: 3, worker_id: 'w', visibility_timeout_ms: 1000 },
+  acquireUnits: {
+    requests: [{ uses: [{ limit: 'crm', key: 'k', weight: 2 }, { limit: 'slots' }], priority: 3 }],
+    lease_ms: 1000,
+  },
+  reserveUnits: { uses: [{ limit: 'crm', key: 'k' }], at_most_ms: 1000, priority: 0, lease_ms: 1000 },
+  confirmReservation: { id: 'r' },
+  releasePermits: { permits: [{ id: 'p', limits: [{ limit: 'slots', key: null }] }], reservations: ['r'] },
+  extendPermits: { permits: [{ id: 'p', limits: [{ limit: 'slots', key: null }] }], lease_ms: 1000 },
+  chargeUnits: { limit: 'crm', key: 'k', units: 2, granted_at_us: 1 },
+  penalizeBucket: { limit: 'crm', key: 'k', for_ms: 10 },
   ackJob: { job_id: '', worker_id: 'w', attempt: 1, result: { ok: true } },
   nackJob: {
     job_id: '',
@@ -185,9 +196,15 @@ test.each(kinds)(
   async (kind) => {
     const random = seededRandom(SEED)
     const store = kind.create()
-    const d = await HttpHarness.open({ engine: { store, durability: 'process' }, http: { maxBodyBytes: 200_000 } })
+    const clock = createManualClock({ start: Date.UTC(2026, 0, 1) })
+    const limits = { limits: { crm: { rate: 5, per: '1s' }, slots: { concurrency: 2 } } } as const
+    const d = await HttpHarness.open({
+      clock,
+      engine: { store, durability: 'process' },
+      http: { maxBodyBytes: 200_000, limits },
+    })
     const stored = await reader(kind, store)
-    const routes = ROUTES.filter(({ name }) => name !== 'streamEvents' && name !== 'reset')
+    const routes = ROUTES.filter(({ name }) => !['streamEvents', 'monitorStream', 'reset'].includes(name))
     let id = await d.push()
     const statuses = new Map<number, number>()
     const failures: string[] = []

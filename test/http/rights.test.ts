@@ -26,6 +26,7 @@ const LET: Readonly<Record<string, readonly Kind[]>> = {
   open: ['none', 'producer', 'worker', 'reader', 'operator', 'admin', 'ofTenant', 'oneQueue'],
   producing: ['producer', 'admin', 'ofTenant', 'oneQueue'],
   working: ['worker', 'admin', 'ofTenant', 'oneQueue'],
+  'working on all queues': ['worker', 'admin', 'ofTenant'],
   reading: ['reader', 'operator', 'admin', 'ofTenant', 'oneQueue'],
   'reading all queues': ['reader', 'operator', 'admin', 'ofTenant'],
   operating: ['operator', 'admin', 'ofTenant', 'oneQueue'],
@@ -40,12 +41,16 @@ const TABLE: Readonly<Record<string, string>> = {
   producing:
     'enqueueJob enqueueBatch activateJob cancelJob createWorkflow cancelWorkflow startFlow signalFlow cancelFlow retryFlow registerCron deleteCron',
   working: 'fetchJobs ackJob nackJob heartbeat putProgress reportProgress',
+  'working on all queues':
+    'acquireUnits reserveUnits confirmReservation releasePermits extendPermits chargeUnits penalizeBucket',
   reading:
     'getJob explainJob getProgress getWorkflow listFlows getFlow explainFlow listCron listDeadLetter getDeadLetter listQueues queueStats listEvents streamEvents',
-  'reading all queues': 'listRateLimits getRateLimit listRateLimitKeys',
+  'reading all queues':
+    'listRateLimits getRateLimit listRateLimitKeys listBudgets getBudget monitorMe monitorSeries monitorTasks monitorBulks monitorBulk monitorStream monitorOverview monitorLimits monitorLimit monitorLimitKeys monitorLimitKey monitorJobs monitorCountJobs monitorWhatIf monitorJob monitorExplainJob monitorQueues monitorQueue monitorSchedules monitorSchedule monitorFlows monitorFlow monitorExplainFlow monitorWorkers',
   operating:
     'pauseQueue resumeQueue retryDeadLetter deleteDeadLetter adminListQueues adminGetQueue admin_pause_queue admin_resume_queue purgeQueue bulk_retry bulk_cancel bulk_delete listJobs adminGetJob adminCancelJob adminRetryJob deadLetterStats adminListDeadLetter adminGetDeadLetter adminRetryDeadLetter adminDeleteDeadLetter',
-  'operating all queues': 'adminStats tenantStats schedulingStats listPools listWorkers quietWorker deleteWorker',
+  'operating all queues':
+    'adminStats tenantStats schedulingStats listPools listWorkers quietWorker deleteWorker monitorOverrideLimit monitorOverrideKey monitorClearLimit monitorClearKey monitorPauseLimit monitorPauseKey monitorResumeLimit monitorResumeKey monitorPenalizeLimit monitorPenalizeKey monitorCancelJob monitorRetryJob monitorDeleteJob monitorPauseQueue monitorResumeQueue monitorBoundQueue monitorDeleteSchedule monitorCancelFlow monitorRetryFlow monitorSignalFlow monitorQuietWorker monitorAudit monitorRunJob monitorChangeJob monitorStartBulk monitorStopBulk',
   'operating all tenants': 'metrics',
   'administering a queue': 'configureQueue limitQueue',
   administering: 'putRateLimit deleteRateLimit putPool listAudit',
@@ -70,7 +75,7 @@ describe('the table of rights', () => {
     const [row = ''] = Object.entries(TABLE).find(([, names]) => names.split(' ').includes(name)) ?? []
     expect(LET, `${name} has no row in the table`).toHaveProperty(row)
     const d = await HttpHarness.open({ http: { tokens: TOKENS, testMode: true } })
-    const path = route.path.replace(':id', ID).replace(/:(name|key)/, 'mail')
+    const path = route.path.replace(':id', ID).replace(/:(name|key|limit)/, 'mail')
     const let_: Kind[] = []
     for (const kind of ['none', ...Object.keys(KINDS)] as Kind[]) {
       const over = new AbortController()

@@ -11,14 +11,17 @@ export const HAS_REDIS_SERVER: boolean =
 /** A Redis of a test's own, which it may stop, starve and break. */
 export class OwnRedis {
   readonly port: number
+  readonly #more: readonly string[]
   #process: ChildProcess | null = null
 
-  private constructor(port: number) {
+  private constructor(port: number, more: readonly string[]) {
     this.port = port
+    this.#more = more
   }
 
-  static async start(): Promise<OwnRedis> {
-    const redis = new OwnRedis(await freePort())
+  /** @param more further arguments of the server */
+  static async start(more: readonly string[] = [], port?: number): Promise<OwnRedis> {
+    const redis = new OwnRedis(port ?? (await freePort()), more)
     await redis.start()
     return redis
   }
@@ -29,7 +32,7 @@ export class OwnRedis {
 
   /** Starts it, empty, on the same port. */
   async start(): Promise<void> {
-    const args = ['--port', String(this.port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no']
+    const args = ['--port', String(this.port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', ...this.#more]
     this.#process = spawn('redis-server', args, { stdio: 'ignore', cwd: '/tmp' })
     while (!(await answers(this.port))) await new Promise((resolve) => setTimeout(resolve, 10))
   }

@@ -4,14 +4,13 @@ import {
   adopt,
   type BucketState,
   charge,
-  decodeBucket,
   deniedUntil,
-  encodeBucket,
   isCold,
   newBucket,
   refund,
   view,
 } from '../../src/policy/limits/bucket.ts'
+import { decodeBucket, encodeBucket } from '../../src/policy/limits/bucket-codec.ts'
 import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
 import type { Rule } from '../../src/policy/rules/rule.ts'
 import { isNear } from '../../src/policy/rules/fixed-window.ts'

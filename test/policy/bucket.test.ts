@@ -6,9 +6,7 @@ import {
   charge,
   couldGrant,
   debit,
-  decodeBucket,
   deniedUntil,
-  encodeBucket,
   isCold,
   newBucket,
   penalize,
@@ -16,6 +14,7 @@ import {
   refund,
   view,
 } from '../../src/policy/limits/bucket.ts'
+import { decodeBucket, encodeBucket } from '../../src/policy/limits/bucket-codec.ts'
 import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
 import type { Rule } from '../../src/policy/rules/rule.ts'
 import { unitsInUse } from '../../src/policy/rules/rule-state.ts'

@@ -5,15 +5,14 @@ import {
   type BucketState,
   charge,
   debit,
-  decodeBucket,
   deniedUntil,
-  encodeBucket,
   isCold,
   newBucket,
   reclock,
   refund,
   view,
 } from '../../src/policy/limits/bucket.ts'
+import { decodeBucket, encodeBucket } from '../../src/policy/limits/bucket-codec.ts'
 import { calibrate, setLevel } from '../../src/policy/limits/calibrate.ts'
 import { expectedStartUs } from '../../src/policy/limits/start-time.ts'
 import type { LimitPolicy } from '../../src/policy/limits/limit.ts'

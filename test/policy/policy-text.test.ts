@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { input, limit, task, type Policy } from '../../src/exports/index.ts'
-import { policyInWords } from '../../src/cli/words.ts'
+import { policyInWords } from '../../src/policy/limits/policy-words.ts'
 import { SluiceError } from '../../src/base/errors.ts'
 import { useOf } from '../../src/policy/limits/define.ts'
 import { normalisePolicy } from '../../src/policy/limits/normalise.ts'

@@ -6,11 +6,11 @@ import {
   charge,
   debit,
   deniedUntil,
-  encodeBucket,
   newBucket,
   refund,
   view,
 } from '../../src/policy/limits/bucket.ts'
+import { encodeBucket } from '../../src/policy/limits/bucket-codec.ts'
 import type { SlidingRule } from '../../src/policy/rules/rule.ts'
 import {
   EXACT_ENTRIES,

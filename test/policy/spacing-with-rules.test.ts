@@ -7,9 +7,7 @@ import {
   couldGrant,
   credit,
   debit,
-  decodeBucket,
   deniedUntil,
-  encodeBucket,
   isCold,
   newBucket,
   penalize,
@@ -17,6 +15,7 @@ import {
   refund,
   view,
 } from '../../src/policy/limits/bucket.ts'
+import { decodeBucket, encodeBucket } from '../../src/policy/limits/bucket-codec.ts'
 import { expectedStartUs, loadStartUs } from '../../src/policy/limits/start-time.ts'
 import type { LimitPolicy } from '../../src/policy/limits/limit.ts'
 import type { SpacingRule } from '../../src/policy/rules/rule.ts'

@@ -73,7 +73,8 @@ export class Engine {
       logger: {
         ...silentLogger,
         error: (about: object, message?: string) => {
-          if (!this.dead) observer.complained(this, about, message ?? '')
+          // The fleet looks at discards itself.
+          if (!this.dead && message !== 'a job was discarded') observer.complained(this, about, message ?? '')
         },
       },
       lease: scenario.leaseMs,

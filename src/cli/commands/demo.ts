@@ -2,6 +2,7 @@ import { type Command, Option } from 'commander'
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { GUARD } from '../demo/scenario.ts'
+import { wholeOf } from '../view.ts'
 
 /** The options of `sluice demo`. */
 interface DemoFlags {
@@ -9,6 +10,8 @@ interface DemoFlags {
   readonly kill?: true
   readonly json?: true
   readonly guard: Duration
+  readonly dashboard?: true
+  readonly port: string
 }
 
 const DETAILS = `
@@ -46,6 +49,8 @@ export function registerDemo(program: Command): void {
         'by how much the way to the partner may vary; try 0ms to see what it is for',
       ).default(GUARD),
     )
+    .addOption(new Option('--dashboard', 'serve the dashboard beside it, and go on until Ctrl-C'))
+    .addOption(new Option('--port <number>', 'where the dashboard listens; 0: any that is free').default('4680'))
     .addOption(new Option('--json', 'print the summary as JSON on standard output, and progress on standard error'))
     .addHelpText('after', DETAILS)
     .action(demo)
@@ -76,10 +81,17 @@ async function demo(flags: DemoFlags): Promise<void> {
         screen = openScreen({ out, colours, source })
       },
       signal: interrupt.signal,
+      dashboardPort: flags.dashboard ? wholeOf(flags.port, '--port') : null,
+      async onSummary(each) {
+        screen.close()
+        if (flags.json) process.stdout.write(`${JSON.stringify(each, null, 2)}\n`)
+        for (const line of summaryLines(each, paintFor(colours))) out.write(`${line}\n`)
+        if (!flags.dashboard) return
+        out.write('The dashboard shows what the demo left. Ctrl-C ends it.\n')
+        if (!interrupt.signal.aborted)
+          await new Promise((ended) => interrupt.signal.addEventListener('abort', ended, { once: true }))
+      },
     })
-    screen.close()
-    if (flags.json) process.stdout.write(`${JSON.stringify(summary, null, 2)}\n`)
-    for (const line of summaryLines(summary, paintFor(colours))) out.write(`${line}\n`)
     if (summary.broken.length > 0)
       throw new SluiceError(
         'demo.broken',

@@ -5,7 +5,8 @@ import type { Policy } from '../../policy/limits/policy.ts'
 import type { BacklogSpec, Forecast, Waits } from '../../policy/forecast/what-if.ts'
 import { type Column, tableOf } from '../table.ts'
 import { addViewOptions, show, showOnce, type View, type ViewFlags, wholeOf } from '../view.ts'
-import { groupDigits, inWords } from '../words.ts'
+import { groupDigits } from '../../policy/limits/policy-words.ts'
+import { inWords } from '../words.ts'
 
 interface ForecastFlags extends ViewFlags {
   readonly count?: string

@@ -1,23 +1,25 @@
 import type { Command } from 'commander'
-import { SluiceError } from '../../base/errors.ts'
-import type { JobExplanation, JobsApi, JobView } from '../../engine/api/jobs.ts'
+import type { JobExplanation } from '../../engine/api/job-explanation.ts'
+import type { JobsApi } from '../../engine/api/jobs.ts'
+import type { FailedAttempt, JobView, JobWithFailures } from '../../engine/api/job-view.ts'
 import type { JobListQuery } from '../../engine/api/job-page.ts'
-import { type JobState, STATES } from '../../jobs/job-state.ts'
+import { STATES } from '../../jobs/job-state.ts'
 import type { Store } from '../../store/contract/store.ts'
+import { registerJobChanges } from './change-jobs.ts'
 import type { Paint } from '../demo/paint.ts'
+import { addFilterOptions, FILTER_HELP, type FilterFlags, filterOf } from '../filter-flags.ts'
 import { type Column, tableOf } from '../table.ts'
 import { addViewOptions, show, type View, type ViewFlags, wholeOf } from '../view.ts'
 import { inWords, printable } from '../words.ts'
 
-interface JobsFlags extends ViewFlags {
-  readonly state?: string
-  readonly queue?: string
-  readonly task?: string
+interface JobsFlags extends ViewFlags, FilterFlags {
   readonly limit: string
 }
 
 const DETAILS = `
 Without an id: jobs, newest first. With an id: that job, and why it waits.
+
+${FILTER_HELP}
 
 States: ${STATES.join(', ')}. A job that a closed budget holds back is available, and its line
 says when the budget lets the next go on.
@@ -30,11 +32,11 @@ export function registerJobs(program: Command): void {
     .command('jobs')
     .description('the jobs of a store, or one job and why it waits')
     .argument('[id]', 'one job: its state, its limits, its place and its expected start')
-    .option('--state <states>', 'only jobs in this state, or in one of several: available,active')
-    .option('--queue <queue>', 'only jobs of this queue')
-    .option('--task <task>', 'only jobs of this task')
+    // So that the commands below it may have options of the same name.
+    .enablePositionalOptions()
     .option('--limit <count>', 'so many jobs, 1 to 1000', '20')
-  addViewOptions(command)
+  registerJobChanges(command)
+  addFilterOptions(addViewOptions(command))
     .addHelpText('after', DETAILS)
     .action((id: string | undefined, flags: JobsFlags) => show(flags, (store) => look(store, id, flags)))
 }
@@ -44,15 +46,13 @@ async function look(store: Store, id: string | undefined, flags: JobsFlags): Pro
   const { readingParts } = await import('../reading-parts.ts')
   const jobs = new JobsApi(readingParts(store))
   const nowMs = store.nowUs() / 1000
-  return id === undefined ? list(jobs, flags, nowMs) : one(await jobs.explain(id), nowMs)
+  return id === undefined ? list(jobs, flags, nowMs) : one(await jobs.explain(id), await jobs.get(id), nowMs)
 }
 
 async function list(jobs: JobsApi, flags: JobsFlags, nowMs: number): Promise<View> {
   const query: JobListQuery = {
     limit: wholeOf(flags.limit, '--limit'),
-    ...(flags.state === undefined ? {} : { states: statesOf(flags.state) }),
-    ...(flags.queue === undefined ? {} : { queue: flags.queue }),
-    ...(flags.task === undefined ? {} : { task: flags.task }),
+    ...filterOf(flags),
   }
   const found = await jobs.list(query)
   return {
@@ -92,20 +92,31 @@ function row(job: JobView, nowMs: number): string[] {
   ]
 }
 
-function one(found: JobExplanation, nowMs: number): View {
+function one(found: JobExplanation, job: JobWithFailures | null, nowMs: number): View {
+  const failures = job?.failures ?? []
   return {
-    data: found,
+    data: { ...found, failures },
     lines: (paint) => {
       const facts = factsOf(found, nowMs)
       const width = Math.max(...facts.map(([name]) => name.length))
       return [
         ...facts.map(([name, value]) => `${paint('dim', name.padEnd(width))}  ${printable(value)}`),
         ...budgetLines(found, width, paint),
+        ...failures.flatMap((each) => failureLines(each, paint)),
         '',
         printable(found.words),
       ]
     },
   }
+}
+
+/** The error of an attempt, with its stack and its causes. */
+function failureLines({ attempt, at, message, stack, causes }: FailedAttempt, paint: Paint): string[] {
+  const head = `attempt ${attempt} failed at ${at.toISOString()}: ${printable(message)}`
+  // The first line of a stack says the error again.
+  const frames = (stack ?? '').split('\n').slice(1)
+  const behind = causes.map((cause) => `caused by ${printable(cause.message)}`)
+  return ['', paint('red', head), ...frames.map((line) => paint('dim', printable(line))), ...behind]
 }
 
 function factsOf(
@@ -146,16 +157,5 @@ function budgetLines({ limits, waitsOn }: JobExplanation, width: number, paint: 
     const units = weight === 1 ? '' : `, ${weight} units`
     const name = paint('dim', (i === 0 ? 'limits' : '').padEnd(width))
     return `${name}  ${printable(key === null ? limit : `${limit} for ${key}`)}${units}${holds}`
-  })
-}
-
-function statesOf(text: string): JobState[] {
-  return text.split(',').map((name) => {
-    const state = STATES.find((each) => each === name.trim())
-    if (state !== undefined) return state
-    throw new SluiceError(
-      'cli.usage',
-      `--state is invalid: ${JSON.stringify(name)}. Expected one of ${STATES.join(', ')}.`,
-    )
   })
 }

@@ -3,9 +3,11 @@ import { SluiceError } from '../../base/errors.ts'
 import type { BucketView, LimitsApi, LimitView } from '../../engine/api/limits.ts'
 import type { OverrideView } from '../../engine/api/override-view.ts'
 import type { Store } from '../../store/contract/store.ts'
+import { registerLimitChanges } from './change-limits.ts'
 import { type Column, tableOf } from '../table.ts'
 import { addViewOptions, show, type View, type ViewFlags } from '../view.ts'
-import { groupDigits, inWords, policyInWords, printable } from '../words.ts'
+import { groupDigits, policyInWords } from '../../policy/limits/policy-words.ts'
+import { inWords, printable } from '../words.ts'
 
 interface LimitsFlags extends ViewFlags {
   readonly key?: string
@@ -39,6 +41,9 @@ export function registerLimits(program: Command): void {
     .description('what every limit has left, and who waits for it')
     .argument('[name]', 'one limit: its budgets, one for each key')
     .option('--key <key>', 'the budget of this key alone')
+  registerLimitChanges(command)
+  // So that the commands below it may have options of the same name.
+  command.enablePositionalOptions()
   addViewOptions(command)
     .addHelpText('after', DETAILS)
     .action((name: string | undefined, flags: LimitsFlags) => show(flags, (store) => look(store, name, flags.key)))

@@ -6,7 +6,7 @@ import type { AnyPreset } from '../../presets/every-preset.ts'
 import type { PresetLimit } from '../../presets/preset.ts'
 import { type Column, tableOf } from '../table.ts'
 import { showOnce, type View } from '../view.ts'
-import { policyInWords } from '../words.ts'
+import { policyInWords } from '../../policy/limits/policy-words.ts'
 
 const DETAILS = `
 Without a name: every API, with its plans. With a name: its limits by plan, what one budget belongs to, the headers that

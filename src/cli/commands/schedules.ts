@@ -3,8 +3,10 @@ import { SluiceError } from '../../base/errors.ts'
 import type { ScheduleView } from '../../engine/api/schedules.ts'
 import type { Store } from '../../store/contract/store.ts'
 import { type Column, tableOf } from '../table.ts'
-import { addViewOptions, show, type View, type ViewFlags } from '../view.ts'
-import { groupDigits, inWords, period } from '../words.ts'
+import { confirm } from '../ask.ts'
+import { addStoreOptions, addViewOptions, show, showChange, type View, type ViewFlags } from '../view.ts'
+import { groupDigits, period } from '../../policy/limits/policy-words.ts'
+import { inWords, printable } from '../words.ts'
 
 const DETAILS = `
 Without a name: every schedule of the store, ended ones too. With a name: that one.
@@ -16,15 +18,45 @@ Without a name: every schedule of the store, ended ones too. With a name: that o
 
 Exit code: 0; 1 when there is no such store or schedule; 2 for a wrong option.`
 
+const CHANGES = `
+Exit code: 0; 1 when there is no such store or schedule; 2 for a wrong option, or without --yes where no person can be asked.`
+
 /** Adds `sluice schedules`. */
 export function registerSchedules(program: Command): void {
   const command = program
     .command('schedules')
     .description('recurring work: how often, what comes next, what came last')
     .argument('[name]', 'one schedule')
+  // So that the commands below it may have options of the same name.
+  command.enablePositionalOptions()
+  const remove = command.command('rm').description('end and delete a schedule; its waiting jobs stay')
+  addStoreOptions(remove.argument('<name>'))
+    .option('--yes', 'do not ask')
+    .addHelpText('after', CHANGES)
+    .action((name: string, _: unknown, self: Command) => removed(name, self))
   addViewOptions(command)
     .addHelpText('after', DETAILS)
     .action((name: string | undefined, flags: ViewFlags) => show(flags, (store) => look(store, name)))
+}
+
+function removed(name: string, command: Command): Promise<void> {
+  const { yes, ...flags } = command.optsWithGlobals<ViewFlags & { readonly yes?: true }>()
+  return showChange(flags, async (store) => {
+    const { SchedulesApi } = await import('../../engine/api/schedules.ts')
+    const { readingParts } = await import('../reading-parts.ts')
+    const schedules = new SchedulesApi(readingParts(store))
+    if (!(await schedules.get(name))) throw unknown(name)
+    await confirm(`Delete the schedule ${printable(name)}?`, { ...(yes && { yes }) })
+    await schedules.remove(name)
+    return { data: { name, removed: true }, lines: () => [`The schedule ${printable(name)} was deleted.`] }
+  })
+}
+
+function unknown(name: string): SluiceError {
+  return new SluiceError(
+    'schedule.unknown',
+    `No schedule ${name} is registered in this store; sluice schedules lists those that are.`,
+  )
 }
 
 async function look(store: Store, name: string | undefined): Promise<View> {
@@ -34,11 +66,7 @@ async function look(store: Store, name: string | undefined): Promise<View> {
   const nowMs = store.nowUs() / 1000
   const all = await schedules.list()
   const found = name === undefined ? all : all.filter((each) => each.name === name)
-  if (name !== undefined && found.length === 0)
-    throw new SluiceError(
-      'schedule.unknown',
-      `No schedule ${name} is registered in this store; sluice schedules lists those that are.`,
-    )
+  if (name !== undefined && found.length === 0) throw unknown(name)
   return {
     data: found,
     lines: (paint) =>

@@ -9,6 +9,7 @@ interface Flags {
   readonly port: string
   readonly host: string
   readonly config?: string
+  readonly budgets?: string
   readonly testMode?: true
   readonly check?: true
   readonly drainDelay: string
@@ -30,6 +31,9 @@ export function registerServe(program: Command): void {
     .addOption(new Option('--port <number>', 'where to listen; 0: any that is free').default('8080'))
     .addOption(new Option('--host <name>', 'where to listen; beyond loopback only with tokens').default('127.0.0.1'))
     .addOption(new Option('--config <file>', 'JSON: tokens, limits, types, queues'))
+    .addOption(
+      new Option('--budgets <url>', 'the limits of /limiter/v1: memory:, redis://… or nats://… (default: the store)'),
+    )
     .addOption(new Option('--check', 'check the configuration and the store, and serve nothing'))
     .addOption(new Option('--drain-delay <duration>', 'serve on for so long after a signal to stop').default('0s'))
     .addOption(new Option('--durability <kind>', 'what an answer is worth').choices(['power', 'process']))
@@ -48,6 +52,7 @@ async function serve(flags: Flags): Promise<void> {
       testMode: flags.testMode === true,
       durability: flags.durability ?? 'power',
       configFile: flags.config,
+      budgets: flags.budgets,
       drainMs: durationMs(flags.drainDelay as Duration, '--drain-delay'),
     }
     if (flags.check) {

@@ -1,4 +1,5 @@
-import { groupDigits, inWords } from '../words.ts'
+import { groupDigits } from '../../policy/limits/policy-words.ts'
+import { inWords } from '../words.ts'
 import type { BoardRow, BoardView } from './board.ts'
 
 /** Text with colours, or the same text without. */

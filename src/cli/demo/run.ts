@@ -13,7 +13,7 @@ import { type PartnerLogEntry, type PartnerServer, startPartner } from './partne
 import { budgetOf, type PartnerCall, type PartnerLimits, partnerLimits, partnerTask } from './partner-task.ts'
 import { type Budget, type DemoRecord, type Outage, readJobs } from './record.ts'
 import { PER, PLAN_MAX, type Scenario, scenarioOf, type Tenant, TOTAL_MAX } from './scenario.ts'
-import { groupDigits } from '../words.ts'
+import { groupDigits } from '../../policy/limits/policy-words.ts'
 import type { ScreenSource } from './screen.ts'
 import { type DemoSummary, checkPromises } from './promises.ts'
 import { startWorker, type WorkerProcess } from './worker-process.ts'
@@ -31,6 +31,10 @@ export interface DemoOptions {
   readonly show: (source: ScreenSource) => void
   /** Ends the demo early, and cleans up. */
   readonly signal: AbortSignal
+  /** Serves the dashboard of the demo's store at this port, 0: any; null: it does not. */
+  readonly dashboardPort: number | null
+  /** Called with the summary while the store is still there. */
+  readonly onSummary: (summary: DemoSummary) => Promise<void>
 }
 
 const SLOTS = 50
@@ -45,7 +49,9 @@ export async function runDemo(options: DemoOptions): Promise<DemoSummary> {
   try {
     const run = new DemoRun(options, `sqlite:${join(folder, 'demo.db')}`)
     try {
-      return await run.run()
+      const summary = await run.run()
+      await options.onSummary(summary)
+      return summary
     } finally {
       await run.close()
     }
@@ -92,6 +98,7 @@ class DemoRun {
       `${groupDigits(this.#board.jobs)} jobs of ${tenants.length} tenants are enqueued; the partner listens on ${partner.url}`,
     )
     const store = await this.#openStore()
+    await this.#serveDashboard()
     const worker = await this.#startWorker(partner)
     const beganUs = worker.readyUs
     show(() => {
@@ -125,6 +132,15 @@ class DemoRun {
     await store.open()
     this.#closing.push(() => store.close())
     return store
+  }
+
+  async #serveDashboard(): Promise<void> {
+    const { dashboardPort: port, say } = this.#options
+    if (port === null) return
+    const { serveDashboard } = await import('../dashboard/serve-dashboard.ts')
+    const dashboard = await serveDashboard({ store: this.#url, port, host: '127.0.0.1', token: null })
+    this.#closing.push(() => dashboard.stop())
+    say(`the dashboard is at ${dashboard.url}/`)
   }
 
   async #startWorker(partner: PartnerServer): Promise<WorkerProcess> {

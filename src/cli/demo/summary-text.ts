@@ -1,5 +1,6 @@
 import { PER } from './scenario.ts'
-import { groupDigits, inWords } from '../words.ts'
+import { groupDigits } from '../../policy/limits/policy-words.ts'
+import { inWords } from '../words.ts'
 import type { Paint } from './paint.ts'
 import { type BudgetReport, type DemoSummary, LEAST_UTILISATION } from './promises.ts'
 

@@ -8,6 +8,7 @@ import { withoutPassword } from '../../base/text.ts'
 import { Sluice } from '../../engine/engine.ts'
 import { createAccess } from '../../http/access.ts'
 import { createHttpApp, type HttpApp } from '../../http/app.ts'
+import { createPage } from '../../dashboard/page-files.ts'
 import { isLoopback, listen, type Listening } from '../../http/listen.ts'
 import { openExisting } from '../../store/open.ts'
 import type { Durability } from '../../store/contract/store.ts'
@@ -23,6 +24,8 @@ export interface ServeOptions {
   readonly durability: Durability
   /** The configuration file, which every reload reads again. */
   readonly configFile: string | undefined
+  /** Where the budgets of `/limiter/v1` live; undefined: the store. */
+  readonly budgets: string | undefined
   /** How long a stopping server still takes requests while `/health/ready` says no, in ms. */
   readonly drainMs: number
 }
@@ -49,7 +52,7 @@ export async function startServer(options: ServeOptions): Promise<RunningServer>
   const { app, sluice } = await begin(options, config, logger)
   let listening: Listening
   try {
-    listening = await listen(app, { host, port })
+    listening = await listen(withPage(app, logger), { host, port })
   } catch (error) {
     app.close()
     await sluice.stop({ within: 0 })
@@ -93,6 +96,23 @@ export async function checkServer(options: ServeOptions): Promise<void> {
   }
 }
 
+/** The app with the dashboard's page at /dashboard. A page that was not built leaves the rest as it is. */
+function withPage(app: HttpApp, logger: Logger): Pick<HttpApp, 'fetch'> {
+  try {
+    const page = createPage({ basePath: '/dashboard', api: '/monitor/v1', signIn: 'token' })
+    // Every request of every worker comes by here: only what looks like the page's is taken apart.
+    return {
+      fetch: (request) =>
+        request.url.includes('/dashboard') && page.serves(new URL(request.url).pathname)
+          ? page.fetch(request)
+          : app.fetch(request),
+    }
+  } catch (error) {
+    logger.warn({}, wordsOf(error))
+    return app
+  }
+}
+
 /** Formats an error as one line, without passwords. */
 function wordsOf(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error)
@@ -121,7 +141,7 @@ function readConfig(file: string): unknown {
 }
 
 async function begin(
-  { store, testMode, durability }: ServeOptions,
+  { store, testMode, durability, budgets }: ServeOptions,
   { tokens, requests, bounds, served, limits, tasks, queues }: ServeConfig,
   logger: Logger,
 ): Promise<{ app: HttpApp; sluice: Sluice }> {
@@ -136,6 +156,7 @@ async function begin(
       isHost: isLoopback,
       ...(requests && { requests }),
       bounds,
+      ...(budgets !== undefined && { budgets }),
       logger,
       testMode,
       backend: (await remoteOf(sluice).store()).backend,

@@ -6,12 +6,14 @@ import {
   type FlowStepView,
   flowViewOf,
   findSteps,
+  isEndedStep,
   type FoundStep,
   stepOfJob,
   stepViewOf,
 } from './flow-views.ts'
 import { flowInWords } from './flow-words.ts'
-import { type JobExplanation, JobsApi } from './jobs.ts'
+import type { JobExplanation } from './job-explanation.ts'
+import { JobsApi } from './jobs.ts'
 
 /** Steps that wait and are explained. */
 const EXPLAINED_AT_MOST = 100
@@ -46,7 +48,7 @@ export class FlowLook {
     const store = await this.#store()
     const found = isWorkflowKind(flow.kind) ? await store.flowSteps(flow.id) : null
     if (!isWorkflowKind(flow.kind) || !found) return this.#plain(flow)
-    const steps = findSteps(flow.kind, found)
+    const steps = findSteps({ kind: flow.kind, state: flow.state }, found)
     const main = mainOf(flow, found, steps)
     const waiting = steps.flatMap(({ state, job }) => (state === 'waiting' && job ? [job.id] : []))
     const waits = await this.#explained(main?.state === 'active' || !main ? waiting : [main.id, ...waiting])
@@ -62,7 +64,7 @@ export class FlowLook {
   async explain(flow: FlowRecord, level = 0): Promise<FlowExplanation> {
     const { steps, entry, isEntered } = await this.at(flow)
     const isRunning = flow.state === 'running'
-    const open = isRunning ? steps.filter(({ state }) => !['done', 'failed', 'skipped'].includes(state)) : []
+    const open = isRunning ? steps.filter((step) => step.state !== 'pending' && !isEndedStep(step)) : []
     const children = new Map<string, string>()
     for (const { child } of open) {
       if (!child || child.state !== 'running' || level >= DEEPEST || children.size >= CHILDREN_TOLD) continue

@@ -6,7 +6,7 @@ import type { JobRecord } from '../../jobs/job.ts'
 import type { JobState } from '../../jobs/job-state.ts'
 import { DEADLINE_STEP, HOLD_STEP, type StepRecord } from '../../jobs/workflow.ts'
 import type { FlowChild, FlowJobPlace, FlowSteps } from '../../store/contract/workflows.ts'
-import type { JobExplanation } from './jobs.ts'
+import type { JobExplanation } from './job-explanation.ts'
 
 /** The public view of a stored flow. */
 export interface FlowView {
@@ -36,10 +36,16 @@ export interface FlowView {
 }
 
 /**
- * The state of a step. `waiting`: for a budget, a slot, or the next attempt; `sleeping`: for a time; `awaiting`: for a
- * signal or a child; `skipped`: it has not run, and will not.
+ * The state of a step. `pending`: of a graph's step, until those before it have ended; `waiting`: for a budget, a slot,
+ * or the next attempt; `sleeping`: for a time; `awaiting`: for a signal or a child; `skipped`: it has not run, and will
+ * not.
  */
-export type FlowStepState = 'done' | 'running' | 'waiting' | 'sleeping' | 'awaiting' | 'failed' | 'skipped'
+export type FlowStepState = 'pending' | 'done' | 'running' | 'waiting' | 'sleeping' | 'awaiting' | 'failed' | 'skipped'
+
+/** Whether a step has ended for good. */
+export function isEndedStep({ state }: { readonly state: FlowStepState }): boolean {
+  return state === 'done' || state === 'failed' || state === 'skipped'
+}
 
 /** A step of a flow; for a chain, a group or a batch one of its jobs. */
 export interface FlowStepView {
@@ -138,8 +144,27 @@ export interface FoundStep {
   readonly signals: readonly string[] | null
 }
 
-/** Finds the steps of a flow: those that it remembers, in their order, then those that wait for their first run. */
-export function findSteps(kind: WorkflowKind, { steps, jobs, children }: FlowSteps): FoundStep[] {
+/**
+ * Finds the steps of a flow: those that it remembers, in their order, then those that wait for their first run. A graph
+ * has all its steps from the start, in the order of its definition.
+ */
+export function findSteps(
+  flow: Pick<FlowRecord, 'state'> & { readonly kind: WorkflowKind },
+  all: FlowSteps,
+): FoundStep[] {
+  const { steps = {} } = objectIn<{ readonly steps?: Readonly<Record<string, unknown>> }>(all.definition)
+  const begun = begunSteps(flow.kind, all)
+  const byName = new Map(begun.map((step) => [step.name, step]))
+  const whole = Object.keys(steps).map((name): FoundStep => byName.get(name) ?? { ...NOT_BEGUN, name })
+  const found = [...whole, ...begun.filter(({ name }) => !Object.hasOwn(steps, name))]
+  if (flow.state === 'running') return found
+  // A step that waited when its flow ended goes on no more; one that runs has yet to end.
+  return found.map((step) => (step.state === 'running' || isEndedStep(step) ? step : { ...step, state: 'skipped' }))
+}
+
+const NOT_BEGUN = { state: 'pending', record: null, job: null, child: null, signals: null } as const
+
+function begunSteps(kind: WorkflowKind, { steps, jobs, children }: FlowSteps): FoundStep[] {
   const places = new Map<string, FlowJobPlace[]>()
   for (const job of jobs) {
     const name = stepOf(kind, job)
@@ -171,7 +196,7 @@ export function findSteps(kind: WorkflowKind, { steps, jobs, children }: FlowSte
 /** The public view of a step. @param wait of its job, if it waits */
 export function stepViewOf(found: FoundStep, wait: JobExplanation | undefined, nowMs: number): FlowStepView {
   const { name, state, record, job, child, signals } = found
-  const isEnded = state === 'done' || state === 'failed' || state === 'skipped'
+  const isEnded = isEndedStep(found)
   const startedUs = isEnded ? (record?.startedUs ?? null) : (job?.startedUs ?? record?.startedUs ?? null)
   const dueUs = state === 'sleeping' || state === 'awaiting' ? (record?.dueUs ?? null) : null
   const left = isEnded ? null : (record?.left ?? null)

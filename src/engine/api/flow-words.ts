@@ -1,6 +1,6 @@
 import type { FlowChild } from '../../store/contract/workflows.ts'
 import type { FlowStepView, FlowView } from './flow-views.ts'
-import type { JobExplanation } from './jobs.ts'
+import type { JobExplanation } from './job-explanation.ts'
 
 /** Steps of one kind that are told one by one; of the others only their number. */
 const TOLD_AT_MOST = 10

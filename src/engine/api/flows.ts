@@ -19,7 +19,7 @@ import { checkOnce, sendSignal } from '../run/start-flows.ts'
 import { FlowLook } from './flow-look.ts'
 import { flowCursorAfter, type FlowListQuery, type FlowPageQuery, flowQuery } from './flow-query.ts'
 import { type FlowExplanation, type FlowStepView, type FlowView, flowViewOf } from './flow-views.ts'
-import { type JobView, viewOf } from './jobs.ts'
+import { type JobView, viewOf } from './job-view.ts'
 
 /** A flow that was started. */
 export interface StartedFlow {

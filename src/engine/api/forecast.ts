@@ -6,6 +6,7 @@ import type { Limit } from '../../policy/limits/define.ts'
 import type { Pile } from '../../policy/forecast/drain.ts'
 import { belowHeadroom } from '../../policy/limits/headroom.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import { enforced } from '../../policy/limits/shadow.ts'
 import { normalisePolicy } from '../../policy/limits/normalise.ts'
 import { SHARED_KEY } from '../../policy/limits/partition-key.ts'
 import type { Policy } from '../../policy/limits/policy.ts'
@@ -65,11 +66,12 @@ export async function forecastLimit(
 }
 
 function pileOf(
-  { policy: from, state, active, jobs, units, even, lowest, highest }: BucketBacklog,
+  { policy: stored, state, active, jobs, units, even, lowest, highest }: BucketBacklog,
   to: LimitPolicy | null,
   nowUs: number,
 ): Pile[] {
-  if (!from) return []
+  if (!stored) return []
+  const from = enforced(stored)
   const backlog = even ? { count: jobs, weight: units / jobs } : { count: units, weight: 1 }
   const pile = belowHeadroom({ policy: to ?? from, state: to ? adopt(from, to, state, nowUs) : state }, lowest, highest)
   return [{ ...pile, active, backlog, even, jobs, times: 1 }]

@@ -1,17 +1,8 @@
 import { createHash } from 'node:crypto'
 import { SluiceError } from '../../base/errors.ts'
 import { checkOptions, show } from '../../base/options.ts'
-import type { JobQuery, JobRecord } from '../../jobs/job.ts'
-import { type JobState, STATES } from '../../jobs/job-state.ts'
-
-/** A filter of jobs. */
-export interface JobFilter {
-  readonly states?: readonly JobState[]
-  readonly queue?: string
-  readonly task?: string
-  /** Only jobs of the flow with this id, in the order of its nodes, callbacks last. */
-  readonly flow?: string
-}
+import { FILTER_ALIASES, FILTER_FIELDS, type JobFilter, type JobMatch, jobMatch } from '../../jobs/job-filter.ts'
+import type { JobRecord } from '../../jobs/job.ts'
 
 /** The newest jobs that match a filter. */
 export interface JobListQuery extends JobFilter {
@@ -25,34 +16,30 @@ export interface JobPageQuery extends JobListQuery {
   readonly cursor?: string | null
 }
 
-const FILTER = ['states', 'queue', 'task', 'flow'] as const
 const DEFAULT_LIMIT = 100
 const MAX_LIMIT = 1000
 
-/** Checks a filter, and reads the cursor of the page. @throws {SluiceError} `option.invalid` */
-export function jobQuery(
-  query: JobPageQuery,
-  what: 'jobs.list' | 'jobs.page' | 'jobs.iterate',
-): { readonly store: JobQuery; readonly limit: number } {
+/** A checked query of a page. */
+export interface CheckedPage {
+  /** Null: no job can match. */
+  readonly match: JobMatch | null
+  readonly limit: number
+  /** Behind the page before: a `seq`, or a node of the flow. */
+  readonly place: number | null
+}
+
+/** Checks a filter and a page, and reads its cursor. @throws {SluiceError} `option.invalid`, `duration.invalid` */
+export function jobPage(query: JobPageQuery, what: 'jobs.list' | 'jobs.page' | 'jobs.iterate'): CheckedPage {
   const more = what === 'jobs.list' ? ['limit'] : what === 'jobs.page' ? ['limit', 'cursor'] : []
-  checkOptions(query, [...FILTER, ...more], what, { aliases: { state: 'states', before: 'cursor of jobs.page' } })
-  const { states, limit = DEFAULT_LIMIT, cursor } = query
-  for (const name of ['queue', 'task', 'flow'] as const)
-    if (query[name] !== undefined && typeof query[name] !== 'string')
-      throw invalid(what, `${name} is invalid: ${show(query[name])}. Expected a text.`)
-  if (states !== undefined && !Array.isArray(states))
-    throw invalid(what, `states is invalid: ${show(states)}. Expected a list of ${STATES.join(', ')}.`)
-  for (const state of (states ?? []) as readonly JobState[])
-    if (!STATES.includes(state))
-      throw invalid(what, `states is invalid: ${show(state)}. Expected ${STATES.join(', ')}.`)
+  checkOptions(query, [...FILTER_FIELDS, ...more], what, {
+    aliases: { ...FILTER_ALIASES, before: 'cursor of jobs.page', key: 'limitKey' },
+  })
+  const { limit = DEFAULT_LIMIT, cursor, ...filter } = query
+  const match = jobMatch(filter, what)
   if (!(Number.isInteger(limit) && limit >= 1 && limit <= MAX_LIMIT))
     throw invalid(what, `limit is invalid: ${show(limit)}. Expected 1 to 1,000.`)
-  const filter = Object.fromEntries(
-    FILTER.flatMap((name) => (query[name] === undefined ? [] : [[name, query[name]]])),
-  ) as JobFilter
   const place = cursor === undefined || cursor === null ? null : readCursor(cursor, filter, what)
-  const from = place === null ? {} : filter.flow === undefined ? { before: place } : { afterNode: place }
-  return { store: { ...filter, ...from, limit }, limit }
+  return { match, limit, place }
 }
 
 /** The cursor of the page behind these jobs. */
@@ -74,8 +61,13 @@ function readCursor(cursor: unknown, filter: JobFilter, what: string): number {
 }
 
 /** A cursor belongs to one filter: its place means nothing in another list. */
-function digestOf({ states, queue, task, flow }: JobFilter): string {
-  const text = JSON.stringify([states ? [...new Set(states)].toSorted() : null, queue, task, flow])
+function digestOf(filter: JobFilter): string {
+  const fields = FILTER_FIELDS.map((name) => {
+    const value = filter[name]
+    if (name === 'states' && value !== undefined) return [...new Set(value as readonly string[])].toSorted()
+    return value ?? null
+  })
+  const text = JSON.stringify(fields)
   return createHash('sha256').update(text).digest('hex').slice(0, 16)
 }
 

@@ -2,13 +2,19 @@ import type { Clock } from '../../base/clock.ts'
 import type { Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { checkOptions, show } from '../../base/options.ts'
+import type { AcquireOptions, RunContext } from '../../limiter/client/calls.ts'
+import type { Limiter } from '../../limiter/client/limiter.ts'
+import type { Permit } from '../../limiter/client/permit.ts'
+import type { Use } from '../../limiter/client/uses.ts'
 import type { Limit } from '../../policy/limits/define.ts'
 import type { Key } from '../../policy/limits/key-path.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
+import type { Policy } from '../../policy/limits/policy.ts'
 import { NO_POLICY } from '../../policy/limits/timeline.ts'
 import { changeInText, type PolicyChange } from '../../policy/limits/override.ts'
 import { SHARED_KEY } from '../../policy/limits/partition-key.ts'
-import type { BucketReport, Store } from '../../store/contract/store.ts'
+import type { BucketReport } from '../../store/contract/limits.ts'
+import type { Store } from '../../store/contract/store.ts'
 import type { Events } from '../events/events.ts'
 import {
   checkRemark,
@@ -19,6 +25,8 @@ import {
   untilUsOf,
   viewOfOverride,
 } from './override-view.ts'
+import type { PlainCode } from '../run/plain-code.ts'
+import { replayJobs, type ReplayOptions, type StoreReplay } from './replay.ts'
 import type { Wakeup } from '../events/wakeup.ts'
 import type { WaitHistogram, WaitView } from '../events/wait-histogram.ts'
 import type { BucketName, Changing } from '../run/hold.ts'
@@ -55,6 +63,19 @@ export interface BucketView {
   readonly guardUs?: number
   /** The guard is the default of a sliding window; absent: the policy names it. */
   readonly defaultGuard?: true
+  /** The name of the backend that keeps it; absent: the store does. */
+  readonly backend?: string
+  /**
+   * Of a limit in shadow mode: the starts that it would have delayed or ended, their delays, and how long a start would
+   * wait now (null: until a permit returns). Absent: it is enforced.
+   */
+  readonly shadow?: {
+    readonly delayed: number
+    readonly dropped: number
+    readonly meanDelayMs: number
+    readonly worstDelayMs: number
+    readonly waitMs: number | null
+  }
   /** Its active overrides and pauses, of the whole limit or of this key. */
   readonly overrides: readonly OverrideView[]
 }
@@ -105,6 +126,8 @@ export interface LimitHooks {
   readonly waits: WaitHistogram
   readonly wakeup: Wakeup
   readonly changing: Changing
+  /** Plain code under the store's budgets; null: the store was only opened to look at it. */
+  readonly budgets: PlainCode | null
 }
 
 /** The remaining budget and the wait list of every limit, and changes of limits at run time. */
@@ -242,9 +265,48 @@ export class LimitsApi {
     return [...totals.values()]
   }
 
+  /**
+   * Says what a policy would have done to the jobs that the store keeps: waits, losses, the use of the budget and the
+   * worst keys. A job arrives when it is enqueued, and starts as soon as the budget of its key admits it. Other limits,
+   * priorities, delays and retries do not count.
+   *
+   * @param policy an object such as `{ rate: 100, per: '1m' }`, or a text such as `'100/m'`.
+   * @throws {SluiceError} `policy.invalid`, `option.invalid`, `duration.invalid`, `limit.key.invalid`,
+   * `limit.key.threw`, `limit.weight.invalid`, `limit.weight.threw`
+   */
+  async replay(policy: Policy | string, options: ReplayOptions): Promise<StoreReplay> {
+    return replayJobs(await this.#hooks.store(), policy, options)
+  }
+
   /** The waits of jobs for budget, by limit: the starts of this process since the engine was made. */
   waits(): WaitView[] {
     return this.#hooks.waits.view()
+  }
+
+  /**
+   * Waits for the units of all uses, and takes them at once, from the budgets of this store's jobs. It waits among the
+   * jobs that need these budgets, by priority and in turn. Release the permit at the end, in a `finally`.
+   * @param options.wait `true` (default): without bound; `false`: an answer at once; or a duration.
+   * @throws {RateLimitRejected} the units will not be there in time
+   * @throws {SluiceError} `limit.conflict`, `limit.key.invalid`, `limit.weight.above_burst`, `limiter.full`,
+   * `limiter.closed` once the engine has stopped; the reason of an aborted signal
+   */
+  async acquire(uses: readonly Use[], options?: AcquireOptions): Promise<Permit> {
+    return (await this.#limiter(uses)).acquire(uses, options)
+  }
+
+  /**
+   * Acquires, calls the function, and releases. A `RateLimited` that it throws closes the budget, and is thrown on.
+   * @throws what `acquire` and the function throw
+   */
+  async run<T>(uses: readonly Use[], work: (ctx: RunContext) => Promise<T> | T, options?: AcquireOptions): Promise<T> {
+    return (await this.#limiter(uses)).run(uses, work, options)
+  }
+
+  #limiter(uses: readonly Use[]): Promise<Limiter> {
+    const { budgets } = this.#hooks
+    if (!budgets) throw new RangeError('a store that was opened to look at it grants no budget')
+    return budgets.limiter(uses)
   }
 
   async #change(
@@ -305,7 +367,16 @@ async function requireLimit(store: Store, name: string): Promise<void> {
     throw new SluiceError('limit.unknown', `The limit ${name} is not defined in this store.`)
 }
 
-function toView({ key, nextStartUs, drainedUs, headroom, guard, overrides, ...report }: BucketReport): BucketView {
+function toView({
+  key,
+  nextStartUs,
+  drainedUs,
+  headroom,
+  guard,
+  shadow,
+  overrides,
+  ...report
+}: BucketReport): BucketView {
   const date = (us: number | null): Date | null => (us === null ? null : new Date(us / 1000))
   return {
     ...report,
@@ -314,6 +385,15 @@ function toView({ key, nextStartUs, drainedUs, headroom, guard, overrides, ...re
     drained: date(drainedUs),
     headroom: headroom ?? null,
     ...(guard && { guardUs: guard.us, ...(guard.isDefault && { defaultGuard: true as const }) }),
+    ...(shadow && {
+      shadow: {
+        delayed: shadow.delayed,
+        dropped: shadow.dropped,
+        meanDelayMs: shadow.delayed === 0 ? 0 : shadow.totalUs / shadow.delayed / 1000,
+        worstDelayMs: shadow.worstUs / 1000,
+        waitMs: shadow.waitUs === null ? null : shadow.waitUs / 1000,
+      },
+    }),
     overrides: overrides.map(viewOfOverride),
   }
 }

@@ -96,7 +96,6 @@ export type FlowEntryNews =
       readonly delayMs: number
     }
   | { readonly kind: 'failed'; readonly step: string; readonly attempt: number; readonly error: Error }
-  | { readonly kind: 'parked'; readonly signals: readonly string[]; readonly until: Date | null }
   | { readonly kind: 'woken' }
   | { readonly kind: 'strayed'; readonly steps: readonly string[] }
 

@@ -3,7 +3,9 @@ import { show } from '../../base/options.ts'
 import { messageOf } from '../../base/thrown.ts'
 import { inLaneOrder } from '../../jobs/lane.ts'
 import { checkUnits, isLimitUse, type Limit, type LimitUse, useOf, type UseSpec } from '../../policy/limits/define.ts'
+import { refuseOvercommitted } from '../../policy/limits/guarantee.ts'
 import { keptBack } from '../../policy/limits/headroom.ts'
+import { checkBudget } from './budgets.ts'
 import type { LimitPolicy, LimitDefinition } from '../../policy/limits/limit.ts'
 import { partitionKey, readPath, SHARED_KEY } from '../../policy/limits/partition-key.ts'
 import type { BucketUse, Store } from '../../store/contract/store.ts'
@@ -35,9 +37,12 @@ export class LimitRegistry {
   readonly #same = new WeakSet<LimitPolicy>()
   readonly #warn: (message: string) => void
   readonly #warned = new Set<string>()
+  readonly #backends: ReadonlySet<string>
 
-  constructor(warn: (message: string) => void) {
+  /** @param backends the names of the backends that keep budgets */
+  constructor(warn: (message: string) => void, backends: Iterable<string> = []) {
     this.#warn = warn
+    this.#backends = new Set(backends)
   }
 
   /**
@@ -47,11 +52,15 @@ export class LimitRegistry {
    */
   add(use: UseSpec<never>, where: string): void {
     this.#check(use, where)
-    if (typeof use.weight === 'number') refuseAboveBurst(use.policy, use.weight, `limit ${use.limit} of ${where}`)
+    if (use.common) this.add(use.common, where)
+    if (typeof use.weight === 'number' && use.policy.mode !== 'shadow')
+      refuseAboveBurst(use.policy, use.weight, `limit ${use.limit} of ${where}`)
     if (!this.#policies.has(use.limit)) this.#define(use, where)
   }
 
   #define({ limit, policy }: UseSpec<never>, where: string): void {
+    checkBudget(limit, policy, this.#backends)
+    this.#refuseOvercommitted(limit, policy, where)
     this.#policies.set(limit, policy)
     this.#where.set(limit, where)
     this.#unstored.set(limit, { name: limit, policy, version: policy.version ?? 0 })
@@ -59,6 +68,13 @@ export class LimitRegistry {
       this.#warnOnce(
         `This engine defines more than ${MANY} limits, and the store keeps every one. Use one limit with keys: limit.by(…) or limit.key(…).`,
       )
+  }
+
+  #refuseOvercommitted(limit: string, { of }: LimitPolicy, where: string): void {
+    const common = of && this.#policies.get(of.limit)
+    if (!common) return
+    const others = [...this.#policies.values()].flatMap((each) => (each.of?.limit === of.limit ? [each.of] : []))
+    refuseOvercommitted(`limit ${limit} of ${where}`, of.limit, common, [...others, of])
   }
 
   /** Callers often recreate limits with the same content, which is compared once for each object. */
@@ -145,9 +161,11 @@ export class LimitRegistry {
    */
   resolve(specs: readonly UseSpec<never>[], input: unknown, terms: CallTerms, task: string): BucketUse[] {
     if (specs.every(({ limit }) => this.#policies.has(limit))) return this.#resolve(specs, input, terms, task)
-    const unknown = specs.filter(({ limit }) => !this.#policies.has(limit))
-    for (const spec of unknown) if (!this.#policies.has(spec.limit)) this.#define(spec, `a call of task ${task}`)
+    // A common limit comes first: a limit is checked against it.
+    const all = specs.flatMap((spec) => (spec.common ? [spec.common, spec] : [spec]))
+    const unknown = all.filter(({ limit }) => !this.#policies.has(limit))
     try {
+      for (const spec of unknown) if (!this.#policies.has(spec.limit)) this.#define(spec, `a call of task ${task}`)
       return this.#resolve(specs, input, terms, task)
     } catch (error) {
       for (const { limit } of unknown)
@@ -161,9 +179,10 @@ export class LimitRegistry {
     for (const spec of specs) {
       const use = this.#resolveOne(spec, input, terms, task)
       if (!use) continue
-      const same = uses.findIndex((each) => each.limit === use.limit && each.key === use.key)
-      if (same < 0) uses.push(use)
-      else if ((uses[same] as BucketUse).weight < use.weight) uses[same] = use
+      addUse(uses, use)
+      const common = spec.common && { ...spec.common, weight: spec.common.weight ?? spec.weight }
+      const shared = common && this.#resolveOne(common, input, terms, task)
+      if (shared) addUse(uses, shared)
     }
     return inLaneOrder(uses)
   }
@@ -211,6 +230,7 @@ export class LimitRegistry {
       }
     }
     const weight = checkUnits(units, what)
+    if (policy.mode === 'shadow') return policy.rule && policy.rule.kind !== 'spacing' ? weight : 1
     const most = refuseAboveBurst(policy, weight, what)
     if (most === null) return 1
     const kept = terms.priority === null ? 0 : keptBack(policy, terms.priority)
@@ -227,6 +247,13 @@ export class LimitRegistry {
     this.#warned.add(message)
     this.#warn(message)
   }
+}
+
+/** Adds a use of a bucket. The greatest weight counts if there are several. */
+function addUse(uses: BucketUse[], use: BucketUse): void {
+  const same = uses.findIndex((each) => each.limit === use.limit && each.key === use.key)
+  if (same < 0) uses.push(use)
+  else if ((uses[same] as BucketUse).weight < use.weight) uses[same] = use
 }
 
 /**

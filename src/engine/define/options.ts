@@ -4,9 +4,11 @@ import { SluiceError } from '../../base/errors.ts'
 import { checkMethods, checkOptions, show } from '../../base/options.ts'
 import { consoleLogger, type Logger, unfailingLogger } from '../../base/logger.ts'
 import { type Random, systemRandom } from '../../base/random.ts'
+import type { LimitBackend } from '../../limiter/contract/limiter.ts'
 import type { Durability, Retention, Store } from '../../store/contract/store.ts'
 import type { Limit } from '../../policy/limits/define.ts'
 import { type QueueList, type QueueSettings, queuesOf } from './queue-list.ts'
+import { type BudgetOptions, type BudgetSettings, budgetsOf } from './budgets.ts'
 import { type AnyTask, definitionOf } from './task.ts'
 import { type AnyWorkflow, workflowOf } from './workflow.ts'
 import { Trouble } from '../../base/trouble.ts'
@@ -27,6 +29,11 @@ export interface SluiceOptions {
    * lists is defined by its first use in the process.
    */
   limits?: readonly Limit[]
+  /**
+   * The backends that keep the budgets of limits with `backend`, by name: `redis://host`, `rediss://host`,
+   * `nats://host`, `memory:` or a backend of `sluice/limiter`, alone or with options.
+   */
+  budgets?: Readonly<Record<string, string | LimitBackend | BudgetOptions>>
   /**
    * The queues that this process serves once started: exactly these. Default: `default` and the queues of its tasks.
    * Names alone, `['mail']`, have all defaults. A number in place of options, `{ mail: 5 }`, is the concurrency.
@@ -92,6 +99,7 @@ export interface EngineSettings {
   readonly events: boolean
   readonly eventWindowUs: number
   readonly queues: readonly QueueSettings[]
+  readonly budgets: ReadonlyMap<string, BudgetSettings>
 }
 
 const KNOWN = [
@@ -99,6 +107,7 @@ const KNOWN = [
   'tasks',
   'workflows',
   'limits',
+  'budgets',
   'queues',
   'durability',
   'lease',
@@ -176,6 +185,7 @@ export function settingsOf(options: SluiceOptions): EngineSettings {
       discardedUs: durationUs(discarded, 'retention.discarded'),
     },
     queues: queuesOf(options.queues, queuesOfCode(options)),
+    budgets: budgetsOf(options.budgets),
   }
 }
 

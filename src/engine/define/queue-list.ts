@@ -2,7 +2,7 @@ import { SluiceError } from '../../base/errors.ts'
 import { checkOptions, ownNames, quote, show } from '../../base/options.ts'
 import type { LimitUse, UseSpec } from '../../policy/limits/define.ts'
 import { checkQueue } from './call-options.ts'
-import { specsOf } from './limit-registry.ts'
+import { dependsOnJob, specsOf } from './limit-registry.ts'
 import { MAX_STRIPES } from '../../jobs/lane.ts'
 
 /** The service of one queue by this process. */
@@ -59,11 +59,22 @@ export function queuesOf(queues: QueueList | undefined, own: readonly string[]):
     return {
       queue: checkQueue(queue),
       concurrency: checkConcurrency(queue, concurrency),
-      specs: specsOf(limits, `queue ${queue}`),
+      specs: wholeSpecsOf(limits, queue),
       version: checkVersion(queue, limits !== undefined, version),
       stripes: stripes === undefined ? null : checkStripes(queue, stripes),
     }
   })
+}
+
+/** A guaranteed share counts for single jobs: a limit of the queue as a whole has none. */
+function wholeSpecsOf(limits: Parameters<typeof specsOf>[0], queue: string): UseSpec<never>[] {
+  const specs = specsOf(limits, `queue ${queue}`)
+  const found = specs.find((spec) => spec.common && !dependsOnJob(spec))
+  if (!found) return specs
+  throw new SluiceError(
+    'option.invalid',
+    `queue ${queue}: limit ${found.limit} guarantees a share of ${found.common?.limit}, which holds for single jobs. Key it by the input, as in ${found.limit}.by(…), or list it on the tasks.`,
+  )
 }
 
 function entriesOf(queues: QueueList): [string, unknown][] {

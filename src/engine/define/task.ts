@@ -44,6 +44,7 @@ export interface Context<I> {
   readonly attempt: number
   /** Aborts on a cancel, on the timeout, on a lost lease, and when a stop has waited long enough. */
   readonly signal: AbortSignal
+  /** The engine's logger; each line names the job, the task and the attempt. */
   readonly logger: Logger
   /**
    * Corrects the charge of this job in a limit with a rate or a window. Positive units take more, into debt if

@@ -101,6 +101,16 @@ export interface SluiceEvents {
     readonly expectedStart: Date | null
   }
   /**
+   * A limit in shadow mode let a job start that it would have delayed by `delayMs` (null: until a permit had returned),
+   * or ended (`drops`). The events of a claim come in the order of its starts.
+   */
+  'rate_limit.shadow': BucketEvent & {
+    readonly id: string
+    readonly task: string
+    readonly delayMs: number | null
+    readonly drops: boolean
+  }
+  /**
    * A push-back or a penalty closed the bucket until then. Or the API's headers left at most `remaining` units until
    * then.
    */
@@ -115,6 +125,10 @@ export interface SluiceEvents {
     readonly flow?: string
     readonly step?: number
   }
+  /** A backend of budgets cannot be reached. It is told once. */
+  'rate_limit.backend_down': { readonly backend: string; readonly error: unknown }
+  /** It answers again. `granted`: starts that went on without their budget meanwhile. */
+  'rate_limit.backend_up': { readonly backend: string; readonly downMs: number; readonly granted: number }
   /** An occurrence came due and became a job. */
   'schedule.fired': ScheduleEvent & { readonly dueAt: Date; readonly id: string; readonly task: string }
   /** An occurrence was skipped: no process ran, the last one had not ended, or its limits allowed only a late start. */
@@ -159,9 +173,12 @@ const NAMES: Readonly<Record<keyof SluiceEvents, true>> = {
   'rate_limit.exceeded': true,
   'rate_limit.throttled': true,
   'rate_limit.released': true,
+  'rate_limit.shadow': true,
   'rate_limit.dropped': true,
   'rate_limit.dynamic_adjusted': true,
   'rate_limit.unknown': true,
+  'rate_limit.backend_down': true,
+  'rate_limit.backend_up': true,
   'schedule.fired': true,
   'schedule.skipped': true,
   'schedule.ended': true,

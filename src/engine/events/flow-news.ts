@@ -1,5 +1,8 @@
 import { SluiceError } from '../../base/errors.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
+import type { GrantedJob } from '../../jobs/job.ts'
+import type { JobState } from '../../jobs/job-state.ts'
+import type { FlowThen } from '../../jobs/workflow.ts'
 import type { FlowEntryNews } from '../define/flow-entry.ts'
 import type { Events } from './events.ts'
 
@@ -41,12 +44,25 @@ export function reportEntry(
   events.emit(name, { ...about, ...news })
 }
 
+/** Reports that a flow waits. One that something happened to meanwhile goes on at once, and was not parked. */
+export function reportParked(
+  { id, flow, task }: GrantedJob,
+  then: FlowThen,
+  state: JobState,
+  events: Events,
+  wallOf: (storeUs: number) => Date,
+): void {
+  if (then.kind !== 'park' || !events.heard('flow.parked') || (state !== 'pending' && state !== 'retryable')) return
+  const { signals, dueUs } = then
+  const until = dueUs === null ? null : wallOf(dueUs)
+  events.emit('flow.parked', { id: flow?.id ?? id, workflow: task, signals, until })
+}
+
 const NAMES = {
   started: 'step.started',
   completed: 'step.completed',
   retrying: 'step.retrying',
   failed: 'step.failed',
-  parked: 'flow.parked',
   woken: 'flow.woken',
   strayed: 'flow.strayed',
 } as const

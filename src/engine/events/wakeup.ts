@@ -3,10 +3,11 @@
  * - `work`: a job may start that could not before;
  * - `permits`: a run of a remote worker was settled, and its permits returned;
  * - `settled`: a run of this process was settled, and the claim that fills its slot is already running;
+ * - `others`: the time of a wait list has changed in which calls of plain code may stand;
  * - `delayed`: something was stored that comes due by itself;
  * - `schedule`: a schedule may be due.
  */
-export type WakeupReason = 'work' | 'permits' | 'settled' | 'delayed' | 'schedule'
+export type WakeupReason = 'work' | 'permits' | 'settled' | 'others' | 'delayed' | 'schedule'
 
 /** Wakes the dispatcher of one engine, and the remote fetches that wait. */
 export class Wakeup {

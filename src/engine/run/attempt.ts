@@ -1,5 +1,6 @@
 import type { GrantedJob } from '../../jobs/job.ts'
 import type { FlowEnd } from '../define/flow-entry.ts'
+import type { Budgets } from './budgets.ts'
 import type { TaskDefinition } from '../define/task.ts'
 import type { Wakeup } from '../events/wakeup.ts'
 import { type CallContext, HandlerCall } from './call.ts'
@@ -13,11 +14,13 @@ export interface AttemptContext extends CallContext {
   readonly outcomes: OutcomeContext
   readonly reporter: Reporter
   readonly wakeup: Wakeup
+  /** The budgets that backends keep; null: there are none. */
+  readonly budgets: Budgets | null
 }
 
 /** One attempt of one job: claimed, call, outcome, settle, report. */
 export async function attempt(context: AttemptContext, job: GrantedJob): Promise<void> {
-  const { feedback, held, outcomes, reporter, slots, store, wakeup } = context
+  const { budgets, feedback, held, outcomes, reporter, slots, store, wakeup } = context
   const task = taskOf(context, job)
   reporter.begun(job)
   outcomes.limits.learn(job.uses, store)
@@ -40,6 +43,7 @@ export async function attempt(context: AttemptContext, job: GrantedJob): Promise
   // The slot is free in the transaction that settles the job, so the claim that fills it shares its commit.
   slots.finished(job.queue, mayStartOthers(job, outcome))
   const settled = await settling
+  budgets?.ended(job)
   reporter.left(job, settled !== null)
   giveBack?.()
 

@@ -11,6 +11,7 @@ import type { Context, TaskDefinition } from '../define/task.ts'
 import { snoozeFor } from '../define/snooze.ts'
 import { type EntryContext, entryOf } from './enter.ts'
 import type { Feedback } from './feedback.ts'
+import { logged, runLogger } from './job-logger.ts'
 import { about } from './report.ts'
 
 /** The parts that handler calls share. */
@@ -114,13 +115,16 @@ export class HandlerCall {
       ? { schedule: job.occurrence.schedule, dueAt: new Date(job.occurrence.dueMs) }
       : null
     const signal = (): AbortSignal => this.#signal()
+    let logger: Logger | undefined
     return {
       job: { id, input, occurrence, ...flowOf(job) },
       attempt: job.attempt,
       get signal(): AbortSignal {
         return signal()
       },
-      logger: handlerLogger,
+      get logger(): Logger {
+        return (logger ??= runLogger(handlerLogger, logged(job)))
+      },
       charge: (limit, units): void => feedback.charge(job, typeof limit === 'string' ? limit : limit.name, units),
       observe: (response): void => feedback.observe(job, response),
       progress: (fraction): void => {

@@ -7,6 +7,7 @@ import type { CancelledRun } from '../../store/contract/recall.ts'
 import type { Claim, ClaimRequest } from '../../store/contract/store.ts'
 import type { WakeupReason } from '../events/wakeup.ts'
 import { attempt, type AttemptContext } from './attempt.ts'
+import type { Loan } from './loan.ts'
 import { type BucketName, Hold } from './hold.ts'
 import type { Slots } from './settle.ts'
 
@@ -188,15 +189,17 @@ export class Dispatcher implements Slots {
   }
 
   async #claimOnce(): Promise<void> {
-    const { store, trouble, reporter, held } = this.#options
+    const { store, trouble, reporter, held, wakeup } = this.#options
+    const loan = this.#options.budgets?.lend()
     let claim: Claim
     try {
       if (this.#inDoubt) await this.#releaseLost()
-      claim = await store.claim(() => this.#request())
+      claim = await store.claim(() => this.#request(loan))
       trouble.over(A_CLAIM)
       this.#failures = 0
     } catch (error) {
       this.#inDoubt = true
+      loan?.lose()
       trouble.failed(A_CLAIM, error)
       return isFinal(error) ? this.#end() : this.#restAWhile()
     }
@@ -204,8 +207,10 @@ export class Dispatcher implements Slots {
       this.#active.set(job.queue, (this.#active.get(job.queue) ?? 0) + 1)
       held.add(job)
     }
+    loan?.settle(claim)
     if (this.#stopped) return this.#giveBack(claim.jobs)
     reporter.claimed(claim)
+    if (claim.wakesOthers) wakeup.notify('others')
     this.#recallAfter(claim)
     for (const job of this.#hold.add(claim.jobs, claim.nowUs)) void attempt(this.#attempts, job)
     const wakeUs = this.#hasRoom() ? claim.nextWakeUs : claim.nextFireUs
@@ -274,6 +279,7 @@ export class Dispatcher implements Slots {
     for (const job of jobs) {
       this.#active.set(job.queue, (this.#active.get(job.queue) ?? 1) - 1)
       held.remove(job)
+      this.#options.budgets?.giveBack(job)
       const end = cancelled.find(({ seq }) => seq === job.seq)
       if (end) reporter.cancelled(job, end.flow)
     }
@@ -305,7 +311,7 @@ export class Dispatcher implements Slots {
   }
 
   /** Read when the claim's transaction runs, so it covers the slots and wakeups until then. */
-  #request(): ClaimRequest {
+  #request(loan: Loan | undefined): ClaimRequest {
     this.#again = null
     const { worker, leaseUs, eventWindowUs, queues } = this.#options
     const aheadUs = this.#changing > 0 ? 0 : this.#options.aheadUs
@@ -315,6 +321,8 @@ export class Dispatcher implements Slots {
       eventWindowUs,
       ...(aheadUs > 0 && { aheadUs }),
       ...(!this.#hold.isEmpty && { holds: this.#hold.buckets() }),
+      // A claim that can start nothing must not borrow paid starts: a remote worker may wait for them.
+      ...(loan && queues.length > 0 && this.#hasRoom() && { elsewhere: loan.terms() }),
       tasks: this.#tasks,
       queues: queues.map(({ queue, concurrency }) => ({
         queue,

@@ -8,6 +8,7 @@ import type { TaskDefinition } from '../define/task.ts'
 import type { Events } from '../events/events.ts'
 import { reportEntry } from '../events/flow-news.ts'
 import type { Feedback } from './feedback.ts'
+import { logged, runLogger } from './job-logger.ts'
 import { discarded, type Outcome, type OutcomeContext, outcomeOfError, settle, type SettleContext } from './settle.ts'
 
 /** The parts that runs of workflow flows share. */
@@ -38,7 +39,7 @@ export function entryOf(context: EntryContext, job: GrantedJob, signal: AbortSig
     flow: flow.id,
     run,
     signal,
-    logger: handlerLogger,
+    logger: runLogger(handlerLogger, logged(job)),
     charge: (limit, units) => feedback.charge(job, typeof limit === 'string' ? limit : limit.name, units),
     observe: (response) => feedback.observe(job, response),
     stay: (move) => stay(context, job, run.moves, move),

@@ -1,6 +1,6 @@
 import { UNREADABLE_WORDS, waitInWords } from '../../store/shared/rejection.ts'
 import type { Clock } from '../../base/clock.ts'
-import { SluiceError } from '../../base/errors.ts'
+import { type ErrorCode, SluiceError } from '../../base/errors.ts'
 import { fromJsonText } from '../../base/json-value.ts'
 import type { Logger } from '../../base/logger.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
@@ -10,15 +10,18 @@ import { RateLimitRejected } from '../../jobs/handler-errors.ts'
 import type { ScheduleNews } from '../../jobs/schedule.ts'
 import { validate } from '../../jobs/schema.ts'
 import type { SetAside } from '../../store/contract/set-aside.ts'
-import type { Claim, Closed, Recovered, Rejected, Store } from '../../store/contract/store.ts'
+import type { Claim, Recovered, Rejected, Store } from '../../store/contract/store.ts'
+import type { Closed } from '../../store/contract/waits.ts'
 import type { UnresolvedJob, UnresolvedKind } from '../../store/contract/unresolved.ts'
 import type { Events } from '../events/events.ts'
-import { resultsTooLarge, reportFlow } from '../events/flow-news.ts'
+import { resultsTooLarge, reportFlow, reportParked } from '../events/flow-news.ts'
 import type { LimitRegistry } from '../define/limit-registry.ts'
 import type { ServedQueues } from '../define/served-queues.ts'
 import type { Outcome } from './settle.ts'
+import { logged } from './job-logger.ts'
 import type { Results } from './results.ts'
 import type { TaskDefinition } from '../define/task.ts'
+import type { SeriesTally } from '../events/series-tally.ts'
 import { limitsOf, type WaitHistogram } from '../events/wait-histogram.ts'
 
 type Counted = Extract<SettleResult, { kind: 'settled' }>
@@ -30,6 +33,7 @@ export interface ReporterOptions {
   readonly events: Events
   readonly tasks: ReadonlyMap<string, TaskDefinition>
   readonly waits: WaitHistogram
+  readonly series: SeriesTally
   readonly store: Store
   /** The limits that this engine defines. */
   readonly limits: LimitRegistry
@@ -60,8 +64,9 @@ export class Reporter {
   }
 
   started(job: GrantedJob): void {
-    const { events, waits } = this.#options
+    const { events, series, waits } = this.#options
     waits.add(job)
+    series.started(job)
     const onStarted = this.#options.tasks.get(job.task)?.onStarted
     if (onStarted)
       this.#withInput(job, 'onStarted', (input) =>
@@ -81,9 +86,11 @@ export class Reporter {
   }
 
   #settled(job: GrantedJob, task: TaskDefinition | null, outcome: Outcome, settled: Counted, input: unknown): void {
-    const { clock, events } = this.#options
+    const { clock, events, logger } = this.#options
     const { state } = settled
     const { error, settlement } = outcome
+    if (state === 'completed' || error) this.#count(job, Boolean(error))
+    if (settlement.kind === 'next') reportParked(job, settlement.move.then, state, events, (us) => this.#wallOf(us))
     if (state === 'completed') {
       if (events.heard('job.completed')) events.emit('job.completed', about(job))
       const text = resultIn(settlement)
@@ -117,10 +124,11 @@ export class Reporter {
       return this.#ended(job.id)
     }
     // The store has refused what its flow wanted.
-    if (!error && state === 'discarded') return this.#ended(job.id)
+    if (!error && state === 'discarded') return void this.#refused(job)
     if (!error) return
     if (settlement.kind === 'retry') {
       const delayMs = settlement.delayUs / 1000
+      logger.warn({ ...logged(job), err: error, delayMs }, 'a run failed, and its job is retried')
       events.emit('job.retrying', { ...about(job), error, delayMs })
       const { step } = outcome
       const { id, attempt, flow } = job
@@ -134,9 +142,29 @@ export class Reporter {
       )
       return
     }
-    events.emit('job.discarded', { ...about(job), error })
+    this.#discarded(job, error)
     this.#call(task?.onError && (() => task.onError?.(error, { id: job.id, input: input as never })), job, 'onError')
     this.#ended(job.id)
+  }
+
+  /** Reports the end of a job whose move the store has refused, with the error that the store wrote. */
+  async #refused(job: GrantedJob): Promise<void> {
+    const { store } = this.#options
+    const { error = null } = (await store.get(job.id).catch(() => null)) ?? {}
+    const { code = 'flow.invalid', message = `The store refused a move of the job ${job.id}.` } = error ?? {}
+    this.#discarded(job, new SluiceError(code as ErrorCode, message))
+    this.#ended(job.id)
+  }
+
+  #count(job: GrantedJob, isFailed: boolean): void {
+    const { series, store } = this.#options
+    series.ended(job, isFailed, Math.max(0, store.nowUs() - job.startedUs) / 1000)
+  }
+
+  #discarded(job: Parameters<typeof about>[0], error: Error, message = 'a job was discarded'): void {
+    const { events, logger } = this.#options
+    logger.error({ ...logged(job), err: error }, message)
+    events.emit('job.discarded', { ...about(job), error })
   }
 
   #lost(job: GrantedJob): void {
@@ -152,9 +180,12 @@ export class Reporter {
 
   /** Reports the effects of a claim beside started jobs. */
   claimed(claim: Claim): void {
-    const { events, servedQueues } = this.#options
+    const { events, logger, series, servedQueues } = this.#options
+    for (const bucket of [...claim.closed, ...claim.sustained, ...claim.released])
+      series.denied(bucket, bucket.deferred)
     for (const { nextAtUs, defined, refused, waiting: waitingJobs, ...closed } of claim.closed) {
       const { limit, key, queue, wanted: wantedUnits } = closed
+      logger.debug({ limit, key, queue, waiting: waitingJobs }, 'jobs wait for a budget')
       if (!defined) events.emit('rate_limit.unknown', { limit, key, queue, ...named(refused) })
       else
         events.emit('rate_limit.exceeded', {
@@ -164,10 +195,13 @@ export class Reporter {
           nextAt: nextAtUs === null ? null : this.#wallOf(nextAtUs),
         })
     }
-    for (const { nextAtUs, atUs, ...bucket } of claim.sustained) {
-      const nextAt = nextAtUs === null ? null : this.#wallOf(nextAtUs)
-      this.#at(atUs, () => events.emit('rate_limit.throttled', { ...bucket, nextAt }))
-    }
+    for (const { id, task, shadowed = [] } of claim.jobs)
+      for (const { delayUs: us, ...told } of shadowed)
+        events.emit('rate_limit.shadow', { ...told, id, task, delayMs: us === null ? null : us / 1000 })
+    for (const { nextAtUs: us, atUs, ...bucket } of claim.sustained)
+      this.#at(atUs, () =>
+        events.emit('rate_limit.throttled', { ...bucket, nextAt: us === null ? null : this.#wallOf(us) }),
+      )
     for (const { atUs, ...bucket } of claim.released) this.#at(atUs, () => events.emit('rate_limit.released', bucket))
     for (const news of claim.schedules) this.#scheduled(news)
     for (const row of claim.aside ?? []) this.#setAside(row)
@@ -186,8 +220,7 @@ export class Reporter {
 
   /** Reports a job that was discarded because its limits could not be resolved. */
   unresolvable(job: UnresolvedJob, error: Error): void {
-    const { events } = this.#options
-    events.emit('job.discarded', { ...about(job), error })
+    this.#discarded(job, error)
     this.#onError(job, error)
     this.#ended(job.id)
   }
@@ -225,7 +258,7 @@ export class Reporter {
         `The worker of job ${job.id} died or stopped extending its lease, and this was its last attempt.`,
       )
       if (state === 'discarded') {
-        events.emit('job.discarded', { ...about(job), error })
+        this.#discarded(job, error)
         this.#onError(job, error)
       }
       this.#ended(job.id)
@@ -241,7 +274,7 @@ export class Reporter {
   }
 
   #rejected(job: Rejected): void {
-    const { events, logger } = this.#options
+    const { events } = this.#options
     if (job.occurrence) {
       this.#scheduled({ kind: 'skipped', occurrence: job.occurrence, reason: 'late' })
       events.emit('job.cancelled', about(job))
@@ -257,10 +290,9 @@ export class Reporter {
               `The job ${job.id} of task ${job.task} had not started when it expired${waitInWords(job)}.`,
             )
           : new RateLimitRejected(job.limit, job.key, expectedStart, this.#options.limits.policy(job.limit))
-    if (job.reason === 'unreadable') logger.error({ job: job.id, task: job.task, queue: job.queue }, error.message)
     if (job.reason === 'dropped' || job.reason === 'late')
       events.emit('rate_limit.dropped', { limit: job.limit, key: job.key, id: job.id, task: job.task, expectedStart })
-    events.emit('job.discarded', { ...about(job), error })
+    this.#discarded(job, error, job.reason === 'unreadable' ? error.message : undefined)
     this.#onError(job, error)
     this.#ended(job.id)
   }
@@ -363,6 +395,4 @@ function named(refused: Closed['refused']): { task: string; flow?: string; step?
   return flow ? { task, flow: flow.id, step: flow.node } : { task }
 }
 
-async function onlyValid(check: () => Promise<unknown>): Promise<unknown> {
-  return check().catch(() => undefined)
-}
+const onlyValid = (check: () => Promise<unknown>): Promise<unknown> => check().catch(() => undefined)

@@ -2,6 +2,7 @@ import type { Clock, Timer } from '../../base/clock.ts'
 import { durationMs, type Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { checkOptions } from '../../base/options.ts'
+import { errorFrom } from '../../jobs/stored-error.ts'
 import type { JobRecord, NewJob } from '../../jobs/job.ts'
 import { isFinal } from '../../jobs/job-state.ts'
 import type { Enqueued, Store } from '../../store/contract/store.ts'
@@ -9,6 +10,10 @@ import type { Events } from '../events/events.ts'
 import type { Job } from '../define/task.ts'
 
 const AGAIN_AFTER_MS = 250
+/** The most jobs of one question to the store. */
+const ASKED_AT_ONCE = 1000
+/** The rest after each full question, before others' ends lead to the next: many callers must not busy the store. */
+const REST_MS = 20
 
 interface Waiter {
   resolve(value: unknown): void
@@ -26,6 +31,12 @@ export class Results {
   readonly #running = new Set<string>()
   /** Jobs that are read again in a moment. */
   readonly #again = new Set<string>()
+  /** Callers that came since the last look, with their jobs. */
+  readonly #fresh = new Map<Waiter, string>()
+  /** The change that others have reported since the last look: ends of jobs, or anything. */
+  #reported: 'ended' | 'any' | null = null
+  #looking = false
+  #rest: Timer | null = null
   #stopWatching: (() => void) | null = null
 
   constructor(store: () => Promise<Store>, clock: Clock) {
@@ -112,8 +123,57 @@ export class Results {
         const message = `The job ${id} had not ended after ${timeoutMs} ms. It continues.`
         waiter.timer = this.#clock.setTimer(() => giveUp(new SluiceError('job.result.timeout', message)), timeoutMs)
       }
-      if (!this.#running.has(id)) this.#answer(id).catch(giveUp)
+      if (this.#running.has(id)) return
+      this.#fresh.set(waiter, id)
+      this.#look()
     })
+  }
+
+  /** Looks for ends, unless a look is under way, which is followed by another. */
+  #look(): void {
+    if (this.#looking || (this.#fresh.size === 0 && (this.#reported === null || this.#rest))) return
+    this.#looking = true
+    queueMicrotask(() => {
+      void this.#lookOnce().finally(() => {
+        this.#looking = false
+        this.#look()
+      })
+    })
+  }
+
+  /** Asks which jobs have ended: of those with new callers, and of all once others have ended some. */
+  async #lookOnce(): Promise<void> {
+    const fresh = [...this.#fresh]
+    const reported = this.#rest ? null : this.#reported
+    this.#fresh.clear()
+    if (reported) this.#reported = null
+    const isElsewhere = (id: string): boolean => reported === 'any' || !this.#running.has(id)
+    const ids = reported ? [...this.#waiters.keys()].filter(isElsewhere) : [...new Set(fresh.map(([, id]) => id))]
+    try {
+      const store = await this.#store()
+      for (let i = 0; i < ids.length; i += ASKED_AT_ONCE)
+        for (const id of await store.ended(ids.slice(i, i + ASKED_AT_ONCE))) this.settled(id)
+      if (reported) this.#restFor(REST_MS * Math.floor(ids.length / ASKED_AT_ONCE))
+    } catch (error) {
+      for (const [waiter, id] of fresh) if (this.#leave(id, waiter)) waiter.reject(error)
+      if (!reported || this.#waiters.size === 0) return
+      this.#note(reported)
+      this.#restFor(AGAIN_AFTER_MS)
+    }
+  }
+
+  /** Others have ended jobs, or anything may have happened. */
+  #note(change: 'ended' | 'any'): void {
+    if (this.#reported !== 'any') this.#reported = change
+  }
+
+  #restFor(ms: number): void {
+    if (ms === 0) return
+    this.#rest = this.#clock.setTimer(() => {
+      this.#rest = null
+      this.#look()
+    }, ms)
+    this.#rest.unref?.()
   }
 
   /** Ends one wait and its timer, which would keep the process alive; false: it had already ended. */
@@ -122,22 +182,26 @@ export class Results {
     if (!waiters?.delete(waiter)) return false
     waiter.timer?.cancel()
     if (waiters.size === 0) this.#waiters.delete(id)
-    this.#rest()
+    this.#unwatch()
     return true
   }
 
   /** Other processes may run the job, so their commits cause another read. */
   #watch(store: Store): void {
     this.#stopWatching ??= store.watch((change) => {
-      if (change === 'work') return
-      for (const id of this.#waiters.keys()) if (change !== 'ended' || !this.#running.has(id)) this.settled(id)
+      if (change === 'work' || change === 'cancelled') return
+      this.#note(change)
+      this.#look()
     })
   }
 
-  #rest(): void {
+  #unwatch(): void {
     if (this.#waiters.size > 0) return
     this.#stopWatching?.()
     this.#stopWatching = null
+    this.#reported = null
+    this.#rest?.cancel()
+    this.#rest = null
   }
 }
 
@@ -155,7 +219,10 @@ function finish(job: JobRecord, waiter: Waiter): void {
   waiter.reject(new JobDiscarded(job))
 }
 
-/** The job will not complete: its attempts are used up, its error was final, or a limit rejected it. */
+/**
+ * The job will not complete: its attempts are used up, its error was final, or a limit rejected it. Its `cause` is the
+ * last error as it was stored, with its stack and its own causes.
+ */
 export class JobDiscarded extends SluiceError {
   readonly jobId: string
   /** The stored code of the last error. */
@@ -168,6 +235,7 @@ export class JobDiscarded extends SluiceError {
     super(
       'job.discarded',
       `The job ${job.id} of task ${job.task} was discarded after ${job.attempt} attempt${job.attempt === 1 ? '' : 's'}: ${stored}`,
+      job.error ? { cause: errorFrom(job.error) } : {},
     )
     this.stored = stored
     this.name = 'JobDiscarded'

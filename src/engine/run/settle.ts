@@ -8,6 +8,7 @@ import { asError, codeOf } from '../../base/thrown.ts'
 import type { Trouble } from '../../base/trouble.ts'
 import type { GrantedJob } from '../../jobs/job.ts'
 import type { JobError } from '../../jobs/job-error.ts'
+import { failureDetails } from '../../jobs/stored-error.ts'
 import type { Settlement, SettleResult } from '../../jobs/settlement.ts'
 import { NonRetryable } from '../../jobs/handler-errors.ts'
 import { extraOf } from '../../jobs/job-extra.ts'
@@ -215,6 +216,11 @@ export function storedError(error: Error): JobError {
   }
 }
 
+/** The same with the stack and the causes, for a person who looks at the job. */
+function storedFailure(error: Error): JobError {
+  return { ...storedError(error), details: failureDetails(error) }
+}
+
 /** The outcome of a run that failed: a retry, a push-back or a discard. */
 export function outcomeOfError(context: OutcomeContext, job: GrantedJob, task: TaskDefinition, error: Error): Outcome {
   const { seq, attempt } = job
@@ -239,7 +245,7 @@ export function outcomeOfError(context: OutcomeContext, job: GrantedJob, task: T
 
 /** The outcome of a run whose job has no other attempt. */
 export function discarded({ seq, attempt }: GrantedJob, error: Error): Outcome {
-  return { settlement: { seq, attempt, kind: 'discard', error: storedError(error) }, error }
+  return { settlement: { seq, attempt, kind: 'discard', error: storedFailure(error) }, error }
 }
 
 function failed(
@@ -260,7 +266,7 @@ function failed(
         retryDelayUs({ ...(extraOf(job).retry ?? task.retry), attempts: 1 }, attempt, context.random),
         notBeforeUs,
       ),
-      error: storedError(error),
+      error: storedFailure(error),
     },
     error,
   }

@@ -1,4 +1,6 @@
+import { hostname } from 'node:os'
 import { settlesWithin } from '../../base/promises.ts'
+import { storableText } from '../../base/text.ts'
 import type { Change, Store } from '../../store/contract/store.ts'
 import type { FlowEngine } from '../define/flow-entry.ts'
 import type { EngineSettings } from '../define/options.ts'
@@ -6,13 +8,16 @@ import type { TaskDefinition } from '../define/task.ts'
 import type { Events } from '../events/events.ts'
 import type { Instrumentation } from '../events/instrumentation.ts'
 import type { Wakeup } from '../events/wakeup.ts'
+import type { Budgets } from './budgets.ts'
 import { Dispatcher, type ServedQueue } from './dispatch.ts'
 import { Feedback } from './feedback.ts'
 import { HeldRuns } from './held-runs.ts'
 import type { BucketName, Changing } from './hold.ts'
 import { Leases } from './leases.ts'
+import type { SeriesTally } from '../events/series-tally.ts'
 import { Maintenance } from './maintenance.ts'
 import type { OutcomeContext } from './settle.ts'
+import { SeriesWriter } from './series-writer.ts'
 import type { Reporter } from './report.ts'
 
 /** The parts of a worker. */
@@ -26,12 +31,16 @@ export interface WorkerOptions {
   readonly events: Events
   readonly reporter: Reporter
   readonly wakeup: Wakeup
+  /** The budgets that backends keep; null: there are none. */
+  readonly budgets: Budgets | null
+  readonly series: SeriesTally
   readonly instrumentation: () => Instrumentation | null
 }
 
 const FALLBACK_POLL_MS = 5000
 const RECOVER_EVERY_MS = 5000
 const PRUNE_EVERY_MS = 60_000
+const SERIES_EVERY_MS = 10_000
 const PRUNE_AT_ONCE = 1000
 const ABORT_GRACE_MS = 5000
 
@@ -43,6 +52,7 @@ export class Worker {
   readonly #dispatcher: Dispatcher
   readonly #leases: Leases
   readonly #maintenance: Maintenance
+  readonly #series: SeriesWriter
   readonly #stopWatching: () => void
 
   private constructor(id: number, options: WorkerOptions) {
@@ -55,11 +65,14 @@ export class Worker {
     const shared = { ...settings, ...parts, aheadUs, worker: id, held: this.#held, changing }
     const dispatcher = (this.#dispatcher = new Dispatcher({ ...shared, feedback: new Feedback(shared) }))
     this.#leases = new Leases({ ...shared, dispatcher })
+    this.#series = new SeriesWriter(parts.store, parts.series, id)
     this.#maintenance = new Maintenance(clock, trouble, [
       // Among routines that are due together, leases are extended before others' are checked.
       { name: 'a heartbeat', everyMs: settings.heartbeatMs, work: () => this.#leases.beat() },
       { name: 'the fallback poll', everyMs: FALLBACK_POLL_MS, work: async () => this.#dispatcher.poll() },
       { name: 'the recovery of lost jobs', everyMs: RECOVER_EVERY_MS, work: () => this.#leases.recover() },
+      { name: 'the return of permits', everyMs: RECOVER_EVERY_MS, work: () => this.#tidy() },
+      { name: 'the write of the series', everyMs: SERIES_EVERY_MS, work: () => this.#series.flush() },
       { name: 'pruning', everyMs: PRUNE_EVERY_MS, work: () => this.#prune() },
     ])
     this.#stopWatching = options.store.watch((change) => this.#changed(change))
@@ -69,7 +82,9 @@ export class Worker {
   static async start(options: WorkerOptions): Promise<Worker> {
     const { events, settings, store, tasks } = options
     const queues = options.queues.map((each) => each.queue)
-    const worker = new Worker(await store.join(queues, settings.leaseUs, [...tasks.keys()]), options)
+    const concurrency = options.queues.reduce((sum, each) => sum + each.concurrency, 0)
+    const about = JSON.stringify({ hostname: storableText(hostname()), pid: process.pid, concurrency })
+    const worker = new Worker(await store.join(queues, settings.leaseUs, [...tasks.keys()], about), options)
     try {
       await worker.#leases.recover()
     } catch (error) {
@@ -113,6 +128,7 @@ export class Worker {
       await idle
     }
     this.#rest()
+    await this.#series.flush(true).catch(() => undefined)
     try {
       await store.leave(this.#id)
     } catch (error) {
@@ -136,8 +152,16 @@ export class Worker {
     this.#maintenance.stop()
   }
 
+  /** Returns what processes without jobs have left behind. */
+  async #tidy(): Promise<void> {
+    const { woke } = await this.#options.store.budgets.tidy()
+    if (woke) this.#options.wakeup.notify('work')
+  }
+
   async #prune(): Promise<void> {
-    while ((await this.#options.store.prune(PRUNE_AT_ONCE)) >= PRUNE_AT_ONCE);
+    const { settings, store } = this.#options
+    await store.rollSeries(settings.clock.now())
+    while ((await store.prune(PRUNE_AT_ONCE)) >= PRUNE_AT_ONCE);
   }
 
   /** Another process has written: there may be work, and runs of this process may have been cancelled. */

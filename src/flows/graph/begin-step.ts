@@ -125,8 +125,12 @@ async function spawn(run: RunContext, name: string, seen: readonly SeenValues[],
   const code = run.code(name)?.run
   if (job && code && mayRunHere(run, step, job)) return runHere(run, name, step, code, await run.fresh(step.after), job)
   progress.put({ name, state: 'open', startedUs: progress.nowUs })
-  for (const [i, job] of jobs.entries())
-    progress.spawned.push({ job, step: name, item: isEach ? i : null, attempt: 0, delayUs: null })
+  // The loss of a run of this entry counts as an attempt of the one step that may have run in its place.
+  const lost = run.isAlone && !isEach && step.code === true ? run.entry.job.attempt - 1 : 0
+  for (const [i, job] of jobs.entries()) {
+    const attempt = job.uses.length > 0 ? 0 : Math.min(lost, job.maxAttempts - 1)
+    progress.spawned.push({ job, step: name, item: isEach ? i : null, attempt, delayUs: null })
+  }
 }
 
 /** What a step's job is made of: its own form, or that of its undoing. */

@@ -2,6 +2,7 @@ import { SluiceError } from '../../base/errors.ts'
 import { ownNames, show } from '../../base/options.ts'
 import { isLimitUse, useOf, type UseSpec } from '../../policy/limits/define.ts'
 import { readPath } from '../../policy/limits/partition-key.ts'
+import { type StepLimit, stepUses } from '../shared/step-limits.ts'
 import type { Schema } from '../../jobs/schema.ts'
 import type { Fault } from './faults.ts'
 import { graphInvalid } from './graph-invalid.ts'
@@ -85,14 +86,19 @@ export function termsOf(
 function specOf(entry: unknown): UseSpec<never> | null {
   if (isLimitUse(entry)) return useOf(entry)
   const { limit, by, weight } = (entry ?? {}) as Raw
-  if (!isLimitUse(limit) || typeof by !== 'string') return null
+  if (!isLimitUse(limit) || (typeof by !== 'string' && typeof by !== 'function')) return null
+  if (typeof by === 'function') {
+    const [spec] = stepUses([entry as StepLimit<never>], 'a step')
+    return spec ?? null
+  }
   const units = typeof weight === 'string' ? (seen: unknown): number => readPath(seen, weight) as number : weight
   return { ...useOf(limit), key: { kind: 'path', path: by }, weight: units as number | undefined }
 }
 
 function formOf({ limit, key, weight }: UseSpec<never>, entry: unknown): Raw {
   // A limit as data is not a use: its own fields are what JSON says.
-  const { limit: _, ...data } = isLimitUse(entry) ? { limit: null } : (entry as Raw)
+  const isData = !isLimitUse(entry) && typeof (entry as Raw)['by'] !== 'function'
+  const { limit: _, ...data } = isData ? (entry as Raw) : { limit: null }
   const byOf = { none: {}, fn: { by: IN_CODE }, path: {}, value: {} }[key.kind]
   return {
     limit,

@@ -25,6 +25,7 @@ import { endWaits } from './waits.ts'
 export async function enterGraph(model: GraphModel, entry: FlowEntry): Promise<FlowEnd> {
   const memory = await entry.store.enterFlow(entry.job.seq)
   if (!memory) return { kind: 'cancelled' }
+  if (entry.run.step === null && entry.run.moves > 0) entry.tell({ kind: 'woken' })
   const form = memory.definition === null ? model.form : (JSON.parse(memory.definition) as GraphForm)
   const run = new RunContext(model, entry, new Progress(form, memory, entry.job.startedUs))
   const { progress } = run

@@ -116,6 +116,9 @@ function readTop(reading: StepReading, fields: Fields, steps: readonly string[])
     faults.expected('on_failure', onFailure, "'finish' or 'fast'")
   const timeoutMs = timeout === undefined ? undefined : readDuration(faults, timeout, 'timeout')
   const named = queue === undefined ? undefined : faults.caught('queue', () => checkQueue(queue as string))
+  // A text is itself, which nobody who writes the name of a step has in mind.
+  if (typeof output === 'string' && steps.includes(output))
+    faults.expected('output', output, `{ "$ref": "${output}" } for what that step came to, or another value`)
   const held = hold === undefined ? [] : readLimits(ofInput, hold, 'hold')
   return {
     ...(key !== undefined && { key: readPathOrCode(ofInput, key, 'key') }),

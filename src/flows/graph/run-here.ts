@@ -13,10 +13,18 @@ import type { RunContext } from './run-context.ts'
 import type { SeenValues } from './seen.ts'
 import { retryOf } from './terms.ts'
 
-/** Whether a step can run in the slot of the entry: nothing else is to begin or has yet to end, and it needs no budget. */
+/**
+ * Whether a step can run in the slot of the entry: nothing else is to begin or has yet to end, and it needs no budget. If
+ * a run of the entry was lost, a step that ran in its place may have been the cause: then each has a job of its own.
+ */
 export function mayRunHere({ isAlone, entry }: RunContext, step: StepForm, job: NewJob): boolean {
   return (
-    isAlone && step.each === undefined && step.code === true && job.uses.length === 0 && job.queue === entry.job.queue
+    isAlone &&
+    entry.job.attempt === 1 &&
+    step.each === undefined &&
+    step.code === true &&
+    job.uses.length === 0 &&
+    job.queue === entry.job.queue
   )
 }
 

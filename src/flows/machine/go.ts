@@ -42,7 +42,7 @@ async function moveTo(
   if (move.kind === 'done') return { then: endOf(await resultOf(visit, move.result), null) }
   if (move.kind === 'wait') return parkForSignals(visit, move, consumed)
   if (move.kind === 'join' && childrenOf(move).length > 0) return parkForChildren(visit, move)
-  const { arrival, place, state } = await nextOf(visit, move.target, false)
+  const { arrival, place, state } = await nextOf(visit, move.target, move.kind, false)
   return { state, then: { kind: 'go', arrival, place } }
 }
 

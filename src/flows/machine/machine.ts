@@ -1,7 +1,7 @@
 import { durationMs, type Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { didYouMean } from '../../base/nearest.ts'
-import { checkOptions, ownNames, quote, show } from '../../base/options.ts'
+import { checkOptions, quote } from '../../base/options.ts'
 import { toJsonText } from '../../base/json-value.ts'
 import { checkQueue } from '../../engine/define/call-options.ts'
 import type { FlowEngine } from '../../engine/define/flow-entry.ts'
@@ -11,7 +11,7 @@ import { type RetryOptions, retryPolicy } from '../../jobs/retry-policy.ts'
 import { checkSchema, validate } from '../../jobs/schema.ts'
 import type { Schema } from '../../jobs/schema.ts'
 import type { LimitUse } from '../../policy/limits/define.ts'
-import { checkFunction, checkName, checkSignal, definitionOf } from '../shared/definition.ts'
+import { checkFunction, checkName, checkSignal, checkSignals, definitionOf, schemasOf } from '../shared/definition.ts'
 import type { In, Out, Schemas, Startable } from '../shared/startable.ts'
 import { startableOf } from '../shared/startable.ts'
 import { prepareStart } from '../shared/start.ts'
@@ -127,7 +127,7 @@ function codeOf(name: string, options: MachineOptions<Schemas, Schemas, string, 
         'option.invalid',
         `states of ${what}: the step name ${quote(step)} is invalid. Expected 1 to 200 characters without # and *, and not ~ first.`,
       )
-  schemasOf(signals, `signals of ${what}`)
+  checkSignals(signals, what)
   if (!steps.includes(first))
     throw new SluiceError(
       'option.invalid',
@@ -155,13 +155,4 @@ function codeOf(name: string, options: MachineOptions<Schemas, Schemas, string, 
     timeoutMs: stepTimeout === undefined ? null : durationMs(stepTimeout, `stepTimeout of ${what}`),
     run: run,
   }
-}
-
-/** Checks schemas by name, and returns the names. */
-function schemasOf(schemas: unknown, what: string): string[] {
-  const names = ownNames(schemas)
-  if (names === null)
-    throw new SluiceError('option.invalid', `${what} is invalid: ${show(schemas)}. Expected schemas by name.`)
-  for (const each of names) checkSchema((schemas as Record<string, unknown>)[each], `${what}: ${each}`)
-  return names
 }

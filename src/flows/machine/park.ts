@@ -31,7 +31,7 @@ export async function parkForSignals(visit: Visit, { on, target }: Wait, consume
         'option.invalid',
         `The machine ${code.name} has no signal ${quote(name)}. Expected ${known.length === 0 ? 'none' : known.join(', ')}.`,
       )
-  const { name, arrival, place, state } = await nextOf(visit, target, true)
+  const { name, arrival, place, state } = await nextOf(visit, target, 'wait')
   const { within } = target.arrival
   if (on.length === 0 && within === undefined)
     throw new SluiceError(
@@ -44,11 +44,6 @@ export async function parkForSignals(visit: Visit, { on, target }: Wait, consume
   const { events, signals } = await memoryOf(entry)
   const hasCome = signals.some((signal) => on.includes(signal.name) && !consumed.includes(signal.seq))
   if (hasCome) return { state, steps: [record], then: { kind: 'go', arrival, place } }
-  entry.tell({
-    kind: 'parked',
-    signals: on,
-    until: withinUs === null ? null : new Date(entry.engine.clock.now() + withinUs / 1000),
-  })
   return { state, steps: [record], then: { kind: 'park', seen: events, signals: on, ends: 'none', dueUs, arrival } }
 }
 
@@ -70,7 +65,7 @@ export async function parkForChildren(visit: Visit, { children, target }: Join):
       'flow.too_wide',
       `A join has ${children.length} children. Expected at most ${CHILDREN_AT_MOST}.`,
     )
-  const { name, arrival, state } = await nextOf(visit, target, true)
+  const { name, arrival, state } = await nextOf(visit, target, 'join')
   const starts: NewChild[] = []
   for (const [i, each] of children.entries()) {
     if (!(each instanceof ChildStart))
@@ -84,7 +79,6 @@ export async function parkForChildren(visit: Visit, { children, target }: Join):
   const steps = starts.map(({ step }) => recordOf({ name: step, state: 'open' }))
   const record = awaited(name, { children: starts.map(({ step }) => step) }, null)
   const { events } = await memoryOf(entry)
-  entry.tell({ kind: 'parked', signals: [], until: null })
   return {
     state,
     steps: [record, ...steps],

@@ -22,14 +22,25 @@ export interface Next {
   readonly place: 'keep' | 'new'
 }
 
-const OPTIONS = ['limits', 'delay', 'priority', 'queue', 'within'] as const
+/** The options of each way to a step. An option that could do nothing is refused. */
+const OPTIONS = {
+  next: ['limits', 'delay', 'priority', 'queue'],
+  wait: ['limits', 'within', 'priority', 'queue'],
+  join: ['limits', 'priority', 'queue'],
+} as const
+
+const ALIASES = { next: { within: 'delay' }, wait: { delay: 'within', timeout: 'within' }, join: {} } as const
+
+/** A move by which a flow reaches a step. */
+export type Way = keyof typeof OPTIONS
 
 /**
  * Checks the next step and its state, and computes what must admit it.
- * @param isWoken it is waited for, so its run reads what it waited for
+ * @param way with `wait` and `join` its run reads what it waited for
+ * @param isWoken false: of a join without children, which waits for nothing
  * @throws {SluiceError} `option.invalid`, `state.invalid`, and the codes of limits
  */
-export async function nextOf(visit: Visit, target: Target, isWoken: boolean): Promise<Next> {
+export async function nextOf(visit: Visit, target: Target, way: Way, isWoken: boolean = way !== 'next'): Promise<Next> {
   const { code, text } = visit
   const step = stepIn(code, target.step)
   const { lap, isNew } = nextVisit(code.steps, text, step)
@@ -37,6 +48,7 @@ export async function nextOf(visit: Visit, target: Target, isWoken: boolean): Pr
   const what = `the state of step ${step} of machine ${code.name}`
   const state = toJsonText(target.state, what)
   const output = await stateOf(code, step, target.state, what)
+  checkOptions(target.arrival, OPTIONS[way], `to.${way} of machine ${code.name}`, { aliases: ALIASES[way] })
   const arrival = await arrivalAt(visit, isWoken ? `${name}*` : name, step, output, target.arrival)
   return { name, state, arrival, place: isNew ? 'new' : 'keep' }
 }
@@ -50,7 +62,6 @@ export async function arrivalAt(
   options: ArrivalOptions<never>,
 ): Promise<Arrival> {
   const what = `step ${step} of machine ${code.name}`
-  checkOptions(options, OPTIONS, `the way to ${what}`)
   const own = [...(code.limits.get(step) ?? []), ...specsOf(options.limits, `limits of the way to ${what}`)]
   const place = checkPlace(options, home, what)
   const uses = await resolveUses(entry.engine, own, output, place, what)

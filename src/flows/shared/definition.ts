@@ -1,11 +1,12 @@
 import { SluiceError } from '../../base/errors.ts'
 import { toJsonText } from '../../base/json-value.ts'
 import { didYouMean } from '../../base/nearest.ts'
-import { quote, show } from '../../base/options.ts'
+import { ownNames, quote, show } from '../../base/options.ts'
+import { isName } from '../../base/text.ts'
 import type { FlowEnd, FlowEntry } from '../../engine/define/flow-entry.ts'
 import type { WorkflowDefinition } from '../../engine/define/workflow.ts'
 import type { RetryPolicy } from '../../jobs/retry-policy.ts'
-import { type Schema, validate } from '../../jobs/schema.ts'
+import { checkSchema, type Schema, validate } from '../../jobs/schema.ts'
 import { DEADLINE_STEP } from '../../jobs/workflow.ts'
 import { endFlow } from './deadline.ts'
 
@@ -18,6 +19,28 @@ export function checkName(name: unknown): void {
     'task.name.invalid',
     `The name of a workflow is invalid: ${quote(name)}. Expected lower case words with dots between them, such as order.refund.`,
   )
+}
+
+/** A signal's name is that of the step that awaits it. */
+const LONGEST_SIGNAL = 200
+
+/** Checks the schemas of signals, and their names: one that no code could await is refused. @throws {SluiceError} `option.invalid` */
+export function checkSignals(signals: unknown, what: string): void {
+  for (const name of schemasOf(signals, `signals of ${what}`))
+    if (!isName(name, LONGEST_SIGNAL) || name.startsWith('~') || /#\d+$/.test(name))
+      throw new SluiceError(
+        'option.invalid',
+        `signals of ${what}: the name ${quote(name)} is invalid. Expected 1 to ${LONGEST_SIGNAL} characters, without ~ at its beginning and # with a number at its end.`,
+      )
+}
+
+/** Checks schemas by name, and returns the names. @throws {SluiceError} `option.invalid` */
+export function schemasOf(schemas: unknown, what: string): string[] {
+  const names = ownNames(schemas)
+  if (names === null)
+    throw new SluiceError('option.invalid', `${what} is invalid: ${show(schemas)}. Expected schemas by name.`)
+  for (const each of names) checkSchema((schemas as Record<string, unknown>)[each], `${what}: ${each}`)
+  return names
 }
 
 /** Checks an option that is code. @throws {SluiceError} `option.invalid` */

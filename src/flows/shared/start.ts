@@ -7,6 +7,7 @@ import { isName } from '../../base/text.ts'
 import { messageOf } from '../../base/thrown.ts'
 import { checkMeta } from '../../engine/define/call-options.ts'
 import type { FlowEngine } from '../../engine/define/flow-entry.ts'
+import { refuseForHold } from '../../engine/define/budgets.ts'
 import { specsOf } from '../../engine/define/limit-registry.ts'
 import type { FlowStartOptions } from '../../engine/define/workflow.ts'
 import type { WorkflowKind } from '../../jobs/flow.ts'
@@ -63,6 +64,7 @@ export async function prepareStart(
   const home = { queue, priority }
   const what = `a flow of ${name}`
   const given = specsOf(options.limits, `limits of a start of ${name}`)
+  for (const { limit, policy } of plan.hold) refuseForHold(name, limit, policy)
   const held = await resolveUses(engine, plan.hold, output, home, what)
   const isHeld = plan.hold.length > 0 && held.length > 0
   const own = [...given, ...(first?.uses ?? [])]
@@ -96,7 +98,7 @@ export async function prepareStart(
     },
     step: isHeld ? HOLD_STEP : (first?.step ?? null),
     delayUs,
-    deadline: plan.timeoutMs === null ? null : deadlineOf(engine, name, home, plan.timeoutMs * 1000 + (delayUs ?? 0)),
+    deadline: plan.timeoutMs === null ? null : deadlineOf(engine, name, home, plan.timeoutMs * 1000, delayUs ?? 0),
     definition: plan.definition,
     hash: plan.hash,
     extra: meta ? toJsonText({ meta }, `meta of ${what}`) : null,
@@ -131,15 +133,18 @@ function delayOf(delay: Duration, nowMs: number): number | null {
   return us === 0 ? null : us
 }
 
-/** The job that ends a flow whose time is over. It needs no budget, and goes before other work of its queue. */
-function deadlineOf(engine: FlowEngine, task: string, { queue }: Home, delayUs: number): SideJob {
+/**
+ * The job that ends a flow whose time is over. It needs no budget, and goes before other work of its queue. Its input is
+ * that time in µs, which a retry of the flow gives it again.
+ */
+function deadlineOf(engine: FlowEngine, task: string, { queue }: Home, timeoutUs: number, delayUs: number): SideJob {
   return {
     job: {
       id: engine.newId(),
       task,
       queue,
       priority: 100,
-      input: 'null',
+      input: String(timeoutUs),
       uses: [],
       maxAttempts: ENTRY_ATTEMPTS,
       runAtMs: null,
@@ -150,6 +155,6 @@ function deadlineOf(engine: FlowEngine, task: string, { queue }: Home, delayUs: 
     step: DEADLINE_STEP,
     item: null,
     attempt: 0,
-    delayUs,
+    delayUs: timeoutUs + delayUs,
   }
 }

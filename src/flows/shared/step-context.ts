@@ -38,9 +38,14 @@ export type StepOutcome = { readonly ok: true; readonly value: unknown } | { rea
 
 const RUNNING = new AsyncLocalStorage<object>()
 
-/** Whether this code runs within a step of the run. */
-export function isWithinStep(entry: FlowEntry): boolean {
-  return RUNNING.getStore() === entry
+/** @throws {SluiceError} `step.nested` within the code of a step of these runs */
+export function checkOutsideStep(entries: ReadonlySet<object>, what: string, name: unknown): void {
+  const within = RUNNING.getStore()
+  if (!within || !entries.has(within)) return
+  throw new SluiceError(
+    'step.nested',
+    `The ${what} ${JSON.stringify(name)} was asked for within the code of another step. Ask for it in the body.`,
+  )
 }
 
 /** The idempotency key of a step. Steps of later generations have others. */

@@ -30,29 +30,40 @@ export interface KeyedByPath<S> {
   readonly weight?: number | Path<S, number>
 }
 
-/** A limit of a step: one budget for all, `limit.by(fn)`, `limit.key(value)`, or a limit keyed by a path. */
-export type StepLimit<S> = LimitUse<S> | KeyedByPath<S>
+/**
+ * A limit whose key is computed, as `limit.by(fn)`. In the limits of a machine the type of the state is known here, where
+ * the function of `limit.by(fn)` needs an annotation.
+ */
+export interface KeyedByFunction<S> {
+  readonly limit: Limit
+  readonly by: (state: S) => string | number | null | undefined
+  /** Units: a number, or a function of the state; default 1. */
+  readonly weight?: number | ((state: S) => number)
+}
+
+/** A limit of a step: one budget for all, `limit.by(fn)`, `limit.key(value)`, or a limit keyed by a path or a function. */
+export type StepLimit<S> = LimitUse<S> | KeyedByPath<S> | KeyedByFunction<S>
 
 /** Reads the limits of a step. @throws {SluiceError} `option.invalid` */
 export function stepUses(limits: readonly StepLimit<never>[] | undefined, what: string): readonly UseSpec<never>[] {
   if (limits === undefined) return []
   if (!Array.isArray(limits)) throw notAList(limits, what)
-  return limits.map((each) => (isLimitUse(each) ? useOf(each) : byPath(each as KeyedByPath<unknown>, what)))
+  return limits.map((each) => (isLimitUse(each) ? useOf(each) : keyed(each as KeyedByFunction<unknown>, what)))
 }
 
-function byPath(given: KeyedByPath<unknown>, what: string): UseSpec<never> {
+function keyed(given: KeyedByFunction<unknown> | KeyedByPath<unknown>, what: string): UseSpec<never> {
   checkOptions(given, ['limit', 'by', 'weight'], `a limit of ${what}`)
   const limit: unknown = given.limit
   const by: unknown = given.by
   const weight: unknown = given.weight
-  if (!isLimitUse(limit) || !isPath(by))
+  if (!isLimitUse(limit) || !(isPath(by) || typeof by === 'function'))
     throw new SluiceError(
       'option.invalid',
-      `${what} has an invalid limit: ${show(given)}. Expected the result of limit(name, policy), or { limit, by: 'path.of.a.key' }.`,
+      `${what} has an invalid limit: ${show(given)}. Expected the result of limit(name, policy), or { limit, by } with a path or a function.`,
     )
   const units = typeof weight === 'string' ? (input: unknown): number => readPath(input, weight) as number : weight
-  const keyed = (limit as Limit).by((input) => keyAt(input, by), units === undefined ? {} : { weight: units as number })
-  return useOf(keyed)
+  const key = isPath(by) ? (input: unknown): string | number | null | undefined => keyAt(input, by) : by
+  return useOf((limit as Limit).by(key as never, units === undefined ? {} : { weight: units as number }))
 }
 
 function keyAt(input: unknown, path: string): string | number | null | undefined {

@@ -1,45 +1,39 @@
-import { SluiceError } from '../../base/errors.ts'
 import { asError } from '../../base/thrown.ts'
 import type { FlowEnd, FlowEntry } from '../../engine/define/flow-entry.ts'
-import { storedError } from '../../engine/run/settle.ts'
 import type { NewChild, StepRecord } from '../../jobs/workflow.ts'
 import type { FlowMemory } from '../../store/contract/workflows.ts'
 import { type Home, plainArrival } from '../shared/arrivals.ts'
 import { flowError } from '../shared/failures.ts'
 import { endOf, recordOf } from '../shared/records.ts'
-import { isWithinStep } from '../shared/step-context.ts'
-import { AnswerOrder, hasEnded } from './answer-order.ts'
+import { checkOutsideStep } from '../shared/step-context.ts'
 import { type Ask, resumed, type Want } from './ask.ts'
+import type { Body, MakeWant } from './body.ts'
 import type { WorkflowCode } from './code.ts'
 import { dueIn } from './due.ts'
 import { StepNames } from './names.ts'
 import { type BareMove, Notes } from './notes.ts'
+import { hasEnded, Replay } from './replay.ts'
 import { moveAtRest } from './rest.ts'
-import { type Ran, runGranted, runInPlace } from './run-step.ts'
-import { strayedFrom, unitsBack } from './strayed.ts'
-
-/** Makes what a body wants by a step that has not ended. `isGranted`: its budget is paid. */
-export type MakeWant = (name: string, isGranted: boolean) => Want | Promise<Want>
+import { type Ran, refused, runGranted, runInPlace } from './run-step.ts'
+import { hasWithdrawn, strayedFrom, unitsBack } from './strayed.ts'
 
 const OPEN: Want = { kind: 'open' }
 const NEVER = new Promise<never>(() => undefined)
 
 /**
- * One entry of a body: it answers what is remembered, runs what needs no budget and what was granted, and ends when the
+ * One entry of a body by the main job of its flow: it answers what is remembered, runs what needs no budget and what was granted, and ends when the
  * body has come to rest. The body is then dropped: its promise never settles.
  */
-export class BodyEntry {
+export class BodyEntry implements Body {
   readonly code: WorkflowCode
   readonly entry: FlowEntry
   readonly memory: FlowMemory
   readonly home: Home
-  readonly #remembered: ReadonlyMap<string, StepRecord>
+  readonly #entries: ReadonlySet<FlowEntry>
+  readonly #replay: Replay
   readonly #names = new StepNames()
-  readonly #order: AnswerOrder
   readonly #notes: Notes
   readonly #asked = new Set<string>()
-  /** Remembered steps that were asked for and wait for those that ended before them. */
-  readonly #held = new Map<string, (record: StepRecord) => void>()
   readonly #waiting = new Map<string, Ask>()
   /** Steps that run, and wants that are being made. */
   #running = 0
@@ -56,14 +50,25 @@ export class BodyEntry {
     this.entry = entry
     this.memory = memory
     this.home = home
-    this.#remembered = new Map(memory.steps.map((step) => [step.name, step]))
-    this.#order = new AnswerOrder(memory.steps)
-    this.#notes = new Notes(entry, this.#order.lastUs)
+    this.#entries = new Set([entry])
+    this.#replay = new Replay(memory.steps)
+    this.#notes = new Notes(entry, this.#replay.lastUs)
   }
 
-  /** A side job runs one step of the body, and no other. */
-  get isSide(): boolean {
-    return this.entry.job.id !== this.entry.flow
+  /** The step of this start has ended before: the process of an earlier run died behind that commit. */
+  get isPaidTwice(): boolean {
+    const { step } = this.entry.run
+    const known = step === null ? undefined : this.#replay.get(step)
+    return known !== undefined && hasEnded(known)
+  }
+
+  /**
+   * How often a run of this entry was lost, as by the death of its process. A step that ran in its place may have been
+   * the cause, so its loss counts as an attempt of the step, and the next one is a run of its own.
+   */
+  get lost(): number {
+    const { job, run } = this.entry
+    return run.step === null || this.isPaidTwice ? job.attempt - 1 : 0
   }
 
   /** Enters the body. @param end turns its value into the end */
@@ -88,36 +93,19 @@ export class BodyEntry {
     this.#asked.add(name)
     try {
       return await new Promise<StepRecord>((answer) => {
-        const known = this.#remembered.get(name)
-        if (known && hasEnded(known)) this.#replay(known, answer)
-        else void this.#open({ name, want: OPEN, answer }, known, make)
+        const known = this.#replay.get(name)
+        if (known && hasEnded(known)) {
+          this.#replay.ask(name, answer)
+          if (this.#replay.isHolding) this.#touch()
+        } else void this.#open({ name, want: OPEN, answer }, known, make)
       })
     } finally {
       this.#names.end(base)
     }
   }
 
-  /** @throws {SluiceError} `step.nested` within the code of a step */
   checkOutside(what: string, name: unknown): void {
-    if (!isWithinStep(this.entry)) return
-    throw new SluiceError(
-      'step.nested',
-      `The ${what} ${JSON.stringify(name)} was asked for within the code of another step. Ask for it in the body.`,
-    )
-  }
-
-  /** Answers what is remembered: at once, unless something ended before it that was not answered yet. */
-  #replay(known: StepRecord, answer: (record: StepRecord) => void): void {
-    this.#held.set(known.name, answer)
-    if (this.#order.first === known.name) this.#answerHeld(known.name)
-    if (this.#held.size > 0) this.#touch()
-  }
-
-  #answerHeld(name: string): void {
-    const answer = this.#held.get(name)
-    this.#held.delete(name)
-    this.#order.answered(name)
-    answer?.(this.#remembered.get(name) as StepRecord)
+    checkOutsideStep(this.#entries, what, name)
   }
 
   async #open(ask: Ask, known: StepRecord | undefined, make: MakeWant): Promise<void> {
@@ -125,9 +113,8 @@ export class BodyEntry {
     const isGranted = this.entry.run.step === name
     this.#running++
     try {
-      // A side job runs its own step alone; all else is for the main job to get.
-      const isOthers = !isGranted && (this.isSide || known?.state === 'open')
-      const made = isOthers ? OPEN : await make(name, isGranted)
+      const isOthers = !isGranted && known?.state === 'open'
+      const made = isOthers ? OPEN : await make(name, isGranted ? this.entry : null)
       const want = known ? resumed(made, known, this.entry.store.nowUs()) : made
       if (this.#over) return
       if (want.kind === 'done' || want.kind === 'detach') await this.#answerNow(ask, want)
@@ -137,7 +124,7 @@ export class BodyEntry {
       else if (await this.#write()) await this.#ran({ ...ask, want }, await runInPlace(this, name, want))
     } catch (error) {
       // Its options or its limits are wrong: another attempt would find the same.
-      await this.#ran(ask, this.#refused(name, asError(error)))
+      await this.#ran(ask, refused(this.entry, name, asError(error)))
     } finally {
       this.#running--
       this.#touch()
@@ -149,12 +136,12 @@ export class BodyEntry {
     const result = want.kind === 'done' ? want.result : JSON.stringify({ id: want.flow.job.id })
     const record = recordOf({ name, state: 'done', attempt: 1, result })
     this.#notes.add(record)
-    if (want.kind === 'done' || (await this.#write([{ flow: want.flow, step: name, attached: false }]))) answer(record)
-  }
-
-  #refused(name: string, error: Error): Ran {
-    this.entry.tell({ kind: 'failed', step: name, attempt: 0, error })
-    return { kind: 'ended', record: recordOf({ name, state: 'failed', error: storedError(error) }), error }
+    if (want.kind === 'done') return answer(record)
+    if (!(await this.#write([{ flow: want.flow, step: name, attached: false }]))) return
+    if (want.flow.key === null) return answer(record)
+    // A running flow may have had its key: then the step is its id, or has failed.
+    const { steps } = (await this.entry.store.enterFlow(this.entry.job.seq)) ?? this.memory
+    answer(steps.find((step) => step.name === name) ?? record)
   }
 
   /** A step has run. In place, its end is written before the body has it. */
@@ -162,7 +149,6 @@ export class BodyEntry {
     if (this.#over) return
     if (ran.kind === 'ending') this.#ending ??= ran.end
     else if (ran.kind === 'retrying') this.#waiting.set(ask.name, { ...ask, want: ran.want })
-    else if (this.isSide) this.#finish(sideEnd(ran))
     else {
       this.#notes.add(ran.record)
       if (this.entry.engine.clock.enterAlways === true) this.#drop(ask)
@@ -183,20 +169,17 @@ export class BodyEntry {
     return !this.#over
   }
 
-  /** Remembers an answer that needs no wait. */
   note(record: StepRecord): void {
     this.#notes.add(record)
   }
 
-  /** The record of a step that was remembered at the entry. */
   remembered(name: string): StepRecord | undefined {
-    return this.#remembered.get(name)
+    return this.#replay.get(name)
   }
 
-  /** Remembered steps that this entry has not asked for yet, and the granted one. */
   get unasked(): readonly string[] {
     const { step } = this.entry.run
-    const names = new Set([...this.#remembered.keys(), ...(step === null ? [] : [step])])
+    const names = new Set([...this.#replay.names, ...(step === null ? [] : [step])])
     return [...names].filter((name) => !name.startsWith('~') && !this.#asked.has(name))
   }
 
@@ -209,18 +192,17 @@ export class BodyEntry {
     this.#turn = null
     if (this.#over) return
     const isResting = this.#running === 0
-    const { first } = this.#order
-    const held = first !== undefined && this.#held.has(first) ? first : this.#order.firstOf(this.#held)
-    if (held !== undefined && (held === first || isResting)) this.#answerHeld(held)
-    else if (!isResting) return
-    else if (!this.#deliver()) return void this.#endAtRest()
+    if (!this.#replay.next(isResting)) {
+      if (!isResting) return
+      if (!this.#deliver()) return void this.#endAtRest()
+    }
     this.#touch()
   }
 
   /** Answers one signal that has come, or one time that is over. */
   #deliver(): boolean {
     const { entry, memory } = this
-    const due = this.isSide ? null : dueIn(this.#waiting.values(), memory.signals, this.#notes, entry)
+    const due = dueIn(this.#waiting.values(), memory.signals, this.#notes, entry)
     if (!due) return false
     this.#waiting.delete(due.ask.name)
     if (due.signal) this.#notes.read(due.signal)
@@ -233,8 +215,6 @@ export class BodyEntry {
     if (this.#ending) {
       const end = this.#ending
       if (await this.#write()) this.#finish(end)
-    } else if (this.isSide) {
-      if (this.#waiting.size > 0) this.#withdraw()
     } else if (this.#isDropped || this.entry.signal.aborted)
       this.#end(() => ({ then: { kind: 'go', arrival: plainArrival(this.home), place: 'keep' } }))
     else if (this.#waiting.size > 0) this.#end(() => this.#moveOn())
@@ -247,13 +227,7 @@ export class BodyEntry {
     const { code, home, memory } = this
     const nowUs = this.entry.store.nowUs()
     const asks = [...this.#waiting.values()]
-    const move = moveAtRest({ asks, workflow: code.name, home, seen: memory.events, nowUs, clock, newId })
-    if (move.then.kind === 'park') {
-      const { dueUs, signals } = move.then
-      const until = dueUs === null ? null : new Date(clock.now() + (dueUs - nowUs) / 1000)
-      this.entry.tell({ kind: 'parked', signals, until })
-    }
-    return move
+    return moveAtRest({ asks, workflow: code.name, home, seen: memory.events, nowUs, clock, newId })
   }
 
   /** Ends the entry by a move, unless the body has strayed and is strict. */
@@ -268,7 +242,6 @@ export class BodyEntry {
 
   async #bodyEnded(end: () => FlowEnd | Promise<FlowEnd>): Promise<void> {
     if (this.#over) return
-    if (this.isSide) return this.#withdraw()
     this.#running++
     try {
       this.#checkStrayed()
@@ -281,22 +254,13 @@ export class BodyEntry {
   /** @throws {SluiceError} `flow.strayed` */
   #checkStrayed(): void {
     const { unasked } = this
-    if (unasked.length === 0) return
-    const inVain = this.entry.run.step !== null && unasked.includes(this.entry.run.step)
-    if (inVain) unitsBack(this.entry)
-    const record = strayedFrom(this, unasked, inVain)
+    const isGrantInVain = this.entry.run.step !== null && unasked.includes(this.entry.run.step)
+    if (isGrantInVain) unitsBack(this.entry)
+    // What side jobs did in vain counts once the body asks for other steps in their place.
+    const isAgain = hasWithdrawn(this) && [...this.#waiting.values()].some(({ want }) => want.kind === 'step')
+    if (unasked.length === 0 && !hasWithdrawn(this)) return
+    const record = strayedFrom(this, unasked, isGrantInVain || isAgain)
     if (record) this.#notes.add(record)
-  }
-
-  /** The body did not ask for the step of this side job: its units return. */
-  #withdraw(): void {
-    const { job, run, tell } = this.entry
-    tell({ kind: 'strayed', steps: [run.step ?? ''] })
-    this.#finish({
-      kind: 'moved',
-      move: this.#notes.into({ steps: [], then: { kind: 'withdraw', uses: job.uses } }),
-      error: null,
-    })
   }
 
   /** The flow ends as failed. */
@@ -323,11 +287,4 @@ export class BodyEntry {
     if (writing) void writing.then(() => this.#resolve(end))
     else this.#resolve(end)
   }
-}
-
-/** A side job ends as its step does: the store writes the step. */
-function sideEnd({ error, record }: Extract<Ran, { kind: 'ended' }>): FlowEnd {
-  return error === null
-    ? { kind: 'completed', result: record.result }
-    : { kind: 'failed', error, retry: null, uses: [], step: null }
 }

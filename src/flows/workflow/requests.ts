@@ -4,6 +4,7 @@ import { checkInstant } from '../../base/instant.ts'
 import { checkOptions, quote, show } from '../../base/options.ts'
 import { isName } from '../../base/text.ts'
 import { specsOf } from '../../engine/define/limit-registry.ts'
+import type { FlowEntry } from '../../engine/define/flow-entry.ts'
 import { type AnyWorkflow, type FlowStartOptions, workflowOf } from '../../engine/define/workflow.ts'
 import { retryPolicy } from '../../jobs/retry-policy.ts'
 import { validate } from '../../jobs/schema.ts'
@@ -15,7 +16,7 @@ import { recordOf, valueOf } from '../shared/records.ts'
 import type { StepContext } from '../shared/step-context.ts'
 import type { Schemas } from '../shared/startable.ts'
 import type { SignalWant, SleepWant, StepWant } from './ask.ts'
-import type { BodyEntry } from './entry.ts'
+import type { Body } from './body.ts'
 import { LONGEST_NAME } from './names.ts'
 import { callWant, mapped, mapWant } from './side-work.ts'
 import type { StepOptions, Steps } from './steps.ts'
@@ -25,13 +26,13 @@ const STEP_OPTIONS = ['limits', 'retry', 'timeout', 'priority', 'queue'] as cons
 type StepCode = (context: StepContext) => unknown
 
 /** The `flow` of one entry of a body. */
-export function stepsOf(body: BodyEntry, input: unknown): Steps<Schemas> {
+export function stepsOf(body: Body, input: unknown): Steps<Schemas> {
   const { memory } = body
   const steps = {
     id: memory.id,
     startedAt: new Date(memory.createdMs),
     step: async (name: string, second: StepOptions | StepCode, third?: StepCode) =>
-      resultOf(await body.ask(name, (full, isGranted) => stepWant(body, input, full, isGranted, second, third))),
+      resultOf(await body.ask(name, (full, granted) => stepWant(body, input, full, granted, second, third))),
     call: async (name: string, task: never, given: unknown, options: object = {}) =>
       resultOf(await body.ask(name, () => callWant(body, task, given, options))),
     map: async (name: string, task: never, inputs: readonly unknown[], options: object = {}) =>
@@ -66,10 +67,10 @@ function resultOf({ error, name, result, state }: StepRecord): unknown {
 }
 
 async function stepWant(
-  { code, entry, home }: BodyEntry,
+  { code, entry, home, lost }: Body,
   input: unknown,
   name: string,
-  isGranted: boolean,
+  granted: FlowEntry | null,
   second: StepOptions | StepCode,
   third: StepCode | undefined,
 ): Promise<StepWant> {
@@ -81,25 +82,27 @@ async function stepWant(
   const { limits, retry, timeout } = options
   const specs = boundTo(specsOf(limits, `limits of ${what}`), undefined)
   const place = checkPlace(options, home, what)
-  const uses = isGranted ? entry.job.uses : await resolveUses(entry.engine, specs, input, place, what)
+  const uses = granted ? granted.job.uses : await resolveUses(entry.engine, specs, input, place, what)
+  const policy = retry === undefined ? code.retry : retryPolicy(retry, `retry of ${what}`)
+  const fits = granted === null && uses.length === 0 && place.queue === entry.job.queue
   return {
     kind: 'step',
-    terms: { uses, ...place, retry: retry === undefined ? code.retry : retryPolicy(retry, `retry of ${what}`) },
+    terms: { uses, ...place, retry: policy },
     specs,
     timeoutMs: timeout === undefined ? code.timeoutMs : durationMs(timeout, `timeout of ${what}`),
     code: run as StepCode,
-    inPlace: !isGranted && uses.length === 0 && place.queue === entry.job.queue,
-    attempt: 0,
+    inPlace: fits && lost === 0,
+    attempt: fits ? Math.min(lost, policy.attempts - 1) : 0,
     delayUs: null,
     retrying: null,
   }
 }
 
-function sleepWant({ entry }: BodyEntry, us: number): SleepWant {
+function sleepWant({ entry }: Body, us: number): SleepWant {
   return { kind: 'sleep', dueUs: entry.store.nowUs() + us, untilMs: null }
 }
 
-function untilWant({ entry }: BodyEntry, name: string, at: unknown): SleepWant {
+function untilWant({ entry }: Body, name: string, at: unknown): SleepWant {
   const ms = at instanceof Date ? at.getTime() : Number.NaN
   if (Number.isNaN(ms))
     throw new SluiceError(
@@ -111,7 +114,7 @@ function untilWant({ entry }: BodyEntry, name: string, at: unknown): SleepWant {
   return { kind: 'sleep', dueUs: entry.store.nowUs() + Math.ceil(leftMs * 1000), untilMs }
 }
 
-async function signal(body: BodyEntry, name: string, options: { readonly within?: Duration }): Promise<unknown> {
+async function signal(body: Body, name: string, options: { readonly within?: Duration }): Promise<unknown> {
   const { signals } = body.code
   const want = (): SignalWant => {
     if (!Object.hasOwn(signals, name))
@@ -131,7 +134,7 @@ async function signal(body: BodyEntry, name: string, options: { readonly within?
 }
 
 /** Whether a flow comes here for the first time under this code. */
-async function changed(body: BodyEntry, name: unknown): Promise<boolean> {
+async function changed(body: Body, name: unknown): Promise<boolean> {
   body.checkOutside('change', name)
   if (!isName(name, LONGEST_NAME))
     throw new SluiceError(

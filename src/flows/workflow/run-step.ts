@@ -11,14 +11,15 @@ import { recordOf, startOf, waitOf } from '../shared/records.ts'
 import { runStep } from '../shared/step-context.ts'
 import type { StepWant } from './ask.ts'
 
-/** The end of one run of a step. */
-export type Ran =
+/** The end of one run of a step that was granted. */
+export type RanGranted =
   /** For good. `error`: why it failed; null: it has not. */
   | { readonly kind: 'ended'; readonly record: StepRecord; readonly error: Error | null }
   /** The entry ends by it, once all other steps have ended. */
   | { readonly kind: 'ending'; readonly end: FlowEnd }
-  /** It is wanted again. */
-  | { readonly kind: 'retrying'; readonly want: StepWant }
+
+/** The end of one run of a step. `retrying`: it is wanted again. */
+export type Ran = RanGranted | { readonly kind: 'retrying'; readonly want: StepWant }
 
 interface Around {
   readonly entry: FlowEntry
@@ -27,8 +28,18 @@ interface Around {
 
 type Begun = Pick<StepRecord, 'attempt' | 'startedUs' | 'waitedUs' | 'waitedFor'>
 
+/** The end of a step that cannot run, since its options or its limits are wrong. */
+export function refused(
+  { tell }: FlowEntry,
+  name: string,
+  error: Error,
+): Extract<RanGranted, { kind: 'ended' }> & { readonly error: Error } {
+  tell({ kind: 'failed', step: name, attempt: 0, error })
+  return { kind: 'ended', record: recordOf({ name, state: 'failed', error: storedError(error) }), error }
+}
+
 /** Runs the step that this start was granted for. A failed attempt is one of its job. */
-export async function runGranted(around: Around, name: string, want: StepWant): Promise<Ran> {
+export async function runGranted(around: Around, name: string, want: StepWant): Promise<RanGranted> {
   const { job, tell } = around.entry
   const { attempt, maxAttempts } = job
   tell({ kind: 'started', step: name, attempt, waited: waitOf(job) })

@@ -8,7 +8,7 @@ import type { Settled } from '../machine/moves.ts'
 import { StepFailed } from '../shared/failures.ts'
 import { valueOf } from '../shared/records.ts'
 import type { Want } from './ask.ts'
-import type { BodyEntry } from './entry.ts'
+import type { Body } from './body.ts'
 
 const ITEMS_AT_MOST = 10_000
 
@@ -16,7 +16,7 @@ type Draft = Pick<SideJob, 'job' | 'delayUs'>
 type JobsWant = Extract<Want, { kind: 'jobs' }>
 
 /** A task as a step. */
-export async function callWant(body: BodyEntry, task: AnyTask, input: unknown, options: object): Promise<JobsWant> {
+export async function callWant(body: Body, task: AnyTask, input: unknown, options: object): Promise<JobsWant> {
   const { name } = definitionOf(task)
   checkOptions(options, ['limits', 'delay'], `call of ${name}`)
   return { kind: 'jobs', jobs: await draftsOf(body, task, [input], options), isMap: false }
@@ -24,7 +24,7 @@ export async function callWant(body: BodyEntry, task: AnyTask, input: unknown, o
 
 /** A task for each item. `atOnce` is a budget of permits for this map alone. */
 export async function mapWant(
-  body: BodyEntry,
+  body: Body,
   step: string,
   task: AnyTask,
   inputs: unknown,
@@ -59,7 +59,7 @@ export async function mapWant(
 }
 
 async function draftsOf(
-  { entry }: BodyEntry,
+  { entry }: Body,
   task: AnyTask,
   inputs: readonly unknown[],
   options: EnqueueOptions<never>,

@@ -1,7 +1,7 @@
 import { durationMs, type Duration } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { toJsonText } from '../../base/json-value.ts'
-import { checkOptions, ownNames, show } from '../../base/options.ts'
+import { checkOptions, show } from '../../base/options.ts'
 import { checkQueue } from '../../engine/define/call-options.ts'
 import type { FlowEngine } from '../../engine/define/flow-entry.ts'
 import { specsOf } from '../../engine/define/limit-registry.ts'
@@ -11,7 +11,7 @@ import { checkSchema, type Schema, validate } from '../../jobs/schema.ts'
 import type { NewWorkflow } from '../../jobs/workflow.ts'
 import type { LimitUse } from '../../policy/limits/define.ts'
 import { checkPriority } from '../shared/arrivals.ts'
-import { checkFunction, checkName, checkSignal, definitionOf } from '../shared/definition.ts'
+import { checkFunction, checkName, checkSignal, checkSignals, definitionOf } from '../shared/definition.ts'
 import { type Schemas, type Startable, startableOf } from '../shared/startable.ts'
 import { prepareStart } from '../shared/start.ts'
 import type { Again } from './again.ts'
@@ -103,13 +103,7 @@ function codeOf(
   const what = `workflow ${name}`
   const { defaults = {}, signals = {}, strict = false } = options
   checkFunction(Reflect.get(options, 'run'), `run of ${what}`)
-  const names = ownNames(signals)
-  if (names === null)
-    throw new SluiceError(
-      'option.invalid',
-      `signals of ${what} is invalid: ${show(signals)}. Expected schemas by name.`,
-    )
-  for (const each of names) checkSchema(signals[each], `signals of ${what}: ${each}`)
+  checkSignals(signals, what)
   if (typeof strict !== 'boolean')
     throw new SluiceError('option.invalid', `strict of ${what} is invalid: ${show(strict)}. Expected true or false.`)
   checkOptions(defaults, DEFAULTS, `defaults of ${what}`)

@@ -1,13 +1,14 @@
 import type { FlowStepView, FlowView } from '../../engine/api/flow-views.ts'
 import type { FlowInspection } from '../../engine/api/flows.ts'
-import type { JobExplanation } from '../../engine/api/jobs.ts'
+import type { JobExplanation } from '../../engine/api/job-explanation.ts'
+import type { FlowOwner } from '../../jobs/flow.ts'
 import type { JobError } from '../../jobs/job-error.ts'
 import { explanationJson, ownWords } from '../ojs/explain-job.ts'
 import { splitName } from '../tenant.ts'
-import { type Owner, ownKey } from './owner.ts'
+import { ownKey } from './owner.ts'
 
 /** A flow as JSON. */
-export function flowJson(flow: FlowView, owner: Owner): Record<string, unknown> {
+export function flowJson(flow: FlowView, owner: FlowOwner): Record<string, unknown> {
   const { id, kind, workflow, key, state, createdAt, finishedAt, error, parent, meta } = flow
   return {
     id,
@@ -24,7 +25,7 @@ export function flowJson(flow: FlowView, owner: Owner): Record<string, unknown> 
 }
 
 /** A flow with its result and its steps as JSON. @param bytes the room for results */
-export function inspectionJson(flow: FlowInspection, owner: Owner, bytes: number): Record<string, unknown> {
+export function inspectionJson(flow: FlowInspection, owner: FlowOwner, bytes: number): Record<string, unknown> {
   const room = { left: bytes }
   return {
     ...flowJson(flow, owner),

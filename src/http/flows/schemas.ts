@@ -8,7 +8,7 @@ const LONGEST = 255
 const Name = z.string().refine((text) => isName(text, LONGEST), `Invalid input: expected 1 to ${LONGEST} characters`)
 
 /** An object of which every unknown member is refused. */
-function strict<S extends z.core.$ZodLooseShape>(shape: S): z.ZodObject<S, z.core.$strict> {
+export function strict<S extends z.core.$ZodLooseShape>(shape: S): z.ZodObject<S, z.core.$strict> {
   return z.strictObject(shape, {
     error: (issue) => {
       const [name] = (issue as { readonly keys?: readonly string[] }).keys ?? []

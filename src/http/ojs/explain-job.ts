@@ -1,4 +1,4 @@
-import type { JobExplanation } from '../../engine/api/jobs.ts'
+import type { JobExplanation } from '../../engine/api/job-explanation.ts'
 import type { JobDetails } from '../../store/contract/remote-jobs.ts'
 import { type Call, ok, operation, type Operation } from '../operation.ts'
 import { splitName } from '../tenant.ts'

@@ -1,10 +1,8 @@
 import type { Clock } from '../../base/clock.ts'
-import { SluiceError } from '../../base/errors.ts'
-import type { LimitBackend, UnitAnswer, UnitRequest } from '../contract/limiter.ts'
+import { mayPass, SluiceError } from '../../base/errors.ts'
+import type { LimitBackend, UnitAnswer, UnitRequest, WaitTerms } from '../contract/limiter.ts'
+import type { FailMode } from './options.ts'
 import type { LimiterLimits } from './uses.ts'
-
-/** What happens to calls while the backend cannot be reached: they wait, or they go on without a budget. */
-export type FailMode = 'closed' | 'open'
 
 /** How long a call of a backend may take. */
 const CALL_MS = 250
@@ -19,7 +17,7 @@ const SLOWEST_PROBE_US = 200_000
 /** The parts of the access to a backend. */
 export interface AccessOptions {
   readonly clock: Clock
-  readonly limits: LimiterLimits
+  readonly limits: Pick<LimiterLimits, 'definitions'>
   readonly failMode: (limit: string) => FailMode
   readonly down: (error: unknown) => void
   readonly up: (downUs: number, grantedBlindly: number) => void
@@ -77,6 +75,26 @@ export class Access {
     }
   }
 
+  /** Lets a request wait at a backend with wait lists of its own. */
+  async wait(request: UnitRequest, terms: WaitTerms): Promise<UnitAnswer> {
+    try {
+      const answer = await this.call(async (backend) => {
+        try {
+          return (await backend.wait?.(request, terms)) ?? ((await backend.acquire([request]))[0] as UnitAnswer)
+        } catch (error) {
+          // The caller's end is no fault of the backend.
+          if (terms.signal?.aborted) return null
+          throw error
+        }
+      })
+      if (answer === null) throw terms.signal?.reason
+      return answer
+    } catch (error) {
+      if (isRefusal(error) || terms.signal?.aborted) throw error
+      return this.#unreached([request])[0] as UnitAnswer
+    }
+  }
+
   /**
    * Calls the backend, with two short retries.
    * @throws {SluiceError} `limiter.backend_down`, and what the verb throws
@@ -85,11 +103,11 @@ export class Access {
     const pauses = this.isDown ? [] : RETRIES_MS
     // Others do not ask while this call finds out.
     if (this.isDown) this.#probeUs = this.#options.clock.monotonicUs() + CALL_MS * 1000
-    // Loading code is not the server's time.
-    this.#known ??= await this.#backend()
-    const backend = this.#known
     for (let tries = 0; ; tries++) {
       try {
+        // Loading code is not the server's time.
+        this.#known ??= await this.#backend()
+        const backend = this.#known
         const answer = await this.#inTime(async () => {
           if (!this.#isDefined) await this.#define(backend)
           return work(backend)
@@ -194,5 +212,5 @@ export class Access {
 
 /** The backend answered, and refused the call itself. */
 function isRefusal(error: unknown): boolean {
-  return error instanceof SluiceError && error.code !== 'limiter.backend_down'
+  return error instanceof SluiceError && error.code !== 'limiter.backend_down' && !mayPass(error)
 }

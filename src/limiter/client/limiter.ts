@@ -3,7 +3,7 @@ import { type Duration, durationUs } from '../../base/duration.ts'
 import { SluiceError } from '../../base/errors.ts'
 import { checkOptions, show } from '../../base/options.ts'
 import { systemRandom } from '../../base/random.ts'
-import type { Answer } from '../../jobs/header-source.ts'
+import { isName } from '../../base/text.ts'
 import { RateLimitRejected } from '../../jobs/handler-errors.ts'
 import { isRateLimited } from '../../jobs/rate-limited.ts'
 import type { Limit } from '../../policy/limits/define.ts'
@@ -12,8 +12,10 @@ import { changeInText, type PolicyChange } from '../../policy/limits/override.ts
 import { NO_POLICY } from '../../policy/limits/timeline.ts'
 import type { BackendLoader, BucketName, BucketUse, Confirmation, LimitBackend } from '../contract/limiter.ts'
 import { Access } from './access.ts'
+import { BackendWaits, type Waits } from './backend-waits.ts'
 import { bucketView, type ChangeOptions, changeOf, type LimiterBucket } from './controls.ts'
 import { Feedback } from './feedback.ts'
+import type { AcquireOptions, Confirmed, LimiterEvents, Reservation, RunContext, RunOptions } from './calls.ts'
 import { type FetchOptions, limitedFetch } from './fetch.ts'
 import { Lines } from './lines.ts'
 import type { CheckedOptions } from './options.ts'
@@ -21,62 +23,15 @@ import { GrantedStart, type Permit, type StartOwner } from './permit.ts'
 import { Permits } from './permits.ts'
 import { LimiterLimits, type Use } from './uses.ts'
 
-/** How long a call waits, and its place in the line. */
-export interface AcquireOptions {
-  /** `true` (default): without bound; `false`: an answer at once; or a duration. */
-  wait?: Duration | boolean
-  /** −100 to 100, default 0: higher goes first, and may use the headroom of limits that have one. */
-  priority?: number
-  /** Its abort ends the wait, and rejects with its reason. */
-  signal?: AbortSignal
-}
-
-/** The context of a function that `run` calls. */
-export interface RunContext {
-  /** Aborts with the caller's signal, or with `lease.lost`. */
-  readonly signal: AbortSignal
-  /** Corrects the cost of this start: positive units are taken too, negative ones return. */
-  charge(use: Use, units: number): Promise<void>
-  /** Reads an API's answer: a refusal (429) closes the bucket, headers correct limits with `calibrate`. */
-  observe(answer: Answer): Promise<void>
-}
-
-/** The events of a limiter, with their payloads. */
-export interface LimiterEvents {
-  /** The backend cannot be reached. It is told once. */
-  'rate_limit.backend_down': { readonly error: unknown }
-  /** The backend answers again. `granted`: starts that went on without a budget meanwhile. */
-  'rate_limit.backend_up': { readonly downMs: number; readonly granted: number }
-  /** An answer closed a bucket (`remaining` null), or bounded it. */
-  'rate_limit.dynamic_adjusted': {
-    readonly limit: string
-    readonly key: string
-    readonly until: Date
-    readonly remaining: number | null
-  }
-}
-
-/** A booked start. */
-export interface Reservation {
-  readonly id: string
-  /** Milliseconds from now, fractions included. */
-  readonly startAfterMs: number
-}
-
-/** The answer at the start of a reservation: `go`, `wait` so long and confirm again, or it is `gone`. */
-export type Confirmed =
-  | { readonly kind: 'go'; readonly permit: Permit }
-  | { readonly kind: 'wait'; readonly startAfterMs: number }
-  | { readonly kind: 'gone' }
-
 const WAITING: AcquireOptions = {}
+const LONGEST_ID = 255
 
 /** Plain code under budgets. `createLimiter` makes one. */
 export class Limiter {
   readonly #options: CheckedOptions
-  readonly #limits = new LimiterLimits()
+  readonly #limits: LimiterLimits
   readonly #access: Access
-  readonly #lines: Lines
+  readonly #lines: Waits
   readonly #permits: Permits
   readonly #owner: StartOwner
   readonly #feedback: Feedback
@@ -87,10 +42,10 @@ export class Limiter {
   #closing: Promise<void> | null = null
 
   /** @internal Use `createLimiter`. */
-  constructor(options: CheckedOptions, { load, isLocal }: BackendLoader) {
+  constructor(options: CheckedOptions, { load, isLocal, hasWaitLists }: BackendLoader) {
     this.#options = options
     const { clock, leaseUs, failMode, maxWaiting } = options
-    const limits = this.#limits
+    const limits = (this.#limits = new LimiterLimits(options.adopts))
     limits.add(options.limits, 'createLimiter')
     this.#access = new Access(load, isLocal, {
       clock,
@@ -109,21 +64,21 @@ export class Limiter {
       },
     }
     this.#feedback = new Feedback({ clock, limits, call, adjusted: (...change) => this.#adjusted(...change) })
-    this.#lines = new Lines({
-      clock,
-      limits,
-      maxWaiting,
-      leaseUs,
-      isLocal,
-      prefix: this.#prefix,
-      acquire: (requests) => this.#access.acquire(requests),
-      acquireNow: (request) => this.#access.acquireNow(request),
-      giveBack: (uses, { atUs, permit }) => {
-        const back = uses.map((use) => call((backend) => backend.charge(use, -use.weight, atUs)))
-        if (permit) back.push(call((backend) => backend.release([permit])))
-        void Promise.allSettled(back).then(() => this.#lines.returned(permit?.of ?? []))
-      },
-    })
+    const waits = { clock, limits, maxWaiting, leaseUs, prefix: this.#prefix }
+    const { wait, isDown } = { wait: this.#access.wait.bind(this.#access), isDown: () => this.#access.isDown }
+    if (hasWaitLists) this.#lines = new BackendWaits({ ...waits, wait, isDown })
+    else
+      this.#lines = new Lines({
+        ...waits,
+        isLocal,
+        acquire: (requests) => this.#access.acquire(requests),
+        acquireNow: (request) => this.#access.acquireNow(request),
+        giveBack: (uses, { atUs, permit }) => {
+          const back = uses.map((use) => call((backend) => backend.charge(use, -use.weight, atUs)))
+          if (permit) back.push(call((backend) => backend.release([permit])))
+          void Promise.allSettled(back).then(() => this.#lines.returned(permit?.of ?? []))
+        },
+      })
   }
 
   /** Calls that wait for their budget. */
@@ -158,13 +113,12 @@ export class Limiter {
    * Acquires, calls the function and releases. A `RateLimited` that it throws closes the bucket, and is thrown on.
    * @throws what `acquire` and the function throw
    */
-  async run<T>(
-    uses: readonly Use[],
-    work: (ctx: RunContext) => Promise<T> | T,
-    options: AcquireOptions = {},
-  ): Promise<T> {
-    checkOptions(options, ['wait', 'priority', 'signal'], 'limiter.run')
-    const start = await this.#acquire(uses, options)
+  async run<T>(uses: readonly Use[], work: (ctx: RunContext) => Promise<T> | T, options: RunOptions = {}): Promise<T> {
+    checkOptions(options, ['wait', 'priority', 'signal', 'permit'], 'limiter.run')
+    const { permit } = options
+    if (permit !== undefined && !(permit instanceof GrantedStart))
+      throw new SluiceError('option.invalid', `permit of limiter.run is invalid: ${show(permit)}. Expected a permit.`)
+    const start = permit ?? (await this.#acquire(uses, options))
     this.#feedback.begin(start)
     const { signal } = options
     try {
@@ -199,20 +153,32 @@ export class Limiter {
   /**
    * Books the exact next start, if it is at most so far away. Confirm it then. A reservation holds its units of every
    * bucket from now on, and is not ordered with the calls that wait.
+   * @param options.id names the reservation, 1 to 255 characters, so that another process can confirm it; default: a
+   * new name
    * @throws {RateLimitRejected} the next start is later
    */
-  async reserve(uses: readonly Use[], options: { atMost: Duration; priority?: number }): Promise<Reservation> {
-    checkOptions(options, ['atMost', 'priority'], 'limiter.reserve')
+  async reserve(
+    uses: readonly Use[],
+    options: { atMost: Duration; priority?: number; id?: string },
+  ): Promise<Reservation> {
+    checkOptions(options, ['atMost', 'priority', 'id'], 'limiter.reserve')
+    const { id } = options
+    if (id !== undefined && !isName(id, LONGEST_ID))
+      throw new SluiceError(
+        'option.invalid',
+        `id of limiter.reserve is invalid: ${show(id)}. Expected 1 to ${LONGEST_ID} characters, without NUL and half surrogate pairs.`,
+      )
     const buckets = this.#limits.resolve(uses, 'limiter.reserve')
     const atMostUs = durationUs(options.atMost, 'atMost of limiter.reserve')
-    const permit = `${this.#prefix}r${++this.#starts}`
+    const permit = id ?? `${this.#prefix}r${++this.#starts}`
     const { leaseUs, clock } = this.#options
     const request = { uses: buckets, priority: priorityOf(options.priority), line: 0, permit, leaseUs }
     const answer = await this.#call((backend) => backend.reserve(request, atMostUs))
     if (answer.kind === 'unknown')
       throw new SluiceError('limit.unknown', `The backend does not know the limit ${answer.limit}.`)
     if (answer.kind === 'booked') {
-      this.#reserved.set(answer.id, buckets)
+      // Another process may confirm a named one.
+      if (id === undefined) this.#reserved.set(answer.id, buckets)
       return { id: answer.id, startAfterMs: answer.startAfterUs / 1000 }
     }
     const { by, retryAfterUs } = answer
@@ -220,13 +186,17 @@ export class Limiter {
     throw new RateLimitRejected(by.limit, by.key, expected, this.#limits.policy(by.limit))
   }
 
-  /** Asks at the start of a reservation whether it stands. */
-  async confirm(id: string): Promise<Confirmed> {
+  /**
+   * Asks at the start of a reservation whether it stands.
+   * @param uses of the reservation; only a process that did not reserve has to name them
+   */
+  async confirm(id: string, uses?: readonly Use[]): Promise<Confirmed> {
+    const named = uses && this.#limits.resolve(uses, 'limiter.confirm')
     const answer: Confirmation = await this.#call((backend) => backend.confirm(id))
     if (answer.kind === 'wait') return { kind: 'wait', startAfterMs: answer.startAfterUs / 1000 }
-    const uses = this.#reserved.get(id) ?? []
+    const buckets = named ?? this.#reserved.get(id) ?? []
     this.#reserved.delete(id)
-    return answer.kind === 'gone' ? answer : { kind: 'go', permit: this.#started(uses, answer) }
+    return answer.kind === 'gone' ? answer : { kind: 'go', permit: this.#started(buckets, answer) }
   }
 
   /** Gives a reservation back, as far as no later start counts on it. False: it is gone. */

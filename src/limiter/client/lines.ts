@@ -4,6 +4,7 @@ import { asError } from '../../base/thrown.ts'
 import { RateLimitRejected } from '../../jobs/handler-errors.ts'
 import { isStrict } from '../../policy/limits/limit.ts'
 import type { BucketName, BucketUse, Denied, Granted, UnitAnswer, UnitRequest } from '../contract/limiter.ts'
+import type { Waits } from './backend-waits.ts'
 import { type Closure, Line } from './line.ts'
 import { idOf, type LimiterLimits } from './uses.ts'
 import type { Waiter } from './waiter.ts'
@@ -37,7 +38,7 @@ export interface LinesOptions {
 }
 
 /** The lines of a limiter. Only the head of a line asks the backend, for as many as wait. */
-export class Lines {
+export class Lines implements Waits {
   readonly #options: LinesOptions
   readonly #lines = new Map<string, Line>()
   readonly #ready = new Set<Line>()
@@ -62,11 +63,10 @@ export class Lines {
   /** Takes the units at once where no other call waits for them; null: they are not there. */
   acquireNow(uses: readonly BucketUse[], priority: number): Granted | null {
     if (!this.#options.isLocal || this.#ended) return null
-    const line = this.#lines.get(idOfAll(uses))
+    const line = this.#lines.size === 0 ? undefined : this.#lines.get(idOfAll(uses))
     if (line && (line.waiters.length > 0 || line.closure)) return null
     const { leaseUs, prefix } = this.#options
-    const permit = prefix + ++this.#permits
-    const answer = this.#options.acquireNow({ uses, priority, line: 0, permit, leaseUs })
+    const answer = this.#options.acquireNow(new OwnRequest(uses, priority, leaseUs, prefix, ++this.#permits))
     return answer?.kind === 'granted' ? answer : null
   }
 
@@ -258,6 +258,8 @@ export class Lines {
     if (this.#ended) return
     if (denial && !isStale) this.#close(line, denial.answer, denial.waiter, nowUs)
     else if (line.waiters.length > 0) this.#wake(line)
+    // With no line there is nothing to look up: a call is decided at once.
+    else if (!line.closure) this.#remove(line)
   }
 
   /** Remembers a denial, and refuses those that cannot wait as long. */
@@ -310,6 +312,28 @@ export class Lines {
     const { clock, limits } = this.#options
     const expected = isExact ? new Date(clock.now() + (opensUs - nowUs) / 1000) : null
     return new RateLimitRejected(by.limit, by.key, expected, limits.policy(by.limit))
+  }
+}
+
+/** The request of one call. Its permit gets its name only where a limit counts permits. */
+class OwnRequest implements UnitRequest {
+  readonly uses: readonly BucketUse[]
+  readonly priority: number
+  readonly line = 0
+  readonly leaseUs: number
+  readonly #prefix: string
+  readonly #permit: number
+
+  constructor(uses: readonly BucketUse[], priority: number, leaseUs: number, prefix: string, permit: number) {
+    this.uses = uses
+    this.priority = priority
+    this.leaseUs = leaseUs
+    this.#prefix = prefix
+    this.#permit = permit
+  }
+
+  get permit(): string {
+    return `${this.#prefix}${this.#permit}`
   }
 }
 

@@ -5,15 +5,23 @@ import { checkMethods, checkOptions, show } from '../../base/options.ts'
 import { isName } from '../../base/text.ts'
 import type { Limit } from '../../policy/limits/define.ts'
 import type { LimitBackend } from '../contract/limiter.ts'
-import type { FailMode } from './access.ts'
+
+/** What happens to calls while the backend cannot be reached: they wait, or they go on without a budget. */
+export type FailMode = 'closed' | 'open'
 
 /** The options of `createLimiter`. */
 export interface LimiterOptions {
-  /** `memory:`, `redis://host`, `rediss://host`, `nats://host`, or a backend. */
+  /**
+   * `memory:`, `redis://host`, `rediss://host`, `redis+cluster://host`, `redis+sentinel://host/name`, `nats://host`, the
+   * address of a store (`sqlite:./file.db`, `postgres://…`), or a backend. On a store, the limits are those of its jobs.
+   */
   backend: string | LimitBackend
   /** The limits that its calls use. */
   limits: readonly Limit[]
-  /** Separates limiters that share a server: 1 to 255 characters; default `sluice`. */
+  /**
+   * Separates limiters that share a server: 1 to 255 characters; default `sluice`. On a store it stands before the names
+   * of limits, as in `acme/crm`; by default nothing does.
+   */
   namespace?: string
   /** The most calls that wait at once; default 10,000. Further ones get `limiter.full`. */
   maxWaiting?: number
@@ -32,11 +40,14 @@ export interface LimiterOptions {
 export interface CheckedOptions {
   readonly backend: string | LimitBackend
   readonly limits: readonly Limit[]
-  readonly namespace: string
+  /** Null: none is given. */
+  readonly namespace: string | null
   readonly maxWaiting: number
   readonly leaseUs: number
   readonly failMode: (limit: string) => FailMode
   readonly clock: Clock
+  /** A use defines its limit, as it does for jobs. Absent: limits are listed. */
+  readonly adopts?: true
 }
 
 const NAMES = ['backend', 'limits', 'namespace', 'maxWaiting', 'lease', 'failMode', 'clock']
@@ -47,9 +58,9 @@ const SHORTEST_LEASE_US = 300_000
 /** Checks the options of `createLimiter`. @throws {SluiceError} `option.invalid`, `duration.invalid` */
 export function checkLimiterOptions(options: LimiterOptions): CheckedOptions {
   checkOptions(options, NAMES, 'createLimiter')
-  const { backend, limits, namespace = 'sluice', maxWaiting = MOST_WAITING, clock = systemClock } = options
+  const { backend, limits, namespace = null, maxWaiting = MOST_WAITING, clock = systemClock } = options
   if (typeof backend !== 'string') checkBackend(backend)
-  if (!isName(namespace, 255))
+  if (namespace !== null && !isName(namespace, 255))
     throw invalid('namespace', namespace, 'Expected 1 to 255 characters, without NUL and half surrogate pairs.')
   if (!Number.isSafeInteger(maxWaiting) || maxWaiting < 1)
     throw invalid('maxWaiting', maxWaiting, 'Expected a whole number of at least 1.')
@@ -81,11 +92,15 @@ export function checkBackend(backend: unknown): void {
   checkMethods(backend, VERBS, 'The backend of a limiter')
 }
 
-function failModeOf(given: unknown = 'closed'): (limit: string) => FailMode {
+/** Reads a fail mode. @throws {SluiceError} `option.invalid` */
+export function failModeOf(given: unknown = 'closed', what = 'createLimiter'): (limit: string) => FailMode {
   if (isFailMode(given)) return () => given
   const modes = typeof given === 'object' && given !== null ? new Map(Object.entries(given)) : null
   if (!modes || ![...modes.values()].every(isFailMode))
-    throw invalid('failMode', given, "Expected 'closed', 'open', or one of them for each limit by name.")
+    throw new SluiceError(
+      'option.invalid',
+      `failMode of ${what} is invalid: ${show(given)}. Expected 'closed', 'open', or one of them for each limit by name.`,
+    )
   return (limit) => (modes.get(limit) as FailMode | undefined) ?? 'closed'
 }
 

@@ -2,7 +2,7 @@ import { SluiceError } from '../../base/errors.ts'
 import { show } from '../../base/options.ts'
 import { checkUnits, isLimitUse, type LimitUse, useOf } from '../../policy/limits/define.ts'
 import type { LimitDefinition, LimitPolicy } from '../../policy/limits/limit.ts'
-import { partitionKey, SHARED_KEY } from '../../policy/limits/partition-key.ts'
+import { isShortKey, partitionKey, SHARED_KEY } from '../../policy/limits/partition-key.ts'
 import type { BucketUse } from '../contract/limiter.ts'
 
 /** A bucket to take from: a limit without keys, `limit.weight(3)`, or `limit.key('acme', { weight: 3 })`. */
@@ -11,6 +11,12 @@ export type Use = LimitUse<unknown>
 /** The limits of one limiter. */
 export class LimiterLimits {
   readonly #policies = new Map<string, LimitPolicy>()
+  readonly #adopts: boolean
+
+  /** @param adopts a use defines its limit */
+  constructor(adopts = false) {
+    this.#adopts = adopts
+  }
 
   /**
    * Adds limits. The same name with the same policy is the same limit.
@@ -29,6 +35,7 @@ export class LimiterLimits {
           `${what} has an invalid limit: ${show(each)}. Expected the result of limit(name, policy).`,
         )
       const { limit: name, policy } = useOf(each)
+      refuseOfJobs(name, policy, what)
       this.#checkSame(name, policy, what)
       this.#policies.set(name, policy)
       return { name, policy, version: policy.version ?? 0 }
@@ -77,20 +84,26 @@ export class LimiterLimits {
         `${what} has an invalid use: ${show(use)}. Expected a limit, or a key of one, such as crm.key('acme').`,
       )
     const { limit, policy: given, key, weight } = useOf(use)
-    const policy = this.#policies.get(limit)
+    refuseShare(limit, given, what)
+    const policy = this.#policies.get(limit) ?? this.#adopted(limit, given)
     if (!policy)
       throw new SluiceError(
         'limit.unknown',
         `${what} names the limit ${limit}, which this limiter does not define. List it in createLimiter({ limits }).`,
       )
     if (given !== policy) this.#checkSame(limit, given, what)
-    const named = `limit ${limit} of ${what}`
     if (key.kind === 'fn' || key.kind === 'path' || typeof weight === 'function')
       throw new SluiceError(
         'option.invalid',
-        `${named} depends on a job's input. Expected ${limit}.key(value) without a job.`,
+        `limit ${limit} of ${what} depends on a job's input. Expected ${limit}.key(value) without a job.`,
       )
-    return { limit, key: keyOf(key, policy, named), weight: weightOf(weight, policy, named) }
+    return { limit, key: keyOf(key, policy, limit, what), weight: weightOf(weight, policy, limit, what) }
+  }
+
+  #adopted(limit: string, policy: LimitPolicy): LimitPolicy | undefined {
+    if (!this.#adopts) return undefined
+    this.#policies.set(limit, policy)
+    return policy
   }
 
   #checkSame(name: string, policy: LimitPolicy, what: string): void {
@@ -103,24 +116,54 @@ export class LimiterLimits {
   }
 }
 
+/** Refuses what only a store keeps, for its jobs. @throws {SluiceError} `policy.invalid` */
+function refuseOfJobs(name: string, policy: LimitPolicy, what: string): void {
+  refuseShare(name, policy, what)
+  if (policy.mode !== 'shadow') return
+  throw new SluiceError(
+    'policy.invalid',
+    `${what}: limit ${name} has mode 'shadow', which only a store keeps. Remove mode.`,
+  )
+}
+
+/** A guaranteed share is of jobs: the starts of plain code would not reach the common limit. */
+function refuseShare(name: string, { of }: LimitPolicy, what: string): void {
+  if (!of) return
+  throw new SluiceError(
+    'policy.invalid',
+    `${what}: limit ${name} has of, a guaranteed share, which only a store keeps for its jobs. Take from ${name} and ${of.limit} in one call, with limits that have no of.`,
+  )
+}
+
 /** Names a bucket in one text: neither names of limits nor keys hold a NUL. */
 export function idOf({ limit, key }: { readonly limit: string; readonly key: string }): string {
   return `${limit}\0${key}`
 }
 
-function keyOf(key: { readonly kind: string; readonly value?: unknown }, policy: LimitPolicy, what: string): string {
+function keyOf(
+  key: { readonly kind: string; readonly value?: unknown },
+  policy: LimitPolicy,
+  limit: string,
+  what: string,
+): string {
   if (key.kind === 'none') return SHARED_KEY
-  const found = partitionKey(key.value, policy.onMissingKey, what)
+  if (isShortKey(key.value)) return key.value
+  const found = partitionKey(key.value, policy.onMissingKey, named(limit, what))
   return found.kind === 'key' ? found.key : SHARED_KEY
 }
 
-function weightOf(weight: number | undefined, { rule }: LimitPolicy, what: string): number {
-  const units = checkUnits(weight ?? 1, what)
+/** Only messages need it: a text made for every call would take more time than the decision. */
+function named(limit: string, what: string): string {
+  return `limit ${limit} of ${what}`
+}
+
+function weightOf(weight: number | undefined, { rule }: LimitPolicy, limit: string, what: string): number {
+  const units = weight === undefined ? 1 : checkUnits(weight, named(limit, what))
   if (!rule || rule.kind === 'spacing') return 1
   const most = rule.kind === 'rate' ? rule.burst : rule.max
   if (units <= most) return units
   throw new SluiceError(
     'limit.weight.above_burst',
-    `${what}: a start of weight ${units} can never be under a ${rule.kind === 'rate' ? 'burst' : 'max'} of ${most}. Raise that, or split the work.`,
+    `${named(limit, what)}: a start of weight ${units} can never be under a ${rule.kind === 'rate' ? 'burst' : 'max'} of ${most}. Raise that, or split the work.`,
   )
 }

@@ -126,6 +126,14 @@ export interface BucketReport {
   readonly overrides: readonly OverrideRecord[]
 }
 
+/** How long a request waits in a backend's own wait list. */
+export interface WaitTerms {
+  /** The most time that it waits; 0: an answer at once; Infinity: without bound. */
+  readonly waitUs: number
+  /** Its abort takes the request out, and rejects with its reason. */
+  readonly signal?: AbortSignal
+}
+
 /** A backend of limits. Each verb is one step: nothing of it is seen before all of it. */
 export interface LimitBackend {
   /** The backend lives in this process, and can neither be unreachable nor change without its caller. */
@@ -136,6 +144,11 @@ export interface LimitBackend {
   acquire(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]>
   /** Decides one request without a turn of the event loop, for a backend in this process; absent: it cannot. */
   acquireNow?(request: UnitRequest): UnitAnswer
+  /**
+   * Decides one request, and lets it wait in the backend's own wait list, where others of the same budgets wait too. A
+   * denial: it could not start in time. Absent: callers wait in lines of their process.
+   */
+  wait?(request: UnitRequest, terms: WaitTerms): Promise<UnitAnswer>
   /** Books the exact next start, if it is at most so far away. A reservation counts as taken from then on. */
   reserve(request: UnitRequest, atMostUs: number): Promise<ReservationAnswer>
   /** Asks at the start of a reservation whether it stands. A penalty, a pause or a missing permit moves it. */
@@ -165,5 +178,7 @@ export interface LimitBackend {
 /** A backend that is opened by its first use. */
 export interface BackendLoader {
   readonly isLocal: boolean
+  /** It has wait lists of its own: the verb `wait`. */
+  readonly hasWaitLists: boolean
   readonly load: () => Promise<LimitBackend>
 }

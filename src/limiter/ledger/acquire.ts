@@ -56,13 +56,17 @@ export function openingOf(
   return { atUs, by }
 }
 
-/** Decides requests in order. */
-export function acquireIn(ledger: Ledger, requests: readonly UnitRequest[]): UnitAnswer[] {
+/** Decides requests in order. @param decide decides one of them; default: by its buckets alone */
+export function acquireIn(
+  ledger: Ledger,
+  requests: readonly UnitRequest[],
+  decide: (request: UnitRequest) => UnitAnswer = (request) => acquireOne(ledger, request),
+): UnitAnswer[] {
   const stopped = new Map<number, UnitAnswer>()
   return requests.map((request) => {
     const before = stopped.size === 0 ? undefined : stopped.get(request.line)
     if (before) return before
-    const answer = acquireOne(ledger, request)
+    const answer = decide(request)
     if (answer.kind !== 'granted') stopped.set(request.line, answer)
     return answer
   })

@@ -38,7 +38,14 @@ export function changeEvent(timeline: Timeline, request: ChangeRequest, sinceUs:
   const change = kind === 'pause' && request.change ? { concurrency: 0 } : request.change
   const stands = timeline.records().some((each) => each.ended === null && each.kind === kind && each.key === key)
   if (change === null && !stands) return null
-  if (change !== null && kind === 'override') applyOverride(definition.policy, change, `limit ${limit}`)
+  if (change !== null && kind === 'override') {
+    const { mode } = applyOverride(definition.policy, change, `limit ${limit}`)
+    if (mode === 'shadow')
+      throw new SluiceError(
+        'policy.invalid',
+        `limit ${limit}: mode is invalid: 'shadow'. Only a store keeps such a limit, for its jobs. Expected 'enforce'.`,
+      )
+  }
   const untilUs = forUs === null || change === null ? null : sinceUs + forUs
   return { kind, revision: timeline.revision + 1, sinceUs, key, change, untilUs, by, reason }
 }

@@ -1,4 +1,5 @@
-import { type BucketState, decodeBucket, encodeBucket, newBucket } from '../../policy/limits/bucket.ts'
+import { type BucketState, newBucket } from '../../policy/limits/bucket.ts'
+import { decodeBucket, encodeBucket } from '../../policy/limits/bucket-codec.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import { paceOf } from '../../policy/limits/pace.ts'
 import { NO_POLICY, type Timeline } from '../../policy/limits/timeline.ts'

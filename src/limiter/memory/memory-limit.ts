@@ -1,4 +1,5 @@
-import { decodeBucket, encodeBucket, isCold } from '../../policy/limits/bucket.ts'
+import { isCold } from '../../policy/limits/bucket.ts'
+import { decodeBucket, encodeBucket } from '../../policy/limits/bucket-codec.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import { Timeline } from '../../policy/limits/timeline.ts'
 import { endEvents, kept, type LimitEvent } from '../ledger/changes.ts'
@@ -20,6 +21,9 @@ export class MemoryLimit {
   #sweep: Iterator<[string, MemoryBucket]> | null = null
   #packedSweep: Iterator<[string, string]> | null = null
   timeline: Timeline = new Timeline([])
+  /** Of the timeline, which works them out at each question. */
+  #revision = 0
+  #nextEndUs = Infinity
 
   constructor(name: string, wallOffsetUs: () => number) {
     this.#name = name
@@ -35,11 +39,13 @@ export class MemoryLimit {
     if (events.length === 0) return
     this.#events = kept([...this.#events, ...events])
     this.timeline = new Timeline(this.#events)
+    this.#revision = this.timeline.revision
+    this.#nextEndUs = this.timeline.nextEndUs
   }
 
   /** Ends the overrides and pauses that are over. */
   endOverdue(nowUs: number): void {
-    if (this.timeline.nextEndUs <= nowUs) this.add(...endEvents(this.timeline, nowUs))
+    if (this.#nextEndUs <= nowUs) this.add(...endEvents(this.timeline, nowUs))
   }
 
   /** The bucket of a key, as of now and under the policy in force; null: the limit is not defined. */
@@ -48,7 +54,7 @@ export class MemoryLimit {
     const bucket = this.#buckets.get(key) ?? this.#unpack(key)
     if (!bucket) return this.#create(key, nowUs)
     bucket.isIdle = false
-    if (bucket.revision !== this.timeline.revision) this.#carry(bucket, nowUs)
+    if (bucket.revision !== this.#revision) this.#carry(bucket, nowUs)
     bucket.endLeases(nowUs)
     const { rule } = bucket.policy
     // A calendar follows the wall clock, which may have stepped.
@@ -107,7 +113,7 @@ export class MemoryLimit {
       }
       const [key, text] = next.value
       const bucket = this.#read(key, text)
-      if (bucket?.revision !== this.timeline.revision) continue
+      if (bucket?.revision !== this.#revision) continue
       if (isCold(bucket.policy, bucket.state, 0, nowUs)) this.#packed.delete(key)
     }
   }

@@ -20,12 +20,28 @@ import type { Ledger } from '../ledger/ledger.ts'
 import type { MemoryBucket } from './memory-bucket.ts'
 import { MemoryLimit } from './memory-limit.ts'
 
+/** The buckets as of one step. */
+class MemoryLedger implements Ledger {
+  nowUs = 0
+  readonly #limits: ReadonlyMap<string, MemoryLimit>
+
+  constructor(limits: ReadonlyMap<string, MemoryLimit>) {
+    this.#limits = limits
+  }
+
+  bucket(limit: string, key: string): MemoryBucket | null {
+    return this.#limits.get(limit)?.bucket(key, this.nowUs) ?? null
+  }
+}
+
 /** Limits in the memory of this process. Time is the steady clock, which begins at the wall clock's reading. */
 export class MemoryBackend implements LimitBackend {
   readonly isLocal = true
   readonly #clock: Clock
   readonly #originUs: number
   readonly #limits = new Map<string, MemoryLimit>()
+  /** Steps never overlap, so one object serves all. */
+  readonly #now = new MemoryLedger(this.#limits)
   /** In the order of their last confirmation, so that the first ones lapse first. */
   readonly #reservations = new Map<string, Reservation>()
 
@@ -139,8 +155,8 @@ export class MemoryBackend implements LimitBackend {
   }
 
   #ledger(): Ledger {
-    const nowUs = this.#clock.monotonicUs() + this.#originUs
-    return { nowUs, bucket: (limit, key) => this.#limits.get(limit)?.bucket(key, nowUs) ?? null }
+    this.#now.nowUs = this.#clock.monotonicUs() + this.#originUs
+    return this.#now
   }
 
   #wallOffsetUs(): number {

@@ -1,9 +1,20 @@
 import { createHash } from 'node:crypto'
 import { SluiceError } from '../../base/errors.ts'
 
-/** A connection to Redis, of the package `redis` or of `ioredis`. */
+/**
+ * A connection to Redis: of the package `redis` a client, a cluster or a sentinel; of `ioredis` a client, also to a
+ * sentinel, or a cluster.
+ */
 export type RedisClient =
   | { sendCommand(args: string[]): Promise<unknown> }
+  | {
+      readonly masters: unknown
+      sendCommand(firstKey: string | undefined, isReadonly: boolean | undefined, args: string[]): Promise<unknown>
+    }
+  | {
+      getMasterNode(): unknown
+      sendCommand(isReadonly: boolean | undefined, args: string[]): Promise<unknown>
+    }
   | { call(command: string, ...args: string[]): Promise<unknown> }
 
 /** A script that is run by its hash. */
@@ -26,6 +37,8 @@ export class RedisScripts {
     // Clients of ioredis have a sendCommand too, which takes no list.
     if ('call' in client && typeof client.call === 'function')
       this.#send = async ([command = '', ...args]) => client.call(command, ...args)
+    else if ('masters' in client) this.#send = async (args) => client.sendCommand(firstKeyOf(args), false, args)
+    else if ('getMasterNode' in client) this.#send = async (args) => client.sendCommand(false, args)
     else if ('sendCommand' in client && typeof client.sendCommand === 'function')
       this.#send = async (args) => client.sendCommand(args)
     else
@@ -36,17 +49,35 @@ export class RedisScripts {
   }
 
   command(...args: string[]): Promise<unknown> {
-    return this.#send(args)
+    return this.#sent(args)
   }
 
   /** Runs a script. A server that has lost it gets it again. */
   async run({ text, hash }: Script, keys: readonly string[], args: readonly string[]): Promise<unknown> {
     const rest = [String(keys.length), ...keys, ...args]
     try {
-      return await this.#send(['EVALSHA', hash, ...rest])
+      return await this.#sent(['EVALSHA', hash, ...rest])
     } catch (error) {
       if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error
-      return this.#send(['EVAL', text, ...rest])
+      return this.#sent(['EVAL', text, ...rest])
     }
   }
+
+  async #sent(args: string[]): Promise<unknown> {
+    try {
+      return await this.#send(args)
+    } catch (error) {
+      if (!(error instanceof Error) || !error.message.startsWith('MOVED ')) throw error
+      throw new SluiceError(
+        'limiter.url.invalid',
+        'The Redis of the limiter is one node of a cluster. Name the cluster as redis+cluster://host:port, or give redisBackend a client of the cluster.',
+        { cause: error },
+      )
+    }
+  }
+}
+
+/** All keys of a command are in one slot, so the first names it. */
+function firstKeyOf([command, ...args]: readonly string[]): string | undefined {
+  return command === 'EVALSHA' || command === 'EVAL' ? args[2] : args[0]
 }

@@ -1,28 +1,146 @@
-import { createClient } from 'redis'
+import { createClient, createCluster, createSentinel } from 'redis'
+import { SluiceError } from '../../base/errors.ts'
 import type { LimitBackend } from '../contract/limiter.ts'
 import { RedisBackend } from './backend.ts'
+import type { RedisClient } from './client.ts'
 
 /** The pauses between attempts to connect again, in ms. */
 const FIRST_RETRY_MS = 20
 const SLOWEST_RETRY_MS = 200
+/** How often a sentinel is asked for the master. */
+const SCANNED_EVERY_MS = 1000
 
-/** Opens a connection of its own, which connects again by itself. */
+const SOCKET = {
+  reconnectStrategy: (retries: number): number =>
+    Math.min(FIRST_RETRY_MS * 2 ** Math.min(retries, 10), SLOWEST_RETRY_MS),
+}
+
+/**
+ * Opens a connection of its own, which connects again by itself: to one server, to a cluster (`redis+cluster://host`), or
+ * to the master that sentinels name (`redis+sentinel://host/name`). `?node=host:port` adds further nodes or sentinels.
+ * @throws {SluiceError} `limiter.url.invalid`
+ */
 export function redisBackendOf(url: string, namespace: string): LimitBackend {
-  const client = createClient({
-    url,
-    // A command that waits for a connection would be carried out when its caller has given it up.
-    disableOfflineQueue: true,
-    socket: { reconnectStrategy: (retries) => Math.min(FIRST_RETRY_MS * 2 ** Math.min(retries, 10), SLOWEST_RETRY_MS) },
-  })
-  // Every command tells its own failure.
-  client.on('error', () => undefined)
-  let connecting: Promise<unknown> | null = client.connect().then(
-    () => (connecting = null),
-    () => (connecting = null),
-  )
-  const sendCommand = async (args: string[]): Promise<unknown> => {
-    if (connecting) await connecting
-    return client.sendCommand(args)
+  const kind = /^rediss?\+(cluster|sentinel):/.exec(url)?.[1]
+  const { client, close } = kind === 'cluster' ? clusterOf(url) : kind === 'sentinel' ? sentinelOf(url) : serverOf(url)
+  return new RedisBackend(client, { namespace, close })
+}
+
+interface Opened {
+  readonly client: RedisClient
+  readonly close: () => Promise<void>
+}
+
+/** A connection while it is being made; the calls wait for it, and each tells its own failure. */
+class Connecting {
+  #now: Promise<unknown> | null = null
+
+  begin(connected: Promise<unknown>): void {
+    this.#now = connected.then(
+      () => (this.#now = null),
+      () => (this.#now = null),
+    )
   }
-  return new RedisBackend({ sendCommand }, { namespace, close: async () => client.destroy() })
+
+  get isUnderWay(): boolean {
+    return this.#now !== null
+  }
+
+  async done(): Promise<void> {
+    if (this.#now) await this.#now
+  }
+}
+
+function serverOf(url: string): Opened {
+  const connecting = new Connecting()
+  const make = () => {
+    // A command that waits for a connection would be carried out when its caller has given it up.
+    const client = createClient({ url, disableOfflineQueue: true, socket: SOCKET })
+    client.on('error', () => undefined)
+    connecting.begin(client.connect())
+    return client
+  }
+  let client = make()
+  const sendCommand = async (args: string[]): Promise<unknown> => {
+    await connecting.done()
+    try {
+      return await client.sendCommand(args)
+    } catch (error) {
+      // It has become a replica: the same address leads to the new master, or will.
+      if (error instanceof Error && error.message.startsWith('READONLY') && !connecting.isUnderWay) {
+        client.destroy()
+        client = make()
+      }
+      throw error
+    }
+  }
+  return { client: { sendCommand }, close: async () => client.destroy() }
+}
+
+function clusterOf(url: string): Opened {
+  const { tls, nodes, login } = partsOf(url)
+  const cluster = createCluster({
+    rootNodes: nodes.map(({ host, port }) => ({ socket: { host, port, ...tls } })),
+    defaults: { ...login, disableOfflineQueue: true, socket: { ...SOCKET, ...tls } },
+  })
+  cluster.on('error', () => undefined)
+  const connecting = new Connecting()
+  connecting.begin(cluster.connect())
+  const sendCommand = async (firstKey: string | undefined, isReadonly: boolean | undefined, args: string[]) => {
+    await connecting.done()
+    // Where no node answered, the next call looks for them again.
+    if (!cluster.isOpen) connecting.begin(cluster.connect())
+    return cluster.sendCommand(firstKey, isReadonly, args)
+  }
+  return { client: { masters: null, sendCommand }, close: async () => cluster.destroy() }
+}
+
+function sentinelOf(url: string): Opened {
+  const { tls, nodes, login, name } = partsOf(url)
+  if (name === '')
+    throw invalid('The address of a sentinel has no name of a master. Expected redis+sentinel://host:26379/mymaster.')
+  const sentinel = createSentinel({
+    name,
+    sentinelRootNodes: nodes,
+    scanInterval: SCANNED_EVERY_MS,
+    nodeClientOptions: { ...login, disableOfflineQueue: true, socket: { ...SOCKET, ...tls } },
+  })
+  sentinel.on('error', () => undefined)
+  const connecting = new Connecting()
+  connecting.begin(sentinel.connect())
+  const sendCommand = async (isReadonly: boolean | undefined, args: string[]): Promise<unknown> => {
+    await connecting.done()
+    if (!sentinel.isOpen) connecting.begin(sentinel.connect())
+    return sentinel.sendCommand(isReadonly, args)
+  }
+  const getMasterNode = (): unknown => sentinel.getMasterNode()
+  return { client: { getMasterNode, sendCommand }, close: () => sentinel.destroy() }
+}
+
+/** The parts of an address of several nodes. */
+function partsOf(text: string) {
+  const url = new URL(text)
+  const { hostname, port, username, password, searchParams, pathname, protocol } = url
+  const fallback = protocol.includes('sentinel') ? 26_379 : 6379
+  const nodes = [{ host: hostname, port: Number(port) || fallback }]
+  for (const [name, value] of searchParams) {
+    const [, host, at] = /^([^:\s]+|\[[^\]]+\]):(\d{1,5})$/.exec(value) ?? []
+    if (name !== 'node' || host === undefined)
+      throw invalid(`The address has an invalid parameter: ${name.slice(0, 40)}. Expected node=host:port.`)
+    nodes.push({ host, port: Number(at) })
+  }
+  const login = {
+    ...(username !== '' && { username: decodeURIComponent(username) }),
+    ...(password !== '' && { password: decodeURIComponent(password) }),
+  }
+  return {
+    nodes,
+    login,
+    name: decodeURIComponent(pathname.slice(1)),
+    tls: protocol.startsWith('rediss') ? ({ tls: true } as const) : {},
+  }
+}
+
+function invalid(message: string): SluiceError {
+  return new SluiceError('limiter.url.invalid', message)
 }

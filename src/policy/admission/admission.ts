@@ -1,5 +1,4 @@
 import {
-  admittedAtUs,
   type Bucket,
   drops,
   type Head,
@@ -10,21 +9,23 @@ import {
   placeAs,
   unlistedBefore,
 } from './lane.ts'
-import type { AdmissionSource } from './admission-source.ts'
+import { type AdmissionSource, needOf } from './admission-source.ts'
 import { Ahead, HEADS_AHEAD } from './ahead.ts'
+import { GuaranteeWatch } from './guarantee-watch.ts'
+import { isGuaranteed, isWithin, leavesGuarantee, levelOfHead, lift, opens, rankIn } from './guaranteed.ts'
 import { DropWatch } from './drop-watch.ts'
 import { type Candidate, WaitList } from './wait-list.ts'
 import { type Charge, chargesOf, type Grant, pay, type QueueSlots } from './queue-slots.ts'
 import { isFull, REJECTED_AT_ONCE, type Refusal, refusalOf, type Rejection } from './refusal.ts'
-import { wakeOf } from './retime.ts'
+import { retime } from './retime.ts'
+import type { Elsewhere } from './elsewhere.ts'
 import { isStale, leaveScan, LateScan } from './late-scan.ts'
 import { endsTurn } from './turn.ts'
 import { rank, TurnOrder } from './turn-order.ts'
+import { Yielding } from './yielding.ts'
 
 /** The most lanes of a wait list that one decision parks. */
 const PARKED_AT_MOST = 256
-/** A job of another worker goes first for this long. After that the worker is full or silent, and blocks no others. */
-const YIELD_US = 50_000
 
 /**
  * Decides which waiting jobs start at one instant: all buckets of a job must admit it, or none is charged. Candidates,
@@ -44,23 +45,24 @@ export class Admission {
   /** Lanes remain to be parked or dropped: another decision must follow at once. */
   unfinished = false
   parked = 0
-  /** Lanes whose first job another worker is to start, with the end of that worker's precedence. */
-  readonly #yielded = new Map<Lane, number>()
+  readonly #yielding: Yielding
   /** The last turn given. */
   turn: number
   /** The earliest start here outside the wait lists, in a sleeping queue. */
   #wakeUs = NEVER_US
-  /** Buckets of queues that sleep until a permit returns. */
-  readonly #slept = new Set<Bucket>()
   readonly #dropping: DropWatch
+  readonly #guarantees = new GuaranteeWatch()
   readonly #source: AdmissionSource
   readonly #shares = new Map<number, QueueSlots>()
   readonly #order = new TurnOrder<Candidate>()
   /** The number of offered lanes and wait lists, which share the slots. */
   #lanes = 0
   #ahead: Ahead | null = null
+  readonly #elsewhere: Elsewhere
 
   constructor(nowUs: number, turn: number, shares: readonly QueueSlots[], source: AdmissionSource) {
+    this.#elsewhere = source.elsewhere
+    this.#yielding = new Yielding(source)
     this.nowUs = nowUs
     this.turn = turn
     this.#source = source
@@ -75,14 +77,23 @@ export class Admission {
   }
 
   #offer(lane: Lane, waitList: WaitList | null = null): void {
-    this.#order.push({ id: lane.id, priority: lane.priority, turn: lane.turn, head: lane.head, lane, waitList })
+    this.#order.push({ id: lane.id, priority: levelOfHead(lane), turn: lane.turn, head: lane.head, lane, waitList })
   }
 
   /** Adds a bucket whose wait list is due. */
   addDue(bucket: Bucket): void {
     this.#lanes++
     this.#dropping.note(bucket)
+    this.#guarantees.look(bucket, this.#source, this.nowUs, this.#lift)
     this.#offerFirst(this.#waitList(bucket))
+  }
+
+  /** Puts a lane before all in its wait list: it is within its guarantee there. */
+  readonly #lift = (lane: Lane): void => {
+    if (!lane.on || isGuaranteed(lane)) return
+    lift(lane)
+    this.#waitList(lane.on).join(lane)
+    this.#offerFirst(this.#waitList(lane.on))
   }
 
   /** Grants until slots, budgets or jobs run out. */
@@ -132,29 +143,20 @@ export class Admission {
 
   /** Sets the wake time of every changed wait list. @returns when the next of them may start here */
   retime(): number {
-    let wakeUs = this.#wakeUs
-    for (const waitList of this.waitLists.values()) {
-      const { bucket } = waitList
-      // A sleeping queue is in no wait list. NEVER_US makes the claim that returns a permit see that it waits.
-      bucket.wakeAtUs = this.#slept.has(bucket) ? NEVER_US : this.#dropping.wakeAtUs(bucket, this.#source)
-      if (waitList.empty) continue
-      const waitListUs = wakeOf(
-        waitList,
-        (queue) => this.#source.served(queue),
-        (lane) => this.#needOf(lane, bucket),
-      )
-      bucket.wakeAtUs = Math.min(bucket.wakeAtUs ?? NEVER_US, waitListUs)
-      const next = waitList.first((queue) => this.#hinders(queue))
-      if (!next || this.#slots(next.queue) === 0) continue
-      const untilUs = this.#yielded.get(next)
-      const needUs = this.#needOf(next, bucket)
-      const comeUs = this.#ahead?.wakeUs(next, this.#headOf(next), this.#shares.get(next.queue), needUs) ?? needUs
-      wakeUs = Math.min(wakeUs, untilUs ?? comeUs)
-      // The original due time shows how long other workers have had their chance.
-      if (untilUs !== undefined && waitList.dueAtUs !== null && bucket.wakeAtUs <= this.nowUs)
-        bucket.wakeAtUs = Math.min(waitList.dueAtUs, bucket.wakeAtUs)
-    }
-    return wakeUs
+    this.#elsewhere.undo(this.#reopen)
+    const parts = { nowUs: this.nowUs, source: this.#source, yielding: this.#yielding, dropping: this.#dropping }
+    const listsUs = retime(this.waitLists.values(), {
+      ...parts,
+      needOf: this.#needOf,
+      hinders: this.#hinders,
+      comesUs: (lane, needUs) => {
+        const share = this.#shares.get(lane.queue)
+        if (!share || share.slots === 0) return null
+        return this.#ahead?.wakeUs(lane, this.#headOf(lane), share, needUs) ?? needUs
+      },
+    })
+    this.#guarantees.retime(this.#source, this.nowUs)
+    return Math.min(this.#wakeUs, listsUs)
   }
 
   #waitList(bucket: Bucket): WaitList {
@@ -163,27 +165,19 @@ export class Admission {
     return waitList
   }
 
-  #slots(queue: number): number {
-    return this.#shares.get(queue)?.slots ?? 0
-  }
+  readonly #slots = (queue: number): number => this.#shares.get(queue)?.slots ?? 0
 
   /** Offers the first lane of a due wait list if it can start here and the bucket itself would admit it. */
   #offerFirst(waitList: WaitList): void {
-    if (waitList.queued) return
-    const lane = waitList.first((queue) => this.#hinders(queue))
+    if (waitList.queued || this.#elsewhere.rests(waitList.bucket)) return
+    const lane = waitList.first(this.#hinders)
     if (!lane) return
     const needUs = this.#needOf(lane, waitList.bucket)
     waitList.bucket.wakeAtUs = needUs
     if (this.#ahead?.defers(waitList, needUs)) return
     const nothing = this.#slots(lane.queue) > 0 && !this.#headOf(lane)
     const unlisted = nothing ? this.#source.unlisted?.(lane) : null
-    if (unlisted?.known) {
-      const untilUs = (waitList.dueAtUs ?? needUs) + YIELD_US
-      if (needUs > this.nowUs || (this.#source.yieldedSince && untilUs > this.nowUs)) {
-        this.#yielded.set(lane, Math.max(needUs, untilUs))
-        return
-      }
-    }
+    if (unlisted && this.#yielding.ofFirst(lane, unlisted, waitList.dueAtUs, needUs, this.nowUs)) return
     if (unlisted && this.parked >= PARKED_AT_MOST) {
       this.unfinished = true
       return
@@ -194,16 +188,13 @@ export class Admission {
   }
 
   /** A queue that is full here and that no other worker serves does not block others. */
-  #hinders(queue: number): boolean {
-    return this.#slots(queue) > 0 || this.#source.served(queue) === 'elsewhere'
-  }
+  readonly #hinders = (queue: number): boolean => this.#slots(queue) > 0 || this.#source.served(queue) === 'elsewhere'
 
   #consider(candidate: Candidate): void {
     const { lane, waitList } = candidate
     if (waitList) {
       waitList.queued = false
-      if (waitList.first((queue) => this.#hinders(queue)) !== lane || lane.turn !== candidate.turn)
-        return this.#offerFirst(waitList)
+      if (waitList.first(this.#hinders) !== lane || lane.turn !== candidate.turn) return this.#offerFirst(waitList)
     } else if (lane.state !== 'open' || lane.turn !== candidate.turn || lane.head !== candidate.head) return
     const share = this.#shares.get(lane.queue)
     if (share && share.slots > 0 && !waitList && share.endsBefore(candidate)) this.unfinished = true
@@ -219,11 +210,15 @@ export class Admission {
     this.looks++
     const head = this.#headOf(lane)
     if (!head) return this.#close(lane)
-    if (head.priority !== lane.priority) return this.#rerank(lane, head)
+    if (head.priority !== levelOfHead(lane) || leavesGuarantee(lane, head, this.nowUs)) return this.#rerank(lane, head)
     if (this.#ahead && (this.#source.unlisted?.(lane) || !this.#ahead.admits(lane, head, share, this.nowUs)))
       return this.#leave(lane, waitList, head, this.#ahead)
     let refusal = this.#refusalOf(lane, head)
-    if (!refusal) return this.#yields(lane, head) ? undefined : this.#start(lane, head, share)
+    if (!refusal) {
+      const unasked = this.#yields(lane, head) ? null : this.#start(lane, head, share)
+      if (!unasked) return
+      refusal = { bucket: unasked, untilUs: this.nowUs, behaviour: 'wait' }
+    }
     if (refusal.behaviour === 'drop' || refusal.behaviour === 'late') return this.#reject(lane, { head, refusal })
     if (!this.lateScan.scan(lane, refusal)) return this.#open(lane)
     const unlisted = unlistedBefore(this.#source, lane, head)
@@ -252,46 +247,44 @@ export class Admission {
   }
 
   /** Until when an earlier lane in the bucket's wait list blocks this one; null: no lane does. */
-  #aheadUntil(bucket: Bucket, lane: Lane): number | null {
+  #aheadUntil(bucket: Bucket, lane: Lane, head: Head): number | null {
     if (bucket.wakeAtUs === null) return null
-    const ahead = this.#waitList(bucket).first((queue) => this.#hinders(queue), lane)
-    if (!ahead || rank(ahead, lane) >= 0) return null
+    const ahead = this.#waitList(bucket).first(this.#hinders, lane)
+    if (!ahead || rank(ahead, rankIn(lane, head, bucket, this.nowUs)) >= 0) return null
     if (bucket.wakeAtUs > this.nowUs) return bucket.wakeAtUs
     const untilUs = Math.max(this.#needOf(ahead, bucket), this.nowUs)
     this.#offerFirst(this.#waitList(bucket))
     return untilUs
   }
 
-  #needOf(lane: Lane, bucket: Bucket): number {
-    const head = this.#headOf(lane)
-    const first = [head, unlistedBefore(this.#source, lane, head)].flatMap((each) => each ?? [])
-    if (first.length === 0) return this.nowUs
-    return Math.min(...first.map((each) => admittedAtUs(lane, each, bucket, this.nowUs)))
-  }
+  readonly #needOf = (lane: Lane, bucket: Bucket): number =>
+    needOf(this.#source, lane, this.#headOf(lane), bucket, this.nowUs)
 
   #refusalOf(lane: Lane, head: Head): Refusal | null {
-    return refusalOf(lane, head, this.nowUs, (bucket) => this.#aheadUntil(bucket, lane))
+    return refusalOf(lane, head, this.nowUs, (bucket) => this.#aheadUntil(bucket, lane, head), this.#elsewhere)
   }
 
   /** Whether another worker still has precedence for a job ahead of this head. The lane keeps its place. */
   #yields(lane: Lane, head: Head): boolean {
-    const unlisted = unlistedBefore(this.#source, lane, head)
-    if (!unlisted) return false
-    const untilUs = (this.#source.yieldedSince?.(lane, unlisted.seq) ?? -Infinity) + YIELD_US
-    if (untilUs <= this.nowUs) return false
-    this.#yielded.set(lane, untilUs)
+    const untilUs = this.#yielding.ofHead(lane, head, this.nowUs)
+    if (untilUs === null) return false
     this.#wakeUs = Math.min(this.#wakeUs, untilUs)
     const [bucket] = lane.buckets
     if (bucket && lane.state === 'open') this.#wait(lane, { bucket, untilUs: this.nowUs, behaviour: 'wait' })
     return true
   }
 
-  #start(lane: Lane, head: Head, share: QueueSlots): void {
-    this.#grant(share, lane, head, chargesOf(lane, head, share))
+  /** Starts a head, tentatively if a backend has yet to be paid. A bucket: its backend is not to be asked now. */
+  #start(lane: Lane, head: Head, share: QueueSlots): Bucket | null {
+    const charges = chargesOf(lane, head, share)
+    const begun = this.#elsewhere.begin(lane, head, share, charges)
+    if (typeof begun === 'object') return begun
+    if (begun === 'paid') this.#grant(share, lane, head, charges)
+    if (begun === 'paid') leaveScan(lane, head)
     share.unlimitedNext = true
     if (endsTurn(lane)) lane.turn = ++this.turn
-    leaveScan(lane, head)
     this.#shift(lane)
+    return null
   }
 
   /** The number is bounded: a lane with more to reject stays open for the next decision. */
@@ -326,19 +319,25 @@ export class Admission {
     }
     lane.state = 'waiting'
     lane.changed = true
+    if (isWithin(lane, lane.heads[lane.next], bucket, this.nowUs)) this.#lift(lane)
     // A claim that closes a dropping bucket must see that lanes elsewhere wait for it.
     for (const other of lane.buckets) if (other !== bucket && drops(other)) other.wakeAtUs ??= NEVER_US
+    for (const other of lane.buckets) this.#guarantees.note(other)
     bucket.wakeAtUs = Math.min(bucket.wakeAtUs ?? NEVER_US, untilUs)
     this.#ahead?.note(this.#waitList(bucket), untilUs)
+  }
+
+  /** Puts a lane back to its first job after tentative starts. */
+  readonly #reopen = (lane: Lane): void => {
+    const head = lane.heads[lane.next]
+    this.#open(lane)
+    if (head) placeAs(lane, head)
   }
 
   /** Takes a lane out of its wait list. The stored wake time was its head's, so the new head is evaluated again. */
   #open(lane: Lane): void {
     const { on, deputyOf } = lane
-    lane.on = null
-    lane.deputyOf = null
-    lane.state = 'open'
-    lane.changed = true
+    opens(lane)
     if (on) {
       this.#waitList(on).leave(lane)
       this.#offerFirst(this.#waitList(on))
@@ -379,7 +378,7 @@ export class Admission {
     const untilUs = share.closedUntilUs(this.nowUs, priority)
     if (untilUs === null) return false
     for (const bucket of share.outOfPermits(this.nowUs, priority)) {
-      this.#slept.add(bucket)
+      this.#dropping.sleeps(bucket)
       this.#waitList(bucket)
     }
     share.slots = 0
@@ -392,8 +391,9 @@ export class Admission {
   #grant(share: QueueSlots, lane: Lane | null, head: Head, charged: readonly Charge[]): void {
     share.slots--
     if (this.#ahead) share.ahead--
-    this.grants.push({ lane, queue: share.queue, head, charged, startUs: this.nowUs })
-    pay(charged, this.#ahead?.clockUs ?? this.nowUs, this.nowUs)
+    const shadowed = pay(charged, this.#ahead?.clockUs ?? this.nowUs, this.nowUs)
+    this.grants.push({ lane, queue: share.queue, head, charged, startUs: this.nowUs, ...shadowed })
+    this.#elsewhere.charged(charged)
     for (const { bucket } of charged) this.#dropping.note(bucket)
   }
 }

@@ -117,5 +117,5 @@ export function earlier(dueUs: number, nowUs: number, aheadUs: number): number {
 
 /** Whether a refusal by this bucket only delays a start. */
 function isTimed({ bucket: { policy } }: { readonly bucket: Bucket }): boolean {
-  return policy !== null && policy.onLimit === 'wait' && policy.maxWaitUs === null
+  return policy !== null && policy.onLimit === 'wait' && policy.maxWaitUs === null && policy.backend === undefined
 }

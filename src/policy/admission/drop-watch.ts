@@ -1,5 +1,6 @@
 import { keptBack } from '../limits/headroom.ts'
 import { type Bucket, deniedUntilUs, drops, type Lane, NEVER_US, weightOf } from './lane.ts'
+import { isGuaranteed } from './guaranteed.ts'
 import { isFull, type Rejection } from './refusal.ts'
 
 /** A lane that waits on another bucket and needs one that drops, with its first job's need there. */
@@ -17,28 +18,38 @@ export function waitsElsewhere(lane: Lane, bucket: Bucket): boolean {
   return lane.state === 'waiting' && lane.on !== bucket && lane.buckets.includes(bucket)
 }
 
-/** The dropping buckets of a waiting lane, with its first job's need of each; null: none of its buckets drops. */
+/**
+ * The buckets of a waiting lane that must see it although it waits elsewhere, with its first job's need of each: those
+ * that drop it, and those that guarantee a share of the limit that it waits for. Null: it has no bucket of these kinds.
+ */
 export function watchesOf(lane: Lane): [bucket: number, need: number][] | null {
-  const dropping = lane.buckets.filter(drops)
-  if (dropping.length === 0) return null
+  const watching = lane.buckets.filter((bucket) => drops(bucket) || bucket.policy?.of)
+  if (watching.length === 0) return null
   const head = lane.heads[lane.next]
-  return dropping
-    .filter((bucket) => waitsElsewhere(lane, bucket))
+  return watching
+    .filter((bucket) => waitsElsewhere(lane, bucket) && (drops(bucket) || comesToBeGuaranteed(lane, bucket)))
     .map((bucket) => {
       if (!head || !bucket.policy) return [bucket.id, 1]
       return [bucket.id, weightOf(head, lane.buckets.indexOf(bucket), bucket) + keptBack(bucket.policy, head.given)]
     })
 }
 
+/** Whether a lane waits for the common limit of which this bucket guarantees it a share later. */
+export function comesToBeGuaranteed(lane: Lane, bucket: Bucket): boolean {
+  return lane.on !== null && lane.on.limit === bucket.policy?.of?.limit && !isGuaranteed(lane)
+}
+
 /** Reads which lanes wait elsewhere. */
 export interface WatchSource {
   /**
-   * The claimer's lanes that wait elsewhere and need a dropping bucket, the greatest need first; at most
-   * `WATCHED_AT_MOST`.
+   * The claimer's lanes that wait elsewhere and need a dropping or guaranteeing bucket, the greatest need first; at most
+   * `WATCHED_AT_MOST`. `anywhere`: the lanes of all queues.
    */
-  watched(bucket: Bucket): readonly WatchedLane[]
+  watched(bucket: Bucket, anywhere?: boolean): readonly WatchedLane[]
   /** Whether a lane of any queue does so after this decision. */
   isWatched(bucket: Bucket): boolean
+  /** The needs of the lanes of any queue that will be guaranteed a share of the limit that they wait for. */
+  needsElsewhere(bucket: Bucket): readonly number[]
 }
 
 /**
@@ -52,8 +63,15 @@ export class DropWatch {
   /** Buckets with lanes left for the next decision. */
   readonly #left = new Set<Bucket>()
 
+  readonly #slept = new Set<Bucket>()
+
   constructor(nowUs: number) {
     this.#nowUs = nowUs
+  }
+
+  /** A queue sleeps until a permit of its own bucket returns. */
+  sleeps(bucket: Bucket): void {
+    this.#slept.add(bucket)
   }
 
   note(bucket: Bucket): void {
@@ -93,6 +111,8 @@ export class DropWatch {
 
   /** When a claim must examine a bucket without a wait list; null: never. */
   wakeAtUs(bucket: Bucket, source: WatchSource): number | null {
+    // A sleeping queue is in no wait list. NEVER_US makes the claim that returns a permit see that it waits.
+    if (this.#slept.has(bucket)) return NEVER_US
     if (this.#left.has(bucket)) return this.#nowUs
     return drops(bucket) && source.isWatched(bucket) ? NEVER_US : null
   }

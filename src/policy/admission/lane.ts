@@ -139,11 +139,6 @@ export function loadHeads(lane: Lane, source: HeadSource, count: number): void {
   }
 }
 
-/** When a bucket alone admits a lane's head: now, or later. */
-export function admittedAtUs(lane: Lane, head: Head, bucket: Bucket, nowUs: number): number {
-  return deniedUntilUs(bucket, weightOf(head, lane.buckets.indexOf(bucket), bucket), nowUs, head.given) ?? nowUs
-}
-
 /** The units that a head costs in the i-th bucket of its lane. A free retry costs none. */
 export function weightOf(head: Head, i: number, bucket: Bucket): number {
   if (head.attempt > 0 && bucket.policy?.retries === 'free') return 0

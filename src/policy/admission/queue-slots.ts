@@ -1,4 +1,5 @@
 import { charge } from '../limits/bucket.ts'
+import { chargeShadow, type ShadowedBy } from '../limits/shadow.ts'
 import { type Bucket, deniedUntilUs, type Head, type Lane, NEVER_US, weightOf } from './lane.ts'
 import { rank, type TurnRank } from './turn-order.ts'
 
@@ -17,6 +18,14 @@ export interface Grant {
   readonly charged: readonly Charge[]
   /** When it starts: at the decision's clock, or ahead of it. */
   readonly startUs: number
+  /** The limits in shadow mode that would have refused it; absent: none would. */
+  readonly shadowed?: readonly ShadowedStart[]
+}
+
+/** A start that a limit in shadow mode would have refused. */
+export interface ShadowedStart extends ShadowedBy {
+  readonly limit: string
+  readonly key: string
 }
 
 /** The charges of a start of a lane's head: in the lane's buckets, then in those of its queue. */
@@ -26,15 +35,20 @@ export function chargesOf(lane: Lane, head: Head, share: Pick<QueueSlots, 'bucke
 }
 
 /** Takes the units and the permits of one start at `startUs`. */
-export function pay(charges: readonly Charge[], nowUs: number, startUs: number): void {
+export function pay(charges: readonly Charge[], nowUs: number, startUs: number): Pick<Grant, 'shadowed'> {
+  const shadowed: ShadowedStart[] = []
   for (const { bucket, weight } of charges) {
     if (!bucket.policy) continue
-    charge(bucket.policy, bucket.state, nowUs, weight, startUs)
+    if (bucket.policy.mode === 'shadow') {
+      const shadow = chargeShadow(bucket.policy, bucket.state, bucket.active, startUs, weight)
+      if (shadow) shadowed.push({ limit: bucket.limit, key: bucket.key, ...shadow })
+    } else charge(bucket.policy, bucket.state, nowUs, weight, startUs)
     if (bucket.policy.concurrency !== null) bucket.active++
     bucket.granted++
     bucket.grantedUnits += weight
     bucket.changed = true
   }
+  return shadowed.length > 0 ? { shadowed } : {}
 }
 
 /**

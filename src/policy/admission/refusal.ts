@@ -1,3 +1,5 @@
+import type { Elsewhere } from './elsewhere.ts'
+import { priorityIn } from './guaranteed.ts'
 import type { OnLimit } from '../limits/limit.ts'
 import { type Bucket, deniedUntilUs, drops, type Head, type Lane, NEVER_US, weightOf } from './lane.ts'
 
@@ -29,20 +31,23 @@ export function isFull(rejections: readonly Rejection[]): boolean {
 /**
  * Returns the bucket that refuses a head longest, or that drops it, with the joint decision of the refusing policies.
  * Null: all buckets admit the head. @param aheadUntil until when an earlier lane in a bucket's wait list blocks the
- * head
+ * head @param elsewhere the starts that need units of a backend
  */
 export function refusalOf(
   lane: Lane,
   head: Head,
   nowUs: number,
   aheadUntil: (bucket: Bucket) => number | null,
+  elsewhere?: Elsewhere,
 ): Refusal | null {
   let worst: Bucket | null = null
   let untilUs = -1
   let dropping: { readonly bucket: Bucket; readonly denied: number } | null = null
   const refusing: Bucket[] = []
   for (const [i, bucket] of lane.buckets.entries()) {
-    const denied = deniedUntilUs(bucket, weightOf(head, i, bucket), nowUs, head.given) ?? aheadUntil(bucket)
+    const seen = elsewhere?.seen(lane, head, bucket) ?? bucket
+    const ownUs = deniedUntilUs(seen, weightOf(head, i, bucket), nowUs, priorityIn(lane, head, bucket, nowUs))
+    const denied = ownUs ?? (elsewhere?.passes(lane, head, bucket) ? null : aheadUntil(bucket))
     if (denied === null) continue
     refusing.push(bucket)
     if (drops(bucket) && denied > (dropping?.denied ?? -1)) dropping = { bucket, denied }

@@ -1,16 +1,57 @@
-import { type Lane, NEVER_US } from './lane.ts'
-import type { WaitList, QueueService } from './wait-list.ts'
+import type { AdmissionSource } from './admission-source.ts'
+import type { DropWatch } from './drop-watch.ts'
+import { type Bucket, type Lane, NEVER_US } from './lane.ts'
+import type { QueueService, WaitList } from './wait-list.ts'
+import type { Yielding } from './yielding.ts'
+
+/** A decision at its end. */
+interface Decided {
+  readonly nowUs: number
+  readonly source: AdmissionSource
+  readonly yielding: Yielding
+  readonly dropping: DropWatch
+  /** When a bucket alone would admit a lane's head. */
+  needOf(lane: Lane, bucket: Bucket): number
+  /** Whether lanes of a queue block others. */
+  hinders(queue: number): boolean
+  /** When the claimer should come for a lane that its bucket admits then; null: its queue has no slot here. */
+  comesUs(lane: Lane, needUs: number): number | null
+}
+
+/** Sets the wake times of wait lists. @returns when the next of them may start here */
+export function retime(waitLists: Iterable<WaitList>, decided: Decided): number {
+  const { nowUs, source, yielding, dropping } = decided
+  let wakeUs = NEVER_US
+  for (const waitList of waitLists) {
+    const { bucket } = waitList
+    bucket.wakeAtUs = dropping.wakeAtUs(bucket, source)
+    if (waitList.empty) continue
+    const served = (queue: number): QueueService => source.served(queue)
+    const waitListUs = wakeOf(waitList, served, (lane) => decided.needOf(lane, bucket))
+    bucket.wakeAtUs = Math.min(bucket.wakeAtUs ?? NEVER_US, waitListUs)
+    if (source.elsewhere.rests(bucket)) {
+      bucket.wakeAtUs = Math.min(waitList.dueAtUs ?? nowUs, nowUs)
+      continue
+    }
+    const next = waitList.first((queue) => decided.hinders(queue))
+    if (!next) continue
+    const untilUs = yielding.untilUs(next)
+    const comesUs = decided.comesUs(next, decided.needOf(next, bucket))
+    if (comesUs === null) continue
+    wakeUs = Math.min(wakeUs, untilUs ?? comesUs)
+    // The original due time shows how long other workers have had their chance.
+    if (untilUs !== undefined && waitList.dueAtUs !== null && bucket.wakeAtUs <= nowUs)
+      bucket.wakeAtUs = Math.min(waitList.dueAtUs, bucket.wakeAtUs)
+  }
+  return wakeUs
+}
 
 /**
  * When any worker could serve a wait list. A process whose queue is full continues with the next queue, and only that
  * process knows. So the first lane of each queue counts. Queues without a live worker count only if there are no
  * others. @param needOf when the wait list's bucket alone would admit a lane's head
  */
-export function wakeOf(
-  waitList: WaitList,
-  served: (queue: number) => QueueService,
-  needOf: (lane: Lane) => number,
-): number {
+function wakeOf(waitList: WaitList, served: (queue: number) => QueueService, needOf: (lane: Lane) => number): number {
   const isLive = (queue: number): boolean => served(queue) !== 'nowhere'
   // Only each process knows whether deputies of other queues shadow its lanes, so the earlier of both instants counts.
   const firsts = [...waitList.queues()].filter(isLive).flatMap((queue) => {
@@ -22,4 +63,19 @@ export function wakeOf(
 
 function earliest(lanes: readonly (Lane | null)[], needOf: (lane: Lane) => number): number {
   return Math.min(NEVER_US, ...lanes.map((lane) => (lane ? needOf(lane) : NEVER_US)))
+}
+
+/**
+ * Whether a decision has changed the time of a wait list in which lanes of other workers' queues stand: they have to
+ * learn it.
+ */
+export function wakesOthers(
+  { waitLists, nowUs }: { readonly waitLists: ReadonlyMap<Bucket, WaitList>; readonly nowUs: number },
+  served: (queue: number) => QueueService,
+): boolean {
+  for (const [{ granted, wakeAtUs }, waitList] of waitLists) {
+    if (wakeAtUs === null || (granted === 0 && (wakeAtUs <= nowUs || wakeAtUs === waitList.dueAtUs))) continue
+    for (const queue of waitList.queues()) if (served(queue) === 'elsewhere') return true
+  }
+  return false
 }

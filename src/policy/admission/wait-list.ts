@@ -1,4 +1,5 @@
 import type { Bucket, Lane } from './lane.ts'
+import { guaranteeIn, isGuaranteed } from './guaranteed.ts'
 import { rank, type TurnRank } from './turn-order.ts'
 
 /** A lane that a decision examines. */
@@ -147,6 +148,7 @@ export class WaitList {
     for (const deputy of this.#deputies) {
       const over = deputy.on
       if (!over || over === this.bucket || !lane.buckets.includes(over) || !holds(deputy.queue)) continue
+      if (!isGuaranteed(deputy) && guaranteeIn(lane, over)) continue
       if (rank(deputy, lane) < 0) return deputy
     }
     return null

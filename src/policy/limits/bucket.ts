@@ -1,9 +1,8 @@
 /** A bucket: the state of one limit for one partition key, and every question and change that its rules allow together. */
-import { SluiceError } from '../../base/errors.ts'
 import { type Allowance, allowedAtUs, spend } from './allowance.ts'
+import { carryGuarantee, chargeGuarantee } from './guarantee.ts'
 import { freePermits } from '../rules/concurrency.ts'
 import type { LimitPolicy } from './limit.ts'
-import { decodeRule, encodeRule } from '../rules/rule-codec.ts'
 import {
   adoptRule,
   capacityOf,
@@ -26,7 +25,7 @@ import {
   refundSpacing,
   type SpacingState,
 } from '../rules/spacing.ts'
-import { capAtOneToken, rateIsFull, type RateState } from '../rules/token-bucket.ts'
+import { capAtOneToken, rateIsFull, reclockRate, type RateState } from '../rules/token-bucket.ts'
 
 /** The stored state of a bucket: plain data. The store counts held permits from the jobs that hold them. */
 export interface BucketState {
@@ -40,6 +39,22 @@ export interface BucketState {
   spacing?: SpacingState
   /** The remaining budget that the API reported; absent: no report, or it has expired. */
   allowance?: Allowance
+  /** The state of the guaranteed starts; absent: the limit guarantees none, or they are unused. */
+  guarantee?: RateState
+  /** The starts that the limit in shadow mode would have refused; absent: none, or it is enforced. */
+  shadow?: ShadowTally
+}
+
+/** The count of starts that a limit in shadow mode would have refused. */
+export interface ShadowTally {
+  /** Starts that it would have delayed. */
+  delayed: number
+  /** Starts that it would have refused for good, by `onLimit: 'drop'` or `maxWait`. */
+  dropped: number
+  /** The sum of the delays that are known, in µs. */
+  totalUs: number
+  /** The longest of them. */
+  worstUs: number
 }
 
 /** The public view of a bucket. */
@@ -81,6 +96,7 @@ export function deniedUntil(
   weight: number,
   kept = 0,
 ): number | null {
+  if (policy.mode === 'shadow') return state.closedUntilUs > nowUs ? state.closedUntilUs : null
   if (freePermits(policy.concurrency, active) <= kept) return Infinity
   const openUs = allowedAtUs(
     allowanceOf(state, nowUs),
@@ -106,7 +122,9 @@ export function charge(
   weight: number,
   startUs: number = nowUs,
 ): void {
+  if (policy.mode === 'shadow') return takeUnits(policy, state, clockOf(policy, state, nowUs), weight)
   takeUnits(policy, state, nowUs, weight, startUs)
+  chargeGuarantee(policy, state, startUs, weight)
   if (policy.spacing && weight > 0) chargeSpacing(policy.spacing, (state.spacing ??= newSpacing(nowUs)), startUs)
 }
 
@@ -145,8 +163,11 @@ export function credit(
   weight: number,
   chargedAtUs: number,
 ): void {
-  touch(policy, state, nowUs)
-  if (policy.rule !== null && weight > 0) giveBack(policy.rule, ruleState(state), nowUs, weight, chargedAtUs)
+  const atUs = clockOf(policy, state, nowUs)
+  touch(policy, state, atUs)
+  // The units of a start in shadow mode were taken at the instant at which it would have begun.
+  const takenAtUs = policy.mode === 'shadow' ? atUs : chargedAtUs
+  if (policy.rule !== null && weight > 0) giveBack(policy.rule, ruleState(state), atUs, weight, takenAtUs)
   if (state.allowance) state.allowance = spend(state.allowance, -weight, chargedAtUs)
 }
 
@@ -155,7 +176,7 @@ export function credit(
  * and stays as it is.
  */
 export function debit(policy: LimitPolicy, state: BucketState, nowUs: number, units: number): void {
-  if (policy.rule?.kind !== 'spacing') takeUnits(policy, state, nowUs, units)
+  if (policy.rule?.kind !== 'spacing') takeUnits(policy, state, clockOf(policy, state, nowUs), units)
 }
 
 /**
@@ -163,7 +184,24 @@ export function debit(policy: LimitPolicy, state: BucketState, nowUs: number, un
  * A rule of another kind is charged with the units in use. A penalty continues.
  */
 export function adopt(from: LimitPolicy, to: LimitPolicy, state: BucketState, nowUs: number): BucketState {
-  const { spacing: _spacing, ...next }: BucketState = { ...state, atUs: nowUs }
+  const guarantee = carryGuarantee(from, to, state, nowUs)
+  const current = from.mode === 'shadow' && to.mode !== 'shadow' ? leaveShadow(from, state, nowUs) : state
+  return { ...adoptRules(from, to, current, nowUs), ...(guarantee && { guarantee }) }
+}
+
+/** The instant at which units are taken or given back. In shadow mode it is that of the last start, if that is later. */
+function clockOf(policy: LimitPolicy, state: BucketState, nowUs: number): number {
+  return policy.mode === 'shadow' ? Math.max(nowUs, state.atUs) : nowUs
+}
+
+/** The state at the clock: the queue of a limit in shadow mode is gone, and the bucket is as used up as at its end. */
+function leaveShadow(policy: LimitPolicy, state: BucketState, nowUs: number): BucketState {
+  const { shadow: _shadow, ...rest } = state
+  return { ...reclock(policy, rest, nowUs), closedUntilUs: state.closedUntilUs }
+}
+
+function adoptRules(from: LimitPolicy, to: LimitPolicy, state: BucketState, nowUs: number): BucketState {
+  const { spacing: _spacing, guarantee: _guarantee, ...next }: BucketState = { ...state, atUs: nowUs }
   touch(from, next, nowUs)
   const spacing = carrySpacing(from, to, { ...next, ...(state.spacing && { spacing: state.spacing }) }, nowUs)
   const beside = to.spacing && spacing ? { spacing } : {}
@@ -195,7 +233,7 @@ function spacedUntilUs({ spacing }: LimitPolicy, state: BucketState): number {
  * Closes the bucket until `untilUs`, or longer if it is already closed for longer. A rate then holds exactly one token.
  */
 export function penalize(policy: LimitPolicy, state: BucketState, untilUs: number, nowUs: number): void {
-  touch(policy, state, nowUs)
+  if (policy.mode !== 'shadow') touch(policy, state, nowUs)
   if (untilUs > nowUs) state.closedUntilUs = Math.max(state.closedUntilUs, untilUs)
 }
 
@@ -213,10 +251,11 @@ export function extendsPenalty(state: BucketState, untilUs: number, nowUs: numbe
 export function view(policy: LimitPolicy, state: BucketState, active: number, nowUs: number): BucketView {
   const { rule } = policy
   const next = deniedUntil(policy, state, active, nowUs, 1)
+  const atUs = clockOf(policy, state, nowUs)
   const capacity = rule === null ? (policy.concurrency ?? Infinity) : capacityOf(rule)
-  const debt = rule === null ? 0 : debtOf(rule, ruleState(state), lastTakenUs(rule, ruleState(state), nowUs))
+  const debt = rule === null ? 0 : debtOf(rule, ruleState(state), lastTakenUs(rule, ruleState(state), atUs))
   return {
-    available: Math.min(unitsFor(policy, state, active, nowUs), capacity),
+    available: Math.min(unitsFor(policy, state, active, atUs), capacity),
     debt,
     capacity,
     nextAtUs: next === Infinity ? null : (next ?? nowUs),
@@ -225,6 +264,7 @@ export function view(policy: LimitPolicy, state: BucketState, active: number, no
 
 /** The number of starts of weight 1 that the bucket admits now. */
 export function couldGrant(policy: LimitPolicy, state: BucketState, active: number, nowUs: number): number {
+  if (policy.mode === 'shadow') return state.closedUntilUs > nowUs ? 0 : Infinity
   return Math.min(unitsFor(policy, state, active, nowUs), policy.spacing ? 1 : Infinity)
 }
 
@@ -239,8 +279,8 @@ function unitsFor(policy: LimitPolicy, state: BucketState, active: number, nowUs
 
 /** Whether the bucket will behave like a new one, so that it may be deleted. Never under `startEmpty`. */
 export function isCold(policy: LimitPolicy, state: BucketState, active: number, nowUs: number): boolean {
-  if (active > 0 || state.closedUntilUs > nowUs || allowanceOf(state, nowUs)) return false
-  if (spacedUntilUs(policy, state) > nowUs) return false
+  if (active > 0 || state.closedUntilUs > nowUs || allowanceOf(state, nowUs) || state.shadow) return false
+  if (spacedUntilUs(policy, state) > nowUs || (state.guarantee && !rateIsFull(state.guarantee, nowUs))) return false
   const { rule } = policy
   if (rule === null) return true
   if (rule.kind === 'rate' && rule.startEmpty) return false
@@ -266,60 +306,8 @@ export function reclock(policy: LimitPolicy, state: BucketState, nowUs: number):
     rule: rule === null ? null : reclockRule(rule, ruleState(state), byUs, nowUs),
     ...(policy.spacing && state.spacing && { spacing: reclockSpacing(policy.spacing, state.spacing, byUs, nowUs) }),
     ...(known && { allowance: { ...known, untilUs: known.untilUs - byUs, sinceUs: known.sinceUs - byUs } }),
+    ...(policy.of?.rule && state.guarantee && { guarantee: reclockRate(policy.of.rule, state.guarantee, byUs, nowUs) }),
   }
-}
-
-/** A bucket as compact text, a JSON array. */
-export function encodeBucket(state: BucketState): string {
-  const { atUs, allowance } = state
-  // Encoded behind a number that no rule uses, and only while it exists: every claim reads and writes buckets.
-  const reported = allowance
-    ? `,${ALLOWANCE},${allowance.units},${allowance.untilUs - atUs},${allowance.sinceUs - atUs}`
-    : ''
-  const spaced = state.spacing ? `,${SPACED},${state.spacing.nextUs - atUs}` : ''
-  const head = `[${atUs},${state.closedUntilUs}${reported}${spaced}`
-  return state.rule === null ? `${head}]` : `${head},${encodeRule(state.rule, state.atUs)}]`
-}
-
-/** Reads the output of `encodeBucket`. @throws {SluiceError} `store.io` for invalid text */
-export function decodeBucket(text: string): BucketState {
-  const values = numbersOf(text)
-  const [atUs, closedUntilUs] = values
-  if (atUs === undefined || closedUntilUs === undefined) throw damaged(text)
-  const allowance = decodeAllowance(values, atUs)
-  const spacedAt = allowance ? 6 : 2
-  const spaced = values[spacedAt] === SPACED ? values[spacedAt + 1] : undefined
-  const from = spaced === undefined ? spacedAt : spacedAt + 2
-  const rule = values.length === from ? null : decodeRule(values, from, atUs)
-  if (rule === null && (values.length > from || spaced !== undefined)) throw damaged(text)
-  const spacing = spaced === undefined ? null : { kind: 'spacing' as const, nextUs: atUs + spaced }
-  return { atUs, closedUntilUs, rule, ...(spacing && { spacing }), ...(allowance && { allowance }) }
-}
-
-const ALLOWANCE = 5
-const SPACED = 6
-
-function decodeAllowance(values: readonly number[], atUs: number): Allowance | null {
-  if (values[2] !== ALLOWANCE || values.length < 6) return null
-  const [units = 0, untilUs = 0, sinceUs = 0] = values.slice(3, 6)
-  return { units, untilUs: atUs + untilUs, sinceUs: atUs + sinceUs }
-}
-
-function numbersOf(text: string): readonly number[] {
-  let values: unknown
-  try {
-    values = JSON.parse(text)
-  } catch (cause) {
-    throw damaged(text, cause)
-  }
-  if (!Array.isArray(values)) throw damaged(text)
-  for (const value of values as unknown[]) if (!Number.isSafeInteger(value)) throw damaged(text)
-  return values as readonly number[]
-}
-
-function damaged(text: string, cause?: unknown): SluiceError {
-  const message = `the state of a bucket cannot be read (${text.slice(0, 40)}); check the store for damage`
-  return new SluiceError('store.io', message, { cause })
 }
 
 /** The rule's state after a finished penalty; without a penalty the same object. */

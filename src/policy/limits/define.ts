@@ -1,41 +1,15 @@
 import { SluiceError } from '../../base/errors.ts'
-import { checkOptions } from '../../base/options.ts'
+import { checkOptions, show } from '../../base/options.ts'
 import { isName } from '../../base/text.ts'
 import type { AtPath, Key, KeyPath } from './key-path.ts'
 import type { LimitPolicy } from './limit.ts'
+import { type KeySource, type LimitUse, USE, type UseSpec, type Weight } from './limit-use.ts'
+import { guaranteeOf } from './read-guarantee.ts'
 import { MAX_UNITS, normalisePolicy } from './normalise.ts'
 import { isPath } from './partition-key.ts'
 import type { Policy } from './policy.ts'
 
-/** Finds the key of a use. */
-export type KeySource<I> =
-  | { readonly kind: 'none' }
-  | { readonly kind: 'fn'; readonly fn: (input: I) => Key | null | undefined }
-  | { readonly kind: 'path'; readonly path: string }
-  | { readonly kind: 'value'; readonly value: Key }
-
-/** Units that one start costs: a number, or a function of the input; undefined: the job's weight, or 1. */
-export type Weight<I> = number | ((input: I) => number) | undefined
-
-/** The terms of one use of a limit. */
-export interface UseSpec<in I> {
-  /** The limit's name. */
-  readonly limit: string
-  /** The limit's policy, as defined where the use was made. */
-  readonly policy: LimitPolicy
-  /** The policy if it is written inline, which belongs to its task alone; null for a named limit. */
-  readonly inline: LimitPolicy | null
-  readonly key: KeySource<I>
-  readonly weight: Weight<I>
-}
-
 const LONGEST_NAME = 255
-const USE: unique symbol = Symbol.for('sluice.limit.use')
-
-/** One limit as it applies to an input of type I. Opaque: it shares no property name with a policy, so inline policies keep their contextual types. */
-export interface LimitUse<in I> {
-  readonly [USE]: UseSpec<I>
-}
 
 /** A named limit. Without `by` it is one budget for all jobs. */
 export interface Limit<N extends string = string> extends LimitUse<unknown> {
@@ -77,22 +51,27 @@ export type InlineLimit<I> =
  */
 export function limit<const N extends string>(name: N, policy: Policy | string): Limit<N> {
   checkName(name)
-  const normalised = normalisePolicy(policy, `limit ${name}`)
   const what = `limit ${name}`
-  const use = <I>(key: KeySource<I>, weight: Weight<I>): LimitUse<I> =>
-    Object.freeze({
-      [USE]: { limit: name, policy: normalised, inline: null, key, weight: checkWeight(weight, what) },
-    })
+  const { policy: normalised, ...common } = readPolicy(policy, name, what)
+  // Not frozen, which would take most of the time of a call.
+  const use = <I>(key: KeySource<I>, weight: Weight<I>): LimitUse<I> => ({
+    [USE]: { limit: name, policy: normalised, inline: null, key, weight: checkWeight(weight, what), ...common },
+  })
   return Object.freeze({
     name,
     ...use<unknown>({ kind: 'none' }, undefined),
     by: <I>(key: string | ((input: I) => Key | null | undefined), options?: { weight?: Weight<I> }): LimitUse<I> =>
       use<I>(keySource(key, what), weightIn(options, `${what}: .by()`)),
     key: (value: Key, options?: { weight?: number }): LimitUse<unknown> =>
-      use({ kind: 'value', value: checkKey(value, what) }, constant(weightIn(options, `${what}: .key()`), what)),
+      use(
+        { kind: 'value', value: checkKey(value, what) },
+        options && constant(weightIn(options, `${what}: .key()`), what),
+      ),
     weight: (units: number): LimitUse<unknown> => use({ kind: 'none' }, checkUnits(units, what)),
   })
 }
+
+export type { LimitUse, UseSpec } from './limit-use.ts'
 
 /** Whether a value is a limit or a use of one, from any copy of this package. An inline policy is neither. */
 export function isLimitUse(value: unknown): value is LimitUse<never> {
@@ -116,14 +95,38 @@ export function inlineUse<I>(inline: InlineLimit<I>, name: string): UseSpec<I> {
   const isObject = typeof inline === 'object' && inline !== null && !Array.isArray(inline)
   const { by, weight, ...rest } = isObject ? inline : {}
   const policy = isObject ? (rest as Policy) : inline
-  const normalised = normalisePolicy(policy, what)
+  const { policy: normalised, ...common } = readPolicy(policy, name, what)
   return {
     limit: name,
     policy: normalised,
     inline: normalised,
     key: by === undefined ? { kind: 'none' } : keySource(by, what),
     weight: checkWeight(weight, what),
+    ...common,
   }
+}
+
+/** Reads a policy, and the use of the common limit that it names. */
+function readPolicy(
+  given: Policy | string,
+  name: string,
+  what: string,
+): { policy: LimitPolicy; common?: UseSpec<never> } {
+  if (typeof given !== 'object' || given === null || given.of === undefined)
+    return { policy: normalisePolicy(given, what) }
+  const { of, ...rest } = given
+  const own = normalisePolicy(rest, what)
+  const common = commonUse(of, what)
+  return { policy: { ...own, of: guaranteeOf(of, { name, policy: own }, common, what) }, common }
+}
+
+function commonUse(of: unknown, what: string): UseSpec<never> {
+  const { limit: use } = typeof of === 'object' && of !== null ? (of as { limit?: unknown }) : {}
+  if (isLimitUse(use)) return useOf(use)
+  throw new SluiceError(
+    'policy.invalid',
+    `${what}: of.limit is invalid: ${show(use)}. Expected a limit, such as { limit: outbound, atLeast: '5/s' }.`,
+  )
 }
 
 /**

@@ -1,12 +1,14 @@
 import type { BucketState } from './bucket.ts'
+import { reserveOf } from './guarantee.ts'
 import type { LimitPolicy } from './limit.ts'
 
 /**
  * Units that must remain after a start of a job of this priority. The bucket is asked as if the start cost that many
  * more.
  */
-export function keptBack({ headroom }: LimitPolicy, priority: number): number {
-  return headroom && priority < headroom.priority ? headroom.units : 0
+export function keptBack(policy: LimitPolicy, priority: number): number {
+  const { headroom } = policy
+  return Math.max(headroom && priority < headroom.priority ? headroom.units : 0, reserveOf(policy))
 }
 
 /** The bucket that a job of some priority effectively sees. */

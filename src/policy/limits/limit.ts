@@ -2,7 +2,7 @@
  * A limit's policy, normalised: what `limit(name, policy)` means once durations are microseconds and defaults are
  * filled in. Everything in `policy/` is pure: time is an argument, in integer microseconds of the store's clock.
  */
-import type { Rule, SpacingRule } from '../rules/rule.ts'
+import type { RateRule, Rule, SpacingRule } from '../rules/rule.ts'
 
 /** The treatment of a job that its buckets refuse. */
 export type OnLimit = 'wait' | 'reschedule' | 'drop'
@@ -31,6 +31,20 @@ export interface Calibration {
   readonly budget: string | null
 }
 
+/** The share of a common limit that each bucket of a limit has for certain. */
+export interface Guarantee {
+  /** The common limit's name. Jobs pay to it too. */
+  readonly limit: string
+  /** The guaranteed starts; null: permits alone are guaranteed. */
+  readonly rule: RateRule | null
+  /** The guaranteed permits; null: starts alone are guaranteed. */
+  readonly concurrency: number | null
+  /** How many buckets of the limit have the guarantee at once, ≥ 1; null: as many as the common limit can keep. */
+  readonly keys: number | null
+  /** Guarantees that add up to more than the common limit: an error, or all of them shrink. */
+  readonly overcommit: 'refuse' | 'scale'
+}
+
 /** One limit's policy: at most one rule over time, beside a rate or a window a spacing, and at most one bound on jobs running at once. */
 export interface LimitPolicy {
   readonly rule: Rule | null
@@ -45,6 +59,8 @@ export interface LimitPolicy {
   readonly retries: 'charge' | 'free'
   /** One budget for the whole fleet (the default), or one for each worker. */
   readonly scope?: 'fleet' | 'worker'
+  /** The name of the backend that keeps its budgets; absent: the store of the jobs. */
+  readonly backend?: string
   /** Absent: `null` and `''` are not limited this time, `undefined` is an error. */
   readonly onMissingKey?: OnMissingKey
   /** The guard included in the rule's period or interval, in µs; absent: 0. A fixed rule has its own guard. */
@@ -55,6 +71,14 @@ export interface LimitPolicy {
   readonly headroom?: Headroom
   /** The answers that correct the buckets; absent: none. */
   readonly calibrate?: Calibration
+  /** The common limit, and the guaranteed share of it; absent: none. */
+  readonly of?: Guarantee
+  /** It charges and tells what it would have done, and admits every start; absent: it is enforced. */
+  readonly mode?: 'shadow'
+  /** In force only, of a limit in shadow mode: what it would do with a job that it refuses. No definition has it. */
+  readonly shadowed?: { readonly onLimit: OnLimit; readonly maxWaitUs: number | null }
+  /** In force only: units that starts within a guarantee find here; absent: 0. No definition has it. */
+  readonly reserve?: number
   /** Among processes the higher version of a definition wins; absent: 0. */
   readonly version?: number
 }
@@ -80,7 +104,8 @@ export function guardInForce(policy: LimitPolicy): GuardInForce | null {
 }
 
 /** Whether a policy keeps starts apart: a spacing, or a rate of which one unit may start at a time. */
-export function isStrict({ rule, spacing }: LimitPolicy): boolean {
+export function isStrict({ rule, spacing, mode }: LimitPolicy): boolean {
+  if (mode === 'shadow') return false
   return spacing !== undefined || rule?.kind === 'spacing' || (rule?.kind === 'rate' && rule.burst === 1)
 }
 

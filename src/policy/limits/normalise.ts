@@ -3,6 +3,7 @@ import { SluiceError } from '../../base/errors.ts'
 import { didYouMean, nearest } from '../../base/nearest.ts'
 import { show } from '../../base/options.ts'
 import { isTimezone } from '../rules/calendar.ts'
+import { backendOf, slackUs } from './backend.ts'
 import { calibration } from './calibration.ts'
 import { quotient } from '../rules/exact.ts'
 import type { Headroom, LimitPolicy, OnLimit, OnMissingKey } from './limit.ts'
@@ -20,9 +21,11 @@ const OPTIONS = [
   'retries',
   'guard',
   'scope',
+  'backend',
   'onMissingKey',
   'headroom',
   'calibrate',
+  'mode',
   'version',
   'concurrency',
 ] as const
@@ -50,7 +53,7 @@ const NOMINAL_US: Readonly<Record<CalendarUnit, number>> = {
 const DEFAULT_GUARD = { divisor: 50, mostUs: 20_000 }
 
 /** A policy as it came: from JSON or untyped code it may hold anything. */
-type Fields = Readonly<Record<string, unknown>>
+export type Fields = Readonly<Record<string, unknown>>
 
 /**
  * Checks a policy and fills in its defaults: durations become µs, guard included.
@@ -84,8 +87,9 @@ function fieldsOfText(text: unknown, beside: Fields, what: string): Fields {
 function normaliseFields(fields: Fields, what: string): LimitPolicy {
   const kind = ruleKind(fields, what)
   refuseUnknown(fields, kind, what)
-  const defaultGuard = fields['guard'] === undefined && fields['window'] === 'sliding'
-  const givenGuardUs = fields['guard'] === undefined ? 0 : duration(fields, 'guard', what, 0)
+  const backend = backendOf(fields, what)
+  const defaultGuard = isDefaultGuard(fields)
+  const givenGuardUs = guardOf(fields, kind, backend, what)
   const rule = ruleOf(fields, kind, givenGuardUs, what)
   const guardUs = defaultGuard ? defaultGuardUs(duration(fields, 'per', what, 1)) : givenGuardUs
   if (fields['scope'] === 'worker' && (fields['onLimit'] ?? 'wait') !== 'wait')
@@ -93,6 +97,9 @@ function normaliseFields(fields: Fields, what: string): LimitPolicy {
       what,
       `onLimit is invalid: ${show(fields['onLimit'])}. Expected 'wait' under scope 'worker', since another worker may have budget left.`,
     )
+  const mode = oneOf<'enforce' | 'shadow'>(fields, 'mode', ['enforce', 'shadow'], what)
+  if (mode === 'shadow' && backend !== null)
+    throw invalid(what, "mode is invalid: 'shadow'. Expected 'enforce' beside backend, which keeps the budgets itself.")
   const concurrency = fields['concurrency'] === undefined ? null : whole(fields, 'concurrency', what, 0)
   return {
     rule,
@@ -102,6 +109,7 @@ function normaliseFields(fields: Fields, what: string): LimitPolicy {
     maxWaitUs: fields['maxWait'] === undefined ? null : duration(fields, 'maxWait', what, 0),
     retries: oneOf<'charge' | 'free'>(fields, 'retries', ['charge', 'free'], what),
     scope: oneOf<'fleet' | 'worker'>(fields, 'scope', ['fleet', 'worker'], what),
+    ...(backend !== null && { backend }),
     version: fields['version'] === undefined ? 0 : whole(fields, 'version', what, 0, Number.MAX_SAFE_INTEGER),
     ...(fields['onMissingKey'] !== undefined && {
       onMissingKey: oneOf<OnMissingKey>(fields, 'onMissingKey', ['unlimited', 'fail', 'shared'], what),
@@ -110,6 +118,7 @@ function normaliseFields(fields: Fields, what: string): LimitPolicy {
     ...(fields['calibrate'] !== undefined && { calibrate: calibration(fields['calibrate'], what) }),
     ...(guardUs > 0 && rule?.kind !== 'fixed' && { guardUs }),
     ...(defaultGuard && { defaultGuard }),
+    ...(mode === 'shadow' && { mode }),
   }
 }
 
@@ -119,6 +128,27 @@ function normaliseFields(fields: Fields, what: string): LimitPolicy {
  */
 function defaultGuardUs(periodUs: number): number {
   return Math.min(DEFAULT_GUARD.mostUs, Math.floor(periodUs / DEFAULT_GUARD.divisor))
+}
+
+/** Whether the policy leaves the guard of its sliding window to the default. */
+function isDefaultGuard(fields: Fields): boolean {
+  return fields['guard'] === undefined && fields['window'] === 'sliding' && fields['backend'] === undefined
+}
+
+/** The guard that the policy names. A start that a backend has paid for may be late by the slack, so it is at least that. */
+function guardOf(fields: Fields, kind: keyof typeof RULES | null, backend: string | null, what: string): number {
+  const guardUs = fields['guard'] === undefined ? 0 : duration(fields, 'guard', what, 0)
+  if (backend === null || kind === null) return guardUs
+  const slack = slackUs(periodOf(fields, kind, what))
+  if (fields['guard'] !== undefined || kind !== 'window') return Math.max(guardUs, slack)
+  return fields['window'] === 'sliding' ? Math.max(defaultGuardUs(periodOf(fields, kind, what)), slack) : slack
+}
+
+/** The shortest time that the policy names; of a calendar window its usual length. */
+function periodOf(fields: Fields, kind: keyof typeof RULES, what: string): number {
+  const unit = kind === 'window' && fields['timezone'] !== undefined ? calendarUnit(String(fields['per'])) : null
+  const perUs = unit === null ? (kind === 'every' ? Infinity : duration(fields, 'per', what, 1)) : NOMINAL_US[unit]
+  return fields['every'] === undefined ? perUs : Math.min(perUs, duration(fields, 'every', what, 1))
 }
 
 function definedFields(policy: object): Fields {
@@ -139,6 +169,8 @@ function refuseUnknown(fields: Fields, kind: keyof typeof RULES | null, what: st
   const allowed: readonly string[] = kind === null ? OPTIONS : [...RULES[kind], ...OPTIONS]
   for (const field of Object.keys(fields)) {
     if (allowed.includes(field)) continue
+    if (field === 'of')
+      throw invalid(what, 'of names a common limit, which only limit(name, policy) in code can do. Remove it.')
     if (ALL_FIELDS.includes(field)) {
       const rule = kind === null ? 'a policy without rate, window or every' : `a policy with ${kind}`
       throw invalid(what, `${field} (${show(fields[field])}) does not belong in ${rule}. Remove it.`)
@@ -185,7 +217,7 @@ function windowRule(fields: Fields, guardUs: number, what: string): SlidingRule 
   if (timezone === undefined) {
     const perUs = duration(fields, 'per', what, 1)
     if (kind === 'sliding')
-      return { kind, max, periodUs: perUs + (fields['guard'] === undefined ? defaultGuardUs(perUs) : guardUs) }
+      return { kind, max, periodUs: perUs + (isDefaultGuard(fields) ? defaultGuardUs(perUs) : guardUs) }
     refuseLongGuard(guardUs, perUs, fields, what)
     return { kind, max, window: { align: 'epoch', periodUs: perUs }, guardUs }
   }
@@ -233,7 +265,8 @@ function refuseLongGuard(guardUs: number, perUs: number, fields: Fields, what: s
     throw invalid(what, `guard is invalid: ${show(fields['guard'])}. Expected at most half of a window.`)
 }
 
-function whole(fields: Fields, field: string, what: string, least: number, most: number = MAX_UNITS): number {
+/** Reads a whole number in bounds. @throws {SluiceError} `policy.invalid` */
+export function whole(fields: Fields, field: string, what: string, least: number, most: number = MAX_UNITS): number {
   const value = fields[field]
   if (typeof value === 'number' && Number.isInteger(value) && value >= least && value <= most) return value + 0
   throw invalid(what, `${field} is invalid: ${show(value)}. Expected a whole number from ${least} to ${most}.`)
@@ -264,6 +297,7 @@ function oneOf<T extends string>(fields: Fields, field: string, values: readonly
   )
 }
 
-function invalid(what: string, message: string): SluiceError {
+/** The error of an invalid policy. */
+export function invalid(what: string, message: string): SluiceError {
   return new SluiceError('policy.invalid', `${what}: ${message}`)
 }

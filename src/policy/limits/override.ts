@@ -30,6 +30,8 @@ export interface PolicyChange {
   /** Null: a job waits without bound. */
   readonly maxWait?: Duration | null
   readonly retries?: 'charge' | 'free'
+  /** `shadow`: it tells what it would have done, and admits every start. */
+  readonly mode?: 'enforce' | 'shadow'
 }
 
 /** An override or a pause: its target, period, author and reason. */
@@ -55,7 +57,7 @@ const NUMBERS = {
   fixed: ['max', 'per', 'guard'],
   spacing: ['every', 'guard'],
 } as const
-const OPTIONS: readonly string[] = ['concurrency', 'onLimit', 'maxWait', 'retries', 'headroom']
+const OPTIONS: readonly string[] = ['concurrency', 'onLimit', 'maxWait', 'retries', 'headroom', 'mode']
 
 /**
  * Applies a change to a policy.
@@ -80,7 +82,8 @@ export function applyOverride(policy: LimitPolicy, change: PolicyChange, what: s
       )
     }
   const lifted = named.map(([field, value]) => [field, value === null ? undefined : value] as const)
-  return normalisePolicy({ ...writePolicy(policy), ...Object.fromEntries(lifted) } as unknown as Policy, what)
+  const changed = normalisePolicy({ ...writePolicy(policy), ...Object.fromEntries(lifted) } as unknown as Policy, what)
+  return policy.of ? { ...changed, of: policy.of } : changed
 }
 
 function changeable({ rule, spacing }: LimitPolicy): readonly string[] {
@@ -124,8 +127,20 @@ export function applyFittingOverride(policy: LimitPolicy, change: PolicyChange):
 
 /** Writes a policy as a user would. A value derived from another stays open, so that it follows that one. */
 function writePolicy(policy: LimitPolicy): Readonly<Record<string, unknown>> {
-  const { rule, spacing, concurrency, maxWaitUs, onLimit, retries, scope, onMissingKey, headroom, calibrate, version } =
-    policy
+  const {
+    rule,
+    spacing,
+    concurrency,
+    maxWaitUs,
+    onLimit,
+    retries,
+    scope,
+    backend,
+    onMissingKey,
+    headroom,
+    calibrate,
+    version,
+  } = policy
   const { ruleUs: guardUs, spacingUs } = guardsOf(policy)
   const shared = {
     concurrency: concurrency ?? undefined,
@@ -135,8 +150,10 @@ function writePolicy(policy: LimitPolicy): Readonly<Record<string, unknown>> {
     onLimit,
     retries,
     scope,
+    backend,
     onMissingKey,
     headroom,
+    mode: policy.mode,
     ...(calibrate && { calibrate: { ...calibrate, from: 'headers', budget: calibrate.budget ?? undefined } }),
     version,
   }

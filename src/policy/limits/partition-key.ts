@@ -39,11 +39,17 @@ export function partitionKey(
   }
   // -0 would be the same key as 0 in every way but this one.
   if (typeof value === 'number' && Number.isFinite(value)) return { kind: 'key', key: String(value + 0) }
-  if (typeof value === 'string') return { kind: 'key', key: bounded(value) }
+  if (typeof value === 'string') return { kind: 'key', key: isShortKey(value) ? value : bounded(value) }
   throw new SluiceError(
     'limit.key.invalid',
     `${what}: the key is invalid: ${describe(value)}. Expected a string or a finite number, or null if the limit does not apply.`,
   )
+}
+
+/** Whether a value is a key as it stands, as almost all are: a text that is neither empty nor long. */
+export function isShortKey(value: unknown): value is string {
+  // A UTF-16 unit takes at most three bytes, so short texts need not be measured.
+  return typeof value === 'string' && value !== '' && value.length * 3 <= MAX_KEY_BYTES && isStorable(value)
 }
 
 /**
@@ -83,8 +89,7 @@ function missing(
 function bounded(text: string): string {
   // As JSON behind a NUL: halves of surrogate pairs would all be one as UTF-8, and no text that is kept can hold a NUL.
   if (!isStorable(text)) return hashed(`\0${JSON.stringify(text)}`)
-  // A UTF-16 unit takes at most three bytes, so short texts need not be measured.
-  return text.length * 3 <= MAX_KEY_BYTES || Buffer.byteLength(text) <= MAX_KEY_BYTES ? text : hashed(text)
+  return Buffer.byteLength(text) <= MAX_KEY_BYTES ? text : hashed(text)
 }
 
 function hashed(text: string): string {

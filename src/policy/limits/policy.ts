@@ -1,5 +1,6 @@
 /** A limit's policy as a user writes it, in code or in JSON; `limit.ts` has the normalised form. */
 import type { Duration } from '../../base/duration.ts'
+import type { LimitUse } from './limit-use.ts'
 import type { OnLimit, OnMissingKey } from './limit.ts'
 
 /**
@@ -11,6 +12,25 @@ import type { OnLimit, OnMissingKey } from './limit.ts'
 export type Calibrate =
   | 'headers'
   | { from: 'headers'; direction?: 'down' | 'both'; reset?: 'window' | 'refill'; budget?: string }
+
+/** A limit that several share, and the part of it that each budget has for certain. */
+export interface CommonLimit {
+  /** The common limit, or a use of it: `outbound`, `outbound.by((input) => input.region)`. It has no `of` itself. */
+  limit: LimitUse<never>
+  /**
+   * The guaranteed part: a rate, permits, or both, such as `'5/s'`, `{ rate: 5, per: '1s' }` or `{ concurrency: 1 }`.
+   * At most the limit's own rate and permits. A rate needs a rate on both sides, permits need permits on both. `burst`
+   * starts, by default `rate`, are guaranteed back to back after a quiet time.
+   */
+  atLeast: string | { rate: number; per: Duration; burst?: number; concurrency?: number } | { concurrency: number }
+  /**
+   * The number of keys that have the guarantee; 1 to 1,000,000. Counted by `overcommit`, and for the units that others
+   * leave in the common limit. Default: 1 counts, and others leave half of the burst.
+   */
+  keys?: number
+  /** If the guarantees add up to more than the common limit: an error (default), or each has less. */
+  overcommit?: 'refuse' | 'scale'
+}
 
 /** How a limit counts, and how it treats a job that it refuses. */
 export interface PolicyOptions {
@@ -28,6 +48,12 @@ export interface PolicyOptions {
   /** One budget for the whole fleet (default), or one for each worker. */
   scope?: 'fleet' | 'worker'
   /**
+   * The name of the backend that keeps its budgets, as `budgets` of `new Sluice` calls it; default: the store of the
+   * jobs. Windows, intervals and periods are then longer by the greater of `guard` and a hundredth of the period, which
+   * is at least 5 ms and at most 250 ms. Jobs that are refused wait: not with `onLimit`, `retries: 'free'` or `scope`.
+   */
+  backend?: string
+  /**
    * The effect of a missing key: `unlimited` (the limit does not apply this time), `fail` (`limit.key.missing`) or
    * `shared` (one budget for all such jobs). By default `null` and `''` are unlimited; `undefined`, or an absent path,
    * fails.
@@ -43,6 +69,16 @@ export interface PolicyOptions {
    * default: off.
    */
   calibrate?: Calibrate
+  /**
+   * `enforce` (default), or `shadow`: the limit charges and tells what it would have done (`rate_limit.shadow`,
+   * `limits.inspect`), and admits every start. A penalty and a pause still close it.
+   */
+  mode?: 'enforce' | 'shadow'
+  /**
+   * A common limit that each start pays to as well, and the share of it that is guaranteed. Only in code, in
+   * `limit(name, policy)`.
+   */
+  of?: CommonLimit
   /** The higher version wins if processes define the limit differently; a whole number, default 0. */
   version?: number
 }

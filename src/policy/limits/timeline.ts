@@ -1,5 +1,6 @@
 import { adopt, type BucketState, newBucket, reclock } from './bucket.ts'
 import type { LimitPolicy } from './limit.ts'
+import { enforced, shadowOf } from './shadow.ts'
 import { applyFittingOverride, type OverrideEvent } from './override.ts'
 
 /** A definition of a limit, the first or a later one. */
@@ -61,10 +62,14 @@ export class Timeline {
   #records: readonly Past[] | null = null
   #standingNow: readonly OverrideRecord[] | null = null
 
+  /** Units that starts within the guarantees of other limits find here. */
+  readonly reserve: number
+
   /** @param events by revision, ascending. @param lost the last unreadable revision; all before it are unknown too */
-  constructor(events: readonly (DefinitionEvent | OverrideEvent)[], lost = 0) {
+  constructor(events: readonly (DefinitionEvent | OverrideEvent)[], lost = 0, reserve = 0) {
     this.#events = events
     this.#lost = lost
+    this.reserve = reserve
     this.#shared = events.filter((event) => event.kind === 'definition' || event.key === null)
     for (const event of events) {
       if (event.kind === 'definition' || event.key === null) continue
@@ -91,7 +96,10 @@ export class Timeline {
     if (!found) {
       const fold = new Fold()
       for (const event of this.#eventsOf(own)) fold.apply(event)
-      this.#inForce.set(own, (found = fold.inForce()))
+      const { policy, ...rest } = fold.inForce()
+      const reserve = this.reserve > 0 ? { reserve: this.reserve } : {}
+      found = { ...rest, policy: policy && { ...shadowOf(policy), ...reserve } }
+      this.#inForce.set(own, found)
     }
     return found
   }
@@ -107,12 +115,17 @@ export class Timeline {
     if (!policy) return stored
     if (!stored) return newBucket(policy, nowUs)
     const state = revision < last ? this.#replay(key, stored, revision) : stored
-    return nowUs < state.atUs ? reclock(policy, state, nowUs) : state
+    return nowUs < state.atUs && policy.mode !== 'shadow' ? reclock(policy, state, nowUs) : state
   }
 
   /** This timeline and one change more. */
   with(event: DefinitionEvent | OverrideEvent): Timeline {
-    return new Timeline([...this.#events, event], this.#lost)
+    return new Timeline([...this.#events, event], this.#lost, this.reserve)
+  }
+
+  /** The same changes, of a limit that keeps so many units for guarantees. */
+  keeping(reserve: number): Timeline {
+    return new Timeline(this.#events, this.#lost, reserve)
   }
 
   /** The ends of overrides and pauses that are over at `nowUs`, in time order. The timeline does not hold them yet. */
@@ -193,7 +206,8 @@ export class Timeline {
       fold.apply(event)
       if (!from) continue
       const to: LimitPolicy = fold.inForce().policy ?? NO_POLICY
-      state = adopt(from, to, state, Math.max(event.sinceUs, state.atUs))
+      const leavesShadow = from.mode === 'shadow' && to.mode !== 'shadow'
+      state = adopt(from, to, state, leavesShadow ? event.sinceUs : Math.max(event.sinceUs, state.atUs))
       from = to
     }
     return state
@@ -232,7 +246,8 @@ class Fold {
     for (const each of changes)
       if (each.key !== null && each.change) unpaused = applyFittingOverride(unpaused, each.change)
     const paused = standing.some((event) => event.kind === 'pause')
-    return { policy: paused ? { ...unpaused, concurrency: 0 } : unpaused, unpaused, revision: this.#revision }
+    const policy = paused ? { ...enforced(unpaused), concurrency: 0 } : unpaused
+    return { policy, unpaused, revision: this.#revision }
   }
 }
 

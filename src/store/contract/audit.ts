@@ -37,8 +37,20 @@ export interface AuditQuery {
   /** Only this tenant's changes; null: all. */
   readonly tenant: string | null
   readonly limit: number
+  /** Only changes of this author; absent or null: all. */
+  readonly who?: string | null
+  /** Only changes by this operation; absent or null: all. */
+  readonly action?: string | null
+  /** Only changes whose subject begins with this; absent or null: all. */
+  readonly subject?: string | null
+  /** Only changes from then on, epoch ms; absent or null: all. */
+  readonly sinceMs?: number | null
+  /** Only changes before then, epoch ms; absent or null: all. */
+  readonly untilMs?: number | null
 }
 
+/** Changes older than this are forgotten, in ms: 90 days. */
+export const AUDIT_KEPT_MS: number = 90 * 86_400_000
 /** The number of changes kept. The store forgets the oldest, some hundreds at a time. */
 export const AUDIT_KEPT = 100_000
 /** The number of new rows after which the store looks for the oldest. */

@@ -1,3 +1,5 @@
+import type { GuardInForce, Headroom } from '../../policy/limits/limit.ts'
+import type { ShadowTally } from '../../policy/limits/bucket.ts'
 import type { PolicyChange } from '../../policy/limits/override.ts'
 import type { OverrideRecord } from '../../policy/limits/timeline.ts'
 
@@ -27,6 +29,10 @@ export interface LimitTotals {
   /** Permits held by active jobs. */
   readonly active: number
   readonly waiting: number
+  /** Buckets with jobs in their wait lists. */
+  readonly heldKeys: number
+  /** The soonest possible start of the first in one of these lists; null: no job waits, or permits have to return. */
+  readonly nextStartUs: number | null
 }
 
 /** A change of a limit while it runs, for all keys or for one. */
@@ -47,4 +53,35 @@ export interface OverrideRequest {
 /** An override or a pause on record. */
 export interface Override extends OverrideRecord {
   readonly limit: string
+}
+
+/** The present state of one bucket. */
+export interface BucketReport {
+  readonly limit: string
+  readonly key: string
+  /** The owner, for a limit of scope `worker`; null: no worker has used it yet; absent: all workers share it. */
+  readonly worker?: number | null
+  /** Units that could start now; ≥ 0. */
+  readonly available: number
+  /** Units owed beyond the budget; ≥ 0. */
+  readonly debt: number
+  readonly capacity: number
+  /** Permits held by active jobs. */
+  readonly active: number
+  /** Jobs that wait in lanes of this bucket. */
+  readonly waiting: number
+  /** The possible start of the first in its wait list; null: no job waits, or a permit has to return. */
+  readonly nextStartUs: number | null
+  /** The earliest instant by which all waiting jobs can have started; null: unknown. */
+  readonly drainedUs: number | null
+  /** The budget reserved for urgent jobs; absent: none. */
+  readonly headroom?: Headroom
+  /** The name of the backend that keeps it; absent: the store does. */
+  readonly backend?: string
+  /** The guard in force; absent: none. */
+  readonly guard?: GuardInForce
+  /** Of a limit in shadow mode: its tally, and how long a start would wait now; absent: it is enforced. */
+  readonly shadow?: ShadowTally & { readonly waitUs: number | null }
+  /** The overrides and pauses in force for it. */
+  readonly overrides: readonly Override[]
 }

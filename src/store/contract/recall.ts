@@ -1,7 +1,9 @@
 import type { FlowNews } from '../../jobs/flow.ts'
 
-/** Changes that a claim has read. By them starts that were granted ahead before may have to go back. */
+/** News of a claim for others. By its changes of limits, starts that were granted ahead before may have to go back. */
 export interface Recall {
+  /** Lanes of queues that others serve stand in a wait list whose time it has changed: they claim too. Absent: none. */
+  readonly wakesOthers?: true
   /** Grows with every change of a limit. */
   readonly generation?: number
   /** Buckets under a penalty, of those that the claim read for its decision or as `holds`. */

@@ -1,13 +1,18 @@
-import type { FlowNews, FlowPlace } from '../../jobs/flow.ts'
+import type { FlowNews } from '../../jobs/flow.ts'
 import type { JobState } from '../../jobs/job-state.ts'
-import type { GrantedJob, NewJob, JobRecord, JobQuery, Occurrence } from '../../jobs/job.ts'
+import type { GrantedJob, NewJob, JobRecord, Occurrence } from '../../jobs/job.ts'
 import type { Settlement, SettleResult } from '../../jobs/settlement.ts'
 import type { ScheduleNews } from '../../jobs/schedule.ts'
-import type { GuardInForce, Headroom, LimitDefinition } from '../../policy/limits/limit.ts'
+import type { ElsewhereTerms, WantedStart } from '../../policy/admission/elsewhere.ts'
+import type { LimitDefinition } from '../../policy/limits/limit.ts'
+import type { ChangeJobs } from './change-jobs.ts'
+import type { FindJobs } from './find-jobs.ts'
+import type { HasBudgets } from './budgets.ts'
 import type { Flows } from './flows.ts'
-import type { KeyCount, KeyQuery, LimitTotals, Override, OverrideRequest } from './limits.ts'
-import type { BucketBacklog, CalibrationReport, Explanation, Released, Sustained, Throttled } from './waits.ts'
+import type { BucketReport, KeyCount, KeyQuery, LimitTotals, Override, OverrideRequest } from './limits.ts'
+import type { BucketBacklog, CalibrationReport, Closed, Explanation, Released, Sustained, Throttled } from './waits.ts'
 import type { AuditLog } from './audit.ts'
+import type { SeriesRecords } from './series.ts'
 import type { QueueRecords } from './queues.ts'
 import type { CancelledRun, Recall } from './recall.ts'
 import type { ReleasedClaims, RemoteClaim, Taker } from './remote-claims.ts'
@@ -15,6 +20,7 @@ import type { JobDetails, RemoteJobs } from './remote-jobs.ts'
 import type { WorkerRecords } from './workers.ts'
 import type { Schedules } from './schedules.ts'
 import type { SetAside } from './set-aside.ts'
+import type { Settings } from './settings.ts'
 import type { UnknownKind } from './known-tasks.ts'
 import type { Unresolved, UnresolvedKind } from './unresolved.ts'
 
@@ -24,7 +30,22 @@ import type { Unresolved, UnresolvedKind } from './unresolved.ts'
  * milliseconds.
  */
 export interface Store
-  extends Jobs, Claims, Flows, Limits, Schedules, Workers, RemoteJobs, WorkerRecords, QueueRecords, AuditLog, Settings {
+  extends
+    Jobs,
+    FindJobs,
+    ChangeJobs,
+    Claims,
+    Flows,
+    Limits,
+    Schedules,
+    Workers,
+    RemoteJobs,
+    WorkerRecords,
+    QueueRecords,
+    AuditLog,
+    SeriesRecords,
+    Settings,
+    HasBudgets {
   /** The name of the backend for messages: `sqlite`. */
   readonly backend: string
   /** `watch` also reports the commits of this process that let jobs start. */
@@ -52,14 +73,6 @@ export interface Store
   readonly pending: boolean
 }
 
-/** Settings of a server: JSON text by name. */
-export interface Settings {
-  /** Stores a setting; null deletes it. */
-  keepSetting(name: string, value: string | null): Promise<void>
-  /** Settings whose names begin with the prefix. */
-  settings(prefix: string): Promise<readonly { readonly name: string; readonly value: string }[]>
-}
-
 /** The possible change: new work, a request to cancel a job, the end of a job, or anything. */
 export type Change = 'work' | 'cancelled' | 'ended' | 'any'
 
@@ -83,8 +96,8 @@ export interface Jobs {
   enqueue(jobs: readonly NewJob[], tx?: unknown): Promise<Enqueued[]>
   /** One job by its id. */
   get(id: string): Promise<JobRecord | null>
-  /** Jobs by state, queue and task, newest first. */
-  list(query: JobQuery): Promise<JobRecord[]>
+  /** Those of these jobs that have ended, or are not stored. */
+  ended(ids: readonly string[]): Promise<readonly string[]>
   /**
    * Ends a job that has not ended. An active one is only marked: its worker learns it from the answer or a heartbeat.
    */
@@ -152,6 +165,10 @@ export interface Limits {
    */
   calibrate(limit: string, key: string, told: CalibrationReport, worker?: number): Promise<boolean>
   /**
+   * Makes the wait lists of buckets due, and forgets what their backend refused: it may have changed its mind.
+   */
+  reopen(buckets: readonly Omit<BucketUse, 'weight'>[]): Promise<void>
+  /**
    * Corrects a charge: positive units are taken, into debt if need be; negative ones return. `worker`: the worker that
    * was charged.
    */
@@ -166,6 +183,8 @@ export interface Limits {
   throttled(rows: number): Promise<Throttled>
   /** A page of a limit's shared budgets, by the jobs in their wait lists, or by key. */
   limitKeys(query: KeyQuery): Promise<readonly KeyCount[]>
+  /** Ids of the first jobs in the wait list of one budget, by priority and age; its lanes may take turns. */
+  waitList(limit: string, key: string, rows: number): Promise<readonly string[]>
   /** Totals over the shared budgets of each of these limits; none for a limit that was never used. */
   limitTotals(limits: readonly string[]): Promise<readonly LimitTotals[]>
   /** The jobs that wait for each bucket of a limit, or for the one of a key; null: the limit is not defined. */
@@ -186,8 +205,9 @@ export interface Workers {
   /**
    * Registers this process as a worker of these queues; claims use the returned number.
    * @param tasks the tasks that it lists: the store hands it no other job. Absent: it takes any.
+   * @param about its description of itself as JSON text
    */
-  join(queues: readonly string[], leaseUs: number, tasks?: readonly string[]): Promise<number>
+  join(queues: readonly string[], leaseUs: number, tasks?: readonly string[], about?: string): Promise<number>
   /** Extends the leases of a worker's active jobs; returns which of them were cancelled or belong to others now. */
   heartbeat(worker: number, runs: readonly Run[], leaseUs: number): Promise<Beat>
   /** The active jobs of a worker that a caller asked to cancel (`seq`). */
@@ -262,6 +282,8 @@ export interface ClaimRequest {
   readonly remote?: boolean
   /** Grants starts due within so many µs too, each for its own instant. Absent: what may start now. Not with `remote`. */
   readonly aheadUs?: number
+  /** The process's knowledge about the backends that keep budgets. Absent: it has none. */
+  readonly elsewhere?: ElsewhereTerms
   /** Buckets of starts held since earlier claims: the answer names the closed ones. Absent: none. */
   readonly holds?: readonly Omit<BucketUse, 'weight'>[]
   /** A UUID stored with the jobs that this claim starts, for `releaseClaims`; only with `remote`. */
@@ -296,6 +318,8 @@ export interface Claim extends Recall {
   readonly unknown?: readonly UnknownKind[]
   /** Changes of flows by jobs that were rejected. */
   readonly flows: readonly FlowNews[]
+  /** Starts for whose units the process has to ask backends; absent: none. Their jobs wait. */
+  readonly wanted?: readonly WantedStart[]
   /** The decision's clock. */
   readonly nowUs: number
   /** The number of lanes examined: the cost of a claim. */
@@ -306,31 +330,6 @@ export interface Claim extends Recall {
   readonly sustained: readonly Sustained[]
   /** Buckets that no job waits for any more. */
   readonly released: readonly Released[]
-}
-
-/** A bucket in whose wait list a first lane now stands. */
-export interface Closed {
-  readonly limit: string
-  readonly key: string
-  /** The owner, for a limit of scope `worker`; absent: all workers share it. */
-  readonly worker?: number
-  readonly queue: string
-  /** Units that the refused head needs. */
-  readonly wanted: number
-  /** Jobs that this bucket admitted in the same claim. */
-  readonly granted: number
-  /** Their cost. */
-  readonly grantedUnits: number
-  /** Lanes whose heads it refused. Each counts as one job, which is not counted again when it starts. */
-  readonly deferred: number
-  /** All jobs in its wait list, not only the lanes' heads; counted up to 1,000. */
-  readonly waiting: number
-  /** The next possible start; null: a permit has to return first. */
-  readonly nextAtUs: number | null
-  /** False: the limit is not declared, and nothing starts before it is. */
-  readonly defined: boolean
-  /** The refused head, if the limit is not declared. */
-  readonly refused?: { readonly task: string; readonly flow?: FlowPlace }
 }
 
 /** A job that was discarded before it could start. */
@@ -362,33 +361,6 @@ export interface Recovered {
   readonly state: JobState
   /** Set: the job ended, and that changed its flow. */
   readonly flow?: FlowNews
-}
-
-/** The present state of one bucket. */
-export interface BucketReport {
-  readonly limit: string
-  readonly key: string
-  /** The owner, for a limit of scope `worker`; null: no worker has used it yet; absent: all workers share it. */
-  readonly worker?: number | null
-  /** Units that could start now; ≥ 0. */
-  readonly available: number
-  /** Units owed beyond the budget; ≥ 0. */
-  readonly debt: number
-  readonly capacity: number
-  /** Permits held by active jobs. */
-  readonly active: number
-  /** Jobs that wait in lanes of this bucket. */
-  readonly waiting: number
-  /** The possible start of the first in its wait list; null: no job waits, or a permit has to return. */
-  readonly nextStartUs: number | null
-  /** The earliest instant by which all waiting jobs can have started; null: unknown. */
-  readonly drainedUs: number | null
-  /** The budget reserved for urgent jobs; absent: none. */
-  readonly headroom?: Headroom
-  /** The guard in force; absent: none. */
-  readonly guard?: GuardInForce
-  /** The overrides and pauses in force for it. */
-  readonly overrides: readonly Override[]
 }
 
 /** The result of a heartbeat (`seq` of active jobs). */

@@ -1,4 +1,5 @@
 /** Reports on waiting jobs and their budgets: the reasons, the counts and the cost. */
+import type { FlowPlace } from '../../jobs/flow.ts'
 import type { JobRecord } from '../../jobs/job.ts'
 import type { BudgetReport } from '../../policy/limits/allowance.ts'
 import type { BucketState } from '../../policy/limits/bucket.ts'
@@ -16,12 +17,17 @@ export interface Explanation {
   readonly fairKey: string | null
   /** The starts of one turn of its lane; 1 for a job without a lane. */
   readonly share: number
-  /** The bucket in whose wait list the job's lane stands. */
-  readonly waitsOn: { readonly limit: string; readonly key: string } | null
+  /** The bucket in whose wait list the job's lane stands, and the backend that keeps it; absent: the store does. */
+  readonly waitsOn: { readonly limit: string; readonly key: string; readonly backend?: string } | null
   /** The part of that bucket's budget reserved for more urgent jobs; null: none. */
   readonly headroom: Headroom | null
   /** The guard of the bucket that it waits for; absent: none. */
   readonly guard?: GuardInForce
+  /**
+   * The bucket that guarantees it a share of the one that it waits for, and from when on (null: when one of its permits
+   * returns); absent: none does.
+   */
+  readonly guarantee?: { readonly limit: string; readonly key: string; readonly fromUs: number | null }
   /**
    * With a limit of scope `worker` among its limits: for each live worker the bucket to wait for (null: none) and until
    * when.
@@ -99,6 +105,31 @@ export interface BucketBacklog {
   /** The lowest and the highest given priority of these jobs; 0 without jobs. */
   readonly lowest: number
   readonly highest: number
+}
+
+/** A bucket in whose wait list a first lane now stands. */
+export interface Closed {
+  readonly limit: string
+  readonly key: string
+  /** The owner, for a limit of scope `worker`; absent: all workers share it. */
+  readonly worker?: number
+  readonly queue: string
+  /** Units that the refused head needs. */
+  readonly wanted: number
+  /** Jobs that this bucket admitted in the same claim. */
+  readonly granted: number
+  /** Their cost. */
+  readonly grantedUnits: number
+  /** Lanes whose heads it refused. Each counts as one job, which is not counted again when it starts. */
+  readonly deferred: number
+  /** All jobs in its wait list, not only the lanes' heads; counted up to 1,000. */
+  readonly waiting: number
+  /** The next possible start; null: a permit has to return first. */
+  readonly nextAtUs: number | null
+  /** False: the limit is not declared, and nothing starts before it is. */
+  readonly defined: boolean
+  /** The refused head, if the limit is not declared. */
+  readonly refused?: { readonly task: string; readonly flow?: FlowPlace }
 }
 
 /** A bucket that no job waits for any more. */

@@ -91,6 +91,8 @@ export interface FlowSignal {
 /** The steps of a workflow flow, for showing. */
 export interface FlowSteps {
   readonly generation: number
+  /** A graph's normal form, JSON text; null for the other kinds. */
+  readonly definition: string | null
   /** Of the newest generation, in the order of their first writing. */
   readonly steps: readonly StepRecord[]
   /** Those that have not ended. */

@@ -10,6 +10,15 @@ export async function bucketId(db: Statements, limit: string, key: string, worke
   return ids[0] as number
 }
 
+/** The ids of the fleet's buckets, which are created if new. */
+export async function bucketIds(
+  db: Statements,
+  names: readonly { readonly limit: string; readonly key: string }[],
+): Promise<number[]> {
+  const uses = JSON.stringify(names.map(({ limit, key }) => [limit, key]))
+  return ((await db.get<[number[]]>('SELECT sluice.own_buckets($1::json)', uses)) as [number[]])[0]
+}
+
 /** A stored bucket, carried over to the limit's current policy. */
 export function bucketOf(limits: Timelines, row: readonly unknown[], { nowUs, wallUs }: Instant): StoredBucket {
   const fields = BUCKET.read(row)

@@ -21,6 +21,8 @@ const CLAIM_OPEN =
 type FirstRow = Pick<ReadSet, 'now' | 'wall' | 'fire' | 'next' | 'unresolved'> & {
   readonly held: boolean
   readonly unknown: readonly (readonly [queue: string, task: string])[]
+  /** The starts by their `seq`. */
+  readonly order: readonly number[]
 }
 
 /**
@@ -39,7 +41,7 @@ export async function claimOpen(context: Context, db: Statements, request: Claim
     return null
   const { generation, nextEndUs } = context.limits
   const known = knownTasks(request.tasks)
-  const [first, ...rows] = await db.all<[...WrittenRow]>(
+  const [first, ...written] = await db.all<[...WrittenRow]>(
     CLAIM_OPEN,
     queues.map(({ queue }) => queue),
     queues.map(({ queue }) => unlimitedLaneKey(queue)),
@@ -59,6 +61,7 @@ export async function claimOpen(context: Context, db: Statements, request: Claim
   if (!first) return null
   const state = JSON.parse(first[5]) as FirstRow
   const [, , , lineUs] = state.next
+  const rows = inOrder(written, state.order)
   context.clock.saw(state.now)
   const ownUs = Math.min(nextFireUs(state), nextDueUs(state.next, state))
   const heldUs = state.held ? state.now + HELD_AGAIN_US : NEVER_US
@@ -83,4 +86,10 @@ export async function claimOpen(context: Context, db: Statements, request: Claim
     released: [],
     ...(state.unknown.length > 0 && { unknown: state.unknown.map(([queue, task]) => ({ queue, task })) }),
   }
+}
+
+/** The server writes the starts of a claim in an order of its own. */
+function inOrder(rows: readonly WrittenRow[], seqs: readonly number[]): WrittenRow[] {
+  const places = new Map(seqs.map((seq, place) => [seq, place]))
+  return rows.toSorted(([a], [b]) => (places.get(a) ?? 0) - (places.get(b) ?? 0))
 }

@@ -3,12 +3,15 @@ import { codeOf, isLost } from '../../database/postgres-error.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
 import type { ScheduleNews } from '../../jobs/schedule.ts'
 import { Admission } from '../../policy/admission/admission.ts'
+import { Elsewhere } from '../../policy/admission/elsewhere.ts'
 import { earlier } from '../../policy/admission/ahead.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import type { Grant, QueueSlots } from '../../policy/admission/queue-slots.ts'
 import { isFull } from '../../policy/admission/refusal.ts'
 import { rank } from '../../policy/admission/turn-order.ts'
-import type { Claim, ClaimRequest, Closed, Rejected } from '../contract/store.ts'
+import { shownQueue } from '../contract/budgets.ts'
+import type { Claim, ClaimRequest, Rejected } from '../contract/store.ts'
+import type { Closed } from '../contract/waits.ts'
 import { newsOf, retentionOf } from './advance.ts'
 import { permitsOf } from '../shared/claim-answer.ts'
 import { admitted, handedOut, takersOf, type WrittenRow } from './claimed.ts'
@@ -208,7 +211,7 @@ interface Decided {
 
 function decide(context: Context, decision: Decision, request: ClaimRequest, read: ReadSet, plan: ReadPlan): Decided {
   const shares = sharesOf(context, decision, request, read)
-  decision.serve(shares)
+  decision.serve(shares, new Elsewhere(request.elsewhere, read.now))
   // A served lane moves behind all that wait, also behind lanes whose turns other processes assigned.
   const turn = Math.max(read.now, context.turns.given, ...(read.lanes ?? []).map((row) => row[7]))
   const admission = new Admission(read.now, turn, shares, decision)
@@ -246,7 +249,7 @@ async function write(
   const { admission, decision, shares } = decided
   const { grants, rejections } = admission
   const { reservations, unfinished } = admission.lateScan
-  const nameOf = (queue: number): string => sharedQueue(context.queues.name(queue))
+  const nameOf = (queue: number): string => shownQueue(sharedQueue(context.queues.name(queue)))
   const told = throttling(nameOf, decision, admission, request.eventWindowUs ?? DEFAULT_EVENT_WINDOW_US)
   const changes = decision.changes()
   let rows: WrittenRow[] = []
@@ -276,13 +279,12 @@ async function write(
   } else await db.script('COMMIT')
   remember(context, decided, read, progress.plan.lanes.length > 0)
   for (const kind of decision.unlistedTasks.unknown()) progress.unknown.set(`${kind.queue} ${kind.task}`, kind)
-  const unknown = [...progress.unknown.values()]
   const rejected = rejectedOf(rejections, rows)
   await skipRejected(context, db, rejected)
   progress.rejected.push(...rejected)
   const fireUs = nextFireUs(await looked(context, db, read, rejected))
-  const left = decided.more || progress.more || unfinished || admission.unfinished
-  const again = left || isFull(rejections) || progress.flows.length > 0
+  const left = decided.more || progress.more || unfinished || isFull(rejections)
+  const again = left || admission.unfinished || progress.flows.length > 0
   const held = progress.plan.skip.length > 0 ? read.now + HELD_AGAIN_US : NEVER_US
   const lineUs = comeUs(nextLineUs(next, read, shares), decided, read.now, request)
   const ownUs = Math.min(fireUs, nextDueUs(next, read))
@@ -300,7 +302,8 @@ async function write(
     ...told,
     ...(request.aheadUs && recallOf(read.generation, decision, pausedOf(read), read.holds ?? [])),
     closed: await namedHeads(db, told.closed),
-    ...(unknown.length > 0 && { unknown }),
+    ...(progress.unknown.size > 0 && { unknown: [...progress.unknown.values()] }),
+    ...decision.elsewhere.written(),
   }
 }
 

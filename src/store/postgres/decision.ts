@@ -1,5 +1,5 @@
 import type { AdmissionSource } from '../../policy/admission/admission-source.ts'
-import { encodeBucket } from '../../policy/limits/bucket.ts'
+import { encodeBucket } from '../../policy/limits/bucket-codec.ts'
 import type { Bucket, Head, Lane, UnlistedJob } from '../../policy/admission/lane.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import { refusesNow, waitsElsewhere, WATCHED_AT_MOST, type WatchedLane } from '../../policy/admission/drop-watch.ts'
@@ -238,19 +238,27 @@ export class Decision extends LanesRead implements AdmissionSource {
     return this.#live.has(name) ? 'elsewhere' : this.#apart.has(name) ? 'apart' : 'nowhere'
   }
 
-  watched(bucket: Bucket): WatchedLane[] {
-    const rows = (this.#read.watched ?? []).filter(([of, , , here]) => of === bucket.id && here)
+  watched(bucket: Bucket, anywhere = false): WatchedLane[] {
+    const rows = (this.#read.watched ?? []).filter(([of, , , here]) => of === bucket.id && (here || anywhere))
     return rows.map(([, need, id]) => ({
       need,
       lane: () => {
         if (this.#rows.has(id)) return this.#lane(id)
-        const refused = rows.filter(([, each]) => refusesNow(bucket, each, this.nowUs)).map(([, , lane]) => lane)
-        throw new ReadMiss('lanes that a bucket drops', (plan) => ({
+        const wanted = bucket.policy?.of ? rows : rows.filter(([, each]) => refusesNow(bucket, each, this.nowUs))
+        throw new ReadMiss('lanes that a bucket watches', (plan) => ({
           ...plan,
-          lanes: [...new Set([...plan.lanes, ...refused])],
+          lanes: [...new Set([...plan.lanes, ...wanted.map(([, , lane]) => lane)])],
         }))
       },
     }))
+  }
+
+  needsElsewhere(bucket: Bucket): number[] {
+    const rows = (this.#read.watched ?? []).filter(([of]) => of === bucket.id)
+    return this.needsOf(
+      bucket,
+      rows.map(([, need, id]) => [need, id]),
+    )
   }
 
   isWatched(bucket: Bucket): boolean {

@@ -13,6 +13,7 @@ import { usesText, weightsText } from './lane-key.ts'
 import { recordQueuesOf } from './queues.ts'
 import { READ_GIVE_UP_MS, whenReachable } from './retry-connection.ts'
 import { STATE } from '../shared/state.ts'
+import type { Reaching } from '../shared/stored-bucket.ts'
 import { inOrder, NEW_JOB, TERMS } from './sql/fields.ts'
 import type { Notifier } from './watch.ts'
 
@@ -166,7 +167,7 @@ function termsOf({ leaseUs, timeoutUs, deadLetter, pending }: JobTerms): unknown
  * The highest headroom threshold among a job's limits that its priority reaches; null: none, or priorities have never
  * aged here.
  */
-export function reachedBy({ limits }: Context, { uses, priority }: Pick<NewJob, 'uses' | 'priority'>): number | null {
+export function reachedBy({ limits }: Context, { uses, priority }: Reaching): number | null {
   let reached: number | null = null
   if (limits.ageing === NO_AGEING) return reached
   for (const { limit, key } of uses) {

@@ -5,6 +5,7 @@ import { PostgresDatabase, type Statements } from '../../database/postgres.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import type { SettleResult, Settlement } from '../../jobs/settlement.ts'
 import type { Registration, RemoteWorker } from '../contract/workers.ts'
+import { withoutTickets } from '../contract/budgets.ts'
 import type { Change, Claim, ClaimRequest, Enqueued, Store, Retention } from '../contract/store.ts'
 import { Batch } from './batch.ts'
 import { claim } from './claim.ts'
@@ -30,7 +31,8 @@ import type { TestClock } from './store-clock.ts'
 import { drainArrivals } from './drain-arrivals.ts'
 import { batchEnqueues, enqueueWithin } from './enqueue.ts'
 import { type Reading, readAsync } from '../shared/reading.ts'
-import { type Drive, SharedVerbs } from '../shared/verbs.ts'
+import type { Drive } from '../shared/drive.ts'
+import { SharedVerbs } from '../shared/verbs.ts'
 import { pruneOverrides, setAgeing } from '../shared/limits.ts'
 import { accessOf, endOverdue } from './shared-sql.ts'
 import { unresolvedIn } from './unresolved.ts'
@@ -182,6 +184,7 @@ export class PostgresStore extends SharedVerbs implements Store {
 
   async claim(request: () => ClaimRequest): Promise<Claim> {
     const claimed = await this.#unreadable.around(() => claim(this.#context, request))
+    if (claimed.wakesOthers) this.#notifier.notify('work')
     if (claimed.rejected.length === 0) {
       if (claimed.flows.length > 0) this.#notifier.notify('work')
       return claimed
@@ -238,7 +241,7 @@ export class PostgresStore extends SharedVerbs implements Store {
 
   registerWorker: Store['registerWorker'] = async (worker) => (await this.#registering.add([worker]))[0] as Registration
 
-  queueCounts: Store['queueCounts'] = (queue) => this.#read((db) => queueCounts(db, queue))
+  queueCounts: Store['queueCounts'] = async (queue) => withoutTickets(await this.#read((db) => queueCounts(db, queue)))
   /** Without retries: callers also use it to check whether the server answers. */
   override settings: Store['settings'] = (prefix) =>
     this.#context.db.session((db) => readAsync(settings(accessOf(this.#context, db), prefix)))
@@ -253,7 +256,7 @@ export class PostgresStore extends SharedVerbs implements Store {
     )
   leave: Store['leave'] = (worker) => this.#change((db) => readAsync(leave(accessOf(this.#context, db), worker)))
 
-  protected notify(change: 'cancelled' | 'ended'): void {
+  protected notify(change: 'cancelled' | 'ended' | 'work'): void {
     this.#notifier.notify(change)
   }
 
@@ -262,6 +265,10 @@ export class PostgresStore extends SharedVerbs implements Store {
     if (how === 'read' || how === 'keep') return this.#read(run)
     if (how === 'look') return this.#look(run)
     if (how === 'change') return this.#persist(run)
+    if (how === 'take') {
+      await this.#endOverdue()
+      return this.#transaction(run)
+    }
     if (how === 'adjust') await this.#endOverdue()
     return this.#change(run)
   }

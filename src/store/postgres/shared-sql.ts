@@ -5,11 +5,12 @@ import { readAsync } from '../shared/reading.ts'
 import type { Access } from '../shared/sql.ts'
 import { advance } from './advance.ts'
 import { announce, rejoin } from './announce.ts'
-import { bucketId } from './buckets.ts'
+import { bucketId, bucketIds } from './buckets.ts'
 import { countPermits, writeLimit } from './change-limit.ts'
 import { type Context, readClock } from './context.ts'
 import { currentLimits, readAll } from './limit-timelines.ts'
 import { sharedQueue } from './own.ts'
+import { rehome } from './rehome.ts'
 import { lockQueue, recordQueues, setQueue } from './queues.ts'
 import { tellEnds } from '../shared/workflows/tell.ts'
 import type { FlowNews } from '../../jobs/flow.ts'
@@ -27,6 +28,9 @@ export function accessOf(context: Context, db: Statements): Access {
     now: () => readClock(context, db),
     queueName: (stored) => sharedQueue(stored as string),
     queues: (test) => test('queue'),
+    // The stored text is JSON without spaces, so that the beginning of a pair stands nowhere else in it.
+    needs: (limit, key, place) =>
+      `strpos(uses, ${place(key === null ? `${JSON.stringify([limit]).slice(0, -1)},` : JSON.stringify([limit, key]))}) > 0`,
     limitName: (stored) => stored,
     setQueue: (queue, column, value) => setQueue(db, queue, column, value),
     recordQueues: () => recordQueues(context, db),
@@ -46,12 +50,14 @@ export function accessOf(context: Context, db: Statements): Access {
     insertMembers: (members) => insertMembers(context, db, members),
     leaveLanes: (seqs) => announce(db, seqs),
     rejoin: (seq, instant) => rejoin(db, seq, instant),
+    rehome: (seqs, to) => rehome(context, db, seqs, to),
     endInFlow: (seq) => endInFlow(context, db, seq),
     reopen: (seq) => db.run('SELECT sluice.reopen($1::bigint)', seq),
     ownOf: 'b.limit_name = $1 AND b.worker <> 0',
     // With empty lanes, since the bucket counts them too.
     lanesOf: ({ id }) => db.all(LANES_OF, id),
     bucketId: (limit, key, worker) => bucketId(db, limit, key, worker),
+    bucketIds: (names) => bucketIds(db, names),
     lockQueue: (queue) => lockQueue(db, queue),
     unreadable: context.unreadable,
     lockSchedules: () => db.run(`SELECT pg_advisory_xact_lock(hashtext('sluice.schedules'), 0)`),

@@ -45,6 +45,7 @@ function joined(before: Claim, claim: Claim): Claim {
     ...claim,
     looks: before.looks + claim.looks,
     nextWakeUs: wakesUs.length === 0 ? null : Math.min(...wakesUs),
+    ...((before.wanted ?? claim.wanted) && { wanted: [...(before.wanted ?? []), ...(claim.wanted ?? [])] }),
     closed: [...before.closed, ...claim.closed],
     sustained: [...before.sustained, ...claim.sustained],
     released: [...before.released, ...claim.released],

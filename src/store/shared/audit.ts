@@ -1,4 +1,12 @@
-import { AUDIT_KEPT, AUDIT_PRUNED_EVERY, type AuditEntry, type AuditQuery, type AuditRow } from '../contract/audit.ts'
+import {
+  AUDIT_KEPT,
+  AUDIT_KEPT_MS,
+  AUDIT_PRUNED_EVERY,
+  type AuditEntry,
+  type AuditQuery,
+  type AuditRow,
+} from '../contract/audit.ts'
+import { isStorable } from '../../base/text.ts'
 import { column, columns, texts } from './columns.ts'
 import type { Reading } from './reading.ts'
 import { type Access, all, get, run } from './sql.ts'
@@ -11,17 +19,23 @@ const AUDIT = columns({
 
 const INSERT =
   'INSERT INTO sluice.audit (at, who, tenant, action, subject, detail) VALUES ($1, $2, $3, $4, $5, $6) RETURNING id'
-const NEWEST_FIRST = `SELECT ${AUDIT.list} FROM sluice.audit WHERE id < $1 AND ($2::text IS NULL OR tenant = $2) ORDER BY id DESC LIMIT $3`
+const NEWEST_FIRST = `SELECT ${AUDIT.list} FROM sluice.audit WHERE id < $1 AND ($2::text IS NULL OR tenant = $2)
+  AND ($4::text IS NULL OR who = $4) AND ($5::text IS NULL OR action = $5) AND ($6::text IS NULL OR starts_with(subject, $6))
+  AND ($7::bigint IS NULL OR at >= $7) AND ($8::bigint IS NULL OR at < $8) ORDER BY id DESC LIMIT $3`
+const FORGET = 'DELETE FROM sluice.audit WHERE id <= $1 OR at < $2'
 
 /** Records one change, and forgets the oldest. */
 export function* audit({ db }: Access, { atMs, who, tenant, action, subject, detail }: AuditEntry): Reading<void> {
   const row = yield* get<[number]>(db, INSERT, Math.round(atMs), who, tenant, action, subject, detail)
   const [id] = row as [number]
-  if (id % AUDIT_PRUNED_EVERY === 0) yield* run(db, 'DELETE FROM sluice.audit WHERE id <= $1', id - AUDIT_KEPT)
+  if (id % AUDIT_PRUNED_EVERY === 0) yield* run(db, FORGET, id - AUDIT_KEPT, Math.round(atMs) - AUDIT_KEPT_MS)
 }
 
 /** Recorded changes, newest first. */
-export function* auditTrail({ db }: Access, { before, tenant, limit }: AuditQuery): Reading<AuditRow[]> {
-  const rows = yield* all(db, NEWEST_FIRST, before ?? Number.MAX_SAFE_INTEGER, tenant, limit)
+export function* auditTrail({ db }: Access, query: AuditQuery): Reading<AuditRow[]> {
+  const { before, tenant, limit, who = null, action = null, subject = null, sinceMs = null, untilMs = null } = query
+  if (![who, action, subject].every((text) => isStorable(text ?? ''))) return []
+  const first = before ?? Number.MAX_SAFE_INTEGER
+  const rows = yield* all(db, NEWEST_FIRST, first, tenant, limit, who, action, subject, sinceMs, untilMs)
   return rows.map(AUDIT.read)
 }

@@ -55,6 +55,19 @@ export function calibrate(
   return change(access, limit, key, worker, calibrateTo(report))
 }
 
+/** Makes the wait lists of buckets due, and forgets what their backend refused. */
+export function* reopen(
+  access: Access,
+  buckets: readonly { readonly limit: string; readonly key: string }[],
+): Reading<void> {
+  const ids: number[] = []
+  for (const { limit, key } of buckets) ids.push(yield* ask(() => access.bucketId(limit, key, FLEET)))
+  yield* changeBuckets(access, ids, ({ state }) => {
+    delete state.allowance
+    return 'yes'
+  })
+}
+
 function* change(access: Access, limit: string, key: string, worker: number, how: BucketChange): Reading<boolean> {
   const owner = ownerOf(yield* ask(() => access.limits()), limit, key, worker)
   const id = yield* ask(() => access.bucketId(limit, key, owner))

@@ -1,4 +1,4 @@
-import { encodeBucket } from '../../policy/limits/bucket.ts'
+import { encodeBucket } from '../../policy/limits/bucket-codec.ts'
 import type { Instant } from '../../jobs/series.ts'
 import { ask, type Reading } from './reading.ts'
 import { type Access, all, now, run, type SqlValue } from './sql.ts'

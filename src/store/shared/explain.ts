@@ -1,6 +1,7 @@
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import { keptBack } from '../../policy/limits/headroom.ts'
-import { guardInForce } from '../../policy/limits/limit.ts'
+import { outsideUntil } from '../../policy/limits/guarantee.ts'
+import { type Guarantee, guardInForce } from '../../policy/limits/limit.ts'
 import type { BucketUse } from '../contract/store.ts'
 import { type Explanation, firstOf, type WorkerWait } from '../contract/waits.ts'
 import { get } from './get.ts'
@@ -39,6 +40,7 @@ const WAIT = columns({
 const AHEAD = `SELECT (SELECT count(*) FROM sluice.jobs a WHERE a.lane = j.lane AND a.state = 1 AND a.priority > $2)
   + (SELECT count(*) FROM sluice.jobs a WHERE a.lane = j.lane AND a.state = 1 AND a.priority = $2 AND a.seq < $1)
   FROM sluice.jobs j WHERE j.seq = $1`
+const MAX_PRIORITY = 100
 const LIMITED = `SELECT name, limits, limit_name FROM sluice.queues WHERE limit_name IS NOT NULL OR limits <> '[]'`
 
 /** Explains why a job waits: its lane's bucket, its place, and its possible start. */
@@ -82,6 +84,7 @@ export function* explain(access: Access, id: string): Reading<Explanation | null
   const outlooks = yield* outlooksOf(access, waiting, buckets, costs, nowUs)
   const bucket = laneState === LANE.waiting ? buckets.find((each) => each.id === stored.bucket) : undefined
   const guard = bucket?.policy && guardInForce(bucket.policy)
+  const backend = bucket?.policy?.backend
   const expectedStartUs = latest(outlooks)
   const only = outlooks.length === 1 ? outlooks[0] : undefined
   const overrides = bucket ? overridesOf(limits, bucket.limit, bucket.key) : []
@@ -89,13 +92,21 @@ export function* explain(access: Access, id: string): Reading<Explanation | null
     ({ untilUs }) => untilUs !== null && (expectedStartUs === null || untilUs < expectedStartUs),
   )
   // A job that its budget would admit now waits for a free slot, and the length of that wait is unknown.
-  const isExact = only?.exact === true && staff.served && staff.known && !changes && (expectedStartUs ?? 0) > nowUs
+  const isExact =
+    backend === undefined &&
+    !buckets[0]?.policy?.reserve &&
+    only?.exact === true &&
+    staff.served &&
+    staff.known &&
+    !changes &&
+    (expectedStartUs ?? 0) > nowUs
   return {
     ...waits,
     untilUs: isPaused(overrides) ? pausedUntilUs(overrides) : waits.untilUs,
     overrides,
-    waitsOn: bucket ? { limit: bucket.limit, key: bucket.key } : null,
+    waitsOn: bucket ? { limit: bucket.limit, key: bucket.key, ...(backend !== undefined && { backend }) } : null,
     ...(guard && { guard }),
+    ...(bucket && guaranteeOf(bucket, buckets, costs, nowUs)),
     headroom: bucket?.policy && keptBack(bucket.policy, job.priority) > 0 ? (bucket.policy.headroom ?? null) : null,
     linePosition: only?.place ?? null,
     expectedStartUs,
@@ -112,8 +123,11 @@ function* outlooksOf(
   nowUs: number,
 ): Reading<Outlook[]> {
   const outlooks: Outlook[] = []
-  for (const [i, bucket] of buckets.entries()) {
-    const job = { ...waiting, units: costs[i] ?? 1 }
+  for (const [i, each] of buckets.entries()) {
+    const isAssured = each.policy !== null && guaranteeOf(each, buckets, costs, nowUs) !== null
+    // A start within a guarantee may take the units that others must leave.
+    const bucket = isAssured && each.policy ? { ...each, policy: { ...each.policy, reserve: 0 } } : each
+    const job = { ...waiting, units: costs[i] ?? 1, ...(isAssured && { given: MAX_PRIORITY }) }
     outlooks.push(
       buckets.length === 1
         ? yield* outlookOfWaitList(access, job, bucket, nowUs)
@@ -121,6 +135,21 @@ function* outlooksOf(
     )
   }
   return outlooks
+}
+
+/** The bucket that guarantees a job a share of a common one, and from when on; null: none does. */
+function guaranteeOf(
+  common: StoredBucket,
+  buckets: readonly StoredBucket[],
+  costs: readonly number[],
+  nowUs: number,
+): Pick<Explanation, 'guarantee'> | null {
+  const i = buckets.findIndex(({ policy }) => policy?.of?.limit === common.limit)
+  const bucket = buckets[i]
+  if (!bucket?.policy?.of) return null
+  const { limit, key, state, active, policy } = bucket
+  const fromUs = outsideUntil(policy.of as Guarantee, state, active, nowUs, costs[i] ?? 1) ?? nowUs
+  return { guarantee: { limit, key, fromUs: fromUs === Infinity ? null : fromUs } }
 }
 
 /** Every bucket must admit a job, so the last one decides; null: a permit has to return first. */

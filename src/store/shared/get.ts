@@ -1,8 +1,8 @@
 import type { JobState } from '../../jobs/job-state.ts'
-import type { JobQuery, JobRecord } from '../../jobs/job.ts'
+import type { JobRecord } from '../../jobs/job.ts'
 import { jobRecord, recordColumns } from './job-record.ts'
 import type { Reading } from './reading.ts'
-import { type Access, all, get as first, isUuid, type SqlValue } from './sql.ts'
+import { type Access, all, get as first, isUuid } from './sql.ts'
 import { STATE } from './state.ts'
 
 const RECORD = { id: recordColumns('id'), key: recordColumns('key') }
@@ -17,24 +17,14 @@ export function* get({ db, laneKey, queueName }: Access, id: string): Reading<Jo
   return row ? jobRecord(read(row), queueName) : null
 }
 
-/** Jobs by state, queue, task and age, newest first; those of one flow in its order. */
-export function* list({ db, laneKey, queueName, queues }: Access, query: JobQuery): Reading<JobRecord[]> {
-  const values: SqlValue[] = []
-  const place = (value: SqlValue): string => `$${values.push(value)}`
-  const where = [`seq < ${place(query.before ?? Number.MAX_SAFE_INTEGER)}`]
-  const { states, queue, task, flow } = query
-  if (states) where.push(shownIn(states))
-  if (queue !== undefined) where.push(queues((name) => `${name} = ${place(queue)}`))
-  if (task !== undefined) where.push(`task = ${place(task)}`)
-  if (flow !== undefined) {
-    const id = place(isUuid(flow) ? flow : null)
-    where.push(`flow = (SELECT f.seq FROM sluice.flows f WHERE f.id = ${id}::uuid)`)
-    where.push(`node > ${place(query.afterNode ?? -1)}`)
-  }
-  const order = `ORDER BY ${flow === undefined ? 'seq DESC' : 'node'} LIMIT ${place(query.limit ?? 100)}`
-  const record = RECORD[laneKey]
-  const select = `SELECT ${record.list} FROM sluice.jobs j WHERE ${where.join(' AND ')} ${order}`
-  return (yield* all(db, select, ...values)).map((row) => jobRecord(record.read(row), queueName))
+const ENDED = `SELECT e.value ->> 0 FROM json_array_elements($1::json) e LEFT JOIN sluice.jobs j ON j.id = (e.value ->> 0)::uuid
+  WHERE j.state IS NULL OR j.state IN (${STATE.completed}, ${STATE.cancelled}, ${STATE.discarded})`
+
+/** Those of these jobs that have ended, or are not stored. */
+export function* ended({ db }: Access, ids: readonly string[]): Reading<string[]> {
+  const asked = ids.filter(isUuid)
+  const rows = asked.length === 0 ? [] : yield* all<[string]>(db, ENDED, JSON.stringify(asked.map((id) => [id])))
+  return [...ids.filter((id) => !isUuid(id)), ...rows.map(([id]) => id)]
 }
 
 /**

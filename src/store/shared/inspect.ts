@@ -2,19 +2,27 @@ import { NEVER_US } from '../../policy/admission/lane.ts'
 import { type BucketState, view } from '../../policy/limits/bucket.ts'
 import { belowHeadroom } from '../../policy/limits/headroom.ts'
 import { guardInForce, type LimitPolicy } from '../../policy/limits/limit.ts'
+import { shadowWaitUs } from '../../policy/limits/shadow.ts'
 import { expectedStartUs } from '../../policy/limits/start-time.ts'
-import type { Override } from '../contract/limits.ts'
-import type { BucketReport } from '../contract/store.ts'
+import type { BucketReport, Override } from '../contract/limits.ts'
 import { loadBuckets, OF_THE_FLEET } from './buckets.ts'
 import { isPaused, overridesOf, pausedUntilUs } from './overrides.ts'
 import { ask, type Reading } from './reading.ts'
-import { type Access, get, now } from './sql.ts'
+import { type Access, all, now } from './sql.ts'
 import { LANE, STATE } from './state.ts'
 import type { StoredBucket } from './stored-bucket.ts'
 import type { Timelines } from './timelines.ts'
 
-/** The weights and the given priorities of the jobs in a bucket's wait list. */
-type WeightsRow = readonly [mean: number, least: number, most: number, lowest: number, highest: number]
+/** The number, the weights and the given priorities of the jobs in a bucket's wait list. */
+type WaitingRow = [
+  bucket: number,
+  count: number,
+  mean: number,
+  least: number,
+  most: number,
+  lowest: number,
+  highest: number,
+]
 
 /** Bounds the sample of a deep backlog, since reading all of it would cost too much. */
 const WEIGHED_AT_MOST = 10_000
@@ -35,9 +43,11 @@ export function* inspect(access: Access, limit: string, key?: string): Reading<B
     limit,
     key ?? null,
   )
-  const reports: BucketReport[] = []
-  for (const bucket of buckets)
-    reports.push({ ...(yield* report(access, limits, bucket, nowUs)), ...(own && { worker: bucket.worker }) })
+  const waiting = yield* waitingIn(access, buckets)
+  const reports = buckets.map((bucket) => ({
+    ...report(bucket, limits, waiting.get(bucket.id), nowUs),
+    ...(own && { worker: bucket.worker }),
+  }))
   if (key === undefined || reports.length > 0) return reports
   // No start has used the key: the report shows a new bucket.
   const { policy } = timeline.at(key)
@@ -51,25 +61,53 @@ function ofWorkers({ ownOf }: Access): string {
   return `${ownOf} AND ($2::text IS NULL OR b.key = $2) AND b.worker IN (SELECT id FROM sluice.workers) ORDER BY b.worker, b.key`
 }
 
-function* report(access: Access, limits: Timelines, bucket: StoredBucket, nowUs: number): Reading<BucketReport> {
-  const { db, laneKey } = access
-  const inList = `FROM sluice.lanes l CROSS JOIN sluice.jobs j WHERE j.lane = coalesce(l.base, l.${laneKey})
-    AND j.state = ${STATE.available} AND l.bucket = $1 AND l.state = ${LANE.waiting}`
-  const { id, limit, key, policy, state, active } = bucket
-  const [waiting] = (yield* get<[number]>(db, `SELECT count(*) ${inList}`, id)) as [number]
+function report(bucket: StoredBucket, limits: Timelines, waiting: WaitingRow | undefined, nowUs: number): BucketReport {
+  const { limit, key, policy, state, active } = bucket
   const overrides = overridesOf(limits, limit, key)
-  const nextStartUs = nextStartOf(bucket.wakeAtUs, overrides, nowUs)
-  const found = { ...shown(bucket, overrides, nowUs), waiting, nextStartUs }
-  if (!policy || waiting === 0) return found
-  const weights = `SELECT avg(units)::float8, min(units), max(units), min(given), max(given) FROM
-    (SELECT coalesce((j.weights::json ->> (array_position(l.buckets, l.bucket) - 1))::int, 1) AS units,
-     coalesce(j.asked, j.priority) AS given ${inList} LIMIT ${WEIGHED_AT_MOST}) s`
-  const [mean, least, most, lowest, highest] = (yield* get<WeightsRow>(db, weights, id)) as WeightsRow
+  const found = { ...shown(bucket, overrides, nowUs), nextStartUs: nextStartOf(bucket.wakeAtUs, overrides, nowUs) }
+  if (!waiting) return found
+  const [, count, mean, least, most, lowest, highest] = waiting
+  if (!policy) return { ...found, waiting: count }
   // For jobs of different weights only the units are added up, but permits count jobs.
   const even = least === most || policy.concurrency !== null
-  const backlog = even ? { count: waiting, weight: least } : { count: Math.round(waiting * mean), weight: 1 }
+  const backlog = even ? { count, weight: least } : { count: Math.round(count * mean), weight: 1 }
   const met = belowHeadroom({ policy, state }, lowest, highest)
-  return { ...found, drainedUs: expectedStartUs(met.policy, met.state, active, nowUs, backlog) }
+  return { ...found, waiting: count, drainedUs: expectedStartUs(met.policy, met.state, active, nowUs, backlog) }
+}
+
+/** The wait lists of these buckets, by bucket. Lists are read together, but a deep one by itself, and only in part. */
+function* waitingIn({ db, laneKey }: Access, buckets: readonly StoredBucket[]): Reading<Map<number, WaitingRow>> {
+  const inLists = `FROM sluice.lanes l CROSS JOIN sluice.jobs j WHERE j.lane = coalesce(l.base, l.${laneKey})
+    AND j.state = ${STATE.available} AND l.bucket = ANY ($1::bigint[]) AND l.state = ${LANE.waiting}`
+  if (buckets.length === 0) return new Map()
+  const ids = buckets.map(({ id }) => id)
+  const counted = yield* all<[number, number]>(db, `SELECT l.bucket, count(*) ${inLists} GROUP BY l.bucket`, ids)
+  const weights = `SELECT bucket, count(*), avg(units)::float8, min(units), max(units), min(given), max(given) FROM
+    (SELECT l.bucket, coalesce((j.weights::json ->> (array_position(l.buckets, l.bucket) - 1))::int, 1) AS units,
+     coalesce(j.asked, j.priority) AS given ${inLists} LIMIT ${WEIGHED_AT_MOST}) s GROUP BY bucket`
+  const waiting = new Map<number, WaitingRow>()
+  for (const lists of batchesOf(counted)) {
+    const counts = new Map(lists)
+    for (const [id, weighed, ...rest] of yield* all<WaitingRow>(db, weights, [...counts.keys()]))
+      waiting.set(id, [id, counts.get(id) ?? weighed, ...rest])
+  }
+  return waiting
+}
+
+/** Groups wait lists whose jobs can be weighed at once; a deeper list is a group by itself. */
+function batchesOf(lists: readonly [number, number][]): [number, number][][] {
+  const batches: [number, number][][] = []
+  let room = 0
+  for (const list of lists) {
+    const [, count] = list
+    if (count > room) {
+      batches.push([])
+      room = WEIGHED_AT_MOST
+    }
+    batches.at(-1)?.push(list)
+    room -= count
+  }
+  return batches
 }
 
 interface ShownBucket {
@@ -92,7 +130,11 @@ function shown(
   const headroom = policy?.headroom && { headroom: policy.headroom }
   const guard = policy && guardInForce(policy)
   const idle = { waiting: 0, nextStartUs: null, drainedUs: null }
-  return { limit, key, available, debt, capacity, active, ...idle, ...headroom, ...(guard && { guard }), overrides }
+  const tally = state.shadow ?? { delayed: 0, dropped: 0, totalUs: 0, worstUs: 0 }
+  const isShadow = policy?.mode === 'shadow'
+  const shadow = isShadow && { ...tally, waitUs: shadowWaitUs(policy, state, active, nowUs) }
+  const more = { ...headroom, ...(guard && { guard }), ...(shadow && { shadow }) }
+  return { limit, key, available, debt, capacity, active, ...idle, ...more, overrides }
 }
 
 function nextStartOf(wakeAtUs: number | null, overrides: readonly Override[], nowUs: number): number | null {

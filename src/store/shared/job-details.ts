@@ -1,3 +1,4 @@
+import { TICKET } from '../contract/budgets.ts'
 import {
   type DetailsPage,
   type DetailsQuery,
@@ -57,7 +58,8 @@ export function* findDetails(access: Access, query: DetailsQuery): Reading<Detai
 
 function conditionsOf({ queues }: Access, query: DetailsQuery, place: (value: SqlValue) => string): string[] {
   const { states, queue, queuePrefix, queueWithout, task, sinceMs, untilMs } = query
-  const where: string[] = ['true']
+  // Lists of jobs leave tickets out.
+  const where: string[] = [queue === undefined && task === undefined ? `task <> ${place(TICKET)}` : 'true']
   if (states) where.push(shownIn(states))
   if (query.deadLetter) where.push(IN_DEAD_LETTER)
   if (queue !== undefined) where.push(queues((name) => `${name} = ${place(queue)}`))

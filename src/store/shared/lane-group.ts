@@ -13,7 +13,10 @@ export const DEPUTY = '!'
 /** The group of a lane within its wait list: the other buckets that it shares with many lanes. */
 export function overOf(lane: Lane): string {
   if (lane.deputyOf) return DEPUTY
+  // A start within its guarantee does not wait for a deputy without one.
+  const common = new Set(lane.buckets.map(({ policy }) => policy?.of?.limit))
   return lane.buckets
+    .filter(({ limit }) => !common.has(limit))
     .filter((bucket) => bucket !== lane.on && (bucket as StoredBucket).lanes >= SHARED_BY)
     .map((bucket) => bucket.id)
     .sort((a, b) => a - b)

@@ -1,4 +1,6 @@
-import type { Head, Lane } from '../../policy/admission/lane.ts'
+import { Elsewhere } from '../../policy/admission/elsewhere.ts'
+import { comesToBeGuaranteed, waitsElsewhere } from '../../policy/admission/drop-watch.ts'
+import { type Bucket, type Head, type Lane, weightOf } from '../../policy/admission/lane.ts'
 import type { QueueSlots } from '../../policy/admission/queue-slots.ts'
 import { decodeScanCursor } from '../../policy/admission/scan-cursor.ts'
 import { LANE } from './state.ts'
@@ -22,18 +24,36 @@ export abstract class LanesRead {
   readonly lanes: Map<number, Lane> = new Map()
   readonly buckets: Map<number, StoredBucket> = new Map()
   readonly #waitedOn = new Map<Lane, StoredBucket>()
+  /** The starts that need units of a backend. */
+  elsewhere: Elsewhere = new Elsewhere(undefined, 0)
   protected shares: ReadonlyMap<number, QueueSlots> = new Map()
 
   abstract bucket(id: number): StoredBucket
 
-  /** Sets the queues that the decision serves. */
-  serve(shares: readonly QueueSlots[]): void {
+  /** Sets the queues that the decision serves, and what its process knows of backends. */
+  serve(shares: readonly QueueSlots[], elsewhere: Elsewhere): void {
+    this.elsewhere = elsewhere
     this.shares = new Map(shares.flatMap((share) => [[share.queue, share] as const, [share.ownQueue, share] as const]))
   }
 
   /** The bucket in whose wait list a lane stood when the decision began; null: in none. */
   waitedOn(lane: Lane): StoredBucket | null {
     return this.#waitedOn.get(lane) ?? null
+  }
+
+  /**
+   * The units that lanes need of a bucket that will guarantee them a share of the limit that they wait for.
+   * @param rows the stored needs, by lane
+   */
+  protected needsOf(bucket: Bucket, rows: readonly (readonly [need: number, lane: number])[]): number[] {
+    const stored = new Map(rows.map(([need, id]) => [id, need]))
+    const needs = rows.flatMap(([need, id]) => (this.lanes.has(id) ? [] : [need]))
+    for (const lane of this.lanes.values()) {
+      if (!waitsElsewhere(lane, bucket) || !comesToBeGuaranteed(lane, bucket)) continue
+      const head = lane.heads[lane.next]
+      needs.push(head ? weightOf(head, lane.buckets.indexOf(bucket), bucket) : (stored.get(lane.id) ?? 1))
+    }
+    return needs
   }
 
   /** Adds a lane that was read. */
@@ -52,6 +72,7 @@ export abstract class LanesRead {
       scanCursor: scanCursor === null ? null : decodeScanCursor(scanCursor),
       changed: false,
     }
+    for (const bucket of lane.buckets) this.elsewhere.met(bucket)
     this.lanes.set(lane.id, lane)
     if (on !== null) this.#waitedOn.set(lane, this.bucket(on))
     return lane

@@ -1,4 +1,6 @@
+import { isStorable } from '../../base/text.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
+import { shownQueue } from '../contract/budgets.ts'
 import type { KeyCount, KeyQuery, LimitTotals } from '../contract/limits.ts'
 import type { Throttled } from '../contract/waits.ts'
 import { column, columns } from './columns.ts'
@@ -13,6 +15,8 @@ const TOTALS = columns({
   keys: column<number>('count(*)'),
   active: column<number>('sum(active)::bigint'),
   waiting: column<number>('sum(waiting)::bigint'),
+  heldKeys: column<number>('sum(CASE WHEN waiting > 0 THEN 1 ELSE 0 END)::bigint'),
+  nextStartUs: column<number | null>('min(CASE WHEN waiting > 0 THEN wake_at END)'),
 })
 const THROTTLED = columns({
   queue: column<string | number>('l.queue'),
@@ -49,15 +53,32 @@ export function* limitKeys(access: Access, { limit, sort, after, rows }: KeyQuer
   return found.map(KEY_COUNT.read)
 }
 
+/** The first jobs in the wait list of one budget, by priority and age. */
+export function* waitList({ db, laneKey }: Access, limit: string, key: string, rows: number): Reading<string[]> {
+  if (!isStorable(limit) || !isStorable(key)) return []
+  const found = yield* all<[string]>(
+    db,
+    `SELECT j.id FROM sluice.buckets b JOIN sluice.lanes l ON l.bucket = b.id CROSS JOIN sluice.jobs j
+     WHERE b.limit_name = $1 AND b.key = $2 AND b.worker = 0 AND l.state = ${LANE.waiting}
+       AND j.lane = coalesce(l.base, l.${laneKey}) AND j.state = ${STATE.available}
+     ORDER BY j.priority DESC, j.seq LIMIT $3`,
+    limit,
+    key,
+    rows,
+  )
+  return found.map(([id]) => id)
+}
+
 /** All budgets of each of these limits together. */
 export function* limitTotals(access: Access, limits: readonly string[]): Reading<LimitTotals[]> {
+  const { nowUs } = yield* now(access)
   const rows = yield* all(
     access.db,
-    `SELECT ${TOTALS.list} FROM (SELECT b.limit_name, b.active, ${waitingIn(access)} AS waiting
+    `SELECT ${TOTALS.list} FROM (SELECT b.limit_name, b.active, b.wake_at, ${waitingIn(access)} AS waiting
      FROM sluice.buckets b WHERE b.limit_name = ANY ($1::text[]) AND b.worker = 0) t GROUP BY limit_name`,
     limits,
   )
-  return rows.map(TOTALS.read)
+  return rows.map(TOTALS.read).map((each) => ({ ...each, nextStartUs: startUs(each.nextStartUs, nowUs) }))
 }
 
 /** Waiting jobs by queue and by the bucket in whose wait list they stand, the longest first. */
@@ -81,12 +102,17 @@ export function* throttled(access: Access, rows: number): Reading<Throttled> {
   return {
     waiting: groups.reduce((sum, { waiting, base }) => sum + (base === null ? waiting : 0), apart),
     rows: groups.slice(0, rows).map(({ queue, limit, key, worker, wakeAtUs, waiting }) => ({
-      queue: access.queueName(queue),
+      queue: shownQueue(access.queueName(queue)),
       ...namesOf({ limit: access.limitName(limit), key, worker }),
       waiting,
-      nextStartUs: wakeAtUs === null || wakeAtUs === NEVER_US ? null : Math.max(wakeAtUs, nowUs),
+      nextStartUs: startUs(wakeAtUs, nowUs),
     })),
   }
+}
+
+/** The possible start of the first in a wait list; null: a permit has to return first. */
+function startUs(wakeAtUs: number | null, nowUs: number): number | null {
+  return wakeAtUs === null || wakeAtUs === NEVER_US ? null : Math.max(wakeAtUs, nowUs)
 }
 
 /** The jobs in the wait list of a bucket `b`. */

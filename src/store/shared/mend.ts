@@ -1,5 +1,5 @@
 /** Sets aside unreadable queues, schedules, lanes and buckets, in rows that both stores have. */
-import { encodeBucket } from '../../policy/limits/bucket.ts'
+import { encodeBucket } from '../../policy/limits/bucket-codec.ts'
 import type { SetAside } from '../contract/set-aside.ts'
 import { areLimits, restoredLimits } from './queue-limits.ts'
 import { ask, type Reading } from './reading.ts'

@@ -1,4 +1,5 @@
 /** Records of queues beside their jobs, and the settings of servers. */
+import { TICKETS } from '../contract/budgets.ts'
 import type { Named, NamesFound, QueueBounds, QueueRecord } from '../contract/queues.ts'
 import { column, columns } from './columns.ts'
 import { ask, type Reading } from './reading.ts'
@@ -22,11 +23,14 @@ const SET = `INSERT INTO sluice.store (name, value) VALUES ($1, $2) ON CONFLICT 
 export function* queues(access: Access): Reading<QueueRecord[]> {
   yield* ask(() => access.recordQueues())
   const rows = yield* all(access.db, `SELECT ${QUEUE.list} FROM sluice.queues ORDER BY name`)
-  return rows.map(QUEUE.read).map((queue) => ({
-    ...queue,
-    paused: Boolean(queue.paused),
-    bounds: queue.bounds === null ? null : (JSON.parse(queue.bounds) as QueueBounds),
-  }))
+  return rows
+    .map(QUEUE.read)
+    .filter(({ name }) => !name.startsWith(TICKETS))
+    .map((queue) => ({
+      ...queue,
+      paused: Boolean(queue.paused),
+      bounds: queue.bounds === null ? null : (JSON.parse(queue.bounds) as QueueBounds),
+    }))
 }
 
 /** Stops or resumes the starts of a queue: no claim that began before continues after it. */
@@ -63,8 +67,8 @@ export function* names(
 ): Reading<NamesFound> {
   if (kind === 'queues') yield* ask(() => access.recordQueues())
   // Names are compared byte by byte, and a slash stands right before 0: the index gives the range.
-  const where = folder === '' ? 'strpos(name, $2) = 0' : 'name > $2 AND name < $4'
-  const values = folder === '' ? ['/', atMost] : [`${folder}/`, atMost, `${folder}0`]
+  const where = folder === '' ? 'strpos(name, $2) = 0 AND strpos(name, $4) = 0' : 'name > $2 AND name < $4'
+  const values = folder === '' ? ['/', atMost, TICKETS] : [`${folder}/`, atMost, `${folder}0`]
   const rows = yield* all<[string | null, number]>(
     access.db,
     `SELECT NULL, count(*) FROM (SELECT ${DISTINCT[kind]} FROM sluice.${kind} WHERE ${where} LIMIT $3) found

@@ -1,5 +1,5 @@
 import type { FlowPlace } from '../../jobs/flow.ts'
-import type { Closed } from '../contract/store.ts'
+import type { Closed } from '../contract/waits.ts'
 import { placeIn } from './stored-flows.ts'
 
 /** A bucket that has closed, with the first job that it refused. */

@@ -1,6 +1,7 @@
 import { isStorable } from '../../base/text.ts'
 import type { JobError } from '../../jobs/job-error.ts'
-import { type BucketState, charge, decodeBucket, newBucket } from '../../policy/limits/bucket.ts'
+import { type BucketState, charge, newBucket } from '../../policy/limits/bucket.ts'
+import { decodeBucket } from '../../policy/limits/bucket-codec.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import { decodeScanCursor } from '../../policy/admission/scan-cursor.ts'
 import type { Failure } from '../contract/remote-jobs.ts'

@@ -42,12 +42,20 @@ export interface FlowAccess {
   insertMembers(members: readonly Member[]): unknown
 }
 
+/** The new queue or priority of waiting jobs; null: unchanged. */
+export interface Rehoming {
+  readonly queue: string | null
+  readonly priority: number | null
+}
+
 /** The parts of a store that shared logic needs. */
 export interface Access extends FlowAccess {
   /** The column of lanes that `jobs.lane` refers to. */
   readonly laneKey: 'id' | 'key'
   /** The condition on `queue` for jobs of the queues whose name passes a test. */
   readonly queues: (test: (name: string) => string) => string
+  /** The condition on `jobs j` for those that need a limit, or its budget of one key. `place` adds values. */
+  needs(limit: string, key: string | null, place: (value: SqlValue) => string): string
   /** The name of the limit of a stored bucket. */
   readonly limitName: (stored: string) => string
   /** Records queues that this process has named and not recorded yet. */
@@ -76,6 +84,8 @@ export interface Access extends FlowAccess {
   readonly ofLimit: string
   /** Makes a job available in its lane, at its old place. The bound on its wait starts again; its expiry stays. */
   rejoin(seq: number, instant: Instant): unknown
+  /** Gives waiting jobs that belong to no flow another queue or another priority. */
+  rehome(seqs: readonly number[], to: Rehoming, nowUs: number): unknown
   /** Applies the end of a job to its flow. */
   endInFlow(seq: number, flow: number, instant: Instant): Answer<FlowNews | undefined>
   /** Reopens the flow of a discarded node that a caller retries: the jobs that its failure cancelled wait again. */
@@ -86,6 +96,8 @@ export interface Access extends FlowAccess {
   lanesOf(bucket: StoredBucket): Answer<readonly (readonly number[])[]>
   /** The id of a bucket, which is created if new. `worker`: its owner; 0: the fleet. */
   bucketId(limit: string, key: string, worker: number): Answer<number>
+  /** The ids of the fleet's buckets, which are created if new, in any order. */
+  bucketIds(names: readonly { readonly limit: string; readonly key: string }[]): Answer<readonly number[]>
   /** Locks a queue, which is recorded if it is new. */
   lockQueue(queue: string): unknown
   /** The id of the host's boot. */
@@ -131,4 +143,6 @@ export function isUuid(id: string): boolean {
 
 /** The tables that both stores empty for tests, beside the jobs. */
 export const EMPTIED: readonly string[] =
-  'lanes buckets limits overrides schedules queues flows flow_edges flow_steps flow_signals drop_watch audit'.split(' ')
+  'lanes buckets permits limits overrides schedules queues flows flow_edges flow_steps flow_signals drop_watch audit series'.split(
+    ' ',
+  )

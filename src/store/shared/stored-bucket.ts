@@ -1,5 +1,7 @@
+import { rulesHere } from '../../policy/admission/elsewhere.ts'
 import type { Bucket } from '../../policy/admission/lane.ts'
-import { decodeBucket, newBucket } from '../../policy/limits/bucket.ts'
+import { newBucket } from '../../policy/limits/bucket.ts'
+import { decodeBucket } from '../../policy/limits/bucket-codec.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import { column, type Columns, columns, numbers, texts } from './columns.ts'
 import { NO_POLICY, type Timeline } from '../../policy/limits/timeline.ts'
@@ -78,12 +80,14 @@ export function bucketOf(
 ): StoredBucket {
   const { id, limit, key, worker, stored, active, lanes, wakeAtUs, deferred, toldUs } = fields
   const inForce = timeline.at(key)
-  const policy = onTheWall(inForce.policy, wallOffsetUs)
+  const policy = onTheWall(rulesHere(inForce.policy), wallOffsetUs)
   const written = stored === null ? null : decodeBucket(stored)
   const state = timeline.carry(key, written, fields.revision, nowUs) ?? newBucket(NO_POLICY, nowUs)
   // Written even without a charge. A bucket that begins empty fills from its first read on. A clock that went back over
   // a reboot is corrected once; otherwise the wait would restart at every read.
-  const changed = written === null ? beginsEmpty(policy) : nowUs < written.atUs
+  // A changed limit makes what its backend said about it void.
+  if (policy?.backend !== undefined && fields.revision !== inForce.revision) delete state.allowance
+  const changed = written === null ? beginsEmpty(policy) : nowUs < written.atUs && policy?.mode !== 'shadow'
   const named = { id, limit, key, worker, policy, revision: inForce.revision }
   const waits = { wakeAtUs, wokeAtUs: wakeAtUs, deferred, toldUs, counted: false }
   return { ...named, state, active, lanes, ...waits, granted: 0, grantedUnits: 0, changed }
@@ -105,4 +109,10 @@ function onTheWall(policy: LimitPolicy | null, wallOffsetUs: () => number): Limi
 
 function beginsEmpty(policy: LimitPolicy | null): boolean {
   return policy?.rule?.kind === 'rate' && policy.rule.startEmpty
+}
+
+/** The parts of a job by which it reaches the reserves of its limits. */
+export interface Reaching {
+  readonly uses: readonly { readonly limit: string; readonly key: string }[]
+  readonly priority: number
 }

@@ -16,7 +16,8 @@ import { type Access, all, get, isUuid, type SqlValue } from './sql.ts'
 
 const FLOW = columns({
   ...numbers('seq', 'state', 'total', 'completed', 'discarded', 'cancelled', 'generation'),
-  ...textsOrNull('name', 'extra', 'key', 'hash', 'error'),
+  ...textsOrNull('name', 'extra', 'key', 'hash', 'error', 'owner'),
+  ownerQueue: column<string | null>('owner_queue'),
   parent: column<string | null>('(SELECT p.id FROM sluice.flows p WHERE p.seq = f.parent)'),
   parentStep: column<string | null>('parent_step'),
   id: column<string>(),
@@ -75,12 +76,22 @@ export function* flows({ db }: Access, query: FlowQuery): Reading<FlowRecord[]> 
   if (query.workflow !== undefined) where.push(`name = $${values.push(query.workflow)}`)
   if (query.workflow !== undefined || query.isWorkflow) where.push(`kind IN ('workflow', 'machine', 'graph')`)
   if (query.key !== undefined) where.push(`key = $${values.push(query.key)}`)
+  if (query.tenant !== undefined) where.push(`owner = $${values.push(query.tenant)}`)
+  if (query.queues && !query.queues.includes('*')) {
+    const of = query.queues.map((queue) =>
+      queue.endsWith('*')
+        ? `starts_with(owner_queue, $${values.push(queue.slice(0, -1))})`
+        : `owner_queue = $${values.push(queue)}`,
+    )
+    where.push(of.length === 0 ? '1 = 0' : `(${of.join(' OR ')})`)
+  }
   const limit = values.push(query.limit ?? 100)
   const wanted = `SELECT ${FLOW.list} FROM sluice.flows f WHERE ${where.join(' AND ')} ORDER BY seq DESC LIMIT $${limit}`
   return (yield* all(db, wanted, ...values)).map(toFlowRecord)
 }
 
 function toFlowRecord(row: readonly unknown[]): FlowRecord {
-  const flow = FLOW.read(row)
-  return { ...flow, state: flowStateName(flow.state), error: flow.error === null ? null : errorOf(flow.error) }
+  const { owner: tenant, ownerQueue: queue, ...flow } = FLOW.read(row)
+  const owner = tenant === null || queue === null ? null : { tenant, queue }
+  return { ...flow, owner, state: flowStateName(flow.state), error: flow.error === null ? null : errorOf(flow.error) }
 }

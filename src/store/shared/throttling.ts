@@ -1,5 +1,7 @@
 import type { Admission } from '../../policy/admission/admission.ts'
 import { type Bucket, type Lane, NEVER_US } from '../../policy/admission/lane.ts'
+import { wakesOthers } from '../../policy/admission/retime.ts'
+import type { QueueService } from '../../policy/admission/wait-list.ts'
 import type { ClosedOn } from './refused-head.ts'
 import type { Recall } from '../contract/recall.ts'
 import type { Released, Sustained } from '../contract/waits.ts'
@@ -10,12 +12,13 @@ import { namesOf } from './stored-bucket.ts'
 interface Decided {
   readonly nowUs: number
   readonly buckets: ReadonlyMap<number, StoredBucket>
+  served(queue: number): QueueService
   /** The bucket in whose wait list the lane stood before; null: in none. */
   waitedOn(lane: Lane): StoredBucket | null
 }
 
 /** A claim's events about buckets that jobs wait for. */
-export interface Throttling {
+export interface Throttling extends Pick<Recall, 'wakesOthers'> {
   readonly closed: readonly ClosedOn[]
   readonly sustained: readonly Sustained[]
   readonly released: readonly Released[]
@@ -57,7 +60,8 @@ export function throttling(
       count(bucket, 0, atUs)
     }
   }
-  return { closed, sustained, released }
+  const others = wakesOthers(admission, (queue) => decision.served(queue))
+  return { closed, sustained, released, ...(others && { wakesOthers: true }) }
 }
 
 /** A bucket of a held start, with its state as stored. */

@@ -1,4 +1,5 @@
 import { type Ageing, NO_AGEING } from '../../policy/admission/ageing.ts'
+import { reserves } from '../../policy/limits/guarantee.ts'
 import type { LimitDefinition, LimitPolicy } from '../../policy/limits/limit.ts'
 import type { OverrideEvent, PolicyChange } from '../../policy/limits/override.ts'
 import { type DefinitionEvent, Timeline } from '../../policy/limits/timeline.ts'
@@ -101,7 +102,7 @@ export class Timelines {
     this.ageing = ageing
     this.#queues = queues
     this.aside = aside
-    this.#timelines = timelines
+    this.#timelines = withReserves(timelines)
     let nextEndUs = Infinity
     for (const timeline of timelines.values()) nextEndUs = Math.min(nextEndUs, timeline.nextEndUs)
     this.nextEndUs = nextEndUs
@@ -137,6 +138,14 @@ export class Timelines {
   names(): string[] {
     return [...this.#timelines.keys()].sort()
   }
+}
+
+/** The limits, of which each that is common to others keeps units for their guarantees. */
+function withReserves(timelines: ReadonlyMap<string, Timeline>): ReadonlyMap<string, Timeline> {
+  const units = reserves([...timelines.values()].map(({ definition }) => definition?.policy))
+  const differ = [...timelines].filter(([name, { reserve }]) => reserve !== (units.get(name) ?? 0))
+  if (differ.length === 0) return timelines
+  return new Map([...timelines, ...differ.map(([name, each]) => [name, each.keeping(units.get(name) ?? 0)] as const)])
 }
 
 /** The definition of every limit. */

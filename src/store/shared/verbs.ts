@@ -3,14 +3,18 @@ import type { Run, Store } from '../contract/store.ts'
 import type { FlowMemory } from '../contract/workflows.ts'
 import { audit, auditTrail } from './audit.ts'
 import { backlog } from './backlog.ts'
-import { calibrate, charge, penalize } from './bucket-change.ts'
+import { budgetsOf } from './budgets/verbs.ts'
+import { calibrate, charge, penalize, reopen } from './bucket-change.ts'
 import { cancel } from './cancel.ts'
 import { cancelFlow } from './cancel-flow.ts'
+import { changeJobs } from './change-jobs.ts'
+import type { Drive } from './drive.ts'
 import { explain } from './explain.ts'
-import { get, list } from './get.ts'
+import { countJobs, list, oldestOf, taskCounts } from './find-jobs.ts'
+import { ended, get } from './get.ts'
 import { inspect } from './inspect.ts'
 import { details, findDetails, noteProgress, overdueRuns, remove } from './job-details.ts'
-import { limitKeys, limitTotals, throttled } from './limit-keys.ts'
+import { limitKeys, limitTotals, throttled, waitList } from './limit-keys.ts'
 import { declareQueues, defineLimits, limits, overrideLimit, overridesOnRecord, unreadable } from './limits.ts'
 import { lostClaims, releaseClaims, runsOfClaims } from './lost.ts'
 import {
@@ -25,8 +29,10 @@ import {
   stripeQueue,
 } from './queue-records.ts'
 import type { Reading } from './reading.ts'
+import { retime } from './retime.ts'
 import { activate, retry } from './retry.ts'
 import { schedule, schedules, unschedule } from './schedule.ts'
+import { readSeries, rollSeries, writeSeries } from './series.ts'
 import type { Access } from './sql.ts'
 import { flows, getFlow } from './stored-flows.ts'
 import { enterFlows } from './workflows/memory.ts'
@@ -35,24 +41,25 @@ import { flowSteps } from './workflows/shown.ts'
 import { signalFlow } from './workflows/signal.ts'
 import { cancellations, deregisterWorker, setDirective, workers } from './workers.ts'
 
-/**
- * How a store runs a verb. `read`: it only reads, or may run twice; `look`: it reports waits, so pending arrivals join
- * their lanes and overrides end first; `keep`: a change that lets no job start and may run twice; `change`: one that
- * may let jobs start; `once`: the same, but one that must not run twice; `adjust`: a change of buckets, before which overrides end, since a bucket's state belongs to the
- * policy of its last write.
- */
-export type Drive = 'read' | 'look' | 'keep' | 'change' | 'once' | 'adjust'
-
 /** The verbs whose logic and statements both stores share. */
 export abstract class SharedVerbs {
   /** Runs shared logic on this store. */
   protected abstract drive<T>(how: Drive, work: (access: Access) => Reading<T>): Promise<T>
-  /** Tells other processes that jobs were asked to end, or have ended. */
-  protected abstract notify(change: 'cancelled' | 'ended'): void
+  /** Tells other processes that jobs were asked to end, have ended, or may start. */
+  protected abstract notify(change: 'cancelled' | 'ended' | 'work'): void
   abstract release: Store['release']
 
+  readonly budgets: Store['budgets'] = budgetsOf(
+    (how, work) => this.drive(how, work),
+    () => this.notify('work'),
+  )
+
   get: Store['get'] = this.#verb('read', get)
+  ended: Store['ended'] = this.#verb('read', ended)
   list: Store['list'] = this.#verb('read', list)
+  countJobs: Store['countJobs'] = this.#verb('read', countJobs)
+  taskCounts: Store['taskCounts'] = this.#verb('read', taskCounts)
+  oldestOf: Store['oldestOf'] = this.#verb('read', oldestOf)
   details: Store['details'] = async (id) => (await this.jobDetails([id]))[0] ?? null
   findDetails: Store['findDetails'] = this.#verb('read', findDetails)
   overdueRuns: Store['overdueRuns'] = this.#verb('read', overdueRuns)
@@ -76,6 +83,14 @@ export abstract class SharedVerbs {
     return answer
   }
   retry: Store['retry'] = this.#verb('once', retry)
+  retime: Store['retime'] = this.#verb('change', retime)
+  changeJobs: Store['changeJobs'] = async (change, ...which) => {
+    const answer = await this.drive('once', (access) => changeJobs(access, change, ...which))
+    if (change.kind !== 'cancel' || answer.changed.length === 0) return answer
+    if (answer.changed.some(({ was }) => was === 'active')) this.notify('cancelled')
+    this.notify('ended')
+    return answer
+  }
   activate: Store['activate'] = this.#verb('change', activate)
   explain: Store['explain'] = this.#verb('look', explain)
   inspect: Store['inspect'] = this.#verb('look', inspect)
@@ -100,9 +115,11 @@ export abstract class SharedVerbs {
   unreadable: Store['unreadable'] = this.#verb('look', unreadable)
   penalize: Store['penalize'] = this.#verb('adjust', penalize)
   calibrate: Store['calibrate'] = this.#verb('adjust', calibrate)
+  reopen: Store['reopen'] = this.#verb('adjust', reopen)
   charge: Store['charge'] = this.#verb('adjust', charge)
   limitKeys: Store['limitKeys'] = this.#verb('look', limitKeys)
   limitTotals: Store['limitTotals'] = this.#verb('look', limitTotals)
+  waitList: Store['waitList'] = this.#verb('look', waitList)
   throttled: Store['throttled'] = this.#verb('look', throttled)
 
   cancellations: Store['cancellations'] = this.#verb('read', cancellations)
@@ -121,6 +138,9 @@ export abstract class SharedVerbs {
   stripeQueue: Store['stripeQueue'] = this.#verb('change', stripeQueue)
   endedRuns: Store['endedRuns'] = this.#verb('read', endedRuns)
   names: Store['names'] = this.#verb('read', names)
+  writeSeries: Store['writeSeries'] = this.#verb('keep', writeSeries)
+  readSeries: Store['readSeries'] = this.#verb('read', readSeries)
+  rollSeries: Store['rollSeries'] = this.#verb('keep', rollSeries)
   audit: Store['audit'] = this.#verb('change', audit)
   auditTrail: Store['auditTrail'] = this.#verb('read', auditTrail)
   keepSetting: Store['keepSetting'] = this.#verb('keep', keepSetting)

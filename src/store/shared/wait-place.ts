@@ -90,6 +90,7 @@ function* outlook(
   const { policy, active } = bucket
   const place = 1 + fronts.reduce((sum, { count }) => sum + count, 0)
   if (!policy) return { place, startUs: null, exact: false }
+  if (policy.mode === 'shadow') return { place, startUs: nowUs, exact: false }
   const free = freePermits(policy.concurrency, active) - keptBack(policy, job.given) >= place
   if (!free && policy.rule === null) return { place, startUs: null, exact: false }
   const limited = { policy, state: bucket.state }

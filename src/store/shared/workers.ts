@@ -1,9 +1,13 @@
 import { isAlive, ownProcess } from '../../base/process.ts'
+import { TICKETS } from '../contract/budgets.ts'
 import type { Directive, Registration, RemoteWorker, WorkerRecord } from '../contract/workers.ts'
 import { column, columns, textsOrNull } from './columns.ts'
 import { ask, type Reading } from './reading.ts'
 import { type Access, all, get, now, run } from './sql.ts'
 import { LANE, STATE } from './state.ts'
+
+/** How the queues of such a registration begin, as JSON text. */
+const OF_TICKETS = JSON.stringify([TICKETS]).slice(0, -3)
 
 const WORKER = columns({
   ...textsOrNull('name', 'about'),
@@ -22,8 +26,8 @@ const WORKERS = `SELECT ${WORKER.list} FROM sluice.workers w
 const SILENT = `SELECT id FROM sluice.workers w WHERE name IS NOT NULL AND greatest(alive_until, joined) < $1
   AND NOT EXISTS (SELECT 1 FROM sluice.jobs WHERE state = ${STATE.active} AND due IS NOT NULL AND worker = w.id) ORDER BY id`
 
-const JOIN = `INSERT INTO sluice.workers (boot, pid, born, queues, alive_until, joined, tasks)
-  VALUES ($1, $2, $3, $4::text[], $5, $6, $7::text[]) RETURNING id`
+const JOIN = `INSERT INTO sluice.workers (boot, pid, born, queues, alive_until, joined, tasks, about)
+  VALUES ($1, $2, $3, $4::text[], $5, $6, $7::text[], $8) RETURNING id`
 const REGISTER = `INSERT INTO sluice.workers (boot, pid, born, queues, alive_until, joined, name, about, tasks)
   VALUES ('', 0, '', $1::text[], $2, $3, $4, $5, $6::text[])
   ON CONFLICT (name) WHERE name IS NOT NULL DO UPDATE SET
@@ -86,18 +90,26 @@ function* unserved(
   return queues.filter((queue) => !served.has(queue))
 }
 
+/** The queues that a live worker serves, without those that are paused. */
+export function* servedQueues({ db }: Pick<Access, 'db'>, nowUs: number): Reading<ReadonlySet<string>> {
+  const served = new Set((yield* liveWorkers({ db }, nowUs)).flatMap(({ queues }) => queues))
+  for (const [queue] of yield* all<[string]>(db, 'SELECT name FROM sluice.queues WHERE paused')) served.delete(queue)
+  return served
+}
+
 /** Registers this process as a worker of these queues. */
 export function* join(
   access: Access,
   queues: readonly string[],
   leaseUs: number,
   tasks: readonly string[] | null = null,
+  about: string | null = null,
 ): Reading<number> {
   const { db } = access
   const { nowUs } = yield* now(access)
   const { pid, born } = ownProcess()
   const fresh = yield* unserved(access, yield* liveWorkers(access, nowUs), queues)
-  const row = yield* get<[number]>(db, JOIN, access.bootId, pid, born, queues, nowUs + leaseUs, nowUs, tasks)
+  const row = yield* get<[number]>(db, JOIN, access.bootId, pid, born, queues, nowUs + leaseUs, nowUs, tasks, about)
   const [worker] = row as [number]
   yield* ask(() => access.createViews(queues))
   if (tasks !== null || fresh.length > 0) yield* wakeSharedWaitLists(access, nowUs)
@@ -220,7 +232,9 @@ export function* attendedSinceUs({ db }: Access, nowUs: number): Reading<number>
 export function* workers(access: Access): Reading<WorkerRecord[]> {
   const { nowUs } = yield* now(access)
   const rows = yield* all(access.db, WORKERS)
-  return rows.map(WORKER.read).map((fields) => ({
+  // Lists of workers leave out registrations that only take budgets for code without jobs.
+  const shown = rows.map(WORKER.read).filter(({ queues }) => !queues.startsWith(OF_TICKETS))
+  return shown.map((fields) => ({
     ...fields,
     queues: JSON.parse(fields.queues) as string[],
     tasks: fields.tasks === null ? null : (JSON.parse(fields.tasks) as string[]),

@@ -1,5 +1,5 @@
 import { BUCKET, bucketOf, type StoredBucket } from '../shared/stored-bucket.ts'
-import { encodeBucket } from '../../policy/limits/bucket.ts'
+import { encodeBucket } from '../../policy/limits/bucket-codec.ts'
 import type { ClaimRequest } from '../contract/store.ts'
 import type { HeldBucket } from '../shared/throttling.ts'
 import type { Context } from './context.ts'

@@ -1,6 +1,8 @@
 import type { GrantedJob } from '../../jobs/job.ts'
+import { shownQueue } from '../contract/budgets.ts'
 import { Admission } from '../../policy/admission/admission.ts'
 import { type Grant, QueueSlots } from '../../policy/admission/queue-slots.ts'
+import { Elsewhere } from '../../policy/admission/elsewhere.ts'
 import { earlier } from '../../policy/admission/ahead.ts'
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import { isFull } from '../../policy/admission/refusal.ts'
@@ -91,7 +93,8 @@ export function claim(context: Context, all: ClaimRequest): Claim {
   const decision = new Decision(context, nowUs, request.worker, knownTasks(request.tasks), !request.remote)
   const work = atWork(context, request)
   const shares = work.queues.map((each) => shareOf(context, decision, each, nowUs, request.worker))
-  decision.serve(shares)
+  const elsewhere = new Elsewhere(request.elsewhere, nowUs)
+  decision.serve(shares, elsewhere)
   const admission = new Admission(nowUs, Math.max(nowUs, context.turns.given), shares, decision)
   const untilUs = nowUs + aheadUs(request, shares)
   const more = decide(admission, decision, shares, request.worker, { parked: work.parked, untilUs })
@@ -100,7 +103,7 @@ export function claim(context: Context, all: ClaimRequest): Claim {
   const rejected = [...late, ...rejectHeads(context, admission.rejections, instant, inFlows)]
   book(context, admission.lateScan.reservations)
   const told = throttling(
-    (queue) => queueName(context, queue),
+    (queue) => shownQueue(queueName(context, queue)),
     decision,
     admission,
     request.eventWindowUs ?? DEFAULT_EVENT_WINDOW_US,
@@ -139,6 +142,7 @@ export function claim(context: Context, all: ClaimRequest): Claim {
       recallOf(context.policies.current.generation, decision, work.paused, heldBuckets(context, request))),
     closed: named(told.closed, refusedRows(context, toName(told.closed)), waitingIn(context, told.closed)),
     ...(unknown.length > 0 && { unknown }),
+    ...elsewhere.written(),
   }
 }
 
@@ -241,7 +245,8 @@ function feed(
     looked += found
     if (found === 0) return false
   }
-  return room() > 0
+  // Wait lists that rest, since their backend is not known here, come again as they are.
+  return room() > 0 && admission.looks + admission.parked > 0
 }
 
 /** A claiming queue, with its own limits. */

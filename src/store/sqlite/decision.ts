@@ -239,11 +239,15 @@ export class Decision extends LanesRead implements AdmissionSource {
     saveWatches(this.#context, lane)
   }
 
-  watched(bucket: Bucket): WatchedLane[] {
-    return watchRows(this.#context, bucket.id, [...this.shares.keys()]).map(([need, id]) => ({
+  watched(bucket: Bucket, anywhere = false): WatchedLane[] {
+    return watchRows(this.#context, bucket.id, anywhere ? null : [...this.shares.keys()]).map(([need, id]) => ({
       need,
       lane: () => this.lanes.get(id) ?? this.#lane(this.#laneRow(id)),
     }))
+  }
+
+  needsElsewhere(bucket: Bucket): number[] {
+    return this.needsOf(bucket, watchRows(this.#context, bucket.id, null))
   }
 
   isWatched(bucket: Bucket): boolean {

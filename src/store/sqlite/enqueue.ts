@@ -6,6 +6,7 @@ import { cancelWaiting } from './cancel-waiting.ts'
 import { type Context, queueId } from './context.ts'
 import { arrive, depart, forgetSieve, laneOf } from './lanes.ts'
 import { STATE } from '../shared/state.ts'
+import type { Reaching } from '../shared/stored-bucket.ts'
 import type { Instant } from '../../jobs/series.ts'
 import { findHolder, type Holder } from './unique.ts'
 
@@ -175,7 +176,7 @@ function update(context: Context, job: NewJob, holder: Holder, instant: Instant)
  * The highest headroom threshold among a job's limits that its priority reaches; null: none, or priorities have never
  * aged here.
  */
-function reachedBy(context: Context, { uses, priority }: Pick<NewJob, 'uses' | 'priority'>): number | null {
+export function reachedBy(context: Context, { uses, priority }: Reaching): number | null {
   let reached: number | null = null
   if (context.policies.current.ageing === NO_AGEING) return reached
   for (const { limit, key } of uses) {

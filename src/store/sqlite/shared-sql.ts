@@ -7,6 +7,7 @@ import type { Access } from '../shared/sql.ts'
 import type { SqliteConnection } from '../../database/sqlite.ts'
 import { columns, numbers, numbersOrNull, type RowOf } from '../shared/columns.ts'
 import { advance } from './advance.ts'
+import { rehome } from './rehome.ts'
 import { rejoin } from './rejoin.ts'
 import { reopen } from './reopen.ts'
 import { bucketId } from './buckets.ts'
@@ -41,6 +42,10 @@ function newAccess(context: Context): Access {
     ...flowAccessOf(context),
     laneKey: 'id',
     queues: (test) => `queue IN (SELECT id FROM queues WHERE ${test('name')})`,
+    needs: (limit, key, place) => {
+      const bucket = `b.limit_name = ${place(limit)}${key === null ? '' : ` AND b.key = ${place(key)}`}`
+      return `EXISTS (SELECT 1 FROM lanes l, json_each(l.buckets) e JOIN buckets b ON b.id = e.value WHERE l.id = j.lane AND ${bucket})`
+    },
     limitName: (stored) => readName(stored).limit,
     setQueue: (queue, column, value) => setQueue(context, queue, column, value),
     recordQueues: () => undefined,
@@ -56,12 +61,14 @@ function newAccess(context: Context): Access {
     countPermits: (limit, _, gains) => countPermits(context, limit, gains),
     ofLimit: `(b.limit_name = ?1 OR ${OWN_OF})`,
     rejoin: (seq, instant) => rejoin(context, { seq, ...placeOf(db, seq) }, instant),
+    rehome: (seqs, to, nowUs) => rehome(context, seqs, to, nowUs),
     endInFlow: (seq, flow, instant) => advance(context, [seq], instant).get(flow),
     reopen: (_, flow, node) => reopen(context, flow, node),
     ownOf: OWN_OF,
     lanesOf: (bucket) => lanesOf(context, bucket),
     bucketId: (limit, key, worker) =>
       bucketId(context, worker === FLEET ? limit : ownName(limit, worker), key, clock.nowUs()),
+    bucketIds: (names) => names.map(({ limit, key }) => bucketId(context, limit, key, clock.nowUs())),
     lockQueue: (queue) => queueId(context, queue),
     unreadable: context.unreadable,
     lockSchedules: () => undefined,

@@ -4,6 +4,7 @@ import { createIds } from '../../base/ids.ts'
 import { SqliteConnection, type Phase } from '../../database/sqlite.ts'
 import type { NewJob } from '../../jobs/job.ts'
 import type { SettleResult, Settlement } from '../../jobs/settlement.ts'
+import { withoutTickets } from '../contract/budgets.ts'
 import type { Change, Claim, ClaimRequest, Durability, Enqueued, Retention, Store } from '../contract/store.ts'
 import type { Registration } from '../contract/workers.ts'
 import { claim } from './claim.ts'
@@ -14,7 +15,8 @@ import { clear } from './clear.ts'
 import { queueCounts } from './counts.ts'
 import { push, RefusedPush } from './push.ts'
 import type { Access } from '../shared/sql.ts'
-import { type Drive, SharedVerbs } from '../shared/verbs.ts'
+import type { Drive } from '../shared/drive.ts'
+import { SharedVerbs } from '../shared/verbs.ts'
 import type { LimitDefinition } from '../../policy/limits/limit.ts'
 import type { PushAnswer } from '../contract/remote-jobs.ts'
 import { promote } from './promote.ts'
@@ -219,7 +221,7 @@ export class SqliteStore extends SharedVerbs implements Store {
     }
   }
 
-  queueCounts: Store['queueCounts'] = (queue) => this.#read(() => queueCounts(this.#context, queue))
+  queueCounts: Store['queueCounts'] = (queue) => this.#read(() => withoutTickets(queueCounts(this.#context, queue)))
   clear: Store['clear'] = () => this.#change(() => clear(this.#context))
 
   registerWorker: Store['registerWorker'] = async (worker) => {
@@ -227,8 +229,8 @@ export class SqliteStore extends SharedVerbs implements Store {
     return registrations[0] as Registration
   }
 
-  async join(queues: readonly string[], leaseUs: number, tasks: readonly string[] | null = null): Promise<number> {
-    const worker = await this.#db.write(CHANGES, () => readNow(join(accessOf(this.#context), queues, leaseUs, tasks)))
+  join: Store['join'] = async (...given) => {
+    const worker = await this.#db.write(CHANGES, () => readNow(join(accessOf(this.#context), ...given)))
     this.#workers.add(worker)
     return worker
   }
@@ -253,7 +255,7 @@ export class SqliteStore extends SharedVerbs implements Store {
     if (how === 'read') return this.#read(run)
     if (how === 'look') return this.#readLimits(run)
     return this.#change(() => {
-      if (how === 'adjust') endOverdue(this.#context)
+      if (how === 'adjust' || how === 'take') endOverdue(this.#context)
       return run()
     })
   }

@@ -63,6 +63,7 @@ function chains(backend: StoreBackend): void {
       generation: 0,
       parent: null,
       parentStep: null,
+      owner: null,
       error: null,
     })
     expect((await w.get('b')).flow).toEqual({ id: flow.id, node: 1, callback: null })

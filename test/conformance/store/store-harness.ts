@@ -3,13 +3,16 @@ import { afterEach, beforeEach, expect } from 'vitest'
 import { inLaneOrder } from '../../../src/jobs/lane.ts'
 import type { Callback, PlainFlowKind, FlowRecord } from '../../../src/jobs/flow.ts'
 import { dependencies, type FlowJob, type NewFlow } from '../../../src/jobs/new-flow.ts'
-import type { GrantedJob, JobRecord, NewJob } from '../../../src/jobs/job.ts'
+import type { GrantedJob, JobRecord, NewJob, Occurrence } from '../../../src/jobs/job.ts'
+import type { JobExtra } from '../../../src/jobs/job-extra.ts'
 import type { SettleResult, Settlement } from '../../../src/jobs/settlement.ts'
 import type { UniqueRule } from '../../../src/jobs/unique-key.ts'
 import { normalisePolicy } from '../../../src/policy/limits/normalise.ts'
+import type { ElsewhereTerms } from '../../../src/policy/admission/elsewhere.ts'
 import type { PolicyChange } from '../../../src/policy/limits/override.ts'
 import type { Policy } from '../../../src/policy/limits/policy.ts'
-import type { BucketReport, BucketUse, Claim, Enqueued, Recovered, Store } from '../../../src/store/contract/store.ts'
+import type { BucketReport } from '../../../src/store/contract/limits.ts'
+import type { BucketUse, Claim, Enqueued, Recovered, Store } from '../../../src/store/contract/store.ts'
 import type { Explanation } from '../../../src/store/contract/waits.ts'
 import type { StoreBackend, StoreSettings } from './backend.ts'
 import { VirtualClock } from './virtual-clock.ts'
@@ -28,6 +31,9 @@ export interface JobSpec {
   readonly fairKey?: string
   readonly share?: number
   readonly unique?: Partial<UniqueRule> & { readonly key: string }
+  /** Stored beside the job as JSON. */
+  readonly extra?: JobExtra
+  readonly occurrence?: Occurrence
 }
 
 /** The fields of a flow that the suites name: its jobs by name. */
@@ -51,6 +57,8 @@ export interface ClaimSpec {
   readonly ahead?: number
   /** The buckets of held starts, `name` or `name:key`. */
   readonly holds?: readonly string[]
+  /** The claimer's knowledge about backends; by default it has none. */
+  readonly elsewhere?: ElsewhereTerms
   /** The tasks that the claimer lists; any by default. */
   readonly tasks?: readonly string[]
 }
@@ -157,7 +165,8 @@ export class StoreHarness {
       ...(spec.delayUs !== undefined && { delayUs: spec.delayUs }),
       expiresAtMs: spec.expiresAtMs ?? null,
       unique: spec.unique ? { onConflict: 'ignore', withinUs: null, states: null, ...spec.unique } : null,
-      extra: null,
+      extra: spec.extra ? JSON.stringify(spec.extra) : null,
+      ...(spec.occurrence && { occurrence: spec.occurrence }),
       ...(spec.fairKey !== undefined && { fairKey: spec.fairKey }),
       ...(spec.share !== undefined && { share: spec.share }),
     }
@@ -254,6 +263,7 @@ export class StoreHarness {
       worker: spec.worker ?? this.worker,
       leaseUs: (spec.leaseMs ?? LEASE_MS) * 1000,
       ...(spec.tasks && { tasks: spec.tasks }),
+      ...(spec.elsewhere && { elsewhere: spec.elsewhere }),
       ...(spec.eventWindowMs !== undefined && { eventWindowUs: spec.eventWindowMs * 1000 }),
       ...(spec.aheadMs !== undefined && { aheadUs: spec.aheadMs * 1000 }),
       ...(spec.holds && { holds: usesOf(spec.holds).map(({ limit, key }) => ({ limit, key })) }),

@@ -1,12 +1,16 @@
 import { describe } from 'vitest'
 import { ahead } from './ahead.ts'
+import { changeJobs } from './change-jobs.ts'
 import { claims } from './claims.ts'
 import { closedBudgets } from './closed-budgets.ts'
 import { dropElsewhere } from './drop-elsewhere.ts'
 import { deputies } from './deputies.ts'
+import { elsewhere } from './elsewhere.ts'
 import { fairness } from './fairness.ts'
+import { findJobs } from './find-jobs.ts'
 import { flows } from './flows.ts'
 import type { StoreBackend } from './backend.ts'
+import { guarantees } from './guarantees.ts'
 import { jobs } from './jobs.ts'
 import { knownTasks } from './known-tasks.ts'
 import { limits } from './limits.ts'
@@ -14,6 +18,7 @@ import { manyDue } from './many-due.ts'
 import { remote } from './remote.ts'
 import { queueLimits } from './queue-limits.ts'
 import { schedules } from './schedules.ts'
+import { shadow } from './shadow.ts'
 import { stripes } from './stripes.ts'
 import { waits } from './waits.ts'
 import { overrides } from './overrides.ts'
@@ -26,12 +31,17 @@ import { workflows } from './workflows.ts'
 export function storeConformance(backend: StoreBackend): void {
   describe(backend.name, () => {
     describe('jobs', () => jobs(backend))
+    describe('finding jobs', () => findJobs(backend))
+    describe('a change of jobs', () => changeJobs(backend))
     describe('claims', () => claims(backend))
     describe('starts granted ahead', () => ahead(backend))
+    describe('budgets elsewhere', () => elsewhere(backend))
     describe('fairness', () => fairness(backend))
     describe('closed budgets', () => closedBudgets(backend))
     describe('drop beside another limit', () => dropElsewhere(backend))
     describe('deputies', () => deputies(backend))
+    describe('shadow mode', () => shadow(backend))
+    describe('guaranteed shares', () => guarantees(backend))
     describe('flows', () => flows(backend))
     describe('workflows', () => workflows(backend))
     describe('the ends of workflows', () => workflowEnds(backend))

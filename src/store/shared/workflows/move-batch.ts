@@ -1,6 +1,6 @@
 import type { JobState } from '../../../jobs/job-state.ts'
 import type { Instant } from '../../../jobs/series.ts'
-import type { Arrival, FlowMove, SideJob, StepRecord } from '../../../jobs/workflow.ts'
+import type { Arrival, FlowMove, NewWorkflow, SideJob, StepRecord } from '../../../jobs/workflow.ts'
 import { DEADLINE_STEP } from '../../../jobs/workflow.ts'
 import { ask, type Reading } from '../reading.ts'
 import { type FlowAccess, now, run } from '../sql.ts'
@@ -66,13 +66,13 @@ export class MoveBatch {
     }
     const generation = flow?.generation ?? job.generation
     const open = flow ? this.#spawn(flow, move.spawn) : new Map<string, OpenAs>()
-    const failed = flow ? yield* this.#start(flow, move) : new Map<string, StepRecord>()
+    const replaced = flow ? yield* this.#start(flow, move) : new Map<string, StepRecord>()
     for (const { step, attached } of move.children) if (attached) open.set(step, CHILD)
     for (const record of move.steps)
       this.#steps.push({
         flow: job.flow,
         generation,
-        record: failed.get(record.name) ?? record,
+        record: replaced.get(record.name) ?? record,
         open: open.get(record.name) ?? null,
       })
     if (flow && move.keepPermits && job.permits !== null) keepPermits(flow, job.permits)
@@ -132,29 +132,33 @@ export class MoveBatch {
     return open
   }
 
-  /** Stores children. Returns the failed steps of those whose key another flow has. */
+  /** Stores children. Returns the steps of those whose key another flow has. */
   *#start(flow: FlowRow, { children, steps }: FlowMove): Reading<Map<string, StepRecord>> {
-    const failed = new Map<string, StepRecord>()
-    if (children.length === 0) return failed
+    const replaced = new Map<string, StepRecord>()
+    if (children.length === 0) return replaced
     const ids = yield* insertFlows(
       this.#access,
       children.map(({ flow: child, step, attached }) => ({
         flow: child,
         parent: attached ? { flow: flow.seq, step, generation: flow.generation, depth: flow.depth + 1 } : null,
+        starter: flow.seq,
       })),
     )
     for (const { flow: child, step, attached } of children) {
-      if (!attached) continue
-      const other = ids.get(child.job.id)
-      if (other === child.job.id) flow.open++
-      else {
-        flow.events++
-        const record = steps.find(({ name }) => name === step)
-        const message = `Another flow of ${child.name} with the key ${child.key} is running: ${other}.`
-        if (record) failed.set(step, { ...record, state: 'failed', error: { code: 'flow.conflict', message } })
+      const other = ids.get(child.job.id) as string
+      if (other === child.job.id) {
+        if (attached) flow.open++
+        continue
       }
+      const record = steps.find(({ name }) => name === step)
+      if (attached) flow.events++
+      if (record)
+        replaced.set(
+          step,
+          attached || child.onConflict === 'reject' ? taken(record, child, other) : joined(record, other),
+        )
     }
-    return failed
+    return replaced
   }
 
   /** Forgets the steps of all generations but the newest and the one before. */
@@ -169,6 +173,8 @@ const CHILD: OpenAs = { node: 0, items: 1, isMap: false }
 /** Whether a move changes more than its job and steps: then its flow is locked. */
 function changesFlow({ spawn, children, drop, again, keepPermits: keeps, then }: FlowMove): boolean {
   if (spawn.length + children.length + drop.length > 0 || again !== null || keeps) return true
+  // Side jobs of one flow note the same.
+  if (then.kind === 'withdraw') return true
   return then.kind === 'park' && (then.signals.length > 0 || then.ends !== 'none')
 }
 
@@ -190,4 +196,15 @@ function stateOf({ delayUs, runAtMs }: Arrival, { wallUs }: Instant): JobState {
 function keepPermits(flow: FlowRow, permits: string): void {
   const held = flow.held === null ? [] : (JSON.parse(flow.held) as number[])
   flow.held = JSON.stringify([...held, ...(JSON.parse(permits) as number[])])
+}
+
+/** A child is waited for, so it cannot be another's flow. */
+function taken(record: StepRecord, { key, name }: NewWorkflow, other: string): StepRecord {
+  const message = `Another flow of ${name} with the key ${key} is running: ${other}.`
+  return { ...record, state: 'failed', result: null, error: { code: 'flow.conflict', message } }
+}
+
+/** A flow that is started to outlive this one may be running already. */
+function joined(record: StepRecord, other: string): StepRecord {
+  return { ...record, result: JSON.stringify({ id: other }) }
 }

@@ -24,11 +24,11 @@ type ChildRow = [id: string, name: string, kind: WorkflowKind, step: string, sta
 export function* flowSteps(access: FlowAccess, id: string): Reading<FlowSteps | null> {
   if (!isUuid(id)) return null
   const { db } = access
-  const [seq, generation] = (yield* get<[number, number]>(
+  const [seq, generation, definition] = (yield* get<[number, number, string | null]>(
     db,
-    `SELECT seq, generation FROM sluice.flows WHERE id = $1::uuid AND kind IN ('workflow', 'machine', 'graph')`,
+    `SELECT seq, generation, definition FROM sluice.flows WHERE id = $1::uuid AND kind IN ('workflow', 'machine', 'graph')`,
     id,
-  )) ?? [null, 0]
+  )) ?? [null, 0, null]
   if (seq === null) return null
   const steps = (yield* stepsWhere(access, 's.flow = $1 AND s.generation = f.generation', seq)).get(seq) ?? []
   const jobs = (yield* all(db, JOBS, seq)).map((row): FlowJobPlace => {
@@ -49,5 +49,5 @@ export function* flowSteps(access: FlowAccess, id: string): Reading<FlowSteps | 
     step,
     state: flowStateName(state),
   }))
-  return { generation, steps, jobs, children }
+  return { generation, definition, steps, jobs, children }
 }

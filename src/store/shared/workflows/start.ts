@@ -1,3 +1,4 @@
+import { ownerOfQueue } from '../../../jobs/flow.ts'
 import type { NewWorkflow } from '../../../jobs/workflow.ts'
 import type { StartedWorkflow } from '../../contract/workflows.ts'
 import { ask, type Reading } from '../reading.ts'
@@ -17,11 +18,17 @@ export interface Parent {
 export interface Start {
   readonly flow: NewWorkflow
   readonly parent: Parent | null
+  /** The flow that starts it, also one that does not wait for it; null: none. */
+  readonly starter: number | null
 }
 
-const INSERT = `INSERT INTO sluice.flows (id, kind, name, total, edges, created, extra, key, hash, definition, parent, parent_step, parent_generation, depth)
+// A flow belongs to the owner of the flow that starts it.
+const ownFromStarter = (column: string, at: number): string =>
+  `coalesce(e.value ->> ${at}, (SELECT s.${column} FROM sluice.flows s WHERE s.seq = (e.value ->> 15)::bigint))`
+const INSERT = `INSERT INTO sluice.flows (id, kind, name, total, edges, created, extra, key, hash, definition, parent, parent_step, parent_generation, depth, owner, owner_queue)
   SELECT (e.value ->> 0)::uuid, e.value ->> 1, e.value ->> 2, (e.value ->> 3)::int, 0, (e.value ->> 4)::bigint, e.value ->> 5, e.value ->> 6, e.value ->> 7,
-    e.value ->> 8, (e.value ->> 9)::bigint, e.value ->> 10, (e.value ->> 11)::int, (e.value ->> 12)::int
+    e.value ->> 8, (e.value ->> 9)::bigint, e.value ->> 10, (e.value ->> 11)::int, (e.value ->> 12)::int,
+    ${ownFromStarter('owner', 13)}, ${ownFromStarter('owner_queue', 14)}
   FROM json_array_elements($1::json) e WHERE true
   ON CONFLICT DO NOTHING RETURNING seq, id`
 const BY_ID = 'SELECT id FROM sluice.flows WHERE id = ANY ($1::uuid[])'
@@ -37,7 +44,7 @@ export function* startWorkflows(
 ): Reading<readonly StartedWorkflow[]> {
   const started = yield* insertFlows(
     access,
-    flows.map((flow) => ({ flow, parent: null })),
+    flows.map((flow) => ({ flow, parent: null, starter: null })),
   )
   return flows.map((flow): StartedWorkflow => {
     const id = started.get(flow.job.id) as string
@@ -83,11 +90,13 @@ function byKey({ flow: a }: Start, { flow: b }: Start): number {
   return one < other ? -1 : Number(one > other)
 }
 
-function rowOf({ flow, parent }: Start, nowUs: number): readonly (string | number | null)[] {
+function rowOf({ flow, parent, starter }: Start, nowUs: number): readonly (string | number | null)[] {
+  const { tenant = null, queue = null } = flow.owner ?? (starter === null ? ownerOfQueue(flow.job.queue) : {})
+  const owner = [tenant, queue, starter]
   const { kind, name, key, job, deadline, definition, hash, extra } = flow
   const own = [job.id, kind, name, deadline ? 2 : 1, nowUs, extra, key, hash, definition]
-  if (!parent) return [...own, null, null, null, 0]
-  return [...own, parent.flow, parent.step, parent.generation, parent.depth]
+  if (!parent) return [...own, null, null, null, 0, ...owner]
+  return [...own, parent.flow, parent.step, parent.generation, parent.depth, ...owner]
 }
 
 function membersOf({ job, step, delayUs, deadline }: NewWorkflow, flow: number | undefined): Member[] {

@@ -148,7 +148,7 @@ BEGIN
   END LOOP;
   r_input := json_build_object(
     'now', v_now, 'wall', v_wall, 'held', v_held, 'fire', v_fire, 'next', v_next, 'unresolved',
-    sluice.claim_unresolved(p_queues), 'unknown', to_json(v_unknown)
+    sluice.claim_unresolved(p_queues), 'unknown', to_json(v_unknown), 'order', v_seqs
   )::text;
   RETURN NEXT;
   IF cardinality(v_seqs) > 0 THEN

@@ -1,0 +1,136 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { type ReactElement, useState } from 'react'
+import { queues } from '../api/queries.ts'
+import type { Queue } from '../api/types.ts'
+import { Act, Field } from '../ui/act.tsx'
+import { Badge, Bar, Card, Empty, PageHead } from '../ui/parts.tsx'
+import { Loaded } from '../ui/states.tsx'
+import { type Column, Table } from '../ui/table.tsx'
+import { count } from '../ui/words.ts'
+
+const COLUMNS: readonly Column<Queue>[] = [
+  {
+    id: 'name',
+    head: 'Queue',
+    cell: ({ name, paused, served }) => (
+      <span className="flex items-center gap-2">
+        <Link to="/jobs" search={{ queue: name }} className="truncate font-medium link" title={name}>
+          {name}
+        </Link>
+        {paused && <Badge tone="bad">paused</Badge>}
+        {!served && <Badge tone="warn">no worker</Badge>}
+      </span>
+    ),
+  },
+  { id: 'available', head: 'Waiting', right: true, cell: ({ states }) => count(states['available'] ?? 0) },
+  { id: 'throttled', head: 'For a budget', right: true, cell: ({ throttled }) => count(throttled) },
+  { id: 'active', head: 'Running', right: true, cell: ({ states }) => count(states['active'] ?? 0) },
+  {
+    id: 'scheduled',
+    head: 'Scheduled',
+    right: true,
+    className: 'max-lg:hidden',
+    cell: ({ states }) => count(states['scheduled'] ?? 0),
+  },
+  { id: 'workers', head: 'Workers', right: true, className: 'max-sm:hidden', cell: ({ workers }) => count(workers) },
+  {
+    id: 'bound',
+    head: 'Bound',
+    className: 'w-48 max-md:hidden',
+    cell: ({ name, bound, states }) =>
+      bound?.maxDepth ? (
+        <span className="flex items-center gap-3">
+          <Bar
+            used={states['available'] ?? 0}
+            max={bound.maxDepth}
+            label={`Waiting jobs of ${name} against its bound`}
+          />
+          <span className="numbers shrink-0 text-xs text-soft">at most {count(bound.maxDepth)}</span>
+        </span>
+      ) : (
+        <span className="text-faint">none</span>
+      ),
+  },
+  {
+    id: 'actions',
+    head: <span className="sr-only">Actions</span>,
+    right: true,
+    cell: (queue) => <Actions queue={queue} />,
+  },
+]
+
+/** Every queue, with what one can do to it. */
+export function QueuesPage(): ReactElement {
+  return (
+    <>
+      <PageHead title="Queues" sub="Where jobs wait, who serves them, and how many may wait." />
+      <Card flush>
+        <Loaded query={useQuery(queues)}>
+          {(rows) =>
+            rows.length === 0 ? (
+              <Empty title="There is no queue yet">A queue appears with its first job.</Empty>
+            ) : (
+              <Table name="Queues" columns={COLUMNS} rows={rows} id={({ name }) => name} />
+            )
+          }
+        </Loaded>
+      </Card>
+    </>
+  )
+}
+
+function Actions({ queue }: { readonly queue: Queue }): ReactElement {
+  const path = `/queues/${encodeURIComponent(queue.name)}`
+  const [depth, setDepth] = useState(String(queue.bound?.maxDepth ?? ''))
+  const body = (reason: string): object => (reason === '' ? {} : { reason })
+  return (
+    <span className="inline-flex justify-end gap-1">
+      <Act
+        kind="quiet"
+        className="h-8"
+        label="Bound"
+        aria-label={`Bound ${queue.name}`}
+        title={`How many may wait in ${queue.name}`}
+        what="A job that arrives when so many wait is refused. Those that wait already stay."
+        change={(reason) => ({
+          method: 'PUT',
+          path: `${path}/bound`,
+          body: { maxDepth: depth.trim() === '' ? null : Number(depth), ...body(reason) },
+        })}
+        fields={
+          <Field label="At most" hint="A whole number of jobs. Empty: no bound.">
+            <input
+              className="field"
+              type="number"
+              min={1}
+              value={depth}
+              onChange={(event) => setDepth(event.target.value)}
+            />
+          </Field>
+        }
+      />
+      {queue.paused ? (
+        <Act
+          kind="quiet"
+          className="h-8"
+          label="Resume"
+          aria-label={`Resume ${queue.name}`}
+          title={`Resume ${queue.name}`}
+          what="Its jobs start again."
+          change={(reason) => ({ method: 'PUT', path: `${path}/resume`, body: body(reason) })}
+        />
+      ) : (
+        <Act
+          kind="quiet"
+          className="h-8"
+          label="Pause"
+          aria-label={`Pause ${queue.name}`}
+          title={`Pause ${queue.name}`}
+          what="Nothing of it starts any more. What runs goes on, and new jobs still arrive."
+          change={(reason) => ({ method: 'PUT', path: `${path}/pause`, body: body(reason) })}
+        />
+      )}
+    </span>
+  )
+}

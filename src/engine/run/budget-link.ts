@@ -1,0 +1,146 @@
+import type { Clock } from '../../base/clock.ts'
+import type { Trouble } from '../../base/trouble.ts'
+import type { BucketName, HeldPermit, LimitBackend, UnitAnswer, UnitRequest } from '../../limiter/contract/limiter.ts'
+import { Access } from '../../limiter/client/access.ts'
+import { Permits } from '../../limiter/client/permits.ts'
+import { backendLoader } from '../../limiter/open.ts'
+import type { LimitDefinition } from '../../policy/limits/limit.ts'
+import type { BudgetSettings } from '../define/budgets.ts'
+import type { LimitRegistry } from '../define/limit-registry.ts'
+import type { Events } from '../events/events.ts'
+
+/** The parts of a link. */
+export interface BudgetLinkOptions {
+  readonly clock: Clock
+  readonly events: Events
+  readonly trouble: Trouble
+  readonly limits: LimitRegistry
+  readonly leaseUs: number
+}
+
+/** A backend that is down is asked again after this time. */
+const PROBE_MS = 100
+
+/** One backend of budgets, as this process reaches it. */
+export class BudgetLink {
+  readonly name: string
+  readonly permits: Permits
+  readonly failMode: BudgetSettings['failMode']
+  /** The question that is on its way. */
+  question: Promise<void> | null = null
+  /** Since when it is, on the steady clock. */
+  askingSinceUs: number | null = null
+  /** Since when the backend cannot be reached, on the steady clock; null: it can be. */
+  downSinceUs: number | null = null
+  readonly #access: Access
+  readonly #options: BudgetLinkOptions
+  /** The number of limits that the backend was told. */
+  #defined = 0
+  /** Permits of ended runs that could not be returned. */
+  #unreturned: HeldPermit[] = []
+  #closed = false
+
+  /** @param up called when the backend answers again, with the buckets whose permits have returned by then */
+  constructor(
+    name: string,
+    { backend, namespace, failMode }: BudgetSettings,
+    options: BudgetLinkOptions,
+    up: (returned: readonly BucketName[]) => void,
+  ) {
+    const { clock, events, leaseUs, trouble } = options
+    this.name = name
+    this.failMode = failMode
+    this.#options = options
+    const { isLocal, load } = backendLoader(backend, namespace, clock)
+    const what = `the backend ${name} of budgets`
+    this.#access = new Access(load, isLocal, {
+      clock,
+      limits: { definitions: this.definitions },
+      failMode,
+      down: (error) => {
+        this.downSinceUs = clock.monotonicUs()
+        trouble.failed(what, error)
+        events.emit('rate_limit.backend_down', { backend: name, error })
+        this.#probe()
+      },
+      up: (downUs, granted) => {
+        this.downSinceUs = null
+        trouble.over(what)
+        events.emit('rate_limit.backend_up', { backend: name, downMs: downUs / 1000, granted })
+        this.#returnLeft().then(up, () => up([]))
+      },
+    })
+    this.permits = new Permits(clock, leaseUs, (held) => this.#access.call((each) => each.extend(held, leaseUs)))
+  }
+
+  /** The limits whose budgets the backend keeps, as far as this process knows. */
+  readonly definitions = (): LimitDefinition[] =>
+    this.#options.limits.definitions().filter(({ policy }) => policy.backend === this.name)
+
+  /** Calls the backend. @throws {SluiceError} `limiter.backend_down`, and the codes of the verb */
+  call<T>(work: (backend: LimitBackend) => Promise<T>): Promise<T> {
+    this.#define()
+    return this.#access.call(work)
+  }
+
+  /** Asks for units. It does not throw when the backend cannot be reached. */
+  async acquire(requests: readonly UnitRequest[]): Promise<readonly UnitAnswer[]> {
+    this.#define()
+    const wasDown = this.#access.isDown
+    const answers = await this.#access.acquire(requests)
+    // The backend may have taken the permits, and only its answer is missing.
+    if (!wasDown && this.#access.isDown)
+      this.#unreturned.push(...requests.map(({ permit: id, uses }) => ({ id, of: uses })))
+    return answers
+  }
+
+  /** Returns a permit, or does so once the backend can be reached again. False: it has not returned yet. */
+  async release(permit: HeldPermit): Promise<boolean> {
+    this.permits.drop(permit)
+    try {
+      await this.call((backend) => backend.release([permit]))
+      return true
+    } catch {
+      this.#unreturned.push(permit)
+      return false
+    }
+  }
+
+  async #returnLeft(): Promise<readonly BucketName[]> {
+    const permits = this.#unreturned
+    this.#unreturned = []
+    if (permits.length > 0) await this.#access.call((backend) => backend.release(permits))
+    return permits.flatMap(({ of }) => of)
+  }
+
+  /** Returns all permits, and closes the connection. */
+  async close(): Promise<void> {
+    this.#closed = true
+    this.permits.stop()
+    const held = [...this.permits.all, ...this.#unreturned]
+    if (held.length > 0) await this.#access.call((backend) => backend.release(held)).catch(() => undefined)
+    await this.#access.close().catch(() => undefined)
+  }
+
+  /** Makes the next call define the limits that were added since the last one. */
+  #define(): void {
+    const { length } = this.definitions()
+    if (length !== this.#defined) this.#access.again()
+    this.#defined = length
+  }
+
+  /** Asks the backend from time to time whether it answers again. */
+  #probe(): void {
+    if (this.#closed) return
+    const again = this.#options.clock.setTimer(() => {
+      if (this.#closed || !this.#access.isDown) return
+      this.#access
+        .call((backend) => backend.define(this.definitions()))
+        .then(
+          () => undefined,
+          () => this.#probe(),
+        )
+    }, PROBE_MS)
+    again.unref?.()
+  }
+}

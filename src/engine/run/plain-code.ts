@@ -1,0 +1,106 @@
+import type { Clock } from '../../base/clock.ts'
+import { Once } from '../../base/promises.ts'
+import type { Limiter } from '../../limiter/client/limiter.ts'
+import type { Use } from '../../limiter/client/uses.ts'
+import type { LimitBackend } from '../../limiter/contract/limiter.ts'
+import { isLimitUse, useOf } from '../../policy/limits/define.ts'
+import type { Store } from '../../store/contract/store.ts'
+import type { LimitRegistry } from '../define/limit-registry.ts'
+import type { Wakeup } from '../events/wakeup.ts'
+import type { Reporter } from './report.ts'
+
+type OpenStore = () => Promise<{ readonly store: Store; readonly reporter: Reporter }>
+
+/** As a limiter has by default. */
+const MOST_WAITING = 10_000
+const LEASE_US = 30_000_000
+
+/** Plain code that shares the budgets of an engine's jobs. Its parts are loaded by their first use. */
+export class PlainCode {
+  readonly #clock: Clock
+  readonly #limits: LimitRegistry
+  readonly #wakeup: Wakeup
+  readonly #openStore: OpenStore
+  readonly #backend: Once<LimitBackend>
+  readonly #limiter: Once<Limiter>
+  #loading = 0
+  #used = false
+  readonly #detach: (() => void) | undefined
+
+  /** @param openStore opens the store, or throws `engine.stopped` */
+  constructor(clock: Clock, limits: LimitRegistry, wakeup: Wakeup, openStore: OpenStore) {
+    this.#clock = clock
+    this.#limits = limits
+    this.#wakeup = wakeup
+    this.#openStore = openStore
+    this.#backend = new Once(() => this.#load(() => this.#open()))
+    this.#limiter = new Once(() => this.#load(() => this.#create()))
+    this.#detach = clock.attach?.({ pending: () => this.#loading > 0, running: () => 0 })
+  }
+
+  /** The store's budgets as a backend of limits, under the names that the store knows. */
+  backend(): Promise<LimitBackend> {
+    return this.#backend.done()
+  }
+
+  /** The limiter of this engine. A limit that it does not know yet is defined by this use. */
+  async limiter(uses: readonly Use[]): Promise<Limiter> {
+    const limits = this.#limits
+    if (Array.isArray(uses))
+      for (const use of uses as readonly unknown[]) if (isLimitUse(use)) limits.add(useOf(use), 'sluice.limits')
+    const limiter = await this.#limiter.done()
+    if (!limits.isStored) await this.#load(async () => limits.store((await this.#openStore()).store))
+    return limiter
+  }
+
+  /** Refuses all that wait, and returns all permits. */
+  async close(): Promise<void> {
+    this.#detach?.()
+    if (!this.#used) return
+    await this.#limiter.settled()
+    await this.#backend.settled()
+    await (await this.#limiter.done()).close()
+  }
+
+  async #open(): Promise<LimitBackend> {
+    const { StoreLimiter } = await import('../../store/limiter/store-limiter.ts')
+    const [clock, wakeup] = [this.#clock, this.#wakeup]
+    const { store, reporter } = await this.#openStore()
+    this.#used = true
+    return new StoreLimiter({
+      store,
+      clock,
+      engine: {
+        claimed: (claim) => reporter.claimed(claim),
+        changed: () => wakeup.notify('work'),
+        subscribe: (listener) => wakeup.subscribe(listener),
+      },
+    })
+  }
+
+  async #create(): Promise<Limiter> {
+    const { Limiter: Made } = await import('../../limiter/client/limiter.ts')
+    const backend = await this.#backend.done()
+    const options = {
+      backend,
+      limits: [],
+      adopts: true as const,
+      namespace: null,
+      maxWaiting: MOST_WAITING,
+      leaseUs: LEASE_US,
+      failMode: () => 'closed' as const,
+      clock: this.#clock,
+    }
+    return new Made(options, { isLocal: true, hasWaitLists: true, load: async () => backend })
+  }
+
+  /** A manual clock stands still meanwhile. */
+  async #load<T>(work: () => Promise<T>): Promise<T> {
+    this.#loading++
+    try {
+      return await work()
+    } finally {
+      this.#loading--
+    }
+  }
+}

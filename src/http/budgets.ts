@@ -1,0 +1,158 @@
+import { mayPass, SluiceError } from '../base/errors.ts'
+import type { BucketName, BucketUse, LimitBackend } from '../limiter/contract/limiter.ts'
+import { checkUnits } from '../policy/limits/define.ts'
+import type { LimitDefinition, LimitPolicy } from '../policy/limits/limit.ts'
+import { partitionKey, SHARED_KEY } from '../policy/limits/partition-key.ts'
+import { denied } from './access.ts'
+import { type LimitRules, mostOf } from './limit-rules.ts'
+import { notFound, Refusal } from './refusal.ts'
+import { isOwn, ownName, splitName } from './tenant.ts'
+import type { TenantNames } from './tenant-names.ts'
+
+const MOST_KNOWN = 10_000
+
+/** A bucket as a caller names it. */
+export interface NamedBucket {
+  readonly limit: string
+  readonly key?: string | number | undefined
+}
+
+/** The parts of the budgets. */
+export interface BudgetsOptions {
+  readonly limits: LimitRules
+  readonly names: TenantNames
+  /** The backend; its names of limits are the stored ones. */
+  readonly backend: () => Promise<LimitBackend>
+  /** The limits that the backend has without this server's configuration. */
+  readonly stored: () => Promise<readonly LimitDefinition[]>
+  /** Ends what the server has opened. */
+  readonly close: () => Promise<void>
+}
+
+/** The budgets that requests ask for, by the names that callers use: a tenant's limits are its own. */
+export class Budgets {
+  readonly #options: BudgetsOptions
+  /** Stored names that the backend knew when it was asked last. */
+  readonly #known = new Set<string>()
+
+  constructor(options: BudgetsOptions) {
+    this.#options = options
+  }
+
+  /** @throws {Refusal} 503 where the backend cannot be reached */
+  async call<T>(work: (backend: LimitBackend) => Promise<T>): Promise<T> {
+    try {
+      return await work(await this.#options.backend())
+    } catch (error) {
+      if (error instanceof Refusal || (error instanceof SluiceError && !mayPass(error))) throw error
+      const headers = { 'Retry-After': '1' }
+      throw new Refusal(503, 'backend_error', 'The server cannot reach the backend of its limits.', {
+        retryable: true,
+        headers,
+      })
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#options.close()
+  }
+
+  /**
+   * The bucket that a tenant's name means. @throws {Refusal} 403 for another tenant's budget of a shared limit
+   * @throws {SluiceError} `limit.key.invalid`, `limit.key.missing`
+   */
+  bucket(tenant: string, { limit, key }: NamedBucket): BucketName {
+    const { limits } = this.#options
+    if (splitName(limit).tenant !== '') throw notFound('limit', limit)
+    if (tenant !== '' && limits.isShared(limit) && limits.isKeyed(limit) && key !== undefined && key !== tenant)
+      throw denied(`All tenants share the limit ${limit}. A tenant may use its own key only.`)
+    const job = { type: 'limiter', queue: '', args: [], meta: {}, tenant }
+    const found = limits.names().includes(limit) ? limits.keyOf(limit, key, job) : keyOf(limit, key)
+    return { limit: limits.storedName(tenant, limit), key: found ?? SHARED_KEY }
+  }
+
+  /** The buckets of a request, each once, sorted by limit and key. */
+  async uses(
+    tenant: string,
+    asked: readonly (NamedBucket & { readonly weight?: number | undefined })[],
+  ): Promise<BucketUse[]> {
+    const uses = new Map<string, BucketUse>()
+    for (const { weight: units = 1, ...named } of asked) {
+      const name = this.bucket(tenant, named)
+      const weight = checkUnits(units, `limit ${named.limit}`)
+      const id = `${name.limit}\0${name.key}`
+      if ((uses.get(id)?.weight ?? 0) < weight) uses.set(id, { ...name, weight })
+    }
+    // A single unit is below any burst.
+    if ([...uses.values()].some(({ weight }) => weight > 1)) await this.#checkWeights([...uses.values()])
+    return [...uses].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, use]) => use)
+  }
+
+  /**
+   * Defines a limit of the configuration for a tenant that uses it for the first time.
+   * @throws {Refusal} 404 for a limit that was never defined
+   */
+  async define(tenant: string, stored: string): Promise<void> {
+    const { limits, names } = this.#options
+    const name = splitName(stored).name
+    const definition = limits.definition(tenant, name)
+    if (!definition) throw notFound('limit', name)
+    await names.admit('limits', tenant, [definition.name])
+    await this.call((backend) => backend.define([definition]))
+  }
+
+  /**
+   * Makes sure that the limit of a bucket is defined, for verbs that ignore an unknown one.
+   * @param isLost the backend has said that it does not know it
+   * @throws {Refusal} 404
+   */
+  async ensure(tenant: string, bucket: BucketName, isLost = false): Promise<void> {
+    if (this.#known.has(bucket.limit) && !isLost) return
+    if ((await this.call((backend) => backend.inspect(bucket))) === null) await this.define(tenant, bucket.limit)
+    if (this.#known.size >= MOST_KNOWN) this.#known.clear()
+    this.#known.add(bucket.limit)
+  }
+
+  /** The limits that a tenant may use, by their own names. */
+  async limits(tenant: string): Promise<ReadonlyMap<string, LimitPolicy>> {
+    const { limits, stored } = this.#options
+    const known = (await stored()).filter(({ name }) => isOwn(tenant, name) || limits.isShared(name))
+    const configured = limits.names().flatMap((name) => limits.definition(tenant, name) ?? [])
+    return new Map([...configured, ...known].map(({ name, policy }) => [splitName(name).name, policy]))
+  }
+
+  async #checkWeights(uses: readonly BucketUse[]): Promise<void> {
+    const { limits, stored } = this.#options
+    const known = new Map((await stored()).map(({ name, policy }) => [name, policy]))
+    for (const { limit, weight } of uses) {
+      const { tenant, name } = splitName(limit)
+      const policy = known.get(limit) ?? limits.definition(tenant, name)?.policy
+      if (policy && weight > mostOf(policy))
+        throw new SluiceError(
+          'limit.weight.above_burst',
+          `limit ${name}: a start of weight ${weight} can never be under a bound of ${mostOf(policy)}. Raise that, or split the work.`,
+        )
+    }
+  }
+}
+
+/** The name of a bucket as its owner says it. */
+export function shownBucket({ limit, key }: BucketName): { limit: string; key: string | null } {
+  return { limit: splitName(limit).name, key: key === SHARED_KEY ? null : key }
+}
+
+/** The stored name of a bucket that was answered before. */
+export function storedBucket(
+  limits: LimitRules,
+  tenant: string,
+  { limit, key }: { readonly limit: string; readonly key?: string | null | undefined },
+): BucketName {
+  if (splitName(limit).tenant !== '') throw notFound('limit', limit)
+  return { limit: limits.isShared(limit) ? limit : ownName(tenant, limit), key: key ?? SHARED_KEY }
+}
+
+function keyOf(limit: string, key: string | number | undefined): string | null {
+  if (key === undefined) return SHARED_KEY
+  const found = partitionKey(key, 'fail', `limit ${limit}`)
+  return found.kind === 'key' ? found.key : null
+}

@@ -1,0 +1,123 @@
+import type { Clock } from '../../base/clock.ts'
+import type { Logger } from '../../base/logger.ts'
+import type { Sluice } from '../../engine/engine.ts'
+import type { Remote } from '../../remote/remote.ts'
+import type { QueueCount } from '../../store/contract/queues.ts'
+import type { Throttled } from '../../store/contract/waits.ts'
+import { ChangeFeed } from './change-feed.ts'
+import { addTallies, addTally, type Tallies, type Tally } from '../../jobs/tally.ts'
+import type { SeriesRow } from '../../store/contract/series.ts'
+import { BulkRunner } from './bulk-runner.ts'
+import { Costly } from './costly.ts'
+import { type LimitFigures, limitFigures, type LimitSeries } from './limit-figures.ts'
+import { type Redact, type Redactor, redactor } from './redact.ts'
+
+const STEP_MS = 10_000
+const STEPS_OF_MINUTE = 6
+const STEPS_OF_SPARK = 30
+const STEPS_OF_FAILURES = 60
+const FAILURES_AT_LEAST = 5
+/** The longest wait lists that views show. */
+const WAIT_LISTS = 1000
+
+/** The parts of a monitor. */
+interface MonitorParts {
+  readonly sluice: Sluice
+  readonly remote: Remote
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly newId: () => string
+  /** Absent: values that look like secrets are hidden. */
+  readonly redact?: Redact | undefined
+}
+
+/** A task of which many runs failed lately. */
+export interface FailingTask {
+  readonly task: string
+  readonly failed: number
+  readonly completed: number
+}
+
+/** The parts that all viewers of one server share. */
+export class Monitor {
+  readonly redact: Redactor
+  readonly changes: ChangeFeed
+  readonly bulks: BulkRunner
+  readonly #remote: Remote
+  readonly #clock: Clock
+  /** All limits with their figures. */
+  readonly limits: Costly<LimitFigures[]>
+  /** Jobs by queue and state. */
+  readonly counts: Costly<readonly QueueCount[]>
+  /** The longest wait lists. */
+  readonly throttled: Costly<Throttled>
+
+  /** @throws {SluiceError} `option.invalid` for `redact` */
+  constructor({ sluice, remote, clock, logger, newId, redact }: MonitorParts) {
+    this.#remote = remote
+    this.#clock = clock
+    this.redact = redactor(redact)
+    this.changes = new ChangeFeed({ sluice, remote, clock })
+    const changed = (id: string): void => this.changes.note('bulk', id)
+    this.bulks = new BulkRunner({ sluice, remote, clock, logger, owner: newId(), changed })
+    this.limits = new Costly(clock, async () =>
+      limitFigures(sluice, await remote.store(), (names) => this.limitSeries(names)),
+    )
+    this.counts = new Costly(clock, async () => (await remote.store()).queueCounts())
+    this.throttled = new Costly(clock, async () => (await remote.store()).throttled(WAIT_LISTS))
+  }
+
+  /** Runs of the last full minute. */
+  async perMinute(
+    owns: (stored: string) => boolean,
+  ): Promise<{ started: number; completed: number; failed: number; waited: number }> {
+    const sum: Tally = {}
+    for (const { tallies } of await this.#lately('queues', STEPS_OF_MINUTE))
+      for (const [queue, tally] of Object.entries(tallies)) if (owns(queue)) addTally(sum, tally)
+    return { started: sum.s ?? 0, completed: sum.c ?? 0, failed: sum.f ?? 0, waited: sum.w ?? 0 }
+  }
+
+  /** Tasks that fail often lately. */
+  async failingTasks(): Promise<FailingTask[]> {
+    const sums: Tallies = {}
+    for (const { tallies } of await this.#lately('tasks', STEPS_OF_FAILURES)) addTallies(sums, tallies)
+    return Object.entries(sums)
+      .map(([task, { f: failed = 0, c: completed = 0 }]) => ({ task, failed, completed }))
+      .filter(({ failed, completed }) => failed >= FAILURES_AT_LEAST && failed >= completed)
+  }
+
+  /** The lately counted starts of limits. */
+  async limitSeries(limits: readonly string[]): Promise<ReadonlyMap<string, LimitSeries>> {
+    const rows = await this.#lately('limits', STEPS_OF_SPARK)
+    const { fromMs, toMs } = this.#range(STEPS_OF_SPARK)
+    const found = new Map<string, LimitSeries>()
+    for (const limit of limits) {
+      const spark = Array.from({ length: STEPS_OF_SPARK }, () => 0)
+      const sum: Tally = {}
+      for (const { at, tallies } of rows) {
+        const tally = Object.hasOwn(tallies, limit) ? tallies[limit] : undefined
+        if (!tally) continue
+        spark[(at - fromMs) / STEP_MS] = tally.s ?? 0
+        if (at >= toMs - STEPS_OF_MINUTE * STEP_MS) addTally(sum, tally)
+      }
+      const recent = { started: sum.s ?? 0, denied: sum.d ?? 0, waitedMs: Math.round(sum.m ?? 0) }
+      found.set(limit, { recent, spark })
+    }
+    return found
+  }
+
+  close(): void {
+    this.changes.close()
+    this.bulks.close()
+  }
+
+  /** The last full steps: that at work is not written yet. */
+  #range(steps: number): { fromMs: number; toMs: number } {
+    const toMs = Math.floor(this.#clock.now() / STEP_MS) * STEP_MS
+    return { fromMs: toMs - steps * STEP_MS, toMs }
+  }
+
+  async #lately(part: string, steps: number): Promise<readonly SeriesRow[]> {
+    return (await this.#remote.store()).readSeries({ step: STEP_MS, part, ...this.#range(steps) })
+  }
+}

@@ -1,0 +1,116 @@
+import { z } from 'zod'
+import type { ScheduleView } from '../../engine/api/schedules.ts'
+import { firstDueUs, recurrenceOf } from '../../jobs/recurrence.ts'
+import type { Call, Operation } from '../operation.ts'
+import { notFound } from '../refusal.ts'
+import { monitorOperation, Name, Time, timeOf, TimeOrNull, WhyQuery } from './monitor-operation.ts'
+import { seenBy } from './seen.ts'
+
+type AnyCall = Call<unknown, unknown, unknown>
+
+const NEXT = 5
+
+const ScheduleJson = z.object({
+  name: z.string(),
+  task: z.string(),
+  queue: z.string(),
+  input: z.unknown(),
+  cron: z.string().nullable(),
+  timezone: z.string().nullable(),
+  every: z.number().nullable().meta({ description: 'ms' }),
+  until: TimeOrNull,
+  maxRuns: z.number().nullable(),
+  overlap: z.enum(['skip', 'allow']),
+  onMissed: z.enum(['skip', 'catchUp']),
+  state: z.enum(['active', 'completed']),
+  nextAt: TimeOrNull,
+  lastAt: TimeOrNull,
+  lastJob: z.string().nullable(),
+  runs: z.number(),
+  next: z.array(Time).meta({ description: 'The next due times, at most 5.' }),
+})
+const OfSchedule = z.object({ name: Name })
+
+/** Lists the schedules. */
+export const listSchedules: Operation = monitorOperation({
+  method: 'GET',
+  path: '/schedules',
+  name: 'monitorSchedules',
+  summary: 'List all schedules with their next due times.',
+  answer: z.object({ schedules: z.array(ScheduleJson) }),
+  async run(call) {
+    const seen = seenBy(call)
+    const all = await call.server.sluice.schedules.list()
+    return { schedules: all.filter(({ name }) => seen.owns(name)).map((each) => scheduleJson(call, each)) }
+  },
+})
+
+/** Shows one schedule. */
+export const getSchedule: Operation = monitorOperation({
+  method: 'GET',
+  path: '/schedules/:name',
+  name: 'monitorSchedule',
+  summary: 'Show a schedule with its next due times.',
+  params: OfSchedule,
+  answer: ScheduleJson,
+  run: async (call) => scheduleJson(call, await named(call)),
+})
+
+/** Deletes a schedule. */
+export const deleteSchedule: Operation = monitorOperation({
+  method: 'DELETE',
+  path: '/schedules/:name',
+  name: 'monitorDeleteSchedule',
+  summary: 'End and delete a schedule. An occurrence that waits or runs goes on.',
+  params: OfSchedule,
+  query: WhyQuery,
+  answer: z.object({ deleted: z.boolean() }),
+  async run(call) {
+    const { name } = await named(call)
+    return { deleted: await call.server.sluice.schedules.remove(name) }
+  },
+})
+
+/** @throws {Refusal} 404 */
+async function named(call: Call<{ readonly name: string }, unknown, unknown>): Promise<ScheduleView> {
+  const seen = seenBy(call)
+  const stored = seen.stored(call.params.name)
+  const found = seen.owns(stored) ? await call.server.sluice.schedules.get(stored) : null
+  if (!found) throw notFound('schedule', call.params.name)
+  return found
+}
+
+function scheduleJson(call: AnyCall, schedule: ScheduleView): object {
+  const seen = seenBy(call)
+  return {
+    ...schedule,
+    name: seen.name(schedule.name),
+    queue: seen.name(schedule.queue),
+    input: call.server.monitor.redact(schedule.input),
+    until: timeOf(schedule.until),
+    nextAt: timeOf(schedule.nextAt),
+    lastAt: timeOf(schedule.lastAt),
+    next: nextTimes(schedule),
+  }
+}
+
+function nextTimes({ cron, timezone, every, nextAt, until, maxRuns, runs }: ScheduleView): string[] {
+  if (!nextAt) return []
+  const times = [nextAt.getTime()]
+  const recurrence = cron === null ? null : recurrenceOf({ cron, ...(timezone !== null && { timezone }) }, 'a schedule')
+  while (times.length < NEXT) {
+    const lastMs = times.at(-1) as number
+    const nextUs = recurrence
+      ? firstDueUs(recurrence, 0, lastMs * 1000 + 1)
+      : every === null
+        ? null
+        : (lastMs + every) * 1000
+    if (nextUs === null) break
+    times.push(nextUs / 1000)
+  }
+  const left = maxRuns === null ? NEXT : Math.max(0, maxRuns - runs)
+  return times
+    .filter((ms) => until === null || ms < until.getTime())
+    .slice(0, left)
+    .map((ms) => new Date(ms).toISOString())
+}

@@ -1,0 +1,15 @@
+import { z } from 'zod'
+
+const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)$/
+
+/** An instant (RFC 3339) or a duration from now, as a text. */
+export const Until: z.ZodType<string> = z
+  .string()
+  .min(1)
+  .max(64)
+  .meta({ description: 'An instant in RFC 3339, or a time from now such as 5m.' })
+
+/** A date for an instant, the text itself for a duration: the engine reads it. */
+export function untilOf(text: string): Date | string {
+  return INSTANT.test(text) ? new Date(text) : text
+}

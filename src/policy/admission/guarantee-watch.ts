@@ -1,0 +1,38 @@
+import { outsideUntil } from '../limits/guarantee.ts'
+import { comesToBeGuaranteed, waitsElsewhere, type WatchSource } from './drop-watch.ts'
+import { type Bucket, type Lane, NEVER_US } from './lane.ts'
+
+/**
+ * Lanes that wait for a common limit outside their guarantee. At the instant at which their guarantee admits them, they
+ * go before all others there. The bucket that guarantees wakes a claim then, although no lane need be in its wait list.
+ */
+export class GuaranteeWatch {
+  /** The buckets whose lanes elsewhere were examined or have changed. */
+  readonly #changed = new Set<Bucket>()
+
+  note(bucket: Bucket): void {
+    if (bucket.policy?.of) this.#changed.add(bucket)
+  }
+
+  /** Examines the lanes of a due bucket. @param lift puts a lane first in its wait list */
+  look(bucket: Bucket, source: WatchSource, nowUs: number, lift: (lane: Lane) => void): void {
+    this.note(bucket)
+    if (!bucket.policy?.of) return
+    for (const { need, lane } of source.watched(bucket, true)) {
+      if (outsideUntil(bucket.policy.of, bucket.state, bucket.active, nowUs, need) !== null) continue
+      const waiting = lane()
+      if (waitsElsewhere(waiting, bucket) && comesToBeGuaranteed(waiting, bucket)) lift(waiting)
+    }
+  }
+
+  /** Sets when each bucket must be examined again. */
+  retime(source: WatchSource, nowUs: number): void {
+    for (const bucket of this.#changed) {
+      const { policy, state, active } = bucket
+      for (const need of policy?.of ? source.needsElsewhere(bucket) : []) {
+        const atUs = policy?.of && outsideUntil(policy.of, state, active, nowUs, need)
+        bucket.wakeAtUs = Math.min(bucket.wakeAtUs ?? NEVER_US, atUs ?? nowUs)
+      }
+    }
+  }
+}

@@ -1,0 +1,78 @@
+/** Starts within a guarantee, as a decision treats them: `limits/guarantee.ts` has the mathematics. */
+import { outsideUntil } from '../limits/guarantee.ts'
+import { type Bucket, deniedUntilUs, type Head, type Lane, weightOf } from './lane.ts'
+import type { TurnRank } from './turn-order.ts'
+
+/** Above every level that ageing gives. A lane within its guarantee keeps its level, this much higher. */
+const LIFT = 2 ** 51
+
+/** Whether a lane waits as one within its guarantee: before all others of the common limit, those of higher priority too. */
+export function isGuaranteed({ priority }: Pick<Lane, 'priority'>): boolean {
+  return priority > LIFT / 2
+}
+
+/** The level of a lane's head, by which it has its turn where its guarantee does not count. */
+export function levelOfHead({ priority }: Pick<Lane, 'priority'>): number {
+  return isGuaranteed({ priority }) ? priority - LIFT : priority
+}
+
+/** Puts a waiting lane before all that wait outside their guarantee. */
+export function lift(lane: Lane): void {
+  lane.priority += LIFT
+  lane.changed = true
+}
+
+/** The bucket that guarantees a lane a share of this bucket; null: none does. */
+export function guaranteeIn(lane: Lane, common: Bucket): Bucket | null {
+  return lane.buckets.find(({ policy }) => policy?.of?.limit === common.limit) ?? null
+}
+
+/** Whether a head may start within its guarantee in this common bucket now. */
+export function isWithin(lane: Lane, head: Head | undefined, common: Bucket, nowUs: number): boolean {
+  const bucket = guaranteeIn(lane, common)
+  return bucket !== null && head !== undefined && outsideOf(lane, head, bucket, nowUs) === null
+}
+
+/** Until when a head is outside the guarantee of a bucket; null: it is within. Infinity: a permit must return. */
+function outsideOf(lane: Lane, head: Head, bucket: Bucket, nowUs: number): number | null {
+  if (!bucket.policy?.of) return Infinity
+  const weight = weightOf(head, lane.buckets.indexOf(bucket), bucket)
+  return outsideUntil(bucket.policy.of, bucket.state, bucket.active, nowUs, weight)
+}
+
+/** Whether a head goes before all without a guarantee in a bucket: it is within its own, or its lane waits as such. */
+function goesFirst(lane: Lane, head: Head, bucket: Bucket, nowUs: number): boolean {
+  return (isGuaranteed(lane) && lane.on === bucket) || isWithin(lane, head, bucket, nowUs)
+}
+
+/** Opens a lane: it stands in no wait list, and its own level counts. */
+export function opens(lane: Lane): void {
+  lane.priority = levelOfHead(lane)
+  lane.on = null
+  lane.deputyOf = null
+  lane.state = 'open'
+  lane.changed = true
+}
+
+/** The priority of a head in a bucket: within its guarantee it may take the units that others must leave. */
+export function priorityIn(lane: Lane, head: Head, bucket: Bucket, nowUs: number): number | null {
+  return goesFirst(lane, head, bucket, nowUs) ? null : head.given
+}
+
+/** The place of a lane in the wait list of a bucket. */
+export function rankIn(lane: Lane, head: Head, bucket: Bucket, nowUs: number): TurnRank {
+  const { id, turn, head: seq } = lane
+  const level = levelOfHead(lane)
+  return { id, turn, head: seq, priority: goesFirst(lane, head, bucket, nowUs) ? level + LIFT : level }
+}
+
+/** Whether a lane waits as one within its guarantee, and another start of its key has used that. */
+export function leavesGuarantee(lane: Lane, head: Head, nowUs: number): boolean {
+  return lane.on !== null && isGuaranteed(lane) && !isWithin(lane, head, lane.on, nowUs)
+}
+
+/** When a bucket alone admits a lane's head: now, or later. @param seen the bucket as the head sees it */
+export function admittedAtUs(lane: Lane, head: Head, bucket: Bucket, nowUs: number, seen: Bucket = bucket): number {
+  const weight = weightOf(head, lane.buckets.indexOf(bucket), bucket)
+  return deniedUntilUs(seen, weight, nowUs, priorityIn(lane, head, bucket, nowUs)) ?? nowUs
+}

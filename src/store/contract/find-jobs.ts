@@ -1,0 +1,26 @@
+import type { JobMatch } from '../../jobs/job-filter.ts'
+import type { JobChange } from './change-jobs.ts'
+import type { JobState } from '../../jobs/job-state.ts'
+import type { JobQuery, JobRecord, JobSpan } from '../../jobs/job.ts'
+
+/** Finding stored jobs by a filter. */
+export interface FindJobs {
+  /** Jobs that match, newest first; those of one flow in its order. */
+  list(query: JobQuery): Promise<JobRecord[]>
+  /**
+   * The number of jobs that match. The time grows with the span, not with what matches.
+   * @param change only jobs that it applies to
+   */
+  countJobs(match: JobMatch, span?: JobSpan, change?: JobChange): Promise<number>
+  /** Jobs by task and state, in a span. */
+  taskCounts(span: JobSpan): Promise<readonly TaskCount[]>
+  /** The `seq` of the oldest of so many jobs, counted from the newest one before `before`; null: there is none. */
+  oldestOf(rows: number, before?: number): Promise<number | null>
+}
+
+/** The number of jobs of a task in one state. */
+export interface TaskCount {
+  readonly task: string
+  readonly state: JobState
+  readonly jobs: number
+}

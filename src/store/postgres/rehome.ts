@@ -1,0 +1,75 @@
+import type { Statements } from '../../database/postgres.ts'
+import { laneKey } from '../../jobs/lane.ts'
+import { levelOf, stepsOf } from '../../policy/admission/ageing.ts'
+import { columns, column, numbers, texts, textsOrNull } from '../shared/columns.ts'
+import { parsed } from '../shared/set-aside.ts'
+import type { Rehoming } from '../shared/sql.ts'
+import { STATE } from '../shared/state.ts'
+import { announce } from './announce.ts'
+import type { Context } from './context.ts'
+import { ageingText, reachedBy } from './enqueue.ts'
+import { currentLimits } from './limit-timelines.ts'
+
+const JOB = columns({
+  ...numbers('seq'),
+  level: column<number>('priority'),
+  ...texts('task', 'queue', 'lane'),
+  ...textsOrNull('uses', 'fair'),
+  asked: column<number | null>(),
+  share: column<number | null>('(SELECT l.share FROM sluice.lanes l WHERE l.key = j.lane)'),
+})
+const JOBS = `SELECT ${JOB.list} FROM sluice.jobs j WHERE seq = ANY ($1::bigint[])`
+const REHOME = `UPDATE sluice.jobs j SET queue = g.queue, lane = g.lane, priority = g.level, asked = g.asked, booked = NULL,
+    bounded = CASE WHEN EXISTS (SELECT 1 FROM sluice.queues q WHERE q.name = g.queue AND q.bounds IS NOT NULL) THEN true END
+  FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::int[]) g(seq, queue, lane, level, asked)
+  WHERE j.seq = g.seq`
+/** A new lane gets the share of the old one; claims look at its head again. */
+const ARRIVE = `INSERT INTO sluice.arrivals (queue, lane, uses, fair, share, look)
+  SELECT j.queue, j.lane, min(j.uses), min(j.fair), max(g.share), bool_or(j.due IS NOT NULL)
+  FROM unnest($1::bigint[], $2::int[]) g(seq, share) JOIN sluice.jobs j ON j.seq = g.seq
+  WHERE j.state = ${STATE.available} AND j.uses IS NOT NULL GROUP BY j.queue, j.lane`
+
+/** Gives waiting jobs another queue or another priority. Their budgets stay; they keep their `seq`. */
+export async function rehome(context: Context, db: Statements, seqs: readonly number[], to: Rehoming): Promise<void> {
+  await currentLimits(context, db)
+  await db.all('SELECT sluice.check_ageing($1)', ageingText(context))
+  const waiting = await db.all<[number]>(
+    `SELECT seq FROM sluice.jobs WHERE seq = ANY ($1::bigint[]) AND state = ${STATE.available}`,
+    seqs,
+  )
+  await announce(
+    db,
+    waiting.map(([seq]) => seq),
+  )
+  const jobs = (await db.all(JOBS, seqs)).map((row) => JOB.read(row))
+  const rows = jobs.map(({ seq, task, queue: before, lane, uses, fair, level, asked }) => {
+    const queue = to.queue ?? before
+    const priority = to.priority ?? asked ?? level
+    const needs = usesIn(uses)
+    const next =
+      to.priority === null
+        ? level
+        : levelOf(priority, stepsOf(level, asked ?? level), reachedBy(context, { uses: needs, priority }))
+    // Jobs without their limits wait in a lane of their own kind (unresolved.sql).
+    const place = lane.startsWith('?') ? `?${queue} ${task}` : laneKey(queue, needs, fair)
+    return [seq, queue, place, next, next === priority ? null : priority] as const
+  })
+  await db.run(
+    REHOME,
+    rows.map(([seq]) => seq),
+    rows.map(([, queue]) => queue),
+    rows.map(([, , lane]) => lane),
+    rows.map(([, , , level]) => level),
+    rows.map(([, , , , asked]) => asked),
+  )
+  await db.run(
+    ARRIVE,
+    jobs.map(({ seq }) => seq),
+    jobs.map(({ share }) => share),
+  )
+}
+
+function usesIn(text: string | null): { limit: string; key: string }[] {
+  const uses = text === null ? [] : parsed(text)
+  return Array.isArray(uses) ? (uses as [string, string][]).map(([limit, key]) => ({ limit, key })) : []
+}

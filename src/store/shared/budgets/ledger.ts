@@ -1,0 +1,166 @@
+import { SluiceError } from '../../../base/errors.ts'
+import { NEVER_US } from '../../../policy/admission/lane.ts'
+import type { BucketState } from '../../../policy/limits/bucket.ts'
+import { encodeBucket } from '../../../policy/limits/bucket-codec.ts'
+import type { LimitPolicy } from '../../../policy/limits/limit.ts'
+import type { Instant } from '../../../jobs/series.ts'
+import type { BucketName } from '../../../limiter/contract/limiter.ts'
+import type { Ledger, LedgerBucket } from '../../../limiter/ledger/ledger.ts'
+import { lockBuckets } from '../buckets.ts'
+import { ask, type Reading } from '../reading.ts'
+import { type Access, all, run } from '../sql.ts'
+import type { StoredBucket } from '../stored-bucket.ts'
+import type { Timelines } from '../timelines.ts'
+
+const SAVE = `UPDATE sluice.buckets AS b SET state = e.value ->> 1, revision = (e.value ->> 2)::bigint,
+  active = (e.value ->> 3)::bigint, touched = $2,
+  wake_at = CASE WHEN b.wake_at > (e.value ->> 4)::bigint THEN (e.value ->> 4)::bigint ELSE b.wake_at END
+  FROM json_array_elements($1::json) e WHERE b.id = (e.value ->> 0)::bigint`
+const PERMIT = `INSERT INTO sluice.permits (id, buckets, until)
+  SELECT e.value ->> 0, e.value ->> 1, (e.value ->> 2)::bigint FROM json_array_elements($1::json) e
+  WHERE true ON CONFLICT (id) DO NOTHING RETURNING id`
+/** A bucket may be pruned between its creation and its lock. */
+const TRIES = 5
+
+/** A permit that a step takes. */
+interface NewPermit {
+  readonly id: string
+  readonly buckets: number[]
+  readonly untilUs: number
+}
+
+/** A locked bucket of the store, as the ledger of a limiter sees it. */
+class LockedBucket implements LedgerBucket {
+  readonly stored: StoredBucket
+  readonly policy: LimitPolicy
+  readonly #permits: Map<string, NewPermit>
+
+  constructor(stored: StoredBucket, policy: LimitPolicy, permits: Map<string, NewPermit>) {
+    this.stored = stored
+    this.policy = policy
+    this.#permits = permits
+  }
+
+  get limit(): string {
+    return this.stored.limit
+  }
+
+  get key(): string {
+    return this.stored.key
+  }
+
+  get state(): BucketState {
+    return this.stored.state
+  }
+
+  set state(state: BucketState) {
+    // The bucket of a claim changes in place; a limiter may put another in its place.
+    Object.assign(this.stored, { state })
+  }
+
+  get active(): number {
+    return this.stored.active
+  }
+
+  get changed(): boolean {
+    return this.stored.changed
+  }
+
+  set changed(changed: boolean) {
+    this.stored.changed = changed
+  }
+
+  takePermit(id: string, untilUs: number): void {
+    const permit = this.#permits.get(id) ?? { id, buckets: [], untilUs }
+    if (permit.buckets.includes(this.stored.id)) return
+    this.#permits.set(id, permit)
+    permit.buckets.push(this.stored.id)
+    this.stored.active++
+    this.stored.changed = true
+  }
+}
+
+/** The buckets of one step, locked until its transaction ends. */
+export class StoreLedger implements Ledger {
+  readonly nowUs: number
+  readonly instant: Instant
+  readonly limits: Timelines
+  readonly #buckets = new Map<string, LockedBucket>()
+  readonly #permits = new Map<string, NewPermit>()
+  /** Its wait lists are evaluated again by the next claim. */
+  wakes = false
+
+  constructor(buckets: readonly StoredBucket[], limits: Timelines, instant: Instant) {
+    this.nowUs = instant.nowUs
+    this.instant = instant
+    this.limits = limits
+    for (const stored of buckets)
+      if (stored.policy) this.#buckets.set(idOf(stored), new LockedBucket(stored, stored.policy, this.#permits))
+  }
+
+  bucket(limit: string, key: string): LockedBucket | null {
+    return this.#buckets.get(idOf({ limit, key })) ?? null
+  }
+
+  get buckets(): readonly StoredBucket[] {
+    return [...this.#buckets.values()].map(({ stored }) => stored)
+  }
+
+  /** Writes what the step has changed. */
+  *save({ db }: Access): Reading<void> {
+    yield* this.#takePermits(db)
+    const { nowUs, limits, wakes } = this
+    const rows = this.buckets
+      .filter(({ changed }) => changed)
+      .map(({ id, limit, state, active }) => [
+        id,
+        encodeBucket(state),
+        limits.timeline(limit).revision,
+        active,
+        wakes ? nowUs : NEVER_US,
+      ])
+    if (rows.length > 0) yield* run(db, SAVE, JSON.stringify(rows), nowUs)
+  }
+
+  /** A call that is repeated takes no second permit. */
+  *#takePermits(db: Access['db']): Reading<void> {
+    if (this.#permits.size === 0) return
+    const rows = [...this.#permits.values()].map(({ id, buckets, untilUs }) => [id, JSON.stringify(buckets), untilUs])
+    const taken = new Set((yield* all<[string]>(db, PERMIT, JSON.stringify(rows))).map(([id]) => id))
+    for (const { id, buckets } of this.#permits.values())
+      if (!taken.has(id)) for (const bucket of this.buckets) if (buckets.includes(bucket.id)) bucket.active--
+  }
+}
+
+/** Locks the buckets of limits that are defined, and creates those that are new. */
+export function* openLedger(access: Access, names: readonly BucketName[]): Reading<StoreLedger> {
+  const wanted = new Map(names.map((name) => [idOf(name), name]))
+  for (let tries = 1; ; tries++) {
+    const limits = yield* ask(() => access.limits())
+    const known = [...wanted.values()].filter(({ limit, key }) => isShared(limits, limit, key))
+    const ids = known.length === 0 ? [] : yield* ask(() => access.bucketIds(known))
+    const locked = yield* lockBuckets(access, ids)
+    if (locked.buckets.length >= ids.length || tries === TRIES)
+      return new StoreLedger(locked.buckets, locked.limits, locked.instant)
+  }
+}
+
+/** Whether a limit is defined. @throws {SluiceError} `option.invalid` for one of scope `worker`, or with a backend */
+function isShared(limits: Timelines, limit: string, key: string): boolean {
+  const policy = limits.policy(limit, key)
+  if (policy?.scope === 'worker')
+    throw new SluiceError(
+      'option.invalid',
+      `The limit ${limit} has the scope 'worker': each worker has a budget of its own for its jobs. Use a limit of scope 'fleet', or createLimiter({ backend: 'memory:' }).`,
+    )
+  if (policy?.backend !== undefined)
+    throw new SluiceError(
+      'option.invalid',
+      `The backend ${policy.backend} keeps the budgets of the limit ${limit}, and not this store. Use createLimiter with the address of that backend.`,
+    )
+  return policy !== null
+}
+
+function idOf({ limit, key }: BucketName): string {
+  return `${limit}\0${key}`
+}

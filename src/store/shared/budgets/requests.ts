@@ -1,0 +1,122 @@
+import type {
+  BucketName,
+  BucketReport,
+  Confirmation,
+  ReservationAnswer,
+  UnitAnswer,
+  UnitRequest,
+} from '../../../limiter/contract/limiter.ts'
+import { acquireIn, acquireOne } from '../../../limiter/ledger/acquire.ts'
+import { renew, reportOf } from '../../../limiter/ledger/corrections.ts'
+import {
+  cancelIn,
+  confirmIn,
+  type Reservation,
+  RESERVATION_LAPSES_US,
+  reserveIn,
+} from '../../../limiter/ledger/reservations.ts'
+import { loadBuckets, OF_THE_FLEET } from '../buckets.ts'
+import { bucketOf } from '../stored-bucket.ts'
+import { ask, type Reading } from '../reading.ts'
+import { type Access, get, now, run } from '../sql.ts'
+import { openLedger, StoreLedger } from './ledger.ts'
+import { endLeases } from './permits.ts'
+import { heldUp, standingAt } from './standing.ts'
+
+const KEEP = `INSERT INTO sluice.permits (id, buckets, until, reservation) VALUES ($1, '[]', $2, $3)
+  ON CONFLICT (id) DO UPDATE SET until = excluded.until, reservation = excluded.reservation`
+const KNOWN = 'SELECT reservation FROM sluice.permits WHERE id = $1 AND reservation IS NOT NULL'
+const TAKE = `${KNOWN} FOR UPDATE`
+const GONE = 'DELETE FROM sluice.permits WHERE id = $1 AND reservation IS NOT NULL'
+
+/** Decides requests in order. A lane that waits for a bucket denies the requests that do not outrank it. */
+export function* acquire(access: Access, requests: readonly UnitRequest[]): Reading<UnitAnswer[]> {
+  const uses = requests.flatMap((request) => request.uses)
+  yield* endLeases(access, uses)
+  const ledger = yield* openLedger(access, uses)
+  const standing = yield* standingAt(access, ledger)
+  const answers = acquireIn(
+    ledger,
+    requests,
+    (request) => heldUp(ledger, standing, request) ?? acquireOne(ledger, request),
+  )
+  yield* ledger.save(access)
+  return answers
+}
+
+/** Books the exact next start of a request, unless a lane waits for one of its buckets. */
+export function* reserve(access: Access, request: UnitRequest, atMostUs: number): Reading<ReservationAnswer> {
+  const ledger = yield* openLedger(access, request.uses)
+  const denied = heldUp(ledger, yield* standingAt(access, ledger), request)
+  if (denied) return denied
+  const { answer, reservation } = reserveIn(ledger, request, atMostUs)
+  yield* ledger.save(access)
+  if (reservation) yield* keep(access, reservation)
+  return answer
+}
+
+/** Decides at the start of a reservation whether it stands. */
+export function* confirm(access: Access, id: string): Reading<Confirmation> {
+  const known = yield* reservationOf(access, KNOWN, id)
+  if (!known) return { kind: 'gone' }
+  yield* endLeases(access, known.request.uses)
+  const ledger = yield* openLedger(access, known.request.uses)
+  // Read again behind the locks of its buckets: another call may have confirmed it.
+  const reservation = yield* reservationOf(access, TAKE, id)
+  if (!reservation) return { kind: 'gone' }
+  const { answer, next } = confirmIn(ledger, reservation)
+  if (next) yield* keep(access, next)
+  else yield* run(access.db, GONE, id)
+  yield* ledger.save(access)
+  return answer
+}
+
+/** Gives a reservation back, as far as no later start counts on it. */
+export function* cancelReservation(access: Access, id: string): Reading<boolean> {
+  const known = yield* reservationOf(access, KNOWN, id)
+  if (!known) return false
+  const ledger = yield* openLedger(access, known.request.uses)
+  if ((yield* run(access.db, GONE, id)) === 0) return false
+  cancelIn(ledger, known)
+  ledger.wakes = true
+  yield* ledger.save(access)
+  return true
+}
+
+/** Makes a bucket new again. Its permits stay. */
+export function* forget(access: Access, name: BucketName): Reading<void> {
+  const ledger = yield* openLedger(access, [name])
+  const bucket = ledger.bucket(name.limit, name.key)
+  if (!bucket) return
+  renew(bucket, ledger.nowUs)
+  bucket.changed = true
+  ledger.wakes = true
+  yield* ledger.save(access)
+}
+
+/** The present state of a bucket; it is not created. */
+export function* inspectBucket(access: Access, { limit, key }: BucketName): Reading<BucketReport | null> {
+  const limits = yield* ask(() => access.limits())
+  const instant = yield* now(access)
+  const { policy } = limits.timeline(limit).at(key)
+  if (!policy) return null
+  const [known] = yield* loadBuckets(access, limits, instant, OF_THE_FLEET, limit, key)
+  const fresh = { id: 0, limit, key, worker: 0, stored: null, revision: 0, active: 0, lanes: 0 }
+  const wallUs = (): number => instant.wallUs - instant.nowUs
+  const stored =
+    known ??
+    bucketOf({ ...fresh, wakeAtUs: null, deferred: 0, toldUs: null }, limits.timeline(limit), instant.nowUs, wallUs)
+  const ledger = new StoreLedger([stored], limits, instant)
+  const bucket = ledger.bucket(limit, key)
+  return bucket && reportOf(bucket, limits.timeline(limit), instant.nowUs)
+}
+
+function keep({ db }: Access, reservation: Reservation): Reading<number> {
+  const { request, startUs } = reservation
+  return run(db, KEEP, request.permit, startUs + RESERVATION_LAPSES_US, JSON.stringify(reservation))
+}
+
+function* reservationOf({ db }: Access, sql: string, id: string): Reading<Reservation | null> {
+  const row = yield* get<[string]>(db, sql, id)
+  return row ? (JSON.parse(row[0]) as Reservation) : null
+}

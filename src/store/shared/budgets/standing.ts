@@ -1,0 +1,52 @@
+import { stepsAt } from '../../../policy/admission/ageing.ts'
+import { NEVER_US } from '../../../policy/admission/lane.ts'
+import type { Denied, UnitRequest } from '../../../limiter/contract/limiter.ts'
+import { openingOf } from '../../../limiter/ledger/acquire.ts'
+import type { Reading } from '../reading.ts'
+import { type Access, all } from '../sql.ts'
+import { LANE } from '../state.ts'
+import { servedQueues } from '../workers.ts'
+import type { StoreLedger } from './ledger.ts'
+
+const STANDING = `SELECT l.bucket, l.queue, max(l.priority) FROM sluice.lanes l
+  WHERE l.bucket = ANY ($1::bigint[]) AND l.state = ${LANE.waiting} GROUP BY l.bucket, l.queue`
+
+/** The lanes that stand in wait lists, by bucket: the highest level of a lane that holds newcomers up. */
+export type Standing = ReadonlyMap<number, number>
+
+/** The lanes that stand there. A lane of a queue that is paused, or without a live worker, holds no newcomer up. */
+export function* standingAt(access: Access, ledger: StoreLedger): Reading<Standing> {
+  const ids = ledger.buckets.filter(({ wakeAtUs }) => wakeAtUs !== null).map(({ id }) => id)
+  const standing = new Map<number, number>()
+  if (ids.length === 0) return standing
+  const rows = yield* all<[number, string | number, number]>(access.db, STANDING, ids)
+  if (rows.length === 0) return standing
+  const served = yield* servedQueues(access, ledger.nowUs)
+  for (const [bucket, queue, level] of rows)
+    if (served.has(access.queueName(queue))) standing.set(bucket, Math.max(level, standing.get(bucket) ?? -Infinity))
+  return standing
+}
+
+/** The denial of a request that a lane in a wait list holds up; null: none does. */
+export function heldUp(ledger: StoreLedger, standing: Standing, request: UnitRequest): Denied | null {
+  if (standing.size === 0) return null
+  const { uses, priority } = request
+  const buckets = uses.flatMap(({ limit, key }) => ledger.bucket(limit, key) ?? [])
+  const { ageing } = ledger.limits
+  const steps = stepsAt(ageing, ledger.nowUs)
+  const before = buckets.find(({ stored }) => {
+    const level = standing.get(stored.id)
+    return level !== undefined && level >= priority - steps
+  })
+  if (!before) return null
+  const { nowUs } = ledger
+  const opening = openingOf(buckets, request, nowUs)
+  const wakeAtUs = before.stored.wakeAtUs ?? nowUs
+  const atUs = Math.max(opening.atUs, wakeAtUs === NEVER_US ? Infinity : wakeAtUs)
+  const by = opening.by ?? before
+  return {
+    kind: 'denied',
+    by: { limit: by.limit, key: by.key },
+    retryAfterUs: atUs === Infinity ? null : Math.max(1, atUs - nowUs),
+  }
+}

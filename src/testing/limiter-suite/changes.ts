@@ -1,0 +1,71 @@
+import { equal, matches, refused } from './expectations.ts'
+import { type Cases, SECOND_US } from './subject.ts'
+
+const change = {
+  kind: 'override',
+  limit: 'crm',
+  key: null,
+  change: { rate: 1 },
+  forUs: null,
+  by: null,
+  reason: null,
+} as const
+
+/** Definitions, overrides and pauses change a limit while it runs. */
+export const CHANGES: Cases = {
+  'the higher version wins, then the later call': async (subject) => {
+    equal(await subject.define({ crm: { rate: 1, per: '1s', version: 2 } }), ['crm'])
+    equal(await subject.define({ crm: { rate: 5, per: '1s', version: 1 } }), [])
+    equal(await subject.define({ crm: { rate: 1, per: '1s', version: 2 } }), [])
+    equal(await subject.ask('crm', 'crm'), ['go', 'crm 1000'])
+    equal(await subject.define({ crm: { rate: 2, per: '1s', version: 2 } }), ['crm'])
+    equal(await subject.ask('crm:x', 'crm:x', 'crm:x'), ['go', 'go', 'crm:x 500'])
+  },
+
+  'a new definition refills no bucket': async (subject) => {
+    await subject.define({ crm: { rate: 10, per: '1s' } })
+    await subject.granted('crm*5')
+    await subject.define({ crm: { rate: 20, per: '1s' } })
+    equal((await subject.backend.inspect({ limit: 'crm', key: '' }))?.available, 5)
+    equal(await subject.ask('crm*5', 'crm'), ['go', 'crm 50'])
+  },
+
+  'an override ends by itself, to the microsecond': async (subject) => {
+    await subject.define({ crm: { rate: 10, per: '1s', burst: 1 } })
+    equal(await subject.backend.change({ ...change, forUs: 10 * SECOND_US }), true)
+    equal(await subject.ask('crm', 'crm'), ['go', 'crm 1000'])
+    await subject.advance(9999.999)
+    matches((await subject.backend.inspect({ limit: 'crm', key: '' }))?.policy.rule, { rate: 1 })
+    await subject.advance(0.001)
+    matches((await subject.backend.inspect({ limit: 'crm', key: '' }))?.policy.rule, { rate: 10 })
+    equal(await subject.ask('crm', 'crm'), ['go', 'crm 100'])
+    equal(await subject.backend.change({ ...change, change: null }), false)
+  },
+
+  'an override of one key leaves the others': async (subject) => {
+    await subject.define({ crm: { rate: 10, per: '1s', burst: 1 } })
+    await subject.backend.change({ ...change, key: 'a' })
+    equal(await subject.ask('crm:a', 'crm:a', 'crm:b', 'crm:b'), ['go', 'crm:a 1000', 'go', 'crm:b 100'])
+    equal(await subject.backend.change({ ...change, key: 'a', change: null }), true)
+    await subject.advance(1000)
+    equal(await subject.ask('crm:a', 'crm:a'), ['go', 'crm:a 100'])
+  },
+
+  'a pause stops all starts, and resumes': async (subject) => {
+    await subject.define({ crm: { rate: 10, per: '1s' } })
+    await subject.backend.change({ ...change, kind: 'pause', change: {}, forUs: 5 * SECOND_US })
+    equal(await subject.ask('crm'), ['crm permit'])
+    await subject.advance(5000)
+    equal(await subject.ask('crm'), ['go'])
+    await subject.backend.change({ ...change, kind: 'pause', change: {} })
+    equal(await subject.ask('crm'), ['crm permit'])
+    equal(await subject.backend.change({ ...change, kind: 'pause', change: null }), true)
+    equal(await subject.ask('crm'), ['go'])
+  },
+
+  'of an unknown limit or an invalid value are refused': async (subject) => {
+    await refused(subject.backend.change(change), 'limit.unknown')
+    await subject.define({ crm: { rate: 10, per: '1s' } })
+    await refused(subject.backend.change({ ...change, change: { max: 5 } }), 'policy.invalid')
+  },
+}

@@ -1,0 +1,43 @@
+import { equal } from './expectations.ts'
+import { type Cases, request, shown } from './subject.ts'
+
+/** Requests are granted whole or not at all. */
+export const REQUESTS: Cases = {
+  'are granted whole or not at all': async (subject) => {
+    await subject.define({ a: { rate: 1, per: '1s' }, b: { rate: 5, per: '10s' } })
+    equal(await subject.ask('a', ['a', 'b']), ['go', 'a 1000'])
+    equal(await subject.ask('b', 'b', 'b', 'b', 'b', 'b'), ['go', 'go', 'go', 'go', 'go', 'b 2000'])
+    equal(await subject.ask(['a', 'b']), ['b 2000'])
+  },
+
+  'of a tenant that is denied cost the shared budget nothing': async (subject) => {
+    await subject.define({ a: { rate: 5, per: '10s' }, b: { rate: 100, per: '10s' } })
+    const first = Array.from({ length: 50 }, () => ['a:t0', 'b'])
+    const rest = Array.from({ length: 19 }, (_, i) => Array.from({ length: 5 }, () => [`a:t${i + 1}`, 'b'])).flat()
+    const answers = await subject.ask(...first, ...rest)
+    equal(answers.filter((each) => each === 'go').length, 100)
+    equal(answers[5], 'a:t0 2000')
+    equal(await subject.ask('b'), ['b 100'])
+  },
+
+  'of one line stop at the first denial': async (subject) => {
+    await subject.define({ crm: { rate: 10, per: '1s', burst: 3 } })
+    const line = ['crm', 'crm*3', 'crm'].map((uses) => request(uses, { line: 0 }))
+    equal((await subject.backend.acquire([...line, request('crm', { line: 1 })])).map(shown), [
+      'go',
+      'crm 100',
+      'crm 100',
+      'go',
+    ])
+  },
+
+  'for a limit that is not defined are unknown, and take nothing': async (subject) => {
+    await subject.define({ crm: { rate: 1, per: '1s' } })
+    equal(await subject.ask(['crm', 'none'], 'crm'), ['unknown', 'go'])
+  },
+
+  'of different keys have budgets of their own': async (subject) => {
+    await subject.define({ crm: { rate: 1, per: '1s' } })
+    equal(await subject.ask('crm:a', 'crm:b', 'crm:a', 'crm:ü☃'), ['go', 'go', 'crm:a 1000', 'go'])
+  },
+}

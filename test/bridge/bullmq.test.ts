@@ -1,0 +1,179 @@
+// BullMQ on a real Redis, in real time: its jobs start within the budgets of a limiter on the same server.
+import { type Job, Queue, Worker } from 'bullmq'
+import { afterEach, describe, expect, it } from 'vitest'
+import { type BudgetedProcessor, type BudgetOptions, withBudgets } from '../../src/exports/bullmq.ts'
+import { createLimiter, limit, type Limiter, RateLimited } from '../../src/exports/limiter.ts'
+import { clear, connect, namespace, REDIS } from '../limiter/redis-server.ts'
+
+const crm = limit('crm', { rate: 10, per: '1s', burst: 1 })
+const wide = limit('wide', { rate: 100, per: '1s' })
+const client = REDIS === null ? null : await connect()
+/** A start is seen a little later than it was decided. */
+const SEEN_LATE_MS = 25
+
+interface Data {
+  readonly tenant: string
+}
+type Options = Partial<BudgetOptions<Job<Data>>>
+
+describe.skipIf(client === null)('BullMQ with budgets', () => {
+  const ending: (() => Promise<unknown>)[] = []
+  afterEach(async () => {
+    for (const end of ending.splice(0).reverse()) await end()
+  })
+
+  function fleet(processor: BudgetedProcessor<Job<Data>, unknown>, options: Options = {}, concurrency = 20) {
+    const name = namespace()
+    const url = new URL(REDIS ?? '')
+    const connection = { host: url.hostname, port: Number(url.port) || 6379, maxRetriesPerRequest: null }
+    const limiter = createLimiter({ backend: REDIS ?? '', namespace: name, limits: [crm, wide] })
+    const queue = new Queue<Data>('calls', { connection, prefix: name })
+    const starts: { readonly tenant: string; readonly atMs: number; readonly id: string }[] = []
+    const counted: BudgetedProcessor<Job<Data>, unknown> = (job, ...rest) => {
+      starts.push({ tenant: job.data.tenant, atMs: performance.now(), id: job.id ?? '' })
+      return processor(job, ...rest)
+    }
+    const uses = (job: Job<Data>) => [crm.key(job.data.tenant)]
+    const worker = new Worker<Data>('calls', withBudgets(limiter, { uses, ...options }, counted), {
+      connection,
+      prefix: name,
+      concurrency,
+    })
+    worker.on('error', () => undefined)
+    ending.push(
+      async () => client && clear(client, name),
+      () => limiter.close(),
+      async () => {
+        await queue.obliterate({ force: true })
+        await queue.close()
+      },
+      () => worker.close(true),
+    )
+    const done = async (count: number): Promise<Job<Data>[]> => {
+      await expect
+        .poll(() => queue.getJobCountByTypes('completed', 'failed'), { interval: 20 })
+        .toBeGreaterThanOrEqual(count)
+      return queue.getJobs(['completed', 'failed'])
+    }
+    return { queue, limiter, starts, done }
+  }
+
+  const add = (queue: Queue<Data>, tenant: string, count: number, options = {}) =>
+    queue.addBulk(Array.from({ length: count }, () => ({ name: 'call', data: { tenant }, opts: options })))
+
+  it('starts each job at its booked instant, fetches it twice, and counts one attempt', async () => {
+    const { queue, starts, done } = fleet(async () => 'ok')
+    await add(queue, 'acme', 8)
+    const jobs = await done(8)
+    const times = starts.map(({ atMs }) => atMs).sort((a, b) => a - b)
+    for (let i = 1; i < times.length; i++)
+      expect((times[i] ?? 0) - (times[0] ?? 0)).toBeGreaterThanOrEqual(i * 100 - SEEN_LATE_MS)
+    expect(jobs.map((job) => job.attemptsMade)).toEqual(jobs.map(() => 1))
+    expect(Math.max(...jobs.map((job) => job.attemptsStarted))).toBeLessThanOrEqual(3)
+    expect(jobs.filter((job) => job.attemptsStarted > 2).length).toBeLessThanOrEqual(2)
+    expect(new Set(starts.map(({ id }) => id)).size).toBe(8)
+  })
+
+  it('starts at once within an open budget, and fetches once; a job without uses is not limited', async () => {
+    const { queue, starts, done } = fleet(async (_job, _token, _signal, ctx) => ctx === null, {
+      uses: ({ data }) => (data.tenant === 'none' ? [] : [crm.key(data.tenant)]),
+    })
+    await queue.addBulk(['a', 'b', 'c', 'none', 'none'].map((tenant) => ({ name: 'call', data: { tenant } })))
+    const jobs = await done(5)
+    expect(jobs.map((job) => job.attemptsStarted)).toEqual([1, 1, 1, 1, 1])
+    // Without a budget there is no context.
+    for (const { data, returnvalue } of jobs)
+      expect([data.tenant, returnvalue]).toEqual([data.tenant, data.tenant === 'none'])
+    expect(starts).toHaveLength(5)
+  })
+
+  it.each([
+    ['RateLimited', 1000, () => new RateLimited({ retryAfter: '1s' })],
+    ["BullMQ's own RateLimitError", 1000, () => Worker.RateLimitError()],
+  ])('a %s closes the bucket for all its jobs; none loses an attempt', async (_, closedMs, refusal) => {
+    let refused = -1
+    const { queue, starts, limiter, done } = fleet(async (job) => {
+      if (job.data.tenant !== 'acme' || refused >= 0) return
+      refused = performance.now()
+      throw refusal()
+    })
+    await add(queue, 'acme', 3, { attempts: 1 })
+    await expect.poll(() => refused).toBeGreaterThan(0)
+    await expect.poll(async () => (await limiter.inspect(crm.key('acme'))).closedUntil, { interval: 5 }).not.toBeNull()
+    await add(queue, 'birch', 2)
+    const jobs = await done(5)
+    expect(jobs.map((job) => [job.failedReason, job.attemptsMade])).toEqual(jobs.map(() => [undefined, 1]))
+    const acme = starts.filter(({ tenant, atMs }) => tenant === 'acme' && atMs > refused)
+    expect(acme).toHaveLength(3)
+    for (const { atMs } of acme) expect(atMs).toBeGreaterThanOrEqual(refused + closedMs - SEEN_LATE_MS)
+    const birch = starts.filter(({ tenant }) => tenant === 'birch')
+    for (const { atMs } of birch) expect(atMs).toBeLessThan(refused + closedMs)
+  })
+
+  it('leaves other errors to BullMQ, which counts them as attempts', async () => {
+    const { queue, starts, done } = fleet(() => Promise.reject(new Error('boom')))
+    await add(queue, 'acme', 1, { attempts: 2 })
+    const [job] = await done(1)
+    expect([job?.failedReason, job?.attemptsMade, starts.length]).toEqual(['boom', 2, 2])
+  })
+
+  it('moves a booked job again when a penalty came meanwhile', async () => {
+    const { queue, starts, limiter, done } = fleet(async () => 'ok')
+    await add(queue, 'acme', 6)
+    await expect.poll(() => queue.getDelayedCount()).toBeGreaterThan(2)
+    const closedMs = performance.now()
+    await limiter.penalize(crm.key('acme'), '800ms')
+    const jobs = await done(6)
+    const later = starts.filter(({ atMs }) => atMs > closedMs + 50)
+    expect(later.length).toBeGreaterThan(2)
+    for (const { atMs } of later) expect(atMs).toBeGreaterThanOrEqual(closedMs + 800 - SEEN_LATE_MS)
+    expect(jobs.map((job) => job.attemptsMade)).toEqual(jobs.map(() => 1))
+  })
+
+  it('fetches a job again then whose start is further away than it books', async () => {
+    const { queue, done } = fleet(async () => 'ok', { atMost: '250ms' })
+    await add(queue, 'acme', 6)
+    expect((await done(6)).map((job) => job.failedReason)).toEqual(Array.from({ length: 6 }, () => undefined))
+  })
+
+  it('lets a tenant with a budget of its own pass the backlogs of others', async () => {
+    const { queue, starts, done } = fleet(
+      async () => 'ok',
+      { uses: ({ data }) => [(data.tenant === 'b' ? wide : crm).key(data.tenant)] },
+      50,
+    )
+    await Promise.all(Array.from({ length: 20 }, (_, i) => add(queue, `t${i}`, 5)))
+    await expect.poll(() => queue.getWaitingCount()).toBe(0)
+    const waits: number[] = []
+    for (let i = 0; i < 5; i++) {
+      const addedMs = performance.now()
+      const [job] = await add(queue, 'b', 1)
+      await expect.poll(() => starts.some(({ id }) => id === job?.id), { interval: 2 }).toBe(true)
+      waits.push((starts.find(({ id }) => id === job?.id)?.atMs ?? Infinity) - addedMs)
+    }
+    // Nothing of the others' waits: a tenth of their shortest distance would do, were the machine quiet.
+    expect(waits.sort((a, b) => a - b)[2]).toBeLessThan(100)
+    const jobs = await done(105)
+    expect(Math.max(...jobs.map((job) => job.attemptsMade))).toBe(1)
+    for (let i = 0; i < 20; i++) {
+      const times = starts.flatMap(({ tenant, atMs }) => (tenant === `t${i}` ? [atMs] : []))
+      for (let n = 1; n < times.length; n++)
+        expect((times[n] ?? 0) - (times[0] ?? 0)).toBeGreaterThanOrEqual(n * 100 - 2 * SEEN_LATE_MS)
+    }
+  })
+
+  it('refuses options that it does not know', () => {
+    const limiter = createLimiter({ backend: 'memory:', limits: [crm] })
+    const processor = async (): Promise<void> => undefined
+    const uses = () => [crm]
+    const made =
+      (options: unknown, own: unknown = limiter, work: unknown = processor) =>
+      () =>
+        withBudgets(own as Limiter, options as BudgetOptions<Job>, work as typeof processor)
+    expect(made({ uses, atmost: '1s' })).toThrow(/atMost/)
+    expect(made({ uses: [crm] })).toThrow(/uses/)
+    expect(made({ uses, atMost: 'soon' })).toThrow(/atMost/)
+    expect(made({ uses }, {})).toThrow(/limiter/)
+    expect(made({ uses }, limiter, 5)).toThrow(/processor/)
+  })
+})

@@ -1,0 +1,103 @@
+// Several real processes of plain code on one store, by its address.
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { afterEach, describe, expect, it } from 'vitest'
+import { limit, Sluice, task } from '../../src/exports/index.ts'
+import { createLimiter } from '../../src/exports/limiter.ts'
+import { everyStore } from '../stores.ts'
+
+const CHILD = join(import.meta.dirname, '../limiter/redis-child.ts')
+const NAMESPACE = 'fleet'
+
+describe.each(await everyStore('processes of plain code'))('several processes of plain code on $name', (kind) => {
+  const children: ChildProcess[] = []
+  const child = (...args: string[]): { process: ChildProcess; line: () => Promise<string> } => {
+    const started = spawn(process.execPath, [CHILD, ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
+    children.push(started)
+    const lines = createInterface({ input: started.stdout })[Symbol.asyncIterator]()
+    return { process: started, line: async () => String((await lines.next()).value) }
+  }
+  const killed = async (holder: ReturnType<typeof child>): Promise<void> => {
+    const gone = once(holder.process, 'exit')
+    holder.process.kill('SIGKILL')
+    await gone
+  }
+  afterEach(() => {
+    for (const each of children.splice(0)) each.kill('SIGKILL')
+  })
+
+  it('start on one hot key as often as its budget lets them, and never more', async () => {
+    const url = kind.create()
+    const fleet = Array.from({ length: 3 }, () => child('load', url, NAMESPACE, '3000'))
+    await Promise.all(fleet.map(({ line }) => line()))
+    const lists = await Promise.all(fleet.map(async ({ line }) => JSON.parse(await line()) as number[]))
+    const starts = lists.flat().sort((a, b) => a - b)
+    // A start is seen later than it was granted: by up to 100 ms on a busy machine.
+    const worst = (spanUs: number): number => {
+      let from = 0
+      let most = 0
+      for (let to = 0; to < starts.length; to++) {
+        while ((starts[to] ?? 0) - (starts[from] ?? 0) >= spanUs) from++
+        most = Math.max(most, to - from + 1)
+      }
+      return most
+    }
+    for (const spanUs of [100_000, 1_000_000, 2_000_000])
+      expect(worst(spanUs)).toBeLessThanOrEqual(100 + Math.ceil((spanUs + 100_000) / 1000) + 1)
+    expect(lists.every((list) => list.length > 0)).toBe(true)
+  })
+
+  it('get the permits of one that was killed back when their lease is over, and none before', async () => {
+    const url = kind.create()
+    const holder = child('hold', url, NAMESPACE, '10')
+    expect(await holder.line()).toBe('held')
+    const slots = limit('slots', { concurrency: 10 })
+    const limiter = createLimiter({ backend: url, namespace: NAMESPACE, limits: [slots], lease: '2s' })
+    expect((await limiter.inspect(slots)).active).toBe(10)
+    await killed(holder)
+    const killedMs = Date.now()
+    await expect(limiter.acquire([slots], { wait: false })).rejects.toMatchObject({ code: 'limit.rejected' })
+    const permits = await Promise.all(Array.from({ length: 10 }, () => limiter.acquire([slots], { wait: '20s' })))
+    // The last heartbeat was at most a third of the lease before.
+    expect(Date.now() - killedMs).toBeGreaterThan(1250)
+    await Promise.all(permits.map((permit) => permit.release()))
+    expect((await limiter.inspect(slots)).active).toBe(0)
+    await limiter.close()
+  })
+
+  it('give a job the permit of one that was killed', async () => {
+    const url = kind.create()
+    const slots = limit(`${NAMESPACE}/slots`, { concurrency: 10 })
+    const job = task('job', { limits: [slots], run: () => 'ran' })
+    const sluice = new Sluice({ store: url, tasks: [job] })
+    await sluice.start()
+    const holder = child('hold', url, NAMESPACE, '10')
+    expect(await holder.line()).toBe('held')
+    const waiting = await job.enqueue()
+    await expect.poll(async () => (await sluice.limits.inspect(slots.name))[0]?.waiting).toBe(1)
+    await killed(holder)
+    expect(await waiting.result()).toBe('ran')
+    await sluice.stop()
+  })
+
+  it('leave no place in a wait list behind when they are killed', async () => {
+    const url = kind.create()
+    const slots = limit(`${NAMESPACE}/slots`, { concurrency: 10 })
+    const job = task('job', { limits: [slots], run: () => 'ran' })
+    const sluice = new Sluice({ store: url, tasks: [job] })
+    await sluice.start()
+    const held = await Promise.all(Array.from({ length: 10 }, () => sluice.limits.acquire([slots])))
+    const waiter = child('hold', url, NAMESPACE, '1')
+    await expect.poll(async () => (await sluice.limits.inspect(slots.name))[0]?.waiting).toBe(1)
+    await killed(waiter)
+    const waiting = await job.enqueue()
+    await held[0]?.release()
+    if (kind.name === 'sqlite') expect(await waiting.result()).toBe('ran')
+    await Promise.all(held.map((permit) => permit.release()))
+    expect(await waiting.result()).toBe('ran')
+    await expect.poll(async () => (await sluice.limits.inspect(slots.name))[0]?.waiting).toBe(0)
+    await sluice.stop()
+  })
+})

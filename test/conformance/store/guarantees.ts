@@ -1,0 +1,227 @@
+import { describe, expect, test } from 'vitest'
+import { limit, seededRandom } from '../../../src/exports/index.ts'
+import { useOf } from '../../../src/policy/limits/define.ts'
+import type { CommonLimit, Policy } from '../../../src/policy/limits/policy.ts'
+import type { StoreBackend } from './backend.ts'
+import { eachHarness, type StoreHarness } from './store-harness.ts'
+
+/** A common limit, and one with a guaranteed share of it: `c`, and `t` with keys. */
+function shares(common: Policy, own: Policy, of: Omit<CommonLimit, 'limit'>): ReturnType<typeof limit>[] {
+  const c = limit('c', common)
+  return [c, limit('t', { ...own, of: { limit: c, ...of } })]
+}
+
+async function define(w: StoreHarness, limits: readonly ReturnType<typeof limit>[]): Promise<void> {
+  await w.store.define(limits.map((each) => ({ name: each.name, policy: useOf(each).policy, version: 0 })))
+}
+
+/** Jobs of `c` alone, which borrow. */
+const BORROWS = { limits: ['c'] }
+/** Jobs of a key of `t`, which pay to `c` too. */
+const of = (key: string, weight = 1) => ({ limits: [`t:${key}*${weight}`, `c*${weight}`] })
+
+/** Guaranteed shares of a common limit. */
+export function guarantees(backend: StoreBackend): void {
+  const harness = eachHarness(backend)
+
+  describe('of a rate', () => {
+    /** One start per 10 ms without a reserve, and two per second for each key. */
+    const strict = shares({ rate: 100, per: '1s', burst: 1 }, { rate: 50, per: '1s' }, { atLeast: '1 per 500ms' })
+
+    test('goes before a backlog of higher priority, once per interval', async () => {
+      const w = harness()
+      await define(w, strict)
+      await w.add('a', { ...BORROWS, priority: 9 }, 20)
+      expect(await w.start()).toEqual(['a1'])
+      await w.add('b', of('b'), 3)
+      expect(await w.wake()).toBe(10)
+      w.at(10)
+      expect(await w.start()).toEqual(['b1'])
+      w.at(20)
+      expect(await w.start()).toEqual(['a2'])
+      w.at(500)
+      expect(await w.start()).toEqual(['a3'])
+      // b2 was out of its guarantee until 510 ms.
+      w.at(509)
+      expect(await w.wake()).toBe(510)
+      w.at(510)
+      expect(await w.start()).toEqual(['b2'])
+      w.at(520)
+      expect(await w.start()).toEqual(['a4'])
+    })
+
+    test('wakes a claim at its own instant while its limit is closed for others', async () => {
+      const w = harness()
+      await define(
+        w,
+        shares({ rate: 10, per: '1s', burst: 4 }, { rate: 10, per: '1s' }, { atLeast: '4 per 1s', keys: 2 }),
+      )
+      await w.add('a', { ...BORROWS, priority: 9 }, 50)
+      // Half of the burst is kept for guaranteed starts.
+      expect(await w.start()).toEqual(['a1', 'a2'])
+      await w.add('b', of('b'), 1)
+      expect(await w.start()).toEqual(['b1'])
+      const story: string[] = []
+      for (let ms = 0; ms <= 2000; ms += 50) {
+        w.at(ms)
+        story.push(...(await w.start()))
+      }
+      expect(story.length).toBeLessThanOrEqual(21)
+      expect(story.length).toBeGreaterThanOrEqual(19)
+      expect(new Set(story.map((name) => name[0]))).toEqual(new Set(['a']))
+    })
+
+    test('lends what it does not use, and a borrower waits in its turn', async () => {
+      const w = harness()
+      await define(w, strict)
+      await w.add('b', of('b'), 5)
+      await w.add('d', of('d'), 5)
+      const story: string[] = []
+      for (let ms = 0; ms < 100; ms += 10) {
+        w.at(ms)
+        story.push(...(await w.start()))
+      }
+      expect(story).toEqual(['b1', 'd1', 'b2', 'd2', 'b3', 'd3', 'b4', 'd4', 'b5', 'd5'])
+    })
+
+    test('holds for a job of several units', async () => {
+      const w = harness()
+      const limits = shares(
+        { rate: 100, per: '1s', burst: 10 },
+        { rate: 50, per: '1s' },
+        { atLeast: '5 per 1s', keys: 1 },
+      )
+      await define(w, limits)
+      await w.add('a', { ...BORROWS, priority: 9 }, 99)
+      expect(await w.start()).toHaveLength(5)
+      await w.add('b', of('b', 5))
+      expect(await w.start()).toEqual(['b'])
+      await w.add('e', of('b', 5))
+      w.at(1000)
+      expect((await w.start())[0]).toBe('a6')
+      expect(await w.states('e')).toEqual(['active'])
+    })
+
+    test('is not exceeded by what it guarantees: the common limit stays the bound', async () => {
+      const w = harness()
+      await define(
+        w,
+        shares(
+          { rate: 10, per: '1s', burst: 2 },
+          { rate: 9, per: '1s', burst: 2 },
+          { atLeast: '9 per 1s burst 2', overcommit: 'scale' },
+        ),
+      )
+      for (const key of ['b', 'd', 'e']) await w.add(key, of(key), 20)
+      const starts: [string, number][] = []
+      for (let ms = 0; ms <= 3000; ms += 20) {
+        w.at(ms)
+        for (const name of await w.start()) starts.push([name, ms])
+      }
+      expect(starts.length).toBeLessThanOrEqual(32)
+      expect(starts.length).toBeGreaterThanOrEqual(31)
+      const each = ['b', 'd', 'e'].map((key) => starts.filter(([name]) => name.startsWith(key)).length)
+      expect(Math.max(...each) - Math.min(...each)).toBeLessThanOrEqual(1)
+    })
+
+    test('is kept beside another limit that many lanes share', async () => {
+      const w = harness()
+      await define(w, strict)
+      await w.define({ x: { rate: 1000, per: '1s', burst: 1 } })
+      for (let i = 0; i < 20; i++) await w.add(`a${i}-`, { limits: ['c', 'x', `k:${i}`], priority: 5 }, 3)
+      await w.define({ k: { rate: 99, per: '1s' } })
+      expect(await w.start()).toHaveLength(1)
+      await w.add('b', { limits: ['t:b', 'c', 'x'] })
+      for (let ms = 1; ms <= 10; ms++) {
+        w.at(ms)
+        await w.start()
+      }
+      expect(await w.states('b')).toEqual(['active'])
+    })
+
+    test('is woken for a queue that another worker serves', async () => {
+      const w = harness()
+      await define(w, strict)
+      const other = await w.store.join(['r'], 1e15)
+      await w.add('a', { ...BORROWS, priority: 9 }, 200)
+      expect(await w.start()).toEqual(['a1'])
+      await w.add('b', { ...of('b'), queue: 'r' }, 2)
+      w.at(10)
+      expect(await w.start({ queue: 'r', worker: other })).toEqual(['b1'])
+      for (let ms = 20; ms < 510; ms += 10) {
+        w.at(ms)
+        expect(await w.start({ queue: 'r', worker: other })).toEqual([])
+        expect(await w.start()).toHaveLength(1)
+      }
+      w.at(510)
+      // The claim of the other queue sees that it may not take this start.
+      expect(await w.start()).toEqual([])
+      expect(await w.start({ queue: 'r', worker: other })).toEqual(['b2'])
+    })
+  })
+
+  test.each(backend.part === undefined ? [1, 2, 3, 4, 5, 6] : [1, 2])(
+    'of random arrivals within it starts each of them in time, and the common limit is used up and never exceeded, seed %i',
+    async (seed) => {
+      const w = harness()
+      const source = seededRandom(seed)
+      const random = (): number => source.next()
+      const burst = random() < 0.5 ? 1 : 10
+      const tenants = 2 + Math.floor(random() * 5)
+      const own = { rate: 100, per: '1s' } as const
+      await define(w, shares({ rate: 100, per: '1s', burst }, own, { atLeast: '10/s burst 1', keys: tenants }))
+      await w.add('a', { ...BORROWS, priority: 9 }, 400)
+      const arrivals = new Map<string, number>()
+      const nextMs = Array.from({ length: tenants }, () => Math.floor(random() * 100))
+      const starts: number[] = []
+      let late = 0
+      for (let ms = 0; ms <= 1000; ms += 10) {
+        w.at(ms)
+        for (const [tenant, dueMs] of nextMs.entries()) {
+          if (dueMs > ms) continue
+          const name = `t${tenant}-${ms}`
+          await w.add(name, of(`${tenant}`))
+          arrivals.set(name, ms)
+          nextMs[tenant] = ms + 100 + Math.floor(random() ** 3 * 300)
+        }
+        for (const name of await w.start()) {
+          starts.push(ms)
+          late = Math.max(late, ms - (arrivals.get(name) ?? ms))
+        }
+      }
+      // (n − r) / R, on the grid of these claims.
+      expect(late).toBeLessThanOrEqual((tenants - Math.min(tenants, Math.floor(burst / 2))) * 10 + 10)
+      for (const [i, fromMs] of starts.entries())
+        for (const [j, atMs] of starts.slice(i).entries())
+          expect(j + 1).toBeLessThanOrEqual(burst + (atMs - fromMs) / 10)
+      expect(starts.length).toBeGreaterThanOrEqual(100)
+    },
+  )
+
+  describe('of permits', () => {
+    const permits = shares({ concurrency: 2 }, { concurrency: 2 }, { atLeast: { concurrency: 1 } })
+
+    test('is given the next permit that returns, before all others', async () => {
+      const w = harness()
+      await define(w, permits)
+      await w.add('a', { ...BORROWS, priority: 9 }, 6)
+      expect(await w.start()).toEqual(['a1', 'a2'])
+      await w.add('b', of('b'), 2)
+      expect(await w.wake()).toBeNull()
+      await w.complete('a1')
+      expect(await w.start()).toEqual(['b1'])
+      await w.complete('a2')
+      expect(await w.start()).toEqual(['a3'])
+      await w.complete('b1')
+      // Its own permit is back, and so is its guarantee.
+      expect(await w.start()).toEqual(['b2'])
+    })
+
+    test('lends its permits while it is quiet', async () => {
+      const w = harness()
+      await define(w, permits)
+      await w.add('b', of('b'), 3)
+      expect(await w.start()).toEqual(['b1', 'b2'])
+    })
+  })
+}

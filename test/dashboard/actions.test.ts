@@ -1,0 +1,180 @@
+// The changes that the page makes, read back from the store.
+import { afterAll, describe, expect, it, onTestFinished } from 'vitest'
+import type { Page } from 'playwright-core'
+import type { Sluice } from '../../src/exports/index.ts'
+import { everyStore, type StoreKind } from '../stores.ts'
+import { findBrowser, serveDashboard } from './browser.ts'
+import { busyEngine, enqueueMail, enqueueSync, fill } from './busy-engine.ts'
+
+const LEFT_OUT = 'the actions of the dashboard'
+const browser = await findBrowser(LEFT_OUT)
+const kinds = browser ? await everyStore(LEFT_OUT) : []
+afterAll(() => browser?.close())
+
+async function opened(kind: StoreKind): Promise<{ sluice: Sluice; page: Page; open: (path: string) => Promise<void> }> {
+  const sluice = busyEngine(kind.create())
+  await sluice.start()
+  onTestFinished(() => sluice.stop({ within: 0 }))
+  await fill(sluice)
+  const { url } = await serveDashboard(sluice)
+  const { page } = await browser!.window()
+  return { sluice, page, open: async (path) => void (await page.goto(`${url}${path}`)) }
+}
+
+/** Presses a button of the page, fills the fields of its dialog, and confirms. */
+async function act(page: Page, button: string, fields: Record<string, string> = {}, confirm = button): Promise<void> {
+  await page.getByRole('button', { name: button, exact: true }).first().click()
+  const dialog = page.getByRole('dialog')
+  for (const [label, value] of Object.entries(fields)) await dialog.getByLabel(label, { exact: true }).fill(value)
+  await dialog.getByRole('button', { name: confirm, exact: true }).click()
+  await dialog.waitFor({ state: 'detached' })
+}
+
+const inForce = async (sluice: Sluice, limit: string): Promise<unknown[]> =>
+  (await sluice.limits.overrides(limit)).filter(({ ended }) => ended === null)
+
+describe.runIf(browser)('an action of the dashboard', () => {
+  describe.each(kinds)('on $name', (kind) => {
+    it('overrides, pauses and resumes a limit and a key, with who and why', async () => {
+      const { sluice, page, open } = await opened(kind)
+      await open('/limits/crm/keys/acme')
+      await act(page, 'Override', { 'New numbers': '45 in any 1 min', Until: '30m', Why: 'they gave us more' })
+      const [change] = await sluice.limits.overrides('crm')
+      expect(change).toMatchObject({ key: 'acme', kind: 'override', by: 'ada', reason: 'they gave us more' })
+      expect(change!.until!.getTime()).toBeGreaterThan(Date.now() + 29 * 60_000)
+      await page.getByText('they gave us more').waitFor()
+      await act(page, 'End override')
+      await expect.poll(() => inForce(sluice, 'crm')).toEqual([])
+
+      await open('/limits/mail')
+      await act(page, 'Pause', { Why: 'the provider is down' })
+      await expect
+        .poll(() => sluice.limits.overrides('mail'))
+        .toMatchObject([{ key: null, kind: 'pause', by: 'ada', reason: 'the provider is down' }])
+      await act(page, 'Resume')
+      await expect.poll(() => inForce(sluice, 'mail')).toEqual([])
+    })
+
+    it('shows what other numbers would do before they are set', async () => {
+      const { sluice, page, open } = await opened(kind)
+      await open('/limits/crm')
+      await page.getByRole('button', { name: 'Override' }).click()
+      const forecast = page.getByTestId('forecast')
+      await forecast.waitFor()
+      await page.getByLabel('New numbers', { exact: true }).fill('300 in any 1 min')
+      const cells = forecast.getByRole('row', { name: /Backlog drained/ }).getByRole('cell')
+      await expect.poll(() => cells.last().textContent()).not.toBe(await cells.first().textContent())
+      expect(await inForce(sluice, 'crm')).toEqual([])
+    })
+
+    it('closes a budget for a while', async () => {
+      const { sluice, page, open } = await opened(kind)
+      await open('/limits/crm/keys/acme')
+      await act(page, 'Penalty', { Until: '10m' })
+      const [bucket] = await sluice.limits.inspect('crm', 'acme')
+      expect(bucket!.nextStart!.getTime()).toBeGreaterThan(Date.now() + 9 * 60_000)
+    })
+
+    it('cancels, retries and deletes a job', async () => {
+      const { sluice, page, open } = await opened(kind)
+      const waiting = await enqueueSync('acme')
+      await open(`/jobs/${waiting}`)
+      await act(page, 'Cancel')
+      await expect.poll(() => sluice.jobs.get(waiting)).toMatchObject({ state: 'cancelled' })
+      await act(page, 'Delete')
+      await expect.poll(() => sluice.jobs.get(waiting)).toBeNull()
+
+      await expect.poll(async () => (await sluice.jobs.list({ states: ['discarded'] })).length).toBeGreaterThan(0)
+      const declined = (await sluice.jobs.list({ states: ['discarded'] })).find(({ task }) => task === 'card.charge')
+      await open(`/jobs/${declined!.id}`)
+      await page.getByText('card declined').first().waitFor()
+      await act(page, 'Retry')
+      // It is declined again, but by another attempt.
+      await expect.poll(async () => (await sluice.jobs.get(declined!.id))?.finishedAt).not.toEqual(declined!.finishedAt)
+    })
+
+    it('counts all that match, changes them in bulk, and nothing else', async () => {
+      const { sluice, page, open } = await opened(kind)
+      const spared = await enqueueSync('acme')
+      await Promise.all(Array.from({ length: 30 }, (_, n) => enqueueMail(`bulk+${n}@example.com`, 'bulk', 'bulk')))
+      await open('/jobs?queue=bulk')
+      await page.getByRole('button', { name: /Select all 30 that match/ }).click()
+      await page.getByRole('button', { name: 'Cancel', exact: true }).click()
+      await page.getByTestId('dry-run').filter({ hasText: '30 jobs' }).waitFor()
+      await page.getByLabel('Why').fill('sent twice')
+      await page.getByRole('button', { name: 'Cancel 30 jobs' }).click()
+      await page.getByTestId('bulk').filter({ hasText: '30 changed' }).waitFor()
+      const states = (await sluice.jobs.list({ queue: 'bulk' })).map(({ state }) => state)
+      expect(new Set(states)).toEqual(new Set(['cancelled']))
+      expect(await sluice.jobs.get(spared)).not.toMatchObject({ state: 'cancelled' })
+      await open('/bulk')
+      await page.getByText('sent twice').waitFor()
+    })
+
+    it('pauses, resumes and bounds a queue', async () => {
+      const { sluice, page, open } = await opened(kind)
+      await open('/queues')
+      await page.getByRole('button', { name: 'Pause mail' }).click()
+      await page.getByRole('dialog').getByRole('button', { name: 'Pause', exact: true }).click()
+      await page.getByRole('row', { name: /^mail paused/ }).waitFor()
+      await page.getByRole('button', { name: 'Resume mail' }).click()
+      await page.getByRole('dialog').getByRole('button', { name: 'Resume', exact: true }).click()
+      await page.getByRole('row', { name: /^mail(?! paused)/ }).waitFor()
+      await page.getByRole('button', { name: 'Bound mail' }).click()
+      await page.getByRole('dialog').getByLabel('At most').fill('500')
+      await page.getByRole('dialog').getByRole('button', { name: 'Bound', exact: true }).click()
+      await page.getByText('at most 500').waitFor()
+      expect(await sluice.jobs.list({ queue: 'mail' })).toBeDefined()
+    })
+
+    it('removes a schedule', async () => {
+      const { sluice, page, open } = await opened(kind)
+      await open('/schedules')
+      await act(page, 'Remove weekday digest', {}, 'Remove')
+      await expect
+        .poll(async () => (await sluice.schedules.list()).map(({ name }) => name))
+        .not.toContain('weekday digest')
+    })
+
+    it('signals, cancels and retries a flow', async () => {
+      const { sluice, page, open } = await opened(kind)
+      const find = async (workflow: string): Promise<string> => (await sluice.flows.list({ workflow }))[0]!.id
+      const awaiting = await find('tenant.onboard')
+      await open(`/flows/${awaiting}`)
+      await page.getByText('approved').first().waitFor()
+      await act(page, 'Signal', { Payload: '{ "by": "ann" }' })
+      await expect.poll(() => sluice.flows.inspect(awaiting)).toMatchObject({ state: 'completed' })
+
+      const failed = await find('invoice.issue')
+      await expect.poll(() => sluice.flows.inspect(failed)).toMatchObject({ state: 'failed' })
+      const before = (await sluice.flows.inspect(failed))!.finishedAt
+      await open(`/flows/${failed}`)
+      await page.getByRole('button', { name: 'send', exact: false }).first().click()
+      await act(page, 'Retry from here')
+      await expect.poll(async () => (await sluice.flows.inspect(failed))!.finishedAt).not.toEqual(before)
+
+      const running = (await sluice.flows.list({ workflow: 'tenant.onboard', states: ['running'] }))[0]!.id
+      await open(`/flows/${running}`)
+      await act(page, 'Cancel')
+      await expect.poll(() => sluice.flows.inspect(running)).toMatchObject({ state: 'cancelled' })
+    })
+
+    it('is not offered to who may only read', async () => {
+      const sluice = busyEngine(kind.create())
+      await sluice.start()
+      onTestFinished(() => sluice.stop({ within: 0 }))
+      await fill(sluice)
+      const { url } = await serveDashboard(sluice, { authorize: () => 'reader' })
+      const { page } = await browser!.window()
+      for (const path of ['/limits/crm', '/queues', '/schedules', `/jobs/${await enqueueSync('acme')}`]) {
+        await page.goto(`${url}${path}`)
+        await page.getByText('reads only').waitFor()
+        await page.locator('h1').waitFor()
+        expect({
+          path,
+          buttons: await page.getByRole('button', { name: /Pause|Cancel|Override|Remove|Run/ }).count(),
+        }).toEqual({ path, buttons: 0 })
+      }
+    })
+  })
+})

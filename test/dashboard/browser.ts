@@ -1,0 +1,121 @@
+// A real Chromium on the dashboard of an engine, served over HTTP.
+import { serve } from '@hono/node-server'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { type BrowserContext, chromium, type Page } from 'playwright-core'
+import { onTestFinished } from 'vitest'
+import { createDashboard, type DashboardOptions } from '../../src/exports/dashboard.ts'
+import type { Sluice } from '../../src/exports/index.ts'
+import { missing } from '../services.ts'
+
+/** Where Debian's package puts it. */
+const CHROMIUM = process.env['SLUICE_TEST_CHROMIUM'] ?? '/usr/bin/chromium'
+const PATIENCE_MS = 10_000
+/** The background work of a browser would look up hosts that no test machine reaches. */
+const FLAGS = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+]
+
+/** The browser of the tests; null where there is none, which is said aloud. */
+export async function findBrowser(leftOut: string): Promise<Browser | null> {
+  if (!existsSync(CHROMIUM)) return missing(`${CHROMIUM} is not here`, leftOut)
+  if (!existsSync(new URL('../../dist/dashboard/page/index.html', import.meta.url)))
+    return missing('the page is not built; run `npm run build`', leftOut)
+  return new Browser()
+}
+
+/** One process of Chromium for a file of tests, with a window for each. */
+export class Browser {
+  #context: Promise<BrowserContext> | null = null
+  readonly #profile = mkdtempSync(join(tmpdir(), 'sluice-chromium-'))
+
+  async close(): Promise<void> {
+    await (await this.#context)?.close()
+    rmSync(this.#profile, { recursive: true, force: true, maxRetries: 5 })
+  }
+
+  /** A new window that lives until the test has finished, and all that its console complained of. */
+  async window(size: { width: number; height: number } = { width: 1440, height: 900 }): Promise<Window> {
+    this.#context ??= chromium.launchPersistentContext(this.#profile, {
+      executablePath: CHROMIUM,
+      headless: true,
+      args: FLAGS,
+      locale: 'en-GB',
+      timezoneId: 'UTC',
+    })
+    const page = await (await this.#context).newPage()
+    await page.setViewportSize(size)
+    page.setDefaultTimeout(PATIENCE_MS)
+    const complaints: string[] = []
+    page.on('console', (message) => {
+      // The browser notes each request that a server refused; whether the page says so is seen on the page.
+      const noted = message.text().startsWith('Failed to load resource')
+      if (!noted && (message.type() === 'error' || message.type() === 'warning')) complaints.push(message.text())
+    })
+    page.on('pageerror', (error) => complaints.push(String(error)))
+    onTestFinished(() => page.close())
+    return { page, complaints }
+  }
+}
+
+/** A window of the browser. */
+export interface Window {
+  readonly page: Page
+  /** Errors and warnings of the page: a refused script or style is among them. */
+  readonly complaints: string[]
+}
+
+/** A dashboard that listens. */
+export interface Served {
+  readonly url: string
+  /** Stops listening, and ends every connection. */
+  stop(): Promise<void>
+  /** Listens again, at the same port. */
+  restart(): Promise<void>
+}
+
+/** Serves the dashboard of an engine until the test has finished. */
+export async function serveDashboard(sluice: Sluice, options: Partial<DashboardOptions> = {}): Promise<Served> {
+  const listening = async (port: number): Promise<{ port: number; stop(): Promise<void> }> => {
+    const dashboard = createDashboard({
+      sluice,
+      authorize: () => ({ role: 'operator', name: 'ada' }),
+      ...options,
+    })
+    const server = serve({ fetch: dashboard.fetch, hostname: '127.0.0.1', port })
+    await new Promise((listens) => server.once('listening', listens))
+    return {
+      port: (server.address() as AddressInfo).port,
+      stop: () =>
+        new Promise((stopped) => {
+          dashboard.close()
+          server.close(() => stopped())
+          if ('closeAllConnections' in server) server.closeAllConnections()
+        }),
+    }
+  }
+  let now: Awaited<ReturnType<typeof listening>> | null = await listening(0)
+  const { port } = now
+  const stop = async (): Promise<void> => {
+    const stopping = now
+    now = null
+    await stopping?.stop()
+  }
+  onTestFinished(stop)
+  return {
+    url: `http://127.0.0.1:${port}${options.basePath ?? '/dashboard'}`,
+    stop,
+    async restart() {
+      await stop()
+      now = await listening(port)
+    },
+  }
+}

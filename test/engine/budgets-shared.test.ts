@@ -1,0 +1,49 @@
+// One budget on Redis for jobs of two stores and for plain calls, in real time.
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { input, limit, Sluice, task } from '../../src/exports/index.ts'
+import { createLimiter } from '../../src/exports/limiter.ts'
+import { service } from '../services.ts'
+import { onPostgres, onSqlite, type StoreKind } from '../stores.ts'
+
+const REDIS = await service('redis', 'budgets on Redis')
+const POSTGRES = await onPostgres('budgets of two stores')
+
+const RATE = 100
+const SECONDS = 3
+let spaces = 0
+
+describe.skipIf(REDIS === null)('one budget on Redis', () => {
+  it('is never exceeded by two stores and plain calls', async () => {
+    const namespace = `test-${process.pid}-${Date.now().toString(36)}-${++spaces}`
+    const shared = limit('shared', { window: 'sliding', max: RATE, per: '1s', backend: 'shared' })
+    const budgets = { shared: { backend: REDIS!, namespace } }
+    const starts: { readonly who: string; readonly atMs: number }[] = []
+    const begin = (who: string): void => void starts.push({ who, atMs: performance.now() })
+    const engine = async (kind: StoreKind): Promise<Sluice> => {
+      const call = task('call', input<null>(), { limits: [shared], run: () => begin(kind.name) })
+      const sluice = new Sluice({ store: kind.create(), tasks: [call], budgets, queues: { default: 100 } })
+      onTestFinished(() => sluice.stop({ within: 0 }))
+      await sluice.limits.list()
+      for (let n = 0; n < 2; n++) await call.enqueueMany(Array.from({ length: 500 }, () => null))
+      return sluice
+    }
+    const engines = [await engine(onSqlite), ...(POSTGRES ? [await engine(POSTGRES)] : [])]
+    const limiter = createLimiter({ backend: REDIS!, namespace, limits: [shared] })
+    onTestFinished(() => limiter.close())
+    await limiter.inspect(shared)
+    const end = performance.now() + SECONDS * 1000
+    await Promise.all(engines.map((each) => each.start()))
+    const callers = Array.from({ length: 100 }, async () => {
+      while (performance.now() < end) {
+        await limiter.acquire([shared])
+        begin('plain')
+      }
+    })
+    await Promise.race([Promise.all(callers), new Promise((resolve) => setTimeout(resolve, SECONDS * 1000))])
+    const until = starts.filter(({ atMs }) => atMs < end)
+    const counts = Object.groupBy(until, ({ who }) => who)
+    // The first window begins with the first start; a busy machine may begin the last one late.
+    expect(until.length).toBeLessThanOrEqual(RATE * (SECONDS + 1))
+    for (const who of ['plain', 'sqlite']) expect(counts[who]?.length ?? 0).toBeGreaterThan(0)
+  })
+})

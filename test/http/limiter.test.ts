@@ -1,0 +1,209 @@
+import { describe, expect, test } from 'vitest'
+import type { HttpOptions } from '../../src/exports/http.ts'
+import { createManualClock } from '../../src/exports/testing.ts'
+import { MemoryBackend } from '../../src/limiter/memory/memory.ts'
+import { everyStore, type StoreKind } from '../stores.ts'
+import { HttpHarness } from './http-harness.ts'
+
+/** An answer, as much of it as is looked at. */
+interface Reply {
+  readonly status: number
+  readonly granted?: boolean
+  readonly granted_at_us?: number
+  readonly permit?: { readonly id: string } | null
+  readonly id?: string
+  readonly limits?: readonly unknown[]
+  readonly key?: string | null
+  readonly available?: number
+  readonly answers?: readonly Reply[]
+}
+
+const LIMITS = {
+  crm: { rate: 10, per: '1s', burst: 2 },
+  slots: { concurrency: 1 },
+  shared: { rate: 5, per: '1s', shared: true, by: 'tenant' },
+  plain: { rate: 5, per: '1s', shared: true },
+} as const
+
+const TOKENS = [
+  { token: 'x'.repeat(32), scopes: ['worker', 'reader'], tenant: 'acme', queues: ['*'] },
+  { token: 'y'.repeat(32), scopes: ['worker', 'reader'], tenant: 'birch', queues: ['*'] },
+  { token: 'z'.repeat(32), scopes: ['producer'], tenant: '*', queues: ['*'] },
+  { token: 'w'.repeat(32), scopes: ['worker'], tenant: '*', queues: ['mail'] },
+] as const
+const [ACME, BIRCH, PRODUCER, MAIL] = TOKENS.map(({ token }) => ({ Authorization: `Bearer ${token}` }))
+
+const STORES = await everyStore('budgets over HTTP')
+/** Where the budgets live: null for the memory of the server. */
+const PLACES: readonly (readonly [string, StoreKind | null])[] = [
+  ['memory', null],
+  ...STORES.map((kind) => [kind.name, kind] as const),
+]
+
+async function openIn(kind: StoreKind | null, http: Partial<HttpOptions> = {}) {
+  const clock = createManualClock({ start: Date.UTC(2026, 0, 1) })
+  const budgets = new MemoryBackend(clock)
+  const d = await HttpHarness.open({
+    clock,
+    ...(kind && { engine: { store: kind.create() } }),
+    http: { ...(!kind && { budgets }), limits: { limits: LIMITS }, ...http },
+  })
+  const ask = async (verb: string, body: unknown, headers = {}): Promise<Reply> => {
+    const answer = await d.send('POST', `/limiter/v1/${verb}`, body, { headers })
+    return { ...answer.body, status: answer.status }
+  }
+  const acquire = async (uses: unknown, more = {}, headers = {}): Promise<Reply> => {
+    const { answers, ...rest } = await ask('acquire', { requests: [{ uses }], ...more }, headers)
+    return { ...rest, ...answers?.[0] }
+  }
+  return { d, clock, budgets, ask, acquire }
+}
+
+describe.each(PLACES)('/limiter/v1 on %s', (_place, kind) => {
+  const open = (http: Partial<HttpOptions> = {}) => openIn(kind, http)
+
+  test('grants units until they are gone, and names the bucket and the exact wait', async () => {
+    const { acquire, clock } = await open()
+    const uses = [{ limit: 'crm', key: 'a' }]
+    expect(await acquire(uses)).toMatchObject({ status: 200, granted: true, permit: null })
+    expect(await acquire(uses)).toMatchObject({ granted: true })
+    expect(await acquire(uses)).toMatchObject({ granted: false, limit: 'crm', key: 'a', retry_after_ms: 100 })
+    await clock.advance(100)
+    expect(await acquire(uses)).toMatchObject({ granted: true })
+    expect(await acquire([{ limit: 'crm', key: 7, weight: 2 }])).toMatchObject({ granted: true })
+  })
+
+  test('decides many requests in one call, each whole or not at all', async () => {
+    const { ask } = await open()
+    const both = { uses: [{ limit: 'crm', key: 'a' }, { limit: 'slots' }] }
+    const { answers } = await ask('acquire', { requests: [both, both, { uses: [{ limit: 'crm', key: 'a' }] }] })
+    expect(answers?.map(({ granted }) => granted)).toEqual([true, false, true])
+    expect(answers?.[1]).toMatchObject({ limit: 'slots', key: null, retry_after_ms: null })
+  })
+
+  test('waits for one request, for as long as it says', async () => {
+    const { acquire, clock } = await open()
+    const uses = [{ limit: 'crm', weight: 2 }]
+    await acquire(uses)
+    const waiting = acquire(uses, { wait_ms: 1000 })
+    const hopeless = await acquire(uses, { wait_ms: 100 })
+    expect(hopeless).toMatchObject({ granted: false, retry_after_ms: 200 })
+    await clock.advance(200)
+    expect(await waiting).toMatchObject({ granted: true })
+  })
+
+  test('takes permits, extends and returns them; a lease that ended is told', async () => {
+    const { acquire, ask, clock } = await open()
+    const uses = [{ limit: 'slots' }]
+    const { permit } = await acquire(uses, { lease_ms: 1000 })
+    expect(permit).toMatchObject({ limits: [{ limit: 'slots', key: null }] })
+    await clock.advance(900)
+    expect(await ask('extend', { permits: [permit], lease_ms: 1000 })).toMatchObject({ ended: [] })
+    await clock.advance(900)
+    expect(await acquire(uses)).toMatchObject({ granted: false })
+    expect(await ask('release', { permits: [permit] })).toMatchObject({ status: 200, cancelled: [] })
+    expect(await acquire(uses)).toMatchObject({ granted: true })
+    expect(await ask('extend', { permits: [permit] })).toMatchObject({ ended: [permit?.id] })
+  })
+
+  test('books the next start, confirms it, and gives one back', async () => {
+    const { acquire, ask, clock } = await open()
+    const uses = [{ limit: 'crm' }]
+    await acquire([{ limit: 'crm', weight: 2 }])
+    const first = await ask('reserve', { uses, at_most_ms: 1000 })
+    const second = await ask('reserve', { uses, at_most_ms: 1000 })
+    expect([first, second]).toMatchObject([
+      { booked: true, start_after_ms: 100 },
+      { booked: true, start_after_ms: 200 },
+    ])
+    expect(await ask('reserve', { uses, at_most_ms: 250 })).toMatchObject({ booked: false, retry_after_ms: 300 })
+    expect(await ask('confirm', { id: first.id })).toMatchObject({ state: 'wait', start_after_ms: 100, limit: 'crm' })
+    expect(await ask('release', { reservations: [second.id, 'none'] })).toMatchObject({ cancelled: [second.id] })
+    await clock.advance(100)
+    expect(await ask('confirm', { id: first.id })).toMatchObject({ state: 'go', permit: null })
+    expect(await ask('confirm', { id: first.id })).toMatchObject({ state: 'gone' })
+  })
+
+  test('corrects costs and closes buckets, and shows what is left', async () => {
+    const { d, acquire, ask, clock } = await open()
+    const { granted_at_us: granted } = await acquire([{ limit: 'crm', weight: 2 }])
+    expect(await ask('charge', { limit: 'crm', units: -1, granted_at_us: granted })).toMatchObject({ status: 200 })
+    expect((await d.get('/limiter/v1/limits/crm')).body).toMatchObject({ limit: 'crm', key: null, available: 1 })
+    expect(await ask('penalize', { limit: 'crm', for_ms: 5000 })).toMatchObject({ changed: true })
+    expect(await ask('penalize', { limit: 'crm', for_ms: 5000 })).toMatchObject({ changed: false })
+    expect((await d.get('/limiter/v1/limits/crm')).body).toMatchObject({ available: 0, closed_for_ms: 5000 })
+    expect((await d.get('/limiter/v1/limits/crm?key=a')).body).toMatchObject({ key: 'a', available: 2 })
+    expect((await d.get('/limiter/v1/limits')).body['limits']).toHaveLength(4)
+    await clock.advance(5000)
+    expect(await acquire([{ limit: 'crm' }])).toMatchObject({ granted: true })
+  })
+
+  test.each([
+    ['an unknown limit', 'acquire', { requests: [{ uses: [{ limit: 'none' }] }] }, 404],
+    ['an unknown limit of a charge', 'charge', { limit: 'none', units: 1 }, 404],
+    ['an unknown limit of a penalty', 'penalize', { limit: 'none', for_ms: 1 }, 404],
+    ['an unknown limit of a reservation', 'reserve', { uses: [{ limit: 'none' }], at_most_ms: 1 }, 404],
+    ['a weight above the burst', 'acquire', { requests: [{ uses: [{ limit: 'crm', weight: 3 }] }] }, 422],
+    ['a misspelt member', 'acquire', { requests: [{ uses: [{ limit: 'crm', kee: 'a' }] }] }, 400],
+    [
+      'a wait for several requests',
+      'acquire',
+      { requests: [1, 2].map(() => ({ uses: [{ limit: 'crm' }] })), wait_ms: 5 },
+      400,
+    ],
+    ['a name with a slash', 'acquire', { requests: [{ uses: [{ limit: 'acme/crm' }] }] }, 404],
+    ['units that return to no start', 'charge', { limit: 'crm', units: -1 }, 400],
+    ['a priority of 101', 'acquire', { requests: [{ uses: [{ limit: 'crm' }], priority: 101 }] }, 400],
+    ['a key that is no number', 'acquire', { requests: [{ uses: [{ limit: 'crm', key: null }] }] }, 400],
+  ])('refuses %s, and takes nothing', async (_, verb, body, status) => {
+    const { d, ask } = await open()
+    expect((await ask(verb, body)).status).toBe(status)
+    expect((await d.get('/limiter/v1/limits/crm')).body['available']).toBe(2)
+  })
+
+  test('keeps a key over 1 KiB, NUL and half a surrogate pair by their hashes', async () => {
+    const { acquire } = await open()
+    for (const key of ['x'.repeat(5000), 'a\0b', '\uD800']) {
+      const uses = [{ limit: 'crm', key, weight: 2 }]
+      expect(await acquire(uses)).toMatchObject({ granted: true })
+      expect((await acquire(uses)).key).toMatch(/^sha256:/)
+    }
+  })
+
+  test('gives each tenant budgets of its own, and shared ones by their rules', async () => {
+    const { acquire, ask, d } = await open({ tokens: TOKENS as unknown as HttpOptions['tokens'] & object })
+    const slots = [{ limit: 'slots' }]
+    const { permit } = await acquire(slots, {}, ACME)
+    expect(permit).toMatchObject({ limits: [{ limit: 'slots', key: null }] })
+    const other = await acquire(slots, {}, BIRCH)
+    expect(other).toMatchObject({ granted: true })
+    expect(await acquire(slots, {}, ACME)).toMatchObject({ granted: false })
+    await ask('release', { permits: [permit] }, ACME)
+    expect(await acquire(slots, {}, ACME)).toMatchObject({ granted: true })
+    for (const headers of [ACME, BIRCH])
+      expect(await acquire([{ limit: 'shared', weight: 5 }], {}, headers)).toMatchObject({ granted: true })
+    expect((await acquire([{ limit: 'shared', key: 'birch' }], {}, ACME)).status).toBe(403)
+    expect(await acquire([{ limit: 'plain', weight: 5 }], {}, ACME)).toMatchObject({ granted: true })
+    expect(await acquire([{ limit: 'plain' }], {}, BIRCH)).toMatchObject({ granted: false, limit: 'plain' })
+    const seen = await d.send('GET', '/limiter/v1/limits/shared', undefined, { headers: ACME ?? {} })
+    expect(seen.body).toMatchObject({ limit: 'shared', key: 'acme' })
+  })
+
+  test('needs a token of a worker that may use all queues', async () => {
+    const { acquire } = await open({ tokens: TOKENS as unknown as HttpOptions['tokens'] & object })
+    const uses = [{ limit: 'crm' }]
+    expect((await acquire(uses)).status).toBe(401)
+    expect((await acquire(uses, {}, PRODUCER)).status).toBe(403)
+    expect((await acquire(uses, {}, MAIL)).status).toBe(403)
+  })
+})
+
+describe('/limiter/v1', () => {
+  test('answers 503 with Retry-After while its backend cannot be reached', async () => {
+    const { d, budgets } = await openIn(null)
+    budgets.acquire = () => Promise.reject(new Error('connection refused'))
+    const body = { requests: [{ uses: [{ limit: 'crm' }] }] }
+    const answer = await d.send('POST', '/limiter/v1/acquire', body)
+    expect([answer.status, answer.headers.get('Retry-After')]).toEqual([503, '1'])
+  })
+})

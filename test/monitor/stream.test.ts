@@ -1,0 +1,135 @@
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { Sluice, silentLogger, task } from '../../src/exports/index.ts'
+import { everyStore } from '../stores.ts'
+import { MonitorHarness } from './monitor-harness.ts'
+
+const KINDS = await everyStore('the stream of the monitor')
+/** PostgreSQL notifies a process of its own writes as of those of others: anything may have changed. */
+const ANY = { topics: { jobs: true, queues: true } }
+const work = task('work', { queue: 'mail', run: () => undefined })
+
+/** A stream of events, read as far as it has come. */
+class Stream {
+  text = ''
+  ended = false
+
+  static async open(m: MonitorHarness, headers: Record<string, string> = {}): Promise<Stream> {
+    const stream = new Stream()
+    const over = new AbortController()
+    onTestFinished(() => over.abort())
+    const response = await m.monitor.fetch(
+      new Request('http://app/monitor/v1/stream', { headers, signal: over.signal }),
+    )
+    expect([response.status, response.headers.get('content-type')]).toEqual([200, 'text/event-stream'])
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader()
+    void (async () => {
+      for (;;) {
+        const { done, value } = await reader.read()
+        if (done) break
+        stream.text += Buffer.from(value).toString()
+      }
+      stream.ended = true
+    })()
+    await new Promise(setImmediate)
+    return stream
+  }
+
+  /** The data of the events of one name. */
+  of(name: string): unknown[] {
+    return [...this.text.matchAll(new RegExp(`event: ${name}\\ndata: (.*)`, 'g'))].map(
+      ([, data]) => JSON.parse(data ?? '') as unknown,
+    )
+  }
+
+  get lastId(): string {
+    return [...this.text.matchAll(/^id: (.*)$/gm)].at(-1)?.[1] ?? ''
+  }
+}
+
+describe.each(KINDS)('on $name', (kind) => {
+  test('a viewer learns what has changed, at most four times a second', async () => {
+    const m = await MonitorHarness.open({ store: kind.create(), tasks: [work] })
+    const stream = await Stream.open(m)
+    expect(stream.of('hello')).toMatchObject([{ now: '2026-01-01T00:00:00.000Z' }])
+    const { id } = await m.sluice.enqueue(work)
+    await m.clock.advance('240ms')
+    expect(stream.of('change')).toEqual([])
+    await m.clock.advance('20ms')
+    expect(stream.of('change')).toMatchObject([
+      kind.name === 'sqlite' ? { topics: { jobs: [id], queues: ['mail'] } } : ANY,
+    ])
+    for (let i = 0; i < 20; i++) {
+      await m.sluice.enqueue(work)
+      await m.clock.advance('50ms')
+    }
+    expect(stream.of('change').length).toBeLessThanOrEqual(6)
+    await m.send('PUT', '/queues/mail/pause')
+    await m.clock.advance('300ms')
+    expect(stream.of('change').at(-1)).toMatchObject({ topics: { queues: true, audit: true } })
+  })
+
+  test('one who returns gets what came meanwhile; one whose place is unknown is told to read all again', async () => {
+    const m = await MonitorHarness.open({ store: kind.create(), tasks: [work] })
+    const first = await Stream.open(m)
+    await m.sluice.enqueue(work)
+    await m.clock.advance('300ms')
+    const { lastId } = first
+    const { id } = await m.sluice.enqueue(work)
+    await m.clock.advance('300ms')
+    const second = await Stream.open(m, { 'Last-Event-ID': lastId })
+    expect(second.of('change')).toMatchObject([kind.name === 'sqlite' ? { topics: { jobs: [id] } } : ANY])
+    expect(second.of('reset')).toEqual([])
+    for (const odd of ['x', '', 'zz-1', `${lastId.split('-')[0]}-999`, `${lastId.split('-')[0]}--1`])
+      expect((await Stream.open(m, { 'Last-Event-ID': odd })).of('reset')).toEqual([{}])
+  })
+
+  test('a stream ends when its right is revoked, and when the monitor closes', async () => {
+    const m = await MonitorHarness.open({ store: kind.create(), tasks: [work] })
+    const stream = await Stream.open(m)
+    await m.clock.advance('3s')
+    expect(stream.ended).toBe(false)
+    m.grant = null
+    await m.clock.advance('2s')
+    await new Promise(setImmediate)
+    expect([stream.ended, stream.of('end')]).toEqual([true, [{ reason: 'revoked' }]])
+    m.grant = 'reader'
+    const other = await Stream.open(m)
+    m.monitor.close()
+    await new Promise(setImmediate)
+    expect([other.ended, other.of('end')]).toEqual([true, [{ reason: 'closing' }]])
+  })
+
+  test('a viewer learns within a second what another process has changed', async () => {
+    const store = kind.create()
+    const m = await MonitorHarness.open({ store, tasks: [work] })
+    const stream = await Stream.open(m)
+    const other = new Sluice({
+      store,
+      tasks: [task('other', { run: () => undefined })],
+      clock: m.clock,
+      logger: silentLogger,
+    })
+    onTestFinished(() => other.stop({ within: 0 }))
+    await other.limits.list()
+    await m.clock.advance('1s')
+    const before = stream.of('change').length
+    await (
+      await import('../../src/remote/remote.ts')
+    )
+      .remoteOf(other)
+      .store()
+      .then((their) => their.pauseQueue('mail', true))
+    await m.clock.advance('1300ms')
+    expect(stream.of('change').length).toBeGreaterThan(before)
+  })
+})
+
+test('a tenant learns the names of its own things alone', async () => {
+  const m = await MonitorHarness.open({ tasks: [work] })
+  m.grant = { role: 'reader', tenant: 'acme' }
+  const stream = await Stream.open(m)
+  await m.sluice.enqueue(work)
+  await m.clock.advance('300ms')
+  expect(stream.of('change')).toEqual([])
+  expect(stream.text).not.toContain('mail')
+})
