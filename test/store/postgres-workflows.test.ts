@@ -55,6 +55,39 @@ withPostgres('workflow flows', () => {
   })
   afterAll(() => admin.end())
 
+  test('the end of a job reads its own flow alone, though its plan was made while there were few', async () => {
+    await w.begin('a')
+    for (let n = 0; n < 20; n++) await w.begin(`few${n}`)
+    await w.start()
+    const client = await admin.connect()
+    try {
+      const fetched = async (): Promise<number> => {
+        const { rows } = await client.query<{ fetched: string }>(
+          `SELECT seq_tup_read + idx_tup_fetch AS fetched FROM pg_stat_xact_user_tables
+           WHERE schemaname = $1 AND relname = 'flows'`,
+          [schema],
+        )
+        return Number(rows[0]?.fetched)
+      }
+      const read = async (): Promise<number> => {
+        await client.query('BEGIN')
+        const before = await fetched()
+        for (const verb of ['note_ends', 'lock_flows'])
+          await client.query(`SELECT "${schema}".${verb}(ARRAY[$1::bigint])`, [w.run('a').seq])
+        const after = await fetched()
+        await client.query('ROLLBACK')
+        return after - before
+      }
+      await client.query(`ANALYZE "${schema}".flows`)
+      await client.query(`ANALYZE "${schema}".jobs`)
+      expect(await read()).toBeLessThanOrEqual(2)
+      await w.base.store.startWorkflows(Array.from({ length: 300 }, (_, n) => w.newFlow(`many${n}`)))
+      expect(await read()).toBeLessThanOrEqual(2)
+    } finally {
+      client.release()
+    }
+  })
+
   describe('answers that are lost', () => {
     const moves: readonly (readonly [string, () => Partial<FlowMove>, string])[] = [
       ['go', () => ({ then: go('x', { limits: ['slow'] }) }), 'available'],

@@ -14,10 +14,12 @@ CREATE OR REPLACE FUNCTION sluice.note_ends(
 ) RETURNS bigint[] LANGUAGE plpgsql {{as_written}} AS $f$
 DECLARE v_noted bigint[];
 BEGIN
+  -- A look for one row: a join could be planned from all flows, while those are few.
   v_noted := ARRAY(
     SELECT j.seq FROM sluice.jobs j
-    JOIN sluice.flows f ON f.seq = j.flow
-    WHERE j.seq = ANY (p_seqs) AND f.kind IN ('workflow', 'machine', 'graph')
+    WHERE j.seq = ANY (p_seqs) AND (
+      SELECT f.kind IN ('workflow', 'machine', 'graph') FROM sluice.flows f WHERE f.seq = j.flow
+    )
   );
   IF cardinality(v_noted) = 0 THEN RETURN p_seqs; END IF;
   INSERT INTO sluice.flow_ends (seq) SELECT unnest(v_noted) ON CONFLICT DO NOTHING;
@@ -32,8 +34,10 @@ DECLARE v_flows bigint[];
 BEGIN
   v_flows := ARRAY(
     SELECT DISTINCT j.flow FROM sluice.jobs j
-    JOIN sluice.flows f ON f.seq = j.flow
-    WHERE j.seq = ANY (p_seqs) AND f.kind NOT IN ('workflow', 'machine', 'graph')
+    WHERE j.seq = ANY (p_seqs) AND (
+      SELECT f.kind NOT IN ('workflow', 'machine', 'graph') FROM sluice.flows f
+      WHERE f.seq = j.flow
+    )
   );
   IF cardinality(v_flows) = 0 THEN RETURN v_flows; END IF;
   RETURN ARRAY(
@@ -72,6 +76,7 @@ DECLARE
   v_uncalled bigint[] := '{}';
 BEGIN
   p_seqs := sluice.note_ends(p_seqs);
+  IF cardinality(p_seqs) = 0 THEN RETURN NULL; END IF;
   v_flows := sluice.lock_flows(p_seqs);
   IF cardinality(v_flows) = 0 THEN RETURN NULL; END IF;
   v_now := sluice.now_us();

@@ -62,7 +62,7 @@ DECLARE
   v_next json := sluice.claim_next(v_now, p_worker); v_fire json := sluice.claim_fire(p_unreadable);
   v_seqs bigint[] := '{}'; v_had bigint[]; v_held boolean := false;
   v_all text[] := sluice.stripes(p_queues);
-  v_unlisted text[]; v_wanted int; v_unknown json[] := '{}';
+  v_unlisted text[]; v_seen int; v_wanted int; v_unknown json[] := '{}';
 BEGIN
   PERFORM pg_advisory_xact_lock_shared(hashtext('sluice.held'), hashtext(q))
   FROM unnest(p_queues) q;
@@ -93,18 +93,19 @@ BEGIN
   THEN RETURN; END IF;
   FOR n IN 1 .. cardinality(p_lanes) LOOP
     CONTINUE WHEN p_slots[n] = 0;
-    v_unlisted := CASE
-      WHEN p_tasks IS NOT NULL
-        THEN ARRAY(
-          SELECT DISTINCT f.task
-          FROM (
-            SELECT task FROM sluice.jobs WHERE lane = p_lanes[n] AND state = {{job.available}}
-            ORDER BY priority DESC, seq LIMIT p_slots[n]
-          ) f
-          WHERE f.task <> ALL (p_tasks)
-        )
-      ELSE '{}'
-    END;
+    v_seen := p_slots[n];
+    v_unlisted := '{}';
+    IF p_tasks IS NOT NULL THEN
+      -- Each search passes all dead entries of the index, so an empty lane costs only this one.
+      SELECT count(*),
+        coalesce(array_agg(DISTINCT f.task) FILTER (WHERE f.task <> ALL (p_tasks)), '{}')
+      INTO v_seen, v_unlisted
+      FROM (
+        SELECT task FROM sluice.jobs WHERE lane = p_lanes[n] AND state = {{job.available}}
+        ORDER BY priority DESC, seq LIMIT p_slots[n]
+      ) f;
+      CONTINUE WHEN v_seen = 0;
+    END IF;
     IF cardinality(v_unlisted) > 0 THEN
       -- The first job of each listed task, behind any number of others.
       v_had := ARRAY(SELECT h.seq FROM unnest(p_tasks) t(task), LATERAL (
@@ -138,7 +139,7 @@ BEGIN
     v_seqs := v_seqs || v_had;
     v_held := v_held
       OR (
-        cardinality(v_had) < p_slots[n]
+        cardinality(v_had) < v_seen
           AND EXISTS (
             SELECT 1 FROM sluice.jobs
             WHERE lane = p_lanes[n] AND state = {{job.available}} AND seq <> ALL (v_had)
