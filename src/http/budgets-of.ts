@@ -29,6 +29,7 @@ export function budgetsOf(
       names,
       backend: () => internalsOf(sluice).budgets.backend(),
       stored: async () => (await remote.store()).limits(),
+      isStore: true,
       // The engine ends it.
       close: async () => undefined,
     })
@@ -42,6 +43,7 @@ export function budgetsOf(
       return loader.load()
     },
     stored: async () => [],
+    isStore: false,
     // A backend of the caller's own stays open.
     close: async () => (isUsed && typeof budgets === 'string' ? (await loader.load()).close() : undefined),
   })

@@ -4,7 +4,7 @@ import { checkUnits } from '../policy/limits/define.ts'
 import type { LimitDefinition, LimitPolicy } from '../policy/limits/limit.ts'
 import { partitionKey, SHARED_KEY } from '../policy/limits/partition-key.ts'
 import { denied } from './access.ts'
-import { type LimitRules, mostOf } from './limit-rules.ts'
+import { type LimitedJob, type LimitRules, mostOf } from './limit-rules.ts'
 import { notFound, Refusal } from './refusal.ts'
 import { isOwn, ownName, splitName } from './tenant.ts'
 import type { TenantNames } from './tenant-names.ts'
@@ -25,6 +25,8 @@ export interface BudgetsOptions {
   readonly backend: () => Promise<LimitBackend>
   /** The limits that the backend has without this server's configuration. */
   readonly stored: () => Promise<readonly LimitDefinition[]>
+  /** The backend is the store of the jobs: it keeps guaranteed shares. */
+  readonly isStore: boolean
   /** Ends what the server has opened. */
   readonly close: () => Promise<void>
 }
@@ -66,7 +68,7 @@ export class Budgets {
     if (splitName(limit).tenant !== '') throw notFound('limit', limit)
     if (tenant !== '' && limits.isShared(limit) && limits.isKeyed(limit) && key !== undefined && key !== tenant)
       throw denied(`All tenants share the limit ${limit}. A tenant may use its own key only.`)
-    const job = { type: 'limiter', queue: '', args: [], meta: {}, tenant }
+    const job = callOf(tenant)
     const found = limits.names().includes(limit) ? limits.keyOf(limit, key, job) : keyOf(limit, key)
     return { limit: limits.storedName(tenant, limit), key: found ?? SHARED_KEY }
   }
@@ -80,8 +82,10 @@ export class Budgets {
     for (const { weight: units = 1, ...named } of asked) {
       const name = this.bucket(tenant, named)
       const weight = checkUnits(units, `limit ${named.limit}`)
-      const id = `${name.limit}\0${name.key}`
-      if ((uses.get(id)?.weight ?? 0) < weight) uses.set(id, { ...name, weight })
+      for (const use of [{ ...name, weight }, ...this.#commonUses(tenant, named.limit, weight)]) {
+        const id = `${use.limit}\0${use.key}`
+        if ((uses.get(id)?.weight ?? 0) < use.weight) uses.set(id, use)
+      }
     }
     // A single unit is below any burst.
     if ([...uses.values()].some(({ weight }) => weight > 1)) await this.#checkWeights([...uses.values()])
@@ -121,6 +125,19 @@ export class Budgets {
     return new Map([...configured, ...known].map(({ name, policy }) => [splitName(name).name, policy]))
   }
 
+  /** The bucket of the common limit that a start pays to as well. @throws {SluiceError} `policy.invalid` */
+  #commonUses(tenant: string, limit: string, weight: number): readonly BucketUse[] {
+    const { limits, isStore } = this.#options
+    const found = limits.commonUses(limit, weight, callOf(tenant))
+    const [common] = found
+    if (common && !isStore)
+      throw new SluiceError(
+        'policy.invalid',
+        `limit ${limit} guarantees a share of ${common.name}, which only the store of the jobs keeps. Ask for ${common.name} too, with a limit that has no of.`,
+      )
+    return found.map(({ use }) => use)
+  }
+
   async #checkWeights(uses: readonly BucketUse[]): Promise<void> {
     const { limits, stored } = this.#options
     const known = new Map((await stored()).map(({ name, policy }) => [name, policy]))
@@ -134,6 +151,11 @@ export class Budgets {
         )
     }
   }
+}
+
+/** A call of plain code, as a job whose limits are resolved. */
+function callOf(tenant: string): LimitedJob {
+  return { type: 'limiter', queue: '', args: [], meta: {}, tenant }
 }
 
 /** The name of a bucket as its owner says it. */

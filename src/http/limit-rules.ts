@@ -7,14 +7,17 @@ import { normalisePolicy } from '../policy/limits/normalise.ts'
 import { isPath, partitionKey, readPath, SHARED_KEY } from '../policy/limits/partition-key.ts'
 import type { Policy } from '../policy/limits/policy.ts'
 import type { BucketUse } from '../store/contract/store.ts'
+import { type CommonUse, refuseTooManyShares, servedShare, type ServedShare } from './served-share.ts'
 import { ownName } from './tenant.ts'
 
 /** A limit of the server: its policy, its owner and its key. */
-export type ServedLimit = Policy & {
+export type ServedLimit = Omit<Policy, 'of'> & {
   /** One budget for all tenants. Default: each tenant has budgets of its own under this policy. */
   readonly shared?: boolean
   /** The path of the partition key, for uses without one of their own; a client then cannot choose the key. */
   readonly by?: string
+  /** The common limit that each start pays to as well, and the share of it that is guaranteed. */
+  readonly of?: ServedShare
 }
 
 /** The use of a limit by the jobs of a type or a queue. */
@@ -63,6 +66,8 @@ interface Rule {
   readonly by: string | null
   /** The limit has partition keys: a use without one is a mistake. */
   readonly keyed: boolean
+  /** The common limit that its starts pay to as well; null: there is none. */
+  readonly common: CommonUse | null
 }
 
 /** The limits of a server's configuration, and the buckets that a job needs because of them. */
@@ -90,17 +95,9 @@ export class LimitRules {
     ): Map<string, readonly ServedUse[]> => new Map(Object.entries(of).map(([name, each]) => [name, each.limits ?? []]))
     const [ofTypes, ofQueues] = [usesOf(types), usesOf(queues)]
     const all = [...ofTypes.values(), ...ofQueues.values()].flat()
-    const rules = new Map(
-      Object.entries(limits).map(([name, limit]) => [
-        name,
-        ruleOf(
-          name,
-          servedLimit(limit),
-          all.some((use) => use.limit === name && use.by !== undefined),
-        ),
-      ]),
-    )
+    const rules = rulesOf(limits, all)
     for (const use of all) checkUse(use, rules.get(use.limit))
+    for (const [queue, uses] of ofQueues) refuseWholeShare(queue, uses, rules)
     this.#rules = rules
     this.#types = ofTypes
     this.#queues = ofQueues
@@ -130,7 +127,9 @@ export class LimitRules {
   definition(tenant: string, name: string): LimitDefinition | null {
     const rule = this.#rules.get(name)
     if (!rule) return null
-    return { name: this.storedName(tenant, name), policy: rule.policy, version: rule.policy.version ?? 0 }
+    const { of, version = 0 } = rule.policy
+    const policy = of ? { ...rule.policy, of: { ...of, limit: this.storedName(tenant, of.limit) } } : rule.policy
+    return { name: this.storedName(tenant, name), policy, version }
   }
 
   /** The names of the limits. */
@@ -157,8 +156,27 @@ export class LimitRules {
     return [...(this.#types.get(job.type) ?? []), ...ofQueue].flatMap((use) => {
       const key = this.#keyOf(use.limit, this.#byOf(use), job)
       if (key === null) return []
-      return [{ name: use.limit, use: { limit: this.storedName(job.tenant, use.limit), key, weight: use.weight ?? 1 } }]
+      const { limit: name, weight = 1 } = use
+      return [
+        { name, use: { limit: this.storedName(job.tenant, name), key, weight } },
+        ...this.commonUses(name, weight, job),
+      ]
     })
+  }
+
+  /**
+   * The bucket of the common limit that a start of a limit pays to as well; none: the limit has no share of one.
+   * @throws {SluiceError} `limit.key.missing`, `limit.key.invalid`
+   */
+  commonUses(
+    name: string,
+    weight: number,
+    job: LimitedJob,
+  ): readonly { readonly name: string; readonly use: ResolvedUse }[] {
+    const common = this.#rules.get(name)?.common
+    const key = common && this.#keyOf(common.limit, common.by, job)
+    if (!common || key === null || key === undefined) return []
+    return [{ name: common.limit, use: { limit: this.storedName(job.tenant, common.limit), key, weight } }]
   }
 
   /**
@@ -196,8 +214,8 @@ export class LimitRules {
  * Reads a policy of a server's configuration. A producer cannot avoid a limit by sending no key, unless the policy
  * allows it. @throws {SluiceError} `policy.invalid`
  */
-function servedPolicy(name: string, { shared: _shared, by: _by, ...policy }: ServedLimit): LimitPolicy {
-  return normalisePolicy({ onMissingKey: 'fail', ...policy }, `limit ${name}`)
+function servedPolicy(name: string, { shared: _shared, by: _by, of: _of, ...policy }: ServedLimit): LimitPolicy {
+  return normalisePolicy({ onMissingKey: 'fail', ...policy } as Policy, `limit ${name}`)
 }
 
 /** A limit of the configuration as an object; it may be the text of a policy. */
@@ -222,7 +240,37 @@ function ruleOf(name: string, limit: ServedLimit, keyed: boolean): Rule {
   if (typeof shared !== 'boolean')
     throw new SluiceError('option.invalid', `limit ${name}: shared is invalid. Expected true or false.`)
   if (by !== null) checkPath(name, by)
-  return { policy, shared, by, keyed: keyed || by !== null }
+  return { policy, shared, by, keyed: keyed || by !== null, common: null }
+}
+
+/** All limits, each with its share of another one. */
+function rulesOf(limits: NonNullable<ServedLimits['limits']>, uses: readonly ServedUse[]): Map<string, Rule> {
+  const served = Object.entries(limits).map(([name, limit]) => [name, servedLimit(limit)] as const)
+  const isKeyed = (name: string): boolean => uses.some((use) => use.limit === name && use.by !== undefined)
+  const rules = new Map(served.map(([name, limit]) => [name, ruleOf(name, limit, isKeyed(name))]))
+  const sharing = new Set(served.flatMap(([name, { of }]) => (of === undefined ? [] : [name])))
+  const shares = served.flatMap(([name, { of }]) =>
+    of === undefined ? [] : [[name, servedShare(name, of, rules, sharing)] as const],
+  )
+  for (const [name, { guarantee, common }] of shares) {
+    const rule = rules.get(name) as Rule
+    if (common.by !== null) checkPath(common.limit, common.by)
+    const other = rules.get(common.limit) as Rule
+    rules.set(name, { ...rule, policy: { ...rule.policy, of: guarantee }, common })
+    if (common.by !== null) rules.set(common.limit, { ...other, keyed: true })
+  }
+  refuseTooManyShares(new Map([...rules].map(([name, { policy }]) => [name, policy])))
+  return rules
+}
+
+/** A share counts for single jobs: a limit of a queue as a whole has none. */
+function refuseWholeShare(queue: string, uses: readonly ServedUse[], rules: ReadonlyMap<string, Rule>): void {
+  const found = uses.find(({ limit, by }) => rules.get(limit)?.common && (by ?? rules.get(limit)?.by ?? null) === null)
+  if (!found) return
+  throw new SluiceError(
+    'option.invalid',
+    `queue ${queue}: limit ${found.limit} guarantees a share of another limit, which holds for single jobs. Add by, or list it for types of jobs.`,
+  )
 }
 
 function checkUse({ limit, by, weight = 1 }: ServedUse, rule: Rule | undefined): void {

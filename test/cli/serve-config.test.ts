@@ -1,7 +1,9 @@
 // The configuration of `sluice serve`: an option that the server would ignore in silence is refused.
 import { describe, expect, test } from 'vitest'
 import { readServeConfig } from '../../src/cli/serve/config.ts'
+import { Sluice } from '../../src/exports/index.ts'
 import { createAccess } from '../../src/http/access.ts'
+import { useOf } from '../../src/policy/limits/define.ts'
 
 const TOKEN = { token: 'x'.repeat(20), scopes: ['admin'], tenant: '*' }
 const limits = { c: { rate: 1, per: '1s' } }
@@ -55,6 +57,17 @@ test('a policy may be text, alone or beside the key and the owner', () => {
   for (const json of [{ requests: '100/x' }, { limits: { crm: '100/x' } }, { limits: { crm: { policy: '100/x' } } }])
     expect(() => read(json)).toThrow('at character 5')
   expect(() => read({ requests: '5 at once' })).toThrow('it has concurrency')
+})
+
+test('a guaranteed share names its common limit, whichever comes first', () => {
+  const of = { limit: 'outbound', atLeast: '5/s', keys: 10 }
+  const { limits, tasks } = readServeConfig({
+    limits: { bulk: { rate: 20, per: '1s', by: 'tenantId', of }, outbound: { policy: '100/s', shared: true } },
+    types: { sync: { limits: [{ limit: 'bulk' }] } },
+  })
+  expect(limits.map((each) => useOf(each).policy.of?.limit)).toEqual(['outbound', undefined])
+  const engine = new Sluice({ store: 'sqlite::memory:', tasks, limits })
+  expect(engine).toBeInstanceOf(Sluice)
 })
 
 test('stripes of a queue reach the engine', () => {

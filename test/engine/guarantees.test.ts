@@ -56,6 +56,41 @@ describe.each(stores)('a guaranteed share of a common limit, on $name', (store) 
     expect(rest).toBeLessThanOrEqual(102)
   })
 
+  test('is that of plain code too, which goes before a backlog at once, and then in its turn', async () => {
+    const outbound = limit('outbound', { rate: 10, per: '1s', burst: 1 })
+    const share = limit('tenant', { every: '10ms', of: { limit: outbound, atLeast: { every: '1s' } } })
+    const { clock, engine, greedy, starts, call } = stage(outbound, share)
+    await engine.start()
+    await greedy.enqueueMany(
+      Array.from({ length: 50 }, () => call('A')),
+      { priority: 50 },
+    )
+    await clock.advance(0)
+    const from = clock.now()
+    const waited: number[] = []
+    const acquire = async (): Promise<void> => {
+      await (await engine.limits.acquire([share.key('b')])).release()
+      waited.push(clock.now() - from)
+    }
+    const both = Promise.all([acquire(), acquire()])
+    await clock.advance('1s')
+    await clock.advance('200ms')
+    await both
+    expect(waited).toEqual([100, 1100])
+    expect(starts).toHaveLength(11)
+    await expect(engine.limits.acquire([share.key('b')], { wait: false })).rejects.toMatchObject({
+      name: 'RateLimitRejected',
+    })
+    const [bucket] = await engine.limits.inspect('tenant', 'b')
+    expect(bucket?.guarantee).toEqual({ limit: 'outbound', from: new Date(from + 2100) })
+    const caveats = await Promise.all(
+      [{}, { policy: '9/s' }].map(async (other) =>
+        (await engine.forecast(share, { ...other, backlog: 5 })).caveats.join(),
+      ),
+    )
+    for (const words of caveats) expect(words).toContain('each start pays to limit outbound too')
+  })
+
   test('is named by explain, with the instant at which it begins', async () => {
     const outbound = limit('outbound', { rate: 10, per: '1s', burst: 1 })
     const share = limit('tenant', { rate: 10, per: '1s', of: { limit: outbound, atLeast: '1 per 1s' } })
@@ -108,14 +143,12 @@ describe('a guaranteed share', () => {
     ])
   })
 
-  test('is refused for a queue as a whole, by a limiter without jobs, and by acquire', async () => {
+  test('is refused for a queue as a whole, and by a limiter without jobs', () => {
     const { create } = createEngineHarness()
     expect(() => create({ tasks: [use()], queues: { default: { limits: [share('gold', 1)] } } })).toThrow(
       'limit gold guarantees a share of outbound, which holds for single jobs',
     )
     expect(() => createLimiter({ backend: 'memory:', limits: [share('gold', 1)] })).toThrow('limit gold has of')
-    const engine = create({ tasks: [use()] })
-    await expect(engine.limits.acquire([share('gold', 1).key('acme')])).rejects.toThrow('limit gold has of')
   })
 
   test('reaches the common limit by that limit’s own key, with the weight of the job', async () => {

@@ -189,6 +189,23 @@ describe.each(PLACES)('/limiter/v1 on %s', (_place, kind) => {
     expect(seen.body).toMatchObject({ limit: 'shared', key: 'acme' })
   })
 
+  test('takes from the common limit too, within a guaranteed share of it before all others', async () => {
+    const outbound = { rate: 10, per: '1s', burst: 2, shared: true } as const
+    const bulk = { rate: 10, per: '1s', of: { limit: 'outbound', atLeast: { every: '1s' }, keys: 1 } } as const
+    const { acquire, clock } = await openIn(kind, { limits: { limits: { outbound, bulk } } })
+    const asked = [{ limit: 'bulk' }]
+    if (!kind) return expect((await acquire(asked)).status).toBe(422)
+    const common = [{ limit: 'outbound' }]
+    expect(await acquire(asked)).toMatchObject({ granted: true })
+    // The last unit is kept for the starts within the guarantee.
+    expect(await acquire(common)).toMatchObject({ granted: false })
+    expect(await acquire(asked)).toMatchObject({ granted: false, limit: 'outbound' })
+    await clock.advance('1s')
+    expect(await acquire(common)).toMatchObject({ granted: true })
+    expect(await acquire(common)).toMatchObject({ granted: false })
+    expect(await acquire(asked)).toMatchObject({ granted: true })
+  })
+
   test('needs a token of a worker that may use all queues', async () => {
     const { acquire } = await open({ tokens: TOKENS as unknown as HttpOptions['tokens'] & object })
     const uses = [{ limit: 'crm' }]

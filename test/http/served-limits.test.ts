@@ -18,6 +18,9 @@ const job = (options: Json = {}, more: Json = {}): Json => ({
 })
 const served = (limits: ServedLimits): Promise<HttpHarness> => HttpHarness.open({ http: { limits } })
 
+const PACE = { rate: 10, per: '1s' } as const
+const SHARE = { limit: 'd', atLeast: '1/s' } as const
+
 /** Every way on which a job comes in. */
 const WAYS: Readonly<Record<string, (d: HttpHarness, json: Json, sending?: Sending) => Promise<Answer>>> = {
   push: (d, json, sending) => d.post('/ojs/v1/jobs', json, sending),
@@ -46,6 +49,29 @@ describe.each(KINDS)('on $name, a limit of the configuration', (kind) => {
       current_count: 2,
     })
     expect((await d.get('/ojs/v1/rate-limits/crm')).status).toBe(404)
+  })
+
+  test('guarantees each tenant a share of a common one, which no other uses up', async () => {
+    const limits: ServedLimits = {
+      limits: {
+        outbound: { rate: 2, per: '1h', shared: true },
+        bulk: { rate: 100, per: '1h', of: { limit: 'outbound', atLeast: { rate: 1, per: '2h' }, keys: 1 } },
+        plain: { rate: 100, per: '1h' },
+      },
+      types: { work: { limits: [{ limit: 'outbound' }, { limit: 'plain' }] } },
+    }
+    const d = await HttpHarness.open({ engine: { store: kind.create() }, http: { limits } })
+    await d.push(named('bulk'), {}, of('globex'))
+    await d.push({}, {}, of('acme'))
+    await d.push({}, {}, of('acme'))
+    // One unit is kept for guaranteed starts.
+    expect(await d.fetch({ count: 9 }, of('acme'))).toHaveLength(1)
+    expect(await d.fetch({ count: 9 }, of('globex'))).toHaveLength(1)
+    const stored = (await d.sluice.limits.list()).find(({ name }) => name === 'globex/bulk')
+    expect(stored?.policy.of).toMatchObject({ limit: 'outbound', keys: 1 })
+    const put = await d.send('PUT', '/ojs/v1/rate-limits/bulk', { throttle: 1, period: 'second' }, of('globex'))
+    expect(put.status).toBe(422)
+    expect(JSON.stringify(put.body)).toContain('guarantees a share')
   })
 
   test('that is shared is one budget for all', async () => {
@@ -204,6 +230,19 @@ test.each([
     { limits: { c: { ...HOUR, max: 3 } }, queues: { q: { limits: [{ limit: 'c', weight: 4 }] } } },
     'limit.weight.above_burst',
   ],
+  [{ limits: { c: { ...PACE, of: { limit: 'typo', atLeast: '1/s' } } } }, 'limit.unknown'],
+  [{ limits: { c: { ...PACE, of: 'd' }, d: PACE } }, 'policy.invalid'],
+  [{ limits: { c: { ...PACE, of: { limit: 5, atLeast: '1/s' } }, d: PACE } }, 'policy.invalid'],
+  [{ limits: { c: { ...PACE, of: { limit: 'c', atLeast: '1/s' } } } }, 'policy.invalid'],
+  [{ limits: { c: { ...PACE, of: { limit: 'd', atleast: '1/s' } }, d: PACE } }, 'policy.invalid'],
+  [{ limits: { c: { ...PACE, of: { limit: 'd', atLeast: '1/s', by: '' } }, d: PACE } }, 'limit.key.invalid'],
+  [{ limits: { c: { ...PACE, of: { limit: 'd', atLeast: '1/s' }, shared: true }, d: PACE } }, 'policy.invalid'],
+  [{ limits: { c: { ...PACE, of: { limit: 'd', atLeast: '2/s', keys: 6 } }, d: PACE } }, 'policy.invalid'],
+  [
+    { limits: { c: { ...PACE, of: SHARE }, d: { ...PACE, of: { limit: 'e', atLeast: '1/s' } }, e: PACE } },
+    'policy.invalid',
+  ],
+  [{ limits: { c: { ...PACE, of: SHARE }, d: PACE }, queues: { q: { limits: [{ limit: 'c' }] } } }, 'option.invalid'],
 ])('%j is refused when the server is made', async (limits, code) => {
   await expect(served(limits as ServedLimits)).rejects.toMatchObject({ code })
 })

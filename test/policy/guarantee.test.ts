@@ -9,6 +9,7 @@ import { keptBack } from '../../src/policy/limits/headroom.ts'
 import type { Guarantee, LimitPolicy } from '../../src/policy/limits/limit.ts'
 import { applyOverride } from '../../src/policy/limits/override.ts'
 import type { CommonLimit } from '../../src/policy/limits/policy.ts'
+import { policyInWords } from '../../src/policy/limits/policy-words.ts'
 import { EPOCH_US } from './histories.ts'
 
 const outbound = limit('outbound', { rate: 100, per: '1s', concurrency: 10 })
@@ -94,6 +95,30 @@ describe('the units that others leave in a common limit', () => {
   })
 })
 
+describe('a guarantee is taken', () => {
+  const common = (text: string) => limit('common', text)
+  test.each<[string, CommonLimit, Policy]>([
+    ['of a sliding window', { limit: common('100/s sliding'), atLeast: '5/s' }, OWN],
+    ['of a spacing', { limit: common('every 10ms'), atLeast: '5/s' }, OWN],
+    ['of a rate with a spacing', { limit: common('100/s, every 5ms'), atLeast: '5/s' }, OWN],
+    ['by a sliding window', { limit: outbound, atLeast: '5/s' }, { window: 'sliding', max: 6, per: '1s' }],
+    ['by a window of the calendar', { limit: outbound, atLeast: '5/s' }, { policy: '900/day fixed in UTC' }],
+    ['by a spacing', { limit: outbound, atLeast: '5/s' }, { every: '200ms' }],
+    ['by permits', { limit: outbound, atLeast: '5/s' }, { concurrency: 2 }],
+    ['in intervals', { limit: outbound, atLeast: { every: '200ms' } }, OWN],
+    ['in intervals, as a text', { limit: outbound, atLeast: 'every 200ms' }, OWN],
+    ['with permits', { limit: outbound, atLeast: { every: '200ms', concurrency: 2 } }, OWN],
+  ])('%s', (_name, of, own) => {
+    const { rule } = share(of, own).of
+    expect(rule && rule.rate / rule.periodUs).toBe(5 / 1e6)
+  })
+
+  test('and named in the words of its policy', () => {
+    const words = policyInWords(share({ limit: outbound, atLeast: { rate: 5, per: '1s', concurrency: 2 } }))
+    expect(words).toBe('20 per 1 s, burst 20, 5 at once, at least 5 per 1 s and 2 at once of outbound')
+  })
+})
+
 describe('a guarantee is refused', () => {
   const refused = (of: unknown, own?: Policy): string => {
     try {
@@ -104,8 +129,9 @@ describe('a guarantee is refused', () => {
     }
     return 'taken'
   }
-  const windowed = limit('w', { window: 'sliding', max: 100, per: '1s' })
+  const windowed = limit('w', { window: 'fixed', max: 100, per: '1s' })
   const least = { rate: 5, per: '1s' }
+  const WINDOW = { window: 'sliding', max: 6, per: '1.1s' } as const
 
   test.each<[string, unknown, Policy | undefined, string]>([
     ['of null', null, undefined, 'of.limit is invalid: undefined'],
@@ -122,14 +148,19 @@ describe('a guarantee is refused', () => {
     ['of a misspelt option', { limit: outbound, atleast: least }, undefined, 'did you mean atLeast'],
     ['of a misspelt part', { limit: outbound, atLeast: { rat: 5, per: '1s' } }, undefined, 'did you mean rate'],
     ['of a window', { limit: outbound, atLeast: '5/s sliding' }, undefined, 'Expected a rate'],
-    ['of a spacing', { limit: outbound, atLeast: 'every 1s' }, undefined, 'Expected a rate'],
+    ['of a rate with a spacing', { limit: outbound, atLeast: '5/s, every 1s' }, undefined, 'Expected a rate'],
+    ['of a fixed window', { limit: outbound, atLeast: '5/s fixed' }, undefined, 'Expected a rate'],
+    ['above its own interval', { limit: outbound, atLeast: '5/s' }, { every: '250ms' }, 'more than its own rate'],
+    ['above its own window', { limit: outbound, atLeast: '6/s' }, WINDOW, 'more than its own rate'],
+    ['above the common interval', { limit: limit('e', 'every 1s'), atLeast: '2/s' }, undefined, 'that of limit e'],
+    ['above the common window', { limit: limit('v', '4/s sliding'), atLeast: '4/s' }, undefined, 'its guard included'],
     ['of no permit', { limit: outbound, atLeast: 'paused' }, undefined, 'guarantees no permit'],
     ['of a number', { limit: outbound, atLeast: 5 }, undefined, 'policy is invalid: 5'],
     ['above its own rate', { limit: outbound, atLeast: '21/s' }, undefined, 'more than its own rate'],
     ['above the common rate', { limit: limit('c', '4/s'), atLeast: '5/s' }, undefined, 'more than that of limit c'],
     ['above the common burst', { limit: limit('c', '9/s burst 2'), atLeast: '5/s' }, undefined, 'burst is 2'],
     ['above its own permits', { limit: outbound, atLeast: { concurrency: 6 } }, undefined, 'its own concurrency'],
-    ['of a rate in a window', { limit: windowed, atLeast: least }, undefined, 'that of limit w policy has none'],
+    ['of a rate in a fixed window', { limit: windowed, atLeast: least }, undefined, 'limit w has fixed windows'],
     ['of permits in a rate', { limit: limit('r', '9/s'), atLeast: { concurrency: 1 } }, undefined, 'no concurrency'],
     ['of a rate in permits', { limit: limit('p', '9 at once'), atLeast: least }, undefined, 'has none'],
     ['of a worker', { limit: outbound, atLeast: least }, { ...OWN, scope: 'worker' }, "Remove scope: 'worker'"],

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { SluiceError } from '../../base/errors.ts'
-import type { BucketView, LimitsApi, LimitView } from '../../engine/api/limits.ts'
+import type { BucketView } from '../../engine/api/bucket-view.ts'
+import type { LimitsApi, LimitView } from '../../engine/api/limits.ts'
 import type { OverrideView } from '../../engine/api/override-view.ts'
 import type { Store } from '../../store/contract/store.ts'
 import { registerLimitChanges } from './change-limits.ts'

@@ -8,6 +8,7 @@ import { QueueName } from '../../http/ojs/schemas.ts'
 import { RequestBudget } from '../../http/request-budget.ts'
 import { LimitRules, servedLimit, type ServedLimit, type ServedLimits, type ServedUse } from '../../http/limit-rules.ts'
 import { misspelt } from '../../http/misspelt.ts'
+import type { ServedShare } from '../../http/served-share.ts'
 import type { Token } from '../../http/token.ts'
 import { MAX_STRIPES } from '../../jobs/lane.ts'
 import { input } from '../../jobs/schema.ts'
@@ -87,12 +88,7 @@ export function readServeConfig(json: unknown): ServeConfig {
         'option.invalid',
         `The configuration is invalid: no request can name the queue ${JSON.stringify(name.slice(0, 64))}. Expected lower case letters, digits, dots and hyphens.`,
       )
-  const limits = new Map(
-    Object.entries(served.limits).map(([name, { shared: _shared, by: _by, ...policy }]) => [
-      name,
-      defineLimit(name, { onMissingKey: 'fail', ...policy } as unknown as Policy),
-    ]),
-  )
+  const limits = engineLimits(served.limits)
   const byOf = (use: ServedUse): string | undefined => use.by ?? served.limits[use.limit]?.by
   return {
     tokens: tokens as unknown as readonly Token[],
@@ -139,6 +135,38 @@ function usesOf(of: Sent): Record<string, { readonly limits: readonly ServedUse[
   return Object.fromEntries(
     Object.entries(of).map(([name, each]) => [name, { limits: (each.limits ?? []).map(useOf) }]),
   )
+}
+
+/** The limits as the engine has them. A common limit comes before those that have a share of it. */
+function engineLimits(served: Readonly<Record<string, ServedLimit>>): ReadonlyMap<string, Limit> {
+  const limits = new Map<string, Limit>()
+  const all = Object.entries(served)
+  for (const [name, { shared: _shared, by: _by, of, ...policy }] of all.toSorted(([, a], [, b]) => commonsFirst(a, b)))
+    limits.set(
+      name,
+      defineLimit(name, {
+        onMissingKey: 'fail',
+        ...policy,
+        ...(of && { of: { ...shareOf(of), limit: commonUse(limits, served, of) } }),
+      } as unknown as Policy),
+    )
+  return new Map(all.flatMap(([name]) => [[name, limits.get(name) as Limit] as const]))
+}
+
+function commonsFirst(a: ServedLimit, b: ServedLimit): number {
+  return Number(a.of !== undefined) - Number(b.of !== undefined)
+}
+
+function shareOf({ limit: _limit, by: _by, ...share }: ServedShare): Omit<ServedShare, 'limit' | 'by'> {
+  return share
+}
+
+function commonUse(
+  limits: ReadonlyMap<string, Limit>,
+  served: Readonly<Record<string, ServedLimit>>,
+  { limit, by }: ServedShare,
+): LimitUse<unknown> {
+  return engineUse(limits.get(limit), { limit }, by ?? served[limit]?.by)
 }
 
 /** The engine's use for jobs that no request enqueues, such as those of SQL. Only their input is known. */

@@ -55,7 +55,7 @@ export async function forecastLimit(
   const other = shared === undefined ? null : await sharedBucket(store, nameOf(shared))
   const nowUs = store.nowUs()
   if (backlog !== undefined) {
-    const own = to ?? (await policyOf(store, name))
+    const own = withShareOf(await policyOf(store, name), to)
     const at = new Date(nowUs / 1000)
     return forecastOf(
       freshSituation(own, other && other.policy, { backlog, at, ...(runTime === undefined ? {} : { runTime }) }),
@@ -73,8 +73,17 @@ function pileOf(
   if (!stored) return []
   const from = enforced(stored)
   const backlog = even ? { count: jobs, weight: units / jobs } : { count: units, weight: 1 }
-  const pile = belowHeadroom({ policy: to ?? from, state: to ? adopt(from, to, state, nowUs) : state }, lowest, highest)
+  const pile = belowHeadroom(
+    { policy: withShareOf(from, to), state: to ? adopt(from, to, state, nowUs) : state },
+    lowest,
+    highest,
+  )
   return [{ ...pile, active, backlog, even, jobs, times: 1 }]
+}
+
+/** Another policy leaves the common limit to which each start pays. @param to null: the policy itself */
+function withShareOf(from: LimitPolicy, to: LimitPolicy | null): LimitPolicy {
+  return to && from.of ? { ...to, of: from.of } : (to ?? from)
 }
 
 async function sharedBucket(store: Store, name: string): Promise<NonNullable<Situation['shared']>> {

@@ -13,8 +13,8 @@ import type { Policy } from '../../policy/limits/policy.ts'
 import { NO_POLICY } from '../../policy/limits/timeline.ts'
 import { changeInText, type PolicyChange } from '../../policy/limits/override.ts'
 import { SHARED_KEY } from '../../policy/limits/partition-key.ts'
-import type { BucketReport } from '../../store/contract/limits.ts'
 import type { Store } from '../../store/contract/store.ts'
+import { type BucketView, bucketViewOf } from './bucket-view.ts'
 import type { Events } from '../events/events.ts'
 import {
   checkRemark,
@@ -33,52 +33,6 @@ import type { BucketName, Changing } from '../run/hold.ts'
 
 /** The most buckets counted for a gauge, those with the most waiting jobs first. */
 const MOST_BUCKETS = 1_000_000
-
-/** The present state of one bucket. */
-export interface BucketView {
-  readonly limit: string
-  /** The partition key; null: the one bucket of a limit without keys. */
-  readonly key: string | null
-  /**
-   * The number of the worker that owns this bucket of a limit of scope `worker`; null: no worker has used it; absent:
-   * the limit is fleet-wide.
-   */
-  readonly worker?: number | null
-  /** Units that could start now. */
-  readonly available: number
-  /** Units owed beyond the budget. */
-  readonly debt: number
-  /** Burst, max, or permits. */
-  readonly capacity: number
-  /** Permits held by active jobs. */
-  readonly active: number
-  /** Jobs in its wait list. */
-  readonly waiting: number
-  readonly nextStart: Date | null
-  /** The time by which all jobs that wait now could have started, if nothing else delays them; null: permits decide. */
-  readonly drained: Date | null
-  /** The units of `available` kept for jobs at or above a priority; null: none. */
-  readonly headroom: { readonly units: number; readonly priority: number } | null
-  /** By how much a guard lengthens its window, period or interval, in µs; absent: it has none. */
-  readonly guardUs?: number
-  /** The guard is the default of a sliding window; absent: the policy names it. */
-  readonly defaultGuard?: true
-  /** The name of the backend that keeps it; absent: the store does. */
-  readonly backend?: string
-  /**
-   * Of a limit in shadow mode: the starts that it would have delayed or ended, their delays, and how long a start would
-   * wait now (null: until a permit returns). Absent: it is enforced.
-   */
-  readonly shadow?: {
-    readonly delayed: number
-    readonly dropped: number
-    readonly meanDelayMs: number
-    readonly worstDelayMs: number
-    readonly waitMs: number | null
-  }
-  /** Its active overrides and pauses, of the whole limit or of this key. */
-  readonly overrides: readonly OverrideView[]
-}
 
 /** A declared limit. */
 export interface LimitView {
@@ -164,7 +118,7 @@ export class LimitsApi {
     const store = await this.#hooks.store()
     const name = nameOf(limit)
     await requireLimit(store, name)
-    return (await store.inspect(name, keyOf(key, name) ?? undefined)).map(toView)
+    return (await store.inspect(name, keyOf(key, name) ?? undefined)).map(bucketViewOf)
   }
 
   /**
@@ -365,35 +319,4 @@ async function requireLimit(store: Store, name: string): Promise<void> {
   const isDefined = (await store.limits()).some((each) => each.name === name)
   if (!isDefined && !(await store.unreadable()).some((each) => each.kind === 'limit' && each.name === name))
     throw new SluiceError('limit.unknown', `The limit ${name} is not defined in this store.`)
-}
-
-function toView({
-  key,
-  nextStartUs,
-  drainedUs,
-  headroom,
-  guard,
-  shadow,
-  overrides,
-  ...report
-}: BucketReport): BucketView {
-  const date = (us: number | null): Date | null => (us === null ? null : new Date(us / 1000))
-  return {
-    ...report,
-    key: key === SHARED_KEY ? null : key,
-    nextStart: date(nextStartUs),
-    drained: date(drainedUs),
-    headroom: headroom ?? null,
-    ...(guard && { guardUs: guard.us, ...(guard.isDefault && { defaultGuard: true as const }) }),
-    ...(shadow && {
-      shadow: {
-        delayed: shadow.delayed,
-        dropped: shadow.dropped,
-        meanDelayMs: shadow.delayed === 0 ? 0 : shadow.totalUs / shadow.delayed / 1000,
-        worstDelayMs: shadow.worstUs / 1000,
-        waitMs: shadow.waitUs === null ? null : shadow.waitUs / 1000,
-      },
-    }),
-    overrides: overrides.map(viewOfOverride),
-  }
 }

@@ -230,9 +230,11 @@ export class LimitRegistry {
       }
     }
     const weight = checkUnits(units, what)
-    if (policy.mode === 'shadow') return policy.rule && policy.rule.kind !== 'spacing' ? weight : 1
+    // A guarantee counts units, also beside a rule that counts starts.
+    const plain = policy.of?.rule ? weight : 1
+    if (policy.mode === 'shadow') return policy.rule && policy.rule.kind !== 'spacing' ? weight : plain
     const most = refuseAboveBurst(policy, weight, what)
-    if (most === null) return 1
+    if (most === null) return plain
     const kept = terms.priority === null ? 0 : keptBack(policy, terms.priority)
     if (weight > most - kept)
       throw new SluiceError(

@@ -1,4 +1,5 @@
-import type { BucketView, LimitView } from '../../engine/api/limits.ts'
+import type { BucketView } from '../../engine/api/bucket-view.ts'
+import type { LimitView } from '../../engine/api/limits.ts'
 import type { Sluice } from '../../engine/engine.ts'
 import type { Store } from '../../store/contract/store.ts'
 

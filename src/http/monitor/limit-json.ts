@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import type { BucketView, LimitView } from '../../engine/api/limits.ts'
+import type { BucketView } from '../../engine/api/bucket-view.ts'
+import type { LimitView } from '../../engine/api/limits.ts'
 import type { OverrideView } from '../../engine/api/override-view.ts'
 import type { LimitPolicy } from '../../policy/limits/limit.ts'
 import { policyInWords } from '../../policy/limits/policy-words.ts'
@@ -38,6 +39,10 @@ export const BucketJson: z.ZodType = z.object({
   drained: TimeOrNull,
   headroom: z.object({ units: z.number(), priority: z.number() }).nullable(),
   guardMs: z.number().optional(),
+  guarantee: z
+    .object({ limit: z.string(), from: TimeOrNull })
+    .optional()
+    .meta({ description: 'The common limit of which it has a share, and when its next start is within that.' }),
   overrides: z.array(OverrideJson),
 })
 
@@ -80,6 +85,7 @@ export function overrideJson(call: AnyCall, { since, until, ended, change, ...re
 /** A bucket as JSON. */
 export function bucketJson(call: AnyCall, bucket: BucketView): object {
   const { key, worker, available, debt, capacity, active, waiting, nextStart, drained, headroom, guardUs } = bucket
+  const { guarantee } = bucket
   return {
     key,
     ...(worker !== undefined && { worker }),
@@ -93,6 +99,7 @@ export function bucketJson(call: AnyCall, bucket: BucketView): object {
     drained: timeOf(drained),
     headroom: headroom && { units: headroom.units, priority: headroom.priority },
     ...(guardUs !== undefined && { guardMs: guardUs / 1000 }),
+    ...(guarantee && { guarantee: { limit: seenBy(call).name(guarantee.limit), from: timeOf(guarantee.from) } }),
     overrides: bucket.overrides.map((each) => overrideJson(call, each)),
   }
 }
@@ -132,9 +139,9 @@ function ruleInWords({ policy, unreadable }: LimitView): string {
   return unreadable ? 'unreadable: nothing starts until it is defined again' : policyInWords(policy)
 }
 
-/** Words that the grammar of policies reads back: it knows neither a reserve nor a scope. */
+/** Words that the grammar of policies reads back: it knows neither a reserve, nor a scope, nor a share of another limit. */
 function textOf({ policy, unreadable }: LimitView): string | null {
   const isPlain = (each: LimitPolicy): boolean =>
-    each.headroom === undefined && each.scope !== 'worker' && each.concurrency !== 0
+    each.headroom === undefined && each.of === undefined && each.scope !== 'worker' && each.concurrency !== 0
   return !unreadable && isPlain(policy) ? policyInWords(policy) : null
 }

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { BucketView } from '../../engine/api/limits.ts'
+import type { BucketView } from '../../engine/api/bucket-view.ts'
 import { isStorable } from '../../base/text.ts'
 import type { KeyCount } from '../../store/contract/limits.ts'
 import type { Call, Operation } from '../operation.ts'

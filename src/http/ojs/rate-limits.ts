@@ -145,6 +145,10 @@ async function override(
       throw unprocessable(
         'The change has another kind of rule, which replaces the definition for all keys. Omit expires_at and partition.',
       )
+    if (policy.of)
+      throw unprocessable(
+        'The limit guarantees a share of another limit, which a rule of another kind would end. Change its numbers, or the configuration of the server.',
+      )
     // An admin's definition replaces that of the code and keeps its version. Overrides were for the old kind.
     await server.remote.define(defined(body, name).map((each) => ({ ...each, version })))
     await server.sluice.limits.clearOverride(name)

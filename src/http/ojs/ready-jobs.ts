@@ -120,7 +120,9 @@ function needsOf({ server, tenant }: AnyCall, json: JobJson): JobNeeds {
   if (limitUse) {
     const key = server.limits.keyOf(limitUse.name, limitUse.key, limited)
     const limit = server.limits.storedName(tenant, limitUse.name)
-    if (key !== null) named.push({ name: limitUse.name, use: { limit, key, weight: limitUse.weight ?? 1 } })
+    const { name, weight = 1 } = limitUse
+    if (key !== null)
+      named.push({ name, use: { limit, key, weight } }, ...server.limits.commonUses(name, weight, limited))
   }
   const brought = broughtBy(rateLimit, queue, tenant)
   for (const { name } of brought)

@@ -1,6 +1,7 @@
 import { SluiceError } from '../../base/errors.ts'
 import { show } from '../../base/options.ts'
 import { checkUnits, isLimitUse, type LimitUse, useOf } from '../../policy/limits/define.ts'
+import { USE } from '../../policy/limits/limit-use.ts'
 import type { LimitDefinition, LimitPolicy } from '../../policy/limits/limit.ts'
 import { isShortKey, partitionKey, SHARED_KEY } from '../../policy/limits/partition-key.ts'
 import type { BucketUse } from '../contract/limiter.ts'
@@ -65,15 +66,23 @@ export class LimiterLimits {
         'option.invalid',
         `The uses of ${what} are invalid: ${show(uses)}. Expected a list of at least one, such as [crm.key('acme')].`,
       )
-    if (uses.length === 1) return [this.one(uses[0], what)]
+    const [first] = uses as readonly unknown[]
+    if (uses.length === 1 && !(isLimitUse(first) && useOf(first).common)) return [this.one(first, what)]
     const buckets: BucketUse[] = []
-    for (const use of uses as readonly unknown[]) {
-      const bucket = this.one(use, what)
+    for (const bucket of (uses as readonly unknown[]).flatMap((use) => this.#both(use, what))) {
       const same = buckets.findIndex((each) => each.limit === bucket.limit && each.key === bucket.key)
       if (same < 0) buckets.push(bucket)
       else if ((buckets[same] as BucketUse).weight < bucket.weight) buckets[same] = bucket
     }
     return buckets.sort((a, b) => (idOf(a) < idOf(b) ? -1 : 1))
+  }
+
+  /** The bucket that one use takes from, and that of the common limit of which it has a guaranteed share. */
+  #both(use: unknown, what: string): readonly BucketUse[] {
+    const own = this.one(use, what)
+    const { common, weight } = isLimitUse(use) ? useOf(use) : {}
+    if (!common) return [own]
+    return [own, this.one({ [USE]: { ...common, weight: common.weight ?? weight } }, what)]
   }
 
   /** The bucket that one use takes from. */
@@ -84,7 +93,7 @@ export class LimiterLimits {
         `${what} has an invalid use: ${show(use)}. Expected a limit, or a key of one, such as crm.key('acme').`,
       )
     const { limit, policy: given, key, weight } = useOf(use)
-    refuseShare(limit, given, what)
+    if (!this.#adopts) refuseShare(limit, given, what)
     const policy = this.#policies.get(limit) ?? this.#adopted(limit, given)
     if (!policy)
       throw new SluiceError(
@@ -126,12 +135,12 @@ function refuseOfJobs(name: string, policy: LimitPolicy, what: string): void {
   )
 }
 
-/** A guaranteed share is of jobs: the starts of plain code would not reach the common limit. */
+/** A guaranteed share is an order among the jobs of an engine, and of plain code beside them. */
 function refuseShare(name: string, { of }: LimitPolicy, what: string): void {
   if (!of) return
   throw new SluiceError(
     'policy.invalid',
-    `${what}: limit ${name} has of, a guaranteed share, which only a store keeps for its jobs. Take from ${name} and ${of.limit} in one call, with limits that have no of.`,
+    `${what}: limit ${name} has of, a guaranteed share, which only an engine keeps, for its jobs and for sluice.limits.acquire. Take from ${name} and ${of.limit} in one call, with limits that have no of.`,
   )
 }
 
@@ -157,9 +166,10 @@ function named(limit: string, what: string): string {
   return `limit ${limit} of ${what}`
 }
 
-function weightOf(weight: number | undefined, { rule }: LimitPolicy, limit: string, what: string): number {
+function weightOf(weight: number | undefined, { rule, of }: LimitPolicy, limit: string, what: string): number {
   const units = weight === undefined ? 1 : checkUnits(weight, named(limit, what))
-  if (!rule || rule.kind === 'spacing') return 1
+  // A guarantee counts units, also beside a rule that counts starts.
+  if (!rule || rule.kind === 'spacing') return of?.rule ? units : 1
   const most = rule.kind === 'rate' ? rule.burst : rule.max
   if (units <= most) return units
   throw new SluiceError(

@@ -1,4 +1,5 @@
 import { charge, deniedUntil } from '../../policy/limits/bucket.ts'
+import { outsideUntil } from '../../policy/limits/guarantee.ts'
 import { keptBack } from '../../policy/limits/headroom.ts'
 import type { BucketUse, Denied, HeldPermit, UnitAnswer, UnitRequest, Unknown } from '../contract/limiter.ts'
 import type { Ledger, LedgerBucket } from './ledger.ts'
@@ -44,7 +45,8 @@ export function openingOf(
       const { policy, state } = bucket
       // A pause takes the place of the bound, and stops reservations too.
       const active = ownPermits && policy.concurrency !== 0 ? -Infinity : bucket.active
-      const untilUs = deniedUntil(policy, state, active, atUs, uses[i]?.weight ?? 1, keptBack(policy, priority))
+      const kept = isAssured(buckets, uses, bucket, fromUs) ? 0 : keptBack(policy, priority)
+      const untilUs = deniedUntil(policy, state, active, atUs, uses[i]?.weight ?? 1, kept)
       if (untilUs === null || untilUs <= nextUs) continue
       nextUs = untilUs
       by = bucket
@@ -54,6 +56,18 @@ export function openingOf(
     atUs = nextUs
   }
   return { atUs, by }
+}
+
+/** Whether a request is within the share of a bucket that another of its buckets guarantees: it goes before all others. */
+export function isAssured(
+  buckets: readonly LedgerBucket[],
+  uses: UnitRequest['uses'],
+  { limit }: LedgerBucket,
+  nowUs: number,
+): boolean {
+  const i = buckets.findIndex(({ policy }) => policy.of?.limit === limit)
+  const { policy, state, active = 0 } = buckets[i] ?? {}
+  return Boolean(policy?.of && state && outsideUntil(policy.of, state, active, nowUs, uses[i]?.weight ?? 1) === null)
 }
 
 /** Decides requests in order. @param decide decides one of them; default: by its buckets alone */

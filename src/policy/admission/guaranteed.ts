@@ -16,6 +16,11 @@ export function levelOfHead({ priority }: Pick<Lane, 'priority'>): number {
   return isGuaranteed({ priority }) ? priority - LIFT : priority
 }
 
+/** The level of a newcomer in a wait list. @param assured it is within its guarantee there */
+export function levelOf(level: number, assured: boolean): number {
+  return assured ? level + LIFT : level
+}
+
 /** Puts a waiting lane before all that wait outside their guarantee. */
 export function lift(lane: Lane): void {
   lane.priority += LIFT
@@ -63,7 +68,7 @@ export function priorityIn(lane: Lane, head: Head, bucket: Bucket, nowUs: number
 export function rankIn(lane: Lane, head: Head, bucket: Bucket, nowUs: number): TurnRank {
   const { id, turn, head: seq } = lane
   const level = levelOfHead(lane)
-  return { id, turn, head: seq, priority: goesFirst(lane, head, bucket, nowUs) ? level + LIFT : level }
+  return { id, turn, head: seq, priority: levelOf(level, goesFirst(lane, head, bucket, nowUs)) }
 }
 
 /** Whether a lane waits as one within its guarantee, and another start of its key has used that. */

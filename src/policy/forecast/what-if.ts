@@ -163,6 +163,8 @@ function caveatsOf({ piles, shared, runUs }: Situation): string[] {
     caveats.push('jobs hold permits while they run: this is the later of rate and concurrency, and it may take longer')
   if (policies.some(({ rule, spacing }) => spacing && rule?.kind !== 'rate'))
     caveats.push('a window and a spacing hold the jobs: this is the later of both, and it may take longer')
+  for (const limit of new Set(policies.flatMap(({ of }) => of?.limit ?? [])))
+    caveats.push(`each start pays to limit ${limit} too, of which a share is guaranteed: it may take longer`)
   if (piles.some(({ even }) => !even)) caveats.push('weights differ: the jobs are reckoned by their units')
   return caveats
 }

@@ -74,6 +74,19 @@ export function reserves(policies: Iterable<LimitPolicy | null | undefined>): Ma
   return sums
 }
 
+/** The units per µs that a policy grants in the long run; a spacing counts starts. Infinity: nothing over time bounds it. */
+export function fullPace({ rule, spacing }: LimitPolicy): number {
+  return Math.min(paceOfRule(rule), spacing ? 1 / spacing.everyUs : Infinity)
+}
+
+function paceOfRule(rule: LimitPolicy['rule']): number {
+  if (rule === null) return Infinity
+  if (rule.kind === 'rate') return rule.rate / rule.periodUs
+  if (rule.kind === 'spacing') return 1 / rule.everyUs
+  if (rule.kind === 'sliding') return rule.max / rule.periodUs
+  return rule.window.align === 'epoch' ? rule.max / rule.window.periodUs : Infinity
+}
+
 /**
  * Refuses guarantees that add up to more than their common limit, unless one of them lets all shrink. Each counts once
  * for each of its keys.
@@ -92,7 +105,7 @@ export function refuseOvercommitted(
     perUs += rule ? ((keys ?? 1) * rule.rate) / rule.periodUs : 0
     permits += (keys ?? 1) * (concurrency ?? 0)
   }
-  const most = common.rule?.kind === 'rate' ? common.rule.rate / common.rule.periodUs : Infinity
+  const most = fullPace(common)
   const named = perUs > most * (1 + 1e-9) ? 'rate' : permits > (common.concurrency ?? Infinity) ? 'concurrency' : null
   if (named === null) return
   throw new SluiceError(

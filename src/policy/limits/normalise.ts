@@ -170,7 +170,10 @@ function refuseUnknown(fields: Fields, kind: keyof typeof RULES | null, what: st
   for (const field of Object.keys(fields)) {
     if (allowed.includes(field)) continue
     if (field === 'of')
-      throw invalid(what, 'of names a common limit, which only limit(name, policy) in code can do. Remove it.')
+      throw invalid(
+        what,
+        'of names a common limit. Only limit(name, policy) in code and the limits of a server can do that. Remove it.',
+      )
     if (ALL_FIELDS.includes(field)) {
       const rule = kind === null ? 'a policy without rate, window or every' : `a policy with ${kind}`
       throw invalid(what, `${field} (${show(fields[field])}) does not belong in ${rule}. Remove it.`)

@@ -1,6 +1,6 @@
 /** Policies, numbers and lengths of time as a person reads them. */
 import type { Rule } from '../rules/rule.ts'
-import { guardsOf, type LimitPolicy } from './limit.ts'
+import { type Guarantee, guardsOf, type LimitPolicy } from './limit.ts'
 
 const HOUR_S = 3600
 const DAY_S = 86_400
@@ -10,7 +10,7 @@ export function groupDigits(value: number): string {
   return value.toLocaleString('en-US')
 }
 
-/** A policy in a few words, as in `60 per 1 min, burst 60, 4 at once`, which can be read as a policy again unless it has headroom or a scope. A guard is told apart from the lengths that it lengthens. */
+/** A policy in a few words, as in `60 per 1 min, burst 60, 4 at once`, which can be read as a policy again unless it has headroom, a scope or a share of another limit. A guard is told apart from the lengths that it lengthens. */
 export function policyInWords(policy: LimitPolicy): string {
   const { rule, spacing, concurrency, headroom, scope } = policy
   const { ruleUs, spacingUs } = guardsOf(policy)
@@ -19,7 +19,13 @@ export function policyInWords(policy: LimitPolicy): string {
   else if (rule?.kind === 'sliding') parts.push('no guard')
   if (concurrency !== null) parts.push(concurrency === 0 ? 'paused' : `${groupDigits(concurrency)} at once`)
   if (headroom) parts.push(`the last ${groupDigits(headroom.units)} for priority ${headroom.priority} and above`)
+  if (policy.of) parts.push(`at least ${shareInWords(policy.of)} of ${policy.of.limit}`)
   return `${parts.join(', ')}${scope === 'worker' ? ', in each worker' : ''}`
+}
+
+function shareInWords({ rule, concurrency }: Guarantee): string {
+  const permits = concurrency === null ? [] : [`${groupDigits(concurrency)} at once`]
+  return [...(rule ? [`${groupDigits(rule.rate)} per ${period(rule.periodUs)}`] : []), ...permits].join(' and ')
 }
 
 function ruleInWords(rule: Rule, guardUs: number): string {

@@ -18,11 +18,16 @@ export interface CommonLimit {
   /** The common limit, or a use of it: `outbound`, `outbound.by((input) => input.region)`. It has no `of` itself. */
   limit: LimitUse<never>
   /**
-   * The guaranteed part: a rate, permits, or both, such as `'5/s'`, `{ rate: 5, per: '1s' }` or `{ concurrency: 1 }`.
-   * At most the limit's own rate and permits. A rate needs a rate on both sides, permits need permits on both. `burst`
-   * starts, by default `rate`, are guaranteed back to back after a quiet time.
+   * The guaranteed part: a rate, an interval, permits, or a rate with permits, such as `'5/s'`, `{ rate: 5, per: '1s' }`,
+   * `{ every: '200ms' }` or `{ concurrency: 1 }`. At most the limit's own. A rate or an interval needs a rate, a sliding
+   * window or `every` in the common limit; permits need permits on both sides. `burst` starts, by default `rate`, are
+   * guaranteed back to back after a quiet time.
    */
-  atLeast: string | { rate: number; per: Duration; burst?: number; concurrency?: number } | { concurrency: number }
+  atLeast:
+    | string
+    | { rate: number; per: Duration; burst?: number; concurrency?: number }
+    | { every: Duration; concurrency?: number }
+    | { concurrency: number }
   /**
    * The number of keys that have the guarantee; 1 to 1,000,000. Counted by `overcommit`, and for the units that others
    * leave in the common limit. Default: 1 counts, and others leave half of the burst.
@@ -75,8 +80,8 @@ export interface PolicyOptions {
    */
   mode?: 'enforce' | 'shadow'
   /**
-   * A common limit that each start pays to as well, and the share of it that is guaranteed. Only in code, in
-   * `limit(name, policy)`.
+   * A common limit that each start pays to as well, and the share of it that is guaranteed. In `limit(name, policy)`, and
+   * in the limits of a server's configuration, where `limit` is a name.
    */
   of?: CommonLimit
   /** The higher version wins if processes define the limit differently; a whole number, default 0. */

@@ -5,6 +5,7 @@
  */
 import { type BucketState, charge, deniedUntil } from './bucket.ts'
 import { freePermits } from '../rules/concurrency.ts'
+import { chargeGuarantee } from './guarantee.ts'
 import type { LimitPolicy } from './limit.ts'
 
 /** The delay or the end of one start by an enforced limit. */
@@ -42,8 +43,10 @@ export function chargeShadow(
   nowUs: number,
   weight: number,
 ): ShadowedBy | null {
-  const real = enforced(policy)
+  const { of: _of, ...real } = enforced(policy)
   const { onLimit, maxWaitUs } = real
+  // The start is real, whenever the limit would have let it begin.
+  chargeGuarantee(policy, state, nowUs, weight)
   const { closedUntilUs } = state
   const fromUs = Math.max(nowUs, state.atUs)
   const startUs =

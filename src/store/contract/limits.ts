@@ -78,6 +78,8 @@ export interface BucketReport {
   readonly headroom?: Headroom
   /** The name of the backend that keeps it; absent: the store does. */
   readonly backend?: string
+  /** The common limit of which it has a share, and when its next start is within that; null: when a permit returns. */
+  readonly guarantee?: { readonly limit: string; readonly fromUs: number | null }
   /** The guard in force; absent: none. */
   readonly guard?: GuardInForce
   /** Of a limit in shadow mode: its tally, and how long a start would wait now; absent: it is enforced. */

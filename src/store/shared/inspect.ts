@@ -1,7 +1,8 @@
 import { NEVER_US } from '../../policy/admission/lane.ts'
 import { type BucketState, view } from '../../policy/limits/bucket.ts'
 import { belowHeadroom } from '../../policy/limits/headroom.ts'
-import { guardInForce, type LimitPolicy } from '../../policy/limits/limit.ts'
+import { outsideUntil } from '../../policy/limits/guarantee.ts'
+import { type Guarantee, guardInForce, type LimitPolicy } from '../../policy/limits/limit.ts'
 import { shadowWaitUs } from '../../policy/limits/shadow.ts'
 import { expectedStartUs } from '../../policy/limits/start-time.ts'
 import type { BucketReport, Override } from '../contract/limits.ts'
@@ -133,8 +134,14 @@ function shown(
   const tally = state.shadow ?? { delayed: 0, dropped: 0, totalUs: 0, worstUs: 0 }
   const isShadow = policy?.mode === 'shadow'
   const shadow = isShadow && { ...tally, waitUs: shadowWaitUs(policy, state, active, nowUs) }
-  const more = { ...headroom, ...(guard && { guard }), ...(shadow && { shadow }) }
+  const guarantee = policy?.of && shareOf(policy.of, state, active, nowUs)
+  const more = { ...headroom, ...(guard && { guard }), ...(guarantee && { guarantee }), ...(shadow && { shadow }) }
   return { limit, key, available, debt, capacity, active, ...idle, ...more, overrides }
+}
+
+function shareOf(of: Guarantee, state: BucketState, active: number, nowUs: number): BucketReport['guarantee'] {
+  const fromUs = outsideUntil(of, state, active, nowUs, 1) ?? nowUs
+  return { limit: of.limit, fromUs: fromUs === Infinity ? null : fromUs }
 }
 
 function nextStartOf(wakeAtUs: number | null, overrides: readonly Override[], nowUs: number): number | null {

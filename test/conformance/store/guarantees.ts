@@ -71,6 +71,40 @@ export function guarantees(backend: StoreBackend): void {
       expect(new Set(story.map((name) => name[0]))).toEqual(new Set(['a']))
     })
 
+    test.each<[string, Policy, Policy, CommonLimit['atLeast']]>([
+      [
+        'a sliding window',
+        { window: 'sliding', max: 2, per: '20ms', guard: 0 },
+        { rate: 50, per: '1s' },
+        '2/s burst 1',
+      ],
+      ['a spacing', { every: '10ms' }, { rate: 50, per: '1s' }, { every: '500ms' }],
+      ['a rate, by a sliding window', '1 per 10ms', { window: 'sliding', max: 9, per: '1s' }, '2/s burst 1'],
+      ['a rate, by a spacing', '1 per 10ms', { every: '20ms' }, { every: '500ms' }],
+      ['a rate, by permits', '1 per 10ms', { concurrency: 100 }, { every: '500ms' }],
+    ] as [string, Policy, Policy, CommonLimit['atLeast']][])(
+      'goes before a backlog in %s, at its own pace',
+      async (_name, common, own, atLeast) => {
+        const w = harness()
+        await define(w, shares(common, own, { atLeast }))
+        await w.add('a', { ...BORROWS, priority: 9 }, 300)
+        await w.start()
+        await w.add('b', of('b'), 4)
+        const starts: [string, number][] = []
+        for (let ms = 0; ms <= 1600; ms += 10) {
+          w.at(ms)
+          for (const name of await w.start()) starts.push([name, ms])
+        }
+        const theirs = starts.filter(([name]) => name.startsWith('b')).map(([, ms]) => ms)
+        expect(theirs).toHaveLength(4)
+        for (const [i, ms] of theirs.entries()) {
+          expect(ms).toBeGreaterThanOrEqual(i * 500)
+          expect(ms).toBeLessThanOrEqual(i * 520 + 20)
+        }
+        expect(starts.length).toBeGreaterThanOrEqual(155)
+      },
+    )
+
     test('lends what it does not use, and a borrower waits in its turn', async () => {
       const w = harness()
       await define(w, strict)

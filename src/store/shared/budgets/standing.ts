@@ -1,7 +1,8 @@
 import { stepsAt } from '../../../policy/admission/ageing.ts'
+import { levelOf } from '../../../policy/admission/guaranteed.ts'
 import { NEVER_US } from '../../../policy/admission/lane.ts'
 import type { Denied, UnitRequest } from '../../../limiter/contract/limiter.ts'
-import { openingOf } from '../../../limiter/ledger/acquire.ts'
+import { isAssured, openingOf } from '../../../limiter/ledger/acquire.ts'
 import type { Reading } from '../reading.ts'
 import { type Access, all } from '../sql.ts'
 import { LANE } from '../state.ts'
@@ -34,12 +35,12 @@ export function heldUp(ledger: StoreLedger, standing: Standing, request: UnitReq
   const buckets = uses.flatMap(({ limit, key }) => ledger.bucket(limit, key) ?? [])
   const { ageing } = ledger.limits
   const steps = stepsAt(ageing, ledger.nowUs)
-  const before = buckets.find(({ stored }) => {
-    const level = standing.get(stored.id)
-    return level !== undefined && level >= priority - steps
+  const { nowUs } = ledger
+  const before = buckets.find((bucket) => {
+    const level = standing.get(bucket.stored.id)
+    return level !== undefined && level >= levelOf(priority - steps, isAssured(buckets, uses, bucket, nowUs))
   })
   if (!before) return null
-  const { nowUs } = ledger
   const opening = openingOf(buckets, request, nowUs)
   const wakeAtUs = before.stored.wakeAtUs ?? nowUs
   const atUs = Math.max(opening.atUs, wakeAtUs === NEVER_US ? Infinity : wakeAtUs)
